@@ -1,0 +1,40 @@
+// Package hash answers one question: may this hash value be written down?
+//
+// Every function here returns one of three types, and the type is the answer:
+//
+//   - [Stable]: computed by a published function with no secret. It agrees
+//     across processes, machines and versions, so it may be persisted and
+//     routed on. Package route accepts nothing else.
+//   - [Local]: computed with a seed that only this process knows. It resists
+//     an attacker who picks keys to collide, and it means nothing tomorrow.
+//   - [Weak]: computed by a function kept only to be shown bad.
+//
+// So a program that would place data by a per-process hash does not compile.
+//
+// None of these functions is a cryptographic digest: use none of them to
+// detect tampering.
+package hash
+
+// Stable is a 64-bit hash value that every process computes alike. The zero
+// value is an ordinary hash value, not a marker for "none".
+type Stable struct{ bits uint64 }
+
+// Uint64 returns the value, for instance to write it to disk.
+func (s Stable) Uint64() uint64 { return s.bits }
+
+// Restore turns a value that [Stable.Uint64] once returned back into a
+// Stable. It is the one door from a bare number into routing: whoever calls
+// it vouches that every process computes the same number for the same key.
+func Restore(bits uint64) Stable { return Stable{bits} }
+
+// Local is a 64-bit hash value that is valid in this process only.
+type Local struct{ bits uint64 }
+
+// Uint64 returns the value. It must not outlive the process.
+func (l Local) Uint64() uint64 { return l.bits }
+
+// Weak is a 64-bit value of a function too poor to place data with.
+type Weak struct{ bits uint64 }
+
+// Uint64 returns the value.
+func (w Weak) Uint64() uint64 { return w.bits }
