@@ -1,0 +1,73 @@
+// Package output writes what a command found: as a table for people, as JSON
+// or JSON lines for programs.
+//
+// A command fills a slice of rows, says once how a row is shown, and calls
+// [Write]. The JSON forms encode the rows themselves, so their fields are the
+// schema that scripts rely on; the table is free to show less, or better.
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Format is a form of output. The zero value is [Table]. It is a pflag value,
+// so a command takes it as a flag.
+type Format uint8
+
+// The forms of output.
+const (
+	Table Format = iota // aligned columns with bars, for people
+	JSON                // one array
+	JSONL               // one object a line
+)
+
+var names = [...]string{Table: "table", JSON: "json", JSONL: "jsonl"}
+
+// String returns the word that [Format.Set] takes.
+func (f Format) String() string {
+	if int(f) < len(names) {
+		return names[f]
+	}
+	return fmt.Sprintf("Format(%d)", uint8(f))
+}
+
+// Set parses a word. It is part of the flag interface.
+func (f *Format) Set(word string) error {
+	for i, name := range names {
+		if word == name {
+			*f = Format(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown output %q: use table, json or jsonl", word)
+}
+
+// Type names the value in help texts. It is part of the flag interface.
+func (f *Format) Type() string { return "table|json|jsonl" }
+
+// Write writes rows to w in format f. Columns matter to the table alone.
+func Write[T any](w io.Writer, f Format, rows []T, columns []Column[T]) error {
+	switch f {
+	case Table:
+		_, err := io.WriteString(w, render(rows, columns))
+		return err
+	case JSON:
+		if rows == nil {
+			rows = []T{} // an empty result is [], never null
+		}
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(rows)
+	case JSONL:
+		enc := json.NewEncoder(w)
+		for _, row := range rows {
+			if err := enc.Encode(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("write output: unknown format %d", f)
+}
