@@ -1,0 +1,56 @@
+# `make test` is all that a change must pass; `make help` lists the rest.
+
+STATICCHECK_VERSION := v0.8.2
+STATICCHECK := $(CURDIR)/.bin/staticcheck-$(STATICCHECK_VERSION)
+CROSS := linux/arm64 darwin/arm64 windows/amd64
+FUZZTIME ?= 1m
+
+.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench build
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: deps format vet staticcheck rules cross unit ## everything that a change must pass
+
+deps: ## install what the tests need, or say what is missing
+	@scripts/deps
+
+format: ## fail on files that gofmt would change
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt -w these:"; echo "$$out"; exit 1; fi
+
+vet: ## go vet, the benchmarks' module included
+	go vet ./...
+	cd bench && go vet ./...
+
+$(STATICCHECK):
+	@mkdir -p $(@D)
+	GOBIN=$(@D) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	@mv $(@D)/staticcheck $@
+
+staticcheck: $(STATICCHECK) ## the pinned staticcheck
+	$(STATICCHECK) ./...
+	cd bench && $(STATICCHECK) ./...
+
+rules: ## the rules of the house, first: they are quick
+	go test ./internal/lint
+
+cross: ## build for the other platforms
+	@for p in $(CROSS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
+
+unit: ## all tests with the race detector, then the fallback without assembly
+	go test -race ./...
+	go test -tags purego ./route
+	cd bench && go test ./...
+
+soak: ## the long form of the tests, then fuzzing
+	CLEAVE_SOAK=1 go test -race -count=1 -timeout 60m ./...
+	$(MAKE) fuzz
+
+fuzz: ## fuzz every target for FUZZTIME each
+	@scripts/fuzz $(FUZZTIME)
+
+bench: ## measure against the peers; writes bench/RESULTS.md
+	cd bench && go run . -out RESULTS.md
+
+build: ## the binary, as ./cleave
+	CGO_ENABLED=0 go build -trimpath -o cleave ./cmd/cleave

@@ -1,0 +1,117 @@
+package lint
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestThisRepositoryKeepsTheRules(t *testing.T) {
+	findings, err := Check(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
+// TestEveryRuleFailsOnAPlantedViolation plants one violation at a time in an
+// otherwise clean module. The expectation is the whole list of findings, so a
+// rule that fires where it should not fails the test as well.
+func TestEveryRuleFailsOnAPlantedViolation(t *testing.T) {
+	const own = `"github.com/cleavekv/cleave/`
+	for _, tc := range []struct {
+		name, file, text string
+		want             string // "pos: rule: part of what", or "" for clean
+	}{
+		{"clean", "route/a.go", doc("route") + "import _ " + own + `hash"`, ""},
+		{"import against the flow", "hash/a.go", doc("hash") + "import _ " + own + `route"`,
+			"hash/a.go:3: direction: hash (layer 0) imports route (layer 2)"},
+		{"import of a sibling", "route/a.go", doc("route") + "import _ " + own + `actor"`,
+			"route/a.go:3: direction: route (layer 2) imports actor (layer 2)"},
+		{"import of the facade", "route/a.go", doc("route") + `import _ "github.com/cleavekv/cleave"`,
+			"route/a.go:3: direction: route (layer 2) imports . (layer 9)"},
+		{"subpackage belongs to its parent", "advisor/csv/a.go", doc("csv") + "import _ " + own + `advisor"`, ""},
+		{"folder without a layer", "gadget/a.go", doc("gadget"), "gadget/a.go: direction: folder gadget has no layer"},
+		{"import of a folder without a layer", "route/a.go", doc("route") + "import _ " + own + `gadget"`,
+			"route/a.go:3: direction: imports gadget, which has no layer"},
+		{"example looks inside", "examples/pool/a.go", "// Command pool shows.\npackage main\nimport _ " + own + `internal/output"`,
+			"examples/pool/a.go:3: direction: an example imports internal/output"},
+
+		{"pebble outside the store", "route/a.go", doc("route") + `import _ "github.com/cockroachdb/pebble/v2/vfs"`,
+			"route/a.go:3: home: imports github.com/cockroachdb/pebble/v2/vfs outside internal/store"},
+		{"pebble in the store", "internal/store/a.go", doc("store") + `import _ "github.com/cockroachdb/pebble/v2"`, ""},
+		{"raft outside the replica", "internal/group/a.go", doc("group") + `import _ "go.etcd.io/raft/v3"`,
+			"internal/group/a.go:3: home: imports go.etcd.io/raft/v3 outside internal/replica"},
+
+		{"clock", "route/a.go", doc("route") + "import \"time\"\nvar x = time.Now()",
+			"route/a.go:4: pure: uses time.Now"},
+		{"clock by another name", "route/a.go", doc("route") + "import t \"time\"\nvar x = t.Now()",
+			"route/a.go:4: pure: uses time.Now"},
+		{"clock by dot", "route/a.go", doc("route") + "import . \"time\"\nvar x = Now()",
+			"route/a.go:3: pure: dot-imports time"},
+		{"time as a value", "route/a.go", doc("route") + "import \"time\"\nvar x time.Time", ""},
+		{"clock where it is allowed", "actor/a.go", doc("actor") + "import \"time\"\nvar x = time.Now()", ""},
+		{"global randomness", "key/a.go", doc("key") + "import \"math/rand/v2\"\nvar x = rand.IntN(3)",
+			"key/a.go:4: pure: uses math/rand/v2.IntN"},
+		{"seeded randomness", "key/a.go", doc("key") + "import \"math/rand/v2\"\nvar x = rand.New(rand.NewPCG(1, 2))", ""},
+		{"per-process hash", "route/a.go", doc("route") + `import _ "hash/maphash"`,
+			"route/a.go:3: pure: imports hash/maphash"},
+		{"goroutine", "internal/txn/a.go", doc("txn") + "func f() { go f() }",
+			"internal/txn/a.go:3: pure: starts a goroutine"},
+		{"file I/O", "partition/a.go", doc("partition") + `import _ "os"`,
+			"partition/a.go:3: pure: imports os"},
+		{"printing", "route/a.go", doc("route") + "import \"fmt\"\nfunc f() { fmt.Println() }",
+			"route/a.go:4: pure: uses fmt.Println"},
+		{"I/O in a test of a pure package", "route/a_test.go", "package route\nimport _ \"os\"", ""},
+
+		{"no package comment", "route/a.go", "package route", "route/a.go: doc: package has no comment"},
+		{"comment about something else", "route/a.go", "// Routing functions.\npackage route", "route/a.go: doc: package has no comment"},
+		{"no comment on a command", "cmd/cleave/a.go", "package main", "cmd/cleave/a.go: doc: package has no comment"},
+		{"comment missing in a module of its own", "bench/a.go", "package main", "bench/a.go: doc: package has no comment"},
+
+		{"long file", "route/a.go", doc("route") + strings.Repeat("\n", 800), "route/a.go: length: 802 lines"},
+		{"long test", "route/a_test.go", "package route" + strings.Repeat("\n", 801), "route/a_test.go: length: 801 lines"},
+		{"testdata is not ours to judge", "route/testdata/a.go", "package x" + strings.Repeat("\n", 900), ""},
+		{"vague name", "internal/output/util/a.go", doc("util"), "internal/output/util/a.go: name: package util says nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			findings, err := Check(fstest.MapFS{tc.file: {Data: []byte(tc.text)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case tc.want == "" && len(findings) > 0:
+				t.Errorf("found %v in a clean module", findings)
+			case tc.want != "" && len(findings) != 1:
+				t.Errorf("found %v, want one finding: %s", findings, tc.want)
+			case tc.want != "" && !strings.HasPrefix(findings[0].String(), tc.want):
+				t.Errorf("found %q, want %q", findings[0], tc.want)
+			}
+		})
+	}
+}
+
+func TestTwoPackageCommentsAreAFinding(t *testing.T) {
+	findings, err := Check(fstest.MapFS{
+		"route/a.go": {Data: []byte(doc("route"))},
+		"route/b.go": {Data: []byte(doc("route"))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(findings) != 1 || !strings.Contains(findings[0].What, "2 package comments") {
+		t.Errorf("found %v", findings)
+	}
+}
+
+func TestBrokenGoIsAnErrorNotASilence(t *testing.T) {
+	if _, err := Check(fstest.MapFS{"route/a.go": {Data: []byte("package")}}); err == nil {
+		t.Error("a file that does not parse was passed over")
+	}
+}
+
+// doc is the first two lines of a documented package.
+func doc(name string) string { return "// Package " + name + " is documented.\npackage " + name + "\n" }
