@@ -26,6 +26,17 @@ var ErrUnknownNode = errors.New("route: unknown node")
 // each type says what it allows.
 var ErrNotRemovable = errors.New("route: node cannot be removed here")
 
+// ErrOption means a knob has a value that its doc excludes.
+var ErrOption = errors.New("route: bad option")
+
+// ErrTooLarge means a table would outgrow its bound: ask for fewer nodes,
+// smaller weights or a smaller table.
+var ErrTooLarge = errors.New("route: too large")
+
+// ErrNameHash means two names have the same 64-bit hash, so one of the nodes
+// would own nothing: rename one.
+var ErrNameHash = errors.New("route: names hash alike")
+
 // check validates nodes and reports everything that is wrong with them at
 // once. With weights false, any weight but 0 and 1 is refused.
 func check(nodes []Node, weights bool) error {

@@ -1,0 +1,122 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// Ring is consistent hashing with virtual nodes. Every node stands at many
+// places of a circle of hash values; the first one at or after a key's hash,
+// clockwise and around the end, owns the key.
+//
+// Moves: adding a node, or raising its weight, moves keys to that node only,
+// about its share of them; removing a node, or lowering its weight, moves
+// keys of that node only. Any node can be removed. The order of the nodes does
+// not matter.
+//
+// Weights: a node has Points virtual nodes per unit of weight, at least one.
+// They are counted per node and not relative to the others, since that is what
+// keeps other nodes' keys still; so give weights around 1. A node's load
+// differs from its share by about 1/sqrt(its virtual nodes), one standard
+// deviation.
+//
+// Memory: 12 to 16 bytes a virtual node. Speed: one index lookup and a step
+// or two, whatever the number of nodes.
+//
+// The zero value is an empty ring.
+type Ring struct {
+	nodes  []Node
+	opts   RingOptions
+	spread spread
+	points []point
+	index  []uint32
+	shift  uint
+}
+
+// RingOptions tunes a [Ring]. The zero value works.
+type RingOptions struct {
+	// Points is the number of virtual nodes per unit of weight. Default 150:
+	// loads then differ by 8 % (one standard deviation), and four times the
+	// memory would only halve that. Rings agree on owners only if they agree
+	// on it. At least 1; a ring has at most 2^26 virtual nodes.
+	Points int
+}
+
+// DefaultRingPoints is the default of [RingOptions.Points].
+const DefaultRingPoints = 150
+
+var _ Router = (*Ring)(nil)
+
+// NewRing returns a ring of nodes.
+func NewRing(nodes []Node, opts RingOptions) (*Ring, error) {
+	if opts.Points == 0 {
+		opts.Points = DefaultRingPoints
+	}
+	if opts.Points < 0 {
+		return nil, errors.Join(fmt.Errorf("%w: Points is %d, want at least 1 (0 means %d)", ErrOption, opts.Points, DefaultRingPoints), check(nodes, true))
+	}
+	if err := check(nodes, true); err != nil {
+		return nil, err
+	}
+	hs, err := nodeHashes(nodes)
+	if err != nil {
+		return nil, err
+	}
+	counts, total, err := pointCounts(nodes, opts.Points)
+	if err != nil {
+		return nil, err
+	}
+	r := &Ring{nodes: slices.Clone(nodes), opts: opts, spread: newSpread(nodes)}
+	r.points, r.index, r.shift = makePoints(r.nodes, hs, counts, total)
+	return r, nil
+}
+
+// With returns a ring that has node as well.
+func (r *Ring) With(node Node) (*Ring, error) { return NewRing(withNode(r.nodes, node), r.opts) }
+
+// Without returns a ring that lacks the node of that name.
+func (r *Ring) Without(name string) (*Ring, error) {
+	nodes, err := withoutNode(r.nodes, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewRing(nodes, r.opts)
+}
+
+// Nodes implements [Router].
+func (r *Ring) Nodes() []Node { return r.nodes }
+
+// Route implements [Router].
+func (r *Ring) Route(h hash.Stable) int {
+	if len(r.index) == 0 {
+		return None
+	}
+	return r.points[r.find(h)].node()
+}
+
+// find returns the index of the first point at or after h.
+func (r *Ring) find(h hash.Stable) int {
+	key := place(h)
+	i := int(r.index[h.Uint64()>>(r.shift&63)])
+	for r.points[i] < key {
+		i++
+	}
+	return i
+}
+
+// RouteN implements [Router]: further nodes are those met further clockwise.
+func (r *Ring) RouteN(dst []int, h hash.Stable, n int) []int {
+	if len(r.index) == 0 {
+		return dst
+	}
+	start, total := r.find(h), len(r.points)-1
+	return r.spread.collect(dst, n, total, func(i int) int {
+		if i += start; i >= total {
+			i -= total
+		}
+		return r.points[i].node()
+	})
+}
