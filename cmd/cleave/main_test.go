@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// exec runs a command line and returns what a shell would see of it.
+func exec(args ...string) (code int, stdout, stderr string) {
+	var out, errOut bytes.Buffer
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	code = run(root)
+	return code, out.String(), errOut.String()
+}
+
+func TestMistakesInUsageExit2AndPointAtTheHelp(t *testing.T) {
+	for _, args := range [][]string{
+		{"rout"},
+		{"--colour"},
+		{"version", "now"},
+		{"version", "--long"},
+	} {
+		code, stdout, stderr := exec(args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "--help'") {
+			t.Errorf("cleave %v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestAFailureExits1WithoutTheHelp(t *testing.T) {
+	var stderr bytes.Buffer
+	root := rootCommand()
+	root.SetArgs([]string{"version"})
+	root.SetOut(brokenPipe{})
+	root.SetErr(&stderr)
+	if code := run(root); code != exitFailed || strings.Contains(stderr.String(), "--help") {
+		t.Errorf("exit %d, stderr %q", code, stderr.String())
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	for _, cmd := range rootCommand().Commands() {
+		if cmd.Short == "" {
+			t.Errorf("%s has no short help", cmd.CommandPath())
+		}
+		if code, stdout, _ := exec(cmd.Name(), "--help"); code != exitOK || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("%s --help: exit %d, %q", cmd.CommandPath(), code, stdout)
+		}
+	}
+}
