@@ -1,0 +1,45 @@
+// Package key answers one question: which bytes is this record's key, and
+// what did those bytes say?
+//
+// It has four parts, each usable without the others:
+//
+//   - Tuples: [Append] and [Decode] turn a list of typed values into bytes that
+//     sort as the values do. The bytes are those of FoundationDB's tuple layer.
+//   - Layouts: a [Layout] declares the shape of a keyspace's keys, such as
+//     (region, hour(ts)) | id or salt(16) | ts:time, and then encodes, decodes,
+//     prints and scans them.
+//   - Time buckets and salts: the two ways to keep an ever growing key from
+//     becoming one hot place, with the enumeration and the ordered merge that
+//     reads need in return.
+//   - Recognisers: what kind of identifier a sample of values is.
+//
+// # Promises
+//
+// Order: bytes.Compare of two encodings equals [Compare] of the tuples.
+//
+// One form: a tuple has one encoding, and the decoder accepts no other. So
+// encoding what was decoded gives the same bytes again, and equal keys are
+// equal bytes.
+//
+// Safety: decoding never panics and never allocates more than a small multiple
+// of its input. Whatever does not fit is a [*DecodeError] that says where.
+//
+// Purity: nothing here reads a clock, draws a random number, starts a goroutine
+// or does I/O. Equal inputs give equal bytes in every process and version.
+//
+// # Choices
+//
+// Strings are Go strings: the tuple functions take any bytes, as
+// FoundationDB's own Go binding does. A [Layout] is stricter and refuses text
+// that is not UTF-8, so that a decoder in any language reads its keys.
+//
+// Floats follow the total order of IEEE 754: -0 sorts before +0, NaNs sort at
+// the two ends by sign, and every bit of them survives.
+//
+// # Limits
+//
+// Tuples nest at most [MaxDepth] deep. Integers have at most 255 bytes of
+// magnitude. The type codes that FoundationDB marks reserved or deprecated
+// (decimals, 80-bit floats, 64-bit identifiers, user types) are refused, but
+// for the 80-bit versionstamp, which is supported.
+package key
