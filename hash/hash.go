@@ -9,7 +9,13 @@
 //     an attacker who picks keys to collide, and it means nothing tomorrow.
 //   - [Weak]: computed by a function kept only to be shown bad.
 //
-// So a program that would place data by a per-process hash does not compile.
+// So a program that would place data by a per-process hash does not compile,
+// not even through a conversion: the three types share no representation.
+//
+// Which one to use: [XXH3] to place data; [Uint64] when the key is an integer;
+// [SlotOf] to agree with Redis Cluster; [Maphash] or [SipHash] for a table
+// whose keys a stranger chooses. [NewReport] measures how well any function
+// spreads, ours or yours.
 //
 // None of these functions is a cryptographic digest: use none of them to
 // detect tampering.
@@ -28,13 +34,16 @@ func (s Stable) Uint64() uint64 { return s.bits }
 func Restore(bits uint64) Stable { return Stable{bits} }
 
 // Local is a 64-bit hash value that is valid in this process only.
-type Local struct{ bits uint64 }
+//
+// Its field is named apart from those of [Stable] and [Weak] because Go
+// converts freely between structs with identical fields.
+type Local struct{ local uint64 }
 
 // Uint64 returns the value. It must not outlive the process.
-func (l Local) Uint64() uint64 { return l.bits }
+func (l Local) Uint64() uint64 { return l.local }
 
 // Weak is a 64-bit value of a function too poor to place data with.
-type Weak struct{ bits uint64 }
+type Weak struct{ weak uint64 }
 
 // Uint64 returns the value.
-func (w Weak) Uint64() uint64 { return w.bits }
+func (w Weak) Uint64() uint64 { return w.weak }
