@@ -49,9 +49,8 @@ func (s Span) String() string {
 
 func (b Bucket) start(index int64) time.Time {
 	if b == Month {
-		year := floorDiv(index, 12)
-		month := time.Month(index - year*12 + 1)
-		return time.Date(int(1970+year), month, 1, 0, 0, 0, 0, time.UTC)
+		// Date carries months beyond December, and before January, into years.
+		return time.Date(1970, time.Month(index+1), 1, 0, 0, 0, 0, time.UTC)
 	}
 	return time.Unix(index*int64(b), 0).UTC()
 }
