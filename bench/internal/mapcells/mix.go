@@ -1,0 +1,88 @@
+package mapcells
+
+import (
+	"fmt"
+
+	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/workload"
+)
+
+// shape is a type of key and value with its tables.
+type shape[K comparable, V any] struct {
+	id, title string
+	makers    []maker[K, V]
+	key       func(i uint32) K
+	// values is small enough to stay in the cache: a write costs the table's
+	// miss, not the source's.
+	values [64]V
+}
+
+// mixes are the shares of writes that are compared.
+var mixes = []struct {
+	id, title    string
+	writePercent int
+}{
+	{"reads", "100 % reads", 0},
+	{"95-5", "95 % reads, 5 % writes", 5},
+	{"50-50", "50 % reads, 50 % writes", 50},
+	{"writes", "100 % writes to existing keys", 100},
+}
+
+// load says who draws what.
+type load struct {
+	distribution workload.Distribution
+	// perCore is the number of goroutines for each core.
+	perCore int
+}
+
+func (l load) id() string { return fmt.Sprintf("%s-x%d", l.distribution, l.perCore) }
+
+// filled returns one table of each kind with all entries in it.
+func (s *shape[K, V]) filled(entries int) []table[K, V] {
+	tables := make([]table[K, V], len(s.makers))
+	for i, m := range s.makers {
+		tables[i] = m.make()
+		for e := range entries {
+			tables[i].Store(s.key(uint32(e)), s.values[e%len(s.values)])
+		}
+	}
+	return tables
+}
+
+// mixed returns the cells of one load, over tables that are filled already.
+func (s *shape[K, V]) mixed(cfg Config, tables []table[K, V], l load) []duel.Cell {
+	var cells []duel.Cell
+	goroutines := l.perCore * cfg.Cores
+	for _, mix := range mixes {
+		steps := workload.Stream(l.distribution, cfg.Entries, cfg.StreamLength, mix.writePercent, 1, s.key)
+		cell := duel.Cell{
+			ID:      fmt.Sprintf("map/%s/%s/%s", s.id, l.id(), mix.id),
+			Title:   fmt.Sprintf("%s, %s, %s keys, %d goroutines", s.title, mix.title, l.distribution, goroutines),
+			Metrics: duel.Costs,
+		}
+		for i, m := range s.makers {
+			c := m.contestant()
+			c.Work = func(ops int) {
+				workload.Parallel(goroutines, ops, func(w, n int) {
+					play(tables[i], steps, w*len(steps)/goroutines, n, &s.values)
+				})
+			}
+			cell.Contestants = append(cell.Contestants, c)
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// play does n steps of the stream, beginning at from and wrapping around. A
+// key that is not found is a broken table: the contestant is out.
+func play[K comparable, V any](t table[K, V], steps []workload.Step[K], from, n int, values *[64]V) {
+	for i := range n {
+		s := &steps[(from+i)&(len(steps)-1)]
+		if s.Write {
+			t.Store(s.Key, values[i%len(values)])
+		} else if _, ok := t.Load(s.Key); !ok {
+			panic(fmt.Sprintf("lost key %v", s.Key))
+		}
+	}
+}

@@ -1,0 +1,126 @@
+// Command bench measures the toolkit against its peers and prints how many
+// times faster or slower it is, with the targets that it met and missed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/report"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, stdout, progress io.Writer) error {
+	opts, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	rep := &report.Run{
+		Machine: report.ThisMachine(),
+		Commit:  report.Commit(),
+		Command: strings.TrimSpace("go run . " + strings.Join(args, " ")),
+		Date:    began,
+		Rounds:  opts.effort.rounds,
+		Window:  opts.effort.window,
+		Quick:   opts.quick,
+		Modules: report.Modules(),
+		Targets: targets,
+	}
+	runner := &duel.Runner{
+		Rounds: opts.effort.rounds,
+		Window: opts.effort.window,
+		Seed:   1,
+		Clock:  duel.NewSystem(),
+		Settle: settle,
+	}
+	for _, s := range opts.subjects {
+		section := report.Section{Title: s.title}
+		for cell := range s.cells(opts.effort) {
+			if !strings.Contains(cell.ID, opts.cell) {
+				continue
+			}
+			fmt.Fprintf(progress, "%7s  %s\n", time.Since(began).Round(time.Second), cell.ID)
+			section.Results = append(section.Results, runner.Run(cell))
+		}
+		rep.Sections = append(rep.Sections, section)
+	}
+	rep.Took = time.Since(began)
+	rep.Write(stdout)
+	return save(rep, opts.out)
+}
+
+// settle collects what the last window left behind, so that nobody pays for
+// somebody else's garbage. Windows that left little are not worth the wait.
+func settle() {
+	const little = 1 << 20
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.TotalAlloc-settledAt < little {
+		return
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	settledAt = m.TotalAlloc
+}
+
+// settledAt is the bytes ever allocated when settle last collected.
+var settledAt uint64
+
+// save writes the report to a file, or nowhere for an empty name.
+func save(rep *report.Run, name string) error {
+	if name == "" {
+		return nil
+	}
+	var text strings.Builder
+	rep.Write(&text)
+	if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("save the results: %w", err)
+	}
+	return nil
+}
+
+// options is the parsed command line.
+type options struct {
+	quick    bool
+	out      string
+	cell     string
+	effort   effort
+	subjects []subject
+}
+
+func parse(args []string, output io.Writer) (options, error) {
+	var o options
+	var only string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.BoolVar(&o.quick, "quick", false, "few short rounds on small tables, for a first look: no verdicts")
+	flags.StringVar(&o.out, "out", "", "write the report to this `file` as well")
+	flags.StringVar(&only, "only", "", "`subjects` to run, separated by commas: "+subjectNames())
+	flags.StringVar(&o.cell, "cell", "", "run only cells whose ID contains this `text`")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	o.effort = full
+	if o.quick {
+		o.effort = quick
+	}
+	var err error
+	o.subjects, err = choose(only)
+	return o, err
+}

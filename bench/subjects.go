@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/mapcells"
+)
+
+// effort is how much a run spends.
+type effort struct {
+	rounds  int
+	window  time.Duration
+	entries int // of the big tables
+	stream  int // operations drawn ahead, a power of two
+}
+
+var (
+	// full has one round more than a verdict needs.
+	full = effort{rounds: 11, window: 60 * time.Millisecond, entries: 1_000_000, stream: 1 << 20}
+	// quick still has tables that are larger than a core's own cache.
+	quick = effort{rounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18}
+)
+
+// subject is one part of the toolkit.
+type subject struct {
+	name, title string
+	cells       func(effort) iter.Seq[duel.Cell]
+}
+
+var subjects = []subject{
+	{"map", "Concurrent map", func(e effort) iter.Seq[duel.Cell] {
+		return mapcells.Cells(mapcells.Config{Entries: e.entries, StreamLength: e.stream, Cores: runtime.GOMAXPROCS(0)})
+	}},
+}
+
+func subjectNames() string {
+	var names []string
+	for _, s := range subjects {
+		names = append(names, s.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// choose returns the subjects in a list separated by commas, all for "".
+func choose(list string) ([]subject, error) {
+	if list == "" {
+		return subjects, nil
+	}
+	var chosen []subject
+	for name := range strings.SplitSeq(list, ",") {
+		found := false
+		for _, s := range subjects {
+			if s.name == strings.TrimSpace(name) {
+				chosen, found = append(chosen, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no subject %q: choose from %s", name, subjectNames())
+		}
+	}
+	return chosen, nil
+}
