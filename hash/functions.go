@@ -31,7 +31,7 @@ func (k Kind) String() string {
 // MarshalText writes the kind's name, so that reports read well as JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Function describes a hash function to [NewReport]: one of [Functions] or
+// Function describes a hash function to [Measure]: one of [Functions] or
 // the caller's own.
 type Function struct {
 	Name string

@@ -14,7 +14,7 @@
 //
 // Which one to use: [XXH3] to place data; [Uint64] when the key is an integer;
 // [SlotOf] to agree with Redis Cluster; [Maphash] or [SipHash] for a table
-// whose keys a stranger chooses. [NewReport] measures how well any function
+// whose keys a stranger chooses. [Measure] measures how well any function
 // spreads, ours or yours.
 //
 // None of these functions is a cryptographic digest: use none of them to
