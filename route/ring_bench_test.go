@@ -39,6 +39,20 @@ func BenchmarkRoute(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("impl=ring/nodes=%d", n), func(b *testing.B) { benchRoute(b, r) })
+		v, err := NewRendezvous(benchNodes(n))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("impl=rendezvous/nodes=%d", n), func(b *testing.B) { benchRoute(b, v) })
+		weighted := benchNodes(n)
+		for i := range weighted {
+			weighted[i].Weight = 1 + float64(i%4)
+		}
+		w, err := NewRendezvous(weighted)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("impl=weighted-rendezvous/nodes=%d", n), func(b *testing.B) { benchRoute(b, w) })
 	}
 }
 

@@ -1,0 +1,188 @@
+package route
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// Rendezvous is highest-random-weight hashing. Every node draws a score for
+// the key, and the highest owns it; with unequal weights the draws are such
+// that a node wins as often as its weight says.
+//
+// Moves: adding a node, or raising its weight, moves keys to that node only;
+// removing one, or lowering its weight, moves keys of that node only. Any node
+// can be removed, and its keys spread evenly over all others. The order of the
+// nodes does not matter.
+//
+// Weights: exact, without virtual nodes, from 1e-9 to 1e9. Loads differ from
+// shares by sampling error alone.
+//
+// Memory: 16 bytes a node. Speed: a lookup looks at every node, eight at a
+// time where the processor has AVX2. It is the most even router here and the
+// quickest to build; past some hundred nodes a [Ring] looks up faster.
+//
+// The zero value is an empty router.
+type Rendezvous struct {
+	nodes  []Node
+	spread spread
+	// ids holds node indexes in order of their names: ties go to the first,
+	// so that they do not depend on the order of the nodes.
+	ids    []int32
+	groups []seedGroup
+	// handicap holds, in the order of ids, the largest weight over the node's
+	// weight, rounded down. Invariant: as long as 8*len(groups), and +Inf for
+	// the lanes that stand for no node.
+	handicap []float32
+	heaviest float64
+	even     bool // all weights are equal: the highest score wins as it is
+}
+
+const (
+	minRendezvousWeight = 1e-9
+	maxRendezvousWeight = 1e9
+)
+
+var _ Router = (*Rendezvous)(nil)
+
+// NewRendezvous returns a router over nodes.
+func NewRendezvous(nodes []Node) (*Rendezvous, error) {
+	errs := []error{check(nodes, true)}
+	for _, n := range nodes {
+		if w := n.weight(); w > 0 && w < minRendezvousWeight || w > maxRendezvousWeight && !math.IsInf(w, 0) {
+			errs = append(errs, fmt.Errorf("%w: node %q has %v, want %g to %g", ErrWeight, n.Name, w, minRendezvousWeight, maxRendezvousWeight))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	hs, err := nodeHashes(nodes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rendezvous{nodes: slices.Clone(nodes), spread: newSpread(nodes)}
+	r.ids = make([]int32, len(nodes))
+	for i := range r.ids {
+		r.ids[i] = int32(i)
+	}
+	slices.SortFunc(r.ids, func(i, j int32) int { return strings.Compare(nodes[i].Name, nodes[j].Name) })
+	r.seed(hs)
+	return r, nil
+}
+
+// seed lays out what a lookup reads, in the order of ids.
+func (r *Rendezvous) seed(hs []hash.Stable) {
+	lightest := math.Inf(1)
+	for _, n := range r.nodes {
+		r.heaviest = max(r.heaviest, n.weight())
+		lightest = min(lightest, n.weight())
+	}
+	r.even = lightest == r.heaviest
+	blocks := (len(r.ids) + blockNodes - 1) / blockNodes
+	r.groups = make([]seedGroup, blocks*blockGroups)
+	r.handicap = make([]float32, blocks*blockNodes)
+	for at := range r.handicap {
+		r.handicap[at] = float32(math.Inf(1))
+		if at < len(r.ids) {
+			id := r.ids[at]
+			r.groups[at/groupNodes].set(at%groupNodes, hs[id])
+			r.handicap[at] = float32(r.heaviest / r.nodes[id].weight() * roundDown)
+		}
+	}
+}
+
+// With returns a router that has node as well.
+func (r *Rendezvous) With(node Node) (*Rendezvous, error) {
+	return NewRendezvous(withNode(r.nodes, node))
+}
+
+// Without returns a router that lacks the node of that name.
+func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
+	nodes, err := withoutNode(r.nodes, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewRendezvous(nodes)
+}
+
+// Nodes implements [Router].
+func (r *Rendezvous) Nodes() []Node { return r.nodes }
+
+// Route implements [Router].
+func (r *Rendezvous) Route(h hash.Stable) int {
+	switch {
+	case len(r.ids) == 0:
+		return None
+	case r.even:
+		return int(r.ids[best(r.groups, newDraw(h), len(r.ids))])
+	}
+	return r.winner(newDraw(h), nil)
+}
+
+// RouteN implements [Router]: further nodes are those with the next scores.
+func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
+	d := newDraw(h)
+	if n = min(n, len(r.ids)); n > fewWinners {
+		return r.ranking(dst, d, n)
+	}
+	// Looking at all nodes once for each answer is quicker than sorting them.
+	from := len(dst)
+	for zones := true; len(dst)-from < n; {
+		picked := dst[from:]
+		if zones = zones && len(picked) < r.spread.zones; zones {
+			dst = append(dst, r.winner(d, func(node int) bool {
+				return slices.ContainsFunc(picked, func(p int) bool { return r.spread.zoneOf(p) == r.spread.zoneOf(node) })
+			}))
+		} else {
+			dst = append(dst, r.winner(d, func(node int) bool { return slices.Contains(picked, node) }))
+		}
+	}
+	return dst
+}
+
+// fewWinners is the longest list that RouteN makes one winner at a time.
+const fewWinners = 16
+
+// winner returns the node with the least cost that is not passed over.
+func (r *Rendezvous) winner(d draw, passOver func(node int) bool) int {
+	node, least := None, math.Inf(1)
+	bound := float32(math.Inf(1))
+	for g := 0; ; g++ {
+		var lanes uint32
+		g, lanes = near(r.groups, r.handicap, g, d, bound)
+		if lanes == 0 {
+			return node
+		}
+		for ; lanes != 0; lanes &= lanes - 1 {
+			lane := bits.TrailingZeros32(lanes)
+			id := int(r.ids[g*groupNodes+lane])
+			c := cost(r.groups[g].score(lane, d), r.nodes[id].weight())
+			if c < least && (passOver == nil || !passOver(id)) {
+				node, least = id, c
+				bound = float32(c * r.heaviest * boundScale)
+			}
+		}
+	}
+}
+
+// ranking is RouteN for long lists.
+func (r *Rendezvous) ranking(dst []int, d draw, n int) []int {
+	type entry struct {
+		cost float64
+		id   int32
+	}
+	order := make([]entry, len(r.ids))
+	for at, id := range r.ids {
+		score := r.groups[at/groupNodes].score(at%groupNodes, d)
+		order[at] = entry{cost(score, r.nodes[id].weight()), id}
+	}
+	// Stable, so that ties stay in the order of the names.
+	slices.SortStableFunc(order, func(a, b entry) int { return cmp.Compare(a.cost, b.cost) })
+	return r.spread.collect(dst, n, len(order), func(i int) int { return int(order[i].id) })
+}

@@ -1,0 +1,35 @@
+//go:build !purego
+
+package route
+
+import "golang.org/x/sys/cpu"
+
+// fewNodes is how many nodes the plain loop handles as fast as the vectors,
+// whose work comes in whole blocks.
+const fewNodes = 16
+
+var hasAVX2 = cpu.X86.HasAVX2
+
+func best(groups []seedGroup, d draw, n int) int {
+	if !hasAVX2 || n <= fewNodes {
+		return bestGo(groups, d, n)
+	}
+	return bestAVX2(&groups[0], len(groups)/blockGroups, d)
+}
+
+func near(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (group int, lanes uint32) {
+	if !hasAVX2 || from >= len(groups) {
+		return nearGo(groups, handicap, from, d, bound)
+	}
+	return nearAVX2(&groups[0], &handicap[0], from, len(groups), d, bound)
+}
+
+// bestAVX2 is bestGo over whole blocks, at least one.
+//
+//go:noescape
+func bestAVX2(groups *seedGroup, blocks int, d draw) int
+
+// nearAVX2 is nearGo from one group to before another, at least one.
+//
+//go:noescape
+func nearAVX2(groups *seedGroup, handicap *float32, from, to int, d draw, bound float32) (group int, lanes uint32)

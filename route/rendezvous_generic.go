@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package route
+
+func best(groups []seedGroup, d draw, n int) int { return bestGo(groups, d, n) }
+
+func near(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (int, uint32) {
+	return nearGo(groups, handicap, from, d, bound)
+}

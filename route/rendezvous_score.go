@@ -1,0 +1,88 @@
+package route
+
+import (
+	"github.com/cleavekv/cleave/hash"
+)
+
+const (
+	groupNodes  = 8 // 32-bit lanes of an AVX2 register
+	blockGroups = 8 // groups between two looks at the best so far
+	blockNodes  = groupNodes * blockGroups
+)
+
+// seedGroup holds the seeds of eight nodes in one cache line: 64 bits of each
+// name's hash, as the two words that its scores are made with. The multiplier
+// of a node is odd; of a lane without a node it is 0, so that it scores 0,
+// comes last, and loses.
+type seedGroup struct {
+	mask       [groupNodes]uint32
+	multiplier [groupNodes]uint32
+}
+
+func (g *seedGroup) set(lane int, h hash.Stable) {
+	g.mask[lane] = uint32(h.Uint64())
+	g.multiplier[lane] = uint32(h.Uint64()>>32) | 1
+}
+
+// draw is what a key brings to every score.
+type draw struct{ mask, multiplier uint32 }
+
+func newDraw(h hash.Stable) draw {
+	// Derived, so that a key may hash like a name and hash bits that a caller
+	// has used to choose this router are mixed with the others.
+	d := h.Derive(0).Uint64()
+	return draw{uint32(d), uint32(d>>32) | 1}
+}
+
+// score returns the node's score for the key, uniform over 32 bits. The first
+// multiplication depends on the node and the second on the key; what matters
+// is the upper bits, which both mix well.
+func (g *seedGroup) score(lane int, d draw) uint32 {
+	x := (g.mask[lane] ^ d.mask) * g.multiplier[lane]
+	x ^= x >> 15
+	return x * d.multiplier
+}
+
+// bestGo returns the position of the highest score, the first of equals.
+func bestGo(groups []seedGroup, d draw, n int) int {
+	// Score and position in one word, the earlier position higher: a maximum
+	// without a branch, which could not be predicted.
+	high := uint64(0)
+	for g := range (n + groupNodes - 1) / groupNodes {
+		group := &groups[g]
+		position := ^uint32(g * groupNodes)
+		for lane := range groupNodes {
+			high = max(high, uint64(group.score(lane, d))<<32|uint64(position-uint32(lane)))
+		}
+	}
+	return int(^uint32(high))
+}
+
+// A node with too little chance is passed over without its logarithm, since
+// -ln(u) > 1-u. The bound is kept in single precision, eight lanes at once,
+// in units of 1/boundScale of the heaviest node's cost.
+const (
+	boundScale = 1 << 31
+	// roundDown is slack for four roundings to 24 bits: a bound errs on the
+	// side of a needless logarithm.
+	roundDown = 1 - 1.0/(1<<20)
+)
+
+// nearGo returns the first group at or after from with nodes whose cost may be
+// below bound, and these nodes as a set of lanes; the set is empty if there is
+// no such group.
+func nearGo(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (group int, lanes uint32) {
+	for g := from; g < len(groups); g++ {
+		h := (*[groupNodes]float32)(handicap[g*groupNodes:])
+		for lane := range groupNodes {
+			chance := float32(^groups[g].score(lane, d) >> 1)
+			if chance*h[lane] < bound {
+				lanes |= 1 << lane
+			}
+		}
+		if lanes != 0 {
+			return g, lanes
+		}
+	}
+	return len(groups), 0
+}
