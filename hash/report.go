@@ -116,7 +116,7 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 
 // Report is what was measured about one function.
 type Report struct {
-	Function  string    `json:"function"`
+	Name      string    `json:"name"`
 	Kind      Kind      `json:"kind"`
 	Verdict   Verdict   `json:"verdict"`
 	Avalanche Avalanche `json:"avalanche"`
@@ -142,7 +142,7 @@ func Measure(f Function, o Options) (Report, error) {
 	// Three tests are made on the avalanche matrix and one on each spread.
 	tests := avalancheTests + len(corpora)*len(bucketings)
 	limit := zLimit(o.Alpha / float64(tests))
-	r := Report{Function: f.Name, Kind: f.Kind, LimitZ: limit}
+	r := Report{Name: f.Name, Kind: f.Kind, LimitZ: limit}
 	r.Avalanche = newMatrix(f, o).judge(o.Alpha / float64(tests))
 	r.Verdict = r.Avalanche.Verdict
 	for _, c := range corpora {
@@ -153,6 +153,19 @@ func Measure(f Function, o Options) (Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// MeasureAll measures every one of [Functions].
+func MeasureAll(o Options) ([]Report, error) {
+	var all []Report
+	for _, f := range Functions() {
+		r, err := Measure(f, o)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", f.Name, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // Furthest returns the spread of that corpus that is furthest from chance,

@@ -89,9 +89,9 @@ func share(i, n, hashBits int) float64 {
 	if hashBits > 32 {
 		return 1 / float64(n)
 	}
-	values := 1 << hashBits
-	mine := values / n
-	if i < values%n {
+	values := uint64(1) << hashBits
+	mine := values / uint64(n)
+	if uint64(i) < values%uint64(n) {
 		mine++
 	}
 	return float64(mine) / float64(values)
