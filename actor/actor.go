@@ -1,0 +1,207 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/cpu"
+)
+
+// Actor owns a state S and handles messages M with replies R, one batch at a
+// time. Make one with [New]. Its methods are safe for concurrent use.
+type Actor[S, M, R any] struct {
+	_ cpu.CacheLinePad
+
+	// word is the actor's lock and its mailbox in one: see token.go.
+	word atomic.Pointer[node[M, R]]
+
+	_ cpu.CacheLinePad
+	room
+	_ cpu.CacheLinePad
+
+	held[S, M, R]
+	_ cpu.CacheLinePad
+
+	settings[S, M, R]
+	_ cpu.CacheLinePad
+
+	timing
+	_ cpu.CacheLinePad
+}
+
+// held is what only the holder of the actor may touch. Its atomics are written
+// by the holder alone and are read by Stats.
+type held[S, M, R any] struct {
+	state      S
+	head, tail *node[M, R]    // taken from the mailbox, not yet handled, in order
+	entries    []*node[M, R]  // the batch being handled
+	ms         []M            // scratch: its messages
+	rs         []R            // scratch: its replies
+	answers    []R            // the replies of the batch being handled
+	one        [1]M           // scratch for a message that never was in the mailbox
+	back       [1]R           // and its reply
+	at         int            // the message that Each is handling
+	failures   []failure      // of the batch being handled
+	poisoned   *PoisonedError // not nil once poisoned
+	batches    int            // counts towards the next latency sample
+	tally
+}
+
+// settings hardly ever change.
+type settings[S, M, R any] struct {
+	each           func(*S, M) R
+	batch          func(*S, []M, []R)
+	locked, closed *node[M, R] // the two marks of word
+	gate           atomic.Pointer[refusal]
+	combining      bool
+	policy         PanicPolicy
+	refuse         bool
+	maxBatch       int
+	turns          int
+	every          int
+	spins          int
+	now            func() time.Duration
+	onPanic        func(*PanicError)
+	id             uint64
+	pool           sync.Pool
+	wake           chan struct{} // Owner: carries the actor to its goroutine
+	stopping       atomic.Bool
+	stopped        chan struct{}
+}
+
+// refusal is why an actor takes no messages.
+type refusal struct{ err error }
+
+// ids orders actors for DoAll.
+var ids atomic.Uint64
+
+// New makes an actor that owns state. An actor of mode [Owner] has a goroutine
+// that lives until [Actor.Stop].
+func New[S, M, R any](state S, h Handler[S, M, R], o Options) (*Actor[S, M, R], error) {
+	a := new(Actor[S, M, R])
+	if err := a.init(state, h, o); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Actor[S, M, R]) init(state S, h Handler[S, M, R], o Options) error {
+	o, err := o.fill()
+	if err := errors.Join(err, h.check()); err != nil {
+		return err
+	}
+	marks := new([2]node[M, R])
+	a.locked, a.closed = &marks[0], &marks[1]
+	a.state, a.each, a.batch = state, h.each, h.batch
+	a.room.capacity = int64(o.Capacity)
+	a.combining = o.Mode == Combining
+	a.refuse = o.Full == Refuse
+	a.policy, a.onPanic = o.AfterPanic, o.OnPanic
+	a.maxBatch, a.turns = o.MaxBatch, o.Turns
+	a.every, a.now = o.SampleEvery, o.Now
+	a.id = ids.Add(1)
+	a.stopped = make(chan struct{})
+	if !a.combining {
+		a.wake = make(chan struct{}, 1)
+		go a.ownerLoop()
+	}
+	return nil
+}
+
+// Call sends m and waits for its reply. An error other than [ErrAbandoned] and
+// [*PanicError] means that m was not handled.
+func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
+	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+		return a.callHere(ctx, m)
+	}
+	return a.callQueued(ctx, m)
+}
+
+// Post sends m and does not wait for it to be handled; nobody sees the reply.
+// A nil error means that m was accepted. In mode [Combining] a Post that finds
+// the actor free handles m before it returns.
+func (a *Actor[S, M, R]) Post(ctx context.Context, m M) error {
+	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+		_, err := a.callHere(ctx, m)
+		return posted(err)
+	}
+	n := a.fetch(post)
+	n.one = m
+	return a.send(ctx, n)
+}
+
+// send enters n, which nobody will wait for.
+func (a *Actor[S, M, R]) send(ctx context.Context, n *node[M, R]) error {
+	mine, err := a.admit(ctx, n)
+	if mine {
+		a.handle()
+		a.leave(ctx)
+	}
+	return err
+}
+
+// posted is the error of a Post that ran its own message: the message was
+// accepted, so a panic of its handler is none of the sender's business.
+func posted(err error) error {
+	if _, hit := err.(*PanicError); hit {
+		return nil
+	}
+	return err
+}
+
+// callHere handles m on the caller's goroutine, which has just taken hold of
+// the free actor, and lets the actor go.
+func (a *Actor[S, M, R]) callHere(ctx context.Context, m M) (r R, err error) {
+	if g := a.gate.Load(); g != nil {
+		a.letGo()
+		a.refused.Add(1)
+		return r, g.err
+	}
+	a.singles.Store(a.singles.Load() + 1)
+	r, err = a.runOne(m)
+	a.leave(ctx)
+	return r, err
+}
+
+// callQueued sends m through the mailbox.
+func (a *Actor[S, M, R]) callQueued(ctx context.Context, m M) (r R, err error) {
+	n := a.fetch(call)
+	n.one = m
+	if _, err := a.admit(ctx, n); err != nil {
+		return r, err
+	}
+	if err := a.await(ctx, n); err != nil {
+		return r, err
+	}
+	r, err = n.back, n.err
+	a.recycle(n)
+	return r, err
+}
+
+// runOne handles a message that has no entry. The caller holds the actor.
+func (a *Actor[S, M, R]) runOne(m M) (r R, err error) {
+	a.one[0] = m
+	if a.sample() {
+		a.runTimed(a.one[:], a.back[:])
+		a.wait.observe(0)
+	} else {
+		a.run(a.one[:], a.back[:])
+	}
+	r = a.back[0]
+	var noM M
+	var noR R
+	a.one[0], a.back[0] = noM, noR
+	if a.failures != nil {
+		err = a.verdict(0, 1)
+		a.failures = nil
+	}
+	return r, err
+}
+
+// ended reports whether ctx is over. Most contexts on hot paths have no Done.
+func ended(ctx context.Context) bool {
+	return ctx.Done() != nil && ctx.Err() != nil
+}

@@ -1,0 +1,200 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// CallBatch sends all of ms as one entry of the mailbox and waits for the
+// replies: rs[i] is the reply to ms[i]. The messages are handled in order and
+// with none from elsewhere between them. They are accepted or refused
+// together. rs must be as long as ms. After [ErrAbandoned] rs is untouched
+// and stays so; after a [*PanicError] its Index says which replies count.
+func (a *Actor[S, M, R]) CallBatch(ctx context.Context, ms []M, rs []R) error {
+	if len(rs) != len(ms) {
+		return fmt.Errorf("%w: %d messages, %d replies", ErrBatchSize, len(ms), len(rs))
+	}
+	if err := a.fits(len(ms)); err != nil || len(ms) == 0 {
+		return err
+	}
+	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+		return a.batchHere(ctx, ms, rs)
+	}
+	n := a.fetch(callBatch)
+	own := ctx.Done() != nil
+	if own {
+		n.own(ms)
+	} else {
+		clear(rs)
+		n.ms, n.rs = ms, rs
+	}
+	if _, err := a.admit(ctx, n); err != nil {
+		return err
+	}
+	if err := a.await(ctx, n); err != nil {
+		return err
+	}
+	if own {
+		copy(rs, n.rs)
+	}
+	err := n.err
+	a.recycle(n)
+	return err
+}
+
+// PostBatch sends all of ms as one entry and does not wait for them to be
+// handled. The caller may reuse ms. See [Actor.Post].
+func (a *Actor[S, M, R]) PostBatch(ctx context.Context, ms []M) error {
+	if err := a.fits(len(ms)); err != nil || len(ms) == 0 {
+		return err
+	}
+	n := a.fetch(postBatch)
+	n.own(ms)
+	return a.send(ctx, n)
+}
+
+// fits reports whether n messages can ever be in the mailbox together.
+func (a *Actor[S, M, R]) fits(n int) error {
+	if int64(n) > a.room.capacity {
+		return fmt.Errorf("%w: %d messages, the mailbox holds %d", ErrBatchSize, n, a.room.capacity)
+	}
+	return nil
+}
+
+// batchHere handles ms on the caller's goroutine, which has just taken hold of
+// the free actor, straight from and into the caller's slices.
+func (a *Actor[S, M, R]) batchHere(ctx context.Context, ms []M, rs []R) (err error) {
+	if g := a.gate.Load(); g != nil {
+		a.letGo()
+		a.refused.Add(uint64(len(ms)))
+		return g.err
+	}
+	clear(rs)
+	a.direct.Store(a.direct.Load() + uint64(len(ms)))
+	a.count(len(ms))
+	if a.sample() {
+		a.runTimed(ms, rs)
+		a.wait.observe(0)
+	} else {
+		a.run(ms, rs)
+	}
+	if a.failures != nil {
+		err = a.verdict(0, len(ms))
+		a.failures = nil
+	}
+	a.leave(ctx)
+	return err
+}
+
+// handle runs the handler for the next entries of the line, as many as make
+// one batch, and answers them. The first entry is not an exclusive request.
+func (a *Actor[S, M, R]) handle() {
+	size, timed := 0, a.sample()
+	for n := a.head; n != nil && n.kind != exclusive; n = a.head {
+		more := n.size()
+		if size > 0 && size+more > a.maxBatch {
+			break
+		}
+		size += more
+		timed = timed || n.at != 0
+		a.entries = append(a.entries, n)
+		a.head = n.next
+	}
+	a.vacate(int64(size))
+	a.count(size)
+	ms := a.gather()
+	if timed {
+		a.observeWaits()
+		a.runTimed(ms, a.answers)
+	} else {
+		a.run(ms, a.answers)
+	}
+	a.answer()
+}
+
+// gather lays out the messages of a.entries side by side and makes room for
+// the replies in a.answers. A batch that is alone is left where it is.
+func (a *Actor[S, M, R]) gather() []M {
+	if n := a.entries[0]; len(a.entries) == 1 && n.kind != call && n.kind != post {
+		a.answers = n.rs
+		return n.ms
+	}
+	a.ms = a.ms[:0]
+	for _, n := range a.entries {
+		if n.kind == call || n.kind == post {
+			a.ms = append(a.ms, n.one)
+		} else {
+			a.ms = append(a.ms, n.ms...)
+		}
+	}
+	if cap(a.rs) < len(a.ms) {
+		a.rs = make([]R, cap(a.ms))
+	}
+	a.answers = a.rs[:len(a.ms)]
+	return a.ms
+}
+
+// answer gives the senders of a.entries what a.answers holds for them.
+func (a *Actor[S, M, R]) answer() {
+	lo := 0
+	for i, n := range a.entries {
+		a.entries[i] = nil
+		hi := lo + n.size()
+		switch n.kind {
+		case call:
+			n.back = a.answers[lo]
+		case callBatch:
+			if &n.rs[0] != &a.answers[0] {
+				copy(n.rs, a.answers[lo:hi])
+			}
+		}
+		if a.failures != nil {
+			n.err = a.verdict(lo, hi)
+		}
+		lo = hi
+		a.finish(n)
+	}
+	a.entries = a.entries[:0]
+	a.failures = nil
+	clear(a.ms)
+	clear(a.rs[:len(a.ms)])
+	a.ms = a.ms[:0]
+	a.answers = nil
+}
+
+// finish tells the sender of n that the reply is there. From then on n is the
+// sender's; without a sender it goes back to the pool.
+func (a *Actor[S, M, R]) finish(n *node[M, R]) {
+	wake := n.wake
+	switch n.state.Swap(done) {
+	case parked:
+		wake <- struct{}{}
+	case abandoned:
+		a.recycle(n)
+	}
+}
+
+// verdict is the error for the sender of messages lo to hi of a batch.
+func (a *Actor[S, M, R]) verdict(lo, hi int) error {
+	var errs []error
+	for _, f := range a.failures {
+		switch {
+		case f.hi <= lo || f.lo >= hi:
+		case f.panic == nil:
+			if len(errs) == 0 { // else the panic before says it already
+				errs = append(errs, f.poison)
+			}
+		case f.panic.Index < 0:
+			errs = append(errs, f.panic)
+		default:
+			p := *f.panic
+			p.Index = max(f.lo-lo, 0)
+			errs = append(errs, &p)
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}

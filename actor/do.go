@@ -1,0 +1,111 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+)
+
+// Do waits for its turn and calls f on the caller's goroutine with the state,
+// which nobody else touches meanwhile: no batch is in flight. An error other
+// than [*PanicError] means that f was not called. Do takes no room in the
+// mailbox.
+func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	p := guardDo([]*Actor[S, M, R]{a}, func() { f(&a.state) })
+	a.exclusives.Store(a.exclusives.Load() + 1)
+	a.leave(ctx)
+	if p != nil {
+		return p
+	}
+	return nil
+}
+
+// DoAll is Do for several actors at once: f sees states[i] of actors[i], with
+// no batch in flight in any of them. They are taken in the order in which they
+// were made, whatever the order here, so that concurrent DoAlls cannot wait
+// for each other in a circle. An error names the actor by its index as
+// [*ShardError]. A panic of f counts as a panic in each.
+func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(states []*S)) error {
+	order := make([]int, len(actors))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return int(actors[i].id) - int(actors[j].id)
+	})
+	for k := 1; k < len(order); k++ {
+		if actors[order[k]] == actors[order[k-1]] {
+			return &ShardError{Shard: order[k], Err: ErrDuplicate}
+		}
+	}
+	states := make([]*S, len(actors))
+	held := make([]*Actor[S, M, R], 0, len(actors))
+	for _, i := range order {
+		if err := actors[i].acquire(ctx); err != nil {
+			for _, a := range held {
+				a.letGo()
+			}
+			return &ShardError{Shard: i, Err: err}
+		}
+		held = append(held, actors[i])
+		states[i] = &actors[i].state
+	}
+	p := guardDo(held, func() { f(states) })
+	for _, a := range held {
+		a.exclusives.Store(a.exclusives.Load() + 1)
+		a.letGo()
+	}
+	if p != nil {
+		return p
+	}
+	return nil
+}
+
+// acquire makes the caller the holder.
+func (a *Actor[S, M, R]) acquire(ctx context.Context) error {
+	n := a.fetch(exclusive)
+	mine, err := a.admit(ctx, n)
+	if err != nil {
+		return err
+	}
+	if !mine {
+		if err := a.await(ctx, n); err != nil {
+			return err
+		}
+	}
+	a.recycle(n)
+	if g := a.gate.Load(); g != nil && errors.Is(g.err, ErrPoisoned) {
+		a.letGo()
+		a.refused.Add(1)
+		return g.err
+	}
+	return nil
+}
+
+// guardDo calls f for actors that are held, and contains its panic.
+func guardDo[S, M, R any](held []*Actor[S, M, R], f func()) (p *PanicError) {
+	ok := false
+	defer func() {
+		if ok {
+			return
+		}
+		v := recover()
+		p = &PanicError{Value: v, Stack: debug.Stack()}
+		if v == nil {
+			p.Value = ErrGoexit
+		}
+		for _, a := range held {
+			a.panicked(p)
+			if v == nil { // no frame below this one will let it go
+				a.letGo()
+			}
+		}
+	}()
+	f()
+	ok = true
+	return nil
+}

@@ -1,0 +1,90 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrFull means the mailbox has no room and the actor refuses rather than
+// blocks: the message was not handled; slow down or shed load.
+var ErrFull = errors.New("actor: mailbox full")
+
+// ErrStopped means the actor takes no more messages: this one was not handled.
+var ErrStopped = errors.New("actor: stopped")
+
+// ErrPoisoned means an earlier panic left the state in doubt and the actor no
+// longer runs: the message was not handled. See [PoisonedError].
+var ErrPoisoned = errors.New("actor: poisoned")
+
+// ErrAbandoned means the context ended after the message had been accepted:
+// it will be handled once, and its reply is lost. The error also matches the
+// context's own error.
+var ErrAbandoned = errors.New("actor: reply abandoned, outcome unknown")
+
+// ErrBatchSize means a batch can never fit, or its slices do not match: split
+// it, raise Options.Capacity, or give the replies the length of the messages.
+var ErrBatchSize = errors.New("actor: bad batch size")
+
+// ErrInHandler means Stop was called by a handler, which would wait for
+// itself: call it on a goroutine of its own.
+var ErrInHandler = errors.New("actor: stop called inside a handler")
+
+// ErrShard means a fleet has no shard of that index.
+var ErrShard = errors.New("actor: no such shard")
+
+// ErrOptions means New or NewFleet was given something it cannot work with.
+var ErrOptions = errors.New("actor: bad options")
+
+// ErrDuplicate means DoAll was given the same actor twice.
+var ErrDuplicate = errors.New("actor: actor named twice")
+
+// ErrGoexit is the Value of a [PanicError] when the handler did not panic but
+// ended its goroutine with runtime.Goexit.
+var ErrGoexit = errors.New("actor: handler called runtime.Goexit")
+
+// PanicError reports a panic of the handler to those whose messages it hit.
+// How far such a message got is unknown.
+type PanicError struct {
+	// Value is what the handler panicked with.
+	Value any
+	// Stack is the stack of the panicking goroutine.
+	Stack []byte
+	// Index is the message that panicked, as an index into what this caller
+	// sent: 0 for Call. The messages before it were handled and have their
+	// replies; those after it were handled if the actor keeps going. Index is
+	// -1 if the handler takes whole batches: then every message of the batch
+	// is in doubt.
+	Index int
+}
+
+// Error names the panic; the stack is left to the reader of Stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("actor: handler panicked: %v", e.Value) }
+
+// Unwrap gives the value that was panicked with, if it was an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// PoisonedError is an [ErrPoisoned] that names the panic. It does not unwrap
+// to it: a *PanicError means "yours panicked", this means "yours never ran".
+type PoisonedError struct{ Panic *PanicError }
+
+// Error names the panic that poisoned the actor.
+func (e *PoisonedError) Error() string { return fmt.Sprintf("%v: %v", ErrPoisoned, e.Panic) }
+
+// Is makes the error match [ErrPoisoned].
+func (e *PoisonedError) Is(target error) bool { return target == ErrPoisoned }
+
+// ShardError says which shard of a fleet, or which actor of a joint call, an
+// error comes from.
+type ShardError struct {
+	Shard int
+	Err   error
+}
+
+// Error names the shard.
+func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
+
+// Unwrap gives the shard's own error.
+func (e *ShardError) Unwrap() error { return e.Err }

@@ -1,0 +1,125 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Fleet is a row of actors of one kind, one per shard, addressed by index. The
+// actors are padded, so that work on one does not slow its neighbours. Which
+// shard a message belongs to is the caller's to say, with package route for
+// instance; an index that is not there gives [ErrShard].
+type Fleet[S, M, R any] struct {
+	shards []Actor[S, M, R]
+	pool   scatterPool[S, M, R]
+}
+
+// NewFleet makes n actors with the same handler and options; state makes the
+// state of each.
+func NewFleet[S, M, R any](n int, state func(shard int) S, h Handler[S, M, R], o Options) (*Fleet[S, M, R], error) {
+	var errs []error
+	if n < 1 {
+		errs = append(errs, fmt.Errorf("%w: %d shards: want at least 1", ErrOptions, n))
+	}
+	if state == nil {
+		errs = append(errs, fmt.Errorf("%w: no function that makes a shard's state", ErrOptions))
+	}
+	if err := h.check(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := o.fill(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	f := &Fleet[S, M, R]{shards: make([]Actor[S, M, R], n)}
+	for i := range f.shards {
+		if err := f.shards[i].init(state(i), h, o); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Len is the number of shards.
+func (f *Fleet[S, M, R]) Len() int { return len(f.shards) }
+
+// Shard returns the actor of one shard, or ErrShard.
+func (f *Fleet[S, M, R]) Shard(shard int) (*Actor[S, M, R], error) {
+	if shard < 0 || shard >= len(f.shards) {
+		return nil, fmt.Errorf("%w: %d of %d", ErrShard, shard, len(f.shards))
+	}
+	return &f.shards[shard], nil
+}
+
+// Call is [Actor.Call] on one shard.
+func (f *Fleet[S, M, R]) Call(ctx context.Context, shard int, m M) (r R, err error) {
+	a, err := f.Shard(shard)
+	if err != nil {
+		return r, err
+	}
+	return a.Call(ctx, m)
+}
+
+// Post is [Actor.Post] on one shard.
+func (f *Fleet[S, M, R]) Post(ctx context.Context, shard int, m M) error {
+	a, err := f.Shard(shard)
+	if err != nil {
+		return err
+	}
+	return a.Post(ctx, m)
+}
+
+// Do is [Actor.Do] on one shard.
+func (f *Fleet[S, M, R]) Do(ctx context.Context, shard int, g func(state *S)) error {
+	a, err := f.Shard(shard)
+	if err != nil {
+		return err
+	}
+	return a.Do(ctx, g)
+}
+
+// DoAll is [DoAll] on some shards; errors name the shard by its number.
+func (f *Fleet[S, M, R]) DoAll(ctx context.Context, shards []int, g func(states []*S)) error {
+	actors := make([]*Actor[S, M, R], len(shards))
+	for i, shard := range shards {
+		a, err := f.Shard(shard)
+		if err != nil {
+			return err
+		}
+		actors[i] = a
+	}
+	err := DoAll(ctx, actors, g)
+	if e, ok := err.(*ShardError); ok {
+		e.Shard = shards[e.Shard]
+	}
+	return err
+}
+
+// Stats returns the counters of every shard.
+func (f *Fleet[S, M, R]) Stats() []Stats {
+	stats := make([]Stats, len(f.shards))
+	for i := range f.shards {
+		stats[i] = f.shards[i].Stats()
+	}
+	return stats
+}
+
+// Stop stops all shards at once and waits for them: see [Actor.Stop].
+func (f *Fleet[S, M, R]) Stop(ctx context.Context) error {
+	if insideHandler() {
+		return ErrInHandler
+	}
+	for i := range f.shards {
+		f.shards[i].beginStop()
+	}
+	var errs []error
+	for i := range f.shards {
+		if err := f.shards[i].awaitStop(ctx); err != nil {
+			errs = append(errs, &ShardError{Shard: i, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}

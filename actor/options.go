@@ -1,0 +1,132 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Mode says who runs the handler.
+type Mode uint8
+
+const (
+	// Combining lets callers run it: whoever finds the actor free runs its own
+	// message and those of all who wait. No goroutine, nothing to leak.
+	Combining Mode = iota
+	// Owner gives the actor a goroutine that runs it and lives until Stop. For
+	// handlers that must not run on, or hold up, a caller's goroutine.
+	Owner
+)
+
+// String names the mode.
+func (m Mode) String() string {
+	switch m {
+	case Combining:
+		return "combining"
+	case Owner:
+		return "owner"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// FullPolicy says what happens to a sender that finds the mailbox full.
+type FullPolicy uint8
+
+const (
+	// Block makes it wait, first come first served, until there is room or its
+	// context ends.
+	Block FullPolicy = iota
+	// Refuse gives it ErrFull at once.
+	Refuse
+)
+
+// PanicPolicy says what becomes of an actor whose handler panicked.
+type PanicPolicy uint8
+
+const (
+	// Poison makes the actor refuse everything from then on. The default: the
+	// state may be half changed, and a wrong answer is worse than none.
+	Poison PanicPolicy = iota
+	// KeepGoing trusts the state. For handlers that change nothing before the
+	// last thing that can panic.
+	KeepGoing
+)
+
+// Options configure an actor. The zero value works.
+type Options struct {
+	// Mode says who runs the handler. Default Combining.
+	Mode Mode
+	// Capacity bounds the messages that wait in the mailbox; those being
+	// handled do not count. Default 1024: enough that bursts form large
+	// batches, little enough that a full mailbox is drained in well under a
+	// millisecond by handlers of a few hundred nanoseconds a message. At
+	// least 1.
+	Capacity int
+	// Full says what happens to a sender when there is no room. Default Block.
+	Full FullPolicy
+	// MaxBatch bounds the messages that the handler sees at once. Default 256.
+	// At least 1. What one CallBatch or PostBatch sent is never split, so a
+	// larger one is a batch by itself.
+	MaxBatch int
+	// Turns bounds how many batches a combining caller runs for others after
+	// its own message is done, before it hands the actor over to one of them.
+	// Default 16: handing over costs a goroutine switch. Negative means none:
+	// right for handlers that block, on a disk for instance. Unused by Owner.
+	Turns int
+	// AfterPanic says whether a panic ends the actor. Default Poison.
+	AfterPanic PanicPolicy
+	// OnPanic, if set, hears of every panic, also those that hit only posted
+	// messages and so reach no caller. It runs while the actor is held: it
+	// must be quick and must not call the actor. A panic in it is dropped.
+	OnPanic func(*PanicError)
+	// SampleEvery says how many entries of the mailbox, and how many batches,
+	// go by for one whose time is measured. Default 64: reading a clock costs
+	// about as much as an uncontended call. 1 measures all, negative none.
+	SampleEvery int
+	// Now is the monotonic clock behind the latency figures. Default: time
+	// since the package was loaded.
+	Now func() time.Duration
+}
+
+var loaded = time.Now()
+
+func sinceLoaded() time.Duration { return time.Since(loaded) }
+
+// fill checks o and replaces what is unset by its default.
+func (o Options) fill() (Options, error) {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...)))
+	}
+	if o.Mode > Owner {
+		bad("Mode %d: want Combining or Owner", o.Mode)
+	}
+	if o.Full > Refuse {
+		bad("Full %d: want Block or Refuse", o.Full)
+	}
+	if o.AfterPanic > KeepGoing {
+		bad("AfterPanic %d: want Poison or KeepGoing", o.AfterPanic)
+	}
+	if o.Capacity < 0 {
+		bad("Capacity %d: want at least 1, or 0 for the default", o.Capacity)
+	}
+	if o.MaxBatch < 0 {
+		bad("MaxBatch %d: want at least 1, or 0 for the default", o.MaxBatch)
+	}
+	o.Capacity = or(o.Capacity, 1024)
+	o.MaxBatch = or(o.MaxBatch, 256)
+	o.Turns = max(or(o.Turns, 16), 0)
+	o.SampleEvery = max(or(o.SampleEvery, 64), 0)
+	if o.Now == nil {
+		o.Now = sinceLoaded
+	}
+	return o, errors.Join(errs...)
+}
+
+// or returns v, or def if v is unset.
+func or(v, def int) int {
+	if v == 0 {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,154 @@
+package actor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// room bounds the messages that wait in the mailbox. It counts them with two
+// numbers that only grow, so that one atomic operation of a sender gives the
+// depth and the number of accepted messages alike.
+//
+// Senders that find no room stand in a line and are given room in that order;
+// while there is a line nobody overtakes it.
+type room struct {
+	capacity int64
+	admitted atomic.Int64 // messages that ever got a place
+	vacated  atomic.Int64 // of those, how many gave it up; the holder writes it
+	deepest  atomic.Int64 // the most that ever waited at once
+	inLine   atomic.Int64 // len(line)
+
+	refused  atomic.Uint64 // messages that got no place
+	deserted atomic.Uint64 // callers that did not wait for their reply
+
+	mu   sync.Mutex
+	line []*place
+	shut bool
+}
+
+// A place in the line for room.
+type place struct {
+	size  int64
+	ready chan struct{} // closed when granted or when the room is closed
+	err   error         // set before ready is closed
+}
+
+// enter gets room for size messages.
+func (r *room) enter(ctx context.Context, size int64, refuse bool) error {
+	if ended(ctx) {
+		return ctx.Err()
+	}
+	if size == 0 {
+		return nil
+	}
+	if r.inLine.Load() == 0 && r.grab(size) {
+		return nil
+	}
+	if refuse {
+		return ErrFull
+	}
+	p := &place{size: size, ready: make(chan struct{})}
+	r.mu.Lock()
+	if r.shut {
+		r.mu.Unlock()
+		return ErrStopped
+	}
+	r.line = append(r.line, p)
+	r.inLine.Store(int64(len(r.line)))
+	r.serve() // room may have come free before we were in the line
+	r.mu.Unlock()
+	select {
+	case <-p.ready:
+		return p.err
+	case <-ctx.Done():
+		return r.renounce(ctx, p)
+	}
+}
+
+// grab takes room for size messages if there is enough.
+func (r *room) grab(size int64) bool {
+	for {
+		in := r.admitted.Load()
+		depth := in - r.vacated.Load() + size
+		if depth > r.capacity {
+			return false
+		}
+		if !r.admitted.CompareAndSwap(in, in+size) {
+			continue
+		}
+		for {
+			old := r.deepest.Load()
+			if depth <= old || r.deepest.CompareAndSwap(old, depth) {
+				return true
+			}
+		}
+	}
+}
+
+// vacate gives room back when messages leave the mailbox to be handled. Only
+// the holder of the actor calls it.
+func (r *room) vacate(size int64) {
+	r.vacated.Store(r.vacated.Load() + size)
+	r.call()
+}
+
+// quit gives back room that was taken for messages that never came.
+func (r *room) quit(size int64) {
+	r.admitted.Add(-size)
+	r.call()
+}
+
+// call serves the line, if there is one. A sender enters the line before it
+// looks for room the last time, and room is given back before the line is
+// looked at: so one of the two sees the other.
+func (r *room) call() {
+	if r.inLine.Load() > 0 {
+		r.mu.Lock()
+		r.serve()
+		r.mu.Unlock()
+	}
+}
+
+// serve gives room to those first in line, as far as it goes.
+func (r *room) serve() {
+	for len(r.line) > 0 && r.grab(r.line[0].size) {
+		close(r.line[0].ready)
+		r.line[0] = nil
+		r.line = r.line[1:]
+	}
+	r.inLine.Store(int64(len(r.line)))
+}
+
+// renounce takes p out of the line because its context ended. Room that was
+// granted in the same moment is given back.
+func (r *room) renounce(ctx context.Context, p *place) error {
+	r.mu.Lock()
+	for i, q := range r.line {
+		if q == p {
+			r.line = append(r.line[:i], r.line[i+1:]...)
+			r.serve() // a smaller one behind p may fit
+			r.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+	r.mu.Unlock()
+	if p.err != nil {
+		return p.err
+	}
+	r.quit(p.size)
+	return ctx.Err()
+}
+
+// close sends everybody in the line away with err, and all who come later.
+func (r *room) close(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true
+	for _, p := range r.line {
+		p.err = err
+		close(p.ready)
+	}
+	r.line = nil
+	r.inLine.Store(0)
+}

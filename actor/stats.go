@@ -1,0 +1,98 @@
+package actor
+
+import "sync/atomic"
+
+// Stats is a snapshot of an actor's counters. They are read one after the
+// other while the actor runs, so they agree with each other only at rest.
+type Stats struct {
+	Depth    int  // messages waiting in the mailbox
+	DepthMax int  // the most that ever waited
+	Busy     bool // somebody holds the actor
+
+	Accepted  uint64 // messages taken, into the mailbox or straight to the handler
+	Refused   uint64 // messages turned away: full, stopped, poisoned, context ended
+	Handled   uint64 // accepted messages given to the handler
+	Dropped   uint64 // accepted messages that a poisoned actor did not handle
+	Abandoned uint64 // calls whose sender left before the reply
+	Batches   uint64 // times the handler was given messages
+	Exclusive uint64 // Do and DoAll calls
+	Panics    uint64
+
+	QueueWait Histogram // from sending an entry to the start of its batch
+	Service   Histogram // of one batch
+}
+
+// tally is written by the holder alone. A message that a caller handles at
+// once costs one store, because that is most of what such a call costs.
+type tally struct {
+	singles    atomic.Uint64 // single messages that never were in the mailbox
+	direct     atomic.Uint64 // messages of batches that never were in the mailbox
+	handled    atomic.Uint64 // messages other than singles
+	runs       atomic.Uint64 // batches other than singles
+	dropped    atomic.Uint64 // of all these, those that were not handled
+	exclusives atomic.Uint64
+	panics     atomic.Uint64
+}
+
+// timing is touched for samples only.
+type timing struct {
+	wait    recorder
+	service recorder
+}
+
+// Stats returns the actor's counters. It never waits.
+func (a *Actor[S, M, R]) Stats() Stats {
+	vacated := a.vacated.Load() // first, so that Depth is not below zero
+	admitted := a.admitted.Load()
+	singles, dropped := a.singles.Load(), a.dropped.Load()
+	word := a.word.Load()
+	return Stats{
+		Depth:     int(admitted - vacated),
+		DepthMax:  int(a.deepest.Load()),
+		Busy:      word != nil && word != a.closed,
+		Accepted:  uint64(admitted) + singles + a.direct.Load(),
+		Refused:   a.refused.Load(),
+		Handled:   singles + a.handled.Load() - dropped,
+		Dropped:   dropped,
+		Abandoned: a.deserted.Load(),
+		Batches:   singles + a.runs.Load(),
+		Exclusive: a.exclusives.Load(),
+		Panics:    a.panics.Load(),
+		QueueWait: a.wait.snapshot(),
+		Service:   a.service.snapshot(),
+	}
+}
+
+// count notes that a batch of n messages is about to run.
+func (a *Actor[S, M, R]) count(n int) {
+	a.handled.Store(a.handled.Load() + uint64(n))
+	if a.poisoned == nil {
+		a.runs.Store(a.runs.Load() + 1)
+	}
+}
+
+// sample reports whether the batch that starts now is measured.
+func (a *Actor[S, M, R]) sample() bool {
+	if a.batches++; a.batches < a.every || a.every == 0 {
+		return false
+	}
+	a.batches = 0
+	return true
+}
+
+// runTimed is run, measured.
+func (a *Actor[S, M, R]) runTimed(ms []M, rs []R) {
+	start := a.now()
+	a.run(ms, rs)
+	a.service.observe(a.now() - start)
+}
+
+// observeWaits notes how long the sampled entries of the batch have waited.
+func (a *Actor[S, M, R]) observeWaits() {
+	now := a.now()
+	for _, n := range a.entries {
+		if n.at != 0 {
+			a.wait.observe(now - n.at)
+		}
+	}
+}

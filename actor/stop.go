@@ -1,0 +1,76 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// Stop makes the actor refuse new messages with [ErrStopped] and waits until
+// those it accepted are handled and its goroutine, if it has one, has ended.
+// If ctx ends first the stop goes on without the caller; Stop again to wait
+// for it. It is an error to call Stop, of any actor, inside a handler.
+func (a *Actor[S, M, R]) Stop(ctx context.Context) error {
+	if insideHandler() {
+		return ErrInHandler
+	}
+	a.beginStop()
+	return a.awaitStop(ctx)
+}
+
+// beginStop shuts the door. The last holder to find the mailbox empty closes
+// the actor for good.
+func (a *Actor[S, M, R]) beginStop() {
+	if a.stopping.Swap(true) {
+		return
+	}
+	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps saying so
+	a.room.close(ErrStopped)
+	// A holder that freed the actor just now did not see stopping. An entry
+	// of our own makes sure that somebody looks again.
+	n := a.fetch(exclusive)
+	n.state.Store(abandoned)
+	if mine, err := a.push(n); mine || err != nil {
+		a.recycle(n)
+		if mine {
+			a.letGo()
+		}
+	}
+}
+
+func (a *Actor[S, M, R]) awaitStop(ctx context.Context) error {
+	select {
+	case <-a.stopped:
+		return nil
+	default:
+	}
+	select {
+	case <-a.stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("actor: stop still draining: %w", ctx.Err())
+	}
+}
+
+// insideHandler reports whether a handler of some actor is among the callers.
+// Which actor it is cannot be told, so Stop refuses them all.
+func insideHandler() bool {
+	pcs := make([]uintptr, 64)
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if strings.HasPrefix(f.Function, guardPrefix) && (strings.HasSuffix(f.Function, ".guard") || strings.HasSuffix(f.Function, ".guardDo")) {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+const guardPrefix = "github.com/cleavekv/cleave/actor."

@@ -1,0 +1,215 @@
+package actor
+
+import "context"
+
+// The actor's word is its lock and its mailbox at once, so that there is no
+// instant between "the mailbox is empty" and "the actor is free" in which a
+// message could be overlooked:
+//
+//	nil          free
+//	locked       held, mailbox empty
+//	a node       held, mailbox not empty: the newest entry, linked to older
+//	             ones and at the end to locked
+//	closed       stopped for good
+//
+// Whoever turns nil into something else holds the actor, or makes the owner
+// goroutine hold it. Holding passes from goroutine to goroutine: by the word,
+// by a node's state becoming leader, or through the owner's wake channel.
+
+// admit gives n a place in the mailbox, waiting for room if need be. If the
+// actor turned out to be free and the sender may run it, the sender holds it
+// afterwards, with n as the first thing to do: mine is true. After an error n
+// is gone.
+func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, err error) {
+	size := n.size()
+	if g := a.gate.Load(); g != nil {
+		err = g.err
+	} else if err = a.enter(ctx, int64(size), a.refuse); err == nil {
+		if mine, err = a.push(n); err != nil {
+			a.quit(int64(size))
+		}
+	}
+	if err != nil {
+		a.refused.Add(uint64(size))
+		a.recycle(n)
+		return false, err
+	}
+	if mine && n.kind != exclusive {
+		a.head, a.tail = n, n
+		n.state.CompareAndSwap(waiting, leader)
+	}
+	return mine, nil
+}
+
+// push enters n into the mailbox, or takes hold of a free actor instead.
+func (a *Actor[S, M, R]) push(n *node[M, R]) (mine bool, err error) {
+	for {
+		top := a.word.Load()
+		switch {
+		case top == a.closed:
+			return false, ErrStopped
+		case top != nil:
+			n.next = top
+			if a.word.CompareAndSwap(top, n) {
+				return false, nil
+			}
+		case a.combining || n.kind == exclusive:
+			n.next = nil
+			if a.word.CompareAndSwap(nil, a.locked) {
+				return true, nil
+			}
+		default:
+			n.next = a.locked
+			if a.word.CompareAndSwap(nil, n) {
+				a.wake <- struct{}{}
+				return false, nil
+			}
+		}
+	}
+}
+
+// take moves the whole mailbox behind the entries already taken. If there is
+// nothing to take, it frees the actor and returns false.
+func (a *Actor[S, M, R]) take() bool {
+	for a.word.Load() == a.locked {
+		if a.free() {
+			return false
+		}
+	}
+	var first *node[M, R]
+	last := a.word.Swap(a.locked)
+	for n := last; n != a.locked; {
+		older := n.next
+		n.next = first
+		first, n = n, older
+	}
+	if a.head == nil {
+		a.head = first
+	} else {
+		a.tail.next = first
+	}
+	a.tail = last
+	return true
+}
+
+// free gives the actor up if its mailbox is empty. Nothing taken is left.
+func (a *Actor[S, M, R]) free() bool {
+	if !a.stopping.Load() {
+		return a.word.CompareAndSwap(a.locked, nil)
+	}
+	if !a.word.CompareAndSwap(a.locked, a.closed) {
+		return false
+	}
+	if a.combining {
+		close(a.stopped)
+	} else {
+		close(a.wake) // ends the owner goroutine, which closes stopped
+	}
+	return true
+}
+
+// leave ends a turn that handled the caller's own message: it frees the actor,
+// or works on for those who came meanwhile.
+func (a *Actor[S, M, R]) leave(ctx context.Context) {
+	if a.head == nil && a.free() {
+		return
+	}
+	if a.combining {
+		_ = a.lead(ctx, nil)
+		return
+	}
+	a.letGo()
+}
+
+// letGo frees the actor or passes it on; it handles no message itself.
+func (a *Actor[S, M, R]) letGo() {
+	if a.head == nil && !a.take() {
+		return
+	}
+	if !a.combining {
+		a.wake <- struct{}{}
+		return
+	}
+	for n := a.head; n != nil; n = n.next {
+		if a.offer(n) {
+			return
+		}
+	}
+	// Only posts and abandoned calls are left: somebody has to run them.
+	go a.drive()
+}
+
+// offer hands the actor to the sender of n if it waits.
+func (a *Actor[S, M, R]) offer(n *node[M, R]) bool {
+	for {
+		switch s := n.state.Load(); s {
+		case waiting, parked:
+			if n.state.CompareAndSwap(s, leader) {
+				if s == parked {
+					n.wake <- struct{}{}
+				}
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// progress is what a step came to.
+type progress uint8
+
+const (
+	again progress = iota // the actor is still held
+	gone                  // it is free, or somebody else's
+	mine                  // it is held by its own request for it
+	left                  // the context ended, and it was passed on
+)
+
+// step does the next thing there is to do with a held actor: it handles a
+// batch, or gives the actor to whoever is next and asked for it. self is the
+// entry of the holder, if it is still in the line.
+func (a *Actor[S, M, R]) step(self *node[M, R]) progress {
+	if a.head == nil && !a.take() {
+		return gone
+	}
+	n := a.head
+	if n.kind != exclusive {
+		a.handle()
+		return again
+	}
+	a.head = n.next
+	if n == self {
+		return mine
+	}
+	if a.offer(n) {
+		if self != nil {
+			self.state.CompareAndSwap(leader, waiting) // one of many again
+		}
+		return gone
+	}
+	a.recycle(n) // abandoned
+	return again
+}
+
+// drive handles everything there is, until the actor is free or given away.
+func (a *Actor[S, M, R]) drive() {
+	for a.step(nil) == again {
+	}
+}
+
+// ownerLoop is the goroutine of mode Owner.
+func (a *Actor[S, M, R]) ownerLoop() {
+	ended := false
+	defer func() {
+		if !ended { // the handler called Goexit: a new owner takes its place
+			go a.ownerLoop()
+			return
+		}
+		close(a.stopped)
+	}()
+	for range a.wake {
+		a.drive()
+	}
+	ended = true
+}

@@ -1,0 +1,92 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+)
+
+// await waits until n is answered; then n belongs to the caller again. For an
+// exclusive request it waits until the caller holds the actor. After an error
+// n must not be touched any more: the holder will recycle it.
+//
+// While it waits the caller may be made the holder, and then runs the actor
+// for a while.
+func (a *Actor[S, M, R]) await(ctx context.Context, n *node[M, R]) error {
+	asked := n.kind == exclusive
+	for {
+		switch a.sleep(ctx, n) {
+		case done:
+			return nil
+		case abandoned:
+			return a.abandon(ctx, asked)
+		case leader:
+			switch a.lead(ctx, n) {
+			case mine:
+				return nil
+			case left:
+				return a.abandon(ctx, asked)
+			}
+			// Gone: n is answered, or has to wait once more.
+		}
+	}
+}
+
+// abandon is the error of a caller that left. One that asked for the actor
+// never got it, so nothing is in doubt.
+func (a *Actor[S, M, R]) abandon(ctx context.Context, asked bool) error {
+	if asked {
+		return ctx.Err()
+	}
+	a.deserted.Add(1)
+	return fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
+}
+
+// sleep waits until n is answered (done), its sender holds the actor (leader)
+// or ctx has ended first (abandoned).
+func (a *Actor[S, M, R]) sleep(ctx context.Context, n *node[M, R]) uint32 {
+	n.state.CompareAndSwap(queued, waiting)
+	for range a.spins {
+		if s := n.state.Load(); s != waiting {
+			return s
+		}
+	}
+	if !n.state.CompareAndSwap(waiting, parked) {
+		return n.state.Load()
+	}
+	if over := ctx.Done(); over == nil {
+		<-n.wake
+	} else {
+		select {
+		case <-n.wake:
+		case <-over:
+			if n.state.CompareAndSwap(parked, abandoned) {
+				return abandoned
+			}
+			<-n.wake // the answer was faster
+		}
+	}
+	return n.state.Load()
+}
+
+// lead runs the held actor on the caller's goroutine until self is answered,
+// then for at most a.turns batches more, and passes it on. self is nil if the
+// caller has nothing in the line. A caller whose context ends before self is
+// answered leaves without running anything more.
+func (a *Actor[S, M, R]) lead(ctx context.Context, self *node[M, R]) progress {
+	for turns := 0; ; {
+		if self == nil || self.state.Load() == done {
+			if turns == a.turns || ended(ctx) {
+				a.letGo()
+				return gone
+			}
+			turns++
+		} else if ended(ctx) {
+			self.state.Store(abandoned)
+			a.letGo()
+			return left
+		}
+		if p := a.step(self); p != again {
+			return p
+		}
+	}
+}
