@@ -1,0 +1,64 @@
+package key
+
+import (
+	"strconv"
+	"time"
+)
+
+// Format prints key for people, with its fields named:
+//
+//	region="eu" hour(ts)=2026-11-15T01 | id=42
+//
+// Whatever is not printable is escaped. If the key does not fit, the text has
+// the fields that do, then a question mark and the rest in quotes, and the
+// error is that of [Layout.Decode].
+func (l *Layout) Format(key []byte) (string, error) {
+	text, err := l.AppendFormat(nil, key)
+	return string(text), err
+}
+
+// AppendFormat is [Layout.Format], appended to dst.
+func (l *Layout) AppendFormat(dst, key []byte) ([]byte, error) {
+	v := Values{fields: make([]Element, 0, inlineColumns)}
+	err := l.DecodeInto(&v, key)
+	offset := 0
+	for i, e := range v.fields {
+		dst = l.appendSeparator(dst, i)
+		dst = l.fields[i].appendText(dst, e)
+		offset += len(e.Raw())
+	}
+	if offset < len(key) {
+		dst = append(l.appendSeparator(dst, len(v.fields)), '?')
+		dst = strconv.AppendQuoteToASCII(dst, string(key[offset:]))
+	}
+	return dst, err
+}
+
+// appendSeparator appends what goes before field i.
+func (l *Layout) appendSeparator(dst []byte, i int) []byte {
+	switch i {
+	case 0:
+		return dst
+	case l.partition:
+		return append(dst, " | "...)
+	default:
+		return append(dst, ' ')
+	}
+}
+
+// appendText prints the field's name and e, which check has passed.
+func (f *Field) appendText(dst []byte, e Element) []byte {
+	dst = append(append(dst, f.name...), '=')
+	if f.Bucket != 0 {
+		span, _ := elementSpan(f.Bucket, e)
+		return span.Start().AppendFormat(dst, f.Bucket.layout())
+	}
+	if f.Type == TypeTime && f.Salts == 0 {
+		t, _ := elementTime(e)
+		return t.AppendFormat(dst, time.RFC3339Nano)
+	}
+	if i, ok := e.Int(); ok {
+		return strconv.AppendInt(dst, i, 10)
+	}
+	return appendText(dst, e.Value(), 0)
+}
