@@ -55,6 +55,7 @@ type Layout struct {
 	columns   []column
 	partition int // how many fields are the partition
 	salt      int // index of the salt field, -1 if there is none
+	derived   DerivedSalt
 	salter    Salter
 }
 

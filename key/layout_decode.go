@@ -104,7 +104,7 @@ func (v *Values) checkDerived() error {
 	}
 	if f := l.saltField(); f != nil && l.derivable(f) {
 		got, _ := v.fields[l.salt].Uint()
-		want := DerivedSalt{uint64(f.Salts)}.Salt(v.fields[l.columns[f.column].bare].Raw())
+		want := l.derived.Salt(v.fields[l.columns[f.column].bare].Raw())
 		if got != uint64(want) {
 			return v.contradiction(l.salt, fmt.Errorf("found %d, but the column gives %d", got, want))
 		}

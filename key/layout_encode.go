@@ -162,7 +162,7 @@ func (l *Layout) appendSalt(dst []byte, f *Field, v, given any) ([]byte, error) 
 		if err != nil {
 			return nil, err
 		}
-		salt = DerivedSalt{uint64(f.Salts)}.Salt(encoded[len(dst):])
+		salt = l.derived.Salt(encoded[len(dst):])
 		dst = encoded[:len(dst)]
 	case l.salter == nil:
 		return nil, fmt.Errorf("%w: %s: nothing picks it; use WithSalter", ErrSalt, f.name)

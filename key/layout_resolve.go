@@ -48,7 +48,11 @@ func (p *layoutParser) resolve() (*Layout, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return l, nil
+	var err error
+	if f := l.saltField(); f != nil {
+		l.derived, err = NewDerivedSalt(f.Salts)
+	}
+	return l, err
 }
 
 // enter notes field i at its column and returns the column's index.
