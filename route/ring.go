@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cleavekv/cleave/hash"
@@ -119,4 +120,17 @@ func (r *Ring) RouteN(dst []int, h hash.Stable, n int) []int {
 		}
 		return r.points[i].node()
 	})
+}
+
+// intervals implements partitioned: one ends at every point, and the last one
+// at the end of the circle.
+func (r *Ring) intervals() int { return len(r.points) }
+
+// interval implements partitioned.
+func (r *Ring) interval(i int) (first uint64, owner int) {
+	if i > 0 {
+		first = uint64(r.points[i-1] | nodeMask)
+		first += min(1, math.MaxUint64-first) // a point may be at the very end
+	}
+	return first, r.points[i].node()
 }

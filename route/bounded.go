@@ -1,0 +1,215 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// BoundedRing is consistent hashing with bounded loads (Mirrokni, Thorup and
+// Zadimoghaddam, 2018): a [Ring] on which no node takes more than 1+Epsilon
+// times its share.
+//
+// What is bounded is the number of partitions, since a pure function cannot
+// know the load of keys it has not seen. Keys fall into partitions by the
+// upper bits of their hash. Partitions are assigned in order, each to the
+// first node clockwise that has room: no node gets more than
+// ceil((1+Epsilon) * Partitions * weight / sum of weights). If partitions are
+// not equally loaded, [BoundedRing.RouteLoad] bounds the load that the caller
+// measures.
+//
+// Moves: more than a ring, since whoever joins or leaves changes everyone's
+// bound. See Epsilon for how much. Any node can be removed. The order of the
+// nodes does not matter.
+//
+// Memory: 2 bytes a partition beside the ring. Speed: one shift and one load,
+// faster than the ring itself.
+//
+// The zero value is an empty router.
+type BoundedRing struct {
+	table  []uint16 // the node of every partition
+	shift  uint
+	ring   *Ring
+	opts   BoundedRingOptions
+	weight float64 // of all nodes
+}
+
+// BoundedRingOptions tunes a [BoundedRing]. The zero value works. Routers
+// agree on owners only if they agree on all of it.
+type BoundedRingOptions struct {
+	// Epsilon is how far a node may exceed its share. Default 0.1, at least
+	// 0.01. A smaller one is more even and moves more: measured where a node
+	// joins 4 to 256 equal ones, 0.25 moves what a ring does, 0.1 up to 1.2
+	// times and 0.01 up to 2.7 times the least that any router must.
+	Epsilon float64
+	// Partitions is a power of two, at least 16 a node, at most 2^20. It
+	// stays when nodes come and go, so choose it for the largest topology.
+	// Default 16384.
+	Partitions int
+	// Ring tunes the ring below.
+	Ring RingOptions
+}
+
+const (
+	defaultEpsilon    = 0.1
+	minEpsilon        = 0.01
+	defaultPartitions = 1 << 14
+	maxPartitions     = 1 << 20
+	// partitionsPerNode keeps the rounding of a share below a sixteenth, and
+	// the number of nodes within the table's 16 bits.
+	partitionsPerNode = 16
+)
+
+var _ Router = (*BoundedRing)(nil)
+
+// check fills in defaults and reports everything that is wrong at once.
+func (o *BoundedRingOptions) check(nodes int) error {
+	if o.Epsilon == 0 {
+		o.Epsilon = defaultEpsilon
+	}
+	if o.Partitions == 0 {
+		o.Partitions = defaultPartitions
+	}
+	var errs []error
+	if !(o.Epsilon >= minEpsilon) || math.IsInf(o.Epsilon, 0) {
+		errs = append(errs, fmt.Errorf("%w: Epsilon is %v, want a finite number from %v (0 means %v)", ErrOption, o.Epsilon, minEpsilon, defaultEpsilon))
+	}
+	if p := o.Partitions; p < 2 || p > maxPartitions || p&(p-1) != 0 {
+		errs = append(errs, fmt.Errorf("%w: Partitions is %d, want a power of two up to %d", ErrOption, p, maxPartitions))
+	} else if p/partitionsPerNode < nodes {
+		errs = append(errs, fmt.Errorf("%w: %d partitions for %d nodes, want at least %d a node", ErrOption, p, nodes, partitionsPerNode))
+	}
+	return errors.Join(errs...)
+}
+
+// NewBoundedRing returns a router over nodes.
+func NewBoundedRing(nodes []Node, opts BoundedRingOptions) (*BoundedRing, error) {
+	optErr := opts.check(len(nodes))
+	ring, err := NewRing(nodes, opts.Ring)
+	if err := errors.Join(optErr, err); err != nil {
+		return nil, err
+	}
+	r := &BoundedRing{ring: ring, opts: opts, weight: weightOf(nodes)}
+	r.shift = uint(64 - bits.Len(uint(opts.Partitions-1)))
+	if err := r.assign(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// weightOf returns the sum of the weights, added up in order of size, so that
+// rounding does not depend on the order of the nodes.
+func weightOf(nodes []Node) float64 {
+	weights := make([]float64, len(nodes))
+	for i, n := range nodes {
+		weights[i] = n.weight()
+	}
+	slices.Sort(weights)
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	return sum
+}
+
+// room returns how much of total the node may have.
+func (r *BoundedRing) room(node, total int) int {
+	share := r.ring.nodes[node].weight() / r.weight
+	return int(math.Ceil((1 + r.opts.Epsilon) * float64(total) * share))
+}
+
+// assign gives every partition to the first node clockwise that has room. The
+// rooms add up to more than there is, so there is always one.
+func (r *BoundedRing) assign() error {
+	room := make([]int, len(r.ring.nodes))
+	for i := range room {
+		room[i] = r.room(i, r.opts.Partitions)
+	}
+	r.table = make([]uint16, r.opts.Partitions)
+	got := make([]int, len(room))
+	points := r.ring.points[:len(r.ring.points)-1]
+	for p := range r.table {
+		i := r.ring.find(r.place(p))
+		for ; ; i++ {
+			if node := points[i%len(points)].node(); got[node] < room[node] {
+				got[node]++
+				r.table[p] = uint16(node)
+				break
+			}
+		}
+	}
+	if i := slices.Index(got, 0); i >= 0 {
+		return fmt.Errorf("%w: node %q gets none of %d partitions: raise Partitions, Ring.Points or its weight", ErrOption, r.ring.nodes[i].Name, len(r.table))
+	}
+	return nil
+}
+
+// place returns where partition p is on the ring.
+func (r *BoundedRing) place(p int) hash.Stable { return hash.Restore(uint64(p) << r.shift) }
+
+// With returns a router that has node as well.
+func (r *BoundedRing) With(node Node) (*BoundedRing, error) {
+	return NewBoundedRing(withNode(r.Nodes(), node), r.opts)
+}
+
+// Without returns a router that lacks the node of that name.
+func (r *BoundedRing) Without(name string) (*BoundedRing, error) {
+	nodes, err := withoutNode(r.Nodes(), name)
+	if err != nil {
+		return nil, err
+	}
+	return NewBoundedRing(nodes, r.opts)
+}
+
+// Nodes implements [Router].
+func (r *BoundedRing) Nodes() []Node {
+	if r.ring == nil {
+		return nil
+	}
+	return r.ring.nodes
+}
+
+// Route implements [Router].
+func (r *BoundedRing) Route(h hash.Stable) int {
+	if p := h.Uint64() >> (r.shift & 63); p < uint64(len(r.table)) {
+		return int(r.table[p])
+	}
+	return None
+}
+
+// RouteN implements [Router]: the node of the key's partition, then those met
+// clockwise from it.
+func (r *BoundedRing) RouteN(dst []int, h hash.Stable, n int) []int {
+	if r.ring == nil {
+		return dst
+	}
+	candidates, at := r.candidates(h)
+	return r.ring.spread.collect(dst, n, candidates, at)
+}
+
+// candidates returns the nodes for h in order of preference, with repetitions.
+func (r *BoundedRing) candidates(h hash.Stable) (n int, at func(i int) int) {
+	p := int(h.Uint64() >> r.shift)
+	start, points := r.ring.find(r.place(p)), len(r.ring.points)-1
+	return 1 + points, func(i int) int {
+		if i == 0 {
+			return int(r.table[p])
+		}
+		if i += start - 1; i >= points {
+			i -= points
+		}
+		return r.ring.points[i].node()
+	}
+}
+
+// intervals implements partitioned.
+func (r *BoundedRing) intervals() int { return len(r.table) }
+
+// interval implements partitioned.
+func (r *BoundedRing) interval(i int) (first uint64, owner int) {
+	return r.place(i).Uint64(), int(r.table[i])
+}
