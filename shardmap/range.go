@@ -1,0 +1,83 @@
+package shardmap
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+)
+
+// span is a segment as iteration meets it: keys whose hash is below from were
+// visited before, in a segment that has since been merged into this one.
+type span struct {
+	seg    segment
+	from   uint64
+	filter bool // some keys of seg may hash below from
+}
+
+// eachSpan visits the hash space of every shard in order. A segment that
+// splits while it is visited stays readable as it was; one that merged is
+// visited from where the visitor had got to.
+func (t *table) eachSpan(visit func(span) bool) {
+	for i := range t.shardCount() {
+		s := t.shardAt(i)
+		for at := uint64(0); ; {
+			seg := lookup(s.directory(), at)
+			size := uint64(1) << (64 - seg.depth()) // 0 stands for 2^64
+			start := at &^ (size - 1)
+			if !visit(span{seg: seg, from: at, filter: start < at}) {
+				return
+			}
+			if at = start + size; at == 0 {
+				break
+			}
+		}
+	}
+}
+
+func (t *entryTable[K, V]) rangeEntries(yield func(K, V) bool) {
+	var room [4 * entrySlots]unsafe.Pointer
+	t.eachSpan(func(sp span) bool {
+		for i := range sp.seg.buckets() {
+			for _, p := range t.snapshot(sp.seg, i, room[:0]) {
+				key := *(*K)(p)
+				if sp.filter && t.hash(key) < sp.from {
+					continue
+				}
+				if !yield(key, t.unbox(p)) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// snapshot appends the entries of the chain i to found. A key that was
+// deleted and stored again while the chain was read could be met twice; the
+// second meeting does not count.
+func (t *entryTable[K, V]) snapshot(seg segment, i uint64, found []unsafe.Pointer) []unsafe.Pointer {
+	for b := seg.at(i, entryBucketBytes); ; {
+		header := atomic.LoadUint64(word(b, headerWord))
+		for used := ^freeSlots(header) & (tagBytes << 7); used != 0; used &= used - 1 {
+			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(used))/8))
+			if p != nil && !holdsKey[K](found, p) {
+				found = append(found, p)
+			}
+		}
+		link := atomic.LoadUint64(word(b, linkWord))
+		if link == 0 {
+			return found
+		}
+		b = seg.at(link, entryBucketBytes)
+	}
+}
+
+// holdsKey tells whether one of found has the key of p.
+func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
+	for _, q := range found {
+		if *(*K)(q) == *(*K)(p) {
+			return true
+		}
+	}
+	return false
+}
