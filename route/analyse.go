@@ -1,0 +1,243 @@
+package route
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// Movement tells what a change from one router to another moves. Fractions are
+// of all keys.
+type Movement struct {
+	// Moved is the fraction of keys that change their owner.
+	Moved float64
+	// StdErr is the standard error of Moved: the truth is within two of
+	// them in 95 of 100 cases. 0 if Exact.
+	StdErr float64
+	// Keys is the number of keys that were routed. 0 if Exact.
+	Keys int
+	// Exact says that the routers' intervals were compared, not a sample.
+	Exact bool
+	// Minimum is the least fraction that any router must move to turn the
+	// shares of the old nodes into those of the new ones.
+	Minimum float64
+	// Before and After tell how evenly the routers load their nodes.
+	Before, After Balance
+	// Flows tells who gives how much to whom, the most first.
+	Flows []Flow
+}
+
+// Excess returns what is moved in vain: Moved less Minimum. It is below 0 for
+// a router that gives a new node less than its share.
+func (m Movement) Excess() float64 { return m.Moved - m.Minimum }
+
+// A Flow is the fraction of all keys that moves from one node to another. A
+// name is empty where a router is.
+type Flow struct {
+	From, To string
+	Fraction float64
+}
+
+// Balance tells how evenly nodes are loaded, in proportion to their weights.
+type Balance struct {
+	// Imbalance is the load of the most loaded node over its share: 1 is even.
+	Imbalance float64
+	// CV is the coefficient of variation of load over share: 0 is even.
+	CV float64
+	// Noise is the CV that an even router would show in this sample. A CV
+	// near it says nothing about the router; more keys lower it. 0 if exact.
+	Noise float64
+}
+
+// DefaultSample is the number of keys that [Compare] routes unless it is given
+// some. Moved then has a standard error of at most 0.001.
+const DefaultSample = 1 << 18
+
+// Sample returns n hashes that are spread like those of real keys: distinct,
+// without pattern, and the same ones every time.
+func Sample(n int) iter.Seq[hash.Stable] {
+	return func(yield func(hash.Stable) bool) {
+		for i := range n {
+			if !yield(hash.Uint64(uint64(i))) {
+				return
+			}
+		}
+	}
+}
+
+// Compare routes keys with both routers, which may be of different kinds, and
+// tells what differs. Nodes are the same if their names are.
+//
+// If keys is nil, it compares two routers that cut the space of hashes into
+// intervals ([Interval], [Maglev]) exactly, and others by [Sample] of
+// [DefaultSample] keys.
+func Compare(before, after Router, keys iter.Seq[hash.Stable]) Movement {
+	t := newTally(before.Nodes(), after.Nodes())
+	b, ok1 := before.(partitioned)
+	a, ok2 := after.(partitioned)
+	if keys == nil && ok1 && ok2 {
+		overlaps(b, a, t.add)
+		m := t.movement()
+		m.Exact = true
+		return m
+	}
+	if keys == nil {
+		keys = Sample(DefaultSample)
+	}
+	n := 0
+	for h := range keys {
+		t.add(before.Route(h), after.Route(h), 1)
+		n++
+	}
+	m := t.movement()
+	m.Keys = n
+	if n > 0 {
+		m.StdErr = math.Sqrt(m.Moved * (1 - m.Moved) / float64(n))
+		m.Before.Noise = noise(t.before.shares, n)
+		m.After.Noise = noise(t.after.shares, n)
+	}
+	return m
+}
+
+// A tally adds up what is where before and after. Amounts are keys, or
+// fractions of the space of hashes.
+type tally struct {
+	before, after side
+	// same maps a node after to the node before that has its name, or to
+	// None.
+	same   []int
+	total  float64
+	stayed float64
+	flows  map[[2]int]float64 // by index before and after
+}
+
+// A side is one of the two topologies and its loads.
+type side struct {
+	nodes         []Node
+	shares, loads []float64
+}
+
+func newTally(before, after []Node) *tally {
+	index := make(map[string]int, len(before))
+	for i, n := range before {
+		index[n.Name] = i
+	}
+	t := &tally{before: newSide(before), after: newSide(after), flows: make(map[[2]int]float64)}
+	for _, n := range after {
+		i, ok := index[n.Name]
+		if !ok {
+			i = None
+		}
+		t.same = append(t.same, i)
+	}
+	return t
+}
+
+func newSide(nodes []Node) side {
+	return side{nodes: nodes, shares: shares(nodes), loads: make([]float64, len(nodes))}
+}
+
+// add counts an amount that is owned by from before and by to after.
+func (t *tally) add(from, to int, amount float64) {
+	t.total += amount
+	if from != None {
+		t.before.loads[from] += amount
+	}
+	if to != None {
+		t.after.loads[to] += amount
+	}
+	if from == to && from == None || to != None && from != None && t.same[to] == from {
+		t.stayed += amount
+		return
+	}
+	t.flows[[2]int{from, to}] += amount
+}
+
+func (t *tally) movement() Movement {
+	m := Movement{Minimum: t.minimum()}
+	if t.total == 0 {
+		return m
+	}
+	for ends, amount := range t.flows {
+		m.Flows = append(m.Flows, Flow{
+			From:     t.before.name(ends[0]),
+			To:       t.after.name(ends[1]),
+			Fraction: amount / t.total,
+		})
+	}
+	slices.SortFunc(m.Flows, func(a, b Flow) int {
+		return cmp.Or(-cmp.Compare(a.Fraction, b.Fraction), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	m.Moved = (t.total - t.stayed) / t.total
+	m.Before, m.After = t.before.balance(t.total), t.after.balance(t.total)
+	return m
+}
+
+// minimum is what the nodes that grow must gain.
+func (t *tally) minimum() float64 {
+	if len(t.before.nodes) == 0 || len(t.after.nodes) == 0 {
+		if len(t.before.nodes) == len(t.after.nodes) {
+			return 0
+		}
+		return 1 // every key finds an owner, or loses it
+	}
+	gain := 0.0
+	for i, share := range t.after.shares {
+		if was := t.same[i]; was != None {
+			share -= t.before.shares[was]
+		}
+		gain += max(0, share)
+	}
+	return gain
+}
+
+func (s side) name(i int) string {
+	if i == None {
+		return ""
+	}
+	return s.nodes[i].Name
+}
+
+func (s side) balance(total float64) Balance {
+	var b Balance
+	for i, share := range s.shares {
+		if share*total == 0 {
+			continue // a weight that vanishes beside the others has no share to exceed
+		}
+		over := s.loads[i] / (share * total)
+		b.Imbalance = max(b.Imbalance, over)
+		b.CV += share * (over - 1) * (over - 1)
+	}
+	b.CV = math.Sqrt(b.CV)
+	return b
+}
+
+// noise returns the CV of n keys that fall on nodes in proportion to their
+// shares: each node adds share * (1-share)/(share*n).
+func noise(shares []float64, n int) float64 {
+	if len(shares) == 0 {
+		return 0
+	}
+	return math.Sqrt(float64(len(shares)-1) / float64(n))
+}
+
+// shares returns the nodes' weights over their sum. Dividing by the largest
+// first keeps the sum finite.
+func shares(nodes []Node) []float64 {
+	largest, sum := 0.0, 0.0
+	for _, n := range nodes {
+		largest = max(largest, n.weight())
+	}
+	parts := make([]float64, len(nodes))
+	for i, n := range nodes {
+		parts[i] = n.weight() / largest
+		sum += parts[i]
+	}
+	for i := range parts {
+		parts[i] /= sum
+	}
+	return parts
+}
