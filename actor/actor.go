@@ -47,6 +47,7 @@ type held[S, M, R any] struct {
 	failures   []failure      // of the batch being handled
 	poisoned   *PoisonedError // not nil once poisoned
 	batches    int            // counts towards the next latency sample
+	solo       uint64         // single messages that never were in the mailbox
 	tally
 }
 
@@ -160,7 +161,9 @@ func (a *Actor[S, M, R]) callHere(ctx context.Context, m M) (r R, err error) {
 		a.refused.Add(1)
 		return r, g.err
 	}
-	a.singles.Store(a.singles.Load() + 1)
+	if a.solo++; a.solo%soloLag == 0 {
+		a.singles.Store(a.solo)
+	}
 	r, err = a.runOne(m)
 	a.leave(ctx)
 	return r, err

@@ -56,7 +56,7 @@ func (r *room) enter(ctx context.Context, size int64, refuse bool) error {
 	}
 	r.line = append(r.line, p)
 	r.inLine.Store(int64(len(r.line)))
-	r.serve() // room may have come free before we were in the line
+	r.serveLine() // room may have come free before we were in the line
 	r.mu.Unlock()
 	select {
 	case <-p.ready:
@@ -105,13 +105,13 @@ func (r *room) quit(size int64) {
 func (r *room) call() {
 	if r.inLine.Load() > 0 {
 		r.mu.Lock()
-		r.serve()
+		r.serveLine()
 		r.mu.Unlock()
 	}
 }
 
-// serve gives room to those first in line, as far as it goes.
-func (r *room) serve() {
+// serveLine gives room to those first in line, as far as it goes.
+func (r *room) serveLine() {
 	for len(r.line) > 0 && r.grab(r.line[0].size) {
 		close(r.line[0].ready)
 		r.line[0] = nil
@@ -127,7 +127,7 @@ func (r *room) renounce(ctx context.Context, p *place) error {
 	for i, q := range r.line {
 		if q == p {
 			r.line = append(r.line[:i], r.line[i+1:]...)
-			r.serve() // a smaller one behind p may fit
+			r.serveLine() // a smaller one behind p may fit
 			r.mu.Unlock()
 			return ctx.Err()
 		}

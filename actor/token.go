@@ -1,6 +1,9 @@
 package actor
 
-import "context"
+import (
+	"context"
+	"runtime"
+)
 
 // The actor's word is its lock and its mailbox at once, so that there is no
 // instant between "the mailbox is empty" and "the actor is free" in which a
@@ -97,6 +100,7 @@ func (a *Actor[S, M, R]) free() bool {
 	if !a.stopping.Load() {
 		return a.word.CompareAndSwap(a.locked, nil)
 	}
+	a.singles.Store(a.solo)
 	if !a.word.CompareAndSwap(a.locked, a.closed) {
 		return false
 	}
@@ -198,6 +202,17 @@ func (a *Actor[S, M, R]) drive() {
 	}
 }
 
+// serve is drive for the owner: before it gives up an empty mailbox it lets
+// those it has just answered run, because they are the likeliest to send
+// again. So batches form, and a busy owner needs no waking.
+func (a *Actor[S, M, R]) serve() {
+	for a.step(nil) == again {
+		if a.head == nil && a.word.Load() == a.locked {
+			runtime.Gosched()
+		}
+	}
+}
+
 // ownerLoop is the goroutine of mode Owner.
 func (a *Actor[S, M, R]) ownerLoop() {
 	ended := false
@@ -209,7 +224,7 @@ func (a *Actor[S, M, R]) ownerLoop() {
 		close(a.stopped)
 	}()
 	for range a.wake {
-		a.drive()
+		a.serve()
 	}
 	ended = true
 }
