@@ -24,7 +24,10 @@ const (
 // panics likewise.
 func (m *Map[K, V]) Compute(key K, update func(old V, loaded bool) (V, Op)) (actual V, ok bool) {
 	s := m.ready()
-	return s.entries.compute(key, update)
+	if s.layout == layoutEntry {
+		return s.entries.compute(key, update)
+	}
+	return s.inline.compute(key, update)
 }
 
 // CompareAndSwap stores new if the value of key is old, and tells whether it

@@ -20,6 +20,7 @@ type Map[K comparable, V any] struct {
 // state is the map proper; it is immutable but for the tables' contents.
 type state[K comparable, V any] struct {
 	layout  layoutKind
+	inline  inlineMap[K, V]  // layoutWord, layoutWide
 	entries entryTable[K, V] // layoutEntry
 }
 
@@ -36,9 +37,12 @@ func New[K comparable, V any](opts Options) (*Map[K, V], error) {
 
 func newState[K comparable, V any](opts Options) *state[K, V] {
 	key, value := reflect.TypeFor[K](), reflect.TypeFor[V]()
-	s := &state[K, V]{}
-	s.entries.init(boxKindOf(value), opts)
-	_ = key
+	s := &state[K, V]{layout: layoutOf(key, value)}
+	if s.layout == layoutEntry {
+		s.entries.init(boxKindOf(value), opts)
+	} else {
+		s.inline.init(max(1, words(key)), words(value), opts)
+	}
 	return s
 }
 
@@ -59,26 +63,47 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 	if s == nil {
 		return value, false
 	}
-	return s.entries.load(key)
+	switch s.layout {
+	case layoutWord:
+		w, ok := s.inline.loadWord(toWord(&key))
+		return fromWord[V](w), ok
+	case layoutWide:
+		return s.inline.load(key)
+	default:
+		return s.entries.load(key)
+	}
 }
 
 // Store sets the value of key.
 func (m *Map[K, V]) Store(key K, value V) {
 	s := m.ready()
-	s.entries.swap(key, value)
+	switch s.layout {
+	case layoutWord:
+		s.inline.storeWord(toWord(&key), toWord(&value))
+	case layoutWide:
+		s.inline.store(key, value)
+	default:
+		s.entries.swap(key, value)
+	}
 }
 
 // Swap sets the value of key and returns the one it had, if any.
 func (m *Map[K, V]) Swap(key K, value V) (previous V, loaded bool) {
 	s := m.ready()
-	return s.entries.swap(key, value)
+	if s.layout == layoutEntry {
+		return s.entries.swap(key, value)
+	}
+	return s.inline.swap(key, value)
 }
 
 // LoadOrStore returns the value of key if it has one, with loaded true.
 // Otherwise it stores value and returns it.
 func (m *Map[K, V]) LoadOrStore(key K, value V) (actual V, loaded bool) {
 	s := m.ready()
-	return s.entries.loadOrStore(key, value)
+	if s.layout == layoutEntry {
+		return s.entries.loadOrStore(key, value)
+	}
+	return s.inline.loadOrStore(key, value)
 }
 
 // LoadAndDelete deletes key and returns the value it had, if any.
@@ -87,7 +112,10 @@ func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
 	if s == nil {
 		return value, false
 	}
-	return s.entries.remove(key)
+	if s.layout == layoutEntry {
+		return s.entries.remove(key)
+	}
+	return s.inline.remove(key)
 }
 
 // Delete deletes key. To delete an absent key takes no lock.
@@ -122,7 +150,11 @@ func (m *Map[K, V]) Range(yield func(key K, value V) bool) {
 	if s == nil {
 		return
 	}
-	s.entries.rangeEntries(yield)
+	if s.layout == layoutEntry {
+		s.entries.rangeEntries(yield)
+	} else {
+		s.inline.rangeEntries(yield)
+	}
 }
 
 // All returns an iterator over the entries, as [Map.Range] visits them.
@@ -130,5 +162,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.Range }
 
 // table returns the table that is in use.
 func (s *state[K, V]) table() *table {
-	return &s.entries.table
+	if s.layout == layoutEntry {
+		return &s.entries.table
+	}
+	return &s.inline.table
 }

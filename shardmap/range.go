@@ -81,3 +81,64 @@ func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
 	}
 	return false
 }
+
+func (t *inlineMap[K, V]) rangeEntries(yield func(K, V) bool) {
+	var room []inlineEntry
+	t.eachSpan(func(sp span) bool {
+		for i := range sp.seg.buckets() {
+			room = t.snapshot(sp.seg, i, room[:0])
+			for j := range room {
+				e := &room[j]
+				if sp.filter && t.seeds.hashWords(unsafe.Pointer(&e.key), t.keyWords) < sp.from {
+					continue
+				}
+				if !yield(*(*K)(unsafe.Pointer(&e.key)), *(*V)(unsafe.Pointer(&e.value))) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// inlineEntry is a copy of an entry of the inline layout.
+type inlineEntry struct {
+	key   inlineKey
+	value inlineValue
+}
+
+// snapshot appends copies of the entries of the chain i to found, all as of
+// one moment.
+func (t *inlineTable) snapshot(seg segment, i uint64, found []inlineEntry) []inlineEntry {
+	root := seg.at(i, t.bucketBytes)
+	for try := 0; ; try++ {
+		header := atomic.LoadUint64(word(root, headerWord))
+		if header&dirtyBit == 0 {
+			got := t.copyChain(seg, root, header, found)
+			if unchanged(root, header) {
+				return got
+			}
+		}
+		pause(try)
+	}
+}
+
+func (t *inlineTable) copyChain(seg segment, b unsafe.Pointer, header uint64, found []inlineEntry) []inlineEntry {
+	for {
+		for used := t.occupied(header); used != 0; used &= used - 1 {
+			c := inlineCursor{bucket: b, slot: uintptr(bits.TrailingZeros64(used))}
+			var e inlineEntry
+			for i := range t.keyWords {
+				e.key[i] = atomic.LoadUint64(word(b, keyAt+c.slot*t.keyWords+i))
+			}
+			t.read(&c, unsafe.Pointer(&e.value))
+			found = append(found, e)
+		}
+		link := atomic.LoadUint64(word(b, linkWord))
+		if link == 0 {
+			return found
+		}
+		b = seg.at(link, t.bucketBytes)
+		header = atomic.LoadUint64(word(b, headerWord))
+	}
+}
