@@ -57,9 +57,10 @@ func (r *Jump) Route(h hash.Stable) int {
 	if r.n == 0 {
 		return None
 	}
-	// next is one past the node jumped to last. It stays a float: turning it
-	// into an integer and back would double the length of the chain of
-	// operations that each step waits for.
+	// next is one past the node jumped to last. It stays a float to save two
+	// conversions in the chain of operations that every step waits for. The
+	// published function rounds in floating point, so exact arithmetic on
+	// integers would disagree with it for some keys.
 	next, x := 1.0, h.Uint64()
 	for {
 		x = x*2862933555777941757 + 1
