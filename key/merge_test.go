@@ -1,0 +1,363 @@
+package key
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// record is an item that remembers where it came from; only key is compared.
+type record struct{ key, source, nth int }
+
+func byKey(a, b record) int { return cmp.Compare(a.key, b.key) }
+
+// spy is a cursor that counts what is asked of it.
+type spy struct {
+	items         []record
+	asked, closed int
+	err           error // returned in place of the end
+	closeErr      error
+}
+
+func (s *spy) Next() (record, bool, error) {
+	s.asked++
+	if len(s.items) == 0 {
+		return record{}, false, s.err
+	}
+	x := s.items[0]
+	s.items = s.items[1:]
+	return x, true, nil
+}
+
+func (s *spy) Close() error { s.closed++; return s.closeErr }
+
+// drawRuns draws sorted runs with many ties, within and between runs.
+func drawRuns(t *rapid.T) [][]record {
+	keys := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 20), 0, 12), 0, 20).Draw(t, "runs")
+	runs := make([][]record, len(keys))
+	for s, ks := range keys {
+		slices.Sort(ks)
+		for n, k := range ks {
+			runs[s] = append(runs[s], record{k, s, n})
+		}
+	}
+	return runs
+}
+
+func union(runs [][]record) []record { return slices.Concat(runs...) }
+
+func drain(t interface{ Fatal(...any) }, m *Merger[record]) (all []record) {
+	for x, err := range m.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
+	open := map[string]func([]record) Cursor[record]{
+		"slice": SliceCursor[record],
+		"page": func(items []record) Cursor[record] {
+			return PageCursor(func() ([]record, error) {
+				page := items[:min(3, len(items))]
+				items = items[len(page):]
+				return page, nil
+			})
+		},
+		"seq": func(items []record) Cursor[record] { return SeqCursor(seqOf(items)) },
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		want := union(runs)
+		slices.SortStableFunc(want, byKey)
+		kind := rapid.SampledFrom([]string{"slice", "page", "seq"}).Draw(t, "cursor")
+		var sources []Cursor[record]
+		for _, r := range runs {
+			sources = append(sources, open[kind](r))
+		}
+		m, err := Merge(byKey, sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := drain(t, m); !slices.Equal(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+func TestReverseMergeIsTheMirrorImage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		want := union(runs)
+		slices.SortStableFunc(want, byKey)
+		slices.Reverse(want)
+		var sources []Cursor[record]
+		for _, r := range slices.Backward(runs) {
+			r = slices.Clone(r)
+			slices.Reverse(r)
+			sources = append(sources, SliceCursor(r))
+		}
+		m, err := Merge(Reverse(byKey), sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := drain(t, m); !slices.Equal(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+func TestMergeReadsOneItemAheadAndClosesOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		spies := make([]*spy, len(runs))
+		var sources []Cursor[record]
+		for i, r := range runs {
+			spies[i] = &spy{items: r}
+			sources = append(sources, spies[i])
+		}
+		limit := rapid.IntRange(1, 30).Draw(t, "limit")
+		m, err := Merge(byKey, sources...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		returned := make([]int, len(runs))
+		count := 0
+		for x, err := range m.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			returned[x.source]++
+			if count++; count == limit {
+				break
+			}
+		}
+		for i, s := range spies {
+			if s.closed != 1 {
+				t.Fatalf("source %d was closed %d times", i, s.closed)
+			}
+			if s.asked > returned[i]+1 {
+				t.Fatalf("source %d was asked %d times for %d items", i, s.asked, returned[i])
+			}
+		}
+		if _, _, err := m.Next(); len(runs) > 0 && !errors.Is(err, ErrMerge) {
+			t.Fatalf("Next after the loop gave %v", err)
+		}
+	})
+}
+
+// continueAfter opens a run again as a Place asks.
+func continueAfter(run []record, p Place[record], source int) []record {
+	i := slices.IndexFunc(run, func(r record) bool {
+		return r.key > p.Item.key || r.key == p.Item.key && p.Includes(source)
+	})
+	if i < 0 {
+		return nil
+	}
+	return run[i:]
+}
+
+func TestResumedMergeNeitherRepeatsNorSkips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runs := drawRuns(t)
+		for i := range runs {
+			runs[i] = slices.CompactFunc(runs[i], func(a, b record) bool { return a.key == b.key })
+		}
+		want := union(runs)
+		slices.SortStableFunc(want, byKey)
+		page := rapid.IntRange(1, 5).Draw(t, "page")
+
+		var got []record
+		rest := runs
+		for len(runs) > 0 && len(got) <= len(want) {
+			m, err := MergeSalts(len(runs), byKey, func(salt int) (Cursor[record], error) { return SliceCursor(rest[salt]), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := 0
+			for x, err := range m.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, x)
+				if read++; read == page {
+					break
+				}
+			}
+			place, ok := m.Place()
+			if ok != (read == page) {
+				t.Fatalf("after %d of %d items Place says %v", read, page, ok)
+			}
+			if !ok {
+				break
+			}
+			rest = nil
+			for i, r := range runs {
+				rest = append(rest, continueAfter(r, place, i))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("in pages %v\nat once  %v", got, want)
+		}
+	})
+}
+
+func TestMergeStopsAtASourcesError(t *testing.T) {
+	boom := errors.New("boom")
+	bad := &spy{items: []record{{key: 1}, {key: 3}}, err: boom}
+	good := &spy{items: []record{{key: 2}, {key: 4}, {key: 5}}, closeErr: errors.New("leak")}
+	m, err := Merge(byKey, Cursor[record](good), bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []int
+	var last error
+	for x, err := range m.All() {
+		if last = err; err == nil {
+			keys = append(keys, x.key)
+		}
+	}
+	if !slices.Equal(keys, []int{1, 2, 3}) {
+		t.Errorf("got %v before the error", keys)
+	}
+	if !errors.Is(last, boom) || last.Error() != "key: merge source 1: boom" {
+		t.Errorf("got error %v", last)
+	}
+	if _, _, err := m.Next(); !errors.Is(err, boom) {
+		t.Errorf("the error did not stick: %v", err)
+	}
+	if err := m.Close(); err == nil || good.closed != 1 || bad.closed != 1 {
+		t.Errorf("closed %d and %d times, %v", good.closed, bad.closed, err)
+	}
+	if _, ok := m.Place(); ok {
+		t.Error("a failed merge has a place")
+	}
+}
+
+func TestErrorsBeforeTheFirstItemAndAtCloseAreSeen(t *testing.T) {
+	boom := errors.New("boom")
+	for name, s := range map[string]*spy{"first read": {err: boom}, "close": {closeErr: boom}} {
+		m, err := Merge(byKey, Cursor[record](&spy{items: []record{{key: 1}}}), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last error
+		for _, err := range m.All() {
+			last = err
+		}
+		if !errors.Is(last, boom) {
+			t.Errorf("%s: got %v", name, last)
+		}
+	}
+}
+
+func TestUnsortedSourceIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		cmp  func(a, b int) int
+		runs [][]int
+	}{
+		"swapped":   {cmp.Compare[int], [][]int{{1, 3, 2}, {5}}},
+		"direction": {Reverse(cmp.Compare[int]), [][]int{{1, 2}, {1, 2}}},
+	} {
+		m, err := Merge(c.cmp, SliceCursor(c.runs[0]), SliceCursor(c.runs[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last error
+		for _, err := range m.All() {
+			last = err
+		}
+		if !errors.Is(last, ErrUnsorted) {
+			t.Errorf("%s: got %v", name, last)
+		}
+	}
+}
+
+func TestBadMergesAreRefused(t *testing.T) {
+	if _, err := Merge(nil, SliceCursor([]int{1}), nil); !errors.Is(err, ErrMerge) {
+		t.Errorf("no comparison: got %v", err)
+	}
+	if _, err := Merge(cmp.Compare[int], make([]Cursor[int], MaxSalts+1)...); !errors.Is(err, ErrMerge) {
+		t.Errorf("too many: got %v", err)
+	}
+	m, err := Merge[int](cmp.Compare[int])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := m.Next(); ok || err != nil {
+		t.Errorf("no sources: got %v, %v", ok, err)
+	}
+	m, err = Merge(cmp.Compare[int], SeqCursor[int](nil), PageCursor[int](nil), SliceCursor[int](nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for x, err := range m.All() {
+		t.Errorf("empty sources: got %v, %v", x, err)
+	}
+}
+
+func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
+	boom := errors.New("boom")
+	var opened []*spy
+	for name, fail := range map[string]func() (Cursor[record], error){
+		"error": func() (Cursor[record], error) { return nil, boom },
+		"nil":   func() (Cursor[record], error) { return nil, nil },
+	} {
+		_, err := MergeSalts(4, byKey, func(salt int) (Cursor[record], error) {
+			if salt == 2 {
+				return fail()
+			}
+			opened = append(opened, &spy{})
+			return opened[len(opened)-1], nil
+		})
+		if !errors.Is(err, boom) && !errors.Is(err, ErrMerge) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := MergeSalts(1, nil, func(int) (Cursor[record], error) {
+		opened = append(opened, &spy{})
+		return opened[len(opened)-1], nil
+	}); !errors.Is(err, ErrMerge) {
+		t.Errorf("no comparison: got %v", err)
+	}
+	for i, s := range opened {
+		if s.closed != 1 {
+			t.Errorf("cursor %d of %d was closed %d times", i, len(opened), s.closed)
+		}
+	}
+	if _, err := MergeSalts(0, byKey, nil); !errors.Is(err, ErrSalt) {
+		t.Errorf("no salts: got %v", err)
+	}
+	if _, err := MergeSalts(1, byKey, nil); !errors.Is(err, ErrMerge) {
+		t.Errorf("no open: got %v", err)
+	}
+}
+
+func TestLeavingTheLoopEndsTheSequences(t *testing.T) {
+	ended := 0
+	seq := func(yield func(int, error) bool) {
+		defer func() { ended++ }()
+		for i := 0; yield(i, nil); i++ {
+		}
+	}
+	m, err := Merge(cmp.Compare[int], SeqCursor(iter.Seq2[int, error](seq)), SeqCursor(iter.Seq2[int, error](seq)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for x := range m.All() {
+		if got = append(got, x); len(got) == 5 {
+			break
+		}
+	}
+	if fmt.Sprint(got) != "[0 0 1 1 2]" || ended != 2 {
+		t.Errorf("got %v, %d sequences ended", got, ended)
+	}
+}
