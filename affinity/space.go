@@ -1,0 +1,151 @@
+package affinity
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/cleavekv/cleave/hash"
+)
+
+// Declaration binds a tag to the index of a shard. Make it with [Declare].
+type Declaration struct {
+	tag   reflect.Type
+	index int
+}
+
+// Declare says that S is the tag of shard index. The index is written out
+// because it decides where keys live: the order of a list is too easily
+// changed. S must be a defined type of the caller's, such as
+// `type East struct{}`.
+func Declare[S any](index int) Declaration {
+	return Declaration{reflect.TypeFor[S](), index}
+}
+
+// Config describes a space.
+type Config[K comparable] struct {
+	// Shards declares each shard once, with the indexes 0 to n-1 in any order.
+	Shards []Declaration
+	// Hash places keys. It must be pure and its values stable. Required.
+	Hash func(K) hash.Stable
+	// Route turns a hash into the index of a shard, for instance a
+	// route.Router's Route. Default: the hash modulo the number of shards.
+	Route func(hash.Stable) int
+	// Audit, if set, is told of every crossing before the crossed key can be
+	// used, on the caller's goroutine. It must be safe for concurrent use.
+	Audit func(Crossing, K)
+}
+
+// Space is a set of shards, each with a type for a name, and the placement of
+// keys on them. It is safe for concurrent use.
+type Space[K comparable] struct {
+	hash   func(K) hash.Stable
+	route  func(hash.Stable) int
+	audit  func(Crossing, K)
+	places []*place // by index
+
+	mu      sync.Mutex
+	records map[Crossing]*record // by crossing with Count 0
+}
+
+// place is one shard of one space. Its address identifies both.
+type place struct {
+	tag   reflect.Type
+	index int
+	all   []*place // of the same space
+}
+
+// String returns the tag's name.
+func (p *place) String() string { return p.tag.String() }
+
+// sameSpace tells whether two places, which may be nil, share a space.
+func (p *place) sameSpace(q *place) bool {
+	return p != nil && q != nil && p.all[0] == q.all[0]
+}
+
+// NewSpace checks a declaration and returns its space, or an error that lists
+// everything that is wrong with it.
+func NewSpace[K comparable](c Config[K]) (*Space[K], error) {
+	places, err := placesOf(c.Shards)
+	errs := []error{err}
+	if c.Hash == nil {
+		errs = append(errs, fmt.Errorf("%w: no Hash: say how keys are placed", ErrSpace))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s := &Space[K]{hash: c.Hash, route: c.Route, audit: c.Audit, places: places, records: make(map[Crossing]*record)}
+	if s.route == nil {
+		n := uint64(len(places))
+		s.route = func(h hash.Stable) int { return int(h.Uint64() % n) }
+	}
+	return s, nil
+}
+
+// placesOf orders declarations by index and checks that they cover 0 to n-1
+// with n different tags.
+func placesOf(shards []Declaration) ([]*place, error) {
+	if len(shards) == 0 {
+		return nil, fmt.Errorf("%w: no shards: declare at least one", ErrSpace)
+	}
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrSpace}, args...)...))
+	}
+	places := make([]*place, len(shards))
+	seen := make(map[reflect.Type]int, len(shards))
+	for _, d := range shards {
+		if d.tag == nil {
+			refuse("empty declaration: make it with Declare")
+			continue
+		}
+		if d.tag.Name() == "" || d.tag.PkgPath() == "" {
+			refuse("tag %v of shard %d is not a type of yours: define one, such as type East struct{}", d.tag, d.index)
+		}
+		if first, dup := seen[d.tag]; dup {
+			refuse("tag %v is declared for shard %d and for shard %d", d.tag, first, d.index)
+		}
+		seen[d.tag] = d.index
+		switch {
+		case d.index < 0 || d.index >= len(shards):
+			refuse("tag %v has index %d, but %d shards have the indexes 0 to %d", d.tag, d.index, len(shards), len(shards)-1)
+		case places[d.index] != nil:
+			refuse("shard %d has two tags, %v and %v", d.index, places[d.index], d.tag)
+		default:
+			places[d.index] = &place{d.tag, d.index, places}
+		}
+	}
+	if i := slices.Index(places, nil); i >= 0 {
+		refuse("shard %d has no tag", i)
+	}
+	return places, errors.Join(errs...)
+}
+
+// Shards returns the names of the tags by index.
+func (s *Space[K]) Shards() []string {
+	names := make([]string, len(s.places))
+	for i, p := range s.places {
+		names[i] = p.String()
+	}
+	return names
+}
+
+// Index returns the index of the shard where k lives, for code that has no
+// types for shards, such as a report.
+func (s *Space[K]) Index(k K) (int, error) {
+	p, err := s.place(k)
+	if err != nil {
+		return 0, err
+	}
+	return p.index, nil
+}
+
+func (s *Space[K]) place(k K) (*place, error) {
+	i := s.route(s.hash(k))
+	if i < 0 || i >= len(s.places) {
+		return nil, fmt.Errorf("%w: %d of %d shards", ErrRoute, i, len(s.places))
+	}
+	return s.places[i], nil
+}
