@@ -21,8 +21,9 @@
 // encoding what was decoded gives the same bytes again, and equal keys are
 // equal bytes.
 //
-// Safety: decoding never panics and never allocates more than a small multiple
-// of its input. Whatever does not fit is a [*DecodeError] that says where.
+// Safety: decoding never panics, and its memory is bounded by the length of its
+// input whatever lengths that declares. What does not fit is an error that says
+// where.
 //
 // Purity: nothing here reads a clock, draws a random number, starts a goroutine
 // or does I/O. Equal inputs give equal bytes in every process and version.

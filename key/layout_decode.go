@@ -96,9 +96,9 @@ func (v *Values) checkDerived() error {
 		}
 		t, _ := v.instant(c)
 		for _, at := range c.buckets {
-			f := &l.fields[at]
-			if span, _ := elementSpan(f.Bucket, v.fields[at]); !span.Contains(t) {
-				return v.contradiction(at, fmt.Errorf("%v does not hold %v", span, t))
+			b := l.fields[at].Bucket
+			if i, _ := v.fields[at].Int(); i != b.index(t) {
+				return v.contradiction(at, fmt.Errorf("%v does not hold %v", Span{b, i}, t))
 			}
 		}
 	}

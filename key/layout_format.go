@@ -19,7 +19,8 @@ func (l *Layout) Format(key []byte) (string, error) {
 
 // AppendFormat is [Layout.Format], appended to dst.
 func (l *Layout) AppendFormat(dst, key []byte) ([]byte, error) {
-	v := Values{fields: make([]Element, 0, inlineColumns)}
+	var inline [inlineColumns]Element
+	v := Values{fields: inline[:0]}
 	err := l.DecodeInto(&v, key)
 	offset := 0
 	for i, e := range v.fields {
@@ -57,8 +58,17 @@ func (f *Field) appendText(dst []byte, e Element) []byte {
 		t, _ := elementTime(e)
 		return t.AppendFormat(dst, time.RFC3339Nano)
 	}
+	// The usual kinds are printed without making a value of them first.
 	if i, ok := e.Int(); ok {
 		return strconv.AppendInt(dst, i, 10)
 	}
-	return appendText(dst, e.Value(), 0)
+	b, ok := e.Bytes()
+	switch {
+	case ok && e.Kind() == KindString:
+		return strconv.AppendQuote(dst, string(b))
+	case ok:
+		return appendBytesText(dst, b)
+	default:
+		return appendText(dst, e.Value(), 0)
+	}
 }

@@ -208,7 +208,7 @@ func (e Element) Value() any {
 		s, _ := e.Text()
 		return s
 	case KindTuple:
-		t, _, _ := decodeElements(e.raw, 1, 1) // checked when it was read
+		t, _, _ := decodeElements(Tuple{}, e.raw, 1, 1) // checked when it was read
 		return t
 	case KindInt:
 		return e.integer()

@@ -51,18 +51,18 @@ func (r *Reader) Err() error { return r.err }
 // Decode returns the tuple that b encodes, or a [*DecodeError]. The result
 // shares no memory with b.
 func Decode(b []byte) (Tuple, error) {
-	t, end, err := decodeElements(b, 0, 0)
+	// Room for most keys at once, but not for more than the input can hold.
+	t, end, err := decodeElements(make(Tuple, 0, min(len(b), 8)), b, 0, 0)
 	if err != nil {
 		return nil, &DecodeError{Offset: end, Cause: err}
 	}
 	return t, nil
 }
 
-// decodeElements decodes the elements at b[off:] of a tuple that is depth
+// decodeElements appends to t the elements at b[off:] of a tuple that is depth
 // levels below the top. It returns the offset after the tuple, or the one at
 // which the input stopped fitting.
-func decodeElements(b []byte, off, depth int) (Tuple, int, error) {
-	t := Tuple{}
+func decodeElements(t Tuple, b []byte, off, depth int) (Tuple, int, error) {
 	for off < len(b) {
 		switch {
 		case depth > 0 && closes(b, off):
@@ -71,7 +71,7 @@ func decodeElements(b []byte, off, depth int) (Tuple, int, error) {
 			if depth == MaxDepth {
 				return nil, off, ErrDepth
 			}
-			inner, end, err := decodeElements(b, off+1, depth+1)
+			inner, end, err := decodeElements(Tuple{}, b, off+1, depth+1)
 			if err != nil {
 				return nil, end, err
 			}

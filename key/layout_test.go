@@ -1,0 +1,182 @@
+package key
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var someTime = time.Date(2026, 11, 15, 1, 28, 16, 0, time.UTC)
+
+// fixedSalter picks one number, from a number of salts that it claims.
+type fixedSalter struct{ salts, pick int }
+
+func (f fixedSalter) Salts() int      { return f.salts }
+func (f fixedSalter) Salt([]byte) int { return f.pick }
+
+func TestPickedSaltsComeFromTheSalter(t *testing.T) {
+	turns, err := NewRoundRobin(4, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := mustLayout(t, "salt(4) | ts:time").WithSalter(turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := range 8 {
+		v, err := l.Decode(mustKey(t, l, Columns{"ts": someTime}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := v.Value("salt(4)"); got != want%4 {
+			t.Errorf("key %d has salt %v", want, got)
+		}
+	}
+}
+
+func TestSaltersThatDoNotFitAreRefused(t *testing.T) {
+	salted := mustLayout(t, "salt(4) | id")
+	for _, c := range []struct {
+		name   string
+		layout *Layout
+		salter Salter
+	}{
+		{"no salt", mustLayout(t, "id"), fixedSalter{4, 0}},
+		{"zero layout", new(Layout), fixedSalter{4, 0}},
+		{"derived salt", mustLayout(t, "salt(4, id) | id"), fixedSalter{4, 0}},
+		{"other number", salted, fixedSalter{5, 0}},
+		{"nil", salted, nil},
+	} {
+		if _, err := c.layout.WithSalter(c.salter); !errors.Is(err, ErrSalt) {
+			t.Errorf("%s: error %v", c.name, err)
+		}
+	}
+	for _, pick := range []int{-1, 4} {
+		l, err := salted.WithSalter(fixedSalter{4, pick})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key, err := l.Encode(Columns{"id": 1}); !errors.Is(err, ErrSalt) || key != nil {
+			t.Errorf("a Salter that picks %d: key %x, error %v", pick, key, err)
+		}
+	}
+}
+
+func TestDerivedSaltsFollowTheValueNotItsGoType(t *testing.T) {
+	l := mustLayout(t, "salt(1024, id) | id")
+	want := mustKey(t, l, Columns{"id": int64(7)})
+	for _, v := range []any{7, uint8(7), bigInt("7")} {
+		if got := mustKey(t, l, Columns{"id": v}); !bytes.Equal(got, want) {
+			t.Errorf("%T: %x, want %x", v, got, want)
+		}
+	}
+}
+
+func TestPositionalAndNamedColumnsMakeTheSameKey(t *testing.T) {
+	l := mustLayout(t, "(region, hour(ts)) | ts, id")
+	want := mustKey(t, l, Columns{"id": 42, "region": "eu", "ts": someTime, "colour": "red"})
+	got, err := l.AppendValues([]byte("before"), "eu", someTime, 42)
+	if err != nil || string(got) != "before"+string(want) {
+		t.Errorf("AppendValues = %q, %v; want %q", got, err, want)
+	}
+	for _, values := range [][]any{{"eu", someTime}, {"eu", someTime, 42, 43}, nil} {
+		if got, err := l.AppendValues([]byte("before"), values...); !errors.Is(err, ErrColumn) || string(got) != "before" {
+			t.Errorf("%d values: %q, %v", len(values), got, err)
+		}
+	}
+}
+
+func TestFailedAppendLeavesTheBufferAlone(t *testing.T) {
+	l := mustLayout(t, "(region:string, hour(ts)) | id")
+	for _, row := range []Row{nil, Columns{}, Columns{"region": "eu", "ts": someTime, "id": struct{}{}}} {
+		got, err := l.Append([]byte("before"), row)
+		if !errors.Is(err, ErrColumn) || string(got) != "before" {
+			t.Errorf("%v: %q, %v", row, got, err)
+		}
+	}
+	_, err := l.Encode(Columns{"region": "eu", "ts": someTime, "id": struct{}{}})
+	if !errors.Is(err, ErrUnencodable) {
+		t.Errorf("error %v does not say that the value cannot be encoded", err)
+	}
+}
+
+func TestReadingAllSaltsInOrderGivesTheRecordsInOrder(t *testing.T) {
+	l := mustLayout(t, "(tenant, salt(8, id)) | ts:time, id:int")
+	var keys [][]byte
+	for i := range 200 {
+		keys = append(keys, mustKey(t, l, Columns{"tenant": "a", "ts": someTime.Add(time.Duration(i) * time.Second), "id": i}))
+	}
+	unsorted := slices.Clone(keys)
+	slices.SortFunc(unsorted, bytes.Compare)
+	if slices.EqualFunc(unsorted, keys, bytes.Equal) {
+		t.Fatal("the salts spread nothing")
+	}
+	slices.SortFunc(unsorted, l.CompareUnsalted)
+	if !slices.EqualFunc(unsorted, keys, bytes.Equal) {
+		t.Error("without their salts the keys are not in order of time")
+	}
+	if l.CompareUnsalted([]byte{codeZero}, nil) != 1 || mustLayout(t, "id").CompareUnsalted([]byte{1}, []byte{2}) != -1 {
+		t.Error("keys that end early, or have no salt, do not compare as bytes")
+	}
+}
+
+func TestTooManyFieldsAreRefused(t *testing.T) {
+	text := "a0" + strings.Repeat(", a", MaxFields)
+	if _, err := ParseLayout(text); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "more than 64 fields") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLayoutIsItsTextInJSON(t *testing.T) {
+	var l Layout
+	if err := json.Unmarshal([]byte(`"( a,b )|c"`), &l); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(&l); err != nil || string(b) != `"(a, b) | c"` {
+		t.Errorf("%s, %v", b, err)
+	}
+	if err := json.Unmarshal([]byte(`"("`), &l); !errors.Is(err, ErrLayout) || l.String() != "(a, b) | c" {
+		t.Errorf("error %v, layout now %v", err, &l)
+	}
+}
+
+func TestZeroLayoutIsTheShapeOfTheEmptyKey(t *testing.T) {
+	var l Layout
+	key, err := l.Encode(Columns{})
+	if err != nil || len(key) != 0 || l.String() != "" || l.Salts() != 1 {
+		t.Errorf("key %x, %v; text %q; %d salts", key, err, l.String(), l.Salts())
+	}
+	if _, err := l.Decode([]byte{codeZero}); !errors.Is(err, ErrForeignKey) {
+		t.Errorf("error %v", err)
+	}
+	var v Values
+	if _, ok := v.Value("a"); ok || v.Exact("a") || len(v.Map()) != 0 || v.Element(0).Kind() != KindInvalid {
+		t.Error("the zero Values hold something")
+	}
+}
+
+func TestLayoutsDoNotAllocateOnTheirHotPaths(t *testing.T) {
+	l := mustLayout(t, "(region:string, hour(ts)) | ts, id:int")
+	var row Row = Columns{"region": "eu", "ts": someTime, "id": int64(1 << 40)}
+	buf := mustKey(t, l, row)
+	text := make([]byte, 0, 128)
+	var v Values
+	for name, f := range map[string]func() error{
+		"Append":       func() (err error) { buf, err = l.Append(buf[:0], row); return err },
+		"DecodeInto":   func() error { return l.DecodeInto(&v, buf) },
+		"AppendFormat": func() (err error) { text, err = l.AppendFormat(text[:0], buf); return err },
+		"Partition":    func() error { _, err := l.Partition(buf); return err },
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
