@@ -20,16 +20,15 @@ func (l *Layout) Format(key []byte) (string, error) {
 // AppendFormat is [Layout.Format], appended to dst.
 func (l *Layout) AppendFormat(dst, key []byte) ([]byte, error) {
 	var inline [inlineColumns]Element
-	v := Values{fields: inline[:0]}
-	err := l.DecodeInto(&v, key)
+	fields, err := l.decode(inline[:0], key)
 	offset := 0
-	for i, e := range v.fields {
+	for i, e := range fields {
 		dst = l.appendSeparator(dst, i)
 		dst = l.fields[i].appendText(dst, e)
 		offset += len(e.Raw())
 	}
 	if offset < len(key) {
-		dst = append(l.appendSeparator(dst, len(v.fields)), '?')
+		dst = append(l.appendSeparator(dst, len(fields)), '?')
 		dst = strconv.AppendQuoteToASCII(dst, string(key[offset:]))
 	}
 	return dst, err
