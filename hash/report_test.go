@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // quick finds a planted fault in a tenth of the default's work.
@@ -166,24 +164,6 @@ func TestEqualSeedsMakeEqualReports(t *testing.T) {
 	if a, b := measure(t, f, o), measure(t, f, other); a.Avalanche == b.Avalanche {
 		t.Error("another seed made the same avalanche")
 	}
-}
-
-func TestLanesCountLikeSeparateCounters(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var l lanes
-		var want [64]int
-		for _, word := range rapid.SliceOf(rapid.Uint64()).Draw(t, "words") {
-			l.add(word)
-			for j := range want {
-				want[j] += int(word >> j & 1)
-			}
-		}
-		for j := range want {
-			if got := l.count(j); got != want[j] {
-				t.Fatalf("counter %d is %d, want %d", j, got, want[j])
-			}
-		}
-	})
 }
 
 func TestShortHashesAreJudgedByTheirOwnShares(t *testing.T) {
