@@ -277,6 +277,29 @@ func TestEveryCrossingIsCountedAndAudited(t *testing.T) {
 	}
 }
 
+// Without an audit that takes a lock, nothing but the counter keeps order.
+func TestNoCrossingIsLostBetweenGoroutines(t *testing.T) {
+	const workers, each = 4, 100_000 // long enough for several time slices
+	w := newWorld(nil)
+	eve := must(w.east.Locate("eve"))
+	bridge := must(affinity.NewBridge(w.east, w.west, "test", "to be counted"))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			<-start
+			for range each {
+				must(bridge.Cross(eve))
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	if got := w.space.Crossings()[0].Count; got != workers*each {
+		t.Errorf("counted %d crossings of %d", got, workers*each)
+	}
+}
+
 func TestACrossedKeyRemembersItsHome(t *testing.T) {
 	w := newWorld(nil)
 	out := must(affinity.NewBridge(w.east, w.west, "test", "out"))

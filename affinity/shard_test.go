@@ -73,6 +73,26 @@ func TestTransactionsHappenWhollyOrNotAtAll(t *testing.T) {
 	})
 }
 
+func TestSingleStepsAreSeenByTheNext(t *testing.T) {
+	w := newWorld(nil)
+	rows := must(affinity.NewShard[int](w.east))
+	eve := must(w.east.Locate("eve"))
+	for _, want := range []int{1, 2} {
+		if err := rows.Store(eve, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := rows.Load(eve); got != want || err != nil {
+			t.Errorf("stored %d, loaded %d, %v", want, got, err)
+		}
+	}
+	if err := rows.Delete(eve); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rows.Load(eve); !errors.Is(err, affinity.ErrAbsent) || rows.Len() != 0 {
+		t.Errorf("after Delete: %v and %d rows", err, rows.Len())
+	}
+}
+
 func TestATransactionEndsWithItsFunction(t *testing.T) {
 	w := newWorld(nil)
 	rows := must(affinity.NewShard[int](w.east))
