@@ -73,7 +73,9 @@ func (t *table) apply(ops []op, values []uint64) {
 }
 
 // store is a map that handles many operations at a time.
-type store interface{ apply(ops []op, values []uint64) error }
+type store interface {
+	apply(ops []op, values []uint64) error
+}
 
 type actorMap struct {
 	fleet *actor.Fleet[table, op, uint64]

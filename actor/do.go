@@ -80,7 +80,6 @@ func (a *Actor[S, M, R]) acquire(ctx context.Context) error {
 	a.recycle(n)
 	if g := a.gate.Load(); g != nil && errors.Is(g.err, ErrPoisoned) {
 		a.letGo()
-		a.refused.Add(1)
 		return g.err
 	}
 	return nil

@@ -196,7 +196,9 @@ func (s *sender) send() error {
 	}
 	var ms []letter
 	var err error
-	switch s.r.IntN(5) {
+	switch s.r.IntN(6) {
+	case 5:
+		return s.look(ctx)
 	case 0, 1:
 		ms = s.next(1)
 		var got int
@@ -232,6 +234,22 @@ func (s *sender) callBatch(ctx context.Context, size int) error {
 	clear(ms)
 	clear(rs)
 	return nil
+}
+
+// look reads the state with nobody else at it.
+func (s *sender) look(ctx context.Context) error {
+	var disorder string
+	err := s.a.Do(ctx, func(d *desk) {
+		d.inside++
+		if last := d.last[s.from]; d.inside != 1 || last > s.number {
+			disorder = fmt.Sprintf("sender %d at %d, %d inside", s.from, last, d.inside)
+		}
+		d.inside--
+	})
+	if disorder != "" {
+		return errors.New(disorder)
+	}
+	return s.note(nil, err)
 }
 
 // note records the fate of ms.

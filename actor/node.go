@@ -82,12 +82,16 @@ const keepBuffer = 1024
 func (a *Actor[S, M, R]) fetch(k kind) *node[M, R] {
 	n, _ := a.pool.Get().(*node[M, R])
 	if n == nil {
-		n = &node[M, R]{wake: make(chan struct{}, 1)}
+		n = new(node[M, R])
 	}
 	n.kind = k
-	if k == post || k == postBatch {
+	switch {
+	case k == post || k == postBatch:
 		n.state.Store(abandoned)
-	} else {
+	case n.wake == nil:
+		n.wake = make(chan struct{}, 1)
+		fallthrough
+	default:
 		n.state.Store(waiting)
 	}
 	if n.uses++; int(n.uses) >= a.every && a.every > 0 {

@@ -53,8 +53,11 @@ func (a *Actor[S, M, R]) awaitStop(ctx context.Context) error {
 	}
 }
 
-// insideHandler reports whether a handler of some actor is among the callers.
-// Which actor it is cannot be told, so Stop refuses them all.
+const thisPackage = "github.com/cleavekv/cleave/actor."
+
+// insideHandler reports whether guard or guardDo, and so a handler of some
+// actor, is among the callers. Which actor it is cannot be told, so Stop
+// refuses them all.
 func insideHandler() bool {
 	pcs := make([]uintptr, 64)
 	for skip := 2; ; skip += len(pcs) {
@@ -63,7 +66,7 @@ func insideHandler() bool {
 		for more := n > 0; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			if strings.HasPrefix(f.Function, guardPrefix) && (strings.HasSuffix(f.Function, ".guard") || strings.HasSuffix(f.Function, ".guardDo")) {
+			if strings.HasPrefix(f.Function, thisPackage) && strings.Contains(f.Function, ".guard") {
 				return true
 			}
 		}
@@ -72,5 +75,3 @@ func insideHandler() bool {
 		}
 	}
 }
-
-const guardPrefix = "github.com/cleavekv/cleave/actor."

@@ -178,20 +178,20 @@ func (a *Actor[S, M, R]) step(self *node[M, R]) progress {
 		return gone
 	}
 	n := a.head
-	if n.kind != exclusive {
+	switch {
+	case n.kind != exclusive:
 		a.handle()
 		return again
-	}
-	a.head = n.next
-	if n == self {
+	case n == self:
+		a.head = n.next
 		return mine
-	}
-	if a.offer(n) {
+	case a.offer(n): // n stays first in line: its sender takes it out
 		if self != nil {
 			self.state.CompareAndSwap(leader, waiting) // one of many again
 		}
 		return gone
 	}
+	a.head = n.next
 	a.recycle(n) // abandoned
 	return again
 }

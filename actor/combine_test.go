@@ -1,0 +1,149 @@
+package actor_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavekv/cleave/actor"
+)
+
+// A handler that takes a while, as a sync to disk does: those who come
+// meanwhile are the next batch, so the number of batches does not depend on
+// the number of callers.
+func TestCallersOfABlockingHandlerShareItsBatches(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		h := actor.Batch(func(d *diary, js []job, rs []int) {
+			time.Sleep(time.Millisecond)
+			d.handleAll(js, rs)
+		})
+		a := makeWorker(t, h, actor.Options{Mode: mode, Turns: -1})
+		const callers, rounds = 64, 20
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for range rounds {
+					if _, err := a.Call(context.Background(), job{}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		stopAndRead(t, a)
+		// Each round is at most two batches: whoever comes first, and the rest.
+		if st := a.Stats(); st.Handled != callers*rounds || st.Batches > 2*rounds+1 {
+			t.Errorf("%d messages in %d batches", st.Handled, st.Batches)
+		}
+	})
+}
+
+// A combining caller goes home after its turns although others keep coming.
+func TestACombiningCallerWorksForOthersOnlyForItsTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, turns := range []int{-1, 1, 5} {
+			var a *worker
+			batches := 0
+			h := actor.Batch(func(d *diary, js []job, rs []int) {
+				if batches++; batches < 100 { // there is always one more
+					if err := a.Post(context.Background(), job{}); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Millisecond)
+			})
+			a = makeWorker(t, h, actor.Options{Turns: turns})
+			start := time.Now()
+			if _, err := a.Call(t.Context(), job{}); err != nil {
+				t.Fatal(err)
+			}
+			// In the bubble time passes only in the handler.
+			if got, want := time.Since(start), time.Duration(1+max(turns, 0))*time.Millisecond; got != want {
+				t.Errorf("turns %d: the caller was held for %v, want %v", turns, got, want)
+			}
+			time.Sleep(time.Second) // somebody else does the rest
+			stopAndRead(t, a)
+			if batches != 100 {
+				t.Errorf("turns %d: %d batches", turns, batches)
+			}
+		}
+	})
+}
+
+// The actor goes from one waiting caller to the next, and every one is
+// answered: a lost wake-up would leave the bubble deadlocked.
+func TestNobodyIsForgottenWhenTheActorIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorker(t, actor.Options{Turns: -1, MaxBatch: 1})
+		release := occupy(t, a)
+		var wg sync.WaitGroup
+		for id := range 50 {
+			wg.Go(func() {
+				switch id % 4 {
+				case 0:
+					_ = a.Post(context.Background(), job{id: id})
+				case 1:
+					_ = a.Do(context.Background(), func(d *diary) { *d = append(*d, id) })
+				case 2:
+					_, _ = a.Call(second(t), job{id: id, run: func() { time.Sleep(100 * time.Millisecond) }})
+				default:
+					_, _ = a.Call(context.Background(), job{id: id})
+				}
+			})
+		}
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if got := stopAndRead(t, a); len(got) != 51 {
+			t.Errorf("handled %d", len(got))
+		}
+	})
+}
+
+func TestAHandlerMayPostToItsOwnActor(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		var a *worker
+		a = newWorker(t, actor.Options{Mode: mode, Full: actor.Refuse})
+		again := func() {
+			if err := a.Post(context.Background(), job{id: 2}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := a.Call(t.Context(), job{id: 1, run: again}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := stopAndRead(t, a); len(got) != 2 {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
+func TestCallsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates and empties pools")
+	}
+	bothModes(t, func(t *testing.T, mode actor.Mode) {
+		a := newActorCounter(t, actor.Options{Mode: mode})
+		defer a.stop()
+		plain := context.Background()
+		leaving, cancel := context.WithCancel(plain)
+		defer cancel()
+		ms, rs := make([]int, 64), make([]int, 64)
+		for name, f := range map[string]func(){
+			"call":           func() { _, _ = a.a.Call(plain, 1) },
+			"call, context":  func() { _, _ = a.a.Call(leaving, 1) },
+			"post":           func() { _ = a.a.Post(plain, 1); _, _ = a.a.Call(plain, 1) },
+			"batch":          func() { _ = a.a.CallBatch(plain, ms, rs) },
+			"batch, context": func() { _ = a.a.CallBatch(leaving, ms, rs) },
+			"batch of posts": func() { _ = a.a.PostBatch(plain, ms) },
+		} {
+			f()
+			if n := testing.AllocsPerRun(200, f); n >= 1 {
+				t.Errorf("%s: %v allocations", name, n)
+			}
+		}
+	})
+}

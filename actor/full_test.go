@@ -1,0 +1,122 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cleavekv/cleave/actor"
+)
+
+func TestAFullMailboxRefusesWithoutEffect(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		a := newWorker(t, actor.Options{Mode: mode, Capacity: 3, Full: actor.Refuse})
+		release := occupy(t, a)
+		ctx := t.Context()
+		if err := a.PostBatch(ctx, []job{{id: 1}, {id: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.PostBatch(ctx, []job{{id: 8}, {id: 9}}); !errors.Is(err, actor.ErrFull) {
+			t.Errorf("two into one place: %v", err)
+		}
+		if err := a.Post(ctx, job{id: 3}); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.Call(ctx, job{id: 9}); !errors.Is(err, actor.ErrFull) {
+			t.Errorf("call: %v", err)
+		}
+		st := a.Stats()
+		if st.Depth != 3 || st.DepthMax != 3 || st.Refused != 3 || !st.Busy {
+			t.Errorf("%+v", st)
+		}
+		release()
+		if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2, 3}) {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
+func TestSendersGetRoomInTheOrderTheyAskedForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		a := newWorker(t, actor.Options{Mode: mode, Capacity: 2, MaxBatch: 1})
+		release := occupy(t, a)
+		if err := a.PostBatch(t.Context(), []job{{id: 1}, {id: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		want := []int{0, 1, 2}
+		for i := 3; i < 20; i += 2 { // a large one first: the small ones must not overtake it
+			for _, js := range [][]job{{{id: i}, {id: i}}, {{id: i + 1}}} {
+				go func() {
+					if err := a.PostBatch(context.Background(), js); err != nil {
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+			}
+			want = append(want, i, i, i+1)
+		}
+		release()
+		synctest.Wait()
+		if got := stopAndRead(t, a); !slices.Equal(got, want) {
+			t.Errorf("handled %v, want %v", got, want)
+		}
+	})
+}
+
+func TestABatchThatCanNeverFitIsRefused(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode actor.Mode) {
+		a := newWorker(t, actor.Options{Mode: mode, Capacity: 2})
+		ctx := t.Context()
+		if err := a.CallBatch(ctx, make([]job, 3), make([]int, 3)); !errors.Is(err, actor.ErrBatchSize) {
+			t.Error(err)
+		}
+		if err := a.PostBatch(ctx, make([]job, 3)); !errors.Is(err, actor.ErrBatchSize) {
+			t.Error(err)
+		}
+		if err := a.CallBatch(ctx, make([]job, 2), make([]int, 1)); !errors.Is(err, actor.ErrBatchSize) {
+			t.Error(err)
+		}
+		if err := a.CallBatch(ctx, nil, nil); err != nil {
+			t.Error(err)
+		}
+		if got := stopAndRead(t, a); len(got) != 0 {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
+func TestBatchesAreNeverSplitNorMixedNorLargerThanAllowed(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		var sizes []int
+		h := actor.Batch(func(d *diary, js []job, rs []int) {
+			sizes = append(sizes, len(js))
+			d.handleAll(js, rs)
+		})
+		a := makeWorker(t, h, actor.Options{Mode: mode, MaxBatch: 4})
+		release := occupy(t, a)
+		id := 0
+		for _, n := range []int{1, 2, 1, 3, 2, 6, 1, 1} {
+			js := make([]job, n)
+			for i := range js {
+				id++
+				js[i].id = id
+			}
+			if err := a.PostBatch(t.Context(), js); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release()
+		got := stopAndRead(t, a)
+		for i, id := range got {
+			if id != i {
+				t.Errorf("handled %v", got)
+				break
+			}
+		}
+		if want := []int{1, 4, 3, 2, 6, 2}; !slices.Equal(sizes, want) {
+			t.Errorf("batches of %v, want %v", sizes, want)
+		}
+	})
+}
