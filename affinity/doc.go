@@ -29,6 +29,7 @@
 //
 // Use it where the shards are few and known when the program is written:
 // regions, tiers, a fixed set of in-process shards. It is no tool for shards
-// that come and go, because types cannot; use package partition for these. The
-// number and order of tags decide where keys live: changing either moves data.
+// that come and go, because types cannot. The number of tags and their indexes
+// decide where keys live: changing either moves data, and nothing here does
+// that for you.
 package affinity
