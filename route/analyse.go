@@ -53,8 +53,8 @@ type Balance struct {
 }
 
 // DefaultSample is the number of keys that [Compare] routes unless it is given
-// some. Moved then has a standard error of at most 0.001.
-const DefaultSample = 1 << 18
+// some. Moved then has a standard error below 0.0005.
+const DefaultSample = 1 << 20
 
 // Sample returns n hashes that are spread like those of real keys: distinct,
 // without pattern, and the same ones every time.
@@ -72,8 +72,8 @@ func Sample(n int) iter.Seq[hash.Stable] {
 // tells what differs. Nodes are the same if their names are.
 //
 // If keys is nil, it compares two routers that cut the space of hashes into
-// intervals ([Interval], [Maglev]) exactly, and others by [Sample] of
-// [DefaultSample] keys.
+// intervals exactly ([Interval], [Maglev], [Ring], [BoundedRing]), and others by
+// a [Sample] of [DefaultSample] keys.
 func Compare(before, after Router, keys iter.Seq[hash.Stable]) Movement {
 	t := newTally(before.Nodes(), after.Nodes())
 	b, ok1 := before.(partitioned)

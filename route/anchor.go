@@ -121,34 +121,44 @@ func makeAnchor(nodes []Node, places, free []int) *Anchor {
 }
 
 // With returns a router with node in the bucket that was emptied last.
-func (r *Anchor) With(node Node) (*Anchor, error) {
-	nodes := withNode(r.nodes, node)
-	err := check(nodes, false)
-	last := len(r.free) - 1
-	if last < 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %d buckets have %d nodes", ErrFull, len(r.buckets), len(r.nodes)))
-	}
-	if err != nil {
-		return nil, err
-	}
-	places := append(slices.Clone(r.places), r.free[last])
-	return makeAnchor(nodes, places, r.free[:last:last]), nil
-}
+func (r *Anchor) With(node Node) (*Anchor, error) { return r.join(node) }
 
 // Without returns a router that lacks the node of that name.
-func (r *Anchor) Without(name string) (*Anchor, error) {
-	i, err := indexOf(r.nodes, name)
+func (r *Anchor) Without(name string) (*Anchor, error) { return r.leave(name) }
+
+// join is With for nodes one after the other.
+func (r *Anchor) join(more ...Node) (*Anchor, error) {
+	nodes := slices.Concat(r.nodes, more)
+	err := check(nodes, false)
+	if room := len(r.free); len(more) > room {
+		err = errors.Join(err, fmt.Errorf("%w: %d nodes for %d free buckets of %d", ErrFull, len(more), room, len(r.buckets)))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(r.nodes) == 1 {
-		return nil, ErrNoNodes
+	left := len(r.free) - len(more)
+	places := slices.Clone(r.places)
+	for _, b := range slices.Backward(r.free[left:]) {
+		places = append(places, b)
 	}
-	return makeAnchor(
-		slices.Delete(slices.Clone(r.nodes), i, i+1),
-		slices.Delete(slices.Clone(r.places), i, i+1),
-		append(slices.Clone(r.free), r.places[i]),
-	), nil
+	return makeAnchor(nodes, places, r.free[:left:left]), nil
+}
+
+// leave is Without for nodes one after the other.
+func (r *Anchor) leave(names ...string) (*Anchor, error) {
+	nodes, places, free := slices.Clone(r.nodes), slices.Clone(r.places), slices.Clone(r.free)
+	for _, name := range names {
+		i, err := indexOf(nodes, name)
+		if err != nil {
+			return nil, err
+		}
+		free = append(free, places[i])
+		nodes, places = slices.Delete(nodes, i, i+1), slices.Delete(places, i, i+1)
+	}
+	if err := check(nodes, false); err != nil {
+		return nil, err
+	}
+	return makeAnchor(nodes, places, free), nil
 }
 
 // Nodes implements [Router].

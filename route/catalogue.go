@@ -1,6 +1,10 @@
 package route
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // A Kind is a way of routing, for programs that let their users choose one and
 // for comparing them all.
@@ -19,11 +23,32 @@ type Kind struct {
 	Minimal bool
 	// New returns a router of this kind with its default options.
 	New func(nodes []Node) (Router, error)
-	// With and Without edit a router of this kind: nodes join or leave one
-	// after the other. Making a new router from the longer list is not the
-	// same for kinds with a table of fixed size.
-	With    func(r Router, nodes ...Node) (Router, error)
-	Without func(r Router, names ...string) (Router, error)
+
+	edits edits
+}
+
+// With returns r, which is of this kind, with more nodes that join one after
+// the other. It keeps r's options. Making a new router from the longer list is
+// not the same for kinds that have a history or a table of fixed size.
+func (k Kind) With(r Router, nodes ...Node) (Router, error) {
+	if k.edits.with == nil {
+		return nil, k.unlisted()
+	}
+	return k.edits.with(r, nodes)
+}
+
+// Without returns r, which is of this kind, without the named nodes, which
+// leave one after the other. It keeps r's options.
+func (k Kind) Without(r Router, names ...string) (Router, error) {
+	if k.edits.without == nil {
+		return nil, k.unlisted()
+	}
+	return k.edits.without(r, names)
+}
+
+// unlisted is the error of a kind that [Kinds] does not return.
+func (k Kind) unlisted() error {
+	return fmt.Errorf("%w: %q is not from Kinds, so it has no edits", ErrUnknownKind, k.Name)
 }
 
 // Removal says which nodes can leave a router.
@@ -49,97 +74,83 @@ func (r Removal) String() string {
 	return fmt.Sprintf("Removal(%d)", uint8(r))
 }
 
-// Kinds returns all kinds, from what moves most to what moves least and is
-// the most flexible. The caller may change the slice.
+// ErrUnknownKind means there is no kind of that name: its text lists those
+// there are.
+var ErrUnknownKind = errors.New("route: unknown kind")
+
+// KindNamed returns the kind of that name.
+func KindNamed(name string) (Kind, error) {
+	var names []string
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return Kind{}, fmt.Errorf("%w: %q, want one of %s", ErrUnknownKind, name, strings.Join(names, ", "))
+}
+
+// Kinds returns all kinds, the simplest first. The caller may change the slice.
 func Kinds() []Kind {
 	return []Kind{
 		{
 			Name: "modulo", Summary: "hash mod n",
-			New: creator(NewModulo), With: each((*Modulo).With), Without: each((*Modulo).Without),
+			New:   creator(NewModulo),
+			edits: listed(appended, without, func(_ *Modulo, nodes []Node) (*Modulo, error) { return NewModulo(nodes) }),
 		},
 		{
-			Name: "mask", Summary: "the low bits of the hash; n is a power of two",
-			Removal: RemovesHalf, Minimal: true,
-			New: creator(NewMask), With: batch((*Mask).With), Without: batch((*Mask).Without),
+			Name: "mask", Summary: "the low bits of the hash; n is a power of two", Removal: RemovesHalf, Minimal: true,
+			New:   creator(NewMask),
+			edits: listed(appended, withoutLast, func(_ *Mask, nodes []Node) (*Mask, error) { return NewMask(nodes) }),
 		},
 		{
 			Name: "interval", Summary: "n equal intervals of hashes; a new node comes last",
-			New: creator(NewInterval), With: each((*Interval).With), Without: each((*Interval).Without),
+			New:   creator(NewInterval),
+			edits: listed(appended, without, func(_ *Interval, nodes []Node) (*Interval, error) { return NewInterval(nodes) }),
 		},
 		{
 			Name: "interval-relabelled", Summary: "n equal intervals of hashes; a new node comes in the middle",
-			New: creator(NewInterval), With: each((*Interval).WithRelabelled), Without: each((*Interval).WithoutRelabelled),
+			New:   creator(NewInterval),
+			edits: listed(inserted, withoutGaps, func(_ *Interval, nodes []Node) (*Interval, error) { return NewInterval(nodes) }),
 		},
 		{
-			Name: "jump", Summary: "the key jumps from node to node until past the last",
-			Removal: RemovesLast, Minimal: true,
-			New: creator(NewJump), With: each((*Jump).With), Without: each((*Jump).Without),
+			Name: "jump", Summary: "the key jumps from node to node until past the last", Removal: RemovesLast, Minimal: true,
+			New:   creator(NewJump),
+			edits: listed(appended, withoutLast, func(_ *Jump, nodes []Node) (*Jump, error) { return NewJump(nodes) }),
 		},
 		{
-			Name: "binomial", Summary: "the key draws a place in a binary tree of nodes",
-			Removal: RemovesLast, Minimal: true,
-			New: creator(NewBinomial), With: each((*Binomial).With), Without: each((*Binomial).Without),
+			Name: "binomial", Summary: "the key draws a place in a binary tree of nodes", Removal: RemovesLast, Minimal: true,
+			New:   creator(NewBinomial),
+			edits: listed(appended, withoutLast, func(_ *Binomial, nodes []Node) (*Binomial, error) { return NewBinomial(nodes) }),
 		},
 		{
-			Name: "anchor", Summary: "fixed buckets; a bucket without a node hashes again", Minimal: true,
-			New:  creatorWith(NewAnchor, AnchorOptions{}),
-			With: each((*Anchor).With), Without: each((*Anchor).Without),
+			Name: "anchor", Summary: "fixed buckets; one without a node hashes its keys again", Minimal: true,
+			New:   creatorWith(NewAnchor, AnchorOptions{}),
+			edits: edits{with: batch((*Anchor).join), without: batch((*Anchor).leave)},
 		},
 		{
 			Name: "maglev", Summary: "a table whose entries the nodes choose in turns", Weighted: true,
-			New:  creatorWith(NewMaglev, MaglevOptions{}),
-			With: each((*Maglev).With), Without: each((*Maglev).Without),
+			New: creatorWith(NewMaglev, MaglevOptions{}),
+			edits: listed(appended, without, func(r *Maglev, nodes []Node) (*Maglev, error) {
+				return NewMaglev(nodes, MaglevOptions{Entries: r.Entries()})
+			}),
 		},
 		{
 			Name: "ring", Summary: "the next virtual node clockwise", Weighted: true, Minimal: true,
-			New:  creatorWith(NewRing, RingOptions{}),
-			With: each((*Ring).With), Without: each((*Ring).Without),
+			New:   creatorWith(NewRing, RingOptions{}),
+			edits: listed(appended, without, func(r *Ring, nodes []Node) (*Ring, error) { return NewRing(nodes, r.opts) }),
+		},
+		{
+			Name: "bounded-ring", Summary: "the next virtual node clockwise whose node has room", Weighted: true,
+			New: creatorWith(NewBoundedRing, BoundedRingOptions{}),
+			edits: listed(appended, without, func(r *BoundedRing, nodes []Node) (*BoundedRing, error) {
+				return NewBoundedRing(nodes, r.opts)
+			}),
 		},
 		{
 			Name: "rendezvous", Summary: "the node with the highest score for the key", Weighted: true, Minimal: true,
-			New: creator(NewRendezvous), With: each((*Rendezvous).With), Without: each((*Rendezvous).Without),
+			New:   creator(NewRendezvous),
+			edits: listed(appended, without, func(_ *Rendezvous, nodes []Node) (*Rendezvous, error) { return NewRendezvous(nodes) }),
 		},
 	}
-}
-
-// creator makes a constructor return the interface, and nil with an error.
-func creator[R Router](construct func([]Node) (R, error)) func([]Node) (Router, error) {
-	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes)) }
-}
-
-// creatorWith is creator for a constructor with options.
-func creatorWith[R Router, O any](construct func([]Node, O) (R, error), opts O) func([]Node) (Router, error) {
-	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes, opts)) }
-}
-
-// each applies an edit with one argument for every argument in turn.
-func each[R Router, A any](edit func(R, A) (R, error)) func(Router, ...A) (Router, error) {
-	return batch(func(r R, args ...A) (R, error) {
-		var err error
-		for _, arg := range args {
-			if r, err = edit(r, arg); err != nil {
-				return r, err
-			}
-		}
-		return r, nil
-	})
-}
-
-// batch applies an edit with several arguments to a router of type R.
-func batch[R Router, A any](edit func(R, ...A) (R, error)) func(Router, ...A) (Router, error) {
-	return func(r Router, args ...A) (Router, error) {
-		of, ok := r.(R)
-		if !ok {
-			return nil, fmt.Errorf("%w: a %T was edited as if it were a %T", ErrOption, r, of)
-		}
-		return asRouter(edit(of, args...))
-	}
-}
-
-// asRouter drops the typed nil pointer that comes with an error.
-func asRouter[R Router](r R, err error) (Router, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }

@@ -4,24 +4,39 @@ import "slices"
 
 // WithRelabelled returns a router with node in the middle of the others.
 func (r *Interval) WithRelabelled(node Node) (*Interval, error) {
-	return NewInterval(slices.Insert(slices.Clone(r.nodes), len(r.nodes)/2, node))
+	return NewInterval(withMiddle(r.nodes, node))
 }
 
 // WithoutRelabelled returns a router that lacks the node of that name, with
 // the others in the order that moves fewer keys: as they are, or with the
 // middle node in the removed one's place.
 func (r *Interval) WithoutRelabelled(name string) (*Interval, error) {
-	at, err := indexOf(r.nodes, name)
+	nodes, err := withoutGap(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}
-	nodes, left := slices.Clone(r.nodes), len(r.nodes)-1
+	return NewInterval(nodes)
+}
+
+// withMiddle returns nodes with node in their middle.
+func withMiddle(nodes []Node, node Node) []Node {
+	return slices.Insert(slices.Clone(nodes), len(nodes)/2, node)
+}
+
+// withoutGap returns nodes without the named one, with the gap where closing it
+// moves the least.
+func withoutGap(nodes []Node, name string) ([]Node, error) {
+	at, err := indexOf(nodes, name)
+	if err != nil {
+		return nil, err
+	}
+	nodes, left := slices.Clone(nodes), len(nodes)-1
 	middle := left / 2
 	if gapCost(middle, left)+keptBy(at, middle, left) < gapCost(at, left) {
 		nodes[at] = nodes[middle]
 		at = middle
 	}
-	return NewInterval(slices.Delete(nodes, at, at+1))
+	return slices.Delete(nodes, at, at+1), nil
 }
 
 // gapCost tells what moves when the gap of a node is closed at index k and

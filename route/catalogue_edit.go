@@ -1,0 +1,93 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+)
+
+// edits are the edits of a kind, by many nodes at once: a table is built anew
+// once, not once a node.
+type edits struct {
+	with    func(r Router, more []Node) (Router, error)
+	without func(r Router, names []string) (Router, error)
+}
+
+// listed returns the edits of a kind that is made anew from its edited list of
+// nodes, with the options of the router before.
+func listed[R Router](
+	join func(nodes, more []Node) []Node,
+	leave func(nodes []Node, names ...string) ([]Node, error),
+	anew func(was R, nodes []Node) (R, error),
+) edits {
+	return edits{
+		with: batch(func(r R, more ...Node) (R, error) { return anew(r, join(r.Nodes(), more)) }),
+		without: batch(func(r R, names ...string) (R, error) {
+			nodes, err := leave(r.Nodes(), names...)
+			if err != nil {
+				var none R
+				return none, err
+			}
+			return anew(r, nodes)
+		}),
+	}
+}
+
+// batch makes an edit take and return the interface.
+func batch[R Router, A any](edit func(R, ...A) (R, error)) func(Router, []A) (Router, error) {
+	return func(r Router, args []A) (Router, error) {
+		of, ok := r.(R)
+		if !ok {
+			return nil, fmt.Errorf("%w: a %T was edited as if it were a %T", ErrOption, r, of)
+		}
+		return asRouter(edit(of, args...))
+	}
+}
+
+// creator makes a constructor return the interface.
+func creator[R Router](construct func([]Node) (R, error)) func([]Node) (Router, error) {
+	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes)) }
+}
+
+// creatorWith is creator for a constructor with options.
+func creatorWith[R Router, O any](construct func([]Node, O) (R, error), opts O) func([]Node) (Router, error) {
+	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes, opts)) }
+}
+
+// asRouter drops the typed nil pointer that comes with an error.
+func asRouter[R Router](r R, err error) (Router, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// appended returns the topology with more nodes behind the others.
+func appended(nodes, more []Node) []Node { return slices.Concat(nodes, more) }
+
+// inserted returns the topology with each of more nodes in the middle.
+func inserted(nodes, more []Node) []Node {
+	for _, n := range more {
+		nodes = withMiddle(nodes, n)
+	}
+	return nodes
+}
+
+// without returns the topology without the named nodes.
+func without(nodes []Node, names ...string) ([]Node, error) {
+	return eachName(nodes, names, withoutNode)
+}
+
+// withoutGaps is withoutGap for several nodes.
+func withoutGaps(nodes []Node, names ...string) ([]Node, error) {
+	return eachName(nodes, names, withoutGap)
+}
+
+func eachName(nodes []Node, names []string, remove func([]Node, string) ([]Node, error)) ([]Node, error) {
+	var err error
+	for _, name := range names {
+		if nodes, err = remove(nodes, name); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
