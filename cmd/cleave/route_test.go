@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+// execRoute runs cleave route with args, under a root that has no other command.
+func execRoute(args ...string) (code int, stdout, stderr string) {
+	var out, errOut bytes.Buffer
+	root := rootCommand()
+	root.ResetCommands()
+	root.AddCommand(routeCommand())
+	root.SetArgs(append([]string{"route"}, args...))
+	root.SetOut(&out)
+	root.SetErr(&errOut)
+	code = run(root)
+	return code, out.String(), errOut.String()
+}
+
+// routeJSON runs cleave route with args and returns its rows by name.
+func routeJSON(t *testing.T, args ...string) map[string]routeRow {
+	t.Helper()
+	code, stdout, stderr := execRoute(append([]string{"-o", "json"}, args...)...)
+	if code != exitOK {
+		t.Fatalf("cleave route %v: exit %d, %s", args, code, stderr)
+	}
+	var rows []routeRow
+	if err := json.Unmarshal([]byte(stdout), &rows); err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]routeRow)
+	for _, r := range rows {
+		byName[r.Name] = r
+	}
+	return byName
+}
+
+func TestRouteComparesGrowthByOneUnlessTold(t *testing.T) {
+	rows := routeJSON(t, "--keys", "20000")
+	for name, want := range map[string]float64{"modulo": 8.0 / 9, "jump": 1.0 / 9, "interval": 0.5} {
+		// Five standard errors of 20,000 keys are below 0.018.
+		if r := rows[name]; r.Moved == nil || math.Abs(*r.Moved-want) > 0.018 || r.Imbalance == nil || *r.Imbalance < 1 {
+			t.Errorf("%s: got %+v, want %v moved", name, r, want)
+		}
+	}
+	if r := rows["mask"]; r.Moved != nil || r.Error == "" {
+		t.Errorf("mask: got %+v, want a reason why not", r)
+	}
+}
+
+func TestRouteTakesAChange(t *testing.T) {
+	for _, c := range []struct {
+		args, kind string
+		minimum    float64
+	}{
+		{"--remove 1", "ring", 1.0 / 8},
+		{"--remove 4 --last", "jump", 1.0 / 2},
+		{"--multiply 2", "mask", 1.0 / 2},
+		{"--add 8", "mask", 1.0 / 2},
+		{"--weights 1,2,1 --kind ring", "ring", 1.0 / 5},
+	} {
+		rows := routeJSON(t, strings.Fields(c.args+" --keys 1000")...)
+		if r := rows[c.kind]; r.Minimum == nil || math.Abs(*r.Minimum-c.minimum) > 1e-9 {
+			t.Errorf("cleave route %s: %+v, want minimum %v", c.args, r, c.minimum)
+		}
+	}
+	if r := routeJSON(t, "--remove", "1", "--keys", "1000")["jump"]; !strings.Contains(r.Error, "only the last can go") {
+		t.Errorf("a node in the middle leaves: %+v, want a reason why not", r)
+	}
+}
+
+func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
+	code, stdout, _ := execRoute("--keys", "1000")
+	for _, want := range []string{"rendezvous", "█", "mask: impossible number of nodes: 9", "At least 11.11 %", "1 is even"} {
+		if code != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("exit %d, %q is not in\n%s", code, want, stdout)
+		}
+	}
+}
+
+func TestRouteRefusesBadFlags(t *testing.T) {
+	for _, args := range []string{"--nodes 0", "--nodes x", "--add -1", "--remove 8", "--multiply -1", "--keys -1", "--weights 1,-1", "--weights 1 --nodes 2", "--kind wheel", "-o xml", "more"} {
+		code, stdout, stderr := execRoute(strings.Fields(args)...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "cleave route --help") {
+			t.Errorf("cleave route %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
