@@ -28,6 +28,25 @@ type Avalanche struct {
 	Verdict Verdict `json:"verdict"`
 }
 
+// Matrix returns the flip probabilities that [Avalanche] sums up: how often
+// flipping bit i of a key flips bit j of its hash, as [i][j]. Measured like
+// the one in [Measure], with the same options.
+func Matrix(f Function, o Options) ([][]float64, error) {
+	o = o.withDefaults()
+	if err := o.check(f); err != nil {
+		return nil, err
+	}
+	m := newMatrix(f, o)
+	rows := make([][]float64, len(m.flips))
+	for i := range rows {
+		rows[i] = make([]float64, m.hashBits)
+		for j := range rows[i] {
+			rows[i][j] = m.probability(i, j)
+		}
+	}
+	return rows, nil
+}
+
 // avalancheTests is how many tests judge makes: mean, worst pair, scatter.
 const avalancheTests = 3
 
@@ -82,6 +101,11 @@ func newMatrix(f Function, o Options) *matrix {
 	return m
 }
 
+// probability is how often key bit i flipped hash bit j.
+func (m *matrix) probability(i, j int) float64 {
+	return float64(m.flips[i].count(j)) / float64(m.samples)
+}
+
 // judge tests the matrix against fair coins, each of its three tests with a
 // false alarm probability of alpha. The pairs are independent: the hashes of
 // two keys that differ are two draws of a random function.
@@ -91,7 +115,7 @@ func (m *matrix) judge(alpha float64) Avalanche {
 	var sum, squares float64
 	for i := range m.flips {
 		for j := range m.hashBits {
-			p := float64(m.flips[i].count(j)) / n
+			p := m.probability(i, j)
 			z := (p - 0.5) * 2 * math.Sqrt(n)
 			sum += p
 			squares += z * z

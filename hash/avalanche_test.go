@@ -1,6 +1,8 @@
 package hash
 
 import (
+	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -84,5 +86,30 @@ func TestEachAvalancheTestFindsItsFaultOnBothSides(t *testing.T) {
 		if c.worst && (a.WorstKeyBit != 77 || a.WorstHashBit != 13) {
 			t.Errorf("%s: found at %d, %d", c.name, a.WorstKeyBit, a.WorstHashBit)
 		}
+	}
+}
+
+func TestMatrixShowsWhichKeyBitReachesWhichHashBit(t *testing.T) {
+	identity := Function{Name: "identity", KeyBytes: 8, Sum: binary.LittleEndian.Uint64}
+	m, err := Matrix(identity, quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range m {
+		for j, p := range row {
+			want := 0.0
+			if i == j {
+				want = 1
+			}
+			if p != want {
+				t.Fatalf("flipping key bit %d flips hash bit %d with probability %v, want %v", i, j, p, want)
+			}
+		}
+	}
+	if len(m) != 64 || len(m[0]) != 64 {
+		t.Errorf("matrix is %d x %d, want 64 x 64", len(m), len(m[0]))
+	}
+	if _, err := Matrix(Function{}, quick); !errors.Is(err, ErrFunction) {
+		t.Errorf("a function without Sum: %v", err)
 	}
 }
