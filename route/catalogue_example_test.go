@@ -1,0 +1,168 @@
+package route_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/route"
+)
+
+func nodes(names ...string) (list []route.Node) {
+	for _, name := range names {
+		list = append(list, route.Node{Name: name})
+	}
+	return list
+}
+
+// A store that only ever grows and shrinks at its end needs no table at all.
+func ExampleBinomial() {
+	r, err := route.NewBinomial(nodes("a", "b", "c"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	owner := r.Route(hash.XXH3String("user:42"))
+	fmt.Println(r.Nodes()[owner].Name)
+
+	_, err = r.Without("a")
+	fmt.Println(errors.Is(err, route.ErrNotRemovable))
+	// Output:
+	// a
+	// true
+}
+
+// Jump agrees with every other implementation of the paper.
+func ExampleJump() {
+	r, err := route.NewJump(nodes("a", "b", "c", "d", "e", "f", "g"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Route(hash.Restore(1)))
+	// Output:
+	// 6
+}
+
+// Any node can leave an Anchor; its state lets another process follow.
+func ExampleAnchor_State() {
+	r, err := route.NewAnchor(nodes("a", "b", "c"), route.AnchorOptions{Capacity: 5})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if r, err = r.Without("b"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	state, err := json.Marshal(r.State())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(string(state))
+
+	var s route.AnchorState
+	if err := json.Unmarshal(state, &s); err != nil {
+		fmt.Println(err)
+		return
+	}
+	twin, err := route.RestoreAnchor(s)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	h := hash.XXH3String("user:42")
+	fmt.Println(r.Route(h) == twin.Route(h))
+	// Output:
+	// {"Nodes":[{"Name":"a","Weight":0,"Zone":""},{"Name":"c","Weight":0,"Zone":""}],"Places":[0,2],"Free":[4,3,1]}
+	// true
+}
+
+// A node of twice the weight gets twice the entries of the table.
+func ExampleMaglev() {
+	r, err := route.NewMaglev([]route.Node{{Name: "small"}, {Name: "large", Weight: 2}}, route.MaglevOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	large := 0
+	for h := range route.Sample(30000) {
+		large += r.Route(h)
+	}
+	fmt.Printf("%.1f\n", float64(large)/30000)
+	// Output:
+	// 0.7
+}
+
+// Replicas go to different zones first.
+func ExampleModulo_RouteN() {
+	r, err := route.NewModulo([]route.Node{
+		{Name: "a1", Zone: "a"}, {Name: "a2", Zone: "a"}, {Name: "b1", Zone: "b"}, {Name: "b2", Zone: "b"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, i := range r.RouteN(nil, hash.XXH3String("user:42"), 2) {
+		fmt.Println(r.Nodes()[i].Zone)
+	}
+	// Output:
+	// b
+	// a
+}
+
+// What would a new node cost, and whom?
+func ExampleCompare() {
+	before, err := route.NewInterval(nodes("a", "b"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	after, err := before.WithRelabelled(route.Node{Name: "c"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m := route.Compare(before, after, nil)
+	fmt.Printf("moved %.3f, at least %.3f must\n", m.Moved, m.Minimum)
+	for _, f := range m.Flows {
+		fmt.Printf("%s gives %.3f to %s\n", f.From, f.Fraction, f.To)
+	}
+	// Output:
+	// moved 0.333, at least 0.333 must
+	// a gives 0.167 to c
+	// b gives 0.167 to c
+}
+
+// Which kinds of router survive the loss of any node without moving the keys
+// of another?
+func ExampleKinds() {
+	for _, k := range route.Kinds() {
+		if k.Minimal && k.Removal == route.RemovesAny {
+			fmt.Printf("%s: %s\n", k.Name, k.Summary)
+		}
+	}
+	// Output:
+	// anchor: fixed buckets; one without a node hashes its keys again
+	// ring: the next virtual node clockwise
+	// rendezvous: the node with the highest score for the key
+}
+
+// The same change under three kinds of router.
+func ExampleExperiment() {
+	e := route.Experiment{Nodes: 8, Multiply: 2, Kinds: []string{"interval", "bounded-ring", "maglev"}}
+	comparisons, err := e.Run()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range comparisons {
+		fmt.Printf("%-12s moves %.2f\n", c.Kind.Name, c.Movement.Moved)
+	}
+	// Output:
+	// bounded-ring moves 0.50
+	// maglev       moves 0.52
+	// interval     moves 0.94
+}
