@@ -187,23 +187,37 @@ func (r *BoundedRing) RouteN(dst []int, h hash.Stable, n int) []int {
 	if r.ring == nil {
 		return dst
 	}
-	candidates, at := r.candidates(h)
-	return r.ring.spread.collect(dst, n, candidates, at)
+	w := r.walk(h)
+	return r.ring.spread.collect(dst, n, w.candidates(), w.at)
 }
 
-// candidates returns the nodes for h in order of preference, with repetitions.
-func (r *BoundedRing) candidates(h hash.Stable) (n int, at func(i int) int) {
+// boundedWalk is an order of preference, with repetitions.
+type boundedWalk struct {
+	owner  int
+	points []point
+	start  int
+}
+
+func (r *BoundedRing) walk(h hash.Stable) boundedWalk {
 	p := int(h.Uint64() >> r.shift)
-	start, points := r.ring.find(r.place(p)), len(r.ring.points)-1
-	return 1 + points, func(i int) int {
-		if i == 0 {
-			return int(r.table[p])
-		}
-		if i += start - 1; i >= points {
-			i -= points
-		}
-		return r.ring.points[i].node()
+	return boundedWalk{
+		owner:  int(r.table[p]),
+		points: r.ring.points[:len(r.ring.points)-1],
+		start:  r.ring.find(r.place(p)),
 	}
+}
+
+func (w *boundedWalk) candidates() int { return 1 + len(w.points) }
+
+// at returns the i-th candidate.
+func (w *boundedWalk) at(i int) int {
+	if i == 0 {
+		return w.owner
+	}
+	if i += w.start - 1; i >= len(w.points) {
+		i -= len(w.points)
+	}
+	return w.points[i].node()
 }
 
 // intervals implements partitioned.

@@ -29,9 +29,9 @@ func (r *BoundedRing) RouteLoad(h hash.Stable, total int, load func(node int) in
 	case total < 0:
 		return None, fmt.Errorf("%w: total is %d", ErrLoad, total)
 	}
-	candidates, at := r.candidates(h)
-	for i := range candidates {
-		if node := at(i); load(node) < r.room(node, total+1) {
+	w := r.walk(h)
+	for i := range w.candidates() {
+		if node := w.at(i); load(node) < r.room(node, total+1) {
 			return node, nil
 		}
 	}

@@ -62,7 +62,7 @@ func NewRendezvous(nodes []Node) (*Rendezvous, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	hs, err := nodeHashes(nodes)
+	hs, err := hashNames(nodes, ignoredBit)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r *Rendezvous) Route(h hash.Stable) int {
 	case r.even:
 		return int(r.ids[best(r.groups, newDraw(h), len(r.ids))])
 	}
-	return r.winner(newDraw(h), nil)
+	return r.weighted(newDraw(h))
 }
 
 // RouteN implements [Router]: further nodes are those with the next scores.
@@ -149,14 +149,26 @@ func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
 // fewWinners is the longest list that RouteN makes one winner at a time.
 const fewWinners = 16
 
-// winner returns the node with the least cost that is not passed over.
+// weighted is Route for unequal weights. Mostly the node with the lowest floor
+// costs less than the second lowest floor, so nobody's logarithm is needed.
+func (r *Rendezvous) weighted(d draw) int {
+	at, second := lowest(r.groups, r.handicap, d, len(r.ids))
+	id := int(r.ids[at])
+	ceiling := costCeiling(r.groups[at/groupNodes].score(at%groupNodes, d), r.nodes[id].weight())
+	if ceiling*r.heaviest*boundScale < float64(second) {
+		return id
+	}
+	return r.winner(d, nil)
+}
+
+// winner returns the node with the least cost that is not passed over, the
+// first of equals.
 func (r *Rendezvous) winner(d draw, passOver func(node int) bool) int {
 	node, least := None, math.Inf(1)
 	bound := float32(math.Inf(1))
 	for g := 0; ; g++ {
 		var lanes uint32
-		g, lanes = near(r.groups, r.handicap, g, d, bound)
-		if lanes == 0 {
+		if g, lanes = near(r.groups, r.handicap, g, d, bound); lanes == 0 {
 			return node
 		}
 		for ; lanes != 0; lanes &= lanes - 1 {

@@ -24,6 +24,13 @@ func near(groups []seedGroup, handicap []float32, from int, d draw, bound float3
 	return nearAVX2(&groups[0], &handicap[0], from, len(groups), d, bound)
 }
 
+func lowest(groups []seedGroup, handicap []float32, d draw, n int) (position int, second float32) {
+	if !hasAVX2 {
+		return lowestGo(groups, handicap, d, n)
+	}
+	return lowestAVX2(&groups[0], &handicap[0], (n+groupNodes-1)/groupNodes, d)
+}
+
 // bestAVX2 is bestGo over whole blocks, at least one.
 //
 //go:noescape
@@ -33,3 +40,8 @@ func bestAVX2(groups *seedGroup, blocks int, d draw) int
 //
 //go:noescape
 func nearAVX2(groups *seedGroup, handicap *float32, from, to int, d draw, bound float32) (group int, lanes uint32)
+
+// lowestAVX2 is lowestGo over whole groups, at least one.
+//
+//go:noescape
+func lowestAVX2(groups *seedGroup, handicap *float32, n int, d draw) (position int, second float32)

@@ -14,6 +14,12 @@ func cost(score uint32, weight float64) float64 {
 	return -logarithm(2*uint64(score)+1) / weight
 }
 
+// costCeiling returns what cost is at most: -ln(u) < (1-u)/u.
+func costCeiling(score uint32, weight float64) float64 {
+	u := 2*uint64(score) + 1
+	return float64(1<<33-u) / (float64(u) * weight)
+}
+
 // logarithm returns ln(x / 2^33) for 0 < x < 2^33, to about 1e-15. Owners
 // depend on its bits, so unlike math.Log it gives the same on every processor:
 // a product that is converted is rounded, and cannot be fused with a sum.

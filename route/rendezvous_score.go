@@ -1,6 +1,8 @@
 package route
 
 import (
+	"math"
+
 	"github.com/cleavekv/cleave/hash"
 )
 
@@ -19,9 +21,12 @@ type seedGroup struct {
 	multiplier [groupNodes]uint32
 }
 
+// ignoredBit is the bit of a name's hash that scores do not depend on.
+const ignoredBit = 1 << 32
+
 func (g *seedGroup) set(lane int, h hash.Stable) {
 	g.mask[lane] = uint32(h.Uint64())
-	g.multiplier[lane] = uint32(h.Uint64()>>32) | 1
+	g.multiplier[lane] = uint32((h.Uint64() | ignoredBit) >> 32)
 }
 
 // draw is what a key brings to every score.
@@ -58,15 +63,20 @@ func bestGo(groups []seedGroup, d draw, n int) int {
 	return int(^uint32(high))
 }
 
-// A node with too little chance is passed over without its logarithm, since
-// -ln(u) > 1-u. The bound is kept in single precision, eight lanes at once,
-// in units of 1/boundScale of the heaviest node's cost.
+// A node's cost is bounded from below without a logarithm, since -ln(u) > 1-u.
+// That floor is kept in single precision, for eight lanes at once, in units of
+// 1/boundScale of the heaviest node's cost.
 const (
 	boundScale = 1 << 31
-	// roundDown is slack for four roundings to 24 bits: a bound errs on the
+	// roundDown is slack for four roundings to 24 bits: a floor errs on the
 	// side of a needless logarithm.
 	roundDown = 1 - 1.0/(1<<20)
 )
+
+// floor returns what the node's cost is at least.
+func (g *seedGroup) floor(lane int, d draw, handicap float32) float32 {
+	return float32(^g.score(lane, d)>>1) * handicap
+}
 
 // nearGo returns the first group at or after from with nodes whose cost may be
 // below bound, and these nodes as a set of lanes; the set is empty if there is
@@ -75,8 +85,7 @@ func nearGo(groups []seedGroup, handicap []float32, from int, d draw, bound floa
 	for g := from; g < len(groups); g++ {
 		h := (*[groupNodes]float32)(handicap[g*groupNodes:])
 		for lane := range groupNodes {
-			chance := float32(^groups[g].score(lane, d) >> 1)
-			if chance*h[lane] < bound {
+			if groups[g].floor(lane, d, h[lane]) < bound {
 				lanes |= 1 << lane
 			}
 		}
@@ -85,4 +94,22 @@ func nearGo(groups []seedGroup, handicap []float32, from int, d draw, bound floa
 		}
 	}
 	return len(groups), 0
+}
+
+// lowestGo returns the position of the lowest floor, the first of equals, and
+// the lowest floor of all the others.
+func lowestGo(groups []seedGroup, handicap []float32, d draw, n int) (position int, second float32) {
+	// Floors are not negative, so they are ordered like their bits, and the
+	// two lowest are kept without a branch.
+	inf := math.Float32bits(float32(math.Inf(1)))
+	first, next := uint64(inf)<<32, inf
+	for g := range (n + groupNodes - 1) / groupNodes {
+		h := (*[groupNodes]float32)(handicap[g*groupNodes:])
+		for lane := range groupNodes {
+			f := math.Float32bits(groups[g].floor(lane, d, h[lane]))
+			next = min(next, max(f, uint32(first>>32)))
+			first = min(first, uint64(f)<<32|uint64(g*groupNodes+lane))
+		}
+	}
+	return int(uint32(first)), math.Float32frombits(next)
 }

@@ -1,32 +1,186 @@
 package route
 
 import (
+	"errors"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/cleavekv/cleave/hash"
+	"pgregory.net/rapid"
 )
 
-func TestVectorsAgreeWithTheLoop(t *testing.T) {
-	for _, n := range []int{1, 2, 8, 9, 17, 63, 64, 65, 1000, 1024, 10000} {
-		r, err := NewRendezvous(benchNodes(n))
-		if err != nil {
-			t.Fatal(err)
+// TestRendezvousPicksTheBestScore compares with the definition: every node's
+// cost, no bounds, no vectors.
+func TestRendezvousPicksTheBestScore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := numbered(rapid.IntRange(1, 300).Draw(t, "nodes"))
+		if rapid.Bool().Draw(t, "weighted") {
+			for i := range nodes {
+				nodes[i].Weight = rapid.SampledFrom([]float64{1e-9, 0.3, 1, 1.5, 7, 1e9}).Draw(t, "weight")
+			}
 		}
-		for i := range 20000 {
-			h := hash.Uint64(uint64(i))
-			d := newDraw(h)
-			a, b := bestGo(r.groups, d, n), r.Route(h)
-			if int(r.ids[a]) != b {
-				t.Fatal(n, i, a, b)
-			}
-			if i < 100 {
-				if c := r.winner(d, nil); c != b {
-					t.Fatal(n, i, b, c)
-				}
-				if c := r.ranking(nil, d, 1); c[0] != b {
-					t.Fatal(n, i, b, c)
+		r := must(NewRendezvous(nodes))
+		for _, h := range drawKeys(t, 20) {
+			want, least := None, math.Inf(1)
+			for at, id := range r.ids {
+				score := r.groups[at/groupNodes].score(at%groupNodes, newDraw(h))
+				if c := cost(score, nodes[id].weight()); c < least {
+					want, least = int(id), c
 				}
 			}
+			if got := r.Route(h); got != want {
+				t.Fatalf("hash %#x goes to %d, want %d", h.Uint64(), got, want)
+			}
+			if got := r.winner(newDraw(h), nil); got != want {
+				t.Fatalf("hash %#x is won by %d, want %d", h.Uint64(), got, want)
+			}
+		}
+	})
+}
+
+// TestLongAndShortListsAgree: they are made in different ways.
+func TestLongAndShortListsAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := must(NewRendezvous(drawNodes(t, Kind{Weighted: true}, 40)))
+		for _, h := range drawKeys(t, 10) {
+			short := r.RouteN(nil, h, fewWinners)
+			long := r.ranking(nil, newDraw(h), len(short))
+			if !slices.Equal(short, long) {
+				t.Fatalf("hash %#x: %v and %v", h.Uint64(), short, long)
+			}
+		}
+	})
+}
+
+// chiSquared returns how many standard deviations the counts are off what is
+// expected of them. The keys are fixed, so a test that passes keeps passing.
+func chiSquared(counts, expected []float64) float64 {
+	sum := 0.0
+	for i, e := range expected {
+		sum += (counts[i] - e) * (counts[i] - e) / e
+	}
+	df := float64(len(counts) - 1)
+	return (sum - df) / math.Sqrt(2*df)
+}
+
+func TestRendezvousLoadsFollowTheWeights(t *testing.T) {
+	const keys = 200000
+	for _, n := range []int{2, 9, 64, 500} {
+		for _, weights := range [][]float64{{1}, {0.25, 3, 1}, {1, 50}} {
+			nodes := numbered(n)
+			for i := range nodes {
+				nodes[i].Weight = weights[i%len(weights)]
+			}
+			r := must(NewRendezvous(nodes))
+			counts, expected := make([]float64, n), shares(nodes)
+			for i := range expected {
+				expected[i] *= keys
+			}
+			for h := range Sample(keys) {
+				counts[r.Route(h)]++
+			}
+			if off := chiSquared(counts, expected); math.Abs(off) > 4 {
+				t.Errorf("%d nodes, weights %v: loads are off by %.1f standard deviations", n, weights, off)
+			}
+		}
+	}
+}
+
+// TestKeysOfALostNodeSpreadEvenly: second choices are independent of first.
+func TestKeysOfALostNodeSpreadEvenly(t *testing.T) {
+	const n, keys = 12, 200000
+	r := must(NewRendezvous(numbered(n)))
+	var counts, expected []float64
+	seconds := [n][n]float64{}
+	for h := range Sample(keys) {
+		two := r.RouteN(nil, h, 2)
+		seconds[two[0]][two[1]]++
+	}
+	for i := range n {
+		for j := range n {
+			if i != j {
+				counts = append(counts, seconds[i][j])
+				expected = append(expected, float64(keys)/n/(n-1))
+			}
+		}
+	}
+	if off := chiSquared(counts, expected); math.Abs(off) > 4 {
+		t.Errorf("off by %.1f standard deviations", off)
+	}
+}
+
+// TestScoresOfThreeNodesAreInAnyOrder would see nodes whose scores go together.
+func TestScoresOfThreeNodesAreInAnyOrder(t *testing.T) {
+	const keys = 6000
+	r := must(NewRendezvous(numbered(24)))
+	for a := range 24 {
+		for b := range a {
+			for c := b % 5; c < b; c += 5 {
+				var orders [8]float64
+				for h := range Sample(keys) {
+					d := newDraw(h)
+					score := func(i int) uint32 { return r.groups[i/groupNodes].score(i%groupNodes, d) }
+					x, y, z := score(a), score(b), score(c)
+					orders[bit(x < y)|bit(y < z)<<1|bit(x < z)<<2]++
+				}
+				six := slices.DeleteFunc(orders[:], func(n float64) bool { return n == 0 })
+				if off := chiSquared(six, slices.Repeat([]float64{keys / 6}, 6)); len(six) != 6 || off > 7 {
+					t.Errorf("nodes %d, %d, %d: orders are off by %.1f standard deviations", a, b, c, off)
+				}
+			}
+		}
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestLogarithmIsRightAndStrictlyRises(t *testing.T) {
+	for _, start := range []uint64{1, 1 << 20, 1<<32 - 500, 1 << 32, 1<<32 + 1<<25 - 500, 3<<31 - 500, 1<<33 - 2000} {
+		before := math.Inf(-1)
+		for x := start; x < start+1000 && x < 1<<33; x++ {
+			got, want := logarithm(x), math.Log1p(-math.Ldexp(1<<33-float64(x), -33))
+			if math.Abs(got-want) > 1e-13*math.Abs(want) {
+				t.Fatalf("logarithm of %d/2^33 is %v, want %v", x, got, want)
+			}
+			if got <= before {
+				t.Fatalf("logarithm does not rise at %d/2^33", x)
+			}
+			before = got
+		}
+	}
+}
+
+// TestFloorsAndCeilingsHold: they decide what is not looked at.
+func TestFloorsAndCeilingsHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weight := rapid.Float64Range(1e-9, 1e9).Draw(t, "weight")
+		heaviest := rapid.Float64Range(weight, 1e9).Draw(t, "heaviest")
+		var g seedGroup
+		g.set(0, hash.Restore(rapid.Uint64().Draw(t, "node")))
+		d := newDraw(hash.Restore(rapid.Uint64().Draw(t, "key")))
+		score := g.score(0, d)
+		c := cost(score, weight)
+		floor := g.floor(0, d, float32(heaviest/weight*roundDown))
+		if bound := float32(c * heaviest * boundScale); floor >= bound {
+			t.Fatalf("floor %v of cost %v", floor, bound)
+		}
+		if ceiling := costCeiling(score, weight); ceiling < c {
+			t.Fatalf("ceiling %v of cost %v", ceiling, c)
+		}
+	})
+}
+
+func TestRendezvousRefusesWeightsItCannotHonour(t *testing.T) {
+	for _, w := range []float64{1e-10, 1e10, -1, math.NaN(), math.Inf(1)} {
+		r, err := NewRendezvous([]Node{{Name: "a"}, {Name: "b", Weight: w}})
+		if r != nil || !errors.Is(err, ErrWeight) {
+			t.Errorf("weight %v: router %v and error %v, want %v", w, r, err, ErrWeight)
 		}
 	}
 }

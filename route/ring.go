@@ -56,10 +56,11 @@ func NewRing(nodes []Node, opts RingOptions) (*Ring, error) {
 	if opts.Points == 0 {
 		opts.Points = DefaultRingPoints
 	}
+	err := check(nodes, true)
 	if opts.Points < 0 {
-		return nil, errors.Join(fmt.Errorf("%w: Points is %d, want at least 1 (0 means %d)", ErrOption, opts.Points, DefaultRingPoints), check(nodes, true))
+		err = errors.Join(err, fmt.Errorf("%w: Points is %d, want at least 1 (0 means %d)", ErrOption, opts.Points, DefaultRingPoints))
 	}
-	if err := check(nodes, true); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	hs, err := nodeHashes(nodes)
@@ -71,7 +72,10 @@ func NewRing(nodes []Node, opts RingOptions) (*Ring, error) {
 		return nil, err
 	}
 	r := &Ring{nodes: slices.Clone(nodes), opts: opts, spread: newSpread(nodes)}
-	r.points, r.index, r.shift = makePoints(r.nodes, hs, counts, total)
+	r.shift = uint(64 - indexBits(total))
+	if r.points, r.index, err = makePoints(r.nodes, hs, counts, total); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -39,19 +39,23 @@ func (n Node) weight() float64 {
 	return n.Weight
 }
 
-// nodeHashes returns the hash of every name. Two names that hash alike would
-// stand in the same places and one of them would own nothing, so they are
-// refused: that takes a crafted name or about 2^32 nodes.
-func nodeHashes(nodes []Node) ([]hash.Stable, error) {
+// nodeHashes returns the hash of every name.
+func nodeHashes(nodes []Node) ([]hash.Stable, error) { return hashNames(nodes, 0) }
+
+// hashNames returns the hash of every name. Two names that hash alike, but for
+// bits that are ignored, would stand in the same places and one of them would
+// own nothing, so they are refused: that takes a crafted name or about 2^32
+// nodes.
+func hashNames(nodes []Node, ignored uint64) ([]hash.Stable, error) {
 	hs := make([]hash.Stable, len(nodes))
-	first := make(map[hash.Stable]int, len(nodes))
+	first := make(map[uint64]int, len(nodes))
 	var errs []error
 	for i, n := range nodes {
 		hs[i] = hash.XXH3String(n.Name)
-		if j, met := first[hs[i]]; met {
+		if j, met := first[hs[i].Uint64()|ignored]; met {
 			errs = append(errs, fmt.Errorf("%w: %q and %q: rename one", ErrNameHash, nodes[j].Name, n.Name))
 		}
-		first[hs[i]] = i
+		first[hs[i].Uint64()|ignored] = i
 	}
 	return hs, errors.Join(errs...)
 }
@@ -83,9 +87,9 @@ func indexBits(points int) int {
 // upper bits: index[b] is the first point in bucket b or after it. A last
 // point past all the others stands for the first one, so that the search
 // wraps without a test.
-func makePoints(nodes []Node, hs []hash.Stable, counts []int, total int) (points []point, index []uint32, shift uint) {
+func makePoints(nodes []Node, hs []hash.Stable, counts []int, total int) (points []point, index []uint32, err error) {
 	width := indexBits(total)
-	shift = uint(64 - width)
+	shift := 64 - width
 	unsorted := make([]point, 0, total)
 	index = make([]uint32, 1<<width+1)
 	for i, h := range hs {
@@ -98,21 +102,21 @@ func makePoints(nodes []Node, hs []hash.Stable, counts []int, total int) (points
 	for b := range index[1:] {
 		index[b+1] += index[b]
 	}
-	// Places are uniform, so a counting sort by bucket leaves about one point
-	// in each, and the counts are the index.
+	// Places are uniform, so a counting sort by bucket leaves hardly anything
+	// to sort, and the counts are the index.
 	points = make([]point, total+1)
 	for _, p := range unsorted {
 		at := &index[p>>shift]
 		points[*at] = p
 		*at++
 	}
-	// Every index entry has now advanced to the start of the next bucket.
+	// Every entry has now advanced to the start of the next bucket.
 	copy(index[1:], index)
 	index[0] = 0
 	sortBuckets(points[:total], index)
-	settleTies(points[:total], nodes)
+	err = settleTies(points[:total], nodes)
 	points[total] = place(hash.Restore(math.MaxUint64)) | point(points[0].node())
-	return points, index[:1<<width], shift
+	return points, index[:1<<width], err
 }
 
 func sortBuckets(points []point, index []uint32) {
@@ -130,19 +134,38 @@ func sortBuckets(points []point, index []uint32) {
 }
 
 // settleTies orders points that share a place by name, so that the winner is
-// the same whatever the order of the nodes and whoever else is there.
-func settleTies(points []point, nodes []Node) {
-	samePlace := func(p, q point) bool { return p|nodeMask == q|nodeMask }
+// the same whatever the order of the nodes and whoever else is there. It
+// refuses nodes that win nowhere.
+func settleTies(points []point, nodes []Node) error {
+	var losers []int
 	for i := 0; i < len(points); {
 		end := i + 1
-		for end < len(points) && samePlace(points[i], points[end]) {
+		for end < len(points) && points[i]|nodeMask == points[end]|nodeMask {
 			end++
 		}
-		if end-i > 1 {
-			slices.SortFunc(points[i:end], func(p, q point) int {
+		if tied := points[i:end]; len(tied) > 1 {
+			slices.SortFunc(tied, func(p, q point) int {
 				return strings.Compare(nodes[p.node()].Name, nodes[q.node()].Name)
 			})
+			for _, p := range tied[1:] {
+				losers = append(losers, p.node())
+			}
 		}
 		i = end
 	}
+	for _, loser := range losers {
+		if !winsSomewhere(points, loser) {
+			return fmt.Errorf("%w: %q owns nothing: rename it, or raise Points", ErrNameHash, nodes[loser].Name)
+		}
+	}
+	return nil
+}
+
+func winsSomewhere(points []point, node int) bool {
+	for i, p := range points {
+		if p.node() == node && (i == 0 || points[i-1]|nodeMask != p|nodeMask) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,18 +1,141 @@
 package route
 
 import (
+	"errors"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/cleavekv/cleave/hash"
+	"pgregory.net/rapid"
 )
 
-func TestEmptyRingOwnsNothing(t *testing.T) {
-	var r Ring
-	h := hash.XXH3String("key")
-	if got := r.Route(h); got != None {
-		t.Errorf("Route = %d, want None", got)
+// TestRingFindsTheNextPointClockwise checks the index against a plain look at
+// all points, around each of which keys are most likely to be misplaced.
+func TestRingFindsTheNextPointClockwise(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := rapid.IntRange(1, 200).Draw(t, "points")
+		r := must(NewRing(drawNodes(t, Kind{Weighted: true}, 20), RingOptions{Points: points}))
+		placed := r.points[:len(r.points)-1]
+		near := rapid.SampledFrom(placed).Draw(t, "near")
+		for _, offset := range []int64{0, 1, -1, nodeMask, -nodeMask, 1 << 40, math.MaxInt64} {
+			h := hash.Restore(uint64(near)&^nodeMask + uint64(offset))
+			want := placed[0]
+			for _, p := range placed {
+				if p>>nodeBits >= point(h.Uint64())>>nodeBits {
+					want = p
+					break
+				}
+			}
+			if got := r.Route(h); got != want.node() {
+				t.Fatalf("hash %#x goes to %d, want %d", h.Uint64(), got, want.node())
+			}
+		}
+	})
+}
+
+func TestRingPointsAreSortedAndIndexed(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 1000} {
+		r := must(NewRing(numbered(n), RingOptions{}))
+		if got := len(r.points) - 1; got != n*DefaultRingPoints {
+			t.Errorf("%d nodes have %d points", n, got)
+		}
+		if !slices.IsSorted(r.points) {
+			t.Errorf("%d nodes: points are not sorted", n)
+		}
+		for b, i := range r.index {
+			start := point(b) << r.shift
+			if r.points[i] < start || i > 0 && r.points[i-1] >= start {
+				t.Fatalf("%d nodes: bucket %d does not start at point %d", n, b, i)
+			}
+		}
 	}
-	if got := r.RouteN(nil, h, 3); len(got) != 0 {
-		t.Errorf("RouteN = %v, want nothing", got)
+}
+
+func TestTheNameDecidesATie(t *testing.T) {
+	nodes := []Node{{Name: "c"}, {Name: "a"}, {Name: "b"}}
+	at := func(place uint64, node int) point { return point(place<<nodeBits) | point(node) }
+	points := []point{at(1, 0), at(5, 0), at(5, 1), at(5, 2), at(9, 2)}
+	err := settleTies(points, nodes)
+	if want := []point{at(1, 0), at(5, 1), at(5, 2), at(5, 0), at(9, 2)}; !slices.Equal(points, want) || err != nil {
+		t.Errorf("points are %x, want %x; error %v", points, want, err)
+	}
+	points = []point{at(1, 0), at(5, 0), at(5, 1), at(5, 2)}
+	if err := settleTies(points, nodes); !errors.Is(err, ErrNameHash) {
+		t.Errorf("a node without a place of its own: error %v, want %v", err, ErrNameHash)
+	}
+}
+
+// TestRingLoadsFollowTheWeights computes loads from the intervals, without a
+// sample. A node's share of the circle is a sum of as many spacings as it has
+// points, so its relative standard deviation is 1/sqrt(points).
+func TestRingLoadsFollowTheWeights(t *testing.T) {
+	nodes := numbered(60)
+	for i := range nodes {
+		nodes[i].Weight = []float64{0, 0.5, 2, 5}[i%4]
+	}
+	r := must(NewRing(nodes, RingOptions{}))
+	loads := make([]float64, len(nodes))
+	for i := range r.intervals() {
+		first, owner := r.interval(i)
+		end := math.Ldexp(1, 64)
+		if i+1 < r.intervals() {
+			next, _ := r.interval(i + 1)
+			end = float64(next)
+		}
+		loads[owner] += math.Ldexp(end-float64(first), -64)
+	}
+	for i, share := range shares(nodes) {
+		points := nodes[i].weight() * DefaultRingPoints
+		if off := (loads[i]/share - 1) * math.Sqrt(points); math.Abs(off) > 4 {
+			t.Errorf("node of weight %v has %.2f of its share, %.1f standard deviations off", nodes[i].weight(), loads[i]/share, off)
+		}
+	}
+}
+
+func TestIntervalsOfARingAreWhatItRoutes(t *testing.T) {
+	r := must(NewRing(numbered(9), RingOptions{Points: 20}))
+	for i := range r.intervals() {
+		first, owner := r.interval(i)
+		if got := r.Route(hash.Restore(first)); got != owner {
+			t.Errorf("interval %d starts with owner %d, want %d", i, got, owner)
+		}
+		if i > 0 {
+			_, before := r.interval(i - 1)
+			if got := r.Route(hash.Restore(first - 1)); got != before {
+				t.Errorf("interval %d ends with owner %d, want %d", i-1, got, before)
+			}
+		}
+	}
+}
+
+func TestBadRingsAreRefused(t *testing.T) {
+	// These two have the same 64-bit XXH3: the product that mixes the halves
+	// of a 16-byte input is 0 for both.
+	alike := []Node{
+		{Name: "\x56\xf4\xe9\x63\x1c\x36\xa1\x66\x3a\x52\x96\x09\x3b\xbc\x56\xaf"},
+		{Name: "\xb9\x39\x42\xea\x7b\x73\x82\x67\x3b\x71\xd3\x6e\xb2\x17\x9b\x40"},
+	}
+	for _, c := range []struct {
+		name  string
+		nodes []Node
+		opts  RingOptions
+		want  []error
+	}{
+		{"negative points", numbered(2), RingOptions{Points: -1}, []error{ErrOption}},
+		{"all that is wrong", []Node{{}, {Name: "a", Weight: -1}}, RingOptions{Points: -1}, []error{ErrName, ErrWeight, ErrOption}},
+		{"too many points", numbered(2), RingOptions{Points: math.MaxInt32}, []error{ErrTooLarge}},
+		{"too much weight", []Node{{Name: "a", Weight: math.MaxFloat64}, {Name: "b", Weight: math.MaxFloat64}}, RingOptions{}, []error{ErrTooLarge}},
+		{"names that hash alike", alike, RingOptions{}, []error{ErrNameHash}},
+	} {
+		r, err := NewRing(c.nodes, c.opts)
+		for _, want := range c.want {
+			if r != nil || !errors.Is(err, want) {
+				t.Errorf("%s: ring %v and error %v, want %v", c.name, r, err, want)
+			}
+		}
+	}
+	if _, err := NewRendezvous(alike); !errors.Is(err, ErrNameHash) {
+		t.Errorf("rendezvous of names that hash alike: error %v, want %v", err, ErrNameHash)
 	}
 }

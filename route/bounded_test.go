@@ -1,0 +1,165 @@
+package route
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/hash"
+	"pgregory.net/rapid"
+)
+
+// drawBounded returns a router and its topology.
+func drawBounded(t *rapid.T) *BoundedRing {
+	return must(NewBoundedRing(drawNodes(t, Kind{Weighted: true}, 30), BoundedRingOptions{
+		Partitions: 2048,
+		Epsilon:    rapid.SampledFrom([]float64{0.01, 0.05, 0.1, 0.25, 1}).Draw(t, "epsilon"),
+	}))
+}
+
+// bound is the promise, written down apart from the code that keeps it.
+func bound(r *BoundedRing, node, total int) int {
+	return int(math.Ceil((1+r.opts.Epsilon)*float64(total)*shares(r.Nodes())[node] + 1e-9))
+}
+
+func TestNoNodeHasMorePartitionsThanItsBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawBounded(t)
+		got := make([]int, len(r.Nodes()))
+		for p := range r.table {
+			got[r.Route(r.place(p))]++
+		}
+		for i, n := range got {
+			if most := bound(r, i, len(r.table)); n > most {
+				t.Errorf("node %d of %d has %d partitions, at most %d", i, len(got), n, most)
+			}
+		}
+	})
+}
+
+func TestNoNodeHasMoreLoadThanItsBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawBounded(t)
+		loads := make([]int, len(r.Nodes()))
+		// Few keys, so that some are hot: a plain ring would heap them up.
+		keys := drawKeys(t, rapid.IntRange(1, 20).Draw(t, "distinct"))
+		const total = 500
+		for done := range total {
+			node, err := r.RouteLoad(keys[done%len(keys)], done, func(i int) int { return loads[i] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			loads[node]++
+		}
+		for i, n := range loads {
+			if most := bound(r, i, total); n > most {
+				t.Errorf("node %d of %d has load %d, at most %d", i, len(loads), n, most)
+			}
+		}
+	})
+}
+
+func TestIdleNodesLeaveKeysWithTheirOwner(t *testing.T) {
+	r := must(NewBoundedRing(numbered(20), BoundedRingOptions{}))
+	for h := range Sample(1000) {
+		got, err := r.RouteLoad(h, 0, func(int) int { return 0 })
+		if want := r.Route(h); got != want || err != nil {
+			t.Fatalf("hash %#x goes to %d with error %v, want %d", h.Uint64(), got, err, want)
+		}
+	}
+}
+
+// TestBoundedRingMovesLittleInVain holds the figures that the doc of Epsilon
+// gives.
+func TestBoundedRingMovesLittleInVain(t *testing.T) {
+	for _, c := range []struct{ epsilon, most float64 }{{0.01, 2.7}, {0.1, 1.25}, {0.25, 1.05}} {
+		for _, n := range []int{4, 8, 16, 64, 256} {
+			r := must(NewBoundedRing(numbered(n), BoundedRingOptions{Epsilon: c.epsilon}))
+			m := Compare(r, must(r.With(Node{Name: "new"})), nil)
+			if !m.Exact {
+				t.Fatal("not compared exactly")
+			}
+			t.Logf("epsilon %.2f, %d nodes and one more: moved %.4f, %.2f times the least", c.epsilon, n, m.Moved, m.Moved/m.Minimum)
+			if m.Moved > c.most*m.Minimum {
+				t.Errorf("epsilon %.2f, %d nodes: moved %.2f times the least, want at most %.2f", c.epsilon, n, m.Moved/m.Minimum, c.most)
+			}
+		}
+	}
+}
+
+func TestBoundedRingIsARingWhereNobodyIsFull(t *testing.T) {
+	r := must(NewBoundedRing(numbered(30), BoundedRingOptions{Epsilon: 100}))
+	for p := range r.table {
+		if got, want := r.Route(r.place(p)), r.ring.Route(r.place(p)); got != want {
+			t.Fatalf("partition %d is with %d, on the ring with %d", p, got, want)
+		}
+	}
+}
+
+func TestBadBoundedRingsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes []Node
+		opts  BoundedRingOptions
+		want  []error
+	}{
+		{"negative epsilon", numbered(2), BoundedRingOptions{Epsilon: -0.1}, []error{ErrOption}},
+		{"epsilon not a number", numbered(2), BoundedRingOptions{Epsilon: math.NaN()}, []error{ErrOption}},
+		{"infinite epsilon", numbered(2), BoundedRingOptions{Epsilon: math.Inf(1)}, []error{ErrOption}},
+		{"odd partitions", numbered(2), BoundedRingOptions{Partitions: 1000}, []error{ErrOption}},
+		{"negative partitions", numbered(2), BoundedRingOptions{Partitions: -16}, []error{ErrOption}},
+		{"huge partitions", numbered(2), BoundedRingOptions{Partitions: 1 << 30}, []error{ErrOption}},
+		{"few partitions", numbered(200), BoundedRingOptions{Partitions: 1024}, []error{ErrOption}},
+		{"a node too light", []Node{{Name: "a", Weight: 1000}, {Name: "b", Weight: 0.001}}, BoundedRingOptions{Partitions: 32}, []error{ErrOption}},
+		{"all that is wrong", []Node{{}}, BoundedRingOptions{Epsilon: -1, Ring: RingOptions{Points: -1}}, []error{ErrName, ErrOption}},
+	} {
+		r, err := NewBoundedRing(c.nodes, c.opts)
+		for _, want := range c.want {
+			if r != nil || !errors.Is(err, want) {
+				t.Errorf("%s: router %v and error %v, want %v", c.name, r, err, want)
+			}
+		}
+	}
+}
+
+func TestBadLoadsAreRefused(t *testing.T) {
+	r := must(NewBoundedRing(numbered(3), BoundedRingOptions{}))
+	h := hash.Uint64(1)
+	full := func(int) int { return 10 }
+	for _, c := range []struct {
+		name  string
+		r     *BoundedRing
+		total int
+		load  func(int) int
+		want  error
+	}{
+		{"no nodes", &BoundedRing{}, 0, full, ErrNoNodes},
+		{"no function", r, 0, nil, ErrLoad},
+		{"negative total", r, -1, full, ErrLoad},
+		{"loads above the total", r, 5, full, ErrLoad},
+	} {
+		if got, err := c.r.RouteLoad(h, c.total, c.load); got != None || !errors.Is(err, c.want) {
+			t.Errorf("%s: node %d and error %v, want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestOverflowFollowsTheOrderOfPreference(t *testing.T) {
+	r := must(NewBoundedRing(numbered(10), BoundedRingOptions{}))
+	for h := range Sample(200) {
+		order := r.RouteN(nil, h, 10)
+		for full := range order {
+			// The preferred ones have all there is.
+			got, err := r.RouteLoad(h, 100*full, func(i int) int {
+				if slices.Contains(order[:full], i) {
+					return 100
+				}
+				return 0
+			})
+			if got != order[full] || err != nil {
+				t.Fatalf("hash %#x with the first %d of %v full goes to %d, error %v", h.Uint64(), full, order, got, err)
+			}
+		}
+	}
+}
