@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -44,7 +43,7 @@ func run(args []string, stdout, progress io.Writer) error {
 		Window: opts.effort.window,
 		Seed:   1,
 		Clock:  duel.NewSystem(),
-		Settle: settle,
+		Settle: new(collector).settle,
 	}
 	for _, s := range opts.subjects {
 		section := report.Section{Title: s.title}
@@ -61,23 +60,6 @@ func run(args []string, stdout, progress io.Writer) error {
 	rep.Write(stdout)
 	return save(rep, opts.out)
 }
-
-// settle collects what the last window left behind, so that nobody pays for
-// somebody else's garbage. Windows that left little are not worth the wait.
-func settle() {
-	const little = 1 << 20
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.TotalAlloc-settledAt < little {
-		return
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	settledAt = m.TotalAlloc
-}
-
-// settledAt is the bytes ever allocated when settle last collected.
-var settledAt uint64
 
 // save writes the report to a file, or nowhere for an empty name.
 func save(rep *report.Run, name string) error {

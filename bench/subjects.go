@@ -7,8 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavekv/cleave/bench/internal/actorcells"
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/hashcells"
+	"github.com/cleavekv/cleave/bench/internal/keycells"
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
+	"github.com/cleavekv/cleave/bench/internal/routecells"
 )
 
 // effort is how much a run spends.
@@ -17,13 +21,19 @@ type effort struct {
 	window  time.Duration
 	entries int // of the big tables
 	stream  int // operations drawn ahead, a power of two
+	// nodes are the sizes of topology, keysPerNode what imbalance and
+	// movement are measured with.
+	nodes       []int
+	keysPerNode int
 }
 
 var (
 	// full has one round more than a verdict needs.
-	full = effort{rounds: 11, window: 60 * time.Millisecond, entries: 1_000_000, stream: 1 << 20}
+	full = effort{rounds: 11, window: 50 * time.Millisecond, entries: 1_000_000, stream: 1 << 20,
+		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
-	quick = effort{rounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18}
+	quick = effort{rounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18,
+		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
 // subject is one part of the toolkit.
@@ -36,6 +46,14 @@ var subjects = []subject{
 	{"map", "Concurrent map", func(e effort) iter.Seq[duel.Cell] {
 		return mapcells.Cells(mapcells.Config{Entries: e.entries, StreamLength: e.stream, Cores: runtime.GOMAXPROCS(0)})
 	}},
+	{"actor", "Actors", func(e effort) iter.Seq[duel.Cell] {
+		return actorcells.Cells(actorcells.Config{Entries: e.entries, StreamLength: e.stream, Cores: runtime.GOMAXPROCS(0)})
+	}},
+	{"route", "Routing", func(e effort) iter.Seq[duel.Cell] {
+		return routecells.Cells(routecells.Config{Nodes: e.nodes, KeysPerNode: e.keysPerNode, Cores: runtime.GOMAXPROCS(0)})
+	}},
+	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
+	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},
 }
 
 func subjectNames() string {

@@ -1,7 +1,77 @@
 package main
 
-import "github.com/cleavekv/cleave/bench/internal/duel"
+import (
+	"slices"
+
+	"github.com/cleavekv/cleave/bench/internal/duel"
+)
 
 // targets is every promise that a run is judged by. Ratios are against the
 // best peer unless peers are named.
-var targets []duel.Target
+var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets())
+
+// Why the targets are what they are. No figures here: those of a report are
+// all measured in its run.
+const (
+	sourceMap      = "Map: with one cache line a bucket and no pointers, 8-byte values should beat the best Go peer by a margin that grows with the share of writes; prototypes did."
+	sourceMapFloor = "Map: in every other cell it must be no worse than the best peer, up to noise: whoever changes to it must not lose anywhere."
+	sourcePointers = "Map: keys and values with pointers take a second layout, which must keep up with the best peer when half of the operations write."
+	sourceActor    = "Actor: batches are what makes mailboxes fast; large ones must keep up with a locked map."
+	sourceRing     = "Ring: an index of the top bits makes a lookup a few loads, where the peers search; prototypes did."
+	sourceBuild    = "Ring: a change of topology builds a new ring, and requests that wait for it should not notice."
+	sourceHRW      = "Rendezvous: several nodes are scored at once, where the peer scores one; prototypes did."
+	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
+)
+
+// mapTargets sets a figure for each mix of the main shape on all cores, and
+// the floor for every other cell that has a peer and is measured in time.
+func mapTargets() []duel.Target {
+	cell := func(id string, atLeast float64, source string) duel.Target {
+		return duel.Target{Cell: "map/" + id, Ours: "shardmap", AtLeast: atLeast, Source: source}
+	}
+	out := []duel.Target{
+		cell("u64-u64/uniform-x1/reads", 1.1, sourceMap),
+		cell("u64-u64/uniform-x1/95-5", 1.2, sourceMap),
+		cell("u64-u64/uniform-x1/50-50", 1.5, sourceMap),
+		cell("u64-u64/uniform-x1/writes", 1.9, sourceMap),
+		cell("u64-u64/insert", 1.3, sourceMap),
+		cell("string-string/uniform-x1/50-50", 1.0, sourcePointers),
+	}
+	for _, load := range []string{"u64-u64/uniform-x8", "u64-u64/zipf-x1", "u64-64B/uniform-x1", "16B-u64/uniform-x1"} {
+		for _, mix := range []string{"reads", "95-5", "50-50", "writes"} {
+			out = append(out, cell(load+"/"+mix, 0.95, sourceMapFloor))
+		}
+	}
+	for _, rest := range []string{
+		"u64-u64/range", "u64-u64/churn", "string-string/insert",
+		"string-string/uniform-x1/reads", "string-string/uniform-x1/95-5", "string-string/uniform-x1/writes",
+	} {
+		out = append(out, cell(rest, 0.95, sourceMapFloor))
+	}
+	return out
+}
+
+func actorTargets() []duel.Target {
+	var out []duel.Target
+	for _, cell := range []string{"actor/x1/batch-64", "actor/x8/batch-64"} {
+		for _, mode := range []string{"combining", "owner"} {
+			out = append(out, duel.Target{Cell: cell, Ours: mode, Versus: []string{"sharded RWMutex", "RWMutex"}, AtLeast: 1, Source: sourceActor})
+		}
+	}
+	return out
+}
+
+func routeTargets() []duel.Target {
+	jumps := []string{"jump", "dgryski/go-jump", "lithammer/jump"}
+	return []duel.Target{
+		{Cell: "route/8", Ours: "ring", AtLeast: 3, Source: sourceRing},
+		{Cell: "route/64", Ours: "ring", AtLeast: 3, Source: sourceRing},
+		{Cell: "route/10000", Ours: "ring", Versus: []string{"groupcache (150)"}, AtLeast: 5, Source: sourceRing},
+		{Cell: "route/build", Ours: "ring", AtMost: 20e6, Source: sourceBuild},
+		{Cell: "route/64", Ours: "rendezvous", AtLeast: 1.8, Source: sourceHRW},
+		{Cell: "route/1024", Ours: "rendezvous", AtLeast: 5, Source: sourceHRW},
+		{Cell: "route/64", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
+		{Cell: "route/1024", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
+		{Cell: "route/10000", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
+	}
+}

@@ -19,7 +19,11 @@ func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(xs))
+	return middle(slices.Sorted(slices.Values(xs)))
+}
+
+// middle is the median of values that are sorted.
+func middle(s []float64) float64 {
 	mid := len(s) / 2
 	if len(s)%2 == 1 {
 		return s[mid]
@@ -46,7 +50,8 @@ func Bootstrap(xs []float64, seed uint64) Estimate {
 		for j := range draw {
 			draw[j] = xs[rng.IntN(len(xs))]
 		}
-		medians[i] = Median(draw)
+		slices.Sort(draw)
+		medians[i] = middle(draw)
 	}
 	slices.Sort(medians)
 	const tail = resamples * 25 / 1000

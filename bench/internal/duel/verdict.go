@@ -43,9 +43,9 @@ func Call(ratio float64) string {
 	case math.IsNaN(ratio):
 		return "–"
 	case ratio >= TieBelow:
-		return "faster"
+		return "better"
 	case ratio > 1/TieBelow:
 		return "tie"
 	}
-	return "slower"
+	return "worse"
 }

@@ -28,7 +28,7 @@ func TestATargetIsMetByMedianAndLowerBoundOfEnoughRounds(t *testing.T) {
 
 func TestRatiosUnderOnePointTwoAreTiesOnBothSides(t *testing.T) {
 	for ratio, want := range map[float64]string{
-		3: "faster", 1.2: "faster", 1.19: "tie", 1: "tie", 0.84: "tie", 0.83: "slower", 0.1: "slower",
+		3: "better", 1.2: "better", 1.19: "tie", 1: "tie", 0.84: "tie", 0.83: "worse", 0.1: "worse",
 	} {
 		if got := Call(ratio); got != want {
 			t.Errorf("Call(%v) = %q, want %q", ratio, got, want)

@@ -5,43 +5,45 @@ import (
 	"sync"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/lockmap"
 	"github.com/cleavekv/cleave/bench/internal/workload"
 )
 
-// bareLock is a shard's lock and map with nothing between it and the next.
-type bareLock = locked[uint64, uint64]
+// shard is one lock with its map.
+type shard = lockmap.Map[uint64, uint64]
 
 // padding returns the cell that shows false sharing: goroutines read disjoint
 // shards whose locks do or do not share a cache line.
 func padding(cfg Config) duel.Cell {
 	workers := max(cfg.Cores, 2) // one goroutine alone shares nothing
-	padded := make([]paddedLock[uint64, uint64], workers)
-	bare := make([]bareLock, workers)
+	padded := make([]lockmap.Padded[uint64, uint64], workers)
+	bare := make([]shard, workers)
 	for w := range workers {
-		padded[w].m, bare[w].m = oneEntry(), oneEntry()
+		for _, s := range []*shard{&padded[w].Map, &bare[w]} {
+			s.Init()
+			s.Store(1, 1)
+		}
 	}
 	return duel.Cell{
 		ID:    "map/padding",
 		Title: fmt.Sprintf("RWMutex shards padded to a cache line against shards side by side, %d goroutines read a shard each", workers),
 		Contestants: []duel.Contestant{
 			{Name: "padded", Ours: true, Work: func(ops int) {
-				readOwnShard(workers, ops, func(w int) *bareLock { return &padded[w].locked })
+				readOwnShard(workers, ops, func(w int) *shard { return &padded[w].Map })
 			}},
 			{Name: "unpadded", Work: func(ops int) {
-				readOwnShard(workers, ops, func(w int) *bareLock { return &bare[w] })
+				readOwnShard(workers, ops, func(w int) *shard { return &bare[w] })
 			}},
 		},
 	}
 }
 
-func oneEntry() map[uint64]uint64 { return map[uint64]uint64{1: 1} }
-
-func readOwnShard(workers, ops int, shard func(w int) *bareLock) {
+func readOwnShard(workers, ops int, of func(w int) *shard) {
 	// Start together: alone, even an unpadded shard is fast.
 	var ready sync.WaitGroup
 	ready.Add(workers)
 	workload.Parallel(workers, ops, func(w, n int) {
-		s := shard(w)
+		s := of(w)
 		ready.Done()
 		ready.Wait()
 		for range n {

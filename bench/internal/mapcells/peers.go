@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/alphadose/haxmap"
+	"github.com/cleavekv/cleave/bench/internal/lockmap"
+	"github.com/cleavekv/cleave/shardmap"
 	cmap "github.com/orcaman/concurrent-map/v2"
 	"github.com/puzpuzpuz/xsync/v4"
 )
@@ -59,10 +61,11 @@ func (h haxString[V]) Range(f func(string, V) bool) { h.ForEach(f) }
 // common returns the kinds that take any key.
 func common[K comparable, V any]() []maker[K, V] {
 	return []maker[K, V]{
+		{"shardmap", true, func() table[K, V] { return new(shardmap.Map[K, V]) }},
 		{"xsync", false, func() table[K, V] { return xsync.NewMap[K, V]() }},
 		{"sync.Map", false, func() table[K, V] { return new(syncMap[K, V]) }},
-		{"sharded RWMutex", false, func() table[K, V] { return newSharded[K, V]() }},
-		{"RWMutex", false, func() table[K, V] { return newLocked[K, V]() }},
+		{"sharded RWMutex", false, func() table[K, V] { return lockmap.NewSharded[K, V]() }},
+		{"RWMutex", false, func() table[K, V] { return lockmap.New[K, V]() }},
 	}
 }
 

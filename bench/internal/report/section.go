@@ -140,7 +140,7 @@ func writeTall(w io.Writer, res *duel.Result) {
 func factOf(l *duel.Line, name string) string {
 	for _, f := range l.Facts {
 		if f.Name == name {
-			return fmt.Sprintf("%.3f", f.Value)
+			return fmt.Sprintf("%.3g", f.Value)
 		}
 	}
 	return "–"

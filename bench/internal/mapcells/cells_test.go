@@ -1,0 +1,62 @@
+package mapcells
+
+import (
+	"testing"
+
+	"github.com/cleavekv/cleave/bench/internal/workload"
+)
+
+var small = Config{Entries: 3000, StreamLength: 1 << 10, Cores: 3}
+
+// count returns the entries of a table.
+func count[K comparable, V any](t table[K, V]) int {
+	n := 0
+	t.Range(func(K, V) bool { n++; return true })
+	return n
+}
+
+func TestChurnKeepsTheSizeOfEveryTable(t *testing.T) {
+	s := &shape[uint64, uint64]{
+		makers: uint64Makers[uint64](),
+		key:    func(i uint32) uint64 { return workload.Scramble(uint64(i)) },
+	}
+	tables := s.filled(small.Entries)
+	cell := churn(s, small, tables)
+	for i, c := range cell.Contestants {
+		c.Work(2500)
+		c.Work(5000) // goes on where the first left off, past the first entries
+		if got := count(tables[i]); got != small.Entries {
+			t.Errorf("%s has %d entries, want %d", c.Name, got, small.Entries)
+		}
+	}
+}
+
+func TestShapesHaveAsManyKeysAsEntries(t *testing.T) {
+	distinct(t, texts())
+	distinct(t, wideKeys())
+	distinct(t, wideValues())
+}
+
+func distinct[K comparable, V any](t *testing.T, s *shape[K, V]) {
+	seen := map[K]bool{}
+	for i := range uint32(20_000) {
+		seen[s.key(i)] = true
+	}
+	if len(seen) != 20_000 {
+		t.Errorf("%s: %d different keys of 20000", s.id, len(seen))
+	}
+}
+
+func TestATableThatLosesAKeyIsOut(t *testing.T) {
+	s := texts()
+	tables := s.filled(100)
+	steps := workload.Stream(workload.Uniform, 100, 1<<8, 0, 1, s.key)
+	play(tables[0], steps, 0, len(steps), &s.values)
+	tables[0].Delete(steps[5].Key)
+	defer func() {
+		if recover() == nil {
+			t.Error("nobody noticed the missing key")
+		}
+	}()
+	play(tables[0], steps, 0, len(steps), &s.values)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/bench/internal/duel"
+)
+
+// tiny is enough to see that everything works, and says nothing about speed.
+var tiny = effort{rounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, nodes: []int{8, 64}, keysPerNode: 100}
+
+// runTiny measures every cell of every subject.
+func runTiny() []*duel.Result {
+	r := duel.Runner{Rounds: tiny.rounds, Window: tiny.window, Clock: duel.NewSystem(), Settle: func() {}}
+	var results []*duel.Result
+	for _, s := range subjects {
+		for cell := range s.cells(tiny) {
+			results = append(results, r.Run(cell))
+		}
+	}
+	return results
+}
+
+func TestEveryContestantFinishesEveryCellAndEveryTargetHasOne(t *testing.T) {
+	results := runTiny()
+	seen := map[string]bool{}
+	for _, res := range results {
+		if seen[res.ID] {
+			t.Errorf("two cells are called %s", res.ID)
+		}
+		seen[res.ID] = true
+		ours := 0
+		for _, l := range res.Lines {
+			if l.Failed != "" {
+				t.Errorf("%s, %s: %s", res.ID, l.Contestant, l.Failed)
+			}
+			if l.Ours {
+				ours++
+			}
+		}
+		if ours == 0 {
+			t.Errorf("%s has nothing of ours", res.ID)
+		}
+	}
+	for _, target := range targets {
+		checkTarget(t, target, results)
+	}
+}
+
+// checkTarget fails if a full run could not judge the target: a typing error
+// in a name would otherwise hide a target for ever.
+func checkTarget(t *testing.T, target duel.Target, results []*duel.Result) {
+	for _, n := range full.nodes {
+		// Topologies too large for a test have the contestants of smaller ones.
+		if target.Cell == fmt.Sprintf("route/%d", n) {
+			target.Cell = "route/64"
+		}
+	}
+	out := target.Check(results)
+	if out.Verdict == duel.NotRun {
+		t.Errorf("target on %s of %s cannot be judged: %s", target.Cell, target.Ours, out.Why)
+	}
+	if (target.AtLeast > 0) == (target.AtMost > 0) || target.Source == "" {
+		t.Errorf("target on %s needs one limit and a source", target.Cell)
+	}
+	for _, name := range target.Versus {
+		i := slices.IndexFunc(results, func(r *duel.Result) bool { return r.ID == target.Cell })
+		if i < 0 || results[i].Line(name) == nil {
+			t.Errorf("target on %s names %q, which is not there", target.Cell, name)
+		}
+	}
+}
+
+func TestFullRunsHaveEnoughRoundsForVerdictsAndQuickOnesHaveNot(t *testing.T) {
+	if full.rounds < duel.MinRounds {
+		t.Errorf("full has %d rounds, want %d", full.rounds, duel.MinRounds)
+	}
+	if quick.rounds >= duel.MinRounds {
+		t.Errorf("quick has %d rounds: it would give verdicts", quick.rounds)
+	}
+	for _, e := range []effort{full, quick, tiny} {
+		if e.stream&(e.stream-1) != 0 {
+			t.Errorf("stream length %d is no power of two", e.stream)
+		}
+	}
+}
+
+func TestBadArgumentsAreRefusedWithAHint(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-only", "map,tea"}, "choose from map, actor, route, hash, key"},
+		{[]string{"map"}, `unexpected argument "map"`},
+		{[]string{"-fast"}, "not defined"},
+	} {
+		_, err := parse(c.args, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+}
+
+func TestARunWritesTheSameReportToTheTerminalAndTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "RESULTS.md")
+	var screen strings.Builder
+	if err := run([]string{"-quick", "-only", "key", "-cell", "key/decode", "-out", file}, &screen, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(saved) != screen.String() {
+		t.Error("file and terminal differ")
+	}
+	for _, want := range []string{"Quick run, not for verdicts", "key/decode", "orderedcode v0.0.1"} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("report lacks %q", want)
+		}
+	}
+	if strings.Contains(screen.String(), "key/encode") {
+		t.Error("report has a cell that was not asked for")
+	}
+}
