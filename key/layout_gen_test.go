@@ -98,7 +98,9 @@ func times() *rapid.Generator[time.Time] {
 			sec := rapid.Int64Range(minUnix+2*year, maxUnix).Draw(t, "seconds")
 			return time.Unix(sec, rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
 		}),
-		rapid.Map(rapid.Int64Range(-3, 3), func(d int64) time.Time { return time.Unix(minNanoUnix+d, 7).UTC() }),
-		rapid.Map(rapid.Int64Range(-3, 3), func(d int64) time.Time { return time.Unix(maxNanoUnix+d, 7).UTC() }),
+		rapid.Custom(func(t *rapid.T) time.Time {
+			sec := rapid.SampledFrom([]int64{minNanoUnix, maxNanoUnix}).Draw(t, "end") + rapid.Int64Range(-2, 2).Draw(t, "seconds")
+			return time.Unix(sec, rapid.SampledFrom([]int64{0, 999_999_999}).Draw(t, "nanos")).UTC()
+		}),
 	)
 }

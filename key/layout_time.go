@@ -42,20 +42,19 @@ func appendTime(dst []byte, t time.Time) ([]byte, error) {
 	return AppendBigInt(dst, i)
 }
 
-// elementTime reads what appendTime wrote.
+// elementTime reads what appendTime wrote, from an integer.
 func elementTime(e Element) (time.Time, error) {
 	var t time.Time
 	if i, ok := e.Int(); ok {
 		t = time.Unix(0, i).UTC()
-	} else if b, ok := e.BigInt(); ok {
-		var rest big.Int
-		b.DivMod(b, big.NewInt(nanosPerSecond), &rest)
-		if !b.IsInt64() {
+	} else {
+		sec, _ := e.BigInt()
+		var nanos big.Int
+		sec.DivMod(sec, big.NewInt(nanosPerSecond), &nanos)
+		if !sec.IsInt64() {
 			return time.Time{}, errors.New("time is outside the years 1 to 9999")
 		}
-		t = time.Unix(b.Int64(), rest.Int64()).UTC()
-	} else {
-		return time.Time{}, fmt.Errorf("want time, found %v", e.Kind())
+		t = time.Unix(sec.Int64(), nanos.Int64()).UTC()
 	}
 	return t, checkTime(t)
 }

@@ -121,12 +121,3 @@ func validUTF8(e Element) bool {
 		b = b[i+2:]
 	}
 }
-
-// typedValue returns e, which checkTyped has passed, as its column holds it.
-func typedValue(typ Type, e Element) any {
-	if typ == TypeTime {
-		t, _ := elementTime(e)
-		return t
-	}
-	return e.Value()
-}

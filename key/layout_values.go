@@ -25,7 +25,7 @@ func (v Values) Value(name string) (any, bool) {
 		if c.bare < 0 || c.bare >= len(v.fields) {
 			return nil, false
 		}
-		return typedValue(c.typ, v.fields[c.bare]), true
+		return v.fields[c.bare].Value(), true
 	}
 	i := v.layout.fieldIndex(name)
 	if i < 0 || i >= len(v.fields) {

@@ -3,6 +3,7 @@ package key
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -63,6 +64,25 @@ func TestIntegersSortByValueWhateverTheirType(t *testing.T) {
 			t.Fatalf("%v and the big.Int of the same value are two keys", a)
 		}
 	})
+}
+
+// The order of the list is that of the specification.
+func TestFloatsSortInTheirTotalOrder(t *testing.T) {
+	negative := func(f float64) float64 { return math.Copysign(f, -1) }
+	order := []float64{negative(math.NaN()), math.Inf(-1), -2, -1.5, -1, negative(0), 0, 1, 1.5, 2, math.Inf(1), math.NaN()}
+	for i, x := range order {
+		for j, y := range order {
+			for _, pair := range [][2]Tuple{{{x}, {y}}, {{float32(x)}, {float32(y)}}} {
+				want := cmp.Compare(i, j)
+				if got := Compare(pair[0], pair[1]); got != want {
+					t.Errorf("Compare(%v, %v) = %d, want %d", pair[0], pair[1], got, want)
+				}
+				if got := bytes.Compare(mustEncode(t, pair[0]), mustEncode(t, pair[1])); got != want {
+					t.Errorf("encodings of %v and %v compare %d, want %d", pair[0], pair[1], got, want)
+				}
+			}
+		}
+	}
 }
 
 func toBig(v any) *big.Int {

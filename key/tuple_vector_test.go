@@ -3,6 +3,7 @@ package key
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"math"
 	"math/big"
 	"reflect"
@@ -112,5 +113,22 @@ func TestEncodingsAreThePublishedOnes(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(back, v.tuple) {
 			t.Errorf("Decode(%x) = %v, %v; want %v", want, back, err, v.tuple)
 		}
+	}
+}
+
+func TestTypedAppendersConcatenateToTheTuple(t *testing.T) {
+	tuple := Tuple{nil, []byte("a\x00"), "b\x00", int64(-3), uint64(math.MaxUint64), bigInt("99"), float32(1), -2.0, true,
+		vectorUUID, Versionstamp80{1: 2}, Versionstamp{User: 3}, Tuple{nil, Tuple{}}}
+	b := AppendString(AppendBytes(AppendNil(nil), []byte("a\x00")), "b\x00")
+	b = AppendUint(AppendInt(b, -3), math.MaxUint64)
+	b, errBig := AppendBigInt(b, bigInt("99"))
+	b = AppendBool(AppendFloat64(AppendFloat32(b, 1), -2), true)
+	b = AppendVersionstamp(AppendVersionstamp80(AppendUUID(b, vectorUUID), Versionstamp80{1: 2}), Versionstamp{User: 3})
+	b, errTuple := AppendTuple(b, Tuple{nil, Tuple{}})
+	if want := mustEncode(t, tuple); !bytes.Equal(b, want) || errBig != nil || errTuple != nil {
+		t.Errorf("got %x, %v, %v; want %x", b, errBig, errTuple, want)
+	}
+	if _, err := TupleRange(Tuple{struct{}{}}); !errors.Is(err, ErrUnencodable) {
+		t.Errorf("range of what has no encoding: error %v", err)
 	}
 }
