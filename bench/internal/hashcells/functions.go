@@ -12,13 +12,11 @@ import (
 
 	oneofone "github.com/OneOfOne/xxhash"
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/workload"
 	"github.com/cleavekv/cleave/hash"
 	"github.com/dgryski/go-metro"
 	spaolacci "github.com/spaolacci/murmur3"
 )
-
-// sink keeps the compiler from dropping work whose result nobody reads.
-var sink uint64
 
 // The families: functions that promise the same are compared.
 const (
@@ -43,49 +41,49 @@ func ours(keys [][]byte) []duel.Contestant {
 			for i := range ops {
 				sum += hash.XXH3(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("XXHash64", stable, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += hash.XXHash64(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("Murmur3", murmur, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += hash.Murmur3(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("Maphash", seeded, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += table.Sum(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("SipHash", flooded, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += sip.Sum(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("FNV1a", weak, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += hash.FNV1a(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("Fx", weak, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += hash.Fx(keys[i&mask]).Uint64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 	}
 }
@@ -103,35 +101,35 @@ func peers(keys [][]byte) []duel.Contestant {
 			for i := range ops {
 				sum += crc64.Checksum(keys[i&mask], ecma)
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("OneOfOne/xxhash", stable, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += oneofone.Checksum64(keys[i&mask])
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("go-metro", stable, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += metro.Hash64(keys[i&mask], 0)
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("spaolacci/murmur3", murmur, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += spaolacci.Sum64(keys[i&mask])
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("hash/maphash", seeded, func(ops int) {
 			sum := uint64(0)
 			for i := range ops {
 				sum += maphash.Bytes(seed, keys[i&mask])
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 		loop("hash/fnv", weak, func(ops int) {
 			h := fnv.New64a()
@@ -141,7 +139,7 @@ func peers(keys [][]byte) []duel.Contestant {
 				h.Write(keys[i&mask])
 				sum += h.Sum64()
 			}
-			sink = sum
+			workload.Sink = sum
 		}),
 	}
 }

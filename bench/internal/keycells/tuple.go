@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/workload"
 	"github.com/cleavekv/cleave/key"
 	"github.com/google/orderedcode"
 )
@@ -29,9 +30,6 @@ const (
 	ordered   = "ordered"
 	reference = "reference"
 )
-
-// sink keeps the compiler from dropping work whose result nobody reads.
-var sink int
 
 // fail turns an error into a panic, which takes the contestant out.
 func fail(err error) {
@@ -68,7 +66,7 @@ func encoding() duel.Cell {
 		}},
 		{Name: "encoding/json", Family: reference, Work: func(ops int) {
 			for range ops {
-				sink += len(must(json.Marshal(&sample)))
+				workload.Sink += uint64(len(must(json.Marshal(&sample))))
 			}
 		}},
 		{Name: "encoding/gob", Family: reference, Work: func(ops int) {
@@ -94,7 +92,7 @@ func decoding() duel.Cell {
 		}},
 		{Name: "Decode", Family: ordered, Ours: true, Work: func(ops int) {
 			for range ops {
-				sink += len(must(key.Decode(tuple)))
+				workload.Sink += uint64(len(must(key.Decode(tuple))))
 			}
 		}},
 		{Name: "orderedcode", Family: ordered, Work: func(ops int) {

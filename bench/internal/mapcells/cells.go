@@ -44,19 +44,19 @@ func numbers(cfg Config, yield func(duel.Cell) bool) bool {
 	if !yield(s.life(cfg)) || !yield(s.insert(cfg)) {
 		return false
 	}
-	tables := s.filled(cfg.Entries)
+	all := s.filled(cfg.Entries)
 	for _, l := range []load{{workload.Uniform, 1}, {workload.Uniform, 8}, {workload.Zipf, 1}} {
-		if !yieldAll(s.mixed(cfg, tables, l), yield) {
+		if !yieldAll(s.mixed(cfg, all, l), yield) {
 			return false
 		}
 	}
-	return yield(s.visit(cfg, tables)) && yield(churn(s, cfg, tables))
+	return yield(s.visit(cfg, all)) && yield(churn(s, cfg, all))
 }
 
 // mixedOnly yields reads and writes in all mixes, on all cores.
 func mixedOnly[K comparable, V any](s *shape[K, V], cfg Config, yield func(duel.Cell) bool) bool {
-	tables := s.filled(cfg.Entries)
-	return yieldAll(s.mixed(cfg, tables, load{workload.Uniform, 1}), yield)
+	all := s.filled(cfg.Entries)
+	return yieldAll(s.mixed(cfg, all, load{workload.Uniform, 1}), yield)
 }
 
 func yieldAll(cells []duel.Cell, yield func(duel.Cell) bool) bool {

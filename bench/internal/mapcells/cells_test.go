@@ -20,12 +20,12 @@ func TestChurnKeepsTheSizeOfEveryTable(t *testing.T) {
 		makers: uint64Makers[uint64](),
 		key:    func(i uint32) uint64 { return workload.Scramble(uint64(i)) },
 	}
-	tables := s.filled(small.Entries)
-	cell := churn(s, small, tables)
+	all := s.filled(small.Entries)
+	cell := churn(s, small, all)
 	for i, c := range cell.Contestants {
 		c.Work(2500)
 		c.Work(5000) // goes on where the first left off, past the first entries
-		if got := count(tables[i]); got != small.Entries {
+		if got := count(all()[i]); got != small.Entries {
 			t.Errorf("%s has %d entries, want %d", c.Name, got, small.Entries)
 		}
 	}
@@ -49,14 +49,14 @@ func distinct[K comparable, V any](t *testing.T, s *shape[K, V]) {
 
 func TestATableThatLosesAKeyIsOut(t *testing.T) {
 	s := texts()
-	tables := s.filled(100)
+	table := s.filled(100)()[0]
 	steps := workload.Stream(workload.Uniform, 100, 1<<8, 0, 1, s.key)
-	play(tables[0], steps, 0, len(steps), &s.values)
-	tables[0].Delete(steps[5].Key)
+	play(table, steps, 0, len(steps), &s.values)
+	table.Delete(steps[5].Key)
 	defer func() {
 		if recover() == nil {
 			t.Error("nobody noticed the missing key")
 		}
 	}()
-	play(tables[0], steps, 0, len(steps), &s.values)
+	play(table, steps, 0, len(steps), &s.values)
 }

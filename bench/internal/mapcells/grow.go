@@ -39,18 +39,18 @@ func (s *shape[K, V]) insert(cfg Config) duel.Cell {
 }
 
 // visit returns the cell that ranges over all entries, alone.
-func (s *shape[K, V]) visit(cfg Config, tables []table[K, V]) duel.Cell {
+func (s *shape[K, V]) visit(cfg Config, all tables[K, V]) duel.Cell {
 	cell := duel.Cell{
 		ID:      fmt.Sprintf("map/%s/range", s.id),
 		Title:   fmt.Sprintf("%s, Range over %d entries, per entry, 1 goroutine", s.title, cfg.Entries),
 		Metrics: duel.Costs,
 		Ops:     cfg.Entries,
 	}
-	for i, m := range s.makers {
-		c := m.contestant()
+	for i := range s.makers {
+		c := s.contestant(i, all)
 		c.Work = func(ops int) {
 			seen := 0
-			tables[i].Range(func(K, V) bool { seen++; return true })
+			all()[i].Range(func(K, V) bool { seen++; return true })
 			if seen != ops {
 				panic(fmt.Sprintf("visited %d of %d entries", seen, ops))
 			}
@@ -63,23 +63,23 @@ func (s *shape[K, V]) visit(cfg Config, tables []table[K, V]) duel.Cell {
 // churn returns the cell in which each operation deletes the oldest entry of
 // its worker and inserts a new one, so that the size stays. It leaves other
 // entries behind: it must be the last to use the tables.
-func churn(s *shape[uint64, uint64], cfg Config, tables []table[uint64, uint64]) duel.Cell {
+func churn(s *shape[uint64, uint64], cfg Config, all tables[uint64, uint64]) duel.Cell {
 	cell := duel.Cell{
 		ID:      fmt.Sprintf("map/%s/churn", s.id),
 		Title:   fmt.Sprintf("%s, delete the oldest entry and insert a new one, %d goroutines", s.title, cfg.Cores),
 		Metrics: duel.Costs,
 	}
-	for i, m := range s.makers {
+	for i := range s.makers {
 		// Worker w owns the entries that are w modulo the number of workers.
 		oldest := make([]int, cfg.Cores)
 		entries := cfg.Entries / cfg.Cores * cfg.Cores
-		c := m.contestant()
+		c := s.contestant(i, all)
 		c.Work = func(ops int) {
 			workload.Parallel(cfg.Cores, ops, func(w, n int) {
-				at := oldest[w]
+				at, t := oldest[w], all()[i]
 				for range n {
-					tables[i].Delete(s.key(uint32(at*cfg.Cores + w)))
-					tables[i].Store(s.key(uint32(at*cfg.Cores+w+entries)), 1)
+					t.Delete(s.key(uint32(at*cfg.Cores + w)))
+					t.Store(s.key(uint32(at*cfg.Cores+w+entries)), 1)
 					at++
 				}
 				oldest[w] = at

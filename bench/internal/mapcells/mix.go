@@ -2,6 +2,7 @@ package mapcells
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
 	"github.com/cleavekv/cleave/bench/internal/workload"
@@ -37,20 +38,34 @@ type load struct {
 
 func (l load) id() string { return fmt.Sprintf("%s-x%d", l.distribution, l.perCore) }
 
-// filled returns one table of each kind with all entries in it.
-func (s *shape[K, V]) filled(entries int) []table[K, V] {
-	tables := make([]table[K, V], len(s.makers))
-	for i, m := range s.makers {
-		tables[i] = m.make()
-		for e := range entries {
-			tables[i].Store(s.key(uint32(e)), s.values[e%len(s.values)])
+// tables gives one table of each kind, filled on first use: a run that skips
+// their cells does not pay for them.
+type tables[K comparable, V any] func() []table[K, V]
+
+// filled returns tables with all entries in them.
+func (s *shape[K, V]) filled(entries int) tables[K, V] {
+	return sync.OnceValue(func() []table[K, V] {
+		all := make([]table[K, V], len(s.makers))
+		for i, m := range s.makers {
+			all[i] = m.make()
+			for e := range entries {
+				all[i].Store(s.key(uint32(e)), s.values[e%len(s.values)])
+			}
 		}
-	}
-	return tables
+		return all
+	})
+}
+
+// contestant starts the contestant that works on the i-th of the tables,
+// which are filled before its first window.
+func (s *shape[K, V]) contestant(i int, all tables[K, V]) duel.Contestant {
+	c := s.makers[i].contestant()
+	c.Prepare = func() { all() }
+	return c
 }
 
 // mixed returns the cells of one load, over tables that are filled already.
-func (s *shape[K, V]) mixed(cfg Config, tables []table[K, V], l load) []duel.Cell {
+func (s *shape[K, V]) mixed(cfg Config, all tables[K, V], l load) []duel.Cell {
 	var cells []duel.Cell
 	goroutines := l.perCore * cfg.Cores
 	for _, mix := range mixes {
@@ -60,11 +75,11 @@ func (s *shape[K, V]) mixed(cfg Config, tables []table[K, V], l load) []duel.Cel
 			Title:   fmt.Sprintf("%s, %s, %s keys, %d goroutines", s.title, mix.title, l.distribution, goroutines),
 			Metrics: duel.Costs,
 		}
-		for i, m := range s.makers {
-			c := m.contestant()
+		for i := range s.makers {
+			c := s.contestant(i, all)
 			c.Work = func(ops int) {
 				workload.Parallel(goroutines, ops, func(w, n int) {
-					play(tables[i], steps, w*len(steps)/goroutines, n, &s.values)
+					play(all()[i], steps, w*len(steps)/goroutines, n, &s.values)
 				})
 			}
 			cell.Contestants = append(cell.Contestants, c)

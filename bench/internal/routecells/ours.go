@@ -3,6 +3,7 @@ package routecells
 import (
 	"math/bits"
 
+	"github.com/cleavekv/cleave/bench/internal/workload"
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/route"
 )
@@ -85,7 +86,7 @@ func toolkitRouter[R growing[R]](concrete R, weight func(string) float64) router
 			for i := range ops {
 				sum += r.Route(hash.XXH3(byteKeys[i%keyCount]))
 			}
-			sink = sum
+			workload.Sink = uint64(sum)
 		},
 		owner: func(key string) string { return r.Nodes()[r.Route(hash.XXH3String(key))].Name },
 		grown: func(node string) router {

@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/cleavekv/cleave/bench/internal/workload"
 	dgryskijump "github.com/dgryski/go-jump"
 	dgryskimaglev "github.com/dgryski/go-maglev"
 	rendezvous "github.com/dgryski/go-rendezvous"
@@ -37,7 +38,7 @@ func byNumber(names []string, number func(h uint64) int, build func([]string) ro
 		for i := range ops {
 			sum += number(xxh3.Hash(byteKeys[i%keyCount]))
 		}
-		sink = sum
+		workload.Sink = uint64(sum)
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 
 	burak "github.com/buraksezer/consistent"
 	"github.com/cespare/xxhash/v2"
+	"github.com/cleavekv/cleave/bench/internal/workload"
 	"github.com/golang/groupcache/consistenthash"
 	"github.com/serialx/hashring"
 	stathat "stathat.com/c/consistent"
@@ -38,7 +39,7 @@ func byNames(names []string, get func(key string) string, build func([]string) r
 			for i := range ops {
 				sum += len(get(stringKeys[i%keyCount]))
 			}
-			sink = sum
+			workload.Sink = uint64(sum)
 		},
 		owner: get,
 		grown: func(node string) router { return build(append(names[:len(names):len(names)], node)) },
@@ -112,7 +113,7 @@ func burakWith(names []string, partitions int) router {
 				sum++
 			}
 		}
-		sink = sum
+		workload.Sink = uint64(sum)
 	}
 	return r
 }

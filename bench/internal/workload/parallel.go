@@ -8,6 +8,10 @@ package workload
 
 import "sync"
 
+// Sink is where loops leave their results, or the compiler would drop work
+// that nobody reads. One goroutine at a time writes it.
+var Sink uint64
+
 // Parallel divides ops among goroutines and returns when all are done. f gets
 // the number of its worker and its share. A panic of any worker becomes the
 // caller's.
