@@ -1,0 +1,154 @@
+package key
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrRecognise means that a sample cannot be judged with the options given.
+var ErrRecognise = errors.New("key: cannot recognise")
+
+// Sampled are the types of values that [Recognise] reads. Strings of digits
+// are integers; bytes are text if printable, 8 others a big-endian integer
+// and 16 others a UUID or ULID.
+type Sampled interface {
+	string | []byte | int | int64 | uint64
+}
+
+// Epoch is the instant that a Snowflake generator counts from.
+type Epoch struct {
+	Name  string
+	Start time.Time
+}
+
+// KnownEpochs returns the epochs of Twitter and Discord.
+func KnownEpochs() []Epoch {
+	return []Epoch{
+		{"Twitter", time.UnixMilli(1288834974657)},
+		{"Discord", time.UnixMilli(1420070400000)},
+	}
+}
+
+// RecogniseOptions say which times are plausible. Only Now is required.
+type RecogniseOptions struct {
+	// Now is the present.
+	Now time.Time
+	// Back is how old a record may be. Default 10 years. The shorter it is,
+	// the smaller the sample that suffices.
+	Back time.Duration
+	// Ahead is how far clocks may run ahead. Default 24 hours.
+	Ahead time.Duration
+	// MinSample is how many distinct values are needed for a verdict. Default
+	// and least 12: a rising run of fewer is not rare enough to be no luck.
+	MinSample int
+	// Epochs are the Snowflake epochs tried. Default KnownEpochs.
+	Epochs []Epoch
+}
+
+// Recognition is what [Recognise] found.
+type Recognition struct {
+	Kind IDKind
+	// Epoch names the epoch of a Snowflake.
+	Epoch string
+	// Values and Distinct count the sample.
+	Values, Distinct int
+	// Share is the part of the values that fit Kind.
+	Share float64
+	// Confidence is the share that, with 97.5 % confidence, the whole column
+	// exceeds; it is 0 for IDUnknown.
+	Confidence float64
+	// Rising is the share of steps from one distinct value to the next, in
+	// order of first arrival, that go up: 1 for a counter, about 0.5 for
+	// random values.
+	Rising float64
+	// Oldest and Newest bound the times that the values carry; zero if none.
+	Oldest, Newest time.Time
+	// AppendUnsafe means that on a range-partitioned keyspace new keys would
+	// all go to one place.
+	AppendUnsafe bool
+	// Evidence says in words what the verdict rests on, and what speaks
+	// against it.
+	Evidence []string
+	// Advice says what to do about it.
+	Advice string
+	// Alternatives are other kinds that the same values fit.
+	Alternatives []IDKind
+	// Parts are the kinds found, largest first; more than one if mixed.
+	Parts []Part
+}
+
+// Part is one kind within a sample.
+type Part struct {
+	Kind  IDKind
+	Count int
+	Share float64
+}
+
+// Recognise says what kind of identifier a column holds, from a sample in
+// order of arrival. A pattern counts only if meaningless values would show it
+// less than once in a million samples; what does not reach that is called
+// random, opaque or unknown.
+//
+// It judges what it is given: of a sample sorted by key it cannot tell
+// whether keys rise, and says so where it can.
+func Recognise[V Sampled](values []V, o RecogniseOptions) (Recognition, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return Recognition{}, err
+	}
+	index := make(map[string]*specimen, len(values))
+	var distinct []*specimen
+	for _, v := range values {
+		s := specimenOf(v)
+		// Shapes are part of the identity: 8 bytes and their text may collide.
+		id := string(rune(s.shape)) + s.text
+		if seen, ok := index[id]; ok {
+			seen.count++
+			continue
+		}
+		s.first, s.count = len(distinct), 1
+		index[id] = s
+		distinct = append(distinct, s)
+	}
+	j := judge{opts: o, window: window{o.Now.Add(-o.Back), o.Now.Add(o.Ahead)}, values: len(values)}
+	return j.verdict(distinct), nil
+}
+
+func (o RecogniseOptions) withDefaults() (RecogniseOptions, error) {
+	const minSample = 12
+	if o.Back == 0 {
+		o.Back = 10 * 365 * 24 * time.Hour
+	}
+	if o.Ahead == 0 {
+		o.Ahead = 24 * time.Hour
+	}
+	if o.MinSample == 0 {
+		o.MinSample = minSample
+	}
+	if o.Epochs == nil {
+		o.Epochs = KnownEpochs()
+	}
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrRecognise}, args...)...))
+	}
+	// Past 2200 the nanoseconds between two times would overflow.
+	const year2200 = 7258118400
+	if o.Now.Unix() < 0 || o.Now.Unix() > year2200 {
+		bad("Now is %v; pass the present time", o.Now)
+	}
+	const century = 100 * 365 * 24 * time.Hour
+	if o.Back < 0 || o.Back > century || o.Ahead < 0 || o.Ahead > century {
+		bad("Back is %v and Ahead %v; want 0 to 100 years", o.Back, o.Ahead)
+	}
+	if o.MinSample < minSample {
+		bad("MinSample is %d; want at least %d", o.MinSample, minSample)
+	}
+	for _, e := range o.Epochs {
+		if e.Start.Unix() < 0 || e.Start.Unix() > year2200 {
+			bad("epoch %q starts at %v; want 1970 to 2200", e.Name, e.Start)
+		}
+	}
+	return o, errors.Join(errs...)
+}

@@ -1,0 +1,259 @@
+package key
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// judge weighs one sample.
+type judge struct {
+	opts   RecogniseOptions
+	window window
+	values int // repeats included
+}
+
+// finding is a set of values that share a kind.
+type finding struct {
+	kind      IDKind
+	epoch     string
+	specimens []*specimen
+	count     int // repeats included
+	// chance is the probability that luck explains the fit; 1 if the kind is
+	// a remainder and claims no fit.
+	chance       float64
+	structure    string
+	alternatives []IDKind
+	trend        trend
+}
+
+// fresh is how near to the present the newest time of a live column is.
+const fresh = 30 * 24 * time.Hour
+
+// classify splits the sample into findings, the largest first.
+func (j *judge) classify(distinct []*specimen) []finding {
+	byShape := map[shape][]*specimen{}
+	for _, s := range distinct {
+		byShape[s.shape] = append(byShape[s.shape], s)
+	}
+	uuids := uuidHypotheses(j.window)
+	ulid := ulidHypothesis(j.window)
+	found := slices.Concat(
+		j.split(byShape[shapeInt], intHypotheses(j.window, j.opts.Epochs), j.plainInts),
+		j.split(byShape[shapeUUID], uuids, j.remainder(IDUUIDOther)),
+		j.split(byShape[shapeHex], uuids, j.remainder(IDOpaque)),
+		j.split(byShape[shapeBytes], slices.Concat(uuids, []hypothesis{ulid}), j.remainder(IDOpaque)),
+		j.split(byShape[shapeBase32], []hypothesis{ulid}, j.remainder(IDOpaque)),
+		j.split(byShape[shapeTime], nil, func([]*specimen) IDKind { return IDTimeText }),
+		j.split(byShape[shapeDate], nil, func([]*specimen) IDKind { return IDDate }),
+		j.split(byShape[shapeText], nil, func([]*specimen) IDKind { return IDOpaque }),
+	)
+	found = unite(found)
+	for i := range found {
+		f := &found[i]
+		slices.SortFunc(f.specimens, func(a, b *specimen) int { return cmp.Compare(a.first, b.first) })
+		f.trend = trendOf(f.specimens)
+		for _, s := range f.specimens {
+			f.count += s.count
+		}
+	}
+	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(b.count, a.count) })
+	return found
+}
+
+// unite joins findings of one kind, as when two shapes are both opaque.
+func unite(found []finding) []finding {
+	var out []finding
+next:
+	for _, f := range found {
+		for i := range out {
+			if out[i].kind == f.kind && out[i].epoch == f.epoch {
+				out[i].specimens = append(out[i].specimens, f.specimens...)
+				out[i].chance = max(out[i].chance, f.chance)
+				continue next
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// split takes the best reading of the values, then the best of what it leaves,
+// until none is better than luck; rest names the remainder.
+func (j *judge) split(values []*specimen, hs []hypothesis, rest func([]*specimen) IDKind) []finding {
+	var found []finding
+	for len(values) > 0 {
+		f, ok := j.best(values, hs, rest)
+		if !ok {
+			kind := rest(values)
+			return append(found, finding{kind: kind, specimens: values, chance: 1})
+		}
+		found = append(found, f)
+		fits := make(map[*specimen]bool, len(f.specimens))
+		for _, s := range f.specimens {
+			fits[s] = true
+		}
+		values = slices.DeleteFunc(slices.Clone(values), func(s *specimen) bool { return fits[s] })
+	}
+	return found
+}
+
+// candidate is a hypothesis that passed, with what ranks it.
+type candidate struct {
+	finding
+	read   func(*specimen) (time.Time, bool)
+	order  int // of the hypothesis: likelier kinds are listed first
+	newest time.Time
+}
+
+// best returns the accepted reading that ranks first.
+func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen) IDKind) (finding, bool) {
+	if len(values) < j.opts.MinSample {
+		return finding{}, false
+	}
+	var accepted []candidate
+	for i, h := range hs {
+		if c, ok := j.try(values, h, rest); ok {
+			c.order = i
+			accepted = append(accepted, c)
+		}
+	}
+	if len(accepted) == 0 {
+		return finding{}, false
+	}
+	top := accepted[0]
+	for _, c := range accepted[1:] {
+		if j.outranks(c, top) {
+			top = c
+		}
+	}
+	f := top.finding
+	for _, c := range accepted {
+		if c.kind != f.kind && !slices.Contains(f.alternatives, c.kind) {
+			f.alternatives = append(f.alternatives, c.kind)
+		}
+	}
+	if kind := rest(values); kind == IDAutoIncrement && f.kind != IDSnowflake {
+		f.alternatives = append(f.alternatives, kind)
+	}
+	for _, s := range f.specimens {
+		s.when, _ = top.read(s)
+	}
+	return f, true
+}
+
+// try accepts a hypothesis if luck does not explain how many values fit it
+// and in which order they came.
+func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDKind) (candidate, bool) {
+	var c candidate
+	var fits []*specimen
+	largest := uint64(0)
+	for _, s := range values {
+		if t, ok := h.read(s); ok {
+			fits = append(fits, s)
+			largest = max(largest, s.num)
+			if t.After(c.newest) {
+				c.newest = t
+			}
+		}
+	}
+	if len(fits) < j.opts.MinSample || h.kind == IDUUIDv4 && !leadingBytesVary(fits) {
+		return c, false
+	}
+	// Integers 256 times smaller are another population: a draw from the same
+	// range would hardly ever bring them, and they must not hide a part.
+	peers := len(fits)
+	for _, s := range values {
+		if _, ok := h.read(s); !ok && s.num >= largest>>8 {
+			peers++
+		}
+	}
+	luck := min(1, h.luck(largest)*256/255)
+	words, trace := "", 1.
+	if h.structure != nil {
+		words, trace = h.structure(fits)
+	}
+	// Fit, traces and order are independent in meaningless values. Order alone
+	// shows that values rise, not what they are, so the others must speak too.
+	fit := combine(binomialTail(peers, len(fits), luck), trace)
+	chance := combine(fit, trendOf(fits).chance)
+	if luck > 0.95 || fit > 0.01 || chance > maxChance {
+		return c, false
+	}
+	// A part of the values must fit clearly more often than luck would have it,
+	// since no range guessed is quite the one they came from.
+	share := float64(len(fits)) / float64(peers)
+	if share < 0.9 && (luck >= 1 || (share-luck)/(1-luck) < 0.2) {
+		return c, false
+	}
+	// A counter passes through plausible times without being one.
+	if 10*len(fits) < 9*len(values) && rest(values) == IDAutoIncrement {
+		return c, false
+	}
+	c.read = h.read
+	c.finding = finding{kind: h.kind, epoch: h.epoch, specimens: fits, chance: chance, structure: words}
+	return c, true
+}
+
+// outranks decides between two readings of the same values: by how many fit,
+// by traces that only one of them explains, by whether the newest is recent.
+func (j *judge) outranks(a, b candidate) bool {
+	if n, m := len(a.specimens), len(b.specimens); 20*n > 21*m || 20*m > 21*n {
+		return n > m
+	}
+	if s, t := a.structure != "", b.structure != ""; s != t {
+		return s
+	}
+	age := func(c candidate) time.Duration { return j.opts.Now.Sub(c.newest).Abs() }
+	if s, t := age(a) <= fresh, age(b) <= fresh; s != t {
+		return s
+	}
+	if a.kind != b.kind {
+		return a.order < b.order
+	}
+	return age(a) < age(b)
+}
+
+// leadingBytesVary tells random UUIDs from counters dressed up as such.
+func leadingBytesVary(values []*specimen) bool {
+	seen := map[[4]byte]bool{}
+	for _, s := range values {
+		seen[[4]byte(s.raw[:4])] = true
+	}
+	return 10*len(seen) >= 9*len(values)
+}
+
+func (j *judge) remainder(kind IDKind) func([]*specimen) IDKind {
+	return func(values []*specimen) IDKind {
+		if len(values) < j.opts.MinSample {
+			return IDUnknown
+		}
+		return kind
+	}
+}
+
+// plainInts names integers that carry no time.
+func (j *judge) plainInts(values []*specimen) IDKind {
+	n := len(values)
+	if n < j.opts.MinSample {
+		return IDUnknown
+	}
+	least, most, repeats := math.Inf(1), math.Inf(-1), false
+	for _, s := range values {
+		least, most = min(least, s.value()), max(most, s.value())
+		repeats = repeats || s.count > 1
+	}
+	size := most - least + 1
+	switch {
+	case trendOf(values).follows():
+		// A counter of which one value in a million was sampled still passes.
+		if size/float64(n) <= 1e6 {
+			return IDAutoIncrement
+		}
+		return IDOrderedInt
+	case !repeats && size <= 4*float64(n) && allDistinctChance(n, size) <= maxChance:
+		return IDAutoIncrement // dense and never repeating, in whatever order
+	}
+	return IDRandomInt
+}

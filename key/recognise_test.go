@@ -1,0 +1,420 @@
+package key
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var present = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Makers of one identifier at a time; all randomness is seeded by the caller.
+func snowflake(epoch Epoch, t time.Time, r *rand.Rand) int64 {
+	return (t.UnixMilli()-epoch.Start.UnixMilli())<<22 | r.Int64N(8)<<12 | r.Int64N(3)
+}
+
+func uuid(version byte, hi, lo uint64) UUID {
+	var u UUID
+	binary.BigEndian.PutUint64(u[:8], hi)
+	binary.BigEndian.PutUint64(u[8:], lo)
+	u[6] = u[6]&0x0f | version<<4
+	u[8] = u[8]&0x3f | 0x80
+	return u
+}
+
+func uuidAt(version byte, t time.Time, r *rand.Rand) UUID {
+	ticks := uint64(t.Unix()+12_219_292_800)*10_000_000 + uint64(t.Nanosecond())/100
+	switch version {
+	case 1:
+		return uuid(1, ticks<<32|ticks>>32&0xffff<<16|ticks>>48, r.Uint64())
+	case 6:
+		return uuid(6, ticks>>12<<16|ticks&0xfff, r.Uint64())
+	case 7:
+		return uuid(7, uint64(t.UnixMilli())<<16|r.Uint64N(1<<16), r.Uint64())
+	}
+	return uuid(version, r.Uint64(), r.Uint64())
+}
+
+func ulid(t time.Time, r *rand.Rand) string {
+	hi, lo := uint64(t.UnixMilli())<<16|r.Uint64N(1<<16), r.Uint64()
+	text := make([]byte, 26)
+	for i := 25; i >= 0; i-- {
+		text[i] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[lo&31]
+		lo = lo>>5 | hi<<59
+		hi >>= 5
+	}
+	return string(text)
+}
+
+func ints(f func(i int) int64) func(*rand.Rand, int, time.Time) string {
+	return func(_ *rand.Rand, i int, _ time.Time) string { return strconv.FormatInt(f(i), 10) }
+}
+
+// columns are kinds of columns with the value that the i-th arrival brings.
+var columns = []struct {
+	name   string
+	kind   IDKind
+	unsafe bool
+	make   func(r *rand.Rand, i int, t time.Time) string
+}{
+	{"twitter", IDSnowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
+		return strconv.FormatInt(snowflake(KnownEpochs()[0], t, r), 10)
+	}},
+	{"discord", IDSnowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
+		return strconv.FormatInt(snowflake(KnownEpochs()[1], t, r), 10)
+	}},
+	{"ulid", IDULID, true, func(r *rand.Rand, _ int, t time.Time) string { return ulid(t, r) }},
+	{"lower ulid", IDULID, true, func(r *rand.Rand, _ int, t time.Time) string { return strings.ToLower(ulid(t, r)) }},
+	{"v1", IDUUIDv1, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(1, t, r).String() }},
+	{"v4", IDUUIDv4, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(4, t, r).String() }},
+	{"v6", IDUUIDv6, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(6, t, r).String() }},
+	{"v7", IDUUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(7, t, r).String() }},
+	{"v7 hex", IDUUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string {
+		return strings.ReplaceAll(uuidAt(7, t, r).String(), "-", "")
+	}},
+	{"v5", IDUUIDOther, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(5, t, r).String() }},
+	{"counter as v4", IDUUIDOther, true, func(_ *rand.Rand, i int, _ time.Time) string { return uuid(4, 0, uint64(i)).String() }},
+	{"seconds", IDUnixSeconds, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }},
+	{"millis", IDUnixMillis, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }},
+	{"micros", IDUnixMicros, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }},
+	{"nanos", IDUnixNanos, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }},
+	{"rfc3339", IDTimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.RFC3339Nano) }},
+	{"datetime", IDTimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.DateTime) }},
+	{"date", IDDate, true, func(_ *rand.Rand, i int, _ time.Time) string {
+		return present.AddDate(0, 0, i-500).Format(time.DateOnly)
+	}},
+	{"compact date", IDDate, true, func(_ *rand.Rand, i int, _ time.Time) string {
+		return present.AddDate(0, 0, i-500).Format("20060102")
+	}},
+	{"birthday", IDDate, false, func(r *rand.Rand, _ int, _ time.Time) string {
+		return present.AddDate(-18, 0, -r.IntN(20000)).Format(time.DateOnly)
+	}},
+	{"counter", IDAutoIncrement, true, ints(func(i int) int64 { return int64(1000 + i) })},
+	{"sampled counter", IDAutoIncrement, true, func(r *rand.Rand, i int, _ time.Time) string {
+		return strconv.Itoa(5_000_000 + 1000*i + r.IntN(1000))
+	}},
+	{"countdown", IDAutoIncrement, true, ints(func(i int) int64 { return int64(-i) })},
+	{"own epoch", IDOrderedInt, true, ints(func(i int) int64 { return 1<<55 + int64(i)<<30 })},
+	{"random 64", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(r.Uint64(), 10) }},
+	{"random 32", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(uint64(r.Uint32()), 10) }},
+	{"names", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%c-%x", 'a'+r.IntN(26), r.Uint32()) }},
+	{"md5", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()) }},
+	{"rising text", IDOpaque, true, func(_ *rand.Rand, i int, _ time.Time) string { return fmt.Sprintf("order-%08d", i) }},
+}
+
+// sampleOf lets a column arrive at one record every 7.3 seconds, up to now.
+func sampleOf(make func(r *rand.Rand, i int, t time.Time) string, n int, seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, 7))
+	var values []string
+	for i := range n {
+		t := present.Add(time.Duration(i-n) * 7300 * time.Millisecond).Add(time.Duration(r.IntN(1e9)))
+		values = append(values, make(r, i, t))
+	}
+	return values
+}
+
+func recognise[V Sampled](t interface{ Fatal(...any) }, values []V) Recognition {
+	r, err := Recognise(values, RecogniseOptions{Now: present})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestEveryKindIsRecognised(t *testing.T) {
+	for _, c := range columns {
+		for _, n := range []int{40, 300} {
+			got := recognise(t, sampleOf(c.make, n, 1))
+			if got.Kind != c.kind || got.AppendUnsafe != c.unsafe || got.Share < 0.9 {
+				t.Errorf("%s, %d values: got %v, unsafe %v, share %v; want %v, unsafe %v\n%s",
+					c.name, n, got.Kind, got.AppendUnsafe, got.Share, c.kind, c.unsafe, strings.Join(got.Evidence, "\n"))
+			}
+			if got.Advice == "" || len(got.Evidence) == 0 || got.Confidence < 0.85 {
+				t.Errorf("%s, %d values: thin report %+v", c.name, n, got)
+			}
+		}
+	}
+}
+
+func TestTimesComeOutOfIdentifiers(t *testing.T) {
+	for _, c := range columns {
+		if !idKinds[c.kind].ordered || c.kind == IDAutoIncrement || c.kind == IDOrderedInt {
+			continue
+		}
+		got := recognise(t, sampleOf(c.make, 60, 3))
+		if got.Newest.After(present) || got.Newest.Before(present.Add(-time.Minute)) || got.Oldest.Before(present.Add(-8*time.Minute)) {
+			t.Errorf("%s: times from %v to %v", c.name, got.Oldest, got.Newest)
+		}
+	}
+}
+
+func TestEpochsAreToldApart(t *testing.T) {
+	own := Epoch{"ours", time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}
+	for _, e := range append(KnownEpochs(), own) {
+		r := rand.New(rand.NewPCG(4, 4))
+		var ids []int64
+		for i := range 30 {
+			ids = append(ids, snowflake(e, present.Add(time.Duration(i-40)*time.Minute), r))
+		}
+		got, err := Recognise(ids, RecogniseOptions{Now: present, Epochs: append(KnownEpochs(), own)})
+		if err != nil || got.Kind != IDSnowflake || got.Epoch != e.Name {
+			t.Errorf("%s: got %v of %q, %v", e.Name, got.Kind, got.Epoch, err)
+		}
+	}
+}
+
+func TestOldSnowflakesAndOldNanosecondsAreToldApart(t *testing.T) {
+	// In 2019 nanoseconds look like later Snowflakes; traces decide.
+	r := rand.New(rand.NewPCG(5, 5))
+	var flakes, nanos []int64
+	for i := range 60 {
+		when := time.Date(2019, 6, 1, 0, i, 0, r.IntN(1e9), time.UTC)
+		flakes = append(flakes, snowflake(KnownEpochs()[0], when, r))
+		nanos = append(nanos, when.UnixNano())
+	}
+	if got := recognise(t, nanos); got.Kind != IDUnixNanos || !slices.Contains(got.Alternatives, IDSnowflake) {
+		t.Errorf("nanoseconds: got %v, %v", got.Kind, got.Evidence)
+	}
+	if got := recognise(t, flakes); got.Kind != IDSnowflake {
+		t.Errorf("Snowflakes: got %v, %v", got.Kind, got.Evidence)
+	}
+}
+
+func TestShuffledSamplesKeepTheirKind(t *testing.T) {
+	for _, c := range columns {
+		if c.kind == IDOrderedInt || c.name == "sampled counter" || c.name == "rising text" || c.name == "counter as v4" {
+			continue // these are known by their order alone
+		}
+		values := sampleOf(c.make, 300, 9)
+		rand.New(rand.NewPCG(1, 1)).Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
+		if got := recognise(t, values); got.Kind != c.kind {
+			t.Errorf("%s: got %v\n%s", c.name, got.Kind, strings.Join(got.Evidence, "\n"))
+		}
+	}
+}
+
+// drawRandomInts draws integers without meaning, from one of the ranges that
+// generators use: whole words, a number of bits, a number of digits.
+func drawRandomInts(r *rand.Rand, n int) []uint64 {
+	bits, digits := 30+r.IntN(35), 10+r.IntN(10)
+	pick := r.IntN(3)
+	values := make([]uint64, n)
+	for i := range values {
+		switch pick {
+		case 0:
+			values[i] = r.Uint64() >> r.IntN(2) // 63 and 64 bits
+		case 1:
+			values[i] = r.Uint64() >> (64 - bits)
+		default:
+			values[i] = r.Uint64N(uint64(math.Pow10(digits)))
+		}
+	}
+	return values
+}
+
+func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
+	samples := 3000
+	if testing.Short() {
+		samples = 300
+	}
+	if os.Getenv("CLEAVE_SOAK") == "1" {
+		samples = 300_000
+	}
+	for seed := range uint64(samples) {
+		r := rand.New(rand.NewPCG(seed, 99))
+		values := drawRandomInts(r, 12+r.IntN(60))
+		year := 365 * 24 * time.Hour
+		o := RecogniseOptions{Now: present.Add(-time.Duration(r.Int64N(int64(8 * year))))}
+		if r.IntN(2) == 0 {
+			// Also windows that reach back beyond the epochs.
+			o.Back = time.Duration(1 + r.Int64N(int64(20*year)))
+		}
+		got, err := Recognise(values, o)
+		if err != nil || got.Kind != IDRandomInt || got.AppendUnsafe {
+			t.Fatalf("seed %d: %d random integers are called %v: %q, %v\n%v", seed, len(values), got.Kind, got.Evidence, err, values)
+		}
+	}
+}
+
+func TestCountersAreNotSnowflakesOfTheFirstDay(t *testing.T) {
+	// The window reaches beyond the epoch, so small numbers are plausible too.
+	o := RecogniseOptions{Now: present, Back: 30 * 365 * 24 * time.Hour}
+	for _, first := range []int{0, 1000, 1 << 22, 1 << 29} {
+		for _, step := range []int{1, 7, 4096} {
+			var ids []int
+			for i := range 100 {
+				ids = append(ids, first+step*i)
+			}
+			if got, err := Recognise(ids, o); err != nil || got.Kind != IDAutoIncrement {
+				t.Errorf("from %d by %d: got %v, %q, %v", first, step, got.Kind, got.Evidence, err)
+			}
+		}
+	}
+}
+
+func TestRandomUUIDShapesAreNotCalledVersions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(12, 60).Draw(t, "n")
+		forced := rapid.SampledFrom([]byte{1, 6, 7}).Draw(t, "version")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		var free, dressed []string
+		for range n {
+			var u UUID
+			binary.BigEndian.PutUint64(u[:8], r.Uint64())
+			binary.BigEndian.PutUint64(u[8:], r.Uint64())
+			free = append(free, u.String())
+			// The right version on random bits: its time is implausible.
+			dressed = append(dressed, uuid(forced, r.Uint64(), r.Uint64()).String())
+		}
+		for _, values := range [][]string{free, dressed} {
+			if got := recognise(t, values); got.Kind != IDUUIDOther || got.AppendUnsafe {
+				t.Fatalf("got %v, %q", got.Kind, got.Evidence)
+			}
+		}
+	})
+}
+
+func TestSmallSamplesAreUnknown(t *testing.T) {
+	for _, c := range columns {
+		if c.kind == IDTimeText || c.kind == IDDate {
+			continue // their form says what they are
+		}
+		for _, n := range []int{0, 1, 2, 11} {
+			got := recognise(t, sampleOf(c.make, n, 1))
+			if got.Kind != IDUnknown || got.Confidence != 0 || got.AppendUnsafe {
+				t.Errorf("%s, %d values: got %v with confidence %v", c.name, n, got.Kind, got.Confidence)
+			}
+		}
+		// One value over and over is no larger a sample.
+		if c.kind != IDTimeText && c.kind != IDDate {
+			same := slices.Repeat(sampleOf(c.make, 1, 1), 30)
+			if got := recognise(t, same); got.Kind != IDUnknown {
+				t.Errorf("%s, one value 30 times: got %v", c.name, got.Kind)
+			}
+		}
+	}
+}
+
+func TestMixedSamplesReportShares(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	var values []string
+	for i := range 200 {
+		when := present.Add(time.Duration(i-200) * time.Minute)
+		switch {
+		case i%2 == 0:
+			values = append(values, uuidAt(4, when, r).String())
+		case i%4 == 1:
+			values = append(values, strconv.FormatInt(snowflake(KnownEpochs()[0], when, r), 10))
+		default:
+			values = append(values, strconv.Itoa(i))
+		}
+	}
+	got := recognise(t, values)
+	want := []Part{{IDUUIDv4, 100, 0.5}, {IDSnowflake, 50, 0.25}, {IDAutoIncrement, 50, 0.25}}
+	if got.Kind != IDMixed || !slices.Equal(got.Parts, want) || !got.AppendUnsafe {
+		t.Errorf("got %v, %v, unsafe %v", got.Kind, got.Parts, got.AppendUnsafe)
+	}
+}
+
+func TestAFewStrangersDoNotChangeTheVerdict(t *testing.T) {
+	for _, c := range columns {
+		values := sampleOf(c.make, 200, 2)
+		for i := range 6 {
+			values[i*30] = fmt.Sprintf("legacy<%d>", i)
+		}
+		got := recognise(t, values)
+		if got.Kind != c.kind || got.Share > 1 || c.kind != IDOpaque && got.Share != 0.97 {
+			t.Errorf("%s: got %v with share %v", c.name, got.Kind, got.Share)
+		}
+	}
+}
+
+func TestFewValuesAreLowCardinality(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	countries := []string{"IN", "US", "DE", "BR"}
+	var texts []string
+	var codes []int
+	for range 500 {
+		texts = append(texts, countries[min(r.IntN(9), 3)])
+		codes = append(codes, r.IntN(40))
+	}
+	for _, got := range []Recognition{recognise(t, texts), recognise(t, codes)} {
+		if got.Kind != IDLowCardinality || got.AppendUnsafe {
+			t.Errorf("got %v, %q", got.Kind, got.Evidence)
+		}
+	}
+	today := slices.Repeat([]string{present.Format(time.DateOnly)}, 500)
+	if got := recognise(t, today); got.Kind != IDDate || !got.AppendUnsafe {
+		t.Errorf("today's date 500 times: got %v, unsafe %v, %q", got.Kind, got.AppendUnsafe, got.Evidence)
+	}
+}
+
+func TestACounterAmongPlausibleDatesStaysACounter(t *testing.T) {
+	var ids []int
+	for i := range 90 {
+		ids = append(ids, 20_260_080+i) // passes through 20260101 to 20260131
+	}
+	if got := recognise(t, ids); got.Kind != IDAutoIncrement {
+		t.Errorf("got %v, %q", got.Kind, got.Evidence)
+	}
+}
+
+func TestSortedRandomUUIDsAreNotCalledUnsafe(t *testing.T) {
+	values := sampleOf(columns[5].make, 100, 1)
+	slices.Sort(values)
+	if got := recognise(t, values); got.Kind != IDUUIDv4 || got.AppendUnsafe || got.Rising != 1 {
+		t.Errorf("got %v, unsafe %v, rising %v", got.Kind, got.AppendUnsafe, got.Rising)
+	}
+}
+
+func TestBinaryAndNativeFormsAreRead(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	var v7, flakes, text [][]byte
+	var native []uint64
+	for i := range 50 {
+		when := present.Add(time.Duration(i-50) * time.Second)
+		u := uuidAt(7, when, r)
+		v7 = append(v7, u[:])
+		id := uint64(snowflake(KnownEpochs()[0], when, r))
+		flakes = append(flakes, binary.BigEndian.AppendUint64(nil, id))
+		native = append(native, id)
+		text = append(text, []byte(ulid(when, r)))
+	}
+	for want, got := range map[IDKind][]Recognition{
+		IDUUIDv7:    {recognise(t, v7)},
+		IDSnowflake: {recognise(t, flakes), recognise(t, native)},
+		IDULID:      {recognise(t, text)},
+	} {
+		for _, g := range got {
+			if g.Kind != want {
+				t.Errorf("got %v, want %v", g.Kind, want)
+			}
+		}
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for name, o := range map[string]RecogniseOptions{
+		"no clock":     {},
+		"negative":     {Now: present, Back: -1},
+		"far ahead":    {Now: present, Ahead: math.MaxInt64},
+		"small":        {Now: present, MinSample: 3},
+		"early epoch":  {Now: present, Epochs: []Epoch{{"x", time.Time{}}}},
+		"beyond 9999":  {Now: time.Unix(maxUnix+1, 0)},
+		"several ones": {Back: -1, MinSample: -1},
+	} {
+		if _, err := Recognise([]string{"a"}, o); !errors.Is(err, ErrRecognise) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
