@@ -102,6 +102,17 @@ func TestNobodyIsForgottenWhenTheActorIsPassedOn(t *testing.T) {
 	})
 }
 
+// The actor is offered to a caller in the very moment in which it goes to
+// sleep: it must get it, asleep or not.
+func TestAnOfferReachesACallerThatIsFallingAsleep(t *testing.T) {
+	a := newWorker(t, actor.Options{})
+	for range soak(20000) {
+		if offered, led := actor.OfferToSleeper(a); !offered || !led {
+			t.Fatalf("offered %v, led %v", offered, led)
+		}
+	}
+}
+
 func TestAHandlerMayPostToItsOwnActor(t *testing.T) {
 	inBubble(t, func(t *testing.T, mode actor.Mode) {
 		var a *worker

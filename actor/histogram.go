@@ -44,7 +44,10 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	rank := uint64(min(max(q, 0), 1) * float64(n-1))
+	if !(q > 0) { // also if q is not a number
+		q = 0
+	}
+	rank := uint64(min(q, 1) * float64(n-1))
 	var seen uint64
 	for i, c := range h.Counts {
 		if seen += c; seen > rank && i < histogramBuckets-1 {

@@ -40,38 +40,44 @@ func queueUp(t *testing.T, a *worker, n, bad int, f func()) []error {
 
 func TestAPanicFailsItsOwnMessageAndPoisonsTheRest(t *testing.T) {
 	inBubble(t, func(t *testing.T, mode actor.Mode) {
-		var heard []*actor.PanicError
-		a := newWorker(t, actor.Options{Mode: mode, OnPanic: func(p *actor.PanicError) {
-			heard = append(heard, p)
-			panic("in the listener")
-		}})
-		errs := queueUp(t, a, 4, 2, boom)
-		if errs[1] != nil {
-			t.Errorf("before the panic: %v", errs[1])
-		}
-		var p *actor.PanicError
-		if !errors.As(errs[2], &p) || p.Value != "boom" || p.Index != 0 || !strings.Contains(string(p.Stack), "boom") {
-			t.Errorf("the panic: %v", errs[2])
-		}
-		_, later := a.Call(t.Context(), job{id: 5})
-		do := a.Do(t.Context(), func(*diary) { t.Error("done") })
-		for _, err := range []error{errs[3], errs[4], later, do, a.Post(t.Context(), job{}), a.PostBatch(t.Context(), make([]job, 2))} {
-			var poisoned *actor.PoisonedError
-			if !errors.Is(err, actor.ErrPoisoned) || !errors.As(err, &poisoned) || poisoned.Panic.Value != "boom" {
-				t.Errorf("after the panic: %v", err)
-			}
-			if errors.As(err, &p) {
-				t.Errorf("a message that never ran says it panicked: %v", err)
-			}
-		}
-		if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1}) {
-			t.Errorf("handled %v", got)
-		}
-		st := a.Stats()
-		if len(heard) != 1 || st.Panics != 1 || st.Dropped != 2 || st.Handled != 3 || st.Accepted != 5 {
-			t.Errorf("heard %v, stats %+v", heard, st)
-		}
+		poisonOne(t, actor.Options{Mode: mode})              // the rest of its batch
+		poisonOne(t, actor.Options{Mode: mode, MaxBatch: 1}) // batches still in the mailbox
 	})
+}
+
+func poisonOne(t *testing.T, o actor.Options) {
+	var heard []*actor.PanicError
+	o.OnPanic = func(p *actor.PanicError) {
+		heard = append(heard, p)
+		panic("in the listener")
+	}
+	a := newWorker(t, o)
+	errs := queueUp(t, a, 4, 2, boom)
+	if errs[1] != nil {
+		t.Errorf("before the panic: %v", errs[1])
+	}
+	var p *actor.PanicError
+	if !errors.As(errs[2], &p) || p.Value != "boom" || p.Index != 0 || !strings.Contains(string(p.Stack), "boom") {
+		t.Errorf("the panic: %v", errs[2])
+	}
+	_, later := a.Call(t.Context(), job{id: 5})
+	do := a.Do(t.Context(), func(*diary) { t.Error("done") })
+	for _, err := range []error{errs[3], errs[4], later, do, a.Post(t.Context(), job{}), a.PostBatch(t.Context(), make([]job, 2))} {
+		var poisoned *actor.PoisonedError
+		if !errors.Is(err, actor.ErrPoisoned) || !errors.As(err, &poisoned) || poisoned.Panic.Value != "boom" {
+			t.Errorf("after the panic: %v", err)
+		}
+		if errors.As(err, &p) {
+			t.Errorf("a message that never ran says it panicked: %v", err)
+		}
+	}
+	if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("handled %v", got)
+	}
+	st := a.Stats()
+	if len(heard) != 1 || st.Panics != 1 || st.Dropped != 2 || st.Handled != 3 || st.Accepted != 5 {
+		t.Errorf("heard %v, stats %+v", heard, st)
+	}
 }
 
 func TestAnActorThatKeepsGoingLosesOnlyTheMessageThatPanicked(t *testing.T) {
