@@ -43,7 +43,7 @@ func mapTargets() []duel.Target {
 		}
 	}
 	for _, rest := range []string{
-		"u64-u64/range", "u64-u64/churn", "string-string/insert",
+		"u64-u64/compute", "u64-u64/range", "u64-u64/churn", "string-string/insert",
 		"string-string/uniform-x1/reads", "string-string/uniform-x1/95-5", "string-string/uniform-x1/writes",
 	} {
 		out = append(out, cell(rest, 0.95, sourceMapFloor))

@@ -34,6 +34,9 @@ func (s *Sharded[K, V]) Store(k K, v V) { s.shard(k).Store(k, v) }
 // Delete removes k.
 func (s *Sharded[K, V]) Delete(k K) { s.shard(k).Delete(k) }
 
+// Do calls f with the shard of k while it is locked.
+func (s *Sharded[K, V]) Do(k K, f func(map[K]V)) { s.shard(k).Do(f) }
+
 // Range visits one shard after the other.
 func (s *Sharded[K, V]) Range(f func(K, V) bool) {
 	more := true

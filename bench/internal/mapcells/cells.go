@@ -50,7 +50,7 @@ func numbers(cfg Config, yield func(duel.Cell) bool) bool {
 			return false
 		}
 	}
-	return yield(s.visit(cfg, all)) && yield(churn(s, cfg, all))
+	return yield(compute(s, cfg, all)) && yield(s.visit(cfg, all)) && yield(churn(s, cfg, all))
 }
 
 // mixedOnly yields reads and writes in all mixes, on all cores.

@@ -31,6 +31,21 @@ func TestChurnKeepsTheSizeOfEveryTable(t *testing.T) {
 	}
 }
 
+func TestAddersLoseNoCountUnderContention(t *testing.T) {
+	s := &shape[uint64, uint64]{makers: uint64Makers[uint64](), key: func(i uint32) uint64 { return uint64(i) }}
+	all := s.filled(4)()
+	for i, add := range adders(s.makers, all) {
+		workload.Parallel(4, 40_000, func(_, n int) {
+			for range n {
+				add(3)
+			}
+		})
+		if got, _ := all[i].Load(3); got != 40_000 {
+			t.Errorf("%s counted %d of 40000", s.makers[i].name, got)
+		}
+	}
+}
+
 func TestShapesHaveAsManyKeysAsEntries(t *testing.T) {
 	distinct(t, texts())
 	distinct(t, wideKeys())
