@@ -132,11 +132,10 @@ func (r *BoundedRing) assign() error {
 	}
 	r.table = make([]uint16, r.opts.Partitions)
 	got := make([]int, len(room))
-	points := r.ring.points[:len(r.ring.points)-1]
 	for p := range r.table {
-		i := r.ring.find(r.place(p))
-		for ; ; i++ {
-			if node := points[i%len(points)].node(); got[node] < room[node] {
+		start := r.ring.find(r.place(p))
+		for i := range r.ring.slots {
+			if node := r.ring.clockwise(start, i); got[node] < room[node] {
 				got[node]++
 				r.table[p] = uint16(node)
 				break
@@ -194,31 +193,24 @@ func (r *BoundedRing) RouteN(dst []int, h hash.Stable, n int) []int {
 
 // boundedWalk is an order of preference, with repetitions.
 type boundedWalk struct {
-	owner  int
-	points []point
-	start  int
+	owner int
+	ring  *Ring
+	start int
 }
 
 func (r *BoundedRing) walk(h hash.Stable) boundedWalk {
 	p := int(h.Uint64() >> r.shift)
-	return boundedWalk{
-		owner:  int(r.table[p]),
-		points: r.ring.points[:len(r.ring.points)-1],
-		start:  r.ring.find(r.place(p)),
-	}
+	return boundedWalk{owner: int(r.table[p]), ring: r.ring, start: r.ring.find(r.place(p))}
 }
 
-func (w *boundedWalk) candidates() int { return 1 + len(w.points) }
+func (w *boundedWalk) candidates() int { return 1 + len(w.ring.slots) }
 
 // at returns the i-th candidate.
 func (w *boundedWalk) at(i int) int {
 	if i == 0 {
 		return w.owner
 	}
-	if i += w.start - 1; i >= len(w.points) {
-		i -= len(w.points)
-	}
-	return w.points[i].node()
+	return w.ring.clockwise(w.start, i-1)
 }
 
 // intervals implements partitioned.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/cleavekv/cleave/hash"
@@ -24,17 +25,18 @@ import (
 // differs from its share by about 1/sqrt(its virtual nodes), one standard
 // deviation.
 //
-// Memory: 16 to 24 bytes a virtual node. Speed: two dependent loads and rarely
-// a search, whatever the number of nodes.
+// Memory: 24 bytes a virtual node. Speed: one multiplication and mostly one
+// memory access, whatever the number of nodes.
 //
 // The zero value is an empty ring.
 type Ring struct {
 	nodes  []Node
 	opts   RingOptions
 	spread spread
-	points []point
-	index  []uint32
-	shift  uint
+	// slots is the circle as makeSlots lays it out. A search starts in the
+	// first searched of them.
+	slots    []point
+	searched int
 }
 
 // RingOptions tunes a [Ring]. The zero value works.
@@ -71,11 +73,12 @@ func NewRing(nodes []Node, opts RingOptions) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{nodes: slices.Clone(nodes), opts: opts, spread: newSpread(nodes)}
-	r.shift = uint(64 - indexBits(total))
-	if r.points, r.index, err = makePoints(r.nodes, hs, counts, total); err != nil {
+	points, err := sortedPoints(nodes, hs, counts, total)
+	if err != nil {
 		return nil, err
 	}
+	r := &Ring{nodes: slices.Clone(nodes), opts: opts, spread: newSpread(nodes)}
+	r.slots, r.searched = makeSlots(points)
 	return r, nil
 }
 
@@ -96,17 +99,21 @@ func (r *Ring) Nodes() []Node { return r.nodes }
 
 // Route implements [Router].
 func (r *Ring) Route(h hash.Stable) int {
-	if len(r.index) == 0 {
+	if len(r.slots) == 0 {
 		return None
 	}
-	return r.points[r.find(h)].node()
+	return r.slots[r.find(h)].node()
 }
 
-// find returns the index of the first point at or after h.
+// find returns the slot of the first point at or after h.
 func (r *Ring) find(h hash.Stable) int {
 	key := place(h)
-	i := int(r.index[h.Uint64()>>(r.shift&63)])
-	for r.points[i] < key {
+	i := slotOf(key, r.searched)
+	// The first step is a subtraction's borrow, not a branch: one key in five
+	// takes it, which no processor predicts, and one in thirty goes further.
+	_, before := bits.Sub64(uint64(r.slots[i]), uint64(key), 0)
+	i += int(before)
+	for r.slots[i] < key {
 		i++
 	}
 	return i
@@ -114,27 +121,30 @@ func (r *Ring) find(h hash.Stable) int {
 
 // RouteN implements [Router]: further nodes are those met further clockwise.
 func (r *Ring) RouteN(dst []int, h hash.Stable, n int) []int {
-	if len(r.index) == 0 {
+	if len(r.slots) == 0 {
 		return dst
 	}
-	start, total := r.find(h), len(r.points)-1
-	return r.spread.collect(dst, n, total, func(i int) int {
-		if i += start; i >= total {
-			i -= total
-		}
-		return r.points[i].node()
-	})
+	start := r.find(h)
+	return r.spread.collect(dst, n, len(r.slots), func(i int) int { return r.clockwise(start, i) })
 }
 
-// intervals implements partitioned: one ends at every point, and the last one
-// at the end of the circle.
-func (r *Ring) intervals() int { return len(r.points) }
+// clockwise returns the node of the i-th slot from start. Nodes repeat.
+func (r *Ring) clockwise(start, i int) int {
+	if i += start; i >= len(r.slots) {
+		i -= len(r.slots)
+	}
+	return r.slots[i].node()
+}
+
+// intervals implements partitioned: one ends at every slot. Those of slots
+// that repeat a point are empty.
+func (r *Ring) intervals() int { return len(r.slots) }
 
 // interval implements partitioned.
 func (r *Ring) interval(i int) (first uint64, owner int) {
 	if i > 0 {
-		first = uint64(r.points[i-1] | nodeMask)
-		first += min(1, math.MaxUint64-first) // a point may be at the very end
+		first = uint64(r.slots[i-1] | nodeMask)
+		first += min(1, math.MaxUint64-first) // the last slots are at the very end
 	}
-	return first, r.points[i].node()
+	return first, r.slots[i].node()
 }

@@ -16,7 +16,8 @@ func TestRingFindsTheNextPointClockwise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.IntRange(1, 200).Draw(t, "points")
 		r := must(NewRing(drawNodes(t, Kind{Weighted: true}, 20), RingOptions{Points: points}))
-		placed := r.points[:len(r.points)-1]
+		placed := slices.Compact(slices.Clone(r.slots))
+		placed = placed[:len(placed)-1] // what follows the last point
 		near := rapid.SampledFrom(placed).Draw(t, "near")
 		for _, offset := range []int64{0, 1, -1, nodeMask, -nodeMask, 1 << 40, math.MaxInt64} {
 			h := hash.Restore(uint64(near)&^nodeMask + uint64(offset))
@@ -34,19 +35,20 @@ func TestRingFindsTheNextPointClockwise(t *testing.T) {
 	})
 }
 
-func TestRingPointsAreSortedAndIndexed(t *testing.T) {
+func TestRingSlotsAreSortedAndNoneIsBeforeItsPlace(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 1000} {
 		r := must(NewRing(numbered(n), RingOptions{}))
-		if got := len(r.points) - 1; got != n*DefaultRingPoints {
+		if !slices.IsSorted(r.slots) {
+			t.Errorf("%d nodes: slots are not sorted", n)
+		}
+		points := slices.Compact(slices.Clone(r.slots))
+		if got := len(points) - 1; got != n*DefaultRingPoints {
 			t.Errorf("%d nodes have %d points", n, got)
 		}
-		if !slices.IsSorted(r.points) {
-			t.Errorf("%d nodes: points are not sorted", n)
-		}
-		for b, i := range r.index {
-			start := point(b) << r.shift
-			if r.points[i] < start || i > 0 && r.points[i-1] >= start {
-				t.Fatalf("%d nodes: bucket %d does not start at point %d", n, b, i)
+		for i, p := range r.slots {
+			// Empty slots repeat the next point, so the last copy counts.
+			if i+1 < len(r.slots) && p != r.slots[i+1] && slotOf(p&^nodeMask, r.searched) > i {
+				t.Fatalf("%d nodes: the point of slot %d is in slot %d", n, slotOf(p&^nodeMask, r.searched), i)
 			}
 		}
 	}
@@ -97,13 +99,17 @@ func TestIntervalsOfARingAreWhatItRoutes(t *testing.T) {
 	r := must(NewRing(numbered(9), RingOptions{Points: 20}))
 	for i := range r.intervals() {
 		first, owner := r.interval(i)
-		if got := r.Route(hash.Restore(first)); got != owner {
-			t.Errorf("interval %d starts with owner %d, want %d", i, got, owner)
+		end := uint64(math.MaxUint64)
+		if i+1 < r.intervals() {
+			next, _ := r.interval(i + 1)
+			end = next - 1
 		}
-		if i > 0 {
-			_, before := r.interval(i - 1)
-			if got := r.Route(hash.Restore(first - 1)); got != before {
-				t.Errorf("interval %d ends with owner %d, want %d", i-1, got, before)
+		if first > end || first == math.MaxUint64 {
+			continue // empty
+		}
+		for _, h := range []uint64{first, end} {
+			if got := r.Route(hash.Restore(h)); got != owner {
+				t.Errorf("interval %d has owner %d at %#x, want %d", i, got, h, owner)
 			}
 		}
 	}
