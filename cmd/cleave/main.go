@@ -41,7 +41,7 @@ func rootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(hashCommand(), versionCommand())
+	root.AddCommand(routeCommand(), hashCommand(), versionCommand())
 	return root
 }
 
