@@ -3,6 +3,7 @@ package key
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -132,6 +133,57 @@ func TestFanoutHoldsExactlyTheKeysThatStartLikeThat(t *testing.T) {
 			t.Fatalf("%v: %v lies in %d ranges of %v, want %d", l, other, got, leading, want)
 		}
 	})
+}
+
+func TestBetweenHoldsExactlyTheKeysFromOneValueToBeforeTheOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := mustLayout(t, rapid.SampledFrom([]string{
+			"(region:string, hour(ts)) | id", "(region:string, salt(4)) | ts:time, id", "region:string | name:string",
+		}).Draw(t, "layout"))
+		next := l.columns[1]
+		row := rows(l).Draw(t, "row")
+		from, to := columnValues(next.typ).Draw(t, "from"), columnValues(next.typ).Draw(t, "to")
+		if compareColumn(from, to) > 0 {
+			from, to = to, from
+		}
+		ranges, err := l.Between(Columns{"region": row["region"]}, from, to)
+		if compareColumn(from, to) == 0 {
+			if !errors.Is(err, ErrColumn) {
+				t.Fatalf("from %v to itself: %v", from, err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		value, want := row[next.name], 0
+		if compareColumn(from, value) <= 0 && compareColumn(value, to) < 0 {
+			want = 1
+		}
+		got := count(ranges, mustKey(t, l, row))
+		if got != want && (got < want || !sharesBucket(t, next, l, value, from, to)) {
+			t.Fatalf("%v lies in %d of the ranges from %v to %v, want %d", row, got, from, to, want)
+		}
+	})
+}
+
+// sharesBucket excuses a key outside the bounds: its bucket has a part inside.
+func sharesBucket(t *rapid.T, c column, l *Layout, value, from, to any) bool {
+	for _, at := range c.buckets {
+		span, err := l.fields[at].Bucket.Of(value.(time.Time))
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		return span.Start().Before(to.(time.Time)) && span.End().After(from.(time.Time))
+	}
+	return false
+}
+
+func compareColumn(a, b any) int {
+	if t, ok := a.(time.Time); ok {
+		return t.Compare(b.(time.Time))
+	}
+	return Compare(Tuple{a}, Tuple{b})
 }
 
 // leadingOf gives the first n fields of row by their own names, the salt

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Prefix returns the range of the keys whose leading fields are those given,
@@ -34,28 +35,65 @@ func (l *Layout) Prefix(leading Columns) (Range, error) {
 // given, if there is none, or if the fields before it are not all given. To
 // read the ranges as one in order, [Merge] them by [Layout.CompareUnsalted].
 func (l *Layout) Fanout(leading Columns) ([]Range, error) {
-	p := prefix{layout: l, given: leading, used: make(map[string]bool, len(leading))}
-	if err := p.build(); err != nil {
+	p, err := l.prefix(leading)
+	if err != nil {
 		return nil, err
 	}
-	if !p.open {
-		return []Range{below(p.before, nil, nil)}, nil
-	}
-	ranges := make([]Range, l.Salts())
-	var salt [9]byte
-	for i := range ranges {
-		ranges[i] = below(p.before, AppendInt(salt[:0], int64(i)), p.after)
-	}
-	return ranges, nil
+	return p.ranges(nil, endOfElements), nil
 }
 
-// below returns the range of the tuples that start with the given elements,
-// the one that has no more than those included.
-func below(parts ...[]byte) Range {
-	begin := slices.Concat(parts...)
-	// Not PrefixRange: a string's bytes go on past its end with the escape in
-	// the strings that it is a prefix of, and no element starts with it.
-	return Range{Begin: begin, End: append(slices.Clip(begin), escape)}
+// Between is [Layout.Fanout] for the part of it in which the first field that
+// is not given lies from one value, included, to another, excluded; nil means
+// no bound. It is how the last hour of a salted log is read.
+//
+// A bucket takes times, and the ranges hold the whole of each bucket that has
+// a part of the time between them. Bounds that nothing can lie between are an
+// error, [ErrColumn].
+func (l *Layout) Between(leading Columns, from, to any) ([]Range, error) {
+	p, err := l.prefix(leading)
+	if err != nil {
+		return nil, err
+	}
+	if p.next == nil {
+		return nil, fmt.Errorf("%w: every field of %v is given, none is left to lie between", ErrColumn, l)
+	}
+	lower, upper := []byte(nil), endOfElements
+	var errFrom, errTo error
+	if from != nil {
+		lower, errFrom = p.next.append(nil, from)
+	}
+	if to != nil {
+		upper, errTo = p.next.appendUpper(nil, to)
+	}
+	if err := errors.Join(errFrom, errTo); err != nil {
+		return nil, err
+	}
+	if bytes.Compare(lower, upper) >= 0 || notBefore(from, to) {
+		return nil, fmt.Errorf("%w: %s: nothing lies from %v to before %v", ErrColumn, p.next.name, from, to)
+	}
+	return p.ranges(lower, upper), nil
+}
+
+// notBefore reports whether both are times and from is not before to, which
+// their buckets need not show.
+func notBefore(from, to any) bool {
+	f, okFrom := from.(time.Time)
+	t, okTo := to.(time.Time)
+	return okFrom && okTo && !f.Before(t)
+}
+
+// appendUpper appends the first value of the field after all those that a time
+// before to can have.
+func (f *Field) appendUpper(dst []byte, to any) ([]byte, error) {
+	t, ok := to.(time.Time)
+	if f.Bucket == 0 || !ok {
+		return f.append(dst, to)
+	}
+	last, err := spanOf(f.Bucket, t.Add(-1))
+	if err != nil {
+		return nil, f.misfit(err)
+	}
+	return AppendInt(dst, last.Index()+1), nil
 }
 
 // CompareUnsalted compares two keys of the layout by all their fields but the
@@ -91,38 +129,70 @@ type prefix struct {
 	used          map[string]bool
 	open          bool   // the salt is passed and not given
 	before, after []byte // the fields around an open salt
+	next          *Field // the first that is not given, nil if all are
 }
 
-func (p *prefix) build() error {
+// prefix encodes the leading fields, and refuses values that are not leading.
+func (l *Layout) prefix(leading Columns) (*prefix, error) {
+	p := &prefix{layout: l, given: leading, used: make(map[string]bool, len(leading))}
 	var errs []error
-	for i := range p.layout.fields {
-		f := &p.layout.fields[i]
-		dst := &p.before
-		if p.open {
-			dst = &p.after
-		}
-		v, given, ok := p.lookup(f)
+	for i := range l.fields {
+		f := &l.fields[i]
+		v, salt, ok := p.lookup(f)
 		if !ok && f.Salts > 0 {
 			p.open = true
 			continue
 		}
 		if !ok {
+			p.next = f
 			break
 		}
-		var next []byte
-		var err error
-		if f.Salts > 0 {
-			next, err = p.layout.appendSalt(*dst, f, v, given)
-		} else {
-			next, err = f.append(*dst, v)
-		}
-		if err != nil {
+		if err := p.add(f, v, salt); err != nil {
 			errs = append(errs, err)
-			continue
 		}
-		*dst = next
 	}
-	return errors.Join(append(errs, p.unused()...)...)
+	return p, errors.Join(append(errs, p.unused()...)...)
+}
+
+// add encodes the value or the salt that is given for f.
+func (p *prefix) add(f *Field, v, salt any) (err error) {
+	dst := &p.before
+	if p.open {
+		dst = &p.after
+	}
+	var out []byte
+	if f.Salts > 0 {
+		out, err = p.layout.appendSalt(*dst, f, v, salt)
+	} else {
+		out, err = f.append(*dst, v)
+	}
+	if err == nil {
+		*dst = out
+	}
+	return err
+}
+
+// endOfElements sorts after every element. What follows a prefix of a tuple is
+// below it, and no more than that: the bytes of a string also go on, with the
+// escape, in the strings that it is a prefix of.
+var endOfElements = []byte{escape}
+
+// ranges returns, for each salt if it is open, what lies below the prefix from
+// lower to upper.
+func (p *prefix) ranges(lower, upper []byte) []Range {
+	if !p.open {
+		return []Range{{slices.Concat(p.before, lower), slices.Concat(p.before, upper)}}
+	}
+	ranges := make([]Range, p.layout.Salts())
+	var scratch [9]byte
+	for i := range ranges {
+		salt := AppendInt(scratch[:0], int64(i))
+		ranges[i] = Range{
+			Begin: slices.Concat(p.before, salt, p.after, lower),
+			End:   slices.Concat(p.before, salt, p.after, upper),
+		}
+	}
+	return ranges
 }
 
 // lookup finds the value given for f: that of its column, or the one under

@@ -25,6 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata/la
 //	decode HEX                its columns; or how far it fits, and the error
 //	prefix COL=VALUE …        the range of a scan
 //	fanout COL=VALUE …        the ranges of a scan over all salts
+//	between … from=A to=B     the same with bounds for the next field
 //
 // A value is "text", b"bytes", a number, true, false, nil, a UUID or a time.
 func TestLayoutScripts(t *testing.T) {
@@ -97,23 +98,35 @@ func (s *script) run(command string) string {
 			return err.Error()
 		}
 		return s.decode(key)
-	case "prefix", "fanout":
-		ranges, err := s.layout.Fanout(parseColumns(rest))
-		if verb == "prefix" {
-			var r Range
-			r, err = s.layout.Prefix(parseColumns(rest))
-			ranges = []Range{r}
-		}
-		if err != nil {
-			return err.Error()
-		}
-		var b strings.Builder
-		for _, r := range ranges {
-			fmt.Fprintf(&b, "[%x, %x)\n", r.Begin, r.End)
-		}
-		return b.String()
+	case "prefix", "fanout", "between":
+		return s.scan(verb, parseColumns(rest))
 	}
 	return "unknown command " + verb
+}
+
+func (s *script) scan(verb string, given Columns) string {
+	var ranges []Range
+	var err error
+	switch verb {
+	case "prefix":
+		ranges = make([]Range, 1)
+		ranges[0], err = s.layout.Prefix(given)
+	case "fanout":
+		ranges, err = s.layout.Fanout(given)
+	case "between":
+		from, to := given["from"], given["to"]
+		delete(given, "from")
+		delete(given, "to")
+		ranges, err = s.layout.Between(given, from, to)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, r := range ranges {
+		fmt.Fprintf(&b, "[%x, %x)\n", r.Begin, r.End)
+	}
+	return b.String()
 }
 
 func (s *script) encode(row Columns) string {
