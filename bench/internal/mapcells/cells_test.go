@@ -28,6 +28,9 @@ func TestChurnKeepsTheSizeOfEveryTable(t *testing.T) {
 		if got := count(all()[i]); got != small.Entries {
 			t.Errorf("%s has %d entries, want %d", c.Name, got, small.Entries)
 		}
+		if _, ok := all()[i].Load(s.key(7400)); ok {
+			t.Errorf("%s still has an entry that 7500 operations should have deleted", c.Name)
+		}
 	}
 }
 
