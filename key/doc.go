@@ -8,10 +8,10 @@
 //   - Layouts: a [Layout] declares the shape of a keyspace's keys, such as
 //     (region, hour(ts)) | id or salt(16) | ts:time, and then encodes, decodes,
 //     prints and scans them.
-//   - Time buckets and salts: the two ways to keep an ever growing key from
-//     becoming one hot place, with the enumeration and the ordered merge that
-//     reads need in return.
-//   - Recognisers: what kind of identifier a sample of values is.
+//   - Time buckets and salts: a [Bucket] and a [Salter] are the two ways to keep
+//     an ever growing key from becoming one hot place; [Latest] and [Merge] are
+//     what reads need in return.
+//   - Recognisers: [Recognise] says what kind of identifier a sample is.
 //
 // # Promises
 //
@@ -21,8 +21,8 @@
 // encoding what was decoded gives the same bytes again, and equal keys are
 // equal bytes.
 //
-// Safety: decoding never panics, and its memory is bounded by the length of its
-// input whatever lengths that declares. What does not fit is an error that says
+// Safety: decoding never panics, and its memory is proportional to its input,
+// whatever lengths that declares. What does not fit is an error that says
 // where.
 //
 // Purity: nothing here reads a clock, draws a random number, starts a goroutine

@@ -14,9 +14,9 @@ import (
 //	(tenant:string, month(ts)) | ts, id:uuid
 //
 // What stands before the first bar is the partition: records that agree on it
-// lie side by side, so it is the unit that can be hot, and the place where
-// splitting a busy keyspace stops paying. What follows orders the records
-// within a partition. Without a bar all of it is the partition.
+// are kept together, so they are found together, and are hot together. What
+// follows orders the records within a partition. Without a bar all of it is
+// the partition; further bars mean no more than commas.
 //
 // The grammar, with blanks allowed between any two tokens:
 //

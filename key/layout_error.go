@@ -51,9 +51,9 @@ type FitError struct {
 // Error names the byte, the field and the cause.
 func (e *FitError) Error() string {
 	if e.Field == "" {
-		return fmt.Sprintf("%v: byte %d: %v", ErrForeignKey, e.Offset, e.Cause)
+		return fmt.Sprintf("%v: byte %d: %s", ErrForeignKey, e.Offset, detail(e.Cause))
 	}
-	return fmt.Sprintf("%v: byte %d: %s: %v", ErrForeignKey, e.Offset, e.Field, e.Cause)
+	return fmt.Sprintf("%v: byte %d: %s: %s", ErrForeignKey, e.Offset, e.Field, detail(e.Cause))
 }
 
 // Is reports whether target is [ErrForeignKey].

@@ -157,7 +157,7 @@ func (p *layoutParser) width() (Bucket, error) {
 	start := p.off
 	d, err := ParseBucket(p.word())
 	if err != nil {
-		return 0, p.fail(start, "%v", err)
+		return 0, p.fail(start, "%s", detail(err))
 	}
 	return d, nil
 }

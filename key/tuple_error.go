@@ -3,6 +3,7 @@ package key
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrUnencodable means a value has no encoding: the message names its type.
@@ -18,11 +19,11 @@ var ErrMalformed = errors.New("key: malformed tuple")
 // The causes that a [*DecodeError] unwraps to, besides [ErrDepth].
 var (
 	// ErrTruncated means the input ends inside an element.
-	ErrTruncated = errors.New("input ends inside an element")
+	ErrTruncated = errors.New("key: input ends inside an element")
 	// ErrTypeCode means an element starts with a byte that is no type code.
-	ErrTypeCode = errors.New("unknown type code")
+	ErrTypeCode = errors.New("key: unknown type code")
 	// ErrNotCanonical means a number is written longer than it needs to be.
-	ErrNotCanonical = errors.New("integer is not in its shortest form")
+	ErrNotCanonical = errors.New("key: integer is not in its shortest form")
 )
 
 // DecodeError says where in the input, and why, decoding stopped.
@@ -37,8 +38,12 @@ type DecodeError struct {
 
 // Error names the offset and the cause.
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("%v: byte %d: %v", ErrMalformed, e.Offset, e.Cause)
+	return fmt.Sprintf("%v: byte %d: %s", ErrMalformed, e.Offset, detail(e.Cause))
 }
+
+// detail returns the text of an error that stands inside a longer one of this
+// package, which has named the package already.
+func detail(err error) string { return strings.TrimPrefix(err.Error(), "key: ") }
 
 // Is reports whether target is [ErrMalformed].
 func (e *DecodeError) Is(target error) bool { return target == ErrMalformed }
