@@ -12,7 +12,7 @@ import (
 func benchKinds(b *testing.B, counts []int, run func(b *testing.B, k Kind, nodes []Node, r Router)) {
 	for _, k := range Kinds() {
 		for _, n := range counts {
-			nodes := benchNodes(n)
+			nodes := numbered(n)
 			if r, err := k.New(nodes); err == nil {
 				b.Run(fmt.Sprintf("impl=%s/nodes=%d", k.Name, n), func(b *testing.B) { run(b, k, nodes, r) })
 			}
