@@ -116,6 +116,34 @@ func owners(r Router, n int) []int {
 	return list
 }
 
+func TestEditsByManyAreEditsOneAfterTheOther(t *testing.T) {
+	forKinds(t, func(t *testing.T, k Kind) {
+		if k.Removal == RemovesHalf {
+			t.Skip("has no edits by one")
+		}
+		r := must(k.New(numbered(8)))
+		joining := numbered(14)[8:]
+		many, one := must(k.With(r, joining...)), r
+		for _, n := range joining {
+			one = must(k.With(one, n))
+		}
+		if !slices.Equal(owners(many, 3000), owners(one, 3000)) || !slices.Equal(many.Nodes(), one.Nodes()) {
+			t.Error("nodes that join together lead elsewhere")
+		}
+		leaving := []string{"node-3", "node-9", "node-0", "node-12"}
+		if k.Removal == RemovesLast {
+			leaving = []string{"node-13", "node-12", "node-11"}
+		}
+		many = must(k.Without(many, leaving...))
+		for _, name := range leaving {
+			one = must(k.Without(one, name))
+		}
+		if !slices.Equal(owners(many, 3000), owners(one, 3000)) || !slices.Equal(many.Nodes(), one.Nodes()) {
+			t.Error("nodes that leave together lead elsewhere")
+		}
+	})
+}
+
 func TestImpossibleEditsAreRefused(t *testing.T) {
 	forKinds(t, func(t *testing.T, k Kind) {
 		r := must(k.New(numbered(4)))
@@ -125,12 +153,14 @@ func TestImpossibleEditsAreRefused(t *testing.T) {
 		if _, err := k.With(r, Node{Name: "node-0"}); !errors.Is(err, ErrDuplicateName) {
 			t.Errorf("adding a name twice: %v", err)
 		}
-		_, err := k.Without(r, "node-1")
-		if k.Removal == RemovesAny && err != nil {
-			t.Errorf("removing a node in the middle: %v", err)
-		}
-		if k.Removal != RemovesAny && !errors.Is(err, ErrNotRemovable) {
-			t.Errorf("removing a node in the middle: %v, want %v", err, ErrNotRemovable)
+		for _, name := range []string{"node-0", "node-2"} {
+			_, err := k.Without(r, name)
+			if k.Removal == RemovesAny && err != nil {
+				t.Errorf("removing %s of 4: %v", name, err)
+			}
+			if k.Removal != RemovesAny && !errors.Is(err, ErrNotRemovable) {
+				t.Errorf("removing %s of 4: %v, want %v", name, err, ErrNotRemovable)
+			}
 		}
 		alone := must(k.New(numbered(1)))
 		if _, err := k.Without(alone, "node-0"); !errors.Is(err, ErrNoNodes) {
