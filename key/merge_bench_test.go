@@ -121,13 +121,16 @@ func benchMerge[T any](b *testing.B, name string, compare func(a, b T) int, runs
 	perItem := func(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(items), "ns/item")
 	}
-	for source, open := range map[string]func([]T) Cursor[T]{
-		"slice": SliceCursor[T],
-		"seq":   func(r []T) Cursor[T] { return SeqCursor(seqOf(r)) },
+	for _, source := range []struct {
+		name string
+		open func([]T) Cursor[T]
+	}{
+		{"slice", SliceCursor[T]},
+		{"seq", func(r []T) Cursor[T] { return SeqCursor(seqOf(r)) }},
 	} {
-		b.Run(fmt.Sprintf("impl=losers/item=%s/k=%d/source=%s", name, len(runs), source), func(b *testing.B) {
+		b.Run(fmt.Sprintf("impl=losers/item=%s/k=%d/source=%s", name, len(runs), source.name), func(b *testing.B) {
 			for b.Loop() {
-				m, _ := Merge(compare, cursors(open)...)
+				m, _ := Merge(compare, cursors(source.open)...)
 				drain(b, m.Next)
 				m.Close()
 			}

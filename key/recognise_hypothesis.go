@@ -109,11 +109,10 @@ func compactDates(w window) hypothesis {
 			if s.negative || s.num < 1_00_00 || s.num > 9999_12_31 {
 				return time.Time{}, false
 			}
-			year, month, day := int(s.num/1_00_00), int(s.num/100%100), int(s.num%100)
-			t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-			// Date carries a 31 April over into May: refuse what it changed.
-			y, m, d := t.Date()
-			return t, y == year && int(m) == month && d == day && w.has(t)
+			month := time.Month(s.num / 100 % 100)
+			t := time.Date(int(s.num/1_00_00), month, int(s.num%100), 0, 0, 0, 0, time.UTC)
+			// Date carries a 31 April over into May: refuse what it carried.
+			return t, t.Month() == month && w.has(t)
 		},
 		luck: func(largest uint64) float64 {
 			days := w.seconds()/float64(Day) + 1

@@ -108,7 +108,9 @@ var columns = []struct {
 	{"random 64", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(r.Uint64(), 10) }},
 	{"random 32", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(uint64(r.Uint32()), 10) }},
 	{"names", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%c-%x", 'a'+r.IntN(26), r.Uint32()) }},
-	{"md5", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()) }},
+	{"md5", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string {
+		return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
+	}},
 	{"rising text", IDOpaque, true, func(_ *rand.Rand, i int, _ time.Time) string { return fmt.Sprintf("order-%08d", i) }},
 }
 
@@ -223,7 +225,7 @@ func drawRandomInts(r *rand.Rand, n int) []uint64 {
 }
 
 func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
-	samples := 3000
+	samples := 1000
 	if testing.Short() {
 		samples = 300
 	}
@@ -369,6 +371,18 @@ func TestACounterAmongPlausibleDatesStaysACounter(t *testing.T) {
 	}
 }
 
+func TestCompactDatesAreCalendarDays(t *testing.T) {
+	h := compactDates(window{present.AddDate(-10, 0, 0), present})
+	for n, want := range map[int64]bool{
+		20240229: true, 20250229: false, 20250431: false, 20251301: false, 20250100: false,
+		20260301: true, 20260302: false, 20160229: false, 2024: false, 202402290: false, -20240229: false,
+	} {
+		if _, ok := h.read(intSpecimen(n)); ok != want {
+			t.Errorf("%d: got %v, want %v", n, ok, want)
+		}
+	}
+}
+
 func TestSortedRandomUUIDsAreNotCalledUnsafe(t *testing.T) {
 	values := sampleOf(columns[5].make, 100, 1)
 	slices.Sort(values)
@@ -399,6 +413,22 @@ func TestBinaryAndNativeFormsAreRead(t *testing.T) {
 			if g.Kind != want {
 				t.Errorf("got %v, want %v", g.Kind, want)
 			}
+		}
+	}
+}
+
+func BenchmarkRecognise(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		for _, c := range columns {
+			if c.name != "twitter" && c.name != "v7" && c.name != "random 64" {
+				continue
+			}
+			values := sampleOf(c.make, n, 1)
+			b.Run(fmt.Sprintf("column=%s/n=%d", strings.ReplaceAll(c.name, " ", ""), n), func(b *testing.B) {
+				for b.Loop() {
+					recognise(b, values)
+				}
+			})
 		}
 	}
 }

@@ -71,7 +71,7 @@ func chiSquared(counts []int) float64 {
 }
 
 func TestRandomAndDerivedSaltsSpreadEvenly(t *testing.T) {
-	const draws = 100_000
+	const draws = 20_000
 	random := func(n int) Salter {
 		s, err := NewRandomSalt(n, rand.New(rand.NewPCG(1, 2)).Uint64)
 		if err != nil {
