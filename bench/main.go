@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -15,7 +16,8 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) { // the help was printed
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -54,7 +56,12 @@ func run(args []string, stdout, progress io.Writer) error {
 			fmt.Fprintf(progress, "%7s  %s\n", time.Since(began).Round(time.Second), cell.ID)
 			section.Results = append(section.Results, runner.Run(cell))
 		}
-		rep.Sections = append(rep.Sections, section)
+		if len(section.Results) > 0 {
+			rep.Sections = append(rep.Sections, section)
+		}
+	}
+	if len(rep.Sections) == 0 {
+		return fmt.Errorf("no cell of these subjects has %q in its ID", opts.cell)
 	}
 	rep.Took = time.Since(began)
 	rep.Write(stdout)

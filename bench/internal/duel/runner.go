@@ -83,7 +83,7 @@ func (res *Result) guard(i int, f func()) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			res.Lines[i] = Line{Contestant: res.Lines[i].Contestant, Failed: fmt.Sprint(p)}
+			res.Lines[i].Samples, res.Lines[i].Failed = nil, fmt.Sprint(p)
 		}
 	}()
 	f()

@@ -124,15 +124,15 @@ func TestAContestantThatPanicsIsOutAndTheOthersGoOn(t *testing.T) {
 	var clock fakeClock
 	var log []string
 	turns := 0
-	bad := Contestant{Name: "bad", Work: func(int) {
+	bad := Contestant{Name: "bad", Ours: true, Family: "f", Work: func(int) {
 		if turns++; turns > 3 {
 			panic("lost my keys")
 		}
 	}}
 	good := clock.costing("good", time.Microsecond, &log)
 	res := newFakeRunner(&clock).Run(Cell{Ops: 1, Contestants: []Contestant{bad, good}})
-	if got := res.Line("bad").Failed; got != "lost my keys" {
-		t.Errorf("reason %q", got)
+	if got := res.Line("bad"); got.Failed != "lost my keys" || !got.Ours || got.Family != "f" || got.Samples != nil {
+		t.Errorf("line %+v, want its name and the reason alone", got)
 	}
 	if n := len(res.Line("good").Samples[0]); n != 12 {
 		t.Errorf("the other one had %d rounds, want 12", n)

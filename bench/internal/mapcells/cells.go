@@ -46,7 +46,7 @@ func numbers(cfg Config, yield func(duel.Cell) bool) bool {
 	}
 	all := s.filled(cfg.Entries)
 	for _, l := range []load{{workload.Uniform, 1}, {workload.Uniform, 8}, {workload.Zipf, 1}} {
-		if !yieldAll(s.mixed(cfg, all, l), yield) {
+		if !s.mixed(cfg, all, l, yield) {
 			return false
 		}
 	}
@@ -55,17 +55,7 @@ func numbers(cfg Config, yield func(duel.Cell) bool) bool {
 
 // mixedOnly yields reads and writes in all mixes, on all cores.
 func mixedOnly[K comparable, V any](s *shape[K, V], cfg Config, yield func(duel.Cell) bool) bool {
-	all := s.filled(cfg.Entries)
-	return yieldAll(s.mixed(cfg, all, load{workload.Uniform, 1}), yield)
-}
-
-func yieldAll(cells []duel.Cell, yield func(duel.Cell) bool) bool {
-	for _, c := range cells {
-		if !yield(c) {
-			return false
-		}
-	}
-	return true
+	return s.mixed(cfg, s.filled(cfg.Entries), load{workload.Uniform, 1}, yield)
 }
 
 // texts has pointers in keys and values.

@@ -64,9 +64,9 @@ func (s *shape[K, V]) contestant(i int, all tables[K, V]) duel.Contestant {
 	return c
 }
 
-// mixed returns the cells of one load, over tables that are filled already.
-func (s *shape[K, V]) mixed(cfg Config, all tables[K, V], l load) []duel.Cell {
-	var cells []duel.Cell
+// mixed yields the cells of one load. A cell's stream is drawn when the cell
+// is due and is garbage after it.
+func (s *shape[K, V]) mixed(cfg Config, all tables[K, V], l load, yield func(duel.Cell) bool) bool {
 	goroutines := l.perCore * cfg.Cores
 	for _, mix := range mixes {
 		steps := workload.Stream(l.distribution, cfg.Entries, cfg.StreamLength, mix.writePercent, 1, s.key)
@@ -84,9 +84,11 @@ func (s *shape[K, V]) mixed(cfg Config, all tables[K, V], l load) []duel.Cell {
 			}
 			cell.Contestants = append(cell.Contestants, c)
 		}
-		cells = append(cells, cell)
+		if !yield(cell) {
+			return false
+		}
 	}
-	return cells
+	return true
 }
 
 // play does n steps of the stream, beginning at from and wrapping around. A

@@ -42,7 +42,7 @@ func (c concurrentMap[K, V]) Range(f func(K, V) bool) {
 	c.IterCb(func(k K, v V) { f(k, v) })
 }
 
-// haxMap gives alphadose/haxmap the names of sync.Map. Its keys are numbers
+// haxUint64 gives alphadose/haxmap the names of sync.Map. Its keys are numbers
 // and strings only, and the constraint is not exported: one adapter each.
 type haxUint64[V any] struct{ *haxmap.Map[uint64, V] }
 
@@ -51,6 +51,7 @@ func (h haxUint64[V]) Store(k uint64, v V)          { h.Set(k, v) }
 func (h haxUint64[V]) Delete(k uint64)              { h.Del(k) }
 func (h haxUint64[V]) Range(f func(uint64, V) bool) { h.ForEach(f) }
 
+// haxString is haxUint64 for strings.
 type haxString[V any] struct{ *haxmap.Map[string, V] }
 
 func (h haxString[V]) Load(k string) (V, bool)      { return h.Get(k) }
