@@ -81,6 +81,10 @@ func appendElement(dst []byte, v any, depth int) ([]byte, error) {
 		return AppendBytes(dst, v), nil
 	case string:
 		return AppendString(dst, v), nil
+	case int64: // the usual integers, ahead of the walk over all of them
+		return AppendInt(dst, v), nil
+	case int:
+		return AppendInt(dst, int64(v)), nil
 	case Tuple:
 		return appendNested(dst, v, depth+1)
 	case *big.Int:
