@@ -29,6 +29,8 @@ func run(args []string, stdout, progress io.Writer) error {
 		return err
 	}
 	began := time.Now()
+	clock := duel.NewSystem()
+	watch := report.StartWatch(clock)
 	rep := &report.Run{
 		Machine: report.ThisMachine(),
 		Commit:  report.Commit(),
@@ -38,13 +40,14 @@ func run(args []string, stdout, progress io.Writer) error {
 		Window:  opts.effort.window,
 		Quick:   opts.quick,
 		Modules: report.Modules(),
+		Others:  -1,
 		Targets: targets,
 	}
 	runner := &duel.Runner{
 		Rounds: opts.effort.rounds,
 		Window: opts.effort.window,
 		Seed:   1,
-		Clock:  duel.NewSystem(),
+		Clock:  clock,
 		Settle: new(collector).settle,
 	}
 	for _, s := range opts.subjects {
@@ -64,6 +67,9 @@ func run(args []string, stdout, progress io.Writer) error {
 		return fmt.Errorf("no cell of these subjects has %q in its ID", opts.cell)
 	}
 	rep.Took = time.Since(began)
+	if share, known := watch.Others(rep.Machine.Cores); known {
+		rep.Others = share
+	}
 	rep.Write(stdout)
 	return save(rep, opts.out)
 }

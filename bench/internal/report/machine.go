@@ -2,7 +2,6 @@ package report
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,8 +15,6 @@ type Machine struct {
 	Cores       int
 	// Load is the system's load average before the run, or "unknown".
 	Load string
-	// Busy says that the machine had other work when the run began.
-	Busy bool
 }
 
 // ThisMachine describes the machine that the program runs on.
@@ -30,11 +27,7 @@ func ThisMachine() Machine {
 		Load:  "unknown",
 	}
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		var load float64
-		fmt.Sscan(string(text), &load)
-		m.Load = fmt.Sprintf("%.2f", load)
-		// Half a core taken by others already moves medians.
-		m.Busy = load > 0.5
+		m.Load, _, _ = strings.Cut(string(text), " ")
 	}
 	return m
 }

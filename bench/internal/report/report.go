@@ -20,6 +20,9 @@ type Run struct {
 	Took    time.Duration
 	Rounds  int
 	Window  time.Duration
+	// Others is the share of the machine that other processes used during
+	// the run, negative if it is not known.
+	Others float64
 	// Quick marks a run whose figures are only a hint.
 	Quick    bool
 	Modules  []string
@@ -44,19 +47,31 @@ func (r *Run) Write(w io.Writer) {
 	r.writeModules(w)
 }
 
+// busyAbove is the share of the machine that others may use: with a tenth of
+// it gone, medians already move by more than the intervals say.
+const busyAbove = 0.1
+
+func others(share float64) string {
+	if share < 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f %% of the machine during the run", 100*share)
+}
+
 func (r *Run) writeHeader(w io.Writer) {
 	m := r.Machine
 	if r.Quick {
 		fmt.Fprintf(w, "**Quick run, not for verdicts.**\n\n")
 	}
-	if m.Busy {
-		fmt.Fprintf(w, "**The machine was busy when the run began (load %s): repeat on an idle one.**\n\n", m.Load)
+	if r.Others > busyAbove {
+		fmt.Fprintf(w, "**The machine was busy: other processes used %.0f %% of it. Repeat on an idle one.**\n\n", 100*r.Others)
 	}
 	t := table{text: 2, head: []string{"", "this run"}}
 	t.add("commit", r.Commit)
 	t.add("date", r.Date.UTC().Format("2006-01-02 15:04 UTC"))
 	t.add("command", "`"+r.Command+"` in bench/")
 	t.add("machine", fmt.Sprintf("%s, %d cores, %s, load %s at the start", m.CPU, m.Cores, m.OS, m.Load))
+	t.add("other work", others(r.Others))
 	t.add("Go", m.Go)
 	t.add("rounds", fmt.Sprintf("%d interleaved, windows of %v", r.Rounds, r.Window))
 	t.add("took", r.Took.Round(time.Second).String())

@@ -32,10 +32,10 @@ func exampleRun() *Run {
 		Lines: []duel.Line{line("ring", true, 1000), line("peer", false, 1100)}}
 	facts.Lines[0].Facts = []duel.Fact{{Name: "peak/mean", Value: 1.0875}}
 	return &Run{
-		Machine: Machine{CPU: "Processor 1", OS: "plan9/mips", Go: "go1.26", Cores: 2, Load: "0.75", Busy: true},
+		Machine: Machine{CPU: "Processor 1", OS: "plan9/mips", Go: "go1.26", Cores: 2, Load: "0.75"},
 		Commit:  "0123456789ab", Command: "go run . -out RESULTS.md",
 		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 83 * time.Second,
-		Rounds: 12, Window: 60 * time.Millisecond,
+		Rounds: 12, Window: 60 * time.Millisecond, Others: 0.375,
 		Modules:  []string{"example.org/peer@v1.2.3"},
 		Sections: []Section{{"Concurrent map", []*duel.Result{timed, life}}, {"Routing", []*duel.Result{facts}}},
 		Targets: []duel.Target{
