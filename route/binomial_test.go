@@ -82,6 +82,25 @@ func TestBinomialStaysInItsLevel(t *testing.T) {
 	}
 }
 
+// TestBinomialSettlesLikeItRedraws checks the way without branches against the
+// plain one, for trees both sparse and full.
+func TestBinomialSettlesLikeItRedraws(t *testing.T) {
+	for n := 2; n <= 130; n++ {
+		r := must(NewBinomial(numbered(n)))
+		for h := range Sample(500) {
+			x := h.Uint64()
+			at := withinLevel(x&r.mask, x)
+			want := int(at)
+			if at >= r.n {
+				want = r.redraw(x)
+			}
+			if got := r.settle(x, at); got != want {
+				t.Fatalf("hash %#x of %d nodes settles at %d, redraws %d", x, n, got, want)
+			}
+		}
+	}
+}
+
 // TestBinomialGivesUpRedrawing covers the rare keys that never draw a node:
 // they fall back to the full tree.
 func TestBinomialGivesUpRedrawing(t *testing.T) {
