@@ -46,7 +46,7 @@ type held[S, M, R any] struct {
 	at         int            // the message that Each is handling
 	failures   []failure      // of the batch being handled
 	poisoned   *PoisonedError // not nil once poisoned
-	batches    int            // counts towards the next latency sample
+	batches    int64          // counts towards the next latency sample
 	solo       uint64         // single messages that never were in the mailbox
 	tally
 }
@@ -62,8 +62,7 @@ type settings[S, M, R any] struct {
 	refuse         bool
 	maxBatch       int
 	turns          int
-	every          int
-	spins          int
+	every          int64 // of SampleEvery; 0 means never
 	now            func() time.Duration
 	onPanic        func(*PanicError)
 	id             uint64
@@ -102,7 +101,7 @@ func (a *Actor[S, M, R]) init(state S, h Handler[S, M, R], o Options) error {
 	a.refuse = o.Full == Refuse
 	a.policy, a.onPanic = o.AfterPanic, o.OnPanic
 	a.maxBatch, a.turns = o.MaxBatch, o.Turns
-	a.every, a.now = o.SampleEvery, o.Now
+	a.every, a.now = int64(o.SampleEvery), o.Now
 	a.id = ids.Add(1)
 	a.stopped = make(chan struct{})
 	if !a.combining {

@@ -13,8 +13,7 @@ type node[M, R any] struct {
 	next  *node[M, R] // towards older entries while pushed, newer once taken
 	state atomic.Uint32
 	kind  kind
-	uses  uint32        // counts towards the next latency sample
-	at    time.Duration // when the sender began to wait; 0 means not sampled
+	at    time.Duration // when it got its place; 0 means not sampled
 	wake  chan struct{} // capacity 1; sent to only after state left parked
 
 	one  M // the message and reply of a single entry
@@ -93,10 +92,6 @@ func (a *Actor[S, M, R]) fetch(k kind) *node[M, R] {
 		fallthrough
 	default:
 		n.state.Store(waiting)
-	}
-	if n.uses++; int(n.uses) >= a.every && a.every > 0 {
-		n.uses = 0
-		n.at = max(a.now(), 1)
 	}
 	return n
 }

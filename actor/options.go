@@ -79,8 +79,8 @@ type Options struct {
 	// messages and so reach no caller. It runs while the actor is held: it
 	// must be quick and must not call the actor. A panic in it is dropped.
 	OnPanic func(*PanicError)
-	// SampleEvery says how many entries of the mailbox, and how many batches,
-	// go by for one whose time is measured. Default 64: reading a clock costs
+	// SampleEvery says how many messages, and how many batches, go by for one
+	// whose time is measured. Default 64: reading a clock costs
 	// about as much as an uncontended call. 1 measures all, negative none.
 	SampleEvery int
 	// Now is the monotonic clock behind the latency figures. Default: time

@@ -29,30 +29,31 @@ type room struct {
 
 // A place in the line for room.
 type place struct {
-	size  int64
-	ready chan struct{} // closed when granted or when the room is closed
-	err   error         // set before ready is closed
+	size   int64
+	ready  chan struct{} // closed when granted or when the room is closed
+	before int64         // set before ready is closed, as is err
+	err    error
 }
 
-// enter gets room for size messages.
-func (r *room) enter(ctx context.Context, size int64, refuse bool) error {
+// enter gets room for size messages and returns how many were admitted
+// before them.
+func (r *room) enter(ctx context.Context, size int64, refuse bool) (before int64, err error) {
 	if ended(ctx) {
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
-	if size == 0 {
-		return nil
-	}
-	if r.inLine.Load() == 0 && r.grab(size) {
-		return nil
+	if r.inLine.Load() == 0 {
+		if before, ok := r.grab(size); ok {
+			return before, nil
+		}
 	}
 	if refuse {
-		return ErrFull
+		return 0, ErrFull
 	}
 	p := &place{size: size, ready: make(chan struct{})}
 	r.mu.Lock()
 	if r.shut {
 		r.mu.Unlock()
-		return ErrStopped
+		return 0, ErrStopped
 	}
 	r.line = append(r.line, p)
 	r.inLine.Store(int64(len(r.line)))
@@ -60,27 +61,27 @@ func (r *room) enter(ctx context.Context, size int64, refuse bool) error {
 	r.mu.Unlock()
 	select {
 	case <-p.ready:
-		return p.err
+		return p.before, p.err
 	case <-ctx.Done():
-		return r.renounce(ctx, p)
+		return 0, r.renounce(ctx, p)
 	}
 }
 
 // grab takes room for size messages if there is enough.
-func (r *room) grab(size int64) bool {
+func (r *room) grab(size int64) (before int64, ok bool) {
 	for {
-		in := r.admitted.Load()
-		depth := in - r.vacated.Load() + size
+		before = r.admitted.Load()
+		depth := before - r.vacated.Load() + size
 		if depth > r.capacity {
-			return false
+			return 0, false
 		}
-		if !r.admitted.CompareAndSwap(in, in+size) {
+		if !r.admitted.CompareAndSwap(before, before+size) {
 			continue
 		}
 		for {
 			old := r.deepest.Load()
 			if depth <= old || r.deepest.CompareAndSwap(old, depth) {
-				return true
+				return before, true
 			}
 		}
 	}
@@ -112,8 +113,12 @@ func (r *room) call() {
 
 // serveLine gives room to those first in line, as far as it goes.
 func (r *room) serveLine() {
-	for len(r.line) > 0 && r.grab(r.line[0].size) {
-		close(r.line[0].ready)
+	for len(r.line) > 0 {
+		p, ok := r.line[0], false
+		if p.before, ok = r.grab(p.size); !ok {
+			break
+		}
+		close(p.ready)
 		r.line[0] = nil
 		r.line = r.line[1:]
 	}

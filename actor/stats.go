@@ -19,7 +19,7 @@ type Stats struct {
 	Exclusive uint64 // Do and DoAll calls
 	Panics    uint64
 
-	QueueWait Histogram // from sending an entry to the start of its batch
+	QueueWait Histogram // from a place in the mailbox to the start of the batch
 	Service   Histogram // of one batch
 }
 

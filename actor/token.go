@@ -24,16 +24,8 @@ import (
 // afterwards, with n as the first thing to do: mine is true. After an error n
 // is gone.
 func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, err error) {
-	size := n.size()
-	if g := a.gate.Load(); g != nil {
-		err = g.err
-	} else if err = a.enter(ctx, int64(size), a.refuse); err == nil {
-		if mine, err = a.push(n); err != nil {
-			a.quit(int64(size))
-		}
-	}
-	if err != nil {
-		a.refused.Add(uint64(size))
+	if mine, err = a.place(ctx, n); err != nil {
+		a.refused.Add(uint64(n.size()))
 		a.recycle(n)
 		return false, err
 	}
@@ -42,6 +34,29 @@ func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, e
 		n.state.CompareAndSwap(waiting, leader)
 	}
 	return mine, nil
+}
+
+// place gets room for n and pushes it.
+func (a *Actor[S, M, R]) place(ctx context.Context, n *node[M, R]) (mine bool, err error) {
+	if g := a.gate.Load(); g != nil {
+		return false, g.err
+	}
+	size := int64(n.size())
+	if size > 0 {
+		before, err := a.enter(ctx, size, a.refuse)
+		if err != nil {
+			return false, err
+		}
+		if a.every > 0 && before/a.every != (before+size)/a.every {
+			n.at = max(a.now(), 1)
+		}
+	} else if ended(ctx) {
+		return false, ctx.Err()
+	}
+	if mine, err = a.push(n); err != nil {
+		a.quit(size)
+	}
+	return mine, err
 }
 
 // push enters n into the mailbox, or takes hold of a free actor instead.

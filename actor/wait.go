@@ -45,11 +45,6 @@ func (a *Actor[S, M, R]) abandon(ctx context.Context, asked bool) error {
 // or ctx has ended first (abandoned).
 func (a *Actor[S, M, R]) sleep(ctx context.Context, n *node[M, R]) uint32 {
 	n.state.CompareAndSwap(queued, waiting)
-	for range a.spins {
-		if s := n.state.Load(); s != waiting {
-			return s
-		}
-	}
 	if !n.state.CompareAndSwap(waiting, parked) {
 		return n.state.Load()
 	}
