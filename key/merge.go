@@ -32,7 +32,8 @@ type Merger[T any] struct {
 	// head, and tree[n] for n > 0 is the loser of the match at inner node n,
 	// whose children are 2n and 2n+1; source i is the leaf len(sources)+i.
 	// Replacing the winner replays one path: log2 k matches, where a heap
-	// needs up to twice as many.
+	// needs up to twice as many. BenchmarkMerge has both: over 16 and 100 runs
+	// of byte keys this takes about two thirds of the heap's time.
 	tree []int32
 
 	started bool

@@ -49,8 +49,9 @@ func (c *pageCursor[T]) Close() error {
 }
 
 // SeqCursor returns a cursor over a sequence that ends with an error if there
-// was one. Stepping a sequence from outside switches stacks for every item,
-// so prefer [PageCursor] where the source has pages.
+// was one. Stepping a sequence from outside switches stacks for every item:
+// in BenchmarkMerge 16 sequences take three to four times as long as 16
+// slices. So prefer [PageCursor] where the source has pages.
 func SeqCursor[T any](seq iter.Seq2[T, error]) Cursor[T] {
 	if seq == nil {
 		return SliceCursor[T](nil)

@@ -97,12 +97,16 @@ func Recognise[V Sampled](values []V, o RecogniseOptions) (Recognition, error) {
 	if err != nil {
 		return Recognition{}, err
 	}
-	index := make(map[string]*specimen, len(values))
+	// The shape is part of the identity: 8 bytes may spell another value's text.
+	type identity struct {
+		shape shape
+		text  string
+	}
+	index := make(map[identity]*specimen, len(values))
 	var distinct []*specimen
 	for _, v := range values {
 		s := specimenOf(v)
-		// Shapes are part of the identity: 8 bytes and their text may collide.
-		id := string(rune(s.shape)) + s.text
+		id := identity{s.shape, s.text}
 		if seen, ok := index[id]; ok {
 			seen.count++
 			continue

@@ -134,7 +134,7 @@ func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen)
 			f.alternatives = append(f.alternatives, c.kind)
 		}
 	}
-	if kind := rest(values); kind == IDAutoIncrement && f.kind != IDSnowflake {
+	if kind := rest(values); kind == IDAutoIncrement {
 		f.alternatives = append(f.alternatives, kind)
 	}
 	for _, s := range f.specimens {
@@ -146,54 +146,61 @@ func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen)
 // try accepts a hypothesis if luck does not explain how many values fit it
 // and in which order they came.
 func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDKind) (candidate, bool) {
-	var c candidate
-	var fits []*specimen
-	largest := uint64(0)
-	for _, s := range values {
-		if t, ok := h.read(s); ok {
-			fits = append(fits, s)
-			largest = max(largest, s.num)
-			if t.After(c.newest) {
-				c.newest = t
-			}
-		}
-	}
+	c, peers, luck := h.gather(values)
+	fits := c.specimens
 	if len(fits) < j.opts.MinSample || h.kind == IDUUIDv4 && !leadingBytesVary(fits) {
 		return c, false
 	}
-	// Integers 256 times smaller are another population: a draw from the same
-	// range would hardly ever bring them, and they must not hide a part.
-	peers := len(fits)
-	for _, s := range values {
-		if _, ok := h.read(s); !ok && s.num >= largest>>8 {
-			peers++
-		}
-	}
-	luck := min(1, h.luck(largest)*256/255)
-	words, trace := "", 1.
+	trace := 1.
 	if h.structure != nil {
-		words, trace = h.structure(fits)
+		c.structure, trace = h.structure(fits)
 	}
 	// Fit, traces and order are independent in meaningless values. Order alone
 	// shows that values rise, not what they are, so the others must speak too.
 	fit := combine(binomialTail(peers, len(fits), luck), trace)
-	chance := combine(fit, trendOf(fits).chance)
-	if luck > 0.95 || fit > 0.01 || chance > maxChance {
+	c.chance = combine(fit, trendOf(fits).chance)
+	if luck > 0.95 || fit > 0.01 || c.chance > maxChance {
 		return c, false
 	}
 	// A part of the values must fit clearly more often than luck would have it,
 	// since no range guessed is quite the one they came from.
 	share := float64(len(fits)) / float64(peers)
-	if share < 0.9 && (luck >= 1 || (share-luck)/(1-luck) < 0.2) {
+	if share < 0.9 && (share-luck)/(1-luck) < 0.2 {
 		return c, false
 	}
 	// A counter passes through plausible times without being one.
-	if 10*len(fits) < 9*len(values) && rest(values) == IDAutoIncrement {
-		return c, false
-	}
+	whole := 10*len(fits) >= 9*len(values)
+	return c, whole || rest(values) != IDAutoIncrement
+}
+
+// gather collects the values that fit. peers is how many could have fitted,
+// and luck the probability that a meaningless one of them would.
+func (h hypothesis) gather(values []*specimen) (c candidate, peers int, luck float64) {
+	c.finding = finding{kind: h.kind, epoch: h.epoch}
 	c.read = h.read
-	c.finding = finding{kind: h.kind, epoch: h.epoch, specimens: fits, chance: chance, structure: words}
-	return c, true
+	largest := uint64(0)
+	var others []*specimen
+	for _, s := range values {
+		t, ok := h.read(s)
+		if !ok {
+			others = append(others, s)
+			continue
+		}
+		c.specimens = append(c.specimens, s)
+		largest = max(largest, s.num)
+		if t.After(c.newest) {
+			c.newest = t
+		}
+	}
+	// Integers 256 times smaller are another population: a draw from the same
+	// range would hardly ever bring them, and they must not hide a part.
+	peers = len(c.specimens)
+	for _, s := range others {
+		if s.num >= largest>>8 {
+			peers++
+		}
+	}
+	return c, peers, min(1, h.luck(largest)*256/255)
 }
 
 // outranks decides between two readings of the same values: by how many fit,

@@ -77,7 +77,12 @@ func (j *judge) explain(r *Recognition, f finding) {
 	if f.epoch != "" {
 		name += " with the epoch of " + f.epoch
 	}
-	r.say("%d of %d values fit %s", f.count, j.values, name)
+	switch f.kind {
+	case IDUnknown, IDRandomInt, IDOpaque, IDUUIDOther:
+		r.say("%d of %d values show no pattern known here", f.count, j.values)
+	default:
+		r.say("%d of %d values fit %s", f.count, j.values, name)
+	}
 	if f.chance < 1 {
 		// Below a billionth the figure means only "not by luck".
 		r.say("meaningless values would do so with a chance below %.0e", max(f.chance, 1e-9))
