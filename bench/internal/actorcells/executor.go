@@ -29,7 +29,7 @@ type contender struct {
 	close func()
 }
 
-// shardsPerCore is the least that PERFORMANCE asks of a sharded structure.
+// shardsPerCore is enough that two clients seldom want the same shard.
 const shardsPerCore = 4
 
 // shardOf picks the shard of a key. It is part of every sharded contender's

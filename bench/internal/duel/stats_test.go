@@ -61,7 +61,7 @@ func TestBootstrapIsReproducibleAndEnclosesTheMedian(t *testing.T) {
 // percentile bootstrap of a small sample is known to fall a little short of
 // 95 %, hence the wide acceptance.
 func TestBootstrapCoversTheTrueMedian(t *testing.T) {
-	const seed1, seed2, trials = 5, 6, 400
+	const seed1, seed2, trials = 5, 6, 200
 	rng := rand.New(rand.NewPCG(seed1, seed2))
 	covered := 0
 	for range trials {
