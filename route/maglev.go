@@ -23,13 +23,13 @@ import (
 // share to within about an entry. Every node gets at least one, however small
 // its weight.
 //
-// Memory: 4 bytes an entry, 100 to 200 entries a node by default. Speed: one
-// multiplication and one memory access, the fastest consistent router while
-// its table fits the cache. A change builds the whole table anew.
+// Memory: 2 bytes an entry, 100 to 200 entries a node by default. Speed: one
+// multiplication and one memory access; as fast as [Mask] while the table fits
+// the cache. A change builds the whole table anew.
 //
 // The zero value is an empty router.
 type Maglev struct {
-	table  []uint32 // the node of every entry
+	table  []uint16 // the node of every entry
 	nodes  []Node
 	spread spread
 }
@@ -44,13 +44,20 @@ type MaglevOptions struct {
 	Entries int
 }
 
-const maxEntries = 1 << 30
+const (
+	maxEntries = 1 << 30
+	// maxMaglevNodes lets an entry be 2 bytes: more of the table is in cache.
+	maxMaglevNodes = 1 << 16
+)
 
 var _ Router = (*Maglev)(nil)
 
-// NewMaglev returns a router over nodes.
+// NewMaglev returns a router over nodes, of which there are at most 65,536.
 func NewMaglev(nodes []Node, opts MaglevOptions) (*Maglev, error) {
 	err := check(nodes, true)
+	if len(nodes) > maxMaglevNodes {
+		return nil, errors.Join(err, fmt.Errorf("%w: %d, want at most %d", ErrNodeCount, len(nodes), maxMaglevNodes))
+	}
 	entries := opts.Entries
 	if entries == 0 {
 		entries = defaultEntries(len(nodes))

@@ -10,8 +10,7 @@ import (
 
 // defaultEntries returns the default table size for n nodes.
 func defaultEntries(n int) int {
-	n = min(max(n, 1), maxEntries/200) // so that the next power of two is in bounds
-	return primeFrom(1 << bits.Len(uint(100*n-1)))
+	return primeFrom(1 << bits.Len(uint(100*max(n, 1)-1)))
 }
 
 // primeFrom returns the least prime from n on.
@@ -65,8 +64,8 @@ func newChoosers(nodes []Node, hs []hash.Stable, entries int) []chooser {
 }
 
 // fillTable lets the nodes choose until every entry has one.
-func fillTable(nodes []Node, hs []hash.Stable, entries int) []uint32 {
-	t := filling{table: make([]uint32, entries), taken: make([]uint64, entries/64+1)}
+func fillTable(nodes []Node, hs []hash.Stable, entries int) []uint16 {
+	t := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
 	cs := newChoosers(nodes, hs, entries)
 	if slices.ContainsFunc(cs, func(c chooser) bool { return c.weight != 1 }) {
 		t.byDue(cs)
@@ -78,7 +77,7 @@ func fillTable(nodes []Node, hs []hash.Stable, entries int) []uint32 {
 
 // filling is a table that is being filled.
 type filling struct {
-	table []uint32
+	table []uint16
 	// taken has a bit for every entry. Most looks at the table ask just this,
 	// and a table's bits fit a cache that the table does not.
 	taken []uint64
@@ -122,7 +121,7 @@ func (t *filling) choose(c *chooser) {
 		}
 	}
 	t.taken[at/64] |= 1 << (at % 64)
-	t.table[at] = uint32(c.node)
+	t.table[at] = uint16(c.node)
 	t.full++
 	c.turns++
 	if at += c.skip; at >= size {

@@ -2,7 +2,6 @@ package route
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"testing"
 
@@ -51,9 +50,9 @@ func TestMaglevRoundsAreTurnsOfEqualWeight(t *testing.T) {
 	nodes := numbered(13)
 	hs := must(nodeHashes(nodes))
 	const entries = 1009
-	rounds := filling{table: make([]uint32, entries), taken: make([]uint64, entries/64+1)}
+	rounds := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
 	rounds.inRounds(newChoosers(nodes, hs, entries))
-	turns := filling{table: make([]uint32, entries), taken: make([]uint64, entries/64+1)}
+	turns := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
 	turns.byDue(newChoosers(nodes, hs, entries))
 	if !slices.Equal(rounds.table, turns.table) {
 		t.Error("rounds and turns fill the table differently")
@@ -104,8 +103,11 @@ func TestMaglevTableSizes(t *testing.T) {
 			t.Errorf("%d nodes: %d entries, want %d", n, got, want)
 		}
 	}
-	if got := defaultEntries(math.MaxInt32); got > maxEntries || !isPrime(got) {
-		t.Errorf("many nodes: %d entries", got)
+	if got := defaultEntries(maxMaglevNodes); got > maxEntries {
+		t.Errorf("the most nodes get %d entries", got)
+	}
+	if _, err := NewMaglev(numbered(maxMaglevNodes+1), MaglevOptions{}); !errors.Is(err, ErrNodeCount) {
+		t.Errorf("one node too many: %v, want %v", err, ErrNodeCount)
 	}
 	for _, entries := range []int{-7, 1, 4, 1024, maxEntries + 3} {
 		if _, err := NewMaglev(numbered(2), MaglevOptions{Entries: entries}); !errors.Is(err, ErrOption) {
