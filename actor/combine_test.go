@@ -115,8 +115,7 @@ func TestAnOfferReachesACallerThatIsFallingAsleep(t *testing.T) {
 
 func TestAHandlerMayPostToItsOwnActor(t *testing.T) {
 	inBubble(t, func(t *testing.T, mode actor.Mode) {
-		var a *worker
-		a = newWorker(t, actor.Options{Mode: mode, Full: actor.Refuse})
+		a := newWorker(t, actor.Options{Mode: mode, Full: actor.Refuse})
 		again := func() {
 			if err := a.Post(context.Background(), job{id: 2}); err != nil {
 				t.Error(err)
