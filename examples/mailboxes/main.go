@@ -117,7 +117,7 @@ func report(ctx context.Context, out io.Writer, post *Post) error {
 	fmt.Fprintln(w, "office\tboxes\tletters\thandled\tbatches\tdeepest queue\twait p99\t")
 	for _, l := range lines {
 		s := l.Stats
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t\n", l.Office, l.Boxes, l.Letters, s.Handled, s.Batches, s.DepthMax, s.QueueWait.Quantile(0.99))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t\n", l.Office, l.Boxes, l.Letters, s.Handled, s.Batches, s.DepthMax, s.QueueWait.Quantile(0.99).Round(time.Microsecond))
 	}
 	return w.Flush()
 }
