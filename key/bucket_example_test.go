@@ -13,15 +13,15 @@ func ExampleLatest() {
 	// A store of partitions by day: 12 messages on every second day.
 	partitions := map[key.Span][]string{}
 	day, err := key.Day.Parse("2024-02-23")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for range 6 {
 		for i := range 12 {
 			partitions[day] = append(partitions[day], fmt.Sprintf("%v #%d", day, i))
 		}
 		day = day.Next().Next()
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
 	}
 
 	read := func(p key.Piece, want int) iter.Seq2[string, error] {
