@@ -105,6 +105,16 @@ func TestBoundedRingIsARingWhereNobodyIsFull(t *testing.T) {
 	}
 }
 
+// TestSumOfWeightsDoesNotDependOnTheirOrder: one bit of it may move a bound.
+func TestSumOfWeightsDoesNotDependOnTheirOrder(t *testing.T) {
+	nodes := []Node{{Weight: 0.1}, {Weight: 0.2}, {Weight: 0.3}}
+	sum := weightOf(nodes)
+	slices.Reverse(nodes)
+	if again := weightOf(nodes); again != sum {
+		t.Errorf("sums are %v and %v", sum, again)
+	}
+}
+
 func TestBadBoundedRingsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string

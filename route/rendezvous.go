@@ -37,8 +37,7 @@ type Rendezvous struct {
 	ids    []int32
 	groups []seedGroup
 	// handicap holds, in the order of ids, the largest weight over the node's
-	// weight, rounded down. Invariant: as long as 8*len(groups), and +Inf for
-	// the lanes that stand for no node.
+	// weight. Invariant: 8*len(groups) long, and +Inf for lanes without a node.
 	handicap []float32
 	heaviest float64
 	even     bool // all weights are equal: the highest score wins as it is
@@ -92,7 +91,7 @@ func (r *Rendezvous) seed(hs []hash.Stable) {
 		if at < len(r.ids) {
 			id := r.ids[at]
 			r.groups[at/groupNodes].set(at%groupNodes, hs[id])
-			r.handicap[at] = float32(r.heaviest / r.nodes[id].weight() * roundDown)
+			r.handicap[at] = float32(r.heaviest / r.nodes[id].weight())
 		}
 	}
 }

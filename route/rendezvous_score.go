@@ -63,20 +63,21 @@ func bestGo(groups []seedGroup, d draw, n int) int {
 	return int(^uint32(high))
 }
 
-// A node's cost is bounded from below without a logarithm, since -ln(u) > 1-u.
-// That floor is kept in single precision, for eight lanes at once, in units of
-// 1/boundScale of the heaviest node's cost.
-const (
-	boundScale = 1 << 31
-	// roundDown is slack for four roundings to 24 bits: a floor errs on the
-	// side of a needless logarithm.
-	roundDown = 1 - 1.0/(1<<20)
-)
+// boundScale is the unit of floors. A node's cost is bounded from below without
+// a logarithm, since -ln(u) > 1-u, in single precision, for eight lanes at
+// once, and in units of 1/boundScale of the heaviest node's cost.
+//
+// Rounding to 24 bits cannot raise a floor above the cost: with v = 1-u, the
+// cost exceeds it by v/2 and by the half score that is cut off, 2^-33/v,
+// relative to it. Whatever v is, that is 2^-16 or more.
+const boundScale = 1 << 31
 
 // floor returns what the node's cost is at least.
 func (g *seedGroup) floor(lane int, d draw, handicap float32) float32 {
-	return float32(^g.score(lane, d)>>1) * handicap
+	return costFloor(g.score(lane, d), handicap)
 }
+
+func costFloor(score uint32, handicap float32) float32 { return float32(^score>>1) * handicap }
 
 // nearGo returns the first group at or after from with nodes whose cost may be
 // below bound, and these nodes as a set of lanes; the set is empty if there is

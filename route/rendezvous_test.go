@@ -156,22 +156,24 @@ func TestLogarithmIsRightAndStrictlyRises(t *testing.T) {
 	}
 }
 
-// TestFloorsAndCeilingsHold: they decide what is not looked at.
+// TestFloorsAndCeilingsHold: they decide what is not looked at. They are
+// tightest for high scores.
 func TestFloorsAndCeilingsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weight := rapid.Float64Range(1e-9, 1e9).Draw(t, "weight")
 		heaviest := rapid.Float64Range(weight, 1e9).Draw(t, "heaviest")
-		var g seedGroup
-		g.set(0, hash.Restore(rapid.Uint64().Draw(t, "node")))
-		d := newDraw(hash.Restore(rapid.Uint64().Draw(t, "key")))
-		score := g.score(0, d)
-		c := cost(score, weight)
-		floor := g.floor(0, d, float32(heaviest/weight*roundDown))
-		if bound := float32(c * heaviest * boundScale); floor >= bound {
-			t.Fatalf("floor %v of cost %v", floor, bound)
-		}
-		if ceiling := costCeiling(score, weight); ceiling < c {
-			t.Fatalf("ceiling %v of cost %v", ceiling, c)
+		handicap := float32(heaviest / weight)
+		for _, score := range []uint32{
+			math.MaxUint32 - rapid.Uint32Range(0, 1<<18).Draw(t, "high"),
+			rapid.Uint32().Draw(t, "any"),
+		} {
+			c := cost(score, weight)
+			if floor, bound := costFloor(score, handicap), float32(c*heaviest*boundScale); floor >= bound {
+				t.Fatalf("score %d: floor %v of cost %v", score, floor, bound)
+			}
+			if ceiling := costCeiling(score, weight); ceiling < c {
+				t.Fatalf("score %d: ceiling %v of cost %v", score, ceiling, c)
+			}
 		}
 	})
 }
@@ -182,5 +184,32 @@ func TestRendezvousRefusesWeightsItCannotHonour(t *testing.T) {
 		if r != nil || !errors.Is(err, ErrWeight) {
 			t.Errorf("weight %v: router %v and error %v, want %v", w, r, err, ErrWeight)
 		}
+	}
+}
+
+func TestRendezvousRefusesNamesThatScoreAlike(t *testing.T) {
+	// Found by undoing XXH3 for two hashes that differ in the ignored bit.
+	alike := []Node{
+		{Name: "\x27\xc5\xfb\x69\xc2\x9e\xc8\x93\x3a\x52\x96\x09\x3b\xbc\x56\xaf"},
+		{Name: "\x33\x50\x12\xf4\xa5\xa8\x6f\xe6\x3a\x52\x96\x09\x3b\xbc\x56\xaf"},
+	}
+	a, b := hash.XXH3String(alike[0].Name).Uint64(), hash.XXH3String(alike[1].Name).Uint64()
+	if a^b != ignoredBit {
+		t.Fatalf("hashes %#x and %#x, want them to differ in bit %#x alone", a, b, uint64(ignoredBit))
+	}
+	if _, err := NewRendezvous(alike); !errors.Is(err, ErrNameHash) {
+		t.Errorf("error %v, want %v", err, ErrNameHash)
+	}
+	if _, err := NewRing(alike, RingOptions{}); err != nil {
+		t.Errorf("a ring tells them apart, but: %v", err)
+	}
+}
+
+// TestTiesAreSettledByName: equal scores are too rare to meet, so look at what
+// decides them.
+func TestTiesAreSettledByName(t *testing.T) {
+	r := must(NewRendezvous([]Node{{Name: "c"}, {Name: "a"}, {Name: "d"}, {Name: "b"}}))
+	if want := []int32{1, 3, 0, 2}; !slices.Equal(r.ids, want) {
+		t.Errorf("order is %v, want %v", r.ids, want)
 	}
 }
