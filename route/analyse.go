@@ -69,12 +69,19 @@ func Sample(n int) iter.Seq[hash.Stable] {
 }
 
 // Compare routes keys with both routers, which may be of different kinds, and
-// tells what differs. Nodes are the same if their names are.
+// tells what differs. Nodes are the same if their names are. A nil router is an
+// empty one.
 //
 // If keys is nil, it compares two routers that cut the space of hashes into
 // intervals exactly ([Interval], [Maglev], [Ring], [BoundedRing]), and others by
 // a [Sample] of [DefaultSample] keys.
 func Compare(before, after Router, keys iter.Seq[hash.Stable]) Movement {
+	if before == nil {
+		before = &Interval{}
+	}
+	if after == nil {
+		after = &Interval{}
+	}
 	t := newTally(before.Nodes(), after.Nodes())
 	b, ok1 := before.(partitioned)
 	a, ok2 := after.(partitioned)
@@ -149,11 +156,19 @@ func (t *tally) add(from, to int, amount float64) {
 	if to != None {
 		t.after.loads[to] += amount
 	}
-	if from == to && from == None || to != None && from != None && t.same[to] == from {
+	if t.stays(from, to) {
 		t.stayed += amount
-		return
+	} else {
+		t.flows[[2]int{from, to}] += amount
 	}
-	t.flows[[2]int{from, to}] += amount
+}
+
+// stays reports whether from before and to after are the same node, or none.
+func (t *tally) stays(from, to int) bool {
+	if from == None || to == None {
+		return from == to
+	}
+	return t.same[to] == from
 }
 
 func (t *tally) movement() Movement {

@@ -12,15 +12,15 @@ import (
 // ErrExperiment means an [Experiment] cannot be made: its text says why.
 var ErrExperiment = errors.New("route: bad experiment")
 
-// maxExperimentNodes keeps an experiment within seconds and memory: a ring
-// of that many nodes has 15 million virtual ones.
-const maxExperimentNodes = 100_000
+// maxExperimentNodes keeps an experiment within seconds: a rendezvous looks at
+// every node for every key.
+const maxExperimentNodes = 20_000
 
 // An Experiment asks what a change of topology moves under each kind of router,
 // for nodes that need no names: node-0, node-1 and so on. First nodes leave,
 // then nodes join.
 type Experiment struct {
-	// Nodes is how many there are at first, from 1 to 100,000.
+	// Nodes is how many there are at first, from 1 to 20,000.
 	Nodes int
 	// Weights are theirs: one for each, or none. Nodes that join weigh 1.
 	Weights []float64

@@ -80,7 +80,7 @@ func TestBadExperimentsAreRefused(t *testing.T) {
 		{Nodes: 8, Remove: 8},
 		{Nodes: 8, Multiply: -2},
 		{Nodes: 8, Multiply: math.MaxInt},
-		{Nodes: 80000, Add: 80000},
+		{Nodes: 15000, Add: 15000},
 		{Nodes: 8, Keys: -1},
 		{Nodes: 2, Weights: []float64{1}},
 		{Nodes: 2, Weights: []float64{1, -1}},
@@ -103,6 +103,13 @@ func TestKindsFromElsewhereHaveNoEdits(t *testing.T) {
 	}
 	if _, err := (Kind{}).Without(r, "node-1"); !errors.Is(err, ErrUnknownKind) {
 		t.Errorf("Without: %v", err)
+	}
+}
+
+func TestKindsFromElsewhereAreNotCompared(t *testing.T) {
+	list := CompareKinds([]Kind{{Name: "own"}}, numbered(2), Change{}, nil)
+	if len(list) != 1 || !errors.Is(list[0].Err, ErrUnknownKind) {
+		t.Errorf("got %+v", list)
 	}
 }
 

@@ -57,6 +57,9 @@ func CompareKinds(kinds []Kind, nodes []Node, change Change, keys iter.Seq[hash.
 
 // apply returns routers of one kind before and after the change.
 func (c Change) apply(k Kind, nodes []Node) (before, after Router, err error) {
+	if k.New == nil {
+		return nil, nil, k.unlisted()
+	}
 	if before, err = k.New(nodes); err != nil {
 		return nil, nil, err
 	}

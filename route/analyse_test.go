@@ -207,15 +207,16 @@ func TestMinimumFollowsTheWeights(t *testing.T) {
 		{&Maglev{}, weighted(1), 1},
 		{weighted(1), &Maglev{}, 1},
 		{&Maglev{}, &Maglev{}, 0},
+		{nil, weighted(1, 1), 1},
 	} {
 		m := Compare(c.before, c.after, nil)
 		if math.Abs(m.Minimum-c.want) > 1e-12 {
-			t.Errorf("%v to %v: minimum %v, want %v", c.before.Nodes(), c.after.Nodes(), m.Minimum, c.want)
+			t.Errorf("%v to %v: minimum %v, want %v", c.before, c.after.Nodes(), m.Minimum, c.want)
 		}
 		// Entries are a ten-thousandth: a share is met to that, and the
 		// table then moves at least the minimum.
 		if m.Excess() < -0.001 || m.Moved > 1 || math.IsNaN(m.Moved) {
-			t.Errorf("%v to %v: %v moved, minimum %v", c.before.Nodes(), c.after.Nodes(), m.Moved, m.Minimum)
+			t.Errorf("%v to %v: %v moved, minimum %v", c.before, c.after.Nodes(), m.Moved, m.Minimum)
 		}
 	}
 }

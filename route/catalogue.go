@@ -48,7 +48,7 @@ func (k Kind) Without(r Router, names ...string) (Router, error) {
 
 // unlisted is the error of a kind that [Kinds] does not return.
 func (k Kind) unlisted() error {
-	return fmt.Errorf("%w: %q is not from Kinds, so it has no edits", ErrUnknownKind, k.Name)
+	return fmt.Errorf("%w: %q is not from Kinds", ErrUnknownKind, k.Name)
 }
 
 // Removal says which nodes can leave a router.

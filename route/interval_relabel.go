@@ -43,16 +43,17 @@ func withoutGap(nodes []Node, name string) ([]Node, error) {
 // left nodes remain, as a multiple of 1/(left*(left+1)) of all keys. The nodes
 // before the gap lose 1, 2, … k such parts to their neighbours, those
 // behind it 1, 2, … left-k, counted from the ends.
-func gapCost(k, left int) int {
-	return (k*(k+1) + (left-k)*(left-k+1)) / 2
+func gapCost(k, left int) int64 {
+	before, behind := int64(k), int64(left-k)
+	return (before*(before+1) + behind*(behind+1)) / 2
 }
 
 // keptBy tells, in the same unit, what the node at index i keeps when the gap
 // is closed at index k. It is what moves in addition if another node takes
 // over i's interval instead.
-func keptBy(i, k, left int) int {
+func keptBy(i, k, left int) int64 {
 	if i < k {
-		return left - i
+		return int64(left - i)
 	}
-	return i
+	return int64(i)
 }
