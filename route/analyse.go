@@ -47,9 +47,10 @@ type Balance struct {
 	Imbalance float64
 	// CV is the coefficient of variation of load over share: 0 is even.
 	CV float64
-	// Noise is the CV that an even router would show in this sample. A CV
-	// near it says nothing about the router; more keys lower it. 0 if exact.
-	Noise float64
+	// EvenImbalance and EvenCV are what an even router would show in this
+	// sample on average, the former at most. Figures near them say nothing
+	// about the router; more keys lower them. 1 and 0 if exact.
+	EvenImbalance, EvenCV float64
 }
 
 // DefaultSample is the number of keys that [Compare] routes unless it is given
@@ -89,6 +90,7 @@ func Compare(before, after Router, keys iter.Seq[hash.Stable]) Movement {
 		overlaps(b, a, t.add)
 		m := t.movement()
 		m.Exact = true
+		m.Before.EvenImbalance, m.After.EvenImbalance = 1, 1
 		return m
 	}
 	if keys == nil {
@@ -103,8 +105,8 @@ func Compare(before, after Router, keys iter.Seq[hash.Stable]) Movement {
 	m.Keys = n
 	if n > 0 {
 		m.StdErr = math.Sqrt(m.Moved * (1 - m.Moved) / float64(n))
-		m.Before.Noise = noise(t.before.shares, n)
-		m.After.Noise = noise(t.after.shares, n)
+		m.Before.EvenImbalance, m.Before.EvenCV = evenRouter(t.before.shares, n)
+		m.After.EvenImbalance, m.After.EvenCV = evenRouter(t.after.shares, n)
 	}
 	return m
 }
@@ -230,13 +232,21 @@ func (s side) balance(total float64) Balance {
 	return b
 }
 
-// noise returns the CV of n keys that fall on nodes in proportion to their
-// shares: each node adds share * (1-share)/(share*n).
-func noise(shares []float64, n int) float64 {
+// evenRouter returns what n keys show of a router that is even. The load over
+// share of a node has variance (1-share)/(share*n). The largest of k such
+// deviations is on average at most sqrt(2 ln k) times the largest deviation.
+func evenRouter(shares []float64, n int) (imbalance, cv float64) {
 	if len(shares) == 0 {
-		return 0
+		return 0, 0
 	}
-	return math.Sqrt(float64(len(shares)-1) / float64(n))
+	deviation := 0.0
+	for _, share := range shares {
+		if share > 0 { // or the node has no share to exceed
+			deviation = max(deviation, math.Sqrt((1-share)/(share*float64(n))))
+		}
+	}
+	imbalance = 1 + deviation*math.Sqrt(2*math.Log(float64(len(shares))))
+	return imbalance, math.Sqrt(float64(len(shares)-1) / float64(n))
 }
 
 // shares returns the nodes' weights over their sum. Dividing by the largest

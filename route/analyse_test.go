@@ -241,12 +241,23 @@ func TestBalanceMeasuresLoadOverShare(t *testing.T) {
 	}
 }
 
-func TestNoiseIsTheVariationOfAnEvenRouter(t *testing.T) {
+func TestEvenFiguresAreThoseOfAnEvenRouter(t *testing.T) {
 	r := must(NewInterval(numbered(1000)))
-	m := Compare(r, r, Sample(1<<16))
+	b := Compare(r, r, Sample(1<<16)).Before
 	// The variance of 1000 nodes' loads is known to sqrt(2/1000) of itself.
-	if ratio := m.Before.CV / m.Before.Noise; math.Abs(ratio*ratio-1) > sigmas*math.Sqrt(2.0/1000) {
-		t.Errorf("an even router shows a CV of %v, the noise is said to be %v", m.Before.CV, m.Before.Noise)
+	if ratio := b.CV / b.EvenCV; math.Abs(ratio*ratio-1) > sigmas*math.Sqrt(2.0/1000) {
+		t.Errorf("an even router shows a CV of %v, said to be %v", b.CV, b.EvenCV)
+	}
+	// A bound on the mean: the largest of 1000 is seldom beyond, and never
+	// far below.
+	if excess := (b.Imbalance - 1) / (b.EvenImbalance - 1); excess < 0.6 || excess > 1.4 {
+		t.Errorf("an even router shows an imbalance of %v, said to be at most %v", b.Imbalance, b.EvenImbalance)
+	}
+	if b := Compare(r, r, nil).Before; b.EvenImbalance != 1 || b.EvenCV != 0 {
+		t.Errorf("exactly, an even router shows %+v", b)
+	}
+	if b := Compare(nil, r, Sample(10)).Before; b != (Balance{}) {
+		t.Errorf("an empty router shows %+v", b)
 	}
 }
 
