@@ -74,6 +74,7 @@ type routeRow struct {
 	Moved           *float64 `json:"moved"`
 	Imbalance       *float64 `json:"imbalance"`
 	ImbalanceBefore *float64 `json:"imbalance_before"`
+	EvenImbalance   *float64 `json:"even_imbalance"`
 	StdErr          *float64 `json:"std_err"`
 	Minimum         *float64 `json:"minimum"`
 	Excess          *float64 `json:"excess"`
@@ -99,7 +100,7 @@ func routeRows(comparisons []route.Comparison) []routeRow {
 		} else {
 			m, excess := c.Movement, c.Movement.Excess()
 			row.Moved, row.StdErr, row.Minimum, row.Excess = &m.Moved, &m.StdErr, &m.Minimum, &excess
-			row.Imbalance, row.ImbalanceBefore = &m.After.Imbalance, &m.Before.Imbalance
+			row.Imbalance, row.ImbalanceBefore, row.EvenImbalance = &m.After.Imbalance, &m.Before.Imbalance, &m.After.EvenImbalance
 			row.Exact, row.Keys = m.Exact, m.Keys
 		}
 		rows = append(rows, row)
@@ -153,20 +154,21 @@ func routeColumns() []output.Column[routeRow] {
 
 // routeLegend tells how to read the table and why some rows are empty.
 func routeLegend(w io.Writer, rows []routeRow) error {
-	legend := "\n"
-	minimum := ""
+	var reasons, minimum, even string
 	for _, r := range rows {
 		if r.Error != "" {
 			first, more, _ := strings.Cut(r.Error, "\n")
 			if more != "" {
 				first += fmt.Sprintf(" (and %d more)", strings.Count(more, "\n")+1)
 			}
-			legend += strings.Replace(first, "route: ", "", 1) + "\n"
-		} else if minimum == "" {
-			minimum = fmt.Sprintf("At least %.2f %% of all keys must move to keep shares right; the excess need not.\n", *r.Minimum*100)
+			reasons += strings.Replace(first, "route: ", "", 1) + "\n"
+			continue
+		}
+		minimum = fmt.Sprintf("At least %.2f %% of all keys must move to keep shares right; the excess need not.\n", *r.Minimum*100)
+		if !r.Exact {
+			even = fmt.Sprintf("; up to %.3f is what %d keys show of an even router", *r.EvenImbalance, r.Keys)
 		}
 	}
-	legend += minimum + "imbalance is the load of the most loaded node over its share: 1 is even.\n"
-	_, err := io.WriteString(w, legend)
+	_, err := fmt.Fprintf(w, "\n%s%simbalance is the load of the most loaded node over its share: 1 is even%s.\n", reasons, minimum, even)
 	return err
 }

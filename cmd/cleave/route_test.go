@@ -62,6 +62,7 @@ func TestRouteTakesAChange(t *testing.T) {
 		{"--multiply 2", "mask", 1.0 / 2},
 		{"--add 8", "mask", 1.0 / 2},
 		{"--weights 1,2,1 --kind ring", "ring", 1.0 / 5},
+		{"--weights 1e-300,1e300 --add 0 --kind maglev", "maglev", 0},
 	} {
 		rows := routeJSON(t, strings.Fields(c.args+" --keys 1000")...)
 		if r := rows[c.kind]; r.Minimum == nil || math.Abs(*r.Minimum-c.minimum) > 1e-9 {
