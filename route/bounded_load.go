@@ -31,7 +31,7 @@ func (r *BoundedRing) RouteLoad(h hash.Stable, total int, load func(node int) in
 	}
 	w := r.walk(h)
 	for i := range w.candidates() {
-		if node := w.at(i); load(node) < r.room(node, total+1) {
+		if node := w.at(i); float64(load(node)) < r.room(node, float64(total)+1) {
 			return node, nil
 		}
 	}

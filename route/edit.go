@@ -15,6 +15,18 @@ func indexOf(nodes []Node, name string) (int, error) {
 	return i, nil
 }
 
+// withNode returns the topology with one node more.
+func withNode(nodes []Node, n Node) []Node { return append(slices.Clone(nodes), n) }
+
+// withoutNode returns the topology without the node of that name.
+func withoutNode(nodes []Node, name string) ([]Node, error) {
+	i, err := indexOf(nodes, name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Delete(slices.Clone(nodes), i, i+1), nil
+}
+
 // withoutLast returns nodes without the named ones, which must be the last.
 func withoutLast(nodes []Node, names ...string) ([]Node, error) {
 	left := len(nodes) - len(names)

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/cleavekv/cleave/hash"
@@ -128,16 +127,4 @@ func (s *numbers) add(x int) bool {
 	s.few[s.n] = int32(x)
 	s.n++
 	return true
-}
-
-// withNode returns the topology with one node more.
-func withNode(nodes []Node, n Node) []Node { return append(slices.Clone(nodes), n) }
-
-// withoutNode returns the topology without the node of that name.
-func withoutNode(nodes []Node, name string) ([]Node, error) {
-	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("%w: %q", ErrUnknownNode, name)
-	}
-	return slices.Delete(slices.Clone(nodes), i, i+1), nil
 }

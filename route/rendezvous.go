@@ -25,8 +25,10 @@ import (
 // shares by sampling error alone.
 //
 // Memory: 16 bytes a node. Speed: a lookup looks at every node, eight at a
-// time where the processor has AVX2. It is the most even router here and the
-// quickest to build; past some hundred nodes a [Ring] looks up faster.
+// time where the processor has AVX2. With the hash of a 16-byte key it takes
+// 2.5 times as long as in a [Ring] among 8 nodes, 5 times among 64 and 30 times
+// among 10000; unequal weights make it up to 3.5 times longer still. In return
+// loads are even and weights exact with no virtual nodes.
 //
 // The zero value is an empty router.
 type Rendezvous struct {

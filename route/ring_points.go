@@ -28,7 +28,8 @@ const (
 
 func (p point) node() int { return int(p & nodeMask) }
 
-// place returns where h is on the circle: no point before it compares less.
+// place returns where h is on the circle. Points there, whosever they are, do
+// not compare less than it.
 func place(h hash.Stable) point { return point(h.Uint64() &^ nodeMask) }
 
 // weight returns the node's share with the default filled in.
