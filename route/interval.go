@@ -28,7 +28,8 @@ import (
 //
 // Removal: any node. The order of the nodes is the whole state: a router made
 // from another's Nodes is its equal. Weights: none. Memory: none beside the
-// nodes. Speed: one multiplication.
+// nodes. Speed: one multiplication. It reads the upper bits of a hash, so those
+// must be as well mixed as the lower ones.
 //
 // The zero value is an empty router.
 type Interval struct {

@@ -25,7 +25,8 @@ import (
 //
 // Memory: 2 bytes an entry, 100 to 200 entries a node by default. Speed: one
 // multiplication and one memory access; as fast as [Mask] while the table fits
-// the cache. A change builds the whole table anew.
+// the cache. A change builds the whole table anew. Like an [Interval], it reads
+// the upper bits of a hash.
 //
 // The zero value is an empty router.
 type Maglev struct {
