@@ -81,7 +81,11 @@ type actorMap struct {
 	fleet *actor.Fleet[table, op, uint64]
 }
 
-func (m actorMap) apply(ops []op, values []uint64) error {
+func (m actorMap) apply(ops []op, values []uint64) (err error) {
+	if len(ops) == 1 {
+		values[0], err = m.fleet.Call(context.Background(), shardOfKey(ops[0].key), ops[0])
+		return err
+	}
 	return m.fleet.CallBatch(context.Background(), func(o op) int { return shardOfKey(o.key) }, ops, values)
 }
 
@@ -161,6 +165,7 @@ func BenchmarkMap(b *testing.B) {
 // hammer applies b.N random operations from all processors.
 func hammer(b *testing.B, m store, writes, batch int) {
 	b.ReportAllocs()
+	b.SetParallelism(8) // more goroutines than processors, as a server has
 	b.RunParallel(func(pb *testing.PB) {
 		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 		ops, values := make([]op, 0, batch), make([]uint64, batch)

@@ -1,8 +1,10 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"slices"
 )
@@ -12,6 +14,9 @@ import (
 // than [*PanicError] means that f was not called. Do takes no room in the
 // mailbox.
 func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {
+	if f == nil {
+		return fmt.Errorf("%w: Do with no function", ErrOptions)
+	}
 	if err := a.acquire(ctx); err != nil {
 		return err
 	}
@@ -29,18 +34,17 @@ func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {
 // were made, whatever the order here, so that concurrent DoAlls cannot wait
 // for each other in a circle. An error names the actor by its index as
 // [*ShardError]. A panic of f counts as a panic in each.
+//
+// While it waits for one actor it holds those before it, and it may be made to
+// run the handler of the one it waits for. So handlers of actors that are taken
+// together must not call each other.
 func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(states []*S)) error {
-	order := make([]int, len(actors))
-	for i := range order {
-		order[i] = i
+	if f == nil {
+		return fmt.Errorf("%w: DoAll with no function", ErrOptions)
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		return int(actors[i].id) - int(actors[j].id)
-	})
-	for k := 1; k < len(order); k++ {
-		if actors[order[k]] == actors[order[k-1]] {
-			return &ShardError{Shard: order[k], Err: ErrDuplicate}
-		}
+	order, err := inOrder(actors)
+	if err != nil {
+		return err
 	}
 	states := make([]*S, len(actors))
 	held := make([]*Actor[S, M, R], 0, len(actors))
@@ -63,6 +67,24 @@ func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(st
 		return p
 	}
 	return nil
+}
+
+// inOrder returns the indexes of actors in the order in which they were made.
+func inOrder[S, M, R any](actors []*Actor[S, M, R]) ([]int, error) {
+	order := make([]int, len(actors))
+	for i, a := range actors {
+		if a == nil {
+			return nil, &ShardError{Shard: i, Err: fmt.Errorf("%w: no actor", ErrOptions)}
+		}
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(actors[i].id, actors[j].id) })
+	for k := 1; k < len(order); k++ {
+		if actors[order[k]] == actors[order[k-1]] {
+			return nil, &ShardError{Shard: order[k], Err: ErrDuplicate}
+		}
+	}
+	return order, nil
 }
 
 // acquire makes the caller the holder.

@@ -89,12 +89,13 @@ func (a *Actor[S, M, R]) guard(ms []M, rs []R, from int) (p *PanicError) {
 // blame records whom a panic hit in a batch of n messages and returns where
 // to go on.
 func (a *Actor[S, M, R]) blame(p *PanicError, n int) (next int) {
-	a.panicked(p)
 	if a.each == nil {
 		p.Index = -1
+		a.panicked(p)
 		a.fail(failure{hi: n, panic: p})
 		return n
 	}
+	a.panicked(p)
 	a.fail(failure{lo: a.at, hi: a.at + 1, panic: p})
 	if a.poisoned != nil {
 		a.fail(failure{lo: a.at + 1, hi: n, poison: a.poisoned})
@@ -107,11 +108,11 @@ func (a *Actor[S, M, R]) blame(p *PanicError, n int) (next int) {
 // a batch of n messages: those not reached fail too, the others are answered,
 // and the actor is let go. It runs deferred, as the last thing here.
 func (a *Actor[S, M, R]) exit(p *PanicError, n int) {
-	a.panicked(p)
 	lo := a.at
 	if a.each == nil {
 		lo, p.Index = 0, -1
 	}
+	a.panicked(p)
 	a.fail(failure{lo: lo, hi: n, panic: p})
 	a.answer()
 	a.letGo()

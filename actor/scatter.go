@@ -159,6 +159,9 @@ func (a *Actor[S, M, R]) start(ctx context.Context, ms []M, rs []R) (*node[M, R]
 	return n, nil
 }
 
+// keepScatter is keepBuffer for a whole fleet.
+const keepScatter = 64 * keepBuffer
+
 // scatterPool keeps scatters for reuse.
 type scatterPool[S, M, R any] struct{ pool sync.Pool }
 
@@ -170,7 +173,7 @@ func (p *scatterPool[S, M, R]) fetch(shards int) *scatter[S, M, R] {
 }
 
 func (p *scatterPool[S, M, R]) put(s *scatter[S, M, R]) {
-	if cap(s.ms) > keepBuffer {
+	if cap(s.ms) > keepScatter {
 		return
 	}
 	clear(s.ms)

@@ -78,7 +78,9 @@ func (a *Actor[S, M, R]) count(n int) {
 	if a.poisoned == nil {
 		a.runs.Store(a.runs.Load() + 1)
 	}
-	a.singles.Store(a.solo)
+	if a.singles.Load() != a.solo {
+		a.singles.Store(a.solo)
+	}
 }
 
 // sample reports whether the batch that starts now is measured.

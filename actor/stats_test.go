@@ -113,4 +113,21 @@ func TestBadOptionsAreReportedAllAtOnce(t *testing.T) {
 	}
 }
 
+func TestMissingFunctionsAndActorsAreRefused(t *testing.T) {
+	a := newWorker(t, actor.Options{})
+	ctx := t.Context()
+	for _, err := range []error{
+		a.Do(ctx, nil),
+		actor.DoAll(ctx, []*worker{a}, nil),
+		actor.DoAll(ctx, []*worker{a, nil}, func([]*diary) { t.Error("done") }),
+	} {
+		if !errors.Is(err, actor.ErrOptions) {
+			t.Error(err)
+		}
+	}
+	if _, err := a.Call(ctx, job{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func errOf[T any](_ T, err error) error { return err }

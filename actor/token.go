@@ -24,7 +24,7 @@ import (
 // afterwards, with n as the first thing to do: mine is true. After an error n
 // is gone.
 func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, err error) {
-	if mine, err = a.place(ctx, n); err != nil {
+	if mine, err = a.enqueue(ctx, n); err != nil {
 		a.refused.Add(uint64(n.size()))
 		a.recycle(n)
 		return false, err
@@ -36,8 +36,8 @@ func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, e
 	return mine, nil
 }
 
-// place gets room for n and pushes it.
-func (a *Actor[S, M, R]) place(ctx context.Context, n *node[M, R]) (mine bool, err error) {
+// enqueue gets room for n and pushes it.
+func (a *Actor[S, M, R]) enqueue(ctx context.Context, n *node[M, R]) (mine bool, err error) {
 	if g := a.gate.Load(); g != nil {
 		return false, g.err
 	}
