@@ -19,9 +19,8 @@ import (
 // keys, with ten times the entries below 1 %, measured from 2 to 1000 nodes. Any
 // node can be removed; the order of the nodes does not matter.
 //
-// Weights: a node's turns come in proportion to its weight, so its load is its
-// share to within about an entry. Every node gets at least one, however small
-// its weight.
+// Weights: a node's turns come in proportion to its weight, so it has at most
+// one entry more than its share. It has at least one, however small its weight.
 //
 // Memory: 2 bytes an entry, 100 to 200 entries a node by default. Speed: one
 // multiplication and one memory access; as fast as [Mask] while the table fits
