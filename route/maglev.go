@@ -16,8 +16,8 @@ import (
 //
 // Moves: adding or removing a node moves the keys that must move and some
 // others, from one old node to another: at the default size below 3 % of all
-// keys, with ten times the entries below 1 %, measured from 2 to 1000 nodes. Any
-// node can be removed; the order of the nodes does not matter.
+// keys, with 1000 entries a node below 1 %, measured at twelve sizes from 2 to
+// 1000 nodes. Any node can be removed; the order of the nodes does not matter.
 //
 // Weights: a node's turns come in proportion to its weight, so it has at most
 // one entry more than its share. It has at least one, however small its weight.
@@ -46,7 +46,7 @@ type MaglevOptions struct {
 
 const (
 	maxEntries = 1 << 30
-	// maxMaglevNodes lets an entry be 2 bytes: more of the table is in cache.
+	// maxMaglevNodes lets an entry be 2 bytes.
 	maxMaglevNodes = 1 << 16
 )
 
