@@ -164,6 +164,9 @@ func (a *Actor[S, M, R]) callHere(ctx context.Context, m M) (r R, err error) {
 		a.singles.Store(a.solo)
 	}
 	r, err = a.runOne(m)
+	if a.head == nil && a.free() {
+		return r, err
+	}
 	a.leave(ctx)
 	return r, err
 }
@@ -189,8 +192,8 @@ func (a *Actor[S, M, R]) runOne(m M) (r R, err error) {
 	if a.sample() {
 		a.runTimed(a.one[:], a.back[:])
 		a.wait.observe(0)
-	} else {
-		a.run(a.one[:], a.back[:])
+	} else if p := a.guard(a.one[:], a.back[:], 0); p != nil {
+		a.blame(p, 1)
 	}
 	r = a.back[0]
 	var noM M
