@@ -1,7 +1,6 @@
 package route
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -126,30 +125,6 @@ func (r *Rendezvous) Route(h hash.Stable) int {
 	return r.weighted(newDraw(h))
 }
 
-// RouteN implements [Router]: further nodes are those with the next scores.
-func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
-	d := newDraw(h)
-	if n = min(n, len(r.ids)); n > fewWinners {
-		return r.ranking(dst, d, n)
-	}
-	// Looking at all nodes once for each answer is quicker than sorting them.
-	from := len(dst)
-	for zones := true; len(dst)-from < n; {
-		picked := dst[from:]
-		if zones = zones && len(picked) < r.spread.zones; zones {
-			dst = append(dst, r.winner(d, func(node int) bool {
-				return slices.ContainsFunc(picked, func(p int) bool { return r.spread.zoneOf(p) == r.spread.zoneOf(node) })
-			}))
-		} else {
-			dst = append(dst, r.winner(d, func(node int) bool { return slices.Contains(picked, node) }))
-		}
-	}
-	return dst
-}
-
-// fewWinners is the longest list that RouteN makes one winner at a time.
-const fewWinners = 16
-
 // weighted is Route for unequal weights. Mostly the node with the lowest floor
 // costs less than the second lowest floor, so nobody's logarithm is needed.
 func (r *Rendezvous) weighted(d draw) int {
@@ -182,20 +157,4 @@ func (r *Rendezvous) winner(d draw, passOver func(node int) bool) int {
 			}
 		}
 	}
-}
-
-// ranking is RouteN for long lists.
-func (r *Rendezvous) ranking(dst []int, d draw, n int) []int {
-	type entry struct {
-		cost float64
-		id   int32
-	}
-	order := make([]entry, len(r.ids))
-	for at, id := range r.ids {
-		score := r.groups[at/groupNodes].score(at%groupNodes, d)
-		order[at] = entry{cost(score, r.nodes[id].weight()), id}
-	}
-	// Stable, so that ties stay in the order of the names.
-	slices.SortStableFunc(order, func(a, b entry) int { return cmp.Compare(a.cost, b.cost) })
-	return r.spread.collect(dst, n, len(order), func(i int) int { return int(order[i].id) })
 }

@@ -4,14 +4,14 @@ package route
 
 import "golang.org/x/sys/cpu"
 
-// fewNodes is how many nodes the plain loop handles as fast as the vectors,
+// loopNodes is how many nodes the plain loop handles faster than the vectors,
 // whose work comes in whole blocks.
-const fewNodes = 16
+const loopNodes = 16
 
 var hasAVX2 = cpu.X86.HasAVX2
 
 func best(groups []seedGroup, d draw, n int) int {
-	if !hasAVX2 || n <= fewNodes {
+	if !hasAVX2 || n <= loopNodes {
 		return bestGo(groups, d, n)
 	}
 	return bestAVX2(&groups[0], len(groups)/blockGroups, d)

@@ -39,18 +39,34 @@ func TestRendezvousPicksTheBestScore(t *testing.T) {
 	})
 }
 
-// TestLongAndShortListsAgree: they are made in different ways.
-func TestLongAndShortListsAgree(t *testing.T) {
+// TestAllWaysToOrderNodesAgree: which one is taken depends on how many nodes and
+// answers there are, but the answers do not.
+func TestAllWaysToOrderNodesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := must(NewRendezvous(drawNodes(t, Kind{Weighted: true}, 40)))
-		for _, h := range drawKeys(t, 10) {
-			short := r.RouteN(nil, h, fewWinners)
-			long := r.ranking(nil, newDraw(h), len(short))
-			if !slices.Equal(short, long) {
-				t.Fatalf("hash %#x: %v and %v", h.Uint64(), short, long)
+		r := must(NewRendezvous(drawNodes(t, Kind{Weighted: rapid.Bool().Draw(t, "weighted")}, 40)))
+		n := rapid.IntRange(1, len(r.ids)).Draw(t, "n")
+		for _, h := range drawKeys(t, 5) {
+			d := newDraw(h)
+			a, b, c := r.selection(nil, d, n), r.winners(nil, d, n), r.ranking(nil, d, n)
+			if !slices.Equal(a, b) || !slices.Equal(a, c) {
+				t.Fatalf("hash %#x: %v, %v and %v", h.Uint64(), a, b, c)
 			}
 		}
 	})
+}
+
+func TestManyNodesAreOrderedWhateverTheNumberOfAnswers(t *testing.T) {
+	for _, nodes := range []int{fewNodes, fewNodes + 1, 300} {
+		r := must(NewRendezvous(numbered(nodes)))
+		for h := range Sample(50) {
+			all := r.RouteN(nil, h, nodes)
+			for _, n := range []int{1, fewAnswers, fewAnswers + 1} {
+				if got := r.RouteN(nil, h, n); !slices.Equal(got, all[:n]) {
+					t.Fatalf("hash %#x among %d: first %d are %v, want %v", h.Uint64(), nodes, n, got, all[:n])
+				}
+			}
+		}
+	}
 }
 
 // chiSquared returns how many standard deviations the counts are off what is
