@@ -12,8 +12,8 @@ const (
 	blockNodes  = groupNodes * blockGroups
 )
 
-// seedGroup holds the seeds of eight nodes in one cache line: 64 bits of each
-// name's hash, as the two words that its scores are made with. The multiplier
+// seedGroup holds the seeds of eight nodes in one cache line: the hash of each
+// name, as the two words that its scores are made with. The multiplier
 // of a node is odd; of a lane without a node it is 0, so that it scores 0,
 // comes last, and loses.
 type seedGroup struct {
