@@ -31,13 +31,13 @@ type pointerBox[K comparable] struct {
 	pointer unsafe.Pointer
 }
 
-// boxKindOf chooses the cheapest box for values of type t.
-func boxKindOf(t reflect.Type) boxKind {
-	switch t.Kind() {
+// boxKindOf chooses the cheapest box for values of type v.
+func boxKindOf(v reflect.Type) boxKind {
+	switch v.Kind() {
 	case reflect.Pointer, reflect.UnsafePointer, reflect.Chan, reflect.Map, reflect.Func:
 		return boxPointer
 	}
-	if t.Size() > 0 && t.Size() <= wordBytes && pointerFree(t) {
+	if v.Size() > 0 && v.Size() <= wordBytes && pointerFree(v) {
 		return boxWord
 	}
 	return boxValue
@@ -70,18 +70,18 @@ func (t *entryTable[K, V]) unbox(p unsafe.Pointer) V {
 	}
 }
 
-// update gives the cursor's entry a new value. A value of no size has none.
-func (t *entryTable[K, V]) update(c *entryCursor, key K, value V) {
+// overwrite gives an entry another value in place, and answers false if it is
+// of a kind that cannot be.
+func (t *entryTable[K, V]) overwrite(p unsafe.Pointer, value *V) bool {
 	switch t.box {
 	case boxWord:
-		(*wordBox[K])(c.entry).word.Store(toWord(&value))
+		(*wordBox[K])(p).word.Store(toWord(value))
+		return true
 	case boxPointer:
-		q := *(*unsafe.Pointer)(unsafe.Pointer(&value))
-		atomic.StorePointer(&(*pointerBox[K])(c.entry).pointer, q)
+		atomic.StorePointer(&(*pointerBox[K])(p).pointer, *(*unsafe.Pointer)(unsafe.Pointer(value)))
+		return true
 	default:
-		if unsafe.Sizeof(value) > 0 {
-			atomic.StorePointer(entrySlot(c.bucket, c.slot), t.newBox(key, value))
-		}
+		return false
 	}
 }
 

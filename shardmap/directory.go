@@ -4,7 +4,7 @@ import "unsafe"
 
 // directory maps the leading bits of a hash to the segment of a shard that
 // holds it (extendible hashing). It is an array of segments whose element 0
-// carries, in info, how far to shift the hash; element 1+i is the segment for
+// carries, in roots, how far to shift the hash; element 1+i is the segment for
 // the prefix i. A directory never changes: growth publishes a new one, so
 // readers need one atomic load and no lock.
 type directory = unsafe.Pointer // *[1+2^depth]segment
@@ -14,13 +14,12 @@ const segmentBytes = unsafe.Sizeof(segment{})
 // lookup returns the segment of hash. The hash is shifted in two steps so
 // that a depth of zero, a shift by 64, needs no test.
 func lookup(d directory, hash uint64) segment {
-	shift := (*segment)(d).info & 63
-	i := hash >> 1 >> shift
-	return *(*segment)(unsafe.Add(d, uintptr(1+i)*segmentBytes))
+	i := hash >> 1 >> ((*segment)(d).roots & 63)
+	return *(*segment)(unsafe.Add(d, segmentBytes+uintptr(i)*segmentBytes))
 }
 
 // directoryDepth returns how many bits of the hash the directory looks at.
-func directoryDepth(d directory) uint { return 63 - uint((*segment)(d).info&63) }
+func directoryDepth(d directory) uint { return 63 - uint((*segment)(d).roots) }
 
 // newDirectory lays out segs, which are in order of their prefixes and cover
 // all of them.
@@ -30,7 +29,7 @@ func newDirectory(segs []segment) directory {
 		depth = max(depth, s.depth())
 	}
 	d := make([]segment, 1, 1+1<<depth)
-	d[0].info = uint64(63 - depth)
+	d[0].roots = uint32(63 - depth)
 	for _, s := range segs {
 		for range 1 << (depth - s.depth()) {
 			d = append(d, s)

@@ -3,6 +3,7 @@ package shardmap
 import (
 	"hash/maphash"
 	"math/bits"
+	"reflect"
 	"sync/atomic"
 	"unsafe"
 )
@@ -50,38 +51,71 @@ func entrySlot(bucket unsafe.Pointer, slot uint) *unsafe.Pointer {
 // entryTable is a table of the entry layout.
 type entryTable[K comparable, V any] struct {
 	table
-	box boxKind
+	hashesWord bool // keys are bitwise and at most a word
+	box        boxKind
 }
 
-func (t *entryTable[K, V]) init(box boxKind, opts Options) {
-	t.box = box
+func (t *entryTable[K, V]) init(opts Options) {
+	key, value := reflect.TypeFor[K](), reflect.TypeFor[V]()
+	t.box = boxKindOf(value)
+	t.hashesWord = bitwise(key) && key.Size() <= wordBytes
 	shape := geometry{bucketBytes: entryBucketBytes, slots: entrySlots, sizes: entrySizes()}
 	t.table.init(t, shape, opts)
 }
 
+// hash hashes short bitwise keys like the inline layout does, all others like
+// the built-in map.
 func (t *entryTable[K, V]) hash(key K) uint64 {
+	if unsafe.Sizeof(key) <= wordBytes && t.hashesWord {
+		return t.seeds.hashWord(toWord(&key))
+	}
 	return maphash.Comparable(t.seeds.general, key)
 }
 
+// load has hash and the root's part of findEntry written out: the fewer
+// instructions a lookup takes, the more lookups the processor overlaps.
 func (t *entryTable[K, V]) load(key K) (value V, ok bool) {
-	hash := t.hash(key)
+	var hash uint64
+	if unsafe.Sizeof(key) <= wordBytes && t.hashesWord {
+		hash = t.seeds.hashWord(toWord(&key))
+	} else {
+		hash = maphash.Comparable(t.seeds.general, key)
+	}
 	seg := lookup(t.shard(hash).directory(), hash)
 	b := seg.at(seg.root(hash), entryBucketBytes)
-	tag := tagOf(hash)
-	for {
+	header := atomic.LoadUint64(word(b, headerWord))
+	for m := matchTag(header, tagOf(hash)); m != 0; m &= m - 1 {
+		p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(m))/8))
+		if p == nil || *(*K)(p) != key {
+			continue
+		}
+		if t.box == boxValue {
+			return (*valueBox[K, V])(p).value, true
+		}
+		return t.unbox(p), true
+	}
+	if link := atomic.LoadUint64(word(b, linkWord)); link != 0 {
+		if p := findEntry(seg, link, key, tagOf(hash)); p != nil {
+			return t.unbox(p), true
+		}
+	}
+	return value, false
+}
+
+// findEntry looks for key along a chain from bucket link on.
+func findEntry[K comparable](seg segment, link uint64, key K, tag uint64) unsafe.Pointer {
+	for link != 0 {
+		b := seg.at(link, entryBucketBytes)
 		header := atomic.LoadUint64(word(b, headerWord))
 		for m := matchTag(header, tag); m != 0; m &= m - 1 {
 			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(m))/8))
 			if p != nil && *(*K)(p) == key {
-				return t.unbox(p), true
+				return p
 			}
 		}
-		link := atomic.LoadUint64(word(b, linkWord))
-		if link == 0 {
-			return value, false
-		}
-		b = seg.at(link, entryBucketBytes)
+		link = atomic.LoadUint64(word(b, linkWord))
 	}
+	return nil
 }
 
 // entryCursor is a locked chain and the place of one key in it.
@@ -94,21 +128,28 @@ type entryCursor struct {
 }
 
 // seek locks the chain of key and finds its slot, or a free one if reserve.
-func (t *entryTable[K, V]) seek(key K, hash uint64, reserve bool) entryCursor {
-	for {
-		c := entryCursor{chain: t.lock(hash), hash: hash}
-		last := t.find(&c, key)
-		if c.entry != nil || c.bucket != nil || !reserve {
-			return c
-		}
-		if n := c.seg.takeSpare(entryBucketBytes); n != 0 {
-			atomic.StoreUint64(word(last, linkWord), n)
-			c.bucket, c.slot = c.seg.at(n, entryBucketBytes), 1
-			return c
-		}
-		c.unlock()
-		t.grow(c.shard, c.seg, hash)
+func (t *entryTable[K, V]) seek(c *entryCursor, key K, hash uint64, reserve bool) {
+	*c = entryCursor{chain: t.lock(hash), hash: hash}
+	for !t.place(c, key, reserve) {
+		*c = entryCursor{chain: t.lock(hash), hash: hash}
 	}
+}
+
+// place fills in where key is or may go. If there is no room it makes some,
+// which needs the lock to be given up, and answers false.
+func (t *entryTable[K, V]) place(c *entryCursor, key K, reserve bool) bool {
+	last := t.find(c, key)
+	if c.entry != nil || c.bucket != nil || !reserve {
+		return true
+	}
+	if n := c.seg.takeSpare(entryBucketBytes); n != 0 {
+		atomic.StoreUint64(word(last, linkWord), n)
+		c.bucket, c.slot = c.seg.at(n, entryBucketBytes), 1
+		return true
+	}
+	c.unlock()
+	t.grow(c.shard, c.seg, c.hash)
+	return false
 }
 
 // find fills in the place of key, or else the first free one, and returns

@@ -39,7 +39,7 @@ func newState[K comparable, V any](opts Options) *state[K, V] {
 	key, value := reflect.TypeFor[K](), reflect.TypeFor[V]()
 	s := &state[K, V]{layout: layoutOf(key, value)}
 	if s.layout == layoutEntry {
-		s.entries.init(boxKindOf(value), opts)
+		s.entries.init(opts)
 	} else {
 		s.inline.init(max(1, words(key)), words(value), opts)
 	}
@@ -64,14 +64,13 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		return value, false
 	}
 	switch s.layout {
-	case layoutWord:
-		w, ok := s.inline.loadWord(toWord(&key))
-		return fromWord[V](w), ok
+	case layoutEntry:
+		return s.entries.load(key)
 	case layoutWide:
 		return s.inline.load(key)
-	default:
-		return s.entries.load(key)
 	}
+	w, ok := s.inline.loadWord(toWord(&key))
+	return fromWord[V](w), ok
 }
 
 // Store sets the value of key.
@@ -83,7 +82,7 @@ func (m *Map[K, V]) Store(key K, value V) {
 	case layoutWide:
 		s.inline.store(key, value)
 	default:
-		s.entries.swap(key, value)
+		s.entries.store(key, value)
 	}
 }
 

@@ -15,24 +15,24 @@ import (
 // It is full when a chain needs a spare and none is left. The struct itself
 // is immutable and is copied by value.
 type segment struct {
-	base unsafe.Pointer
-	info uint64 // buckets | spares<<32 | depth<<58
+	base  unsafe.Pointer
+	roots uint32
+	info  uint32 // spares | depth<<26
 }
 
 const (
-	spareShift = 32
-	depthShift = 58
-	spareMask  = 1<<(depthShift-spareShift) - 1
+	depthShift = 26
+	maxSpares  = 1<<depthShift - 1
 )
 
-func (s segment) buckets() uint64 { return s.info & (1<<spareShift - 1) }
-func (s segment) spares() uint64  { return s.info >> spareShift & spareMask }
+func (s segment) buckets() uint64 { return uint64(s.roots) }
+func (s segment) spares() uint64  { return uint64(s.info & maxSpares) }
 
 // depth is how many leading bits of the hash all keys of the segment share.
 func (s segment) depth() uint { return uint(s.info >> depthShift) }
 
 func (s segment) withDepth(depth uint) segment {
-	s.info = s.info&(1<<depthShift-1) | uint64(depth)<<depthShift
+	s.info = s.info&maxSpares | uint32(depth)<<depthShift
 	return s
 }
 
@@ -73,12 +73,12 @@ func (s segment) sparesUsed(bucketBytes uintptr) uint64 {
 // replaces it. So an empty map costs its shards and nothing more.
 var emptyBucket = [maxBucketWords]uint64{headerWord: lockBit | frozenBit}
 
-var emptySegment = segment{base: unsafe.Pointer(&emptyBucket), info: 1}
+var emptySegment = segment{base: unsafe.Pointer(&emptyBucket), roots: 1}
 
 func (s segment) isEmptySegment() bool { return s.base == emptySegment.base }
 
 // newSegment describes size buckets at base.
 func newSegment(base unsafe.Pointer, size segmentSize) segment {
-	invariant(size.spares <= spareMask, "overflow buckets fit their field")
-	return segment{base: base, info: uint64(size.buckets) | uint64(size.spares)<<spareShift}
+	invariant(size.spares <= maxSpares, "overflow buckets fit their field")
+	return segment{base: base, roots: uint32(size.buckets), info: uint32(size.spares)}
 }
