@@ -96,7 +96,7 @@ func TestRingMovesWhatTheNewNodeOwns(t *testing.T) {
 		}
 		// The share of a node with v virtual nodes varies by 1/sqrt(v).
 		share := 1 / float64(n+1)
-		if off := math.Abs(m.Moved - share); off > sigmas*(share/math.Sqrt(DefaultRingPoints)+m.StdErr) {
+		if off := math.Abs(m.Moved - share); off > sigmas*(share/math.Sqrt(defaultRingPoints)+m.StdErr) {
 			t.Errorf("%d nodes: %v moved, want about %v", n, m.Moved, share)
 		}
 	}

@@ -75,7 +75,7 @@ func NewAnchor(nodes []Node, opts AnchorOptions) (*Anchor, error) {
 	}
 	err := check(nodes, false)
 	if capacity < n || capacity > maxCapacity {
-		err = errors.Join(err, fmt.Errorf("%w: Capacity is %d, want at least the %d nodes and at most %d", ErrOption, capacity, n, maxCapacity))
+		err = errors.Join(err, fmt.Errorf("%w: Capacity is %d, want at least the %d nodes and at most %d", ErrOptions, capacity, n, maxCapacity))
 	}
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (r *Anchor) State() AnchorState {
 func RestoreAnchor(s AnchorState) (*Anchor, error) {
 	err := check(s.Nodes, false)
 	if len(s.Places) != len(s.Nodes) {
-		err = errors.Join(err, fmt.Errorf("%w: %d places for %d nodes", ErrOption, len(s.Places), len(s.Nodes)))
+		err = errors.Join(err, fmt.Errorf("%w: %d places for %d nodes", ErrOptions, len(s.Places), len(s.Nodes)))
 	}
 	if err = errors.Join(err, checkBuckets(s.Places, s.Free)); err != nil {
 		return nil, err
@@ -45,15 +45,15 @@ func RestoreAnchor(s AnchorState) (*Anchor, error) {
 func checkBuckets(places, free []int) error {
 	capacity := len(places) + len(free)
 	if capacity > maxCapacity {
-		return fmt.Errorf("%w: %d buckets, want at most %d", ErrOption, capacity, maxCapacity)
+		return fmt.Errorf("%w: %d buckets, want at most %d", ErrOptions, capacity, maxCapacity)
 	}
 	seen := make([]bool, capacity)
 	for _, b := range slices.Concat(places, free) {
 		if b < 0 || b >= capacity {
-			return fmt.Errorf("%w: bucket %d, want one below the capacity, %d", ErrOption, b, capacity)
+			return fmt.Errorf("%w: bucket %d, want one below the capacity, %d", ErrOptions, b, capacity)
 		}
 		if seen[b] {
-			return fmt.Errorf("%w: bucket %d is there twice", ErrOption, b)
+			return fmt.Errorf("%w: bucket %d is there twice", ErrOptions, b)
 		}
 		seen[b] = true
 	}

@@ -80,11 +80,11 @@ func TestAnchorRefusesImpossibleStates(t *testing.T) {
 		want error
 	}{
 		{"nothing", AnchorState{}, ErrNoNodes},
-		{"a node without a place", AnchorState{Nodes: two, Places: []int{0}}, ErrOption},
-		{"two nodes in a bucket", AnchorState{Nodes: two, Places: []int{1, 1}}, ErrOption},
-		{"a bucket both free and used", AnchorState{Nodes: two, Places: []int{0, 1}, Free: []int{1}}, ErrOption},
-		{"a bucket past the last", AnchorState{Nodes: two, Places: []int{0, 2}}, ErrOption},
-		{"a negative bucket", AnchorState{Nodes: two, Places: []int{0, -1}}, ErrOption},
+		{"a node without a place", AnchorState{Nodes: two, Places: []int{0}}, ErrOptions},
+		{"two nodes in a bucket", AnchorState{Nodes: two, Places: []int{1, 1}}, ErrOptions},
+		{"a bucket both free and used", AnchorState{Nodes: two, Places: []int{0, 1}, Free: []int{1}}, ErrOptions},
+		{"a bucket past the last", AnchorState{Nodes: two, Places: []int{0, 2}}, ErrOptions},
+		{"a negative bucket", AnchorState{Nodes: two, Places: []int{0, -1}}, ErrOptions},
 		{"a weight", AnchorState{Nodes: []Node{{Name: "a", Weight: 2}}, Places: []int{0}}, ErrWeight},
 	} {
 		if r, err := RestoreAnchor(c.s); !errors.Is(err, c.want) || r != nil {
@@ -95,8 +95,8 @@ func TestAnchorRefusesImpossibleStates(t *testing.T) {
 
 func TestAnchorKeepsToItsCapacity(t *testing.T) {
 	for _, capacity := range []int{-1, 2, maxCapacity + 1} {
-		if _, err := NewAnchor(numbered(3), AnchorOptions{Capacity: capacity}); !errors.Is(err, ErrOption) {
-			t.Errorf("capacity %d for 3 nodes: %v, want %v", capacity, err, ErrOption)
+		if _, err := NewAnchor(numbered(3), AnchorOptions{Capacity: capacity}); !errors.Is(err, ErrOptions) {
+			t.Errorf("capacity %d for 3 nodes: %v, want %v", capacity, err, ErrOptions)
 		}
 	}
 	r := must(NewAnchor(numbered(3), AnchorOptions{Capacity: 3}))

@@ -78,12 +78,12 @@ func (o *BoundedRingOptions) check(nodes int) error {
 	}
 	var errs []error
 	if !(o.Epsilon >= minEpsilon) || math.IsInf(o.Epsilon, 0) {
-		errs = append(errs, fmt.Errorf("%w: Epsilon is %v, want a finite number from %v (0 means %v)", ErrOption, o.Epsilon, minEpsilon, defaultEpsilon))
+		errs = append(errs, fmt.Errorf("%w: Epsilon is %v, want a finite number from %v (0 means %v)", ErrOptions, o.Epsilon, minEpsilon, defaultEpsilon))
 	}
 	if p := o.Partitions; p < 2 || p > maxPartitions || p&(p-1) != 0 {
-		errs = append(errs, fmt.Errorf("%w: Partitions is %d, want a power of two up to %d", ErrOption, p, maxPartitions))
+		errs = append(errs, fmt.Errorf("%w: Partitions is %d, want a power of two up to %d", ErrOptions, p, maxPartitions))
 	} else if p/partitionsPerNode < nodes {
-		errs = append(errs, fmt.Errorf("%w: %d partitions for %d nodes, want at least %d a node", ErrOption, p, nodes, partitionsPerNode))
+		errs = append(errs, fmt.Errorf("%w: %d partitions for %d nodes, want at least %d a node", ErrOptions, p, nodes, partitionsPerNode))
 	}
 	return errors.Join(errs...)
 }
@@ -145,7 +145,7 @@ func (r *BoundedRing) assign() error {
 		}
 	}
 	if i := slices.Index(got, 0); i >= 0 {
-		return fmt.Errorf("%w: node %q gets none of %d partitions: raise Partitions, Ring.Points or its weight", ErrOption, r.ring.nodes[i].Name, len(r.table))
+		return fmt.Errorf("%w: node %q gets none of %d partitions: raise Partitions, Ring.Points or its weight", ErrOptions, r.ring.nodes[i].Name, len(r.table))
 	}
 	return nil
 }

@@ -122,15 +122,15 @@ func TestBadBoundedRingsAreRefused(t *testing.T) {
 		opts  BoundedRingOptions
 		want  []error
 	}{
-		{"negative epsilon", numbered(2), BoundedRingOptions{Epsilon: -0.1}, []error{ErrOption}},
-		{"epsilon not a number", numbered(2), BoundedRingOptions{Epsilon: math.NaN()}, []error{ErrOption}},
-		{"infinite epsilon", numbered(2), BoundedRingOptions{Epsilon: math.Inf(1)}, []error{ErrOption}},
-		{"odd partitions", numbered(2), BoundedRingOptions{Partitions: 1000}, []error{ErrOption}},
-		{"negative partitions", numbered(2), BoundedRingOptions{Partitions: -16}, []error{ErrOption}},
-		{"huge partitions", numbered(2), BoundedRingOptions{Partitions: 1 << 30}, []error{ErrOption}},
-		{"few partitions", numbered(200), BoundedRingOptions{Partitions: 1024}, []error{ErrOption}},
-		{"a node too light", []Node{{Name: "a", Weight: 1000}, {Name: "b", Weight: 0.001}}, BoundedRingOptions{Partitions: 32}, []error{ErrOption}},
-		{"all that is wrong", []Node{{}}, BoundedRingOptions{Epsilon: -1, Ring: RingOptions{Points: -1}}, []error{ErrName, ErrOption}},
+		{"negative epsilon", numbered(2), BoundedRingOptions{Epsilon: -0.1}, []error{ErrOptions}},
+		{"epsilon not a number", numbered(2), BoundedRingOptions{Epsilon: math.NaN()}, []error{ErrOptions}},
+		{"infinite epsilon", numbered(2), BoundedRingOptions{Epsilon: math.Inf(1)}, []error{ErrOptions}},
+		{"odd partitions", numbered(2), BoundedRingOptions{Partitions: 1000}, []error{ErrOptions}},
+		{"negative partitions", numbered(2), BoundedRingOptions{Partitions: -16}, []error{ErrOptions}},
+		{"huge partitions", numbered(2), BoundedRingOptions{Partitions: 1 << 30}, []error{ErrOptions}},
+		{"few partitions", numbered(200), BoundedRingOptions{Partitions: 1024}, []error{ErrOptions}},
+		{"a node too light", []Node{{Name: "a", Weight: 1000}, {Name: "b", Weight: 0.001}}, BoundedRingOptions{Partitions: 32}, []error{ErrOptions}},
+		{"all that is wrong", []Node{{}}, BoundedRingOptions{Epsilon: -1, Ring: RingOptions{Points: -1}}, []error{ErrName, ErrOptions}},
 	} {
 		r, err := NewBoundedRing(c.nodes, c.opts)
 		for _, want := range c.want {

@@ -37,7 +37,7 @@ func batch[R Router, A any](edit func(R, ...A) (R, error)) func(Router, []A) (Ro
 	return func(r Router, args []A) (Router, error) {
 		of, ok := r.(R)
 		if !ok {
-			return nil, fmt.Errorf("%w: a %T was edited as if it were a %T", ErrOption, r, of)
+			return nil, fmt.Errorf("%w: a %T was edited as if it were a %T", ErrOptions, r, of)
 		}
 		return asRouter(edit(of, args...))
 	}

@@ -166,8 +166,8 @@ func TestImpossibleEditsAreRefused(t *testing.T) {
 		if _, err := k.Without(alone, "node-0"); !errors.Is(err, ErrNoNodes) {
 			t.Errorf("removing the only node: %v, want %v", err, ErrNoNodes)
 		}
-		if _, err := k.With(stranger{}, Node{Name: "x"}); !errors.Is(err, ErrOption) {
-			t.Errorf("editing a router of another kind: %v, want %v", err, ErrOption)
+		if _, err := k.With(stranger{}, Node{Name: "x"}); !errors.Is(err, ErrOptions) {
+			t.Errorf("editing a router of another kind: %v, want %v", err, ErrOptions)
 		}
 	})
 }

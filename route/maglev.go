@@ -64,14 +64,14 @@ func NewMaglev(nodes []Node, opts MaglevOptions) (*Maglev, error) {
 	}
 	switch {
 	case entries < len(nodes) || entries > maxEntries:
-		err = errors.Join(err, fmt.Errorf("%w: Entries is %d, want at least the %d nodes and at most %d", ErrOption, entries, len(nodes), maxEntries))
+		err = errors.Join(err, fmt.Errorf("%w: Entries is %d, want at least the %d nodes and at most %d", ErrOptions, entries, len(nodes), maxEntries))
 	case !isPrime(entries):
-		err = errors.Join(err, fmt.Errorf("%w: Entries is %d, want a prime such as %d", ErrOption, entries, primeFrom(entries)))
+		err = errors.Join(err, fmt.Errorf("%w: Entries is %d, want a prime such as %d", ErrOptions, entries, primeFrom(entries)))
 	}
 	if err != nil {
 		return nil, err
 	}
-	hs, err := nodeHashes(nodes)
+	hs, err := hashNames(nodes, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestMaglevSharesFollowTheWeights(t *testing.T) {
 
 func TestMaglevRoundsAreTurnsOfEqualWeight(t *testing.T) {
 	nodes := numbered(13)
-	hs := must(nodeHashes(nodes))
+	hs := must(hashNames(nodes, 0))
 	const entries = 1009
 	rounds := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
 	rounds.inRounds(newChoosers(nodes, hs, entries))
@@ -110,12 +110,12 @@ func TestMaglevTableSizes(t *testing.T) {
 		t.Errorf("one node too many: %v, want %v", err, ErrNodeCount)
 	}
 	for _, entries := range []int{-7, 1, 4, 1024, maxEntries + 3} {
-		if _, err := NewMaglev(numbered(2), MaglevOptions{Entries: entries}); !errors.Is(err, ErrOption) {
-			t.Errorf("%d entries: %v, want %v", entries, err, ErrOption)
+		if _, err := NewMaglev(numbered(2), MaglevOptions{Entries: entries}); !errors.Is(err, ErrOptions) {
+			t.Errorf("%d entries: %v, want %v", entries, err, ErrOptions)
 		}
 	}
-	if _, err := NewMaglev(numbered(4), MaglevOptions{Entries: 3}); !errors.Is(err, ErrOption) {
-		t.Errorf("3 entries for 4 nodes: %v, want %v", err, ErrOption)
+	if _, err := NewMaglev(numbered(4), MaglevOptions{Entries: 3}); !errors.Is(err, ErrOptions) {
+		t.Errorf("3 entries for 4 nodes: %v, want %v", err, ErrOptions)
 	}
 	r := must(NewMaglev(numbered(10), MaglevOptions{}))
 	if got := must(r.With(Node{Name: "new"})).Entries(); got != r.Entries() {

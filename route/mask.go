@@ -8,10 +8,6 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-// ErrNodeCount means a router cannot have that number of nodes: the doc of
-// its type says which it can.
-var ErrNodeCount = errors.New("route: impossible number of nodes")
-
 // Mask gives key h to node h & (n-1), for a power of two of nodes: [Modulo]
 // without the division.
 //

@@ -49,24 +49,24 @@ type RingOptions struct {
 	Points int
 }
 
-// DefaultRingPoints is the default of [RingOptions.Points].
-const DefaultRingPoints = 150
+// defaultRingPoints is the default of [RingOptions.Points].
+const defaultRingPoints = 150
 
 var _ Router = (*Ring)(nil)
 
 // NewRing returns a ring of nodes.
 func NewRing(nodes []Node, opts RingOptions) (*Ring, error) {
 	if opts.Points == 0 {
-		opts.Points = DefaultRingPoints
+		opts.Points = defaultRingPoints
 	}
 	err := check(nodes, true)
 	if opts.Points < 0 {
-		err = errors.Join(err, fmt.Errorf("%w: Points is %d, want at least 1 (0 means %d)", ErrOption, opts.Points, DefaultRingPoints))
+		err = errors.Join(err, fmt.Errorf("%w: Points is %d, want at least 1 (0 means %d)", ErrOptions, opts.Points, defaultRingPoints))
 	}
 	if err != nil {
 		return nil, err
 	}
-	hs, err := nodeHashes(nodes)
+	hs, err := hashNames(nodes, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -31,35 +30,6 @@ func (p point) node() int { return int(p & nodeMask) }
 // place returns where h is on the circle. Points there, whosever they are, do
 // not compare less than it.
 func place(h hash.Stable) point { return point(h.Uint64() &^ nodeMask) }
-
-// weight returns the node's share with the default filled in.
-func (n Node) weight() float64 {
-	if n.Weight == 0 {
-		return 1
-	}
-	return n.Weight
-}
-
-// nodeHashes returns the hash of every name.
-func nodeHashes(nodes []Node) ([]hash.Stable, error) { return hashNames(nodes, 0) }
-
-// hashNames returns the hash of every name. Two names that hash alike, but for
-// bits that are ignored, would stand in the same places and one of them would
-// own nothing, so they are refused: that takes a crafted name or about 2^32
-// nodes.
-func hashNames(nodes []Node, ignored uint64) ([]hash.Stable, error) {
-	hs := make([]hash.Stable, len(nodes))
-	first := make(map[uint64]int, len(nodes))
-	var errs []error
-	for i, n := range nodes {
-		hs[i] = hash.XXH3String(n.Name)
-		if j, met := first[hs[i].Uint64()|ignored]; met {
-			errs = append(errs, fmt.Errorf("%w: %q and %q: rename one", ErrNameHash, nodes[j].Name, n.Name))
-		}
-		first[hs[i].Uint64()|ignored] = i
-	}
-	return hs, errors.Join(errs...)
-}
 
 // pointCounts returns how many points each node gets, and their sum.
 func pointCounts(nodes []Node, perWeight int) (counts []int, total int, err error) {

@@ -42,7 +42,7 @@ func TestRingSlotsAreSortedAndNoneIsBeforeItsPlace(t *testing.T) {
 			t.Errorf("%d nodes: slots are not sorted", n)
 		}
 		points := slices.Compact(slices.Clone(r.slots))
-		if got := len(points) - 1; got != n*DefaultRingPoints {
+		if got := len(points) - 1; got != n*defaultRingPoints {
 			t.Errorf("%d nodes have %d points", n, got)
 		}
 		for i, p := range r.slots {
@@ -88,7 +88,7 @@ func TestRingLoadsFollowTheWeights(t *testing.T) {
 		loads[owner] += math.Ldexp(end-float64(first), -64)
 	}
 	for i, share := range shares(nodes) {
-		points := nodes[i].weight() * DefaultRingPoints
+		points := nodes[i].weight() * defaultRingPoints
 		if off := (loads[i]/share - 1) * math.Sqrt(points); math.Abs(off) > 4 {
 			t.Errorf("node of weight %v has %.2f of its share, %.1f standard deviations off", nodes[i].weight(), loads[i]/share, off)
 		}
@@ -128,8 +128,8 @@ func TestBadRingsAreRefused(t *testing.T) {
 		opts  RingOptions
 		want  []error
 	}{
-		{"negative points", numbered(2), RingOptions{Points: -1}, []error{ErrOption}},
-		{"all that is wrong", []Node{{}, {Name: "a", Weight: -1}}, RingOptions{Points: -1}, []error{ErrName, ErrWeight, ErrOption}},
+		{"negative points", numbered(2), RingOptions{Points: -1}, []error{ErrOptions}},
+		{"all that is wrong", []Node{{}, {Name: "a", Weight: -1}}, RingOptions{Points: -1}, []error{ErrName, ErrWeight, ErrOptions}},
 		{"too many points", numbered(2), RingOptions{Points: math.MaxInt32}, []error{ErrTooLarge}},
 		{"too much weight", []Node{{Name: "a", Weight: math.MaxFloat64}, {Name: "b", Weight: math.MaxFloat64}}, RingOptions{}, []error{ErrTooLarge}},
 		{"names that hash alike", alike, RingOptions{}, []error{ErrNameHash}},
