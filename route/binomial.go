@@ -42,6 +42,9 @@ type Binomial struct {
 // 16 is free.
 const maxRedraws = 16
 
+// redrawSalt is no level and, for an [Anchor], no bucket.
+const redrawSalt = 1 << 40
+
 var _ Router = (*Binomial)(nil)
 
 // NewBinomial returns a router over nodes in that order.
@@ -145,18 +148,6 @@ func withinLevel(at, x uint64) uint64 {
 	level := bits.Len64(at)
 	end := uint64(1) << (level & 63)
 	return end>>1 | remix(x, uint64(level))&((end-1)>>1)
-}
-
-// redrawSalt is no level and, for an [Anchor], no bucket.
-const redrawSalt = 1 << 40
-
-// remix draws a fresh hash from x, one for each salt: the two halves of one
-// long product folded together. Its input is a good hash already, so it need
-// not mix, only be independent; that takes a third of the time of a hash
-// function. Placement depends on it: it must never change.
-func remix(x, salt uint64) uint64 {
-	hi, lo := bits.Mul64(x^salt*0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
-	return hi ^ lo
 }
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.

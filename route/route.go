@@ -3,10 +3,28 @@
 // A [Router] holds topology only, never data. Routers are immutable values
 // and pure functions: equal nodes and equal hashes give equal answers in
 // every process, so the same router runs in a server and in its clients. A
-// change of topology makes a new router; Compare tells what that moves.
+// change of topology makes a new router: With and Without of each type return
+// one, and [Compare] tells what that would move before it is done.
+//
+// Which one to use:
+//
+//   - nodes come and go in any order: [Ring], which is quick among any number
+//     of nodes; [Rendezvous], if there are few or their weights must be exact;
+//     [Anchor], if all processes can apply the same edits in the same order.
+//   - nodes are numbered, and the last one joins and leaves: [Binomial], or
+//     [Jump] to agree with other programs.
+//   - no node may have much more than its share: [BoundedRing] or [Maglev],
+//     which move a few more keys than they must.
+//   - the number of nodes is fixed, or doubles: [Modulo], [Mask].
+//   - a node must own one contiguous range of hashes: [Interval].
+//
+// The doc of each type says what moves when, which nodes can leave, and what
+// weights, memory and lookups cost. [Kinds] lists them all for programs that
+// let their users choose.
 //
 // Routers take a [hash.Stable], so a hash that differs from process to process
-// does not compile. None preserves the order of keys.
+// does not compile. They read bits of it as they are: a poor hash function
+// makes uneven loads. None preserves the order of keys.
 package route
 
 import "github.com/cleavekv/cleave/hash"
@@ -22,8 +40,8 @@ type Node struct {
 	// Weight is the node's share relative to the others. 0 means 1. Finite
 	// and not negative; routers without weights refuse any but 0 and 1.
 	Weight float64
-	// Zone is the failure domain that RouteN spreads over. Nodes
-	// with an empty zone are each their own zone.
+	// Zone is the failure domain that RouteN spreads over. Nodes with an
+	// empty zone are each their own zone.
 	Zone string
 }
 
