@@ -31,7 +31,7 @@ type Avalanche struct {
 // Matrix returns the flip probabilities that [Avalanche] sums up: how often
 // flipping bit i of a key flips bit j of its hash, as [i][j]. Measured like
 // the one in [Measure], with the same options.
-func Matrix(f Function, o Options) ([][]float64, error) {
+func Matrix(f Function, o MeasureOptions) ([][]float64, error) {
 	o = o.withDefaults()
 	if err := o.check(f); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ type matrix struct {
 
 // lanes is 64 counters side by side: bit j of plane k is bit k of counter j.
 // Adding to all of them takes a step for each carry, about seven, where
-// separate counters would take 64. 21 planes hold the bound of Options.Samples.
+// separate counters would take 64. 21 planes hold the most that Samples can be.
 type lanes [21]uint64
 
 // add counts one for every bit that is set in word.
@@ -78,7 +78,7 @@ func (l *lanes) count(j int) int {
 	return n
 }
 
-func newMatrix(f Function, o Options) *matrix {
+func newMatrix(f Function, o MeasureOptions) *matrix {
 	m := &matrix{keyBytes: o.KeyBytes, samples: o.Samples, hashBits: f.bits()}
 	if f.KeyBytes != 0 {
 		m.keyBytes = f.KeyBytes
@@ -131,7 +131,7 @@ func (m *matrix) judge(alpha float64) Avalanche {
 	a.Noise = zLimit(alpha/pairs) / (2 * math.Sqrt(n))
 	limit := zLimit(alpha)
 	if math.Abs(a.Worst-0.5) > a.Noise || math.Abs(a.MeanZ) > limit || math.Abs(a.SpreadZ) > limit {
-		a.Verdict = Bad
+		a.Verdict = VerdictBad
 	}
 	return a
 }

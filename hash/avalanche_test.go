@@ -80,7 +80,7 @@ func TestEachAvalancheTestFindsItsFaultOnBothSides(t *testing.T) {
 		if mean != c.mean || worst != c.worst || spread != c.spread {
 			t.Errorf("%s: mean %v, worst %v, spread %v; want %v, %v, %v: %+v", c.name, mean, worst, spread, c.mean, c.worst, c.spread, a)
 		}
-		if want := c.mean || c.worst || c.spread; (a.Verdict == Bad) != want {
+		if want := c.mean || c.worst || c.spread; (a.Verdict == VerdictBad) != want {
 			t.Errorf("%s: %v, want bad: %v", c.name, a.Verdict, want)
 		}
 		if c.worst && (a.WorstKeyBit != 77 || a.WorstHashBit != 13) {

@@ -41,7 +41,7 @@ func Corpora(seed uint64) []Corpus {
 }
 
 // corporaFor leaves out the corpora whose keys f does not take.
-func (o Options) corporaFor(f Function) []Corpus {
+func (o MeasureOptions) corporaFor(f Function) []Corpus {
 	var fit []Corpus
 	for _, c := range o.Corpora {
 		if f.KeyBytes == 0 || f.KeyBytes == c.KeyBytes {

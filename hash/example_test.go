@@ -60,7 +60,7 @@ func ExampleMeasure() {
 		}
 		return h
 	}
-	report, err := hash.Measure(hash.Function{Name: "sum", Sum: sum}, hash.Options{})
+	report, err := hash.Measure(hash.Function{Name: "sum", Sum: sum}, hash.MeasureOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

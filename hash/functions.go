@@ -44,6 +44,14 @@ type Function struct {
 	Sum func(key []byte) uint64
 }
 
+// bits returns Bits with the default filled in.
+func (f Function) bits() int {
+	if f.Bits == 0 {
+		return 64
+	}
+	return f.Bits
+}
+
 // referenceKey is the key of SipHash's published vectors. The table of
 // functions uses it so that a report is the same in every process.
 var referenceKey = [16]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}

@@ -1,6 +1,6 @@
 // Package hash answers one question: may this hash value be written down?
 //
-// Every function here returns one of three types, and the type is the answer:
+// The type of the value is the answer:
 //
 //   - [Stable]: computed by a published function with no secret. It agrees
 //     across processes, machines and versions, so it may be persisted and
@@ -8,9 +8,12 @@
 //   - [Local]: computed with a seed that only this process knows. It resists
 //     an attacker who picks keys to collide, and it means nothing tomorrow.
 //   - [Weak]: computed by a function kept only to be shown bad.
+//   - [Slot]: one of Redis Cluster's 16384 buckets. It is stable too, and too
+//     short to route on by itself.
 //
 // So a program that would place data by a per-process hash does not compile,
-// not even through a conversion: the three types share no representation.
+// not even through a conversion: [Stable], [Local] and [Weak] share no
+// representation.
 //
 // Which one to use: [XXH3] to place data; [Uint64] when the key is an integer;
 // [SlotOf] to agree with Redis Cluster; [Maphash] or [SipHash] for a table

@@ -93,14 +93,14 @@ func TestDerivedValuesAreIndependentOfTheFirst(t *testing.T) {
 		"derivation by key":  func(b []byte) uint64 { return Restore(9).Derive(XXH3(b).bits).bits >> 54 },
 		"derivation of zero": func(b []byte) uint64 { s := XXH3(b); return s.Derive(0).bits&31<<5 | s.bits&31 },
 	} {
-		if r := measure(t, Function{Name: name, Bits: 10, Sum: sum}, Options{Samples: 256, KeyBytes: 8, Keys: 16384}); r.Verdict != Good {
+		if r := measure(t, Function{Name: name, Bits: 10, Sum: sum}, MeasureOptions{Samples: 256, KeyBytes: 8, Keys: 16384}); r.Verdict != VerdictGood {
 			t.Errorf("%s: %v, want good: %+v", name, r.Verdict, r)
 		}
 	}
 	raw := Function{Name: "small integers", KeyBytes: 8, Sum: func(b []byte) uint64 {
 		return Restore(binary.BigEndian.Uint64(b)).Derive(1).bits
 	}}
-	if r := measure(t, raw, Options{}); r.Verdict != Good {
+	if r := measure(t, raw, MeasureOptions{}); r.Verdict != VerdictGood {
 		t.Errorf("derived from integers that were not hashed: %+v", r)
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // quick finds a planted fault in a tenth of the default's work.
-var quick = Options{Samples: 256, KeyBytes: 8, Keys: 8192, Buckets: 256}
+var quick = MeasureOptions{Samples: 256, KeyBytes: 8, Keys: 8192, Buckets: 256}
 
-func measure(t *testing.T, f Function, o Options) Report {
+func measure(t *testing.T, f Function, o MeasureOptions) Report {
 	t.Helper()
 	r, err := Measure(f, o)
 	if err != nil {
@@ -26,7 +26,7 @@ func measure(t *testing.T, f Function, o Options) Report {
 // measured holds the report on every function: two tests read it.
 var measured = sync.OnceValues(func() (map[string]Report, error) {
 	byName := map[string]Report{}
-	all, err := MeasureAll(Options{})
+	all, err := MeasureAll(MeasureOptions{})
 	for _, r := range all {
 		byName[r.Name] = r
 	}
@@ -45,9 +45,9 @@ func reportsByName(t *testing.T) map[string]Report {
 func TestReportsTellGoodFunctionsFromWeakOnes(t *testing.T) {
 	reports := reportsByName(t)
 	for _, f := range Functions() {
-		r, want := reports[f.Name], Good
+		r, want := reports[f.Name], VerdictGood
 		if f.Kind == KindWeak || f.Name == "crc16-slot" {
-			want = Bad // CRC16 is linear: it spreads keys over slots and mixes nothing
+			want = VerdictBad // CRC16 is linear: it spreads keys over slots and mixes nothing
 		}
 		if r.Verdict != want {
 			t.Errorf("%s is %v, want %v:\n%+v", f.Name, r.Verdict, want, r)
@@ -59,7 +59,7 @@ func TestWeakFunctionsFailInTheWayTheirDocsSay(t *testing.T) {
 	clumped := func(r Report, corpus, by string) bool {
 		for _, s := range r.Spreads {
 			if s.Corpus == corpus && s.By == by {
-				return s.Verdict == Bad && s.Z > 0
+				return s.Verdict == VerdictBad && s.Z > 0
 			}
 		}
 		return false
@@ -71,7 +71,7 @@ func TestWeakFunctionsFailInTheWayTheirDocsSay(t *testing.T) {
 	if !clumped(reports["fx"], "timestamp", "mask") || clumped(reports["fx"], "timestamp", "top") {
 		t.Errorf("fx: timestamps should clump in the low bits and not in the top ones: %+v", reports["fx"].Spreads)
 	}
-	if s, ok := reports["crc16-slot"].Furthest("sequential"); !ok || s.Verdict != Even {
+	if s, ok := reports["crc16-slot"].Furthest("sequential"); !ok || s.Verdict != VerdictEven {
 		t.Errorf("crc16-slot: sequential integers should be noted as too even, not as a fault: %+v", s)
 	}
 }
@@ -98,7 +98,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		"a constant": func([]byte) uint64 { return 7 },
 		"identity":   func(b []byte) uint64 { return binary.BigEndian.Uint64(append(make([]byte, 8), b...)[len(b):]) },
 	} {
-		if r := measure(t, Function{Name: name, Sum: f}, quick); r.Verdict != Bad {
+		if r := measure(t, Function{Name: name, Sum: f}, quick); r.Verdict != VerdictBad {
 			t.Errorf("%s: %v, want bad: %+v", name, r.Verdict, r)
 		}
 	}
@@ -123,8 +123,8 @@ func TestChanceIsCalledChance(t *testing.T) {
 	for i := range functions {
 		sip := SipHash{uint64(i), 1}
 		f := Function{Name: "random", Sum: func(b []byte) uint64 { return sip.Sum(b).local }}
-		r := measure(t, f, Options{Samples: 256, KeyBytes: 4, Keys: 2048, Buckets: 128, Alpha: 1e-9, Seed: uint64(i)})
-		if r.Verdict != Good {
+		r := measure(t, f, MeasureOptions{Samples: 256, KeyBytes: 4, Keys: 2048, Buckets: 128, Alpha: 1e-9, Seed: uint64(i)})
+		if r.Verdict != VerdictGood {
 			t.Errorf("function %d is called %v: %+v", i, r.Verdict, r)
 		}
 		count(r.Avalanche.MeanZ)
@@ -151,7 +151,7 @@ func TestChiSquaredZAgreesWithPublishedQuantiles(t *testing.T) {
 }
 
 func TestEqualSeedsMakeEqualReports(t *testing.T) {
-	o := Options{Samples: 128, Keys: 4096, Buckets: 128, Seed: 42}
+	o := MeasureOptions{Samples: 128, Keys: 4096, Buckets: 128, Seed: 42}
 	for _, f := range Functions() {
 		a, b := measure(t, f, o), measure(t, f, o)
 		if !reflect.DeepEqual(a, b) {
@@ -179,7 +179,7 @@ func TestShortHashesAreJudgedByTheirOwnShares(t *testing.T) {
 		}
 	}
 	sum := func(b []byte) uint64 { return XXH3(b).bits >> 54 }
-	if r := measure(t, Function{Name: "ten bits", Bits: 10, Sum: sum}, quick); r.Verdict != Good {
+	if r := measure(t, Function{Name: "ten bits", Bits: 10, Sum: sum}, quick); r.Verdict != VerdictGood {
 		t.Errorf("ten good bits are %v: %+v", r.Verdict, r)
 	}
 }
@@ -189,20 +189,20 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		f    Function
-		o    Options
+		o    MeasureOptions
 		want error
 		says []string
 	}{
-		{"too few samples and keys", good, Options{Samples: 1, Keys: 10}, ErrOptions, []string{"Samples is 1", "Keys is 10"}},
-		{"buckets not a power of two", good, Options{Buckets: 1000}, ErrOptions, []string{"Buckets is 1000"}},
-		{"negative buckets", good, Options{Buckets: -4}, ErrOptions, []string{"Buckets is -4"}},
-		{"too many keys", good, Options{Keys: 1 << 30}, ErrOptions, []string{"Keys is"}},
-		{"negative key length", good, Options{KeyBytes: -1}, ErrOptions, []string{"KeyBytes is -1"}},
-		{"alpha not a probability", good, Options{Alpha: math.NaN()}, ErrOptions, []string{"Alpha is NaN"}},
-		{"corpus without keys", good, Options{Corpora: []Corpus{{Name: "mine"}}}, ErrOptions, []string{`"mine"`}},
-		{"no function", Function{Name: "none"}, Options{}, ErrFunction, []string{`"none" has no Sum`}},
-		{"too many bits", Function{Name: "wide", Bits: 65, Sum: good.Sum}, Options{}, ErrFunction, []string{"Bits 65"}},
-		{"fewer bits than buckets", Function{Name: "slim", Bits: 4, Sum: good.Sum}, Options{}, ErrOptions, []string{`"slim" has 4 bits`}},
+		{"too few samples and keys", good, MeasureOptions{Samples: 1, Keys: 10}, ErrOptions, []string{"Samples is 1", "Keys is 10"}},
+		{"buckets not a power of two", good, MeasureOptions{Buckets: 1000}, ErrOptions, []string{"Buckets is 1000"}},
+		{"negative buckets", good, MeasureOptions{Buckets: -4}, ErrOptions, []string{"Buckets is -4"}},
+		{"too many keys", good, MeasureOptions{Keys: 1 << 30}, ErrOptions, []string{"Keys is"}},
+		{"negative key length", good, MeasureOptions{KeyBytes: -1}, ErrOptions, []string{"KeyBytes is -1"}},
+		{"alpha not a probability", good, MeasureOptions{Alpha: math.NaN()}, ErrOptions, []string{"Alpha is NaN"}},
+		{"corpus without keys", good, MeasureOptions{Corpora: []Corpus{{Name: "mine"}}}, ErrOptions, []string{`"mine"`}},
+		{"no function", Function{Name: "none"}, MeasureOptions{}, ErrFunction, []string{`"none" has no Sum`}},
+		{"too many bits", Function{Name: "wide", Bits: 65, Sum: good.Sum}, MeasureOptions{}, ErrFunction, []string{"Bits 65"}},
+		{"fewer bits than buckets", Function{Name: "slim", Bits: 4, Sum: good.Sum}, MeasureOptions{}, ErrOptions, []string{`"slim" has 4 bits`}},
 	} {
 		_, err := Measure(c.f, c.o)
 		if !errors.Is(err, c.want) {
@@ -218,7 +218,7 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 }
 
 func TestReportsEncodeTheirWords(t *testing.T) {
-	text, err := json.Marshal(measure(t, Functions()[0], Options{Samples: 64, Keys: 1024, Buckets: 64}))
+	text, err := json.Marshal(measure(t, Functions()[0], MeasureOptions{Samples: 64, Keys: 1024, Buckets: 64}))
 	if err != nil {
 		t.Fatal(err)
 	}

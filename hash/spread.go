@@ -38,15 +38,8 @@ var bucketings = []bucketing{
 		func(h uint64, _, n int) int { return int(h % uint64(max(n-1, 2))) }},
 }
 
-func (f Function) bits() int {
-	if f.Bits == 0 {
-		return 64
-	}
-	return f.Bits
-}
-
 // spreads hashes a corpus once and fills every kind of buckets with it.
-func spreads(f Function, c Corpus, o Options) []Spread {
+func spreads(f Function, c Corpus, o MeasureOptions) []Spread {
 	counts := make([][]int, len(bucketings))
 	for k, by := range bucketings {
 		counts[k] = make([]int, by.count(o.Buckets))
@@ -100,11 +93,11 @@ func share(i, n, hashBits int) float64 {
 func (s *Spread) judge(limit float64, enumerable bool) {
 	switch {
 	case s.Z > limit:
-		s.Verdict = Bad
+		s.Verdict = VerdictBad
 	case s.Z < -limit && enumerable:
-		s.Verdict = Even
+		s.Verdict = VerdictEven
 	case s.Z < -limit:
-		s.Verdict = Bad // random keys cannot fall evenly by honest means
+		s.Verdict = VerdictBad // random keys cannot fall evenly by honest means
 	}
 }
 

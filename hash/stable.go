@@ -21,8 +21,8 @@ func XXHash64(b []byte) Stable { return Stable{xxhash.Sum64(b)} }
 func XXHash64String(s string) Stable { return Stable{xxhash.Sum64String(s)} }
 
 // Murmur3 returns the first 64 bits of MurmurHash3_x64_128 of b with seed 0,
-// little-endian on every machine. It is the variant that most stores mean by
-// "murmur3"; Cassandra's differs from it on some keys with bytes above 127.
+// little-endian on every machine. Cassandra's variant differs from it on some
+// keys with bytes above 127.
 func Murmur3(b []byte) Stable { return Stable{murmur3.Sum64(b)} }
 
 // Murmur3String is [Murmur3] of a string, without a copy.

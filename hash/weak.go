@@ -18,8 +18,8 @@ func FNV1a(b []byte) Weak {
 
 // Fx returns the hash that rustc used for its own tables (rustc-hash 1.x, on
 // a 64-bit little-endian machine): one rotation and one multiplication a word.
-// A low bit of the result depends on lower bits of the key only, so
-// keys with a power of two in common collide under a mask.
+// A bit of the result depends on no higher bit of the last word, so keys that
+// differ only up there collide under a mask.
 func Fx(b []byte) Weak {
 	var h uint64
 	for ; len(b) >= 8; b = b[8:] {

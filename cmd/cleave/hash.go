@@ -13,7 +13,7 @@ import (
 func hashCommand() *cobra.Command {
 	var (
 		format output.Format
-		opts   hash.Options
+		opts   hash.MeasureOptions
 	)
 	cmd := &cobra.Command{
 		Use:   "hash",
