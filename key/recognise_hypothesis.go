@@ -17,6 +17,9 @@ type hypothesis struct {
 	// luck is the probability that a value without meaning fits, given the
 	// largest that did.
 	luck func(largest uint64) float64
+	// filled is luck in the range that the largest of all values just fills.
+	// It is nil for readings that look at a few bits only.
+	filled func(largest uint64) float64
 	// structure looks for traces in the fitting values that other readings
 	// would not leave, and returns them in words with the chance that luck left
 	// them: "" and 1 if there are none. It may be nil.
@@ -51,13 +54,14 @@ func intReading(kind IDKind, epoch time.Time, unit time.Duration, shift uint, w 
 		return max(0, t.Sub(epoch).Seconds()) * float64(perSecond) * math.Exp2(float64(shift))
 	}
 	from, to := place(w.from), place(w.to)
-	luck := func(largest uint64) (p float64) {
-		for _, size := range [...]float64{math.Exp2(63), ceilPower2(largest), ceilPower10(largest)} {
-			p = max(p, (min(to, size)-from)/size)
-		}
-		return p
+	part := func(size float64) float64 { return max(0, (min(to, size)-from)/size) }
+	return hypothesis{
+		kind: kind, read: read,
+		luck: func(largest uint64) float64 {
+			return max(part(math.Exp2(63)), part(ceilPower2(largest)), part(ceilPower10(largest)))
+		},
+		filled: func(largest uint64) float64 { return part(float64(largest) + 1) },
 	}
-	return hypothesis{kind: kind, read: read, luck: luck}
 }
 
 func intHypotheses(w window, epochs []Epoch) []hypothesis {

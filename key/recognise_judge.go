@@ -148,8 +148,11 @@ func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen)
 func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDKind) (candidate, bool) {
 	c, peers, luck := h.gather(values)
 	fits := c.specimens
-	if len(fits) < j.opts.MinSample || h.kind == IDUUIDv4 && !leadingBytesVary(fits) {
+	if len(fits) < j.opts.MinSample || luck > 0.95 || h.kind == IDUUIDv4 && !leadingBytesVary(fits) {
 		return c, false
+	}
+	if h.filled != nil {
+		luck = max(luck, min(1, h.filled(largestOf(values))*256/255))
 	}
 	trace := 1.
 	if h.structure != nil {
@@ -159,13 +162,13 @@ func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDK
 	// shows that values rise, not what they are, so the others must speak too.
 	fit := combine(binomialTail(peers, len(fits), luck), trace)
 	c.chance = combine(fit, trendOf(fits).chance)
-	if luck > 0.95 || fit > 0.01 || c.chance > maxChance {
+	if fit > 0.01 || c.chance > maxChance {
 		return c, false
 	}
 	// A part of the values must fit clearly more often than luck would have it,
 	// since no range guessed is quite the one they came from.
 	share := float64(len(fits)) / float64(peers)
-	if share < 0.9 && (share-luck)/(1-luck) < 0.2 {
+	if share < 0.9 && share-luck < 0.2*(1-luck) {
 		return c, false
 	}
 	// A counter passes through plausible times without being one.
@@ -201,6 +204,13 @@ func (h hypothesis) gather(values []*specimen) (c candidate, peers int, luck flo
 		}
 	}
 	return c, peers, min(1, h.luck(largest)*256/255)
+}
+
+func largestOf(values []*specimen) (largest uint64) {
+	for _, s := range values {
+		largest = max(largest, s.num)
+	}
+	return largest
 }
 
 // outranks decides between two readings of the same values: by how many fit,

@@ -206,10 +206,12 @@ func TestShuffledSamplesKeepTheirKind(t *testing.T) {
 }
 
 // drawRandomInts draws integers without meaning, from one of the ranges that
-// generators use: whole words, a number of bits, a number of digits.
+// generators use: whole words, a number of bits, a number of digits, or any
+// limit at all.
 func drawRandomInts(r *rand.Rand, n int) []uint64 {
 	bits, digits := 30+r.IntN(35), 10+r.IntN(10)
-	pick := r.IntN(3)
+	limit := 1 + r.Uint64()>>(64-bits)
+	pick := r.IntN(4)
 	values := make([]uint64, n)
 	for i := range values {
 		switch pick {
@@ -217,6 +219,8 @@ func drawRandomInts(r *rand.Rand, n int) []uint64 {
 			values[i] = r.Uint64() >> r.IntN(2) // 63 and 64 bits
 		case 1:
 			values[i] = r.Uint64() >> (64 - bits)
+		case 2:
+			values[i] = r.Uint64N(limit)
 		default:
 			values[i] = r.Uint64N(uint64(math.Pow10(digits)))
 		}
@@ -234,7 +238,7 @@ func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
 	}
 	for seed := range uint64(samples) {
 		r := rand.New(rand.NewPCG(seed, 99))
-		values := drawRandomInts(r, 12+r.IntN(60))
+		values := drawRandomInts(r, 12+r.IntN(200))
 		year := 365 * 24 * time.Hour
 		o := RecogniseOptions{Now: present.Add(-time.Duration(r.Int64N(int64(8 * year))))}
 		if r.IntN(2) == 0 {
