@@ -14,19 +14,8 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-type (
-	East  struct{}
-	West  struct{}
-	North struct{}
-)
-
-// must is for set-up that cannot fail unless a test is written wrongly.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+// North is a third tag beside those of the examples.
+type North struct{}
 
 type world struct {
 	space *affinity.Space[string]

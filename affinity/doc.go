@@ -7,11 +7,10 @@
 //	type West struct{}
 //
 // A [Space] declares the tags and how keys are placed. A [Home] is one shard
-// of it, and Home.Locate is the only source of a [Key]: it gives a Key[East,
-// string] only for a string that lives on East. A [Shard] of East takes no
-// other keys, and neither does a function of yours with such a parameter. A
-// function with one parameter S and two keys of it demands that both live on
-// the same shard, whichever that is:
+// of it, and [Home.Locate] makes a [Key]: a Key[East, string] only of a string
+// that lives on East. A [Shard] of East takes no other keys, and neither does a
+// function of yours with such a parameter. A function with one parameter S and
+// two keys of it demands that both live on the same shard, whichever that is:
 //
 //	func transfer[S any](accounts *Shard[S, string, int], from, to Key[S, string], amount int) error
 //

@@ -8,7 +8,21 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
+// Each shard is named by a type.
+type (
+	East struct{}
+	West struct{}
+)
+
 var errPoor = errors.New("balance too low")
+
+// must is for set-up that cannot fail unless it is written wrongly.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 // transfer moves money between two accounts of one shard, in one transaction.
 // Its signature is the check: accounts of different shards do not compile.
@@ -37,17 +51,13 @@ func transfer[S any](accounts *affinity.Shard[S, string, int], from, to affinity
 // would debit and credit in the wrong shard. Here it does not compile, so the
 // author has to write a payment that knows about two shards.
 func Example() {
-	space, err := affinity.NewSpace(affinity.Config[string]{
+	space := must(affinity.NewSpace(affinity.Config[string]{
 		Shards: []affinity.Declaration{affinity.Declare[East](0), affinity.Declare[West](1)},
 		Hash:   hash.XXH3String,
 		Audit: func(c affinity.Crossing, account string) {
 			fmt.Printf("audit: %s took %s from %s to %s: %s\n", c.Who, account, c.From, c.To, c.Reason)
 		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	}))
 	east, west := must(affinity.HomeOf[East](space)), must(affinity.HomeOf[West](space))
 	accounts := must(affinity.NewShard[int](east))
 	alice, carol, bob := must(east.Locate("alice")), must(east.Locate("carol")), must(west.Locate("bob"))

@@ -74,7 +74,7 @@ func HomeOf[S any, K comparable](space *Space[K]) (Home[S, K], error) {
 // [ElsewhereError] if not.
 func (h Home[S, K]) Locate(k K) (Key[S, K], error) {
 	if h.space == nil {
-		return Key[S, K]{}, fmt.Errorf("%w: the zero Home of %v: get it from HomeOf", ErrUndeclared, reflect.TypeFor[S]())
+		return Key[S, K]{}, zeroHome[S]()
 	}
 	owner, err := h.space.place(k)
 	if err != nil {

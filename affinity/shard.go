@@ -3,7 +3,6 @@ package affinity
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"sync"
 )
 
@@ -22,7 +21,7 @@ type Shard[S any, K comparable, V any] struct {
 // NewShard returns an empty shard: NewShard[Account](east).
 func NewShard[V any, S any, K comparable](home Home[S, K]) (*Shard[S, K, V], error) {
 	if home.place == nil {
-		return nil, fmt.Errorf("%w: the zero Home of %v: get it from HomeOf", ErrUndeclared, reflect.TypeFor[S]())
+		return nil, zeroHome[S]()
 	}
 	return &Shard[S, K, V]{home: home, rows: make(map[K]V)}, nil
 }
