@@ -17,9 +17,10 @@ const DefaultPartitionBytes = 250_000_000
 // Where entities differ widely, describe a heavy one.
 type Load struct {
 	// RecordsPerSecond is how fast the entity writes, averaged over its busy
-	// hours. Positive.
+	// hours. Positive, at most 1e18.
 	RecordsPerSecond float64
-	// RecordBytes is the stored size of a record, key included. Positive.
+	// RecordBytes is the stored size of a record, key included. Positive, at
+	// most 1e18.
 	RecordBytes float64
 	// TargetBytes is the size a partition should stay under. 0 means
 	// DefaultPartitionBytes.
@@ -126,7 +127,7 @@ func (l Load) validate() error {
 		// The negated form also catches NaN. The bound keeps the products below
 		// finite.
 		if !(f.value > 0 && f.value <= 1e18) {
-			errs = append(errs, fmt.Errorf("%w: %s is %v; want a positive number", ErrBucket, f.name, f.value))
+			errs = append(errs, fmt.Errorf("%w: %s is %v; want a positive number up to 1e18", ErrBucket, f.name, f.value))
 		}
 	}
 	if l.TargetBytes < 0 {
@@ -154,8 +155,9 @@ func fanOut(b Bucket, window time.Duration) int {
 	}
 	inside := 0
 	if b == Month {
-		day := 24 * time.Hour
-		for time.Duration(shortestMonths(inside+1))*day < window {
+		// Compared in days: the months as a Duration could overflow.
+		days := int((window - 1) / (24 * time.Hour))
+		for shortestMonths(inside+1) <= days {
 			inside++
 		}
 	} else {

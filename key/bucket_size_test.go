@@ -109,6 +109,16 @@ func TestFanOutIsTheLeastUpperBound(t *testing.T) {
 	})
 }
 
+func TestTheLongestLookBackHasAFanOut(t *testing.T) {
+	// 292 years: a month more does not fit a Duration.
+	for _, window := range []time.Duration{math.MaxInt64, 106_740 * 24 * time.Hour} {
+		a, err := SizeBucket(Load{RecordsPerSecond: 1, RecordBytes: 1, LookBack: window})
+		if months := a.Choices[2].FanOut; err != nil || months < 292*12 || months > 293*12+1 {
+			t.Errorf("%v touches %d months, %v", window, months, err)
+		}
+	}
+}
+
 func TestSizeBucketReportsAllProblemsAtOnce(t *testing.T) {
 	_, err := SizeBucket(Load{RecordsPerSecond: math.NaN(), RecordBytes: -1, TargetBytes: -1, LookBack: -1})
 	var all interface{ Unwrap() []error }
