@@ -12,7 +12,7 @@ import (
 type Backward struct {
 	Bucket Bucket
 	// Before is the end of the window, not included: usually the present, or
-	// the time of the oldest record of the page before.
+	// the time of the oldest record of the page before. It is required.
 	Before time.Time
 	// Since is the floor: nothing older is read. It may be left zero if
 	// MaxEmpty is set.
@@ -64,7 +64,10 @@ func (w Backward) Pieces() (iter.Seq[Piece], error) {
 
 func (w Backward) validate() error {
 	errs := []error{w.Bucket.Validate()}
-	if w.Before.Before(w.Since) {
+	switch {
+	case w.Before.IsZero():
+		errs = append(errs, fmt.Errorf("%w: no Before; set it, usually to the present", ErrBucket))
+	case w.Before.Before(w.Since):
 		errs = append(errs, fmt.Errorf("%w: the window ends at %v, before it begins at %v", ErrBucket, w.Before, w.Since))
 	}
 	if w.MaxEmpty < 0 {
@@ -107,8 +110,9 @@ type Found[T any] struct {
 	Buckets int
 	Stop    Stop
 	// Reached is the lower end of the oldest piece that was read. After
-	// StopEmpty, a walk with Before set to it continues; after StopEnough,
-	// continue before the last item's own time.
+	// StopEmpty, a walk with Before set to it continues. After StopEnough,
+	// continue before the last item's own time. That passes over others of
+	// the very same time: where times repeat, resume inside the piece instead.
 	Reached time.Time
 }
 
@@ -118,7 +122,8 @@ type Found[T any] struct {
 //
 // read yields the records of one piece, newest first; want is how many are
 // still missing, for use as a limit. Records past want are not consumed, and a
-// nil sequence is an empty one. If read yields an error, Latest returns it together with what was found.
+// nil sequence is an empty one. If read yields an error, Latest returns it
+// together with what was found.
 func Latest[T any](w Backward, n int, read func(p Piece, want int) iter.Seq2[T, error]) (Found[T], error) {
 	pieces, err := w.Pieces()
 	var errs []error

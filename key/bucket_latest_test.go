@@ -219,7 +219,7 @@ func TestLatestRefusesAWalkWithoutEnd(t *testing.T) {
 	for name, w := range map[string]Backward{
 		"no bucket":     {Before: now, MaxEmpty: 1},
 		"no floor":      {Bucket: Day, Before: now},
-		"no time":       {Bucket: Day, MaxEmpty: -1},
+		"no time":       {Bucket: Day, MaxEmpty: 1},
 		"swapped":       {Bucket: Day, Before: good.Since, Since: now},
 		"negative":      {Bucket: Day, Before: now, Since: good.Since, MaxEmpty: -1},
 		"year 10000":    {Bucket: Day, Before: time.Unix(maxUnix+2, 0), MaxEmpty: 1},
