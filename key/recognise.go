@@ -25,8 +25,8 @@ type Epoch struct {
 // KnownEpochs returns the epochs of Twitter and Discord.
 func KnownEpochs() []Epoch {
 	return []Epoch{
-		{"Twitter", time.UnixMilli(1288834974657)},
-		{"Discord", time.UnixMilli(1420070400000)},
+		{"Twitter", time.UnixMilli(1288834974657).UTC()},
+		{"Discord", time.UnixMilli(1420070400000).UTC()},
 	}
 }
 

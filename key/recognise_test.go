@@ -160,6 +160,14 @@ func TestTimesComeOutOfIdentifiers(t *testing.T) {
 	}
 }
 
+func TestKnownEpochsAreTheSameInEveryZone(t *testing.T) {
+	for _, e := range KnownEpochs() {
+		if e.Start.Location() != time.UTC {
+			t.Errorf("%s starts at %v, which prints by the machine's zone", e.Name, e.Start)
+		}
+	}
+}
+
 func TestEpochsAreToldApart(t *testing.T) {
 	own := Epoch{"ours", time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for _, e := range append(KnownEpochs(), own) {
