@@ -123,7 +123,8 @@ func (l *Layout) WithSalter(s Salter) (*Layout, error) {
 
 // String returns the layout in its one canonical form, which [ParseLayout]
 // reads back: single blanks, the partition in parentheses if it has several
-// fields, and no type where a bucket implies it.
+// fields, and no type where a bucket implies it. The zero Layout's is empty
+// and is not read back.
 func (l *Layout) String() string {
 	if l.partition == 0 {
 		return ""

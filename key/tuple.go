@@ -34,7 +34,8 @@ type Tuple []any
 func Encode(t Tuple) ([]byte, error) { return Append(make([]byte, 0, 16*len(t)), t) }
 
 // Append appends the encoding of t to dst. It does not allocate if dst has
-// room. If it fails it returns dst as it was, with the errors of [Encode].
+// room for it and eight bytes more, which integers write over and give back.
+// If it fails it returns dst as it was, with the errors of [Encode].
 func Append(dst []byte, t Tuple) ([]byte, error) {
 	out, err := appendElements(dst, t, 0)
 	if err != nil {
