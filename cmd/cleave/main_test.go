@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -55,5 +56,16 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if code, stdout, _ := exec(cmd.Name(), "--help"); code != exitOK || !strings.Contains(stdout, "Usage:") {
 			t.Errorf("%s --help: exit %d, %q", cmd.CommandPath(), code, stdout)
 		}
+	}
+}
+
+func TestTheReadmeShowsWhatRoutePrints(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := exec("route")
+	if code != exitOK || !strings.Contains(string(readme), stdout) {
+		t.Errorf("exit %d, stderr %q; the README does not show this:\n%s", code, stderr, stdout)
 	}
 }
