@@ -23,11 +23,3 @@ func versionCommand() *cobra.Command {
 		},
 	}
 }
-
-// noArgs refuses arguments as a mistake in usage.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
-	}
-	return nil
-}

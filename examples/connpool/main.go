@@ -26,6 +26,9 @@ func main() {
 	}
 }
 
+// The size of the pool: more connections than clients, so that none is refused.
+const shards, perShard = 4, 4
+
 // run is the whole story: clients each make some requests, the server hangs
 // up, and they make as many again.
 func run(ctx context.Context, out io.Writer, clients, requests int) error {
@@ -34,7 +37,7 @@ func run(ctx context.Context, out io.Writer, clients, requests int) error {
 		return err
 	}
 	defer server.stop()
-	pool, err := NewPool(server.dial, 4, 4, 20*time.Millisecond)
+	pool, err := NewPool(server.dial, shards, perShard, 20*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -42,8 +45,8 @@ func run(ctx context.Context, out io.Writer, clients, requests int) error {
 	if err := talk(ctx, pool, clients, requests); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d clients made %d requests each over at most 16 connections in %v:\n\n",
-		clients, requests, time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(out, "%d clients made %d requests each over at most %d connections in %v:\n\n",
+		clients, requests, shards*perShard, time.Since(start).Round(time.Millisecond))
 	if err := report(ctx, out, pool); err != nil {
 		return err
 	}

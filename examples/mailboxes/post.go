@@ -18,8 +18,8 @@ type Letter struct{ To, Text string }
 // lock, because one actor owns it.
 type office map[string][]string
 
-// order is what an office understands: put a letter into a box, or, without a
-// text, count what is in it. The reply is the number of letters in the box.
+// order is what an office understands: put a letter into the box of its
+// receiver, or only look into it. The reply is the number of letters there.
 type order struct {
 	Letter
 	deliver bool

@@ -16,10 +16,9 @@ var ownModules = []string{"bench"}
 // be used without the store. A package that is not listed is a finding: give
 // it a layer when you create it.
 var layers = map[string]int{
-	"hash":            0,
-	"internal/output": 0,
-	"internal/lint":   0,
-
+	"hash":               0,
+	"internal/output":    0,
+	"internal/lint":      0,
 	"internal/typecheck": 0,
 
 	"key": 1,

@@ -88,16 +88,16 @@ func TestFormatRefusesUnknownWordsAndKeepsItsValue(t *testing.T) {
 
 func TestBarNeverLeavesItsWidthAndNeverHidesSomething(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(-1), -1, 0} {
-		if got := Bar(f, 10); got != "" {
-			t.Errorf("Bar(%v) = %q, want nothing", f, got)
+		if got := bar(f, 10); got != "" {
+			t.Errorf("bar(%v) = %q, want nothing", f, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.Float64Range(1e-300, 1e300).Draw(t, "fraction")
 		cells := rapid.IntRange(1, 80).Draw(t, "cells")
-		n := utf8.RuneCountInString(Bar(f, cells))
+		n := utf8.RuneCountInString(bar(f, cells))
 		if n < 1 || n > cells {
-			t.Fatalf("Bar(%v, %d) is %d wide", f, cells, n)
+			t.Fatalf("bar(%v, %d) is %d wide", f, cells, n)
 		}
 	})
 }

@@ -55,11 +55,11 @@ func render[T any](rows []T, columns []Column[T]) string {
 			if column.Bar == nil {
 				continue
 			}
-			bar := ""
+			drawn := ""
 			if line > 0 {
-				bar = Bar(column.Bar(rows[line-1]), barCells)
+				drawn = bar(column.Bar(rows[line-1]), barCells)
 			}
-			text.WriteString(" " + bar + strings.Repeat(" ", barCells-utf8.RuneCountInString(bar)))
+			text.WriteString(" " + drawn + strings.Repeat(" ", barCells-utf8.RuneCountInString(drawn)))
 		}
 		b.WriteString(strings.TrimRight(text.String(), " "))
 		b.WriteByte('\n')
@@ -70,9 +70,9 @@ func render[T any](rows []T, columns []Column[T]) string {
 // eighths are the left blocks of U+2580, from none to seven eighths.
 var eighths = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// Bar draws a fraction of a bar that is at most cells wide. Anything above
+// bar draws a fraction of a bar that is at most cells wide. Anything above
 // nothing shows at least its thinnest line, so that small is not taken for none.
-func Bar(fraction float64, cells int) string {
+func bar(fraction float64, cells int) string {
 	if math.IsNaN(fraction) || fraction <= 0 || cells <= 0 {
 		return ""
 	}
