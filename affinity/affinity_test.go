@@ -35,6 +35,12 @@ func newWorld(audit func(affinity.Crossing, string)) world {
 	return world{space, must(affinity.HomeOf[East](space)), must(affinity.HomeOf[West](space)), must(affinity.HomeOf[North](space))}
 }
 
+// declareAnotherEast declares a type that only prints like East.
+func declareAnotherEast(index int) affinity.Declaration {
+	type East struct{}
+	return affinity.Declare[East](index)
+}
+
 func TestMisdeclaredSpacesAreRefusedWithEveryFault(t *testing.T) {
 	sum := hash.XXH3String
 	type alias = East
@@ -56,6 +62,8 @@ func TestMisdeclaredSpacesAreRefusedWithEveryFault(t *testing.T) {
 		{"a negative index", []affinity.Declaration{affinity.Declare[East](-1)}, sum, []string{"index -1"}},
 		{"a tag without a name", []affinity.Declaration{affinity.Declare[struct{}](0)}, sum, []string{"not a type of yours"}},
 		{"a tag that everybody has", []affinity.Declaration{affinity.Declare[int](0)}, sum, []string{"tag int of shard 0 is not a type of yours"}},
+		{"two tags of one name", []affinity.Declaration{affinity.Declare[East](0), declareAnotherEast(1)}, sum,
+			[]string{"shard 0 and shard 1 are both named affinity_test.East"}},
 		{"an empty declaration", make([]affinity.Declaration, 1), sum, []string{"make it with Declare"}},
 	} {
 		_, err := affinity.NewSpace(affinity.Config[string]{Shards: c.shards, Hash: c.hash})
@@ -165,6 +173,34 @@ func TestZeroKeysAndKeysOfAnotherSpaceAreRefused(t *testing.T) {
 	}
 	if rows.Len() != 0 || here.space.Crossings()[0].Count != 0 {
 		t.Error("a refused key left a row or a count")
+	}
+}
+
+func TestZeroValuesRefuseEveryKey(t *testing.T) {
+	here := newWorld(nil)
+	for name, k := range map[string]affinity.Key[East, string]{"zero": {}, "located": must(here.east.Locate("e1"))} {
+		var rows affinity.Shard[East, string, int]
+		var bridge affinity.Bridge[East, West, string]
+		_, loadErr := rows.Load(k)
+		_, crossErr := bridge.Cross(k)
+		txErr := rows.Do(func(tx *affinity.Tx[East, string, int]) error { return tx.Store(k, 1) })
+		for i, err := range []error{rows.Store(k, 1), rows.Delete(k), loadErr, crossErr, txErr} {
+			if !errors.Is(err, affinity.ErrKey) {
+				t.Errorf("%s key, door %d: %v, want ErrKey", name, i, err)
+			}
+		}
+	}
+	var space affinity.Space[string]
+	var way affinity.Switch[string, int, int]
+	_, indexErr := space.Index("e1")
+	_, doErr := way.Do("e1", 0)
+	for i, err := range []error{indexErr, doErr} {
+		if !errors.Is(err, affinity.ErrSpace) {
+			t.Errorf("door %d: %v, want ErrSpace", i, err)
+		}
+	}
+	if _, err := affinity.NewSwitch[string, int, int](&space); !errors.Is(err, affinity.ErrSwitch) {
+		t.Errorf("a switch of the zero Space: %v, want ErrSwitch", err)
 	}
 }
 

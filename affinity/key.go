@@ -41,7 +41,8 @@ func (k Key[S, K]) String() string {
 
 // check refuses the zero Key and keys of a space other than that of p.
 func (k Key[S, K]) check(p *place) error {
-	if k.origin == p || k.origin.sameSpace(p) {
+	// A zero Shard or Bridge has no place and takes no key, the zero Key included.
+	if k.origin != nil && (k.origin == p || k.origin.sameSpace(p)) {
 		return nil
 	}
 	return fmt.Errorf("%w: %v", ErrKey, k)

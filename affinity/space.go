@@ -96,6 +96,7 @@ func placesOf(shards []Declaration) ([]*place, error) {
 	}
 	places := make([]*place, len(shards))
 	seen := make(map[reflect.Type]int, len(shards))
+	named := make(map[string]int, len(shards))
 	for _, d := range shards {
 		if d.tag == nil {
 			refuse("empty declaration: make it with Declare")
@@ -106,8 +107,11 @@ func placesOf(shards []Declaration) ([]*place, error) {
 		}
 		if first, dup := seen[d.tag]; dup {
 			refuse("tag %v is declared for shard %d and for shard %d", d.tag, first, d.index)
+		} else if first, dup := named[d.tag.String()]; dup {
+			// Errors and the audit know shards by these names only.
+			refuse("the tags of shard %d and shard %d are both named %v: rename one", first, d.index, d.tag)
 		}
-		seen[d.tag] = d.index
+		seen[d.tag], named[d.tag.String()] = d.index, d.index
 		switch {
 		case d.index < 0 || d.index >= len(shards):
 			refuse("tag %v has index %d, but %d shards have the indexes 0 to %d", d.tag, d.index, len(shards), len(shards)-1)
@@ -143,6 +147,9 @@ func (s *Space[K]) Index(k K) (int, error) {
 }
 
 func (s *Space[K]) place(k K) (*place, error) {
+	if s == nil || s.hash == nil {
+		return nil, fmt.Errorf("%w: the zero Space: get it from NewSpace", ErrSpace)
+	}
 	i := s.route(s.hash(k))
 	if i < 0 || i >= len(s.places) {
 		return nil, fmt.Errorf("%w: %d of %d shards", ErrRoute, i, len(s.places))

@@ -33,8 +33,8 @@ type Switch[K comparable, A, R any] struct {
 // NewSwitch builds a switch from one case for each shard of space. A missing
 // case is an error here, when the program starts, and never at a key.
 func NewSwitch[K comparable, A, R any](space *Space[K], cases ...Case[K, A, R]) (*Switch[K, A, R], error) {
-	if space == nil {
-		return nil, fmt.Errorf("%w: nil space", ErrSwitch)
+	if space == nil || len(space.places) == 0 {
+		return nil, fmt.Errorf("%w: no space: get it from NewSpace", ErrSwitch)
 	}
 	var errs []error
 	refuse := func(format string, args ...any) {
