@@ -133,9 +133,9 @@ func (b Bucket) Parse(s string) (Span, error) {
 	if err := b.Validate(); err != nil {
 		return Span{}, err
 	}
-	t, err := time.Parse(b.layout(), s)
+	t, err := time.Parse(b.timeFormat(), s)
 	if err != nil {
-		return Span{}, fmt.Errorf("%w: %v %q is not of the form %s", ErrBucket, b, s, b.layout())
+		return Span{}, fmt.Errorf("%w: %v %q is not of the form %s", ErrBucket, b, s, b.timeFormat())
 	}
 	// A wide bucket may begin shortly before year 1, where Of would refuse.
 	span := Span{b, b.index(t)}
@@ -155,9 +155,9 @@ func (b Bucket) index(t time.Time) int64 {
 	return floorDiv(t.Unix(), int64(b))
 }
 
-// layout is the shortest text form, in package time's notation, that names
+// timeFormat is the shortest text form, in package time's notation, that names
 // the start of any of the bucket's spans.
-func (b Bucket) layout() string {
+func (b Bucket) timeFormat() string {
 	switch {
 	case b == Month:
 		return "2006-01"

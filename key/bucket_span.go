@@ -44,7 +44,7 @@ func (s Span) Contains(t time.Time) bool {
 // month, 2026-03-01 for days, 2026-03-01T14 for hours, seconds otherwise. Up
 // to the year 9999 the strings of one bucket sort as time does.
 func (s Span) String() string {
-	return s.Start().Format(s.bucket.layout())
+	return s.Start().Format(s.bucket.timeFormat())
 }
 
 func (b Bucket) start(index int64) time.Time {

@@ -48,7 +48,7 @@ func ExampleParseLayout() {
 
 // A log whose order is time is salted so that it grows in four places. A read
 // of it asks all four.
-func ExampleLayout_Fanout() {
+func ExampleLayout_FanOut() {
 	layout, _ := key.ParseLayout("(tenant, salt(4)) | ts:time")
 	turns, _ := key.NewRoundRobin(4, 0)
 	writer, _ := layout.WithSalter(turns)
@@ -59,7 +59,7 @@ func ExampleLayout_Fanout() {
 		text, _ := layout.Format(k)
 		fmt.Println(text)
 	}
-	ranges, _ := layout.Fanout(key.Columns{"tenant": "acme"})
+	ranges, _ := layout.FanOut(key.Columns{"tenant": "acme"})
 	fmt.Println(len(ranges), "ranges")
 	// Output:
 	// tenant="acme" salt(4)=0 | ts=2026-11-15T01:00:00Z

@@ -51,7 +51,7 @@ func (f *Field) appendText(dst []byte, e Element) []byte {
 	dst = append(append(dst, f.name...), '=')
 	if f.Bucket != 0 {
 		span, _ := elementSpan(f.Bucket, e)
-		return span.Start().AppendFormat(dst, f.Bucket.layout())
+		return span.Start().AppendFormat(dst, f.Bucket.timeFormat())
 	}
 	if f.Type == TypeTime && f.Salts == 0 {
 		t, _ := elementTime(e)

@@ -107,12 +107,12 @@ func mustKey(t interface{ Fatalf(string, ...any) }, l *Layout, row Row) []byte {
 	return key
 }
 
-func TestFanoutHoldsExactlyTheKeysThatStartLikeThat(t *testing.T) {
+func TestFanOutHoldsExactlyTheKeysThatStartLikeThat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := layouts().Draw(t, "layout")
 		row, other := rows(l).Draw(t, "row"), rows(l).Draw(t, "other")
 		leading, n := leadingOf(t, l, row)
-		ranges, err := l.Fanout(leading)
+		ranges, err := l.FanOut(leading)
 		if err != nil {
 			t.Fatalf("%v: fan out by %v: %v", l, leading, err)
 		}

@@ -140,7 +140,7 @@ func (p *layoutParser) salt() (f Field, err error) {
 		return Field{}, p.expected("a number of salts")
 	}
 	f.Salts, err = strconv.Atoi(digits)
-	if err != nil || CheckSalts(f.Salts) != nil {
+	if err != nil || checkSalts(f.Salts) != nil {
 		return Field{}, p.fail(start, "%s salts; want 1 to %d", digits, MaxSalts)
 	}
 	if p.accept(',') {

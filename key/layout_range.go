@@ -18,23 +18,23 @@ import (
 // It fails with [ErrColumn] if a value is given that the layout does not name
 // or that comes after one not given: the scan would not be limited by it. It
 // fails with [ErrSalt] if the salt is open, for then there is one range for
-// each: see [Layout.Fanout].
+// each: see [Layout.FanOut].
 func (l *Layout) Prefix(leading Columns) (Range, error) {
-	ranges, err := l.Fanout(leading)
+	ranges, err := l.FanOut(leading)
 	if err != nil {
 		return Range{}, err
 	}
 	if len(ranges) > 1 {
-		return Range{}, fmt.Errorf("%w: %s is open, so there are %d ranges; use Fanout", ErrSalt, l.saltField().name, len(ranges))
+		return Range{}, fmt.Errorf("%w: %s is open, so there are %d ranges; use FanOut", ErrSalt, l.saltField().name, len(ranges))
 	}
 	return ranges[0], nil
 }
 
-// Fanout is [Layout.Prefix] for reads that may not know the salt: it returns
+// FanOut is [Layout.Prefix] for reads that may not know the salt: it returns
 // one range for each salt, in the salts' order. It is one range if the salt is
 // given, if there is none, or if the fields before it are not all given. To
 // read the ranges as one in order, [Merge] them by [Layout.CompareUnsalted].
-func (l *Layout) Fanout(leading Columns) ([]Range, error) {
+func (l *Layout) FanOut(leading Columns) ([]Range, error) {
 	p, err := l.prefix(leading)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (l *Layout) Fanout(leading Columns) ([]Range, error) {
 	return p.ranges(nil, endOfElements), nil
 }
 
-// Between is [Layout.Fanout] for the part of it in which the first field that
+// Between is [Layout.FanOut] for the part of it in which the first field that
 // is not given lies from one value, included, to another, excluded; nil means
 // no bound. It is how the last hour of a salted log is read.
 //

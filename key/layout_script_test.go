@@ -112,7 +112,7 @@ func (s *script) scan(verb string, given Columns) string {
 		ranges = make([]Range, 1)
 		ranges[0], err = s.layout.Prefix(given)
 	case "fanout":
-		ranges, err = s.layout.Fanout(given)
+		ranges, err = s.layout.FanOut(given)
 	case "between":
 		from, to := given["from"], given["to"]
 		delete(given, "from")

@@ -11,7 +11,7 @@ import (
 // To continue where an earlier merge stopped, open each salt as that merge's
 // [Place] says.
 func MergeSalts[T any](salts int, cmp func(a, b T) int, open func(salt int) (Cursor[T], error)) (*Merger[T], error) {
-	if err := CheckSalts(salts); err != nil {
+	if err := checkSalts(salts); err != nil {
 		return nil, err
 	}
 	if open == nil {

@@ -33,8 +33,8 @@ type Salter interface {
 	Salt(column []byte) int
 }
 
-// CheckSalts reports whether n is a usable number of salts: 1 to [MaxSalts].
-func CheckSalts(n int) error {
+// checkSalts reports whether n is a usable number of salts: 1 to [MaxSalts].
+func checkSalts(n int) error {
 	if n < 1 || n > MaxSalts {
 		return fmt.Errorf("%w: %d salts; want 1 to %d", ErrSalt, n, MaxSalts)
 	}
@@ -52,7 +52,7 @@ type RoundRobin struct {
 // Give each writer its own start, for instance its number: writers that all
 // begin at 0 march over the salts in step.
 func NewRoundRobin(n int, start uint64) (*RoundRobin, error) {
-	if err := CheckSalts(n); err != nil {
+	if err := checkSalts(n); err != nil {
 		return nil, err
 	}
 	r := &RoundRobin{last: uint64(n) - 1}
@@ -84,7 +84,7 @@ func NewRandomSalt(n int, source func() uint64) (RandomSalt, error) {
 	if source == nil {
 		errs = append(errs, fmt.Errorf("%w: no random source; pass for instance rand.Uint64", ErrSalt))
 	}
-	if err := errors.Join(append(errs, CheckSalts(n))...); err != nil {
+	if err := errors.Join(append(errs, checkSalts(n))...); err != nil {
 		return RandomSalt{}, err
 	}
 	return RandomSalt{uint64(n) - 1, source}, nil
@@ -109,7 +109,7 @@ type DerivedSalt struct{ last uint64 }
 
 // NewDerivedSalt returns a chooser over n salts.
 func NewDerivedSalt(n int) (DerivedSalt, error) {
-	if err := CheckSalts(n); err != nil {
+	if err := checkSalts(n); err != nil {
 		return DerivedSalt{}, err
 	}
 	return DerivedSalt{uint64(n) - 1}, nil

@@ -7,10 +7,9 @@ import (
 
 // SaltAdvice is the answer of [SaltCount].
 type SaltAdvice struct {
-	// Salts is the advised number of salts.
+	// Salts is the advised number of salts, and of ranges that an ordered
+	// read then opens and merges.
 	Salts int
-	// ReadRanges is how many ranges one ordered read must open and merge.
-	ReadRanges int
 	// Price says in words what readers pay.
 	Price string
 }
@@ -25,7 +24,7 @@ func SaltCount(writableNodes int) (SaltAdvice, error) {
 		return SaltAdvice{}, fmt.Errorf("%w: %d nodes accept writes; want 1 to %d", ErrSalt, writableNodes, MaxSalts)
 	}
 	n := ceilPowerOfTwo(writableNodes)
-	a := SaltAdvice{Salts: n, ReadRanges: n}
+	a := SaltAdvice{Salts: n}
 	a.Price = "a read opens one range, as it would without salt"
 	if n > 1 {
 		a.Price = fmt.Sprintf("an ordered read opens %d ranges, waits for the slowest, and makes about %d comparisons a record",
