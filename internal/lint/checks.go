@@ -95,7 +95,7 @@ func checkPurity(s *source) []Finding {
 	var findings []Finding
 	watched := map[string]string{} // local name -> import path
 	for _, imp := range s.imports() {
-		names, known := impure[imp.path]
+		names, known := impureNames(imp.path)
 		switch {
 		case !known:
 		case names == nil:
@@ -110,6 +110,14 @@ func checkPurity(s *source) []Finding {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			findings = append(findings, Finding{s.at(n.Pos()), "pure", "starts a goroutine: " + reason})
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "print" || f.Name == "println") {
+				findings = append(findings, Finding{s.at(n.Pos()), "pure", "prints: " + reason})
+			}
+		case *ast.Comment:
+			if strings.HasPrefix(n.Text, "//go:linkname ") {
+				findings = append(findings, Finding{s.at(n.Pos()), "pure", "links to a name of another package, which hides what it uses"})
+			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
 			if !ok {
@@ -122,6 +130,20 @@ func checkPurity(s *source) []Finding {
 		return true
 	})
 	return findings
+}
+
+// impureNames returns the row of impure for a package: its own, or that of the
+// nearest listed one above it, if that forbids everything.
+func impureNames(importPath string) (names []string, known bool) {
+	if names, known = impure[importPath]; known {
+		return names, true
+	}
+	for parent := path.Dir(importPath); parent != "."; parent = path.Dir(parent) {
+		if names, known = impure[parent]; known {
+			return nil, names == nil
+		}
+	}
+	return nil, false
 }
 
 // defaultName guesses the name of a package of the standard library.
