@@ -68,13 +68,15 @@ func parseWants(fset *token.FileSet, file *ast.File) ([]finding, error) {
 	var wants []finding
 	for _, group := range file.Comments {
 		for _, c := range group.List {
-			quoted, ok := strings.CutPrefix(c.Text, "// want ")
-			if !ok {
+			// A misspelt announcement must not pass for prose: its proof would
+			// be lost without a word.
+			if word := strings.TrimLeft(c.Text, "/* \t"); !strings.HasPrefix(word, "want") {
 				continue
 			}
+			quoted, ok := strings.CutPrefix(c.Text, "// want ")
 			text, err := strconv.Unquote(quoted)
-			if err != nil || text == "" {
-				return nil, fmt.Errorf("%s: want takes one quoted text, has %s", fset.Position(c.Pos()), quoted)
+			if !ok || err != nil || text == "" {
+				return nil, fmt.Errorf("%s: %s: write // want and one quoted text", fset.Position(c.Pos()), c.Text)
 			}
 			wants = append(wants, finding{fset.Position(c.Pos()).Line, text})
 		}

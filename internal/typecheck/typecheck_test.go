@@ -20,6 +20,9 @@ func TestCheckReportsEveryDifference(t *testing.T) {
 		{"an error for another reason", head + "var x int = y // want \"cannot use\"\n", []string{"must not compile", "undefined: y"}},
 		{"an announcement on the wrong line", head + "// want \"cannot use\"\nvar x int = \"a\"\n", []string{"p.go:7", "p.go:8"}},
 		{"an announcement without text", head + "var x int = \"a\" // want cannot\n", []string{"one quoted text"}},
+		{"an announcement without a blank", head + "var x int = 1 //want \"cannot use\"\n", []string{"one quoted text"}},
+		{"an announcement with a colon", head + "var x int = 1 // want: \"cannot use\"\n", []string{"one quoted text"}},
+		{"an announcement in a block", head + "var x int = 1 /* want \"cannot use\" */\n", []string{"one quoted text"}},
 		{"a syntax error", "package\n", []string{"expected 'IDENT'"}},
 		{"an import that does not exist", "package p\n\nimport _ \"no/such/package\"\n", []string{"no/such/package"}},
 	} {
