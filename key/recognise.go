@@ -30,10 +30,8 @@ func KnownEpochs() []Epoch {
 	}
 }
 
-// RecogniseOptions say which times are plausible. Only Now is required.
+// RecogniseOptions say which times are plausible. The zero value works.
 type RecogniseOptions struct {
-	// Now is the present.
-	Now time.Time
 	// Back is how old a record may be. Default 10 years. The shorter it is,
 	// the smaller the sample that suffices.
 	Back time.Duration
@@ -90,11 +88,13 @@ type Part struct {
 // less than once in a million samples; what does not reach that is called
 // random, opaque or unknown.
 //
+// Now is the present, which plausible times lie around.
+//
 // It judges what it is given: of a sample sorted by key it cannot tell
 // whether keys rise, and says so where it can.
-func Recognise[V Sampled](values []V, o RecogniseOptions) (Recognition, error) {
-	o, err := o.withDefaults()
-	if err != nil {
+func Recognise[V Sampled](values []V, now time.Time, opts RecogniseOptions) (Recognition, error) {
+	o := opts.withDefaults()
+	if err := o.check(now); err != nil {
 		return Recognition{}, err
 	}
 	// The shape is part of the identity: 8 bytes may spell another value's text.
@@ -115,12 +115,14 @@ func Recognise[V Sampled](values []V, o RecogniseOptions) (Recognition, error) {
 		index[id] = s
 		distinct = append(distinct, s)
 	}
-	j := judge{opts: o, window: window{o.Now.Add(-o.Back), o.Now.Add(o.Ahead)}, values: len(values)}
+	j := judge{opts: o, now: now, window: window{now.Add(-o.Back), now.Add(o.Ahead)}, values: len(values)}
 	return j.verdict(distinct), nil
 }
 
-func (o RecogniseOptions) withDefaults() (RecogniseOptions, error) {
-	const minSample = 12
+// minSample is the default of MinSample and the least it may be.
+const minSample = 12
+
+func (o RecogniseOptions) withDefaults() RecogniseOptions {
 	if o.Back == 0 {
 		o.Back = 10 * 365 * 24 * time.Hour
 	}
@@ -133,14 +135,19 @@ func (o RecogniseOptions) withDefaults() (RecogniseOptions, error) {
 	if o.Epochs == nil {
 		o.Epochs = KnownEpochs()
 	}
+	return o
+}
+
+// check validates options that have their defaults, and the present.
+func (o RecogniseOptions) check(now time.Time) error {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrRecognise}, args...)...))
 	}
 	// Past 2200 the nanoseconds between two times would overflow.
 	const year2200 = 7258118400
-	if o.Now.Unix() < 0 || o.Now.Unix() > year2200 {
-		bad("Now is %v; pass the present time", o.Now)
+	if now.Unix() < 0 || now.Unix() > year2200 {
+		bad("now is %v; pass the present time", now)
 	}
 	const century = 100 * 365 * 24 * time.Hour
 	if o.Back < 0 || o.Back > century || o.Ahead < 0 || o.Ahead > century {
@@ -154,5 +161,5 @@ func (o RecogniseOptions) withDefaults() (RecogniseOptions, error) {
 			bad("epoch %q starts at %v; want 1970 to 2200", e.Name, e.Start)
 		}
 	}
-	return o, errors.Join(errs...)
+	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ func ExampleRecognise() {
 		ids = append(ids, arrival.Sub(epoch).Milliseconds()<<22|worker<<12)
 	}
 
-	r, err := key.Recognise(ids, key.RecogniseOptions{Now: now})
+	r, err := key.Recognise(ids, now, key.RecogniseOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

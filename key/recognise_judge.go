@@ -10,6 +10,7 @@ import (
 // judge weighs one sample.
 type judge struct {
 	opts   RecogniseOptions
+	now    time.Time
 	window window
 	values int // repeats included
 }
@@ -222,7 +223,7 @@ func (j *judge) outranks(a, b candidate) bool {
 	if s, t := a.structure != "", b.structure != ""; s != t {
 		return s
 	}
-	age := func(c candidate) time.Duration { return j.opts.Now.Sub(c.newest).Abs() }
+	age := func(c candidate) time.Duration { return j.now.Sub(c.newest).Abs() }
 	if s, t := age(a) <= fresh, age(b) <= fresh; s != t {
 		return s
 	}

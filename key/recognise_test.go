@@ -126,7 +126,7 @@ func sampleOf(make func(r *rand.Rand, i int, t time.Time) string, n int, seed ui
 }
 
 func recognise[V Sampled](t interface{ Fatal(...any) }, values []V) Recognition {
-	r, err := Recognise(values, RecogniseOptions{Now: present})
+	r, err := Recognise(values, present, RecogniseOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestEpochsAreToldApart(t *testing.T) {
 		for i := range 30 {
 			ids = append(ids, snowflake(e, present.Add(time.Duration(i-40)*time.Minute), r))
 		}
-		got, err := Recognise(ids, RecogniseOptions{Now: present, Epochs: append(KnownEpochs(), own)})
+		got, err := Recognise(ids, present, RecogniseOptions{Epochs: append(KnownEpochs(), own)})
 		if err != nil || got.Kind != IDSnowflake || got.Epoch != e.Name {
 			t.Errorf("%s: got %v of %q, %v", e.Name, got.Kind, got.Epoch, err)
 		}
@@ -248,12 +248,13 @@ func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 99))
 		values := drawRandomInts(r, 12+r.IntN(200))
 		year := 365 * 24 * time.Hour
-		o := RecogniseOptions{Now: present.Add(-time.Duration(r.Int64N(int64(8 * year))))}
+		now := present.Add(-time.Duration(r.Int64N(int64(8 * year))))
+		o := RecogniseOptions{}
 		if r.IntN(2) == 0 {
 			// Also windows that reach back beyond the epochs.
 			o.Back = time.Duration(1 + r.Int64N(int64(20*year)))
 		}
-		got, err := Recognise(values, o)
+		got, err := Recognise(values, now, o)
 		if err != nil || got.Kind != IDRandomInt || got.AppendUnsafe {
 			t.Fatalf("seed %d: %d random integers are called %v: %q, %v\n%v", seed, len(values), got.Kind, got.Evidence, err, values)
 		}
@@ -262,14 +263,14 @@ func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
 
 func TestCountersAreNotSnowflakesOfTheFirstDay(t *testing.T) {
 	// The window reaches beyond the epoch, so small numbers are plausible too.
-	o := RecogniseOptions{Now: present, Back: 30 * 365 * 24 * time.Hour}
+	o := RecogniseOptions{Back: 30 * 365 * 24 * time.Hour}
 	for _, first := range []int{0, 1000, 1 << 22, 1 << 29} {
 		for _, step := range []int{1, 7, 4096} {
 			var ids []int
 			for i := range 100 {
 				ids = append(ids, first+step*i)
 			}
-			if got, err := Recognise(ids, o); err != nil || got.Kind != IDAutoIncrement {
+			if got, err := Recognise(ids, present, o); err != nil || got.Kind != IDAutoIncrement {
 				t.Errorf("from %d by %d: got %v, %q, %v", first, step, got.Kind, got.Evidence, err)
 			}
 		}
@@ -446,16 +447,19 @@ func BenchmarkRecognise(b *testing.B) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	for name, o := range map[string]RecogniseOptions{
+	for name, c := range map[string]struct {
+		now  time.Time
+		opts RecogniseOptions
+	}{
 		"no clock":     {},
-		"negative":     {Now: present, Back: -1},
-		"far ahead":    {Now: present, Ahead: math.MaxInt64},
-		"small":        {Now: present, MinSample: 3},
-		"early epoch":  {Now: present, Epochs: []Epoch{{"x", time.Time{}}}},
-		"beyond 9999":  {Now: time.Unix(maxUnix+1, 0)},
-		"several ones": {Back: -1, MinSample: -1},
+		"negative":     {present, RecogniseOptions{Back: -1}},
+		"far ahead":    {present, RecogniseOptions{Ahead: math.MaxInt64}},
+		"small":        {present, RecogniseOptions{MinSample: 3}},
+		"early epoch":  {present, RecogniseOptions{Epochs: []Epoch{{"x", time.Time{}}}}},
+		"beyond 9999":  {time.Unix(maxUnix+1, 0), RecogniseOptions{}},
+		"several ones": {time.Time{}, RecogniseOptions{Back: -1, MinSample: -1}},
 	} {
-		if _, err := Recognise([]string{"a"}, o); !errors.Is(err, ErrRecognise) {
+		if _, err := Recognise([]string{"a"}, c.now, c.opts); !errors.Is(err, ErrRecognise) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

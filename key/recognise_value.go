@@ -3,6 +3,7 @@ package key
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -199,19 +200,8 @@ func parseULID(text string) (raw UUID, ok bool) {
 	return raw, true
 }
 
-// decimalDigits returns how many digits n has.
-func decimalDigits(n uint64) int { return len(strconv.FormatUint(n, 10)) }
-
 // ceilPower2 and ceilPower10 return the size of the smallest range of whole
 // bits, or whole digits, that holds n.
-func ceilPower2(n uint64) float64 { return pow(2, bits.Len64(n)) }
+func ceilPower2(n uint64) float64 { return math.Ldexp(1, bits.Len64(n)) }
 
-func ceilPower10(n uint64) float64 { return pow(10, decimalDigits(n)) }
-
-func pow(base float64, n int) float64 {
-	x := 1.
-	for range n {
-		x *= base
-	}
-	return x
-}
+func ceilPower10(n uint64) float64 { return math.Pow10(len(strconv.FormatUint(n, 10))) }

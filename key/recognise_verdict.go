@@ -11,8 +11,7 @@ func (j *judge) verdict(distinct []*specimen) Recognition {
 	r := Recognition{Values: j.values, Distinct: len(distinct)}
 	if !j.enough(distinct) {
 		r.say("%d distinct values; a verdict needs %d", len(distinct), j.opts.MinSample)
-		whole := trendOf(distinct)
-		r.Rising = whole.rising()
+		r.Rising = trendOf(distinct).rising()
 		j.lowCardinality(&r, distinct)
 		return r.advise("")
 	}
@@ -34,7 +33,7 @@ func (j *judge) verdict(distinct []*specimen) Recognition {
 	}
 	j.explain(&r, top)
 	advice := ""
-	r.AppendUnsafe, advice = j.unsafe(&r, top)
+	r.AppendUnsafe, advice = j.appendUnsafe(&r, top)
 	if r.Kind == IDRandomInt || r.Kind == IDOpaque || r.Kind == IDUnknown {
 		j.lowCardinality(&r, distinct)
 	}
@@ -102,9 +101,9 @@ func (j *judge) explain(r *Recognition, f finding) {
 	}
 }
 
-// unsafe decides whether new keys would all go to one place, and returns an
+// appendUnsafe decides whether new keys would all go to one place, and returns an
 // advice of its own where the kind's would mislead.
-func (j *judge) unsafe(r *Recognition, f finding) (bool, string) {
+func (j *judge) appendUnsafe(r *Recognition, f finding) (bool, string) {
 	follows := f.trend.follows()
 	switch {
 	case idKinds[f.kind].ordered:
@@ -113,7 +112,7 @@ func (j *judge) unsafe(r *Recognition, f finding) (bool, string) {
 		}
 		return true, ""
 	case idKinds[f.kind].clock:
-		if follows || j.opts.Now.Sub(r.Newest).Abs() <= fresh {
+		if follows || j.now.Sub(r.Newest).Abs() <= fresh {
 			return true, ""
 		}
 		r.say("the newest is more than %d days from the present and the order is not that of arrival", int(fresh.Hours()/24))
@@ -149,8 +148,7 @@ func (j *judge) lowCardinality(r *Recognition, distinct []*specimen) {
 // mixed words a sample that no kind covers.
 func (j *judge) mixed(r *Recognition, found []finding, distinct []*specimen) {
 	r.Kind, r.Share = IDMixed, 1
-	whole := trendOf(distinct)
-	r.Rising = whole.rising()
+	r.Rising = trendOf(distinct).rising()
 	known := 0
 	for i, f := range found {
 		r.say("%.0f %% are %v", math.Round(r.Parts[i].Share*100), f.kind)
@@ -159,7 +157,7 @@ func (j *judge) mixed(r *Recognition, found []finding, distinct []*specimen) {
 		}
 		part := Recognition{}
 		part.Oldest, part.Newest = timesOf(f.specimens)
-		if unsafe, _ := j.unsafe(&part, f); unsafe && r.Parts[i].Share >= 0.1 {
+		if unsafe, _ := j.appendUnsafe(&part, f); unsafe && r.Parts[i].Share >= 0.1 {
 			r.AppendUnsafe = true
 			r.say("new keys of kind %v lie at one end", f.kind)
 		}
