@@ -99,7 +99,7 @@ func (s Stop) String() string {
 	if int(s) < len(names) {
 		return names[s]
 	}
-	return "unknown"
+	return fmt.Sprintf("Stop(%d)", uint8(s))
 }
 
 // Found is the answer of [Latest].

@@ -47,12 +47,14 @@ const (
 // String returns good, too big or small.
 func (f Fit) String() string {
 	switch f {
+	case FitGood:
+		return "good"
 	case FitTooBig:
 		return "too big"
 	case FitSmall:
 		return "small"
 	}
-	return "good"
+	return fmt.Sprintf("Fit(%d)", uint8(f))
 }
 
 // BucketChoice is what one bucket would mean for a load.

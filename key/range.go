@@ -33,12 +33,12 @@ func (r Range) String() string {
 // knows nothing of tuples: for those that start with given elements use
 // [TupleRange], since a string's bytes can start with another string's.
 func PrefixRange(prefix []byte) Range {
-	return Range{Begin: bytes.Clone(prefix), End: PrefixEnd(prefix)}
+	return Range{Begin: bytes.Clone(prefix), End: prefixEnd(prefix)}
 }
 
-// PrefixEnd returns the first key after all those that start with prefix, or
+// prefixEnd returns the first key after all those that start with prefix, or
 // nil if there is none because prefix has no byte below 0xff.
-func PrefixEnd(prefix []byte) []byte {
+func prefixEnd(prefix []byte) []byte {
 	end := bytes.TrimRight(prefix, "\xff")
 	if len(end) == 0 {
 		return nil

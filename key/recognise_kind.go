@@ -1,5 +1,7 @@
 package key
 
+import "fmt"
+
 // IDKind is what a column's values turned out to be.
 type IDKind uint8
 
@@ -93,5 +95,5 @@ func (k IDKind) String() string {
 	if int(k) < len(idKinds) {
 		return idKinds[k].name
 	}
-	return "unknown"
+	return fmt.Sprintf("IDKind(%d)", uint8(k))
 }

@@ -1,5 +1,7 @@
 package key
 
+import "fmt"
+
 // Type codes of FoundationDB's tuple layer. An encoded element starts with its
 // code, so codes order elements of different types.
 const (
@@ -57,7 +59,7 @@ func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
 	}
-	return "unknown"
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // kinds maps a type code to its kind; codes that are not ours map to

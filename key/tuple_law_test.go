@@ -153,8 +153,8 @@ func TestPrefixEndCarries(t *testing.T) {
 		{"", ""}, {"a", "b"}, {"a\xff", "b"}, {"\xff\xff", ""}, {"\x00", "\x01"}, {"a\xffb", "a\xffc"},
 	} {
 		in := []byte(c.in)
-		if got := PrefixEnd(in); cmp.Compare(string(got), c.want) != 0 || string(in) != c.in {
-			t.Errorf("PrefixEnd(%q) = %q, want %q; input now %q", c.in, got, c.want, in)
+		if got := prefixEnd(in); cmp.Compare(string(got), c.want) != 0 || string(in) != c.in {
+			t.Errorf("prefixEnd(%q) = %q, want %q; input now %q", c.in, got, c.want, in)
 		}
 	}
 }

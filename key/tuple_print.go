@@ -35,7 +35,7 @@ func appendText(dst []byte, v any, depth int) []byte {
 	case Tuple:
 		return appendTupleText(dst, v, depth+1)
 	case UUID:
-		return v.AppendText(dst)
+		return v.appendText(dst)
 	}
 	if kindOf(v, depth) == kindUnencodable {
 		return fmt.Appendf(dst, "!%T", v) // its own text could hold anything

@@ -37,10 +37,10 @@ func ParseUUID(s string) (UUID, error) {
 }
 
 // String returns the text form, in lower case.
-func (u UUID) String() string { return string(u.AppendText(make([]byte, 0, uuidTextLen))) }
+func (u UUID) String() string { return string(u.appendText(make([]byte, 0, uuidTextLen))) }
 
-// AppendText appends the text form to dst.
-func (u UUID) AppendText(dst []byte) []byte {
+// appendText appends the text form to dst.
+func (u UUID) appendText(dst []byte) []byte {
 	dst = append(hex.AppendEncode(dst, u[0:4]), '-')
 	dst = append(hex.AppendEncode(dst, u[4:6]), '-')
 	dst = append(hex.AppendEncode(dst, u[6:8]), '-')
