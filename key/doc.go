@@ -1,5 +1,5 @@
-// Package key answers one question: which bytes is this record's key, and
-// what did those bytes say?
+// Package key answers one question: which bytes make the key of a record, so
+// that keys sort the way they are scanned and can be read back?
 //
 // It has four parts, each usable without the others:
 //
@@ -11,7 +11,9 @@
 //   - Time buckets and salts: a [Bucket] and a [Salter] are the two ways to keep
 //     an ever growing key from becoming one hot place; [Latest] and [Merge] are
 //     what reads need in return.
-//   - Recognisers: [Recognise] says what kind of identifier a sample is.
+//   - Recognisers: [Recognise] says what kind of identifier a column holds,
+//     from a sample of it, and whether keys that begin with it would all be
+//     written in one place.
 //
 // # Promises
 //

@@ -6,13 +6,13 @@ import (
 	"iter"
 )
 
-var (
-	// ErrMerge means that a merge was set up with something unusable.
-	ErrMerge = errors.New("key: bad merge")
-	// ErrUnsorted means that a source did not follow the order of the merge:
-	// open it in that direction, and compare what comes after the salt.
-	ErrUnsorted = errors.New("key: source is not sorted")
-)
+// ErrMerge means that a merge was set up with something unusable, or read
+// after Close; the message says which.
+var ErrMerge = errors.New("key: bad merge")
+
+// ErrUnsorted means that a source did not follow the order of the merge: open
+// it in that direction, and compare what comes after the salt.
+var ErrUnsorted = errors.New("key: source is not sorted")
 
 // A Merger reads several sorted sources as one sorted stream, such as the
 // ranges of a salted log. It is lazy: each source is asked for one item at

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// ErrRecognise means that a sample cannot be judged with the options given.
+// ErrRecognise means that a sample cannot be judged with the options given; the
+// message says which of them is wrong, and what is allowed.
 var ErrRecognise = errors.New("key: cannot recognise")
 
 // Sampled are the types of values that [Recognise] reads. Strings of digits

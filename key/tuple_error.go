@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// ErrUnencodable means a value has no encoding: the message names its type.
+// ErrUnencodable means a value has no encoding: the message names its type, and
+// [Tuple] lists those that have one.
 var ErrUnencodable = errors.New("key: value cannot be encoded")
 
-// ErrDepth means a tuple nests deeper than [MaxDepth].
+// ErrDepth means a tuple nests deeper than [MaxDepth]: flatten it.
 var ErrDepth = errors.New("key: tuple nested too deep")
 
 // ErrMalformed means bytes are not an encoded tuple: they were written by

@@ -96,6 +96,22 @@ func toBig(v any) *big.Int {
 	}
 }
 
+func TestVersionstampsSortByTransactionThenUser(t *testing.T) {
+	ordered := []Tuple{
+		{Versionstamp80{9: 1}}, {Versionstamp80{9: 2}}, {Versionstamp80{0: 1}},
+		{Versionstamp{Versionstamp80{9: 1}, 0}}, {Versionstamp{Versionstamp80{9: 1}, 0xff}}, {Versionstamp{Versionstamp80{9: 1}, 0x100}},
+		{Versionstamp{Versionstamp80{0: 1}, 0}},
+	}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			want := cmp.Compare(i, j)
+			if got, raw := Compare(a, b), bytes.Compare(mustEncode(t, a), mustEncode(t, b)); got != want || raw != want {
+				t.Errorf("%v and %v: compared %d, encoded %d, want %d", a, b, got, raw, want)
+			}
+		}
+	}
+}
+
 func TestEveryIntegerTypeIsTheSameKey(t *testing.T) {
 	want := mustEncode(t, Tuple{int64(7)})
 	for _, v := range []any{7, int8(7), int16(7), int32(7), uint(7), uint8(7), uint16(7), uint32(7), uint64(7), big.NewInt(7)} {
