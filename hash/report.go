@@ -105,4 +105,16 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 
 // zLimit returns the z that a standard normal variable exceeds, on either
 // side, with probability p.
-func zLimit(p float64) float64 { return math.Sqrt2 * math.Erfcinv(p) }
+func zLimit(p float64) float64 {
+	// math.Erfcinv goes through 1-p and is infinite below 1e-16, where nothing
+	// would be a fault any more. Erfc itself holds down to 1e-300: bisect it.
+	low, high := 0., 40.
+	for range 64 {
+		if mid := (low + high) / 2; math.Erfc(mid/math.Sqrt2) > p {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}

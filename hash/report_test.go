@@ -150,6 +150,28 @@ func TestChiSquaredZAgreesWithPublishedQuantiles(t *testing.T) {
 	}
 }
 
+func TestLimitsAreTheQuantilesOfTheNormalFarIntoItsTail(t *testing.T) {
+	for p, want := range map[float64]float64{0.05: 1.959964, 1e-6: 4.891638, 1e-15: 8.026859, 1e-30: 11.523884, 1e-300: 37.065788} {
+		if got := zLimit(p); math.Abs(got-want) > 1e-5 {
+			t.Errorf("p = %v: got %.6f, want %.6f", p, got, want)
+		}
+	}
+}
+
+func TestNoAlphaIsSoSmallThatWeakFunctionsPass(t *testing.T) {
+	for _, f := range Functions() {
+		if f.Kind != KindWeak {
+			continue
+		}
+		for _, alpha := range []float64{1e-12, 1e-16, math.SmallestNonzeroFloat64} {
+			r := measure(t, f, MeasureOptions{Alpha: alpha, Samples: 256, Keys: 8192})
+			if _, err := json.Marshal(r); err != nil || r.Verdict != VerdictBad || math.IsInf(r.Avalanche.Noise, 0) {
+				t.Errorf("%s at %v: %v, noise %v, %v", f.Name, alpha, r.Verdict, r.Avalanche.Noise, err)
+			}
+		}
+	}
+}
+
 func TestEqualSeedsMakeEqualReports(t *testing.T) {
 	o := MeasureOptions{Samples: 128, Keys: 4096, Buckets: 128, Seed: 42}
 	for _, f := range Functions() {
