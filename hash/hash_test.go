@@ -27,6 +27,30 @@ func TestStringsHashAsTheirBytes(t *testing.T) {
 	})
 }
 
+func TestHashesLookAtTheBytesAloneAtEveryLengthAndAlignment(t *testing.T) {
+	// Long enough for every path of the functions, which change at 16, 128,
+	// 240 and 1024 bytes among others.
+	text := make([]byte, 1100)
+	for i := range text {
+		text[i] = byte(Uint64(uint64(i)).Uint64())
+	}
+	sip := NewSipHash(referenceKey)
+	var m Maphash
+	for n := range 1090 {
+		at := n % 9
+		b, s, moved := text[at:at+n], string(text[at:at+n]), append(make([]byte, 1, n+1), text[at:at+n]...)[1:]
+		if XXH3(b) != XXH3String(s) || XXHash64(b) != XXHash64String(s) || Murmur3(b) != Murmur3String(s) ||
+			m.Sum(b) != m.SumString(s) || sip.Sum(b) != sip.SumString(s) || SlotOf(b) != SlotOfString(s) {
+			t.Fatalf("%d bytes: bytes and string differ", n)
+		}
+		for _, f := range Functions() {
+			if f.KeyBytes == 0 && f.Sum(b) != f.Sum(moved) {
+				t.Fatalf("%d bytes: %s depends on the address", n, f.Name)
+			}
+		}
+	}
+}
+
 func TestRestoreUndoesUint64(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.Uint64().Draw(t, "bits")
