@@ -15,7 +15,7 @@ import (
 //	word 1     link
 //	word 1+i   pointer to the entry in slot i, nil when free
 //
-// A tag is 8 bits of the hash, never 0; 0 marks a free slot. An entry's key
+// A tag is 7 bits of the hash and never 0; 0 marks a free slot. An entry's key
 // never changes, so a reader that finds its key in an entry needs no version
 // to know that key and value belong together.
 type entryBucket struct {
@@ -29,12 +29,9 @@ const (
 	tagBytes         = 0x0001010101010100 // one bit in the byte of every slot
 )
 
-// tagOf returns the tag of hash: its low 8 bits, which hardly matter to the
-// choice of the bucket, with 1 for 0.
-func tagOf(hash uint64) uint64 {
-	tag := hash & 0xff
-	return tag + (tag-1)>>63
-}
+// tagOf returns the tag of hash: its low 7 bits, which hardly matter to the
+// choice of the bucket, and a bit that makes it differ from 0.
+func tagOf(hash uint64) uint64 { return hash&0x7f | 0x80 }
 
 // matchTag marks, in bit 7 of its byte, every slot whose tag is tag. A slot
 // above a match may be marked wrongly; the key decides.
@@ -70,36 +67,6 @@ func (t *entryTable[K, V]) hash(key K) uint64 {
 		return t.seeds.hashWord(toWord(&key))
 	}
 	return maphash.Comparable(t.seeds.general, key)
-}
-
-// load has hash and the root's part of findEntry written out: the fewer
-// instructions a lookup takes, the more lookups the processor overlaps.
-func (t *entryTable[K, V]) load(key K) (value V, ok bool) {
-	var hash uint64
-	if unsafe.Sizeof(key) <= wordBytes && t.hashesWord {
-		hash = t.seeds.hashWord(toWord(&key))
-	} else {
-		hash = maphash.Comparable(t.seeds.general, key)
-	}
-	seg := lookup(t.shard(hash).directory(), hash)
-	b := seg.at(seg.root(hash), entryBucketBytes)
-	header := atomic.LoadUint64(word(b, headerWord))
-	for m := matchTag(header, tagOf(hash)); m != 0; m &= m - 1 {
-		p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(m))/8))
-		if p == nil || *(*K)(p) != key {
-			continue
-		}
-		if t.box == boxValue {
-			return (*valueBox[K, V])(p).value, true
-		}
-		return t.unbox(p), true
-	}
-	if link := atomic.LoadUint64(word(b, linkWord)); link != 0 {
-		if p := findEntry(seg, link, key, tagOf(hash)); p != nil {
-			return t.unbox(p), true
-		}
-	}
-	return value, false
 }
 
 // findEntry looks for key along a chain from bucket link on.

@@ -98,9 +98,6 @@ func (t *entryTable[K, V]) add(c *entryCursor, key K, value V) {
 }
 
 func (t *entryTable[K, V]) loadOrStore(key K, value V) (actual V, loaded bool) {
-	if actual, loaded = t.load(key); loaded {
-		return actual, true
-	}
 	var c entryCursor
 	t.seek(&c, key, t.hash(key), true)
 	if c.entry != nil {
@@ -112,11 +109,7 @@ func (t *entryTable[K, V]) loadOrStore(key K, value V) (actual V, loaded bool) {
 	return value, false
 }
 
-// remove looks without a lock first: absent keys are cheap to delete.
 func (t *entryTable[K, V]) remove(key K) (value V, loaded bool) {
-	if _, loaded = t.load(key); !loaded {
-		return value, false
-	}
 	var c entryCursor
 	t.seek(&c, key, t.hash(key), false)
 	if c.entry == nil {

@@ -10,7 +10,7 @@ import (
 // 512 bytes and 32 KiB the allocator adds a header of 8 bytes, which would
 // put every bucket across two cache lines. The types below fill the header up
 // to a line; their totals are one less than a power of two so that header,
-// padding and buckets fill a size class.
+// padding and buckets fill a size class. From 32 KiB on there is no header.
 type (
 	paddedBuckets[A any] struct {
 		_       [cacheLine - wordBytes]byte
@@ -25,7 +25,7 @@ type (
 
 func entrySizes() []segmentSize {
 	sizes := []segmentSize{sizeOf(firstBuckets), sizeOf(2 * firstBuckets)}
-	for _, total := range []int{15, 31, 63, 127, 255} {
+	for _, total := range []int{15, 31, 63, 127, 255, 512} {
 		sizes = append(sizes, sizeOf(total))
 	}
 	return sizes

@@ -20,7 +20,7 @@ const (
 	// few hundred to two thousand entries. At 32 KiB a map of a million
 	// words has about two thousand segments: few enough for the garbage
 	// collector, and a directory that stays in the first-level cache.
-	maxSegmentBytes = 32 << 10
+	maxSegmentBytes = 64 << 10
 	// minMaxBuckets keeps segments of very wide buckets from being so small
 	// that chance alone fills their few spares.
 	minMaxBuckets = 32

@@ -31,6 +31,15 @@ func (t *inlineTable) put(c *inlineCursor, key, value unsafe.Pointer) {
 	}
 }
 
+// get is load for both layouts that this type serves.
+func (t *inlineMap[K, V]) get(key K, layout layoutKind) (value V, ok bool) {
+	if layout == layoutWord {
+		w, ok := t.loadWord(toWord(&key))
+		return fromWord[V](w), ok
+	}
+	return t.load(key)
+}
+
 func (t *inlineMap[K, V]) load(key K) (value V, ok bool) {
 	k := keyWordsOf(key)
 	var v inlineValue
@@ -67,9 +76,6 @@ func (t *inlineMap[K, V]) current(c *inlineCursor) (value V) {
 }
 
 func (t *inlineMap[K, V]) loadOrStore(key K, value V) (actual V, loaded bool) {
-	if actual, loaded = t.load(key); loaded {
-		return actual, true
-	}
 	k, v := keyWordsOf(key), valueWordsOf(value)
 	c := t.seek(unsafe.Pointer(&k), true)
 	if c.found {
@@ -81,11 +87,7 @@ func (t *inlineMap[K, V]) loadOrStore(key K, value V) (actual V, loaded bool) {
 	return value, false
 }
 
-// remove looks without a lock first: absent keys are cheap to delete.
 func (t *inlineMap[K, V]) remove(key K) (value V, loaded bool) {
-	if _, loaded = t.load(key); !loaded {
-		return value, false
-	}
 	k := keyWordsOf(key)
 	c := t.seek(unsafe.Pointer(&k), false)
 	if !c.found {

@@ -51,26 +51,14 @@ func (m *Map[K, V]) ready() *state[K, V] {
 	if s := m.state.Load(); s != nil {
 		return s
 	}
+	return m.makeReady()
+}
+
+func (m *Map[K, V]) makeReady() *state[K, V] {
 	opts, err := Options{}.withDefaults()
 	invariant(err == nil, "the zero Options are valid")
 	m.state.CompareAndSwap(nil, newState[K, V](opts))
 	return m.state.Load()
-}
-
-// Load returns the value of key and whether there is one. It takes no lock.
-func (m *Map[K, V]) Load(key K) (value V, ok bool) {
-	s := m.state.Load()
-	if s == nil {
-		return value, false
-	}
-	switch s.layout {
-	case layoutEntry:
-		return s.entries.load(key)
-	case layoutWide:
-		return s.inline.load(key)
-	}
-	w, ok := s.inline.loadWord(toWord(&key))
-	return fromWord[V](w), ok
 }
 
 // Store sets the value of key.
@@ -99,6 +87,9 @@ func (m *Map[K, V]) Swap(key K, value V) (previous V, loaded bool) {
 // Otherwise it stores value and returns it.
 func (m *Map[K, V]) LoadOrStore(key K, value V) (actual V, loaded bool) {
 	s := m.ready()
+	if actual, loaded = m.Load(key); loaded {
+		return actual, true
+	}
 	if s.layout == layoutEntry {
 		return s.entries.loadOrStore(key, value)
 	}
@@ -110,6 +101,9 @@ func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
 	s := m.state.Load()
 	if s == nil {
 		return value, false
+	}
+	if _, loaded = m.Load(key); !loaded {
+		return value, false // absent keys need no lock
 	}
 	if s.layout == layoutEntry {
 		return s.entries.remove(key)

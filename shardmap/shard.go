@@ -11,7 +11,8 @@ import (
 // amd64 and the 128-byte lines of some arm64 cores pull pairs.
 const (
 	cacheLine  = 64
-	shardBytes = 2 * cacheLine
+	shardShift = 7
+	shardBytes = 1 << shardShift
 )
 
 // shard is the unit of growth and of counting. Its first line is read by
@@ -39,8 +40,8 @@ type shardState struct {
 
 // table is what both layouts share.
 type table struct {
-	shards unsafe.Pointer // *[mask+1]shard
-	mask   uint64
+	shards unsafe.Pointer // *[shardCount]shard
+	mask   uint64         // of the shard's number, as an offset in bytes
 	seeds  seeds
 
 	layout bucketLayout
@@ -51,7 +52,7 @@ type table struct {
 // init makes t an empty table with room for opts.Capacity entries.
 func (t *table) init(layout bucketLayout, shape geometry, opts Options) {
 	t.layout, t.geometry, t.seeds = layout, shape, newSeeds()
-	t.mask = uint64(opts.Shards - 1)
+	t.mask = uint64(opts.Shards-1) << shardShift
 	t.shards = newShards(opts.Shards)
 	if opts.Capacity > 0 {
 		t.reserve(opts.Capacity / opts.Shards)
@@ -59,14 +60,16 @@ func (t *table) init(layout bucketLayout, shape geometry, opts Options) {
 }
 
 func (t *table) shardAt(i uint64) *shard {
-	return (*shard)(unsafe.Add(t.shards, uintptr(i)*unsafe.Sizeof(shard{})))
+	return (*shard)(unsafe.Add(t.shards, uintptr(i)*shardBytes))
 }
 
 // shard returns the shard of hash. Its bits are neither those of the segment
 // (the highest) nor those of the bucket (the low 32).
-func (t *table) shard(hash uint64) *shard { return t.shardAt(hash >> 32 & t.mask) }
+func (t *table) shard(hash uint64) *shard {
+	return (*shard)(unsafe.Add(t.shards, uintptr(hash>>(32-shardShift)&t.mask)))
+}
 
-func (t *table) shardCount() uint64 { return t.mask + 1 }
+func (t *table) shardCount() uint64 { return t.mask>>shardShift + 1 }
 
 func (s *shard) directory() directory { return unsafe.Pointer(s.dir.Load()) }
 
