@@ -216,6 +216,10 @@ func TestLatestRefusesAWalkWithoutEnd(t *testing.T) {
 	if got, err := Latest(good, 1, none); err != nil || got.Stop != StopFloor || got.Buckets != 32 {
 		t.Fatalf("an empty month gave %+v, %v", got, err)
 	}
+	good.MaxEmpty = 32
+	if got, err := Latest(good, 1, none); err != nil || got.Stop != StopFloor {
+		t.Errorf("the floor and the limit at once gave %+v, %v; want the floor, since nothing is left", got, err)
+	}
 	for name, w := range map[string]Backward{
 		"no bucket":     {Before: now, MaxEmpty: 1},
 		"no floor":      {Bucket: Day, Before: now},

@@ -25,6 +25,7 @@ func TestSizeBucketOnKnownLoads(t *testing.T) {
 		{"audit log", Load{RecordsPerSecond: 1. / 60, RecordBytes: 1000, LookBack: 90 * day}, Month, 44.64e6, 5, FitGood, 1},
 		{"firehose", Load{RecordsPerSecond: 1e4, RecordBytes: 200, LookBack: time.Hour}, Hour, 7.2e9, 2, FitTooBig, 32},
 		{"flood", Load{RecordsPerSecond: 1e9, RecordBytes: 1e4}, Hour, 3.6e16, 1, FitTooBig, 0},
+		{"just as many salts as there are", Load{RecordsPerSecond: MaxSalts, RecordBytes: 1, TargetBytes: 3600}, Hour, 3600 * MaxSalts, 1, FitTooBig, MaxSalts},
 		{"thermostat", Load{RecordsPerSecond: 1. / 3600, RecordBytes: 100}, Month, 74400, 1, FitSmall, 1},
 		{"own target", Load{RecordsPerSecond: 1, RecordBytes: 100, TargetBytes: 360_000}, Hour, 360e3, 1, FitGood, 1},
 	} {

@@ -281,10 +281,13 @@ func TestUnsortedSourceIsReported(t *testing.T) {
 }
 
 func TestBadMergesAreRefused(t *testing.T) {
-	if _, err := Merge(nil, SliceCursor([]int{1}), nil); !errors.Is(err, ErrMerge) {
+	if _, err := Merge(nil, SliceCursor([]int{1})); !errors.Is(err, ErrMerge) {
 		t.Errorf("no comparison: got %v", err)
 	}
-	if _, err := Merge(cmp.Compare[int], make([]Cursor[int], MaxSalts+1)...); !errors.Is(err, ErrMerge) {
+	if _, err := Merge(cmp.Compare[int], SliceCursor([]int{1}), nil); !errors.Is(err, ErrMerge) {
+		t.Errorf("no source: got %v", err)
+	}
+	if _, err := Merge(cmp.Compare[int], slices.Repeat([]Cursor[int]{SliceCursor[int](nil)}, MaxSalts+1)...); !errors.Is(err, ErrMerge) {
 		t.Errorf("too many: got %v", err)
 	}
 	m, err := Merge[int](cmp.Compare[int])
