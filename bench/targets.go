@@ -13,13 +13,13 @@ var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets())
 // Why the targets are what they are. No figures here: those of a report are
 // all measured in its run.
 const (
-	sourceMap      = "Map: with one cache line a bucket and no pointers, 8-byte values should beat the best Go peer by a margin that grows with the share of writes; prototypes did."
+	sourceMap      = "Map: with one cache line a bucket and no pointers, 8-byte values should beat the best Go peer by a margin that grows with the share of writes."
 	sourceMapFloor = "Map: in every other cell it must be no worse than the best peer, up to noise: whoever changes to it must not lose anywhere."
 	sourcePointers = "Map: keys and values with pointers take a second layout, which must keep up with the best peer when half of the operations write."
 	sourceActor    = "Actor: batches are what makes mailboxes fast; large ones must keep up with a locked map."
-	sourceRing     = "Ring: an index of the top bits makes a lookup a few loads, where the peers search; prototypes did."
+	sourceRing     = "Ring: an index of the top bits makes a lookup a few loads, where the peers search."
 	sourceBuild    = "Ring: a change of topology builds a new ring, and requests that wait for it should not notice."
-	sourceHRW      = "Rendezvous: several nodes are scored at once, where the peer scores one; prototypes did."
+	sourceHRW      = "Rendezvous: several nodes are scored at once, where the peer scores one."
 	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
 )
 

@@ -47,8 +47,8 @@ func (r *Run) Write(w io.Writer) {
 	r.writeModules(w)
 }
 
-// busyAbove is the share of the machine that others may use: with a tenth of
-// it gone, medians already move by more than the intervals say.
+// busyAbove is the share of the machine that others may use before a report
+// warns: what they take varies from round to round, and ratios with it.
 const busyAbove = 0.1
 
 func others(share float64) string {
