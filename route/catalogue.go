@@ -96,32 +96,32 @@ func Kinds() []Kind {
 		{
 			Name: "modulo", Summary: "hash mod n",
 			New:   creator(NewModulo),
-			edits: listed(appended, without, func(_ *Modulo, nodes []Node) (*Modulo, error) { return NewModulo(nodes) }),
+			edits: listed(appended, without, fresh(NewModulo)),
 		},
 		{
 			Name: "mask", Summary: "the low bits of the hash; n is a power of two", Removal: RemovesHalf, Minimal: true,
 			New:   creator(NewMask),
-			edits: listed(appended, withoutLast, func(_ *Mask, nodes []Node) (*Mask, error) { return NewMask(nodes) }),
+			edits: listed(appended, withoutLast, fresh(NewMask)),
 		},
 		{
 			Name: "interval", Summary: "n equal intervals of hashes; a new node comes last",
 			New:   creator(NewInterval),
-			edits: listed(appended, without, func(_ *Interval, nodes []Node) (*Interval, error) { return NewInterval(nodes) }),
+			edits: listed(appended, without, fresh(NewInterval)),
 		},
 		{
 			Name: "interval-relabelled", Summary: "n equal intervals of hashes; a new node comes in the middle",
 			New:   creator(NewInterval),
-			edits: listed(inserted, withoutGaps, func(_ *Interval, nodes []Node) (*Interval, error) { return NewInterval(nodes) }),
+			edits: listed(inserted, withoutGaps, fresh(NewInterval)),
 		},
 		{
 			Name: "jump", Summary: "the key jumps from node to node until past the last", Removal: RemovesLast, Minimal: true,
 			New:   creator(NewJump),
-			edits: listed(appended, withoutLast, func(_ *Jump, nodes []Node) (*Jump, error) { return NewJump(nodes) }),
+			edits: listed(appended, withoutLast, fresh(NewJump)),
 		},
 		{
 			Name: "binomial", Summary: "the key draws a place in a binary tree of nodes", Removal: RemovesLast, Minimal: true,
 			New:   creator(NewBinomial),
-			edits: listed(appended, withoutLast, func(_ *Binomial, nodes []Node) (*Binomial, error) { return NewBinomial(nodes) }),
+			edits: listed(appended, withoutLast, fresh(NewBinomial)),
 		},
 		{
 			Name: "anchor", Summary: "fixed buckets; one without a node hashes its keys again", Minimal: true,
@@ -150,7 +150,7 @@ func Kinds() []Kind {
 		{
 			Name: "rendezvous", Summary: "the node with the highest score for the key", Weighted: true, Minimal: true,
 			New:   creator(NewRendezvous),
-			edits: listed(appended, without, func(_ *Rendezvous, nodes []Node) (*Rendezvous, error) { return NewRendezvous(nodes) }),
+			edits: listed(appended, without, fresh(NewRendezvous)),
 		},
 	}
 }

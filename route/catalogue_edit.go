@@ -32,6 +32,11 @@ func listed[R Router](
 	}
 }
 
+// fresh is how a kind without options is made anew.
+func fresh[R Router](construct func([]Node) (R, error)) func(was R, nodes []Node) (R, error) {
+	return func(_ R, nodes []Node) (R, error) { return construct(nodes) }
+}
+
 // batch makes an edit take and return the interface.
 func batch[R Router, A any](edit func(R, ...A) (R, error)) func(Router, []A) (Router, error) {
 	return func(r Router, args []A) (Router, error) {

@@ -80,9 +80,10 @@ func (r *Interval) RouteN(dst []int, h hash.Stable, n int) []int {
 	return r.spread.rehash(dst, h, n, r.Route)
 }
 
-// intervals and interval let [Compare] be exact.
+// intervals implements partitioned.
 func (r *Interval) intervals() int { return len(r.nodes) }
 
+// interval implements partitioned.
 func (r *Interval) interval(i int) (first uint64, owner int) { return cut(uint64(i), r.n), i }
 
 // cut returns the first of the hashes that a multiplication by n maps to i,

@@ -119,9 +119,10 @@ func (r *Maglev) RouteN(dst []int, h hash.Stable, n int) []int {
 	return r.spread.rehash(dst, h, n, r.Route)
 }
 
-// intervals and interval let [Compare] be exact.
+// intervals implements partitioned.
 func (r *Maglev) intervals() int { return len(r.table) }
 
+// interval implements partitioned.
 func (r *Maglev) interval(i int) (first uint64, owner int) {
 	return cut(uint64(i), uint64(len(r.table))), int(r.table[i])
 }
