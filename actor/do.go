@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 )
 
@@ -114,14 +113,11 @@ func guardDo[S, M, R any](held []*Actor[S, M, R], f func()) (p *PanicError) {
 		if ok {
 			return
 		}
-		v := recover()
-		p = &PanicError{Value: v, Stack: debug.Stack()}
-		if v == nil {
-			p.Value = ErrGoexit
-		}
+		p = caught(recover())
+		exits := exiting()
 		for _, a := range held {
 			a.panicked(p)
-			if v == nil { // no frame below this one will let it go
+			if exits { // no frame below this one will let it go
 				a.letGo()
 			}
 		}

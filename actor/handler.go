@@ -67,12 +67,10 @@ func (a *Actor[S, M, R]) guard(ms []M, rs []R, from int) (p *PanicError) {
 		if ok {
 			return
 		}
-		v := recover()
-		if v == nil { // Goexit: no frame below this one will see the result
-			a.exit(&PanicError{Value: ErrGoexit, Stack: debug.Stack()}, len(ms))
-			return
+		p = caught(recover())
+		if exiting() { // no frame below this one will see the result
+			a.exit(p, len(ms))
 		}
-		p = &PanicError{Value: v, Stack: debug.Stack()}
 	}()
 	if a.each == nil {
 		a.batch(&a.state, ms, rs)
@@ -84,6 +82,14 @@ func (a *Actor[S, M, R]) guard(ms []M, rs []R, from int) (p *PanicError) {
 	}
 	ok = true
 	return nil
+}
+
+// caught is the error for v, which was recovered.
+func caught(v any) *PanicError {
+	if v == nil {
+		v = ErrGoexit
+	}
+	return &PanicError{Value: v, Stack: debug.Stack()}
 }
 
 // blame records whom a panic hit in a batch of n messages and returns where

@@ -3,8 +3,6 @@ package actor
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"strings"
 )
 
 // Stop makes the actor refuse new messages with [ErrStopped] and waits until
@@ -50,28 +48,5 @@ func (a *Actor[S, M, R]) awaitStop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("actor: stop still draining: %w", ctx.Err())
-	}
-}
-
-const thisPackage = "github.com/cleavekv/cleave/actor."
-
-// insideHandler reports whether guard or guardDo, and so a handler of some
-// actor, is among the callers. Which actor it is cannot be told, so Stop
-// refuses them all.
-func insideHandler() bool {
-	pcs := make([]uintptr, 64)
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs)
-		frames := runtime.CallersFrames(pcs[:n])
-		for more := n > 0; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			if strings.HasPrefix(f.Function, thisPackage) && strings.Contains(f.Function, ".guard") {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
 	}
 }

@@ -1,0 +1,48 @@
+package actor_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cleavekv/cleave/actor"
+)
+
+// exitInPanic ends its goroutine, and panics while it does: the panic can be
+// recovered, the end cannot.
+func exitInPanic() {
+	defer boom()
+	runtime.Goexit()
+}
+
+// mustAnswer checks that a is not held by somebody who is gone, and stops it.
+func mustAnswer(t *testing.T, a *worker) {
+	t.Helper()
+	synctest.Wait()
+	if _, err := a.Call(second(t), job{}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if err := a.Stop(second(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAGoroutineThatPanicsWhileItEndsFreesTheActor(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		o := actor.Options{Mode: mode, AfterPanic: actor.KeepGoing}
+		for name, f := range map[string]func(a *worker){
+			"handler": func(a *worker) { _, _ = a.Call(context.Background(), job{run: exitInPanic}) },
+			"do":      func(a *worker) { _ = a.Do(context.Background(), func(*diary) { exitInPanic() }) },
+			"deferred": func(a *worker) { // here the goroutine ends for reasons of its own
+				defer func() { _, _ = a.Call(context.Background(), job{run: boom}) }()
+				runtime.Goexit()
+			},
+		} {
+			t.Log(name)
+			a := newWorker(t, o)
+			go f(a)
+			mustAnswer(t, a)
+		}
+	})
+}
