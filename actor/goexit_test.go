@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,24 @@ func TestAGoroutineThatPanicsWhileItEndsFreesTheActor(t *testing.T) {
 			a := newWorker(t, o)
 			go f(a)
 			mustAnswer(t, a)
+		}
+	})
+}
+
+func TestAListenerMayEndItsGoroutineAndMustNotStopTheActor(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		for _, f := range []func(){boom, runtime.Goexit, exitInPanic} {
+			var a *worker
+			var stopped error
+			a = newWorker(t, actor.Options{Mode: mode, AfterPanic: actor.KeepGoing, OnPanic: func(*actor.PanicError) {
+				stopped = a.Stop(second(t))
+				runtime.Goexit()
+			}})
+			go func() { _, _ = a.Call(context.Background(), job{run: f}) }()
+			mustAnswer(t, a)
+			if !errors.Is(stopped, actor.ErrInHandler) {
+				t.Errorf("stop in the listener: %v", stopped)
+			}
 		}
 	})
 }

@@ -132,9 +132,21 @@ func (a *Actor[S, M, R]) panicked(p *PanicError) {
 		a.gate.Store(&refusal{err: a.poisoned})
 	}
 	if a.onPanic != nil {
-		defer func() { _ = recover() }()
-		a.onPanic(p)
+		guardListener(func() { a.onPanic(p) })
 	}
+}
+
+// guardListener calls listen and outlives its panic. It does so on a goroutine
+// of its own, because a listener that ends its goroutine, as one that fails a
+// test does, would otherwise leave the actor held for ever.
+func guardListener(listen func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() { _ = recover() }()
+		listen()
+	}()
+	<-over
 }
 
 // fail records f, unless it is about no message.

@@ -77,7 +77,8 @@ type Options struct {
 	AfterPanic PanicPolicy
 	// OnPanic, if set, hears of every panic, also those that hit only posted
 	// messages and so reach no caller. It runs while the actor is held: it
-	// must be quick and must not call the actor. A panic in it is dropped.
+	// must be quick and must not call the actor. It has a goroutine of its
+	// own, and a panic in it is dropped.
 	OnPanic func(*PanicError)
 	// SampleEvery says how many messages, and how many batches, go by for one
 	// whose time is measured. Default 64: reading a clock costs
