@@ -46,16 +46,12 @@ func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(st
 		return err
 	}
 	states := make([]*S, len(actors))
-	held := make([]*Actor[S, M, R], 0, len(actors))
-	for _, i := range order {
-		if err := actors[i].acquire(ctx); err != nil {
-			for _, a := range held {
-				a.letGo()
-			}
-			return &ShardError{Shard: i, Err: err}
-		}
-		held = append(held, actors[i])
-		states[i] = &actors[i].state
+	for i, a := range actors {
+		states[i] = &a.state
+	}
+	held, err := acquireAll(ctx, actors, order)
+	if err != nil {
+		return err
 	}
 	p := guardDo(held, func() { f(states) })
 	for _, a := range held {
@@ -66,6 +62,27 @@ func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(st
 		return p
 	}
 	return nil
+}
+
+// acquireAll makes the caller the holder of all actors, or of none.
+func acquireAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], order []int) (held []*Actor[S, M, R], err error) {
+	all := false
+	defer func() { // also if it ran a handler that ended the goroutine
+		if !all {
+			for _, a := range held {
+				a.letGo()
+			}
+		}
+	}()
+	held = make([]*Actor[S, M, R], 0, len(actors))
+	for _, i := range order {
+		if err := actors[i].acquire(ctx); err != nil {
+			return held, &ShardError{Shard: i, Err: err}
+		}
+		held = append(held, actors[i])
+	}
+	all = true
+	return held, nil
 }
 
 // inOrder returns the indexes of actors in the order in which they were made.

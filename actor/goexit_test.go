@@ -65,3 +65,21 @@ func TestAListenerMayEndItsGoroutineAndMustNotStopTheActor(t *testing.T) {
 		}
 	})
 }
+
+// DoAll may be made to run the handler of an actor it waits for, while it holds
+// others.
+func TestJointWorkThatRunsAHandlerThatEndsItsGoroutineHoldsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		o := actor.Options{Mode: mode, AfterPanic: actor.KeepGoing, Turns: -1}
+		a, b := newWorker(t, o), newWorker(t, o)
+		release := occupy(t, b)
+		if err := b.Post(t.Context(), job{run: runtime.Goexit}); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = actor.DoAll(context.Background(), []*worker{a, b}, func([]*diary) {}) }()
+		synctest.Wait()
+		release()
+		mustAnswer(t, b)
+		mustAnswer(t, a)
+	})
+}
