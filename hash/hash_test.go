@@ -10,7 +10,7 @@ import (
 )
 
 func TestStringsHashAsTheirBytes(t *testing.T) {
-	var m Maphash
+	m := NewMaphash()
 	sip := NewSipHash(referenceKey)
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOf(rapid.Byte()).Draw(t, "key")

@@ -172,6 +172,18 @@ func TestNoAlphaIsSoSmallThatWeakFunctionsPass(t *testing.T) {
 	}
 }
 
+func TestAlphaIsSharedAmongAllTestsOfAReport(t *testing.T) {
+	r := measure(t, Functions()[0], quick)
+	tests := float64(avalancheTests + len(r.Spreads))
+	if want := zLimit(1e-6 / tests); r.LimitZ != want {
+		t.Errorf("limit %v, want %v", r.LimitZ, want)
+	}
+	pairs := float64(8 * quick.KeyBytes * 64)
+	if want := zLimit(1e-6/tests/pairs) / (2 * math.Sqrt(float64(quick.Samples))); r.Avalanche.Noise != want {
+		t.Errorf("noise %v, want %v", r.Avalanche.Noise, want)
+	}
+}
+
 func TestEqualSeedsMakeEqualReports(t *testing.T) {
 	o := MeasureOptions{Samples: 128, Keys: 4096, Buckets: 128, Seed: 42}
 	for _, f := range Functions() {
@@ -216,6 +228,7 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 		says []string
 	}{
 		{"too few samples and keys", good, MeasureOptions{Samples: 1, Keys: 10}, ErrOptions, []string{"Samples is 1", "Keys is 10"}},
+		{"one key too few for chi-squared", good, MeasureOptions{Keys: 8*1024 - 1}, ErrOptions, []string{"Keys is 8191"}},
 		{"buckets not a power of two", good, MeasureOptions{Buckets: 1000}, ErrOptions, []string{"Buckets is 1000"}},
 		{"negative buckets", good, MeasureOptions{Buckets: -4}, ErrOptions, []string{"Buckets is -4"}},
 		{"too many keys", good, MeasureOptions{Keys: 1 << 30}, ErrOptions, []string{"Keys is"}},
