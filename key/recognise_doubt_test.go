@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Order alone shows that values rise, not that they are times.
@@ -18,6 +19,15 @@ func TestSortedRandomIntegersAreNotCalledTimes(t *testing.T) {
 		if got.Kind != IDOrderedInt && got.Kind != IDAutoIncrement {
 			t.Fatalf("seed %d: got %v, %q", seed, got.Kind, got.Evidence)
 		}
+	}
+	// Here nearly every number is plausible, so that only order is left.
+	var values []int64
+	for i := range int64(100) {
+		values = append(values, i*13_999_999_999_999_993)
+	}
+	o := RecogniseOptions{Back: 11 * 365 * 24 * time.Hour}
+	if got, err := Recognise(values, present, o); err != nil || got.Kind != IDOrderedInt {
+		t.Errorf("got %v, %q, %v", got.Kind, got.Evidence, err)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestRoundRobinVisitsEverySaltInTurn(t *testing.T) {
 
 func TestConcurrentRoundRobinIsExactlyEven(t *testing.T) {
 	// So many rounds that the writers do meet.
-	const salts, writers, rounds = 7, 4, 70_000
+	const salts, writers, rounds = 7, 4, 700_000
 	r, err := NewRoundRobin(salts, math.MaxUint64)
 	if err != nil {
 		t.Fatal(err)
