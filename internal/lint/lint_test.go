@@ -92,6 +92,8 @@ func TestEveryRuleFailsOnAPlantedViolation(t *testing.T) {
 		{"long file", "route/a.go", doc("route") + strings.Repeat("\n", 800), "route/a.go: length: 802 lines"},
 		{"long test", "route/a_test.go", "package route" + strings.Repeat("\n", 801), "route/a_test.go: length: 801 lines"},
 		{"testdata is not ours to judge", "route/testdata/a.go", "package x" + strings.Repeat("\n", 900), ""},
+		{"nor is what the go command skips", ".cache/a.go", "package x", ""},
+		{"nor what it skips by an underscore", "_old/a.go", "package x", ""},
 		{"vague name", "internal/output/util/a.go", doc("util"), "internal/output/util/a.go: name: package util says nothing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ func TestCheckReportsEveryDifference(t *testing.T) {
 		{"an announced error", head + "var x int = \"a\" // want \"cannot use\"\n", nil},
 		{"an error through an import", head + "var x int = strings.ToUpper(\"\") // want \"cannot use strings.ToUpper\"\n", nil},
 		{"an error that nobody announced", head + "var x int = \"a\"\n", []string{"p.go:7: must compile, but: cannot use"}},
+		{"two errors and one announcement", head + "var x, y int = \"a\", \"b\" // want \"cannot use\"\n", []string{"p.go:7: must compile, but: cannot use"}},
 		{"an announcement that does not come true", head + "var x int = 1 // want \"cannot use\"\n", []string{"p.go:7: must not compile"}},
 		{"an error for another reason", head + "var x int = y // want \"cannot use\"\n", []string{"must not compile", "undefined: y"}},
 		{"an announcement on the wrong line", head + "// want \"cannot use\"\nvar x int = \"a\"\n", []string{"p.go:7", "p.go:8"}},
