@@ -2,6 +2,7 @@ package hash_test
 
 import (
 	"fmt"
+	"log"
 
 	"github.com/cleavekv/cleave/hash"
 )
@@ -62,8 +63,7 @@ func ExampleMeasure() {
 	}
 	report, err := hash.Measure(hash.Function{Name: "sum", Sum: sum}, hash.MeasureOptions{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	clumped, _ := report.Furthest("prefix")
 	fmt.Printf("%v: %v keys fell into %v buckets with z = %.0f, chance explains %.1f\n",

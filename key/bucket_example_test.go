@@ -3,6 +3,7 @@ package key_test
 import (
 	"fmt"
 	"iter"
+	"log"
 	"time"
 
 	"github.com/cleavekv/cleave/key"
@@ -14,8 +15,7 @@ func ExampleLatest() {
 	partitions := map[key.Span][]string{}
 	day, err := key.Day.Parse("2024-02-23")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for range 6 {
 		for i := range 12 {
@@ -38,8 +38,7 @@ func ExampleLatest() {
 	}
 	found, err := key.Latest(walk, 30, read)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println(len(found.Items), "messages from", found.Buckets, "days:", found.Stop)
 	fmt.Println("newest:", found.Items[0])
@@ -54,14 +53,12 @@ func ExampleBucket() {
 	t := time.Date(2024, 2, 29, 23, 30, 0, 0, time.UTC)
 	quarter, err := key.Every(15 * time.Minute)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for _, b := range []key.Bucket{key.Hour, key.Day, key.Month, quarter} {
 		span, err := b.Of(t)
 		if err != nil {
-			fmt.Println(err)
-			return
+			log.Fatal(err)
 		}
 		fmt.Println(b, span, span.Next(), span.Index())
 	}
@@ -80,8 +77,7 @@ func ExampleSizeBucket() {
 		LookBack:         7 * 24 * time.Hour,
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println(a.Reason)
 	for _, c := range a.Choices {

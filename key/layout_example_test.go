@@ -2,6 +2,7 @@ package key_test
 
 import (
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/cleavekv/cleave/key"
@@ -10,8 +11,7 @@ import (
 func ExampleLayout() {
 	layout, err := key.ParseLayout("(region, hour(ts)) | id")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	k, err := layout.Encode(key.Columns{
 		"region": "eu",
@@ -19,8 +19,7 @@ func ExampleLayout() {
 		"id":     42,
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	text, _ := layout.Format(k)
 	partition, _ := layout.Partition(k)

@@ -3,6 +3,7 @@ package key_test
 import (
 	"cmp"
 	"fmt"
+	"log"
 
 	"github.com/cleavekv/cleave/key"
 )
@@ -15,8 +16,7 @@ func ExampleMergeSalts() {
 	}
 	salter, err := key.NewRoundRobin(4, 0)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	ranges := make([][]event, salter.Salts())
 	for i, text := range []string{"boot", "login", "click", "click", "buy", "logout", "halt"} {
@@ -29,13 +29,11 @@ func ExampleMergeSalts() {
 		return key.SliceCursor(ranges[salt]), nil
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for e, err := range m.All() {
 		if err != nil {
-			fmt.Println(err)
-			return
+			log.Fatal(err)
 		}
 		fmt.Println(e.at, e.text)
 		if e.text == "buy" {
@@ -56,8 +54,7 @@ func ExampleMergeSalts() {
 func ExampleSaltCount() {
 	a, err := key.SaltCount(12)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println(a.Salts, "salts:", a.Price)
 	// Output:

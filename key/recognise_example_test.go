@@ -2,6 +2,7 @@ package key_test
 
 import (
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/cleavekv/cleave/key"
@@ -20,8 +21,7 @@ func ExampleRecognise() {
 
 	r, err := key.Recognise(ids, now, key.RecogniseOptions{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println("kind:", r.Kind)
 	for _, e := range r.Evidence {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/route"
@@ -20,8 +21,7 @@ func nodes(names ...string) (list []route.Node) {
 func ExampleBinomial() {
 	r, err := route.NewBinomial(nodes("a", "b", "c"))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	owner := r.Route(hash.XXH3String("user:42"))
 	fmt.Println(r.Nodes()[owner].Name)
@@ -37,8 +37,7 @@ func ExampleBinomial() {
 func ExampleJump() {
 	r, err := route.NewJump(nodes("a", "b", "c", "d", "e", "f", "g"))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println(r.Route(hash.Restore(1)))
 	// Output:
@@ -49,29 +48,24 @@ func ExampleJump() {
 func ExampleAnchor_State() {
 	r, err := route.NewAnchor(nodes("a", "b", "c"), route.AnchorOptions{Capacity: 5})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	if r, err = r.Without("b"); err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	state, err := json.Marshal(r.State())
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Println(string(state))
 
 	var s route.AnchorState
 	if err := json.Unmarshal(state, &s); err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	twin, err := route.RestoreAnchor(s)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	h := hash.XXH3String("user:42")
 	fmt.Println(r.Route(h) == twin.Route(h))
@@ -84,12 +78,13 @@ func ExampleAnchor_State() {
 func ExampleMaglev() {
 	r, err := route.NewMaglev([]route.Node{{Name: "small"}, {Name: "large", Weight: 2}}, route.MaglevOptions{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	large := 0
 	for h := range route.Sample(30000) {
-		large += r.Route(h)
+		if r.Nodes()[r.Route(h)].Name == "large" {
+			large++
+		}
 	}
 	fmt.Printf("%.1f\n", float64(large)/30000)
 	// Output:
@@ -102,8 +97,7 @@ func ExampleModulo_RouteN() {
 		{Name: "a1", Zone: "a"}, {Name: "a2", Zone: "a"}, {Name: "b1", Zone: "b"}, {Name: "b2", Zone: "b"},
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for _, i := range r.RouteN(nil, hash.XXH3String("user:42"), 2) {
 		fmt.Println(r.Nodes()[i].Zone)
@@ -117,13 +111,11 @@ func ExampleModulo_RouteN() {
 func ExampleCompare() {
 	before, err := route.NewInterval(nodes("a", "b"))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	after, err := before.WithRelabelled(route.Node{Name: "c"})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	m := route.Compare(before, after, nil)
 	fmt.Printf("moved %.3f, at least %.3f must\n", m.Moved, m.Minimum)
@@ -155,8 +147,7 @@ func ExampleExperiment() {
 	e := route.Experiment{Nodes: 8, Multiply: 2, Kinds: []string{"interval", "bounded-ring", "maglev"}}
 	comparisons, err := e.Run()
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	for _, c := range comparisons {
 		fmt.Printf("%-12s moves %.2f\n", c.Kind.Name, c.Movement.Moved)
