@@ -38,6 +38,7 @@ type held[S, M, R any] struct {
 	state      S
 	head, tail *node[M, R]    // taken from the mailbox, not yet handled, in order
 	entries    []*node[M, R]  // the batch being handled
+	self       *node[M, R]    // while handling: the holder's own entry, if in the line
 	ms         []M            // scratch: its messages
 	rs         []R            // scratch: its replies
 	answers    []R            // the replies of the batch being handled

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -81,5 +82,28 @@ func TestJointWorkThatRunsAHandlerThatEndsItsGoroutineHoldsNothing(t *testing.T)
 		release()
 		mustAnswer(t, b)
 		mustAnswer(t, a)
+	})
+}
+
+// A caller that runs the messages before its own, and is ended by one of them,
+// has its slices back when its deferred functions run.
+func TestACallerThatWasEndedHasItsSlicesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorker(t, actor.Options{AfterPanic: actor.KeepGoing, Turns: -1, MaxBatch: 1})
+		release := occupy(t, a)
+		if err := a.Post(t.Context(), job{run: runtime.Goexit}); err != nil {
+			t.Fatal(err)
+		}
+		js, rs := []job{{id: 1}, {id: 2}}, []int{-1, -1}
+		go func() {
+			defer func() { js[0].id, rs[0] = 9, -9 }()
+			_ = a.CallBatch(context.Background(), js, rs)
+		}()
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2}) || rs[0] != -9 {
+			t.Errorf("handled %v, replies %v", got, rs)
+		}
 	})
 }

@@ -121,6 +121,11 @@ func (a *Actor[S, M, R]) exit(p *PanicError, n int) {
 	a.panicked(p)
 	a.fail(failure{lo: lo, hi: n, panic: p})
 	a.answer()
+	if n := a.self; n != nil && n.state.Load() != done {
+		n.own(n.ms) // nobody waits any more, and the slices may be the caller's
+		n.state.Store(abandoned)
+	}
+	a.self = nil
 	a.letGo()
 }
 

@@ -195,7 +195,9 @@ func (a *Actor[S, M, R]) step(self *node[M, R]) progress {
 	n := a.head
 	switch {
 	case n.kind != exclusive:
+		a.self = self
 		a.handle()
+		a.self = nil
 		return again
 	case n == self:
 		a.head = n.next
