@@ -9,8 +9,9 @@ import (
 // CallBatch sends all of ms as one entry of the mailbox and waits for the
 // replies: rs[i] is the reply to ms[i]. The messages are handled in order and
 // with none from elsewhere between them. They are accepted or refused
-// together. rs must be as long as ms. After [ErrAbandoned] rs is untouched
-// and stays so; after a [*PanicError] its Index says which replies count.
+// together. rs must be as long as ms and must not overlap it. After
+// [ErrAbandoned] rs is untouched and stays so; after a [*PanicError] its Index
+// says which replies count.
 func (a *Actor[S, M, R]) CallBatch(ctx context.Context, ms []M, rs []R) error {
 	if len(rs) != len(ms) {
 		return fmt.Errorf("%w: %d messages, %d replies", ErrBatchSize, len(ms), len(rs))

@@ -21,8 +21,8 @@ func Each[S, M, R any](handle func(state *S, m M) R) Handler[S, M, R] {
 // Batch makes a handler from a function that sees all messages of a batch, in
 // order, and sets the reply of message i in rs[i]. The replies are zero before
 // it and are given out after it: so it may evaluate the batch, sync it to
-// disk once, and return. It must not keep the slices. If it panics, every
-// message of the batch fails.
+// disk once, and return. It must not keep the slices, nor change ms, which may
+// be a caller's own. If it panics, every message of the batch fails.
 func Batch[S, M, R any](handle func(state *S, ms []M, rs []R)) Handler[S, M, R] {
 	return Handler[S, M, R]{batch: handle}
 }

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -129,6 +130,24 @@ func TestAPanicInACallBatchSaysWhichMessage(t *testing.T) {
 			stopAndRead(t, a)
 		}
 	})
+}
+
+// A handler that gives up because of another actor must not make its caller
+// believe that its own message was never handled.
+func TestAPanicWithTheErrorOfAnotherActorIsNoRefusal(t *testing.T) {
+	fates := []error{actor.ErrFull, actor.ErrStopped, actor.ErrPoisoned, actor.ErrAbandoned}
+	for _, fate := range fates {
+		a := newWorker(t, actor.Options{})
+		_, err := a.Call(t.Context(), job{run: func() { panic(fmt.Errorf("elsewhere: %w", fate)) }})
+		if p := new(actor.PanicError); !errors.As(err, &p) {
+			t.Error(err)
+		}
+		for _, wrong := range fates {
+			if errors.Is(err, wrong) {
+				t.Errorf("%v taken for %v", err, wrong)
+			}
+		}
+	}
 }
 
 func TestAPostedPanicReachesTheListenerAndNotTheSender(t *testing.T) {
