@@ -41,6 +41,7 @@ type Counters struct {
 type shard struct {
 	idle  []*Conn // the last one is the warmest
 	limit int
+	shut  bool // what comes back now is not kept
 	Counters
 }
 
@@ -90,6 +91,10 @@ func (s *shard) handle(r request) reply {
 		s.Dials++
 		return reply{ok: true}
 	case putBack:
+		if s.shut {
+			s.Open--
+			return reply{ok: r.conn.Close() == nil}
+		}
 		s.idle = append(s.idle, r.conn)
 	case forget, died:
 		s.Open--
@@ -209,19 +214,26 @@ func (p *Pool) Counters(ctx context.Context) ([]Counters, error) {
 	return all, nil
 }
 
-// Close closes the idle connections and stops the pool. Those on loan are
-// their borrowers' to close.
+// Close closes the idle connections, and those that come back while it does,
+// and stops the pool. Those still on loan are their borrowers' to close.
 func (p *Pool) Close(ctx context.Context) error {
+	return errors.Join(p.empty(ctx), p.shards.Stop(ctx))
+}
+
+// empty closes what is idle and makes the shards keep nothing from now on.
+func (p *Pool) empty(ctx context.Context) error {
 	var errs []error
 	for i := range p.shards.Len() {
-		errs = append(errs, p.shards.Do(ctx, i, func(s *shard) {
+		err := p.shards.Do(ctx, i, func(s *shard) {
 			for _, c := range s.idle {
 				errs = append(errs, c.Close())
 			}
-			s.idle = nil
-		}))
+			s.Open -= len(s.idle)
+			s.idle, s.shut = nil, true
+		})
+		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, p.shards.Stop(ctx))...)
+	return errors.Join(errs...)
 }
 
 // alive asks whether the other side is still there: nothing is due on an idle

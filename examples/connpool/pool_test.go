@@ -161,3 +161,42 @@ func TestTheProgramTellsItsStory(t *testing.T) {
 		}
 	}
 }
+
+// countedConn says when it is closed, and that it could not be.
+type countedConn struct {
+	net.Conn
+	closed *int
+}
+
+var errUnwilling = errors.New("unwilling")
+
+func (c countedConn) Close() error { *c.closed++; return errUnwilling }
+
+func TestAConnectionThatComesBackWhileThePoolClosesIsClosed(t *testing.T) {
+	closed := 0
+	dial := func(context.Context) (net.Conn, error) { return countedConn{closed: &closed}, nil }
+	pool, err := NewPool(dial, 2, 1, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []*Conn
+	for range 2 {
+		c, err := pool.Get(t.Context(), "client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	if err := pool.Put(conns[0], false); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.empty(t.Context()); closed != 1 || !errors.Is(err, errUnwilling) {
+		t.Errorf("%d closed: %v", closed, err)
+	}
+	if err := pool.Put(conns[1], false); err != nil || closed != 2 {
+		t.Errorf("%d closed: %v", closed, err)
+	}
+	if err := pool.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
