@@ -87,6 +87,7 @@ func Check(root fs.FS) ([]Finding, error) {
 		findings = append(findings, checkDirections(s)...)
 		findings = append(findings, checkHomes(s)...)
 		findings = append(findings, checkPurity(s)...)
+		findings = append(findings, checkExported(s)...)
 	}
 	findings = append(findings, checkDocs(sources)...)
 	return findings, nil

@@ -89,6 +89,15 @@ func TestEveryRuleFailsOnAPlantedViolation(t *testing.T) {
 		{"no comment on a command", "cmd/cleave/a.go", "package main", "cmd/cleave/a.go: doc: package has no comment"},
 		{"comment missing in a module of its own", "bench/a.go", "package main", "bench/a.go: doc: package has no comment"},
 
+		{"exported function without a comment", "actor/a.go", doc("actor") + "func F() {}", "actor/a.go:3: doc: exported F has no comment"},
+		{"exported method without a comment", "actor/a.go", doc("actor") + "// T is.\ntype T[A any] struct{}\nfunc (*T[A]) M() {}",
+			"actor/a.go:5: doc: exported M has no comment"},
+		{"exported type without a comment", "actor/a.go", doc("actor") + "type T int", "actor/a.go:3: doc: exported T has no comment"},
+		{"exported constant without a comment", "actor/a.go", doc("actor") + "const (\n\t// A is.\n\tA = 1\n\tB = 2\n)",
+			"actor/a.go:6: doc: exported B has no comment"},
+		{"group with a comment", "actor/a.go", doc("actor") + "// The letters.\nconst (\n\tA = 1\n\tB = 2\n)", ""},
+		{"method of a private type", "actor/a.go", doc("actor") + "type t int\nfunc (t) M() {}", ""},
+
 		{"long file", "route/a.go", doc("route") + strings.Repeat("\n", 800), "route/a.go: length: 802 lines"},
 		{"long test", "route/a_test.go", "package route" + strings.Repeat("\n", 801), "route/a_test.go: length: 801 lines"},
 		{"testdata is not ours to judge", "route/testdata/a.go", "package x" + strings.Repeat("\n", 900), ""},
