@@ -160,7 +160,7 @@ func (r *BoundedRing) With(node Node) (*BoundedRing, error) {
 
 // Without returns a router that lacks the node of that name.
 func (r *BoundedRing) Without(name string) (*BoundedRing, error) {
-	nodes, err := withoutNode(r.Nodes(), name)
+	nodes, err := without(r.Nodes(), name)
 	if err != nil {
 		return nil, err
 	}

@@ -71,28 +71,23 @@ func appended(nodes, more []Node) []Node { return slices.Concat(nodes, more) }
 
 // inserted returns the topology with each of more nodes in the middle.
 func inserted(nodes, more []Node) []Node {
+	nodes = slices.Grow(slices.Clone(nodes), len(more))
 	for _, n := range more {
-		nodes = withMiddle(nodes, n)
+		nodes = slices.Insert(nodes, len(nodes)/2, n)
 	}
 	return nodes
 }
 
-// without returns the topology without the named nodes.
-func without(nodes []Node, names ...string) ([]Node, error) {
-	return eachName(nodes, names, withoutNode)
-}
-
-// withoutGaps is withoutGap for several nodes.
+// withoutGaps returns the topology without the named nodes, each gap where
+// closing it moves the least.
 func withoutGaps(nodes []Node, names ...string) ([]Node, error) {
-	return eachName(nodes, names, withoutGap)
-}
-
-func eachName(nodes []Node, names []string, remove func([]Node, string) ([]Node, error)) ([]Node, error) {
-	var err error
+	nodes = slices.Clone(nodes)
 	for _, name := range names {
-		if nodes, err = remove(nodes, name); err != nil {
+		at, err := indexOf(nodes, name)
+		if err != nil {
 			return nil, err
 		}
+		nodes = closeGap(nodes, at)
 	}
 	return nodes, nil
 }

@@ -56,7 +56,7 @@ func (r *Interval) With(node Node) (*Interval, error) {
 // Without returns a router that lacks the node of that name; the others keep
 // their order.
 func (r *Interval) Without(name string) (*Interval, error) {
-	nodes, err := withoutNode(r.nodes, name)
+	nodes, err := without(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}

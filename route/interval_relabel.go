@@ -4,39 +4,30 @@ import "slices"
 
 // WithRelabelled returns a router with node in the middle of the others.
 func (r *Interval) WithRelabelled(node Node) (*Interval, error) {
-	return NewInterval(withMiddle(r.nodes, node))
+	return NewInterval(inserted(r.nodes, []Node{node}))
 }
 
 // WithoutRelabelled returns a router that lacks the node of that name, with
 // the others in the order that moves fewer keys: as they are, or with the
 // middle node in the removed one's place.
 func (r *Interval) WithoutRelabelled(name string) (*Interval, error) {
-	nodes, err := withoutGap(r.nodes, name)
+	nodes, err := withoutGaps(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}
 	return NewInterval(nodes)
 }
 
-// withMiddle returns nodes with node in their middle.
-func withMiddle(nodes []Node, node Node) []Node {
-	return slices.Insert(slices.Clone(nodes), len(nodes)/2, node)
-}
-
-// withoutGap returns nodes without the named one, with the gap where closing it
-// moves the least.
-func withoutGap(nodes []Node, name string) ([]Node, error) {
-	at, err := indexOf(nodes, name)
-	if err != nil {
-		return nil, err
-	}
-	nodes, left := slices.Clone(nodes), len(nodes)-1
+// closeGap deletes the node at an index, with the gap where closing it moves
+// the least.
+func closeGap(nodes []Node, at int) []Node {
+	left := len(nodes) - 1
 	middle := left / 2
 	if gapCost(middle, left)+keptBy(at, middle, left) < gapCost(at, left) {
 		nodes[at] = nodes[middle]
 		at = middle
 	}
-	return slices.Delete(nodes, at, at+1), nil
+	return slices.Delete(nodes, at, at+1)
 }
 
 // gapCost tells what moves when the gap of a node is closed at index k and

@@ -2,6 +2,7 @@ package route
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -142,6 +143,36 @@ func TestEditsByManyAreEditsOneAfterTheOther(t *testing.T) {
 			t.Error("nodes that leave together lead elsewhere")
 		}
 	})
+}
+
+// TestEditsByManyCopyTheNodesOnce: a copy for each would make half of 20,000
+// nodes leave in half a minute.
+func TestEditsByManyCopyTheNodesOnce(t *testing.T) {
+	const n = 1024
+	forKinds(t, func(t *testing.T, k Kind) {
+		var names []string
+		for _, node := range slices.Backward(numbered(n)[n/2:]) {
+			names = append(names, node.Name)
+		}
+		few, many := must(k.New(numbered(n/2))), must(k.New(numbered(n)))
+		for what, edit := range map[string]func() (Router, error){
+			"nodes join":  func() (Router, error) { return k.With(few, numbered(n)[n/2:]...) },
+			"nodes leave": func() (Router, error) { return k.Without(many, names...) },
+		} {
+			if got := bytesOf(func() { must(edit()) }) - bytesOf(func() { must(k.New(numbered(n))) }); got > 2<<20 {
+				t.Errorf("%d %s: %d bytes more than a new router", n/2, what, got)
+			}
+		}
+	})
+}
+
+// bytesOf returns how much f allocates.
+func bytesOf(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
 func TestImpossibleEditsAreRefused(t *testing.T) {

@@ -90,7 +90,7 @@ func (r *Maglev) With(node Node) (*Maglev, error) {
 // Without returns a router that lacks the node of that name, with a table of
 // the same size.
 func (r *Maglev) Without(name string) (*Maglev, error) {
-	nodes, err := withoutNode(r.nodes, name)
+	nodes, err := without(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}

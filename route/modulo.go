@@ -40,7 +40,7 @@ func (r *Modulo) With(node Node) (*Modulo, error) { return NewModulo(withNode(r.
 
 // Without returns a router that lacks the node of that name.
 func (r *Modulo) Without(name string) (*Modulo, error) {
-	nodes, err := withoutNode(r.nodes, name)
+	nodes, err := without(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}

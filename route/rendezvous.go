@@ -104,7 +104,7 @@ func (r *Rendezvous) With(node Node) (*Rendezvous, error) {
 
 // Without returns a router that lacks the node of that name.
 func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
-	nodes, err := withoutNode(r.nodes, name)
+	nodes, err := without(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func (r *Ring) With(node Node) (*Ring, error) { return NewRing(withNode(r.nodes,
 
 // Without returns a ring that lacks the node of that name.
 func (r *Ring) Without(name string) (*Ring, error) {
-	nodes, err := withoutNode(r.nodes, name)
+	nodes, err := without(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}
