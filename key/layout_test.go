@@ -2,6 +2,7 @@ package key
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -72,6 +73,31 @@ func TestDerivedSaltsFollowTheValueNotItsGoType(t *testing.T) {
 	for _, v := range []any{7, uint8(7), bigInt("7")} {
 		if got := mustKey(t, l, Columns{"id": v}); !bytes.Equal(got, want) {
 			t.Errorf("%T: %x, want %x", v, got, want)
+		}
+	}
+}
+
+func TestAGivenSaltDoesNotOverruleAColumnOfTheKey(t *testing.T) {
+	l := mustLayout(t, "salt(16, user) | user")
+	want := mustKey(t, l, Columns{"user": "ann"})
+	for salt := range 16 {
+		if got, err := l.Encode(Columns{"user": "ann", "salt(16, user)": salt}); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("salt %d given: got %x, %v; want %x", salt, got, err, want)
+		}
+	}
+}
+
+func TestUnsaltedOrderGoesByTheFieldsBeforeTheSaltFirst(t *testing.T) {
+	l := mustLayout(t, "(region, salt(4)) | id")
+	key := func(region string, salt, id int) []byte {
+		return mustKey(t, l, Columns{"region": region, "salt(4)": salt, "id": id})
+	}
+	ordered := [][]byte{key("a", 3, 1), key("a", 0, 2), key("b", 1, 0), key("b", 0, 1)}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := l.CompareUnsalted(a, b); got != cmp.Compare(i, j) {
+				t.Errorf("%q and %q: got %d", a, b, got)
+			}
 		}
 	}
 }
