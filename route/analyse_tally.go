@@ -113,11 +113,15 @@ func (s side) name(i int) string {
 	return s.nodes[i].Name
 }
 
+// leastShare is that of one hash. Less than that, the share of a weight that
+// vanishes beside the others, is none, and no load can be measured by it.
+const leastShare = 0x1p-64
+
 func (s side) balance(total float64) Balance {
 	var b Balance
 	for i, share := range s.shares {
-		if share*total == 0 {
-			continue // a weight that vanishes beside the others has no share to exceed
+		if share < leastShare {
+			continue // no share to exceed
 		}
 		over := s.loads[i] / (share * total)
 		b.Imbalance = max(b.Imbalance, over)
@@ -136,7 +140,7 @@ func evenRouter(shares []float64, n int) (imbalance, cv float64) {
 	}
 	deviation := 0.0
 	for _, share := range shares {
-		if share > 0 { // or the node has no share to exceed
+		if share >= leastShare {
 			deviation = max(deviation, math.Sqrt((1-share)/(share*float64(n))))
 		}
 	}

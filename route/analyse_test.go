@@ -283,3 +283,15 @@ func TestNodesAreTheSameIfTheirNamesAre(t *testing.T) {
 		t.Errorf("replacing all nodes moves %v, minimum %v", m.Moved, m.Minimum)
 	}
 }
+
+func TestBalanceIsFiniteHoweverSmallAWeight(t *testing.T) {
+	for _, w := range []float64{5e-324, 1e-310, 1e-200, 1e-19, 1e200, math.MaxFloat64} {
+		// A maglev gives every node an entry, however small its share.
+		r := must(NewMaglev([]Node{{Name: "a", Weight: w}, {Name: "b"}}, MaglevOptions{}))
+		for _, m := range []Movement{Compare(r, r, nil), Compare(r, r, Sample(1)), Compare(r, r, Sample(1000))} {
+			if b := m.Before; math.IsInf(b.Imbalance+b.CV+b.EvenImbalance+b.EvenCV, 0) || math.IsNaN(b.Imbalance+b.CV+b.EvenImbalance+b.EvenCV) {
+				t.Errorf("weights %v and 1: %+v", w, b)
+			}
+		}
+	}
+}
