@@ -16,6 +16,16 @@ var ErrExperiment = errors.New("route: bad experiment")
 // every node for every key.
 const maxExperimentNodes = 20_000
 
+// maxExperimentKeys is more than anybody can tell apart: the standard error is
+// below 0.0001.
+const maxExperimentKeys = 1 << 26
+
+// mostKeys returns how many keys an experiment with so many nodes may have: as
+// much work as the default sample is with the most nodes.
+func mostKeys(nodes int64) int {
+	return int(min(maxExperimentKeys, maxExperimentNodes*DefaultSample/nodes))
+}
+
 // An Experiment asks what a change of topology moves under each kind of router,
 // for nodes that need no names: node-0, node-1 and so on. First nodes leave,
 // then nodes join.
@@ -32,7 +42,8 @@ type Experiment struct {
 	Add int
 	// Multiply is by how much their number then grows. 0 means 1.
 	Multiply int
-	// Keys is how many are routed. 0 means the default of [Compare].
+	// Keys is how many are routed. 0 means the default of [Compare]. At most
+	// 2^26, and fewer for more than 312 nodes, down to 2^20 for 20,000.
 	Keys int
 	// Kinds names the kinds to compare. None means all.
 	Kinds []string
@@ -85,8 +96,14 @@ func (e Experiment) check() error {
 	if e.Keys < 0 {
 		wrong("%d keys, want at least 1 (0 means the default)", e.Keys)
 	}
-	if end := int64(e.Nodes-e.Remove+e.Add) * int64(max(e.Multiply, 1)); len(errs) == 0 && end > maxExperimentNodes {
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	end := int64(e.Nodes-e.Remove+e.Add) * int64(max(e.Multiply, 1))
+	if end > maxExperimentNodes {
 		wrong("%d nodes in the end, want at most %d", end, maxExperimentNodes)
+	} else if nodes := max(end, int64(e.Nodes)); e.Keys > mostKeys(nodes) {
+		wrong("%d keys for %d nodes, want at most %d", e.Keys, nodes, mostKeys(nodes))
 	}
 	return errors.Join(errs...)
 }
