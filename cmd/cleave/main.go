@@ -40,17 +40,46 @@ func rootCommand() *cobra.Command {
 		Short:         "A sharded, ordered, transactional key-value store, and its toolkit",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(routeCommand(), hashCommand(), versionCommand())
+	strictBuiltins(root)
 	return root
+}
+
+// knownCommand refuses what is left of a command line when no command took it.
+func knownCommand(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unknown command %q", args[0])}
+	}
+	return nil
+}
+
+// strictBuiltins makes the commands that cobra brings along exit with 2 when
+// they are asked wrongly. They would explain themselves and exit with 0.
+func strictBuiltins(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				_, rest, err := root.Find(args)
+				if err != nil {
+					return usageError{err}
+				}
+				return knownCommand(cmd, rest)
+			}
+		case "completion":
+			cmd.Args = knownCommand
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArgs
+			}
+		}
+	}
 }
 
 // run executes the command line and returns the exit code.

@@ -25,6 +25,10 @@ func TestMistakesInUsageExit2AndPointAtTheHelp(t *testing.T) {
 		{"--colour"},
 		{"version", "now"},
 		{"version", "--long"},
+		{"help", "rout"},
+		{"help", "route", "more"},
+		{"completion", "tcl"},
+		{"completion", "bash", "more"},
 	} {
 		code, stdout, stderr := exec(args...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "--help'") {

@@ -34,6 +34,9 @@ a little worse than it is. Routers that cannot make the change say why.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			flags := cmd.Flags()
+			if flags.Changed("kind") && len(e.Kinds) == 0 {
+				return usageError{errors.New("--kind names no routing function: leave it out to compare all")}
+			}
 			if !flags.Changed("nodes") && len(e.Weights) > 0 {
 				e.Nodes = len(e.Weights)
 			}

@@ -84,7 +84,7 @@ func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
 }
 
 func TestRouteRefusesBadFlags(t *testing.T) {
-	for _, args := range []string{"--nodes 0", "--nodes x", "--add -1", "--remove 8", "--multiply -1", "--keys -1", "--weights 1,-1", "--weights 1 --nodes 2", "--kind wheel", "-o xml", "more"} {
+	for _, args := range []string{"--nodes 0", "--nodes x", "--add -1", "--remove 8", "--multiply -1", "--keys -1", "--weights 1,-1", "--weights 1 --nodes 2", "--kind wheel", "--kind=", "--keys 1000000000000", "-o xml", "more"} {
 		code, stdout, stderr := execRoute(strings.Fields(args)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "cleave route --help") {
 			t.Errorf("cleave route %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
