@@ -45,7 +45,9 @@ type MaglevOptions struct {
 }
 
 const (
-	maxEntries = 1 << 30
+	// maxEntries is the last prime below 2^30, so that there is always a
+	// prime to propose.
+	maxEntries = 1<<30 - 35
 	// maxMaglevNodes lets an entry be 2 bytes.
 	maxMaglevNodes = 1 << 16
 )

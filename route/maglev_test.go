@@ -114,6 +114,9 @@ func TestMaglevTableSizes(t *testing.T) {
 			t.Errorf("%d entries: %v, want %v", entries, err, ErrOptions)
 		}
 	}
+	if !isPrime(maxEntries) {
+		t.Errorf("%d entries are allowed but not prime", maxEntries)
+	}
 	if _, err := NewMaglev(numbered(4), MaglevOptions{Entries: 3}); !errors.Is(err, ErrOptions) {
 		t.Errorf("3 entries for 4 nodes: %v, want %v", err, ErrOptions)
 	}
