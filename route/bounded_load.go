@@ -12,10 +12,10 @@ import (
 var ErrLoad = errors.New("route: bad load")
 
 // RouteLoad returns the node that should take one more unit of work for h,
-// such as a connection, given what every node has now: the first in order of
-// preference whose load stays within ceil((1+Epsilon) * (total+1) * its share).
-// So while loads are even it is Route(h), and a hot key overflows to the same
-// few nodes.
+// such as a connection, given what every node has now: Route(h) or else the
+// first clockwise whose load stays within ceil((1+Epsilon) * (total+1) * its
+// share). So while loads are even it is Route(h), and a hot key overflows to
+// the same few nodes. Unlike RouteN it does not look at zones.
 //
 // Total is the sum of all loads. The caller keeps the loads and adds one where
 // the work went: a router holds no state. If loads change while RouteLoad
