@@ -1,7 +1,7 @@
 // Package key answers one question: which bytes make the key of a record, so
 // that keys sort the way they are scanned and can be read back?
 //
-// It has four parts, each usable without the others:
+// It has three parts, each usable without the others:
 //
 //   - Tuples: [Append] and [Decode] turn a list of typed values into bytes that
 //     sort as the values do. The bytes are those of FoundationDB's tuple layer.
@@ -11,9 +11,8 @@
 //   - Time buckets and salts: a [Bucket] and a [Salter] are the two ways to keep
 //     an ever growing key from becoming one hot place; [Latest] and [Merge] are
 //     what reads need in return.
-//   - Recognisers: [Recognise] says what kind of identifier a column holds,
-//     from a sample of it, and whether keys that begin with it would all be
-//     written in one place.
+//
+// Package key/ident says from a sample what kind of identifier a column holds.
 //
 // # Promises
 //

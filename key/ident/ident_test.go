@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"encoding/binary"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave/key"
 )
 
 var present = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -23,8 +25,8 @@ func snowflake(epoch Epoch, t time.Time, r *rand.Rand) int64 {
 	return (t.UnixMilli()-epoch.Start.UnixMilli())<<22 | r.Int64N(8)<<12 | r.Int64N(3)
 }
 
-func uuid(version byte, hi, lo uint64) UUID {
-	var u UUID
+func uuid(version byte, hi, lo uint64) key.UUID {
+	var u key.UUID
 	binary.BigEndian.PutUint64(u[:8], hi)
 	binary.BigEndian.PutUint64(u[8:], lo)
 	u[6] = u[6]&0x0f | version<<4
@@ -32,7 +34,7 @@ func uuid(version byte, hi, lo uint64) UUID {
 	return u
 }
 
-func uuidAt(version byte, t time.Time, r *rand.Rand) UUID {
+func uuidAt(version byte, t time.Time, r *rand.Rand) key.UUID {
 	ticks := uint64(t.Unix()+12_219_292_800)*10_000_000 + uint64(t.Nanosecond())/100
 	switch version {
 	case 1:
@@ -63,55 +65,55 @@ func ints(f func(i int) int64) func(*rand.Rand, int, time.Time) string {
 // columns are kinds of columns with the value that the i-th arrival brings.
 var columns = []struct {
 	name   string
-	kind   IDKind
+	kind   Kind
 	unsafe bool
 	make   func(r *rand.Rand, i int, t time.Time) string
 }{
-	{"twitter", IDSnowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
+	{"twitter", Snowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
 		return strconv.FormatInt(snowflake(KnownEpochs()[0], t, r), 10)
 	}},
-	{"discord", IDSnowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
+	{"discord", Snowflake, true, func(r *rand.Rand, _ int, t time.Time) string {
 		return strconv.FormatInt(snowflake(KnownEpochs()[1], t, r), 10)
 	}},
-	{"ulid", IDULID, true, func(r *rand.Rand, _ int, t time.Time) string { return ulid(t, r) }},
-	{"lower ulid", IDULID, true, func(r *rand.Rand, _ int, t time.Time) string { return strings.ToLower(ulid(t, r)) }},
-	{"v1", IDUUIDv1, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(1, t, r).String() }},
-	{"v4", IDUUIDv4, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(4, t, r).String() }},
-	{"v6", IDUUIDv6, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(6, t, r).String() }},
-	{"v7", IDUUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(7, t, r).String() }},
-	{"v7 hex", IDUUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string {
+	{"ulid", ULID, true, func(r *rand.Rand, _ int, t time.Time) string { return ulid(t, r) }},
+	{"lower ulid", ULID, true, func(r *rand.Rand, _ int, t time.Time) string { return strings.ToLower(ulid(t, r)) }},
+	{"v1", UUIDv1, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(1, t, r).String() }},
+	{"v4", UUIDv4, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(4, t, r).String() }},
+	{"v6", UUIDv6, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(6, t, r).String() }},
+	{"v7", UUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(7, t, r).String() }},
+	{"v7 hex", UUIDv7, true, func(r *rand.Rand, _ int, t time.Time) string {
 		return strings.ReplaceAll(uuidAt(7, t, r).String(), "-", "")
 	}},
-	{"v5", IDUUIDOther, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(5, t, r).String() }},
-	{"counter as v4", IDUUIDOther, true, func(_ *rand.Rand, i int, _ time.Time) string { return uuid(4, 0, uint64(i)).String() }},
-	{"seconds", IDUnixSeconds, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }},
-	{"millis", IDUnixMillis, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }},
-	{"micros", IDUnixMicros, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }},
-	{"nanos", IDUnixNanos, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }},
-	{"rfc3339", IDTimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.RFC3339Nano) }},
-	{"datetime", IDTimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.DateTime) }},
-	{"date", IDDate, true, func(_ *rand.Rand, i int, _ time.Time) string {
+	{"v5", UUIDOther, false, func(r *rand.Rand, _ int, t time.Time) string { return uuidAt(5, t, r).String() }},
+	{"counter as v4", UUIDOther, true, func(_ *rand.Rand, i int, _ time.Time) string { return uuid(4, 0, uint64(i)).String() }},
+	{"seconds", UnixSeconds, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }},
+	{"millis", UnixMillis, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }},
+	{"micros", UnixMicros, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }},
+	{"nanos", UnixNanos, true, func(_ *rand.Rand, _ int, t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }},
+	{"rfc3339", TimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.RFC3339Nano) }},
+	{"datetime", TimeText, true, func(_ *rand.Rand, _ int, t time.Time) string { return t.Format(time.DateTime) }},
+	{"date", Date, true, func(_ *rand.Rand, i int, _ time.Time) string {
 		return present.AddDate(0, 0, i-500).Format(time.DateOnly)
 	}},
-	{"compact date", IDDate, true, func(_ *rand.Rand, i int, _ time.Time) string {
+	{"compact date", Date, true, func(_ *rand.Rand, i int, _ time.Time) string {
 		return present.AddDate(0, 0, i-500).Format("20060102")
 	}},
-	{"birthday", IDDate, false, func(r *rand.Rand, _ int, _ time.Time) string {
+	{"birthday", Date, false, func(r *rand.Rand, _ int, _ time.Time) string {
 		return present.AddDate(-18, 0, -r.IntN(20000)).Format(time.DateOnly)
 	}},
-	{"counter", IDAutoIncrement, true, ints(func(i int) int64 { return int64(1000 + i) })},
-	{"sampled counter", IDAutoIncrement, true, func(r *rand.Rand, i int, _ time.Time) string {
+	{"counter", AutoIncrement, true, ints(func(i int) int64 { return int64(1000 + i) })},
+	{"sampled counter", AutoIncrement, true, func(r *rand.Rand, i int, _ time.Time) string {
 		return strconv.Itoa(5_000_000 + 1000*i + r.IntN(1000))
 	}},
-	{"countdown", IDAutoIncrement, true, ints(func(i int) int64 { return int64(-i) })},
-	{"own epoch", IDOrderedInt, true, ints(func(i int) int64 { return 1<<55 + int64(i)<<30 })},
-	{"random 64", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(r.Uint64(), 10) }},
-	{"random 32", IDRandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(uint64(r.Uint32()), 10) }},
-	{"names", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%c-%x", 'a'+r.IntN(26), r.Uint32()) }},
-	{"md5", IDOpaque, false, func(r *rand.Rand, _ int, _ time.Time) string {
+	{"countdown", AutoIncrement, true, ints(func(i int) int64 { return int64(-i) })},
+	{"own epoch", OrderedInt, true, ints(func(i int) int64 { return 1<<55 + int64(i)<<30 })},
+	{"random 64", RandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(r.Uint64(), 10) }},
+	{"random 32", RandomInt, false, func(r *rand.Rand, _ int, _ time.Time) string { return strconv.FormatUint(uint64(r.Uint32()), 10) }},
+	{"names", Opaque, false, func(r *rand.Rand, _ int, _ time.Time) string { return fmt.Sprintf("%c-%x", 'a'+r.IntN(26), r.Uint32()) }},
+	{"md5", Opaque, false, func(r *rand.Rand, _ int, _ time.Time) string {
 		return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
 	}},
-	{"rising text", IDOpaque, true, func(_ *rand.Rand, i int, _ time.Time) string { return fmt.Sprintf("order-%08d", i) }},
+	{"rising text", Opaque, true, func(_ *rand.Rand, i int, _ time.Time) string { return fmt.Sprintf("order-%08d", i) }},
 }
 
 // sampleOf lets a column arrive at one record every 7.3 seconds, up to now.
@@ -126,7 +128,7 @@ func sampleOf(make func(r *rand.Rand, i int, t time.Time) string, n int, seed ui
 }
 
 func recognise[V Sampled](t interface{ Fatal(...any) }, values []V) Recognition {
-	r, err := Recognise(values, present, RecogniseOptions{})
+	r, err := Recognise(values, present, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func TestEveryKindIsRecognised(t *testing.T) {
 
 func TestTimesComeOutOfIdentifiers(t *testing.T) {
 	for _, c := range columns {
-		if !idKinds[c.kind].ordered || c.kind == IDAutoIncrement || c.kind == IDOrderedInt {
+		if !kinds[c.kind].ordered || c.kind == AutoIncrement || c.kind == OrderedInt {
 			continue
 		}
 		got := recognise(t, sampleOf(c.make, 60, 3))
@@ -176,8 +178,8 @@ func TestEpochsAreToldApart(t *testing.T) {
 		for i := range 30 {
 			ids = append(ids, snowflake(e, present.Add(time.Duration(i-40)*time.Minute), r))
 		}
-		got, err := Recognise(ids, present, RecogniseOptions{Epochs: append(KnownEpochs(), own)})
-		if err != nil || got.Kind != IDSnowflake || got.Epoch != e.Name {
+		got, err := Recognise(ids, present, Options{Epochs: append(KnownEpochs(), own)})
+		if err != nil || got.Kind != Snowflake || got.Epoch != e.Name {
 			t.Errorf("%s: got %v of %q, %v", e.Name, got.Kind, got.Epoch, err)
 		}
 	}
@@ -192,17 +194,17 @@ func TestOldSnowflakesAndOldNanosecondsAreToldApart(t *testing.T) {
 		flakes = append(flakes, snowflake(KnownEpochs()[0], when, r))
 		nanos = append(nanos, when.UnixNano())
 	}
-	if got := recognise(t, nanos); got.Kind != IDUnixNanos || !slices.Contains(got.Alternatives, IDSnowflake) {
+	if got := recognise(t, nanos); got.Kind != UnixNanos || !slices.Contains(got.Alternatives, Snowflake) {
 		t.Errorf("nanoseconds: got %v, %v", got.Kind, got.Evidence)
 	}
-	if got := recognise(t, flakes); got.Kind != IDSnowflake {
+	if got := recognise(t, flakes); got.Kind != Snowflake {
 		t.Errorf("Snowflakes: got %v, %v", got.Kind, got.Evidence)
 	}
 }
 
 func TestShuffledSamplesKeepTheirKind(t *testing.T) {
 	for _, c := range columns {
-		if c.kind == IDOrderedInt || c.name == "sampled counter" || c.name == "rising text" || c.name == "counter as v4" {
+		if c.kind == OrderedInt || c.name == "sampled counter" || c.name == "rising text" || c.name == "counter as v4" {
 			continue // these are known by their order alone
 		}
 		values := sampleOf(c.make, 300, 9)
@@ -249,13 +251,13 @@ func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
 		values := drawRandomInts(r, 12+r.IntN(200))
 		year := 365 * 24 * time.Hour
 		now := present.Add(-time.Duration(r.Int64N(int64(8 * year))))
-		o := RecogniseOptions{}
+		o := Options{}
 		if r.IntN(2) == 0 {
 			// Also windows that reach back beyond the epochs.
 			o.Back = time.Duration(1 + r.Int64N(int64(20*year)))
 		}
 		got, err := Recognise(values, now, o)
-		if err != nil || got.Kind != IDRandomInt || got.AppendUnsafe {
+		if err != nil || got.Kind != RandomInt || got.AppendUnsafe {
 			t.Fatalf("seed %d: %d random integers are called %v: %q, %v\n%v", seed, len(values), got.Kind, got.Evidence, err, values)
 		}
 	}
@@ -263,14 +265,14 @@ func TestRandomIntegersAreNotCalledIdentifiers(t *testing.T) {
 
 func TestCountersAreNotSnowflakesOfTheFirstDay(t *testing.T) {
 	// The window reaches beyond the epoch, so small numbers are plausible too.
-	o := RecogniseOptions{Back: 30 * 365 * 24 * time.Hour}
+	o := Options{Back: 30 * 365 * 24 * time.Hour}
 	for _, first := range []int{0, 1000, 1 << 22, 1 << 29} {
 		for _, step := range []int{1, 7, 4096} {
 			var ids []int
 			for i := range 100 {
 				ids = append(ids, first+step*i)
 			}
-			if got, err := Recognise(ids, present, o); err != nil || got.Kind != IDAutoIncrement {
+			if got, err := Recognise(ids, present, o); err != nil || got.Kind != AutoIncrement {
 				t.Errorf("from %d by %d: got %v, %q, %v", first, step, got.Kind, got.Evidence, err)
 			}
 		}
@@ -284,7 +286,7 @@ func TestRandomUUIDShapesAreNotCalledVersions(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		var free, dressed []string
 		for range n {
-			var u UUID
+			var u key.UUID
 			binary.BigEndian.PutUint64(u[:8], r.Uint64())
 			binary.BigEndian.PutUint64(u[8:], r.Uint64())
 			free = append(free, u.String())
@@ -292,7 +294,7 @@ func TestRandomUUIDShapesAreNotCalledVersions(t *testing.T) {
 			dressed = append(dressed, uuid(forced, r.Uint64(), r.Uint64()).String())
 		}
 		for _, values := range [][]string{free, dressed} {
-			if got := recognise(t, values); got.Kind != IDUUIDOther || got.AppendUnsafe {
+			if got := recognise(t, values); got.Kind != UUIDOther || got.AppendUnsafe {
 				t.Fatalf("got %v, %q", got.Kind, got.Evidence)
 			}
 		}
@@ -301,19 +303,19 @@ func TestRandomUUIDShapesAreNotCalledVersions(t *testing.T) {
 
 func TestSmallSamplesAreUnknown(t *testing.T) {
 	for _, c := range columns {
-		if c.kind == IDTimeText || c.kind == IDDate {
+		if c.kind == TimeText || c.kind == Date {
 			continue // their form says what they are
 		}
 		for _, n := range []int{0, 1, 2, 11} {
 			got := recognise(t, sampleOf(c.make, n, 1))
-			if got.Kind != IDUnknown || got.Confidence != 0 || got.AppendUnsafe {
+			if got.Kind != Unknown || got.Confidence != 0 || got.AppendUnsafe {
 				t.Errorf("%s, %d values: got %v with confidence %v", c.name, n, got.Kind, got.Confidence)
 			}
 		}
 		// One value over and over is no larger a sample.
-		if c.kind != IDTimeText && c.kind != IDDate {
+		if c.kind != TimeText && c.kind != Date {
 			same := slices.Repeat(sampleOf(c.make, 1, 1), 30)
-			if got := recognise(t, same); got.Kind != IDUnknown {
+			if got := recognise(t, same); got.Kind != Unknown {
 				t.Errorf("%s, one value 30 times: got %v", c.name, got.Kind)
 			}
 		}
@@ -335,8 +337,8 @@ func TestMixedSamplesReportShares(t *testing.T) {
 		}
 	}
 	got := recognise(t, values)
-	want := []Part{{IDUUIDv4, 100, 0.5}, {IDSnowflake, 50, 0.25}, {IDAutoIncrement, 50, 0.25}}
-	if got.Kind != IDMixed || !slices.Equal(got.Parts, want) || !got.AppendUnsafe {
+	want := []Part{{UUIDv4, 100, 0.5}, {Snowflake, 50, 0.25}, {AutoIncrement, 50, 0.25}}
+	if got.Kind != Mixed || !slices.Equal(got.Parts, want) || !got.AppendUnsafe {
 		t.Errorf("got %v, %v, unsafe %v", got.Kind, got.Parts, got.AppendUnsafe)
 	}
 }
@@ -348,7 +350,7 @@ func TestAFewStrangersDoNotChangeTheVerdict(t *testing.T) {
 			values[i*30] = fmt.Sprintf("legacy<%d>", i)
 		}
 		got := recognise(t, values)
-		if got.Kind != c.kind || got.Share > 1 || c.kind != IDOpaque && got.Share != 0.97 {
+		if got.Kind != c.kind || got.Share > 1 || c.kind != Opaque && got.Share != 0.97 {
 			t.Errorf("%s: got %v with share %v", c.name, got.Kind, got.Share)
 		}
 	}
@@ -364,12 +366,12 @@ func TestFewValuesAreLowCardinality(t *testing.T) {
 		codes = append(codes, r.IntN(40))
 	}
 	for _, got := range []Recognition{recognise(t, texts), recognise(t, codes)} {
-		if got.Kind != IDLowCardinality || got.AppendUnsafe {
+		if got.Kind != LowCardinality || got.AppendUnsafe {
 			t.Errorf("got %v, %q", got.Kind, got.Evidence)
 		}
 	}
 	today := slices.Repeat([]string{present.Format(time.DateOnly)}, 500)
-	if got := recognise(t, today); got.Kind != IDDate || !got.AppendUnsafe {
+	if got := recognise(t, today); got.Kind != Date || !got.AppendUnsafe {
 		t.Errorf("today's date 500 times: got %v, unsafe %v, %q", got.Kind, got.AppendUnsafe, got.Evidence)
 	}
 }
@@ -379,7 +381,7 @@ func TestACounterAmongPlausibleDatesStaysACounter(t *testing.T) {
 	for i := range 90 {
 		ids = append(ids, 20_260_080+i) // passes through 20260101 to 20260131
 	}
-	if got := recognise(t, ids); got.Kind != IDAutoIncrement {
+	if got := recognise(t, ids); got.Kind != AutoIncrement {
 		t.Errorf("got %v, %q", got.Kind, got.Evidence)
 	}
 }
@@ -399,7 +401,7 @@ func TestCompactDatesAreCalendarDays(t *testing.T) {
 func TestSortedRandomUUIDsAreNotCalledUnsafe(t *testing.T) {
 	values := sampleOf(columns[5].make, 100, 1)
 	slices.Sort(values)
-	if got := recognise(t, values); got.Kind != IDUUIDv4 || got.AppendUnsafe || got.Rising != 1 {
+	if got := recognise(t, values); got.Kind != UUIDv4 || got.AppendUnsafe || got.Rising != 1 {
 		t.Errorf("got %v, unsafe %v, rising %v", got.Kind, got.AppendUnsafe, got.Rising)
 	}
 }
@@ -417,10 +419,10 @@ func TestBinaryAndNativeFormsAreRead(t *testing.T) {
 		native = append(native, id)
 		text = append(text, []byte(ulid(when, r)))
 	}
-	for want, got := range map[IDKind][]Recognition{
-		IDUUIDv7:    {recognise(t, v7)},
-		IDSnowflake: {recognise(t, flakes), recognise(t, native)},
-		IDULID:      {recognise(t, text)},
+	for want, got := range map[Kind][]Recognition{
+		UUIDv7:    {recognise(t, v7)},
+		Snowflake: {recognise(t, flakes), recognise(t, native)},
+		ULID:      {recognise(t, text)},
 	} {
 		for _, g := range got {
 			if g.Kind != want {
@@ -449,17 +451,17 @@ func BenchmarkRecognise(b *testing.B) {
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		now  time.Time
-		opts RecogniseOptions
+		opts Options
 	}{
 		"no clock":     {},
-		"negative":     {present, RecogniseOptions{Back: -1}},
-		"far ahead":    {present, RecogniseOptions{Ahead: math.MaxInt64}},
-		"small":        {present, RecogniseOptions{MinSample: 3}},
-		"early epoch":  {present, RecogniseOptions{Epochs: []Epoch{{"x", time.Time{}}}}},
-		"beyond 9999":  {time.Unix(maxUnix+1, 0), RecogniseOptions{}},
-		"several ones": {time.Time{}, RecogniseOptions{Back: -1, MinSample: -1}},
+		"negative":     {present, Options{Back: -1}},
+		"far ahead":    {present, Options{Ahead: math.MaxInt64}},
+		"small":        {present, Options{MinSample: 3}},
+		"early epoch":  {present, Options{Epochs: []Epoch{{"x", time.Time{}}}}},
+		"beyond 9999":  {time.Unix(maxUnix+1, 0), Options{}},
+		"several ones": {time.Time{}, Options{Back: -1, MinSample: -1}},
 	} {
-		if _, err := Recognise([]string{"a"}, c.now, c.opts); !errors.Is(err, ErrRecognise) {
+		if _, err := Recognise([]string{"a"}, c.now, c.opts); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

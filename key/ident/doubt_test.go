@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func TestSortedRandomIntegersAreNotCalledTimes(t *testing.T) {
 		values := drawRandomInts(r, 100)
 		slices.Sort(values)
 		got := recognise(t, values)
-		if got.Kind != IDOrderedInt && got.Kind != IDAutoIncrement {
+		if got.Kind != OrderedInt && got.Kind != AutoIncrement {
 			t.Fatalf("seed %d: got %v, %q", seed, got.Kind, got.Evidence)
 		}
 	}
@@ -25,8 +25,8 @@ func TestSortedRandomIntegersAreNotCalledTimes(t *testing.T) {
 	for i := range int64(100) {
 		values = append(values, i*13_999_999_999_999_993)
 	}
-	o := RecogniseOptions{Back: 11 * 365 * 24 * time.Hour}
-	if got, err := Recognise(values, present, o); err != nil || got.Kind != IDOrderedInt {
+	o := Options{Back: 11 * 365 * 24 * time.Hour}
+	if got, err := Recognise(values, present, o); err != nil || got.Kind != OrderedInt {
 		t.Errorf("got %v, %q, %v", got.Kind, got.Evidence, err)
 	}
 }
@@ -39,7 +39,7 @@ func TestUUIDsOfAnotherVariantHaveNoVersion(t *testing.T) {
 		u[8] &= 0x3f // the variant of Apollo's identifiers, older than versions
 		values = append(values, u.String())
 	}
-	if got := recognise(t, values); got.Kind != IDUUIDOther {
+	if got := recognise(t, values); got.Kind != UUIDOther {
 		t.Errorf("got %v, %q", got.Kind, got.Evidence)
 	}
 }
@@ -53,7 +53,7 @@ func TestAColumnThatKeepsBringingNewValuesIsNotOfLowCardinality(t *testing.T) {
 		}
 		values = append(values, name)
 	}
-	if got := recognise(t, values); got.Kind != IDOpaque {
+	if got := recognise(t, values); got.Kind != Opaque {
 		t.Errorf("got %v, %q", got.Kind, got.Evidence)
 	}
 }

@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"encoding/binary"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cleavekv/cleave/key"
 )
 
 // shape is what one value looks like on its own, before any statistics.
@@ -34,7 +36,7 @@ type specimen struct {
 
 	negative bool      // shapeInt
 	num      uint64    // shapeInt: magnitude
-	raw      UUID      // shapeUUID, shapeHex, shapeBytes; shapeBase32: decoded
+	raw      key.UUID  // shapeUUID, shapeHex, shapeBytes; shapeBase32: decoded
 	when     time.Time // shapeTime, shapeDate; others once a reading is chosen
 }
 
@@ -119,8 +121,8 @@ func printable(b []byte) bool {
 func textSpecimen(text string) *specimen {
 	s := &specimen{text: text}
 	switch len(text) {
-	case uuidTextLen:
-		if u, err := ParseUUID(text); err == nil {
+	case 36:
+		if u, err := key.ParseUUID(text); err == nil {
 			s.shape, s.raw = shapeUUID, u
 			return s
 		}
@@ -182,7 +184,7 @@ var crockford = func() (t [256]byte) {
 
 // parseULID decodes 26 characters of 5 bits into 128 bits; the first
 // character has only three of them.
-func parseULID(text string) (raw UUID, ok bool) {
+func parseULID(text string) (raw key.UUID, ok bool) {
 	if len(text) != 26 || crockford[text[0]] > 7 {
 		return raw, false
 	}

@@ -1,4 +1,15 @@
-package key
+// Package ident answers one question: what kind of identifier does this column
+// hold, and would keys that begin with it all be written in one place?
+//
+// [Recognise] reads a sample in order of arrival and tells Snowflakes, ULIDs,
+// UUIDs by version, times and counters from values without a pattern. It names
+// a kind only if luck is no explanation, says what its verdict rests on, and
+// what to do about it.
+//
+// It judges values, not names of columns, and it cannot know what a format
+// that it has never seen means: such a column is called ordered, random or
+// opaque.
+package ident
 
 import (
 	"errors"
@@ -6,9 +17,9 @@ import (
 	"time"
 )
 
-// ErrRecognise means that a sample cannot be judged with the options given; the
+// ErrOptions means that a sample cannot be judged with the options given; the
 // message says which of them is wrong, and what is allowed.
-var ErrRecognise = errors.New("key: cannot recognise")
+var ErrOptions = errors.New("ident: cannot recognise")
 
 // Sampled are the types of values that [Recognise] reads. Strings of digits
 // are integers; bytes are text if printable, 8 others a big-endian integer
@@ -31,8 +42,8 @@ func KnownEpochs() []Epoch {
 	}
 }
 
-// RecogniseOptions say which times are plausible. The zero value works.
-type RecogniseOptions struct {
+// Options say which times are plausible. The zero value works.
+type Options struct {
 	// Back is how old a record may be. Default 10 years. The shorter it is,
 	// the smaller the sample that suffices.
 	Back time.Duration
@@ -47,7 +58,7 @@ type RecogniseOptions struct {
 
 // Recognition is what [Recognise] found.
 type Recognition struct {
-	Kind IDKind
+	Kind Kind
 	// Epoch names the epoch of a Snowflake.
 	Epoch string
 	// Values and Distinct count the sample.
@@ -55,7 +66,7 @@ type Recognition struct {
 	// Share is the part of the values that fit Kind.
 	Share float64
 	// Confidence is the share that, with 97.5 % confidence, the whole column
-	// exceeds; it is 0 for IDUnknown.
+	// exceeds; it is 0 for Unknown.
 	Confidence float64
 	// Rising is the share of steps from one distinct value to the next, in
 	// order of first arrival, that go up: 1 for a counter, about 0.5 for
@@ -72,14 +83,14 @@ type Recognition struct {
 	// Advice says what to do about it.
 	Advice string
 	// Alternatives are other kinds that the same values fit.
-	Alternatives []IDKind
+	Alternatives []Kind
 	// Parts are the kinds found, largest first; more than one if mixed.
 	Parts []Part
 }
 
 // Part is one kind within a sample.
 type Part struct {
-	Kind  IDKind
+	Kind  Kind
 	Count int
 	Share float64
 }
@@ -93,7 +104,7 @@ type Part struct {
 //
 // It judges what it is given: of a sample sorted by key it cannot tell
 // whether keys rise, and says so where it can.
-func Recognise[V Sampled](values []V, now time.Time, opts RecogniseOptions) (Recognition, error) {
+func Recognise[V Sampled](values []V, now time.Time, opts Options) (Recognition, error) {
 	o := opts.withDefaults()
 	if err := o.check(now); err != nil {
 		return Recognition{}, err
@@ -123,7 +134,7 @@ func Recognise[V Sampled](values []V, now time.Time, opts RecogniseOptions) (Rec
 // minSample is the default of MinSample and the least it may be.
 const minSample = 12
 
-func (o RecogniseOptions) withDefaults() RecogniseOptions {
+func (o Options) withDefaults() Options {
 	if o.Back == 0 {
 		o.Back = 10 * 365 * 24 * time.Hour
 	}
@@ -140,10 +151,10 @@ func (o RecogniseOptions) withDefaults() RecogniseOptions {
 }
 
 // check validates options that have their defaults, and the present.
-func (o RecogniseOptions) check(now time.Time) error {
+func (o Options) check(now time.Time) error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrRecognise}, args...)...))
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
 	}
 	// Past 2200 the nanoseconds between two times would overflow.
 	const year2200 = 7258118400

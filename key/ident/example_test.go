@@ -1,11 +1,11 @@
-package key_test
+package ident_test
 
 import (
 	"fmt"
 	"log"
 	"time"
 
-	"github.com/cleavekv/cleave/key"
+	"github.com/cleavekv/cleave/key/ident"
 )
 
 // Order numbers of a shop: is it safe to partition a table by ranges of them?
@@ -19,7 +19,7 @@ func ExampleRecognise() {
 		ids = append(ids, arrival.Sub(epoch).Milliseconds()<<22|worker<<12)
 	}
 
-	r, err := key.Recognise(ids, now, key.RecogniseOptions{})
+	r, err := ident.Recognise(ids, now, ident.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"fmt"
@@ -28,13 +28,13 @@ func (j *judge) verdict(distinct []*specimen) Recognition {
 	r.Alternatives = top.alternatives
 	r.Rising = top.trend.rising()
 	r.Oldest, r.Newest = timesOf(top.specimens)
-	if r.Kind != IDUnknown {
+	if r.Kind != Unknown {
 		r.Confidence = lowerBound(len(top.specimens), len(distinct))
 	}
 	j.explain(&r, top)
 	advice := ""
 	r.AppendUnsafe, advice = j.appendUnsafe(&r, top)
-	if r.Kind == IDRandomInt || r.Kind == IDOpaque || r.Kind == IDUnknown {
+	if r.Kind == RandomInt || r.Kind == Opaque || r.Kind == Unknown {
 		j.lowCardinality(&r, distinct)
 	}
 	return r.advise(advice)
@@ -63,8 +63,8 @@ func (r *Recognition) say(format string, args ...any) {
 
 // advise fills in the advice: the special one, or else the kind's own.
 func (r Recognition) advise(special string) Recognition {
-	r.Advice = idKinds[r.Kind].advice
-	if special != "" && r.Kind != IDLowCardinality {
+	r.Advice = kinds[r.Kind].advice
+	if special != "" && r.Kind != LowCardinality {
 		r.Advice = special
 	}
 	return r
@@ -77,7 +77,7 @@ func (j *judge) explain(r *Recognition, f finding) {
 		name += " with the epoch of " + f.epoch
 	}
 	switch f.kind {
-	case IDUnknown, IDRandomInt, IDOpaque, IDUUIDOther:
+	case Unknown, RandomInt, Opaque, UUIDOther:
 		r.say("%d of %d values show no pattern known here", f.count, j.values)
 	default:
 		r.say("%d of %d values fit %s", f.count, j.values, name)
@@ -106,12 +106,12 @@ func (j *judge) explain(r *Recognition, f finding) {
 func (j *judge) appendUnsafe(r *Recognition, f finding) (bool, string) {
 	follows := f.trend.follows()
 	switch {
-	case idKinds[f.kind].ordered:
-		if f.kind == IDOrderedInt {
+	case kinds[f.kind].ordered:
+		if f.kind == OrderedInt {
 			r.say("if the sample was sorted by key, this says nothing: sample in arrival order")
 		}
 		return true, ""
-	case idKinds[f.kind].clock:
+	case kinds[f.kind].clock:
 		if follows || j.now.Sub(r.Newest).Abs() <= fresh {
 			return true, ""
 		}
@@ -119,7 +119,7 @@ func (j *judge) appendUnsafe(r *Recognition, f finding) (bool, string) {
 		return false, calmAdvice
 	case !follows:
 		return false, ""
-	case f.kind == IDUUIDv4:
+	case f.kind == UUIDv4:
 		r.say("random values in order: the sample was sorted by key")
 		return false, ""
 	}
@@ -139,20 +139,20 @@ func (j *judge) lowCardinality(r *Recognition, distinct []*specimen) {
 	if j.values < 4*j.opts.MinSample || 4*len(distinct) > j.values || 50*once > j.values {
 		return
 	}
-	r.Kind, r.Share, r.AppendUnsafe = IDLowCardinality, 1, false
+	r.Kind, r.Share, r.AppendUnsafe = LowCardinality, 1, false
 	r.Confidence = lowerBound(j.values-once, j.values)
-	r.Parts = []Part{{IDLowCardinality, j.values, 1}}
+	r.Parts = []Part{{LowCardinality, j.values, 1}}
 	r.say("%d distinct values among %d, %d of them seen once", len(distinct), j.values, once)
 }
 
 // mixed words a sample that no kind covers.
 func (j *judge) mixed(r *Recognition, found []finding, distinct []*specimen) {
-	r.Kind, r.Share = IDMixed, 1
+	r.Kind, r.Share = Mixed, 1
 	r.Rising = trendOf(distinct).rising()
 	known := 0
 	for i, f := range found {
 		r.say("%.0f %% are %v", math.Round(r.Parts[i].Share*100), f.kind)
-		if f.kind != IDUnknown {
+		if f.kind != Unknown {
 			known += len(f.specimens)
 		}
 		part := Recognition{}

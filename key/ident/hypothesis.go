@@ -1,15 +1,17 @@
-package key
+package ident
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/cleavekv/cleave/key"
 )
 
 // A hypothesis is one reading of values of one shape.
 type hypothesis struct {
-	kind  IDKind
+	kind  Kind
 	epoch string // of a Snowflake
 	// read returns the time that the value carries, and whether the value fits
 	// the reading at all. Kinds without a clock return the zero time.
@@ -26,6 +28,11 @@ type hypothesis struct {
 	structure func(fits []*specimen) (string, float64)
 }
 
+// maxUnix is the last second of the year 9999, where times in text end too.
+const maxUnix = 253402300799
+
+const secondsPerDay = 24 * 60 * 60
+
 // window is the span of plausible times.
 type window struct{ from, to time.Time }
 
@@ -35,7 +42,7 @@ func (w window) seconds() float64 { return w.to.Sub(w.from).Seconds() }
 
 // intReading is a reading of integers as count units since an epoch, with
 // shift low bits that are not time.
-func intReading(kind IDKind, epoch time.Time, unit time.Duration, shift uint, w window) hypothesis {
+func intReading(kind Kind, epoch time.Time, unit time.Duration, shift uint, w window) hypothesis {
 	perSecond := uint64(time.Second / unit)
 	read := func(s *specimen) (time.Time, bool) {
 		n := s.num >> shift
@@ -66,19 +73,19 @@ func intReading(kind IDKind, epoch time.Time, unit time.Duration, shift uint, w 
 
 func intHypotheses(w window, epochs []Epoch) []hypothesis {
 	unix := time.Unix(0, 0)
-	nanos := intReading(IDUnixNanos, unix, 1, 0, w)
+	nanos := intReading(UnixNanos, unix, 1, 0, w)
 	nanos.structure = func(fits []*specimen) (string, float64) {
 		return rare(fits, 1e-3, "values are whole microseconds", func(s *specimen) bool { return s.num%1000 == 0 })
 	}
 	hs := []hypothesis{
-		intReading(IDUnixSeconds, unix, time.Second, 0, w),
-		intReading(IDUnixMillis, unix, time.Millisecond, 0, w),
-		intReading(IDUnixMicros, unix, time.Microsecond, 0, w),
+		intReading(UnixSeconds, unix, time.Second, 0, w),
+		intReading(UnixMillis, unix, time.Millisecond, 0, w),
+		intReading(UnixMicros, unix, time.Microsecond, 0, w),
 		nanos,
 		compactDates(w),
 	}
 	for _, e := range epochs {
-		h := intReading(IDSnowflake, e.Start, time.Millisecond, 22, w)
+		h := intReading(Snowflake, e.Start, time.Millisecond, 22, w)
 		h.epoch = e.Name
 		h.structure = func(fits []*specimen) (string, float64) {
 			return rare(fits, 16./4096, "values have a sequence below 16 in the low 12 bits",
@@ -108,7 +115,7 @@ func rare(fits []*specimen, p float64, words string, has func(*specimen) bool) (
 // compactDates reads integers such as 20260301.
 func compactDates(w window) hypothesis {
 	return hypothesis{
-		kind: IDDate,
+		kind: Date,
 		read: func(s *specimen) (time.Time, bool) {
 			if s.negative || s.num < 1_00_00 || s.num > 9999_12_31 {
 				return time.Time{}, false
@@ -119,7 +126,7 @@ func compactDates(w window) hypothesis {
 			return t, t.Month() == month && w.has(t)
 		},
 		luck: func(largest uint64) float64 {
-			days := w.seconds()/float64(Day) + 1
+			days := w.seconds()/secondsPerDay + 1
 			return min(1, days/min(ceilPower2(largest), ceilPower10(largest)))
 		},
 	}
@@ -130,7 +137,7 @@ func compactDates(w window) hypothesis {
 func uuidHypotheses(w window) []hypothesis {
 	const bits = 1. / 64
 	fixed := func(p float64) func(uint64) float64 { return func(uint64) float64 { return p } }
-	version := func(kind IDKind, v byte, p float64, clock func(u UUID) time.Time) hypothesis {
+	version := func(kind Kind, v byte, p float64, clock func(u key.UUID) time.Time) hypothesis {
 		return hypothesis{kind: kind, luck: fixed(p), read: func(s *specimen) (time.Time, bool) {
 			if s.raw[6]>>4 != v || s.raw[8]>>6 != 2 {
 				return time.Time{}, false
@@ -141,10 +148,10 @@ func uuidHypotheses(w window) []hypothesis {
 	}
 	gregorian := w.seconds() / (math.Exp2(60) / 1e7) // 60 bits of 100 ns
 	return []hypothesis{
-		version(IDUUIDv1, 1, bits*gregorian, uuidTimeV1),
-		version(IDUUIDv4, 4, bits, func(UUID) time.Time { return time.Time{} }),
-		version(IDUUIDv6, 6, bits*gregorian, uuidTimeV6),
-		version(IDUUIDv7, 7, bits*millisLuck(w), uuidTimeV7),
+		version(UUIDv1, 1, bits*gregorian, uuidTimeV1),
+		version(UUIDv4, 4, bits, func(key.UUID) time.Time { return time.Time{} }),
+		version(UUIDv6, 6, bits*gregorian, uuidTimeV6),
+		version(UUIDv7, 7, bits*millisLuck(w), uuidTimeV7),
 	}
 }
 
@@ -155,7 +162,7 @@ func millisLuck(w window) float64 {
 
 func ulidHypothesis(w window) hypothesis {
 	return hypothesis{
-		kind: IDULID,
+		kind: ULID,
 		luck: func(uint64) float64 { return millisLuck(w) },
 		read: func(s *specimen) (time.Time, bool) {
 			t := uuidTimeV7(s.raw) // the same 48 bits
@@ -165,18 +172,18 @@ func ulidHypothesis(w window) hypothesis {
 }
 
 // uuidTimeV7 reads the 48 bits of milliseconds at the front.
-func uuidTimeV7(u UUID) time.Time {
+func uuidTimeV7(u key.UUID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(u[:8]) >> 16)).UTC()
 }
 
-func uuidTimeV1(u UUID) time.Time {
+func uuidTimeV1(u key.UUID) time.Time {
 	low := uint64(binary.BigEndian.Uint32(u[0:]))
 	mid := uint64(binary.BigEndian.Uint16(u[4:]))
 	high := uint64(binary.BigEndian.Uint16(u[6:]) & 0xfff)
 	return gregorianTime(high<<48 | mid<<32 | low)
 }
 
-func uuidTimeV6(u UUID) time.Time {
+func uuidTimeV6(u key.UUID) time.Time {
 	high := binary.BigEndian.Uint64(u[:8]) >> 16 // 48 bits
 	low := uint64(binary.BigEndian.Uint16(u[6:]) & 0xfff)
 	return gregorianTime(high<<12 | low)

@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 // judge weighs one sample.
 type judge struct {
-	opts   RecogniseOptions
+	opts   Options
 	now    time.Time
 	window window
 	values int // repeats included
@@ -17,7 +17,7 @@ type judge struct {
 
 // finding is a set of values that share a kind.
 type finding struct {
-	kind      IDKind
+	kind      Kind
 	epoch     string
 	specimens []*specimen
 	count     int // repeats included
@@ -25,7 +25,7 @@ type finding struct {
 	// a remainder and claims no fit.
 	chance       float64
 	structure    string
-	alternatives []IDKind
+	alternatives []Kind
 	trend        trend
 }
 
@@ -42,13 +42,13 @@ func (j *judge) classify(distinct []*specimen) []finding {
 	ulid := ulidHypothesis(j.window)
 	found := slices.Concat(
 		j.split(byShape[shapeInt], intHypotheses(j.window, j.opts.Epochs), j.plainInts),
-		j.split(byShape[shapeUUID], uuids, j.remainder(IDUUIDOther)),
-		j.split(byShape[shapeHex], uuids, j.remainder(IDOpaque)),
-		j.split(byShape[shapeBytes], slices.Concat(uuids, []hypothesis{ulid}), j.remainder(IDOpaque)),
-		j.split(byShape[shapeBase32], []hypothesis{ulid}, j.remainder(IDOpaque)),
-		j.split(byShape[shapeTime], nil, func([]*specimen) IDKind { return IDTimeText }),
-		j.split(byShape[shapeDate], nil, func([]*specimen) IDKind { return IDDate }),
-		j.split(byShape[shapeText], nil, func([]*specimen) IDKind { return IDOpaque }),
+		j.split(byShape[shapeUUID], uuids, j.remainder(UUIDOther)),
+		j.split(byShape[shapeHex], uuids, j.remainder(Opaque)),
+		j.split(byShape[shapeBytes], slices.Concat(uuids, []hypothesis{ulid}), j.remainder(Opaque)),
+		j.split(byShape[shapeBase32], []hypothesis{ulid}, j.remainder(Opaque)),
+		j.split(byShape[shapeTime], nil, func([]*specimen) Kind { return TimeText }),
+		j.split(byShape[shapeDate], nil, func([]*specimen) Kind { return Date }),
+		j.split(byShape[shapeText], nil, func([]*specimen) Kind { return Opaque }),
 	)
 	found = unite(found)
 	for i := range found {
@@ -82,7 +82,7 @@ next:
 
 // split takes the best reading of the values, then the best of what it leaves,
 // until none is better than luck; rest names the remainder.
-func (j *judge) split(values []*specimen, hs []hypothesis, rest func([]*specimen) IDKind) []finding {
+func (j *judge) split(values []*specimen, hs []hypothesis, rest func([]*specimen) Kind) []finding {
 	var found []finding
 	for len(values) > 0 {
 		f, ok := j.best(values, hs, rest)
@@ -109,7 +109,7 @@ type candidate struct {
 }
 
 // best returns the accepted reading that ranks first.
-func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen) IDKind) (finding, bool) {
+func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen) Kind) (finding, bool) {
 	if len(values) < j.opts.MinSample {
 		return finding{}, false
 	}
@@ -135,7 +135,7 @@ func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen)
 			f.alternatives = append(f.alternatives, c.kind)
 		}
 	}
-	if kind := rest(values); kind == IDAutoIncrement {
+	if kind := rest(values); kind == AutoIncrement {
 		f.alternatives = append(f.alternatives, kind)
 	}
 	for _, s := range f.specimens {
@@ -146,10 +146,10 @@ func (j *judge) best(values []*specimen, hs []hypothesis, rest func([]*specimen)
 
 // try accepts a hypothesis if luck does not explain how many values fit it
 // and in which order they came.
-func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDKind) (candidate, bool) {
+func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) Kind) (candidate, bool) {
 	c, peers, luck := h.gather(values)
 	fits := c.specimens
-	if len(fits) < j.opts.MinSample || luck > 0.95 || h.kind == IDUUIDv4 && !leadingBytesVary(fits) {
+	if len(fits) < j.opts.MinSample || luck > 0.95 || h.kind == UUIDv4 && !leadingBytesVary(fits) {
 		return c, false
 	}
 	if h.filled != nil {
@@ -174,7 +174,7 @@ func (j *judge) try(values []*specimen, h hypothesis, rest func([]*specimen) IDK
 	}
 	// A counter passes through plausible times without being one.
 	whole := 10*len(fits) >= 9*len(values)
-	return c, whole || rest(values) != IDAutoIncrement
+	return c, whole || rest(values) != AutoIncrement
 }
 
 // gather collects the values that fit. peers is how many could have fitted,
@@ -242,20 +242,20 @@ func leadingBytesVary(values []*specimen) bool {
 	return 10*len(seen) >= 9*len(values)
 }
 
-func (j *judge) remainder(kind IDKind) func([]*specimen) IDKind {
-	return func(values []*specimen) IDKind {
+func (j *judge) remainder(kind Kind) func([]*specimen) Kind {
+	return func(values []*specimen) Kind {
 		if len(values) < j.opts.MinSample {
-			return IDUnknown
+			return Unknown
 		}
 		return kind
 	}
 }
 
 // plainInts names integers that carry no time.
-func (j *judge) plainInts(values []*specimen) IDKind {
+func (j *judge) plainInts(values []*specimen) Kind {
 	n := len(values)
 	if n < j.opts.MinSample {
-		return IDUnknown
+		return Unknown
 	}
 	least, most, repeats := math.Inf(1), math.Inf(-1), false
 	for _, s := range values {
@@ -267,11 +267,11 @@ func (j *judge) plainInts(values []*specimen) IDKind {
 	case trendOf(values).follows():
 		// A counter of which one value in a million was sampled still passes.
 		if size/float64(n) <= 1e6 {
-			return IDAutoIncrement
+			return AutoIncrement
 		}
-		return IDOrderedInt
+		return OrderedInt
 	case !repeats && size <= 4*float64(n) && allDistinctChance(n, size) <= maxChance:
-		return IDAutoIncrement // dense and never repeating, in whatever order
+		return AutoIncrement // dense and never repeating, in whatever order
 	}
-	return IDRandomInt
+	return RandomInt
 }

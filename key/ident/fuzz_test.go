@@ -1,4 +1,4 @@
-package key
+package ident
 
 import (
 	"bytes"
@@ -42,13 +42,13 @@ func checkVerdict(t *testing.T, r Recognition, values int) {
 			t.Errorf("parts out of order: %v", r.Parts)
 		}
 	}
-	if r.Values != values || len(r.Parts) > 0 && total != values || len(r.Parts) == 0 && r.Kind != IDUnknown {
+	if r.Values != values || len(r.Parts) > 0 && total != values || len(r.Parts) == 0 && r.Kind != Unknown {
 		t.Errorf("%d values, parts %v, kind %v", values, r.Parts, r.Kind)
 	}
 	if r.Newest.Before(r.Oldest) || r.Advice == "" || len(r.Evidence) == 0 {
 		t.Errorf("incomplete: %+v", r)
 	}
-	if r.Kind == IDSnowflake && r.Newest.After(present.Add(24*time.Hour)) {
+	if r.Kind == Snowflake && r.Newest.After(present.Add(24*time.Hour)) {
 		t.Errorf("a Snowflake of the future: %v", r.Newest)
 	}
 }
