@@ -204,6 +204,7 @@ func TestMinimumFollowsTheWeights(t *testing.T) {
 		{weighted(1, 1, 2), weighted(1, 1), 0.5},
 		{weighted(1, 1), weighted(1, 3), 0.25},
 		{weighted(1, 1), weighted(math.MaxFloat64, math.MaxFloat64), 0},
+		{weighted(1, 1), weighted(math.MaxFloat64, 0, math.MaxFloat64), 0.5},
 		{&Maglev{}, weighted(1), 1},
 		{weighted(1), &Maglev{}, 1},
 		{&Maglev{}, &Maglev{}, 0},

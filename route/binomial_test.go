@@ -3,6 +3,7 @@ package route
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"testing"
 )
 
@@ -64,6 +65,28 @@ func TestKeysOfARemovedNodeSpreadEvenly(t *testing.T) {
 			}
 			if chi, bound, ok := evenly(heirs); !ok {
 				t.Errorf("%s: heirs of the last of %d nodes have chi-squared %.1f, want at most %.1f", name, n, chi, bound)
+			}
+		}
+	}
+}
+
+// TestSecondChoicesSpreadEvenly: what a node leaves to whom is next in line
+// must not fall on one of them.
+func TestSecondChoicesSpreadEvenly(t *testing.T) {
+	const n = 8
+	for _, name := range append([]string{"mask", "maglev"}, evenKinds...) {
+		r := must(kind(t, name).New(numbered(n)))
+		var seconds [n][]int
+		for h := range Sample(n << 12) {
+			two := r.RouteN(nil, h, 2)
+			if seconds[two[0]] == nil {
+				seconds[two[0]] = make([]int, n)
+			}
+			seconds[two[0]][two[1]]++
+		}
+		for i, counts := range seconds {
+			if chi, bound, ok := evenly(slices.Delete(counts, i, i+1)); !ok {
+				t.Errorf("%s: second choices after node %d have chi-squared %.1f, want at most %.1f", name, i, chi, bound)
 			}
 		}
 	}

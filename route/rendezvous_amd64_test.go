@@ -68,6 +68,15 @@ func TestEqualScoresGoToTheFirst(t *testing.T) {
 			if got := bestAVX2(&groups[0], len(groups)/blockGroups, d); got != want {
 				t.Fatalf("the vectors give %d, want %d", got, want)
 			}
+			// Equal weights, so the highest score has the lowest floor.
+			for _, lowest := range []func() (int, float32){
+				func() (int, float32) { return lowestGo(groups, r.handicap, d, 200) },
+				func() (int, float32) { return lowestAVX2(&groups[0], &r.handicap[0], 200/groupNodes, d) },
+			} {
+				if got, second := lowest(); got != want || winner != twin && second != groups[got/groupNodes].floor(got%groupNodes, d, 1) {
+					t.Fatalf("the lowest floor is that of %d before %v, want %d", got, second, want)
+				}
+			}
 		}
 	}
 }

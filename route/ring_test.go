@@ -115,6 +115,19 @@ func TestIntervalsOfARingAreWhatItRoutes(t *testing.T) {
 	}
 }
 
+func TestEveryNodeHasAPointAndARingAtMostItsBound(t *testing.T) {
+	counts, total, err := pointCounts([]Node{{Weight: 1e-300}, {}, {Weight: 2.5}}, 3)
+	if want := []int{1, 3, 8}; !slices.Equal(counts, want) || total != 12 || err != nil {
+		t.Errorf("%v points, %d in all, error %v; want %v", counts, total, err, want)
+	}
+	if _, _, err := pointCounts(numbered(2), maxPoints/2); err != nil {
+		t.Errorf("as many as allowed: %v", err)
+	}
+	if _, _, err := pointCounts([]Node{{}, {}, {Weight: 1e-9}}, maxPoints/2); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one too many: error %v, want %v", err, ErrTooLarge)
+	}
+}
+
 func TestBadRingsAreRefused(t *testing.T) {
 	// These two have the same 64-bit XXH3: the product that mixes the halves
 	// of a 16-byte input is 0 for both.
