@@ -58,11 +58,12 @@ type AnchorOptions struct {
 	// Capacity is the number of buckets, hence the most nodes there can ever
 	// be. Anchors agree on owners only if they agree on it. Default: twice
 	// the nodes, rounded up to a power of two and to at least 16: room to
-	// double, at a cost of 0.7 to 1.4 more steps a lookup. At most 2^30.
+	// double, at a cost of 0.7 to 1.4 more steps a lookup. At most 2^26.
 	Capacity int
 }
 
-const maxCapacity = 1 << 30
+// maxCapacity bounds the memory of an anchor to 1 GiB.
+const maxCapacity = 1 << 26
 
 var _ Router = (*Anchor)(nil)
 

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/cleavekv/cleave/hash"
 	"pgregory.net/rapid"
@@ -100,6 +101,9 @@ func TestAnchorKeepsToItsCapacity(t *testing.T) {
 		if _, err := NewAnchor(numbered(3), AnchorOptions{Capacity: capacity}); !errors.Is(err, ErrOptions) {
 			t.Errorf("capacity %d for 3 nodes: %v, want %v", capacity, err, ErrOptions)
 		}
+	}
+	if size := int64(unsafe.Sizeof(bucket{})+unsafe.Sizeof(int(0))) * maxCapacity; size > 1<<30 {
+		t.Errorf("the largest anchor has %d bytes", size)
 	}
 	r := must(NewAnchor(numbered(3), AnchorOptions{Capacity: 3}))
 	if _, err := r.With(Node{Name: "new"}); !errors.Is(err, ErrFull) {
