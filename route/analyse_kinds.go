@@ -28,7 +28,7 @@ type Comparison struct {
 
 // CompareKinds makes the same change under every kind and returns what moves,
 // the least first, kinds that cannot make the change last. Keys are those of
-// [Compare].
+// [Compare], gone through once a kind.
 func CompareKinds(kinds []Kind, nodes []Node, change Change, keys iter.Seq[hash.Stable]) []Comparison {
 	list := make([]Comparison, 0, len(kinds))
 	for _, k := range kinds {

@@ -208,7 +208,7 @@ func TestRoutersKeepNoHoldOnTheCallersNodes(t *testing.T) {
 
 func TestZeroValuesAreEmptyRouters(t *testing.T) {
 	for _, r := range []Router{
-		&Modulo{}, &Mask{}, &Interval{}, &Jump{}, &Binomial{}, &Anchor{}, &Maglev{}, &Ring{}, &Rendezvous{},
+		&Modulo{}, &Mask{}, &Interval{}, &Jump{}, &Binomial{}, &Anchor{}, &Maglev{}, &Ring{}, &BoundedRing{}, &Rendezvous{},
 	} {
 		h := hash.Uint64(1)
 		if got := r.Route(h); got != None {

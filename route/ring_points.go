@@ -41,7 +41,7 @@ func pointCounts(nodes []Node, perWeight int) (counts []int, total int, err erro
 		counts[i] = int(min(c, maxPoints))
 	}
 	if sum > maxPoints || len(nodes) > nodeMask {
-		return nil, 0, fmt.Errorf("%w: %d nodes with %.0f virtual nodes, want at most %d and %d",
+		return nil, 0, fmt.Errorf("%w: %d nodes with %.10g virtual nodes, want at most %d and %d",
 			ErrTooLarge, len(nodes), sum, nodeMask, maxPoints)
 	}
 	return counts, int(sum), nil

@@ -2,6 +2,7 @@ package route
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -148,6 +149,9 @@ func TestBadRingsAreRefused(t *testing.T) {
 		{"names that hash alike", alike, RingOptions{}, []error{ErrNameHash}},
 	} {
 		r, err := NewRing(c.nodes, c.opts)
+		if text := fmt.Sprint(err); len(text) > 300 {
+			t.Errorf("%s: an error of %d bytes", c.name, len(text))
+		}
 		for _, want := range c.want {
 			if r != nil || !errors.Is(err, want) {
 				t.Errorf("%s: ring %v and error %v, want %v", c.name, r, err, want)
