@@ -35,7 +35,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// 10 true
-	// shardmap: bad options: Shards is 12: use a power of two from 1 to 4096, or 0 for the default
+	// shardmap: bad options: option Shards is 12: use a power of two from 1 to 4096, or 0 for the default
 }
 
 func ExampleMap_Compute() {

@@ -37,10 +37,10 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Shards < 0 || o.Shards > maxShards || o.Shards&(o.Shards-1) != 0 {
-		errs = append(errs, fmt.Errorf("Shards is %d: use a power of two from 1 to %d, or 0 for the default", o.Shards, maxShards))
+		errs = append(errs, fmt.Errorf("option Shards is %d: use a power of two from 1 to %d, or 0 for the default", o.Shards, maxShards))
 	}
 	if o.Capacity < 0 || int64(o.Capacity) > maxCapacity {
-		errs = append(errs, fmt.Errorf("Capacity is %d: use 0 to 2^40 entries", o.Capacity))
+		errs = append(errs, fmt.Errorf("option Capacity is %d: use 0 to 2^40 entries", o.Capacity))
 	}
 	if len(errs) > 0 {
 		return o, fmt.Errorf("%w: %w", ErrOptions, errors.Join(errs...))

@@ -90,7 +90,7 @@ func TestBadOptionsAreReportedTogether(t *testing.T) {
 }
 
 func TestDefaultShardsArePowersOfTwoAndEnough(t *testing.T) {
-	for _, capacity := range []int{0, 1, 1 << 20, 1 << 24, 1 << 36} {
+	for _, capacity := range []int{0, 1, 1 << 20, 1 << 24, 1 << 30} {
 		o, err := Options{Capacity: capacity}.withDefaults()
 		if err != nil || o.Shards&(o.Shards-1) != 0 || o.Shards < 4*runtime.GOMAXPROCS(0) || o.Shards > maxShards {
 			t.Errorf("capacity %d: %d shards, %v", capacity, o.Shards, err)
