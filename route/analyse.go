@@ -40,6 +40,7 @@ type Flow struct {
 }
 
 // Balance tells how evenly nodes are loaded, in proportion to their weights.
+// Nodes whose share is less than one hash, 2^-64, are left out.
 type Balance struct {
 	// Imbalance is the load of the most loaded node over its share: 1 is even.
 	Imbalance float64
