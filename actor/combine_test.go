@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,60 @@ func TestACombiningCallerWorksForOthersOnlyForItsTurns(t *testing.T) {
 	})
 }
 
+// It also goes home when its context ends, once its own message is done.
+func TestACombiningCallerWhoseContextEndsWorksForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorker(t, actor.Options{MaxBatch: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		slow := func() { time.Sleep(time.Second) }
+		start := time.Now()
+		_, err := a.Call(ctx, job{id: 1, run: func() {
+			for id := 2; id < 5; id++ {
+				if err := a.Post(t.Context(), job{id: id, run: slow}); err != nil {
+					t.Error(err)
+				}
+			}
+			cancel()
+		}})
+		if err != nil || time.Since(start) != 0 {
+			t.Errorf("held for %v: %v", time.Since(start), err)
+		}
+		if got := stopAndRead(t, a); !slices.Equal(got, []int{1, 2, 3, 4}) {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
+// A caller that was made the holder, has its answer, works on for others and
+// meets somebody who asked for the actor: it gives it away and returns.
+func TestACallerThatGivesTheActorAwayIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorker(t, actor.Options{Turns: 1, MaxBatch: 1})
+		release := occupy(t, a)
+		if err := a.Post(t.Context(), job{id: 1}); err != nil { // the turn of who is in now
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.Call(second(t), job{id: 2}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			if err := a.Do(second(t), func(d *diary) { *d = append(*d, 3) }); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2, 3}) {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
 // The actor goes from one waiting caller to the next, and every one is
 // answered: a lost wake-up would leave the bubble deadlocked.
 func TestNobodyIsForgottenWhenTheActorIsPassedOn(t *testing.T) {
@@ -109,6 +164,17 @@ func TestAnOfferReachesACallerThatIsFallingAsleep(t *testing.T) {
 	for range soak(20000) {
 		if offered, led := actor.OfferToSleeper(a); !offered || !led {
 			t.Fatalf("offered %v, led %v", offered, led)
+		}
+	}
+}
+
+// The same while its context ends: it notices either the offer or the end, and
+// no wake-up is left behind for the next user of its entry.
+func TestAnOfferAndTheEndOfTheContextLeaveNothingBehind(t *testing.T) {
+	a := newWorker(t, actor.Options{})
+	for range soak(20000) {
+		if offered, led, stale := actor.OfferToLeaver(a); offered != led || stale {
+			t.Fatalf("offered %v, led %v, stale %v", offered, led, stale)
 		}
 	}
 }

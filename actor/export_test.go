@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"runtime"
 	"time"
 	"unsafe"
 )
@@ -40,3 +41,49 @@ func OfferToSleeper[S, M, R any](a *Actor[S, M, R]) (offered, led bool) {
 	a.recycle(n)
 	return offered, led
 }
+
+// OfferToLeaver offers the actor to an entry whose sender is asleep while its
+// context ends. It reports also whether a wake-up was left over.
+func OfferToLeaver[S, M, R any](a *Actor[S, M, R]) (offered, led, stale bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := a.fetch(exclusive)
+	state := make(chan uint32)
+	go func() { state <- a.sleep(ctx, n) }()
+	for n.state.Load() != parked {
+		runtime.Gosched()
+	}
+	go cancel()
+	offered = a.offer(n)
+	led = <-state == leader
+	stale = len(n.wake) > 0
+	a.recycle(n)
+	return offered, led, stale
+}
+
+// EnterTooLate enters a room in which a place came free between the sender's
+// look and its standing in line.
+func EnterTooLate(ctx context.Context) error {
+	r := &room{capacity: 1}
+	r.inLine.Store(1) // so that the sender does not look at first
+	_, err := r.enter(ctx, 1, false)
+	return err
+}
+
+// GrantAndQueue gives the only place of a room to a sender and lets another
+// stand in line. renounce is the first one's leaving.
+func GrantAndQueue(ctx context.Context) (renounce func() error, entered <-chan error) {
+	r := &room{capacity: 1}
+	r.grab(1)
+	granted := &place{size: 1}
+	next := make(chan error, 1)
+	go func() {
+		_, err := r.enter(ctx, 1, false)
+		next <- err
+	}()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	return func() error { return r.renounce(over, granted) }, next
+}
+
+// OpenGate undoes what senders see first of a Stop.
+func OpenGate[S, M, R any](a *Actor[S, M, R]) { a.gate.Store(nil) }
