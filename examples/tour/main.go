@@ -29,8 +29,8 @@ func tour(out io.Writer, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	owner := ring.Route(hash.XXH3String("user:42"))
-	fmt.Fprintln(out, "user:42 lives on", ring.Nodes()[owner].Name)
+	owner, _ := route.Owner(ring, hash.XXH3String("user:42"))
+	fmt.Fprintln(out, "user:42 lives on", owner.Name)
 
 	// What would one more node move? Ask before you add it.
 	bigger, err := ring.With(route.Node{Name: "gru"})
