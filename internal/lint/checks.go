@@ -45,6 +45,11 @@ func layerOf(folder string) (layer int, listed string, ok bool) {
 	}
 }
 
+// folderOf returns the folder of one of our packages.
+func folderOf(importPath string) string {
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/"), ".")
+}
+
 func checkDirections(s *source) []Finding {
 	from, fromName, ok := layerOf(s.folder())
 	if !ok {
@@ -55,10 +60,7 @@ func checkDirections(s *source) []Finding {
 		if !within(imp.path, module) {
 			continue
 		}
-		folder := strings.TrimPrefix(strings.TrimPrefix(imp.path, module), "/")
-		if folder == "" {
-			folder = "."
-		}
+		folder := folderOf(imp.path)
 		to, toName, ok := layerOf(folder)
 		switch {
 		case !ok:
@@ -88,7 +90,7 @@ func checkHomes(s *source) []Finding {
 }
 
 func checkPurity(s *source) []Finding {
-	if !slices.ContainsFunc(pure, func(p string) bool { return within(s.folder(), p) }) {
+	if !isPure(s.folder()) {
 		return nil
 	}
 	const reason = "this package decides and is handed time, randomness and I/O"
@@ -97,6 +99,8 @@ func checkPurity(s *source) []Finding {
 	for _, imp := range s.imports() {
 		names, known := impureNames(imp.path)
 		switch {
+		case !known && within(imp.path, module) && !isPure(folderOf(imp.path)):
+			findings = append(findings, Finding{imp.pos, "pure", fmt.Sprintf("imports %s, which is not pure: %s", folderOf(imp.path), reason)})
 		case !known:
 		case names == nil:
 			findings = append(findings, Finding{imp.pos, "pure", fmt.Sprintf("imports %s: %s", imp.path, reason)})
@@ -130,6 +134,10 @@ func checkPurity(s *source) []Finding {
 		return true
 	})
 	return findings
+}
+
+func isPure(folder string) bool {
+	return slices.ContainsFunc(pure, func(p string) bool { return within(folder, p) })
 }
 
 // impureNames returns the row of impure for a package: its own, or that of the

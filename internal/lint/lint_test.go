@@ -61,6 +61,8 @@ func TestEveryRuleFailsOnAPlantedViolation(t *testing.T) {
 			"route/a.go:3: pure: imports hash/maphash"},
 		{"goroutine", "internal/txn/a.go", doc("txn") + "func f() { go f() }",
 			"internal/txn/a.go:3: pure: starts a goroutine"},
+		{"package of ours that is not pure", "internal/txn/a.go", doc("txn") + "import _ " + own + `actor"`,
+			"internal/txn/a.go:3: pure: imports actor, which is not pure"},
 		{"file I/O", "partition/a.go", doc("partition") + `import _ "os"`,
 			"partition/a.go:3: pure: imports os"},
 		{"file I/O below a listed package", "partition/a.go", doc("partition") + `import _ "os/user"`,
