@@ -85,5 +85,16 @@ func GrantAndQueue(ctx context.Context) (renounce func() error, entered <-chan e
 	return func() error { return r.renounce(over, granted) }, next
 }
 
+// RenounceClosed is the leaving of a sender in the moment in which the room it
+// waits for is closed. It returns how many are in the room then.
+func RenounceClosed() (depth int64, err error) {
+	r := new(room)
+	p := &place{size: 1, ready: make(chan struct{})}
+	r.line = append(r.line, p)
+	r.close(ErrStopped)
+	err = r.renounce(context.Background(), p)
+	return r.admitted.Load() - r.vacated.Load(), err
+}
+
 // OpenGate undoes what senders see first of a Stop.
 func OpenGate[S, M, R any](a *Actor[S, M, R]) { a.gate.Store(nil) }

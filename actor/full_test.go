@@ -120,3 +120,66 @@ func TestBatchesAreNeverSplitNorMixedNorLargerThanAllowed(t *testing.T) {
 		}
 	})
 }
+
+func TestASmallMessageGetsTheRoomThatALargeBatchGaveUpWaitingFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		a := newWorker(t, actor.Options{Mode: mode, Capacity: 2})
+		release := occupy(t, a)
+		if err := a.Post(t.Context(), job{id: 1}); err != nil {
+			t.Fatal(err)
+		}
+		large := make(chan error)
+		go func() { large <- a.PostBatch(second(t), make([]job, 2)) }()
+		synctest.Wait()
+		entered := make(chan error, 1)
+		go func() { entered <- a.Post(context.Background(), job{id: 2}) }()
+		if err := <-large; !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if st := a.Stats(); st.Depth != 2 || len(entered) != 1 { // though the actor is still busy
+			t.Errorf("%+v", st)
+		}
+		release()
+		if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2}) {
+			t.Errorf("handled %v", got)
+		}
+	})
+}
+
+func TestABatchHandlerFindsItsRepliesZero(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		h := actor.Batch(func(_ *diary, js []job, rs []int) {
+			for i, j := range js {
+				if rs[i] != 0 {
+					t.Errorf("reply %d before the handler", rs[i])
+				}
+				if j.until != nil {
+					<-j.until
+				}
+				rs[i] = 7
+			}
+		})
+		a := makeWorker(t, h, actor.Options{Mode: mode})
+		js := make([]job, 3)
+		for range 3 {
+			release := func() {}
+			for _, ctx := range []context.Context{context.Background(), t.Context()} {
+				for range 2 { // side by side with others the second time
+					for range 3 {
+						go func() { _, _ = a.Call(ctx, job{}) }()
+						go func() { _ = a.CallBatch(ctx, js, []int{1, 2, 3}) }()
+					}
+					synctest.Wait()
+					release()
+					release = occupy(t, a)
+				}
+			}
+			go func() { _ = a.CallBatch(context.Background(), js, []int{1, 2, 3}) }() // alone
+			synctest.Wait()
+			release()
+			synctest.Wait()
+		}
+		stopAndRead(t, a)
+	})
+}

@@ -63,7 +63,7 @@ func poisonOne(t *testing.T, o actor.Options) {
 	}
 	_, later := a.Call(t.Context(), job{id: 5})
 	do := a.Do(t.Context(), func(*diary) { t.Error("done") })
-	for _, err := range []error{errs[3], errs[4], later, do, a.Post(t.Context(), job{}), a.PostBatch(t.Context(), make([]job, 2))} {
+	for _, err := range []error{errs[3], errs[4], later, do, a.Post(t.Context(), job{}), a.PostBatch(t.Context(), make([]job, 2)), a.CallBatch(t.Context(), make([]job, 2), make([]int, 2))} {
 		var poisoned *actor.PoisonedError
 		if !errors.Is(err, actor.ErrPoisoned) || !errors.As(err, &poisoned) || poisoned.Panic.Value != "boom" {
 			t.Errorf("after the panic: %v", err)
@@ -79,6 +79,26 @@ func poisonOne(t *testing.T, o actor.Options) {
 	if len(heard) != 1 || st.Panics != 1 || st.Dropped != 2 || st.Handled != 3 || st.Accepted != 5 {
 		t.Errorf("heard %v, stats %+v", heard, st)
 	}
+}
+
+func TestWorkThatWaitedForTheActorDoesNotSeeAPoisonedState(t *testing.T) {
+	inBubble(t, func(t *testing.T, mode actor.Mode) {
+		a := newWorker(t, actor.Options{Mode: mode})
+		release := occupy(t, a)
+		if err := a.Post(t.Context(), job{run: boom}); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := a.Do(context.Background(), func(*diary) { t.Error("done") }); !errors.Is(err, actor.ErrPoisoned) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		release()
+		wg.Wait()
+		stopAndRead(t, a)
+	})
 }
 
 func TestAnActorThatKeepsGoingLosesOnlyTheMessageThatPanicked(t *testing.T) {

@@ -33,6 +33,12 @@ func TestRoomGrantedToASenderThatJustLeftGoesToTheNext(t *testing.T) {
 	})
 }
 
+func TestASenderThatLeavesAClosedRoomGivesNothingBack(t *testing.T) {
+	if depth, err := actor.RenounceClosed(); depth != 0 || !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("depth %d: %v", depth, err)
+	}
+}
+
 func TestAMessageThatMeetsAClosedActorGivesItsRoomBack(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode actor.Mode) {
 		a := newWorker(t, actor.Options{Mode: mode, Capacity: 2})
