@@ -107,3 +107,35 @@ func TestACallerThatWasEndedHasItsSlicesBack(t *testing.T) {
 		}
 	})
 }
+
+// Who held the actor before, and was answered, has nothing to do with a caller
+// that is ended later.
+func TestACallerThatIsEndedTakesNobodyElseWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorker(t, actor.Options{AfterPanic: actor.KeepGoing, Turns: -1, MaxBatch: 1})
+		for range 50 {
+			release := occupy(t, a)
+			for range 4 { // each holds the actor for a while
+				go func() { _, _ = a.Call(context.Background(), job{}) }()
+			}
+			synctest.Wait()
+			release()
+			synctest.Wait()
+			until := make(chan struct{})
+			go func() { _, _ = a.Call(context.Background(), job{until: until, run: runtime.Goexit}) }()
+			synctest.Wait()
+			errs := make(chan error, 4)
+			for range cap(errs) { // with the entries of those before
+				go func() { _, err := a.Call(second(t), job{}); errs <- err }()
+			}
+			synctest.Wait()
+			close(until)
+			for range cap(errs) {
+				if err := <-errs; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stopAndRead(t, a)
+	})
+}

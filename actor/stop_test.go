@@ -26,6 +26,11 @@ func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 				t.Errorf("waiting for room: %v", err)
 			}
 		})
+		wg.Go(func() { // needs no room
+			if err := a.Do(context.Background(), func(d *diary) { *d = append(*d, 7) }); err != nil {
+				t.Errorf("waiting for the actor: %v", err)
+			}
+		})
 		synctest.Wait()
 		if err := a.Stop(second(t)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("stop of a busy actor: %v", err)
@@ -38,7 +43,7 @@ func TestStopHandlesWhatWasAcceptedAndRefusesTheRest(t *testing.T) {
 		}
 		release()
 		for range 2 { // again is fine, and waits for the same end
-			if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2, 3}) {
+			if got := stopAndRead(t, a); !slices.Equal(got, []int{0, 1, 2, 3, 7}) {
 				t.Errorf("handled %v", got)
 			}
 		}
