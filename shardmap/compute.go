@@ -27,7 +27,7 @@ func (m *Map[K, V]) Compute(key K, update func(old V, loaded bool) (V, Op)) (act
 	if s.layout == layoutEntry {
 		return s.entries.compute(key, update)
 	}
-	return s.inline.compute(key, update)
+	return s.words.compute(key, update)
 }
 
 // CompareAndSwap stores new if the value of key is old, and tells whether it

@@ -21,9 +21,6 @@ const (
 	// words has about two thousand segments: few enough for the garbage
 	// collector, and a directory that stays in the first-level cache.
 	maxSegmentBytes = 64 << 10
-	// minMaxBuckets keeps segments of very wide buckets from being so small
-	// that chance alone fills their few spares.
-	minMaxBuckets = 32
 	// maxDepth bounds a directory to a million segments a shard, and keeps
 	// its bits of the hash apart from those of the shard.
 	maxDepth = 20

@@ -18,8 +18,6 @@ import (
 const (
 	lockBit   = 1 << 0 // a writer owns the chain
 	frozenBit = 1 << 1 // the chain moved; always set together with lockBit
-	dirtyBit  = 1 << 2 // a value of several words is being overwritten
-	flagBits  = lockBit | frozenBit | dirtyBit
 
 	headerWord = 0
 	linkWord   = 1

@@ -74,12 +74,11 @@ func TestLayoutFollowsTheTypes(t *testing.T) {
 	}{
 		{reflect.TypeFor[uint64](), reflect.TypeFor[uint64](), layoutWord},
 		{reflect.TypeFor[bool](), reflect.TypeFor[float32](), layoutWord},
-		{reflect.TypeFor[[3]uint16](), reflect.TypeFor[padded](), layoutWide},
+		{reflect.TypeFor[[3]uint16](), reflect.TypeFor[padded](), layoutEntry},
 		{reflect.TypeFor[struct{}](), reflect.TypeFor[uint8](), layoutWord},
-		{reflect.TypeFor[uint64](), reflect.TypeFor[struct{}](), layoutWide},
-		{reflect.TypeFor[[32]byte](), reflect.TypeFor[[128]byte](), layoutWide},
-		{reflect.TypeFor[[33]byte](), reflect.TypeFor[uint64](), layoutEntry},
-		{reflect.TypeFor[uint64](), reflect.TypeFor[[129]byte](), layoutEntry},
+		{reflect.TypeFor[uint64](), reflect.TypeFor[struct{}](), layoutWord},
+		{reflect.TypeFor[[9]byte](), reflect.TypeFor[uint64](), layoutEntry},
+		{reflect.TypeFor[uint64](), reflect.TypeFor[[9]byte](), layoutEntry},
 		{reflect.TypeFor[padded](), reflect.TypeFor[uint64](), layoutEntry},
 		{reflect.TypeFor[blank](), reflect.TypeFor[uint64](), layoutEntry},
 		{reflect.TypeFor[float64](), reflect.TypeFor[uint64](), layoutEntry},
@@ -87,7 +86,7 @@ func TestLayoutFollowsTheTypes(t *testing.T) {
 		{reflect.TypeFor[string](), reflect.TypeFor[uint64](), layoutEntry},
 		{reflect.TypeFor[uint64](), reflect.TypeFor[*uint64](), layoutEntry},
 		{reflect.TypeFor[any](), reflect.TypeFor[uint64](), layoutEntry},
-		{reflect.TypeFor[uint64](), reflect.TypeFor[[0]string](), layoutWide},
+		{reflect.TypeFor[uint64](), reflect.TypeFor[[0]string](), layoutWord},
 	} {
 		if got := layoutOf(c.key, c.value); got != c.want {
 			t.Errorf("layout of %v to %v is %d, want %d", c.key, c.value, got, c.want)

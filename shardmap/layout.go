@@ -8,35 +8,16 @@ type layoutKind uint8
 
 const (
 	layoutEntry layoutKind = iota // buckets of pointers to entries: any type
-	layoutWide                    // entries inside the buckets: pointer-free types
-	layoutWord                    // layoutWide with keys and values of one word
-)
-
-const (
-	maxKeyWords   = 4  // keys up to 32 bytes are stored in the buckets
-	maxValueWords = 16 // and values up to 128 bytes
-
-	// maxBucketWords is the size of the widest bucket: header, link and six
-	// keys of a word, then six of the longest values.
-	maxBucketWords = 8 + 6*maxValueWords
+	layoutWord                    // keys and values of a word inside the buckets
 )
 
 // layoutOf chooses the layout for keys of type k and values of type v.
 func layoutOf(k, v reflect.Type) layoutKind {
-	switch {
-	case !bitwise(k) || !pointerFree(v):
-		return layoutEntry
-	case words(k) > maxKeyWords || words(v) > maxValueWords:
-		return layoutEntry
-	case words(k) <= 1 && words(v) == 1:
+	if k.Size() <= wordBytes && v.Size() <= wordBytes && bitwise(k) && pointerFree(v) {
 		return layoutWord
-	default:
-		return layoutWide
 	}
+	return layoutEntry
 }
-
-// words returns how many words hold a value of type t.
-func words(t reflect.Type) uintptr { return (t.Size() + wordBytes - 1) / wordBytes }
 
 // bitwise tells whether == on t is the equality of all its bytes. That is
 // wrong for floats (-0 == 0, NaN != NaN), for padding and blank fields, which

@@ -17,7 +17,8 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		return value, false
 	}
 	if s.layout != layoutEntry {
-		return s.inline.get(key, s.layout)
+		w, ok := s.words.loadWord(toWord(&key))
+		return fromWord[V](w), ok
 	}
 	t := &s.entries
 	var hash uint64

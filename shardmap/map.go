@@ -20,7 +20,7 @@ type Map[K comparable, V any] struct {
 // state is the map proper; it is immutable but for the tables' contents.
 type state[K comparable, V any] struct {
 	layout  layoutKind
-	inline  inlineMap[K, V]  // layoutWord, layoutWide
+	words   wordMap[K, V]    // layoutWord
 	entries entryTable[K, V] // layoutEntry
 }
 
@@ -41,7 +41,7 @@ func newState[K comparable, V any](opts Options) *state[K, V] {
 	if s.layout == layoutEntry {
 		s.entries.init(opts)
 	} else {
-		s.inline.init(max(1, words(key)), words(value), opts)
+		s.words.init(opts)
 	}
 	return s
 }
@@ -64,13 +64,10 @@ func (m *Map[K, V]) makeReady() *state[K, V] {
 // Store sets the value of key.
 func (m *Map[K, V]) Store(key K, value V) {
 	s := m.ready()
-	switch s.layout {
-	case layoutWord:
-		s.inline.storeWord(toWord(&key), toWord(&value))
-	case layoutWide:
-		s.inline.store(key, value)
-	default:
+	if s.layout == layoutEntry {
 		s.entries.store(key, value)
+	} else {
+		s.words.storeWord(toWord(&key), toWord(&value))
 	}
 }
 
@@ -80,7 +77,7 @@ func (m *Map[K, V]) Swap(key K, value V) (previous V, loaded bool) {
 	if s.layout == layoutEntry {
 		return s.entries.swap(key, value)
 	}
-	return s.inline.swap(key, value)
+	return s.words.swap(key, value)
 }
 
 // LoadOrStore returns the value of key if it has one, with loaded true.
@@ -93,7 +90,7 @@ func (m *Map[K, V]) LoadOrStore(key K, value V) (actual V, loaded bool) {
 	if s.layout == layoutEntry {
 		return s.entries.loadOrStore(key, value)
 	}
-	return s.inline.loadOrStore(key, value)
+	return s.words.loadOrStore(key, value)
 }
 
 // LoadAndDelete deletes key and returns the value it had, if any.
@@ -108,7 +105,7 @@ func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
 	if s.layout == layoutEntry {
 		return s.entries.remove(key)
 	}
-	return s.inline.remove(key)
+	return s.words.remove(key)
 }
 
 // Delete deletes key. To delete an absent key takes no lock.
@@ -146,7 +143,7 @@ func (m *Map[K, V]) Range(yield func(key K, value V) bool) {
 	if s.layout == layoutEntry {
 		s.entries.rangeEntries(yield)
 	} else {
-		s.inline.rangeEntries(yield)
+		s.words.rangeEntries(yield)
 	}
 }
 
@@ -158,5 +155,5 @@ func (s *state[K, V]) table() *table {
 	if s.layout == layoutEntry {
 		return &s.entries.table
 	}
-	return &s.inline.table
+	return &s.words.table
 }

@@ -82,17 +82,16 @@ func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
 	return false
 }
 
-func (t *inlineMap[K, V]) rangeEntries(yield func(K, V) bool) {
-	var room []inlineEntry
+func (t *wordMap[K, V]) rangeEntries(yield func(K, V) bool) {
+	var room []wordEntry
 	t.eachSpan(func(sp span) bool {
 		for i := range sp.seg.buckets() {
-			room = t.snapshot(sp.seg, i, room[:0])
-			for j := range room {
-				e := &room[j]
-				if sp.filter && t.seeds.hashWords(unsafe.Pointer(&e.key), t.keyWords) < sp.from {
+			room = snapshotWords(sp.seg, i, room[:0])
+			for _, e := range room {
+				if sp.filter && t.seeds.hashWord(e.key) < sp.from {
 					continue
 				}
-				if !yield(*(*K)(unsafe.Pointer(&e.key)), *(*V)(unsafe.Pointer(&e.value))) {
+				if !yield(fromWord[K](e.key), fromWord[V](e.value)) {
 					return false
 				}
 			}
@@ -101,44 +100,33 @@ func (t *inlineMap[K, V]) rangeEntries(yield func(K, V) bool) {
 	})
 }
 
-// inlineEntry is a copy of an entry of the inline layout.
-type inlineEntry struct {
-	key   inlineKey
-	value inlineValue
-}
+type wordEntry struct{ key, value uint64 }
 
-// snapshot appends copies of the entries of the chain i to found, all as of
-// one moment.
-func (t *inlineTable) snapshot(seg segment, i uint64, found []inlineEntry) []inlineEntry {
-	root := seg.at(i, t.bucketBytes)
-	for try := 0; ; try++ {
-		header := atomic.LoadUint64(word(root, headerWord))
-		if header&dirtyBit == 0 {
-			got := t.copyChain(seg, root, header, found)
-			if unchanged(root, header) {
-				return got
-			}
+// snapshotWords appends copies of the entries of the chain i to found, all as
+// of one moment.
+func snapshotWords(seg segment, i uint64, found []wordEntry) []wordEntry {
+	root := (*wordBucket)(seg.at(i, wordBucketBytes))
+	for {
+		header := root.header.Load()
+		got := copyWords(seg, root, header, found)
+		if root.hasVersion(header) {
+			return got
 		}
-		pause(try)
 	}
 }
 
-func (t *inlineTable) copyChain(seg segment, b unsafe.Pointer, header uint64, found []inlineEntry) []inlineEntry {
+func copyWords(seg segment, b *wordBucket, header uint64, found []wordEntry) []wordEntry {
 	for {
-		for used := t.occupied(header); used != 0; used &= used - 1 {
-			c := inlineCursor{bucket: b, slot: uintptr(bits.TrailingZeros64(used))}
-			var e inlineEntry
-			for i := range t.keyWords {
-				e.key[i] = atomic.LoadUint64(word(b, keyAt+c.slot*t.keyWords+i))
+		for slot := range uint64(wordSlots) {
+			if header&(occupiedBit<<slot) != 0 {
+				found = append(found, wordEntry{b.key(slot).Load(), b.value(slot).Load()})
 			}
-			t.read(&c, unsafe.Pointer(&e.value))
-			found = append(found, e)
 		}
-		link := atomic.LoadUint64(word(b, linkWord))
+		link := b.link.Load()
 		if link == 0 {
 			return found
 		}
-		b = seg.at(link, t.bucketBytes)
-		header = atomic.LoadUint64(word(b, headerWord))
+		b = (*wordBucket)(seg.at(link, wordBucketBytes))
+		header = b.header.Load()
 	}
 }

@@ -106,7 +106,7 @@ func TestCollidingHashesGetSparesNotSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tb := &m.ready().inline.inlineTable
+	tb := &m.ready().words.wordTable
 	tb.seeds.second = 0 // every hash is now 0
 	const n = 1000
 	for i := range uint64(n) {

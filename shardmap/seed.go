@@ -3,13 +3,12 @@ package shardmap
 import (
 	"hash/maphash"
 	"math/bits"
-	"unsafe"
 )
 
 // seeds are the secrets of one map. Whoever does not know them cannot choose
 // keys that land in one bucket; two maps never agree on where a key lives.
 type seeds struct {
-	before, first, between, second uint64 // of hashWords
+	before, first, between, second uint64 // of hashWord
 	general                        maphash.Seed
 }
 
@@ -27,15 +26,6 @@ func newSeeds() seeds {
 // evenly for every factor.
 func (s *seeds) hashWord(key uint64) uint64 {
 	return fold(fold(key^s.before, s.first)^s.between, s.second)
-}
-
-// hashWords is hashWord for n words at p.
-func (s *seeds) hashWords(p unsafe.Pointer, n uintptr) uint64 {
-	acc := s.before
-	for i := range n {
-		acc = fold(acc^*word(p, i), s.first)
-	}
-	return fold(acc^s.between, s.second)
 }
 
 // fold multiplies to 128 bits and xors the halves.

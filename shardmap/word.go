@@ -6,15 +6,28 @@ import (
 	"unsafe"
 )
 
-// The common case, a key and a value of one word each, does what inlineTable
-// does with all numbers known. Its bucket is one cache line:
+// The word layout serves bitwise keys and pointer-free values of at most a
+// word each. Keys and values lie in the buckets themselves; a bucket is one
+// cache line:
 //
 //	byte  0       8     16    24    32    40      48      56
 //	     |header |link |key0 |key1 |key2 |value0 |value1 |value2 |
 //
-// All three keys are compared without a branch. The processor then does not
-// have to guess which slot matches, and goes on to the next lookup while this
-// one waits for memory.
+// Bit 8+i of the header is set when slot i is occupied; its high 32 bits are
+// the version. Readers take no lock: they read the root's header, look for
+// the key, read the value and read the header again. The version changes when
+// a key is deleted; if it has not, what was read belongs together. A new value
+// is a single store, and a new entry fills a slot that no header showed, so
+// neither disturbs readers, and no reader ever waits for a writer.
+type wordTable struct{ table }
+
+const (
+	occupiedShift = 8
+	occupiedBit   = 1 << occupiedShift // of slot 0
+	versionShift  = 32
+	versionUnit   = 1 << versionShift
+)
+
 type wordBucket struct {
 	header, link atomic.Uint64
 	keys, values [wordSlots]atomic.Uint64
@@ -25,6 +38,11 @@ const (
 	wordBucketBytes = unsafe.Sizeof(wordBucket{})
 )
 
+func (t *wordTable) init(opts Options) {
+	sizes := doubling(maxSegmentBytes / int(wordBucketBytes))
+	t.table.init(t, geometry{bucketBytes: wordBucketBytes, slots: wordSlots, sizes: sizes}, opts)
+}
+
 // isEqual is 1 if a == b, else 0; the compiler makes no branch of it.
 func isEqual(a, b uint64) (one uint64) {
 	if a == b {
@@ -33,20 +51,16 @@ func isEqual(a, b uint64) (one uint64) {
 	return one
 }
 
-func (b *wordBucket) key(slot uint64) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(&b.keys), slot*wordBytes))
-}
-
-func (b *wordBucket) value(slot uint64) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(&b.values), slot*wordBytes))
-}
-
 // hasVersion tells whether the version is still that of header.
 func (b *wordBucket) hasVersion(header uint64) bool {
 	return (b.header.Load()^header)>>versionShift == 0
 }
 
-// read looks for key in the bucket b. The word of a deleted key stays in its
+// read looks for key in the bucket b. Which slot matches is anyone's guess, so
+// it is computed without a branch: the processor then does not guess wrong,
+// and goes on to the next lookup while this one waits for memory.
+//
+// The word of a deleted key stays in its
 // slot, so that key may be in several; slot is then that of a free one, or 3,
 // which is none. That rare case, an overflowing chain and a changed one are
 // unclear and left to loadWordSlow.
@@ -77,7 +91,7 @@ const (
 )
 
 // loadWord returns the value of key and whether there is one.
-func (t *inlineTable) loadWord(key uint64) (value uint64, ok bool) {
+func (t *wordTable) loadWord(key uint64) (value uint64, ok bool) {
 	hash := t.seeds.hashWord(key)
 	seg := lookup(t.shard(hash).directory(), hash)
 	root := (*wordBucket)(seg.at(seg.root(hash), wordBucketBytes))
@@ -117,7 +131,7 @@ func loadWordChain(seg segment, b *wordBucket, header, key uint64) (value uint64
 
 // storeWord sets the value of key. A key that is in its root, or may go there,
 // is the common case; all else is left to storeWordSlow.
-func (t *inlineTable) storeWord(key, value uint64) {
+func (t *wordTable) storeWord(key, value uint64) {
 	hash := t.seeds.hashWord(key)
 	seg := lookup(t.shard(hash).directory(), hash)
 	root := (*wordBucket)(seg.at(seg.root(hash), wordBucketBytes))
@@ -129,7 +143,7 @@ func (t *inlineTable) storeWord(key, value uint64) {
 	if root.write(header, key, value) {
 		return
 	}
-	free := ^header >> occupiedShift & (1<<wordSlots - 1)
+	free := freeWords(header)
 	if free == 0 || root.link.Load() != 0 {
 		t.storeWordSlow(chain{t.shard(hash), seg, unsafe.Pointer(root), header}, key, value, hash)
 		return
@@ -155,10 +169,10 @@ func (b *wordBucket) write(header, key, value uint64) bool {
 }
 
 // storeWordSlow is storeWord once the chain of key is locked.
-func (t *inlineTable) storeWordSlow(locked chain, key, value, hash uint64) {
-	c := inlineCursor{chain: locked}
-	for !t.place(&c, unsafe.Pointer(&key), hash, true) {
-		c = inlineCursor{chain: t.lock(hash)}
+func (t *wordTable) storeWordSlow(locked chain, key, value, hash uint64) {
+	c := wordCursor{chain: locked}
+	for !t.place(&c, key, hash, true) {
+		c = wordCursor{chain: t.lock(hash)}
 	}
-	t.put(&c, unsafe.Pointer(&key), unsafe.Pointer(&value))
+	c.put(key, value)
 }
