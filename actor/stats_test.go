@@ -53,17 +53,42 @@ func TestLatencyIsWhatTheClockSaw(t *testing.T) {
 }
 
 func TestSamplingMeasuresOneInSo(t *testing.T) {
-	for every, want := range map[int]uint64{1: 100, 10: 10, -1: 0} {
-		a := newWorker(t, actor.Options{SampleEvery: every})
-		for range 100 {
+	bothModes(t, func(t *testing.T, mode actor.Mode) {
+		for every, want := range map[int]uint64{1: 100, 10: 10, -1: 0} {
+			a := newWorker(t, actor.Options{Mode: mode, SampleEvery: every})
+			for range 100 {
+				if _, err := a.Call(t.Context(), job{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stopAndRead(t, a)
+			if st := a.Stats(); st.Service.Count() != want || st.QueueWait.Count() != want || st.Handled != 100 || st.Batches != 100 {
+				t.Errorf("every %d: %d, %d samples of %d", every, st.Service.Count(), st.QueueWait.Count(), st.Handled)
+			}
+		}
+	})
+}
+
+func TestAClockThatGoesBackCountsAsNoTime(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode actor.Mode) {
+		clock := new(handClock)
+		a := newWorker(t, actor.Options{Mode: mode, SampleEvery: 1, Now: func() time.Duration {
+			clock.advance(-time.Hour)
+			return clock.read()
+		}})
+		for range 3 {
 			if _, err := a.Call(t.Context(), job{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if st := a.Stats(); st.Service.Count() != want || st.QueueWait.Count() != want || st.Handled != 100 || st.Batches != 100 {
-			t.Errorf("every %d: %d, %d samples of %d", every, st.Service.Count(), st.QueueWait.Count(), st.Handled)
+		stopAndRead(t, a)
+		st := a.Stats()
+		for _, h := range []actor.Histogram{st.QueueWait, st.Service} {
+			if h.Count() != 3 || h.SumNS != 0 || h.MaxNS != 0 {
+				t.Errorf("%+v", h)
+			}
 		}
-	}
+	})
 }
 
 func TestAQuantileIsAnUpperBoundWithinAFactorOfTwo(t *testing.T) {
