@@ -4,9 +4,8 @@
 // [Map] is a concurrent map for any comparable key and any value. Its zero
 // value is ready to use.
 //
-//   - Load takes no lock and is never stopped by growth. It waits only for a
-//     Store of the same few keys that is overwriting a value longer than a
-//     word, for as long as that takes.
+//   - Load takes no lock and waits for nobody, neither for writers nor for
+//     growth.
 //   - Writers lock one bucket, which holds a handful of entries, for a few
 //     stores. Writers of other keys do not notice.
 //   - Operations on one key are linearizable. Range, Len and Clear are weaker
@@ -15,10 +14,10 @@
 //     than one segment, about two thousand entries, however large the map is.
 //
 // Entries are stored in one of two ways, chosen by the types. Pointer-free
-// keys up to 32 bytes with pointer-free values up to 128 bytes lie in the
-// buckets themselves, in memory that the garbage collector does not scan.
-// Everything else (strings, interfaces, pointers; floats and structs with
-// padding as keys) gets an object per entry.
+// keys and values of at most 8 bytes each lie in the buckets themselves, in
+// memory that the garbage collector does not scan. Everything else (strings,
+// interfaces, pointers, longer types; floats and structs with padding as keys)
+// gets an object per entry.
 //
 // Hashes are seeded per map, so that keys which collide in one map do not in
 // another and cannot be chosen in advance. The hash is not a cryptographic

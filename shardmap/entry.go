@@ -60,7 +60,7 @@ func (t *entryTable[K, V]) init(opts Options) {
 	t.table.init(t, shape, opts)
 }
 
-// hash hashes short bitwise keys like the inline layout does, all others like
+// hash hashes short bitwise keys like the word layout does, all others like
 // the built-in map.
 func (t *entryTable[K, V]) hash(key K) uint64 {
 	if unsafe.Sizeof(key) <= wordBytes && t.hashesWord {
