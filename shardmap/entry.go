@@ -69,20 +69,23 @@ func (t *entryTable[K, V]) hash(key K) uint64 {
 	return maphash.Comparable(t.seeds.general, key)
 }
 
-// findEntry looks for key along a chain from bucket link on.
-func findEntry[K comparable](seg segment, link uint64, key K, tag uint64) unsafe.Pointer {
-	for link != 0 {
-		b := seg.at(link, entryBucketBytes)
+// findEntry looks for key along its whole chain.
+func (t *entryTable[K, V]) findEntry(key K, hash uint64) unsafe.Pointer {
+	seg := lookup(t.shard(hash).directory(), hash)
+	for b := seg.at(seg.root(hash), entryBucketBytes); ; {
 		header := atomic.LoadUint64(word(b, headerWord))
-		for m := matchTag(header, tag); m != 0; m &= m - 1 {
-			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(m))/8))
+		for marks := matchTag(header, tagOf(hash)); marks != 0; marks &= marks - 1 {
+			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(marks))/8))
 			if p != nil && *(*K)(p) == key {
 				return p
 			}
 		}
-		link = atomic.LoadUint64(word(b, linkWord))
+		link := atomic.LoadUint64(word(b, linkWord))
+		if link == 0 {
+			return nil
+		}
+		b = seg.at(link, entryBucketBytes)
 	}
-	return nil
 }
 
 // entryCursor is a locked chain and the place of one key in it.

@@ -28,19 +28,17 @@ func (t *entryTable[K, V]) store(key K, value V) {
 		t.storeSlow(t.lock(hash), hash, key, &value, box)
 		return
 	}
-	for m := matchTag(header, tagOf(hash)); m != 0; m &= m - 1 {
+	if m := matchTag(header, tagOf(hash)); m != 0 {
 		slot := entrySlot(b, uint(bits.TrailingZeros64(m))/8)
-		p := atomic.LoadPointer(slot)
-		if p == nil || *(*K)(p) != key {
-			continue
+		if p := atomic.LoadPointer(slot); p != nil && *(*K)(p) == key {
+			if box != nil {
+				atomic.StorePointer(slot, box)
+			} else {
+				t.overwrite(p, &value)
+			}
+			unlockChain(b, header)
+			return
 		}
-		if box != nil {
-			atomic.StorePointer(slot, box)
-		} else {
-			t.overwrite(p, &value)
-		}
-		unlockChain(b, header)
-		return
 	}
 	t.storeSlow(chain{s, seg, b, header}, hash, key, &value, box)
 }

@@ -29,21 +29,22 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 	}
 	seg := lookup(t.shard(hash).directory(), hash)
 	b := seg.at(seg.root(hash), entryBucketBytes)
-	header := atomic.LoadUint64(word(b, headerWord))
-	for marks := matchTag(header, tagOf(hash)); marks != 0; marks &= marks - 1 {
+	marks := matchTag(atomic.LoadUint64(word(b, headerWord)), tagOf(hash))
+	if marks != 0 {
+		// The first mark is nearly always it. Nothing but the hash is needed
+		// after the comparison, which is a call for many types of key.
 		p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(marks))/8))
-		if p == nil || *(*K)(p) != key {
-			continue
-		}
-		if t.box == boxValue {
-			return (*valueBox[K, V])(p).value, true
-		}
-		return t.unbox(p), true
-	}
-	if link := atomic.LoadUint64(word(b, linkWord)); link != 0 {
-		if p := findEntry(seg, link, key, tagOf(hash)); p != nil {
+		if p != nil && *(*K)(p) == key {
+			if t.box == boxValue {
+				return (*valueBox[K, V])(p).value, true
+			}
 			return t.unbox(p), true
 		}
+	} else if atomic.LoadUint64(word(b, linkWord)) == 0 {
+		return value, false
+	}
+	if p := t.findEntry(key, hash); p != nil {
+		return t.unbox(p), true
 	}
 	return value, false
 }
