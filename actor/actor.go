@@ -35,20 +35,20 @@ type Actor[S, M, R any] struct {
 // held is what only the holder of the actor may touch. Its atomics are written
 // by the holder alone and are read by Stats.
 type held[S, M, R any] struct {
-	state      S
-	head, tail *node[M, R]    // taken from the mailbox, not yet handled, in order
-	entries    []*node[M, R]  // the batch being handled
-	self       *node[M, R]    // while handling: the holder's own entry, if in the line
-	ms         []M            // scratch: its messages
-	rs         []R            // scratch: its replies
-	answers    []R            // the replies of the batch being handled
-	one        [1]M           // scratch for a message that never was in the mailbox
-	back       [1]R           // and its reply
-	at         int            // the message that Each is handling
-	failures   []failure      // of the batch being handled
-	poisoned   *PoisonedError // not nil once poisoned
-	batches    int64          // counts towards the next latency sample
-	solo       uint64         // single messages that never were in the mailbox
+	state    S
+	head     *node[M, R]    // taken from the mailbox, not yet handled, in order
+	entries  []*node[M, R]  // the batch being handled
+	self     *node[M, R]    // while handling: the holder's own entry, if in the line
+	ms       []M            // scratch: its messages
+	rs       []R            // scratch: its replies
+	answers  []R            // the replies of the batch being handled
+	one      [1]M           // scratch for a message that never was in the mailbox
+	back     [1]R           // and its reply
+	at       int            // the message that Each is handling
+	failures []failure      // of the batch being handled
+	poisoned *PoisonedError // not nil once poisoned
+	batches  int64          // counts towards the next latency sample
+	solo     uint64         // single messages that never were in the mailbox
 	tally
 }
 

@@ -30,7 +30,7 @@ func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, e
 		return false, err
 	}
 	if mine && n.kind != exclusive {
-		a.head, a.tail = n, n
+		a.head = n
 		n.state.CompareAndSwap(waiting, leader)
 	}
 	return mine, nil
@@ -86,27 +86,19 @@ func (a *Actor[S, M, R]) push(n *node[M, R]) (mine bool, err error) {
 	}
 }
 
-// take moves the whole mailbox behind the entries already taken. If there is
-// nothing to take, it frees the actor and returns false.
+// take makes the whole mailbox the line, oldest first. Nothing taken before is
+// left. If there is nothing to take, it frees the actor and returns false.
 func (a *Actor[S, M, R]) take() bool {
 	for a.word.Load() == a.locked {
 		if a.free() {
 			return false
 		}
 	}
-	var first *node[M, R]
-	last := a.word.Swap(a.locked)
-	for n := last; n != a.locked; {
+	for n := a.word.Swap(a.locked); n != a.locked; {
 		older := n.next
-		n.next = first
-		first, n = n, older
+		n.next = a.head
+		a.head, n = n, older
 	}
-	if a.head == nil {
-		a.head = first
-	} else {
-		a.tail.next = first
-	}
-	a.tail = last
 	return true
 }
 
