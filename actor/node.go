@@ -40,7 +40,7 @@ const (
 //	queued -> waiting -> parked        by the sender
 //	queued | waiting | parked -> done  by the holder: the reply is there
 //	waiting | parked -> leader         by the holder: the actor is yours now
-//	leader -> done | waiting           by the sender, as holder
+//	leader -> done                     by the sender, as holder
 //	parked | leader -> abandoned       by the sender: nobody waits any more
 const (
 	queued    uint32 = iota // sent, but its sender is busy elsewhere

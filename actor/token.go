@@ -126,7 +126,7 @@ func (a *Actor[S, M, R]) leave(ctx context.Context) {
 		return
 	}
 	if a.combining {
-		_ = a.lead(ctx, nil)
+		a.lead(ctx, nil)
 		return
 	}
 	a.letGo()
@@ -167,22 +167,16 @@ func (a *Actor[S, M, R]) offer(n *node[M, R]) bool {
 	}
 }
 
-// progress is what a step came to.
-type progress uint8
-
-const (
-	again progress = iota // the actor is still held
-	gone                  // it is free, or somebody else's
-	mine                  // it is held by its own request for it
-	left                  // the context ended, and it was passed on
-)
-
 // step does the next thing there is to do with a held actor: it handles a
 // batch, or gives the actor to whoever is next and asked for it. self is the
-// entry of the holder, if it is still in the line.
-func (a *Actor[S, M, R]) step(self *node[M, R]) progress {
+// entry of the holder, if it is still in the line. more reports that the holder
+// has to go on; else the actor is free, somebody else's, or what self asked for.
+//
+// As leader the holder was the first in line that waited, so every request for
+// the actor before self is abandoned: it keeps the actor until self is served.
+func (a *Actor[S, M, R]) step(self *node[M, R]) (more bool) {
 	if a.head == nil && !a.take() {
-		return gone
+		return false
 	}
 	n := a.head
 	switch {
@@ -190,24 +184,21 @@ func (a *Actor[S, M, R]) step(self *node[M, R]) progress {
 		a.self = self
 		a.handle()
 		a.self = nil
-		return again
+		return true
 	case n == self:
 		a.head = n.next
-		return mine
+		return false
 	case a.offer(n): // n stays first in line: its sender takes it out
-		if self != nil {
-			self.state.CompareAndSwap(leader, waiting) // one of many again
-		}
-		return gone
+		return false
 	}
 	a.head = n.next
 	a.recycle(n) // abandoned
-	return again
+	return true
 }
 
 // drive handles everything there is, until the actor is free or given away.
 func (a *Actor[S, M, R]) drive() {
-	for a.step(nil) == again {
+	for a.step(nil) {
 	}
 }
 
@@ -215,7 +206,7 @@ func (a *Actor[S, M, R]) drive() {
 // those it has just answered run, because they are the likeliest to send
 // again. So batches form, and a busy owner needs no waking.
 func (a *Actor[S, M, R]) serve() {
-	for a.step(nil) == again {
+	for a.step(nil) {
 		if a.head == nil && a.word.Load() == a.locked {
 			runtime.Gosched()
 		}

@@ -12,23 +12,16 @@ import (
 // While it waits the caller may be made the holder, and then runs the actor
 // for a while.
 func (a *Actor[S, M, R]) await(ctx context.Context, n *node[M, R]) error {
-	asked := n.kind == exclusive
-	for {
-		switch a.sleep(ctx, n) {
-		case done:
-			return nil
-		case abandoned:
+	asked := n.kind == exclusive // n is not ours to look at once we have left
+	switch a.sleep(ctx, n) {
+	case abandoned:
+		return a.abandon(ctx, asked)
+	case leader:
+		if !a.lead(ctx, n) {
 			return a.abandon(ctx, asked)
-		case leader:
-			switch a.lead(ctx, n) {
-			case mine:
-				return nil
-			case left:
-				return a.abandon(ctx, asked)
-			}
-			// Gone: n is answered, or has to wait once more.
 		}
 	}
+	return nil
 }
 
 // abandon is the error of a caller that left. One that asked for the actor
@@ -63,25 +56,26 @@ func (a *Actor[S, M, R]) sleep(ctx context.Context, n *node[M, R]) uint32 {
 	return n.state.Load()
 }
 
-// lead runs the held actor on the caller's goroutine until self is answered,
-// then for at most a.turns batches more, and passes it on. self is nil if the
-// caller has nothing in the line. A caller whose context ends before self is
-// answered leaves without running anything more.
-func (a *Actor[S, M, R]) lead(ctx context.Context, self *node[M, R]) progress {
+// lead runs the held actor on the caller's goroutine until self is served: it
+// has its reply, or the actor that it asked for. Then it goes on for at most
+// a.turns batches more and passes the actor on. self is nil if the caller has
+// nothing in the line. A caller whose context ends before self is served leaves
+// without running anything more: served is false.
+func (a *Actor[S, M, R]) lead(ctx context.Context, self *node[M, R]) (served bool) {
 	for turns := 0; ; {
 		if self == nil || self.state.Load() == done {
 			if turns == a.turns || ended(ctx) {
 				a.letGo()
-				return gone
+				return true
 			}
 			turns++
 		} else if ended(ctx) {
 			self.state.Store(abandoned)
 			a.letGo()
-			return left
+			return false
 		}
-		if p := a.step(self); p != again {
-			return p
+		if !a.step(self) {
+			return true
 		}
 	}
 }
