@@ -1,30 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 )
 
-// execRoute runs cleave route with args, under a root that has no other command.
-func execRoute(args ...string) (code int, stdout, stderr string) {
-	var out, errOut bytes.Buffer
-	root := rootCommand()
-	root.ResetCommands()
-	root.AddCommand(routeCommand())
-	root.SetArgs(append([]string{"route"}, args...))
-	root.SetOut(&out)
-	root.SetErr(&errOut)
-	code = run(root)
-	return code, out.String(), errOut.String()
-}
-
 // routeJSON runs cleave route with args and returns its rows by name.
 func routeJSON(t *testing.T, args ...string) map[string]routeRow {
 	t.Helper()
-	code, stdout, stderr := execRoute(append([]string{"-o", "json"}, args...)...)
+	code, stdout, stderr := exec(append([]string{"route", "-o", "json"}, args...)...)
 	if code != exitOK {
 		t.Fatalf("cleave route %v: exit %d, %s", args, code, stderr)
 	}
@@ -69,21 +55,21 @@ func TestRouteTakesAChange(t *testing.T) {
 }
 
 func TestRouteLeavesOutOfJSONWhatCannotMakeTheChangeAndSaysWhy(t *testing.T) {
-	code, stdout, stderr := execRoute(strings.Fields("--remove 1 --keys 1000 -o jsonl")...)
+	code, stdout, stderr := exec(strings.Fields("route --remove 1 --keys 1000 -o jsonl")...)
 	if code != exitOK || strings.Contains(stdout, `"jump"`) || !strings.Contains(stdout, `"ring"`) || !strings.Contains(stderr, "left out jump: node cannot be removed here") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
 func TestRouteFailsIfNothingCanMakeTheChange(t *testing.T) {
-	code, stdout, stderr := execRoute("--kind", "mask", "--keys", "1000")
+	code, stdout, stderr := exec("route", "--kind", "mask", "--keys", "1000")
 	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "mask: impossible number of nodes: 9") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
 func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
-	code, stdout, _ := execRoute("--keys", "1000")
+	code, stdout, _ := exec("route", "--keys", "1000")
 	for _, want := range []string{"rendezvous", "█", "No mask: impossible number of nodes: 9", "At least 11.11 %", "1 is even"} {
 		if code != exitOK || !strings.Contains(stdout, want) {
 			t.Errorf("exit %d, %q is not in\n%s", code, want, stdout)
@@ -93,7 +79,7 @@ func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
 
 func TestRouteRefusesBadFlags(t *testing.T) {
 	for _, args := range []string{"--nodes 0", "--nodes x", "--add -1", "--remove 8", "--multiply -1", "--multiply 0", "--last", "--keys -1", "--weights 1,-1", "--weights 1 --nodes 2", "--kind wheel", "--kind=", "--keys 1000000000000", "-o xml", "more"} {
-		code, stdout, stderr := execRoute(strings.Fields(args)...)
+		code, stdout, stderr := exec(strings.Fields("route " + args)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "cleave route --help") {
 			t.Errorf("cleave route %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
