@@ -7,15 +7,17 @@ import (
 )
 
 // room bounds the messages that wait in the mailbox. It counts them with two
-// numbers that only grow, so that one atomic operation of a sender gives the
-// depth and the number of accepted messages alike.
+// numbers, those that ever got a place and those that left it, so that one
+// atomic operation of a sender gives the depth and the number of accepted
+// messages alike. Both grow; the first is lowered again only for messages that
+// got a place and then did not come.
 //
 // Senders that find no room stand in a line and are given room in that order;
 // while there is a line nobody overtakes it.
 type room struct {
 	capacity int64
-	admitted atomic.Int64 // messages that ever got a place
-	vacated  atomic.Int64 // of those, how many gave it up; the holder writes it
+	admitted atomic.Int64 // messages that ever got a place and came, or still may
+	vacated  atomic.Int64 // of those, how many left to be handled; the holder writes it
 	deepest  atomic.Int64 // the most that ever waited at once
 	inLine   atomic.Int64 // len(line)
 
@@ -24,7 +26,7 @@ type room struct {
 
 	mu   sync.Mutex
 	line []*place
-	shut bool
+	shut bool // closed: nobody may stand in line any more
 }
 
 // A place in the line for room.
@@ -145,7 +147,9 @@ func (r *room) renounce(ctx context.Context, p *place) error {
 	return ctx.Err()
 }
 
-// close sends everybody in the line away with err, and all who come later.
+// close sends everybody in the line away with err, and all who would stand in
+// it later. It only makes their refusal prompt: those it missed would get room
+// as the mailbox drains, and then be taken or find the actor closed.
 func (r *room) close(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
