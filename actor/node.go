@@ -84,15 +84,14 @@ func (a *Actor[S, M, R]) fetch(k kind) *node[M, R] {
 		n = new(node[M, R])
 	}
 	n.kind = k
-	switch {
-	case k == post || k == postBatch:
-		n.state.Store(abandoned)
-	case n.wake == nil:
-		n.wake = make(chan struct{}, 1)
-		fallthrough
-	default:
-		n.state.Store(waiting)
+	if k == post || k == postBatch {
+		n.state.Store(abandoned) // nobody will wait for it
+		return n
 	}
+	if n.wake == nil {
+		n.wake = make(chan struct{}, 1)
+	}
+	n.state.Store(waiting)
 	return n
 }
 
