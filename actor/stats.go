@@ -25,7 +25,7 @@ type Stats struct {
 
 // soloLag is how many messages that callers handled at once may be missing in
 // the counters of an actor that is busy. An atomic store for each would be a
-// fifth of the price of such a call.
+// third atomic write on a path that has two.
 const soloLag = 64
 
 // tally is written by the holder alone.
