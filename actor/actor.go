@@ -81,35 +81,34 @@ var ids atomic.Uint64
 
 // New makes an actor that owns state. An actor of mode [Owner] has a goroutine
 // that lives until [Actor.Stop].
-func New[S, M, R any](state S, h Handler[S, M, R], o Options) (*Actor[S, M, R], error) {
-	a := new(Actor[S, M, R])
-	if err := a.init(state, h, o); err != nil {
+func New[S, M, R any](state S, h Handler[S, M, R], opts Options) (*Actor[S, M, R], error) {
+	opts, err := opts.withDefaults()
+	if err = errors.Join(err, h.check()); err != nil {
 		return nil, err
 	}
+	a := new(Actor[S, M, R])
+	a.state = state
+	a.init(h, opts)
 	return a, nil
 }
 
-func (a *Actor[S, M, R]) init(state S, h Handler[S, M, R], o Options) error {
-	o, err := o.fill()
-	if err := errors.Join(err, h.check()); err != nil {
-		return err
-	}
+// init makes a, which has its state, ready to run.
+func (a *Actor[S, M, R]) init(h Handler[S, M, R], opts Options) {
 	marks := new([2]node[M, R])
 	a.locked, a.closed = &marks[0], &marks[1]
-	a.state, a.each, a.batch = state, h.each, h.batch
-	a.room.capacity = int64(o.Capacity)
-	a.combining = o.Mode == Combining
-	a.refuse = o.Full == Refuse
-	a.policy, a.onPanic = o.AfterPanic, o.OnPanic
-	a.maxBatch, a.turns = o.MaxBatch, o.Turns
-	a.every, a.now = int64(o.SampleEvery), o.Now
+	a.each, a.batch = h.each, h.batch
+	a.room.capacity = int64(opts.Capacity)
+	a.combining = opts.Mode == Combining
+	a.refuse = opts.Full == Refuse
+	a.policy, a.onPanic = opts.AfterPanic, opts.OnPanic
+	a.maxBatch, a.turns = opts.MaxBatch, opts.Turns
+	a.every, a.now = int64(opts.SampleEvery), opts.Now
 	a.id = ids.Add(1)
 	a.stopped = make(chan struct{})
 	if !a.combining {
 		a.wake = make(chan struct{}, 1)
 		go a.ownerLoop()
 	}
-	return nil
 }
 
 // Call sends m and waits for its reply. An error other than [ErrAbandoned] and

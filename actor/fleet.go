@@ -16,29 +16,25 @@ type Fleet[S, M, R any] struct {
 }
 
 // NewFleet makes n actors with the same handler and options; state makes the
-// state of each.
-func NewFleet[S, M, R any](n int, state func(shard int) S, h Handler[S, M, R], o Options) (*Fleet[S, M, R], error) {
-	var errs []error
+// state of each. All states are made before the first goroutine starts.
+func NewFleet[S, M, R any](n int, state func(shard int) S, h Handler[S, M, R], opts Options) (*Fleet[S, M, R], error) {
+	opts, err := opts.withDefaults()
+	err = errors.Join(err, h.check())
 	if n < 1 {
-		errs = append(errs, fmt.Errorf("%w: %d shards: want at least 1", ErrOptions, n))
+		err = errors.Join(err, fmt.Errorf("%w: %d shards, want at least 1", ErrOptions, n))
 	}
 	if state == nil {
-		errs = append(errs, fmt.Errorf("%w: no function that makes a shard's state", ErrOptions))
+		err = errors.Join(err, fmt.Errorf("%w: no function that makes a shard's state", ErrOptions))
 	}
-	if err := h.check(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := o.fill(); err != nil {
-		errs = append(errs, err)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err != nil {
+		return nil, err
 	}
 	f := &Fleet[S, M, R]{shards: make([]Actor[S, M, R], n)}
+	for i := range f.shards { // before any owner runs: a panic of state leaves none behind
+		f.shards[i].state = state(i)
+	}
 	for i := range f.shards {
-		if err := f.shards[i].init(state(i), h, o); err != nil {
-			return nil, err
-		}
+		f.shards[i].init(h, opts)
 	}
 	return f, nil
 }

@@ -300,3 +300,22 @@ func TestShardsShareNoCacheLine(t *testing.T) {
 		t.Errorf("%d bytes between the hot fields of neighbours", gap)
 	}
 }
+
+// A goroutine that outlives the bubble fails the test.
+func TestAFleetWhoseStateCannotBeMadeLeavesNoOwnersBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := func(shard int) []int {
+			if shard == 2 {
+				panic("no third state")
+			}
+			return nil
+		}
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic did not reach the caller")
+			}
+		}()
+		_, err := actor.NewFleet(3, state, actor.Each(deliver), actor.Options{Mode: actor.Owner})
+		t.Errorf("made, with %v", err)
+	})
+}

@@ -93,26 +93,26 @@ var loaded = time.Now()
 
 func sinceLoaded() time.Duration { return time.Since(loaded) }
 
-// fill checks o and replaces what is unset by its default.
-func (o Options) fill() (Options, error) {
+// withDefaults validates o and fills in what it leaves open.
+func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...)))
 	}
 	if o.Mode > Owner {
-		bad("Mode %d: want Combining or Owner", o.Mode)
+		bad("Mode is %d, want Combining or Owner", o.Mode)
 	}
 	if o.Full > Refuse {
-		bad("Full %d: want Block or Refuse", o.Full)
+		bad("Full is %d, want Block or Refuse", o.Full)
 	}
 	if o.AfterPanic > KeepGoing {
-		bad("AfterPanic %d: want Poison or KeepGoing", o.AfterPanic)
+		bad("AfterPanic is %d, want Poison or KeepGoing", o.AfterPanic)
 	}
 	if o.Capacity < 0 {
-		bad("Capacity %d: want at least 1, or 0 for the default", o.Capacity)
+		bad("Capacity is %d, want at least 1 (0 means the default)", o.Capacity)
 	}
 	if o.MaxBatch < 0 {
-		bad("MaxBatch %d: want at least 1, or 0 for the default", o.MaxBatch)
+		bad("MaxBatch is %d, want at least 1 (0 means the default)", o.MaxBatch)
 	}
 	o.Capacity = or(o.Capacity, 1024)
 	o.MaxBatch = or(o.MaxBatch, 256)
