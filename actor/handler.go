@@ -30,7 +30,7 @@ func Batch[S, M, R any](handle func(state *S, ms []M, rs []R)) Handler[S, M, R] 
 // check reports a handler that was made of nothing.
 func (h Handler[S, M, R]) check() error {
 	if h.each == nil && h.batch == nil {
-		return fmt.Errorf("%w: no handler: make one with Each or Batch from a function", ErrOptions)
+		return fmt.Errorf("%w: no handler, want one made by Each or Batch from a function", ErrOptions)
 	}
 	return nil
 }
