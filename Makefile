@@ -31,7 +31,7 @@ staticcheck: $(STATICCHECK) ## the pinned staticcheck
 	$(STATICCHECK) ./...
 	cd bench && $(STATICCHECK) ./...
 
-rules: ## the rules of the house, first: they are quick
+rules: ## the rules of the house
 	go test ./internal/lint
 
 cross: ## build for the other platforms
