@@ -64,8 +64,9 @@ type Options struct {
 	Capacity int
 	// Full says what happens to a sender when there is no room. Default Block.
 	Full FullPolicy
-	// MaxBatch bounds the messages that the handler sees at once. Default 256.
-	// At least 1. What one CallBatch or PostBatch sent is never split, so a
+	// MaxBatch bounds the messages that the handler sees at once. Default 256:
+	// what is paid once per batch is then paid for little, and the first
+	// message of a batch does not wait for a whole full mailbox. At least 1. What one CallBatch or PostBatch sent is never split, so a
 	// larger one is a batch by itself.
 	MaxBatch int
 	// Turns bounds how many batches a combining caller runs for others after
@@ -85,7 +86,10 @@ type Options struct {
 	// about as much as an uncontended call. 1 measures all, negative none.
 	SampleEvery int
 	// Now is the monotonic clock behind the latency figures. Default: time
-	// since the package was loaded.
+	// since the package was loaded. It is read while the actor is held, by
+	// whoever holds it, and also by senders: it must be safe for concurrent
+	// use, must not call the actor, and must neither panic nor end its
+	// goroutine, or the actor stays held and nobody is answered any more.
 	Now func() time.Duration
 }
 
