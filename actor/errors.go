@@ -10,47 +10,51 @@ import (
 var ErrFull = errors.New("actor: mailbox full")
 
 // ErrStopped means the actor takes no more messages: this one was not handled.
+// It is for good, so do not retry here.
 var ErrStopped = errors.New("actor: stopped")
 
 // ErrPoisoned means an earlier panic left the state in doubt and the actor no
-// longer runs: the message was not handled. See [PoisonedError].
+// longer runs: the message was not handled. Do not retry: make a new actor of a
+// state that you trust. See [PoisonedError].
 var ErrPoisoned = errors.New("actor: poisoned")
 
 // ErrAbandoned means the context ended after the message had been accepted:
-// it will be handled once, and its reply is lost. The error also matches the
-// context's own error.
+// it will be handled once, and its reply is lost. Find out what became of it
+// before you send it again. The error also matches the context's own error.
 var ErrAbandoned = errors.New("actor: reply abandoned, outcome unknown")
 
 // ErrBatchSize means a batch can never fit, or its slices do not match: split
 // it, raise Options.Capacity, or give the replies the length of the messages.
 var ErrBatchSize = errors.New("actor: bad batch size")
 
-// ErrInHandler means Stop was called by a handler, which would wait for
-// itself: call it on a goroutine of its own.
+// ErrInHandler means Stop was called by a handler, by a function given to Do or
+// by OnPanic, and would wait for its caller: call it on a goroutine of its own.
 var ErrInHandler = errors.New("actor: stop called inside a handler")
 
-// ErrShard means a fleet has no shard of that index.
+// ErrShard means a fleet has no shard of that index: use 0 to Len-1.
 var ErrShard = errors.New("actor: no such shard")
 
-// ErrOptions means New or NewFleet was given something it cannot work with.
+// ErrOptions means that an option is out of its range or that a function or an
+// actor is missing: the text says which and what is wanted.
 var ErrOptions = errors.New("actor: bad options")
 
-// ErrDuplicate means DoAll was given the same actor twice.
+// ErrDuplicate means DoAll was given the same actor twice: name it once.
 var ErrDuplicate = errors.New("actor: actor named twice")
 
 // ErrGoexit is the Value of a [PanicError] when the handler did not panic but
-// ended its goroutine with runtime.Goexit.
+// ended its goroutine with runtime.Goexit, as t.FailNow does.
 var ErrGoexit = errors.New("actor: handler called runtime.Goexit")
 
-// PanicError reports a panic of the handler to those whose messages it hit.
-// How far such a message got is unknown.
+// PanicError reports a panic of the handler to those whose messages it hit, or
+// one of a function given to Do to its caller. How far it got is unknown.
 type PanicError struct {
-	// Value is what the handler panicked with.
+	// Value is what was panicked with, or ErrGoexit.
 	Value any
 	// Stack is the stack of the panicking goroutine.
 	Stack []byte
 	// Index is the message that panicked, as an index into what this caller
-	// sent: 0 for Call. The messages before it were handled and have their
+	// sent, or in a fleet's batch into what went to that shard; 0 for Call and
+	// Do. The messages before it were handled and have their
 	// replies; those after it were handled if the actor keeps going. Index is
 	// -1 if the handler takes whole batches: then every message of the batch
 	// is in doubt.

@@ -8,7 +8,7 @@ import (
 // Stop makes the actor refuse new messages with [ErrStopped] and waits until
 // those it accepted are handled and its goroutine, if it has one, has ended.
 // If ctx ends first the stop goes on without the caller; Stop again to wait
-// for it. It is an error to call Stop, of any actor, inside a handler.
+// for it. Inside a handler, of whichever actor, it gives [ErrInHandler].
 func (a *Actor[S, M, R]) Stop(ctx context.Context) error {
 	if insideHandler() {
 		return ErrInHandler
