@@ -13,7 +13,7 @@ type Handler[S, M, R any] struct {
 }
 
 // Each makes a handler from a function that handles one message and returns
-// its reply. If it panics, only that message fails.
+// its reply. If it panics, only that message is in doubt.
 func Each[S, M, R any](handle func(state *S, m M) R) Handler[S, M, R] {
 	return Handler[S, M, R]{each: handle}
 }

@@ -38,7 +38,8 @@ func (h *Histogram) Mean() time.Duration {
 }
 
 // Quantile is an upper bound of the q-quantile of the samples, less than twice
-// its value and never above the largest sample. q is clamped to 0 and 1.
+// its value and never above the largest sample; from 2^39 ns on it is that
+// sample. q is clamped to 0 and 1.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

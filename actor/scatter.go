@@ -10,8 +10,9 @@ import (
 // CallBatch sorts ms by shard, sends each shard its part as one entry, and
 // waits for all: rs[i] is the reply to ms[i]. Parts are handled independently
 // of each other: each is accepted or refused as a whole, and the error joins a
-// [*ShardError] for each part that failed. If a message has no shard, nothing
-// is sent.
+// [*ShardError] for each part that failed. The replies of a part that was
+// refused are zero, those of one that was abandoned are untouched. If a message
+// has no shard, nothing is sent.
 func (f *Fleet[S, M, R]) CallBatch(ctx context.Context, shard func(m M) int, ms []M, rs []R) error {
 	if len(rs) != len(ms) {
 		return fmt.Errorf("%w: %d messages, %d replies", ErrBatchSize, len(ms), len(rs))

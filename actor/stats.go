@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Stats is a snapshot of an actor's counters. They are read one after the
 // other while the actor runs, so they agree with each other only at rest. In
-// mode Combining those of a busy actor may lag behind by up to 64 messages.
+// mode Combining those of a busy actor may lag behind by fewer than 64 messages.
 type Stats struct {
 	Depth    int  // messages waiting in the mailbox
 	DepthMax int  // the most that ever waited
@@ -17,7 +17,7 @@ type Stats struct {
 	Abandoned uint64 // calls whose sender left before the reply
 	Batches   uint64 // times the handler was given messages
 	Exclusive uint64 // Do and DoAll calls
-	Panics    uint64
+	Panics    uint64 // of the handler, and of functions given to Do and DoAll
 
 	QueueWait Histogram // from a place in the mailbox to the start of the batch
 	Service   Histogram // of one batch
