@@ -10,7 +10,7 @@ import (
 // A stable value may be written down: every process computes the same one.
 func Example() {
 	h := hash.XXH3String("user:1000")
-	fmt.Printf("%016x\n", h.Uint64())
+	fmt.Println(h)
 	fmt.Println(hash.Restore(h.Uint64()) == h)
 	// Output:
 	// fb6841b2068c0c9f

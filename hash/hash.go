@@ -24,12 +24,20 @@
 // detect tampering.
 package hash
 
+import (
+	"encoding/binary"
+	"encoding/hex"
+)
+
 // Stable is a 64-bit hash value that every process computes alike. The zero
 // value is an ordinary hash value, not a marker for "none".
 type Stable struct{ bits uint64 }
 
 // Uint64 returns the value, for instance to write it to disk.
 func (s Stable) Uint64() uint64 { return s.bits }
+
+// String returns the value as 16 hexadecimal digits.
+func (s Stable) String() string { return digits(s.bits) }
 
 // Restore turns a value that [Stable.Uint64] once returned back into a
 // Stable. It is the one door from a bare number into routing: whoever calls
@@ -45,8 +53,21 @@ type Local struct{ local uint64 }
 // Uint64 returns the value. It must not outlive the process.
 func (l Local) Uint64() uint64 { return l.local }
 
+// String returns the value as 16 hexadecimal digits, which another process
+// cannot compare with its own.
+func (l Local) String() string { return digits(l.local) }
+
 // Weak is a 64-bit value of a function too poor to place data with.
 type Weak struct{ weak uint64 }
 
 // Uint64 returns the value.
 func (w Weak) Uint64() uint64 { return w.weak }
+
+// String returns the value as 16 hexadecimal digits.
+func (w Weak) String() string { return digits(w.weak) }
+
+// digits returns u in hexadecimal, the highest digit first and none left out,
+// so that the texts line up and sort as the values do.
+func digits(u uint64) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, u))
+}

@@ -2,6 +2,7 @@ package hash
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"regexp"
 	"testing"
@@ -56,6 +57,18 @@ func TestRestoreUndoesUint64(t *testing.T) {
 		bits := rapid.Uint64().Draw(t, "bits")
 		if got := Restore(bits).Uint64(); got != bits {
 			t.Fatalf("%#x came back as %#x", bits, got)
+		}
+	})
+}
+
+func TestValuesPrintAs16HexDigits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bits := rapid.Uint64().Draw(t, "bits")
+		want := fmt.Sprintf("%016x", bits)
+		for _, v := range []fmt.Stringer{Stable{bits}, Local{bits}, Weak{bits}} {
+			if got := fmt.Sprint(v); got != want {
+				t.Fatalf("%T of %#x prints as %s", v, bits, got)
+			}
 		}
 	})
 }
