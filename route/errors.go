@@ -16,7 +16,8 @@ var ErrWeight = errors.New("route: bad weight")
 // ErrName means a node has an empty name: give it one that no other has.
 var ErrName = errors.New("route: empty node name")
 
-// ErrUnknownNode means a node to remove is not there: remove one of Nodes.
+// ErrUnknownNode means a node to remove is not there: remove one of Nodes. The
+// text lists their names if they are few, and else says how many there are.
 var ErrUnknownNode = errors.New("route: unknown node")
 
 // ErrNotRemovable means this kind of router cannot lose that node: the doc of
