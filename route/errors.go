@@ -9,8 +9,8 @@ var ErrNoNodes = errors.New("route: no nodes")
 // identify nodes.
 var ErrDuplicateName = errors.New("route: duplicate node name")
 
-// ErrWeight means a node's weight is negative, not finite, or not one that
-// this kind of router can honour.
+// ErrWeight means a node's weight is not what Node.Weight allows, or not one
+// that this kind of router can honour: the text says what it may be.
 var ErrWeight = errors.New("route: bad weight")
 
 // ErrName means a node has an empty name: give it one that no other has.

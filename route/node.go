@@ -34,9 +34,9 @@ func check(nodes []Node, weights bool) error {
 		}
 		switch {
 		case n.Weight < 0 || math.IsNaN(n.Weight) || math.IsInf(n.Weight, 0):
-			errs = append(errs, fmt.Errorf("%w: node %q has %v, want a finite weight above 0 (0 means 1)", ErrWeight, n.Name, n.Weight))
+			errs = append(errs, fmt.Errorf("%w: node %q has %v, want a finite number above 0, or 0, which means 1", ErrWeight, n.Name, n.Weight))
 		case !weights && n.Weight != 0 && n.Weight != 1:
-			errs = append(errs, fmt.Errorf("%w: node %q has %v, but this router has no weights", ErrWeight, n.Name, n.Weight))
+			errs = append(errs, fmt.Errorf("%w: node %q has %v, but this router has no weights: want 0 or 1 only", ErrWeight, n.Name, n.Weight))
 		}
 	}
 	return errors.Join(errs...)

@@ -56,7 +56,7 @@ func NewRendezvous(nodes []Node) (*Rendezvous, error) {
 	errs := []error{check(nodes, true)}
 	for _, n := range nodes {
 		if w := n.weight(); w > 0 && w < minRendezvousWeight || w > maxRendezvousWeight && !math.IsInf(w, 0) {
-			errs = append(errs, fmt.Errorf("%w: node %q has %v, want %g to %g", ErrWeight, n.Name, w, minRendezvousWeight, maxRendezvousWeight))
+			errs = append(errs, fmt.Errorf("%w: node %q has %v, want a number from %g to %g, or 0, which means 1", ErrWeight, n.Name, w, minRendezvousWeight, maxRendezvousWeight))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

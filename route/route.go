@@ -37,8 +37,8 @@ type Node struct {
 	// Name identifies the node. Routers that hash nodes hash the name, so a
 	// node that keeps its name keeps its keys. Not empty, unique in a router.
 	Name string
-	// Weight is the node's share relative to the others. 0 means 1. Finite
-	// and not negative; routers without weights refuse any but 0 and 1.
+	// Weight is the node's share relative to the others: a finite number
+	// above 0, or 0, which means 1. Routers without weights take 0 or 1 only.
 	Weight float64
 	// Zone is the failure domain that RouteN spreads over. Nodes with an
 	// empty zone are each their own zone.
