@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"iter"
 	"math"
 
@@ -31,6 +32,22 @@ type Movement struct {
 // Excess returns what is moved in vain: Moved less Minimum. It is below 0 for
 // a router that gives a new node less than its share.
 func (m Movement) Excess() float64 { return m.Moved - m.Minimum }
+
+// String returns what moves and what must, such as
+//
+//	22.26 % ± 0.04 % of keys move; at least 22.22 % must
+//
+// where ± is StdErr. It is left out if Exact.
+func (m Movement) String() string {
+	if !m.Exact && m.Keys == 0 {
+		return "no keys were routed"
+	}
+	moved := fmt.Sprintf("%.2f %%", 100*m.Moved)
+	if !m.Exact {
+		moved += fmt.Sprintf(" ± %.2f %%", 100*m.StdErr)
+	}
+	return fmt.Sprintf("%s of keys move; at least %.2f %% must", moved, 100*m.Minimum)
+}
 
 // A Flow is the fraction of all keys that moves from one node to another. A
 // name is empty where a router is.
