@@ -33,6 +33,22 @@ func ExampleBinomial() {
 	// true
 }
 
+// Shards that are known by their number.
+func ExampleNumbered() {
+	shards, err := route.Numbered(8)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := route.NewBinomial(shards)
+	if err != nil {
+		log.Fatal(err)
+	}
+	owner, _ := route.Owner(r, hash.XXH3String("user:42"))
+	fmt.Println("shard", owner.Name)
+	// Output:
+	// shard 3
+}
+
 // Jump agrees with every other implementation of the paper.
 func ExampleJump() {
 	r, err := route.NewJump(nodes("a", "b", "c", "d", "e", "f", "g"))
@@ -118,12 +134,12 @@ func ExampleCompare() {
 		log.Fatal(err)
 	}
 	m := route.Compare(before, after, nil)
-	fmt.Printf("moved %.3f, at least %.3f must\n", m.Moved, m.Minimum)
+	fmt.Println(m)
 	for _, f := range m.Flows {
 		fmt.Printf("%s gives %.3f to %s\n", f.From, f.Fraction, f.To)
 	}
 	// Output:
-	// moved 0.333, at least 0.333 must
+	// 33.33 % of keys move; at least 33.33 % must
 	// a gives 0.167 to c
 	// b gives 0.167 to c
 }
