@@ -274,7 +274,7 @@ func TestMovementsSayWhatMovesAndWhatMust(t *testing.T) {
 	for want, m := range map[string]Movement{
 		"22.26 % ± 0.04 % of keys move; at least 22.22 % must": {Moved: 0.2226, StdErr: 0.00041, Keys: 1 << 20, Minimum: 2.0 / 9},
 		"33.33 % of keys move; at least 33.33 % must":          {Moved: 1.0 / 3, Exact: true, Minimum: 1.0 / 3},
-		"no keys were routed": {Minimum: 0.5},
+		"no keys were routed":                                  {Minimum: 0.5},
 	} {
 		if got := m.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
