@@ -45,7 +45,8 @@ type Experiment struct {
 	// Keys is how many are routed. 0 means the default of [Compare]. At most
 	// 2^26, and fewer for more than 312 nodes, down to 2^20 for 20,000.
 	Keys int
-	// Kinds names the kinds to compare. None means all.
+	// Kinds names the kinds to compare. None means all, and one that is named
+	// twice is compared once.
 	Kinds []string
 }
 
@@ -99,19 +100,20 @@ func (e Experiment) check() error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	end := int64(e.Nodes-e.Remove+e.Add) * int64(max(e.Multiply, 1))
+	// Each figure is bounded by now, so this fits even an int of 32 bits.
+	end := e.NodesAfter()
 	if end > maxExperimentNodes {
 		wrong("%d nodes in the end, want at most %d", end, maxExperimentNodes)
-	} else if nodes := max(end, int64(e.Nodes)); e.Keys > mostKeys(nodes) {
+	} else if nodes := int64(max(end, e.Nodes)); e.Keys > mostKeys(nodes) {
 		wrong("%d keys for %d nodes, want at most %d", e.Keys, nodes, mostKeys(nodes))
 	}
 	return errors.Join(errs...)
 }
 
-// joining returns how many nodes join in all.
-func (e Experiment) joining() int {
-	stay := e.Nodes - e.Remove + e.Add
-	return e.Add + stay*(max(e.Multiply, 1)-1)
+// NodesAfter returns how many nodes there are in the end of an experiment that
+// [Experiment.Run] can make.
+func (e Experiment) NodesAfter() int {
+	return (e.Nodes - e.Remove + e.Add) * max(e.Multiply, 1)
 }
 
 func (e Experiment) kinds() ([]Kind, error) {
@@ -120,7 +122,10 @@ func (e Experiment) kinds() ([]Kind, error) {
 	}
 	var kinds []Kind
 	var errs []error
-	for _, name := range e.Kinds {
+	for i, name := range e.Kinds {
+		if slices.Contains(e.Kinds[:i], name) {
+			continue
+		}
 		k, err := KindNamed(name)
 		kinds, errs = append(kinds, k), append(errs, err)
 	}
@@ -137,7 +142,7 @@ func (e Experiment) change(nodes []Node) Change {
 	for _, n := range slices.Backward(nodes[first : first+e.Remove]) {
 		c.Remove = append(c.Remove, n.Name)
 	}
-	for i := range e.joining() {
+	for i := range e.NodesAfter() - (e.Nodes - e.Remove) {
 		c.Add = append(c.Add, experimentNode(e.Nodes+i))
 	}
 	return c

@@ -56,6 +56,31 @@ func TestExperimentsRemoveFromTheMiddleOrTheEnd(t *testing.T) {
 	}
 }
 
+func TestExperimentsCompareAKindOnce(t *testing.T) {
+	list, err := Experiment{Nodes: 3, Add: 1, Keys: 100, Kinds: []string{"ring", "jump", "ring", "ring"}}.Run()
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d comparisons of 2 kinds, error %v", len(list), err)
+	}
+}
+
+func TestNodesAfterCountsWhoLeavesAndWhoJoins(t *testing.T) {
+	for _, e := range []Experiment{
+		{Nodes: 8},
+		{Nodes: 8, Add: 1},
+		{Nodes: 8, Remove: 3, RemoveLast: true},
+		{Nodes: 8, Remove: 1, Add: 2, Multiply: 3},
+	} {
+		nodes := make([]Node, e.Nodes)
+		c := e.change(nodes)
+		if want := e.Nodes - len(c.Remove) + len(c.Add); e.NodesAfter() != want {
+			t.Errorf("%+v: %d nodes in the end, want %d", e, e.NodesAfter(), want)
+		}
+	}
+	if got := (Experiment{Nodes: 8, Remove: 1, Add: 2, Multiply: 3}).NodesAfter(); got != 27 {
+		t.Errorf("(8 - 1 + 2) x 3 nodes are %d", got)
+	}
+}
+
 func TestExperimentsMultiply(t *testing.T) {
 	for name, c := range run(t, Experiment{Nodes: 4, Multiply: 4, Keys: 1000, Kinds: []string{"modulo", "mask", "ring"}}) {
 		if c.Err != nil || math.Abs(c.Movement.Minimum-0.75) > 1e-12 {
