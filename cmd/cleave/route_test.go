@@ -5,6 +5,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // routeJSON runs cleave route with args and returns its rows by name.
@@ -56,7 +59,7 @@ func TestRouteTakesAChange(t *testing.T) {
 
 func TestRouteLeavesOutOfJSONWhatCannotMakeTheChangeAndSaysWhy(t *testing.T) {
 	code, stdout, stderr := exec(strings.Fields("route --remove 1 --keys 1000 -o jsonl")...)
-	if code != exitOK || strings.Contains(stdout, `"jump"`) || !strings.Contains(stdout, `"ring"`) || !strings.Contains(stderr, "left out jump: node cannot be removed here") {
+	if code != exitOK || strings.Contains(stdout, `"jump"`) || !strings.Contains(stdout, `"ring"`) || !strings.Contains(stderr, "left out mask, jump, binomial: node cannot be removed here") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -74,6 +77,64 @@ func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
 		if code != exitOK || !strings.Contains(stdout, want) {
 			t.Errorf("exit %d, %q is not in\n%s", code, want, stdout)
 		}
+	}
+}
+
+func TestRouteSaysFirstWhatIsCompared(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                             "8 nodes, then 1 joins:",
+		"--nodes 1 --add 2":            "1 node, then 2 join:",
+		"--remove 1":                   "8 nodes, then 1 leaves:",
+		"--remove 2 --last --add 1":    "8 nodes, then 2 leave from the end of the list, then 1 joins:",
+		"--multiply 2":                 "8 nodes, then 8 grow to 16:",
+		"--nodes 1 --multiply 4":       "1 node, then 1 grows to 4:",
+		"--add 0":                      "8 nodes, and nothing changes:",
+		"--weights 1,1.5,2":            "3 nodes of weights 1, 1.5, 2, then 1 joins:",
+		"--weights 2":                  "1 node of weight 2, then 1 joins:",
+		"--weights 1,2,3,4,5,6,7,8,99": "9 nodes with weights, then 1 joins:",
+	} {
+		_, stdout, stderr := exec(strings.Fields("route --keys 100 --kind ring " + args)...)
+		if got, _, _ := strings.Cut(stdout, "\n"); got != want {
+			t.Errorf("cleave route %s begins with %q, want %q; stderr %q", args, got, want, stderr)
+		}
+	}
+}
+
+func TestRouteRowsTellHowManyNodesThereAre(t *testing.T) {
+	r := routeJSON(t, strings.Fields("--keys 100 --nodes 5 --remove 2 --add 1 --multiply 3")...)["ring"]
+	if r.NodesBefore != 5 || r.NodesAfter != 12 {
+		t.Errorf("%d nodes before and %d after, want 5 and 12", r.NodesBefore, r.NodesAfter)
+	}
+}
+
+func TestRouteKeepsToTheWidthAndShowsNoNegativeNothing(t *testing.T) {
+	for _, args := range []string{"", "--weights 1,1,2", "--remove 1", "--remove 4 --last", "--multiply 2", "--add 0"} {
+		_, stdout, stderr := exec(strings.Fields("route --keys 20000 " + args)...)
+		if stdout == "" || strings.Contains(stdout, "-0.00") || strings.Contains(stdout, "+0.00") {
+			t.Errorf("cleave route %s: stderr %q, stdout\n%s", args, stderr, stdout)
+		}
+		for line := range strings.Lines(stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > output.Width {
+				t.Errorf("cleave route %s: %d columns in %q", args, n, line)
+			}
+		}
+	}
+}
+
+func TestRouteNamesAReasonOnceForAllWhoShareIt(t *testing.T) {
+	_, stdout, _ := exec(strings.Fields("route --keys 100 --weights 1,2,2")...)
+	if !strings.Contains(stdout, "\nNo modulo, mask, interval, interval-relabelled, jump, binomial, anchor: this router has no weights.\n") || strings.Contains(stdout, "more)") {
+		t.Errorf("got\n%s", stdout)
+	}
+	_, _, stderr := exec(strings.Fields("route --keys 100 --remove 1 --kind ring,mask,jump -o json")...)
+	if !strings.Contains(stderr, "left out mask, jump: node cannot be removed here") || strings.Count(stderr, "left out") != 1 {
+		t.Errorf("got %q", stderr)
+	}
+}
+
+func TestRouteShowsAKindOnce(t *testing.T) {
+	if _, stdout, stderr := exec(strings.Fields("route --keys 100 --kind ring,ring --kind ring")...); strings.Count(stdout, "\nring ") != 1 {
+		t.Errorf("stderr %q, stdout\n%s", stderr, stdout)
 	}
 }
 

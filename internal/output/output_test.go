@@ -28,8 +28,8 @@ func TestTableAlignsColumnsAndDrawsBars(t *testing.T) {
 	}
 	want := "" +
 		"name    share\n" +
-		"a           9 █████\n" +
-		"longer   9999 ████████████████████\n" +
+		"a           9 ██▌\n" +
+		"longer   9999 ██████████\n" +
 		"none\n"
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)

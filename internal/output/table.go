@@ -18,9 +18,9 @@ type Column[T any] struct {
 	Bar func(T) float64
 }
 
-// barCells is the full width of a bar. Twenty cells of eight steps each show
-// a difference of 1/160, finer than most samples can tell apart.
-const barCells = 20
+// barCells is the full width of a bar. Ten cells of eight steps each show a
+// difference of 1/80, and leave room for columns within [Width].
+const barCells = 10
 
 const gap = "  "
 
