@@ -11,7 +11,8 @@ import (
 )
 
 // Actor owns a state S and handles messages M with replies R, one batch at a
-// time. Make one with [New]. Its methods are safe for concurrent use.
+// time. Its methods are safe for concurrent use. Make one with [New]: any other
+// answers [ErrNotMade].
 type Actor[S, M, R any] struct {
 	_ cpu.CacheLinePad
 
@@ -111,10 +112,19 @@ func (a *Actor[S, M, R]) init(h Handler[S, M, R], opts Options) {
 	}
 }
 
+// made reports an actor that New did not make. One that is not nil is not of
+// mode Combining then, so calls that find an actor free need not ask.
+func (a *Actor[S, M, R]) made() error {
+	if a == nil || a.locked == nil {
+		return ErrNotMade
+	}
+	return nil
+}
+
 // Call sends m and waits for its reply. An error other than [ErrAbandoned] and
 // [*PanicError] means that m was not handled.
 func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
-	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+	if a != nil && !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
 		return a.callHere(ctx, m)
 	}
 	return a.callQueued(ctx, m)
@@ -124,9 +134,12 @@ func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
 // A nil error means that m was accepted. In mode [Combining] a Post that finds
 // the actor free handles m before it returns.
 func (a *Actor[S, M, R]) Post(ctx context.Context, m M) error {
-	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+	if a != nil && !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
 		_, err := a.callHere(ctx, m)
 		return posted(err)
+	}
+	if err := a.made(); err != nil {
+		return err
 	}
 	n := a.fetch(post)
 	n.one = m
@@ -173,6 +186,9 @@ func (a *Actor[S, M, R]) callHere(ctx context.Context, m M) (r R, err error) {
 
 // callQueued sends m through the mailbox.
 func (a *Actor[S, M, R]) callQueued(ctx context.Context, m M) (r R, err error) {
+	if err := a.made(); err != nil {
+		return r, err
+	}
 	n := a.fetch(call)
 	n.one = m
 	if _, err := a.admit(ctx, n); err != nil {

@@ -57,6 +57,9 @@ func (a *Actor[S, M, R]) PostBatch(ctx context.Context, ms []M) error {
 
 // fits reports whether n messages can ever be in the mailbox together.
 func (a *Actor[S, M, R]) fits(n int) error {
+	if err := a.made(); err != nil {
+		return err
+	}
 	if int64(n) > a.room.capacity {
 		return fmt.Errorf("%w: %d messages, the mailbox holds %d", ErrBatchSize, n, a.room.capacity)
 	}

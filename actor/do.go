@@ -16,6 +16,9 @@ func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {
 	if f == nil {
 		return fmt.Errorf("%w: Do with no function", ErrOptions)
 	}
+	if err := a.made(); err != nil {
+		return err
+	}
 	if err := a.acquire(ctx); err != nil {
 		return err
 	}
@@ -89,8 +92,8 @@ func acquireAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], orde
 func inOrder[S, M, R any](actors []*Actor[S, M, R]) ([]int, error) {
 	order := make([]int, len(actors))
 	for i, a := range actors {
-		if a == nil {
-			return nil, &ShardError{Shard: i, Err: fmt.Errorf("%w: no actor", ErrOptions)}
+		if err := a.made(); err != nil {
+			return nil, &ShardError{Shard: i, Err: err}
 		}
 		order[i] = i
 	}

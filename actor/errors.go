@@ -34,9 +34,12 @@ var ErrInHandler = errors.New("actor: stop called inside a handler")
 // ErrShard means a fleet has no shard of that index: use 0 to Len-1.
 var ErrShard = errors.New("actor: no such shard")
 
-// ErrOptions means that an option is out of its range or that a function or an
-// actor is missing: the text says which and what is wanted.
+// ErrOptions means that an option is out of its range or that a function is
+// missing: the text says which and what is wanted.
 var ErrOptions = errors.New("actor: bad options")
+
+// ErrNotMade means the actor is nil or a zero value: make it with [New].
+var ErrNotMade = errors.New("actor: not made with New")
 
 // ErrDuplicate means DoAll was given the same actor twice: name it once.
 var ErrDuplicate = errors.New("actor: actor named twice")

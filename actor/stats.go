@@ -30,7 +30,7 @@ const soloLag = 64
 
 // tally is written by the holder alone.
 type tally struct {
-	singles    atomic.Uint64 // what is published of held.solo
+	singles    atomic.Uint64 // what is published of solo
 	direct     atomic.Uint64 // messages of batches that never were in the mailbox
 	handled    atomic.Uint64 // messages other than singles
 	runs       atomic.Uint64 // batches other than singles
@@ -47,6 +47,9 @@ type timing struct {
 
 // Stats returns the actor's counters. It never waits for a handler.
 func (a *Actor[S, M, R]) Stats() Stats {
+	if a.made() != nil {
+		return Stats{}
+	}
 	if a.combining && a.word.CompareAndSwap(nil, a.locked) {
 		a.singles.Store(a.solo)
 		a.letGo()

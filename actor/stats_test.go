@@ -138,13 +138,12 @@ func TestBadOptionsAreReportedAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestMissingFunctionsAndActorsAreRefused(t *testing.T) {
+func TestMissingFunctionsAreRefused(t *testing.T) {
 	a := newWorker(t, actor.Options{})
 	ctx := t.Context()
 	for _, err := range []error{
 		a.Do(ctx, nil),
 		actor.DoAll(ctx, []*worker{a}, nil),
-		actor.DoAll(ctx, []*worker{a, nil}, func([]*diary) { t.Error("done") }),
 	} {
 		if !errors.Is(err, actor.ErrOptions) {
 			t.Error(err)

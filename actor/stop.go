@@ -10,6 +10,9 @@ import (
 // If ctx ends first the stop goes on without the caller; Stop again to wait
 // for it. Inside a handler, of whichever actor, it gives [ErrInHandler].
 func (a *Actor[S, M, R]) Stop(ctx context.Context) error {
+	if err := a.made(); err != nil {
+		return err
+	}
 	if insideHandler() {
 		return ErrInHandler
 	}
