@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ it spreads keys over slots and mixes nothing.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reports, err := hash.MeasureAll(opts)
 			if errors.Is(err, hash.ErrOptions) {
-				return usageError{err}
+				return usageError{hashMisuse(err)}
 			}
 			if err != nil {
 				return err
@@ -53,6 +54,26 @@ it spreads keys over slots and mixes nothing.`,
 	flags.IntVar(&opts.Keys, "keys", 0, "keys to spread over them (0: 64 a bucket)")
 	flags.Uint64Var(&opts.Seed, "seed", 0, "seed of the random keys")
 	return cmd
+}
+
+// hashMisuse says what is wrong with the options as the command line has them:
+// "measure xxh3: hash: bad report options: Buckets is 1000, want ..." becomes
+// "--buckets 1000: want ...".
+func hashMisuse(err error) error {
+	flags := map[string]string{"Samples": "--samples", "KeyBytes": "--key-bytes", "Buckets": "--buckets", "Keys": "--keys"}
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		_, text, _ := strings.Cut(line, hash.ErrOptions.Error()+": ")
+		field, rest, _ := strings.Cut(text, " is ")
+		value, want, ok := strings.Cut(rest, ", ")
+		flag, known := flags[field]
+		if !ok || !known {
+			return err // none of ours: it speaks for itself
+		}
+		want = strings.ReplaceAll(strings.TrimPrefix(want, "but "), "Buckets", "--buckets")
+		errs = append(errs, fmt.Errorf("%s %s: %s", flag, value, want))
+	}
+	return errors.Join(errs...)
 }
 
 func hashColumns() []output.Column[hash.Report] {

@@ -1,5 +1,5 @@
-// Command cleave is the whole product in one binary: each noun is a command,
-// each command a file.
+// Command cleave is the toolkit on the command line: it compares routing
+// functions and hash functions. Each noun is a command, each command a file.
 //
 // It exits with 0 when it did what it was asked, 1 when that failed and 2 when
 // it was asked wrongly.
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -20,41 +21,26 @@ const (
 	exitUsage  = 2
 )
 
-// usageError marks an error as the caller's: exit 2, and point at the help.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// noArgs refuses arguments as a mistake in usage.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
-	}
-	return nil
-}
-
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "cleave",
-		Short:         "A sharded, ordered, transactional key-value store, and its toolkit",
+		Short:         "Cleave's sharding toolkit: compare routing functions and hash functions",
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetVersionTemplate("{{.Version}}\n")
+	// Defined here, the flag has no -v, which elsewhere means verbose.
+	root.Flags().Bool("version", false, "print the version of this binary")
+	// A command that has commands runs only to show its help, so a line of
+	// usage for it alone would mislead.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.AddCommand(routeCommand(), hashCommand(), versionCommand())
 	strictBuiltins(root)
 	return root
-}
-
-// knownCommand refuses what is left of a command line when no command took it.
-func knownCommand(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command %q", args[0])}
-	}
-	return nil
 }
 
 // strictBuiltins makes the commands that cobra brings along exit with 2 when
@@ -65,12 +51,12 @@ func strictBuiltins(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "help":
-			cmd.Args = func(cmd *cobra.Command, args []string) error {
-				_, rest, err := root.Find(args)
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
 				if err != nil {
 					return usageError{err}
 				}
-				return knownCommand(cmd, rest)
+				return knownCommand(found, rest)
 			}
 		case "completion":
 			cmd.Args = knownCommand

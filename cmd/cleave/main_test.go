@@ -63,6 +63,24 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 }
 
+func TestTheHelpClaimsNoMoreThanThereIs(t *testing.T) {
+	code, stdout, _ := exec("--help")
+	if code != exitOK || !strings.HasPrefix(stdout, "Cleave's sharding toolkit: compare routing functions and hash functions\n") {
+		t.Errorf("exit %d, the help begins with %.80q", code, stdout)
+	}
+	if strings.Contains(stdout, "cleave [flags]") || !strings.Contains(stdout, "Usage:\n  cleave [command]\n") {
+		t.Errorf("the usage is not that of a command with commands:\n%s", stdout)
+	}
+}
+
+func TestVersionIsAFlagAndACommand(t *testing.T) {
+	_, command, _ := exec("version")
+	code, flag, stderr := exec("--version")
+	if code != exitOK || flag != command || !strings.HasPrefix(flag, "cleave ") || stderr != "" {
+		t.Errorf("exit %d, --version %q, version %q, stderr %q", code, flag, command, stderr)
+	}
+}
+
 func TestTheReadmeShowsWhatRoutePrints(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,7 +47,7 @@ left out, and it says why.`,
 			}
 			comparisons, err := e.Run()
 			if errors.Is(err, route.ErrExperiment) || errors.Is(err, route.ErrUnknownKind) {
-				return usageError{err}
+				return usageError{experimentMisuse(err)}
 			}
 			if err != nil {
 				return err
@@ -78,4 +79,21 @@ func routeMisuse(flags *pflag.FlagSet, e route.Experiment) error {
 		return errors.New("--last says which nodes leave: say how many with --remove")
 	}
 	return nil
+}
+
+// experimentMisuse says what is wrong with the experiment as the command line
+// has it: without the names of the package and of its errors.
+func experimentMisuse(err error) error {
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line == route.ErrExperiment.Error() {
+			continue // the next line says why
+		}
+		line = strings.TrimPrefix(line, route.ErrExperiment.Error()+": ")
+		if kind, ok := strings.CutPrefix(line, route.ErrUnknownKind.Error()+": "); ok {
+			line = "--kind " + kind
+		}
+		errs = append(errs, errors.New(strings.TrimPrefix(line, "route: ")))
+	}
+	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ package output
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -33,7 +34,8 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// Set parses a word. It is part of the flag interface.
+// Set parses a word. It is part of the flag interface, so whoever reports its
+// error names the flag and the word.
 func (f *Format) Set(word string) error {
 	for i, name := range names {
 		if word == name {
@@ -41,7 +43,7 @@ func (f *Format) Set(word string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown output %q: use table, json or jsonl", word)
+	return errors.New("want table, json or jsonl")
 }
 
 // Type names the value in help texts. It is part of the flag interface.
