@@ -23,19 +23,8 @@ type Actor[S, M, R any] struct {
 	room
 	_ cpu.CacheLinePad
 
-	held[S, M, R]
-	_ cpu.CacheLinePad
-
-	settings[S, M, R]
-	_ cpu.CacheLinePad
-
-	timing
-	_ cpu.CacheLinePad
-}
-
-// held is what only the holder of the actor may touch. Its atomics are written
-// by the holder alone and are read by Stats.
-type held[S, M, R any] struct {
+	// What only the holder of the actor may touch. The atomics of tally are
+	// written by the holder alone and are read by Stats.
 	state    S
 	head     *node[M, R]    // taken from the mailbox, not yet handled, in order
 	entries  []*node[M, R]  // the batch being handled
@@ -51,10 +40,9 @@ type held[S, M, R any] struct {
 	batches  int64          // counts towards the next latency sample
 	solo     uint64         // single messages that never were in the mailbox
 	tally
-}
+	_ cpu.CacheLinePad
 
-// settings hardly ever change.
-type settings[S, M, R any] struct {
+	// What hardly ever changes.
 	each           func(*S, M) R
 	batch          func(*S, []M, []R)
 	locked, closed *node[M, R] // the two marks of word
@@ -72,6 +60,10 @@ type settings[S, M, R any] struct {
 	wake           chan struct{} // Owner: carries the actor to its goroutine
 	stopping       atomic.Bool
 	stopped        chan struct{}
+	_              cpu.CacheLinePad
+
+	timing
+	_ cpu.CacheLinePad
 }
 
 // refusal is why an actor takes no messages.

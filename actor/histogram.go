@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// histogramBuckets covers up to 2^40 ns, about 18 minutes; what takes longer
-// falls into the last bucket.
-const histogramBuckets = 41
-
 // Histogram counts durations by powers of two: Counts[0] those of 0, Counts[i]
-// those from 2^(i-1) up to but not including 2^i nanoseconds. The durations
-// are samples: see Options.SampleEvery.
+// those from 2^(i-1) up to but not including 2^i nanoseconds. The last, from 2^39
+// ns or about 9 minutes on, has no upper end. The durations are samples: see
+// Options.SampleEvery.
 type Histogram struct {
-	Counts [histogramBuckets]uint64
+	Counts [41]uint64
 	SumNS  uint64
 	MaxNS  uint64
 }
+
+const histogramBuckets = len(Histogram{}.Counts)
 
 // Count is the number of samples.
 func (h *Histogram) Count() uint64 {
