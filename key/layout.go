@@ -49,7 +49,9 @@ import (
 //     salt, and it is in the partition.
 //
 // A Layout is immutable and safe for concurrent use, as far as its Salter is.
-// Get one from [ParseLayout]: the zero Layout is the shape of the empty key.
+// Get one from [ParseLayout]: the zero Layout is the shape of the empty key. The
+// methods of a nil *Layout fail with [ErrLayout]; those that return no error
+// answer as the zero Layout does.
 type Layout struct {
 	fields    []Field
 	columns   []column
@@ -72,11 +74,19 @@ type column struct {
 }
 
 // Fields returns the fields in key order.
-func (l *Layout) Fields() []Field { return slices.Clone(l.fields) }
+func (l *Layout) Fields() []Field {
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.fields)
+}
 
 // Columns returns the names of the distinct columns that a key is made of, in
 // the order in which the layout first names them.
 func (l *Layout) Columns() []string {
+	if l == nil {
+		return nil
+	}
 	names := make([]string, len(l.columns))
 	for i, c := range l.columns {
 		names[i] = c.name
@@ -95,8 +105,8 @@ func (l *Layout) Salts() int {
 
 // saltField returns the salt, or nil.
 func (l *Layout) saltField() *Field {
-	if l.salt < 0 || l.salt >= len(l.fields) {
-		return nil // the second is the zero Layout
+	if l == nil || l.salt < 0 || l.salt >= len(l.fields) {
+		return nil // the last is the zero Layout
 	}
 	return &l.fields[l.salt]
 }
@@ -107,6 +117,8 @@ func (l *Layout) saltField() *Field {
 func (l *Layout) WithSalter(s Salter) (*Layout, error) {
 	f := l.saltField()
 	switch {
+	case l == nil:
+		return nil, errNilLayout
 	case f == nil:
 		return nil, fmt.Errorf("%w: layout %v has none", ErrSalt, l)
 	case f.Column != "":
@@ -126,7 +138,7 @@ func (l *Layout) WithSalter(s Salter) (*Layout, error) {
 // fields, and no type where a bucket implies it. The zero Layout's is empty
 // and is not read back.
 func (l *Layout) String() string {
-	if l.partition == 0 {
+	if l == nil || l.partition == 0 {
 		return ""
 	}
 	var b strings.Builder
@@ -150,10 +162,18 @@ func (l *Layout) String() string {
 }
 
 // MarshalText returns [Layout.String].
-func (l *Layout) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+func (l *Layout) MarshalText() ([]byte, error) {
+	if l == nil {
+		return nil, errNilLayout
+	}
+	return []byte(l.String()), nil
+}
 
 // UnmarshalText is [ParseLayout].
 func (l *Layout) UnmarshalText(text []byte) error {
+	if l == nil {
+		return errNilLayout
+	}
 	parsed, err := ParseLayout(string(text))
 	if err != nil {
 		return err

@@ -9,6 +9,10 @@ import (
 // Decode returns the columns of key, or a [*FitError] that says where the key
 // stopped fitting. A key that is accepted encodes to the same bytes again: a
 // bucket or a derived salt that contradicts its own column is refused too.
+//
+// A time of which the layout has only buckets, such as ts in hour(ts) | id,
+// decodes to the start of its bucket, since a key holds no more of it; see
+// [Values.Exact].
 func (l *Layout) Decode(key []byte) (Values, error) {
 	var v Values
 	return v, l.DecodeInto(&v, key)
@@ -24,6 +28,9 @@ func (l *Layout) DecodeInto(v *Values, key []byte) (err error) {
 
 // decode appends the fields of key to dst; if it fails, those that fit.
 func (l *Layout) decode(dst []Element, key []byte) ([]Element, error) {
+	if l == nil {
+		return dst, errNilLayout
+	}
 	r := NewReader(key)
 	for i := range l.fields {
 		f := &l.fields[i]
@@ -53,6 +60,9 @@ func (l *Layout) decode(dst []Element, key []byte) ([]Element, error) {
 // records with equal partitions are kept together. It looks no further than
 // that part, and fails as [Layout.Decode] does.
 func (l *Layout) Partition(key []byte) ([]byte, error) {
+	if l == nil {
+		return nil, errNilLayout
+	}
 	r := NewReader(key)
 	for i := range l.fields[:l.partition] {
 		f := &l.fields[i]

@@ -39,6 +39,9 @@ func (l *Layout) Encode(row Row) ([]byte, error) { return l.Append(nil, row) }
 // it returns dst as it was and an error that names all of them, which matches
 // [ErrColumn], [ErrUnencodable], [ErrBucket] or [ErrSalt].
 func (l *Layout) Append(dst []byte, row Row) ([]byte, error) {
+	if l == nil {
+		return dst, errNilLayout
+	}
 	if row == nil {
 		return dst, fmt.Errorf("%w: nil Row", ErrColumn)
 	}
@@ -63,6 +66,9 @@ func (l *Layout) Append(dst []byte, row Row) ([]byte, error) {
 // AppendValues appends the key of the given columns, one for each of
 // [Layout.Columns] and in that order. It fails as [Layout.Append] does.
 func (l *Layout) AppendValues(dst []byte, values ...any) ([]byte, error) {
+	if l == nil {
+		return dst, errNilLayout
+	}
 	if len(values) != len(l.columns) {
 		return dst, fmt.Errorf("%w: %d values for the columns %v", ErrColumn, len(values), l.Columns())
 	}

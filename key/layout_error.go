@@ -5,8 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrLayout means a text is not a layout. Every [*LayoutError] matches it.
+// ErrLayout means a text is not a layout, or a method was called on a nil
+// *Layout. Every [*LayoutError] matches it.
 var ErrLayout = errors.New("key: bad layout")
+
+// errNilLayout is what a nil *Layout answers: it usually comes from a
+// ParseLayout whose error was passed over.
+var errNilLayout = fmt.Errorf("%w: it is nil; get one from ParseLayout and look at its error", ErrLayout)
 
 // LayoutError says where a layout's text is wrong and what belongs there.
 type LayoutError struct {

@@ -12,7 +12,8 @@ import (
 // Prefix returns the range of the keys whose leading fields are those given,
 // for a scan. A bucket is given by a time that lies in it, under the name of
 // the column or, if the column itself follows in the layout and shall stay
-// open, under that of the field, such as hour(ts). A derived salt follows from
+// open, under that of the field, such as hour(ts). So {ts: t} is one instant of
+// hour(ts) | ts, and a whole hour of hour(ts) | id. A derived salt follows from
 // its column, other salts are given as salt(16).
 //
 // It fails with [ErrColumn] if a value is given that the layout does not name
@@ -134,6 +135,9 @@ type prefix struct {
 
 // prefix encodes the leading fields, and refuses values that are not leading.
 func (l *Layout) prefix(leading Columns) (*prefix, error) {
+	if l == nil {
+		return nil, errNilLayout
+	}
 	p := &prefix{layout: l, given: leading, used: make(map[string]bool, len(leading))}
 	var errs []error
 	for i := range l.fields {
