@@ -69,17 +69,40 @@ func ExampleLayout_FanOut() {
 	// 4 ranges
 }
 
+// A time means the instant where the layout has the column itself, and the
+// bucket where it has no more than that. The bucket's own name always means the
+// bucket.
 func ExampleLayout_Prefix() {
-	layout, _ := key.ParseLayout("(region, hour(ts)) | ts, id")
 	at := time.Date(2026, 11, 15, 1, 28, 16, 0, time.UTC)
+	for _, c := range []struct{ layout, given string }{
+		{"hour(ts) | ts", "ts"},
+		{"hour(ts) | ts", "hour(ts)"},
+		{"hour(ts) | id", "ts"},
+	} {
+		layout, err := key.ParseLayout(c.layout)
+		if err != nil {
+			log.Fatal(err)
+		}
+		r, err := layout.Prefix(key.Columns{c.given: at})
+		if err != nil {
+			log.Fatal(err)
+		}
+		later, err := layout.Encode(key.Columns{"ts": at.Add(time.Minute), "id": 42})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s by %s: has a minute later: %v\n", c.layout, c.given, r.Contains(later))
+	}
 
-	hour, _ := layout.Prefix(key.Columns{"region": "eu", "hour(ts)": at})
-	k, _ := layout.AppendValues(nil, "eu", at, 42)
-	fmt.Println(hour.Contains(k))
-
-	_, err := layout.Prefix(key.Columns{"region": "eu", "id": 42})
+	layout, err := key.ParseLayout("(region, hour(ts)) | ts, id")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = layout.Prefix(key.Columns{"region": "eu", "id": 42})
 	fmt.Println(err)
 	// Output:
-	// true
+	// hour(ts) | ts by ts: has a minute later: false
+	// hour(ts) | ts by hour(ts): has a minute later: true
+	// hour(ts) | id by ts: has a minute later: true
 	// key: column does not fit the layout: id is given, but not all before it in (region, hour(ts)) | ts, id
 }

@@ -66,7 +66,8 @@ func (v Values) Element(i int) Element {
 	return v.fields[i]
 }
 
-// Map returns all the columns that the key holds, in full or by bucket.
+// Map returns all the columns that the key holds. A time of which it holds only
+// buckets is the start of the bucket, as [Values.Value] says.
 func (v Values) Map() Columns {
 	if v.layout == nil {
 		return Columns{}
