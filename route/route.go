@@ -11,12 +11,14 @@
 //   - nodes come and go in any order: [Ring], which is quick among any number
 //     of nodes; [Rendezvous], if there are few or their weights must be exact;
 //     [Anchor], if all processes can apply the same edits in the same order.
-//   - nodes are numbered, and the last one joins and leaves: [Binomial], or
+//   - nodes are [Numbered], and the last one joins and leaves: [Binomial], or
 //     [Jump] to agree with other programs.
 //   - no node may have much more than its share: [BoundedRing] or [Maglev],
 //     which move a few more keys than they must.
 //   - the number of nodes is fixed, or doubles: [Modulo], [Mask].
 //   - a node must own one contiguous range of hashes: [Interval].
+//
+// [Owner] and [Owners] turn the indexes that a router answers into nodes.
 //
 // The doc of each type says what moves when, which nodes can leave, and what
 // weights, memory and lookups cost. [Kinds] lists them all for programs that
