@@ -40,6 +40,17 @@ const (
 	Refuse
 )
 
+// String names the policy.
+func (p FullPolicy) String() string {
+	switch p {
+	case Block:
+		return "block"
+	case Refuse:
+		return "refuse"
+	}
+	return fmt.Sprintf("FullPolicy(%d)", uint8(p))
+}
+
 // PanicPolicy says what becomes of an actor whose handler panicked.
 type PanicPolicy uint8
 
@@ -51,6 +62,17 @@ const (
 	// last thing that can panic.
 	KeepGoing
 )
+
+// String names the policy.
+func (p PanicPolicy) String() string {
+	switch p {
+	case Poison:
+		return "poison"
+	case KeepGoing:
+		return "keep going"
+	}
+	return fmt.Sprintf("PanicPolicy(%d)", uint8(p))
+}
 
 // Options configure an actor. The zero value works.
 type Options struct {
