@@ -3,6 +3,7 @@ package actor
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrFull means the mailbox has no room and the actor refuses rather than
@@ -18,10 +19,11 @@ var ErrStopped = errors.New("actor: stopped")
 // state that you trust. See [PoisonedError].
 var ErrPoisoned = errors.New("actor: poisoned")
 
-// ErrAbandoned means the context ended after the message had been accepted:
-// it will be handled once, and its reply is lost. Find out what became of it
-// before you send it again. The error also matches the context's own error.
-var ErrAbandoned = errors.New("actor: reply abandoned, outcome unknown")
+// ErrAbandoned means the context ended after the message had been accepted: its
+// reply is lost, but it is handled once all the same, unless a panic poisons
+// the actor before. So do not send it again without a look at what it changed.
+// The error also matches the context's own error.
+var ErrAbandoned = errors.New("actor: left before the reply; the message stays accepted")
 
 // ErrBatchSize means a batch can never fit, or its slices do not match: split
 // it, raise Options.Capacity, or give the replies the length of the messages.
@@ -65,7 +67,7 @@ type PanicError struct {
 }
 
 // Error names the panic; the stack is left to the reader of Stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("actor: handler panicked: %v", e.Value) }
+func (e *PanicError) Error() string { return "actor: handler panicked: " + bare(e.Value) }
 
 // Unwrap gives the value that was panicked with, if it was an error, but not if
 // it is one by which this package says what became of a message: a handler that
@@ -85,7 +87,7 @@ func (e *PanicError) Unwrap() error {
 type PoisonedError struct{ Panic *PanicError }
 
 // Error names the panic that poisoned the actor.
-func (e *PoisonedError) Error() string { return fmt.Sprintf("%v: %v", ErrPoisoned, e.Panic) }
+func (e *PoisonedError) Error() string { return ErrPoisoned.Error() + ": " + bare(e.Panic) }
 
 // Is makes the error match [ErrPoisoned].
 func (e *PoisonedError) Is(target error) bool { return target == ErrPoisoned }
@@ -98,7 +100,11 @@ type ShardError struct {
 }
 
 // Error names the shard.
-func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
+func (e *ShardError) Error() string { return fmt.Sprintf("actor: shard %d: %s", e.Shard, bare(e.Err)) }
 
 // Unwrap gives the shard's own error.
 func (e *ShardError) Unwrap() error { return e.Err }
+
+// bare is the text of v without the name of this package, which stands before
+// it already.
+func bare(v any) string { return strings.TrimPrefix(fmt.Sprint(v), "actor: ") }

@@ -50,34 +50,49 @@ func (f *Fleet[S, M, R]) Shard(shard int) (*Actor[S, M, R], error) {
 	return &f.shards[shard], nil
 }
 
-// Call is [Actor.Call] on one shard.
+// Call is [Actor.Call] on one shard. An error of the shard is a [*ShardError].
 func (f *Fleet[S, M, R]) Call(ctx context.Context, shard int, m M) (r R, err error) {
 	a, err := f.Shard(shard)
 	if err != nil {
 		return r, err
 	}
-	return a.Call(ctx, m)
+	if r, err = a.Call(ctx, m); err != nil {
+		err = &ShardError{Shard: shard, Err: err}
+	}
+	return r, err
 }
 
-// Post is [Actor.Post] on one shard.
+// Post is [Actor.Post] on one shard. An error of the shard is a [*ShardError].
 func (f *Fleet[S, M, R]) Post(ctx context.Context, shard int, m M) error {
 	a, err := f.Shard(shard)
 	if err != nil {
 		return err
 	}
-	return a.Post(ctx, m)
+	if err := a.Post(ctx, m); err != nil {
+		return &ShardError{Shard: shard, Err: err}
+	}
+	return nil
 }
 
-// Do is [Actor.Do] on one shard.
+// Do is [Actor.Do] on one shard. An error of the shard is a [*ShardError].
 func (f *Fleet[S, M, R]) Do(ctx context.Context, shard int, g func(state *S)) error {
 	a, err := f.Shard(shard)
 	if err != nil {
 		return err
 	}
-	return a.Do(ctx, g)
+	if err := a.Do(ctx, g); err != nil {
+		return &ShardError{Shard: shard, Err: err}
+	}
+	return nil
 }
 
-// DoAll is [DoAll] on some shards; errors name the shard by its number.
+// DoAll holds several shards at once and calls g on the caller's goroutine with
+// their states: states[i] is that of shards[i], and no batch is in flight in any
+// of them. All are held or none: a shard that cannot be, or that is named twice,
+// gives a [*ShardError] with its number, and g is not called. Concurrent DoAlls
+// do not wait for each other in a circle, whatever the order of their shards. A
+// panic of g counts as a panic in each. What handlers must not do meanwhile is
+// said at the function [DoAll].
 func (f *Fleet[S, M, R]) DoAll(ctx context.Context, shards []int, g func(states []*S)) error {
 	actors := make([]*Actor[S, M, R], len(shards))
 	for i, shard := range shards {
