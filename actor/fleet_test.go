@@ -54,6 +54,13 @@ func TestAFleetBatchGivesEveryShardItsMessagesInOrderAndEveryMessageItsReply(t *
 				places = append(places, len(want[k]))
 				want[k] = append(want[k], i)
 			}
+			if rapid.Bool().Draw(rt, "post") {
+				if err := f.PostBatch(ctx, shardOf, ps); err != nil {
+					rt.Fatal(err)
+				}
+				clear(ps)
+				continue
+			}
 			rs := make([]int, len(ps))
 			if err := f.CallBatch(ctx, shardOf, ps, rs); err != nil || !slices.Equal(rs, places) {
 				rt.Fatalf("replies %v, want %v: %v", rs, places, err)
@@ -79,13 +86,17 @@ func TestAFleetNamesTheShardThatIsNotThere(t *testing.T) {
 		_, at := f.Shard(shard)
 		all := f.DoAll(ctx, []int{0, shard}, func([]*[]int) { t.Error("done") })
 		batch := f.CallBatch(ctx, shardOf, []parcel{{0, 1}, {shard, 2}}, make([]int, 2))
-		for _, err := range []error{call, at, all, batch, f.Post(ctx, shard, parcel{}), f.Do(ctx, shard, func(*[]int) { t.Error("done") })} {
+		post := f.PostBatch(ctx, shardOf, []parcel{{0, 1}, {shard, 2}})
+		for _, err := range []error{call, at, all, batch, post, f.Post(ctx, shard, parcel{}), f.Do(ctx, shard, func(*[]int) { t.Error("done") })} {
 			if !errors.Is(err, actor.ErrShard) {
 				t.Errorf("shard %d: %v", shard, err)
 			}
 		}
 	}
 	if err := f.CallBatch(ctx, shardOf, make([]parcel, 2), nil); !errors.Is(err, actor.ErrBatchSize) {
+		t.Error(err)
+	}
+	if err := f.PostBatch(ctx, nil, nil); !errors.Is(err, actor.ErrOptions) {
 		t.Error(err)
 	}
 	if err := f.CallBatch(ctx, nil, nil, nil); !errors.Is(err, actor.ErrOptions) {
@@ -117,6 +128,12 @@ func TestAFleetBatchSaysWhichShardsFailedAndAnswersTheOthers(t *testing.T) {
 		}
 		if !slices.Equal(rs, []int{0, 0, 0, 0, 1}) {
 			t.Errorf("replies %v", rs)
+		}
+		if err := f.PostBatch(ctx, shardOf, ps); !errors.Is(err, actor.ErrStopped) || shardIn(err) != 1 {
+			t.Error(err)
+		}
+		if n, err := f.Call(ctx, 2, parcel{}); err != nil || n != 4 {
+			t.Errorf("after %d parcels: %v", n, err)
 		}
 		if err := f.Stop(ctx); err != nil {
 			t.Error(err)

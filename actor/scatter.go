@@ -37,6 +37,28 @@ func (f *Fleet[S, M, R]) CallBatch(ctx context.Context, shard func(m M) int, ms 
 	return err
 }
 
+// PostBatch sorts ms by shard, sends each shard its part as one entry, and does
+// not wait for them to be handled. The caller may reuse ms. Errors are those of
+// [Fleet.CallBatch]; see [Actor.Post].
+func (f *Fleet[S, M, R]) PostBatch(ctx context.Context, shard func(m M) int, ms []M) error {
+	if shard == nil {
+		return fmt.Errorf("%w: no function that finds the shard of a message", ErrOptions)
+	}
+	s := f.pool.fetch(len(f.shards))
+	if err := s.sort(shard, ms, len(f.shards)); err != nil {
+		f.pool.put(s)
+		return err
+	}
+	var errs []error
+	for _, p := range s.parts {
+		if err := f.shards[p.shard].PostBatch(ctx, s.ms[p.lo:p.hi]); err != nil {
+			errs = append(errs, &ShardError{Shard: p.shard, Err: err})
+		}
+	}
+	f.pool.put(s) // not deferred: what a panic of shard leaves behind is no use
+	return errors.Join(errs...)
+}
+
 // scatter is the working memory of one fleet batch: the messages side by side
 // by shard. It belongs to nobody else, so shards may work in it directly even
 // if the caller can leave.
