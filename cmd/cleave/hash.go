@@ -26,10 +26,10 @@ its hash, over all pairs of bits and for the pair furthest from the ideal 0.5;
 ± is how far chance lets the worst pair stray.
 
 The other columns put keys of one kind into buckets, by the low bits of their
-hash (mask), by its high bits (top) and by modulo, and show the way that is
-furthest from chance as a z-score of chi-squared: about 0 is random, far above
-is clumped, far below is more even than random. The last does those keys no
-harm and betrays that the function keeps their structure.
+hash (mask), by its high bits (top) and by modulo (mod), and show the way that
+is furthest from chance as a z-score of chi-squared: about 0 is random, far
+above is clumped, far below is more even than random. The last does those keys
+no harm and betrays that the function keeps their structure.
 
 A stable function may be persisted; a seeded one is valid in one process; a
 weak one is here to be seen failing. crc16-slot is Redis Cluster's: linear, so
@@ -46,14 +46,21 @@ it spreads keys over slots and mixes nothing.`,
 			return output.Write(cmd.OutOrStdout(), format, reports, hashColumns())
 		},
 	}
-	flags := cmd.Flags()
-	flags.VarP(&format, "output", "o", "form of the output")
-	flags.IntVar(&opts.Samples, "samples", 0, "random keys whose bits are flipped (0: 1024)")
-	flags.IntVar(&opts.KeyBytes, "key-bytes", 0, "length of those keys (0: 16)")
-	flags.IntVar(&opts.Buckets, "buckets", 0, "buckets to spread keys over, a power of two (0: 1024)")
-	flags.IntVar(&opts.Keys, "keys", 0, "keys to spread over them (0: 64 a bucket)")
-	flags.Uint64Var(&opts.Seed, "seed", 0, "seed of the random keys")
+	hashFlags(cmd, &opts, &format)
 	return cmd
+}
+
+// hashFlags defines the flags in the order in which they are best read.
+func hashFlags(cmd *cobra.Command, opts *hash.MeasureOptions, format *output.Format) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&opts.Samples, "samples", 0, "random keys whose bits are flipped (default 1024)")
+	flags.IntVar(&opts.KeyBytes, "key-bytes", 0, "length of the random keys (default 16)")
+	flags.IntVar(&opts.Buckets, "buckets", 0, "buckets that keys are spread over, a power of two (default 1024)")
+	flags.IntVar(&opts.Keys, "keys", 0, "keys that are spread over the buckets (default 64 a bucket)")
+	flags.Uint64Var(&opts.Seed, "seed", 0, "seed of the random keys")
+	flags.VarP(format, "output", "o", "form of the output")
+	completeFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput})
 }
 
 // hashMisuse says what is wrong with the options as the command line has them:
@@ -91,7 +98,8 @@ func hashColumns() []output.Column[hash.Report] {
 			if !ok {
 				return "-"
 			}
-			return fmt.Sprintf("%+.1f %-6s", s.Z, s.By)
+			by := strings.TrimSuffix(s.By, "ulo") // mod: the table has to fit
+			return fmt.Sprintf("%s %-4s", output.Signed(s.Z, 1), by)
 		}})
 	}
 	return append(columns, output.Column[report]{Head: "verdict", Cell: func(r report) string { return r.Verdict.String() }})

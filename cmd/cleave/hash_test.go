@@ -33,6 +33,7 @@ func TestHashShowsEveryFunctionAndTellsTheWeakOnes(t *testing.T) {
 
 func TestHashTableHasAColumnForEachKindOfKeys(t *testing.T) {
 	code, stdout, _ := exec("hash", "--samples", "64", "--buckets", "64")
+	checkWidth(t, stdout)
 	head, _, _ := strings.Cut(stdout, "\n")
 	for _, c := range hash.Corpora(0) {
 		if code != exitOK || !strings.Contains(head, c.Name) {

@@ -23,13 +23,14 @@ const (
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "cleave",
-		Short:         "Cleave's sharding toolkit: compare routing functions and hash functions",
-		Version:       versionText(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          knownCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:               "cleave",
+		Short:             "Cleave's sharding toolkit: compare routing functions and hash functions",
+		Version:           versionText(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              knownCommand,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // exec runs a command line and returns what a shell would see of it.
@@ -17,6 +20,16 @@ func exec(args ...string) (code int, stdout, stderr string) {
 	root.SetErr(&errOut)
 	code = run(root)
 	return code, out.String(), errOut.String()
+}
+
+// checkWidth finds lines of a text that a terminal would break.
+func checkWidth(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > output.Width {
+			t.Errorf("%d columns in %q", n, line)
+		}
+	}
 }
 
 func TestMistakesInUsageExit2AndPointAtTheHelp(t *testing.T) {

@@ -55,17 +55,27 @@ left out, and it says why.`,
 			return writeRoutes(cmd.OutOrStdout(), cmd.ErrOrStderr(), format, e, comparisons)
 		},
 	}
-	flags := cmd.Flags()
-	flags.VarP(&format, "output", "o", "form of the output")
-	flags.IntVar(&e.Nodes, "nodes", 8, "nodes at first")
-	flags.IntVar(&e.Add, "add", 1, "nodes that join (0 with --remove or --multiply)")
-	flags.IntVar(&e.Remove, "remove", 0, "nodes that leave, from the middle of the list")
-	flags.BoolVar(&e.RemoveLast, "last", false, "let them leave from the end of the list instead")
-	flags.IntVar(&e.Multiply, "multiply", 1, "factor by which the nodes then grow")
-	flags.Float64SliceVar(&e.Weights, "weights", nil, "weights of the first nodes, such as 1,1,2")
-	flags.IntVar(&e.Keys, "keys", 0, fmt.Sprintf("keys to route (0: exact where it can be, else %d)", route.DefaultSample))
-	flags.StringSliceVar(&e.Kinds, "kind", nil, "routing functions to compare (default all)")
+	routeFlags(cmd, &e, &format)
 	return cmd
+}
+
+// routeFlags defines the flags in the order in which they are best read.
+func routeFlags(cmd *cobra.Command, e *route.Experiment, format *output.Format) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&e.Nodes, "nodes", 8, "how many nodes there are at first")
+	flags.IntVar(&e.Add, "add", 1, "how many nodes join (default 1, and 0 with --remove or --multiply)")
+	flags.IntVar(&e.Remove, "remove", 0, "how many nodes leave, from the middle of the list on")
+	flags.BoolVar(&e.RemoveLast, "last", false, "with --remove: take nodes from the end of the list")
+	flags.IntVar(&e.Multiply, "multiply", 1, "`factor` by which the number of nodes then grows")
+	flags.Float64SliceVar(&e.Weights, "weights", nil, "one weight for each node at first, such as `1,1,2`;\nsets --nodes; nodes that join weigh 1")
+	flags.StringSliceVar(&e.Kinds, "kind", nil, "routing functions to compare, such as `ring,jump` (default all)")
+	flags.IntVar(&e.Keys, "keys", 0, fmt.Sprintf("how many keys to route\n(default exact without keys where possible, else %d)", route.DefaultSample))
+	flags.VarP(format, "output", "o", "form of the output")
+	// The text of --add says its default, and pflag would show no weights as [].
+	flags.Lookup("add").DefValue = "0"
+	flags.Lookup("weights").DefValue = ""
+	completeFlags(cmd, map[string]cobra.CompletionFunc{"kind": completeKinds, "output": completeOutput})
 }
 
 // routeMisuse finds what the values of the flags alone do not show.

@@ -5,9 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unicode/utf8"
-
-	"github.com/cleavekv/cleave/internal/output"
 )
 
 // routeJSON runs cleave route with args and returns its rows by name.
@@ -113,11 +110,7 @@ func TestRouteKeepsToTheWidthAndShowsNoNegativeNothing(t *testing.T) {
 		if stdout == "" || strings.Contains(stdout, "-0.00") || strings.Contains(stdout, "+0.00") {
 			t.Errorf("cleave route %s: stderr %q, stdout\n%s", args, stderr, stdout)
 		}
-		for line := range strings.Lines(stdout) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > output.Width {
-				t.Errorf("cleave route %s: %d columns in %q", args, n, line)
-			}
-		}
+		checkWidth(t, stdout)
 	}
 }
 

@@ -40,3 +40,27 @@ func TestAnUnknownKindIsAnsweredWithThoseThereAre(t *testing.T) {
 		t.Errorf("got %q", stderr)
 	}
 }
+
+func TestFlagsAreListedInTheOrderOfReading(t *testing.T) {
+	for name, flags := range map[string]string{
+		"route": "nodes add remove last multiply weights kind keys output help",
+		"hash":  "samples key-bytes buckets keys seed output help",
+	} {
+		_, stdout, _ := exec(name, "--help")
+		checkWidth(t, stdout)
+		_, list, _ := strings.Cut(stdout, "\nFlags:\n")
+		var got []string
+		for line := range strings.Lines(list) {
+			// A flag begins before column 8; a text that mentions one, later.
+			if at := strings.Index(line, "--"); at >= 0 && at < 8 {
+				got = append(got, strings.Fields(line[at+len("--"):])[0])
+			}
+		}
+		if strings.Join(got, " ") != flags {
+			t.Errorf("%s has flags %q, want %q", name, got, flags)
+		}
+		if strings.Contains(list, "Slice") || strings.Contains(list, "[]") {
+			t.Errorf("%s shows the types of Go:\n%s", name, list)
+		}
+	}
+}

@@ -10,9 +10,10 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this binary",
-		Args:  noArgs,
+		Use:               "version",
+		Short:             "Print the version of this binary",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err

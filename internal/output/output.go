@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Format is a form of output. The zero value is [Table]. It is a pflag value,
@@ -25,6 +26,9 @@ const (
 )
 
 var names = [...]string{Table: "table", JSON: "json", JSONL: "jsonl"}
+
+// Words returns what [Format.Set] takes.
+func Words() []string { return slices.Clone(names[:]) }
 
 // String returns the word that [Format.Set] takes.
 func (f Format) String() string {

@@ -79,7 +79,10 @@ func TestFormatRefusesUnknownWordsAndKeepsItsValue(t *testing.T) {
 	if f != JSONL {
 		t.Errorf("format changed to %v", f)
 	}
-	for _, word := range []string{"table", "json", "jsonl"} {
+	if got := strings.Join(Words(), " "); got != "table json jsonl" {
+		t.Errorf("the words are %s", got)
+	}
+	for _, word := range Words() {
 		if err := f.Set(word); err != nil || f.String() != word {
 			t.Errorf("Set(%q) = %v, then %q", word, err, f)
 		}
