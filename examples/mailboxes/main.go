@@ -1,8 +1,14 @@
 // Command mailboxes shows sharding as a pattern: the mailboxes of many users
 // are spread over a fleet of actors by a stable hash and a router.
 //
-// It delivers letters one by one and in batches, prints what every shard saw,
-// then adds a shard and shows that only the users who belong to it move.
+// It sends letters one by one and in batches, waited for and not, and says what
+// a batch saves; prints what every shard saw; then adds a shard and shows that
+// only the users who belong to it move.
+//
+// In mode owner every letter that is waited for costs a switch of goroutines,
+// and a batch pays it once. In mode combining a postman who finds an office free
+// puts the letter into the box himself: there is little left for a batch to
+// save, and sorting it by office costs something too.
 //
 //	go run ./examples/mailboxes
 package main
@@ -13,8 +19,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"slices"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -40,15 +44,8 @@ func run(ctx context.Context, out io.Writer, mode actor.Mode, users int) error {
 		letters[i] = Letter{To: user(i), Text: "hello"}
 	}
 	fmt.Fprintf(out, "=== mode %v: %d users, 4 offices ===\n\n", mode, users)
-	for _, way := range []struct {
-		name  string
-		batch int
-	}{{"opens every box, letters posted one by one:", 1}, {"again, posted one by one:", 1}, {"again, in batches of 64:", 64}} {
-		start := time.Now()
-		if err := deliver(ctx, post, letters, way.batch); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%-45s %5d ns a letter\n", way.name, time.Since(start).Nanoseconds()/int64(users))
+	if err := compare(ctx, out, post, letters); err != nil {
+		return err
 	}
 	fmt.Fprintln(out)
 	if err := report(ctx, out, post); err != nil {
@@ -72,40 +69,6 @@ func run(ctx context.Context, out io.Writer, mode actor.Mode, users int) error {
 }
 
 func user(i int) string { return fmt.Sprintf("user-%05d", i) }
-
-// deliver sends the letters, from several postmen at once who each hand in
-// batch letters at a time, and waits until all are in their boxes.
-func deliver(ctx context.Context, post *Post, letters []Letter, batch int) error {
-	const postmen = 8
-	errs := make(chan error, postmen)
-	var wg sync.WaitGroup
-	for man := range postmen {
-		bag := letters[man*len(letters)/postmen : (man+1)*len(letters)/postmen]
-		wg.Go(func() { errs <- walk(ctx, post, bag, batch) })
-	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// walk is one postman's way.
-func walk(ctx context.Context, post *Post, bag []Letter, batch int) error {
-	for next := range slices.Chunk(bag, batch) {
-		if batch == 1 {
-			if err := post.Drop(ctx, next[0]); err != nil {
-				return err
-			}
-		} else if err := post.DropAll(ctx, next); err != nil {
-			return err
-		}
-	}
-	return post.Flush(ctx)
-}
 
 // report prints a line for every office.
 func report(ctx context.Context, out io.Writer, post *Post) error {

@@ -18,6 +18,10 @@ type Letter struct{ To, Text string }
 // lock, because one actor owns it.
 type office map[string][]string
 
+// newBox is how many letters a box has room for at first: as many as the
+// program sends to a user, so that no way of sending pays for larger boxes.
+const newBox = 1 + rounds*4
+
 // order is what an office understands: put a letter into the box of its
 // receiver, or only look into it. The reply is the number of letters there.
 type order struct {
@@ -26,10 +30,15 @@ type order struct {
 }
 
 func (o office) handle(r order) int {
+	box := o[r.To]
 	if r.deliver {
-		o[r.To] = append(o[r.To], r.Text)
+		if box == nil {
+			box = make([]string, 0, newBox)
+		}
+		box = append(box, r.Text)
+		o[r.To] = box
 	}
-	return len(o[r.To])
+	return len(box)
 }
 
 // Post is a fleet of offices and the rule that says which one has whose box.
@@ -72,14 +81,32 @@ func (p *Post) Drop(ctx context.Context, l Letter) error {
 	return p.fleet.Post(ctx, p.shardOf(l.To), order{l, true})
 }
 
-// DropAll delivers letters to many users: one entry in the mailbox of each
+// DropAll is Drop for letters to many users: one entry in the mailbox of each
 // office, however many letters that office gets.
 func (p *Post) DropAll(ctx context.Context, letters []Letter) error {
-	orders, counts := make([]order, len(letters)), make([]int, len(letters))
+	return p.fleet.PostBatch(ctx, p.officeOf, deliveries(letters))
+}
+
+// Deliver waits until a letter is in the box.
+func (p *Post) Deliver(ctx context.Context, l Letter) error {
+	_, err := p.fleet.Call(ctx, p.shardOf(l.To), order{l, true})
+	return err
+}
+
+// DeliverAll is Deliver for letters to many users: it waits once for all.
+func (p *Post) DeliverAll(ctx context.Context, letters []Letter) error {
+	return p.fleet.CallBatch(ctx, p.officeOf, deliveries(letters), make([]int, len(letters)))
+}
+
+func (p *Post) officeOf(o order) int { return p.shardOf(o.To) }
+
+// deliveries are the orders that put letters into their boxes.
+func deliveries(letters []Letter) []order {
+	orders := make([]order, len(letters))
 	for i, l := range letters {
 		orders[i] = order{l, true}
 	}
-	return p.fleet.CallBatch(ctx, func(o order) int { return p.shardOf(o.To) }, orders, counts)
+	return orders
 }
 
 // Flush waits until everything that the same caller dropped before is in its

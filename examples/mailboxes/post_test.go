@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/actor"
 )
@@ -19,8 +20,9 @@ func TestEveryLetterArrivesAndStaysWithItsUserWhenTheFleetGrows(t *testing.T) {
 		for i := range letters {
 			letters[i].To = user(i)
 		}
-		for _, batch := range []int{1, 16} {
-			if err := deliver(ctx, post, letters, batch); err != nil {
+		ways := []way{{batch: 1}, {batch: 16}, {batch: 1, wait: true}, {batch: 16, wait: true}}
+		for _, w := range ways {
+			if err := send(ctx, post, letters, w); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -41,7 +43,7 @@ func TestEveryLetterArrivesAndStaysWithItsUserWhenTheFleetGrows(t *testing.T) {
 					t.Errorf("%s went from %d to %d, not to the new office", user(i), home[i], now)
 				}
 			}
-			if n, err := post.Count(ctx, user(i)); err != nil || n != 2 {
+			if n, err := post.Count(ctx, user(i)); err != nil || n != len(ways) {
 				t.Fatalf("%s has %d letters: %v", user(i), n, err)
 			}
 		}
@@ -57,7 +59,7 @@ func TestEveryLetterArrivesAndStaysWithItsUserWhenTheFleetGrows(t *testing.T) {
 		for _, l := range lines {
 			sum += l.Letters
 		}
-		if sum != 2*users {
+		if sum != len(ways)*users {
 			t.Errorf("%d letters", sum)
 		}
 		if err := post.Close(ctx); err != nil {
@@ -89,9 +91,25 @@ func TestTheProgramTellsItsStory(t *testing.T) {
 	if err := run(t.Context(), &out, actor.Owner, 500); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"500 users, 4 offices", "office 4", "still has its 3 letters"} {
+	for _, want := range []string{"500 users, 4 offices", "office 4", "called one by one", "called in batches of 64", "posted one by one", "posted in batches of 64", "still has its 13 letters"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAGainIsClaimedOnlyWhereThereIsOne(t *testing.T) {
+	for _, c := range []struct {
+		single, batched time.Duration
+		want            string
+	}{
+		{300, 100, "batches: 3.0 times as fast"},
+		{105, 100, "batches: no gain"},
+		{100, 105, "batches: no gain"},
+		{100, 200, "batches: no gain, 2.0 times as slow"},
+	} {
+		if got := gain(c.single, c.batched); got != c.want {
+			t.Errorf("%v and %v: %q, want %q", c.single, c.batched, got, c.want)
 		}
 	}
 }
