@@ -88,7 +88,7 @@ func hashColumns() []output.Column[hash.Report] {
 	columns := []output.Column[report]{
 		{Head: "function", Cell: func(r report) string { return r.Name }},
 		{Head: "kind", Cell: func(r report) string { return r.Kind.String() }},
-		{Head: "mean", Right: true, Cell: func(r report) string { return fmt.Sprintf("%.4f", r.Avalanche.Mean) }},
+		{Head: "mean", Right: true, Cell: func(r report) string { return fmt.Sprintf("%.3f", r.Avalanche.Mean) }},
 		{Head: "worst", Right: true, Cell: func(r report) string { return fmt.Sprintf("%.3f", r.Avalanche.Worst) }},
 		{Head: "±", Right: true, Cell: func(r report) string { return fmt.Sprintf("%.3f", r.Avalanche.Noise) }},
 	}

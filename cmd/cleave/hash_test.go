@@ -32,7 +32,7 @@ func TestHashShowsEveryFunctionAndTellsTheWeakOnes(t *testing.T) {
 }
 
 func TestHashTableHasAColumnForEachKindOfKeys(t *testing.T) {
-	code, stdout, _ := exec("hash", "--samples", "64", "--buckets", "64")
+	code, stdout, _ := exec("hash", "--samples", "64")
 	checkWidth(t, stdout)
 	head, _, _ := strings.Cut(stdout, "\n")
 	for _, c := range hash.Corpora(0) {
@@ -49,4 +49,19 @@ func TestHashRefusesBadFlags(t *testing.T) {
 			t.Errorf("cleave hash %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
+}
+
+func TestHashNamesTheFlagThatAFunctionCannotHave(t *testing.T) {
+	for _, f := range hash.Functions() {
+		if f.Name != "crc16-slot" {
+			continue
+		}
+		// Measured alone, since the whole command measures others before it.
+		_, err := hash.Measure(f, hash.MeasureOptions{Buckets: 32768})
+		if got, want := hashMisuse(err).Error(), `--buckets 32768: "crc16-slot" has 14 bits only`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		return
+	}
+	t.Error("there is no crc16-slot")
 }
