@@ -28,6 +28,9 @@ func TestBucketsAndShardsFillCacheLines(t *testing.T) {
 }
 
 func TestSegmentsStartAtCacheLines(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != wordBytes {
+		t.Skip("sizes are for 64-bit machines")
+	}
 	words, _ := New[uint64, uint64](Options{Shards: 1})
 	wides, _ := New[[2]uint64, wide](Options{Shards: 1})
 	texts, _ := New[string, string](Options{Shards: 1})
@@ -37,6 +40,22 @@ func TestSegmentsStartAtCacheLines(t *testing.T) {
 			if uintptr(seg.base)%cacheLine != 0 {
 				t.Errorf("a segment of %d buckets of %d bytes starts at %p", size.total(), tb.bucketBytes, seg.base)
 			}
+		}
+	}
+}
+
+// wordBucket.read computes the slot without a branch; for a key whose word is
+// in two slots it comes out one too large, and value is the word behind the
+// bucket. Every root must have one there, the shared empty one too.
+func TestEveryRootIsFollowedByMemoryOfItsOwn(t *testing.T) {
+	const reach = unsafe.Offsetof(wordBucket{}.values) + wordSlots*wordBytes + wordBytes
+	if got := unsafe.Sizeof(emptyBucket); got < reach {
+		t.Errorf("the empty root has %d bytes, readers look at %d", got, reach)
+	}
+	m, _ := New[uint64, uint64](Options{Shards: 1})
+	for _, size := range m.ready().table().sizes {
+		if behind := uintptr(size.total()-size.buckets) * wordBucketBytes; behind < reach-wordBucketBytes {
+			t.Errorf("%d bytes behind the roots of %+v", behind, size)
 		}
 	}
 }
