@@ -29,9 +29,11 @@ func (t *table) grow(s *shard, full segment, hash uint64) {
 		return // another writer made room
 	}
 	t.freeze(seg)
-	n := t.countEntries(seg)
+	n, overflow := t.countOverflow(seg)
 	rung := t.rung(seg.buckets())
-	switch {
+	switch size := t.tidySize(seg, overflow); {
+	case size.spares > 0:
+		t.replace(s, seg, t.rebuild(size, 1, seg)[0].withDepth(seg.depth()))
 	case n < int(seg.buckets())*t.slots/4:
 		// Full of spares, not of entries: hashes collide. More buckets
 		// would not part them.
@@ -55,7 +57,7 @@ func (t *table) split(s *shard, seg segment, n int) {
 	}
 	halves := t.rebuild(t.sizes[len(t.sizes)-1], 2, seg)
 	left := t.countEntries(halves[0])
-	if min(left, n-left) < n/16 {
+	if min(left, n-left) <= n/16 {
 		t.addSpares(s, seg)
 		return
 	}
@@ -92,6 +94,33 @@ func (t *table) transferAll(to, from []segment) bool {
 		}
 	}
 	return true
+}
+
+// countOverflow counts the entries of a segment, and how many spares their
+// chains would need if there were no gaps in them.
+func (t *table) countOverflow(seg segment) (entries, overflow int) {
+	for i := range seg.buckets() {
+		n := t.layout.entries(seg, i)
+		entries += n
+		overflow += max(0, n-1) / t.slots
+	}
+	return entries, overflow
+}
+
+// tidySize returns the size in which to rebuild a full segment that needs no
+// more room but has its spares in chains that have become short again, since
+// deletes give no spare back. Without that, entries that come and go would make
+// a map grow whose number of entries stays the same. It returns no spares if
+// the overflow would take a quarter of them or there are only a few, so that a
+// rebuild is followed by many inserts before the next.
+func (t *table) tidySize(seg segment, overflow int) segmentSize {
+	usual := t.sizes[t.rung(seg.buckets())].spares
+	for _, spares := range []int{usual, int(seg.spares())} {
+		if overflow < spares/4 {
+			return segmentSize{buckets: int(seg.buckets()), spares: spares}
+		}
+	}
+	return segmentSize{}
 }
 
 func (t *table) freeze(seg segment) {

@@ -67,6 +67,38 @@ func shrinks[K comparable](t *testing.T, n int, key func(int) K) {
 	}
 }
 
+// Deletes give no overflow bucket back. A map whose entries are replaced again
+// and again must not grow for that reason.
+func TestReplacingEntriesDoesNotGrowTheMap(t *testing.T) {
+	replacing(t, func(i int) uint64 { return uint64(i) })
+	replacing(t, func(i int) string { return fmt.Sprint(i) })
+}
+
+func replacing[K comparable](t *testing.T, key func(int) K) {
+	t.Helper()
+	m, err := New[K, uint64](Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n, rounds = 1500, 60
+	for i := range n {
+		m.Store(key(i), 1)
+	}
+	full := m.Stats().Total()
+	for i := range n * rounds {
+		m.Delete(key(i))
+		m.Store(key(i+n), 1)
+	}
+	if st := m.Stats().Total(); st.Entries != n || st.Bytes > 5*full.Bytes/2 {
+		t.Errorf("%d entries, replaced %d times, take %d bytes, at first %d", st.Entries, rounds, st.Bytes, full.Bytes)
+	}
+	for i := range n {
+		if _, ok := m.Load(key(n*rounds + i)); !ok {
+			t.Fatalf("key %d was lost", n*rounds+i)
+		}
+	}
+}
+
 func TestClearGivesMemoryBack(t *testing.T) {
 	var m Map[uint64, uint64]
 	for i := range uint64(10000) {

@@ -7,7 +7,7 @@ type ShardStats struct {
 	Buckets         int // that the hash addresses; OverflowBuckets come on top
 	OverflowBuckets int // in use
 	Bytes           int // of buckets, spare ones included; not of entries outside them
-	Growths         int // segments that were enlarged or split
+	Growths         int // segments that were enlarged, split or tidied up
 	Shrinks         int // segments that were halved or merged
 	LargestMove     int // most entries copied by one growth or shrink
 }
