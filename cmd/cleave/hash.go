@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,8 +99,13 @@ func hashColumns() []output.Column[hash.Report] {
 			if !ok {
 				return "-"
 			}
-			by := strings.TrimSuffix(s.By, "ulo") // mod: the table has to fit
-			return fmt.Sprintf("%s %-4s", output.Signed(s.Z, 1), by)
+			// The table has to fit: modulo is mod, and a z-score far from
+			// chance needs no decimals.
+			decimals := 1
+			if math.Abs(s.Z) >= 100 {
+				decimals = 0
+			}
+			return fmt.Sprintf("%s %-4s", output.Signed(s.Z, decimals), strings.TrimSuffix(s.By, "ulo"))
 		}})
 	}
 	return append(columns, output.Column[report]{Head: "verdict", Cell: func(r report) string { return r.Verdict.String() }})

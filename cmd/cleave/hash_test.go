@@ -32,7 +32,7 @@ func TestHashShowsEveryFunctionAndTellsTheWeakOnes(t *testing.T) {
 }
 
 func TestHashTableHasAColumnForEachKindOfKeys(t *testing.T) {
-	code, stdout, _ := exec("hash", "--samples", "64")
+	code, stdout, _ := exec("hash", "--samples", "64", "--keys", "8192")
 	checkWidth(t, stdout)
 	head, _, _ := strings.Cut(stdout, "\n")
 	for _, c := range hash.Corpora(0) {
