@@ -15,7 +15,7 @@
 //     its goroutine. A message that was refused is never handled.
 //   - [ErrFull], [ErrStopped], [ErrPoisoned] and a bare context error mean that
 //     the message was not handled. [ErrAbandoned] means that it was accepted
-//     and that the caller left before the reply came: it will be handled.
+//     and that the caller left before the reply came: the promise above holds for it.
 //   - When a call has returned, the package no longer touches what the caller
 //     handed in, also when the call was abandoned.
 //   - A panic in the handler reaches the callers as a [*PanicError] and not

@@ -20,8 +20,8 @@ var ErrStopped = errors.New("actor: stopped")
 var ErrPoisoned = errors.New("actor: poisoned")
 
 // ErrAbandoned means the context ended after the message had been accepted: its
-// reply is lost, but it is handled once all the same, unless a panic poisons
-// the actor before. So do not send it again without a look at what it changed.
+// reply is lost, but it is handled once all the same, unless the handler
+// panics or ends its goroutine before. So do not send it again without a look at what it changed.
 // The error also matches the context's own error.
 var ErrAbandoned = errors.New("actor: left before the reply; the message stays accepted")
 
