@@ -20,9 +20,9 @@ var ErrStopped = errors.New("actor: stopped")
 var ErrPoisoned = errors.New("actor: poisoned")
 
 // ErrAbandoned means the context ended after the message had been accepted: its
-// reply is lost, but it is handled once all the same, unless the handler
-// panics or ends its goroutine before. So do not send it again without a look at what it changed.
-// The error also matches the context's own error.
+// reply is lost, but it is handled once all the same, unless the actor is
+// poisoned or the handler ends its goroutine before. So do not send it again
+// without a look at what it changed. The error also matches the context's own.
 var ErrAbandoned = errors.New("actor: left before the reply; the message stays accepted")
 
 // ErrBatchSize means a batch can never fit, or its slices do not match: split
