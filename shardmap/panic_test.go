@@ -3,6 +3,7 @@ package shardmap
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -31,6 +32,9 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			m.Store(key, value)
 		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { panic("stop") }) })
+		if n := lockedChains(m.ready().table()); n != 0 {
+			t.Fatalf("after a panic %d chains are still locked", n)
+		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { return none, Delete + 1 }) })
 		var wg sync.WaitGroup
 		wg.Go(func() { m.Compute(key, func(V, bool) (V, Op) { runtime.Goexit(); return none, Update }) })
@@ -39,11 +43,28 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			t.Errorf("after the panic Load = %v, %v", v, ok)
 		}
 	}
-	m.Store(key, none) // would hang if the lock were still held
+	if n := lockedChains(m.ready().table()); n != 0 {
+		t.Fatalf("at the end %d chains are still locked", n)
+	}
+	m.Store(key, none)
 	m.Delete(key)
 	if m.Len() != 0 {
 		t.Errorf("Len = %d", m.Len())
 	}
+}
+
+// lockedChains counts the chains that a writer has locked, or left so.
+func lockedChains(t *table) (n int) {
+	for i := range t.shardCount() {
+		for _, seg := range segments(t.shardAt(i).directory()) {
+			for b := range seg.buckets() {
+				if !seg.isEmptySegment() && atomic.LoadUint64(word(seg.at(b, t.bucketBytes), headerWord))&lockBit != 0 {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 func TestKeysThatCannotBeHashedPanicLikeTheBuiltInMap(t *testing.T) {
