@@ -126,6 +126,28 @@ func takeTurns[V any](t *testing.T, flips int, value func(uint64) V, keyOf func(
 	readers.Wait()
 }
 
+// TestDeletingRaisesTheVersion: readers know by nothing else that a slot has
+// another key than when they looked, in the root and behind it.
+func TestDeletingRaisesTheVersion(t *testing.T) {
+	m, err := New[uint64, uint64](Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := &m.ready().words.wordTable
+	tb.seeds.second = 0 // every hash is now 0, so that all keys are in one chain
+	for k := range uint64(2 * wordSlots) {
+		m.Store(k, k)
+	}
+	root := (*wordBucket)(lookup(tb.shard(0).directory(), 0).at(0, wordBucketBytes))
+	for k := range uint64(2 * wordSlots) {
+		before := root.header.Load()
+		m.Delete(k)
+		if root.hasVersion(before) {
+			t.Errorf("the version is the same after deleting key %d", k)
+		}
+	}
+}
+
 // neighbour returns a key that has its root in common with key 0 as long as
 // the map has its first, smallest segment.
 func neighbour[V any](m *Map[uint64, V]) uint64 {
