@@ -16,10 +16,10 @@ type geometry struct {
 const (
 	// firstBuckets is the total of a shard's first segment.
 	firstBuckets = 4
-	// maxSegmentBytes bounds a segment and with it the work of one split, a
-	// few hundred to two thousand entries. At 32 KiB a map of a million
-	// words has about two thousand segments: few enough for the garbage
-	// collector, and a directory that stays in the first-level cache.
+	// maxSegmentBytes bounds a segment of words and with it the work of one
+	// split, at most about two thousand entries. A map of a million words
+	// has about a thousand segments: few enough for the garbage collector,
+	// and directories of 16 KiB in all, which the first-level cache holds.
 	maxSegmentBytes = 64 << 10
 	// maxDepth bounds a directory to a million segments a shard, and keeps
 	// its bits of the hash apart from those of the shard.

@@ -8,9 +8,6 @@ import (
 )
 
 // Load returns the value of key and whether there is one. It takes no lock.
-//
-// It has the entry layout's part written out, hash included: the fewer
-// instructions a lookup takes, the more lookups the processor overlaps.
 func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 	s := m.state.Load()
 	if s == nil {
@@ -20,6 +17,8 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		w, ok := s.words.loadWord(toWord(&key))
 		return fromWord[V](w), ok
 	}
+	// The entry layout's part is written out, hash included: the fewer
+	// instructions a lookup takes, the more lookups the processor overlaps.
 	t := &s.entries
 	var hash uint64
 	if unsafe.Sizeof(key) <= wordBytes && t.hashesWord {
