@@ -14,8 +14,12 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		return value, false
 	}
 	if s.layout != layoutEntry {
-		w, ok := s.words.loadWord(toWord(&key))
-		return fromWord[V](w), ok
+		w, found := s.words.read(toWord(&key))
+		if found == unclear {
+			w, ok = s.words.loadWordSlow(toWord(&key))
+			return fromWord[V](w), ok
+		}
+		return fromWord[V](w), found == present
 	}
 	// The entry layout's part is written out, hash included: the fewer
 	// instructions a lookup takes, the more lookups the processor overlaps.

@@ -2,6 +2,7 @@ package shardmap
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -83,10 +84,10 @@ func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
 }
 
 func (t *wordMap[K, V]) rangeEntries(yield func(K, V) bool) {
-	var room []wordEntry
+	room := make([]wordEntry, 0, rangeBatch+wordSlots)
 	t.eachSpan(func(sp span) bool {
-		for i := range sp.seg.buckets() {
-			room = snapshotWords(sp.seg, i, room[:0])
+		for i := uint64(0); i < sp.seg.buckets(); {
+			i, room = snapshotWords(sp.seg, i, room[:0])
 			for _, e := range room {
 				if sp.filter && t.seeds.hashWord(e.key) < sp.from {
 					continue
@@ -100,19 +101,46 @@ func (t *wordMap[K, V]) rangeEntries(yield func(K, V) bool) {
 	})
 }
 
+// rangeBatch is how many entries Range copies, or a few more, before it
+// yields them. How many entries a chain has is anyone's guess, and a loop that
+// ends by chance costs more than its body.
+const rangeBatch = 64
+
 type wordEntry struct{ key, value uint64 }
 
-// snapshotWords appends copies of the entries of the chain i to found, all as
-// of one moment.
-func snapshotWords(seg segment, i uint64, found []wordEntry) []wordEntry {
-	root := (*wordBucket)(seg.at(i, wordBucketBytes))
-	for {
-		header := root.header.Load()
-		got := copyWords(seg, root, header, found)
-		if root.hasVersion(header) {
-			return got
+// snapshotWords appends copies of the entries of the chains from i on to
+// found, each chain as of one moment, until it has enough. It returns the next
+// chain.
+func snapshotWords(seg segment, i uint64, found []wordEntry) (uint64, []wordEntry) {
+	for ; i < seg.buckets() && len(found) < rangeBatch; i++ {
+		found = slices.Grow(found, wordSlots)
+		n := len(found)
+		root := (*wordBucket)(seg.at(i, wordBucketBytes))
+		if got, ok := root.copyTo((*[wordSlots]wordEntry)(found[n : n+wordSlots])); ok {
+			found = found[:n+got]
+			continue
+		}
+		for header := root.header.Load(); ; header = root.header.Load() {
+			if got := copyWords(seg, root, header, found); root.hasVersion(header) {
+				found = got
+				break
+			}
 		}
 	}
+	return i, found
+}
+
+// copyTo copies the entries of a chain of one bucket and counts them. It
+// copies every slot and keeps those that are occupied, which needs no branch.
+// It answers false if there are more buckets or the chain has changed.
+func (b *wordBucket) copyTo(to *[wordSlots]wordEntry) (n int, ok bool) {
+	header := b.header.Load()
+	occupied := header >> occupiedShift
+	first, second, third := occupied&1, occupied>>1&1, occupied>>2&1
+	to[0] = wordEntry{b.keys[0].Load(), b.values[0].Load()}
+	to[first] = wordEntry{b.keys[1].Load(), b.values[1].Load()}
+	to[first+second] = wordEntry{b.keys[2].Load(), b.values[2].Load()}
+	return int(first + second + third), b.link.Load() == 0 && b.hasVersion(header)
 }
 
 func copyWords(seg segment, b *wordBucket, header uint64, found []wordEntry) []wordEntry {

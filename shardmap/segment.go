@@ -71,7 +71,7 @@ func (s segment) sparesUsed(bucketBytes uintptr) uint64 {
 // emptyBucket is what every shard starts with: one frozen root without
 // entries, shared by all maps. Readers find nothing there; the first writer
 // replaces it. So an empty map costs its shards and nothing more.
-// The second line is for wordBucket.read, which may look one word past a root.
+// The second line is for wordTable.read, which may look one word past a root.
 var emptyBucket = [2 * cacheLine / wordBytes]uint64{headerWord: lockBit | frozenBit}
 
 var emptySegment = segment{base: unsafe.Pointer(&emptyBucket), roots: 1}

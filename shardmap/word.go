@@ -56,19 +56,19 @@ func (b *wordBucket) hasVersion(header uint64) bool {
 	return (b.header.Load()^header)>>versionShift == 0
 }
 
-// read looks for key in the bucket b. Which slot matches is anyone's guess, so
-// it is computed without a branch: the processor then does not guess wrong,
-// and goes on to the next lookup while this one waits for memory.
+// read looks for key in its root. Which slot matches is anyone's guess, so it
+// is computed without a branch: the processor then does not guess wrong, and
+// goes on to the next lookup while this one waits for memory.
 //
-// The word of a deleted key stays in its
-// slot, so that key may be in several; slot is then that of a free one, or 3,
-// which is none. That rare case, an overflowing chain and a changed one are
-// unclear and left to loadWordSlow.
-// It is kept out of line because the compiler then holds b in a register and
-// not as a sum, which it would compute anew for each word.
-//
-//go:noinline
-func (b *wordBucket) read(key uint64) (value uint64, found answer) {
+// The word of a deleted key stays in its slot, so that key may be in several;
+// slot is then that of a free one, or 3, which is none. That rare case, an
+// overflowing chain and a changed one are unclear and left to loadWordSlow.
+// It calls nothing and so needs no frame: the fewer instructions a lookup
+// takes, the more lookups the processor overlaps.
+func (t *wordTable) read(key uint64) (value uint64, found answer) {
+	hash := t.seeds.hashWord(key)
+	seg := lookup(t.shard(hash).directory(), hash)
+	b := (*wordBucket)(seg.at(seg.root(hash), wordBucketBytes))
 	header := b.header.Load()
 	slot := isEqual(b.keys[1].Load(), key) + 2*isEqual(b.keys[2].Load(), key)
 	if b.key(slot).Load() == key {
@@ -90,20 +90,11 @@ const (
 	unclear
 )
 
-// loadWord returns the value of key and whether there is one.
-func (t *wordTable) loadWord(key uint64) (value uint64, ok bool) {
+// loadWordSlow reads the whole chain, as often as it changes.
+func (t *wordTable) loadWordSlow(key uint64) (value uint64, ok bool) {
 	hash := t.seeds.hashWord(key)
 	seg := lookup(t.shard(hash).directory(), hash)
 	root := (*wordBucket)(seg.at(seg.root(hash), wordBucketBytes))
-	value, found := root.read(key)
-	if found == unclear {
-		return loadWordSlow(seg, root, key)
-	}
-	return value, found == present
-}
-
-// loadWordSlow reads the whole chain, as often as it changes.
-func loadWordSlow(seg segment, root *wordBucket, key uint64) (value uint64, ok bool) {
 	for {
 		header := root.header.Load()
 		value, ok = loadWordChain(seg, root, header, key)
