@@ -32,23 +32,25 @@ func run(args []string, stdout, progress io.Writer) error {
 	clock := duel.NewSystem()
 	watch := report.StartWatch(clock)
 	rep := &report.Run{
-		Machine: report.ThisMachine(),
-		Commit:  report.Commit(),
-		Command: strings.TrimSpace("go run . " + strings.Join(args, " ")),
-		Date:    began,
-		Rounds:  opts.effort.rounds,
-		Window:  opts.effort.window,
-		Quick:   opts.quick,
-		Modules: report.Modules(),
-		Others:  -1,
-		Targets: targets,
+		Machine:    report.ThisMachine(),
+		Commit:     report.Commit(),
+		Command:    strings.TrimSpace("go run . " + strings.Join(args, " ")),
+		Date:       began,
+		Rounds:     opts.effort.rounds,
+		LongRounds: opts.effort.longRounds,
+		Window:     opts.effort.window,
+		Quick:      opts.quick,
+		Modules:    report.Modules(),
+		Others:     -1,
+		Targets:    targets,
 	}
 	runner := &duel.Runner{
-		Rounds: opts.effort.rounds,
-		Window: opts.effort.window,
-		Seed:   1,
-		Clock:  clock,
-		Settle: new(collector).settle,
+		Rounds:     opts.effort.rounds,
+		LongRounds: opts.effort.longRounds,
+		Window:     opts.effort.window,
+		Seed:       1,
+		Clock:      clock,
+		Settle:     new(collector).settle,
 	}
 	for _, s := range opts.subjects {
 		section := report.Section{Title: s.title}

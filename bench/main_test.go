@@ -14,11 +14,11 @@ import (
 )
 
 // tiny is enough to see that everything works, and says nothing about speed.
-var tiny = effort{rounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, nodes: []int{8, 64}, keysPerNode: 100}
+var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, nodes: []int{8, 64}, keysPerNode: 100}
 
 // runTiny measures every cell of every subject.
 func runTiny() []*duel.Result {
-	r := duel.Runner{Rounds: tiny.rounds, Window: tiny.window, Clock: duel.NewSystem(), Settle: func() {}}
+	r := duel.Runner{Rounds: tiny.rounds, LongRounds: tiny.longRounds, Window: tiny.window, Clock: duel.NewSystem(), Settle: func() {}}
 	var results []*duel.Result
 	for _, s := range subjects {
 		for cell := range s.cells(tiny) {
@@ -79,10 +79,10 @@ func checkTarget(t *testing.T, target duel.Target, results []*duel.Result) {
 }
 
 func TestFullRunsHaveEnoughRoundsForVerdictsAndQuickOnesHaveNot(t *testing.T) {
-	if full.rounds < duel.MinRounds {
-		t.Errorf("full has %d rounds, want %d", full.rounds, duel.MinRounds)
+	if min(full.rounds, full.longRounds) < duel.MinRounds {
+		t.Errorf("full has %d and %d rounds, want %d", full.rounds, full.longRounds, duel.MinRounds)
 	}
-	if quick.rounds >= duel.MinRounds {
+	if max(quick.rounds, quick.longRounds) >= duel.MinRounds {
 		t.Errorf("quick has %d rounds: it would give verdicts", quick.rounds)
 	}
 	for _, e := range []effort{full, quick, tiny} {

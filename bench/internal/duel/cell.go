@@ -66,6 +66,11 @@ type Cell struct {
 	Contestants []Contestant
 }
 
+// fixed tells whether a round is a fixed piece of work, not a window of time.
+func (c *Cell) fixed() bool {
+	return c.Ops > 0 || len(c.Contestants) > 0 && c.Contestants[0].Work == nil
+}
+
 // metrics returns what a round of this cell yields.
 func (c *Cell) metrics() []Metric {
 	if len(c.Metrics) > 0 {

@@ -10,6 +10,9 @@ import (
 type Runner struct {
 	// Rounds is how often each contestant gets a window.
 	Rounds int
+	// LongRounds is Rounds for cells whose work is of a fixed size, which may
+	// take much longer than a window.
+	LongRounds int
 	// Window is how long a window should last.
 	Window time.Duration
 	// Seed fixes the order of play.
@@ -34,7 +37,7 @@ func (r *Runner) Run(c Cell) *Result {
 		})
 	}
 	rng := rand.New(rand.NewPCG(r.Seed, uint64(len(c.Contestants))))
-	for range r.Rounds {
+	for range r.rounds(c) {
 		for _, i := range rng.Perm(len(c.Contestants)) {
 			res.guard(i, func() { res.Lines[i].add(r.window(c.Contestants[i], ops[i])) })
 		}
@@ -45,6 +48,13 @@ func (r *Runner) Run(c Cell) *Result {
 		}
 	}
 	return res
+}
+
+func (r *Runner) rounds(c Cell) int {
+	if c.fixed() {
+		return r.LongRounds
+	}
+	return r.Rounds
 }
 
 // window gives one contestant its turn and returns its figures per operation.

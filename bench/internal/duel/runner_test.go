@@ -25,7 +25,7 @@ func (c *fakeClock) costing(name string, perOp time.Duration, log *[]string) Con
 }
 
 func newFakeRunner(c *fakeClock) *Runner {
-	return &Runner{Rounds: 12, Window: time.Millisecond, Seed: 3, Clock: c, Settle: func() {}}
+	return &Runner{Rounds: 12, LongRounds: 12, Window: time.Millisecond, Seed: 3, Clock: c, Settle: func() {}}
 }
 
 func TestRunnerFindsTheCostPerOperation(t *testing.T) {
@@ -139,5 +139,26 @@ func TestAContestantThatPanicsIsOutAndTheOthersGoOn(t *testing.T) {
 	}
 	if turns != 4 {
 		t.Errorf("%d turns, want none after the panic", turns)
+	}
+}
+
+func TestFixedWorkHasItsOwnNumberOfRounds(t *testing.T) {
+	var clock fakeClock
+	var log []string
+	k := clock.costing("x", time.Microsecond, &log)
+	gauge := Contestant{Name: "gauge", Gauge: func() []float64 { return []float64{1} }}
+	for name, test := range map[string]struct {
+		cell Cell
+		want int
+	}{
+		"fills windows": {Cell{Contestants: []Contestant{k}}, 12},
+		"fixed":         {Cell{Ops: 5, Contestants: []Contestant{k}}, 5},
+		"gauge":         {Cell{Contestants: []Contestant{gauge}}, 5},
+	} {
+		r := newFakeRunner(&clock)
+		r.LongRounds = 5
+		if got := r.Run(test.cell).Lines[0].Samples[0]; len(got) != test.want {
+			t.Errorf("%s: %d rounds, want %d", name, len(got), test.want)
+		}
 	}
 }

@@ -19,7 +19,9 @@ type Run struct {
 	Date    time.Time
 	Took    time.Duration
 	Rounds  int
-	Window  time.Duration
+	// LongRounds is Rounds of cells with a fixed piece of work.
+	LongRounds int
+	Window     time.Duration
 	// Others is the share of the machine that other processes used during
 	// the run, negative if it is not known.
 	Others float64
@@ -73,7 +75,7 @@ func (r *Run) writeHeader(w io.Writer) {
 	t.add("machine", fmt.Sprintf("%s, %d cores, %s, load %s at the start", m.CPU, m.Cores, m.OS, m.Load))
 	t.add("other work", others(r.Others))
 	t.add("Go", m.Go)
-	t.add("rounds", fmt.Sprintf("%d interleaved, windows of %v", r.Rounds, r.Window))
+	t.add("rounds", fmt.Sprintf("%d interleaved, windows of %v; %d where the work is fixed", r.Rounds, r.Window, r.LongRounds))
 	t.add("took", r.Took.Round(time.Second).String())
 	t.write(w)
 	fmt.Fprintf(w, "Figures are medians over the rounds. A ratio is the peer's cost divided by ours, taken in each round and then as the median: "+

@@ -35,7 +35,7 @@ func exampleRun() *Run {
 		Machine: Machine{CPU: "Processor 1", OS: "plan9/mips", Go: "go1.26", Cores: 2, Load: "0.75"},
 		Commit:  "0123456789ab", Command: "go run . -out RESULTS.md",
 		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 83 * time.Second,
-		Rounds: 12, Window: 60 * time.Millisecond, Others: 0.375,
+		Rounds: 12, LongRounds: 11, Window: 60 * time.Millisecond, Others: 0.375,
 		Modules:  []string{"example.org/peer@v1.2.3"},
 		Sections: []Section{{"Concurrent map", []*duel.Result{timed, life}}, {"Routing", []*duel.Result{facts}}},
 		Targets: []duel.Target{
