@@ -20,6 +20,7 @@ var layers = map[string]int{
 	"internal/output":    0,
 	"internal/lint":      0,
 	"internal/typecheck": 0,
+	"internal/plant":     0,
 
 	"key": 1,
 
@@ -30,6 +31,8 @@ var layers = map[string]int{
 	"actor":     2,
 	"affinity":  2,
 
+	"internal/effect": 2,
+
 	"internal/command":     3,
 	"internal/txn":         3,
 	"internal/distributor": 3,
@@ -39,6 +42,7 @@ var layers = map[string]int{
 	"client":               3,
 
 	"internal/wal":     4,
+	"internal/rows":    4,
 	"internal/store":   5,
 	"internal/group":   6,
 	"internal/replica": 7,
@@ -59,7 +63,7 @@ var layers = map[string]int{
 // I/O, so that the simulator can own them and a test can replay them.
 var pure = []string{
 	"route", "key", "affinity", "partition",
-	"internal/command", "internal/txn", "internal/mover",
+	"internal/effect", "internal/command", "internal/txn", "internal/mover",
 	"internal/distributor", "internal/ratekeeper",
 }
 

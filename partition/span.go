@@ -1,0 +1,47 @@
+package partition
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Span is the positions from Start up to, but not with, End. An empty End is
+// the end of the space.
+type Span struct{ Start, End Position }
+
+// Contains tells whether p is in the span.
+func (s Span) Contains(p Position) bool {
+	return bytes.Compare(p, s.Start) >= 0 && (len(s.End) == 0 || bytes.Compare(p, s.End) < 0)
+}
+
+// Whole is the span of all positions.
+var Whole Span
+
+// Span returns the positions of the whole keyspace.
+func (k *Keyspace) Span() Span {
+	return Span{Start: k.ID.append(nil), End: endOf(k.ID.append(nil))}
+}
+
+// SlotSpan returns the positions of one slot of a hash keyspace.
+func (k *Keyspace) SlotSpan(slot uint16) Span {
+	p := binary.BigEndian.AppendUint16(k.ID.append(nil), slot)
+	return Span{Start: p, End: endOf(p)}
+}
+
+// KeySpan returns the positions of a key: its own row and all its elements.
+func (k *Keyspace) KeySpan(key []byte) Span {
+	p := k.AppendPosition(nil, key)
+	return Span{Start: p, End: endOf(p)}
+}
+
+// endOf returns the first position behind all that begin with prefix.
+func endOf(prefix []byte) Position {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] != 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}
