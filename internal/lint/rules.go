@@ -43,6 +43,7 @@ var layers = map[string]int{
 
 	"internal/wal":     4,
 	"internal/rows":    4,
+	"internal/runs":    4,
 	"internal/store":   5,
 	"internal/group":   6,
 	"internal/replica": 7,
