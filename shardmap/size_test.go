@@ -44,7 +44,7 @@ func TestSegmentsStartAtCacheLines(t *testing.T) {
 	}
 }
 
-// wordBucket.read computes the slot without a branch; for a key whose word is
+// wordTable.read computes the slot without a branch; for a key whose word is
 // in two slots it comes out one too large, and value is the word behind the
 // bucket. Every root must have one there, the shared empty one too.
 func TestEveryRootIsFollowedByMemoryOfItsOwn(t *testing.T) {
