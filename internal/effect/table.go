@@ -1,0 +1,32 @@
+package effect
+
+// Table is the first byte of a store key: what the rest, a position, is about.
+// All tables are ordered by position, so that a split, a merge or a move takes
+// the rows of each along.
+type Table byte
+
+// The tables. Their numbers are on disks: none is ever changed or used again.
+const (
+	// Rows holds keys and the elements of collections.
+	Rows Table = 1
+	// Intents holds what undecided transactions have locked.
+	Intents Table = 2
+	// Dedup holds requests that were answered, with their replies.
+	Dedup Table = 3
+	// Marks holds decisions and ends of transactions.
+	Marks Table = 4
+	// Capture holds changes that a move has yet to carry over.
+	Capture Table = 5
+	// Expiry holds, for each key that expires, when.
+	Expiry Table = 6
+	// State holds what a group remembers about itself.
+	State Table = 7
+	// Orphans holds, for each key whose former elements may still be in Rows,
+	// how far they are removed.
+	Orphans Table = 8
+)
+
+// AppendKey appends the store key of position in the table to dst.
+func (t Table) AppendKey(dst, position []byte) []byte {
+	return append(append(dst, byte(t)), position...)
+}
