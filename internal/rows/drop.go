@@ -1,0 +1,43 @@
+package rows
+
+import "bytes"
+
+// Drop forgets the unpinned rows with start <= key < end, and voids all tickets.
+// A nil end is the end of all keys. It looks at every row.
+func (t *Table) Drop(start, end []byte) {
+	for i := range t.stripes {
+		t.stripes[i].drop(start, end)
+	}
+}
+
+func (s *stripe) drop(start, end []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.sequence {
+		s.sequence[i]++ // a fill under way may carry what is being dropped
+	}
+	s.pins.settle(s.table.applied.Load())
+	for n := s.blocks.all[0].newer; n != 0; {
+		newer := s.blocks.all[n].newer // n may go
+		s.dropFrom(n, start, end)
+		n = newer
+	}
+}
+
+// dropFrom forgets the unpinned rows of a range in one block.
+func (s *stripe) dropFrom(n uint32, start, end []byte) {
+	b := &s.blocks.all[n]
+	for at := 0; at < b.used; {
+		r := row(b.data[at:])
+		at += r.extent()
+		if r.has(flagDead) || r.generation() > s.pins.settled {
+			continue
+		}
+		if k := r.key(); bytes.Compare(k, start) >= 0 && (end == nil || bytes.Compare(k, end) < 0) {
+			s.evict(s.blocks.placeOf(n, at-r.extent()), r)
+		}
+	}
+	if b.live == 0 && n != s.blocks.head {
+		s.blocks.drop(n)
+	}
+}

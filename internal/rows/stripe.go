@@ -1,0 +1,185 @@
+package rows
+
+import (
+	"bytes"
+	"sync"
+	"unsafe"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
+
+// lanes is how many publication counters a stripe has. A key's publications
+// move one of them: the more there are, the fewer tickets are voided by a
+// publication of some other key. Eight fill one cache line.
+const lanes = 8
+
+// stripe is the part of a table behind one lock.
+type stripe struct {
+	mu       sync.Mutex
+	index    index
+	hits     uint64
+	misses   uint64
+	sequence [lanes]uint64 // publications, by lane
+	stripeCold
+	// Two neighbours never share a line, nor the pair that is fetched at once.
+	_ [(128 - (8+40+16+8*lanes+unsafe.Sizeof(stripeCold{}))%128) % 128]byte
+}
+
+// stripeCold is what a lookup does not touch, but for the table of blocks.
+type stripeCold struct {
+	blocks    blocks
+	pins      pins
+	table     *Table
+	share     int // bytes for unpinned rows
+	largest   int // extent of the largest row in an ordinary block
+	evictions uint64
+}
+
+func (s *stripe) init(share int, t *Table) {
+	s.table, s.share = t, share
+	size := blockSize(share)
+	s.largest = size / rowsPerBlock
+	s.blocks.init(size)
+	s.index.resize(leastWords)
+}
+
+// lane of a hash: bits that neither the stripe nor the index starts with.
+func lane(hash uint64) int { return int(hash >> 32 % lanes) }
+
+// find returns the slot and the row of key.
+func (s *stripe) find(hash uint64, key []byte) (slot int, place uint32, r row) {
+	x := &s.index
+	mask := len(x.words) - 1
+	want := uint32(hash)
+	for i := x.home(want); ; i = (i + 1) & mask {
+		w := x.words[i]
+		if w == 0 {
+			return 0, 0, nil
+		}
+		if uint32(w>>32) == want {
+			place = uint32(w)
+			if r = s.blocks.row(place); bytes.Equal(r.key(), key) {
+				return i, place, r
+			}
+		}
+	}
+}
+
+// get appends the value to dst. If dst has no room it says how much is needed;
+// a value in a block of its own it hands out to be copied without the lock.
+func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lone []byte, need int) {
+	s.mu.Lock()
+	_, place, r := s.find(hash, key)
+	if r == nil {
+		s.misses++
+		s.mu.Unlock()
+		return dst, Unknown, nil, 0
+	}
+	v := r.value()
+	w := r.word()
+	switch {
+	case w&flagAbsent != 0:
+		state = Absent
+	case s.blocks.all[s.blocks.numberOf(place)].lone:
+		state, lone = Present, v
+	case len(v) > cap(dst)-len(dst):
+		s.mu.Unlock()
+		return dst, Unknown, nil, len(v)
+	default:
+		state, dst = Present, append(dst, v...)
+	}
+	if w&flagUsed == 0 {
+		r.setWord(w | flagUsed)
+	}
+	s.hits++
+	s.mu.Unlock()
+	return dst, state, lone, 0
+}
+
+// buildLone returns the row in memory of its own if it is too large for an
+// ordinary block, else nil.
+func (s *stripe) buildLone(gen uint64, flags uint32, key, value []byte) row {
+	extent := extentOf(len(key), len(value))
+	if extent <= s.largest {
+		return nil
+	}
+	r := make(row, extent)
+	r.write(gen, flags, key, value)
+	return r
+}
+
+func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sequence[lane(hash)]++
+	gen = s.pins.newest(gen)
+	slot, place, old := s.find(hash, key)
+	if old == nil {
+		s.insert(hash, gen, flags, key, value, lone)
+		return
+	}
+	extent := old.extent()
+	s.pins.remove(old.generation(), extent)
+	if lone == nil && !s.blocks.all[s.blocks.numberOf(place)].lone && extentOf(len(key), len(value)) <= extent {
+		extent, left := old.overwrite(gen, flags|flagUsed, value)
+		s.pins.add(gen, extent)
+		if left > 0 {
+			s.blocks.bury(place, left)
+		}
+		return
+	}
+	s.forget(slot, place, old)
+	s.insert(hash, gen, flags|flagUsed, key, value, lone)
+}
+
+// insert adds a row whose key is not in the index.
+func (s *stripe) insert(hash, gen uint64, flags uint32, key, value []byte, lone row) {
+	var place uint32
+	extent := extentOf(len(key), len(value))
+	s.pins.add(gen, extent)
+	if lone != nil {
+		lone.setGeneration(gen)
+		place = s.blocks.addLone(lone)
+		s.index.insert(wordOf(uint32(hash), place))
+		s.reclaim(reclaimEffort)
+		return
+	}
+	s.makeRoom(extent)
+	place, r := s.blocks.carve(extent)
+	r.write(gen, flags, key, value)
+	s.index.insert(wordOf(uint32(hash), place))
+}
+
+// forget takes a row out of the index. Its pins are the caller's business.
+func (s *stripe) forget(slot int, place uint32, r row) {
+	s.index.remove(slot)
+	r.setWord(r.word() | flagDead)
+	s.blocks.bury(place, r.extent())
+}
+
+func (s *stripe) ticket(hash uint64, key []byte) Ticket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// If the key is unknown here, all its publications have been applied: what
+	// the state says from now on is the newest, until the counter moves.
+	_, _, r := s.find(hash, key)
+	return Ticket{hash: hash, sequence: s.sequence[lane(hash)], valid: r == nil}
+}
+
+func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, lone row) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tk.sequence != s.sequence[lane(tk.hash)] && !plant.Bug("rows-stale-fill") {
+		return false
+	}
+	slot, place, r := s.find(tk.hash, key)
+	if r != nil {
+		if !plant.Bug("rows-stale-fill") {
+			return false // filled in by somebody else in the meantime
+		}
+		s.pins.remove(r.generation(), r.extent())
+		s.forget(slot, place, r)
+	}
+	s.insert(tk.hash, 0, flags, key, value, lone)
+	return true
+}
