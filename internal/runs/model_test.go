@@ -1,0 +1,195 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is a Set's content as a plain map.
+type model map[string]Op
+
+func (m model) sortedKeys() []string { return slices.Sorted(maps.Keys(m)) }
+
+// keys are drawn so that many are equal, prefixes of each other, differ only in
+// zeros at the end, or share long beginnings.
+func keys() *rapid.Generator[[]byte] {
+	beginnings := []string{"", "a", "shared/beginning/", "shared/beginning/and/more/of/it", "\x00\x00\x00\x00\x00\x00\x00", "\xff"}
+	return rapid.Custom(func(t *rapid.T) []byte {
+		k := rapid.SampledFrom(beginnings).Draw(t, "beginning")
+		return append([]byte(k), rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 0xff}), 0, 9).Draw(t, "end")...)
+	})
+}
+
+func ops() *rapid.Generator[Op] {
+	serial := 0
+	return rapid.Custom(func(t *rapid.T) Op {
+		serial++
+		op := Op{Key: keys().Draw(t, "key"), Deleted: rapid.IntRange(0, 3).Draw(t, "deleted") == 0}
+		if !op.Deleted {
+			op.Value = fmt.Appendf(nil, "value %d", serial)
+		}
+		return op
+	})
+}
+
+func sameOp(a, b Op) bool {
+	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Deleted == b.Deleted
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func checkDrain(t fataler, got []Op, want model) {
+	order := want.sortedKeys()
+	if len(got) != len(order) {
+		t.Fatalf("%d operations, want %d", len(got), len(order))
+	}
+	for i, k := range order {
+		if !sameOp(got[i], want[k]) {
+			t.Fatalf("operation %d is %s, want %s", i, show(got[i]), show(want[k]))
+		}
+	}
+}
+
+// checkGet looks up keys that are there and some that are not.
+func checkGet(t fataler, v View, want model, probe []byte) {
+	for k, op := range want {
+		if got, ok := v.Get([]byte(k)); !ok || !sameOp(got, op) {
+			t.Fatalf("Get(%q) = %s, %v; want %s", k, show(got), ok, show(op))
+		}
+	}
+	if op, ok := v.Get(probe); ok != (want[string(probe)].Key != nil) {
+		t.Fatalf("Get(%q) = %s, %v", probe, show(op), ok)
+	}
+}
+
+// walk moves an iterator about at random beside an index into the sorted keys.
+func walk(t *rapid.T, v View, want model) {
+	var lower, upper []byte
+	if rapid.Bool().Draw(t, "bounded below") {
+		lower = keys().Draw(t, "lower")
+	}
+	if rapid.Bool().Draw(t, "bounded above") {
+		upper = keys().Draw(t, "upper")
+	}
+	order := slices.DeleteFunc(want.sortedKeys(), func(k string) bool {
+		return k < string(lower) || upper != nil && k >= string(upper)
+	})
+	it := v.Iter(lower, upper)
+	at, moved := 0, false // -1 and len(order) are outside
+	for range rapid.IntRange(1, 30).Draw(t, "moves") {
+		var got bool
+		move := rapid.SampledFrom([]string{"First", "Last", "SeekGE", "SeekLT", "Next", "Next", "Next", "Prev", "Prev", "Prev"}).Draw(t, "move")
+		switch move {
+		case "First":
+			got, at = it.First(), 0
+		case "Last":
+			got, at = it.Last(), len(order)-1
+		case "SeekGE":
+			k := keys().Draw(t, "seek")
+			got, at = it.SeekGE(k), sort.SearchStrings(order, string(k))
+		case "SeekLT":
+			k := keys().Draw(t, "seek")
+			got, at = it.SeekLT(k), sort.SearchStrings(order, string(k))-1
+		case "Next":
+			got = it.Next()
+			if moved {
+				at = min(at+1, len(order))
+			} else {
+				at = 0
+			}
+		case "Prev":
+			got = it.Prev()
+			if moved {
+				at = max(at-1, -1)
+			} else {
+				at = len(order) - 1
+			}
+		}
+		moved = true
+		valid := at >= 0 && at < len(order)
+		if got != valid || it.Valid() != valid {
+			t.Fatalf("%s in [%q, %q) = %v, want %v (%d of %q)", move, lower, upper, got, valid, at, order)
+		}
+		if valid && !sameOp(Op{it.Key(), it.Value(), it.Deleted()}, want[order[at]]) {
+			t.Fatalf("%s in [%q, %q) is at %q, want %q", move, lower, upper, it.Key(), order[at])
+		}
+	}
+}
+
+func TestViewsShowTheNewestOfEachKeyInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s Set
+		now := model{}
+		op := ops()
+		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
+			batch := rapid.SliceOfN(op, 0, 40).Draw(t, "batch")
+			s.Append(batch...)
+			for _, op := range batch {
+				now[string(op.Key)] = op
+			}
+			switch rapid.IntRange(0, 2).Draw(t, "then") {
+			case 0:
+				v := s.View()
+				walk(t, v, now)
+				checkGet(t, v, now, keys().Draw(t, "probe"))
+			case 1:
+				checkDrain(t, s.Drain(), now)
+			}
+		}
+		checkDrain(t, s.Drain(), now)
+	})
+}
+
+// A cut's View is asked for after later operations were appended, and maybe
+// sorted by somebody else.
+func TestCutsShowTheirMomentHoweverLateTheyAreViewed(t *testing.T) {
+	type kept struct {
+		cut  Cut
+		view View
+		want model
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var s Set
+		now := model{}
+		op := ops()
+		var cuts []kept
+		for range rapid.IntRange(1, 15).Draw(t, "rounds") {
+			batch := rapid.SliceOfN(op, 0, 10).Draw(t, "batch")
+			s.Append(batch...)
+			for _, op := range batch {
+				now[string(op.Key)] = op
+			}
+			cuts = append(cuts, kept{s.Cut(), View{}, maps.Clone(now)})
+			if i := rapid.IntRange(0, 2*len(cuts)).Draw(t, "view"); i < len(cuts) {
+				cuts[i].view = cuts[i].cut.View()
+			}
+		}
+		for _, c := range cuts {
+			views := []View{c.cut.View()}
+			if c.view.log != nil {
+				views = append(views, c.view) // taken earlier: must not have changed
+			}
+			for _, v := range views {
+				it := v.Iter(nil, nil)
+				var got []Op
+				for it.Next() {
+					got = append(got, Op{it.Key(), it.Value(), it.Deleted()})
+				}
+				checkDrain(t, got, c.want)
+			}
+		}
+	})
+}
+
+func show(op Op) string {
+	if op.Deleted {
+		return fmt.Sprintf("%q deleted", op.Key)
+	}
+	return fmt.Sprintf("%q=%q", op.Key, op.Value)
+}

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	// Below so many entries simpler sorts are faster.
+	insertionMost  = 16
+	comparisonMost = 256
+)
+
+// sorter sorts the entries of one log; spare is as long as they are.
+type sorter struct {
+	log   opLog
+	spare []entry
+}
+
+// sortRun makes a run of the operations [from, to).
+func sortRun(log opLog, from, to uint32) run {
+	entries := make([]entry, to-from)
+	for i := range entries {
+		entries[i].op = from + uint32(i)
+	}
+	s := sorter{log: log}
+	if len(entries) > comparisonMost {
+		s.spare = make([]entry, len(entries))
+	}
+	depth := s.load(entries, 0)
+	return run{entries[:s.sort(entries, depth)], depth}
+}
+
+// load sets the words to the pieces behind what the keys have in common, which
+// is at least known bytes.
+func (s *sorter) load(entries []entry, known int) (depth int) {
+	first := s.log.key(entries[0])[known:]
+	shared := math.MaxInt
+	for _, e := range entries {
+		shared = sharedPrefix(first, s.log.key(e)[known:], shared)
+	}
+	depth = known + shared
+	for i := range entries {
+		entries[i].word = wordOf(s.log.key(entries[i]), depth)
+	}
+	return depth
+}
+
+// sort orders entries by key, keeps the newest of each key at the front, and
+// returns how many. Entries come in commit order with their words loaded.
+func (s *sorter) sort(entries []entry, depth int) int {
+	s.byWord(entries)
+	kept := 0
+	for i := 0; i < len(entries); {
+		word := entries[i].word
+		j := i + 1
+		for j < len(entries) && entries[j].word == word {
+			j++
+		}
+		// Sorting by word is stable: the last of equal keys is the newest.
+		same := entries[j-1 : j]
+		if j-i > 1 && !endsIn(word) {
+			same = entries[i:j]
+			same = same[:s.sort(same, s.load(same, depth+pieceBytes))]
+			for k := range same {
+				same[k].word = word
+			}
+		}
+		kept += copy(entries[kept:], same)
+		i = j
+	}
+	return kept
+}
+
+// byWord orders entries by their words; equal ones stay in commit order.
+func (s *sorter) byWord(entries []entry) {
+	switch {
+	case len(entries) <= insertionMost:
+		for i := 1; i < len(entries); i++ {
+			e, j := entries[i], i
+			for ; j > 0 && entries[j-1].word > e.word; j-- {
+				entries[j] = entries[j-1]
+			}
+			entries[j] = e
+		}
+	case len(entries) <= comparisonMost:
+		slices.SortFunc(entries, func(a, b entry) int {
+			if a.word != b.word {
+				return cmp.Compare(a.word, b.word)
+			}
+			return cmp.Compare(a.op, b.op)
+		})
+	default:
+		s.radix(entries)
+	}
+}
+
+// radix distributes the entries byte by byte, from the last to the first.
+// Bytes that are the same in all words cost nothing.
+func (s *sorter) radix(entries []entry) {
+	var counts [8][256]uint32
+	for i := range entries {
+		w := entries[i].word
+		for b := range counts {
+			counts[b][byte(w>>(8*b))]++
+		}
+	}
+	from, to := entries, s.spare[:len(entries)]
+	for b := range counts {
+		count := &counts[b]
+		if count[byte(from[0].word>>(8*b))] == uint32(len(entries)) {
+			continue
+		}
+		at := uint32(0)
+		for i, n := range count {
+			count[i], at = at, at+n
+		}
+		for _, e := range from {
+			c := &count[byte(e.word>>(8*b))]
+			to[*c] = e
+			*c++
+		}
+		from, to = to, from
+	}
+	if &from[0] != &entries[0] {
+		copy(entries, from)
+	}
+}

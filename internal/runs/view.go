@@ -1,0 +1,107 @@
+package runs
+
+// sorted is what was put in order: runs from the oldest to the newest, each at
+// least twice as long as the next.
+type sorted struct {
+	count uint32 // operations in the runs, those that newer ones replaced included
+	runs  []run
+}
+
+// Cut is a moment in a Set. It takes a constant time to make, and its View
+// shows exactly what was visible then.
+type Cut struct {
+	set   *Set
+	count uint32
+	base  *sorted // what was in order at that moment
+	log   opLog
+}
+
+// View is a Set's content at one moment, in order. It never changes.
+type View struct {
+	log  opLog
+	runs []run
+}
+
+// Cut returns this moment. It waits for nobody.
+func (s *Set) Cut() Cut {
+	// In this order: what is sorted may lag behind what is visible, but is
+	// never ahead of it, and the blocks hold at least what is visible.
+	c := Cut{set: s, base: s.base()}
+	c.count = s.revealed.Load()
+	c.log = s.log()
+	return c
+}
+
+// View returns everything that is visible now.
+func (s *Set) View() View { return s.Cut().View() }
+
+func (s *Set) base() *sorted {
+	if b := s.sorted.Load(); b != nil {
+		return b
+	}
+	return &sorted{}
+}
+
+// View puts the cut's operations in order, as far as nobody has done so.
+func (c Cut) View() View {
+	if c.base.count == c.count {
+		return View{c.log, c.base.runs}
+	}
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	now := c.set.base()
+	if now.count > c.count {
+		// Somebody sorted past this moment, and newer operations may have
+		// replaced ours in the runs: go on from what there was.
+		return View{c.log, c.base.extend(c.log, c.count).runs}
+	}
+	if now.count < c.count {
+		now = now.extend(c.log, c.count)
+		c.set.sorted.Store(now)
+	}
+	return View{c.log, now.runs}
+}
+
+// extend sorts the operations that are missing up to count. As in a binary
+// counter, a run is joined with the one before unless that is twice as long:
+// so there are O(log n) runs, and each entry moves O(log n) times.
+func (s *sorted) extend(log opLog, count uint32) *sorted {
+	last := sortRun(log, s.count, count)
+	n := len(s.runs)
+	for n > 0 && len(s.runs[n-1].entries) < 2*len(last.entries) {
+		last = join(log, s.runs[n-1], last)
+		n--
+	}
+	// A new slice: Views hold the old one.
+	runs := append(append(make([]run, 0, n+1), s.runs[:n]...), last)
+	return &sorted{count, runs}
+}
+
+// Get returns the newest operation on key.
+func (v View) Get(key []byte) (op Op, ok bool) {
+	for i := len(v.runs) - 1; i >= 0; i-- {
+		r := v.runs[i]
+		if at, found := r.search(v.log, key); found {
+			return *v.log.at(r.entries[at].op), true
+		}
+	}
+	return Op{}, false
+}
+
+// Drain returns all visible operations in the order of their keys, of each key the
+// newest. It goes on from what Views have put in order, and leaves the Set as it is.
+func (s *Set) Drain() []Op {
+	v := s.View()
+	if len(v.runs) == 0 {
+		return nil
+	}
+	last := v.runs[len(v.runs)-1]
+	for i := len(v.runs) - 2; i >= 0; i-- {
+		last = join(v.log, v.runs[i], last)
+	}
+	ops := make([]Op, len(last.entries))
+	for i, e := range last.entries {
+		ops[i] = *v.log.at(e.op)
+	}
+	return ops
+}
