@@ -1,0 +1,83 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+var (
+	// ErrWrongType means that the key holds another type of value: use the
+	// commands of that type, or delete the key first.
+	ErrWrongType = errors.New("command: the key holds another type of value: use that type's commands or delete it first")
+	// ErrNotInteger means that a value is not a decimal integer of 64 bits: set
+	// it to one first.
+	ErrNotInteger = errors.New("command: the value is not a decimal 64-bit integer: set it to one first")
+	// ErrNotFloat means that a value is not a finite decimal number: set it to
+	// one first.
+	ErrNotFloat = errors.New("command: the value is not a finite decimal number: set it to one first")
+	// ErrOverflow means that a sum would leave the range of its type: use a
+	// smaller step.
+	ErrOverflow = errors.New("command: the sum would overflow: use a smaller step")
+	// ErrConflict means that what was read has changed since: read again and
+	// retry. See [ConflictError] for where.
+	ErrConflict = errors.New("command: conflict: read again and retry")
+	// ErrTooLarge means that a limit is passed. See [LimitError] for which.
+	ErrTooLarge = errors.New("command: too large")
+	// ErrSyntax means that the options of a command cannot be combined or are
+	// out of range: the text says what to change.
+	ErrSyntax = errors.New("command: bad options")
+	// ErrRow means that stored bytes are not a row that this version can read:
+	// they are damaged, or a newer version wrote them. Restore a backup, or use
+	// that version.
+	ErrRow = errors.New("command: not a row of this version")
+)
+
+// Errors that need no detail are made once, so that refusing costs nothing.
+var (
+	errExpiry    = fmt.Errorf("%w: the expiry is not in the range of the clock: give a positive time", ErrSyntax)
+	errHow       = fmt.Errorf("%w: no time: use In or At", ErrSyntax)
+	errCondition = fmt.Errorf("%w: unknown condition: use Always, IfAbsent, IfPresent or IfVersion", ErrSyntax)
+	errVersion   = fmt.Errorf("%w: Version is for the condition IfVersion alone", ErrSyntax)
+	errExpireNX  = fmt.Errorf("%w: ExpireNX goes with none of ExpireXX, ExpireGT and ExpireLT", ErrSyntax)
+	errExpireGL  = fmt.Errorf("%w: ExpireGT and ExpireLT exclude each other", ErrSyntax)
+	errNoFields  = fmt.Errorf("%w: no fields: give at least one", ErrSyntax)
+	errOffset    = fmt.Errorf("%w: the offset is negative: count from 0", ErrSyntax)
+	errLimit     = fmt.Errorf("%w: the limit must be positive", ErrSyntax)
+	errPosition  = fmt.Errorf("command: %w: a command takes the position of a key's own row", partition.ErrPosition)
+)
+
+// ConflictError says which key or range had changed. It matches [ErrConflict].
+type ConflictError struct {
+	// Start is the position of the key, or the start of the range.
+	Start partition.Position
+	// Range tells which of the two it is.
+	Range bool
+}
+
+// Error names the place.
+func (e *ConflictError) Error() string {
+	what := "key"
+	if e.Range {
+		what = "range"
+	}
+	return fmt.Sprintf("%v: the %s at %x has changed", ErrConflict, what, []byte(e.Start))
+}
+
+// Is matches ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// LimitError says which limit was passed. It matches [ErrTooLarge].
+type LimitError struct {
+	What       string // "key", "field", "value", "transaction" or "keys of a transaction"
+	Got, Limit int
+}
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%v: %s of %d, at most %d: split it up", ErrTooLarge, e.What, e.Got, e.Limit)
+}
+
+// Is matches ErrTooLarge.
+func (e *LimitError) Is(target error) bool { return target == ErrTooLarge }
