@@ -1,0 +1,68 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+var (
+	// ErrClosed means that the log was closed: open it again.
+	ErrClosed = errors.New("wal: log is closed")
+	// ErrFailed means that a write or a sync failed. What the disk holds is no
+	// longer known, so this Log refuses everything: replace the disk or free the
+	// cause, and open again.
+	ErrFailed = errors.New("wal: log has failed")
+	// ErrUnknown means that the entries may be on disk or not: after the next Open
+	// they are there or they are not. Errors without it mean that they are not.
+	ErrUnknown = errors.New("wal: outcome is unknown")
+	// ErrDiskFull means that there is no room for another segment: free space, or
+	// apply and recycle. It goes away by itself.
+	ErrDiskFull = errors.New("wal: disk is full")
+	// ErrCorrupt means that bytes which had been durable are missing or damaged:
+	// restore from a backup or a replica. The detail is a [*CorruptError].
+	ErrCorrupt = errors.New("wal: log is corrupt")
+	// ErrForeign means that a segment belongs to another store: check the directory.
+	ErrForeign = errors.New("wal: segment belongs to another store")
+	// ErrVersion means that a segment was written in a format that this program
+	// does not know: use a newer program.
+	ErrVersion = errors.New("wal: unknown format version")
+	// ErrGone means that the entries after a position are no longer retained, or
+	// were lost in a crash: take a snapshot, and read on from its position.
+	ErrGone = errors.New("wal: position is not retained")
+	// ErrTooLarge means that the entries exceed [MaxBytes]: split them.
+	ErrTooLarge = errors.New("wal: entries too large for one frame")
+	// ErrNoEntries means that Append was called with nothing to append.
+	ErrNoEntries = errors.New("wal: no entries")
+)
+
+// CorruptError says where the log is damaged and how that is known.
+type CorruptError struct {
+	Segment string   // file name
+	At      Position // where the first unreadable byte should be
+	Reason  string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("wal: log is corrupt: %s at offset %d: %s", e.Segment, e.At.offset(), e.Reason)
+}
+
+// Is makes the error match [ErrCorrupt].
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// failure wraps the cause of death so that it matches ErrFailed.
+type failure struct{ cause error }
+
+func (e *failure) Error() string        { return ErrFailed.Error() + ": " + e.cause.Error() }
+func (e *failure) Unwrap() error        { return e.cause }
+func (e *failure) Is(target error) bool { return target == ErrFailed }
+
+// unknown adds that the frame had been handed to the disk.
+type unknown struct{ error }
+
+func (e *unknown) Unwrap() error        { return e.error }
+func (e *unknown) Is(target error) bool { return target == ErrUnknown }
+
+func isFull(err error) bool {
+	return errors.Is(err, ErrDiskFull) || errors.Is(err, syscall.ENOSPC)
+}

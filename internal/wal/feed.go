@@ -1,0 +1,134 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// feedBytes is how much of a segment the feed reads at once.
+const feedBytes = 256 << 10
+
+// ReadFrom visits the committed entries after a position, in order, up to the end
+// of the log at the time of the call, and returns where to read on. It is meant to
+// be called again and again, while others append. An entry is valid during the
+// visit.
+//
+// If visit fails, its error is returned with the position before the frame that was
+// being visited. [ErrGone] means that the entries are not retained.
+func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) {
+	to := l.Committed()
+	var buffer []byte
+	for pos < to {
+		s, begin, err := l.segmentAfter(pos)
+		if err != nil {
+			return pos, err
+		}
+		end := min(s.end, to)
+		r := frameReader{s: s, offset: begin.offset(), end: end.offset(), prev: pos, buffer: buffer}
+		if r.offset == blockBytes {
+			r.prev = s.prev
+		}
+		pos, err = r.visit(visit)
+		buffer = r.buffer
+		l.mu.Lock()
+		l.unpin(s.segment)
+		l.mu.Unlock()
+		if err != nil {
+			return pos, err
+		}
+	}
+	if pos > to {
+		return pos, fmt.Errorf("%w: %s is behind the end of the log, %s", ErrGone, pos, to)
+	}
+	return pos, nil
+}
+
+// pinned is a segment that cannot be recycled now, and its end at that time.
+type pinned struct {
+	*segment
+	end Position
+}
+
+// segmentAfter pins the segment in which the frame after pos begins, and returns
+// where.
+func (l *Log) segmentAfter(pos Position) (pinned, Position, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return pinned{}, 0, ErrClosed
+	}
+	for _, s := range l.segments {
+		begin := max(pos, position(s.sequence, blockBytes))
+		if s.end <= begin {
+			continue // it ends at or before pos, or is empty
+		}
+		if pos < s.prev || pos > s.prev && pos < begin {
+			break
+		}
+		l.pin(s)
+		return pinned{s, s.end}, begin, nil
+	}
+	return pinned{}, 0, fmt.Errorf("%w: %s", ErrGone, pos)
+}
+
+// frameReader reads a stretch of frames of one segment.
+type frameReader struct {
+	s           pinned
+	offset, end int
+	prev        Position
+	buffer      []byte
+}
+
+// visit visits the entries of all frames and returns the end of the last that was
+// visited whole.
+func (r *frameReader) visit(visit func(Entry) error) (Position, error) {
+	var es []Entry
+	want := feedBytes
+	for r.offset < r.end {
+		window, err := r.read(want)
+		if err != nil {
+			return r.prev, err
+		}
+		sc := scan{image: window, sequence: r.s.sequence, prev: r.prev}
+		for {
+			// scan counts from the window's start; positions count from the segment's.
+			sc.prev = r.prev
+			at := sc.offset
+			f, b, ok := sc.next()
+			if !ok {
+				if at > 0 && at < len(window) || at == len(window) {
+					break
+				}
+				if at == 0 && len(window) < r.end-r.offset {
+					want *= 2
+					break
+				}
+				return r.prev, &CorruptError{Segment: r.s.name, At: r.prev, Reason: sc.reason}
+			}
+			r.offset += padded(f.bytes)
+			end := position(r.s.sequence, r.offset)
+			es = appendEntries(es[:0], b, f, end)
+			for _, e := range es {
+				if err := visit(e); err != nil {
+					return r.prev, err
+				}
+			}
+			r.prev = end
+		}
+	}
+	return r.prev, nil
+}
+
+// read fills a window of at least one frame's header from where the reader is.
+func (r *frameReader) read(want int) ([]byte, error) {
+	n := min(want, r.end-r.offset)
+	if cap(r.buffer) < n {
+		r.buffer = make([]byte, n)
+	}
+	window := r.buffer[:n]
+	if _, err := r.s.file.ReadAt(window, int64(r.offset)); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", r.s.name, err)
+	}
+	return window, nil
+}

@@ -1,0 +1,159 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
+
+// blockBytes is the unit of alignment: a frame begins at a block and fills it with
+// zeros, so no block holds bytes of two writes and nothing acknowledged is ever
+// rewritten. 4 KiB is the largest alignment that direct I/O asks for on usual
+// devices.
+const blockBytes = 4096
+
+// MaxBytes is the most that the entries of one Append may take, with
+// [EntryOverhead] for each: a frame's end must fit the 32 bits of a position.
+const MaxBytes = 1 << 30
+
+// EntryOverhead is what an entry takes in the log beside its payload.
+const EntryOverhead = 12
+
+const (
+	frameMagic  = 0x46774c43 // "CLwF" in the file
+	frameHeader = 40
+)
+
+type frameKind uint32
+
+const (
+	kindData  frameKind = 1
+	kindClose frameKind = 2
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Entry is one group's part of a frame.
+type Entry struct {
+	// Pos is the end of the entry's frame: to resume after it, not in it. The
+	// entries of one frame share it. Append ignores it.
+	Pos   Position
+	Group uint64
+	// Payload is, in what the log hands out, a view into the chunk.
+	Payload []byte
+}
+
+// frameInfo is what a frame says of itself. See DESIGN.md for the bytes.
+type frameInfo struct {
+	bytes     int // header and entries, without padding
+	sequence  uint32
+	prev      Position // end of the frame before
+	watermark Position // everything up to here was durable when this was written
+	kind      frameKind
+	count     int
+}
+
+func padded(n int) int { return (n + blockBytes - 1) &^ (blockBytes - 1) }
+
+// putEntry writes an entry at the start of b and returns its payload there.
+func putEntry(b []byte, group uint64, payload []byte) []byte {
+	binary.LittleEndian.PutUint64(b, group)
+	binary.LittleEndian.PutUint32(b[8:], uint32(len(payload)))
+	view := b[EntryOverhead : EntryOverhead+len(payload) : EntryOverhead+len(payload)]
+	copy(view, payload)
+	return view
+}
+
+// finishFrame writes the header in front of entries that are already in place, and
+// zeros behind them: b is a whole number of blocks.
+func finishFrame(b []byte, f frameInfo) {
+	clear(b[f.bytes:])
+	binary.LittleEndian.PutUint32(b, frameMagic)
+	binary.LittleEndian.PutUint32(b[8:], uint32(f.bytes))
+	binary.LittleEndian.PutUint32(b[12:], f.sequence)
+	binary.LittleEndian.PutUint64(b[16:], uint64(f.prev))
+	binary.LittleEndian.PutUint64(b[24:], uint64(f.watermark))
+	binary.LittleEndian.PutUint32(b[32:], uint32(f.kind))
+	binary.LittleEndian.PutUint32(b[36:], uint32(f.count))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:f.bytes], castagnoli))
+}
+
+// parseFrame reads the frame at the start of b, which may go on behind it. A
+// reason that is not empty says why there is none.
+func parseFrame(b []byte) (f frameInfo, reason string) {
+	if len(b) < frameHeader {
+		return f, "no room for a frame"
+	}
+	if magic := binary.LittleEndian.Uint32(b); magic != frameMagic {
+		if magic == 0 {
+			return f, "nothing was written here"
+		}
+		return f, "no frame begins here"
+	}
+	n := binary.LittleEndian.Uint32(b[8:])
+	if n < frameHeader || uint64(n) > uint64(len(b)) {
+		return f, fmt.Sprintf("frame claims %d bytes of %d", n, len(b))
+	}
+	if crc32.Checksum(b[8:n], castagnoli) != binary.LittleEndian.Uint32(b[4:]) && !plant.Bug("wal-torn-frame-accepted") {
+		return f, "checksum does not match"
+	}
+	f = frameInfo{
+		bytes:     int(n),
+		sequence:  binary.LittleEndian.Uint32(b[12:]),
+		prev:      Position(binary.LittleEndian.Uint64(b[16:])),
+		watermark: Position(binary.LittleEndian.Uint64(b[24:])),
+		kind:      frameKind(binary.LittleEndian.Uint32(b[32:])),
+	}
+	count := binary.LittleEndian.Uint32(b[36:])
+	if f.kind != kindData && f.kind != kindClose {
+		return f, fmt.Sprintf("frame is of unknown kind %d", f.kind)
+	}
+	rest := b[frameHeader:n]
+	for range count {
+		if len(rest) < EntryOverhead {
+			return f, "entries do not fill the frame"
+		}
+		size := binary.LittleEndian.Uint32(rest[8:])
+		if uint64(size) > uint64(len(rest)-EntryOverhead) {
+			return f, "entries do not fill the frame"
+		}
+		rest = rest[EntryOverhead+int(size):]
+	}
+	if len(rest) != 0 {
+		return f, "entries do not fill the frame"
+	}
+	f.count = int(count)
+	return f, ""
+}
+
+// appendEntries appends the entries of a frame that parseFrame accepted to dst, as
+// views into b.
+func appendEntries(dst []Entry, b []byte, f frameInfo, end Position) []Entry {
+	rest := b[frameHeader:f.bytes]
+	for range f.count {
+		n := EntryOverhead + int(binary.LittleEndian.Uint32(rest[8:]))
+		dst = append(dst, Entry{Pos: end, Group: binary.LittleEndian.Uint64(rest), Payload: rest[EntryOverhead:n:n]})
+		rest = rest[n:]
+	}
+	return dst
+}
+
+// sizeOf returns what entries take in a frame.
+func sizeOf(es []Entry) (int, error) {
+	if len(es) == 0 {
+		return 0, ErrNoEntries
+	}
+	n := 0
+	for i := range es {
+		if len(es[i].Payload) > math.MaxInt32 {
+			return 0, ErrTooLarge
+		}
+		if n += EntryOverhead + len(es[i].Payload); n > MaxBytes {
+			return 0, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxBytes)
+		}
+	}
+	return n, nil
+}

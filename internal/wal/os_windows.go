@@ -1,0 +1,23 @@
+package wal
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/windows"
+)
+
+// SyncDir has nothing to do: the file system journals names by itself and offers
+// no handle to wait for it.
+func (d directory) SyncDir() error { return nil }
+
+func (d directory) Free() (int64, error) {
+	path, err := windows.UTF16PtrFromString(string(d))
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &free, nil, nil); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", string(d), err)
+	}
+	return int64(free), nil
+}

@@ -1,0 +1,194 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// retryFull is how often a full disk is looked at again.
+const retryFull = 100 * time.Millisecond
+
+// zeros is what new segments are filled with, in pieces of this size.
+var zeros = alignedMemory(1 << 20)
+
+// takeReady returns a segment to write to, waiting for the preparer if need be.
+// l.mu is held.
+func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
+	for waited := false; ; waited = true {
+		if err := l.dead(); err != nil {
+			return nil, err
+		}
+		// The reserve is for urgent entries. Until it was filled for the first time
+		// there is none, so that a new log can be used at once.
+		if n := len(l.ready); n > l.o.Reserve || n > 0 && (urgent || !l.filled) {
+			s := l.ready[0]
+			l.ready = l.ready[1:]
+			l.reserved = l.filled && n <= l.o.Reserve
+			l.work.Signal()
+			if blockBytes+padded(frameHeader+size)+blockBytes > s.bytes {
+				l.spare = append(l.spare, s) // the small first one
+				continue
+			}
+			return s, nil
+		}
+		if l.full {
+			return nil, ErrDiskFull
+		}
+		if !waited {
+			l.count.SegmentWaits++
+		}
+		l.room.Wait()
+	}
+}
+
+// rotateToOwn makes a segment for a frame that is larger than the usual ones. The
+// segments that were named for use before it get new names. l.mu is held, and
+// released meanwhile.
+func (l *Log) rotateToOwn(bytes int) error {
+	sequence := l.claim()
+	l.mu.Unlock()
+	s, err := l.makeSegment(sequence, bytes)
+	l.mu.Lock()
+	if isFull(err) {
+		return fmt.Errorf("%w: no room for an entry of %d bytes", ErrDiskFull, bytes)
+	}
+	if err != nil {
+		l.fail(err)
+		return l.failed
+	}
+	l.spare = append(l.spare, l.ready...)
+	l.ready, l.reserved = nil, false
+	l.work.Signal()
+	return l.begin(s)
+}
+
+// prepare keeps segments ready, in one goroutine: it renames those that were given
+// back and fills new files with zeros.
+func (l *Log) prepare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.dead() == nil {
+		enough := len(l.ready) > l.o.Reserve
+		var err error
+		switch {
+		case len(l.spare) > 0:
+			s := l.spare[0]
+			l.spare = l.spare[1:]
+			err = l.reuse(s, len(l.ready) < l.o.Reserve+l.o.Chunks)
+		case !enough:
+			err = l.zeroOne()
+		default:
+			l.work.Wait()
+		}
+		l.filled = l.filled || len(l.ready) > l.o.Reserve
+		switch {
+		case isFull(err):
+			l.waitForSpace()
+		case err != nil:
+			l.fail(err)
+		}
+	}
+}
+
+// waitForSpace tells that the disk is full, and comes back after a while or when a
+// segment was given back. l.mu is held.
+func (l *Log) waitForSpace() {
+	l.full = true
+	l.room.Broadcast()
+	timer := time.AfterFunc(retryFull, func() {
+		l.mu.Lock() // or it could come before the Wait
+		defer l.mu.Unlock()
+		l.work.Broadcast()
+	})
+	l.work.Wait()
+	timer.Stop()
+}
+
+// arrive adds a segment to those that are ready, unless a later one is in use
+// already. l.mu is held.
+func (l *Log) arrive(s *segment) {
+	if n := len(l.segments); n > 0 && l.segments[n-1].sequence > s.sequence {
+		l.spare = append(l.spare, s)
+		return
+	}
+	l.ready = append(l.ready, s)
+	l.full = l.full && len(l.ready) <= l.o.Reserve
+	l.room.Broadcast()
+}
+
+// claim returns a sequence that no file had before. l.mu is held.
+func (l *Log) claim() uint32 {
+	if l.newest == math.MaxUint32 {
+		// At 32 MiB a segment this is 128 PiB of log.
+		l.fail(errors.New("sequences are used up: restore into a new directory"))
+		return l.newest
+	}
+	l.newest++
+	return l.newest
+}
+
+// zeroOne makes a new segment. l.mu is held, and released meanwhile.
+func (l *Log) zeroOne() error {
+	bytes := l.o.SegmentBytes
+	if !l.filled && len(l.ready) == 0 && l.cur == nil {
+		bytes = min(bytes, firstBytes)
+	}
+	sequence := l.claim()
+	l.mu.Unlock()
+	s, err := l.makeSegment(sequence, bytes)
+	l.mu.Lock()
+	if err != nil {
+		return err
+	}
+	l.arrive(s)
+	return nil
+}
+
+// makeSegment creates a file of real zeros and gives it its name when they are
+// durable. So a file with a segment's name always has all of its blocks.
+func (l *Log) makeSegment(sequence uint32, bytes int) (*segment, error) {
+	free, err := l.o.FS.Free()
+	if err != nil {
+		return nil, err
+	}
+	if free < int64(bytes)+l.o.MinFree {
+		return nil, fmt.Errorf("%w: %d bytes are free, a segment takes %d and %d are left to others", ErrDiskFull, free, bytes, l.o.MinFree)
+	}
+	name := zeroingName(sequence)
+	if err := l.writeZeros(name, bytes); err != nil {
+		// The half-made file is of no use; if it cannot be removed the next Open will.
+		return nil, errors.Join(err, l.o.FS.Remove(name))
+	}
+	return l.rename(name, sequence, bytes)
+}
+
+func (l *Log) writeZeros(name string, bytes int) error {
+	file, err := l.o.FS.Create(name)
+	if err != nil {
+		return err
+	}
+	for off := 0; off < bytes && err == nil; off += len(zeros) {
+		_, err = file.WriteAt(zeros[:min(len(zeros), bytes-off)], int64(off))
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// rename gives a file the name under which it is used next, durably: bytes of that
+// sequence are only ever written to a file that has the name for good.
+func (l *Log) rename(from string, sequence uint32, bytes int) (*segment, error) {
+	s := &segment{sequence: sequence, name: segmentName(sequence), bytes: bytes}
+	if err := l.o.FS.Rename(from, s.name); err != nil {
+		return nil, err
+	}
+	if err := l.o.FS.SyncDir(); err != nil {
+		return nil, err
+	}
+	var err error
+	s.file, err = l.o.FS.Open(s.name)
+	return s, err
+}
