@@ -1,0 +1,223 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+)
+
+// maxBatchBytes is how many bytes of effects make a batch, unless a single
+// command has more. It bounds how long the first command waits for the last.
+const maxBatchBytes = 1 << 20
+
+// executor is the state that only the holder of the mailbox touches.
+type executor struct {
+	log    Log
+	env    *command.Env
+	reader *plainReader
+	clock  *clock
+	opts   *Options
+	// orphans is set when a batch leaves elements of a collection behind.
+	orphans *atomic.Bool
+
+	ledger      ledger
+	nextVersion uint64
+	// dead is why nothing is executed any more.
+	dead error
+	// expiries are the keys that expire next.
+	expiries expiryQueue
+
+	id      []byte // scratch: key of the ledger
+	scratch []byte
+	seen    map[RequestID]int // requests of this batch that were executed, by index
+}
+
+// run executes calls in order, in as many batches as it takes.
+func (x *executor) run(calls []*call, errs []error) {
+	for len(calls) > 0 {
+		n, err := x.batch(calls)
+		for i := range n {
+			errs[i] = x.outcome(calls[i], err)
+		}
+		calls, errs = calls[n:], errs[n:]
+	}
+}
+
+// batch executes the first n of calls as one batch. The error is that of the
+// whole batch.
+func (x *executor) batch(calls []*call) (n int, err error) {
+	if x.dead != nil {
+		return len(calls), x.dead
+	}
+	if err := x.reserve(); err != nil {
+		return len(calls), err
+	}
+	n = x.evaluate(calls)
+	if x.env.Effects().Len() > 0 {
+		err = x.commit()
+	}
+	switch {
+	case err == nil:
+		for _, c := range calls[:n] {
+			keepReply(c)
+		}
+	case x.dead == nil:
+		x.answerReads(calls[:n])
+	}
+	return n, err
+}
+
+// evaluate executes calls until the batch is large enough, and returns how
+// many it took.
+func (x *executor) evaluate(calls []*call) (n int) {
+	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
+	clear(x.seen)
+	out := x.env.Effects()
+	for i, c := range calls {
+		before := out.Len()
+		x.execute(calls, i)
+		c.wrote = out.Len() > before
+		full := out.Size() > maxBatchBytes ||
+			x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling
+		if full {
+			return i + 1
+		}
+	}
+	return len(calls)
+}
+
+// execute executes one call, unless its request was executed before.
+func (x *executor) execute(calls []*call, i int) {
+	c := calls[i]
+	if c.ID == (RequestID{}) {
+		c.reply = x.env.Do(c.Command)
+		return
+	}
+	if err := x.checkID(c.ID); err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+		return
+	}
+	if first, again := x.seen[c.ID]; again {
+		copyReply(c, calls[first])
+		return
+	}
+	x.scratch = c.dedupKey(x.scratch[:0])
+	record, found, err := x.reader.Get(x.scratch, nil)
+	if err == nil && found {
+		err = recallReply(c, record)
+	}
+	if err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+	}
+	if err != nil || found {
+		return
+	}
+	if c.reply = x.env.Do(c.Command); c.reply.Err == nil {
+		x.remember(c)
+		x.seen[c.ID] = i
+	}
+}
+
+// checkID refuses ids of which nobody knows any more, or not yet, whether they
+// were executed.
+func (x *executor) checkID(id RequestID) error {
+	now, remember := x.env.NowMS(), x.opts.Remember.Milliseconds()
+	if t := id.TimeMS(); t < now-remember || t > now+remember {
+		return fmt.Errorf("%w: it is of %d, the clock says %d, the limit is %v either way", ErrRequestOld, t, now, x.opts.Remember)
+	}
+	return nil
+}
+
+// commit makes the batch durable and visible.
+func (x *executor) commit() error {
+	next := x.ledger
+	next.seq++
+	next.mixed = next.mixed || writesMixed(x.env.Effects())
+	x.scratch = next.append(x.scratch[:0])
+	x.env.Effects().Put(x.id, x.scratch)
+	if err := x.log.Commit(false, x.env.Effects().Bytes()); err != nil {
+		if errors.Is(err, ErrUncertain) {
+			x.dead = failed(err)
+		}
+		return err
+	}
+	x.ledger, x.nextVersion = next, x.env.NextVersion()
+	x.reader.mixed.Store(next.mixed)
+	if next.mixed {
+		x.noteHousework()
+	}
+	return nil
+}
+
+// answerReads evaluates those of a refused batch again that wrote nothing:
+// what they saw of the batch's writes did not happen.
+func (x *executor) answerReads(calls []*call) {
+	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
+	for _, c := range calls {
+		if !c.wrote && c.ID == (RequestID{}) {
+			c.reply = x.env.Do(c.Command)
+			c.wrote = x.env.Effects().Len() > 0 // it would write now: refused too
+			if c.wrote {
+				x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
+				continue
+			}
+			keepReply(c)
+		}
+	}
+}
+
+// outcome is what the caller hears, given the error of the batch.
+func (x *executor) outcome(c *call, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case x.dead != nil && c.wrote:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case x.dead != nil:
+		return x.dead
+	case c.wrote || c.ID != (RequestID{}):
+		return err
+	}
+	return nil
+}
+
+// writesMixed tells whether there is a row that a plain Set must not overwrite
+// blindly.
+func writesMixed(out *effect.Builder) bool {
+	batch, err := effect.Parse(out.Bytes())
+	if err != nil {
+		return true
+	}
+	for _, op := range batch.All() {
+		if op.Key[0] == byte(effect.Expiry) || op.Key[0] == byte(effect.Orphans) ||
+			!op.Delete && op.Key[0] == byte(effect.Rows) && op.Value[0] != byte(command.String) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteHousework notes which keys of the batch expire, and whether it left
+// elements behind.
+func (x *executor) noteHousework() {
+	batch, err := effect.Parse(x.env.Effects().Bytes())
+	if err != nil {
+		return
+	}
+	for _, op := range batch.All() {
+		if op.Delete {
+			continue
+		}
+		switch effect.Table(op.Key[0]) {
+		case effect.Orphans:
+			x.orphans.Store(true)
+		case effect.Expiry:
+			if at, err := command.DecodeExpiry(op.Value); err == nil {
+				x.expiries.add(op.Key[1:], at)
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cleavekv/cleave/internal/effect"
+)
+
+// disk is a Log and a State in memory. A crash takes back what was committed
+// and not synced, unless every commit is synced.
+type disk struct {
+	mu     sync.Mutex
+	always bool
+	rows   map[string][]byte
+	synced map[string][]byte
+	// refuse, if set, is what the next commits fail with. If uncertain, half of
+	// them happen all the same.
+	refuse  error
+	commits int
+	seqs    []uint64 // of the effects, in order
+}
+
+func newDisk(always bool) *disk {
+	return &disk{always: always, rows: map[string][]byte{}, synced: map[string][]byte{}}
+}
+
+func (d *disk) Commit(_ bool, effects []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commits++
+	batch, err := effect.Parse(effects)
+	if err != nil {
+		return err
+	}
+	if d.refuse != nil && !(errors.Is(d.refuse, ErrUncertain) && d.commits%2 == 0) {
+		return d.refuse
+	}
+	for _, op := range batch.All() {
+		if op.Delete {
+			delete(d.rows, string(op.Key))
+		} else {
+			d.rows[string(op.Key)] = bytes.Clone(op.Value)
+		}
+	}
+	d.seqs = append(d.seqs, batch.Header().Seq)
+	if d.always {
+		d.synced = maps.Clone(d.rows)
+	}
+	return d.refuse
+}
+
+func (d *disk) Sync() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.synced = maps.Clone(d.rows)
+	return nil
+}
+
+func (d *disk) ReadBarrier(context.Context) error { return nil }
+
+// crash returns what a restart finds.
+func (d *disk) crash() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &disk{always: d.always, rows: maps.Clone(d.synced), synced: maps.Clone(d.synced)}
+}
+
+func (d *disk) Get(key, dst []byte) ([]byte, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.rows[string(key)]
+	return append(dst, v...), ok, nil
+}
+
+func (d *disk) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	d.mu.Lock()
+	rows := maps.Clone(d.rows)
+	d.mu.Unlock()
+	keys := slices.Sorted(maps.Keys(rows))
+	if reverse {
+		slices.Reverse(keys)
+	}
+	for _, k := range keys {
+		if k >= string(start) && k < string(end) && !visit([]byte(k), rows[k]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// count returns how many rows a table has.
+func (d *disk) count(t effect.Table) (n int) {
+	_ = d.Scan([]byte{byte(t)}, []byte{byte(t) + 1}, false, func(_, _ []byte) bool { n++; return true })
+	return n
+}

@@ -1,0 +1,158 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/actor"
+	"github.com/cleavekv/cleave/internal/command"
+)
+
+// Group is an open group. Its methods may be called by any goroutine.
+type Group struct {
+	opts  Options
+	log   Log
+	state State
+	clock clock
+	actor *actor.Actor[executor, *call, error]
+
+	closed atomic.Bool
+	// orphans tells that deleted collections may have left elements behind.
+	orphans atomic.Bool
+	// nudge has an element when housekeeping should not wait for its turn.
+	nudge chan struct{}
+	tend  tending
+}
+
+// Open continues the group that state remembers, or starts a new one.
+func Open(log Log, state State, opts Options) (*Group, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{opts: opts, log: log, state: state, nudge: make(chan struct{}, 1)}
+	g.clock.wall = opts.Wall
+	x, err := g.newExecutor()
+	if err != nil {
+		return nil, fmt.Errorf("open group %d: %w", opts.ID, err)
+	}
+	full := actor.Block
+	if opts.Refuse {
+		full = actor.Refuse
+	}
+	g.actor, err = actor.New(x, actor.Batch((*executor).run), actor.Options{
+		Capacity: opts.Queue,
+		Full:     full,
+		// The handler waits for a disk: a caller that had to run the batches of
+		// others after its own would wait for theirs too.
+		Turns: -1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open group %d: %w", opts.ID, err)
+	}
+	return g, nil
+}
+
+// newExecutor reads the ledger and reserves above what it says.
+func (g *Group) newExecutor() (executor, error) {
+	reader := &plainReader{State: g.state}
+	x := executor{
+		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
+		orphans: &g.orphans, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
+		// Nothing is known yet: the first round of housekeeping fills it.
+		expiries: expiryQueue{most: g.opts.ExpiryKeys, horizon: nothingKnown},
+	}
+	old, found, err := g.state.Get(x.id, nil)
+	if err != nil {
+		return x, err
+	}
+	if found {
+		if x.ledger, err = decodeLedger(old); err != nil {
+			return x, err
+		}
+	}
+	reader.mixed.Store(x.ledger.mixed)
+	g.orphans.Store(x.ledger.mixed)
+	x.nextVersion = startVersion(x.ledger)
+	g.clock.startAt(startClock(x.ledger))
+	x.ledger.versionCeiling = x.nextVersion // reserve before the first use
+	return x, x.reserve()
+}
+
+// plainReader tells a plain Set when it may overwrite without a look.
+type plainReader struct {
+	State
+	// mixed is false as long as no collection and no expiry was ever written.
+	mixed atomic.Bool
+}
+
+// Plain implements [command.PlainReader].
+func (r *plainReader) Plain([]byte) bool { return !r.mixed.Load() }
+
+// Do executes a request in its turn. The reply may be a failure of the command
+// itself, see [command.Reply]; an error means that the command was not
+// executed, or with ErrUnknown that nobody knows. If ctx can end before the
+// answer, what the command points to must not be changed afterwards: it may
+// still be executed.
+func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
+	c := calls.Get().(*call)
+	c.Request = r
+	failure, err := g.actor.Call(ctx, c)
+	if errors.Is(err, actor.ErrAbandoned) {
+		return command.Reply{}, g.refused(err) // c is still the handler's
+	}
+	reply := c.reply
+	c.release()
+	if err != nil {
+		return command.Reply{}, g.refused(err)
+	}
+	if failure != nil {
+		return command.Reply{}, failure
+	}
+	return reply, nil
+}
+
+// refused gives an error of the mailbox our words.
+func (g *Group) refused(err error) error {
+	switch {
+	case errors.Is(err, actor.ErrAbandoned):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.Is(err, actor.ErrStopped):
+		return ErrClosed
+	case errors.Is(err, actor.ErrFull):
+		return fmt.Errorf("%w: %d commands wait: slow down or raise Options.Queue", ErrOverloaded, g.opts.Queue)
+	case errors.Is(err, actor.ErrPoisoned):
+		return failed(err)
+	}
+	var panicked *actor.PanicError
+	if errors.As(err, &panicked) {
+		return fmt.Errorf("%w: %w", ErrUnknown, failed(err))
+	}
+	return err
+}
+
+// Close executes what was accepted and lowers the reserved time to what was
+// used, so that the next Open does not start ahead. If ctx ends first the
+// closing goes on.
+func (g *Group) Close(ctx context.Context) error {
+	g.closed.Store(true)
+	var parted error
+	err := g.actor.Do(ctx, func(x *executor) { parted = x.part() })
+	if err != nil && !errors.Is(err, actor.ErrStopped) {
+		parted = g.refused(err)
+	}
+	return errors.Join(parted, g.actor.Stop(ctx))
+}
+
+// part writes the last ledger. Versions stay reserved: there are enough.
+func (x *executor) part() error {
+	if x.dead != nil {
+		return nil
+	}
+	next := x.ledger
+	next.seq++
+	next.clockCeiling = x.clock.now()
+	return x.write(next)
+}

@@ -1,0 +1,60 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Options configure a group. The zero value works.
+type Options struct {
+	// ID names the group in the store. Groups that share one differ in it.
+	ID uint64
+	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
+	Wall func() int64
+	// Queue bounds the commands that wait. Default 1024. At least 1.
+	Queue int
+	// Refuse makes a full queue refuse with ErrOverloaded instead of blocking
+	// until the caller's context ends.
+	Refuse bool
+	// Remember is for how long a RequestID is known. Default 10 minutes: longer
+	// than clients go on retrying. From a second to a day, whose records are
+	// what a restart has to find again.
+	Remember time.Duration
+	// ClockAhead is how far ahead of the machine's clock time is reserved at
+	// once. After a crash the group's clock starts that much ahead, at most.
+	// Default 4 seconds: one reservation in about two seconds is not noticed. At
+	// least 10 milliseconds.
+	ClockAhead time.Duration
+	// ExpiryKeys is how many of the keys that expire next are kept in memory.
+	// Default 65536. At least 16.
+	ExpiryKeys int
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Wall == nil {
+		o.Wall = func() int64 { return time.Now().UnixMilli() }
+	}
+	setDefault(&o.Queue, 1024)
+	setDefault(&o.Remember, 10*time.Minute)
+	setDefault(&o.ClockAhead, 4*time.Second)
+	setDefault(&o.ExpiryKeys, 1<<16)
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
+		}
+	}
+	refuse(o.Queue < 1, "Queue is %d, at least 1", o.Queue)
+	refuse(o.Remember < time.Second || o.Remember > 24*time.Hour, "Remember is %v, from 1s to 24h", o.Remember)
+	refuse(o.ClockAhead < 10*time.Millisecond, "ClockAhead is %v, at least 10ms", o.ClockAhead)
+	refuse(o.ExpiryKeys < 16, "ExpiryKeys is %d, at least 16", o.ExpiryKeys)
+	return o, errors.Join(errs...)
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}

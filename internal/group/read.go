@@ -1,0 +1,49 @@
+package group
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Read returns the row of a key on the caller's goroutine, past the queue. It
+// is linearizable: it sees everything that was acknowledged before the call,
+// and nothing that is not durable. The row's payload is appended to dst.
+func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
+	if g.closed.Load() {
+		return row, false, ErrClosed
+	}
+	if err := g.log.ReadBarrier(ctx); err != nil {
+		return row, false, err
+	}
+	var room [128]byte
+	value, ok, err := g.state.Get(effect.Rows.AppendKey(room[:0], key), dst)
+	if err != nil || !ok {
+		return row, false, err
+	}
+	row, err = command.DecodeRow(value[len(dst):])
+	if err != nil {
+		return row, false, err
+	}
+	if row.ExpiryMS != 0 && !row.Alive(g.NowMS()) {
+		return command.Row{}, false, nil
+	}
+	return row, true, nil
+}
+
+// NowMS is the group's clock, in Unix milliseconds.
+func (g *Group) NowMS() int64 {
+	if g.clock.short(0) {
+		g.wake() // it stands still until more time is reserved
+	}
+	return g.clock.now()
+}
+
+func (g *Group) wake() {
+	select {
+	case g.nudge <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,59 @@
+package group
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// RequestID names a request, so that a retry of it is not executed again. Its
+// first six bytes are the Unix time in milliseconds at which it was made, high
+// byte first; the rest is random. The zero value is no id.
+type RequestID [16]byte
+
+// TimeMS is when the id was made.
+func (id RequestID) TimeMS() int64 {
+	return int64(binary.BigEndian.Uint64(id[:8]) >> 16)
+}
+
+// Request is a command and what the group has to know about it.
+type Request struct {
+	Command command.Command
+	// Key is the position of its first key.
+	Key partition.Position
+	// ID is optional.
+	ID RequestID
+}
+
+// call is a request on its way through the mailbox. It belongs to the handler
+// until it is answered, also if the caller has left meanwhile.
+type call struct {
+	Request
+	reply command.Reply
+	wrote bool // something, in this batch
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// release gives a call that nobody else holds back to the pool.
+func (c *call) release() {
+	*c = call{}
+	calls.Put(c)
+}
+
+// dedupKey is the store key of the record of an executed request.
+func (r *Request) dedupKey(dst []byte) []byte {
+	return append(effect.Dedup.AppendKey(dst, r.Key), r.ID[:]...)
+}
+
+// dedupID returns the id at the end of the key of such a record.
+func dedupID(storeKey []byte) (id RequestID, ok bool) {
+	if len(storeKey) < len(id) {
+		return id, false
+	}
+	copy(id[:], storeKey[len(storeKey)-len(id):])
+	return id, true
+}

@@ -1,0 +1,53 @@
+package group
+
+import (
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+)
+
+// versionBlock is how many versions are reserved at once: so many that a
+// reservation is rare, so few that 64 bits never run out.
+const versionBlock = 1 << 22
+
+// reserve raises the ceilings if little is left below them. They are synced
+// before they are used, whatever the durability class: a crash may take back
+// what was done with a version or at a time, but nobody sees either again.
+func (x *executor) reserve() error {
+	ahead := x.opts.ClockAhead.Milliseconds()
+	enough := x.nextVersion+4*command.MaxTxnKeys < x.ledger.versionCeiling
+	if enough && !x.clock.short(ahead/2) {
+		return nil
+	}
+	next := x.ledger
+	next.seq++
+	next.clockCeiling = max(next.clockCeiling, x.opts.Wall()+ahead)
+	if !enough {
+		next.versionCeiling = x.nextVersion + versionBlock
+	}
+	return x.write(next)
+}
+
+// write makes a ledger durable and uses it from then on.
+func (x *executor) write(next ledger) error {
+	x.env.Begin(effect.Header{Seq: next.seq, ClockMS: x.clock.now()}, x.nextVersion)
+	x.scratch = next.append(x.scratch[:0])
+	x.env.Effects().Put(x.id, x.scratch)
+	err := x.log.Commit(true, x.env.Effects().Bytes())
+	if err == nil {
+		if err = x.log.Sync(); err != nil {
+			err = errors.Join(ErrUncertain, err)
+		}
+	}
+	if err != nil {
+		if errors.Is(err, ErrUncertain) {
+			x.dead = failed(err)
+			return x.dead
+		}
+		return err
+	}
+	x.ledger = next
+	x.clock.raise(next.clockCeiling)
+	return nil
+}

@@ -1,0 +1,226 @@
+package group
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cleavekv/cleave/actor"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// tendLimit bounds what one round of housekeeping does of each kind, so that
+// commands do not wait for it.
+const tendLimit = 512
+
+// tending is where housekeeping goes on. One goroutine at a time tends.
+type tending struct {
+	orphans []byte // store key up to which notes of orphans were looked at
+	dedup   []byte // the same for records of requests
+	// forgetAt is the clock at which records of requests are looked through
+	// again.
+	forgetAt int64
+}
+
+// Nudged has an element when Tend should be called soon.
+func (g *Group) Nudged() <-chan struct{} { return g.nudge }
+
+// Tend does a round of housekeeping: it reserves time, deletes keys that have
+// expired, removes what deleted collections left behind, and forgets old
+// requests. Whoever owns the group calls it about every 100 milliseconds, from
+// one goroutine; nothing depends on it but the space that dead rows take and
+// how long an idle group's clock stands still. more tells that there is more
+// to do at once.
+func (g *Group) Tend(ctx context.Context) (more bool, err error) {
+	var due []partition.Position
+	var fill bool
+	var failure error
+	err = g.actor.Do(ctx, func(x *executor) {
+		if failure = x.dead; failure != nil {
+			return
+		}
+		if failure = x.reserve(); failure != nil {
+			return
+		}
+		now := x.clock.now()
+		fill = x.expiries.wantsFill(now)
+		if fill {
+			x.expiries.reset() // what comes from now on is added as it comes
+		}
+		due = x.due(now)
+	})
+	if err != nil {
+		return false, g.refused(err)
+	}
+	if failure != nil {
+		return false, failure
+	}
+	reaped, err := g.reap(ctx, due)
+	swept, err2 := g.sweep(ctx)
+	forgot, err3 := g.forget(ctx)
+	var err4 error
+	if fill {
+		err4 = g.fillExpiries(ctx)
+	}
+	return reaped || swept || forgot || fill, errors.Join(err, err2, err3, err4)
+}
+
+// due takes keys out of the queue whose time has come.
+func (x *executor) due(now int64) (positions []partition.Position) {
+	for len(positions) < tendLimit {
+		p, ok := x.expiries.next(now)
+		if !ok {
+			break
+		}
+		positions = append(positions, p)
+	}
+	return positions
+}
+
+// reap deletes those of keys that have expired and were not written since.
+func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool, err error) {
+	var batch []*call
+	for _, key := range keys {
+		value, ok, err := g.state.Get(effect.Rows.AppendKey(nil, key), nil)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			continue
+		}
+		row, err := command.DecodeRow(value)
+		if err != nil {
+			return false, err
+		}
+		if !row.Alive(g.clock.now()) {
+			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: row.Version}, Key: key}})
+		}
+	}
+	return len(keys) == tendLimit, g.post(ctx, batch)
+}
+
+// post executes housekeeping calls and returns the first error.
+func (g *Group) post(ctx context.Context, batch []*call) error {
+	for len(batch) > 0 {
+		n := min(len(batch), g.opts.Queue)
+		errs := make([]error, n)
+		if err := g.actor.CallBatch(ctx, batch[:n], errs); err != nil {
+			return g.refused(err)
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		for _, c := range batch[:n] {
+			if c.reply.Err != nil {
+				return c.reply.Err
+			}
+		}
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// sweep removes elements of collections that are no more.
+func (g *Group) sweep(ctx context.Context) (more bool, err error) {
+	if !g.orphans.Load() {
+		return false, nil
+	}
+	if g.tend.orphans == nil {
+		g.orphans.Store(false) // unless the walk that begins finds some, or a batch makes some
+	}
+	var batch []*call
+	g.tend.orphans, err = g.walk(effect.Orphans, g.tend.orphans, 16, func(key, _ []byte) {
+		p := partition.Position(key[1:])
+		batch = append(batch, &call{Request: Request{Command: &command.Sweep{Key: p, Limit: tendLimit}, Key: p}})
+	})
+	if err == nil {
+		err = g.post(ctx, batch)
+	}
+	if err != nil || len(batch) > 0 {
+		g.orphans.Store(true)
+	}
+	return len(batch) > 0, err
+}
+
+// forget removes records of requests that are refused by now anyway.
+func (g *Group) forget(ctx context.Context) (more bool, err error) {
+	now := g.clock.now()
+	if now < g.tend.forgetAt {
+		return false, nil
+	}
+	floor := now - g.opts.Remember.Milliseconds()
+	old := &forgetRecords{}
+	g.tend.dedup, err = g.walk(effect.Dedup, g.tend.dedup, tendLimit, func(key, _ []byte) {
+		if id, ok := dedupID(key); ok && id.TimeMS() < floor {
+			old.keys = append(old.keys, key)
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	if g.tend.dedup == nil { // all were looked at: again when a tenth may be old
+		g.tend.forgetAt = now + g.opts.Remember.Milliseconds()/10
+	}
+	if len(old.keys) == 0 {
+		return false, nil
+	}
+	return true, g.post(ctx, []*call{{Request: Request{Command: old}}})
+}
+
+// forgetRecords is the command that removes records of requests.
+type forgetRecords struct{ keys [][]byte }
+
+// Eval deletes the records.
+func (c *forgetRecords) Eval(e *command.Env) command.Reply {
+	for _, key := range c.keys {
+		e.Effects().Delete(key)
+	}
+	return command.Reply{Kind: command.OK}
+}
+
+// walk visits up to limit rows of a table from a store key on, with copies of
+// their keys, and returns where to go on, nil for the beginning.
+func (g *Group) walk(t effect.Table, from []byte, limit int, visit func(key, value []byte)) (next []byte, err error) {
+	if from == nil {
+		from = []byte{byte(t)}
+	}
+	n := 0
+	err = g.state.Scan(from, []byte{byte(t) + 1}, false, func(key, value []byte) bool {
+		if n == limit {
+			next = append([]byte(nil), key...)
+			return false
+		}
+		n++
+		visit(append([]byte(nil), key...), value)
+		return true
+	})
+	return next, err
+}
+
+// fillExpiries reads the table of expiries. What was written since the queue
+// was reset is in the queue already, so nothing is missed.
+func (g *Group) fillExpiries(ctx context.Context) error {
+	found := newExpiryQueue(g.opts.ExpiryKeys)
+	var bad error
+	err := g.state.Scan([]byte{byte(effect.Expiry)}, []byte{byte(effect.Expiry) + 1}, false, func(key, value []byte) bool {
+		var at int64
+		if at, bad = command.DecodeExpiry(value); bad != nil || ctx.Err() != nil {
+			return false
+		}
+		found.add(key[1:], at)
+		return true
+	})
+	err = errors.Join(err, bad, ctx.Err())
+	merged := g.actor.Do(context.WithoutCancel(ctx), func(x *executor) {
+		if err != nil {
+			x.expiries.horizon = nothingKnown // fill again
+			return
+		}
+		x.expiries.merge(&found)
+	})
+	if merged != nil && !errors.Is(merged, actor.ErrStopped) {
+		return errors.Join(err, g.refused(merged))
+	}
+	return err
+}
