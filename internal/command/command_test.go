@@ -3,7 +3,7 @@ package command
 import "testing"
 
 func TestSmoke(t *testing.T) {
-	b := newBench(t)
+	b := newLab(t)
 	if r := b.env.Do(&Set{Key: at("a"), Value: []byte("1")}); r.Kind != OK || r.Version != 1 {
 		t.Fatal(r)
 	}

@@ -172,8 +172,8 @@ type HScan struct {
 	Limit int
 }
 
-// scanSlack is how many rows of dead generations an HScan passes over beyond
-// its limit before it takes a break.
+// scanSlack is how many rows of dead generations an HScan passes over before it
+// takes a break.
 const scanSlack = 256
 
 // Eval reads a piece.
@@ -185,28 +185,27 @@ func (c *HScan) Eval(e *Env) Reply {
 	if err != nil {
 		return failed(err)
 	}
-	start, seen, more := len(e.items), 0, false
-	cursor := c.After
+	start, passed := len(e.items), 0
+	var cursor []byte // where to go on, if there is more
 	if h.alive {
 		err = e.scanFields(c.Key, &h, c.After, func(field, value []byte, ok bool) bool {
-			if len(e.items)-start == c.Limit || seen >= scanSlack && seen-scanSlack >= c.Limit {
-				more = true
-				return false
+			switch n := len(e.items) - start; {
+			case !ok:
+				if passed++; passed == scanSlack {
+					cursor = e.save(field)
+				}
+			case n == c.Limit:
+				cursor = e.items[start+n-1].Field
+			default:
+				e.items = append(e.items, Item{Field: e.save(field), Value: e.save(value), Found: true})
 			}
-			seen++
-			cursor = e.save(field)
-			if ok {
-				e.items = append(e.items, Item{Field: cursor, Value: e.save(value), Found: true})
-			}
-			return true
+			return cursor == nil
 		})
 	}
 	if err != nil {
 		return failed(err)
 	}
 	reply := e.itemsSince(start, h.version())
-	if more {
-		reply.More, reply.Bytes = true, cursor
-	}
+	reply.More, reply.Bytes = cursor != nil, cursor
 	return reply
 }

@@ -30,16 +30,20 @@ type Item struct {
 	Field, Value []byte
 	// Found tells an absent value from an empty one.
 	Found bool
+	// Kind and Version are set by Range.
+	Kind    Kind
+	Version uint64
 }
 
 // Reply is the answer to a command.
 //
 // Bytes and Items are views of the Env's memory, and good until its next Begin:
 // that is, until the batch is committed and answered. A later command of the
-// batch does not change them. Who keeps them longer takes a Clone.
+// batch does not change them. Who keeps them longer takes a Clone. (The Field of
+// an item of HMGet is the caller's own.)
 type Reply struct {
 	Kind ReplyKind
-	// More is of HScan and Sweep: call again.
+	// More is of HScan, Range and Sweep: there is more to do.
 	More bool
 	Int  int64
 	// Bytes is the value; the cursor of an HScan.

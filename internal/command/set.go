@@ -65,10 +65,8 @@ func (c *Set) Eval(e *Env) Reply {
 	if c.Expiry.how == expireKeep && alive {
 		expiry = old.ExpiryMS
 	}
-	if expiry != 0 && expiry <= e.now { // dead on arrival
-		if old.Kind != None {
-			e.remove(c.Key, &old, false)
-		}
+	if expiry != 0 && expiry <= e.now {
+		e.remove(c.Key, &old, false) // also if old is absent: it may be a blind guess
 		return reply
 	}
 	reply.Version = e.replace(c.Key, &old, Row{Kind: String, ExpiryMS: expiry, Payload: c.Value})

@@ -34,8 +34,14 @@ func (s *sorted) Scan(start, end []byte, reverse bool, visit func(key, value []b
 	return nil
 }
 
+// fatal is what a test and a run of a property have in common.
+type fatal interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // apply brings a batch in, as a replica would: from its bytes.
-func (s *sorted) apply(t testing.TB, effects []byte) {
+func (s *sorted) apply(t fatal, effects []byte) {
 	t.Helper()
 	batch, err := effect.Parse(bytes.Clone(effects))
 	if err != nil {
@@ -65,8 +71,8 @@ var space = partition.Keyspace{ID: 1, Name: "test", Kind: partition.Range}
 
 func at(key string) partition.Position { return space.AppendPosition(nil, []byte(key)) }
 
-// bench is an Env over a map that commits a batch at a time.
-type bench struct {
+// lab is an Env over a map that commits a batch at a time.
+type lab struct {
 	t     testing.TB
 	store *sorted
 	env   *Env
@@ -75,20 +81,20 @@ type bench struct {
 	next  uint64
 }
 
-func newBench(t testing.TB) *bench {
+func newLab(t testing.TB) *lab {
 	store := newSorted()
-	b := &bench{t: t, store: store, env: NewEnv(store), clock: 1000, next: 1}
+	b := &lab{t: t, store: store, env: NewEnv(store), clock: 1000, next: 1}
 	b.begin()
 	return b
 }
 
-func (b *bench) begin() {
+func (b *lab) begin() {
 	b.seq++
 	b.env.Begin(effect.Header{Seq: b.seq, ClockMS: b.clock}, b.next)
 }
 
 // commit applies the batch at hand and begins the next one.
-func (b *bench) commit() {
+func (b *lab) commit() {
 	b.t.Helper()
 	b.store.apply(b.t, b.env.Effects().Bytes())
 	b.next = cmp.Or(b.env.NextVersion(), b.next)
@@ -96,7 +102,7 @@ func (b *bench) commit() {
 }
 
 // advance commits and lets time pass.
-func (b *bench) advance(ms int64) {
+func (b *lab) advance(ms int64) {
 	b.t.Helper()
 	b.clock += ms
 	b.commit()
