@@ -1,0 +1,301 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cleavekv/cleave/internal/runs"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// applier is the state of the one goroutine that brings chunks into Pebble and
+// recycles the log behind them.
+//
+// Three positions follow each other through the log, and recovery needs what is
+// behind the last of them:
+//
+//	published >= applied >= durable >= recycled
+type applier struct {
+	wake     chan struct{} // something changed: look again
+	done     chan struct{}
+	stopping atomic.Bool
+	// giveUpIfFull lets chunks go unapplied if the disk is full: the store is
+	// closing, and they are in the log.
+	giveUpIfFull atomic.Bool
+	flushes      atomic.Uint64
+
+	applied, durable atomic.Uint64
+	unflushed        atomic.Int64 // bytes of log between durable and applied
+	stalls           atomic.Uint64
+	stalledNS        atomic.Int64
+
+	// Only the goroutine itself uses these.
+	seen      uint64    // flushes looked at
+	waiting   []applied // not known to be durable, oldest first
+	asked     bool      // for a flush, since durable moved
+	gaveUp    bool      // a chunk was let go: nothing is applied any more
+	stalledAt time.Time // zero while there is room
+
+	mu       sync.Mutex
+	log      *wal.Log // nil until it is open
+	holds    int      // backups that read the log
+	recycled wal.Position
+}
+
+// applied is a chunk in Pebble's memtables.
+type applied struct {
+	end   wal.Position
+	bytes int64
+}
+
+func (a *applier) init() {
+	a.wake, a.done = make(chan struct{}, 1), make(chan struct{})
+}
+
+// start sets the position that Pebble had when it was opened, which is durable.
+func (a *applier) start(pos wal.Position) {
+	a.applied.Store(uint64(pos))
+	a.durable.Store(uint64(pos))
+}
+
+func (a *applier) position() wal.Position { return wal.Position(a.applied.Load()) }
+
+// signal makes the goroutine look again. It never blocks: Pebble calls it with
+// its locks held.
+func (a *applier) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flushed notes that Pebble's durable state moved.
+func (a *applier) flushed() {
+	a.flushes.Add(1)
+	a.signal()
+}
+
+// opened hands over the log, whose segments may be recycled from now on.
+func (a *applier) opened(log *wal.Log) {
+	a.mu.Lock()
+	a.log = log
+	a.mu.Unlock()
+	a.recycle()
+}
+
+// stop ends the goroutine when all sealed chunks are dealt with.
+func (a *applier) stop() {
+	a.stopping.Store(true)
+	a.signal()
+	<-a.done
+}
+
+func (s *Store) applyLoop() {
+	a := &s.applier
+	defer close(a.done)
+	for {
+		stopping := a.stopping.Load() // before the last look
+		if err := s.settle(); err != nil {
+			s.health.die(err)
+		}
+		c := s.chunks.oldest()
+		switch {
+		case c == nil && stopping:
+			return
+		case c != nil && s.handle(c):
+			continue
+		}
+		<-a.wake
+	}
+}
+
+// handle brings c into Pebble and reports whether it is dealt with; if not,
+// there is no room now.
+func (s *Store) handle(c *chunk) bool {
+	a := &s.applier
+	full := s.health.full.Load()
+	if s.health.err() != nil || full && a.giveUpIfFull.Load() {
+		a.gaveUp = true
+	}
+	if a.gaveUp {
+		// The rows stay in the log, and in the row table, as they are never
+		// said to be applied. Letting the memory go keeps commits from waiting
+		// for it for ever: they are told of the failure instead.
+		s.chunks.drop(c)
+		return true
+	}
+	if full || !s.room() {
+		return false
+	}
+	if err := s.apply(c); err != nil {
+		s.health.die(err)
+		return true
+	}
+	return true
+}
+
+// room reports whether Pebble keeps up with its flushes and compactions.
+func (s *Store) room() bool {
+	a := &s.applier
+	ok := a.unflushed.Load() < 2*s.opts.FlushBytes && s.db.Metrics().Levels[0].Sublevels < l0Stop
+	switch now := time.Now(); {
+	case !ok && a.stalledAt.IsZero():
+		a.stalledAt = now
+		a.stalls.Add(1)
+	case ok && !a.stalledAt.IsZero():
+		a.stalledNS.Add(int64(now.Sub(a.stalledAt)))
+		a.stalledAt = time.Time{}
+	}
+	return ok
+}
+
+// apply brings the newest operation on each key of c into Pebble, in one batch
+// with the applied position.
+func (s *Store) apply(c *chunk) error {
+	a := &s.applier
+	if err := s.db.Apply(batchOf(s.db, c.set.Drain(), c.end), pebble.NoSync); err != nil {
+		return err
+	}
+	if err := s.health.err(); err != nil {
+		return err // Apply does not return what went to Fatalf
+	}
+	// Only now may readers be sent to Pebble for these rows.
+	a.applied.Store(uint64(c.end))
+	s.table.Applied(c.gen)
+	a.waiting = append(a.waiting, applied{c.end, c.size()})
+	a.unflushed.Add(c.size())
+	s.chunks.drop(c)
+	return s.askForFlush()
+}
+
+// batchOf writes sorted operations as a batch of Pebble.
+func batchOf(db *pebble.DB, ops []runs.Op, end wal.Position) *pebble.Batch {
+	size := 64
+	for i := range ops {
+		size += len(ops[i].Key) + len(ops[i].Value) + 16
+	}
+	b := db.NewBatchWithSize(size)
+	var pos [8]byte
+	binary.BigEndian.PutUint64(pos[:], uint64(end))
+	// A batch in memory takes what it is given: Set fails on a closed batch only.
+	_ = b.Set(appliedKey, pos[:], nil)
+	for i := range ops {
+		op := &ops[i]
+		if op.Deleted {
+			d := b.DeleteDeferred(1 + len(op.Key))
+			putKey(d.Key, op.Key)
+			_ = d.Finish()
+			continue
+		}
+		d := b.SetDeferred(1+len(op.Key), len(op.Value))
+		putKey(d.Key, op.Key)
+		copy(d.Value, op.Value)
+		_ = d.Finish()
+	}
+	return b
+}
+
+func putKey(dst, key []byte) {
+	dst[0] = replicaPrefix
+	copy(dst[1:], key)
+}
+
+// askForFlush asks Pebble for a flush if it does not flush by itself: when few
+// keys are overwritten all the time its memtable never fills, but the log does.
+func (s *Store) askForFlush() error {
+	a := &s.applier
+	if a.asked || a.unflushed.Load() < s.opts.FlushBytes {
+		return nil
+	}
+	a.asked = true
+	_, err := s.db.AsyncFlush()
+	return err
+}
+
+// settle learns what became durable, and recycles the log behind it.
+func (s *Store) settle() error {
+	a := &s.applier
+	if n := a.flushes.Load(); n != a.seen {
+		a.seen = n
+		pos, err := position(s.db, true)
+		if err != nil {
+			return fmt.Errorf("read the durable position: %w", err)
+		}
+		if uint64(pos) > a.durable.Load() {
+			a.durable.Store(uint64(pos))
+			a.asked = false
+			for len(a.waiting) > 0 && a.waiting[0].end <= pos {
+				a.unflushed.Add(-a.waiting[0].bytes)
+				a.waiting = a.waiting[1:]
+			}
+			if err := s.askForFlush(); err != nil {
+				return err
+			}
+		}
+	}
+	a.recycle()
+	return nil
+}
+
+// recycle gives the log back what Pebble is sure to have, unless a backup is
+// reading it.
+func (a *applier) recycle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pos := wal.Position(a.durable.Load())
+	if a.log == nil || a.holds > 0 || pos <= a.recycled {
+		return
+	}
+	a.recycled = pos
+	a.log.Recycle(pos)
+}
+
+// hold keeps the log from being recycled until the returned function is called.
+func (a *applier) hold() (release func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.holds++
+	return func() {
+		a.mu.Lock()
+		a.holds--
+		a.mu.Unlock()
+		a.signal()
+	}
+}
+
+// flush makes everything that was applied durable. The applier has ended.
+func (s *Store) flush() error {
+	a := &s.applier
+	if err := s.health.err(); err != nil {
+		return err
+	}
+	if a.gaveUp {
+		return fmt.Errorf("close: the next Open has to replay: %w", ErrDiskFull)
+	}
+	if a.applied.Load() == a.durable.Load() {
+		return nil
+	}
+	done, err := s.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-a.wake:
+			if err := s.health.err(); err != nil {
+				return err
+			}
+			if s.health.full.Load() {
+				return errors.Join(ErrDiskFull, errors.New("close: the next Open has to replay"))
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/rows"
+	"github.com/cleavekv/cleave/internal/runs"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// chunk is what is known about one segment of the log that is not in Pebble
+// yet.
+type chunk struct {
+	memory *wal.Chunk // the bytes that the operations of set are views of
+	set    runs.Set
+	gen    uint64 // of its rows in the row table
+	// end is the position of the last entry that was published; once sealed, that
+	// of the segment's end.
+	end wal.Position
+	// sealed means that nothing is published to it any more. Chunks are sealed
+	// in order, so all but the newest one or few are.
+	sealed bool
+}
+
+// size is how many bytes of log the chunk stands for.
+func (c *chunk) size() int64 { return int64(uint32(c.end)) }
+
+// unapplied is the list of chunks that are not applied, oldest first, and the
+// place where commits become visible.
+//
+// Invariants: a committed operation is in a chunk of the list or in Pebble, at
+// times in both. Whoever copies the list first and asks Pebble second misses
+// nothing. The list holds one reference to the memory of each of its chunks.
+type unapplied struct {
+	table *rows.Table
+
+	// publishing is held while a frame becomes visible. sequence is odd during
+	// that time, for readers who would rather look twice than wait.
+	publishing sync.Mutex
+	sequence   atomic.Uint64
+	published  atomic.Uint64 // position of the last entry that is visible
+	waits      atomic.Uint64 // calls of await that had to wait
+
+	mu     sync.Mutex
+	list   []*chunk
+	last   uint64       // the newest generation
+	limit  int64        // how many chunks may be sealed before writers wait
+	sealed atomic.Int64 // how many of list are
+	room   sync.Cond    // there are fewer
+}
+
+func (u *unapplied) init(table *rows.Table, chunks int) {
+	u.table, u.room.L = table, &u.mu
+	u.limit = int64(chunks) - 1 // one is being filled
+}
+
+// await holds writers back while the applier is behind. The chunks are counted
+// here and not by the log, for which a chunk is in use as long as a snapshot
+// looks at it: a snapshot that is held long must not hold up commits.
+func (u *unapplied) await() {
+	if u.sealed.Load() < u.limit {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.waits.Add(1)
+	for u.sealed.Load() >= u.limit {
+		u.room.Wait()
+	}
+}
+
+// publish makes the entries of one frame visible. The log calls it in log
+// order and one at a time, after the frame is committed.
+func (u *unapplied) publish(memory *wal.Chunk, es []wal.Entry) error {
+	if len(es) == 0 {
+		return nil
+	}
+	u.publishing.Lock()
+	defer u.publishing.Unlock()
+	c := u.newest(memory)
+	u.sequence.Add(1)
+	defer u.sequence.Add(1)
+	for i := range es {
+		if err := u.publishEntry(c, &es[i]); err != nil {
+			return err
+		}
+	}
+	c.set.Reveal()
+	c.end = es[len(es)-1].Pos
+	u.published.Store(uint64(c.end))
+	return nil
+}
+
+func (u *unapplied) publishEntry(c *chunk, e *wal.Entry) error {
+	b, err := effect.Parse(e.Payload)
+	if err != nil {
+		return err
+	}
+	for _, op := range b.All() {
+		u.table.Publish(c.gen, op.Key, op.Value, op.Delete)
+		c.set.Stage(op.Key, op.Value, op.Delete)
+	}
+	return nil
+}
+
+// newest returns the chunk of memory, which is the last of the list or is added
+// to it.
+func (u *unapplied) newest(memory *wal.Chunk) *chunk {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n := len(u.list); n > 0 && u.list[n-1].memory == memory {
+		return u.list[n-1]
+	}
+	u.last++
+	c := &chunk{memory: memory, gen: u.last}
+	u.list = append(u.list, c)
+	return c
+}
+
+// seal notes that nothing more comes for memory.
+func (u *unapplied) seal(memory *wal.Chunk) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.list {
+		if c.memory == memory {
+			// A frame without entries may follow the last one with some.
+			c.end = memory.End()
+			c.sealed = true
+			u.sealed.Add(1)
+			return
+		}
+	}
+	memory.Release() // nothing was ever published to it
+}
+
+// oldest returns the first chunk of the list if it is sealed.
+func (u *unapplied) oldest() *chunk {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.list) == 0 || !u.list[0].sealed {
+		return nil
+	}
+	return u.list[0]
+}
+
+// drop takes the first chunk off the list.
+func (u *unapplied) drop(c *chunk) {
+	u.mu.Lock()
+	u.list[0] = nil
+	u.list = u.list[1:]
+	u.sealed.Add(-1)
+	u.room.Broadcast()
+	u.mu.Unlock()
+	c.memory.Release()
+}
+
+// hold copies the list and takes a reference to the memory of each chunk.
+func (u *unapplied) hold() []*chunk {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	held := make([]*chunk, len(u.list))
+	for i, c := range u.list {
+		c.memory.Retain()
+		held[i] = c
+	}
+	return held
+}
+
+func release(held []*chunk) {
+	for _, c := range held {
+		c.memory.Release()
+	}
+}
+
+// optimism is how often capture looks before it stops the publisher.
+const optimism = 4
+
+// capture calls look until nothing became visible while it ran, and returns
+// the chunks that look was given, held, and the position of the log at which it
+// looked. look takes its cuts of the chunks first and asks Pebble second; undo
+// throws away what it got.
+func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wal.Position) {
+	for try := 0; ; try++ {
+		if try == optimism {
+			u.publishing.Lock()
+			defer u.publishing.Unlock()
+		}
+		before := u.sequence.Load()
+		if before%2 != 0 {
+			continue
+		}
+		pos := wal.Position(u.published.Load())
+		held := u.hold()
+		look(held)
+		if u.sequence.Load() == before {
+			return held, pos
+		}
+		undo()
+		release(held)
+	}
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// What the log already has a word for keeps that word, so that a caller asks
+// with one errors.Is wherever the trouble began.
+var (
+	// ErrClosed means that the store was closed.
+	ErrClosed = wal.ErrClosed
+	// ErrFailed means that the store met an error it cannot continue from: a
+	// failed write or sync of the log, or a failed flush or manifest of Pebble.
+	// It stays. Nothing is acknowledged or served any more; repair the disk and
+	// open the store again: all that was acknowledged is there.
+	ErrFailed = wal.ErrFailed
+	// ErrUnknown means that a commit may or may not have happened: the next
+	// Open decides. It comes together with ErrFailed.
+	ErrUnknown = wal.ErrUnknown
+	// ErrDiskFull means that a commit was refused before it was logged because
+	// the disk is full. Reads work. It goes away when there is space again.
+	ErrDiskFull = wal.ErrDiskFull
+	// ErrCorrupt means that bytes on disk are not what was written. They are
+	// never served; restore a backup. [CorruptError] has the file.
+	ErrCorrupt = wal.ErrCorrupt
+	// ErrGone means that the feed no longer has the position: take a snapshot,
+	// and read the feed from the snapshot's position.
+	ErrGone = wal.ErrGone
+)
+
+var (
+	// ErrLocked means that the directory is open already, here or in another
+	// process: close that one first.
+	ErrLocked = errors.New("store: directory is in use")
+	// ErrForeign means that the directory has files and none says that it is a
+	// store: name an empty or a new directory.
+	ErrForeign = errors.New("store: directory is not a store")
+	// ErrPayload means that an entry's payload is not an effect batch. Nothing
+	// was logged.
+	ErrPayload = errors.New("store: payload is not an effect batch")
+)
+
+// CorruptError says which file of the store is damaged. It matches [ErrCorrupt].
+type CorruptError struct {
+	File string
+	Err  error // what was wrong, with the offset where it is known
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("store: %s is damaged, restore a backup: %v", e.File, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Is makes every CorruptError match [ErrCorrupt].
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// heldError is why a lock file could not be locked.
+type heldError struct {
+	holder string // what the holder wrote about itself, if anything
+	cause  error
+}
+
+func (e *heldError) Error() string {
+	switch {
+	case e.holder != "":
+		return "by " + e.holder
+	case e.cause != nil:
+		return e.cause.Error()
+	}
+	return "by someone else"
+}
+
+// readError gives an error of Pebble's read paths our words.
+func readError(err error) error {
+	if err == nil || errors.Is(err, ErrCorrupt) || !pebble.IsCorruptionError(err) {
+		return err
+	}
+	file := "data"
+	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+		file = info.Path
+	}
+	return &CorruptError{File: file, Err: err}
+}

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/rows"
+)
+
+// Get appends the newest committed value of key to dst. It runs on the caller's
+// goroutine and is linearizable: it sees every commit that returned before it
+// began, and what it saw every later Get sees or something newer.
+func (s *Store) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	if err := s.health.err(); err != nil {
+		return dst, false, err
+	}
+	if s.closing.Load() {
+		return dst, false, ErrClosed
+	}
+	value, state := s.table.Get(key, dst)
+	if state != rows.Unknown {
+		return value, state == rows.Present, nil
+	}
+	return s.getApplied(key, dst)
+}
+
+// getApplied asks Pebble, and fills the row table with its answer. That memory
+// did not know the row means that every commit of it up to then is applied.
+func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {
+	if err := s.enter(); err != nil {
+		return dst, false, err
+	}
+	defer s.leave()
+	// The ticket comes before the read: a commit in between voids it.
+	ticket := s.table.Ticket(key)
+	value, ok, err = getFrom(s.db, key, dst)
+	if plant.Bug("store-fill-stale") {
+		ticket = s.table.Ticket(key)
+	}
+	if err == nil {
+		s.table.Fill(ticket, key, value[len(dst):], ok)
+	}
+	return value, ok, err
+}
+
+// getFrom appends the value that Pebble, or a snapshot of it, has for key.
+func getFrom(r pebble.Reader, key, dst []byte) ([]byte, bool, error) {
+	buf := keys.Get().(*[]byte)
+	*buf = appendKey((*buf)[:0], key)
+	v, closer, err := r.Get(*buf)
+	keys.Put(buf)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, readError(err)
+	}
+	dst = append(dst, v...)
+	return dst, true, readError(closer.Close())
+}
+
+// keys holds buffers for the keys as Pebble has them. Pebble keeps them while
+// it searches only.
+var keys = sync.Pool{New: func() any { return new([]byte) }}
+
+func appendKey(dst, key []byte) []byte {
+	return append(append(dst, replicaPrefix), key...)
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard is the file system that Pebble gets. It keeps three rules: nothing is
+// written after the store died, files are the owner's alone, and a full disk is
+// not hammered.
+type guard struct {
+	vfs.FS
+	health *health
+	osFile bool // the files are the operating system's
+}
+
+func newGuard(fsys vfs.FS, h *health) *guard {
+	return &guard{FS: fsys, health: h, osFile: vfs.Root(fsys) == vfs.Default}
+}
+
+// fullPause is how long a new table waits on a full disk. Pebble tries a failed
+// flush again at once, which would keep a core busy until there is space.
+const fullPause = 20 * time.Millisecond
+
+// seal finishes the opening of a file for writing.
+func (g *guard) seal(f vfs.File, name string, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if g.osFile {
+		if err := os.Chmod(name, fileMode); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return &guardedFile{File: f, health: g.health}, nil
+}
+
+func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if g.health.full.Load() {
+		time.Sleep(fullPause)
+	}
+	if err := g.health.err(); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.Create(name, c)
+	return g.seal(f, name, err)
+}
+
+func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := g.health.err(); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.OpenReadWrite(name, c, opts...)
+	return g.seal(f, name, err)
+}
+
+func (g *guard) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := g.health.err(); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.ReuseForWrite(oldname, newname, c)
+	return g.seal(f, newname, err)
+}
+
+func (g *guard) Link(oldname, newname string) error {
+	if err := g.health.err(); err != nil {
+		return err
+	}
+	return g.FS.Link(oldname, newname)
+}
+
+func (g *guard) Rename(oldname, newname string) error {
+	if err := g.health.err(); err != nil {
+		return err
+	}
+	return g.FS.Rename(oldname, newname)
+}
+
+func (g *guard) Remove(name string) error {
+	if err := g.health.err(); err != nil {
+		return err
+	}
+	return g.FS.Remove(name)
+}
+
+func (g *guard) RemoveAll(name string) error {
+	if err := g.health.err(); err != nil {
+		return err
+	}
+	return g.FS.RemoveAll(name)
+}
+
+func (g *guard) MkdirAll(dir string, _ os.FileMode) error {
+	if err := g.health.err(); err != nil {
+		return err
+	}
+	return g.FS.MkdirAll(dir, dirMode)
+}
+
+// GetDiskUsage hides an error: Pebble takes one for a failed compaction, and
+// what it asks this for is only the pace of deletions.
+func (g *guard) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	u, err := g.FS.GetDiskUsage(path)
+	if err != nil {
+		return u, vfs.ErrUnsupported
+	}
+	return u, nil
+}
+
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// guardedFile is a file open for writing.
+type guardedFile struct {
+	vfs.File
+	health *health
+}
+
+func (f *guardedFile) Write(p []byte) (int, error) {
+	if err := f.health.err(); err != nil {
+		return 0, err
+	}
+	return f.File.Write(p)
+}
+
+func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.health.err(); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *guardedFile) Sync() error {
+	if err := f.health.err(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func (f *guardedFile) SyncData() error {
+	if err := f.health.err(); err != nil {
+		return err
+	}
+	return f.File.SyncData()
+}
+
+func (f *guardedFile) SyncTo(length int64) (bool, error) {
+	if err := f.health.err(); err != nil {
+		return false, err
+	}
+	return f.File.SyncTo(length)
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// health is whether the store may go on. Pebble, the log and the applier report
+// to it; every call asks it.
+type health struct {
+	dead atomic.Pointer[deathError]
+	full atomic.Bool // Pebble met a full disk and has not succeeded since
+	wake func()      // tells the applier that something changed
+}
+
+// deathError is the reason why the store is dead. It matches [ErrFailed] and
+// whatever its cause matches.
+type deathError struct{ cause error }
+
+func (e *deathError) Error() string {
+	return fmt.Sprintf("store: failed, repair the cause and open it again: %v", e.cause)
+}
+func (e *deathError) Unwrap() error        { return e.cause }
+func (e *deathError) Is(target error) bool { return target == ErrFailed }
+
+// die ends the store. The first cause is kept: the later ones follow from it.
+func (h *health) die(cause error) {
+	h.dead.CompareAndSwap(nil, &deathError{cause: readError(cause)})
+	h.wake()
+}
+
+// err returns why the store is dead, or nil.
+func (h *health) err() error {
+	if d := h.dead.Load(); d != nil {
+		return d
+	}
+	return nil
+}
+
+// background takes an error of a flush or compaction. A full disk passes, and
+// Pebble tries again by itself; anything else does not.
+func (h *health) background(err error) {
+	switch {
+	case errors.Is(err, pebble.ErrCancelledCompaction) || errors.Is(err, pebble.ErrClosed):
+	case vfs.IsNoSpaceError(err):
+		h.full.Store(true)
+		h.wake()
+	default:
+		h.die(err)
+	}
+}
+
+// succeeded notes that Pebble wrote tables: the disk has space.
+func (h *health) succeeded() {
+	h.full.Store(false)
+	h.wake()
+}
+
+// Pebble's logger. What it tells is in metrics and errors; values must not
+// reach a log, and Pebble's lines may show keys.
+
+func (h *health) Infof(string, ...any)  {}
+func (h *health) Errorf(string, ...any) {}
+
+// Fatalf is where Pebble ends when its manifest cannot be written. Unlike the
+// process of its makers ours lives on, so it returns; but the guard lets
+// nothing more reach the disk, and no call of the store succeeds any more.
+func (h *health) Fatalf(format string, args ...any) {
+	h.die(fmt.Errorf("pebble: "+format, args...))
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cleavekv/cleave/internal/runs"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// Snapshot is everything that was committed up to one position of the log, and
+// nothing else. Its methods may be called from any goroutine. Close it: it keeps
+// memory, files of Pebble, and Close of the store waiting.
+type Snapshot struct {
+	store *Store
+	base  *pebble.Snapshot
+	views []runs.View // of the chunks that were not applied, newest first
+	held  []*chunk    // keeps the memory that views look at
+	pos   wal.Position
+}
+
+// Snapshot returns the present state.
+func (s *Store) Snapshot() (*Snapshot, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	snap := &Snapshot{store: s}
+	var cuts []runs.Cut
+	snap.held, snap.pos = s.chunks.capture(func(held []*chunk) {
+		cuts = cutsOf(cuts[:0], held)
+		snap.base = s.db.NewSnapshot()
+	}, func() { snap.base.Close() })
+	snap.views = viewsOf(cuts)
+	return snap, nil
+}
+
+// Position is the place of the log that the snapshot shows: the feed goes on
+// from here.
+func (p *Snapshot) Position() wal.Position { return p.pos }
+
+// Close gives back what the snapshot holds. Iterators must be closed before.
+func (p *Snapshot) Close() error {
+	err := p.base.Close()
+	release(p.held)
+	p.store.leave()
+	return err
+}
+
+// Get appends the value that key had to dst.
+func (p *Snapshot) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	if err := p.store.health.err(); err != nil {
+		return dst, false, err
+	}
+	for _, v := range p.views {
+		if op, ok := v.Get(key); ok {
+			return append(dst, op.Value...), !op.Deleted, nil
+		}
+	}
+	return getFrom(p.base, key, dst)
+}
+
+// Iter returns an iterator over start <= key < end, from the first row on or,
+// in reverse, from the last. An empty end means no end.
+func (p *Snapshot) Iter(start, end []byte, reverse bool) (*Iter, error) {
+	if err := p.store.health.err(); err != nil {
+		return nil, err
+	}
+	base, err := p.base.NewIter(bounds(start, end))
+	if err != nil {
+		return nil, readError(err)
+	}
+	return newIter(p.store, base, p.views, start, end, reverse), nil
+}
+
+// Scan calls visit with the rows of start <= key < end, in order or in reverse,
+// until it returns false. The slices are good during the call only.
+func (p *Snapshot) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	it, err := p.Iter(start, end, reverse)
+	if err != nil {
+		return err
+	}
+	return it.each(visit)
+}
+
+// Scan is that of a snapshot taken now, at less cost.
+func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var cuts []runs.Cut
+	var base *pebble.Iterator
+	var err error
+	held, _ := s.chunks.capture(func(held []*chunk) {
+		cuts = cutsOf(cuts[:0], held)
+		// An iterator of Pebble is a snapshot already.
+		base, err = s.db.NewIter(bounds(start, end))
+	}, func() {
+		if err == nil {
+			base.Close()
+		}
+	})
+	defer release(held)
+	if err != nil {
+		return readError(err)
+	}
+	return newIter(s, base, viewsOf(cuts), start, end, reverse).each(visit)
+}
+
+func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {
+	for _, c := range held {
+		cuts = append(cuts, c.set.Cut())
+	}
+	return cuts
+}
+
+// viewsOf sorts what the cuts have, newest chunk first. It may take a while, and
+// holds nobody up.
+func viewsOf(cuts []runs.Cut) []runs.View {
+	views := make([]runs.View, len(cuts))
+	for i, c := range cuts {
+		views[len(cuts)-1-i] = c.View()
+	}
+	return views
+}
+
+// bounds are Pebble's for start <= key < end of ours.
+func bounds(start, end []byte) *pebble.IterOptions {
+	o := &pebble.IterOptions{LowerBound: appendKey(nil, start), UpperBound: []byte{replicaPrefix + 1}}
+	if len(end) > 0 {
+		o.UpperBound = appendKey(nil, end)
+	}
+	return o
+}
