@@ -108,6 +108,7 @@ func (l *Log) rotate(urgent bool, size int) error {
 
 // begin makes a segment the one in use. It waits for a chunk. l.mu is held.
 func (l *Log) begin(s *segment) error {
+	l.front = s.sequence // from here on nothing older may be begun
 	var c *Chunk
 	for waited := false; ; waited = true {
 		if err := l.dead(); err != nil {

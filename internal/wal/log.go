@@ -35,6 +35,7 @@ type Log struct {
 	segments []*segment // of the log, in order; the last may be in use
 	ready    []*segment // named and usable, in order
 	spare    []*segment // to be renamed or removed
+	front    uint32     // sequence of the last that was taken to be begun
 	newest   uint32     // highest sequence ever given to a file
 	filled   bool       // the reserve was complete once
 	full     bool       // the disk had no room for another segment

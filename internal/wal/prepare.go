@@ -109,7 +109,7 @@ func (l *Log) waitForSpace() {
 // arrive adds a segment to those that are ready, unless a later one is in use
 // already. l.mu is held.
 func (l *Log) arrive(s *segment) {
-	if n := len(l.segments); n > 0 && l.segments[n-1].sequence > s.sequence {
+	if s.sequence < l.front {
 		l.spare = append(l.spare, s)
 		return
 	}

@@ -12,10 +12,15 @@ func (l *Log) Recycle(upTo Position) {
 	l.retire()
 }
 
-// recyclable tells whether nothing in the segment is needed by a replay. l.mu is
+// recyclable tells whether nothing in the segment is needed by a replay. The last
+// segment that is known to be durable stays even if all of it was applied: without
+// it an Open could not tell a log that was applied from one that was lost. l.mu is
 // held.
 func (l *Log) recyclable(s *segment) bool {
-	return s.sealed && (s.end <= l.applied || plant.Bug("wal-recycle-early"))
+	if !s.sealed || l.durable.sequence() <= s.sequence {
+		return false
+	}
+	return s.end <= l.applied || plant.Bug("wal-recycle-early")
 }
 
 // retire gives back the oldest segments until no more than Retain bytes of

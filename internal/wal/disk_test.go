@@ -1,0 +1,318 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+)
+
+var (
+	errCrashed  = errors.New("the machine has crashed")
+	errInjected = errors.New("injected I/O error")
+)
+
+// disk is a directory in memory that can crash. Blocks reach stable storage when
+// they are synced, names when the directory is. A crash keeps of the rest what
+// chance decides.
+type disk struct {
+	mu       sync.Mutex
+	rng      *rand.Rand
+	names    map[string]*inode
+	stable   map[string]*inode // as after the last SyncDir
+	pending  []nameChange      // since then
+	capacity int64
+	fuse     int // operations until the crash; negative: none
+	dead     bool
+	failing  map[string]bool // operations that fail, by name
+	ops      map[string]int  // how often each was done
+}
+
+type nameChange struct {
+	from, to string // from is empty for a creation, to for a removal
+	node     *inode
+}
+
+type inode struct {
+	data   []byte
+	stable []byte
+	dirty  map[int]bool // blocks
+}
+
+func newDisk(seed uint64) *disk {
+	return &disk{
+		rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, stable: map[string]*inode{},
+		capacity: 1 << 30, fuse: -1, failing: map[string]bool{}, ops: map[string]int{},
+	}
+}
+
+// step accounts for one operation that changes something. now says that the machine
+// crashes in the midst of it. d.mu is held.
+func (d *disk) step(op string) (now bool, err error) {
+	if d.dead {
+		return false, errCrashed
+	}
+	d.ops[op]++
+	if d.failing[op] {
+		return false, errInjected
+	}
+	if d.fuse == 0 {
+		d.dead = true
+		return true, nil
+	}
+	d.fuse--
+	return false, nil
+}
+
+// change is an operation on names.
+func (d *disk) change(op string, c nameChange) error {
+	now, err := d.step(op)
+	if err != nil {
+		return err
+	}
+	d.pending = append(d.pending, c)
+	c.apply(d.names)
+	if now {
+		return errCrashed
+	}
+	return nil
+}
+
+func (c nameChange) apply(names map[string]*inode) {
+	if c.from == "" {
+		names[c.to] = c.node
+		return
+	}
+	n, ok := names[c.from]
+	delete(names, c.from)
+	if ok && c.to != "" {
+		names[c.to] = n
+	}
+}
+
+// crash returns the disk as the next boot finds it; this one is dead from now on.
+// keep is the share of unsynced blocks and names that survive.
+func (d *disk) crash(keep float64) *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+	after := newDisk(d.rng.Uint64())
+	after.capacity = d.capacity
+	names := maps.Clone(d.stable)
+	for _, c := range d.pending {
+		if d.rng.Float64() < keep {
+			c.apply(names)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		data := names[name].survivors(d.rng, keep)
+		n := &inode{data: data, stable: slices.Clone(data), dirty: map[int]bool{}}
+		after.names[name], after.stable[name] = n, n
+	}
+	return after
+}
+
+// survivors returns what is on stable storage after a crash. Of a block that was
+// being written some sectors may be new and others old.
+func (n *inode) survivors(rng *rand.Rand, keep float64) []byte {
+	data := slices.Clone(n.stable)
+	for _, block := range slices.Sorted(maps.Keys(n.dirty)) {
+		if rng.Float64() >= keep {
+			continue
+		}
+		from, to := block*blockBytes, min((block+1)*blockBytes, len(n.data))
+		if len(data) < to {
+			data = append(data, make([]byte, to-len(data))...)
+		}
+		for ; from < to; from += 512 {
+			if keep == 1 || rng.IntN(8) > 0 {
+				copy(data[from:min(from+512, to)], n.data[from:])
+			}
+		}
+	}
+	return data
+}
+
+func (d *disk) Create(name string) (File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := &inode{dirty: map[int]bool{}}
+	if err := d.change("create", nameChange{to: name, node: n}); err != nil {
+		return nil, err
+	}
+	return &diskFile{d: d, n: n}, nil
+}
+
+func (d *disk) Open(name string) (File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, ok := d.names[name]
+	if d.dead || !ok {
+		return nil, fmt.Errorf("open %s: %w", name, errCrashed)
+	}
+	return &diskFile{d: d, n: n}, nil
+}
+
+func (d *disk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.change("remove", nameChange{from: name})
+}
+
+func (d *disk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, taken := d.names[to]; taken {
+		panic("rename onto an existing file: " + to)
+	}
+	return d.change("rename", nameChange{from: from, to: to})
+}
+
+func (d *disk) List() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return nil, errCrashed
+	}
+	return slices.Collect(maps.Keys(d.names)), nil
+}
+
+func (d *disk) SyncDir() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, err := d.step("syncdir")
+	if err != nil || now {
+		return errors.Join(err, errCrashed)
+	}
+	d.stable, d.pending = maps.Clone(d.names), nil
+	return nil
+}
+
+func (d *disk) Free() (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.free(), nil
+}
+
+func (d *disk) free() int64 {
+	free := d.capacity
+	for _, n := range d.names {
+		free -= int64(len(n.data))
+	}
+	return free
+}
+
+// set changes the disk's condition.
+func (d *disk) set(f func(d *disk)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(d)
+}
+
+type diskFile struct {
+	d      *disk
+	n      *inode
+	closed bool
+}
+
+func (f *diskFile) ReadAt(p []byte, off int64) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if f.d.dead || f.closed {
+		return 0, errCrashed
+	}
+	if off >= int64(len(f.n.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.n.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// write puts bytes into the cache. d.mu is held.
+func (f *diskFile) write(op string, p []byte, off int64) (now bool, err error) {
+	if f.closed {
+		panic("write to a closed file")
+	}
+	if now, err = f.d.step(op); err != nil {
+		return false, err
+	}
+	end := int(off) + len(p)
+	if grow := end - len(f.n.data); grow > 0 {
+		if int64(grow) > f.d.free() {
+			return false, ErrDiskFull
+		}
+		f.n.data = append(f.n.data, make([]byte, grow)...)
+	}
+	copy(f.n.data[off:], p)
+	for b := int(off) / blockBytes; b*blockBytes < end; b++ {
+		f.n.dirty[b] = true
+	}
+	return now, nil
+}
+
+// flush moves blocks from the cache to stable storage. d.mu is held.
+func (n *inode) flush(from, to int) {
+	if len(n.stable) < len(n.data) {
+		n.stable = append(n.stable, make([]byte, len(n.data)-len(n.stable))...)
+	}
+	for b := from / blockBytes; b*blockBytes < to; b++ {
+		if n.dirty[b] {
+			copy(n.stable[b*blockBytes:], n.data[b*blockBytes:min((b+1)*blockBytes, len(n.data))])
+			delete(n.dirty, b)
+		}
+	}
+}
+
+func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	now, err := f.write("write", p, off)
+	if now {
+		err = errCrashed
+	}
+	return len(p), err
+}
+
+func (f *diskFile) WriteDurable(p []byte, off int64) error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	now, err := f.write("durable", p, off)
+	switch {
+	case err != nil:
+		return err
+	case now:
+		return errCrashed
+	}
+	f.n.flush(int(off), int(off)+len(p))
+	return nil
+}
+
+func (f *diskFile) Sync() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	now, err := f.d.step("sync")
+	if err != nil || now {
+		return errors.Join(err, errCrashed)
+	}
+	f.n.flush(0, len(f.n.data))
+	return nil
+}
+
+func (f *diskFile) Size() (int64, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	return int64(len(f.n.data)), nil
+}
+
+func (f *diskFile) Close() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	f.closed = true
+	return nil
+}
