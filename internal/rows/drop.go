@@ -27,6 +27,7 @@ func (s *stripe) drop(start, end []byte) {
 // dropFrom forgets the unpinned rows of a range in one block.
 func (s *stripe) dropFrom(n uint32, start, end []byte) {
 	b := &s.blocks.all[n]
+	var out victims
 	for at := 0; at < b.used; {
 		r := row(b.data[at:])
 		at += r.extent()
@@ -34,9 +35,10 @@ func (s *stripe) dropFrom(n uint32, start, end []byte) {
 			continue
 		}
 		if k := r.key(); bytes.Compare(k, start) >= 0 && (end == nil || bytes.Compare(k, end) < 0) {
-			s.evict(s.blocks.placeOf(n, at-r.extent()), r)
+			out.add(s, s.blocks.placeOf(n, at-r.extent()), r)
 		}
 	}
+	out.evict(s)
 	if b.live == 0 && n != s.blocks.head {
 		s.blocks.drop(n)
 	}

@@ -11,7 +11,12 @@ type index struct {
 	count int
 }
 
-const leastWords = 64
+const (
+	leastWords = 64
+	// indexBytes is the most index that one row needs, with a quarter of the
+	// words in use.
+	indexBytes = 32
+)
 
 func wordOf(hash uint32, place uint32) uint64 { return uint64(hash)<<32 | uint64(place) }
 
@@ -78,11 +83,11 @@ func (x *index) remove(i int) {
 	x.count--
 }
 
-// shrink gives memory back after most rows have gone. An eighth leaves room
-// to grow again without a resize at every turn.
+// shrink gives memory back after most rows have gone: below a quarter, which
+// leaves room to grow again without a resize at every turn.
 func (x *index) shrink() {
 	size := len(x.words)
-	for size > leastWords && x.count*8 < size {
+	for size > leastWords && x.count*4 < size {
 		size /= 2
 	}
 	if size < len(x.words) {

@@ -4,7 +4,7 @@ package rows
 type Metrics struct {
 	Rows        int   // present and absent ones
 	Bytes       int64 // of all blocks and indexes
-	PinnedBytes int64 // of rows that are not yet applied
+	PinnedBytes int64 // of rows that are not yet applied, 32 for the index included
 	Hits        uint64
 	Misses      uint64
 	Evictions   uint64 // rows forgotten to make room or by Drop

@@ -17,6 +17,9 @@ type pin struct {
 	bytes      int
 }
 
+// weight is what a pinned row counts: its memory and its part of the index.
+func weight(extent int) int { return extent + indexBytes }
+
 // newest returns the generation under which a row published with g is counted:
 // never less than one seen before, so that the list stays sorted. A row may so be
 // pinned longer than asked, never shorter.

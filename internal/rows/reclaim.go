@@ -20,6 +20,16 @@ func (s *stripe) limit() int { return s.share + s.pins.total + s.pins.total/2 }
 
 func (s *stripe) bytes() int { return s.blocks.bytes + s.index.bytes() }
 
+// over tells whether the stripe must give something up. A spare block counts
+// even before there is one: else every other head would be a new allocation.
+func (s *stripe) over() bool {
+	bytes := s.bytes()
+	if s.blocks.spare == nil {
+		bytes += s.blocks.size
+	}
+	return bytes > s.limit()
+}
+
 // makeRoom sees to it that the head has room for so many bytes.
 func (s *stripe) makeRoom(extent int) {
 	if s.blocks.fits(extent) {
@@ -36,7 +46,7 @@ func (s *stripe) makeRoom(extent int) {
 // looks at effort of them at most. It reports whether the limit was reached.
 func (s *stripe) reclaim(effort int) bool {
 	s.pins.settle(s.table.applied.Load())
-	for i := 0; i < effort && s.bytes() > s.limit(); i++ {
+	for i := 0; i < effort && s.over(); i++ {
 		n := s.blocks.all[0].newer
 		if n == 0 {
 			break
@@ -53,7 +63,7 @@ func (s *stripe) reclaim(effort int) bool {
 		s.empty(n, i < politeEffort)
 	}
 	s.index.shrink()
-	return s.bytes() <= s.limit()
+	return !s.over()
 }
 
 // spared tells whether a row must or should outlive its block.
@@ -70,18 +80,20 @@ func (s *stripe) spared(r row, polite bool) bool {
 func (s *stripe) empty(n uint32, polite bool) {
 	b := &s.blocks.all[n]
 	kept := 0
+	var out victims
 	for at := 0; at < b.used; {
 		r := row(b.data[at:])
 		extent := r.extent()
-		if !r.has(flagDead) {
-			if s.spared(r, polite) {
-				kept += extent
-			} else {
-				s.evict(s.blocks.placeOf(n, at), r)
-			}
+		switch {
+		case r.has(flagDead):
+		case s.spared(r, polite):
+			kept += extent
+		default:
+			out.add(s, s.blocks.placeOf(n, at), r)
 		}
 		at += extent
 	}
+	out.evict(s)
 	switch {
 	case kept == 0:
 		s.blocks.drop(n)
@@ -96,12 +108,33 @@ func (s *stripe) wordAt(place uint32, r row) uint64 {
 	return wordOf(uint32(maphash.Bytes(s.table.seed, r.key())), place)
 }
 
-// evict forgets an unpinned row, but leaves its block alone.
-func (s *stripe) evict(place uint32, r row) {
-	s.index.remove(s.index.slot(s.wordAt(place, r)))
+// victims are rows of one block that are about to be forgotten. They are
+// taken out of the index together, so that the waits for its memory overlap.
+type victims struct {
+	words [prefetchGroup]uint64
+	count int
+}
+
+// add marks an unpinned row as dead. Its block is left alone.
+func (v *victims) add(s *stripe, place uint32, r row) {
+	w := s.wordAt(place, r)
+	s.index.prefetch(uint32(w >> 32))
+	v.words[v.count] = w
+	v.count++
 	r.setWord(r.word() | flagDead)
 	s.blocks.all[s.blocks.numberOf(place)].live -= r.extent()
-	s.evictions++
+	if v.count == len(v.words) {
+		v.evict(s)
+	}
+}
+
+// evict takes the rows out of the index.
+func (v *victims) evict(s *stripe) {
+	for _, w := range v.words[:v.count] {
+		s.index.remove(s.index.slot(w))
+	}
+	s.evictions += uint64(v.count)
+	v.count = 0
 }
 
 // rest makes a block the newest, with no row in it marked as used.

@@ -58,7 +58,9 @@ func (s *stripe) find(hash uint64, key []byte) (slot int, place uint32, r row) {
 		}
 		if uint32(w>>32) == want {
 			place = uint32(w)
-			if r = s.blocks.row(place); bytes.Equal(r.key(), key) {
+			r = s.blocks.row(place)
+			prefetchRow(&r[0]) // its lines together, not one after the other
+			if bytes.Equal(r.key(), key) {
 				return i, place, r
 			}
 		}
@@ -119,10 +121,10 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 		return
 	}
 	extent := old.extent()
-	s.pins.remove(old.generation(), extent)
+	s.pins.remove(old.generation(), weight(extent))
 	if lone == nil && !s.blocks.all[s.blocks.numberOf(place)].lone && extentOf(len(key), len(value)) <= extent {
 		extent, left := old.overwrite(gen, flags|flagUsed, value)
-		s.pins.add(gen, extent)
+		s.pins.add(gen, weight(extent))
 		if left > 0 {
 			s.blocks.bury(place, left)
 		}
@@ -136,7 +138,7 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 func (s *stripe) insert(hash, gen uint64, flags uint32, key, value []byte, lone row) {
 	var place uint32
 	extent := extentOf(len(key), len(value))
-	s.pins.add(gen, extent)
+	s.pins.add(gen, weight(extent))
 	if lone != nil {
 		lone.setGeneration(gen)
 		place = s.blocks.addLone(lone)
@@ -172,13 +174,8 @@ func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, lone row) bool
 	if tk.sequence != s.sequence[lane(tk.hash)] && !plant.Bug("rows-stale-fill") {
 		return false
 	}
-	slot, place, r := s.find(tk.hash, key)
-	if r != nil {
-		if !plant.Bug("rows-stale-fill") {
-			return false // filled in by somebody else in the meantime
-		}
-		s.pins.remove(r.generation(), r.extent())
-		s.forget(slot, place, r)
+	if _, _, r := s.find(tk.hash, key); r != nil {
+		return false // filled in by somebody else in the meantime
 	}
 	s.insert(tk.hash, 0, flags, key, value, lone)
 	return true

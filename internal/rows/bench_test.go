@@ -1,0 +1,172 @@
+package rows
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+const (
+	benchRows  = 1_000_000
+	benchValue = 100
+)
+
+// benchKey writes a key of 20 bytes, as long as a short one with its position.
+func benchKey(key []byte, n uint64) {
+	copy(key, "ks1/")
+	binary.BigEndian.PutUint64(key[4:], n)
+	binary.BigEndian.PutUint64(key[12:], n*0x9e3779b97f4a7c15)
+}
+
+// random is a xorshift generator: cheap beside what is measured.
+type random uint64
+
+func (r *random) next(n uint64) uint64 {
+	x := uint64(*r)
+	x ^= x << 13
+	x ^= x >> 7
+	x ^= x << 17
+	*r = random(x)
+	return x % n
+}
+
+func benchTable(capacity int64) *Table {
+	t := New(Options{Bytes: capacity})
+	key, value := make([]byte, 20), make([]byte, benchValue)
+	for i := range uint64(benchRows) {
+		benchKey(key, i)
+		t.Publish(1, key, value, false)
+	}
+	t.Applied(1)
+	return t
+}
+
+// spread runs body on so many goroutines, b.N times altogether.
+func spread(b *testing.B, goroutines int, body func(n int, r *random, key, buffer []byte)) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			r := random(g*7919 + 1)
+			body(b.N/goroutines, &r, make([]byte, 20), make([]byte, 0, 256))
+		})
+	}
+	wg.Wait()
+}
+
+// roomy holds all rows, tight about a third of them.
+const roomy, tight = 512 << 20, 64 << 20
+
+func BenchmarkGet(b *testing.B) {
+	t := benchTable(roomy)
+	for _, g := range []int{1, 2} {
+		b.Run(fmt.Sprintf("goroutines=%d", g), func(b *testing.B) {
+			spread(b, g, func(n int, r *random, key, buffer []byte) {
+				for range n {
+					benchKey(key, r.next(benchRows))
+					if _, state := t.Get(key, buffer); state != Present {
+						panic(state)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkTogether announces sixteen keys before it works on them.
+func BenchmarkTogether(b *testing.B) {
+	t := benchTable(roomy)
+	for _, op := range []string{"get", "publish"} {
+		for _, g := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/goroutines=%d", op, g), func(b *testing.B) {
+				spread(b, g, func(n int, r *random, _, buffer []byte) {
+					keys := make([][]byte, 16)
+					for i := range keys {
+						keys[i] = make([]byte, 20)
+					}
+					for range n / len(keys) {
+						for _, k := range keys {
+							benchKey(k, r.next(benchRows))
+						}
+						t.Prefetch(keys)
+						for _, k := range keys {
+							if op == "get" {
+								t.Get(k, buffer)
+							} else {
+								t.Publish(2, k, buffer[:benchValue], false)
+							}
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkHot stays in the caches: what is left is the work itself.
+func BenchmarkHot(b *testing.B) {
+	const hot = 1000
+	t := benchTable(roomy)
+	b.Run("get", func(b *testing.B) {
+		spread(b, 1, func(n int, r *random, key, buffer []byte) {
+			for range n {
+				benchKey(key, r.next(hot))
+				t.Get(key, buffer)
+			}
+		})
+	})
+	b.Run("publish", func(b *testing.B) {
+		spread(b, 1, func(n int, r *random, key, buffer []byte) {
+			for range n {
+				benchKey(key, r.next(hot))
+				t.Publish(2, key, buffer[:benchValue], false)
+			}
+		})
+	})
+}
+
+func BenchmarkPublish(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		capacity int64
+		keys     uint64
+	}{
+		{"overwrite", roomy, benchRows},
+		{"evict", tight, 1 << 40},
+	} {
+		t := benchTable(c.capacity)
+		gen := uint64(2)
+		for _, g := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/goroutines=%d", c.name, g), func(b *testing.B) {
+				spread(b, g, func(n int, r *random, key, buffer []byte) {
+					value := buffer[:benchValue]
+					for i := range n {
+						if i%100_000 == 0 {
+							t.Applied(gen - 1)
+						}
+						benchKey(key, r.next(c.keys))
+						t.Publish(gen, key, value, false)
+					}
+				})
+				gen++
+			})
+		}
+	}
+}
+
+func BenchmarkFill(b *testing.B) {
+	t := benchTable(tight)
+	for _, g := range []int{1, 2} {
+		b.Run(fmt.Sprintf("goroutines=%d", g), func(b *testing.B) {
+			spread(b, g, func(n int, r *random, key, buffer []byte) {
+				value := buffer[:benchValue]
+				for range n {
+					benchKey(key, r.next(1<<40))
+					t.Fill(t.Ticket(key), key, value, true)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,207 @@
+package rows
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is the world around a small table: the log's publications and the state
+// behind it. A nil value is an absent key.
+type model struct {
+	*rapid.T
+	table   *Table
+	options Options
+
+	newest     map[string][]byte // what a reader must see
+	generation map[string]uint64 // of the key's last publication
+	state      map[string][]byte // what has been applied
+	gen        uint64            // of the publications now
+	applied    uint64
+	unapplied  []publication
+	fills      []pendingFill
+	serial     int
+}
+
+type publication struct {
+	gen   uint64
+	key   string
+	value []byte
+}
+
+// pendingFill is a reader between its steps: it has its ticket, then it has
+// read the state, then it fills in.
+type pendingFill struct {
+	ticket Ticket
+	key    string
+	value  []byte
+	read   bool
+}
+
+func (m *model) key() string {
+	n := rapid.IntRange(0, 250).Draw(m.T, "key")
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%0*d", 1+n%30, n)
+}
+
+// value draws sizes for the same block, for blocks of their own and for rows
+// that exceed what a stripe may cache.
+func (m *model) value() []byte {
+	m.serial++
+	size := rapid.SampledFrom([]int{0, 1, 17, 100, 101, 300, 400, 450, 450, 450, 700, 3000, 20000}).Draw(m.T, "size")
+	return bytes.Repeat([]byte{byte(m.serial)}, size)
+}
+
+func (m *model) publish() {
+	if rapid.IntRange(0, 9).Draw(m.T, "next generation") == 0 {
+		m.gen++
+	}
+	k, v := m.key(), m.value()
+	deleted := rapid.IntRange(0, 4).Draw(m.T, "deleted") == 0
+	m.table.Publish(m.gen, []byte(k), v, deleted)
+	if deleted {
+		v = nil
+	}
+	m.newest[k], m.generation[k] = v, m.gen
+	m.unapplied = append(m.unapplied, publication{m.gen, k, v})
+}
+
+func (m *model) apply() {
+	m.applied = rapid.Uint64Range(m.applied, m.gen).Draw(m.T, "applied")
+	for len(m.unapplied) > 0 && m.unapplied[0].gen <= m.applied {
+		m.state[m.unapplied[0].key] = m.unapplied[0].value
+		m.unapplied = m.unapplied[1:]
+	}
+	m.table.Applied(m.applied)
+}
+
+// get reads a key and checks the answer against the newest value.
+func (m *model) get(k string) (State, []byte) {
+	prefix := []byte("before ")
+	out, state := m.table.Get([]byte(k), prefix[:len(prefix):len(prefix)])
+	if !bytes.HasPrefix(out, prefix) {
+		m.Fatalf("Get(%q) lost what dst held", k)
+	}
+	v, want := out[len(prefix):], m.newest[k]
+	switch state {
+	case Present:
+		if want == nil || !bytes.Equal(v, want) {
+			m.Fatalf("Get(%q) is stale: %d bytes of %.1q, want %d of %.1q", k, len(v), v, len(want), want)
+		}
+	case Absent:
+		if want != nil || len(v) > 0 {
+			m.Fatalf("Get(%q) is stale: absent, want %d bytes", k, len(want))
+		}
+	case Unknown:
+		if m.generation[k] > m.applied {
+			m.Fatalf("Get(%q) is unknown but pinned by generation %d, applied %d", k, m.generation[k], m.applied)
+		}
+	}
+	return state, v
+}
+
+func (m *model) startFill() {
+	k := m.key()
+	m.fills = append(m.fills, pendingFill{ticket: m.table.Ticket([]byte(k)), key: k})
+}
+
+// goOnFilling lets one reader take its next step.
+func (m *model) goOnFilling() {
+	if len(m.fills) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(m.fills)-1).Draw(m.T, "reader")
+	f := &m.fills[i]
+	if !f.read {
+		f.value, f.read = m.state[f.key], true
+		return
+	}
+	before, _ := m.get(f.key)
+	count := m.table.Metrics().Rows
+	filled := m.table.Fill(f.ticket, []byte(f.key), f.value, f.value != nil)
+	after, _ := m.get(f.key)
+	if filled && before != Unknown {
+		m.Fatalf("Fill(%q) replaced what was known", f.key)
+	}
+	if !filled && (before != after || m.table.Metrics().Rows != count) {
+		m.Fatalf("a refused Fill(%q) changed %v to %v", f.key, before, after)
+	}
+	m.fills = append(m.fills[:i], m.fills[i+1:]...)
+}
+
+func (m *model) drop() {
+	start, end := []byte(m.key()), []byte(m.key())
+	if rapid.Bool().Draw(m.T, "no end") {
+		end = nil
+	}
+	m.table.Drop(start, end)
+	for k := range m.newest {
+		inside := k >= string(start) && (end == nil || k < string(end))
+		if state, _ := m.get(k); inside && state != Unknown && m.generation[k] <= m.applied {
+			m.Fatalf("Drop(%q, %q) left %q", start, end, k)
+		}
+	}
+}
+
+// trim also checks the memory: within Bytes and what is pinned, and the slack.
+func (m *model) trim() {
+	m.table.Trim()
+	checkMemory(m.T, m.table, m.options)
+}
+
+func checkMemory(t interface{ Fatalf(string, ...any) }, table *Table, o Options) {
+	got := table.Metrics()
+	o = o.withDefaults()
+	slack := got.PinnedBytes/2 + 2*int64(o.Stripes*blockSize(int(o.Bytes)/o.Stripes))
+	if got.Bytes > o.Bytes+got.PinnedBytes+slack {
+		t.Fatalf("%d bytes in use, more than %d + %d pinned + %d slack", got.Bytes, o.Bytes, got.PinnedBytes, slack)
+	}
+}
+
+// likely names steps as often as they should come up. Drop is rare: it empties
+// what the other steps need.
+var likely = slices.Concat(
+	slices.Repeat([]string{"publish"}, 12), slices.Repeat([]string{"get"}, 6), slices.Repeat([]string{"apply"}, 3),
+	slices.Repeat([]string{"ticket"}, 4), slices.Repeat([]string{"fill"}, 8), slices.Repeat([]string{"trim"}, 2), []string{"drop"},
+)
+
+func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stripes := rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "stripes")
+		m := &model{
+			T: t, options: Options{Bytes: int64(stripes) * leastShare, Stripes: stripes}, gen: 1,
+			newest: map[string][]byte{}, generation: map[string]uint64{}, state: map[string][]byte{},
+		}
+		m.table = New(m.options)
+		steps := map[string]func(){
+			"publish": m.publish, "apply": m.apply, "get": func() { m.get(m.key()) },
+			"ticket": m.startFill, "fill": m.goOnFilling, "trim": m.trim, "drop": m.drop,
+		}
+		for i := range rapid.IntRange(1, 1000).Draw(t, "steps") {
+			steps[rapid.SampledFrom(likely).Draw(t, "step")]()
+			if i%100 == 99 {
+				m.check()
+			}
+		}
+		m.check()
+		m.apply()
+		m.trim()
+	})
+}
+
+// check reads every key and verifies the table's own books.
+func (m *model) check() {
+	for k := range m.newest {
+		m.get(k)
+	}
+	for i := range m.table.stripes {
+		if err := m.table.stripes[i].audit(); err != nil {
+			m.Fatalf("stripe %d: %v", i, err)
+		}
+	}
+}
