@@ -70,13 +70,16 @@ func (r *run) tooFine(c Command) bool {
 	default:
 		return false
 	}
+	fine := func(text string) bool {
+		return len(text) > 15 || strings.ContainsAny(text, "e\x00") && text != "1e1"
+	}
 	for _, v := range r.model.keys {
 		for _, text := range v.fields {
-			if len(text) > 15 {
+			if fine(text) {
 				return true
 			}
 		}
-		if len(v.text) > 15 || strings.ContainsAny(v.text, "\x00") {
+		if fine(v.text) {
 			return true
 		}
 	}

@@ -22,8 +22,11 @@ func (c *AddFloat) Eval(e *Env) Reply {
 	if err != nil {
 		return failed(err)
 	}
-	e.join, err = appendFloatSum(e.join[:0], row.Payload, alive, c.Delta)
+	delta, err := parseFloat(c.Delta)
 	if err != nil {
+		return failed(err)
+	}
+	if e.join, err = appendFloatSum(e.join[:0], row.Payload, alive, delta); err != nil {
 		return failed(err)
 	}
 	version := e.setText(c.Key, &row, alive, e.join)
@@ -31,31 +34,28 @@ func (c *AddFloat) Eval(e *Env) Reply {
 }
 
 // Redis computes in the long double of x86: 64 bits of mantissa, and exponents
-// up to this one.
+// from that of the smallest denormal number on.
 const (
 	floatBits   = 64
 	maxExponent = 1 << 14
+	minExponent = -(1<<14 + 60)
 )
 
 // maxFloatBytes is how long a number may be written: the largest has 4933
 // digits.
 const maxFloatBytes = 5 << 10
 
-// appendFloatSum appends the sum of two numbers in decimal form to dst.
-func appendFloatSum(dst, value []byte, present bool, delta []byte) ([]byte, error) {
-	sum, ok := parseFloat(delta)
-	if !ok {
-		return dst, ErrNotFloat
-	}
+// appendFloatSum appends the sum of a value in decimal form and delta to dst.
+func appendFloatSum(dst, value []byte, present bool, delta *big.Float) ([]byte, error) {
+	sum := delta
 	if present {
-		n, ok := parseFloat(value)
-		if !ok {
-			return dst, ErrNotFloat
+		n, err := parseFloat(value)
+		if err != nil {
+			return dst, err
 		}
-		sum.Add(n, sum)
-	}
-	if sum.IsInf() || sum.MantExp(nil) > maxExponent {
-		return dst, ErrOverflow
+		if sum.Add(n, sum); sum.MantExp(nil) > maxExponent {
+			return dst, ErrOverflow
+		}
 	}
 	start := len(dst)
 	dst = sum.Append(dst, 'f', 17)
@@ -68,13 +68,19 @@ func appendFloatSum(dst, value []byte, present bool, delta []byte) ([]byte, erro
 }
 
 // parseFloat reads a finite decimal number.
-func parseFloat(b []byte) (*big.Float, bool) {
+func parseFloat(b []byte) (*big.Float, error) {
 	if len(b) > maxFloatBytes {
-		return nil, false
+		return nil, ErrNotFloat
 	}
 	f, _, err := big.ParseFloat(string(b), 10, floatBits, big.ToNearestEven)
-	if err != nil || f.IsInf() {
-		return nil, false
+	if err != nil {
+		return nil, ErrNotFloat
 	}
-	return f, true
+	if f.IsInf() {
+		return nil, ErrOverflow
+	}
+	if exponent := f.MantExp(nil); exponent > maxExponent || exponent < minExponent {
+		return nil, ErrNotFloat // printing one of a million digits would take for ever
+	}
+	return f, nil
 }

@@ -123,6 +123,10 @@ type HIncrByFloat struct {
 
 // Eval adds to a field.
 func (c *HIncrByFloat) Eval(e *Env) Reply {
+	delta, err := parseFloat(c.Delta)
+	if err != nil {
+		return failed(err)
+	}
 	x, err := e.editHash(c.Key)
 	if err != nil {
 		return failed(err)
@@ -131,8 +135,7 @@ func (c *HIncrByFloat) Eval(e *Env) Reply {
 	if err != nil {
 		return failed(err)
 	}
-	e.join, err = appendFloatSum(e.join[:0], value, ok, c.Delta)
-	if err != nil {
+	if e.join, err = appendFloatSum(e.join[:0], value, ok, delta); err != nil {
 		return failed(err)
 	}
 	if err := x.write(c.Field, e.join, ok); err != nil {

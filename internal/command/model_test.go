@@ -236,6 +236,9 @@ func addInts(text string, delta int64) (string, error) {
 
 // addFloats adds with fractions. The test keeps to numbers that a float64 has.
 func addFloats(text, delta string) (string, error) {
+	if delta == "inf" {
+		return "", ErrOverflow
+	}
 	a, ok1 := new(big.Rat).SetString(text)
 	b, ok2 := new(big.Rat).SetString(delta)
 	if !ok1 || !ok2 || strings.Contains(text+delta, "/") {

@@ -160,6 +160,11 @@ func (m *model) evalHash(c Command) Reply {
 		key = c.Key
 	}
 	v, ok := m.live(key)
+	if c, isFloat := c.(*HIncrByFloat); isFloat {
+		if _, err := addFloats("0", string(c.Delta)); err != nil {
+			return failed(err) // Redis looks at the argument first
+		}
+	}
 	if ok && v.fields == nil {
 		return failed(ErrWrongType)
 	}
