@@ -10,18 +10,22 @@ import (
 )
 
 // benchOps are as many operations as a chunk of the log holds of rows of a
-// hundred bytes. Keys begin alike and are then random.
+// hundred bytes, in one piece of memory as there. Keys begin alike and are then
+// random.
 func benchOps(n int) []Op {
+	const keyBytes, rowBytes = 21, 110
+	chunk := make([]byte, n*rowBytes)
 	ops := make([]Op, n)
 	x := uint64(1)
 	for i := range ops {
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17
-		key := append([]byte("\x01ks01"), make([]byte, 16)...)
-		binary.BigEndian.PutUint64(key[5:], x%1_000_000*0x9e3779b97f4a7c15)
-		binary.BigEndian.PutUint64(key[13:], x%1_000_000)
-		ops[i] = Op{Key: key, Value: key}
+		row := chunk[i*rowBytes:][:rowBytes]
+		copy(row, "\x01ks01")
+		binary.BigEndian.PutUint64(row[5:], x%1_000_000*0x9e3779b97f4a7c15)
+		binary.BigEndian.PutUint64(row[13:], x%1_000_000)
+		ops[i] = Op{Key: row[:keyBytes], Value: row[keyBytes:]}
 	}
 	return ops
 }

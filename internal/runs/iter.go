@@ -6,10 +6,11 @@ import "bytes"
 // each key the newest operation. It is not for concurrent use.
 type Iter struct {
 	log          opLog
+	depth        int
 	lower, upper []byte
 	cursors      []cursor // one per run, oldest first
 	direction    int8     // +1, -1, or 0 before the first move
-	current      *Op      // nil if not on an operation
+	current      *op      // nil if not on an operation
 	same         uint64   // which cursors stand on the current key
 }
 
@@ -19,13 +20,12 @@ type Iter struct {
 type cursor struct {
 	run run
 	at  int
-	op  *Op // at that position; nil outside the run
 }
 
 // Iter returns an iterator over lower <= key < upper, before its first
 // move: Next begins at the first key, Prev at the last. Nil bounds are none.
 func (v View) Iter(lower, upper []byte) *Iter {
-	it := &Iter{log: v.log, lower: lower, upper: upper, cursors: make([]cursor, len(v.runs))}
+	it := &Iter{log: v.log, depth: v.depth, lower: lower, upper: upper, cursors: make([]cursor, len(v.runs))}
 	for i, r := range v.runs {
 		it.cursors[i].run = r
 	}
@@ -41,7 +41,7 @@ func (it *Iter) Last() bool {
 		return it.SeekLT(it.upper)
 	}
 	for i := range it.cursors {
-		it.put(i, len(it.cursors[i].run.entries)-1)
+		it.cursors[i].at = len(it.cursors[i].run) - 1
 	}
 	return it.backward()
 }
@@ -68,8 +68,8 @@ func (it *Iter) seek(key []byte, offset int) {
 		key = it.upper
 	}
 	for i := range it.cursors {
-		at, _ := it.cursors[i].run.search(it.log, key)
-		it.put(i, at+offset)
+		at, _ := it.cursors[i].run.search(it.log, key, it.depth)
+		it.cursors[i].at = at + offset
 	}
 }
 
@@ -81,7 +81,7 @@ func (it *Iter) Next() bool {
 	case it.direction < 0:
 		// Every cursor is on the last entry up to the current key.
 		for i := range it.cursors {
-			it.put(i, it.cursors[i].at+1)
+			it.cursors[i].at++
 		}
 	case it.current == nil:
 		return false
@@ -99,7 +99,7 @@ func (it *Iter) Prev() bool {
 	case it.direction > 0:
 		// Every cursor is on the first entry from the current key on.
 		for i := range it.cursors {
-			it.put(i, it.cursors[i].at-1)
+			it.cursors[i].at--
 		}
 	case it.current == nil:
 		return false
@@ -114,27 +114,19 @@ func (it *Iter) Valid() bool { return it.current != nil }
 
 // Key returns the current key. Like Value and Deleted it needs Valid, and hands
 // out the slice that was appended.
-func (it *Iter) Key() []byte { return it.current.Key }
+func (it *Iter) Key() []byte { return it.current.keyBytes() }
 
 // Value returns the current value.
-func (it *Iter) Value() []byte { return it.current.Value }
+func (it *Iter) Value() []byte { return it.current.valueBytes() }
 
 // Deleted tells whether the current operation deleted its key.
-func (it *Iter) Deleted() bool { return it.current.Deleted }
-
-func (it *Iter) put(i, at int) {
-	c := &it.cursors[i]
-	c.at, c.op = at, nil
-	if at >= 0 && at < len(c.run.entries) {
-		c.op = it.log.at(c.run.entries[at].op)
-	}
-}
+func (it *Iter) Deleted() bool { return it.current.deleted() }
 
 // step moves the cursors that stand on the current key.
 func (it *Iter) step(by int) {
 	for i := range it.cursors {
 		if it.same>>i&1 != 0 {
-			it.put(i, it.cursors[i].at+by)
+			it.cursors[i].at += by
 		}
 	}
 }
@@ -142,7 +134,7 @@ func (it *Iter) step(by int) {
 // forward makes the least key under the cursors the current one.
 func (it *Iter) forward() bool {
 	it.pick(1)
-	if it.current != nil && it.upper != nil && bytes.Compare(it.current.Key, it.upper) >= 0 {
+	if it.current != nil && it.upper != nil && bytes.Compare(it.current.keyBytes(), it.upper) >= 0 {
 		it.current = nil
 	}
 	return it.current != nil
@@ -151,7 +143,7 @@ func (it *Iter) forward() bool {
 // backward makes the greatest key under the cursors the current one.
 func (it *Iter) backward() bool {
 	it.pick(-1)
-	if it.current != nil && bytes.Compare(it.current.Key, it.lower) < 0 {
+	if it.current != nil && bytes.Compare(it.current.keyBytes(), it.lower) < 0 {
 		it.current = nil
 	}
 	return it.current != nil
@@ -160,21 +152,27 @@ func (it *Iter) backward() bool {
 // pick chooses among the cursors. Of equal keys the newest run's wins, so the
 // runs are tried from the newest on.
 func (it *Iter) pick(direction int8) {
-	it.direction, it.current, it.same = direction, nil, 0
+	var best entry
+	it.direction, it.same = direction, 0
 	for i := len(it.cursors) - 1; i >= 0; i-- {
-		op := it.cursors[i].op
-		if op == nil {
-			continue
+		c := &it.cursors[i]
+		if uint(c.at) >= uint(len(c.run)) {
+			continue // outside, on either side
 		}
+		e := c.run[c.at]
 		order := -1
-		if it.current != nil {
-			order = bytes.Compare(op.Key, it.current.Key) * int(direction)
+		if it.same != 0 {
+			order = compare(it.log, e, best, it.depth) * int(direction)
 		}
 		switch {
 		case order < 0:
-			it.current, it.same = op, 1<<i
+			best, it.same = e, 1<<i
 		case order == 0:
 			it.same |= 1 << i
 		}
+	}
+	it.current = nil
+	if it.same != 0 {
+		it.current = it.log.at(best.op)
 	}
 }

@@ -1,8 +1,11 @@
 package runs
 
 import (
+	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Op is one operation: a key got a value, or was deleted.
@@ -29,7 +32,25 @@ const (
 	blockOps  = 1 << blockBits
 )
 
-type block [blockOps]Op
+type block [blockOps]op
+
+// op is an Op in less than half the memory, as there are very many of them.
+type op struct {
+	key, value *byte
+	keyLen     uint32 // above it a bit for deleted
+	valueLen   uint32
+}
+
+const (
+	deletedBit = 1 << 31
+	maxKey     = deletedBit - 1
+	maxValue   = 1<<32 - 1
+)
+
+func (o *op) keyBytes() []byte   { return unsafe.Slice(o.key, o.keyLen&maxKey) }
+func (o *op) valueBytes() []byte { return unsafe.Slice(o.value, o.valueLen) }
+func (o *op) deleted() bool      { return o.keyLen&deletedBit != 0 }
+func (o *op) public() Op         { return Op{o.keyBytes(), o.valueBytes(), o.deleted()} }
 
 // Stage adds an operation that nobody sees before [Set.Reveal].
 func (s *Set) Stage(key, value []byte, deleted bool) {
@@ -37,7 +58,14 @@ func (s *Set) Stage(key, value []byte, deleted bool) {
 	if at == 0 {
 		s.writing = s.grow()
 	}
-	s.writing[at] = Op{key, value, deleted}
+	if len(key) > maxKey || len(value) > maxValue || s.staged == math.MaxUint32 {
+		panic(fmt.Sprintf("runs: operation %d with a key of %d bytes and a value of %d: limits are the caller's to enforce", s.staged, len(key), len(value)))
+	}
+	o := op{unsafe.SliceData(key), unsafe.SliceData(value), uint32(len(key)), uint32(len(value))}
+	if deleted {
+		o.keyLen |= deletedBit
+	}
+	s.writing[at] = o
 	s.staged++
 }
 
@@ -79,5 +107,5 @@ func (s *Set) log() opLog {
 	return nil
 }
 
-func (l opLog) at(i uint32) *Op    { return &l[i>>blockBits][i%blockOps] }
-func (l opLog) key(e entry) []byte { return l.at(e.op).Key }
+func (l opLog) at(i uint32) *op    { return &l[i>>blockBits][i%blockOps] }
+func (l opLog) key(e entry) []byte { return l.at(e.op).keyBytes() }

@@ -18,23 +18,24 @@ type sorter struct {
 	spare []entry
 }
 
-// sortRun makes a run of the operations [from, to).
-func sortRun(log opLog, from, to uint32) run {
+// sortRun makes a run of the operations [from, to), whose keys have the bytes up
+// to depth in common.
+func sortRun(log opLog, from, to uint32, depth int) run {
 	entries := make([]entry, to-from)
 	for i := range entries {
-		entries[i].op = from + uint32(i)
+		op := from + uint32(i)
+		entries[i] = entry{wordOf(log.at(op).keyBytes(), depth), op}
 	}
 	s := sorter{log: log}
 	if len(entries) > comparisonMost {
 		s.spare = make([]entry, len(entries))
 	}
-	depth := s.load(entries, 0)
-	return run{entries[:s.sort(entries, depth)], depth}
+	return entries[:s.sort(entries, depth)]
 }
 
-// load sets the words to the pieces behind what the keys have in common, which
+// deepen sets the words to the pieces behind what the keys have in common, which
 // is at least known bytes.
-func (s *sorter) load(entries []entry, known int) (depth int) {
+func (s *sorter) deepen(entries []entry, known int) (depth int) {
 	first := s.log.key(entries[0])[known:]
 	shared := math.MaxInt
 	for _, e := range entries {
@@ -62,7 +63,7 @@ func (s *sorter) sort(entries []entry, depth int) int {
 		same := entries[j-1 : j]
 		if j-i > 1 && !endsIn(word) {
 			same = entries[i:j]
-			same = same[:s.sort(same, s.load(same, depth+pieceBytes))]
+			same = same[:s.sort(same, s.deepen(same, depth+pieceBytes))]
 			for k := range same {
 				same[k].word = word
 			}

@@ -74,8 +74,8 @@ func TestRunsStayFew(t *testing.T) {
 		s.Append(Op{Key: fmt.Appendf(nil, "key %d", i*7919%10007)})
 		v := s.View()
 		for j := 1; j < len(v.runs); j++ {
-			if len(v.runs[j-1].entries) < 2*len(v.runs[j].entries) {
-				t.Fatalf("after %d operations run %d has %d entries, the next %d", i+1, j-1, len(v.runs[j-1].entries), len(v.runs[j].entries))
+			if len(v.runs[j-1]) < 2*len(v.runs[j]) {
+				t.Fatalf("after %d operations run %d has %d entries, the next %d", i+1, j-1, len(v.runs[j-1]), len(v.runs[j]))
 			}
 		}
 	}

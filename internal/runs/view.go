@@ -1,9 +1,12 @@
 package runs
 
+import "math"
+
 // sorted is what was put in order: runs from the oldest to the newest, each at
-// least twice as long as the next.
+// least twice as long as the next. It is never changed.
 type sorted struct {
 	count uint32 // operations in the runs, those that newer ones replaced included
+	depth int    // at which all words were taken; all keys begin alike up to it
 	runs  []run
 }
 
@@ -18,8 +21,8 @@ type Cut struct {
 
 // View is a Set's content at one moment, in order. It never changes.
 type View struct {
-	log  opLog
-	runs []run
+	log opLog
+	*sorted
 }
 
 // Cut returns this moment. It waits for nobody.
@@ -35,17 +38,20 @@ func (s *Set) Cut() Cut {
 // View returns everything that is visible now.
 func (s *Set) View() View { return s.Cut().View() }
 
+// nothing is in order before the first View.
+var nothing = &sorted{depth: math.MaxInt}
+
 func (s *Set) base() *sorted {
 	if b := s.sorted.Load(); b != nil {
 		return b
 	}
-	return &sorted{}
+	return nothing
 }
 
 // View puts the cut's operations in order, as far as nobody has done so.
 func (c Cut) View() View {
 	if c.base.count == c.count {
-		return View{c.log, c.base.runs}
+		return View{c.log, c.base}
 	}
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()
@@ -53,36 +59,55 @@ func (c Cut) View() View {
 	if now.count > c.count {
 		// Somebody sorted past this moment, and newer operations may have
 		// replaced ours in the runs: go on from what there was.
-		return View{c.log, c.base.extend(c.log, c.count).runs}
+		return View{c.log, c.base.extend(c.log, c.count)}
 	}
 	if now.count < c.count {
 		now = now.extend(c.log, c.count)
 		c.set.sorted.Store(now)
 	}
-	return View{c.log, now.runs}
+	return View{c.log, now}
 }
 
 // extend sorts the operations that are missing up to count. As in a binary
 // counter, a run is joined with the one before unless that is twice as long:
 // so there are O(log n) runs, and each entry moves O(log n) times.
 func (s *sorted) extend(log opLog, count uint32) *sorted {
-	last := sortRun(log, s.count, count)
-	n := len(s.runs)
-	for n > 0 && len(s.runs[n-1].entries) < 2*len(last.entries) {
-		last = join(log, s.runs[n-1], last)
-		n--
+	next := &sorted{count: count, depth: s.sharedWith(log, count)}
+	// New slices: Views hold the old ones.
+	next.runs = append(make([]run, 0, len(s.runs)+1), s.runs...)
+	if next.depth < s.depth {
+		// Seldom: keys come that begin unlike all before.
+		for i, r := range next.runs {
+			next.runs[i] = r.at(log, next.depth)
+		}
 	}
-	// A new slice: Views hold the old one.
-	runs := append(append(make([]run, 0, n+1), s.runs[:n]...), last)
-	return &sorted{count, runs}
+	last := sortRun(log, s.count, count, next.depth)
+	n := len(next.runs)
+	for n > 0 && len(next.runs[n-1]) < 2*len(last) {
+		n--
+		last = join(log, next.runs[n], last, next.depth)
+	}
+	next.runs = append(next.runs[:n], last)
+	return next
+}
+
+// sharedWith returns how many bytes the keys in order and those of the
+// operations up to count begin with in common.
+func (s *sorted) sharedWith(log opLog, count uint32) int {
+	first := log.at(0).keyBytes()
+	depth := min(s.depth, len(first))
+	for i := s.count; i < count; i++ {
+		depth = sharedPrefix(first, log.at(i).keyBytes(), depth)
+	}
+	return depth
 }
 
 // Get returns the newest operation on key.
 func (v View) Get(key []byte) (op Op, ok bool) {
 	for i := len(v.runs) - 1; i >= 0; i-- {
 		r := v.runs[i]
-		if at, found := r.search(v.log, key); found {
-			return *v.log.at(r.entries[at].op), true
+		if at, found := r.search(v.log, key, v.depth); found {
+			return v.log.at(r[at].op).public(), true
 		}
 	}
 	return Op{}, false
@@ -97,11 +122,11 @@ func (s *Set) Drain() []Op {
 	}
 	last := v.runs[len(v.runs)-1]
 	for i := len(v.runs) - 2; i >= 0; i-- {
-		last = join(v.log, v.runs[i], last)
+		last = join(v.log, v.runs[i], last, v.depth)
 	}
-	ops := make([]Op, len(last.entries))
-	for i, e := range last.entries {
-		ops[i] = *v.log.at(e.op)
+	ops := make([]Op, len(last))
+	for i, e := range last {
+		ops[i] = v.log.at(e.op).public()
 	}
 	return ops
 }
