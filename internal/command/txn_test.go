@@ -1,0 +1,199 @@
+package command
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// do evaluates lines and returns the last reply.
+func (l *lab) do(lines ...string) (r Reply) {
+	for _, line := range lines {
+		r = l.env.Do(parse(line))
+	}
+	return r
+}
+
+func commands(lines ...string) (cs []Command) {
+	for _, line := range lines {
+		cs = append(cs, parse(line))
+	}
+	return cs
+}
+
+func TestABatchIsAllOrNothing(t *testing.T) {
+	l := newLab(t)
+	l.do("set a 1", "set n text")
+	size, next := l.env.Effects().Size(), l.env.NextVersion()
+	b := &Batch{Commands: commands("set a 2", "hset h f v", "del a", "incrby n 1")}
+	r := l.env.Do(b)
+	if !errors.Is(r.Err, ErrNotInteger) || !strings.Contains(r.Err.Error(), "command 4 of 4") {
+		t.Fatalf("got %v", r.Err)
+	}
+	if l.env.Effects().Size() != size || l.env.NextVersion() != next {
+		t.Fatal("a failed batch left something")
+	}
+	if got := say(l.do("get a")) + say(l.do("exists h")); got != `"1"0` {
+		t.Fatalf("after a failed batch: %s", got)
+	}
+	b.Commands = commands("set a 2", "incrby a 5", "get a", "get h")
+	if r := l.env.Do(b); r.Kind != OK || len(b.Replies) != 4 {
+		t.Fatalf("got %+v, %v", r, b.Replies)
+	}
+	if got := say(b.Replies[1]) + say(b.Replies[2]) + say(b.Replies[3]); got != `7"7"nil` {
+		t.Fatalf("replies %s", got)
+	}
+}
+
+func TestACommitValidatesWhatWasRead(t *testing.T) {
+	l := newLab(t)
+	l.do("set a 1", "set b 2 px 50", "hset h f v") // versions 1, 2, 3
+	l.commit()
+	whole := func(now int64) RangeRead {
+		d, err := DigestRange(l.store, space.Span().Start, space.Span().End, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return RangeRead{space.Span().Start, space.Span().End, d}
+	}
+	before := whole(l.clock)
+	if before.Digest.Keys() != 3 {
+		t.Fatalf("%d keys, want 3: elements do not count", before.Digest.Keys())
+	}
+	reads := []Read{{at("a"), 1}, {at("b"), 2}, {at("none"), 0}, {at("h"), 3}}
+	for name, test := range map[string]struct {
+		meanwhile string
+		waitMS    int64
+		reads     []Read
+		ranges    []RangeRead
+		want      string
+	}{
+		"nothing":       {"get a", 0, reads, []RangeRead{before}, "OK"},
+		"a write":       {"set a 1", 0, reads, nil, "ErrConflict"},
+		"a field":       {"hset h f v", 0, reads, nil, "ErrConflict"},
+		"a creation":    {"set none x", 0, reads, nil, "ErrConflict"},
+		"a deletion":    {"del a", 0, reads, nil, "ErrConflict"},
+		"an expiry":     {"get a", 50, reads, nil, "ErrConflict"},
+		"a new expiry":  {"pexpire a 99", 0, reads, nil, "ErrConflict"},
+		"another key":   {"set other x", 0, reads, nil, "OK"},
+		"in the range":  {"set other x", 0, nil, []RangeRead{before}, "ErrConflict"},
+		"out of it":     {"del a", 0, nil, []RangeRead{{at("b"), nil, digestOf(at("b"), 2, at("h"), 3)}}, "OK"},
+		"range expires": {"get a", 50, nil, []RangeRead{before}, "ErrConflict"},
+	} {
+		m := newLab(t)
+		for key, value := range l.store.rows {
+			m.store.rows[key] = value
+		}
+		m.next = 100
+		m.begin()
+		m.do(test.meanwhile)
+		if test.waitMS > 0 {
+			m.advance(test.waitMS)
+		}
+		c := &Commit{Reads: test.reads, Ranges: test.ranges, Writes: Batch{Commands: commands("set done 1", "incrby done 1")}}
+		r := m.env.Do(c)
+		if got := say(r); got != test.want {
+			t.Errorf("%s: got %s (%v), want %s", name, got, r.Err, test.want)
+		}
+		if got := say(m.do("get done")); (got == `"2"`) != (test.want == "OK") {
+			t.Errorf("%s: after %s, done is %s", name, test.want, got)
+		}
+		var conflict *ConflictError
+		if test.want != "OK" && (!errors.As(r.Err, &conflict) || conflict.Range != (test.ranges != nil)) {
+			t.Errorf("%s: %v does not say what changed", name, r.Err)
+		}
+	}
+}
+
+func digestOf(a partition.Position, va uint64, b partition.Position, vb uint64) (d Digest) {
+	d.Add(b, vb) // the order does not matter
+	d.Add(a, va)
+	return d
+}
+
+func TestADigestTellsKeysAndVersionsApart(t *testing.T) {
+	a, b := at("a"), at("b")
+	all := map[Digest]string{}
+	for name, d := range map[string]Digest{
+		"none": {}, "a1b2": digestOf(a, 1, b, 2), "a2b1": digestOf(a, 2, b, 1), "a1b3": digestOf(a, 1, b, 3), "a1a1": digestOf(a, 1, a, 1), "b2b2": digestOf(b, 2, b, 2),
+	} {
+		if other, ok := all[d]; ok {
+			t.Errorf("%s and %s are the same", name, other)
+		}
+		all[d] = name
+	}
+}
+
+func TestReapDeletesOnlyTheVersionThatWasFoundDead(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines string
+		reap  uint64
+		want  int64
+	}{
+		"dead":      {"set k v px 10;wait", 1, 1},
+		"alive":     {"set k v px 11;wait", 1, 0},
+		"for ever":  {"set k v;wait", 1, 0},
+		"rewritten": {"set k v px 5;set k w px 10;wait", 1, 0},
+		"absent":    {"get k;wait", 0, 0},
+		"hash":      {"hset k f v;pexpire k 10;wait", 2, 1},
+	} {
+		l := newLab(t)
+		for line := range strings.SplitSeq(test.lines, ";") {
+			if line == "wait" {
+				l.advance(10)
+			} else {
+				l.do(line)
+			}
+		}
+		if r := l.env.Do(&Reap{Key: at("k"), Version: test.reap}); r.Int != test.want || r.Err != nil {
+			t.Errorf("%s: got %+v, want %d", name, r, test.want)
+		}
+		l.commit()
+		_, row := l.store.table(effect.Rows)[string(at("k"))]
+		_, expiry := l.store.table(effect.Expiry)[string(at("k"))]
+		if test.want == 1 && (row || expiry) {
+			t.Errorf("%s: the row or its expiry is left", name)
+		}
+	}
+}
+
+func TestSweepRemovesOrphansABoundedNumberAtATime(t *testing.T) {
+	l := newLab(t)
+	l.do("hset k a 1 b 2 c 3 d 4 e 5", "hset kk x 1", "hset k\x00 y 1")
+	l.commit()
+	l.do("del k", "hset k b 9 z 9")
+	l.commit()
+	for _, want := range []Reply{{Int: 1, More: true}, {Int: 2, More: true}, {Int: 1, More: false}, {Int: 0, More: false}} {
+		if r := l.env.Do(&Sweep{Key: at("k"), Limit: 2}); r.Int != want.Int || r.More != want.More || r.Err != nil {
+			t.Fatalf("got %+v, want %+v", r, want)
+		}
+		l.commit()
+	}
+	if n := len(l.store.table(effect.Rows)); n != 3+4 {
+		t.Errorf("%d rows, want those of 3 keys with 4 fields", n)
+	}
+	if notes := l.store.table(effect.Orphans); len(notes) != 0 {
+		t.Errorf("notes %q are left", notes)
+	}
+	if got := say(l.do("hgetall k")); got != `["b"="9" "z"="9"]` {
+		t.Errorf("the sweep has changed the hash to %s", got)
+	}
+}
+
+func TestASweepBeginsAgainWhenMoreIsOrphaned(t *testing.T) {
+	l := newLab(t)
+	l.do("hset k a 1 b 2 c 3", "del k")
+	l.env.Do(&Sweep{Key: at("k"), Limit: 2})
+	l.do("hset k a 1", "del k") // behind the cursor
+	l.commit()
+	for l.env.Do(&Sweep{Key: at("k"), Limit: 2}).More {
+		l.commit()
+	}
+	l.commit()
+	if len(l.store.rows) != 0 {
+		t.Errorf("%q is left", l.store.rows)
+	}
+}
