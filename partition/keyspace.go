@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -87,4 +88,21 @@ func (k *Keyspace) SlotOf(key []byte) uint16 {
 		slot &= uint16(k.Slots - 1) // a power of two divides hash.Slots
 	}
 	return slot
+}
+
+// SlotCount returns how many slots a hash keyspace has.
+func (k *Keyspace) SlotCount() int {
+	if k.Slots == 0 {
+		return hash.Slots
+	}
+	return k.Slots
+}
+
+// SlotAt returns the slot of a position of a hash keyspace, 0 if it has none.
+func (k *Keyspace) SlotAt(p Position) int {
+	_, rest, ok := readID(p)
+	if !ok || len(rest) < 2 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(rest))
 }

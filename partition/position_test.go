@@ -108,3 +108,14 @@ func FuzzSplitTakesNoBytesForAPositionThatItWouldNotWrite(f *testing.F) {
 func drawID(t *rapid.T) KeyspaceID {
 	return KeyspaceID(rapid.OneOf(rapid.Uint32Range(0, 3), rapid.Uint32Range(250, 260), rapid.Uint32()).Draw(t, "id"))
 }
+
+func TestAPrefixSpanHoldsTheKeysWithThePrefixAndNoOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := Keyspace{ID: drawID(t), Name: "x", Kind: Range}
+		prefix, key := keys.Draw(t, "prefix"), keys.Draw(t, "key")
+		got := k.PrefixSpan(prefix).Contains(k.AppendPosition(nil, key))
+		if want := bytes.HasPrefix(key, prefix); got != want {
+			t.Fatalf("span of prefix %x holds %x: %v, want %v", prefix, key, got, want)
+		}
+	})
+}

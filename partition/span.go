@@ -34,6 +34,14 @@ func (k *Keyspace) KeySpan(key []byte) Span {
 	return Span{Start: p, End: endOf(p)}
 }
 
+// PrefixSpan returns the positions of the keys of a range keyspace that begin
+// with prefix.
+func (k *Keyspace) PrefixSpan(prefix []byte) Span {
+	p := k.AppendPosition(nil, prefix)
+	p = p[:len(p)-2] // without the terminator: keys go on
+	return Span{Start: p, End: endOf(p)}
+}
+
 // endOf returns the first position behind all that begin with prefix.
 func endOf(prefix []byte) Position {
 	end := bytes.Clone(prefix)

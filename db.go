@@ -1,0 +1,126 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// DB is an open store. Its methods may be called by any goroutine.
+type DB struct {
+	node  *node.Node
+	first *Keyspace // the default one
+}
+
+// Open opens the store in a directory, which it makes if there is none. It
+// belongs to one open DB at a time.
+func Open(dir string, opts Options) (*DB, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%w: no directory: name one, or use OpenMemory", ErrOptions)
+	}
+	return open(dir, opts)
+}
+
+// OpenMemory makes a store in memory, which is gone when it is closed. It is
+// ordered, transactional and bounded like one on disk.
+func OpenMemory(opts Options) (*DB, error) {
+	if opts.Durability == Always {
+		opts.Durability = Never // there is nothing to wait for
+	}
+	return open("", opts)
+}
+
+func open(dir string, opts Options) (*DB, error) {
+	no, err := opts.node(dir)
+	if err != nil {
+		return nil, err
+	}
+	n, err := node.Open(no)
+	if err != nil {
+		return nil, public(err)
+	}
+	db := &DB{node: n}
+	space, err := n.Keyspace(node.DefaultName)
+	if err != nil {
+		return nil, errors.Join(public(err), n.Close(context.Background()))
+	}
+	db.first = &Keyspace{db: db, space: space}
+	return db, nil
+}
+
+// Close ends everything that the store runs and waits for it. Commands that are
+// being executed are finished, those that come later get ErrClosed.
+func (db *DB) Close() error { return public(db.node.Close(context.Background())) }
+
+// Default returns the default keyspace, which is of kind Hash.
+func (db *DB) Default() *Keyspace { return db.first }
+
+// Kind is how a keyspace spreads its keys.
+type Kind = partition.Kind
+
+// The kinds of keyspaces.
+const (
+	// Hash spreads keys over slots, those with the same hash tag together.
+	Hash = partition.Hash
+	// Range keeps keys in the order of their bytes.
+	Range = partition.Range
+)
+
+// KeyspaceOptions describe a keyspace.
+type KeyspaceOptions struct {
+	// Name is 1 to 128 printable ASCII characters without spaces.
+	Name string
+	// Kind is Hash or Range. Default Hash.
+	Kind Kind
+	// Slots is how many slots a keyspace of kind Hash has: a power of two.
+	// Default 16384, as in Redis Cluster, which is also the most.
+	Slots int
+	// Layout is the declared shape of the keys, in the notation of package key,
+	// such as "(region, hour(ts)) | id". Empty for none. It is kept for tools
+	// that decode keys; keys are not checked against it.
+	Layout string
+}
+
+// CreateKeyspace makes a keyspace.
+func (db *DB) CreateKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
+	space, err := db.node.CreateKeyspace(ctx, partition.Keyspace{Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout})
+	if errors.Is(err, partition.ErrKeyspace) {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if err != nil {
+		return nil, public(err)
+	}
+	return &Keyspace{db: db, space: space}, nil
+}
+
+// Keyspace returns the keyspace of a name, or ErrNoKeyspace.
+func (db *DB) Keyspace(name string) (*Keyspace, error) {
+	space, err := db.node.Keyspace(name)
+	if err != nil {
+		return nil, public(err)
+	}
+	return &Keyspace{db: db, space: space}, nil
+}
+
+// Keyspaces returns all keyspaces by name.
+func (db *DB) Keyspaces() []*Keyspace {
+	var all []*Keyspace
+	for _, space := range db.node.Keyspaces() {
+		all = append(all, &Keyspace{db: db, space: space})
+	}
+	return all
+}
+
+// DropKeyspace removes a keyspace with all its keys. They are gone when it
+// returns; the room that they took is given back in the background. The default
+// keyspace cannot be dropped.
+func (db *DB) DropKeyspace(ctx context.Context, name string) error {
+	err := db.node.DropKeyspace(ctx, name)
+	if errors.Is(err, node.ErrDefaultKeyspace) {
+		return fmt.Errorf("%w: %w: delete its keys instead", ErrOptions, err)
+	}
+	return public(err)
+}

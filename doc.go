@@ -1,0 +1,42 @@
+// Package cleave answers one question: how does a Go program keep ordered,
+// transactional data without running a database?
+//
+//	db, err := cleave.Open("data", cleave.Options{})
+//	if err != nil { … }
+//	defer db.Close()
+//	ks := db.Default()
+//	err = ks.Set(ctx, []byte("greeting"), []byte("hello"))
+//
+// # Promises
+//
+//   - With durability [Always], the default, a write that was acknowledged is on
+//     stable storage and survives any crash, and so does whatever was ever read:
+//     nothing is visible before it is durable. With [EverySec] a crash of the
+//     machine may take back about the last second, with [Never] more; a crash of
+//     the process alone takes back nothing with either. What is lost is always
+//     the newest part, never something in the middle.
+//   - Each operation on a key is linearizable: it takes effect at one instant
+//     between call and return.
+//   - [DB.Update] runs its function as a strictly serializable transaction,
+//     again if others got in its way, and [DB.View] on one consistent state.
+//   - A batch and a transaction take effect as a whole or not at all.
+//   - A key's version only grows, also over deletes, restarts and crashes. Time,
+//     for expiry, never goes back.
+//   - After an error that matches [ErrUnknown] the write may or may not have
+//     taken effect; after any other error it has not.
+//   - Damaged files are reported, never served.
+//
+// # Choices
+//
+// Keys live in keyspaces. A hash keyspace, such as the default one, spreads its
+// keys over 16384 slots as Redis Cluster does; a range keyspace keeps them in
+// the order of their bytes, for scans. Values are strings of bytes, decimal
+// counters, or hashes of fields.
+//
+// # Limits
+//
+// A key has at most 16 KiB, a value 64 MiB, a transaction 64 MiB and 10,000
+// keys. One process opens a directory at a time. The clock that judges expiry
+// is the machine's: set it with care; it may also be a few seconds ahead of it
+// after a crash. When the disk is full, writes are refused and reads go on.
+package cleave

@@ -1,0 +1,112 @@
+package cleave
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// What can go wrong. Errors match one of these with errors.Is, and their text
+// says what to do.
+var (
+	// ErrNotFound means that there is no such key or field.
+	ErrNotFound = errors.New("cleave: not found")
+	// ErrNotStored means that the condition of a Set did not hold.
+	ErrNotStored = errors.New("cleave: the condition did not hold, nothing was stored")
+	// ErrClosed means that the store was closed.
+	ErrClosed = errors.New("cleave: closed")
+	// ErrUnknown means that a write may or may not have taken effect: look
+	// before you repeat it, or repeat it with the same RequestID.
+	ErrUnknown = errors.New("cleave: outcome unknown")
+	// ErrFailed means that the store stopped after an error of the disk or a
+	// damaged file. Repair the cause and open it again: what was acknowledged
+	// is there.
+	ErrFailed = errors.New("cleave: the store has failed")
+	// ErrDiskFull means that a write was refused because the disk is full.
+	// Reads go on; writes do too, once there is room again.
+	ErrDiskFull = errors.New("cleave: the disk is full")
+	// ErrCorrupt means that bytes on disk are not what was written there. They
+	// are not served: restore a backup.
+	ErrCorrupt = errors.New("cleave: damaged data")
+	// ErrLocked means that another process, or another DB of this one, has the
+	// directory open: close that one first.
+	ErrLocked = errors.New("cleave: the directory is in use")
+	// ErrForeign means that the directory holds something else: name a new or
+	// an empty one.
+	ErrForeign = errors.New("cleave: the directory is not a store")
+	// ErrOverloaded means that too many commands wait: slow down.
+	ErrOverloaded = errors.New("cleave: overloaded")
+	// ErrConflict means that something changed that a condition or a
+	// transaction had read: read again and retry.
+	ErrConflict = errors.New("cleave: conflict")
+	// ErrWrongType means that the key holds another type of value.
+	ErrWrongType = errors.New("cleave: wrong type of value")
+	// ErrNotInteger means that a value is not a decimal integer of 64 bits.
+	ErrNotInteger = errors.New("cleave: not an integer")
+	// ErrOverflow means that a sum would not fit into 64 bits.
+	ErrOverflow = errors.New("cleave: overflow")
+	// ErrTooLarge means that a limit is passed: the text says which.
+	ErrTooLarge = errors.New("cleave: too large")
+	// ErrNoKeyspace means that there is no such keyspace: create it.
+	ErrNoKeyspace = errors.New("cleave: no such keyspace")
+	// ErrKeyspaceExists means that the name of a keyspace is taken.
+	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
+	// ErrCrossGroup means that the keys of a transaction or batch live in
+	// different stores. Give them a common hash tag, as in {user7}:cart.
+	ErrCrossGroup = errors.New("cleave: the keys live in different stores")
+	// ErrRequestOld means that a RequestID is too old, or of the future, so
+	// that nobody knows whether it was executed. It was not executed now.
+	ErrRequestOld = errors.New("cleave: the request id is out of the remembered time")
+	// ErrGone means that the feed does not go back that far: read the data, and
+	// follow the feed from where you read.
+	ErrGone = errors.New("cleave: the feed does not reach back that far")
+	// ErrReadOnly means that a View tried to write: use Update.
+	ErrReadOnly = errors.New("cleave: a View cannot write")
+)
+
+// words are the public names of what the packages below report. The first match
+// counts: an unknown outcome is more important than why.
+var words = []struct{ from, to error }{
+	{group.ErrUnknown, ErrUnknown},
+	{store.ErrUnknown, ErrUnknown},
+	{group.ErrClosed, ErrClosed},
+	{store.ErrClosed, ErrClosed},
+	{store.ErrDiskFull, ErrDiskFull},
+	{store.ErrLocked, ErrLocked},
+	{store.ErrForeign, ErrForeign},
+	{wal.ErrForeign, ErrForeign},
+	{store.ErrCorrupt, ErrCorrupt},
+	{command.ErrRow, ErrCorrupt},
+	{store.ErrGone, ErrGone},
+	{group.ErrFailed, ErrFailed},
+	{store.ErrFailed, ErrFailed},
+	{group.ErrOverloaded, ErrOverloaded},
+	{group.ErrRequestOld, ErrRequestOld},
+	{group.ErrOptions, ErrOptions},
+	{command.ErrConflict, ErrConflict},
+	{command.ErrWrongType, ErrWrongType},
+	{command.ErrNotInteger, ErrNotInteger},
+	{command.ErrOverflow, ErrOverflow},
+	{command.ErrTooLarge, ErrTooLarge},
+	{command.ErrSyntax, ErrOptions},
+	{node.ErrNoKeyspace, ErrNoKeyspace},
+	{node.ErrKeyspaceExists, ErrKeyspaceExists},
+}
+
+// public makes err match its public name.
+func public(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, w := range words {
+		if errors.Is(err, w.from) {
+			return fmt.Errorf("%w: %w", w.to, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package cleave_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "cleave")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	ctx := context.Background()
+	db, err := cleave.Open(dir, cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	ks := db.Default()
+	if err := ks.Set(ctx, []byte("greeting"), []byte("hello")); err != nil {
+		log.Fatal(err)
+	}
+	value, err := ks.Get(ctx, []byte("greeting"))
+	fmt.Printf("%s %v\n", value, err)
+	_, err = ks.Get(ctx, []byte("nothing"))
+	fmt.Println(errors.Is(err, cleave.ErrNotFound))
+	// Output:
+	// hello <nil>
+	// true
+}
+
+// A transfer reads and writes two accounts. If another transfer gets in its
+// way, it runs again.
+func ExampleDB_Update() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ks := db.Default()
+	_, _ = ks.Add(ctx, []byte("alice"), 100)
+
+	transfer := func(from, to string, amount int64) error {
+		return db.Update(ctx, func(tx *cleave.Txn) error {
+			balance, err := tx.Get(ks, []byte(from))
+			if err != nil {
+				return err
+			}
+			if n, _ := strconv.ParseInt(string(balance), 10, 64); n < amount {
+				return fmt.Errorf("%s has only %d", from, n)
+			}
+			if _, err := tx.Add(ks, []byte(from), -amount); err != nil {
+				return err
+			}
+			_, err = tx.Add(ks, []byte(to), amount)
+			return err
+		})
+	}
+	fmt.Println(transfer("alice", "bob", 30))
+	fmt.Println(transfer("alice", "bob", 80))
+	alice, _ := ks.Get(ctx, []byte("alice"))
+	bob, _ := ks.Get(ctx, []byte("bob"))
+	fmt.Printf("alice %s, bob %s\n", alice, bob)
+	// Output:
+	// <nil>
+	// alice has only 70
+	// alice 70, bob 30
+}
+
+// A keyspace of kind Range keeps its keys in order.
+func ExampleKeyspace_Scan() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	events, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "events", Kind: cleave.Range})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, key := range []string{"2026-03-01", "2026-01-15", "2026-02-10"} {
+		_ = events.Set(ctx, []byte(key), []byte("…"))
+	}
+	page, err := events.Scan(ctx, cleave.ScanOptions{Reverse: true, Limit: 2})
+	for _, item := range page.Items {
+		fmt.Printf("%s\n", item.Key)
+	}
+	fmt.Println(page.Next != nil, err)
+	// Output:
+	// 2026-03-01
+	// 2026-02-10
+	// true <nil>
+}
+
+func ExampleKeyspace_SetWith() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	lock := []byte("lock")
+	_, err = db.Default().SetWith(ctx, lock, []byte("me"), cleave.SetOptions{IfAbsent: true, TTL: time.Minute})
+	fmt.Println(err)
+	_, err = db.Default().SetWith(ctx, lock, []byte("you"), cleave.SetOptions{IfAbsent: true, TTL: time.Minute})
+	fmt.Println(errors.Is(err, cleave.ErrNotStored))
+	// Output:
+	// <nil>
+	// true
+}
+
+// The feed tells what changed, in the order of the commits.
+func ExampleDB_Feed() {
+	ctx, cancel := context.WithCancel(context.Background())
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	defer cancel()
+	from := db.Now()
+	ks := db.Default()
+	_ = ks.Set(ctx, []byte("a"), []byte("1"))
+	_, _ = ks.Delete(ctx, []byte("a"))
+	for change, err := range db.Feed(ctx, from) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, op := range change.Ops {
+			fmt.Printf("%s %s %q deleted=%v\n", op.Keyspace, op.Key, op.Item.Value, op.Deleted)
+			if op.Deleted {
+				cancel()
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	// Output:
+	// default a "1" deleted=false
+	// default a "" deleted=true
+}

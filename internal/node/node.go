@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Node is a running node. Its methods may be called by any goroutine.
+type Node struct {
+	opts  Options
+	parts []*Part
+	spaces
+	feeds bell
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Part is a store with its group.
+type Part struct {
+	Store *store.Store
+	Group *group.Group
+}
+
+// Open opens what is in the directory, or makes it.
+func Open(opts Options) (*Node, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := storeDirs(&opts)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{opts: opts}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.stop = cancel
+	for i, dir := range dirs {
+		if err := n.openPart(i, dir); err != nil {
+			return nil, errors.Join(err, n.Close(ctx))
+		}
+	}
+	if err := n.loadSpaces(ctx); err != nil {
+		return nil, errors.Join(err, n.Close(ctx))
+	}
+	if opts.TendEvery > 0 {
+		for i, p := range n.parts {
+			n.done.Go(func() { n.tend(ctx, p.Group, i == 0) })
+		}
+	}
+	return n, nil
+}
+
+func (n *Node) openPart(i int, dir string) error {
+	so := n.opts.Store
+	so.Dir, so.Durability = dir, n.opts.Durability
+	if n.opts.Dir == "" {
+		so.FS = store.Memory()
+	}
+	s, err := store.Open(so)
+	if err != nil {
+		return err
+	}
+	log := &groupLog{store: s, group: uint64(i), committed: &n.feeds}
+	g, err := group.Open(log, s, group.Options{
+		ID: uint64(i), Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("open %s: %w", dir, err), s.Close())
+	}
+	n.parts = append(n.parts, &Part{Store: s, Group: g})
+	return nil
+}
+
+// Parts returns the stores with their groups, in order of positions for a hash
+// keyspace.
+func (n *Node) Parts() []*Part { return n.parts }
+
+// PartOf returns the part that holds the key of a keyspace at a position.
+func (n *Node) PartOf(k *partition.Keyspace, p partition.Position) *Part {
+	return n.parts[n.partIndex(k, p)]
+}
+
+// partIndex spreads the slots of a hash keyspace evenly, in order, and gives
+// each range keyspace to one part.
+func (n *Node) partIndex(k *partition.Keyspace, p partition.Position) int {
+	if len(n.parts) == 1 {
+		return 0
+	}
+	if k.Kind == partition.Range {
+		return int(k.ID) % len(n.parts)
+	}
+	return k.SlotAt(p) * len(n.parts) / k.SlotCount()
+}
+
+// PartsOf returns the parts that hold a keyspace, in order of its positions.
+func (n *Node) PartsOf(k *partition.Keyspace) []*Part {
+	if k.Kind == partition.Range {
+		i := n.partIndex(k, nil)
+		return n.parts[i : i+1]
+	}
+	return n.parts
+}
+
+// Close ends everything and waits for it. What was acknowledged stays. If ctx
+// ends first, commands that still run are not waited for.
+func (n *Node) Close(ctx context.Context) error {
+	n.stop()
+	n.done.Wait()
+	n.feeds.ring()
+	var errs []error
+	for _, p := range n.parts {
+		errs = append(errs, p.Group.Close(ctx))
+	}
+	for _, p := range n.parts {
+		errs = append(errs, p.Store.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// Options configure a node. The zero value works, in memory.
+type Options struct {
+	// Dir is where the stores are. Empty means in memory, gone with the process.
+	Dir string
+	// Stores is how many stores there are, each with a log and a group of its
+	// own. Default 1 for a new directory, else what the directory has. At most
+	// 64.
+	Stores int
+	// Store has the options of each store. Dir and FS are set from here.
+	Store store.Options
+	// Durability is when a write counts as done. Default wal.Always.
+	Durability wal.Durability
+	// Queue bounds the commands that wait for each group. 0 means the default.
+	Queue int
+	// Refuse makes a full queue refuse instead of block.
+	Refuse bool
+	// Remember is for how long request ids are known. 0 means the default.
+	Remember time.Duration
+	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
+	Wall func() int64
+	// TendEvery is how often a group does its housekeeping. Default 100
+	// milliseconds: how long an expired key may take room, about. Negative
+	// means never by itself, for tests that call Tend.
+	TendEvery time.Duration
+}
+
+const maxStores = 64
+
+func (o Options) withDefaults() (Options, error) {
+	if o.TendEvery == 0 {
+		o.TendEvery = 100 * time.Millisecond
+	}
+	if o.Wall == nil {
+		o.Wall = func() int64 { return time.Now().UnixMilli() }
+	}
+	var errs []error
+	if o.Stores < 0 || o.Stores > maxStores {
+		errs = append(errs, fmt.Errorf("node: Stores is %d: use 1 to %d, or 0 for the default", o.Stores, maxStores))
+	}
+	return o, errors.Join(errs...)
+}

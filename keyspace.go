@@ -1,0 +1,117 @@
+package cleave
+
+import (
+	"context"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Keyspace is a named collection of keys. Its methods may be called by any
+// goroutine. The bytes they are given are the caller's again when they return,
+// and the bytes they return are the caller's.
+type Keyspace struct {
+	db    *DB
+	space *node.Space
+}
+
+// Name is the name of the keyspace.
+func (k *Keyspace) Name() string { return k.space.Name }
+
+// Options returns what the keyspace was created with.
+func (k *Keyspace) Options() KeyspaceOptions {
+	return KeyspaceOptions{Name: k.space.Name, Kind: k.space.Kind, Slots: k.space.Slots, Layout: k.space.Layout}
+}
+
+// Item is a key with its value.
+type Item struct {
+	Key, Value []byte
+	// Version grows with every write of the key and is never used twice. 0
+	// stands for an absent key.
+	Version uint64
+	// Expires is when the key expires; zero means never.
+	Expires time.Time
+}
+
+// position checks a key and appends its position to dst.
+func (k *Keyspace) position(dst, key []byte) (partition.Position, error) {
+	if err := k.space.Check(); err != nil {
+		return nil, public(err)
+	}
+	if err := command.CheckKey(key); err != nil {
+		return nil, public(err)
+	}
+	return k.space.AppendPosition(dst, key), nil
+}
+
+// part returns the part of the node that has a position.
+func (k *Keyspace) part(p partition.Position) *node.Part {
+	return k.db.node.PartOf(&k.space.Keyspace, p)
+}
+
+// Get returns the value of a key, or ErrNotFound.
+func (k *Keyspace) Get(ctx context.Context, key []byte) ([]byte, error) {
+	row, err := k.read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return row.Payload, nil
+}
+
+// Item returns a key with its value, version and expiry, or ErrNotFound.
+func (k *Keyspace) Item(ctx context.Context, key []byte) (Item, error) {
+	row, err := k.read(ctx, key)
+	if err != nil {
+		return Item{}, err
+	}
+	return Item{Key: key, Value: row.Payload, Version: row.Version, Expires: expiryTime(row.ExpiryMS)}, nil
+}
+
+func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return command.Row{}, err
+	}
+	var room [128]byte
+	p, err := k.position(room[:0], key)
+	if err != nil {
+		return command.Row{}, err
+	}
+	row, ok, err := k.part(p).Group.Read(ctx, p, nil)
+	switch {
+	case err != nil:
+		return command.Row{}, public(err)
+	case !ok:
+		return command.Row{}, ErrNotFound
+	case row.Kind != command.String:
+		return command.Row{}, public(command.ErrWrongType)
+	}
+	return row, nil
+}
+
+func expiryTime(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// do executes a command on the group of its first key.
+func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c command.Command) (command.Reply, error) {
+	reply, err := k.part(p).Group.Do(ctx, group.Request{Command: c, Key: p, ID: group.RequestID(id)})
+	if err == nil {
+		err = reply.Err
+	}
+	return reply, public(err)
+}
+
+// owned returns b itself if the command cannot outlive the call, else a copy:
+// a caller that leaves early gets its bytes back at once.
+func owned(ctx context.Context, b []byte) []byte {
+	if ctx.Done() == nil {
+		return b
+	}
+	return append([]byte{}, b...)
+}

@@ -1,0 +1,73 @@
+package cleave
+
+import (
+	"time"
+
+	"github.com/cleavekv/cleave/internal/store"
+)
+
+// Metrics are figures of a DB, summed over its stores. Counters count since
+// Open.
+type Metrics struct {
+	Keyspaces int
+	Stores    []StoreMetrics
+}
+
+// StoreMetrics are figures of one store.
+type StoreMetrics struct {
+	// The log.
+	LogBytes   uint64 // written
+	LogFrames  uint64 // commits, each shared by all who waited
+	LogEntries uint64
+	LogSyncs   uint64
+
+	// Rows in memory.
+	CacheRows, CacheBytes, CachePinnedBytes int64
+	CacheHits, CacheMisses, CacheEvictions  uint64
+
+	// What is committed but not yet in the tables, and what is in the tables
+	// but not yet synced: both are read again from the log after a crash.
+	UnappliedBytes, UnflushedBytes int64
+	// CommitWaits is how often a commit waited for the tables to catch up,
+	// ApplierStalls how often and ApplierStalled how long they waited for the
+	// disk.
+	CommitWaits, ApplierStalls uint64
+	ApplierStalled             time.Duration
+
+	// The tables.
+	TableBytes           int64
+	Flushes, Compactions int64
+	CompactionDebtBytes  uint64
+
+	// The queue of commands.
+	QueueDepth int
+	Commands   uint64
+	Batches    uint64
+
+	DiskFull bool
+	Failed   error // why the store has stopped, or nil
+}
+
+// Metrics returns the figures of now. They are not all of one moment.
+func (db *DB) Metrics() Metrics {
+	m := Metrics{Keyspaces: len(db.node.Keyspaces())}
+	for _, p := range db.node.Parts() {
+		s := storeMetrics(p.Store.Metrics())
+		g := p.Group.Metrics()
+		s.QueueDepth, s.Commands, s.Batches = g.QueueDepth, g.Commands, g.Batches
+		m.Stores = append(m.Stores, s)
+	}
+	return m
+}
+
+func storeMetrics(s store.Metrics) StoreMetrics {
+	return StoreMetrics{
+		LogBytes: s.Log.WrittenBytes, LogFrames: s.Log.Frames, LogEntries: s.Log.Entries, LogSyncs: s.Log.Syncs,
+		CacheRows: int64(s.Cache.Rows), CacheBytes: s.Cache.Bytes, CachePinnedBytes: s.Cache.PinnedBytes,
+		CacheHits: s.Cache.Hits, CacheMisses: s.Cache.Misses, CacheEvictions: s.Cache.Evictions,
+		UnappliedBytes: s.UnappliedBytes, UnflushedBytes: s.UnflushedBytes,
+		CommitWaits: s.CommitWaits, ApplierStalls: s.ApplierStalls, ApplierStalled: s.ApplierStalled,
+		TableBytes: s.TableBytes, Flushes: s.Flushes, Compactions: s.Compactions, CompactionDebtBytes: s.CompactionDebtBytes,
+		DiskFull: s.DiskFull, Failed: s.Failed,
+	}
+}

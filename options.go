@@ -1,0 +1,99 @@
+package cleave
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// Durability says when a write counts as done. The words are those of Redis.
+type Durability uint8
+
+const (
+	// Always acknowledges what is synced to stable storage: "always".
+	Always Durability = iota
+	// EverySec acknowledges what the operating system has, and syncs it within
+	// about a second: "everysec".
+	EverySec
+	// Never acknowledges what the operating system has, and syncs when a
+	// segment of the log is full: "no".
+	Never
+)
+
+// String is the word for d.
+func (d Durability) String() string {
+	switch d {
+	case Always:
+		return "always"
+	case EverySec:
+		return "everysec"
+	case Never:
+		return "no"
+	default:
+		return fmt.Sprintf("Durability(%d)", uint8(d))
+	}
+}
+
+// ParseDurability is the inverse of String.
+func ParseDurability(word string) (Durability, error) {
+	for _, d := range []Durability{Always, EverySec, Never} {
+		if d.String() == word {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: durability %q: use always, everysec or no", ErrOptions, word)
+}
+
+// Options configure a store. The zero value works.
+type Options struct {
+	// Durability is when a write counts as done. Default Always.
+	Durability Durability
+	// Stores is how many logs and stores there are, each with its own disk
+	// traffic. It is decided when the directory is made: later it must be the
+	// same or 0. Default 1. At most 64.
+	Stores int
+	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
+	// At least 64 KiB.
+	CacheBytes int64
+	// BlockCacheBytes is the room for blocks of the tables on disk, of each
+	// store. It serves scans and what the row cache does not have. Default 32
+	// MiB. At least 64 KiB.
+	BlockCacheBytes int64
+	// Queue bounds the commands that wait. Default 1024. At least 1.
+	Queue int
+	// Refuse makes a full queue refuse with ErrOverloaded at once instead of
+	// blocking until there is room or the context ends.
+	Refuse bool
+	// Remember is for how long a [RequestID] is known. Default 10 minutes. From
+	// a second to a day.
+	Remember time.Duration
+	// FeedBytes is how much of the log is kept for readers of the feed, of each
+	// store, beyond what recovery needs. Default 64 MiB.
+	FeedBytes int64
+	// Now is the clock that expiry is judged by. Default time.Now.
+	Now func() time.Time
+}
+
+func (o Options) node(dir string) (node.Options, error) {
+	durability := map[Durability]wal.Durability{Always: wal.Always, EverySec: wal.EverySec, Never: wal.Never}
+	d, ok := durability[o.Durability]
+	if !ok {
+		return node.Options{}, fmt.Errorf("%w: %v: use Always, EverySec or Never", ErrOptions, o.Durability)
+	}
+	no := node.Options{
+		Dir: dir, Stores: o.Stores, Durability: d, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
+		Store: store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
+	}
+	if now := o.Now; now != nil {
+		no.Wall = func() int64 { return now().UnixMilli() }
+	}
+	return no, nil
+}
+
+// ErrOptions means that an option is out of its range: the text says which and
+// what to use.
+var ErrOptions = errors.New("cleave: bad options")

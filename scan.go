@@ -1,0 +1,196 @@
+package cleave
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// ScanOptions say which keys a scan visits. The zero value visits all.
+type ScanOptions struct {
+	// Start and End bound the keys, End not included; nil for no bound. Prefix
+	// is short for the keys that begin with it, and excludes both. Only a
+	// keyspace of kind Range has an order of keys to bound: one of kind Hash is
+	// visited whole, in the order of slots.
+	Start, End, Prefix []byte
+	// Reverse visits the last key first.
+	Reverse bool
+	// Limit is the most keys of a page. Default 1000. All has no limit unless
+	// one is set.
+	Limit int
+	// After continues behind a page: its Next.
+	After []byte
+	// KeysOnly leaves values out.
+	KeysOnly bool
+}
+
+const defaultPage = 1000
+
+// Page is a part of a scan.
+type Page struct {
+	// Items are keys with their values. That of a hash is nil: its Value is its
+	// fields, see HGetAll.
+	Items []Item
+	// Next is where the next page begins, for ScanOptions.After; nil at the
+	// end. It stays good whatever happens to the keys.
+	Next []byte
+}
+
+// Scan returns the next keys in order. A page is of one moment; two pages are
+// of two. Use [Keyspace.All] or a View for more of one moment.
+func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
+	if o.Limit == 0 {
+		o.Limit = defaultPage
+	}
+	var page Page
+	for item, err := range k.items(ctx, o, o.Limit+1, (*store.Store).Scan) {
+		if err != nil {
+			return Page{}, err
+		}
+		if len(page.Items) == o.Limit {
+			page.Next = k.space.AppendPosition(nil, page.Items[o.Limit-1].Key)
+			break
+		}
+		page.Items = append(page.Items, item)
+	}
+	return page, nil
+}
+
+// All visits keys in order, all of a store as of one moment: that of the first
+// step into it. It keeps that moment's data as long as it runs. An error ends
+// it.
+func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
+	return k.items(ctx, o, o.Limit, (*store.Store).Scan)
+}
+
+// scanFunc visits rows of a store as of one moment.
+type scanFunc func(s *store.Store, start, end []byte, reverse bool, visit func(key, value []byte) bool) error
+
+// items visits live keys, at most limit if it is positive.
+func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, scan scanFunc) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		span, err := k.span(&o)
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		w := walker{k: k, ctx: ctx, o: &o, left: limit, yield: yield}
+		parts := k.db.node.PartsOf(&k.space.Keyspace)
+		for i := range parts {
+			if o.Reverse {
+				i = len(parts) - 1 - i
+			}
+			if w.part(parts[i], span, scan); w.done {
+				return
+			}
+		}
+	}
+}
+
+// span returns the positions to scan.
+func (k *Keyspace) span(o *ScanOptions) (partition.Span, error) {
+	span := k.space.Span()
+	if err := k.space.Check(); err != nil {
+		return span, public(err)
+	}
+	bounded := o.Start != nil || o.End != nil || o.Prefix != nil
+	switch {
+	case o.Limit < 0:
+		return span, optionError("Limit is %d: use a positive one, or 0 for the default", o.Limit)
+	case bounded && k.space.Kind != partition.Range:
+		return span, optionError("keyspace %s is of kind hash and has no order of keys: leave out Start, End and Prefix, or use one of kind range", k.Name())
+	case o.Prefix != nil && (o.Start != nil || o.End != nil):
+		return span, optionError("Prefix excludes Start and End")
+	case o.Prefix != nil:
+		span = k.space.PrefixSpan(o.Prefix)
+	}
+	if o.Start != nil {
+		span.Start = k.space.AppendPosition(nil, o.Start)
+	}
+	if o.End != nil {
+		span.End = k.space.AppendPosition(nil, o.End)
+	}
+	if o.After == nil {
+		return span, nil
+	}
+	key, element, err := k.space.Split(nil, o.After)
+	if err != nil || len(element) > 0 {
+		return span, optionError("After is not from a page of this keyspace")
+	}
+	after := k.space.KeySpan(key)
+	if o.Reverse {
+		span.End = after.Start
+	} else if bytes.Compare(after.End, span.Start) > 0 {
+		span.Start = after.End
+	}
+	return span, nil
+}
+
+// walker turns rows into items.
+type walker struct {
+	k     *Keyspace
+	ctx   context.Context
+	o     *ScanOptions
+	left  int // 0 for no limit
+	yield func(Item, error) bool
+	done  bool
+
+	nowMS int64
+	seen  int
+	err   error
+}
+
+func (w *walker) part(p *node.Part, span partition.Span, scan scanFunc) {
+	w.nowMS = p.Group.NowMS()
+	start, end := effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End)
+	if bytes.Compare(start, end) >= 0 {
+		return
+	}
+	err := scan(p.Store, start, end, w.o.Reverse, w.visit)
+	if err == nil {
+		err = w.err
+	}
+	if err != nil && !w.done {
+		w.yield(Item{}, public(err))
+		w.done = true
+	}
+}
+
+// visit looks at a row and goes on unless the scan is over.
+func (w *walker) visit(key, value []byte) bool {
+	if w.seen++; w.seen%256 == 0 { // rows that are passed over count too
+		if w.err = w.ctx.Err(); w.err != nil {
+			return false
+		}
+	}
+	row, err := command.DecodeRow(value)
+	if err != nil {
+		w.err = err
+		return false
+	}
+	if row.Kind == command.Element || !row.Alive(w.nowMS) {
+		return true
+	}
+	item := Item{Version: row.Version, Expires: expiryTime(row.ExpiryMS)}
+	if item.Key, _, w.err = w.k.space.Split(nil, key[1:]); w.err != nil {
+		return false
+	}
+	if row.Kind == command.String && !w.o.KeysOnly {
+		item.Value = append([]byte{}, row.Payload...)
+	}
+	if !w.yield(item, nil) {
+		w.done = true
+		return false
+	}
+	if w.left > 0 {
+		w.left--
+		w.done = w.left == 0
+	}
+	return !w.done
+}

@@ -1,0 +1,216 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Txn is a transaction: a consistent state to read from, and writes that happen
+// together when its function returns, or not at all. It belongs to the
+// goroutine of that function and must not be used after it.
+type Txn struct {
+	ctx      context.Context
+	db       *DB
+	readOnly bool
+
+	part  *node.Part // of the first key; all others must be there too
+	snap  *store.Snapshot
+	env   *command.Env
+	reads map[string]uint64 // versions by position, 0 for absent
+	// record says whether rows that are looked at count as read.
+	record bool
+	ranges []command.RangeRead
+	writes []command.Command
+	err    error // why it cannot commit
+}
+
+// Update runs f in a transaction and commits it. If something that f has read
+// was changed by others meanwhile, nothing is committed and f runs again on the
+// newer state, until ctx ends: so f must have no effects besides those on tx.
+// If f returns an error, nothing is committed and Update returns it.
+//
+// All keys must live in one store: see Options.Stores and ErrCrossGroup.
+func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
+	for attempt := 0; ; attempt++ {
+		err := db.attempt(ctx, f)
+		if !errors.Is(err, errRetry) {
+			return err
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempt+1, err)
+		}
+	}
+}
+
+// errRetry is a conflict of the transaction itself, as opposed to one that its
+// function has met.
+var errRetry = errors.New("cleave: retry")
+
+// pause waits before the next attempt: not at all at first, then longer and
+// longer, at random, so that two that collide do not go on in step.
+func pause(ctx context.Context, attempt int) error {
+	if attempt < 2 {
+		return ctx.Err()
+	}
+	most := time.Millisecond << min(attempt, 6)
+	timer := time.NewTimer(rand.N(most))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error) error {
+	tx := &Txn{ctx: ctx, db: db, reads: map[string]uint64{}}
+	defer tx.close()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.commit()
+}
+
+// View runs f on one consistent state, which stays the same for f whatever
+// happens meanwhile.
+func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
+	tx := &Txn{ctx: ctx, db: db, readOnly: true}
+	defer tx.close()
+	return f(tx)
+}
+
+func (tx *Txn) close() {
+	if tx.snap != nil {
+		tx.snap.Close()
+		tx.snap, tx.env = nil, nil
+	}
+	tx.err = errors.New("cleave: the transaction is over")
+}
+
+// commit executes what the transaction wrote, if what it read is still so.
+func (tx *Txn) commit() error {
+	if tx.err != nil {
+		return tx.err
+	}
+	if len(tx.writes) == 0 {
+		return nil // it saw one state: that is when it took place
+	}
+	c := &command.Commit{Ranges: tx.ranges, Writes: command.Batch{Commands: tx.writes}}
+	for key, version := range tx.reads {
+		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
+	}
+	reply, err := tx.part.Group.Do(tx.ctx, group.Request{Command: c})
+	if err != nil {
+		return public(err)
+	}
+	if isConflict(reply.Err) {
+		return errRetry
+	}
+	return public(reply.Err)
+}
+
+// isConflict tells a conflict of what was read from one of a conditional Set.
+func isConflict(err error) bool { return errors.Is(err, command.ErrConflict) }
+
+// begin takes the state at the first use.
+func (tx *Txn) begin(part *node.Part) error {
+	switch {
+	case tx.err != nil:
+		return tx.err
+	case tx.part == part:
+		return nil
+	case tx.part != nil:
+		return ErrCrossGroup
+	}
+	if err := tx.ctx.Err(); err != nil {
+		return err
+	}
+	snap, err := part.Store.Snapshot()
+	if err != nil {
+		return public(err)
+	}
+	tx.part, tx.snap = part, snap
+	tx.env = command.NewEnv((*txnReader)(tx))
+	tx.env.Begin(effect.Header{ClockMS: part.Group.NowMS()}, 1<<62)
+	return nil
+}
+
+// txnReader reads from the transaction's state, and notes what it read.
+type txnReader Txn
+
+// Get implements [command.Reader].
+func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
+	value, ok, err := r.snap.Get(key, dst)
+	if err != nil || !r.record || key[0] != byte(effect.Rows) {
+		return value, ok, err
+	}
+	version := uint64(0)
+	if ok {
+		row, err := command.DecodeRow(value[len(dst):])
+		if err != nil {
+			return value, ok, err
+		}
+		if row.Kind == command.Element {
+			return value, ok, nil // the row of the collection was read before it
+		}
+		if row.Alive(r.env.NowMS()) {
+			version = row.Version
+		}
+	} else if !ownRow(key) {
+		return value, ok, nil
+	}
+	r.reads[string(key[1:])] = version
+	return value, ok, nil
+}
+
+// ownRow tells the store key of a key's own row from that of an element. It may
+// take an element for one, which costs a needless comparison at the commit.
+func ownRow(key []byte) bool {
+	n := len(key)
+	return n > 2 && key[n-2] == 0x00 && key[n-1] == 0x01
+}
+
+// Scan implements [command.Reader]. What it visits belongs to a collection
+// whose row was read.
+func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	return r.snap.Scan(start, end, reverse, visit)
+}
+
+// do evaluates a command on the transaction's state. One that writes is kept
+// for the commit; seen tells whether f learns something from it.
+func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.Position) (command.Command, error)) (command.Reply, error) {
+	p, err := k.position(nil, key)
+	if err != nil {
+		return command.Reply{}, err
+	}
+	if writes && tx.readOnly {
+		return command.Reply{}, ErrReadOnly
+	}
+	if err := tx.begin(k.part(p)); err != nil {
+		return command.Reply{}, err
+	}
+	cmd, err := c(p)
+	if err != nil {
+		return command.Reply{}, err
+	}
+	tx.record = seen && !tx.readOnly
+	reply := tx.env.Do(cmd)
+	if reply.Err != nil {
+		return command.Reply{}, public(reply.Err)
+	}
+	if writes {
+		tx.writes = append(tx.writes, cmd)
+	}
+	return reply.Clone(), nil
+}
