@@ -20,7 +20,7 @@ const storesFile = "STORES"
 // keys are.
 func storeDirs(opts *Options) ([]string, error) {
 	n := max(opts.Stores, 1)
-	if opts.Dir != "" {
+	if opts.Dir != "" && opts.FS == nil {
 		have, err := countStores(opts.Dir)
 		if err == nil && have == 0 {
 			have, err = n, writeStores(opts.Dir, n)

@@ -60,7 +60,10 @@ func Open(opts Options) (*Node, error) {
 func (n *Node) openPart(i int, dir string) error {
 	so := n.opts.Store
 	so.Dir, so.Durability = dir, n.opts.Durability
-	if n.opts.Dir == "" {
+	switch {
+	case n.opts.FS != nil:
+		so.FS = n.opts.FS(i)
+	case n.opts.Dir == "":
 		so.FS = store.Memory()
 	}
 	s, err := store.Open(so)

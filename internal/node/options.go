@@ -13,6 +13,9 @@ import (
 type Options struct {
 	// Dir is where the stores are. Empty means in memory, gone with the process.
 	Dir string
+	// FS, if set, returns the file system of each store, and Dir is where it
+	// keeps its files there. For simulations and tests.
+	FS func(store int) store.FS
 	// Stores is how many stores there are, each with a log and a group of its
 	// own. Default 1 for a new directory, else what the directory has. At most
 	// 64.
