@@ -15,9 +15,9 @@ import (
 // compares. CLEAVE_SEED replays one seed, as far as the scheduler agrees;
 // CLEAVE_SOAK runs for a long time.
 func TestAcknowledgedEntriesSurviveCrashes(t *testing.T) {
-	first, n := rand.Uint64()>>16, 60
+	first, n := rand.Uint64()>>16, 300/slowdown
 	if testing.Short() {
-		n = 15
+		n = 60 / slowdown
 	}
 	if os.Getenv("CLEAVE_SOAK") != "" {
 		n = 10_000

@@ -25,7 +25,7 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 			return pos, err
 		}
 		end := min(s.end, to)
-		r := frameReader{s: s, offset: begin.offset(), end: end.offset(), prev: pos, buffer: buffer}
+		r := frameReader{s: s, salt: l.salt, offset: begin.offset(), end: end.offset(), prev: pos, buffer: buffer}
 		if r.offset == blockBytes {
 			r.prev = s.prev
 		}
@@ -75,49 +75,55 @@ func (l *Log) segmentAfter(pos Position) (pinned, Position, error) {
 // frameReader reads a stretch of frames of one segment.
 type frameReader struct {
 	s           pinned
+	salt        salt
 	offset, end int
 	prev        Position
 	buffer      []byte
+	entries     []Entry
 }
 
 // visit visits the entries of all frames and returns the end of the last that was
 // visited whole.
 func (r *frameReader) visit(visit func(Entry) error) (Position, error) {
-	var es []Entry
-	want := feedBytes
-	for r.offset < r.end {
+	for want := feedBytes; r.offset < r.end; {
 		window, err := r.read(want)
 		if err != nil {
 			return r.prev, err
 		}
-		sc := scan{image: window, sequence: r.s.sequence, prev: r.prev}
-		for {
-			// scan counts from the window's start; positions count from the segment's.
-			sc.prev = r.prev
-			at := sc.offset
-			f, b, ok := sc.next()
-			if !ok {
-				if at > 0 && at < len(window) || at == len(window) {
-					break
-				}
-				if at == 0 && len(window) < r.end-r.offset {
-					want *= 2
-					break
-				}
-				return r.prev, &CorruptError{Segment: r.s.name, At: r.prev, Reason: sc.reason}
-			}
-			r.offset += padded(f.bytes)
-			end := position(r.s.sequence, r.offset)
-			es = appendEntries(es[:0], b, f, end)
-			for _, e := range es {
-				if err := visit(e); err != nil {
-					return r.prev, err
-				}
-			}
-			r.prev = end
+		n, reason, err := r.visitWindow(window, visit)
+		switch {
+		case err != nil:
+			return r.prev, err
+		case n > 0:
+			// The last frame of the window may be cut: read again from its start.
+		case len(window) < r.end-r.offset:
+			want *= 2 // not even one frame fits
+		default:
+			return r.prev, &CorruptError{Segment: r.s.name, At: position(r.s.sequence, r.offset), Reason: reason}
 		}
 	}
 	return r.prev, nil
+}
+
+// visitWindow visits the whole frames of a window and returns how many there were,
+// and why there is no more.
+func (r *frameReader) visitWindow(window []byte, visit func(Entry) error) (n int, reason string, err error) {
+	sc := scan{image: window, salt: r.salt, sequence: r.s.sequence}
+	for ; ; n++ {
+		sc.prev = r.prev // the scan counts from the start of the window, this from the segment's
+		f, b, ok := sc.next()
+		if !ok {
+			return n, sc.reason, nil
+		}
+		end := position(r.s.sequence, r.offset+padded(f.bytes))
+		r.entries = appendEntries(r.entries[:0], b, f, end)
+		for _, e := range r.entries {
+			if err := visit(e); err != nil {
+				return n, "", err
+			}
+		}
+		r.offset, r.prev = end.offset(), end
+	}
 }
 
 // read fills a window of at least one frame's header from where the reader is.

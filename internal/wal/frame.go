@@ -56,6 +56,15 @@ type frameInfo struct {
 	count     int
 }
 
+// salt begins the checksum of frames with the identity of the store. So frames of
+// another store do not count, nor do images of frames that a client, who does not
+// know the identity, puts into a payload.
+type salt uint32
+
+func saltOf(id [16]byte) salt { return salt(crc32.Checksum(id[:], castagnoli)) }
+
+func (s salt) checksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
+
 func padded(n int) int { return (n + blockBytes - 1) &^ (blockBytes - 1) }
 
 // putEntry writes an entry at the start of b and returns its payload there.
@@ -69,7 +78,7 @@ func putEntry(b []byte, group uint64, payload []byte) []byte {
 
 // finishFrame writes the header in front of entries that are already in place, and
 // zeros behind them: b is a whole number of blocks.
-func finishFrame(b []byte, f frameInfo) {
+func finishFrame(b []byte, f frameInfo, s salt) {
 	clear(b[f.bytes:])
 	binary.LittleEndian.PutUint32(b, frameMagic)
 	binary.LittleEndian.PutUint32(b[8:], uint32(f.bytes))
@@ -78,12 +87,12 @@ func finishFrame(b []byte, f frameInfo) {
 	binary.LittleEndian.PutUint64(b[24:], uint64(f.watermark))
 	binary.LittleEndian.PutUint32(b[32:], uint32(f.kind))
 	binary.LittleEndian.PutUint32(b[36:], uint32(f.count))
-	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:f.bytes], castagnoli))
+	binary.LittleEndian.PutUint32(b[4:], s.checksum(b[8:f.bytes]))
 }
 
 // parseFrame reads the frame at the start of b, which may go on behind it. A
 // reason that is not empty says why there is none.
-func parseFrame(b []byte) (f frameInfo, reason string) {
+func parseFrame(b []byte, s salt) (f frameInfo, reason string) {
 	if len(b) < frameHeader {
 		return f, "no room for a frame"
 	}
@@ -97,7 +106,7 @@ func parseFrame(b []byte) (f frameInfo, reason string) {
 	if n < frameHeader || uint64(n) > uint64(len(b)) {
 		return f, fmt.Sprintf("frame claims %d bytes of %d", n, len(b))
 	}
-	if crc32.Checksum(b[8:n], castagnoli) != binary.LittleEndian.Uint32(b[4:]) && !plant.Bug("wal-torn-frame-accepted") {
+	if s.checksum(b[8:n]) != binary.LittleEndian.Uint32(b[4:]) && !plant.Bug("wal-torn-frame-accepted") {
 		return f, "checksum does not match"
 	}
 	f = frameInfo{

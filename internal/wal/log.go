@@ -8,6 +8,7 @@ import (
 // Log is a node's log. All methods may be called at the same time.
 type Log struct {
 	o         Options
+	salt      salt
 	committed atomic.Uint64 // end of the last published frame
 
 	mu   sync.Mutex
@@ -35,9 +36,8 @@ type Log struct {
 	segments []*segment // of the log, in order; the last may be in use
 	ready    []*segment // named and usable, in order
 	spare    []*segment // to be renamed or removed
-	front    uint32     // sequence of the last that was taken to be begun
+	front    uint32     // sequence of the last that was taken to be begun, or zero
 	newest   uint32     // highest sequence ever given to a file
-	filled   bool       // the reserve was complete once
 	full     bool       // the disk had no room for another segment
 
 	chunks int // in use
@@ -65,7 +65,7 @@ type segment struct {
 }
 
 func newLog(o Options) *Log {
-	l := &Log{o: o, stop: make(chan struct{})}
+	l := &Log{o: o, salt: saltOf(o.ID), stop: make(chan struct{})}
 	l.room.L, l.work.L = &l.mu, &l.mu
 	return l
 }

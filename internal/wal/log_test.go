@@ -1,38 +1,161 @@
-package wal_test
+package wal
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
-
-	"github.com/cleavekv/cleave/internal/wal"
 )
 
-func TestWhatWasAppendedIsReplayedInOrder(t *testing.T) {
-	dir := wal.OS(t.TempDir())
-	var want []string
-	for round := range 3 {
-		var got []string
-		l, err := wal.Open(wal.Options{FS: dir, SegmentBytes: 64 << 10}, 0, func(_ *wal.Chunk, es []wal.Entry) error {
+// recorder is a consumer that keeps what it is shown and gives chunks back.
+type recorder struct {
+	replayed, published []string
+	sealed              []Position
+	keep                bool // hold sealed chunks
+	held                []*Chunk
+}
+
+func (r *recorder) options(fs FS) Options {
+	return Options{
+		FS: fs, ID: [16]byte{7}, SegmentBytes: 8 * blockBytes,
+		Publish: func(_ *Chunk, es []Entry) {
 			for _, e := range es {
-				got = append(got, string(e.Payload))
+				r.published = append(r.published, string(e.Payload))
 			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("round %d: replayed %d entries, want %d", round, len(got), len(want))
-		}
-		for i := range 50 {
-			s := fmt.Sprintf("round %d entry %d", round, i)
-			want = append(want, s)
-			if _, err := l.Append(false, wal.Entry{Group: 1, Payload: []byte(s)}); err != nil {
-				t.Fatal(err)
+		},
+		Seal: func(c *Chunk) {
+			r.sealed = append(r.sealed, c.End())
+			if r.keep {
+				r.held = append(r.held, c)
+				return
 			}
+			c.Release()
+		},
+	}
+}
+
+func (r *recorder) replay(_ *Chunk, es []Entry) error {
+	for _, e := range es {
+		r.replayed = append(r.replayed, string(e.Payload))
+	}
+	return nil
+}
+
+// start opens a log that is closed with the test.
+func (r *recorder) start(t *testing.T, o Options, from Position) *Log {
+	t.Helper()
+	l, err := Open(o, from, r.replay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// put appends one entry that must be accepted.
+func put(t *testing.T, l *Log, s string) Position {
+	t.Helper()
+	pos, err := l.Append(false, Entry{Group: 1, Payload: []byte(s)})
+	if err != nil {
+		t.Fatalf("append %.20q: %v", s, err)
+	}
+	return pos
+}
+
+func stop(t *testing.T, l *Log) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEntriesAreReplayedInOrderOverManyOpens(t *testing.T) {
+	for _, fs := range map[string]FS{"memory": newDisk(1), "real": OS(t.TempDir())} {
+		var want []string
+		for round := range 4 {
+			var r recorder
+			l := r.start(t, r.options(fs), 0)
+			if !slices.Equal(r.replayed, want) {
+				t.Fatalf("round %d: replayed %d entries, want %d", round, len(r.replayed), len(want))
+			}
+			for i := range 20 {
+				want = append(want, fmt.Sprintf("round %d entry %d", round, i))
+				put(t, l, want[len(want)-1])
+			}
+			if l.Committed() != l.Metrics().Durable {
+				t.Errorf("committed up to %s, durable up to %s", l.Committed(), l.Metrics().Durable)
+			}
+			stop(t, l)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
+	}
+}
+
+func TestReplayBeginsBehindFrom(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	var ends []Position
+	for i := range 30 {
+		ends = append(ends, put(t, l, fmt.Sprint(i)))
+	}
+	stop(t, l)
+	for i, from := range ends {
+		var r recorder
+		stop(t, r.start(t, r.options(d), from))
+		if len(r.replayed) != len(ends)-1-i || len(r.replayed) > 0 && r.replayed[0] != fmt.Sprint(i+1) {
+			t.Fatalf("behind entry %d: replayed %v", i, r.replayed)
+		}
+	}
+}
+
+func TestAnEntryLargerThanASegmentGetsItsOwn(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	big := string(bytes.Repeat([]byte("big"), 50_000))
+	want := []string{"before", big, "after", big, big, "end"}
+	for _, s := range want {
+		put(t, l, s)
+	}
+	var feed []string
+	if _, err := l.ReadFrom(0, func(e Entry) error { feed = append(feed, string(e.Payload)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, l)
+	var again recorder
+	stop(t, again.start(t, again.options(d), 0))
+	if !slices.Equal(feed, want) || !slices.Equal(again.replayed, want) || !slices.Equal(r.published, want) {
+		t.Error("large entries are not what was appended")
+	}
+}
+
+func TestAClosedLogRefusesAndLeavesNothingRunning(t *testing.T) {
+	var r recorder
+	l := r.start(t, r.options(newDisk(1)), 0)
+	put(t, l, "x")
+	stop(t, l)
+	stop(t, l)
+	if _, err := l.Append(false, Entry{}); !errors.Is(err, ErrClosed) || errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if _, err := l.ReadFrom(0, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := l.Sync(); err != nil {
+		t.Error(err) // everything is durable
+	}
+	if len(r.sealed) != 1 || r.sealed[0] != l.Committed() {
+		t.Errorf("sealed %v, committed %s", r.sealed, l.Committed())
+	}
+	l.Recycle(l.Committed())
+}
+
+func TestOptionsAreCheckedTogether(t *testing.T) {
+	_, err := Open(Options{SegmentBytes: 5000, Chunks: -1, Durability: 9, MinFree: -1}, 0, nil)
+	for _, word := range []string{"FS", "SegmentBytes", "Chunks", "Durability(9)", "MinFree"} {
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(word)) {
+			t.Errorf("%v does not name %s", err, word)
 		}
 	}
 }

@@ -68,7 +68,8 @@ type Options struct {
 	// that the disk counts as full. Default 0.
 	MinFree int64
 	// Restored says that the directory may be empty although from is not zero, as in
-	// a restored backup. The log then begins behind from. Otherwise that is a gap.
+	// a restored backup that has no log yet. The log then begins behind from.
+	// Otherwise that is a gap.
 	Restored bool
 
 	// Publish is called in log order, one call at a time, after the frame is

@@ -20,12 +20,12 @@ func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
 		if err := l.dead(); err != nil {
 			return nil, err
 		}
-		// The reserve is for urgent entries. Until it was filled for the first time
-		// there is none, so that a new log can be used at once.
-		if n := len(l.ready); n > l.o.Reserve || n > 0 && (urgent || !l.filled) {
+		// The reserve is for urgent entries. The first segment of all does not wait
+		// for it to be filled, so that a new log can be used at once.
+		if n := len(l.ready); n > l.o.Reserve || n > 0 && (urgent || l.front == 0 && !l.full) {
 			s := l.ready[0]
 			l.ready = l.ready[1:]
-			l.reserved = l.filled && n <= l.o.Reserve
+			l.reserved = urgent && n <= l.o.Reserve
 			l.work.Signal()
 			if blockBytes+padded(frameHeader+size)+blockBytes > s.bytes {
 				l.spare = append(l.spare, s) // the small first one
@@ -82,7 +82,6 @@ func (l *Log) prepare() {
 		default:
 			l.work.Wait()
 		}
-		l.filled = l.filled || len(l.ready) > l.o.Reserve
 		switch {
 		case isFull(err):
 			l.waitForSpace()
@@ -132,7 +131,7 @@ func (l *Log) claim() uint32 {
 // zeroOne makes a new segment. l.mu is held, and released meanwhile.
 func (l *Log) zeroOne() error {
 	bytes := l.o.SegmentBytes
-	if !l.filled && len(l.ready) == 0 && l.cur == nil {
+	if l.front == 0 && len(l.ready) == 0 {
 		bytes = min(bytes, firstBytes)
 	}
 	sequence := l.claim()

@@ -59,14 +59,18 @@ func (l *Log) recoverEmpty(from Position, rest []*segment) error {
 	if err != nil {
 		return err
 	}
-	if proof > 0 {
-		return &CorruptError{Segment: where, Reason: fmt.Sprintf("the header is unreadable, but the log was durable up to %s", proof)}
+	if proof > from {
+		return headerLost(where, proof)
 	}
 	if from > 0 && !l.o.Restored {
 		return &CorruptError{Segment: segmentName(from.sequence()), At: from, Reason: "there is no log, but it was applied up to here"}
 	}
 	l.start(from, from)
 	return nil
+}
+
+func headerLost(name string, proof Position) error {
+	return &CorruptError{Segment: name, Reason: fmt.Sprintf("the header is unreadable, but the log was durable up to %s", proof)}
 }
 
 // openFiles opens all segments and splits them into those with a header of their

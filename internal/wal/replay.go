@@ -27,7 +27,7 @@ func (l *Log) replaySegment(s *segment, last bool, from Position, rest []*segmen
 	if err := readImage(s, image); err != nil {
 		return err
 	}
-	sc := newScan(image, header{sequence: s.sequence, prev: s.prev})
+	sc := newScan(image, header{id: l.o.ID, sequence: s.sequence, prev: s.prev})
 	if last {
 		if err := l.findEnd(s, sc, rest); err != nil {
 			return err
@@ -69,14 +69,17 @@ func (l *Log) findEnd(s *segment, sc scan, rest []*segment) error {
 	if sc.closed {
 		return nil // nothing was written after that
 	}
-	proof := proofBehind(sc.image, s.sequence, sc.offset)
+	proof := proofBehind(sc.image, l.salt, s.sequence, sc.offset)
 	i := slices.IndexFunc(rest, func(r *segment) bool { return r.sequence > s.sequence })
 	if i < 0 {
 		i = len(rest)
 	}
-	later, _, err := l.proofIn(rest[i:])
+	later, where, err := l.proofIn(rest[i:])
 	if err != nil {
 		return err
+	}
+	if later.sequence() > s.sequence {
+		return headerLost(where, later)
 	}
 	return judge(&sc, max(proof, later))
 }
@@ -93,7 +96,7 @@ func (l *Log) proofIn(rest []*segment) (proof Position, where string, err error)
 		if err := readImage(s, image[:s.bytes]); err != nil {
 			return 0, "", err
 		}
-		if p := proofBehind(image[:s.bytes], s.sequence, blockBytes); p > proof {
+		if p := proofBehind(image[:s.bytes], l.salt, s.sequence, blockBytes); p > proof {
 			proof, where = p, s.name
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // readable frames end; judge says what that means.
 type scan struct {
 	image    []byte
+	salt     salt
 	sequence uint32
 	prev     Position // what the next frame must name as the one before
 	offset   int      // where the next frame must begin
@@ -19,7 +20,7 @@ type scan struct {
 }
 
 func newScan(image []byte, h header) scan {
-	return scan{image: image, sequence: h.sequence, prev: h.prev, offset: blockBytes}
+	return scan{image: image, salt: saltOf(h.id), sequence: h.sequence, prev: h.prev, offset: blockBytes}
 }
 
 // next returns the next frame and its bytes, or false at the first place that is
@@ -34,14 +35,17 @@ func (s *scan) next() (f frameInfo, b []byte, ok bool) {
 		return f, nil, false
 	}
 	b = s.image[s.offset:]
-	f, s.reason = parseFrame(b)
+	f, s.reason = parseFrame(b, s.salt)
+	if s.reason == "" && padded(f.bytes) > len(b) {
+		s.reason = "the file ends in the frame"
+	}
 	if s.reason == "" && !plant.Bug("wal-stale-bytes-replayed") {
 		s.reason = s.belongs(f)
 	}
 	if s.reason != "" {
 		return f, nil, false
 	}
-	s.offset += min(padded(f.bytes), len(b))
+	s.offset += padded(f.bytes)
 	s.prev = s.end()
 	s.closed = f.kind == kindClose
 	return f, b[:f.bytes], true
@@ -65,7 +69,7 @@ func (s *scan) end() Position { return position(s.sequence, s.offset) }
 // behind an offset: up to there the log is known to have been durable. Frames that
 // survived a crash while one before them did not claim less than the lost one's end,
 // because it was not durable when they were written.
-func proofBehind(image []byte, sequence uint32, offset int) Position {
+func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position {
 	var proof Position
 	for ; offset+frameHeader <= len(image); offset += blockBytes {
 		b := image[offset:]
@@ -73,8 +77,8 @@ func proofBehind(image []byte, sequence uint32, offset int) Position {
 		if binary.LittleEndian.Uint32(b) != frameMagic || binary.LittleEndian.Uint32(b[12:]) != sequence {
 			continue
 		}
-		f, reason := parseFrame(b)
-		// A payload may hold the image of a frame; only one in its place counts.
+		f, reason := parseFrame(b, salt)
+		// A frame that is not where it says it is was put there by something else.
 		if reason != "" || f.prev.sequence() == sequence && f.prev.offset() != offset {
 			continue
 		}

@@ -80,7 +80,7 @@ func (l *Log) perform(t *turn, info frameInfo) error {
 	if t.kind == 0 {
 		return nil
 	}
-	finishFrame(t.chunk.mem[t.start:padded(t.end)], info)
+	finishFrame(t.chunk.mem[t.start:padded(t.end)], info, l.salt)
 	from := t.start
 	if from == blockBytes {
 		from = 0 // the first frame takes the header along

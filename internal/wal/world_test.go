@@ -146,7 +146,7 @@ func (w *world) consume(ready chan *Log) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(w.crashes)))
 	for c := range w.sealed {
 		var es []Entry
-		sc := newScan(c.mem, header{sequence: c.seg.sequence, prev: c.seg.prev})
+		sc := newScan(c.mem, header{id: w.o.ID, sequence: c.seg.sequence, prev: c.seg.prev})
 		for sc.end() < c.End() {
 			f, b, ok := sc.next()
 			if !ok {
@@ -234,13 +234,11 @@ func (w *world) appendOne(rng *rand.Rand) error {
 	es := make([]Entry, 1+rng.IntN(3))
 	for i := range es {
 		size := rng.IntN(200)
-		switch rng.IntN(20) {
+		switch rng.IntN(80) {
 		case 0:
+			size = w.o.SegmentBytes + rng.IntN(20<<10)
+		case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10:
 			size = rng.IntN(12 << 10)
-		case 1:
-			if rng.IntN(4) == 0 {
-				size = w.o.SegmentBytes + rng.IntN(20<<10)
-			}
 		}
 		es[i] = Entry{Group: call % 7, Payload: payload(call, i, len(es), size)}
 	}

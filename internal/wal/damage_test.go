@@ -1,0 +1,151 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// frameAt is where a frame is on the disk.
+type frameAt struct {
+	name       string
+	start, end int
+}
+
+// written returns a disk with a log of some segments, and the places of all headers
+// and frames in order.
+func written(t *testing.T, clean bool, d Durability) (*disk, []frameAt) {
+	t.Helper()
+	dk := newDisk(1)
+	var r recorder
+	o := r.options(dk)
+	o.Durability = d
+	l := r.start(t, o, 0)
+	var places []frameAt
+	var last string
+	for i := range 27 {
+		pos := put(t, l, strings.Repeat(fmt.Sprint(i, " "), 10))
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		name := segmentName(pos.sequence())
+		if name != last {
+			places = append(places, frameAt{name, 0, headerBytes})
+		}
+		last = name
+		start := pos.offset() - blockBytes
+		dk.set(func(d *disk) {
+			f, _ := parseFrame(d.names[name].data[start:], l.salt)
+			places = append(places, frameAt{name, start, start + f.bytes})
+		})
+	}
+	if clean {
+		stop(t, l)
+		return dk, places
+	}
+	return dk.crash(0), places
+}
+
+func TestDamageToDurableFramesIsReported(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	flips := 0
+	for _, class := range []Durability{Always, EverySec, Never} {
+		for _, clean := range []bool{true, false} {
+			_, places := written(t, clean, class)
+			if !clean {
+				places = places[:len(places)-1] // the last frame cannot be told from a torn one
+			}
+			for _, p := range places {
+				at := p.start + rng.IntN(p.end-p.start)
+				d, _ := written(t, clean, class)
+				d.names[p.name].data[at] ^= 1 << rng.IntN(8)
+				var r recorder
+				_, err := Open(r.options(d), 0, r.replay)
+				var detail *CorruptError
+				if !errors.Is(err, ErrCorrupt) || !errors.As(err, &detail) || detail.Segment != p.name {
+					t.Errorf("%s, clean %v: byte %d of %s, frame at %d: %v", class, clean, at, p.name, p.start, err)
+				}
+				flips++
+			}
+		}
+	}
+	t.Logf("%d flipped bits", flips)
+}
+
+func TestAMissingSegmentIsAGap(t *testing.T) {
+	d, places := written(t, true, Always)
+	seen := map[string]bool{}
+	for _, p := range places[:len(places)-1] {
+		if seen[p.name] || p.name == places[len(places)-1].name {
+			continue
+		}
+		seen[p.name] = true
+		node := d.names[p.name]
+		delete(d.names, p.name)
+		var r recorder
+		if _, err := Open(r.options(d), 0, r.replay); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "missing") {
+			t.Errorf("without %s: %v", p.name, err)
+		}
+		d.names[p.name] = node
+	}
+	if len(seen) < 2 {
+		t.Fatal("too few segments to say anything")
+	}
+}
+
+func TestALogThatEndsBeforeWhatWasAppliedIsRefused(t *testing.T) {
+	d, _ := written(t, true, Always)
+	end := position(0xffff, blockBytes)
+	var r recorder
+	if _, err := Open(r.options(d), end, r.replay); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("applied up to %s: %v", end, err)
+	}
+	if _, err := Open(r.options(newDisk(1)), end, r.replay); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("no log at all: %v", err)
+	}
+	o := r.options(newDisk(1))
+	o.Restored = true
+	l := r.start(t, o, end)
+	if pos := put(t, l, "x"); pos <= end {
+		t.Errorf("a restored log goes on at %s, not behind %s", pos, end)
+	}
+	stop(t, l)
+	var again recorder
+	stop(t, again.start(t, o, end))
+	if len(again.replayed) != 1 {
+		t.Errorf("replayed %v", again.replayed)
+	}
+}
+
+func TestSegmentsOfAnotherStoreOrFormatAreRefused(t *testing.T) {
+	d, places := written(t, true, Always)
+	var r recorder
+	o := r.options(d)
+	o.ID = [16]byte{8}
+	if _, err := Open(o, 0, r.replay); !errors.Is(err, ErrForeign) {
+		t.Errorf("another store: %v", err)
+	}
+	block := d.names[places[0].name].data
+	block[8] = formatVersion + 1
+	fixHeaderChecksum(block)
+	if _, err := Open(r.options(d), 0, r.replay); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), places[0].name) {
+		t.Errorf("newer format: %v", err)
+	}
+}
+
+func TestATornLastFrameIsDroppedAndTheLogGoesOn(t *testing.T) {
+	d, places := written(t, false, Always)
+	last := places[len(places)-1]
+	d.names[last.name].data[last.end-1] ^= 1
+	for round := range 3 {
+		var r recorder
+		l := r.start(t, r.options(d), 0)
+		if len(r.replayed) != 26+round {
+			t.Fatalf("round %d: replayed %d entries", round, len(r.replayed))
+		}
+		put(t, l, "more")
+		stop(t, l)
+	}
+}

@@ -1,0 +1,169 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// readAll reads the feed once.
+func readAll(l *Log, pos Position) (got []string, end Position, err error) {
+	end, err = l.ReadFrom(pos, func(e Entry) error {
+		got = append(got, string(e.Payload))
+		return nil
+	})
+	return got, end, err
+}
+
+func TestTheFeedResumesAfterAnyEntry(t *testing.T) {
+	d := newDisk(1)
+	var want []string
+	var ends []Position
+	for range 3 { // lives, each with segments of its own
+		var r recorder
+		l := r.start(t, r.options(d), 0)
+		for range 15 {
+			want = append(want, fmt.Sprint(len(want)))
+			ends = append(ends, put(t, l, want[len(want)-1]))
+		}
+		for i, pos := range ends {
+			got, end, err := readAll(l, pos)
+			if err != nil || end != l.Committed() || !slices.Equal(got, want[i+1:]) {
+				t.Fatalf("after %s: %v up to %s, %v", pos, got, end, err)
+			}
+		}
+		if got, _, err := readAll(l, 0); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("from the start: %v, %v", got, err)
+		}
+		stop(t, l)
+	}
+}
+
+func TestAReaderThatStopsReadsTheFrameAgain(t *testing.T) {
+	var r recorder
+	l := r.start(t, r.options(newDisk(1)), 0)
+	first := put(t, l, "1")
+	if _, err := l.Append(false, Entry{Payload: []byte("2")}, Entry{Payload: []byte("3")}); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	pos, err := l.ReadFrom(0, func(e Entry) error {
+		if string(e.Payload) == "3" {
+			return enough
+		}
+		return nil
+	})
+	if pos != first || err != enough {
+		t.Fatalf("stopped at %s with %v", pos, err)
+	}
+	if got, _, _ := readAll(l, pos); !slices.Equal(got, []string{"2", "3"}) {
+		t.Error(got)
+	}
+}
+
+func TestTheFeedSaysWhatIsGone(t *testing.T) {
+	var r recorder
+	o := r.options(newDisk(1))
+	o.Retain = 2 * int64(o.SegmentBytes)
+	l := r.start(t, o, 0)
+	var ends []Position
+	for i := range 60 {
+		ends = append(ends, put(t, l, fmt.Sprint(i)))
+	}
+	if got, _, err := readAll(l, 0); len(got) != 60 || err != nil {
+		t.Fatalf("before anything is recycled: %d, %v", len(got), err)
+	}
+	l.Recycle(ends[50])
+	if _, _, err := readAll(l, ends[0]); !errors.Is(err, ErrGone) {
+		t.Errorf("recycled: %v", err)
+	}
+	if _, _, err := readAll(l, 0); !errors.Is(err, ErrGone) {
+		t.Errorf("from the start: %v", err)
+	}
+	if _, _, err := readAll(l, l.Committed()+1<<32); !errors.Is(err, ErrGone) {
+		t.Errorf("from the future: %v", err)
+	}
+	m := l.Metrics()
+	if m.Retained != 2 || m.Recycled != ends[50] {
+		t.Errorf("%d segments retained, recycled up to %s", m.Retained, m.Recycled)
+	}
+	// Two segments of six frames each, and those that were not given back.
+	for i, pos := range ends {
+		got, _, err := readAll(l, pos)
+		if gone := i < 35; gone != errors.Is(err, ErrGone) || !gone && len(got) != 59-i {
+			t.Errorf("after entry %d: %d entries, %v", i, len(got), err)
+		}
+	}
+}
+
+func TestReadingKeepsASegmentAndAppendingGoesOn(t *testing.T) {
+	var r recorder
+	o := r.options(newDisk(1))
+	o.Retain = -1
+	l := r.start(t, o, 0)
+	for i := range 12 {
+		put(t, l, fmt.Sprint(i))
+	}
+	n := 0
+	_, err := l.ReadFrom(0, func(e Entry) error {
+		if string(e.Payload) != fmt.Sprint(n) {
+			return fmt.Errorf("entry %d is %q", n, e.Payload)
+		}
+		n++
+		for range 5 {
+			put(t, l, "more")
+		}
+		l.Recycle(l.Committed())
+		return nil
+	})
+	// The first segment stays while it is read; the second was given back meanwhile.
+	if n != 6 || !errors.Is(err, ErrGone) {
+		t.Errorf("read %d entries: %v", n, err)
+	}
+}
+
+func TestTheFeedFollowsWriters(t *testing.T) {
+	for _, fs := range []FS{newDisk(3), OS(t.TempDir())} {
+		var r recorder
+		l := r.start(t, r.options(fs), 0)
+		var writers sync.WaitGroup
+		for range 3 {
+			writers.Go(func() {
+				for i := range 60 {
+					if _, err := l.Append(false, Entry{Payload: []byte(strings.Repeat("x", i*7))}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		var got []string
+		var pos Position
+		for len(got) < 180 {
+			more, next, err := readAll(l, pos)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, pos = append(got, more...), next
+		}
+		writers.Wait()
+		if !slices.Equal(got, r.published) {
+			t.Error("the feed is not what was published")
+		}
+	}
+}
+
+func TestTheFeedReportsDamage(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	first := put(t, l, "1")
+	second := put(t, l, "2")
+	d.set(func(d *disk) { d.names[segmentName(second.sequence())].data[second.offset()-blockBytes+45] ^= 1 })
+	got, pos, err := readAll(l, 0)
+	if !errors.Is(err, ErrCorrupt) || pos != first || len(got) != 1 {
+		t.Errorf("%v up to %s: %v", got, pos, err)
+	}
+}

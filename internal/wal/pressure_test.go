@@ -1,0 +1,197 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// until waits for something that another goroutine will do.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 5000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}
+
+func TestAppendWaitsWhileAllChunksAreInUse(t *testing.T) {
+	var mu sync.Mutex
+	var held []*Chunk
+	o := Options{FS: newDisk(1), SegmentBytes: 4 * blockBytes, Chunks: 3, Seal: func(c *Chunk) {
+		mu.Lock()
+		defer mu.Unlock()
+		held = append(held, c)
+	}}
+	l, err := Open(o, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for i := range 40 {
+			if _, err := l.Append(false, Entry{Payload: []byte(fmt.Sprint(i))}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	until(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits == 1 })
+	if m := l.Metrics(); m.ChunksInUse != 3 || m.Entries != 6 {
+		t.Errorf("%d chunks in use, %d entries; want 3 and 6", m.ChunksInUse, m.Entries)
+	}
+	// One reference more keeps the memory; the last one frees it.
+	mu.Lock()
+	c := held[0]
+	mu.Unlock()
+	c.Retain()
+	c.Release()
+	if m := l.Metrics(); m.ChunksInUse != 3 {
+		t.Error("a chunk was reused while retained")
+	}
+	finished := make(chan struct{})
+	go func() { done.Wait(); close(finished) }()
+	for running := true; running; {
+		mu.Lock()
+		for _, c := range held {
+			c.Release()
+		}
+		held = nil
+		mu.Unlock()
+		select {
+		case <-finished:
+			running = false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALogLargerThanThePoolIsReplayed(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprint(i))
+		put(t, l, want[i])
+	}
+	stop(t, l)
+	sealed := make(chan *Chunk, 100)
+	var applied sync.WaitGroup
+	var ends []Position
+	applied.Go(func() {
+		for c := range sealed {
+			ends = append(ends, c.End())
+			c.Release()
+		}
+	})
+	var again recorder
+	o := again.options(d)
+	o.Chunks = 2
+	o.Seal = func(c *Chunk) { sealed <- c }
+	l = again.start(t, o, 0)
+	if !slices.Equal(again.replayed, want) {
+		t.Errorf("replayed %d entries", len(again.replayed))
+	}
+	stop(t, l)
+	close(sealed)
+	applied.Wait()
+	if len(ends) < 10 || !slices.IsSorted(ends) {
+		t.Errorf("sealed %v", ends)
+	}
+}
+
+func TestReplayErrorsEndOpen(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	put(t, l, "x")
+	stop(t, l)
+	mine := errors.New("mine")
+	if _, err := Open(r.options(d), 0, func(*Chunk, []Entry) error { return mine }); !errors.Is(err, mine) {
+		t.Error(err)
+	}
+}
+
+func TestAFullDiskRefusesBeforeStagingAndKeepsAReserve(t *testing.T) {
+	d := newDisk(1)
+	const segment = 8 * blockBytes
+	d.capacity = 4*segment + 1000
+	var r recorder
+	o := r.options(d)
+	o.Retain, o.Reserve = -1, 2
+	l := r.start(t, o, 0)
+	ordinary := func() error { _, err := l.Append(false, Entry{Payload: []byte("ordinary")}); return err }
+	urgent := func() error { _, err := l.Append(true, Entry{Payload: []byte("urgent")}); return err }
+	var err error
+	n, m := 0, 0
+	for ; err == nil; n++ {
+		err = ordinary()
+	}
+	if !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrUnknown) || n < 7 {
+		t.Fatalf("after %d entries: %v", n, err)
+	}
+	if !l.Metrics().DiskFull || l.Metrics().Ready != 2 {
+		t.Errorf("full %v with %d ready", l.Metrics().DiskFull, l.Metrics().Ready)
+	}
+	for ; m < 6; m++ {
+		if err := urgent(); err != nil {
+			t.Fatalf("urgent entry %d: %v", m, err)
+		}
+		if err := ordinary(); !errors.Is(err, ErrDiskFull) {
+			t.Fatalf("an ordinary one in the reserve: %v", err)
+		}
+	}
+	// An entry that needs a file of its own does not get it either.
+	if _, err := l.Append(true, Entry{Payload: make([]byte, 2*segment)}); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a large one: %v", err)
+	}
+	for err = nil; err == nil; m++ {
+		err = urgent()
+	}
+	if !errors.Is(err, ErrDiskFull) {
+		t.Fatalf("after the reserve: %v", err)
+	}
+	// What was applied makes room, without anybody asking the disk for more.
+	l.Recycle(l.Committed())
+	until(t, "the reserve is back and one more", func() bool { return ordinary() == nil })
+	// So does space that others give back.
+	for ordinary() == nil {
+	}
+	d.set(func(d *disk) { d.capacity = 1 << 30 })
+	until(t, "space is back", func() bool { return ordinary() == nil })
+	if m := l.Metrics(); m.DiskFull {
+		t.Error("still full")
+	}
+	stop(t, l)
+	var again recorder
+	stop(t, again.start(t, again.options(d), l.Metrics().Recycled))
+	if s := strings.Join(again.replayed, ","); s == "" {
+		t.Error("nothing was replayed")
+	}
+}
+
+func TestMinFreeIsLeftToOthers(t *testing.T) {
+	d := newDisk(1)
+	d.capacity = 1 << 20
+	var r recorder
+	o := r.options(d)
+	o.MinFree = 1 << 19
+	l := r.start(t, o, 0)
+	var err error
+	for err == nil {
+		_, err = l.Append(false, Entry{Payload: []byte("x")})
+	}
+	if free, _ := d.Free(); !errors.Is(err, ErrDiskFull) || free < o.MinFree || free > o.MinFree+2*8*blockBytes {
+		t.Errorf("%v with %d bytes free", err, free)
+	}
+}
