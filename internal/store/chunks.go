@@ -201,3 +201,13 @@ func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wa
 		release(held)
 	}
 }
+
+// premature makes rows visible that are not committed. It is a planted bug.
+func (u *unapplied) premature(es []wal.Entry) {
+	for i := range es {
+		b, _ := effect.Parse(es[i].Payload)
+		for _, op := range b.All() {
+			u.table.Publish(0, op.Key, op.Value, op.Delete)
+		}
+	}
+}

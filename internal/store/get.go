@@ -37,6 +37,9 @@ func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {
 	// The ticket comes before the read: a commit in between voids it.
 	ticket := s.table.Ticket(key)
 	value, ok, err = getFrom(s.db, key, dst)
+	if s.afterRead != nil {
+		s.afterRead()
+	}
 	if plant.Bug("store-fill-stale") {
 		ticket = s.table.Ticket(key)
 	}

@@ -46,7 +46,9 @@ func mustClose(t testing.TB, s interface{ Close() error }) {
 // write is one operation of a test; a nil value deletes.
 type write struct{ key, value []byte }
 
-// batchOfWrites is the payload of one commit.
+func entry(p []byte) wal.Entry { return wal.Entry{Group: 1, Payload: p} }
+
+// payload is that of one commit.
 func payload(ws ...write) []byte {
 	var b effect.Builder
 	b.Reset(effect.Header{})
@@ -61,7 +63,7 @@ func payload(ws ...write) []byte {
 }
 
 func commit(s *Store, ws ...write) error {
-	_, err := s.Commit(false, wal.Entry{Group: 1, Payload: payload(ws...)})
+	_, err := s.Commit(false, entry(payload(ws...)))
 	return err
 }
 

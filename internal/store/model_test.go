@@ -40,7 +40,7 @@ type frozen struct {
 
 func TestStoreIsAnOrderedMapAndSnapshotsNeverChange(t *testing.T) {
 	var did counts
-	for _, seed := range seeds(t, 4) {
+	for _, seed := range seeds(t, 3) {
 		runModel(t, seed, &did)
 	}
 	did.log(t)
@@ -61,7 +61,7 @@ func runModel(t *testing.T, seed uint64, did *counts) {
 		}
 		open = nil
 	}
-	for range 1200 {
+	for range 1200 / slow {
 		did.add("steps", 1)
 		switch n := rng.IntN(100); {
 		case n < 60:

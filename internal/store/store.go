@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/internal/wal"
 )
@@ -31,6 +32,10 @@ type Store struct {
 	closing atomic.Bool
 
 	applier applier
+
+	// afterRead is called between a read of Pebble and the filling of the row
+	// table with it, if a test wants to see what may happen in between.
+	afterRead func()
 }
 
 // Open opens the store in o.Dir, or makes one. It returns when everything that
@@ -64,12 +69,13 @@ func (s *Store) openParts() (err error) {
 		err = s.dir.finish()
 	}
 	if err != nil {
-		s.health.die(err) // no chunk is applied any more
+		s.health.die(err) // nothing more is applied or written
 		if s.log != nil {
-			err = errors.Join(err, s.log.Close())
+			_ = s.log.Close()
 		}
 		s.applier.stop()
-		return errors.Join(err, s.db.Close())
+		_ = s.db.Close() // it repeats err
+		return err
 	}
 	s.applier.opened(s.log)
 	return nil
@@ -191,6 +197,9 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 		return 0, ErrDiskFull
 	}
 	s.chunks.await()
+	if plant.Bug("store-publish-before-durable") {
+		s.chunks.premature(es)
+	}
 	pos, err := s.log.Append(urgent, es...)
 	if errors.Is(err, wal.ErrFailed) {
 		s.health.die(err)
