@@ -92,7 +92,7 @@ func elementSpan(p partition.Position, cursor []byte) (start, end []byte) {
 func (e *Env) findOrphans(h *hash, start, end []byte, limit int) (orphans []Item, last []byte, more bool, err error) {
 	from, seen := len(e.items), 0
 	var bad error
-	err = e.scan(start, end, false, func(key, raw []byte) bool {
+	err = e.Scan(start, end, false, func(key, raw []byte) bool {
 		if more = seen == limit; more {
 			return false
 		}

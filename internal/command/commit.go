@@ -66,7 +66,7 @@ func (c *Commit) validate(e *Env) error {
 	}
 	for i := range c.Ranges {
 		r := &c.Ranges[i]
-		digest, err := digestRange(e.scan, r.Start, r.End, e.now)
+		digest, err := digestRange(e.Scan, r.Start, r.End, e.now)
 		if err != nil {
 			return err
 		}

@@ -92,7 +92,8 @@ func (e *Env) Do(c Command) Reply {
 }
 
 // Effects returns what the batch has written so far. Its bytes are good until
-// the next command or Begin.
+// the next command or Begin. A group may add rows of tables that no command
+// reads; a command would not see them.
 func (e *Env) Effects() *effect.Builder { return &e.out }
 
 // NextVersion is the first version that the batch has not given out.
@@ -166,7 +167,6 @@ func (e *Env) keep(part []byte) []byte {
 
 // save copies b into the arena.
 func (e *Env) save(b []byte) []byte {
-	e.loaded = 0
 	start := len(e.arena)
 	e.arena = append(e.arena, b...)
 	return e.arena[start:len(e.arena):len(e.arena)]

@@ -68,7 +68,7 @@ func checkScan(t *rapid.T, e *Env, rows map[string]string, start, end string) {
 		slices.Reverse(want)
 	}
 	want = want[:min(limit, len(want))]
-	err := e.scan([]byte(start), []byte(end), reverse, func(key, value []byte) bool {
+	err := e.Scan([]byte(start), []byte(end), reverse, func(key, value []byte) bool {
 		got = append(got, string(key)+"="+string(value))
 		return len(got) < limit
 	})
@@ -158,6 +158,44 @@ func TestRepliesStayUntilTheNextBatchAndClonesForEver(t *testing.T) {
 	l.do("get b", "get b", "hgetall h")
 	if string(clone.Bytes) != "first" || say(allClone) != `["f"="value"]` {
 		t.Errorf("a clone has changed: %q, %s", clone.Bytes, say(allClone))
+	}
+}
+
+func TestRepliesDoNotAliasEffects(t *testing.T) {
+	l := newLab(t)
+	l.do("set other x", "hset h f v")
+	l.commit()
+	l.do("set a text", "hset h g w")
+	before := bytes.Clone(l.env.Effects().Bytes())
+	for _, line := range []string{"get a", "set a text get", "hget h g", "hgetall h", "hmget h f g", "getrange a 0 9"} {
+		l.do("exists other") // what this has read is not part of the reply
+		point := l.env.mark()
+		r := l.do(line)
+		clear(r.Bytes)
+		for _, item := range r.Items {
+			clear(item.Value)
+		}
+		l.env.rewind(point)
+		if !bytes.Equal(l.env.Effects().Bytes(), before) {
+			t.Errorf("the reply of %s is part of the effects", line)
+		}
+	}
+}
+
+func TestTheNameOfAFieldIsFoundInItsPosition(t *testing.T) {
+	l := newLab(t)
+	l.do(`hset k "" v`)
+	for _, op := range l.batch().All() {
+		_, element, err := space.Split(nil, op.Key[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := FieldName(element); (name != nil) != (len(element) > 0) || len(name) != 0 {
+			t.Errorf("the field at %q is %q", op.Key, name)
+		}
+	}
+	if name := FieldName([]byte{elementTag + 1, 'x'}); name != nil {
+		t.Errorf("an element that is no field has the name %q", name)
 	}
 }
 

@@ -46,6 +46,15 @@ func (e *Env) fieldKey(p partition.Position, field []byte) []byte {
 	return e.key
 }
 
+// FieldName returns the name of the field that an element of a position is
+// about: what [partition.Keyspace.Split] returned. nil if it is no field.
+func FieldName(element []byte) []byte {
+	if len(element) == 0 || element[0] != elementTag {
+		return nil
+	}
+	return element[1:]
+}
+
 // field reads a field of a hash. The value is good until the next lookup or
 // write, unless kept.
 func (e *Env) field(p partition.Position, h *hash, field []byte) (value []byte, ok bool, err error) {

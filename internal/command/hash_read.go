@@ -148,7 +148,7 @@ func (e *Env) scanFields(p partition.Position, h *hash, after []byte, visit func
 	end := bytes.Clone(start[:prefix])
 	end[prefix-1] = afterTag
 	var bad error
-	err := e.scan(start, end, false, func(key, raw []byte) bool {
+	err := e.Scan(start, end, false, func(key, raw []byte) bool {
 		value, ok, err := h.element(raw)
 		if err != nil {
 			bad = err

@@ -24,7 +24,7 @@ func (c *Range) Eval(e *Env) Reply {
 	from, to := rowSpan(c.Start, c.End)
 	start, more := len(e.items), false
 	var bad error
-	err := e.scan(from, to, c.Reverse, func(key, value []byte) bool {
+	err := e.Scan(from, to, c.Reverse, func(key, value []byte) bool {
 		var row Row
 		if row, bad = DecodeRow(value); bad != nil {
 			return false

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// scan visits the rows of the batch's view with start <= key < end, in order or
-// in the reverse of it, until visit returns false. The visitor must not write.
-func (e *Env) scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+// Scan visits the rows with start <= key < end, store keys both, as the next
+// command of the batch would see them, in order or in reverse, until visit
+// returns false. The visitor must not use the Env.
+func (e *Env) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
 	e.sortWritten(start, end, reverse)
 	if len(e.order) == 0 {
 		return e.reader.Scan(start, end, reverse, visit)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -83,27 +82,36 @@ type lab struct {
 
 func newLab(t testing.TB) *lab {
 	store := newSorted()
-	b := &lab{t: t, store: store, env: NewEnv(store), clock: 1000, next: 1}
-	b.begin()
-	return b
+	l := &lab{t: t, store: store, env: NewEnv(store), clock: 1000, next: 1}
+	l.begin()
+	return l
 }
 
-func (b *lab) begin() {
-	b.seq++
-	b.env.Begin(effect.Header{Seq: b.seq, ClockMS: b.clock}, b.next)
+func (l *lab) begin() {
+	l.seq++
+	l.env.Begin(effect.Header{Seq: l.seq, ClockMS: l.clock}, l.next)
+}
+
+// batch is what the batch at hand has written.
+func (l *lab) batch() effect.Batch {
+	batch, err := effect.Parse(l.env.Effects().Bytes())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return batch
 }
 
 // commit applies the batch at hand and begins the next one.
-func (b *lab) commit() {
-	b.t.Helper()
-	b.store.apply(b.t, b.env.Effects().Bytes())
-	b.next = cmp.Or(b.env.NextVersion(), b.next)
-	b.begin()
+func (l *lab) commit() {
+	l.t.Helper()
+	l.store.apply(l.t, l.env.Effects().Bytes())
+	l.next = l.env.NextVersion()
+	l.begin()
 }
 
 // advance commits and lets time pass.
-func (b *lab) advance(ms int64) {
-	b.t.Helper()
-	b.clock += ms
-	b.commit()
+func (l *lab) advance(ms int64) {
+	l.t.Helper()
+	l.clock += ms
+	l.commit()
 }
