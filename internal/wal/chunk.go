@@ -29,7 +29,8 @@ func (c *Chunk) Release() {
 	}
 }
 
-// End returns the end of the chunk's last frame. It is settled when Seal is called.
+// End returns the end of the chunk's last frame. It may be called once Seal was:
+// before, the frame moves on.
 func (c *Chunk) End() Position { return c.end }
 
 // takeChunk returns memory for a segment, or nil while all chunks are in use. l.mu

@@ -58,10 +58,7 @@ func (l *Log) finish() {
 func (l *Log) closeFiles() {
 	for _, list := range [][]*segment{l.segments, l.ready, l.spare} {
 		for _, s := range list {
-			if s.file != nil {
-				_ = s.file.Close()
-				s.file = nil
-			}
+			_ = s.close()
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (w *world) live(lives int) (during int) {
 		}
 		clean := last || w.rng.IntN(4) == 0
 		if !clean {
-			w.disk.set(func(d *disk) { d.fuse = w.rng.IntN(120) })
+			w.disk.set(func(d *disk) { d.fuse, d.gentle = w.rng.IntN(120), w.rng.IntN(4) == 0 })
 		}
 		w.work(clean)
 		if err := w.stop(clean); clean && err != nil && !errors.Is(err, errCrashed) {

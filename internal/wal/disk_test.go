@@ -25,7 +25,8 @@ type disk struct {
 	stable   map[string]*inode // as after the last SyncDir
 	pending  []nameChange      // since then
 	capacity int64
-	fuse     int // operations until the crash; negative: none
+	fuse     int  // operations until the crash; negative: none
+	gentle   bool // the fuse is for one I/O error instead
 	dead     bool
 	failing  map[string]bool // operations that fail, by name
 	ops      map[string]int  // how often each was done
@@ -57,6 +58,10 @@ func (d *disk) step(op string) (now bool, err error) {
 	}
 	d.ops[op]++
 	if d.failing[op] {
+		return false, errInjected
+	}
+	if d.fuse == 0 && d.gentle {
+		d.fuse = -1
 		return false, errInjected
 	}
 	if d.fuse == 0 {

@@ -3,7 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"syscall"
+	"slices"
 )
 
 var (
@@ -64,5 +64,6 @@ func (e *unknown) Unwrap() error        { return e.error }
 func (e *unknown) Is(target error) bool { return target == ErrUnknown }
 
 func isFull(err error) bool {
-	return errors.Is(err, ErrDiskFull) || errors.Is(err, syscall.ENOSPC)
+	return errors.Is(err, ErrDiskFull) ||
+		slices.ContainsFunc(fullErrors, func(e error) bool { return errors.Is(err, e) })
 }

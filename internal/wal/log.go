@@ -29,9 +29,10 @@ type Log struct {
 	queue []*turn
 	last  *turn // the newest that got its turn
 
-	written Position // handed to the OS, or durable, by class
-	durable Position
-	applied Position // Recycle's
+	unsynced int      // bytes written since a background sync was asked for
+	written  Position // handed to the OS, or durable, by class
+	durable  Position
+	applied  Position // Recycle's
 
 	segments []*segment // of the log, in order; the last may be in use
 	ready    []*segment // named and usable, in order
@@ -48,6 +49,7 @@ type Log struct {
 	closed bool
 	failed error
 	stop   chan struct{}
+	kick   chan struct{} // much is unsynced
 	joined sync.WaitGroup
 	count  Metrics
 }
@@ -65,7 +67,7 @@ type segment struct {
 }
 
 func newLog(o Options) *Log {
-	l := &Log{o: o, salt: saltOf(o.ID), stop: make(chan struct{})}
+	l := &Log{o: o, salt: saltOf(o.ID), stop: make(chan struct{}), kick: make(chan struct{}, 1)}
 	l.room.L, l.work.L = &l.mu, &l.mu
 	return l
 }
@@ -90,8 +92,8 @@ func Open(o Options, from Position, replay func(*Chunk, []Entry) error) (*Log, e
 	l.retire()
 	l.mu.Unlock()
 	l.joined.Go(l.prepare)
-	if o.Durability == EverySec {
-		l.joined.Go(l.syncEverySecond)
+	if o.Durability != Always {
+		l.joined.Go(l.syncInBackground)
 	}
 	return l, nil
 }

@@ -6,7 +6,6 @@ type Metrics struct {
 	WrittenBytes    uint64 // with headers and padding
 	Syncs           uint64 // durable writes and syncs
 	Replayed        uint64 // entries
-	Removed         uint64 // files that were not wanted any more
 	ChunkWaits      uint64 // Append found all chunks in use
 	SegmentWaits    uint64 // Append found no segment ready
 

@@ -15,7 +15,8 @@ const (
 	// EverySec: an entry is with the operating system before Append returns, and on
 	// stable storage within about a second. The process may die without loss.
 	EverySec
-	// Never: as EverySec, but only rotation, Sync and Close sync.
+	// Never: as EverySec, but nothing waits for a clock: only much unsynced data,
+	// rotation, Sync and Close sync.
 	Never
 )
 
@@ -107,22 +108,22 @@ func (o Options) withDefaults() (Options, error) {
 	o.Retain, o.Reserve = max(o.Retain, 0), max(o.Reserve, 0)
 	var errs []error
 	if o.FS == nil {
-		errs = append(errs, errors.New("FS is missing: use wal.OS(dir)"))
+		errs = append(errs, errors.New("no FS: use wal.OS(dir)"))
 	}
 	if _, err := ParseDurability(o.Durability.String()); err != nil {
 		errs = append(errs, err)
 	}
 	if o.SegmentBytes%blockBytes != 0 || o.SegmentBytes < 4*blockBytes || o.SegmentBytes > 1<<30 {
-		errs = append(errs, fmt.Errorf("SegmentBytes %d: must be a multiple of 4096 from 16 KiB to 1 GiB", o.SegmentBytes))
+		errs = append(errs, fmt.Errorf("option SegmentBytes %d: must be a multiple of 4096 from 16 KiB to 1 GiB", o.SegmentBytes))
 	}
 	if o.Chunks < 1 {
-		errs = append(errs, fmt.Errorf("Chunks %d: must be at least 1", o.Chunks))
+		errs = append(errs, fmt.Errorf("option Chunks %d: must be at least 1", o.Chunks))
 	}
 	if o.MinFree < 0 {
-		errs = append(errs, fmt.Errorf("MinFree %d: must not be negative", o.MinFree))
+		errs = append(errs, fmt.Errorf("option MinFree %d: must not be negative", o.MinFree))
 	}
 	if len(errs) > 0 {
-		return o, fmt.Errorf("wal: options: %w", errors.Join(errs...))
+		return o, fmt.Errorf("wal: %w", errors.Join(errs...))
 	}
 	return o, nil
 }

@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// fullErrors are the system's words for want of space.
+var fullErrors = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL}
+
 // SyncDir has nothing to do: the file system journals names by itself and offers
 // no handle to wait for it.
 func (d directory) SyncDir() error { return nil }

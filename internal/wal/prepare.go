@@ -70,14 +70,15 @@ func (l *Log) prepare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.dead() == nil {
-		enough := len(l.ready) > l.o.Reserve
 		var err error
-		switch {
-		case len(l.spare) > 0:
-			s := l.spare[0]
-			l.spare = l.spare[1:]
-			err = l.reuse(s, len(l.ready) < l.o.Reserve+l.o.Chunks)
-		case !enough:
+		switch s := l.spareOfUse(); {
+		case s != nil:
+			err = l.reuse(s)
+		// A file is removed when there is another with a later name, or a crash could
+		// bring its sequence, and positions that a reader has seen, back into use.
+		case len(l.spare) > 0 && (len(l.ready) > 0 || l.full):
+			err = l.discard()
+		case len(l.ready) <= l.o.Reserve:
 			err = l.zeroOne()
 		default:
 			l.work.Wait()

@@ -1,6 +1,11 @@
 package wal
 
-import "github.com/cleavekv/cleave/internal/plant"
+import (
+	"errors"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
 
 // Recycle says that everything up to a position is durable elsewhere, and that Open
 // will be told so. Segments below it serve ReadFrom until Retain is used up, and
@@ -45,37 +50,58 @@ func (l *Log) retire() {
 	}
 }
 
-// reuse makes a segment that was given back ready under a new name, or removes it.
-// l.mu is held, and released meanwhile.
-func (l *Log) reuse(s *segment, wanted bool) error {
-	wanted = wanted && s.bytes == l.o.SegmentBytes
+// spareOfUse takes a spare file that is worth a new name, if there is one. As many
+// are kept as one burst of the consumer can give back. l.mu is held.
+func (l *Log) spareOfUse() *segment {
+	if len(l.ready) >= l.o.Reserve+l.o.Chunks {
+		return nil
+	}
+	i := slices.IndexFunc(l.spare, func(s *segment) bool { return s.bytes == l.o.SegmentBytes })
+	if i < 0 {
+		return nil
+	}
+	s := l.spare[i]
+	l.spare = slices.Delete(l.spare, i, i+1)
+	return s
+}
+
+// reuse makes a file that was given back ready under a new name. l.mu is held, and
+// released meanwhile.
+func (l *Log) reuse(s *segment) error {
 	sequence := l.claim()
 	l.mu.Unlock()
-	fresh, err := l.exchange(s, sequence, wanted)
+	err := s.close() // before it is renamed, as some systems demand
+	var fresh *segment
+	if err == nil {
+		fresh, err = l.rename(s.name, sequence, s.bytes)
+	}
 	l.mu.Lock()
 	switch {
+	case err == nil:
+		l.arrive(fresh)
 	case isFull(err):
 		l.spare = append(l.spare, s)
-	case err == nil && fresh != nil:
-		l.arrive(fresh)
-	case err == nil:
-		l.count.Removed++
 	}
 	return err
 }
 
-func (l *Log) exchange(s *segment, sequence uint32, wanted bool) (*segment, error) {
-	if s.file != nil {
-		// Closed before it is renamed, as some systems demand.
-		if err := s.file.Close(); err != nil {
-			return nil, err
-		}
-		s.file = nil
+// discard removes a file that is of no more use. l.mu is held, and released
+// meanwhile.
+func (l *Log) discard() error {
+	s := l.spare[0]
+	l.spare = l.spare[1:]
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	return errors.Join(s.close(), l.o.FS.Remove(s.name))
+}
+
+func (s *segment) close() error {
+	if s.file == nil {
+		return nil
 	}
-	if !wanted {
-		return nil, l.o.FS.Remove(s.name)
-	}
-	return l.rename(s.name, sequence, s.bytes)
+	f := s.file
+	s.file = nil
+	return f.Close()
 }
 
 // pin keeps a segment from being recycled until unpin. l.mu is held.

@@ -29,9 +29,17 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-func (l *Log) syncEverySecond() {
+// flushAhead is how much may be unsynced before the background sync is asked for
+// more. Rotation waits for a sync; so it has little left to do.
+func (l *Log) flushAhead() int { return max(l.o.SegmentBytes/4, 1<<20) }
+
+// syncInBackground is the one goroutine that syncs for EverySec and Never.
+func (l *Log) syncInBackground() {
 	tick := l.o.Tick
-	if tick == nil {
+	switch {
+	case l.o.Durability == Never:
+		tick = nil
+	case tick == nil:
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		tick = ticker.C
@@ -41,9 +49,10 @@ func (l *Log) syncEverySecond() {
 		case <-l.stop:
 			return
 		case <-tick:
-			if l.Sync() != nil {
-				return // the failure is remembered, and told to the next caller
-			}
+		case <-l.kick:
+		}
+		if l.Sync() != nil {
+			return // the failure is remembered, and told to the next caller
 		}
 	}
 }

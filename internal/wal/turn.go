@@ -112,6 +112,14 @@ func (l *Log) performed(t *turn, err error) {
 		l.count.Frames++
 		l.count.Entries += uint64(len(t.entries))
 		l.count.WrittenBytes += uint64(padded(t.end) - t.start)
+		l.unsynced += padded(t.end) - t.start
+	}
+	if l.o.Durability != Always && l.unsynced >= l.flushAhead() {
+		l.unsynced = 0
+		select {
+		case l.kick <- struct{}{}:
+		default: // it was told already
+		}
 	}
 	if t.kind == kindClose || l.o.Durability == Always || t.seals {
 		l.count.Syncs++

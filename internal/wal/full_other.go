@@ -1,0 +1,8 @@
+//go:build !unix && !windows
+
+package wal
+
+import "syscall"
+
+// fullErrors are the system's words for want of space.
+var fullErrors = []error{syscall.ENOSPC}
