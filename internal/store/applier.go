@@ -104,6 +104,9 @@ func (s *Store) applyLoop() {
 		if err := s.settle(); err != nil {
 			s.health.die(err)
 		}
+		if s.health.impaired() {
+			s.chunks.recheck()
+		}
 		c := s.chunks.oldest()
 		switch {
 		case c == nil && stopping:

@@ -56,19 +56,27 @@ func (u *unapplied) init(table *rows.Table, chunks int) {
 	u.limit = int64(chunks) - 1 // one is being filled
 }
 
-// await holds writers back while the applier is behind. The chunks are counted
-// here and not by the log, for which a chunk is in use as long as a snapshot
-// looks at it: a snapshot that is held long must not hold up commits.
-func (u *unapplied) await() {
+// await holds writers back while the applier is behind, but not beyond a change
+// for the worse that stop tells of. The chunks are counted here and not by the
+// log, for which a chunk is in use as long as a snapshot looks at it: a snapshot
+// that is held long must not hold up commits.
+func (u *unapplied) await(stop func() bool) {
 	if u.sealed.Load() < u.limit {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.waits.Add(1)
-	for u.sealed.Load() >= u.limit {
+	for u.sealed.Load() >= u.limit && !stop() {
 		u.room.Wait()
 	}
+}
+
+// recheck makes those who wait ask again whether to stop.
+func (u *unapplied) recheck() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.room.Broadcast()
 }
 
 // publish makes the entries of one frame visible. The log calls it in log

@@ -17,7 +17,7 @@ const (
 	formatName = "FORMAT"     // version and id; a directory without it is no store
 	draftName  = "FORMAT.new" // FORMAT until it is synced and renamed
 	unmadeName = "UNFINISHED" // creation began; gone soon after FORMAT is there
-	backupName = "BACKUP"     // a backup that was not opened yet; its log may be missing
+	backupName = "BACKUP"     // a backup to which nothing was committed yet: it needs no log
 	lockName   = "LOCK"
 	logDir     = "log"
 	dataDir    = "data"
@@ -117,17 +117,21 @@ func (d *directory) identify() error {
 	return err
 }
 
-// finish ends creation: from here on the directory is a store.
-func (d *directory) finish() error {
+// finish ends creation: from here on the directory is a store. BACKUP stays
+// until the log has something, as long as it excuses that it has not.
+func (d *directory) finish(logBegun bool) error {
 	if !d.made {
 		if err := writeFormat(d.fs, d.path, d.id); err != nil {
 			return err
 		}
 		d.made = true
 	}
-	// A mark may also have outlived a crash right after FORMAT was written, or
-	// right after the log of a backup was begun.
-	for _, mark := range []string{unmadeName, backupName} {
+	// The mark may also have outlived a crash right after FORMAT was written.
+	marks := []string{unmadeName}
+	if logBegun {
+		marks = append(marks, backupName)
+	}
+	for _, mark := range marks {
 		if err := d.fs.Remove(d.join(mark)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -98,6 +99,14 @@ func (g *guard) MkdirAll(dir string, _ os.FileMode) error {
 		return err
 	}
 	return g.FS.MkdirAll(dir, dirMode)
+}
+
+func (g *guard) Lock(name string) (io.Closer, error) {
+	lock, err := g.FS.Lock(name)
+	if err == nil && g.osFile {
+		err = os.Chmod(name, fileMode)
+	}
+	return lock, err
 }
 
 // GetDiskUsage hides an error: Pebble takes one for a failed compaction, and

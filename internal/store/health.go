@@ -41,6 +41,9 @@ func (h *health) err() error {
 	return nil
 }
 
+// impaired reports whether the applier may not get on.
+func (h *health) impaired() bool { return h.full.Load() || h.dead.Load() != nil }
+
 // background takes an error of a flush or compaction. A full disk passes, and
 // Pebble tries again by itself; anything else does not.
 func (h *health) background(err error) {
@@ -70,5 +73,20 @@ func (h *health) Errorf(string, ...any) {}
 // process of its makers ours lives on, so it returns; but the guard lets
 // nothing more reach the disk, and no call of the store succeeds any more.
 func (h *health) Fatalf(format string, args ...any) {
-	h.die(fmt.Errorf("pebble: "+format, args...))
+	e := &fatalError{text: fmt.Sprintf("pebble: "+format, args...)}
+	for _, a := range args {
+		if cause, ok := a.(error); ok {
+			e.cause = cause
+		}
+	}
+	h.die(e)
 }
+
+// fatalError is a line of Pebble's log that still matches its cause.
+type fatalError struct {
+	text  string
+	cause error
+}
+
+func (e *fatalError) Error() string { return e.text }
+func (e *fatalError) Unwrap() error { return e.cause }

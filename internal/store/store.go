@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"math"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -66,7 +66,8 @@ func (s *Store) openParts() (err error) {
 	}
 	go s.applyLoop()
 	if err = s.openLog(); err == nil {
-		err = s.dir.finish()
+		m := s.log.Metrics()
+		err = s.dir.finish(m.Needed+m.Retained > 0)
 	}
 	if err != nil {
 		s.health.die(err) // nothing more is applied or written
@@ -85,7 +86,9 @@ func (s *Store) openEngine() (err error) {
 	opts := engineOptions(&s.opts, s.dir.fs, &s.health, s.applier.flushed)
 	opts.ErrorIfNotExists = s.dir.made
 	s.db, err = pebble.Open(s.dir.join(dataDir), opts)
-	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+	if s.dir.made && (errors.Is(err, pebble.ErrDBDoesNotExist) || errors.Is(err, fs.ErrNotExist)) {
+		// Pebble takes a damaged manifest for one that a crash cut off, and then
+		// misses the tables of its older state.
 		err = &CorruptError{File: s.dir.join(dataDir), Err: err}
 	}
 	if err != nil {
@@ -113,7 +116,7 @@ func (s *Store) openLog() error {
 		ID:           s.dir.id,
 		Durability:   s.opts.Durability,
 		SegmentBytes: int(s.opts.SegmentBytes),
-		Chunks:       math.MaxInt32, // they are counted in unapplied.await
+		Chunks:       s.opts.Chunks + heldChunks,
 		MinFree:      minFreeSegments * s.opts.SegmentBytes,
 		Restored:     s.dir.restored,
 		Retain:       s.opts.RetainBytes,
@@ -138,7 +141,9 @@ func (s *Store) publish(memory *wal.Chunk, es []wal.Entry) {
 
 // replay is publish for what the log had at Open.
 func (s *Store) replay(memory *wal.Chunk, es []wal.Entry) error {
-	s.chunks.await()
+	// On a full disk the log is held in memory rather than not opened: it can
+	// be read then.
+	s.chunks.await(s.health.impaired)
 	if err := s.health.err(); err != nil {
 		return err
 	}
@@ -163,6 +168,11 @@ func (s *Store) enter() error {
 }
 
 func (s *Store) leave() { s.gate.RUnlock() }
+
+// heldChunks is how many chunks snapshots may keep in memory besides those that
+// are not applied; unapplied.await counts only the latter. Beyond that commits
+// wait, which is better than to run out of memory.
+const heldChunks = 64
 
 // minFreeSegments is the room on the disk, in segments, that the log leaves to
 // Pebble: the chunks that are not applied have to go somewhere.
@@ -193,10 +203,10 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 		return 0, err
 	}
 	defer s.leave()
+	s.chunks.await(s.health.impaired)
 	if !urgent && s.diskFull() {
 		return 0, ErrDiskFull
 	}
-	s.chunks.await()
 	if plant.Bug("store-publish-before-durable") {
 		s.chunks.premature(es)
 	}
@@ -207,7 +217,7 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 	if dead := s.health.err(); err == nil && dead != nil {
 		// It is in the log, but nobody will bring it into Pebble before the
 		// next Open.
-		return 0, errors.Join(ErrUnknown, dead)
+		return 0, fmt.Errorf("%w: %w", ErrUnknown, dead)
 	}
 	return pos, err
 }

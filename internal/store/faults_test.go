@@ -1,0 +1,174 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// faulty is a disk on which matching operations fail while it is on.
+type faulty struct {
+	on    atomic.Bool
+	hits  atomic.Int64
+	match func(errorfs.Op) bool
+	err   error
+}
+
+func (f *faulty) String() string { return "fault" }
+
+func (f *faulty) MaybeError(op errorfs.Op) error {
+	if f.on.Load() && f.match(op) {
+		f.hits.Add(1)
+		return f.err
+	}
+	return nil
+}
+
+func isWrite(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
+
+var errDisk = syscall.EIO
+
+func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.T) {
+	for name, match := range map[string]func(errorfs.Op) bool{
+		"log write": func(op errorfs.Op) bool { return inLog(op) && op.Kind == errorfs.OpFileWriteAt },
+		"log sync":  func(op errorfs.Op) bool { return inLog(op) && op.Kind == errorfs.OpFileSyncData },
+		"table":     func(op errorfs.Op) bool { return isTable(op) && isWrite(op) },
+		"manifest":  func(op errorfs.Op) bool { return strings.Contains(op.Path, "MANIFEST") && isWrite(op) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewCrashableMem()
+			f := &faulty{match: match, err: errDisk}
+			s := mustOpen(t, tiny(errorfs.Wrap(disk, f)))
+			m := model{}
+			var err error
+			var last []write
+			for i := 0; err == nil && i < 100000; i++ {
+				f.on.Store(i >= 30)
+				last = []write{{fmt.Appendf(nil, "k%03d", i%100), make([]byte, 1000+i%100)}}
+				if err = commit(s, last...); err == nil {
+					m.apply(last...)
+				}
+			}
+			if !errors.Is(err, ErrFailed) || !errors.Is(err, errDisk) {
+				t.Fatalf("%v, want ErrFailed with its cause", err)
+			}
+			outcome := err
+			if err := commit(s, last...); !errors.Is(err, ErrFailed) {
+				t.Errorf("the next commit: %v, want ErrFailed", err)
+			}
+			if _, _, err := s.Get([]byte("k000"), nil); !errors.Is(err, ErrFailed) {
+				t.Errorf("the next read: %v, want ErrFailed", err)
+			}
+			if _, err := s.Snapshot(); !errors.Is(err, ErrFailed) {
+				t.Errorf("the next snapshot: %v, want ErrFailed", err)
+			}
+			if s.Metrics().Failed == nil {
+				t.Error("metrics do not say that the store failed")
+			}
+			f.on.Store(false)
+			crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+			if err := s.Close(); !errors.Is(err, ErrFailed) {
+				t.Errorf("Close: %v, want ErrFailed", err)
+			}
+			for _, d := range []vfs.FS{crashed, disk} {
+				s := mustOpen(t, tiny(d))
+				if unsure := m.compare(s, nil, nil, false); unsure != nil {
+					// The last commit may be there: its caller was told so.
+					with := model{}
+					for k, v := range m {
+						with[k] = v
+					}
+					with.apply(last...)
+					if err := with.compare(s, nil, nil, false); err != nil || !errors.Is(outcome, ErrUnknown) {
+						t.Errorf("without the last commit %v; with it %v; it had ended with %v", unsure, err, outcome)
+					}
+				}
+				mustClose(t, s)
+			}
+		})
+	}
+}
+
+func TestAFullDiskRefusesCommitsServesReadsAndPasses(t *testing.T) {
+	f := &faulty{match: func(op errorfs.Op) bool {
+		return isTable(op) && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite)
+	}, err: syscall.ENOSPC}
+	s := mustOpen(t, tiny(errorfs.Wrap(vfs.NewMem(), f)))
+	m := model{}
+	step := func(i int) error {
+		w := write{fmt.Appendf(nil, "k%04d", i%1000), make([]byte, 1000+i%50)}
+		err := commit(s, w)
+		if err == nil {
+			m.apply(w)
+		}
+		return err
+	}
+	for i := range 200 {
+		if err := step(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.on.Store(true)
+	i := 0
+	var err error
+	for ; err == nil && i < 100000; i++ {
+		err = step(i)
+	}
+	if !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrFailed) {
+		t.Fatalf("%v, want ErrDiskFull alone", err)
+	}
+	if !s.Metrics().DiskFull {
+		t.Error("metrics do not say that the disk is full")
+	}
+	if err := m.compare(s, nil, nil, true); err != nil {
+		t.Fatalf("while the disk is full: %v", err)
+	}
+	if _, err := s.Commit(true, entry(payload(write{[]byte("urgent"), []byte("v")}))); err != nil {
+		t.Errorf("an urgent commit: %v", err)
+	}
+	m.apply(write{[]byte("urgent"), []byte("v")})
+	f.on.Store(false)
+	for err = step(0); errors.Is(err, ErrDiskFull); err = step(0) {
+		runtime.Gosched()
+	}
+	for i := range 300 {
+		if err := step(i); err != nil {
+			t.Fatalf("after the disk had space again: %v", err)
+		}
+	}
+	if err := m.compare(s, nil, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+func TestCloseOnAFullDiskReturnsAndLosesNothing(t *testing.T) {
+	f := &faulty{match: func(op errorfs.Op) bool { return isTable(op) && op.Kind == errorfs.OpCreate }, err: syscall.ENOSPC}
+	disk := vfs.NewMem()
+	s := mustOpen(t, tiny(errorfs.Wrap(disk, f)))
+	m := model{}
+	f.on.Store(true)
+	for i := 0; ; i++ {
+		w := write{fmt.Appendf(nil, "k%04d", i), make([]byte, 1000)}
+		if err := commit(s, w); err != nil {
+			break
+		}
+		m.apply(w)
+	}
+	if err := s.Close(); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("Close: %v, want ErrDiskFull", err)
+	}
+	f.on.Store(false)
+	s = mustOpen(t, tiny(disk))
+	if err := m.compare(s, nil, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
