@@ -111,7 +111,7 @@ func (w *world) write(rng *rand.Rand, generations, perGeneration int) {
 
 func TestConcurrentReadersNeverSeeAnOldVersion(t *testing.T) {
 	const keys, readers = 2000, 3
-	generations := 60
+	generations := 30
 	if testing.Short() {
 		generations = 15
 	}

@@ -80,6 +80,15 @@ func (m *model) apply() {
 	m.table.Applied(m.applied)
 }
 
+// churn publishes and applies as much as the table holds, so that most of
+// what was known before is evicted while readers are between their steps.
+func (m *model) churn() {
+	for range 100 {
+		m.publish()
+	}
+	m.apply()
+}
+
 // get reads a key and checks the answer against the newest value.
 func (m *model) get(k string) (State, []byte) {
 	prefix := []byte("before ")
@@ -167,7 +176,7 @@ func checkMemory(t interface{ Fatalf(string, ...any) }, table *Table, o Options)
 // what the other steps need.
 var likely = slices.Concat(
 	slices.Repeat([]string{"publish"}, 12), slices.Repeat([]string{"get"}, 6), slices.Repeat([]string{"apply"}, 3),
-	slices.Repeat([]string{"ticket"}, 4), slices.Repeat([]string{"fill"}, 8), slices.Repeat([]string{"trim"}, 2), []string{"drop"},
+	slices.Repeat([]string{"ticket"}, 6), slices.Repeat([]string{"fill"}, 8), slices.Repeat([]string{"trim"}, 2), []string{"drop", "churn"},
 )
 
 func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
@@ -180,9 +189,9 @@ func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
 		m.table = New(m.options)
 		steps := map[string]func(){
 			"publish": m.publish, "apply": m.apply, "get": func() { m.get(m.key()) },
-			"ticket": m.startFill, "fill": m.goOnFilling, "trim": m.trim, "drop": m.drop,
+			"ticket": m.startFill, "fill": m.goOnFilling, "trim": m.trim, "drop": m.drop, "churn": m.churn,
 		}
-		for i := range rapid.IntRange(1, 1000).Draw(t, "steps") {
+		for i := range rapid.IntRange(1, 400).Draw(t, "steps") {
 			steps[rapid.SampledFrom(likely).Draw(t, "step")]()
 			if i%100 == 99 {
 				m.check()

@@ -82,6 +82,18 @@ func TestTicketsAreVoid(t *testing.T) {
 			table.Drop(nil, nil)
 			return tk
 		}, false},
+		{"after a publication that was evicted", func(table *Table) Ticket {
+			tk := table.Ticket(k)
+			table.Publish(1, k, []byte("new"), false)
+			table.Applied(1)
+			for i := 0; ; i++ {
+				if table.Ticket(k).valid {
+					return tk
+				}
+				other := fmt.Appendf(nil, "other %d", i)
+				table.Fill(table.Ticket(other), other, make([]byte, 100), true)
+			}
+		}, false},
 		{"after a drop", func(table *Table) Ticket {
 			tk := table.Ticket(k)
 			table.Drop([]byte("x"), []byte("y"))
@@ -93,7 +105,7 @@ func TestTicketsAreVoid(t *testing.T) {
 			return tk
 		}, false},
 	} {
-		table := New(Options{})
+		table := New(Options{Bytes: leastShare})
 		if got := table.Fill(c.do(table), k, []byte("filled"), true); got != c.want {
 			t.Errorf("%s: Fill = %v, want %v", c.name, got, c.want)
 		}

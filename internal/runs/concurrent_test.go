@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// One goroutine appends transactions that set all of a pair of keys to one
-// number. A View that splits one, changes, or misses what was visible before it
+// One goroutine appends transactions that set all three keys of a group to one
+// number; blocks of operations end in the midst of some. A View that splits one, changes, or misses what was visible before it
 // was taken is wrong.
 func TestViewsHoldStillWhileAppendsGoOn(t *testing.T) {
-	const pairs = 300
+	const groups = 300
 	transactions := 20_000
 	if testing.Short() {
 		transactions = 4_000
@@ -37,9 +37,10 @@ func TestViewsHoldStillWhileAppendsGoOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for n := uint64(1); n <= uint64(transactions); n++ {
 		value := binary.BigEndian.AppendUint64(nil, n)
-		pair := rng.IntN(pairs)
-		s.Stage(fmt.Appendf(nil, "a/%d", pair), value, false)
-		s.Stage(fmt.Appendf(nil, "b/%d", pair), value, false)
+		group := rng.IntN(groups)
+		for _, name := range []string{"a", "b", "c"} {
+			s.Stage(fmt.Appendf(nil, "%s/%d", name, group), value, false)
+		}
 		s.Reveal()
 		done.Store(n)
 	}
@@ -65,7 +66,7 @@ func viewOnce(s *Set, done *atomic.Uint64, late bool) error {
 		return fmt.Errorf("transaction %d is missing, the view ends at %d", floor, latest)
 	}
 	for k, value := range values {
-		if k[0] == 'a' && !bytes.Equal(value, values["b"+k[1:]]) {
+		if !bytes.Equal(value, values["a"+k[1:]]) || !bytes.Equal(value, values["c"+k[1:]]) {
 			return fmt.Errorf("transaction %x of %q is split", value, k)
 		}
 	}
@@ -83,12 +84,14 @@ func viewOnce(s *Set, done *atomic.Uint64, late bool) error {
 
 func TestStagedOperationsAreInvisibleUntilRevealed(t *testing.T) {
 	var s Set
-	s.Stage([]byte("k"), []byte("v"), false)
-	if _, ok := s.View().Get([]byte("k")); ok || s.Len() != 0 {
-		t.Fatal("seen before Reveal")
+	for i := range 2*blockOps + 1 {
+		s.Stage(fmt.Appendf(nil, "%d", i), nil, false)
+		if _, ok := s.View().Get([]byte("0")); ok || s.Len() != 0 {
+			t.Fatalf("seen before Reveal, after %d operations", i+1)
+		}
 	}
 	s.Reveal()
-	if _, ok := s.View().Get([]byte("k")); !ok || s.Len() != 1 {
-		t.Fatal("not seen after Reveal")
+	if ops := s.Drain(); len(ops) != 2*blockOps+1 || s.Len() != len(ops) {
+		t.Fatalf("%d operations seen after Reveal", len(ops))
 	}
 }
