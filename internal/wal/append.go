@@ -22,7 +22,7 @@ func (l *Log) Append(urgent bool, es ...Entry) (Position, error) {
 		done := t.wait()
 		l.mu.Unlock()
 		<-done
-		return t.pos, t.err
+		return t.outcome()
 	}
 	t = &turn{chunk: l.cur, start: l.next, end: l.next + frameHeader, kind: kindData, entries: l.spent}
 	l.spent = nil
@@ -30,7 +30,7 @@ func (l *Log) Append(urgent bool, es ...Entry) (Position, error) {
 	l.open = t
 	l.enter(t)
 	l.run(t)
-	return t.pos, t.err
+	return t.outcome()
 }
 
 // stage copies entries into the frame. l.mu is held.

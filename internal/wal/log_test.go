@@ -130,6 +130,26 @@ func TestAnEntryLargerThanASegmentGetsItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheFirstSegmentIsSmallUnlessItCannotBe(t *testing.T) {
+	for _, size := range []int{10, 2 * firstBytes, 20 * firstBytes} {
+		d := newDisk(1)
+		var r recorder
+		o := r.options(d)
+		o.SegmentBytes = 8 * firstBytes
+		l := r.start(t, o, 0)
+		pos := put(t, l, string(make([]byte, size)))
+		d.set(func(d *disk) {
+			if n := len(d.names[segmentName(pos.sequence())].data); (n == firstBytes) != (size == 10) || n < size {
+				t.Errorf("an entry of %d bytes is in a file of %d", size, n)
+			}
+		})
+		put(t, l, "more")
+		stop(t, l)
+		var again recorder
+		stop(t, again.start(t, o, 0))
+	}
+}
+
 func TestAClosedLogRefusesAndLeavesNothingRunning(t *testing.T) {
 	var r recorder
 	l := r.start(t, r.options(newDisk(1)), 0)

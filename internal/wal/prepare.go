@@ -28,7 +28,10 @@ func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
 			l.reserved = urgent && n <= l.o.Reserve
 			l.work.Signal()
 			if blockBytes+padded(frameHeader+size)+blockBytes > s.bytes {
-				l.spare = append(l.spare, s) // the small first one
+				// It is the small first one. Now that something was taken, the preparer
+				// makes whole ones.
+				l.front = s.sequence
+				l.spare = append(l.spare, s)
 				continue
 			}
 			return s, nil
@@ -47,10 +50,7 @@ func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
 // segments that were named for use before it get new names. l.mu is held, and
 // released meanwhile.
 func (l *Log) rotateToOwn(bytes int) error {
-	sequence := l.claim()
-	l.mu.Unlock()
-	s, err := l.makeSegment(sequence, bytes)
-	l.mu.Lock()
+	s, err := l.makeSegment(bytes)
 	if isFull(err) {
 		return fmt.Errorf("%w: no room for an entry of %d bytes", ErrDiskFull, bytes)
 	}
@@ -119,14 +119,12 @@ func (l *Log) arrive(s *segment) {
 }
 
 // claim returns a sequence that no file had before. l.mu is held.
-func (l *Log) claim() uint32 {
-	if l.newest == math.MaxUint32 {
-		// At 32 MiB a segment this is 128 PiB of log.
-		l.fail(errors.New("sequences are used up: restore into a new directory"))
-		return l.newest
+func (l *Log) claim() (uint32, error) {
+	if l.newest == math.MaxUint32 { // after 128 PiB of log at the default size
+		return 0, errors.New("sequences are used up: restore a backup into a new directory")
 	}
 	l.newest++
-	return l.newest
+	return l.newest, nil
 }
 
 // zeroOne makes a new segment. l.mu is held, and released meanwhile.
@@ -135,10 +133,7 @@ func (l *Log) zeroOne() error {
 	if l.front == 0 && len(l.ready) == 0 {
 		bytes = min(bytes, firstBytes)
 	}
-	sequence := l.claim()
-	l.mu.Unlock()
-	s, err := l.makeSegment(sequence, bytes)
-	l.mu.Lock()
+	s, err := l.makeSegment(bytes)
 	if err != nil {
 		return err
 	}
@@ -147,8 +142,15 @@ func (l *Log) zeroOne() error {
 }
 
 // makeSegment creates a file of real zeros and gives it its name when they are
-// durable. So a file with a segment's name always has all of its blocks.
-func (l *Log) makeSegment(sequence uint32, bytes int) (*segment, error) {
+// durable. So a file with a segment's name always has all of its blocks. l.mu is
+// held, and released meanwhile.
+func (l *Log) makeSegment(bytes int) (*segment, error) {
+	sequence, err := l.claim()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Unlock()
+	defer l.mu.Lock()
 	free, err := l.o.FS.Free()
 	if err != nil {
 		return nil, err

@@ -117,9 +117,10 @@ func (l *Log) openSegment(s *segment, block []byte) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if s.bytes = int(size); size > 1<<32-blockBytes {
+	if size > 2*MaxBytes {
 		return false, &CorruptError{Segment: s.name, Reason: fmt.Sprintf("%d bytes are more than a segment can have", size)}
 	}
+	s.bytes = int(size)
 	n, err := s.file.ReadAt(block, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err

@@ -68,9 +68,12 @@ func (l *Log) spareOfUse() *segment {
 // reuse makes a file that was given back ready under a new name. l.mu is held, and
 // released meanwhile.
 func (l *Log) reuse(s *segment) error {
-	sequence := l.claim()
+	sequence, err := l.claim()
+	if err != nil {
+		return err
+	}
 	l.mu.Unlock()
-	err := s.close() // before it is renamed, as some systems demand
+	err = s.close() // before it is renamed, as some systems demand
 	var fresh *segment
 	if err == nil {
 		fresh, err = l.rename(s.name, sequence, s.bytes)

@@ -121,7 +121,10 @@ func (l *Log) performed(t *turn, err error) {
 		default: // it was told already
 		}
 	}
-	if t.kind == kindClose || l.o.Durability == Always || t.seals {
+	if t.kind == kindClose || t.kind != 0 && l.o.Durability == Always {
+		l.count.Syncs++
+	}
+	if t.seals && l.o.Durability != Always {
 		l.count.Syncs++
 	}
 }
@@ -172,6 +175,14 @@ func (l *Log) seal(c *Chunk) {
 		return
 	}
 	l.o.Seal(c)
+}
+
+// outcome returns what became of a finished turn.
+func (t *turn) outcome() (Position, error) {
+	if t.err != nil {
+		return 0, t.err
+	}
+	return t.pos, nil
 }
 
 // wait returns what to wait for until the turn is finished, or nil if it is. l.mu
