@@ -1,0 +1,245 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+)
+
+// layered is a store whose rows lie in Pebble and in several chunks, and what
+// it should hold.
+func layered(t testing.TB, seed uint64) (*Store, model) {
+	o := tiny(vfs.NewMem())
+	o.Chunks = 16
+	rng := newRNG(t, seed)
+	s := mustOpen(t, o)
+	m := model{}
+	for range 60 {
+		ws := testWrites(rng, 80)
+		mustCommit(t, s, ws...)
+		m.apply(ws...)
+	}
+	return s, m
+}
+
+func TestSeekFindsTheFirstRowInTheDirection(t *testing.T) {
+	s, m := layered(t, 3)
+	snap, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(snap.views) == 0 {
+		t.Fatal("nothing is unapplied: this test wants both")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		reverse := rapid.Bool().Draw(t, "reverse")
+		start := rapid.SliceOfN(rapid.ByteRange('\x00', '4'), 0, 3).Draw(t, "start")
+		end := rapid.SliceOfN(rapid.ByteRange('\x00', '9'), 0, 3).Draw(t, "end")
+		if len(end) > 0 && bytes.Compare(start, end) > 0 {
+			start, end = end, start
+		}
+		want := m.rows(start, end, reverse)
+		it, err := snap.Iter(start, end, reverse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer it.Close()
+		for range rapid.IntRange(1, 4).Draw(t, "seeks") {
+			key := rapid.SliceOfN(rapid.ByteRange('\x00', '9'), 0, 4).Draw(t, "key")
+			i := slices.IndexFunc(want, func(w write) bool {
+				if reverse {
+					return bytes.Compare(w.key, key) <= 0
+				}
+				return bytes.Compare(w.key, key) >= 0
+			})
+			ok := it.Seek(key)
+			for step := 0; ; step++ {
+				if ok != (i >= 0 && i < len(want)) {
+					t.Fatalf("step %d behind %q: %v, want row %d of %d", step, key, ok, i, len(want))
+				}
+				if !ok || step == 5 {
+					break
+				}
+				if !bytes.Equal(it.Key(), want[i].key) || !bytes.Equal(it.Value(), want[i].value) {
+					t.Fatalf("step %d behind %q: %q, want %q", step, key, it.Key(), want[i].key)
+				}
+				ok = it.Next()
+				i++
+			}
+		}
+		if err := it.Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	mustClose(t, snap)
+	mustClose(t, s)
+}
+
+func TestDigestsTellRowsApart(t *testing.T) {
+	digest := func(ws ...write) Digest {
+		s := mustOpen(t, tiny(vfs.NewMem()))
+		mustCommit(t, s, ws...)
+		d := digestOf(t, s)
+		mustClose(t, s)
+		return d
+	}
+	k, v := func(s string) []byte { return []byte(s) }, func(s string) []byte { return append([]byte{}, s...) }
+	base := digest(write{k("a"), v("1")}, write{k("b"), v("2")})
+	for name, other := range map[string]Digest{
+		"value":    digest(write{k("a"), v("1")}, write{k("b"), v("3")}),
+		"key":      digest(write{k("a"), v("1")}, write{k("c"), v("2")}),
+		"less":     digest(write{k("a"), v("1")}),
+		"boundary": digest(write{k("a"), v("1b")}, write{k("2"), v("")}),
+		"swapped":  digest(write{k("a"), v("2")}, write{k("b"), v("1")}),
+	} {
+		if other == base {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+	if again := digest(write{k("b"), v("2")}, write{k("x"), v("1")}, write{k("x"), nil}, write{k("a"), v("1")}); again != base {
+		t.Errorf("the same rows by another way: %+v, want %+v", again, base)
+	}
+	if base.Rows != 2 || base.Bytes != 4 {
+		t.Errorf("%+v, want 2 rows and 4 bytes", base)
+	}
+}
+
+func TestSnapshotsUnderLoadAreOneMomentAndHoldNobodyUp(t *testing.T) {
+	var did counts
+	rng := newRNG(t, seeds(t, 1)[0])
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	l := newLedger(4)
+	stop := make(chan struct{})
+	wait := l.run(s, rng.Uint64(), stop, &did)
+	var held []frozenDigest
+	for range 64 / slow {
+		known := l.known()
+		snap, err := s.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.check(snap, known); err != nil {
+			t.Fatalf("snapshot at %v: %v", snap.Position(), err)
+		}
+		d, err := snap.Digest(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		did.add("snapshots", 1)
+		did.add("chunks held", len(snap.held))
+		held = append(held, frozenDigest{snap, d})
+		// More snapshots than there are chunks: commits go on all the same.
+		for len(held) > 20 {
+			held[0].check(t)
+			held = held[1:]
+		}
+		for target := l.total() + uint64(rng.IntN(20)); l.total() < target; {
+			runtime.Gosched()
+		}
+	}
+	close(stop)
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range held {
+		f.check(t)
+	}
+	mustClose(t, s)
+	did.log(t)
+}
+
+// frozenDigest is a snapshot that must have the same digest for ever.
+type frozenDigest struct {
+	*Snapshot
+	want Digest
+}
+
+func (f frozenDigest) check(t *testing.T) {
+	if got, err := f.Digest(nil, nil); err != nil || got != f.want {
+		t.Errorf("snapshot at %v changed: %+v %v, want %+v", f.Position(), got, err, f.want)
+	}
+	mustClose(t, f.Snapshot)
+}
+
+func TestOpenReplaysMoreThanItsChunksHold(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	o := tiny(disk)
+	o.FlushBytes = 1 << 30 // nothing is flushed, so all of it is replayed
+	s := mustOpen(t, o)
+	m := model{}
+	for i := range 1500 / slow {
+		w := write{fmt.Appendf(nil, "k%d", i%3), fmt.Appendf(nil, "%d", i)}
+		mustCommit(t, s, w)
+		m.apply(w)
+	}
+	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+	mustClose(t, s)
+	s = mustOpen(t, tiny(crashed))
+	got := s.Metrics()
+	t.Logf("%d entries replayed, %d chunks of at most %d still in memory", got.Log.Replayed, got.UnappliedChunks, s.opts.Chunks)
+	if got.Log.Replayed < 1000/slow || got.UnappliedChunks > s.opts.Chunks {
+		t.Error("the replay did not wait for the applier")
+	}
+	if err := m.compare(s, nil, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	stacks := func() string {
+		buf := make([]byte, 1<<20)
+		return string(buf[:runtime.Stack(buf, true)])
+	}
+	before := runtime.NumGoroutine()
+	for _, o := range []Options{tiny(vfs.NewMem()), {Dir: t.TempDir(), SegmentBytes: 64 << 10}} {
+		s := mustOpen(t, o)
+		for i := range 200 {
+			mustCommit(t, s, write{fmt.Appendf(nil, "%d", i), make([]byte, 2000)})
+		}
+		snap, err := s.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Close waits for the snapshot, and lets nothing new begin.
+		var wg sync.WaitGroup
+		wg.Go(func() { mustClose(t, s) })
+		for !s.closing.Load() {
+			runtime.Gosched()
+		}
+		for commit(s, write{[]byte("late"), nil}) == nil {
+			runtime.Gosched()
+		}
+		if _, _, err := snap.Get([]byte("1"), nil); err != nil {
+			t.Errorf("a snapshot from before Close: %v", err)
+		}
+		mustClose(t, snap)
+		wg.Wait()
+	}
+	// And an Open that fails.
+	if _, err := Open(Options{Dir: "/dev/null/x"}); err == nil {
+		t.Error("a directory below a file was opened")
+	}
+	damaged := vfs.NewMem()
+	mustClose(t, mustOpen(t, tiny(damaged)))
+	if err := damaged.RemoveAll(testDir + "/" + logDir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(tiny(damaged)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%v, want ErrCorrupt", err)
+	}
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		runtime.GC() // gives those that are ending time to end
+	}
+	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks())
+}
