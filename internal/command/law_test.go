@@ -135,10 +135,10 @@ func (r *run) compare() {
 		if err != nil || len(element) == 0 || element[0] != elementTag {
 			r.t.Fatalf("element at %q: %v", position, err)
 		}
-		owner := string(at(string(key)))
-		if generations[owner] == row.Version {
-			keys[owner].fields[string(element[1:])] = string(row.Payload)
-		} else if _, ok := notes[owner]; !ok {
+		owner := at(string(key))
+		if generations[string(owner)] == row.Version {
+			keys[string(owner)].fields[string(element[1:])] = string(row.Payload)
+		} else if _, ok := notes[string(owner)]; !ok {
 			r.t.Fatalf("the element %q is left behind and nobody will sweep it", position)
 		}
 	}
