@@ -19,9 +19,9 @@ const (
 	flagUsed   = 1 << 29 // used since it was written or last spared
 	lengthMask = 1<<29 - 1
 
-	// maxKey and maxValue are what the header can say.
+	// maxKey and maxValue are what the header can say and an int can hold.
 	maxKey   = lengthMask
-	maxValue = 1<<32 - 1
+	maxValue = 1<<31 - 1
 )
 
 // row is the memory of one row, from its header on. It may be longer than the row.

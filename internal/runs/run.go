@@ -20,8 +20,8 @@ func compare(log opLog, a, b entry, depth int) int {
 }
 
 // join merges two runs; of a key that both have, the newer's entry remains.
-func join(log opLog, a, newer run, depth int) run {
-	b := newer
+func join(log opLog, older, newer run, depth int) run {
+	a, b := older, newer
 	out := make(run, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		switch c := compare(log, a[0], b[0], depth); {
@@ -35,6 +35,23 @@ func join(log opLog, a, newer run, depth int) run {
 	}
 	out = append(out, a...)
 	return append(out, b...)
+}
+
+// joinAll merges neighbouring runs, the shortest first: a long one is moved once,
+// however many short ones there are.
+func joinAll(log opLog, runs []run, depth int) run {
+	runs = slices.Clone(runs)
+	for len(runs) > 1 {
+		least := 0
+		for i := 1; i < len(runs)-1; i++ {
+			if len(runs[i])+len(runs[i+1]) < len(runs[least])+len(runs[least+1]) {
+				least = i
+			}
+		}
+		runs[least] = join(log, runs[least], runs[least+1], depth)
+		runs = slices.Delete(runs, least+1, least+2)
+	}
+	return runs[0]
 }
 
 // at returns the run with words taken at another depth.

@@ -44,7 +44,7 @@ type op struct {
 const (
 	deletedBit = 1 << 31
 	maxKey     = deletedBit - 1
-	maxValue   = 1<<32 - 1
+	maxValue   = 1<<31 - 1
 )
 
 func (o *op) keyBytes() []byte   { return unsafe.Slice(o.key, o.keyLen&maxKey) }

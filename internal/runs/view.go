@@ -69,8 +69,8 @@ func (c Cut) View() View {
 }
 
 // extend sorts the operations that are missing up to count. As in a binary
-// counter, a run is joined with the one before unless that is twice as long:
-// so there are O(log n) runs, and each entry moves O(log n) times.
+// counter, runs are joined with the one before unless that is twice as long as
+// they: so there are O(log n) runs, and a run grows by half when it is joined.
 func (s *sorted) extend(log opLog, count uint32) *sorted {
 	next := &sorted{count: count, depth: s.sharedWith(log, count)}
 	// New slices: Views hold the old ones.
@@ -82,12 +82,13 @@ func (s *sorted) extend(log opLog, count uint32) *sorted {
 		}
 	}
 	last := sortRun(log, s.count, count, next.depth)
-	n := len(next.runs)
-	for n > 0 && len(next.runs[n-1]) < 2*len(last) {
+	n, newer := len(next.runs), len(last)
+	for n > 0 && len(next.runs[n-1]) < 2*newer {
 		n--
-		last = join(log, next.runs[n], last, next.depth)
+		newer += len(next.runs[n])
 	}
-	next.runs = append(next.runs[:n], last)
+	next.runs = append(next.runs, last)
+	next.runs = append(next.runs[:n], joinAll(log, next.runs[n:], next.depth))
 	return next
 }
 
@@ -120,12 +121,9 @@ func (s *Set) Drain() []Op {
 	if len(v.runs) == 0 {
 		return nil
 	}
-	last := v.runs[len(v.runs)-1]
-	for i := len(v.runs) - 2; i >= 0; i-- {
-		last = join(v.log, v.runs[i], last, v.depth)
-	}
-	ops := make([]Op, len(last))
-	for i, e := range last {
+	all := joinAll(v.log, v.runs, v.depth)
+	ops := make([]Op, len(all))
+	for i, e := range all {
 		ops[i] = v.log.at(e.op).public()
 	}
 	return ops
