@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/cleavekv/cleave/partition"
@@ -29,13 +28,6 @@ func (d *Digest) Add(p partition.Position, version uint64) {
 
 // Keys returns how many keys were added.
 func (d Digest) Keys() uint64 { return d.keys }
-
-// AppendBinary appends the digest in 24 bytes.
-func (d Digest) AppendBinary(dst []byte) ([]byte, error) {
-	dst = binary.BigEndian.AppendUint64(dst, d.hi)
-	dst = binary.BigEndian.AppendUint64(dst, d.lo)
-	return binary.BigEndian.AppendUint64(dst, d.keys), nil
-}
 
 // DigestRange returns the digest of the keys with start <= position < end that
 // are alive at nowMS. An empty end is the end of the space.

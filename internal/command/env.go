@@ -33,8 +33,11 @@ type Command interface {
 	Eval(*Env) Reply
 }
 
-// keepBytes is how much memory for replies is kept for the next batch.
-const keepBytes = 4 << 20
+// How much memory for replies is kept for the next batch.
+const (
+	keepBytes = 4 << 20
+	keepItems = 1 << 14
+)
 
 // Env is what the commands of one batch see: the committed state, under what
 // the batch has written so far. It keeps its memory from batch to batch. It is
@@ -73,6 +76,9 @@ func (e *Env) Begin(h effect.Header, nextVersion uint64) {
 	}
 	if cap(e.join) > keepBytes {
 		e.join = nil
+	}
+	if cap(e.items) > keepItems {
+		e.items = nil
 	}
 	clear(e.items) // they may hold on to arenas that were outgrown
 	e.arena, e.items, e.loaded, e.rows = e.arena[:0], e.items[:0], 0, 0
@@ -116,7 +122,7 @@ func (e *Env) mark() point {
 }
 
 func (e *Env) rewind(p point) {
-	e.over.rewind(p.entries) // first: it looks at nothing, but must not outlive its effects
+	e.over.rewind(p.entries)
 	e.out.Rewind(p.out)
 	e.next, e.rows = p.next, p.rows
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
 	"pgregory.net/rapid"
 )
@@ -216,6 +215,7 @@ func TestLimitsAreRefusedByName(t *testing.T) {
 		"key":         {&Get{Key: at(strings.Repeat("k", maxPosition))}, "at most 16384"},
 		"field":       {&HSet{Key: at("k"), Fields: []FieldValue{{long, nil}}}, "field of 16385"},
 		"field read":  {&Batch{Commands: []Command{parse("hset k f v"), &HGet{Key: at("k"), Field: long}}}, "field of 16385"},
+		"fields":      {&HSet{Key: at("k"), Fields: []FieldValue{{[]byte("a"), half.Value}, {[]byte("b"), half.Value}}}, "transaction of 67108866"},
 		"field value": {&HSet{Key: at("k"), Fields: []FieldValue{{nil, huge}}}, "value of"},
 		"append":      {&Batch{Commands: []Command{&Set{Key: at("k"), Value: huge[:10]}, &Append{Key: at("k"), Tail: huge[:MaxValueBytes]}}}, "value of"},
 		"keys":        {&Delete{Keys: many}, "keys of a transaction of 10001, at most 10000"},
@@ -260,37 +260,3 @@ func TestBadInputIsRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestDamageAndReadErrorsFailTheCommandAndLeaveNothing(t *testing.T) {
-	broken := errors.New("the disk is gone")
-	for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(`
-		set k v|set k v get|get k|del k|exists k|type k|incrby k 1|incrbyfloat k 1|append k x|strlen k|getrange k 0 1|setrange k 0 x
-		pexpire k 5|persist k|pttl k|hset k f v|hget k f|hmget k f|hdel k f|hgetall k|hlen k|hexists k f|hstrlen k f|hincrby k f 1|hincrbyfloat k f 1`, "\n", "|")), "|") {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		e := NewEnv(failing{broken})
-		if r := e.Do(parse(line)); !errors.Is(r.Err, broken) || e.Effects().Len() != 0 {
-			t.Errorf("%s with a broken reader: %+v", line, r)
-		}
-		l := newLab(t)
-		l.store.rows[string(effect.Rows.AppendKey(nil, at("k")))] = "damaged"
-		if r := l.do(line); !errors.Is(r.Err, ErrRow) || l.env.Effects().Len() != 0 {
-			t.Errorf("%s on a damaged row: %+v", line, r)
-		}
-	}
-	for _, c := range []Command{
-		&Range{Limit: 1}, &Reap{Key: at("k")}, &Sweep{Key: at("k"), Limit: 1}, &HScan{Key: at("k"), Limit: 1},
-		&Commit{Reads: []Read{{Key: at("k")}}}, &Commit{Ranges: []RangeRead{{}}},
-	} {
-		if r := NewEnv(failing{broken}).Do(c); !errors.Is(r.Err, broken) {
-			t.Errorf("%T with a broken reader: %+v", c, r)
-		}
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Get([]byte, []byte) ([]byte, bool, error) { return nil, false, f.err }
-
-func (f failing) Scan([]byte, []byte, bool, func(key, value []byte) bool) error { return f.err }

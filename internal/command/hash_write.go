@@ -19,7 +19,7 @@ type HSet struct {
 
 // Eval sets the fields.
 func (c *HSet) Eval(e *Env) Reply {
-	if err := checkFields(len(c.Fields)); err != nil {
+	if err := c.check(); err != nil {
 		return failed(err)
 	}
 	x, err := e.editHash(c.Key)
@@ -44,6 +44,19 @@ func (c *HSet) Eval(e *Env) Reply {
 		return number(0, x.version())
 	}
 	return number(int64(x.fields-before), x.finish())
+}
+
+// check holds several fields to the limit of a transaction: each may be as large
+// as a value.
+func (c *HSet) check() error {
+	size := 0
+	for i := range c.Fields {
+		size += len(c.Fields[i].Field) + len(c.Fields[i].Value)
+	}
+	if len(c.Fields) > 1 && size > MaxTxnBytes {
+		return &LimitError{"transaction", size, MaxTxnBytes}
+	}
+	return checkFields(len(c.Fields))
 }
 
 func checkFields(n int) error {

@@ -138,7 +138,7 @@ func (r *run) compare() {
 		owner := at(string(key))
 		if generations[string(owner)] == row.Version {
 			keys[string(owner)].fields[string(element[1:])] = string(row.Payload)
-		} else if _, ok := notes[string(owner)]; !ok {
+		} else if note, ok := notes[string(owner)]; !ok || string(element) <= note {
 			r.t.Fatalf("the element %q is left behind and nobody will sweep it", position)
 		}
 	}

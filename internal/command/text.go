@@ -64,7 +64,8 @@ func (c *GetRange) Eval(e *Env) Reply {
 		return Reply{Kind: Bytes, Bytes: []byte{}}
 	}
 	start, end := c.bounds(int64(len(row.Payload)))
-	return Reply{Kind: Bytes, Bytes: e.keep(row.Payload[start:end]), Version: row.Version}
+	// save, not keep: the rest of a large value need not stay.
+	return Reply{Kind: Bytes, Bytes: e.save(row.Payload[start:end]), Version: row.Version}
 }
 
 // bounds returns the part of n bytes as a half-open range.
