@@ -4,32 +4,31 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
-// benchLog opens a log in a real directory of the module's file system: the one for
-// temporary files may be in memory, where a sync costs nothing.
+// benchLog opens a log in the directory for temporary files. If that is in memory,
+// where a sync costs nothing, set TMPDIR.
 func benchLog(b *testing.B, d wal.Durability) *wal.Log {
 	b.Helper()
-	dir, err := os.MkdirTemp(".", "bench-*.tmp")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { os.RemoveAll(dir) })
-	var l *wal.Log
-	o := wal.Options{FS: wal.OS(dir), Durability: d, Seal: func(c *wal.Chunk) {
+	var consumer *wal.Log
+	o := wal.Options{FS: wal.OS(b.TempDir()), Durability: d, Seal: func(c *wal.Chunk) {
 		end := c.End()
 		c.Release()
-		l.Recycle(end)
+		consumer.Recycle(end)
 	}}
-	l, err = wal.Open(o, 0, nil)
+	l, err := wal.Open(o, 0, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
+	consumer = l
 	b.Cleanup(func() { l.Close() })
 	return l
 }
@@ -65,5 +64,44 @@ func BenchmarkAppend(b *testing.B) {
 				b.ReportMetric(float64(m.Entries)/float64(m.Frames), "entries/frame")
 			})
 		}
+	}
+}
+
+// BenchmarkLatency has one writer, and beside it what a log without preallocated
+// segments does: it appends a block to a file that grows, and syncs.
+func BenchmarkLatency(b *testing.B) {
+	payload := bytes.Repeat([]byte("x"), 100)
+	l := benchLog(b, wal.Always)
+	growing, err := os.Create(filepath.Join(b.TempDir(), "growing"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer growing.Close()
+	for _, impl := range []struct {
+		name string
+		do   func() error
+	}{
+		{"wal", func() error { _, err := l.Append(false, wal.Entry{Payload: payload}); return err }},
+		{"growing", func() error {
+			if _, err := growing.Write(make([]byte, 4096)); err != nil {
+				return err
+			}
+			return growing.Sync()
+		}},
+	} {
+		b.Run("impl="+impl.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if err := impl.do(); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+			b.ReportMetric(float64(took[len(took)-1].Microseconds()), "max-us")
+		})
 	}
 }

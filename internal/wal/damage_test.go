@@ -74,6 +74,31 @@ func TestDamageToDurableFramesIsReported(t *testing.T) {
 	t.Logf("%d flipped bits", flips)
 }
 
+func TestALostHeaderOfTheOnlySegmentIsReported(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	name := segmentName(put(t, l, "1").sequence())
+	put(t, l, "2") // says that the first was durable
+	after := d.crash(0)
+	after.names[name].data[20] ^= 1
+	_, err := Open(r.options(after), 0, r.replay)
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) || len(r.replayed) > 0 {
+		t.Errorf("replayed %v: %v", r.replayed, err)
+	}
+}
+
+func TestAFileUnderAnotherNameIsReported(t *testing.T) {
+	d, places := written(t, true, Always)
+	n := d.names[places[0].name]
+	delete(d.names, places[0].name)
+	d.names[segmentName(0)] = n
+	var r recorder
+	if _, err := Open(r.options(d), 0, r.replay); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
 func TestAMissingSegmentIsAGap(t *testing.T) {
 	d, places := written(t, true, Always)
 	seen := map[string]bool{}

@@ -43,6 +43,7 @@ type CorruptError struct {
 	Reason  string
 }
 
+// Error names the file, the offset in it, and how the damage is known.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: log is corrupt: %s at offset %d: %s", e.Segment, e.At.offset(), e.Reason)
 }

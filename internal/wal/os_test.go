@@ -8,15 +8,10 @@ import (
 	"testing"
 )
 
-// directories returns real ones: on the module's file system, and in memory where
-// there is one, which refuses direct I/O.
+// directories returns real ones, also one in memory where there is, which refuses
+// direct I/O.
 func directories(t *testing.T) map[string]string {
-	here, err := os.MkdirTemp(".", "os-*.tmp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(here) })
-	dirs := map[string]string{"disk": here, "temporary": t.TempDir()}
+	dirs := map[string]string{"temporary": t.TempDir()}
 	if mem, err := os.MkdirTemp("/dev/shm", "wal-*"); err == nil {
 		t.Cleanup(func() { os.RemoveAll(mem) })
 		dirs["memory"] = mem

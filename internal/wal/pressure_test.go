@@ -75,6 +75,53 @@ func TestAppendWaitsWhileAllChunksAreInUse(t *testing.T) {
 	}
 }
 
+func TestCloseDoesNotWaitForChunksThatAreHeld(t *testing.T) {
+	r := recorder{keep: true}
+	o := r.options(newDisk(1))
+	o.Chunks = 1
+	l := r.start(t, o, 0)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			var err error
+			for err == nil {
+				_, err = l.Append(false, Entry{Payload: make([]byte, 500)})
+			}
+			if !errors.Is(err, ErrClosed) || errors.Is(err, ErrUnknown) {
+				t.Error(err)
+			}
+		})
+	}
+	until(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits > 0 })
+	stop(t, l)
+	wg.Wait()
+	n := len(r.published)
+	r.held[0].Release()
+	again := recorder{}
+	stop(t, again.start(t, again.options(l.o.FS), 0))
+	if len(again.replayed) != n || n == 0 {
+		t.Errorf("published %d entries, replayed %d", n, len(again.replayed))
+	}
+}
+
+func TestCloseWaitsForReaders(t *testing.T) {
+	var r recorder
+	l := r.start(t, r.options(newDisk(1)), 0)
+	put(t, l, "x")
+	closed := make(chan error, 1)
+	_, err := l.ReadFrom(0, func(Entry) error {
+		go func() { closed <- l.Close() }()
+		until(t, "it is closing", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.closed })
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestALogLargerThanThePoolIsReplayed(t *testing.T) {
 	d := newDisk(1)
 	var r recorder
