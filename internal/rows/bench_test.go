@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -137,20 +138,20 @@ func BenchmarkPublish(b *testing.B) {
 		{"evict", tight, 1 << 40},
 	} {
 		t := benchTable(c.capacity)
-		gen := uint64(2)
+		var gen atomic.Uint64
+		gen.Store(2)
 		for _, g := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/goroutines=%d", c.name, g), func(b *testing.B) {
 				spread(b, g, func(n int, r *random, key, buffer []byte) {
 					value := buffer[:benchValue]
 					for i := range n {
-						if i%100_000 == 0 {
-							t.Applied(gen - 1)
+						if i%100_000 == 0 { // as many as a chunk of the log, the last one applied
+							t.Applied(gen.Add(1) - 1)
 						}
 						benchKey(key, r.next(c.keys))
-						t.Publish(gen, key, value, false)
+						t.Publish(gen.Load(), key, value, false)
 					}
 				})
-				gen++
 			})
 		}
 	}

@@ -38,6 +38,8 @@ func (b *blocks) placeOf(number uint32, offset int) uint32 {
 
 func (b *blocks) numberOf(place uint32) uint32 { return place >> b.shift }
 
+func (b *blocks) isLone(place uint32) bool { return b.all[b.numberOf(place)].lone }
+
 func (b *blocks) row(place uint32) row {
 	offset := int(place&(1<<b.shift-1)) * rowAlign
 	return b.all[place>>b.shift].data[offset:]

@@ -13,20 +13,19 @@ import (
 // publication of some other key. Eight fill one cache line.
 const lanes = 8
 
-// stripe is the part of a table behind one lock.
+// stripe is the part of a table behind one lock. It is padded so that two
+// neighbours never share a cache line, nor the pair of lines that is fetched at once.
 type stripe struct {
-	mu       sync.Mutex
-	index    index
-	hits     uint64
-	misses   uint64
-	sequence [lanes]uint64 // publications, by lane
-	stripeCold
-	// Two neighbours never share a line, nor the pair that is fetched at once.
-	_ [(128 - (8+40+16+8*lanes+unsafe.Sizeof(stripeCold{}))%128) % 128]byte
+	stripeFields
+	_ [(128 - unsafe.Sizeof(stripeFields{})%128) % 128]byte
 }
 
-// stripeCold is what a lookup does not touch, but for the table of blocks.
-type stripeCold struct {
+type stripeFields struct {
+	mu        sync.Mutex
+	index     index
+	hits      uint64
+	misses    uint64
+	sequence  [lanes]uint64 // publications, by lane
 	blocks    blocks
 	pins      pins
 	table     *Table
@@ -82,7 +81,7 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 	switch {
 	case w&flagAbsent != 0:
 		state = Absent
-	case s.blocks.all[s.blocks.numberOf(place)].lone:
+	case s.blocks.isLone(place):
 		state, lone = Present, v
 	case len(v) > cap(dst)-len(dst):
 		s.mu.Unlock()
@@ -122,7 +121,8 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 	}
 	extent := old.extent()
 	s.pins.remove(old.generation(), weight(extent))
-	if lone == nil && !s.blocks.all[s.blocks.numberOf(place)].lone && extentOf(len(key), len(value)) <= extent {
+	inPlace := lone == nil && !s.blocks.isLone(place) && extentOf(len(key), len(value)) <= extent
+	if inPlace {
 		extent, left := old.overwrite(gen, flags|flagUsed, value)
 		s.pins.add(gen, weight(extent))
 		if left > 0 {
@@ -136,12 +136,11 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 
 // insert adds a row whose key is not in the index.
 func (s *stripe) insert(hash, gen uint64, flags uint32, key, value []byte, lone row) {
-	var place uint32
 	extent := extentOf(len(key), len(value))
 	s.pins.add(gen, weight(extent))
 	if lone != nil {
 		lone.setGeneration(gen)
-		place = s.blocks.addLone(lone)
+		place := s.blocks.addLone(lone)
 		s.index.insert(wordOf(uint32(hash), place))
 		s.reclaim(reclaimEffort)
 		return
