@@ -39,6 +39,9 @@ var (
 	// ErrForeign means that the directory holds something else: name a new or
 	// an empty one.
 	ErrForeign = errors.New("cleave: the directory is not a store")
+	// ErrVersion means that the directory was written by a version of Cleave
+	// with a format that this one does not know: use that version or a newer one.
+	ErrVersion = errors.New("cleave: the directory is of another version")
 	// ErrOverloaded means that too many commands wait: slow down.
 	ErrOverloaded = errors.New("cleave: overloaded")
 	// ErrConflict means that something changed that a condition or a
@@ -80,6 +83,8 @@ var words = []struct{ from, to error }{
 	{store.ErrLocked, ErrLocked},
 	{store.ErrForeign, ErrForeign},
 	{wal.ErrForeign, ErrForeign},
+	{store.ErrFormat, ErrVersion},
+	{wal.ErrVersion, ErrVersion},
 	{store.ErrCorrupt, ErrCorrupt},
 	{command.ErrRow, ErrCorrupt},
 	{store.ErrGone, ErrGone},
@@ -88,6 +93,8 @@ var words = []struct{ from, to error }{
 	{group.ErrOverloaded, ErrOverloaded},
 	{group.ErrRequestOld, ErrRequestOld},
 	{group.ErrOptions, ErrOptions},
+	{node.ErrOptions, ErrOptions},
+	{node.ErrMemory, ErrOptions},
 	{command.ErrConflict, ErrConflict},
 	{command.ErrWrongType, ErrWrongType},
 	{command.ErrNotInteger, ErrNotInteger},

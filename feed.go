@@ -1,10 +1,12 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // Cursor is a place in the feed. It may be kept anywhere and used again, also
-// by another process. Empty means the oldest that is there.
+// by another process. Empty means the beginning of the store.
 type Cursor string
 
 // Change is what one commit changed: a command, a batch or a transaction, or
@@ -35,10 +37,15 @@ type ChangeOp struct {
 	Key      []byte
 	// Field is the field of a hash; nil if it is about the key itself.
 	Field []byte
-	// Deleted means that it is gone. The fields of a hash that is deleted are
-	// gone with it and not named.
+	// Deleted means that it is gone. The fields of a hash that is deleted or
+	// replaced by another type are gone with it and not named.
 	Deleted bool
-	// Item is its value, version and expiry. A field has a value alone.
+	// Created tells that this is a hash that was made just now: it has no fields
+	// but those that are named after it. An older one that had expired may have
+	// had others, which are not named.
+	Created bool
+	// Item is its value, version and expiry. A field has a value alone. The Value
+	// of a hash itself is nil.
 	Item Item
 }
 
@@ -83,9 +90,10 @@ func (c Cursor) positions(parts int) ([]wal.Position, error) {
 
 // Feed yields what is committed after a place, in the order of the commits, and
 // waits for more until ctx ends. Every commit to one store comes once and in
-// order; those to different stores come in any order. If the place is no longer
-// kept, the error is ErrGone: read the data, and follow the feed from a Cursor
-// that Now returned before you began.
+// order; those to different stores come in any order. Keys of keyspaces that
+// were dropped since are left out. If the place is no longer kept, the error is
+// ErrGone: read the data, and follow the feed from a Cursor that Now returned
+// before you began.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		parts := db.node.Parts()
@@ -94,16 +102,28 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 			yield(Change{}, err)
 			return
 		}
-		r := feedReader{db: db, pos: pos, yield: yield}
+		r := feedReader{db: db, pos: pos}
 		for {
-			more := db.node.Committed()
+			more, end := db.node.Committed(), true
 			for i, p := range parts {
-				if err := r.read(ctx, i, p); err != nil {
-					if !errors.Is(err, errStop) {
-						yield(Change{}, public(err))
-					}
+				batch, err := r.read(ctx, i, p)
+				if err != nil {
+					yield(Change{}, public(err))
 					return
 				}
+				end = end && len(batch) == 0
+				for _, c := range batch {
+					if r.pos[i] = c.end; len(c.Ops) == 0 {
+						continue
+					}
+					c.After = cursorOf(r.pos)
+					if !yield(c.Change, nil) {
+						return
+					}
+				}
+			}
+			if !end {
+				continue
 			}
 			select {
 			case <-ctx.Done():
@@ -115,36 +135,55 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	}
 }
 
-var errStop = errors.New("cleave: the reader has stopped")
-
+// feedReader reads ahead of its consumer, who may take its time: meanwhile the
+// store is free to recycle its log, and to close.
 type feedReader struct {
-	db    *DB
-	pos   []wal.Position
-	yield func(Change, error) bool
+	db  *DB
+	pos []wal.Position
 }
 
-// read yields what one part has.
-func (r *feedReader) read(ctx context.Context, i int, p *node.Part) error {
-	next, err := p.Store.Feed(r.pos[i], func(c store.Committed) error {
+// readChange is a change with its place.
+type readChange struct {
+	Change
+	end wal.Position
+}
+
+const (
+	// feedAhead and feedAheadBytes bound what is read ahead, unless one change
+	// is larger.
+	feedAhead      = 256
+	feedAheadBytes = 1 << 20
+)
+
+var errEnough = errors.New("cleave: enough for now")
+
+// read returns the next changes of one part.
+func (r *feedReader) read(ctx context.Context, i int, p *node.Part) (batch []readChange, err error) {
+	size := 0
+	_, err = p.Store.Feed(r.pos[i], func(c store.Committed) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		r.pos[i] = c.Pos
-		change := Change{After: cursorOf(r.pos)}
+		if n := len(batch); n == 0 || batch[n-1].end != c.Pos {
+			// Behind a whole commit is a good place to stop.
+			if n >= feedAhead || size >= feedAheadBytes {
+				return errEnough
+			}
+			batch = append(batch, readChange{end: c.Pos})
+		}
+		change := &batch[len(batch)-1].Change
 		for _, op := range c.Batch.All() {
-			if err := r.add(&change, op); err != nil {
+			size += len(op.Key) + len(op.Value)
+			if err := r.add(change, op); err != nil {
 				return err
 			}
 		}
-		if len(change.Ops) > 0 && !r.yield(change, nil) {
-			return errStop
-		}
 		return nil
 	})
-	if err == nil {
-		r.pos[i] = next
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	return err
+	return batch, err
 }
 
 // add turns an effect on a row of a user's keyspace into an operation.
@@ -182,7 +221,18 @@ func (r *feedReader) add(change *Change, op effect.Op) error {
 		if row.Kind != command.Element {
 			out.Item.Version = row.Version
 		}
+		out.Created = row.Kind == command.Hash && row.Generation == row.Version
 	}
-	change.Ops = append(change.Ops, out)
+	change.add(out)
 	return nil
+}
+
+// add adds an operation. A hash is written after the fields that it is made
+// with, but told before them.
+func (c *Change) add(op ChangeOp) {
+	at := len(c.Ops)
+	for op.Created && at > 0 && c.Ops[at-1].Field != nil && c.Ops[at-1].Keyspace == op.Keyspace && bytes.Equal(c.Ops[at-1].Key, op.Key) {
+		at--
+	}
+	c.Ops = slices.Insert(c.Ops, at, op)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -18,14 +17,15 @@ func (k *Keyspace) HSet(ctx context.Context, key []byte, fields ...Field) (int, 
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, RequestID{}, hsetCommand(ctx, p, fields))
+	reply, err := k.do(ctx, p, RequestID{}, hsetCommand(p, fields, func(b []byte) []byte { return owned(ctx, b) }))
 	return int(reply.Int), err
 }
 
-func hsetCommand(ctx context.Context, p partition.Position, fields []Field) *command.HSet {
+// hsetCommand makes the command, of bytes that own has made its own.
+func hsetCommand(p partition.Position, fields []Field, own func([]byte) []byte) *command.HSet {
 	c := &command.HSet{Key: p, Fields: make([]command.FieldValue, len(fields))}
 	for i, f := range fields {
-		c.Fields[i] = command.FieldValue{Field: owned(ctx, f.Name), Value: owned(ctx, f.Value)}
+		c.Fields[i] = command.FieldValue{Field: own(f.Name), Value: own(f.Value)}
 	}
 	return c
 }
@@ -61,7 +61,7 @@ func (k *Keyspace) HGet(ctx context.Context, key, name []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := k.peek(ctx, k.part(p).Group, &command.HGet{Key: p, Field: name}, nil)
+	reply, err := k.peek(ctx, p, &command.HGet{Key: p, Field: name})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotFound
 	}
@@ -74,7 +74,7 @@ func (k *Keyspace) HLen(ctx context.Context, key []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.peek(ctx, k.part(p).Group, &command.HLen{Key: p}, nil)
+	reply, err := k.peek(ctx, p, &command.HLen{Key: p})
 	return int(reply.Int), err
 }
 
@@ -85,14 +85,17 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	part := k.part(p)
-	snap, err := part.Store.Snapshot()
+	snap, now, err := part.Snapshot(ctx)
 	if err != nil {
 		return nil, public(err)
 	}
 	defer snap.Close()
-	reply, err := k.peek(ctx, part.Group, &command.HGetAll{Key: p}, snap)
-	return fieldsOf(reply), err
+	reply := part.Group.PeekAt(&command.HGetAll{Key: p}, snap, now)
+	return fieldsOf(reply), public(reply.Err)
 }
 
 func fieldsOf(r command.Reply) []Field {
@@ -104,11 +107,11 @@ func fieldsOf(r command.Reply) []Field {
 }
 
 // peek evaluates a command that reads past the queue.
-func (k *Keyspace) peek(ctx context.Context, g *group.Group, c command.Command, from command.Reader) (command.Reply, error) {
+func (k *Keyspace) peek(ctx context.Context, p partition.Position, c command.Command) (command.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return command.Reply{}, err
 	}
-	reply, err := g.Peek(ctx, c, from)
+	reply, err := k.part(p).Group.Peek(ctx, c)
 	if err == nil {
 		err = reply.Err
 	}

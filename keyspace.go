@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -67,7 +68,7 @@ func (k *Keyspace) Item(ctx context.Context, key []byte) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	return Item{Key: key, Value: row.Payload, Version: row.Version, Expires: expiryTime(row.ExpiryMS)}, nil
+	return Item{Key: bytes.Clone(key), Value: row.Payload, Version: row.Version, Expires: expiryTime(row.ExpiryMS)}, nil
 }
 
 func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {

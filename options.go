@@ -72,21 +72,44 @@ type Options struct {
 	// a second to a day.
 	Remember time.Duration
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
-	// store, beyond what recovery needs. Default 64 MiB.
+	// store, beyond what recovery needs. Default 64 MiB; -1
+	// keeps none.
 	FeedBytes int64
 	// Now is the clock that expiry is judged by. Default time.Now.
 	Now func() time.Time
 }
 
+// check reports every option that is out of its range.
+func (o *Options) check() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, optionError(format, args...))
+		}
+	}
+	refuse(o.Durability > Never, "%v: use Always, EverySec or Never", o.Durability)
+	refuse(o.Stores < 0 || o.Stores > maxStores, "Stores is %d: use 1 to %d, or 0 for the default", o.Stores, maxStores)
+	refuse(o.CacheBytes != 0 && o.CacheBytes < minCacheBytes, "CacheBytes is %d: use at least %d, or 0 for the default", o.CacheBytes, minCacheBytes)
+	refuse(o.BlockCacheBytes != 0 && o.BlockCacheBytes < minCacheBytes, "BlockCacheBytes is %d: use at least %d, or 0 for the default", o.BlockCacheBytes, minCacheBytes)
+	refuse(o.Queue < 0, "Queue is %d: use at least 1, or 0 for the default", o.Queue)
+	refuse(o.Remember != 0 && (o.Remember < time.Second || o.Remember > 24*time.Hour), "Remember is %v: use 1s to 24h, or 0 for the default", o.Remember)
+	refuse(o.FeedBytes < -1, "FeedBytes is %d: use a positive one, 0 for the default, or -1 for none", o.FeedBytes)
+	return errors.Join(errs...)
+}
+
+const (
+	maxStores     = 64
+	minCacheBytes = 64 << 10
+)
+
 func (o Options) node(dir string) (node.Options, error) {
-	durability := map[Durability]wal.Durability{Always: wal.Always, EverySec: wal.EverySec, Never: wal.Never}
-	d, ok := durability[o.Durability]
-	if !ok {
-		return node.Options{}, fmt.Errorf("%w: %v: use Always, EverySec or Never", ErrOptions, o.Durability)
+	if err := o.check(); err != nil {
+		return node.Options{}, err
 	}
 	no := node.Options{
-		Dir: dir, Stores: o.Stores, Durability: d, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
-		Store: store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
+		Dir: dir, Stores: o.Stores, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
+		Durability: [...]wal.Durability{Always: wal.Always, EverySec: wal.EverySec, Never: wal.Never}[o.Durability],
+		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
 	}
 	if now := o.Now; now != nil {
 		no.Wall = func() int64 { return now().UnixMilli() }

@@ -8,7 +8,6 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -49,7 +48,7 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 		o.Limit = defaultPage
 	}
 	var page Page
-	for item, err := range k.items(ctx, o, o.Limit+1, (*store.Store).Scan) {
+	for item, err := range k.items(ctx, o, o.Limit+1, newest) {
 		if err != nil {
 			return Page{}, err
 		}
@@ -66,16 +65,62 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 // step into it. It keeps that moment's data as long as it runs. An error ends
 // it.
 func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
-	return k.items(ctx, o, o.Limit, (*store.Store).Scan)
+	return k.items(ctx, o, o.Limit, newest)
 }
 
-// scanFunc visits rows of a store as of one moment.
-type scanFunc func(s *store.Store, start, end []byte, reverse bool, visit func(key, value []byte) bool) error
+// source visits rows of a part as of one moment. It tells the time at that
+// moment before it visits the first.
+type source func(ctx context.Context, p *node.Part, r rowRange, at func(nowMS int64), visit func(key, value []byte) bool) error
+
+// rowRange bounds store keys.
+type rowRange struct {
+	start, end []byte
+	reverse    bool
+}
+
+// patience is how often newest looks before it takes a snapshot.
+const patience = 3
+
+// newest is the source of what is committed. It looks at the clock before and
+// after it takes the rows, because what expires in between would belong to
+// another moment than the rest.
+func newest(ctx context.Context, p *node.Part, r rowRange, at func(int64), visit func(key, value []byte) bool) error {
+	if err := p.Group.Ready(ctx); err != nil {
+		return err
+	}
+	for range patience {
+		now := p.Group.NowMS()
+		at(now)
+		looked, moved := false, false
+		err := p.Store.Scan(r.start, r.end, r.reverse, func(key, value []byte) bool {
+			if !looked {
+				looked = true
+				if moved = p.Group.NowMS() != now; moved {
+					return false
+				}
+			}
+			return visit(key, value)
+		})
+		if err != nil || !moved {
+			return err
+		}
+	}
+	snap, now, err := p.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer snap.Close()
+	at(now)
+	return snap.Scan(r.start, r.end, r.reverse, visit)
+}
 
 // items visits live keys, at most limit if it is positive.
-func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, scan scanFunc) iter.Seq2[Item, error] {
+func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, from source) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		span, err := k.span(&o)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			yield(Item{}, err)
 			return
@@ -86,7 +131,7 @@ func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, scan sca
 			if o.Reverse {
 				i = len(parts) - 1 - i
 			}
-			if w.part(parts[i], span, scan); w.done {
+			if w.part(parts[i], span, from); w.done {
 				return
 			}
 		}
@@ -125,7 +170,9 @@ func (k *Keyspace) span(o *ScanOptions) (partition.Span, error) {
 	}
 	after := k.space.KeySpan(key)
 	if o.Reverse {
-		span.End = after.Start
+		if bytes.Compare(after.Start, span.End) < 0 {
+			span.End = after.Start
+		}
 	} else if bytes.Compare(after.End, span.Start) > 0 {
 		span.Start = after.End
 	}
@@ -146,13 +193,12 @@ type walker struct {
 	err   error
 }
 
-func (w *walker) part(p *node.Part, span partition.Span, scan scanFunc) {
-	w.nowMS = p.Group.NowMS()
-	start, end := effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End)
-	if bytes.Compare(start, end) >= 0 {
+func (w *walker) part(p *node.Part, span partition.Span, from source) {
+	r := rowRange{effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), w.o.Reverse}
+	if bytes.Compare(r.start, r.end) >= 0 {
 		return
 	}
-	err := scan(p.Store, start, end, w.o.Reverse, w.visit)
+	err := from(w.ctx, p, r, w.at, w.visit)
 	if err == nil {
 		err = w.err
 	}
@@ -161,6 +207,8 @@ func (w *walker) part(p *node.Part, span partition.Span, scan scanFunc) {
 		w.done = true
 	}
 }
+
+func (w *walker) at(nowMS int64) { w.nowMS = nowMS }
 
 // visit looks at a row and goes on unless the scan is over.
 func (w *walker) visit(key, value []byte) bool {

@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,12 @@ type Txn struct {
 	snap  *store.Snapshot
 	env   *command.Env
 	reads map[string]uint64 // versions by position, 0 for absent
-	// record says whether rows that are looked at count as read.
-	record bool
-	ranges []command.RangeRead
-	writes []command.Command
-	err    error // why it cannot commit
+	// reading is the key whose row counts as read if it is looked at, nil for
+	// none.
+	reading partition.Position
+	ranges  []command.RangeRead
+	writes  []command.Command
+	err     error // why it cannot commit
 }
 
 // Update runs f in a transaction and commits it. If something that f has read
@@ -83,7 +85,7 @@ func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error) error {
 }
 
 // View runs f on one consistent state, which stays the same for f whatever
-// happens meanwhile.
+// happens meanwhile. All keys must live in one store, as in Update.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 	tx := &Txn{ctx: ctx, db: db, readOnly: true}
 	defer tx.close()
@@ -136,23 +138,36 @@ func (tx *Txn) begin(part *node.Part) error {
 	if err := tx.ctx.Err(); err != nil {
 		return err
 	}
-	snap, err := part.Store.Snapshot()
+	snap, now, err := part.Snapshot(tx.ctx)
 	if err != nil {
 		return public(err)
 	}
 	tx.part, tx.snap = part, snap
 	tx.env = command.NewEnv((*txnReader)(tx))
-	tx.env.Begin(effect.Header{ClockMS: part.Group.NowMS()}, 1<<62)
+	tx.env.Begin(effect.Header{ClockMS: now}, firstTxnVersion)
+	return nil
+}
+
+// firstTxnVersion is above all versions that are ever given out: what a
+// transaction has written gets its version at the commit.
+const firstTxnVersion = 1 << 62
+
+// own refuses a keyspace of another DB.
+func (tx *Txn) own(k *Keyspace) error {
+	if k.db != tx.db {
+		return optionError("keyspace %s is of another DB than the transaction", k.Name())
+	}
 	return nil
 }
 
 // txnReader reads from the transaction's state, and notes what it read.
 type txnReader Txn
 
-// Get implements [command.Reader].
+// Get implements [command.Reader]. Elements need not be noted: the row of their
+// collection has another version after each change of one.
 func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
 	value, ok, err := r.snap.Get(key, dst)
-	if err != nil || !r.record || key[0] != byte(effect.Rows) {
+	if err != nil || r.reading == nil || key[0] != byte(effect.Rows) || !bytes.Equal(key[1:], r.reading) {
 		return value, ok, err
 	}
 	version := uint64(0)
@@ -161,24 +176,12 @@ func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
 		if err != nil {
 			return value, ok, err
 		}
-		if row.Kind == command.Element {
-			return value, ok, nil // the row of the collection was read before it
-		}
 		if row.Alive(r.env.NowMS()) {
 			version = row.Version
 		}
-	} else if !ownRow(key) {
-		return value, ok, nil
 	}
-	r.reads[string(key[1:])] = version
+	r.reads[string(r.reading)] = version
 	return value, ok, nil
-}
-
-// ownRow tells the store key of a key's own row from that of an element. It may
-// take an element for one, which costs a needless comparison at the commit.
-func ownRow(key []byte) bool {
-	n := len(key)
-	return n > 2 && key[n-2] == 0x00 && key[n-1] == 0x01
 }
 
 // Scan implements [command.Reader]. What it visits belongs to a collection
@@ -190,6 +193,9 @@ func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value 
 // do evaluates a command on the transaction's state. One that writes is kept
 // for the commit; seen tells whether f learns something from it.
 func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.Position) (command.Command, error)) (command.Reply, error) {
+	if err := tx.own(k); err != nil {
+		return command.Reply{}, err
+	}
 	p, err := k.position(nil, key)
 	if err != nil {
 		return command.Reply{}, err
@@ -204,7 +210,9 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 	if err != nil {
 		return command.Reply{}, err
 	}
-	tx.record = seen && !tx.readOnly
+	if tx.reading = nil; seen && !tx.readOnly {
+		tx.reading = p
+	}
 	reply := tx.env.Do(cmd)
 	if reply.Err != nil {
 		return command.Reply{}, public(reply.Err)

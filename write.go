@@ -11,7 +11,7 @@ import (
 
 // SetOptions say how a Set stores. The zero value stores always, for ever.
 type SetOptions struct {
-	// TTL is how long the key lives, to the millisecond. 0 means for ever.
+	// TTL is how long the key lives, to the millisecond, rounded up. 0 means for ever.
 	TTL time.Duration
 	// KeepTTL leaves the key's expiry as it is.
 	KeepTTL bool
@@ -84,14 +84,14 @@ func (o *SetOptions) command(p partition.Position, value []byte) (*command.Set, 
 	switch {
 	case conditions > 1:
 		return nil, optionError("use one of IfAbsent, IfPresent and IfVersion")
-	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Millisecond:
-		return nil, optionError("TTL is %v: use at least 1ms, or 0 for none", o.TTL)
+	case o.TTL < 0:
+		return nil, optionError("TTL is %v: use a positive one, or 0 for none", o.TTL)
 	case o.TTL > 0 && o.KeepTTL:
 		return nil, optionError("use one of TTL and KeepTTL")
 	case o.KeepTTL:
 		c.Expiry = command.Keep()
 	case o.TTL > 0:
-		c.Expiry = command.In(o.TTL.Milliseconds())
+		c.Expiry = command.In(ceilMS(o.TTL))
 	}
 	return c, nil
 }
@@ -137,8 +137,17 @@ func (k *Keyspace) AddOnce(ctx context.Context, id RequestID, key []byte, delta 
 // time that is not positive deletes it.
 func (k *Keyspace) Expire(ctx context.Context, key []byte, after time.Duration) (bool, error) {
 	return k.count(ctx, key, func(p partition.Position) command.Command {
-		return &command.Expire{Key: p, Expiry: command.In(after.Milliseconds())}
+		return &command.Expire{Key: p, Expiry: command.In(ceilMS(after))}
 	})
+}
+
+// ceilMS is d in milliseconds, rounded up: a time that is positive stays so.
+func ceilMS(d time.Duration) int64 {
+	ms := d.Milliseconds()
+	if d > 0 && d%time.Millisecond != 0 {
+		ms++
+	}
+	return ms
 }
 
 // Persist makes a key live for ever, and tells whether it had an expiry.

@@ -53,33 +53,39 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 		return len(calls), x.dead
 	}
 	if err := x.reserve(); err != nil {
+		if x.dead == nil {
+			x.answerReads(calls)
+		}
 		return len(calls), err
 	}
 	n = x.evaluate(calls)
 	if x.env.Effects().Len() > 0 {
 		err = x.commit()
 	}
-	switch {
-	case err == nil:
-		for _, c := range calls[:n] {
-			keepReply(c)
-		}
-	case x.dead == nil:
-		x.answerReads(calls[:n])
+	if x.dead != nil {
+		return n, err // the clock stays held: nobody knows what is visible at the next Open
 	}
-	return n, err
+	x.clock.release()
+	if err != nil {
+		x.answerReads(calls[:n])
+		return n, err
+	}
+	for _, c := range calls[:n] {
+		keepReply(c)
+	}
+	return n, nil
 }
 
 // evaluate executes calls until the batch is large enough, and returns how
-// many it took.
+// many it took. It holds the clock.
 func (x *executor) evaluate(calls []*call) (n int) {
-	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
+	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.hold()}, x.nextVersion)
 	clear(x.seen)
 	out := x.env.Effects()
 	for i, c := range calls {
 		before := out.Len()
 		x.execute(calls, i)
-		c.wrote = out.Len() > before
+		c.wrote = c.wrote || out.Len() > before
 		full := out.Size() > maxBatchBytes ||
 			x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling
 		if full {
@@ -102,6 +108,7 @@ func (x *executor) execute(calls []*call, i int) {
 	}
 	if first, again := x.seen[c.ID]; again {
 		copyReply(c, calls[first])
+		c.wrote = true // what becomes of the first becomes of it
 		return
 	}
 	x.scratch = c.dedupKey(x.scratch[:0])
@@ -145,25 +152,22 @@ func (x *executor) commit() error {
 		return err
 	}
 	x.ledger, x.nextVersion = next, x.env.NextVersion()
-	x.reader.mixed.Store(next.mixed)
 	if next.mixed {
+		x.reader.mixed.Store(true)
 		x.noteHousework()
 	}
 	return nil
 }
 
-// answerReads evaluates those of a refused batch again that wrote nothing:
-// what they saw of the batch's writes did not happen.
+// answerReads evaluates the calls of a refused batch again, each by itself:
+// what they saw of the batch's writes did not happen. Those that write nothing
+// now are answered, retries of requests that were executed before among them.
 func (x *executor) answerReads(calls []*call) {
-	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
-	for _, c := range calls {
-		if !c.wrote && c.ID == (RequestID{}) {
-			c.reply = x.env.Do(c.Command)
-			c.wrote = x.env.Effects().Len() > 0 // it would write now: refused too
-			if c.wrote {
-				x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
-				continue
-			}
+	for i, c := range calls {
+		x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
+		clear(x.seen)
+		x.execute(calls, i)
+		if c.wrote = x.env.Effects().Len() > 0; !c.wrote {
 			keepReply(c)
 		}
 	}
@@ -178,7 +182,7 @@ func (x *executor) outcome(c *call, err error) error {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case x.dead != nil:
 		return x.dead
-	case c.wrote || c.ID != (RequestID{}):
+	case c.wrote:
 		return err
 	}
 	return nil

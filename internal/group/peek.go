@@ -24,25 +24,85 @@ var peekers = sync.Pool{New: func() any {
 }}
 
 // Peek evaluates a command that only reads, on the caller's goroutine, past the
-// queue, against a snapshot or, if from is nil, the newest committed state. The
-// latter is linearizable for commands that read a key's row and at most one of
-// its elements: the row comes first, and elements of its generation are never
-// written after the row is gone.
-func (g *Group) Peek(ctx context.Context, c command.Command, from command.Reader) (command.Reply, error) {
-	if g.closed.Load() {
-		return command.Reply{}, ErrClosed
-	}
-	if err := g.log.ReadBarrier(ctx); err != nil {
+// queue, against the newest committed state. It is linearizable for commands
+// that read a key's row and at most one of its elements, such as HGet: the row
+// comes first, and elements of its generation are never written after the row
+// is gone. So an element that is found was there while the row was.
+//
+// An element that is not found may have been replaced together with the row, in
+// between. It is looked for again until the row is the same before and after.
+func (g *Group) Peek(ctx context.Context, c command.Command) (command.Reply, error) {
+	if err := g.Ready(ctx); err != nil {
 		return command.Reply{}, err
 	}
-	if from == nil {
-		from = g.state
-	}
 	p := peekers.Get().(*peeker)
-	p.reader.Reader = from
-	p.env.Begin(effect.Header{ClockMS: g.NowMS()}, 1)
-	reply := p.env.Do(c).Clone()
+	p.reader.Reader = g.state
+	reply := p.eval(c, g.NowMS())
+	for reply.Kind == command.Nil && reply.Version != 0 {
+		version := reply.Version
+		if reply = p.eval(c, g.NowMS()); reply.Version == version {
+			break
+		}
+	}
+	reply = reply.Clone()
 	p.reader.Reader = nil
 	peekers.Put(p)
 	return reply, nil
+}
+
+// PeekAt is Peek for any command that only reads, on a state of the past and
+// its time: see [Group.Moment].
+func (g *Group) PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
+	p := peekers.Get().(*peeker)
+	p.reader.Reader = from
+	reply := p.eval(c, nowMS).Clone()
+	p.reader.Reader = nil
+	peekers.Put(p)
+	return reply
+}
+
+func (p *peeker) eval(c command.Command, nowMS int64) command.Reply {
+	p.env.Begin(effect.Header{ClockMS: nowMS}, 1)
+	return p.env.Do(c)
+}
+
+// Ready returns when a read that begins now sees all that was acknowledged.
+func (g *Group) Ready(ctx context.Context) error {
+	if g.closed.Load() {
+		return ErrClosed
+	}
+	return g.log.ReadBarrier(ctx)
+}
+
+// patience is how often Moment looks by itself before it waits for its turn.
+const patience = 3
+
+// Moment calls take, which takes a snapshot of the state, and returns the time
+// at that moment: what is in the snapshot was evaluated at that time or before,
+// what is not in it is evaluated at that time or after. So what expires by that
+// time belongs to one state with the rest. undo throws away what take got: it
+// is called before take is called again.
+func (g *Group) Moment(ctx context.Context, take func() error, undo func()) (nowMS int64, err error) {
+	if err := g.Ready(ctx); err != nil {
+		return 0, err
+	}
+	for range patience {
+		nowMS = g.NowMS()
+		if err := take(); err != nil {
+			return 0, err
+		}
+		if g.clock.now() == nowMS {
+			return nowMS, nil
+		}
+		undo() // the clock went on, and a batch may have followed it
+	}
+	var failure error
+	err = g.actor.Do(ctx, func(*executor) {
+		failure = take()
+		nowMS = g.clock.now() // no batch is on its way
+	})
+	if err != nil {
+		return 0, g.refused(err)
+	}
+	return nowMS, failure
 }

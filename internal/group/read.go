@@ -12,25 +12,32 @@ import (
 // is linearizable: it sees everything that was acknowledged before the call,
 // and nothing that is not durable. The row's payload is appended to dst.
 func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
-	if g.closed.Load() {
-		return row, false, ErrClosed
-	}
-	if err := g.log.ReadBarrier(ctx); err != nil {
+	if err := g.Ready(ctx); err != nil {
 		return row, false, err
 	}
+	row, ok, err = g.row(key, dst)
+	if err != nil || !ok || row.ExpiryMS == 0 {
+		return row, ok, err
+	}
+	// The clock comes before the row that it judges. The other way round a
+	// write that kept the key from expiring could fall in between.
+	now := g.NowMS()
+	row, ok, err = g.row(key, dst)
+	if err != nil || !ok || !row.Alive(now) {
+		return command.Row{}, false, err
+	}
+	return row, true, nil
+}
+
+// row returns the newest row of a key, dead or alive.
+func (g *Group) row(key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	var room [128]byte
 	value, ok, err := g.state.Get(effect.Rows.AppendKey(room[:0], key), dst)
 	if err != nil || !ok {
 		return row, false, err
 	}
 	row, err = command.DecodeRow(value[len(dst):])
-	if err != nil {
-		return row, false, err
-	}
-	if row.ExpiryMS != 0 && !row.Alive(g.NowMS()) {
-		return command.Row{}, false, nil
-	}
-	return row, true, nil
+	return row, err == nil, err
 }
 
 // NowMS is the group's clock, in Unix milliseconds.

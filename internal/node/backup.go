@@ -26,13 +26,32 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if len(entries) > 0 {
 		return fmt.Errorf("backup to %s: %w: name a new or an empty directory", dir, fs.ErrExist)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
-	for i, p := range n.parts {
-		if _, err := p.Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
+	if err := n.backup(ctx, dir); err != nil {
+		return errors.Join(err, clearBackup(dir, len(n.parts)))
+	}
+	return writeStores(dir, len(n.parts))
+}
+
+// backup copies the stores, the one with the catalog last: so the catalog knows
+// every keyspace whose keys are in the others.
+func (n *Node) backup(ctx context.Context, dir string) error {
+	for i := len(n.parts) - 1; i >= 0; i-- {
+		if _, err := n.parts[i].Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
 			return err
 		}
 	}
-	return writeStores(dir, len(n.parts))
+	return nil
+}
+
+// clearBackup removes what a backup that failed has written, so that it can be
+// tried again.
+func clearBackup(dir string, stores int) error {
+	var errs []error
+	for i := range stores {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, strconv.Itoa(i))))
+	}
+	return errors.Join(errs...)
 }

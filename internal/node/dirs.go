@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,7 @@ func storeDirs(opts *Options) ([]string, error) {
 			return nil, err
 		}
 		if opts.Stores != 0 && opts.Stores != have {
-			return nil, fmt.Errorf("node: %s has %d stores, not %d: open it with Stores 0 or %d", opts.Dir, have, opts.Stores, have)
+			return nil, fmt.Errorf("%w: %s has %d stores, not %d: open it with Stores 0 or %d", ErrOptions, opts.Dir, have, opts.Stores, have)
 		}
 		n = have
 	}
@@ -37,7 +38,19 @@ func storeDirs(opts *Options) ([]string, error) {
 	for i := range dirs {
 		dirs[i] = filepath.Join(opts.Dir, strconv.Itoa(i))
 	}
+	if n > 1 && opts.Dir != "" && opts.FS == nil && !exists(dirs[0]) && exists(dirs[1]) {
+		return nil, missing(dirs[0]) // they are made in order
+	}
 	return dirs, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func missing(dir string) error {
+	return fmt.Errorf("%w: %s is missing: restore a backup", store.ErrCorrupt, dir)
 }
 
 // countStores returns how many stores a directory has, 0 for a new one.
@@ -45,6 +58,9 @@ func countStores(dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
+	}
+	if info, statErr := os.Stat(dir); statErr == nil && !info.IsDir() {
+		return 0, fmt.Errorf("%w: %s is a file: name an empty or a new directory", store.ErrForeign, dir)
 	}
 	if err != nil {
 		return 0, err
@@ -73,9 +89,45 @@ const (
 	tempSuffix = ".new"
 )
 
+// checkDirs refuses a directory that lacks one of its stores. They are made in
+// order and before the catalog, which is in the first: so if there is a catalog
+// all were there once.
+func (n *Node) checkDirs(ctx context.Context, dirs []string) error {
+	if n.opts.Dir == "" || n.opts.FS != nil {
+		return nil
+	}
+	_, made, err := n.catalog().Read(ctx, nextIDRow(), nil)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs[1:] {
+		if made && !exists(dir) {
+			return missing(dir)
+		}
+	}
+	return nil
+}
+
+// makeDir makes a directory with all above it, and syncs each parent that got a
+// new entry: a directory that a crash takes away takes its files along.
+func makeDir(dir string) error {
+	var parents []string
+	for p := filepath.Clean(dir); ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); err == nil || filepath.Dir(p) == p {
+			break
+		}
+		parents = append(parents, filepath.Dir(p))
+	}
+	err := os.MkdirAll(dir, 0o700)
+	for _, p := range parents {
+		err = errors.Join(err, syncDir(p))
+	}
+	return err
+}
+
 // writeStores makes the directory and the file, durably.
 func writeStores(dir string, n int) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	name := filepath.Join(dir, storesFile)

@@ -29,6 +29,9 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	if name == DefaultName {
 		return ErrDefaultKeyspace
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	k, err := n.Keyspace(name)

@@ -41,13 +41,8 @@ func Open(opts Options) (*Node, error) {
 	n := &Node{opts: opts}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
-	for i, dir := range dirs {
-		if err := n.openPart(i, dir); err != nil {
-			return nil, errors.Join(err, n.Close(ctx))
-		}
-	}
-	if err := n.loadSpaces(ctx); err != nil {
-		return nil, errors.Join(err, n.Close(ctx))
+	if err := n.open(ctx, dirs); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
 	}
 	if opts.TendEvery > 0 {
 		for i, p := range n.parts {
@@ -55,6 +50,23 @@ func Open(opts Options) (*Node, error) {
 		}
 	}
 	return n, nil
+}
+
+// open opens the parts, and the catalog as soon as it is there: it tells whether
+// all the others were made.
+func (n *Node) open(ctx context.Context, dirs []string) error {
+	for i, dir := range dirs {
+		if err := n.openPart(i, dir); err != nil {
+			return err
+		}
+		if i > 0 {
+			continue
+		}
+		if err := n.checkDirs(ctx, dirs); err != nil {
+			return err
+		}
+	}
+	return n.loadSpaces(ctx)
 }
 
 func (n *Node) openPart(i int, dir string) error {
@@ -79,6 +91,18 @@ func (n *Node) openPart(i int, dir string) error {
 	}
 	n.parts = append(n.parts, &Part{Store: s, Group: g})
 	return nil
+}
+
+// Snapshot returns the state of the part at one moment, and the time then. Close
+// it.
+func (p *Part) Snapshot(ctx context.Context) (snap *store.Snapshot, nowMS int64, err error) {
+	nowMS, err = p.Group.Moment(ctx, func() (err error) {
+		snap, err = p.Store.Snapshot()
+		return err
+	}, func() {
+		snap.Close()
+	})
+	return snap, nowMS, err
 }
 
 // Parts returns the stores with their groups, in order of positions for a hash
@@ -116,7 +140,6 @@ func (n *Node) PartsOf(k *partition.Keyspace) []*Part {
 func (n *Node) Close(ctx context.Context) error {
 	n.stop()
 	n.done.Wait()
-	n.feeds.ring()
 	var errs []error
 	for _, p := range n.parts {
 		errs = append(errs, p.Group.Close(ctx))
@@ -124,5 +147,6 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, p := range n.parts {
 		errs = append(errs, p.Store.Close())
 	}
+	n.feeds.ring() // whoever waits for a commit finds the stores closed
 	return errors.Join(errs...)
 }

@@ -40,6 +40,10 @@ type Options struct {
 
 const maxStores = 64
 
+// ErrOptions means that an option is out of its range, or does not go with what
+// is in the directory: the text says what to use.
+var ErrOptions = errors.New("node: bad options")
+
 func (o Options) withDefaults() (Options, error) {
 	if o.TendEvery == 0 {
 		o.TendEvery = 100 * time.Millisecond
@@ -49,7 +53,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	var errs []error
 	if o.Stores < 0 || o.Stores > maxStores {
-		errs = append(errs, fmt.Errorf("node: Stores is %d: use 1 to %d, or 0 for the default", o.Stores, maxStores))
+		errs = append(errs, fmt.Errorf("%w: Stores is %d: use 1 to %d, or 0 for the default", ErrOptions, o.Stores, maxStores))
 	}
 	return o, errors.Join(errs...)
 }

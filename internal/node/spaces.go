@@ -131,7 +131,7 @@ func (n *Node) Keyspaces() []*Space {
 
 // CreateKeyspace makes a keyspace, durably, and gives it its id.
 func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space, error) {
-	if err := k.Validate(); err != nil {
+	if err := errors.Join(k.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	n.changing.Lock()
@@ -160,9 +160,17 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space
 	return made, nil
 }
 
-// change executes commands of the catalog as one. It does not stop half way
-// because a caller lost patience.
+// change executes commands of the catalog as one, and syncs them whatever the
+// durability class: other stores hold keys of a keyspace by its id, and a crash
+// that took the id back would give them to the next keyspace. It does not stop
+// half way because a caller lost patience.
 func (n *Node) change(ctx context.Context, commands ...command.Command) error {
 	reply, err := n.catalog().Do(context.WithoutCancel(ctx), group.Request{Command: &command.Batch{Commands: commands}})
-	return errors.Join(err, reply.Err)
+	if err = errors.Join(err, reply.Err); err != nil {
+		return err
+	}
+	if err := n.parts[0].Store.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
+	}
+	return nil
 }

@@ -1,0 +1,134 @@
+package cleave
+
+import (
+	"context"
+	"iter"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Scan visits keys in order, those that the transaction wrote before the loop
+// included; those that it writes in the loop may be visited or not. The version
+// of what it wrote is 0: it is not known before the commit.
+//
+// What was visited counts as read: a key that comes or goes there before the
+// commit is a conflict. With Limit, or a loop that ends early, that is up to the
+// last key visited.
+func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		r := scanRead{tx: tx, k: k, o: o}
+		var err error
+		if r.span, err = k.span(&o); err == nil {
+			err = tx.beginScan(k)
+		}
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		r.run(yield)
+		r.note()
+	}
+}
+
+// beginScan refuses to scan a keyspace that is spread over several stores.
+func (tx *Txn) beginScan(k *Keyspace) error {
+	if err := tx.own(k); err != nil {
+		return err
+	}
+	parts := k.db.node.PartsOf(&k.space.Keyspace)
+	if len(parts) > 1 {
+		return ErrCrossGroup
+	}
+	return tx.begin(parts[0])
+}
+
+// scanRead is what a scan of a transaction has seen.
+type scanRead struct {
+	tx   *Txn
+	k    *Keyspace
+	o    ScanOptions
+	span partition.Span
+	// stopped tells that the scan ended at the last key and not at the end of
+	// the span.
+	stopped bool
+	last    []byte
+}
+
+// txnPage is how many keys are read ahead of the loop. The loop may use the
+// transaction, which a scan on its way does not bear.
+const txnPage = 256
+
+func (r *scanRead) run(yield func(Item, error) bool) {
+	for left := r.o.Limit; ; {
+		want := txnPage
+		if r.o.Limit > 0 {
+			want = min(want, left)
+		}
+		page, err := r.page(want)
+		if err != nil {
+			r.stopped = false
+			yield(Item{}, err)
+			return
+		}
+		for _, item := range page {
+			r.last, r.stopped = item.Key, true
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if len(page) < want {
+			r.stopped = false
+			return
+		}
+		if left -= want; left == 0 {
+			return
+		}
+		r.o.After = r.k.space.AppendPosition(nil, r.last)
+	}
+}
+
+// page reads the next keys.
+func (r *scanRead) page(want int) (page []Item, err error) {
+	if r.tx.err != nil {
+		return nil, r.tx.err
+	}
+	for item, err := range r.k.items(r.tx.ctx, r.o, want, r.tx.source) {
+		if err != nil {
+			return nil, err
+		}
+		if item.Version >= firstTxnVersion {
+			item.Version = 0
+		}
+		page = append(page, item)
+	}
+	return page, nil
+}
+
+// source is the source of the transaction's state with its own writes.
+func (tx *Txn) source(_ context.Context, _ *node.Part, r rowRange, at func(int64), visit func(key, value []byte) bool) error {
+	at(tx.env.NowMS())
+	return tx.env.Scan(r.start, r.end, r.reverse, visit)
+}
+
+// note makes the part of the span that was visited a read of the transaction.
+func (r *scanRead) note() {
+	if r.tx.readOnly || r.tx.err != nil {
+		return
+	}
+	if r.stopped {
+		p := r.k.space.AppendPosition(nil, r.last)
+		if r.o.Reverse {
+			r.span.Start = p
+		} else {
+			r.span.End = command.After(p)
+		}
+	}
+	digest, err := command.DigestRange(r.tx.snap, r.span.Start, r.span.End, r.tx.env.NowMS())
+	if err != nil {
+		r.tx.err = public(err)
+		return
+	}
+	r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: r.span.Start, End: r.span.End, Digest: digest})
+}
