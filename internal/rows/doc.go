@@ -13,7 +13,9 @@
 //     taken before the state was read, and a publication in between voids it.
 //   - Unpinned rows take at most Options.Bytes, index and headers included. What
 //     is pinned comes on top; DESIGN.md states the slack.
-//   - Neither Get with a large enough buffer nor Publish allocates when warm.
+//   - Get with a large enough buffer does not allocate. Publish and Fill take
+//     whole blocks, and none while what is pinned stays the same; only a row
+//     with a block of its own is an allocation.
 //
 // # Choices
 //
