@@ -23,6 +23,10 @@ type disk struct {
 	refuse  error
 	commits int
 	seqs    []uint64 // of the effects, in order
+	// before and after, if set, are called before a commit is durable, and after
+	// a row was read.
+	before func()
+	after  func(key []byte)
 }
 
 func newDisk(always bool) *disk {
@@ -30,6 +34,9 @@ func newDisk(always bool) *disk {
 }
 
 func (d *disk) Commit(_ bool, effects []byte) error {
+	if d.before != nil {
+		d.before()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.commits++
@@ -72,9 +79,13 @@ func (d *disk) crash() *disk {
 
 func (d *disk) Get(key, dst []byte) ([]byte, bool, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	v, ok := d.rows[string(key)]
-	return append(dst, v...), ok, nil
+	dst = append(dst, v...)
+	d.mu.Unlock()
+	if d.after != nil {
+		d.after(key)
+	}
+	return dst, ok, nil
 }
 
 func (d *disk) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {

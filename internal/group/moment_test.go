@@ -1,0 +1,125 @@
+package group
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// What a batch on its way to the disk has found alive does not expire for
+// readers meanwhile: they would see it come back.
+func TestAKeyDoesNotExpireUnderABatchThatKeepsIt(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	do(t, g, &command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(10)})
+	d.before = func() {
+		d.before = nil
+		wall.ms.Add(20)
+		if got := text(t, g, "k"); got != "v" {
+			t.Errorf("while the key is being persisted it is %q, want v", got)
+		}
+	}
+	if reply := do(t, g, &command.Persist{Key: at("k")}); reply.Int != 1 {
+		t.Fatalf("persist says %d", reply.Int)
+	}
+	if got := text(t, g, "k"); got != "v" {
+		t.Errorf("after that it is %q, want v", got)
+	}
+}
+
+func TestAKeyThatIsPersistedDuringAReadIsThere(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	do(t, g, &command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(10)})
+	d.after = func([]byte) {
+		d.after = nil
+		do(t, g, &command.Persist{Key: at("k")})
+		wall.ms.Add(20)
+	}
+	if got := text(t, g, "k"); got != "v" {
+		t.Errorf("read as %q, want v", got)
+	}
+}
+
+func TestTimeThatIsGivenOutDuringCloseIsNotGivenOutAgain(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	var seen int64
+	d.before = func() {
+		wall.ms.Add(50)
+		seen = g.NowMS()
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.before = nil
+	wall.ms.Add(-40)
+	if now := open(t, d, Options{Wall: wall.read}).NowMS(); now < seen {
+		t.Errorf("the clock says %d after %d", now, seen)
+	}
+}
+
+// A field that a transaction replaces together with its hash is there before
+// and after, so a read never misses it.
+func TestAFieldThatIsReplacedWithItsHashIsNeverAbsent(t *testing.T) {
+	d := newDisk(true)
+	g := open(t, d, Options{})
+	replace := func() command.Command {
+		return &command.Batch{Commands: []command.Command{
+			&command.Delete{Keys: []partition.Position{at("h")}},
+			&command.HSet{Key: at("h"), Fields: []command.FieldValue{{Field: []byte("f"), Value: []byte("v")}}},
+		}}
+	}
+	do(t, g, replace())
+	times := 0
+	d.after = func([]byte) {
+		if times++; times <= 3 { // after the row, and again
+			after := d.after
+			d.after = nil
+			do(t, g, replace())
+			d.after = after
+		}
+	}
+	reply, err := g.Peek(context.Background(), &command.HGet{Key: at("h"), Field: []byte("f")})
+	if err != nil || string(reply.Bytes) != "v" {
+		t.Errorf("read %+v, %v", reply, err)
+	}
+	reply, err = g.Peek(context.Background(), &command.HGet{Key: at("h"), Field: []byte("other")})
+	if err != nil || reply.Kind != command.Nil {
+		t.Errorf("read of a field that never was: %+v, %v", reply, err)
+	}
+}
+
+func TestAMomentHasTheTimeOfItsRows(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	takes, undos := 0, 0
+	now, err := g.Moment(context.Background(), func() error {
+		takes++
+		wall.ms.Add(1) // time goes on whenever somebody looks
+		return nil
+	}, func() { undos++ })
+	if err != nil || now != wall.read() || takes != undos+1 {
+		t.Errorf("%d, %v after %d takes, %d undone; the clock says %d", now, err, takes, undos, wall.read())
+	}
+	takes = 0
+	if again, err := g.Moment(context.Background(), func() error { takes++; return nil }, nil); err != nil || again != now || takes != 1 {
+		t.Errorf("while time stands still: %d, %v after %d takes", again, err, takes)
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Moment(context.Background(), func() error { return nil }, nil); err != ErrClosed {
+		t.Errorf("of a closed group: %v", err)
+	}
+}
