@@ -14,7 +14,7 @@ import (
 )
 
 // tiny is enough to see that everything works, and says nothing about speed.
-var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, nodes: []int{8, 64}, keysPerNode: 100}
+var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, rows: 500, nodes: []int{8, 64}, keysPerNode: 100}
 
 // runTiny measures every cell of every subject.
 func runTiny() []*duel.Result {

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"iter"
+	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/cleavekv/cleave/bench/internal/actorcells"
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/enginecells"
 	"github.com/cleavekv/cleave/bench/internal/hashcells"
 	"github.com/cleavekv/cleave/bench/internal/keycells"
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
@@ -22,6 +24,7 @@ type effort struct {
 	window     time.Duration
 	entries    int // of the big tables
 	stream     int // operations drawn ahead, a power of two
+	rows       int // of the embedded stores
 	// nodes are the sizes of topology, keysPerNode what imbalance and
 	// movement are measured with.
 	nodes       []int
@@ -31,10 +34,10 @@ type effort struct {
 var (
 	// full has many short windows: a slow spell of the machine then falls on
 	// few rounds, and their median does not see it.
-	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20,
+	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20, rows: 500_000,
 		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
-	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18,
+	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
 		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
@@ -53,6 +56,9 @@ var subjects = []subject{
 	}},
 	{"route", "Routing", func(e effort) iter.Seq[duel.Cell] {
 		return routecells.Cells(routecells.Config{Nodes: e.nodes, KeysPerNode: e.keysPerNode, Cores: runtime.GOMAXPROCS(0)})
+	}},
+	{"engine", "Embedded store", func(e effort) iter.Seq[duel.Cell] {
+		return enginecells.Cells(enginecells.Config{Rows: e.rows, Cores: runtime.GOMAXPROCS(0), Dir: os.TempDir()})
 	}},
 	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
 	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},

@@ -8,7 +8,7 @@ import (
 
 // targets is every promise that a run is judged by. Ratios are against the
 // best peer unless peers are named.
-var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets())
+var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets())
 
 // Why the targets are what they are. No figures here: those of a report are
 // all measured in its run.
@@ -20,6 +20,7 @@ const (
 	sourceRing     = "Ring: an index of the top bits makes a lookup a few loads, where the peers search."
 	sourceBuild    = "Ring: a change of topology builds a new ring, and requests that wait for it should not notice."
 	sourceHRW      = "Rendezvous: several nodes are scored at once, where the peer scores one."
+	sourceEngine   = "Store: one sequential write for all who wait, rows in memory in front of the tables, and scans that merge both, against the ordered engine below it by itself and against others."
 	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
 )
 
@@ -73,5 +74,20 @@ func routeTargets() []duel.Target {
 		{Cell: "route/64", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
 		{Cell: "route/1024", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
 		{Cell: "route/10000", Ours: "binomial", Versus: jumps, AtLeast: 2, Source: sourceBinomial},
+	}
+}
+
+func engineTargets() []duel.Target {
+	cell := func(id, peer string, atLeast float64) duel.Target {
+		return duel.Target{Cell: "engine/" + id, Ours: "cleave", Versus: []string{peer}, AtLeast: atLeast, Source: sourceEngine}
+	}
+	return []duel.Target{
+		cell("get-cached", "Pebble", 3),
+		cell("get-uncached", "Pebble", 0.85),
+		cell("scan-cached", "Pebble", 0.7),
+		cell("scan-uncached", "Pebble", 0.7),
+		cell("scan-writes-cached", "Pebble", 0.7),
+		cell("set-always-x64", "Pebble", 2),
+		cell("set-always-x64", "bbolt", 10),
 	}
 }

@@ -77,6 +77,7 @@ func (r *Runner) window(k Contestant, ops int) []float64 {
 // clock's own cost no longer counts, and warms the contestant up with that.
 func (r *Runner) calibrate(k Contestant) int {
 	const most = 1 << 40 // ends the search for work that takes no time at all
+	r.window(k, 1)       // the first time may cost what no other does
 	for ops := 1; ; ops *= 4 {
 		perOp := r.window(k, ops)[0]
 		if perOp*float64(ops)*4 >= float64(r.Window) || ops >= most {
