@@ -97,7 +97,7 @@ func TestBadArgumentsAreRefusedWithAHint(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-only", "map,tea"}, "choose from map, actor, route, hash, key"},
+		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, hash, key"},
 		{[]string{"map"}, `unexpected argument "map"`},
 		{[]string{"-fast"}, "not defined"},
 	} {
