@@ -19,6 +19,7 @@ func (l *Log) Append(urgent bool, es ...Entry) (Position, error) {
 	t := l.open
 	if t != nil {
 		l.stage(t, es)
+		t.shared = true
 		done := t.wait()
 		l.mu.Unlock()
 		<-done

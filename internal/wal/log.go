@@ -22,6 +22,7 @@ type Log struct {
 	next     int    // offset in cur where the next frame begins
 	tail     Position
 	open     *turn
+	crowded  bool // the last frame was shared: others are about to append
 	rotating bool // somebody is exchanging cur
 
 	// Turns. busy: somebody has the turn. queue: those who wait for it, in log order.
@@ -73,7 +74,8 @@ func newLog(o Options) *Log {
 }
 
 // Open opens the log and hands what lies behind from to replay, frame by frame and
-// in order, followed by Options.Seal for each chunk. A log larger than Chunks
+// in order, followed by Options.Seal for each chunk; nil ignores them. A log larger
+// than Chunks
 // needs a consumer that releases chunks meanwhile. The log goes on in a new segment.
 //
 // Everything up to from must be durable elsewhere. Entries that are handed out are
@@ -82,6 +84,9 @@ func Open(o Options, from Position, replay func(*Chunk, []Entry) error) (*Log, e
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if replay == nil {
+		replay = func(*Chunk, []Entry) error { return nil }
 	}
 	l := newLog(o)
 	if err := l.recover(from, replay); err != nil {

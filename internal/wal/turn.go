@@ -1,6 +1,10 @@
 package wal
 
-import "github.com/cleavekv/cleave/internal/plant"
+import (
+	"runtime"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
 
 // turn is a piece of work that happens in log order: the write of a frame, or the
 // end of a chunk. Whoever made it waits until everything before it was written,
@@ -13,6 +17,7 @@ type turn struct {
 	end     int // of the entries, so far
 	kind    frameKind
 	seals   bool // the chunk ends here
+	shared  bool // by several Appends
 	entries []Entry
 
 	now      chan struct{} // closed when it is this turn; nil if it was at once
@@ -39,6 +44,14 @@ func (l *Log) run(t *turn) {
 		<-t.now
 		l.mu.Lock()
 	}
+	if l.open == t && l.crowded && l.o.Durability != Always {
+		// A write to the OS is so short that few would share the next one. Let those
+		// who can run now come in first.
+		l.mu.Unlock()
+		runtime.Gosched()
+		l.mu.Lock()
+	}
+	l.crowded = t.shared
 	if l.open == t {
 		l.open = nil
 		l.next = padded(t.end)
