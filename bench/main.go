@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/enginecells"
 	"github.com/cleavekv/cleave/bench/internal/report"
 )
 
@@ -24,6 +25,9 @@ func main() {
 }
 
 func run(args []string, stdout, progress io.Writer) error {
+	if len(args) > 0 && args[0] == enginecells.LifeArgument {
+		return enginecells.Live(args[1:])
+	}
 	opts, err := parse(args, progress)
 	if err != nil {
 		return err

@@ -11,7 +11,17 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/enginecells"
 )
+
+// The test binary is the child of its own runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == enginecells.LifeArgument {
+		fmt.Fprintln(os.Stderr, run(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 // tiny is enough to see that everything works, and says nothing about speed.
 var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, rows: 500, nodes: []int{8, 64}, keysPerNode: 100}

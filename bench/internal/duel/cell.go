@@ -60,6 +60,8 @@ type Cell struct {
 	// Ops fixes the operations of one window. 0 means as many as fill it,
 	// found for each contestant by itself.
 	Ops int
+	// Rounds, if not 0, is how many rounds this cell gets.
+	Rounds int
 	// Metrics are what a round yields. Empty means Wall alone; the metrics of
 	// Work are Wall or Costs.
 	Metrics     []Metric

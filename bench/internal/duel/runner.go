@@ -51,6 +51,9 @@ func (r *Runner) Run(c Cell) *Result {
 }
 
 func (r *Runner) rounds(c Cell) int {
+	if c.Rounds > 0 {
+		return c.Rounds
+	}
 	if c.fixed() {
 		return r.LongRounds
 	}

@@ -43,6 +43,11 @@ var (
 // as it does.
 func Cells(cfg Config) iter.Seq[duel.Cell] {
 	return func(yield func(duel.Cell) bool) {
+		for _, cell := range life(cfg) {
+			if !yield(cell) {
+				return
+			}
+		}
 		_ = reads(cfg, "cached", "all rows in memory", large, yield) &&
 			reads(cfg, "uncached", "next to no rows in memory", small, yield) &&
 			writes(cfg, yield)
@@ -69,7 +74,7 @@ func openField(cfg Config, d durability, c caches, rows int) (*field, error) {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		f.engines = append(f.engines, e)
-		if err := fill(e, rows); err != nil {
+		if err := fill(e, rows, valueBytes); err != nil {
 			f.close()
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -79,9 +84,9 @@ func openField(cfg Config, d durability, c caches, rows int) (*field, error) {
 
 // fill writes rows from many goroutines, so that engines which share syncs
 // among writers are done sooner.
-func fill(e engine, rows int) error {
+func fill(e engine, rows, bytes int) error {
 	e.Expect(writers)
-	value := make([]byte, valueBytes)
+	value := make([]byte, bytes)
 	var failed atomic.Pointer[error]
 	workload.Parallel(writers, rows, func(w, n int) {
 		for i := range n {

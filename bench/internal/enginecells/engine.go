@@ -73,7 +73,10 @@ func openCleave(dir string, d durability, c caches) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	ks, err := db.CreateKeyspace(context.Background(), cleave.KeyspaceOptions{Name: "bench", Kind: cleave.Range})
+	ks, err := db.Keyspace("bench")
+	if errors.Is(err, cleave.ErrNoKeyspace) {
+		ks, err = db.CreateKeyspace(context.Background(), cleave.KeyspaceOptions{Name: "bench", Kind: cleave.Range})
+	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
