@@ -38,7 +38,11 @@ func open(dir string, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := node.Open(no)
+	return openNode(no)
+}
+
+func openNode(o node.Options) (*DB, error) {
+	n, err := node.Open(o)
 	if err != nil {
 		return nil, public(err)
 	}

@@ -1,0 +1,242 @@
+package cleave
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The history of one key is checked against a register that holds a number.
+type (
+	registerInput struct {
+		op      string // get, set, cas, delete or add
+		key     string
+		value   int64
+		version uint64 // that cas expects
+	}
+	registerOutput struct {
+		value   int64
+		version uint64 // 0 for absent, or not told
+		ok      bool   // of cas and delete
+		// unknown means that a crash came before the answer: it happened, or it
+		// did not, and nothing else.
+		unknown bool
+	}
+	register struct {
+		present bool
+		value   int64
+		version uint64 // 0 if nobody was told
+		floor   uint64 // every later version is above it
+	}
+)
+
+// step returns what the register may be after an operation: nothing if the
+// answer is impossible.
+func (r register) step(in registerInput, out registerOutput) []any {
+	if out.unknown {
+		return append([]any{r}, r.happened(in)...)
+	}
+	switch in.op {
+	case "get":
+		if out.version == 0 {
+			return states(r, !r.present)
+		}
+		return r.told(r.present && r.value == out.value, out.version)
+	case "set":
+		return register{present: true, value: in.value, floor: r.floor}.told(true, out.version)
+	case "cas":
+		may, mayNot := r.matches(in.version)
+		if !out.ok {
+			return states(r, mayNot)
+		}
+		return register{present: true, value: in.value, floor: max(r.floor, in.version)}.told(may, out.version)
+	case "delete":
+		return states(register{floor: r.floor}, out.ok == r.present)
+	default: // add
+		sum := in.value
+		if r.present {
+			sum += r.value
+		}
+		return states(register{present: true, value: sum, floor: r.floor}, out.value == sum)
+	}
+}
+
+// told is the register whose version is known now.
+func (r register) told(possible bool, version uint64) []any {
+	if r.version != 0 {
+		return states(r, possible && r.version == version)
+	}
+	possible = possible && version > r.floor
+	r.version, r.floor = version, version
+	return states(r, possible)
+}
+
+// matches tells whether the register may be at the version that cas expects, 0
+// for absent, and whether it may not.
+func (r register) matches(version uint64) (may, mayNot bool) {
+	switch {
+	case !r.present || version == 0:
+		may = !r.present && version == 0
+		return may, !may
+	case r.version != 0:
+		return r.version == version, r.version != version
+	}
+	return version > r.floor, true
+}
+
+// happened is the register after an operation whose answer nobody heard.
+func (r register) happened(in registerInput) []any {
+	next := register{present: true, value: in.value, floor: r.floor}
+	switch in.op {
+	case "get":
+		return nil
+	case "cas":
+		if may, _ := r.matches(in.version); !may {
+			return nil
+		}
+	case "delete":
+		next = register{floor: r.floor}
+	case "add":
+		if r.present {
+			next.value += r.value
+		}
+	}
+	return []any{next}
+}
+
+func states(r register, possible bool) []any {
+	if !possible {
+		return nil
+	}
+	return []any{r}
+}
+
+var registerModel = (&porcupine.NondeterministicModel{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			k := op.Input.(registerInput).key
+			byKey[k] = append(byKey[k], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() []any { return []any{register{}} },
+	Step: func(state, input, output any) []any {
+		return state.(register).step(input.(registerInput), output.(registerOutput))
+	},
+	Equal:             func(a, b any) bool { return a == b },
+	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
+}).ToModel()
+
+// history collects operations with the order of their calls and returns.
+type history struct {
+	ticks atomic.Int64
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+	// live are the operations of this life of the store that are not yet judged.
+	live []porcupine.Operation
+}
+
+func (h *history) tick() int64 { return h.ticks.Add(1) }
+
+func (h *history) record(client int, call int64, in registerInput, out registerOutput) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live = append(h.live, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: h.tick()})
+}
+
+// add adds a request that was answered.
+func (h *history) add(client int, r *request) {
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: client, Input: r.in, Call: r.call, Output: registerOutput{value: r.answer}, Return: r.ret,
+	})
+}
+
+// crash judges the operations of a life that ended between two ticks. What
+// returned before is known. What was called after never happened. Of the rest
+// nobody heard the answer.
+func (h *history) crash(before, after int64) (unknown int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, op := range h.live {
+		switch {
+		case op.Call > after:
+			continue
+		case op.Return > before:
+			op.Output, op.Return = registerOutput{unknown: true}, after
+			unknown++
+		}
+		h.ops = append(h.ops, op)
+	}
+	h.live = nil
+	return unknown
+}
+
+// check fails the test if the history is not linearizable.
+func (h *history) check(t *testing.T) {
+	t.Helper()
+	h.crash(math.MaxInt64, math.MaxInt64) // the end: all is known
+	perKey := map[string]int{}
+	for _, op := range h.ops {
+		perKey[op.Input.(registerInput).key]++
+	}
+	for key, n := range perKey {
+		if n > 1000 {
+			t.Fatalf("%d operations on %s: porcupine would not come to an end", n, key)
+		}
+	}
+	result, info := porcupine.CheckOperationsVerbose(registerModel, h.ops, time.Minute)
+	if result == porcupine.Ok {
+		return
+	}
+	name := t.TempDir() + "/history.html"
+	_ = porcupine.VisualizePath(registerModel, info, name)
+	for _, part := range registerModel.Partition(h.ops) {
+		if porcupine.CheckOperations(registerModel, part) {
+			continue
+		}
+		for _, op := range part {
+			t.Logf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, registerModel.DescribeOperation(op.Input, op.Output))
+		}
+		break
+	}
+	t.Fatalf("the history is not linearizable (%s)", result)
+}
+
+// The checker itself must see what is wrong.
+func TestTheCheckerRefusesWrongHistories(t *testing.T) {
+	op := func(call, ret int64, in registerInput, out registerOutput) porcupine.Operation {
+		in.key = "k"
+		return porcupine.Operation{Input: in, Call: call, Output: out, Return: ret}
+	}
+	set := registerInput{op: "set", value: 5}
+	get := registerInput{op: "get"}
+	for name, h := range map[string]struct {
+		ops  []porcupine.Operation
+		good bool
+	}{
+		"what was written is read":       {[]porcupine.Operation{op(1, 2, set, registerOutput{version: 1}), op(3, 4, get, registerOutput{value: 5, version: 1})}, true},
+		"an acknowledged write is lost":  {[]porcupine.Operation{op(1, 2, set, registerOutput{version: 1}), op(3, 4, get, registerOutput{})}, false},
+		"an unknown write is lost":       {[]porcupine.Operation{op(1, 2, set, registerOutput{unknown: true}), op(3, 4, get, registerOutput{})}, true},
+		"an unknown write is there":      {[]porcupine.Operation{op(1, 2, set, registerOutput{unknown: true}), op(3, 4, get, registerOutput{value: 5, version: 1})}, true},
+		"an unknown write comes late":    {[]porcupine.Operation{op(1, 2, set, registerOutput{unknown: true}), op(3, 4, get, registerOutput{}), op(5, 6, get, registerOutput{value: 5, version: 1})}, false},
+		"what was read is lost":          {[]porcupine.Operation{op(1, 4, set, registerOutput{unknown: true}), op(2, 3, get, registerOutput{value: 5, version: 1}), op(5, 6, get, registerOutput{})}, false},
+		"a version is used again":        {[]porcupine.Operation{op(1, 2, set, registerOutput{version: 7}), op(3, 4, set, registerOutput{version: 7})}, false},
+		"a version goes back":            {[]porcupine.Operation{op(1, 2, set, registerOutput{version: 7}), op(3, 4, set, registerOutput{version: 6})}, false},
+		"an add happens twice":           {[]porcupine.Operation{op(1, 2, registerInput{op: "add", value: 1}, registerOutput{value: 1}), op(3, 4, registerInput{op: "add", value: 1}, registerOutput{value: 3})}, false},
+		"cas succeeds at an old version": {[]porcupine.Operation{op(1, 2, set, registerOutput{version: 7}), op(3, 4, set, registerOutput{version: 8}), op(5, 6, registerInput{op: "cas", version: 7, value: 1}, registerOutput{ok: true, version: 9})}, false},
+	} {
+		if got := porcupine.CheckOperations(registerModel, h.ops); got != h.good {
+			t.Errorf("%s: %v, want %v", name, got, h.good)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// Whatever is done, in whatever order, over restarts and with keys that expire:
+// a store answers as the model does.
+func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
+	var did counts
+	for _, stores := range []int{1, 3} {
+		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+			for range soaking(4) / 4 {
+				rapid.Check(t, func(t *rapid.T) {
+					l := newLaw(t, stores, &did)
+					defer func() { _ = l.db.Close() }()
+					t.Repeat(l.actions())
+				})
+			}
+		})
+	}
+	did.log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired")
+}
+
+// law is a store with its model.
+type law struct {
+	db     *DB
+	disks  []store.FS
+	clock  *machineClock
+	models map[string]*model
+	kinds  map[string]Kind
+	// versions has the newest known version of each key. It only grows.
+	versions map[string]uint64
+	did      *counts
+}
+
+func newLaw(t *rapid.T, stores int, did *counts) *law {
+	l := &law{clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
+	for range stores {
+		l.disks = append(l.disks, store.Memory())
+	}
+	l.models["default"], l.kinds["default"] = l.newModel(), Hash
+	l.open(t)
+	return l
+}
+
+func (l *law) newModel() *model {
+	return &model{items: map[string]*modelItem{}, now: l.clock.ms.Load}
+}
+
+func (l *law) open(t *rapid.T) {
+	o := tiny(wal.Durability(rapid.IntRange(0, 2).Draw(t, "durability")), l.clock, l.disks...)
+	o.TendEvery = -1 // the test tends
+	var err error
+	if l.db, err = openNode(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *law) actions() map[string]func(*rapid.T) {
+	one := func(f func(t *rapid.T, ks *Keyspace, m *model)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			ks := l.space(t)
+			f(t, ks, l.models[ks.Name()])
+		}
+	}
+	simple := one(func(t *rapid.T, ks *Keyspace, m *model) { l.step(t, direct{ks}, ks, m) })
+	return map[string]func(*rapid.T){
+		"step": simple, "step2": simple, "step3": simple, "step4": simple,
+		"item": one(l.item), "ifVersion": one(l.ifVersion), "deleteMany": one(l.deleteMany),
+		"hash": one(l.hashOnly), "page": one(l.page), "update": one(l.update), "view": one(l.view),
+		"time": l.pass, "tend": l.tend, "reopen": l.reopen, "keyspaces": l.keyspaces,
+		"": l.check,
+	}
+}
+
+func (l *law) space(t *rapid.T) *Keyspace {
+	names := []string{}
+	for name := range l.models {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	ks, err := l.db.Keyspace(rapid.SampledFrom(names).Draw(t, "keyspace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ks
+}
+
+// pass turns the clock. A command of each group makes it reserve the time.
+func (l *law) pass(t *rapid.T) {
+	l.clock.pass(time.Duration(rapid.IntRange(1, 20).Draw(t, "ms")) * time.Millisecond)
+	for _, p := range l.db.node.Parts() {
+		ks := l.db.Default()
+		if _, err := p.Group.Do(ctx, group.Request{Command: &command.Get{Key: ks.space.AppendPosition(nil, []byte("none"))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range l.models {
+		before := len(m.items)
+		for key := range m.items {
+			m.live(key)
+		}
+		l.did.add("keys expired", before-len(m.items))
+	}
+}
+
+func (l *law) tend(t *rapid.T) {
+	for _, p := range l.db.node.Parts() {
+		for more := true; more; {
+			var err error
+			if more, err = p.Group.Tend(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (l *law) reopen(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+		return
+	}
+	if err := l.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.did.add("restarts", 1)
+	l.open(t)
+}
+
+// keyspaces makes one or drops one, and compares the list.
+func (l *law) keyspaces(t *rapid.T) {
+	name := rapid.SampledFrom([]string{"r1", "r2", "h1"}).Draw(t, "name")
+	o := KeyspaceOptions{Name: name, Kind: Range}
+	if name[0] == 'h' {
+		o = KeyspaceOptions{Name: name, Slots: 4}
+	}
+	_, there := l.models[name]
+	if rapid.IntRange(0, 2).Draw(t, "drop") == 0 {
+		err := l.db.DropKeyspace(ctx, name)
+		if there != (err == nil) || !there && !errors.Is(err, ErrNoKeyspace) {
+			t.Fatalf("drop of %s, there %v: %v", name, there, err)
+		}
+		if there {
+			l.did.add("keyspaces dropped", 1)
+			delete(l.models, name)
+		}
+	} else {
+		ks, err := l.db.CreateKeyspace(ctx, o)
+		if there == (err == nil) || there && !errors.Is(err, ErrKeyspaceExists) {
+			t.Fatalf("create of %s, there %v: %v", name, there, err)
+		}
+		if !there {
+			if got := ks.Options(); got != o {
+				t.Fatalf("created %+v, want %+v", got, o)
+			}
+			l.models[name], l.kinds[name] = l.newModel(), o.Kind
+		}
+	}
+	var names []string
+	for _, ks := range l.db.Keyspaces() {
+		if l.models[ks.Name()] == nil || ks.Options().Kind != l.kinds[ks.Name()] {
+			t.Fatalf("keyspace %s of kind %v is listed", ks.Name(), ks.Options().Kind)
+		}
+		names = append(names, ks.Name())
+	}
+	if len(names) != len(l.models) || !slices.IsSorted(names) {
+		t.Fatalf("%v are listed, want %d by name", names, len(l.models))
+	}
+}
+
+// check compares everything, rarely: a scan of all is as long as the history.
+func (l *law) check(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "check") > 0 {
+		return
+	}
+	for name, m := range l.models {
+		ks, err := l.db.Keyspace(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.compareAll(t, ks, m, ScanOptions{Reverse: rapid.Bool().Draw(t, "reverse")})
+	}
+}
+
+// drawn is an ended context now and then: nothing must happen.
+func drawn(t *rapid.T) context.Context {
+	if rapid.IntRange(0, 19).Draw(t, "ended") > 0 {
+		return ctx
+	}
+	c, cancel := context.WithCancel(ctx)
+	cancel()
+	return c
+}

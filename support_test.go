@@ -1,0 +1,161 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+var ctx = context.Background()
+
+// soaking multiplies what random tests do.
+func soaking(n int) int {
+	if os.Getenv("CLEAVE_SOAK") != "" {
+		return 40 * n
+	}
+	if testing.Short() {
+		return max(n/4, 1)
+	}
+	return n
+}
+
+// seedOf returns the seed of a random test, and says how to use it again if the
+// test fails.
+func seedOf(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if s := os.Getenv("CLEAVE_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("run again with: CLEAVE_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
+		}
+	})
+	return seed
+}
+
+// counts tells how much a test really did.
+type counts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counts) add(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[what] += n
+}
+
+func (c *counts) log(t *testing.T, needed ...string) {
+	for _, what := range slices.Sorted(maps.Keys(c.n)) {
+		t.Logf("%8d %s", c.n[what], what)
+	}
+	for _, what := range needed {
+		if c.n[what] == 0 && !t.Failed() {
+			t.Errorf("no %s: the test shows nothing", what)
+		}
+	}
+}
+
+// machineClock is a machine's clock that a test turns.
+type machineClock struct{ ms atomic.Int64 }
+
+func newClock() *machineClock {
+	c := new(machineClock)
+	c.ms.Store(1 << 40)
+	return c
+}
+
+func (c *machineClock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+// tiny are options under which segments are filled, applied and recycled all
+// the time.
+func tiny(d wal.Durability, clock *machineClock, disks ...store.FS) node.Options {
+	o := node.Options{
+		Stores: len(disks), Durability: d, FS: func(i int) store.FS { return disks[i] },
+		Store: store.Options{
+			SegmentBytes: 64 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10,
+			RetainBytes: -1, FlushBytes: 128 << 10,
+		},
+	}
+	if clock != nil {
+		o.Wall = clock.ms.Load
+	}
+	return o
+}
+
+// memory are tiny options in memory.
+func memory(stores int) node.Options {
+	disks := make([]store.FS, stores)
+	for i := range disks {
+		disks[i] = store.Memory()
+	}
+	o := tiny(wal.Never, nil, disks...)
+	o.Store.RetainBytes = 64 << 20
+	return o
+}
+
+// small opens a store in memory, which is closed with the test.
+func small(t testing.TB, stores int) *DB {
+	t.Helper()
+	db := mustOpen(t, memory(stores))
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func mustOpen(t testing.TB, o node.Options) *DB {
+	t.Helper()
+	db, err := openNode(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func mustClose(t testing.TB, db *DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rangeSpace(t testing.TB, db *DB, name string) *Keyspace {
+	t.Helper()
+	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: name, Kind: Range})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ks
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func number(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
