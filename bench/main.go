@@ -32,6 +32,9 @@ func run(args []string, stdout, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if opts.sustained > 0 {
+		return enginecells.Sustained(stdout, os.TempDir(), opts.sustained)
+	}
 	began := time.Now()
 	clock := duel.NewSystem()
 	watch := report.StartWatch(clock)
@@ -95,11 +98,12 @@ func save(rep *report.Run, name string) error {
 
 // options is the parsed command line.
 type options struct {
-	quick    bool
-	out      string
-	cell     string
-	effort   effort
-	subjects []subject
+	quick     bool
+	out       string
+	cell      string
+	sustained time.Duration
+	effort    effort
+	subjects  []subject
 }
 
 func parse(args []string, output io.Writer) (options, error) {
@@ -111,6 +115,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.out, "out", "", "write the report to this `file` as well")
 	flags.StringVar(&only, "only", "", "`subjects` to run, separated by commas: "+subjectNames())
 	flags.StringVar(&o.cell, "cell", "", "run only cells whose ID contains this `text`")
+	flags.DurationVar(&o.sustained, "sustained", 0, "instead of comparing, load the embedded store for so `long`, and report its rate and its slowest operations")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

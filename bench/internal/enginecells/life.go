@@ -42,7 +42,7 @@ var lives = []struct {
 func life(cfg Config) []duel.Cell {
 	var cells []duel.Cell
 	for _, l := range lives {
-		rows := l.rows
+		rows := min(l.rows, cfg.Rows)
 		if cfg.Rows >= 500_000 {
 			rows = l.full
 		}
