@@ -19,13 +19,13 @@ func Example() {
 // TestTheReadmeShowsTheTour keeps the code in the README compiling: it is a
 // part of this program, leaving out what handles errors.
 func TestTheReadmeShowsTheTour(t *testing.T) {
-	_, block, found := strings.Cut(read(t, "../../README.md"), "```go\n")
+	_, block, found := strings.Cut(read(t, "../../README.md"), "```go\n// Which node owns a key?")
 	block, _, ended := strings.Cut(block, "```")
 	if !found || !ended {
 		t.Fatal("the README has no block of Go")
 	}
 	source := read(t, "main.go")
-	for line := range strings.Lines(block) {
+	for line := range strings.Lines("// Which node owns a key?" + block) {
 		if !strings.Contains(source, strings.TrimSpace(line)) {
 			t.Errorf("not in main.go: %s", line)
 		}
