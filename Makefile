@@ -4,6 +4,7 @@ STATICCHECK_VERSION := v0.8.2
 STATICCHECK := $(CURDIR)/.bin/staticcheck-$(STATICCHECK_VERSION)
 CROSS := linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 1m
+TALLY := $(CURDIR)/.bin/tally
 
 .PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench build
 
@@ -38,12 +39,16 @@ cross: ## build for the other platforms
 	@for p in $(CROSS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
 
 unit: ## all tests with the race detector, then the fallback without assembly
-	go test -race ./...
+	@mkdir -p .bin && rm -f $(TALLY)
+	CLEAVE_TALLY=$(TALLY) go test -race ./...
+	@scripts/tally $(TALLY)
 	go test -tags purego ./route
 	cd bench && go test ./...
 
 soak: ## the long form of the tests, then fuzzing
-	CLEAVE_SOAK=1 go test -race -count=1 -timeout 60m ./...
+	@mkdir -p .bin && rm -f $(TALLY)
+	CLEAVE_SOAK=1 CLEAVE_TALLY=$(TALLY) go test -race -count=1 -timeout 6h ./...
+	@scripts/tally $(TALLY)
 	$(MAKE) fuzz
 
 fuzz: ## fuzz every target for FUZZTIME each

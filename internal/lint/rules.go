@@ -21,6 +21,7 @@ var layers = map[string]int{
 	"internal/lint":      0,
 	"internal/typecheck": 0,
 	"internal/plant":     0,
+	"internal/tally":     0,
 
 	"key": 1,
 
