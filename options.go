@@ -98,8 +98,9 @@ func (o *Options) check() error {
 }
 
 const (
-	maxStores     = 64
-	minCacheBytes = 64 << 10
+	maxStores          = 64
+	minCacheBytes      = 64 << 10
+	memorySegmentBytes = 4 << 20
 )
 
 func (o Options) node(dir string) (node.Options, error) {
@@ -110,6 +111,10 @@ func (o Options) node(dir string) (node.Options, error) {
 		Dir: dir, Stores: o.Stores, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
 		Durability: [...]wal.Durability{Always: wal.Always, EverySec: wal.EverySec, Never: wal.Never}[o.Durability],
 		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
+	}
+	if dir == "" {
+		// Zeros that wait in memory for a log are memory that nobody uses.
+		no.Store.SegmentBytes = memorySegmentBytes
 	}
 	if now := o.Now; now != nil {
 		no.Wall = func() int64 { return now().UnixMilli() }

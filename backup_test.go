@@ -1,0 +1,174 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+)
+
+// onDisk opens a store with small segments in a real directory.
+func onDisk(t testing.TB, dir string, stores int) *DB {
+	t.Helper()
+	return mustOpen(t, node.Options{Dir: dir, Stores: stores, Store: store.Options{SegmentBytes: 64 << 10, CacheBytes: 64 << 10}})
+}
+
+// Pairs of keys are written together while backups are taken. In each backup
+// the two are the same, and all that was acknowledged before it is there.
+func TestABackupUnderLoadIsConsistent(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+			dir := t.TempDir()
+			db := onDisk(t, filepath.Join(dir, "db"), stores)
+			defer db.Close()
+			const writers = 3
+			var acknowledged [writers]int
+			var mu sync.Mutex
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for w := range writers {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(w), 1))
+					for n := 1; ; n++ {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						must(t, writeTogether(db, w, n, rng.IntN(3000)))
+						mu.Lock()
+						acknowledged[w] = n
+						mu.Unlock()
+					}
+				})
+			}
+			backups := soaking(3)
+			for b := range backups {
+				mu.Lock()
+				known := acknowledged
+				mu.Unlock()
+				// A keyspace that is made meanwhile is whole or not there at all.
+				made := rangeSpace(t, db, fmt.Sprint("made", b))
+				must(t, made.Set(ctx, []byte("k"), nil))
+				to := filepath.Join(dir, fmt.Sprint("backup", b))
+				must(t, db.Backup(ctx, to))
+				checkBackup(t, to, known[:])
+			}
+			close(stop)
+			wg.Wait()
+			t.Logf("%d backups while %v pairs were written", backups, acknowledged)
+		})
+	}
+}
+
+func pairOf(writer int) [2][]byte {
+	return [2][]byte{fmt.Appendf(nil, "{%d}a", writer), fmt.Appendf(nil, "{%d}z", writer)}
+}
+
+func writeTogether(db *DB, writer, n, size int) error {
+	value := append(number(n), make([]byte, size)...)
+	return db.Update(ctx, func(tx *Txn) error {
+		for _, key := range pairOf(writer) {
+			if err := tx.Set(db.Default(), key, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkBackup opens a backup as a store of its own.
+func checkBackup(t *testing.T, dir string, known []int) {
+	db := onDisk(t, dir, 0)
+	defer db.Close()
+	for w, n := range known {
+		pair := pairOf(w)
+		a, errA := db.Default().Get(ctx, pair[0])
+		b, errB := db.Default().Get(ctx, pair[1])
+		if n == 0 && errA != nil && errB != nil {
+			continue
+		}
+		must(t, errA)
+		must(t, errB)
+		if string(a) != string(b) {
+			t.Errorf("writer %d: %s in one key and %s in the other", w, a[:6], b[:6])
+		}
+		if string(a[:6]) < string(number(n)) {
+			t.Errorf("writer %d: %s, but %d was acknowledged before", w, a[:6], n)
+		}
+	}
+	must(t, db.Default().Set(ctx, []byte("own"), []byte("life")))
+	fresh := rangeSpace(t, db, "fresh")
+	if page, err := fresh.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+		t.Errorf("a new keyspace of the backup has %d keys, %v", len(page.Items), err)
+	}
+}
+
+func TestABackupIsRefusedWhereItWouldDoHarm(t *testing.T) {
+	dir := t.TempDir()
+	db := onDisk(t, filepath.Join(dir, "db"), 1)
+	defer db.Close()
+	must(t, db.Default().Set(ctx, []byte("a"), nil))
+	full := filepath.Join(dir, "full")
+	must(t, os.Mkdir(full, 0o700))
+	must(t, os.WriteFile(filepath.Join(full, "mine"), nil, 0o600))
+	for name, to := range map[string]string{
+		"a directory with something in it": full,
+		"the store itself":                 filepath.Join(dir, "db"),
+	} {
+		if err := db.Backup(ctx, to); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("to %s: %v, want fs.ErrExist", name, err)
+		}
+	}
+	if err := db.Backup(ctx, filepath.Join(full, "mine")); err == nil {
+		t.Error("to a file: no error")
+	}
+	if entries, _ := os.ReadDir(full); len(entries) != 1 {
+		t.Errorf("a refused backup has left %d entries", len(entries))
+	}
+	if err := openMemoryBackup(t, filepath.Join(dir, "mem")); !errors.Is(err, ErrOptions) {
+		t.Errorf("of a store in memory: %v, want ErrOptions", err)
+	}
+	// One that is cut short leaves nothing, and can be repeated.
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	to := filepath.Join(dir, "cut")
+	if err := db.Backup(ended, to); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+	must(t, db.Backup(ctx, to))
+	checkBackup(t, to, nil)
+}
+
+func openMemoryBackup(t *testing.T, to string) error {
+	db, err := OpenMemory(Options{})
+	must(t, err)
+	defer db.Close()
+	return db.Backup(ctx, to)
+}
+
+// Part of a backup is no store.
+func TestAStoreThatLacksAPartIsDamaged(t *testing.T) {
+	for _, part := range []string{"0", "1", "2"} {
+		dir := filepath.Join(t.TempDir(), "db")
+		db := onDisk(t, dir, 3)
+		for i := range 100 {
+			must(t, db.Default().Set(ctx, number(i), nil))
+		}
+		mustClose(t, db)
+		must(t, os.RemoveAll(filepath.Join(dir, part)))
+		for range 2 { // the second time as well
+			if _, err := Open(dir, Options{}); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("without part %s: %v, want ErrCorrupt", part, err)
+			}
+		}
+	}
+}

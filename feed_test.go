@@ -1,0 +1,322 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// replica is what a reader of the feed makes of it.
+type replica struct {
+	texts  map[string]string
+	hashes map[string]map[string]string
+	last   map[string]uint64 // versions
+}
+
+func newReplica() *replica {
+	return &replica{texts: map[string]string{}, hashes: map[string]map[string]string{}, last: map[string]uint64{}}
+}
+
+func (r *replica) apply(t testing.TB, c Change) {
+	for _, op := range c.Ops {
+		key := op.Keyspace + "/" + string(op.Key)
+		switch {
+		case op.Field != nil && op.Deleted:
+			delete(r.hashes[key], string(op.Field))
+		case op.Field != nil:
+			if r.hashes[key] == nil {
+				r.hashes[key] = map[string]string{}
+			}
+			r.hashes[key][string(op.Field)] = string(op.Item.Value)
+		case op.Deleted:
+			delete(r.texts, key)
+			delete(r.hashes, key)
+		default:
+			if op.Item.Version <= r.last[key] {
+				t.Errorf("version %d of %s after %d: told twice or out of order", op.Item.Version, key, r.last[key])
+			}
+			r.last[key] = op.Item.Version
+			delete(r.texts, key)
+			if op.Item.Value != nil || op.Created {
+				delete(r.hashes, key)
+			}
+			if op.Item.Value != nil {
+				r.texts[key] = string(op.Item.Value)
+			}
+		}
+	}
+}
+
+// drain reads the feed up to now and returns where it ended. Each change is
+// seen in the order of commits.
+func (r *replica) drain(t testing.TB, db *DB, from Cursor) Cursor {
+	c, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	mark := fmt.Sprint("mark ", rand.Uint64())
+	marked := 0
+	for _, p := range marks(db) {
+		must(t, db.Default().Set(ctx, p, []byte(mark)))
+		marked++
+	}
+	for change, err := range db.Feed(c, from) {
+		must(t, err)
+		r.apply(t, change)
+		from = change.After
+		for _, op := range change.Ops {
+			if string(op.Item.Value) == mark {
+				marked--
+			}
+		}
+		if marked == 0 {
+			break
+		}
+	}
+	return from
+}
+
+// marks returns a key in each store.
+func marks(db *DB) (keys [][]byte) {
+	found := map[any]bool{}
+	for i := 0; len(found) < len(db.node.Parts()); i++ {
+		key := fmt.Appendf(nil, "mark %d", i)
+		p := db.Default().part(db.Default().space.AppendPosition(nil, key))
+		if !found[p] {
+			found[p] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// same compares the replica with what the store says.
+func (r *replica) same(t testing.TB, db *DB) {
+	t.Helper()
+	texts, hashes := map[string]string{}, map[string]map[string]string{}
+	for _, ks := range db.Keyspaces() {
+		for item, err := range ks.All(ctx, ScanOptions{}) {
+			must(t, err)
+			key := ks.Name() + "/" + string(item.Key)
+			if item.Value != nil {
+				texts[key] = string(item.Value)
+				continue
+			}
+			hashes[key] = map[string]string{}
+			fields, err := ks.HGetAll(ctx, item.Key)
+			must(t, err)
+			for _, f := range fields {
+				hashes[key][string(f.Name)] = string(f.Value)
+			}
+		}
+	}
+	if !maps.Equal(r.texts, texts) {
+		t.Errorf("the replica has %d strings, the store %d, or they differ", len(r.texts), len(texts))
+	}
+	if !maps.EqualFunc(r.hashes, hashes, maps.Equal) {
+		t.Errorf("the replica has the hashes %v, the store %v", r.hashes, hashes)
+	}
+}
+
+// load writes at random.
+func load(t testing.TB, db *DB, rng *rand.Rand, n int) {
+	ks := db.Default()
+	for range n {
+		key := fmt.Appendf(nil, "key %d", rng.IntN(20))
+		var err error
+		switch rng.IntN(7) {
+		case 0:
+			_, err = ks.Delete(ctx, key)
+		case 1, 2:
+			err = ks.Set(ctx, key, fmt.Appendf(nil, "%d%s", rng.Uint32(), strings.Repeat("x", rng.IntN(500))))
+		case 3, 4:
+			_, err = ks.HSet(ctx, key, Field{fmt.Appendf(nil, "f%d", rng.IntN(4)), fmt.Append(nil, rng.Uint32())}, Field{[]byte("g"), nil})
+		case 5:
+			_, err = ks.HDel(ctx, key, []byte("g"), fmt.Appendf(nil, "f%d", rng.IntN(4)))
+		case 6:
+			err = db.Update(ctx, func(tx *Txn) error {
+				_, err := tx.Delete(ks, key)
+				if err == nil {
+					_, err = tx.HSet(ks, key, Field{[]byte("new"), nil})
+				}
+				return err
+			})
+		}
+		if err != nil && !errors.Is(err, ErrWrongType) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheFeedRebuildsTheStoreOverRestarts(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+			seed := seedOf(t)
+			o := memory(stores)
+			r, cursor := newReplica(), Cursor("")
+			for life := range uint64(3) {
+				db := mustOpen(t, o)
+				for i := range uint64(3) {
+					var wg sync.WaitGroup
+					for w := range uint64(3) {
+						wg.Go(func() { load(t, db, rand.New(rand.NewPCG(seed, life<<8|i<<4|w)), soaking(40)) })
+					}
+					if i == 1 { // while they write
+						cursor = r.drain(t, db, cursor)
+					}
+					wg.Wait()
+					cursor = r.drain(t, db, cursor)
+					r.same(t, db)
+				}
+				mustClose(t, db)
+			}
+		})
+	}
+}
+
+func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
+	db := small(t, 1)
+	load(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 200)
+	last := db.Now()
+	var all []Change
+	read := func(from Cursor) (changes []Change) {
+		for c, err := range db.Feed(ctx, from) {
+			must(t, err)
+			changes = append(changes, c)
+			if c.After == last {
+				break
+			}
+		}
+		return changes
+	}
+	all = read("")
+	if len(all) < 100 {
+		t.Fatalf("%d changes: the test shows nothing", len(all))
+	}
+	for i := 0; i < len(all)-1; i += 1 + len(all)/20 {
+		rest := read(all[i].After)
+		if !slices.EqualFunc(rest, all[i+1:], func(a, b Change) bool { return a.After == b.After && fmt.Sprint(a) == fmt.Sprint(b) }) {
+			t.Fatalf("behind change %d come %d changes, want %d", i, len(rest), len(all)-1-i)
+		}
+	}
+}
+
+func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
+	db := mustOpen(t, tiny(wal.Never, nil, store.Memory()))
+	defer db.Close()
+	ks := db.Default()
+	must(t, ks.Set(ctx, []byte("first"), nil))
+	early := db.Now()
+	for i := range 400 {
+		must(t, ks.Set(ctx, number(i), make([]byte, 4000)))
+	}
+	var err error
+	for deadline := time.Now().Add(30 * time.Second); !errors.Is(err, ErrGone) && time.Now().Before(deadline); {
+		for _, err = range db.Feed(ctx, early) {
+			break
+		}
+		must(t, ks.Set(ctx, []byte("more"), make([]byte, 4000))) // recycling is in the background
+	}
+	if !errors.Is(err, ErrGone) {
+		t.Fatalf("feed from an early place: %v, want ErrGone", err)
+	}
+	now := db.Now()
+	must(t, ks.Set(ctx, []byte("last"), []byte("v")))
+	for c, err := range db.Feed(ctx, now) {
+		must(t, err)
+		if string(c.Ops[0].Key) != "last" {
+			t.Errorf("behind now comes %s", c.Ops[0].Key)
+		}
+		break
+	}
+	for _, bad := range []Cursor{"x", "1-2", "-"} {
+		for _, err := range db.Feed(ctx, bad) {
+			if !errors.Is(err, ErrOptions) {
+				t.Errorf("cursor %q: %v, want ErrOptions", bad, err)
+			}
+		}
+	}
+}
+
+// A reader that takes its time keeps neither the log nor Close waiting, and
+// hears that the store was closed.
+func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	must(t, ks.Set(ctx, []byte("a"), nil))
+	inside, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		for _, err := range db.Feed(ctx, "") {
+			if err != nil {
+				over <- err
+				return
+			}
+			inside <- struct{}{}
+			<-goOn
+		}
+	}()
+	<-inside
+	mustClose(t, db) // while the reader is at work
+	close(goOn)
+	if err := <-over; !errors.Is(err, ErrClosed) {
+		t.Errorf("the reader hears %v, want ErrClosed", err)
+	}
+}
+
+func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
+	db := small(t, 2)
+	over := make(chan error)
+	go func() {
+		for _, err := range db.Feed(ctx, db.Now()) {
+			over <- err
+			return
+		}
+	}()
+	time.Sleep(20 * time.Millisecond) // most of the time it waits by now
+	mustClose(t, db)
+	select {
+	case err := <-over:
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("it hears %v, want ErrClosed", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it hears nothing")
+	}
+}
+
+// A hash that is made anew where one had expired has none of its fields.
+func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
+	clock := newClock()
+	o := memory(1)
+	o.Wall, o.TendEvery = clock.ms.Load, -1
+	db := mustOpen(t, o)
+	defer db.Close()
+	ks := db.Default()
+	hset := func(name string) {
+		_, err := ks.HSet(ctx, []byte("h"), Field{Name: []byte(name), Value: []byte("v")})
+		must(t, err)
+	}
+	hset("old")
+	_, err := ks.Expire(ctx, []byte("h"), time.Second)
+	must(t, err)
+	clock.pass(2 * time.Second)
+	hset("new")
+	hset("newer")
+	r := newReplica()
+	cursor := r.drain(t, db, "")
+	r.same(t, db)
+	for more := true; more; { // sweeps
+		more, err = db.node.Parts()[0].Group.Tend(ctx)
+		must(t, err)
+	}
+	r.drain(t, db, cursor)
+	r.same(t, db)
+}
