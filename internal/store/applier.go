@@ -162,7 +162,8 @@ func (s *Store) room() bool {
 // with the applied position.
 func (s *Store) apply(c *chunk) error {
 	a := &s.applier
-	if err := s.db.Apply(batchOf(s.db, c.set.Drain(), c.end), pebble.NoSync); err != nil {
+	b := batchOf(s.db, c.set.Drain(), c.end)
+	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
 		return err
 	}
 	if err := s.health.err(); err != nil {
@@ -221,9 +222,13 @@ func (s *Store) askForFlush() error {
 	return err
 }
 
-// settle learns what became durable, and recycles the log behind it.
+// settle learns what became durable, and recycles the log behind it. Of a dead
+// store nothing more is believed.
 func (s *Store) settle() error {
 	a := &s.applier
+	if s.health.err() != nil {
+		return nil
+	}
 	if n := a.flushes.Load(); n != a.seen {
 		a.seen = n
 		pos, err := position(s.db, true)

@@ -21,13 +21,14 @@ import (
 // fails, what it wrote is removed; what a crash leaves of it Open refuses.
 //
 // Tables are hard links where the file system can, so that a backup to the same
-// disk takes little time and room; copy it elsewhere to survive that disk.
+// disk takes little time and room; copy it elsewhere to survive that disk. The
+// log is not recycled meanwhile.
 func (s *Store) Backup(ctx context.Context, dir string) (wal.Position, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
 	defer s.leave()
-	fsys := s.opts.FS
+	fsys := s.dir.fs // files are the owner's alone there too
 	names, err := fsys.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("backup to %s: %w", dir, err)
@@ -53,7 +54,7 @@ func (s *Store) backup(ctx context.Context, fsys vfs.FS, dir string) (wal.Positi
 	if err := s.db.Checkpoint(data); err != nil {
 		return 0, readError(err)
 	}
-	pos, err := s.catchUp(ctx, fsys, data)
+	pos, err := s.catchUp(ctx, data)
 	if err != nil {
 		return 0, err
 	}
@@ -66,13 +67,13 @@ func (s *Store) backup(ctx context.Context, fsys vfs.FS, dir string) (wal.Positi
 
 // catchUp brings what the checkpoint in data lacks into it, from the log, up to
 // what is committed now.
-func (s *Store) catchUp(ctx context.Context, fsys vfs.FS, data string) (pos wal.Position, err error) {
+func (s *Store) catchUp(ctx context.Context, data string) (pos wal.Position, err error) {
 	h := &health{wake: func() {}}
 	o := s.opts
 	o.BlockCacheBytes = minCacheBytes
-	db, err := pebble.Open(data, engineOptions(&o, newGuard(fsys, h), h, func() {}))
+	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h)
 	if err != nil {
-		return 0, readError(err)
+		return 0, err
 	}
 	defer func() {
 		if closing := errors.Join(h.err(), db.Close()); err == nil {
@@ -83,7 +84,7 @@ func (s *Store) catchUp(ctx context.Context, fsys vfs.FS, data string) (pos wal.
 		return 0, err
 	}
 	c := copier{ctx: ctx, db: db, pos: pos, batch: db.NewBatch()}
-	if pos, err = feed(s.log, pos, c.add); err != nil {
+	if pos, err = s.feed(pos, c.add); err != nil {
 		return 0, errors.Join(err, c.batch.Close())
 	}
 	c.pos = pos

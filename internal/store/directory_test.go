@@ -141,12 +141,12 @@ func TestARealDirectoryIsTheOwnersAndHeldByOne(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	if err := s.db.Flush(); err != nil {
+	if _, err := s.Backup(t.Context(), filepath.Join(dir, "..", "backup")); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
 	if runtime.GOOS != "windows" {
-		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Dir(dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}

@@ -78,6 +78,21 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 	return p
 }
 
+// openPebble opens a Pebble that reports to h.
+func openPebble(dir string, o *pebble.Options, h *health) (*pebble.DB, error) {
+	h.opening.Store(true)
+	db, err := pebble.Open(dir, o)
+	dead := h.opened()
+	if err != nil {
+		return nil, readError(err)
+	}
+	if dead != nil {
+		_ = db.Close() // it has nothing to say beyond that
+		return nil, dead
+	}
+	return db, nil
+}
+
 // engineVersion is the format of Pebble's files, named so that a new version of
 // Pebble does not change what is on disk behind our back.
 const engineVersion = pebble.FormatTableFormatV6

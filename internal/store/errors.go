@@ -51,10 +51,12 @@ type CorruptError struct {
 	Err  error // what was wrong, with the offset where it is known
 }
 
+// Error names the file, what to do, and what was wrong.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("store: %s is damaged, restore a backup: %v", e.File, e.Err)
 }
 
+// Unwrap returns what was wrong.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Is makes every CorruptError match [ErrCorrupt].

@@ -40,6 +40,7 @@ func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.
 		"log write": func(op errorfs.Op) bool { return inLog(op) && op.Kind == errorfs.OpFileWriteAt },
 		"log sync":  func(op errorfs.Op) bool { return inLog(op) && op.Kind == errorfs.OpFileSyncData },
 		"table":     func(op errorfs.Op) bool { return isTable(op) && isWrite(op) },
+		"directory": func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, dataDir) && op.Kind == errorfs.OpFileSync },
 		"manifest":  func(op errorfs.Op) bool { return strings.Contains(op.Path, "MANIFEST") && isWrite(op) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/wal"
@@ -24,14 +25,16 @@ func (s *Store) Feed(from wal.Position, visit func(Committed) error) (wal.Positi
 		return from, err
 	}
 	defer s.leave()
-	if from > s.log.Committed() && uint64(from) <= s.chunks.published.Load() {
-		return from, nil // visible a moment before the log says that it is committed
-	}
-	return feed(s.log, from, visit)
+	return s.feed(from, visit)
 }
 
-func feed(log *wal.Log, from wal.Position, visit func(Committed) error) (wal.Position, error) {
-	return log.ReadFrom(from, func(e wal.Entry) error {
+func (s *Store) feed(from wal.Position, visit func(Committed) error) (wal.Position, error) {
+	// A row is visible a moment before the log counts it as committed. Who saw
+	// it must find it in the feed.
+	for at := s.Position(); s.log.Committed() < at; {
+		runtime.Gosched()
+	}
+	return s.log.ReadFrom(from, func(e wal.Entry) error {
 		b, err := effect.Parse(e.Payload)
 		if err != nil {
 			return fmt.Errorf("%w: entry at %v: %w", ErrCorrupt, e.Pos, err)

@@ -38,7 +38,12 @@ func makeDir(fsys vfs.FS, path string) error {
 	return nil
 }
 
+// syncDir makes the names in a directory durable. It goes past a guard, which
+// would not tell of an error but end the store: what calls this can be told.
 func syncDir(fsys vfs.FS, path string) error {
+	if g, ok := fsys.(*guard); ok {
+		fsys = g.FS
+	}
 	d, err := fsys.OpenDir(path)
 	if err != nil {
 		return err

@@ -1,16 +1,18 @@
 package store
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system that Pebble gets. It keeps three rules: nothing is
-// written after the store died, files are the owner's alone, and a full disk is
-// not hammered.
+// guard is the file system that Pebble gets. It keeps four rules: nothing is
+// written after the store died, files are the owner's alone, a full disk is not
+// hammered, and a manifest is durable by name before a marker names it.
 type guard struct {
 	vfs.FS
 	health *health
@@ -47,7 +49,29 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		return nil, err
 	}
 	f, err := g.FS.Create(name, c)
-	return g.seal(f, name, err)
+	f, err = g.seal(f, name, err)
+	if err == nil && strings.HasPrefix(g.PathBase(name), "MANIFEST") {
+		// Pebble syncs the manifest, creates the marker that names it, and only
+		// then syncs the directory with both. A file system that does not keep
+		// names in order may keep the marker and lose the manifest.
+		f = &namedFile{File: f, sync: func() error { return syncDir(g.FS, g.PathDir(name)) }}
+	}
+	return f, err
+}
+
+// namedFile is a file whose first Sync makes its name durable as well.
+type namedFile struct {
+	vfs.File
+	sync func() error
+	done bool
+}
+
+func (f *namedFile) Sync() error {
+	if err := f.File.Sync(); err != nil || f.done {
+		return err
+	}
+	f.done = true
+	return f.sync()
 }
 
 func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
@@ -107,6 +131,31 @@ func (g *guard) Lock(name string) (io.Closer, error) {
 		err = os.Chmod(name, fileMode)
 	}
 	return lock, err
+}
+
+// OpenDir opens a directory to be synced. Pebble panics if that fails; here the
+// store dies instead, and Pebble goes on with a disk that takes nothing more.
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedDir{File: f, health: g.health}, nil
+}
+
+type guardedDir struct {
+	vfs.File
+	health *health
+}
+
+func (d *guardedDir) Sync() error {
+	if d.health.err() != nil {
+		return nil
+	}
+	if err := d.File.Sync(); err != nil {
+		d.health.die(fmt.Errorf("sync of a directory: %w", err))
+	}
+	return nil
 }
 
 // GetDiskUsage hides an error: Pebble takes one for a failed compaction, and

@@ -13,6 +13,11 @@ import (
 // to it; every call asks it.
 type health struct {
 	dead atomic.Pointer[deathError]
+	// While Pebble is being opened a cause of death only waits here. If a
+	// compaction runs already when Open fails, Pebble pulls the files away from
+	// under it and panics; so what a compaction finds must not make Open fail.
+	opening atomic.Bool
+	pending atomic.Pointer[deathError]
 	full atomic.Bool // Pebble met a full disk and has not succeeded since
 	wake func()      // tells the applier that something changed
 }
@@ -29,8 +34,18 @@ func (e *deathError) Is(target error) bool { return target == ErrFailed }
 
 // die ends the store. The first cause is kept: the later ones follow from it.
 func (h *health) die(cause error) {
-	h.dead.CompareAndSwap(nil, &deathError{cause: readError(cause)})
+	h.pending.CompareAndSwap(nil, &deathError{cause: readError(cause)})
+	if !h.opening.Load() {
+		h.dead.Store(h.pending.Load())
+	}
 	h.wake()
+}
+
+// opened ends the time in which nothing dies, and returns why the store is dead.
+func (h *health) opened() error {
+	h.opening.Store(false)
+	h.dead.Store(h.pending.Load())
+	return h.err()
 }
 
 // err returns why the store is dead, or nil.

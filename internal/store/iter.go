@@ -15,9 +15,9 @@ type Iter struct {
 	reverse bool
 	base    *pebble.Iterator
 	over    []*runs.Iter // those with operations left, newest first
-	all     []*runs.Iter // those with operations in the range
-	top     *runs.Iter   // of over, the one that comes first; nil if none is left
-	onBase  bool         // base is on a row
+	all     []*runs.Iter
+	top     *runs.Iter // of over, the one that comes first; nil if none is left
+	onBase  bool       // base is on a row
 	begun   bool
 	// What the current row was taken from, and must move on before the next.
 	usedBase, usedTop bool
@@ -26,15 +26,12 @@ type Iter struct {
 }
 
 func newIter(s *Store, base *pebble.Iterator, views []runs.View, start, end []byte, reverse bool) *Iter {
-	it := &Iter{store: s, base: base, reverse: reverse}
+	it := &Iter{store: s, base: base, reverse: reverse, all: make([]*runs.Iter, len(views))}
 	if len(end) == 0 {
 		end = nil
 	}
-	for _, v := range views {
-		// Most ranges have nothing that is not applied: find out once.
-		if o := v.Iter(start, end); o.First() {
-			it.all = append(it.all, o)
-		}
+	for i, v := range views {
+		it.all[i] = v.Iter(start, end)
 	}
 	return it
 }
@@ -66,7 +63,7 @@ func (it *Iter) Seek(key []byte) bool {
 
 // settle ends a jump of base by moving the others likewise.
 func (it *Iter) settle(onBase bool, move func(*runs.Iter) bool) bool {
-	it.onBase, it.usedBase, it.usedTop = onBase, false, false
+	it.onBase, it.usedBase, it.usedTop, it.err = onBase, false, false, nil
 	it.over = it.over[:0]
 	for _, o := range it.all {
 		if move(o) {

@@ -243,3 +243,31 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 	}
 	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks())
 }
+
+func TestLargeRowsAreRowsLikeOthers(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, tiny(disk))
+	m := model{}
+	for i := range 6 {
+		ws := []write{
+			{fmt.Appendf(nil, "large%d", i%2), bytes.Repeat([]byte{byte(i)}, 1<<20+i)},
+			{fmt.Appendf(nil, "small%d", i), []byte("v")},
+			{bytes.Repeat([]byte("k"), 40<<10), []byte{byte(i)}},
+		}
+		mustCommit(t, s, ws...)
+		m.apply(ws...)
+	}
+	for range 2 {
+		if err := m.compare(s, nil, nil, true); err != nil {
+			t.Fatal(err)
+		}
+		for k, want := range m {
+			if v, ok := mustGet(t, s, []byte(k)); !ok || string(v) != want {
+				t.Errorf("%.10s: %d bytes %v, want %d", k, len(v), ok, len(want))
+			}
+		}
+		mustClose(t, s)
+		s = mustOpen(t, tiny(disk))
+	}
+	mustClose(t, s)
+}

@@ -44,8 +44,8 @@ func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		Log:            s.log.Metrics(),
 		Cache:          s.table.Metrics(),
-		Published:      wal.Position(s.chunks.published.Load()),
-		Applied:        wal.Position(s.applier.applied.Load()),
+		Published:      s.Position(),
+		Applied:        s.applier.position(),
 		Durable:        wal.Position(s.applier.durable.Load()),
 		UnflushedBytes: s.applier.unflushed.Load(),
 		CommitWaits:    s.chunks.waits.Load(),

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"sync/atomic"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/cleavekv/cleave/internal/runs"
@@ -16,6 +18,8 @@ type Snapshot struct {
 	views []runs.View // of the chunks that were not applied, newest first
 	held  []*chunk    // keeps the memory that views look at
 	pos   wal.Position
+
+	closed atomic.Bool
 }
 
 // Snapshot returns the present state.
@@ -37,8 +41,12 @@ func (s *Store) Snapshot() (*Snapshot, error) {
 // from here.
 func (p *Snapshot) Position() wal.Position { return p.pos }
 
-// Close gives back what the snapshot holds. Iterators must be closed before.
+// Close gives back what the snapshot holds. Iterators must be closed before, and
+// nothing be called after it.
 func (p *Snapshot) Close() error {
+	if p.closed.Swap(true) {
+		return ErrClosed
+	}
 	err := p.base.Close()
 	release(p.held)
 	p.store.leave()

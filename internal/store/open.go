@@ -1,0 +1,130 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/cleavekv/cleave/internal/rows"
+	"github.com/cleavekv/cleave/internal/wal"
+)
+
+// heldChunks is how many chunks snapshots may keep in memory besides those that
+// are not applied; unapplied.await counts only the latter. Beyond that commits
+// wait, which is better than to run out of memory.
+const heldChunks = 64
+
+// minFreeSegments is the room on the disk, in segments, that the log leaves to
+// Pebble: the chunks that are not applied have to go somewhere.
+const minFreeSegments = 2
+
+// Open opens the store in o.Dir, or makes one. It returns when everything that
+// was committed before is visible; rows that Pebble did not have yet are
+// replayed from the log.
+func Open(o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, table: rows.New(rows.Options{Bytes: o.CacheBytes})}
+	s.chunks.init(s.table, o.Chunks)
+	s.applier.init()
+	s.health.wake = s.applier.signal
+	if s.dir, err = openDirectory(newGuard(o.FS, &s.health), o.Dir); err != nil {
+		return nil, err
+	}
+	if err := s.openParts(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), s.dir.close())
+	}
+	return s, nil
+}
+
+// openParts opens Pebble and the log, and replays.
+func (s *Store) openParts() (err error) {
+	if err := s.openEngine(); err != nil {
+		return err
+	}
+	go s.applyLoop()
+	if err = s.openLog(); err == nil {
+		m := s.log.Metrics()
+		err = errors.Join(s.dir.finish(m.Needed+m.Retained > 0), s.health.err())
+	}
+	if err != nil {
+		s.health.die(err) // nothing more is applied or written
+		if s.log != nil {
+			_ = s.log.Close()
+		}
+		s.applier.stop()
+		_ = s.db.Close() // it repeats err
+		return err
+	}
+	s.applier.opened(s.log)
+	return nil
+}
+
+func (s *Store) openEngine() (err error) {
+	o := engineOptions(&s.opts, s.dir.fs, &s.health, s.applier.flushed)
+	o.ErrorIfNotExists = s.dir.made
+	s.db, err = openPebble(s.dir.join(dataDir), o, &s.health)
+	if s.dir.made && (errors.Is(err, pebble.ErrDBDoesNotExist) || errors.Is(err, fs.ErrNotExist)) {
+		// Pebble takes a damaged manifest for one that a crash cut off, and then
+		// misses the tables of its older state.
+		err = &CorruptError{File: s.dir.join(dataDir), Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	pos, err := position(s.db, false)
+	if err != nil {
+		_ = s.db.Close() // it has nothing to say beyond that
+		return err
+	}
+	s.applier.start(pos)
+	s.chunks.published.Store(uint64(pos))
+	return nil
+}
+
+func (s *Store) openLog() error {
+	path := s.dir.join(logDir)
+	if _, err := s.dir.fs.Stat(path); err != nil && s.dir.made && !s.dir.restored {
+		return &CorruptError{File: path, Err: err}
+	}
+	if err := makeDir(s.dir.fs, path); err != nil {
+		return err
+	}
+	log, err := wal.Open(wal.Options{
+		FS:           newLogFS(s.opts.FS, path),
+		ID:           s.dir.id,
+		Durability:   s.opts.Durability,
+		SegmentBytes: int(s.opts.SegmentBytes),
+		Chunks:       s.opts.Chunks + heldChunks,
+		MinFree:      minFreeSegments * s.opts.SegmentBytes,
+		Restored:     s.dir.restored,
+		Retain:       s.opts.RetainBytes,
+		Publish:      s.publish,
+		Seal:         s.seal,
+	}, s.applier.position(), s.replay)
+	if err != nil {
+		return err
+	}
+	s.log = log
+	return nil
+}
+
+// replay is publish for what the log had at Open.
+func (s *Store) replay(memory *wal.Chunk, es []wal.Entry) error {
+	// On a full disk the log is held in memory rather than not opened: it can
+	// be read then.
+	s.chunks.await(s.health.impaired)
+	if err := s.health.err(); err != nil {
+		return err
+	}
+	return s.chunks.publish(memory, es)
+}
+
+func (s *Store) seal(memory *wal.Chunk) {
+	s.chunks.seal(memory)
+	s.applier.signal()
+}
