@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -133,4 +134,68 @@ func TestEverybodyWhoWaitsLearnsOfAFailure(t *testing.T) {
 	l.fail(errInjected)
 	l.mu.Unlock()
 	wg.Wait()
+}
+
+// forgetful is a disk that has lost pages. As systems do, it says so once per file,
+// to whoever comes back first; the first to come waits for another.
+type forgetful struct {
+	*disk
+	armed, told atomic.Bool
+	calls       atomic.Int32
+	second      chan struct{}
+}
+
+type forgetfulFile struct {
+	File
+	of *forgetful
+}
+
+func (d *forgetful) Open(name string) (File, error) {
+	f, err := d.disk.Open(name)
+	return forgetfulFile{f, d}, err
+}
+
+func (f forgetfulFile) Sync() error {
+	if !f.of.armed.Load() {
+		return f.File.Sync()
+	}
+	if f.of.calls.Add(1) == 1 {
+		select {
+		case <-f.of.second:
+		case <-time.After(100 * time.Millisecond): // nobody comes
+		}
+	} else {
+		defer close(f.of.second)
+	}
+	if f.of.told.Swap(true) {
+		return nil
+	}
+	return errInjected
+}
+
+func TestAFailedSyncIsNotHiddenByAnother(t *testing.T) {
+	for name, other := range map[string]func(*Log) error{"sync": (*Log).Sync, "close": (*Log).Close} {
+		d := &forgetful{disk: newDisk(1), second: make(chan struct{})}
+		var r recorder
+		o := r.options(d)
+		o.Durability = Never
+		l := r.start(t, o, 0)
+		put(t, l, "x")
+		settle(l)
+		d.armed.Store(true)
+		first := make(chan error)
+		go func() { first <- l.Sync() }()
+		for d.calls.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := other(l); !errors.Is(err, ErrFailed) {
+			t.Errorf("%s, which came second: %v", name, err)
+		}
+		if err := <-first; !errors.Is(err, ErrFailed) {
+			t.Errorf("the sync before %s: %v", name, err)
+		}
+		if n := d.calls.Load(); n != 1 {
+			t.Errorf("%s: synced %d times", name, n)
+		}
+	}
 }

@@ -51,8 +51,10 @@ type Log struct {
 	failed error
 	stop   chan struct{}
 	kick   chan struct{} // much is unsynced
-	joined sync.WaitGroup
-	count  Metrics
+	// syncing is held by who syncs a segment, and taken before mu.
+	syncing sync.Mutex
+	joined  sync.WaitGroup
+	count   Metrics
 }
 
 // segment is a file of the log. Its state is which list it is in; see DESIGN.md.
@@ -66,6 +68,9 @@ type segment struct {
 	sealed   bool     // nothing is written to it any more
 	readers  int      // who must not lose the file: not recycled while above zero
 }
+
+// empty tells whether no frame was written to it.
+func (s *segment) empty() bool { return s.end == position(s.sequence, blockBytes) }
 
 func newLog(o Options) *Log {
 	l := &Log{o: o, salt: saltOf(o.ID), stop: make(chan struct{}), kick: make(chan struct{}, 1)}

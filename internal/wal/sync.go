@@ -16,11 +16,31 @@ func (l *Log) Sync() error {
 	s, upTo := l.segments[len(l.segments)-1], l.written
 	l.pin(s)
 	l.mu.Unlock()
-	err := s.file.Sync()
+	err := l.flush(s.file, upTo)
 	l.mu.Lock()
 	l.unpin(s)
 	if err != nil {
-		// Never tried again: the next call could succeed without the lost pages.
+		return l.failed
+	}
+	return nil
+}
+
+// flush makes a file durable of which everything up to a position was written. One
+// at a time does so: the system tells of lost pages only once, so of two that wait
+// for the same pages one would not hear of them. For the same reason nothing is
+// synced after a failure.
+func (l *Log) flush(file File, upTo Position) error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed != nil || l.durable >= upTo {
+		return l.failed
+	}
+	l.mu.Unlock()
+	err := file.Sync()
+	l.mu.Lock()
+	if err != nil {
 		l.fail(err)
 		return l.failed
 	}

@@ -85,7 +85,7 @@ func (l *Log) perform(t *turn, info frameInfo) error {
 	file := t.chunk.seg.file
 	if t.seals && l.o.Durability != Always {
 		// What follows proves that this segment was durable, so it has to be.
-		if err := file.Sync(); err != nil {
+		if err := l.flush(file, info.prev); err != nil {
 			return err
 		}
 		info.watermark = info.prev
@@ -135,9 +135,6 @@ func (l *Log) performed(t *turn, err error) {
 		}
 	}
 	if t.kind == kindClose || t.kind != 0 && l.o.Durability == Always {
-		l.count.Syncs++
-	}
-	if t.seals && l.o.Durability != Always {
 		l.count.Syncs++
 	}
 }
