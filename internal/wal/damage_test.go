@@ -174,3 +174,20 @@ func TestATornLastFrameIsDroppedAndTheLogGoesOn(t *testing.T) {
 		stop(t, l)
 	}
 }
+
+func TestALostHeaderBehindACleanCloseIsReported(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	put(t, l, "1")
+	stop(t, l)
+	l = r.start(t, r.options(d), 0)
+	name := segmentName(put(t, l, "2").sequence())
+	put(t, l, "3") // says that the one before was durable
+	after := d.crash(0)
+	after.names[name].data[20] ^= 1
+	_, err := Open(r.options(after), 0, nil)
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		t.Errorf("two entries are gone, and Open says: %v", err)
+	}
+}

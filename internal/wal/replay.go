@@ -66,9 +66,7 @@ func (l *Log) findEnd(s *segment, sc scan, rest []*segment) error {
 		_, _, ok = sc.next()
 	}
 	s.end = sc.end()
-	if sc.closed {
-		return nil // nothing was written after that
-	}
+	// Also behind a log that was closed: it may have been opened again.
 	proof := proofBehind(sc.image, l.salt, s.sequence, sc.offset)
 	i := slices.IndexFunc(rest, func(r *segment) bool { return r.sequence > s.sequence })
 	if i < 0 {
