@@ -59,6 +59,9 @@ func (l *Log) segmentAfter(pos Position) (pinned, Position, error) {
 		return pinned{}, 0, ErrClosed
 	}
 	for _, s := range l.segments {
+		if s.empty() && s.prev == pos {
+			pos = s.end // nothing lies in between
+		}
 		begin := max(pos, position(s.sequence, blockBytes))
 		if s.end <= begin {
 			continue // it ends at or before pos, or is empty

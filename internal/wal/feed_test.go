@@ -167,3 +167,28 @@ func TestTheFeedReportsDamage(t *testing.T) {
 		t.Errorf("%v up to %s: %v", got, pos, err)
 	}
 }
+
+func TestTheFeedPassesSegmentsThatACrashLeftEmpty(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	l := r.start(t, r.options(d), 0)
+	at := put(t, l, "one")
+	d = d.crash(0)
+	for range 2 {
+		l = r.start(t, r.options(d), 0)
+		if got, _, err := readAll(l, at); err != nil || len(got) > 0 {
+			t.Errorf("after a crash: %v, %v", got, err)
+		}
+		torn := put(t, l, "torn")
+		d = d.crash(0)
+		clear(d.names[segmentName(torn.sequence())].data[blockBytes:]) // the header alone got to the disk
+	}
+	l = r.start(t, r.options(d), 0)
+	if got, to, err := readAll(l, at); err != nil || len(got) > 0 || to != at {
+		t.Errorf("with nothing new: %v up to %s, %v", got, to, err)
+	}
+	put(t, l, "two")
+	if got, _, err := readAll(l, at); err != nil || len(got) != 1 || got[0] != "two" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -50,7 +50,14 @@ func (l *Log) recover(from Position, replay func(*Chunk, []Entry) error) error {
 // start sets where the log goes on.
 func (l *Log) start(end, from Position) {
 	l.tail, l.written, l.durable, l.applied = end, end, end, from
-	l.committed.Store(uint64(end))
+	// A crash may leave segments with a header and nothing else. Readers end before.
+	for _, s := range slices.Backward(l.segments) {
+		if !s.empty() {
+			break
+		}
+		end = s.prev
+	}
+	l.committed.Store(uint64(max(end, from)))
 }
 
 // recoverEmpty decides whether there never was a log, or it is lost.
