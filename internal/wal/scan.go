@@ -77,12 +77,16 @@ func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position 
 		if binary.LittleEndian.Uint32(b) != frameMagic || binary.LittleEndian.Uint32(b[12:]) != sequence {
 			continue
 		}
-		f, reason := parseFrame(b, salt)
-		// A frame that is not where it says it is was put there by something else.
-		if reason != "" || f.prev.sequence() == sequence && f.prev.offset() != offset {
+		// A frame that is not where it says it is was put there by something else,
+		// such as a client whose value looks like many long frames: each would be
+		// checksummed to its end.
+		prev := Position(binary.LittleEndian.Uint64(b[16:]))
+		if offset != blockBytes && prev != position(sequence, offset) {
 			continue
 		}
-		proof = max(proof, f.watermark)
+		if f, reason := parseFrame(b, salt); reason == "" {
+			proof = max(proof, f.watermark)
+		}
 	}
 	return proof
 }

@@ -171,13 +171,15 @@ func FuzzScanBytes(f *testing.F) {
 }
 
 func TestImageOfAFrameInAPayloadProvesNothing(t *testing.T) {
-	liar := frameOf(frameInfo{sequence: 5, prev: position(5, 0x100000), watermark: position(5, 0x100000), kind: kindData})
-	im := image{b: make([]byte, 16*blockBytes), h: header{sequence: 5}}
-	p := make([]byte, 3*blockBytes)
-	copy(p[blockBytes-frameHeader-EntryOverhead:], liar)
-	copy(im.b[blockBytes:], frameOf(frameInfo{sequence: 5, kind: kindData}, Entry{Payload: p}))
-	im.b[blockBytes+50] ^= 1 // torn
-	if ends, err := look(im); len(ends) != 0 || err != nil {
-		t.Errorf("found %v, verdict %v", ends, err)
+	for _, prev := range []Position{position(5, 0x100000), position(4, 0x1000)} {
+		liar := frameOf(frameInfo{sequence: 5, prev: prev, watermark: position(5, 0x100000), kind: kindData})
+		im := image{b: make([]byte, 16*blockBytes), h: header{sequence: 5}}
+		p := make([]byte, 3*blockBytes)
+		copy(p[blockBytes-frameHeader-EntryOverhead:], liar)
+		copy(im.b[blockBytes:], frameOf(frameInfo{sequence: 5, kind: kindData}, Entry{Payload: p}))
+		im.b[blockBytes+50] ^= 1 // torn
+		if ends, err := look(im); len(ends) != 0 || err != nil {
+			t.Errorf("behind %s: found %v, verdict %v", prev, ends, err)
+		}
 	}
 }
