@@ -39,14 +39,18 @@ func openDirectory(fsys vfs.FS, path string) (*directory, error) {
 	if err := makeDir(fsys, path); err != nil {
 		return nil, err
 	}
-	lock, err := lockDirectory(fsys, fsys.PathJoin(path, lockName))
+	d := &directory{fs: fsys, path: path}
+	if err := d.ours(); err != nil { // before anything is put there
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	lock, err := lockDirectory(fsys, d.join(lockName))
 	if held := (*heldError)(nil); errors.As(err, &held) {
 		return nil, fmt.Errorf("%w: %s is held %v: close the other one first", ErrLocked, path, held)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	d := &directory{fs: fsys, path: path, lock: lock}
+	d.lock = lock
 	if err := d.inspect(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), lock.Close())
 	}
@@ -66,9 +70,29 @@ func lockDirectory(fsys vfs.FS, name string) (io.Closer, error) {
 	return lock, nil
 }
 
-// inspect decides whether the directory is a store, may become one, or is
-// something else, which is left as it is.
+// ours reports a directory that is someone else's.
+func (d *directory) ours() error {
+	names, err := d.fs.List(d.path)
+	if err != nil || slices.Contains(names, formatName) || slices.Contains(names, unmadeName) {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == lockName || name == "lost+found"
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w: there is no %s file, but %s: name a new or an empty directory (a backup without %s was not finished)",
+		ErrForeign, formatName, strings.Join(names[:min(len(names), 3)], ", "), formatName)
+}
+
+// inspect finds out whether the directory is a store already, and if not begins
+// to make it one.
 func (d *directory) inspect() error {
+	if err := d.ours(); err != nil {
+		return err // someone was faster than the lock
+	}
 	names, err := d.fs.List(d.path)
 	if err != nil {
 		return err
@@ -91,15 +115,6 @@ func (d *directory) inspect() error {
 				return err
 			}
 		}
-		names = nil
-	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return name == lockName || name == draftName || name == "lost+found"
-	})
-	if len(names) > 0 {
-		slices.Sort(names)
-		return fmt.Errorf("%w: there is no %s file, but %s: name a new or an empty directory (a backup without %s was not finished)",
-			ErrForeign, formatName, strings.Join(names[:min(len(names), 3)], ", "), formatName)
 	}
 	_, err = rand.Read(d.id[:])
 	return errors.Join(err, writeDurable(d.fs, d.join(unmadeName), nil), syncDir(d.fs, d.path))

@@ -110,7 +110,12 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		}, ErrCorrupt, logDir},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Open(tiny(c.disk(t)))
+			disk := c.disk(t)
+			before, _ := disk.List(testDir)
+			s, err := Open(tiny(disk))
+			if after, _ := disk.List(testDir); len(after) != len(before) && errors.Is(err, ErrForeign) {
+				t.Errorf("%q became %q", before, after)
+			}
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%v, want %v with %q", err, c.want, c.words)
 			}

@@ -97,8 +97,8 @@ func openPebble(dir string, o *pebble.Options, h *health) (*pebble.DB, error) {
 // Pebble does not change what is on disk behind our back.
 const engineVersion = pebble.FormatTableFormatV6
 
-// position reads the applied position: the one that was ever applied, or the
-// one that is sure to survive a crash.
+// position reads the applied position: the newest, or the one that is sure to
+// survive a crash.
 func position(db *pebble.DB, durable bool) (wal.Position, error) {
 	it, err := db.NewIter(&pebble.IterOptions{
 		LowerBound:                appliedKey,

@@ -23,9 +23,10 @@ func newGuard(fsys vfs.FS, h *health) *guard {
 	return &guard{FS: fsys, health: h, osFile: vfs.Root(fsys) == vfs.Default}
 }
 
-// fullPause is how long a new table waits on a full disk. Pebble tries a failed
-// flush again at once, which would keep a core busy until there is space.
-const fullPause = 20 * time.Millisecond
+// retryPause is how long a new table waits on a full disk, or for its refusal
+// after death. Pebble tries a failed flush again at once, which would keep a core
+// busy until there is space, or until Close.
+const retryPause = 20 * time.Millisecond
 
 // seal finishes the opening of a file for writing.
 func (g *guard) seal(f vfs.File, name string, err error) (vfs.File, error) {
@@ -42,8 +43,8 @@ func (g *guard) seal(f vfs.File, name string, err error) (vfs.File, error) {
 }
 
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if g.health.full.Load() {
-		time.Sleep(fullPause)
+	if g.health.impaired() {
+		time.Sleep(retryPause)
 	}
 	if err := g.health.err(); err != nil {
 		return nil, err

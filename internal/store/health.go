@@ -18,8 +18,8 @@ type health struct {
 	// under it and panics; so what a compaction finds must not make Open fail.
 	opening atomic.Bool
 	pending atomic.Pointer[deathError]
-	full atomic.Bool // Pebble met a full disk and has not succeeded since
-	wake func()      // tells the applier that something changed
+	full    atomic.Bool // Pebble met a full disk and has not succeeded since
+	wake    func()      // tells the applier that something changed
 }
 
 // deathError is the reason why the store is dead. It matches [ErrFailed] and

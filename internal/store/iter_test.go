@@ -250,7 +250,7 @@ func TestLargeRowsAreRowsLikeOthers(t *testing.T) {
 	m := model{}
 	for i := range 6 {
 		ws := []write{
-			{fmt.Appendf(nil, "large%d", i%2), bytes.Repeat([]byte{byte(i)}, 1<<20+i)},
+			{fmt.Appendf(nil, "large%d", i%2), bytes.Repeat([]byte{byte(i)}, 200<<10+i)},
 			{fmt.Appendf(nil, "small%d", i), []byte("v")},
 			{bytes.Repeat([]byte("k"), 40<<10), []byte{byte(i)}},
 		}

@@ -176,13 +176,14 @@ func TestTheLogDoesNotGrowWithoutBoundIfPebbleHasNoReasonToFlush(t *testing.T) {
 	o := tiny(vfs.NewMem())
 	s := mustOpen(t, o)
 	most := int64(0)
-	for i := range 3000 {
+	const frames = 3000 / slow
+	for i := range frames {
 		mustCommit(t, s, write{[]byte("k"), fmt.Appendf(nil, "%d", i)})
 		most = max(most, s.Metrics().Log.LogBytes)
 	}
 	// What may be unflushed, what may be unapplied, and what is being written.
 	limit := 2*o.FlushBytes + (4+2)*o.SegmentBytes
-	t.Logf("3000 frames of 4 KiB, at most %d KiB of log", most>>10)
+	t.Logf("%d frames of 4 KiB, at most %d KiB of log", frames, most>>10)
 	if most > limit {
 		t.Errorf("%d bytes of log, want at most %d", most, limit)
 	}
