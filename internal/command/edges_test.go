@@ -58,6 +58,7 @@ var edges = map[string]string{
 		incrbyfloat f inf -> ErrOverflow
 		incrbyfloat f -inf -> ErrOverflow
 		incrbyfloat f nan -> ErrNotFloat
+		incrbyfloat f 1p5 -> ErrNotFloat
 		incrbyfloat f " 1" -> ErrNotFloat
 		incrbyfloat f "" -> ErrNotFloat
 		incrbyfloat f 1e5000 -> ErrNotFloat

@@ -69,8 +69,8 @@ func appendFloatSum(dst, value []byte, present bool, delta *big.Float) ([]byte, 
 
 // parseFloat reads a finite decimal number.
 func parseFloat(b []byte) (*big.Float, error) {
-	if len(b) > maxFloatBytes {
-		return nil, ErrNotFloat
+	if len(b) > maxFloatBytes || bytes.ContainsAny(b, "pP") {
+		return nil, ErrNotFloat // big knows binary exponents, 1p5 for 32: Redis does not
 	}
 	f, _, err := big.ParseFloat(string(b), 10, floatBits, big.ToNearestEven)
 	if err != nil {
