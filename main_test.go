@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	}
 	// A store takes long to open and is worth more the longer it is used: fewer
 	// runs of more steps, unless the caller says otherwise.
-	set := map[string]string{"rapid.checks": "25", "rapid.steps": "100"}
+	set := map[string]string{"rapid.checks": "15", "rapid.steps": "100"}
 	for name, value := range set {
 		if f := flag.Lookup(name); f != nil {
 			_ = f.Value.Set(value)

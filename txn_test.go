@@ -267,7 +267,7 @@ func TestNoLostUpdates(t *testing.T) {
 func TestALoopOverAScanMayReadAndWrite(t *testing.T) {
 	db := small(t, 1)
 	ks := rangeSpace(t, db, "s")
-	const keys = 2*txnPage + 50
+	const keys = txnPage + 50
 	for i := range keys {
 		must(t, ks.Set(ctx, number(i), []byte("old")))
 	}
@@ -287,7 +287,7 @@ func TestALoopOverAScanMayReadAndWrite(t *testing.T) {
 			next++
 			must(t, tx.Set(ks, item.Key, []byte("new")))
 			must(t, tx.Set(ks, append([]byte("1"), item.Key...), []byte("copy")))
-			if next%50 > 0 {
+			if next%100 > 0 {
 				continue
 			}
 			if _, err := tx.HGetAll(ks, []byte("hash")); err != nil {

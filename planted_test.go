@@ -1,0 +1,171 @@
+package cleave
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// guard is the smallest test that must catch a planted bug.
+type guard struct {
+	folder, test string
+	flags        []string
+}
+
+// quiet are flags for tests with random data: a failure is what we want here,
+// not its smallest form.
+var quiet = []string{"-rapid.nofailfile", "-rapid.shrinktime=1ms"}
+
+var (
+	guardLog     = guard{folder: "internal/wal", test: "TestAcknowledgedEntriesSurviveCrashes"}
+	guardRows    = guard{"internal/rows", "TestPinnedRowsAreNeverLostAndNoRowIsEverStale", append([]string{"-rapid.checks=500"}, quiet...)}
+	guardEdges   = guard{"internal/command", "TestEdgesAnswerLikeRedis", quiet}
+	guardForward = guard{"internal/group", "TestVersionsAndTimeGoForwardOverCrashes", quiet}
+	guardRetries = guard{"internal/group", "TestARequestIsExecutedOnce", quiet}
+	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
+)
+
+// plantedBugs are all rules of the tree that can be broken on purpose, and who
+// stands guard. The histories see from the outside what the small tests see
+// from within.
+var plantedBugs = map[string][]guard{
+	"wal-torn-frame-accepted":  {guardLog},
+	"wal-ack-before-durable":   {guardLog, guardHistory},
+	"wal-stale-bytes-replayed": {guardLog},
+	"wal-recycle-early":        {guardLog},
+
+	"rows-stale-fill":     {guardRows},
+	"rows-pinned-evicted": {guardRows},
+
+	"command-overlay-skipped": {guardEdges},
+	"command-expired-visible": {guardEdges},
+
+	"store-fill-stale":                  {{folder: "internal/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
+	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
+	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
+
+	"version-repeated": {guardForward, guardHistory},
+	"clock-back":       {guardForward, guardHistory},
+	"dedup-lost":       {guardRetries, guardHistory},
+}
+
+// A harness that never caught a bug proves nothing: with each bug its guards
+// fail, and without one they pass.
+func TestPlantedBugsAreCaught(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds test binaries")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go tool to build with")
+	}
+	bugs := slices.Sorted(maps.Keys(plantedBugs))
+	if found := bugsInTheTree(t); !slices.Equal(found, bugs) {
+		t.Fatalf("the tree has the bugs %q, this test knows %q", found, bugs)
+	}
+	bin := buildGuards(t, goTool)
+	var tasks []guardTask
+	seen := map[string]bool{}
+	for _, bug := range bugs {
+		for _, g := range plantedBugs[bug] {
+			if key := g.folder + g.test; !seen[key] {
+				seen[key] = true
+				tasks = append(tasks, guardTask{g, ""})
+			}
+			tasks = append(tasks, guardTask{g, bug})
+		}
+	}
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, runtime.NumCPU())
+	for _, task := range tasks {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			task.check(t, bin)
+		})
+	}
+	wg.Wait()
+	t.Logf("%d planted bugs, caught %d times; %d guards pass without", len(bugs), len(tasks)-len(seen), len(seen))
+}
+
+// buildGuards builds the tests of all folders with guards, and returns where
+// they are.
+func buildGuards(t *testing.T, goTool string) string {
+	bin := t.TempDir()
+	folders := map[string]bool{}
+	for _, guards := range plantedBugs {
+		for _, g := range guards {
+			folders["./"+g.folder] = true
+		}
+	}
+	args := []string{"test", "-c", "-tags", "plant", "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
+	out, err := exec.Command(goTool, append(args, slices.Sorted(maps.Keys(folders))...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("build the guards: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// guardTask is a guard that runs with a bug, or with none.
+type guardTask struct {
+	guard
+	bug string
+}
+
+func (k guardTask) check(t *testing.T, bin string) {
+	out, err := k.run(bin, k.bug)
+	switch {
+	case k.bug == "" && err != nil:
+		t.Errorf("%s of %s fails without a bug: %v\n%s", k.test, k.folder, err, out)
+	case k.bug != "" && (err == nil || !strings.Contains(out, "FAIL")):
+		t.Errorf("%s is not caught by %s of %s: %v\n%s", k.bug, k.test, k.folder, err, out)
+	}
+}
+
+// run runs the guard in a process of its own: a bug is chosen when it starts.
+func (g guard) run(bin, bug string) (output string, err error) {
+	args := []string{"-test.run=^" + g.test + "$", "-test.timeout=60s"}
+	if bug == "" {
+		args = append(args, "-test.short")
+	} else {
+		args = append(args, g.flags...)
+	}
+	name := filepath.Base(g.folder)
+	if g.folder == "." {
+		name = "cleave"
+	}
+	c := exec.Command(filepath.Join(bin, name+".test"), args...)
+	c.Dir = g.folder
+	c.Env = append(os.Environ(), "CLEAVE_PLANT="+bug, "CLEAVE_SOAK=")
+	out, err := c.CombinedOutput()
+	if strings.Contains(string(out), "no tests to run") {
+		return string(out), fmt.Errorf("there is no %s", g.test)
+	}
+	return string(out), err
+}
+
+var bugName = regexp.MustCompile(`plant\.Bug\("([^"]+)"\)`)
+
+// bugsInTheTree finds the names of all planted bugs.
+func bugsInTheTree(t *testing.T) []string {
+	found := map[string]bool{}
+	must(t, filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range bugName.FindAllSubmatch(text, -1) {
+			found[string(m[1])] = true
+		}
+		return err
+	}))
+	return slices.Sorted(maps.Keys(found))
+}
