@@ -82,9 +82,15 @@ func (l *Log) makeRoom(urgent bool, size int) error {
 	}
 }
 
-// rotate ends the chunk that has no room and puts a new one in its place. l.mu is
-// held, and released while it waits.
+// rotate ends the chunk that has no room and puts a new one in its place. The
+// segment comes first: if there is none, others whose entries are smaller go on in
+// the old chunk, and who is refused again and again uses nothing up. l.mu is held,
+// and released while it waits.
 func (l *Log) rotate(urgent bool, size int) error {
+	s, err := l.takeSegment(urgent, size)
+	if err != nil {
+		return err
+	}
 	if l.cur != nil {
 		t := &turn{chunk: l.cur, seals: true}
 		l.cur, l.open = nil, nil
@@ -92,17 +98,11 @@ func (l *Log) rotate(urgent bool, size int) error {
 		l.run(t)
 		l.mu.Lock()
 		if t.err != nil {
+			l.spare = append(l.spare, s)
 			return l.failed
 		}
 		t.chunk.seg.sealed = true
 		l.retire()
-	}
-	if bytes := blockBytes + padded(frameHeader+size) + blockBytes; bytes > l.o.SegmentBytes {
-		return l.rotateToOwn(bytes)
-	}
-	s, err := l.takeReady(urgent, size)
-	if err != nil {
-		return err
 	}
 	return l.begin(s)
 }

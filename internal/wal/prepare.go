@@ -46,22 +46,36 @@ func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
 	}
 }
 
-// rotateToOwn makes a segment for a frame that is larger than the usual ones. The
+// takeSegment returns a segment with room for entries of some size. l.mu is held,
+// and released meanwhile.
+func (l *Log) takeSegment(urgent bool, size int) (*segment, error) {
+	if bytes := blockBytes + padded(frameHeader+size) + blockBytes; bytes > l.o.SegmentBytes {
+		return l.makeOwn(bytes)
+	}
+	return l.takeReady(urgent, size)
+}
+
+// makeOwn makes a segment for a frame that is larger than the usual ones. The
 // segments that were named for use before it get new names. l.mu is held, and
 // released meanwhile.
-func (l *Log) rotateToOwn(bytes int) error {
+func (l *Log) makeOwn(bytes int) (*segment, error) {
 	s, err := l.makeSegment(bytes)
 	if isFull(err) {
-		return fmt.Errorf("%w: no room for an entry of %d bytes", ErrDiskFull, bytes)
+		return nil, fmt.Errorf("%w: no room for an entry of %d bytes", ErrDiskFull, bytes)
 	}
 	if err != nil {
 		l.fail(err)
-		return l.failed
+		return nil, l.failed
 	}
+	if err := l.dead(); err != nil {
+		l.spare = append(l.spare, s)
+		return nil, err
+	}
+	l.front = s.sequence
 	l.spare = append(l.spare, l.ready...)
 	l.ready, l.reserved = nil, false
 	l.work.Signal()
-	return l.begin(s)
+	return s, nil
 }
 
 // prepare keeps segments ready, in one goroutine: it renames those that were given

@@ -242,3 +242,28 @@ func TestMinFreeIsLeftToOthers(t *testing.T) {
 		t.Errorf("%v with %d bytes free", err, free)
 	}
 }
+
+func TestARefusedEntryUsesNothingUp(t *testing.T) {
+	for _, blocks := range []int{6, 60} { // of what does not fit behind others, and of what fits nowhere
+		d := newDisk(1)
+		var r recorder
+		l := r.start(t, r.options(d), 0)
+		put(t, l, "first")
+		settle(l)
+		d.set(func(d *disk) { d.capacity -= d.free() })
+		for l.Metrics().Ready > l.o.Reserve { // the last that normal entries may use
+			put(t, l, strings.Repeat("x", 3*blockBytes))
+		}
+		put(t, l, "small")
+		sealed := l.Metrics().Needed
+		for range 5 {
+			if _, err := l.Append(false, Entry{Payload: make([]byte, (blocks-1)*blockBytes)}); !errors.Is(err, ErrDiskFull) {
+				t.Fatalf("%d blocks: %v", blocks, err)
+			}
+		}
+		put(t, l, "small again") // there is room in the chunk
+		if n := l.Metrics().Needed; n != sealed {
+			t.Errorf("%d blocks: %d segments became %d", blocks, sealed, n)
+		}
+	}
+}
