@@ -215,7 +215,7 @@ func TestLimitsAreRefusedByName(t *testing.T) {
 		"key":         {&Get{Key: at(strings.Repeat("k", maxPosition))}, "at most 16384"},
 		"field":       {&HSet{Key: at("k"), Fields: []FieldValue{{long, nil}}}, "field of 16385"},
 		"field read":  {&Batch{Commands: []Command{parse("hset k f v"), &HGet{Key: at("k"), Field: long}}}, "field of 16385"},
-		"fields":      {&HSet{Key: at("k"), Fields: []FieldValue{{[]byte("a"), half.Value}, {[]byte("b"), half.Value}}}, "transaction of 67108866"},
+		"fields":      {&HSet{Key: at("k"), Fields: []FieldValue{{[]byte("a"), half.Value}, {[]byte("b"), half.Value}}}, "transaction of 671088"},
 		"field value": {&HSet{Key: at("k"), Fields: []FieldValue{{nil, huge}}}, "value of"},
 		"append":      {&Batch{Commands: []Command{&Set{Key: at("k"), Value: huge[:10]}, &Append{Key: at("k"), Tail: huge[:MaxValueBytes]}}}, "value of"},
 		"keys":        {&Delete{Keys: many}, "keys of a transaction of 10001, at most 10000"},
@@ -235,6 +235,33 @@ func TestLimitsAreRefusedByName(t *testing.T) {
 	}
 	if err := CheckKey(long); !errors.Is(err, ErrTooLarge) || CheckKey(long[1:]) != nil {
 		t.Errorf("CheckKey: %v", err)
+	}
+}
+
+func TestALongKeyCountsForEachOfItsFields(t *testing.T) {
+	key := at(strings.Repeat("\x00", MaxKeyBytes)) // each byte is escaped
+	var fields []FieldValue
+	var names [][]byte
+	for i := range MaxTxnBytes/len(key) + 2 {
+		names = append(names, fmt.Append(nil, i))
+		fields = append(fields, FieldValue{Field: names[i]})
+	}
+	l := newLab(t)
+	if r := l.env.Do(&HSet{Key: key, Fields: fields}); !errors.Is(r.Err, ErrTooLarge) {
+		t.Errorf("HSet of %d fields: %v", len(fields), r.Err)
+	}
+	half := len(fields) / 2
+	for _, part := range [][]FieldValue{fields[:half], fields[half:]} {
+		if r := l.env.Do(&HSet{Key: key, Fields: part}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	before := l.env.Effects().Len()
+	if r := l.env.Do(&HDel{Key: key, Fields: names}); !errors.Is(r.Err, ErrTooLarge) {
+		t.Errorf("HDel of %d fields: %v", len(names), r.Err)
+	}
+	if r := l.env.Do(&HLen{Key: key}); r.Int != int64(len(names)) || l.env.Effects().Len() != before {
+		t.Errorf("a refused HDel left %d of %d fields", r.Int, len(names))
 	}
 }
 

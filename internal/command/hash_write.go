@@ -47,11 +47,11 @@ func (c *HSet) Eval(e *Env) Reply {
 }
 
 // check holds several fields to the limit of a transaction: each may be as large
-// as a value.
+// as a value, and carries the key in front of its name.
 func (c *HSet) check() error {
 	size := 0
 	for i := range c.Fields {
-		size += len(c.Fields[i].Field) + len(c.Fields[i].Value)
+		size += len(c.Key) + len(c.Fields[i].Field) + len(c.Fields[i].Value)
 	}
 	if len(c.Fields) > 1 && size > MaxTxnBytes {
 		return &LimitError{"transaction", size, MaxTxnBytes}
@@ -83,7 +83,7 @@ func (c *HDel) Eval(e *Env) Reply {
 		return failed(err)
 	}
 	x := edit{hash: h, env: e, key: c.Key}
-	n := int64(0)
+	n, start := int64(0), e.mark()
 	for _, field := range c.Fields {
 		_, ok, err := e.field(c.Key, &x.hash, field)
 		if err != nil {
@@ -92,6 +92,9 @@ func (c *HDel) Eval(e *Env) Reply {
 		if ok {
 			x.erase(field)
 			n++
+		}
+		if err := e.checkTxn(start, 0); err != nil {
+			return failed(err)
 		}
 	}
 	if n == 0 {

@@ -9,8 +9,8 @@ const (
 	MaxKeyBytes = 16 << 10
 	// MaxValueBytes bounds a value, and that of a field.
 	MaxValueBytes = 64 << 20
-	// MaxTxnBytes bounds what a Batch, a Commit or an HSet of several fields
-	// writes.
+	// MaxTxnBytes bounds what a Batch, a Commit, or an HSet or HDel of several
+	// fields writes.
 	MaxTxnBytes = 64 << 20
 	// MaxTxnKeys bounds the rows that a Batch or Commit reads and writes, and
 	// the keys or fields of any other command.
