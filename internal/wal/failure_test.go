@@ -15,12 +15,15 @@ func TestAFailedWriteEndsTheLog(t *testing.T) {
 		o := r.options(d)
 		o.Durability = class
 		l := r.start(t, o, 0)
-		put(t, l, "good")
+		good := put(t, l, "good")
 		settle(l)
 		d.set(func(d *disk) { d.failing[op] = true })
 		_, err := l.Append(false, Entry{Payload: []byte("bad")})
 		if !errors.Is(err, ErrFailed) || !errors.Is(err, ErrUnknown) || !errors.Is(err, errInjected) {
 			t.Errorf("%s: the failed one: %v", class, err)
+		}
+		if got := l.Committed(); got != good {
+			t.Errorf("%s: committed up to %s, the good one ends at %s", class, got, good)
 		}
 		d.set(func(d *disk) { d.failing[op] = false })
 		tries := d.ops[op]
