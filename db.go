@@ -56,7 +56,9 @@ func openNode(o node.Options) (*DB, error) {
 }
 
 // Close ends everything that the store runs and waits for it. Commands that are
-// being executed are finished, those that come later get ErrClosed.
+// being executed are finished, those that come later get ErrClosed. It also
+// waits for functions of Update and View and for loops over All, so do not call
+// it from one of them.
 func (db *DB) Close() error { return public(db.node.Close(context.Background())) }
 
 // Default returns the default keyspace, which is of kind Hash.

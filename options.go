@@ -75,7 +75,8 @@ type Options struct {
 	// store, beyond what recovery needs. Default 64 MiB; -1
 	// keeps none.
 	FeedBytes int64
-	// Now is the clock that expiry is judged by. Default time.Now.
+	// Now is the clock that expiry and the age of a [RequestID] are judged by.
+	// Default time.Now.
 	Now func() time.Time
 }
 

@@ -42,6 +42,7 @@ type numbered struct {
 	world   *world
 	last    int
 	version uint64
+	cursor  Cursor // behind the last
 }
 
 // life writes numbers, crashes, and looks at what is left.
@@ -90,7 +91,7 @@ func (l *numbered) write() {
 	if version <= l.version {
 		w.t.Fatalf("version %d after %d", version, l.version)
 	}
-	l.version = version
+	l.version, l.cursor = version, w.db.Now()
 	w.did.add("numbers written", 1)
 }
 
@@ -119,6 +120,13 @@ func (l *numbered) check(keep int) {
 		}
 		if there[string(number(i))] != (i <= last) {
 			w.t.Fatalf("%d is there: %v, but the last one is %d", i, i > last, last)
+		}
+	}
+	if last < l.last {
+		// Who had followed the feed is ahead of the store, and is told so.
+		for _, err := range w.db.Feed(ctx, l.cursor) {
+			refused(w.t, "feed from what was taken back", err, ErrGone)
+			break
 		}
 	}
 	w.did.add("numbers taken back", l.last-last)

@@ -13,18 +13,23 @@ import (
 func (n *Node) tend(ctx context.Context, g *group.Group, first bool) {
 	ticker := time.NewTicker(n.opts.TendEvery)
 	defer ticker.Stop()
+	nudged := g.Nudged()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.Nudged():
+		case <-nudged:
 		case <-ticker.C:
+			nudged = g.Nudged()
 		}
 		if first {
 			_ = n.clearDropped(ctx)
 		}
 		for {
 			more, err := g.Tend(ctx)
+			if err != nil {
+				nudged = nil // not before the next tick: it would fail again
+			}
 			if err != nil || !more || ctx.Err() != nil {
 				break
 			}

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
+)
+
+var ctx = context.Background()
+
+func small(stores int) Options {
+	return Options{
+		Stores: stores, Durability: wal.Never, TendEvery: -1,
+		Store: store.Options{SegmentBytes: 64 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10},
+	}
+}
+
+func open(t *testing.T, o Options) *Node {
+	t.Helper()
+	n, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
+	n := open(t, small(2))
+	defer n.Close(ctx)
+	k, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = clearLimit + 50 // in more than one step
+	for i := range keys {
+		p := k.AppendPosition(nil, []byte{byte(i >> 8), byte(i)})
+		_, err := n.PartOf(&k.Keyspace, p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1 << 30)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() (rows int) {
+		span := k.Span()
+		for _, p := range n.parts {
+			for _, table := range []effect.Table{effect.Rows, effect.Expiry} {
+				_ = p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, func(_, _ []byte) bool { rows++; return true })
+			}
+		}
+		return rows
+	}
+	if got := count(); got != 2*keys {
+		t.Fatalf("%d rows, want %d", got, 2*keys)
+	}
+	if err := n.DropKeyspace(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.clearDropped(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 0 {
+		t.Errorf("%d rows are left", got)
+	}
+	again, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "s"})
+	if err != nil || again.ID == k.ID {
+		t.Errorf("a new one gets the id %d, %v; the old one had %d", again.ID, err, k.ID)
+	}
+}
+
+func TestWhoeverListensHearsTheNextRing(t *testing.T) {
+	var b bell
+	b.ring() // nobody listens
+	first, second := b.listen(), b.listen()
+	select {
+	case <-first:
+		t.Fatal("heard a ring of the past")
+	default:
+	}
+	b.ring()
+	<-first
+	<-second
+	later := b.listen()
+	select {
+	case <-later:
+		t.Error("heard an old ring")
+	default:
+	}
+	b.ring()
+	<-later
+}
+
+func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	// A crash came after STORES.new, and one after STORES and the first store.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, storesFile+tempSuffix), []byte("cle"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := small(3)
+	o.Dir = dir
+	if _, err := storeDirs(&o); err != nil {
+		t.Fatal(err)
+	}
+	one := small(1)
+	one.Store.Dir = filepath.Join(dir, "0")
+	s, err := store.Open(one.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, o)
+	if len(n.Parts()) != 3 {
+		t.Errorf("%d parts, want 3", len(n.Parts()))
+	}
+	if err := n.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was opened before something failed is closed again, and the error is
+// that of the failure alone.
+func TestAFailedOpenClosesWhatItOpened(t *testing.T) {
+	dir := t.TempDir()
+	o := small(2)
+	o.Dir = dir
+	if err := open(t, o).Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	format := filepath.Join(dir, "1", "FORMAT")
+	good, err := os.ReadFile(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(format, []byte("spoiled"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(o)
+	if !errors.Is(err, store.ErrCorrupt) || strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Fatalf("open: %v, want ErrCorrupt alone", err)
+	}
+	if err := os.WriteFile(format, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, o) // nobody holds the first
+	if err := n.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHousekeepingGoesOnByItself(t *testing.T) {
+	o := small(1)
+	o.TendEvery = time.Millisecond
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := k.AppendPosition(nil, []byte("k"))
+	if _, err := n.parts[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, there, err := n.parts[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !there {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a key that has expired is never removed")
+		}
+	}
+}
