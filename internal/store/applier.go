@@ -163,6 +163,7 @@ func (s *Store) room() bool {
 func (s *Store) apply(c *chunk) error {
 	a := &s.applier
 	b := batchOf(s.db, c.set.Drain(), c.end)
+	at(s.hooks.beforeApply)
 	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// at returns options for a store elsewhere on the same disk.
-func at(o Options, dir string) Options {
+// elsewhere returns options for a store in another directory of the same disk.
+func elsewhere(o Options, dir string) Options {
 	o.Dir = dir
 	return o
 }
@@ -59,12 +59,12 @@ func TestABackupTakenUnderLoadIsOneMomentAndOpens(t *testing.T) {
 	mustClose(t, s)
 	ids := map[ID]bool{s.dir.id: true}
 	for i, dir := range dirs {
-		copied := at(o, dir+"-restored")
+		copied := elsewhere(o, dir+"-restored")
 		want, err := Restore(t.Context(), dir, copied)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range []Options{copied, at(o, dir)} {
+		for _, o := range []Options{copied, elsewhere(o, dir)} {
 			s := mustOpen(t, o)
 			if err := l.check(s, known[i]); err != nil {
 				t.Errorf("%s: %v", o.Dir, err)
@@ -105,7 +105,7 @@ func TestABackupHasEverythingCommittedBeforeItBegan(t *testing.T) {
 	}
 	mustCommit(t, s, write{[]byte("later"), []byte("v")})
 	mustClose(t, s)
-	s = mustOpen(t, at(o, "/b"))
+	s = mustOpen(t, elsewhere(o, "/b"))
 	if err := m.compare(s, nil, nil, false); err != nil {
 		t.Error(err)
 	}
@@ -134,7 +134,7 @@ func TestABadBackupIsRefusedOrRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	if _, err := Restore(t.Context(), o.Dir, at(o, "/r")); !errors.Is(err, ErrForeign) {
+	if _, err := Restore(t.Context(), o.Dir, elsewhere(o, "/r")); !errors.Is(err, ErrForeign) {
 		t.Errorf("restore of a store that is no backup: %v, want ErrForeign", err)
 	}
 	if _, err := Restore(t.Context(), "/good", o); !errors.Is(err, fs.ErrExist) {
@@ -144,7 +144,7 @@ func TestABadBackupIsRefusedOrRemoved(t *testing.T) {
 	if err := o.FS.Remove("/good/" + formatName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(at(o, "/good")); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "backup") {
+	if _, err := Open(elsewhere(o, "/good")); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "backup") {
 		t.Errorf("an unfinished backup: %v, want ErrForeign", err)
 	}
 }
@@ -174,7 +174,7 @@ func TestRestoreFindsDamage(t *testing.T) {
 			p[len(p)/3] ^= 1
 		}
 	}
-	if _, err := Restore(t.Context(), "/b", at(o, "/r")); !errors.Is(err, ErrCorrupt) {
+	if _, err := Restore(t.Context(), "/b", elsewhere(o, "/r")); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("%v, want ErrCorrupt", err)
 	}
 	if _, err := disk.Stat("/r"); !errors.Is(err, fs.ErrNotExist) {

@@ -52,6 +52,10 @@ func (l *ledger) commit(s *Store, writer int, rng *rand.Rand) error {
 	} else {
 		b.Put(ghost, value[:8])
 	}
+	// Others come in between, so that the cache forgets.
+	for range 4 {
+		b.Put(effect.Rows.AppendKey(nil, fmt.Appendf(nil, "m%03d", rng.IntN(1000))), value[:min(len(value), 300)])
+	}
 	if _, err := s.Commit(false, wal.Entry{Group: uint64(writer), Payload: b.Bytes()}); err != nil {
 		return err
 	}

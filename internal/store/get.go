@@ -37,9 +37,7 @@ func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {
 	// The ticket comes before the read: a commit in between voids it.
 	ticket := s.table.Ticket(key)
 	value, ok, err = getFrom(s.db, key, dst)
-	if s.afterRead != nil {
-		s.afterRead()
-	}
+	at(s.hooks.afterRead)
 	if plant.Bug("store-fill-stale") {
 		ticket = s.table.Ticket(key)
 	}

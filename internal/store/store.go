@@ -29,9 +29,21 @@ type Store struct {
 
 	applier applier
 
-	// afterRead is called between a read of Pebble and the filling of the row
-	// table with it, if a test wants to see what may happen in between.
-	afterRead func()
+	hooks hooks
+}
+
+// hooks are called, if a test sets them, where something rare has to happen in
+// between.
+type hooks struct {
+	afterRead   func() // Pebble was read, the row table is not yet filled with it
+	beforeApply func() // a chunk is about to go into Pebble
+}
+
+// at calls the hook of a place, if there is one.
+func at(hook func()) {
+	if hook != nil {
+		hook()
+	}
 }
 
 // enter asks to use the log and Pebble; leave must follow.

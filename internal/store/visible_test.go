@@ -116,8 +116,8 @@ func TestASlowReadDoesNotBringBackAnOldRow(t *testing.T) {
 	evict()
 	// A reader asks Pebble and takes a rest. Meanwhile the row is overwritten,
 	// applied, and forgotten by the cache.
-	s.afterRead = func() {
-		s.afterRead = nil
+	s.hooks.afterRead = func() {
+		s.hooks.afterRead = nil
 		mustCommit(t, s, write{key, []byte("new")})
 		evict()
 	}

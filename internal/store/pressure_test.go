@@ -1,0 +1,100 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	looks, undone := 0, 0
+	held, pos := s.chunks.capture(func([]*chunk) {
+		if looks++; looks <= 2 {
+			mustCommit(t, s, write{[]byte("k"), fmt.Appendf(nil, "%d", looks)})
+		}
+	}, func() { undone++ })
+	if looks != 3 || undone != 2 || pos != s.Position() {
+		t.Errorf("%d looks, %d undone, at %v, want 3 and 2 at %v", looks, undone, pos, s.Position())
+	}
+	release(held)
+	// Who is always too late stops the publisher for the moment.
+	looks = 0
+	held, pos = s.chunks.capture(func([]*chunk) {
+		if looks++; looks <= optimism {
+			mustCommit(t, s, write{[]byte("k"), nil})
+		}
+	}, func() {})
+	if looks != optimism+1 || pos != s.Position() {
+		t.Errorf("%d looks, at %v, want %d at %v", looks, pos, optimism+1, s.Position())
+	}
+	release(held)
+	mustClose(t, s)
+}
+
+func TestCommitsWaitForAnApplierThatIsBehind(t *testing.T) {
+	p := newTrap(func(op errorfs.Op) bool { return isTable(op) && op.Kind == errorfs.OpCreate })
+	s := mustOpen(t, tiny(errorfs.Wrap(vfs.NewMem(), p)))
+	p.set.Store(true) // the first flush takes its time, and the applier waits for it
+	const commits = 400
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < commits && err == nil; i++ {
+			err = commit(s, write{fmt.Appendf(nil, "k%d", i), make([]byte, 3000)})
+		}
+		done <- err
+	}()
+	for s.Metrics().CommitWaits == 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("%d commits did not wait: %v", commits, err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	m := s.Metrics()
+	t.Logf("%d chunks unapplied, %d KiB unflushed, %d stalls", m.UnappliedChunks, m.UnflushedBytes>>10, m.ApplierStalls)
+	if m.UnappliedChunks > s.opts.Chunks || m.ApplierStalls == 0 {
+		t.Errorf("%d chunks are not applied, want at most %d", m.UnappliedChunks, s.opts.Chunks)
+	}
+	close(p.letGo)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+func TestARowIsKeptInMemoryUntilPebbleHasIt(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	key := []byte("key")
+	var shown []string
+	// As a chunk is about to be applied, the cache is flooded, and the row asked
+	// for. The applier calls this, so nobody else reads shown.
+	s.hooks.beforeApply = func() {
+		for i := range 5000 {
+			other := fmt.Appendf(nil, "other%d", i)
+			s.table.Fill(s.table.Ticket(other), other, make([]byte, 100), true)
+		}
+		if v, ok, err := s.Get(key, nil); err == nil { // not at Close
+			shown = append(shown, fmt.Sprint(string(v), " ", ok))
+		}
+	}
+	for i := 0; i < 10; i++ {
+		mustCommit(t, s, write{key, fmt.Appendf(nil, "%d", i)})
+		for at := s.Position(); s.applier.position() < at; { // no more of key until it is applied
+			mustCommit(t, s, write{[]byte("filler"), make([]byte, 3000)})
+		}
+	}
+	mustClose(t, s)
+	if !slices.IsSorted(shown) || slices.Compact(shown)[0] != "0 true" {
+		t.Errorf("%q: a row went out of memory before Pebble had it, and an older one came back", shown)
+	}
+	if len(shown) < 10 {
+		t.Errorf("%d chunks were applied, want at least 10", len(shown))
+	}
+}
