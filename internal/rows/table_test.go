@@ -266,3 +266,24 @@ func TestOptionsAreMadeConsistent(t *testing.T) {
 		}
 	}
 }
+
+func TestATicketTakenWhileTheKeyIsPinnedIsVoid(t *testing.T) {
+	table := New(Options{Bytes: 64 << 10, Stripes: 1})
+	key := []byte("key")
+	table.Publish(1, key, []byte("new"), false)
+	tk := table.Ticket(key) // its holder reads the state now, which is older
+	table.Applied(1)
+	for i := 0; ; i++ { // fills move no counter: only the ticket itself can tell
+		if _, state := table.Get(key, nil); state == Unknown {
+			break
+		}
+		for j := range 1000 {
+			other := fmt.Append(nil, "other", i, j)
+			table.Fill(table.Ticket(other), other, other, true)
+		}
+	}
+	if table.Fill(tk, key, []byte("old"), true) {
+		value, _ := table.Get(key, nil)
+		t.Errorf("the table says %q, but new was published", value)
+	}
+}
