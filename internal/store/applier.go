@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 //
 //	published >= applied >= durable >= recycled
 type applier struct {
-	wake     chan struct{} // something changed: look again
+	wake     signal // something changed: look again
 	done     chan struct{}
 	stopping atomic.Bool
 	// giveUpIfFull lets chunks go unapplied if the disk is full: the store is
@@ -55,7 +56,7 @@ type applied struct {
 }
 
 func (a *applier) init() {
-	a.wake, a.done = make(chan struct{}, 1), make(chan struct{})
+	a.wake, a.done = make(signal, 1), make(chan struct{})
 }
 
 // start sets the position that Pebble had when it was opened, which is durable.
@@ -66,11 +67,14 @@ func (a *applier) start(pos wal.Position) {
 
 func (a *applier) position() wal.Position { return wal.Position(a.applied.Load()) }
 
-// signal makes the goroutine look again. It never blocks: Pebble calls it with
-// its locks held.
-func (a *applier) signal() {
+// signal tells one goroutine that something changed.
+type signal chan struct{}
+
+// send never blocks: Pebble calls it with its locks held. Signals that were not
+// yet received are one.
+func (s signal) send() {
 	select {
-	case a.wake <- struct{}{}:
+	case s <- struct{}{}:
 	default:
 	}
 }
@@ -78,7 +82,7 @@ func (a *applier) signal() {
 // flushed notes that Pebble's durable state moved.
 func (a *applier) flushed() {
 	a.flushes.Add(1)
-	a.signal()
+	a.wake.send()
 }
 
 // opened hands over the log, whose segments may be recycled from now on.
@@ -92,7 +96,7 @@ func (a *applier) opened(log *wal.Log) {
 // stop ends the goroutine when all sealed chunks are dealt with.
 func (a *applier) stop() {
 	a.stopping.Store(true)
-	a.signal()
+	a.wake.send()
 	<-a.done
 }
 
@@ -274,37 +278,24 @@ func (a *applier) hold() (release func()) {
 		a.mu.Lock()
 		a.holds--
 		a.mu.Unlock()
-		a.signal()
+		a.wake.send()
 	}
 }
 
 // flush makes everything that was applied durable. The applier has ended.
 func (s *Store) flush() error {
 	a := &s.applier
-	if err := s.health.err(); err != nil {
+	err := s.health.err()
+	switch {
+	case err != nil || a.applied.Load() == a.durable.Load() && !a.gaveUp:
 		return err
+	case a.gaveUp:
+		err = ErrDiskFull
+	default:
+		err = flushAll(context.Background(), s.db, &s.health, a.wake)
 	}
-	if a.gaveUp {
-		return fmt.Errorf("close: the next Open has to replay: %w", ErrDiskFull)
+	if errors.Is(err, ErrDiskFull) {
+		err = fmt.Errorf("close: the next Open has to replay: %w", err)
 	}
-	if a.applied.Load() == a.durable.Load() {
-		return nil
-	}
-	done, err := s.db.AsyncFlush()
-	if err != nil {
-		return err
-	}
-	for {
-		select {
-		case <-done:
-			return nil
-		case <-a.wake:
-			if err := s.health.err(); err != nil {
-				return err
-			}
-			if s.health.full.Load() {
-				return errors.Join(ErrDiskFull, errors.New("close: the next Open has to replay"))
-			}
-		}
-	}
+	return err
 }

@@ -68,7 +68,8 @@ func (s *Store) backup(ctx context.Context, fsys vfs.FS, dir string) (wal.Positi
 // catchUp brings what the checkpoint in data lacks into it, from the log, up to
 // what is committed now.
 func (s *Store) catchUp(ctx context.Context, data string) (pos wal.Position, err error) {
-	h := &health{wake: func() {}}
+	wake := make(signal, 1)
+	h := &health{wake: wake.send}
 	o := s.opts
 	o.BlockCacheBytes = minCacheBytes
 	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h)
@@ -91,7 +92,7 @@ func (s *Store) catchUp(ctx context.Context, data string) (pos wal.Position, err
 	if err := c.flush(); err != nil {
 		return 0, err
 	}
-	return pos, db.Flush()
+	return pos, flushAll(ctx, db, h, wake)
 }
 
 // copier applies the feed to a Pebble that nobody else uses.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -91,6 +92,30 @@ func openPebble(dir string, o *pebble.Options, h *health) (*pebble.DB, error) {
 		return nil, dead
 	}
 	return db, nil
+}
+
+// flushAll makes everything in db durable, or returns why that will not come
+// about soon. Something is sent to wake when h changed.
+func flushAll(ctx context.Context, db *pebble.DB, h *health, wake <-chan struct{}) error {
+	done, err := db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-done:
+			return h.err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wake:
+			if err := h.err(); err != nil {
+				return err
+			}
+			if h.full.Load() {
+				return ErrDiskFull
+			}
+		}
+	}
 }
 
 // engineVersion is the format of Pebble's files, named so that a new version of

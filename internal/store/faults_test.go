@@ -173,3 +173,25 @@ func TestCloseOnAFullDiskReturnsAndLosesNothing(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+func TestABackupToAFullDiskFailsAlone(t *testing.T) {
+	f := &faulty{match: func(op errorfs.Op) bool {
+		return strings.HasPrefix(op.Path, "/b/") && isTable(op) && op.Kind == errorfs.OpCreate
+	}, err: syscall.ENOSPC}
+	disk := vfs.NewMem()
+	s := mustOpen(t, tiny(errorfs.Wrap(disk, f)))
+	mustCommit(t, s, write{[]byte("k"), []byte("v")})
+	f.on.Store(true)
+	if _, err := s.Backup(t.Context(), "/b"); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("%v, want ErrDiskFull", err)
+	}
+	if _, err := disk.Stat("/b"); err == nil {
+		t.Error("a backup that failed is still there")
+	}
+	mustCommit(t, s, write{[]byte("k"), []byte("w")})
+	f.on.Store(false)
+	if _, err := s.Backup(t.Context(), "/b"); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, s)
+}

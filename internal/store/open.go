@@ -31,7 +31,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{opts: o, table: rows.New(rows.Options{Bytes: o.CacheBytes})}
 	s.chunks.init(s.table, o.Chunks)
 	s.applier.init()
-	s.health.wake = s.applier.signal
+	s.health.wake = s.applier.wake.send
 	if s.dir, err = openDirectory(newGuard(o.FS, &s.health), o.Dir); err != nil {
 		return nil, err
 	}
@@ -126,5 +126,5 @@ func (s *Store) replay(memory *wal.Chunk, es []wal.Entry) error {
 
 func (s *Store) seal(memory *wal.Chunk) {
 	s.chunks.seal(memory)
-	s.applier.signal()
+	s.applier.wake.send()
 }

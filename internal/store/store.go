@@ -75,7 +75,7 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	s.applier.giveUpIfFull.Store(true)
-	s.applier.signal()
+	s.applier.wake.send()
 	s.gate.Lock() // for good
 	err := s.log.Close()
 	if errors.Is(err, wal.ErrFailed) {
