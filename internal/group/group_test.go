@@ -233,3 +233,32 @@ func TestBadOptionsAreAllReported(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysThatCouldNotBeReapedAreReapedLater(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	for i := range 3 {
+		do(t, g, &command.Set{Key: at(fmt.Sprint("k", i)), Value: []byte("v"), Expiry: command.In(10)})
+	}
+	tend := func() (err error) {
+		for range 10 {
+			_, err = g.Tend(context.Background())
+		}
+		return err
+	}
+	if err := tend(); err != nil {
+		t.Fatal(err)
+	}
+	wall.ms.Add(20)
+	d.refuse = errors.New("disk full")
+	_ = tend()
+	d.refuse = nil
+	if err := tend(); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.count(effect.Rows) + d.count(effect.Expiry); n != 0 {
+		t.Errorf("%d rows of expired keys are left", n)
+	}
+}

@@ -36,7 +36,8 @@ func appendRecord(dst []byte, r *command.Reply) []byte {
 		if r.Items[i].Found {
 			found = 1
 		}
-		dst = append(appendBytes(appendBytes(dst, r.Items[i].Field), r.Items[i].Value), found)
+		dst = append(appendBytes(appendBytes(dst, r.Items[i].Field), r.Items[i].Value), found, byte(r.Items[i].Kind))
+		dst = binary.AppendUvarint(dst, r.Items[i].Version)
 	}
 	return dst
 }
@@ -64,7 +65,10 @@ func (d *recordReader) reply() (r command.Reply, err error) {
 	if items > 0 && !d.bad {
 		r.Items = make([]command.Item, items-1)
 		for i := range r.Items {
-			r.Items[i] = command.Item{Field: d.bytes(), Value: d.bytes(), Found: d.byte() == 1}
+			r.Items[i] = command.Item{
+				Field: d.bytes(), Value: d.bytes(), Found: d.byte() == 1,
+				Kind: command.Kind(d.byte()), Version: d.uvarint(),
+			}
 		}
 	}
 	if d.bad {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -57,6 +56,9 @@ func (g *Group) Tend(ctx context.Context) (more bool, err error) {
 		return false, failure
 	}
 	reaped, err := g.reap(ctx, due)
+	if err != nil {
+		g.loseTrack(ctx) // due is no longer in the queue
+	}
 	swept, err2 := g.sweep(ctx)
 	forgot, err3 := g.forget(ctx)
 	var err4 error
@@ -211,16 +213,19 @@ func (g *Group) fillExpiries(ctx context.Context) error {
 		found.add(key[1:], at)
 		return true
 	})
-	err = errors.Join(err, bad, ctx.Err())
-	merged := g.actor.Do(context.WithoutCancel(ctx), func(x *executor) {
-		if err != nil {
-			x.expiries.horizon = nothingKnown // fill again
-			return
+	if err = errors.Join(err, bad, ctx.Err()); err == nil {
+		if err = g.actor.Do(ctx, func(x *executor) { x.expiries.merge(&found) }); err != nil {
+			err = g.refused(err)
 		}
-		x.expiries.merge(&found)
-	})
-	if merged != nil && !errors.Is(merged, actor.ErrStopped) {
-		return errors.Join(err, g.refused(merged))
+	}
+	if err != nil {
+		g.loseTrack(ctx)
 	}
 	return err
+}
+
+// loseTrack makes the next round fill the queue of expiries again. It happens
+// whatever becomes of ctx; a group that is closing needs no queue.
+func (g *Group) loseTrack(ctx context.Context) {
+	_ = g.actor.Do(context.WithoutCancel(ctx), func(x *executor) { x.expiries.horizon = nothingKnown })
 }
