@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/tally"
 	"pgregory.net/rapid"
 )
 
@@ -58,7 +59,7 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 			clock = now
 		}
 	})
-	t.Logf("%d crashes", crashes)
+	tally.Add(t, "crashes", crashes)
 }
 
 func FuzzARecordThatIsReadIsWrittenTheSame(f *testing.F) {

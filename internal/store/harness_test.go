@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -179,7 +180,7 @@ func (c *counts) add(what string, n int) {
 
 func (c *counts) log(t testing.TB) {
 	for _, what := range slices.Sorted(maps.Keys(c.n)) {
-		t.Logf("%8d %s", c.n[what], what)
+		tally.Add(t, what, c.n[what])
 	}
 }
 

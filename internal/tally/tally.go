@@ -18,7 +18,7 @@ const File = "CLEAVE_TALLY"
 // Add notes that the test went through n of what: "crashes", say.
 func Add(t testing.TB, what string, n int) {
 	t.Helper()
-	t.Logf("%d %s", n, what)
+	t.Logf("%8d %s", n, what)
 	name := os.Getenv(File)
 	if name == "" {
 		return
@@ -30,7 +30,7 @@ func Add(t testing.TB, what string, n int) {
 	}
 	defer f.Close()
 	// One write, so that lines of several processes do not mix.
-	if _, err := f.WriteString(fmt.Sprintf("%s %s %d\n", t.Name(), what, n)); err != nil {
+	if _, err := f.WriteString(fmt.Sprintf("%s\t%s\t%d\n", t.Name(), what, n)); err != nil {
 		t.Errorf("note how much was tried: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ func TestCountsAreAddedToTheFile(t *testing.T) {
 	Add(t, "crashes", 3)
 	Add(t, "crashes", 4)
 	got, err := os.ReadFile(name)
-	const want = "TestCountsAreAddedToTheFile crashes 3\nTestCountsAreAddedToTheFile crashes 4\n"
+	const want = "TestCountsAreAddedToTheFile\tcrashes\t3\nTestCountsAreAddedToTheFile\tcrashes\t4\n"
 	if err != nil || string(got) != want {
 		t.Errorf("file has %q, %v; want %q", got, err, want)
 	}

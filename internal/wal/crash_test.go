@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/cleavekv/cleave/internal/tally"
 )
 
 // TestAcknowledgedEntriesSurviveCrashes is the law of the package. It appends from
@@ -41,7 +43,9 @@ func TestAcknowledgedEntriesSurviveCrashes(t *testing.T) {
 			t.Fatalf("durability %s; replay with CLEAVE_SEED=%d go test -run %s ./internal/wal", w.o.Durability, w.seed, t.Name())
 		}
 	}
-	t.Logf("%d seeds, %d crashes, %d of them during Open", n, crashes, during)
+	tally.Add(t, "seeds", n)
+	tally.Add(t, "crashes", crashes)
+	tally.Add(t, "crashes during Open", during)
 	if during == 0 && n > 1 {
 		t.Error("no crash happened during Open: the test is not what it says")
 	}
