@@ -3,6 +3,7 @@ package cleave
 import (
 	"bytes"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -75,11 +76,13 @@ func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return command.Row{}, err
 	}
-	var room [128]byte
-	p, err := k.position(room[:0], key)
+	room := positionRoom.Get().(*[]byte)
+	defer positionRoom.Put(room)
+	p, err := k.position((*room)[:0], key)
 	if err != nil {
 		return command.Row{}, err
 	}
+	*room = p
 	row, ok, err := k.part(p).Group.Read(ctx, p, nil)
 	switch {
 	case err != nil:
@@ -91,6 +94,9 @@ func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {
 	}
 	return row, nil
 }
+
+// positionRoom holds memory for positions that nobody keeps.
+var positionRoom = sync.Pool{New: func() any { return new([]byte) }}
 
 func expiryTime(ms int64) time.Time {
 	if ms == 0 {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"sync"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -31,14 +32,19 @@ func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (r
 
 // row returns the newest row of a key, dead or alive.
 func (g *Group) row(key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
-	var room [128]byte
-	value, ok, err := g.state.Get(effect.Rows.AppendKey(room[:0], key), dst)
+	room := keyRoom.Get().(*[]byte)
+	*room = effect.Rows.AppendKey((*room)[:0], key)
+	value, ok, err := g.state.Get(*room, dst)
+	keyRoom.Put(room)
 	if err != nil || !ok {
 		return row, false, err
 	}
 	row, err = command.DecodeRow(value[len(dst):])
 	return row, err == nil, err
 }
+
+// keyRoom holds memory for store keys, which a State does not keep.
+var keyRoom = sync.Pool{New: func() any { return new([]byte) }}
 
 // NowMS is the group's clock, in Unix milliseconds.
 func (g *Group) NowMS() int64 {
