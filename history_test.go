@@ -194,22 +194,41 @@ func (h *history) check(t *testing.T) {
 			t.Fatalf("%d operations on %s: porcupine would not come to an end", n, key)
 		}
 	}
-	result, info := porcupine.CheckOperationsVerbose(registerModel, h.ops, time.Minute)
-	if result == porcupine.Ok {
-		return
-	}
-	name := t.TempDir() + "/history.html"
-	_ = porcupine.VisualizePath(registerModel, info, name)
 	for _, part := range registerModel.Partition(h.ops) {
-		if porcupine.CheckOperations(registerModel, part) {
-			continue
+		result, info := porcupine.CheckOperationsVerbose(registerModel, part, 30*time.Second)
+		if result != porcupine.Ok {
+			t.Logf("%d operations on the key", len(part))
+			explain(t, part, info)
+			t.Fatalf("the history is not linearizable: %s", result)
 		}
-		for _, op := range part {
-			t.Logf("client %d [%d, %d] %s", op.ClientId, op.Call, op.Return, registerModel.DescribeOperation(op.Input, op.Output))
-		}
-		break
 	}
-	t.Fatalf("the history is not linearizable (%s)", result)
+}
+
+// explain prints the operations of a key around the first that has no place in
+// any order that was tried.
+func explain(t *testing.T, part []porcupine.Operation, info porcupine.LinearizationInfo) {
+	best := 0
+	placed := map[int]bool{}
+	for _, tried := range info.PartialLinearizations()[0] {
+		if len(tried) > best {
+			best = len(tried)
+			clear(placed)
+			for _, id := range tried {
+				placed[id] = true
+			}
+		}
+	}
+	until := int64(math.MaxInt64)
+	for i, op := range part {
+		if !placed[i] {
+			until = min(until, op.Return)
+		}
+	}
+	for i, op := range part {
+		if op.Return > until-60 && op.Call < until+30 {
+			t.Logf("client %d [%d, %d] placed=%v %s", op.ClientId, op.Call, op.Return, placed[i], registerModel.DescribeOperation(op.Input, op.Output))
+		}
+	}
 }
 
 // The checker itself must see what is wrong.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -139,7 +138,7 @@ func TestTheCatalogSurvivesACrashAtAnyDurability(t *testing.T) {
 	for _, d := range []wal.Durability{wal.EverySec, wal.Never} {
 		t.Run(d.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seedOf(t), 1))
-			disks := []*store.Crashable{store.NewCrashable(), store.NewCrashable()}
+			disks := []*crashDisk{newCrashDisk(), newCrashDisk()}
 			db := mustOpen(t, tiny(d, nil, disks[0].FS(), disks[1].FS()))
 			first, second := rangeSpace(t, db, "first"), rangeSpace(t, db, "second")
 			for i := range 40 {
