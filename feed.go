@@ -49,11 +49,12 @@ type ChangeOp struct {
 	Item Item
 }
 
-// Now returns the place in the feed behind all that is committed.
+// Now returns the place in the feed behind all that is committed. After Close
+// that is the place from which to go on when the store is open again.
 func (db *DB) Now() Cursor {
 	var pos []wal.Position
 	for _, p := range db.node.Parts() {
-		pos = append(pos, p.Store.Metrics().Published)
+		pos = append(pos, p.Store.Position()) // also of a closed store
 	}
 	return cursorOf(pos)
 }
@@ -102,27 +103,17 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 			yield(Change{}, err)
 			return
 		}
-		r := feedReader{db: db, pos: pos}
+		r := feedReader{db: db, pos: pos, yield: yield}
 		for {
-			more, end := db.node.Committed(), true
-			for i, p := range parts {
-				batch, err := r.read(ctx, i, p)
-				if err != nil {
-					yield(Change{}, public(err))
-					return
-				}
-				end = end && len(batch) == 0
-				for _, c := range batch {
-					if r.pos[i] = c.end; len(c.Ops) == 0 {
-						continue
-					}
-					c.After = cursorOf(r.pos)
-					if !yield(c.Change, nil) {
-						return
-					}
-				}
-			}
-			if !end {
+			more := db.node.Committed() // before it looks, so that nothing slips through
+			found, err := r.round(ctx, parts)
+			switch {
+			case errors.Is(err, errStop):
+				return
+			case err != nil:
+				yield(Change{}, public(err))
+				return
+			case found:
 				continue
 			}
 			select {
@@ -138,8 +129,32 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 // feedReader reads ahead of its consumer, who may take its time: meanwhile the
 // store is free to recycle its log, and to close.
 type feedReader struct {
-	db  *DB
-	pos []wal.Position
+	db    *DB
+	pos   []wal.Position // of each part: what is behind it was not yielded
+	yield func(Change, error) bool
+}
+
+var errStop = errors.New("cleave: the reader has stopped")
+
+// round yields the next changes of each part, and tells whether there were any.
+func (r *feedReader) round(ctx context.Context, parts []*node.Part) (found bool, err error) {
+	for i, p := range parts {
+		batch, err := r.read(ctx, i, p)
+		found = found || len(batch) > 0
+		for _, c := range batch {
+			if r.pos[i] = c.end; len(c.Ops) == 0 {
+				continue // of the system
+			}
+			c.After = cursorOf(r.pos)
+			if !r.yield(c.Change, nil) {
+				return found, errStop
+			}
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // readChange is a change with its place.
@@ -180,8 +195,11 @@ func (r *feedReader) read(ctx context.Context, i int, p *node.Part) (batch []rea
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
+	switch {
+	case errors.Is(err, errEnough):
 		err = nil
+	case err != nil && len(batch) > 0:
+		batch = batch[:len(batch)-1] // it may not be whole: it comes again
 	}
 	return batch, err
 }
