@@ -181,13 +181,15 @@ func (it *Iter) Err() error {
 // Close ends the iteration.
 func (it *Iter) Close() error { return readError(it.base.Close()) }
 
-// each calls visit with every row, and closes the iterator.
-func (it *Iter) each(visit func(key, value []byte) bool) error {
+// each calls visit with every row, and closes the iterator, also if visit
+// panics: whoever recovers goes on with a store that can be closed.
+func (it *Iter) each(visit func(key, value []byte) bool) (err error) {
+	defer func() {
+		if closing := it.Close(); err == nil {
+			err = closing
+		}
+	}()
 	for it.Next() && visit(it.key, it.value) {
 	}
-	err := it.Err()
-	if closing := it.Close(); err == nil {
-		err = closing
-	}
-	return err
+	return it.Err()
 }
