@@ -1,0 +1,99 @@
+package cleave
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Whoever recovers from a panic in a loop, or ends a goroutine in one, must be
+// able to go on: the store holds nothing for a loop that is no more.
+func TestALoopThatPanicsLeavesNothingBehind(t *testing.T) {
+	ctx := context.Background()
+	loops := map[string]func(db *DB, leave func()){
+		"All": func(db *DB, leave func()) {
+			for range db.Default().All(ctx, ScanOptions{}) {
+				leave()
+			}
+		},
+		"View": func(db *DB, leave func()) {
+			_ = db.View(ctx, func(tx *Txn) error {
+				for range tx.Scan(db.Default(), ScanOptions{}) {
+					leave()
+				}
+				return nil
+			})
+		},
+		"Update": func(db *DB, leave func()) {
+			_ = db.Update(ctx, func(tx *Txn) error {
+				for range tx.Scan(db.Default(), ScanOptions{}) {
+					leave()
+				}
+				return nil
+			})
+		},
+	}
+	ways := map[string]func(){"panic": func() { panic("of the loop") }, "Goexit": runtime.Goexit}
+	for name, loop := range loops {
+		for way, leave := range ways {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				db, err := OpenMemory(Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 3 {
+					if err := db.Default().Set(ctx, fmt.Append(nil, i), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				left := make(chan struct{})
+				go func() {
+					defer close(left)
+					defer func() { _ = recover() }()
+					loop(db, leave)
+				}()
+				<-left
+				if err := db.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	dir := t.TempDir()
+	db, err := Open(dir, Options{Stores: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if err := db.Default().Set(ctx, fmt.Append(nil, "before", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	end := db.Now()
+	if db, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Default().Set(ctx, []byte("after"), nil); err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range db.Feed(ctx, end) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(c.Ops[0].Key); got != "after" {
+			t.Errorf("the feed goes on with %q, want what came after Close", got)
+		}
+		break
+	}
+}
