@@ -70,7 +70,7 @@ func (c *counts) log(t *testing.T, needed ...string) {
 		t.Logf("%8d %s", c.n[what], what)
 	}
 	for _, what := range needed {
-		if c.n[what] == 0 && !t.Failed() {
+		if c.n[what] == 0 && !t.Failed() && !testing.Short() { // a short run may miss some
 			t.Errorf("no %s: the test shows nothing", what)
 		}
 	}
