@@ -211,16 +211,16 @@ func TestLimitsAreRefusedByName(t *testing.T) {
 		c    Command
 		want string
 	}{
-		"value":       {&Set{Key: at("k"), Value: huge}, "value of 67108865, at most 67108864"},
+		"value":       {&Set{Key: at("k"), Value: huge}, "value of 67108865 bytes, at most 67108864"},
 		"key":         {&Get{Key: at(strings.Repeat("k", maxPosition))}, "at most 16384"},
 		"field":       {&HSet{Key: at("k"), Fields: []FieldValue{{long, nil}}}, "field of 16385"},
 		"field read":  {&Batch{Commands: []Command{parse("hset k f v"), &HGet{Key: at("k"), Field: long}}}, "field of 16385"},
 		"fields":      {&HSet{Key: at("k"), Fields: []FieldValue{{[]byte("a"), half.Value}, {[]byte("b"), half.Value}}}, "transaction of 671088"},
 		"field value": {&HSet{Key: at("k"), Fields: []FieldValue{{nil, huge}}}, "value of"},
 		"append":      {&Batch{Commands: []Command{&Set{Key: at("k"), Value: huge[:10]}, &Append{Key: at("k"), Tail: huge[:MaxValueBytes]}}}, "value of"},
-		"keys":        {&Delete{Keys: many}, "keys of a transaction of 10001, at most 10000"},
-		"batch keys":  {&Batch{Commands: sets}, "keys of a transaction of 10001"},
-		"commit keys": {&Commit{Reads: []Read{{at("k"), 0}}, Writes: Batch{Commands: sets[1:]}}, "keys of a transaction of 10001"},
+		"keys":        {&Delete{Keys: many}, "10001 keys in a transaction, at most 10000"},
+		"batch keys":  {&Batch{Commands: sets}, "10001 keys in a transaction"},
+		"commit keys": {&Commit{Reads: []Read{{at("k"), 0}}, Writes: Batch{Commands: sets[1:]}}, "10001 keys in a transaction"},
 		"batch bytes": {&Batch{Commands: []Command{half, half, half}}, "transaction of"},
 	} {
 		l := newLab(t)

@@ -31,7 +31,7 @@ var (
 	// ErrRow means that stored bytes are not a row that this version can read:
 	// they are damaged, or a newer version wrote them. Restore a backup, or use
 	// that version.
-	ErrRow = errors.New("command: not a row of this version")
+	ErrRow = errors.New("command: bad row: it is damaged, or of another version")
 )
 
 // Errors that need no detail are made once, so that refusing costs nothing.
@@ -62,7 +62,7 @@ func (e *ConflictError) Error() string {
 	if e.Range {
 		what = "range"
 	}
-	return fmt.Sprintf("%v: the %s at %x has changed", ErrConflict, what, []byte(e.Start))
+	return fmt.Sprintf("%v: the %s at position %q has changed", ErrConflict, what, []byte(e.Start))
 }
 
 // Is matches ErrConflict.
@@ -70,13 +70,16 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // LimitError says which limit was passed. It matches [ErrTooLarge].
 type LimitError struct {
-	What       string // "key", "field", "value", "transaction" or "keys of a transaction"
+	What       string // "key", "field", "value" and "transaction", in bytes, or "keys in a transaction"
 	Got, Limit int
 }
 
 // Error names the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %s of %d, at most %d: split it up", ErrTooLarge, e.What, e.Got, e.Limit)
+	if e.What == keysInTxn {
+		return fmt.Sprintf("%v: %d %s, at most %d: split it up", ErrTooLarge, e.Got, e.What, e.Limit)
+	}
+	return fmt.Sprintf("%v: %s of %d bytes, at most %d: split it up", ErrTooLarge, e.What, e.Got, e.Limit)
 }
 
 // Is matches ErrTooLarge.

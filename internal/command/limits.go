@@ -57,7 +57,10 @@ func checkField(field []byte) error {
 
 func checkCount(n int) error {
 	if n > MaxTxnKeys {
-		return &LimitError{"keys of a transaction", n, MaxTxnKeys}
+		return &LimitError{keysInTxn, n, MaxTxnKeys}
 	}
 	return nil
 }
+
+// keysInTxn is the one limit of a LimitError that does not count bytes.
+const keysInTxn = "keys in a transaction"
