@@ -90,12 +90,10 @@ type KeyspaceOptions struct {
 	Layout string
 }
 
-// CreateKeyspace makes a keyspace.
+// CreateKeyspace makes a keyspace. If the name is taken the error is
+// ErrKeyspaceExists: a program that starts again asks Keyspace for it.
 func (db *DB) CreateKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
 	space, err := db.node.CreateKeyspace(ctx, partition.Keyspace{Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout})
-	if errors.Is(err, partition.ErrKeyspace) {
-		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
 	if err != nil {
 		return nil, public(err)
 	}

@@ -2,17 +2,20 @@ package cleave
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // What can go wrong. Errors match one of these with errors.Is, and their text
-// says what to do.
+// says what to do. Besides them there are those of a context that has ended,
+// and those of the operating system about a directory that cannot be made, read
+// or, by Backup, used because it is not empty.
 var (
 	// ErrNotFound means that there is no such key or field.
 	ErrNotFound = errors.New("cleave: not found")
@@ -59,8 +62,9 @@ var (
 	ErrNoKeyspace = errors.New("cleave: no such keyspace")
 	// ErrKeyspaceExists means that the name of a keyspace is taken.
 	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
-	// ErrCrossGroup means that the keys of a transaction or batch live in
-	// different stores. Give them a common hash tag, as in {user7}:cart.
+	// ErrCrossGroup means that the keys of a transaction or a Delete live in
+	// different stores. Give them a common hash tag, as in {user7}:cart, or make
+	// the directory with one store: see Options.Stores.
 	ErrCrossGroup = errors.New("cleave: the keys live in different stores")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
 	// that nobody knows whether it was executed. It was not executed now.
@@ -94,7 +98,7 @@ var words = []struct{ from, to error }{
 	{group.ErrRequestOld, ErrRequestOld},
 	{group.ErrOptions, ErrOptions},
 	{node.ErrOptions, ErrOptions},
-	{node.ErrMemory, ErrOptions},
+	{partition.ErrKeyspace, ErrOptions},
 	{command.ErrConflict, ErrConflict},
 	{command.ErrWrongType, ErrWrongType},
 	{command.ErrNotInteger, ErrNotInteger},
@@ -112,8 +116,28 @@ func public(err error) error {
 	}
 	for _, w := range words {
 		if errors.Is(err, w.from) {
-			return fmt.Errorf("%w: %w", w.to, err)
+			return &publicError{word: w.to, from: w.from, cause: err}
 		}
 	}
 	return err
 }
+
+// publicError is an error of the packages below that matches a public one.
+type publicError struct{ word, from, cause error }
+
+// Error has the public word in the place of the one from below, which says the
+// same: "package: what" of "package: what: what to do".
+func (e *publicError) Error() string {
+	text, said := e.cause.Error(), e.from.Error()
+	if name, rest, ok := strings.Cut(said, ": "); ok {
+		what, _, _ := strings.Cut(rest, ": ")
+		said = name + ": " + what
+	}
+	if text == said {
+		return e.word.Error()
+	}
+	return e.word.Error() + ": " + strings.Replace(text, said+": ", "", 1)
+}
+
+// Unwrap makes it match both.
+func (e *publicError) Unwrap() []error { return []error{e.word, e.cause} }

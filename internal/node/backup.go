@@ -10,14 +10,13 @@ import (
 	"strconv"
 )
 
-// ErrMemory means that a node in memory has no files to back up.
-var ErrMemory = errors.New("node: a store in memory cannot be backed up: scan it instead")
+var errMemory = fmt.Errorf("%w: a store in memory cannot be backed up: scan it instead", ErrOptions)
 
 // Backup writes a copy of every store to dir. The file that makes it a node's
 // directory comes last: a backup that was cut short does not open.
 func (n *Node) Backup(ctx context.Context, dir string) error {
 	if n.opts.Dir == "" {
-		return ErrMemory
+		return errMemory
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
