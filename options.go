@@ -45,7 +45,7 @@ func ParseDurability(word string) (Durability, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: durability %q: use always, everysec or no", ErrOptions, word)
+	return 0, optionError("durability %q: use always, everysec or no", word)
 }
 
 // Options configure a store. The zero value works.
@@ -54,7 +54,9 @@ type Options struct {
 	Durability Durability
 	// Stores is how many logs and stores there are, each with its own disk
 	// traffic. It is decided when the directory is made: later it must be the
-	// same or 0. Default 1. At most 64.
+	// same or 0. Default 1. At most 64. With several, the slots of a hash
+	// keyspace are spread over them, a range keyspace is in one, and a
+	// transaction whose keys are not all in one is refused with ErrCrossGroup.
 	Stores int
 	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
 	// At least 64 KiB.
@@ -72,8 +74,7 @@ type Options struct {
 	// a second to a day.
 	Remember time.Duration
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
-	// store, beyond what recovery needs. Default 64 MiB; -1
-	// keeps none.
+	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
 	FeedBytes int64
 	// Now is the clock that expiry and the age of a [RequestID] are judged by.
 	// Default time.Now.
@@ -126,3 +127,7 @@ func (o Options) node(dir string) (node.Options, error) {
 // ErrOptions means that an option is out of its range: the text says which and
 // what to use.
 var ErrOptions = errors.New("cleave: bad options")
+
+func optionError(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+}

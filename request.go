@@ -2,7 +2,6 @@ package cleave
 
 import (
 	"crypto/rand"
-	"fmt"
 	"time"
 )
 
@@ -20,8 +19,4 @@ func NewRequestID() RequestID {
 		id[i] = byte(ms >> (8 * (5 - i)))
 	}
 	return id
-}
-
-func optionError(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
 }
