@@ -116,14 +116,12 @@ func (tx *Txn) commit() error {
 	if err != nil {
 		return public(err)
 	}
-	if isConflict(reply.Err) {
+	if errors.Is(reply.Err, command.ErrConflict) {
+		// Not one of a conditional Set: f was told of that when it called it.
 		return errRetry
 	}
 	return public(reply.Err)
 }
-
-// isConflict tells a conflict of what was read from one of a conditional Set.
-func isConflict(err error) bool { return errors.Is(err, command.ErrConflict) }
 
 // begin takes the state at the first use.
 func (tx *Txn) begin(part *node.Part) error {
