@@ -6,8 +6,7 @@ import (
 	"github.com/cleavekv/cleave/internal/store"
 )
 
-// Metrics are figures of a DB, summed over its stores. Counters count since
-// Open.
+// Metrics are figures of a DB, store by store. Counters count since Open.
 type Metrics struct {
 	Keyspaces int
 	Stores    []StoreMetrics
