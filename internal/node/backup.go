@@ -18,6 +18,9 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if n.opts.Dir == "" {
 		return errMemory
 	}
+	if err := n.checkTarget(dir); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -32,6 +35,27 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 		return errors.Join(err, clearBackup(dir, len(n.parts)))
 	}
 	return writeStores(dir, len(n.parts))
+}
+
+// checkTarget refuses a place inside the node's own directory: what a backup
+// adds there is taken for the node's, and is lost with it.
+func (n *Node) checkTarget(dir string) error {
+	if dir == "" {
+		return fmt.Errorf("%w: no directory for the backup: name one", ErrOptions)
+	}
+	own, err := filepath.Abs(n.opts.Dir)
+	if err != nil {
+		return err
+	}
+	target, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(own, target)
+	if err == nil && rel != "." && filepath.IsLocal(rel) {
+		return fmt.Errorf("%w: backup to %s: it is inside of the store: name a directory elsewhere", ErrOptions, dir)
+	}
+	return nil // on another drive, if there is no way from one to the other
 }
 
 // backup copies the stores, the one with the catalog last: so the catalog knows
