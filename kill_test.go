@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/tally"
 )
 
 // killDir and killDurability tell a child process where to write, and how.
@@ -31,7 +33,8 @@ func TestWhatWasAcknowledgedOutlivesTheProcess(t *testing.T) {
 				acknowledged = killOne(t, dir, d, rng, acknowledged)
 				acknowledged = checkKilled(t, dir, acknowledged)
 			}
-			t.Logf("%d processes killed, %d writes acknowledged", kills, acknowledged)
+			tally.Add(t, "processes killed", kills)
+			tally.Add(t, "writes acknowledged", acknowledged)
 			if acknowledged == 0 {
 				t.Error("nothing was written: the test shows nothing")
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -67,7 +68,7 @@ func (c *counts) add(what string, n int) {
 
 func (c *counts) log(t *testing.T, needed ...string) {
 	for _, what := range slices.Sorted(maps.Keys(c.n)) {
-		t.Logf("%8d %s", c.n[what], what)
+		tally.Add(t, what, c.n[what])
 	}
 	for _, what := range needed {
 		if c.n[what] == 0 && !t.Failed() && !testing.Short() { // a short run may miss some
