@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -35,7 +36,10 @@ func TestMoneyIsNeitherMadeNorLost(t *testing.T) {
 	for w := range 4 {
 		movers.Go(func() {
 			for i := range 50 {
-				_ = b.transfer(ctx, names[(w+i)%4], names[(w+i*3+1)%4], int64(i%7))
+				err := b.transfer(ctx, names[(w+i)%4], names[(w+i*3+1)%4], int64(i%7))
+				if err != nil && !errors.Is(err, errFunds) {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -55,6 +59,9 @@ func TestMoneyIsNeitherMadeNorLost(t *testing.T) {
 	movers.Wait()
 	close(done)
 	auditors.Wait()
+	if entries, err := b.last(ctx, 1); err != nil || len(entries) != 1 {
+		t.Errorf("no money moved: ledger %v, %v", entries, err)
+	}
 }
 
 // TestTheReadmeShowsTheBank keeps the code in the README compiling.
