@@ -80,8 +80,8 @@ func newLog(o Options) *Log {
 
 // Open opens the log and hands what lies behind from to replay, frame by frame and
 // in order, followed by Options.Seal for each chunk; nil ignores them. A log larger
-// than Chunks
-// needs a consumer that releases chunks meanwhile. The log goes on in a new segment.
+// than Chunks needs a consumer that releases chunks meanwhile. The log goes on in a
+// new segment.
 //
 // Everything up to from must be durable elsewhere. Entries that are handed out are
 // durable here. If Open fails, what was replayed is a prefix of the log.
