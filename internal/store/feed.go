@@ -18,8 +18,8 @@ type Committed struct {
 // Feed calls visit with what was committed after from, in order, up to what is
 // committed now, and returns the position to go on from. If visit returns an
 // error, Feed returns that and the position before the commit that the entry
-// belongs to: all of it comes again. [ErrGone] means that from is no longer retained: take a [Snapshot], use
-// it, and go on from its position.
+// belongs to: all of it comes again. [ErrGone] means that from is no longer
+// retained: take a [Snapshot], use it, and go on from its position.
 func (s *Store) Feed(from wal.Position, visit func(Committed) error) (wal.Position, error) {
 	if err := s.enter(); err != nil {
 		return from, err
