@@ -8,6 +8,7 @@ package enginecells
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cockroachdb/pebble/v2"
@@ -127,8 +128,8 @@ type silent struct{}
 
 func (silent) Infof(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(f string, args ...any) {
-	panic(f)
+func (silent) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
 }
 
 func (e *pebbleEngine) Get(key []byte) ([]byte, error) {

@@ -101,7 +101,7 @@ func child(phase, name, dir string, rows, value int) (lived, error) {
 	out, err := cmd.Output()
 	var report lived
 	if bad := json.Unmarshal(out, &report); bad != nil {
-		return report, fmt.Errorf("%s %s: %w, %w: %s", name, phase, err, bad, out)
+		return report, errors.Join(fmt.Errorf("%s %s said %q: %w", name, phase, out, bad), err)
 	}
 	return report, nil // that it was killed is what we want
 }
