@@ -19,7 +19,8 @@
 //     between call and return.
 //   - [DB.Update] runs its function as a strictly serializable transaction,
 //     again if others got in its way, and [DB.View] on one consistent state.
-//   - A batch and a transaction take effect as a whole or not at all.
+//   - A transaction, and a call that changes several keys or fields, takes effect
+//     as a whole or not at all.
 //   - A key's version only grows, also over deletes, restarts and crashes. Time,
 //     for expiry, never goes back.
 //   - After an error that matches [ErrUnknown] the write may or may not have
@@ -33,10 +34,15 @@
 // the order of their bytes, for scans. Values are strings of bytes, decimal
 // counters, or hashes of fields.
 //
+// [DB.Feed] tells what was changed, also to a reader that comes back later, and
+// [DB.Backup] copies the store while it works. [OpenMemory] does without files.
+//
 // # Limits
 //
-// A key has at most 16 KiB, a value 64 MiB, a transaction 64 MiB and 10,000
-// keys. One process opens a directory at a time. The clock that judges expiry
-// is the machine's: set it with care; it may also be a few seconds ahead of it
-// after a crash. When the disk is full, writes are refused and reads go on.
+// A key has at most 16 KiB and may be empty, a value 64 MiB, a transaction 64 MiB
+// and 10,000 keys. One process opens a directory at a time. Even an empty one
+// takes about 65 MiB of disk, for a log that is made ahead of need. The clock
+// that judges expiry is the machine's: set it with care; it may also be a few
+// seconds ahead of it after a crash. When the disk is full, writes are refused
+// and reads go on.
 package cleave
