@@ -65,6 +65,53 @@ func verdict(t *testing.T, disk *vfs.MemFS, allowed ...model) (err error, right 
 	return err, false
 }
 
+// A table that is cut off is refused by Open, and as damage: the one who sees it
+// must learn to restore a backup.
+func TestAFileThatIsMissingOrCutOffIsReportedAsDamage(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	s := mustOpen(t, tiny(disk))
+	rng := newRNG(t, 1)
+	for range 50 {
+		mustCommit(t, s, testWrites(rng, 50)...)
+	}
+	mustClose(t, s)
+	for _, kind := range []string{".sst", "MANIFEST", "marker.manifest", "marker.format"} {
+		names, err := disk.List(testDir + "/" + dataDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return !strings.Contains(n, kind) })
+		if len(names) == 0 {
+			t.Fatalf("there is no %s", kind)
+		}
+		name := testDir + "/" + dataDir + "/" + names[0]
+		if kind == "MANIFEST" {
+			name = testDir + "/" + dataDir + "/" + slices.Max(names)
+		}
+		for _, cut := range []bool{false, true} {
+			image := disk.CrashClone(vfs.CrashCloneCfg{})
+			if cut && kind != ".sst" {
+				continue // what is cut off of the others looks like a crash
+			}
+			if err := image.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if cut {
+				if err := writeDurable(image, name, []byte("cut")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := Open(tiny(image))
+			if !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s, cut off %v: Open: %v, want ErrCorrupt", name, cut, err)
+			}
+			if err == nil {
+				_ = s.Close()
+			}
+		}
+	}
+}
+
 func TestAFlippedBitIsReportedAndNeverServed(t *testing.T) {
 	var did counts
 	for _, seed := range seeds(t, 1) {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-
-	"github.com/cockroachdb/pebble/v2"
+	"os"
+	"syscall"
 
 	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/internal/wal"
@@ -68,9 +68,7 @@ func (s *Store) openEngine() (err error) {
 	o := engineOptions(&s.opts, s.dir.fs, &s.health, s.applier.flushed)
 	o.ErrorIfNotExists = s.dir.made
 	s.db, err = openPebble(s.dir.join(dataDir), o, &s.health)
-	if s.dir.made && (errors.Is(err, pebble.ErrDBDoesNotExist) || errors.Is(err, fs.ErrNotExist)) {
-		// Pebble takes a damaged manifest for one that a crash cut off, and then
-		// misses the tables of its older state.
+	if s.dir.made && damaged(err) {
 		err = &CorruptError{File: s.dir.join(dataDir), Err: err}
 	}
 	if err != nil {
@@ -84,6 +82,25 @@ func (s *Store) openEngine() (err error) {
 	s.applier.start(pos)
 	s.chunks.published.Store(uint64(pos))
 	return nil
+}
+
+// damaged tells whether an error with which Pebble refuses to open a store is
+// about what it finds, which does not always match a name: that a table is
+// shorter than the manifest says has none. The rest is about the system's calls.
+func damaged(err error) bool {
+	switch {
+	case err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFailed):
+		return false
+	case errors.Is(err, fs.ErrNotExist):
+		// Pebble takes a damaged manifest for one that a crash cut off, and then
+		// misses the tables of its older state.
+		return true
+	}
+	var path *fs.PathError
+	var link *os.LinkError
+	var call *os.SyscallError
+	var number syscall.Errno
+	return !errors.As(err, &path) && !errors.As(err, &link) && !errors.As(err, &call) && !errors.As(err, &number)
 }
 
 func (s *Store) openLog() error {
