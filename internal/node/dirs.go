@@ -38,8 +38,15 @@ func storeDirs(opts *Options) ([]string, error) {
 	for i := range dirs {
 		dirs[i] = filepath.Join(opts.Dir, strconv.Itoa(i))
 	}
-	if n > 1 && opts.Dir != "" && opts.FS == nil && !exists(dirs[0]) && exists(dirs[1]) {
+	if opts.Dir == "" || opts.FS != nil {
+		return dirs, nil
+	}
+	if n > 1 && !exists(dirs[0]) && exists(dirs[1]) {
 		return nil, missing(dirs[0]) // they are made in order
+	}
+	if more := filepath.Join(opts.Dir, strconv.Itoa(n)); exists(more) {
+		// With a smaller number keys would be looked for in the wrong stores.
+		return nil, fmt.Errorf("%w: %s in %s says %d, but there is %s: restore a backup", store.ErrCorrupt, storesFile, opts.Dir, n, more)
 	}
 	return dirs, nil
 }
