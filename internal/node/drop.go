@@ -88,22 +88,40 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 	span := (&partition.Keyspace{ID: id}).Span()
 	for _, p := range n.parts {
 		for _, table := range []effect.Table{effect.Rows, effect.Dedup, effect.Expiry, effect.Orphans} {
-			for {
-				found := &clearRows{}
-				err := p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, found.add)
-				if err != nil {
-					return err
-				}
-				if len(found.keys) == 0 {
-					break
-				}
-				if reply, err := p.Group.Do(ctx, group.Request{Command: found}); err != nil || reply.Err != nil {
-					return errors.Join(err, reply.Err)
-				}
+			if err := p.clear(ctx, table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End)); err != nil {
+				return err
 			}
 		}
 	}
 	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
+}
+
+// clear removes the rows from start to end, until it finds none: a command that
+// was on its way when the keyspace was dropped may write behind it.
+func (p *Part) clear(ctx context.Context, start, end []byte) error {
+	for {
+		n, err := p.clearOnce(ctx, start, end)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// clearOnce removes rows a piece at a time and returns how many. Each piece goes
+// on where the last one ended: from the start on it would pass by all that the
+// pieces before it have deleted.
+func (p *Part) clearOnce(ctx context.Context, from, end []byte) (rows int, err error) {
+	for {
+		found := &clearRows{}
+		if err := p.Store.Scan(from, end, false, found.add); err != nil || len(found.keys) == 0 {
+			return rows, err
+		}
+		if reply, err := p.Group.Do(ctx, group.Request{Command: found}); err != nil || reply.Err != nil {
+			return rows, errors.Join(err, reply.Err)
+		}
+		rows += len(found.keys)
+		from = found.keys[len(found.keys)-1]
+	}
 }
 
 // clearRows is the command that removes rows nobody can reach.
