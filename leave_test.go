@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -95,5 +96,53 @@ func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
 			t.Errorf("the feed goes on with %q, want what came after Close", got)
 		}
 		break
+	}
+}
+
+// A transaction that is acknowledged is found: not so if its keyspace was
+// dropped while its function ran.
+func TestUpdateOfAKeyspaceThatWasDroppedMeanwhileIsRefused(t *testing.T) {
+	ctx := context.Background()
+	db, err := OpenMemory(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "short-lived"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(ctx, func(tx *Txn) error {
+		return errors.Join(tx.Set(ks, []byte("key"), nil), db.DropKeyspace(ctx, "short-lived"))
+	})
+	if !errors.Is(err, ErrNoKeyspace) {
+		t.Errorf("Update: %v, want ErrNoKeyspace", err)
+	}
+}
+
+// A condition that can never hold ends the transaction, it does not repeat it.
+func TestAVersionThatWasNeverGivenOutIsAConflictAtOnce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	db, err := OpenMemory(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, version := range []uint64{1, 1<<62 - 1, 1 << 62, 1<<62 + 1, 1<<64 - 1} {
+		runs := 0
+		err := db.Update(ctx, func(tx *Txn) error {
+			runs++
+			if err := tx.Set(db.Default(), []byte("key"), nil); err != nil {
+				return err
+			}
+			if runs > 3 {
+				return errors.New("it runs again and again")
+			}
+			return tx.SetWith(db.Default(), []byte("key"), nil, SetOptions{IfVersion: true, Version: version})
+		})
+		if !errors.Is(err, ErrConflict) || runs != 1 {
+			t.Errorf("version %d: Update: %v after %d runs, want ErrConflict after 1", version, err, runs)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -33,7 +34,8 @@ type Txn struct {
 	reading partition.Position
 	ranges  []command.RangeRead
 	writes  []command.Command
-	err     error // why it cannot commit
+	wrote   []*node.Space // that writes are to
+	err     error         // why it cannot commit
 }
 
 // Update runs f in a transaction and commits it. If something that f has read
@@ -107,6 +109,13 @@ func (tx *Txn) commit() error {
 	}
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
+	}
+	for _, space := range tx.wrote {
+		// What is written to a keyspace that was dropped meanwhile nobody finds,
+		// and nobody removes.
+		if err := space.Check(); err != nil {
+			return public(err)
+		}
 	}
 	c := &command.Commit{Ranges: tx.ranges, Writes: command.Batch{Commands: tx.writes}}
 	for key, version := range tx.reads {
@@ -217,6 +226,9 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 	}
 	if writes {
 		tx.writes = append(tx.writes, cmd)
+		if !slices.Contains(tx.wrote, k.space) {
+			tx.wrote = append(tx.wrote, k.space)
+		}
 	}
 	return reply.Clone(), nil
 }

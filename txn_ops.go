@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -27,6 +28,10 @@ func (tx *Txn) Set(k *Keyspace, key, value []byte) error {
 // SetWith stores a value under conditions. Its versions are not known before
 // the commit, so it returns none. A RequestID has no meaning here.
 func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
+	if o.IfVersion && o.Version >= firstTxnVersion {
+		// No key has it, but what the transaction wrote looks as if it had.
+		return fmt.Errorf("%w: version %d was never given out", ErrConflict, o.Version)
+	}
 	conditional := o.IfAbsent || o.IfPresent || o.IfVersion
 	reply, err := tx.do(k, key, true, conditional, func(p partition.Position) (command.Command, error) {
 		return o.command(p, bytes.Clone(value))
