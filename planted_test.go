@@ -46,6 +46,7 @@ var plantedBugs = map[string][]guard{
 
 	"rows-stale-fill":     {guardRows},
 	"rows-pinned-evicted": {guardRows},
+	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
 
 	"command-overlay-skipped": {guardEdges},
 	"command-expired-visible": {guardEdges},

@@ -26,6 +26,7 @@ type stripeFields struct {
 	hits      uint64
 	misses    uint64
 	sequence  [lanes]uint64 // publications, by lane
+	batch     [lanes]uint64 // of the last publication, by lane
 	blocks    blocks
 	pins      pins
 	table     *Table
@@ -66,15 +67,23 @@ func (s *stripe) find(hash uint64, key []byte) (slot int, place uint32, r row) {
 	}
 }
 
+// hidden is what get needs of a row that may be of a batch not yet revealed: time.
+const hidden = -1
+
 // get appends the value to dst. If dst has no room it says how much is needed;
 // a value in a block of its own it hands out to be copied without the lock.
 func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lone []byte, need int) {
 	s.mu.Lock()
 	_, place, r := s.find(hash, key)
 	if r == nil {
+		// It is not of a batch either: rows of one stay until they are applied.
 		s.misses++
 		s.mu.Unlock()
 		return dst, Unknown, nil, 0
+	}
+	if s.batch[lane(hash)] > s.table.revealed.Load() && !plant.Bug("rows-batch-torn") {
+		s.mu.Unlock()
+		return dst, Unknown, nil, hidden
 	}
 	v := r.value()
 	w := r.word()
@@ -113,6 +122,7 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sequence[lane(hash)]++
+	s.batch[lane(hash)] = s.table.batch.Load()
 	gen = s.pins.newest(gen)
 	slot, place, old := s.find(hash, key)
 	if old == nil {

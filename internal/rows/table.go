@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync/atomic"
 )
@@ -40,6 +41,9 @@ type Table struct {
 	shift   uint // stripe = hash >> shift
 	seed    maphash.Seed
 	applied atomic.Uint64
+	// batch is the one being published, revealed the last one that readers may
+	// see. Invariant: revealed <= batch <= revealed+1.
+	batch, revealed atomic.Uint64
 }
 
 // New makes an empty table. Memory is taken as rows come.
@@ -62,13 +66,24 @@ func (t *Table) stripe(key []byte) (*stripe, uint64) {
 	return &t.stripes[h>>t.shift], h
 }
 
+// Begin starts a batch: what is published from now on is seen by no reader
+// before [Table.Reveal], and then all of it. One batch at a time; what is
+// published outside of one is seen at once.
+func (t *Table) Begin() { t.batch.Add(1) }
+
+// Reveal ends the batch and shows it.
+func (t *Table) Reveal() { t.revealed.Store(t.batch.Load()) }
+
 // Get appends the value of key to dst if it is known. The result does not
-// alias the table.
+// alias the table. A reader that meets a batch waits until it is revealed: who
+// has seen one row of it must not see an older one of another.
 func (t *Table) Get(key, dst []byte) ([]byte, State) {
 	s, h := t.stripe(key)
 	for {
 		out, state, lone, need := s.get(h, key, dst)
 		switch {
+		case need == hidden:
+			runtime.Gosched() // publishing takes microseconds
 		case need > 0: // grow outside the lock and look again
 			dst = slices.Grow(dst, need)
 		case lone != nil: // immutable: a long copy needs no lock

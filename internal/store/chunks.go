@@ -90,6 +90,8 @@ func (u *unapplied) publish(memory *wal.Chunk, es []wal.Entry) error {
 	c := u.newest(memory)
 	u.sequence.Add(1)
 	defer u.sequence.Add(1)
+	u.table.Begin()
+	defer u.table.Reveal() // after the last row, and whatever happens: readers wait for it
 	for i := range es {
 		if err := u.publishEntry(c, &es[i]); err != nil {
 			return err
