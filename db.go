@@ -90,8 +90,26 @@ type KeyspaceOptions struct {
 	Layout string
 }
 
+// OpenKeyspace returns the keyspace of a name, and makes it if there is none. If
+// there is one with other options, the error is ErrKeyspaceExists.
+func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
+	for {
+		k, err := db.Keyspace(o.Name)
+		if errors.Is(err, ErrNoKeyspace) {
+			k, err = db.CreateKeyspace(ctx, o)
+			if errors.Is(err, ErrKeyspaceExists) {
+				continue // somebody else was faster
+			}
+		}
+		if err == nil && k.Options() != o {
+			return nil, fmt.Errorf("%w with other options: %q has %+v, not %+v", ErrKeyspaceExists, o.Name, k.Options(), o)
+		}
+		return k, err
+	}
+}
+
 // CreateKeyspace makes a keyspace. If the name is taken the error is
-// ErrKeyspaceExists: a program that starts again asks Keyspace for it.
+// ErrKeyspaceExists.
 func (db *DB) CreateKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
 	space, err := db.node.CreateKeyspace(ctx, partition.Keyspace{Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout})
 	if err != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// bank is two keyspaces: balances by name, and a ledger by number.
+// bank is three keyspaces: balances by name, a ledger by number, and the last
+// number that was given out.
 type bank struct {
-	db               *cleave.DB
-	accounts, ledger *cleave.Keyspace
+	db                        *cleave.DB
+	accounts, ledger, numbers *cleave.Keyspace
 }
 
 func openBank(ctx context.Context, dir string) (*bank, error) {
@@ -27,9 +28,9 @@ func openBank(ctx context.Context, dir string) (*bank, error) {
 		return nil, err
 	}
 	b := &bank{db: db, accounts: db.Default()}
-	b.ledger, err = db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "ledger", Kind: cleave.Range})
-	if errors.Is(err, cleave.ErrKeyspaceExists) {
-		b.ledger, err = db.Keyspace("ledger")
+	b.ledger, err = db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "ledger", Kind: cleave.Range})
+	if err == nil {
+		b.numbers, err = db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "numbers"})
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -52,7 +53,7 @@ func (b *bank) transfer(ctx context.Context, from, to string, amount int64) erro
 		if _, err := tx.Add(b.accounts, []byte(to), amount); err != nil {
 			return err
 		}
-		number, err := tx.Add(b.accounts, []byte("next"), 1)
+		number, err := tx.Add(b.numbers, []byte("ledger"), 1)
 		if err != nil {
 			return err
 		}
