@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -143,6 +145,25 @@ func TestAVersionThatWasNeverGivenOutIsAConflictAtOnce(t *testing.T) {
 		})
 		if !errors.Is(err, ErrConflict) || runs != 1 {
 			t.Errorf("version %d: Update: %v after %d runs, want ErrConflict after 1", version, err, runs)
+		}
+	}
+}
+
+func TestABackupToAPlaceThatIsTakenIsRefusedByName(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	db, err := Open(filepath.Join(dir, "db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[string]error{"": ErrOptions, dir: ErrForeign, filepath.Join(dir, "db"): ErrForeign, file: ErrForeign} {
+		if err := db.Backup(ctx, to); !errors.Is(err, want) {
+			t.Errorf("Backup to %q: %v, want %v", to, err, want)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/cleavekv/cleave/internal/store"
 )
 
 var errMemory = fmt.Errorf("%w: a store in memory cannot be backed up: scan it instead", ErrOptions)
@@ -21,12 +23,16 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if err := n.checkTarget(dir); err != nil {
 		return err
 	}
+	if dir == "" {
+		return fmt.Errorf("%w: a backup needs a directory: name a new or an empty one", ErrOptions)
+	}
 	entries, err := os.ReadDir(dir)
+	info, statErr := os.Stat(dir)
+	if len(entries) > 0 || statErr == nil && !info.IsDir() {
+		return fmt.Errorf("backup to %s: %w: %w: name a new or an empty directory", dir, store.ErrForeign, fs.ErrExist)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	if len(entries) > 0 {
-		return fmt.Errorf("backup to %s: %w: name a new or an empty directory", dir, fs.ErrExist)
 	}
 	if err := makeDir(dir); err != nil {
 		return err

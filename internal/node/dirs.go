@@ -125,11 +125,14 @@ func makeDir(dir string) error {
 		}
 		parents = append(parents, filepath.Dir(p))
 	}
-	err := os.MkdirAll(dir, 0o700)
-	for _, p := range parents {
-		err = errors.Join(err, syncDir(p))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
 	}
-	return err
+	var errs []error
+	for _, p := range parents {
+		errs = append(errs, syncDir(p))
+	}
+	return errors.Join(errs...)
 }
 
 // writeStores makes the directory and the file, durably.
