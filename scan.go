@@ -62,8 +62,10 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 }
 
 // All visits keys in order, all of a store as of one moment: that of the first
-// step into it. It keeps that moment's data as long as it runs. An error ends
-// it.
+// step into it. It keeps that moment's data as long as it runs, and that is in
+// memory if it was written just before: with some 60 loops open, begun at
+// different times, writes wait until one ends, also those of the goroutine that
+// has them open. An error ends it.
 func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
 	return k.items(ctx, o, o.Limit, newest)
 }
