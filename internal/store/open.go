@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/internal/wal"
 )
@@ -64,7 +66,29 @@ func (s *Store) openParts() (err error) {
 	return nil
 }
 
+// probeName is a file that is made and removed at once.
+const probeName = "probe"
+
+// probe finds out whether files can be made in Pebble's directory. Pebble makes
+// a manifest when it is opened, and where that is refused tries for ever.
+func (s *Store) probe() error {
+	name := s.dir.fs.PathJoin(s.dir.join(dataDir), probeName)
+	f, err := s.dir.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the directory is missing: Pebble says so
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), s.dir.fs.Remove(name))
+}
+
 func (s *Store) openEngine() (err error) {
+	if s.dir.made {
+		if err := s.probe(); err != nil {
+			return err
+		}
+	}
 	o := engineOptions(&s.opts, s.dir.fs, &s.health, s.applier.flushed)
 	o.ErrorIfNotExists = s.dir.made
 	s.db, err = openPebble(s.dir.join(dataDir), o, &s.health)
