@@ -85,6 +85,7 @@ func openField(cfg Config, d durability, c caches, rows int) (*field, error) {
 // fill writes rows from many goroutines, so that engines which share syncs
 // among writers are done sooner.
 func fill(e engine, rows, bytes int) error {
+	const writers = 1000 // as many as bbolt shares a sync among
 	e.Expect(writers)
 	value := make([]byte, bytes)
 	var failed atomic.Pointer[error]
