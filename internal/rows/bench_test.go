@@ -76,36 +76,6 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkTogether announces sixteen keys before it works on them.
-func BenchmarkTogether(b *testing.B) {
-	t := benchTable(roomy)
-	for _, op := range []string{"get", "publish"} {
-		for _, g := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s/goroutines=%d", op, g), func(b *testing.B) {
-				spread(b, g, func(n int, r *random, _, buffer []byte) {
-					keys := make([][]byte, 16)
-					for i := range keys {
-						keys[i] = make([]byte, 20)
-					}
-					for range n / len(keys) {
-						for _, k := range keys {
-							benchKey(k, r.next(benchRows))
-						}
-						t.Prefetch(keys)
-						for _, k := range keys {
-							if op == "get" {
-								t.Get(k, buffer)
-							} else {
-								t.Publish(2, k, buffer[:benchValue], false)
-							}
-						}
-					}
-				})
-			})
-		}
-	}
-}
-
 // BenchmarkHot stays in the caches: what is left is the work itself.
 func BenchmarkHot(b *testing.B) {
 	const hot = 1000

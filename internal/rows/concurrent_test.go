@@ -98,7 +98,6 @@ func (w *world) write(rng *rand.Rand, generations, perGeneration int) {
 			k := rng.IntN(len(w.published))
 			version := w.published[k].Load() + 1
 			key := fmt.Appendf(nil, "key %d", k)
-			w.table.Prefetch([][]byte{key})
 			w.table.Publish(uint64(gen), key, encode(version), false)
 			w.published[k].Store(version)
 			changes = append(changes, change{k, version})

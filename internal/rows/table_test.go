@@ -55,23 +55,6 @@ func TestTheLargestValueIsKeptWhilePinned(t *testing.T) {
 	}
 }
 
-func TestPrefetchChangesNothing(t *testing.T) {
-	table := New(Options{})
-	var keys [][]byte
-	for i := range 3*prefetchGroup + 1 {
-		keys = append(keys, fmt.Appendf(nil, "key %d", i))
-		if i%2 == 0 {
-			table.Publish(1, keys[i], keys[i], false)
-		}
-	}
-	before := table.Metrics()
-	table.Prefetch(nil)
-	table.Prefetch(keys)
-	if after := table.Metrics(); after != before {
-		t.Fatalf("%+v became %+v", before, after)
-	}
-}
-
 func TestStripesDoNotShareCacheLines(t *testing.T) {
 	if size := unsafe.Sizeof(stripe{}); size%128 != 0 {
 		t.Fatalf("a stripe has %d bytes", size)
