@@ -15,37 +15,25 @@ type Durability uint8
 
 const (
 	// Always acknowledges what is synced to stable storage: "always".
-	Always Durability = iota
+	Always = Durability(wal.Always)
 	// EverySec acknowledges what the operating system has, and syncs it within
 	// about a second: "everysec".
-	EverySec
+	EverySec = Durability(wal.EverySec)
 	// Never acknowledges what the operating system has, and syncs when a
 	// segment of the log is full: "no".
-	Never
+	Never = Durability(wal.Never)
 )
 
 // String is the word for d.
-func (d Durability) String() string {
-	switch d {
-	case Always:
-		return "always"
-	case EverySec:
-		return "everysec"
-	case Never:
-		return "no"
-	default:
-		return fmt.Sprintf("Durability(%d)", uint8(d))
-	}
-}
+func (d Durability) String() string { return wal.Durability(d).String() }
 
 // ParseDurability is the inverse of String.
 func ParseDurability(word string) (Durability, error) {
-	for _, d := range []Durability{Always, EverySec, Never} {
-		if d.String() == word {
-			return d, nil
-		}
+	d, err := wal.ParseDurability(word)
+	if err != nil {
+		return 0, optionError("durability %q: use always, everysec or no", word)
 	}
-	return 0, optionError("durability %q: use always, everysec or no", word)
+	return Durability(d), nil
 }
 
 // Options configure a store. The zero value works.
@@ -111,7 +99,7 @@ func (o Options) node(dir string) (node.Options, error) {
 	}
 	no := node.Options{
 		Dir: dir, Stores: o.Stores, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
-		Durability: [...]wal.Durability{Always: wal.Always, EverySec: wal.EverySec, Never: wal.Never}[o.Durability],
+		Durability: wal.Durability(o.Durability),
 		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
 	}
 	if dir == "" {
