@@ -41,6 +41,7 @@ var (
 var plantedBugs = map[string][]guard{
 	"wal-torn-frame-accepted":  {guardLog},
 	"wal-ack-before-durable":   {guardLog, guardHistory},
+	"wal-sync-without-fence":   {guardLog},
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 

@@ -29,7 +29,7 @@ func TestFormatFilesAreReadBackOrRefused(t *testing.T) {
 			t.Fatalf("accepted when cut off at %d", i)
 		}
 	}
-	newer := []byte(strings.Replace(string(good), "format 1", "format 2", 1))
+	newer := []byte(strings.Replace(string(good), "format 2", "format 3", 1))
 	if _, err := decodeFormat(newer); !errors.Is(err, ErrFormat) {
 		t.Errorf("newer version: %v, want ErrFormat", err)
 	}
@@ -79,7 +79,7 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 		}, ErrFormat, "99"},
 		{"damaged FORMAT", func(t *testing.T) vfs.FS {
 			fsys := closed(t)
-			put(fsys, formatName, "cleave store\nformat 1\nid 00\n")
+			put(fsys, formatName, "cleave store\nformat 2\nid 00\n")
 			return fsys
 		}, ErrCorrupt, formatName},
 		{"foreign", func(t *testing.T) vfs.FS {

@@ -11,7 +11,7 @@ import (
 // formatVersion is the layout of the directory that this build reads and
 // writes: DESIGN.md describes it. A change that an older build would misread
 // takes the next number.
-const formatVersion = 1
+const formatVersion = 2
 
 // ErrFormat means that the directory was written in a layout that this build
 // does not know: open it with the version of Cleave that wrote it, or a newer one.

@@ -23,6 +23,9 @@ func (l *Log) close() {
 		l.room.Wait()
 	}
 	l.finish()
+	l.mu.Lock()
+	l.room.Broadcast()
+	l.mu.Unlock()
 	l.joined.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,12 +46,8 @@ func (l *Log) finish() {
 		}
 		return
 	}
-	t := &turn{chunk: l.cur, seals: true, kind: kindClose, start: l.next}
-	if l.open != nil {
-		t.start = padded(l.open.end)
-		l.open, l.next = nil, t.start
-	}
-	t.end = t.start + frameHeader
+	l.fence()
+	t := &turn{chunk: l.cur, seals: true, kind: kindClose, start: l.next, end: l.next + frameHeader}
 	l.cur = nil
 	l.enter(t)
 	l.run(t)

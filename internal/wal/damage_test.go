@@ -35,7 +35,7 @@ func written(t *testing.T, clean bool, d Durability) (*disk, []frameAt) {
 			places = append(places, frameAt{name, 0, headerBytes})
 		}
 		last = name
-		start := pos.offset() - blockBytes
+		start := pos.offset() &^ (blockBytes - 1) // what was synced is followed by a new block
 		dk.set(func(d *disk) {
 			f, _ := parseFrame(d.names[name].data[start:], l.salt)
 			places = append(places, frameAt{name, start, start + f.bytes})

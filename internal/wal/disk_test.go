@@ -121,7 +121,7 @@ func (d *disk) crash(keep float64) *disk {
 }
 
 // survivors returns what is on stable storage after a crash. Of a block that was
-// being written some sectors may be new and others old.
+// being written some sectors may be new, others old, and some are neither.
 func (n *inode) survivors(rng *rand.Rand, keep float64) []byte {
 	data := slices.Clone(n.stable)
 	for _, block := range slices.Sorted(maps.Keys(n.dirty)) {
@@ -133,8 +133,12 @@ func (n *inode) survivors(rng *rand.Rand, keep float64) []byte {
 			data = append(data, make([]byte, to-len(data))...)
 		}
 		for ; from < to; from += 512 {
-			if keep == 1 || rng.IntN(8) > 0 {
-				copy(data[from:min(from+512, to)], n.data[from:])
+			sector := data[from:min(from+512, to)]
+			switch {
+			case keep == 1 || rng.IntN(8) > 0:
+				copy(sector, n.data[from:])
+			case rng.IntN(4) == 0:
+				sector[rng.IntN(len(sector))] ^= 0x80 // neither: the power went in the midst of it
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func (r *frameReader) visit(visit func(Entry) error) (Position, error) {
 			return r.prev, err
 		case n > 0:
 			// The last frame of the window may be cut: read again from its start.
-		case len(window) < r.end-r.offset:
+		case len(window) < r.end-r.base():
 			want *= 2 // not even one frame fits
 		default:
 			return r.prev, &CorruptError{Segment: r.s.name, At: position(r.s.sequence, r.offset), Reason: reason}
@@ -111,32 +111,34 @@ func (r *frameReader) visit(visit func(Entry) error) (Position, error) {
 // visitWindow visits the whole frames of a window and returns how many there were,
 // and why there is no more.
 func (r *frameReader) visitWindow(window []byte, visit func(Entry) error) (n int, reason string, err error) {
-	sc := scan{image: window, salt: r.salt, sequence: r.s.sequence}
-	for ; ; n++ {
-		sc.prev = r.prev // the scan counts from the start of the window, this from the segment's
+	sc := scan{image: window, base: r.base(), salt: r.salt, sequence: r.s.sequence, prev: r.prev, offset: r.offset}
+	for ; r.offset < r.end; n++ {
 		f, b, ok := sc.next()
 		if !ok {
 			return n, sc.reason, nil
 		}
-		end := position(r.s.sequence, r.offset+padded(f.bytes))
-		r.entries = appendEntries(r.entries[:0], b, f, end)
+		r.entries = appendEntries(r.entries[:0], b, f, sc.end())
 		for _, e := range r.entries {
 			if err := visit(e); err != nil {
 				return n, "", err
 			}
 		}
-		r.offset, r.prev = end.offset(), end
+		r.offset, r.prev = sc.offset, sc.end()
 	}
+	return n, "", nil
 }
 
-// read fills a window of at least one frame's header from where the reader is.
+// base is where the block begins that the reader is in.
+func (r *frameReader) base() int { return r.offset &^ (blockBytes - 1) }
+
+// read fills a window from the block on that the reader is in.
 func (r *frameReader) read(want int) ([]byte, error) {
-	n := min(want, r.end-r.offset)
+	n := min(want, r.end-r.base())
 	if cap(r.buffer) < n {
 		r.buffer = make([]byte, n)
 	}
 	window := r.buffer[:n]
-	if _, err := r.s.file.ReadAt(window, int64(r.offset)); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := r.s.file.ReadAt(window, int64(r.base())); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", r.s.name, err)
 	}
 	return window, nil

@@ -161,7 +161,7 @@ func TestTheFeedReportsDamage(t *testing.T) {
 	l := r.start(t, r.options(d), 0)
 	first := put(t, l, "1")
 	second := put(t, l, "2")
-	d.set(func(d *disk) { d.names[segmentName(second.sequence())].data[second.offset()-blockBytes+45] ^= 1 })
+	d.set(func(d *disk) { d.names[segmentName(second.sequence())].data[second.offset()&^(blockBytes-1)+45] ^= 1 })
 	got, pos, err := readAll(l, 0)
 	if !errors.Is(err, ErrCorrupt) || pos != first || len(got) != 1 {
 		t.Errorf("%v up to %s: %v", got, pos, err)

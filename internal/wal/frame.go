@@ -9,11 +9,17 @@ import (
 	"github.com/cleavekv/cleave/internal/plant"
 )
 
-// blockBytes is the unit of alignment: a frame begins at a block and fills it with
-// zeros, so no block holds bytes of two writes and nothing acknowledged is ever
-// rewritten. 4 KiB is the largest alignment that direct I/O asks for on usual
-// devices.
+// blockBytes is the unit of what a crash can tear: what is durable is never in a
+// block that is written again. 4 KiB is also the largest alignment that direct I/O
+// asks for on usual devices.
 const blockBytes = 4096
+
+// frameAlign is the alignment of frames in a block.
+const frameAlign = 8
+
+// packBelow is the size up to which a frame shares its last block with the next.
+// Above, the rest of a block is little beside it, and not worth a copy.
+const packBelow = 4 * blockBytes
 
 // MaxBytes is the most that the entries of one Append may take, with
 // [EntryOverhead] for each: a frame's end must fit the 32 bits of a position.
@@ -23,7 +29,7 @@ const MaxBytes = 1 << 30
 const EntryOverhead = 12
 
 const (
-	frameMagic  = 0x46774c43 // "CLwF" in the file
+	frameMagic  = 0x46774c43
 	frameHeader = 40
 )
 
@@ -65,7 +71,13 @@ func saltOf(id [16]byte) salt { return salt(crc32.Checksum(id[:], castagnoli)) }
 
 func (s salt) checksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
 
+// magic begins the frames of a store. It is not the same in all, so that a client
+// cannot fill a value with what has to be told from frames by their checksums.
+func (s salt) magic() uint32 { return uint32(s) ^ frameMagic }
+
 func padded(n int) int { return (n + blockBytes - 1) &^ (blockBytes - 1) }
+
+func aligned(n int) int { return (n + frameAlign - 1) &^ (frameAlign - 1) }
 
 // putEntry writes an entry at the start of b and returns its payload there.
 func putEntry(b []byte, group uint64, payload []byte) []byte {
@@ -76,11 +88,9 @@ func putEntry(b []byte, group uint64, payload []byte) []byte {
 	return view
 }
 
-// finishFrame writes the header in front of entries that are already in place, and
-// zeros behind them: b is a whole number of blocks.
+// finishFrame writes the header in front of entries that are already in place.
 func finishFrame(b []byte, f frameInfo, s salt) {
-	clear(b[f.bytes:])
-	binary.LittleEndian.PutUint32(b, frameMagic)
+	binary.LittleEndian.PutUint32(b, s.magic())
 	binary.LittleEndian.PutUint32(b[8:], uint32(f.bytes))
 	binary.LittleEndian.PutUint32(b[12:], f.sequence)
 	binary.LittleEndian.PutUint64(b[16:], uint64(f.prev))
@@ -90,15 +100,18 @@ func finishFrame(b []byte, f frameInfo, s salt) {
 	binary.LittleEndian.PutUint32(b[4:], s.checksum(b[8:f.bytes]))
 }
 
+// unwritten is parseFrame's reason where there are zeros.
+const unwritten = "nothing was written here"
+
 // parseFrame reads the frame at the start of b, which may go on behind it. A
 // reason that is not empty says why there is none.
 func parseFrame(b []byte, s salt) (f frameInfo, reason string) {
 	if len(b) < frameHeader {
 		return f, "no room for a frame"
 	}
-	if magic := binary.LittleEndian.Uint32(b); magic != frameMagic {
+	if magic := binary.LittleEndian.Uint32(b); magic != s.magic() {
 		if magic == 0 {
-			return f, "nothing was written here"
+			return f, unwritten
 		}
 		return f, "no frame begins here"
 	}

@@ -14,7 +14,7 @@ var testSalt = saltOf([16]byte{})
 // frameOf builds a frame as the log does.
 func frameOf(f frameInfo, es ...Entry) []byte {
 	size, _ := sizeOf(es)
-	b := bytes.Repeat([]byte{0xee}, padded(frameHeader+size)) // memory is not clean
+	b := bytes.Repeat([]byte{0xee}, frameHeader+size) // memory is not clean
 	at := frameHeader
 	for _, e := range es {
 		at += EntryOverhead + len(putEntry(b[at:], e.Group, e.Payload))
@@ -43,9 +43,6 @@ func TestFrameReadsBackAsWritten(t *testing.T) {
 		want.bytes = got.bytes
 		if reason != "" || got != want {
 			t.Fatalf("%+v reads back as %+v: %s", want, got, reason)
-		}
-		if len(bytes.Trim(b[got.bytes:], "\x00")) > 0 || len(b)%blockBytes != 0 {
-			t.Fatal("the rest of the last block is not zero")
 		}
 		back := appendEntries(nil, b, got, 7)
 		for i := range back {
@@ -126,7 +123,7 @@ func TestHeaderSaysWhoseAndHowOld(t *testing.T) {
 			t.Errorf("damage at byte %d: ok %v, error %v", i, ok, err)
 		}
 	}
-	b[8] = 2
+	b[8]++
 	fixHeaderChecksum(b)
 	if _, _, err := parseHeader(b, id); !errors.Is(err, ErrVersion) {
 		t.Errorf("newer format: %v", err)

@@ -11,7 +11,7 @@ import (
 const (
 	headerMagic   = 0x53774c43 // "CLwS" in the file
 	headerBytes   = 48
-	formatVersion = 1
+	formatVersion = 2
 )
 
 // header is what the first block of a segment says.

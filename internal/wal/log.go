@@ -45,6 +45,8 @@ type Log struct {
 	chunks int // in use
 	pool   [][]byte
 	spent  []Entry // a slice of entries for reuse
+	// scratch is for who has the turn: a packed frame is written from there.
+	scratch []byte
 
 	once   sync.Once // of Close
 	closed bool
@@ -74,6 +76,9 @@ func (s *segment) empty() bool { return s.end == position(s.sequence, blockBytes
 
 func newLog(o Options) *Log {
 	l := &Log{o: o, salt: saltOf(o.ID), stop: make(chan struct{}), kick: make(chan struct{}, 1)}
+	if o.Durability != Always {
+		l.scratch = alignedMemory(blockBytes + packBelow + blockBytes)
+	}
 	l.room.L, l.work.L = &l.mu, &l.mu
 	return l
 }

@@ -69,7 +69,7 @@ func TestTheNextFrameIsWrittenWhileOneIsPublished(t *testing.T) {
 	}
 	staged(5)
 	g.let <- struct{}{}
-	if s := <-publishing; s != "1 at 2" {
+	if s := <-publishing; s != "1 at 1" {
 		t.Errorf("first publication: %s", s)
 	}
 	<-g.arrived // the second is being written while the first is published
@@ -79,11 +79,11 @@ func TestTheNextFrameIsWrittenWhileOneIsPublished(t *testing.T) {
 	<-g.arrived // and the third while the second waits for its publication
 	g.let <- struct{}{}
 	goOn <- struct{}{}
-	if s := <-publishing; s != "5 at 3" {
+	if s := <-publishing; s != "5 at 2" {
 		t.Errorf("second publication: %s", s)
 	}
 	goOn <- struct{}{}
-	if s := <-publishing; s != "1 at 4" {
+	if s := <-publishing; s != "1 at 3" {
 		t.Errorf("third publication: %s", s)
 	}
 	goOn <- struct{}{}
@@ -99,7 +99,7 @@ func TestAppendReturnsAfterItsPublicationAndInOrder(t *testing.T) {
 		published := map[string]Position{}
 		var order []Position
 		var mu sync.Mutex
-		o := Options{FS: newDisk(2), SegmentBytes: 8 * blockBytes, Chunks: 2, Durability: class, Publish: func(_ *Chunk, es []Entry) {
+		o := Options{FS: newDisk(2), SegmentBytes: 4 * blockBytes, Chunks: 2, Durability: class, Publish: func(_ *Chunk, es []Entry) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, e := range es {
@@ -142,5 +142,29 @@ func TestAppendReturnsAfterItsPublicationAndInOrder(t *testing.T) {
 		if len(order) != 400 || !slices.IsSorted(order) || !slices.IsSorted(sealed) || len(sealed) < 2 {
 			t.Errorf("%s: %d published, sorted %v; %d sealed", class, len(order), slices.IsSorted(order), len(sealed))
 		}
+	}
+}
+
+func TestASyncIsFollowedByABlockOfItsOwn(t *testing.T) {
+	for _, class := range []Durability{EverySec, Never} {
+		var r recorder
+		o := r.options(newDisk(1))
+		o.Durability = class
+		l := r.start(t, o, 0)
+		one, two := put(t, l, "one"), put(t, l, "two")
+		if one/blockBytes != two/blockBytes {
+			t.Errorf("%s: frames end at %s and %s, want them in one block", class, one, two)
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		three := put(t, l, "three")
+		if two/blockBytes == three/blockBytes {
+			t.Errorf("%s: a frame that ends at %s shares a block with what is durable up to %s", class, three, two)
+		}
+		if got, _, err := readAll(l, one); err != nil || !slices.Equal(got, []string{"two", "three"}) {
+			t.Errorf("%s: the feed has %q, %v", class, got, err)
+		}
+		stop(t, l)
 	}
 }

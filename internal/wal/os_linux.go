@@ -34,7 +34,7 @@ func openFile(path string, flags int) (File, error) {
 
 // WriteDurable writes p past the page cache if memory, length and offset allow it.
 func (f *osFile) WriteDurable(p []byte, off int64) error {
-	if f.direct != nil && !f.refused.Load() && aligned(p, off) {
+	if f.direct != nil && !f.refused.Load() && alignedIO(p, off) {
 		_, err := f.direct.WriteAt(p, off)
 		if !errors.Is(err, unix.EINVAL) {
 			return err
@@ -49,7 +49,7 @@ func (f *osFile) WriteDurable(p []byte, off int64) error {
 	return f.Sync()
 }
 
-func aligned(p []byte, off int64) bool {
+func alignedIO(p []byte, off int64) bool {
 	return len(p) > 0 && len(p)%blockBytes == 0 && off%blockBytes == 0 &&
 		uintptr(unsafe.Pointer(unsafe.SliceData(p)))%blockBytes == 0
 }

@@ -16,7 +16,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		t.Skip("this is the process with the bug")
 	}
 	for _, bug := range []string{
-		"wal-torn-frame-accepted", "wal-stale-bytes-replayed", "wal-recycle-early", "wal-ack-before-durable",
+		"wal-torn-frame-accepted", "wal-stale-bytes-replayed", "wal-recycle-early", "wal-ack-before-durable", "wal-sync-without-fence",
 	} {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()

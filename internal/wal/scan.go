@@ -10,11 +10,12 @@ import (
 // scan walks the frames of a segment's image. It decides nothing but where the
 // readable frames end; judge says what that means.
 type scan struct {
-	image    []byte
+	image    []byte // of the segment from base on
+	base     int    // a multiple of the block size
 	salt     salt
 	sequence uint32
 	prev     Position // what the next frame must name as the one before
-	offset   int      // where the next frame must begin
+	offset   int      // in the segment, where the frame before ends
 	closed   bool     // the last frame says that the log was closed
 	reason   string   // why there is no next frame
 }
@@ -30,25 +31,41 @@ func (s *scan) next() (f frameInfo, b []byte, ok bool) {
 		s.reason = "the log was closed here"
 		return f, nil, false
 	}
-	if s.offset >= len(s.image) {
-		s.reason = "the segment ends here"
-		return f, nil, false
-	}
-	b = s.image[s.offset:]
-	f, s.reason = parseFrame(b, s.salt)
-	if s.reason == "" && padded(f.bytes) > len(b) {
-		s.reason = "the file ends in the frame"
-	}
-	if s.reason == "" && !plant.Bug("wal-stale-bytes-replayed") {
-		s.reason = s.belongs(f)
+	// It begins at once, or in the next block if the one before was synced. Both
+	// name the one before, so that none is passed over.
+	at := s.offset
+	f, b, s.reason = s.frameAt(at)
+	if fresh := padded(at); s.reason != "" && fresh != at {
+		reason := s.reason
+		at = fresh
+		if f, b, s.reason = s.frameAt(at); s.reason != "" && reason != unwritten {
+			s.reason = reason
+		}
 	}
 	if s.reason != "" {
 		return f, nil, false
 	}
-	s.offset += padded(f.bytes)
+	s.offset = at + aligned(f.bytes)
 	s.prev = s.end()
 	s.closed = f.kind == kindClose
-	return f, b[:f.bytes], true
+	return f, b, true
+}
+
+// frameAt returns the frame at an offset, or the reason why there is none that
+// follows the one before.
+func (s *scan) frameAt(offset int) (f frameInfo, b []byte, reason string) {
+	if offset-s.base >= len(s.image) {
+		return f, nil, "the segment ends here"
+	}
+	b = s.image[offset-s.base:]
+	f, reason = parseFrame(b, s.salt)
+	if reason == "" && !plant.Bug("wal-stale-bytes-replayed") {
+		reason = s.belongs(f)
+	}
+	if reason != "" {
+		return f, nil, reason
+	}
+	return f, b[:f.bytes], ""
 }
 
 // belongs tells bytes of an earlier use of the file, which are whole frames too,
@@ -71,21 +88,23 @@ func (s *scan) end() Position { return position(s.sequence, s.offset) }
 // because it was not durable when they were written.
 func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position {
 	var proof Position
-	for ; offset+frameHeader <= len(image); offset += blockBytes {
+	magic := salt.magic()
+	for step := 0; offset+frameHeader <= len(image); offset += step {
 		b := image[offset:]
-		// Cheap refusals first: most blocks are zeros, stale, or inside of a frame.
-		if binary.LittleEndian.Uint32(b) != frameMagic || binary.LittleEndian.Uint32(b[12:]) != sequence {
+		step = frameAlign
+		// Cheap refusals first: most places are zeros, stale, or inside of a frame.
+		if binary.LittleEndian.Uint32(b) != magic || binary.LittleEndian.Uint32(b[12:]) != sequence {
 			continue
 		}
-		// A frame that is not where it says it is was put there by something else,
-		// such as a client whose value looks like many long frames: each would be
-		// checksummed to its end.
+		// A frame that is not where it says it is was put there by something else:
+		// a copy of this log in a value, say.
 		prev := Position(binary.LittleEndian.Uint64(b[16:]))
-		if offset != blockBytes && prev != position(sequence, offset) {
+		if offset != blockBytes && prev != position(sequence, offset) && !(offset%blockBytes == 0 && position(sequence, offset)-prev < blockBytes) {
 			continue
 		}
 		if f, reason := parseFrame(b, salt); reason == "" {
 			proof = max(proof, f.watermark)
+			step = aligned(f.bytes)
 		}
 	}
 	return proof

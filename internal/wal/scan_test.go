@@ -41,13 +41,14 @@ func imageOf(sequence uint32, blocks int, synced bool, rng *rand.Rand) image {
 		}
 		if synced || rng.IntN(4) == 0 {
 			durable = prev
+			at = padded(at)
 		}
 		b := frameOf(frameInfo{sequence: sequence, prev: prev, watermark: durable, kind: kindData}, es...)
 		if at+len(b) > len(im.b) {
 			break
 		}
 		copy(im.b[at:], b)
-		at += len(b)
+		at += aligned(len(b))
 		prev = position(sequence, at)
 		im.ends = append(im.ends, at)
 		im.proof = append(im.proof, 0)

@@ -1,28 +1,47 @@
 package wal
 
-import "time"
+import (
+	"time"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
 
 // Sync returns when everything committed before is on stable storage.
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed != nil {
+	for l.cur == nil && l.failed == nil && l.written > l.durable {
+		l.room.Wait() // for who is ending the chunk, with a sync
+	}
+	if l.failed != nil || l.written <= l.durable {
 		return l.failed
 	}
-	if l.written <= l.durable {
-		return nil
-	}
-	// Segments are synced before the next one is begun, so only the last is not.
-	s, upTo := l.segments[len(l.segments)-1], l.written
+	// Segments are synced before the next one is begun, so only this is not.
+	s := l.cur.seg
 	l.pin(s)
-	l.mu.Unlock()
-	err := l.flush(s.file, upTo)
+	if !plant.Bug("wal-sync-without-fence") {
+		l.fence()
+	}
+	t := &turn{chunk: l.cur}
+	l.enter(t)
+	l.run(t)
+	err := t.err
+	if err == nil {
+		err = l.flush(s.file, t.pos)
+	}
 	l.mu.Lock()
 	l.unpin(s)
-	if err != nil {
-		return l.failed
+	return err
+}
+
+// fence lets the next frame begin in a block of its own: what is before it is about
+// to be synced, and a block with something durable in it is not written again. l.mu
+// is held.
+func (l *Log) fence() {
+	if l.open != nil {
+		l.open, l.next = nil, padded(l.open.end)
 	}
-	return nil
+	l.next = padded(l.next)
 }
 
 // flush makes a file durable of which everything up to a position was written. One

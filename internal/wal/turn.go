@@ -17,6 +17,7 @@ type turn struct {
 	end     int // of the entries, so far
 	kind    frameKind
 	seals   bool // the chunk ends here
+	packed  bool // the next frame may begin in this one's last block
 	shared  bool // by several Appends
 	entries []Entry
 
@@ -52,9 +53,9 @@ func (l *Log) run(t *turn) {
 		l.mu.Lock()
 	}
 	l.crowded = t.shared
+	t.packed = l.o.Durability != Always && t.kind == kindData && t.end-t.start < packBelow
 	if l.open == t {
-		l.open = nil
-		l.next = padded(t.end)
+		l.open, l.next = nil, t.after()
 	}
 	before := l.last.wait()
 	l.last = t
@@ -63,7 +64,7 @@ func (l *Log) run(t *turn) {
 		watermark: l.durable, kind: t.kind, count: len(t.entries),
 	}
 	if t.kind != 0 {
-		l.tail = position(info.sequence, padded(t.end))
+		l.tail = position(info.sequence, aligned(t.end))
 	}
 	t.pos = l.tail
 	if t.err = l.failed; t.err == nil {
@@ -93,17 +94,40 @@ func (l *Log) perform(t *turn, info frameInfo) error {
 	if t.kind == 0 {
 		return nil
 	}
-	finishFrame(t.chunk.mem[t.start:padded(t.end)], info, l.salt)
-	from := t.start
-	if from == blockBytes {
-		from = 0 // the first frame takes the header along
-	}
-	image := t.chunk.mem[from:padded(t.end)]
+	image, from := l.image(t, info)
 	if t.kind == kindClose || l.o.Durability == Always && !plant.Bug("wal-ack-before-durable") {
 		return file.WriteDurable(image, int64(from))
 	}
 	_, err := file.WriteAt(image, int64(from))
 	return err
+}
+
+// image finishes the frame of a turn and returns what to write and where. It ends
+// at a block's end, also if the frame does not, so that the system never has to
+// read a block to write a part of it. Of a packed frame it is a copy: others stage
+// the next one in the rest of its last block meanwhile.
+func (l *Log) image(t *turn, info frameInfo) (image []byte, from int) {
+	mem := t.chunk.mem
+	finishFrame(mem[t.start:t.end], info, l.salt)
+	if from = t.start; from == blockBytes {
+		from = 0 // the first frame takes the header along
+	}
+	if !t.packed {
+		clear(mem[t.end:padded(t.end)])
+		return mem[from:padded(t.end)], from
+	}
+	image = append(l.scratch[:0], mem[from:t.end]...)
+	end := padded(t.end) - from
+	clear(image[len(image):end])
+	return image[:end], from
+}
+
+// after returns where the next frame may begin.
+func (t *turn) after() int {
+	if t.packed {
+		return aligned(t.end)
+	}
+	return padded(t.end)
 }
 
 // performed records what the I/O of a turn achieved. l.mu is held.
@@ -124,8 +148,8 @@ func (l *Log) performed(t *turn, err error) {
 	if t.kind != 0 {
 		l.count.Frames++
 		l.count.Entries += uint64(len(t.entries))
-		l.count.WrittenBytes += uint64(padded(t.end) - t.start)
-		l.unsynced += padded(t.end) - t.start
+		l.count.WrittenBytes += uint64(t.after() - t.start)
+		l.unsynced += t.after() - t.start
 	}
 	if l.o.Durability != Always && l.unsynced >= l.flushAhead() {
 		l.unsynced = 0
