@@ -4,6 +4,8 @@ STATICCHECK_VERSION := v0.8.2
 STATICCHECK := $(CURDIR)/.bin/staticcheck-$(STATICCHECK_VERSION)
 CROSS := linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 1m
+# Minutes.
+SOAK ?= 480
 TALLY := $(CURDIR)/.bin/tally
 
 .PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench build
@@ -45,10 +47,9 @@ unit: ## all tests with the race detector, then the fallback without assembly
 	go test -tags purego ./route
 	cd bench && go test ./...
 
-soak: ## the long form of the tests, then fuzzing
-	@mkdir -p .bin && rm -f $(TALLY)
-	CLEAVE_SOAK=1 CLEAVE_TALLY=$(TALLY) go test -race -count=1 -timeout 6h ./...
-	@scripts/tally $(TALLY)
+soak: ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
+	@mkdir -p .bin
+	@scripts/soak $(SOAK) $(TALLY)
 	$(MAKE) fuzz
 
 fuzz: ## fuzz every target for FUZZTIME each
