@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -43,6 +44,10 @@ type Page struct {
 
 // Scan returns the next keys in order. A page is of one moment; two pages are
 // of two. Use [Keyspace.All] or a View for more of one moment.
+//
+// Items are the caller's to keep and to change. The short keys and values of a
+// scan share memory in blocks of 4 KiB: a key or value of up to 1 KiB that is
+// kept keeps its block, a longer one itself alone.
 func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 	if o.Limit == 0 {
 		o.Limit = defaultPage
@@ -65,14 +70,14 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 // step into it. It keeps that moment's data as long as it runs, and that is in
 // memory if it was written just before: with some 60 loops open, begun at
 // different times, writes wait until one ends, also those of the goroutine that
-// has them open. An error ends it.
+// has them open. An error ends it. Items are as those of [Keyspace.Scan].
 func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
 	return k.items(ctx, o, o.Limit, newest)
 }
 
-// source visits rows of a part as of one moment. It tells the time at that
-// moment before it visits the first.
-type source func(ctx context.Context, p *node.Part, r rowRange, at func(nowMS int64), visit func(key, value []byte) bool) error
+// source hands the rows of a part as of one moment to w.visit. It tells the time
+// at that moment before it hands over the first.
+type source func(w *walker, p *node.Part, r rowRange) error
 
 // rowRange bounds store keys.
 type rowRange struct {
@@ -83,37 +88,29 @@ type rowRange struct {
 // patience is how often newest looks before it takes a snapshot.
 const patience = 3
 
-// newest is the source of what is committed. It looks at the clock before and
-// after it takes the rows, because what expires in between would belong to
+// newest is the source of what is committed. The clock is looked at before and
+// after the rows are taken, because what expires in between would belong to
 // another moment than the rest.
-func newest(ctx context.Context, p *node.Part, r rowRange, at func(int64), visit func(key, value []byte) bool) error {
-	if err := p.Group.Ready(ctx); err != nil {
+func newest(w *walker, p *node.Part, r rowRange) error {
+	if err := p.Group.Ready(w.ctx); err != nil {
 		return err
 	}
 	for range patience {
-		now := p.Group.NowMS()
-		at(now)
-		looked, moved := false, false
-		err := p.Store.Scan(r.start, r.end, r.reverse, func(key, value []byte) bool {
-			if !looked {
-				looked = true
-				if moved = p.Group.NowMS() != now; moved {
-					return false
-				}
-			}
-			return visit(key, value)
-		})
-		if err != nil || !moved {
+		w.nowMS, w.clock = p.Group.NowMS(), p.Group
+		err := p.Store.Scan(r.start, r.end, r.reverse, w.visit)
+		w.clock = nil
+		if err != nil || !w.moved {
 			return err
 		}
+		w.moved = false
 	}
-	snap, now, err := p.Snapshot(ctx)
+	snap, now, err := p.Snapshot(w.ctx)
 	if err != nil {
 		return err
 	}
 	defer snap.Close()
-	at(now)
-	return snap.Scan(r.start, r.end, r.reverse, visit)
+	w.nowMS = now
+	return snap.Scan(r.start, r.end, r.reverse, w.visit)
 }
 
 // items visits live keys, at most limit if it is positive.
@@ -191,7 +188,11 @@ type walker struct {
 	done  bool
 
 	nowMS int64
+	clock *group.Group // if set, must still say nowMS at the first row
+	moved bool         // it did not
 	seen  int
+	key   []byte // room for the key of a row
+	own   arena
 	err   error
 }
 
@@ -200,7 +201,7 @@ func (w *walker) part(p *node.Part, span partition.Span, from source) {
 	if bytes.Compare(r.start, r.end) >= 0 {
 		return
 	}
-	err := from(w.ctx, p, r, w.at, w.visit)
+	err := from(w, p, r)
 	if err == nil {
 		err = w.err
 	}
@@ -210,10 +211,14 @@ func (w *walker) part(p *node.Part, span partition.Span, from source) {
 	}
 }
 
-func (w *walker) at(nowMS int64) { w.nowMS = nowMS }
-
 // visit looks at a row and goes on unless the scan is over.
 func (w *walker) visit(key, value []byte) bool {
+	if w.clock != nil {
+		if w.moved = w.clock.NowMS() != w.nowMS; w.moved {
+			return false
+		}
+		w.clock = nil
+	}
 	if w.seen++; w.seen%256 == 0 { // rows that are passed over count too
 		if w.err = w.ctx.Err(); w.err != nil {
 			return false
@@ -227,12 +232,15 @@ func (w *walker) visit(key, value []byte) bool {
 	if row.Kind == command.Element || !row.Alive(w.nowMS) {
 		return true
 	}
-	item := Item{Version: row.Version, Expires: expiryTime(row.ExpiryMS)}
-	if item.Key, _, w.err = w.k.space.Split(nil, key[1:]); w.err != nil {
+	if w.key, _, w.err = w.k.space.Split(w.key[:0], key[1:]); w.err != nil {
 		return false
 	}
+	item := Item{Key: w.own.clone(w.key), Version: row.Version}
+	if row.ExpiryMS != 0 {
+		item.Expires = expiryTime(row.ExpiryMS)
+	}
 	if row.Kind == command.String && !w.o.KeysOnly {
-		item.Value = append([]byte{}, row.Payload...)
+		item.Value = w.own.clone(row.Payload)
 	}
 	if !w.yield(item, nil) {
 		w.done = true

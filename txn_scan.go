@@ -1,7 +1,6 @@
 package cleave
 
 import (
-	"context"
 	"iter"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -107,9 +106,9 @@ func (r *scanRead) page(want int) (page []Item, err error) {
 }
 
 // source is the source of the transaction's state with its own writes.
-func (tx *Txn) source(_ context.Context, _ *node.Part, r rowRange, at func(int64), visit func(key, value []byte) bool) error {
-	at(tx.env.NowMS())
-	return tx.env.Scan(r.start, r.end, r.reverse, visit)
+func (tx *Txn) source(w *walker, _ *node.Part, r rowRange) error {
+	w.nowMS = tx.env.NowMS()
+	return tx.env.Scan(r.start, r.end, r.reverse, w.visit)
 }
 
 // note makes the part of the span that was visited a read of the transaction.
