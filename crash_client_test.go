@@ -40,7 +40,7 @@ func (c *crashClient) step(db *DB) {
 	case c.rng.IntN(10) == 0:
 		err = c.pair(db)
 	case c.rng.IntN(10) == 0:
-		c.pending = []*request{{id: NewRequestID(), in: registerInput{op: "add", key: c.key(), value: 1}, call: c.world.history.tick()}}
+		c.pending = []*request{{id: db.NewRequestID(), in: registerInput{op: "add", key: c.key(), value: 1}, call: c.world.history.tick()}}
 		err = c.try(db)
 	case c.rng.IntN(20) == 0 && len(c.answered) > 0:
 		err = c.again(db, c.answered[c.rng.IntN(len(c.answered))])
@@ -138,9 +138,21 @@ func (c *crashClient) again(db *DB, r *request) error {
 	return nil
 }
 
-// pair adds one to two keys in a transaction.
+// pair adds one to two keys at once, in a transaction or in a batch.
 func (c *crashClient) pair(db *DB) error {
 	c.world.issued.Add(1)
+	if c.rng.IntN(2) == 0 {
+		var b Batch
+		for _, key := range pairKeys {
+			b.Add(db.Default(), key, 1)
+		}
+		err := db.Write(ctx, &b)
+		if err == nil {
+			c.world.acknowledged.Add(1)
+			c.world.did.add("batches", 1)
+		}
+		return err
+	}
 	err := db.Update(ctx, func(tx *Txn) error {
 		for _, key := range pairKeys {
 			if _, err := tx.Add(db.Default(), key, 1); err != nil {

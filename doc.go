@@ -19,8 +19,8 @@
 //     between call and return.
 //   - [DB.Update] runs its function as a strictly serializable transaction,
 //     again if others got in its way, and [DB.View] on one consistent state.
-//   - A transaction, and a call that changes several keys or fields, takes effect
-//     as a whole or not at all.
+//   - A transaction, a [Batch], and a call that changes several keys or fields,
+//     takes effect as a whole or not at all.
 //   - A key's version only grows, also over deletes, restarts and crashes. Time,
 //     for expiry, never goes back.
 //   - After an error that matches [ErrUnknown] the write may or may not have

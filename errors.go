@@ -62,8 +62,8 @@ var (
 	ErrNoKeyspace = errors.New("cleave: no such keyspace")
 	// ErrKeyspaceExists means that the name of a keyspace is taken.
 	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
-	// ErrCrossGroup means that the keys of a transaction or a Delete live in
-	// different stores. Give them a common hash tag, as in {user7}:cart, or make
+	// ErrCrossGroup means that the keys of a transaction, a Batch or a Delete live
+	// in different stores. Give them a common hash tag, as in {user7}:cart, or make
 	// the directory with one store: see Options.Stores.
 	ErrCrossGroup = errors.New("cleave: the keys live in different stores")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
@@ -74,6 +74,9 @@ var (
 	ErrGone = errors.New("cleave: the feed does not reach back that far")
 	// ErrReadOnly means that a View tried to write: use Update.
 	ErrReadOnly = errors.New("cleave: a View cannot write")
+	// ErrTxnOver means that a Txn was used after its function had returned: do
+	// all of it inside.
+	ErrTxnOver = errors.New("cleave: the transaction is over")
 )
 
 // words are the public names of what the packages below report. The first match
@@ -101,6 +104,7 @@ var words = []struct{ from, to error }{
 	{partition.ErrKeyspace, ErrOptions},
 	{command.ErrConflict, ErrConflict},
 	{command.ErrWrongType, ErrWrongType},
+	{command.ErrNotStored, ErrNotStored},
 	{command.ErrNotInteger, ErrNotInteger},
 	{command.ErrOverflow, ErrOverflow},
 	{command.ErrTooLarge, ErrTooLarge},
@@ -113,6 +117,10 @@ var words = []struct{ from, to error }{
 func public(err error) error {
 	if err == nil {
 		return nil
+	}
+	var said *publicError
+	if errors.As(err, &said) {
+		return err
 	}
 	for _, w := range words {
 		if errors.Is(err, w.from) {

@@ -78,6 +78,40 @@ func ExampleDB_Update() {
 	// alice 70, bob 30
 }
 
+// A batch writes to several keyspaces at once. With a request id it may be sent
+// again after an error that leaves its outcome open: it takes effect once.
+func ExampleDB_Write() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users := db.Default()
+	byMail, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "by-mail", Kind: cleave.Range})
+	if err != nil {
+		log.Fatal(err)
+	}
+	register := func(id, mail string) error {
+		b := cleave.Batch{Request: db.NewRequestID()}
+		b.HSet(users, []byte(id), cleave.Field{Name: []byte("mail"), Value: []byte(mail)})
+		b.SetWith(byMail, []byte(mail), []byte(id), cleave.SetOptions{IfAbsent: true})
+		err := db.Write(ctx, &b)
+		for tries := 1; errors.Is(err, cleave.ErrUnknown) && tries < 3; tries++ {
+			err = db.Write(ctx, &b)
+		}
+		return err
+	}
+	fmt.Println(register("user7", "ann@example.org"))
+	fmt.Println(register("user8", "ann@example.org"))
+	_, err = users.HGet(ctx, []byte("user8"), []byte("mail"))
+	fmt.Println(errors.Is(err, cleave.ErrNotFound))
+	// Output:
+	// <nil>
+	// write 2, key "ann@example.org" of keyspace by-mail: cleave: the condition did not hold, nothing was stored
+	// true
+}
+
 // A keyspace of kind Range keeps its keys in order.
 func ExampleKeyspace_Scan() {
 	ctx := context.Background()

@@ -37,12 +37,17 @@ func (k *Keyspace) HDel(ctx context.Context, key []byte, names ...[]byte) (int, 
 	if err != nil {
 		return 0, err
 	}
+	reply, err := k.do(ctx, p, RequestID{}, hdelCommand(p, names, func(b []byte) []byte { return owned(ctx, b) }))
+	return int(reply.Int), err
+}
+
+// hdelCommand makes the command, of bytes that own has made its own.
+func hdelCommand(p partition.Position, names [][]byte, own func([]byte) []byte) *command.HDel {
 	c := &command.HDel{Key: p, Fields: make([][]byte, len(names))}
 	for i, name := range names {
-		c.Fields[i] = owned(ctx, name)
+		c.Fields[i] = own(name)
 	}
-	reply, err := k.do(ctx, p, RequestID{}, c)
-	return int(reply.Int), err
+	return c
 }
 
 // HAdd adds delta to the decimal number in a field and returns the sum.

@@ -107,7 +107,7 @@ func expiryTime(ms int64) time.Time {
 
 // do executes a command on the group of its first key.
 func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c command.Command) (command.Reply, error) {
-	reply, err := k.part(p).Group.Do(ctx, group.Request{Command: c, Key: p, ID: group.RequestID(id)})
+	reply, err := k.part(p).Group.Do(ctx, group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: k.space})
 	if err == nil {
 		err = reply.Err
 	}

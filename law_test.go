@@ -31,7 +31,7 @@ func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 			}
 		})
 	}
-	did.log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired")
+	did.log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired", "batches", "batches refused", "batches repeated")
 }
 
 // law is a store with its model.
@@ -80,7 +80,7 @@ func (l *law) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"step": simple, "step2": simple, "step3": simple, "step4": simple,
 		"item": one(l.item), "ifVersion": one(l.ifVersion), "deleteMany": one(l.deleteMany),
-		"hash": one(l.hashOnly), "page": one(l.page), "update": one(l.update), "view": one(l.view),
+		"hash": one(l.hashOnly), "page": one(l.page), "update": one(l.update), "view": one(l.view), "batch": l.batch, "batch2": l.batch,
 		"time": l.pass, "tend": l.tend, "reopen": l.reopen, "keyspaces": l.keyspaces,
 		"": l.check,
 	}

@@ -26,6 +26,7 @@ type Txn struct {
 	readOnly bool
 
 	part  *node.Part // of the first key; all others must be there too
+	first place      // that key, unless it was a scan
 	snap  *store.Snapshot
 	env   *command.Env
 	reads map[string]uint64 // versions by position, 0 for absent
@@ -34,8 +35,8 @@ type Txn struct {
 	reading partition.Position
 	ranges  []command.RangeRead
 	writes  []command.Command
-	wrote   []*node.Space // that writes are to
-	err     error         // why it cannot commit
+	wrote   gates // that writes are to
+	err     error // why it cannot commit
 }
 
 // Update runs f in a transaction and commits it. If something that f has read
@@ -99,7 +100,7 @@ func (tx *Txn) close() {
 		tx.snap.Close()
 		tx.snap, tx.env = nil, nil
 	}
-	tx.err = errors.New("cleave: the transaction is over")
+	tx.err = ErrTxnOver
 }
 
 // commit executes what the transaction wrote, if what it read is still so.
@@ -110,18 +111,11 @@ func (tx *Txn) commit() error {
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
 	}
-	for _, space := range tx.wrote {
-		// What is written to a keyspace that was dropped meanwhile nobody finds,
-		// and nobody removes.
-		if err := space.Check(); err != nil {
-			return public(err)
-		}
-	}
 	c := &command.Commit{Ranges: tx.ranges, Writes: command.Batch{Commands: tx.writes}}
 	for key, version := range tx.reads {
 		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
-	reply, err := tx.part.Group.Do(tx.ctx, group.Request{Command: c})
+	reply, err := tx.part.Group.Do(tx.ctx, group.Request{Command: c, Gate: tx.wrote})
 	if err != nil {
 		return public(err)
 	}
@@ -197,20 +191,39 @@ func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value 
 	return r.snap.Scan(start, end, reverse, visit)
 }
 
-// do evaluates a command on the transaction's state. One that writes is kept
-// for the commit; seen tells whether f learns something from it.
-func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.Position) (command.Command, error)) (command.Reply, error) {
+// locate checks a key and begins the transaction where it is.
+func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position, error) {
+	if tx.err != nil {
+		return nil, tx.err
+	}
 	if err := tx.own(k); err != nil {
-		return command.Reply{}, err
+		return nil, err
 	}
 	p, err := k.position(nil, key)
 	if err != nil {
-		return command.Reply{}, err
+		return nil, err
 	}
 	if writes && tx.readOnly {
-		return command.Reply{}, ErrReadOnly
+		return nil, ErrReadOnly
 	}
-	if err := tx.begin(k.part(p)); err != nil {
+	at := place{k, p}
+	err = tx.begin(at.part())
+	switch {
+	case errors.Is(err, ErrCrossGroup) && tx.first.k != nil:
+		return nil, crossGroup(tx.first, at)
+	case errors.Is(err, ErrCrossGroup):
+		return nil, fmt.Errorf("%w: %v and what was scanned before it", err, at)
+	case err == nil && tx.first.k == nil:
+		tx.first = at
+	}
+	return p, err
+}
+
+// do evaluates a command on the transaction's state. One that writes is kept
+// for the commit; seen tells whether f learns something from it.
+func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.Position) (command.Command, error)) (command.Reply, error) {
+	p, err := tx.locate(k, key, writes)
+	if err != nil {
 		return command.Reply{}, err
 	}
 	cmd, err := c(p)

@@ -108,7 +108,7 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 			return 0, err
 		}
 		if len(c.Keys) > 0 && k.part(p) != k.part(c.Keys[0]) {
-			return 0, ErrCrossGroup
+			return 0, crossGroup(place{k, c.Keys[0]}, place{k, p})
 		}
 		c.Keys = append(c.Keys, p)
 	}

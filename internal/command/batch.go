@@ -30,8 +30,5 @@ func (c *Batch) Eval(e *Env) Reply {
 
 // checkTxn refuses a transaction that has grown over its limits since start.
 func (e *Env) checkTxn(start point, reads int) error {
-	if n := e.out.Size() - start.size; n > MaxTxnBytes {
-		return &LimitError{"transaction", n, MaxTxnBytes}
-	}
-	return checkCount(e.rows - start.rows + reads)
+	return CheckTxn(e.rows-start.rows+reads, e.out.Size()-start.size)
 }

@@ -221,6 +221,8 @@ func TestLimitsAreRefusedByName(t *testing.T) {
 		"keys":        {&Delete{Keys: many}, "10001 keys in a transaction, at most 10000"},
 		"batch keys":  {&Batch{Commands: sets}, "10001 keys in a transaction"},
 		"commit keys": {&Commit{Reads: []Read{{at("k"), 0}}, Writes: Batch{Commands: sets[1:]}}, "10001 keys in a transaction"},
+		"write keys":  {&Write{Commands: sets}, "10001 keys in a transaction"},
+		"write bytes": {&Write{Commands: []Command{half, half, half}}, "transaction of"},
 		"batch bytes": {&Batch{Commands: []Command{half, half, half}}, "transaction of"},
 	} {
 		l := newLab(t)

@@ -23,6 +23,8 @@ var (
 	// ErrConflict means that what was read has changed since: read again and
 	// retry. See [ConflictError] for where.
 	ErrConflict = errors.New("command: conflict: read again and retry")
+	// ErrNotStored means that the condition of a Set in a Write did not hold.
+	ErrNotStored = errors.New("command: the condition did not hold")
 	// ErrTooLarge means that a limit is passed. See [LimitError] for which.
 	ErrTooLarge = errors.New("command: too large")
 	// ErrSyntax means that the options of a command cannot be combined or are

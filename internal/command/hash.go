@@ -61,7 +61,7 @@ func (e *Env) field(p partition.Position, h *hash, field []byte) (value []byte, 
 	if !h.alive {
 		return nil, false, nil
 	}
-	if err := checkField(field); err != nil {
+	if err := CheckField(field); err != nil {
 		return nil, false, err
 	}
 	raw, ok, err := e.lookup(e.fieldKey(p, field))
@@ -110,7 +110,7 @@ func (x *edit) read(field []byte) (value []byte, ok bool, err error) {
 	if !x.fresh {
 		return x.env.field(x.key, &x.hash, field)
 	}
-	if err := checkField(field); err != nil {
+	if err := CheckField(field); err != nil {
 		return nil, false, err
 	}
 	raw, ok, _ := x.env.written(x.env.fieldKey(x.key, field))

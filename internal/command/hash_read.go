@@ -40,7 +40,7 @@ type HMGet struct {
 
 // Eval reads the fields.
 func (c *HMGet) Eval(e *Env) Reply {
-	if err := checkFields(len(c.Fields)); err != nil {
+	if err := CheckFields(len(c.Fields)); err != nil {
 		return failed(err)
 	}
 	h, err := e.loadHash(c.Key)

@@ -56,10 +56,11 @@ func (c *HSet) check() error {
 	if len(c.Fields) > 1 && size > MaxTxnBytes {
 		return &LimitError{"transaction", size, MaxTxnBytes}
 	}
-	return checkFields(len(c.Fields))
+	return CheckFields(len(c.Fields))
 }
 
-func checkFields(n int) error {
+// CheckFields refuses a number of fields that a command cannot have.
+func CheckFields(n int) error {
 	if n == 0 {
 		return errNoFields
 	}
@@ -75,7 +76,7 @@ type HDel struct {
 
 // Eval removes the fields.
 func (c *HDel) Eval(e *Env) Reply {
-	if err := checkFields(len(c.Fields)); err != nil {
+	if err := CheckFields(len(c.Fields)); err != nil {
 		return failed(err)
 	}
 	h, err := e.loadHash(c.Key)

@@ -9,10 +9,10 @@ const (
 	MaxKeyBytes = 16 << 10
 	// MaxValueBytes bounds a value, and that of a field.
 	MaxValueBytes = 64 << 20
-	// MaxTxnBytes bounds what a Batch, a Commit, or an HSet or HDel of several
+	// MaxTxnBytes bounds what a Batch, a Write, a Commit, or an HSet or HDel of several
 	// fields writes.
 	MaxTxnBytes = 64 << 20
-	// MaxTxnKeys bounds the rows that a Batch or Commit reads and writes, and
+	// MaxTxnKeys bounds the rows that a Batch, Write or Commit reads and writes, and
 	// the keys or fields of any other command.
 	MaxTxnKeys = 10_000
 )
@@ -41,6 +41,19 @@ func checkPosition(p partition.Position) error {
 	return nil
 }
 
+// CheckTxn refuses what a Batch, a Write or a Commit would be refused for in the
+// end: callers who gather commands ask as they go. Both figures may be too low,
+// as effects carry more than what they are made of.
+func CheckTxn(rows, bytes int) error {
+	if bytes > MaxTxnBytes {
+		return &LimitError{"transaction", bytes, MaxTxnBytes}
+	}
+	return checkCount(rows)
+}
+
+// CheckValue refuses a value that is over the limit.
+func CheckValue(value []byte) error { return checkValue(len(value)) }
+
 func checkValue(n int) error {
 	if n > MaxValueBytes {
 		return &LimitError{"value", n, MaxValueBytes}
@@ -48,7 +61,8 @@ func checkValue(n int) error {
 	return nil
 }
 
-func checkField(field []byte) error {
+// CheckField refuses the name of a field that is over the limit.
+func CheckField(field []byte) error {
 	if len(field) > MaxKeyBytes {
 		return &LimitError{"field", len(field), MaxKeyBytes}
 	}

@@ -48,6 +48,42 @@ func TestABatchIsAllOrNothing(t *testing.T) {
 	}
 }
 
+func TestAWriteIsAllOrNothingWithItsConditions(t *testing.T) {
+	for name, test := range map[string]struct {
+		last Command
+		want error
+	}{
+		"a value that is no number":    {parse("incrby n 1"), ErrNotInteger},
+		"a key that is there":          {&Set{Key: at("n"), If: IfAbsent}, ErrNotStored},
+		"a key that is not there":      {&Set{Key: at("none"), If: IfPresent}, ErrNotStored},
+		"a key that the write made":    {&Set{Key: at("h"), If: IfAbsent}, ErrNotStored},
+		"a key at another version":     {&Set{Key: at("n"), If: IfVersion, Version: 77}, ErrConflict},
+		"a key that the write deletes": {&Set{Key: at("a"), If: IfPresent}, ErrNotStored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.do("set a 1", "set n text")
+			size, next := l.env.Effects().Size(), l.env.NextVersion()
+			w := &Write{Commands: append(commands("set b 2", "hset h f v", "del a"), test.last)}
+			r := l.env.Do(w)
+			var at *WriteError
+			if !errors.Is(r.Err, test.want) || !errors.As(r.Err, &at) || at.Index != 3 || !strings.Contains(r.Err.Error(), "write 4 of 4") {
+				t.Fatalf("got %v, want %v of write 4", r.Err, test.want)
+			}
+			if l.env.Effects().Size() != size || l.env.NextVersion() != next {
+				t.Fatal("it left something")
+			}
+			w.Commands = w.Commands[:3]
+			if r := l.env.Do(w); r.Kind != OK || r.Err != nil {
+				t.Fatalf("without the last: %+v", r)
+			}
+			if got := say(l.do("get a")) + say(l.do("get b")) + say(l.do("exists h")); got != `nil"2"1` {
+				t.Fatalf("after that: %s", got)
+			}
+		})
+	}
+}
+
 func TestACommitValidatesWhatWasRead(t *testing.T) {
 	l := newLab(t)
 	l.do("set a 1", "set b 2 px 50", "hset h f v") // versions 1, 2, 3

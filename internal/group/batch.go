@@ -95,9 +95,16 @@ func (x *executor) evaluate(calls []*call) (n int) {
 	return len(calls)
 }
 
-// execute executes one call, unless its request was executed before.
+// execute executes one call, unless its gate is closed or its request was
+// executed before.
 func (x *executor) execute(calls []*call, i int) {
 	c := calls[i]
+	if c.Gate != nil {
+		if err := c.Gate.Check(); err != nil {
+			c.reply = command.Reply{Kind: command.Failed, Err: err}
+			return
+		}
+	}
 	if c.ID == (RequestID{}) {
 		c.reply = x.env.Do(c.Command)
 		return

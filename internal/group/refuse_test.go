@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,6 +131,68 @@ func TestACommandThatIsAbandonedIsUnknownAndMayStillHappen(t *testing.T) {
 	}
 	if _, found, _ := d.Get(effect.Rows.AppendKey(nil, at("b")), nil); !found {
 		t.Error("what was accepted was not executed")
+	}
+}
+
+// gate is open as long as it has no reason.
+type gate struct{ why atomic.Pointer[error] }
+
+func (g *gate) close(err error) { g.why.Store(&err) }
+
+func (g *gate) Check() error {
+	if err := g.why.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Whoever closes a gate and then has a request answered sees all that passed.
+func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1 << 40)
+	d := newDisk(true)
+	g := open(t, d, Options{Wall: wall.read})
+	shut := errors.New("shut")
+	var door gate
+	set := func(key string, id RequestID) Request {
+		return Request{Command: &command.Set{Key: at(key), Value: []byte("1")}, Key: at(key), ID: id, Gate: &door}
+	}
+	id := requestAt(wall.read(), 1)
+	if reply, err := g.Do(context.Background(), set("a", id)); err != nil || reply.Err != nil {
+		t.Fatal(err, reply.Err)
+	}
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	d.before = func() {
+		d.before = nil
+		close(inside)
+		<-goOn
+	}
+	replies := make(chan error, 2)
+	send := func(key string) {
+		reply, err := g.Do(context.Background(), set(key, RequestID{}))
+		replies <- errors.Join(err, reply.Err)
+	}
+	go send("passed")
+	<-inside
+	go send("late") // it waits for its turn
+	for g.Metrics().QueueDepth == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	door.close(shut)
+	close(goOn)
+	do(t, g, &command.Get{Key: at("a")})
+	if got := text(t, g, "passed"); got != "1" {
+		t.Errorf("what passed the gate is not there: %q", got)
+	}
+	if a, b := <-replies, <-replies; (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), shut) {
+		t.Errorf("one hears %v, the other %v: want nil and %v", a, b, shut)
+	}
+	if got := text(t, g, "late"); got != "" {
+		t.Errorf("what came late has passed: %q", got)
+	}
+	// A request that was executed before does not pass either.
+	if reply, err := g.Do(context.Background(), set("a", id)); err != nil || !errors.Is(reply.Err, shut) {
+		t.Errorf("a retry: %+v, %v, want %v", reply, err, shut)
 	}
 }
 

@@ -26,6 +26,17 @@ type Request struct {
 	Key partition.Position
 	// ID is optional.
 	ID RequestID
+	// Gate is optional: it is asked when the turn of the request has come, and
+	// if it is closed then the request fails with its error.
+	Gate Gate
+}
+
+// Gate is a condition outside of the state. Whoever closes it and then has a
+// request of his own answered knows that no request passes it any more, and that
+// the effects of those that did are visible.
+type Gate interface {
+	// Check returns why it is closed, or nil. Any goroutine may call it.
+	Check() error
 }
 
 // call is a request on its way through the mailbox. It belongs to the handler

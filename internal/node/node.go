@@ -105,6 +105,9 @@ func (p *Part) Snapshot(ctx context.Context) (snap *store.Snapshot, nowMS int64,
 	return snap, nowMS, err
 }
 
+// WallMS is what the machine's clock says, in Unix milliseconds.
+func (n *Node) WallMS() int64 { return n.opts.Wall() }
+
 // Parts returns the stores with their groups, in order of positions for a hash
 // keyspace.
 func (n *Node) Parts() []*Part { return n.parts }

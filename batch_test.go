@@ -1,0 +1,318 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+)
+
+// Each of these is known when the write is added. It is said at once, with the
+// write and its key, and nothing of the batch happens.
+func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
+	db, other := small(t, 1), small(t, 1)
+	ks, gone := db.Default(), rangeSpace(t, db, "gone")
+	must(t, db.DropKeyspace(ctx, "gone"))
+	key, longKey := []byte("k"), make([]byte, command.MaxKeyBytes+1)
+	longValue := make([]byte, command.MaxValueBytes+1)
+	for what, c := range map[string]struct {
+		add  func(b *Batch)
+		want error
+		says string
+	}{
+		"a long key":                {func(b *Batch) { b.Set(ks, longKey, nil) }, ErrTooLarge, "…"},
+		"a long key of Delete":      {func(b *Batch) { b.Delete(ks, longKey) }, ErrTooLarge, "16384"},
+		"a long value":              {func(b *Batch) { b.Set(ks, key, longValue) }, ErrTooLarge, "value"},
+		"a long field":              {func(b *Batch) { b.HSet(ks, key, Field{Name: longKey}) }, ErrTooLarge, "field"},
+		"a long value of a field":   {func(b *Batch) { b.HSet(ks, key, Field{Value: longValue}) }, ErrTooLarge, "value"},
+		"a long field of HDel":      {func(b *Batch) { b.HDel(ks, key, longKey) }, ErrTooLarge, "field"},
+		"a long field of HAdd":      {func(b *Batch) { b.HAdd(ks, key, longKey, 1) }, ErrTooLarge, "field"},
+		"no fields":                 {func(b *Batch) { b.HSet(ks, key) }, ErrOptions, "fields"},
+		"no fields of HDel":         {func(b *Batch) { b.HDel(ks, key) }, ErrOptions, "fields"},
+		"two conditions":            {func(b *Batch) { b.SetWith(ks, key, nil, SetOptions{IfAbsent: true, IfPresent: true}) }, ErrOptions, "one of"},
+		"a negative TTL":            {func(b *Batch) { b.SetWith(ks, key, nil, SetOptions{TTL: -1}) }, ErrOptions, "TTL"},
+		"a request of a write":      {func(b *Batch) { b.SetWith(ks, key, nil, SetOptions{Request: db.NewRequestID()}) }, ErrOptions, "Batch.Request"},
+		"a keyspace that is gone":   {func(b *Batch) { b.Add(gone, key, 1) }, ErrNoKeyspace, "gone"},
+		"a keyspace of another DB":  {func(b *Batch) { b.Set(other.Default(), key, nil) }, ErrOptions, "another DB"},
+		"more keys than are taken":  {func(b *Batch) { addMany(b, ks, command.MaxTxnKeys) }, ErrTooLarge, "keys in a transaction"},
+		"more bytes than are taken": {func(b *Batch) { b.Set(ks, key, longValue[1:]) }, ErrTooLarge, "transaction of"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var b Batch
+			b.Set(ks, []byte("before"), nil)
+			must(t, b.Err())
+			c.add(&b)
+			refused(t, "Err", b.Err(), c.want, c.says, "write ", "key ")
+			n := b.Len()
+			b.Set(ks, []byte("after"), nil)
+			if b.Len() != n {
+				t.Error("a batch that is refused takes more")
+			}
+			refused(t, "Write", db.Write(ctx, &b), c.want, c.says)
+			if page, err := ks.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+				t.Errorf("%d keys, %v: something was written", len(page.Items), err)
+			}
+			b.Reset()
+			must(t, b.Err())
+		})
+	}
+	var b Batch
+	refused(t, "no batch", db.Write(ctx, nil), ErrOptions)
+	b.Set(ks, key, nil)
+	refused(t, "the wrong DB", other.Write(ctx, &b), ErrOptions, "another DB", `"k"`)
+	var empty Batch
+	must(t, db.Write(ctx, &empty))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, b := range []*Batch{&b, &empty} {
+		if err := db.Write(ended, b); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
+			t.Errorf("with an ended context: %v", err)
+		}
+	}
+	mustClose(t, db)
+	refused(t, "a closed DB", db.Write(ctx, &b), ErrClosed)
+}
+
+func addMany(b *Batch, ks *Keyspace, n int) {
+	for i := range n {
+		b.Set(ks, number(i), nil)
+	}
+}
+
+func TestTheLargestBatchIsWritten(t *testing.T) {
+	db := small(t, 1)
+	ks := rangeSpace(t, db, "s")
+	var b Batch
+	addMany(&b, ks, command.MaxTxnKeys)
+	must(t, db.Write(ctx, &b))
+	n := 0
+	for _, err := range ks.All(ctx, ScanOptions{KeysOnly: true}) {
+		must(t, err)
+		n++
+	}
+	if n != command.MaxTxnKeys || b.Len() != n {
+		t.Errorf("%d keys of a batch of %d", n, b.Len())
+	}
+}
+
+func TestABatchOverSeveralStoresNamesTwoOfItsKeys(t *testing.T) {
+	db := small(t, 3)
+	ks := db.Default()
+	keys := marks(db)
+	var b Batch
+	b.Set(ks, keys[0], nil)
+	b.Set(ks, keys[1], nil)
+	refused(t, "Write", db.Write(ctx, &b), ErrCrossGroup, fmt.Sprintf("%q", keys[0]), fmt.Sprintf("%q", keys[1]), "hash tag")
+	_, err := ks.Delete(ctx, keys[1], keys[2])
+	refused(t, "Delete", err, ErrCrossGroup, fmt.Sprintf("%q", keys[1]), fmt.Sprintf("%q", keys[2]))
+	err = db.Update(ctx, func(tx *Txn) error {
+		return errors.Join(tx.Set(ks, keys[2], nil), tx.Set(ks, keys[0], nil))
+	})
+	refused(t, "Update", err, ErrCrossGroup, fmt.Sprintf("%q", keys[2]), fmt.Sprintf("%q", keys[0]))
+	long := append([]byte("{"+string(keys[0])+"}"), strings.Repeat("x", 1000)...)
+	_, err = ks.Delete(ctx, long, keys[1], keys[2])
+	refused(t, "Delete of a long key", err, ErrCrossGroup, "…")
+	if len(err.Error()) > 400 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+	b.Reset()
+	for i := range 5 {
+		b.Set(ks, fmt.Appendf(nil, "{tag}%d", i), nil)
+	}
+	must(t, db.Write(ctx, &b))
+}
+
+// Whoever sees one write of a batch sees all of it.
+func TestABatchAppearsAtOnce(t *testing.T) {
+	db := small(t, 1)
+	a, z := rangeSpace(t, db, "a"), rangeSpace(t, db, "z")
+	var wg sync.WaitGroup
+	rounds := soaking(200)
+	for w := range 2 {
+		wg.Go(func() {
+			var b Batch
+			for i := range rounds {
+				b.Reset()
+				value := fmt.Appendf(nil, "%d of %d", i, w)
+				b.Set(a, []byte("k"), value)
+				b.Delete(a, []byte("other"))
+				b.HSet(z, []byte("h"), Field{[]byte("f"), value})
+				must(t, db.Write(ctx, &b))
+			}
+		})
+	}
+	for range rounds {
+		must(t, db.View(ctx, func(tx *Txn) error {
+			got, err := tx.Get(a, []byte("k"))
+			also, err2 := tx.HGet(z, []byte("h"), []byte("f"))
+			if err = errors.Join(err, err2); err != nil && !errors.Is(err, ErrNotFound) || string(got) != string(also) {
+				t.Errorf("one is %q, the other %q: %v", got, also, err)
+			}
+			return nil
+		}))
+	}
+	wg.Wait()
+}
+
+// A retry with the same request does nothing, also after a restart; after Reset
+// it is another request.
+func TestABatchWithARequestIsWrittenOnce(t *testing.T) {
+	o := memory(1)
+	db := mustOpen(t, o)
+	b := Batch{Request: db.NewRequestID()}
+	fill := func() {
+		b.Add(db.Default(), []byte("n"), 5)
+		b.HAdd(db.Default(), []byte("h"), []byte("f"), 5)
+	}
+	fill()
+	must(t, db.Write(ctx, &b))
+	must(t, db.Write(ctx, &b))
+	mustClose(t, db)
+	db = mustOpen(t, o)
+	defer db.Close()
+	again := Batch{Request: b.Request}
+	again.Add(db.Default(), []byte("n"), 5)
+	again.HAdd(db.Default(), []byte("h"), []byte("f"), 5)
+	must(t, db.Write(ctx, &again))
+	check := func(want string) {
+		t.Helper()
+		n, err := db.Default().Get(ctx, []byte("n"))
+		f, err2 := db.Default().HGet(ctx, []byte("h"), []byte("f"))
+		if errors.Join(err, err2) != nil || string(n) != want || string(f) != want {
+			t.Errorf("%s and %s, %v: want %s", n, f, errors.Join(err, err2), want)
+		}
+	}
+	check("5")
+	b.Reset()
+	if b.Request != (RequestID{}) || b.Len() != 0 {
+		t.Errorf("Reset leaves %d writes of request %x", b.Len(), b.Request)
+	}
+	fill()
+	must(t, db.Write(ctx, &b))
+	check("10")
+	b = Batch{Request: RequestID{1}}
+	fill()
+	refused(t, "an old request", db.Write(ctx, &b), ErrRequestOld)
+}
+
+// stall is a command that holds up all others until it is told to go on.
+type stall struct{ inside, goOn chan struct{} }
+
+func (s *stall) Eval(*command.Env) command.Reply {
+	close(s.inside)
+	<-s.goOn
+	return command.Reply{Kind: command.OK}
+}
+
+// stalled holds up the first store of a DB.
+func stalled(t testing.TB, db *DB) (goOn func()) {
+	s := &stall{make(chan struct{}), make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.node.Parts()[0].Group.Do(ctx, group.Request{Command: s})
+		done <- err
+	}()
+	<-s.inside
+	return func() {
+		close(s.goOn)
+		must(t, <-done)
+	}
+}
+
+// waiting returns when so many commands wait in the first store.
+func waiting(db *DB, n int) {
+	for db.Metrics().Stores[0].QueueDepth < n {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Whoever leaves before the answer may use the batch for something else at
+// once: what was sent stays what it was.
+func TestABatchThatWasLeftMayBeReused(t *testing.T) {
+	db := small(t, 1)
+	ks := rangeSpace(t, db, "s")
+	var b Batch
+	fill := func(round string) {
+		for i := range 20 {
+			b.Set(ks, fmt.Appendf(nil, "%s/%d", round, i), []byte(round))
+			b.HSet(ks, fmt.Appendf(nil, "%s-hash/%d", round, i), Field{[]byte(round), []byte(round)})
+		}
+	}
+	fill("warm")
+	must(t, db.Write(ctx, &b))
+	b.Reset()
+	goOn := stalled(t, db)
+	c, cancel := context.WithCancel(ctx)
+	fill("left")
+	go func() {
+		waiting(db, 1)
+		cancel()
+	}()
+	refused(t, "Write", db.Write(c, &b), ErrUnknown)
+	b.Reset()
+	fill("next")
+	next := make(chan error, 1)
+	go func() { next <- db.Write(ctx, &b) }()
+	waiting(db, 2)
+	goOn()
+	must(t, <-next)
+	n := map[string]int{}
+	for item, err := range ks.All(ctx, ScanOptions{}) {
+		must(t, err)
+		round, _, _ := strings.Cut(string(item.Key), "/")
+		n[round]++
+		value := item.Value
+		if value == nil {
+			round = strings.TrimSuffix(round, "-hash")
+			value, err = ks.HGet(ctx, item.Key, []byte(round))
+			must(t, err)
+		}
+		if string(value) != round {
+			t.Errorf("%s is %s", item.Key, value)
+		}
+	}
+	for _, round := range []string{"warm", "left", "next"} {
+		if n[round] != 20 || n[round+"-hash"] != 20 {
+			t.Errorf("%v: want 20 of each", n)
+		}
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	db := small(b, 1)
+	ks := db.Default()
+	const size = 1000
+	keys := make([][]byte, size)
+	for i := range keys {
+		keys[i] = number(i)
+	}
+	value := make([]byte, 100)
+	b.Run("how=batch", func(b *testing.B) {
+		var batch Batch
+		b.ReportAllocs()
+		for b.Loop() {
+			batch.Reset()
+			for _, key := range keys {
+				batch.Set(ks, key, value)
+			}
+			must(b, db.Write(ctx, &batch))
+		}
+	})
+	b.Run("how=update", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			must(b, db.Update(ctx, func(tx *Txn) error {
+				for _, key := range keys {
+					must(b, tx.Set(ks, key, value))
+				}
+				return nil
+			}))
+		}
+	})
+}

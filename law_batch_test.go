@@ -1,0 +1,120 @@
+package cleave
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// batch writes a batch to the store and to the model: all of it or nothing,
+// and once, however often it is sent.
+func (l *law) batch(t *rapid.T) {
+	var b Batch
+	if rapid.IntRange(0, 2).Draw(t, "request") == 0 {
+		b.Request = l.db.NewRequestID()
+	}
+	copies := map[string]*model{}
+	for name, m := range l.models {
+		copies[name] = m.clone()
+	}
+	home, first := l.space(t), place{}
+	var want error
+	failed := 0 // the write that it is about
+	for i := range rapid.IntRange(1, 6).Draw(t, "writes") {
+		ks := home
+		if rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0 {
+			ks = l.space(t)
+		}
+		key, n := lawKey(t), b.Len()+1
+		at := place{ks, ks.space.AppendPosition(nil, key)}
+		if i == 0 {
+			first = at
+		}
+		err := addWrite(t, &b, ks, key, copies[ks.Name()])
+		if at.part() != first.part() {
+			if want, failed = ErrCrossGroup, n; !errors.Is(b.Err(), want) {
+				t.Fatalf("write %d is in another store: %v", n, b.Err())
+			}
+			break // seen when it is added, before all that is found in the end
+		}
+		if b.Err() != nil {
+			t.Fatalf("write %d: %v", n, b.Err())
+		}
+		if want == nil && err != nil {
+			want, failed = err, n
+		}
+	}
+	l.writeBatch(t, &b, copies, want, failed)
+}
+
+func (l *law) writeBatch(t *rapid.T, b *Batch, copies map[string]*model, want error, failed int) {
+	times := 1
+	if b.Request != (RequestID{}) {
+		times = rapid.IntRange(1, 3).Draw(t, "times")
+	}
+	for range times {
+		err := l.db.Write(ctx, b)
+		if !errors.Is(err, want) || want == nil && err != nil {
+			t.Fatalf("batch of %d: %v; the model says %v of write %d", b.Len(), err, want, failed)
+		}
+		if want != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("write %d, key ", failed)) {
+			t.Fatalf("%q is about write %d", err, failed)
+		}
+	}
+	l.did.add("batches", 1)
+	l.did.add("batches repeated", times-1)
+	if want != nil {
+		l.did.add("batches refused", 1)
+		return
+	}
+	for name, m := range copies {
+		l.models[name].items = m.items
+	}
+}
+
+// addWrite adds a write at random and does the same to the model, whose error
+// is that of the whole batch.
+func addWrite(t *rapid.T, b *Batch, ks *Keyspace, key []byte, m *model) (err error) {
+	k := string(key)
+	switch rapid.SampledFrom([]string{"set", "set", "setWith", "delete", "add", "expire", "persist", "hset", "hset", "hdel", "hadd"}).Draw(t, "write") {
+	case "set":
+		value := lawValue(t)
+		b.Set(ks, key, value)
+		err = m.set(k, string(value), SetOptions{}, false)
+		clear(value) // the batch has its own
+	case "setWith":
+		value, o := lawValue(t), lawSetOptions(t)
+		b.SetWith(ks, key, value, o)
+		err = m.set(k, string(value), o, false)
+	case "delete":
+		b.Delete(ks, key, key)
+		m.delete(k)
+	case "add":
+		delta := rapid.SampledFrom([]int64{1, -7, 1 << 62}).Draw(t, "delta")
+		b.Add(ks, key, delta)
+		_, err = m.add(k, delta)
+	case "expire":
+		ttl := lawTTL(t) * time.Duration(rapid.SampledFrom([]int{1, 1, -1}).Draw(t, "sign"))
+		b.Expire(ks, key, ttl)
+		m.expire(k, ttl)
+	case "persist":
+		b.Persist(ks, key)
+		m.persist(k)
+	case "hset":
+		fields := lawFieldValues(t)
+		b.HSet(ks, key, fields...)
+		_, err = m.hset(k, fields)
+	case "hdel":
+		names := [][]byte{lawField(t), lawField(t)}
+		b.HDel(ks, key, names...)
+		_, err = m.hdel(k, names)
+	case "hadd":
+		name := lawField(t)
+		b.HAdd(ks, key, name, 3)
+		_, err = m.hadd(k, string(name), 3)
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package cleave
+
+import (
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// place is where a key is.
+type place struct {
+	k *Keyspace
+	p partition.Position
+}
+
+func (a place) part() *node.Part { return a.k.part(a.p) }
+
+// String names the key in an error.
+func (a place) String() string {
+	key, _, err := a.k.space.Split(nil, a.p)
+	if err != nil {
+		return fmt.Sprintf("position %x of keyspace %s", []byte(a.p), a.k.Name())
+	}
+	return keyName(a.k, key)
+}
+
+// shownBytes is how much of a key an error shows.
+const shownBytes = 40
+
+// keyName names a key in an error.
+func keyName(k *Keyspace, key []byte) string {
+	if len(key) > shownBytes {
+		return fmt.Sprintf("key %q… of keyspace %s", key[:shownBytes], k.Name())
+	}
+	return fmt.Sprintf("key %q of keyspace %s", key, k.Name())
+}
+
+// crossGroup names two keys that live in different stores.
+func crossGroup(a, b place) error {
+	return fmt.Errorf("%w: %v and %v: give them a common hash tag, as in {user7}:cart, or make the directory with one store", ErrCrossGroup, a, b)
+}
