@@ -18,8 +18,8 @@
 //
 // # Choices
 //
-// Keys and values are not copied. Sorting works on 16-byte entries without
-// pointers, of which 8 bytes are a piece of the key: most comparisons touch no
+// Keys and values are not copied. Sorting works on 24-byte entries without
+// pointers, of which 16 bytes are a piece of the key: most comparisons touch no
 // key. DESIGN.md has the details.
 //
 // # Limits

@@ -1,37 +1,49 @@
 package runs
 
-import "encoding/binary"
+import (
+	"cmp"
+	"encoding/binary"
+)
 
 // entry stands for an operation in a sorted run: where it is, and a piece of
 // its key.
 type entry struct {
-	word uint64
-	op   uint32
+	words
+	op uint32
 }
 
-// pieceBytes is how much of a key a word holds.
-const pieceBytes = 7
+// words are a piece of a key as two numbers that are ordered as the pieces are.
+type words struct{ high, low uint64 }
 
-// goesOn is the last byte of a word whose key does not end in it.
+// pieceBytes is how much of a key words hold.
+const pieceBytes = 15
+
+// goesOn is the last byte of words whose key does not end in them.
 const goesOn = pieceBytes + 1
 
-// wordOf returns the piece of key that begins at depth: seven bytes, padded with
-// zeros, above one that says how many of them the key really has, or that it goes
-// on. So words are ordered as their keys are, from depth on, and two equal words
-// that do not go on are equal keys.
-func wordOf(key []byte, depth int) uint64 {
+// wordsOf returns the piece of key that begins at depth: fifteen bytes, padded
+// with zeros, before one that says how many of them the key really has, or that
+// it goes on. So words are ordered as their keys are, from depth on, and two equal
+// ones that do not go on are equal keys.
+func wordsOf(key []byte, depth int) words {
 	rest := key[depth:]
 	if len(rest) > pieceBytes {
-		return binary.BigEndian.Uint64(rest)&^0xff | goesOn
+		return words{binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])&^0xff | goesOn}
 	}
-	w := uint64(len(rest))
-	for i, c := range rest {
-		w |= uint64(c) << (56 - 8*i)
-	}
-	return w
+	var b [pieceBytes + 1]byte
+	copy(b[:], rest)
+	b[pieceBytes] = byte(len(rest))
+	return words{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}
 }
 
-func endsIn(word uint64) bool { return word&0xff != goesOn }
+func (w words) end() bool { return w.low&0xff != goesOn }
+
+func (w words) compare(v words) int {
+	if w.high != v.high {
+		return cmp.Compare(w.high, v.high)
+	}
+	return cmp.Compare(w.low, v.low)
+}
 
 // sharedPrefix returns how many bytes a and b begin with in common, up to most.
 func sharedPrefix(a, b []byte, most int) int {

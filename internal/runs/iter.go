@@ -1,74 +1,84 @@
 package runs
 
-import "bytes"
-
 // Iter walks over a View in the order of keys, in both directions, showing of
 // each key the newest operation. It is not for concurrent use.
 type Iter struct {
-	log          opLog
-	depth        int
-	lower, upper []byte
-	cursors      []cursor // one per run, oldest first
-	direction    int8     // +1, -1, or 0 before the first move
-	current      *op      // nil if not on an operation
-	same         uint64   // which cursors stand on the current key
+	view      View
+	cursors   []cursor // of runs that have keys within the bounds, oldest first
+	direction int8     // +1, -1, or 0 before the first move
+	current   *op      // nil if not on an operation
+	same      uint64   // which cursors stand on the current key
 }
 
 // cursor is a position in one run. Going forwards it is on the first entry at or
 // behind the current key; going backwards on the last at or before it.
 // It may be one step outside the run on either side.
 type cursor struct {
-	run run
+	run run // what is within the bounds
 	at  int
 }
 
 // Iter returns an iterator over lower <= key < upper, before its first
 // move: Next begins at the first key, Prev at the last. Nil bounds are none.
 func (v View) Iter(lower, upper []byte) *Iter {
-	it := &Iter{log: v.log, depth: v.depth, lower: lower, upper: upper, cursors: make([]cursor, len(v.runs))}
+	it := &Iter{view: v}
+	if len(v.runs) == 0 {
+		return it
+	}
+	from, to := v.target(lower), v.target(upper)
 	for i, r := range v.runs {
-		it.cursors[i].run = r
+		if upper != nil {
+			end, _ := r.search(v.log, &to)
+			r = r[:end]
+		}
+		begin, _ := r.search(v.log, &from)
+		if r = r[begin:]; len(r) > 0 {
+			if it.cursors == nil {
+				it.cursors = make([]cursor, 0, len(v.runs)-i)
+			}
+			it.cursors = append(it.cursors, cursor{run: r})
+		}
 	}
 	return it
 }
 
 // First moves to the first key.
-func (it *Iter) First() bool { return it.SeekGE(it.lower) }
+func (it *Iter) First() bool {
+	for i := range it.cursors {
+		it.cursors[i].at = 0
+	}
+	return it.pick(1)
+}
 
 // Last moves to the last key.
 func (it *Iter) Last() bool {
-	if it.upper != nil {
-		return it.SeekLT(it.upper)
-	}
 	for i := range it.cursors {
 		it.cursors[i].at = len(it.cursors[i].run) - 1
 	}
-	return it.backward()
+	return it.pick(-1)
 }
 
 // SeekGE moves to the first key at or behind key.
 func (it *Iter) SeekGE(key []byte) bool {
 	it.seek(key, 0)
-	return it.forward()
+	return it.pick(1)
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iter) SeekLT(key []byte) bool {
 	it.seek(key, -1)
-	return it.backward()
+	return it.pick(-1)
 }
 
 // seek puts every cursor so far from the first entry at or behind key. Beyond
-// a bound it goes to the bound, from where Next and Prev lead back inside.
+// a bound it goes one step outside, from where Next and Prev lead back inside.
 func (it *Iter) seek(key []byte, offset int) {
-	if bytes.Compare(key, it.lower) < 0 {
-		key = it.lower
+	if len(it.cursors) == 0 {
+		return
 	}
-	if it.upper != nil && bytes.Compare(key, it.upper) > 0 {
-		key = it.upper
-	}
+	to := it.view.target(key)
 	for i := range it.cursors {
-		at, _ := it.cursors[i].run.search(it.log, key, it.depth)
+		at, _ := it.cursors[i].run.search(it.view.log, &to)
 		it.cursors[i].at = at + offset
 	}
 }
@@ -88,7 +98,7 @@ func (it *Iter) Next() bool {
 	default:
 		it.step(1)
 	}
-	return it.forward()
+	return it.pick(1)
 }
 
 // Prev moves to the key before. Before the first one it stays there.
@@ -106,7 +116,7 @@ func (it *Iter) Prev() bool {
 	default:
 		it.step(-1)
 	}
-	return it.backward()
+	return it.pick(-1)
 }
 
 // Valid tells whether the iterator is on an operation.
@@ -131,38 +141,20 @@ func (it *Iter) step(by int) {
 	}
 }
 
-// forward makes the least key under the cursors the current one.
-func (it *Iter) forward() bool {
-	it.pick(1)
-	if it.current != nil && it.upper != nil && bytes.Compare(it.current.keyBytes(), it.upper) >= 0 {
-		it.current = nil
-	}
-	return it.current != nil
-}
-
-// backward makes the greatest key under the cursors the current one.
-func (it *Iter) backward() bool {
-	it.pick(-1)
-	if it.current != nil && bytes.Compare(it.current.keyBytes(), it.lower) < 0 {
-		it.current = nil
-	}
-	return it.current != nil
-}
-
-// pick chooses among the cursors. Of equal keys the newest run's wins, so the
-// runs are tried from the newest on.
-func (it *Iter) pick(direction int8) {
-	var best entry
-	it.direction, it.same = direction, 0
+// pick makes the first key under the cursors in a direction the current one. Of
+// equal keys the newest run's wins, so the runs are tried from the newest on.
+func (it *Iter) pick(direction int8) bool {
+	it.direction, it.same, it.current = direction, 0, nil
+	var best *entry
 	for i := len(it.cursors) - 1; i >= 0; i-- {
 		c := &it.cursors[i]
 		if uint(c.at) >= uint(len(c.run)) {
 			continue // outside, on either side
 		}
-		e := c.run[c.at]
+		e := &c.run[c.at]
 		order := -1
-		if it.same != 0 {
-			order = compare(it.log, e, best, it.depth) * int(direction)
+		if best != nil {
+			order = compare(it.view.log, e, best, it.view.depth) * int(direction)
 		}
 		switch {
 		case order < 0:
@@ -171,8 +163,9 @@ func (it *Iter) pick(direction int8) {
 			it.same |= 1 << i
 		}
 	}
-	it.current = nil
-	if it.same != 0 {
-		it.current = it.log.at(best.op)
+	if best == nil {
+		return false
 	}
+	it.current = it.view.log.at(best.op)
+	return true
 }

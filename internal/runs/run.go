@@ -2,7 +2,6 @@ package runs
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 )
 
@@ -11,9 +10,9 @@ type run []entry
 
 // compare orders two entries. Their words were taken at depth, and up to there
 // all keys are the same.
-func compare(log opLog, a, b entry, depth int) int {
-	if a.word != b.word || endsIn(a.word) {
-		return cmp.Compare(a.word, b.word)
+func compare(log opLog, a, b *entry, depth int) int {
+	if a.words != b.words || a.end() {
+		return a.compare(b.words)
 	}
 	rest := depth + pieceBytes
 	return bytes.Compare(log.key(a)[rest:], log.key(b)[rest:])
@@ -21,20 +20,25 @@ func compare(log opLog, a, b entry, depth int) int {
 
 // join merges two runs; of a key that both have, the newer's entry remains.
 func join(log opLog, older, newer run, depth int) run {
-	a, b := older, newer
-	out := make(run, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch c := compare(log, a[0], b[0], depth); {
-		case c < 0:
-			out, a = append(out, a[0]), a[1:]
-		case c > 0:
-			out, b = append(out, b[0]), b[1:]
-		default:
-			out, a, b = append(out, b[0]), a[1:], b[1:]
+	out := make(run, len(older)+len(newer))
+	n, i, j := 0, 0, 0
+	for ; i < len(older) && j < len(newer); n++ {
+		a, b := &older[i], &newer[j]
+		c := compare(log, a, b, depth)
+		if c < 0 {
+			out[n] = *a
+			i++
+			continue
+		}
+		out[n] = *b
+		j++
+		if c == 0 {
+			i++
 		}
 	}
-	out = append(out, a...)
-	return append(out, b...)
+	n += copy(out[n:], older[i:])
+	n += copy(out[n:], newer[j:])
+	return out[:n]
 }
 
 // joinAll merges neighbouring runs, the shortest first: a long one is moved once,
@@ -58,25 +62,54 @@ func joinAll(log opLog, runs []run, depth int) run {
 func (r run) at(log opLog, depth int) run {
 	r = slices.Clone(r)
 	for i := range r {
-		r[i].word = wordOf(log.key(r[i]), depth)
+		r[i].words = wordsOf(log.key(&r[i]), depth)
 	}
 	return r
 }
 
-// search returns the first entry whose key is at least key, and whether it is key.
-func (r run) search(log opLog, key []byte, depth int) (at int, found bool) {
-	shared := log.key(r[0])[:depth]
-	if c := bytes.Compare(key[:min(len(key), depth)], shared); c != 0 {
-		if c < 0 {
-			return 0, false
-		}
+// target is a key to look for in the runs of a View.
+type target struct {
+	key   []byte
+	words     // if side is 0
+	side  int // -1 or 1 if the key is before or behind all keys by their shared beginning
+	depth int
+}
+
+// targetOf prepares to look for key among keys that begin like shared.
+func targetOf(key, shared []byte) target {
+	to := target{key: key, depth: len(shared)}
+	if to.side = bytes.Compare(key[:min(len(key), len(shared))], shared); to.side == 0 {
+		to.words = wordsOf(key, len(shared))
+	}
+	return to
+}
+
+// order compares the key of an entry with the target.
+func (to *target) order(log opLog, e *entry) int {
+	if to.side != 0 {
+		return -to.side
+	}
+	if e.words != to.words || to.end() {
+		return e.compare(to.words)
+	}
+	rest := to.depth + pieceBytes
+	return bytes.Compare(log.key(e)[rest:], to.key[rest:])
+}
+
+// search returns the first entry at or behind the target, and whether it is the
+// target.
+func (r run) search(log opLog, to *target) (at int, found bool) {
+	// Bounds of scans often are outside of a run.
+	if len(r) == 0 || to.order(log, &r[len(r)-1]) < 0 {
 		return len(r), false
 	}
-	word, rest := wordOf(key, depth), depth+pieceBytes
-	return slices.BinarySearchFunc(r, word, func(e entry, word uint64) int {
-		if e.word != word || endsIn(word) {
-			return cmp.Compare(e.word, word)
+	end := len(r) - 1 // is at or behind it
+	for at < end {
+		if half := int(uint(at+end) / 2); to.order(log, &r[half]) < 0 {
+			at = half + 1
+		} else {
+			end = half
 		}
-		return bytes.Compare(log.key(e)[rest:], key[rest:])
-	})
+	}
+	return at, to.order(log, &r[at]) == 0
 }

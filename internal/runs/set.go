@@ -107,5 +107,5 @@ func (s *Set) log() opLog {
 	return nil
 }
 
-func (l opLog) at(i uint32) *op    { return &l[i>>blockBits][i%blockOps] }
-func (l opLog) key(e entry) []byte { return l.at(e.op).keyBytes() }
+func (l opLog) at(i uint32) *op     { return &l[i>>blockBits][i%blockOps] }
+func (l opLog) key(e *entry) []byte { return l.at(e.op).keyBytes() }

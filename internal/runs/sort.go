@@ -24,7 +24,7 @@ func sortRun(log opLog, from, to uint32, depth int) run {
 	entries := make([]entry, to-from)
 	for i := range entries {
 		op := from + uint32(i)
-		entries[i] = entry{wordOf(log.at(op).keyBytes(), depth), op}
+		entries[i] = entry{wordsOf(log.at(op).keyBytes(), depth), op}
 	}
 	s := sorter{log: log}
 	if len(entries) > comparisonMost {
@@ -36,14 +36,14 @@ func sortRun(log opLog, from, to uint32, depth int) run {
 // deepen sets the words to the pieces behind what the keys have in common, which
 // is at least known bytes.
 func (s *sorter) deepen(entries []entry, known int) (depth int) {
-	first := s.log.key(entries[0])[known:]
+	first := s.log.key(&entries[0])[known:]
 	shared := math.MaxInt
-	for _, e := range entries {
-		shared = sharedPrefix(first, s.log.key(e)[known:], shared)
+	for i := range entries {
+		shared = sharedPrefix(first, s.log.key(&entries[i])[known:], shared)
 	}
 	depth = known + shared
 	for i := range entries {
-		entries[i].word = wordOf(s.log.key(entries[i]), depth)
+		entries[i].words = wordsOf(s.log.key(&entries[i]), depth)
 	}
 	return depth
 }
@@ -51,21 +51,21 @@ func (s *sorter) deepen(entries []entry, known int) (depth int) {
 // sort orders entries by key, keeps the newest of each key at the front, and
 // returns how many. Entries come in commit order with their words loaded.
 func (s *sorter) sort(entries []entry, depth int) int {
-	s.byWord(entries)
+	s.byWords(entries)
 	kept := 0
 	for i := 0; i < len(entries); {
-		word := entries[i].word
+		words := entries[i].words
 		j := i + 1
-		for j < len(entries) && entries[j].word == word {
+		for j < len(entries) && entries[j].words == words {
 			j++
 		}
-		// Sorting by word is stable: the last of equal keys is the newest.
+		// Sorting by words is stable: the last of equal keys is the newest.
 		same := entries[j-1 : j]
-		if j-i > 1 && !endsIn(word) {
+		if j-i > 1 && !words.end() {
 			same = entries[i:j]
 			same = same[:s.sort(same, s.deepen(same, depth+pieceBytes))]
 			for k := range same {
-				same[k].word = word
+				same[k].words = words
 			}
 		}
 		kept += copy(entries[kept:], same)
@@ -74,35 +74,64 @@ func (s *sorter) sort(entries []entry, depth int) int {
 	return kept
 }
 
-// byWord orders entries by their words; equal ones stay in commit order.
-func (s *sorter) byWord(entries []entry) {
-	switch {
-	case len(entries) <= insertionMost:
-		for i := 1; i < len(entries); i++ {
-			e, j := entries[i], i
-			for ; j > 0 && entries[j-1].word > e.word; j-- {
-				entries[j] = entries[j-1]
-			}
-			entries[j] = e
+// byWords orders entries by their words; equal ones stay in commit order.
+func (s *sorter) byWords(entries []entry) {
+	if len(entries) <= comparisonMost {
+		byComparison(entries)
+		return
+	}
+	s.radix(entries)
+	for i := 0; i < len(entries); {
+		j := i + 1
+		for j < len(entries) && entries[j].high == entries[i].high {
+			j++
 		}
-	case len(entries) <= comparisonMost:
-		slices.SortFunc(entries, func(a, b entry) int {
-			if a.word != b.word {
-				return cmp.Compare(a.word, b.word)
-			}
-			return cmp.Compare(a.op, b.op)
-		})
-	default:
-		s.radix(entries)
+		same := entries[i:j]
+		if len(same) <= comparisonMost {
+			byComparison(same)
+		} else {
+			turn(same)
+			s.radix(same)
+			turn(same)
+		}
+		i = j
 	}
 }
 
-// radix distributes the entries byte by byte, from the last to the first.
-// Bytes that are the same in all words cost nothing.
+// turn makes the low words the high ones.
+func turn(entries []entry) {
+	for i := range entries {
+		e := &entries[i]
+		e.high, e.low = e.low, e.high
+	}
+}
+
+// byComparison is byWords for a few entries.
+func byComparison(entries []entry) {
+	if len(entries) > insertionMost {
+		slices.SortFunc(entries, func(a, b entry) int {
+			if a.words != b.words {
+				return a.compare(b.words)
+			}
+			return cmp.Compare(a.op, b.op)
+		})
+		return
+	}
+	for i := 1; i < len(entries); i++ {
+		e, j := entries[i], i
+		for ; j > 0 && e.compare(entries[j-1].words) < 0; j-- {
+			entries[j] = entries[j-1]
+		}
+		entries[j] = e
+	}
+}
+
+// radix orders entries by their high words: it distributes them byte by byte, from
+// the last to the first. Bytes that are the same in all words cost nothing.
 func (s *sorter) radix(entries []entry) {
 	var counts [8][256]uint32
 	for i := range entries {
-		w := entries[i].word
+		w := entries[i].high
 		for b := range counts {
 			counts[b][byte(w>>(8*b))]++
 		}
@@ -110,7 +139,7 @@ func (s *sorter) radix(entries []entry) {
 	from, to := entries, s.spare[:len(entries)]
 	for b := range counts {
 		count := &counts[b]
-		if count[byte(from[0].word>>(8*b))] == uint32(len(entries)) {
+		if count[byte(from[0].high>>(8*b))] == uint32(len(entries)) {
 			continue
 		}
 		at := uint32(0)
@@ -118,7 +147,7 @@ func (s *sorter) radix(entries []entry) {
 			count[i], at = at, at+n
 		}
 		for _, e := range from {
-			c := &count[byte(e.word>>(8*b))]
+			c := &count[byte(e.high>>(8*b))]
 			to[*c] = e
 			*c++
 		}

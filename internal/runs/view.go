@@ -105,14 +105,21 @@ func (s *sorted) sharedWith(log opLog, count uint32) int {
 
 // Get returns the newest operation on key.
 func (v View) Get(key []byte) (op Op, ok bool) {
+	if len(v.runs) == 0 {
+		return Op{}, false
+	}
+	to := v.target(key)
 	for i := len(v.runs) - 1; i >= 0; i-- {
 		r := v.runs[i]
-		if at, found := r.search(v.log, key, v.depth); found {
+		if at, found := r.search(v.log, &to); found {
 			return v.log.at(r[at].op).public(), true
 		}
 	}
 	return Op{}, false
 }
+
+// target prepares to look for key in a View that is not empty.
+func (v View) target(key []byte) target { return targetOf(key, v.log.at(0).keyBytes()[:v.depth]) }
 
 // Drain returns all visible operations in the order of their keys, of each key the
 // newest. It goes on from what Views have put in order, and leaves the Set as it is.
