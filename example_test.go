@@ -155,6 +155,36 @@ func ExampleKeyspace_SetWith() {
 	// true
 }
 
+// A hash of any size is read in pages.
+func ExampleKeyspace_HScan() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	cart := []byte("{user7}:cart")
+	for _, item := range []string{"pear", "apple", "fig"} {
+		_, _ = db.Default().HAdd(ctx, cart, []byte(item), 2)
+	}
+	for after := []byte(nil); ; {
+		page, next, err := db.Default().HScan(ctx, cart, after, 2)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, f := range page {
+			fmt.Printf("%s %s\n", f.Name, f.Value)
+		}
+		if after = next; next == nil {
+			break
+		}
+	}
+	// Output:
+	// apple 2
+	// fig 2
+	// pear 2
+}
+
 // The feed tells what changed, in the order of the commits.
 func ExampleDB_Feed() {
 	ctx, cancel := context.WithCancel(context.Background())

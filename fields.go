@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/partition"
@@ -101,6 +102,56 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	defer snap.Close()
 	reply := part.Group.PeekAt(&command.HGetAll{Key: p}, snap, now)
 	return fieldsOf(reply), public(reply.Err)
+}
+
+// HScan returns the next fields of the hash at key, by name: at most limit, 1000
+// if it is 0, from behind the field after, or from the first one if after is nil.
+// next is what to give as after for the fields behind them; nil at the end. A
+// call sees one moment; two see two, but a field that is there during all of
+// them is returned once.
+func (k *Keyspace) HScan(ctx context.Context, key, after []byte, limit int) (fields []Field, next []byte, err error) {
+	p, err := k.position(nil, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	part := k.part(p)
+	snap, now, err := part.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, public(err)
+	}
+	defer snap.Close()
+	return hscan(p, after, limit, func(c *command.HScan) (command.Reply, error) {
+		reply := part.Group.PeekAt(c, snap, now)
+		return reply, errors.Join(public(reply.Err), ctx.Err())
+	})
+}
+
+// hscan gathers a page of fields. A command returns fewer than are wanted where
+// much lies about that is dead.
+func hscan(p partition.Position, after []byte, limit int, do func(*command.HScan) (command.Reply, error)) ([]Field, []byte, error) {
+	if limit == 0 {
+		limit = defaultPage
+	}
+	if limit < 0 {
+		return nil, nil, optionError("limit is %d: use a positive one, or 0 for the default", limit)
+	}
+	if err := command.CheckField(after); err != nil {
+		return nil, nil, public(err)
+	}
+	fields := []Field{}
+	for {
+		reply, err := do(&command.HScan{Key: p, After: after, Limit: limit - len(fields)})
+		if err != nil {
+			return nil, nil, err
+		}
+		fields = append(fields, fieldsOf(reply)...)
+		if after = reply.Bytes; !reply.More || len(fields) == limit {
+			return fields, after, nil
+		}
+	}
 }
 
 func fieldsOf(r command.Reply) []Field {

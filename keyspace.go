@@ -72,27 +72,40 @@ func (k *Keyspace) Item(ctx context.Context, key []byte) (Item, error) {
 	return Item{Key: bytes.Clone(key), Value: row.Payload, Version: row.Version, Expires: expiryTime(row.ExpiryMS)}, nil
 }
 
+// Exists tells whether there is a key, whatever it holds.
+func (k *Keyspace) Exists(ctx context.Context, key []byte) (bool, error) {
+	_, ok, err := k.row(ctx, key)
+	return ok, err
+}
+
+// read returns the row of a key that holds a string of bytes.
 func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {
-	if err := ctx.Err(); err != nil {
-		return command.Row{}, err
-	}
-	room := positionRoom.Get().(*[]byte)
-	defer positionRoom.Put(room)
-	p, err := k.position((*room)[:0], key)
-	if err != nil {
-		return command.Row{}, err
-	}
-	*room = p
-	row, ok, err := k.part(p).Group.Read(ctx, p, nil)
+	row, ok, err := k.row(ctx, key)
 	switch {
 	case err != nil:
-		return command.Row{}, public(err)
+		return command.Row{}, err
 	case !ok:
 		return command.Row{}, ErrNotFound
 	case row.Kind != command.String:
 		return command.Row{}, public(command.ErrWrongType)
 	}
 	return row, nil
+}
+
+// row returns the row of a key, if there is one.
+func (k *Keyspace) row(ctx context.Context, key []byte) (row command.Row, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return row, false, err
+	}
+	room := positionRoom.Get().(*[]byte)
+	defer positionRoom.Put(room)
+	p, err := k.position((*room)[:0], key)
+	if err != nil {
+		return row, false, err
+	}
+	*room = p
+	row, ok, err = k.part(p).Group.Read(ctx, p, nil)
+	return row, ok, public(err)
 }
 
 // positionRoom holds memory for positions that nobody keeps.

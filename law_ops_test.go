@@ -10,80 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// operations are what a keyspace and a transaction both can do.
-type operations interface {
-	Get(key []byte) ([]byte, error)
-	SetWith(key, value []byte, o SetOptions) error
-	Delete(key []byte) (bool, error)
-	Add(key []byte, delta int64) (int64, error)
-	Expire(key []byte, after time.Duration) (bool, error)
-	HGet(key, name []byte) ([]byte, error)
-	HGetAll(key []byte) ([]Field, error)
-	HSet(key []byte, fields ...Field) (int, error)
-	HDel(key []byte, names ...[]byte) (int, error)
-	Scan(o ScanOptions) ([]Item, error)
-}
-
-type direct struct{ ks *Keyspace }
-
-func (d direct) Get(key []byte) ([]byte, error) { return d.ks.Get(ctx, key) }
-func (d direct) SetWith(key, value []byte, o SetOptions) error {
-	if o == (SetOptions{}) {
-		return d.ks.Set(ctx, key, value)
-	}
-	_, err := d.ks.SetWith(ctx, key, value, o)
-	return err
-}
-func (d direct) Delete(key []byte) (bool, error) {
-	n, err := d.ks.Delete(ctx, key)
-	return n == 1, err
-}
-func (d direct) Add(key []byte, delta int64) (int64, error) { return d.ks.Add(ctx, key, delta) }
-func (d direct) Expire(key []byte, after time.Duration) (bool, error) {
-	return d.ks.Expire(ctx, key, after)
-}
-func (d direct) HGet(key, name []byte) ([]byte, error)         { return d.ks.HGet(ctx, key, name) }
-func (d direct) HGetAll(key []byte) ([]Field, error)           { return d.ks.HGetAll(ctx, key) }
-func (d direct) HSet(key []byte, fields ...Field) (int, error) { return d.ks.HSet(ctx, key, fields...) }
-func (d direct) HDel(key []byte, names ...[]byte) (int, error) { return d.ks.HDel(ctx, key, names...) }
-func (d direct) Scan(o ScanOptions) (items []Item, err error) {
-	for item, err := range d.ks.All(ctx, o) {
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return items, nil
-}
-
-type inTxn struct {
-	tx *Txn
-	ks *Keyspace
-}
-
-func (d inTxn) Get(key []byte) ([]byte, error) { return d.tx.Get(d.ks, key) }
-func (d inTxn) SetWith(key, value []byte, o SetOptions) error {
-	return d.tx.SetWith(d.ks, key, value, o)
-}
-func (d inTxn) Delete(key []byte) (bool, error)            { return d.tx.Delete(d.ks, key) }
-func (d inTxn) Add(key []byte, delta int64) (int64, error) { return d.tx.Add(d.ks, key, delta) }
-func (d inTxn) Expire(key []byte, after time.Duration) (bool, error) {
-	return d.tx.Expire(d.ks, key, after)
-}
-func (d inTxn) HGet(key, name []byte) ([]byte, error)         { return d.tx.HGet(d.ks, key, name) }
-func (d inTxn) HGetAll(key []byte) ([]Field, error)           { return d.tx.HGetAll(d.ks, key) }
-func (d inTxn) HSet(key []byte, fields ...Field) (int, error) { return d.tx.HSet(d.ks, key, fields...) }
-func (d inTxn) HDel(key []byte, names ...[]byte) (int, error) { return d.tx.HDel(d.ks, key, names...) }
-func (d inTxn) Scan(o ScanOptions) (items []Item, err error) {
-	for item, err := range d.tx.Scan(d.ks, o) {
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return items, nil
-}
-
 // Keys that are prefixes of each other, with the bytes that positions escape.
 // Some share a hash tag, so that a transaction on several stores finds two.
 var (
@@ -119,55 +45,6 @@ func agree[T comparable](t *rapid.T, what string, got T, err error, want T, want
 	t.Helper()
 	if !errors.Is(err, wantErr) || wantErr == nil && (err != nil || got != want) {
 		t.Fatalf("%s: %.40v, %v; the model says %.40v, %v", what, got, err, want, wantErr)
-	}
-}
-
-// step does one operation on both.
-func (l *law) step(t *rapid.T, s operations, ks *Keyspace, m *model) {
-	key := lawKey(t)
-	k := string(key)
-	switch rapid.SampledFrom([]string{"get", "set", "set", "delete", "add", "expire", "hget", "hgetall", "hset", "hset", "hdel", "scan"}).Draw(t, "op") {
-	case "get":
-		got, err := s.Get(key)
-		want, wantErr := m.get(k)
-		agree(t, "get", string(got), err, want, wantErr)
-	case "set":
-		value, o := lawValue(t), lawSetOptions(t)
-		err := s.SetWith(key, value, o)
-		agree(t, "set", 0, err, 0, m.set(k, string(value), o, false))
-	case "delete":
-		got, err := s.Delete(key)
-		agree(t, "delete", got, err, m.delete(k), nil)
-	case "add":
-		delta := rapid.SampledFrom([]int64{0, 1, -7, 1 << 62}).Draw(t, "delta")
-		got, err := s.Add(key, delta)
-		want, wantErr := m.add(k, delta)
-		agree(t, "add", got, err, want, wantErr)
-	case "expire":
-		ttl := lawTTL(t) * time.Duration(rapid.SampledFrom([]int{1, 1, 1, 0, -1}).Draw(t, "sign"))
-		got, err := s.Expire(key, ttl)
-		agree(t, "expire", got, err, m.expire(k, ttl), nil)
-	case "hget":
-		name := lawField(t)
-		got, err := s.HGet(key, name)
-		want, wantErr := m.hget(k, string(name))
-		agree(t, "hget", string(got), err, want, wantErr)
-	case "hgetall":
-		got, err := s.HGetAll(key)
-		want, wantErr := m.hgetall(k)
-		agree(t, "hgetall", slices.EqualFunc(got, want, sameField), err, true, wantErr)
-	case "hset":
-		fields := lawFieldValues(t)
-		got, err := s.HSet(key, fields...)
-		want, wantErr := m.hset(k, fields)
-		agree(t, "hset", got, err, want, wantErr)
-	case "hdel":
-		names := [][]byte{lawField(t), lawField(t)}
-		got, err := s.HDel(key, names...)
-		want, wantErr := m.hdel(k, names)
-		agree(t, "hdel", got, err, want, wantErr)
-	case "scan":
-		l.compare(t, s, ks, m, lawScan(t, ks))
 	}
 }
 
@@ -316,39 +193,6 @@ func (l *law) ifVersion(t *rapid.T, ks *Keyspace, m *model) {
 		l.versions[at] = got
 	} else {
 		l.did.add("conflicts met", 1)
-	}
-}
-
-func (l *law) deleteMany(t *rapid.T, ks *Keyspace, m *model) {
-	keys := [][]byte{lawKey(t), lawKey(t), lawKey(t)}
-	got, err := ks.Delete(ctx, keys...)
-	if errors.Is(err, ErrCrossGroup) && len(l.disks) > 1 {
-		return
-	}
-	want := 0
-	for _, key := range keys {
-		if m.delete(string(key)) {
-			want++
-		}
-	}
-	agree(t, "delete", got, err, want, nil)
-}
-
-// hashOnly does what a transaction cannot.
-func (l *law) hashOnly(t *rapid.T, ks *Keyspace, m *model) {
-	key, name := lawKey(t), lawField(t)
-	switch rapid.IntRange(0, 2).Draw(t, "op") {
-	case 0:
-		got, err := ks.HLen(ctx, key)
-		want, wantErr := m.hgetall(string(key))
-		agree(t, "hlen", got, err, len(want), wantErr)
-	case 1:
-		got, err := ks.HAdd(ctx, key, name, 3)
-		want, wantErr := m.hadd(string(key), string(name), 3)
-		agree(t, "hadd", got, err, want, wantErr)
-	case 2:
-		got, err := ks.Persist(ctx, key)
-		agree(t, "persist", got, err, m.persist(string(key)), nil)
 	}
 }
 

@@ -79,8 +79,8 @@ func (l *law) actions() map[string]func(*rapid.T) {
 	simple := one(func(t *rapid.T, ks *Keyspace, m *model) { l.step(t, direct{ks}, ks, m) })
 	return map[string]func(*rapid.T){
 		"step": simple, "step2": simple, "step3": simple, "step4": simple,
-		"item": one(l.item), "ifVersion": one(l.ifVersion), "deleteMany": one(l.deleteMany),
-		"hash": one(l.hashOnly), "page": one(l.page), "update": one(l.update), "view": one(l.view), "batch": l.batch, "batch2": l.batch,
+		"item": one(l.item), "ifVersion": one(l.ifVersion),
+		"page": one(l.page), "update": one(l.update), "view": one(l.view), "batch": l.batch, "batch2": l.batch,
 		"time": l.pass, "tend": l.tend, "reopen": l.reopen, "keyspaces": l.keyspaces,
 		"": l.check,
 	}

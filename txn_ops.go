@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,14 +21,64 @@ func (tx *Txn) Get(k *Keyspace, key []byte) ([]byte, error) {
 	return reply.Bytes, err
 }
 
+// GetMany returns the values of keys in their order, nil for one that is absent.
+func (tx *Txn) GetMany(k *Keyspace, keys ...[]byte) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		value, err := tx.Get(k, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("%s: %w", keyName(k, key), err)
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Item returns a key with its value, version and expiry, or ErrNotFound. The
+// version of what the transaction wrote is 0: it is not known before the commit.
+func (tx *Txn) Item(k *Keyspace, key []byte) (Item, error) {
+	value, err := tx.do(k, key, false, true, func(p partition.Position) (command.Command, error) {
+		return &command.Get{Key: p}, nil
+	})
+	if err == nil && value.Kind == command.Nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Item{}, err
+	}
+	expiry, err := tx.do(k, key, false, true, func(p partition.Position) (command.Command, error) {
+		return &command.TTL{Key: p, Absolute: true}, nil
+	})
+	if err != nil {
+		return Item{}, err
+	}
+	item := Item{Key: bytes.Clone(key), Value: value.Bytes, Expires: expiryTime(max(expiry.Int, 0))}
+	if value.Version < firstTxnVersion {
+		item.Version = value.Version
+	}
+	return item, nil
+}
+
+// Exists tells whether there is a key, whatever it holds.
+func (tx *Txn) Exists(k *Keyspace, key []byte) (bool, error) {
+	reply, err := tx.do(k, key, false, true, func(p partition.Position) (command.Command, error) {
+		return &command.Exists{Keys: []partition.Position{p}}, nil
+	})
+	return reply.Int == 1, err
+}
+
 // Set stores a value.
 func (tx *Txn) Set(k *Keyspace, key, value []byte) error {
 	return tx.SetWith(k, key, value, SetOptions{})
 }
 
 // SetWith stores a value under conditions. Its versions are not known before
-// the commit, so it returns none. A RequestID has no meaning here.
+// the commit, so it returns none. A Request is refused: an Update may be made
+// harmless to repeat by a key that it reads first and sets.
 func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
+	if o.Request != (RequestID{}) {
+		return optionError("a transaction takes no Request: read a key that stands for the request, and set it in the same transaction; or use a Batch")
+	}
 	if o.IfVersion && o.Version >= firstTxnVersion {
 		// No key has it, but what the transaction wrote looks as if it had.
 		return fmt.Errorf("%w: version %d was never given out", ErrConflict, o.Version)
@@ -42,12 +93,24 @@ func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
 	return err
 }
 
-// Delete deletes a key and tells whether there was one.
-func (tx *Txn) Delete(k *Keyspace, key []byte) (bool, error) {
-	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.Delete{Keys: []partition.Position{p}}, nil
-	})
-	return reply.Int == 1, err
+// Delete deletes keys and returns how many there were.
+func (tx *Txn) Delete(k *Keyspace, keys ...[]byte) (n int, err error) {
+	for _, key := range keys {
+		// All of them before the first is deleted: an error leaves nothing.
+		if _, err := tx.locate(k, key, true); err != nil {
+			return 0, err
+		}
+	}
+	for _, key := range keys {
+		reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
+			return &command.Delete{Keys: []partition.Position{p}}, nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		n += int(reply.Int)
+	}
+	return n, nil
 }
 
 // Add adds delta to the decimal number that the key holds and returns the sum.
@@ -66,41 +129,10 @@ func (tx *Txn) Expire(k *Keyspace, key []byte, after time.Duration) (bool, error
 	return reply.Int == 1, err
 }
 
-// HGet returns the value of a field of the hash at key, or ErrNotFound.
-func (tx *Txn) HGet(k *Keyspace, key, name []byte) ([]byte, error) {
-	reply, err := tx.do(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.HGet{Key: p, Field: name}, nil
-	})
-	if err == nil && reply.Kind == command.Nil {
-		err = ErrNotFound
-	}
-	return reply.Bytes, err
-}
-
-// HGetAll returns all fields of the hash at key by name.
-func (tx *Txn) HGetAll(k *Keyspace, key []byte) ([]Field, error) {
-	reply, err := tx.do(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.HGetAll{Key: p}, nil
-	})
-	return fieldsOf(reply), err
-}
-
-// HSet sets fields of the hash at key and returns how many of them are new.
-func (tx *Txn) HSet(k *Keyspace, key []byte, fields ...Field) (int, error) {
+// Persist makes a key live for ever, and tells whether it had an expiry.
+func (tx *Txn) Persist(k *Keyspace, key []byte) (bool, error) {
 	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return hsetCommand(p, fields, bytes.Clone), nil
+		return &command.Persist{Key: p}, nil
 	})
-	return int(reply.Int), err
-}
-
-// HDel removes fields of the hash at key and returns how many there were.
-func (tx *Txn) HDel(k *Keyspace, key []byte, names ...[]byte) (int, error) {
-	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		c := &command.HDel{Key: p}
-		for _, name := range names {
-			c.Fields = append(c.Fields, bytes.Clone(name))
-		}
-		return c, nil
-	})
-	return int(reply.Int), err
+	return reply.Int == 1, err
 }

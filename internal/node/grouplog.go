@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/store"
@@ -14,16 +15,20 @@ type groupLog struct {
 	store     *store.Store
 	group     uint64
 	committed *bell
+	returned  atomic.Uint64 // position of the last commit that has
 }
+
+// last is the position of the last commit whose rows are all visible.
+func (l *groupLog) last() wal.Position { return wal.Position(l.returned.Load()) }
 
 // Commit implements [group.Log].
 func (l *groupLog) Commit(urgent bool, effects []byte) error {
-	_, err := l.store.Commit(urgent, wal.Entry{Group: l.group, Payload: effects})
-	if err != nil {
-		return uncertain(err)
+	pos, err := l.store.Commit(urgent, wal.Entry{Group: l.group, Payload: effects})
+	if err == nil {
+		l.returned.Store(uint64(pos))
 	}
-	l.committed.ring()
-	return nil
+	l.committed.ring() // also if it failed: whoever waits for the next one waits in vain
+	return uncertain(err)
 }
 
 // Sync implements [group.Log].

@@ -26,6 +26,7 @@ type Node struct {
 type Part struct {
 	Store *store.Store
 	Group *group.Group
+	log   *groupLog
 }
 
 // Open opens what is in the directory, or makes it.
@@ -83,13 +84,14 @@ func (n *Node) openPart(i int, dir string) error {
 		return err
 	}
 	log := &groupLog{store: s, group: uint64(i), committed: &n.feeds}
+	log.returned.Store(uint64(s.Position()))
 	g, err := group.Open(log, s, group.Options{
 		ID: uint64(i), Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open %s: %w", dir, err), s.Close())
 	}
-	n.parts = append(n.parts, &Part{Store: s, Group: g})
+	n.parts = append(n.parts, &Part{Store: s, Group: g, log: log})
 	return nil
 }
 

@@ -1,0 +1,104 @@
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// momentLab is a node with a key, and a clock that a test turns.
+func momentLab(t *testing.T) (n *Node, key partition.Position, wall *int64) {
+	wall = new(int64)
+	*wall = 1 << 40
+	o := small(1)
+	o.Wall = func() int64 { return *wall }
+	n = open(t, o)
+	t.Cleanup(func() { _ = n.Close(ctx) })
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key = k.AppendPosition(nil, []byte("k"))
+	return n, key, wall
+}
+
+func set(t *testing.T, n *Node, key partition.Position) {
+	t.Helper()
+	reply, err := n.parts[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+	if err := errors.Join(err, reply.Err); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
+	n, key, _ := momentLab(t)
+	for range 3 { // after the first open, and after commits
+		calls := 0
+		err := n.parts[0].At(ctx, func(from command.Reader, _ int64) error {
+			if _, snapshot := from.(*store.Snapshot); snapshot {
+				t.Error("it took a snapshot")
+			}
+			calls++
+			return nil
+		})
+		if err != nil || calls != 1 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+		set(t, n, key)
+	}
+}
+
+// Whatever changes while rows are read: the last call has them of one moment.
+func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
+	n, key, wall := momentLab(t)
+	set(t, n, key)
+	for what, change := range map[string]func(){
+		"a commit": func() { set(t, n, key) },
+		"the time": func() { *wall++ },
+	} {
+		calls := 0
+		err := n.parts[0].At(ctx, func(from command.Reader, now int64) error {
+			_, snapshot := from.(*store.Snapshot)
+			if calls++; snapshot != (calls > patience) || now != n.parts[0].Group.NowMS() {
+				t.Errorf("%s: call %d: a snapshot %v at %d", what, calls, snapshot, now)
+			}
+			before, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change()
+			if after, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil); snapshot && (err != nil || string(after) != string(before)) {
+				t.Errorf("%s: the row of a snapshot changes: %v", what, err)
+			}
+			return nil
+		})
+		if err != nil || calls != patience+1 {
+			t.Errorf("%s: %d calls, %v", what, calls, err)
+		}
+	}
+	bad := errors.New("bad")
+	if err := n.parts[0].At(ctx, func(command.Reader, int64) error { return bad }); err != bad {
+		t.Errorf("an error of the reader: %v", err)
+	}
+}
+
+// While a commit is between its position and its return, nobody trusts what he
+// reads.
+func TestACommitThatIsNotYetVisibleIsWaitedFor(t *testing.T) {
+	n, key, _ := momentLab(t)
+	set(t, n, key)
+	p := n.parts[0]
+	last := p.log.returned.Swap(1)
+	if ok, _ := p.look(func(command.Reader, int64) error { return nil }); ok {
+		t.Error("it trusts a position whose commit has not returned")
+	}
+	p.log.returned.Store(last)
+	if ok, _ := p.look(func(command.Reader, int64) error { return nil }); !ok {
+		t.Error("it does not trust one that has")
+	}
+}
