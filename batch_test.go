@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 )
 
 // Each of these is known when the write is added. It is said at once, with the
@@ -201,28 +200,13 @@ func TestABatchWithARequestIsWrittenOnce(t *testing.T) {
 	refused(t, "an old request", db.Write(ctx, &b), ErrRequestOld)
 }
 
-// stall is a command that holds up all others until it is told to go on.
-type stall struct{ inside, goOn chan struct{} }
-
-func (s *stall) Eval(*command.Env) command.Reply {
-	close(s.inside)
-	<-s.goOn
-	return command.Reply{Kind: command.OK}
-}
-
-// stalled holds up the first store of a DB.
-func stalled(t testing.TB, db *DB) (goOn func()) {
-	s := &stall{make(chan struct{}), make(chan struct{})}
-	done := make(chan error, 1)
-	go func() {
-		_, err := db.node.Parts()[0].Group.Do(ctx, group.Request{Command: s})
-		done <- err
-	}()
-	<-s.inside
-	return func() {
-		close(s.goOn)
-		must(t, <-done)
-	}
+// quiet opens a store in memory that does nothing by itself.
+func quiet(t testing.TB) *DB {
+	o := memory(1)
+	o.TendEvery = -1
+	db := mustOpen(t, o)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // waiting returns when so many commands wait in the first store.
@@ -235,7 +219,7 @@ func waiting(db *DB, n int) {
 // Whoever leaves before the answer may use the batch for something else at
 // once: what was sent stays what it was.
 func TestABatchThatWasLeftMayBeReused(t *testing.T) {
-	db := small(t, 1)
+	db := quiet(t)
 	ks := rangeSpace(t, db, "s")
 	var b Batch
 	fill := func(round string) {
@@ -247,7 +231,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	fill("warm")
 	must(t, db.Write(ctx, &b))
 	b.Reset()
-	goOn := stalled(t, db)
+	release := blockGroup(t, db.node.Parts()[0])
 	c, cancel := context.WithCancel(ctx)
 	fill("left")
 	go func() {
@@ -260,7 +244,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	next := make(chan error, 1)
 	go func() { next <- db.Write(ctx, &b) }()
 	waiting(db, 2)
-	goOn()
+	release()
 	must(t, <-next)
 	n := map[string]int{}
 	for item, err := range ks.All(ctx, ScanOptions{}) {

@@ -127,7 +127,10 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		"a bad layout":             second(db.CreateKeyspace(ctx, KeyspaceOptions{Name: "x", Layout: "((("})),
 		"a drop of the default":    db.DropKeyspace(ctx, "default"),
 		"a keyspace of another DB": db.Update(ctx, func(tx *Txn) error { return tx.Set(other.Default(), []byte("a"), nil) }),
-		"a word":                   second(ParseDurability("sometimes")),
+		"a request in a transaction": db.Update(ctx, func(tx *Txn) error {
+			return tx.SetWith(ks, []byte("a"), nil, SetOptions{Request: db.NewRequestID()})
+		}),
+		"a word": second(ParseDurability("sometimes")),
 	} {
 		refused(t, what, err, ErrOptions)
 	}
@@ -143,6 +146,39 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		}
 		return nil
 	}), ErrCrossGroup)
+}
+
+// Whoever keeps a transaction beyond its function is told so by every method.
+func TestATransactionThatIsOverRefuses(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	key := []byte("a")
+	for _, run := range []func(context.Context, func(*Txn) error) error{db.Update, db.View} {
+		var tx *Txn
+		must(t, run(ctx, func(now *Txn) error {
+			tx = now
+			if ok, err := tx.Exists(ks, key); err != nil || ok {
+				t.Errorf("exists: %v, %v", ok, err)
+			}
+			return nil
+		}))
+		for what, err := range map[string]error{
+			"Get": second(tx.Get(ks, key)), "GetMany": second(tx.GetMany(ks, key)), "Item": second(tx.Item(ks, key)),
+			"Exists": second(tx.Exists(ks, key)), "Set": tx.Set(ks, key, nil), "Delete": second(tx.Delete(ks, key)),
+			"Add": second(tx.Add(ks, key, 1)), "Expire": second(tx.Expire(ks, key, 1)), "Persist": second(tx.Persist(ks, key)),
+			"HGet": second(tx.HGet(ks, key, nil)), "HGetAll": second(tx.HGetAll(ks, key)), "HLen": second(tx.HLen(ks, key)),
+			"HScan": third(tx.HScan(ks, key, nil, 1)), "HSet": second(tx.HSet(ks, key, Field{})),
+			"HDel": second(tx.HDel(ks, key, nil)), "HAdd": second(tx.HAdd(ks, key, nil, 1)),
+		} {
+			refused(t, what, err, ErrTxnOver)
+		}
+		for _, err := range tx.Scan(ks, ScanOptions{}) {
+			refused(t, "Scan", err, ErrTxnOver)
+		}
+	}
+	if ok, err := ks.Exists(ctx, key); err != nil || ok {
+		t.Errorf("something was written: %v, %v", ok, err)
+	}
 }
 
 func TestADroppedKeyspaceIsGone(t *testing.T) {

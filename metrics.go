@@ -3,6 +3,7 @@ package cleave
 import (
 	"time"
 
+	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/store"
 )
 
@@ -38,10 +39,16 @@ type StoreMetrics struct {
 	Flushes, Compactions int64
 	CompactionDebtBytes  uint64
 
-	// The queue of commands.
-	QueueDepth int
-	Commands   uint64
-	Batches    uint64
+	// The queue of commands: how many wait, were executed, those of housekeeping
+	// included, were turned away before, and in how many batches they were
+	// executed.
+	QueueDepth        int
+	Commands, Refused uint64
+	Batches           uint64
+	// QueueWait is how long commands waited for their batch to begin, and Service
+	// how long batches took, the wait for the disk included. Both are samples in
+	// nanoseconds; Mean and Quantile give them as durations.
+	QueueWait, Service actor.Histogram
 
 	DiskFull bool
 	Failed   error // why the store has stopped, or nil
@@ -53,7 +60,8 @@ func (db *DB) Metrics() Metrics {
 	for _, p := range db.node.Parts() {
 		s := storeMetrics(p.Store.Metrics())
 		g := p.Group.Metrics()
-		s.QueueDepth, s.Commands, s.Batches = g.QueueDepth, g.Commands, g.Batches
+		s.QueueDepth, s.Commands, s.Refused, s.Batches = g.QueueDepth, g.Commands, g.Refused, g.Batches
+		s.QueueWait, s.Service = g.QueueWait, g.Service
 		m.Stores = append(m.Stores, s)
 	}
 	return m
