@@ -42,6 +42,9 @@ func (v View) Iter(lower, upper []byte) *Iter {
 	return it
 }
 
+// Empty tells whether there is nothing within the bounds.
+func (it *Iter) Empty() bool { return len(it.cursors) == 0 }
+
 // First moves to the first key.
 func (it *Iter) First() bool {
 	for i := range it.cursors {

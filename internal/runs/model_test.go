@@ -81,6 +81,9 @@ func walk(t *rapid.T, v View, want model) {
 		return k < string(lower) || upper != nil && k >= string(upper)
 	})
 	it := v.Iter(lower, upper)
+	if it.Empty() != (len(order) == 0) {
+		t.Fatalf("[%q, %q) is empty: %v, but has %q", lower, upper, it.Empty(), order)
+	}
 	at, moved := 0, false // -1 and len(order) are outside
 	for range rapid.IntRange(1, 30).Draw(t, "moves") {
 		var got bool

@@ -13,25 +13,34 @@ import (
 type Iter struct {
 	store   *Store
 	reverse bool
-	base    *pebble.Iterator
-	over    []*runs.Iter // those with operations left, newest first
-	all     []*runs.Iter
-	top     *runs.Iter // of over, the one that comes first; nil if none is left
-	onBase  bool       // base is on a row
 	begun   bool
+	base    *pebble.Iterator
+	onBase  bool   // base is on a row
+	baseKey []byte // of that row, as the store knows it
+	all     []*runs.Iter
+	over    []head // those of all with operations left, newest first
+	top     *head  // of over, the one that comes first; nil if none is left
 	// What the current row was taken from, and must move on before the next.
 	usedBase, usedTop bool
 	key, value        []byte
 	err               error
 }
 
+// head is an overlay on an operation.
+type head struct {
+	*runs.Iter
+	key []byte
+}
+
 func newIter(s *Store, base *pebble.Iterator, views []runs.View, start, end []byte, reverse bool) *Iter {
-	it := &Iter{store: s, base: base, reverse: reverse, all: make([]*runs.Iter, len(views))}
+	it := &Iter{store: s, base: base, reverse: reverse}
 	if len(end) == 0 {
 		end = nil
 	}
-	for i, v := range views {
-		it.all[i] = v.Iter(start, end)
+	for _, v := range views {
+		if o := v.Iter(start, end); !o.Empty() {
+			it.all = append(it.all, o)
+		}
 	}
 	return it
 }
@@ -63,15 +72,23 @@ func (it *Iter) Seek(key []byte) bool {
 
 // settle ends a jump of base by moving the others likewise.
 func (it *Iter) settle(onBase bool, move func(*runs.Iter) bool) bool {
-	it.onBase, it.usedBase, it.usedTop, it.err = onBase, false, false, nil
+	it.usedBase, it.usedTop, it.err = false, false, nil
+	it.landed(onBase)
 	it.over = it.over[:0]
 	for _, o := range it.all {
 		if move(o) {
-			it.over = append(it.over, o)
+			it.over = append(it.over, head{o, o.Key()})
 		}
 	}
 	it.rank()
 	return it.pick()
+}
+
+// landed notes where base is.
+func (it *Iter) landed(onBase bool) {
+	if it.onBase = onBase; onBase {
+		it.baseKey = it.base.Key()[1:]
+	}
 }
 
 // leave moves the heads that the current row was taken from.
@@ -79,27 +96,28 @@ func (it *Iter) leave() {
 	if it.usedBase {
 		it.usedBase = false
 		if it.reverse {
-			it.onBase = it.base.Prev()
+			it.landed(it.base.Prev())
 		} else {
-			it.onBase = it.base.Next()
+			it.landed(it.base.Next())
 		}
 	}
 	if it.usedTop {
 		it.usedTop = false
-		it.pass(it.top.Key())
+		it.pass(it.top.key)
 	}
 }
 
 // pass moves every overlay beyond key.
 func (it *Iter) pass(key []byte) {
 	kept := it.over[:0]
-	for _, o := range it.over {
-		if bytes.Equal(o.Key(), key) {
-			if it.reverse && !o.Prev() || !it.reverse && !o.Next() {
+	for _, h := range it.over {
+		if bytes.Equal(h.key, key) {
+			if it.reverse && !h.Prev() || !it.reverse && !h.Next() {
 				continue
 			}
+			h.key = h.Key()
 		}
-		kept = append(kept, o)
+		kept = append(kept, h)
 	}
 	it.over = kept
 	it.rank()
@@ -109,9 +127,9 @@ func (it *Iter) pass(key []byte) {
 // which stands first in over.
 func (it *Iter) rank() {
 	it.top = nil
-	for _, o := range it.over {
-		if it.top == nil || it.before(o.Key(), it.top.Key()) < 0 {
-			it.top = o
+	for i := range it.over {
+		if h := &it.over[i]; it.top == nil || it.before(h.key, it.top.key) < 0 {
+			it.top = h
 		}
 	}
 }
@@ -127,31 +145,27 @@ func (it *Iter) before(a, b []byte) int {
 // pick makes the first of all heads the current row. An operation that is not
 // applied hides what Pebble has for its key.
 func (it *Iter) pick() bool {
-	for {
-		if it.top == nil {
-			return it.onBase && it.takeBase() || it.end()
-		}
+	for it.top != nil {
 		order := -1
 		if it.onBase {
-			order = it.before(it.top.Key(), it.base.Key()[1:])
+			order = it.before(it.top.key, it.baseKey)
 		}
 		if order > 0 {
-			return it.takeBase() || it.end()
+			break
 		}
 		it.usedTop, it.usedBase = true, order == 0
 		if !it.top.Deleted() {
-			it.key, it.value = it.top.Key(), it.top.Value()
+			it.key, it.value = it.top.key, it.top.Value()
 			return true
 		}
 		it.leave()
 	}
-}
-
-func (it *Iter) takeBase() bool {
-	it.usedBase = true
-	it.key = it.base.Key()[1:]
+	if !it.onBase {
+		return it.end()
+	}
+	it.usedBase, it.key = true, it.baseKey
 	it.value, it.err = it.base.ValueAndErr()
-	return it.err == nil
+	return it.err == nil || it.end()
 }
 
 // end notes why there is no row.
@@ -160,6 +174,7 @@ func (it *Iter) end() bool {
 		it.err = it.base.Error()
 	}
 	it.key, it.value, it.onBase, it.top = nil, nil, false, nil
+	it.usedBase, it.usedTop = false, false
 	return false
 }
 
