@@ -200,8 +200,8 @@ func TestABatchWithARequestIsWrittenOnce(t *testing.T) {
 	refused(t, "an old request", db.Write(ctx, &b), ErrRequestOld)
 }
 
-// quiet opens a store in memory that does nothing by itself.
-func quiet(t testing.TB) *DB {
+// idle opens a store in memory that does nothing by itself.
+func idle(t testing.TB) *DB {
 	o := memory(1)
 	o.TendEvery = -1
 	db := mustOpen(t, o)
@@ -219,7 +219,7 @@ func waiting(db *DB, n int) {
 // Whoever leaves before the answer may use the batch for something else at
 // once: what was sent stays what it was.
 func TestABatchThatWasLeftMayBeReused(t *testing.T) {
-	db := quiet(t)
+	db := idle(t)
 	ks := rangeSpace(t, db, "s")
 	var b Batch
 	fill := func(round string) {

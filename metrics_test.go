@@ -6,7 +6,7 @@ import (
 )
 
 func TestMetricsTellOfTheQueue(t *testing.T) {
-	db := quiet(t)
+	db := idle(t)
 	before := db.Metrics().Stores[0]
 	const sets = 1000
 	for i := range sets {
