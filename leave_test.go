@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/effect"
 )
 
 // Whoever recovers from a panic in a loop, or ends a goroutine in one, must be
@@ -120,6 +123,59 @@ func TestUpdateOfAKeyspaceThatWasDroppedMeanwhileIsRefused(t *testing.T) {
 	if !errors.Is(err, ErrNoKeyspace) {
 		t.Errorf("Update: %v, want ErrNoKeyspace", err)
 	}
+}
+
+// However a write gets to a keyspace while that is dropped: nothing stays behind.
+func TestADropUnderLoadLeavesNoRows(t *testing.T) {
+	o := memory(2)
+	o.TendEvery = time.Millisecond
+	db := mustOpen(t, o)
+	defer db.Close()
+	for round := range soaking(8) {
+		ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "short-lived"})
+		must(t, err)
+		key := func(rng *rand.Rand) []byte { return number(rng.IntN(50)) }
+		crowd(4, func(i int, rng *rand.Rand) {
+			for n := 0; ; n++ {
+				var err error
+				switch {
+				case i == 0 && n == 30:
+					err = db.DropKeyspace(ctx, "short-lived")
+				case i == 1:
+					var b Batch
+					b.HSet(ks, key(rng), Field{Value: []byte("v")})
+					err = db.Write(ctx, &b)
+				case i == 2:
+					err = db.Update(ctx, func(tx *Txn) error { return tx.SetWith(ks, key(rng), nil, SetOptions{TTL: time.Hour}) })
+				default:
+					_, err = ks.AddOnce(ctx, db.NewRequestID(), key(rng), 1)
+				}
+				if errors.Is(err, ErrNoKeyspace) {
+					return
+				}
+				if err != nil && !errors.Is(err, ErrWrongType) && !errors.Is(err, ErrNotInteger) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for deadline := time.Now().Add(20 * time.Second); rowsOf(t, ks) > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: %d rows are never removed", round, rowsOf(t, ks))
+			}
+		}
+	}
+}
+
+// rowsOf counts what the stores have of a keyspace, in whatever table.
+func rowsOf(t *testing.T, ks *Keyspace) (rows int) {
+	span := ks.space.Span()
+	for _, p := range ks.db.node.Parts() {
+		for _, table := range []effect.Table{effect.Rows, effect.Dedup, effect.Expiry, effect.Orphans} {
+			must(t, p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, func(_, _ []byte) bool { rows++; return true }))
+		}
+	}
+	return rows
 }
 
 // A condition that can never hold ends the transaction, it does not repeat it.

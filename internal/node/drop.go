@@ -58,19 +58,11 @@ const clearLimit = 1000
 
 // clearDropped removes the rows of dropped keyspaces, and then the notes that
 // they were dropped.
-func (n *Node) clearDropped(ctx context.Context) (err error) {
+func (n *Node) clearDropped(ctx context.Context) error {
 	if !n.drops.Swap(false) {
 		return nil
 	}
-	var ids []partition.KeyspaceID
-	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
-	err = n.parts[0].Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
-		name, _, err := system.Split(nil, key[1:])
-		if err == nil && len(name) == len(droppedPrefix)+4 && string(name[:len(droppedPrefix)]) == droppedPrefix {
-			ids = append(ids, partition.KeyspaceID(binary.BigEndian.Uint32(name[len(droppedPrefix):])))
-		}
-		return true
-	})
+	ids, err := n.droppedIDs()
 	for _, id := range ids {
 		if err != nil {
 			break
@@ -83,45 +75,68 @@ func (n *Node) clearDropped(ctx context.Context) (err error) {
 	return err
 }
 
+// droppedIDs returns the keyspaces that were dropped and may have rows. Whoever
+// drops one notes that first and closes it second, and is not looked at in
+// between: a keyspace that is open must not be cleared.
+func (n *Node) droppedIDs() (ids []partition.KeyspaceID, err error) {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
+	err = n.parts[0].Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
+		name, _, err := system.Split(nil, key[1:])
+		if err == nil && len(name) == len(droppedPrefix)+4 && string(name[:len(droppedPrefix)]) == droppedPrefix {
+			ids = append(ids, partition.KeyspaceID(binary.BigEndian.Uint32(name[len(droppedPrefix):])))
+		}
+		return true
+	})
+	return ids, err
+}
+
 // clearKeyspace removes every row of a keyspace from all tables of all parts.
+//
+// The keyspace is closed as a gate (see [group.Gate]). Behind a command of our
+// own nothing more is written to it but by housekeeping, which removes things
+// and notes where it goes on, for as long as there is something to note.
 func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error {
 	span := (&partition.Keyspace{ID: id}).Span()
 	for _, p := range n.parts {
+		if err := p.do(ctx, &clearRows{}); err != nil {
+			return err
+		}
 		for _, table := range []effect.Table{effect.Rows, effect.Dedup, effect.Expiry, effect.Orphans} {
 			if err := p.clear(ctx, table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End)); err != nil {
 				return err
 			}
 		}
+		// The note is synced, so what it stands for must be before it goes:
+		// otherwise a crash could bring back rows that nobody knows of.
+		if err := p.Store.Sync(); err != nil {
+			return err
+		}
 	}
 	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
 }
 
-// clear removes the rows from start to end, until it finds none: a command that
-// was on its way when the keyspace was dropped may write behind it.
-func (p *Part) clear(ctx context.Context, start, end []byte) error {
-	for {
-		n, err := p.clearOnce(ctx, start, end)
-		if err != nil || n == 0 {
-			return err
-		}
-	}
-}
-
-// clearOnce removes rows a piece at a time and returns how many. Each piece goes
-// on where the last one ended: from the start on it would pass by all that the
-// pieces before it have deleted.
-func (p *Part) clearOnce(ctx context.Context, from, end []byte) (rows int, err error) {
+// clear removes the rows from one key to another, a piece at a time. Each piece
+// goes on where the last one ended: from the start on it would pass by all that
+// the pieces before it have deleted.
+func (p *Part) clear(ctx context.Context, from, end []byte) error {
 	for {
 		found := &clearRows{}
 		if err := p.Store.Scan(from, end, false, found.add); err != nil || len(found.keys) == 0 {
-			return rows, err
+			return err
 		}
-		if reply, err := p.Group.Do(ctx, group.Request{Command: found}); err != nil || reply.Err != nil {
-			return rows, errors.Join(err, reply.Err)
+		if err := p.do(ctx, found); err != nil {
+			return err
 		}
-		rows += len(found.keys)
 		from = found.keys[len(found.keys)-1]
 	}
+}
+
+// do executes a command of the node's own.
+func (p *Part) do(ctx context.Context, c command.Command) error {
+	reply, err := p.Group.Do(ctx, group.Request{Command: c})
+	return errors.Join(err, reply.Err)
 }
 
 // clearRows is the command that removes rows nobody can reach.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -27,10 +26,9 @@ func momentLab(t *testing.T) (n *Node, key partition.Position, wall *int64) {
 	return n, key, wall
 }
 
-func set(t *testing.T, n *Node, key partition.Position) {
+func set(t *testing.T, p *Part, key partition.Position) {
 	t.Helper()
-	reply, err := n.parts[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: key}})
-	if err := errors.Join(err, reply.Err); err != nil {
+	if err := p.do(ctx, &command.Set{Key: key}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,16 +47,16 @@ func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
 		if err != nil || calls != 1 {
 			t.Errorf("%d calls, %v", calls, err)
 		}
-		set(t, n, key)
+		set(t, n.parts[0], key)
 	}
 }
 
 // Whatever changes while rows are read: the last call has them of one moment.
 func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 	n, key, wall := momentLab(t)
-	set(t, n, key)
+	set(t, n.parts[0], key)
 	for what, change := range map[string]func(){
-		"a commit": func() { set(t, n, key) },
+		"a commit": func() { set(t, n.parts[0], key) },
 		"the time": func() { *wall++ },
 	} {
 		calls := 0
@@ -91,7 +89,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 // reads.
 func TestACommitThatIsNotYetVisibleIsWaitedFor(t *testing.T) {
 	n, key, _ := momentLab(t)
-	set(t, n, key)
+	set(t, n.parts[0], key)
 	p := n.parts[0]
 	last := p.log.returned.Swap(1)
 	if ok, _ := p.look(func(command.Reader, int64) error { return nil }); ok {

@@ -40,7 +40,8 @@ type Space struct {
 	dropped atomic.Bool
 }
 
-// Check returns ErrNoKeyspace once the keyspace was dropped.
+// Check implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
+// dropped. Every request that writes to the keyspace must have it as its gate.
 func (k *Space) Check() error {
 	if k.dropped.Load() {
 		return fmt.Errorf("%w: %q was dropped", ErrNoKeyspace, k.Name)
