@@ -23,9 +23,6 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if err := n.checkTarget(dir); err != nil {
 		return err
 	}
-	if dir == "" {
-		return fmt.Errorf("%w: a backup needs a directory: name a new or an empty one", ErrOptions)
-	}
 	entries, err := os.ReadDir(dir)
 	info, statErr := os.Stat(dir)
 	if len(entries) > 0 || statErr == nil && !info.IsDir() {

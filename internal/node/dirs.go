@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/store"
 )
@@ -22,10 +23,7 @@ const storesFile = "STORES"
 func storeDirs(opts *Options) ([]string, error) {
 	n := max(opts.Stores, 1)
 	if opts.Dir != "" && opts.FS == nil {
-		have, err := countStores(opts.Dir)
-		if err == nil && have == 0 {
-			have, err = n, writeStores(opts.Dir, n)
-		}
+		have, err := decideStores(opts.Dir, n)
 		if err != nil {
 			return nil, err
 		}
@@ -49,6 +47,20 @@ func storeDirs(opts *Options) ([]string, error) {
 		return nil, fmt.Errorf("%w: %s in %s says %d, but there is %s: restore a backup", store.ErrCorrupt, storesFile, opts.Dir, n, more)
 	}
 	return dirs, nil
+}
+
+// decideStores returns how many stores a directory has: n, if it is new. Of
+// several who open a new one at the same time the first decides for all.
+func decideStores(dir string, n int) (int, error) {
+	for {
+		have, err := countStores(dir)
+		if err != nil || have != 0 {
+			return have, err
+		}
+		if err := writeStores(dir, n); !errors.Is(err, fs.ErrExist) {
+			return n, err
+		}
+	}
 }
 
 func exists(path string) bool {
@@ -75,7 +87,7 @@ func countStores(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, storesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, e := range entries {
-			if e.Name() != storesFile+tempSuffix { // a crash while it was being made
+			if !strings.HasPrefix(e.Name(), storesTemp) { // being made, or a crash came meanwhile
 				return 0, fmt.Errorf("%w: %s has %s in it and no file %s: name an empty or a new directory", store.ErrForeign, dir, e.Name(), storesFile)
 			}
 		}
@@ -93,7 +105,7 @@ func countStores(dir string) (int, error) {
 
 const (
 	storesText = "cleave stores %d\n"
-	tempSuffix = ".new"
+	storesTemp = storesFile + ".new" // and a number
 )
 
 // checkDirs refuses a directory that lacks one of its stores. They are made in
@@ -135,22 +147,37 @@ func makeDir(dir string) error {
 	return errors.Join(errs...)
 }
 
-// writeStores makes the directory and the file, durably.
+// writeStores makes the directory and the file, durably. If there is one the
+// error is fs.ErrExist, and it stays as it is.
 func writeStores(dir string, n int) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	name := filepath.Join(dir, storesFile)
-	f, err := os.OpenFile(name+tempSuffix, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(dir, storesTemp)
 	if err != nil {
 		return err
 	}
+	defer os.Remove(f.Name())
 	_, err = fmt.Fprintf(f, storesText, n)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(name+tempSuffix, name); err != nil {
+	if err := publishFile(f.Name(), filepath.Join(dir, storesFile)); err != nil {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// publishFile gives a file its name, unless that is taken.
+func publishFile(temp, name string) error {
+	err := os.Link(temp, name) // a rename would replace what is there
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	// The file system has no links. What is left is a moment in which two may
+	// both find that the name is free.
+	if exists(name) {
+		return fs.ErrExist
+	}
+	return os.Rename(temp, name)
 }

@@ -105,7 +105,7 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, storesFile+tempSuffix), []byte("cle"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, storesTemp), []byte("cle"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := small(3)
