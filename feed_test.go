@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,6 +290,49 @@ func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("it hears nothing")
+	}
+}
+
+// brokenFS is a file system on which files cannot be renamed any more, as the
+// log does with each segment.
+type brokenFS struct {
+	store.FS
+	broken *atomic.Bool
+}
+
+func (f brokenFS) Rename(from, to string) error {
+	if f.broken.Load() {
+		return errors.New("the disk is gone")
+	}
+	return f.FS.Rename(from, to)
+}
+
+// Whoever waits for a store that has failed would wait for ever.
+func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
+	var broken atomic.Bool
+	db := mustOpen(t, tiny(wal.Always, nil, brokenFS{store.Memory(), &broken}))
+	defer db.Close()
+	over := make(chan error, 1)
+	go func() {
+		for _, err := range db.Feed(ctx, db.Now()) {
+			if err != nil {
+				over <- err
+				return
+			}
+		}
+	}()
+	broken.Store(true)
+	ks := db.Default()
+	var err error
+	for i := 0; err == nil && i < 2000; i++ {
+		err = ks.Set(ctx, []byte("a"), make([]byte, 10_000))
+	}
+	refused(t, "a write", err, ErrFailed)
+	select {
+	case err := <-over:
+		refused(t, "the reader", err, ErrFailed)
+	case <-time.After(30 * time.Second):
+		t.Error("the reader hears nothing")
 	}
 }
 

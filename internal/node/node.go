@@ -47,7 +47,7 @@ func Open(opts Options) (*Node, error) {
 	}
 	if opts.TendEvery > 0 {
 		for i, p := range n.parts {
-			n.done.Go(func() { n.tend(ctx, p.Group, i == 0) })
+			n.done.Go(func() { n.tend(ctx, p, i == 0) })
 		}
 	}
 	return n, nil

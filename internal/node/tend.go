@@ -2,17 +2,20 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/store"
 )
 
 // tend does a group's housekeeping until ctx ends, and that of the node if it
 // is the first group. Errors are not lost: what failed here fails for the next
 // command too, and housekeeping is tried again.
-func (n *Node) tend(ctx context.Context, g *group.Group, first bool) {
+func (n *Node) tend(ctx context.Context, p *Part, first bool) {
 	ticker := time.NewTicker(n.opts.TendEvery)
 	defer ticker.Stop()
+	g := p.Group
 	nudged := g.Nudged()
 	for {
 		select {
@@ -21,6 +24,9 @@ func (n *Node) tend(ctx context.Context, g *group.Group, first bool) {
 		case <-nudged:
 		case <-ticker.C:
 			nudged = g.Nudged()
+		}
+		if p.failed() {
+			n.feeds.ring() // nobody will commit: those who wait for that hear why
 		}
 		if first {
 			_ = n.clearDropped(ctx)
@@ -35,4 +41,10 @@ func (n *Node) tend(ctx context.Context, g *group.Group, first bool) {
 			}
 		}
 	}
+}
+
+// failed tells whether the store has stopped, which it may do by itself.
+func (p *Part) failed() bool {
+	_, _, err := p.Store.Get([]byte{byte(effect.State)}, nil)
+	return errors.Is(err, store.ErrFailed)
 }
