@@ -114,7 +114,7 @@ func (c *crashClient) execute(db *DB, in registerInput) (out registerOutput, err
 func (c *crashClient) try(db *DB) error {
 	r := c.pending[0]
 	if r.tries++; r.tries > 1 {
-		c.world.did.add("requests retried over a crash", 1)
+		c.world.did.Add("requests retried over a crash", 1)
 	}
 	sum, err := db.Default().AddOnce(ctx, r.id, []byte(r.in.key), r.in.value)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *crashClient) again(db *DB, r *request) error {
 	if sum != r.answer {
 		return fmt.Errorf("a request was answered with %d, its repetition with %d", r.answer, sum)
 	}
-	c.world.did.add("requests repeated", 1)
+	c.world.did.Add("requests repeated", 1)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (c *crashClient) pair(db *DB) error {
 		err := db.Write(ctx, &b)
 		if err == nil {
 			c.world.acknowledged.Add(1)
-			c.world.did.add("batches", 1)
+			c.world.did.Add("batches", 1)
 		}
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *crashClient) pair(db *DB) error {
 	})
 	if err == nil {
 		c.world.acknowledged.Add(1)
-		c.world.did.add("transactions", 1)
+		c.world.did.Add("transactions", 1)
 	}
 	return err
 }

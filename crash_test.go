@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -27,7 +28,7 @@ const (
 // At durability always their history is linearizable over all crashes.
 func TestHistoriesAreLinearizableOverCrashes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
-	var did counts
+	var did tally.Counts
 	for range soaking(4) {
 		w := newWorld(t, wal.Always, rng, &did)
 		for range 6 {
@@ -37,10 +38,10 @@ func TestHistoriesAreLinearizableOverCrashes(t *testing.T) {
 		w.life(50)
 		w.end()
 		w.history.check(t)
-		did.add("operations in histories", len(w.history.ops))
-		did.add("histories", 1)
+		did.Add("operations in histories", len(w.history.ops))
+		did.Add("histories", 1)
 	}
-	did.log(t, "histories", "crashes keeping 0%", "crashes keeping 50%", "crashes keeping 100%", "crashes during open",
+	did.Log(t, "histories", "crashes keeping 0%", "crashes keeping 50%", "crashes keeping 100%", "crashes during open",
 		"operations cut by a crash", "requests retried over a crash", "transactions")
 }
 
@@ -49,7 +50,7 @@ type world struct {
 	t          *testing.T
 	durability wal.Durability
 	rng        *rand.Rand
-	did        *counts
+	did        *tally.Counts
 
 	disk    *crashDisk
 	db      *DB
@@ -64,7 +65,7 @@ type world struct {
 	acknowledged, issued atomic.Int64
 }
 
-func newWorld(t *testing.T, d wal.Durability, rng *rand.Rand, did *counts) *world {
+func newWorld(t *testing.T, d wal.Durability, rng *rand.Rand, did *tally.Counts) *world {
 	w := &world{t: t, durability: d, rng: rng, did: did, disk: newCrashDisk()}
 	for i := range crashClients {
 		w.clients = append(w.clients, &crashClient{world: w, id: i, rng: rand.New(rand.NewPCG(rng.Uint64(), 2))})
@@ -87,7 +88,7 @@ func (w *world) open() {
 		}()
 		time.Sleep(time.Duration(w.rng.IntN(3000)) * time.Microsecond)
 		w.disk = w.disk.Crash(w.keep(), w.rng)
-		w.did.add("crashes during open", 1)
+		w.did.Add("crashes during open", 1)
 		if db := <-opened; db != nil {
 			mustClose(w.t, db)
 		}
@@ -111,7 +112,7 @@ func (w *world) options() node.Options {
 func (w *world) keep() int {
 	percent := []int{0, 50, 100}[w.crashes%3]
 	w.crashes++
-	w.did.add(fmt.Sprintf("crashes keeping %d%%", percent), 1)
+	w.did.Add(fmt.Sprintf("crashes keeping %d%%", percent), 1)
 	return percent
 }
 
@@ -167,7 +168,7 @@ func (w *world) crash() {
 	issued := w.issued.Load()
 	w.wait()
 	mustClose(w.t, w.db)
-	w.did.add("operations cut by a crash", w.history.crash(before, after))
+	w.did.Add("operations cut by a crash", w.history.crash(before, after))
 	for _, c := range w.clients {
 		c.crash(before, after)
 	}

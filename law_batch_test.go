@@ -64,10 +64,10 @@ func (l *law) writeBatch(t *rapid.T, b *Batch, copies map[string]*model, want er
 			t.Fatalf("%q is about write %d", err, failed)
 		}
 	}
-	l.did.add("batches", 1)
-	l.did.add("batches repeated", times-1)
+	l.did.Add("batches", 1)
+	l.did.Add("batches repeated", times-1)
 	if want != nil {
-		l.did.add("batches refused", 1)
+		l.did.Add("batches refused", 1)
 		return
 	}
 	for name, m := range copies {

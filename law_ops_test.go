@@ -192,7 +192,7 @@ func (l *law) ifVersion(t *rapid.T, ks *Keyspace, m *model) {
 		}
 		l.versions[at] = got
 	} else {
-		l.did.add("conflicts met", 1)
+		l.did.Add("conflicts met", 1)
 	}
 }
 
@@ -240,7 +240,7 @@ func (l *law) update(t *rapid.T, ks *Keyspace, m *model) {
 	if giveUp && !errors.Is(err, errGiveUp) || !giveUp && err != nil {
 		t.Fatalf("update: %v", err)
 	}
-	l.did.add("transactions", 1)
+	l.did.Add("transactions", 1)
 	if !giveUp {
 		m.items = copied.items
 	}

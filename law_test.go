@@ -13,13 +13,14 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // Whatever is done, in whatever order, over restarts and with keys that expire:
 // a store answers as the model does.
 func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
-	var did counts
+	var did tally.Counts
 	for _, stores := range []int{1, 3} {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
 			for range soaking(4) / 4 {
@@ -31,7 +32,7 @@ func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 			}
 		})
 	}
-	did.log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired", "batches", "batches refused", "batches repeated")
+	did.Log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired", "batches", "batches refused", "batches repeated")
 }
 
 // law is a store with its model.
@@ -43,10 +44,10 @@ type law struct {
 	kinds  map[string]Kind
 	// versions has the newest known version of each key. It only grows.
 	versions map[string]uint64
-	did      *counts
+	did      *tally.Counts
 }
 
-func newLaw(t *rapid.T, stores int, did *counts) *law {
+func newLaw(t *rapid.T, stores int, did *tally.Counts) *law {
 	l := &law{clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
 	for range stores {
 		l.disks = append(l.disks, store.Memory())
@@ -113,7 +114,7 @@ func (l *law) pass(t *rapid.T) {
 		for key := range m.items {
 			m.live(key)
 		}
-		l.did.add("keys expired", before-len(m.items))
+		l.did.Add("keys expired", before-len(m.items))
 	}
 }
 
@@ -135,7 +136,7 @@ func (l *law) reopen(t *rapid.T) {
 	if err := l.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l.did.add("restarts", 1)
+	l.did.Add("restarts", 1)
 	l.open(t)
 }
 
@@ -153,7 +154,7 @@ func (l *law) keyspaces(t *rapid.T) {
 			t.Fatalf("drop of %s, there %v: %v", name, there, err)
 		}
 		if there {
-			l.did.add("keyspaces dropped", 1)
+			l.did.Add("keyspaces dropped", 1)
 			delete(l.models, name)
 		}
 	} else {

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // At everysec and no a crash of the machine may take back the newest commits,
 // but nothing from the middle, and neither versions nor time.
 func TestACrashTakesBackTheNewestCommitsOnly(t *testing.T) {
-	var did counts
+	var did tally.Counts
 	for _, d := range []wal.Durability{wal.Always, wal.EverySec, wal.Never} {
 		t.Run(d.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seedOf(t), 1))
@@ -28,7 +29,7 @@ func TestACrashTakesBackTheNewestCommitsOnly(t *testing.T) {
 			}
 		})
 	}
-	did.log(t, "numbers written", "numbers taken back", "crashes keeping 0%")
+	did.Log(t, "numbers written", "numbers taken back", "crashes keeping 0%")
 }
 
 // numbered is a log of numbers that one client writes, while others write
@@ -87,7 +88,7 @@ func (l *numbered) write() {
 		w.t.Fatalf("version %d after %d", version, l.version)
 	}
 	l.version, l.cursor = version, w.db.Now()
-	w.did.add("numbers written", 1)
+	w.did.Add("numbers written", 1)
 }
 
 // check finds every number up to one of them, and none behind it.
@@ -124,7 +125,7 @@ func (l *numbered) check(keep int) {
 			break
 		}
 	}
-	w.did.add("numbers taken back", l.last-last)
+	w.did.Add("numbers taken back", l.last-last)
 	l.last = last
 }
 

@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -49,32 +45,6 @@ func seedOf(t *testing.T) uint64 {
 		}
 	})
 	return seed
-}
-
-// counts tells how much a test really did.
-type counts struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func (c *counts) add(what string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n == nil {
-		c.n = map[string]int{}
-	}
-	c.n[what] += n
-}
-
-func (c *counts) log(t *testing.T, needed ...string) {
-	for _, what := range slices.Sorted(maps.Keys(c.n)) {
-		tally.Add(t, what, c.n[what])
-	}
-	for _, what := range needed {
-		if c.n[what] == 0 && !t.Failed() && !testing.Short() { // a short run may miss some
-			t.Errorf("no %s: the test shows nothing", what)
-		}
-	}
 }
 
 // machineClock is a machine's clock that a test turns.
