@@ -3,6 +3,8 @@ package partition
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"math"
 )
 
 // Span is the positions from Start up to, but not with, End. An empty End is
@@ -14,6 +16,38 @@ func (s Span) Contains(p Position) bool {
 	return bytes.Compare(p, s.Start) >= 0 && (len(s.End) == 0 || bytes.Compare(p, s.End) < 0)
 }
 
+// Empty tells whether the span has no positions.
+func (s Span) Empty() bool { return len(s.End) > 0 && bytes.Compare(s.Start, s.End) >= 0 }
+
+// String is the span in errors and reports. A position is the number of its
+// keyspace and the bytes behind it, quoted.
+func (s Span) String() string {
+	start, end := "begin", "end"
+	if len(s.Start) > 0 {
+		start = text(s.Start)
+	}
+	if len(s.End) > 0 {
+		end = text(s.End)
+	}
+	return fmt.Sprintf("[%s, %s)", start, end)
+}
+
+// textBytes is how much of a position a text shows: keys may be long.
+const textBytes = 64
+
+func text(p Position) string {
+	id, rest, ok := readID(p)
+	switch {
+	case !ok:
+		return fmt.Sprintf("0x%x", []byte(p[:min(len(p), textBytes)]))
+	case len(rest) == 0:
+		return fmt.Sprint(id)
+	case len(rest) > textBytes:
+		return fmt.Sprintf("%d/%q…", id, rest[:textBytes])
+	}
+	return fmt.Sprintf("%d/%q", id, rest)
+}
+
 // Whole is the span of all positions.
 var Whole Span
 
@@ -22,10 +56,14 @@ func (k *Keyspace) Span() Span {
 	return Span{Start: k.ID.append(nil), End: endOf(k.ID.append(nil))}
 }
 
-// SlotSpan returns the positions of one slot of a hash keyspace.
+// SlotSpan returns the positions of one slot of a hash keyspace. It ends with
+// the bytes that the next slot starts with.
 func (k *Keyspace) SlotSpan(slot uint16) Span {
 	p := binary.BigEndian.AppendUint16(k.ID.append(nil), slot)
-	return Span{Start: p, End: endOf(p)}
+	if slot == math.MaxUint16 {
+		return Span{Start: p, End: endOf(p)}
+	}
+	return Span{Start: p, End: binary.BigEndian.AppendUint16(k.ID.append(nil), slot+1)}
 }
 
 // KeySpan returns the positions of a key: its own row and all its elements.
