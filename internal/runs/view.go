@@ -53,19 +53,25 @@ func (c Cut) View() View {
 	if c.base.count == c.count {
 		return View{c.log, c.base}
 	}
-	c.set.mu.Lock()
-	defer c.set.mu.Unlock()
-	now := c.set.base()
+	now := c.set.extendTo(c)
 	if now.count > c.count {
 		// Somebody sorted past this moment, and newer operations may have
 		// replaced ours in the runs: go on from what there was.
-		return View{c.log, c.base.extend(c.log, c.count)}
-	}
-	if now.count < c.count {
-		now = now.extend(c.log, c.count)
-		c.set.sorted.Store(now)
+		now = c.base.extend(c.log, c.count)
 	}
 	return View{c.log, now}
+}
+
+// extendTo returns what is in order, up to the cut at least.
+func (s *Set) extendTo(c Cut) *sorted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.base()
+	if now.count < c.count {
+		now = now.extend(c.log, c.count)
+		s.sorted.Store(now)
+	}
+	return now
 }
 
 // extend sorts the operations that are missing up to count. As in a binary
