@@ -64,6 +64,9 @@ func TestSeekFindsTheFirstRowInTheDirection(t *testing.T) {
 				if ok != (i >= 0 && i < len(want)) {
 					t.Fatalf("step %d behind %q: %v, want row %d of %d", step, key, ok, i, len(want))
 				}
+				if !ok && it.Next() {
+					t.Fatalf("there is %q behind the end", it.Key())
+				}
 				if !ok || step == 5 {
 					break
 				}
