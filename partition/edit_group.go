@@ -56,8 +56,11 @@ func (e SetDraining) apply(d *draft) error {
 	if err != nil {
 		return err
 	}
-	if d.groups[i].Draining == e.Draining {
-		return fmt.Errorf("%w: %v is so already", ErrNoChange, e.Group)
+	switch {
+	case d.groups[i].Draining && e.Draining:
+		return fmt.Errorf("%w: %v is draining", ErrNoChange, e.Group)
+	case !d.groups[i].Draining && !e.Draining:
+		return fmt.Errorf("%w: %v is not draining", ErrNoChange, e.Group)
 	}
 	d.editGroups()[i].Draining = e.Draining
 	return nil

@@ -22,14 +22,11 @@ func (s Span) Empty() bool { return len(s.End) > 0 && bytes.Compare(s.Start, s.E
 // String is the span in errors and reports. A position is the number of its
 // keyspace and the bytes behind it, quoted.
 func (s Span) String() string {
-	start, end := "begin", "end"
-	if len(s.Start) > 0 {
-		start = text(s.Start)
-	}
+	end := "end"
 	if len(s.End) > 0 {
 		end = text(s.End)
 	}
-	return fmt.Sprintf("[%s, %s)", start, end)
+	return fmt.Sprintf("[%s, %s)", text(s.Start), end)
 }
 
 // textBytes is how much of a position a text shows: keys may be long.
@@ -38,6 +35,8 @@ const textBytes = 64
 func text(p Position) string {
 	id, rest, ok := readID(p)
 	switch {
+	case len(p) == 0:
+		return "begin"
 	case !ok:
 		return fmt.Sprintf("0x%x", []byte(p[:min(len(p), textBytes)]))
 	case len(rest) == 0:

@@ -52,18 +52,21 @@ func checkBoundary(k *Keyspace, p Position) error {
 	if len(p) > MaxBoundaryBytes {
 		return fmt.Errorf("%w: boundary of %d bytes, at most %d", ErrLimit, len(p), MaxBoundaryBytes)
 	}
-	if _, rest, ok := readID(p); !ok || len(rest) == 0 {
+	id, rest, ok := readID(p)
+	switch {
+	case !ok || len(rest) == 0:
 		return nil // the end of the last id of a length is no id
-	}
-	if k == nil {
+	case k == nil:
 		return fmt.Errorf("%w: %s is inside a keyspace: say in which", ErrBoundary, text(p))
-	}
-	if k.Kind == Hash && k.SlotAt(p) > k.SlotCount() {
-		return fmt.Errorf("%w: %s is behind the last slot", ErrBoundary, text(p))
+	case k.ID != id:
+		return fmt.Errorf("%w: %s is not in keyspace %q: split each keyspace on its own", ErrBoundary, text(p), k.Name)
 	}
 	whole, err := k.WholeKey(p)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrBoundary, text(p), err)
+	}
+	if k.Kind == Hash && k.SlotAt(p) > k.SlotCount() {
+		return fmt.Errorf("%w: %s is behind the last slot", ErrBoundary, text(p))
 	}
 	if len(whole) != len(p) {
 		return fmt.Errorf("%w: %s is among the elements of a key: split at %s", ErrCut, text(p), text(whole))

@@ -1,0 +1,124 @@
+package partition
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/tally"
+	"pgregory.net/rapid"
+)
+
+func TestEveryMapTilesTheSpaceAndIsWhatItsEditsSay(t *testing.T) {
+	made, refused := 0, map[error]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		first := must(First([]Group{{Labels: labels("zone=eu")}, {Labels: labels("zone=us")}}, nil))
+		h := &history{m: first, bytes: first.Append(nil), born: map[ShardID]Version{1: 1}}
+		h.model = &model{version: 1, shards: []Shard{{ID: 1, Group: 1, Changed: 1}}, groups: first.Groups(), nextShard: 2, nextGroup: 3}
+		for range 100 {
+			next := h.model.clone()
+			next.version++
+			var edits []Edit
+			var want error
+			for range rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(t, "edits") {
+				e := drawEdit(t, next)
+				edits = append(edits, e)
+				if want = next.apply(e); want != nil {
+					break
+				}
+			}
+			got, err := h.m.Apply(edits...)
+			if !errors.Is(err, want) {
+				t.Fatalf("%v: got %v, want %v", edits, err, want)
+			}
+			if want != nil {
+				refused[want]++
+				h.unchanged(t)
+				continue
+			}
+			made++
+			h.advance(t, got, next)
+		}
+	})
+	tally.Add(t, "maps made", made)
+	for _, err := range []error{ErrUnknownShard, ErrUnknownGroup, ErrStale, ErrBoundary, ErrCut, ErrNotNeighbours, ErrDifferent, ErrDraining, ErrPinned, ErrUnplaceable, ErrGroupID, ErrInUse, ErrNoChange} {
+		if refused[err] == 0 && !testing.Short() {
+			t.Errorf("nothing was refused with %q: the edits are too tame", err)
+		}
+	}
+}
+
+// history is one run of edits.
+type history struct {
+	m     *Map
+	model *model
+	bytes []byte              // of m, to see that it does not change
+	born  map[ShardID]Version // of all shards that ever were
+}
+
+func (h *history) unchanged(t *rapid.T) {
+	if !bytes.Equal(h.m.Append(nil), h.bytes) {
+		t.Fatalf("map %d changed under its readers", h.m.version)
+	}
+}
+
+// advance compares the next map with the model, and keeps both.
+func (h *history) advance(t *rapid.T, m *Map, model *model) {
+	h.unchanged(t)
+	if m.version != h.m.version+1 {
+		t.Fatalf("version %d behind %d", m.version, h.m.version)
+	}
+	compareWithModel(t, m, model)
+	for s := range m.Shards(Whole) {
+		if _, was := h.m.Shard(s.ID); !was {
+			if v, used := h.born[s.ID]; used {
+				t.Fatalf("%v of version %d is used again", s.ID, v)
+			}
+			h.born[s.ID] = m.version
+		}
+	}
+	compareDiff(t, h.m, m)
+	h.m, h.model, h.bytes = m, model, m.Append(nil)
+}
+
+func compareWithModel(t *rapid.T, m *Map, model *model) {
+	if err := m.check(); err != nil {
+		t.Fatalf("map %d: %v", m.version, err)
+	}
+	same := func(a, b Shard) bool {
+		return a.ID == b.ID && a.Group == b.Group && a.Changed == b.Changed && a.Pin == b.Pin &&
+			bytes.Equal(a.Span.Start, b.Span.Start) && bytes.Equal(a.Span.End, b.Span.End)
+	}
+	if got := slices.Collect(m.Shards(Whole)); !slices.EqualFunc(got, model.shards, same) {
+		t.Fatalf("shards are\n%v, want\n%v", got, model.shards)
+	}
+	if !slices.Equal(m.Groups(), model.groups) {
+		t.Fatalf("groups are %v, want %v", m.Groups(), model.groups)
+	}
+	for range 3 {
+		p := drawPosition(t, rapid.SampledFrom(testSpaces).Draw(t, "keyspace"))
+		if got, want := m.Find(p), model.find(p); !same(got, want) {
+			t.Fatalf("Find(%x) = %v, want %v", p, got, want)
+		}
+	}
+	back, err := Decode(m.Append(nil))
+	if err != nil || !bytes.Equal(back.Append(nil), m.Append(nil)) {
+		t.Fatalf("decode of map %d: %v", m.version, err)
+	}
+}
+
+// compareDiff asks both maps at every boundary of either.
+func compareDiff(t *rapid.T, from, to *Map) {
+	d := Diff(from, to)
+	for _, m := range []*Map{from, to} {
+		for s := range m.Shards(Whole) {
+			p := s.Span.Start
+			i := slices.IndexFunc(d.Moved, func(m Moved) bool { return m.Span.Contains(p) })
+			a, b := from.Find(p).Group, to.Find(p).Group
+			if a != b && (i < 0 || d.Moved[i].From != a || d.Moved[i].To != b) || a == b && i >= 0 {
+				t.Fatalf("%x went from %v to %v, the difference is\n%v", p, a, b, d)
+			}
+		}
+	}
+}

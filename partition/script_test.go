@@ -1,0 +1,210 @@
+package partition
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata answer into them")
+
+// TestScripts runs the transcripts in testdata, which specify how maps behave.
+// In a script commands stand above ---- and the answer below, up to a blank
+// line. Several edits above one ---- are one Apply:
+//
+//	first LABELS … [at PLACE … | even KEYSPACE N]    groups, and where to split
+//	split SHARD at PLACE … [expect VERSION]
+//	merge SHARD SHARD [expect VERSION VERSION]
+//	assign SHARD GROUP [expect VERSION]
+//	pin SHARD|PLACE..PLACE CONSTRAINT [expect VERSION]
+//	add LABELS [as GROUP]    drain GROUP    undrain GROUP    remove GROUP
+//
+// and without an edit:
+//
+//	find PLACE    slot KEYSPACE N    shards PLACE..PLACE    backward PLACE..PLACE
+//	misplaced     diff VERSION VERSION
+//
+// Labels and a constraint may be - for none. See place for places.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) { runScript(t, path) })
+	}
+}
+
+func runScript(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	s := script{maps: map[Version]*Map{}}
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		commands, _, isCommand := strings.Cut(block, "\n----")
+		if !isCommand {
+			fmt.Fprintf(&out, "%s\n\n", block) // prose
+			continue
+		}
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", commands, strings.TrimSpace(s.run(strings.Split(commands, "\n"))))
+	}
+	got := strings.TrimSpace(out.String()) + "\n"
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != string(text) {
+		t.Errorf("the script answers otherwise; -rewrite shows it in the diff:\n%s", firstDifference(got, string(text)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d\n got: %s\nwant: %s", i+1, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// script is the state between commands.
+type script struct {
+	m    *Map
+	maps map[Version]*Map
+}
+
+func (s *script) run(lines []string) string {
+	words := strings.Fields(lines[0])
+	switch words[0] {
+	case "first":
+		return s.keep(first(words[1:]))
+	case "find":
+		return shardLine(s.m.Find(place(words[1])))
+	case "slot":
+		owner, whole := s.m.SlotOwner(spaceNamed(words[1]).ID, uint16(number(words[2])))
+		return fmt.Sprintf("%v %v changed %d whole %v", owner.Shard, owner.Group, owner.Changed, whole)
+	case "shards", "backward", "misplaced":
+		all := s.m.Misplaced()
+		switch words[0] {
+		case "shards":
+			all = s.m.Shards(spanNamed(words[1]))
+		case "backward":
+			all = s.m.Backward(spanNamed(words[1]))
+		}
+		var b strings.Builder
+		for shard := range all {
+			fmt.Fprintln(&b, shardLine(shard))
+		}
+		return cmp.Or(b.String(), "none")
+	case "diff":
+		return Diff(s.maps[Version(number(words[1]))], s.maps[Version(number(words[2]))]).String()
+	}
+	var edits []Edit
+	for _, line := range lines {
+		edits = append(edits, parseEdit(strings.Fields(line)))
+	}
+	return s.keep(s.m.Apply(edits...))
+}
+
+// keep goes on with a map, and prints it.
+func (s *script) keep(m *Map, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if err := m.check(); err != nil {
+		return "does not tile: " + err.Error()
+	}
+	s.m, s.maps[m.version] = m, m
+	var b strings.Builder
+	fmt.Fprintf(&b, "version %d\n", m.version)
+	for shard := range m.Shards(Whole) {
+		fmt.Fprintln(&b, shardLine(shard))
+	}
+	for _, g := range m.Groups() {
+		line := fmt.Sprintf("%v %v", g.ID, g.Labels)
+		if g.Draining {
+			line += " draining"
+		}
+		fmt.Fprintln(&b, strings.TrimSpace(line))
+	}
+	return b.String()
+}
+
+func first(words []string) (*Map, error) {
+	var groups []Group
+	for i, word := range words {
+		switch word {
+		case "at":
+			at := places(words[i+1:])
+			return First(groups, spaceOf(words[i+1:]), at...)
+		case "even":
+			k := spaceNamed(words[i+1])
+			at, err := k.EvenSlots(number(words[i+2]))
+			if err != nil {
+				return nil, err
+			}
+			return First(groups, k, at...)
+		}
+		groups = append(groups, Group{Labels: labels(strings.Trim(word, "-"))})
+	}
+	return First(groups, nil)
+}
+
+func parseEdit(words []string) Edit {
+	var expect []Version
+	if i := slices.Index(words, "expect"); i >= 0 {
+		for _, word := range words[i+1:] {
+			expect = append(expect, Version(number(word)))
+		}
+		words = words[:i]
+	}
+	expect = append(expect, 0, 0) // not asked
+	shard := func(i int) ShardID { return ShardID(number(words[i][1:])) }
+	group := func(i int) GroupID { return GroupID(number(words[i][1:])) }
+	switch words[0] {
+	case "split":
+		return Split{Shard: shard(1), In: spaceOf(words[3:]), At: places(words[3:]), Expect: expect[0]}
+	case "merge":
+		return Merge{Left: shard(1), Right: shard(2), ExpectLeft: expect[0], ExpectRight: expect[1]}
+	case "assign":
+		return Assign{Shard: shard(1), To: group(2), Expect: expect[0]}
+	case "pin":
+		to := constraint(strings.Trim(words[2], "-"))
+		if strings.Contains(words[1], "..") {
+			return PinSpan{Span: spanNamed(words[1]), To: to}
+		}
+		return Pin{Shard: shard(1), To: to, Expect: expect[0]}
+	case "add":
+		e := AddGroup{Labels: labels(strings.Trim(words[1], "-"))}
+		if len(words) > 2 {
+			e.ID = group(3)
+		}
+		return e
+	case "drain", "undrain":
+		return SetDraining{group(1), words[0] == "drain"}
+	case "remove":
+		return RemoveGroup{group(1)}
+	}
+	panic("not an edit: " + strings.Join(words, " "))
+}
+
+func shardLine(s Shard) string {
+	line := fmt.Sprintf("%v %s..%s %v changed %d", s.ID, placeName(s.Span.Start, "begin"), placeName(s.Span.End, "end"), s.Group, s.Changed)
+	if s.Pin != (Constraint{}) {
+		line += fmt.Sprintf(" pinned to %v", s.Pin)
+	}
+	return line
+}
+
+func number(s string) int { return must(strconv.Atoi(s)) }
