@@ -45,6 +45,9 @@ var (
 	// ErrVersion means that the directory was written by a version of Cleave
 	// with a format that this one does not know: use that version or a newer one.
 	ErrVersion = errors.New("cleave: the directory is of another version")
+	// ErrSnapshots means that scans and transactions that are open keep as much
+	// of the past in memory as they may: let some of them end.
+	ErrSnapshots = errors.New("cleave: too many open scans and transactions")
 	// ErrOverloaded means that too many commands wait: slow down.
 	ErrOverloaded = errors.New("cleave: overloaded")
 	// ErrConflict means that something changed that a condition or a
@@ -88,6 +91,7 @@ var words = []struct{ from, to error }{
 	{store.ErrClosed, ErrClosed},
 	{store.ErrDiskFull, ErrDiskFull},
 	{store.ErrLocked, ErrLocked},
+	{store.ErrSnapshots, ErrSnapshots},
 	{store.ErrForeign, ErrForeign},
 	{wal.ErrForeign, ErrForeign},
 	{store.ErrFormat, ErrVersion},

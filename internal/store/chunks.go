@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,10 @@ type chunk struct {
 	// sealed means that nothing is published to it any more. Chunks are sealed
 	// in order, so all but the newest one or few are.
 	sealed bool
+	// readers are the snapshots that look at it, and applied tells that it is off
+	// the list: only they keep it in memory.
+	readers int
+	applied bool
 }
 
 // size is how many bytes of log the chunk stands for.
@@ -49,6 +54,7 @@ type unapplied struct {
 	limit  int64        // how many chunks may be sealed before writers wait
 	sealed atomic.Int64 // how many of list are
 	room   sync.Cond    // there are fewer
+	kept   int          // chunks that are off the list and that snapshots keep
 }
 
 func (u *unapplied) init(table *rows.Table, chunks int) {
@@ -158,6 +164,9 @@ func (u *unapplied) oldest() *chunk {
 // drop takes the first chunk off the list.
 func (u *unapplied) drop(c *chunk) {
 	u.mu.Lock()
+	if c.applied = true; c.readers > 0 {
+		u.kept++
+	}
 	u.list[0] = nil
 	u.list = u.list[1:]
 	u.sealed.Add(-1)
@@ -166,19 +175,41 @@ func (u *unapplied) drop(c *chunk) {
 	c.memory.Release()
 }
 
+// maxKept is how many chunks snapshots may keep in memory besides those that are
+// not applied. Beyond that there are no new ones: the memory is finite, and it is
+// better to refuse who would take more of it than to let writers wait for those
+// who have it. The last that was let in may add all chunks of the list to them,
+// and the list fills again: so many has the log.
+const maxKept = 64
+
 // hold copies the list and takes a reference to the memory of each chunk.
-func (u *unapplied) hold() []*chunk {
+func (u *unapplied) hold() ([]*chunk, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.kept >= maxKept && len(u.list) > 0 {
+		return nil, fmt.Errorf("%w: they keep %d chunks of the log in memory", ErrSnapshots, u.kept)
+	}
 	held := make([]*chunk, len(u.list))
 	for i, c := range u.list {
 		c.memory.Retain()
+		c.readers++
 		held[i] = c
 	}
-	return held
+	return held, nil
 }
 
-func release(held []*chunk) {
+// release gives back what hold took.
+func (u *unapplied) release(held []*chunk) {
+	if len(held) == 0 {
+		return
+	}
+	u.mu.Lock()
+	for _, c := range held {
+		if c.readers--; c.readers == 0 && c.applied {
+			u.kept--
+		}
+	}
+	u.mu.Unlock()
 	for _, c := range held {
 		c.memory.Release()
 	}
@@ -191,7 +222,7 @@ const optimism = 4
 // the chunks that look was given, held, and the position of the log at which it
 // looked. look takes its cuts of the chunks first and asks Pebble second; undo
 // throws away what it got.
-func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wal.Position) {
+func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
 	for try := 0; ; try++ {
 		if try == optimism {
 			u.publishing.Lock()
@@ -202,13 +233,16 @@ func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wa
 			continue
 		}
 		pos := wal.Position(u.published.Load())
-		held := u.hold()
+		held, err := u.hold()
+		if err != nil {
+			return nil, 0, err
+		}
 		look(held)
 		if u.sequence.Load() == before {
-			return held, pos
+			return held, pos, nil
 		}
 		undo()
-		release(held)
+		u.release(held)
 	}
 }
 

@@ -40,6 +40,9 @@ var (
 	// ErrForeign means that the directory has files and none says that it is a
 	// store: name an empty or a new directory.
 	ErrForeign = errors.New("store: directory is not a store")
+	// ErrSnapshots means that snapshots and scans that are open keep as much in
+	// memory as they may: close some, or let them end.
+	ErrSnapshots = errors.New("store: too many open snapshots")
 	// ErrPayload means that an entry's payload is not an effect batch. Nothing
 	// was logged.
 	ErrPayload = errors.New("store: payload is not an effect batch")

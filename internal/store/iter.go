@@ -24,6 +24,9 @@ type Iter struct {
 	usedBase, usedTop bool
 	key, value        []byte
 	err               error
+
+	allRoom  [2]*runs.Iter // mostly enough, without another allocation
+	overRoom [2]head
 }
 
 // head is an overlay on an operation.
@@ -34,6 +37,7 @@ type head struct {
 
 func newIter(s *Store, base *pebble.Iterator, views []runs.View, start, end []byte, reverse bool) *Iter {
 	it := &Iter{store: s, base: base, reverse: reverse}
+	it.all, it.over = it.allRoom[:0], it.overRoom[:0]
 	if len(end) == 0 {
 		end = nil
 	}

@@ -13,11 +13,6 @@ import (
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
-// heldChunks is how many chunks snapshots may keep in memory besides those that
-// are not applied; unapplied.await counts only the latter. Beyond that commits
-// wait, which is better than to run out of memory.
-const heldChunks = 64
-
 // minFreeSegments is the room on the disk, in segments, that the log leaves to
 // Pebble: the chunks that are not applied have to go somewhere.
 const minFreeSegments = 2
@@ -140,7 +135,7 @@ func (s *Store) openLog() error {
 		ID:           s.dir.id,
 		Durability:   s.opts.Durability,
 		SegmentBytes: int(s.opts.SegmentBytes),
-		Chunks:       s.opts.Chunks + heldChunks,
+		Chunks:       2*(s.opts.Chunks+1) + maxKept, // see maxKept
 		MinFree:      minFreeSegments * s.opts.SegmentBytes,
 		Restored:     s.dir.restored,
 		Retain:       s.opts.RetainBytes,

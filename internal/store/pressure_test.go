@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,7 +14,7 @@ import (
 func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 	s := mustOpen(t, tiny(vfs.NewMem()))
 	looks, undone := 0, 0
-	held, pos := s.chunks.capture(func([]*chunk) {
+	held, pos, _ := s.chunks.capture(func([]*chunk) {
 		if looks++; looks <= 2 {
 			mustCommit(t, s, write{[]byte("k"), fmt.Appendf(nil, "%d", looks)})
 		}
@@ -21,10 +22,10 @@ func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 	if looks != 3 || undone != 2 || pos != s.Position() {
 		t.Errorf("%d looks, %d undone, at %v, want 3 and 2 at %v", looks, undone, pos, s.Position())
 	}
-	release(held)
+	s.chunks.release(held)
 	// Who is always too late stops the publisher for the moment.
 	looks = 0
-	held, pos = s.chunks.capture(func([]*chunk) {
+	held, pos, _ = s.chunks.capture(func([]*chunk) {
 		if looks++; looks <= optimism {
 			mustCommit(t, s, write{[]byte("k"), nil})
 		}
@@ -32,7 +33,7 @@ func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 	if looks != optimism+1 || pos != s.Position() {
 		t.Errorf("%d looks, at %v, want %d at %v", looks, pos, optimism+1, s.Position())
 	}
-	release(held)
+	s.chunks.release(held)
 	mustClose(t, s)
 }
 
@@ -97,4 +98,45 @@ func TestARowIsKeptInMemoryUntilPebbleHasIt(t *testing.T) {
 	if len(shown) < 10 {
 		t.Errorf("%d chunks were applied, want at least 10", len(shown))
 	}
+}
+
+func TestSnapshotsAreRefusedBeforeTheyStopCommits(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	var open []*Snapshot
+	// Chunks are small: every snapshot sees others than the one before. A commit
+	// that had to wait for a snapshot would wait for ever.
+	for i := 0; len(open) < 10*maxKept; i++ {
+		for range 4 {
+			mustCommit(t, s, write{fmt.Appendf(nil, "k%d", i%7), make([]byte, 9000)})
+		}
+		snap, err := s.Snapshot()
+		if errors.Is(err, ErrSnapshots) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, snap)
+	}
+	if len(open) < maxKept/4 || len(open) == 10*maxKept {
+		t.Fatalf("%d snapshots were open", len(open))
+	}
+	if err := s.Scan(nil, nil, false, func(_, _ []byte) bool { return true }); !errors.Is(err, ErrSnapshots) {
+		t.Errorf("a scan: %v, want ErrSnapshots", err)
+	}
+	for i := range 200 {
+		mustCommit(t, s, write{fmt.Appendf(nil, "late%d", i), make([]byte, 9000)})
+	}
+	for _, snap := range open {
+		mustClose(t, snap)
+	}
+	snap, err := s.Snapshot()
+	if err != nil {
+		t.Fatalf("after the others were closed: %v", err)
+	}
+	mustClose(t, snap)
+	if s.chunks.kept != 0 {
+		t.Errorf("%d chunks are still kept", s.chunks.kept)
+	}
+	mustClose(t, s)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -29,11 +30,16 @@ func (s *Store) Snapshot() (*Snapshot, error) {
 	}
 	snap := &Snapshot{store: s}
 	var cuts []runs.Cut
-	snap.held, snap.pos = s.chunks.capture(func(held []*chunk) {
+	var err error
+	snap.held, snap.pos, err = s.chunks.capture(func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		snap.base = s.db.NewSnapshot()
 	}, func() { snap.base.Close() })
-	snap.views = viewsOf(cuts)
+	if err != nil {
+		s.leave()
+		return nil, err
+	}
+	snap.views = viewsOf(nil, cuts)
 	return snap, nil
 }
 
@@ -48,7 +54,7 @@ func (p *Snapshot) Close() error {
 		return ErrClosed
 	}
 	err := p.base.Close()
-	release(p.held)
+	p.store.chunks.release(p.held)
 	p.store.leave()
 	return err
 }
@@ -95,23 +101,28 @@ func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []by
 		return err
 	}
 	defer s.leave()
-	var cuts []runs.Cut
+	var cutRoom [4]runs.Cut // as many chunks as there are by default: no allocation
+	var viewRoom [4]runs.View
+	cuts := cutRoom[:0]
 	var base *pebble.Iterator
-	var err error
-	held, _ := s.chunks.capture(func(held []*chunk) {
+	var failed error
+	held, _, err := s.chunks.capture(func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		// An iterator of Pebble is a snapshot already.
-		base, err = s.db.NewIter(bounds(start, end))
+		base, failed = s.db.NewIter(bounds(start, end))
 	}, func() {
-		if err == nil {
+		if failed == nil {
 			base.Close()
 		}
 	})
-	defer release(held)
 	if err != nil {
-		return readError(err)
+		return err
 	}
-	return newIter(s, base, viewsOf(cuts), start, end, reverse).each(visit)
+	defer s.chunks.release(held)
+	if failed != nil {
+		return readError(failed)
+	}
+	return newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse).each(visit)
 }
 
 func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {
@@ -121,21 +132,24 @@ func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {
 	return cuts
 }
 
-// viewsOf sorts what the cuts have, newest chunk first. It may take a while, and
-// holds nobody up.
-func viewsOf(cuts []runs.Cut) []runs.View {
-	views := make([]runs.View, len(cuts))
-	for i, c := range cuts {
-		views[len(cuts)-1-i] = c.View()
+// viewsOf appends what the cuts have, sorted, newest chunk first. It may take a
+// while, and holds nobody up.
+func viewsOf(views []runs.View, cuts []runs.Cut) []runs.View {
+	for _, c := range slices.Backward(cuts) {
+		views = append(views, c.View())
 	}
 	return views
 }
 
+// rowsEnd is behind all rows.
+var rowsEnd = []byte{replicaPrefix + 1}
+
 // bounds are Pebble's for start <= key < end of ours.
 func bounds(start, end []byte) *pebble.IterOptions {
-	o := &pebble.IterOptions{LowerBound: appendKey(nil, start), UpperBound: []byte{replicaPrefix + 1}}
+	room := make([]byte, 0, len(start)+len(end)+2)
+	o := &pebble.IterOptions{LowerBound: appendKey(room, start), UpperBound: rowsEnd}
 	if len(end) > 0 {
-		o.UpperBound = appendKey(nil, end)
+		o.UpperBound = appendKey(room[len(o.LowerBound):len(o.LowerBound)], end)
 	}
 	return o
 }
