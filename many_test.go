@@ -117,13 +117,11 @@ func TestAHashIsReadInPages(t *testing.T) {
 	field := func(i int) Field { return Field{fmt.Appendf(nil, "f%04d", i), []byte("v")} }
 	const fields = defaultPage + 300
 	// What an older hash left behind lies in between.
-	for i := range 600 {
-		_, err := ks.HSet(ctx, h, Field{fmt.Appendf(nil, "f%04d!", i), nil})
-		must(t, err)
-	}
-	_, err := ks.Delete(ctx, h)
-	must(t, err)
 	var b Batch
+	for i := range 600 {
+		b.HSet(ks, h, Field{fmt.Appendf(nil, "f%04d!", i), nil})
+	}
+	b.Delete(ks, h)
 	for i := range fields {
 		b.HSet(ks, h, field(i))
 	}
