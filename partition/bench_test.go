@@ -112,42 +112,43 @@ func BenchmarkSlotOwner(b *testing.B) {
 }
 
 func BenchmarkApply(b *testing.B) {
+	const n = 10_000
 	for _, shape := range keyShapes {
-		for _, n := range []int{1000, 10_000} {
-			m := benchMap(b, n, shape.key)
-			mid := m.at(n / 2)
-			half, err := m.Apply(Split{Shard: mid.ID, In: &benchRange, At: []Position{benchRange.AppendPosition(nil, append(middleKey(b, mid), 0))}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			for name, edit := range map[string]struct {
-				on *Map
-				e  Edit
-			}{
-				"split":  {m, Split{Shard: mid.ID, In: &benchRange, At: []Position{benchRange.AppendPosition(nil, append(middleKey(b, mid), 0))}}},
-				"merge":  {half, Merge{Left: mid.ID, Right: m.NextShard()}},
-				"assign": {m, Assign{Shard: mid.ID, To: mid.Group%8 + 1}},
-			} {
-				b.Run(fmt.Sprintf("edit=%s/keys=%s/shards=%d", name, shape.name, n), func(b *testing.B) {
-					b.ReportAllocs()
-					for b.Loop() {
-						if _, err := edit.on.Apply(edit.e); err != nil {
-							b.Fatal(err)
-						}
+		m := benchMap(b, n, shape.key)
+		middle := m.at(n / 2)
+		split := Split{Shard: middle.ID, In: &benchRange, At: []Position{keyBehind(b, middle)}}
+		halves, err := m.Apply(split)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, edit := range []struct {
+			name string
+			on   *Map
+			Edit
+		}{
+			{"split", m, split},
+			{"merge", halves, Merge{Left: middle.ID, Right: m.NextShard()}},
+			{"assign", m, Assign{Shard: middle.ID, To: middle.Group%8 + 1}},
+		} {
+			b.Run(fmt.Sprintf("edit=%s/keys=%s/shards=%d", edit.name, shape.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := edit.on.Apply(edit.Edit); err != nil {
+						b.Fatal(err)
 					}
-				})
-			}
+				}
+			})
 		}
 	}
 }
 
-// middleKey returns the key at which a shard starts.
-func middleKey(tb testing.TB, s Shard) []byte {
+// keyBehind returns the position of the key right behind the first of a shard.
+func keyBehind(tb testing.TB, s Shard) Position {
 	key, _, err := benchRange.Split(nil, s.Span.Start)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return key
+	return benchRange.AppendPosition(nil, append(key, 0))
 }
 
 func BenchmarkEncode(b *testing.B) {

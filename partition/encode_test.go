@@ -72,23 +72,24 @@ func TestMapsThatDoNotHoldTogetherAreRefused(t *testing.T) {
 			m.tiling.add([]byte("a"))
 			m.shards = m.shards[:1]
 		},
-		"first of 0":             func(m *Map) { m.tiling, m.shards = &tiling{ends: []uint32{0}}, nil },
-		"the one behind it":      func(m *Map) { m.tiling = m.tiling.with(2, 3, []byte{0xff}) },
-		"is there twice":         func(m *Map) { m.shards[1].Shard = 1 },
-		"s9 is not an id below":  func(m *Map) { m.shards[1].Shard = 9 },
-		"s0 is not an id":        func(m *Map) { m.shards[1].Shard = 0 },
-		"g7, which is not there": func(m *Map) { m.shards[1].Group = 7 },
-		"changed at version 0":   func(m *Map) { m.shards[1].Changed = 0 },
-		"14 of 3":                func(m *Map) { m.shards[1].Changed = ^Version(0) - 1 }, // 5 versions before 3
-		"has pin 3 of 2":         func(m *Map) { m.shards[1].pin = 3 },
-		"has pin 2 of 2":         func(m *Map) { m.shards[0].pin = 2 },
-		"pins are in use":        func(m *Map) { m.pins = append(m.pins, constraint("a=b")) },
-		"g2 is not an id above":  func(m *Map) { m.groups[0].ID = 2 },
-		"and below g299":         func(m *Map) { m.nextGroup = 299 },
-		"bad labels":             func(m *Map) { m.groups[0].Labels.text = "zone" },
-		"it would be written":    func(m *Map) { m.groups[0].Labels.text = "zone=eu,store=1" },
-		"of 33800 bytes":         func(m *Map) { m.tiling = m.tiling.with(3, 4, bytes.Repeat([]byte{9}, 33800)) },
-		"out of bounds":          func(m *Map) { m.nextShard = maxNumber + 1 },
+		"first of 0":                 func(m *Map) { m.tiling, m.shards = &tiling{ends: []uint32{0}}, nil },
+		"the one behind it":          func(m *Map) { m.tiling = m.tiling.with(2, 3, []byte{0xff}) },
+		"the one behind it at begin": func(m *Map) { m.tiling = m.tiling.with(1, 2, nil) },
+		"is there twice":             func(m *Map) { m.shards[1].Shard = 1 },
+		"s9 is not an id below":      func(m *Map) { m.shards[1].Shard = 9 },
+		"s0 is not an id":            func(m *Map) { m.shards[1].Shard = 0 },
+		"g7, which is not there":     func(m *Map) { m.shards[1].Group = 7 },
+		"changed at version 0":       func(m *Map) { m.shards[1].Changed = 0 },
+		"14 of 3":                    func(m *Map) { m.shards[1].Changed = ^Version(0) - 1 }, // 5 versions before 3
+		"has pin 3 of 2":             func(m *Map) { m.shards[1].pin = 3 },
+		"has pin 2 of 2":             func(m *Map) { m.shards[0].pin = 2 },
+		"pins are in use":            func(m *Map) { m.pins = append(m.pins, constraint("a=b")) },
+		"g2 is not an id above":      func(m *Map) { m.groups[0].ID = 2 },
+		"and below g299":             func(m *Map) { m.nextGroup = 299 },
+		"bad labels":                 func(m *Map) { m.groups[0].Labels.text = "zone" },
+		"it would be written":        func(m *Map) { m.groups[0].Labels.text = "zone=eu,store=1" },
+		"of 33800 bytes":             func(m *Map) { m.tiling = m.tiling.with(3, 4, bytes.Repeat([]byte{9}, 33800)) },
+		"out of bounds":              func(m *Map) { m.nextShard = maxNumber + 1 },
 	} {
 		m := goldenMap()
 		spoil(m)

@@ -1,6 +1,9 @@
 package partition
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // dirMin is how many words a node has at least if it has a directory: below,
 // the search takes as few steps without.
@@ -36,6 +39,9 @@ func (t *tiling) newNode(from, to, depth int) *node {
 	if n.first != nil {
 		n.first = append(n.first, uint32(to)) // where the words end
 	}
+	if len(n.words) < cap(n.words)/2 {
+		n.words = slices.Clone(n.words) // most boundaries share a word
+	}
 	n.direct()
 	return n
 }
@@ -52,8 +58,7 @@ func (n *node) add(w uint64, boundary int) {
 // first such word on, where a word begins does not follow from its place.
 func (n *node) share(below *node) {
 	if n.first == nil {
-		n.first = make([]uint32, len(n.words), cap(n.words)+1)
-		n.below = make([]uint32, len(n.words), cap(n.words))
+		n.first, n.below = make([]uint32, len(n.words)), make([]uint32, len(n.words))
 		for i := range n.first {
 			n.first[i] = uint32(n.from + i)
 		}

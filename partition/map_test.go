@@ -78,7 +78,6 @@ func (h *history) advance(t *rapid.T, m *Map, model *model) {
 			h.born[s.ID] = m.version
 		}
 	}
-	compareDiff(t, h.m, m)
 	h.m, h.model, h.bytes = m, model, m.Append(nil)
 }
 
@@ -105,20 +104,5 @@ func compareWithModel(t *rapid.T, m *Map, model *model) {
 	back, err := Decode(m.Append(nil))
 	if err != nil || !bytes.Equal(back.Append(nil), m.Append(nil)) {
 		t.Fatalf("decode of map %d: %v", m.version, err)
-	}
-}
-
-// compareDiff asks both maps at every boundary of either.
-func compareDiff(t *rapid.T, from, to *Map) {
-	d := Diff(from, to)
-	for _, m := range []*Map{from, to} {
-		for s := range m.Shards(Whole) {
-			p := s.Span.Start
-			i := slices.IndexFunc(d.Moved, func(m Moved) bool { return m.Span.Contains(p) })
-			a, b := from.Find(p).Group, to.Find(p).Group
-			if a != b && (i < 0 || d.Moved[i].From != a || d.Moved[i].To != b) || a == b && i >= 0 {
-				t.Fatalf("%x went from %v to %v, the difference is\n%v", p, a, b, d)
-			}
-		}
 	}
 }

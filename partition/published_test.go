@@ -2,57 +2,59 @@ package partition
 
 import (
 	"math/rand/v2"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 func TestTheHighestVersionWinsWhateverTheOrder(t *testing.T) {
-	maps := []*Map{must(First([]Group{{}}, nil))}
-	for range 99 {
-		maps = append(maps, must(maps[len(maps)-1].Apply(AddGroup{})))
-	}
 	var p Published
 	if p.Load() != nil || p.Offer(nil) {
 		t.Error("no map is published")
 	}
-	var offering, reading sync.WaitGroup
-	stop := make(chan struct{})
-	reading.Go(func() {
-		for last := Version(0); ; {
-			if m := p.Load(); m != nil {
-				if m.Version() < last {
-					t.Errorf("version %d after %d", m.Version(), last)
-				}
-				last = m.Version()
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
+	highest := Version(0)
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(100) {
+		m := &Map{version: Version(i + 1)}
+		if won := p.Offer(m); won != (m.version > highest) {
+			t.Errorf("version %d over %d: %v", m.version, highest, won)
 		}
-	})
-	for seed := range uint64(4) {
-		offering.Go(func() {
-			mine := slices.Clone(maps)
-			rand.New(rand.NewPCG(seed, 0)).Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
-			for _, m := range mine {
-				p.Offer(m)
-				if p.Load().Version() < m.Version() {
-					t.Errorf("version %d was offered, %d is published", m.Version(), p.Load().Version())
+		highest = max(highest, m.version)
+		if p.Load().Version() != highest || p.Offer(&Map{version: highest}) {
+			t.Errorf("version %d is published, want %d once", p.Load().Version(), highest)
+		}
+	}
+}
+
+// Two run a race for the next version. Each looks at what is published all the
+// time: if a slower one ever overwrote a faster one, the version would fall.
+func TestThePublishedVersionNeverFalls(t *testing.T) {
+	const rounds, versions = 20, 4000
+	for range rounds {
+		var p Published
+		var racing sync.WaitGroup
+		var ready atomic.Int32
+		for racer := range Version(2) {
+			racing.Go(func() {
+				for ready.Add(1); ready.Load() < 2; { // both at once, or they hardly meet
 				}
-			}
-		})
-	}
-	offering.Wait()
-	close(stop)
-	reading.Wait()
-	if p.Load() != maps[99] {
-		t.Errorf("version %d is published", p.Load().Version())
-	}
-	// Another map of the same version is not newer.
-	if p.Offer(must(maps[98].Apply(AddGroup{ID: 1000}))) || p.Offer(maps[98]) {
-		t.Error("a map that is not newer won")
+				seen := Version(0)
+				for v := racer + 1; v <= versions; v += 2 {
+					m := &Map{version: v}
+					p.Offer(m)
+					for range 3 {
+						now := p.Load().Version()
+						if now < v || now < seen {
+							t.Errorf("version %d is published after %d was offered and %d seen", now, v, seen)
+							return
+						}
+						seen = now
+					}
+				}
+			})
+		}
+		racing.Wait()
+		if t.Failed() {
+			return
+		}
 	}
 }
