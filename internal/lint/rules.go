@@ -35,13 +35,13 @@ var layers = map[string]int{
 	"internal/effect": 2,
 
 	"internal/command":     3,
-	"internal/txn":         3,
 	"internal/distributor": 3,
 	"internal/ratekeeper":  3,
 	"saga":                 3,
 	"advisor":              3,
 	"client":               3,
 
+	"internal/txn":     4,
 	"internal/wal":     4,
 	"internal/rows":    4,
 	"internal/runs":    4,

@@ -1,0 +1,135 @@
+package txn
+
+import (
+	"bytes"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Collect tells a decider which spans are resolved: their owners at that time
+// have confirmed it. When all are, the decision is forgotten, but not before the
+// deadline: until then it keeps a late Decide away. The reply is how many spans
+// are left.
+type Collect struct {
+	bound
+	ID        ID
+	Decider   partition.GroupID
+	Confirmed []partition.Span
+}
+
+// Eval takes the confirmed spans off the decision.
+func (c *Collect) Eval(e *command.Env) command.Reply {
+	d, ok, err := LookUp(e, c.Decider, c.ID)
+	switch {
+	case err != nil:
+		return failed(err)
+	case c.Decider != c.site.group:
+		return failed(ErrDecider)
+	case !ok:
+		return command.Reply{Kind: command.Int}
+	}
+	before := len(d.Spans)
+	for _, s := range c.Confirmed {
+		d.Spans = subtract(d.Spans, s)
+	}
+	if plant.Bug("txn-collect-unconfirmed") {
+		d.Spans = nil
+	}
+	key := decisionKey(nil, c.site.group, c.ID)
+	switch {
+	case d.over(e.NowMS()):
+		e.Delete(key)
+	case before != len(d.Spans) || len(c.Confirmed) > 0:
+		e.Put(key, d.append(nil))
+	}
+	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
+}
+
+// over tells whether nobody can ask for the decision any more, or would be told
+// the same without it.
+func (d *Decision) over(nowMS int64) bool {
+	return nowMS > d.DeadlineMS && (len(d.Spans) == 0 || d.Outcome == Aborted)
+}
+
+// subtract takes a span off a list of spans.
+func subtract(list []partition.Span, s partition.Span) (left []partition.Span) {
+	for _, x := range list {
+		if before := (partition.Span{Start: x.Start, End: earlier(x.End, s.Start)}); len(s.Start) > 0 && !before.Empty() {
+			left = append(left, before)
+		}
+		if behind := (partition.Span{Start: later(x.Start, s.End), End: x.End}); len(s.End) > 0 && !behind.Empty() {
+			left = append(left, behind)
+		}
+	}
+	return left
+}
+
+// earlier is the first of an end, empty for that of the space, and a position.
+func earlier(end, p partition.Position) partition.Position {
+	if len(end) == 0 || bytes.Compare(p, end) < 0 {
+		return p
+	}
+	return end
+}
+
+// later is the last of two positions.
+func later(a, b partition.Position) partition.Position {
+	if bytes.Compare(a, b) > 0 {
+		return a
+	}
+	return b
+}
+
+// Forget removes marks and decisions that serve nobody any more, of Limit rows
+// that it looks at. The reply is how many; if More, call again with After =
+// Bytes.
+type Forget struct {
+	bound
+	// Span bounds the marks. A group gives what it owns.
+	Span  partition.Span
+	After []byte
+	Limit int
+}
+
+// Eval forgets.
+func (c *Forget) Eval(e *command.Env) command.Reply {
+	if err := c.site.owns(c.Span); err != nil {
+		return failed(err)
+	}
+	from, to := tableSpan(effect.Marks, c.Span)
+	if len(c.After) > 0 {
+		from = append(bytes.Clone(c.After), 0)
+	}
+	var old [][]byte
+	var last []byte
+	seen, more := 0, false
+	var bad error
+	err := e.Scan(from, to, false, func(key, value []byte) bool {
+		if more = seen == c.Limit; more {
+			return false
+		}
+		var m Mark
+		if m, bad = DecodeMark(value); bad != nil {
+			return false
+		}
+		seen++
+		last = bytes.Clone(key)
+		if e.NowMS() > m.DeadlineMS {
+			old = append(old, last)
+		}
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return failed(err)
+	}
+	for _, key := range old {
+		e.Delete(key)
+	}
+	return command.Reply{Kind: command.Int, Int: int64(len(old)), More: more, Bytes: last}
+}

@@ -1,0 +1,190 @@
+package txn
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Locks are the locks of one group, in memory. They are what the records in the
+// table of intents say, no more and no less: the commands of this package change
+// both, and [Locks.Load] reads one from the other.
+//
+// They change when a command is evaluated, so that the next one of the batch
+// meets the new locks. Who evaluates takes back what does not become durable:
+// see [Locks.Begin].
+type Locks struct {
+	tree  tree
+	txns  map[ID][]*Lock
+	count int
+	// journal is what has changed since Begin.
+	journal []change
+}
+
+type change struct {
+	lock  *Lock
+	added bool
+}
+
+// NewLocks returns no locks.
+func NewLocks() *Locks { return &Locks{txns: map[ID][]*Lock{}} }
+
+// Len returns how many there are.
+func (l *Locks) Len() int { return l.count }
+
+// Load adds the locks of a span from their records: when a group opens, and
+// when a range has come to it.
+func (l *Locks) Load(r command.Reader, s partition.Span) error {
+	from, to := tableSpan(effect.Intents, s)
+	var bad error
+	err := r.Scan(from, to, false, func(key, value []byte) bool {
+		var x Intent
+		if x, bad = DecodeIntent(key, value); bad != nil {
+			return false
+		}
+		l.Add(x.Lock)
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return fmt.Errorf("load the locks of %v: %w", s, err)
+	}
+	return nil
+}
+
+// Drop removes the locks whose records lie in a span: the range has gone to
+// another group.
+func (l *Locks) Drop(s partition.Span) {
+	for _, lock := range l.All() {
+		if lock.inside(s) {
+			l.Remove(lock.Txn, lock.Start, lock.Range)
+		}
+	}
+}
+
+// Add adds a lock, in the place of one that its transaction has on the same key
+// or from the same start.
+func (l *Locks) Add(lock Lock) {
+	l.Remove(lock.Txn, lock.Start, lock.Range)
+	l.insert(&lock)
+	l.journal = append(l.journal, change{&lock, true})
+}
+
+// Remove removes a lock, if it is there.
+func (l *Locks) Remove(id ID, start partition.Position, isRange bool) {
+	for _, lock := range l.txns[id] {
+		if lock.Range == isRange && bytes.Equal(lock.Start, start) {
+			l.remove(lock)
+			l.journal = append(l.journal, change{lock, false})
+			return
+		}
+	}
+}
+
+func (l *Locks) insert(lock *Lock) {
+	l.tree.insert(lock)
+	l.txns[lock.Txn] = append(l.txns[lock.Txn], lock)
+	l.count++
+}
+
+func (l *Locks) remove(lock *Lock) {
+	l.tree.remove(lock)
+	mine := l.txns[lock.Txn]
+	i := slices.Index(mine, lock)
+	if mine = slices.Delete(mine, i, i+1); len(mine) == 0 {
+		delete(l.txns, lock.Txn)
+	} else {
+		l.txns[lock.Txn] = mine
+	}
+	l.count--
+}
+
+// Begin makes what has changed so far final: the batch is durable.
+func (l *Locks) Begin() {
+	clear(l.journal)
+	l.journal = l.journal[:0]
+}
+
+// Mark returns the present state for Rewind.
+func (l *Locks) Mark() int { return len(l.journal) }
+
+// Rewind takes back what has changed since mark, 0 for all since Begin: the
+// command has failed, or the batch has.
+func (l *Locks) Rewind(mark int) {
+	for i := len(l.journal) - 1; i >= mark; i-- {
+		if c := l.journal[i]; c.added {
+			l.remove(c.lock)
+		} else {
+			l.insert(c.lock)
+		}
+	}
+	clear(l.journal[mark:])
+	l.journal = l.journal[:mark]
+}
+
+// Key returns a lock of another transaction than id that a read of a key
+// conflicts with, or a write, or nil.
+func (l *Locks) Key(id ID, p partition.Position, write bool) *Lock {
+	return l.tree.find(query{id: id, start: p, key: true, all: write})
+}
+
+// Span returns a lock of another transaction than id that a read of a range
+// conflicts with, or nil. An empty end is the end of the space.
+func (l *Locks) Span(id ID, start, end partition.Position) *Lock {
+	return l.tree.find(query{id: id, start: start, end: end})
+}
+
+// JudgeMS returns the time at which to judge whether a key has expired: nowMS,
+// or when the first lock on it was taken. Whoever locked it has seen it then,
+// and must not be contradicted before he is decided.
+func (l *Locks) JudgeMS(p partition.Position, nowMS int64) int64 {
+	if lock := l.first(p); lock != nil {
+		return min(nowMS, lock.PrepareMS)
+	}
+	return nowMS
+}
+
+// Of returns the locks of a transaction in the order of their starts. They are
+// not to be changed.
+func (l *Locks) Of(id ID) []*Lock {
+	mine := slices.Clone(l.txns[id])
+	slices.SortFunc(mine, compareLocks)
+	return mine
+}
+
+// All returns all locks in the order of their starts. They are not to be
+// changed.
+func (l *Locks) All() []*Lock {
+	all := make([]*Lock, 0, l.count)
+	l.tree.walk(func(lock *Lock) { all = append(all, lock) })
+	return all
+}
+
+// Due returns a lock of each transaction whose deadline has passed: ask its
+// decider. They are in the order of the IDs.
+func (l *Locks) Due(nowMS int64) []*Lock {
+	var due []*Lock
+	for _, mine := range l.txns {
+		if nowMS > mine[0].DeadlineMS {
+			due = append(due, mine[0])
+		}
+	}
+	slices.SortFunc(due, func(a, b *Lock) int { return bytes.Compare(a.Txn[:], b.Txn[:]) })
+	return due
+}
+
+// first returns the lock on a key that was taken first, or nil.
+func (l *Locks) first(p partition.Position) (first *Lock) {
+	l.tree.each(p, func(lock *Lock) {
+		if first == nil || lock.PrepareMS < first.PrepareMS {
+			first = lock
+		}
+	})
+	return first
+}

@@ -1,0 +1,122 @@
+package txn
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Resolve ends a transaction in a span: what it was to do there is done, or
+// forgotten, and its locks are gone. The reply is how many. Once it is durable
+// nothing of the transaction is left in the span, or ever comes back to it, so
+// the reply confirms that to the decider. It may come before the Prepare, and
+// any number of times.
+type Resolve struct {
+	bound
+	ID ID
+	// Span is that of a part, or as much of it as the group owns.
+	Span       partition.Span
+	Commit     bool
+	DeadlineMS int64
+}
+
+// Eval resolves.
+func (c *Resolve) Eval(e *command.Env) command.Reply {
+	if err := c.site.owns(c.Span); err != nil && !plant.Bug("txn-resolve-anywhere") {
+		return failed(err)
+	}
+	n := int64(0)
+	c.mark(e, c.Span.Start)
+	for _, lock := range c.site.locks.Of(c.ID) {
+		if !lock.inside(c.Span) {
+			continue
+		}
+		if err := c.end(e, lock); err != nil {
+			return failed(err)
+		}
+		if c.Span.Contains(lock.Part) {
+			c.mark(e, lock.Part)
+		}
+		n++
+	}
+	return command.Reply{Kind: command.Int, Int: n}
+}
+
+// end removes a lock, after doing what it was kept for.
+func (c *Resolve) end(e *command.Env, lock *Lock) error {
+	key := lock.key(nil)
+	if c.Commit && lock.Write {
+		value, ok, err := e.Get(key, nil)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%w: the lock of %v on %v is not there", ErrRecord, c.ID, lock.span())
+		}
+		x, err := DecodeIntent(key, value)
+		if err != nil {
+			return err
+		}
+		for _, op := range x.Effects.All() {
+			e.Redo(op)
+		}
+	}
+	e.Delete(key)
+	c.site.locks.Remove(lock.Txn, lock.Start, lock.Range)
+	return nil
+}
+
+// mark keeps a Prepare away that is still on its way. After the deadline the
+// clock does.
+func (c *Resolve) mark(e *command.Env, part partition.Position) {
+	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
+		return
+	}
+	m := Mark{Outcome: Aborted, DeadlineMS: c.DeadlineMS}
+	if c.Commit {
+		m.Outcome = Committed
+	}
+	e.Put(markKey(nil, part, c.ID), m.append(nil))
+}
+
+// redo does what a part writes.
+func (c *claim) redo(e *command.Env) error {
+	if !c.lock.Write {
+		return nil
+	}
+	return redoAll(e, c.effects.Bytes())
+}
+
+// Cut makes two of each range lock that a boundary lies in, so that each side
+// has its own when a range is given away or taken over. A group calls it for
+// both ends of the range in the step that changes the owner.
+func Cut(e *command.Env, l *Locks, at partition.Position) error {
+	for _, lock := range l.All() {
+		if !lock.Range || bytes.Compare(lock.key(nil)[1:], at) >= 0 || !lock.reaches(at) {
+			continue
+		}
+		left, right := *lock, *lock
+		left.End, right.Start = clonePosition(at), clonePosition(at)
+		for _, half := range []Lock{left, right} {
+			e.Put(half.key(nil), half.append(nil, nil))
+			l.Add(half)
+		}
+	}
+	return nil
+}
+
+// redoAll does what effects say.
+func redoAll(e *command.Env, effects []byte) error {
+	batch, err := effect.Parse(effects)
+	if err != nil {
+		return err
+	}
+	for _, op := range batch.All() {
+		e.Redo(op)
+	}
+	return nil
+}
