@@ -28,8 +28,9 @@ type Edit interface {
 }
 
 // Apply returns the next version of the map, with all edits made in order, or
-// the reason why one of them is refused, and then none is made. The shards and
-// groups that it makes follow from the map and the edits alone.
+// the reason why one of them is refused, and then none is made. An edit sees what
+// those before it did: a shard that they changed has the version of the new map.
+// The ids of what is made follow from the map and the edits alone.
 //
 // Two maps with one version would be a disaster: Apply is only for the one place
 // that allocates versions. Everybody else gets maps from there.

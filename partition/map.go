@@ -46,6 +46,7 @@ type Group struct {
 // nothing of it.
 //
 // The shards tile the space: together they have every position, and each once.
+// Maps come from [First], [Map.Apply] and [Decode]; the zero value is none.
 type Map struct {
 	version Version
 	// nextShard and nextGroup are above all ids that were ever used.
