@@ -94,6 +94,25 @@ func TestCalibrationFillsTheWindowForFastAndSlowWork(t *testing.T) {
 	}
 }
 
+func TestOneStallDoesNotMakeWindowsShort(t *testing.T) {
+	for stalled := range 8 {
+		var clock fakeClock
+		var log []string
+		k := clock.costing("x", time.Microsecond, &log)
+		work, windows := k.Work, 0
+		k.Work = func(ops int) {
+			if windows++; windows == 2+stalled {
+				clock.now += 50 * time.Millisecond
+			}
+			work(ops)
+		}
+		r := newFakeRunner(&clock)
+		if ops := r.calibrate(k); ops < 900 {
+			t.Errorf("with a stall in window %d: %d operations, want 1000", stalled, ops)
+		}
+	}
+}
+
 func TestPrepareAndSettleAreNotTimed(t *testing.T) {
 	var clock fakeClock
 	var log []string
