@@ -9,10 +9,15 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
+// KeepMS is for how long after the deadline a decision is kept that all parts
+// have heard of, in milliseconds: its coordinator may not have. Ten seconds are
+// many times what a message takes, and such a record is some 30 bytes.
+const KeepMS = 10_000
+
 // Collect tells a decider which spans are resolved: their owners at that time
-// have confirmed it. When all are, the decision is forgotten, but not before the
-// deadline: until then it keeps a late Decide away. The reply is how many spans
-// are left.
+// have confirmed it. When all are, the decision is forgotten, but not before
+// KeepMS after the deadline: until the deadline it keeps a late Decide away, and
+// then it answers one. The reply is how many spans are left.
 type Collect struct {
 	bound
 	ID        ID
@@ -48,10 +53,16 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
 }
 
-// over tells whether nobody can ask for the decision any more, or would be told
-// the same without it.
+// over tells whether nobody asks for the decision any more, or would be told the
+// same without it.
 func (d *Decision) over(nowMS int64) bool {
-	return nowMS > d.DeadlineMS && (len(d.Spans) == 0 || d.Outcome == Aborted)
+	if plant.Bug("txn-decision-not-kept") {
+		return len(d.Spans) == 0
+	}
+	if d.Outcome == Aborted {
+		return nowMS > d.DeadlineMS
+	}
+	return nowMS > d.DeadlineMS+KeepMS && len(d.Spans) == 0
 }
 
 // subtract takes a span off a list of spans.

@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -31,7 +32,7 @@ type Coordinator struct {
 	// nobody but this Coordinator can make the transaction anything but
 	// aborted, and it needs no record to be so.
 	asked   bool
-	outcome Outcome // Invariant: final iff state >= Resolving
+	outcome Outcome // Invariant: final iff state >= Resolving, unless forgotten
 	err     error   // why it is aborted
 	// left are the spans whose owners have not confirmed.
 	left []partition.Span
@@ -148,11 +149,10 @@ func (c *Coordinator) stepDeciding(ev Event) []Effect {
 		if c.waitsFor(ev.Err) {
 			return nil
 		}
-		c.err = ev.Err
-		if errors.Is(ev.Err, ErrDeadline) {
-			// No record, and there will be none.
-			return c.becomeResolving(Aborted)
+		if errors.Is(ev.Err, ErrForgotten) {
+			return c.becomeLost()
 		}
+		c.err = ev.Err
 		return c.becomeUndoing()
 	case Cancel:
 		c.err = ErrCancelled
@@ -168,8 +168,8 @@ func (c *Coordinator) stepUndoing(ev Event) []Effect {
 	case Decided:
 		return c.becomeResolving(ev.Outcome)
 	case DecideRefused:
-		if errors.Is(ev.Err, ErrDeadline) {
-			return c.becomeResolving(Aborted)
+		if errors.Is(ev.Err, ErrForgotten) {
+			return c.becomeLost()
 		}
 	case Timeout:
 		return []Effect{SendDecide{}}
@@ -182,7 +182,7 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 	case Resolved:
 		c.left = subtract(c.left, ev.Span)
 		c.confirmed = append(c.confirmed, ev.Span)
-		if len(c.left) == 0 {
+		if len(c.left) == 0 || plant.Bug("txn-collect-unconfirmed") {
 			return c.becomeCollecting()
 		}
 	case Timeout:
@@ -193,7 +193,7 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 
 // waitsFor tells whether what refused may pass by itself.
 func (c *Coordinator) waitsFor(err error) bool {
-	return c.plan.Patient && errors.Is(err, ErrLocked)
+	return c.plan.Patient && (errors.Is(err, ErrLocked) || errors.Is(err, ErrHeld))
 }
 
 func (c *Coordinator) becomeDeciding() []Effect {
@@ -202,6 +202,9 @@ func (c *Coordinator) becomeDeciding() []Effect {
 }
 
 func (c *Coordinator) becomeUndoing() []Effect {
+	if plant.Bug("txn-abort-not-recorded") {
+		return c.becomeResolving(Aborted)
+	}
 	c.state = Undoing
 	return []Effect{SendDecide{}}
 }
@@ -222,6 +225,13 @@ func (c *Coordinator) becomeResolving(o Outcome) []Effect {
 		return append(effects, c.becomeCollecting()...)
 	}
 	return append(effects, c.sendResolves()...)
+}
+
+// becomeLost gives up to learn the outcome. The groups find it out for
+// themselves: from the decision, or from their locks.
+func (c *Coordinator) becomeLost() []Effect {
+	c.state = Done
+	return []Effect{Answer{Outcome: Undecided, Err: ErrForgotten}}
 }
 
 func (c *Coordinator) becomeCollecting() []Effect {

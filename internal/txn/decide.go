@@ -11,8 +11,9 @@ import (
 // Decide decides a transaction, in the group that all its locks name. To commit
 // it, all other parts are prepared; its own part is validated and done in the
 // same step that records the decision. A decision never changes: the reply is
-// the outcome that is recorded, whatever was asked for (see [OutcomeOf]). If the
-// part cannot be done now, the reply is an error and nothing is decided.
+// the outcome that is recorded, whatever was asked for (see [OutcomeOf]); past
+// the deadline it is Aborted without a record. If the part cannot be done now,
+// the reply is an error and nothing is decided.
 type Decide struct {
 	bound
 	ID         ID
@@ -38,16 +39,25 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 	case c.Commit:
 		return c.commit(e)
 	}
-	// Past the deadline nobody can commit it any more: no record says the same.
-	if e.NowMS() <= c.DeadlineMS {
-		c.record(e, Aborted)
+	if e.NowMS() > c.DeadlineMS {
+		// Nobody can commit it any more: no record says the same.
+		return c.late(e)
+	}
+	c.record(e, Aborted)
+	return say(Aborted)
+}
+
+// late is the answer about a transaction without a record past its deadline.
+func (c *Decide) late(e *command.Env) command.Reply {
+	if e.NowMS() > c.DeadlineMS+KeepMS {
+		return failed(ErrForgotten)
 	}
 	return say(Aborted)
 }
 
 func (c *Decide) commit(e *command.Env) command.Reply {
 	if e.NowMS() > c.DeadlineMS && !plant.Bug("txn-decide-past-deadline") {
-		return failed(ErrDeadline)
+		return c.late(e)
 	}
 	if err := c.site.owns(c.Part.Span); err != nil {
 		return failed(err)

@@ -20,6 +20,9 @@ var (
 	ErrDeadline = errors.New("txn: past the deadline: begin a new transaction")
 	// ErrFinished means that the transaction is over: this message came late.
 	ErrFinished = errors.New("txn: the transaction is over")
+	// ErrForgotten means that a decider was asked so late that it has no record
+	// of the transaction any more: look at the data.
+	ErrForgotten = errors.New("txn: too late to know whether it was committed: look at the data")
 	// ErrPart means that a part is not well formed: its text says why.
 	ErrPart = errors.New("txn: bad part")
 	// ErrDecider means that a group was asked for a decision that is another's

@@ -57,7 +57,7 @@ type (
 	// SendCollect wants [Coordinator.Collect] evaluated by the decider.
 	SendCollect struct{}
 	// Answer is for the caller: what became of the transaction, and why it is
-	// aborted.
+	// aborted, or Undecided with ErrForgotten: nobody knows.
 	Answer struct {
 		Outcome Outcome
 		Err     error

@@ -23,16 +23,17 @@ type Part struct {
 type Site struct {
 	group partition.GroupID
 	locks *Locks
+	holds *Holds
 	owns  func(partition.Span) error
 	trial *command.Env
 	notes notes
 }
 
-// NewSite returns the site of a group. owns tells why the group must not change
+// NewSite returns the site of a group with its locks and holds. owns tells why the group must not change
 // anything in a span now, because it has no part of it, or another owner, or is
 // frozen; nil if it may.
-func NewSite(group partition.GroupID, locks *Locks, owns func(partition.Span) error) *Site {
-	s := &Site{group: group, locks: locks, owns: owns}
+func NewSite(group partition.GroupID, locks *Locks, holds *Holds, owns func(partition.Span) error) *Site {
+	s := &Site{group: group, locks: locks, holds: holds, owns: owns}
 	s.trial = command.NewEnv(&s.notes)
 	return s
 }

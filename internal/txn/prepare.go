@@ -36,6 +36,9 @@ func (c *Prepare) Eval(e *command.Env) command.Reply {
 	}
 	for i := range t.locks {
 		lock, effects := t.locks[i].lock, &t.locks[i].effects
+		if !lock.Write && plant.Bug("txn-read-locks-not-taken") {
+			continue
+		}
 		lock.Txn, lock.Part = c.ID, clonePosition(c.Part.Span.Start)
 		lock.Decider, lock.DeadlineMS, lock.PrepareMS = c.Decider, c.DeadlineMS, e.NowMS()
 		var ops []byte

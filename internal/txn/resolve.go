@@ -26,20 +26,26 @@ type Resolve struct {
 
 // Eval resolves.
 func (c *Resolve) Eval(e *command.Env) command.Reply {
-	if err := c.site.owns(c.Span); err != nil && !plant.Bug("txn-resolve-anywhere") {
+	if err := c.site.owns(c.Span); err != nil {
+		if plant.Bug("txn-old-owner-confirms") {
+			return command.Reply{Kind: command.Int}
+		}
 		return failed(err)
 	}
 	n := int64(0)
-	c.mark(e, c.Span.Start)
+	if err := c.mark(e, c.Span.Start); err != nil {
+		return failed(err)
+	}
 	for _, lock := range c.site.locks.Of(c.ID) {
 		if !lock.inside(c.Span) {
 			continue
 		}
-		if err := c.end(e, lock); err != nil {
-			return failed(err)
+		err := c.end(e, lock)
+		if err == nil && c.Span.Contains(lock.Part) {
+			err = c.mark(e, lock.Part)
 		}
-		if c.Span.Contains(lock.Part) {
-			c.mark(e, lock.Part)
+		if err != nil {
+			return failed(err)
 		}
 		n++
 	}
@@ -72,15 +78,19 @@ func (c *Resolve) end(e *command.Env, lock *Lock) error {
 
 // mark keeps a Prepare away that is still on its way. After the deadline the
 // clock does.
-func (c *Resolve) mark(e *command.Env, part partition.Position) {
+func (c *Resolve) mark(e *command.Env, part partition.Position) error {
 	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
-		return
+		return nil
+	}
+	if _, marked, err := loadMark(e, part, c.ID); marked || err != nil {
+		return err
 	}
 	m := Mark{Outcome: Aborted, DeadlineMS: c.DeadlineMS}
 	if c.Commit {
 		m.Outcome = Committed
 	}
 	e.Put(markKey(nil, part, c.ID), m.append(nil))
+	return nil
 }
 
 // redo does what a part writes.
@@ -96,7 +106,7 @@ func (c *claim) redo(e *command.Env) error {
 // both ends of the range in the step that changes the owner.
 func Cut(e *command.Env, l *Locks, at partition.Position) error {
 	for _, lock := range l.All() {
-		if !lock.Range || bytes.Compare(lock.key(nil)[1:], at) >= 0 || !lock.reaches(at) {
+		if plant.Bug("txn-range-lock-not-cut") || !lock.Range || bytes.Compare(lock.key(nil)[1:], at) >= 0 || !lock.reaches(at) {
 			continue
 		}
 		left, right := *lock, *lock

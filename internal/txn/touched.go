@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -55,9 +54,6 @@ func gather(n *notes, batch effect.Batch) (touched, error) {
 		}
 	}
 	t.addRanges(n.spans)
-	if plant.Bug("txn-read-locks-not-taken") {
-		t.locks = slices.DeleteFunc(t.locks, func(c claim) bool { return !c.lock.Write && len(t.locks) > 1 })
-	}
 	return t, nil
 }
 

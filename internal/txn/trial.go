@@ -34,6 +34,9 @@ func (s *Site) try(e *command.Env, id ID, p *Part) (touched, error) {
 		return touched{}, &LockedError{Lock: *lock}
 	}
 	if err == nil {
+		err = s.held(id, &t)
+	}
+	if err == nil {
 		err = command.CheckTxn(len(t.locks), s.trial.Effects().Size())
 	}
 	if err != nil {
@@ -65,6 +68,21 @@ func (s *Site) conflict(id ID, t *touched) *Lock {
 		}
 		if other != nil && (lock.Write || !plant.Bug("txn-validation-ignores-intents")) {
 			return other
+		}
+	}
+	return nil
+}
+
+// held tells whether another transaction comes first. Locks come before that:
+// those who have them do not wait for anybody.
+func (s *Site) held(id ID, t *touched) error {
+	if s.holds.Len() == 0 {
+		return nil
+	}
+	for i := range t.locks {
+		lock := &t.locks[i].lock
+		if err := s.holds.Check(id, Claim{Span: lock.span(), Write: lock.Write}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -117,7 +135,7 @@ func (n *notes) look(p partition.Position, value []byte) {
 		return
 	}
 	row, err := command.DecodeRow(value)
-	if err != nil || row.Alive(n.from.NowMS()) {
+	if err != nil || row.Alive(n.from.NowMS()) || plant.Bug("txn-locked-rows-expire") {
 		return
 	}
 	if lock := n.locks.first(p); lock != nil && row.Alive(lock.PrepareMS) {

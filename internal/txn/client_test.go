@@ -1,0 +1,324 @@
+package txn
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// tx is what a transaction of a client has seen, and what it does to the model.
+type tx struct {
+	id     ID
+	keys   map[string]string // values by key, "" for absent
+	ranges []seen
+	writes []func(model map[string]string)
+}
+
+type seen struct {
+	span partition.Span
+	rows map[string]string
+}
+
+// happen is the instant of the decision: all that was read is still so, and all
+// that is written is written.
+func (x *tx) happen(w *world) {
+	for key, value := range x.keys {
+		if w.model[key] != value {
+			w.fatalf("%v has read %q of %s, which is %q when it is committed", x.id, value, key, w.model[key])
+		}
+	}
+	for _, r := range x.ranges {
+		if now := w.modelRange(r.span); !maps.Equal(now, r.rows) {
+			w.fatalf("%v has read %v in %v, where there is %v when it is committed", x.id, r.rows, r.span, now)
+		}
+	}
+	for _, write := range x.writes {
+		write(w.model)
+	}
+}
+
+func (w *world) modelRange(s partition.Span) map[string]string {
+	rows := map[string]string{}
+	for key, value := range w.model {
+		if s.Contains(at(key)) {
+			rows[key] = value
+		}
+	}
+	return rows
+}
+
+// read returns the keys of a span that a reader has.
+func (w *world) read(r command.Reader, s partition.Span, nowMS int64) map[string]string {
+	env := command.NewEnv(r)
+	env.Begin(effect.Header{ClockMS: nowMS}, 1)
+	reply := env.Do(&command.Range{Start: s.Start, End: s.End, Limit: 1000})
+	if reply.Err != nil {
+		w.fatalf("%v", reply.Err)
+	}
+	rows := map[string]string{}
+	for _, item := range reply.Items {
+		key, _, err := space.Split(nil, item.Field)
+		if err != nil {
+			w.fatalf("%v", err)
+		}
+		rows[string(key)] = string(item.Value)
+	}
+	return rows
+}
+
+// through returns what a group has in a span now, with the intents done that
+// their deciders say are committed.
+func (w *world) through(p *peer, s partition.Span) *Through {
+	t, err := NewThrough(p.store, s, func(id ID) bool {
+		locks := p.locks.Of(id)
+		if len(locks) == 0 {
+			w.fatalf("%v has intents of %v and no locks", p.id, id)
+		}
+		decider := w.peers[locks[0].Decider-1]
+		inquire := &Inquire{ID: id, Decider: decider.id, DeadlineMS: locks[0].DeadlineMS}
+		committed := OutcomeOf(decider.do(inquire)) == Committed
+		if committed {
+			w.counts.Add("reads through intents", 1)
+		}
+		return committed
+	})
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	return t
+}
+
+// begin lets a client read what it needs for a transaction, and later commit.
+func (w *world) begin() {
+	x := &tx{id: w.newID(), keys: map[string]string{}}
+	plan := Plan{ID: x.id, DeadlineMS: patienceMS}
+	for _, p := range w.peers {
+		plan.DeadlineMS = max(plan.DeadlineMS, p.clock+patienceMS)
+	}
+	first := w.rng.IntN(len(w.shards))
+	for i := range w.shards {
+		if i != first && !w.chance(25) {
+			continue
+		}
+		part := Part{Span: w.shards[i].span}
+		if !w.fill(&part, x, w.shards[i].owner) {
+			continue
+		}
+		if plan.Parts = append(plan.Parts, part); len(plan.Parts) == 1 {
+			plan.Decider = w.shards[i].owner.id
+		}
+	}
+	if len(plan.Parts) == 0 {
+		return
+	}
+	w.counts.Add(fmt.Sprintf("transactions of %d parts", min(len(plan.Parts), 4)), 1)
+	w.send(func() {
+		r := &run{id: x.id, tx: x}
+		for _, other := range w.runs {
+			if other.id == x.id {
+				return // a client commits once
+			}
+		}
+		var effects []Effect
+		r.c, effects = NewCoordinator(plan)
+		w.runs = append(w.runs, r)
+		r.drive(w, effects)
+	})
+}
+
+// fill makes a part up: it reads and writes keys of its span at random.
+func (w *world) fill(part *Part, x *tx, p *peer) bool {
+	state := w.through(p, part.Span)
+	if w.chance(15) {
+		rows := w.read(state, part.Span, p.clock)
+		digest, err := command.DigestRange(state, part.Span.Start, part.Span.End, p.clock)
+		if err != nil {
+			w.fatalf("%v", err)
+		}
+		x.ranges = append(x.ranges, seen{part.Span, rows})
+		part.Ranges = append(part.Ranges, command.RangeRead{Start: part.Span.Start, End: part.Span.End, Digest: digest})
+	}
+	some := len(part.Ranges) > 0
+	for _, key := range allKeys {
+		if !part.Span.Contains(at(key)) {
+			continue
+		}
+		if w.chance(20) {
+			w.readKey(part, x, state, key)
+			some = true
+		}
+		if w.chance(25) {
+			w.writeKey(part, x, key)
+			some = true
+		}
+	}
+	return some
+}
+
+func (w *world) readKey(part *Part, x *tx, state command.Reader, key string) {
+	value, ok, err := state.Get(effect.Rows.AppendKey(nil, at(key)), nil)
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	read := command.Read{Key: at(key)}
+	x.keys[key] = ""
+	if ok {
+		row, err := command.DecodeRow(value)
+		if err != nil {
+			w.fatalf("%v", err)
+		}
+		read.Version = row.Version
+		x.keys[key] = string(row.Payload)
+	}
+	part.Reads = append(part.Reads, read)
+}
+
+// writeKey adds a write to a part, of whose result some depend on what is there.
+func (w *world) writeKey(part *Part, x *tx, key string) {
+	w.serial++
+	value := fmt.Sprintf("v%d", w.serial)
+	var c command.Command
+	var effect func(map[string]string)
+	switch w.rng.IntN(5) {
+	case 0:
+		c = &command.Delete{Keys: []partition.Position{at(key)}}
+		effect = func(m map[string]string) { delete(m, key) }
+	case 1:
+		c = &command.Append{Key: at(key), Tail: []byte(value)}
+		effect = func(m map[string]string) { m[key] += value }
+	case 2:
+		c = &command.Set{Key: at(key), Value: []byte(value), If: command.IfAbsent}
+		effect = func(m map[string]string) {
+			if _, there := m[key]; !there {
+				m[key] = value
+			}
+		}
+	default:
+		c = &command.Set{Key: at(key), Value: []byte(value)}
+		effect = func(m map[string]string) { m[key] = value }
+	}
+	part.Writes = append(part.Writes, c)
+	x.writes = append(x.writes, effect)
+}
+
+// plainWrite is a command outside of any transaction. It waits for locks, which
+// here is to give up.
+func (w *world) plainWrite() {
+	key := pick(w, allKeys)
+	p := w.shardOf(at(key)).owner
+	if p.locks.Key(ID{}, at(key), true) != nil {
+		w.counts.Add("plain writes that meet locks", 1)
+		return
+	}
+	if w.chance(50) {
+		delete(w.model, key)
+		p.do(&command.Delete{Keys: []partition.Position{at(key)}})
+		return
+	}
+	w.serial++
+	w.model[key] = fmt.Sprintf("w%d", w.serial)
+	p.do(&command.Set{Key: at(key), Value: []byte(w.model[key])})
+}
+
+// plainRead sees what the model has at this instant.
+func (w *world) plainRead(key string) {
+	p := w.shardOf(at(key)).owner
+	if got := w.read(w.through(p, KeySpan(at(key))), KeySpan(at(key)), p.clock)[key]; got != w.model[key] {
+		w.fatalf("%s reads %q, it is %q", key, got, w.model[key])
+	}
+}
+
+// plainScan is plainRead of a shard.
+func (w *world) plainScan() {
+	s := pick(w, w.shards)
+	if got, want := w.read(w.through(s.owner, s.span), s.span, s.owner.clock), w.modelRange(s.span); !maps.Equal(got, want) {
+		w.fatalf("%v reads %v, it is %v", s.span, got, want)
+	}
+}
+
+// move gives a shard to another group.
+func (w *world) move() { w.handOver(&w.shards[w.rng.IntN(len(w.shards))], pick(w, w.peers)) }
+
+// handOver lets all records of a shard go to another group with it.
+func (w *world) handOver(s *shard, to *peer) {
+	from := s.owner
+	if from == to {
+		return
+	}
+	w.counts.Add("moves", 1)
+	for _, end := range []partition.Position{s.span.Start, s.span.End} {
+		w.cut(from, end)
+	}
+	for _, t := range []effect.Table{effect.Rows, effect.Intents, effect.Marks, effect.Expiry, effect.Orphans} {
+		first, last := tableSpan(t, s.span)
+		_ = from.store.Scan(first, last, false, func(key, value []byte) bool {
+			if t == effect.Intents {
+				w.counts.Add("locks that moved", 1)
+			}
+			to.store.redo(effect.Op{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			from.store.redo(effect.Op{Key: bytes.Clone(key), Delete: true})
+			return true
+		})
+	}
+	from.locks.Drop(s.span)
+	if err := to.locks.Load(to.store, s.span); err != nil {
+		w.fatalf("%v", err)
+	}
+	to.clock, to.next = max(to.clock, from.clock), max(to.next, from.next)
+	s.owner = to
+	w.assign()
+}
+
+// cut divides range locks of a group at a boundary.
+func (w *world) cut(p *peer, at partition.Position) {
+	if len(at) > 0 {
+		if reply := p.do(cutter{p.locks, at}); reply.Err != nil {
+			w.fatalf("%v", reply.Err)
+		}
+	}
+}
+
+type cutter struct {
+	locks *Locks
+	at    partition.Position
+}
+
+func (c cutter) Eval(e *command.Env) command.Reply {
+	return command.Reply{Kind: command.OK, Err: Cut(e, c.locks, c.at)}
+}
+
+// split divides a shard, in its group.
+func (w *world) split() {
+	i := w.rng.IntN(len(w.shards))
+	s := w.shards[i]
+	boundary := at(pick(w, allKeys))
+	boundary = boundary[:len(boundary)-w.rng.IntN(2)*2] // of a key, or of a prefix
+	if !s.span.Contains(boundary) || bytes.Equal(boundary, s.span.Start) || len(w.shards) > 8 {
+		return
+	}
+	right := s
+	right.span.Start = boundary
+	w.shards[i].span.End = boundary
+	w.shards = append(w.shards[:i+1], append([]shard{right}, w.shards[i+1:]...)...)
+	w.assign()
+	w.counts.Add("splits", 1)
+	if w.chance(50) {
+		w.handOver(&w.shards[i+w.rng.IntN(2)], pick(w, w.peers))
+	}
+}
+
+// merge joins neighbours of one group.
+func (w *world) merge() {
+	i := w.rng.IntN(len(w.shards))
+	if i+1 >= len(w.shards) || w.shards[i].owner != w.shards[i+1].owner {
+		return
+	}
+	w.shards[i].span.End = w.shards[i+1].span.End
+	w.shards = append(w.shards[:i+1], w.shards[i+2:]...)
+	w.assign()
+	w.counts.Add("merges", 1)
+}

@@ -1,0 +1,168 @@
+package txn
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// walk is a coordinator with what was sent and heard on the way to its state.
+type walk struct {
+	c        *Coordinator
+	answers  int
+	asked    bool // a Decide to commit was sent
+	prepared map[int]bool
+	decided  Outcome // the first that was heard
+	resolved []partition.Span
+	path     []Event
+	outcome  Outcome
+}
+
+func (k walk) clone() walk {
+	c := *k.c
+	c.waiting, c.left, c.confirmed = maps.Clone(c.waiting), slices.Clone(c.left), slices.Clone(c.confirmed)
+	k.c, k.prepared = &c, maps.Clone(k.prepared)
+	k.resolved, k.path = slices.Clone(k.resolved), slices.Clone(k.path)
+	return k
+}
+
+// Every sequence of events up to a length, whether a network could make it or
+// not: the coordinator stays within the rules.
+func TestACoordinatorKeepsItsRulesWhateverItIsTold(t *testing.T) {
+	spans := []partition.Span{{Start: at("b"), End: at("c")}, {Start: at("c"), End: at("d")}}
+	plan := Plan{ID: ID{1}, Decider: 1, Parts: []Part{{}, {Span: spans[0]}, {Span: spans[1]}}}
+	events := []Event{
+		Prepared{1}, Prepared{2}, Refused{1, command.ErrConflict}, Decided{Committed}, Decided{Aborted},
+		DecideRefused{command.ErrConflict}, DecideRefused{ErrForgotten}, Resolved{spans[0]}, Resolved{spans[1]},
+		Collected{}, Cancel{}, Timeout{},
+	}
+	depth := 5
+	if testing.Short() {
+		depth = 4
+	}
+	start := walk{prepared: map[int]bool{}}
+	var effects []Effect
+	start.c, effects = NewCoordinator(plan)
+	start.check(t, effects)
+	ends := map[State]int{}
+	var down func(k walk, depth int)
+	down = func(k walk, depth int) {
+		ends[k.c.State()]++
+		if depth == 0 {
+			return
+		}
+		for _, ev := range events {
+			next := k.clone()
+			next.path = append(next.path, ev)
+			next.hear(ev)
+			state := k.c.State()
+			next.check(t, next.c.Step(ev))
+			if next.c.State() < state {
+				t.Fatalf("%v after %v: %#v", next.c.State(), state, next.path)
+			}
+			down(next, depth-1)
+		}
+	}
+	down(start, depth)
+	for s := Preparing; s <= Done; s++ {
+		if ends[s] == 0 {
+			t.Errorf("%v is not reached", s)
+		}
+	}
+}
+
+// hear notes what an event says, if the coordinator is in a state to hear it.
+func (k *walk) hear(ev Event) {
+	switch ev := ev.(type) {
+	case Prepared:
+		k.prepared[ev.Part] = true
+	case Decided:
+		if k.c.State() == Deciding || k.c.State() == Undoing {
+			k.decided = ev.Outcome
+		}
+	case Resolved:
+		if k.c.State() == Resolving {
+			k.resolved = append(k.resolved, ev.Span)
+		}
+	}
+}
+
+// check holds what is sent to the rules.
+func (k *walk) check(t *testing.T, effects []Effect) {
+	t.Helper()
+	for _, x := range effects {
+		ok := true
+		switch x := x.(type) {
+		case SendPrepare:
+			ok = k.c.State() == Preparing && !k.prepared[x.Part]
+		case SendDecide:
+			// Commit only if all are prepared, and never after an abort.
+			k.asked = k.asked || x.Commit
+			ok = !x.Commit || len(k.prepared) == 2 && k.c.State() == Deciding
+		case SendResolve:
+			// What was recorded, or an abort that nobody else can prevent.
+			ok = x.Commit == (k.decided == Committed) && (k.decided != Undecided || !k.asked)
+		case SendCollect:
+			left := k.c.plan.others()
+			for _, s := range k.resolved {
+				left = subtract(left, s)
+			}
+			ok = len(left) == 0
+		case Answer:
+			k.answers++
+			ok = k.answers == 1 && (x.Outcome == Committed) == (k.decided == Committed)
+			if x.Outcome == Undecided {
+				ok = ok && x.Err == ErrForgotten
+			}
+		}
+		if !ok {
+			t.Fatalf("%#v after %#v", x, k.path)
+		}
+	}
+	if o := k.c.Outcome(); k.outcome.final() && o != k.outcome {
+		t.Fatalf("the outcome changed from %v to %v after %#v", k.outcome, o, k.path)
+	}
+	k.outcome = k.c.Outcome()
+}
+
+func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
+	plan := Plan{ID: ID{1}, Decider: 1, Parts: make([]Part, 2), Patient: true}
+	c, _ := NewCoordinator(plan)
+	for _, err := range []error{&LockedError{}, ErrHeld} {
+		if effects := c.Step(Refused{1, err}); effects != nil || c.State() != Preparing {
+			t.Errorf("%v makes it %v with %v", err, c.State(), effects)
+		}
+	}
+	if effects := c.Step(Timeout{}); len(effects) != 1 {
+		t.Errorf("it does not try again: %v", effects)
+	}
+	c.Step(Prepared{1})
+	c.Step(DecideRefused{&LockedError{}})
+	if c.State() != Deciding {
+		t.Errorf("a lock at the decider makes it %v", c.State())
+	}
+}
+
+func TestAResumedCoordinatorAnswersNobody(t *testing.T) {
+	span := partition.Span{Start: at("b"), End: at("d")}
+	c, effects := Resume(Decision{ID: ID{1}, Outcome: Committed, Spans: []partition.Span{span}}, 1)
+	if len(effects) != 1 {
+		t.Fatalf("it begins with %#v", effects)
+	}
+	if send, ok := effects[0].(SendResolve); !ok || !send.Commit {
+		t.Fatalf("it begins with %#v", effects)
+	}
+	c.Step(Resolved{partition.Span{Start: at("b"), End: at("c")}})
+	if c.State() != Resolving {
+		t.Fatal("a piece is taken for the whole")
+	}
+	if effects := c.Step(Resolved{partition.Span{Start: at("c")}}); c.State() != Collecting || len(effects) != 1 {
+		t.Errorf("it is %v with %v", c.State(), effects)
+	}
+	if n := len(c.Collect().Confirmed); n != 2 {
+		t.Errorf("%d spans are confirmed, want 2", n)
+	}
+}

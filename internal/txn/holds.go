@@ -1,0 +1,114 @@
+package txn
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Holds is the queue of transactions that were turned away too often, in one
+// group. Such a one asks its groups, in the order of positions, to hold what it
+// needs, evaluates when it has it all, and then commits like any other. First
+// come, first served; so nobody starves, and as all ask in the same order nobody
+// waits in a circle.
+//
+// Holds keep others from beginning. A nil *Holds has none. They are in memory only, and protect
+// nothing: what was read is validated all the same.
+type Holds struct {
+	queue []hold // in the order in which they asked
+}
+
+type hold struct {
+	id         ID
+	claims     []Claim
+	deadlineMS int64
+	granted    bool
+}
+
+// Claim is a key or a range that a transaction needs.
+type Claim struct {
+	Span  partition.Span // of one key: KeySpan
+	Write bool
+}
+
+// Ask queues a transaction and tells whether everything it claims is held for
+// it. If not, it is told of by a later Release or Expire. To ask again is to get
+// the same answer.
+func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
+	if i := h.index(id); i >= 0 {
+		return h.queue[i].granted
+	}
+	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS})
+	h.grant()
+	return h.queue[len(h.queue)-1].granted
+}
+
+// Release takes a transaction out of the queue and returns those whose turn has
+// come.
+func (h *Holds) Release(id ID) []ID {
+	h.queue = slices.DeleteFunc(h.queue, func(x hold) bool { return x.id == id })
+	return h.grant()
+}
+
+// Expire is Release of all whose deadline has passed.
+func (h *Holds) Expire(nowMS int64) []ID {
+	h.queue = slices.DeleteFunc(h.queue, func(x hold) bool { return nowMS > x.deadlineMS })
+	return h.grant()
+}
+
+// Check returns ErrHeld if a transaction other than id comes first in a span.
+// A plain write, and a Prepare or Decide of one that has not asked, give way to
+// all that have asked; one that has, to those before it.
+func (h *Holds) Check(id ID, c Claim) error {
+	for i := range h.queue {
+		if h.queue[i].id == id {
+			return nil
+		}
+		if h.queue[i].conflicts(c) {
+			return ErrHeld
+		}
+	}
+	return nil
+}
+
+// Len returns how many have asked and not been released.
+func (h *Holds) Len() int {
+	if h == nil {
+		return 0
+	}
+	return len(h.queue)
+}
+
+func (h *Holds) index(id ID) int {
+	return slices.IndexFunc(h.queue, func(x hold) bool { return x.id == id })
+}
+
+// grant gives everybody a turn who has no conflict with one before it, also one
+// that waits itself: a later one that passed by would do so for ever.
+func (h *Holds) grant() (granted []ID) {
+	for i := range h.queue {
+		x := &h.queue[i]
+		if x.granted || slices.ContainsFunc(h.queue[:i], func(before hold) bool {
+			overtakes := plant.Bug("txn-holds-overtaken") && !before.granted
+			return slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
+		}) {
+			continue
+		}
+		x.granted = true
+		granted = append(granted, x.id)
+	}
+	return granted
+}
+
+func (h *hold) conflicts(c Claim) bool {
+	return slices.ContainsFunc(h.claims, func(mine Claim) bool {
+		return (mine.Write || c.Write) && overlap(mine.Span, c.Span)
+	})
+}
+
+func overlap(a, b partition.Span) bool {
+	return (len(b.End) == 0 || bytes.Compare(a.Start, b.End) < 0) &&
+		(len(a.End) == 0 || bytes.Compare(b.Start, a.End) < 0)
+}

@@ -1,0 +1,46 @@
+//go:build plant
+
+package txn
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// A planted bug is chosen when the process starts, so the law is tried again in
+// one that has it, and must fail there.
+func TestPlantedBugsAreCaught(t *testing.T) {
+	if os.Getenv("CLEAVE_PLANT") != "" {
+		t.Skip("this is the process with the bug")
+	}
+	const world = "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes"
+	for bug, law := range map[string]string{
+		"txn-read-locks-not-taken":       world,
+		"txn-write-ignores-read-locks":   world,
+		"txn-validation-ignores-intents": world,
+		"txn-digest-by-newest-version":   world,
+		"txn-mark-forgotten":             world,
+		"txn-prepare-past-deadline":      world,
+		"txn-decide-past-deadline":       world,
+		"txn-inquiry-overrules":          world,
+		"txn-abort-not-recorded":         world,
+		"txn-collect-unconfirmed":        world,
+		"txn-decision-not-kept":          world,
+		"txn-old-owner-confirms":         world,
+		"txn-range-lock-not-cut":         world,
+		"txn-locks-not-taken-back":       world,
+	} {
+		t.Run(bug, func(t *testing.T) {
+			c := exec.Command(os.Args[0], "-test.run=^"+law+"$", "-test.short=false")
+			c.Env = append(os.Environ(), "CLEAVE_PLANT="+bug, "CLEAVE_TALLY=", "CLEAVE_SOAK=", "CLEAVE_SEED=")
+			out, err := c.CombinedOutput()
+			why := regexp.MustCompile(`(?m)^ .*\n.*replay with CLEAVE_SEED=\d+`).Find(out)
+			if err == nil || why == nil {
+				t.Fatalf("%s does not catch it: %v\n%s", law, err, out)
+			}
+			t.Logf("%.300s", why)
+		})
+	}
+}

@@ -1,0 +1,450 @@
+package txn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/tally"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// patienceMS is how long after its reads the deadline of a transaction is.
+const patienceMS = 6000
+
+// world is groups in memory, clients, and everything that goes wrong. It is
+// played one event at a time. What the groups hold together is compared with a
+// model: a map in which a transaction happens at the instant of its decision.
+type world struct {
+	t      *testing.T
+	seed   uint64
+	rng    *rand.Rand
+	counts *tally.Counts
+	peers  []*peer
+	shards []shard
+	// net has what is on its way, each to be delivered never, once or often.
+	net []message
+	// late are duplicates that come when nobody thinks of them any more.
+	late []message
+	runs []*run
+	// model is what each key holds. No value is written twice.
+	model   map[string]string
+	fate    map[ID]Outcome // of transactions whose decision was made
+	heard   map[ID]Outcome // what the callers were told
+	serial  uint64
+	healing bool
+}
+
+type shard struct {
+	span  partition.Span
+	owner *peer
+}
+
+// run is a coordinator and what its transaction means.
+type run struct {
+	c       *Coordinator
+	tx      *tx
+	id      ID
+	crashed bool
+}
+
+var allKeys = []string{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "d1", "d2", "d3"}
+
+func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
+	w := &world{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), counts: counts,
+		model: map[string]string{}, fate: map[ID]Outcome{}, heard: map[ID]Outcome{},
+	}
+	for i := range 3 {
+		w.peers = append(w.peers, newPeer(partition.GroupID(i+1)))
+	}
+	ends := []partition.Position{nil, at("b"), at("c"), at("d"), nil}
+	for i := range 4 {
+		w.shards = append(w.shards, shard{partition.Span{Start: ends[i], End: ends[i+1]}, w.peers[i%3]})
+	}
+	w.assign()
+	return w
+}
+
+// assign makes the groups' own lists say what the shards say.
+func (w *world) assign() {
+	for _, p := range w.peers {
+		p.owned = nil
+		for _, s := range w.shards {
+			if s.owner == p {
+				p.owned = append(p.owned, s.span)
+			}
+		}
+	}
+}
+
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\nreplay with CLEAVE_SEED=%d go test -run %s ./internal/txn", fmt.Sprintf(format, args...), w.seed, w.t.Name())
+}
+
+func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
+
+func pick[T any](w *world, list []T) T { return list[w.rng.IntN(len(list))] }
+
+func (w *world) shardOf(p partition.Position) *shard {
+	for i := range w.shards {
+		if w.shards[i].span.Contains(p) {
+			return &w.shards[i]
+		}
+	}
+	panic("the shards do not tile the space")
+}
+
+// play lets events happen at random.
+func (w *world) play(events int) {
+	for range events {
+		switch n := w.rng.IntN(100); {
+		case n < 5:
+			w.begin()
+		case n < 62 && len(w.net) > 0:
+			w.deliver()
+		case n < 66:
+			w.plainWrite()
+		case n < 74:
+			w.plainRead(pick(w, allKeys))
+		case n < 76:
+			w.plainScan()
+		case n < 83 && len(w.runs) > 0:
+			pick(w, w.runs).timeout(w)
+		case n < 85 && len(w.runs) > 0:
+			w.crash()
+		case n < 89:
+			w.tick()
+		case n < 90:
+			pick(w, w.peers).open()
+			w.counts.Add("restarts", 1)
+		case n < 92:
+			w.move()
+		case n < 95:
+			w.split()
+		case n < 97:
+			w.merge()
+		default:
+			w.tend(pick(w, w.peers))
+		}
+	}
+}
+
+// message is something on its way: a command for a group, or anything else.
+type message struct {
+	to     *peer
+	make   func() command.Command
+	answer func(command.Reply)
+	other  func()
+}
+
+// take takes something from the net. Sometimes it stays there too, and comes
+// again.
+func (w *world) take(i int) message {
+	m := w.net[i]
+	if w.chance(12) && !w.healing {
+		w.counts.Add("duplicates", 1)
+		if w.chance(50) {
+			return m
+		}
+		w.late = append(w.late, m)
+	}
+	w.net[i] = w.net[len(w.net)-1]
+	w.net = w.net[:len(w.net)-1]
+	return m
+}
+
+// deliver brings something to where it was going, unless it is lost. Commands
+// for one group may come together and make one batch.
+func (w *world) deliver() {
+	if n := len(w.late); n > 0 && w.chance(5) {
+		i := w.rng.IntN(n)
+		w.net = append(w.net, w.late[i])
+		w.late = slices.Delete(w.late, i, i+1)
+	}
+	m := w.take(w.rng.IntN(len(w.net)))
+	if w.chance(8) && !w.healing {
+		w.counts.Add("losses", 1)
+		return
+	}
+	if w.chance(5) && !w.healing {
+		w.counts.Add("delays", 1)
+		w.late = append(w.late, m)
+		return
+	}
+	if m.to == nil {
+		m.other()
+		return
+	}
+	batch := []message{m}
+	for i := 0; i < len(w.net) && len(batch) < 4; i++ {
+		if w.net[i].to == m.to && w.chance(30) {
+			batch = append(batch, w.take(i))
+		}
+	}
+	w.execute(m.to, batch)
+}
+
+// execute lets a group evaluate a batch, and sends the replies back.
+func (w *world) execute(p *peer, batch []message) {
+	var commands []command.Command
+	for _, m := range batch {
+		commands = append(commands, m.make())
+	}
+	refused := w.chance(3) && !w.healing
+	replies := p.batch(refused, commands...)
+	if refused {
+		w.counts.Add("refused batches", 1)
+		return // nobody knows why there is no answer
+	}
+	for i, reply := range replies {
+		w.notice(commands[i], reply)
+		answer := batch[i].answer
+		w.send(func() { answer(reply) })
+	}
+	if len(batch) > 1 {
+		w.counts.Add("batches of several", 1)
+	}
+}
+
+func (w *world) send(other func()) { w.net = append(w.net, message{other: other}) }
+
+// ask sends a command to a group. It is made anew for each time it comes.
+func (w *world) ask(p *peer, make func() command.Command, answer func(command.Reply)) {
+	w.net = append(w.net, message{to: p, make: make, answer: answer})
+}
+
+// notice is called at the instant at which a command has taken effect.
+func (w *world) notice(c command.Command, reply command.Reply) {
+	var locked *LockedError
+	switch {
+	case errors.As(reply.Err, &locked):
+		w.counts.Add("met locks", 1)
+	case errors.Is(reply.Err, command.ErrConflict):
+		w.counts.Add("conflicts", 1)
+	case errors.Is(reply.Err, ErrDeadline), errors.Is(reply.Err, ErrFinished):
+		w.counts.Add("too late", 1)
+	case errors.Is(reply.Err, ErrForgotten):
+		w.counts.Add("forgotten", 1)
+	case errors.Is(reply.Err, errWrongShard):
+		w.counts.Add("wrong shards", 1)
+	case reply.Err != nil:
+		w.fatalf("%T: %v", c, reply.Err)
+	}
+	d, ok := c.(*Decide)
+	if !ok || reply.Err != nil {
+		return
+	}
+	o := OutcomeOf(reply)
+	was, decided := w.fate[d.ID]
+	if decided && was != o {
+		w.fatalf("the decision about %v changed from %v to %v", d.ID, was, o)
+	}
+	w.fate[d.ID] = o
+	if o == Committed && !decided {
+		w.counts.Add("commits", 1)
+		for _, r := range w.runs {
+			if r.id == d.ID && r.tx != nil {
+				r.tx.happen(w)
+				return
+			}
+		}
+	}
+}
+
+// drive does what a coordinator wants.
+func (r *run) drive(w *world, effects []Effect) {
+	step := func(ev Event) {
+		if !r.crashed {
+			r.drive(w, r.c.Step(ev))
+		}
+	}
+	for _, x := range effects {
+		switch x := x.(type) {
+		case SendPrepare:
+			p := w.shardOf(r.c.plan.Parts[x.Part].Span.Start).owner
+			w.ask(p, func() command.Command { return r.c.Prepare(x) }, func(reply command.Reply) {
+				if reply.Err != nil {
+					step(Refused{x.Part, reply.Err})
+				} else {
+					step(Prepared{x.Part})
+				}
+			})
+		case SendDecide:
+			w.ask(w.peers[r.c.plan.Decider-1], func() command.Command { return r.c.Decide(x) }, func(reply command.Reply) {
+				if reply.Err != nil {
+					step(DecideRefused{reply.Err})
+				} else {
+					step(Decided{OutcomeOf(reply)})
+				}
+			})
+		case SendResolve:
+			for _, s := range w.shards {
+				piece := partition.Span{Start: later(s.span.Start, x.Span.Start), End: s.span.End}
+				if len(x.Span.End) > 0 {
+					piece.End = earlier(s.span.End, x.Span.End)
+				}
+				if piece.Empty() {
+					continue
+				}
+				w.ask(s.owner, func() command.Command { return r.c.Resolve(x, piece) }, func(reply command.Reply) {
+					if reply.Err == nil {
+						step(Resolved{piece})
+					}
+				})
+			}
+		case SendCollect:
+			w.ask(w.peers[r.c.plan.Decider-1], func() command.Command { return r.c.Collect() }, func(reply command.Reply) {
+				if reply.Err == nil {
+					step(Collected{})
+				}
+			})
+		case Answer:
+			w.answer(r, x)
+		}
+	}
+}
+
+func (w *world) answer(r *run, a Answer) {
+	if _, twice := w.heard[r.id]; twice {
+		w.fatalf("%v is answered twice", r.id)
+	}
+	w.heard[r.id] = a.Outcome
+	if a.Outcome == Committed && w.fate[r.id] != Committed {
+		w.fatalf("the caller of %v hears committed, its fate is %v", r.id, w.fate[r.id])
+	}
+	if a.Outcome == Aborted {
+		w.counts.Add("aborts", 1)
+	}
+}
+
+func (r *run) timeout(w *world) {
+	if r.crashed || r.c == nil {
+		return
+	}
+	if w.chance(10) && !w.healing {
+		r.drive(w, r.c.Step(Cancel{}))
+		return
+	}
+	r.drive(w, r.c.Step(Timeout{}))
+}
+
+func (w *world) crash() {
+	r := pick(w, w.runs)
+	if r.c != nil && !r.crashed && r.c.State() != Done {
+		w.counts.Add("crashed while "+r.c.State().String(), 1)
+		r.crashed = true
+	}
+}
+
+// tick lets time pass, sometimes a lot.
+func (w *world) tick() {
+	p := pick(w, w.peers)
+	if w.chance(25) {
+		p.clock += 2*patienceMS + int64(w.rng.IntN(2))*KeepMS
+		w.counts.Add("clock jumps", 1)
+	}
+	p.clock += int64(w.rng.IntN(500))
+}
+
+// tend is what a group does for itself now and then.
+func (w *world) tend(p *peer) {
+	for _, lock := range p.locks.Due(p.clock) {
+		lock := *lock
+		inquire := func() command.Command {
+			return &Inquire{ID: lock.Txn, Decider: lock.Decider, DeadlineMS: lock.DeadlineMS}
+		}
+		w.ask(w.peers[lock.Decider-1], inquire, func(reply command.Reply) {
+			o := OutcomeOf(reply)
+			if !o.final() {
+				return
+			}
+			w.counts.Add("inquiries", 1)
+			s := w.shardOf(lock.Start)
+			w.ask(s.owner, func() command.Command {
+				return &Resolve{ID: lock.Txn, Span: s.span, Commit: o == Committed, DeadlineMS: lock.DeadlineMS}
+			}, func(command.Reply) {})
+		})
+	}
+	err := Decisions(p.store, p.id, func(d Decision) bool {
+		if w.healing || w.chance(20) {
+			r := &run{id: d.ID}
+			var effects []Effect
+			r.c, effects = Resume(d, p.id)
+			w.runs = append(w.runs, r)
+			r.drive(w, effects)
+			w.counts.Add("resumed decisions", 1)
+		}
+		return true
+	})
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	for _, s := range p.owned {
+		if reply := p.do(&Forget{Span: s, Limit: 1000}); reply.Err != nil {
+			w.fatalf("%v", reply.Err)
+		}
+	}
+	if !p.consistent() {
+		w.fatalf("the locks of %v are not those of its records", p.id)
+	}
+}
+
+func (w *world) newID() (id ID) {
+	w.serial++
+	binary.BigEndian.PutUint64(id[8:], w.serial)
+	return id
+}
+
+// heal lets everything come to rest: no more faults, time passes, and groups
+// tend what they have.
+func (w *world) heal() {
+	w.healing = true
+	w.net = append(w.net, w.late...)
+	w.late = nil
+	for range 12 {
+		for n := 0; len(w.net) > 0; n++ {
+			if w.deliver(); n > 100_000 {
+				w.fatalf("the net does not run dry")
+			}
+		}
+		for _, p := range w.peers {
+			p.clock += patienceMS + KeepMS
+			w.tend(p)
+		}
+	}
+	w.rest()
+}
+
+// rest checks a world in which nothing is left to do.
+func (w *world) rest() {
+	rows := map[string]string{}
+	for _, p := range w.peers {
+		if n := p.locks.Len(); n > 0 {
+			w.fatalf("%v has %d locks left, the first %+v", p.id, n, *p.locks.All()[0])
+		}
+		for _, t := range []effect.Table{effect.Intents, effect.Marks, effect.State} {
+			if n := p.store.count(t); n > 0 {
+				w.fatalf("%v has %d rows of table %d left", p.id, n, t)
+			}
+		}
+		for _, s := range p.owned {
+			maps.Copy(rows, w.read(p.store, s, p.clock))
+		}
+	}
+	if !maps.Equal(rows, w.model) {
+		w.fatalf("the groups hold %v\nthe decisions make %v", rows, w.model)
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(w.heard), func(a, b ID) int { return slices.Compare(a[:], b[:]) }) {
+		if heard := w.heard[id]; heard == Aborted && w.fate[id] == Committed {
+			w.fatalf("the caller of %v heard aborted, but it is committed", id)
+		}
+	}
+}
