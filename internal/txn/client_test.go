@@ -133,7 +133,7 @@ func (w *world) begin() {
 // fill makes a part up: it reads and writes keys of its span at random.
 func (w *world) fill(part *Part, x *tx, p *peer) bool {
 	state := w.through(p, part.Span)
-	if w.chance(15) {
+	if w.chance(w.mood.scan) {
 		rows := w.read(state, part.Span, p.clock)
 		digest, err := command.DigestRange(state, part.Span.Start, part.Span.End, p.clock)
 		if err != nil {
@@ -225,7 +225,12 @@ func (w *world) plainWrite() {
 }
 
 // plainRead sees what the model has at this instant.
-func (w *world) plainRead(key string) {
+func (w *world) plainRead() {
+	if w.chance(20) {
+		w.plainScan()
+		return
+	}
+	key := pick(w, allKeys)
 	p := w.shardOf(at(key)).owner
 	if got := w.read(w.through(p, KeySpan(at(key))), KeySpan(at(key)), p.clock)[key]; got != w.model[key] {
 		w.fatalf("%s reads %q, it is %q", key, got, w.model[key])
@@ -297,7 +302,7 @@ func (w *world) split() {
 	s := w.shards[i]
 	boundary := at(pick(w, allKeys))
 	boundary = boundary[:len(boundary)-w.rng.IntN(2)*2] // of a key, or of a prefix
-	if !s.span.Contains(boundary) || bytes.Equal(boundary, s.span.Start) || len(w.shards) > 8 {
+	if !s.span.Contains(boundary) || bytes.Equal(boundary, s.span.Start) || len(w.shards) > 6 {
 		return
 	}
 	right := s
@@ -311,12 +316,13 @@ func (w *world) split() {
 	}
 }
 
-// merge joins neighbours of one group.
+// merge joins neighbours, after they have come to one group.
 func (w *world) merge() {
 	i := w.rng.IntN(len(w.shards))
-	if i+1 >= len(w.shards) || w.shards[i].owner != w.shards[i+1].owner {
+	if i+1 >= len(w.shards) || len(w.shards) < 4 {
 		return
 	}
+	w.handOver(&w.shards[i+1], w.shards[i].owner)
 	w.shards[i].span.End = w.shards[i+1].span.End
 	w.shards = append(w.shards[:i+1], w.shards[i+2:]...)
 	w.assign()

@@ -39,6 +39,7 @@ type world struct {
 	heard   map[ID]Outcome // what the callers were told
 	serial  uint64
 	healing bool
+	mood    mood
 }
 
 type shard struct {
@@ -59,7 +60,7 @@ var allKeys = []string{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "d1
 func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), counts: counts,
-		model: map[string]string{}, fate: map[ID]Outcome{}, heard: map[ID]Outcome{},
+		mood: moods[seed%uint64(len(moods))], model: map[string]string{}, fate: map[ID]Outcome{}, heard: map[ID]Outcome{},
 	}
 	for i := range 3 {
 		w.peers = append(w.peers, newPeer(partition.GroupID(i+1)))
@@ -102,39 +103,63 @@ func (w *world) shardOf(p partition.Position) *shard {
 	panic("the shards do not tile the space")
 }
 
+// mood is how often things happen: a world has one of them, as what breaks one
+// rule takes other faults than what breaks another. Numbers are weights of
+// events, and percentages.
+type mood struct {
+	begin, deliver, write, read, timeout, crash, tick, restart, move, split, merge, tend int
+
+	lose, repeat, delay, late, jump, scan int
+}
+
+var moods = []mood{
+	{ // nothing in particular
+		begin: 5, deliver: 57, write: 5, read: 10, timeout: 7, crash: 2, tick: 4, restart: 1, move: 2, split: 2, merge: 1, tend: 4,
+		lose: 8, repeat: 12, delay: 5, late: 5, jump: 20, scan: 15,
+	},
+	{ // shards that do not stay where they are
+		begin: 6, deliver: 45, write: 14, read: 8, timeout: 6, crash: 1, tick: 2, move: 5, split: 8, merge: 6, tend: 1,
+		lose: 3, repeat: 5, delay: 12, late: 8, jump: 5, scan: 50,
+	},
+	{ // messages that come when nobody thinks of them any more
+		begin: 6, deliver: 60, write: 5, read: 8, timeout: 10, crash: 1, tick: 5, restart: 1, move: 1, tend: 3,
+		lose: 3, repeat: 40, delay: 12, late: 20, jump: 10, scan: 5,
+	},
+	{ // clocks that run ahead while coordinators die
+		begin: 6, deliver: 55, write: 5, read: 10, timeout: 6, crash: 6, tick: 8, restart: 2, move: 1, tend: 6,
+		lose: 5, repeat: 25, delay: 10, late: 15, jump: 40, scan: 5,
+	},
+}
+
 // play lets events happen at random.
 func (w *world) play(events int) {
+	m := &w.mood
+	all := []struct {
+		weight int
+		happen func()
+	}{
+		{m.begin, w.begin}, {m.deliver, w.deliver}, {m.write, w.plainWrite}, {m.read, w.plainRead}, {m.timeout, w.timeout},
+		{m.crash, w.crash}, {m.tick, w.tick}, {m.restart, w.restart}, {m.move, w.move}, {m.split, w.split}, {m.merge, w.merge},
+		{m.tend, func() { w.tend(pick(w, w.peers)) }},
+	}
+	sum := 0
+	for _, x := range all {
+		sum += x.weight
+	}
 	for range events {
-		switch n := w.rng.IntN(100); {
-		case n < 5:
-			w.begin()
-		case n < 62 && len(w.net) > 0:
-			w.deliver()
-		case n < 66:
-			w.plainWrite()
-		case n < 74:
-			w.plainRead(pick(w, allKeys))
-		case n < 76:
-			w.plainScan()
-		case n < 83 && len(w.runs) > 0:
-			pick(w, w.runs).timeout(w)
-		case n < 85 && len(w.runs) > 0:
-			w.crash()
-		case n < 89:
-			w.tick()
-		case n < 90:
-			pick(w, w.peers).open()
-			w.counts.Add("restarts", 1)
-		case n < 92:
-			w.move()
-		case n < 95:
-			w.split()
-		case n < 97:
-			w.merge()
-		default:
-			w.tend(pick(w, w.peers))
+		n := w.rng.IntN(sum)
+		for _, x := range all {
+			if n -= x.weight; n < 0 {
+				x.happen()
+				break
+			}
 		}
 	}
+}
+
+func (w *world) restart() {
+	pick(w, w.peers).open()
+	w.counts.Add("restarts", 1)
 }
 
 // message is something on its way: a command for a group, or anything else.
@@ -149,7 +174,7 @@ type message struct {
 // again.
 func (w *world) take(i int) message {
 	m := w.net[i]
-	if w.chance(12) && !w.healing {
+	if w.chance(w.mood.repeat) && !w.healing {
 		w.counts.Add("duplicates", 1)
 		if w.chance(50) {
 			return m
@@ -164,17 +189,20 @@ func (w *world) take(i int) message {
 // deliver brings something to where it was going, unless it is lost. Commands
 // for one group may come together and make one batch.
 func (w *world) deliver() {
-	if n := len(w.late); n > 0 && w.chance(5) {
+	if n := len(w.late); n > 0 && w.chance(w.mood.late) {
 		i := w.rng.IntN(n)
 		w.net = append(w.net, w.late[i])
 		w.late = slices.Delete(w.late, i, i+1)
 	}
+	if len(w.net) == 0 {
+		return
+	}
 	m := w.take(w.rng.IntN(len(w.net)))
-	if w.chance(8) && !w.healing {
+	if w.chance(w.mood.lose) && !w.healing {
 		w.counts.Add("losses", 1)
 		return
 	}
-	if w.chance(5) && !w.healing {
+	if w.chance(w.mood.delay) && !w.healing {
 		w.counts.Add("delays", 1)
 		w.late = append(w.late, m)
 		return
@@ -325,8 +353,12 @@ func (w *world) answer(r *run, a Answer) {
 	}
 }
 
-func (r *run) timeout(w *world) {
-	if r.crashed || r.c == nil {
+func (w *world) timeout() {
+	if len(w.runs) == 0 {
+		return
+	}
+	r := pick(w, w.runs[max(0, len(w.runs)-12):]) // older ones are done
+	if r.crashed {
 		return
 	}
 	if w.chance(10) && !w.healing {
@@ -337,8 +369,11 @@ func (r *run) timeout(w *world) {
 }
 
 func (w *world) crash() {
-	r := pick(w, w.runs)
-	if r.c != nil && !r.crashed && r.c.State() != Done {
+	if len(w.runs) == 0 {
+		return
+	}
+	r := pick(w, w.runs[max(0, len(w.runs)-12):])
+	if !r.crashed && r.c.State() != Done {
 		w.counts.Add("crashed while "+r.c.State().String(), 1)
 		r.crashed = true
 	}
@@ -347,7 +382,7 @@ func (w *world) crash() {
 // tick lets time pass, sometimes a lot.
 func (w *world) tick() {
 	p := pick(w, w.peers)
-	if w.chance(25) {
+	if w.chance(w.mood.jump) {
 		p.clock += 2*patienceMS + int64(w.rng.IntN(2))*KeepMS
 		w.counts.Add("clock jumps", 1)
 	}
