@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -92,55 +91,4 @@ func later(a, b partition.Position) partition.Position {
 		return a
 	}
 	return b
-}
-
-// Forget removes marks and decisions that serve nobody any more, of Limit rows
-// that it looks at. The reply is how many; if More, call again with After =
-// Bytes.
-type Forget struct {
-	bound
-	// Span bounds the marks. A group gives what it owns.
-	Span  partition.Span
-	After []byte
-	Limit int
-}
-
-// Eval forgets.
-func (c *Forget) Eval(e *command.Env) command.Reply {
-	if err := c.site.owns(c.Span); err != nil {
-		return failed(err)
-	}
-	from, to := tableSpan(effect.Marks, c.Span)
-	if len(c.After) > 0 {
-		from = append(bytes.Clone(c.After), 0)
-	}
-	var old [][]byte
-	var last []byte
-	seen, more := 0, false
-	var bad error
-	err := e.Scan(from, to, false, func(key, value []byte) bool {
-		if more = seen == c.Limit; more {
-			return false
-		}
-		var m Mark
-		if m, bad = DecodeMark(value); bad != nil {
-			return false
-		}
-		seen++
-		last = bytes.Clone(key)
-		if e.NowMS() > m.DeadlineMS {
-			old = append(old, last)
-		}
-		return true
-	})
-	if err == nil {
-		err = bad
-	}
-	if err != nil {
-		return failed(err)
-	}
-	for _, key := range old {
-		e.Delete(key)
-	}
-	return command.Reply{Kind: command.Int, Int: int64(len(old)), More: more, Bytes: last}
 }

@@ -64,6 +64,12 @@ func DecodeDecision(key, value []byte) (Decision, error) {
 	return d, nil
 }
 
+// decisionSpan returns the store keys of a group's decisions.
+func decisionSpan(group partition.GroupID) (from, to []byte) {
+	const size = 1 + 1 + 8
+	return decisionKey(nil, group, ID{})[:size], decisionKey(nil, group+1, ID{})[:size]
+}
+
 // LookUp returns the decision about a transaction that a group has recorded, if
 // it has, in the state that r reads.
 func LookUp(r command.Reader, group partition.GroupID, id ID) (Decision, bool, error) {
@@ -79,9 +85,7 @@ func LookUp(r command.Reader, group partition.GroupID, id ID) (Decision, bool, e
 // Decisions visits the decisions that a group keeps, in the order of their IDs,
 // until visit returns false: those with spans left have to be carried out.
 func Decisions(r command.Reader, group partition.GroupID, visit func(Decision) bool) error {
-	from := decisionKey(nil, group, ID{})
-	from = from[:len(from)-len(ID{})]
-	to := decisionKey(nil, group+1, ID{})[:len(from)]
+	from, to := decisionSpan(group)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
 		var d Decision

@@ -28,6 +28,9 @@ type Lock struct {
 	// both in Unix milliseconds by clocks of groups. Keys under the lock do not
 	// expire: whether they are alive is judged at PrepareMS.
 	DeadlineMS, PrepareMS int64
+
+	// nth is its place among those of its transaction, for [Locks].
+	nth int
 }
 
 // Intent is a lock with what is to become of the key if its transaction is

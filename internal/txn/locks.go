@@ -79,29 +79,30 @@ func (l *Locks) Add(lock Lock) {
 
 // Remove removes a lock, if it is there.
 func (l *Locks) Remove(id ID, start partition.Position, isRange bool) {
-	for _, lock := range l.txns[id] {
-		if lock.Range == isRange && bytes.Equal(lock.Start, start) {
-			l.remove(lock)
-			l.journal = append(l.journal, change{lock, false})
-			return
-		}
+	if lock := l.tree.get(&Lock{Txn: id, Start: start, Range: isRange}); lock != nil {
+		l.remove(lock)
+		l.journal = append(l.journal, change{lock, false})
 	}
 }
 
 func (l *Locks) insert(lock *Lock) {
 	l.tree.insert(lock)
+	lock.nth = len(l.txns[lock.Txn])
 	l.txns[lock.Txn] = append(l.txns[lock.Txn], lock)
 	l.count++
 }
 
+// remove puts the last lock of the transaction where the lock was, so that
+// thousands of them are not moved for each.
 func (l *Locks) remove(lock *Lock) {
 	l.tree.remove(lock)
 	mine := l.txns[lock.Txn]
-	i := slices.Index(mine, lock)
-	if mine = slices.Delete(mine, i, i+1); len(mine) == 0 {
+	last := len(mine) - 1
+	mine[lock.nth] = mine[last]
+	mine[lock.nth].nth = lock.nth
+	mine[last] = nil
+	if l.txns[lock.Txn] = mine[:last]; last == 0 {
 		delete(l.txns, lock.Txn)
-	} else {
-		l.txns[lock.Txn] = mine
 	}
 	l.count--
 }

@@ -96,6 +96,21 @@ func (t *tree) insert(lock *Lock) {
 
 func (t *tree) remove(lock *Lock) { t.root = cut(t.root, lock) }
 
+// get returns the lock that compares equal, or nil.
+func (t *tree) get(lock *Lock) *Lock {
+	for n := t.root; n != nil; {
+		switch c := compareLocks(lock, n.lock); {
+		case c < 0:
+			n = n.left
+		case c > 0:
+			n = n.right
+		default:
+			return n.lock
+		}
+	}
+	return nil
+}
+
 // split returns the locks before lock, and the others.
 func split(n *node, lock *Lock) (left, right *node) {
 	if n == nil {

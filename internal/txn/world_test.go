@@ -409,7 +409,7 @@ func (w *world) tend(p *peer) {
 		})
 	}
 	err := Decisions(p.store, p.id, func(d Decision) bool {
-		if w.healing || w.chance(20) {
+		if len(d.Spans) > 0 && (w.healing || w.chance(20)) {
 			r := &run{id: d.ID}
 			var effects []Effect
 			r.c, effects = Resume(d, p.id)
@@ -422,13 +422,26 @@ func (w *world) tend(p *peer) {
 	if err != nil {
 		w.fatalf("%v", err)
 	}
-	for _, s := range p.owned {
-		if reply := p.do(&Forget{Span: s, Limit: 1000}); reply.Err != nil {
-			w.fatalf("%v", reply.Err)
-		}
-	}
+	w.forget(p)
 	if !p.consistent() {
 		w.fatalf("the locks of %v are not those of its records", p.id)
+	}
+}
+
+// forget lets a group forget, a few rows at a time.
+func (w *world) forget(p *peer) {
+	for i := range len(p.owned) + 1 {
+		for after, more := []byte(nil), true; more; {
+			var c command.Command = &ForgetDecisions{After: after, Limit: 3}
+			if i < len(p.owned) {
+				c = &Forget{Span: p.owned[i], After: after, Limit: 3}
+			}
+			reply := p.do(c)
+			if reply.Err != nil {
+				w.fatalf("%v", reply.Err)
+			}
+			after, more = reply.Bytes, reply.More
+		}
 	}
 }
 
