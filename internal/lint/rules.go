@@ -22,6 +22,7 @@ var layers = map[string]int{
 	"internal/typecheck": 0,
 	"internal/plant":     0,
 	"internal/tally":     0,
+	"internal/check":     0,
 
 	"key": 1,
 
@@ -66,7 +67,7 @@ var layers = map[string]int{
 var pure = []string{
 	"route", "key", "affinity", "partition",
 	"internal/effect", "internal/command", "internal/txn", "internal/mover",
-	"internal/distributor", "internal/ratekeeper",
+	"internal/distributor", "internal/ratekeeper", "internal/check",
 }
 
 // impure names what a pure package may not use. A nil list forbids the whole

@@ -1,0 +1,49 @@
+package check
+
+import (
+	"fmt"
+	"testing"
+)
+
+// long is a history as the simulator makes them: keys are given up for new ones,
+// or lists, and so reads, would grow with the run.
+func long(txns, clients int) []Txn {
+	g := generator{Seed: 1, Txns: txns, Clients: clients, Keys: 64, Steps: 6, Coarse: 1, Faulty: 2, Fresh: 128}
+	return g.run()
+}
+
+func BenchmarkLists(b *testing.B) {
+	for _, clients := range []int{8, 1000} {
+		h := long(100_000, clients)
+		b.Run(fmt.Sprintf("history=right/txns=%d/clients=%d", len(h), clients), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if r := Lists(h); !r.OK() {
+					b.Fatal(r)
+				}
+			}
+		})
+	}
+	h := long(100_000, 8)
+	late := rewind(h)
+	b.Run(fmt.Sprintf("history=wrong/txns=%d/clients=8", len(h)), func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if r := Lists(late); r.OK() {
+				b.Fatal("nothing found")
+			}
+		}
+	})
+}
+
+// rewind moves the second half of a history to the front of time: half of all
+// transactions are in one knot.
+func rewind(h []Txn) []Txn {
+	moved := append([]Txn(nil), h...)
+	end := h[len(h)-1].Invoke + 1
+	for i := len(h) / 2; i < len(h); i++ {
+		moved[i].Invoke -= end
+		moved[i].Return -= end
+	}
+	return moved
+}
