@@ -15,8 +15,9 @@ type Log struct {
 	room sync.Cond // a chunk, a segment or the right to rotate may be there; failure, close
 	work sync.Cond // the preparer has something to do
 
-	// Staging. open is the frame that takes entries; it is nil once its leader has
-	// its turn. Invariant: a frame is staged => busy, so somebody will write it.
+	// Staging. open is the frame that takes entries; it takes no more, and is nil,
+	// once its leader has its turn, or a fence or the chunk's end is behind it.
+	// Invariant: a frame is staged => busy, so somebody will write it.
 	cur      *Chunk // nil between segments
 	reserved bool   // cur was taken from the reserve: for urgent entries only
 	next     int    // offset in cur where the next frame begins

@@ -3,7 +3,7 @@ package wal
 // Metrics is a snapshot of a log's figures. Counters count since Open.
 type Metrics struct {
 	Entries, Frames uint64 // committed
-	WrittenBytes    uint64 // with headers and padding
+	WrittenBytes    uint64 // with headers and padding, but what a fence leaves free
 	Syncs           uint64 // durable writes and syncs
 	Replayed        uint64 // entries
 	ChunkWaits      uint64 // Append found all chunks in use

@@ -31,8 +31,9 @@ func (s *scan) next() (f frameInfo, b []byte, ok bool) {
 		s.reason = "the log was closed here"
 		return f, nil, false
 	}
-	// It begins at once, or in the next block if the one before was synced. Both
-	// name the one before, so that none is passed over.
+	// It begins at once, or in the next block: behind a fence, behind a large frame,
+	// and whenever each frame is durable. In both places it names the one before, so
+	// that none is passed over.
 	at := s.offset
 	f, b, s.reason = s.frameAt(at)
 	if fresh := padded(at); s.reason != "" && fresh != at {
@@ -98,8 +99,7 @@ func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position 
 		}
 		// A frame that is not where it says it is was put there by something else:
 		// a copy of this log in a value, say.
-		prev := Position(binary.LittleEndian.Uint64(b[16:]))
-		if offset != blockBytes && prev != position(sequence, offset) && !(offset%blockBytes == 0 && position(sequence, offset)-prev < blockBytes) {
+		if !follows(Position(binary.LittleEndian.Uint64(b[16:])), sequence, offset) {
 			continue
 		}
 		if f, reason := parseFrame(b, salt); reason == "" {
@@ -108,6 +108,14 @@ func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position 
 		}
 	}
 	return proof
+}
+
+// follows tells whether a frame at an offset may name prev as the end of the one
+// before: its own place, or one in the block before if it begins a block. The first
+// frame names another segment's end.
+func follows(prev Position, sequence uint32, offset int) bool {
+	at := position(sequence, offset)
+	return offset == blockBytes || prev == at || offset%blockBytes == 0 && at-prev < blockBytes
 }
 
 // judge decides what the end of a scan means, given how far the log is known to

@@ -6,8 +6,9 @@ import (
 	"github.com/cleavekv/cleave/internal/plant"
 )
 
-// turn is a piece of work that happens in log order: the write of a frame, or the
-// end of a chunk. Whoever made it waits until everything before it was written,
+// turn is a piece of work that happens in log order: the write of a frame, the end
+// of a chunk, or nothing, for a Sync that has to know that all before it is
+// written. Whoever made it waits until everything before it was written,
 // does its own I/O, passes the turn on, and then, again in order, publishes. So
 // while one frame is published the next is being written, and nobody who finds the
 // log idle ever waits for another goroutine.
@@ -103,9 +104,10 @@ func (l *Log) perform(t *turn, info frameInfo) error {
 }
 
 // image finishes the frame of a turn and returns what to write and where. It ends
-// at a block's end, also if the frame does not, so that the system never has to
-// read a block to write a part of it. Of a packed frame it is a copy: others stage
-// the next one in the rest of its last block meanwhile.
+// at a block's end, also if the frame does not, so that the system need not read a
+// block to write its beginning; one of which it writes the rest was written whole
+// just before. Of a packed frame it is a copy: others stage the next one in the
+// rest of its last block meanwhile.
 func (l *Log) image(t *turn, info frameInfo) (image []byte, from int) {
 	mem := t.chunk.mem
 	finishFrame(mem[t.start:t.end], info, l.salt)
