@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -173,77 +172,6 @@ func (u *unapplied) drop(c *chunk) {
 	u.room.Broadcast()
 	u.mu.Unlock()
 	c.memory.Release()
-}
-
-// maxKept is how many chunks snapshots may keep in memory besides those that are
-// not applied. Beyond that there are no new ones: the memory is finite, and it is
-// better to refuse who would take more of it than to let writers wait for those
-// who have it. The last that was let in may add all chunks of the list to them,
-// and the list fills again: so many has the log.
-const maxKept = 64
-
-// hold copies the list and takes a reference to the memory of each chunk.
-func (u *unapplied) hold() ([]*chunk, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.kept >= maxKept && len(u.list) > 0 {
-		return nil, fmt.Errorf("%w: they keep %d chunks of the log in memory", ErrSnapshots, u.kept)
-	}
-	held := make([]*chunk, len(u.list))
-	for i, c := range u.list {
-		c.memory.Retain()
-		c.readers++
-		held[i] = c
-	}
-	return held, nil
-}
-
-// release gives back what hold took.
-func (u *unapplied) release(held []*chunk) {
-	if len(held) == 0 {
-		return
-	}
-	u.mu.Lock()
-	for _, c := range held {
-		if c.readers--; c.readers == 0 && c.applied {
-			u.kept--
-		}
-	}
-	u.mu.Unlock()
-	for _, c := range held {
-		c.memory.Release()
-	}
-}
-
-// optimism is how often capture looks before it stops the publisher.
-const optimism = 4
-
-// capture calls look until nothing became visible while it ran, and returns
-// the chunks that look was given, held, and the position of the log at which it
-// looked. look takes its cuts of the chunks first and asks Pebble second; undo
-// throws away what it got.
-func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
-	for try := 0; ; try++ {
-		if try == optimism {
-			u.publishing.Lock()
-			defer u.publishing.Unlock()
-		}
-		before := u.sequence.Load()
-		if before%2 != 0 {
-			continue
-		}
-		pos := wal.Position(u.published.Load())
-		held, err := u.hold()
-		if err != nil {
-			return nil, 0, err
-		}
-		look(held)
-		if u.sequence.Load() == before {
-			return held, pos, nil
-		}
-		undo()
-		u.release(held)
-	}
 }
 
 // premature makes rows visible that are not committed. It is a planted bug.

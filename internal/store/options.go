@@ -33,8 +33,9 @@ type Options struct {
 	// multiple of 4 KiB from 64 KiB to 1 GiB.
 	SegmentBytes int64
 	// Chunks is how many chunks may wait to be applied, the one that is being
-	// filled included; then commits wait too. Snapshots may keep up to 64 more
-	// in memory. Default 4. At least 2.
+	// filled included; then commits wait too. Snapshots may keep 64 more in
+	// memory, and what waited when the last of them was taken: see
+	// [ErrSnapshots]. Default 4. At least 2.
 	Chunks int
 	// FlushBytes is how much log may be applied but not yet flushed by Pebble
 	// before a flush is asked for. It bounds the log, and so the time to open
