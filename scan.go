@@ -68,9 +68,9 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 
 // All visits keys in order, all of a store as of one moment: that of the first
 // step into it. It keeps that moment's data as long as it runs, and that is in
-// memory if it was written just before: with some 60 loops open, begun at
-// different times while others write, another ends with ErrSnapshots. An error
-// ends it. Items are as those of [Keyspace.Scan].
+// memory if it was written just before: with many loops open, begun at different
+// times while others write, another ends with ErrSnapshots. 16 may be too many if
+// much was written before each, 60 if little. An error ends it. Items are as those of [Keyspace.Scan].
 func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
 	return k.items(ctx, o, o.Limit, newest)
 }
