@@ -10,8 +10,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Mark says that a part is finished, until no message of its transaction can do
-// harm any more.
+// Mark says that a transaction is finished with what was locked at a position,
+// until no message of it can do harm any more.
 type Mark struct {
 	Outcome    Outcome
 	DeadlineMS int64
@@ -22,9 +22,9 @@ const (
 	markSize   = 1 + 1 + 8
 )
 
-// markKey appends the store key of the mark of a part.
-func markKey(dst []byte, part partition.Position, id ID) []byte {
-	dst = effect.Marks.AppendKey(dst, part)
+// markKey appends the store key of the mark at a position.
+func markKey(dst []byte, at partition.Position, id ID) []byte {
+	dst = effect.Marks.AppendKey(dst, at)
 	return append(append(dst, pad[:]...), id[:]...)
 }
 
@@ -46,14 +46,23 @@ func DecodeMark(value []byte) (Mark, error) {
 	return m, nil
 }
 
-// loadMark returns the mark of a part, if there is one.
-func loadMark(e *command.Env, part partition.Position, id ID) (Mark, bool, error) {
-	value, ok, err := e.Get(markKey(nil, part, id), nil)
+// loadMark returns the mark at a position, if there is one.
+func loadMark(e *command.Env, at partition.Position, id ID) (Mark, bool, error) {
+	value, ok, err := e.Get(markKey(nil, at, id), nil)
 	if err != nil || !ok {
 		return Mark{}, false, err
 	}
 	m, err := DecodeMark(value)
 	return m, err == nil, err
+}
+
+// checkMark refuses a message of a transaction that is finished at a position.
+func checkMark(e *command.Env, at partition.Position, id ID) error {
+	mark, finished, err := loadMark(e, at, id)
+	if err == nil && finished {
+		err = fmt.Errorf("%w: it was %v", ErrFinished, mark.Outcome)
+	}
+	return err
 }
 
 // tableSpan returns the store keys of a span of a table.

@@ -87,3 +87,25 @@ func TestOneResolveFinishesAllPartsInItsSpan(t *testing.T) {
 		}
 	}
 }
+
+// A piece of a part may be resolved by another group, and come back before the
+// rest is resolved: what is not locked any more must not be locked again.
+func TestAPieceThatIsResolvedStaysSo(t *testing.T) {
+	w := between(t)
+	home, away := w.peers[1], w.peers[0]
+	c := prepare(1, set("b3", "1"))
+	c.Part.Span = w.shards[1].span
+	home.do(c)
+	left, right := w.shards[1], w.shards[1]
+	left.span.End, right.span.Start = at("b2"), at("b2")
+	w.shards = append(w.shards[:1:1], append([]shard{left, right}, w.shards[2:]...)...)
+	w.assign()
+	w.handOver(&w.shards[2], away)
+	if r := away.do(&Resolve{ID: ID{1}, Span: right.span, Commit: true, DeadlineMS: 2000}); r.Int != 1 {
+		t.Fatal(r.Err)
+	}
+	w.handOver(&w.shards[2], home)
+	if r := home.do(c); !errors.Is(r.Err, ErrFinished) {
+		t.Errorf("it is prepared again: %v", r.Err)
+	}
+}

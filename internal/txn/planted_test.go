@@ -20,6 +20,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		// Rare in the world, so a test of its own comes upon each for certain.
 		"txn-prepare-past-deadline": "TestAFinishedPartStaysFinished",
 		"txn-collect-unconfirmed":   "TestADecisionIsKeptUntilNobodyAsks",
+		"txn-mark-at-start-only":    "TestAPieceThatIsResolvedStaysSo",
 		"txn-old-owner-confirms":    "TestOnlyTheOwnerConfirms",
 		"txn-range-lock-not-cut":    "TestARangeLockIsCutWithItsRange",
 		"txn-locked-rows-expire":    "TestARowDoesNotExpireUnderALock",

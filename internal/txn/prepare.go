@@ -35,6 +35,11 @@ func (c *Prepare) Eval(e *command.Env) command.Reply {
 		return failed(err)
 	}
 	for i := range t.locks {
+		if err := checkMark(e, t.locks[i].lock.Start, c.ID); err != nil {
+			return failed(err)
+		}
+	}
+	for i := range t.locks {
 		lock, effects := t.locks[i].lock, &t.locks[i].effects
 		if !lock.Write && plant.Bug("txn-read-locks-not-taken") {
 			continue
@@ -59,12 +64,8 @@ func (c *Prepare) admit(e *command.Env) (done bool, err error) {
 	if err := c.site.owns(c.Part.Span); err != nil {
 		return false, err
 	}
-	mark, finished, err := loadMark(e, c.Part.Span.Start, c.ID)
-	switch {
-	case err != nil:
+	if err := checkMark(e, c.Part.Span.Start, c.ID); err != nil {
 		return false, err
-	case finished:
-		return false, fmt.Errorf("%w: it was %v", ErrFinished, mark.Outcome)
 	}
 	for _, lock := range c.site.locks.txns[c.ID] {
 		if bytes.Equal(lock.Part, c.Part.Span.Start) {

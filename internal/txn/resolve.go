@@ -41,8 +41,8 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 			continue
 		}
 		err := c.end(e, lock)
-		if err == nil && c.Span.Contains(lock.Part) {
-			err = c.mark(e, lock.Part)
+		if err == nil && !plant.Bug("txn-mark-at-start-only") {
+			err = c.mark(e, lock.Start)
 		}
 		if err != nil {
 			return failed(err)
@@ -77,19 +77,21 @@ func (c *Resolve) end(e *command.Env, lock *Lock) error {
 }
 
 // mark keeps a Prepare away that is still on its way. After the deadline the
-// clock does.
-func (c *Resolve) mark(e *command.Env, part partition.Position) error {
+// clock does. There is one where each lock was, as the piece that is resolved
+// need not be the whole part, and one at the start of the piece, if the Prepare
+// has not come yet.
+func (c *Resolve) mark(e *command.Env, at partition.Position) error {
 	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
 		return nil
 	}
-	if _, marked, err := loadMark(e, part, c.ID); marked || err != nil {
+	if _, marked, err := loadMark(e, at, c.ID); marked || err != nil {
 		return err
 	}
 	m := Mark{Outcome: Aborted, DeadlineMS: c.DeadlineMS}
 	if c.Commit {
 		m.Outcome = Committed
 	}
-	e.Put(markKey(nil, part, c.ID), m.append(nil))
+	e.Put(markKey(nil, at, c.ID), m.append(nil))
 	return nil
 }
 

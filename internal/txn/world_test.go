@@ -302,7 +302,7 @@ func (r *run) drive(w *world, effects []Effect) {
 				if reply.Err != nil {
 					step(Refused{x.Part, reply.Err})
 				} else {
-					step(Prepared{x.Part})
+					step(Prepared(x))
 				}
 			})
 		case SendDecide:
@@ -457,6 +457,11 @@ func (w *world) heal() {
 	w.healing = true
 	w.net = append(w.net, w.late...)
 	w.late = nil
+	for _, p := range w.peers { // the slowest clock catches up
+		for _, other := range w.peers {
+			p.clock = max(p.clock, other.clock)
+		}
+	}
 	for range 12 {
 		for n := 0; len(w.net) > 0; n++ {
 			if w.deliver(); n > 100_000 {
