@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 // seeds returns how many worlds to play, and the first of their seeds: that of
-// CLEAVE_SEED alone, if it is set.
+// CLEAVE_SEED alone, if it is set. The same every time, but for CLEAVE_SOAK.
 func seeds(t *testing.T, normal int) (first uint64, n int) {
 	if s := os.Getenv("CLEAVE_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -20,7 +21,7 @@ func seeds(t *testing.T, normal int) (first uint64, n int) {
 	}
 	switch {
 	case os.Getenv("CLEAVE_SOAK") != "":
-		return 1, 1000 * normal
+		return rand.Uint64() >> 1, 1000 * normal
 	case testing.Short():
 		return 1, normal / 10
 	}
