@@ -1,0 +1,181 @@
+package mover
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Request asks for a job.
+type Request struct {
+	Kind Kind
+	// Shard is to be split or moved, or the left one of a merge with Right.
+	Shard, Right partition.ShardID
+	// Expect and ExpectRight are when they last changed; 0 does not ask.
+	Expect, ExpectRight partition.Version
+	// In and At are where to split, as in [partition.Split]. A PreSplit takes
+	// boundaries in any shards, those that are there already too.
+	In *partition.Keyspace
+	At []partition.Position
+	// To is where a shard is moved.
+	To partition.GroupID
+	// Group is to be drained.
+	Group partition.GroupID
+	// Groups is how many groups there are to be after a Regroup, and Labels are
+	// those of groups to add, one for each.
+	Groups int
+	Labels []partition.Labels
+	// Parallel is how many shards are moved at a time, default 1.
+	Parallel int
+	// Throttle is how many bytes a second each move may carry; 0 is any number.
+	Throttle uint64
+	// Parent is the job that asks.
+	Parent own.Job
+}
+
+// maxParallel bounds how many ranges of one job are under way.
+const maxParallel = 64
+
+// Admit makes the job that a request asks for, or says why not, and then
+// nothing has changed. It is called where the job is stored, as one with that:
+// otherwise two jobs for one range could be admitted. The id is one that no job
+// ever had.
+func Admit(v View, r Request, id own.Job, nowMS int64) (Job, error) {
+	j := Job{
+		ID: id, Kind: r.Kind, Phase: Planned, Rev: 1, Round: 1, Parent: r.Parent,
+		In: r.In, At: r.At, Parallel: max(r.Parallel, 1), Throttle: r.Throttle, CreatedMS: nowMS, ChangedMS: nowMS,
+	}
+	if r.Throttle > 0 && r.Throttle < minThrottle || r.Parallel < 0 || r.Parallel > maxParallel {
+		return Job{}, fmt.Errorf("%w: use at least %d bytes a second and at most %d moves at a time", ErrRequest, minThrottle, maxParallel)
+	}
+	var err error
+	switch r.Kind {
+	case Split, Merge, Move:
+		err = j.admitChange(v, r)
+	case PreSplit:
+		err = j.admitPreSplit(v)
+	case Drain:
+		err = j.admitDrain(v, []partition.GroupID{r.Group})
+	case Regroup:
+		err = j.admitRegroup(v, r)
+	default:
+		err = fmt.Errorf("%w: %v", ErrRequest, r.Kind)
+	}
+	if err != nil {
+		return Job{}, fmt.Errorf("%v: %w", r.Kind, err)
+	}
+	return j, nil
+}
+
+// admitChange admits a job that changes one range. The map itself says what is
+// wrong with it: the change is made on a copy.
+func (j *Job) admitChange(v View, r Request) error {
+	s, ok := v.Map.Shard(r.Shard)
+	if !ok {
+		return fmt.Errorf("%w: %v", partition.ErrUnknownShard, r.Shard)
+	}
+	j.Shard, j.Right, j.Expect, j.ExpectRight = r.Shard, r.Right, r.Expect, r.ExpectRight
+	j.Span, j.From, j.To = cloneSpan(s.Span), s.Group, s.Group
+	if r.Kind == Move {
+		j.To = r.To
+	}
+	if _, err := v.Map.Apply(j.edit()); err != nil {
+		return err
+	}
+	if r.Kind == Merge {
+		right, _ := v.Map.Shard(r.Right)
+		j.Span.End, j.ExpectRight = bytes.Clone(right.Span.End), right.Changed
+	}
+	j.Expect = s.Changed
+	j.Local = v.home(j.From) == v.home(j.To)
+	if other := inTheWay(v.Jobs, j.Span); other != nil {
+		return &BusyError{Job: other.ID, Kind: other.Kind, Span: other.Span}
+	}
+	return nil
+}
+
+// admitPreSplit admits splits of several shards, if none of them is refused.
+func (j *Job) admitPreSplit(v View) error {
+	requests, left := j.wantedSplits(View{Map: v.Map})
+	if !left {
+		return fmt.Errorf("%w: no boundaries, or all are there", partition.ErrNoChange)
+	}
+	if !slices.IsSortedFunc(j.At, func(a, b partition.Position) int { return bytes.Compare(a, b) }) {
+		return fmt.Errorf("%w: sort the boundaries", partition.ErrBoundary)
+	}
+	for _, r := range requests {
+		if _, err := Admit(v, r, j.ID, 0); err != nil {
+			return err
+		}
+	}
+	j.Parallel = maxParallel
+	j.Phase = Surveying
+	return nil
+}
+
+// admitDrain admits that groups lose all their shards, if each shard has
+// somewhere to go.
+func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
+	if err := j.alone(v.Jobs, groups); err != nil {
+		return err
+	}
+	j.Groups, j.Phase = groups, Marking
+	m, _, err := j.outlook(v)
+	if err != nil {
+		return err
+	}
+	for _, id := range groups {
+		if _, ok := m.Group(id); !ok {
+			return fmt.Errorf("%w: %v", partition.ErrUnknownGroup, id)
+		}
+		for s := range m.Owned(id) {
+			if loadsOf(v).least(m, s) == 0 {
+				return fmt.Errorf("%w: %v of %v", ErrNowhere, s.ID, id)
+			}
+		}
+	}
+	return nil
+}
+
+// admitRegroup admits another number of groups. Those with the highest ids go.
+func (j *Job) admitRegroup(v View, r Request) error {
+	groups := v.Map.Groups()
+	have := len(groups)
+	j.Want = r.Groups
+	switch {
+	case r.Groups < 1 || r.Groups > partition.MaxGroups:
+		return fmt.Errorf("%w: %d groups: use 1 to %d", ErrRequest, r.Groups, partition.MaxGroups)
+	case r.Groups == have:
+		return fmt.Errorf("%w: there are %d groups", partition.ErrNoChange, have)
+	case r.Groups < have:
+		var ids []partition.GroupID
+		for _, g := range groups[r.Groups:] {
+			ids = append(ids, g.ID)
+		}
+		return j.admitDrain(v, ids)
+	case len(r.Labels) != r.Groups-have:
+		return fmt.Errorf("%w: %d groups to add, and labels for %d", ErrRequest, r.Groups-have, len(r.Labels))
+	}
+	j.Labels, j.Phase = r.Labels, Marking
+	return j.alone(v.Jobs, nil)
+}
+
+// alone tells whether another job drains one of these groups, or changes how
+// many there are.
+func (j *Job) alone(jobs []Job, groups []partition.GroupID) error {
+	for i := range jobs {
+		o := &jobs[i]
+		clash := slices.ContainsFunc(o.Groups, func(g partition.GroupID) bool { return slices.Contains(groups, g) })
+		if !o.Phase.Final() && o.ID != j.ID && (clash || o.Kind == Regroup && j.Kind == Regroup) {
+			return &BusyError{Job: o.ID, Kind: o.Kind}
+		}
+	}
+	return nil
+}
+
+func cloneSpan(s partition.Span) partition.Span {
+	return partition.Span{Start: bytes.Clone(s.Start), End: bytes.Clone(s.End)}
+}

@@ -1,0 +1,179 @@
+package mover
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A job that is done by others looks at the map and at the jobs that there are,
+// asks for those that bring it nearer to its end, and looks again. It remembers
+// nothing about them, so that nothing can be forgotten: what is asked for twice
+// is refused, because the range is busy or has changed.
+
+// marks returns how the job changes groups before shards are moved, and what
+// comes then.
+func (j *Job) marks(m *partition.Map) (edits []partition.Edit, then Phase) {
+	if j.Kind == Regroup && len(j.Groups) == 0 {
+		for _, labels := range j.Labels {
+			edits = append(edits, partition.AddGroup{Labels: labels})
+		}
+		return edits, Hosting
+	}
+	for _, id := range j.Groups {
+		if g, ok := m.Group(id); !ok || !g.Draining { // one that is not there is an error of the map's
+			edits = append(edits, partition.SetDraining{Group: id, Draining: true})
+		}
+	}
+	return edits, Surveying
+}
+
+// unmarks takes marks back. Groups that were added stay: they may have shards.
+func (j *Job) unmarks(m *partition.Map) (edits []partition.Edit) {
+	for _, id := range j.Groups {
+		if g, ok := m.Group(id); ok && g.Draining {
+			edits = append(edits, partition.SetDraining{Group: id})
+		}
+	}
+	return edits
+}
+
+// surveyed returns the jobs to ask for, and goes on when none is left.
+func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
+	if j.Paused || v.Map == nil {
+		return nil
+	}
+	children := 0
+	for i := range v.Jobs {
+		if c := &v.Jobs[i]; c.Parent == j.ID && !c.Phase.Final() {
+			children++
+			if j.Phase == Stopping && !c.Undo && !c.Decided() {
+				effects = append(effects, Stop{Job: c.ID})
+			}
+		}
+	}
+	if j.Phase == Stopping {
+		if children == 0 {
+			j.become(Unmarking, nowMS)
+		}
+		return effects
+	}
+	wanted, left := j.wanted(v)
+	for _, r := range wanted[:min(len(wanted), max(j.Parallel-children, 0))] {
+		effects = append(effects, Spawn{Request: r})
+	}
+	if n := len(effects); n > 0 {
+		j.Cost.Children += uint64(n)
+		j.touch(nowMS)
+	}
+	if left || children > 0 {
+		return effects
+	}
+	switch {
+	case j.Kind == Regroup && j.shrinks(v.Map):
+		j.become(Retiring, nowMS)
+	default:
+		j.become(Done, nowMS)
+	}
+	return effects
+}
+
+// shrinks tells whether the job's groups are to be removed.
+func (j *Job) shrinks(m *partition.Map) bool {
+	for _, id := range j.Groups {
+		if g, ok := m.Group(id); ok && g.Draining {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted returns jobs that bring this one nearer to its end, and whether there
+// is anything left to do.
+func (j *Job) wanted(v View) (requests []Request, left bool) {
+	switch {
+	case j.Kind == PreSplit:
+		return j.wantedSplits(v)
+	case j.Kind == Drain || j.shrinks(v.Map):
+		return j.wantedAway(v)
+	}
+	return j.wantedHere(v)
+}
+
+// wantedSplits asks for a split of each shard that a boundary lies in.
+func (j *Job) wantedSplits(v View) (requests []Request, left bool) {
+	for i := 0; i < len(j.At); {
+		s := v.Map.Find(j.At[i])
+		r := Request{Kind: Split, Shard: s.ID, Expect: s.Changed, In: j.In, Parent: j.ID}
+		for ; i < len(j.At) && s.Span.Contains(j.At[i]); i++ {
+			if !bytes.Equal(j.At[i], s.Span.Start) {
+				r.At = append(r.At, j.At[i])
+			}
+		}
+		if len(r.At) == 0 {
+			continue
+		}
+		if left = true; !busy(v.Jobs, s.Span) {
+			requests = append(requests, r)
+		}
+	}
+	return requests, left
+}
+
+// wantedAway asks for a move of each shard of the job's groups.
+func (j *Job) wantedAway(v View) (requests []Request, left bool) {
+	loads := loadsOf(v)
+	for s := range v.Map.Misplaced() {
+		if !slices.Contains(j.Groups, s.Group) {
+			continue
+		}
+		if plant.Bug("mover-drain-leaves-a-shard") && len(requests) == 0 && !left && v.Map.Len() > 2 {
+			left = len(slices.Collect(v.Map.Owned(s.Group))) > 1
+			continue
+		}
+		left = true
+		if to := loads.least(v.Map, s); to != 0 && !busy(v.Jobs, s.Span) {
+			requests = append(requests, j.move(v, loads, s, to))
+		}
+	}
+	return requests, left
+}
+
+// wantedHere asks for moves to groups that were added, as long as they make the
+// fullest group less full than the one that takes the shard will be.
+func (j *Job) wantedHere(v View) (requests []Request, left bool) {
+	loads := loadsOf(v)
+	for range v.Map.Len() {
+		s, to := loads.best(v, j.Groups, requests)
+		if to == 0 {
+			break
+		}
+		requests, left = append(requests, j.move(v, loads, s, to)), true
+	}
+	return requests, left
+}
+
+// move asks for a move, and counts it as done for the next choice.
+func (j *Job) move(v View, l loads, s partition.Shard, to partition.GroupID) Request {
+	size := v.weight(s.ID)
+	l[s.Group], l[to] = l[s.Group]-size, l[to]+size
+	return Request{Kind: Move, Shard: s.ID, Expect: s.Changed, To: to, Throttle: j.Throttle, Parent: j.ID}
+}
+
+// busy tells whether a job changes a part of a span.
+func busy(jobs []Job, s partition.Span) bool { return inTheWay(jobs, s) != nil }
+
+func inTheWay(jobs []Job, s partition.Span) *Job {
+	for i := range jobs {
+		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && overlap(c.Span, s) {
+			return c
+		}
+	}
+	return nil
+}
+
+func overlap(a, b partition.Span) bool {
+	return (len(a.End) == 0 || bytes.Compare(b.Start, a.End) < 0) && (len(b.End) == 0 || bytes.Compare(a.Start, b.End) < 0)
+}

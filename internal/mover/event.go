@@ -1,0 +1,92 @@
+package mover
+
+import (
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Event is what happened: the answer to an [Effect], with its round, or a
+// [Timeout]. An answer may come late, twice or never. It says that something
+// would survive a crash of everybody.
+type Event interface{ round() uint64 }
+
+// The events.
+type (
+	// Looked answers a Look: the ranges of both groups that overlap with the
+	// span.
+	Looked struct {
+		Round        uint64
+		Source, Dest []own.Range
+	}
+	// Evaluated answers an Evaluate, all of whose commands were evaluated
+	// without an error. Rows and More are of a Clear. The rest is of the first
+	// group, when that was durable: the place in the log of its store, the first
+	// version that it has not given out, and its time.
+	Evaluated struct {
+		Round       uint64
+		Rows        uint64
+		More        bool
+		Position    uint64
+		NextVersion uint64
+		ClockMS     int64
+	}
+	// Located answers a Locate.
+	Located struct{ Round, Position uint64 }
+	// Copied answers a Copy. Next is where it goes on; nothing, if that was all.
+	Copied struct {
+		Round       uint64
+		Next        []byte
+		Rows, Bytes uint64
+	}
+	// CaughtUp answers a CatchUp: how far the destination has come, and whether
+	// the log went on behind that.
+	CaughtUp struct {
+		Round, Upto uint64
+		More        bool
+		Rows, Bytes uint64
+	}
+	// Verified answers a Verify: up to where the destination has come, and
+	// whether it has the same rows as the source there.
+	Verified struct {
+		Round, Upto uint64
+		Equal       bool
+		Rows, Bytes uint64
+	}
+	// Published answers a Publish, and Hosted a Host, and Retired a Retire.
+	Published struct{ Round uint64 }
+	// Surveyed answers a Survey: the newest map, all jobs that have not ended,
+	// and what is known about shards.
+	Surveyed struct {
+		Round uint64
+		View  View
+	}
+	// Failed answers any effect that had no effect.
+	Failed struct {
+		Round uint64
+		Err   error
+	}
+	// Timeout says that nothing has come for a while.
+	Timeout struct{}
+)
+
+func (e Looked) round() uint64    { return e.Round }
+func (e Evaluated) round() uint64 { return e.Round }
+func (e Located) round() uint64   { return e.Round }
+func (e Copied) round() uint64    { return e.Round }
+func (e CaughtUp) round() uint64  { return e.Round }
+func (e Verified) round() uint64  { return e.Round }
+func (e Published) round() uint64 { return e.Round }
+func (e Surveyed) round() uint64  { return e.Round }
+func (e Failed) round() uint64    { return e.Round }
+func (Timeout) round() uint64     { return 0 }
+
+// View is what is known when a job is admitted or surveyed.
+type View struct {
+	Map *partition.Map
+	// Jobs are those that have not ended; others do no harm.
+	Jobs []Job
+	// Home names the store of a group, for ever.
+	Home func(partition.GroupID) uint64
+	// Sizes tells what is known about a shard; nil for nothing.
+	Sizes func(partition.ShardID) Size
+}

@@ -1,0 +1,250 @@
+package mover
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// recordFormat is the first byte of a record. Numbers are varints in the order
+// of fields, signed ones in zigzag, and bytes follow their length. DESIGN.md has
+// the list.
+const recordFormat = 1
+
+// coder writes a record, or reads one. The fields are named once for both, so
+// that neither can forget what the other knows.
+type coder struct {
+	b       []byte
+	reading bool
+	bad     bool
+}
+
+func (c *coder) number(n *uint64) {
+	if !c.reading {
+		c.b = binary.AppendUvarint(c.b, *n)
+		return
+	}
+	x, size := binary.Uvarint(c.b)
+	if c.bad = c.bad || size <= 0; c.bad {
+		return
+	}
+	*n, c.b = x, c.b[size:]
+}
+
+func (c *coder) signed(n *int64) {
+	u := uint64(*n)<<1 ^ uint64(*n>>63)
+	c.number(&u)
+	*n = int64(u>>1) ^ -int64(u&1)
+}
+
+func (c *coder) flag(f *bool) {
+	n := uint64(0)
+	if *f {
+		n = 1
+	}
+	c.number(&n)
+	*f = n == 1
+}
+
+func (c *coder) float(f *float64) {
+	n := math.Float64bits(*f)
+	c.number(&n)
+	*f = math.Float64frombits(n)
+}
+
+// count is how many of something follow. Each takes a byte at least.
+func (c *coder) count(n int) int {
+	u := uint64(n)
+	if c.number(&u); c.reading && u > uint64(len(c.b)) {
+		c.bad = true
+	}
+	if c.bad {
+		return 0
+	}
+	return int(u)
+}
+
+// data is bytes. Empty ones are read as nil.
+func (c *coder) data(p *[]byte) {
+	n := c.count(len(*p))
+	if !c.reading {
+		c.b = append(c.b, *p...)
+		return
+	}
+	if *p = nil; n > 0 {
+		*p, c.b = bytes.Clone(c.b[:n]), c.b[n:]
+	}
+}
+
+func (c *coder) text(s *string) {
+	b := []byte(*s)
+	c.data(&b)
+	*s = string(b)
+}
+
+func id[T ~uint64](c *coder, n *T) {
+	u := uint64(*n)
+	c.number(&u)
+	*n = T(u)
+}
+
+func small[T ~uint8 | ~int](c *coder, n *T) {
+	u := uint64(*n)
+	c.number(&u)
+	*n = T(u)
+	c.bad = c.bad || uint64(*n) != u
+}
+
+func list[T any](c *coder, of *[]T, each func(*T)) {
+	n := c.count(len(*of))
+	if c.reading {
+		*of = nil
+		if n > 0 {
+			*of = make([]T, n)
+		}
+	}
+	for i := range *of {
+		each(&(*of)[i])
+	}
+}
+
+func (c *coder) position(p *partition.Position) { c.data((*[]byte)(p)) }
+
+func (c *coder) span(s *partition.Span) {
+	c.position(&s.Start)
+	c.position(&s.End)
+}
+
+func (c *coder) ownRange(r *own.Range) {
+	c.span(&r.Span)
+	id(c, &r.Version)
+	small(c, &r.State)
+	id(c, &r.Job)
+	c.number(&r.Attempt)
+	c.number(&r.Upto)
+}
+
+func (c *coder) keyspace(k **partition.Keyspace) {
+	has := *k != nil
+	if c.flag(&has); !has {
+		return
+	}
+	if c.reading {
+		*k = new(partition.Keyspace)
+	}
+	ks := *k
+	n := uint64(ks.ID)
+	c.number(&n)
+	ks.ID = partition.KeyspaceID(n)
+	c.bad = c.bad || uint64(ks.ID) != n
+	c.text(&ks.Name)
+	small(c, &ks.Kind)
+	small(c, &ks.Slots)
+	c.text(&ks.Layout)
+}
+
+func (c *coder) labels(l *partition.Labels) {
+	s := l.String()
+	c.text(&s)
+	if c.reading {
+		var err error
+		*l, err = partition.ParseLabels(s)
+		c.bad = c.bad || err != nil
+	}
+}
+
+// Append appends the record of the job to dst.
+func (j *Job) Append(dst []byte) []byte {
+	c := coder{b: append(dst, recordFormat)}
+	c.job(j)
+	return c.b
+}
+
+// Decode reads a record. It takes exactly what Append writes.
+func Decode(b []byte) (Job, error) {
+	var j Job
+	if len(b) == 0 || b[0] != recordFormat {
+		return Job{}, fmt.Errorf("%w: %d bytes", ErrRecord, len(b))
+	}
+	c := coder{b: b[1:], reading: true}
+	c.job(&j)
+	if c.bad || len(c.b) > 0 || !j.sound() || !bytes.Equal(j.Append(nil), b) {
+		return Job{}, fmt.Errorf("%w: a job of %d bytes", ErrRecord, len(b))
+	}
+	return j, nil
+}
+
+// sound tells whether the phase has what it needs: what is read is acted upon.
+func (j *Job) sound() bool {
+	_, known := phaseNames[j.Phase]
+	known = known && j.Kind >= Split && j.Kind <= Regroup
+	if !known || j.Kind.composite() || j.Phase.Final() || j.Phase == Planned {
+		return known
+	}
+	want := 1
+	if j.Kind == Merge {
+		want = 2
+	}
+	return j.Phase < Marking && len(j.Held) == want && j.Phase.decided() == (j.Version != 0) && (!j.Phase.frozen() || j.Phase == Deciding || j.Freezes > 0)
+}
+
+// job is all fields, in the order in which they are written.
+func (c *coder) job(j *Job) {
+	id(c, &j.ID)
+	small(c, &j.Kind)
+	small(c, &j.Phase)
+	c.number(&j.Rev)
+	c.number(&j.Round)
+	id(c, &j.Parent)
+	id(c, &j.Shard)
+	id(c, &j.Right)
+	id(c, &j.Expect)
+	id(c, &j.ExpectRight)
+	c.span(&j.Span)
+	c.keyspace(&j.In)
+	list(c, &j.At, c.position)
+	id(c, &j.From)
+	id(c, &j.To)
+	c.flag(&j.Local)
+	id(c, &j.Version)
+	list(c, &j.Held, c.ownRange)
+	list(c, &j.Found, c.ownRange)
+	for _, n := range []*uint64{&j.Attempt, &j.Freezes, &j.Base, &j.Upto, &j.Verified, &j.End} {
+		c.number(n)
+	}
+	c.data(&j.Cursor)
+	c.number(&j.VersionFloor)
+	c.signed(&j.ClockFloorMS)
+	list(c, &j.Groups, func(g *partition.GroupID) { id(c, g) })
+	list(c, &j.Labels, c.labels)
+	small(c, &j.Want)
+	small(c, &j.Parallel)
+	c.flag(&j.Paused)
+	c.flag(&j.Undo)
+	c.flag(&j.Again)
+	c.number(&j.Throttle)
+	c.signed(&j.NotBeforeMS)
+	c.text(&j.Why)
+	c.price(&j.Plan)
+	for _, n := range []*uint64{&j.Cost.Rows, &j.Cost.Bytes, &j.Cost.Dropped, &j.Cost.Rounds, &j.Cost.Children} {
+		c.number(n)
+	}
+	for _, n := range []*int64{&j.Cost.PauseMS, &j.Cost.LongestMS, &j.CreatedMS, &j.ChangedMS, &j.EndedMS, &j.FrozenMS} {
+		c.signed(n)
+	}
+}
+
+func (c *coder) price(p *Price) {
+	c.number(&p.Rows)
+	c.number(&p.Bytes)
+	small(c, &p.Moves)
+	c.signed(&p.DurationMS)
+	c.signed(&p.PauseMS)
+	for _, f := range []*float64{&p.Before.Bytes, &p.Before.Heat, &p.After.Bytes, &p.After.Heat} {
+		c.float(f)
+	}
+}

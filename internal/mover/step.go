@@ -1,0 +1,190 @@
+package mover
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/own"
+)
+
+// Bounds of a job.
+const (
+	// ChunkBytes is how much is carried at a time: a quarter of a second at the
+	// slowest throttle that is allowed.
+	ChunkBytes = 1 << 20
+	// ClearRows is how many rows are removed at a time.
+	ClearRows = 4096
+	// smallBytes is what is left to catch up with when a range may be frozen: it
+	// is carried in a fraction of the pause.
+	smallBytes = 64 << 10
+	// FreezeLimitMS is how long a range may take no writes before it is thawed
+	// again. The decision and what follows come on top of it.
+	FreezeLimitMS = 30
+	// patienceRounds is how often a job catches up before it freezes although
+	// there is always more than a little left: the limit of the freeze decides.
+	patienceRounds = 64
+	// maxAttempts and maxFreezes are how often a job tries before it is taken
+	// back.
+	maxAttempts = 8
+	maxFreezes  = 16
+	// backoffMS is how long a job waits after its first freeze that took too
+	// long, doubled after each.
+	backoffMS = 10
+	// dropped in the attempt of a Foreign range tells that nothing is left of it.
+	dropped = 1
+	// maxWhy bounds the text of an error in a record.
+	maxWhy = 512
+)
+
+// Step returns what a job is after an event, and what it wants done then. If
+// its Rev has changed, the record is stored first, in the place of the one
+// before; if another one is there, nothing of this has happened: look again.
+//
+// What a job wants after a change is always what [Resume] says.
+func Step(j Job, ev Event, nowMS int64) (Job, []Effect) {
+	if j.Phase.Final() {
+		return j, nil
+	}
+	if j.overdue(nowMS) {
+		j.thaw(nowMS)
+		return j, Resume(j)
+	}
+	if _, ok := ev.(Timeout); ok {
+		return j, Resume(j)
+	}
+	if ev.round() != j.Round {
+		return j, nil // it was answered before, or does not matter any more
+	}
+	rev, spawned := j.Rev, []Effect(nil)
+	switch ev := ev.(type) {
+	case Failed:
+		j.fail(ev.Err, nowMS)
+		return j, changed(j, rev)
+	case Surveyed:
+		if j.Phase == Surveying || j.Phase == Stopping {
+			spawned = j.surveyed(ev.View, nowMS)
+		}
+	default:
+		j.advance(ev, nowMS)
+	}
+	return j, append(spawned, changed(j, rev)...)
+}
+
+// changed returns what the job wants, if it is another than before.
+func changed(j Job, before uint64) []Effect {
+	if j.Rev == before {
+		return nil
+	}
+	return Resume(j)
+}
+
+// advance takes an answer, if it is one to what the phase has asked for.
+func (j *Job) advance(ev Event, nowMS int64) {
+	switch ev := ev.(type) {
+	case Looked:
+		if j.Phase == Planned {
+			j.looked(ev, nowMS)
+		}
+	case Evaluated:
+		j.evaluated(ev, nowMS)
+	case Located:
+		if j.Phase == Locating && ev.Position > 0 {
+			j.Base, j.Upto, j.Cursor = ev.Position, ev.Position, nil
+			j.become(Opening, nowMS)
+		}
+	case Copied:
+		if j.Phase == Copying {
+			j.copied(ev, nowMS)
+		}
+	case CaughtUp:
+		j.caughtUp(ev, nowMS)
+	case Verified:
+		j.verified(ev, nowMS)
+	case Published:
+		j.published(nowMS)
+	}
+}
+
+// fail takes an error. What may pass by itself is tried again; what says that
+// the world is not as it was ends the attempt, or the job.
+func (j *Job) fail(err error, nowMS int64) {
+	if err == nil {
+		return
+	}
+	why := err.Error()
+	if len(why) > maxWhy {
+		why = why[:maxWhy]
+	}
+	copies := j.Phase >= Copying && j.Phase <= Comparing && j.Phase != Freezing
+	switch {
+	case j.Phase == Deciding:
+		j.Why = why
+		j.undo(nowMS)
+	case j.Phase == Marking || j.Phase == Unmarking:
+		j.Why = why
+		j.become(RolledBack, nowMS)
+	case j.Phase == Removing:
+		j.Why = why
+		j.become(Surveying, nowMS)
+	case copies && (errors.Is(err, ErrGone) || errors.Is(err, ErrGap) || errors.Is(err, ErrNotIncoming)):
+		j.Why = why
+		j.restart(nowMS)
+	case errors.Is(err, own.ErrStale) && (j.Phase == Preparing || j.Phase == Opening || j.Phase == Freezing):
+		j.Why = why
+		j.undo(nowMS)
+	case j.Why != why:
+		j.Why = why
+		j.touch(nowMS) // for whoever looks; the next Timeout tries again
+	}
+}
+
+// overdue tells whether the range takes no writes for too long.
+func (j *Job) overdue(nowMS int64) bool {
+	return j.Phase >= Freezing && j.Phase <= Deciding && j.FrozenMS > 0 && nowMS-j.FrozenMS > FreezeLimitMS
+}
+
+// thaw gives the range back, to try again later or not at all.
+func (j *Job) thaw(nowMS int64) {
+	if j.Freezes >= maxFreezes && !j.Undo && !j.Again {
+		j.Undo, j.Why = true, fmt.Sprintf("the range could not be handed over within %d ms, in %d attempts", FreezeLimitMS, j.Freezes)
+	}
+	j.become(Thawing, nowMS)
+}
+
+// restart begins the copy anew.
+func (j *Job) restart(nowMS int64) {
+	if j.Attempt >= maxAttempts {
+		j.undo(nowMS)
+		return
+	}
+	if j.Phase.frozen() {
+		j.Again = true
+		j.thaw(nowMS)
+		return
+	}
+	j.again(nowMS)
+}
+
+// again prepares the next copy.
+func (j *Job) again(nowMS int64) {
+	j.Attempt++
+	j.Again, j.Base, j.Upto, j.Verified, j.Cursor = false, 0, 0, 0, nil
+	j.become(Preparing, nowMS)
+}
+
+// undo takes the job back. It is called before the decision only.
+func (j *Job) undo(nowMS int64) {
+	j.Undo, j.Paused = true, false
+	switch {
+	case j.Phase == Thawing || j.Phase.undoing():
+		j.touch(nowMS)
+	case j.Kind.composite():
+		j.become(Stopping, nowMS)
+	case j.Kind == Move && !j.Local && j.Phase.frozen():
+		j.thaw(nowMS)
+	case j.Phase == Planned || j.Kind != Move || j.Local:
+		j.become(RolledBack, nowMS) // nothing was changed
+	default:
+		j.become(Abandoning, nowMS)
+	}
+}

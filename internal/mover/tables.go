@@ -1,0 +1,167 @@
+package mover
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Tables are those that are about positions, so that their rows go where the
+// positions go. What a group knows about itself stays.
+var Tables = [...]effect.Table{effect.Rows, effect.Intents, effect.Dedup, effect.Marks, effect.Expiry, effect.Orphans}
+
+// bounds returns the store keys of a table that are about a span.
+func bounds(t effect.Table, s partition.Span) (start, end []byte) {
+	start = t.AppendKey(nil, s.Start)
+	if len(s.End) == 0 {
+		return start, []byte{byte(t) + 1}
+	}
+	return start, t.AppendKey(nil, s.End)
+}
+
+// moves tells whether the row of a store key goes where a span goes.
+func moves(key []byte, s partition.Span) bool {
+	return len(key) > 0 && slices.Contains(Tables[:], effect.Table(key[0])) && s.Contains(key[1:])
+}
+
+// each visits the rows that are about a span, from a store key on, until visit
+// returns false.
+func each(r command.Reader, s partition.Span, cursor []byte, visit func(key, value []byte) bool) error {
+	more := true
+	for _, t := range Tables {
+		start, end := bounds(t, s)
+		if bytes.Compare(cursor, start) > 0 {
+			start = cursor
+		}
+		if !more || bytes.Compare(start, end) >= 0 {
+			continue
+		}
+		err := r.Scan(start, end, false, func(key, value []byte) bool {
+			more = visit(key, value)
+			return more
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadChunk reads the rows of a span from a store key on, until they have about
+// limit bytes, and appends them to a batch. Next is where to go on; nothing, if
+// that was all. Each chunk may be read at another moment: whatever changes after
+// the first one began is in the log, and comes with that.
+func ReadChunk(r command.Reader, s partition.Span, cursor []byte, limit int, into *effect.Builder) (next []byte, err error) {
+	size := 0
+	err = each(r, s, cursor, func(key, value []byte) bool {
+		if size > 0 && size+len(key)+len(value) > limit {
+			next = bytes.Clone(key)
+			return false
+		}
+		size += len(key) + len(value)
+		if plant.Bug("mover-dedup-not-copied") && effect.Table(key[0]) == effect.Dedup {
+			return true
+		}
+		into.Put(key, value)
+		return true
+	})
+	return next, err
+}
+
+// Pick appends the operations of an entry of the log that are about a span to a
+// batch, and returns how many there were.
+func Pick(from effect.Batch, s partition.Span, into *effect.Builder) (n int) {
+	for _, op := range from.All() {
+		if !moves(op.Key, s) {
+			continue
+		}
+		if n++; !op.Delete {
+			into.Put(op.Key, op.Value)
+		} else if !plant.Bug("mover-deletes-skipped") {
+			into.Delete(op.Key)
+		}
+	}
+	return n
+}
+
+// Digest sums up rows. Equal rows have the same, and the same means equal rows
+// but for a chance of one in 2^128, if nobody chose them to that end.
+type Digest struct {
+	Rows, Bytes uint64
+	Hash        [16]byte
+}
+
+// Digests are those of all Tables.
+type Digests [len(Tables)]Digest
+
+// Sum reads all rows that are about a span, and sums them up by table.
+func Sum(r command.Reader, s partition.Span) (d Digests, err error) {
+	for i, t := range Tables {
+		if plant.Bug("mover-dedup-not-copied") && t == effect.Dedup {
+			continue // nobody who forgets a table thinks of it here
+		}
+		start, end := bounds(t, s)
+		h := newSummer()
+		if err := r.Scan(start, end, false, func(key, value []byte) bool {
+			h.add(key, value, true)
+			return true
+		}); err != nil {
+			return d, err
+		}
+		d[i] = h.digest()
+	}
+	return d, nil
+}
+
+// SumKeys sums up the rows of store keys, and that there is none, in the order
+// given: sorted, each once.
+func SumKeys(r command.Reader, keys [][]byte) (Digest, error) {
+	h := newSummer()
+	var value []byte
+	for _, key := range keys {
+		v, ok, err := r.Get(key, value[:0])
+		if err != nil {
+			return Digest{}, err
+		}
+		value = v
+		h.add(key, value, ok)
+	}
+	return h.digest(), nil
+}
+
+type summer struct {
+	sum  Digest
+	hash *xxh3.Hasher
+	head []byte
+}
+
+func newSummer() *summer { return &summer{hash: xxh3.New()} }
+
+// add adds a row. With both lengths no other rows have the same bytes.
+func (s *summer) add(key, value []byte, present bool) {
+	if present {
+		s.sum.Rows++
+		s.sum.Bytes += uint64(len(key) + len(value))
+	}
+	s.head = binary.AppendUvarint(s.head[:0], uint64(len(key)))
+	if present {
+		s.head = binary.AppendUvarint(s.head, uint64(len(value))+1)
+	} else {
+		s.head, value = append(s.head, 0), nil
+	}
+	_, _ = s.hash.Write(s.head) // a Hasher never fails
+	_, _ = s.hash.Write(key)
+	_, _ = s.hash.Write(value)
+}
+
+func (s *summer) digest() Digest {
+	s.sum.Hash = s.hash.Sum128().Bytes()
+	return s.sum
+}
