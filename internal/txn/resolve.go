@@ -33,9 +33,6 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 		return failed(err)
 	}
 	n := int64(0)
-	if err := c.mark(e, c.Span.Start); err != nil {
-		return failed(err)
-	}
 	for _, lock := range c.site.locks.Of(c.ID) {
 		if !lock.inside(c.Span) {
 			continue
@@ -48,6 +45,11 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 			return failed(err)
 		}
 		n++
+	}
+	if n == 0 {
+		if err := c.mark(e, c.Span.Start); err != nil {
+			return failed(err)
+		}
 	}
 	return command.Reply{Kind: command.Int, Int: n}
 }
@@ -78,8 +80,8 @@ func (c *Resolve) end(e *command.Env, lock *Lock) error {
 
 // mark keeps a Prepare away that is still on its way. After the deadline the
 // clock does. There is one where each lock was, as the piece that is resolved
-// need not be the whole part, and one at the start of the piece, if the Prepare
-// has not come yet.
+// need not be the whole part; if there was none, the Prepare may not have come
+// yet, and finds one at the start of its span.
 func (c *Resolve) mark(e *command.Env, at partition.Position) error {
 	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
 		return nil
@@ -106,7 +108,7 @@ func (c *claim) redo(e *command.Env) error {
 // Cut makes two of each range lock that a boundary lies in, so that each side
 // has its own when a range is given away or taken over. A group calls it for
 // both ends of the range in the step that changes the owner.
-func Cut(e *command.Env, l *Locks, at partition.Position) error {
+func Cut(e *command.Env, l *Locks, at partition.Position) {
 	for _, lock := range l.All() {
 		if plant.Bug("txn-range-lock-not-cut") || !lock.Range || bytes.Compare(lock.key(nil)[1:], at) >= 0 || !lock.reaches(at) {
 			continue
@@ -118,7 +120,6 @@ func Cut(e *command.Env, l *Locks, at partition.Position) error {
 			l.Add(half)
 		}
 	}
-	return nil
 }
 
 // redoAll does what effects say.

@@ -24,7 +24,10 @@ func (s *Site) try(e *command.Env, id ID, p *Part) (touched, error) {
 		return touched{}, bad
 	}
 	t, bad := gather(&s.notes, batch)
-	if bad == nil {
+	switch {
+	case bad == nil && err != nil && len(t.locks) == 0:
+		bad = err // it was refused before it touched anything
+	case bad == nil:
 		bad = t.check(p.Span)
 	}
 	if bad != nil {
