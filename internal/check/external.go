@@ -13,7 +13,11 @@ func (l *lists) external(t int32) (reads []read) {
 		}
 		l.report.Reads++
 		k := l.opKeys[t][i]
-		r := read{t, k, l.cutOwn(t, i)}
+		list, ok := l.cutOwn(t, i)
+		if !ok {
+			continue
+		}
+		r := read{t, k, list}
 		again := slices.IndexFunc(reads, func(p read) bool { return p.key == k })
 		switch {
 		case again < 0:
@@ -27,35 +31,32 @@ func (l *lists) external(t int32) (reads []read) {
 	return reads
 }
 
-// cutOwn returns what a read shows in front of the transaction's own appends.
-func (l *lists) cutOwn(t int32, at int) []uint64 {
+// cutOwn returns what a read shows in front of the transaction's own appends. A
+// read that shows them elsewhere, or not, is reported and proves nothing else.
+func (l *lists) cutOwn(t int32, at int) (list []uint64, ok bool) {
 	ops := l.history[t].Ops
-	list := ops[at].List
-	var before, all []uint64
+	list = ops[at].List
+	var before, after []uint64 // its own appends
 	for i, op := range ops {
-		if !op.Read && l.opKeys[t][i] == l.opKeys[t][at] {
-			all = append(all, op.Element)
-			if i < at {
-				before = append(before, op.Element)
-			}
+		switch {
+		case op.Read || l.opKeys[t][i] != l.opKeys[t][at]:
+		case i < at:
+			before = append(before, op.Element)
+		default:
+			after = append(after, op.Element)
 		}
-	}
-	if len(all) == 0 {
-		return list
 	}
 	front := len(list) - len(before)
 	if front < 0 || !slices.Equal(list[front:], before) {
 		l.addf(Internal, []int32{t}, "T%d appended %v to %s and then read it as %s: it does not see its own appends at the end",
 			t, before, ops[at].Key, brief(list))
-		front = len(list)
-	} else if slices.ContainsFunc(all, func(own uint64) bool { return slices.Contains(list[:front], own) }) {
+		return nil, false
+	}
+	own := func(e uint64) bool { return slices.Contains(before, e) || slices.Contains(after, e) }
+	if len(before)+len(after) > 0 && slices.ContainsFunc(list[:front], own) {
 		l.addf(Internal, []int32{t}, "T%d read %s as %s and saw its own append where it had not put it",
 			t, ops[at].Key, brief(list))
+		return nil, false
 	}
-	for _, own := range all {
-		if i := slices.Index(list[:front], own); i >= 0 {
-			front = i
-		}
-	}
-	return list[:front]
+	return list[:front], true
 }

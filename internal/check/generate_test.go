@@ -25,7 +25,6 @@ const (
 // generator drives a store in memory by clients whose calls overlap.
 type generator struct {
 	Isolation isolation
-	Seed      uint64
 	Txns      int
 	Clients   int
 	Keys      int
@@ -55,7 +54,6 @@ type running struct {
 
 // run returns a history.
 func (g *generator) run() []Txn {
-	g.rng = rand.New(rand.NewPCG(g.Seed, 1))
 	g.lists, g.appends = map[string][]uint64{}, map[int]int{}
 	g.history = make([]Txn, 0, g.Txns)
 	clients := make([]*running, g.Clients)

@@ -6,7 +6,10 @@ import (
 )
 
 // Lists tells whether transactions over lists are strictly serializable.
-func Lists(history []Txn) *Report {
+func Lists(history []Txn) *Report { return judge(history, searchSteps) }
+
+// judge is Lists with a search for cycles of so many steps.
+func judge(history []Txn, steps int) *Report {
 	l := &lists{
 		history: history,
 		report:  &Report{Calls: len(history)},
@@ -21,7 +24,7 @@ func Lists(history []Txn) *Report {
 	l.findLost()
 	g := l.graph()
 	if len(g.knots(anyEdge)) > 0 {
-		newSearch(l, g).run()
+		newSearch(l, g, steps).run()
 	}
 	return l.report
 }

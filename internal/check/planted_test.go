@@ -1,11 +1,11 @@
 package check
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/tally"
-	"pgregory.net/rapid"
 )
 
 // scenes are what a broken store does once, in the midst of a history that is
@@ -115,30 +115,24 @@ func (s *stage) note(t Txn) {
 
 func TestPlantedAnomaliesAreFoundAndNamed(t *testing.T) {
 	var counts tally.Counts
-	for range rounds(10) {
+	trials(t, 500, func(rng *rand.Rand) {
 		for _, scene := range scenes {
-			rapid.Check(t, func(t *rapid.T) {
-				g := generator{
-					Seed:    rapid.Uint64().Draw(t, "seed"),
-					Txns:    rapid.IntRange(5, 200).Draw(t, "txns"),
-					Clients: rapid.IntRange(1, 8).Draw(t, "clients"),
-					Keys:    rapid.IntRange(2, 5).Draw(t, "keys"),
-					Steps:   rapid.IntRange(1, 4).Draw(t, "steps"),
-					Faulty:  rapid.IntRange(0, 10).Draw(t, "faulty"),
-					Scene:   scene.play,
-				}
-				g.SceneAt = rapid.IntRange(0, g.Txns-1).Draw(t, "scene at")
-				h := g.run()
-				r := Lists(h)
-				if !scene.found(r) {
-					t.Fatalf("%s not found: %v\n%s", scene.name, r, show(h))
-				}
-				if err := sound(h, r); err != nil {
-					t.Fatal(err)
-				}
-				counts.Add("planted anomalies", 1)
-			})
+			g := generator{
+				rng:  rng,
+				Txns: 1 + rng.IntN(200), Clients: 1 + rng.IntN(8), Keys: 2 + rng.IntN(4), Steps: 1 + rng.IntN(4),
+				Faulty: rng.IntN(10), Scene: scene.play,
+			}
+			g.SceneAt = rng.IntN(g.Txns)
+			h := g.run()
+			r := Lists(h)
+			if !scene.found(r) {
+				t.Errorf("%s not found: %v\n%s", scene.name, r, show(h))
+			}
+			if err := sound(h, r); err != nil {
+				t.Error(err)
+			}
+			counts.Add("planted anomalies", 1)
 		}
-	}
+	})
 	counts.Log(t, "planted anomalies")
 }

@@ -25,9 +25,9 @@ type search struct {
 	settled map[int32]bool
 }
 
-func newSearch(l *lists, g *graph) *search {
+func newSearch(l *lists, g *graph, steps int) *search {
 	return &search{
-		l: l, g: g, steps: searchSteps,
+		l: l, g: g, steps: steps,
 		home:    make([]int32, g.txns),
 		came:    make([]arc, g.inner),
 		mark:    make([]int32, g.inner),
