@@ -289,8 +289,9 @@ func (d *driver) verify(j Job, x Verify) {
 			b, errB := SumKeys(to.disk.rows, keys)
 			same = a == b && errA == nil && errB == nil
 		}
-		if !same {
-			w.counts.Add("copies that differ", 1)
+		// As long as nothing of the log has come, a piece of the copy that is
+		// newer than the snapshot may have.
+		if !same && place != j.Base {
 			w.fatalf("the copy of job %d differs from its source", j.ID)
 		}
 		if w.mishap(3) {

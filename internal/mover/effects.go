@@ -20,7 +20,7 @@ type (
 	}
 	// Evaluate wants commands evaluated by groups: one, or those of one store
 	// together, all or nothing. If Carry, versions and time of the first group,
-	// read while it does nothing else, are floors for the Reowns of the others.
+	// read while it does nothing else, are floors for the Settle of the other.
 	Evaluate struct {
 		Round uint64
 		Parts []Part

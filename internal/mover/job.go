@@ -37,9 +37,8 @@ type Job struct {
 	// is not 0 iff the decision was made.
 	Version partition.Version
 
-	// Held is what From had for the span when the job began, and Found what To
-	// had that overlaps with it.
-	Held, Found []own.Range
+	// Held is what From had for the span when the job began.
+	Held []own.Range
 	// Attempt numbers the copies and Freezes the freezes, from 1.
 	Attempt, Freezes uint64
 	// Base is the place in the source's log at which the copy began, Upto how far

@@ -3,6 +3,7 @@ package mover
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -45,13 +46,8 @@ func (j *Job) take(source, dest []own.Range) error {
 		source[0].Version != j.Expect || want == 2 && source[1].Version != j.ExpectRight {
 		return fmt.Errorf("%w: %v has not all of %v as of version %d", own.ErrStale, j.From, j.Span, j.Expect)
 	}
-	if j.Kind == Move {
-		for _, r := range dest {
-			if r.State != own.Foreign {
-				return fmt.Errorf("%w: %v has %v", own.ErrStale, j.To, r)
-			}
-		}
-		j.Found = dest
+	if j.Kind == Move && !older(slices.Values(dest), j.ID) {
+		return fmt.Errorf("%w: %v has %v", own.ErrStale, j.To, dest)
 	}
 	j.Held = source
 	return nil

@@ -148,12 +148,8 @@ func (p *peer) do(c command.Command) (command.Reply, effect.Batch) {
 
 // raise lets the clock go above the floor of a command.
 func (p *peer) raise(c command.Command) {
-	switch c := c.(type) {
-	case *own.Reown:
-		p.clock = max(p.clock, c.ClockFloorMS)
-	case *Settle:
-		_, floor := c.Floors()
-		p.clock = max(p.clock, floor)
+	if s, ok := c.(*Settle); ok {
+		p.clock = max(p.clock, s.ClockFloorMS)
 	}
 }
 
@@ -164,8 +160,8 @@ func joint(peers []*peer, commands []Bound, carry bool) command.Reply {
 		before = append(before, p.site.List)
 	}
 	for i, p := range peers {
-		if r, ok := commands[i].(*own.Reown); ok && carry && i > 0 {
-			r.VersionFloor, r.ClockFloorMS = peers[0].next, peers[0].clock
+		if s, ok := commands[i].(*Settle); ok && carry {
+			s.SetFloors(peers[0].next, peers[0].clock)
 		}
 		if reply := p.evaluate(commands[i]); reply.Err != nil {
 			for k := range peers {

@@ -212,7 +212,6 @@ func (c *coder) job(j *Job) {
 	c.flag(&j.Local)
 	id(c, &j.Version)
 	list(c, &j.Held, c.ownRange)
-	list(c, &j.Found, c.ownRange)
 	for _, n := range []*uint64{&j.Attempt, &j.Freezes, &j.Base, &j.Upto, &j.Verified, &j.End} {
 		c.number(n)
 	}

@@ -63,7 +63,10 @@ func (j *Job) catchUp() Effect {
 func (j *Job) commands() []Effect {
 	switch j.Phase {
 	case Preparing:
-		return j.evaluate(j.To, j.prepare())
+		// The first copy takes the place of nothing, the others that of the one before.
+		return j.evaluate(j.To, &Settle{
+			Job: j.ID, Become: j.incoming(j.Attempt, 0), Attempt: j.Attempt - 1, Fresh: j.Attempt == 1,
+		})
 	case Clearing:
 		return j.evaluate(j.To, &Clear{Job: j.ID, Attempt: j.Attempt, Span: j.Span, Limit: ClearRows})
 	case Opening:
@@ -73,8 +76,7 @@ func (j *Job) commands() []Effect {
 	case Thawing:
 		return j.evaluate(j.From, &Thaw{Frozen: j.frozen(), Before: j.serving(j.Freezes - 1), Become: j.serving(j.Freezes)})
 	case Abandoning:
-		gone := j.foreign(j.Held[0].Version, 0)
-		return j.evaluate(j.To, &Settle{Job: j.ID, Become: gone, Else: &own.Reown{Expect: j.Found, Become: carve(j.Found, gone)}})
+		return j.evaluate(j.To, &Settle{Job: j.ID, Become: j.foreign(j.Held[0].Version, 0), Any: true, Fresh: true})
 	case Wiping:
 		return j.evaluate(j.To, &Clear{Job: j.ID, Span: j.Span, Limit: ClearRows})
 	case Dismissing:
@@ -90,16 +92,6 @@ func (j *Job) commands() []Effect {
 		return j.evaluate(j.From, change(j.foreign(j.Version, 0), j.foreign(j.Version, dropped)))
 	}
 	return nil
-}
-
-// prepare begins a copy: the first in the place of what was given away before,
-// the others in that of the copy before.
-func (j *Job) prepare() Bound {
-	begin := j.incoming(j.Attempt, 0)
-	if j.Attempt > 1 {
-		return &Settle{Job: j.ID, Attempt: j.Attempt - 1, Become: begin}
-	}
-	return &own.Reown{Expect: j.Found, Become: carve(j.Found, begin)}
 }
 
 // release is the first step after the decision: from here the source refuses
@@ -119,7 +111,7 @@ func (j *Job) release() []Effect {
 	case j.Kind == Move:
 		return []Effect{Evaluate{Round: j.Round, Carry: true, Parts: []Part{
 			{j.From, change(j.Held[0], j.foreign(j.Version, dropped))},
-			{j.To, &own.Reown{Expect: j.Found, Become: carve(j.Found, j.given(j.Span)), Mixed: true}},
+			{j.To, &Settle{Job: j.ID, Become: j.given(j.Span), Fresh: true}},
 		}}}
 	}
 	c := &own.Reown{Expect: j.Held}

@@ -2,53 +2,68 @@ package mover
 
 import (
 	"bytes"
+	"iter"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Settle changes the range that a job copies, however far its log has come: an
-// answer that was lost may have told of more than the record knows. From the
-// freeze on the log has nothing about the range, so further is as good.
+// Settle changes what the destination of a job has for its span. It finds out
+// itself what that is: how far the log has come, which a lost answer may have
+// told (from the freeze on the log has nothing about the range, so further is as
+// good), and how ranges that were given away before lie around it, which jobs
+// on both sides may have changed.
 type Settle struct {
 	bound
-	Job own.Job
-	// Attempt is the copy that is meant, 0 for any.
+	Job    own.Job
+	Become own.Range
+	// Attempt is the copy that gives way, and Any that it may be any.
 	Attempt uint64
-	Become  own.Range
+	Any     bool
+	// Fresh tells that the group may have nothing there yet but ranges that were
+	// given away. Numbers of jobs grow, so one of a later job than this, or of
+	// this one, tells that the command comes too late.
+	Fresh bool
 	// VersionFloor and ClockFloorMS are as in [own.Reown].
 	VersionFloor uint64
 	ClockFloorMS int64
-	// Else is done if the range is not being copied, as it is if the command
-	// that begins it has not come yet.
-	Else *own.Reown
 }
 
 // Eval changes the range.
 func (c *Settle) Eval(e *command.Env) command.Reply {
+	change := own.Reown{
+		Become: []own.Range{c.Become}, VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS, Mixed: true,
+	}
 	r, ok := c.incoming(c.Job, c.Become.Span)
-	if !ok || c.Attempt != 0 && r.Attempt != c.Attempt {
-		r = own.Range{Span: c.Become.Span, State: own.Incoming, Version: c.Become.Version, Job: c.Job, Attempt: c.Attempt}
-		if c.Else != nil && !c.there() {
-			return c.reown(e, *c.Else)
+	switch {
+	case ok && (c.Any || r.Attempt == c.Attempt):
+		change.Expect = []own.Range{r}
+	case c.Fresh && !ok && older(c.site.List.Over(c.Become.Span), c.Job):
+		change.Expect = slices.Collect(c.site.List.Over(c.Become.Span))
+		change.Become = carve(change.Expect, c.Become)
+	default: // which is stale, unless it was done before
+		change.Expect = []own.Range{{Span: c.Become.Span, State: own.Incoming, Job: c.Job, Attempt: c.Attempt}}
+	}
+	return c.reown(e, change)
+}
+
+// SetFloors says what the group's versions and its time must be above once it
+// serves the range.
+func (c *Settle) SetFloors(versions uint64, clockMS int64) {
+	c.VersionFloor, c.ClockFloorMS = versions, clockMS
+}
+
+// older tells whether all ranges were given away before a job was admitted.
+func older(ranges iter.Seq[own.Range], job own.Job) bool {
+	for r := range ranges {
+		if r.State != own.Foreign || r.Job >= job {
+			return false
 		}
 	}
-	return c.reown(e, own.Reown{
-		Expect: []own.Range{r}, Become: []own.Range{c.Become},
-		VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS, Mixed: true,
-	})
+	return true
 }
-
-// there tells whether the change was made before.
-func (c *Settle) there() bool {
-	r, ok := c.site.List.One(c.Become.Span)
-	return ok && equal(r, c.Become)
-}
-
-// Floors returns the floors that the group's clock and versions go above when
-// the command has been evaluated.
-func (c *Settle) Floors() (versions uint64, clockMS int64) { return c.VersionFloor, c.ClockFloorMS }
 
 // Thaw gives a range back to those who write, whether its freeze has come or is
 // still on its way: that will find another range than it expects.
