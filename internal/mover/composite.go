@@ -167,7 +167,7 @@ func busy(jobs []Job, s partition.Span) bool { return inTheWay(jobs, s) != nil }
 
 func inTheWay(jobs []Job, s partition.Span) *Job {
 	for i := range jobs {
-		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && overlap(c.Span, s) {
+		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && overlap(c.Span, s) && !plant.Bug("mover-second-job") {
 			return c
 		}
 	}

@@ -141,7 +141,7 @@ func (j *Job) verified(ev Verified, nowMS int64) {
 	j.carried(ev.Rows, ev.Bytes, nowMS)
 	j.Upto = max(j.Upto, ev.Upto)
 	switch {
-	case !ev.Equal && !plant.Bug("mover-compare-ignored"):
+	case !ev.Equal:
 		j.Why = fmt.Sprintf("the copy differs from what it is a copy of, at %d", ev.Upto)
 		j.restart(nowMS)
 	case j.Phase == Comparing:
@@ -212,7 +212,7 @@ func (j *Job) carried(rows, size uint64, nowMS int64) {
 // so that a freeze that comes late finds nothing.
 func (j *Job) serving(freezes uint64) own.Range {
 	r := j.Held[0]
-	if freezes > 0 {
+	if freezes > 0 && !plant.Bug("mover-late-freeze") {
 		r.Job, r.Attempt = j.ID, freezes
 	}
 	return r

@@ -26,9 +26,12 @@ type world struct {
 	counts *tally.Counts
 	disks  []*disk
 	peers  map[partition.GroupID]*peer
-	// m and records are the catalog: the newest map, and the jobs.
+	groups []partition.GroupID // of peers, in order
+	// m and records are the catalog: the newest map, and the jobs. open are those
+	// that have not ended.
 	m       *partition.Map
-	records map[own.Job][]byte
+	records map[own.Job]Job
+	open    []own.Job
 	nextJob own.Job
 	drivers []*driver
 	routers *partition.Map
@@ -42,8 +45,21 @@ type world struct {
 	now      int64
 	serial   int
 	healing  bool
-	// calm worlds have fewer mishaps, so that jobs come further.
+	// calm worlds have fewer mishaps, so that jobs come further; one with an aim
+	// has none but that.
 	calm bool
+	aim  *aim
+	// checked are the lists as they were checked last, and gap tells that a key
+	// was served by nobody then.
+	checked []*own.List
+	gap     bool
+}
+
+// aim is a fault that is to happen in a phase.
+type aim struct {
+	phase Phase
+	fault string
+	hit   bool
 }
 
 type message struct {
@@ -56,7 +72,7 @@ var allKeys = []string{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "d1
 func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), counts: counts, peers: map[partition.GroupID]*peer{},
-		records: map[own.Job][]byte{}, truth: newTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
+		records: map[own.Job]Job{}, truth: newTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
 		now: 1_000_000, calm: seed%2 == 0,
 	}
 	for i := range 2 {
@@ -84,23 +100,21 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 func (w *world) host(g partition.GroupID) {
 	if w.peers[g] == nil {
 		w.peers[g] = newPeer(g, w.disks[w.home(g)])
+		w.groups = slices.Sorted(maps.Keys(w.peers))
 	}
 }
 
 func (w *world) home(g partition.GroupID) uint64 { return uint64(g) / 2 % 2 }
 
-func (w *world) view() View {
-	v := View{Map: w.m, Home: w.home}
-	for _, id := range w.ids() {
-		j, _ := w.load(id)
-		if !j.Phase.Final() {
-			v.Jobs = append(v.Jobs, j)
-		}
-	}
-	return v
-}
+func (w *world) view() View { return View{Map: w.m, Home: w.home, Jobs: w.live()} }
 
-func (w *world) ids() []own.Job { return slices.Sorted(maps.Keys(w.records)) }
+// live returns the jobs that have not ended.
+func (w *world) live() (jobs []Job) {
+	for _, id := range w.open {
+		jobs = append(jobs, w.records[id])
+	}
+	return jobs
+}
 
 func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
@@ -111,6 +125,9 @@ func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 // mishap tells whether something goes wrong now.
 func (w *world) mishap(percent int) bool {
+	if w.aim != nil {
+		return false
+	}
 	if w.calm {
 		return !w.healing && w.rng.IntN(400) < percent
 	}
@@ -128,15 +145,20 @@ func (w *world) fault(j Job, what string) {
 
 // load reads a record of the catalog.
 func (w *world) load(id own.Job) (Job, bool) {
-	b, ok := w.records[id]
-	if !ok {
-		return Job{}, false
-	}
-	j, err := Decode(b)
+	j, ok := w.records[id]
+	return j, ok
+}
+
+// keep writes a record down and reads it again.
+func (w *world) keep(j Job) {
+	read, err := Decode(j.Append(nil))
 	if err != nil {
-		w.fatalf("job %d: %v", id, err)
+		w.fatalf("job %d, %v: %v", j.ID, j.Phase, err)
 	}
-	return j, true
+	w.records[j.ID] = read
+	if j.Phase.Final() {
+		w.open = slices.DeleteFunc(w.open, func(id own.Job) bool { return id == j.ID })
+	}
 }
 
 // swap stores a record in the place of the one of revision rev.
@@ -149,7 +171,7 @@ func (w *world) swap(rev uint64, next Job) bool {
 		w.fatalf("job %d was %v at version %d and is %v at %d", next.ID, was.Phase, was.Version, next.Phase, next.Version)
 	}
 	if !was.Phase.undoing() || next.Phase.undoing() || next.Phase == RolledBack {
-		w.records[next.ID] = next.Append(nil)
+		w.keep(next)
 	} else {
 		w.fatalf("job %d was taken back and is %v", next.ID, next.Phase)
 	}
@@ -201,13 +223,11 @@ func (w *world) play(events int) {
 		case n < 97:
 			w.restart()
 		default:
-			w.peers[pick(w, w.groups())].clock += int64(w.rng.IntN(40))
+			w.peers[pick(w, w.groups)].clock += int64(w.rng.IntN(40))
 		}
 		w.check()
 	}
 }
-
-func (w *world) groups() []partition.GroupID { return slices.Sorted(maps.Keys(w.peers)) }
 
 func (w *world) send(j Job, deliver func()) { w.net = append(w.net, message{j.ID, deliver}) }
 
@@ -232,6 +252,7 @@ func (w *world) deliver() {
 	w.net[i] = w.net[len(w.net)-1]
 	w.net = w.net[:len(w.net)-1]
 	switch {
+	case w.aimed(j, m):
 	case w.mishap(8):
 		w.fault(j, "lost")
 	case w.mishap(6):
@@ -242,8 +263,40 @@ func (w *world) deliver() {
 	}
 }
 
-// live returns jobs that have not ended.
-func (w *world) live() (jobs []Job) { return w.view().Jobs }
+// aimed lets the fault happen that is aimed at. It tells whether the message is
+// gone by that.
+func (w *world) aimed(j Job, m message) (gone bool) {
+	if w.aim == nil || w.aim.hit || j.Phase != w.aim.phase {
+		return false
+	}
+	w.aim.hit = true
+	w.fault(j, w.aim.fault)
+	switch w.aim.fault {
+	case "lost":
+		return true
+	case "late":
+		w.late = append(w.late, m)
+		return true
+	case "repeated":
+		w.late = append(w.late, m)
+	case "crashed":
+		for _, d := range w.drivers {
+			d.crash(j)
+		}
+		return true
+	case "overtaken":
+		for _, d := range w.drivers {
+			d.poke(j.ID)
+		}
+	case "cancelled":
+		w.cancel(j.ID)
+	case "paused":
+		if next, err := Pause(j, w.now); err == nil {
+			w.swap(j.Rev, next)
+		}
+	}
+	return false
+}
 
 func (w *world) poke() {
 	if jobs := w.live(); len(jobs) > 0 {
@@ -303,7 +356,7 @@ func (w *world) cancel(id own.Job) {
 
 // restart lets a group read its list anew.
 func (w *world) restart() {
-	p := w.peers[pick(w, w.groups())]
+	p := w.peers[pick(w, w.groups)]
 	before := slices.Collect(p.site.List.All())
 	p.open()
 	if after := slices.Collect(p.site.List.All()); !slices.EqualFunc(before, after, equal) {
@@ -359,7 +412,8 @@ func (w *world) admit(r Request) {
 		w.counts.Add("refused", 1)
 		return
 	}
-	w.records[j.ID] = j.Append(nil)
+	w.open = append(w.open, j.ID)
+	w.keep(j)
 	w.counts.Add(fmt.Sprintf("%v admitted", j.Kind), 1)
 	pick(w, w.drivers).poke(j.ID)
 }
@@ -410,7 +464,7 @@ func (w *world) seen(key string, p *peer) {
 func (w *world) route(key string) *peer {
 	switch {
 	case w.chance(10):
-		return w.peers[pick(w, w.groups())]
+		return w.peers[pick(w, w.groups)]
 	case w.chance(30):
 		return w.peers[w.routers.Owner(at(key)).Group]
 	}
@@ -434,7 +488,7 @@ func (w *world) read() {
 
 // reap removes keys that have expired, as a group does for itself.
 func (w *world) reap() {
-	p := w.peers[pick(w, w.groups())]
+	p := w.peers[pick(w, w.groups)]
 	for _, key := range allKeys {
 		span := partition.Span{Start: at(key), End: command.After(at(key))}
 		if p.site.CheckPart(span) != nil {
