@@ -181,15 +181,34 @@ func Decode(b []byte) (Job, error) {
 // sound tells whether the phase has what it needs: what is read is acted upon.
 func (j *Job) sound() bool {
 	_, known := phaseNames[j.Phase]
-	known = known && j.Kind >= Split && j.Kind <= Regroup
-	if !known || j.Kind.composite() || j.Phase.Final() || j.Phase == Planned {
-		return known
+	if !known || j.Kind < Split || j.Kind > Regroup {
+		return false
 	}
-	want := 1
+	for _, r := range j.Held {
+		if r.State != own.Serving {
+			return false
+		}
+	}
+	held := 1
 	if j.Kind == Merge {
-		want = 2
+		held = 2
 	}
-	return j.Phase < Marking && len(j.Held) == want && j.Phase.decided() == (j.Version != 0) && (!j.Phase.frozen() || j.Phase == Deciding || j.Freezes > 0)
+	remote := j.Kind == Move && !j.Local
+	switch {
+	case j.Phase.Final():
+		return true
+	case j.Kind.composite():
+		return j.Phase >= Marking
+	case j.Phase == Planned:
+		return j.Version == 0
+	case j.Phase >= Marking || len(j.Held) != held || j.Phase.decided() != (j.Version != 0):
+		return false
+	case j.Phase == Deciding || j.Phase == Releasing || j.Phase == Publishing:
+		return !remote || j.Freezes > 0 && j.Attempt > 0
+	case j.Phase.frozen():
+		return remote && j.Freezes > 0 && j.Attempt > 0
+	}
+	return remote && j.Attempt > 0
 }
 
 // job is all fields, in the order in which they are written.

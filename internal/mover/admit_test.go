@@ -1,0 +1,189 @@
+package mover
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// fourShards is a map of four groups with a shard each, two to a store.
+func fourShards(t *testing.T) View {
+	m, err := partition.First(make([]partition.Group, 4), &space, at("b"), at("c"), at("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[partition.ShardID]Size{1: {100, 4 << 20, 8}, 2: {10, 1 << 20, 1}, 3: {10, 1 << 20, 1}, 4: {20, 2 << 20, 2}}
+	return View{
+		Map:   m,
+		Home:  func(g partition.GroupID) uint64 { return uint64(g-1) / 2 },
+		Sizes: func(id partition.ShardID) Size { return sizes[id] },
+	}
+}
+
+func apply(t *testing.T, m *partition.Map, edits ...partition.Edit) *partition.Map {
+	next, err := m.Apply(edits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestWhatCannotBeDoneIsRefusedBeforeAnythingChanges(t *testing.T) {
+	v := fourShards(t)
+	drained, one := v, v
+	drained.Map = apply(t, v.Map, partition.SetDraining{Group: 3, Draining: true})
+	var err error
+	one.Map, err = partition.First(make([]partition.Group, 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := v
+	moving, err := Admit(v, Request{Kind: Move, Shard: 2, To: 3}, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draining, err := Admit(v, Request{Kind: Drain, Group: 1}, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	regrouping, err := Admit(v, Request{Kind: Regroup, Groups: 3}, 3, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy.Jobs = []Job{moving, draining, regrouping}
+	for name, c := range map[string]struct {
+		v    View
+		r    Request
+		want error
+	}{
+		"a split at the start of the shard":   {v, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{at("b")}}, partition.ErrBoundary},
+		"a split at its end":                  {v, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{at("c")}}, partition.ErrBoundary},
+		"a split outside":                     {v, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{at("x")}}, partition.ErrBoundary},
+		"a split among elements of a key":     {v, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{append(at("b1"), 1)}}, partition.ErrCut},
+		"a split at nothing":                  {v, Request{Kind: Split, Shard: 2}, partition.ErrNoChange},
+		"a split of a shard that has changed": {v, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{at("b1")}, Expect: 9}, partition.ErrStale},
+		"a split of no shard":                 {v, Request{Kind: Split, Shard: 99}, partition.ErrUnknownShard},
+		"a pre-split out of order":            {v, Request{Kind: PreSplit, In: &space, At: []partition.Position{at("b2"), at("a2")}}, partition.ErrBoundary},
+		"a pre-split where shards begin":      {v, Request{Kind: PreSplit, In: &space, At: []partition.Position{at("b")}}, partition.ErrNoChange},
+		"a pre-split inside a key":            {v, Request{Kind: PreSplit, In: &space, At: []partition.Position{append(at("b1"), 1)}}, partition.ErrCut},
+		"a pre-split of a busy shard":         {busy, Request{Kind: PreSplit, In: &space, At: []partition.Position{at("b1")}}, ErrBusy},
+		"a merge of distant shards":           {v, Request{Kind: Merge, Shard: 1, Right: 3}, partition.ErrNotNeighbours},
+		"a merge of two groups' shards":       {v, Request{Kind: Merge, Shard: 1, Right: 2}, partition.ErrDifferent},
+		"a merge with itself":                 {v, Request{Kind: Merge, Shard: 1, Right: 1}, partition.ErrNotNeighbours},
+		"a move to no group":                  {v, Request{Kind: Move, Shard: 1, To: 9}, partition.ErrUnknownGroup},
+		"a move to where it is":               {v, Request{Kind: Move, Shard: 1, To: 1}, partition.ErrNoChange},
+		"a move to a group that drains":       {drained, Request{Kind: Move, Shard: 1, To: 3}, partition.ErrDraining},
+		"a move of a shard that is moved":     {busy, Request{Kind: Move, Shard: 2, To: 4}, ErrBusy},
+		"a split of a shard that is moved":    {busy, Request{Kind: Split, Shard: 2, In: &space, At: []partition.Position{at("b1")}}, ErrBusy},
+		"a drain of no group":                 {v, Request{Kind: Drain, Group: 9}, partition.ErrUnknownGroup},
+		"a second drain":                      {busy, Request{Kind: Drain, Group: 1}, ErrBusy},
+		"a drain of the only group":           {one, Request{Kind: Drain, Group: 1}, ErrNowhere},
+		"as many groups as there are":         {v, Request{Kind: Regroup, Groups: 4}, partition.ErrNoChange},
+		"no groups":                           {v, Request{Kind: Regroup}, ErrRequest},
+		"groups without labels":               {v, Request{Kind: Regroup, Groups: 6}, ErrRequest},
+		"a second change of the number":       {busy, Request{Kind: Regroup, Groups: 5, Labels: make([]partition.Labels, 1)}, ErrBusy},
+		"a throttle that stops":               {v, Request{Kind: Move, Shard: 1, To: 3, Throttle: 1}, ErrRequest},
+		"too much at once":                    {v, Request{Kind: Drain, Group: 1, Parallel: 1000}, ErrRequest},
+		"nothing":                             {v, Request{}, ErrRequest},
+	} {
+		before := c.v.Map.Append(nil)
+		j, err := Admit(c.v, c.r, 9, 0)
+		if !errors.Is(err, c.want) || !reflect.DeepEqual(j, Job{}) {
+			t.Errorf("%s: %v, not %v", name, err, c.want)
+		}
+		if p, err := Plan(c.v, c.r, Rates{}); !errors.Is(err, c.want) || p != (Price{}) {
+			t.Errorf("%s is priced: %+v, %v", name, p, err)
+		}
+		if string(before) != string(c.v.Map.Append(nil)) {
+			t.Errorf("%s changes the map", name)
+		}
+	}
+	var who *BusyError
+	if _, err := Admit(busy, Request{Kind: Move, Shard: 2, To: 4}, 9, 0); !errors.As(err, &who) || who.Job != 1 {
+		t.Errorf("the job in the way is not named: %v", err)
+	}
+}
+
+func TestAShardWithAPinIsNotMovedOrDrainedToWhereItMayNotBe(t *testing.T) {
+	v := fourShards(t)
+	eu, _ := partition.ParseLabels("zone=eu")
+	pin, _ := partition.ParseConstraint("zone=eu")
+	v.Map = apply(t, v.Map, partition.AddGroup{Labels: eu}, partition.Pin{Shard: 1, To: pin}, partition.Assign{Shard: 1, To: 5})
+	if _, err := Admit(v, Request{Kind: Move, Shard: 1, To: 2}, 1, 0); !errors.Is(err, partition.ErrPinned) {
+		t.Errorf("a move: %v", err)
+	}
+	if _, err := Admit(v, Request{Kind: Drain, Group: 5}, 1, 0); !errors.Is(err, ErrNowhere) {
+		t.Errorf("a drain: %v", err)
+	}
+}
+
+func TestAPlanSaysWhatAJobCarriesAndHowEvenItLeavesThings(t *testing.T) {
+	v := fourShards(t)
+	for name, c := range map[string]struct {
+		r    Request
+		want Price
+	}{
+		"a split carries nothing": {
+			Request{Kind: Split, Shard: 1, In: &space, At: []partition.Position{at("a1")}},
+			Price{DurationMS: 8, Before: Skew{2, 8 * 4.0 / 12}, After: Skew{2, 8 * 4.0 / 12}},
+		},
+		"a move on one store neither": {
+			Request{Kind: Move, Shard: 4, To: 3},
+			Price{Moves: 1, DurationMS: 16, Before: Skew{2, 8 * 4.0 / 12}, After: Skew{2, 8 * 4.0 / 12}},
+		},
+		"a move to another store carries the shard": {
+			Request{Kind: Move, Shard: 1, To: 3, Throttle: 1 << 20},
+			Price{Rows: 100, Bytes: 4 << 20, Moves: 1, DurationMS: 8 + 36 + 4000, PauseMS: 12, Before: Skew{2, 8 * 4.0 / 12}, After: Skew{2.5, 9 * 4.0 / 12}},
+		},
+		"a drain carries all of the group's": {
+			Request{Kind: Drain, Group: 4},
+			Price{Moves: 1, Rows: 20, Bytes: 2 << 20, DurationMS: 8 + 36 + 20, PauseMS: 12, Before: Skew{2, 8 * 4.0 / 12}, After: Skew{1.5, 2}},
+		},
+	} {
+		got, err := Plan(v, c.r, Rates{})
+		if err != nil || got != c.want {
+			t.Errorf("%s: %v\n%+v\n%+v", name, err, got, c.want)
+		}
+	}
+}
+
+func TestGroupsThatAreAddedTakeTheirShare(t *testing.T) {
+	v := fourShards(t)
+	var at8 []partition.Position
+	for _, k := range []string{"a1", "a2", "a3"} {
+		at8 = append(at8, at(k))
+	}
+	v.Map = apply(t, v.Map, partition.Split{Shard: 1, In: &space, At: at8})
+	v.Sizes = func(partition.ShardID) Size { return Size{Bytes: 1 << 20} }
+	p, err := Plan(v, Request{Kind: Regroup, Groups: 5, Labels: make([]partition.Labels, 1)}, Rates{})
+	if err != nil || p.Moves != 1 && p.Moves != 2 || p.After.Bytes >= p.Before.Bytes {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestAJobThatIsDecidedOrHasEndedCannotBeTakenBack(t *testing.T) {
+	for p := range phaseNames {
+		j := Job{ID: 1, Kind: Move, Phase: p, Rev: 5, Freezes: 1, Attempt: 1, Held: []own.Range{{State: own.Serving}}}
+		if p >= Marking && !p.Final() {
+			j.Kind = Drain
+		}
+		next, effects, err := Cancel(j, 10)
+		switch {
+		case p.Final():
+			if !errors.Is(err, ErrEnded) || next.Rev != 5 || len(effects) > 0 {
+				t.Errorf("%v: %v", p, err)
+			}
+		case p.decided() || p == Removing:
+			if !errors.Is(err, ErrTooLate) || next.Rev != 5 || len(effects) > 0 {
+				t.Errorf("%v: %v", p, err)
+			}
+		default:
+			if err != nil || !next.Undo || next.Rev != 6 || next.Decided() {
+				t.Errorf("%v: becomes %v, %v", p, next.Phase, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package mover
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// example is a job with something in every field.
+func example() Job {
+	labels, _ := partition.ParseLabels("store=2")
+	return Job{
+		ID: 7, Kind: Move, Phase: Copying, Rev: 12, Round: 11, Parent: 3, Shard: 5, Right: 6, Expect: 4, ExpectRight: 2,
+		Span: partition.Span{Start: at("a"), End: at("b")}, In: &space, At: []partition.Position{at("a1")},
+		From: 1, To: 3, Local: false, Held: []own.Range{{Span: partition.Span{Start: at("a"), End: at("b")}, Version: 4, State: own.Serving}},
+		Attempt: 2, Freezes: 1, Base: 1 << 33, Upto: 1<<33 + 5, Verified: 1<<33 + 1, End: 1<<33 + 9, Cursor: []byte{1, 2},
+		VersionFloor: 99, ClockFloorMS: 1000, Groups: []partition.GroupID{1}, Labels: []partition.Labels{labels}, Want: 3, Parallel: 2,
+		Paused: true, Undo: false, Again: true, Throttle: 1 << 20, NotBeforeMS: -5, Why: "weather",
+		Plan:      Price{Rows: 1, Bytes: 2, Moves: 1, DurationMS: 3, PauseMS: 4, Before: Skew{1.5, 2}, After: Skew{1, 1}},
+		Cost:      Cost{Rows: 1, Bytes: 2, Dropped: 3, Rounds: 4, PauseMS: 5, LongestMS: 6, Children: 7},
+		CreatedMS: 1, ChangedMS: 2, EndedMS: 0, FrozenMS: 3,
+	}
+}
+
+func TestARecordHasEveryFieldOfAJob(t *testing.T) {
+	j := example()
+	v := reflect.ValueOf(j)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if v.Field(i).IsZero() && name != "Local" && name != "Version" && name != "Undo" && name != "EndedMS" {
+			t.Errorf("the example has no %s", name)
+		}
+	}
+	// Those that cannot go together with the others.
+	done := j
+	done.Phase, done.Local, done.Version, done.Undo, done.EndedMS = Done, true, 9, true, 8
+	for _, want := range []Job{j, done} {
+		got, err := Decode(want.Append(nil))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v\n%+v\n%+v", err, got, want)
+		}
+	}
+}
+
+// golden is the example as the first version wrote it.
+const goldenRecord = "010703060c0b030506040204016100010401620001010104746573740100000105016131000101030000010401610001040162000104010000000201808080802085808080208180808020898080802002010263d00f0101010773746f72653d320302010001808040090777656174686572010201060880808080808080fc3f80808080808080804080808080808080f83f80808080808080f83f01020304070a0c02040006"
+
+func TestRecordsOfTheFirstVersionCanBeRead(t *testing.T) {
+	j := example()
+	if got := hex.EncodeToString(j.Append(nil)); got != goldenRecord {
+		t.Errorf("the example is written as\n%s\nand was written as\n%s", got, goldenRecord)
+	}
+}
+
+func TestDamagedRecordsAreRefused(t *testing.T) {
+	j := example()
+	good := j.Append(nil)
+	for n := range good {
+		if _, err := Decode(good[:n]); !errors.Is(err, ErrRecord) {
+			t.Fatalf("%d of %d bytes: %v", n, len(good), err)
+		}
+	}
+	if _, err := Decode(append(bytes.Clone(good), 0)); !errors.Is(err, ErrRecord) {
+		t.Error("a byte more is read")
+	}
+	for name, damage := range map[string]func(*Job){
+		"a phase that does not exist":        func(j *Job) { j.Phase = 99 },
+		"a kind that does not exist":         func(j *Job) { j.Kind = 9 },
+		"a copy of nothing":                  func(j *Job) { j.Held = nil },
+		"a release without a decision":       func(j *Job) { j.Phase = Releasing },
+		"a decision that was never made":     func(j *Job) { j.Version = 3 },
+		"a freeze without a number":          func(j *Job) { j.Phase, j.Freezes = Freezing, 0 },
+		"a phase of jobs of another kind":    func(j *Job) { j.Phase = Surveying },
+		"a merge that has found one shard":   func(j *Job) { j.Kind = Merge },
+		"a phase of a move in a split":       func(j *Job) { j.Kind = Split },
+		"a phase of a move in a local move":  func(j *Job) { j.Local = true },
+		"a phase of a move in a drain":       func(j *Job) { j.Kind = Drain },
+		"a range in a state that is unknown": func(j *Job) { j.Held[0].State = 9 },
+	} {
+		bad := example()
+		damage(&bad)
+		if _, err := Decode(bad.Append(nil)); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	j := example()
+	f.Add(j.Append(nil))
+	j.Phase, j.Version = Done, 3
+	f.Add(j.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(j.Append(nil), b) {
+			t.Fatalf("%x is read and written as %x", b, j.Append(nil))
+		}
+		// What was read is acted upon: it must not bring anything down.
+		Resume(j)
+		Step(j, Timeout{}, 1<<40)
+		_, _, _ = Cancel(j, 1)
+	})
+}
+
+func TestAnyBytesAreReadBackOrRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j := example()
+		b := j.Append(nil)
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "where")] = rapid.Byte().Draw(t, "byte")
+		}
+		read, err := Decode(b)
+		if err == nil && !bytes.Equal(read.Append(nil), b) {
+			t.Fatalf("%x is read as something else", b)
+		}
+		if err == nil {
+			Resume(read)
+		}
+	})
+}
