@@ -97,6 +97,7 @@ func (l *Log) rotate(urgent bool, size int) error {
 		l.enter(t)
 		l.run(t)
 		l.mu.Lock()
+		l.room.Broadcast() // everything is durable: a Sync may have waited for that
 		if t.err != nil {
 			l.spare = append(l.spare, s)
 			return l.failed
