@@ -13,14 +13,15 @@ import (
 //
 // The log has maxKept chunks and two lists full of them: the last snapshot that
 // was let in may add all chunks of the list to those that are kept, and then the
-// list fills again.
+// list fills again. What does not fit on a list, as when many large commits are
+// made at once, counts against the first.
 const maxKept = 64
 
 // hold copies the list and takes a reference to the memory of each chunk.
 func (u *unapplied) hold() ([]*chunk, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.kept >= maxKept && len(u.list) > 0 {
+	if len(u.list) > 0 && u.kept+len(u.list) > maxKept+int(u.limit)+2 {
 		return nil, fmt.Errorf("%w: they keep %d chunks of the log in memory", ErrSnapshots, u.kept)
 	}
 	held := make([]*chunk, len(u.list))

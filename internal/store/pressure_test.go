@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
@@ -139,4 +141,21 @@ func TestSnapshotsAreRefusedBeforeTheyStopCommits(t *testing.T) {
 		t.Errorf("%d chunks are still kept", s.chunks.kept)
 	}
 	mustClose(t, s)
+}
+
+// Many large commits at once may put more chunks on the list than are let in one
+// by one. They count with those that are kept.
+func TestALongListLeavesRoomForFewerSnapshots(t *testing.T) {
+	var u unapplied
+	u.limit, u.kept = 1, maxKept-2
+	for range 6 {
+		u.list = append(u.list, &chunk{memory: new(wal.Chunk)})
+	}
+	if _, err := u.hold(); !errors.Is(err, ErrSnapshots) {
+		t.Errorf("%d kept, %d on the list: %v, want ErrSnapshots", u.kept, len(u.list), err)
+	}
+	u.list = u.list[:3]
+	if _, err := u.hold(); err != nil {
+		t.Errorf("%d kept, %d on the list: %v", u.kept, len(u.list), err)
+	}
 }
