@@ -52,6 +52,7 @@ type Actor[S, M, R any] struct {
 	refuse         bool
 	maxBatch       int
 	turns          int
+	yields         bool
 	every          int64 // of SampleEvery; 0 means never
 	now            func() time.Duration
 	onPanic        func(*PanicError)
@@ -94,7 +95,7 @@ func (a *Actor[S, M, R]) init(h Handler[S, M, R], opts Options) {
 	a.combining = opts.Mode == Combining
 	a.refuse = opts.Full == Refuse
 	a.policy, a.onPanic = opts.AfterPanic, opts.OnPanic
-	a.maxBatch, a.turns = opts.MaxBatch, opts.Turns
+	a.maxBatch, a.turns, a.yields = opts.MaxBatch, opts.Turns, opts.Gather
 	a.every, a.now = int64(opts.SampleEvery), opts.Now
 	a.id = ids.Add(1)
 	a.stopped = make(chan struct{})

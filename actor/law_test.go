@@ -90,6 +90,7 @@ func everyWay(t *testing.T, f func(t *testing.T, h actor.Handler[desk, letter, i
 			for _, o := range []actor.Options{
 				{Capacity: 1, MaxBatch: 1},
 				{Capacity: 7, MaxBatch: 3, Turns: -1, Full: actor.Refuse},
+				{Capacity: 50, MaxBatch: 20, Turns: -1, Gather: true},
 				{Capacity: 64, MaxBatch: 16, Turns: 2, SampleEvery: 1},
 				{},
 			} {

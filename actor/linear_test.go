@@ -52,7 +52,7 @@ func TestARegisterIsLinearizable(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode actor.Mode) {
 		r := seeded(t)
 		for range soak(20) {
-			history := recordHistory(t, r, actor.Options{Mode: mode, Capacity: 1 + r.IntN(4), MaxBatch: 1 + r.IntN(3), Turns: r.IntN(4) - 1})
+			history := recordHistory(t, r, actor.Options{Mode: mode, Capacity: 1 + r.IntN(4), MaxBatch: 1 + r.IntN(3), Turns: r.IntN(4) - 1, Gather: r.IntN(2) == 0})
 			if !porcupine.CheckOperations(register, history) {
 				t.Fatalf("not linearizable: %+v", history)
 			}

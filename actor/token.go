@@ -102,6 +102,22 @@ func (a *Actor[S, M, R]) take() bool {
 	return true
 }
 
+// takeMore adds to the line what has come since it was taken.
+func (a *Actor[S, M, R]) takeMore() {
+	if a.word.Load() == a.locked {
+		return
+	}
+	last := &a.head
+	for *last != nil {
+		last = &(*last).next
+	}
+	for n := a.word.Swap(a.locked); n != a.locked; {
+		older := n.next
+		n.next = *last
+		*last, n = n, older
+	}
+}
+
 // free gives the actor up if its mailbox is empty. Nothing taken is left.
 func (a *Actor[S, M, R]) free() bool {
 	if !a.stopping.Load() {

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"runtime"
 )
 
 // await waits until n is answered; then n belongs to the caller again. For an
@@ -17,6 +18,10 @@ func (a *Actor[S, M, R]) await(ctx context.Context, n *node[M, R]) error {
 	case abandoned:
 		return a.abandon(ctx, asked)
 	case leader:
+		if a.yields {
+			runtime.Gosched()
+			a.takeMore()
+		}
 		if !a.lead(ctx, n) {
 			return a.abandon(ctx, asked)
 		}
