@@ -46,10 +46,6 @@ type Call struct {
 // before tells whether c must have taken effect before d.
 func (c Call) before(d Call) bool { return c.Status == OK && c.Return < d.Invoke }
 
-// possible tells whether c may have taken effect before d ended. What failed
-// never did.
-func (c Call) possible(d Call) bool { return c.Status != Failed && c.Invoke <= d.Return }
-
 // String returns the client, the interval and the outcome.
 func (c Call) String() string {
 	end := "…"

@@ -50,6 +50,9 @@ var anomalies = []struct {
 	{"writes interleaved", G0, "", []Txn{
 		at(0, 9, Append("x", 1), Append("y", 2)), at(0, 9, Append("x", 3), Append("y", 4)),
 		at(0, 9, Read("x", 1, 3)), at(0, 9, Read("y", 4, 2))}},
+	{"writes interleaved, one not seen", G0, "", []Txn{
+		at(0, 9, Append("x", 1), Append("y", 2)), at(0, 9, Append("x", 3), Append("y", 4)),
+		at(0, 9, Read("x", 1)), at(0, 9, Read("y", 4, 2))}},
 	{"each read the other's", G1c, "", []Txn{
 		at(0, 9, Append("x", 1), Read("y", 2)), at(0, 9, Append("y", 2), Read("x", 1))}},
 	{"both read, then both appended", GSingle, "lost update", []Txn{
@@ -71,6 +74,8 @@ var anomalies = []struct {
 		at(0, 1, Append("x", 1)), at(2, 3, Read("x")), at(0, 9, Read("x", 1))}},
 	{"older than somebody saw", GSingleRealTime, "stale read", []Txn{
 		open(0, Append("x", 1)), at(2, 3, Read("x", 1)), at(4, 5, Read("x"))}},
+	{"an old read by way of another", GSingleRealTime, "stale read", []Txn{
+		at(0, 1, Append("x", 1)), at(2, 3, Append("y", 2)), at(0, 9, Read("x"), Read("y", 2))}},
 	{"two old reads", G2RealTime, "", []Txn{
 		at(0, 1, Append("y", 1)), at(2, 3, Read("x")), at(0, 9, Read("y"), Append("x", 2))}},
 }

@@ -115,7 +115,7 @@ func (s *stage) note(t Txn) {
 
 func TestPlantedAnomaliesAreFoundAndNamed(t *testing.T) {
 	var counts tally.Counts
-	trials(t, 500, func(rng *rand.Rand) {
+	trials(t, 150, func(rng *rand.Rand) {
 		for _, scene := range scenes {
 			g := generator{
 				rng:  rng,
@@ -134,5 +134,5 @@ func TestPlantedAnomaliesAreFoundAndNamed(t *testing.T) {
 			counts.Add("planted anomalies", 1)
 		}
 	})
-	counts.Log(t, "planted anomalies")
+	finish(t, &counts, "planted anomalies")
 }

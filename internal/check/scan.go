@@ -119,7 +119,7 @@ func mustHave(changes []Change, at Call) bool {
 // have come, or a delete is done before, and every such put before that.
 func mustMiss(changes []Change, at Call) bool {
 	for _, c := range changes {
-		if !c.Delete && c.possible(at) {
+		if !c.Delete && c.mayPrecede(at) {
 			return settles(changes, at, true)
 		}
 	}
@@ -136,9 +136,12 @@ func settles(changes []Change, at Call, deletes bool) bool {
 		}
 	}
 	return last != nil && !slices.ContainsFunc(changes, func(c Change) bool {
-		return c.Delete != deletes && c.possible(at) && !c.before(last.Call)
+		return c.Delete != deletes && c.mayPrecede(at) && !c.before(last.Call)
 	})
 }
+
+// mayPrecede tells whether a change may have taken effect before the call ended.
+func (c Change) mayPrecede(at Call) bool { return c.Invoke <= at.Return }
 
 // story writes out what was done to a key, or the last of it.
 func story(changes []Change) string {

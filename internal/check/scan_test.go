@@ -84,7 +84,7 @@ func TestAKeyMustBeThereIfAllOrdersHaveIt(t *testing.T) {
 			counts.Add("keys that may be there", 1)
 		}
 	})
-	counts.Log(t, "keys that must be there", "keys that must not be there", "keys that may be there")
+	finish(t, &counts, "keys that must be there", "keys that must not be there", "keys that may be there")
 }
 
 // outcomes tells whether there is an order in which the scan sees the key, and

@@ -1,9 +1,6 @@
 package check
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // search looks for cycles in the graph of a history.
 type search struct {
@@ -19,20 +16,19 @@ type search struct {
 	mark []int32
 	path int32
 	todo []int32
-	// told are the members of the cycles that are reported.
-	told map[string]bool
-	// settled are the transactions of those cycles.
-	settled map[int32]bool
+	// told has, for each transaction, the cycles with it that are reported, by
+	// their numbers; sizes has their lengths.
+	told  map[int32][]int
+	sizes []int
 }
 
 func newSearch(l *lists, g *graph, steps int) *search {
 	return &search{
 		l: l, g: g, steps: steps,
-		home:    make([]int32, g.txns),
-		came:    make([]arc, g.inner),
-		mark:    make([]int32, g.inner),
-		told:    map[string]bool{},
-		settled: map[int32]bool{},
+		home: make([]int32, g.txns),
+		came: make([]arc, g.inner),
+		mark: make([]int32, g.inner),
+		told: map[int32][]int{},
 	}
 }
 
@@ -47,7 +43,7 @@ func (s *search) run() {
 	}
 	// A search that was cut short may have found only cycles of another kind.
 	s.each(classes[len(classes)-1], func(c class, k knot) {
-		if !slices.ContainsFunc(k, func(t int32) bool { return s.settled[t] }) {
+		if !slices.ContainsFunc(k, func(t int32) bool { return s.told[t] != nil }) {
 			s.tell(s.shortest(c, k))
 		}
 	})
@@ -69,16 +65,22 @@ func (s *search) each(c class, f func(class, knot)) {
 	}
 }
 
-// tell reports a cycle, unless another of the same transactions was.
+// tell reports a cycle, unless it is a detour: one that has all transactions of a
+// cycle that is reported.
 func (s *search) tell(c cycle) {
-	anomaly := s.l.explain(c)
-	if id := fmt.Sprint(anomaly.Calls); !s.told[id] {
-		s.told[id] = true
-		for _, t := range c.members() {
-			s.settled[t] = true
+	shared := map[int]int{}
+	for _, t := range c.members() {
+		for _, n := range s.told[t] {
+			if shared[n]++; shared[n] == s.sizes[n] {
+				return
+			}
 		}
-		s.l.report.Add(anomaly)
 	}
+	for _, t := range c.members() {
+		s.told[t] = append(s.told[t], len(s.sizes))
+	}
+	s.sizes = append(s.sizes, len(c))
+	s.l.report.Add(s.l.explain(c))
 }
 
 // shortest returns the shortest cycle of the class within the knot, one of its
@@ -123,6 +125,9 @@ func (s *search) close(c class, k knot, a arc, limit int, best cycle) cycle {
 	}
 	if best.is(c.kind) {
 		limit = min(limit, len(best)-2) // only a shorter one is better
+	}
+	if limit < 1 {
+		return best
 	}
 	path := s.walk(a.to, a.from, c.path, k, limit)
 	if path == nil {

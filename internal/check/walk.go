@@ -2,8 +2,8 @@ package check
 
 import "slices"
 
-// walk returns a shortest path of at most limit arcs of these kinds within the
-// knot, or nil.
+// walk returns a shortest path of at most limit arcs, at least 1, of these kinds
+// within the knot, or nil.
 //
 // Real time needs no arcs here: from a transaction, all that were invoked after
 // its return are one step away. The knot is in order of invocation, so those
@@ -18,9 +18,6 @@ func (s *search) walk(from, to int32, kinds edges, k knot, limit int) cycle {
 		if i == level { // all of the last depth are done
 			depth++
 			level = len(s.todo)
-		}
-		if depth > limit {
-			return nil
 		}
 		at := s.todo[i]
 		if s.follow(at, to, kinds, depth < limit) {

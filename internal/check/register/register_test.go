@@ -40,6 +40,7 @@ func TestARegisterAnswersInSomeOrder(t *testing.T) {
 		{"back and forth", []Call{set(ok(0, 9), 1), get(ok(2, 3), 1), get(ok(4, 5), 0)}, check.NotLinearizable},
 		{"open, done", []Call{set(open, 1), get(ok(2, 3), 1)}, ""},
 		{"open, not done", []Call{set(open, 1), get(ok(2, 3), 0)}, ""},
+		{"open, done late", []Call{set(open, 1), get(ok(1000, 1001), 0), get(ok(1002, 1003), 1)}, ""},
 		{"open, undone", []Call{set(open, 1), get(ok(2, 3), 1), get(ok(4, 5), 0)}, check.NotLinearizable},
 		{"failed", []Call{set(failed, 1), get(ok(2, 3), 1)}, check.NotLinearizable},
 		{"swap", []Call{swap(ok(0, 1), 0, 1, true), swap(ok(2, 3), 0, 2, false), get(ok(4, 5), 1)}, ""},
