@@ -127,14 +127,18 @@ func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range groups {
-		if _, ok := m.Group(id); !ok {
-			return fmt.Errorf("%w: %v", partition.ErrUnknownGroup, id)
-		}
-		for s := range m.Owned(id) {
-			if loadsOf(v).least(m, s) == 0 {
-				return fmt.Errorf("%w: %v of %v", ErrNowhere, s.ID, id)
-			}
+	v.Map = m
+	return nowhere(v)
+}
+
+// nowhere returns which shard of a group that drains no other group may take.
+// It asks about all of them: the last group that takes shards may have none of
+// its own.
+func nowhere(v View) error {
+	l := loadsOf(v)
+	for s := range v.Map.Misplaced() {
+		if g, _ := v.Map.Group(s.Group); g.Draining && l.least(v.Map, s) == 0 {
+			return fmt.Errorf("%w: %v of %v", ErrNowhere, s.ID, s.Group)
 		}
 	}
 	return nil

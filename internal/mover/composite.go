@@ -68,6 +68,9 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		j.Cost.Children += uint64(n)
 		j.touch(nowMS)
 	}
+	if left && children == 0 && len(effects) == 0 && j.Kind != PreSplit {
+		j.wait(nowhere(v), nowMS)
+	}
 	if left || children > 0 {
 		return effects
 	}
@@ -78,6 +81,14 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		j.become(Done, nowMS)
 	}
 	return effects
+}
+
+// wait notes why nothing is asked for although something is left to do.
+func (j *Job) wait(err error, nowMS int64) {
+	if err != nil && j.Why != err.Error() {
+		j.Why = err.Error()
+		j.touch(nowMS)
+	}
 }
 
 // shrinks tells whether the job's groups are to be removed.

@@ -49,8 +49,14 @@ func Decide(j Job, c Choose, m *partition.Map, nowMS int64) (Job, *partition.Map
 	if err != nil {
 		return j, nil, nil, err
 	}
-	if j.Phase == Marking && j.Kind == Regroup && then == Hosting {
+	switch {
+	case then == Hosting:
 		j.Groups = added(m, next)
+	case j.Phase == Marking:
+		// Another group may have begun to drain since the job was admitted.
+		if err := nowhere(View{Map: next}); err != nil {
+			return j, nil, nil, err
+		}
 	}
 	j.Version, j.Why = next.Version(), ""
 	j.become(then, nowMS)

@@ -32,7 +32,7 @@ func seeds(t *testing.T, normal int) (first uint64, n int) {
 }
 
 func TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens(t *testing.T) {
-	first, n := seeds(t, 100)
+	first, n := seeds(t, 80)
 	counts := new(tally.Counts)
 	for seed := first; seed < first+uint64(n); seed++ {
 		w := newWorld(t, seed, counts)
@@ -90,7 +90,7 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 			continue
 		}
 		for _, fault := range []string{"crashed", "lost", "late", "repeated", "overtaken", "paused", "cancelled"} {
-			for seed := range uint64(4) {
+			for seed := range uint64(2) {
 				w := newWorld(t, seed, counts)
 				w.aim = &aim{phase: p, fault: fault}
 				w.act(p)

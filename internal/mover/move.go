@@ -190,6 +190,8 @@ func (j *Job) published(nowMS int64) {
 		j.become(Dropping, nowMS)
 	case j.Phase == Publishing:
 		j.become(Done, nowMS)
+	case j.Phase == Hosting && j.Undo:
+		j.become(Stopping, nowMS)
 	case j.Phase == Hosting:
 		j.become(Surveying, nowMS)
 	case j.Phase == Retiring:

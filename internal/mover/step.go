@@ -176,8 +176,8 @@ func (j *Job) again(nowMS int64) {
 func (j *Job) undo(nowMS int64) {
 	j.Undo, j.Paused = true, false
 	switch {
-	case j.Phase == Thawing || j.Phase.undoing():
-		j.touch(nowMS)
+	case j.Phase == Thawing || j.Phase.undoing() || j.Phase == Hosting:
+		j.touch(nowMS) // groups that the map has must be open, whoever asked for them
 	case j.Kind.composite():
 		j.become(Stopping, nowMS)
 	case j.Kind == Move && !j.Local && j.Phase.frozen():
