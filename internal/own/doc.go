@@ -1,0 +1,14 @@
+// Package own answers one question: which positions may a group serve now?
+//
+// A [List] is the durable list of ranges of one group. It alone decides what the
+// group serves; the map that routers hold is a hint. It changes by one command,
+// [Reown], and only if exactly what the command expects is there: so a message
+// that comes late, or twice, or from somebody who was overtaken, changes nothing.
+// Splits, merges, freezes, releases and activations are all Reowns.
+//
+// A range that was given away stays in the list as Foreign, so that a late
+// message finds that it is late and not that nothing was ever here.
+//
+// The package is pure: the group that evaluates a Reown keeps the list, and takes
+// it back if the batch does not become durable.
+package own

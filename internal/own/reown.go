@@ -1,0 +1,94 @@
+package own
+
+import (
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Reown changes the list of a group: ranges that must be there give way to
+// others. If what is to become is there already, the reply is OK and nothing
+// changes: a step may be repeated. The reply to one that comes too late is
+// ErrStale.
+type Reown struct {
+	Expect, Become []Range
+	// VersionFloor and ClockFloorMS are of a range that comes from another
+	// group: versions that the group gives out, and its time, are above them
+	// from now on, so that neither goes back for any key.
+	VersionFloor uint64
+	ClockFloorMS int64
+	// Mixed tells that the range may have rows that a plain Set must not
+	// overwrite blindly.
+	Mixed bool
+
+	site *Site
+}
+
+// Site is the group that evaluates Reowns.
+type Site struct {
+	Group partition.GroupID
+	// List is what the group has, the changes of the batch that is being
+	// evaluated included. Whoever evaluates takes them back if they do not
+	// become durable.
+	List *List
+}
+
+// Bind says where the command is evaluated.
+func (c *Reown) Bind(s *Site) { c.site = s }
+
+// Eval changes the list and its records.
+func (c *Reown) Eval(e *command.Env) command.Reply {
+	next, done, err := c.site.List.change(c.Expect, c.Become)
+	if err != nil {
+		return command.Reply{Kind: command.Failed, Err: err}
+	}
+	if done {
+		return command.Reply{Kind: command.OK}
+	}
+	for i := range c.Expect {
+		e.Delete(recordKey(nil, c.site.Group, c.Expect[i].Span.Start))
+	}
+	for i := range c.Become {
+		e.Put(recordKey(nil, c.site.Group, c.Become[i].Span.Start), c.Become[i].append(nil))
+	}
+	e.UseVersions(c.VersionFloor)
+	c.site.List = next
+	return command.Reply{Kind: command.OK}
+}
+
+// Check returns why a group with this list must not read, or write, the key at a
+// position.
+func (s *Site) Check(p partition.Position, write bool) error {
+	r, ok := s.List.Find(p)
+	switch {
+	case !ok || !r.Reads():
+		return s.wrong()
+	case write && r.State == Frozen:
+		return ErrFrozen
+	}
+	return nil
+}
+
+// CheckSpan returns why the group must not read a span.
+func (s *Site) CheckSpan(span partition.Span) error {
+	if !s.List.Covers(span) {
+		return s.wrong()
+	}
+	return nil
+}
+
+// CheckPart returns why the group must not change anything in a span, which must
+// be in one of its ranges.
+func (s *Site) CheckPart(span partition.Span) error {
+	r, ok := s.List.One(span)
+	switch {
+	case !ok || !r.Reads():
+		return s.wrong()
+	case r.State == Frozen:
+		return ErrFrozen
+	}
+	return nil
+}
+
+func (s *Site) wrong() error {
+	return &WrongGroupError{Group: s.Group, Version: s.List.Version()}
+}
