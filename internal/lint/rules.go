@@ -42,6 +42,7 @@ var layers = map[string]int{
 	"advisor":              3,
 	"client":               3,
 
+	"internal/own":     4,
 	"internal/txn":     4,
 	"internal/wal":     4,
 	"internal/rows":    4,
@@ -58,15 +59,16 @@ var layers = map[string]int{
 	"internal/admin": 9,
 	"internal/dash":  9,
 
-	"cmd/cleave": 10,
-	"examples":   10,
+	"cmd/cleave":       10,
+	"internal/planted": 10,
+	"examples":         10,
 }
 
 // pure lists the packages that decide. They are handed time, randomness and
 // I/O, so that the simulator can own them and a test can replay them.
 var pure = []string{
 	"route", "key", "affinity", "partition",
-	"internal/effect", "internal/command", "internal/txn", "internal/mover",
+	"internal/effect", "internal/command", "internal/own", "internal/txn", "internal/mover",
 	"internal/distributor", "internal/ratekeeper", "internal/check",
 }
 

@@ -1,4 +1,4 @@
-package cleave
+package planted
 
 import (
 	"fmt"
@@ -32,8 +32,13 @@ var (
 	guardEdges   = guard{"internal/command", "TestEdgesAnswerLikeRedis", quiet}
 	guardForward = guard{"internal/group", "TestVersionsAndTimeGoForwardOverCrashes", quiet}
 	guardRetries = guard{"internal/group", "TestARequestIsExecutedOnce", quiet}
+	guardTxns    = guard{"internal/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quiet}
+	guardMoves   = guard{folder: "internal/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 )
+
+// root is where the module is.
+var root = filepath.Join("..", "..")
 
 // plantedBugs are all rules of the tree that can be broken on purpose, and who
 // stands guard. The histories see from the outside what the small tests see
@@ -55,6 +60,38 @@ var plantedBugs = map[string][]guard{
 	"store-fill-stale":                  {{folder: "internal/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
+
+	"txn-read-locks-not-taken":       {guardTxns},
+	"txn-write-ignores-read-locks":   {guardTxns},
+	"txn-validation-ignores-intents": {guardTxns},
+	"txn-digest-by-newest-version":   {guardTxns},
+	"txn-mark-forgotten":             {guardTxns},
+	"txn-decide-past-deadline":       {guardTxns},
+	"txn-inquiry-overrules":          {guardTxns},
+	"txn-abort-not-recorded":         {guardTxns},
+	"txn-decision-not-kept":          {guardTxns},
+	"txn-locks-not-taken-back":       {guardTxns},
+	"txn-prepare-past-deadline":      {{folder: "internal/txn", test: "TestAFinishedPartStaysFinished"}},
+	"txn-collect-unconfirmed":        {{folder: "internal/txn", test: "TestADecisionIsKeptUntilNobodyAsks"}},
+	"txn-mark-at-start-only":         {{folder: "internal/txn", test: "TestAPieceThatIsResolvedStaysSo"}},
+	"txn-old-owner-confirms":         {{folder: "internal/txn", test: "TestOnlyTheOwnerConfirms"}},
+	"txn-range-lock-not-cut":         {{folder: "internal/txn", test: "TestARangeLockIsCutWithItsRange"}},
+	"txn-locked-rows-expire":         {{folder: "internal/txn", test: "TestARowDoesNotExpireUnderALock"}},
+	"txn-holds-overtaken":            {{folder: "internal/txn", test: "TestHoldsAreGrantedInTheOrderOfAsking"}},
+
+	"mover-activate-before-release": {guardMoves},
+	"mover-source-reads-on":         {guardMoves},
+	"mover-deletes-skipped":         {guardMoves},
+	"mover-old-attempt-ingested":    {guardMoves},
+	"mover-decided-after-rollback":  {guardMoves},
+	"mover-drop-before-activate":    {guardMoves},
+	"mover-dedup-not-copied":        {guardMoves},
+	"mover-drain-leaves-a-shard":    {guardMoves},
+	"mover-late-clear":              {guardMoves},
+	"mover-late-freeze":             {guardMoves},
+	"mover-late-prepare":            {guardMoves},
+	"mover-floors-forgotten":        {guardMoves},
+	"mover-second-job":              {guardMoves},
 
 	"version-repeated": {guardForward, guardHistory},
 	"clock-back":       {guardForward, guardHistory},
@@ -113,7 +150,9 @@ func buildGuards(t *testing.T, goTool string) string {
 		}
 	}
 	args := []string{"test", "-c", "-tags", "plant", "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
-	out, err := exec.Command(goTool, append(args, slices.Sorted(maps.Keys(folders))...)...).CombinedOutput()
+	build := exec.Command(goTool, append(args, slices.Sorted(maps.Keys(folders))...)...)
+	build.Dir = root
+	out, err := build.CombinedOutput()
 	if err != nil {
 		t.Fatalf("build the guards: %v\n%s", err, out)
 	}
@@ -149,7 +188,7 @@ func (g guard) run(bin, bug string) (output string, err error) {
 		name = "cleave"
 	}
 	c := exec.Command(filepath.Join(bin, name+".test"), args...)
-	c.Dir = g.folder
+	c.Dir = filepath.Join(root, g.folder)
 	c.Env = append(os.Environ(), "CLEAVE_PLANT="+bug, "CLEAVE_SOAK=", tally.File+"=")
 	out, err := c.CombinedOutput()
 	if strings.Contains(string(out), "no tests to run") {
@@ -163,7 +202,7 @@ var bugName = regexp.MustCompile(`plant\.Bug\("([^"]+)"\)`)
 // bugsInTheTree finds the names of all planted bugs.
 func bugsInTheTree(t *testing.T) []string {
 	found := map[string]bool{}
-	must(t, filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -172,6 +211,9 @@ func bugsInTheTree(t *testing.T) []string {
 			found[string(m[1])] = true
 		}
 		return err
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return slices.Sorted(maps.Keys(found))
 }
