@@ -65,6 +65,7 @@ func (c *Sweep) Eval(e *Env) Reply {
 	if err != nil {
 		return failed(err)
 	}
+	e.mayWrite(c.Key)
 	for i := range orphans {
 		e.delete(orphans[i].Field)
 		e.rows++

@@ -66,7 +66,10 @@ func (c *Commit) validate(e *Env) error {
 	}
 	for i := range c.Ranges {
 		r := &c.Ranges[i]
-		digest, err := digestRange(e.Scan, r.Start, r.End, e.now)
+		if err := e.mayReadSpan(r.Start, r.End); err != nil {
+			return err
+		}
+		digest, err := digestRange(e.Scan, r.Start, r.End, e.alive)
 		if err != nil {
 			return err
 		}

@@ -32,12 +32,12 @@ func (d Digest) Keys() uint64 { return d.keys }
 // DigestRange returns the digest of the keys with start <= position < end that
 // are alive at nowMS. An empty end is the end of the space.
 func DigestRange(r Reader, start, end partition.Position, nowMS int64) (Digest, error) {
-	return digestRange(r.Scan, start, end, nowMS)
+	return digestRange(r.Scan, start, end, func(_ partition.Position, row *Row) bool { return row.Alive(nowMS) })
 }
 
 type scanFunc func(start, end []byte, reverse bool, visit func(key, value []byte) bool) error
 
-func digestRange(scan scanFunc, start, end partition.Position, nowMS int64) (d Digest, err error) {
+func digestRange(scan scanFunc, start, end partition.Position, alive func(partition.Position, *Row) bool) (d Digest, err error) {
 	var bad error
 	from, to := rowSpan(start, end)
 	err = scan(from, to, false, func(key, value []byte) bool {
@@ -45,7 +45,7 @@ func digestRange(scan scanFunc, start, end partition.Position, nowMS int64) (d D
 		if row, bad = DecodeRow(value); bad != nil {
 			return false
 		}
-		if row.Kind != Element && row.Alive(nowMS) {
+		if row.Kind != Element && alive(key[1:], &row) {
 			d.Add(key[1:], row.Version)
 		}
 		return true

@@ -45,11 +45,14 @@ const (
 type Env struct {
 	reader Reader
 	plain  PlainReader // reader, if it can tell
-	out    effect.Builder
-	over   overlay
-	now    int64
-	next   uint64
-	rows   int // written to the table of rows since Begin
+	guard  Guard       // nil if there is nobody to ask
+	// refused is why the guard has refused a change of the command at hand.
+	refused error
+	out     effect.Builder
+	over    overlay
+	now     int64
+	next    uint64
+	rows    int // written to the table of rows since Begin
 
 	key    []byte // scratch: the store key at hand
 	join   []byte // scratch: a value being put together
@@ -89,8 +92,13 @@ func (e *Env) Begin(h effect.Header, nextVersion uint64) {
 
 // Do evaluates c after the commands before it. If it fails, it leaves nothing.
 func (e *Env) Do(c Command) Reply {
-	m := e.mark()
+	m, outer := e.mark(), e.refused
+	e.refused = nil
 	reply := c.Eval(e)
+	if e.refused != nil {
+		reply = failed(e.refused)
+	}
+	e.refused = outer // commands are made of commands
 	if reply.Err != nil {
 		e.rewind(m)
 	}

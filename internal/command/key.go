@@ -14,20 +14,23 @@ func (e *Env) load(p partition.Position) (row Row, alive bool, err error) {
 	if err := checkPosition(p); err != nil {
 		return Row{}, false, err
 	}
+	if err := e.mayRead(p); err != nil {
+		return Row{}, false, err
+	}
 	e.key = effect.Rows.AppendKey(e.key[:0], p)
 	value, ok, err := e.lookup(e.key)
 	if err != nil || !ok {
 		return Row{}, false, err
 	}
-	return e.decodeOwn(value)
+	return e.decodeOwn(p, value)
 }
 
-func (e *Env) decodeOwn(value []byte) (row Row, alive bool, err error) {
+func (e *Env) decodeOwn(p partition.Position, value []byte) (row Row, alive bool, err error) {
 	row, err = DecodeRow(value)
 	if err != nil || row.Kind == Element {
 		return Row{}, false, badRow(value)
 	}
-	return row, row.Alive(e.now), nil
+	return row, e.alive(p, &row), nil
 }
 
 // loadBlind is load for a write that only needs to know what it leaves behind,
@@ -62,6 +65,7 @@ func (e *Env) loadString(p partition.Position) (row Row, alive bool, err error) 
 // version and returns it.
 func (e *Env) replace(p partition.Position, old *Row, row Row) uint64 {
 	var head [maxHead]byte
+	e.mayWrite(p)
 	row.Version = e.version()
 	e.key = effect.Rows.AppendKey(e.key[:0], p)
 	e.put(e.key, row.appendHead(head[:0]), row.Payload)
@@ -76,6 +80,7 @@ func (e *Env) replace(p partition.Position, old *Row, row Row) uint64 {
 // remove deletes the own row of a key. What it held is orphaned, unless the
 // caller has removed that.
 func (e *Env) remove(p partition.Position, old *Row, emptied bool) {
+	e.mayWrite(p)
 	e.key = effect.Rows.AppendKey(e.key[:0], p)
 	e.delete(e.key)
 	e.rows++

@@ -21,6 +21,9 @@ func (c *Range) Eval(e *Env) Reply {
 	if c.Limit <= 0 {
 		return failed(errLimit)
 	}
+	if err := e.mayReadSpan(c.Start, c.End); err != nil {
+		return failed(err)
+	}
 	from, to := rowSpan(c.Start, c.End)
 	start, more := len(e.items), false
 	var bad error
@@ -29,7 +32,7 @@ func (c *Range) Eval(e *Env) Reply {
 		if row, bad = DecodeRow(value); bad != nil {
 			return false
 		}
-		if row.Kind == Element || !row.Alive(e.now) {
+		if row.Kind == Element || !e.alive(key[1:], &row) {
 			return true
 		}
 		if more = len(e.items)-start == c.Limit; more {
