@@ -167,7 +167,7 @@ func (k *Keyspace) peek(ctx context.Context, p partition.Position, c command.Com
 	if err := ctx.Err(); err != nil {
 		return command.Reply{}, err
 	}
-	reply, err := k.part(p).Group.Peek(ctx, c)
+	reply, err := k.part(p).Group.Peek(ctx, p, c)
 	if err == nil {
 		err = reply.Err
 	}

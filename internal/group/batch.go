@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
 )
 
 // maxBatchBytes is how many bytes of effects make a batch, unless a single
@@ -22,8 +23,12 @@ type executor struct {
 	opts   *Options
 	// orphans is set when a batch leaves elements of a collection behind.
 	orphans *atomic.Bool
+	guard   *guard
+	visible *visible
 
-	ledger      ledger
+	ledger ledger
+	// sealed is the ledger of the batch that is being committed.
+	sealed      ledger
 	nextVersion uint64
 	// dead is why nothing is executed any more.
 	dead error
@@ -52,7 +57,11 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 	if x.dead != nil {
 		return len(calls), x.dead
 	}
-	if err := x.reserve(); err != nil {
+	err = x.reserve()
+	for i := 0; i < len(calls) && err == nil; i++ {
+		err = x.admit(calls[i])
+	}
+	if err != nil {
 		if x.dead == nil {
 			x.answerReads(calls)
 		}
@@ -60,12 +69,14 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 	}
 	n = x.evaluate(calls)
 	if x.env.Effects().Len() > 0 {
-		err = x.commit()
+		if err = x.log.Commit(false, x.seal()); errors.Is(err, ErrUncertain) {
+			x.dead = failed(err)
+		}
 	}
+	x.finish(err == nil)
 	if x.dead != nil {
-		return n, err // the clock stays held: nobody knows what is visible at the next Open
+		return n, err
 	}
-	x.clock.release()
 	if err != nil {
 		x.answerReads(calls[:n])
 		return n, err
@@ -80,6 +91,8 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 // many it took. It holds the clock.
 func (x *executor) evaluate(calls []*call) (n int) {
 	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.hold()}, x.nextVersion)
+	x.guard.begin()
+	x.sealed = x.ledger
 	clear(x.seen)
 	out := x.env.Effects()
 	for i, c := range calls {
@@ -87,7 +100,8 @@ func (x *executor) evaluate(calls []*call) (n int) {
 		x.execute(calls, i)
 		c.wrote = c.wrote || out.Len() > before
 		full := out.Size() > maxBatchBytes ||
-			x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling
+			x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling ||
+			x.guard.reowned() // the locks follow the list when it is durable
 		if full {
 			return i + 1
 		}
@@ -106,10 +120,14 @@ func (x *executor) execute(calls []*call, i int) {
 		}
 	}
 	if c.ID == (RequestID{}) {
-		c.reply = x.env.Do(c.Command)
+		c.reply = x.do(c.Command)
 		return
 	}
-	if err := x.checkID(c.ID); err != nil {
+	err := x.checkID(c.ID)
+	if err == nil {
+		err = x.guard.owner.Check(c.Key, false) // its record would be with its key
+	}
+	if err != nil {
 		c.reply = command.Reply{Kind: command.Failed, Err: err}
 		return
 	}
@@ -129,7 +147,7 @@ func (x *executor) execute(calls []*call, i int) {
 	if err != nil || found {
 		return
 	}
-	if c.reply = x.env.Do(c.Command); c.reply.Err == nil {
+	if c.reply = x.do(c.Command); c.reply.Err == nil {
 		x.remember(c)
 		x.seen[c.ID] = i
 	}
@@ -145,25 +163,60 @@ func (x *executor) checkID(id RequestID) error {
 	return nil
 }
 
-// commit makes the batch durable and visible.
-func (x *executor) commit() error {
-	next := x.ledger
-	next.seq++
-	next.mixed = next.mixed || writesMixed(x.env.Effects())
-	x.scratch = next.append(x.scratch[:0])
+// do evaluates a command.
+func (x *executor) do(c command.Command) command.Reply {
+	reply := x.guard.do(x.env, c)
+	if r, ok := c.(*own.Reown); ok && reply.Err == nil && r.Mixed {
+		x.sealed.mixed = true
+	}
+	return reply
+}
+
+// seal ends the batch with the ledger and returns its effects.
+func (x *executor) seal() []byte {
+	x.sealed.seq++
+	x.sealed.mixed = x.sealed.mixed || writesMixed(x.env.Effects())
+	x.scratch = x.sealed.append(x.scratch[:0])
 	x.env.Effects().Put(x.id, x.scratch)
-	if err := x.log.Commit(false, x.env.Effects().Bytes()); err != nil {
-		if errors.Is(err, ErrUncertain) {
-			x.dead = failed(err)
+	return x.env.Effects().Bytes()
+}
+
+// finish makes a batch that is durable visible to readers past the queue, or takes
+// back one that was refused, and lets the clock go on. After a failure that leaves
+// open which of the two it is, the clock stays held: nobody knows what is visible at
+// the next Open.
+func (x *executor) finish(committed bool) {
+	if x.dead != nil {
+		return
+	}
+	if committed && x.env.Effects().Len() > 0 {
+		x.ledger, x.nextVersion = x.sealed, x.env.NextVersion()
+		if x.ledger.mixed {
+			x.reader.mixed.Store(true)
+			x.noteHousework()
 		}
-		return err
+		x.show()
+	} else {
+		x.guard.rewind()
 	}
-	x.ledger, x.nextVersion = next, x.env.NextVersion()
-	if next.mixed {
-		x.reader.mixed.Store(true)
-		x.noteHousework()
+	x.clock.release()
+}
+
+// show shows what the batch has changed of the list and the locks.
+func (x *executor) show() {
+	reowned := x.guard.reowned()
+	if reowned {
+		if err := x.guard.follow(x.reader); err != nil {
+			x.dead = failed(err)
+			return
+		}
+		// What came with a range may expire, and may have elements to sweep.
+		x.expiries.horizon = nothingKnown
+		x.orphans.Store(true)
 	}
-	return nil
+	if reowned || x.guard.locks.Mark() > 0 {
+		x.visible.follow(x.guard, true)
+	}
 }
 
 // answerReads evaluates the calls of a refused batch again, each by itself:
@@ -173,10 +226,12 @@ func (x *executor) answerReads(calls []*call) {
 	for i, c := range calls {
 		x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.now()}, x.nextVersion)
 		clear(x.seen)
+		x.guard.begin()
 		x.execute(calls, i)
 		if c.wrote = x.env.Effects().Len() > 0; !c.wrote {
 			keepReply(c)
 		}
+		x.guard.rewind()
 	}
 }
 

@@ -56,6 +56,17 @@ func (c *clock) hold() int64 {
 // release lets the time go on.
 func (c *clock) release() { c.word.And(^int64(held)) }
 
+// advance moves the time to at least t, which is not above the ceiling. It is not
+// held.
+func (c *clock) advance(t int64) {
+	for {
+		w := c.word.Load()
+		if w>>1 >= t || c.word.CompareAndSwap(w, t<<1) {
+			return
+		}
+	}
+}
+
 // raise moves the ceiling, once the new one is durable.
 func (c *clock) raise(ceiling int64) { c.ceiling.Store(ceiling) }
 

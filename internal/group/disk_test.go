@@ -40,6 +40,26 @@ func (d *disk) Commit(_ bool, effects []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.commits++
+	return d.commit(effects)
+}
+
+// CommitJoint implements [JointLog].
+func (d *disk) CommitJoint(_ bool, parts []JointPart) error {
+	if d.before != nil {
+		d.before()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commits++
+	for _, p := range parts {
+		if err := d.commit(p.Effects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *disk) commit(effects []byte) error {
 	batch, err := effect.Parse(effects)
 	if err != nil {
 		return err

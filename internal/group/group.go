@@ -16,7 +16,9 @@ type Group struct {
 	log   Log
 	state State
 	clock clock
-	actor *actor.Actor[executor, *call, error]
+	// visible is what readers past the queue know of ranges and locks.
+	visible visible
+	actor   *actor.Actor[executor, *call, error]
 
 	closed atomic.Bool
 	// orphans tells that deleted collections may have left elements behind.
@@ -48,6 +50,8 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 		// The handler waits for a disk: a caller that had to run the batches of
 		// others after its own would wait for theirs too.
 		Turns: -1,
+		// And a batch costs a write to it, however many are in it.
+		Gather: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open group %d: %w", opts.ID, err)
@@ -58,12 +62,18 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 // newExecutor reads the ledger and reserves above what it says.
 func (g *Group) newExecutor() (executor, error) {
 	reader := &plainReader{State: g.state}
+	guard, err := openGuard(g.state, g.opts.ID, g.opts.Alone)
+	if err != nil {
+		return executor{}, err
+	}
+	g.visible.init(guard)
 	x := executor{
 		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
-		orphans: &g.orphans, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
+		orphans: &g.orphans, guard: guard, visible: &g.visible, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
 		// Nothing is known yet: the first round of housekeeping fills it.
 		expiries: expiryQueue{most: g.opts.ExpiryKeys, horizon: nothingKnown},
 	}
+	x.env.SetGuard(guard)
 	old, found, err := g.state.Get(x.id, nil)
 	if err != nil {
 		return x, err
@@ -96,7 +106,23 @@ func (r *plainReader) Plain([]byte) bool { return !r.mixed.Load() }
 // executed, or with ErrUnknown that nobody knows. If ctx can end before the
 // answer, what the command points to must not be changed afterwards: it may
 // still be executed.
+//
+// A command that meets a lock of a transaction, or a range that is being given
+// away, waits until that is over, and takes its turn again. Own it no longer, and
+// the reply is own.ErrWrongGroup.
 func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
+	reply, err := g.Try(ctx, r)
+	for parked := 0; err == nil && reply.Err != nil && passes(reply.Err); parked++ {
+		if err := g.park(ctx, reply.Err, parked); err != nil {
+			return command.Reply{}, err
+		}
+		reply, err = g.Try(ctx, r)
+	}
+	return reply, err
+}
+
+// Try is Do without the wait: the reply is the error that Do would wait for.
+func (g *Group) Try(ctx context.Context, r Request) (command.Reply, error) {
 	c := calls.Get().(*call)
 	c.Request = r
 	failure, err := g.actor.Call(ctx, c)

@@ -27,6 +27,7 @@ func (c *wallClock) read() int64 { return c.ms.Load() }
 
 func open(t testing.TB, d *disk, opts Options) *Group {
 	t.Helper()
+	opts.Alone = opts.ID == 0
 	g, err := Open(d, d, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var wall wallClock
 		wall.ms.Store(1 << 40)
-		opts := Options{Wall: wall.read}
+		opts := Options{Alone: true, Wall: wall.read}
 		d := newDisk(rapid.Bool().Draw(t, "always"))
 		g, err := Open(d, d, opts)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // ledger is what a group remembers about itself over a restart. It is one row,
@@ -29,8 +30,8 @@ const (
 )
 
 // ledgerKey is the store key of a group's ledger.
-func ledgerKey(id uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{byte(effect.State), 'g'}, id)
+func ledgerKey(id partition.GroupID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{byte(effect.State), 'g'}, uint64(id))
 }
 
 func (l *ledger) append(dst []byte) []byte {

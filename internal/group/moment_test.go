@@ -88,11 +88,11 @@ func TestAFieldThatIsReplacedWithItsHashIsNeverAbsent(t *testing.T) {
 			d.after = after
 		}
 	}
-	reply, err := g.Peek(context.Background(), &command.HGet{Key: at("h"), Field: []byte("f")})
+	reply, err := g.Peek(context.Background(), at("h"), &command.HGet{Key: at("h"), Field: []byte("f")})
 	if err != nil || string(reply.Bytes) != "v" {
 		t.Errorf("read %+v, %v", reply, err)
 	}
-	reply, err = g.Peek(context.Background(), &command.HGet{Key: at("h"), Field: []byte("other")})
+	reply, err = g.Peek(context.Background(), at("h"), &command.HGet{Key: at("h"), Field: []byte("other")})
 	if err != nil || reply.Kind != command.Nil {
 		t.Errorf("read of a field that never was: %+v, %v", reply, err)
 	}

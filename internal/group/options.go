@@ -1,15 +1,29 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // Options configure a group. The zero value works.
 type Options struct {
 	// ID names the group in the store. Groups that share one differ in it.
-	ID uint64
+	ID partition.GroupID
+	// Alone means that the group owns every position, and keeps no list of what
+	// it owns. Otherwise it owns what [own.Reown] has given it.
+	Alone bool
+	// Settle is called with a lock that a command or a reader has met, and which
+	// is still there after a moment: it asks the decider, and resolves the
+	// transaction if it is decided. Nil waits for others to do so.
+	Settle func(ctx context.Context, l txn.Lock)
+	// Decided asks the decider of a lock what became of its transaction. Nil says
+	// that it is undecided.
+	Decided func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
 	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
 	Wall func() int64
 	// Queue bounds the commands that wait. Default 1024. At least 1.

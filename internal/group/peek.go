@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // peeker evaluates commands outside of the queue.
@@ -31,10 +32,25 @@ var peekers = sync.Pool{New: func() any {
 //
 // An element that is not found may have been replaced together with the row, in
 // between. It is looked for again until the row is the same before and after.
-func (g *Group) Peek(ctx context.Context, c command.Command) (command.Reply, error) {
+//
+// A key that a transaction across groups is about to write, or a group that has
+// given a range away meanwhile, is nothing for it: then the command takes its turn.
+func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
 	if err := g.Ready(ctx); err != nil {
 		return command.Reply{}, err
 	}
+	list := g.visible.list.Load()
+	if r, owned := list.Find(key); !owned || !r.Reads() || g.visible.locked.Load() > 0 {
+		return g.Do(ctx, Request{Command: c, Key: key})
+	}
+	reply := g.peek(c)
+	if g.visible.list.Load() != list {
+		return g.Do(ctx, Request{Command: c, Key: key})
+	}
+	return reply, nil
+}
+
+func (g *Group) peek(c command.Command) command.Reply {
 	p := peekers.Get().(*peeker)
 	p.reader.Reader = g.state
 	reply := p.eval(c, g.NowMS())
@@ -47,7 +63,7 @@ func (g *Group) Peek(ctx context.Context, c command.Command) (command.Reply, err
 	reply = reply.Clone()
 	p.reader.Reader = nil
 	peekers.Put(p)
-	return reply, nil
+	return reply
 }
 
 // PeekAt is Peek for any command that only reads, on a state of the past and

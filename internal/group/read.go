@@ -6,25 +6,76 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // Read returns the row of a key on the caller's goroutine, past the queue. It
 // is linearizable: it sees everything that was acknowledged before the call,
-// and nothing that is not durable. The row's payload is appended to dst.
+// and nothing that is not durable. The row's payload is appended to dst. If the
+// group does not own the key the error is own.ErrWrongGroup.
 func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	if err := g.Ready(ctx); err != nil {
 		return row, false, err
 	}
+	for {
+		// The list before and after: a range that was given away meanwhile may
+		// have been changed by its new owner before the row was read here.
+		list := g.visible.list.Load()
+		if r, owned := list.Find(key); !owned || !r.Reads() {
+			return command.Row{}, false, &own.WrongGroupError{Group: g.opts.ID, Version: list.Version()}
+		}
+		if lock := g.visible.writer(key); lock != nil {
+			row, ok, err = g.readLocked(ctx, lock, key, dst)
+		} else {
+			row, ok, err = g.readRow(key, dst)
+		}
+		if err != nil || g.visible.list.Load() == list {
+			return row, ok, err
+		}
+	}
+}
+
+// readRow returns the row of a key that no transaction writes.
+func (g *Group) readRow(key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	row, ok, err = g.row(key, dst)
 	if err != nil || !ok || row.ExpiryMS == 0 {
 		return row, ok, err
 	}
 	// The clock comes before the row that it judges. The other way round a
 	// write that kept the key from expiring could fall in between.
-	now := g.NowMS()
+	now := g.visible.judgeMS(key, g.NowMS())
 	row, ok, err = g.row(key, dst)
 	if err != nil || !ok || !row.Alive(now) {
+		return command.Row{}, false, err
+	}
+	return row, true, nil
+}
+
+// readLocked returns the row of a key that a transaction is about to write. If it is
+// decided, the row is as it leaves it, even if that is not done yet; if not, it is
+// as it was, for it was undecided when the decider was asked.
+func (g *Group) readLocked(ctx context.Context, lock *txn.Lock, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
+	outcome := txn.Undecided
+	if g.opts.Decided != nil {
+		if outcome, err = g.opts.Decided(ctx, *lock); err != nil {
+			return row, false, err
+		}
+	}
+	if outcome != txn.Committed {
+		return g.readRow(key, dst)
+	}
+	now := g.NowMS()
+	through, err := txn.NewThrough(g.state, txn.KeySpan(key), func(id txn.ID) bool { return id == lock.Txn })
+	if err != nil {
+		return row, false, err
+	}
+	value, ok, err := through.Get(effect.Rows.AppendKey(nil, key), dst)
+	if err != nil || !ok {
+		return row, false, err
+	}
+	if row, err = command.DecodeRow(value[len(dst):]); err != nil || !row.Alive(now) {
 		return command.Row{}, false, err
 	}
 	return row, true, nil

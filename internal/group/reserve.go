@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
 )
 
 // versionBlock is how many versions are reserved at once: so many that a
@@ -27,6 +28,25 @@ func (x *executor) reserve() error {
 		next.versionCeiling = x.nextVersion + versionBlock
 	}
 	return x.write(next)
+}
+
+// admit makes the clock ready for a call: one that takes a range over must not find
+// it behind that of the group that had the range.
+func (x *executor) admit(c *call) error {
+	r, ok := c.Command.(*own.Reown)
+	if !ok || r.ClockFloorMS <= x.clock.now() {
+		return nil
+	}
+	if r.ClockFloorMS > x.ledger.clockCeiling {
+		next := x.ledger
+		next.seq++
+		next.clockCeiling = r.ClockFloorMS + x.opts.ClockAhead.Milliseconds()
+		if err := x.write(next); err != nil {
+			return err
+		}
+	}
+	x.clock.advance(r.ClockFloorMS)
+	return nil
 }
 
 // write makes a ledger durable and uses it from then on.

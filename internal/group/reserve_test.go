@@ -65,7 +65,7 @@ func TestABatchEndsBeforeItsVersionsRunOut(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("left=%d/each=%d", c.left, c.each), func(t *testing.T) {
 			d := &strictDisk{disk: newDisk(false), t: t}
-			g, err := Open(d, d, Options{})
+			g, err := Open(d, d, Options{Alone: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -114,8 +115,10 @@ func (g *Group) post(ctx context.Context, batch []*call) error {
 			return err
 		}
 		for _, c := range batch[:n] {
-			if c.reply.Err != nil {
-				return c.reply.Err
+			// What is locked or on its way elsewhere is left to a later round, or to
+			// another group.
+			if err := c.reply.Err; err != nil && !passes(err) && !errors.Is(err, own.ErrWrongGroup) {
+				return err
 			}
 		}
 		batch = batch[n:]
@@ -134,6 +137,9 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	var batch []*call
 	g.tend.orphans, err = g.walk(effect.Orphans, g.tend.orphans, 16, func(key, _ []byte) {
 		p := partition.Position(key[1:])
+		if !g.serves(p) {
+			return
+		}
 		batch = append(batch, &call{Request: Request{Command: &command.Sweep{Key: p, Limit: tendLimit}, Key: p}})
 	})
 	if err == nil {
@@ -154,7 +160,7 @@ func (g *Group) forget(ctx context.Context) (more bool, err error) {
 	floor := now - g.opts.Remember.Milliseconds()
 	old := &forgetRecords{}
 	g.tend.dedup, err = g.walk(effect.Dedup, g.tend.dedup, tendLimit, func(key, _ []byte) {
-		if id, ok := dedupID(key); ok && id.TimeMS() < floor {
+		if id, ok := dedupID(key); ok && id.TimeMS() < floor && g.serves(key[1:]) {
 			old.keys = append(old.keys, key)
 		}
 	})
@@ -176,9 +182,18 @@ type forgetRecords struct{ keys [][]byte }
 // Eval deletes the records.
 func (c *forgetRecords) Eval(e *command.Env) command.Reply {
 	for _, key := range c.keys {
-		e.Effects().Delete(key)
+		if err := e.MayWrite(key[1:]); err != nil {
+			return command.Reply{Kind: command.Failed, Err: err}
+		}
+		e.Delete(key)
 	}
 	return command.Reply{Kind: command.OK}
+}
+
+// serves tells whether the group owns a position.
+func (g *Group) serves(p partition.Position) bool {
+	r, ok := g.visible.list.Load().Find(p)
+	return ok && r.State == own.Serving
 }
 
 // walk visits up to limit rows of a table from a store key on, with copies of
@@ -210,7 +225,9 @@ func (g *Group) fillExpiries(ctx context.Context) error {
 		if at, bad = command.DecodeExpiry(value); bad != nil || ctx.Err() != nil {
 			return false
 		}
-		found.add(key[1:], at)
+		if g.serves(key[1:]) {
+			found.add(key[1:], at)
+		}
 		return true
 	})
 	if err = errors.Join(err, bad, ctx.Err()); err == nil {

@@ -64,6 +64,8 @@ func (n *Node) checkTarget(dir string) error {
 // backup copies the stores, the one with the catalog last: so the catalog knows
 // every keyspace whose keys are in the others.
 func (n *Node) backup(ctx context.Context, dir string) error {
+	n.copying.RLock()
+	defer n.copying.RUnlock()
 	for i := len(n.parts) - 1; i >= 0; i-- {
 		if _, err := n.parts[i].Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
 			return err

@@ -17,6 +17,9 @@ type Node struct {
 	parts []*Part
 	spaces
 	feeds bell
+	// copying is held by backups. Whoever removes what one may still have to copy
+	// holds it alone.
+	copying sync.RWMutex
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -86,7 +89,7 @@ func (n *Node) openPart(i int, dir string) error {
 	log := &groupLog{store: s, group: uint64(i), committed: &n.feeds}
 	log.returned.Store(uint64(s.Position()))
 	g, err := group.Open(log, s, group.Options{
-		ID: uint64(i), Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
+		ID: partition.GroupID(i), Alone: true, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("open %s: %w", dir, err), s.Close())

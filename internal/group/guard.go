@@ -1,0 +1,171 @@
+package group
+
+import (
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// guard is what stands between commands and keys: ranges that the group does not
+// own, and locks of transactions. Only the holder of the mailbox uses it. Both
+// change when a command is evaluated, so that the next one of the batch meets
+// what the batch has done, and are taken back when it fails.
+type guard struct {
+	owner own.Site
+	locks *txn.Locks
+	holds *txn.Holds
+	txns  *txn.Site
+	// durable is the list without the changes of the batch.
+	durable *own.List
+}
+
+// openGuard reads what the group owns and what is locked there.
+func openGuard(state State, id partition.GroupID, alone bool) (*guard, error) {
+	g := &guard{owner: own.Site{Group: id}, locks: txn.NewLocks(), holds: new(txn.Holds)}
+	var err error
+	if alone {
+		g.owner.List, err = own.NewList(own.Range{State: own.Serving})
+	} else {
+		g.owner.List, err = own.Load(state, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.durable = g.owner.List
+	g.txns = txn.NewSite(id, g.locks, g.holds, g.owner.CheckPart)
+	for r := range g.durable.All() {
+		if !r.Reads() {
+			continue
+		}
+		if err := g.locks.Load(state, r.Span); err != nil {
+			return nil, err
+		}
+	}
+	g.locks.Begin()
+	return g, nil
+}
+
+// Read implements [command.Guard].
+func (g *guard) Read(p partition.Position) error {
+	if err := g.owner.Check(p, false); err != nil {
+		return err
+	}
+	if g.locks.Len() == 0 {
+		return nil
+	}
+	return locked(g.locks.Key(txn.ID{}, p, false))
+}
+
+// Write implements [command.Guard].
+func (g *guard) Write(p partition.Position) error {
+	if err := g.owner.Check(p, true); err != nil {
+		return err
+	}
+	if g.locks.Len() > 0 {
+		if err := locked(g.locks.Key(txn.ID{}, p, true)); err != nil {
+			return err
+		}
+	}
+	if g.holds.Len() == 0 {
+		return nil
+	}
+	return g.holds.Check(txn.ID{}, txn.Claim{Span: partition.Span{Start: p, End: command.After(p)}, Write: true})
+}
+
+// ReadSpan implements [command.Guard].
+func (g *guard) ReadSpan(s partition.Span) error {
+	if err := g.owner.CheckSpan(s); err != nil {
+		return err
+	}
+	if g.locks.Len() == 0 {
+		return nil
+	}
+	return locked(g.locks.Span(txn.ID{}, s.Start, s.End))
+}
+
+// JudgeMS implements [command.Guard].
+func (g *guard) JudgeMS(p partition.Position, nowMS int64) int64 {
+	if g.locks.Len() == 0 {
+		return nowMS
+	}
+	return g.locks.JudgeMS(p, nowMS)
+}
+
+func locked(l *txn.Lock) error {
+	if l == nil {
+		return nil
+	}
+	return &txn.LockedError{Lock: *l}
+}
+
+// begin makes what has changed so far final.
+func (g *guard) begin() {
+	g.durable = g.owner.List
+	g.locks.Begin()
+}
+
+// do evaluates a command behind the guard.
+func (g *guard) do(e *command.Env, c command.Command) command.Reply {
+	switch x := c.(type) {
+	case txn.Participant:
+		x.Bind(g.txns)
+	case *own.Reown:
+		x.Bind(&g.owner)
+		c = reowning{x, g.locks}
+	case interface{ Bind(*own.Site) }:
+		x.Bind(&g.owner)
+	}
+	list, mark := g.owner.List, g.locks.Mark()
+	reply := e.Do(c)
+	if reply.Err != nil {
+		g.owner.List = list
+		g.locks.Rewind(mark)
+	}
+	return reply
+}
+
+// reowning is a Reown that leaves no lock on both sides of a boundary: a range takes
+// its locks along when it goes.
+type reowning struct {
+	*own.Reown
+	locks *txn.Locks
+}
+
+// Eval changes the list and cuts the locks.
+func (c reowning) Eval(e *command.Env) command.Reply {
+	reply := c.Reown.Eval(e)
+	for i := 0; i < len(c.Become) && reply.Err == nil && c.locks.Len() > 0; i++ {
+		txn.Cut(e, c.locks, c.Become[i].Span.Start)
+		txn.Cut(e, c.locks, c.Become[i].Span.End)
+	}
+	return reply
+}
+
+// rewind takes back what the batch has changed.
+func (g *guard) rewind() {
+	g.owner.List = g.durable
+	g.locks.Rewind(0)
+}
+
+// reowned tells whether the batch has changed what the group owns.
+func (g *guard) reowned() bool { return g.owner.List != g.durable }
+
+// follow brings the locks in step with the list after the batch is durable: those
+// of ranges that came are in the table, and those of ranges that went are others'.
+func (g *guard) follow(state State) error {
+	for _, l := range g.locks.All() {
+		if r, ok := g.owner.List.Find(l.Start); !ok || !r.Reads() {
+			g.locks.Remove(l.Txn, l.Start, l.Range)
+		}
+	}
+	for r := range g.owner.List.All() {
+		if !r.Reads() || g.durable.Covers(r.Span) {
+			continue
+		}
+		if err := g.locks.Load(state, r.Span); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/actor"
+	"github.com/cleavekv/cleave/internal/command"
+)
+
+// JointLog is a Log that can commit for several groups at once.
+type JointLog interface {
+	Log
+	// CommitJoint is Commit for each part, all or none of them.
+	CommitJoint(urgent bool, parts []JointPart) error
+}
+
+// JointPart is what one group commits together with others.
+type JointPart struct {
+	Log     Log
+	Effects []byte
+}
+
+// Piece is a request to one of several groups.
+type Piece struct {
+	Group   *Group
+	Request Request
+}
+
+// ErrNotJoint means that the groups do not share a log.
+var ErrNotJoint = errors.New("group: the groups have no log in common")
+
+// Joint executes requests of several groups as one: all of them, at one moment,
+// or none. The groups share a log, and each has at most one request. If one fails,
+// its reply tells why, and the others have changed nothing. Requests with an ID are
+// not taken.
+func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
+	actors := make([]*actor.Actor[executor, *call, error], len(pieces))
+	for i, p := range pieces {
+		if p.Request.ID != (RequestID{}) {
+			return nil, fmt.Errorf("%w: a request with an id belongs to one group", ErrOptions)
+		}
+		actors[i] = p.Group.actor
+	}
+	j := joint{pieces: pieces, replies: make([]command.Reply, len(pieces))}
+	if err := actor.DoAll(ctx, actors, j.run); err != nil {
+		return nil, pieces[0].Group.refused(err)
+	}
+	return j.replies, j.err
+}
+
+// joint is a batch of several groups.
+type joint struct {
+	pieces  []Piece
+	states  []*executor
+	replies []command.Reply
+	err     error
+}
+
+// run evaluates every part, and commits them in one entry of the log each, in one
+// frame. The clocks stand still until all of it is visible, as in a batch of one.
+func (j *joint) run(states []*executor) {
+	j.states = states
+	for i, x := range states {
+		if j.err = x.dead; j.err == nil {
+			j.err = x.reserve()
+		}
+		if j.err == nil {
+			j.err = x.admit(&call{Request: j.pieces[i].Request})
+		}
+		if j.err != nil {
+			return
+		}
+	}
+	evaluated, ok := 0, true
+	for ; evaluated < len(states) && ok; evaluated++ {
+		ok = j.evaluate(evaluated)
+	}
+	if ok {
+		j.err = j.commit()
+	}
+	for _, x := range states[:evaluated] {
+		x.finish(ok && j.err == nil)
+	}
+}
+
+// evaluate evaluates one part and tells whether it succeeded.
+func (j *joint) evaluate(i int) bool {
+	x := j.states[i]
+	c := call{Request: j.pieces[i].Request}
+	x.evaluate([]*call{&c})
+	keepReply(&c)
+	j.replies[i] = c.reply
+	return c.reply.Err == nil
+}
+
+func (j *joint) commit() error {
+	var parts []JointPart
+	for _, x := range j.states {
+		if x.env.Effects().Len() > 0 {
+			parts = append(parts, JointPart{x.log, x.seal()})
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	log, ok := j.states[0].log.(JointLog)
+	if !ok {
+		return ErrNotJoint
+	}
+	err := log.CommitJoint(false, parts)
+	if errors.Is(err, ErrUncertain) {
+		for _, x := range j.states {
+			x.dead = failed(err)
+		}
+		return fmt.Errorf("%w: %w", ErrUnknown, failed(err))
+	}
+	return err
+}

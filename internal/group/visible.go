@@ -1,0 +1,83 @@
+package group
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// visible is what readers past the queue see of the guard: the list and the locks
+// as of the last batch that is durable.
+//
+// It follows the publication of the batch's rows and precedes its answers. So a
+// reader may meet a lock whose transaction is already resolved, and then finds
+// the row as it left it; but no answer says that a key is changed, or is another
+// group's, while a reader still sees the key without the lock, or the range.
+type visible struct {
+	list atomic.Pointer[own.List]
+	// locked is how many locks there are. Mostly none, and nobody takes mu.
+	locked atomic.Int64
+	mu     sync.RWMutex
+	locks  *txn.Locks
+	// changed is closed when a list or lock has changed, for those who wait.
+	changed chan struct{}
+}
+
+func (v *visible) init(g *guard) {
+	v.locks, v.changed = txn.NewLocks(), make(chan struct{})
+	v.list.Store(g.owner.List)
+	v.copyLocks(g.locks)
+}
+
+// follow shows what g has now, and wakes those who wait for a change.
+func (v *visible) follow(g *guard, locks bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.list.Store(g.owner.List)
+	if locks {
+		v.copyLocks(g.locks)
+	}
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// copyLocks takes the locks over. There are as many as transactions across groups
+// are on their way, with their keys.
+func (v *visible) copyLocks(from *txn.Locks) {
+	v.locks = txn.NewLocks()
+	for _, l := range from.All() {
+		v.locks.Add(*l)
+	}
+	v.locks.Begin()
+	v.locked.Store(int64(v.locks.Len()))
+}
+
+// wait returns a channel that is closed at the next change.
+func (v *visible) wait() <-chan struct{} {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.changed
+}
+
+// writer returns the lock of a transaction that writes the key at p, or nil.
+func (v *visible) writer(p partition.Position) *txn.Lock {
+	if v.locked.Load() == 0 {
+		return nil
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.locks.Key(txn.ID{}, p, false)
+}
+
+// judgeMS is [command.Guard]'s JudgeMS for readers.
+func (v *visible) judgeMS(p partition.Position, nowMS int64) int64 {
+	if v.locked.Load() == 0 {
+		return nowMS
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.locks.JudgeMS(p, nowMS)
+}
