@@ -6,27 +6,43 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/report"
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // stall is how long an operation may take before it counts as one.
 const stall = 100 * time.Millisecond
 
-// Sustained loads the store for a time, with synced writes of new and old rows
-// by many writers while others read and scan, and writes what it saw to w: the
-// rate of each ten seconds, and the slowest operations.
+// Sustained loads the store and then Pebble by itself, each for a time, with synced
+// writes of new and old rows by many writers while others read and scan, and writes
+// what it saw to w: the rate of each ten seconds, the slowest operations, and what
+// the rest of the machine did.
 func Sustained(w io.Writer, dir string, length time.Duration) error {
+	for _, m := range makers[:2] {
+		fmt.Fprintf(w, "%s\n\n", m.name)
+		if err := sustain(w, dir, m, length); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+func sustain(w io.Writer, dir string, m maker, length time.Duration) error {
 	dir, err := os.MkdirTemp(dir, "sustained")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	e, err := openCleave(filepath.Join(dir, "cleave"), always, caches{rows: 64 << 20, blocks: 32 << 20})
+	e, err := m.open(filepath.Join(dir, m.name), always, caches{rows: 64 << 20, blocks: 32 << 20})
 	if err != nil {
 		return err
 	}
@@ -102,7 +118,7 @@ func (s *sustained) set(i uint64) error {
 // get reads a row that may still be on its way.
 func (s *sustained) get(i uint64) error {
 	_, err := s.e.Get(rowKey(draw(i, int(s.rows.Load())+1)))
-	if errors.Is(err, cleave.ErrNotFound) {
+	if errors.Is(err, cleave.ErrNotFound) || errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -124,12 +140,14 @@ func (s *sustained) slowest() time.Duration {
 
 // report prints a line every ten seconds until the end.
 func (s *sustained) report(w io.Writer) {
-	fmt.Fprintf(w, "%8s %10s %12s %10s %12s %10s %12s %12s\n", "time", "sets/s", "worst", "gets/s", "worst", "scans/s", "worst", "rows")
+	fmt.Fprintf(w, "%8s %10s %12s %10s %12s %10s %12s %12s %8s\n", "time", "sets/s", "worst", "gets/s", "worst", "scans/s", "worst", "rows", "others")
 	start, last := time.Now(), time.Now()
 	var before [3]uint64
 	var worst [3]int64
 	for time.Now().Before(s.end) && s.failed.Load() == nil {
+		watch := report.StartWatch(duel.System{})
 		time.Sleep(min(10*time.Second, time.Until(s.end)))
+		others, _ := watch.Others(runtime.GOMAXPROCS(0))
 		took := time.Since(last).Seconds()
 		last = time.Now()
 		fmt.Fprintf(w, "%8s", time.Since(start).Round(time.Second))
@@ -140,7 +158,7 @@ func (s *sustained) report(w io.Writer) {
 			fmt.Fprintf(w, " %10.0f %12v", float64(n-before[i])/took, time.Duration(slow).Round(10*time.Microsecond))
 			before[i] = n
 		}
-		fmt.Fprintf(w, " %12d\n", s.rows.Load())
+		fmt.Fprintf(w, " %12d %7.0f%%\n", s.rows.Load(), 100*others)
 	}
 	for i, c := range []*counter{&s.sets, &s.gets, &s.scans} {
 		c.worst.Store(max(worst[i], c.worst.Load()))
