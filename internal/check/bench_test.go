@@ -30,7 +30,7 @@ func BenchmarkLists(b *testing.B) {
 	for _, wrong := range []struct {
 		name    string
 		history []Txn
-	}{{"rewound", rewind(h)}, {"stale", ageLast(h)}} {
+	}{{"rewound", rewind(h)}, {"stale", ageLast(h)}, {"ring", ring("r", len(h), 0, nil)}} {
 		b.Run(fmt.Sprintf("history=%s/txns=%d/clients=8", wrong.name, len(h)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

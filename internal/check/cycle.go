@@ -94,7 +94,7 @@ func (c cycle) members() []int32 {
 }
 
 // searchSteps is how many arcs the search for short cycles may look at before it
-// takes what it has: about a second's work.
+// takes what it has. So a knot of 100,000 transactions costs a second, not hours.
 const searchSteps = 50_000_000
 
 // noLimit is a length that no path has.

@@ -26,9 +26,9 @@ func ExampleLists() {
 	fmt.Println(check.Lists(history))
 	// Output:
 	// 3 calls, 3 judged, 3 reads: 1 G-single
-	// G-single (lost update): each of these must come before the next
-	//   T1 before T0 (rw): T1 read x up to the empty list, without 1, which T0 appended
-	//   T0 before T1 (ww): in x, T0's 1 is in front of T1's 2, a contradiction
+	// G-single (lost update): each of these must come before the next, and the last before the first
+	//   T1 before T0 (rw): T1 read x as empty, without 1, which T0 appended
+	//   T0 before T1 (ww): in x, T0's 1 is in front of T1's 2
 	//   T0 is client 1 [10,25] ok: read x [], append x 1
 	//   T1 is client 2 [12,27] ok: read x [], append x 2
 }

@@ -28,24 +28,28 @@ func (l *lists) addf(kind Kind, txns []int32, format string, args ...any) {
 	l.report.Add(Anomaly{Kind: kind, Calls: numbers(txns), Text: text})
 }
 
+// longest is how many edges of a cycle are put into words.
+const longest = 20
+
 // explain puts a cycle into words.
 func (l *lists) explain(c cycle) Anomaly {
 	a := Anomaly{Kind: c.kind(), Name: c.name(l), Calls: numbers(c.members())}
 	var b strings.Builder
-	b.WriteString("each of these must come before the next")
+	b.WriteString("each of these must come before the next, and the last before the first")
 	for i, arc := range c {
 		e := Edge{From: int(arc.from), To: int(arc.to), Kind: arc.kind.String()}
 		if arc.about != none {
 			e.Key, e.Element = l.keys[l.elements[arc.about].key].name, l.elements[arc.about].value
 		}
 		a.Cycle = append(a.Cycle, e)
-		end := ""
-		if i == len(c)-1 {
-			end = ", a contradiction"
+		if i < longest {
+			fmt.Fprintf(&b, "\nT%d before T%d (%s): %s", e.From, e.To, e.Kind, l.why(arc))
 		}
-		fmt.Fprintf(&b, "\nT%d before T%d (%s): %s%s", e.From, e.To, e.Kind, l.why(arc), end)
 	}
-	b.WriteString("\n" + l.describe(c.members()))
+	if len(c) > longest {
+		fmt.Fprintf(&b, "\n… and %d more", len(c)-longest)
+	}
+	b.WriteString("\n" + l.describe(c.members()[:min(len(c), longest)]))
 	a.Text = b.String()
 	return a
 }
@@ -61,17 +65,15 @@ func (l *lists) why(a arc) string {
 	if e.place != none {
 		behind = lastOf(key.at[:e.place])
 	}
-	from := "the empty list"
-	if behind != none {
-		from = fmt.Sprint(l.elements[behind].value)
-	}
-	switch a.kind {
-	case ww:
-		return fmt.Sprintf("in %s, T%d's %s is in front of T%d's %d", key.name, a.from, from, a.to, e.value)
-	case wr:
+	switch {
+	case a.kind == ww:
+		return fmt.Sprintf("in %s, T%d's %d is in front of T%d's %d", key.name, a.from, l.elements[behind].value, a.to, e.value)
+	case a.kind == wr:
 		return fmt.Sprintf("T%d read %s up to %d, which T%d appended", a.to, key.name, e.value, a.from)
+	case behind == none:
+		return fmt.Sprintf("T%d read %s as empty, without %d, which T%d appended", a.from, key.name, e.value, a.to)
 	}
-	return fmt.Sprintf("T%d read %s up to %s, without %d, which T%d appended", a.from, key.name, from, e.value, a.to)
+	return fmt.Sprintf("T%d read %s up to %d, without %d, which T%d appended", a.from, key.name, l.elements[behind].value, e.value, a.to)
 }
 
 // describe writes the transactions out, each on a line and each once.

@@ -1,6 +1,9 @@
 package check
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // search looks for cycles in the graph of a history.
 type search struct {
@@ -35,23 +38,24 @@ func newSearch(l *lists, g *graph, steps int) *search {
 // run reports, for each kind of cycle, the shortest in each knot.
 func (s *search) run() {
 	for _, c := range classes {
-		s.each(c, func(c class, k knot) {
+		for _, k := range s.enter(c.close | c.path) {
 			if best := s.shortest(c, k); best.is(c.kind) {
 				s.tell(best)
 			}
-		})
-	}
-	// A search that was cut short may have found only cycles of another kind.
-	s.each(classes[len(classes)-1], func(c class, k knot) {
-		if !slices.ContainsFunc(k, func(t int32) bool { return s.told[t] != nil }) {
-			s.tell(s.shortest(c, k))
 		}
-	})
+	}
+	// A search that was cut short has left knots out.
+	for _, k := range s.enter(anyEdge) {
+		if !slices.ContainsFunc(k, func(t int32) bool { return s.told[t] != nil }) {
+			s.tell(s.first(k))
+		}
+	}
 }
 
-// each calls f for the knots that the edges of a class form.
-func (s *search) each(c class, f func(class, knot)) {
-	knots := s.g.knots(c.close | c.path)
+// enter returns the knots that edges of these kinds form, and makes them the home
+// of their transactions.
+func (s *search) enter(kinds edges) []knot {
+	knots := s.g.knots(kinds)
 	for i := range s.home {
 		s.home[i] = none
 	}
@@ -60,9 +64,7 @@ func (s *search) each(c class, f func(class, knot)) {
 			s.home[t] = int32(i)
 		}
 	}
-	for _, k := range knots {
-		f(c, k)
-	}
+	return knots
 }
 
 // tell reports a cycle, unless it is a detour: one that has all transactions of a
@@ -88,41 +90,19 @@ func (s *search) tell(c cycle) {
 // grows with its length.
 func (s *search) shortest(c class, k knot) (best cycle) {
 	for _, limit := range []int{1, 2, 3, noLimit} {
-		for _, t := range k {
-			for _, a := range s.g.out(t) {
-				if a.kind != c.close {
-					continue
-				}
-				best = s.closeAll(c, k, a, limit, best)
-				if len(best) > 0 && (s.steps <= 0 || best.is(c.kind) && limit < noLimit) {
-					return best
-				}
+		for a := range s.within(k, c.close) {
+			best = s.close(c, k, a, limit, best)
+			if s.steps <= 0 || best.is(c.kind) && limit < noLimit {
+				return best
 			}
 		}
 	}
 	return best
 }
 
-// closeAll tries to close a cycle that begins with an arc, or with one of those
-// that it stands for if it leads to the node of a key. It returns the better one
-// of what it finds and what there is.
-func (s *search) closeAll(c class, k knot, a arc, limit int, best cycle) cycle {
-	if a.to < int32(s.g.txns) {
-		return s.close(c, k, a, limit, best)
-	}
-	for _, b := range s.g.out(a.to) {
-		best = s.close(c, k, arc{a.from, b.to, b.about, a.kind}, limit, best)
-		if s.steps <= 0 && len(best) > 0 {
-			break
-		}
-	}
-	return best
-}
-
+// close returns the better one of the cycle that there is and a shortest one
+// that begins with the arc.
 func (s *search) close(c class, k knot, a arc, limit int, best cycle) cycle {
-	if a.from == a.to || s.home[a.from] != s.home[a.to] {
-		return best
-	}
 	if best.is(c.kind) {
 		limit = min(limit, len(best)-2) // only a shorter one is better
 	}
@@ -137,4 +117,39 @@ func (s *search) close(c class, k knot, a arc, limit int, best cycle) cycle {
 		return found
 	}
 	return best
+}
+
+// first returns some cycle of a knot that edges of all kinds form: there is one
+// through every arc within.
+func (s *search) first(k knot) cycle {
+	for a := range s.within(k, ww|wr|rw) {
+		return append(cycle{a}, s.walk(a.to, a.from, anyEdge, k, noLimit)...)
+	}
+	return nil
+}
+
+// within yields the arcs of these kinds, not real time, that join two
+// transactions of a knot.
+func (s *search) within(k knot, kinds edges) iter.Seq[arc] {
+	inner := func(a arc) bool { return a.from != a.to && s.home[a.from] == s.home[a.to] }
+	return func(yield func(arc) bool) {
+		for _, t := range k {
+			for _, a := range s.g.out(t) {
+				if a.kind&kinds == 0 {
+					continue
+				}
+				if a.to < int32(s.g.txns) {
+					if inner(a) && !yield(a) {
+						return
+					}
+					continue
+				}
+				for _, b := range s.g.out(a.to) { // a key's node
+					if b = (arc{a.from, b.to, b.about, a.kind}); inner(b) && !yield(b) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
