@@ -42,7 +42,7 @@ func (j *Job) unmarks(m *partition.Map) (edits []partition.Edit) {
 
 // surveyed returns the jobs to ask for, and goes on when none is left.
 func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
-	if j.Paused || v.Map == nil {
+	if j.Paused || v.Map == nil || j.Phase != Surveying && j.Phase != Stopping {
 		return nil
 	}
 	children := 0
@@ -156,7 +156,7 @@ func (j *Job) wantedAway(v View) (requests []Request, left bool) {
 // fullest group less full than the one that takes the shard will be.
 func (j *Job) wantedHere(v View) (requests []Request, left bool) {
 	loads := loadsOf(v)
-	for range v.Map.Len() {
+	for range j.Parallel {
 		s, to := loads.best(v, j.Groups, requests)
 		if to == 0 {
 			break

@@ -86,8 +86,8 @@ type (
 		Round  uint64
 		Groups []partition.GroupID
 	}
-	// Survey wants a look at everything. It is answered when a child has ended,
-	// and after a while.
+	// Survey wants a look at everything. When a child has ended, a Timeout makes
+	// the job ask again at once.
 	Survey struct{ Round uint64 }
 	// Spawn wants a job admitted. There is no answer: if it is refused, the next
 	// survey shows why, or asks again.

@@ -31,7 +31,11 @@ var (
 	// ErrNotIncoming means that a range does not take rows of this job and
 	// attempt, or not any more.
 	ErrNotIncoming = errors.New("mover: the range does not take these rows")
-	// ErrGap means that rows are not those that come next.
+	// ErrAhead means that the range has come further meanwhile, because somebody
+	// else was faster: read the log from there.
+	ErrAhead = errors.New("mover: the range has come further")
+	// ErrGap means that rows are not those that come next: something is missing.
+	// The copy begins again.
 	ErrGap = errors.New("mover: not what comes next")
 	// ErrOutside means that rows are not of the range.
 	ErrOutside = errors.New("mover: rows outside of the range")

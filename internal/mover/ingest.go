@@ -59,7 +59,9 @@ func (c *Ingest) Eval(e *command.Env) command.Reply {
 	case log && c.Upto <= r.Upto:
 		return command.Reply{Kind: command.Int, Int: int64(r.Upto)}
 	case plant.Bug("mover-old-attempt-ingested"):
-	case c.After != r.Upto || c.Upto < c.After:
+	case c.After < r.Upto:
+		return failed(fmt.Errorf("%w: from %d to %d, the range is at %d", ErrAhead, c.After, c.Upto, r.Upto))
+	case c.After > r.Upto || c.Upto < c.After:
 		return failed(fmt.Errorf("%w: from %d to %d, the range is at %d", ErrGap, c.After, c.Upto, r.Upto))
 	}
 	for _, op := range c.Rows.All() {

@@ -112,6 +112,7 @@ func (j *Job) outlook(v View) (*partition.Map, []Request, error) {
 		}
 	}
 	planned := *j
+	planned.Parallel = m.Len() // all of them, not only those that come first
 	if len(planned.Groups) == 0 {
 		planned.Groups = added(v.Map, m)
 	}

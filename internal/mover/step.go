@@ -40,7 +40,8 @@ const (
 // its Rev has changed, the record is stored first, in the place of the one
 // before; if another one is there, nothing of this has happened: look again.
 //
-// What a job wants after a change is always what [Resume] says.
+// What a job wants when it has gone on is what [Resume] says, so a driver that
+// crashes before it has done that loses nothing.
 func Step(j Job, ev Event, nowMS int64) (Job, []Effect) {
 	if j.Phase.Final() {
 		return j, nil
@@ -55,27 +56,20 @@ func Step(j Job, ev Event, nowMS int64) (Job, []Effect) {
 	if ev.round() != j.Round {
 		return j, nil // it was answered before, or does not matter any more
 	}
-	rev, spawned := j.Rev, []Effect(nil)
+	round := j.Round
+	var effects []Effect
 	switch ev := ev.(type) {
 	case Failed:
 		j.fail(ev.Err, nowMS)
-		return j, changed(j, rev)
 	case Surveyed:
-		if j.Phase == Surveying || j.Phase == Stopping {
-			spawned = j.surveyed(ev.View, nowMS)
-		}
+		effects = j.surveyed(ev.View, nowMS)
 	default:
 		j.advance(ev, nowMS)
 	}
-	return j, append(spawned, changed(j, rev)...)
-}
-
-// changed returns what the job wants, if it is another than before.
-func changed(j Job, before uint64) []Effect {
-	if j.Rev == before {
-		return nil
+	if j.Round != round { // what was outstanding stays so until the next Timeout
+		effects = append(effects, Resume(j)...)
 	}
-	return Resume(j)
+	return j, effects
 }
 
 // advance takes an answer, if it is one to what the phase has asked for.
