@@ -68,7 +68,8 @@ type Job struct {
 
 	// Why is the last error, or why the job was taken back.
 	Why string
-	// Plan is what was expected, Cost what happened.
+	// Plan is what was expected, if somebody has asked [Plan] before, and Cost
+	// what happened.
 	Plan Price
 	Cost Cost
 	// CreatedMS, ChangedMS and EndedMS are when the job was admitted, last got

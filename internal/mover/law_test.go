@@ -32,7 +32,7 @@ func seeds(t *testing.T, normal int) (first uint64, n int) {
 }
 
 func TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens(t *testing.T) {
-	first, n := seeds(t, 80)
+	first, n := seeds(t, 60)
 	counts := new(tally.Counts)
 	for seed := first; seed < first+uint64(n); seed++ {
 		w := newWorld(t, seed, counts)

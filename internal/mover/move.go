@@ -13,7 +13,7 @@ import (
 // looked begins a job, if the groups have what it is about.
 func (j *Job) looked(ev Looked, nowMS int64) {
 	if err := j.take(ev.Source, ev.Dest); err != nil {
-		j.Why = err.Error()
+		j.Why = reason(err)
 		j.become(RolledBack, nowMS)
 		return
 	}
@@ -118,15 +118,16 @@ func (j *Job) caughtUp(ev CaughtUp, nowMS int64) {
 	j.carried(ev.Rows, ev.Bytes, nowMS)
 	j.Upto = max(j.Upto, ev.Upto)
 	j.Cost.Rounds++
-	small := !ev.More && ev.Bytes <= smallBytes || j.Cost.Rounds%patienceRounds == 0
+	impatient := j.Cost.Rounds%patienceRounds == 0
+	little := !ev.More && ev.Bytes <= smallBytes
 	switch {
 	case j.Phase == Finishing && j.Upto < j.End:
 		j.become(Finishing, nowMS)
 	case j.Phase == Finishing:
 		j.become(Comparing, nowMS)
-	case !small:
+	case !little && !impatient:
 		j.become(Catching, nowMS)
-	case j.Verified == 0 || j.Upto > j.Verified && ev.Bytes > 0 && j.Cost.Rounds%patienceRounds != 0:
+	case j.Verified == 0, ev.Bytes > 0 && !impatient:
 		j.become(Verifying, nowMS)
 	default:
 		j.freeze(nowMS)

@@ -9,14 +9,14 @@ import (
 
 // Bounds of a job.
 const (
-	// ChunkBytes is how much is carried at a time: a quarter of a second at the
-	// slowest throttle that is allowed.
+	// ChunkBytes is how much is carried at a time: as much as a batch of a group
+	// has at most, so that a copy holds up commands no longer than they do.
 	ChunkBytes = 1 << 20
 	// ClearRows is how many rows are removed at a time.
 	ClearRows = 4096
-	// smallBytes is what is left to catch up with when a range may be frozen: it
-	// is carried in a fraction of the pause.
-	smallBytes = 64 << 10
+	// smallBytes is what is left to catch up with when a range may be frozen: at
+	// 100 MiB/s it is carried in a tenth of the freeze.
+	smallBytes = 256 << 10
 	// FreezeLimitMS is how long a range may take no writes before it is thawed
 	// again. The decision and what follows come on top of it.
 	FreezeLimitMS = 30
@@ -105,10 +105,7 @@ func (j *Job) fail(err error, nowMS int64) {
 	if err == nil {
 		return
 	}
-	why := err.Error()
-	if len(why) > maxWhy {
-		why = why[:maxWhy]
-	}
+	why := reason(err)
 	copies := j.Phase >= Copying && j.Phase <= Comparing && j.Phase != Freezing
 	switch {
 	case j.Phase == Deciding:
@@ -130,6 +127,12 @@ func (j *Job) fail(err error, nowMS int64) {
 		j.Why = why
 		j.touch(nowMS) // for whoever looks; the next Timeout tries again
 	}
+}
+
+// reason is an error as a record keeps it.
+func reason(err error) string {
+	why := err.Error()
+	return why[:min(len(why), maxWhy)]
 }
 
 // overdue tells whether the range takes no writes for too long.
