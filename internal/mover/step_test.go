@@ -221,3 +221,27 @@ func TestADecisionIsMadeOnceAndOnlyInItsPlace(t *testing.T) {
 		t.Errorf("a move that may not be is %v", refused.Phase)
 	}
 }
+
+// A freeze that was lost on its way must not find the range after the job was
+// taken back: nobody would thaw it again.
+func TestAFreezeThatComesAfterItsThawChangesNothing(t *testing.T) {
+	for _, arrived := range []bool{false, true} {
+		p := site(t, own.Range{Span: whole, Version: 1, State: own.Serving})
+		j := inPhase(Freezing)
+		freeze := Resume(j)[0].(Evaluate).Parts[0].Command
+		if arrived {
+			p.do(freeze)
+		}
+		j, effects, err := Cancel(j, 1001)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply, _ := p.do(effects[0].(Evaluate).Parts[0].Command); reply.Err != nil {
+			t.Fatalf("%v: %v", j.Phase, reply.Err)
+		}
+		reply, _ := p.do(freeze)
+		if r, _ := p.site.List.One(whole); !errors.Is(reply.Err, own.ErrStale) || r.State != own.Serving {
+			t.Errorf("the range is %v, %v", r, reply.Err)
+		}
+	}
+}
