@@ -196,10 +196,13 @@ func (d *driver) copy(j Job, x Copy) {
 	})
 }
 
-// upto returns how far the destination has come.
-func (d *driver) upto(to partition.GroupID, s partition.Span) uint64 {
-	r, _ := d.w.peers[to].site.List.One(s)
-	return r.Upto
+// upto returns how far the copy of a job has come, 0 if there is none any more:
+// the range may be another job's by now.
+func (d *driver) upto(to partition.GroupID, s partition.Span, job own.Job, attempt uint64) uint64 {
+	if r, ok := d.w.peers[to].site.List.One(s); ok && r.Job == job && r.Attempt == attempt {
+		return r.Upto
+	}
+	return 0
 }
 
 // feed reads the log behind a place, at most limit entries, and what is in the
@@ -234,7 +237,7 @@ func (d *driver) catchUp(j Job, x CatchUp) {
 		d.fail(j, x.Round, ErrGone)
 		return
 	}
-	after := max(d.upto(x.To, x.Span), x.Upto)
+	after := max(d.upto(x.To, x.Span, x.Job, x.Attempt), x.Upto)
 	until, limit := uint64(everything), 1+w.rng.IntN(8)
 	rows, upto, _, more := d.feed(x.From, after, until, limit, x.Span)
 	w.send(j, func() {
@@ -260,7 +263,7 @@ func (d *driver) verify(j Job, x Verify) {
 	w := d.w
 	source := w.peers[x.From].disk
 	snap, place := source.rows.clone(), source.position()
-	after := max(d.upto(x.To, x.Span), x.Upto)
+	after := max(d.upto(x.To, x.Span, x.Job, x.Attempt), x.Upto)
 	if place < after {
 		panic("the destination is ahead of the source")
 	}
@@ -275,7 +278,7 @@ func (d *driver) verify(j Job, x Verify) {
 				return
 			}
 		}
-		if d.upto(x.To, x.Span) != place {
+		if d.upto(x.To, x.Span, x.Job, x.Attempt) != place {
 			d.fail(j, x.Round, errors.New("another driver was faster"))
 			return
 		}
