@@ -32,6 +32,7 @@ func seeds(t *testing.T, normal int) (first uint64, n int) {
 }
 
 func TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens(t *testing.T) {
+	t.Parallel()
 	first, n := seeds(t, 60)
 	counts := new(tally.Counts)
 	for seed := first; seed < first+uint64(n); seed++ {
@@ -84,6 +85,7 @@ func scene(w *world, p Phase) (r Request, cancelAt Phase) {
 }
 
 func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
+	t.Parallel()
 	counts := new(tally.Counts)
 	for _, p := range slices.Sorted(maps.Keys(phaseNames)) {
 		if p.Final() {

@@ -16,29 +16,46 @@ import (
 const recordFormat = 1
 
 // coder writes a record, or reads one. The fields are named once for both, so
-// that neither can forget what the other knows.
+// that neither can forget what the other knows. When it writes, it only looks:
+// others may look at the same job.
 type coder struct {
 	b       []byte
 	reading bool
 	bad     bool
 }
 
-func (c *coder) number(n *uint64) {
+// uint writes n, or returns what was read.
+func (c *coder) uint(n uint64) uint64 {
 	if !c.reading {
-		c.b = binary.AppendUvarint(c.b, *n)
-		return
+		c.b = binary.AppendUvarint(c.b, n)
+		return n
 	}
-	x, size := binary.Uvarint(c.b)
+	n, size := binary.Uvarint(c.b)
 	if c.bad = c.bad || size <= 0; c.bad {
-		return
+		return 0
 	}
-	*n, c.b = x, c.b[size:]
+	c.b = c.b[size:]
+	return n
+}
+
+func number[T ~uint64](c *coder, n *T) {
+	if u := c.uint(uint64(*n)); c.reading {
+		*n = T(u)
+	}
+}
+
+// small is a number that has less room than it might be written with.
+func small[T ~uint8 | ~uint32 | ~int](c *coder, n *T) {
+	if u := c.uint(uint64(*n)); c.reading {
+		*n = T(u)
+		c.bad = c.bad || uint64(*n) != u
+	}
 }
 
 func (c *coder) signed(n *int64) {
-	u := uint64(*n)<<1 ^ uint64(*n>>63)
-	c.number(&u)
-	*n = int64(u>>1) ^ -int64(u&1)
+	if u := c.uint(uint64(*n)<<1 ^ uint64(*n>>63)); c.reading {
+		*n = int64(u>>1) ^ -int64(u&1)
+	}
 }
 
 func (c *coder) flag(f *bool) {
@@ -46,23 +63,21 @@ func (c *coder) flag(f *bool) {
 	if *f {
 		n = 1
 	}
-	c.number(&n)
-	*f = n == 1
+	if n = c.uint(n); c.reading {
+		*f = n == 1
+	}
 }
 
 func (c *coder) float(f *float64) {
-	n := math.Float64bits(*f)
-	c.number(&n)
-	*f = math.Float64frombits(n)
+	if n := c.uint(math.Float64bits(*f)); c.reading {
+		*f = math.Float64frombits(n)
+	}
 }
 
 // count is how many of something follow. Each takes a byte at least.
 func (c *coder) count(n int) int {
-	u := uint64(n)
-	if c.number(&u); c.reading && u > uint64(len(c.b)) {
-		c.bad = true
-	}
-	if c.bad {
+	u := c.uint(uint64(n))
+	if c.bad = c.bad || c.reading && u > uint64(len(c.b)); c.bad {
 		return 0
 	}
 	return int(u)
@@ -82,21 +97,9 @@ func (c *coder) data(p *[]byte) {
 
 func (c *coder) text(s *string) {
 	b := []byte(*s)
-	c.data(&b)
-	*s = string(b)
-}
-
-func id[T ~uint64](c *coder, n *T) {
-	u := uint64(*n)
-	c.number(&u)
-	*n = T(u)
-}
-
-func small[T ~uint8 | ~int](c *coder, n *T) {
-	u := uint64(*n)
-	c.number(&u)
-	*n = T(u)
-	c.bad = c.bad || uint64(*n) != u
+	if c.data(&b); c.reading {
+		*s = string(b)
+	}
 }
 
 func list[T any](c *coder, of *[]T, each func(*T)) {
@@ -121,11 +124,11 @@ func (c *coder) span(s *partition.Span) {
 
 func (c *coder) ownRange(r *own.Range) {
 	c.span(&r.Span)
-	id(c, &r.Version)
+	number(c, &r.Version)
 	small(c, &r.State)
-	id(c, &r.Job)
-	c.number(&r.Attempt)
-	c.number(&r.Upto)
+	number(c, &r.Job)
+	number(c, &r.Attempt)
+	number(c, &r.Upto)
 }
 
 func (c *coder) keyspace(k **partition.Keyspace) {
@@ -137,10 +140,7 @@ func (c *coder) keyspace(k **partition.Keyspace) {
 		*k = new(partition.Keyspace)
 	}
 	ks := *k
-	n := uint64(ks.ID)
-	c.number(&n)
-	ks.ID = partition.KeyspaceID(n)
-	c.bad = c.bad || uint64(ks.ID) != n
+	small(c, &ks.ID)
 	c.text(&ks.Name)
 	small(c, &ks.Kind)
 	small(c, &ks.Slots)
@@ -213,43 +213,43 @@ func (j *Job) sound() bool {
 
 // job is all fields, in the order in which they are written.
 func (c *coder) job(j *Job) {
-	id(c, &j.ID)
+	number(c, &j.ID)
 	small(c, &j.Kind)
 	small(c, &j.Phase)
-	c.number(&j.Rev)
-	c.number(&j.Round)
-	id(c, &j.Parent)
-	id(c, &j.Shard)
-	id(c, &j.Right)
-	id(c, &j.Expect)
-	id(c, &j.ExpectRight)
+	number(c, &j.Rev)
+	number(c, &j.Round)
+	number(c, &j.Parent)
+	number(c, &j.Shard)
+	number(c, &j.Right)
+	number(c, &j.Expect)
+	number(c, &j.ExpectRight)
 	c.span(&j.Span)
 	c.keyspace(&j.In)
 	list(c, &j.At, c.position)
-	id(c, &j.From)
-	id(c, &j.To)
+	number(c, &j.From)
+	number(c, &j.To)
 	c.flag(&j.Local)
-	id(c, &j.Version)
+	number(c, &j.Version)
 	list(c, &j.Held, c.ownRange)
 	for _, n := range []*uint64{&j.Attempt, &j.Freezes, &j.Base, &j.Upto, &j.Verified, &j.End} {
-		c.number(n)
+		number(c, n)
 	}
 	c.data(&j.Cursor)
-	c.number(&j.VersionFloor)
+	number(c, &j.VersionFloor)
 	c.signed(&j.ClockFloorMS)
-	list(c, &j.Groups, func(g *partition.GroupID) { id(c, g) })
+	list(c, &j.Groups, func(g *partition.GroupID) { number(c, g) })
 	list(c, &j.Labels, c.labels)
 	small(c, &j.Want)
 	small(c, &j.Parallel)
 	c.flag(&j.Paused)
 	c.flag(&j.Undo)
 	c.flag(&j.Again)
-	c.number(&j.Throttle)
+	number(c, &j.Throttle)
 	c.signed(&j.NotBeforeMS)
 	c.text(&j.Why)
 	c.price(&j.Plan)
 	for _, n := range []*uint64{&j.Cost.Rows, &j.Cost.Bytes, &j.Cost.Dropped, &j.Cost.Rounds, &j.Cost.Children} {
-		c.number(n)
+		number(c, n)
 	}
 	for _, n := range []*int64{&j.Cost.PauseMS, &j.Cost.LongestMS, &j.CreatedMS, &j.ChangedMS, &j.EndedMS, &j.FrozenMS} {
 		c.signed(n)
@@ -257,8 +257,8 @@ func (c *coder) job(j *Job) {
 }
 
 func (c *coder) price(p *Price) {
-	c.number(&p.Rows)
-	c.number(&p.Bytes)
+	number(c, &p.Rows)
+	number(c, &p.Bytes)
 	small(c, &p.Moves)
 	c.signed(&p.DurationMS)
 	c.signed(&p.PauseMS)
