@@ -149,7 +149,8 @@ func (p *peer) do(c command.Command) (command.Reply, effect.Batch) {
 // raise lets the clock go above the floor of a command.
 func (p *peer) raise(c command.Command) {
 	if s, ok := c.(*Settle); ok {
-		p.clock = max(p.clock, s.ClockFloorMS)
+		clock, _ := s.Floors()
+		p.clock = max(p.clock, clock)
 	}
 }
 

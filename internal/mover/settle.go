@@ -35,7 +35,8 @@ type Settle struct {
 // Eval changes the range.
 func (c *Settle) Eval(e *command.Env) command.Reply {
 	change := own.Reown{
-		Become: []own.Range{c.Become}, VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS, Mixed: true,
+		Become: []own.Range{c.Become}, VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS,
+		Mixed: c.Become.State == own.Serving,
 	}
 	if plant.Bug("mover-floors-forgotten") {
 		change.VersionFloor, change.ClockFloorMS = 0, 0
@@ -57,6 +58,12 @@ func (c *Settle) Eval(e *command.Env) command.Reply {
 // serves the range.
 func (c *Settle) SetFloors(versions uint64, clockMS int64) {
 	c.VersionFloor, c.ClockFloorMS = versions, clockMS
+}
+
+// Floors returns what a group must see to before it evaluates the command: its
+// time is not below clockMS then. Mixed is as in [own.Reown].
+func (c *Settle) Floors() (clockMS int64, mixed bool) {
+	return c.ClockFloorMS, c.Become.State == own.Serving
 }
 
 // older tells whether all ranges were given away before a job was admitted.
