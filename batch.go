@@ -26,7 +26,6 @@ type Batch struct {
 	// Set. Reset clears it: what is written next is another request.
 	Request RequestID
 
-	part     *node.Part // where all keys are
 	commands []command.Command
 	places   []place // of the commands
 	spaces   gates   // that the keys are in
@@ -72,18 +71,39 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 	case b.places[0].k.db != db:
 		return optionError("%v is of another DB than the one that writes", b.places[0])
 	}
-	reply, err := b.part.Group.Do(ctx, group.Request{
-		Command: &command.Write{Commands: b.commands}, Key: b.places[0].p, ID: group.RequestID(b.Request), Gate: b.spaces,
+	var numbers [][]int
+	_, err := db.together(ctx, func() (pieces []piece) {
+		pieces, numbers = b.pieces()
+		return pieces
+	}, func(i int, err error) error {
+		if at := (*command.WriteError)(nil); errors.As(err, &at) {
+			n := numbers[i][at.Index]
+			return writeError(n, b.places[n].String(), at.Err)
+		}
+		return public(err)
 	})
 	b.lent = b.lent || errors.Is(err, group.ErrUnknown)
-	if err == nil {
-		err = reply.Err
-	}
-	var at *command.WriteError
-	if errors.As(err, &at) {
-		return writeError(at.Index, b.places[at.Index].String(), at.Err)
-	}
 	return public(err)
+}
+
+// pieces are the writes by the groups that have their keys, and which of all writes
+// each has.
+func (b *Batch) pieces() (pieces []piece, numbers [][]int) {
+	for n, at := range b.places {
+		part := at.part()
+		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+		if i < 0 {
+			i = len(pieces)
+			r := group.Request{Command: &command.Write{}, Key: at.p, Gate: b.spaces}
+			if i == 0 {
+				r.ID = group.RequestID(b.Request)
+			}
+			pieces, numbers = append(pieces, piece{part, at, r}), append(numbers, nil)
+		}
+		w := pieces[i].request.Command.(*command.Write)
+		w.Commands, numbers[i] = append(w.Commands, b.commands[n]), append(numbers[i], n)
+	}
+	return pieces, numbers
 }
 
 // Len is the number of writes; a Delete of several keys counts for each.
@@ -222,13 +242,12 @@ func (b *Batch) fits(at place, rows, bytes int) error {
 		return err
 	}
 	if len(b.places) == 0 {
-		b.part = at.part()
 		return nil
 	}
 	switch first := b.places[0]; {
 	case first.k.db != at.k.db:
 		return optionError("it is of another DB than %v", first)
-	case b.part != at.part():
+	case first.part().Host != at.part().Host:
 		return crossGroup(first, at)
 	}
 	return nil

@@ -49,6 +49,7 @@ func TestHistoriesAreLinearizableOverCrashes(t *testing.T) {
 type world struct {
 	t          *testing.T
 	durability wal.Durability
+	groups     int
 	rng        *rand.Rand
 	did        *tally.Counts
 
@@ -66,7 +67,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, d wal.Durability, rng *rand.Rand, did *tally.Counts) *world {
-	w := &world{t: t, durability: d, rng: rng, did: did, disk: newCrashDisk()}
+	w := &world{t: t, durability: d, groups: 1 + 3*rng.IntN(2), rng: rng, did: did, disk: newCrashDisk()}
 	for i := range crashClients {
 		w.clients = append(w.clients, &crashClient{world: w, id: i, rng: rand.New(rand.NewPCG(rng.Uint64(), 2))})
 	}
@@ -104,6 +105,7 @@ func (w *world) openOnce() {
 func (w *world) options() node.Options {
 	offset := int64(w.rng.IntN(4000) - 2000) // the machine's clock jumps at a crash
 	o := tiny(w.durability, nil, w.disk.FS())
+	o.Groups = w.groups
 	o.Wall = func() int64 { return time.Now().UnixMilli() + offset }
 	return o
 }
@@ -118,7 +120,7 @@ func (w *world) keep() int {
 
 // listen hears what the clock says.
 func (w *world) listen() {
-	now := w.db.node.Parts()[0].Group.NowMS()
+	now := w.db.node.Hosts()[0].Parts[0].Group.NowMS()
 	if now < w.clock {
 		w.t.Fatalf("the clock says %d after %d", now, w.clock)
 	}

@@ -53,8 +53,8 @@ type ChangeOp struct {
 // that is the place from which to go on when the store is open again.
 func (db *DB) Now() Cursor {
 	var pos []wal.Position
-	for _, p := range db.node.Parts() {
-		pos = append(pos, p.Store.Position()) // also of a closed store
+	for _, h := range db.node.Hosts() {
+		pos = append(pos, h.Store.Position()) // also of a closed store
 	}
 	return cursorOf(pos)
 }
@@ -70,13 +70,13 @@ func cursorOf(pos []wal.Position) Cursor {
 	return Cursor(b.String())
 }
 
-func (c Cursor) positions(parts int) ([]wal.Position, error) {
-	pos := make([]wal.Position, parts)
+func (c Cursor) positions(stores int) ([]wal.Position, error) {
+	pos := make([]wal.Position, stores)
 	if c == "" {
 		return pos, nil
 	}
 	words := strings.Split(string(c), "-")
-	if len(words) != parts {
+	if len(words) != stores {
 		return nil, optionError("cursor %q is not of this store", c)
 	}
 	for i, w := range words {
@@ -97,8 +97,8 @@ func (c Cursor) positions(parts int) ([]wal.Position, error) {
 // before you began.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		parts := db.node.Parts()
-		pos, err := from.positions(len(parts))
+		hosts := db.node.Hosts()
+		pos, err := from.positions(len(hosts))
 		if err != nil {
 			yield(Change{}, err)
 			return
@@ -106,7 +106,7 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 		r := feedReader{db: db, pos: pos, yield: yield}
 		for {
 			more := db.node.Committed() // before it looks, so that nothing slips through
-			found, err := r.round(ctx, parts)
+			found, err := r.round(ctx, hosts)
 			switch {
 			case errors.Is(err, errStop):
 				return
@@ -130,16 +130,16 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 // store is free to recycle its log, and to close.
 type feedReader struct {
 	db    *DB
-	pos   []wal.Position // of each part: what is behind it was not yielded
+	pos   []wal.Position // of each store: what is behind it was not yielded
 	yield func(Change, error) bool
 }
 
 var errStop = errors.New("cleave: the reader has stopped")
 
-// round yields the next changes of each part, and tells whether there were any.
-func (r *feedReader) round(ctx context.Context, parts []*node.Part) (found bool, err error) {
-	for i, p := range parts {
-		batch, err := r.read(ctx, i, p)
+// round yields the next changes of each store, and tells whether there were any.
+func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool, err error) {
+	for i, h := range hosts {
+		batch, err := r.read(ctx, i, h)
 		found = found || len(batch) > 0
 		for _, c := range batch {
 			if r.pos[i] = c.end; len(c.Ops) == 0 {
@@ -172,10 +172,10 @@ const (
 
 var errEnough = errors.New("cleave: enough for now")
 
-// read returns the next changes of one part.
-func (r *feedReader) read(ctx context.Context, i int, p *node.Part) (batch []readChange, err error) {
+// read returns the next changes of one store.
+func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []readChange, err error) {
 	size := 0
-	_, err = p.Store.Feed(r.pos[i], func(c store.Committed) error {
+	_, err = h.Store.Feed(r.pos[i], func(c store.Committed) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

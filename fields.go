@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -94,13 +96,12 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	part := k.part(p)
-	snap, now, err := part.Snapshot(ctx)
+	v, now, err := k.view(ctx, p)
 	if err != nil {
 		return nil, public(err)
 	}
-	defer snap.Close()
-	reply := part.Group.PeekAt(&command.HGetAll{Key: p}, snap, now)
+	defer v.Close()
+	reply := group.PeekAt(&command.HGetAll{Key: p}, v, now)
 	return fieldsOf(reply), public(reply.Err)
 }
 
@@ -117,14 +118,13 @@ func (k *Keyspace) HScan(ctx context.Context, key, after []byte, limit int) (fie
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	part := k.part(p)
-	snap, now, err := part.Snapshot(ctx)
+	v, now, err := k.view(ctx, p)
 	if err != nil {
 		return nil, nil, public(err)
 	}
-	defer snap.Close()
+	defer v.Close()
 	return hscan(p, after, limit, func(c *command.HScan) (command.Reply, error) {
-		reply := part.Group.PeekAt(c, snap, now)
+		reply := group.PeekAt(c, v, now)
 		return reply, errors.Join(public(reply.Err), ctx.Err())
 	})
 }
@@ -162,14 +162,31 @@ func fieldsOf(r command.Reply) []Field {
 	return fields
 }
 
+// view returns the state of the store that has a position, and the time there.
+func (k *Keyspace) view(ctx context.Context, p partition.Position) (v *node.View, nowMS int64, err error) {
+	err = k.db.routed(ctx, p, func(part *node.Part) (err error) {
+		if v, err = part.Host.View(ctx); err != nil {
+			return err
+		}
+		if nowMS, err = v.NowMS(p); err != nil {
+			v.Close()
+		}
+		return err
+	})
+	return v, nowMS, err
+}
+
 // peek evaluates a command that reads past the queue.
 func (k *Keyspace) peek(ctx context.Context, p partition.Position, c command.Command) (command.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return command.Reply{}, err
 	}
-	reply, err := k.part(p).Group.Peek(ctx, p, c)
-	if err == nil {
-		err = reply.Err
-	}
+	var reply command.Reply
+	err := k.db.routed(ctx, p, func(part *node.Part) (err error) {
+		if reply, err = part.Group.Peek(ctx, p, c); err == nil {
+			err = reply.Err
+		}
+		return err
+	})
 	return reply, public(err)
 }

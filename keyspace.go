@@ -3,12 +3,14 @@ package cleave
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -50,8 +52,21 @@ func (k *Keyspace) position(dst, key []byte) (partition.Position, error) {
 }
 
 // part returns the part of the node that has a position.
-func (k *Keyspace) part(p partition.Position) *node.Part {
-	return k.db.node.PartOf(&k.space.Keyspace, p)
+func (k *Keyspace) part(p partition.Position) *node.Part { return k.db.node.PartOf(p) }
+
+// routed calls f with the part that has a position, again if it turns out that
+// another has it.
+func (db *DB) routed(ctx context.Context, p partition.Position, f func(*node.Part) error) error {
+	for attempt := 0; ; attempt++ {
+		version := db.node.Map().Version()
+		err := f(db.node.PartOf(p))
+		if !errors.Is(err, own.ErrWrongGroup) {
+			return err
+		}
+		if err := db.node.Reroute(ctx, version, attempt); err != nil {
+			return err
+		}
+	}
 }
 
 // Get returns the value of a key, or ErrNotFound.
@@ -105,6 +120,12 @@ func (k *Keyspace) row(ctx context.Context, key []byte) (row command.Row, ok boo
 	}
 	*room = p
 	row, ok, err = k.part(p).Group.Read(ctx, p, nil)
+	if errors.Is(err, own.ErrWrongGroup) {
+		err = k.db.routed(ctx, p, func(part *node.Part) (err error) {
+			row, ok, err = part.Group.Read(ctx, p, nil)
+			return err
+		})
+	}
 	return row, ok, public(err)
 }
 
@@ -120,9 +141,18 @@ func expiryTime(ms int64) time.Time {
 
 // do executes a command on the group of its first key.
 func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c command.Command) (command.Reply, error) {
-	reply, err := k.part(p).Group.Do(ctx, group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: k.space})
+	r := group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: k.space}
+	reply, err := k.part(p).Group.Do(ctx, r)
 	if err == nil {
 		err = reply.Err
+	}
+	if errors.Is(err, own.ErrWrongGroup) {
+		err = k.db.routed(ctx, p, func(part *node.Part) (err error) {
+			if reply, err = part.Group.Do(ctx, r); err == nil {
+				err = reply.Err
+			}
+			return err
+		})
 	}
 	return reply, public(err)
 }

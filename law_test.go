@@ -21,11 +21,11 @@ import (
 // a store answers as the model does.
 func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 	var did tally.Counts
-	for _, stores := range []int{1, 3} {
-		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+	for _, size := range []struct{ stores, groups int }{{1, 1}, {1, 5}, {3, 7}} {
+		t.Run(fmt.Sprintf("stores=%d,groups=%d", size.stores, size.groups), func(t *testing.T) {
 			for range soaking(4) / 4 {
 				rapid.Check(t, func(t *rapid.T) {
-					l := newLaw(t, stores, &did)
+					l := newLaw(t, size.stores, size.groups, &did)
 					defer func() { _ = l.db.Close() }()
 					t.Repeat(l.actions())
 				})
@@ -39,6 +39,7 @@ func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 type law struct {
 	db     *DB
 	disks  []store.FS
+	groups int
 	clock  *machineClock
 	models map[string]*model
 	kinds  map[string]Kind
@@ -47,8 +48,8 @@ type law struct {
 	did      *tally.Counts
 }
 
-func newLaw(t *rapid.T, stores int, did *tally.Counts) *law {
-	l := &law{clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
+func newLaw(t *rapid.T, stores, groups int, did *tally.Counts) *law {
+	l := &law{groups: groups, clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
 	for range stores {
 		l.disks = append(l.disks, store.Memory())
 	}
@@ -64,6 +65,7 @@ func (l *law) newModel() *model {
 func (l *law) open(t *rapid.T) {
 	o := tiny(wal.Durability(rapid.IntRange(0, 2).Draw(t, "durability")), l.clock, l.disks...)
 	o.TendEvery = -1 // the test tends
+	o.Groups = l.groups
 	var err error
 	if l.db, err = openNode(o); err != nil {
 		t.Fatal(err)

@@ -57,11 +57,15 @@ type StoreMetrics struct {
 // Metrics returns the figures of now. They are not all of one moment.
 func (db *DB) Metrics() Metrics {
 	m := Metrics{Keyspaces: len(db.node.Keyspaces())}
-	for _, p := range db.node.Parts() {
-		s := storeMetrics(p.Store.Metrics())
-		g := p.Group.Metrics()
-		s.QueueDepth, s.Commands, s.Refused, s.Batches = g.QueueDepth, g.Commands, g.Refused, g.Batches
-		s.QueueWait, s.Service = g.QueueWait, g.Service
+	for _, h := range db.node.Hosts() {
+		s := storeMetrics(h.Store.Metrics())
+		for _, p := range h.Parts {
+			g := p.Group.Metrics()
+			s.QueueDepth, s.Commands = s.QueueDepth+g.QueueDepth, s.Commands+g.Commands
+			s.Refused, s.Batches = s.Refused+g.Refused, s.Batches+g.Batches
+			s.QueueWait.Add(g.QueueWait)
+			s.Service.Add(g.Service)
+		}
 		m.Stores = append(m.Stores, s)
 	}
 	return m

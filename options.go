@@ -46,6 +46,12 @@ type Options struct {
 	// keyspace are spread over them, a range keyspace is in one, and a
 	// transaction whose keys are not all in one is refused with ErrCrossGroup.
 	Stores int
+	// Groups is how many groups execute commands, each by itself and one batch at
+	// a time, on keys of its own. It is decided when the directory is made: later
+	// it must be the same or 0. Default one for each store. At least as many as
+	// there are stores, at most 1024. A transaction whose keys are in several
+	// groups of one store is committed by them together.
+	Groups int
 	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
 	// At least 64 KiB.
 	CacheBytes int64
@@ -79,6 +85,7 @@ func (o *Options) check() error {
 	}
 	refuse(o.Durability > Never, "%v: use Always, EverySec or Never", o.Durability)
 	refuse(o.Stores < 0 || o.Stores > maxStores, "Stores is %d: use 1 to %d, or 0 for the default", o.Stores, maxStores)
+	refuse(o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups), "Groups is %d: use %d to %d, or 0 for the default", o.Groups, max(o.Stores, 1), maxGroups)
 	refuse(o.CacheBytes != 0 && o.CacheBytes < minCacheBytes, "CacheBytes is %d: use at least %d, or 0 for the default", o.CacheBytes, minCacheBytes)
 	refuse(o.BlockCacheBytes != 0 && o.BlockCacheBytes < minCacheBytes, "BlockCacheBytes is %d: use at least %d, or 0 for the default", o.BlockCacheBytes, minCacheBytes)
 	refuse(o.Queue < 0, "Queue is %d: use at least 1, or 0 for the default", o.Queue)
@@ -89,6 +96,7 @@ func (o *Options) check() error {
 
 const (
 	maxStores          = 64
+	maxGroups          = 1024
 	minCacheBytes      = 64 << 10
 	memorySegmentBytes = 4 << 20
 )
@@ -98,7 +106,7 @@ func (o Options) node(dir string) (node.Options, error) {
 		return node.Options{}, err
 	}
 	no := node.Options{
-		Dir: dir, Stores: o.Stores, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
+		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
 		Durability: wal.Durability(o.Durability),
 		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
 	}

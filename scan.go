@@ -3,12 +3,14 @@ package cleave
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -75,9 +77,9 @@ func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error
 	return k.items(ctx, o, o.Limit, newest)
 }
 
-// source hands the rows of a part as of one moment to w.visit. It tells the time
-// at that moment before it hands over the first.
-type source func(w *walker, p *node.Part, r rowRange) error
+// source hands the rows of a stretch of a store as of one moment to w.visit. It says
+// how to judge them before it hands over the first.
+type source func(w *walker, h *node.Host, r rowRange) error
 
 // rowRange bounds store keys.
 type rowRange struct {
@@ -91,26 +93,38 @@ const patience = 3
 // newest is the source of what is committed. The clock is looked at before and
 // after the rows are taken, because what expires in between would belong to
 // another moment than the rest.
-func newest(w *walker, p *node.Part, r rowRange) error {
-	if err := p.Group.Ready(w.ctx); err != nil {
+func newest(w *walker, h *node.Host, r rowRange) error {
+	if err := h.Ready(w.ctx); err != nil {
 		return err
 	}
 	for range patience {
-		w.nowMS, w.clock = p.Group.NowMS(), p.Group
-		err := p.Store.Scan(r.start, r.end, r.reverse, w.visit)
-		w.clock = nil
+		m := h.Moment()
+		if err := m.Serves(r.span()); err != nil {
+			return err
+		}
+		w.judge, w.still = m.NowMS, func() bool { return h.Still(&m) }
+		err := h.Store.Scan(r.start, r.end, r.reverse, w.visit)
+		w.still = nil
 		if err != nil || !w.moved {
 			return err
 		}
 		w.moved = false
 	}
-	snap, now, err := p.Snapshot(w.ctx)
+	v, err := h.View(w.ctx)
 	if err != nil {
 		return err
 	}
-	defer snap.Close()
-	w.nowMS = now
-	return snap.Scan(r.start, r.end, r.reverse, w.visit)
+	defer v.Close()
+	if err := v.Serves(r.span()); err != nil {
+		return err
+	}
+	w.judge = v.NowMS
+	return v.Scan(r.start, r.end, r.reverse, w.visit)
+}
+
+// span returns the positions of the range.
+func (r *rowRange) span() partition.Span {
+	return partition.Span{Start: r.start[1:], End: r.end[1:]}
 }
 
 // items visits live keys, at most limit if it is positive.
@@ -124,16 +138,11 @@ func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, from sou
 			yield(Item{}, err)
 			return
 		}
-		w := walker{k: k, ctx: ctx, o: &o, left: limit, yield: yield}
-		parts := k.db.node.PartsOf(&k.space.Keyspace)
-		for i := range parts {
-			if o.Reverse {
-				i = len(parts) - 1 - i
-			}
-			if w.part(parts[i], span, from); w.done {
-				return
-			}
+		if bytes.Compare(span.Start, span.End) >= 0 {
+			return
 		}
+		w := walker{k: k, ctx: ctx, o: &o, left: limit, yield: yield}
+		w.walk(span, from)
 	}
 }
 
@@ -187,37 +196,85 @@ type walker struct {
 	yield func(Item, error) bool
 	done  bool
 
-	nowMS int64
-	clock *group.Group // if set, must still say nowMS at the first row
-	moved bool         // it did not
+	judge node.Judge
+	still func() bool // if set, must still be so at the first row
+	moved bool        // it was not
 	seen  int
 	key   []byte // room for the key of a row
 	own   arena
 	err   error
 }
 
-func (w *walker) part(p *node.Part, span partition.Span, from source) {
-	r := rowRange{effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), w.o.Reverse}
-	if bytes.Compare(r.start, r.end) >= 0 {
-		return
+// walk visits the stretches of a span, store by store.
+func (w *walker) walk(span partition.Span, from source) {
+	for attempt := 0; ; attempt++ {
+		version := w.k.db.node.Map().Version()
+		runs := w.k.db.node.Runs(span)
+		if w.o.Reverse {
+			slices.Reverse(runs)
+		}
+		var err error
+		for len(runs) > 0 && err == nil && !w.done {
+			if err = w.stretch(&runs[0], from); err == nil {
+				runs, attempt = runs[1:], 0
+			}
+		}
+		if !errors.Is(err, own.ErrWrongGroup) {
+			return
+		}
+		// Nothing of this stretch was visited, and of those behind it.
+		if w.o.Reverse {
+			span.End = runs[0].Span.End
+		} else {
+			span.Start = runs[0].Span.Start
+		}
+		if err := w.k.db.node.Reroute(w.ctx, version, attempt); err != nil {
+			w.fail(err)
+			return
+		}
 	}
-	err := from(w, p, r)
+}
+
+// stretch visits a stretch. An error that it returns is own.ErrWrongGroup: nothing was
+// visited.
+func (w *walker) stretch(run *node.Run, from source) error {
+	r := rowRange{effect.Rows.AppendKey(nil, run.Span.Start), effect.Rows.AppendKey(nil, run.Span.End), w.o.Reverse}
+	err := from(w, run.Host, r)
+	if errors.Is(err, own.ErrWrongGroup) {
+		return err
+	}
 	if err == nil {
 		err = w.err
 	}
 	if err != nil && !w.done {
-		w.yield(Item{}, public(err))
-		w.done = true
+		w.fail(err)
 	}
+	return nil
+}
+
+// fail ends the scan with an error.
+func (w *walker) fail(err error) {
+	w.yield(Item{}, public(err))
+	w.done = true
+}
+
+// alive tells whether a key that expires has not yet.
+func (w *walker) alive(p partition.Position, row *command.Row) bool {
+	nowMS, err := w.judge(p)
+	if err != nil {
+		w.err = err
+		return false
+	}
+	return row.Alive(nowMS)
 }
 
 // visit looks at a row and goes on unless the scan is over.
 func (w *walker) visit(key, value []byte) bool {
-	if w.clock != nil {
-		if w.moved = w.clock.NowMS() != w.nowMS; w.moved {
+	if w.still != nil {
+		if w.moved = !w.still(); w.moved {
 			return false
 		}
-		w.clock = nil
+		w.still = nil
 	}
 	if w.seen++; w.seen%256 == 0 { // rows that are passed over count too
 		if w.err = w.ctx.Err(); w.err != nil {
@@ -229,8 +286,8 @@ func (w *walker) visit(key, value []byte) bool {
 		w.err = err
 		return false
 	}
-	if row.Kind == command.Element || !row.Alive(w.nowMS) {
-		return true
+	if row.Kind == command.Element || row.ExpiryMS != 0 && !w.alive(key[1:], &row) {
+		return w.err == nil
 	}
 	if w.key, _, w.err = w.k.space.Split(w.key[:0], key[1:]); w.err != nil {
 		return false

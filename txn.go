@@ -13,7 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -25,16 +25,16 @@ type Txn struct {
 	db       *DB
 	readOnly bool
 
-	part  *node.Part // of the first key; all others must be there too
+	host  *node.Host // of the first key; all others must be there too
 	first place      // that key, unless it was a scan
-	snap  *store.Snapshot
+	view  *node.View
 	env   *command.Env
 	reads map[string]uint64 // versions by position, 0 for absent
 	// reading is the key whose row counts as read if it is looked at, nil for
 	// none.
 	reading partition.Position
 	ranges  []command.RangeRead
-	writes  []command.Command
+	writes  []txnWrite
 	wrote   gates // that writes are to
 	err     error // why it cannot commit
 }
@@ -96,9 +96,9 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 }
 
 func (tx *Txn) close() {
-	if tx.snap != nil {
-		tx.snap.Close()
-		tx.snap, tx.env = nil, nil
+	if tx.view != nil {
+		tx.view.Close()
+		tx.view, tx.env = nil, nil
 	}
 	tx.err = ErrTxnOver
 }
@@ -111,42 +111,100 @@ func (tx *Txn) commit() error {
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
 	}
-	c := &command.Commit{Ranges: tx.ranges, Writes: command.Batch{Commands: tx.writes}}
-	for key, version := range tx.reads {
-		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
-	}
-	reply, err := tx.part.Group.Do(tx.ctx, group.Request{Command: c, Gate: tx.wrote})
-	if err != nil {
+	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
 		return public(err)
 	}
-	if errors.Is(reply.Err, command.ErrConflict) {
-		// Not one of a conditional Set: f was told of that when it called it.
+	replies, err := atOnce(tx.ctx, tx.pieces())
+	for i := range replies {
+		if err == nil {
+			err = replies[i].Err
+		}
+	}
+	if errors.Is(err, command.ErrConflict) || errors.Is(err, own.ErrWrongGroup) {
+		// Not a conflict of a conditional Set: f was told of that when it called it.
 		return errRetry
 	}
-	return public(reply.Err)
+	return public(err)
+}
+
+// txnWrite is a command that is kept for the commit.
+type txnWrite struct {
+	at      place
+	command command.Command
+}
+
+// pieces are what the transaction has read and written by the groups that have it.
+func (tx *Txn) pieces() (pieces []piece) {
+	commit := func(at place) *command.Commit {
+		part := at.part()
+		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+		if i < 0 {
+			i = len(pieces)
+			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.wrote}})
+		}
+		return pieces[i].request.Command.(*command.Commit)
+	}
+	k := tx.writes[0].at.k // for places: only the position counts
+	for key, version := range tx.reads {
+		c := commit(place{k, partition.Position(key)})
+		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
+	}
+	for _, r := range tx.ranges {
+		c := commit(place{k, r.Start})
+		c.Ranges = append(c.Ranges, r)
+	}
+	for _, w := range tx.writes {
+		c := commit(w.at)
+		c.Writes.Commands = append(c.Writes.Commands, w.command)
+	}
+	return pieces
 }
 
 // begin takes the state at the first use.
-func (tx *Txn) begin(part *node.Part) error {
+func (tx *Txn) begin(host *node.Host) error {
 	switch {
 	case tx.err != nil:
 		return tx.err
-	case tx.part == part:
+	case tx.host == host:
 		return nil
-	case tx.part != nil:
+	case tx.host != nil:
 		return ErrCrossGroup
 	}
 	if err := tx.ctx.Err(); err != nil {
 		return err
 	}
-	snap, now, err := part.Snapshot(tx.ctx)
+	v, err := host.View(tx.ctx)
 	if err != nil {
 		return public(err)
 	}
-	tx.part, tx.snap = part, snap
+	tx.host, tx.view = host, v
 	tx.env = command.NewEnv((*txnReader)(tx))
-	tx.env.Begin(effect.Header{ClockMS: now}, firstTxnVersion)
+	tx.env.SetGuard((*txnGuard)(tx))
+	tx.env.Begin(effect.Header{ClockMS: v.LatestMS()}, firstTxnVersion)
 	return nil
+}
+
+// txnGuard judges keys by the groups that served them at the transaction's moment.
+type txnGuard Txn
+
+// Read implements [command.Guard].
+func (g *txnGuard) Read(p partition.Position) error {
+	_, err := g.view.NowMS(p)
+	return err
+}
+
+// Write implements [command.Guard].
+func (g *txnGuard) Write(p partition.Position) error { return g.Read(p) }
+
+// ReadSpan implements [command.Guard].
+func (g *txnGuard) ReadSpan(s partition.Span) error { return g.view.Serves(s) }
+
+// JudgeMS implements [command.Guard].
+func (g *txnGuard) JudgeMS(p partition.Position, nowMS int64) int64 {
+	if t, err := g.view.NowMS(p); err == nil {
+		return t
+	}
+	return nowMS
 }
 
 // firstTxnVersion is above all versions that are ever given out: what a
@@ -167,7 +225,7 @@ type txnReader Txn
 // Get implements [command.Reader]. Elements need not be noted: the row of their
 // collection has another version after each change of one.
 func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
-	value, ok, err := r.snap.Get(key, dst)
+	value, ok, err := r.view.Get(key, dst)
 	if err != nil || r.reading == nil || key[0] != byte(effect.Rows) || !bytes.Equal(key[1:], r.reading) {
 		return value, ok, err
 	}
@@ -177,7 +235,7 @@ func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
 		if err != nil {
 			return value, ok, err
 		}
-		if row.Alive(r.env.NowMS()) {
+		if row.Alive((*txnGuard)(r).JudgeMS(r.reading, r.env.NowMS())) {
 			version = row.Version
 		}
 	}
@@ -188,7 +246,7 @@ func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
 // Scan implements [command.Reader]. What it visits belongs to a collection
 // whose row was read.
 func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	return r.snap.Scan(start, end, reverse, visit)
+	return r.view.Scan(start, end, reverse, visit)
 }
 
 // locate checks a key and begins the transaction where it is.
@@ -207,7 +265,7 @@ func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position,
 		return nil, ErrReadOnly
 	}
 	at := place{k, p}
-	err = tx.begin(at.part())
+	err = tx.begin(at.part().Host)
 	switch {
 	case errors.Is(err, ErrCrossGroup) && tx.first.k != nil:
 		return nil, crossGroup(tx.first, at)
@@ -234,11 +292,15 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 		tx.reading = p
 	}
 	reply := tx.env.Do(cmd)
+	if errors.Is(reply.Err, own.ErrWrongGroup) {
+		tx.err = errRetry
+		return command.Reply{}, tx.err
+	}
 	if reply.Err != nil {
 		return command.Reply{}, public(reply.Err)
 	}
 	if writes {
-		tx.writes = append(tx.writes, cmd)
+		tx.writes = append(tx.writes, txnWrite{place{k, p}, cmd})
 		if !slices.Contains(tx.wrote, k.space) {
 			tx.wrote = append(tx.wrote, k.space)
 		}

@@ -20,7 +20,7 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 		r := scanRead{tx: tx, k: k, o: o}
 		var err error
 		if r.span, err = k.span(&o); err == nil {
-			err = tx.beginScan(k)
+			err = tx.beginScan(k, r.span)
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -32,15 +32,18 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 }
 
 // beginScan refuses to scan a keyspace that is spread over several stores.
-func (tx *Txn) beginScan(k *Keyspace) error {
+func (tx *Txn) beginScan(k *Keyspace, span partition.Span) error {
 	if err := tx.own(k); err != nil {
 		return err
 	}
-	parts := k.db.node.PartsOf(&k.space.Keyspace)
-	if len(parts) > 1 {
-		return ErrCrossGroup
+	runs := k.db.node.Runs(span)
+	switch len(runs) {
+	case 0:
+		return tx.err // there is nothing to look at
+	case 1:
+		return tx.begin(runs[0].Host)
 	}
-	return tx.begin(parts[0])
+	return ErrCrossGroup
 }
 
 // scanRead is what a scan of a transaction has seen.
@@ -106,8 +109,11 @@ func (r *scanRead) page(want int) (page []Item, err error) {
 }
 
 // source is the source of the transaction's state with its own writes.
-func (tx *Txn) source(w *walker, _ *node.Part, r rowRange) error {
-	w.nowMS = tx.env.NowMS()
+func (tx *Txn) source(w *walker, _ *node.Host, r rowRange) error {
+	if err := tx.view.Serves(r.span()); err != nil {
+		return err
+	}
+	w.judge = tx.view.NowMS
 	return tx.env.Scan(r.start, r.end, r.reverse, w.visit)
 }
 
@@ -124,10 +130,23 @@ func (r *scanRead) note() {
 			r.span.End = command.After(p)
 		}
 	}
-	digest, err := command.DigestRange(r.tx.snap, r.span.Start, r.span.End, r.tx.env.NowMS())
-	if err != nil {
-		r.tx.err = public(err)
+	if r.span.Empty() {
 		return
 	}
-	r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: r.span.Start, End: r.span.End, Digest: digest})
+	// By group: each validates what it has.
+	for _, part := range r.tx.db.node.PartsIn(r.span) {
+		digest, err := r.tx.digest(part.Span)
+		if err != nil {
+			r.tx.err = public(err)
+			return
+		}
+		r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: part.Span.Start, End: part.Span.End, Digest: digest})
+	}
+}
+
+// digest returns the digest of the keys of a span as the transaction has seen them.
+func (tx *Txn) digest(s partition.Span) (command.Digest, error) {
+	return command.DigestRange(tx.view, s.Start, s.End, func(p partition.Position, row *command.Row) bool {
+		return row.ExpiryMS == 0 || row.Alive((*txnGuard)(tx).JudgeMS(p, tx.env.NowMS()))
+	})
 }

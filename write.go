@@ -2,10 +2,12 @@ package cleave
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -101,19 +103,32 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	c := &command.Delete{}
-	for _, key := range keys {
+	places := make([]place, len(keys))
+	for i, key := range keys {
 		p, err := k.position(nil, key)
 		if err != nil {
 			return 0, err
 		}
-		if len(c.Keys) > 0 && k.part(p) != k.part(c.Keys[0]) {
-			return 0, crossGroup(place{k, c.Keys[0]}, place{k, p})
-		}
-		c.Keys = append(c.Keys, p)
+		places[i] = place{k, p}
 	}
-	reply, err := k.do(ctx, c.Keys[0], RequestID{}, c)
-	return int(reply.Int), err
+	replies, err := k.db.together(ctx, func() (pieces []piece) {
+		for _, at := range places {
+			part := at.part()
+			i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+			if i < 0 {
+				i = len(pieces)
+				pieces = append(pieces, piece{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: k.space}})
+			}
+			c := pieces[i].request.Command.(*command.Delete)
+			c.Keys = append(c.Keys, at.p)
+		}
+		return pieces
+	}, func(_ int, err error) error { return err })
+	deleted := 0
+	for i := range replies {
+		deleted += int(replies[i].Int)
+	}
+	return deleted, public(err)
 }
 
 // Add adds delta to the decimal number that the key holds, 0 if it is absent,

@@ -30,9 +30,14 @@ func (d *Digest) Add(p partition.Position, version uint64) {
 func (d Digest) Keys() uint64 { return d.keys }
 
 // DigestRange returns the digest of the keys with start <= position < end that
-// are alive at nowMS. An empty end is the end of the space.
-func DigestRange(r Reader, start, end partition.Position, nowMS int64) (Digest, error) {
-	return digestRange(r.Scan, start, end, func(_ partition.Position, row *Row) bool { return row.Alive(nowMS) })
+// are alive. An empty end is the end of the space.
+func DigestRange(r Reader, start, end partition.Position, alive func(partition.Position, *Row) bool) (Digest, error) {
+	return digestRange(r.Scan, start, end, alive)
+}
+
+// AliveAt judges all keys by one time.
+func AliveAt(nowMS int64) func(partition.Position, *Row) bool {
+	return func(_ partition.Position, row *Row) bool { return row.Alive(nowMS) }
 }
 
 type scanFunc func(start, end []byte, reverse bool, visit func(key, value []byte) bool) error

@@ -89,7 +89,7 @@ func TestACommitValidatesWhatWasRead(t *testing.T) {
 	l.do("set a 1", "set b 2 px 50", "hset h f v") // versions 1, 2, 3
 	l.commit()
 	whole := func(now int64) RangeRead {
-		d, err := DigestRange(l.store, space.Span().Start, space.Span().End, now)
+		d, err := DigestRange(l.store, space.Span().Start, space.Span().End, AliveAt(now))
 		if err != nil {
 			t.Fatal(err)
 		}

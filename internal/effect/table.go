@@ -26,6 +26,10 @@ const (
 	Orphans Table = 8
 )
 
+// ByPosition are the tables whose rows belong to the owner of their position, and
+// go where it goes.
+var ByPosition = []Table{Rows, Intents, Dedup, Marks, Expiry, Orphans}
+
 // AppendKey appends the store key of position in the table to dst.
 func (t Table) AppendKey(dst, position []byte) []byte {
 	return append(append(dst, byte(t)), position...)

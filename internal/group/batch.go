@@ -7,7 +7,6 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/own"
 )
 
 // maxBatchBytes is how many bytes of effects make a batch, unless a single
@@ -139,7 +138,7 @@ func (x *executor) execute(calls []*call, i int) {
 	x.scratch = c.dedupKey(x.scratch[:0])
 	record, found, err := x.reader.Get(x.scratch, nil)
 	if err == nil && found {
-		err = recallReply(c, record)
+		err, c.recalled = recallReply(c, record), true
 	}
 	if err != nil {
 		c.reply = command.Reply{Kind: command.Failed, Err: err}
@@ -166,8 +165,9 @@ func (x *executor) checkID(id RequestID) error {
 // do evaluates a command.
 func (x *executor) do(c command.Command) command.Reply {
 	reply := x.guard.do(x.env, c)
-	if r, ok := c.(*own.Reown); ok && reply.Err == nil && r.Mixed {
-		x.sealed.mixed = true
+	if r, ok := c.(taker); ok && reply.Err == nil {
+		_, mixed := r.Floors()
+		x.sealed.mixed = x.sealed.mixed || mixed
 	}
 	return reply
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
 )
 
 // Group is an open group. Its methods may be called by any goroutine.
@@ -90,6 +91,10 @@ func (g *Group) newExecutor() (executor, error) {
 	x.ledger.versionCeiling = x.nextVersion // reserve before the first use
 	return x, x.reserve()
 }
+
+// List returns what the group owns, as of the last batch that is durable. The same
+// list is the same pointer.
+func (g *Group) List() *own.List { return g.visible.list.Load() }
 
 // plainReader tells a plain Set when it may overwrite without a look.
 type plainReader struct {

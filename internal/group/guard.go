@@ -108,6 +108,8 @@ func (g *guard) begin() {
 // do evaluates a command behind the guard.
 func (g *guard) do(e *command.Env, c command.Command) command.Reply {
 	switch x := c.(type) {
+	case Steps:
+		c = stepping{x, g}
 	case txn.Participant:
 		x.Bind(g.txns)
 	case *own.Reown:
@@ -123,6 +125,31 @@ func (g *guard) do(e *command.Env, c command.Command) command.Reply {
 		g.locks.Rewind(mark)
 	}
 	return reply
+}
+
+// Steps are commands that are evaluated one after another, all or nothing, those that
+// only a group can evaluate included. The reply is OK or the first error.
+type Steps []command.Command
+
+// Eval evaluates the steps that need no group.
+func (s Steps) Eval(e *command.Env) command.Reply {
+	return (&command.Batch{Commands: s}).Eval(e)
+}
+
+// stepping are steps in a group.
+type stepping struct {
+	steps Steps
+	guard *guard
+}
+
+// Eval evaluates the steps.
+func (s stepping) Eval(e *command.Env) command.Reply {
+	for _, c := range s.steps {
+		if reply := s.guard.do(e, c); reply.Err != nil {
+			return reply
+		}
+	}
+	return command.Reply{Kind: command.OK}
 }
 
 // reowning is a Reown that leaves no lock on both sides of a boundary: a range takes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/command"
@@ -33,14 +34,26 @@ var ErrNotJoint = errors.New("group: the groups have no log in common")
 
 // Joint executes requests of several groups as one: all of them, at one moment,
 // or none. The groups share a log, and each has at most one request. If one fails,
-// its reply tells why, and the others have changed nothing. Requests with an ID are
-// not taken.
+// its reply tells why, and the others have changed nothing. At most one has an ID,
+// which stands for all: if it was executed before, nothing is now, and the replies of
+// the others are empty.
 func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
+	for parked := 0; ; parked++ {
+		replies, err := TryJoint(ctx, pieces)
+		i := slices.IndexFunc(replies, func(r command.Reply) bool { return r.Err != nil && passes(r.Err) })
+		if err != nil || i < 0 {
+			return replies, err
+		}
+		if err := pieces[i].Group.park(ctx, replies[i].Err, parked); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TryJoint is Joint without the wait for locks and ranges that are given away.
+func TryJoint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 	actors := make([]*actor.Actor[executor, *call, error], len(pieces))
 	for i, p := range pieces {
-		if p.Request.ID != (RequestID{}) {
-			return nil, fmt.Errorf("%w: a request with an id belongs to one group", ErrOptions)
-		}
 		actors[i] = p.Group.actor
 	}
 	j := joint{pieces: pieces, replies: make([]command.Reply, len(pieces))}
@@ -48,6 +61,18 @@ func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 		return nil, pieces[0].Group.refused(err)
 	}
 	return j.replies, j.err
+}
+
+// Still calls f while no batch of any of the groups is on its way.
+func Still(ctx context.Context, groups []*Group, f func()) error {
+	actors := make([]*actor.Actor[executor, *call, error], len(groups))
+	for i, g := range groups {
+		actors[i] = g.actor
+	}
+	if err := actor.DoAll(ctx, actors, func([]*executor) { f() }); err != nil {
+		return groups[0].refused(err)
+	}
+	return nil
 }
 
 // joint is a batch of several groups.
@@ -73,26 +98,34 @@ func (j *joint) run(states []*executor) {
 			return
 		}
 	}
+	order := make([]int, len(states))
+	for i := range order {
+		order[i] = i
+	}
+	// The one with an ID comes first: it may turn out that nothing is left to do.
+	if i := slices.IndexFunc(j.pieces, func(p Piece) bool { return p.Request.ID != RequestID{} }); i > 0 {
+		order[0], order[i] = i, 0
+	}
 	evaluated, ok := 0, true
-	for ; evaluated < len(states) && ok; evaluated++ {
-		ok = j.evaluate(evaluated)
+	for ; evaluated < len(order) && ok; evaluated++ {
+		ok = j.evaluate(order[evaluated])
 	}
 	if ok {
 		j.err = j.commit()
 	}
-	for _, x := range states[:evaluated] {
-		x.finish(ok && j.err == nil)
+	for _, i := range order[:evaluated] {
+		states[i].finish(ok && j.err == nil)
 	}
 }
 
-// evaluate evaluates one part and tells whether it succeeded.
+// evaluate evaluates one part and tells whether to go on.
 func (j *joint) evaluate(i int) bool {
 	x := j.states[i]
 	c := call{Request: j.pieces[i].Request}
 	x.evaluate([]*call{&c})
 	keepReply(&c)
 	j.replies[i] = c.reply
-	return c.reply.Err == nil
+	return c.reply.Err == nil && !c.recalled
 }
 
 func (j *joint) commit() error {

@@ -68,7 +68,7 @@ func (g *Group) peek(c command.Command) command.Reply {
 
 // PeekAt is Peek for any command that only reads, on a state of the past and
 // its time: see [Group.Moment].
-func (g *Group) PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
+func PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	p := peekers.Get().(*peeker)
 	p.reader.Reader = from
 	reply := p.eval(c, nowMS).Clone()

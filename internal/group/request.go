@@ -45,6 +45,8 @@ type call struct {
 	Request
 	reply command.Reply
 	wrote bool // something, in this batch
+	// recalled tells that the reply is that of the first time.
+	recalled bool
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}

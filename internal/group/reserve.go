@@ -5,7 +5,6 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/own"
 )
 
 // versionBlock is how many versions are reserved at once: so many that a
@@ -33,20 +32,31 @@ func (x *executor) reserve() error {
 // admit makes the clock ready for a call: one that takes a range over must not find
 // it behind that of the group that had the range.
 func (x *executor) admit(c *call) error {
-	r, ok := c.Command.(*own.Reown)
-	if !ok || r.ClockFloorMS <= x.clock.now() {
+	r, ok := c.Command.(taker)
+	if !ok {
 		return nil
 	}
-	if r.ClockFloorMS > x.ledger.clockCeiling {
+	floor, _ := r.Floors()
+	if floor <= x.clock.now() {
+		return nil
+	}
+	if floor > x.ledger.clockCeiling {
 		next := x.ledger
 		next.seq++
-		next.clockCeiling = r.ClockFloorMS + x.opts.ClockAhead.Milliseconds()
+		next.clockCeiling = floor + x.opts.ClockAhead.Milliseconds()
 		if err := x.write(next); err != nil {
 			return err
 		}
 	}
-	x.clock.advance(r.ClockFloorMS)
+	x.clock.advance(floor)
 	return nil
+}
+
+// taker is a command that takes a range over from another group.
+type taker interface {
+	// Floors returns the time below which the group's clock must not be, and
+	// whether there may be rows that a plain Set must not overwrite blindly.
+	Floors() (clockMS int64, mixed bool)
 }
 
 // write makes a ledger durable and uses it from then on.

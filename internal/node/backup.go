@@ -35,9 +35,9 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 		return err
 	}
 	if err := n.backup(ctx, dir); err != nil {
-		return errors.Join(err, clearBackup(dir, len(n.parts)))
+		return errors.Join(err, clearBackup(dir, len(n.hosts)))
 	}
-	return writeStores(dir, len(n.parts))
+	return writeStores(dir, len(n.hosts))
 }
 
 // checkTarget refuses a place inside the node's own directory: what a backup
@@ -66,8 +66,8 @@ func (n *Node) checkTarget(dir string) error {
 func (n *Node) backup(ctx context.Context, dir string) error {
 	n.copying.RLock()
 	defer n.copying.RUnlock()
-	for i := len(n.parts) - 1; i >= 0; i-- {
-		if _, err := n.parts[i].Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
+	for i := len(n.hosts) - 1; i >= 0; i-- {
+		if _, err := n.hosts[i].Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
 			return err
 		}
 	}

@@ -34,14 +34,14 @@ func TestADropDuringABackupLeavesNothingInTheCopy(t *testing.T) {
 	o.Dir = t.TempDir()
 	n := open(t, o)
 	k := newSpace(t, n, "s")
-	set(t, n.parts[1], inPart(n, k, 1))
+	set(t, n.Parts()[1], inPart(n, k, 1))
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := makeDir(dir); err != nil {
 		t.Fatal(err)
 	}
 	// As Backup does it: the store with the catalog last.
 	n.copying.RLock()
-	if _, err := n.parts[1].Store.Backup(ctx, filepath.Join(dir, "1")); err != nil {
+	if _, err := n.Parts()[1].Store.Backup(ctx, filepath.Join(dir, "1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.DropKeyspace(ctx, "s"); err != nil {
@@ -50,7 +50,7 @@ func TestADropDuringABackupLeavesNothingInTheCopy(t *testing.T) {
 	if err := n.clearDropped(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.parts[0].Store.Backup(ctx, filepath.Join(dir, "0")); err != nil {
+	if _, err := n.Parts()[0].Store.Backup(ctx, filepath.Join(dir, "0")); err != nil {
 		t.Fatal(err)
 	}
 	n.copying.RUnlock()

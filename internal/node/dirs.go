@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/store"
 )
 
@@ -111,11 +111,11 @@ const (
 // checkDirs refuses a directory that lacks one of its stores. They are made in
 // order and before the catalog, which is in the first: so if there is a catalog
 // all were there once.
-func (n *Node) checkDirs(ctx context.Context, dirs []string) error {
+func (n *Node) checkDirs(dirs []string) error {
 	if n.opts.Dir == "" || n.opts.FS != nil {
 		return nil
 	}
-	_, made, err := n.catalog().Read(ctx, nextIDRow(), nil)
+	_, made, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, nextIDRow()), nil)
 	if err != nil {
 		return err
 	}

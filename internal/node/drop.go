@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -82,7 +83,7 @@ func (n *Node) droppedIDs() (ids []partition.KeyspaceID, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
-	err = n.parts[0].Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
+	err = n.PartOf(start[1:]).Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
 		name, _, err := system.Split(nil, key[1:])
 		if err == nil && len(name) == len(droppedPrefix)+4 && string(name[:len(droppedPrefix)]) == droppedPrefix {
 			ids = append(ids, partition.KeyspaceID(binary.BigEndian.Uint32(name[len(droppedPrefix):])))
@@ -99,18 +100,20 @@ func (n *Node) droppedIDs() (ids []partition.KeyspaceID, err error) {
 // and notes where it goes on, for as long as there is something to note.
 func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error {
 	span := (&partition.Keyspace{ID: id}).Span()
-	for _, p := range n.parts {
+	for _, p := range n.Parts() {
 		if err := p.do(ctx, &clearRows{}); err != nil {
 			return err
 		}
-		for _, table := range []effect.Table{effect.Rows, effect.Dedup, effect.Expiry, effect.Orphans} {
-			if err := p.clear(ctx, table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End)); err != nil {
-				return err
-			}
+	}
+	for shard := range n.published.Load().Shards(span) {
+		if err := n.part(shard.Group).clearSpan(ctx, within(shard.Span, span)); err != nil {
+			return err
 		}
-		// The note is synced, so what it stands for must be before it goes:
-		// otherwise a crash could bring back rows that nobody knows of.
-		if err := p.Store.Sync(); err != nil {
+	}
+	// The note is synced, so what it stands for must be before it goes: otherwise
+	// a crash could bring back rows that nobody knows of.
+	for _, h := range n.hosts {
+		if err := h.Store.Sync(); err != nil {
 			return err
 		}
 	}
@@ -121,6 +124,27 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 	}
 	defer n.copying.Unlock()
 	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
+}
+
+// within returns what a and b have in common.
+func within(a, b partition.Span) partition.Span {
+	if bytes.Compare(a.Start, b.Start) < 0 {
+		a.Start = b.Start
+	}
+	if len(a.End) == 0 || len(b.End) > 0 && bytes.Compare(b.End, a.End) < 0 {
+		a.End = b.End
+	}
+	return a
+}
+
+// clearSpan removes every row of a span that the group owns from all tables.
+func (p *Part) clearSpan(ctx context.Context, s partition.Span) error {
+	for _, table := range effect.ByPosition {
+		if err := p.clear(ctx, table.AppendKey(nil, s.Start), table.AppendKey(nil, s.End)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clear removes the rows from one key to another, a piece at a time. Each piece

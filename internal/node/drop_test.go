@@ -18,7 +18,7 @@ import (
 // rowsOf counts what is left of a keyspace in all tables of all parts.
 func rowsOf(n *Node, k *Space) (rows int) {
 	span := k.Span()
-	for _, p := range n.parts {
+	for _, p := range n.Parts() {
 		for _, table := range []effect.Table{effect.Rows, effect.Dedup, effect.Expiry, effect.Orphans} {
 			_ = p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, func(_, _ []byte) bool { rows++; return true })
 		}
@@ -30,7 +30,7 @@ func rowsOf(n *Node, k *Space) (rows int) {
 func inPart(n *Node, k *Space, part int) partition.Position {
 	for i := 0; ; i++ {
 		p := k.AppendPosition(nil, fmt.Append(nil, i))
-		if n.partIndex(&k.Keyspace, p) == part {
+		if n.PartOf(p) == n.Parts()[part] {
 			return p
 		}
 	}
@@ -60,7 +60,7 @@ func TestAWriteOnItsWayDuringADropLeavesNothing(t *testing.T) {
 	n := open(t, small(2))
 	defer n.Close(ctx)
 	k := newSpace(t, n, "s")
-	part := n.parts[1] // the catalog is in the other one
+	part := n.Parts()[1] // the catalog is in the other one
 	p := inPart(n, k, 1)
 	b := blocking{make(chan struct{}), make(chan struct{})}
 	go func() { _ = part.do(ctx, b) }()
@@ -100,7 +100,7 @@ func TestAWriteThatIsBeingCommittedDuringADropIsCleared(t *testing.T) {
 	n := open(t, small(2))
 	defer n.Close(ctx)
 	k := newSpace(t, n, "s")
-	part := n.parts[1]
+	part := n.Parts()[1]
 	first := blocking{make(chan struct{}), make(chan struct{})}
 	second := blocking{make(chan struct{}), make(chan struct{})}
 	depth := func(n int) {
@@ -147,8 +147,8 @@ func TestACrashDoesNotBringBackRowsOfADroppedKeyspace(t *testing.T) {
 	n := open(t, o)
 	k := newSpace(t, n, "s")
 	for i := range 2 {
-		set(t, n.parts[i], inPart(n, k, i))
-		if err := n.parts[i].Store.Sync(); err != nil {
+		set(t, n.Parts()[i], inPart(n, k, i))
+		if err := n.Parts()[i].Store.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,31 +3,39 @@ package node
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // groupLog is the log of a group with one replica: that of its store.
 type groupLog struct {
 	store     *store.Store
-	group     uint64
+	group     partition.GroupID
 	committed *bell
-	returned  atomic.Uint64 // position of the last commit that has
 }
-
-// last is the position of the last commit whose rows are all visible.
-func (l *groupLog) last() wal.Position { return wal.Position(l.returned.Load()) }
 
 // Commit implements [group.Log].
 func (l *groupLog) Commit(urgent bool, effects []byte) error {
-	pos, err := l.store.Commit(urgent, wal.Entry{Group: l.group, Payload: effects})
-	if err == nil {
-		l.returned.Store(uint64(pos))
-	}
+	_, err := l.store.Commit(urgent, wal.Entry{Group: uint64(l.group), Payload: effects})
 	l.committed.ring() // also if it failed: whoever waits for the next one waits in vain
+	return uncertain(err)
+}
+
+// CommitJoint implements [group.JointLog]: groups of one store share its log.
+func (l *groupLog) CommitJoint(urgent bool, parts []group.JointPart) error {
+	entries := make([]wal.Entry, len(parts))
+	for i, p := range parts {
+		other, ok := p.Log.(*groupLog)
+		if !ok || other.store != l.store {
+			return group.ErrNotJoint
+		}
+		entries[i] = wal.Entry{Group: uint64(other.group), Payload: p.Effects}
+	}
+	_, err := l.store.Commit(urgent, entries...)
+	l.committed.ring()
 	return uncertain(err)
 }
 

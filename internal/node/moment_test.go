@@ -6,7 +6,6 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -37,8 +36,8 @@ func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
 	n, key, _ := momentLab(t)
 	for range 3 { // after the first open, and after commits
 		calls := 0
-		err := n.parts[0].At(ctx, func(from command.Reader, _ int64) error {
-			if _, snapshot := from.(*store.Snapshot); snapshot {
+		err := n.Hosts()[0].At(ctx, func(from command.Reader, _ Judge) error {
+			if _, snapshot := from.(*View); snapshot {
 				t.Error("it took a snapshot")
 			}
 			calls++
@@ -47,22 +46,23 @@ func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
 		if err != nil || calls != 1 {
 			t.Errorf("%d calls, %v", calls, err)
 		}
-		set(t, n.parts[0], key)
+		set(t, n.Parts()[0], key)
 	}
 }
 
 // Whatever changes while rows are read: the last call has them of one moment.
 func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 	n, key, wall := momentLab(t)
-	set(t, n.parts[0], key)
+	set(t, n.Parts()[0], key)
 	for what, change := range map[string]func(){
-		"a commit": func() { set(t, n.parts[0], key) },
+		"a commit": func() { set(t, n.Parts()[0], key) },
 		"the time": func() { *wall++ },
 	} {
 		calls := 0
-		err := n.parts[0].At(ctx, func(from command.Reader, now int64) error {
-			_, snapshot := from.(*store.Snapshot)
-			if calls++; snapshot != (calls > patience) || now != n.parts[0].Group.NowMS() {
+		err := n.Hosts()[0].At(ctx, func(from command.Reader, judge Judge) error {
+			now, _ := judge(key)
+			_, snapshot := from.(*View)
+			if calls++; snapshot != (calls > patience) || now != n.Parts()[0].Group.NowMS() {
 				t.Errorf("%s: call %d: a snapshot %v at %d", what, calls, snapshot, now)
 			}
 			before, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil)
@@ -80,23 +80,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad")
-	if err := n.parts[0].At(ctx, func(command.Reader, int64) error { return bad }); err != bad {
+	if err := n.Hosts()[0].At(ctx, func(command.Reader, Judge) error { return bad }); err != bad {
 		t.Errorf("an error of the reader: %v", err)
-	}
-}
-
-// While a commit is between its position and its return, nobody trusts what he
-// reads.
-func TestACommitThatIsNotYetVisibleIsWaitedFor(t *testing.T) {
-	n, key, _ := momentLab(t)
-	set(t, n.parts[0], key)
-	p := n.parts[0]
-	last := p.log.returned.Swap(1)
-	if ok, _ := p.look(func(command.Reader, int64) error { return nil }); ok {
-		t.Error("it trusts a position whose commit has not returned")
-	}
-	p.log.returned.Store(last)
-	if ok, _ := p.look(func(command.Reader, int64) error { return nil }); !ok {
-		t.Error("it does not trust one that has")
 	}
 }

@@ -45,14 +45,14 @@ func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
 	const keys = clearLimit + 50 // in more than one step
 	for i := range keys {
 		p := k.AppendPosition(nil, []byte{byte(i >> 8), byte(i)})
-		_, err := n.PartOf(&k.Keyspace, p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1 << 30)}})
+		_, err := n.PartOf(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1 << 30)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	count := func() (rows int) {
 		span := k.Span()
-		for _, p := range n.parts {
+		for _, p := range n.Parts() {
 			for _, table := range []effect.Table{effect.Rows, effect.Expiry} {
 				_ = p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, func(_, _ []byte) bool { rows++; return true })
 			}
@@ -171,11 +171,11 @@ func TestHousekeepingGoesOnByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := k.AppendPosition(nil, []byte("k"))
-	if _, err := n.parts[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1)}}); err != nil {
+	if _, err := n.Parts()[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		_, there, err := n.parts[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
+		_, there, err := n.Parts()[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,10 +16,13 @@ type Options struct {
 	// FS, if set, returns the file system of each store, and Dir is where it
 	// keeps its files there. For simulations and tests.
 	FS func(store int) store.FS
-	// Stores is how many stores there are, each with a log and a group of its
-	// own. Default 1 for a new directory, else what the directory has. At most
-	// 64.
+	// Stores is how many stores there are, each with a log of its own. Default 1
+	// for a new directory, else what the directory has. At most 64.
 	Stores int
+	// Groups is how many groups execute commands. Default one for each store in
+	// a new directory, else what the directory has. At least as many as there
+	// are stores, at most 1024.
+	Groups int
 	// Store has the options of each store. Dir and FS are set from here.
 	Store store.Options
 	// Durability is when a write counts as done. Default wal.Always.
@@ -38,7 +41,10 @@ type Options struct {
 	TendEvery time.Duration
 }
 
-const maxStores = 64
+const (
+	maxStores = 64
+	maxGroups = 1024
+)
 
 // ErrOptions means that an option is out of its range, or does not go with what
 // is in the directory: the text says what to use.
@@ -54,6 +60,9 @@ func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Stores < 0 || o.Stores > maxStores {
 		errs = append(errs, fmt.Errorf("%w: Stores is %d: use 1 to %d, or 0 for the default", ErrOptions, o.Stores, maxStores))
+	}
+	if o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups) {
+		errs = append(errs, fmt.Errorf("%w: Groups is %d: use %d to %d, or 0 for the default", ErrOptions, o.Groups, max(o.Stores, 1), maxGroups))
 	}
 	return o, errors.Join(errs...)
 }

@@ -71,7 +71,7 @@ func spaceRow(name string) partition.Position {
 func nextIDRow() partition.Position { return system.AppendPosition(nil, []byte("next-id")) }
 
 // catalog is the group that has the rows.
-func (n *Node) catalog() *group.Group { return n.parts[0].Group }
+func (n *Node) catalog() *group.Group { return n.PartOf(system.Span().Start).Group }
 
 // loadSpaces reads the catalog, and makes the default keyspace if it is new.
 func (n *Node) loadSpaces(ctx context.Context) error {
@@ -89,7 +89,7 @@ func (n *Node) loadSpaces(ctx context.Context) error {
 	}
 	span := system.Span()
 	var bad error
-	err = n.parts[0].Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
+	err = n.PartOf(span.Start).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
 		name, _, err := system.Split(nil, key[1:])
 		if err == nil && strings.HasPrefix(string(name), rowPrefix) {
 			var row command.Row
@@ -145,9 +145,13 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space
 	if err != nil {
 		return nil, err
 	}
+	m, err := n.place(ctx, &k)
+	if err != nil {
+		return nil, fmt.Errorf("create keyspace %q: %w", k.Name, err)
+	}
 	// The id is used up in the same batch: it is never given out again, not
 	// even after the keyspace is dropped.
-	err = n.change(ctx,
+	err = n.publish(ctx, m,
 		&command.Set{Key: spaceRow(k.Name), Value: text},
 		&command.Set{Key: nextIDRow(), Value: binary.BigEndian.AppendUint32(nil, uint32(k.ID)+1)})
 	if err != nil {
@@ -166,12 +170,5 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space
 // that took the id back would give them to the next keyspace. It does not stop
 // half way because a caller lost patience.
 func (n *Node) change(ctx context.Context, commands ...command.Command) error {
-	reply, err := n.catalog().Do(context.WithoutCancel(ctx), group.Request{Command: &command.Batch{Commands: commands}})
-	if err = errors.Join(err, reply.Err); err != nil {
-		return err
-	}
-	if err := n.parts[0].Store.Sync(); err != nil {
-		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
-	}
-	return nil
+	return n.settle(ctx, n.PartOf(system.Span().Start), &command.Batch{Commands: commands})
 }

@@ -35,6 +35,10 @@ type Site struct {
 // Bind says where the command is evaluated.
 func (c *Reown) Bind(s *Site) { c.site = s }
 
+// Floors returns what a group must see to before it evaluates the command, and what
+// comes with the range.
+func (c *Reown) Floors() (clockMS int64, mixed bool) { return c.ClockFloorMS, c.Mixed }
+
 // Eval changes the list and its records.
 func (c *Reown) Eval(e *command.Env) command.Reply {
 	next, done, err := c.site.List.change(c.Expect, c.Become)

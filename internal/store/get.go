@@ -70,3 +70,7 @@ var keys = sync.Pool{New: func() any { return new([]byte) }}
 func appendKey(dst, key []byte) []byte {
 	return append(append(dst, replicaPrefix), key...)
 }
+
+// Sequence counts publications: it is odd while a commit becomes visible. Who finds
+// the same even number before and after several Gets has read one moment.
+func (s *Store) Sequence() uint64 { return s.chunks.sequence.Load() }

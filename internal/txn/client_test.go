@@ -135,7 +135,7 @@ func (w *world) fill(part *Part, x *tx, p *peer) bool {
 	state := w.through(p, part.Span)
 	if w.chance(w.mood.scan) {
 		rows := w.read(state, part.Span, p.clock)
-		digest, err := command.DigestRange(state, part.Span.Start, part.Span.End, p.clock)
+		digest, err := command.DigestRange(state, part.Span.Start, part.Span.End, command.AliveAt(p.clock))
 		if err != nil {
 			w.fatalf("%v", err)
 		}

@@ -150,7 +150,7 @@ func (n *notes) look(p partition.Position, value []byte) {
 // it is newer, and a delete leaves nothing newer.
 func (n *notes) ignoreDeletes(ranges []command.RangeRead) (kept []command.RangeRead) {
 	for _, r := range ranges {
-		d, err := command.DigestRange(n, r.Start, r.End, n.from.NowMS())
+		d, err := command.DigestRange(n, r.Start, r.End, command.AliveAt(n.from.NowMS()))
 		if err != nil || d.Keys() >= r.Digest.Keys() {
 			kept = append(kept, r)
 		}

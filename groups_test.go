@@ -1,0 +1,141 @@
+package cleave
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Money goes from account to account, across groups, while others look: by
+// transactions, by reads of several keys and by scans. Nobody sees it under way.
+func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
+	const accounts, each = 40, 100
+	db, err := OpenMemory(Options{Groups: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	ks := db.Default()
+	var keys [][]byte
+	var b Batch
+	for i := range accounts {
+		keys = append(keys, fmt.Append(nil, "account ", i))
+		b.Set(ks, keys[i], []byte(strconv.Itoa(each)))
+	}
+	must(t, db.Write(ctx, &b))
+	groups := map[any]bool{}
+	for _, key := range keys {
+		groups[ks.part(ks.space.AppendPosition(nil, key))] = true
+	}
+	if len(groups) < 4 {
+		t.Fatalf("the accounts are in %d groups: this test is about several", len(groups))
+	}
+	var stop atomic.Bool
+	var looks atomic.Int64
+	var movers, readers sync.WaitGroup
+	seed := seedOf(t)
+	for m := range 4 {
+		movers.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(m)))
+			for range 150 {
+				from, to := keys[rng.IntN(accounts)], keys[rng.IntN(accounts)]
+				must(t, db.Update(ctx, func(tx *Txn) error {
+					if _, err := tx.Add(ks, from, -1); err != nil {
+						return err
+					}
+					_, err := tx.Add(ks, to, 1)
+					return err
+				}))
+				b := new(Batch)
+				b.Add(ks, to, -2)
+				b.Add(ks, from, 2)
+				must(t, db.Write(ctx, b))
+			}
+		})
+	}
+	for how, look := range map[string]func() (int, error){
+		"GetMany": func() (int, error) {
+			values, err := ks.GetMany(ctx, keys...)
+			return total(values...), err
+		},
+		"View": func() (sum int, err error) {
+			return sum, db.View(ctx, func(tx *Txn) error {
+				for _, key := range keys {
+					v, err := tx.Get(ks, key)
+					if err != nil {
+						return err
+					}
+					sum += total(v)
+				}
+				return nil
+			})
+		},
+		"All": func() (sum int, err error) {
+			for item, err := range ks.All(ctx, ScanOptions{}) {
+				if err != nil {
+					return sum, err
+				}
+				sum += total(item.Value)
+			}
+			return sum, nil
+		},
+	} {
+		readers.Go(func() {
+			for !stop.Load() {
+				if sum, err := look(); err != nil || sum != accounts*each {
+					t.Errorf("%s: the accounts hold %d, %v; want %d", how, sum, err, accounts*each)
+					return
+				}
+				looks.Add(1)
+			}
+		})
+	}
+	movers.Wait()
+	stop.Store(true)
+	readers.Wait()
+	if looks.Load() == 0 {
+		t.Error("nobody looked")
+	}
+}
+
+// total is the sum of decimal numbers.
+func total(values ...[]byte) (sum int) {
+	for _, v := range values {
+		n, err := strconv.Atoi(string(v))
+		if err != nil {
+			return -1 << 40
+		}
+		sum += n
+	}
+	return sum
+}
+
+func TestTheNumberOfGroupsIsDecidedOnce(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, Options{Groups: 4, Stores: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		must(t, db.Default().Set(ctx, fmt.Append(nil, i), nil))
+	}
+	mustClose(t, db)
+	if _, err := Open(dir, Options{Groups: 8}); err == nil {
+		t.Error("it was opened with another number of groups")
+	}
+	if db, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(db.node.Parts()); n != 4 {
+		t.Errorf("%d groups, want 4", n)
+	}
+	for i := range 50 {
+		if ok, err := db.Default().Exists(ctx, fmt.Append(nil, i)); err != nil || !ok {
+			t.Errorf("key %d: %v, %v", i, ok, err)
+		}
+	}
+	mustClose(t, db)
+}

@@ -1,0 +1,210 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Host is a store with the groups that live on it.
+type Host struct {
+	Store *store.Store
+	// Parts are the groups, in the order of their ids.
+	Parts []*Part
+	index int
+}
+
+// Part is a group with its store. It owns a part of the keys.
+type Part struct {
+	ID    partition.GroupID
+	Host  *Host
+	Store *store.Store
+	Group *group.Group
+}
+
+// storeLabel is the label of a group that says on which store it lives.
+const storeLabel = "store"
+
+// openHost opens a store.
+func (n *Node) openHost(i int, dir string) error {
+	so := n.opts.Store
+	so.Dir, so.Durability = dir, n.opts.Durability
+	switch {
+	case n.opts.FS != nil:
+		so.FS = n.opts.FS(i)
+	case n.opts.Dir == "":
+		so.FS = store.Memory()
+	}
+	s, err := store.Open(so)
+	if err != nil {
+		return err
+	}
+	n.hosts = append(n.hosts, &Host{Store: s, index: i})
+	return nil
+}
+
+// openGroup opens a group of the map on its store.
+func (n *Node) openGroup(g partition.Group) error {
+	text, _ := g.Labels.Value(storeLabel)
+	i, err := strconv.Atoi(text)
+	if err != nil || i < 0 || i >= len(n.hosts) {
+		return fmt.Errorf("%w: the map has %v on store %q of %d: restore a backup", store.ErrCorrupt, g.ID, text, len(n.hosts))
+	}
+	h := n.hosts[i]
+	if n.part(g.ID) != nil {
+		return nil // the first one is opened before there is a map
+	}
+	log := &groupLog{store: h.Store, group: g.ID, committed: &n.feeds}
+	opened, err := group.Open(log, h.Store, group.Options{
+		ID: g.ID, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
+	})
+	if err != nil {
+		return fmt.Errorf("open %v: %w", g.ID, err)
+	}
+	p := &Part{ID: g.ID, Host: h, Store: h.Store, Group: opened}
+	h.Parts = append(h.Parts, p)
+	for len(n.parts) <= int(g.ID) {
+		n.parts = append(n.parts, nil)
+	}
+	n.parts[g.ID] = p
+	return nil
+}
+
+// part returns the group of an id, nil if there is none.
+func (n *Node) part(id partition.GroupID) *Part {
+	if int(id) >= len(n.parts) {
+		return nil
+	}
+	return n.parts[id]
+}
+
+// Hosts returns the stores.
+func (n *Node) Hosts() []*Host { return n.hosts }
+
+// View is the state of a host at one moment. Close it.
+type View struct {
+	*store.Snapshot
+	host *Host
+	Moment
+}
+
+// Moment is what the groups of a host knew at one.
+type Moment struct {
+	clocks []int64
+	lists  []*own.List
+}
+
+// patience is how often a host is looked at before its groups are held.
+const patience = 3
+
+// View returns the state of now.
+func (h *Host) View(ctx context.Context) (*View, error) {
+	v := &View{host: h}
+	if err := h.Ready(ctx); err != nil {
+		return nil, err
+	}
+	for range patience {
+		v.Moment = h.Moment()
+		snap, err := h.Store.Snapshot()
+		if err != nil {
+			return nil, err
+		}
+		if h.Still(&v.Moment) {
+			v.Snapshot = snap
+			return v, nil
+		}
+		snap.Close() // a batch may have followed the clock
+	}
+	var failed error
+	err := group.Still(ctx, h.groups(), func() {
+		v.Moment = h.Moment()
+		v.Snapshot, failed = h.Store.Snapshot()
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Ready returns when a read that begins now sees all that was acknowledged.
+func (h *Host) Ready(ctx context.Context) error {
+	for _, p := range h.Parts {
+		if err := p.Group.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Host) groups() []*group.Group {
+	groups := make([]*group.Group, len(h.Parts))
+	for i, p := range h.Parts {
+		groups[i] = p.Group
+	}
+	return groups
+}
+
+// Moment returns what the groups know now.
+func (h *Host) Moment() Moment {
+	m := Moment{make([]int64, len(h.Parts)), make([]*own.List, len(h.Parts))}
+	for i, p := range h.Parts {
+		m.clocks[i], m.lists[i] = p.Group.NowMS(), p.Group.List()
+	}
+	return m
+}
+
+// Still tells whether the groups know what they knew at m, and no more.
+func (h *Host) Still(m *Moment) bool {
+	for i, p := range h.Parts {
+		if p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// NowMS returns the time by which a key was judged at the moment: that of the group
+// that served it.
+func (m *Moment) NowMS(p partition.Position) (int64, error) {
+	for i, l := range m.lists {
+		if r, ok := l.Find(p); ok && r.Reads() {
+			return m.clocks[i], nil
+		}
+	}
+	return 0, own.ErrWrongGroup
+}
+
+// Serves returns nil if groups of the host served all of a span at the moment.
+func (m *Moment) Serves(s partition.Span) error {
+	for _, l := range m.lists {
+		if l.Covers(s) {
+			return nil
+		}
+	}
+	at := s.Start
+	for next := true; next; {
+		next = false
+		for _, l := range m.lists {
+			r, ok := l.Find(at)
+			if !ok || !r.Reads() {
+				continue
+			}
+			if at = r.Span.End; len(at) == 0 || len(s.End) > 0 && bytes.Compare(at, s.End) >= 0 {
+				return nil
+			}
+			next = true
+		}
+	}
+	return own.ErrWrongGroup
+}
+
+// LatestMS returns the latest time that a group had at the moment.
+func (m *Moment) LatestMS() int64 { return slices.Max(m.clocks) }

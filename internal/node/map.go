@@ -1,0 +1,215 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// shardsPerGroup is how many shards of a hash keyspace a group begins with: a few,
+// so that there is something to give away before anything is split.
+const shardsPerGroup = 4
+
+// firstGroup owns the catalog in the first map.
+const firstGroup partition.GroupID = 1
+
+func mapRow() partition.Position { return system.AppendPosition(nil, []byte("map")) }
+
+// openGroups reads the map, or makes the first one, and opens its groups.
+func (n *Node) openGroups(ctx context.Context) error {
+	m, err := n.loadMap()
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		if m, err = n.firstMap(ctx); err != nil {
+			return err
+		}
+	}
+	if have := len(m.Groups()); n.opts.Groups != 0 && n.opts.Groups != have {
+		return fmt.Errorf("%w: there are %d groups, not %d: open it with Groups 0 or %d", ErrOptions, have, n.opts.Groups, have)
+	}
+	for _, g := range m.Groups() {
+		if err := n.openGroup(g); err != nil {
+			return err
+		}
+	}
+	n.published.Offer(m)
+	return n.giveFirst(ctx, m)
+}
+
+// loadMap reads the map past the groups, which it names. It is nil if there is none.
+func (n *Node) loadMap() (*partition.Map, error) {
+	value, ok, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, mapRow()), nil)
+	if err != nil || !ok {
+		return nil, err
+	}
+	row, err := command.DecodeRow(value)
+	if err != nil {
+		return nil, err
+	}
+	m, err := partition.Decode(row.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the map: %w", store.ErrCorrupt, err)
+	}
+	return m, nil
+}
+
+// firstMap makes the first map. It is durable together with the ranges of the first
+// group, which has the catalog: so how many groups there are is decided once.
+func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
+	count := n.opts.Groups
+	if count == 0 {
+		count = len(n.hosts)
+	}
+	groups := make([]partition.Group, count)
+	for i := range groups {
+		labels, err := partition.ParseLabels(fmt.Sprintf("%s=%d", storeLabel, i*len(n.hosts)/count))
+		if err != nil {
+			return nil, err
+		}
+		groups[i] = partition.Group{ID: firstGroup + partition.GroupID(i), Labels: labels}
+	}
+	first := partition.Keyspace{ID: defaultID, Name: DefaultName, Kind: partition.Hash}
+	at, err := first.EvenSlots(count * shardsPerGroup)
+	if err != nil {
+		return nil, err
+	}
+	m, err := partition.First(groups, &first, at...)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.openGroup(groups[0]); err != nil {
+		return nil, err
+	}
+	c := group.Steps{
+		&own.Reown{Become: rangesOf(m, firstGroup)},
+		&command.Set{Key: mapRow(), Value: m.Append(nil)},
+	}
+	return m, n.settle(ctx, n.part(firstGroup), c)
+}
+
+// giveFirst gives every group what the map says that has nothing yet: a new node was
+// interrupted, or is being made.
+func (n *Node) giveFirst(ctx context.Context, m *partition.Map) error {
+	for _, g := range m.Groups() {
+		p := n.part(g.ID)
+		become := rangesOf(m, g.ID)
+		if p.Group.List().Len() > 0 || len(become) == 0 {
+			continue
+		}
+		if err := n.settle(ctx, p, &own.Reown{Become: become}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle executes a command of the node's own, and syncs it whatever the durability
+// class.
+func (n *Node) settle(ctx context.Context, p *Part, c command.Command) error {
+	reply, err := p.Group.Do(context.WithoutCancel(ctx), group.Request{Command: c})
+	if err = errors.Join(err, reply.Err); err != nil {
+		return err
+	}
+	if err := p.Store.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
+	}
+	return nil
+}
+
+// rangesOf returns what a map gives to a group.
+func rangesOf(m *partition.Map, id partition.GroupID) (ranges []own.Range) {
+	for s := range m.Owned(id) {
+		ranges = append(ranges, own.Range{Span: s.Span, Version: s.Changed, State: own.Serving})
+	}
+	return ranges
+}
+
+// Map returns the newest map.
+func (n *Node) Map() *partition.Map { return n.published.Load() }
+
+// PartOf returns the group that serves a position, as far as the map knows.
+func (n *Node) PartOf(p partition.Position) *Part {
+	return n.parts[n.published.Load().Owner(p).Group]
+}
+
+// Run is a stretch of positions on one store.
+type Run struct {
+	Host *Host
+	Span partition.Span
+}
+
+// Runs returns the stretches of a span, in order.
+func (n *Node) Runs(s partition.Span) (runs []Run) {
+	if s.Empty() {
+		return nil
+	}
+	for shard := range n.published.Load().Shards(s) {
+		h := n.part(shard.Group).Host
+		if k := len(runs) - 1; k >= 0 && runs[k].Host == h {
+			runs[k].Span.End = shard.Span.End
+			continue
+		}
+		runs = append(runs, Run{h, shard.Span})
+	}
+	if len(runs) > 0 {
+		runs[0].Span.Start, runs[len(runs)-1].Span.End = s.Start, s.End
+	}
+	return runs
+}
+
+// Piece is a stretch of positions of one group.
+type Piece struct {
+	Part *Part
+	Span partition.Span
+}
+
+// PartsIn returns the stretches of a span by group, in order.
+func (n *Node) PartsIn(s partition.Span) (pieces []Piece) {
+	for shard := range n.published.Load().Shards(s) {
+		p := n.part(shard.Group)
+		if k := len(pieces) - 1; k >= 0 && pieces[k].Part == p {
+			pieces[k].Span.End = shard.Span.End
+			continue
+		}
+		pieces = append(pieces, Piece{p, shard.Span})
+	}
+	if len(pieces) > 0 {
+		pieces[0].Span.Start, pieces[len(pieces)-1].Span.End = s.Start, s.End
+	}
+	return pieces
+}
+
+// The wait of a router whose map is old. The groups answer at once, so without it
+// those who are lost would keep everybody busy.
+const (
+	rerouteDelay = 10 * time.Millisecond
+	rerouteMost  = 1280 * time.Millisecond
+)
+
+// Reroute waits before a request that met own.ErrWrongGroup is sent again: not at
+// all if the map has changed since.
+func (n *Node) Reroute(ctx context.Context, used partition.Version, attempt int) error {
+	if n.published.Load().Version() > used {
+		return ctx.Err()
+	}
+	wait := min(rerouteDelay<<min(attempt, 10), rerouteMost)
+	timer := time.NewTimer(wait/2 + rand.N(wait/2))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
