@@ -172,3 +172,27 @@ func TestAStoreThatLacksAPartIsDamaged(t *testing.T) {
 		}
 	}
 }
+
+// A restored copy writes other changes at the positions of the original, so a cursor
+// of the one says nothing of the other.
+func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(filepath.Join(dir, "original"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, db.Default().Set(ctx, []byte("k"), nil))
+	must(t, db.Backup(ctx, filepath.Join(dir, "copy")))
+	cursor := db.Now()
+	mustClose(t, db)
+	if db, err = Open(filepath.Join(dir, "copy"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	for _, err := range db.Feed(ctx, cursor) {
+		if !errors.Is(err, ErrGone) {
+			t.Errorf("the copy takes the cursor: %v, want ErrGone", err)
+		}
+		break
+	}
+}

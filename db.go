@@ -142,7 +142,7 @@ func (db *DB) Keyspaces() []*Keyspace {
 func (db *DB) DropKeyspace(ctx context.Context, name string) error {
 	err := db.node.DropKeyspace(ctx, name)
 	if errors.Is(err, node.ErrDefaultKeyspace) {
-		return fmt.Errorf("%w: %w: delete its keys instead", ErrOptions, err)
+		return optionError("the default keyspace cannot be dropped: delete its keys instead")
 	}
 	return public(err)
 }

@@ -56,30 +56,37 @@ func (db *DB) Now() Cursor {
 	for _, h := range db.node.Hosts() {
 		pos = append(pos, h.Store.Position()) // also of a closed store
 	}
-	return cursorOf(pos)
+	return db.cursorOf(pos)
 }
 
-func cursorOf(pos []wal.Position) Cursor {
+// cursorOf returns the cursor of positions in the logs of the stores. It begins with
+// a piece of the first one's identity: a copy that was restored from a backup goes on
+// with other changes at the same positions.
+func (db *DB) cursorOf(pos []wal.Position) Cursor {
 	var b strings.Builder
-	for i, p := range pos {
-		if i > 0 {
-			b.WriteByte('-')
-		}
+	b.WriteString(db.cursorTag())
+	for _, p := range pos {
+		b.WriteByte('-')
 		b.WriteString(strconv.FormatUint(uint64(p), 16))
 	}
 	return Cursor(b.String())
 }
 
-func (c Cursor) positions(stores int) ([]wal.Position, error) {
-	pos := make([]wal.Position, stores)
+func (db *DB) cursorTag() string { return db.node.Hosts()[0].Store.ID().String()[:8] }
+
+func (db *DB) positions(c Cursor) ([]wal.Position, error) {
+	pos := make([]wal.Position, len(db.node.Hosts()))
 	if c == "" {
 		return pos, nil
 	}
 	words := strings.Split(string(c), "-")
-	if len(words) != stores {
+	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag()) {
 		return nil, optionError("cursor %q is not of this store", c)
 	}
-	for i, w := range words {
+	if words[0] != db.cursorTag() {
+		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
+	}
+	for i, w := range words[1:] {
 		n, err := strconv.ParseUint(w, 16, 64)
 		if err != nil {
 			return nil, optionError("cursor %q is not of this store", c)
@@ -98,7 +105,7 @@ func (c Cursor) positions(stores int) ([]wal.Position, error) {
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		hosts := db.node.Hosts()
-		pos, err := from.positions(len(hosts))
+		pos, err := db.positions(from)
 		if err != nil {
 			yield(Change{}, err)
 			return
@@ -145,7 +152,7 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 			if r.pos[i] = c.end; len(c.Ops) == 0 {
 				continue // of the system
 			}
-			c.After = cursorOf(r.pos)
+			c.After = r.db.cursorOf(r.pos)
 			if !r.yield(c.Change, nil) {
 				return found, errStop
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Money goes from account to account, across groups, while others look: by
@@ -138,4 +139,26 @@ func TestTheNumberOfGroupsIsDecidedOnce(t *testing.T) {
 		}
 	}
 	mustClose(t, db)
+}
+
+// A machine that slept finds what has expired meanwhile gone at once.
+func TestAClockThatJumpsLeavesNothingAliveThatIsDead(t *testing.T) {
+	clock := newClock()
+	o := memory(1)
+	o.Wall, o.TendEvery = clock.ms.Load, -1
+	db := mustOpen(t, o)
+	defer mustClose(t, db)
+	ks := db.Default()
+	for i, look := range []func() bool{
+		func() bool { _, err := ks.Get(ctx, []byte("k")); return err == nil },
+		func() bool { v, _ := ks.GetMany(ctx, []byte("k")); return v[0] != nil },
+		func() bool { p, _ := ks.Scan(ctx, ScanOptions{}); return len(p.Items) > 0 },
+	} {
+		_, err := ks.SetWith(ctx, []byte("k"), []byte("v"), SetOptions{TTL: time.Hour})
+		must(t, err)
+		clock.ms.Add(time.Hour.Milliseconds())
+		if look() {
+			t.Errorf("way %d: the key is still there", i)
+		}
+	}
 }

@@ -154,7 +154,7 @@ func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c
 			return err
 		})
 	}
-	return reply, public(err)
+	return reply, public(named(place{k, p}, err))
 }
 
 // owned returns b itself if the command cannot outlive the call, else a copy:

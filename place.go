@@ -1,8 +1,10 @@
 package cleave
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -22,6 +24,17 @@ func (a place) String() string {
 		return fmt.Sprintf("position %x of keyspace %s", []byte(a.p), a.k.Name())
 	}
 	return keyName(a.k, key)
+}
+
+// named adds to an error of a command which key it is about.
+func named(at place, err error) error {
+	switch {
+	case errors.Is(err, command.ErrConflict):
+		return fmt.Errorf("%w: %v has changed: read it again", command.ErrConflict, at)
+	case errors.Is(err, command.ErrWrongType), errors.Is(err, command.ErrNotInteger), errors.Is(err, command.ErrOverflow):
+		return fmt.Errorf("%w: %v", err, at)
+	}
+	return err
 }
 
 // shownBytes is how much of a key an error shows.

@@ -297,7 +297,7 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 		return command.Reply{}, tx.err
 	}
 	if reply.Err != nil {
-		return command.Reply{}, public(reply.Err)
+		return command.Reply{}, public(named(place{k, p}, reply.Err))
 	}
 	if writes {
 		tx.writes = append(tx.writes, txnWrite{place{k, p}, cmd})

@@ -39,6 +39,7 @@ func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Comm
 	if err := g.Ready(ctx); err != nil {
 		return command.Reply{}, err
 	}
+	g.Timely(ctx)
 	list := g.visible.list.Load()
 	if r, owned := list.Find(key); !owned || !r.Reads() || g.visible.locked.Load() > 0 {
 		return g.Do(ctx, Request{Command: c, Key: key})

@@ -29,7 +29,7 @@ func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (r
 		if lock := g.visible.writer(key); lock != nil {
 			row, ok, err = g.readLocked(ctx, lock, key, dst)
 		} else {
-			row, ok, err = g.readRow(key, dst)
+			row, ok, err = g.readRow(ctx, key, dst)
 		}
 		if err != nil || g.visible.list.Load() == list {
 			return row, ok, err
@@ -38,13 +38,14 @@ func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (r
 }
 
 // readRow returns the row of a key that no transaction writes.
-func (g *Group) readRow(key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
+func (g *Group) readRow(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	row, ok, err = g.row(key, dst)
 	if err != nil || !ok || row.ExpiryMS == 0 {
 		return row, ok, err
 	}
 	// The clock comes before the row that it judges. The other way round a
 	// write that kept the key from expiring could fall in between.
+	g.Timely(ctx)
 	now := g.visible.judgeMS(key, g.NowMS())
 	row, ok, err = g.row(key, dst)
 	if err != nil || !ok || !row.Alive(now) {
@@ -64,7 +65,7 @@ func (g *Group) readLocked(ctx context.Context, lock *txn.Lock, key partition.Po
 		}
 	}
 	if outcome != txn.Committed {
-		return g.readRow(key, dst)
+		return g.readRow(ctx, key, dst)
 	}
 	now := g.NowMS()
 	through, err := txn.NewThrough(g.state, txn.KeySpan(key), func(id txn.ID) bool { return id == lock.Txn })
@@ -96,6 +97,20 @@ func (g *Group) row(key partition.Position, dst []byte) (row command.Row, ok boo
 
 // keyRoom holds memory for store keys, which a State does not keep.
 var keyRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+// Timely reserves time if the group's clock stands still for want of it, as it does
+// when the machine's has jumped ahead: whoever is about to judge by it then does not
+// find alive what is long dead. On a full disk it stands still all the same.
+func (g *Group) Timely(ctx context.Context) {
+	if !g.clock.short(0) {
+		return
+	}
+	_ = g.actor.Do(ctx, func(x *executor) {
+		if x.dead == nil {
+			_ = x.reserve()
+		}
+	})
+}
 
 // NowMS is the group's clock, in Unix milliseconds.
 func (g *Group) NowMS() int64 {

@@ -140,6 +140,7 @@ func (h *Host) Ready(ctx context.Context) error {
 		if err := p.Group.Ready(ctx); err != nil {
 			return err
 		}
+		p.Group.Timely(ctx)
 	}
 	return nil
 }
