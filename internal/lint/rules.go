@@ -50,7 +50,8 @@ var layers = map[string]int{
 	"internal/store":   5,
 	"internal/group":   6,
 	"internal/replica": 7,
-	"internal/mover":   7,
+	"internal/mover":   6,
+	"internal/drive":   7,
 	"internal/sim":     8,
 	"internal/node":    8,
 

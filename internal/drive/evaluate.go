@@ -1,0 +1,146 @@
+package drive
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+)
+
+// errBehind means that the clock of a group is behind that of a range that it is
+// to serve.
+var errBehind = errors.New("drive: the clock is behind that of the range: try again")
+
+// Look answers a mover.Look.
+func Look(ctx context.Context, find Find, x mover.Look) mover.Event {
+	var lists [2]*own.List
+	from, err := find(x.From)
+	if err == nil {
+		lists[0], err = from.Look(ctx)
+	}
+	if err == nil {
+		var to Place
+		if to, err = find(x.To); err == nil {
+			lists[1], err = to.Look(ctx)
+		}
+	}
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	return mover.Looked{Round: x.Round, Source: over(lists[0], x.Span), Dest: over(lists[1], x.Span)}
+}
+
+// Locate answers a mover.Locate.
+func Locate(find Find, x mover.Locate) mover.Event {
+	from, err := find(x.From)
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	return mover.Located{Round: x.Round, Position: uint64(from.Store.Position())}
+}
+
+// Evaluate answers a mover.Evaluate. What it says is synced at durability always;
+// at any other, the caller syncs the stores first.
+func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
+	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
+	pieces := make([]group.Piece, len(x.Parts))
+	var first Place
+	for i, part := range x.Parts {
+		p, err := find(part.Group)
+		if err != nil {
+			return failed(err)
+		}
+		if i == 0 {
+			first = p
+		}
+		c := part.Command
+		if s, ok := c.(*mover.Settle); ok {
+			floor := s.ClockFloorMS
+			if x.Carry {
+				floor = first.Group.NowMS()
+			}
+			if err := raise(ctx, p.Group, floor); err != nil {
+				return failed(err)
+			}
+			c = &settling{Settle: s}
+		}
+		if i == 0 && x.Carry {
+			c = &carrying{Bound: c, to: x.Parts[1].Command}
+		}
+		pieces[i] = group.Piece{Group: p.Group, Request: group.Request{Command: c}}
+	}
+	reply, err := together(ctx, pieces)
+	if err == nil {
+		err = reply.Err
+	}
+	if err != nil {
+		return failed(err)
+	}
+	ev := mover.Evaluated{Round: x.Round, Rows: uint64(reply.Int), More: reply.More, Position: uint64(first.Store.Position())}
+	if ev.NextVersion, ev.ClockMS, err = first.Standing(ctx); err != nil {
+		return failed(err)
+	}
+	return ev
+}
+
+// together evaluates one command, or several as one, and returns the first reply,
+// or that of the one that failed.
+func together(ctx context.Context, pieces []group.Piece) (command.Reply, error) {
+	if len(pieces) == 1 {
+		return pieces[0].Group.Try(ctx, pieces[0].Request)
+	}
+	replies, err := group.TryJoint(ctx, pieces)
+	if err != nil {
+		return command.Reply{}, err
+	}
+	for _, r := range replies {
+		if r.Err != nil {
+			return r, nil
+		}
+	}
+	return replies[0], nil
+}
+
+// raise moves the clock of a group to a floor: a range of another group comes with
+// the time that was told there.
+func raise(ctx context.Context, g *group.Group, floorMS int64) error {
+	if floorMS == 0 {
+		return nil
+	}
+	reply, err := g.Try(ctx, group.Request{Command: &own.Reown{ClockFloorMS: floorMS}})
+	if err == nil {
+		err = reply.Err
+	}
+	return err
+}
+
+// settling is a Settle that is refused while the clock is behind its floor.
+type settling struct{ *mover.Settle }
+
+// Eval checks the clock.
+func (c *settling) Eval(e *command.Env) command.Reply {
+	if e.NowMS() < c.ClockFloorMS {
+		return command.Reply{Kind: command.Failed, Err: errBehind}
+	}
+	return c.Settle.Eval(e)
+}
+
+// carrying is the first command of two: what its group has given out by then is
+// the floor of the other.
+type carrying struct {
+	mover.Bound
+	to mover.Bound
+}
+
+// Eval evaluates the command and notes the floors. The other one is evaluated
+// after it, while the group of this one does nothing else.
+func (c *carrying) Eval(e *command.Env) command.Reply {
+	reply := c.Bound.Eval(e)
+	if s, ok := c.to.(*mover.Settle); ok && reply.Err == nil {
+		s.SetFloors(e.NextVersion(), e.NowMS())
+	}
+	return reply
+}

@@ -1,0 +1,160 @@
+package drive
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Call is a command for a group, on behalf of a coordinator.
+type Call struct {
+	Group partition.GroupID
+	// Command makes the command anew, as each evaluation binds its own.
+	Command func() command.Command
+	// Event says what a reply means to the coordinator; nil for nothing: it
+	// hears a Timeout later, and asks again.
+	Event func(command.Reply) txn.Event
+}
+
+// Calls returns what an effect of a coordinator takes, if the map is right. It is
+// nothing for an Answer.
+func Calls(c *txn.Coordinator, e txn.Effect, m *partition.Map) (calls []Call) {
+	switch e := e.(type) {
+	case txn.SendPrepare:
+		return []Call{prepare(c, e, m)}
+	case txn.SendDecide:
+		return []Call{decide(c, e)}
+	case txn.SendResolve:
+		for _, p := range Pieces(m, e.Span) {
+			calls = append(calls, resolve(c, e, p))
+		}
+	case txn.SendCollect:
+		calls = append(calls, Call{
+			Group:   c.Collect().Decider,
+			Command: func() command.Command { return c.Collect() },
+			Event: func(r command.Reply) txn.Event {
+				if r.Err != nil {
+					return nil
+				}
+				return txn.Collected{}
+			},
+		})
+	}
+	return calls
+}
+
+func prepare(c *txn.Coordinator, e txn.SendPrepare, m *partition.Map) Call {
+	return Call{
+		Group:   m.Owner(c.Prepare(e).Part.Span.Start).Group,
+		Command: func() command.Command { return c.Prepare(e) },
+		Event: func(r command.Reply) txn.Event {
+			switch {
+			case r.Err == nil:
+				return txn.Prepared{Part: e.Part}
+			case errors.Is(r.Err, own.ErrFrozen):
+				return nil // soon it is thawed, or another group's
+			}
+			return txn.Refused{Part: e.Part, Err: r.Err}
+		},
+	}
+}
+
+func decide(c *txn.Coordinator, e txn.SendDecide) Call {
+	return Call{
+		Group:   c.Decide(e).Decider,
+		Command: func() command.Command { return c.Decide(e) },
+		Event: func(r command.Reply) txn.Event {
+			switch {
+			case r.Err == nil:
+				return txn.Decided{Outcome: txn.OutcomeOf(r)}
+			case errors.Is(r.Err, own.ErrFrozen):
+				return nil
+			}
+			return txn.DecideRefused{Err: r.Err}
+		},
+	}
+}
+
+func resolve(c *txn.Coordinator, e txn.SendResolve, p Piece) Call {
+	return Call{
+		Group:   p.Group,
+		Command: func() command.Command { return c.Resolve(e, p.Span) },
+		Event: func(r command.Reply) txn.Event {
+			if r.Err != nil {
+				return nil // whoever owns it is asked with a newer map
+			}
+			return txn.Resolved{Span: p.Span}
+		},
+	}
+}
+
+// Piece is as much of a span as one shard has.
+type Piece struct {
+	Group partition.GroupID
+	Span  partition.Span
+}
+
+// Pieces cuts a span where shards end.
+func Pieces(m *partition.Map, s partition.Span) (pieces []Piece) {
+	for shard := range m.Shards(s) {
+		p := Piece{Group: shard.Group, Span: shard.Span}
+		if bytes.Compare(s.Start, p.Span.Start) > 0 {
+			p.Span.Start = s.Start
+		}
+		if len(s.End) > 0 && (len(p.Span.End) == 0 || bytes.Compare(s.End, p.Span.End) < 0) {
+			p.Span.End = s.End
+		}
+		pieces = append(pieces, p)
+	}
+	return pieces
+}
+
+// Inquire makes the command that asks the decider of a lock.
+func Inquire(l txn.Lock) *txn.Inquire {
+	return &txn.Inquire{ID: l.Txn, Decider: l.Decider, DeadlineMS: l.DeadlineMS}
+}
+
+// Settle makes the command that ends a transaction in the shard of one of its
+// locks, and says whose it is. The reply to an Inquire said what became of it.
+func Settle(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID, *txn.Resolve) {
+	s := m.Find(l.Start)
+	return s.Group, &txn.Resolve{ID: l.Txn, Span: s.Span, Commit: o == txn.Committed, DeadlineMS: l.DeadlineMS}
+}
+
+// Due returns the locks of a span whose deadline has passed by a group's clock:
+// nobody looks after them any more, and whoever owns them asks the decider.
+func Due(r command.Reader, s partition.Span, nowMS int64) (due []txn.Lock, err error) {
+	err = EachLock(r, s, func(l txn.Lock) bool {
+		if nowMS > l.DeadlineMS {
+			due = append(due, l)
+		}
+		return true
+	})
+	return due, err
+}
+
+// EachLock visits the locks of a span, those for reading too, until visit returns
+// false.
+func EachLock(r command.Reader, s partition.Span, visit func(txn.Lock) bool) error {
+	from, to := effect.Intents.AppendKey(nil, s.Start), []byte{byte(effect.Intents) + 1}
+	if len(s.End) > 0 {
+		to = effect.Intents.AppendKey(nil, s.End)
+	}
+	var bad error
+	err := r.Scan(from, to, false, func(key, value []byte) bool {
+		var x txn.Intent
+		if x, bad = txn.DecodeIntent(key, value); bad != nil {
+			return false
+		}
+		return visit(x.Lock)
+	})
+	if err == nil {
+		err = bad
+	}
+	return err
+}
