@@ -37,8 +37,9 @@ type ChangeOp struct {
 	Key      []byte
 	// Field is the field of a hash; nil if it is about the key itself.
 	Field []byte
-	// Deleted means that it is gone. The fields of a hash that is deleted or
-	// replaced by another type are gone with it and not named.
+	// Deleted means that it is gone: deleted, or expired some time ago. The fields
+	// of a hash that is deleted or replaced by another type are gone with it; they
+	// may be named later as deleted, when the room that they take is given back.
 	Deleted bool
 	// Created tells that this is a hash that was made just now: it has no fields
 	// but those that are named after it. An older one that had expired may have
@@ -97,7 +98,7 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 }
 
 // Feed yields what is committed after a place, in the order of the commits, and
-// waits for more until ctx ends. Every commit to one store comes once and in
+// waits for more until ctx ends, whose error it then yields. Every commit to one store comes once and in
 // order; those to different stores come in any order. Keys of keyspaces that
 // were dropped since are left out. If the place is no longer kept, the error is
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned

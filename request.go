@@ -4,7 +4,9 @@ import "crypto/rand"
 
 // RequestID names a request, so that a retry of it has no second effect: it
 // gets the answer of the first. An id is remembered for Options.Remember from
-// the time that is in it. The zero value is no id.
+// the time that is in it, together with the key: another request on the same key
+// under the same id is taken for a retry and gets the answer of the first. The zero
+// value is no id.
 type RequestID [16]byte
 
 // NewRequestID returns a new id, made now by the clock of Options.Now. Make one

@@ -41,7 +41,8 @@ type Txn struct {
 
 // Update runs f in a transaction and commits it. If something that f has read
 // was changed by others meanwhile, nothing is committed and f runs again on the
-// newer state, until ctx ends: so f must have no effects besides those on tx.
+// newer state, until ctx ends: so f must have no effects besides those on tx. Use
+// the methods of tx in f, not those of a Keyspace, which are not part of it.
 // If f returns an error, nothing is committed and Update returns it.
 //
 // All keys must live in one store: see Options.Stores and ErrCrossGroup.

@@ -121,7 +121,8 @@ func (tx *Txn) Add(k *Keyspace, key []byte, delta int64) (int64, error) {
 	return reply.Int, err
 }
 
-// Expire makes a key expire after a time, and tells whether there is one.
+// Expire makes a key expire after a time, and tells whether there is one. A time
+// that is not positive deletes it.
 func (tx *Txn) Expire(k *Keyspace, key []byte, after time.Duration) (bool, error) {
 	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
 		return &command.Expire{Key: p, Expiry: command.In(ceilMS(after))}, nil

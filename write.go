@@ -36,7 +36,9 @@ type setCall struct {
 
 var setCalls = sync.Pool{New: func() any { return new(setCall) }}
 
-// Set stores a value.
+// Set stores a value, in the place of whatever the key holds, a hash too, and makes
+// it live for ever. See SetWith for conditions and expiry. Add and the writes of
+// fields leave the expiry of a key as it is.
 func (k *Keyspace) Set(ctx context.Context, key, value []byte) error {
 	if ctx.Done() != nil {
 		_, err := k.SetWith(ctx, key, value, SetOptions{})
