@@ -18,9 +18,14 @@
 //     crashes: both stay below ceilings that are durable before they are used.
 //   - A command with a [RequestID] that was executed before is not executed
 //     again: it gets the reply it got then.
+//   - A group serves what its list of ranges says, see package own, and nothing
+//     else: neither commands nor readers past the queue get round that.
+//   - What a transaction across groups has locked is left alone until it is
+//     decided, see package txn. Plain commands wait for that and never hear of it.
+//   - [Joint] executes requests of several groups of one log as one.
 //
 // # Limits
 //
-// A group knows nothing of other groups, and all keys it is given must be its
-// own. Requests are remembered for [Options.Remember]; older ones are refused.
+// Who owns what, and who leads transactions, is decided elsewhere: a group only
+// obeys. Requests are remembered for [Options.Remember]; older ones are refused.
 package group
