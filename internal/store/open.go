@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,8 +65,12 @@ func (s *Store) openParts() (err error) {
 // probeName is a file that is made and removed at once.
 const probeName = "probe"
 
-// probe finds out whether files can be made in Pebble's directory. Pebble makes
-// a manifest when it is opened, and where that is refused tries for ever.
+// probeBytes is more than Pebble writes when it is opened.
+const probeBytes = 1 << 20
+
+// probe finds out whether files can be made and written in Pebble's directory.
+// Pebble makes a manifest when it is opened, and where that is refused, or there is
+// no room for it, tries for ever.
 func (s *Store) probe() error {
 	name := s.dir.fs.PathJoin(s.dir.join(dataDir), probeName)
 	f, err := s.dir.fs.Create(name, vfs.WriteCategoryUnspecified)
@@ -75,7 +80,15 @@ func (s *Store) probe() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), s.dir.fs.Remove(name))
+	_, err = f.Write(bytes.Repeat([]byte("probe"), probeBytes/5))
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close(), s.dir.fs.Remove(name))
+	if vfs.IsNoSpaceError(err) {
+		return fmt.Errorf("%w: make room for %d bytes at least, and open it again: %w", ErrDiskFull, probeBytes, err)
+	}
+	return err
 }
 
 func (s *Store) openEngine() (err error) {
