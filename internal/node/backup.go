@@ -46,11 +46,11 @@ func (n *Node) checkTarget(dir string) error {
 	if dir == "" {
 		return fmt.Errorf("%w: no directory for the backup: name one", ErrOptions)
 	}
-	own, err := filepath.Abs(n.opts.Dir)
+	own, err := realPath(n.opts.Dir)
 	if err != nil {
 		return err
 	}
-	target, err := filepath.Abs(dir)
+	target, err := realPath(dir)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,24 @@ func (n *Node) checkTarget(dir string) error {
 		return fmt.Errorf("%w: backup to %s: it is inside of the store: name a directory elsewhere", ErrOptions, dir)
 	}
 	return nil // on another drive, if there is no way from one to the other
+}
+
+// realPath returns where a path leads, as far as it exists.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if at == filepath.Dir(at) {
+			return path, nil
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
 }
 
 // backup copies the stores, the one with the catalog last: so the catalog knows

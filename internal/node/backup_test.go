@@ -21,6 +21,12 @@ func TestABackupIntoTheNodesOwnDirectoryIsRefused(t *testing.T) {
 			t.Errorf("a refused backup has made %s", to)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err == nil {
+		if err := n.Backup(ctx, filepath.Join(link, "1")); !errors.Is(err, ErrOptions) {
+			t.Errorf("through a link: %v, want ErrOptions", err)
+		}
+	}
 	// A name that only begins like the node's is another place.
 	if err := n.Backup(ctx, dir+"-backup"); err != nil {
 		t.Error(err)

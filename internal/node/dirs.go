@@ -57,7 +57,7 @@ func decideStores(dir string, n int) (int, error) {
 		if err != nil || have != 0 {
 			return have, err
 		}
-		if err := writeStores(dir, n); !errors.Is(err, fs.ErrExist) {
+		if err := writeStores(dir, n); !errors.Is(err, errDecided) {
 			return n, err
 		}
 	}
@@ -147,8 +147,11 @@ func makeDir(dir string) error {
 	return errors.Join(errs...)
 }
 
+// errDecided means that somebody else was faster.
+var errDecided = errors.New("node: the number of stores is decided")
+
 // writeStores makes the directory and the file, durably. If there is one the
-// error is fs.ErrExist, and it stays as it is.
+// error is errDecided, and it stays as it is.
 func writeStores(dir string, n int) error {
 	if err := makeDir(dir); err != nil {
 		return err
@@ -162,7 +165,11 @@ func writeStores(dir string, n int) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := publishFile(f.Name(), filepath.Join(dir, storesFile)); err != nil {
+	err = publishFile(f.Name(), filepath.Join(dir, storesFile))
+	if errors.Is(err, fs.ErrExist) {
+		return errDecided
+	}
+	if err != nil {
 		return err
 	}
 	return syncDir(dir)

@@ -120,3 +120,18 @@ func TestAFileDoesNotTakeANameThatIsTaken(t *testing.T) {
 		t.Errorf("the name has %v, %v: want the first", b, err)
 	}
 }
+
+func TestALinkThatLeadsNowhereIsAnError(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "nowhere"), link); err != nil {
+		t.Skip(err)
+	}
+	for _, dir := range []string{link, filepath.Join(link, "below")} {
+		o := small(1)
+		o.Dir = dir
+		if n, err := Open(o); err == nil {
+			t.Errorf("%s was opened", dir)
+			_ = n.Close(ctx)
+		}
+	}
+}
