@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -101,11 +102,19 @@ func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, e
 				continue // somebody else was faster
 			}
 		}
-		if err == nil && k.Options() != o {
+		if err == nil && k.Options().plain() != o.plain() {
 			return nil, fmt.Errorf("%w with other options: %q has %+v, not %+v", ErrKeyspaceExists, o.Name, k.Options(), o)
 		}
 		return k, err
 	}
+}
+
+// plain spells the defaults out.
+func (o KeyspaceOptions) plain() KeyspaceOptions {
+	if o.Kind == Hash && o.Slots == 0 {
+		o.Slots = hash.Slots
+	}
+	return o
 }
 
 // CreateKeyspace makes a keyspace. If the name is taken the error is

@@ -35,7 +35,7 @@ type Txn struct {
 	reading partition.Position
 	ranges  []command.RangeRead
 	writes  []txnWrite
-	wrote   gates // that writes are to
+	used    gates // keyspaces that it read or wrote
 	err     error // why it cannot commit
 }
 
@@ -141,7 +141,7 @@ func (tx *Txn) pieces() (pieces []piece) {
 		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
 		if i < 0 {
 			i = len(pieces)
-			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.wrote}})
+			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.used}})
 		}
 		return pieces[i].request.Command.(*command.Commit)
 	}
@@ -212,6 +212,14 @@ func (g *txnGuard) JudgeMS(p partition.Position, nowMS int64) int64 {
 // transaction has written gets its version at the commit.
 const firstTxnVersion = 1 << 62
 
+// use notes that a keyspace must still be there at the commit: also one that was only
+// read, or the transaction could take place neither before its end nor after.
+func (tx *Txn) use(k *Keyspace) {
+	if !slices.Contains(tx.used, k.space) {
+		tx.used = append(tx.used, k.space)
+	}
+}
+
 // own refuses a keyspace of another DB.
 func (tx *Txn) own(k *Keyspace) error {
 	if k.db != tx.db {
@@ -265,6 +273,7 @@ func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position,
 	if writes && tx.readOnly {
 		return nil, ErrReadOnly
 	}
+	tx.use(k)
 	at := place{k, p}
 	err = tx.begin(at.part().Host)
 	switch {
@@ -302,9 +311,6 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 	}
 	if writes {
 		tx.writes = append(tx.writes, txnWrite{place{k, p}, cmd})
-		if !slices.Contains(tx.wrote, k.space) {
-			tx.wrote = append(tx.wrote, k.space)
-		}
 	}
 	return reply.Clone(), nil
 }

@@ -36,6 +36,7 @@ func (tx *Txn) beginScan(k *Keyspace, span partition.Span) error {
 	if err := tx.own(k); err != nil {
 		return err
 	}
+	tx.use(k)
 	runs := k.db.node.Runs(span)
 	switch len(runs) {
 	case 0:

@@ -380,3 +380,21 @@ func TestAKeyThatExpiresIsAConflict(t *testing.T) {
 		must(t, err)
 	}
 }
+
+func TestATransactionThatReadADroppedKeyspaceDoesNotCommit(t *testing.T) {
+	db := mustOpen(t, memory(1))
+	defer mustClose(t, db)
+	x, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "x"})
+	must(t, err)
+	must(t, x.Set(ctx, []byte("a"), []byte("5")))
+	err = db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.Get(x, []byte("a")); err != nil {
+			return err
+		}
+		must(t, db.DropKeyspace(ctx, "x"))
+		return tx.Set(db.Default(), []byte("y"), []byte("saw 5"))
+	})
+	if !errors.Is(err, ErrNoKeyspace) {
+		t.Errorf("%v, want ErrNoKeyspace", err)
+	}
+}
