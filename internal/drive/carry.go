@@ -30,14 +30,14 @@ type Load struct {
 
 // Read reads at the source what a Copy, CatchUp or Verify wants brought to the
 // destination. [Load.Bring] does the rest, here or elsewhere, now or later.
-func Read(ctx context.Context, find Find, x mover.Effect) (Load, error) {
+func Read(find Find, x mover.Effect) (Load, error) {
 	switch x := x.(type) {
 	case mover.Copy:
 		return readCopy(find, x)
 	case mover.CatchUp:
-		return readLog(ctx, find, x)
+		return readLog(find, x)
 	case mover.Verify:
-		return readBoth(ctx, find, x)
+		return readBoth(find, x)
 	}
 	return Load{}, fmt.Errorf("drive: %T carries nothing", x)
 }
@@ -82,8 +82,8 @@ func readCopy(find Find, x mover.Copy) (Load, error) {
 	return l, nil
 }
 
-func readLog(ctx context.Context, find Find, x mover.CatchUp) (Load, error) {
-	from, after, err := bothEnds(ctx, find, x.From, x.To, x.Span, x.Upto)
+func readLog(find Find, x mover.CatchUp) (Load, error) {
+	from, after, err := bothEnds(find, x.From, x.To, x.Span, x.Upto)
 	if err != nil {
 		return Load{}, err
 	}
@@ -112,8 +112,8 @@ func readLog(ctx context.Context, find Find, x mover.CatchUp) (Load, error) {
 
 // readBoth sums the source up in a snapshot, and reads what the destination lacks
 // to be at the same place.
-func readBoth(ctx context.Context, find Find, x mover.Verify) (Load, error) {
-	from, after, err := bothEnds(ctx, find, x.From, x.To, x.Span, x.Upto)
+func readBoth(find Find, x mover.Verify) (Load, error) {
+	from, after, err := bothEnds(find, x.From, x.To, x.Span, x.Upto)
 	if err != nil {
 		return Load{}, err
 	}
@@ -143,7 +143,7 @@ func readBoth(ctx context.Context, find Find, x mover.Verify) (Load, error) {
 		}
 	}
 	l.finish = func(to Place, _ uint64) mover.Event {
-		ev, err := compare(ctx, to, x, place, want, sum)
+		ev, err := compare(to, x, place, want, sum)
 		if err != nil {
 			return mover.Failed{Round: x.Round, Err: err}
 		}
@@ -191,7 +191,7 @@ func summer(source *store.Store, x mover.Verify, place uint64) (func(command.Rea
 var errFaster = errors.New("drive: another driver has brought the range further: try again")
 
 // compare sums the destination up, if it is at the place of the snapshot.
-func compare(ctx context.Context, to Place, x mover.Verify, place uint64, want sums, sum func(command.Reader) (sums, error)) (mover.Verified, error) {
+func compare(to Place, x mover.Verify, place uint64, want sums, sum func(command.Reader) (sums, error)) (mover.Verified, error) {
 	snap, err := to.Store.Snapshot()
 	if err != nil {
 		return mover.Verified{}, err
@@ -203,11 +203,7 @@ func compare(ctx context.Context, to Place, x mover.Verify, place uint64, want s
 	}
 	// The range only goes forward: at this place now, it was not behind it then,
 	// and it was brought there before.
-	list, err := to.Look(ctx)
-	if err != nil {
-		return mover.Verified{}, err
-	}
-	if r, ok := list.One(x.Span); !ok || r.Job != x.Job || r.Attempt != x.Attempt || r.Upto != place {
+	if r, ok := to.Group.List().One(x.Span); !ok || r.Job != x.Job || r.Attempt != x.Attempt || r.Upto != place {
 		return mover.Verified{}, errFaster
 	}
 	rows := uint64(0)
@@ -219,7 +215,7 @@ func compare(ctx context.Context, to Place, x mover.Verify, place uint64, want s
 
 // bothEnds returns the source, and the place in its log that the destination has
 // come to.
-func bothEnds(ctx context.Context, find Find, from, to partition.GroupID, s partition.Span, upto uint64) (Place, uint64, error) {
+func bothEnds(find Find, from, to partition.GroupID, s partition.Span, upto uint64) (Place, uint64, error) {
 	source, err := find(from)
 	if err != nil {
 		return Place{}, 0, err
@@ -228,11 +224,7 @@ func bothEnds(ctx context.Context, find Find, from, to partition.GroupID, s part
 	if err != nil {
 		return Place{}, 0, err
 	}
-	list, err := dest.Look(ctx)
-	if err != nil {
-		return Place{}, 0, err
-	}
-	r, _ := list.One(s)
+	r, _ := dest.Group.List().One(s)
 	return source, max(r.Upto, upto), nil
 }
 

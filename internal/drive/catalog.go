@@ -123,7 +123,7 @@ type Swap struct {
 // Eval compares and stores.
 func (c *Swap) Eval(e *command.Env) command.Reply {
 	was, err := c.loadJob(e, c.Job.ID)
-	if err == nil && was.Rev != c.Rev {
+	if err == nil && (was.Rev != c.Rev || c.Job.Rev <= c.Rev) {
 		err = fmt.Errorf("%w: job %d is at %d, not %d", ErrOvertaken, c.Job.ID, was.Rev, c.Rev)
 	}
 	if err == nil {

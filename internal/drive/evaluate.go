@@ -15,22 +15,16 @@ import (
 var errBehind = errors.New("drive: the clock is behind that of the range: try again")
 
 // Look answers a mover.Look.
-func Look(ctx context.Context, find Find, x mover.Look) mover.Event {
-	var lists [2]*own.List
+func Look(find Find, x mover.Look) mover.Event {
 	from, err := find(x.From)
-	if err == nil {
-		lists[0], err = from.Look(ctx)
-	}
-	if err == nil {
-		var to Place
-		if to, err = find(x.To); err == nil {
-			lists[1], err = to.Look(ctx)
-		}
-	}
 	if err != nil {
 		return mover.Failed{Round: x.Round, Err: err}
 	}
-	return mover.Looked{Round: x.Round, Source: over(lists[0], x.Span), Dest: over(lists[1], x.Span)}
+	to, err := find(x.To)
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	return mover.Looked{Round: x.Round, Source: over(from.Group.List(), x.Span), Dest: over(to.Group.List(), x.Span)}
 }
 
 // Locate answers a mover.Locate.

@@ -24,16 +24,6 @@ type Place struct {
 // Find returns the place of a group, or ErrAway.
 type Find func(partition.GroupID) (Place, error)
 
-// Look returns what the group owns now, in its turn.
-func (p Place) Look(ctx context.Context) (*own.List, error) {
-	c := &look{}
-	reply, err := p.Group.Try(ctx, group.Request{Command: c})
-	if err == nil {
-		err = reply.Err
-	}
-	return c.list, err
-}
-
 // Standing returns the first version that the group has not given out, and its
 // time, in its turn.
 func (p Place) Standing(ctx context.Context) (nextVersion uint64, clockMS int64, err error) {
@@ -43,21 +33,6 @@ func (p Place) Standing(ctx context.Context) (nextVersion uint64, clockMS int64,
 
 // over returns the ranges of a list that overlap with a span.
 func over(l *own.List, s partition.Span) []own.Range { return slices.Collect(l.Over(s)) }
-
-// look is a command that reads the list.
-type look struct {
-	site *own.Site
-	list *own.List
-}
-
-// Bind says where the command is evaluated.
-func (c *look) Bind(s *own.Site) { c.site = s }
-
-// Eval notes the list, which never changes.
-func (c *look) Eval(*command.Env) command.Reply {
-	c.list = c.site.List
-	return command.Reply{Kind: command.OK}
-}
 
 // standing is a command that reads what the group gives out next.
 type standing struct{}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/check"
+	"github.com/cleavekv/cleave/internal/check/register"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// inspect looks at what groups own, after each event: at most one serves each
+// position.
+func (w *world) inspect() {
+	changed := false
+	for _, g := range w.groups {
+		p, err := w.find(g)
+		if err != nil {
+			continue // what it owns stays what it is
+		}
+		list := p.Group.List()
+		if was := w.lists[g]; was != list {
+			w.lists[g], changed = list, true
+			w.cutover(g, was, list)
+		}
+	}
+	if changed {
+		w.served(false)
+	}
+}
+
+// served checks that no position is served twice, and at rest that each is served
+// and may be written.
+func (w *world) served(rest bool) {
+	var ranges []own.Range
+	for _, g := range w.groups {
+		if w.lists[g] == nil {
+			continue
+		}
+		for r := range w.lists[g].All() {
+			if r.Reads() {
+				ranges = append(ranges, r)
+			}
+		}
+	}
+	slices.SortFunc(ranges, func(a, b own.Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) })
+	var end partition.Position
+	for i, r := range ranges {
+		if i > 0 && (len(end) == 0 || bytes.Compare(r.Span.Start, end) < 0) {
+			w.failf("two groups serve %v: %v and %v", r.Span, ranges[i-1], r)
+		}
+		if rest && (r.State != own.Serving || !bytes.Equal(r.Span.Start, end)) {
+			w.failf("nobody takes writes from %q on, or of %v", []byte(end), r)
+		}
+		end = r.Span.End
+	}
+	if rest && len(end) > 0 {
+		w.failf("nobody takes writes from %q on", []byte(end))
+	}
+}
+
+// cutover compares both sides at the moment at which a copy begins to serve.
+func (w *world) cutover(g partition.GroupID, was, list *own.List) {
+	if was == nil {
+		return
+	}
+	for r := range list.All() {
+		before, ok := was.One(r.Span)
+		if r.State != own.Serving || !ok || before.State != own.Incoming {
+			continue
+		}
+		j, ok := w.phases[r.Job]
+		if !ok {
+			w.failf("%v serves %v for job %d, which is not under way", g, r, r.Job)
+		}
+		from, err := w.find(j.From)
+		if err != nil {
+			continue
+		}
+		to, err := w.find(g)
+		w.must(err, "find a destination")
+		a, errA := mover.Sum(from.Store, r.Span)
+		b, errB := mover.Sum(to.Store, r.Span)
+		if a != b || errA != nil || errB != nil {
+			w.failf("at the cutover of job %d the source has %v, the destination %v, %v %v", r.Job, a, b, errA, errB)
+		}
+		w.count("cutovers compared")
+		if a[1].Rows > 0 {
+			w.count("cutovers with locks")
+		}
+	}
+}
+
+// heal ends all faults and lets everything come to rest: within ten seconds.
+func (w *world) heal() {
+	w.healing = true
+	for _, d := range w.disks {
+		w.raise(d)
+	}
+	w.inspect()
+	w.refresh()
+	w.play(w.now+10*second, func() bool { return false })
+}
+
+// rest checks a world in which nothing is left to do.
+func (w *world) rest() {
+	w.served(true)
+	for _, j := range w.byPhase() {
+		w.failf("job %d is still %v after ten seconds: %s", j.ID, j.Phase, j.Why)
+	}
+	m := w.decode(w.mustDo(catalogGroup, &command.Get{Key: meta.Map()}))
+	for s := range m.Shards(partition.Span{}) {
+		r, ok := w.lists[s.Group].Find(s.Span.Start)
+		if !ok || r.State != own.Serving || r.Version != s.Changed || !bytes.Equal(r.Span.End, s.Span.End) {
+			w.failf("the map gives %v to %v, which has %v", s.Span, s.Group, r)
+		}
+	}
+	for _, d := range w.disks {
+		w.must(drive.EachLock(d.store, partition.Span{}, func(x txn.Lock) bool {
+			to, _ := w.find(m.Owner(x.Start).Group)
+			w.failf("a lock is left on store %d after ten seconds: %+v of %v, whose clock is at %d, the machine's at %d", d.number, x, m.Owner(x.Start).Group, to.Group.NowMS(), w.wallMS())
+			return false
+		}), "look for locks")
+	}
+	w.lastReads(m)
+}
+
+// lastReads reads everything once more, as part of the histories.
+func (w *world) lastReads(m *partition.Map) {
+	get := func(k string) []byte {
+		p, err := w.find(m.Owner(at(k)).Group)
+		w.must(err, "the last reads")
+		row, _, err := p.Group.Read(ctx, at(k), nil)
+		w.must(err, "the last reads")
+		return row.Payload
+	}
+	call := func() check.Call { return check.Call{Client: -1, Invoke: w.tick(), Return: w.tick(), Status: check.OK} }
+	h := &w.history
+	var lists check.Txn
+	bank := check.Balances{Call: call(), Of: map[string]int64{}}
+	all := check.Scan{Call: call()}
+	end := check.Booked{Counter: decimal(get(booked)), Owners: map[string]uint64{}}
+	for _, l := range letters {
+		for i := range 2 {
+			k := key(l, "reg", i)
+			h.registers = append(h.registers, register.Call{Call: call(), Key: k, Kind: register.Get, Got: register.Value(number(get(k)))})
+		}
+		k := key(l, "list", 0)
+		lists.Ops = append(lists.Ops, check.Read(k, elements(get(k))...))
+		k = key(l, "bank", 0)
+		bank.Of[k] = balance(get(k))
+		k = key(l, "cnt", 0)
+		h.counts[k] = append(h.counts[k], check.Count{Call: call(), Told: true, Value: decimal(get(k))})
+		for i := range 4 {
+			if k := key(l, "scan", i); get(k) != nil {
+				all.Keys = append(all.Keys, k)
+			}
+		}
+		for i := range 20 {
+			if k := key(l, "cab", i); get(k) != nil {
+				end.Owners[k] = number(get(k))
+			}
+		}
+	}
+	lists.Call = call()
+	h.txns = append(h.txns, lists)
+	h.balances, h.scans = append(h.balances, bank), append(h.scans, all)
+	w.judge(end)
+}
+
+// judge hands the histories to their checkers.
+func (w *world) judge(end check.Booked) {
+	h := &w.history
+	reports := map[string]*check.Report{
+		"registers": register.Check(h.registers),
+		"lists":     check.Lists(h.txns),
+		"bank":      check.Bank(check.BankRules{Accounts: len(letters), Total: opening * int64(len(letters))}, h.balances),
+		"bookings":  check.Bookings(h.claims, end),
+		"scans":     check.Scans(h.changes, h.scans),
+	}
+	for k, calls := range h.counts {
+		reports["counter "+k] = check.Counter(calls)
+	}
+	var bad []string
+	for name, r := range reports {
+		if err := r.Err(); err != nil {
+			bad = append(bad, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		w.failf("%s", bad[0])
+	}
+}

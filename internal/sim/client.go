@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/check"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// letters are where keys begin. At first each has a shard.
+var letters = []string{"a", "b", "c", "d", "e", "f"}
+
+// at is the position of a key.
+func at(key string) partition.Position { return space.AppendPosition(nil, []byte(key)) }
+
+// boundaries are those of the first map: the catalog's shard, and one for each
+// letter.
+func boundaries() []partition.Position {
+	b := []partition.Position{space.Span().Start}
+	for _, l := range letters[1:] {
+		b = append(b, space.PrefixSpan([]byte(l)).Start)
+	}
+	return b
+}
+
+// client does one thing after the other, and notes what it hears.
+type client struct {
+	w      *world
+	number int
+	m      *partition.Map // may be old
+	left   int
+}
+
+// op is one thing that a client does.
+type op struct {
+	c      *client
+	invoke int64
+	over   bool
+	// end notes what became of it.
+	end func(check.Call)
+	// attempt numbers what is outstanding: other answers come too late.
+	attempt int
+	parked  int
+}
+
+// patience is how long a client waits for an answer.
+const patience = 400 * millisecond
+
+// begin lets the client do something, if anything is left.
+func (c *client) begin() {
+	if c.left == 0 || c.w.healing {
+		c.left = 0
+		return
+	}
+	c.left--
+	c.something()
+}
+
+// start begins an op, which ends with what is known by then.
+func (c *client) start(end func(check.Call)) *op {
+	o := &op{c: c, invoke: c.w.tick(), end: end}
+	c.w.after(patience, func() { o.finish(check.Unknown) })
+	return o
+}
+
+// finish ends the op, and the client goes on with the next.
+func (o *op) finish(s check.Status) {
+	if o.over {
+		return
+	}
+	o.over = true
+	w := o.c.w
+	w.count("operations " + s.String())
+	w.note("finish", uint64(o.c.number), uint64(s))
+	o.end(check.Call{Client: o.c.number, Invoke: o.invoke, Return: w.tick(), Status: s})
+	w.after(w.rng.Int64N(3*millisecond), o.c.begin)
+}
+
+// visit is what is done at the group that has a key.
+type visit func(drive.Place) (command.Reply, error)
+
+// plain is a request without a read, as a visit.
+func plain(r func() group.Request) visit {
+	return func(p drive.Place) (command.Reply, error) { return p.Group.Try(ctx, r()) }
+}
+
+// route sends a visit to the group that has a position, as far as the client knows,
+// again if it was the wrong one or has to wait. Safe visits may happen twice, so
+// they are sent again if no answer comes.
+func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.Reply)) {
+	if o.over {
+		return
+	}
+	w := o.c.w
+	o.attempt++
+	attempt, to := o.attempt, o.c.m.Owner(p).Group
+	again := func(delay int64) {
+		w.after(delay, func() {
+			if o.attempt == attempt {
+				o.route(p, safe, v, heard)
+			}
+		})
+	}
+	if safe {
+		again(30 * millisecond)
+	}
+	l := letter{"calling", safe}
+	w.send(l, func() {
+		place, err := w.find(to)
+		if err != nil {
+			return
+		}
+		reply, err := v(place)
+		if err == nil {
+			err = reply.Err
+		}
+		w.note("call", uint64(to), uint64(reply.Kind), uint64(reply.Int), reply.Version)
+		w.send(l, func() {
+			if o.over || o.attempt != attempt {
+				return
+			}
+			switch {
+			case errors.Is(err, own.ErrWrongGroup):
+				w.count("calls to a wrong group")
+				o.c.relearn()
+				again(w.backoff(o))
+			case errors.Is(err, txn.ErrLocked), errors.Is(err, txn.ErrHeld), errors.Is(err, own.ErrFrozen):
+				w.count("calls that met a lock or a freeze")
+				w.settleMet(err, o.parked)
+				again(w.backoff(o))
+			case away(err):
+			default:
+				heard(reply)
+			}
+		})
+	})
+}
+
+// backoff is longer each time, never none.
+func (w *world) backoff(o *op) int64 {
+	o.parked++
+	return millisecond<<min(o.parked, 5) + w.rng.Int64N(2*millisecond)
+}
+
+// relearn takes the router's map, which may be old too: then that asks for a new
+// one.
+func (c *client) relearn() {
+	if c.w.router != nil && c.w.router.Version() > c.m.Version() {
+		c.m = c.w.router
+		return
+	}
+	c.w.refresh()
+}
+
+// settleMet looks after a lock that was met for a while, as a parked call does.
+func (w *world) settleMet(err error, parked int) {
+	var met *txn.LockedError
+	if parked > 1 && errors.As(err, &met) {
+		w.settle(met.Lock)
+	}
+}
+
+// read reads a key past the queue.
+func read(key string) visit {
+	return func(p drive.Place) (command.Reply, error) {
+		row, ok, err := p.Group.Read(ctx, at(key), nil)
+		if err != nil || !ok {
+			return command.Reply{}, err
+		}
+		return command.Reply{Kind: command.Bytes, Bytes: row.Payload, Version: row.Version}, nil
+	}
+}
+
+// key returns a key of a letter.
+func key(letter, what string, n int) string { return fmt.Sprintf("%s/%s%d", letter, what, n) }
+
+// something is what the client does next.
+func (c *client) something() {
+	w := c.w
+	letter := pick(w, letters)
+	switch n := w.rng.IntN(100); {
+	case n < 25:
+		c.register(key(letter, "reg", w.rng.IntN(2)))
+	case n < 37:
+		c.count(key(letter, "cnt", 0))
+	case n < 45:
+		c.change(key(letter, "scan", w.rng.IntN(4)))
+	case n < 50:
+		c.scan()
+	case n < 72:
+		c.appendLists()
+	case n < 84:
+		c.transfer()
+	case n < 92:
+		c.audit()
+	default:
+		c.book()
+	}
+}

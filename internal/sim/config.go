@@ -1,0 +1,76 @@
+package sim
+
+import "strings"
+
+// Fault is a kind of thing that goes wrong.
+type Fault uint
+
+// The faults. A run has a set of them.
+const (
+	// Dropped messages never come.
+	Dropped Fault = 1 << iota
+	// Late ones come when nobody waits for them any more, behind later ones.
+	Late
+	// Duplicated ones come twice.
+	Duplicated
+	// StoreCrash takes a store, with its groups, down and loses what is not synced.
+	StoreCrash
+	// ProcessCrash does so with all of them, and with all that was in memory.
+	ProcessCrash
+	// ClockJump moves the machine's clock, forward or back.
+	ClockJump
+)
+
+// AllFaults are all of them.
+const AllFaults = Dropped | Late | Duplicated | StoreCrash | ProcessCrash | ClockJump
+
+var faultNames = []string{"dropped", "late", "duplicated", "store crash", "process crash", "clock jump"}
+
+// String names the faults of a set.
+func (f Fault) String() string {
+	var names []string
+	for i, name := range faultNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Config is all that a run depends on.
+type Config struct {
+	Seed uint64
+	// Stores is how many stores there are, Groups how many live on each.
+	Stores, Groups int
+	// Clients is how many clients there are, Ops how much each of them does.
+	Clients, Ops int
+	// Faults are those that happen.
+	Faults Fault
+	// Jobs tells whether shards are split, merged and moved all the time.
+	Jobs bool
+	// Events ends the faults and the load after that many events; 0 is no limit.
+	Events int
+	// Aim is a fault that is to happen in a phase.
+	Aim Cell
+}
+
+// Cell is a fault in a phase of a transaction or a job.
+type Cell struct {
+	Fault Fault
+	Phase string
+}
+
+// String is the cell in reports.
+func (c Cell) String() string { return c.Fault.String() + " while " + c.Phase }
+
+// Result is what became of a run.
+type Result struct {
+	// Err is what was found, nil for nothing.
+	Err error
+	// Hash is that of all that happened: the same for the same Config.
+	Hash   uint64
+	Events int
+	// Counts says what happened, and Cells which fault in which phase.
+	Counts map[string]int
+	Cells  map[Cell]int
+}

@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+)
+
+func requestOf(c command.Command) group.Request { return group.Request{Command: c} }
+
+// undoings are phases that few come to unless somebody changes their mind.
+var undoings = []string{"undoing", "thawing", "abandoning", "wiping", "dismissing"}
+
+// cancelRate is how often somebody does, in a thousand.
+func (w *world) cancelRate() int {
+	for _, p := range undoings {
+		if strings.HasSuffix(w.cfg.Aim.Phase, p) {
+			return 300
+		}
+	}
+	return 40
+}
+
+// entered is told of each phase that a transaction or a job comes to.
+func (w *world) entered(phase string) {
+	if w.healing {
+		return
+	}
+	w.count("entered " + phase)
+	if w.cfg.Aim.Phase != phase || w.aimed {
+		return
+	}
+	switch w.cfg.Aim.Fault {
+	case StoreCrash, ProcessCrash, ClockJump:
+		w.aimed = true
+		w.strike(w.cfg.Aim.Fault)
+	}
+}
+
+// strike lets a fault happen to everybody now.
+func (w *world) strike(f Fault) {
+	if w.healing {
+		return
+	}
+	w.count(f.String())
+	for _, phase := range w.underWay() {
+		w.cells[Cell{f, phase}]++
+	}
+	switch f {
+	case StoreCrash:
+		w.crash(pick(w, w.disks))
+	case ProcessCrash:
+		w.crashAll()
+	case ClockJump:
+		w.jumpMS += w.rng.Int64N(4000) - 1500
+		w.note("jump", uint64(w.wallMS()))
+	}
+}
+
+// underWay are the phases of all that has not ended.
+func (w *world) underWay() (phases []string) {
+	kept := w.runs[:0]
+	for _, r := range w.runs {
+		if !r.over() {
+			kept = append(kept, r)
+			phases = append(phases, r.phase())
+		}
+	}
+	w.runs = kept
+	for _, j := range w.byPhase() {
+		phases = append(phases, phaseOf(&j))
+	}
+	return phases
+}
+
+// crash takes a store down, and up again after a while.
+func (w *world) crash(d *disk) {
+	d.crash(pick(w, []int{0, 50, 100}))
+	w.after(millisecond+w.rng.Int64N(30*millisecond), func() { w.raise(d) })
+}
+
+// raise opens a store that is down; it may crash again at once.
+func (w *world) raise(d *disk) {
+	if d.store != nil {
+		return
+	}
+	d.open()
+	if !w.healing && w.cfg.Faults&StoreCrash != 0 && w.chance(150) {
+		w.count("crashes after opening")
+		w.crash(d)
+	}
+}
+
+// crashAll ends the process: all that it had in memory is gone.
+func (w *world) crashAll() {
+	w.life++
+	w.runs = nil
+	for i := range w.drivers {
+		w.drivers[i] = newDriver(w)
+	}
+	for _, d := range w.disks {
+		d.crash(pick(w, []int{0, 50, 100}))
+	}
+	clear(w.seen)
+	w.after(millisecond+w.rng.Int64N(20*millisecond), func() {
+		for _, d := range w.disks {
+			w.raise(d)
+		}
+		w.refresh()
+	})
+}
+
+// arrange lets faults, jobs and housekeeping happen again and again.
+func (w *world) arrange() {
+	for _, f := range []Fault{StoreCrash, ProcessCrash, ClockJump} {
+		if w.cfg.Faults&f != 0 {
+			w.every(250*millisecond, func() { w.strike(f) })
+		}
+	}
+	for _, g := range w.groups {
+		w.every(100*millisecond, func() { w.tend(g) })
+	}
+	if w.cfg.Jobs {
+		w.every(4*millisecond, w.operate)
+	}
+	w.every(20*millisecond, func() { w.drivers[0].look() })
+	w.every(70*millisecond, func() { w.drivers[1].look() })
+	for _, c := range w.clients {
+		w.after(w.rng.Int64N(millisecond), c.begin)
+	}
+}

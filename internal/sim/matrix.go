@@ -1,0 +1,30 @@
+package sim
+
+import (
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/txn"
+)
+
+// Matrix returns each fault in each phase that a transaction in two phases, a move
+// between stores, and a change that moves no rows go through. A test that has not
+// been in all of them has shown nothing about the others.
+func Matrix() (cells []Cell) {
+	var phases []string
+	for s := txn.Preparing; s < txn.Done; s++ {
+		phases = append(phases, "txn "+s.String())
+	}
+	for p := mover.Planned; p <= mover.Forgetting; p++ {
+		if p <= mover.Dismissing || p >= mover.Releasing {
+			phases = append(phases, "move "+p.String())
+		}
+	}
+	for _, p := range []mover.Phase{mover.Planned, mover.Deciding, mover.Releasing, mover.Publishing} {
+		phases = append(phases, "local "+p.String())
+	}
+	for _, phase := range phases {
+		for f := Dropped; f <= ClockJump; f <<= 1 {
+			cells = append(cells, Cell{f, phase})
+		}
+	}
+	return cells
+}

@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/cleavekv/cleave/internal/check"
+)
+
+// Run plays a world to its end and says what became of it. The same Config gives
+// the same Result.
+func Run(cfg Config) (r Result) {
+	w := newWorld(cfg)
+	w.history.counts = map[string][]check.Count{}
+	defer func() {
+		if x := recover(); x != nil {
+			f, ok := x.(failure)
+			if !ok {
+				f.err = fmt.Errorf("panic: %v\n%s", x, debug.Stack())
+			}
+			r.Err = f.err
+		}
+		w.end()
+		r.Hash, r.Events, r.Counts, r.Cells = w.trace.Sum64(), w.events, w.counts, w.cells
+	}()
+	w.setUp()
+	w.inspect()
+	w.arrange()
+	w.play(1<<62, w.finished)
+	w.heal()
+	w.rest()
+	return r
+}
+
+// finished tells whether the load is over.
+func (w *world) finished() bool {
+	if w.cfg.Events > 0 && w.events >= w.cfg.Events {
+		return true
+	}
+	for _, c := range w.clients {
+		if c.left > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// end closes what is open.
+func (w *world) end() {
+	for _, d := range w.disks {
+		if d.store != nil {
+			_ = d.store.Close()
+			d.store = nil
+		}
+	}
+}

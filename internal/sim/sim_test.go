@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/tally"
+)
+
+// seedOf returns the seed of CLEAVE_SEED, if it is set.
+func seedOf(t *testing.T) (seed uint64, set bool) {
+	s := os.Getenv("CLEAVE_SEED")
+	if s == "" {
+		return 1, false
+	}
+	seed, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("CLEAVE_SEED=%s: use a number", s)
+	}
+	return seed, true
+}
+
+// shape makes a world out of a seed: one store or several, few groups or more.
+func shape(seed uint64) Config {
+	c := Config{Seed: seed, Stores: 2, Groups: 2, Clients: 4, Ops: 20, Faults: AllFaults, Jobs: true}
+	switch seed % 8 {
+	case 3:
+		c.Stores, c.Groups = 1, 4
+	case 5:
+		c.Stores, c.Groups = 3, 1
+	case 6: // calm, so that jobs and transactions come far
+		c.Faults = Dropped | Late | Duplicated
+	case 7:
+		c.Faults, c.Ops = 0, 40
+	}
+	return c
+}
+
+// play runs a world, and tells all that is needed to play it again.
+func play(t *testing.T, cfg Config, counts *tally.Counts) Result {
+	t.Helper()
+	r := Run(cfg)
+	for what, n := range r.Counts {
+		counts.Add(what, n)
+	}
+	counts.Add("worlds", 1)
+	counts.Add("events", r.Events)
+	if r.Err == nil {
+		return r
+	}
+	aim := ""
+	if cfg.Aim != (Cell{}) {
+		aim = fmt.Sprintf("; it aims at %v", cfg.Aim)
+	}
+	t.Errorf("%v\nreplay with CLEAVE_SEED=%d go test -run '^%s$' ./internal/sim%s", r.Err, cfg.Seed, t.Name(), aim)
+	if os.Getenv("CLEAVE_PLANT") == "" {
+		small, last := Shrink(cfg, 40)
+		t.Errorf("the smallest that fails: %+v, after %d events: %v", small, last.Events, last.Err)
+	}
+	return r
+}
+
+// Whatever happens: what was acknowledged is there, every history is one of a
+// strictly serializable store, one group serves each position, and ten seconds
+// after the last fault nothing is left to do.
+func TestPromisesAreKeptWhateverHappens(t *testing.T) {
+	first, one := seedOf(t)
+	counts := new(tally.Counts)
+	if one {
+		play(t, shape(first), counts)
+		return
+	}
+	worlds := uint64(16)
+	switch {
+	case os.Getenv("CLEAVE_SOAK") == "1":
+		worlds = 5000
+	case testing.Short() || race: // the engine checks itself ten times as much then
+		worlds = 3
+	}
+	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
+		play(t, shape(seed), counts)
+	}
+	counts.Log(t, "moves done", "transactions committed", "store crash")
+}
+
+// A run in which a fault has missed a phase has shown nothing about it.
+func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays many worlds")
+	}
+	if race {
+		again(t)
+		return
+	}
+	counts := new(tally.Counts)
+	cells := map[Cell]int{}
+	for seed := uint64(100); seed < 112 && !t.Failed(); seed++ {
+		add(cells, play(t, shape(seed), counts))
+	}
+	for _, cell := range Matrix() {
+		aim(t, cell, cells, counts)
+		counts.Add("faults in phases", cells[cell])
+		if cells[cell] == 0 && !t.Failed() {
+			t.Errorf("there was no %v: the test shows nothing about it", cell)
+		}
+	}
+	counts.Log(t, "splits done", "merges done", "moves done", "moves between stores done", "jobs taken back", "transactions committed",
+		"transactions aborted", "transactions joint", "decisions resumed", "cutovers with locks", "calls to a wrong group",
+		"store crash", "process crash", "clock jump")
+}
+
+// again runs the test without the race detector: there is one goroutine, and the
+// engine below is ten times as slow with it.
+func again(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go tool to build with")
+	}
+	out, err := exec.Command(goTool, "test", "-count=1", "-v", "-run", "^"+t.Name()+"$", ".").CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// aim plays worlds until a fault has happened in a phase that chance has missed.
+func aim(t *testing.T, cell Cell, cells map[Cell]int, counts *tally.Counts) {
+	for seed := uint64(1000); cells[cell] == 0 && seed < 1030 && !t.Failed(); seed++ {
+		cfg := shape(8) // two stores
+		cfg.Seed, cfg.Aim, cfg.Ops = seed, cell, 30
+		cfg.Faults = cell.Fault
+		add(cells, play(t, cfg, counts))
+		counts.Add("worlds with an aim", 1)
+	}
+}
+
+func add(cells map[Cell]int, r Result) {
+	for cell, n := range r.Cells {
+		cells[cell] += n
+	}
+}
+
+// The same seed is the same run, to the last reply.
+func TestARunCanBeRepeated(t *testing.T) {
+	first, _ := seedOf(t)
+	for seed := first; seed < first+2; seed++ {
+		a, b := Run(shape(seed)), Run(shape(seed))
+		if a.Hash != b.Hash || a.Events != b.Events {
+			t.Errorf("seed %d: %x after %d events, and then %x after %d", seed, a.Hash, a.Events, b.Hash, b.Events)
+		}
+		if c := Run(shape(seed + 8)); c.Hash == a.Hash {
+			t.Errorf("seeds %d and %d give the same run", seed, seed+8)
+		}
+	}
+}
