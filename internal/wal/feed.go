@@ -29,7 +29,11 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 		if r.offset == blockBytes {
 			r.prev = s.prev
 		}
+		before := pos
 		pos, err = r.visit(visit)
+		if errors.Is(err, ErrCorrupt) && pos == before && !l.frameEnds(s, pos) {
+			err = fmt.Errorf("%w: no entry ends at %s", ErrGone, pos)
+		}
 		buffer = r.buffer
 		l.mu.Lock()
 		l.unpin(s.segment)
@@ -42,6 +46,26 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 		return pos, fmt.Errorf("%w: %s is behind the end of the log, %s", ErrGone, pos, to)
 	}
 	return pos, nil
+}
+
+// frameEnds tells whether a frame of a segment, or the log before it, ends at a
+// position. It reads all that is before it, for whoever has a position that nothing
+// follows.
+func (l *Log) frameEnds(s pinned, pos Position) bool {
+	if pos == s.prev || pos.sequence() != s.sequence {
+		return true
+	}
+	image := make([]byte, pos.offset())
+	if _, err := s.file.ReadAt(image, 0); err != nil && !errors.Is(err, io.EOF) {
+		return true // the error that the caller has is as good
+	}
+	sc := newScan(image, header{id: l.o.ID, sequence: s.sequence, prev: s.prev})
+	for sc.end() < pos {
+		if _, _, ok := sc.next(); !ok {
+			return false
+		}
+	}
+	return sc.end() == pos
 }
 
 // pinned is a segment that cannot be recycled now, and its end at that time.

@@ -192,3 +192,16 @@ func TestTheFeedPassesSegmentsThatACrashLeftEmpty(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+func TestAPlaceThatIsNoEndOfAFrameIsGone(t *testing.T) {
+	var r recorder
+	l := r.start(t, r.options(newDisk(1)), 0)
+	put(t, l, strings.Repeat("x", 200))
+	last := put(t, l, "2")
+	for _, pos := range []Position{last - 8, last - 1, last - blockBytes + 16} {
+		if _, _, err := readAll(l, pos); !errors.Is(err, ErrGone) {
+			t.Errorf("from %s: %v, want ErrGone", pos, err)
+		}
+	}
+	stop(t, l)
+}
