@@ -145,7 +145,7 @@ func (s *sustained) report(w io.Writer) {
 	var before [3]uint64
 	var worst [3]int64
 	for time.Now().Before(s.end) && s.failed.Load() == nil {
-		watch := report.StartWatch(duel.System{})
+		watch := report.StartWatch(duel.NewSystem())
 		time.Sleep(min(10*time.Second, time.Until(s.end)))
 		others, _ := watch.Others(runtime.GOMAXPROCS(0))
 		took := time.Since(last).Seconds()
