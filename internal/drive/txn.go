@@ -55,7 +55,7 @@ func prepare(c *txn.Coordinator, e txn.SendPrepare, m *partition.Map) Call {
 		Event: func(r command.Reply) txn.Event {
 			switch {
 			case r.Err == nil:
-				return txn.Prepared{Part: e.Part}
+				return txn.Prepared(e)
 			case errors.Is(r.Err, own.ErrFrozen):
 				return nil // soon it is thawed, or another group's
 			}

@@ -33,8 +33,10 @@ func shape(seed uint64) Config {
 		c.Stores, c.Groups = 3, 1
 	case 6: // calm, so that jobs and transactions come far
 		c.Faults = Dropped | Late | Duplicated
+	case 4: // transactions in each other's way, and clocks past their deadlines
+		c.Faults, c.Clients, c.Ops, c.Jobs = Dropped|Late|Duplicated|ClockJump, 8, 60, false
 	case 7:
-		c.Faults, c.Ops = 0, 40
+		c.Faults, c.Clients, c.Ops, c.Jobs = 0, 8, 60, false
 	}
 	return c
 }

@@ -202,6 +202,9 @@ func (c *client) begintx(end func(check.Call)) *tx {
 // some returns n different letters in their order.
 func (w *world) some(n int) []string {
 	list := slices.Clone(letters)
+	if w.chance(500) {
+		list = list[:3] // where all the others are too
+	}
 	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	list = list[:n]
 	slices.Sort(list)
