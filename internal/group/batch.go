@@ -146,6 +146,12 @@ func (x *executor) execute(calls []*call, i int) {
 	if err != nil || found {
 		return
 	}
+	// The record is a write, also of a command that changes nothing: a range that is
+	// about to be given away must not get it.
+	if err := x.guard.owner.Check(c.Key, true); err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+		return
+	}
 	if c.reply = x.do(c.Command); c.reply.Err == nil {
 		x.remember(c)
 		x.seen[c.ID] = i

@@ -93,6 +93,11 @@ func TestWritersOfAFrozenRangeWaitAndReadersDoNot(t *testing.T) {
 	if err := try(g, set("b", "2")); !errors.Is(err, own.ErrFrozen) {
 		t.Errorf("a write: %v, want ErrFrozen", err)
 	}
+	// One that changes nothing leaves a record of its request all the same.
+	reply, err := g.Try(context.Background(), Request{Command: &command.Delete{Keys: []partition.Position{at("c")}}, Key: at("c"), ID: requestAt(g.NowMS(), 1)})
+	if err != nil || !errors.Is(reply.Err, own.ErrFrozen) {
+		t.Errorf("a delete of nothing with an id: %v, %v, want ErrFrozen", reply, err)
+	}
 	if got := text(t, g, "b"); got != "1" {
 		t.Errorf("read %q", got)
 	}
