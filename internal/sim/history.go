@@ -58,7 +58,7 @@ func (c *client) register(k string) {
 		w.history.registers = append(w.history.registers, call)
 	})
 	kind := w.rng.IntN(5)
-	named := kind != 3 && w.chance(500) // a delete that finds nothing leaves nothing to tell
+	named := w.chance(500)
 	write := func(c2 func() command.Command, heard func(command.Reply)) {
 		o.route(at(k), named, plain(c.request(k, named, c2)), heard)
 	}
@@ -125,7 +125,7 @@ func (c *client) change(k string) {
 		call.Call = at
 		w.history.changes = append(w.history.changes, call)
 	})
-	o.route(at(k), !call.Delete, plain(c.request(k, !call.Delete, func() command.Command {
+	o.route(at(k), true, plain(c.request(k, true, func() command.Command {
 		if call.Delete {
 			return &command.Delete{Keys: positions(k)}
 		}
