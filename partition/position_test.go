@@ -119,3 +119,22 @@ func TestAPrefixSpanHoldsTheKeysWithThePrefixAndNoOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestSpansMeetWhereTheyHaveAPositionInCommon(t *testing.T) {
+	word := rapid.StringMatching("[ab]{0,3}")
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) Span {
+			return Span{Position(word.Draw(t, name+" start")), Position(word.Draw(t, name+" end"))}
+		}
+		a, b := draw("a"), draw("b")
+		if a.Empty() || b.Empty() {
+			return
+		}
+		// The later of the two starts is in both, if anything is.
+		first := max(string(a.Start), string(b.Start))
+		meet := a.Contains(Position(first)) && b.Contains(Position(first))
+		if in := a.Intersect(b); a.Overlaps(b) != meet || in.Empty() == meet || !in.Equal(b.Intersect(a)) && meet {
+			t.Fatalf("%v and %v: overlap %v, have %v in common; want %v", a, b, a.Overlaps(b), in, meet)
+		}
+	})
+}

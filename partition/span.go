@@ -16,6 +16,26 @@ func (s Span) Contains(p Position) bool {
 	return bytes.Compare(p, s.Start) >= 0 && (len(s.End) == 0 || bytes.Compare(p, s.End) < 0)
 }
 
+// Overlaps tells whether there is a position in both spans, neither of which is
+// empty.
+func (s Span) Overlaps(o Span) bool {
+	return (len(o.End) == 0 || bytes.Compare(s.Start, o.End) < 0) && (len(s.End) == 0 || bytes.Compare(o.Start, s.End) < 0)
+}
+
+// Intersect returns what is in both spans. It is Empty if they do not overlap.
+func (s Span) Intersect(o Span) Span {
+	if bytes.Compare(s.Start, o.Start) < 0 {
+		s.Start = o.Start
+	}
+	if len(s.End) == 0 || len(o.End) > 0 && bytes.Compare(o.End, s.End) < 0 {
+		s.End = o.End
+	}
+	return s
+}
+
+// Equal tells whether the spans have the same positions.
+func (s Span) Equal(o Span) bool { return bytes.Equal(s.Start, o.Start) && bytes.Equal(s.End, o.End) }
+
 // Empty tells whether the span has no positions.
 func (s Span) Empty() bool { return len(s.End) > 0 && bytes.Compare(s.Start, s.End) >= 0 }
 

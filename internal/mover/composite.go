@@ -171,13 +171,9 @@ func busy(jobs []Job, s partition.Span) bool { return inTheWay(jobs, s) != nil }
 
 func inTheWay(jobs []Job, s partition.Span) *Job {
 	for i := range jobs {
-		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && overlap(c.Span, s) && !plant.Bug("mover-second-job") {
+		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && c.Span.Overlaps(s) && !plant.Bug("mover-second-job") {
 			return c
 		}
 	}
 	return nil
-}
-
-func overlap(a, b partition.Span) bool {
-	return (len(a.End) == 0 || bytes.Compare(b.Start, a.End) < 0) && (len(b.End) == 0 || bytes.Compare(a.Start, b.End) < 0)
 }

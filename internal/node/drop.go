@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -106,7 +105,7 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 		}
 	}
 	for shard := range n.published.Load().Shards(span) {
-		if err := n.part(shard.Group).clearSpan(ctx, within(shard.Span, span)); err != nil {
+		if err := n.part(shard.Group).clearSpan(ctx, shard.Span.Intersect(span)); err != nil {
 			return err
 		}
 	}
@@ -124,17 +123,6 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 	}
 	defer n.copying.Unlock()
 	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
-}
-
-// within returns what a and b have in common.
-func within(a, b partition.Span) partition.Span {
-	if bytes.Compare(a.Start, b.Start) < 0 {
-		a.Start = b.Start
-	}
-	if len(a.End) == 0 || len(b.End) > 0 && bytes.Compare(b.End, a.End) < 0 {
-		a.End = b.End
-	}
-	return a
 }
 
 // clearSpan removes every row of a span that the group owns from all tables.

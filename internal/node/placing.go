@@ -108,7 +108,7 @@ func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
 		is := slices.Collect(list.Over(s.Span))
 		want := own.Range{Span: s.Span, Version: s.Changed, State: own.Serving}
 		switch {
-		case s.Group == p.ID && len(is) == 1 && is[0].Span.String() == want.Span.String() && is[0].State == own.Serving:
+		case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
 			continue
 		case s.Group != p.ID && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
 			continue

@@ -25,7 +25,7 @@ func NewList(ranges ...Range) (*List, error) {
 		if r.Span.Empty() || r.State < Serving || r.State > Foreign {
 			return nil, fmt.Errorf("%w: %v is no range", ErrList, r)
 		}
-		if i > 0 && !before(l.ranges[i-1].Span, r.Span) {
+		if i > 0 && l.ranges[i-1].Span.Overlaps(r.Span) {
 			return nil, fmt.Errorf("%w: %v and %v overlap", ErrList, &l.ranges[i-1], r)
 		}
 		l.version = max(l.version, r.Version)
@@ -79,7 +79,7 @@ func (l *List) One(s partition.Span) (r Range, ok bool) {
 func (l *List) Over(s partition.Span) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		i, _ := l.at(s.Start)
-		for ; i < len(l.ranges) && overlap(l.ranges[i].Span, s); i++ {
+		for ; i < len(l.ranges) && l.ranges[i].Span.Overlaps(s); i++ {
 			if !yield(l.ranges[i]) {
 				return
 			}
@@ -122,7 +122,7 @@ func (l *List) change(expect, become []Range) (next *List, done bool, err error)
 	}
 	for i := range become {
 		for _, r := range kept {
-			if overlap(r.Span, become[i].Span) {
+			if r.Span.Overlaps(become[i].Span) {
 				return nil, false, l.stale(&become[i])
 			}
 		}

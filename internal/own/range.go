@@ -1,7 +1,6 @@
 package own
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/cleavekv/cleave/partition"
@@ -61,7 +60,7 @@ func (r *Range) Reads() bool { return r.State == Serving || r.State == Frozen }
 
 // equal tells whether two ranges are the same in everything.
 func (r *Range) equal(o *Range) bool {
-	return bytes.Equal(r.Span.Start, o.Span.Start) && bytes.Equal(r.Span.End, o.Span.End) &&
+	return r.Span.Equal(o.Span) &&
 		r.Version == o.Version && r.State == o.State && r.Job == o.Job && r.Attempt == o.Attempt && r.Upto == o.Upto
 }
 
@@ -69,10 +68,3 @@ func (r *Range) equal(o *Range) bool {
 func (r Range) String() string {
 	return fmt.Sprintf("%v %v since version %d", r.Span, r.State, r.Version)
 }
-
-// before tells whether span a ends at or before where b starts.
-func before(a, b partition.Span) bool {
-	return len(a.End) > 0 && bytes.Compare(a.End, b.Start) <= 0
-}
-
-func overlap(a, b partition.Span) bool { return !before(a, b) && !before(b, a) }

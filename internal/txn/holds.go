@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/plant"
@@ -104,11 +103,6 @@ func (h *Holds) grant() (granted []ID) {
 
 func (h *hold) conflicts(c Claim) bool {
 	return slices.ContainsFunc(h.claims, func(mine Claim) bool {
-		return (mine.Write || c.Write) && overlap(mine.Span, c.Span)
+		return (mine.Write || c.Write) && mine.Span.Overlaps(c.Span)
 	})
-}
-
-func overlap(a, b partition.Span) bool {
-	return (len(b.End) == 0 || bytes.Compare(a.Start, b.End) < 0) &&
-		(len(a.End) == 0 || bytes.Compare(b.Start, a.End) < 0)
 }

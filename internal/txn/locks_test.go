@@ -26,7 +26,7 @@ func (n naive) with(lock Lock) naive { return append(n.without(lock), lock) }
 // conflicts returns the locks of others that overlap a span.
 func (n naive) conflicts(id ID, s partition.Span, all bool) (found naive) {
 	for _, lock := range n {
-		if lock.Txn != id && (all || lock.Write) && overlap(lock.span(), s) {
+		if lock.Txn != id && (all || lock.Write) && lock.span().Overlaps(s) {
 			found = append(found, lock)
 		}
 	}
