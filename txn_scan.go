@@ -131,11 +131,8 @@ func (r *scanRead) note() {
 			r.span.End = command.After(p)
 		}
 	}
-	if r.span.Empty() {
-		return
-	}
 	// By group: each validates what it has.
-	for _, part := range r.tx.db.node.PartsIn(r.span) {
+	for _, part := range r.tx.db.node.Pieces(r.span) {
 		digest, err := r.tx.digest(part.Span)
 		if err != nil {
 			r.tx.err = public(err)

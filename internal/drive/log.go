@@ -15,11 +15,21 @@ import (
 type Log struct {
 	Store *store.Store
 	Group partition.GroupID
+	// Committed, if set, is called after each commit, also after one that failed:
+	// whoever waits for the next one may wait in vain.
+	Committed func()
 }
 
 // Commit implements [group.Log].
 func (l *Log) Commit(urgent bool, effects []byte) error {
-	_, err := l.Store.Commit(urgent, l.entry(effects))
+	return l.commit(urgent, l.entry(effects))
+}
+
+func (l *Log) commit(urgent bool, entries ...wal.Entry) error {
+	_, err := l.Store.Commit(urgent, entries...)
+	if l.Committed != nil {
+		l.Committed()
+	}
 	return uncertain(err)
 }
 
@@ -33,8 +43,7 @@ func (l *Log) CommitJoint(urgent bool, parts []group.JointPart) error {
 		}
 		entries[i] = other.entry(p.Effects)
 	}
-	_, err := l.Store.Commit(urgent, entries...)
-	return uncertain(err)
+	return l.commit(urgent, entries...)
 }
 
 // Sync implements [group.Log].

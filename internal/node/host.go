@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
@@ -62,7 +63,7 @@ func (n *Node) openGroup(g partition.Group) error {
 	if n.part(g.ID) != nil {
 		return nil // the first one is opened before there is a map
 	}
-	log := &groupLog{store: h.Store, group: g.ID, committed: &n.feeds}
+	log := &drive.Log{Store: h.Store, Group: g.ID, Committed: n.feeds.ring}
 	opened, err := group.Open(log, h.Store, group.Options{
 		ID: g.ID, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
 	})

@@ -143,39 +143,17 @@ func (n *Node) PartOf(p partition.Position) *Part {
 	return n.parts[n.published.Load().Owner(p).Group]
 }
 
-// Run is a stretch of positions on one store.
-type Run struct {
-	Host *Host
-	Span partition.Span
-}
-
-// Runs returns the stretches of a span, in order.
-func (n *Node) Runs(s partition.Span) (runs []Run) {
-	if s.Empty() {
-		return nil
-	}
-	for shard := range n.published.Load().Shards(s) {
-		h := n.part(shard.Group).Host
-		if k := len(runs) - 1; k >= 0 && runs[k].Host == h {
-			runs[k].Span.End = shard.Span.End
-			continue
-		}
-		runs = append(runs, Run{h, shard.Span})
-	}
-	if len(runs) > 0 {
-		runs[0].Span.Start, runs[len(runs)-1].Span.End = s.Start, s.End
-	}
-	return runs
-}
-
 // Piece is a stretch of positions of one group.
 type Piece struct {
 	Part *Part
 	Span partition.Span
 }
 
-// PartsIn returns the stretches of a span by group, in order.
-func (n *Node) PartsIn(s partition.Span) (pieces []Piece) {
+// Pieces returns the stretches of a span by group, in order.
+func (n *Node) Pieces(s partition.Span) (pieces []Piece) {
+	if s.Empty() {
+		return nil
+	}
 	for shard := range n.published.Load().Shards(s) {
 		p := n.part(shard.Group)
 		if k := len(pieces) - 1; k >= 0 && pieces[k].Part == p {
@@ -184,10 +162,26 @@ func (n *Node) PartsIn(s partition.Span) (pieces []Piece) {
 		}
 		pieces = append(pieces, Piece{p, shard.Span})
 	}
-	if len(pieces) > 0 {
-		pieces[0].Span.Start, pieces[len(pieces)-1].Span.End = s.Start, s.End
-	}
+	pieces[0].Span.Start, pieces[len(pieces)-1].Span.End = s.Start, s.End
 	return pieces
+}
+
+// Run is a stretch of positions on one store.
+type Run struct {
+	Host *Host
+	Span partition.Span
+}
+
+// Runs returns the stretches of a span by store, in order.
+func (n *Node) Runs(s partition.Span) (runs []Run) {
+	for _, p := range n.Pieces(s) {
+		if k := len(runs) - 1; k >= 0 && runs[k].Host == p.Part.Host {
+			runs[k].Span.End = p.Span.End
+			continue
+		}
+		runs = append(runs, Run{p.Part.Host, p.Span})
+	}
+	return runs
 }
 
 // The wait of a router whose map is old. The groups answer at once, so without it

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -82,5 +83,38 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 	bad := errors.New("bad")
 	if err := n.Hosts()[0].At(ctx, func(command.Reader, Judge) error { return bad }); err != bad {
 		t.Errorf("an error of the reader: %v", err)
+	}
+}
+
+// A clock that never shows the same time twice does not keep anybody from a moment.
+func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
+	o := small(1)
+	o.Groups = 3
+	wall := int64(1 << 40)
+	var mu sync.Mutex
+	o.Wall = func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		wall++
+		return wall
+	}
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := k.AppendPosition(nil, []byte("k"))
+	set(t, n.PartOf(key), key)
+	v, err := n.Hosts()[0].View(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, ok, err := v.Get(effect.Rows.AppendKey(nil, key), nil); err != nil || !ok {
+		t.Errorf("the row is missing: %v", err)
+	}
+	if now, err := v.NowMS(key); err != nil || now > n.PartOf(key).Group.NowMS() {
+		t.Errorf("it is of %d, %v", now, err)
 	}
 }
