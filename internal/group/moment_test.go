@@ -97,29 +97,3 @@ func TestAFieldThatIsReplacedWithItsHashIsNeverAbsent(t *testing.T) {
 		t.Errorf("read of a field that never was: %+v, %v", reply, err)
 	}
 }
-
-func TestAMomentHasTheTimeOfItsRows(t *testing.T) {
-	var wall wallClock
-	wall.ms.Store(1_000_000)
-	d := newDisk(true)
-	g := open(t, d, Options{Wall: wall.read})
-	takes, undos := 0, 0
-	now, err := g.Moment(context.Background(), func() error {
-		takes++
-		wall.ms.Add(1) // time goes on whenever somebody looks
-		return nil
-	}, func() { undos++ })
-	if err != nil || now != wall.read() || takes != undos+1 {
-		t.Errorf("%d, %v after %d takes, %d undone; the clock says %d", now, err, takes, undos, wall.read())
-	}
-	takes = 0
-	if again, err := g.Moment(context.Background(), func() error { takes++; return nil }, nil); err != nil || again != now || takes != 1 {
-		t.Errorf("while time stands still: %d, %v after %d takes", again, err, takes)
-	}
-	if err := g.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Moment(context.Background(), func() error { return nil }, nil); err != ErrClosed {
-		t.Errorf("of a closed group: %v", err)
-	}
-}

@@ -68,7 +68,7 @@ func (g *Group) peek(c command.Command) command.Reply {
 }
 
 // PeekAt is Peek for any command that only reads, on a state of the past and
-// its time: see [Group.Moment].
+// its time: see node.View.
 func PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	p := peekers.Get().(*peeker)
 	p.reader.Reader = from
@@ -89,37 +89,4 @@ func (g *Group) Ready(ctx context.Context) error {
 		return ErrClosed
 	}
 	return g.log.ReadBarrier(ctx)
-}
-
-// patience is how often Moment looks by itself before it waits for its turn.
-const patience = 3
-
-// Moment calls take, which takes a snapshot of the state, and returns the time
-// at that moment: what is in the snapshot was evaluated at that time or before,
-// what is not in it is evaluated at that time or after. So what expires by that
-// time belongs to one state with the rest. undo throws away what take got: it
-// is called before take is called again.
-func (g *Group) Moment(ctx context.Context, take func() error, undo func()) (nowMS int64, err error) {
-	if err := g.Ready(ctx); err != nil {
-		return 0, err
-	}
-	for range patience {
-		nowMS = g.NowMS()
-		if err := take(); err != nil {
-			return 0, err
-		}
-		if g.clock.now() == nowMS {
-			return nowMS, nil
-		}
-		undo() // the clock went on, and a batch may have followed it
-	}
-	var failure error
-	err = g.actor.Do(ctx, func(*executor) {
-		failure = take()
-		nowMS = g.clock.now() // no batch is on its way
-	})
-	if err != nil {
-		return 0, g.refused(err)
-	}
-	return nowMS, failure
 }
