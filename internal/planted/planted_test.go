@@ -34,6 +34,7 @@ var (
 	guardRetries = guard{"internal/group", "TestARequestIsExecutedOnce", quiet}
 	guardTxns    = guard{"internal/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quiet}
 	guardMoves   = guard{folder: "internal/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
+	guardSim     = guard{folder: "internal/sim", test: "TestPromisesAreKeptWhateverHappens"}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 )
 
@@ -45,7 +46,7 @@ var root = filepath.Join("..", "..")
 // from within.
 var plantedBugs = map[string][]guard{
 	"wal-torn-frame-accepted":  {guardLog},
-	"wal-ack-before-durable":   {guardLog, guardHistory},
+	"wal-ack-before-durable":   {guardLog, guardHistory, guardSim},
 	"wal-sync-without-fence":   {guardLog},
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
@@ -63,12 +64,12 @@ var plantedBugs = map[string][]guard{
 
 	"txn-read-locks-not-taken":       {guardTxns},
 	"txn-write-ignores-read-locks":   {guardTxns},
-	"txn-validation-ignores-intents": {guardTxns},
+	"txn-validation-ignores-intents": {guardTxns, guardSim},
 	"txn-digest-by-newest-version":   {guardTxns},
-	"txn-mark-forgotten":             {guardTxns},
+	"txn-mark-forgotten":             {guardTxns, guardSim},
 	"txn-decide-past-deadline":       {guardTxns},
 	"txn-inquiry-overrules":          {guardTxns},
-	"txn-abort-not-recorded":         {guardTxns},
+	"txn-abort-not-recorded":         {guardTxns, guardSim},
 	"txn-decision-not-kept":          {guardTxns},
 	"txn-locks-not-taken-back":       {guardTxns},
 	"txn-prepare-past-deadline":      {{"internal/txn", "TestAFinishedPartStaysFinished", quiet}},
@@ -79,23 +80,23 @@ var plantedBugs = map[string][]guard{
 	"txn-locked-rows-expire":         {{"internal/txn", "TestARowDoesNotExpireUnderALock", quiet}},
 	"txn-holds-overtaken":            {{"internal/txn", "TestHoldsAreGrantedInTheOrderOfAsking", quiet}},
 
-	"mover-activate-before-release": {guardMoves},
-	"mover-source-reads-on":         {guardMoves},
-	"mover-deletes-skipped":         {guardMoves},
+	"mover-activate-before-release": {guardMoves, guardSim},
+	"mover-source-reads-on":         {guardMoves, guardSim},
+	"mover-deletes-skipped":         {guardMoves, guardSim},
 	"mover-old-attempt-ingested":    {guardMoves},
-	"mover-decided-after-rollback":  {guardMoves},
-	"mover-drop-before-activate":    {guardMoves},
+	"mover-decided-after-rollback":  {{folder: "internal/mover", test: "TestADecisionIsMadeOnceAndOnlyInItsPlace"}},
+	"mover-drop-before-activate":    {guardMoves, guardSim},
 	"mover-dedup-not-copied":        {guardMoves},
 	"mover-drain-leaves-a-shard":    {guardMoves},
 	"mover-late-clear":              {guardMoves},
-	"mover-late-freeze":             {guardMoves},
+	"mover-late-freeze":             {{folder: "internal/mover", test: "TestAFreezeThatComesAfterItsThawChangesNothing"}},
 	"mover-late-prepare":            {guardMoves},
 	"mover-floors-forgotten":        {guardMoves},
-	"mover-second-job":              {guardMoves},
+	"mover-second-job":              {guardMoves, guardSim},
 
 	"version-repeated": {guardForward, guardHistory},
 	"clock-back":       {guardForward, guardHistory},
-	"dedup-lost":       {guardRetries, guardHistory},
+	"dedup-lost":       {guardRetries, guardHistory, guardSim},
 }
 
 // A harness that never caught a bug proves nothing: with each bug its guards
