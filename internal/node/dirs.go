@@ -137,7 +137,11 @@ func makeDir(dir string) error {
 		}
 		parents = append(parents, filepath.Dir(p))
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	err := os.MkdirAll(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: it, or what it is in, is a link that leads nowhere: name another directory", err)
+	}
+	if err != nil {
 		return err
 	}
 	var errs []error
