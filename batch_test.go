@@ -231,7 +231,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	fill("warm")
 	must(t, db.Write(ctx, &b))
 	b.Reset()
-	release := blockGroup(t, db.node.Hosts()[0].Parts[0])
+	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
 	c, cancel := context.WithCancel(ctx)
 	fill("left")
 	go func() {

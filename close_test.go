@@ -173,7 +173,7 @@ func (b blocking) Eval(*command.Env) command.Reply {
 func TestWhoeverLeavesTheQueueGetsItsBytesBack(t *testing.T) {
 	db := small(t, 1)
 	ks := db.Default()
-	release := blockGroup(t, db.node.Hosts()[0].Parts[0])
+	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
 	key, value, name := []byte("key"), []byte("value"), []byte("field")
 	calls := []func(context.Context) error{
 		func(c context.Context) error { return ks.Set(c, key, value) },
@@ -232,7 +232,7 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 	o.Queue, o.Refuse, o.TendEvery = 1, true, -1
 	db := mustOpen(t, o)
 	defer db.Close()
-	release := blockGroup(t, db.node.Hosts()[0].Parts[0])
+	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
 	first := make(chan error, 1)
 	go func() { first <- db.Default().Set(ctx, []byte("a"), nil) }()
 	for db.Metrics().Stores[0].QueueDepth == 0 {

@@ -120,7 +120,7 @@ func (w *world) keep() int {
 
 // listen hears what the clock says.
 func (w *world) listen() {
-	now := w.db.node.Hosts()[0].Parts[0].Group.NowMS()
+	now := w.db.node.Hosts()[0].Parts()[0].Group.NowMS()
 	if now < w.clock {
 		w.t.Fatalf("the clock says %d after %d", now, w.clock)
 	}

@@ -358,7 +358,7 @@ func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
 	cursor := r.drain(t, db, "")
 	r.same(t, db)
 	for more := true; more; { // sweeps
-		more, err = db.node.Hosts()[0].Parts[0].Group.Tend(ctx)
+		more, err = db.node.Hosts()[0].Parts()[0].Group.Tend(ctx)
 		must(t, err)
 	}
 	r.drain(t, db, cursor)

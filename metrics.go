@@ -59,7 +59,7 @@ func (db *DB) Metrics() Metrics {
 	m := Metrics{Keyspaces: len(db.node.Keyspaces())}
 	for _, h := range db.node.Hosts() {
 		s := storeMetrics(h.Store.Metrics())
-		for _, p := range h.Parts {
+		for _, p := range h.Parts() {
 			g := p.Group.Metrics()
 			s.QueueDepth, s.Commands = s.QueueDepth+g.QueueDepth, s.Commands+g.Commands
 			s.Refused, s.Batches = s.Refused+g.Refused, s.Batches+g.Batches

@@ -31,7 +31,7 @@ func TestMetricsTellOfTheQueue(t *testing.T) {
 	if n := after.Service.Count() - before.Service.Count(); n < sets/128 || after.Service.Mean() <= 0 {
 		t.Errorf("%d batches were timed, %v each", n, after.Service.Mean())
 	}
-	release := blockGroup(t, db.node.Hosts()[0].Parts[0])
+	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
 	done := make(chan error, 64)
 	for i := range cap(done) {
 		go func() { done <- db.Default().Set(ctx, number(i), nil) }()

@@ -2,11 +2,13 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
@@ -18,10 +20,13 @@ import (
 // Host is a store with the groups that live on it.
 type Host struct {
 	Store *store.Store
-	// Parts are the groups, in the order of their ids.
-	Parts []*Part
+	parts atomic.Pointer[[]*Part]
 	index int
 }
+
+// Parts returns the groups of now, in the order of their ids. Whoever looks at them
+// twice for one thing keeps what it got: there may be more of them by then, or fewer.
+func (h *Host) Parts() []*Part { return *h.parts.Load() }
 
 // Part is a group with its store. It owns a part of the keys.
 type Part struct {
@@ -48,7 +53,9 @@ func (n *Node) openHost(i int, dir string) error {
 	if err != nil {
 		return err
 	}
-	n.hosts = append(n.hosts, &Host{Store: s, index: i})
+	h := &Host{Store: s, index: i}
+	h.parts.Store(new([]*Part))
+	n.hosts = append(n.hosts, h)
 	return nil
 }
 
@@ -71,20 +78,39 @@ func (n *Node) openGroup(g partition.Group) error {
 		return fmt.Errorf("open %v: %w", g.ID, err)
 	}
 	p := &Part{ID: g.ID, Host: h, Store: h.Store, Group: opened}
-	h.Parts = append(h.Parts, p)
-	for len(n.parts) <= int(g.ID) {
-		n.parts = append(n.parts, nil)
-	}
-	n.parts[g.ID] = p
+	n.admit(p)
 	return nil
+}
+
+// admit adds a group to those that are known. Calls are made one after the other.
+func (n *Node) admit(p *Part) {
+	host := append(slices.Clone(p.Host.Parts()), p)
+	slices.SortFunc(host, func(a, b *Part) int { return cmp.Compare(a.ID, b.ID) })
+	p.Host.parts.Store(&host)
+	all := slices.Clone(*n.parts.Load())
+	for len(all) <= int(p.ID) {
+		all = append(all, nil)
+	}
+	all[p.ID] = p
+	n.parts.Store(&all)
+}
+
+// dismiss takes a group from those that are known.
+func (n *Node) dismiss(p *Part) {
+	all := slices.Clone(*n.parts.Load())
+	all[p.ID] = nil
+	n.parts.Store(&all)
+	host := slices.DeleteFunc(slices.Clone(p.Host.Parts()), func(x *Part) bool { return x == p })
+	p.Host.parts.Store(&host)
 }
 
 // part returns the group of an id, nil if there is none.
 func (n *Node) part(id partition.GroupID) *Part {
-	if int(id) >= len(n.parts) {
+	all := *n.parts.Load()
+	if id >= partition.GroupID(len(all)) {
 		return nil
 	}
-	return n.parts[id]
+	return all[id]
 }
 
 // Hosts returns the stores.
@@ -99,6 +125,7 @@ type View struct {
 
 // Moment is what the groups of a host knew at one.
 type Moment struct {
+	parts  []*Part
 	clocks []int64
 	lists  []*own.List
 }
@@ -137,7 +164,7 @@ func (h *Host) View(ctx context.Context) (*View, error) {
 
 // Ready returns when a read that begins now sees all that was acknowledged.
 func (h *Host) Ready(ctx context.Context) error {
-	for _, p := range h.Parts {
+	for _, p := range h.Parts() {
 		if err := p.Group.Ready(ctx); err != nil {
 			return err
 		}
@@ -147,8 +174,9 @@ func (h *Host) Ready(ctx context.Context) error {
 }
 
 func (h *Host) groups() []*group.Group {
-	groups := make([]*group.Group, len(h.Parts))
-	for i, p := range h.Parts {
+	parts := h.Parts()
+	groups := make([]*group.Group, len(parts))
+	for i, p := range parts {
 		groups[i] = p.Group
 	}
 	return groups
@@ -156,8 +184,9 @@ func (h *Host) groups() []*group.Group {
 
 // Moment returns what the groups know now.
 func (h *Host) Moment() Moment {
-	m := Moment{make([]int64, len(h.Parts)), make([]*own.List, len(h.Parts))}
-	for i, p := range h.Parts {
+	parts := h.Parts()
+	m := Moment{parts, make([]int64, len(parts)), make([]*own.List, len(parts))}
+	for i, p := range parts {
 		m.clocks[i], m.lists[i] = p.Group.NowMS(), p.Group.List()
 	}
 	return m
@@ -165,7 +194,7 @@ func (h *Host) Moment() Moment {
 
 // Still tells whether the groups know what they knew at m, and no more.
 func (h *Host) Still(m *Moment) bool {
-	for i, p := range h.Parts {
+	for i, p := range m.parts {
 		if p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
 			return false
 		}

@@ -140,7 +140,7 @@ func (n *Node) Map() *partition.Map { return n.published.Load() }
 
 // PartOf returns the group that serves a position, as far as the map knows.
 func (n *Node) PartOf(p partition.Position) *Part {
-	return n.parts[n.published.Load().Owner(p).Group]
+	return n.part(n.published.Load().Owner(p).Group)
 }
 
 // Piece is a stretch of positions of one group.

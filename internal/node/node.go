@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/partition"
 )
@@ -13,7 +14,7 @@ type Node struct {
 	opts  Options
 	hosts []*Host
 	// parts are the groups by their ids; nil where there is none.
-	parts     []*Part
+	parts     atomic.Pointer[[]*Part]
 	published partition.Published
 	spaces
 	feeds bell
@@ -36,6 +37,7 @@ func Open(opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{opts: opts}
+	n.parts.Store(new([]*Part))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
 	if err := n.open(ctx, dirs); err != nil {
@@ -75,7 +77,7 @@ func (n *Node) open(ctx context.Context, dirs []string) error {
 // Parts returns the groups, store by store.
 func (n *Node) Parts() (parts []*Part) {
 	for _, h := range n.hosts {
-		parts = append(parts, h.Parts...)
+		parts = append(parts, h.Parts()...)
 	}
 	return parts
 }

@@ -77,7 +77,7 @@ func (n *Node) align(ctx context.Context, m *partition.Map, span partition.Span)
 	// The shards around it may have been cut, so look at all of what overlaps.
 	for _, h := range n.hosts {
 		var pieces []group.Piece
-		for _, p := range h.Parts {
+		for _, p := range h.Parts() {
 			if c := realign(p, m, span); c != nil {
 				pieces = append(pieces, group.Piece{Group: p.Group, Request: group.Request{Command: c}})
 			}
