@@ -8,10 +8,10 @@ import (
 )
 
 // Holds is the queue of transactions that were turned away too often, in one
-// group. Such a one asks its groups, in the order of positions, to hold what it
-// needs, evaluates when it has it all, and then commits like any other. First
-// come, first served; so nobody starves, and as all ask in the same order nobody
-// waits in a circle.
+// group. Such a one asks its groups, in the order of their ids, to hold what it
+// needs (see [Hold]), evaluates when it has it all, and then commits like any
+// other. First come, first served; so nobody starves, and as all ask in the same
+// order nobody waits in a circle.
 //
 // Holds keep others from beginning. A nil *Holds has none. They are in memory only, and protect
 // nothing: what was read is validated all the same.
