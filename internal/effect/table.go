@@ -34,3 +34,6 @@ var ByPosition = []Table{Rows, Intents, Dedup, Marks, Expiry, Orphans}
 func (t Table) AppendKey(dst, position []byte) []byte {
 	return append(append(dst, byte(t)), position...)
 }
+
+// Span returns the store keys of the table: from the first, up to the second.
+func (t Table) Span() (from, to []byte) { return []byte{byte(t)}, []byte{byte(t) + 1} }

@@ -17,10 +17,8 @@ const tendLimit = 512
 // tending is where housekeeping goes on. One goroutine at a time tends.
 type tending struct {
 	orphans []byte // store key up to which notes of orphans were looked at
-	dedup   []byte // the same for records of requests
-	// forgetAt is the clock at which records of requests are looked through
-	// again.
-	forgetAt int64
+	// What is looked through for rows that are over.
+	requests, marks, decisions looking
 }
 
 // Nudged has an element when Tend should be called soon.
@@ -28,7 +26,7 @@ func (g *Group) Nudged() <-chan struct{} { return g.nudge }
 
 // Tend does a round of housekeeping: it reserves time, deletes keys that have
 // expired, removes what deleted collections left behind, and forgets old
-// requests. Whoever owns the group calls it about every 100 milliseconds, from
+// requests and transactions. Whoever owns the group calls it about every 100 milliseconds, from
 // one goroutine; nothing depends on it but the space that dead rows take and
 // how long an idle group's clock stands still. more tells that there is more
 // to do at once.
@@ -135,7 +133,8 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 		g.orphans.Store(false) // unless the walk that begins finds some, or a batch makes some
 	}
 	var batch []*call
-	g.tend.orphans, err = g.walk(effect.Orphans, g.tend.orphans, 16, func(key, _ []byte) {
+	from, to := effect.Orphans.Span()
+	g.tend.orphans, err = g.walk(from, to, g.tend.orphans, 16, func(key, _ []byte) {
 		p := partition.Position(key[1:])
 		if !g.serves(p) {
 			return
@@ -151,59 +150,20 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	return len(batch) > 0, err
 }
 
-// forget removes records of requests that are refused by now anyway.
-func (g *Group) forget(ctx context.Context) (more bool, err error) {
-	now := g.clock.now()
-	if now < g.tend.forgetAt {
-		return false, nil
-	}
-	floor := now - g.opts.Remember.Milliseconds()
-	old := &forgetRecords{}
-	g.tend.dedup, err = g.walk(effect.Dedup, g.tend.dedup, tendLimit, func(key, _ []byte) {
-		if id, ok := dedupID(key); ok && id.TimeMS() < floor && g.serves(key[1:]) {
-			old.keys = append(old.keys, key)
-		}
-	})
-	if err != nil {
-		return false, err
-	}
-	if g.tend.dedup == nil { // all were looked at: again when a tenth may be old
-		g.tend.forgetAt = now + g.opts.Remember.Milliseconds()/10
-	}
-	if len(old.keys) == 0 {
-		return false, nil
-	}
-	return true, g.post(ctx, []*call{{Request: Request{Command: old}}})
-}
-
-// forgetRecords is the command that removes records of requests.
-type forgetRecords struct{ keys [][]byte }
-
-// Eval deletes the records.
-func (c *forgetRecords) Eval(e *command.Env) command.Reply {
-	for _, key := range c.keys {
-		if err := e.MayWrite(key[1:]); err != nil {
-			return command.Reply{Kind: command.Failed, Err: err}
-		}
-		e.Delete(key)
-	}
-	return command.Reply{Kind: command.OK}
-}
-
 // serves tells whether the group owns a position.
 func (g *Group) serves(p partition.Position) bool {
 	r, ok := g.visible.list.Load().Find(p)
 	return ok && r.State == own.Serving
 }
 
-// walk visits up to limit rows of a table from a store key on, with copies of
-// their keys, and returns where to go on, nil for the beginning.
-func (g *Group) walk(t effect.Table, from []byte, limit int, visit func(key, value []byte)) (next []byte, err error) {
+// walk visits up to limit rows between two store keys from a third on, with copies
+// of their keys, and returns where to go on, nil for the beginning.
+func (g *Group) walk(start, end, from []byte, limit int, visit func(key, value []byte)) (next []byte, err error) {
 	if from == nil {
-		from = []byte{byte(t)}
+		from = start
 	}
 	n := 0
-	err = g.state.Scan(from, []byte{byte(t) + 1}, false, func(key, value []byte) bool {
+	err = g.state.Scan(from, end, false, func(key, value []byte) bool {
 		if n == limit {
 			next = append([]byte(nil), key...)
 			return false
@@ -220,7 +180,8 @@ func (g *Group) walk(t effect.Table, from []byte, limit int, visit func(key, val
 func (g *Group) fillExpiries(ctx context.Context) error {
 	found := newExpiryQueue(g.opts.ExpiryKeys)
 	var bad error
-	err := g.state.Scan([]byte{byte(effect.Expiry)}, []byte{byte(effect.Expiry) + 1}, false, func(key, value []byte) bool {
+	from, to := effect.Expiry.Span()
+	err := g.state.Scan(from, to, false, func(key, value []byte) bool {
 		var at int64
 		if at, bad = command.DecodeExpiry(value); bad != nil || ctx.Err() != nil {
 			return false

@@ -20,8 +20,10 @@ type visible struct {
 	list atomic.Pointer[own.List]
 	// locked is how many locks there are. Mostly none, and nobody takes mu.
 	locked atomic.Int64
-	mu     sync.RWMutex
-	locks  *txn.Locks
+	// lockings counts the batches that have changed one.
+	lockings atomic.Uint64
+	mu       sync.RWMutex
+	locks    *txn.Locks
 	// changed is closed when a list or lock has changed, for those who wait.
 	changed chan struct{}
 }
@@ -39,6 +41,7 @@ func (v *visible) follow(g *guard, locks bool) {
 	v.list.Store(g.owner.List)
 	if locks {
 		v.copyLocks(g.locks)
+		v.lockings.Add(1)
 	}
 	close(v.changed)
 	v.changed = make(chan struct{})
@@ -80,4 +83,39 @@ func (v *visible) judgeMS(p partition.Position, nowMS int64) int64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.locks.JudgeMS(p, nowMS)
+}
+
+// Locking tells whether there are locks of transactions, for readers who then ask
+// their deciders, and counts the batches that have changed one. Who finds none and
+// the same count before and after a look at the state has seen it without any, but
+// for such as nobody was told of.
+func (g *Group) Locking() (locked bool, changes uint64) {
+	changes = g.visible.lockings.Load()
+	return g.visible.locked.Load() > 0, changes
+}
+
+// Locks returns the locks that there are.
+func (g *Group) Locks() (locks []txn.Lock) {
+	if g.visible.locked.Load() == 0 {
+		return nil
+	}
+	g.visible.mu.RLock()
+	defer g.visible.mu.RUnlock()
+	for _, l := range g.visible.locks.All() {
+		locks = append(locks, *l)
+	}
+	return locks
+}
+
+// Overdue returns a lock of each transaction whose deadline has passed.
+func (g *Group) Overdue() (locks []txn.Lock) {
+	if g.visible.locked.Load() == 0 {
+		return nil
+	}
+	g.visible.mu.RLock()
+	defer g.visible.mu.RUnlock()
+	for _, l := range g.visible.locks.Due(g.clock.now()) {
+		locks = append(locks, *l)
+	}
+	return locks
 }

@@ -44,7 +44,7 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	}
 	key := decisionKey(nil, c.site.group, c.ID)
 	switch {
-	case d.over(e.NowMS()):
+	case d.Over(e.NowMS()):
 		e.Delete(key)
 	case before != len(d.Spans) || len(c.Confirmed) > 0:
 		e.Put(key, d.append(nil))
@@ -52,9 +52,9 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
 }
 
-// over tells whether nobody asks for the decision any more, or would be told the
+// Over tells whether nobody asks for the decision any more, or would be told the
 // same without it.
-func (d *Decision) over(nowMS int64) bool {
+func (d *Decision) Over(nowMS int64) bool {
 	if plant.Bug("txn-decision-not-kept") {
 		return len(d.Spans) == 0
 	}

@@ -64,8 +64,8 @@ func DecodeDecision(key, value []byte) (Decision, error) {
 	return d, nil
 }
 
-// decisionSpan returns the store keys of a group's decisions.
-func decisionSpan(group partition.GroupID) (from, to []byte) {
+// DecisionSpan returns the store keys of a group's decisions.
+func DecisionSpan(group partition.GroupID) (from, to []byte) {
 	const size = 1 + 1 + 8
 	return decisionKey(nil, group, ID{})[:size], decisionKey(nil, group+1, ID{})[:size]
 }
@@ -85,7 +85,7 @@ func LookUp(r command.Reader, group partition.GroupID, id ID) (Decision, bool, e
 // Decisions visits the decisions that a group keeps, in the order of their IDs,
 // until visit returns false: those with spans left have to be carried out.
 func Decisions(r command.Reader, group partition.GroupID, visit func(Decision) bool) error {
-	from, to := decisionSpan(group)
+	from, to := DecisionSpan(group)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
 		var d Decision

@@ -41,10 +41,10 @@ type ForgetDecisions struct {
 
 // Eval forgets.
 func (c *ForgetDecisions) Eval(e *command.Env) command.Reply {
-	from, to := decisionSpan(c.site.group)
+	from, to := DecisionSpan(c.site.group)
 	return forget(e, from, to, c.After, c.Limit, func(key, value []byte) (bool, error) {
 		d, err := DecodeDecision(key, value)
-		return d.over(e.NowMS()), err
+		return d.Over(e.NowMS()), err
 	})
 }
 
