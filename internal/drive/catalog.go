@@ -25,6 +25,10 @@ func (c Catalog) Map() partition.Position { return c.Space.AppendPosition(nil, [
 // next is the position of the number of the last job.
 func (c Catalog) next() partition.Position { return c.Space.AppendPosition(nil, []byte("job")) }
 
+// Fixed tells that the shard of the catalog stays where it is, so that everybody
+// knows where to ask.
+func (c Catalog) Fixed(s partition.Shard) bool { return s.Span.Contains(c.Space.Span().Start) }
+
 const jobPrefix = "job/"
 
 // Job is the position of the record of a job.
@@ -104,7 +108,8 @@ func (c *Admit) Eval(e *command.Env) command.Reply {
 	if id.Err != nil {
 		return id
 	}
-	if c.Job, err = mover.Admit(mover.View{Map: m, Jobs: jobs, Home: c.Home}, c.Request, own.Job(id.Int), c.NowMS); err != nil {
+	view := mover.View{Map: m, Jobs: jobs, Home: c.Home, Fixed: c.Fixed}
+	if c.Job, err = mover.Admit(view, c.Request, own.Job(id.Int), c.NowMS); err != nil {
 		return failed(err)
 	}
 	if err := c.keepJob(e, c.Job); err != nil {
@@ -135,8 +140,8 @@ func (c *Swap) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// Choose is mover.Decide where the records and the map are. Job and Effects are
-// what it makes.
+// Choose is mover.Decide where the records and the map are. Job, Effects and Map
+// are what it makes.
 type Choose struct {
 	Catalog
 	ID      own.Job
@@ -144,6 +149,7 @@ type Choose struct {
 	NowMS   int64
 	Job     mover.Job
 	Effects []mover.Effect
+	Map     *partition.Map
 }
 
 // Eval decides, and keeps record and map.
@@ -166,7 +172,7 @@ func (c *Choose) Eval(e *command.Env) command.Reply {
 	if err != nil {
 		return failed(err)
 	}
-	c.Job, c.Effects = next, effects
+	c.Job, c.Effects, c.Map = next, effects, made
 	return command.Reply{Kind: command.Int, Int: int64(made.Version())}
 }
 

@@ -77,6 +77,9 @@ func (j *Job) admitChange(v View, r Request) error {
 	if !ok {
 		return fmt.Errorf("%w: %v", partition.ErrUnknownShard, r.Shard)
 	}
+	if right, _ := v.Map.Shard(r.Right); v.fixed(s) || r.Kind == Merge && right.ID != 0 && v.fixed(right) {
+		return fmt.Errorf("%w: %v or its neighbour", ErrFixed, r.Shard)
+	}
 	j.Shard, j.Right, j.Expect, j.ExpectRight = r.Shard, r.Right, r.Expect, r.ExpectRight
 	j.Span, j.From, j.To = cloneSpan(s.Span), s.Group, s.Group
 	if r.Kind == Move {
@@ -121,6 +124,13 @@ func (j *Job) admitPreSplit(v View) error {
 func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 	if err := j.alone(v.Jobs, groups); err != nil {
 		return err
+	}
+	for _, g := range groups {
+		for s := range v.Map.Owned(g) {
+			if v.fixed(s) {
+				return fmt.Errorf("%w: %v has %v", ErrFixed, g, s.ID)
+			}
+		}
 	}
 	j.Groups, j.Phase = groups, Marking
 	m, _, err := j.outlook(v)

@@ -187,3 +187,41 @@ func TestAJobThatIsDecidedOrHasEndedCannotBeTakenBack(t *testing.T) {
 		}
 	}
 }
+
+// A shard that is fixed keeps its span and its group, whatever is asked for.
+func TestAFixedShardStaysAsItIs(t *testing.T) {
+	space := partition.Keyspace{ID: 1, Name: "k", Kind: partition.Range}
+	at := func(key string) partition.Position { return space.AppendPosition(nil, []byte(key)) }
+	m, err := partition.First([]partition.Group{{ID: 1}, {ID: 2}}, &space, at("c"), at("m"), at("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := m.Find(at("a")).ID
+	v := View{Map: m, Fixed: func(s partition.Shard) bool { return s.ID == fixed }}
+	right := m.Find(at("d")).ID
+	for _, r := range []Request{
+		{Kind: Split, Shard: fixed, In: &space, At: []partition.Position{at("b")}},
+		{Kind: PreSplit, In: &space, At: []partition.Position{at("b")}},
+		{Kind: Merge, Shard: fixed, Right: right},
+		{Kind: Move, Shard: fixed, To: 2},
+		{Kind: Drain, Group: 1},
+	} {
+		if _, err := Admit(v, r, 7, 1); !errors.Is(err, ErrFixed) {
+			t.Errorf("%v: %v", r.Kind, err)
+		}
+	}
+	grow := Request{Kind: Regroup, Groups: 4, Labels: make([]partition.Labels, 2)}
+	j, err := Admit(v, grow, 7, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, moves, err := j.outlook(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range moves {
+		if r.Shard == fixed {
+			t.Error("a new group is filled with the fixed shard")
+		}
+	}
+}

@@ -19,6 +19,8 @@ var (
 	ErrNowhere = errors.New("mover: no group may take the shard")
 	// ErrRequest means that a request is not complete, or asks for nothing.
 	ErrRequest = errors.New("mover: bad request")
+	// ErrFixed means that a shard stays as it is, with its group: choose another.
+	ErrFixed = errors.New("mover: the shard is not to be changed")
 	// ErrTooLate means that a job is past its decision: it goes forward, and
 	// another job may undo what it does.
 	ErrTooLate = errors.New("mover: too late, the job is going forward")

@@ -89,4 +89,9 @@ type View struct {
 	Home func(partition.GroupID) uint64
 	// Sizes tells what is known about a shard; nil for nothing.
 	Sizes func(partition.ShardID) Size
+	// Fixed tells that a shard stays as it is, and where it is; nil for none.
+	Fixed func(partition.Shard) bool
 }
+
+// fixed tells whether a shard stays as it is.
+func (v *View) fixed(s partition.Shard) bool { return v.Fixed != nil && v.Fixed(s) }

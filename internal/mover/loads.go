@@ -56,7 +56,7 @@ func (l loads) least(m *partition.Map, s partition.Shard) (to partition.GroupID)
 func (l loads) best(v View, to []partition.GroupID, chosen []Request) (best partition.Shard, group partition.GroupID) {
 	gain := 0.0
 	for s := range v.Map.Shards(partition.Whole) {
-		if slices.Contains(to, s.Group) || busy(v.Jobs, s.Span) ||
+		if slices.Contains(to, s.Group) || busy(v.Jobs, s.Span) || v.fixed(s) ||
 			slices.ContainsFunc(chosen, func(r Request) bool { return r.Shard == s.ID }) {
 			continue
 		}
