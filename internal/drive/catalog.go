@@ -90,6 +90,7 @@ type Admit struct {
 	Catalog
 	Request mover.Request
 	Home    func(partition.GroupID) uint64
+	Plan    mover.Price // for the record
 	NowMS   int64
 	Job     mover.Job
 }
@@ -112,6 +113,7 @@ func (c *Admit) Eval(e *command.Env) command.Reply {
 	if c.Job, err = mover.Admit(view, c.Request, own.Job(id.Int), c.NowMS); err != nil {
 		return failed(err)
 	}
+	c.Job.Plan = c.Plan
 	if err := c.keepJob(e, c.Job); err != nil {
 		return failed(err)
 	}

@@ -94,10 +94,7 @@ func (j *Job) admitChange(v View, r Request) error {
 	}
 	j.Expect = s.Changed
 	j.Local = v.home(j.From) == v.home(j.To)
-	if other := inTheWay(v.Jobs, j.Span); other != nil {
-		return &BusyError{Job: other.ID, Kind: other.Kind, Span: other.Span}
-	}
-	return nil
+	return Busy(v.Jobs, j.Span)
 }
 
 // admitPreSplit admits splits of several shards, if none of them is refused.

@@ -169,6 +169,14 @@ func (j *Job) move(v View, l loads, s partition.Shard, to partition.GroupID) Req
 // busy tells whether a job changes a part of a span.
 func busy(jobs []Job, s partition.Span) bool { return inTheWay(jobs, s) != nil }
 
+// Busy returns a [BusyError] if one of the jobs changes a part of a span.
+func Busy(jobs []Job, s partition.Span) error {
+	if other := inTheWay(jobs, s); other != nil {
+		return &BusyError{Job: other.ID, Kind: other.Kind, Span: other.Span}
+	}
+	return nil
+}
+
 func inTheWay(jobs []Job, s partition.Span) *Job {
 	for i := range jobs {
 		if c := &jobs[i]; !c.Phase.Final() && !c.Kind.composite() && c.Span.Overlaps(s) && !plant.Bug("mover-second-job") {
