@@ -45,13 +45,18 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 	if j.Paused || v.Map == nil || j.Phase != Surveying && j.Phase != Stopping {
 		return nil
 	}
-	children := 0
+	children, others := 0, false
 	for i := range v.Jobs {
-		if c := &v.Jobs[i]; c.Parent == j.ID && !c.Phase.Final() {
+		c := &v.Jobs[i]
+		switch {
+		case c.Phase.Final():
+		case c.Parent == j.ID:
 			children++
 			if j.Phase == Stopping && !c.Undo && !c.Decided() {
 				effects = append(effects, Stop{Job: c.ID})
 			}
+		case j.awaits(c, v.Map) && !plant.Bug("mover-group-removed-under-a-job"):
+			others = true
 		}
 	}
 	if j.Phase == Stopping {
@@ -74,7 +79,7 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 			j.touch(nowMS)
 		}
 	}
-	if left || children > 0 {
+	if left || children > 0 || others {
 		return effects
 	}
 	if j.Kind == Regroup && j.shrinks(v.Map) {
@@ -83,6 +88,13 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		j.become(Done, nowMS)
 	}
 	return nil
+}
+
+// awaits tells whether another job still needs a group that this one empties: its
+// rows are to be removed there, or have begun to come. None begins any more.
+func (j *Job) awaits(c *Job, m *partition.Map) bool {
+	return (j.Kind == Drain || j.Kind == Regroup && j.shrinks(m)) && !c.Kind.composite() &&
+		(slices.Contains(j.Groups, c.From) || slices.Contains(j.Groups, c.To))
 }
 
 // shrinks tells whether the job's groups are to be removed.
