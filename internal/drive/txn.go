@@ -19,6 +19,9 @@ type Call struct {
 	// Event says what a reply means to the coordinator; nil for nothing: it
 	// hears a Timeout later, and asks again.
 	Event func(command.Reply) txn.Event
+	// Gone is what it means to the coordinator that the group was removed (see
+	// [Removed]); nil if that only means that the map is old.
+	Gone txn.Event
 }
 
 // Calls returns what an effect of a coordinator takes, if the map is right. It is
@@ -43,6 +46,7 @@ func Calls(c *txn.Coordinator, e txn.Effect, m *partition.Map) (calls []Call) {
 				}
 				return txn.Collected{}
 			},
+			Gone: txn.Collected{},
 		})
 	}
 	return calls
@@ -77,6 +81,8 @@ func decide(c *txn.Coordinator, e txn.SendDecide) Call {
 			}
 			return txn.DecideRefused{Err: r.Err}
 		},
+		// It may have committed, and forgotten it when everybody had heard of it.
+		Gone: txn.DecideRefused{Err: txn.ErrForgotten},
 	}
 }
 
@@ -112,6 +118,21 @@ func Pieces(m *partition.Map, s partition.Span) (pieces []Piece) {
 		pieces = append(pieces, p)
 	}
 	return pieces
+}
+
+// Removed tells whether a map says that there was such a group, and is no more.
+// Ids are not used again, so any map that says so is new enough.
+//
+// A group is removed when it keeps no decision. One to commit is kept until no lock
+// of its transaction is left, so a lock whose decider was removed is one of a
+// transaction that was not committed, and nobody is there to commit it: it is
+// aborted.
+func Removed(m *partition.Map, g partition.GroupID) bool {
+	if g == 0 || g >= m.NextGroup() {
+		return false
+	}
+	_, ok := m.Group(g)
+	return !ok
 }
 
 // Inquire makes the command that asks the decider of a lock.

@@ -184,7 +184,11 @@ func key(letter, what string, n int) string { return fmt.Sprintf("%s/%s%d", lett
 func (c *client) something() {
 	w := c.w
 	letter := pick(w, letters)
-	switch n := w.rng.IntN(100); {
+	n := w.rng.IntN(100)
+	if p := w.aimedAt(); p == "retiring" || p == "removing" {
+		n /= 2 // a group that has decided nothing goes at once
+	}
+	switch {
 	case n < 25:
 		c.register(key(letter, "reg", w.rng.IntN(2)))
 	case n < 37:

@@ -104,6 +104,11 @@ func (r *run) drive(effects []txn.Effect) {
 			continue
 		}
 		for _, call := range drive.Calls(r.c, e, w.router) {
+			if call.Gone != nil && drive.Removed(w.router, call.Group) {
+				w.count("deciders that were removed")
+				w.after(0, func() { r.step(call.Gone) })
+				continue
+			}
 			w.ask(letter{r.phase(), true}, call.Group, call.Command, func(reply command.Reply) {
 				if errors.Is(reply.Err, own.ErrWrongGroup) {
 					w.refresh()
@@ -119,31 +124,40 @@ func (r *run) drive(effects []txn.Effect) {
 // settle asks what became of a transaction whose lock is in the way, and ends it
 // there.
 func (w *world) settle(l txn.Lock) {
+	if drive.Removed(w.router, l.Decider) {
+		w.count("locks of deciders that were removed")
+		w.carryOut(l, txn.Aborted)
+		return
+	}
 	w.ask(letter{"settling", true}, l.Decider, func() command.Command { return drive.Inquire(l) }, func(r command.Reply) {
 		o := txn.OutcomeOf(r)
 		if r.Err != nil {
 			w.failf("%v does not know about %v: %w", l.Decider, l.Txn, r.Err)
 		}
-		if o == txn.Undecided {
-			return
+		if o != txn.Undecided {
+			w.carryOut(l, o)
 		}
-		w.count("locks settled by others")
-		to, _ := drive.Settle(l, o, w.router)
-		w.ask(letter{"settling", true}, to, func() command.Command {
-			_, c := drive.Settle(l, o, w.router)
-			return c
-		}, func(r command.Reply) {
-			if errors.Is(r.Err, own.ErrWrongGroup) {
-				w.refresh()
-			}
-		})
+	})
+}
+
+// carryOut ends a transaction where one of its locks is.
+func (w *world) carryOut(l txn.Lock, o txn.Outcome) {
+	w.count("locks settled by others")
+	to, _ := drive.Settle(l, o, w.router)
+	w.ask(letter{"settling", true}, to, func() command.Command {
+		_, c := drive.Settle(l, o, w.router)
+		return c
+	}, func(r command.Reply) {
+		if errors.Is(r.Err, own.ErrWrongGroup) {
+			w.refresh()
+		}
 	})
 }
 
 // tend is what a node does for a group now and then.
 func (w *world) tend(id partition.GroupID) {
 	p, err := w.find(id)
-	if err != nil {
+	if err != nil || w.lists[id] == nil {
 		return
 	}
 	_, err = p.Group.Tend(ctx)

@@ -31,17 +31,33 @@ func (d *disk) open() {
 	w.must(err, "open a store")
 	d.store, d.places = s, map[partition.GroupID]drive.Place{}
 	for _, id := range d.groups {
-		g, err := group.Open(&drive.Log{Store: s, Group: id}, s, group.Options{
-			ID: id, Wall: w.wallMS, Decided: w.decided, ClockAhead: 200e6,
-		})
-		w.must(err, "open a group")
-		d.places[id] = drive.Place{Group: g, Store: s}
+		d.host(id)
 	}
 	w.note("open", uint64(d.number))
 }
 
+// host opens a group.
+func (d *disk) host(id partition.GroupID) {
+	g, err := group.Open(&drive.Log{Store: d.store, Group: id}, d.store, group.Options{
+		ID: id, Wall: d.w.wallMS, Decided: d.w.decided, ClockAhead: 200e6,
+	})
+	d.w.must(err, "open a group")
+	d.places[id] = drive.Place{Group: g, Store: d.store}
+}
+
+// home is the disk of a group, for ever. Those of the first map lie side by side.
+func (w *world) home(id partition.GroupID) *disk {
+	if first := w.cfg.Stores * w.cfg.Groups; int(id) <= first {
+		return w.disks[(int(id)-1)/w.cfg.Groups]
+	}
+	return w.disks[int(id)%w.cfg.Stores]
+}
+
 // decided asks the decider of a lock, as a reader does that meets one.
 func (w *world) decided(ctx context.Context, l txn.Lock) (txn.Outcome, error) {
+	if drive.Removed(w.router, l.Decider) {
+		return txn.Aborted, nil
+	}
 	p, err := w.find(l.Decider)
 	if err != nil {
 		return txn.Undecided, err
@@ -56,11 +72,11 @@ func (w *world) decided(ctx context.Context, l txn.Lock) (txn.Outcome, error) {
 
 // find returns the place of a group that is up.
 func (w *world) find(id partition.GroupID) (drive.Place, error) {
-	home, ok := w.homes[id]
-	if !ok || w.disks[home].store == nil {
+	place, ok := w.home(id).places[id]
+	if !ok {
 		return drive.Place{}, drive.ErrAway
 	}
-	return w.disks[home].places[id], nil
+	return place, nil
 }
 
 // crash takes the store down as a power failure would, keeping that many percent
@@ -86,7 +102,6 @@ func (w *world) setUp() {
 		for range w.cfg.Groups {
 			id := partition.GroupID(len(w.groups) + 1)
 			w.groups = append(w.groups, id)
-			w.homes[id] = i
 			d.groups = append(d.groups, id)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 func requestOf(c command.Command) group.Request { return group.Request{Command: c} }
 
 // undoings are phases that few come to unless somebody changes their mind.
-var undoings = []string{"undoing", "thawing", "abandoning", "wiping", "dismissing"}
+var undoings = []string{"undoing", "thawing", "abandoning", "wiping", "dismissing", "stopping", "unmarking"}
 
 // cancelRate is how often somebody does, in a thousand.
 func (w *world) cancelRate() int {
@@ -20,6 +20,23 @@ func (w *world) cancelRate() int {
 		}
 	}
 	return 40
+}
+
+// aimedAt is the phase of a job that is done by others at which the run aims.
+func (w *world) aimedAt() string {
+	phase, _ := strings.CutPrefix(w.cfg.Aim.Phase, "job ")
+	if phase == w.cfg.Aim.Phase {
+		return ""
+	}
+	return phase
+}
+
+// compositeRate is how often somebody asks for such a job, in a thousand wishes.
+func (w *world) compositeRate() int {
+	if w.aimedAt() != "" {
+		return 500
+	}
+	return 60
 }
 
 // entered is told of each phase that a transaction or a job comes to.

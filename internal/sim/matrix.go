@@ -6,8 +6,9 @@ import (
 )
 
 // Matrix returns each fault in each phase that a transaction in two phases, a move
-// between stores, and a change that moves no rows go through. A test that has not
-// been in all of them has shown nothing about the others.
+// between stores, a change that moves no rows, and a job that is done by others go
+// through. A test that has not been in all of them has shown nothing about the
+// others.
 func Matrix() (cells []Cell) {
 	var phases []string
 	for s := txn.Preparing; s < txn.Done; s++ {
@@ -20,6 +21,9 @@ func Matrix() (cells []Cell) {
 	}
 	for _, p := range []mover.Phase{mover.Planned, mover.Deciding, mover.Releasing, mover.Publishing} {
 		phases = append(phases, "local "+p.String())
+	}
+	for p := mover.Marking; p <= mover.Unmarking; p++ {
+		phases = append(phases, "job "+p.String())
 	}
 	for _, phase := range phases {
 		for f := Dropped; f <= ClockJump; f <<= 1 {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -28,11 +29,17 @@ type held struct {
 func newDriver(w *world) *driver { return &driver{w: w, jobs: map[own.Job]*held{}} }
 
 func phaseOf(j *mover.Job) string {
-	if j.Local {
+	switch {
+	case composite(j.Kind):
+		return "job " + j.Phase.String()
+	case j.Local:
 		return "local " + j.Phase.String()
 	}
 	return "move " + j.Phase.String()
 }
+
+// composite tells whether a job is done by others.
+func composite(k mover.Kind) bool { return k >= mover.PreSplit }
 
 // look reads the records and goes on with all that have not ended, as after a
 // crash or a while.
@@ -44,6 +51,7 @@ func (d *driver) look() {
 		for _, j := range jobs {
 			if j.Phase.Final() {
 				delete(d.jobs, j.ID)
+				d.forget(j.ID)
 				continue
 			}
 			h := d.jobs[j.ID]
@@ -60,6 +68,15 @@ func (d *driver) look() {
 			d.handle(j.ID, mover.Timeout{})
 		}
 	})
+}
+
+// forget removes the record of a job that has ended, some time later.
+func (d *driver) forget(id own.Job) {
+	if w := d.w; w.chance(100) {
+		w.ask(letter{"surveying", true}, catalogGroup, func() command.Command {
+			return &command.Delete{Keys: []partition.Position{meta.Job(id)}}
+		}, func(r command.Reply) { w.must(r.Err, "forget a job") })
+	}
 }
 
 // handle gives an event to a job.
@@ -184,6 +201,16 @@ func (d *driver) execute(j mover.Job, x mover.Effect) {
 			w.learn(w.decode(r))
 			d.handle(j.ID, mover.Published{Round: x.Round})
 		})
+	case mover.Host:
+		w.send(l, func() { d.host(j, x) })
+	case mover.Survey:
+		d.survey(j, x)
+	case mover.Spawn:
+		w.admit(l, x.Request)
+	case mover.Stop:
+		d.stop(x.Job)
+	case mover.Retire:
+		w.send(l, func() { d.retire(j, x) })
 	default:
 		w.failf("nobody knows how to %T", x)
 	}
@@ -264,11 +291,12 @@ func (d *driver) choose(j mover.Job, x mover.Choose) {
 			return
 		}
 		if reply.Err == nil {
-			if v := partition.Version(reply.Int); v <= w.newest {
-				w.failf("job %d made version %d of the map after %d", j.ID, v, w.newest)
+			// One that is done by others may find nothing to change.
+			if v := partition.Version(reply.Int); v != w.newest || !composite(c.Job.Kind) {
+				w.made(v, fmt.Sprintf("job %d", j.ID))
 			}
-			w.newest = partition.Version(reply.Int)
 			w.follow(c.Job)
+			w.removeGroups(c.Map)
 		}
 		w.send(l, func() {
 			h := d.jobs[j.ID]
@@ -284,98 +312,12 @@ func (d *driver) choose(j mover.Job, x mover.Choose) {
 	})
 }
 
-// operate asks for a job, or interferes with one.
-func (w *world) operate() {
-	if w.healing {
-		return
+// made is told of each version of the map.
+func (w *world) made(v partition.Version, by string) {
+	if v <= w.newest {
+		w.failf("%s made version %d of the map after %d", by, v, w.newest)
 	}
-	if len(w.phases) > 0 && w.chance(w.cancelRate()) {
-		w.interfere()
-	}
-	if len(w.phases) >= 4 {
-		return
-	}
-	r, ok := w.wish()
-	if !ok {
-		return
-	}
-	w.ask(letter{"admitting", false}, catalogGroup, func() command.Command {
-		return &admitted{Admit: drive.Admit{Catalog: meta, Request: r, Home: func(g partition.GroupID) uint64 { return uint64(w.homes[g]) }, NowMS: w.wallMS()}, w: w}
-	}, func(r command.Reply) {
-		if r.Err != nil {
-			w.count("jobs refused")
-			w.refresh()
-			return
-		}
-		w.count("jobs admitted")
-		w.drivers[0].look()
-	})
-}
-
-// admitted is an Admit of which the world hears.
-type admitted struct {
-	drive.Admit
-	w *world
-}
-
-// Eval admits.
-func (c *admitted) Eval(e *command.Env) command.Reply {
-	r := c.Admit.Eval(e)
-	if r.Err == nil {
-		c.w.news = append(c.w.news, c.Job)
-	}
-	return r
-}
-
-// interfere cancels or pauses a job.
-func (w *world) interfere() {
-	var ids []own.Job
-	for id := range w.phases {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	d := pick(w, w.drivers)
-	h := d.jobs[pick(w, ids)]
-	if h == nil || h.busy {
-		return
-	}
-	if w.chance(300) {
-		if next, err := mover.Pause(h.job, w.wallMS()); err == nil && next.Rev != h.job.Rev {
-			d.store(h, next, nil)
-		}
-		return
-	}
-	if next, effects, err := mover.Cancel(h.job, w.wallMS()); err == nil && next.Rev != h.job.Rev {
-		w.count("jobs cancelled")
-		d.store(h, next, effects)
-	}
-}
-
-// wish is a change of the map at random, biased to where keys are.
-func (w *world) wish() (r mover.Request, ok bool) {
-	m := w.router
-	var shards []partition.Shard
-	for s := range m.Shards(space.Span()) {
-		if s.ID != m.Find(system.Span().Start).ID { // the catalog stays
-			shards = append(shards, s)
-		}
-	}
-	i := w.rng.IntN(len(shards))
-	s := shards[i]
-	switch n := w.rng.IntN(10); {
-	case n < 3 && len(shards) < 14:
-		whats := []string{"reg", "list", "bank", "cnt", "scan", "cab"}
-		p := at(key(pick(w, letters), pick(w, whats), w.rng.IntN(3)))
-		s = m.Find(p)
-		if !slices.ContainsFunc(shards, func(x partition.Shard) bool { return x.ID == s.ID }) {
-			return r, false
-		}
-		return mover.Request{Kind: mover.Split, Shard: s.ID, Expect: s.Changed, In: &space, At: []partition.Position{p}}, true
-	case n < 5 && i+1 < len(shards) && shards[i+1].Group == s.Group:
-		return mover.Request{Kind: mover.Merge, Shard: s.ID, Right: shards[i+1].ID, Expect: s.Changed, ExpectRight: shards[i+1].Changed}, true
-	}
-	to := pick(w, w.groups)
-	return mover.Request{Kind: mover.Move, Shard: s.ID, Expect: s.Changed, To: to}, to != s.Group
+	w.newest = v
 }
 
 // byPhase orders jobs for what must not depend on a map.

@@ -131,8 +131,7 @@ func (x *tx) commit() {
 	}
 	w := x.o.c.w
 	parts, groups := x.parts()
-	home := func(g partition.GroupID) int { return w.homes[g] }
-	together := !slices.ContainsFunc(groups, func(g partition.GroupID) bool { return home(g) != home(groups[0]) })
+	together := !slices.ContainsFunc(groups, func(g partition.GroupID) bool { return w.home(g) != w.home(groups[0]) })
 	x.o.attempt++ // reads that come late are of no use
 	switch {
 	case together && w.chance(600):

@@ -49,9 +49,11 @@ type world struct {
 	// instant orders calls of the history.
 	instant int64
 
-	disks  []*disk
-	groups []partition.GroupID
-	homes  map[partition.GroupID]int
+	disks []*disk
+	// groups are those that are open or were before a crash, and removed those
+	// that the map had and has no more.
+	groups  []partition.GroupID
+	removed map[partition.GroupID]bool
 	// lists are what groups owned when they were last looked at.
 	lists map[partition.GroupID]*own.List
 	// life is one more after each crash of the process.
@@ -177,7 +179,7 @@ func (w *world) tick() int64 {
 func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x5eed)), trace: fnv.New64a(),
-		homes: map[partition.GroupID]int{}, lists: map[partition.GroupID]*own.List{},
+		removed: map[partition.GroupID]bool{}, lists: map[partition.GroupID]*own.List{},
 		phases: map[own.Job]mover.Job{}, seen: map[txn.ID]bool{},
 		counts: map[string]int{}, cells: map[Cell]int{},
 	}
