@@ -10,60 +10,89 @@ import (
 )
 
 // List is the ranges of a group in order. They do not overlap. It never changes:
-// a change makes another one.
+// a change makes another one, which shares with it what is the same.
 type List struct {
-	ranges  []Range
+	chunks []*chunk
+	// firsts are the starts of the chunks.
+	firsts  index
+	len     int
 	version partition.Version
 }
 
 // NewList makes a list of ranges in any order.
 func NewList(ranges ...Range) (*List, error) {
-	l := &List{ranges: slices.Clone(ranges)}
-	slices.SortFunc(l.ranges, func(a, b Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) })
-	for i := range l.ranges {
-		r := &l.ranges[i]
+	ranges, err := ordered(ranges)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{}
+	return l.replace(place{}, place{}, ranges), nil
+}
+
+// ordered returns a copy of ranges in order, if they could be a list.
+func ordered(ranges []Range) ([]Range, error) {
+	ranges = slices.Clone(ranges)
+	slices.SortFunc(ranges, compareStarts)
+	for i := range ranges {
+		r := &ranges[i]
 		if r.Span.Empty() || r.State < Serving || r.State > Foreign {
 			return nil, fmt.Errorf("%w: %v is no range", ErrList, r)
 		}
-		if i > 0 && l.ranges[i-1].Span.Overlaps(r.Span) {
-			return nil, fmt.Errorf("%w: %v and %v overlap", ErrList, &l.ranges[i-1], r)
+		if i > 0 && ranges[i-1].Span.Overlaps(r.Span) {
+			return nil, fmt.Errorf("%w: %v and %v overlap", ErrList, &ranges[i-1], r)
 		}
-		l.version = max(l.version, r.Version)
 	}
-	return l, nil
+	return ranges, nil
 }
 
-// Version is the highest of the ranges': whoever was routed by a map that is at
-// least as new was routed by what the list says.
+func compareStarts(a, b Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) }
+
+// Version is the highest that a range of the list has, or had in a list that this one
+// was made from: whoever was routed by a map that is at least as new was routed by
+// what the list says.
 func (l *List) Version() partition.Version { return l.version }
 
 // Len returns how many ranges there are, in any state.
-func (l *List) Len() int { return len(l.ranges) }
+func (l *List) Len() int { return l.len }
 
 // All yields the ranges in order.
-func (l *List) All() iter.Seq[Range] { return slices.Values(l.ranges) }
+func (l *List) All() iter.Seq[Range] { return l.Over(partition.Whole) }
 
-// at returns the index of the range that has p, or of the first behind it.
-func (l *List) at(p partition.Position) (i int, has bool) {
-	i, found := slices.BinarySearchFunc(l.ranges, p, func(r Range, p partition.Position) int {
-		return bytes.Compare(r.Span.Start, p)
-	})
-	if found {
-		return i, true
+// place is where a range is: in a chunk, or behind the last one.
+type place struct{ chunk, i int }
+
+// at returns the place of the range that has p, or of the first behind it.
+func (l *List) at(p partition.Position) (where place, has bool) {
+	n := l.firsts.upto(p, func(i int) partition.Position { return l.chunks[i].start(0) }) - 1
+	if n < 0 {
+		return place{}, false
 	}
-	if i > 0 && l.ranges[i-1].Span.Contains(p) {
-		return i - 1, true
+	c := l.chunks[n]
+	i := c.starts.upto(p, c.start) - 1
+	if end := c.ranges[i].Span.End; len(end) == 0 || bytes.Compare(p, end) < 0 {
+		return place{n, i}, true
 	}
-	return i, false
+	if i++; i < len(c.ranges) {
+		return place{n, i}, false
+	}
+	return place{n + 1, 0}, false
+}
+
+// find returns the range that has a position, or nil.
+func (l *List) find(p partition.Position) *Range {
+	where, ok := l.at(p)
+	if !ok {
+		return nil
+	}
+	return l.chunks[where.chunk].ranges[where.i]
 }
 
 // Find returns the range that has a position.
 func (l *List) Find(p partition.Position) (r Range, ok bool) {
-	i, ok := l.at(p)
-	if !ok {
-		return r, false
+	if found := l.find(p); found != nil {
+		return *found, true
 	}
-	return l.ranges[i], true
+	return r, false
 }
 
 // One returns the range that has all of a span.
@@ -78,11 +107,15 @@ func (l *List) One(s partition.Span) (r Range, ok bool) {
 // Over yields the ranges that overlap with a span, in order.
 func (l *List) Over(s partition.Span) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
-		i, _ := l.at(s.Start)
-		for ; i < len(l.ranges) && l.ranges[i].Span.Overlaps(s); i++ {
-			if !yield(l.ranges[i]) {
-				return
+		where, _ := l.at(s.Start)
+		for n := where.chunk; n < len(l.chunks); n++ {
+			for i := where.i; i < len(l.chunks[n].ranges); i++ {
+				r := l.chunks[n].ranges[i]
+				if !r.Span.Overlaps(s) || !yield(*r) {
+					return
+				}
 			}
+			where.i = 0
 		}
 	}
 }
@@ -101,51 +134,30 @@ func (l *List) Covers(s partition.Span) bool {
 	return len(s.End) > 0 && bytes.Compare(at, s.End) >= 0
 }
 
-// change returns the list in which become has taken the place of expect. Done
-// tells that become is there already, as it is when a step is repeated.
-func (l *List) change(expect, become []Range) (next *List, done bool, err error) {
-	if l.has(become) {
-		return l, true, nil
+// Except yields the ranges that another list has not, or not in the same state. It
+// passes over what the two share, so it is fast if one was made from the other.
+func (l *List) Except(o *List) iter.Seq[Range] {
+	from, shared := 0, min(len(l.chunks), len(o.chunks))
+	for from < shared && l.chunks[from] == o.chunks[from] {
+		from++
 	}
-	kept := make([]Range, 0, len(l.ranges)+len(become))
-	missing := slices.Clone(expect)
-	for i := range l.ranges {
-		r := &l.ranges[i]
-		if j := slices.IndexFunc(missing, func(x Range) bool { return x.equal(r) }); j >= 0 {
-			missing = slices.Delete(missing, j, j+1)
-			continue
-		}
-		kept = append(kept, *r)
+	to, behind := len(l.chunks), len(o.chunks)
+	for to > from && behind > from && l.chunks[to-1] == o.chunks[behind-1] {
+		to, behind = to-1, behind-1
 	}
-	if len(missing) > 0 {
-		return nil, false, l.stale(&missing[0])
-	}
-	for i := range become {
-		for _, r := range kept {
-			if r.Span.Overlaps(become[i].Span) {
-				return nil, false, l.stale(&become[i])
+	return func(yield func(Range) bool) {
+		for _, c := range l.chunks[from:to] {
+			for _, r := range c.ranges {
+				if !o.hasRange(r) && !yield(*r) {
+					return
+				}
 			}
 		}
 	}
-	next, err = NewList(append(kept, become...)...)
-	return next, false, err
 }
 
-// has tells whether all of become is in the list.
-func (l *List) has(become []Range) bool {
-	for i := range become {
-		at, ok := l.at(become[i].Span.Start)
-		if !ok || !l.ranges[at].equal(&become[i]) {
-			return false
-		}
-	}
-	return len(become) > 0
-}
-
-// stale says what is in the place of what was expected.
-func (l *List) stale(want *Range) error {
-	for r := range l.Over(want.Span) {
-		return fmt.Errorf("%w: %v, not %v", ErrStale, r, *want)
-	}
-	return fmt.Errorf("%w: nothing, not %v", ErrStale, *want)
+// hasRange tells whether a range is in the list.
+func (l *List) hasRange(r *Range) bool {
+	found := l.find(r.Span.Start)
+	return found != nil && found.equal(r)
 }

@@ -62,9 +62,9 @@ func (c *Reown) Eval(e *command.Env) command.Reply {
 // Check returns why a group with this list must not read, or write, the key at a
 // position.
 func (s *Site) Check(p partition.Position, write bool) error {
-	r, ok := s.List.Find(p)
+	r := s.List.find(p)
 	switch {
-	case !ok || !r.Reads():
+	case r == nil || !r.Reads():
 		return s.wrong()
 	case write && r.State == Frozen:
 		return ErrFrozen

@@ -1,0 +1,134 @@
+package own
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+var sizes = []int{10, 1_000, 10_000}
+
+// tiled returns a group that serves n ranges, and where they begin: keys of a range
+// keyspace, or slots.
+func tiled(b *testing.B, n int, slots bool) (*Site, []partition.Position) {
+	k := partition.Keyspace{ID: 2, Name: "k", Kind: partition.Range}
+	starts := make([]partition.Position, n)
+	for i := range starts {
+		if starts[i] = k.AppendPosition(nil, fmt.Appendf(nil, "customer/%08d/order", i*7919)); slots {
+			starts[i] = k.SlotSpan(uint16(i * 6)).Start
+		}
+	}
+	ranges := make([]Range, n)
+	for i := range ranges {
+		ranges[i] = Range{Span: partition.Span{Start: starts[i]}, Version: 1, State: Serving}
+		if i+1 < n {
+			ranges[i].Span.End = starts[i+1]
+		}
+	}
+	list, err := NewList(ranges...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &Site{Group: 1, List: list}, starts
+}
+
+// What every command asks: may the group write here? The keys are those behind a
+// thousand starts, in no order.
+func BenchmarkCheck(b *testing.B) {
+	for _, slots := range []bool{false, true} {
+		for _, n := range sizes {
+			b.Run(fmt.Sprintf("slots=%v/ranges=%d", slots, n), func(b *testing.B) {
+				site, starts := tiled(b, n, slots)
+				rng := rand.New(rand.NewPCG(1, 2))
+				keys := make([]partition.Position, 1024)
+				for i := range keys {
+					keys[i] = append(bytes.Clone(starts[rng.IntN(n)]), 0x30, 0x00, 0x01)
+				}
+				i := 0
+				for b.Loop() {
+					if err := site.Check(keys[i&1023], true); err != nil {
+						b.Fatal(err)
+					}
+					i++
+				}
+			})
+		}
+	}
+}
+
+// The life of a range, without its rows: split, freeze, release, activate, merge.
+func BenchmarkReown(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {
+			site, starts := tiled(b, n, false)
+			e := command.NewEnv(state{})
+			run := func(expect, become []Range) {
+				e.Begin(effect.Header{}, 1)
+				c := Reown{Expect: expect, Become: become}
+				c.Bind(site)
+				if reply := c.Eval(e); reply.Err != nil {
+					b.Fatal(reply.Err)
+				}
+			}
+			v, i := partition.Version(1), 0
+			for b.Loop() {
+				i = (i + 7) % n
+				whole, _ := site.List.Find(starts[i])
+				middle := append(bytes.Clone(starts[i]), 'm')
+				v++
+				left, right := whole, whole
+				left.Span.End, left.Version = middle, v
+				right.Span.Start, right.Version = middle, v
+				run([]Range{whole}, []Range{left, right})
+				frozen := right
+				frozen.State, frozen.Job, frozen.Attempt = Frozen, Job(v), 1
+				run([]Range{right}, []Range{frozen})
+				gone := frozen
+				gone.State = Foreign
+				run([]Range{frozen}, []Range{gone})
+				right.Job = Job(v)
+				run([]Range{gone}, []Range{right})
+				whole.Version = v
+				run([]Range{left, right}, []Range{whole})
+			}
+		})
+	}
+}
+
+// What opening a group takes.
+func BenchmarkLoad(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {
+			site, _ := tiled(b, n, false)
+			var rows sorted
+			for r := range site.List.All() {
+				rows.keys = append(rows.keys, recordKey(nil, 1, r.Span.Start))
+				rows.values = append(rows.values, r.append(nil))
+			}
+			for b.Loop() {
+				if l, err := Load(rows, 1); err != nil || l.Len() != n {
+					b.Fatal(l, err)
+				}
+			}
+		})
+	}
+}
+
+// sorted are rows that are read from the first to the last.
+type sorted struct{ keys, values [][]byte }
+
+func (s sorted) Get(_, dst []byte) ([]byte, bool, error) { return dst, false, nil }
+
+func (s sorted) Scan(_, _ []byte, _ bool, visit func(key, value []byte) bool) error {
+	for i := range s.keys {
+		if !visit(s.keys[i], s.values[i]) {
+			break
+		}
+	}
+	return nil
+}
