@@ -47,10 +47,15 @@ type op struct {
 	// attempt numbers what is outstanding: other answers come too late.
 	attempt int
 	parked  int
+	timer   int // names the last one
+	// again, if set, begins anew what has failed. It is told whether that was by
+	// its own will: cancelled.
+	again     func(cancelled bool)
+	cancelled bool
 }
 
-// patience is how long a client waits for an answer.
-const patience = 400 * millisecond
+// usualPatience is how long a client waits for an answer.
+const usualPatience = 400 * millisecond
 
 // begin lets the client do something, if anything is left.
 func (c *client) begin() {
@@ -65,8 +70,19 @@ func (c *client) begin() {
 // start begins an op, which ends with what is known by then.
 func (c *client) start(end func(check.Call)) *op {
 	o := &op{c: c, invoke: c.w.tick(), end: end}
-	c.w.after(patience, func() { o.finish(check.Unknown) })
+	o.patience(usualPatience)
 	return o
+}
+
+// patience bounds how long the op waits from now on.
+func (o *op) patience(us int64) {
+	o.timer++
+	timer := o.timer
+	o.c.w.after(us, func() {
+		if o.timer == timer {
+			o.finish(check.Unknown)
+		}
+	})
 }
 
 // finish ends the op, and the client goes on with the next.
@@ -79,7 +95,20 @@ func (o *op) finish(s check.Status) {
 	w.count("operations " + s.String())
 	w.note("finish", uint64(o.c.number), uint64(s))
 	o.end(check.Call{Client: o.c.number, Invoke: o.invoke, Return: w.tick(), Status: s})
-	w.after(w.rng.Int64N(3*millisecond), o.c.begin)
+	next := o.c.begin
+	if s == check.Failed && o.again != nil {
+		next = func() { o.retry() }
+	}
+	w.after(w.rng.Int64N(3*millisecond), next)
+}
+
+// retry begins anew, unless the load is over.
+func (o *op) retry() {
+	if o.c.w.healing {
+		o.c.left = 0
+		return
+	}
+	o.again(o.cancelled)
 }
 
 // visit is what is done at the group that has a key.

@@ -70,6 +70,8 @@ type Result struct {
 	// Hash is that of all that happened: the same for the same Config.
 	Hash   uint64
 	Events int
+	// Tries is the most that a transaction took.
+	Tries int
 	// Counts says what happened, and Cells which fault in which phase.
 	Counts map[string]int
 	Cells  map[Cell]int

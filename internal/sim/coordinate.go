@@ -25,15 +25,12 @@ const deadlineMS = 1500
 // coordinate begins to commit a transaction in two phases.
 func (w *world) coordinate(x *tx, parts []txn.Part, decider partition.GroupID) {
 	w.send(letter{"beginning", false}, func() {
-		deadline := w.wallMS()
-		for _, g := range w.groups {
-			if p, err := w.find(g); err == nil {
-				deadline = max(deadline, p.Group.NowMS())
-			}
-		}
 		r := &run{w: w, x: x, life: w.life}
-		c, effects := txn.NewCoordinator(txn.Plan{ID: w.id(), DeadlineMS: deadline + deadlineMS, Parts: parts, Decider: decider})
-		r.begin(c, effects)
+		plan := txn.Plan{ID: w.id(), DeadlineMS: w.deadline(), Parts: parts, Decider: decider}
+		if x.id != (txn.ID{}) {
+			plan.ID, plan.Patient = x.id, true
+		}
+		r.begin(txn.NewCoordinator(plan))
 	})
 }
 
@@ -173,6 +170,7 @@ func (w *world) tend(id partition.GroupID) {
 		}
 		w.mustDo(id, &txn.Forget{Span: r.Span, Limit: 100})
 	}
+	w.mustDo(id, &txn.Unhold{})
 	w.must(txn.Decisions(p.Store, id, func(d txn.Decision) bool {
 		// Whoever made it a moment ago is still at it.
 		if len(d.Spans) > 0 && w.seen[d.ID] {

@@ -21,7 +21,7 @@ func Run(cfg Config) (r Result) {
 			r.Err = f.err
 		}
 		w.end()
-		r.Hash, r.Events, r.Counts, r.Cells = w.trace.Sum64(), w.events, w.counts, w.cells
+		r.Hash, r.Events, r.Counts, r.Cells, r.Tries = w.trace.Sum64(), w.events, w.counts, w.cells, w.tries
 	}()
 	w.setUp()
 	w.inspect()

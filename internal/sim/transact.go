@@ -2,10 +2,9 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cleavekv/cleave/internal/check"
 	"github.com/cleavekv/cleave/internal/command"
@@ -22,13 +21,59 @@ func positions(keys ...string) (list []partition.Position) {
 	return list
 }
 
-// tx is a transaction of a client: what it has read, and what it is to write.
+// tx is an attempt at a transaction: what it has read, and what it is to write.
 type tx struct {
 	o      *op
 	values map[string][]byte
 	reads  []command.Read
 	ranges []command.RangeRead
 	writes []write
+	// id is set if it locks first: then groups hold for it what it claims.
+	id   txn.ID
+	held []partition.GroupID
+}
+
+// deed makes an attempt at a transaction: what it does, and what is noted when it
+// has ended.
+type deed func(x *tx) (body func(), end func(check.Call))
+
+// patienceToLock is how often a transaction fails before it locks first.
+const patienceToLock = 3
+
+// transact attempts a transaction until it is committed, or nobody knows. What it
+// may touch is known before.
+func (c *client) transact(claims []txn.Claim, tries int, d deed) {
+	w := c.w
+	if tries > w.mostTries() {
+		w.failf("client %d has tried %d times in vain", c.number, tries)
+	}
+	w.tries = max(w.tries, tries+1)
+	x := &tx{values: map[string][]byte{}}
+	body, end := d(x)
+	x.o = c.start(func(at check.Call) {
+		x.release()
+		if x.id != (txn.ID{}) {
+			w.count("transactions that locked first " + at.Status.String())
+			if at.Status == check.Unknown && w.calm() {
+				w.failf("client %d has locked first, and waited in vain", c.number)
+			}
+		}
+		end(at)
+	})
+	x.o.again = func(own bool) {
+		if !own {
+			tries++
+		}
+		c.transact(claims, tries, d)
+	}
+	if tries < patienceToLock {
+		body()
+		return
+	}
+	if w.calm() {
+		x.o.patience(2 * deadlineMS * millisecond) // it need not be patient for long
+	}
+	x.hold(claims, body)
 }
 
 // write is a command for a key.
@@ -45,7 +90,13 @@ func (x *tx) readAll(keys []string, then func()) {
 		return
 	}
 	k := keys[0]
-	x.o.route(at(k), true, read(k), func(r command.Reply) {
+	visit := read(k)
+	if x.id != (txn.ID{}) {
+		// In its turn, behind those who have locked it before: then nobody
+		// changes it any more.
+		visit = plain(func() group.Request { return group.Request{Command: &command.Get{Key: at(k)}} })
+	}
+	x.o.route(at(k), true, visit, func(r command.Reply) {
 		x.values[k] = bytes.Clone(r.Bytes)
 		x.reads = append(x.reads, command.Read{Key: at(k), Version: r.Version})
 		x.readAll(keys[1:], then)
@@ -134,7 +185,7 @@ func (x *tx) commit() {
 	together := !slices.ContainsFunc(groups, func(g partition.GroupID) bool { return w.home(g) != w.home(groups[0]) })
 	x.o.attempt++ // reads that come late are of no use
 	switch {
-	case together && w.chance(600):
+	case together && w.chance(600) && x.id == (txn.ID{}):
 		w.count("transactions joint")
 		x.joint(parts, groups)
 	default:
@@ -190,154 +241,7 @@ func (x *tx) answered(a txn.Answer) {
 	case txn.Aborted:
 		x.o.c.relearn()
 		x.o.c.w.settleMet(a.Err, 2)
+		x.o.cancelled = errors.Is(a.Err, txn.ErrCancelled)
 		x.o.finish(check.Failed)
 	}
-}
-
-func (c *client) begintx(end func(check.Call)) *tx {
-	return &tx{o: c.start(end), values: map[string][]byte{}}
-}
-
-// some returns n different letters in their order.
-func (w *world) some(n int) []string {
-	list := slices.Clone(letters)
-	if w.chance(500) {
-		list = list[:3] // where all the others are too
-	}
-	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	list = list[:n]
-	slices.Sort(list)
-	return list
-}
-
-// appendLists reads lists and appends to some of them.
-func (c *client) appendLists() {
-	w := c.w
-	var t check.Txn
-	x := c.begintx(func(at check.Call) {
-		t.Call = at
-		w.history.txns = append(w.history.txns, t)
-	})
-	var reads []string
-	for _, l := range w.some(1 + w.rng.IntN(3)) {
-		k := key(l, "list", 0)
-		if w.chance(750) {
-			reads = append(reads, k)
-		}
-		if w.chance(650) {
-			w.serial++
-			n := w.serial
-			x.writes = append(x.writes, write{k, func() command.Command { return &command.Append{Key: at(k), Tail: encode(n)} }})
-			t.Ops = append(t.Ops, check.Append(k, n))
-		}
-	}
-	if len(reads)+len(x.writes) == 0 {
-		x.o.finish(check.Failed)
-		return
-	}
-	x.readAll(reads, func() {
-		var ops []check.Op
-		for _, k := range reads {
-			ops = append(ops, check.Read(k, elements(x.values[k])...))
-		}
-		t.Ops = append(ops, t.Ops...)
-		x.commit()
-	})
-}
-
-// opening is what each account has at first.
-const opening = 100
-
-func balance(b []byte) int64 {
-	if len(b) == 0 {
-		return opening
-	}
-	return decimal(b)
-}
-
-// transfer moves money from one account to another.
-func (c *client) transfer() {
-	w := c.w
-	x := c.begintx(func(check.Call) {})
-	two := w.some(2)
-	from, to := key(two[0], "bank", 0), key(two[1], "bank", 0)
-	if w.chance(500) {
-		from, to = to, from
-	}
-	x.readAll([]string{from, to}, func() {
-		sum := min(1+w.rng.Int64N(20), balance(x.values[from]))
-		for k, b := range map[string]int64{from: balance(x.values[from]) - sum, to: balance(x.values[to]) + sum} {
-			x.writes = append(x.writes, write{k, func() command.Command {
-				return &command.Set{Key: at(k), Value: strconv.AppendInt(nil, b, 10)}
-			}})
-		}
-		slices.SortFunc(x.writes, func(a, b write) int { return strings.Compare(a.key, b.key) })
-		x.commit()
-	})
-}
-
-// audit reads all accounts at one moment.
-func (c *client) audit() {
-	w := c.w
-	call := check.Balances{Of: map[string]int64{}}
-	x := c.begintx(func(at check.Call) {
-		call.Call = at
-		w.history.balances = append(w.history.balances, call)
-	})
-	var keys []string
-	for _, l := range letters {
-		keys = append(keys, key(l, "bank", 0))
-	}
-	x.readAll(keys, func() {
-		for _, k := range keys {
-			call.Of[k] = balance(x.values[k])
-		}
-		x.commit()
-	})
-}
-
-// booked counts bookings.
-const booked = "c/booked"
-
-// book tries to get a cabin, and counts it elsewhere.
-func (c *client) book() {
-	w := c.w
-	w.serial++
-	call := check.Claim{Cabin: key(pick(w, letters), "cab", w.rng.IntN(20)), Customer: w.serial, Won: true}
-	x := c.begintx(func(at check.Call) {
-		call.Call = at
-		w.history.claims = append(w.history.claims, call)
-	})
-	x.readAll([]string{call.Cabin}, func() {
-		if len(x.values[call.Cabin]) > 0 {
-			call.Won = false
-			x.o.finish(check.OK)
-			return
-		}
-		x.writes = []write{
-			{call.Cabin, func() command.Command { return &command.Set{Key: at(call.Cabin), Value: encode(call.Customer)} }},
-			{booked, func() command.Command { return &command.Add{Key: at(booked), Delta: 1} }},
-		}
-		x.commit()
-	})
-}
-
-// scan lists the keys between two letters, at one moment or piece by piece.
-func (c *client) scan() {
-	w := c.w
-	two := w.some(2)
-	call := check.Scan{Start: two[0] + "/scan", End: two[1] + "/scan"}
-	x := c.begintx(func(at check.Call) {
-		call.Call = at
-		call.Keys = slices.DeleteFunc(call.Keys, func(k string) bool { return !strings.Contains(k, "/scan") })
-		w.history.scans = append(w.history.scans, call)
-	})
-	span := partition.Span{Start: space.PrefixSpan([]byte(call.Start)).Start, End: space.PrefixSpan([]byte(call.End)).Start}
-	x.scan(span, &call.Keys, func() {
-		if w.chance(500) {
-			x.o.finish(check.OK)
-			return
-		}
-		x.commit()
-	})
 }

@@ -70,6 +70,7 @@ type world struct {
 	// seen are decisions that were there at the last look.
 	seen map[txn.ID]bool
 
+	tries  int // the most that a transaction took
 	counts map[string]int
 	cells  map[Cell]int
 	aimed  bool // the aim was hit
@@ -156,7 +157,6 @@ func (w *world) note(what string, numbers ...uint64) {
 func (w *world) wallMS() int64 { return epochMS + w.now/millisecond + w.jumpMS }
 
 func (w *world) count(what string) { w.counts[what]++ }
-
 // chance is true that many times in a thousand.
 func (w *world) chance(perMille int) bool { return w.rng.IntN(1000) < perMille }
 
