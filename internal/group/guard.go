@@ -34,13 +34,9 @@ func openGuard(state State, id partition.GroupID, alone bool) (*guard, error) {
 	}
 	g.durable = g.owner.List
 	g.txns = txn.NewSite(id, g.locks, g.holds, g.owner.CheckPart)
-	for r := range g.durable.All() {
-		if !r.Reads() {
-			continue
-		}
-		if err := g.locks.Load(state, r.Span); err != nil {
-			return nil, err
-		}
+	// There are few locks, and may be many ranges: so look at all locks of the store.
+	if err := g.locks.Load(state, partition.Whole, func(p partition.Position) bool { return reads(g.durable, p) }); err != nil {
+		return nil, err
 	}
 	g.locks.Begin()
 	return g, nil
@@ -179,20 +175,33 @@ func (g *guard) rewind() {
 func (g *guard) reowned() bool { return g.owner.List != g.durable }
 
 // follow brings the locks in step with the list after the batch is durable: those
-// of ranges that came are in the table, and those of ranges that went are others'.
+// of ranges that came are in the table, and those of ranges that went are others'. It
+// looks at what has changed of the list only.
 func (g *guard) follow(state State) error {
-	for _, l := range g.locks.All() {
-		if r, ok := g.owner.List.Find(l.Start); !ok || !r.Reads() {
-			g.locks.Remove(l.Txn, l.Start, l.Range)
+	list := g.owner.List
+	for r := range g.durable.Except(list) {
+		if !r.Reads() || list.Covers(r.Span) {
+			continue
+		}
+		for _, l := range g.locks.In(r.Span) {
+			if !reads(list, l.Start) {
+				g.locks.Remove(l.Txn, l.Start, l.Range)
+			}
 		}
 	}
-	for r := range g.owner.List.All() {
+	for r := range list.Except(g.durable) {
 		if !r.Reads() || g.durable.Covers(r.Span) {
 			continue
 		}
-		if err := g.locks.Load(state, r.Span); err != nil {
+		if err := g.locks.Load(state, r.Span, nil); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reads tells whether a group with a list answers reads of a position.
+func reads(l *own.List, p partition.Position) bool {
+	r, ok := l.Find(p)
+	return ok && r.Reads()
 }

@@ -31,31 +31,26 @@ type visible struct {
 func (v *visible) init(g *guard) {
 	v.locks, v.changed = txn.NewLocks(), make(chan struct{})
 	v.list.Store(g.owner.List)
-	v.copyLocks(g.locks)
+	for _, l := range g.locks.All() {
+		v.locks.Add(*l)
+	}
+	v.locks.Begin()
+	v.locked.Store(int64(v.locks.Len()))
 }
 
-// follow shows what g has now, and wakes those who wait for a change.
+// follow shows what g has now, and wakes those who wait for a change. The locks of g
+// still know what the batch has changed.
 func (v *visible) follow(g *guard, locks bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.list.Store(g.owner.List)
 	if locks {
-		v.copyLocks(g.locks)
+		v.locks.Follow(g.locks)
+		v.locked.Store(int64(v.locks.Len()))
 		v.lockings.Add(1)
 	}
 	close(v.changed)
 	v.changed = make(chan struct{})
-}
-
-// copyLocks takes the locks over. There are as many as transactions across groups
-// are on their way, with their keys.
-func (v *visible) copyLocks(from *txn.Locks) {
-	v.locks = txn.NewLocks()
-	for _, l := range from.All() {
-		v.locks.Add(*l)
-	}
-	v.locks.Begin()
-	v.locked.Store(int64(v.locks.Len()))
 }
 
 // wait returns a channel that is closed at the next change.
@@ -65,14 +60,19 @@ func (v *visible) wait() <-chan struct{} {
 	return v.changed
 }
 
-// writer returns the lock of a transaction that writes the key at p, or nil.
+// writer returns a copy of the lock of a transaction that writes the key at p, or nil.
 func (v *visible) writer(p partition.Position) *txn.Lock {
 	if v.locked.Load() == 0 {
 		return nil
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.locks.Key(txn.ID{}, p, false)
+	lock := v.locks.Key(txn.ID{}, p, false)
+	if lock == nil {
+		return nil
+	}
+	found := *lock // it belongs to the locks, and they change
+	return &found
 }
 
 // judgeMS is [command.Guard]'s JudgeMS for readers.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // The processor's side of a transaction of one key in one group, without log and
@@ -45,5 +46,64 @@ func BenchmarkOneKey(b *testing.B) {
 				run(resolve)
 			}
 		})
+	}
+}
+
+// What locks cost when there are many: those of a hundred transactions, a tenth of
+// them on ranges.
+func BenchmarkLocks(b *testing.B) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		locks := NewLocks()
+		keys := make([]partition.Position, 1024)
+		for i := range n {
+			lock := Lock{Txn: ID{1, byte(i % 100)}, Start: at(fmt.Sprintf("x%06d", i*2)), Write: i%3 == 0}
+			if i%10 == 9 {
+				lock.Write, lock.Range, lock.End = false, true, at(fmt.Sprintf("x%06d", i*2+9))
+			}
+			locks.Add(lock)
+		}
+		for i := range keys {
+			keys[i] = at(fmt.Sprintf("x%06d", i*7919%(2*n)))
+		}
+		locks.Begin()
+		run := func(what string, f func(p partition.Position)) {
+			b.Run(fmt.Sprintf("do=%s/locks=%d", what, n), func(b *testing.B) {
+				for i := 0; b.Loop(); i++ {
+					f(keys[i&1023])
+				}
+			})
+		}
+		found := 0
+		count := func(l *Lock) {
+			if l != nil {
+				found++
+			}
+		}
+		run("key", func(p partition.Position) { count(locks.Key(ID{}, p, true)) })
+		run("span", func(p partition.Position) { count(locks.Span(ID{}, p, append(p[:len(p):len(p)], 0xff))) })
+		run("judge", func(p partition.Position) { found += int(locks.JudgeMS(p, 1)) })
+		run("add+remove", func(p partition.Position) {
+			locks.Add(Lock{Txn: ID{9}, Start: p, Write: true})
+			locks.Remove(ID{9}, p, false)
+			locks.Begin()
+		})
+		run("add+rewind", func(p partition.Position) {
+			locks.Add(Lock{Txn: ID{9}, Start: p, Write: true})
+			locks.Rewind(0)
+		})
+		behind := NewLocks()
+		for _, l := range locks.All() {
+			behind.Add(*l)
+		}
+		behind.Begin()
+		run("follow", func(p partition.Position) {
+			locks.Add(Lock{Txn: ID{9}, Start: p, Write: true})
+			locks.Remove(ID{9}, p, false)
+			behind.Follow(locks)
+			locks.Begin()
+		})
+		if found == 0 {
+			b.Fatal("nothing was found")
+		}
 	}
 }

@@ -270,7 +270,7 @@ func (w *world) handOver(s *shard, to *peer) {
 		})
 	}
 	from.locks.Drop(s.span)
-	if err := to.locks.Load(to.store, s.span); err != nil {
+	if err := to.locks.Load(to.store, s.span, nil); err != nil {
 		w.fatalf("%v", err)
 	}
 	to.clock, to.next = max(to.clock, from.clock), max(to.next, from.next)

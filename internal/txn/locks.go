@@ -38,11 +38,15 @@ func NewLocks() *Locks { return &Locks{txns: map[ID][]*Lock{}} }
 func (l *Locks) Len() int { return l.count }
 
 // Load adds the locks of a span from their records: when a group opens, and
-// when a range has come to it.
-func (l *Locks) Load(r command.Reader, s partition.Span) error {
+// when a range has come to it. If mine is not nil, those are left out whose records
+// it does not answer for.
+func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Position) bool) error {
 	from, to := tableSpan(effect.Intents, s)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
+		if mine != nil && !mine(key[1:]) {
+			return true
+		}
 		var x Intent
 		if x, bad = DecodeIntent(key, value); bad != nil {
 			return false
@@ -59,13 +63,24 @@ func (l *Locks) Load(r command.Reader, s partition.Span) error {
 	return nil
 }
 
+// In returns the locks whose records lie in a span, in the order of their starts.
+// They are not to be changed.
+func (l *Locks) In(s partition.Span) (found []*Lock) {
+	// A record may lie some zeros behind the start of its lock, see pad.
+	start := bytes.TrimRight(s.Start, "\x00")
+	l.tree.walk(start, s.End, func(lock *Lock) {
+		if lock.inside(s) {
+			found = append(found, lock)
+		}
+	})
+	return found
+}
+
 // Drop removes the locks whose records lie in a span: the range has gone to
 // another group.
 func (l *Locks) Drop(s partition.Span) {
-	for _, lock := range l.All() {
-		if lock.inside(s) {
-			l.Remove(lock.Txn, lock.Start, lock.Range)
-		}
+	for _, lock := range l.In(s) {
+		l.Remove(lock.Txn, lock.Start, lock.Range)
 	}
 }
 
@@ -133,6 +148,20 @@ func (l *Locks) Rewind(mark int) {
 	l.journal = l.journal[:mark]
 }
 
+// Follow does what others have changed since their Begin, which are the same but for
+// that: so a copy keeps up with them, however many there are.
+func (l *Locks) Follow(others *Locks) {
+	for _, c := range others.journal {
+		if lock := l.tree.get(c.lock); lock != nil {
+			l.remove(lock)
+		}
+		if c.added {
+			lock := *c.lock
+			l.insert(&lock)
+		}
+	}
+}
+
 // Key returns a lock of another transaction than id that a read of a key
 // conflicts with, or a write, or nil.
 func (l *Locks) Key(id ID, p partition.Position, write bool) *Lock {
@@ -167,7 +196,7 @@ func (l *Locks) Of(id ID) []*Lock {
 // changed.
 func (l *Locks) All() []*Lock {
 	all := make([]*Lock, 0, l.count)
-	l.tree.walk(func(lock *Lock) { all = append(all, lock) })
+	l.tree.walk(nil, nil, func(lock *Lock) { all = append(all, lock) })
 	return all
 }
 

@@ -62,10 +62,13 @@ func drawEnd(t *rapid.T) partition.Position {
 func TestLocksFindWhatAListFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		locks, list := NewLocks(), naive(nil)
+		behind := NewLocks()   // a copy that follows before each Begin
 		states := []naive{nil} // the list at each mark since Begin
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch lock := drawLock(t); rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0:
+				behind.Follow(locks)
+				compareWithList(t, behind, list)
 				locks.Begin()
 				states = []naive{list}
 			case 1:
@@ -110,6 +113,12 @@ func compareWithList(t *rapid.T, locks *Locks, list naive) {
 	check("key", locks.Key(id, key, write), list.conflicts(id, (&Lock{Start: key}).span(), write))
 	if s := (partition.Span{Start: key, End: drawEnd(t)}); !s.Empty() {
 		check("span", locks.Span(id, s.Start, s.End), list.conflicts(id, s, false))
+	}
+	if s := (partition.Span{Start: key, End: drawEnd(t)}); !s.Empty() {
+		found := slices.DeleteFunc(slices.Clone(list), func(x Lock) bool { return !x.inside(s) })
+		if got := locks.In(s); len(got) != len(found) || !slices.IsSortedFunc(got, compareLocks) {
+			t.Fatalf("%d locks in %v, want %d", len(got), s, len(found))
+		}
 	}
 	judge := int64(5)
 	for _, lock := range list.conflicts(ID{}, (&Lock{Start: key}).span(), true) {

@@ -89,7 +89,7 @@ func newPeer(id partition.GroupID) *peer {
 // open builds memory from the records, as after a crash.
 func (p *peer) open() {
 	p.locks, p.holds = NewLocks(), new(Holds)
-	if err := p.locks.Load(p.store, partition.Whole); err != nil {
+	if err := p.locks.Load(p.store, partition.Whole, nil); err != nil {
 		panic(err)
 	}
 	p.locks.Begin()
@@ -145,7 +145,7 @@ func (p *peer) do(c command.Command) command.Reply { return p.batch(false, c)[0]
 // consistent tells whether the locks in memory are those of the records.
 func (p *peer) consistent() bool {
 	fresh := NewLocks()
-	if err := fresh.Load(p.store, partition.Whole); err != nil {
+	if err := fresh.Load(p.store, partition.Whole, nil); err != nil {
 		return false
 	}
 	return slices.EqualFunc(p.locks.All(), fresh.All(), func(a, b *Lock) bool {

@@ -109,10 +109,13 @@ func (c *claim) redo(e *command.Env) error {
 // has its own when a range is given away or taken over. A group calls it for
 // both ends of the range in the step that changes the owner.
 func Cut(e *command.Env, l *Locks, at partition.Position) {
-	for _, lock := range l.All() {
-		if plant.Bug("txn-range-lock-not-cut") || !lock.Range || bytes.Compare(lock.key(nil)[1:], at) >= 0 || !lock.reaches(at) {
-			continue
+	var over []*Lock
+	l.tree.each(at, func(lock *Lock) {
+		if lock.Range && bytes.Compare(lock.key(nil)[1:], at) < 0 && !plant.Bug("txn-range-lock-not-cut") {
+			over = append(over, lock)
 		}
+	})
+	for _, lock := range over {
 		left, right := *lock, *lock
 		left.End, right.Start = clonePosition(at), clonePosition(at)
 		for _, half := range []Lock{left, right} {

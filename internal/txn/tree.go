@@ -90,8 +90,24 @@ func (n *node) update() {
 func (t *tree) insert(lock *Lock) {
 	n := &node{lock: lock, priority: xxh3.HashSeed(lock.Start, xxh3.Hash(lock.Txn[:]))}
 	n.update()
-	left, right := split(t.root, lock)
-	t.root = join(join(left, n), right)
+	t.root = insert(t.root, n)
+}
+
+// insert puts a node where its priority belongs. Above that nothing changes but how
+// far branches reach.
+func insert(n, x *node) *node {
+	if n == nil || x.priority > n.priority {
+		x.left, x.right = split(n, x.lock)
+		x.update()
+		return x
+	}
+	n.far, n.farWrite = farther(n.far, x.far), farther(n.farWrite, x.farWrite)
+	if compareLocks(x.lock, n.lock) < 0 {
+		n.left = insert(n.left, x)
+	} else {
+		n.right = insert(n.right, x)
+	}
+	return n
 }
 
 func (t *tree) remove(lock *Lock) { t.root = cut(t.root, lock) }
@@ -144,6 +160,8 @@ func join(a, b *node) *node {
 	return b
 }
 
+// cut removes a lock. Only branches that reach as far as they do because of it are
+// looked at again.
 func cut(n *node, lock *Lock) *node {
 	if n == nil {
 		return nil
@@ -156,7 +174,9 @@ func cut(n *node, lock *Lock) *node {
 	default:
 		return join(n.left, n.right)
 	}
-	n.update()
+	if n.far == lock || n.farWrite == lock {
+		n.update()
+	}
 	return n
 }
 
@@ -224,13 +244,23 @@ func (t *tree) each(p partition.Position, visit func(*Lock)) {
 	down(t.root)
 }
 
-// walk visits all locks in their order.
-func (t *tree) walk(visit func(*Lock)) {
+// walk visits the locks that start in a span, in their order. An empty end is the
+// end of the space.
+func (t *tree) walk(start, end partition.Position, visit func(*Lock)) {
 	var down func(*node)
 	down = func(n *node) {
-		if n != nil {
+		if n == nil {
+			return
+		}
+		from := bytes.Compare(n.lock.Start, start) >= 0
+		to := len(end) == 0 || bytes.Compare(n.lock.Start, end) < 0
+		if from {
 			down(n.left)
+		}
+		if from && to {
 			visit(n.lock)
+		}
+		if to {
 			down(n.right)
 		}
 	}

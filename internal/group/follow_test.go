@@ -1,0 +1,141 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// play is a group whose ranges come, go and are cut while keys are locked.
+type play struct {
+	*Group
+	disk    *disk
+	version partition.Version
+	next    byte
+}
+
+// reown gives ranges another form.
+func (p *play) reown(t *rapid.T) {
+	list := slices.Collect(p.List().All())
+	r := list[rapid.IntRange(0, len(list)-1).Draw(t, "range")]
+	p.version++
+	become := r
+	become.Version = p.version
+	made := []own.Range{become}
+	switch kind := rapid.IntRange(0, 4).Draw(t, "change"); {
+	case kind == 0:
+		made[0].State = own.Foreign
+	case kind == 1:
+		made[0].State = own.Serving
+	case kind == 2:
+		made[0].State = own.Frozen
+	case r.State != own.Serving:
+	case kind == 3: // all of it goes, and nothing is said of that
+		made = nil
+		defer p.reownAs(t, nil, []own.Range{{Span: r.Span, Version: p.version, State: own.Foreign}})
+	default:
+		middle := at(fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "middle")))
+		if !r.Span.Contains(middle) || string(middle) == string(r.Span.Start) {
+			return
+		}
+		left, right := become, become
+		left.Span.End, right.Span.Start = middle, middle
+		made = []own.Range{left, right}
+	}
+	p.reownAs(t, []own.Range{r}, made)
+}
+
+func (p *play) reownAs(t *rapid.T, expect, become []own.Range) {
+	reply, err := p.Try(context.Background(), Request{Command: &own.Reown{Expect: expect, Become: become}})
+	if err != nil || reply.Err != nil {
+		t.Fatal(err, reply.Err)
+	}
+}
+
+// lock prepares a transaction, as far as that is possible.
+func (p *play) lock(t *rapid.T) {
+	key := fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "key"))
+	r, ok := p.List().Find(at(key))
+	if !ok || r.State != own.Serving {
+		return
+	}
+	p.next++
+	part := txn.Part{Span: r.Span, Writes: []command.Command{set(key, "new")}}
+	if rapid.Bool().Draw(t, "range") {
+		part.Ranges = []command.RangeRead{{Start: at(key), End: r.Span.End}}
+	}
+	_, err := p.Try(context.Background(), Request{Command: &txn.Prepare{ID: txn.ID{p.next}, Decider: 9, DeadlineMS: p.NowMS() + 60_000, Part: part}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *play) resolve(t *rapid.T) {
+	id := txn.ID{byte(rapid.IntRange(0, int(p.next)).Draw(t, "transaction"))}
+	for r := range p.List().All() {
+		if r.State == own.Serving {
+			c := &txn.Resolve{ID: id, Span: r.Span, Commit: id[0]%2 == 0, DeadlineMS: p.NowMS()}
+			if _, err := p.Try(context.Background(), Request{Command: c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// What is locked is what the records of the ranges say, and readers see just that.
+func TestLocksFollowTheRangesThatComeAndGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDisk(true)
+		g, err := Open(d, d, Options{ID: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &play{Group: g, disk: d}
+		p.reownAs(t, nil, []own.Range{{Span: between("0", ""), State: own.Serving}})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				p.lock(t)
+			case 2:
+				p.reown(t)
+			default:
+				p.resolve(t)
+			}
+			p.compare(t)
+		}
+	})
+}
+
+// compare compares the locks with what a restart finds.
+func (p *play) compare(t *rapid.T) {
+	fresh, err := openGuard(p.disk, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := locksOf(fresh.locks)
+	if err := p.actor.Do(context.Background(), func(x *executor) {
+		if got := locksOf(x.guard.locks); !slices.Equal(got, want) {
+			t.Fatalf("locked are\n%q, a restart finds\n%q", got, want)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := locksOf(p.visible.locks); !slices.Equal(got, want) || int(p.visible.locked.Load()) != len(want) {
+		t.Fatalf("readers see\n%q, not\n%q", got, want)
+	}
+}
+
+func locksOf(l *txn.Locks) (found []string) {
+	for _, lock := range l.All() {
+		found = append(found, fmt.Sprintf("%x %q %q %v %v", lock.Txn[:1], lock.Start, lock.End, lock.Write, lock.Range))
+	}
+	return found
+}
