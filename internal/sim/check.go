@@ -157,6 +157,7 @@ func (w *world) lastReads(m *partition.Map) {
 		w.must(err, "the last reads")
 		return row.Payload
 	}
+	ask := func(k string, c command.Command) command.Reply { return w.mustDo(m.Owner(at(k)).Group, c) }
 	call := func() check.Call { return check.Call{Client: -1, Invoke: w.tick(), Return: w.tick(), Status: check.OK} }
 	h := &w.history
 	var lists check.Txn
@@ -171,9 +172,28 @@ func (w *world) lastReads(m *partition.Map) {
 		k := key(l, "list", 0)
 		lists.Ops = append(lists.Ops, check.Read(k, elements(get(k))...))
 		k = key(l, "bank", 0)
-		bank.Of[k] = balance(get(k))
+		if isHash(k) {
+			bank.Of[k] = balance(ask(k, &command.HGet{Key: at(k), Field: fields[0]}).Bytes)
+		} else {
+			bank.Of[k] = balance(get(k))
+		}
 		k = key(l, "cnt", 0)
 		h.counts[k] = append(h.counts[k], check.Count{Call: call(), Told: true, Value: decimal(get(k))})
+		k = key(l, "hcnt", 0)
+		n := decimal(ask(k, &command.HGet{Key: at(k), Field: fields[0]}).Bytes)
+		h.counts[k] = append(h.counts[k], check.Count{Call: call(), Told: true, Value: n})
+		k = key(l, "hash", 0)
+		got := w.whole(k, ask(k, &command.HGetAll{Key: at(k)}))
+		h.registers = append(h.registers, register.Call{Call: call(), Key: k, Kind: register.Get, Got: got})
+		members := int64(0)
+		for i := range 3 {
+			if get(key(l, "ros", i)) != nil {
+				members++
+			}
+		}
+		if size := decimal(get(sizeOf(l))); size != members {
+			w.failf("at rest the roster of %s has %d members, and its size is %d", l, members, size)
+		}
 		for i := range 4 {
 			if k := key(l, "scan", i); get(k) != nil {
 				all.Keys = append(all.Keys, k)
@@ -188,6 +208,7 @@ func (w *world) lastReads(m *partition.Map) {
 	lists.Call = call()
 	h.txns = append(h.txns, lists)
 	h.balances, h.scans = append(h.balances, bank), append(h.scans, all)
+	w.judgeLeases(get)
 	w.judge(end)
 }
 

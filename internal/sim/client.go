@@ -52,6 +52,8 @@ type op struct {
 	// its own will: cancelled.
 	again     func(cancelled bool)
 	cancelled bool
+	// then, if set, is what the client does next.
+	then func()
 }
 
 // usualPatience is how long a client waits for an answer.
@@ -96,8 +98,11 @@ func (o *op) finish(s check.Status) {
 	w.note("finish", uint64(o.c.number), uint64(s))
 	o.end(check.Call{Client: o.c.number, Invoke: o.invoke, Return: w.tick(), Status: s})
 	next := o.c.begin
-	if s == check.Failed && o.again != nil {
-		next = func() { o.retry() }
+	switch {
+	case s == check.Failed && o.again != nil:
+		next = o.retry
+	case o.then != nil && !w.healing:
+		next = o.then
 	}
 	w.after(w.rng.Int64N(3*millisecond), next)
 }
@@ -165,6 +170,7 @@ func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.
 				again(w.backoff(o))
 			case away(err):
 			default:
+				o.attempt++ // it may come twice, and is heard once
 				heard(reply)
 			}
 		})
@@ -212,26 +218,39 @@ func key(letter, what string, n int) string { return fmt.Sprintf("%s/%s%d", lett
 // something is what the client does next.
 func (c *client) something() {
 	w := c.w
-	letter := pick(w, letters)
+	letter := pick(w, w.some(1))
 	n := w.rng.IntN(100)
 	if p := w.aimedAt(); p == "retiring" || p == "removing" {
 		n /= 2 // a group that has decided nothing goes at once
 	}
+	if w.cfg.Contended {
+		n = 50 + n/2
+	}
 	switch {
-	case n < 25:
+	case n < 16:
 		c.register(key(letter, "reg", w.rng.IntN(2)))
-	case n < 37:
+	case n < 22:
 		c.count(key(letter, "cnt", 0))
-	case n < 45:
+	case n < 26:
+		c.countField(key(letter, "hcnt", 0))
+	case n < 32:
 		c.change(key(letter, "scan", w.rng.IntN(4)))
-	case n < 50:
+	case n < 36:
 		c.scan()
+	case n < 46:
+		c.hash(key(letter, "hash", 0))
+	case n < 55:
+		c.lease(key(letters[w.rng.IntN(2)], "lease", 0))
 	case n < 72:
 		c.appendLists()
-	case n < 84:
+	case n < 80:
 		c.transfer()
-	case n < 92:
+	case n < 85:
 		c.audit()
+	case n < 90:
+		c.enrol(letter)
+	case n < 96:
+		c.rollCall(letter)
 	default:
 		c.book()
 	}

@@ -50,6 +50,8 @@ type Config struct {
 	Jobs bool
 	// Events ends the faults and the load after that many events; 0 is no limit.
 	Events int
+	// Contended worlds have transactions, on few keys, that take their time.
+	Contended bool
 	// Aim is a fault that is to happen in a phase.
 	Aim Cell
 }

@@ -159,16 +159,8 @@ func (w *world) tend(id partition.GroupID) {
 	}
 	_, err = p.Group.Tend(ctx)
 	w.must(err, "housekeeping")
-	for r := range w.lists[id].All() {
-		if r.State != own.Serving {
-			continue
-		}
-		due, err := drive.Due(p.Store, r.Span, p.Group.NowMS())
-		w.must(err, "look for locks")
-		for _, l := range due {
-			w.settle(l)
-		}
-		w.mustDo(id, &txn.Forget{Span: r.Span, Limit: 100})
+	for _, l := range p.Group.Overdue() {
+		w.settle(l)
 	}
 	w.mustDo(id, &txn.Unhold{})
 	w.must(txn.Decisions(p.Store, id, func(d txn.Decision) bool {
@@ -179,5 +171,4 @@ func (w *world) tend(id partition.GroupID) {
 		w.seen[d.ID] = true
 		return true
 	}), "look for decisions")
-	w.mustDo(id, &txn.ForgetDecisions{Limit: 100})
 }

@@ -26,7 +26,7 @@ type disk struct {
 func (d *disk) open() {
 	w := d.w
 	s, err := store.Open(store.Options{
-		Dir: "store", FS: d.fs.FS(), CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, SegmentBytes: 64 << 10, RetainBytes: 4 << 20,
+		Dir: "store", FS: d.fs.FS(), CacheBytes: 64 << 10, BlockCacheBytes: 1 << 20, SegmentBytes: 64 << 10, RetainBytes: 4 << 20,
 	})
 	w.must(err, "open a store")
 	d.store, d.places = s, map[partition.GroupID]drive.Place{}

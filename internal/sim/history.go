@@ -19,6 +19,7 @@ type history struct {
 	counts    map[string][]check.Count
 	changes   []check.Change
 	scans     []check.Scan
+	leases    map[string]*leases
 }
 
 func encode(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -83,7 +83,7 @@ func (w *world) interfere() {
 }
 
 // whats are what keys of a letter are for.
-var whats = []string{"reg", "list", "bank", "cnt", "scan", "cab"}
+var whats = []string{"reg", "list", "bank", "cnt", "scan", "cab", "hash", "hcnt", "lease", "fence", "ros", "size"}
 
 // wish is a change of the map at random, biased to where keys are.
 func (w *world) wish() (r mover.Request, ok bool) {

@@ -11,7 +11,7 @@ import (
 // the same Result.
 func Run(cfg Config) (r Result) {
 	w := newWorld(cfg)
-	w.history.counts = map[string][]check.Count{}
+	w.history.counts, w.history.leases = map[string][]check.Count{}, map[string]*leases{}
 	defer func() {
 		if x := recover(); x != nil {
 			f, ok := x.(failure)

@@ -34,9 +34,9 @@ func shape(seed uint64) Config {
 	case 6: // calm, so that jobs and transactions come far
 		c.Faults = Dropped | Late | Duplicated
 	case 4: // transactions in each other's way, and clocks past their deadlines
-		c.Faults, c.Clients, c.Ops, c.Jobs = Dropped|Late|Duplicated|ClockJump, 8, 60, false
+		c.Faults, c.Clients, c.Ops, c.Jobs, c.Contended = Dropped|Late|Duplicated|ClockJump, 8, 60, false, true
 	case 7:
-		c.Faults, c.Clients, c.Ops, c.Jobs = 0, 8, 60, false
+		c.Faults, c.Clients, c.Ops, c.Jobs, c.Contended = 0, 8, 60, false, true
 	}
 	return c
 }

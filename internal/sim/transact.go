@@ -91,10 +91,10 @@ func (x *tx) readAll(keys []string, then func()) {
 	}
 	k := keys[0]
 	visit := read(k)
-	if x.id != (txn.ID{}) {
+	if isHash(k) || x.id != (txn.ID{}) {
 		// In its turn, behind those who have locked it before: then nobody
 		// changes it any more.
-		visit = plain(func() group.Request { return group.Request{Command: &command.Get{Key: at(k)}} })
+		visit = account(k)
 	}
 	x.o.route(at(k), true, visit, func(r command.Reply) {
 		x.values[k] = bytes.Clone(r.Bytes)

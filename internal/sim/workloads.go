@@ -22,7 +22,7 @@ func claimsOf(write bool, keys ...string) (claims []txn.Claim) {
 // some returns n different letters in their order.
 func (w *world) some(n int) []string {
 	list := slices.Clone(letters)
-	if w.chance(500) {
+	if w.chance(500) || w.cfg.Contended {
 		list = list[:3] // where all the others are too
 	}
 	w.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -61,7 +61,7 @@ func (c *client) appendLists() {
 						x.writes = append(x.writes, write{k, func() command.Command { return &command.Append{Key: at(k), Tail: encode(n)} }})
 						t.Ops = append(t.Ops, check.Append(k, n))
 					}
-					x.commit()
+					w.later(x.commit)
 				})
 			}, func(at check.Call) {
 				t.Call = at
@@ -102,8 +102,12 @@ func (c *client) transfer() {
 
 // keep writes a balance.
 func (x *tx) keep(k string, b int64) {
+	value := strconv.AppendInt(nil, b, 10)
 	x.writes = append(x.writes, write{k, func() command.Command {
-		return &command.Set{Key: at(k), Value: strconv.AppendInt(nil, b, 10)}
+		if isHash(k) {
+			return &command.HSet{Key: at(k), Fields: []command.FieldValue{{Field: fields[0], Value: value}, {Field: fields[1], Value: value}}}
+		}
+		return &command.Set{Key: at(k), Value: value}
 	}})
 }
 

@@ -157,6 +157,7 @@ func (w *world) note(what string, numbers ...uint64) {
 func (w *world) wallMS() int64 { return epochMS + w.now/millisecond + w.jumpMS }
 
 func (w *world) count(what string) { w.counts[what]++ }
+
 // chance is true that many times in a thousand.
 func (w *world) chance(perMille int) bool { return w.rng.IntN(1000) < perMille }
 
