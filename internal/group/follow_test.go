@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
@@ -138,4 +140,81 @@ func locksOf(l *txn.Locks) (found []string) {
 		found = append(found, fmt.Sprintf("%x %q %q %v %v", lock.Txn[:1], lock.Start, lock.End, lock.Write, lock.Range))
 	}
 	return found
+}
+
+// memory is a log and a state that take no time: what is measured is the group. It
+// cannot be scanned.
+type memory map[string][]byte
+
+func (m memory) Commit(_ bool, effects []byte) error {
+	batch, err := effect.Parse(effects)
+	for _, op := range batch.All() {
+		if delete(m, string(op.Key)); !op.Delete {
+			m[string(op.Key)] = bytes.Clone(op.Value)
+		}
+	}
+	return err
+}
+
+func (m memory) Get(key, dst []byte) ([]byte, bool, error) {
+	v, ok := m[string(key)]
+	return append(dst, v...), ok, nil
+}
+
+func (m memory) Sync() error                                                    { return nil }
+func (m memory) ReadBarrier(context.Context) error                              { return nil }
+func (m memory) Scan(_, _ []byte, _ bool, _ func(key, value []byte) bool) error { return nil }
+
+// What a command costs in a group with many ranges, and with many locks.
+func BenchmarkMany(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		for _, locks := range []int{0, 10_000} {
+			m := memory{}
+			g, err := Open(m, m, Options{ID: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			key := func(i int) string { return fmt.Sprintf("customer/%08d/order", i*7919) }
+			ranges := make([]own.Range, n)
+			for i := range ranges {
+				if ranges[i] = serving(key(i), key(i+1), 1); i == n-1 {
+					ranges[i].Span.End = nil
+				}
+			}
+			do(b, g, &own.Reown{Become: ranges})
+			for i := range locks {
+				s := ranges[n-1].Span
+				do(b, g, &txn.Prepare{
+					ID: txn.ID{1, byte(i >> 8), byte(i)}, Decider: 9, DeadlineMS: g.NowMS() + 1e9,
+					Part: txn.Part{Span: s, Writes: []command.Command{set(fmt.Sprintf("%s/%06d", key(n-1), i), "x")}},
+				})
+			}
+			name := fmt.Sprintf("ranges=%d/locks=%d", n, locks)
+			b.Run("do=set/"+name, func(b *testing.B) {
+				c := set(key(3)+"/x", "value")
+				for b.Loop() {
+					do(b, g, c)
+				}
+			})
+			b.Run("do=split+merge/"+name, func(b *testing.B) {
+				whole := ranges[5]
+				left, right := serving(key(5), key(5)+"m", 2), serving(key(5)+"m", key(6), 2)
+				for b.Loop() {
+					do(b, g, &own.Reown{Expect: []own.Range{whole}, Become: []own.Range{left, right}})
+					do(b, g, &own.Reown{Expect: []own.Range{left, right}, Become: []own.Range{whole}})
+				}
+			})
+			b.Run("do=prepare+resolve/"+name, func(b *testing.B) {
+				p := &txn.Prepare{
+					Decider: 9, DeadlineMS: g.NowMS() + 1e9,
+					Part: txn.Part{Span: ranges[5].Span, Writes: []command.Command{set(key(5)+"/x", "x")}},
+				}
+				for i := 0; b.Loop(); i++ {
+					p.ID = txn.ID{2, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}
+					do(b, g, p)
+					do(b, g, &txn.Resolve{ID: p.ID, Span: p.Part.Span, Commit: true, DeadlineMS: p.DeadlineMS})
+				}
+			})
+		}
+	}
 }

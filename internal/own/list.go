@@ -137,23 +137,41 @@ func (l *List) Covers(s partition.Span) bool {
 // Except yields the ranges that another list has not, or not in the same state. It
 // passes over what the two share, so it is fast if one was made from the other.
 func (l *List) Except(o *List) iter.Seq[Range] {
-	from, shared := 0, min(len(l.chunks), len(o.chunks))
-	for from < shared && l.chunks[from] == o.chunks[from] {
-		from++
-	}
-	to, behind := len(l.chunks), len(o.chunks)
-	for to > from && behind > from && l.chunks[to-1] == o.chunks[behind-1] {
-		to, behind = to-1, behind-1
-	}
+	chunks, without := apart(l.chunks, o.chunks)
+	mine, others := apart(flat(chunks), flat(without))
 	return func(yield func(Range) bool) {
-		for _, c := range l.chunks[from:to] {
-			for _, r := range c.ranges {
-				if !o.hasRange(r) && !yield(*r) {
-					return
-				}
+		at := 0
+		for _, r := range mine {
+			for at < len(others) && bytes.Compare(others[at].Span.Start, r.Span.Start) < 0 {
+				at++
+			}
+			if (at == len(others) || !others[at].equal(r)) && !yield(*r) {
+				return
 			}
 		}
 	}
+}
+
+// apart returns what is left of two slices without what they begin and end with alike.
+func apart[T comparable](a, b []T) ([]T, []T) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
+}
+
+// flat returns the ranges of chunks.
+func flat(chunks []*chunk) (ranges []*Range) {
+	if len(chunks) == 1 {
+		return chunks[0].ranges // as it mostly is
+	}
+	for _, c := range chunks {
+		ranges = append(ranges, c.ranges...)
+	}
+	return ranges
 }
 
 // hasRange tells whether a range is in the list.
