@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
@@ -98,9 +99,10 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 }
 
 // Feed yields what is committed after a place, in the order of the commits, and
-// waits for more until ctx ends, whose error it then yields. Every commit to one store comes once and in
-// order; those to different stores come in any order. Keys of keyspaces that
-// were dropped since are left out. If the place is no longer kept, the error is
+// waits for more until ctx ends, whose error it then yields. Every commit to one
+// store comes once and in order; those to different stores come in any order, but
+// those to one key in theirs, wherever it is moved. Keys of keyspaces that were
+// dropped since are left out. If the place is no longer kept, the error is
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned
 // before you began.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
@@ -195,9 +197,18 @@ func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []rea
 			batch = append(batch, readChange{end: c.Pos})
 		}
 		change := &batch[len(batch)-1].Change
+		var carried []partition.Span
 		for _, op := range c.Batch.All() {
 			size += len(op.Key) + len(op.Value)
-			if err := r.add(change, op); err != nil {
+			if s, ok := drive.Carried(op); ok {
+				carried = append(carried, s)
+				continue
+			}
+			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) {
+				batch = batch[:len(batch)-1]
+				return errEnough // what happened to the range before comes first
+			}
+			if err := r.add(change, op, carried); err != nil {
 				return err
 			}
 		}
@@ -212,12 +223,16 @@ func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []rea
 	return batch, err
 }
 
-// add turns an effect on a row of a user's keyspace into an operation.
-func (r *feedReader) add(change *Change, op effect.Op) error {
+// add turns an effect on a row of a user's keyspace into an operation, unless it is
+// of a span that a job has carried from one store to another: nothing has changed.
+func (r *feedReader) add(change *Change, op effect.Op, carried []partition.Span) error {
 	if op.Key[0] != byte(effect.Rows) {
 		return nil
 	}
 	p := partition.Position(op.Key[1:])
+	if slices.ContainsFunc(carried, func(s partition.Span) bool { return s.Contains(p) }) {
+		return nil
+	}
 	id, err := partition.IDOf(p)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (l Load) Bring(ctx context.Context, find Find) mover.Event {
 	if err == nil && l.ingest != nil {
 		c := *l.ingest // it may be brought twice
 		var reply command.Reply
-		if reply, err = to.Group.Try(ctx, group.Request{Command: &c}); err == nil {
+		if reply, err = to.Group.Try(ctx, group.Request{Command: &noting{&c, carriedKey(l.span)}}); err == nil {
 			err = reply.Err
 		}
 		upto = uint64(reply.Int)

@@ -39,6 +39,12 @@ func Locate(find Find, x mover.Locate) mover.Event {
 // Evaluate answers a mover.Evaluate. What it says is synced at durability always;
 // at any other, the caller syncs the stores first.
 func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
+	return EvaluateHanded(ctx, find, x, nil)
+}
+
+// EvaluateHanded is Evaluate of what lets a group serve a range that comes from
+// elsewhere.
+func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Handed) mover.Event {
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
 	pieces := make([]group.Piece, len(x.Parts))
 	var first Place
@@ -51,7 +57,10 @@ func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
 			first = p
 		}
 		c := part.Command
-		if s, ok := c.(*mover.Settle); ok {
+		switch s := c.(type) {
+		case *mover.Clear:
+			c = &noting{s, carriedKey(s.Span)}
+		case *mover.Settle:
 			floor := s.ClockFloorMS
 			if x.Carry {
 				floor = first.Group.NowMS()
@@ -59,7 +68,7 @@ func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
 			if err := raise(ctx, p.Group, floor); err != nil {
 				return failed(err)
 			}
-			c = &settling{Settle: s}
+			c = &settling{Settle: s, from: from}
 		}
 		if i == 0 && x.Carry {
 			c = &carrying{Bound: c, to: x.Parts[1].Command}
@@ -111,11 +120,18 @@ func raise(ctx context.Context, g *group.Group, floorMS int64) error {
 	return err
 }
 
-// settling is a Settle that is refused while the clock is behind its floor.
-type settling struct{ *mover.Settle }
+// settling is a Settle that is refused while the clock is behind its floor, and that
+// notes where the range comes from.
+type settling struct {
+	*mover.Settle
+	from *Handed
+}
 
 // Eval checks the clock.
 func (c *settling) Eval(e *command.Env) command.Reply {
+	if c.from != nil {
+		e.Delete(c.from.key())
+	}
 	if e.NowMS() < c.ClockFloorMS {
 		return command.Reply{Kind: command.Failed, Err: errBehind}
 	}
