@@ -215,6 +215,24 @@ func read(key string) visit {
 // key returns a key of a letter.
 func key(letter, what string, n int) string { return fmt.Sprintf("%s/%s%d", letter, what, n) }
 
+// somethingContended is that where transactions are to be in each other's way.
+func (c *client) somethingContended(n int) {
+	switch {
+	case n < 12:
+		c.lease(key(letters[c.w.rng.IntN(2)], "lease", 0))
+	case n < 50:
+		c.appendLists()
+	case n < 70:
+		c.enrol(letters[c.w.rng.IntN(2)])
+	case n < 90:
+		c.rollCall(letters[c.w.rng.IntN(2)])
+	case n < 95:
+		c.transfer()
+	default:
+		c.audit()
+	}
+}
+
 // something is what the client does next.
 func (c *client) something() {
 	w := c.w
@@ -223,10 +241,9 @@ func (c *client) something() {
 	if p := w.aimedAt(); p == "retiring" || p == "removing" {
 		n /= 2 // a group that has decided nothing goes at once
 	}
-	if w.cfg.Contended {
-		n = 50 + n/2
-	}
 	switch {
+	case w.cfg.Contended:
+		c.somethingContended(n)
 	case n < 16:
 		c.register(key(letter, "reg", w.rng.IntN(2)))
 	case n < 22:

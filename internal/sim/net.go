@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
@@ -22,6 +23,9 @@ func (w *world) send(l letter, deliver func()) {
 		return
 	}
 	delay := 50 + w.rng.Int64N(1200)
+	if w.cfg.Contended && strings.HasPrefix(l.phase, "txn") {
+		delay += w.rng.Int64N(6 * millisecond)
+	}
 	if w.fault(Late, l.phase, 25) {
 		delay += w.rng.Int64N(80 * millisecond)
 	}

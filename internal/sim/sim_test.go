@@ -33,10 +33,17 @@ func shape(seed uint64) Config {
 		c.Stores, c.Groups = 3, 1
 	case 6: // calm, so that jobs and transactions come far
 		c.Faults = Dropped | Late | Duplicated
-	case 4: // transactions in each other's way, and clocks past their deadlines
-		c.Faults, c.Clients, c.Ops, c.Jobs, c.Contended = Dropped|Late|Duplicated|ClockJump, 8, 60, false, true
-	case 7:
-		c.Faults, c.Clients, c.Ops, c.Jobs, c.Contended = 0, 8, 60, false, true
+	}
+	return c
+}
+
+// contended makes one in which transactions are in each other's way: undisturbed,
+// so that nobody may starve, or with messages that are lost and clocks past
+// deadlines.
+func contended(seed uint64) Config {
+	c := Config{Seed: seed, Stores: 3, Groups: 1, Clients: 8, Ops: 50, Contended: true}
+	if seed%2 == 0 {
+		c.Faults = Dropped | Late | Duplicated | ClockJump
 	}
 	return c
 }
@@ -75,7 +82,7 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 		play(t, shape(first), counts)
 		return
 	}
-	worlds := uint64(16)
+	worlds := uint64(12)
 	switch {
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 5000
@@ -86,6 +93,30 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 		play(t, shape(seed), counts)
 	}
 	counts.Log(t, "moves done", "transactions committed", "store crash")
+}
+
+// Transactions that touch the same few keys, in two phases, and take their time:
+// each happens at one moment, and each comes to its turn.
+func TestTransactionsInEachOthersWayHappenOneAfterTheOther(t *testing.T) {
+	first, one := seedOf(t)
+	counts := new(tally.Counts)
+	if one {
+		play(t, contended(first), counts)
+		return
+	}
+	worlds := uint64(6)
+	switch {
+	case os.Getenv("CLEAVE_SOAK") == "1":
+		worlds = 2000
+	case testing.Short() || race:
+		worlds = 2
+	}
+	tries := 0
+	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
+		tries = max(tries, play(t, contended(seed), counts).Tries)
+	}
+	counts.Add("tries of the transaction with the most", tries)
+	counts.Log(t, "transactions committed", "transactions aborted", "transactions that locked first ok", "roll calls", "writes behind a fence")
 }
 
 // A run in which a fault has missed a phase has shown nothing about it.

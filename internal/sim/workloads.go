@@ -44,6 +44,11 @@ func (c *client) appendLists() {
 			writes = append(writes, k)
 		}
 	}
+	if w.cfg.Contended && w.chance(600) { // one that is blind to what another reads
+		two := slices.Clone(letters[:2])
+		w.rng.Shuffle(2, func(i, j int) { two[i], two[j] = two[j], two[i] })
+		reads, writes = []string{key(two[0], "list", 0)}, []string{key(two[1], "list", 0)}
+	}
 	if len(reads)+len(writes) == 0 {
 		c.begin()
 		return
