@@ -67,7 +67,19 @@ func Admit(v View, r Request, id own.Job, nowMS int64) (Job, error) {
 	if err != nil {
 		return Job{}, fmt.Errorf("%v: %w", r.Kind, err)
 	}
+	j.Floor = floor(v.Jobs, id)
 	return j, nil
+}
+
+// floor returns the lowest number of jobs that change ranges and have not ended. Those
+// that are done by others never say anything to a group.
+func floor(jobs []Job, id own.Job) own.Job {
+	for i := range jobs {
+		if o := &jobs[i]; !o.Phase.Final() && !o.Kind.composite() {
+			id = min(id, o.ID)
+		}
+	}
+	return id
 }
 
 // admitChange admits a job that changes one range. The map itself says what is

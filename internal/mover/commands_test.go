@@ -2,6 +2,7 @@ package mover
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -154,6 +155,30 @@ func TestALateCommandFindsThatItIsLate(t *testing.T) {
 		reply, _ := p.do(c.do)
 		if c.ok != (reply.Err == nil) || !c.ok && (!errors.Is(reply.Err, own.ErrStale) || p.site.List != before) {
 			t.Errorf("%s: %v", name, reply.Err)
+		}
+	}
+}
+
+// A list forgets which of two jobs has left what, not that the later one has.
+func TestALateCopyFindsThatRangesWereJoined(t *testing.T) {
+	left, right := with(own.Foreign, 3, dropped), with(own.Foreign, 9, dropped)
+	left.Span.End, right.Span.Start = at("c"), at("c")
+	for _, order := range [][2]own.Job{{3, 9}, {9, 3}} {
+		left.Job, right.Job = order[0], order[1]
+		p := site(t, left, right)
+		other := own.Range{Span: partition.Span{Start: at("x")}, Version: 1, State: own.Serving, Job: 12}
+		if reply, _ := p.do(&own.Reown{Become: []own.Range{other}, Floor: 10}); reply.Err != nil || p.site.List.Len() != 2 {
+			t.Fatalf("not joined: %v", slices.Collect(p.site.List.All()))
+		}
+		for late := own.Job(1); late <= 12; late++ {
+			c := &Settle{Job: late, Become: incoming(1, 0), Fresh: true}
+			c.Become.Job = late
+			before := p.site.List
+			reply, _ := p.do(c)
+			if late > 9 != (reply.Err == nil) {
+				t.Errorf("a copy of job %d: %v", late, reply.Err)
+			}
+			p.site.List = before
 		}
 	}
 }

@@ -18,6 +18,10 @@ type Job struct {
 	Round uint64
 	// Parent is the job that this one is a part of, or 0.
 	Parent own.Job
+	// Floor was the lowest number of the jobs that had not ended when this one was
+	// admitted, itself included, of those that change ranges. Numbers grow: so all
+	// below it have ended, for ever.
+	Floor own.Job
 
 	// Shard is what is split or moved, or the left one of a merge, as it was at
 	// version Expect; Right and ExpectRight are the right one.

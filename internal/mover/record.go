@@ -219,6 +219,7 @@ func (c *coder) job(j *Job) {
 	number(c, &j.Rev)
 	number(c, &j.Round)
 	number(c, &j.Parent)
+	number(c, &j.Floor)
 	number(c, &j.Shard)
 	number(c, &j.Right)
 	number(c, &j.Expect)

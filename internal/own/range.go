@@ -51,7 +51,8 @@ type Range struct {
 	// Job is the one that has brought the range into its state.
 	Job Job
 	// Attempt and Upto are of an Incoming range: the copy that fills it, and the
-	// position in the source's log up to which it has come.
+	// position in the source's log up to which it has come. For the attempt of a
+	// Foreign range see [Dropped].
 	Attempt, Upto uint64
 }
 

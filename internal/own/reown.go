@@ -19,6 +19,9 @@ type Reown struct {
 	// Mixed tells that the range may have rows that a plain Set must not
 	// overwrite blindly.
 	Mixed bool
+	// Floor tells that all jobs with a lower number have ended, of those that change
+	// ranges: some of what they have left in the list is joined. 0 joins nothing.
+	Floor Job
 
 	site *Site
 }
@@ -48,15 +51,23 @@ func (c *Reown) Eval(e *command.Env) command.Reply {
 	if done {
 		return command.Reply{Kind: command.OK}
 	}
-	for i := range c.Expect {
-		e.Delete(recordKey(nil, c.site.Group, c.Expect[i].Span.Start))
-	}
-	for i := range c.Become {
-		e.Put(recordKey(nil, c.site.Group, c.Become[i].Span.Start), c.Become[i].append(nil))
-	}
+	c.site.record(e, c.Expect, c.Become)
 	e.UseVersions(c.VersionFloor)
 	c.site.List = next
+	if c.Floor > 0 && len(c.Become) > 0 {
+		c.site.join(e, c.Floor, c.Become)
+	}
 	return command.Reply{Kind: command.OK}
+}
+
+// record changes the records of ranges.
+func (s *Site) record(e *command.Env, expect, become []Range) {
+	for i := range expect {
+		e.Delete(recordKey(nil, s.Group, expect[i].Span.Start))
+	}
+	for i := range become {
+		e.Put(recordKey(nil, s.Group, become[i].Span.Start), become[i].append(nil))
+	}
 }
 
 // Check returns why a group with this list must not read, or write, the key at a

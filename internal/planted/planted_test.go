@@ -95,6 +95,9 @@ var plantedBugs = map[string][]guard{
 	"mover-second-job":                {guardMoves, guardSim},
 	"mover-group-removed-under-a-job": {{folder: "internal/mover", test: "TestAGroupIsNotRemovedWhileAJobNeedsIt"}, guardSim},
 
+	"own-joined-before-the-end": {guardMoves},
+	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
+
 	"version-repeated": {guardForward, guardHistory},
 	"clock-back":       {guardForward, guardHistory},
 	"dedup-lost":       {guardRetries, guardHistory, guardSim},
