@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -58,8 +59,6 @@ func (g gates) Check() error {
 // The error names the write that could not be done: ErrWrongType, say, or
 // ErrNotStored and ErrConflict for a SetWith whose condition does not hold. The
 // batch stays as it is, to be written again or Reset.
-//
-// All keys must live in one store: see Options.Stores and ErrCrossGroup.
 func (db *DB) Write(ctx context.Context, b *Batch) error {
 	switch {
 	case b == nil:
@@ -82,8 +81,87 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 		}
 		return public(err)
 	})
+	if errors.Is(err, errApart) {
+		err = b.writeApart(ctx, db)
+	}
 	b.lent = b.lent || errors.Is(err, group.ErrUnknown)
 	return public(err)
+}
+
+// writeApart executes the batch in two phases.
+func (b *Batch) writeApart(ctx context.Context, db *DB) error {
+	for attempt := 0; ; attempt++ {
+		db.node.Count.TwoPhase.Add(1)
+		err := db.node.Commit(ctx, node.Transaction{Parts: b.parts(db), Gate: b.spaces})
+		at := (*command.WriteError)(nil)
+		switch {
+		case errors.Is(err, group.ErrRepeated):
+			return nil
+		case errors.As(err, &at):
+			// The part with the record is evaluated last, if at all.
+			if done, err := b.recalled(ctx, db); done || err != nil {
+				return err
+			}
+			return writeError(at.Index, b.places[at.Index].String(), at.Err)
+		case err == nil || !passes(err) && !errors.Is(err, command.ErrConflict):
+			return err
+		}
+		db.node.Count.Retries.Add(1)
+		if err := pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// request is what the record of the batch is kept by.
+func (b *Batch) request() group.Request {
+	return group.Request{Key: b.places[0].p, ID: group.RequestID(b.Request)}
+}
+
+// recalled tells whether the batch was executed before.
+func (b *Batch) recalled(ctx context.Context, db *DB) (done bool, err error) {
+	if b.Request == (RequestID{}) {
+		return false, nil
+	}
+	err = db.routed(ctx, b.places[0].p, func(part *node.Part) error {
+		reply, err := part.Group.Do(ctx, group.Request{Command: &group.Recall{Request: b.request()}})
+		done = reply.Int == 1
+		return errors.Join(err, reply.Err)
+	})
+	return done, err
+}
+
+// parts are the writes by the shards that have their keys.
+func (b *Batch) parts(db *DB) []txn.Part {
+	parts := newParts(db)
+	if b.Request != (RequestID{}) {
+		first := parts.of(b.places[0].p)
+		first.Writes = append(first.Writes, &group.Once{Request: b.request(), Remember: db.node.Remember()})
+	}
+	for n, at := range b.places {
+		part := parts.of(at.p)
+		part.Writes = append(part.Writes, &batchWrite{n, len(b.commands), b.commands[n]})
+	}
+	return parts.sorted()
+}
+
+// batchWrite is a write of a batch that is divided.
+type batchWrite struct {
+	index, of int
+	command   command.Command
+}
+
+// Eval evaluates the write. If it fails it says which one it was.
+func (c *batchWrite) Eval(e *command.Env) command.Reply {
+	reply := e.Do(c.command)
+	err := reply.Err
+	if err == nil && reply.Kind == command.Nil {
+		err = command.ErrNotStored
+	}
+	if err != nil {
+		return command.Reply{Kind: command.Failed, Err: &command.WriteError{Index: c.index, Of: c.of, Err: err}}
+	}
+	return reply
 }
 
 // pieces are the writes by the groups that have their keys, and which of all writes
@@ -247,8 +325,6 @@ func (b *Batch) fits(at place, rows, bytes int) error {
 	switch first := b.places[0]; {
 	case first.k.db != at.k.db:
 		return optionError("it is of another DB than %v", first)
-	case first.part().Host != at.part().Host:
-		return crossGroup(first, at)
 	}
 	return nil
 }

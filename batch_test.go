@@ -100,31 +100,34 @@ func TestTheLargestBatchIsWritten(t *testing.T) {
 	}
 }
 
-func TestABatchOverSeveralStoresNamesTwoOfItsKeys(t *testing.T) {
+func TestABatchOverSeveralStoresIsOne(t *testing.T) {
 	db := small(t, 3)
 	ks := db.Default()
 	keys := marks(db)
-	var b Batch
-	b.Set(ks, keys[0], nil)
-	b.Set(ks, keys[1], nil)
-	refused(t, "Write", db.Write(ctx, &b), ErrCrossGroup, fmt.Sprintf("%q", keys[0]), fmt.Sprintf("%q", keys[1]), "hash tag")
-	_, err := ks.Delete(ctx, keys[1], keys[2])
-	refused(t, "Delete", err, ErrCrossGroup, fmt.Sprintf("%q", keys[1]), fmt.Sprintf("%q", keys[2]))
-	err = db.Update(ctx, func(tx *Txn) error {
-		return errors.Join(tx.Set(ks, keys[2], nil), tx.Set(ks, keys[0], nil))
-	})
-	refused(t, "Update", err, ErrCrossGroup, fmt.Sprintf("%q", keys[2]), fmt.Sprintf("%q", keys[0]))
-	long := append([]byte("{"+string(keys[0])+"}"), strings.Repeat("x", 1000)...)
-	_, err = ks.Delete(ctx, long, keys[1], keys[2])
-	refused(t, "Delete of a long key", err, ErrCrossGroup, "…")
-	if len(err.Error()) > 400 {
-		t.Errorf("an error of %d bytes", len(err.Error()))
-	}
-	b.Reset()
-	for i := range 5 {
-		b.Set(ks, fmt.Appendf(nil, "{tag}%d", i), nil)
+	b := Batch{Request: db.NewRequestID()}
+	for _, key := range keys {
+		b.Add(ks, key, 1)
 	}
 	must(t, db.Write(ctx, &b))
+	must(t, db.Write(ctx, &b)) // it was executed before
+	b.Request = RequestID{}
+	b.Add(ks, keys[1], 1)
+	b.SetWith(ks, keys[2], nil, SetOptions{IfAbsent: true})
+	refused(t, "Write", db.Write(ctx, &b), ErrNotStored, "write 5", fmt.Sprintf("%q", keys[2]))
+	b.Reset()
+	b.HSet(ks, keys[1], Field{})
+	b.Set(ks, keys[2], nil)
+	refused(t, "Write", db.Write(ctx, &b), ErrWrongType, "write 1", fmt.Sprintf("%q", keys[1]))
+	values, err := ks.GetMany(ctx, keys...)
+	must(t, err)
+	for i := range keys {
+		if string(values[i]) != "1" {
+			t.Errorf("key %d is %q", i, values[i])
+		}
+	}
+	if n, err := ks.Delete(ctx, keys[1], keys[2], []byte("none")); n != 2 || err != nil {
+		t.Errorf("Delete: %d, %v", n, err)
+	}
 }
 
 // Whoever sees one write of a batch sees all of it.

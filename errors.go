@@ -65,10 +65,6 @@ var (
 	ErrNoKeyspace = errors.New("cleave: no such keyspace")
 	// ErrKeyspaceExists means that the name of a keyspace is taken.
 	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
-	// ErrCrossGroup means that the keys of a transaction, a Batch or a Delete live
-	// in different stores. Give them a common hash tag, as in {user7}:cart, or make
-	// the directory with one store: see Options.Stores.
-	ErrCrossGroup = errors.New("cleave: the keys live in different stores")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
 	// that nobody knows whether it was executed. It was not executed now.
 	ErrRequestOld = errors.New("cleave: the request id is out of the remembered time")

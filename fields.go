@@ -165,7 +165,7 @@ func fieldsOf(r command.Reply) []Field {
 // view returns the state of the store that has a position, and the time there.
 func (k *Keyspace) view(ctx context.Context, p partition.Position) (v *node.View, nowMS int64, err error) {
 	err = k.db.routed(ctx, p, func(part *node.Part) (err error) {
-		if v, err = part.Host.View(ctx); err != nil {
+		if v, err = k.db.node.View(ctx, part.Host); err != nil {
 			return err
 		}
 		if nowMS, err = v.NowMS(p); err != nil {

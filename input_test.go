@@ -138,14 +138,6 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	refused(t, "Prefix and Start", second(rs.Scan(ctx, ScanOptions{Prefix: []byte("a"), Start: []byte("a")})), ErrOptions, "Prefix")
 	old := RequestID{1}
 	refused(t, "an old request", second(ks.AddOnce(ctx, old, []byte("n"), 1)), ErrRequestOld)
-	many := small(t, 3)
-	refused(t, "keys of several stores", second(many.Default().Delete(ctx, []byte("a"), []byte("b"), []byte("c"), []byte("d"))), ErrCrossGroup)
-	refused(t, "a scan over several stores", many.View(ctx, func(tx *Txn) error {
-		for _, err := range tx.Scan(many.Default(), ScanOptions{}) {
-			return err
-		}
-		return nil
-	}), ErrCrossGroup)
 }
 
 // Whoever keeps a transaction beyond its function is told so by every method.

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // batch writes a batch to the store and to the model: all of it or nothing,
@@ -23,42 +23,33 @@ func (l *law) batch(t *rapid.T) {
 	for name, m := range l.models {
 		copies[name] = m.clone()
 	}
-	home, first := l.space(t), place{}
+	home := l.space(t)
 	var want []refusal
-	for i := range rapid.IntRange(1, 6).Draw(t, "writes") {
+	for range rapid.IntRange(1, 6).Draw(t, "writes") {
 		ks := home
 		if rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0 {
 			ks = l.space(t)
 		}
 		key, n := lawKey(t), b.Len()+1
 		at := place{ks, ks.space.AppendPosition(nil, key)}
-		if i == 0 {
-			first = at
-		}
 		err := addWrite(t, &b, ks, key, copies[ks.Name()])
-		if at.part().Host != first.part().Host {
-			want = []refusal{{n, ErrCrossGroup, nil}}
-			if !errors.Is(b.Err(), ErrCrossGroup) {
-				t.Fatalf("write %d is in another store: %v", n, b.Err())
-			}
-			break // seen when it is added, before all that is found in the end
-		}
 		if b.Err() != nil {
 			t.Fatalf("write %d: %v", n, b.Err())
 		}
-		if err != nil && !slices.ContainsFunc(want, func(r refusal) bool { return r.part == at.part() }) {
-			want = append(want, refusal{n, err, at.part()})
+		shard := l.db.node.Map().Find(at.p).ID
+		if err != nil && !slices.ContainsFunc(want, func(r refusal) bool { return r.shard == shard }) {
+			want = append(want, refusal{n, err, shard})
 		}
 	}
 	l.writeBatch(t, &b, copies, want)
 }
 
-// refusal is the first write of a batch that a group refuses. Which group is asked
-// first is open.
+// refusal is the first write of a batch that is refused in a shard. Which shard is
+// asked first is open.
 type refusal struct {
 	write int
 	err   error
-	part  *node.Part
+	shard partition.ShardID
 }
 
 func (r refusal) is(err error) bool {

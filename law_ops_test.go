@@ -95,9 +95,6 @@ func lawScan(t *rapid.T, ks *Keyspace) (o ScanOptions) {
 func (l *law) compare(t *rapid.T, s operations, ks *Keyspace, m *model, o ScanOptions) {
 	t.Helper()
 	items, err := s.Scan(o)
-	if errors.Is(err, ErrCrossGroup) && len(l.disks) > 1 && ks.Options().Kind == Hash {
-		return
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

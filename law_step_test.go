@@ -156,9 +156,6 @@ func (l *law) hscan(t *rapid.T, key []byte, s operations, m *model) {
 func (l *law) deleteMany(t *rapid.T, s operations, m *model) {
 	keys := [][]byte{lawKey(t), lawKey(t), lawKey(t)}
 	got, err := s.Delete(keys...)
-	if errors.Is(err, ErrCrossGroup) && len(l.disks) > 1 {
-		return
-	}
 	want := 0
 	for _, key := range keys {
 		if m.delete(string(key)) {

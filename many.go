@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -12,58 +13,53 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// GetMany returns the values of keys in their order, nil for one that is absent.
-// Those that live in one store, see Options.Stores, are of one moment.
+// GetMany returns the values of keys in their order, nil for one that is absent, all
+// as of one moment.
 func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	values := make([][]byte, len(keys))
+	if len(keys) == 0 {
+		return values, nil
+	}
 	some := make([]manyKey, len(keys))
 	for i, key := range keys {
 		p, err := k.position(nil, key)
 		if err != nil {
 			return nil, err
 		}
-		some[i] = manyKey{i, p, effect.Rows.AppendKey(nil, p)}
+		some[i] = manyKey{p, effect.Rows.AppendKey(nil, p)}
 	}
-	for attempt := 0; len(some) > 0; attempt++ {
+	for attempt := 0; ; attempt++ {
 		version := k.db.node.Map().Version()
-		first := k.part(some[0].position).Host
-		var here, others []manyKey
-		for _, key := range some {
-			if k.part(key.position).Host == first {
-				here = append(here, key)
-			} else {
-				others = append(others, key)
+		var hosts []*node.Host
+		for i := range some {
+			if h := k.part(some[i].position).Host; !slices.Contains(hosts, h) {
+				hosts = append(hosts, h)
 			}
 		}
-		err := first.At(ctx, func(from command.Reader, judge node.Judge) error {
-			for _, key := range here {
-				value, err := textOf(from, &key, judge)
+		err := k.db.node.At(ctx, hosts, func(from command.Reader, judge node.Judge) error {
+			for i := range some {
+				value, err := textOf(from, &some[i], judge)
 				if err != nil {
-					return fmt.Errorf("%s: %w", keyName(k, keys[key.index]), err)
+					return fmt.Errorf("%s: %w", keyName(k, keys[i]), err)
 				}
-				values[key.index] = value
+				values[i] = value
 			}
 			return ctx.Err()
 		})
-		switch {
-		case errors.Is(err, own.ErrWrongGroup):
-			err = k.db.node.Reroute(ctx, version, attempt)
-		case err == nil:
-			some, attempt = others, -1
+		if !errors.Is(err, own.ErrWrongGroup) {
+			return values, public(err)
 		}
-		if err != nil {
+		if err := k.db.node.Reroute(ctx, version, attempt); err != nil {
 			return nil, public(err)
 		}
 	}
-	return values, nil
 }
 
 // manyKey is one key of several.
 type manyKey struct {
-	index    int
 	position partition.Position
 	storeKey []byte
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -216,8 +217,8 @@ func TestADeleteThatIsRefusedLeavesNothingInTheTransaction(t *testing.T) {
 	keys := marks(db)
 	must(t, ks.Set(ctx, keys[0], nil))
 	must(t, db.Update(ctx, func(tx *Txn) error {
-		_, err := tx.Delete(ks, keys...)
-		refused(t, "Delete", err, ErrCrossGroup)
+		_, err := tx.Delete(ks, keys[0], keys[1], make([]byte, command.MaxKeyBytes+1))
+		refused(t, "Delete", err, ErrTooLarge)
 		return nil // as if nothing had happened
 	}))
 	if ok, err := ks.Exists(ctx, keys[0]); err != nil || !ok {

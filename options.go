@@ -43,8 +43,8 @@ type Options struct {
 	// Stores is how many logs and stores there are, each with its own disk
 	// traffic. It is decided when the directory is made: later it must be the
 	// same or 0. Default 1. At most 64. With several, the slots of a hash
-	// keyspace are spread over them, a range keyspace is in one, and a
-	// transaction whose keys are not all in one is refused with ErrCrossGroup.
+	// keyspace are spread over them, and a range keyspace begins in one. A
+	// transaction whose keys are in several takes two phases: about twice as long.
 	Stores int
 	// Groups is how many groups execute commands, each by itself and one batch at
 	// a time, on keys of its own. It is decided when the directory is made: later

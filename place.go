@@ -47,8 +47,3 @@ func keyName(k *Keyspace, key []byte) string {
 	}
 	return fmt.Sprintf("key %q of keyspace %s", key, k.Name())
 }
-
-// crossGroup names two keys that live in different stores.
-func crossGroup(a, b place) error {
-	return fmt.Errorf("%w: %v and %v: give them a common hash tag, as in {user7}:cart, or make the directory with one store", ErrCrossGroup, a, b)
-}

@@ -68,63 +68,93 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 	return page, nil
 }
 
-// All visits keys in order, all of a store as of one moment: that of the first
-// step into it. It keeps that moment's data as long as it runs, and that is in
-// memory if it was written just before: with many loops open, begun at different
-// times while others write, another ends with ErrSnapshots. 16 may be too many if
-// much was written before each, 60 if little. An error ends it. Items are as those of [Keyspace.Scan].
+// All visits keys in order, all as of one moment: that of the first step. It keeps
+// that moment's data as long as it runs, and that is in memory if it was written
+// just before: with many loops open, begun at different times while others write,
+// another ends with ErrSnapshots. 16 may be too many if much was written before
+// each, 60 if little. An error ends it. Items are as those of [Keyspace.Scan].
 func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
 	return k.items(ctx, o, o.Limit, newest)
 }
 
-// source hands the rows of a stretch of a store as of one moment to w.visit. It says
-// how to judge them before it hands over the first.
-type source func(w *walker, h *node.Host, r rowRange) error
-
-// rowRange bounds store keys.
-type rowRange struct {
-	start, end []byte
-	reverse    bool
-}
+// source hands the rows of a span as of one moment to w.visit. It says how to judge
+// them before it hands over the first. If it returns own.ErrWrongGroup it has handed
+// over nothing.
+type source func(w *walker, s partition.Span) error
 
 // patience is how often newest looks before it takes a snapshot.
 const patience = 3
 
-// newest is the source of what is committed. The clock is looked at before and
-// after the rows are taken, because what expires in between would belong to
-// another moment than the rest.
-func newest(w *walker, h *node.Host, r rowRange) error {
-	if err := h.Ready(w.ctx); err != nil {
-		return err
-	}
-	for range patience {
-		m := h.Moment()
-		if err := m.Serves(r.span()); err != nil {
+// newest is the source of what is committed.
+func newest(w *walker, s partition.Span) error {
+	n := w.k.db.node
+	hosts := w.k.db.hostsOf(s)
+	if len(hosts) == 1 {
+		if done, err := w.glance(hosts[0], s); done || err != nil {
 			return err
 		}
-		w.judge, w.still = m.NowMS, func() bool { return h.Still(&m) }
-		err := h.Store.Scan(r.start, r.end, r.reverse, w.visit)
-		w.still = nil
-		if err != nil || !w.moved {
-			return err
-		}
-		w.moved = false
 	}
-	v, err := h.View(w.ctx)
+	v, err := n.View(w.ctx, hosts...)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	if err := v.Serves(r.span()); err != nil {
+	return w.scan(v, v, s)
+}
+
+// hostsOf returns the stores that have a span.
+func (db *DB) hostsOf(s partition.Span) (hosts []*node.Host) {
+	if all := db.node.Hosts(); len(all) == 1 {
+		return all
+	}
+	for _, run := range db.node.Runs(s) {
+		if !slices.Contains(hosts, run.Host) {
+			hosts = append(hosts, run.Host)
+		}
+	}
+	return hosts
+}
+
+// glance visits the rows of a span of one store without a snapshot, if it can. The
+// clocks are looked at before and after the rows are taken, because what expires in
+// between would belong to another moment than the rest.
+func (w *walker) glance(h *node.Host, s partition.Span) (done bool, err error) {
+	if err := h.Ready(w.ctx); err != nil {
+		return false, err
+	}
+	for range patience {
+		m := h.Moment()
+		if m.Locked() {
+			return false, nil // what is about to be written may have happened
+		}
+		if err := m.Serves(s); err != nil {
+			return false, err
+		}
+		w.judge, w.still = m.NowMS, m.Still
+		err := w.rows(h.Store, s)
+		if w.still != nil { // there was no row to look at
+			w.moved, w.still = !m.Still(), nil
+		}
+		if err != nil || !w.moved {
+			return true, err
+		}
+		w.moved = false
+	}
+	return false, nil
+}
+
+// scan visits the rows of a span in a view, as a reader of it shows them.
+func (w *walker) scan(v *node.View, from command.Reader, s partition.Span) error {
+	if err := v.Serves(s); err != nil {
 		return err
 	}
 	w.judge = v.NowMS
-	return v.Scan(r.start, r.end, r.reverse, w.visit)
+	return w.rows(from, s)
 }
 
-// span returns the positions of the range.
-func (r *rowRange) span() partition.Span {
-	return partition.Span{Start: r.start[1:], End: r.end[1:]}
+// rows visits the rows of a span.
+func (w *walker) rows(from command.Reader, s partition.Span) error {
+	return from.Scan(effect.Rows.AppendKey(nil, s.Start), effect.Rows.AppendKey(nil, s.End), w.o.Reverse, w.visit)
 }
 
 // items visits live keys, at most limit if it is positive.
@@ -205,51 +235,24 @@ type walker struct {
 	err   error
 }
 
-// walk visits the stretches of a span, store by store.
+// walk visits the rows of a span.
 func (w *walker) walk(span partition.Span, from source) {
 	for attempt := 0; ; attempt++ {
 		version := w.k.db.node.Map().Version()
-		runs := w.k.db.node.Runs(span)
-		if w.o.Reverse {
-			slices.Reverse(runs)
-		}
-		var err error
-		for len(runs) > 0 && err == nil && !w.done {
-			if err = w.stretch(&runs[0], from); err == nil {
-				runs, attempt = runs[1:], 0
+		err := from(w, span)
+		if errors.Is(err, own.ErrWrongGroup) {
+			if err = w.k.db.node.Reroute(w.ctx, version, attempt); err == nil {
+				continue
 			}
 		}
-		if !errors.Is(err, own.ErrWrongGroup) {
-			return
+		if err == nil {
+			err = w.err
 		}
-		// Nothing of this stretch was visited, and of those behind it.
-		if w.o.Reverse {
-			span.End = runs[0].Span.End
-		} else {
-			span.Start = runs[0].Span.Start
-		}
-		if err := w.k.db.node.Reroute(w.ctx, version, attempt); err != nil {
+		if err != nil && !w.done {
 			w.fail(err)
-			return
 		}
+		return
 	}
-}
-
-// stretch visits a stretch. An error that it returns is own.ErrWrongGroup: nothing was
-// visited.
-func (w *walker) stretch(run *node.Run, from source) error {
-	r := rowRange{effect.Rows.AppendKey(nil, run.Span.Start), effect.Rows.AppendKey(nil, run.Span.End), w.o.Reverse}
-	err := from(w, run.Host, r)
-	if errors.Is(err, own.ErrWrongGroup) {
-		return err
-	}
-	if err == nil {
-		err = w.err
-	}
-	if err != nil && !w.done {
-		w.fail(err)
-	}
-	return nil
 }
 
 // fail ends the scan with an error.

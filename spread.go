@@ -1,13 +1,17 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // piece is what a write of several keys does in one group.
@@ -17,13 +21,17 @@ type piece struct {
 	request group.Request
 }
 
-// together executes pieces as one, whatever their number. make is called for each
-// attempt: which groups have the keys may have changed. The reply that failed is
-// handed to judge with its piece; without one, all of them succeeded.
+// together executes pieces of one store as one, whatever their number. make is called
+// for each attempt: which groups have the keys may have changed. The reply that
+// failed is handed to judge with its piece; without one, all of them succeeded. If
+// they are on several stores the error is errApart.
 func (db *DB) together(ctx context.Context, make func() []piece, judge func(i int, err error) error) ([]command.Reply, error) {
 	for attempt := 0; ; attempt++ {
 		version := db.node.Map().Version()
 		pieces := make()
+		if !oneHost(pieces) {
+			return nil, errApart
+		}
 		replies, err := atOnce(ctx, pieces)
 		for i := range replies {
 			if err == nil && replies[i].Err != nil {
@@ -42,7 +50,15 @@ func (db *DB) together(ctx context.Context, make func() []piece, judge func(i in
 	}
 }
 
-// atOnce executes pieces once.
+// errApart means that keys are on several stores, so that it takes two phases.
+var errApart = errors.New("cleave: the keys are on several stores")
+
+// oneHost tells whether all pieces are on one store.
+func oneHost(pieces []piece) bool {
+	return !slices.ContainsFunc(pieces, func(p piece) bool { return p.part.Host != pieces[0].part.Host })
+}
+
+// atOnce executes pieces of one store once.
 func atOnce(ctx context.Context, pieces []piece) ([]command.Reply, error) {
 	if len(pieces) == 1 {
 		reply, err := pieces[0].part.Group.Do(ctx, pieces[0].request)
@@ -50,10 +66,53 @@ func atOnce(ctx context.Context, pieces []piece) ([]command.Reply, error) {
 	}
 	joint := make([]group.Piece, len(pieces))
 	for i, p := range pieces {
-		if p.part.Host != pieces[0].part.Host {
-			return nil, crossGroup(pieces[0].at, p.at)
-		}
 		joint[i] = group.Piece{Group: p.part.Group, Request: p.request}
 	}
 	return group.Joint(ctx, joint)
+}
+
+// count counts a transaction by how many groups of one store commit it.
+func (db *DB) count(groups int) {
+	if groups == 1 {
+		db.node.Count.OneGroup.Add(1)
+	} else {
+		db.node.Count.Joint.Add(1)
+	}
+}
+
+// passes tells whether what a transaction has met is no fault of its own, and passes:
+// others that are under way, or a shard on its way to another group.
+func passes(err error) bool {
+	return errors.Is(err, own.ErrWrongGroup) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
+		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished)
+}
+
+// partsOf collects the parts of a transaction by the shards of a map.
+type partsOf struct {
+	m     *partition.Map
+	parts []*txn.Part
+}
+
+func newParts(db *DB) *partsOf { return &partsOf{m: db.node.Map()} }
+
+// of returns the part that a position is in.
+func (b *partsOf) of(p partition.Position) *txn.Part {
+	for _, part := range b.parts {
+		if part.Span.Contains(p) {
+			return part
+		}
+	}
+	part := &txn.Part{Span: b.m.Find(p).Span}
+	b.parts = append(b.parts, part)
+	return part
+}
+
+// sorted returns the parts in the order of their spans.
+func (b *partsOf) sorted() []txn.Part {
+	slices.SortFunc(b.parts, func(x, y *txn.Part) int { return bytes.Compare(x.Span.Start, y.Span.Start) })
+	parts := make([]txn.Part, len(b.parts))
+	for i, part := range b.parts {
+		parts[i] = *part
+	}
+	return parts
 }

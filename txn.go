@@ -11,9 +11,9 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -25,9 +25,7 @@ type Txn struct {
 	db       *DB
 	readOnly bool
 
-	host  *node.Host // of the first key; all others must be there too
-	first place      // that key, unless it was a scan
-	view  *node.View
+	view  *node.View // of the stores that it has touched, or of all if it only reads
 	env   *command.Env
 	reads map[string]uint64 // versions by position, 0 for absent
 	// reading is the key whose row counts as read if it is looked at, nil for
@@ -36,7 +34,9 @@ type Txn struct {
 	ranges  []command.RangeRead
 	writes  []txnWrite
 	used    gates // keyspaces that it read or wrote
-	err     error // why it cannot commit
+	// hold names the transaction if it holds what it needs.
+	hold txn.ID
+	err  error // why it cannot commit
 }
 
 // Update runs f in a transaction and commits it. If something that f has read
@@ -45,17 +45,47 @@ type Txn struct {
 // the methods of tx in f, not those of a Keyspace, which are not part of it.
 // If f returns an error, nothing is committed and Update returns it.
 //
-// All keys must live in one store: see Options.Stores and ErrCrossGroup.
+// Where the keys are does not matter: in one group the commit is one command, in
+// several groups of one store one batch of theirs, and otherwise it takes two phases,
+// see Options.Stores. A transaction that has failed three times waits for its turn,
+// and then nobody comes before it.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
+	var claims []txn.Claim
 	for attempt := 0; ; attempt++ {
-		err := db.attempt(ctx, f)
+		var err error
+		if attempt < patientAttempts {
+			claims, err = db.attempt(ctx, f, txn.ID{})
+		} else {
+			claims, err = db.inTurn(ctx, f, claims)
+		}
 		if !errors.Is(err, errRetry) {
 			return err
 		}
+		db.node.Count.Retries.Add(1)
 		if err := pause(ctx, attempt); err != nil {
 			return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempt+1, err)
 		}
 	}
+}
+
+// patientAttempts is how often a transaction tries before it asks others to wait.
+const patientAttempts = 3
+
+// inTurn is attempt when everything is held that the last one has touched.
+func (db *DB) inTurn(ctx context.Context, f func(tx *Txn) error, claims []txn.Claim) ([]txn.Claim, error) {
+	if len(claims) == 0 {
+		return db.attempt(ctx, f, txn.ID{})
+	}
+	id, release, err := db.node.Hold(ctx, claims)
+	switch {
+	case errors.Is(err, own.ErrWrongGroup), errors.Is(err, txn.ErrDeadline):
+		return claims, errRetry
+	case err != nil:
+		return claims, public(err)
+	}
+	defer release()
+	db.node.Count.Held.Add(1)
+	return db.attempt(ctx, f, id)
 }
 
 // errRetry is a conflict of the transaction itself, as opposed to one that its
@@ -79,17 +109,19 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error) error {
-	tx := &Txn{ctx: ctx, db: db, reads: map[string]uint64{}}
+// attempt runs f once, and returns what it has touched.
+func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, hold txn.ID) ([]txn.Claim, error) {
+	tx := &Txn{ctx: ctx, db: db, reads: map[string]uint64{}, hold: hold}
 	defer tx.close()
 	if err := f(tx); err != nil {
-		return err
+		return tx.claims(), err
 	}
-	return tx.commit()
+	err := tx.commit()
+	return tx.claims(), err
 }
 
 // View runs f on one consistent state, which stays the same for f whatever
-// happens meanwhile. All keys must live in one store, as in Update.
+// happens meanwhile.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 	tx := &Txn{ctx: ctx, db: db, readOnly: true}
 	defer tx.close()
@@ -104,85 +136,86 @@ func (tx *Txn) close() {
 	tx.err = ErrTxnOver
 }
 
-// commit executes what the transaction wrote, if what it read is still so.
-func (tx *Txn) commit() error {
+// begin takes the state of stores at their first use. One that only reads takes that
+// of all at once: nothing tells whether what it has read is still so.
+func (tx *Txn) begin(hosts ...*node.Host) error {
 	if tx.err != nil {
 		return tx.err
 	}
-	if len(tx.writes) == 0 {
-		return nil // it saw one state: that is when it took place
-	}
-	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
-		return public(err)
-	}
-	replies, err := atOnce(tx.ctx, tx.pieces())
-	for i := range replies {
-		if err == nil {
-			err = replies[i].Err
+	if tx.view != nil {
+		hosts = slices.DeleteFunc(slices.Clone(hosts), tx.view.Has)
+		if len(hosts) == 0 {
+			return nil
 		}
-	}
-	if errors.Is(err, command.ErrConflict) || errors.Is(err, own.ErrWrongGroup) {
-		// Not a conflict of a conditional Set: f was told of that when it called it.
-		return errRetry
-	}
-	return public(err)
-}
-
-// txnWrite is a command that is kept for the commit.
-type txnWrite struct {
-	at      place
-	command command.Command
-}
-
-// pieces are what the transaction has read and written by the groups that have it.
-func (tx *Txn) pieces() (pieces []piece) {
-	commit := func(at place) *command.Commit {
-		part := at.part()
-		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
-		if i < 0 {
-			i = len(pieces)
-			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.used}})
-		}
-		return pieces[i].request.Command.(*command.Commit)
-	}
-	k := tx.writes[0].at.k // for places: only the position counts
-	for key, version := range tx.reads {
-		c := commit(place{k, partition.Position(key)})
-		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
-	}
-	for _, r := range tx.ranges {
-		c := commit(place{k, r.Start})
-		c.Ranges = append(c.Ranges, r)
-	}
-	for _, w := range tx.writes {
-		c := commit(w.at)
-		c.Writes.Commands = append(c.Writes.Commands, w.command)
-	}
-	return pieces
-}
-
-// begin takes the state at the first use.
-func (tx *Txn) begin(host *node.Host) error {
-	switch {
-	case tx.err != nil:
-		return tx.err
-	case tx.host == host:
-		return nil
-	case tx.host != nil:
-		return ErrCrossGroup
+		hosts = append(tx.view.Hosts(), hosts...)
+	} else if tx.readOnly {
+		hosts = tx.db.node.Hosts()
 	}
 	if err := tx.ctx.Err(); err != nil {
 		return err
 	}
-	v, err := host.View(tx.ctx)
+	v, err := tx.db.node.View(tx.ctx, hosts...)
 	if err != nil {
 		return public(err)
 	}
-	tx.host, tx.view = host, v
-	tx.env = command.NewEnv((*txnReader)(tx))
-	tx.env.SetGuard((*txnGuard)(tx))
-	tx.env.Begin(effect.Header{ClockMS: v.LatestMS()}, firstTxnVersion)
+	was := tx.view
+	tx.view = v
+	if was == nil {
+		tx.env = command.NewEnv((*txnReader)(tx))
+		tx.env.SetGuard((*txnGuard)(tx))
+		tx.env.Begin(effect.Header{ClockMS: v.LatestMS()}, firstTxnVersion)
+		return nil
+	}
+	was.Close()
+	return tx.stillSo()
+}
+
+// stillSo tells whether all that was read is the same in a state that was taken later:
+// then all of it is of that state.
+func (tx *Txn) stillSo() error {
+	for key, version := range tx.reads {
+		now, err := tx.version(partition.Position(key))
+		if err != nil && !errors.Is(err, own.ErrWrongGroup) {
+			return public(err)
+		}
+		if err != nil || now != version {
+			tx.err = errRetry
+			return tx.err
+		}
+	}
+	for _, r := range tx.ranges {
+		s := partition.Span{Start: r.Start, End: r.End}
+		err := tx.view.Serves(s)
+		var digest command.Digest
+		if err == nil {
+			digest, err = tx.digest(s)
+		}
+		if err != nil && !errors.Is(err, own.ErrWrongGroup) {
+			return public(err)
+		}
+		if err != nil || digest != r.Digest {
+			tx.err = errRetry
+			return tx.err
+		}
+	}
 	return nil
+}
+
+// version returns the version of a key in the transaction's state, 0 if it is absent.
+func (tx *Txn) version(p partition.Position) (uint64, error) {
+	nowMS, err := tx.view.NowMS(p)
+	if err != nil {
+		return 0, err
+	}
+	value, ok, err := tx.view.Get(effect.Rows.AppendKey(nil, p), nil)
+	if err != nil || !ok {
+		return 0, err
+	}
+	row, err := command.DecodeRow(value)
+	if err != nil || !row.Alive(nowMS) {
+		return 0, err
+	}
+	return row.Version, nil
 }
 
 // txnGuard judges keys by the groups that served them at the transaction's moment.
@@ -274,17 +307,7 @@ func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position,
 		return nil, ErrReadOnly
 	}
 	tx.use(k)
-	at := place{k, p}
-	err = tx.begin(at.part().Host)
-	switch {
-	case errors.Is(err, ErrCrossGroup) && tx.first.k != nil:
-		return nil, crossGroup(tx.first, at)
-	case errors.Is(err, ErrCrossGroup):
-		return nil, fmt.Errorf("%w: %v and what was scanned before it", err, at)
-	case err == nil && tx.first.k == nil:
-		tx.first = at
-	}
-	return p, err
+	return p, tx.begin(k.part(p).Host)
 }
 
 // do evaluates a command on the transaction's state. One that writes is kept

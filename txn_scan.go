@@ -1,10 +1,12 @@
 package cleave
 
 import (
+	"errors"
 	"iter"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -31,20 +33,16 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 	}
 }
 
-// beginScan refuses to scan a keyspace that is spread over several stores.
+// beginScan takes the state of the stores that have a span.
 func (tx *Txn) beginScan(k *Keyspace, span partition.Span) error {
 	if err := tx.own(k); err != nil {
 		return err
 	}
 	tx.use(k)
-	runs := k.db.node.Runs(span)
-	switch len(runs) {
-	case 0:
+	if tx.err != nil || span.Empty() {
 		return tx.err // there is nothing to look at
-	case 1:
-		return tx.begin(runs[0].Host)
 	}
-	return ErrCrossGroup
+	return tx.begin(k.db.hostsOf(span)...)
 }
 
 // scanRead is what a scan of a transaction has seen.
@@ -110,12 +108,13 @@ func (r *scanRead) page(want int) (page []Item, err error) {
 }
 
 // source is the source of the transaction's state with its own writes.
-func (tx *Txn) source(w *walker, _ *node.Host, r rowRange) error {
-	if err := tx.view.Serves(r.span()); err != nil {
-		return err
+func (tx *Txn) source(w *walker, s partition.Span) error {
+	err := w.scan(tx.view, tx.env, s)
+	if errors.Is(err, own.ErrWrongGroup) { // it was not there yet, or not any more
+		tx.err = errRetry
+		return tx.err
 	}
-	w.judge = tx.view.NowMS
-	return tx.env.Scan(r.start, r.end, r.reverse, w.visit)
+	return err
 }
 
 // note makes the part of the span that was visited a read of the transaction.
@@ -131,15 +130,32 @@ func (r *scanRead) note() {
 			r.span.End = command.After(p)
 		}
 	}
-	// By group: each validates what it has.
-	for _, part := range r.tx.db.node.Pieces(r.span) {
-		digest, err := r.tx.digest(part.Span)
+	for _, s := range r.tx.cut(r.span) {
+		digest, err := r.tx.digest(s)
 		if err != nil {
 			r.tx.err = public(err)
 			return
 		}
-		r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: part.Span.Start, End: part.Span.End, Digest: digest})
+		r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: s.Start, End: s.End, Digest: digest})
 	}
+}
+
+// cut returns the pieces of a span that are validated by themselves: by group, or by
+// shard if the commit may take two phases.
+func (tx *Txn) cut(s partition.Span) (spans []partition.Span) {
+	if s.Empty() {
+		return nil
+	}
+	if tx.hold == (txn.ID{}) && len(tx.db.node.Hosts()) == 1 {
+		for _, p := range tx.db.node.Pieces(s) {
+			spans = append(spans, p.Span)
+		}
+		return spans
+	}
+	for shard := range tx.db.node.Map().Shards(s) {
+		spans = append(spans, shard.Span.Intersect(s))
+	}
+	return spans
 }
 
 // digest returns the digest of the keys of a span as the transaction has seen them.

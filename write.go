@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -127,6 +128,13 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 		return pieces
 	}, func(_ int, err error) error { return err })
 	deleted := 0
+	if errors.Is(err, errApart) {
+		err = k.db.Update(ctx, func(tx *Txn) error {
+			deleted, err = tx.Delete(k, keys...)
+			return err
+		})
+		return deleted, err
+	}
 	for i := range replies {
 		deleted += int(replies[i].Int)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -122,7 +123,7 @@ func (x *executor) execute(calls []*call, i int) {
 		c.reply = x.do(c.Command)
 		return
 	}
-	err := x.checkID(c.ID)
+	err := checkID(c.ID, x.env.NowMS(), x.opts.Remember)
 	if err == nil {
 		err = x.guard.owner.Check(c.Key, false) // its record would be with its key
 	}
@@ -160,10 +161,10 @@ func (x *executor) execute(calls []*call, i int) {
 
 // checkID refuses ids of which nobody knows any more, or not yet, whether they
 // were executed.
-func (x *executor) checkID(id RequestID) error {
-	now, remember := x.env.NowMS(), x.opts.Remember.Milliseconds()
-	if t := id.TimeMS(); t < now-remember || t > now+remember {
-		return fmt.Errorf("%w: it is of %d, the clock says %d, the limit is %v either way", ErrRequestOld, t, now, x.opts.Remember)
+func checkID(id RequestID, nowMS int64, remember time.Duration) error {
+	ms := remember.Milliseconds()
+	if t := id.TimeMS(); t < nowMS-ms || t > nowMS+ms {
+		return fmt.Errorf("%w: it is of %d, the clock says %d, the limit is %v either way", ErrRequestOld, t, nowMS, remember)
 	}
 	return nil
 }

@@ -45,12 +45,15 @@ type Options struct {
 	ExpiryKeys int
 }
 
+// defaultRemember is how long requests are known.
+const defaultRemember = 10 * time.Minute
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Wall == nil {
 		o.Wall = func() int64 { return time.Now().UnixMilli() }
 	}
 	setDefault(&o.Queue, 1024)
-	setDefault(&o.Remember, 10*time.Minute)
+	setDefault(&o.Remember, defaultRemember)
 	setDefault(&o.ClockAhead, 4*time.Second)
 	setDefault(&o.ExpiryKeys, 1<<16)
 	var errs []error

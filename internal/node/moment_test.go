@@ -33,12 +33,15 @@ func set(t *testing.T, p *Part, key partition.Position) {
 	}
 }
 
+// taken tells whether a reader is one of snapshots.
+func taken(from command.Reader) bool { return from.(*View).sides[0].snap != nil }
+
 func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
 	n, key, _ := momentLab(t)
 	for range 3 { // after the first open, and after commits
 		calls := 0
-		err := n.Hosts()[0].At(ctx, func(from command.Reader, _ Judge) error {
-			if _, snapshot := from.(*View); snapshot {
+		err := n.At(ctx, n.Hosts(), func(from command.Reader, _ Judge) error {
+			if taken(from) {
 				t.Error("it took a snapshot")
 			}
 			calls++
@@ -60,9 +63,9 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		"the time": func() { *wall++ },
 	} {
 		calls := 0
-		err := n.Hosts()[0].At(ctx, func(from command.Reader, judge Judge) error {
+		err := n.At(ctx, n.Hosts(), func(from command.Reader, judge Judge) error {
 			now, _ := judge(key)
-			_, snapshot := from.(*View)
+			snapshot := taken(from)
 			if calls++; snapshot != (calls > patience) || now != n.Parts()[0].Group.NowMS() {
 				t.Errorf("%s: call %d: a snapshot %v at %d", what, calls, snapshot, now)
 			}
@@ -81,7 +84,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad")
-	if err := n.Hosts()[0].At(ctx, func(command.Reader, Judge) error { return bad }); err != bad {
+	if err := n.At(ctx, n.Hosts(), func(command.Reader, Judge) error { return bad }); err != bad {
 		t.Errorf("an error of the reader: %v", err)
 	}
 }
@@ -106,7 +109,7 @@ func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
 	}
 	key := k.AppendPosition(nil, []byte("k"))
 	set(t, n.PartOf(key), key)
-	v, err := n.Hosts()[0].View(ctx)
+	v, err := n.View(ctx, n.Hosts()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,16 @@ type Node struct {
 	// copying is held by backups. Whoever removes what one may still have to copy
 	// holds it alone.
 	copying sync.RWMutex
+	handing handing
+	// Count counts what transactions do.
+	Count Counters
 
+	// ctx ends when the node is closed.
+	ctx  context.Context
 	stop context.CancelFunc
 	done sync.WaitGroup
+	// tasks is held by whoever adds to done, or ends ctx.
+	tasks sync.Mutex
 }
 
 // Open opens what is in the directory, or makes it.
@@ -39,7 +46,7 @@ func Open(opts Options) (*Node, error) {
 	n := &Node{opts: opts}
 	n.parts.Store(new([]*Part))
 	ctx, cancel := context.WithCancel(context.Background())
-	n.stop = cancel
+	n.ctx, n.stop = ctx, cancel
 	if err := n.open(ctx, dirs); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
@@ -71,7 +78,10 @@ func (n *Node) open(ctx context.Context, dirs []string) error {
 	if err := n.resumePlacing(ctx); err != nil {
 		return err
 	}
-	return n.loadSpaces(ctx)
+	if err := n.loadSpaces(ctx); err != nil {
+		return err
+	}
+	return n.recover(ctx)
 }
 
 // Parts returns the groups, store by store.
@@ -88,7 +98,9 @@ func (n *Node) WallMS() int64 { return n.opts.Wall() }
 // Close ends everything and waits for it. What was acknowledged stays. If ctx
 // ends first, commands that still run are not waited for.
 func (n *Node) Close(ctx context.Context) error {
+	n.tasks.Lock()
 	n.stop()
+	n.tasks.Unlock()
 	n.done.Wait()
 	var errs []error
 	for _, p := range n.Parts() {

@@ -31,6 +31,7 @@ func (n *Node) tend(ctx context.Context, p *Part, first bool) {
 		if first {
 			_ = n.clearDropped(ctx)
 		}
+		n.tendTransactions(ctx, p)
 		for {
 			more, err := g.Tend(ctx)
 			if err != nil {

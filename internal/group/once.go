@@ -1,0 +1,54 @@
+package group
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+)
+
+// ErrRepeated means that a request was executed before.
+var ErrRepeated = errors.New("group: the request was executed before")
+
+// Once is a command that makes a transaction one that is not executed again: it keeps
+// the record of a request that Do would keep, or fails with ErrRepeated if there is
+// one. It comes first in the part of the transaction that writes the key.
+type Once struct {
+	Request  Request       // its Key and ID
+	Remember time.Duration // as that of the group, 0 for the default
+}
+
+// Eval looks for the record, and leaves it.
+func (c *Once) Eval(e *command.Env) command.Reply {
+	remember := c.Remember
+	setDefault(&remember, defaultRemember)
+	err := checkID(c.Request.ID, e.NowMS(), remember)
+	key := c.Request.dedupKey(nil)
+	if err == nil {
+		var found bool
+		if _, found, err = e.Get(key, nil); err == nil && found {
+			err = ErrRepeated
+		}
+	}
+	if err != nil {
+		return command.Reply{Kind: command.Failed, Err: err}
+	}
+	reply := command.Reply{Kind: command.OK}
+	e.Put(key, appendRecord(nil, &reply))
+	return reply
+}
+
+// Recall is a command that tells whether there is the record of a request: Int is 1.
+type Recall struct{ Request Request }
+
+// Eval looks for the record.
+func (c *Recall) Eval(e *command.Env) command.Reply {
+	_, found, err := e.Get(c.Request.dedupKey(nil), nil)
+	switch {
+	case err != nil:
+		return command.Reply{Kind: command.Failed, Err: err}
+	case found:
+		return command.Reply{Kind: command.Int, Int: 1}
+	}
+	return command.Reply{Kind: command.Int}
+}

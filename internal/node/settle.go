@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// background runs f unless the node is closed, which waits for it.
+func (n *Node) background(f func()) {
+	n.tasks.Lock()
+	defer n.tasks.Unlock()
+	if n.ctx.Err() == nil {
+		n.done.Go(f)
+	}
+}
+
+// settleLock ends the transaction of a lock that is in the way, if it is decided.
+func (n *Node) settleLock(ctx context.Context, l txn.Lock) { _ = n.end(ctx, l, drive.Inquire(l)) }
+
+// abandon ends the transaction of a lock that nobody leads any more.
+func (n *Node) abandon(ctx context.Context, l txn.Lock) error {
+	return n.end(ctx, l, &txn.Decide{ID: l.Txn, Decider: l.Decider, DeadlineMS: l.DeadlineMS})
+}
+
+// end asks the decider of a lock, and does what it says where the lock is.
+func (n *Node) end(ctx context.Context, l txn.Lock, question command.Command) error {
+	decider := n.part(l.Decider)
+	if decider == nil {
+		return drive.ErrAway
+	}
+	reply, err := decider.Group.Try(ctx, group.Request{Command: question})
+	o := txn.OutcomeOf(reply)
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(reply.Err, txn.ErrForgotten):
+		o = txn.Aborted // a committed one is remembered as long as there is a lock
+	case reply.Err != nil:
+		return reply.Err
+	case o == txn.Undecided:
+		return nil
+	}
+	if err := n.sync(decider); err != nil {
+		return err
+	}
+	id, resolve := drive.Settle(l, o, n.published.Load())
+	owner := n.part(id)
+	if owner == nil {
+		return drive.ErrAway
+	}
+	reply, err = owner.Group.Try(ctx, group.Request{Command: resolve})
+	return errors.Join(err, reply.Err)
+}
+
+// tendTransactions ends transactions of a group that nobody looks after.
+func (n *Node) tendTransactions(ctx context.Context, p *Part) {
+	for _, l := range p.Group.Overdue() {
+		n.settleLock(ctx, l)
+	}
+}
+
+// recover ends the transactions that were under way when the node was last closed:
+// whoever led them is gone. What cannot be done now, on a full disk, is done when
+// somebody meets the lock, or its deadline has passed.
+func (n *Node) recover(ctx context.Context) error {
+	type part struct {
+		txn   txn.ID
+		shard partition.ShardID
+	}
+	ended := map[part]bool{}
+	for _, p := range n.Parts() {
+		for _, l := range p.Group.Locks() {
+			at := part{l.Txn, n.published.Load().Find(l.Start).ID}
+			if !ended[at] {
+				ended[at] = true
+				_ = n.abandon(ctx, l)
+			}
+		}
+	}
+	for _, p := range n.Parts() {
+		var found []txn.Decision
+		err := txn.Decisions(p.Store, p.ID, func(d txn.Decision) bool {
+			if len(d.Spans) > 0 {
+				found = append(found, d)
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range found {
+			n.Count.Open.Add(1)
+			l := &lead{node: n, decider: p.ID}
+			var effects []txn.Effect
+			l.c, effects = txn.Resume(d, p.ID)
+			l.finishLater(effects)
+		}
+	}
+	return nil
+}
+
+// settleSpan waits until no transaction has locked anything in a span. Nobody locks
+// anything there any more.
+func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
+	for {
+		some := false
+		for _, p := range n.Parts() {
+			for _, l := range p.Group.Locks() {
+				if s.Contains(l.Start) {
+					some = true
+					n.settleLock(ctx, l)
+				}
+			}
+		}
+		if !some {
+			return nil
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,432 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// View is the state of some stores at one moment: what was committed by then,
+// transactions across stores whole or not at all. Close it.
+type View struct {
+	node  *Node
+	sides []side
+}
+
+// side is one store in a view.
+type side struct {
+	host   *Host
+	moment Moment
+	snap   *store.Snapshot // nil if the view is of the state itself
+	from   command.Reader
+	// locks are those of transactions that were not decided: keys under them do
+	// not expire. Nil if there are none.
+	locks *txn.Locks
+}
+
+// patience is how often stores are looked at before their groups are held.
+const patience = 3
+
+// View returns the state of stores now.
+//
+// It looks without disturbing anybody: if nothing became visible meanwhile it has
+// seen one moment. If that does not work out, the groups stand still for a look.
+func (n *Node) View(ctx context.Context, hosts ...*Host) (*View, error) {
+	for {
+		v, err := n.viewOnce(ctx, hosts)
+		// A group that is no more does not matter, unless all are.
+		if !errors.Is(err, group.ErrClosed) || n.ctx.Err() != nil {
+			return v, err
+		}
+	}
+}
+
+func (n *Node) viewOnce(ctx context.Context, hosts []*Host) (*View, error) {
+	if err := ready(ctx, hosts); err != nil {
+		return nil, err
+	}
+	for attempt := 0; ; attempt++ {
+		v, still, err := n.look(hosts, false)
+		if err != nil || still {
+			return v, err
+		}
+		if n.handing.now() {
+			if err := sleep(ctx, handingPause); err != nil {
+				return nil, err
+			}
+			attempt = -1
+			continue
+		}
+		if attempt+1 == patience {
+			break
+		}
+		runtime.Gosched()
+	}
+	// With locks in the way, the decisions of all groups count.
+	for _, some := range [][]*Host{hosts, n.hosts} {
+		v, still, err := n.lookStill(ctx, hosts, some)
+		if err != nil || still {
+			return v, err
+		}
+	}
+	return n.viewOnce(ctx, hosts) // a range is changing hands: wait for that
+}
+
+// lookStill looks while the groups of some stores stand still.
+func (n *Node) lookStill(ctx context.Context, hosts, some []*Host) (v *View, still bool, err error) {
+	var groups []*group.Group
+	for _, h := range some {
+		groups = append(groups, h.groups()...)
+	}
+	var failed error
+	err = group.Still(ctx, groups, func() { v, still, failed = n.look(hosts, true) })
+	return v, still, errors.Join(err, failed)
+}
+
+// look takes the state of stores, and tells whether it is of one moment; else there is
+// no view. If the groups of the stores are held, they need not be watched.
+func (n *Node) look(hosts []*Host, held bool) (v *View, still bool, err error) {
+	handing := n.handing.mark()
+	before := n.sequences()
+	v = &View{node: n, sides: make([]side, 0, len(hosts))}
+	defer func() {
+		if !still {
+			v.Close()
+			v = nil
+		}
+	}()
+	locked := false
+	for _, h := range hosts {
+		m := h.Moment()
+		snap, err := h.Store.Snapshot()
+		if err != nil {
+			return v, false, err
+		}
+		v.sides = append(v.sides, side{host: h, moment: m, snap: snap, from: snap})
+		locked = locked || m.locked
+	}
+	if locked {
+		if err := n.judge(v); err != nil {
+			return v, false, err
+		}
+	}
+	still = true
+	for i := 0; i < len(v.sides) && !held; i++ {
+		still = still && v.sides[i].moment.Still()
+	}
+	switch {
+	case locked:
+		still = still && n.unchanged(before, n.hosts)
+	case len(hosts) > 1:
+		still = still && n.unchanged(before, hosts)
+	}
+	// Between two stores a range is nobody's for a moment.
+	if len(hosts) > 1 {
+		still = still && n.handing.same(handing)
+	}
+	return v, still, nil
+}
+
+// sequences returns how much became visible in each store so far.
+func (n *Node) sequences() []uint64 {
+	list := make([]uint64, len(n.hosts))
+	for i, h := range n.hosts {
+		list[i] = h.Store.Sequence()
+	}
+	return list
+}
+
+// unchanged tells whether nothing became visible in stores since.
+func (n *Node) unchanged(before []uint64, hosts []*Host) bool {
+	for _, h := range hosts {
+		if s := h.Store.Sequence(); s%2 != 0 || s != before[h.index] {
+			return false
+		}
+	}
+	return true
+}
+
+// judge finds out which of the transactions that have locked something in a view are
+// committed, and lets it be seen through those locks. The decisions are those of
+// the same moment, if the caller finds that nothing became visible meanwhile.
+func (n *Node) judge(v *View) error {
+	outcomes := map[txn.ID]txn.Outcome{}
+	for i := range v.sides {
+		s := &v.sides[i]
+		var bad error
+		some := false
+		err := drive.EachLock(s.snap, partition.Whole, func(l txn.Lock) bool {
+			o, known := outcomes[l.Txn]
+			if !known {
+				if o, bad = n.decided(l); bad != nil {
+					return false
+				}
+				outcomes[l.Txn] = o
+			}
+			if some = some || o == txn.Committed; o == txn.Undecided {
+				if s.locks == nil {
+					s.locks = txn.NewLocks()
+				}
+				s.locks.Add(l)
+			}
+			return true
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return err
+		}
+		if !some {
+			continue
+		}
+		through, err := txn.NewThrough(s.snap, partition.Whole, func(id txn.ID) bool { return outcomes[id] == txn.Committed })
+		if err != nil {
+			return err
+		}
+		s.from = through
+	}
+	return nil
+}
+
+// decided tells what became of the transaction of a lock, as far as it is visible.
+func (n *Node) decided(l txn.Lock) (txn.Outcome, error) {
+	p := n.part(l.Decider)
+	if p == nil {
+		return txn.Undecided, nil
+	}
+	d, _, err := txn.LookUp(p.Store, l.Decider, l.Txn)
+	return d.Outcome, err
+}
+
+// Close gives back what the view holds.
+func (v *View) Close() {
+	for i := range v.sides {
+		if v.sides[i].snap != nil {
+			v.sides[i].snap.Close()
+		}
+	}
+}
+
+// Has tells whether the view is of a store.
+func (v *View) Has(h *Host) bool {
+	return slices.ContainsFunc(v.sides, func(s side) bool { return s.host == h })
+}
+
+// Hosts returns the stores that the view is of.
+func (v *View) Hosts() (hosts []*Host) {
+	for i := range v.sides {
+		hosts = append(hosts, v.sides[i].host)
+	}
+	return hosts
+}
+
+// find returns the side that served a position, with the group's place in it and the
+// range.
+func (v *View) find(p partition.Position) (*side, int, own.Range, error) {
+	for i := range v.sides {
+		s := &v.sides[i]
+		if g, r, err := s.moment.find(p); err == nil {
+			return s, g, r, nil
+		}
+	}
+	return nil, 0, own.Range{}, own.ErrWrongGroup
+}
+
+// Get implements [command.Reader] for tables by position.
+func (v *View) Get(key, dst []byte) ([]byte, bool, error) {
+	if len(v.sides) == 1 {
+		return v.sides[0].from.Get(key, dst)
+	}
+	s, _, _, err := v.find(key[1:])
+	if err != nil {
+		return nil, false, err
+	}
+	return s.from.Get(key, dst)
+}
+
+// Scan implements [command.Reader] for tables by position. All of it must have been
+// served.
+func (v *View) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if len(v.sides) == 1 {
+		return v.sides[0].from.Scan(start, end, reverse, visit)
+	}
+	span := partition.Span{Start: start[1:]}
+	if end[0] == start[0] {
+		span.End = end[1:]
+	}
+	stretches, err := v.stretches(span)
+	if err != nil {
+		return err
+	}
+	if reverse {
+		slices.Reverse(stretches)
+	}
+	more := true
+	for _, x := range stretches {
+		from, to := append([]byte{start[0]}, x.span.Start...), end
+		if len(x.span.End) > 0 {
+			to = append([]byte{start[0]}, x.span.End...)
+		}
+		err := x.side.from.Scan(from, to, reverse, func(key, value []byte) bool {
+			more = visit(key, value)
+			return more
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// stretch is what one store has of a span.
+type stretch struct {
+	side *side
+	span partition.Span
+}
+
+// stretches cuts a span by the stores that served it.
+func (v *View) stretches(s partition.Span) (list []stretch, err error) {
+	for at := s.Start; ; {
+		side, _, r, err := v.find(at)
+		if err != nil {
+			return nil, err
+		}
+		end := r.Span.End
+		last := reaches(end, s.End)
+		if last {
+			end = s.End
+		}
+		if k := len(list) - 1; k >= 0 && list[k].side == side {
+			list[k].span.End = end
+		} else {
+			list = append(list, stretch{side, partition.Span{Start: at, End: end}})
+		}
+		if last {
+			return list, nil
+		}
+		at = end
+	}
+}
+
+// NowMS returns the time by which a key was judged: that of the group that served it,
+// or that of an undecided transaction that has locked it.
+func (v *View) NowMS(p partition.Position) (int64, error) {
+	s, g, _, err := v.find(p)
+	if err != nil {
+		return 0, err
+	}
+	now := s.moment.clocks[g]
+	if s.locks != nil {
+		now = s.locks.JudgeMS(p, now)
+	}
+	return now, nil
+}
+
+// Serves returns nil if all of a span was served, else own.ErrWrongGroup.
+func (v *View) Serves(s partition.Span) error {
+	if len(v.sides) == 1 {
+		return v.sides[0].moment.Serves(s)
+	}
+	_, err := v.stretches(s)
+	return err
+}
+
+// LatestMS returns the latest time that a group had.
+func (v *View) LatestMS() (latest int64) {
+	for i := range v.sides {
+		latest = max(latest, slices.Max(v.sides[i].moment.clocks))
+	}
+	return latest
+}
+
+// Judge returns the time by which a key is judged, or own.ErrWrongGroup if nobody
+// serves it.
+type Judge func(partition.Position) (nowMS int64, err error)
+
+// At calls read with the state of stores at one moment. It is for a few rows: those
+// are read from memory, and if something became visible meanwhile, read again. So
+// read may be called several times, and what it got in the last call counts; its
+// error is returned. It must not keep the reader.
+func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Reader, judge Judge) error) error {
+	if err := ready(ctx, hosts); err != nil {
+		return err
+	}
+	for range patience {
+		handing, before := n.handing.mark(), n.sequences()
+		v := View{node: n}
+		locked := false
+		for _, h := range hosts {
+			m := h.Moment()
+			locked = locked || m.locked
+			v.sides = append(v.sides, side{host: h, moment: m, from: h.Store})
+		}
+		if locked {
+			break
+		}
+		err := read(&v, v.NowMS)
+		still := n.unchanged(before, hosts) && (len(hosts) == 1 || n.handing.same(handing))
+		for i := range v.sides {
+			still = still && v.sides[i].moment.Still()
+		}
+		if still {
+			return err
+		}
+		runtime.Gosched()
+	}
+	v, err := n.View(ctx, hosts...)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	return read(v, v.NowMS)
+}
+
+// handing counts ranges that are changing stores: the one that had them has given
+// them up, and the other does not serve them yet. Then a look at several stores
+// finds a range that is nobody's.
+type handing struct {
+	ranges  atomic.Int64
+	changes atomic.Uint64
+}
+
+// handingPause is how long a look waits for that to be over: it takes two commands.
+const handingPause = 200 * time.Microsecond
+
+// begin notes that a range is about to be given up. Call what it returns when it is
+// served again.
+func (h *handing) begin() (end func()) {
+	h.ranges.Add(1)
+	h.changes.Add(1)
+	return func() {
+		h.changes.Add(1)
+		h.ranges.Add(-1)
+	}
+}
+
+func (h *handing) now() bool { return h.ranges.Load() > 0 }
+
+func (h *handing) mark() uint64 { return h.changes.Load() }
+
+// same tells whether nothing was being handed over since mark.
+func (h *handing) same(mark uint64) bool { return !h.now() && h.changes.Load() == mark }
+
+// sleep waits, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,127 @@
+package cleave
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// commit executes what the transaction wrote, if what it read is still so.
+func (tx *Txn) commit() error {
+	if tx.err != nil {
+		return tx.err
+	}
+	if len(tx.writes) == 0 {
+		return nil // it saw one state: that is when it took place
+	}
+	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
+		return public(err)
+	}
+	return tx.outcome(tx.execute())
+}
+
+// execute commits by the shortest way that there is.
+func (tx *Txn) execute() error {
+	pieces := tx.pieces()
+	if tx.hold == (txn.ID{}) && oneHost(pieces) {
+		tx.db.count(len(pieces))
+		replies, err := atOnce(tx.ctx, pieces)
+		for i := range replies {
+			if err == nil {
+				err = replies[i].Err
+			}
+		}
+		return err
+	}
+	parts, err := tx.parts()
+	if err != nil {
+		return err
+	}
+	tx.db.node.Count.TwoPhase.Add(1)
+	return tx.db.node.Commit(tx.ctx, node.Transaction{Parts: parts, Gate: tx.used, Hold: tx.hold})
+}
+
+// outcome tells a conflict from an error. It is not a conflict of a conditional Set:
+// f was told of that when it called it.
+func (tx *Txn) outcome(err error) error {
+	if errors.Is(err, command.ErrConflict) || passes(err) {
+		return errRetry
+	}
+	return public(err)
+}
+
+// txnWrite is a command that is kept for the commit.
+type txnWrite struct {
+	at      place
+	command command.Command
+}
+
+// pieces are what the transaction has read and written by the groups that have it.
+func (tx *Txn) pieces() (pieces []piece) {
+	commit := func(at place) *command.Commit {
+		part := at.part()
+		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+		if i < 0 {
+			i = len(pieces)
+			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.used}})
+		}
+		return pieces[i].request.Command.(*command.Commit)
+	}
+	k := tx.writes[0].at.k // for places: only the position counts
+	for key, version := range tx.reads {
+		c := commit(place{k, partition.Position(key)})
+		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
+	}
+	for _, r := range tx.ranges {
+		c := commit(place{k, r.Start})
+		c.Ranges = append(c.Ranges, r)
+	}
+	for _, w := range tx.writes {
+		c := commit(w.at)
+		c.Writes.Commands = append(c.Writes.Commands, w.command)
+	}
+	return pieces
+}
+
+// parts are what the transaction has read and written by shards. If the map has changed
+// since a range was read, it may not fit any more.
+func (tx *Txn) parts() ([]txn.Part, error) {
+	b := newParts(tx.db)
+	for key, version := range tx.reads {
+		part := b.of(partition.Position(key))
+		part.Reads = append(part.Reads, command.Read{Key: partition.Position(key), Version: version})
+	}
+	for _, r := range tx.ranges {
+		part := b.of(r.Start)
+		if end := part.Span.End; len(end) > 0 && (len(r.End) == 0 || bytes.Compare(r.End, end) > 0) {
+			return nil, own.ErrWrongGroup
+		}
+		part.Ranges = append(part.Ranges, r)
+	}
+	for _, w := range tx.writes {
+		part := b.of(w.at.p)
+		part.Writes = append(part.Writes, w.command)
+	}
+	return b.sorted(), nil
+}
+
+// claims are what the transaction has touched.
+func (tx *Txn) claims() (claims []txn.Claim) {
+	for key := range tx.reads {
+		claims = append(claims, txn.Claim{Span: txn.KeySpan(partition.Position(key))})
+	}
+	for _, r := range tx.ranges {
+		claims = append(claims, txn.Claim{Span: partition.Span{Start: r.Start, End: r.End}})
+	}
+	for _, w := range tx.writes {
+		claims = append(claims, txn.Claim{Span: txn.KeySpan(w.at.p), Write: true})
+	}
+	return claims
+}
