@@ -48,6 +48,7 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
 	pieces := make([]group.Piece, len(x.Parts))
 	var first Place
+	var given standing
 	for i, part := range x.Parts {
 		p, err := find(part.Group)
 		if err != nil {
@@ -74,6 +75,9 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 			c = &carrying{Bound: c, to: x.Parts[1].Command}
 		}
 		pieces[i] = group.Piece{Group: p.Group, Request: group.Request{Command: c}}
+		if r, ok := c.(*own.Reown); ok && len(x.Parts) == 1 {
+			pieces[i].Request.Command = group.Steps{r, &given}
+		}
 	}
 	reply, err := together(ctx, pieces)
 	if err == nil {
@@ -82,11 +86,11 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 	if err != nil {
 		return failed(err)
 	}
-	ev := mover.Evaluated{Round: x.Round, Rows: uint64(reply.Int), More: reply.More, Position: uint64(first.Store.Position())}
-	if ev.NextVersion, ev.ClockMS, err = first.Standing(ctx); err != nil {
-		return failed(err)
+	return mover.Evaluated{
+		Round: x.Round, Rows: uint64(reply.Int), More: reply.More, Position: uint64(first.Store.Position()),
+		// Readers go by the clock until they see what the command did.
+		NextVersion: given.nextVersion, ClockMS: first.Group.NowMS(),
 	}
-	return ev
 }
 
 // together evaluates one command, or several as one, and returns the first reply,
@@ -110,7 +114,7 @@ func together(ctx context.Context, pieces []group.Piece) (command.Reply, error) 
 // raise moves the clock of a group to a floor: a range of another group comes with
 // the time that was told there.
 func raise(ctx context.Context, g *group.Group, floorMS int64) error {
-	if floorMS == 0 {
+	if floorMS <= g.NowMS() {
 		return nil
 	}
 	reply, err := g.Try(ctx, group.Request{Command: &own.Reown{ClockFloorMS: floorMS}})
@@ -136,6 +140,16 @@ func (c *settling) Eval(e *command.Env) command.Reply {
 		return command.Reply{Kind: command.Failed, Err: errBehind}
 	}
 	return c.Settle.Eval(e)
+}
+
+// standing notes the first version that a group has not given out. What it gives out
+// later is for other ranges than those that it has given away before.
+type standing struct{ nextVersion uint64 }
+
+// Eval notes it.
+func (s *standing) Eval(e *command.Env) command.Reply {
+	s.nextVersion = e.NextVersion()
+	return command.Reply{Kind: command.OK}
 }
 
 // carrying is the first command of two: what its group has given out by then is
