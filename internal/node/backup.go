@@ -80,8 +80,11 @@ func realPath(path string) (string, error) {
 }
 
 // backup copies the stores, the one with the catalog last: so the catalog knows
-// every keyspace whose keys are in the others.
+// every keyspace whose keys are in the others. Jobs stand still meanwhile, and no
+// keyspace is made: what the copies say of who has what is of one moment.
 func (n *Node) backup(ctx context.Context, dir string) error {
+	n.jobs.quiet.Lock()
+	defer n.jobs.quiet.Unlock()
 	n.copying.RLock()
 	defer n.copying.RUnlock()
 	for i := len(n.hosts) - 1; i >= 0; i-- {

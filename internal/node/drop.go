@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -104,8 +105,12 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	for shard := range n.published.Load().Shards(span) {
-		if err := n.part(shard.Group).clearSpan(ctx, shard.Span.Intersect(span)); err != nil {
+	// A transaction that is on its way may still write what it has locked.
+	if err := n.settleSpan(ctx, span); err != nil {
+		return err
+	}
+	for _, piece := range n.Pieces(span) {
+		if err := piece.Part.clearSpan(ctx, piece.Span); err != nil {
 			return err
 		}
 	}
@@ -157,8 +162,16 @@ func (p *Part) do(ctx context.Context, c command.Command) error {
 	return errors.Join(err, reply.Err)
 }
 
-// clearRows is the command that removes rows nobody can reach.
-type clearRows struct{ keys [][]byte }
+// clearRows is the command that removes rows nobody can reach. The group must serve
+// their ranges: what is removed from one that is frozen, or being copied, would come
+// back, and what another group has is that one's to remove.
+type clearRows struct {
+	keys [][]byte
+	site *own.Site
+}
+
+// Bind says where the command is evaluated.
+func (c *clearRows) Bind(s *own.Site) { c.site = s }
 
 func (c *clearRows) add(key, _ []byte) bool {
 	c.keys = append(c.keys, append([]byte(nil), key...))
@@ -168,6 +181,9 @@ func (c *clearRows) add(key, _ []byte) bool {
 // Eval deletes the rows.
 func (c *clearRows) Eval(e *command.Env) command.Reply {
 	for _, key := range c.keys {
+		if err := c.site.Check(key[1:], true); err != nil {
+			return command.Reply{Kind: command.Failed, Err: err}
+		}
 		e.Effects().Delete(key)
 	}
 	return command.Reply{Kind: command.OK}

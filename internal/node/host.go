@@ -32,6 +32,7 @@ type Part struct {
 	Host  *Host
 	Store *store.Store
 	Group *group.Group
+	stop  context.CancelFunc // of its housekeeping
 }
 
 // storeLabel is the label of a group that says on which store it lives.
@@ -81,8 +82,10 @@ func (n *Node) openGroup(g partition.Group) error {
 	return nil
 }
 
-// admit adds a group to those that are known. Calls are made one after the other.
+// admit adds a group to those that are known.
 func (n *Node) admit(p *Part) {
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
 	host := append(slices.Clone(p.Host.Parts()), p)
 	slices.SortFunc(host, func(a, b *Part) int { return cmp.Compare(a.ID, b.ID) })
 	p.Host.parts.Store(&host)
@@ -96,6 +99,9 @@ func (n *Node) admit(p *Part) {
 
 // dismiss takes a group from those that are known.
 func (n *Node) dismiss(p *Part) {
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	n.dismissed = append(n.dismissed, p)
 	all := slices.Clone(*n.parts.Load())
 	all[p.ID] = nil
 	n.parts.Store(&all)

@@ -19,10 +19,12 @@ import (
 // so that there is something to give away before anything is split.
 const shardsPerGroup = 4
 
-// firstGroup owns the catalog in the first map.
+// firstGroup owns the catalog, for ever.
 const firstGroup partition.GroupID = 1
 
-func mapRow() partition.Position { return system.AppendPosition(nil, []byte("map")) }
+// firstVersion is that of the first map: no group has anything before it, and only
+// jobs and placings make later ones.
+const firstVersion = 2
 
 // openGroups reads the map, or makes the first one, and opens its groups.
 func (n *Node) openGroups(ctx context.Context) error {
@@ -43,13 +45,20 @@ func (n *Node) openGroups(ctx context.Context) error {
 			return err
 		}
 	}
-	n.published.Offer(m)
+	n.offer(m)
 	return n.giveFirst(ctx, m)
+}
+
+// offer publishes a map to those who route by it.
+func (n *Node) offer(m *partition.Map) {
+	if n.published.Offer(m) {
+		n.remapped.ring()
+	}
 }
 
 // loadMap reads the map past the groups, which it names. It is nil if there is none.
 func (n *Node) loadMap() (*partition.Map, error) {
-	value, ok, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, mapRow()), nil)
+	value, ok, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, meta.Map()), nil)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -65,7 +74,8 @@ func (n *Node) loadMap() (*partition.Map, error) {
 }
 
 // firstMap makes the first map. It is durable together with the ranges of the first
-// group, which has the catalog: so how many groups there are is decided once.
+// group, which has the catalog: so how many groups there are is decided once. The
+// catalog is a shard of its own, which stays where it is.
 func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
 	count := n.opts.Groups
 	if count == 0 {
@@ -88,19 +98,27 @@ func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
 	if err != nil {
 		return nil, err
 	}
+	home := m.Find(system.Span().Start)
+	if m, err = m.Apply(partition.Split{Shard: home.ID, At: []partition.Position{system.Span().End}}); err != nil {
+		return nil, err
+	}
 	if err := n.openGroup(groups[0]); err != nil {
 		return nil, err
 	}
 	c := group.Steps{
 		&own.Reown{Become: rangesOf(m, firstGroup)},
-		&command.Set{Key: mapRow(), Value: m.Append(nil)},
+		meta.KeepMap(m),
 	}
 	return m, n.settle(ctx, n.part(firstGroup), c)
 }
 
 // giveFirst gives every group what the map says that has nothing yet: a new node was
-// interrupted, or is being made.
+// interrupted, or is being made. A later map may say what a job has decided and not
+// done yet: that is the job's.
 func (n *Node) giveFirst(ctx context.Context, m *partition.Map) error {
+	if m.Version() > firstVersion {
+		return nil
+	}
 	for _, g := range m.Groups() {
 		p := n.part(g.ID)
 		become := rangesOf(m, g.ID)
@@ -140,7 +158,12 @@ func (n *Node) Map() *partition.Map { return n.published.Load() }
 
 // PartOf returns the group that serves a position, as far as the map knows.
 func (n *Node) PartOf(p partition.Position) *Part {
-	return n.part(n.published.Load().Owner(p).Group)
+	for {
+		if part := n.part(n.published.Load().Owner(p).Group); part != nil {
+			return part
+		}
+		// It was removed after the map was loaded: the next one does not have it.
+	}
 }
 
 // Piece is a stretch of positions of one group.
@@ -156,6 +179,9 @@ func (n *Node) Pieces(s partition.Span) (pieces []Piece) {
 	}
 	for shard := range n.published.Load().Shards(s) {
 		p := n.part(shard.Group)
+		if p == nil {
+			return n.Pieces(s) // as in PartOf
+		}
 		if k := len(pieces) - 1; k >= 0 && pieces[k].Part == p {
 			pieces[k].Span.End = shard.Span.End
 			continue
@@ -191,9 +217,10 @@ const (
 	rerouteMost  = 1280 * time.Millisecond
 )
 
-// Reroute waits before a request that met own.ErrWrongGroup is sent again: not at
-// all if the map has changed since.
+// Reroute waits before a request that met own.ErrWrongGroup is sent again: until
+// the map is another than the one that was used, or for a while.
 func (n *Node) Reroute(ctx context.Context, used partition.Version, attempt int) error {
+	remapped := n.remapped.listen()
 	if n.published.Load().Version() > used {
 		return ctx.Err()
 	}
@@ -202,6 +229,8 @@ func (n *Node) Reroute(ctx context.Context, used partition.Version, attempt int)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return ctx.Err()
+	case <-remapped:
 		return ctx.Err()
 	case <-timer.C:
 		return nil

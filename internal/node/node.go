@@ -16,6 +16,12 @@ type Node struct {
 	// parts are the groups by their ids; nil where there is none.
 	parts     atomic.Pointer[[]*Part]
 	published partition.Published
+	// remapped rings when there is a newer map.
+	remapped bell
+	// dismissed are groups that the map does not have any more. Invariant: jobs.mu
+	// is held, or no job is driven.
+	dismissed []*Part
+	jobs      jobs
 	spaces
 	feeds bell
 	// copying is held by backups. Whoever removes what one may still have to copy
@@ -50,10 +56,11 @@ func Open(opts Options) (*Node, error) {
 	if err := n.open(ctx, dirs); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
-	if opts.TendEvery > 0 {
-		for _, p := range n.Parts() {
-			n.done.Go(func() { n.tend(ctx, p, p.ID == firstGroup) })
-		}
+	for _, p := range n.Parts() {
+		n.attend(p)
+	}
+	if err := n.resumeJobs(ctx); err != nil {
+		return nil, errors.Join(err, n.Close(context.Background()))
 	}
 	return n, nil
 }
@@ -76,6 +83,9 @@ func (n *Node) open(ctx context.Context, dirs []string) error {
 		return err
 	}
 	if err := n.resumePlacing(ctx); err != nil {
+		return err
+	}
+	if err := n.separateCatalog(ctx); err != nil {
 		return err
 	}
 	if err := n.loadSpaces(ctx); err != nil {
@@ -103,7 +113,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.tasks.Unlock()
 	n.done.Wait()
 	var errs []error
-	for _, p := range n.Parts() {
+	for _, p := range append(n.Parts(), n.dismissed...) {
 		errs = append(errs, p.Group.Close(ctx))
 	}
 	for _, h := range n.hosts {

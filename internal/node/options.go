@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 )
@@ -39,6 +40,9 @@ type Options struct {
 	// milliseconds: how long an expired key may take room, about. Negative
 	// means never by itself, for tests that call Tend.
 	TendEvery time.Duration
+	// OnJob, if set, is called with each record of a job, before that goes on: for
+	// tests that crash or cancel it there.
+	OnJob func(mover.Job)
 }
 
 const (

@@ -8,35 +8,106 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// place spreads the positions of a keyspace that is being made over the groups: the
-// slots of a hash keyspace evenly, those of a range keyspace to one. There is nothing
-// in them, so nothing is moved.
-//
-// The catalog notes the map that is to be first. From then on the groups are brought
-// in line with it, over a restart too; nobody else can be at these positions, as the
-// keyspace is not known before its own row is written, after that.
-func (n *Node) place(ctx context.Context, k *partition.Keyspace) (*partition.Map, error) {
-	old := n.published.Load()
-	next, err := placed(old, k)
-	if err != nil || next == old {
-		return old, err
+// unhurried calls try until no job is in its way: it waits for those, unless they
+// are paused.
+func (n *Node) unhurried(ctx context.Context, try func() error) error {
+	for {
+		ended := n.jobs.changed.listen()
+		err := try()
+		var busy *mover.BusyError
+		if !errors.As(err, &busy) {
+			return err
+		}
+		if j, gone := n.record(ctx, busy.Job); gone == nil && j.Paused {
+			return fmt.Errorf("%w: it is paused: resume or cancel it", err)
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
 	}
-	if err := n.change(ctx, &command.Set{Key: placingRow(), Value: next.Append(nil)}); err != nil {
-		return nil, err
-	}
-	return next, n.align(ctx, next, old.Find(k.Span().Start).Span)
 }
 
-func placingRow() partition.Position { return system.AppendPosition(nil, []byte("placing")) }
+// place spreads the positions of a keyspace that is being made over the groups: the
+// slots of a hash keyspace evenly, those of a range keyspace to one. There is nothing
+// in them, so nothing is moved. If a job is at work there, the error is a
+// mover.BusyError and nothing has changed.
+//
+// The catalog notes the map that is to be, and uses up the id. From then on the
+// groups are brought in line with it, over a restart too; nobody else can be at these
+// positions, as the keyspace is not known before made, its own row, is written, after
+// that. No other map is made meanwhile.
+func (n *Node) place(ctx context.Context, k *partition.Keyspace, use, made command.Command) error {
+	n.jobs.quiet.RLock() // before mapping, as drivers do
+	defer n.jobs.quiet.RUnlock()
+	n.mapping.Lock()
+	defer n.mapping.Unlock()
+	old, err := n.settled(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := placed(old, k)
+	if err != nil {
+		return err
+	}
+	if next != old {
+		home := old.Find(k.Span().Start)
+		note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: some(use)}
+		if err := n.enter(ctx, note); err != nil {
+			return err
+		}
+		n.noted = true
+		if err := n.align(ctx, next, home.Span); err != nil {
+			return err
+		}
+	}
+	return n.adopt(ctx, next, some(use, made))
+}
+
+// some leaves out commands that are nil.
+func some(commands ...command.Command) []command.Command {
+	return slices.DeleteFunc(commands, func(c command.Command) bool { return c == nil })
+}
+
+// adopt makes a map the one that everybody goes by, with changes of the catalog
+// that belong to it.
+func (n *Node) adopt(ctx context.Context, m *partition.Map, with []command.Command) error {
+	if err := n.enter(ctx, &drive.Adopt{Catalog: meta, Map: m, With: with}); err != nil {
+		return err
+	}
+	n.noted = false
+	n.offer(m)
+	return nil
+}
+
+// settlePlacing brings a placing that failed half way to its end. mapping is held.
+func (n *Node) settlePlacing(ctx context.Context) error {
+	if !n.noted {
+		return nil
+	}
+	return n.resumePlacing(ctx)
+}
+
+// settled returns the newest map, when no placing is on its way. mapping is held.
+func (n *Node) settled(ctx context.Context) (*partition.Map, error) {
+	if err := n.settlePlacing(ctx); err != nil {
+		return nil, err
+	}
+	return n.newestMap(ctx)
+}
 
 // placed returns the map in which a keyspace has its shards.
 func placed(m *partition.Map, k *partition.Keyspace) (*partition.Map, error) {
-	groups := m.Groups()
+	groups := slices.DeleteFunc(slices.Clone(m.Groups()), func(g partition.Group) bool { return g.Draining })
 	starts := []partition.Position{k.Span().Start}
 	if k.Kind == partition.Hash {
 		at, err := k.EvenSlots(min(len(groups)*shardsPerGroup, k.SlotCount()))
@@ -47,7 +118,7 @@ func placed(m *partition.Map, k *partition.Keyspace) (*partition.Map, error) {
 	}
 	home := m.Find(k.Span().Start)
 	cuts := slices.DeleteFunc(append(slices.Clone(starts), k.Span().End), func(p partition.Position) bool {
-		return bytes.Equal(p, home.Span.Start) || !home.Span.Contains(p)
+		return bytes.Equal(p, home.Span.Start) || bytes.Equal(p, system.Span().Start) || !home.Span.Contains(p)
 	})
 	next := m
 	var err error
@@ -158,35 +229,51 @@ func rest(expect, become []own.Range) (left []own.Range) {
 	return left
 }
 
-// resumePlacing ends a placing that a crash has interrupted. The keyspace is not
-// made; its positions have their groups all the same.
+// resumePlacing ends a placing that was interrupted. The keyspace is not made; its
+// positions have their groups all the same, and its id was used up.
 func (n *Node) resumePlacing(ctx context.Context) error {
-	row, ok, err := n.catalog().Read(ctx, placingRow(), nil)
-	if err != nil || !ok {
+	reply, err := n.ask(ctx, &command.Get{Key: meta.Placing()})
+	if err != nil || reply.Kind == command.Nil {
+		n.noted = n.noted && err != nil
 		return err
 	}
-	m, err := partition.Decode(row.Payload)
+	m, err := partition.Decode(reply.Bytes)
+	if err != nil {
+		return fmt.Errorf("%w: the map that is being placed: %w", store.ErrCorrupt, err)
+	}
+	old, err := n.newestMap(ctx)
 	if err != nil {
 		return err
 	}
-	if m.Version() > n.published.Load().Version() {
-		if err := n.align(ctx, m, partition.Whole); err != nil {
+	if span, any := changed(m, old.Version()); any {
+		if err := n.align(ctx, m, span); err != nil {
 			return err
 		}
 	}
-	return n.publish(ctx, m)
+	return n.adopt(ctx, m, nil)
 }
 
-// publish makes a map the one that everybody goes by, with changes of the catalog
-// that belong to it.
-func (n *Node) publish(ctx context.Context, m *partition.Map, changes ...command.Command) error {
-	if m.Version() > n.published.Load().Version() {
-		changes = append(changes, &command.Set{Key: mapRow(), Value: m.Append(nil)})
+// changed returns the span of the shards that have changed since a version, if any
+// have. All around it may be at work for jobs, and is theirs.
+func changed(m *partition.Map, since partition.Version) (span partition.Span, any bool) {
+	for s := range m.Shards(partition.Whole) {
+		if s.Changed <= since {
+			continue
+		}
+		if !any {
+			span.Start, any = s.Span.Start, true
+		}
+		span.End = s.Span.End
 	}
-	changes = append(changes, &command.Delete{Keys: []partition.Position{placingRow()}})
-	if err := n.change(ctx, changes...); err != nil {
-		return err
+	return span, any
+}
+
+// separateCatalog makes the catalog a shard of its own, in a directory that was
+// made when it was not.
+func (n *Node) separateCatalog(ctx context.Context) error {
+	home := n.published.Load().Find(system.Span().Start)
+	if bytes.Equal(home.Span.End, system.Span().End) {
+		return nil
 	}
-	n.published.Offer(m)
-	return nil
+	return n.place(ctx, &system, nil, nil)
 }

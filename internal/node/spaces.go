@@ -14,7 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -55,9 +55,14 @@ type spaces struct {
 	mu     sync.RWMutex
 	byName map[string]*Space
 	byID   map[partition.KeyspaceID]*Space
-	nextID partition.KeyspaceID
+	nextID partition.KeyspaceID // changed by whoever holds changing
 	// changing serialises changes.
 	changing sync.Mutex
+	// mapping is held by whoever makes a map, and by whoever admits jobs.
+	mapping sync.Mutex
+	// noted tells that a placing was noted and may not have come to its end.
+	// Invariant: mapping is held, or nobody uses the node yet.
+	noted bool
 	// drops tells that rows of dropped keyspaces may be left.
 	drops atomic.Bool
 }
@@ -69,9 +74,6 @@ func spaceRow(name string) partition.Position {
 }
 
 func nextIDRow() partition.Position { return system.AppendPosition(nil, []byte("next-id")) }
-
-// catalog is the group that has the rows.
-func (n *Node) catalog() *group.Group { return n.PartOf(system.Span().Start).Group }
 
 // loadSpaces reads the catalog, and makes the default keyspace if it is new.
 func (n *Node) loadSpaces(ctx context.Context) error {
@@ -89,7 +91,7 @@ func (n *Node) loadSpaces(ctx context.Context) error {
 	}
 	span := system.Span()
 	var bad error
-	err = n.PartOf(span.Start).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
+	err = n.part(firstGroup).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
 		name, _, err := system.Split(nil, key[1:])
 		if err == nil && strings.HasPrefix(string(name), rowPrefix) {
 			var row command.Row
@@ -130,11 +132,23 @@ func (n *Node) Keyspaces() []*Space {
 	return slices.SortedFunc(maps.Values(n.byName), func(a, b *Space) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// CreateKeyspace makes a keyspace, durably, and gives it its id.
-func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space, error) {
+// CreateKeyspace makes a keyspace, durably, and gives it its id. It waits for a job
+// that is at work where the keyspace is to be.
+func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *Space, err error) {
 	if err := errors.Join(k.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
+	err = n.unhurried(ctx, func() (err error) {
+		made, err = n.createKeyspace(ctx, k)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrKeyspaceExists) {
+		err = fmt.Errorf("create keyspace %q: %w", k.Name, err)
+	}
+	return made, err
+}
+
+func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace) (*Space, error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if _, err := n.Keyspace(k.Name); err == nil {
@@ -145,30 +159,20 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (*Space
 	if err != nil {
 		return nil, err
 	}
-	m, err := n.place(ctx, &k)
-	if err != nil {
-		return nil, fmt.Errorf("create keyspace %q: %w", k.Name, err)
+	// The id is used up by whatever comes first, so that it is never given out
+	// again: not after the keyspace is dropped, and not if it is never made.
+	use := &command.Set{Key: nextIDRow(), Value: binary.BigEndian.AppendUint32(nil, uint32(k.ID)+1)}
+	err = n.place(ctx, &k, use, &command.Set{Key: spaceRow(k.Name), Value: text})
+	if errors.Is(err, mover.ErrBusy) {
+		return nil, err
 	}
-	// The id is used up in the same batch: it is never given out again, not
-	// even after the keyspace is dropped.
-	err = n.publish(ctx, m,
-		&command.Set{Key: spaceRow(k.Name), Value: text},
-		&command.Set{Key: nextIDRow(), Value: binary.BigEndian.AppendUint32(nil, uint32(k.ID)+1)})
+	n.nextID++
 	if err != nil {
-		return nil, fmt.Errorf("create keyspace %q: %w", k.Name, err)
+		return nil, err
 	}
+	made := &Space{Keyspace: k}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.nextID++
-	made := &Space{Keyspace: k}
 	n.byName[k.Name], n.byID[k.ID] = made, made
 	return made, nil
-}
-
-// change executes commands of the catalog as one, and syncs them whatever the
-// durability class: other stores hold keys of a keyspace by its id, and a crash
-// that took the id back would give them to the next keyspace. It does not stop
-// half way because a caller lost patience.
-func (n *Node) change(ctx context.Context, commands ...command.Command) error {
-	return n.settle(ctx, n.PartOf(system.Span().Start), &command.Batch{Commands: commands})
 }

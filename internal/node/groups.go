@@ -1,0 +1,49 @@
+package node
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+// hostGroups opens groups that the map has and the node has not.
+func (n *Node) hostGroups(ctx context.Context, ids []partition.GroupID) error {
+	m, err := n.newestMap(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		g, ok := m.Group(id)
+		if !ok || n.part(id) != nil {
+			continue // it is there, or was removed since
+		}
+		if err := n.openGroup(g); err != nil {
+			return err
+		}
+		n.attend(n.part(id))
+	}
+	return nil
+}
+
+// attend begins the housekeeping of a group.
+func (n *Node) attend(p *Part) {
+	ctx, stop := context.WithCancel(n.ctx)
+	p.stop = stop
+	if n.opts.TendEvery > 0 {
+		n.background(func() { n.tend(ctx, p, p.ID == firstGroup) })
+	}
+}
+
+// dismissGroups forgets groups that the map does not have any more. They own
+// nothing, so whoever still has hold of one is told to look elsewhere; they are
+// closed with the node, and not opened again.
+func (n *Node) dismissGroups(ids []partition.GroupID) {
+	for _, id := range ids {
+		p := n.part(id)
+		if p == nil {
+			continue
+		}
+		p.stop()
+		n.dismiss(p)
+	}
+}

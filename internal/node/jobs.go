@@ -1,0 +1,243 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// jobs are what changes the map: splits, merges, moves and what is made of them.
+// Their records in the catalog are the truth; here is who drives them.
+type jobs struct {
+	// changed rings when a job has begun, ended, or was interfered with.
+	changed bell
+	mu      sync.Mutex
+	drivers map[own.Job]*driver
+	// quiet is held for reading by drivers while they do something, from a freeze
+	// to the end of it without a break, and by whoever makes a keyspace; and alone
+	// by a backup. It comes before spaces.mapping.
+	quiet sync.RWMutex
+	rates rates
+	sizes sizes
+	// start and startMS are a time by both clocks. The machine's may be turned;
+	// how long a range is frozen must not depend on that.
+	start   time.Time
+	startMS int64
+}
+
+// jobMS is the time of jobs, in Unix milliseconds.
+func (n *Node) jobMS() int64 { return n.jobs.startMS + time.Since(n.jobs.start).Milliseconds() }
+
+// keptJobs is how many jobs that have ended are remembered.
+const keptJobs = 100
+
+// resumeJobs goes on with what was not ended when the node was closed, or crashed.
+func (n *Node) resumeJobs(ctx context.Context) error {
+	n.jobs.start = time.Now()
+	n.jobs.startMS = n.jobs.start.UnixMilli()
+	n.jobs.drivers = map[own.Job]*driver{}
+	records, err := n.records(ctx)
+	if err != nil {
+		return err
+	}
+	for _, j := range records {
+		if !j.Phase.Final() {
+			n.jobs.startMS = max(n.jobs.startMS, j.ChangedMS)
+		}
+	}
+	for _, j := range records {
+		if !j.Phase.Final() {
+			n.drive(j)
+		}
+	}
+	return nil
+}
+
+// survey returns what is known when a job is admitted or surveyed.
+func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
+	m, err := n.newestMap(ctx)
+	if err != nil {
+		return mover.View{}, err
+	}
+	records, err := n.records(ctx)
+	if err != nil {
+		return mover.View{}, err
+	}
+	v := mover.View{
+		Map: m, Home: homes(m), Fixed: meta.Fixed,
+		Jobs: slices.DeleteFunc(records, func(j mover.Job) bool { return j.Phase.Final() }),
+	}
+	if sizes {
+		v.Sizes, err = n.sizesOf(m)
+	}
+	return v, err
+}
+
+// homes names the store of each group of a map.
+func homes(m *partition.Map) func(partition.GroupID) uint64 {
+	return func(id partition.GroupID) uint64 {
+		g, _ := m.Group(id)
+		text, _ := g.Labels.Value(storeLabel)
+		i, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return 1 << 32 // nowhere: the map says that there is no such group
+		}
+		return i
+	}
+}
+
+// StoreOf returns the store of a group of a map.
+func (n *Node) StoreOf(m *partition.Map, id partition.GroupID) int { return int(homes(m)(id)) }
+
+// PlanJob returns what a job would cost, or why it is refused. Nothing changes.
+func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error) {
+	v, err := n.survey(ctx, true)
+	if err != nil {
+		return mover.Price{}, err
+	}
+	if err := n.complete(&r, v.Map); err != nil {
+		return mover.Price{}, err
+	}
+	return mover.Plan(v, r, n.jobs.rates.now())
+}
+
+// StartJob admits a job, durably, and begins with it.
+func (n *Node) StartJob(ctx context.Context, r mover.Request) (own.Job, error) {
+	price, err := n.PlanJob(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	return n.admitJob(ctx, r, price)
+}
+
+func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price) (own.Job, error) {
+	if err := errors.Join(ctx.Err(), n.closed()); err != nil {
+		return 0, err
+	}
+	n.mapping.Lock()
+	defer n.mapping.Unlock()
+	m, err := n.settled(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := n.complete(&r, m); err != nil {
+		return 0, err
+	}
+	c := &drive.Admit{Catalog: meta, Request: r, Home: homes(m), Plan: price, NowMS: n.jobMS()}
+	begun := time.Now()
+	if err := n.enter(ctx, c); err != nil {
+		return 0, err
+	}
+	n.jobs.rates.round(time.Since(begun))
+	n.drive(c.Job)
+	n.jobs.changed.ring()
+	return c.Job.ID, nil
+}
+
+// complete fills in what a request leaves to the node: on which stores groups are
+// added. Each goes where there are fewest.
+func (n *Node) complete(r *mover.Request, m *partition.Map) error {
+	if r.Kind != mover.Regroup {
+		return nil
+	}
+	if r.Groups < 1 || r.Groups > maxGroups {
+		return fmt.Errorf("%w: %d groups: use 1 to %d", mover.ErrRequest, r.Groups, maxGroups)
+	}
+	home := homes(m)
+	count := make([]int, len(n.hosts))
+	for _, g := range m.Groups() {
+		count[home(g.ID)]++
+	}
+	r.Labels = nil
+	for range r.Groups - len(m.Groups()) {
+		i := slices.Index(count, slices.Min(count))
+		count[i]++
+		labels, err := partition.ParseLabels(fmt.Sprintf("%s=%d", storeLabel, i))
+		if err != nil {
+			return err
+		}
+		r.Labels = append(r.Labels, labels)
+	}
+	return nil
+}
+
+// closed returns group.ErrClosed if the node is.
+func (n *Node) closed() error {
+	if n.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// Jobs returns the jobs that are under way, and the last that have ended.
+func (n *Node) Jobs(ctx context.Context) ([]mover.Job, error) { return n.records(ctx) }
+
+// Job returns how far a job has come, or ErrNoJob.
+func (n *Node) Job(ctx context.Context, id own.Job) (mover.Job, error) { return n.record(ctx, id) }
+
+// WaitJob returns when a job has ended.
+func (n *Node) WaitJob(ctx context.Context, id own.Job) (mover.Job, error) {
+	for {
+		changed := n.jobs.changed.listen()
+		j, err := n.record(ctx, id)
+		if err != nil || j.Phase.Final() {
+			return j, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return j, ctx.Err()
+		case <-n.ctx.Done():
+			return j, errClosed
+		}
+	}
+}
+
+// ControlJob changes the record of a job, as mover.Pause and the like do.
+func (n *Node) ControlJob(ctx context.Context, id own.Job, f func(j mover.Job, nowMS int64) (mover.Job, error)) error {
+	for {
+		j, err := n.record(ctx, id)
+		if err != nil {
+			return err
+		}
+		next, err := f(j, n.jobMS())
+		if err != nil || next.Rev == j.Rev {
+			return err
+		}
+		err = n.enter(ctx, &drive.Swap{Catalog: meta, Rev: j.Rev, Job: next})
+		if errors.Is(err, drive.ErrOvertaken) {
+			continue // it has gone on: look again
+		}
+		n.wake(id)
+		n.jobs.changed.ring()
+		return err
+	}
+}
+
+// forgetJobs removes the records of jobs that ended long ago.
+func (n *Node) forgetJobs(ctx context.Context) error {
+	records, err := n.records(ctx)
+	if err != nil {
+		return err
+	}
+	records = slices.DeleteFunc(records, func(j mover.Job) bool { return !j.Phase.Final() })
+	slices.SortStableFunc(records, func(a, b mover.Job) int { return int(a.EndedMS - b.EndedMS) })
+	var keys []partition.Position
+	for _, j := range records[:max(len(records)-keptJobs, 0)] {
+		keys = append(keys, meta.Job(j.ID))
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return n.change(ctx, &command.Delete{Keys: keys})
+}

@@ -1,0 +1,267 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+var errClosed = group.ErrClosed
+
+// driver does what one job wants: it stores a record, does what that wants, hears
+// what came of it, and stores the next.
+type driver struct {
+	n   *Node
+	job mover.Job
+	// stored is the Rev of the record that is stored: that of job, or of one from
+	// which it follows, see passing.
+	stored uint64
+	// woken tells that the record may be another one.
+	woken chan struct{}
+	// made is the map that the job has decided on, nil if somebody else did.
+	made *partition.Map
+	// quiet tells that n.jobs.quiet is held for reading.
+	quiet bool
+	// handed ends what n.handing began, and letGo gives the source's log free. They
+	// are nil if there is nothing to end.
+	handed, letGo func()
+}
+
+// drive begins to drive a job.
+func (n *Node) drive(j mover.Job) {
+	d := &driver{n: n, job: j, stored: j.Rev, woken: make(chan struct{}, 1)}
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	n.jobs.drivers[j.ID] = d
+	n.background(func() {
+		d.run(n.ctx)
+		n.jobs.mu.Lock()
+		delete(n.jobs.drivers, j.ID)
+		n.jobs.mu.Unlock()
+	})
+}
+
+// wake makes the driver of a job look at the record.
+func (n *Node) wake(id own.Job) {
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	if d := n.jobs.drivers[id]; d != nil {
+		select {
+		case d.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// How long a driver waits for something to change before it asks for the same
+// again, while a range takes no writes, otherwise, and for other jobs.
+const (
+	frozenPause = time.Millisecond
+	drivePause  = 25 * time.Millisecond
+	surveyPause = 250 * time.Millisecond
+)
+
+// run drives the job until it has ended, or the node is closed: then it goes on
+// when that is open again.
+func (d *driver) run(ctx context.Context) {
+	defer d.rest()
+	ev := mover.Event(mover.Timeout{})
+	for ctx.Err() == nil {
+		if !d.quiet {
+			d.n.jobs.quiet.RLock()
+			d.quiet = true
+		}
+		changed := d.n.jobs.changed.listen()
+		ev = d.step(ctx, ev)
+		d.relax()
+		if d.job.Phase.Final() {
+			_ = d.n.forgetJobs(ctx) // the next one that ends tries again
+			d.n.jobs.changed.ring()
+			return
+		}
+		if ev == nil {
+			ev = mover.Timeout{}
+			d.pause(ctx, changed)
+		}
+	}
+}
+
+// rest gives back what the driver holds.
+func (d *driver) rest() {
+	if d.quiet {
+		d.quiet = false
+		d.n.jobs.quiet.RUnlock()
+	}
+	for _, end := range []*func(){&d.handed, &d.letGo} {
+		if *end != nil {
+			(*end)()
+			*end = nil
+		}
+	}
+}
+
+// relax gives back what the phase does not need. A range that takes no writes, or
+// that nobody serves, is brought through without a break.
+func (d *driver) relax() {
+	p := d.job.Phase
+	if d.frozen() || p == mover.Releasing || p == mover.Activating {
+		return
+	}
+	if d.quiet {
+		d.quiet = false
+		d.n.jobs.quiet.RUnlock()
+	}
+	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {
+		d.letGo()
+		d.letGo = nil
+	}
+}
+
+func (d *driver) frozen() bool { return d.job.Phase >= mover.Freezing && d.job.Phase <= mover.Thawing }
+
+// pause waits until there may be something to do.
+func (d *driver) pause(ctx context.Context, changed <-chan struct{}) {
+	wait := drivePause
+	switch {
+	case d.frozen():
+		wait, changed = frozenPause, nil
+	case d.job.Phase == mover.Surveying || d.job.Phase == mover.Stopping:
+		wait = surveyPause
+	default:
+		changed = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-changed:
+	case <-d.woken:
+		d.reload(ctx)
+	}
+}
+
+// until waits for a time of the job, unless somebody interferes with it meanwhile.
+func (d *driver) until(ctx context.Context, ms int64) bool {
+	wait := ms - d.n.jobMS()
+	if wait <= 0 {
+		return true
+	}
+	if d.quiet && !d.frozen() { // a backup does not wait for a slow job
+		d.quiet = false
+		d.n.jobs.quiet.RUnlock()
+		defer func() {
+			d.n.jobs.quiet.RLock()
+			d.quiet = true
+		}()
+	}
+	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+		return true
+	case <-d.woken:
+		d.reload(ctx)
+	}
+	return false
+}
+
+// step gives an event to the job, stores what it becomes, does what it wants then,
+// and returns what came of that; nil for nothing yet.
+func (d *driver) step(ctx context.Context, ev mover.Event) mover.Event {
+	next, effects := mover.Step(d.job, ev, d.n.jobMS())
+	switch {
+	case next.Rev == d.job.Rev:
+	case passing(&d.job, next.Phase):
+		d.take(next)
+	default:
+		begun := time.Now()
+		if err := d.n.enter(ctx, d.swap(next)); err != nil {
+			d.reload(ctx)
+			return nil
+		}
+		d.n.jobs.rates.round(time.Since(begun))
+		d.stored = next.Rev
+		d.take(next)
+	}
+	return d.do(ctx, effects)
+}
+
+// passing tells whether a record need not be stored before what it wants is done,
+// which makes the time in which a range takes no writes shorter. The one that is
+// stored wants something that was done, and finds it so: then comes the same again.
+//
+//   - Finishing and comparing only bring to the destination what its attempt may
+//     have at any time. The decision is made with the record that comes after them.
+//   - Deciding is stored together with the decision.
+//   - Activating follows from releasing, whose answer is the same again, with floors
+//     that are not lower. A destination that serves stays as it is. So does
+//     publishing, where no rows are moved.
+func passing(j *mover.Job, to mover.Phase) bool {
+	from, between := j.Phase, j.Kind == mover.Move && !j.Local
+	switch to {
+	case mover.Finishing:
+		return from == mover.Freezing || from == mover.Finishing
+	case mover.Comparing:
+		return from == mover.Finishing
+	case mover.Deciding:
+		return from == mover.Comparing || from == mover.Planned
+	case mover.Activating:
+		return true
+	case mover.Publishing:
+		return !between
+	}
+	return false
+}
+
+// swap is the command that stores a record.
+func (d *driver) swap(next mover.Job) *drive.Swap {
+	return &drive.Swap{Catalog: meta, Rev: d.stored, Job: next}
+}
+
+// take goes on with a record.
+func (d *driver) take(j mover.Job) {
+	d.job = j
+	if d.n.opts.OnJob != nil {
+		d.n.opts.OnJob(j)
+	}
+}
+
+// do does what the job wants. At most one effect has an answer.
+func (d *driver) do(ctx context.Context, effects []mover.Effect) (answer mover.Event) {
+	for _, x := range effects {
+		if ev := d.execute(ctx, x); ev != nil {
+			answer = ev
+		}
+	}
+	if f, ok := answer.(mover.Failed); ok {
+		return d.failed(ctx, f)
+	}
+	return answer
+}
+
+// failed tells the job of an error, and waits before the same is tried again.
+func (d *driver) failed(ctx context.Context, f mover.Failed) mover.Event {
+	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) {
+		return nil // it says nothing about the job
+	}
+	round := d.job.Round
+	if ev := d.step(ctx, f); d.job.Round != round {
+		return ev
+	}
+	return nil
+}
+
+// reload takes the record that is stored.
+func (d *driver) reload(ctx context.Context) {
+	if j, err := d.n.record(ctx, d.job.ID); err == nil && j.Rev != d.stored {
+		d.job, d.stored = j, j.Rev
+	}
+}

@@ -1,0 +1,262 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// find returns where a group is.
+func (n *Node) find(id partition.GroupID) (drive.Place, error) {
+	p := n.part(id)
+	if p == nil {
+		return drive.Place{}, fmt.Errorf("%w: %v", drive.ErrAway, id)
+	}
+	return drive.Place{Group: p.Group, Store: p.Store}, nil
+}
+
+// durable returns an event when the stores of groups have synced what they did, and
+// the error if they cannot: a job hears only of what survives a crash.
+func (d *driver) durable(round uint64, ev mover.Event, groups ...partition.GroupID) mover.Event {
+	if _, bad := ev.(mover.Failed); bad {
+		return ev
+	}
+	for _, g := range groups {
+		if err := d.sync(g); err != nil {
+			return mover.Failed{Round: round, Err: err}
+		}
+	}
+	return ev
+}
+
+func (d *driver) sync(g partition.GroupID) error {
+	p := d.n.part(g)
+	if p == nil {
+		return drive.ErrAway
+	}
+	return d.n.sync(p)
+}
+
+// execute does what a job wants, and returns what it is to hear. It is nil if there
+// is nothing to hear, or nothing was done.
+func (d *driver) execute(ctx context.Context, x mover.Effect) mover.Event {
+	switch x := x.(type) {
+	case mover.Look:
+		return d.durable(x.Round, drive.Look(d.n.find, x), x.From, x.To)
+	case mover.Evaluate:
+		return d.evaluate(ctx, x)
+	case mover.Locate:
+		d.keepLog(x.From)
+		return d.durable(x.Round, drive.Locate(d.n.find, x), x.From)
+	case mover.Copy:
+		return d.carry(ctx, x, x.From, x.To, x.Round, x.NotBeforeMS)
+	case mover.CatchUp:
+		return d.carry(ctx, x, x.From, x.To, x.Round, x.NotBeforeMS)
+	case mover.Verify:
+		return d.carry(ctx, x, x.From, x.To, x.Round, 0)
+	case mover.Choose:
+		return d.choose(ctx, x)
+	case mover.Publish:
+		if err := d.publish(ctx, x.Version); err != nil {
+			return mover.Failed{Round: x.Round, Err: err}
+		}
+		return mover.Published{Round: x.Round}
+	}
+	return d.executeForOthers(ctx, x)
+}
+
+// executeForOthers does what a job wants that is done by others.
+func (d *driver) executeForOthers(ctx context.Context, x mover.Effect) mover.Event {
+	answer := func(round uint64, err error) mover.Event {
+		if err != nil {
+			return mover.Failed{Round: round, Err: err}
+		}
+		return mover.Published{Round: round}
+	}
+	switch x := x.(type) {
+	case mover.Host:
+		return answer(x.Round, d.n.hostGroups(ctx, x.Groups))
+	case mover.Retire:
+		return answer(x.Round, d.n.noDecisions(x.Groups))
+	case mover.Survey:
+		v, err := d.n.survey(ctx, true)
+		if err != nil {
+			return mover.Failed{Round: x.Round, Err: err}
+		}
+		return mover.Surveyed{Round: x.Round, View: v}
+	case mover.Spawn:
+		_, _ = d.n.admitJob(ctx, x.Request, mover.Price{}) // the next survey shows whether it is there
+	case mover.Stop:
+		_ = d.n.ControlJob(ctx, x.Job, func(j mover.Job, nowMS int64) (mover.Job, error) {
+			next, _, err := mover.Cancel(j, nowMS)
+			return next, err
+		})
+	}
+	return nil
+}
+
+// evaluate lets groups evaluate commands.
+func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
+	if !d.until(ctx, x.NotBeforeMS) {
+		return nil
+	}
+	between := d.job.Kind == mover.Move && !d.job.Local
+	last := d.job.Phase == mover.Activating || d.job.Phase == mover.Releasing && !between
+	if d.handed == nil && between && (d.job.Phase == mover.Releasing || d.job.Phase == mover.Activating) {
+		d.handed = d.n.handing.begin()
+	}
+	var groups []partition.GroupID
+	for _, p := range x.Parts {
+		groups = append(groups, p.Group)
+	}
+	from, err := d.handedFrom()
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	ev := d.durable(x.Round, drive.EvaluateHanded(ctx, d.n.find, x, from), groups...)
+	if _, done := ev.(mover.Evaluated); done && last {
+		// Whoever waits for the range need not wait for the record.
+		if d.handed != nil {
+			d.handed()
+			d.handed = nil
+		}
+		if d.made != nil {
+			d.n.offer(d.made)
+		}
+	}
+	return ev
+}
+
+// handedFrom returns where readers of the feed find what happened to the range
+// before it is served. A crash takes nothing of that back.
+func (d *driver) handedFrom() (*drive.Handed, error) {
+	if d.job.Phase != mover.Activating {
+		return nil, nil
+	}
+	p := d.n.part(d.job.From)
+	if p == nil {
+		return nil, drive.ErrAway
+	}
+	at := p.Store.Position()
+	return &drive.Handed{Store: p.Host.index, Position: uint64(at)}, d.n.sync(p)
+}
+
+// carry brings rows from one store to another. What a crash could take back at the
+// source must not be at the destination.
+func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.GroupID, round uint64, notBeforeMS int64) mover.Event {
+	if !d.until(ctx, notBeforeMS) {
+		return nil
+	}
+	d.keepLog(from)
+	begun := time.Now()
+	load, err := drive.Read(d.n.find, x)
+	if err == nil {
+		err = d.sync(from)
+	}
+	if err != nil {
+		return mover.Failed{Round: round, Err: err}
+	}
+	ev := d.durable(round, load.Bring(ctx, d.n.find), to)
+	if c, ok := ev.(mover.Copied); ok {
+		d.n.jobs.rates.carried(c.Bytes, time.Since(begun))
+	}
+	return ev
+}
+
+// maxHeldLog is how much log a store keeps for a job beyond what it would: a move
+// that takes longer begins again, rather than fill the disk.
+const maxHeldLog = 1 << 30
+
+// keepLog keeps the log of the source from now on: what is copied is followed by
+// what was logged meanwhile.
+func (d *driver) keepLog(from partition.GroupID) {
+	if p := d.n.part(from); p != nil && d.letGo == nil && !d.tooMuchLog() {
+		d.letGo = p.Store.KeepLog()
+	}
+}
+
+// tooMuchLog tells whether the log that a job needs has become too long.
+func (d *driver) tooMuchLog() bool {
+	p := d.n.part(d.job.From)
+	return p != nil && d.job.Base > 0 && p.Store.Behind(wal.Position(d.job.Base)) > maxHeldLog
+}
+
+// choose makes the decision where the records are.
+func (d *driver) choose(ctx context.Context, x mover.Choose) mover.Event {
+	c, err := d.n.choose(ctx, d.swap(d.job), x)
+	if errors.Is(err, mover.ErrNotDeciding) || errors.Is(err, drive.ErrOvertaken) {
+		d.reload(ctx)
+		return nil
+	}
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	was := d.job
+	d.made, d.stored = c.Map, c.Job.Rev
+	d.take(c.Job)
+	switch was.Phase {
+	case mover.Marking, mover.Removing, mover.Unmarking:
+		d.n.offer(c.Map) // no range changes hands
+	}
+	if was.Phase == mover.Removing {
+		d.n.dismissGroups(was.Groups)
+	}
+	return d.do(ctx, c.Effects)
+}
+
+// choose makes a decision, with the record that asks for it if that is not stored.
+func (n *Node) choose(ctx context.Context, s *drive.Swap, x mover.Choose) (*drive.Choose, error) {
+	n.mapping.Lock()
+	defer n.mapping.Unlock()
+	if err := n.settlePlacing(ctx); err != nil {
+		return nil, err
+	}
+	c := &drive.Choose{Catalog: meta, ID: s.Job.ID, Choose: x, NowMS: n.jobMS()}
+	if s.Rev == s.Job.Rev {
+		return c, n.enter(ctx, c)
+	}
+	return c, n.enter(ctx, group.Steps{s, c})
+}
+
+// publish offers a map of at least some version to those who route.
+func (d *driver) publish(ctx context.Context, v partition.Version) error {
+	if d.n.published.Load().Version() >= v {
+		return nil
+	}
+	m, err := d.n.newestMap(ctx)
+	if err == nil {
+		d.n.offer(m)
+	}
+	return err
+}
+
+// noDecisions returns mover.ErrDecisions if a group keeps any: whoever has to ask
+// what became of a transaction must find it.
+func (n *Node) noDecisions(groups []partition.GroupID) error {
+	for _, id := range groups {
+		p := n.part(id)
+		if p == nil {
+			return fmt.Errorf("%w: %v", drive.ErrAway, id)
+		}
+		kept := false
+		err := txn.Decisions(p.Store, id, func(txn.Decision) bool {
+			kept = true
+			return false
+		})
+		if err != nil {
+			return err
+		}
+		if kept {
+			return fmt.Errorf("%w: %v", mover.ErrDecisions, id)
+		}
+	}
+	return nil
+}

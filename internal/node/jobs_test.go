@@ -1,0 +1,77 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// wait waits for a job, which must come to its end.
+func wait(t *testing.T, n *Node, r mover.Request) mover.Job {
+	t.Helper()
+	id, err := n.StartJob(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := n.WaitJob(ctx, id)
+	if err != nil || j.Phase != mover.Done {
+		t.Fatalf("%v: %v, %s, %v", r.Kind, j.Phase, j.Why, err)
+	}
+	return j
+}
+
+func TestJobsOfEveryKindComeToTheirEnd(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	o.Store.RetainBytes = 1 << 20
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := 300
+	for i := range keys {
+		p := k.AppendPosition(nil, fmt.Append(nil, i))
+		if _, err := n.PartOf(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("v")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for i := range keys {
+			p := k.AppendPosition(nil, fmt.Append(nil, i))
+			row, ok, err := n.PartOf(p).Group.Read(ctx, p, nil)
+			if err != nil || !ok || string(row.Payload) != "v" {
+				t.Fatalf("%s: key %d: %v, %v", when, i, ok, err)
+			}
+		}
+	}
+	s := n.Map().Find(k.Span().Start)
+	cut := k.SlotSpan(100).Start
+	wait(t, n, mover.Request{Kind: mover.Split, Shard: s.ID, In: &k.Keyspace, At: []partition.Position{cut}})
+	check("split")
+	right := n.Map().Find(cut)
+	wait(t, n, mover.Request{Kind: mover.Merge, Shard: s.ID, Right: right.ID})
+	check("merged")
+	begun := time.Now()
+	wait(t, n, mover.Request{Kind: mover.Move, Shard: s.ID, To: 2})
+	check("moved within the store")
+	j := wait(t, n, mover.Request{Kind: mover.Move, Shard: s.ID, To: 3})
+	check("moved to the other store")
+	t.Log(time.Since(begun), j.Cost)
+	wait(t, n, mover.Request{Kind: mover.Drain, Group: 2, Parallel: 4})
+	check("drained")
+	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 6, Parallel: 4})
+	check("grown")
+	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 3, Parallel: 4})
+	check("shrunk")
+	if len(n.Parts()) != 3 {
+		t.Errorf("%d groups", len(n.Parts()))
+	}
+}
