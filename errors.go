@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
@@ -65,6 +66,41 @@ var (
 	ErrNoKeyspace = errors.New("cleave: no such keyspace")
 	// ErrKeyspaceExists means that the name of a keyspace is taken.
 	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
+	// ErrBusy means that a job is at work on a part of the same keys, which the
+	// text names: wait for it, or cancel it.
+	ErrBusy = errors.New("cleave: another job is at work there")
+	// ErrTooLate means that a job has made its decision and goes forward: wait
+	// for it, and undo what it does with another one.
+	ErrTooLate = errors.New("cleave: too late, the job goes forward")
+	// ErrJobEnded means that a job has ended.
+	ErrJobEnded = errors.New("cleave: the job has ended")
+	// ErrJobUndone means that a job was taken back: what it changed is as before.
+	// The text says why.
+	ErrJobUndone = errors.New("cleave: the job was taken back")
+	// ErrNoJob means that there is no such job, or that it ended long ago.
+	ErrNoJob = errors.New("cleave: no such job")
+	// ErrNoShard means that the map has no such shard: look at it again.
+	ErrNoShard = errors.New("cleave: no such shard")
+	// ErrNoGroup means that there is no such group.
+	ErrNoGroup = errors.New("cleave: no such group")
+	// ErrDraining means that the group takes no more shards: choose another.
+	ErrDraining = errors.New("cleave: the group is draining")
+	// ErrBoundary means that there cannot be a boundary: a shard begins there, or
+	// it is outside.
+	ErrBoundary = errors.New("cleave: bad boundary")
+	// ErrNotNeighbours means that shards to merge do not touch in that order.
+	ErrNotNeighbours = errors.New("cleave: not neighbours")
+	// ErrDifferentGroups means that shards to merge are of different groups: move
+	// one of them.
+	ErrDifferentGroups = errors.New("cleave: shards of different groups")
+	// ErrNoChange means that all is as it is asked for.
+	ErrNoChange = errors.New("cleave: nothing to change")
+	// ErrNowhere means that a shard of a group that is drained has nowhere to go:
+	// add a group.
+	ErrNowhere = errors.New("cleave: no group may take the shard")
+	// ErrCatalog means that a shard is that of the catalog, which stays as it is,
+	// with the first group: choose another.
+	ErrCatalog = errors.New("cleave: the catalog stays where it is")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
 	// that nobody knows whether it was executed. It was not executed now.
 	ErrRequestOld = errors.New("cleave: the request id is out of the remembered time")
@@ -111,6 +147,22 @@ var words = []struct{ from, to error }{
 	{command.ErrSyntax, ErrOptions},
 	{node.ErrNoKeyspace, ErrNoKeyspace},
 	{node.ErrKeyspaceExists, ErrKeyspaceExists},
+	{mover.ErrBusy, ErrBusy},
+	{mover.ErrTooLate, ErrTooLate},
+	{mover.ErrEnded, ErrJobEnded},
+	{mover.ErrFixed, ErrCatalog},
+	{mover.ErrNowhere, ErrNowhere},
+	{mover.ErrRequest, ErrOptions},
+	{node.ErrNoJob, ErrNoJob},
+	{partition.ErrUnknownShard, ErrNoShard},
+	{partition.ErrUnknownGroup, ErrNoGroup},
+	{partition.ErrDraining, ErrDraining},
+	{partition.ErrBoundary, ErrBoundary},
+	{partition.ErrCut, ErrBoundary},
+	{partition.ErrNotNeighbours, ErrNotNeighbours},
+	{partition.ErrDifferent, ErrDifferentGroups},
+	{partition.ErrNoChange, ErrNoChange},
+	{partition.ErrLimit, ErrTooLarge},
 }
 
 // public makes err match its public name.

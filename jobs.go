@@ -1,0 +1,181 @@
+package cleave
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+)
+
+// JobID names a job for ever. 0 is none.
+type JobID uint64
+
+// Job is a change of the map that is being made, or was. Its methods may be called
+// by any goroutine.
+type Job struct {
+	db *DB
+	id JobID
+}
+
+// JobState is how a job stands.
+type JobState uint8
+
+// The states of jobs.
+const (
+	JobRunning JobState = iota
+	// JobPaused begins nothing more that carries rows.
+	JobPaused
+	// JobUndoing is taken back: it was cancelled, or could not be done.
+	JobUndoing
+	// JobDone has made its change.
+	JobDone
+	// JobUndone has left nothing behind.
+	JobUndone
+)
+
+// String is the word for s in reports.
+func (s JobState) String() string {
+	names := [...]string{"running", "paused", "undoing", "done", "undone"}
+	if int(s) >= len(names) {
+		return fmt.Sprintf("JobState(%d)", uint8(s))
+	}
+	return names[s]
+}
+
+// JobStatus is how far a job has come, and what it has cost.
+type JobStatus struct {
+	ID JobID
+	// Kind is "split", "merge", "move", "pre-split", "drain" or "regroup".
+	Kind  string
+	State JobState
+	// Phase is what it is at, for those who watch it.
+	Phase string
+	// Parent is the job that has asked for this one, or 0.
+	Parent JobID
+	// Shard goes From a group To another; both are the same unless it is a move.
+	Shard    ShardID
+	From, To GroupID
+	// Why says why it was taken back, or what it waits for, if that is known.
+	Why string
+	// Expected is what it was expected to cost when it began.
+	Expected Price
+	// Rows and Bytes were carried so far, copies that were begun anew included.
+	Rows, Bytes uint64
+	// Children is how many jobs were begun for this one.
+	Children int
+	// Pause is how long its range took no writes: the longest time, and all of
+	// them together.
+	Pause, PauseTotal time.Duration
+	// BytesPerSecond bounds how fast it carries rows; 0 is no bound.
+	BytesPerSecond uint64
+	// Created is when it began, Changed when it last came further, and Ended when
+	// it ended; zero if it has not.
+	Created, Changed, Ended time.Time
+}
+
+func statusOf(j *mover.Job) JobStatus {
+	s := JobStatus{
+		ID: JobID(j.ID), Kind: j.Kind.String(), Phase: j.Phase.String(), Parent: JobID(j.Parent),
+		Shard: j.Shard, From: j.From, To: j.To, Why: j.Why, Expected: priceOf(j.Plan),
+		Rows: j.Cost.Rows, Bytes: j.Cost.Bytes, Children: int(j.Cost.Children),
+		Pause: milliseconds(j.Cost.LongestMS), PauseTotal: milliseconds(j.Cost.PauseMS), BytesPerSecond: j.Throttle,
+		Created: time.UnixMilli(j.CreatedMS), Changed: time.UnixMilli(j.ChangedMS),
+	}
+	switch ended, undone := j.Ended(); {
+	case undone:
+		s.State = JobUndone
+	case ended:
+		s.State = JobDone
+	case j.Undo:
+		s.State = JobUndoing
+	case j.Paused:
+		s.State = JobPaused
+	}
+	if s.State == JobDone || s.State == JobUndone {
+		s.Ended = time.UnixMilli(j.EndedMS)
+	}
+	return s
+}
+
+// Jobs returns the jobs that are under way, and about the last hundred that have
+// ended, in the order in which they began.
+func (db *DB) Jobs(ctx context.Context) ([]JobStatus, error) {
+	jobs, err := db.node.Jobs(ctx)
+	if err != nil {
+		return nil, public(err)
+	}
+	all := make([]JobStatus, len(jobs))
+	for i := range jobs {
+		all[i] = statusOf(&jobs[i])
+	}
+	return all, nil
+}
+
+// Job returns the job of an id, or ErrNoJob.
+func (db *DB) Job(ctx context.Context, id JobID) (*Job, error) {
+	if _, err := db.node.Job(ctx, own.Job(id)); err != nil {
+		return nil, public(err)
+	}
+	return &Job{db: db, id: id}, nil
+}
+
+// ID returns the id, by which the job is found again after a restart.
+func (j *Job) ID() JobID { return j.id }
+
+// Status returns how far the job has come.
+func (j *Job) Status(ctx context.Context) (JobStatus, error) {
+	job, err := j.db.node.Job(ctx, own.Job(j.id))
+	if err != nil {
+		return JobStatus{}, public(err)
+	}
+	return statusOf(&job), nil
+}
+
+// Wait returns when the job has ended. If it was taken back, the error matches
+// ErrJobUndone and says why.
+func (j *Job) Wait(ctx context.Context) (JobStatus, error) {
+	job, err := j.db.node.WaitJob(ctx, own.Job(j.id))
+	if err != nil {
+		return JobStatus{}, public(err)
+	}
+	s := statusOf(&job)
+	if s.State == JobUndone {
+		return s, fmt.Errorf("%w: job %d, a %s: %s", ErrJobUndone, s.ID, s.Kind, s.Why)
+	}
+	return s, nil
+}
+
+// Pause lets the job begin nothing more that carries or removes rows, until Resume.
+// A range that takes no writes at this moment is brought through first.
+func (j *Job) Pause(ctx context.Context) error { return j.control(ctx, mover.Pause) }
+
+// Resume lets a paused job go on.
+func (j *Job) Resume(ctx context.Context) error {
+	return j.control(ctx, func(job mover.Job, nowMS int64) (mover.Job, error) {
+		next, _, err := mover.Unpause(job, nowMS)
+		return next, err
+	})
+}
+
+// Cancel takes the job back. It returns when that is certain; Wait tells when it is
+// done. Past its decision a job goes forward: the error is ErrTooLate.
+func (j *Job) Cancel(ctx context.Context) error {
+	return j.control(ctx, func(job mover.Job, nowMS int64) (mover.Job, error) {
+		next, _, err := mover.Cancel(job, nowMS)
+		return next, err
+	})
+}
+
+// Throttle bounds how many bytes a second the job carries, from its next piece on;
+// 0 lifts the bound. A Drain or Regroup hands it on to the moves that it begins.
+func (j *Job) Throttle(ctx context.Context, bytesPerSecond uint64) error {
+	return j.control(ctx, func(job mover.Job, nowMS int64) (mover.Job, error) {
+		return mover.Throttle(job, bytesPerSecond, nowMS)
+	})
+}
+
+func (j *Job) control(ctx context.Context, f func(mover.Job, int64) (mover.Job, error)) error {
+	return public(j.db.node.ControlJob(ctx, own.Job(j.id), f))
+}
