@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/check/register"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
@@ -16,7 +17,7 @@ import (
 )
 
 // inspect looks at what groups own, after each event: at most one serves each
-// position.
+// position. Their clocks never go back.
 func (w *world) inspect() {
 	changed := false
 	for _, g := range w.groups {
@@ -24,10 +25,16 @@ func (w *world) inspect() {
 		if err != nil {
 			continue // what it owns stays what it is
 		}
+		if now := p.Group.NowMS(); now < w.clocks[g] {
+			w.failf("the clock of %v went back from %d to %d", g, w.clocks[g], now)
+		} else {
+			w.clocks[g] = now
+		}
 		list := p.Group.List()
 		if was := w.lists[g]; was != list {
 			w.lists[g], changed = list, true
 			w.cutover(g, was, list)
+			w.floors(g, was, list)
 		}
 	}
 	if changed {
@@ -97,10 +104,51 @@ func (w *world) cutover(g partition.GroupID, was, list *own.List) {
 	}
 }
 
+// floors checks that a group gives out no version that a key of a range that has
+// come to it has had.
+func (w *world) floors(g partition.GroupID, was, list *own.List) {
+	p, err := w.find(g)
+	if err != nil || was == nil {
+		return
+	}
+	for r := range list.All() {
+		if before, ok := was.Find(r.Span.Start); r.State != own.Serving || ok && before.Reads() {
+			continue
+		}
+		reply, ok := w.do(g, requestOf(standing{}))
+		if !ok {
+			return
+		}
+		next := reply.Version
+		from, to := effect.Rows.AppendKey(nil, r.Span.Start), []byte{byte(effect.Rows) + 1}
+		if len(r.Span.End) > 0 {
+			to = effect.Rows.AppendKey(nil, r.Span.End)
+		}
+		w.must(p.Store.Scan(from, to, false, func(key, value []byte) bool {
+			row, err := command.DecodeRow(value)
+			w.must(err, "a row")
+			if row.Version >= next {
+				w.failf("%v begins to serve %v at version %d, and %q has %d", g, r.Span, next, key, row.Version)
+			}
+			return true
+		}), "look at rows")
+		w.count("ranges taken over")
+	}
+}
+
+// standing reads the version that the group gives out next.
+type standing struct{}
+
+// Eval reads it.
+func (standing) Eval(e *command.Env) command.Reply {
+	return command.Reply{Kind: command.Int, Version: e.NextVersion()}
+}
+
 // heal ends all faults and lets everything come to rest: within ten seconds.
 func (w *world) heal() {
 	w.healing = true
 	for _, d := range w.disks {
+		d.full, d.failing = 0, false
 		w.raise(d)
 	}
 	w.inspect()

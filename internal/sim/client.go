@@ -119,9 +119,13 @@ func (o *op) retry() {
 // visit is what is done at the group that has a key.
 type visit func(drive.Place) (command.Reply, error)
 
-// plain is a request without a read, as a visit.
-func plain(r func() group.Request) visit {
-	return func(p drive.Place) (command.Reply, error) { return p.Group.Try(ctx, r()) }
+// plain is a request in its turn, as a visit.
+func (w *world) plain(r func() group.Request) visit {
+	return func(p drive.Place) (command.Reply, error) {
+		reply, err := p.Group.Try(ctx, r())
+		w.silent(w.diskOf(p), err)
+		return reply, err
+	}
 }
 
 // route sends a visit to the group that has a position, as far as the client knows,
@@ -151,6 +155,9 @@ func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.
 			return
 		}
 		reply, err := v(place)
+		if w.home(to).dead {
+			return // nobody hears of it
+		}
 		if err == nil {
 			err = reply.Err
 		}
@@ -169,6 +176,10 @@ func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.
 				w.settleMet(err, o.parked)
 				again(w.backoff(o))
 			case away(err):
+			case refused(err):
+				o.finish(check.Failed)
+			case err != nil && reply.Err == nil:
+				w.failf("%v fails: %w", to, err)
 			default:
 				o.attempt++ // it may come twice, and is heard once
 				heard(reply)

@@ -100,8 +100,10 @@ func (d *driver) host(j mover.Job, x mover.Host) {
 		if _, open := at.places[id]; open || w.removed[id] {
 			continue
 		}
+		if !at.host(id) {
+			return
+		}
 		at.groups = append(at.groups, id)
-		at.host(id)
 		w.groups = append(w.groups, id)
 		slices.Sort(w.groups)
 		w.every(100*millisecond, func() { w.tend(id) })

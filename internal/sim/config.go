@@ -19,12 +19,21 @@ const (
 	ProcessCrash
 	// ClockJump moves the machine's clock, forward or back.
 	ClockJump
+	// DiskFull lets a disk take nothing for a while but what is urgent.
+	DiskFull
+	// SyncFailure lets the next write to a log fail: it may be there or not, and
+	// the store is dead until it is opened again.
+	SyncFailure
+
+	lastFault = SyncFailure
 )
 
 // AllFaults are all of them.
-const AllFaults = Dropped | Late | Duplicated | StoreCrash | ProcessCrash | ClockJump
+const AllFaults = lastFault<<1 - 1
 
-var faultNames = []string{"dropped", "late", "duplicated", "store crash", "process crash", "clock jump"}
+var faultNames = []string{
+	"dropped", "late", "duplicated", "store crash", "process crash", "clock jump", "disk full", "sync failure",
+}
 
 // String names the faults of a set.
 func (f Fault) String() string {

@@ -157,12 +157,16 @@ func (w *world) tend(id partition.GroupID) {
 	if err != nil || w.lists[id] == nil {
 		return
 	}
-	_, err = p.Group.Tend(ctx)
+	if _, err = p.Group.Tend(ctx); w.home(id).dead || refused(err) {
+		return
+	}
 	w.must(err, "housekeeping")
 	for _, l := range p.Group.Overdue() {
 		w.settle(l)
 	}
-	w.mustDo(id, &txn.Unhold{})
+	if _, ok := w.do(id, requestOf(&txn.Unhold{})); !ok {
+		return
+	}
 	w.must(txn.Decisions(p.Store, id, func(d txn.Decision) bool {
 		// Whoever made it a moment ago is still at it.
 		if len(d.Spans) > 0 && w.seen[d.ID] {

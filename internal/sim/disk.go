@@ -20,6 +20,10 @@ type disk struct {
 	store  *store.Store // nil while it is down
 	places map[partition.GroupID]drive.Place
 	groups []partition.GroupID
+
+	full    int  // how many reasons there are to take nothing
+	failing bool // the next write fails
+	dead    bool // one has failed
 }
 
 // open opens the store and all its groups from what is on the disk.
@@ -31,18 +35,24 @@ func (d *disk) open() {
 	w.must(err, "open a store")
 	d.store, d.places = s, map[partition.GroupID]drive.Place{}
 	for _, id := range d.groups {
-		d.host(id)
+		if !d.host(id) {
+			return
+		}
 	}
 	w.note("open", uint64(d.number))
 }
 
-// host opens a group.
-func (d *disk) host(id partition.GroupID) {
-	g, err := group.Open(&drive.Log{Store: d.store, Group: id}, d.store, group.Options{
+// host opens a group, unless the disk dies of what that writes.
+func (d *disk) host(id partition.GroupID) bool {
+	g, err := group.Open(&diskLog{drive.Log{Store: d.store, Group: id}, d}, d.store, group.Options{
 		ID: id, Wall: d.w.wallMS, Decided: d.w.decided, ClockAhead: 200e6,
 	})
+	if d.dead {
+		return false
+	}
 	d.w.must(err, "open a group")
 	d.places[id] = drive.Place{Group: g, Store: d.store}
+	return true
 }
 
 // home is the disk of a group, for ever. Those of the first map lie side by side.
@@ -91,6 +101,7 @@ func (d *disk) crash(percent int) {
 	d.fs = d.fs.Crash(percent, rng)
 	_ = d.store.Close() // cut off from the disk that goes on: only to end it
 	d.store, d.places = nil, nil
+	d.failing, d.dead = false, false
 	d.w.note("crash", uint64(d.number))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/partition"
 )
 
 func requestOf(c command.Command) group.Request { return group.Request{Command: c} }
@@ -49,7 +50,7 @@ func (w *world) entered(phase string) {
 		return
 	}
 	switch w.cfg.Aim.Fault {
-	case StoreCrash, ProcessCrash, ClockJump:
+	case StoreCrash, ProcessCrash, ClockJump, DiskFull, SyncFailure:
 		w.aimed = true
 		w.strike(w.cfg.Aim.Fault)
 	}
@@ -72,6 +73,12 @@ func (w *world) strike(f Fault) {
 	case ClockJump:
 		w.jumpMS += w.rng.Int64N(4000) - 1500
 		w.note("jump", uint64(w.wallMS()))
+	case DiskFull:
+		d := pick(w, w.disks)
+		d.full++
+		w.after(millisecond+w.rng.Int64N(60*millisecond), func() { d.full-- })
+	case SyncFailure:
+		pick(w, w.disks).failing = true
 	}
 }
 
@@ -94,7 +101,20 @@ func (w *world) underWay() (phases []string) {
 // crash takes a store down, and up again after a while.
 func (w *world) crash(d *disk) {
 	d.crash(pick(w, []int{0, 50, 100}))
-	w.after(millisecond+w.rng.Int64N(30*millisecond), func() { w.raise(d) })
+	if !w.healing {
+		w.after(millisecond+w.rng.Int64N(30*millisecond), func() { w.raise(d) })
+	}
+}
+
+// bury takes stores down that a failed write has ended: whoever waits for an answer
+// waits in vain.
+func (w *world) bury() {
+	for _, d := range w.disks {
+		if d.dead {
+			w.count("stores that died of a failed sync")
+			w.crash(d)
+		}
+	}
 }
 
 // raise opens a store that is down; it may crash again at once.
@@ -103,9 +123,25 @@ func (w *world) raise(d *disk) {
 		return
 	}
 	d.open()
+	w.bury()
+	w.ascertain()
 	if !w.healing && w.cfg.Faults&StoreCrash != 0 && w.chance(150) {
 		w.count("crashes after opening")
 		w.crash(d)
+	}
+}
+
+// ascertain looks which map there is, after one was stored of which nobody heard,
+// or was not.
+func (w *world) ascertain() {
+	if !w.unsure {
+		return
+	}
+	if reply, ok := w.do(catalogGroup, requestOf(&command.Get{Key: meta.Map()})); ok && reply.Err == nil {
+		m, err := partition.Decode(reply.Bytes)
+		w.must(err, "the map in the catalog")
+		w.unsure, w.newest = false, max(w.newest, m.Version())
+		w.removeGroups(m)
 	}
 }
 
@@ -130,7 +166,7 @@ func (w *world) crashAll() {
 
 // arrange lets faults, jobs and housekeeping happen again and again.
 func (w *world) arrange() {
-	for _, f := range []Fault{StoreCrash, ProcessCrash, ClockJump} {
+	for _, f := range []Fault{StoreCrash, ProcessCrash, ClockJump, DiskFull, SyncFailure} {
 		if w.cfg.Faults&f != 0 {
 			w.every(250*millisecond, func() { w.strike(f) })
 		}

@@ -51,7 +51,7 @@ func (c *client) hash(k string) {
 		w.history.registers = append(w.history.registers, call)
 	})
 	ask := func(safe bool, make func() command.Command, heard func(command.Reply)) {
-		o.route(at(k), true, plain(c.request(k, !safe, make)), heard)
+		o.route(at(k), true, w.plain(c.request(k, !safe, make)), heard)
 	}
 	switch w.rng.IntN(5) {
 	case 0:
@@ -89,7 +89,7 @@ func (c *client) swapHash(k string) {
 	c.transact(claimsOf(true, k), 0, func(x *tx) (func(), func(check.Call)) {
 		w.serial++
 		call := register.Call{Key: k, Kind: register.Swap, New: register.Value(w.serial), Done: true}
-		all := plain(func() group.Request { return group.Request{Command: &command.HGetAll{Key: at(k)}} })
+		all := w.plain(func() group.Request { return group.Request{Command: &command.HGetAll{Key: at(k)}} })
 		return func() {
 				x.o.route(at(k), true, all, func(r command.Reply) {
 					call.Old = w.whole(k, r)
@@ -113,7 +113,7 @@ func (c *client) countField(k string) {
 		w.history.counts[k] = append(w.history.counts[k], call)
 	})
 	add := func() command.Command { return &command.HIncrBy{Key: at(k), Field: fields[0], Delta: 1} }
-	o.route(at(k), true, plain(c.request(k, true, add)), func(r command.Reply) {
+	o.route(at(k), true, w.plain(c.request(k, true, add)), func(r command.Reply) {
 		call.Told, call.Value = true, r.Int
 		o.done(r)
 	})
@@ -123,8 +123,8 @@ func (c *client) countField(k string) {
 func isHash(k string) bool { return slices.Contains(letters[3:], k[:1]) && k[2:6] == "bank" }
 
 // account reads an account.
-func account(k string) visit {
-	return plain(func() group.Request {
+func (w *world) account(k string) visit {
+	return w.plain(func() group.Request {
 		if isHash(k) {
 			return group.Request{Command: &command.HGet{Key: at(k), Field: fields[0]}}
 		}

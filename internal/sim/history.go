@@ -61,7 +61,7 @@ func (c *client) register(k string) {
 	kind := w.rng.IntN(5)
 	named := w.chance(500)
 	write := func(c2 func() command.Command, heard func(command.Reply)) {
-		o.route(at(k), named, plain(c.request(k, named, c2)), heard)
+		o.route(at(k), named, w.plain(c.request(k, named, c2)), heard)
 	}
 	set := func(cond command.Condition, version uint64) func() command.Command {
 		return func() command.Command {
@@ -112,7 +112,7 @@ func (c *client) count(k string) {
 		w.history.counts[k] = append(w.history.counts[k], call)
 	})
 	add := func() command.Command { return &command.Add{Key: at(k), Delta: 1} }
-	o.route(at(k), true, plain(c.request(k, true, add)), func(r command.Reply) {
+	o.route(at(k), true, w.plain(c.request(k, true, add)), func(r command.Reply) {
 		call.Told, call.Value = true, r.Int
 		o.done(r)
 	})
@@ -126,7 +126,7 @@ func (c *client) change(k string) {
 		call.Call = at
 		w.history.changes = append(w.history.changes, call)
 	})
-	o.route(at(k), true, plain(c.request(k, true, func() command.Command {
+	o.route(at(k), true, w.plain(c.request(k, true, func() command.Command {
 		if call.Delete {
 			return &command.Delete{Keys: positions(k)}
 		}

@@ -78,7 +78,7 @@ func (c *client) acquire(k string) {
 	ttl, told := 5+w.rng.Int64N(200), l.told
 	o := c.start(func(check.Call) {})
 	take := func() command.Command { return &acquiring{at(k), ttl} }
-	o.route(at(k), false, plain(func() group.Request { return group.Request{Command: take(), Key: at(k)} }), func(r command.Reply) {
+	o.route(at(k), false, w.plain(func() group.Request { return group.Request{Command: take(), Key: at(k)} }), func(r command.Reply) {
 		if r.Err == nil {
 			if r.Int < told {
 				w.failf("the time of %s is %d, after somebody was told %d", k, r.Int, told)

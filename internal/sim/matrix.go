@@ -26,7 +26,7 @@ func Matrix() (cells []Cell) {
 		phases = append(phases, "job "+p.String())
 	}
 	for _, phase := range phases {
-		for f := Dropped; f <= ClockJump; f <<= 1 {
+		for f := Dropped; f <= lastFault; f <<= 1 {
 			cells = append(cells, Cell{f, phase})
 		}
 	}

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
@@ -50,6 +52,9 @@ func (d *driver) look() {
 		w.must(err, "the records of jobs")
 		for _, j := range jobs {
 			if j.Phase.Final() {
+				if _, open := w.phases[j.ID]; open { // nobody heard of its end
+					w.follow(j)
+				}
 				delete(d.jobs, j.ID)
 				d.forget(j.ID)
 				continue
@@ -165,7 +170,7 @@ func (w *world) follow(j mover.Job) {
 
 // answer sends an event back to the driver.
 func (d *driver) answer(j mover.Job, ev mover.Event) {
-	if f, ok := ev.(mover.Failed); ok && away(f.Err) {
+	if f, ok := ev.(mover.Failed); ok && (away(f.Err) || errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrFailed)) {
 		return // nobody is there to say so
 	}
 	life := d.w.life

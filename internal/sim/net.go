@@ -63,14 +63,18 @@ func (w *world) do(to partition.GroupID, r group.Request) (reply command.Reply, 
 		return reply, false
 	}
 	reply, err = p.Group.Try(ctx, r)
-	if err != nil {
+	news := w.news
+	w.news = nil
+	switch {
+	case w.silent(w.home(to), err) || refused(err):
+		return command.Reply{}, false
+	case err != nil:
 		// Its store is alive, so nothing but a bug stops a group.
 		w.failf("%v fails: %w", to, err)
 	}
-	for _, j := range w.news {
+	for _, j := range news {
 		w.follow(j)
 	}
-	w.news = nil
 	w.note("reply", uint64(to), uint64(reply.Kind), uint64(reply.Int), reply.Version)
 	return reply, true
 }

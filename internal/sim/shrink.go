@@ -34,7 +34,7 @@ func smallerThan(c Config, events int) (list []Config) {
 	if c.Ops > 4 {
 		add(func(n *Config) { n.Ops /= 2 })
 	}
-	for f := Dropped; f <= ClockJump; f <<= 1 {
+	for f := Dropped; f <= lastFault; f <<= 1 {
 		if c.Faults&f != 0 && f != c.Aim.Fault {
 			add(func(n *Config) { n.Faults &^= f })
 		}

@@ -94,7 +94,7 @@ func (x *tx) readAll(keys []string, then func()) {
 	if isHash(k) || x.id != (txn.ID{}) {
 		// In its turn, behind those who have locked it before: then nobody
 		// changes it any more.
-		visit = account(k)
+		visit = x.o.c.w.account(k)
 	}
 	x.o.route(at(k), true, visit, func(r command.Reply) {
 		x.values[k] = bytes.Clone(r.Bytes)
@@ -218,6 +218,14 @@ func (x *tx) joint(parts []txn.Part, groups []partition.GroupID) {
 			pieces = append(pieces, group.Piece{Group: p.Group, Request: group.Request{Command: commits[g]}})
 		}
 		replies, err := group.TryJoint(ctx, pieces)
+		d := w.home(groups[0])
+		if w.silent(d, err) {
+			return
+		}
+		if refused(err) {
+			w.send(l, func() { x.o.finish(check.Failed) })
+			return
+		}
 		w.must(err, "a joint batch")
 		w.send(l, func() {
 			for _, r := range replies {

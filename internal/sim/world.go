@@ -56,6 +56,10 @@ type world struct {
 	removed map[partition.GroupID]bool
 	// lists are what groups owned when they were last looked at.
 	lists map[partition.GroupID]*own.List
+	// clocks are what they have said.
+	clocks map[partition.GroupID]int64
+	// unsure tells that something was stored of which nobody heard.
+	unsure bool
 	// life is one more after each crash of the process.
 	life    int
 	router  *partition.Map
@@ -139,6 +143,7 @@ func (w *world) play(until int64, stop func() bool) {
 		w.now = e.at
 		w.events++
 		e.do()
+		w.bury()
 		w.inspect()
 	}
 }
@@ -181,6 +186,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x5eed)), trace: fnv.New64a(),
 		removed: map[partition.GroupID]bool{}, lists: map[partition.GroupID]*own.List{},
+		clocks: map[partition.GroupID]int64{},
 		phases: map[own.Job]mover.Job{}, seen: map[txn.ID]bool{},
 		counts: map[string]int{}, cells: map[Cell]int{},
 	}
