@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // maxBatchBytes is how many bytes of effects make a batch, unless a single
@@ -183,6 +184,11 @@ func (x *executor) do(c command.Command) command.Reply {
 func (x *executor) seal() []byte {
 	x.sealed.seq++
 	x.sealed.mixed = x.sealed.mixed || writesMixed(x.env.Effects())
+	// A range that comes from another group may lift versions far above what is
+	// reserved: a crash before the next reservation must not take them back.
+	if next := x.env.NextVersion(); !plant.Bug("group-floor-not-kept") {
+		x.sealed.versionCeiling = max(x.sealed.versionCeiling, next)
+	}
 	x.scratch = x.sealed.append(x.scratch[:0])
 	x.env.Effects().Put(x.id, x.scratch)
 	return x.env.Effects().Bytes()

@@ -98,9 +98,10 @@ var plantedBugs = map[string][]guard{
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
-	"version-repeated": {guardForward, guardHistory},
-	"clock-back":       {guardForward, guardHistory},
-	"dedup-lost":       {guardRetries, guardHistory, guardSim},
+	"group-floor-not-kept": {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
+	"version-repeated":     {guardForward, guardHistory},
+	"clock-back":           {guardForward, guardHistory},
+	"dedup-lost":           {guardRetries, guardHistory, guardSim},
 }
 
 // A harness that never caught a bug proves nothing: with each bug its guards
