@@ -92,6 +92,9 @@ func (w *world) mustDo(to partition.GroupID, c command.Command) command.Reply {
 // the process does.
 func (w *world) ask(l letter, to partition.GroupID, c func() command.Command, heard func(command.Reply)) {
 	life := w.life
+	if _, err := w.find(to); err != nil {
+		w.refresh() // it may be gone for good
+	}
 	w.send(l, func() {
 		reply, ok := w.do(to, group.Request{Command: c()})
 		if !ok {
@@ -107,6 +110,9 @@ func (w *world) ask(l letter, to partition.GroupID, c func() command.Command, he
 
 // refresh brings the newest map to the router of the process.
 func (w *world) refresh() {
+	if _, err := w.find(catalogGroup); err != nil {
+		return
+	}
 	w.ask(letter{"routing", true}, catalogGroup, func() command.Command { return &command.Get{Key: meta.Map()} }, func(r command.Reply) {
 		w.learn(w.decode(r))
 	})
