@@ -178,7 +178,7 @@ func (j *Job) thawed(nowMS int64) {
 	case j.Again:
 		j.again(nowMS)
 	default:
-		j.NotBeforeMS = nowMS + backoffMS<<min(j.Freezes, 10)
+		j.NotBeforeMS = nowMS + backoffMS<<min(j.Freezes, maxBackoffs)
 		j.become(Catching, nowMS)
 	}
 }

@@ -18,7 +18,9 @@ const (
 	// 100 MiB/s it is carried in a tenth of the freeze.
 	smallBytes = 256 << 10
 	// FreezeLimitMS is how long a range may take no writes before it is thawed
-	// again. The decision and what follows come on top of it.
+	// again. The decision and what follows come on top of it. After every fourth
+	// freeze it is doubled: on a machine that is too busy, a longer pause is better
+	// than many in vain.
 	FreezeLimitMS = 30
 	// patienceRounds is how often a job catches up before it freezes although
 	// there is always more than a little left: the limit of the freeze decides.
@@ -27,10 +29,11 @@ const (
 	// back.
 	maxAttempts = 8
 	maxFreezes  = 16
-	// backoffMS is how long a job waits after its first freeze that took too
-	// long, doubled after each.
-	backoffMS = 10
-	dropped   = own.Dropped
+	// backoffMS is how long a job waits after a freeze that took too long, doubled
+	// after each of the first maxBackoffs.
+	backoffMS   = 10
+	maxBackoffs = 5
+	dropped     = own.Dropped
 	// maxWhy bounds the text of an error in a record.
 	maxWhy = 512
 )
@@ -136,13 +139,16 @@ func reason(err error) string {
 
 // overdue tells whether the range takes no writes for too long.
 func (j *Job) overdue(nowMS int64) bool {
-	return j.Phase >= Freezing && j.Phase <= Deciding && j.FrozenMS > 0 && nowMS-j.FrozenMS > FreezeLimitMS
+	return j.Phase >= Freezing && j.Phase <= Deciding && j.FrozenMS > 0 && nowMS-j.FrozenMS > j.freezeLimitMS()
 }
+
+// freezeLimitMS is how long the range may take no writes this time.
+func (j *Job) freezeLimitMS() int64 { return FreezeLimitMS << ((max(j.Freezes, 1) - 1) / 4) }
 
 // thaw gives the range back, to try again later or not at all.
 func (j *Job) thaw(nowMS int64) {
 	if j.Freezes >= maxFreezes && !j.Undo && !j.Again {
-		j.Undo, j.Why = true, fmt.Sprintf("the range could not be handed over within %d ms, in %d attempts", FreezeLimitMS, j.Freezes)
+		j.Undo, j.Why = true, fmt.Sprintf("the range could not be handed over within %d ms, in %d attempts", j.freezeLimitMS(), j.Freezes)
 	}
 	j.become(Thawing, nowMS)
 }

@@ -45,7 +45,10 @@ func TestARangeIsThawedWhenItsFreezeTakesTooLong(t *testing.T) {
 			t.Errorf("%v goes on as %+v", p, next)
 		}
 		j.Freezes = maxFreezes
-		next, _ = Step(j, Timeout{}, 1001+FreezeLimitMS)
+		if next, _ := Step(j, Timeout{}, 1000+8*FreezeLimitMS); next.Phase != p {
+			t.Errorf("%v is given no more time after %d freezes", p, j.Freezes)
+		}
+		next, _ = Step(j, Timeout{}, 1001+8*FreezeLimitMS)
 		next, _ = Step(next, Evaluated{Round: next.Round}, 1040)
 		if next.Phase != Abandoning || !strings.Contains(next.Why, "within") {
 			t.Errorf("%v is tried for ever: %v, %q", p, next.Phase, next.Why)
