@@ -68,6 +68,9 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 	wanted, left := j.wanted(v)
 	for _, r := range wanted[:min(len(wanted), max(j.Parallel-children, 0))] {
 		effects = append(effects, Spawn{Request: r})
+		if r.Kind == Split {
+			j.Cost.Splits++
+		}
 	}
 	if n := len(effects); n > 0 {
 		j.Cost.Children += uint64(n)
@@ -151,30 +154,33 @@ func (j *Job) wantedAway(v View) (requests []Request, left bool) {
 		}
 		left = true
 		if to := loads.least(v.Map, s); to != 0 && !busy(v.Jobs, s.Span) {
-			requests = append(requests, j.move(v, loads, s, to))
+			size := v.weight(s.ID)
+			loads[s.Group], loads[to] = loads[s.Group]-size, loads[to]+size // as if it were done
+			requests = append(requests, j.move(s, to))
 		}
 	}
 	return requests, left
 }
 
-// wantedHere asks for moves to groups that were added, as long as they make the
-// fullest group less full than the one that takes the shard will be.
+// wantedHere asks for moves to groups that were added, and for splits where shards are
+// too large to fill them evenly.
 func (j *Job) wantedHere(v View) (requests []Request, left bool) {
-	loads := loadsOf(v)
-	for range j.Parallel {
-		s, to := loads.best(v, j.Groups, requests)
-		if to == 0 {
+	f := j.filling(v)
+	for len(requests) < j.Parallel {
+		r, p, ok := f.next()
+		if !ok {
 			break
 		}
-		requests, left = append(requests, j.move(v, loads, s, to)), true
+		if r.Kind == Split {
+			f.pend(p)
+		}
+		requests = append(requests, r)
 	}
-	return requests, left
+	return requests, len(requests) > 0
 }
 
-// move asks for a move, and counts it as done for the next choice.
-func (j *Job) move(v View, l loads, s partition.Shard, to partition.GroupID) Request {
-	size := v.weight(s.ID)
-	l[s.Group], l[to] = l[s.Group]-size, l[to]+size
+// move asks for a move.
+func (j *Job) move(s partition.Shard, to partition.GroupID) Request {
 	return Request{Kind: Move, Shard: s.ID, Expect: s.Changed, To: to, Throttle: j.Throttle, Parent: j.ID}
 }
 

@@ -89,6 +89,10 @@ type View struct {
 	Home func(partition.GroupID) uint64
 	// Sizes tells what is known about a shard; nil for nothing.
 	Sizes func(partition.ShardID) Size
+	// Middle tells where to split a shard, or a part of one, so that about half of its
+	// bytes are on each side, and in which keyspace; false, if nowhere. It is asked for
+	// shards that are too large to fill groups evenly; nil if they are not to be split.
+	Middle func(partition.Shard) (partition.Position, *partition.Keyspace, bool)
 	// Fixed tells that a shard stays as it is, and where it is; nil for none.
 	Fixed func(partition.Shard) bool
 }

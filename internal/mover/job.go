@@ -91,8 +91,8 @@ type Cost struct {
 	// PauseMS is how long the range took no writes, all freezes together, and
 	// LongestMS the longest of them.
 	PauseMS, LongestMS int64
-	// Children were done for this one.
-	Children uint64
+	// Children were asked for by this one, Splits of them to split shards.
+	Children, Splits uint64
 }
 
 // Ended tells whether the job has come to an end, and whether it was taken back.

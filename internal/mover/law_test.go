@@ -59,7 +59,7 @@ func needed() (cells []string) {
 	for k := Split; k <= Regroup; k++ {
 		cells = append(cells, fmt.Sprintf("%v done", k))
 	}
-	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause")
+	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "splits for groups that were added")
 }
 
 // scene returns what to ask for, and in which phase to cancel it, so that a job

@@ -50,41 +50,46 @@ func (l loads) least(m *partition.Map, s partition.Shard) (to partition.GroupID)
 	return to
 }
 
-// best returns the shard that evens groups out most if it goes to one of some,
-// or none: a move must leave the group that takes the shard with less than the
-// one that gives it had.
-func (l loads) best(v View, to []partition.GroupID, chosen []Request) (best partition.Shard, group partition.GroupID) {
-	gain := 0.0
-	for s := range v.Map.Shards(partition.Whole) {
-		if slices.Contains(to, s.Group) || busy(v.Jobs, s.Span) || v.fixed(s) ||
-			slices.ContainsFunc(chosen, func(r Request) bool { return r.Shard == s.ID }) {
-			continue
-		}
-		for _, id := range to {
-			g, ok := v.Map.Group(id)
-			if !ok || g.Draining || !s.Pin.Allows(g.Labels) {
-				continue
-			}
-			if won := l[s.Group] - l[id] - v.weight(s.ID); won > gain {
-				best, group, gain = s, id, won
-			}
-		}
+// sums is what is known about all shards of each group.
+type sums map[partition.GroupID]*sum
+
+type sum struct {
+	bytes, heat float64
+	shards      int
+}
+
+func (v *View) sums(m *partition.Map) sums {
+	of := sums{}
+	for _, g := range m.Groups() {
+		of[g.ID] = &sum{}
 	}
-	return best, group
+	for s := range m.Shards(partition.Whole) {
+		of[s.Group].add(v.size(s.ID), 1)
+	}
+	return of
+}
+
+func (s *sum) add(size Size, sign float64) {
+	s.bytes += sign * float64(size.Bytes)
+	s.heat += sign * size.Heat
+	s.shards += int(sign)
+}
+
+// move counts a move as done.
+func (of sums) move(s step) {
+	of[s.from].add(s.size, -1)
+	of[s.To].add(s.size, 1)
+	if s.part {
+		of[s.from].shards++ // the other half stays
+	}
 }
 
 // skew is how uneven the groups of a map are.
-func (v *View) skew(m *partition.Map) Skew {
+func (of sums) skew(m *partition.Map) Skew {
 	var bytes, heat []float64
 	for _, g := range m.Groups() {
-		var b, h float64
-		n := 0
-		for s := range m.Owned(g.ID) {
-			size := v.size(s.ID)
-			b, h, n = b+float64(size.Bytes), h+size.Heat, n+1
-		}
-		if n > 0 || !g.Draining {
-			bytes, heat = append(bytes, b), append(heat, h)
+		if s := of[g.ID]; s.shards > 0 || !g.Draining {
+			bytes, heat = append(bytes, s.bytes), append(heat, s.heat)
 		}
 	}
 	return Skew{Bytes: unevenness(bytes), Heat: unevenness(heat)}

@@ -1,8 +1,6 @@
 package mover
 
 import (
-	"fmt"
-
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -20,8 +18,8 @@ type Skew struct{ Bytes, Heat float64 }
 type Price struct {
 	// Rows and Bytes are to be carried to other stores.
 	Rows, Bytes uint64
-	// Moves is how many shards get another owner.
-	Moves int
+	// Moves is how many shards get another owner, and Splits how many are cut for that.
+	Moves, Splits int
 	// DurationMS is of all of it, PauseMS how long each range that goes to
 	// another store takes no writes.
 	DurationMS, PauseMS int64
@@ -69,54 +67,94 @@ func Plan(v View, r Request, rates Rates) (Price, error) {
 	if r.Throttle > 0 {
 		rates.BytesPerSecond = min(rates.BytesPerSecond, r.Throttle)
 	}
-	m, moves, err := j.outlook(v)
+	m, steps, err := j.outlook(v)
 	if err != nil {
 		return Price{}, err
 	}
-	p := Price{Before: v.skew(v.Map), Moves: len(moves), DurationMS: localRounds * rates.RoundMS}
-	for _, move := range moves {
-		s, _ := m.Shard(move.Shard)
+	now := v.sums(m)
+	p := Price{Before: v.sums(v.Map).skew(v.Map), DurationMS: localRounds * rates.RoundMS}
+	for _, step := range steps {
+		if step.Kind == Split {
+			p.Splits++
+			p.DurationMS += localRounds * rates.RoundMS
+			continue
+		}
+		p.Moves++
 		// A group that is yet to be added may be anywhere.
-		if _, known := v.Map.Group(move.To); known && v.home(s.Group) == v.home(move.To) {
+		if _, known := v.Map.Group(step.To); known && v.home(step.from) == v.home(step.To) {
 			p.DurationMS += localRounds * rates.RoundMS
 		} else {
-			size := v.size(s.ID)
-			p.Rows, p.Bytes = p.Rows+size.Rows, p.Bytes+size.Bytes
+			p.Rows, p.Bytes = p.Rows+step.size.Rows, p.Bytes+step.size.Bytes
 			p.PauseMS = frozenRounds * rates.RoundMS
 			p.DurationMS += moveRounds * rates.RoundMS
 		}
-		if m, err = m.Apply(partition.Assign{Shard: move.Shard, To: move.To}); err != nil {
-			return Price{}, fmt.Errorf("plan: %w", err)
-		}
+		now.move(step)
 	}
 	p.DurationMS += int64(p.Bytes * 1000 / rates.BytesPerSecond)
-	p.After = v.skew(m)
+	p.After = now.skew(m)
 	return p, nil
 }
 
-// outlook returns the moves that a job would make if nothing else happened, and
+// step is a job that another one will ask for, with what it is about.
+type step struct {
+	Request
+	from partition.GroupID
+	size Size
+	part bool // of a shard that is split before
+}
+
+// outlook returns the steps that a job would take if nothing else happened, and
 // the map before the first of them.
-func (j *Job) outlook(v View) (*partition.Map, []Request, error) {
+func (j *Job) outlook(v View) (m *partition.Map, steps []step, err error) {
 	switch j.Kind {
 	case Move:
-		return v.Map, []Request{{Kind: Move, Shard: j.Shard, To: j.To}}, nil
+		return v.Map, []step{{Request: Request{Kind: Move, Shard: j.Shard, To: j.To}, from: j.From, size: v.size(j.Shard)}}, nil
 	case Drain, Regroup:
 	default:
 		return v.Map, nil, nil
 	}
 	edits, _ := j.marks(v.Map)
-	m, err := v.Map, error(nil)
+	m = v.Map
 	if len(edits) > 0 {
 		if m, err = v.Map.Apply(edits...); err != nil {
 			return nil, nil, err
 		}
 	}
 	planned := *j
-	planned.Parallel = m.Len() // all of them, not only those that come first
 	if len(planned.Groups) == 0 {
 		planned.Groups = added(v.Map, m)
 	}
 	v.Map, v.Jobs = m, nil
-	moves, _ := planned.wanted(v)
-	return m, moves, nil
+	if j.Kind == Drain || planned.shrinks(m) {
+		return m, planned.emptying(v), nil
+	}
+	return m, planned.fillingUp(v), nil
+}
+
+// emptying returns all moves that a job would ask for to empty its groups.
+func (j *Job) emptying(v View) (steps []step) {
+	moves, _ := j.wantedAway(v)
+	owner := map[partition.ShardID]partition.GroupID{}
+	for s := range v.Map.Shards(partition.Whole) {
+		owner[s.ID] = s.Group
+	}
+	for _, r := range moves {
+		steps = append(steps, step{Request: r, from: owner[r.Shard], size: v.size(r.Shard)})
+	}
+	return steps
+}
+
+// fillingUp returns all steps that a job would ask for to fill its groups.
+func (j *Job) fillingUp(v View) (steps []step) {
+	f := j.filling(v)
+	for {
+		r, p, ok := f.next()
+		if !ok {
+			return steps
+		}
+		steps = append(steps, step{Request: r, from: p.Group, size: p.size, part: p.part})
+		if r.Kind == Split {
+			f.halve(p, r.At[0])
+		}
+	}
 }

@@ -249,7 +249,7 @@ func (c *coder) job(j *Job) {
 	c.signed(&j.NotBeforeMS)
 	c.text(&j.Why)
 	c.price(&j.Plan)
-	for _, n := range []*uint64{&j.Cost.Rows, &j.Cost.Bytes, &j.Cost.Dropped, &j.Cost.Rounds, &j.Cost.Children} {
+	for _, n := range []*uint64{&j.Cost.Rows, &j.Cost.Bytes, &j.Cost.Dropped, &j.Cost.Rounds, &j.Cost.Children, &j.Cost.Splits} {
 		number(c, n)
 	}
 	for _, n := range []*int64{&j.Cost.PauseMS, &j.Cost.LongestMS, &j.CreatedMS, &j.ChangedMS, &j.EndedMS, &j.FrozenMS} {
@@ -261,6 +261,7 @@ func (c *coder) price(p *Price) {
 	number(c, &p.Rows)
 	number(c, &p.Bytes)
 	small(c, &p.Moves)
+	small(c, &p.Splits)
 	c.signed(&p.DurationMS)
 	c.signed(&p.PauseMS)
 	for _, f := range []*float64{&p.Before.Bytes, &p.Before.Heat, &p.After.Bytes, &p.After.Heat} {

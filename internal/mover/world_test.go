@@ -106,7 +106,29 @@ func (w *world) host(g partition.GroupID) {
 
 func (w *world) home(g partition.GroupID) uint64 { return uint64(g) / 2 % 2 }
 
-func (w *world) view() View { return View{Map: w.m, Home: w.home, Jobs: w.live()} }
+func (w *world) view() View {
+	return View{Map: w.m, Home: w.home, Jobs: w.live(), Sizes: w.size, Middle: middle}
+}
+
+// size counts the keys of a shard that there may be.
+func (w *world) size(id partition.ShardID) Size {
+	s, _ := w.m.Shard(id)
+	n := uint64(len(keysIn(s.Span)))
+	return Size{Rows: n, Bytes: 100 * n}
+}
+
+func keysIn(s partition.Span) []string {
+	return slices.DeleteFunc(slices.Clone(allKeys), func(key string) bool { return !s.Contains(at(key)) })
+}
+
+// middle is where half of the keys are on each side.
+func middle(s partition.Shard) (partition.Position, *partition.Keyspace, bool) {
+	keys := keysIn(s.Span)
+	if len(keys) < 2 {
+		return nil, nil, false
+	}
+	return at(keys[len(keys)/2]), &space, true
+}
 
 // live returns the jobs that have not ended.
 func (w *world) live() (jobs []Job) {
@@ -415,6 +437,9 @@ func (w *world) admit(r Request) {
 	w.open = append(w.open, j.ID)
 	w.keep(j)
 	w.counts.Add(fmt.Sprintf("%v admitted", j.Kind), 1)
+	if j.Kind == Split && w.records[j.Parent].Kind == Regroup {
+		w.counts.Add("splits for groups that were added", 1)
+	}
 	pick(w, w.drivers).poke(j.ID)
 }
 
