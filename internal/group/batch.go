@@ -219,13 +219,15 @@ func (x *executor) finish(committed bool) {
 func (x *executor) show() {
 	reowned := x.guard.reowned()
 	if reowned {
-		if err := x.guard.follow(x.reader); err != nil {
+		came, err := x.guard.follow(x.reader)
+		if err != nil {
 			x.dead = failed(err)
 			return
 		}
-		// What came with a range may expire, and may have elements to sweep.
-		x.expiries.horizon = nothingKnown
-		x.orphans.Store(true)
+		if came { // with what may expire, and may have elements to sweep
+			x.expiries.horizon = nothingKnown
+			x.orphans.Store(true)
+		}
 	}
 	if reowned || x.guard.locks.Mark() > 0 {
 		x.visible.follow(x.guard, true)

@@ -142,6 +142,38 @@ func locksOf(l *txn.Locks) (found []string) {
 	return found
 }
 
+// All keys that expire are looked for when a range has come, which takes as long as
+// there are such. A split brings none.
+func TestOnlyARangeThatComesMakesTheGroupLookForWhatExpires(t *testing.T) {
+	whole := serving("a", "", 1)
+	g := owner(t, newDisk(true), 1, whole)
+	if _, err := g.Tend(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	horizon := func() (at int64) {
+		if err := g.actor.Do(context.Background(), func(x *executor) { at = x.expiries.horizon }); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	left, right := serving("a", "m", 2), serving("m", "", 2)
+	do(t, g, &own.Reown{Expect: []own.Range{whole}, Become: []own.Range{left, right}})
+	if horizon() == nothingKnown {
+		t.Error("a split makes it look for what expires")
+	}
+	gone := right
+	gone.State, gone.Version = own.Foreign, 3
+	reown(t, g, right, gone)
+	if horizon() == nothingKnown {
+		t.Error("a range that goes makes it look for what expires")
+	}
+	right.Version = 4
+	reown(t, g, gone, right)
+	if horizon() != nothingKnown {
+		t.Error("what has come may expire, and nobody looks")
+	}
+}
+
 // memory is a log and a state that take no time: what is measured is the group. It
 // cannot be scanned.
 type memory map[string][]byte

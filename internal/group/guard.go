@@ -176,8 +176,8 @@ func (g *guard) reowned() bool { return g.owner.List != g.durable }
 
 // follow brings the locks in step with the list after the batch is durable: those
 // of ranges that came are in the table, and those of ranges that went are others'. It
-// looks at what has changed of the list only.
-func (g *guard) follow(state State) error {
+// looks at what has changed of the list only, and tells whether something came.
+func (g *guard) follow(state State) (came bool, err error) {
 	list := g.owner.List
 	for r := range g.durable.Except(list) {
 		if !r.Reads() || list.Covers(r.Span) {
@@ -193,11 +193,12 @@ func (g *guard) follow(state State) error {
 		if !r.Reads() || g.durable.Covers(r.Span) {
 			continue
 		}
+		came = true
 		if err := g.locks.Load(state, r.Span, nil); err != nil {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return came, nil
 }
 
 // reads tells whether a group with a list answers reads of a position.
