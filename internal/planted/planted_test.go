@@ -35,6 +35,7 @@ var (
 	guardTxns    = guard{"internal/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quiet}
 	guardMoves   = guard{folder: "internal/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
 	guardSim     = guard{folder: "internal/sim", test: "TestPromisesAreKeptWhateverHappens"}
+	guardWay     = guard{folder: "internal/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 )
 
@@ -62,36 +63,36 @@ var plantedBugs = map[string][]guard{
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
 
-	"txn-read-locks-not-taken":       {guardTxns},
-	"txn-write-ignores-read-locks":   {guardTxns},
-	"txn-validation-ignores-intents": {guardTxns, guardSim},
-	"txn-digest-by-newest-version":   {guardTxns},
-	"txn-mark-forgotten":             {guardTxns, guardSim},
+	"txn-read-locks-not-taken":       {guardTxns, guardWay},
+	"txn-write-ignores-read-locks":   {guardTxns, guardWay},
+	"txn-validation-ignores-intents": {guardTxns, guardWay},
+	"txn-digest-by-newest-version":   {guardTxns, guardWay},
+	"txn-mark-forgotten":             {guardTxns, guardWay},
 	"txn-decide-past-deadline":       {guardTxns},
 	"txn-inquiry-overrules":          {guardTxns},
-	"txn-abort-not-recorded":         {guardTxns, guardSim},
-	"txn-decision-not-kept":          {guardTxns},
+	"txn-abort-not-recorded":         {guardTxns, guardWay},
+	"txn-decision-not-kept":          {guardTxns, guardWay},
 	"txn-locks-not-taken-back":       {guardTxns},
 	"txn-prepare-past-deadline":      {{"internal/txn", "TestAFinishedPartStaysFinished", quiet}},
 	"txn-collect-unconfirmed":        {{"internal/txn", "TestADecisionIsKeptUntilNobodyAsks", quiet}},
-	"txn-mark-at-start-only":         {{"internal/txn", "TestAPieceThatIsResolvedStaysSo", quiet}},
+	"txn-mark-at-start-only":         {{"internal/txn", "TestAPieceThatIsResolvedStaysSo", quiet}, guardWay},
 	"txn-old-owner-confirms":         {{"internal/txn", "TestOnlyTheOwnerConfirms", quiet}},
 	"txn-range-lock-not-cut":         {{"internal/txn", "TestARangeLockIsCutWithItsRange", quiet}},
 	"txn-locked-rows-expire":         {{"internal/txn", "TestARowDoesNotExpireUnderALock", quiet}},
-	"txn-holds-overtaken":            {{"internal/txn", "TestHoldsAreGrantedInTheOrderOfAsking", quiet}},
+	"txn-holds-overtaken":            {{"internal/txn", "TestHoldsAreGrantedInTheOrderOfAsking", quiet}, guardWay},
 
 	"mover-activate-before-release":   {guardMoves, guardSim},
 	"mover-source-reads-on":           {guardMoves, guardSim},
 	"mover-deletes-skipped":           {guardMoves, guardSim},
-	"mover-old-attempt-ingested":      {guardMoves},
+	"mover-old-attempt-ingested":      {guardMoves, guardSim},
 	"mover-decided-after-rollback":    {{folder: "internal/mover", test: "TestADecisionIsMadeOnceAndOnlyInItsPlace"}},
 	"mover-drop-before-activate":      {guardMoves, guardSim},
 	"mover-dedup-not-copied":          {guardMoves},
-	"mover-drain-leaves-a-shard":      {guardMoves},
-	"mover-late-clear":                {guardMoves},
-	"mover-late-freeze":               {{folder: "internal/mover", test: "TestAFreezeThatComesAfterItsThawChangesNothing"}},
+	"mover-drain-leaves-a-shard":      {guardMoves, guardSim},
+	"mover-late-clear":                {guardMoves, guardSim},
+	"mover-late-freeze":               {{folder: "internal/mover", test: "TestAFreezeThatComesAfterItsThawChangesNothing"}, guardSim},
 	"mover-late-prepare":              {guardMoves},
-	"mover-floors-forgotten":          {guardMoves},
+	"mover-floors-forgotten":          {guardMoves, guardSim},
 	"mover-second-job":                {guardMoves, guardSim},
 	"mover-group-removed-under-a-job": {{folder: "internal/mover", test: "TestAGroupIsNotRemovedWhileAJobNeedsIt"}, guardSim},
 
@@ -99,8 +100,8 @@ var plantedBugs = map[string][]guard{
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
 	"group-floor-not-kept": {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
-	"version-repeated":     {guardForward, guardHistory},
-	"clock-back":           {guardForward, guardHistory},
+	"version-repeated":     {guardForward, guardHistory, guardSim},
+	"clock-back":           {guardForward, guardHistory, guardSim},
 	"dedup-lost":           {guardRetries, guardHistory, guardSim},
 }
 

@@ -84,6 +84,8 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 	}
 	worlds := uint64(12)
 	switch {
+	case os.Getenv("CLEAVE_PLANT") != "": // the first that notices is enough
+		worlds = 40
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 5000
 	case testing.Short() || race: // the engine checks itself ten times as much then
@@ -104,8 +106,10 @@ func TestTransactionsInEachOthersWayHappenOneAfterTheOther(t *testing.T) {
 		play(t, contended(first), counts)
 		return
 	}
-	worlds := uint64(6)
+	worlds := uint64(8)
 	switch {
+	case os.Getenv("CLEAVE_PLANT") != "":
+		worlds = 40
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 2000
 	case testing.Short() || race:
