@@ -14,5 +14,6 @@
 // for the tests of groups and stores; a crash comes before or after one, which to
 // everybody else is the same as in the middle.
 //
-// [Shrink] makes a failing run smaller.
+// [Shrink] makes a failing run smaller. DESIGN.md says which invariant is checked
+// where.
 package sim
