@@ -7,6 +7,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -128,7 +129,7 @@ func Pieces(m *partition.Map, s partition.Span) (pieces []Piece) {
 // transaction that was not committed, and nobody is there to commit it: it is
 // aborted.
 func Removed(m *partition.Map, g partition.GroupID) bool {
-	if g == 0 || g >= m.NextGroup() {
+	if g == 0 || g >= m.NextGroup() || plant.Bug("drive-removed-decider-awaited") {
 		return false
 	}
 	_, ok := m.Group(g)

@@ -99,10 +99,11 @@ var plantedBugs = map[string][]guard{
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
-	"group-floor-not-kept": {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
-	"version-repeated":     {guardForward, guardHistory, guardSim},
-	"clock-back":           {guardForward, guardHistory, guardSim},
-	"dedup-lost":           {guardRetries, guardHistory, guardSim},
+	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
+	"group-floor-not-kept":          {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
+	"version-repeated":              {guardForward, guardHistory, guardSim},
+	"clock-back":                    {guardForward, guardHistory, guardSim},
+	"dedup-lost":                    {guardRetries, guardHistory, guardSim},
 }
 
 // A harness that never caught a bug proves nothing: with each bug its guards

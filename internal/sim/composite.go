@@ -176,7 +176,7 @@ func (w *world) decisions(p drive.Place, id partition.GroupID) (n int) {
 // its way to them comes to one that knows nothing of its end.
 func (w *world) removeGroups(m *partition.Map) {
 	for _, id := range w.groups {
-		if !drive.Removed(m, id) || w.removed[id] {
+		if _, there := m.Group(id); there || w.removed[id] || id >= m.NextGroup() {
 			continue
 		}
 		w.removed[id] = true
