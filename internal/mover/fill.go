@@ -10,13 +10,20 @@ import (
 
 // Groups that were added are filled from the others: shards are moved as long as that
 // evens groups out, and split, the largest first, where those that there are, are too
-// large for that.
+// large for that. A group that was added gives something back while it has more than
+// the mean and another one is far from full.
+//
+// So none is left with less than half of the mean, if shards can be halved. If one had,
+// another one would have more than the mean. A shard of that of a quarter of the mean at
+// most would have been moved, and half of any other, unless that half is as much as
+// what is between the two: then the one has less than twice what the other has.
 const (
 	// full is how much of the mean a group has when nothing is split for it any more,
 	// and overfull what a move may fill it to.
 	full, overfull = 0.75, 1.25
 	// large is how much of the mean a shard has that is split. Pieces of more than an
-	// eighth come of it, so eight splits are enough to fill a group.
+	// eighth come of it, and eight of those fill a group. Where more splits are asked
+	// for, halves were none, and the job ends with groups as they are.
 	large          = 0.25
 	splitsPerGroup = 8
 )
@@ -34,8 +41,9 @@ type filling struct {
 // stock is the shards of one group that may be moved to the same groups.
 type stock struct {
 	group partition.GroupID
+	added bool // the group is one of those that are filled
 	pin   partition.Constraint
-	to    []partition.GroupID // groups that were added, and may take them
+	to    []partition.GroupID // other groups that were added, and may take them
 	// pieces are those that nothing was asked for yet, the lightest first.
 	pieces []piece
 }
@@ -64,7 +72,7 @@ func (j *Job) filling(v View) *filling {
 		for i := range v.Jobs {
 			f.expect(&v.Jobs[i], p)
 		}
-		if !slices.Contains(j.Groups, s.Group) && !v.fixed(s) && !busy(v.Jobs, s.Span) {
+		if !v.fixed(s) && !busy(v.Jobs, s.Span) {
 			h := f.stock(s)
 			h.pieces = append(h.pieces, p)
 		}
@@ -82,9 +90,9 @@ func (f *filling) stock(s partition.Shard) *stock {
 			return h
 		}
 	}
-	h := &stock{group: s.Group, pin: s.Pin}
+	h := &stock{group: s.Group, added: slices.Contains(f.job.Groups, s.Group), pin: s.Pin}
 	for _, id := range f.job.Groups {
-		if g, ok := f.view.Map.Group(id); ok && !g.Draining && s.Pin.Allows(g.Labels) {
+		if g, ok := f.view.Map.Group(id); ok && id != s.Group && !g.Draining && s.Pin.Allows(g.Labels) {
 			h.to = append(h.to, id)
 		}
 	}
@@ -128,6 +136,15 @@ func (f *filling) emptiest(h *stock) (to partition.GroupID) {
 	return to
 }
 
+// taker returns who takes something of a stock, or 0, and whether he is far from full.
+func (f *filling) taker(h *stock) (to partition.GroupID, low bool) {
+	to = f.emptiest(h)
+	if low = f.load[to] < full*f.mean; h.added && (!low || f.load[h.group] <= f.mean) {
+		return 0, false
+	}
+	return to, low
+}
+
 // next returns what to ask for next, and for which piece. A move is counted as done.
 func (f *filling) next() (r Request, p piece, ok bool) {
 	h, i := f.best(true)
@@ -169,8 +186,8 @@ func (h *stock) search(weight float64) (int, bool) {
 func (f *filling) best(fits bool) (best *stock, at int) {
 	gain := 0.0
 	for _, h := range f.stocks {
-		to := f.emptiest(h)
-		if to == 0 || !fits && f.load[to] >= full*f.mean {
+		to, low := f.taker(h)
+		if to == 0 || !fits && !low {
 			continue
 		}
 		gap, room := f.load[h.group]-f.load[to], overfull*f.mean-f.load[to]
@@ -216,8 +233,8 @@ func (f *filling) split() (r Request, p piece, ok bool) {
 func (f *filling) largest() (largest *stock, at int) {
 	most := large * f.mean
 	for _, h := range f.stocks {
-		to := f.emptiest(h)
-		if to == 0 || f.load[to] >= full*f.mean {
+		to, low := f.taker(h)
+		if to == 0 || !low {
 			continue
 		}
 		for i := len(h.pieces) - 1; i >= 0 && h.pieces[i].weight > most; i-- {

@@ -173,12 +173,12 @@ func TestNewGroupsAreFilledEvenly(t *testing.T) {
 			cuts = append(cuts, 1+len(cuts)*97)
 		}
 		l := first(t, groups, cuts)
-		to := groups + rapid.IntRange(1, 6).Draw(t, "more")
+		to := groups + rapid.IntRange(1, 12).Draw(t, "more")
 		before := l.m.Len()
 		slow := func() bool { return rapid.Bool().Draw(t, "slow") }
 		j := l.regroup(t, to, rapid.IntRange(1, 8).Draw(t, "parallel"), slow)
 		got := l.loads()
-		if slices.Min(got[groups:]) < 0.5 {
+		if slices.Min(got[groups:]) < 0.49 { // a half is not exactly one
 			t.Fatalf("groups have %.2f of the mean", got)
 		}
 		if n := l.m.Len() - before; n != int(j.Cost.Splits) || n > splitsPerGroup*(to-groups) {
