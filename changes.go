@@ -116,10 +116,13 @@ func (c Split) boundaries(k *partition.Keyspace) (at []partition.Position, err e
 		if err != nil {
 			return nil, err
 		}
+		if len(key) == 0 {
+			return nil, fmt.Errorf("%w: nothing comes before the empty key", partition.ErrBoundary)
+		}
 		at = append(at, p)
 	}
 	for _, slot := range c.Slots {
-		if slot < 0 || slot >= k.SlotCount() {
+		if slot < 1 || slot >= k.SlotCount() {
 			return nil, fmt.Errorf("%w: slot %d: use 1 to %d", partition.ErrBoundary, slot, k.SlotCount()-1)
 		}
 		at = append(at, k.SlotSpan(uint16(slot)).Start)

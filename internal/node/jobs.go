@@ -113,9 +113,13 @@ func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error
 
 // StartJob admits a job, durably, and begins with it.
 func (n *Node) StartJob(ctx context.Context, r mover.Request) (own.Job, error) {
-	price, err := n.PlanJob(ctx, r)
-	if err != nil {
-		return 0, err
+	var price mover.Price
+	switch r.Kind {
+	case mover.Move, mover.Drain, mover.Regroup: // the others carry nothing
+		var err error
+		if price, err = n.PlanJob(ctx, r); err != nil {
+			return 0, err
+		}
 	}
 	return n.admitJob(ctx, r, price)
 }

@@ -9,60 +9,58 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// sizes remembers what shards were found to have, for a moment: a job that is done
-// by others looks at all of them again and again.
+// sizes remembers what shards were found to have, for a while: a job that is done by
+// others looks at all of them again and again.
 type sizes struct {
-	mu   sync.Mutex
-	when time.Time
-	m    *partition.Map
-	of   map[partition.ShardID]mover.Size
+	mu sync.Mutex
+	of map[partition.ShardID]measured
 }
 
-// sizesFor is how long sizes are good.
-const sizesFor = 2 * time.Second
+// measured is the size of a shard as it was at a version of the map.
+type measured struct {
+	mover.Size
+	changed partition.Version
+	when    time.Time
+}
+
+// sizesFor is how long a size is good: what matters is how shards compare.
+const sizesFor = 10 * time.Second
 
 // sizesOf returns about how much each shard of a map has.
 func (n *Node) sizesOf(m *partition.Map) (func(partition.ShardID) mover.Size, error) {
 	z := &n.jobs.sizes
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if z.m == nil || z.m.Version() != m.Version() || time.Since(z.when) > sizesFor {
-		of := make(map[partition.ShardID]mover.Size, m.Len())
-		for s := range m.Shards(partition.Whole) {
+	now := time.Now()
+	of := make(map[partition.ShardID]measured, m.Len())
+	for s := range m.Shards(partition.Whole) {
+		known, ok := z.of[s.ID]
+		if !ok || known.changed != s.Changed || now.Sub(known.when) > sizesFor {
 			size, err := n.SizeOf(s)
 			if err != nil {
 				return nil, err
 			}
-			of[s.ID] = size
+			known = measured{size, s.Changed, now}
 		}
-		z.m, z.of, z.when = m, of, time.Now()
+		of[s.ID] = known
 	}
-	of := z.of
-	return func(id partition.ShardID) mover.Size { return of[id] }, nil
+	z.of = of // which nobody changes
+	return func(id partition.ShardID) mover.Size { return of[id].Size }, nil
 }
 
-// SizeOf returns about how much a shard has, the rows of all tables that go where
-// it goes.
-func (n *Node) SizeOf(s partition.Shard) (size mover.Size, err error) {
+// SizeOf returns about how much a shard has. Other tables than that of rows are
+// small beside it.
+func (n *Node) SizeOf(s partition.Shard) (mover.Size, error) {
 	p := n.part(s.Group)
 	if p == nil {
-		return size, nil // it is about to be opened, or was removed
+		return mover.Size{}, nil // it is about to be opened, or was removed
 	}
-	for _, t := range mover.Tables {
-		from, to := t.AppendKey(nil, s.Span.Start), t.AppendKey(nil, s.Span.End)
-		if len(s.Span.End) == 0 {
-			to = []byte{byte(t) + 1}
-		}
-		e, err := p.Store.Estimate(from, to)
-		if err != nil {
-			return size, err
-		}
-		if t == effect.Rows {
-			size.Rows = e.Rows
-		}
-		size.Bytes += e.Bytes
+	from, to := effect.Rows.AppendKey(nil, s.Span.Start), effect.Rows.AppendKey(nil, s.Span.End)
+	if len(s.Span.End) == 0 {
+		to = []byte{byte(effect.Rows) + 1}
 	}
-	return size, nil
+	e, err := p.Store.Estimate(from, to)
+	return mover.Size{Rows: e.Rows, Bytes: e.Bytes}, err
 }
 
 // rates is what was measured of how fast jobs are. The newest counts for a quarter.
