@@ -91,26 +91,52 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 // writeApart executes the batch in two phases.
 func (b *Batch) writeApart(ctx context.Context, db *DB) error {
 	for attempt := 0; ; attempt++ {
-		db.node.Count.TwoPhase.Add(1)
-		err := db.node.Commit(ctx, node.Transaction{Parts: b.parts(db), Gate: b.spaces})
-		at := (*command.WriteError)(nil)
-		switch {
-		case errors.Is(err, group.ErrRepeated):
-			return nil
-		case errors.As(err, &at):
-			// The part with the record is evaluated last, if at all.
-			if done, err := b.recalled(ctx, db); done || err != nil {
-				return err
-			}
-			return writeError(at.Index, b.places[at.Index].String(), at.Err)
-		case err == nil || !passes(err) && !errors.Is(err, command.ErrConflict):
+		var err error
+		if attempt < patientAttempts {
+			err = b.tryApart(ctx, db, txn.ID{})
+		} else {
+			err = db.holding(ctx, b.claims(), func(id txn.ID) error { return b.tryApart(ctx, db, id) })
+		}
+		if !errors.Is(err, errRetry) {
 			return err
 		}
 		db.node.Count.Retries.Add(1)
-		if err := pause(ctx, attempt); err != nil {
+		if err := db.pause(ctx, attempt, err); err != nil {
 			return err
 		}
+		if errors.Is(err, txn.ErrHeld) {
+			attempt = max(attempt, patientAttempts-1)
+		}
 	}
+}
+
+// tryApart tries once.
+func (b *Batch) tryApart(ctx context.Context, db *DB, hold txn.ID) error {
+	db.node.Count.TwoPhase.Add(1)
+	err := db.node.Commit(ctx, node.Transaction{Parts: b.parts(db), Gate: b.spaces, Hold: hold})
+	at := (*command.WriteError)(nil)
+	switch {
+	case errors.Is(err, group.ErrRepeated):
+		return nil
+	case errors.As(err, &at):
+		// The part with the record is evaluated last, if at all.
+		if done, err := b.recalled(ctx, db); done || err != nil {
+			return err
+		}
+		return writeError(at.Index, b.places[at.Index].String(), at.Err)
+	case passes(err), errors.Is(err, command.ErrConflict):
+		return fmt.Errorf("%w: %w", errRetry, err)
+	}
+	return err
+}
+
+// claims are what the batch writes.
+func (b *Batch) claims() []txn.Claim {
+	claims := make([]txn.Claim, len(b.places))
+	for i, at := range b.places {
+		claims[i] = txn.Claim{Span: txn.KeySpan(at.p), Write: true}
+	}
+	return claims
 }
 
 // request is what the record of the batch is kept by.

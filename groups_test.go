@@ -13,12 +13,25 @@ import (
 // Money goes from account to account, across groups, while others look: by
 // transactions, by reads of several keys and by scans. Nobody sees it under way.
 func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
-	const accounts, each = 40, 100
-	db, err := OpenMemory(Options{Groups: 8})
-	if err != nil {
-		t.Fatal(err)
+	for _, o := range []Options{{Groups: 8}, {Stores: 3, Groups: 8}, {Stores: 3, Groups: 8, Durability: Never}} {
+		t.Run(fmt.Sprintf("stores=%d,%v", max(o.Stores, 1), o.Durability), func(t *testing.T) {
+			db, err := OpenMemory(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			transfersAreSeenWhole(t, db)
+			m := db.Metrics().Transactions
+			t.Logf("%+v", m)
+			if two := m.TwoPhase > m.InTurn; two != (o.Stores > 1) || m.Joint == 0 || m.Scattered == 0 {
+				t.Errorf("counted %+v with %d stores", m, o.Stores)
+			}
+			mustClose(t, db)
+		})
 	}
-	defer mustClose(t, db)
+}
+
+func transfersAreSeenWhole(t *testing.T, db *DB) {
+	const accounts, each = 40, 100
 	ks := db.Default()
 	var keys [][]byte
 	var b Batch
@@ -41,7 +54,7 @@ func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
 	for m := range 4 {
 		movers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(m)))
-			for range 150 {
+			for range 40 {
 				from, to := keys[rng.IntN(accounts)], keys[rng.IntN(accounts)]
 				must(t, db.Update(ctx, func(tx *Txn) error {
 					if _, err := tx.Add(ks, from, -1); err != nil {
@@ -74,6 +87,18 @@ func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
 				return nil
 			})
 		},
+		"Scan of a transaction": func() (sum int, err error) {
+			return sum, db.Update(ctx, func(tx *Txn) error {
+				sum = 0
+				for item, err := range tx.Scan(ks, ScanOptions{}) {
+					if err != nil {
+						return err
+					}
+					sum += total(item.Value)
+				}
+				return tx.Set(ks, []byte("0"), []byte("0")) // all of it is validated
+			})
+		},
 		"All": func() (sum int, err error) {
 			for item, err := range ks.All(ctx, ScanOptions{}) {
 				if err != nil {
@@ -91,6 +116,7 @@ func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
 					return
 				}
 				looks.Add(1)
+				time.Sleep(5 * time.Millisecond) // there are few processors
 			}
 		})
 	}

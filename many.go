@@ -31,6 +31,10 @@ func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error
 		}
 		some[i] = manyKey{p, effect.Rows.AppendKey(nil, p)}
 	}
+	shard := k.db.node.Map().Find(some[0].position).Span
+	if slices.ContainsFunc(some, func(key manyKey) bool { return !shard.Contains(key.position) }) {
+		k.db.node.Count.Scattered.Add(1)
+	}
 	for attempt := 0; ; attempt++ {
 		version := k.db.node.Map().Version()
 		var hosts []*node.Host

@@ -9,8 +9,26 @@ import (
 
 // Metrics are figures of a DB, store by store. Counters count since Open.
 type Metrics struct {
-	Keyspaces int
-	Stores    []StoreMetrics
+	Keyspaces    int
+	Transactions TransactionMetrics
+	Stores       []StoreMetrics
+}
+
+// TransactionMetrics say how far apart the keys are that are used together: what a
+// well chosen key keeps in one group costs least.
+type TransactionMetrics struct {
+	// OneGroup, Joint and TwoPhase count commits of Update, Write and Delete, those
+	// that met a conflict included: in one group, in several groups of one store
+	// together, and across stores in two phases.
+	OneGroup, Joint, TwoPhase uint64
+	// Retries counts conflicts after which one was tried again, and InTurn those
+	// tries that waited for their turn after three conflicts.
+	Retries, InTurn uint64
+	// Open is how many that take two phases have not come to their end, locks and
+	// all. It is not a counter.
+	Open int64
+	// Scattered counts scans, and reads of several keys, that met several shards.
+	Scattered uint64
 }
 
 // StoreMetrics are figures of one store.
@@ -56,7 +74,11 @@ type StoreMetrics struct {
 
 // Metrics returns the figures of now. They are not all of one moment.
 func (db *DB) Metrics() Metrics {
-	m := Metrics{Keyspaces: len(db.node.Keyspaces())}
+	c := &db.node.Count
+	m := Metrics{Keyspaces: len(db.node.Keyspaces()), Transactions: TransactionMetrics{
+		OneGroup: c.OneGroup.Load(), Joint: c.Joint.Load(), TwoPhase: c.TwoPhase.Load(),
+		Retries: c.Retries.Load(), InTurn: c.InTurn.Load(), Open: c.Open.Load(), Scattered: c.Scattered.Load(),
+	}}
 	for _, h := range db.node.Hosts() {
 		s := storeMetrics(h.Store.Metrics())
 		for _, p := range h.Parts() {

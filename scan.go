@@ -171,6 +171,9 @@ func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, from sou
 		if bytes.Compare(span.Start, span.End) >= 0 {
 			return
 		}
+		if shard := k.db.node.Map().Find(span.Start).Span; !shard.Covers(span) {
+			k.db.node.Count.Scattered.Add(1)
+		}
 		w := walker{k: k, ctx: ctx, o: &o, left: limit, yield: yield}
 		w.walk(span, from)
 	}

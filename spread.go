@@ -32,6 +32,7 @@ func (db *DB) together(ctx context.Context, make func() []piece, judge func(i in
 		if !oneHost(pieces) {
 			return nil, errApart
 		}
+		db.count(len(pieces))
 		replies, err := atOnce(ctx, pieces)
 		for i := range replies {
 			if err == nil && replies[i].Err != nil {
@@ -83,8 +84,8 @@ func (db *DB) count(groups int) {
 // passes tells whether what a transaction has met is no fault of its own, and passes:
 // others that are under way, or a shard on its way to another group.
 func passes(err error) bool {
-	return errors.Is(err, own.ErrWrongGroup) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
-		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished)
+	return err != nil && (errors.Is(err, own.ErrWrongGroup) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
+		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
 }
 
 // partsOf collects the parts of a transaction by the shards of a map.

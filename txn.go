@@ -62,8 +62,11 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 			return err
 		}
 		db.node.Count.Retries.Add(1)
-		if err := pause(ctx, attempt); err != nil {
+		if err := db.pause(ctx, attempt, err); err != nil {
 			return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempt+1, err)
+		}
+		if errors.Is(err, txn.ErrHeld) {
+			attempt = max(attempt, patientAttempts-1) // others stand in a queue: so do we
 		}
 	}
 }
@@ -72,41 +75,53 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 const patientAttempts = 3
 
 // inTurn is attempt when everything is held that the last one has touched.
-func (db *DB) inTurn(ctx context.Context, f func(tx *Txn) error, claims []txn.Claim) ([]txn.Claim, error) {
+func (db *DB) inTurn(ctx context.Context, f func(tx *Txn) error, claims []txn.Claim) (touched []txn.Claim, err error) {
 	if len(claims) == 0 {
 		return db.attempt(ctx, f, txn.ID{})
 	}
+	held := false
+	err = db.holding(ctx, claims, func(id txn.ID) error {
+		held = true
+		touched, err = db.attempt(ctx, f, id)
+		return err
+	})
+	if !held {
+		touched = claims
+	}
+	return touched, err
+}
+
+// holding calls f when it is the turn of a transaction that claims something, with the
+// id that it is to be committed under.
+func (db *DB) holding(ctx context.Context, claims []txn.Claim, f func(txn.ID) error) error {
 	id, release, err := db.node.Hold(ctx, claims)
-	switch {
-	case errors.Is(err, own.ErrWrongGroup), errors.Is(err, txn.ErrDeadline):
-		return claims, errRetry
-	case err != nil:
-		return claims, public(err)
+	if passes(err) {
+		return fmt.Errorf("%w: %w", errRetry, err)
+	}
+	if err != nil {
+		return public(err)
 	}
 	defer release()
-	db.node.Count.Held.Add(1)
-	return db.attempt(ctx, f, id)
+	db.node.Count.InTurn.Add(1)
+	return f(id)
 }
 
 // errRetry is a conflict of the transaction itself, as opposed to one that its
 // function has met.
 var errRetry = errors.New("cleave: retry")
 
-// pause waits before the next attempt: not at all at first, then longer and
-// longer, at random, so that two that collide do not go on in step.
-func pause(ctx context.Context, attempt int) error {
-	if attempt < 2 {
-		return ctx.Err()
-	}
+// pause waits before the next attempt: for a lock that was met to be gone; else not at
+// all at first, then longer and longer, at random, so that two that collide do not
+// go on in step.
+func (db *DB) pause(ctx context.Context, attempt int, met error) error {
 	most := time.Millisecond << min(attempt, 6)
-	timer := time.NewTimer(rand.N(most))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	switch {
+	case errors.Is(met, txn.ErrLocked):
+		return db.node.Wait(ctx, met, most)
+	case attempt < 2 || errors.Is(met, txn.ErrHeld):
 		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
+	return db.node.Wait(ctx, met, rand.N(most))
 }
 
 // attempt runs f once, and returns what it has touched.

@@ -3,6 +3,7 @@ package cleave
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -52,7 +53,7 @@ func (tx *Txn) execute() error {
 // f was told of that when it called it.
 func (tx *Txn) outcome(err error) error {
 	if errors.Is(err, command.ErrConflict) || passes(err) {
-		return errRetry
+		return fmt.Errorf("%w: %w", errRetry, err)
 	}
 	return public(err)
 }

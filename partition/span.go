@@ -36,6 +36,9 @@ func (s Span) Intersect(o Span) Span {
 // Equal tells whether the spans have the same positions.
 func (s Span) Equal(o Span) bool { return bytes.Equal(s.Start, o.Start) && bytes.Equal(s.End, o.End) }
 
+// Covers tells whether all of another span is in this one.
+func (s Span) Covers(o Span) bool { return s.Intersect(o).Equal(o) }
+
 // Empty tells whether the span has no positions.
 func (s Span) Empty() bool { return len(s.End) > 0 && bytes.Compare(s.Start, s.End) >= 0 }
 

@@ -212,6 +212,9 @@ func (x *executor) finish(committed bool) {
 	} else {
 		x.guard.rewind()
 	}
+	if x.guard.holds.Left() != x.guard.left {
+		x.visible.wake()
+	}
 	x.clock.release()
 }
 

@@ -18,6 +18,8 @@ type guard struct {
 	txns  *txn.Site
 	// durable is the list without the changes of the batch.
 	durable *own.List
+	// left is how many had left the queue of holds before the batch.
+	left uint64
 }
 
 // openGuard reads what the group owns and what is locked there.
@@ -97,7 +99,7 @@ func locked(l *txn.Lock) error {
 
 // begin makes what has changed so far final.
 func (g *guard) begin() {
-	g.durable = g.owner.List
+	g.durable, g.left = g.owner.List, g.holds.Left()
 	g.locks.Begin()
 }
 

@@ -49,6 +49,17 @@ func (v *visible) follow(g *guard, locks bool) {
 		v.locked.Store(int64(v.locks.Len()))
 		v.lockings.Add(1)
 	}
+	v.wakeAll()
+}
+
+// wake wakes those who wait for a change: the turn of one has come.
+func (v *visible) wake() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.wakeAll()
+}
+
+func (v *visible) wakeAll() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
@@ -119,3 +130,7 @@ func (g *Group) Overdue() (locks []txn.Lock) {
 	}
 	return locks
 }
+
+// Changed returns a channel that is closed when a lock or a range changes after the
+// call, or a transaction that others wait behind has had its turn.
+func (g *Group) Changed() <-chan struct{} { return g.visible.wait() }

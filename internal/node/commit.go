@@ -33,11 +33,11 @@ type Counters struct {
 	// OneGroup, Joint and TwoPhase count attempts to commit in one group, in several
 	// groups of one store together, and in two phases.
 	OneGroup, Joint, TwoPhase atomic.Uint64
-	// Retries counts conflicts, and Held the attempts that waited for their turn.
-	Retries, Held atomic.Uint64
+	// Retries counts conflicts, and InTurn the attempts that waited for their turn.
+	Retries, InTurn atomic.Uint64
 	// Open is how many that take two phases are not at their end, locks and all.
 	Open atomic.Int64
-	// Scattered counts reads of several keys, and scans, that asked several groups.
+	// Scattered counts reads of several keys, and scans, that met several shards.
 	Scattered atomic.Uint64
 }
 
@@ -66,6 +66,23 @@ func (n *Node) deadlineMS() int64 {
 		now = max(now, p.Group.NowMS())
 	}
 	return now + transactionMS
+}
+
+// Wait waits a little before a transaction that was refused is tried again: for what
+// has locked its keys.
+func (n *Node) Wait(ctx context.Context, refused error, most time.Duration) error {
+	var lock *txn.LockedError
+	if !errors.As(refused, &lock) {
+		return sleep(ctx, most)
+	}
+	p := n.PartOf(lock.Lock.Start)
+	changed := p.Group.Changed()
+	for _, l := range p.Group.Locks() {
+		if l.Txn == lock.Lock.Txn {
+			return await(ctx, changed, most)
+		}
+	}
+	return ctx.Err() // it is gone
 }
 
 // Commit commits a transaction. On nil it has taken effect, everywhere; with
@@ -107,6 +124,8 @@ type lead struct {
 	decider partition.GroupID
 	// failure is why a group could not be asked, the last time.
 	failure error
+	// changed is closed when what was in the way may be gone.
+	changed <-chan struct{}
 	// synced tells that the decision would survive a crash.
 	synced bool
 }
@@ -141,7 +160,7 @@ func (l *lead) run(ctx context.Context, effects []txn.Effect) (*txn.Answer, []tx
 			}
 			continue
 		}
-		_ = sleep(ctx, askAgain<<min(wait, 6))
+		_ = await(ctx, l.changed, askAgain<<min(wait, 6))
 		wait++
 		effects = l.c.Step(txn.Timeout{})
 	}
@@ -182,7 +201,7 @@ func (l *lead) finish(effects []txn.Effect) {
 			wait = 0
 			continue
 		}
-		_ = sleep(ctx, askAgain<<min(wait, 10))
+		_ = await(ctx, l.changed, askAgain<<min(wait, 10))
 		wait++
 		effects = l.c.Step(txn.Timeout{})
 	}
@@ -204,6 +223,11 @@ func (l *lead) do(ctx context.Context, effects []txn.Effect) []txn.Event {
 		}
 		for _, c := range drive.Calls(l.c, e, m) {
 			calls = append(calls, asked{c, e})
+		}
+	}
+	if l.changed = nil; len(calls) > 0 {
+		if p := l.node.part(calls[0].Group); p != nil {
+			l.changed = p.Group.Changed()
 		}
 	}
 	events, failures := make([]txn.Event, len(calls)), make([]error, len(calls))
@@ -248,6 +272,9 @@ func (l *lead) settleDecision(e txn.Effect) error {
 func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, error) {
 	p := l.node.part(c.Group)
 	if p == nil {
+		if drive.Removed(l.node.published.Load(), c.Group) && c.Gone != nil {
+			return c.Gone, nil
+		}
 		return nil, fmt.Errorf("%w: %v", drive.ErrAway, c.Group)
 	}
 	r := group.Request{Command: c.Command()}

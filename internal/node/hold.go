@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
@@ -49,6 +48,11 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 			break
 		}
 	}
+	for _, p := range asked {
+		if err == nil {
+			err = untilFree(ctx, p, byGroup[p.ID])
+		}
+	}
 	if err != nil {
 		release()
 		return txn.ID{}, nil, err
@@ -59,6 +63,7 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 // hold asks one group until everything is held.
 func hold(ctx context.Context, p *Part, c *txn.Hold) error {
 	for wait := 0; ; wait++ {
+		changed := p.Group.Changed()
 		again := *c
 		reply, err := p.Group.Try(ctx, group.Request{Command: &again})
 		switch {
@@ -69,7 +74,23 @@ func hold(ctx context.Context, p *Part, c *txn.Hold) error {
 		case txn.HeldBy(reply):
 			return nil
 		}
-		if err := sleep(ctx, time.Millisecond<<min(wait, 3)); err != nil {
+		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
+			return err
+		}
+	}
+}
+
+// untilFree waits for transactions that had locked something before it was held: they
+// would change what is read now.
+func untilFree(ctx context.Context, p *Part, claims []txn.Claim) error {
+	for wait := 0; ; wait++ {
+		changed := p.Group.Changed()
+		if !slices.ContainsFunc(p.Group.Locks(), func(l txn.Lock) bool {
+			return slices.ContainsFunc(claims, func(c txn.Claim) bool { return (c.Write || l.Write) && c.Span.Overlaps(l.Span()) })
+		}) {
+			return nil
+		}
+		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
 			return err
 		}
 	}

@@ -66,8 +66,17 @@ func (m *Moment) Locked() bool { return m.locked }
 // Still tells whether the groups know what they knew at the moment, and no more.
 func (m *Moment) Still() bool {
 	for i, p := range m.parts {
-		_, changes := p.Group.Locking()
-		if p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] || changes != m.lockings[i] {
+		if _, changes := p.Group.Locking(); changes != m.lockings[i] {
+			return false
+		}
+	}
+	return m.stands()
+}
+
+// stands is Still for one who has seen the locks for himself.
+func (m *Moment) stands() bool {
+	for i, p := range m.parts {
+		if p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
 			return false
 		}
 	}

@@ -66,7 +66,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		err := n.At(ctx, n.Hosts(), func(from command.Reader, judge Judge) error {
 			now, _ := judge(key)
 			snapshot := taken(from)
-			if calls++; snapshot != (calls > patience) || now != n.Parts()[0].Group.NowMS() {
+			if calls++; snapshot != (calls > glances) || now != n.Parts()[0].Group.NowMS() {
 				t.Errorf("%s: call %d: a snapshot %v at %d", what, calls, snapshot, now)
 			}
 			before, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil)
@@ -79,7 +79,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || calls != patience+1 {
+		if err != nil || calls != glances+1 {
 			t.Errorf("%s: %d calls, %v", what, calls, err)
 		}
 	}

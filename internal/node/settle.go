@@ -31,23 +31,8 @@ func (n *Node) abandon(ctx context.Context, l txn.Lock) error {
 
 // end asks the decider of a lock, and does what it says where the lock is.
 func (n *Node) end(ctx context.Context, l txn.Lock, question command.Command) error {
-	decider := n.part(l.Decider)
-	if decider == nil {
-		return drive.ErrAway
-	}
-	reply, err := decider.Group.Try(ctx, group.Request{Command: question})
-	o := txn.OutcomeOf(reply)
-	switch {
-	case err != nil:
-		return err
-	case errors.Is(reply.Err, txn.ErrForgotten):
-		o = txn.Aborted // a committed one is remembered as long as there is a lock
-	case reply.Err != nil:
-		return reply.Err
-	case o == txn.Undecided:
-		return nil
-	}
-	if err := n.sync(decider); err != nil {
+	o, err := n.outcome(ctx, l.Decider, question)
+	if err != nil || o == txn.Undecided {
 		return err
 	}
 	id, resolve := drive.Settle(l, o, n.published.Load())
@@ -55,8 +40,29 @@ func (n *Node) end(ctx context.Context, l txn.Lock, question command.Command) er
 	if owner == nil {
 		return drive.ErrAway
 	}
-	reply, err = owner.Group.Try(ctx, group.Request{Command: resolve})
+	reply, err := owner.Group.Try(ctx, group.Request{Command: resolve})
 	return errors.Join(err, reply.Err)
+}
+
+// outcome asks a decider. What it says would survive a crash.
+func (n *Node) outcome(ctx context.Context, decider partition.GroupID, question command.Command) (txn.Outcome, error) {
+	p := n.part(decider)
+	if p == nil {
+		if drive.Removed(n.published.Load(), decider) {
+			return txn.Aborted, nil
+		}
+		return txn.Undecided, drive.ErrAway
+	}
+	reply, err := p.Group.Try(ctx, group.Request{Command: question})
+	switch {
+	case err != nil:
+		return txn.Undecided, err
+	case errors.Is(reply.Err, txn.ErrForgotten):
+		return txn.Aborted, nil // a committed one is remembered as long as there is a lock
+	case reply.Err != nil:
+		return txn.Undecided, reply.Err
+	}
+	return txn.OutcomeOf(reply), n.sync(p)
 }
 
 // tendTransactions ends transactions of a group that nobody looks after.

@@ -35,13 +35,15 @@ type side struct {
 	locks *txn.Locks
 }
 
-// patience is how often stores are looked at before their groups are held.
-const patience = 3
+// patience is how often stores are looked at before their groups are held. A look
+// takes a fraction of the millisecond in which the clocks must not move.
+const patience = 10
 
 // View returns the state of stores now.
 //
-// It looks without disturbing anybody: if nothing became visible meanwhile it has
-// seen one moment. If that does not work out, the groups stand still for a look.
+// It looks without disturbing anybody. If the clocks and the ranges of the groups were
+// the same before and after, it has seen one moment; if that does not work out, the
+// groups stand still for a look.
 func (n *Node) View(ctx context.Context, hosts ...*Host) (*View, error) {
 	for {
 		v, err := n.viewOnce(ctx, hosts)
@@ -57,110 +59,86 @@ func (n *Node) viewOnce(ctx context.Context, hosts []*Host) (*View, error) {
 		return nil, err
 	}
 	for attempt := 0; ; attempt++ {
-		v, still, err := n.look(hosts, false)
-		if err != nil || still {
+		var v *View
+		var err error
+		if attempt < patience {
+			v, err = n.look(hosts, false)
+		} else {
+			v, err = n.lookStill(ctx, hosts)
+		}
+		if err != nil || v != nil {
 			return v, err
 		}
 		if n.handing.now() {
-			if err := sleep(ctx, handingPause); err != nil {
-				return nil, err
-			}
-			attempt = -1
-			continue
+			err = sleep(ctx, handingPause)
+		} else {
+			runtime.Gosched()
+			err = ctx.Err()
 		}
-		if attempt+1 == patience {
-			break
-		}
-		runtime.Gosched()
-	}
-	// With locks in the way, the decisions of all groups count.
-	for _, some := range [][]*Host{hosts, n.hosts} {
-		v, still, err := n.lookStill(ctx, hosts, some)
-		if err != nil || still {
-			return v, err
+		if err != nil {
+			return nil, err
 		}
 	}
-	return n.viewOnce(ctx, hosts) // a range is changing hands: wait for that
 }
 
-// lookStill looks while the groups of some stores stand still.
-func (n *Node) lookStill(ctx context.Context, hosts, some []*Host) (v *View, still bool, err error) {
+// lookStill looks while the groups of the stores stand still.
+func (n *Node) lookStill(ctx context.Context, hosts []*Host) (v *View, err error) {
 	var groups []*group.Group
-	for _, h := range some {
+	for _, h := range hosts {
 		groups = append(groups, h.groups()...)
 	}
 	var failed error
-	err = group.Still(ctx, groups, func() { v, still, failed = n.look(hosts, true) })
-	return v, still, errors.Join(err, failed)
+	err = group.Still(ctx, groups, func() { v, failed = n.look(hosts, true) })
+	return v, errors.Join(err, failed)
 }
 
-// look takes the state of stores, and tells whether it is of one moment; else there is
-// no view. If the groups of the stores are held, they need not be watched.
-func (n *Node) look(hosts []*Host, held bool) (v *View, still bool, err error) {
+// look takes the state of stores, or nil if it turns out not to be of one moment. If
+// their groups are held they need not be watched.
+func (n *Node) look(hosts []*Host, held bool) (*View, error) {
 	handing := n.handing.mark()
-	before := n.sequences()
-	v = &View{node: n, sides: make([]side, 0, len(hosts))}
-	defer func() {
-		if !still {
-			v.Close()
-			v = nil
-		}
-	}()
+	v := &View{node: n, sides: make([]side, len(hosts))}
 	locked := false
-	for _, h := range hosts {
-		m := h.Moment()
-		snap, err := h.Store.Snapshot()
-		if err != nil {
-			return v, false, err
+	stores := make([]*store.Store, len(hosts), len(n.hosts))
+	for i, h := range hosts {
+		v.sides[i] = side{host: h, moment: h.Moment()}
+		locked = locked || v.sides[i].moment.locked
+		stores[i] = h.Store
+	}
+	if locked { // the decisions of all groups count
+		for _, h := range n.hosts {
+			if !slices.Contains(hosts, h) {
+				stores = append(stores, h.Store)
+			}
 		}
-		v.sides = append(v.sides, side{host: h, moment: m, snap: snap, from: snap})
-		locked = locked || m.locked
+	}
+	snaps, err := store.Snapshots(stores...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range v.sides {
+		v.sides[i].snap, v.sides[i].from = snaps[i], snaps[i]
 	}
 	if locked {
-		if err := n.judge(v); err != nil {
-			return v, false, err
-		}
+		err = n.judge(v, func(p *Part) command.Reader { return snaps[slices.Index(stores, p.Store)] })
 	}
-	still = true
-	for i := 0; i < len(v.sides) && !held; i++ {
-		still = still && v.sides[i].moment.Still()
+	for _, other := range snaps[len(hosts):] {
+		err = errors.Join(err, other.Close())
 	}
-	switch {
-	case locked:
-		still = still && n.unchanged(before, n.hosts)
-	case len(hosts) > 1:
-		still = still && n.unchanged(before, hosts)
+	still := len(hosts) == 1 || n.handing.same(handing) // between two stores a range is nobody's for a moment
+	for i := 0; i < len(hosts) && still && !held; i++ {
+		still = v.sides[i].moment.stands() && (locked || v.sides[i].moment.Still())
 	}
-	// Between two stores a range is nobody's for a moment.
-	if len(hosts) > 1 {
-		still = still && n.handing.same(handing)
+	if err != nil || !still {
+		v.Close()
+		return nil, err
 	}
-	return v, still, nil
-}
-
-// sequences returns how much became visible in each store so far.
-func (n *Node) sequences() []uint64 {
-	list := make([]uint64, len(n.hosts))
-	for i, h := range n.hosts {
-		list[i] = h.Store.Sequence()
-	}
-	return list
-}
-
-// unchanged tells whether nothing became visible in stores since.
-func (n *Node) unchanged(before []uint64, hosts []*Host) bool {
-	for _, h := range hosts {
-		if s := h.Store.Sequence(); s%2 != 0 || s != before[h.index] {
-			return false
-		}
-	}
-	return true
+	return v, nil
 }
 
 // judge finds out which of the transactions that have locked something in a view are
-// committed, and lets it be seen through those locks. The decisions are those of
-// the same moment, if the caller finds that nothing became visible meanwhile.
-func (n *Node) judge(v *View) error {
+// committed, by the decisions of the same moment, and lets it be seen through their
+// locks.
+func (n *Node) judge(v *View, at func(*Part) command.Reader) error {
 	outcomes := map[txn.ID]txn.Outcome{}
 	for i := range v.sides {
 		s := &v.sides[i]
@@ -169,7 +147,7 @@ func (n *Node) judge(v *View) error {
 		err := drive.EachLock(s.snap, partition.Whole, func(l txn.Lock) bool {
 			o, known := outcomes[l.Txn]
 			if !known {
-				if o, bad = n.decided(l); bad != nil {
+				if o, bad = n.decided(l, at); bad != nil {
 					return false
 				}
 				outcomes[l.Txn] = o
@@ -197,13 +175,17 @@ func (n *Node) judge(v *View) error {
 	return nil
 }
 
-// decided tells what became of the transaction of a lock, as far as it is visible.
-func (n *Node) decided(l txn.Lock) (txn.Outcome, error) {
+// newest reads what is visible now.
+func newest(p *Part) command.Reader { return p.Store }
+
+// decided tells what became of the transaction of a lock, as far as the state of its
+// decider says.
+func (n *Node) decided(l txn.Lock, at func(*Part) command.Reader) (txn.Outcome, error) {
 	p := n.part(l.Decider)
 	if p == nil {
 		return txn.Undecided, nil
 	}
-	d, _, err := txn.LookUp(p.Store, l.Decider, l.Txn)
+	d, _, err := txn.LookUp(at(p), l.Decider, l.Txn)
 	return d.Outcome, err
 }
 
@@ -352,6 +334,18 @@ func (v *View) LatestMS() (latest int64) {
 // serves it.
 type Judge func(partition.Position) (nowMS int64, err error)
 
+// glances is how often At looks at rows before it takes a snapshot.
+const glances = 3
+
+// sequences returns how often something became visible in stores.
+func sequences(hosts []*Host) []uint64 {
+	list := make([]uint64, len(hosts))
+	for i, h := range hosts {
+		list[i] = h.Store.Sequence()
+	}
+	return list
+}
+
 // At calls read with the state of stores at one moment. It is for a few rows: those
 // are read from memory, and if something became visible meanwhile, read again. So
 // read may be called several times, and what it got in the last call counts; its
@@ -360,8 +354,8 @@ func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Rea
 	if err := ready(ctx, hosts); err != nil {
 		return err
 	}
-	for range patience {
-		handing, before := n.handing.mark(), n.sequences()
+	for range glances {
+		handing, before := n.handing.mark(), sequences(hosts)
 		v := View{node: n}
 		locked := false
 		for _, h := range hosts {
@@ -373,9 +367,9 @@ func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Rea
 			break
 		}
 		err := read(&v, v.NowMS)
-		still := n.unchanged(before, hosts) && (len(hosts) == 1 || n.handing.same(handing))
+		still := slices.Equal(sequences(hosts), before) && (len(hosts) == 1 || n.handing.same(handing))
 		for i := range v.sides {
-			still = still && v.sides[i].moment.Still()
+			still = still && before[i]%2 == 0 && v.sides[i].moment.Still()
 		}
 		if still {
 			return err
@@ -420,12 +414,17 @@ func (h *handing) mark() uint64 { return h.changes.Load() }
 func (h *handing) same(mark uint64) bool { return !h.now() && h.changes.Load() == mark }
 
 // sleep waits, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+func sleep(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
+
+// await waits until something has changed, but not for long, or until ctx ends.
+func await(ctx context.Context, changed <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-changed:
+		return nil
 	case <-timer.C:
 		return nil
 	}

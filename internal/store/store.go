@@ -14,6 +14,7 @@ import (
 // Store is an open store. Its methods may be called from any goroutine.
 type Store struct {
 	opts   Options
+	number uint64 // of all that were opened
 	dir    *directory
 	health health
 	table  *rows.Table

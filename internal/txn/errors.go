@@ -40,7 +40,7 @@ type LockedError struct{ Lock Lock }
 // Error names the transaction and the place.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%v: %v of %v, decided by %v until %d",
-		ErrLocked, e.Lock.span(), e.Lock.Txn, e.Lock.Decider, e.Lock.DeadlineMS)
+		ErrLocked, e.Lock.Span(), e.Lock.Txn, e.Lock.Decider, e.Lock.DeadlineMS)
 }
 
 // Is matches ErrLocked.

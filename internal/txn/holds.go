@@ -17,6 +17,7 @@ import (
 // nothing: what was read is validated all the same.
 type Holds struct {
 	queue []hold // in the order in which they asked
+	left  uint64 // how many have left it
 }
 
 type hold struct {
@@ -47,13 +48,13 @@ func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
 // Release takes a transaction out of the queue and returns those whose turn has
 // come.
 func (h *Holds) Release(id ID) []ID {
-	h.queue = slices.DeleteFunc(h.queue, func(x hold) bool { return x.id == id })
+	h.leave(func(x hold) bool { return x.id == id })
 	return h.grant()
 }
 
 // Expire is Release of all whose deadline has passed.
 func (h *Holds) Expire(nowMS int64) []ID {
-	h.queue = slices.DeleteFunc(h.queue, func(x hold) bool { return nowMS > x.deadlineMS })
+	h.leave(func(x hold) bool { return nowMS > x.deadlineMS })
 	return h.grant()
 }
 
@@ -78,6 +79,16 @@ func (h *Holds) Len() int {
 		return 0
 	}
 	return len(h.queue)
+}
+
+// Left counts those that were released: who waits behind one looks again when there
+// are more.
+func (h *Holds) Left() uint64 { return h.left }
+
+func (h *Holds) leave(who func(hold) bool) {
+	before := len(h.queue)
+	h.queue = slices.DeleteFunc(h.queue, who)
+	h.left += uint64(before - len(h.queue))
 }
 
 func (h *Holds) index(id ID) int {

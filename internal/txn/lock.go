@@ -42,7 +42,8 @@ type Intent struct {
 	Effects effect.Batch
 }
 
-func (l *Lock) span() partition.Span {
+// Span returns the positions that the lock is about.
+func (l *Lock) Span() partition.Span {
 	if l.Range {
 		return partition.Span{Start: l.Start, End: l.End}
 	}

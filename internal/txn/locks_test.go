@@ -26,7 +26,7 @@ func (n naive) with(lock Lock) naive { return append(n.without(lock), lock) }
 // conflicts returns the locks of others that overlap a span.
 func (n naive) conflicts(id ID, s partition.Span, all bool) (found naive) {
 	for _, lock := range n {
-		if lock.Txn != id && (all || lock.Write) && lock.span().Overlaps(s) {
+		if lock.Txn != id && (all || lock.Write) && lock.Span().Overlaps(s) {
 			found = append(found, lock)
 		}
 	}
@@ -110,7 +110,7 @@ func compareWithList(t *rapid.T, locks *Locks, list naive) {
 			t.Fatalf("%s: found %+v, want one of %+v", what, got, want)
 		}
 	}
-	check("key", locks.Key(id, key, write), list.conflicts(id, (&Lock{Start: key}).span(), write))
+	check("key", locks.Key(id, key, write), list.conflicts(id, (&Lock{Start: key}).Span(), write))
 	if s := (partition.Span{Start: key, End: drawEnd(t)}); !s.Empty() {
 		check("span", locks.Span(id, s.Start, s.End), list.conflicts(id, s, false))
 	}
@@ -121,7 +121,7 @@ func compareWithList(t *rapid.T, locks *Locks, list naive) {
 		}
 	}
 	judge := int64(5)
-	for _, lock := range list.conflicts(ID{}, (&Lock{Start: key}).span(), true) {
+	for _, lock := range list.conflicts(ID{}, (&Lock{Start: key}).Span(), true) {
 		judge = min(judge, lock.PrepareMS)
 	}
 	if got := locks.JudgeMS(key, 5); got != judge {

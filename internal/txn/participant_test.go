@@ -46,7 +46,7 @@ func locked(p *peer) string {
 	for _, lock := range p.locks.All() {
 		switch key, _, err := space.Split(nil, lock.Start); {
 		case lock.Range:
-			all = append(all, lock.span().String())
+			all = append(all, lock.Span().String())
 		case err != nil:
 			all = append(all, err.Error())
 		case lock.Write:

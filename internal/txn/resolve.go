@@ -63,7 +63,7 @@ func (c *Resolve) end(e *command.Env, lock *Lock) error {
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("%w: the lock of %v on %v is not there", ErrRecord, c.ID, lock.span())
+			return fmt.Errorf("%w: the lock of %v on %v is not there", ErrRecord, c.ID, lock.Span())
 		}
 		x, err := DecodeIntent(key, value)
 		if err != nil {

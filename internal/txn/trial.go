@@ -84,7 +84,7 @@ func (s *Site) held(id ID, t *touched) error {
 	}
 	for i := range t.locks {
 		lock := &t.locks[i].lock
-		if err := s.holds.Check(id, Claim{Span: lock.span(), Write: lock.Write}); err != nil {
+		if err := s.holds.Check(id, Claim{Span: lock.Span(), Write: lock.Write}); err != nil {
 			return err
 		}
 	}
