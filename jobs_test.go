@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
@@ -360,23 +361,30 @@ func TestJobsSurviveACrashAtEachPhase(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	for range soaking(1) {
 		for _, p := range phases {
-			crashInPhase(t, rng, false, p)
+			crashInPhase(t, rng, "between stores", p)
 		}
 		for _, p := range within {
-			crashInPhase(t, rng, true, p)
+			crashInPhase(t, rng, "within a store", p)
+			crashInPhase(t, rng, "to a new group", p)
 		}
 	}
 }
 
-func crashInPhase(t *testing.T, rng *rand.Rand, local bool, at mover.Phase) {
+func crashInPhase(t *testing.T, rng *rand.Rand, how string, at mover.Phase) {
 	d := []wal.Durability{wal.Always, wal.Never}[rng.IntN(2)]
 	disks := []*store.Crashable{store.NewCrashable(), store.NewCrashable()}
+	if how == "to a new group" {
+		disks = disks[:1] // so that the group has nothing before it is given something
+	}
 	options := func() node.Options {
-		o := tiny(d, nil, disks[0].FS(), disks[1].FS())
-		o.Groups = 4
-		return o
+		var all []store.FS
+		for _, disk := range disks {
+			all = append(all, disk.FS())
+		}
+		return tiny(d, nil, all...)
 	}
 	o := options()
+	o.Groups = 4
 	hit := make(chan []*store.Crashable, 1)
 	percent := []int{0, 50, 100}[rng.IntN(3)]
 	o.OnJob = func(j mover.Job) {
@@ -400,14 +408,18 @@ func crashInPhase(t *testing.T, rng *rand.Rand, local bool, at mover.Phase) {
 		must(t, h.Store.Sync())
 	}
 	from, to := groupAt(ks, "0"), elsewhere(ks, "0")
-	if local {
+	if how == "within a store" {
 		for _, g := range db.Groups() {
 			if g.Store == db.Groups()[from-1].Store && g.ID != from {
 				to = g.ID
 			}
 		}
 	}
-	job := mustStart(t, db, Move{Shard: shardAt(ks, "0"), To: to})
+	change := MapChange(Move{Shard: shardAt(ks, "0"), To: to})
+	if how == "to a new group" {
+		change, to = Regroup{Groups: 5}, 0
+	}
+	job := mustStart(t, db, change)
 	_, err := job.Wait(ctx)
 	must(t, err)
 	mustClose(t, db)
@@ -418,14 +430,16 @@ func crashInPhase(t *testing.T, rng *rand.Rand, local bool, at mover.Phase) {
 	}
 	db = mustOpen(t, options())
 	defer mustClose(t, db)
-	when := fmt.Sprintf("local %v, %v, %v%% kept, crash at %v", local, d, percent, at)
+	when := fmt.Sprintf("%s, %v, %v%% kept, crash at %v", how, d, percent, at)
 	if ks, err = db.Keyspace("r"); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
 	if job, err = db.Job(ctx, job.ID()); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	if s, err := job.Wait(ctx); err != nil || groupAt(ks, "0") != to {
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if s, err := job.Wait(within); err != nil || to != 0 && groupAt(ks, "0") != to {
 		t.Errorf("%s: %+v, %v", when, s, err)
 	}
 	for i := range 60 {
