@@ -37,6 +37,28 @@
 // [DB.Feed] tells what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //
+// # Shards, groups and jobs
+//
+// The keys of a keyspace are cut into shards, and each shard belongs to a group,
+// which executes its commands one after another and lives on one store. [DB.Shards]
+// and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain] or [Regroup]
+// changes that while clients go on: [DB.Plan] tells what it would cost, [DB.Start]
+// returns a [Job] that can be watched, paused, throttled and cancelled, and that
+// goes on after a restart or a crash.
+//
+// What to rely on meanwhile:
+//
+//   - All promises above hold for keys that are being moved, transactions, scans,
+//     expiry, request ids and the feed included. No call fails because of a job.
+//   - Reads go on. Writes to a shard that goes to another store wait while it is
+//     handed over, usually for some milliseconds; a shard that takes longer than 30
+//     is given back and tried again. Splits, merges, and moves within a store hold
+//     nobody up.
+//   - A job is done or taken back as a whole, whatever crashes. It can be cancelled
+//     until it is decided, which is just before the shard changes hands; after that
+//     it goes forward.
+//   - Of two changes that overlap the second is refused with [ErrBusy].
+//
 // # Limits
 //
 // A key has at most 16 KiB and may be empty, a value 64 MiB, a transaction 64 MiB
@@ -45,4 +67,10 @@
 // that judges expiry is the machine's: set it with care; it may also be a few
 // seconds ahead of it after a crash. When the disk is full, writes are refused
 // and reads go on.
+//
+// The catalog of keyspaces, shards and jobs stays with the first group, which cannot
+// be drained. A job that moves rows takes the room of a shard twice until it ends,
+// and keeps up to 1 GiB of log; jobs stand still during a [DB.Backup]. A group that
+// has decided transactions is removed only when nobody can ask for them any more,
+// some seconds later.
 package cleave

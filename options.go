@@ -47,8 +47,8 @@ type Options struct {
 	// transaction whose keys are in several takes two phases: about twice as long.
 	Stores int
 	// Groups is how many groups execute commands, each by itself and one batch at
-	// a time, on keys of its own. It is decided when the directory is made: later
-	// it must be the same or 0. Default one for each store. At least as many as
+	// a time, on keys of its own. It is decided when the directory is made, and a
+	// [Regroup] changes it: later it must be what there is, or 0. Default one for each store. At least as many as
 	// there are stores, at most 1024. A transaction whose keys are in several
 	// groups of one store is committed by them together.
 	Groups int
