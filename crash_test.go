@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
@@ -49,6 +51,7 @@ func TestHistoriesAreLinearizableOverCrashes(t *testing.T) {
 type world struct {
 	t          *testing.T
 	durability wal.Durability
+	stores     int
 	groups     int
 	rng        *rand.Rand
 	did        *tally.Counts
@@ -67,7 +70,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T, d wal.Durability, rng *rand.Rand, did *tally.Counts) *world {
-	w := &world{t: t, durability: d, groups: 1 + 3*rng.IntN(2), rng: rng, did: did, disk: newCrashDisk()}
+	w := &world{t: t, durability: d, stores: 1 + 2*rng.IntN(2), groups: 3 + rng.IntN(3), rng: rng, did: did, disk: newCrashDisk()}
+	if w.stores == 1 && rng.IntN(2) == 0 {
+		w.groups = 1
+	}
 	for i := range crashClients {
 		w.clients = append(w.clients, &crashClient{world: w, id: i, rng: rand.New(rand.NewPCG(rng.Uint64(), 2))})
 	}
@@ -104,7 +110,8 @@ func (w *world) openOnce() {
 
 func (w *world) options() node.Options {
 	offset := int64(w.rng.IntN(4000) - 2000) // the machine's clock jumps at a crash
-	o := tiny(w.durability, nil, w.disk.FS())
+	// All stores are on one disk: they crash at the same moment.
+	o := tiny(w.durability, nil, slices.Repeat([]store.FS{w.disk.FS()}, w.stores)...)
 	o.Groups = w.groups
 	o.Wall = func() int64 { return time.Now().UnixMilli() + offset }
 	return o
@@ -223,4 +230,5 @@ func readPair(t *testing.T, db *DB) (a, b int64) {
 	return a, b
 }
 
+// pairKeys are in different groups, and on different stores if there are several.
 var pairKeys = [][]byte{[]byte("pair:a"), []byte("pair:b")}

@@ -77,12 +77,15 @@ func (l *numbered) life(numbers int) {
 	w.checkPair(0, issued)
 }
 
+// tagged makes a key of the log: all of them are in one store.
+func tagged(key []byte) []byte { return append([]byte("{log}"), key...) }
+
 func (l *numbered) write() {
 	w := l.world
 	l.last++
 	ks := w.db.Default()
-	must(w.t, ks.Set(ctx, number(l.last), make([]byte, w.rng.IntN(2000))))
-	version, err := ks.SetWith(ctx, []byte("last"), fmt.Append(nil, l.last), SetOptions{})
+	must(w.t, ks.Set(ctx, tagged(number(l.last)), make([]byte, w.rng.IntN(2000))))
+	version, err := ks.SetWith(ctx, tagged([]byte("last")), fmt.Append(nil, l.last), SetOptions{})
 	must(w.t, err)
 	if version <= l.version {
 		w.t.Fatalf("version %d after %d", version, l.version)
@@ -96,7 +99,7 @@ func (l *numbered) check(keep int) {
 	w := l.world
 	ks := w.db.Default()
 	last := 0
-	text, err := ks.Get(ctx, []byte("last"))
+	text, err := ks.Get(ctx, tagged([]byte("last")))
 	if !errors.Is(err, ErrNotFound) {
 		must(w.t, err)
 		last, err = strconv.Atoi(string(text))
@@ -114,7 +117,7 @@ func (l *numbered) check(keep int) {
 		if i == last+1 {
 			continue // it may be there, and its "last" taken back
 		}
-		if there[string(number(i))] != (i <= last) {
+		if there[string(tagged(number(i)))] != (i <= last) {
 			w.t.Fatalf("%d is there: %v, but the last one is %d", i, i > last, last)
 		}
 	}

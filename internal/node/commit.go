@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -98,10 +99,11 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	var effects []txn.Effect
 	l.c, effects = txn.NewCoordinator(plan)
 	answer, rest := l.run(ctx, effects)
-	l.finishLater(rest)
+	failure := l.failure
+	l.finishLater(rest) // l is another goroutine's from here on
 	switch {
 	case answer == nil:
-		return fmt.Errorf("%w: the transaction was left undecided: %w", group.ErrUnknown, errors.Join(ctx.Err(), n.ctx.Err(), l.failure))
+		return fmt.Errorf("%w: the transaction was left undecided: %w", group.ErrUnknown, errors.Join(ctx.Err(), n.ctx.Err(), failure))
 	case answer.Outcome == txn.Committed:
 		return nil
 	case errors.Is(answer.Err, txn.ErrCancelled), errors.Is(answer.Err, group.ErrUnknown) && ctx.Err() != nil:
@@ -298,7 +300,7 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 // sync makes what the groups of a store have answered durable: where transactions
 // leave one store and enter another, a crash must not take back one half.
 func (n *Node) sync(p *Part) error {
-	if n.opts.Durability == wal.Always {
+	if n.opts.Durability == wal.Always || plant.Bug("node-prepare-not-synced") {
 		return nil
 	}
 	return p.Store.Sync()

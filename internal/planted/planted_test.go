@@ -52,6 +52,8 @@ var plantedBugs = map[string][]guard{
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 
+	"node-prepare-not-synced": {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
+
 	"rows-stale-fill":     {guardRows},
 	"rows-pinned-evicted": {guardRows},
 	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
