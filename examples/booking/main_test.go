@@ -22,8 +22,9 @@ func TestTheProgramTellsItsStory(t *testing.T) {
 	}
 }
 
-// All bookings are for one sailing: under its key one store has all the work.
-func TestOnlyTheKeyBySailingLeavesTheWorkToOneStore(t *testing.T) {
+// All bookings are for one sailing: under its key one store has all the work. And
+// only what is kept by customer takes transactions of several groups.
+func TestEachKeyHasItsPrice(t *testing.T) {
 	db, err := memory()
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,12 @@ func TestOnlyTheKeyBySailingLeavesTheWorkToOneStore(t *testing.T) {
 		}
 		if hot := c.busiest() > 0.6; hot != (lines[i].name == "by sailing") {
 			t.Errorf("%s: the busiest store has %.2f of the work", lines[i].name, c.busiest())
+		}
+		if wide := c.acrossStores > 0; c.transactions != 80 || c.acrossGroups < c.acrossStores || wide != (lines[i].name == "by customer") || wide != (c.acrossGroups > 0) {
+			t.Errorf("%s: %d transactions, %d of several groups, %d of several stores", lines[i].name, c.transactions, c.acrossGroups, c.acrossStores)
+		}
+		if narrow := c.page == 1; narrow != (lines[i].name == "by sailing") {
+			t.Errorf("%s: a page asks %d groups", lines[i].name, c.page)
 		}
 	}
 }

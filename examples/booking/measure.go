@@ -3,18 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/hash"
 )
 
 // cost is what a design has cost.
 type cost struct {
 	times    []time.Duration // of each booking
 	commands []uint64        // that each store has executed
+	// Transactions, and how many of them had rows in several groups and in
+	// several stores.
+	transactions, acrossGroups, acrossStores int
+	// page is how many groups a page asks that shows all cabins.
+	page int
 }
 
 // turn is how many cabins a design sells before the next has its turn. Short
@@ -27,12 +31,17 @@ const turn = 10
 // each design.
 func measure(ctx context.Context, db *cleave.DB, lines []*line, cabins []cabin) ([]cost, error) {
 	costs := make([]cost, len(lines))
+	for i, l := range lines {
+		if err := costs[i].locate(ctx, l, cabins); err != nil {
+			return nil, err
+		}
+	}
 	for cabins := range slices.Chunk(cabins, turn) {
 		for i, l := range lines {
 			before := db.Metrics()
 			for _, c := range cabins {
 				start := time.Now()
-				if err := book(ctx, l, c, "customer of "+c.number); err != nil {
+				if err := book(ctx, l, c, customerOf(c)); err != nil {
 					return nil, err
 				}
 				costs[i].times = append(costs[i].times, time.Since(start))
@@ -41,6 +50,40 @@ func measure(ctx context.Context, db *cleave.DB, lines []*line, cabins []cabin) 
 		}
 	}
 	return costs, nil
+}
+
+// customerOf is who books a cabin. The name has nothing to do with the cabin's:
+// slots are a checksum, and those of names that are alike differ in like ways.
+func customerOf(c cabin) string {
+	return fmt.Sprintf("customer %06d", hash.XXH3String(c.String())%1_000_000)
+}
+
+// locate looks up where the rows are that the bookings of cabins touch.
+func (c *cost) locate(ctx context.Context, l *line, cabins []cabin) error {
+	a, err := atlasOf(ctx, l)
+	if err != nil {
+		return err
+	}
+	var page [][]byte
+	for _, cabin := range cabins {
+		k, err := l.keys(l.layout, cabin, customerOf(cabin))
+		if err != nil {
+			return err
+		}
+		page = append(page, k.cabin)
+		for _, touched := range [][][]byte{{k.cabin, k.hold}, {k.cabin, k.hold, k.contract}} { // hold, confirm
+			groups, stores := a.spread(touched...)
+			c.transactions++
+			if groups > 1 {
+				c.acrossGroups++
+			}
+			if stores > 1 {
+				c.acrossStores++
+			}
+		}
+	}
+	c.page, _ = a.spread(page...)
+	return nil
 }
 
 // add adds what was counted between two looks at the metrics.
@@ -67,15 +110,4 @@ func (c *cost) busiest() float64 {
 		sum += n
 	}
 	return float64(slices.Max(c.commands)) / float64(max(sum, 1))
-}
-
-// report prints a line for each design.
-func report(out io.Writer, lines []*line, costs []cost) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "shard key\tbookings\ttime each\tratio\tbusiest store\t")
-	for i, c := range costs {
-		fmt.Fprintf(w, "%s\t%d\t%v\t%.2f\t%.0f %%\t\n", lines[i].name, len(c.times), c.time().Round(time.Microsecond),
-			float64(c.time())/float64(costs[0].time()), 100*c.busiest())
-	}
-	return w.Flush()
 }
