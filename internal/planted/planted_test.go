@@ -52,7 +52,9 @@ var plantedBugs = map[string][]guard{
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 
-	"node-prepare-not-synced": {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
+	"node-prepare-not-synced":     {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
+	"node-view-ignores-decisions": {{folder: ".", test: "TestTransfersAcrossGroupsAreSeenWhole"}},
+	"store-snapshots-one-by-one":  {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
 	"rows-stale-fill":     {guardRows},
 	"rows-pinned-evicted": {guardRows},
