@@ -35,7 +35,7 @@ func TestEachKeyHasItsPrice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	costs, err := measure(t.Context(), db, lines, deck(t.Name(), 40))
+	costs, err := measure(t.Context(), db, lines, deck(newSailing(), 40))
 	if err != nil {
 		t.Fatal(err)
 	}
