@@ -60,6 +60,9 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 		c := part.Command
 		switch s := c.(type) {
 		case *mover.Clear:
+			if err := s.Find(p.Store); err != nil {
+				return failed(err)
+			}
 			c = &noting{s, carriedKey(s.Span)}
 		case *mover.Settle:
 			floor := s.ClockFloorMS

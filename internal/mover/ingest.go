@@ -91,6 +91,29 @@ type Clear struct {
 	Attempt uint64
 	Span    partition.Span
 	Limit   int
+	// After is a store key up to which everything was removed, for whoever knows.
+	After []byte
+	// Keys are what Find has found, and More that there were others; found tells
+	// that it was asked.
+	Keys  [][]byte
+	More  bool
+	found bool
+}
+
+// Find looks for what is to be removed. A driver does that before the command is
+// evaluated, so that the group need not wait for a search among rows that are gone;
+// nobody adds any to such a range meanwhile.
+func (c *Clear) Find(r command.Reader) error {
+	c.Keys, c.More = nil, false
+	err := each(r, c.Span, c.After, func(key, _ []byte) bool {
+		if c.More = len(c.Keys) >= max(c.Limit, 1); c.More {
+			return false
+		}
+		c.Keys = append(c.Keys, append([]byte(nil), key...))
+		return true
+	})
+	c.found = err == nil
+	return err
 }
 
 // Eval removes some of them.
@@ -103,20 +126,14 @@ func (c *Clear) Eval(e *command.Env) command.Reply {
 	if !before && !after && !plant.Bug("mover-late-clear") {
 		return failed(fmt.Errorf("%w: job %d, attempt %d, of %v", ErrServed, c.Job, c.Attempt, c.Span))
 	}
-	var keys [][]byte
-	more := false
-	err := each(e, c.Span, nil, func(key, _ []byte) bool {
-		if more = len(keys) >= max(c.Limit, 1); more {
-			return false
+	now := *c // what it finds is true of this evaluation
+	if !now.found {
+		if err := now.Find(e); err != nil {
+			return failed(err)
 		}
-		keys = append(keys, append([]byte(nil), key...))
-		return true
-	})
-	if err != nil {
-		return failed(err)
 	}
-	for _, key := range keys {
+	for _, key := range now.Keys {
 		e.Delete(key)
 	}
-	return command.Reply{Kind: command.Int, Int: int64(len(keys)), More: more}
+	return command.Reply{Kind: command.Int, Int: int64(len(now.Keys)), More: now.More}
 }

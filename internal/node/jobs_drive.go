@@ -26,6 +26,13 @@ type driver struct {
 	woken chan struct{}
 	// made is the map that the job has decided on, nil if somebody else did.
 	made *partition.Map
+	// cleared is the last store key that was removed in a phase of an attempt:
+	// before it are only rows that are gone.
+	cleared struct {
+		phase   mover.Phase
+		attempt uint64
+		key     []byte
+	}
 	// quiet tells that n.jobs.quiet is held for reading.
 	quiet bool
 	// handed ends what n.handing began, and letGo gives the source's log free. They

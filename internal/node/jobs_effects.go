@@ -121,6 +121,10 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 	if err != nil {
 		return mover.Failed{Round: x.Round, Err: err}
 	}
+	clearing, _ := x.Parts[0].Command.(*mover.Clear)
+	if c := &d.cleared; clearing != nil && c.phase == d.job.Phase && c.attempt == d.job.Attempt {
+		clearing.After = c.key
+	}
 	ev := d.durable(x.Round, drive.EvaluateHanded(ctx, d.n.find, x, from), groups...)
 	if _, done := ev.(mover.Evaluated); done && last {
 		// Whoever waits for the range need not wait for the record.
@@ -131,6 +135,10 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 		if d.made != nil {
 			d.n.offer(d.made)
 		}
+	}
+	if _, done := ev.(mover.Evaluated); done && clearing != nil && len(clearing.Keys) > 0 {
+		d.cleared.phase, d.cleared.attempt = d.job.Phase, d.job.Attempt
+		d.cleared.key = clearing.Keys[len(clearing.Keys)-1]
 	}
 	return ev
 }
