@@ -69,8 +69,9 @@ func TestABackupUnderLoadIsConsistent(t *testing.T) {
 	}
 }
 
+// pairOf are two keys of a writer, most of them on different stores if there are some.
 func pairOf(writer int) [2][]byte {
-	return [2][]byte{fmt.Appendf(nil, "{%d}a", writer), fmt.Appendf(nil, "{%d}z", writer)}
+	return [2][]byte{fmt.Appendf(nil, "%d a", writer), fmt.Appendf(nil, "%d z", writer)}
 }
 
 func writeTogether(db *DB, writer, n, size int) error {

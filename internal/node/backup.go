@@ -79,20 +79,17 @@ func realPath(path string) (string, error) {
 	}
 }
 
-// backup copies the stores, the one with the catalog last: so the catalog knows
-// every keyspace whose keys are in the others. Jobs stand still meanwhile, and no
-// keyspace is made: what the copies say of who has what is of one moment.
+// backup copies the stores as of one moment. Jobs stand still meanwhile, and no keyspace
+// is made: a copy has no log, and so cannot go on with a move.
 func (n *Node) backup(ctx context.Context, dir string) error {
 	n.jobs.quiet.Lock()
 	defer n.jobs.quiet.Unlock()
-	n.copying.RLock()
-	defer n.copying.RUnlock()
-	for i := len(n.hosts) - 1; i >= 0; i-- {
-		if _, err := n.hosts[i].Store.Backup(ctx, filepath.Join(dir, strconv.Itoa(i))); err != nil {
-			return err
-		}
+	stores, dirs := make([]*store.Store, len(n.hosts)), make([]string, len(n.hosts))
+	for i, h := range n.hosts {
+		stores[i], dirs[i] = h.Store, filepath.Join(dir, strconv.Itoa(i))
 	}
-	return nil
+	_, err := store.Backups(ctx, stores, dirs)
+	return err
 }
 
 // clearBackup removes what a backup that failed has written, so that it can be

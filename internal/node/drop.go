@@ -121,12 +121,6 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	// A backup that has copied rows of a store copies the note after them.
-	if !n.copying.TryLock() {
-		n.drops.Store(true)
-		return nil
-	}
-	defer n.copying.Unlock()
 	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
 }
 

@@ -24,9 +24,6 @@ type Node struct {
 	jobs      jobs
 	spaces
 	feeds bell
-	// copying is held by backups. Whoever removes what one may still have to copy
-	// holds it alone.
-	copying sync.RWMutex
 	handing handing
 	// Count counts what transactions do.
 	Count Counters

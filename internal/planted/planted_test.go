@@ -54,6 +54,7 @@ var plantedBugs = map[string][]guard{
 
 	"node-prepare-not-synced":     {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
 	"node-view-ignores-decisions": {{folder: ".", test: "TestTransfersAcrossGroupsAreSeenWhole"}},
+	"store-backups-one-by-one":    {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":  {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
 	"rows-stale-fill":     {guardRows},

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -24,84 +24,148 @@ import (
 // disk takes little time and room; copy it elsewhere to survive that disk. The
 // log is not recycled meanwhile.
 func (s *Store) Backup(ctx context.Context, dir string) (wal.Position, error) {
-	if err := s.enter(); err != nil {
+	positions, err := Backups(ctx, []*Store{s}, []string{dir})
+	if err != nil {
 		return 0, err
 	}
-	defer s.leave()
-	fsys := s.dir.fs // files are the owner's alone there too
-	names, err := fsys.List(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("backup to %s: %w", dir, err)
-	}
-	if len(names) > 0 {
-		return 0, fmt.Errorf("backup to %s: %w: name a new or an empty directory", dir, fs.ErrExist)
-	}
-	pos, err := s.backup(ctx, fsys, dir)
-	if err != nil {
-		return 0, errors.Join(fmt.Errorf("backup to %s: %w", dir, err), fsys.RemoveAll(dir))
-	}
-	return pos, nil
+	return positions[0], nil
 }
 
-func (s *Store) backup(ctx context.Context, fsys vfs.FS, dir string) (wal.Position, error) {
-	if err := makeDir(fsys, dir); err != nil {
-		return 0, err
+// Backups is Backup of several stores, each to its directory: the copies are of one
+// moment. If it fails, all that it wrote is removed.
+func Backups(ctx context.Context, stores []*Store, dirs []string) (at []wal.Position, err error) {
+	copies := make([]*backup, 0, len(stores))
+	defer func() {
+		for _, b := range copies {
+			err = errors.Join(err, b.end(err != nil))
+		}
+	}()
+	for i, s := range stores {
+		b, err := s.beginBackup(dirs[i])
+		if err != nil {
+			return nil, fmt.Errorf("backup to %s: %w", dirs[i], err)
+		}
+		copies = append(copies, b)
 	}
-	// The checkpoint has what is durable in Pebble; the log has the rest, and
-	// must keep it until it was read.
-	defer s.applier.hold()()
-	data := fsys.PathJoin(dir, dataDir)
-	if err := s.db.Checkpoint(data); err != nil {
-		return 0, readError(err)
+	at = positions(stores)
+	for i, b := range copies {
+		if plant.Bug("store-backups-one-by-one") {
+			at[i] = b.store.Position()
+		}
+		if err := b.finish(ctx, at[i]); err != nil {
+			return nil, fmt.Errorf("backup to %s: %w", dirs[i], err)
+		}
 	}
-	pos, err := s.catchUp(ctx, data)
+	return at, nil
+}
+
+// positions returns up to where the logs of stores are visible at one moment.
+func positions(stores []*Store) []wal.Position {
+	defer still(stores)()
+	list := make([]wal.Position, len(stores))
+	for i, s := range stores {
+		list[i] = s.Position()
+	}
+	return list
+}
+
+// backup is a copy that is being made.
+type backup struct {
+	store     *Store
+	dir, data string
+	release   func() // lets the log be recycled
+}
+
+// beginBackup copies what is durable in Pebble. The log has the rest, and keeps it
+// until end.
+func (s *Store) beginBackup(dir string) (b *backup, err error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	fsys := s.dir.fs // files are the owner's alone there too
+	b = &backup{store: s, dir: dir, data: fsys.PathJoin(dir, dataDir), release: func() {}}
+	names, err := fsys.List(dir)
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("%w: name a new or an empty directory", fs.ErrExist)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.leave()
+		return nil, err
+	}
+	if err = makeDir(fsys, dir); err == nil {
+		b.release = s.applier.hold()
+		err = readError(s.db.Checkpoint(b.data))
+	}
 	if err != nil {
-		return 0, err
+		return nil, errors.Join(err, b.end(true))
 	}
-	if err := writeDurable(fsys, fsys.PathJoin(dir, backupName), nil); err != nil {
-		return 0, err
+	return b, nil
+}
+
+// finish brings the copy to a position, and makes it a store.
+func (b *backup) finish(ctx context.Context, pos wal.Position) error {
+	if err := b.store.catchUp(ctx, b.data, pos); err != nil {
+		return err
+	}
+	fsys := b.store.dir.fs
+	if err := writeDurable(fsys, fsys.PathJoin(b.dir, backupName), nil); err != nil {
+		return err
 	}
 	// FORMAT comes last: without it Open refuses the directory.
-	return pos, errors.Join(syncDir(fsys, dir), writeFormat(fsys, dir, s.dir.id))
+	return errors.Join(syncDir(fsys, b.dir), writeFormat(fsys, b.dir, b.store.dir.id))
 }
 
-// catchUp brings what the checkpoint in data lacks into it, from the log, up to
-// what is committed now.
-func (s *Store) catchUp(ctx context.Context, data string) (pos wal.Position, err error) {
+// end gives back what the backup holds, and removes it if it failed.
+func (b *backup) end(failed bool) (err error) {
+	b.release()
+	if failed {
+		err = b.store.dir.fs.RemoveAll(b.dir)
+	}
+	b.store.leave()
+	return err
+}
+
+// catchUp brings what the checkpoint in data lacks into it, from the log, up to a
+// position.
+func (s *Store) catchUp(ctx context.Context, data string, until wal.Position) (err error) {
 	wake := make(signal, 1)
 	h := &health{wake: wake.send}
 	o := s.opts
 	o.BlockCacheBytes = minCacheBytes
 	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if closing := errors.Join(h.err(), db.Close()); err == nil {
 			err = closing
 		}
 	}()
-	if pos, err = position(db, false); err != nil {
-		return 0, err
+	pos, err := position(db, false)
+	if err != nil {
+		return err
 	}
-	c := copier{ctx: ctx, db: db, pos: pos, batch: db.NewBatch()}
-	if pos, err = s.feed(pos, c.add); err != nil {
-		return 0, errors.Join(err, c.batch.Close())
+	c := copier{ctx: ctx, db: db, pos: pos, until: until, batch: db.NewBatch()}
+	if _, err = s.feed(pos, c.add); err != nil && !errors.Is(err, errUntil) {
+		return errors.Join(err, c.batch.Close())
 	}
-	c.pos = pos
+	c.pos = until
 	if err := c.flush(); err != nil {
-		return 0, err
+		return err
 	}
-	return pos, flushAll(ctx, db, h, wake)
+	return flushAll(ctx, db, h, wake)
 }
+
+// errUntil ends a feed.
+var errUntil = errors.New("store: far enough")
 
 // copier applies the feed to a Pebble that nobody else uses.
 type copier struct {
-	ctx   context.Context
-	db    *pebble.DB
-	batch *pebble.Batch
-	pos   wal.Position
-	key   []byte
+	ctx        context.Context
+	db         *pebble.DB
+	batch      *pebble.Batch
+	pos, until wal.Position
+	key        []byte
 }
 
 // copyBytes is how much of the log is copied in one batch.
@@ -110,6 +174,9 @@ const copyBytes = 4 << 20
 func (c *copier) add(e Committed) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
+	}
+	if e.Pos > c.until {
+		return errUntil
 	}
 	for _, op := range e.Batch.All() {
 		c.key = appendKey(c.key[:0], op.Key)

@@ -49,14 +49,7 @@ func (s *Store) Snapshot() (*Snapshot, error) {
 // Snapshots returns the state of several stores at one moment. For that long, a few
 // microseconds for each, nothing becomes visible in any of them.
 func Snapshots(stores ...*Store) (snaps []*Snapshot, err error) {
-	if len(stores) > 1 && !plant.Bug("store-snapshots-one-by-one") {
-		order := slices.Clone(stores) // one for all, so that two do not wait for each other
-		slices.SortFunc(order, func(a, b *Store) int { return cmp.Compare(a.number, b.number) })
-		for _, s := range order {
-			s.chunks.publishing.Lock()
-			defer s.chunks.publishing.Unlock()
-		}
-	}
+	defer still(stores)()
 	for _, s := range stores {
 		snap, err := s.Snapshot()
 		if err != nil {
@@ -68,6 +61,23 @@ func Snapshots(stores ...*Store) (snaps []*Snapshot, err error) {
 		snaps = append(snaps, snap)
 	}
 	return snaps, nil
+}
+
+// still keeps anything from becoming visible in stores until what it returns is called.
+func still(stores []*Store) (move func()) {
+	if len(stores) == 1 || plant.Bug("store-snapshots-one-by-one") {
+		return func() {}
+	}
+	order := slices.Clone(stores) // one for all, so that two do not wait for each other
+	slices.SortFunc(order, func(a, b *Store) int { return cmp.Compare(a.number, b.number) })
+	for _, s := range order {
+		s.chunks.publishing.Lock()
+	}
+	return func() {
+		for _, s := range order {
+			s.chunks.publishing.Unlock()
+		}
+	}
 }
 
 // opened counts the stores that were opened.
