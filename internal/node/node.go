@@ -23,7 +23,7 @@ type Node struct {
 	dismissed []*Part
 	jobs      jobs
 	spaces
-	feeds bell
+	feeds   bell
 	handing handing
 	// Count counts what transactions do.
 	Count Counters
