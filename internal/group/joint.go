@@ -113,8 +113,26 @@ func (j *joint) run(states []*executor) {
 	if ok {
 		j.err = j.commit()
 	}
-	for _, i := range order[:evaluated] {
-		states[i].finish(ok && j.err == nil)
+	j.finish(order[:evaluated], ok && j.err == nil)
+}
+
+// finish shows what the batch has changed. A range that one group gives another is
+// nobody's, or both have it, until both have shown their lists: until then readers of
+// several groups are told so.
+func (j *joint) finish(order []int, committed bool) {
+	reowned := committed && slices.ContainsFunc(j.states, func(x *executor) bool { return x.guard.reowned() })
+	if reowned {
+		for _, x := range j.states {
+			x.visible.reowning.Add(1)
+		}
+	}
+	for _, i := range order {
+		j.states[i].finish(committed)
+	}
+	if reowned {
+		for _, x := range j.states {
+			x.visible.reowning.Add(-1)
+		}
 	}
 }
 

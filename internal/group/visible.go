@@ -18,6 +18,8 @@ import (
 // group's, while a reader still sees the key without the lock, or the range.
 type visible struct {
 	list atomic.Pointer[own.List]
+	// reowning is not 0 while the groups of a batch show lists that belong together.
+	reowning atomic.Int64
 	// locked is how many locks there are. Mostly none, and nobody takes mu.
 	locked atomic.Int64
 	// lockings counts the batches that have changed one.
@@ -104,6 +106,11 @@ func (g *Group) Locking() (locked bool, changes uint64) {
 	changes = g.visible.lockings.Load()
 	return g.visible.locked.Load() > 0, changes
 }
+
+// Reowning tells whether the group is changing its list together with others, and
+// perhaps not all of them have shown theirs. Who finds that it is not, and then the
+// lists that he has seen before, has seen lists that belong together.
+func (g *Group) Reowning() bool { return g.visible.reowning.Load() > 0 }
 
 // Locks returns the locks that there are.
 func (g *Group) Locks() (locks []txn.Lock) {

@@ -76,7 +76,7 @@ func (m *Moment) Still() bool {
 // stands is Still for one who has seen the locks for himself.
 func (m *Moment) stands() bool {
 	for i, p := range m.parts {
-		if p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
+		if p.Group.Reowning() || p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
 			return false
 		}
 	}
