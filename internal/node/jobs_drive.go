@@ -43,6 +43,9 @@ type driver struct {
 // drive begins to drive a job.
 func (n *Node) drive(j mover.Job) {
 	d := &driver{n: n, job: j, stored: j.Rev, woken: make(chan struct{}, 1)}
+	if j.Phase == mover.Releasing && d.between() { // before a crash it may have been given up
+		d.handed = n.handing.begin()
+	}
 	n.jobs.mu.Lock()
 	defer n.jobs.mu.Unlock()
 	n.jobs.drivers[j.ID] = d
@@ -53,6 +56,9 @@ func (n *Node) drive(j mover.Job) {
 		n.jobs.mu.Unlock()
 	})
 }
+
+// between tells whether rows go from one store to another.
+func (d *driver) between() bool { return d.job.Kind == mover.Move && !d.job.Local }
 
 // wake makes the driver of a job look at the record.
 func (n *Node) wake(id own.Job) {

@@ -108,7 +108,7 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 	if !d.until(ctx, x.NotBeforeMS) {
 		return nil
 	}
-	between := d.job.Kind == mover.Move && !d.job.Local
+	between := d.between()
 	last := d.job.Phase == mover.Activating || d.job.Phase == mover.Releasing && !between
 	if d.handed == nil && between && (d.job.Phase == mover.Releasing || d.job.Phase == mover.Activating) {
 		d.handed = d.n.handing.begin()
