@@ -73,8 +73,8 @@ func (n *Node) tendTransactions(ctx context.Context, p *Part) {
 }
 
 // recover ends the transactions that were under way when the node was last closed:
-// whoever led them is gone. What cannot be done now, on a full disk, is done when
-// somebody meets the lock, or its deadline has passed.
+// whoever led them is gone. What cannot be done now is done later: a range that is
+// being given away keeps its locks until it has come.
 func (n *Node) recover(ctx context.Context) error {
 	type part struct {
 		txn   txn.ID
@@ -86,7 +86,9 @@ func (n *Node) recover(ctx context.Context) error {
 			at := part{l.Txn, n.published.Load().Find(l.Start).ID}
 			if !ended[at] {
 				ended[at] = true
-				_ = n.abandon(ctx, l)
+				if n.abandon(ctx, l) != nil {
+					n.abandonLater(l)
+				}
 			}
 		}
 	}
@@ -110,6 +112,18 @@ func (n *Node) recover(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// abandonLater is abandon until that succeeds, or the node is closed. It does no harm
+// if somebody else was faster.
+func (n *Node) abandonLater(l txn.Lock) {
+	n.Count.Open.Add(1)
+	n.background(func() {
+		defer n.Count.Open.Add(-1)
+		for wait := askAgain; sleep(n.ctx, wait) == nil && n.abandon(n.ctx, l) != nil; {
+			wait = min(2*wait, time.Second)
+		}
+	})
 }
 
 // settleSpan waits until no transaction has locked anything in a span. Nobody locks
