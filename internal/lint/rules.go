@@ -62,6 +62,7 @@ var layers = map[string]int{
 
 	"cmd/cleave":       10,
 	"internal/planted": 10,
+	"internal/ordeal":  10,
 	"examples":         10,
 }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// inspect looks at the files of a store that was closed.
+func (c *child) inspect() error {
+	stores := make([]map[effect.Table][]partition.Position, c.Stores)
+	for i := range stores {
+		var err error
+		if stores[i], err = c.dump(i); err != nil {
+			return err
+		}
+	}
+	n, err := node.Open(node.Options{Dir: c.Dir})
+	if err != nil {
+		return err
+	}
+	c.tiles(n)
+	if err := c.placed(n, stores); err != nil {
+		return err
+	}
+	if err := n.Close(ctx); err != nil {
+		return err
+	}
+	c.say(event{Say: sayEnd})
+	return nil
+}
+
+// dump returns the positions that a store has rows about, before anybody has mended
+// anything. There must be no locks.
+func (c *child) dump(i int) (map[effect.Table][]partition.Position, error) {
+	s, err := store.Open(store.Options{Dir: filepath.Join(c.Dir, strconv.Itoa(i))})
+	if err != nil {
+		return nil, err
+	}
+	rows := map[effect.Table][]partition.Position{}
+	for _, t := range effect.ByPosition {
+		from, to := t.Span()
+		err = errors.Join(err, s.Scan(from, to, false, func(key, _ []byte) bool {
+			rows[t] = append(rows[t], bytes.Clone(key[1:]))
+			return true
+		}))
+	}
+	err = errors.Join(err, drive.EachLock(s, partition.Whole, func(l txn.Lock) bool {
+		c.trouble("a lock is left on store %d: %+v", i, l)
+		return true
+	}))
+	return rows, errors.Join(err, s.Close())
+}
+
+// tiles checks that each position is served by one group, the one that the map has.
+func (c *child) tiles(n *node.Node) {
+	m := n.Map()
+	var served []own.Range
+	for _, p := range n.Parts() {
+		for r := range p.Group.List().All() {
+			switch r.State {
+			case own.Foreign:
+			case own.Serving:
+				served = append(served, r)
+				if s := m.Find(r.Span.Start); s.Group != p.ID || s.Changed != r.Version || !bytes.Equal(s.Span.End, r.Span.End) {
+					c.trouble("%v serves %v, the map says %v", p.ID, r, s)
+				}
+			default:
+				c.trouble("%v has %v when all jobs have ended", p.ID, r)
+			}
+		}
+	}
+	slices.SortFunc(served, func(a, b own.Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) })
+	var end partition.Position
+	for i, r := range served {
+		if !bytes.Equal(r.Span.Start, end) || i > 0 && len(end) == 0 {
+			c.trouble("what is served does not tile: %v comes after %q", r, []byte(end))
+		}
+		end = r.Span.End
+	}
+	if len(end) > 0 || len(served) != m.Len() {
+		c.trouble("%d ranges are served up to %q, the map has %d shards", len(served), []byte(end), m.Len())
+	}
+	c.say(event{Say: sayCounts, Counts: map[string]uint64{"shards at the end": uint64(m.Len())}})
+}
+
+// placed checks that each shard has the rows that it must have, and that no store
+// has anything about positions of another.
+func (c *child) placed(n *node.Node, stores []map[effect.Table][]partition.Position) error {
+	m := n.Map()
+	want, got := map[partition.ShardID]int{}, map[partition.ShardID]int{}
+	spaces := map[byte]*node.Space{}
+	for letter, name := range map[byte]string{'h': node.DefaultName, 'o': "ordered"} {
+		space, err := n.Keyspace(name)
+		if err != nil {
+			return err
+		}
+		spaces[letter] = space
+	}
+	for _, key := range c.Keys {
+		want[m.Find(spaces[key[0]].AppendPosition(nil, []byte(key))).ID]++
+	}
+	for i, tables := range stores {
+		for t, positions := range tables {
+			for _, p := range positions {
+				s := m.Find(p)
+				if at := n.StoreOf(m, s.Group); at != i {
+					c.trouble("store %d has a row of table %d at %q, which is of %v on store %d", i, t, []byte(p), s.ID, at)
+				}
+				if t == effect.Rows {
+					got[s.ID]++
+				}
+			}
+		}
+	}
+	for s := range m.Shards(partition.Whole) {
+		ours := spaces['h'].Span().Contains(s.Span.Start) || spaces['o'].Span().Contains(s.Span.Start)
+		if ours && got[s.ID] != want[s.ID] {
+			c.trouble("%v of %v has %d rows, want %d", s.ID, s.Group, got[s.ID], want[s.ID])
+		}
+	}
+	return nil
+}

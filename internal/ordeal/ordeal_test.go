@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/tally"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		childMain()
+	}
+	os.Exit(m.Run())
+}
+
+// seedOf returns the seed of a random test, and says how to use it again if the
+// test fails.
+func seedOf(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if s := os.Getenv("CLEAVE_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("make the same choices with: CLEAVE_SEED=%d go test -run '^%s$' ./internal/ordeal", seed, t.Name())
+		}
+	})
+	return seed
+}
+
+// childOf returns the program to run as a child. With the race detector a store of
+// three takes seconds to open, and more so after each kill: then the child is a
+// plain build.
+func childOf(t *testing.T) string {
+	if !raced {
+		return os.Args[0]
+	}
+	self := filepath.Join(t.TempDir(), "ordeal.exe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", self, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return self
+}
+
+// Whatever is killed when, and however shards move: what clients were told is what
+// one store could have told them, and what is on disk is that and nothing else.
+func TestPromisesAreKeptOverKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds")
+	}
+	self := childOf(t)
+	for _, o := range []options{
+		{Stores: 1, Groups: 4, Durability: "always", Lives: 4},
+		{Stores: 3, Groups: 6, Durability: "everysec", Lives: 7},
+		{Stores: 3, Groups: 4, Durability: "no", Lives: 4},
+	} {
+		t.Run(fmt.Sprintf("stores=%d/groups=%d/%s", o.Stores, o.Groups, o.Durability), func(t *testing.T) {
+			o.Seed = seedOf(t)
+			if os.Getenv("CLEAVE_SOAK") != "" {
+				o.Lives, o.Patient = 20*o.Lives, true
+			}
+			did, err := ordeal(self, o)
+			var counts tally.Counts
+			for what, n := range did {
+				counts.Add(what, n)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			needed := []string{"kills", "calls with unknown outcome", "move", "split", "merge", "requests", "lists", "audits", "claims", "scans", "registers", "joint transactions"}
+			if o.Stores > 1 {
+				needed = append(needed, "move between stores", "two-phase transactions")
+			}
+			counts.Log(t, needed...)
+		})
+	}
+}
