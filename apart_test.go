@@ -229,3 +229,56 @@ func TestADecisionIsCarriedOutAfterARestart(t *testing.T) {
 	check("carried out")
 	mustClose(t, db)
 }
+
+// Nobody is turned away for ever: after three conflicts a transaction is the next one.
+func TestALongTransactionHasItsTurn(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+			db := small(t, stores)
+			ks := db.Default()
+			keys := make([][]byte, 12)
+			for i := range keys {
+				keys[i] = fmt.Append(nil, "key ", i)
+			}
+			stop := make(chan struct{})
+			var writers sync.WaitGroup
+			for w := range 3 {
+				writers.Go(func() {
+					for i := w; ; i++ {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if _, err := ks.Add(ctx, keys[i%len(keys)], 1); err != nil {
+							t.Error(err)
+							return
+						}
+						must(t, addAll(db, [][]byte{keys[i%len(keys)], keys[(i+5)%len(keys)]}))
+					}
+				})
+			}
+			for range 5 {
+				attempts := 0
+				err := db.Update(ctx, func(tx *Txn) error {
+					attempts++
+					for _, key := range keys {
+						if _, err := tx.Add(ks, key, 1); err != nil {
+							return err
+						}
+						time.Sleep(200 * time.Microsecond)
+					}
+					return nil
+				})
+				if err != nil || attempts > patientAttempts+1 {
+					t.Errorf("%d attempts: %v", attempts, err)
+				}
+			}
+			close(stop)
+			writers.Wait()
+			if db.Metrics().Transactions.InTurn == 0 {
+				t.Error("nobody had to wait for a turn: this test is about that")
+			}
+		})
+	}
+}

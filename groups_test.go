@@ -54,7 +54,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	for m := range 4 {
 		movers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(m)))
-			for range 40 {
+			for range soaking(20) {
 				from, to := keys[rng.IntN(accounts)], keys[rng.IntN(accounts)]
 				must(t, db.Update(ctx, func(tx *Txn) error {
 					if _, err := tx.Add(ks, from, -1); err != nil {

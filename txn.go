@@ -24,6 +24,9 @@ type Txn struct {
 	ctx      context.Context
 	db       *DB
 	readOnly bool
+	// wide takes the state of all stores at once: one that has to be taken again
+	// cannot be seen to its end.
+	wide bool
 
 	view  *node.View // of the stores that it has touched, or of all if it only reads
 	env   *command.Env
@@ -54,7 +57,7 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 	for attempt := 0; ; attempt++ {
 		var err error
 		if attempt < patientAttempts {
-			claims, err = db.attempt(ctx, f, txn.ID{})
+			claims, err = db.attempt(ctx, f, attempt > 0, txn.ID{})
 		} else {
 			claims, err = db.inTurn(ctx, f, claims)
 		}
@@ -77,12 +80,12 @@ const patientAttempts = 3
 // inTurn is attempt when everything is held that the last one has touched.
 func (db *DB) inTurn(ctx context.Context, f func(tx *Txn) error, claims []txn.Claim) (touched []txn.Claim, err error) {
 	if len(claims) == 0 {
-		return db.attempt(ctx, f, txn.ID{})
+		return db.attempt(ctx, f, true, txn.ID{})
 	}
 	held := false
 	err = db.holding(ctx, claims, func(id txn.ID) error {
 		held = true
-		touched, err = db.attempt(ctx, f, id)
+		touched, err = db.attempt(ctx, f, true, id)
 		return err
 	})
 	if !held {
@@ -125,8 +128,8 @@ func (db *DB) pause(ctx context.Context, attempt int, met error) error {
 }
 
 // attempt runs f once, and returns what it has touched.
-func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, hold txn.ID) ([]txn.Claim, error) {
-	tx := &Txn{ctx: ctx, db: db, reads: map[string]uint64{}, hold: hold}
+func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, wide bool, hold txn.ID) ([]txn.Claim, error) {
+	tx := &Txn{ctx: ctx, db: db, wide: wide, reads: map[string]uint64{}, hold: hold}
 	defer tx.close()
 	if err := f(tx); err != nil {
 		return tx.claims(), err
@@ -138,7 +141,7 @@ func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, hold txn.ID) (
 // View runs f on one consistent state, which stays the same for f whatever
 // happens meanwhile.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
-	tx := &Txn{ctx: ctx, db: db, readOnly: true}
+	tx := &Txn{ctx: ctx, db: db, readOnly: true, wide: true}
 	defer tx.close()
 	return f(tx)
 }
@@ -152,7 +155,8 @@ func (tx *Txn) close() {
 }
 
 // begin takes the state of stores at their first use. One that only reads takes that
-// of all at once: nothing tells whether what it has read is still so.
+// of all at once, as nothing tells whether what it has read is still so; and so does
+// one that has failed before, to learn all that it touches.
 func (tx *Txn) begin(hosts ...*node.Host) error {
 	if tx.err != nil {
 		return tx.err
@@ -163,7 +167,7 @@ func (tx *Txn) begin(hosts ...*node.Host) error {
 			return nil
 		}
 		hosts = append(tx.view.Hosts(), hosts...)
-	} else if tx.readOnly {
+	} else if tx.wide {
 		hosts = tx.db.node.Hosts()
 	}
 	if err := tx.ctx.Err(); err != nil {
