@@ -29,6 +29,8 @@ type config struct {
 	// Patient makes the last one wait also for groups that are removed only when
 	// their decisions are old.
 	Patient bool
+	// Contended lets clients get into each other's way, and shards be.
+	Contended bool
 	// Pending are requests of former lives without an answer, Answered some with one.
 	Pending, Answered []request
 	// Inspect makes it look at the files instead: Keys is what must be there.
@@ -53,8 +55,19 @@ type child struct {
 
 var ctx = context.Background()
 
-// patience is how long anything may take before it counts as stuck.
-const patience = 40 * time.Second
+// patience is how long a child may take, and longPatience one that waits for groups to
+// be removed, before it counts as stuck.
+const (
+	patience     = 20 * time.Second
+	longPatience = 60 * time.Second
+)
+
+func (c *config) patience() time.Duration {
+	if c.Patient {
+		return longPatience
+	}
+	return patience
+}
 
 // runChild does what it is told on in until it is killed, or the end.
 func runChild(in io.Reader, out io.Writer) error {
@@ -66,9 +79,9 @@ func runChild(in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(1)
 	}()
-	watchdog := time.AfterFunc(patience, func() {
+	watchdog := time.AfterFunc(c.patience(), func() {
 		stacks := make([]byte, 1<<20)
-		fmt.Fprintf(os.Stderr, "stuck for %v\n%s", patience, stacks[:runtime.Stack(stacks, true)])
+		fmt.Fprintf(os.Stderr, "stuck for %v\n%s", c.patience(), stacks[:runtime.Stack(stacks, true)])
 		os.Exit(1)
 	})
 	defer watchdog.Stop()
@@ -157,9 +170,11 @@ func (c *child) at(key string) (*cleave.Keyspace, []byte) {
 	return c.ordered, []byte(key)
 }
 
-// How many clients and reshapers there are, and how long the last life works.
+// How many clients there are, of which some get into each other's way on purpose, and
+// reshapers, and how long the last life works.
 const (
-	clients   = 6
+	clients   = 7
+	duelists  = 3
 	reshapers = 3
 	lastWork  = 400 * time.Millisecond
 )
@@ -174,6 +189,9 @@ func (c *child) work() {
 		wg.Go(k.run)
 	}
 	for i := range reshapers {
+		if c.Contended {
+			break
+		}
 		r := &reshaper{child: c, rng: rand.New(rand.NewPCG(c.Seed, uint64(100+i)))}
 		wg.Go(r.run)
 	}
@@ -220,7 +238,7 @@ func (c *child) rest() error {
 			}
 			return nil
 		}
-		if spent := time.Since(begun); left > 0 && spent > 10*time.Second || spent > patience-5*time.Second {
+		if spent := time.Since(begun); left > 0 && spent > 10*time.Second || spent > c.patience()*3/4 {
 			c.trouble("after %v there are %d transactions and these jobs: %+v", spent, left, open)
 			return nil
 		}

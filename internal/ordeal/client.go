@@ -35,15 +35,22 @@ func (c *client) run() {
 		if !c.askAgain() {
 			c.step()
 		}
-		time.Sleep(time.Duration(c.rng.IntN(400)) * time.Microsecond) // others want to work too
+		if !c.duels() {
+			time.Sleep(time.Duration(c.rng.IntN(400)) * time.Microsecond) // others want to work too
+		}
 	}
 	for c.askAgain() {
 	}
 }
 
+// duels tells whether the client gets into the way of others on purpose.
+func (c *client) duels() bool { return c.id <= duelists || c.Contended }
+
 // step does something at random.
 func (c *client) step() {
 	switch n := c.rng.IntN(100); {
+	case n < 70 && c.duels():
+		c.duel()
 	case n < 22:
 		c.register()
 	case n < 44:

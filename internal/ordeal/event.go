@@ -68,6 +68,11 @@ type call struct {
 	Work string
 }
 
+// transacts tells whether it is a transaction, often one across stores.
+func (c *call) transacts() bool {
+	return c.Work == "lists" || c.Work == "transfers" || c.Work == "claims"
+}
+
 // count is an addition to one of the counters.
 type count struct {
 	Key string

@@ -14,7 +14,9 @@ import (
 
 // aim is when a child is to be killed.
 type aim struct {
-	// At is "random", "start", "commit", or the phase of a job.
+	// At is "random", "start", "commit", which is when a transaction is about to begin,
+	// "answer", when one was acknowledged and its locks are still there, or the phase of
+	// a job.
 	At string
 	// Nth is how many such moments pass before.
 	Nth int
@@ -29,7 +31,7 @@ const longestLife = 700 * time.Millisecond
 // life starts a child, listens to it, and kills it. An aim at nothing lets it end by
 // itself.
 func (r *run) life(c config, a aim) error {
-	within, cancel := context.WithTimeout(context.Background(), patience+10*time.Second)
+	within, cancel := context.WithTimeout(context.Background(), 2*longPatience)
 	defer cancel()
 	proc := exec.CommandContext(within, r.self)
 	proc.Env = append(proc.Environ(), childVariable+"=1")
@@ -104,10 +106,13 @@ func (l *listener) hear(line []byte) error {
 		l.killIn(longestLife)
 	case sayCall:
 		l.history.begin(e.Client, *e.Call)
-		if w := e.Call.Work; w == "lists" || w == "transfers" || w == "claims" {
+		if e.Call.transacts() {
 			l.moment("commit")
 		}
 	case sayAnswer:
+		if e.Call.transacts() {
+			l.moment("answer")
+		}
 		l.history.answer(e.Client, *e.Call)
 		l.did[e.Call.Work]++
 	case sayJob:

@@ -20,6 +20,7 @@ func main() {
 	flag.StringVar(&o.Durability, "durability", "everysec", "always, everysec or no")
 	flag.IntVar(&o.Lives, "lives", 20, "how many children to kill")
 	flag.BoolVar(&o.Patient, "patient", true, "wait for all jobs in the end")
+	flag.BoolVar(&o.Contended, "contended", false, "let clients get into each other's way instead of moving shards")
 	flag.Parse()
 	self, err := os.Executable()
 	if err != nil {

@@ -19,8 +19,9 @@ type options struct {
 	Stores, Groups int
 	Durability     string
 	// Lives is how many children are killed.
-	Lives   int
-	Patient bool
+	Lives int
+	// Patient and Contended are told to each.
+	Patient, Contended bool
 }
 
 // run is several lives of one store.
@@ -54,13 +55,15 @@ func (r *run) aims() (aims []aim) {
 	r.rng.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
 	for i := range r.Lives {
 		a := aim{Nth: r.rng.IntN(4), Delay: r.between(10*time.Microsecond, 2*time.Millisecond)}
-		switch i % 6 {
+		switch i % 8 {
 		case 0:
 			a = aim{At: "random", Delay: r.between(20*time.Millisecond, 400*time.Millisecond)}
-		case 3:
-			a.At, a.Nth = "commit", 10+r.rng.IntN(100)
+		case 2:
+			a.At, a.Nth = "commit", 20+r.rng.IntN(100)
+		case 4, 6:
+			a.At, a.Nth, a.Delay = "answer", 20+r.rng.IntN(100), 0
 		default:
-			a.At = targets[(i-i/3)%len(targets)]
+			a.At = targets[i/2%len(targets)]
 			if r.rng.IntN(2) == 0 {
 				a.Delay = 0
 			}
@@ -87,7 +90,7 @@ func (r *run) run() error {
 	for i, a := range lives {
 		c := config{
 			Dir: r.dir, Stores: r.Stores, Durability: r.Durability, Seed: r.rng.Uint64(), Life: i,
-			Last: a.At == "", Patient: r.Patient,
+			Last: a.At == "", Patient: r.Patient, Contended: r.Contended,
 		}
 		if !r.made {
 			c.Groups = r.Groups // later there may be more, or fewer

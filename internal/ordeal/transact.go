@@ -23,15 +23,20 @@ func elements(value string) (list []uint64) {
 	return list
 }
 
-// list reads lists at one moment, and perhaps appends to some of them.
-func (c *client) list() {
+// listKeys returns the lists of now, those of one keyspace first.
+func (c *client) listKeys() (keys []string) {
 	g := c.generation(c.lists.Add(1), 400)
-	var keys []string
 	for _, l := range []string{"h", "o"} {
 		for i := range 3 {
 			keys = append(keys, fmt.Sprintf("%s:list %s %d", l, g, i))
 		}
 	}
+	return keys
+}
+
+// list reads lists at one moment, and perhaps appends to some of them.
+func (c *client) list() {
+	keys := c.listKeys()
 	c.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	keys = keys[:1+c.rng.IntN(3)]
 	ask := call{Lists: &check.Txn{}, Work: "lists"}
@@ -41,30 +46,60 @@ func (c *client) list() {
 	case 1:
 		c.do(ask, func(ask *call) error { return c.readMany(ask.Lists, keys) })
 	case 2:
-		c.do(ask, func(ask *call) error {
-			return c.db.View(ctx, func(tx *cleave.Txn) error { return c.readAll(ask.Lists, tx, keys) })
-		})
+		c.view(keys)
 	default:
-		for range 1 + c.rng.IntN(len(keys)) { // so many of the first get one more
-			ask.Lists.Ops = append(ask.Lists.Ops, check.Append(keys[len(ask.Lists.Ops)], c.number()))
-		}
-		appends := slices.Clone(ask.Lists.Ops)
-		c.do(ask, func(ask *call) error {
-			return c.db.Update(ctx, func(tx *cleave.Txn) error {
-				ask.Lists.Ops = nil // it may be run again
-				if err := c.readAll(ask.Lists, tx, keys); err != nil {
+		c.extendSome(keys, 1+c.rng.IntN(len(keys)))
+	}
+}
+
+// duel does something with the same two lists as others, which are often on two
+// stores: it reads both and appends to one, appends to one, or reads both. Who reads
+// one and writes the other is overtaken by the others unless he locks what he reads.
+func (c *client) duel() {
+	keys := c.listKeys()
+	keys = []string{keys[0], keys[len(keys)-1]}
+	if c.rng.IntN(2) == 0 {
+		keys[0], keys[1] = keys[1], keys[0]
+	}
+	switch c.rng.IntN(3) {
+	case 0:
+		c.extendSome(keys, 1)
+	case 1:
+		c.extendSome(keys[:1], 1)
+	default:
+		c.view(keys)
+	}
+}
+
+// view reads lists at one moment.
+func (c *client) view(keys []string) {
+	c.do(call{Lists: &check.Txn{}, Work: "lists"}, func(ask *call) error {
+		return c.db.View(ctx, func(tx *cleave.Txn) error { return c.readAll(ask.Lists, tx, keys) })
+	})
+}
+
+// extendSome reads lists and appends to the first n of them.
+func (c *client) extendSome(keys []string, n int) {
+	ask := call{Lists: &check.Txn{}, Work: "lists"}
+	for i := range n {
+		ask.Lists.Ops = append(ask.Lists.Ops, check.Append(keys[i], c.number()))
+	}
+	appends := slices.Clone(ask.Lists.Ops)
+	c.do(ask, func(ask *call) error {
+		return c.db.Update(ctx, func(tx *cleave.Txn) error {
+			// It may be run again.
+			if err := c.readAll(ask.Lists, tx, keys); err != nil {
+				return err
+			}
+			for _, op := range appends {
+				if err := c.extend(tx, op); err != nil {
 					return err
 				}
-				for _, op := range appends {
-					if err := c.extend(tx, op); err != nil {
-						return err
-					}
-					ask.Lists.Ops = append(ask.Lists.Ops, op)
-				}
-				return nil
-			})
+				ask.Lists.Ops = append(ask.Lists.Ops, op)
+			}
+			return nil
 		})
-	}
+	})
 }
 
 func (c *client) readOne(t *check.Txn, key string) error {
