@@ -106,8 +106,10 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 		return fmt.Errorf("%w: the transaction was left undecided: %w", group.ErrUnknown, errors.Join(ctx.Err(), n.ctx.Err(), failure))
 	case answer.Outcome == txn.Committed:
 		return nil
-	case errors.Is(answer.Err, txn.ErrCancelled), errors.Is(answer.Err, group.ErrUnknown) && ctx.Err() != nil:
+	case ctx.Err() != nil && (errors.Is(answer.Err, txn.ErrCancelled) || errors.Is(answer.Err, group.ErrUnknown)):
 		return ctx.Err()
+	case errors.Is(answer.Err, txn.ErrCancelled): // by Close, not by the caller
+		return errClosed
 	case errors.Is(answer.Err, group.ErrUnknown): // whether it was prepared: it is not committed
 		return fmt.Errorf("%w: %v", group.ErrFailed, answer.Err)
 	case answer.Outcome == txn.Undecided:
