@@ -68,9 +68,12 @@ type Regroup struct {
 	BytesPerSecond uint64
 }
 
-func (c Split) request(*DB) (mover.Request, error) {
+func (c Split) request(db *DB) (mover.Request, error) {
 	if c.Keyspace == nil {
 		return mover.Request{}, optionError("a Split needs a Keyspace")
+	}
+	if c.Keyspace.db != db {
+		return mover.Request{}, optionError("keyspace %s is of another DB than the one that is to be split", c.Keyspace.Name())
 	}
 	k := &c.Keyspace.space.Keyspace
 	if err := c.Keyspace.space.Check(); err != nil {

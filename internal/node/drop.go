@@ -109,9 +109,15 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 	if err := n.settleSpan(ctx, span); err != nil {
 		return err
 	}
+	version := n.Map().Version()
 	for _, piece := range n.Pieces(span) {
 		if err := piece.Part.clearSpan(ctx, piece.Span); err != nil {
 			return err
+		}
+	}
+	for s := range n.Map().Shards(span) {
+		if s.Changed > version { // where nothing was found, it was perhaps moved away
+			return fmt.Errorf("%w: %v has changed hands while it was cleared", own.ErrWrongGroup, s.ID)
 		}
 	}
 	// The note is synced, so what it stands for must be before it goes: otherwise

@@ -33,6 +33,8 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 		case <-ended:
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
+		case <-n.ctx.Done(): // then the job does not end either
+			return errClosed
 		}
 	}
 }
@@ -55,7 +57,9 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, use, made comma
 	if err != nil {
 		return err
 	}
-	next, err := placed(old, k)
+	// A group that a job has added is open a moment later: until then nobody could
+	// tell it what it owns.
+	next, err := placed(old, k, func(g partition.Group) bool { return !g.Draining && n.part(g.ID) != nil })
 	if err != nil {
 		return err
 	}
@@ -105,9 +109,9 @@ func (n *Node) settled(ctx context.Context) (*partition.Map, error) {
 	return n.newestMap(ctx)
 }
 
-// placed returns the map in which a keyspace has its shards.
-func placed(m *partition.Map, k *partition.Keyspace) (*partition.Map, error) {
-	groups := slices.DeleteFunc(slices.Clone(m.Groups()), func(g partition.Group) bool { return g.Draining })
+// placed returns the map in which a keyspace has its shards, in groups that take any.
+func placed(m *partition.Map, k *partition.Keyspace, takes func(partition.Group) bool) (*partition.Map, error) {
+	groups := slices.DeleteFunc(slices.Clone(m.Groups()), func(g partition.Group) bool { return !takes(g) })
 	starts := []partition.Position{k.Span().Start}
 	if k.Kind == partition.Hash {
 		at, err := k.EvenSlots(min(len(groups)*shardsPerGroup, k.SlotCount()))

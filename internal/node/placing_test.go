@@ -106,7 +106,7 @@ func TestAPlacingThatWasInterruptedIsBroughtToItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := placed(old, &k)
+	next, err := placed(old, &k, func(g partition.Group) bool { return !g.Draining })
 	if err != nil {
 		t.Fatal(err)
 	}
