@@ -29,8 +29,9 @@ func (e *Env) MayWrite(p partition.Position) error {
 	return e.guard.Write(p)
 }
 
-// mayRead asks for a read of a key.
-func (e *Env) mayRead(p partition.Position) error {
+// MayRead returns why the key at p must not be read now, for commands that read its
+// rows as such.
+func (e *Env) MayRead(p partition.Position) error {
 	if e.guard == nil {
 		return nil
 	}

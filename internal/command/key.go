@@ -14,7 +14,7 @@ func (e *Env) load(p partition.Position) (row Row, alive bool, err error) {
 	if err := checkPosition(p); err != nil {
 		return Row{}, false, err
 	}
-	if err := e.mayRead(p); err != nil {
+	if err := e.MayRead(p); err != nil {
 		return Row{}, false, err
 	}
 	e.key = effect.Rows.AppendKey(e.key[:0], p)

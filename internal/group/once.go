@@ -41,9 +41,13 @@ func (c *Once) Eval(e *command.Env) command.Reply {
 // Recall is a command that tells whether there is the record of a request: Int is 1.
 type Recall struct{ Request Request }
 
-// Eval looks for the record.
+// Eval looks for the record. One that a transaction is about to write may be there
+// already, so a lock is waited for; and what another group has is not here.
 func (c *Recall) Eval(e *command.Env) command.Reply {
-	_, found, err := e.Get(c.Request.dedupKey(nil), nil)
+	err, found := e.MayRead(c.Request.Key), false
+	if err == nil {
+		_, found, err = e.Get(c.Request.dedupKey(nil), nil)
+	}
 	switch {
 	case err != nil:
 		return command.Reply{Kind: command.Failed, Err: err}
