@@ -35,6 +35,7 @@ type Txn struct {
 	// none.
 	reading partition.Position
 	ranges  []command.RangeRead
+	scans   []*scanRead // under way
 	writes  []txnWrite
 	used    gates // keyspaces that it read or wrote
 	// hold names the transaction if it holds what it needs.
@@ -131,10 +132,13 @@ func (db *DB) pause(ctx context.Context, attempt int, met error) error {
 func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, wide bool, hold txn.ID) ([]txn.Claim, error) {
 	tx := &Txn{ctx: ctx, db: db, wide: wide, reads: map[string]uint64{}, hold: hold}
 	defer tx.close()
-	if err := f(tx); err != nil {
-		return tx.claims(), err
+	err := f(tx)
+	switch {
+	case errors.Is(tx.err, errRetry):
+		err = tx.err // whatever f made of it: what it has read is not of one state
+	case err == nil:
+		err = tx.commit()
 	}
-	err := tx.commit()
 	return tx.claims(), err
 }
 
@@ -178,8 +182,10 @@ func (tx *Txn) begin(hosts ...*node.Host) error {
 		return public(err)
 	}
 	was := tx.view
-	tx.view = v
-	if was == nil {
+	if was != nil {
+		tx.noteScans()
+	}
+	if tx.view = v; was == nil {
 		tx.env = command.NewEnv((*txnReader)(tx))
 		tx.env.SetGuard((*txnGuard)(tx))
 		tx.env.Begin(effect.Header{ClockMS: v.LatestMS()}, firstTxnVersion)

@@ -16,7 +16,7 @@ import (
 
 // commit executes what the transaction wrote, if what it read is still so.
 func (tx *Txn) commit() error {
-	if tx.err != nil {
+	if tx.noteScans(); tx.err != nil { // of loops that were never ended
 		return tx.err
 	}
 	if len(tx.writes) == 0 {

@@ -83,8 +83,9 @@ func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
 		// No key has it, but what the transaction wrote looks as if it had.
 		return fmt.Errorf("%w: version %d was never given out", ErrConflict, o.Version)
 	}
-	conditional := o.IfAbsent || o.IfPresent || o.IfVersion
-	reply, err := tx.do(k, key, true, conditional, func(p partition.Position) (command.Command, error) {
+	// An expiry that is kept is what a later Item shows.
+	seen := o.IfAbsent || o.IfPresent || o.IfVersion || o.KeepTTL
+	reply, err := tx.do(k, key, true, seen, func(p partition.Position) (command.Command, error) {
 		return o.command(p, bytes.Clone(value))
 	})
 	if err == nil && reply.Kind == command.Nil {

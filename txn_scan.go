@@ -3,6 +3,7 @@ package cleave
 import (
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
@@ -19,7 +20,7 @@ import (
 // last key visited.
 func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		r := scanRead{tx: tx, k: k, o: o}
+		r := &scanRead{tx: tx, k: k, o: o}
 		var err error
 		if r.span, err = k.span(&o); err == nil {
 			err = tx.beginScan(k, r.span)
@@ -28,8 +29,18 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 			yield(Item{}, err)
 			return
 		}
+		tx.scans = append(tx.scans, r)
 		r.run(yield)
-		r.note()
+		tx.scans = slices.DeleteFunc(tx.scans, func(x *scanRead) bool { return x == r })
+		r.note(r.stopped, r.last)
+	}
+}
+
+// noteScans makes what scans that are under way have read so far, which is ahead of
+// their loops, reads of the transaction: its state is about to be a newer one.
+func (tx *Txn) noteScans() {
+	for _, r := range tx.scans {
+		r.note(r.more, r.ahead)
 	}
 }
 
@@ -55,6 +66,9 @@ type scanRead struct {
 	// the span.
 	stopped bool
 	last    []byte
+	// more tells that it was read up to the key ahead and not to the end.
+	more  bool
+	ahead []byte
 }
 
 // txnPage is how many keys are read ahead of the loop. The loop may use the
@@ -73,8 +87,11 @@ func (r *scanRead) run(yield func(Item, error) bool) {
 			yield(Item{}, err)
 			return
 		}
+		if r.more = len(page) == want; r.more {
+			r.ahead = append(r.ahead[:0], page[want-1].Key...)
+		}
 		for _, item := range page {
-			r.last, r.stopped = item.Key, true
+			r.last, r.stopped = append(r.last[:0], item.Key...), true // the loop may change it
 			if !yield(item, nil) {
 				return
 			}
@@ -117,20 +134,21 @@ func (tx *Txn) source(w *walker, s partition.Span) error {
 	return err
 }
 
-// note makes the part of the span that was visited a read of the transaction.
-func (r *scanRead) note() {
+// note makes the span, or the part of it up to the last key, a read of the transaction.
+func (r *scanRead) note(part bool, last []byte) {
 	if r.tx.readOnly || r.tx.err != nil {
 		return
 	}
-	if r.stopped {
-		p := r.k.space.AppendPosition(nil, r.last)
+	span := r.span
+	if part {
+		p := r.k.space.AppendPosition(nil, last)
 		if r.o.Reverse {
-			r.span.Start = p
+			span.Start = p
 		} else {
-			r.span.End = command.After(p)
+			span.End = command.After(p)
 		}
 	}
-	for _, s := range r.tx.cut(r.span) {
+	for _, s := range r.tx.cut(span) {
 		digest, err := r.tx.digest(s)
 		if err != nil {
 			r.tx.err = public(err)
