@@ -84,7 +84,9 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 	if errors.Is(err, errApart) {
 		err = b.writeApart(ctx, db)
 	}
-	b.lent = b.lent || errors.Is(err, group.ErrUnknown)
+	// Who leaves early may leave a part of it in a queue, also if it is known not to
+	// be committed.
+	b.lent = b.lent || ctx.Err() != nil || errors.Is(err, group.ErrUnknown)
 	return public(err)
 }
 

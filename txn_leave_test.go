@@ -1,0 +1,97 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/txn"
+)
+
+// A transaction that waits for a range when the store is closed has not happened, and
+// its caller is told so.
+func TestATransactionThatCloseInterruptsIsNotAcknowledged(t *testing.T) {
+	frozen, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o := memory(2)
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Finishing {
+			once.Do(func() { close(frozen); <-goOn })
+		}
+	}
+	db := mustOpen(t, o)
+	ks, lo, hi := db.Default(), keyOn(db, 0), keyOn(db, 1)
+	mustStart(t, db, Move{Shard: shardAt(ks, string(hi)), To: elsewhere(ks, string(hi))})
+	<-frozen
+	answer := make(chan error, 1)
+	go func() {
+		answer <- db.Update(ctx, func(tx *Txn) error { return errors.Join(tx.Set(ks, lo, nil), tx.Set(ks, hi, nil)) })
+	}()
+	for db.Metrics().Transactions.Open == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	err := <-answer
+	close(goOn)
+	must(t, <-closed)
+	refused(t, "a transaction that Close interrupts", err, ErrClosed)
+	db = mustOpen(t, o)
+	defer mustClose(t, db)
+	for _, key := range [][]byte{lo, hi} {
+		if ok, err := db.Default().Exists(ctx, key); ok || err != nil {
+			t.Errorf("%s: %v, %v", key, ok, err)
+		}
+	}
+}
+
+// A batch whose caller has left may still be in the queue of a group. It can be used
+// again at once all the same; the race detector looks on.
+func TestABatchThatWasLeftMayBeUsedAgain(t *testing.T) {
+	db := small(t, 2)
+	ks, a, b := db.Default(), keyOn(db, 0), keyOn(db, 1)
+	release := blockGroup(t, db.node.Hosts()[1].Parts()[0])
+	var batch Batch
+	fill := func() {
+		batch.Set(ks, a, []byte("value"))
+		batch.Set(ks, b, []byte("value"))
+	}
+	fill()
+	limited, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	refused(t, "whoever leaves", db.Write(limited, &batch), context.DeadlineExceeded)
+	batch.Reset()
+	fill()
+	release()
+	must(t, db.Write(ctx, &batch))
+}
+
+// A request that was executed is known as such from its decision on, also where its
+// record is not more than an intent.
+func TestARetryWaitsForTheRecordOfItsRequest(t *testing.T) {
+	db := small(t, 3)
+	ks := db.Default()
+	batch := Batch{Request: db.NewRequestID()}
+	for _, store := range []int{2, 1, 0} { // the last part has the record
+		batch.SetWith(ks, keyOn(db, store), nil, SetOptions{IfAbsent: true})
+	}
+	parts, m := batch.parts(db), db.node.Map()
+	plan := txn.Plan{ID: txn.ID{7}, DeadlineMS: db.node.WallMS() + 5000, Parts: parts, Decider: m.Owner(parts[0].Span.Start).Group}
+	c, _ := txn.NewCoordinator(plan)
+	do := func(i int, command group.Request) {
+		t.Helper()
+		reply, err := db.node.PartOf(parts[i].Span.Start).Group.Try(ctx, command)
+		must(t, errors.Join(err, reply.Err))
+	}
+	do(1, group.Request{Command: c.Prepare(txn.SendPrepare{Part: 1})})
+	do(2, group.Request{Command: c.Prepare(txn.SendPrepare{Part: 2})})
+	do(0, group.Request{Command: c.Decide(txn.SendDecide{Commit: true})})
+	do(1, group.Request{Command: &txn.Resolve{ID: plan.ID, Span: parts[1].Span, Commit: true, DeadlineMS: plan.DeadlineMS}})
+	if err := db.Write(ctx, &batch); err != nil {
+		t.Errorf("the retry of a request that was executed: %v", err)
+	}
+}
