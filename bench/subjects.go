@@ -15,6 +15,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/keycells"
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
 	"github.com/cleavekv/cleave/bench/internal/routecells"
+	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
 // effort is how much a run spends.
@@ -25,6 +26,7 @@ type effort struct {
 	entries    int // of the big tables
 	stream     int // operations drawn ahead, a power of two
 	rows       int // of the embedded stores
+	shards     shardcells.Config
 	// nodes are the sizes of topology, keysPerNode what imbalance and
 	// movement are measured with.
 	nodes       []int
@@ -35,10 +37,12 @@ var (
 	// full has many short windows: a slow spell of the machine then falls on
 	// few rounds, and their median does not see it.
 	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20, rows: 500_000,
-		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 200}
+		shards: shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 24},
+		nodes:  []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
 	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
-		nodes: []int{8, 64, 1024, 10000}, keysPerNode: 20}
+		shards: shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4},
+		nodes:  []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
 // subject is one part of the toolkit.
@@ -59,6 +63,10 @@ var subjects = []subject{
 	}},
 	{"engine", "Embedded store", func(e effort) iter.Seq[duel.Cell] {
 		return enginecells.Cells(enginecells.Config{Rows: e.rows, Cores: runtime.GOMAXPROCS(0), Dir: os.TempDir()})
+	}},
+	{"shards", "Shards", func(e effort) iter.Seq[duel.Cell] {
+		e.shards.Dir = os.TempDir()
+		return shardcells.Cells(e.shards)
 	}},
 	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
 	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
 // targets is every promise that a run is judged by. Ratios are against the
 // best peer unless peers are named.
-var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets())
+var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets(), shardTargets())
 
 // Why the targets are what they are. No figures here: those of a report are
 // all measured in its run.
@@ -21,6 +22,9 @@ const (
 	sourceBuild    = "Ring: a change of topology builds a new ring, and requests that wait for it should not notice."
 	sourceHRW      = "Rendezvous: several nodes are scored at once, where the peer scores one."
 	sourceEngine   = "Store: one sequential write for all who wait, rows in memory in front of the tables, and scans that merge both, against the ordered engine below it by itself and against others."
+	sourceApart    = "Shards: a transaction across stores prepares, decides and cleans up, and may cost two and a half times one of a single group: a ratio of 0.4."
+	sourceFlat     = "Shards: nothing on the way of an operation looks at more shards than it touches, so 10,000 cost a quarter more than 10 at most: a ratio of 0.8."
+	sourceMove     = "Shards: who uses a shard that changes stores keeps four fifths of the speed, and does not wait long for the moment in which it changes hands."
 	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
 )
 
@@ -90,4 +94,21 @@ func engineTargets() []duel.Target {
 		cell("set-always-x64", "Pebble", 2),
 		cell("set-always-x64", "bbolt", 10),
 	}
+}
+
+func shardTargets() (out []duel.Target) {
+	for _, d := range []string{"always", "everysec"} {
+		for _, clients := range []string{"x1", "x64"} {
+			out = append(out, duel.Target{Cell: "shards/commit-" + d + "-" + clients, Ours: shardcells.TwoStores,
+				Versus: []string{shardcells.OneGroup}, AtLeast: 0.4, Source: sourceApart})
+		}
+	}
+	few, most := full.shards.Shards[0], full.shards.Shards[len(full.shards.Shards)-1]
+	for _, cell := range shardcells.Flat() {
+		out = append(out, duel.Target{Cell: cell, Ours: shardcells.Shards(most), Versus: []string{shardcells.Shards(few)}, AtLeast: 0.8, Source: sourceFlat})
+	}
+	return append(out,
+		duel.Target{Cell: "shards/move", Ours: "during", Versus: []string{"before"}, AtLeast: 0.8, Source: sourceMove},
+		duel.Target{Cell: "shards/pause", Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove},
+		duel.Target{Cell: "shards/pause", Metric: "slowest write", Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove})
 }

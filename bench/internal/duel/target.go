@@ -1,6 +1,9 @@
 package duel
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Target is a promise about one contestant in one cell.
 type Target struct {
@@ -16,6 +19,9 @@ type Target struct {
 	// AtMost, where there is no AtLeast, is the largest figure allowed, in
 	// the metric's own unit.
 	AtMost float64
+	// Every makes AtMost hold for the worst round, not for the median: what is
+	// promised of all but one in a hundred is promised of each of a few.
+	Every bool
 	// Source says where the target comes from.
 	Source string
 }
@@ -54,7 +60,12 @@ func (t Target) Check(results []*Result) Outcome {
 		for i := range limit {
 			limit[i] = t.AtMost
 		}
-		out.Got = Bootstrap(ratios(limit, ours.Samples[m]), 1)
+		got := ratios(limit, ours.Samples[m])
+		out.Got = Bootstrap(got, 1)
+		if t.Every && len(got) > 0 {
+			worst := slices.Min(got)
+			out.Got.Median, out.Got.Lo, out.Got.Hi = worst, worst, worst
+		}
 		out.Verdict = Judge(out.Got, 1)
 		return out
 	}

@@ -1,0 +1,133 @@
+package shardcells
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/bench/internal/duel"
+)
+
+const (
+	moveBytes = 1000
+	// clients read and write in turn.
+	clients = 16
+	// stillTime is for how long the load is measured while nothing moves.
+	stillTime = time.Second
+)
+
+// The metrics of a move.
+var (
+	pause   = duel.Metric{Name: "pause", Unit: duel.Nanoseconds}
+	p99     = duel.Metric{Name: "p99 of writes", Unit: duel.Nanoseconds}
+	slowest = duel.Metric{Name: "slowest write", Unit: duel.Nanoseconds}
+)
+
+// moves yields the load while a shard goes from one store to the other and back, and
+// what its clients noticed.
+func moves(cfg Config, yield func(duel.Cell) bool) bool {
+	t, err := openTable(cfg, cleave.Options{Stores: 2, Groups: 4, Durability: cleave.EverySec}, cfg.MoveRows, moveBytes, 1, 1)
+	if err != nil {
+		return yield(broken("shards/move", err))
+	}
+	defer t.close()
+	m := &mover{table: t}
+	rate := duel.Cell{
+		ID: "shards/move",
+		Title: fmt.Sprintf("%d clients read and write in turn rows of %d bytes, durability everysec, per operation, before and while their shard of %d MB changes stores",
+			clients, moveBytes, cfg.MoveRows*moveBytes/1e6),
+		Rounds: cfg.Moves,
+		Contestants: []duel.Contestant{
+			{Name: "before", Gauge: m.still},
+			{Name: "during", Ours: true, Gauge: m.move},
+		},
+	}
+	seen := duel.Cell{
+		ID:      "shards/pause",
+		Title:   "of each of these moves, how long the shard took no writes, and how long its clients waited for theirs",
+		Metrics: []duel.Metric{pause, p99, slowest},
+		Rounds:  cfg.Moves,
+		Contestants: []duel.Contestant{
+			{Name: "during", Ours: true, Gauge: m.noticed},
+		},
+	}
+	return yield(rate) && yield(seen)
+}
+
+// mover moves a table of one shard to and fro.
+type mover struct {
+	table *table
+	notes [][]float64 // of moves that nobody has asked about
+}
+
+// still measures the load while nothing moves.
+func (m *mover) still() []float64 {
+	return []float64{m.load(func() { time.Sleep(stillTime) }).perOp}
+}
+
+// move measures it during a move.
+func (m *mover) move() []float64 {
+	var status cleave.JobStatus
+	seen := m.load(func() {
+		shards, err := m.table.shards()
+		must(err)
+		to := slices.IndexFunc(m.table.db.Groups(), func(g cleave.GroupInfo) bool { return g.Store != shards[0].Store })
+		status, err = m.table.change(cleave.Move{Shard: shards[0].ID, To: m.table.db.Groups()[to].ID})
+		must(err)
+	})
+	m.notes = append(m.notes, []float64{float64(status.Pause), float64(seen.p99), float64(seen.slowest)})
+	return []float64{seen.perOp}
+}
+
+// noticed returns what clients noticed of a move.
+func (m *mover) noticed() []float64 {
+	if len(m.notes) == 0 { // the cell with the moves was left out
+		m.move()
+	}
+	first := m.notes[0]
+	m.notes = m.notes[1:]
+	return first
+}
+
+// load is what clients have seen.
+type load struct {
+	perOp        float64 // nanoseconds
+	p99, slowest time.Duration
+}
+
+// load lets clients work while f runs.
+func (m *mover) load(f func()) load {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var ops atomic.Int64
+	writes := make([][]time.Duration, clients)
+	failed := make([]any, clients)
+	began := time.Now()
+	for c := range clients {
+		wg.Go(func() {
+			defer func() { failed[c] = recover() }()
+			value := make([]byte, moveBytes)
+			for !stop.Load() {
+				m.table.get(draw(m.table.rows))
+				begun := time.Now()
+				m.table.set(draw(m.table.rows), value)
+				writes[c] = append(writes[c], time.Since(begun))
+				ops.Add(2)
+			}
+		})
+	}
+	f()
+	took, done := time.Since(began), ops.Load()
+	stop.Store(true)
+	wg.Wait()
+	for _, p := range failed {
+		if p != nil {
+			panic(p)
+		}
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(writes...)))
+	return load{float64(took) / float64(done), all[len(all)*99/100], all[len(all)-1]}
+}
