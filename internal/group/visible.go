@@ -22,6 +22,8 @@ type visible struct {
 	reowning atomic.Int64
 	// locked is how many locks there are. Mostly none, and nobody takes mu.
 	locked atomic.Int64
+	// spanned is how many of them are of ranges.
+	spanned atomic.Int64
 	// lockings counts the batches that have changed one.
 	lockings atomic.Uint64
 	mu       sync.RWMutex
@@ -38,6 +40,7 @@ func (v *visible) init(g *guard) {
 	}
 	v.locks.Begin()
 	v.locked.Store(int64(v.locks.Len()))
+	v.spanned.Store(int64(v.locks.Spans()))
 }
 
 // follow shows what g has now, and wakes those who wait for a change. The locks of g
@@ -49,6 +52,7 @@ func (v *visible) follow(g *guard, locks bool) {
 	if locks {
 		v.locks.Follow(g.locks)
 		v.locked.Store(int64(v.locks.Len()))
+		v.spanned.Store(int64(v.locks.Spans()))
 		v.lockings.Add(1)
 	}
 	v.wakeAll()
@@ -111,6 +115,9 @@ func (g *Group) Locking() (locked bool, changes uint64) {
 // perhaps not all of them have shown theirs. Who finds that it is not, and then the
 // lists that he has seen before, has seen lists that belong together.
 func (g *Group) Reowning() bool { return g.visible.reowning.Load() > 0 }
+
+// SpanLocked tells whether a range is locked.
+func (g *Group) SpanLocked() bool { return g.visible.spanned.Load() > 0 }
 
 // Locks returns the locks that there are.
 func (g *Group) Locks() (locks []txn.Lock) {

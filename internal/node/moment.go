@@ -45,16 +45,19 @@ type Moment struct {
 	lists    []*own.List
 	lockings []uint64
 	locked   bool
+	// spanned tells that a range was locked, and not only keys.
+	spanned bool
 }
 
 // Moment returns what the groups know now.
 func (h *Host) Moment() Moment {
 	parts := h.Parts()
-	m := Moment{parts, make([]int64, len(parts)), make([]*own.List, len(parts)), make([]uint64, len(parts)), false}
+	m := Moment{parts: parts, clocks: make([]int64, len(parts)), lists: make([]*own.List, len(parts)), lockings: make([]uint64, len(parts))}
 	for i, p := range parts {
 		m.clocks[i], m.lists[i] = p.Group.NowMS(), p.Group.List()
 		locked, changes := p.Group.Locking()
 		m.lockings[i], m.locked = changes, m.locked || locked
+		m.spanned = m.spanned || locked && p.Group.SpanLocked()
 	}
 	return m
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -9,12 +10,9 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -23,6 +21,8 @@ import (
 type View struct {
 	node  *Node
 	sides []side
+	// judges is nil if no transaction had locked anything.
+	judges *judges
 }
 
 // side is one store in a view.
@@ -30,10 +30,8 @@ type side struct {
 	host   *Host
 	moment Moment
 	snap   *store.Snapshot // nil if the view is of the state itself
-	from   command.Reader
-	// locks are those of transactions that were not decided: keys under them do
-	// not expire. Nil if there are none.
-	locks *txn.Locks
+	// verdict is the last one, or what is seen if there is nothing to judge.
+	verdict verdict
 }
 
 // patience is how often stores are looked at before their groups are held. A look
@@ -117,77 +115,20 @@ func (n *Node) look(hosts []*Host, held bool) (*View, error) {
 		return nil, err
 	}
 	for i := range v.sides {
-		v.sides[i].snap, v.sides[i].from = snaps[i], snaps[i]
+		v.sides[i].snap, v.sides[i].verdict.from = snaps[i], snaps[i]
 	}
-	if locked && !plant.Bug("node-view-ignores-decisions") {
-		err = n.judge(v, func(p *Part) command.Reader { return snaps[slices.Index(stores, p.Store)] })
-	}
-	for _, other := range snaps[len(hosts):] {
-		err = errors.Join(err, other.Close())
+	if locked {
+		v.judges = newJudges(v.sides, snaps)
 	}
 	still := len(hosts) == 1 || n.handing.same(handing) // between two stores a range is nobody's for a moment
 	for i := 0; i < len(hosts) && still && !held; i++ {
 		still = v.sides[i].moment.stands() && (locked || v.sides[i].moment.Still())
 	}
-	if err != nil || !still {
+	if !still {
 		v.Close()
-		return nil, err
+		return nil, nil
 	}
 	return v, nil
-}
-
-// judge finds out which of the transactions that have locked something in a view are
-// committed, by the decisions of the same moment, and lets it be seen through their
-// locks.
-func (n *Node) judge(v *View, at func(*Part) command.Reader) error {
-	outcomes := map[txn.ID]txn.Outcome{}
-	for i := range v.sides {
-		s := &v.sides[i]
-		var bad error
-		some := false
-		err := drive.EachLock(s.snap, partition.Whole, func(l txn.Lock) bool {
-			o, known := outcomes[l.Txn]
-			if !known {
-				if o, bad = n.decided(l, at); bad != nil {
-					return false
-				}
-				outcomes[l.Txn] = o
-			}
-			if some = some || o == txn.Committed; o == txn.Undecided {
-				if s.locks == nil {
-					s.locks = txn.NewLocks()
-				}
-				s.locks.Add(l)
-			}
-			return true
-		})
-		if err = errors.Join(err, bad); err != nil {
-			return err
-		}
-		if !some {
-			continue
-		}
-		through, err := txn.NewThrough(s.snap, partition.Whole, func(id txn.ID) bool { return outcomes[id] == txn.Committed })
-		if err != nil {
-			return err
-		}
-		s.from = through
-	}
-	return nil
-}
-
-// newest reads what is visible now.
-func newest(p *Part) command.Reader { return p.Store }
-
-// decided tells what became of the transaction of a lock, as far as the state of its
-// decider says.
-func (n *Node) decided(l txn.Lock, at func(*Part) command.Reader) (txn.Outcome, error) {
-	p := n.part(l.Decider)
-	if p == nil {
-		return txn.Undecided, nil
-	}
-	d, _, err := txn.LookUp(at(p), l.Decider, l.Txn)
-	return d.Outcome, err
 }
 
 // Close gives back what the view holds.
@@ -195,6 +136,11 @@ func (v *View) Close() {
 	for i := range v.sides {
 		if v.sides[i].snap != nil {
 			v.sides[i].snap.Close()
+		}
+	}
+	if v.judges != nil {
+		for _, other := range v.judges.at[len(v.sides):] {
+			other.Close()
 		}
 	}
 }
@@ -226,29 +172,33 @@ func (v *View) find(p partition.Position) (*side, int, own.Range, error) {
 
 // Get implements [command.Reader] for tables by position.
 func (v *View) Get(key, dst []byte) ([]byte, bool, error) {
-	if len(v.sides) == 1 {
-		return v.sides[0].from.Get(key, dst)
+	s := &v.sides[0]
+	if len(v.sides) > 1 {
+		var err error
+		if s, _, _, err = v.find(key[1:]); err != nil {
+			return nil, false, err
+		}
 	}
-	s, _, _, err := v.find(key[1:])
+	seen, err := v.judged(s, v.around(s, key[1:]))
 	if err != nil {
 		return nil, false, err
 	}
-	return s.from.Get(key, dst)
+	return seen.from.Get(key, dst)
 }
 
 // Scan implements [command.Reader] for tables by position. All of it must have been
 // served.
 func (v *View) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	if len(v.sides) == 1 {
-		return v.sides[0].from.Scan(start, end, reverse, visit)
-	}
 	span := partition.Span{Start: start[1:]}
 	if end[0] == start[0] {
 		span.End = end[1:]
 	}
-	stretches, err := v.stretches(span)
-	if err != nil {
-		return err
+	stretches := []stretch{{&v.sides[0], span}}
+	if len(v.sides) > 1 {
+		var err error
+		if stretches, err = v.stretches(span); err != nil {
+			return err
+		}
 	}
 	if reverse {
 		slices.Reverse(stretches)
@@ -259,7 +209,16 @@ func (v *View) Scan(start, end []byte, reverse bool, visit func(key, value []byt
 		if len(x.span.End) > 0 {
 			to = append([]byte{start[0]}, x.span.End...)
 		}
-		err := x.side.from.Scan(from, to, reverse, func(key, value []byte) bool {
+		// The first key may begin before the span, and its locks with it.
+		judged := x.span
+		if around := v.around(x.side, judged.Start); bytes.Compare(around.Start, judged.Start) < 0 {
+			judged.Start = around.Start
+		}
+		seen, err := v.judged(x.side, judged)
+		if err != nil {
+			return err
+		}
+		err = seen.from.Scan(from, to, reverse, func(key, value []byte) bool {
 			more = visit(key, value)
 			return more
 		})
@@ -308,10 +267,11 @@ func (v *View) NowMS(p partition.Position) (int64, error) {
 		return 0, err
 	}
 	now := s.moment.clocks[g]
-	if s.locks != nil {
-		now = s.locks.JudgeMS(p, now)
+	seen, err := v.judged(s, v.around(s, p))
+	if err == nil && seen.locks != nil {
+		now = seen.locks.JudgeMS(p, now)
 	}
-	return now, nil
+	return now, err
 }
 
 // Serves returns nil if all of a span was served, else own.ErrWrongGroup.
@@ -362,7 +322,7 @@ func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Rea
 		for _, h := range hosts {
 			m := h.Moment()
 			locked = locked || m.locked
-			v.sides = append(v.sides, side{host: h, moment: m, from: h.Store})
+			v.sides = append(v.sides, side{host: h, moment: m, verdict: verdict{from: h.Store}})
 		}
 		if locked {
 			break

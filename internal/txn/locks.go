@@ -22,6 +22,7 @@ type Locks struct {
 	tree  tree
 	txns  map[ID][]*Lock
 	count int
+	spans int // of them are of ranges
 	// journal is what has changed since Begin.
 	journal []change
 }
@@ -36,6 +37,9 @@ func NewLocks() *Locks { return &Locks{txns: map[ID][]*Lock{}} }
 
 // Len returns how many there are.
 func (l *Locks) Len() int { return l.count }
+
+// Spans returns how many are of ranges.
+func (l *Locks) Spans() int { return l.spans }
 
 // Load adds the locks of a span from their records: when a group opens, and
 // when a range has come to it. If mine is not nil, those are left out whose records
@@ -105,6 +109,9 @@ func (l *Locks) insert(lock *Lock) {
 	lock.nth = len(l.txns[lock.Txn])
 	l.txns[lock.Txn] = append(l.txns[lock.Txn], lock)
 	l.count++
+	if lock.Range {
+		l.spans++
+	}
 }
 
 // remove puts the last lock of the transaction where the lock was, so that
@@ -120,6 +127,9 @@ func (l *Locks) remove(lock *Lock) {
 		delete(l.txns, lock.Txn)
 	}
 	l.count--
+	if lock.Range {
+		l.spans--
+	}
 }
 
 // Begin makes what has changed so far final: the batch is durable.
