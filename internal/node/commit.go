@@ -63,8 +63,10 @@ func (n *Node) newID() (id txn.ID) {
 // all groups: some may be ahead of the machine's.
 func (n *Node) deadlineMS() int64 {
 	now := n.opts.Wall()
-	for _, p := range n.Parts() {
-		now = max(now, p.Group.NowMS())
+	for _, p := range *n.parts.Load() {
+		if p != nil {
+			now = max(now, p.Group.NowMS())
+		}
 	}
 	return now + transactionMS
 }
@@ -286,9 +288,15 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 	if d, decides := e.(txn.SendDecide); prepares || decides && d.Commit {
 		r.Gate = l.gate
 	}
+	_, collects := e.(txn.SendCollect)
+	if collects {
+		l.node.collecting.wait(ctx)
+	}
 	reply, err := p.Group.Try(ctx, r)
-	if _, decides := e.(txn.SendDecide); err == nil && reply.Err == nil && !decides {
-		err = l.node.sync(p) // a decision is synced before it is acted upon
+	// A decision is synced before it is acted upon, and nobody acts upon its end: if
+	// that is lost, whoever opens the node finds it carried out.
+	if _, decides := e.(txn.SendDecide); err == nil && reply.Err == nil && !decides && !collects {
+		err = l.node.sync(p)
 	}
 	if err != nil {
 		if prepares { // nobody can have committed it: it is enough not to go on
@@ -305,5 +313,5 @@ func (n *Node) sync(p *Part) error {
 	if n.opts.Durability == wal.Always || plant.Bug("node-prepare-not-synced") {
 		return nil
 	}
-	return p.Store.Sync()
+	return p.Host.syncs.do(p.Store.Sync)
 }

@@ -20,6 +20,7 @@ type Host struct {
 	Store *store.Store
 	parts atomic.Pointer[[]*Part]
 	index int
+	syncs syncs
 }
 
 // Parts returns the groups of now, in the order of their ids. Whoever looks at them
