@@ -174,9 +174,76 @@ func (k *Keyspace) items(ctx context.Context, o ScanOptions, limit int, from sou
 		if shard := k.db.node.Map().Find(span.Start).Span; !shard.Covers(span) {
 			k.db.node.Count.Scattered.Add(1)
 		}
+		if limit > 0 && limit <= fewItems {
+			k.few(ctx, &o, limit, span, from, yield)
+			return
+		}
 		w := walker{k: k, ctx: ctx, o: &o, left: limit, yield: yield}
 		w.walk(span, from)
 	}
+}
+
+const (
+	// fewItems is how many keys are collected before the first is handed over: a
+	// page with the one behind it.
+	fewItems = defaultPage + 1
+	// firstShards is how many shards such a scan looks into at first. It is a multiple
+	// of what most pages meet, and a fraction of what reading a page costs.
+	firstShards = 16
+)
+
+// few visits few keys of a span that may have many shards, of which most are never
+// come to: it looks into the first ones, and only if they have not enough into more,
+// from the beginning, so that all are of one moment.
+func (k *Keyspace) few(ctx context.Context, o *ScanOptions, limit int, span partition.Span, from source, yield func(Item, error) bool) {
+	for shards := firstShards; ; shards *= firstShards {
+		part, rest := firstPart(k.db.node.Map(), span, shards, o.Reverse)
+		items := make([]Item, 0, min(limit, 16))
+		var failure error
+		w := walker{k: k, ctx: ctx, o: o, left: limit, yield: func(item Item, err error) bool {
+			if failure = err; err == nil {
+				items = append(items, item)
+			}
+			return err == nil
+		}}
+		w.walk(part, from)
+		if failure == nil && rest && len(items) < limit {
+			continue
+		}
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if failure != nil {
+			yield(Item{}, failure)
+		}
+		return
+	}
+}
+
+// firstPart returns as much of a span as lies in so many shards, from its end on in
+// reverse, and whether there is more.
+func firstPart(m *partition.Map, span partition.Span, shards int, reverse bool) (part partition.Span, more bool) {
+	if reverse {
+		for shard := range m.Backward(span) {
+			if shards--; shards == 0 {
+				part = partition.Span{Start: shard.Span.Start, End: span.End}.Intersect(span)
+				break
+			}
+		}
+	} else {
+		for shard := range m.Shards(span) {
+			if shards--; shards == 0 {
+				part = partition.Span{Start: span.Start, End: shard.Span.End}.Intersect(span)
+				break
+			}
+		}
+	}
+	if shards > 0 {
+		return span, false
+	}
+	return part, !part.Equal(span)
 }
 
 // span returns the positions to scan.

@@ -23,7 +23,7 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 		r := &scanRead{tx: tx, k: k, o: o}
 		var err error
 		if r.span, err = k.span(&o); err == nil {
-			err = tx.beginScan(k, r.span)
+			err = tx.beginScan(k)
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -44,16 +44,13 @@ func (tx *Txn) noteScans() {
 	}
 }
 
-// beginScan takes the state of the stores that have a span.
-func (tx *Txn) beginScan(k *Keyspace, span partition.Span) error {
+// beginScan notes that a keyspace is scanned.
+func (tx *Txn) beginScan(k *Keyspace) error {
 	if err := tx.own(k); err != nil {
 		return err
 	}
 	tx.use(k)
-	if tx.err != nil || span.Empty() {
-		return tx.err // there is nothing to look at
-	}
-	return tx.begin(k.db.hostsOf(span)...)
+	return tx.err
 }
 
 // scanRead is what a scan of a transaction has seen.
@@ -124,8 +121,12 @@ func (r *scanRead) page(want int) (page []Item, err error) {
 	return page, nil
 }
 
-// source is the source of the transaction's state with its own writes.
+// source is the source of the transaction's state with its own writes. It takes that
+// of the stores which have the span, and no others: most scans end before the rest.
 func (tx *Txn) source(w *walker, s partition.Span) error {
+	if err := tx.begin(w.k.db.hostsOf(s)...); err != nil {
+		return err
+	}
 	err := w.scan(tx.view, tx.env, s)
 	if errors.Is(err, own.ErrWrongGroup) { // it was not there yet, or not any more
 		tx.err = errRetry
