@@ -1,0 +1,98 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// whole fails if a view of all stores has a position that nobody serves.
+func whole(t *testing.T, n *Node) {
+	t.Helper()
+	v, err := n.View(ctx, n.Hosts()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := v.Serves(partition.Whole); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A batch that takes a range from one group and gives it to another shows two lists,
+// one after the other. No view falls between them.
+func TestAViewIsWholeWhileARangeChangesGroups(t *testing.T) {
+	o := small(1)
+	o.Groups = 2
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 50 {
+			s := n.Map().Find(k.Span().Start)
+			id, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 3 - s.Group})
+			if err == nil {
+				_, err = n.WaitJob(ctx, id)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for {
+		whole(t, n)
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// Between two stores a range is nobody's for a moment, and if a crash comes then,
+// until the job goes on: whoever looks waits for that.
+func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
+	for range 10 {
+		o := kept(2)
+		var n *Node
+		at := make(chan struct{}, 1)
+		o.OnJob = func(j mover.Job) {
+			if j.Phase == mover.Activating {
+				n.stop() // the source has given it up, and nobody goes on
+				at <- struct{}{}
+			}
+		}
+		n = open(t, o)
+		k, err := n.Keyspace(DefaultName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := n.Map().Find(k.Span().Start)
+		to := partition.GroupID(1)
+		if s.Group == to {
+			to = 2
+		}
+		if _, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: to}); err != nil {
+			t.Fatal(err)
+		}
+		<-at
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		o.OnJob = nil
+		n = open(t, o)
+		for range 20 {
+			whole(t, n)
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
