@@ -65,6 +65,10 @@ func TryJoint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 
 // Still calls f while no batch of any of the groups is on its way.
 func Still(ctx context.Context, groups []*Group, f func()) error {
+	if len(groups) == 0 { // of a store that has none left
+		f()
+		return nil
+	}
 	actors := make([]*actor.Actor[executor, *call, error], len(groups))
 	for i, g := range groups {
 		actors[i] = g.actor

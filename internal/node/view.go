@@ -283,10 +283,13 @@ func (v *View) Serves(s partition.Span) error {
 	return err
 }
 
-// LatestMS returns the latest time that a group had.
+// LatestMS returns the latest time that a group had, 0 if there is none: all groups of
+// a store may have been removed.
 func (v *View) LatestMS() (latest int64) {
 	for i := range v.sides {
-		latest = max(latest, slices.Max(v.sides[i].moment.clocks))
+		for _, ms := range v.sides[i].moment.clocks {
+			latest = max(latest, ms)
+		}
 	}
 	return latest
 }

@@ -96,3 +96,26 @@ func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
 		}
 	}
 }
+
+// A Regroup may remove all groups of a store. Somebody may have hold of it by then.
+func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
+	n := open(t, small(2))
+	defer n.Close(ctx)
+	h := n.Hosts()[1]
+	for _, p := range h.Parts() {
+		n.dismissGroups([]partition.GroupID{p.ID})
+	}
+	v, err := n.View(ctx, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if ms := v.LatestMS(); ms != 0 || v.Serves(partition.Whole) == nil {
+		t.Errorf("nobody serves anything, at %d: %v", ms, v.Serves(partition.Whole))
+	}
+	if still, err := n.lookStill(ctx, []*Host{h}); err != nil {
+		t.Error(err)
+	} else {
+		still.Close()
+	}
+}
