@@ -61,9 +61,9 @@ func TestPromisesAreKeptOverKills(t *testing.T) {
 	var counts tally.Counts
 	for _, o := range []options{
 		{Stores: 3, Groups: 3, Durability: "no", Lives: 2, Contended: true},
-		{Stores: 1, Groups: 4, Durability: "always", Lives: 4},
-		{Stores: 3, Groups: 6, Durability: "everysec", Lives: 6},
-		{Stores: 2, Groups: 8, Durability: "no", Lives: 5},
+		{Stores: 1, Groups: 4, Durability: "always", Lives: 5},
+		{Stores: 3, Groups: 6, Durability: "everysec", Lives: 8},
+		{Stores: 2, Groups: 8, Durability: "no", Lives: 6},
 	} {
 		if os.Getenv("CLEAVE_SOAK") != "" {
 			o.Lives, o.Patient = 20*o.Lives, true
