@@ -21,7 +21,7 @@ var ctx = context.Background()
 // soaking multiplies what random tests do.
 func soaking(n int) int {
 	if os.Getenv("CLEAVE_SOAK") != "" {
-		return 40 * n
+		return 15 * n
 	}
 	if testing.Short() {
 		return max(n/4, 1)

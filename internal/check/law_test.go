@@ -25,7 +25,7 @@ func trials(t *testing.T, n int, f func(rng *rand.Rand)) {
 		}
 		first, n = seed, 1
 	} else if os.Getenv("CLEAVE_SOAK") == "1" {
-		n *= 100
+		n *= 20
 	} else if testing.Short() {
 		n /= 10
 	}
