@@ -20,7 +20,7 @@ type driver struct {
 	n   *Node
 	job mover.Job
 	// stored is the Rev of the record that is stored: that of job, or of one from
-	// which it follows, see passing.
+	// which it follows, see mover.Passing.
 	stored uint64
 	// woken tells that the record may be another one.
 	woken chan struct{}
@@ -192,7 +192,7 @@ func (d *driver) step(ctx context.Context, ev mover.Event) mover.Event {
 	next, effects := mover.Step(d.job, ev, d.n.jobMS())
 	switch {
 	case next.Rev == d.job.Rev:
-	case passing(&d.job, next.Phase):
+	case mover.Passing(&d.job, next.Phase):
 		d.take(next)
 	default:
 		begun := time.Now()
@@ -205,33 +205,6 @@ func (d *driver) step(ctx context.Context, ev mover.Event) mover.Event {
 		d.take(next)
 	}
 	return d.do(ctx, effects)
-}
-
-// passing tells whether a record need not be stored before what it wants is done,
-// which makes the time in which a range takes no writes shorter. The one that is
-// stored wants something that was done, and finds it so: then comes the same again.
-//
-//   - Finishing and comparing only bring to the destination what its attempt may
-//     have at any time. The decision is made with the record that comes after them.
-//   - Deciding is stored together with the decision.
-//   - Activating follows from releasing, whose answer is the same again, with floors
-//     that are not lower. A destination that serves stays as it is. So does
-//     publishing, where no rows are moved.
-func passing(j *mover.Job, to mover.Phase) bool {
-	from, between := j.Phase, j.Kind == mover.Move && !j.Local
-	switch to {
-	case mover.Finishing:
-		return from == mover.Freezing || from == mover.Finishing
-	case mover.Comparing:
-		return from == mover.Finishing
-	case mover.Deciding:
-		return from == mover.Comparing || from == mover.Planned
-	case mover.Activating:
-		return true
-	case mover.Publishing:
-		return !between
-	}
-	return false
 }
 
 // swap is the command that stores a record.

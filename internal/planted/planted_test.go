@@ -94,6 +94,7 @@ var plantedBugs = map[string][]guard{
 	"mover-drop-before-activate":      {guardMoves, guardSim},
 	"mover-dedup-not-copied":          {guardMoves},
 	"mover-drain-leaves-a-shard":      {guardMoves, guardSim},
+	"mover-freeze-not-stored":         {guardSim},
 	"mover-late-clear":                {guardMoves, guardSim},
 	"mover-late-freeze":               {{folder: "internal/mover", test: "TestAFreezeThatComesAfterItsThawChangesNothing"}, guardSim},
 	"mover-late-prepare":              {guardMoves},

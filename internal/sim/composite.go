@@ -115,7 +115,7 @@ func (d *driver) host(j mover.Job, x mover.Host) {
 // survey looks at the map and all jobs.
 func (d *driver) survey(j mover.Job, x mover.Survey) {
 	w := d.w
-	w.ask(letter{phaseOf(&j), true}, catalogGroup, func() command.Command { return surveying{} }, func(r command.Reply) {
+	w.ask(letter{d.phase(&j), true}, catalogGroup, func() command.Command { return surveying{} }, func(r command.Reply) {
 		jobs, err := drive.Records(r)
 		w.must(err, "the records of jobs")
 		m, err := partition.Decode(r.Bytes)
@@ -144,7 +144,7 @@ func (d *driver) stop(id own.Job) {
 	if h == nil || h.busy {
 		return
 	}
-	if next, effects, err := mover.Cancel(h.job, d.w.wallMS()); err == nil && next.Rev != h.job.Rev {
+	if next, effects, err := mover.Cancel(h.stored, d.w.wallMS()); err == nil && next.Rev != h.stored.Rev {
 		d.w.count("jobs stopped by others")
 		d.store(h, next, effects)
 	}

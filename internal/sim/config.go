@@ -61,6 +61,9 @@ type Config struct {
 	Events int
 	// Contended worlds have transactions, on few keys, that take their time.
 	Contended bool
+	// Passing worlds have drivers that do not store what they need not, see
+	// mover.Passing.
+	Passing bool
 	// Aim is a fault that is to happen in a phase.
 	Aim Cell
 }

@@ -93,7 +93,13 @@ func (w *world) underWay() (phases []string) {
 	}
 	w.runs = kept
 	for _, j := range w.byPhase() {
-		phases = append(phases, phaseOf(&j))
+		now := phaseOf(&j)
+		for _, d := range w.drivers { // who goes by what is stored may be further
+			if h := d.jobs[j.ID]; h != nil && h.stored.Rev == j.Rev && h.job.Rev > j.Rev {
+				now = d.phase(&h.job)
+			}
+		}
+		phases = append(phases, now)
 	}
 	return phases
 }

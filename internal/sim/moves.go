@@ -23,6 +23,9 @@ type driver struct {
 // held is a record as a driver knows it.
 type held struct {
 	job mover.Job
+	// stored is the record in the catalog: job, or one from which that follows, see
+	// mover.Passing.
+	stored mover.Job
 	// busy tells that another record is on its way to the catalog. What happens
 	// meanwhile is lost, and a Timeout makes up for it.
 	busy bool
@@ -38,6 +41,17 @@ func phaseOf(j *mover.Job) string {
 		return "local " + j.Phase.String()
 	}
 	return "move " + j.Phase.String()
+}
+
+// passing is what the phase of a record that is not stored is called.
+const passing = ", not stored"
+
+// phase names the phase in which a driver believes a job to be.
+func (d *driver) phase(j *mover.Job) string {
+	if h := d.jobs[j.ID]; h != nil && h.job.Rev == j.Rev && h.stored.Rev < j.Rev {
+		return phaseOf(j) + passing
+	}
+	return phaseOf(j)
 }
 
 // composite tells whether a job is done by others.
@@ -60,12 +74,12 @@ func (d *driver) look() {
 				continue
 			}
 			h := d.jobs[j.ID]
-			if h == nil || h.job.Rev < j.Rev || h.busy {
-				h = &held{job: j}
+			if h == nil || h.stored.Rev < j.Rev || h.busy {
+				h = &held{job: j, stored: j}
 				d.jobs[j.ID] = h
 			}
-			if h.job.Paused && (w.healing || w.chance(300)) {
-				if next, effects, err := mover.Unpause(h.job, w.wallMS()); err == nil {
+			if h.stored.Paused && (w.healing || w.chance(300)) {
+				if next, effects, err := mover.Unpause(h.stored, w.wallMS()); err == nil {
 					d.store(h, next, effects)
 				}
 				continue
@@ -91,24 +105,40 @@ func (d *driver) handle(id own.Job, ev mover.Event) {
 		return
 	}
 	next, effects := mover.Step(h.job, ev, d.w.wallMS())
-	if next.Rev == h.job.Rev {
+	switch {
+	case next.Rev == h.job.Rev:
 		for _, x := range effects {
 			d.execute(h.job, x)
 		}
-		return
+	case d.w.cfg.Passing && mover.Passing(&h.job, next.Phase):
+		d.pass(h, next, effects)
+	default:
+		d.store(h, next, effects)
 	}
-	d.store(h, next, effects)
+}
+
+// pass goes on with a record that is not stored.
+func (d *driver) pass(h *held, next mover.Job, effects []mover.Effect) {
+	was := h.job.Phase
+	h.job = next
+	d.w.count("records not stored")
+	if phase := d.phase(&next); was != next.Phase {
+		d.w.after(0, func() { d.w.entered(phase) })
+	}
+	for _, x := range effects {
+		d.execute(next, x)
+	}
 }
 
 // store puts a record in the place of the one before, and does what it wants then.
 func (d *driver) store(h *held, next mover.Job, effects []mover.Effect) {
 	w := d.w
 	h.busy = true
-	rev := h.job.Rev
-	w.ask(letter{phaseOf(&h.job), true}, catalogGroup, func() command.Command {
+	rev := h.stored.Rev
+	w.ask(letter{d.phase(&h.job), true}, catalogGroup, func() command.Command {
 		return &stored{Swap: drive.Swap{Catalog: meta, Rev: rev, Job: next}, w: w}
 	}, func(r command.Reply) {
-		if d.jobs[next.ID] != h || h.job.Rev != rev {
+		if d.jobs[next.ID] != h || h.stored.Rev != rev {
 			return
 		}
 		h.busy = false
@@ -123,7 +153,7 @@ func (d *driver) store(h *held, next mover.Job, effects []mover.Effect) {
 
 // take goes on with a record that is stored.
 func (d *driver) take(h *held, next mover.Job, effects []mover.Effect) {
-	h.job = next
+	h.job, h.stored = next, next
 	for _, x := range effects {
 		d.execute(next, x)
 	}
@@ -174,7 +204,7 @@ func (d *driver) answer(j mover.Job, ev mover.Event) {
 		return // nobody is there to say so
 	}
 	life := d.w.life
-	d.w.send(letter{phaseOf(&j), true}, func() {
+	d.w.send(letter{d.phase(&j), true}, func() {
 		if d.w.life == life {
 			d.handle(j.ID, ev)
 		}
@@ -184,7 +214,7 @@ func (d *driver) answer(j mover.Job, ev mover.Event) {
 // execute sends an effect on its way.
 func (d *driver) execute(j mover.Job, x mover.Effect) {
 	w := d.w
-	l := letter{phaseOf(&j), true}
+	l := letter{d.phase(&j), true}
 	switch x := x.(type) {
 	case mover.Look:
 		w.send(l, func() { d.answer(j, drive.Look(w.find, x)) })
@@ -230,7 +260,7 @@ func (d *driver) evaluate(j mover.Job, x mover.Evaluate) {
 	w := d.w
 	limit := 1 + w.rng.IntN(8)
 	w.notBefore(x.NotBeforeMS, func() {
-		w.send(letter{phaseOf(&j), true}, func() {
+		w.send(letter{d.phase(&j), true}, func() {
 			again := x
 			again.Parts = slices.Clone(x.Parts)
 			for i, p := range again.Parts {
@@ -265,7 +295,7 @@ func fresh(c mover.Bound, limit int) mover.Bound {
 // to the other late, or twice.
 func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uint64) {
 	w := d.w
-	l := letter{phaseOf(&j), true}
+	l := letter{d.phase(&j), true}
 	w.notBefore(notBeforeMS, func() {
 		w.send(l, func() {
 			load, err := drive.Read(w.find, x)
@@ -284,20 +314,29 @@ func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uin
 	})
 }
 
-// choose makes the decision where the records are.
+// choose makes the decision where the records are, with the record that asks for it
+// if that is not stored.
 func (d *driver) choose(j mover.Job, x mover.Choose) {
 	w := d.w
 	life := w.life
-	l := letter{phaseOf(&j), true}
+	l := letter{d.phase(&j), true}
+	var before group.Steps
+	if h := d.jobs[j.ID]; h != nil && h.stored.Rev < j.Rev {
+		before = group.Steps{&drive.Swap{Catalog: meta, Rev: h.stored.Rev, Job: j}}
+	}
 	w.send(l, func() {
 		c := &drive.Choose{Catalog: meta, ID: j.ID, Choose: x, NowMS: w.wallMS()}
-		reply, ok := w.do(catalogGroup, requestOf(c))
+		var whole command.Command = c
+		if before != nil {
+			whole = append(slices.Clip(before), c)
+		}
+		reply, ok := w.do(catalogGroup, requestOf(whole))
 		if !ok {
 			return
 		}
 		if reply.Err == nil {
 			// One that is done by others may find nothing to change.
-			if v := partition.Version(reply.Int); v != w.newest || !composite(c.Job.Kind) {
+			if v := c.Map.Version(); v != w.newest || !composite(c.Job.Kind) {
 				w.made(v, fmt.Sprintf("job %d", j.ID))
 			}
 			w.follow(c.Job)
@@ -308,9 +347,12 @@ func (d *driver) choose(j mover.Job, x mover.Choose) {
 			if w.life != life || h == nil || h.busy {
 				return
 			}
-			if reply.Err != nil {
+			if errors.Is(reply.Err, mover.ErrNotDeciding) || errors.Is(reply.Err, drive.ErrOvertaken) {
+				w.count("drivers overtaken")
+				delete(d.jobs, j.ID) // the next look finds the record that is there
+			} else if reply.Err != nil {
 				d.handle(j.ID, mover.Failed{Round: x.Round, Err: reply.Err})
-			} else if h.job.Rev < c.Job.Rev {
+			} else if h.stored.Rev < c.Job.Rev {
 				d.take(h, c.Job, c.Effects)
 			}
 		})

@@ -56,27 +56,27 @@ func (c *admitted) Eval(e *command.Env) command.Reply {
 	return r
 }
 
-// interfere cancels, pauses or throttles a job.
+// interfere cancels, pauses or throttles a job, as it is stored.
 func (w *world) interfere() {
 	d := pick(w, w.drivers)
 	h := d.jobs[pick(w, w.byPhase()).ID]
 	if h == nil || h.busy {
 		return
 	}
-	next, effects, err := h.job, []mover.Effect(nil), error(nil)
+	next, effects, err := h.stored, []mover.Effect(nil), error(nil)
 	what := ""
 	switch n := w.rng.IntN(10); {
 	case n < 2:
 		what = "jobs paused"
-		next, err = mover.Pause(h.job, w.wallMS())
+		next, err = mover.Pause(h.stored, w.wallMS())
 	case n < 4:
 		what = "jobs throttled"
-		next, err = mover.Throttle(h.job, pick(w, []uint64{0, 64 << 10, 1 << 20}), w.wallMS())
+		next, err = mover.Throttle(h.stored, pick(w, []uint64{0, 64 << 10, 1 << 20}), w.wallMS())
 	default:
 		what = "jobs cancelled"
-		next, effects, err = mover.Cancel(h.job, w.wallMS())
+		next, effects, err = mover.Cancel(h.stored, w.wallMS())
 	}
-	if err == nil && next.Rev != h.job.Rev {
+	if err == nil && next.Rev != h.stored.Rev {
 		w.count(what)
 		d.store(h, next, effects)
 	}
