@@ -78,6 +78,7 @@ func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
 		Jobs: slices.DeleteFunc(records, func(j mover.Job) bool { return j.Phase.Final() }),
 	}
 	if sizes {
+		v.Middle = n.middle
 		v.Sizes, err = n.sizesOf(m)
 	}
 	return v, err
