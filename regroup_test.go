@@ -10,25 +10,25 @@ import (
 // New groups get a fair share although there are fewer shards than groups: those that
 // are too large are split, by their bytes, and no collection is.
 func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
-	for _, stores := range []int{1, 2} {
+	for stores := 1; stores <= min(2, soaking(1)); stores++ {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
 			o := memory(stores)
 			o.Groups = stores
 			db := mustOpen(t, o)
 			defer mustClose(t, db)
 			ks := rangeSpace(t, db, "r")
-			const rows = 6000
+			const rows = 2500
 			noise := make([]byte, 1<<10) // which cannot be compressed
 			_, err := rand.NewChaCha8([32]byte{}).Read(noise)
 			must(t, err)
 			for i := 0; i < rows; i += 100 {
 				var b Batch
 				for j := i; j < i+100; j++ {
-					b.Set(ks, number(j), noise[:200+i/20])
+					b.Set(ks, number(j), noise[:200+i/5])
 				}
 				must(t, db.Write(ctx, &b))
 			}
-			hash := []byte("000100 a hash of many fields")
+			hash := []byte("000600 a hash of many fields")
 			var fields []Field
 			for i := range 300 {
 				fields = append(fields, Field{Name: number(i), Value: noise[:500]})
@@ -60,10 +60,13 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 			if m := db.Map(); m.Find(span.Start).ID != m.Find(append(slices.Clip(span.Start), 0xff)).ID {
 				t.Error("a collection is in two shards")
 			}
-			for i := range rows {
-				if _, err := ks.Get(ctx, number(i)); err != nil {
-					t.Fatalf("key %d: %v", i, err)
-				}
+			found := 0
+			for _, err := range ks.All(ctx, ScanOptions{}) {
+				must(t, err)
+				found++
+			}
+			if found != rows+1 {
+				t.Errorf("there are %d keys, want %d", found, rows+1)
 			}
 		})
 	}
