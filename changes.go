@@ -18,8 +18,8 @@ type (
 )
 
 // MapChange is a change of which group has which keys: a [Split], a [Merge], a
-// [Move], a [Drain] or a [Regroup]. [DB.Plan] tells what one would cost, and
-// [DB.Start] makes it.
+// [Move], a [Drain], an [Undrain] or a [Regroup]. [DB.Plan] tells what one would
+// cost, and [DB.Start] makes it.
 type MapChange interface {
 	request(db *DB) (mover.Request, error)
 }
@@ -49,7 +49,7 @@ type Move struct {
 }
 
 // Drain moves all shards of a group to others. The group stays, and is given no
-// more until a Regroup removes it.
+// more until an Undrain; a Regroup may remove it.
 type Drain struct {
 	Group GroupID
 	// Parallel is how many shards are moved at a time. Default 1, at most 64.
@@ -57,6 +57,10 @@ type Drain struct {
 	// BytesPerSecond is as in Move, for each of them.
 	BytesPerSecond uint64
 }
+
+// Undrain lets a group that was drained have shards again. It is given none: move
+// some to it. While the group is being drained it is refused: cancel that job.
+type Undrain struct{ Group GroupID }
 
 // Regroup changes how many groups there are. New ones are spread over the stores
 // and filled with shards of the others. If there are to be fewer, those with the
@@ -145,6 +149,10 @@ func (c Drain) request(*DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.Drain, Group: c.Group, Parallel: c.Parallel, Throttle: c.BytesPerSecond}, nil
 }
 
+func (c Undrain) request(*DB) (mover.Request, error) {
+	return mover.Request{Kind: mover.Undrain, Group: c.Group}, nil
+}
+
 func (c Regroup) request(db *DB) (mover.Request, error) {
 	if least := len(db.node.Hosts()); c.Groups < least {
 		return mover.Request{}, optionError("Groups is %d: use at least %d, one for each store", c.Groups, least)
@@ -205,7 +213,7 @@ func (db *DB) Start(ctx context.Context, c MapChange) (*Job, error) {
 
 func requestOf(db *DB, c MapChange) (mover.Request, error) {
 	if c == nil {
-		return mover.Request{}, optionError("no change: use a Split, Merge, Move, Drain or Regroup")
+		return mover.Request{}, optionError("no change: use a Split, Merge, Move, Drain, Undrain or Regroup")
 	}
 	return c.request(db)
 }

@@ -41,8 +41,8 @@
 //
 // The keys of a keyspace are cut into shards, and each shard belongs to a group,
 // which executes its commands one after another and lives on one store. [DB.Shards]
-// and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain] or [Regroup]
-// changes that while clients go on: [DB.Plan] tells what it would cost, [DB.Start]
+// and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain], [Undrain] or
+// [Regroup] changes that while clients go on: [DB.Plan] tells what it would cost, [DB.Start]
 // returns a [Job] that can be watched, paused, throttled and cancelled, and that
 // goes on after a restart or a crash.
 //

@@ -47,7 +47,7 @@ func (s JobState) String() string {
 // JobStatus is how far a job has come, and what it has cost.
 type JobStatus struct {
 	ID JobID
-	// Kind is "split", "merge", "move", "pre-split", "drain" or "regroup".
+	// Kind is "split", "merge", "move", "pre-split", "drain", "undrain" or "regroup".
 	Kind  string
 	State JobState
 	// Phase is what it is at, for those who watch it.

@@ -1,10 +1,14 @@
 package cleave
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+
+	"github.com/cleavekv/cleave/internal/mover"
 )
 
 // New groups get a fair share although there are fewer shards than groups: those that
@@ -69,5 +73,38 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 				t.Errorf("there are %d keys, want %d", found, rows+1)
 			}
 		})
+	}
+}
+
+// A group that was drained can be used again, but not while it is drained: who changes
+// his mind cancels that.
+func TestADrainedGroupCanBeUsedAgain(t *testing.T) {
+	var once sync.Once
+	var early error
+	var db *DB
+	db = watched(t, 2, func(j mover.Job) {
+		if j.Kind == mover.Drain && j.Phase == mover.Surveying {
+			once.Do(func() { _, early = db.Start(ctx, Undrain{Group: 4}) })
+		}
+	})
+	drain := mustDo(t, db, Drain{Group: 4, Parallel: 4})
+	if !errors.Is(early, ErrBusy) {
+		t.Errorf("while the group is drained: %v", early)
+	}
+	shard := db.Map().Find(db.Default().space.Span().Start).ID
+	if _, err := db.Start(ctx, Move{Shard: shard, To: 4}); !errors.Is(err, ErrDraining) {
+		t.Errorf("a move to a group that was drained by job %d: %v", drain.ID, err)
+	}
+	if p, err := db.Plan(ctx, Undrain{Group: 4}); err != nil || p.Moves > 0 {
+		t.Errorf("the plan is %+v, %v", p, err)
+	}
+	if s := mustDo(t, db, Undrain{Group: 4}); s.Kind != "undrain" || db.Groups()[3].Draining || db.Groups()[3].Shards > 0 {
+		t.Errorf("%+v, and the group is %+v", s, db.Groups()[3])
+	}
+	mustDo(t, db, Move{Shard: shard, To: 4})
+	for group, want := range map[GroupID]error{4: ErrNoChange, 9: ErrNoGroup} {
+		if _, err := db.Start(ctx, Undrain{Group: group}); !errors.Is(err, want) {
+			t.Errorf("an undrain of %v: %v, want %v", group, err, want)
+		}
 	}
 }

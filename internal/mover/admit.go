@@ -22,7 +22,7 @@ type Request struct {
 	At []partition.Position
 	// To is where a shard is moved.
 	To partition.GroupID
-	// Group is to be drained.
+	// Group is to be drained, or to have shards again.
 	Group partition.GroupID
 	// Groups is how many groups there are to be after a Regroup, and Labels are
 	// those of groups to add, one for each.
@@ -59,6 +59,8 @@ func Admit(v View, r Request, id own.Job, nowMS int64) (Job, error) {
 		err = j.admitPreSplit(v)
 	case Drain:
 		err = j.admitDrain(v, []partition.GroupID{r.Group})
+	case Undrain:
+		err = j.admitUndrain(v, r.Group)
 	case Regroup:
 		err = j.admitRegroup(v, r)
 	default:
@@ -148,6 +150,17 @@ func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 	}
 	v.Map = m
 	return nowhere(v)
+}
+
+// admitUndrain admits that a group has shards again, if it drains and nobody is at
+// that: who drains a group takes the mark back when that is cancelled.
+func (j *Job) admitUndrain(v View, g partition.GroupID) error {
+	if err := j.alone(v.Jobs, []partition.GroupID{g}); err != nil {
+		return err
+	}
+	j.Groups, j.Phase = []partition.GroupID{g}, Marking
+	_, err := v.Map.Apply(partition.SetDraining{Group: g})
+	return err
 }
 
 // nowhere returns which shard of a group that drains no other group may take.

@@ -16,6 +16,9 @@ import (
 // marks returns how the job changes groups before shards are moved, and what
 // comes then.
 func (j *Job) marks(m *partition.Map) (edits []partition.Edit, then Phase) {
+	if j.Kind == Undrain {
+		return j.unmarks(m), Done
+	}
 	if j.Kind == Regroup && len(j.Groups) == 0 {
 		for _, labels := range j.Labels {
 			edits = append(edits, partition.AddGroup{Labels: labels})

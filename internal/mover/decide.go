@@ -52,7 +52,7 @@ func Decide(j Job, c Choose, m *partition.Map, nowMS int64) (Job, *partition.Map
 	switch {
 	case then == Hosting:
 		j.Groups = added(m, next)
-	case j.Phase == Marking:
+	case j.Phase == Marking && j.Kind != Undrain:
 		// Another group may have begun to drain since the job was admitted.
 		if err := nowhere(View{Map: next}); err != nil {
 			return j, nil, nil, err

@@ -316,10 +316,10 @@ func (d *driver) choose(j Job, x Choose) {
 		d.fail(j, x.Round, err)
 		return
 	}
+	w.m = m // with the record, as one
 	if !w.swap(stored.Rev, next) {
 		panic("a decision is one step")
 	}
-	w.m = m
 	d.jobs[j.ID] = next
 	if w.mishap(5) {
 		d.crash(next)

@@ -56,7 +56,7 @@ func needed() (cells []string) {
 			cells = append(cells, "entered "+p.String())
 		}
 	}
-	for k := Split; k <= Regroup; k++ {
+	for k := Split; k <= Undrain; k++ {
 		cells = append(cells, fmt.Sprintf("%v done", k))
 	}
 	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "splits for groups that were added")

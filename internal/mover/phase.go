@@ -19,11 +19,13 @@ const (
 	Drain Kind = 5
 	// Regroup changes the number of groups.
 	Regroup Kind = 6
+	// Undrain lets a group that was drained have shards again.
+	Undrain Kind = 7
 )
 
 // String is the word for k in commands and reports.
 func (k Kind) String() string {
-	names := [...]string{"", "split", "merge", "move", "pre-split", "drain", "regroup"}
+	names := [...]string{"", "split", "merge", "move", "pre-split", "drain", "regroup", "undrain"}
 	if k == 0 || int(k) >= len(names) {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}

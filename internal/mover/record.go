@@ -181,7 +181,7 @@ func Decode(b []byte) (Job, error) {
 // sound tells whether the phase has what it needs: what is read is acted upon.
 func (j *Job) sound() bool {
 	_, known := phaseNames[j.Phase]
-	if !known || j.Kind < Split || j.Kind > Regroup {
+	if !known || j.Kind < Split || j.Kind > Undrain {
 		return false
 	}
 	for _, r := range j.Held {

@@ -180,6 +180,8 @@ func (j *Job) undo(nowMS int64) {
 	switch {
 	case j.Phase == Thawing || j.Phase.undoing() || j.Phase == Hosting:
 		j.touch(nowMS) // groups that the map has must be open, whoever asked for them
+	case j.Kind == Undrain:
+		j.become(RolledBack, nowMS) // nothing was changed
 	case j.Kind.composite():
 		j.become(Stopping, nowMS)
 	case j.Kind == Move && !j.Local && j.Phase.frozen():

@@ -214,6 +214,11 @@ func (w *world) finished(j Job) {
 			w.fatalf("%v is drained and has %v", j.Groups[0], s.ID)
 		}
 	}
+	if j.Kind == Undrain {
+		if g, ok := w.m.Group(j.Groups[0]); ok && g.Draining {
+			w.fatalf("%v may have shards again, and drains", g.ID)
+		}
+	}
 	if j.Kind == Move && j.Cost.LongestMS > 0 {
 		w.counts.Add("moves with a pause", 1)
 	}
@@ -390,7 +395,7 @@ func (w *world) restart() {
 func (w *world) undrain() {
 	for _, g := range w.m.Groups() {
 		if g.Draining && !slices.ContainsFunc(w.live(), func(j Job) bool { return slices.Contains(j.Groups, g.ID) }) {
-			w.m, _ = w.m.Apply(partition.SetDraining{Group: g.ID})
+			w.admit(Request{Kind: Undrain, Group: g.ID})
 		}
 	}
 }

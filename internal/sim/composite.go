@@ -37,9 +37,8 @@ func (w *world) wishForMany(m *partition.Map) (r mover.Request, ok bool) {
 		return mover.Request{Kind: mover.PreSplit, In: &space, At: at}, m.Len() < 16
 	case 1:
 		g := pick(w, groups)
-		if g.Draining {
-			w.undrain(g.ID)
-			return r, false
+		if g.Draining { // refused while a job still drains it
+			return mover.Request{Kind: mover.Undrain, Group: g.ID}, true
 		}
 		return mover.Request{Kind: mover.Drain, Group: g.ID, Parallel: 1 + w.rng.IntN(3)}, g.ID != catalogGroup
 	case 2:
@@ -48,44 +47,6 @@ func (w *world) wishForMany(m *partition.Map) (r mover.Request, ok bool) {
 	return mover.Request{
 		Kind: mover.Regroup, Groups: len(groups) + 1, Labels: make([]partition.Labels, 1), Parallel: 1 + w.rng.IntN(3),
 	}, len(groups) < first+mostGroups
-}
-
-// undrain lets a group have shards again, unless a job still drains it.
-func (w *world) undrain(g partition.GroupID) {
-	for _, j := range w.phases {
-		if slices.Contains(j.Groups, g) {
-			return
-		}
-	}
-	w.send(letter{"editing", false}, func() {
-		c := &editing{edit: partition.SetDraining{Group: g}}
-		if reply, ok := w.do(catalogGroup, requestOf(c)); ok && reply.Err == nil {
-			w.made(c.made.Version(), "an operator")
-			w.count("groups that may have shards again")
-		}
-	})
-}
-
-// editing is a change of the map that needs no job.
-type editing struct {
-	edit partition.Edit
-	made *partition.Map
-}
-
-// Eval changes the map.
-func (c *editing) Eval(e *command.Env) command.Reply {
-	r := e.Do(&command.Get{Key: meta.Map()})
-	if r.Err != nil {
-		return r
-	}
-	m, err := partition.Decode(r.Bytes)
-	if err == nil {
-		c.made, err = m.Apply(c.edit)
-	}
-	if err != nil {
-		return command.Reply{Kind: command.Failed, Err: err}
-	}
-	return e.Do(&command.Set{Key: meta.Map(), Value: c.made.Append(nil)})
 }
 
 // host opens groups that the map has got, as far as they are not removed again by

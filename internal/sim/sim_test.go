@@ -149,7 +149,7 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 	counts.Log(t, "splits done", "merges done", "moves done", "moves between stores done", "jobs taken back", "transactions committed",
 		"transactions aborted", "transactions joint", "decisions resumed", "cutovers with locks", "calls to a wrong group",
 		"store crash", "process crash", "clock jump", "stores that died of a failed sync", "commits that a full disk refused",
-		"pre-splits done", "drains done", "regroups done", "groups added", "groups removed", "jobs paused", "jobs throttled",
+		"pre-splits done", "drains done", "undrains done", "regroups done", "groups added", "groups removed", "jobs paused", "jobs throttled",
 		"jobs stopped by others", "transactions that locked first ok", "leases given", "roll calls", "ranges taken over", "records not stored")
 }
 
