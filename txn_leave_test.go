@@ -95,3 +95,19 @@ func TestARetryWaitsForTheRecordOfItsRequest(t *testing.T) {
 		t.Errorf("the retry of a request that was executed: %v", err)
 	}
 }
+
+// A transaction whose turn has not come does not wait for a store that is closed.
+func TestWhoWaitsForATurnIsToldOfClose(t *testing.T) {
+	db := mustOpen(t, memory(2))
+	a, b := keyOn(db, 0), keyOn(db, 1)
+	orphan(t, db, b, a)
+	claim := txn.Claim{Span: txn.KeySpan(db.Default().space.AppendPosition(nil, b)), Write: true}
+	answer := make(chan error, 1)
+	go func() {
+		_, _, err := db.node.Hold(ctx, []txn.Claim{claim})
+		answer <- err
+	}()
+	time.Sleep(10 * time.Millisecond) // so that it waits, mostly
+	mustClose(t, db)
+	refused(t, "who waits for a turn", public(<-answer), ErrClosed)
+}

@@ -50,7 +50,7 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 	}
 	for _, p := range asked {
 		if err == nil {
-			err = untilFree(ctx, p, byGroup[p.ID])
+			err = n.untilFree(ctx, p, byGroup[p.ID])
 		}
 	}
 	if err != nil {
@@ -81,14 +81,17 @@ func hold(ctx context.Context, p *Part, c *txn.Hold) error {
 }
 
 // untilFree waits for transactions that had locked something before it was held: they
-// would change what is read now.
-func untilFree(ctx context.Context, p *Part, claims []txn.Claim) error {
+// would change what is read now. Nobody ends them once the node is closed.
+func (n *Node) untilFree(ctx context.Context, p *Part, claims []txn.Claim) error {
 	for wait := 0; ; wait++ {
 		changed := p.Group.Changed()
 		if !slices.ContainsFunc(p.Group.Locks(), func(l txn.Lock) bool {
 			return slices.ContainsFunc(claims, func(c txn.Claim) bool { return (c.Write || l.Write) && c.Span.Overlaps(l.Span()) })
 		}) {
 			return nil
+		}
+		if err := n.closed(); err != nil {
+			return err
 		}
 		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
 			return err
