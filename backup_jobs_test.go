@@ -1,10 +1,15 @@
 package cleave
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/mover"
 )
 
 // A backup that is made while shards go from store to store, and keyspaces are made,
@@ -66,4 +71,30 @@ func TestABackupIsWholeWhileShardsMove(t *testing.T) {
 		noLeftovers(t, db, ks)
 		mustClose(t, db)
 	}
+}
+
+// A backup that waits for a range on its way heeds its context, and is in nobody's way
+// when it has left.
+func TestABackupThatWaitsForAJobMayBeLeft(t *testing.T) {
+	frozen, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o, err := Options{Stores: 2}.node(t.TempDir())
+	must(t, err)
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Finishing {
+			once.Do(func() { close(frozen); <-goOn })
+		}
+	}
+	db := mustOpen(t, o)
+	defer mustClose(t, db)
+	ks, key := db.Default(), string(keyOn(db, 1))
+	job := mustStart(t, db, Move{Shard: shardAt(ks, key), To: elsewhere(ks, key)})
+	<-frozen
+	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	refused(t, "a backup", db.Backup(limited, filepath.Join(t.TempDir(), "b")), context.DeadlineExceeded)
+	close(goOn)
+	_, err = job.Wait(ctx)
+	must(t, err)
+	must(t, db.Backup(ctx, filepath.Join(t.TempDir(), "b")))
 }

@@ -82,14 +82,38 @@ func realPath(path string) (string, error) {
 // backup copies the stores as of one moment. Jobs stand still meanwhile, and no keyspace
 // is made: a copy has no log, and so cannot go on with a move.
 func (n *Node) backup(ctx context.Context, dir string) error {
-	n.jobs.quiet.Lock()
-	defer n.jobs.quiet.Unlock()
+	release, err := n.quieten(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	stores, dirs := make([]*store.Store, len(n.hosts)), make([]string, len(n.hosts))
 	for i, h := range n.hosts {
 		stores[i], dirs[i] = h.Store, filepath.Join(dir, strconv.Itoa(i))
 	}
-	_, err := store.Backups(ctx, stores, dirs)
+	_, err = store.Backups(ctx, stores, dirs)
 	return err
+}
+
+// quieten waits until no job does anything, and keeps them all from it until release
+// is called. A range on its way is brought there first, which a full disk may hinder
+// for long: whoever leaves is not in the way of the others.
+func (n *Node) quieten(ctx context.Context) (release func(), err error) {
+	held := make(chan struct{})
+	go func() {
+		n.jobs.quiet.Lock()
+		select {
+		case held <- struct{}{}:
+		case <-ctx.Done():
+			n.jobs.quiet.Unlock()
+		}
+	}()
+	select {
+	case <-held:
+		return n.jobs.quiet.Unlock, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // clearBackup removes what a backup that failed has written, so that it can be
