@@ -3,6 +3,7 @@ package cleave
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -200,15 +201,21 @@ func (db *DB) Plan(ctx context.Context, c MapChange) (Price, error) {
 // Start begins with a change, and returns the job that makes it. The job is durable
 // by then: it goes on after a restart. If it is refused, nothing has changed.
 func (db *DB) Start(ctx context.Context, c MapChange) (*Job, error) {
-	r, err := requestOf(db, c)
-	if err != nil {
-		return nil, public(err)
+	for {
+		m := db.node.Map()
+		r, err := requestOf(db, c)
+		if err != nil {
+			return nil, public(err)
+		}
+		id, err := db.node.StartJob(ctx, r)
+		if errors.Is(err, partition.ErrBoundary) && db.node.Map() != m {
+			continue // the shard that was to be split has been, meanwhile
+		}
+		if err != nil {
+			return nil, public(err)
+		}
+		return &Job{db: db, id: JobID(id)}, nil
 	}
-	id, err := db.node.StartJob(ctx, r)
-	if err != nil {
-		return nil, public(err)
-	}
-	return &Job{db: db, id: JobID(id)}, nil
 }
 
 func requestOf(db *DB, c MapChange) (mover.Request, error) {

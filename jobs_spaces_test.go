@@ -115,3 +115,19 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 		mustClose(t, db)
 	}
 }
+
+// A shard that was split just now is another one: the next split finds the right one.
+func TestSplitsMayFollowOneAnother(t *testing.T) {
+	db := small(t, 1)
+	ks := rangeSpace(t, db, "r")
+	for i := 1; i <= 80; i++ {
+		for {
+			_, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{number(i)}})
+			if err == nil {
+				break
+			}
+			refused(t, "a split", err, ErrBusy)
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}

@@ -100,6 +100,9 @@ func (j *Job) admitChange(v View, r Request) error {
 		j.To = r.To
 	}
 	if _, err := v.Map.Apply(j.edit()); err != nil {
+		if busy := Busy(v.Jobs, s.Span); busy != nil {
+			return busy // what is wrong may be what that job has changed just now
+		}
 		return err
 	}
 	if r.Kind == Merge {
