@@ -8,6 +8,7 @@ package shardcells
 
 import (
 	"iter"
+	"time"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
 )
@@ -20,8 +21,10 @@ type Config struct {
 	Shards []int
 	// MoveRows rows of 1000 bytes are moved from one store to the other.
 	MoveRows int
-	// Moves is how often.
+	// Moves is how often, and Think how long clients wait meanwhile between their
+	// operations.
 	Moves int
+	Think time.Duration
 	// Dir is where the stores keep their files.
 	Dir string
 }

@@ -1,6 +1,7 @@
 package shardcells
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +18,8 @@ const (
 	clients = 16
 	// stillTime is for how long the load is measured while nothing moves.
 	stillTime = time.Second
+	// moveTime is what a move may take before it is taken back, and counts as failed.
+	moveTime = 30 * time.Second
 )
 
 // The metrics of a move.
@@ -34,7 +37,7 @@ func moves(cfg Config, yield func(duel.Cell) bool) bool {
 		return yield(broken("shards/move", err))
 	}
 	defer t.close()
-	m := &mover{table: t}
+	m := &mover{table: t, think: cfg.Think}
 	rate := duel.Cell{
 		ID: "shards/move",
 		Title: fmt.Sprintf("%d clients read and write in turn rows of %d bytes, durability everysec, per operation, before and while their shard of %d MB changes stores",
@@ -60,6 +63,7 @@ func moves(cfg Config, yield func(duel.Cell) bool) bool {
 // mover moves a table of one shard to and fro.
 type mover struct {
 	table *table
+	think time.Duration
 	notes [][]float64 // of moves that nobody has asked about
 }
 
@@ -75,11 +79,28 @@ func (m *mover) move() []float64 {
 		shards, err := m.table.shards()
 		must(err)
 		to := slices.IndexFunc(m.table.db.Groups(), func(g cleave.GroupInfo) bool { return g.Store != shards[0].Store })
-		status, err = m.table.change(cleave.Move{Shard: shards[0].ID, To: m.table.db.Groups()[to].ID})
+		job, err := m.table.db.Start(ctx, cleave.Move{Shard: shards[0].ID, To: m.table.db.Groups()[to].ID})
 		must(err)
+		status = m.wait(job)
 	})
 	m.notes = append(m.notes, []float64{float64(status.Pause), float64(seen.p99), float64(seen.slowest)})
 	return []float64{seen.perOp}
+}
+
+// wait returns what a move has cost. One that does not end is taken back, and panics
+// with what became of it.
+func (m *mover) wait(job *cleave.Job) cleave.JobStatus {
+	limit, cancel := context.WithTimeout(ctx, moveTime)
+	defer cancel()
+	status, err := job.Wait(limit)
+	if limit.Err() == nil {
+		must(err)
+		return status
+	}
+	status, err = job.Status(ctx)
+	_ = job.Cancel(ctx)
+	panic(fmt.Sprintf("no end after %v: %s, carried %d rows and %d MB, longest pause %v, %s %v",
+		moveTime, status.Phase, status.Rows, status.Bytes/1e6, status.Pause, status.Why, err))
 }
 
 // noticed returns what clients noticed of a move.
@@ -116,13 +137,18 @@ func (m *mover) load(f func()) load {
 				m.table.set(draw(m.table.rows), value)
 				writes[c] = append(writes[c], time.Since(begun))
 				ops.Add(2)
+				time.Sleep(m.think)
 			}
 		})
 	}
+	end := func() {
+		stop.Store(true)
+		wg.Wait()
+	}
+	defer end() // also if f panics
 	f()
 	took, done := time.Since(began), ops.Load()
-	stop.Store(true)
-	wg.Wait()
+	end()
 	for _, p := range failed {
 		if p != nil {
 			panic(p)
