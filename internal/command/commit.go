@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 
-	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -82,13 +81,4 @@ func (c *Commit) validate(e *Env) error {
 
 func conflict(start partition.Position, isRange bool) error {
 	return &ConflictError{Start: bytes.Clone(start), Range: isRange}
-}
-
-// rowSpan returns the store keys of the rows of a span.
-func rowSpan(start, end partition.Position) (from, to []byte) {
-	from = effect.Rows.AppendKey(nil, start)
-	if len(end) == 0 {
-		return from, []byte{byte(effect.Rows) + 1}
-	}
-	return from, effect.Rows.AppendKey(nil, end)
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"math/bits"
 
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
 	"github.com/zeebo/xxh3"
 )
@@ -44,7 +45,7 @@ type scanFunc func(start, end []byte, reverse bool, visit func(key, value []byte
 
 func digestRange(scan scanFunc, start, end partition.Position, alive func(partition.Position, *Row) bool) (d Digest, err error) {
 	var bad error
-	from, to := rowSpan(start, end)
+	from, to := effect.Rows.Between(start, end)
 	err = scan(from, to, false, func(key, value []byte) bool {
 		var row Row
 		if row, bad = DecodeRow(value); bad != nil {

@@ -1,6 +1,9 @@
 package command
 
-import "github.com/cleavekv/cleave/partition"
+import (
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
 
 // Range reads keys in their order, or in the reverse of it. The reply has an
 // item for each: its position as Field, its Kind and Version, and the value of
@@ -24,7 +27,7 @@ func (c *Range) Eval(e *Env) Reply {
 	if err := e.mayReadSpan(c.Start, c.End); err != nil {
 		return failed(err)
 	}
-	from, to := rowSpan(c.Start, c.End)
+	from, to := effect.Rows.Between(c.Start, c.End)
 	start, more := len(e.items), false
 	var bad error
 	err := e.Scan(from, to, c.Reverse, func(key, value []byte) bool {

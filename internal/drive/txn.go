@@ -163,10 +163,7 @@ func Due(r command.Reader, s partition.Span, nowMS int64) (due []txn.Lock, err e
 // EachLock visits the locks of a span, those for reading too, until visit returns
 // false.
 func EachLock(r command.Reader, s partition.Span, visit func(txn.Lock) bool) error {
-	from, to := effect.Intents.AppendKey(nil, s.Start), []byte{byte(effect.Intents) + 1}
-	if len(s.End) > 0 {
-		to = effect.Intents.AppendKey(nil, s.End)
-	}
+	from, to := effect.Intents.Between(s.Start, s.End)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
 		var x txn.Intent

@@ -28,7 +28,7 @@ const (
 
 // ByPosition are the tables whose rows belong to the owner of their position, and
 // go where it goes.
-var ByPosition = []Table{Rows, Intents, Dedup, Marks, Expiry, Orphans}
+var ByPosition = [...]Table{Rows, Intents, Dedup, Marks, Expiry, Orphans}
 
 // AppendKey appends the store key of position in the table to dst.
 func (t Table) AppendKey(dst, position []byte) []byte {
@@ -36,4 +36,14 @@ func (t Table) AppendKey(dst, position []byte) []byte {
 }
 
 // Span returns the store keys of the table: from the first, up to the second.
-func (t Table) Span() (from, to []byte) { return []byte{byte(t)}, []byte{byte(t) + 1} }
+func (t Table) Span() (from, to []byte) { return t.Between(nil, nil) }
+
+// Between returns the store keys of the table that are about start <= position < end.
+// An empty end is that of the table.
+func (t Table) Between(start, end []byte) (from, to []byte) {
+	from = t.AppendKey(nil, start)
+	if len(end) == 0 {
+		return from, []byte{byte(t) + 1}
+	}
+	return from, t.AppendKey(nil, end)
+}

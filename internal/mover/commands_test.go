@@ -104,7 +104,7 @@ func TestOnlyWhatIsLeftOverIsCleared(t *testing.T) {
 	} {
 		p := site(t, c.have)
 		for i, key := range []string{"a", "b", "c", "d"} { // a and d are outside
-			p.disk.rows.redo(effect.Op{Key: Tables[i].AppendKey(nil, at(key)), Value: []byte("x")})
+			p.disk.rows.redo(effect.Op{Key: effect.ByPosition[i].AppendKey(nil, at(key)), Value: []byte("x")})
 		}
 		before := len(p.disk.rows.keys)
 		c.do.Span, c.do.Limit = whole, 1
@@ -206,7 +206,7 @@ func TestRangesThatWereGivenAwayKeepTheirEnds(t *testing.T) {
 func TestChunksTogetherAreAllRowsOfASpanAndNoOthers(t *testing.T) {
 	p := site(t, with(own.Serving, 1, 0))
 	for _, key := range allKeys {
-		for _, table := range append(Tables[:], effect.State, effect.Capture) {
+		for _, table := range append(effect.ByPosition[:], effect.State, effect.Capture) {
 			p.disk.rows.redo(effect.Op{Key: table.AppendKey(nil, at(key)), Value: []byte(key)})
 		}
 	}
@@ -225,7 +225,7 @@ func TestChunksTogetherAreAllRowsOfASpanAndNoOthers(t *testing.T) {
 		}
 		a, _ := Sum(p.disk.rows, whole)
 		b, _ := Sum(copied, partition.Whole)
-		if a != b || len(copied.keys) != 6*len(Tables) {
+		if a != b || len(copied.keys) != 6*len(effect.ByPosition) {
 			t.Fatalf("with chunks of %d bytes: %d rows", limit, len(copied.keys))
 		}
 	}

@@ -13,30 +13,18 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Tables are those that are about positions, so that their rows go where the
-// positions go. What a group knows about itself stays.
-var Tables = [...]effect.Table{effect.Rows, effect.Intents, effect.Dedup, effect.Marks, effect.Expiry, effect.Orphans}
-
-// bounds returns the store keys of a table that are about a span.
-func bounds(t effect.Table, s partition.Span) (start, end []byte) {
-	start = t.AppendKey(nil, s.Start)
-	if len(s.End) == 0 {
-		return start, []byte{byte(t) + 1}
-	}
-	return start, t.AppendKey(nil, s.End)
-}
-
-// moves tells whether the row of a store key goes where a span goes.
+// moves tells whether the row of a store key goes where a span goes. What a group knows
+// about itself stays.
 func moves(key []byte, s partition.Span) bool {
-	return len(key) > 0 && slices.Contains(Tables[:], effect.Table(key[0])) && s.Contains(key[1:])
+	return len(key) > 0 && slices.Contains(effect.ByPosition[:], effect.Table(key[0])) && s.Contains(key[1:])
 }
 
 // each visits the rows that are about a span, from a store key on, until visit
 // returns false.
 func each(r command.Reader, s partition.Span, cursor []byte, visit func(key, value []byte) bool) error {
 	more := true
-	for _, t := range Tables {
-		start, end := bounds(t, s)
+	for _, t := range effect.ByPosition {
+		start, end := t.Between(s.Start, s.End)
 		if bytes.Compare(cursor, start) > 0 {
 			start = cursor
 		}
@@ -98,16 +86,16 @@ type Digest struct {
 	Hash        [16]byte
 }
 
-// Digests are those of all Tables.
-type Digests [len(Tables)]Digest
+// Digests are those of all tables that go where their positions go.
+type Digests [len(effect.ByPosition)]Digest
 
 // Sum reads all rows that are about a span, and sums them up by table.
 func Sum(r command.Reader, s partition.Span) (d Digests, err error) {
-	for i, t := range Tables {
+	for i, t := range effect.ByPosition {
 		if plant.Bug("mover-dedup-not-copied") && t == effect.Dedup {
 			continue // nobody who forgets a table thinks of it here
 		}
-		start, end := bounds(t, s)
+		start, end := t.Between(s.Start, s.End)
 		h := newSummer()
 		if err := r.Scan(start, end, false, func(key, value []byte) bool {
 			h.add(key, value, true)

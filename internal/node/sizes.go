@@ -55,11 +55,7 @@ func (n *Node) SizeOf(s partition.Shard) (mover.Size, error) {
 	if p == nil {
 		return mover.Size{}, nil // it is about to be opened, or was removed
 	}
-	from, to := effect.Rows.AppendKey(nil, s.Span.Start), effect.Rows.AppendKey(nil, s.Span.End)
-	if len(s.Span.End) == 0 {
-		to = []byte{byte(effect.Rows) + 1}
-	}
-	e, err := p.Store.Estimate(from, to)
+	e, err := p.Store.Estimate(effect.Rows.Between(s.Span.Start, s.Span.End))
 	return mover.Size{Rows: e.Rows, Bytes: e.Bytes}, err
 }
 

@@ -120,10 +120,7 @@ func (w *world) floors(g partition.GroupID, was, list *own.List) {
 			return
 		}
 		next := reply.Version
-		from, to := effect.Rows.AppendKey(nil, r.Span.Start), []byte{byte(effect.Rows) + 1}
-		if len(r.Span.End) > 0 {
-			to = effect.Rows.AppendKey(nil, r.Span.End)
-		}
+		from, to := effect.Rows.Between(r.Span.Start, r.Span.End)
 		w.must(p.Store.Scan(from, to, false, func(key, value []byte) bool {
 			row, err := command.DecodeRow(value)
 			w.must(err, "a row")

@@ -259,7 +259,7 @@ func (w *world) handOver(s *shard, to *peer) {
 		w.cut(from, end)
 	}
 	for _, t := range []effect.Table{effect.Rows, effect.Intents, effect.Marks, effect.Expiry, effect.Orphans} {
-		first, last := tableSpan(t, s.span)
+		first, last := t.Between(s.span.Start, s.span.End)
 		_ = from.store.Scan(first, last, false, func(key, value []byte) bool {
 			if t == effect.Intents {
 				w.counts.Add("locks that moved", 1)

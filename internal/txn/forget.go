@@ -24,7 +24,7 @@ func (c *Forget) Eval(e *command.Env) command.Reply {
 	if err := c.site.owns(c.Span); err != nil {
 		return failed(err)
 	}
-	from, to := tableSpan(effect.Marks, c.Span)
+	from, to := effect.Marks.Between(c.Span.Start, c.Span.End)
 	return forget(e, from, to, c.After, c.Limit, func(_, value []byte) (bool, error) {
 		m, err := DecodeMark(value)
 		return e.NowMS() > m.DeadlineMS, err

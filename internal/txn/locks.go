@@ -45,7 +45,7 @@ func (l *Locks) Spans() int { return l.spans }
 // when a range has come to it. If mine is not nil, those are left out whose records
 // it does not answer for.
 func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Position) bool) error {
-	from, to := tableSpan(effect.Intents, s)
+	from, to := effect.Intents.Between(s.Start, s.End)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
 		if mine != nil && !mine(key[1:]) {

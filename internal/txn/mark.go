@@ -65,13 +65,4 @@ func checkMark(e *command.Env, at partition.Position, id ID) error {
 	return err
 }
 
-// tableSpan returns the store keys of a span of a table.
-func tableSpan(t effect.Table, s partition.Span) (from, to []byte) {
-	from = t.AppendKey(nil, s.Start)
-	if len(s.End) == 0 {
-		return from, []byte{byte(t) + 1}
-	}
-	return from, t.AppendKey(nil, s.End)
-}
-
 func clonePosition(p partition.Position) partition.Position { return bytes.Clone(p) }

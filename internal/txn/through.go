@@ -13,7 +13,7 @@ import (
 // the order of their positions, until visit returns false. For one key give
 // [KeySpan].
 func Intents(r command.Reader, s partition.Span, visit func(Intent) bool) error {
-	from, to := tableSpan(effect.Intents, s)
+	from, to := effect.Intents.Between(s.Start, s.End)
 	var bad error
 	err := r.Scan(from, to, false, func(key, value []byte) bool {
 		var x Intent

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
 	"pgregory.net/rapid"
 )
 
 // rowsOf lists what a reader shows of the rows, in either order, up to a limit.
 func rowsOf(r command.Reader, s partition.Span, reverse bool, limit int) (rows []string) {
-	from, to := tableSpan(1, s)
+	from, to := effect.Rows.Between(s.Start, s.End)
 	_ = r.Scan(from, to, reverse, func(key, value []byte) bool {
 		rows = append(rows, fmt.Sprintf("%q=%q", key, value))
 		return len(rows) < limit
