@@ -103,6 +103,14 @@ func (g *guard) begin() {
 	g.locks.Begin()
 }
 
+// expire ends the turns of transactions whose deadline has passed, and tells whether
+// there were any: their owners may have died.
+func (g *guard) expire(nowMS int64) (some bool) {
+	before := g.holds.Left()
+	g.holds.Expire(nowMS)
+	return g.holds.Left() != before
+}
+
 // do evaluates a command behind the guard.
 func (g *guard) do(e *command.Env, c command.Command) command.Reply {
 	switch x := c.(type) {

@@ -24,12 +24,12 @@ type tending struct {
 // Nudged has an element when Tend should be called soon.
 func (g *Group) Nudged() <-chan struct{} { return g.nudge }
 
-// Tend does a round of housekeeping: it reserves time, deletes keys that have
-// expired, removes what deleted collections left behind, and forgets old
-// requests and transactions. Whoever owns the group calls it about every 100 milliseconds, from
-// one goroutine; nothing depends on it but the space that dead rows take and
-// how long an idle group's clock stands still. more tells that there is more
-// to do at once.
+// Tend does a round of housekeeping: it reserves time, ends the turns of transactions
+// that are overdue, deletes keys that have expired, removes what deleted collections
+// left behind, and forgets old requests and transactions. Whoever owns the group calls
+// it about every 100 milliseconds, from one goroutine; nothing depends on it but the
+// space that dead rows take, how long a dead transaction keeps its turn, and how long
+// an idle group's clock stands still. more tells that there is more to do at once.
 func (g *Group) Tend(ctx context.Context) (more bool, err error) {
 	var due []partition.Position
 	var fill bool
@@ -47,6 +47,9 @@ func (g *Group) Tend(ctx context.Context) (more bool, err error) {
 			x.expiries.reset() // what comes from now on is added as it comes
 		}
 		due = x.due(now)
+		if x.guard.expire(now) {
+			x.visible.wake()
+		}
 	})
 	if err != nil {
 		return false, g.refused(err)

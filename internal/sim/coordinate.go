@@ -164,9 +164,6 @@ func (w *world) tend(id partition.GroupID) {
 	for _, l := range p.Group.Overdue() {
 		w.settle(l)
 	}
-	if _, ok := w.do(id, requestOf(&txn.Unhold{})); !ok {
-		return
-	}
 	w.must(txn.Decisions(p.Store, id, func(d txn.Decision) bool {
 		// Whoever made it a moment ago is still at it.
 		if len(d.Spans) > 0 && w.seen[d.ID] {

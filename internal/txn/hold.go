@@ -47,9 +47,8 @@ func (c *Hold) Eval(e *command.Env) command.Reply {
 func HeldBy(r command.Reply) bool { return r.Err == nil && r.Int == 1 }
 
 // Unhold takes a transaction out of the queue, as well as all whose deadline has
-// passed: their owners may have died. Without an ID it does only that; whoever
-// keeps house for the group sends one now and then. The reply is how many are
-// left.
+// passed: their owners may have died. Where nobody asks or leaves, whoever keeps house
+// for the group does that ([Holds.Expire]). The reply is how many are left.
 type Unhold struct {
 	bound
 	ID ID
