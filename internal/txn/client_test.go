@@ -269,7 +269,9 @@ func (w *world) handOver(s *shard, to *peer) {
 			return true
 		})
 	}
-	from.locks.Drop(s.span)
+	for _, lock := range from.locks.In(s.span) {
+		from.locks.Remove(lock.Txn, lock.Start, lock.Range)
+	}
 	if err := to.locks.Load(to.store, s.span, nil); err != nil {
 		w.fatalf("%v", err)
 	}

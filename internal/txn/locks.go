@@ -80,14 +80,6 @@ func (l *Locks) In(s partition.Span) (found []*Lock) {
 	return found
 }
 
-// Drop removes the locks whose records lie in a span: the range has gone to
-// another group.
-func (l *Locks) Drop(s partition.Span) {
-	for _, lock := range l.In(s) {
-		l.Remove(lock.Txn, lock.Start, lock.Range)
-	}
-}
-
 // Add adds a lock, in the place of one that its transaction has on the same key
 // or from the same start.
 func (l *Locks) Add(lock Lock) {

@@ -250,7 +250,7 @@ func TestAFinishedPartStaysFinished(t *testing.T) {
 			}
 			for _, clock := range []int64{1000, 2000, 2001} {
 				p.clock = clock
-				p.do(&Forget{Limit: 10})
+				p.do(&forgetMarks{limit: 10})
 				if r := p.do(c); !errors.Is(r.Err, ErrFinished) && !errors.Is(r.Err, ErrDeadline) {
 					t.Errorf("commit %v, early %v: at %d it is prepared again: %v", commit, early, clock, r.Err)
 				}

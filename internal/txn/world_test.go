@@ -432,9 +432,9 @@ func (w *world) tend(p *peer) {
 func (w *world) forget(p *peer) {
 	for i := range len(p.owned) + 1 {
 		for after, more := []byte(nil), true; more; {
-			var c command.Command = &ForgetDecisions{After: after, Limit: 3}
+			var c command.Command = &forgetDecisions{after: after, limit: 3}
 			if i < len(p.owned) {
-				c = &Forget{Span: p.owned[i], After: after, Limit: 3}
+				c = &forgetMarks{span: p.owned[i], after: after, limit: 3}
 			}
 			reply := p.do(c)
 			if reply.Err != nil {

@@ -2,47 +2,46 @@ package txn
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Forget removes marks that serve nobody any more, among Limit of them. The
-// reply is how many; if More, go on with After = Bytes.
-type Forget struct {
+// forgetMarks removes marks that serve nobody any more, among limit of them, as the
+// housekeeping of a group does. The reply is how many; if More, go on with after = Bytes.
+type forgetMarks struct {
 	bound
-	// Span is where to look. The group owns it.
-	Span  partition.Span
-	After []byte
-	Limit int
+	// span is where to look. The group owns it.
+	span  partition.Span
+	after []byte
+	limit int
 }
 
 // Eval forgets.
-func (c *Forget) Eval(e *command.Env) command.Reply {
-	if err := c.site.owns(c.Span); err != nil {
+func (c *forgetMarks) Eval(e *command.Env) command.Reply {
+	if err := c.site.owns(c.span); err != nil {
 		return failed(err)
 	}
-	from, to := effect.Marks.Between(c.Span.Start, c.Span.End)
-	return forget(e, from, to, c.After, c.Limit, func(_, value []byte) (bool, error) {
+	from, to := effect.Marks.Between(c.span.Start, c.span.End)
+	return forget(e, from, to, c.after, c.limit, func(_, value []byte) (bool, error) {
 		m, err := DecodeMark(value)
 		return e.NowMS() > m.DeadlineMS, err
 	})
 }
 
-// ForgetDecisions is Forget for the decisions of the group: those that all parts
+// forgetDecisions does the same with the decisions of the group: those that all parts
 // have confirmed, or that would be the same without a record.
-type ForgetDecisions struct {
+type forgetDecisions struct {
 	bound
-	After []byte
-	Limit int
+	after []byte
+	limit int
 }
 
 // Eval forgets.
-func (c *ForgetDecisions) Eval(e *command.Env) command.Reply {
+func (c *forgetDecisions) Eval(e *command.Env) command.Reply {
 	from, to := DecisionSpan(c.site.group)
-	return forget(e, from, to, c.After, c.Limit, func(key, value []byte) (bool, error) {
+	return forget(e, from, to, c.after, c.limit, func(key, value []byte) (bool, error) {
 		d, err := DecodeDecision(key, value)
 		return d.Over(e.NowMS()), err
 	})
@@ -50,9 +49,6 @@ func (c *ForgetDecisions) Eval(e *command.Env) command.Reply {
 
 // forget removes rows that are over.
 func forget(e *command.Env, from, to, after []byte, limit int, over func(key, value []byte) (bool, error)) command.Reply {
-	if limit <= 0 {
-		return failed(fmt.Errorf("%w: the limit must be positive", command.ErrSyntax))
-	}
 	if len(after) > 0 {
 		from = append(bytes.Clone(after), 0)
 	}
