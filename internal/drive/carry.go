@@ -89,9 +89,9 @@ func readLog(find Find, x mover.CatchUp) (Load, error) {
 	}
 	limit := x.LimitBytes
 	if x.Until > after {
-		limit = 1 << 30 // a range that takes no writes waits for all of it
+		limit = noLimit // a range that takes no writes waits for all of it
 	}
-	into, upto, more, err := feed(from.Store, x.Span, after, 1<<63, limit)
+	into, upto, more, err := feed(from.Store, x.Span, after, noEnd, limit)
 	if err != nil {
 		return Load{}, err
 	}
@@ -123,7 +123,7 @@ func readBoth(find Find, x mover.Verify) (Load, error) {
 	}
 	defer snap.Close()
 	place := uint64(snap.Position())
-	into, _, _, err := feed(from.Store, x.Span, after, place, 1<<30)
+	into, _, _, err := feed(from.Store, x.Span, after, place, noLimit)
 	if err != nil {
 		return Load{}, err
 	}
@@ -167,7 +167,7 @@ func summer(source *store.Store, x mover.Verify, place uint64) (func(command.Rea
 			return s, err
 		}, nil
 	}
-	touched, _, _, err := feed(source, x.Span, x.Since, place, 1<<30)
+	touched, _, _, err := feed(source, x.Span, x.Since, place, noLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -227,6 +227,12 @@ func bothEnds(find Find, from, to partition.GroupID, s partition.Span, upto uint
 	r, _ := dest.Group.List().One(s)
 	return source, max(r.Upto, upto), nil
 }
+
+// A feed with these takes all that there is, up to a GiB at a time.
+const (
+	noEnd   = 1 << 63
+	noLimit = 1 << 30
+)
 
 // errEnough ends a look at the feed.
 var errEnough = errors.New("drive: enough")

@@ -77,6 +77,11 @@ func (c Catalog) loadJob(e *command.Env, id own.Job) (mover.Job, error) {
 	return mover.Decode(r.Bytes)
 }
 
+// FirstMap makes the command that stores the first map.
+func (c Catalog) FirstMap(m *partition.Map) command.Command {
+	return &command.Set{Key: c.Map(), Value: m.Append(nil), If: command.IfAbsent}
+}
+
 func (c Catalog) keepMap(e *command.Env, m *partition.Map) error {
 	return e.Do(&command.Set{Key: c.Map(), Value: m.Append(nil)}).Err
 }
@@ -176,9 +181,4 @@ func (c *Choose) Eval(e *command.Env) command.Reply {
 	}
 	c.Job, c.Effects, c.Map = next, effects, made
 	return command.Reply{Kind: command.Int, Int: int64(made.Version())}
-}
-
-// KeepMap makes the command that stores the first map.
-func (c Catalog) KeepMap(m *partition.Map) command.Command {
-	return &command.Set{Key: c.Map(), Value: m.Append(nil), If: command.IfAbsent}
 }

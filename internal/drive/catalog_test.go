@@ -76,7 +76,7 @@ func TestARecordTakesThePlaceOfTheOneBefore(t *testing.T) {
 	if w.catalogMap().Version() != w.m.Version() {
 		t.Error("the map has changed")
 	}
-	w.try(1, meta.KeepMap(apply(t, w.m, partition.AddGroup{})))
+	w.try(1, meta.FirstMap(apply(t, w.m, partition.AddGroup{})))
 	if w.catalogMap().Version() != w.m.Version() {
 		t.Error("the first map was stored again over one that was there")
 	}

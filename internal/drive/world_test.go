@@ -58,7 +58,7 @@ func newSmall(t *testing.T) *small {
 		}
 		w.do(id, c)
 	}
-	w.do(1, meta.KeepMap(w.m))
+	w.do(1, meta.FirstMap(w.m))
 	return w
 }
 

@@ -107,7 +107,7 @@ func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
 	}
 	c := group.Steps{
 		&own.Reown{Become: rangesOf(m, firstGroup)},
-		meta.KeepMap(m),
+		meta.FirstMap(m),
 	}
 	return m, n.settle(ctx, n.part(firstGroup), c)
 }
@@ -225,14 +225,5 @@ func (n *Node) Reroute(ctx context.Context, used partition.Version, attempt int)
 		return ctx.Err()
 	}
 	wait := min(rerouteDelay<<min(attempt, 10), rerouteMost)
-	timer := time.NewTimer(wait/2 + rand.N(wait/2))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-remapped:
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return await(ctx, remapped, wait/2+rand.N(wait/2))
 }

@@ -128,7 +128,7 @@ func (w *world) setUp() {
 			w.mustDo(id, &own.Reown{Become: ranges})
 		}
 	}
-	w.mustDo(catalogGroup, meta.KeepMap(m))
+	w.mustDo(catalogGroup, meta.FirstMap(m))
 	w.router, w.newest = m, m.Version()
 	for i := range w.cfg.Clients {
 		w.clients = append(w.clients, &client{w: w, number: i, m: m, left: w.cfg.Ops})
