@@ -98,6 +98,9 @@ type Cost struct {
 // Ended tells whether the job has come to an end, and whether it was taken back.
 func (j *Job) Ended() (ended, undone bool) { return j.Phase.Final(), j.Phase == RolledBack }
 
+// Remote tells whether the job carries rows from one store to another.
+func (j *Job) Remote() bool { return j.Kind == Move && !j.Local }
+
 // Decided tells whether the job goes forward only.
 func (j *Job) Decided() bool { return j.Phase.decided() }
 

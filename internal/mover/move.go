@@ -21,7 +21,7 @@ func (j *Job) looked(ev Looked, nowMS int64) {
 	if j.Paused {
 		return // what was seen may not be so later: look again
 	}
-	if j.Kind != Move || j.Local {
+	if !j.Remote() {
 		j.become(Deciding, nowMS)
 		return
 	}
@@ -75,7 +75,7 @@ func (j *Job) evaluated(ev Evaluated, nowMS int64) {
 		j.become(RolledBack, nowMS)
 	case Releasing:
 		j.VersionFloor, j.ClockFloorMS = ev.NextVersion, ev.ClockMS
-		if j.Kind != Move || j.Local {
+		if !j.Remote() {
 			j.become(Publishing, nowMS)
 		} else {
 			j.become(Activating, nowMS)
@@ -187,7 +187,7 @@ func (j *Job) thawed(nowMS int64) {
 // or found to be of no more use.
 func (j *Job) published(nowMS int64) {
 	switch {
-	case j.Phase == Publishing && j.Kind == Move && !j.Local:
+	case j.Phase == Publishing && j.Remote():
 		j.become(Dropping, nowMS)
 	case j.Phase == Publishing:
 		j.become(Done, nowMS)

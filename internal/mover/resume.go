@@ -98,7 +98,7 @@ func (j *Job) commands() []Effect {
 // reads too. Where no rows are moved it is the only one.
 func (j *Job) release() []Effect {
 	switch {
-	case j.Kind == Move && !j.Local:
+	case j.Remote():
 		gone := j.foreign(j.Version, 0)
 		if plant.Bug("mover-source-reads-on") {
 			gone.State = own.Frozen

@@ -111,7 +111,7 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	case ctx.Err() != nil && (errors.Is(answer.Err, txn.ErrCancelled) || errors.Is(answer.Err, group.ErrUnknown)):
 		return ctx.Err()
 	case errors.Is(answer.Err, txn.ErrCancelled): // by Close, not by the caller
-		return errClosed
+		return group.ErrClosed
 	case errors.Is(answer.Err, group.ErrUnknown): // whether it was prepared: it is not committed
 		return fmt.Errorf("%w: %v", group.ErrFailed, answer.Err)
 	case answer.Outcome == txn.Undecided:

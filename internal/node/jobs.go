@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
@@ -179,7 +181,7 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 // closed returns group.ErrClosed if the node is.
 func (n *Node) closed() error {
 	if n.ctx.Err() != nil {
-		return errClosed
+		return group.ErrClosed
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (n *Node) WaitJob(ctx context.Context, id own.Job) (mover.Job, error) {
 		case <-ctx.Done():
 			return j, ctx.Err()
 		case <-n.ctx.Done():
-			return j, errClosed
+			return j, group.ErrClosed
 		}
 	}
 }
@@ -236,7 +238,7 @@ func (n *Node) forgetJobs(ctx context.Context) error {
 		return err
 	}
 	records = slices.DeleteFunc(records, func(j mover.Job) bool { return !j.Phase.Final() })
-	slices.SortStableFunc(records, func(a, b mover.Job) int { return int(a.EndedMS - b.EndedMS) })
+	slices.SortStableFunc(records, func(a, b mover.Job) int { return cmp.Compare(a.EndedMS, b.EndedMS) })
 	var keys []partition.Position
 	for _, j := range records[:max(len(records)-keptJobs, 0)] {
 		keys = append(keys, meta.Job(j.ID))

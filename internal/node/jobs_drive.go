@@ -12,8 +12,6 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-var errClosed = group.ErrClosed
-
 // driver does what one job wants: it stores a record, does what that wants, hears
 // what came of it, and stores the next.
 type driver struct {
@@ -43,7 +41,7 @@ type driver struct {
 // drive begins to drive a job.
 func (n *Node) drive(j mover.Job) {
 	d := &driver{n: n, job: j, stored: j.Rev, woken: make(chan struct{}, 1)}
-	if j.Phase == mover.Releasing && d.between() { // before a crash it may have been given up
+	if j.Phase == mover.Releasing && j.Remote() { // before a crash it may have been given up
 		d.handed = n.handing.begin()
 	}
 	n.jobs.mu.Lock()
@@ -56,9 +54,6 @@ func (n *Node) drive(j mover.Job) {
 		n.jobs.mu.Unlock()
 	})
 }
-
-// between tells whether rows go from one store to another.
-func (d *driver) between() bool { return d.job.Kind == mover.Move && !d.job.Local }
 
 // wake makes the driver of a job look at the record.
 func (n *Node) wake(id own.Job) {
@@ -233,10 +228,12 @@ func (d *driver) do(ctx context.Context, effects []mover.Effect) (answer mover.E
 	return answer
 }
 
-// failed tells the job of an error, and waits before the same is tried again.
+// failed tells the job of an error, and waits before the same is tried again. One that
+// says nothing about the job, or leaves open whether something was done, it is not told
+// of: an error means to some phases that nothing was.
 func (d *driver) failed(ctx context.Context, f mover.Failed) mover.Event {
-	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) {
-		return nil // it says nothing about the job
+	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || errors.Is(f.Err, group.ErrUnknown) {
+		return nil
 	}
 	round := d.job.Round
 	if ev := d.step(ctx, f); d.job.Round != round {

@@ -108,9 +108,9 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 	if !d.until(ctx, x.NotBeforeMS) {
 		return nil
 	}
-	between := d.between()
-	last := d.job.Phase == mover.Activating || d.job.Phase == mover.Releasing && !between
-	if d.handed == nil && between && (d.job.Phase == mover.Releasing || d.job.Phase == mover.Activating) {
+	remote := d.job.Remote()
+	last := d.job.Phase == mover.Activating || d.job.Phase == mover.Releasing && !remote
+	if d.handed == nil && remote && (d.job.Phase == mover.Releasing || d.job.Phase == mover.Activating) {
 		d.handed = d.n.handing.begin()
 	}
 	var groups []partition.GroupID

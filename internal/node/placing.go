@@ -34,7 +34,7 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		case <-n.ctx.Done(): // then the job does not end either
-			return errClosed
+			return group.ErrClosed
 		}
 	}
 }
