@@ -39,9 +39,12 @@ func (g *Group) forget(ctx context.Context) (more bool, err error) {
 // forgetEveryMS is how often what transactions have left is looked through.
 const forgetEveryMS = 1000
 
-// lookThrough looks at the next rows of a span of store keys and removes those that are over. When
-// it has seen all, it waits before it begins again.
-func (g *Group) lookThrough(ctx context.Context, l *looking, everyMS int64, span func() (from, to []byte), over func(key, value []byte) (bool, error)) (more bool, err error) {
+// lookThrough looks at the next rows of a span of store keys and removes those that
+// are over. When it has seen all, it waits before it begins again.
+func (g *Group) lookThrough(
+	ctx context.Context, l *looking, everyMS int64,
+	span func() (from, to []byte), over func(key, value []byte) (bool, error),
+) (more bool, err error) {
 	now := g.clock.now()
 	if now < l.atMS {
 		return false, nil
