@@ -29,7 +29,6 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 			yield(Item{}, err)
 			return
 		}
-		tx.scans = append(tx.scans, r)
 		r.run(yield)
 		tx.scans = slices.DeleteFunc(tx.scans, func(x *scanRead) bool { return x == r })
 		r.note(r.stopped, r.last)
@@ -86,6 +85,9 @@ func (r *scanRead) run(yield func(Item, error) bool) {
 		}
 		if r.more = len(page) == want; r.more {
 			r.ahead = append(r.ahead[:0], page[want-1].Key...)
+		}
+		if !slices.Contains(r.tx.scans, r) {
+			r.tx.scans = append(r.tx.scans, r) // not before: nothing of a page that is being read counts
 		}
 		for _, item := range page {
 			r.last, r.stopped = append(r.last[:0], item.Key...), true // the loop may change it
