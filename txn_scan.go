@@ -39,7 +39,9 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 // their loops, reads of the transaction: its state is about to be a newer one.
 func (tx *Txn) noteScans() {
 	for _, r := range tx.scans {
-		r.note(r.more, r.ahead)
+		if r.some {
+			r.note(r.more, r.ahead)
+		}
 	}
 }
 
@@ -62,9 +64,10 @@ type scanRead struct {
 	// the span.
 	stopped bool
 	last    []byte
-	// more tells that it was read up to the key ahead and not to the end.
-	more  bool
-	ahead []byte
+	// some tells that it was read at all, and more that it was read up to the key
+	// ahead and not to the end.
+	some, more bool
+	ahead      []byte
 }
 
 // txnPage is how many keys are read ahead of the loop. The loop may use the
@@ -79,11 +82,11 @@ func (r *scanRead) run(yield func(Item, error) bool) {
 		}
 		page, err := r.page(want)
 		if err != nil {
-			r.stopped = false
+			r.tx.err = err // nobody knows what it would have read
 			yield(Item{}, err)
 			return
 		}
-		if r.more = len(page) == want; r.more {
+		if r.some, r.more = true, len(page) == want; r.more {
 			r.ahead = append(r.ahead[:0], page[want-1].Key...)
 		}
 		if !slices.Contains(r.tx.scans, r) {
@@ -153,6 +156,10 @@ func (r *scanRead) note(part bool, last []byte) {
 	}
 	for _, s := range r.tx.cut(span) {
 		digest, err := r.tx.digest(s)
+		if errors.Is(err, own.ErrWrongGroup) { // it has ended before it came there
+			r.tx.err = errRetry
+			return
+		}
 		if err != nil {
 			r.tx.err = public(err)
 			return
