@@ -39,9 +39,7 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 // their loops, reads of the transaction: its state is about to be a newer one.
 func (tx *Txn) noteScans() {
 	for _, r := range tx.scans {
-		if r.some {
-			r.note(r.more, r.ahead)
-		}
+		r.note(r.more, r.ahead)
 	}
 }
 
@@ -64,10 +62,9 @@ type scanRead struct {
 	// the span.
 	stopped bool
 	last    []byte
-	// some tells that it was read at all, and more that it was read up to the key
-	// ahead and not to the end.
-	some, more bool
-	ahead      []byte
+	// more tells that it was read up to the key ahead and not to the end.
+	more  bool
+	ahead []byte
 }
 
 // txnPage is how many keys are read ahead of the loop. The loop may use the
@@ -86,7 +83,7 @@ func (r *scanRead) run(yield func(Item, error) bool) {
 			yield(Item{}, err)
 			return
 		}
-		if r.some, r.more = true, len(page) == want; r.more {
+		if r.more = len(page) == want; r.more {
 			r.ahead = append(r.ahead[:0], page[want-1].Key...)
 		}
 		if !slices.Contains(r.tx.scans, r) {
