@@ -89,7 +89,7 @@ func readLog(find Find, x mover.CatchUp) (Load, error) {
 	}
 	limit := x.LimitBytes
 	if x.Until > after {
-		limit = noLimit // a range that takes no writes waits for all of it
+		limit = max(limit, frozenLimit)
 	}
 	into, upto, more, err := feed(from.Store, x.Span, after, noEnd, limit)
 	if err != nil {
@@ -233,6 +233,10 @@ const (
 	noEnd   = 1 << 63
 	noLimit = 1 << 30
 )
+
+// frozenLimit is how much of the log is brought at a time to a range that takes no
+// writes: what is left is little, or somebody should look at the time in between.
+const frozenLimit = 4 << 20
 
 // errEnough ends a look at the feed.
 var errEnough = errors.New("drive: enough")
