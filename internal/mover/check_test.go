@@ -109,7 +109,7 @@ func (w *world) rest() {
 	w.contents()
 	for _, g := range w.groups {
 		for r := range w.peers[g].site.List.All() {
-			if r.State == own.Frozen || r.State == own.Incoming || r.State == own.Foreign && r.Attempt != dropped {
+			if r.State == own.Frozen || r.State == own.Incoming || r.State == own.Foreign && r.Attempt != own.Dropped {
 				w.fatalf("%v is left with %v of job %d", g, r, r.Job)
 			}
 		}

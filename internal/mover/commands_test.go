@@ -96,8 +96,8 @@ func TestOnlyWhatIsLeftOverIsCleared(t *testing.T) {
 		"before the copy after":              {incoming(2, 0), Clear{Job: 5, Attempt: 1}, false},
 		"what was given away":                {with(own.Foreign, 5, 0), Clear{Job: 5}, true},
 		"what another job gave away":         {with(own.Foreign, 6, 0), Clear{Job: 5}, false},
-		"what was cleared to the end":        {with(own.Foreign, 5, dropped), Clear{Job: 5}, false},
-		"that, for a copy of the same job":   {with(own.Foreign, 5, dropped), Clear{Job: 5, Attempt: dropped}, false},
+		"what was cleared to the end":        {with(own.Foreign, 5, own.Dropped), Clear{Job: 5}, false},
+		"that, for a copy of the same job":   {with(own.Foreign, 5, own.Dropped), Clear{Job: 5, Attempt: own.Dropped}, false},
 		"what is served":                     {with(own.Serving, 5, 0), Clear{Job: 5}, false},
 		"what is frozen":                     {with(own.Frozen, 5, 1), Clear{Job: 5, Attempt: 1}, false},
 		"before a copy, without its attempt": {incoming(2, 0), Clear{Job: 5}, false},
@@ -129,9 +129,9 @@ func TestALateCommandFindsThatItIsLate(t *testing.T) {
 		ok   bool
 	}{
 		"a copy where nothing is":              {nil, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, true},
-		"a copy where a range was given away":  {[]own.Range{with(own.Foreign, 4, dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, true},
-		"a copy that was abandoned":            {[]own.Range{with(own.Foreign, 5, dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
-		"a copy of a range that came and went": {[]own.Range{with(own.Foreign, 9, dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
+		"a copy where a range was given away":  {[]own.Range{with(own.Foreign, 4, own.Dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, true},
+		"a copy that was abandoned":            {[]own.Range{with(own.Foreign, 5, own.Dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
+		"a copy of a range that came and went": {[]own.Range{with(own.Foreign, 9, own.Dropped)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
 		"a copy of a range that is served":     {[]own.Range{with(own.Serving, 4, 0)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
 		"a copy that has begun again":          {[]own.Range{incoming(2, 7)}, &Settle{Job: 5, Become: incoming(1, 0), Fresh: true}, false},
 		"a second copy":                        {[]own.Range{incoming(1, 7)}, &Settle{Job: 5, Become: incoming(2, 0), Attempt: 1}, true},
@@ -143,7 +143,7 @@ func TestALateCommandFindsThatItIsLate(t *testing.T) {
 		"an activation of an attempt before":   {[]own.Range{incoming(2, 7)}, &Settle{Job: 5, Become: with(own.Serving, 5, 0), Attempt: 1}, false},
 		"an end of any copy":                   {[]own.Range{incoming(2, 7)}, &Settle{Job: 5, Become: with(own.Foreign, 5, 0), Any: true, Fresh: true}, true},
 		"an end of one that did not begin":     {nil, &Settle{Job: 5, Become: with(own.Foreign, 5, 0), Any: true, Fresh: true}, true},
-		"an end of one that is cleared":        {[]own.Range{with(own.Foreign, 5, dropped)}, &Settle{Job: 5, Become: with(own.Foreign, 5, 0), Any: true, Fresh: true}, false},
+		"an end of one that is cleared":        {[]own.Range{with(own.Foreign, 5, own.Dropped)}, &Settle{Job: 5, Become: with(own.Foreign, 5, 0), Any: true, Fresh: true}, false},
 		"a thaw":                               {[]own.Range{frozen}, &Thaw{Frozen: frozen, Before: serving, Become: thawed}, true},
 		"a thaw before the freeze":             {[]own.Range{serving}, &Thaw{Frozen: frozen, Before: serving, Become: thawed}, true},
 		"a thaw, again":                        {[]own.Range{thawed}, &Thaw{Frozen: frozen, Before: serving, Become: thawed}, true},
@@ -161,7 +161,7 @@ func TestALateCommandFindsThatItIsLate(t *testing.T) {
 
 // A list forgets which of two jobs has left what, not that the later one has.
 func TestALateCopyFindsThatRangesWereJoined(t *testing.T) {
-	left, right := with(own.Foreign, 3, dropped), with(own.Foreign, 9, dropped)
+	left, right := with(own.Foreign, 3, own.Dropped), with(own.Foreign, 9, own.Dropped)
 	left.Span.End, right.Span.Start = at("c"), at("c")
 	for _, order := range [][2]own.Job{{3, 9}, {9, 3}} {
 		left.Job, right.Job = order[0], order[1]
@@ -184,7 +184,7 @@ func TestALateCopyFindsThatRangesWereJoined(t *testing.T) {
 }
 
 func TestRangesThatWereGivenAwayKeepTheirEnds(t *testing.T) {
-	wide := own.Range{Span: partition.Span{End: at("z")}, Version: 3, State: own.Foreign, Job: 2, Attempt: dropped}
+	wide := own.Range{Span: partition.Span{End: at("z")}, Version: 3, State: own.Foreign, Job: 2, Attempt: own.Dropped}
 	p := site(t, wide)
 	if reply, _ := p.do(&Settle{Job: 5, Become: incoming(1, 0), Fresh: true}); reply.Err != nil {
 		t.Fatal(reply.Err)

@@ -120,7 +120,7 @@ func (c *Clear) Find(r command.Reader) error {
 func (c *Clear) Eval(e *command.Env) command.Reply {
 	r, ok := c.site.List.One(c.Span)
 	ok = ok && same(r.Span, c.Span) && r.Job == c.Job && r.Attempt == c.Attempt && r.Upto == 0
-	// A Foreign range that was cleared to the end has an attempt, see dropped.
+	// A Foreign range that was cleared to the end has an attempt, see own.Dropped.
 	before := ok && r.State == own.Incoming && c.Attempt > 0
 	after := ok && r.State == own.Foreign && c.Attempt == 0
 	if !before && !after && !plant.Bug("mover-late-clear") {

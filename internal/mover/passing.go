@@ -15,7 +15,7 @@ import "github.com/cleavekv/cleave/internal/plant"
 //     that are not lower. A destination that serves stays as it is. So does publishing,
 //     where no rows are moved.
 func Passing(j *Job, to Phase) bool {
-	from, between := j.Phase, j.Kind == Move && !j.Local
+	from := j.Phase
 	switch to {
 	case Freezing: // a crash would forget that the source is to be thawed
 		return plant.Bug("mover-freeze-not-stored")
@@ -28,7 +28,7 @@ func Passing(j *Job, to Phase) bool {
 	case Activating:
 		return true
 	case Publishing:
-		return !between
+		return !j.Remote()
 	}
 	return false
 }

@@ -107,8 +107,8 @@ func (p Phase) decided() bool { return p >= Releasing && p <= Forgetting || p ==
 // undoing tells whether the job is being taken back.
 func (p Phase) undoing() bool { return p >= Abandoning && p <= Dismissing }
 
-// frozen tells whether the source may take no writes because of the job.
-func (p Phase) frozen() bool { return p >= Freezing && p <= Thawing }
+// Frozen tells whether the source may take no writes because of the job.
+func (p Phase) Frozen() bool { return p >= Freezing && p <= Thawing }
 
 // bulk tells whether the phase carries or removes rows: it is throttled, and may
 // be paused.

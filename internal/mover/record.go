@@ -193,7 +193,7 @@ func (j *Job) sound() bool {
 	if j.Kind == Merge {
 		held = 2
 	}
-	remote := j.Kind == Move && !j.Local
+	remote := j.Remote()
 	switch {
 	case j.Phase.Final():
 		return true
@@ -205,7 +205,7 @@ func (j *Job) sound() bool {
 		return false
 	case j.Phase == Deciding || j.Phase == Releasing || j.Phase == Publishing:
 		return !remote || j.Freezes > 0 && j.Attempt > 0
-	case j.Phase.frozen():
+	case j.Phase.Frozen():
 		return remote && j.Freezes > 0 && j.Attempt > 0
 	}
 	return remote && j.Attempt > 0

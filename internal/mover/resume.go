@@ -155,7 +155,7 @@ func change(expect, become own.Range) *own.Reown {
 // leave makes the command after which the job has left nothing of a range, and some of
 // what earlier ones have left is joined.
 func (j *Job) leave(expect own.Range, v partition.Version) *own.Reown {
-	c := change(expect, j.foreign(v, dropped))
+	c := change(expect, j.foreign(v, own.Dropped))
 	c.Floor = j.Floor
 	return c
 }

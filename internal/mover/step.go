@@ -33,7 +33,6 @@ const (
 	// after each of the first maxBackoffs.
 	backoffMS   = 10
 	maxBackoffs = 5
-	dropped     = own.Dropped
 	// maxWhy bounds the text of an error in a record.
 	maxWhy = 512
 )
@@ -159,7 +158,7 @@ func (j *Job) restart(nowMS int64) {
 		j.undo(nowMS)
 		return
 	}
-	if j.Phase.frozen() {
+	if j.Phase.Frozen() {
 		j.Again = true
 		j.thaw(nowMS)
 		return
@@ -184,9 +183,9 @@ func (j *Job) undo(nowMS int64) {
 		j.become(RolledBack, nowMS) // nothing was changed
 	case j.Kind.composite():
 		j.become(Stopping, nowMS)
-	case j.Kind == Move && !j.Local && j.Phase.frozen():
+	case j.Remote() && j.Phase.Frozen():
 		j.thaw(nowMS)
-	case j.Phase == Planned || j.Kind != Move || j.Local:
+	case j.Phase == Planned || !j.Remote():
 		j.become(RolledBack, nowMS) // nothing was changed
 	default:
 		j.become(Abandoning, nowMS)

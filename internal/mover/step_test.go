@@ -15,7 +15,7 @@ func inPhase(p Phase) Job {
 		ID: 5, Kind: Move, Phase: p, Rev: 10, Round: 10, Shard: 2, Expect: 1, Span: whole, From: 1, To: 3,
 		Held: []own.Range{{Span: whole, Version: 1, State: own.Serving}}, Attempt: 1, Parallel: 1,
 	}
-	if p.frozen() {
+	if p.Frozen() {
 		j.Freezes, j.FrozenMS = 1, 1000
 	}
 	if p.decided() {
@@ -29,7 +29,7 @@ func inPhase(p Phase) Job {
 
 func TestARangeIsThawedWhenItsFreezeTakesTooLong(t *testing.T) {
 	for p := range phaseNames {
-		if !p.frozen() || p == Thawing {
+		if !p.Frozen() || p == Thawing {
 			continue
 		}
 		j := inPhase(p)
@@ -107,7 +107,7 @@ func TestTheCopyBeginsAnewWhenItCannotBeFinished(t *testing.T) {
 			j := inPhase(p)
 			j.Upto, j.Verified, j.Cursor = 50, 40, []byte{1}
 			next, _ := Step(j, ev, 1001)
-			if p.frozen() {
+			if p.Frozen() {
 				if next.Phase != Thawing {
 					t.Fatalf("%v is left frozen as %v", p, next.Phase)
 				}
@@ -151,7 +151,7 @@ func TestAPausedJobCarriesNothingAndLeavesNothingFrozen(t *testing.T) {
 			}
 			continue
 		}
-		if quiet := len(Resume(j)) == 0; quiet != p.bulk() || quiet && p.frozen() {
+		if quiet := len(Resume(j)) == 0; quiet != p.bulk() || quiet && p.Frozen() {
 			t.Errorf("%v: %v", p, Resume(j))
 		}
 		back, effects, err := Unpause(j, 2)

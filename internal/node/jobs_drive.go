@@ -118,7 +118,7 @@ func (d *driver) rest() {
 // that nobody serves, is brought through without a break.
 func (d *driver) relax() {
 	p := d.job.Phase
-	if d.frozen() || p == mover.Releasing || p == mover.Activating {
+	if p.Frozen() || p == mover.Releasing || p == mover.Activating {
 		return
 	}
 	if d.quiet {
@@ -131,13 +131,11 @@ func (d *driver) relax() {
 	}
 }
 
-func (d *driver) frozen() bool { return d.job.Phase >= mover.Freezing && d.job.Phase <= mover.Thawing }
-
 // pause waits until there may be something to do.
 func (d *driver) pause(ctx context.Context, changed <-chan struct{}) {
 	wait := drivePause
 	switch {
-	case d.frozen():
+	case d.job.Phase.Frozen():
 		wait, changed = frozenPause, nil
 	case d.job.Phase == mover.Surveying || d.job.Phase == mover.Stopping:
 		wait = surveyPause
@@ -161,7 +159,7 @@ func (d *driver) until(ctx context.Context, ms int64) bool {
 	if wait <= 0 {
 		return true
 	}
-	if d.quiet && !d.frozen() { // a backup does not wait for a slow job
+	if d.quiet && !d.job.Phase.Frozen() { // a backup does not wait for a slow job
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
 		defer func() {
