@@ -83,7 +83,7 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 	}
 	words := strings.Split(string(c), "-")
 	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag()) {
-		return nil, optionError("cursor %q is not of this store", c)
+		return nil, optionError("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
 	}
 	if words[0] != db.cursorTag() {
 		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
@@ -91,7 +91,7 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 	for i, w := range words[1:] {
 		n, err := strconv.ParseUint(w, 16, 64)
 		if err != nil {
-			return nil, optionError("cursor %q is not of this store", c)
+			return nil, optionError("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
 		}
 		pos[i] = wal.Position(n)
 	}
