@@ -21,14 +21,14 @@ type piece struct {
 	request group.Request
 }
 
-// together executes pieces of one store as one, whatever their number. make is called
+// together executes pieces of one store as one, whatever their number. cut is called
 // for each attempt: which groups have the keys may have changed. The reply that
 // failed is handed to judge with its piece; without one, all of them succeeded. If
 // they are on several stores the error is errApart.
-func (db *DB) together(ctx context.Context, make func() []piece, judge func(i int, err error) error) ([]command.Reply, error) {
+func (db *DB) together(ctx context.Context, cut func() []piece, judge func(i int, err error) error) ([]command.Reply, error) {
 	for attempt := 0; ; attempt++ {
 		version := db.node.Map().Version()
-		pieces := make()
+		pieces := cut()
 		if !oneHost(pieces) {
 			return nil, errApart
 		}
