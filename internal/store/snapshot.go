@@ -80,9 +80,6 @@ func still(stores []*Store) (move func()) {
 	}
 }
 
-// opened counts the stores that were opened.
-var opened atomic.Uint64
-
 // Position is the place of the log that the snapshot shows: the feed goes on
 // from here.
 func (p *Snapshot) Position() wal.Position { return p.pos }

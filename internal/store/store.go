@@ -14,7 +14,7 @@ import (
 // Store is an open store. Its methods may be called from any goroutine.
 type Store struct {
 	opts   Options
-	number uint64 // of all that were opened
+	number uint64 // in the order in which stores were opened
 	dir    *directory
 	health health
 	table  *rows.Table
@@ -32,6 +32,9 @@ type Store struct {
 
 	hooks hooks
 }
+
+// opened counts the stores that were opened: their numbers are one order for all.
+var opened atomic.Uint64
 
 // hooks are called, if a test sets them, where something rare has to happen in
 // between.
