@@ -42,14 +42,15 @@
 // The keys of a keyspace are cut into shards, and each shard belongs to a group,
 // which executes its commands one after another and lives on one store. [DB.Shards]
 // and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain], [Undrain] or
-// [Regroup] changes that while clients go on: [DB.Plan] tells what it would cost, [DB.Start]
-// returns a [Job] that can be watched, paused, throttled and cancelled, and that
-// goes on after a restart or a crash.
+// [Regroup] changes that while clients go on: [DB.Plan] tells what it would cost,
+// [DB.Start] returns a [Job] that can be watched, paused, throttled and cancelled,
+// and that goes on after a restart or a crash.
 //
 // What to rely on meanwhile:
 //
 //   - All promises above hold for keys that are being moved, transactions, scans,
-//     expiry, request ids and the feed included. No call fails because of a job.
+//     expiry, request ids and the feed included. No call on keys fails because of a job,
+//     and one that makes a keyspace only if a job is paused where it is to be.
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
 //     handed over, usually for some milliseconds; a shard that takes longer than 30
 //     is given back and tried again. Splits, merges, and moves within a store hold

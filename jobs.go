@@ -24,6 +24,7 @@ type JobState uint8
 
 // The states of jobs.
 const (
+	// JobRunning goes on.
 	JobRunning JobState = iota
 	// JobPaused begins nothing more that carries rows.
 	JobPaused

@@ -22,7 +22,7 @@ type TransactionMetrics struct {
 	// together, and across stores in two phases.
 	OneGroup, Joint, TwoPhase uint64
 	// Retries counts conflicts after which one was tried again, and InTurn those
-	// tries that waited for their turn after three conflicts.
+	// tries that waited for their turn: after three conflicts, or when others wait.
 	Retries, InTurn uint64
 	// Open is how many that take two phases have not come to their end, locks and
 	// all. It is not a counter.

@@ -48,9 +48,9 @@ type Options struct {
 	Stores int
 	// Groups is how many groups execute commands, each by itself and one batch at
 	// a time, on keys of its own. It is decided when the directory is made, and a
-	// [Regroup] changes it: later it must be what there is, or 0. Default one for each store. At least as many as
-	// there are stores, at most 1024. A transaction whose keys are in several
-	// groups of one store is committed by them together.
+	// [Regroup] changes it: later it must be what there is, or 0. Default one for
+	// each store. At least as many as there are stores, at most 1024. A transaction
+	// whose keys are in several groups of one store is committed by them together.
 	Groups int
 	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
 	// At least 64 KiB.
