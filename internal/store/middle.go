@@ -11,28 +11,41 @@ import (
 const middleSteps = 256
 
 // Middle returns the key of a row before which about half of the bytes of
-// start <= key < end lie, and nil if there are not two rows. What an [Store.Estimate]
-// would count is counted; otherwise Pebble is asked how much of its tables lies before
+// start <= key < end lie, and nil if there are not two rows. Rows that are few, or mostly
+// in memory, are counted; otherwise Pebble is asked how much of its tables lies before
 // keys that come ever nearer to the middle.
 func (s *Store) Middle(start, end []byte) ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	e, err := s.Estimate(start, end)
-	if err != nil || e.Rows < 2 {
-		return nil, err
-	}
 	first, err := s.firstKey(start, end, false)
 	if err != nil || first == nil {
 		return nil, err
 	}
-	at, err := s.halfway(first, start, end)
+	rows, sum, err := s.count(start, end, memoryRows)
+	if err != nil {
+		return nil, err
+	}
+	at := first
+	disk, err := s.usage(start, end)
+	switch {
+	case err != nil:
+		return nil, err
+	case rows > memoryRows && disk > 2*sum:
+		at, err = s.approach(first, start, end, disk/2)
+	case rows > memoryRows: // the rest of them is in memory, too
+		if _, sum, err = s.count(start, end, math.MaxInt); err == nil {
+			at, err = s.walk(start, end, sum/2)
+		}
+	default:
+		at, err = s.walk(start, end, sum/2)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if bytes.Compare(at, first) <= 0 { // then the second row is as near as can be
-		at = append(bytes.Clone(first), 0)
+		at = append(first, 0)
 	}
 	return s.firstKey(at, end, false)
 }
@@ -46,23 +59,36 @@ func (s *Store) firstKey(start, end []byte, last bool) (found []byte, err error)
 	return found, err
 }
 
-// halfway returns a key, of a row or not, with about half of the bytes before it.
-func (s *Store) halfway(first, start, end []byte) ([]byte, error) {
-	usage := func(to []byte) (uint64, error) {
-		n, err := s.db.EstimateDiskUsage(appendKey(nil, start), appendKey(nil, to))
-		return n, readError(err)
-	}
-	disk, err := usage(end)
-	if err != nil {
-		return nil, err
-	}
-	limit := sampleRows
-	if disk == 0 {
-		limit = memoryRows
-	}
-	if at, err := s.counted(start, end, limit); at != nil || err != nil {
-		return at, err
-	}
+// usage returns how much of Pebble's tables is in a range.
+func (s *Store) usage(start, end []byte) (uint64, error) {
+	n, err := s.db.EstimateDiskUsage(appendKey(nil, start), appendKey(nil, end))
+	return n, readError(err)
+}
+
+// count returns how many rows there are, one more than limit if they are more, and
+// their bytes.
+func (s *Store) count(start, end []byte, limit int) (rows int, sum uint64, err error) {
+	err = s.Scan(start, end, false, func(key, value []byte) bool {
+		rows++
+		sum += uint64(len(key) + len(value))
+		return rows <= limit
+	})
+	return rows, sum, err
+}
+
+// walk returns the key of the row at which so many bytes are exceeded.
+func (s *Store) walk(start, end []byte, half uint64) (at []byte, err error) {
+	before := uint64(0)
+	err = s.Scan(start, end, false, func(key, value []byte) bool {
+		at = append(at[:0], key...)
+		before += uint64(len(key) + len(value))
+		return before <= half
+	})
+	return at, err
+}
+
+// approach returns a key, of a row or not, before which tables have so many bytes.
+func (s *Store) approach(first, start, end []byte, half uint64) ([]byte, error) {
 	last, err := s.firstKey(start, end, true)
 	if err != nil {
 		return nil, err
@@ -73,37 +99,17 @@ func (s *Store) halfway(first, start, end []byte) ([]byte, error) {
 		if bytes.Compare(lo, at) >= 0 || bytes.Compare(at, hi) >= 0 {
 			break
 		}
-		before, err := usage(at)
+		before, err := s.usage(start, at)
 		if err != nil {
 			return nil, err
 		}
-		if before < disk/2 {
+		if before < half {
 			lo = at
 		} else {
 			hi = at
 		}
 	}
 	return hi, nil
-}
-
-// counted returns the key in the middle of a range of few rows, nil if they are many.
-func (s *Store) counted(start, end []byte, limit int) (at []byte, err error) {
-	rows, sum := 0, 0
-	err = s.Scan(start, end, false, func(key, value []byte) bool {
-		rows++
-		sum += len(key) + len(value)
-		return rows <= limit
-	})
-	if err != nil || rows > limit {
-		return nil, err
-	}
-	before := 0
-	err = s.Scan(start, end, false, func(key, value []byte) bool {
-		at = append(at[:0], key...)
-		before += len(key) + len(value)
-		return 2*before <= sum
-	})
-	return at, err
 }
 
 // between returns a key in the middle of two, as numbers of eight bytes behind what they
