@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -200,11 +201,12 @@ func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []rea
 		var carried []partition.Span
 		for _, op := range c.Batch.All() {
 			size += len(op.Key) + len(op.Value)
-			if s, ok := drive.Carried(op); ok {
+			if s, ok := drive.Carried(op); ok && !plant.Bug("cleave-feed-tells-copies") {
 				carried = append(carried, s)
 				continue
 			}
-			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) {
+			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) &&
+				!plant.Bug("cleave-feed-new-owner-first") {
 				batch = batch[:len(batch)-1]
 				return errEnough // what happened to the range before comes first
 			}

@@ -29,6 +29,14 @@ func soaking(n int) int {
 	return n
 }
 
+// hanging is how long something may take that hangs if it is wrong.
+func hanging() time.Duration {
+	if os.Getenv("CLEAVE_PLANT") != "" {
+		return 3 * time.Second // the bug is there: say so
+	}
+	return time.Minute
+}
+
 // seedOf returns the seed of a random test, and says how to use it again if the
 // test fails.
 func seedOf(t *testing.T) uint64 {

@@ -2,12 +2,15 @@ package node
 
 import (
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -94,4 +97,67 @@ func TestAPlacingIsNotConfusedByAJobElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	agree(t, n)
+}
+
+// A crash leaves a placing that was noted and a job at work next to it, in the same
+// groups: Open brings the one to its end, and then the other goes on.
+func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
+	for i, phase := range []mover.Phase{
+		mover.Catching, mover.Finishing, mover.Releasing, mover.Activating, mover.Catching, mover.Finishing, mover.Releasing, mover.Activating,
+	} {
+		done := i >= 4 // half of it is done, not only noted
+		disks := []*store.Crashable{store.NewCrashable(), store.NewCrashable()}
+		o := small(2)
+		o.Groups = 4
+		o.FS = func(i int) store.FS { return disks[i].FS() }
+		var n *Node
+		var once sync.Once
+		hit := make(chan []*store.Crashable, 1)
+		o.OnJob = func(j mover.Job) {
+			if j.Phase != phase {
+				return
+			}
+			once.Do(func() {
+				m, err := n.newestMap(ctx) // which nobody else may know yet
+				if err != nil {
+					t.Error(err)
+				}
+				k := partition.Keyspace{ID: n.nextID, Name: "k"}
+				next, err := placed(m, &k, func(partition.Group) bool { return true })
+				if err != nil {
+					t.Error(err)
+				}
+				span := m.Find(k.Span().Start).Span
+				err = n.enter(ctx, &drive.Note{Catalog: meta, Base: m.Version(), Span: span, Map: next})
+				if err == nil && done {
+					err = n.hosts[0].align(ctx, next, span, realign)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				hit <- []*store.Crashable{disks[0].Crash(0, nil), disks[1].Crash(0, nil)}
+			})
+		}
+		n = open(t, o)
+		s := n.Map().Find((&partition.Keyspace{ID: defaultID}).Span().Start)
+		id, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := <-hit
+		_ = n.Close(ctx) // its catalog has a note of which it knows nothing
+		disks, o.OnJob = after, nil
+		n = open(t, o)
+		j, err := n.WaitJob(ctx, id)
+		if err != nil || j.Phase != mover.Done {
+			t.Errorf("crash at %v: the job is %v, %s, %v", phase, j.Phase, j.Why, err)
+		}
+		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "next"}); err != nil {
+			t.Error(err)
+		}
+		agree(t, n)
+		if err := n.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -79,6 +79,7 @@ const (
 // when that is open again.
 func (d *driver) run(ctx context.Context) {
 	defer d.rest()
+	d.take(d.job) // as it was stored by whoever admitted it, or before a crash
 	ev := mover.Event(mover.Timeout{})
 	for ctx.Err() == nil {
 		if !d.quiet {

@@ -36,6 +36,7 @@ var (
 	guardMoves   = guard{folder: "internal/mover", test: "TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens"}
 	guardSim     = guard{folder: "internal/sim", test: "TestPromisesAreKeptWhateverHappens"}
 	guardWay     = guard{folder: "internal/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
+	guardFeed    = guard{folder: ".", test: "TestTheFeedFollowsKeysFromStoreToStore"}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 )
 
@@ -53,6 +54,8 @@ var plantedBugs = map[string][]guard{
 	"wal-recycle-early":        {guardLog},
 
 	"node-prepare-not-synced":     {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
+	"node-source-not-synced":      {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},
+	"node-later-map-given":        {{folder: ".", test: "TestJobsSurviveACrashAtEachPhase"}},
 	"node-view-ignores-decisions": {{folder: ".", test: "TestTransfersAcrossGroupsAreSeenWhole"}},
 	"store-backups-one-by-one":    {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":  {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
@@ -105,6 +108,10 @@ var plantedBugs = map[string][]guard{
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
+	"cleave-feed-tells-copies":    {guardFeed},
+	"cleave-feed-new-owner-first": {guardFeed},
+
+	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
 	"group-floor-not-kept":          {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"version-repeated":              {guardForward, guardHistory, guardSim},
