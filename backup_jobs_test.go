@@ -20,6 +20,7 @@ func TestABackupIsWholeWhileShardsMove(t *testing.T) {
 	must(t, err)
 	ks := rangeSpace(t, db, "r")
 	const keys = 300
+	backups := min(soaking(2), 10)
 	for i := range keys {
 		must(t, ks.Set(ctx, number(i), []byte("v")))
 	}
@@ -41,13 +42,13 @@ func TestABackupIsWholeWhileShardsMove(t *testing.T) {
 		}
 		moved <- nil
 	}()
-	for i := range 4 {
+	for i := range backups {
 		must(t, db.Backup(ctx, filepath.Join(dir, fmt.Sprint(i))))
 	}
 	stop.Store(true)
 	must(t, <-moved)
 	mustClose(t, db)
-	for i := range 4 {
+	for i := range backups {
 		db, err := Open(filepath.Join(dir, fmt.Sprint(i)), Options{})
 		must(t, err)
 		for _, k := range db.Keyspaces() {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -359,48 +359,38 @@ func TestJobsSurviveACrashAtEachPhase(t *testing.T) {
 	within := []mover.Phase{mover.Planned, mover.Deciding, mover.Releasing, mover.Publishing, mover.Done}
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	for range soaking(1) {
-		for _, p := range phases {
-			crashInPhase(t, rng, "between stores", p)
-		}
-		for _, p := range within {
-			crashInPhase(t, rng, "within a store", p)
-			crashInPhase(t, rng, "to a new group", p)
-		}
+		crashInPhases(t, rng, "between stores", phases)
+		crashInPhases(t, rng, "within a store", within)
+		crashInPhases(t, rng, "to a new group", within)
 	}
 }
 
-func crashInPhase(t *testing.T, rng *rand.Rand, how string, at mover.Phase) {
+// crashInPhases plays one move, and looks at what a crash in each of its phases would
+// have left.
+func crashInPhases(t *testing.T, rng *rand.Rand, how string, phases []mover.Phase) {
 	d := []wal.Durability{wal.Always, wal.Never}[rng.IntN(2)]
-	disks := []*store.Crashable{store.NewCrashable(), store.NewCrashable()}
+	disks := newCrashables(2)
 	if how == "to a new group" {
 		disks = disks[:1] // so that the group has nothing before it is given something
 	}
-	options := func() node.Options {
-		var all []store.FS
-		for _, disk := range disks {
-			all = append(all, disk.FS())
-		}
-		return tiny(d, nil, all...)
-	}
-	o := options()
+	o := disks.options(d)
 	o.Groups = 4
-	hit := make(chan []*store.Crashable, 1)
-	percent := []int{0, 50, 100}[rng.IntN(3)]
+	crashes := map[mover.Phase]crashables{}
+	kept := map[mover.Phase]int{}
+	var mu sync.Mutex
 	o.OnJob = func(j mover.Job) {
-		if j.Phase == at && j.Kind == mover.Move {
-			after := make([]*store.Crashable, len(disks))
-			for i := range disks {
-				after[i] = disks[i].Crash(percent, rng)
-			}
-			select {
-			case hit <- after:
-			default:
+		mu.Lock()
+		defer mu.Unlock()
+		if j.Kind == mover.Move && crashes[j.Phase] == nil && slices.Contains(phases, j.Phase) {
+			kept[j.Phase] = []int{0, 50, 100}[rng.IntN(3)]
+			for _, disk := range disks {
+				crashes[j.Phase] = append(crashes[j.Phase], disk.Crash(kept[j.Phase], rng))
 			}
 		}
 	}
 	db := mustOpen(t, o)
 	ks := rangeSpace(t, db, "r")
-	for i := range 60 {
+	for i := range movedKeys {
 		must(t, ks.Set(ctx, number(i), []byte("v")))
 	}
 	for _, h := range db.node.Hosts() {
@@ -422,26 +412,37 @@ func crashInPhase(t *testing.T, rng *rand.Rand, how string, at mover.Phase) {
 	_, err := job.Wait(ctx)
 	must(t, err)
 	mustClose(t, db)
-	select {
-	case disks = <-hit:
-	default:
-		t.Fatalf("the move was never %v", at)
+	for _, p := range phases {
+		if crashes[p] == nil {
+			t.Fatalf("the move was never %v", p)
+		}
+		when := fmt.Sprintf("%s, %v, %v%% kept, crash at %v", how, d, kept[p], p)
+		goOnAfterACrash(t, when, crashes[p].options(d), job.ID(), to)
 	}
-	db = mustOpen(t, options())
+}
+
+// movedKeys is how many keys there are in the shard that is moved.
+const movedKeys = 40
+
+// goOnAfterACrash opens what a crash has left, and waits for the job.
+func goOnAfterACrash(t *testing.T, when string, o node.Options, id JobID, to GroupID) {
+	t.Helper()
+	db := mustOpen(t, o)
 	defer mustClose(t, db)
-	when := fmt.Sprintf("%s, %v, %v%% kept, crash at %v", how, d, percent, at)
-	if ks, err = db.Keyspace("r"); err != nil {
+	ks, err := db.Keyspace("r")
+	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	if job, err = db.Job(ctx, job.ID()); err != nil {
+	job, err := db.Job(ctx, id)
+	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
 	within, cancel := context.WithTimeout(ctx, hanging())
 	defer cancel()
 	if s, err := job.Wait(within); err != nil || to != 0 && groupAt(ks, "0") != to {
-		t.Errorf("%s: %+v, %v", when, s, err)
+		t.Fatalf("%s: %+v, %v", when, s, err)
 	}
-	for i := range 60 {
+	for i := range movedKeys {
 		if v, err := ks.Get(ctx, number(i)); err != nil || string(v) != "v" {
 			t.Fatalf("%s: key %d: %q, %v", when, i, v, err)
 		}

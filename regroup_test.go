@@ -21,7 +21,7 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 			db := mustOpen(t, o)
 			defer mustClose(t, db)
 			ks := rangeSpace(t, db, "r")
-			const rows = 2500
+			const rows = 1200
 			noise := make([]byte, 1<<10) // which cannot be compressed
 			_, err := rand.NewChaCha8([32]byte{}).Read(noise)
 			must(t, err)
