@@ -52,9 +52,9 @@
 //     expiry, request ids and the feed included. No call on keys fails because of a job,
 //     and one that makes a keyspace only if a job is paused where it is to be.
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
-//     handed over, usually for some milliseconds; a shard that takes longer than 30
-//     is given back and tried again. Splits, merges, and moves within a store hold
-//     nobody up.
+//     handed over, usually for some milliseconds; a hand-over that takes longer than
+//     30, and at later tries up to 240, is given back and tried again. Splits, merges,
+//     and moves within a store hold nobody up.
 //   - A job is done or taken back as a whole, whatever crashes. It can be cancelled
 //     until it is decided, which is just before the shard changes hands; after that
 //     it goes forward.
@@ -71,7 +71,8 @@
 //
 // The catalog of keyspaces, shards and jobs stays with the first group, which cannot
 // be drained. A job that moves rows takes the room of a shard twice until it ends,
-// and keeps up to 1 GiB of log; jobs stand still during a [DB.Backup]. A group that
+// and keeps up to 1 GiB of log; one whose shard is written faster than it can be
+// carried is taken back, and says so. Jobs stand still during a [DB.Backup]. A group that
 // has decided transactions is removed only when nobody can ask for them any more,
 // some seconds later.
 package cleave

@@ -44,7 +44,8 @@ type Options struct {
 	// traffic. It is decided when the directory is made: later it must be the
 	// same or 0. Default 1. At most 64. With several, the slots of a hash
 	// keyspace are spread over them, and a range keyspace begins in one. A
-	// transaction whose keys are in several takes two phases: about twice as long.
+	// transaction whose keys are in several takes two phases: about three times as
+	// long as one in a group (bench/SHARDS.md).
 	Stores int
 	// Groups is how many groups execute commands, each by itself and one batch at
 	// a time, on keys of its own. It is decided when the directory is made, and a
