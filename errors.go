@@ -72,28 +72,30 @@ var (
 	// ErrTooLate means that a job has made its decision and goes forward: wait
 	// for it, and undo what it does with another one.
 	ErrTooLate = errors.New("cleave: too late, the job goes forward")
-	// ErrJobEnded means that a job has ended.
+	// ErrJobEnded means that a job has ended: start another to change more.
 	ErrJobEnded = errors.New("cleave: the job has ended")
 	// ErrJobUndone means that a job was taken back: what it changed is as before.
 	// The text says why.
 	ErrJobUndone = errors.New("cleave: the job was taken back")
-	// ErrNoJob means that there is no such job, or that it ended long ago.
+	// ErrNoJob means that there is no such job, or that it ended long ago: DB.Jobs
+	// lists those that are known.
 	ErrNoJob = errors.New("cleave: no such job")
 	// ErrNoShard means that the map has no such shard: look at it again.
 	ErrNoShard = errors.New("cleave: no such shard")
-	// ErrNoGroup means that there is no such group.
+	// ErrNoGroup means that there is no such group: DB.Groups lists them.
 	ErrNoGroup = errors.New("cleave: no such group")
 	// ErrDraining means that the group takes no more shards: choose another.
 	ErrDraining = errors.New("cleave: the group is draining")
 	// ErrBoundary means that there cannot be a boundary: a shard begins there, or
-	// it is outside.
+	// it is outside. DB.Shards lists what there is.
 	ErrBoundary = errors.New("cleave: bad boundary")
-	// ErrNotNeighbours means that shards to merge do not touch in that order.
+	// ErrNotNeighbours means that shards to merge do not touch in that order: see
+	// DB.Shards for who is next to whom.
 	ErrNotNeighbours = errors.New("cleave: not neighbours")
 	// ErrDifferentGroups means that shards to merge are of different groups: move
 	// one of them.
 	ErrDifferentGroups = errors.New("cleave: shards of different groups")
-	// ErrNoChange means that all is as it is asked for.
+	// ErrNoChange means that all is as it is asked for: there is nothing to do.
 	ErrNoChange = errors.New("cleave: nothing to change")
 	// ErrNowhere means that a shard of a group that is drained has nowhere to go:
 	// add a group.

@@ -11,7 +11,8 @@ import (
 )
 
 // View is the state of some stores at one moment: what was committed by then,
-// transactions across stores whole or not at all. Close it.
+// transactions across stores whole or not at all. It belongs to one
+// goroutine. Close it.
 type View struct {
 	node  *Node
 	sides []side
