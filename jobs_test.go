@@ -182,6 +182,9 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 		mu.Unlock()
 		from, to := groupAt(ks, "0"), elsewhere(ks, "0")
 		s, err := mustStart(t, db, Move{Shard: shardAt(ks, "0"), To: to}).Wait(ctx)
+		mu.Lock()
+		hit, answer := hit, answer
+		mu.Unlock()
 		decided := p >= mover.Releasing
 		switch now := groupAt(ks, "0"); {
 		case !hit:
