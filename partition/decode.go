@@ -48,6 +48,7 @@ func Decode(b []byte) (*Map, error) {
 		return nil, fmt.Errorf("%w: not the bytes that it would be written as", ErrDamaged)
 	}
 	m.tiling.makeIndex()
+	m.stretches = newStretches(m.tiling, m.shards)
 	return m, nil
 }
 

@@ -69,6 +69,9 @@ func (d *draft) finish() (*Map, error) {
 		}
 		d.tiling.makeIndex()
 	}
+	if d.recut || d.ownShards || d.stretches == nil {
+		d.stretches = newStretches(d.tiling, d.shards)
+	}
 	return &d.Map, nil
 }
 

@@ -140,6 +140,7 @@ func TestLookupsDoNotAllocate(t *testing.T) {
 	span := Span{Start: p, End: benchRange.Span().End}
 	for name, f := range map[string]func(){
 		"Owner":     func() { sink += m.Owner(p).Group },
+		"GroupOf":   func() { sink += m.GroupOf(p) },
 		"Find":      func() { sink += m.Find(p).Group },
 		"SlotOwner": func() { o, _ := m.SlotOwner(1, 77); sink += o.Group },
 		"far slot":  func() { o, _ := m.SlotOwner(300, 77); sink += o.Group },

@@ -54,6 +54,7 @@ type Map struct {
 	nextGroup GroupID
 	tiling    *tiling // the spans of shards
 	shards    []shard // in order of their spans
+	stretches *stretches
 	groups    []Group // by id
 	// pins are the constraints that shards have, in order of first use, behind
 	// the zero one. Splits and merges do not change that order.
@@ -80,7 +81,7 @@ func (m *Map) NextShard() ShardID { return m.nextShard }
 func (m *Map) NextGroup() GroupID { return m.nextGroup }
 
 // Find returns the shard that holds a position. Every position has one. A
-// request that only wants to know where to go asks [Map.Owner].
+// request that only wants to know where to go asks [Map.GroupOf].
 func (m *Map) Find(p Position) Shard { return m.at(m.tiling.find(p)) }
 
 // at returns the shard of an index.

@@ -109,9 +109,32 @@ func compareWithModel(t *rapid.T, m *Map, model *model) {
 		if got, want := m.Find(p), model.find(p); !same(got, want) {
 			t.Fatalf("Find(%x) = %v, want %v", p, got, want)
 		}
+		if got, want := m.GroupOf(p), model.find(p).Group; got != want {
+			t.Fatalf("GroupOf(%x) = %v, want %v", p, got, want)
+		}
 	}
+	compareStretches(t, m, model)
 	back, err := Decode(m.Append(nil))
 	if err != nil || !bytes.Equal(back.Append(nil), m.Append(nil)) {
 		t.Fatalf("decode of map %d: %v", m.version, err)
+	}
+}
+
+// compareStretches checks what groups have of a span.
+func compareStretches(t *rapid.T, m *Map, model *model) {
+	k := rapid.SampledFrom(testSpaces).Draw(t, "keyspace")
+	span := rapid.SampledFrom([]Span{Whole, {Start: drawPosition(t, k), End: k.Span().End}}).Draw(t, "span")
+	var want []Stretch
+	for _, s := range model.shards {
+		if n := len(want) - 1; n >= 0 && want[n].Group == s.Group {
+			want[n].Span.End = s.Span.End
+		} else {
+			want = append(want, Stretch{s.Span, s.Group})
+		}
+	}
+	want = slices.DeleteFunc(want, func(s Stretch) bool { return span.Empty() || !s.Span.Overlaps(span) })
+	got := slices.Collect(m.Stretches(span))
+	if !slices.EqualFunc(got, want, func(a, b Stretch) bool { return a.Group == b.Group && a.Span.Equal(b.Span) }) {
+		t.Fatalf("stretches of %v are\n%v, want\n%v", span, got, want)
 	}
 }

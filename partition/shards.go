@@ -18,26 +18,26 @@ func (m *Map) Backward(span Span) iter.Seq[Shard] {
 }
 
 func (m *Map) forward(span Span, yield func(Shard) bool) {
-	first, end := m.reach(span)
+	first, end := m.tiling.reach(span)
 	for i := first; i < end && yield(m.at(i)); i++ {
 	}
 }
 
 func (m *Map) backward(span Span, yield func(Shard) bool) {
-	first, end := m.reach(span)
+	first, end := m.tiling.reach(span)
 	for i := end - 1; i >= first && yield(m.at(i)); i-- {
 	}
 }
 
 // reach returns the indices of the shards that intersect a span.
-func (m *Map) reach(span Span) (first, end int) {
+func (t *tiling) reach(span Span) (first, end int) {
 	if span.Empty() {
 		return 0, 0
 	}
-	first, end = m.tiling.find(span.Start), len(m.shards)
+	first, end = t.find(span.Start), t.count()
 	if len(span.End) > 0 {
-		end = m.tiling.find(span.End)
-		if !bytes.Equal(m.tiling.start(end), span.End) {
+		end = t.find(span.End)
+		if !bytes.Equal(t.start(end), span.End) {
 			end++ // the end is inside of this one
 		}
 	}
