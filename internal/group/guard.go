@@ -37,7 +37,7 @@ func openGuard(state State, id partition.GroupID, alone bool) (*guard, error) {
 	g.durable = g.owner.List
 	g.txns = txn.NewSite(id, g.locks, g.holds, g.owner.CheckPart)
 	// There are few locks, and may be many ranges: so look at all locks of the store.
-	if err := g.locks.Load(state, partition.Whole, func(p partition.Position) bool { return reads(g.durable, p) }); err != nil {
+	if err := g.locks.Load(state, partition.Whole, g.durable.Reads); err != nil {
 		return nil, err
 	}
 	g.locks.Begin()
@@ -194,7 +194,7 @@ func (g *guard) follow(state State) (came bool, err error) {
 			continue
 		}
 		for _, l := range g.locks.In(r.Span) {
-			if !reads(list, l.Start) {
+			if !list.Reads(l.Start) {
 				g.locks.Remove(l.Txn, l.Start, l.Range)
 			}
 		}
@@ -209,10 +209,4 @@ func (g *guard) follow(state State) (came bool, err error) {
 		}
 	}
 	return came, nil
-}
-
-// reads tells whether a group with a list answers reads of a position.
-func reads(l *own.List, p partition.Position) bool {
-	r, ok := l.Find(p)
-	return ok && r.Reads()
 }

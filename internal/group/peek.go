@@ -41,7 +41,7 @@ func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Comm
 	}
 	g.Timely(ctx)
 	list := g.visible.list.Load()
-	if r, owned := list.Find(key); !owned || !r.Reads() || g.visible.locked.Load() > 0 {
+	if !list.Reads(key) || g.visible.locked.Load() > 0 {
 		return g.Do(ctx, Request{Command: c, Key: key})
 	}
 	reply := g.peek(c)

@@ -23,7 +23,7 @@ func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (r
 		// The list before and after: a range that was given away meanwhile may
 		// have been changed by its new owner before the row was read here.
 		list := g.visible.list.Load()
-		if r, owned := list.Find(key); !owned || !r.Reads() {
+		if !list.Reads(key) {
 			return command.Row{}, false, &own.WrongGroupError{Group: g.opts.ID, Version: list.Version()}
 		}
 		if lock := g.visible.writer(key); lock != nil {

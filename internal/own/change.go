@@ -94,15 +94,37 @@ func (l *List) replace(from, to place, ranges []Range) *List {
 		all = append(slices.Clip(l.chunks[first].ranges), all...)
 	}
 	chunks := cut(all)
-	next := &List{chunks: slices.Concat(l.chunks[:first], chunks, l.chunks[last:]), len: l.len + len(all), version: l.version}
+	next := &List{chunks: slices.Concat(l.chunks[:first], chunks, l.chunks[last:]), len: l.len + len(all), frozen: l.frozen, version: l.version}
 	for _, c := range l.chunks[first:last] {
-		next.len -= len(c.ranges)
+		next.len, next.frozen = next.len-len(c.ranges), next.frozen-c.frozen
+	}
+	for _, c := range chunks {
+		next.frozen += c.frozen
 	}
 	for i := range ranges {
 		next.version = max(next.version, ranges[i].Version)
 	}
 	next.index(l, first, last, len(chunks))
+	next.solidify(l, first, last, len(chunks))
 	return next
+}
+
+// solidify says which chunks are solid, like index. It matters to a chunk where the
+// next one starts.
+func (l *List) solidify(before *List, first, last, n int) {
+	l.solid = make([]bool, len(l.chunks))
+	for i, c := range l.chunks {
+		switch {
+		case i < first-1:
+			l.solid[i] = before.solid[i]
+		case i >= first+n:
+			l.solid[i] = before.solid[i-first-n+last]
+		case i+1 < len(l.chunks):
+			l.solid[i] = c.solid(l.chunks[i+1])
+		default:
+			l.solid[i] = c.solid(nil)
+		}
+	}
 }
 
 // index makes the index of chunks, of which n have taken the place of those from

@@ -47,14 +47,20 @@ func (p plain) except(o plain) (found plain) {
 	return found
 }
 
-// row returns n ranges side by side, with gaps. Their starts have much in common, and
+// row returns n ranges side by side, some hundred with gaps, then some hundred that are
+// all served, and so on. Their starts have much in common, and
 // some have more than eight bytes in common with the next.
 func row(n int) (ranges plain) {
 	cut := func(i int) string { return fmt.Sprintf("k/%03d/%09d", i/20, i) }
 	for i := range n {
-		if i%17 != 3 {
-			ranges = append(ranges, Range{Span: span(cut(i), cut(i+1)), Version: partition.Version(i % 5), State: State(1 + i%4)})
+		r := Range{Span: span(cut(i), cut(i+1)), Version: partition.Version(i % 5), State: State(1 + i%4)}
+		switch {
+		case i/150%2 == 1:
+			r.State = Serving
+		case i%17 == 3:
+			continue
 		}
+		ranges = append(ranges, r)
 	}
 	return ranges
 }
@@ -130,6 +136,36 @@ func TestAChangedListIsWhatASliceWouldBe(t *testing.T) {
 	})
 }
 
+// sameReads checks what a list says of reads against a look at all ranges.
+func sameReads(t *rapid.T, l *List, want plain) {
+	frozen := 0
+	var upto partition.Position // of the reads that want[i] is among
+	for i := len(want) - 1; i >= 0; i-- {
+		r := &want[i]
+		if r.State == Frozen {
+			frozen++
+		}
+		if i+1 == len(want) || !want[i+1].Reads() || !bytes.Equal(r.Span.End, want[i+1].Span.Start) {
+			upto = r.Span.End
+		}
+		for _, p := range []partition.Position{r.Span.Start, append(bytes.Clone(r.Span.Start), 0)} {
+			if !r.Span.Contains(p) {
+				continue
+			}
+			end, ok := l.ReadsUpto(p)
+			if l.Reads(p) != r.Reads() || ok != r.Reads() || ok && !bytes.Equal(end, upto) {
+				t.Fatalf("%q of %v is read: %v, %v up to %q, want %q", p, r, l.Reads(p), ok, end, upto)
+			}
+		}
+		if gap := len(r.Span.End) > 0 && (i+1 == len(want) || !bytes.Equal(r.Span.End, want[i+1].Span.Start)); gap && l.Reads(r.Span.End) {
+			t.Fatalf("the gap behind %v is read", r)
+		}
+	}
+	if l.frozen != frozen {
+		t.Fatalf("%d ranges are frozen, not %d", l.frozen, frozen)
+	}
+}
+
 // sameAs checks a list, with all that makes it fast.
 func sameAs(t *rapid.T, l *List, want plain) {
 	if got := slices.Collect(l.All()); !slices.EqualFunc(got, want, equalRanges) || l.Len() != len(want) {
@@ -140,6 +176,7 @@ func sameAs(t *rapid.T, l *List, want plain) {
 			t.Fatalf("chunk %d of %d has %d ranges", i, len(l.chunks), n)
 		}
 	}
+	sameReads(t, l, want)
 	for i, r := range want {
 		if got, ok := l.Find(r.Span.Start); !ok || !got.equal(&r) {
 			t.Fatalf("%v is not found", r)

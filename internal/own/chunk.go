@@ -19,14 +19,18 @@ const (
 type chunk struct {
 	starts index
 	ranges []*Range
+	reads  edges
+	frozen int
 }
 
 func newChunk(ranges []*Range) *chunk {
 	c := &chunk{ranges: ranges}
-	c.starts.prefix = common(c.start(0), c.start(len(ranges)-1))
-	c.starts.words = make([]uint64, len(ranges))
-	for i := range ranges {
-		c.starts.words[i] = word(c.start(i), len(c.starts.prefix))
+	c.starts = newIndex(len(ranges), c.start)
+	c.reads = newEdges(ranges)
+	for _, r := range ranges {
+		if r.State == Frozen {
+			c.frozen++
+		}
 	}
 	return c
 }

@@ -12,7 +12,8 @@
 // Reown.Floor.
 //
 // A list may have ten thousand ranges: a look at one reads a few lines of memory, and
-// a change copies a few hundred pointers.
+// a change copies a few hundred pointers. Reads and writes ask neither: they look at
+// where what is served begins and ends, which does not change when a range is cut.
 //
 // The package is pure: the group that evaluates a Reown keeps the list, and takes
 // it back if the batch does not become durable.

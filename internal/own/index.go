@@ -15,6 +15,19 @@ type index struct {
 	words  []uint64
 }
 
+// newIndex makes the index of n starts.
+func newIndex(n int, start func(int) partition.Position) (x index) {
+	if n == 0 {
+		return x
+	}
+	x.prefix = common(start(0), start(n-1))
+	x.words = make([]uint64, n)
+	for i := range x.words {
+		x.words[i] = word(start(i), len(x.prefix))
+	}
+	return x
+}
+
 // word is the first eight bytes behind what is common, in an order that is that of
 // the bytes. A shorter start has zeros there, so different ones may have equal words.
 func word(p partition.Position, skip int) uint64 {

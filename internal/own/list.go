@@ -14,7 +14,12 @@ import (
 type List struct {
 	chunks []*chunk
 	// firsts are the starts of the chunks.
-	firsts  index
+	firsts index
+	// solid tells of each chunk whether all from its start up to the next one's, or
+	// the end of the space, is readable: then a read need not look into it.
+	solid []bool
+	// frozen is how many ranges are.
+	frozen  int
 	len     int
 	version partition.Version
 }
@@ -63,7 +68,7 @@ type place struct{ chunk, i int }
 
 // at returns the place of the range that has p, or of the first behind it.
 func (l *List) at(p partition.Position) (where place, has bool) {
-	n := l.firsts.upto(p, func(i int) partition.Position { return l.chunks[i].start(0) }) - 1
+	n := l.chunkOf(p)
 	if n < 0 {
 		return place{}, false
 	}
@@ -76,6 +81,11 @@ func (l *List) at(p partition.Position) (where place, has bool) {
 		return place{n, i}, false
 	}
 	return place{n + 1, 0}, false
+}
+
+// chunkOf returns the last chunk that starts at or before p, below 0 if there is none.
+func (l *List) chunkOf(p partition.Position) int {
+	return l.firsts.upto(p, func(i int) partition.Position { return l.chunks[i].start(0) }) - 1
 }
 
 // find returns the range that has a position, or nil.
@@ -118,20 +128,6 @@ func (l *List) Over(s partition.Span) iter.Seq[Range] {
 			where.i = 0
 		}
 	}
-}
-
-// Covers tells whether all of a span is in ranges that answer reads.
-func (l *List) Covers(s partition.Span) bool {
-	at := s.Start
-	for r := range l.Over(s) {
-		if !r.Reads() || bytes.Compare(r.Span.Start, at) > 0 {
-			return false
-		}
-		if at = r.Span.End; len(at) == 0 {
-			return true
-		}
-	}
-	return len(s.End) > 0 && bytes.Compare(at, s.End) >= 0
 }
 
 // Except yields the ranges that another list has not, or not in the same state. It

@@ -73,11 +73,10 @@ func (s *Site) record(e *command.Env, expect, become []Range) {
 // Check returns why a group with this list must not read, or write, the key at a
 // position.
 func (s *Site) Check(p partition.Position, write bool) error {
-	r := s.List.find(p)
-	switch {
-	case r == nil || !r.Reads():
+	if !s.List.Reads(p) {
 		return s.wrong()
-	case write && r.State == Frozen:
+	}
+	if write && s.List.frozen > 0 && s.List.find(p).State == Frozen {
 		return ErrFrozen
 	}
 	return nil
