@@ -10,7 +10,6 @@ import (
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // GetMany returns the values of keys in their order, nil for one that is absent, all
@@ -23,29 +22,25 @@ func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error
 	if len(keys) == 0 {
 		return values, nil
 	}
-	some := make([]manyKey, len(keys))
-	for i, key := range keys {
-		p, err := k.position(nil, key)
-		if err != nil {
-			return nil, err
-		}
-		some[i] = manyKey{p, effect.Rows.AppendKey(nil, p)}
+	some, err := k.storeKeys(keys)
+	if err != nil {
+		return nil, err
 	}
-	shard := k.db.node.Map().Find(some[0].position).Span
-	if slices.ContainsFunc(some, func(key manyKey) bool { return !shard.Contains(key.position) }) {
+	shard := k.db.node.Map().Find(some[0][1:]).Span
+	if slices.ContainsFunc(some, func(key []byte) bool { return !shard.Contains(key[1:]) }) {
 		k.db.node.Count.Scattered.Add(1)
 	}
 	for attempt := 0; ; attempt++ {
 		version := k.db.node.Map().Version()
 		var hosts []*node.Host
-		for i := range some {
-			if h := k.part(some[i].position).Host; !slices.Contains(hosts, h) {
+		for _, key := range some {
+			if h := k.part(key[1:]).Host; !slices.Contains(hosts, h) {
 				hosts = append(hosts, h)
 			}
 		}
-		err := k.db.node.At(ctx, hosts, func(from command.Reader, judge node.Judge) error {
-			for i := range some {
-				value, err := textOf(from, &some[i], judge)
+		err := k.db.node.At(ctx, hosts, func(v *node.View) error {
+			for i, key := range some {
+				value, err := textOf(v, key)
 				if err != nil {
 					return fmt.Errorf("%s: %w", keyName(k, keys[i]), err)
 				}
@@ -62,19 +57,28 @@ func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error
 	}
 }
 
-// manyKey is one key of several.
-type manyKey struct {
-	position partition.Position
-	storeKey []byte
+// storeKeys returns the store keys of the rows of keys, in memory of their own. Behind
+// the first byte of each is the position.
+func (k *Keyspace) storeKeys(keys [][]byte) ([][]byte, error) {
+	var all []byte
+	ends := make([]int, len(keys))
+	for i, key := range keys {
+		p, err := k.position(append(all, byte(effect.Rows)), key)
+		if err != nil {
+			return nil, err
+		}
+		all, ends[i] = p, len(p)
+	}
+	cut, from := make([][]byte, len(keys)), 0
+	for i, end := range ends {
+		cut[i], from = all[from:end], end
+	}
+	return cut, nil
 }
 
 // textOf returns the value of a string of bytes, nil if there is none.
-func textOf(from command.Reader, key *manyKey, judge node.Judge) ([]byte, error) {
-	nowMS, err := judge(key.position)
-	if err != nil {
-		return nil, err
-	}
-	value, ok, err := from.Get(key.storeKey, nil)
+func textOf(v *node.View, key []byte) ([]byte, error) {
+	value, nowMS, ok, err := v.Read(key, nil)
 	if err != nil || !ok {
 		return nil, err
 	}

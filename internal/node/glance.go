@@ -4,14 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
-
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/partition"
 )
-
-// Judge returns the time by which a key is judged, or own.ErrWrongGroup if nobody
-// serves it.
-type Judge func(partition.Position) (nowMS int64, err error)
 
 // glances is how often At looks at rows before it takes a snapshot.
 const glances = 3
@@ -28,24 +21,24 @@ func sequences(hosts []*Host) []uint64 {
 // At calls read with the state of stores at one moment. It is for a few rows: those
 // are read from memory, and if something became visible meanwhile, read again. So
 // read may be called several times, and what it got in the last call counts; its
-// error is returned. It must not keep the reader.
-func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Reader, judge Judge) error) error {
+// error is returned. It must not keep the view.
+func (n *Node) At(ctx context.Context, hosts []*Host, read func(*View) error) error {
 	if err := ready(ctx, hosts); err != nil {
 		return err
 	}
 	for range glances {
 		handing, before := n.handing.mark(), sequences(hosts)
-		v := View{node: n}
+		v := &View{node: n, sides: make([]side, len(hosts))}
 		locked := false
-		for _, h := range hosts {
+		for i, h := range hosts {
 			m := h.Moment()
 			locked = locked || m.locked
-			v.sides = append(v.sides, side{host: h, moment: m, verdict: verdict{from: h.Store}})
+			v.sides[i] = side{host: h, moment: m, verdict: verdict{from: h.Store}}
 		}
 		if locked {
 			break
 		}
-		err := read(&v, v.NowMS)
+		err := read(v)
 		still := slices.Equal(sequences(hosts), before) && (len(hosts) == 1 || n.handing.same(handing))
 		for i := range v.sides {
 			still = still && before[i]%2 == 0 && v.sides[i].moment.Still()
@@ -60,5 +53,5 @@ func (n *Node) At(ctx context.Context, hosts []*Host, read func(from command.Rea
 		return err
 	}
 	defer v.Close()
-	return read(v, v.NowMS)
+	return read(v)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -160,10 +161,12 @@ func (n *Node) Map() *partition.Map { return n.published.Load() }
 // PartOf returns the group that serves a position, as far as the map knows.
 func (n *Node) PartOf(p partition.Position) *Part {
 	for {
-		if part := n.part(n.published.Load().Owner(p).Group); part != nil {
+		if part := n.part(n.published.Load().GroupOf(p)); part != nil {
 			return part
 		}
-		// It was removed after the map was loaded: the next one does not have it.
+		// It was removed after the map was loaded. The next one, which does not have
+		// it, is published before a group goes.
+		runtime.Gosched()
 	}
 }
 
@@ -178,16 +181,13 @@ func (n *Node) Pieces(s partition.Span) (pieces []Piece) {
 	if s.Empty() {
 		return nil
 	}
-	for shard := range n.published.Load().Shards(s) {
-		p := n.part(shard.Group)
+	for stretch := range n.published.Load().Stretches(s) {
+		p := n.part(stretch.Group)
 		if p == nil {
+			runtime.Gosched()
 			return n.Pieces(s) // as in PartOf
 		}
-		if k := len(pieces) - 1; k >= 0 && pieces[k].Part == p {
-			pieces[k].Span.End = shard.Span.End
-			continue
-		}
-		pieces = append(pieces, Piece{p, shard.Span})
+		pieces = append(pieces, Piece{p, stretch.Span})
 	}
 	pieces[0].Span.Start, pieces[len(pieces)-1].Span.End = s.Start, s.End
 	return pieces

@@ -40,23 +40,29 @@ func (h *Host) groups() []*group.Group {
 
 // Moment is what the groups of a host knew at one.
 type Moment struct {
-	parts    []*Part
-	clocks   []int64
-	lists    []*own.List
-	lockings []uint64
-	locked   bool
+	known  []known
+	locked bool
 	// spanned tells that a range was locked, and not only keys.
 	spanned bool
+}
+
+// known is what one group knew.
+type known struct {
+	group    *group.Group
+	clockMS  int64
+	list     *own.List
+	lockings uint64
 }
 
 // Moment returns what the groups know now.
 func (h *Host) Moment() Moment {
 	parts := h.Parts()
-	m := Moment{parts: parts, clocks: make([]int64, len(parts)), lists: make([]*own.List, len(parts)), lockings: make([]uint64, len(parts))}
+	m := Moment{known: make([]known, len(parts))}
 	for i, p := range parts {
-		m.clocks[i], m.lists[i] = p.Group.NowMS(), p.Group.List()
+		k := &m.known[i]
+		k.group, k.clockMS, k.list = p.Group, p.Group.NowMS(), p.Group.List()
 		locked, changes := p.Group.Locking()
-		m.lockings[i], m.locked = changes, m.locked || locked
+		k.lockings, m.locked = changes, m.locked || locked
 		m.spanned = m.spanned || locked && p.Group.SpanLocked()
 	}
 	return m
@@ -68,8 +74,8 @@ func (m *Moment) Locked() bool { return m.locked }
 
 // Still tells whether the groups know what they knew at the moment, and no more.
 func (m *Moment) Still() bool {
-	for i, p := range m.parts {
-		if _, changes := p.Group.Locking(); changes != m.lockings[i] {
+	for i := range m.known {
+		if _, changes := m.known[i].group.Locking(); changes != m.known[i].lockings {
 			return false
 		}
 	}
@@ -78,8 +84,9 @@ func (m *Moment) Still() bool {
 
 // stands is Still for one who has seen the locks for himself.
 func (m *Moment) stands() bool {
-	for i, p := range m.parts {
-		if p.Group.Reowning() || p.Group.NowMS() != m.clocks[i] || p.Group.List() != m.lists[i] {
+	for i := range m.known {
+		k := &m.known[i]
+		if k.group.Reowning() || k.group.NowMS() != k.clockMS || k.group.List() != k.list {
 			return false
 		}
 	}
@@ -89,36 +96,41 @@ func (m *Moment) stands() bool {
 // NowMS returns the time by which a key was judged at the moment: that of the group
 // that served it.
 func (m *Moment) NowMS(p partition.Position) (int64, error) {
-	i, _, err := m.find(p)
-	if err != nil {
-		return 0, err
+	k := m.find(p)
+	if k == nil {
+		return 0, own.ErrWrongGroup
 	}
-	return m.clocks[i], nil
+	return k.clockMS, nil
 }
 
-// find returns which group served a position, and the range that it was in.
-func (m *Moment) find(p partition.Position) (int, own.Range, error) {
-	for i, l := range m.lists {
-		if r, ok := l.Find(p); ok && r.Reads() {
-			return i, r, nil
+// find returns the group that served a position, nil if none did.
+func (m *Moment) find(p partition.Position) *known {
+	for i := range m.known {
+		if k := &m.known[i]; k.list.Reads(p) {
+			return k
 		}
 	}
-	return 0, own.Range{}, own.ErrWrongGroup
+	return nil
+}
+
+// upto returns up to where a group served everything, from a position on.
+func (m *Moment) upto(p partition.Position) (end partition.Position, ok bool) {
+	for i := range m.known {
+		if end, ok = m.known[i].list.ReadsUpto(p); ok {
+			return end, true
+		}
+	}
+	return nil, false
 }
 
 // Serves returns nil if groups of the host served all of a span at the moment.
 func (m *Moment) Serves(s partition.Span) error {
-	for _, l := range m.lists {
-		if l.Covers(s) {
-			return nil
-		}
-	}
 	for at := s.Start; ; {
-		_, r, err := m.find(at)
-		if err != nil {
-			return err
+		end, ok := m.upto(at)
+		if !ok {
+			return own.ErrWrongGroup
 		}
-		if at = r.Span.End; reaches(at, s.End) {
+		if at = end; reaches(end, s.End) {
 			return nil
 		}
 	}

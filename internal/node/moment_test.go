@@ -33,15 +33,15 @@ func set(t *testing.T, p *Part, key partition.Position) {
 	}
 }
 
-// taken tells whether a reader is one of snapshots.
-func taken(from command.Reader) bool { return from.(*View).sides[0].snap != nil }
+// taken tells whether a view is one of snapshots.
+func taken(v *View) bool { return v.sides[0].snap != nil }
 
 func TestAFewRowsAreReadWithoutASnapshot(t *testing.T) {
 	n, key, _ := momentLab(t)
 	for range 3 { // after the first open, and after commits
 		calls := 0
-		err := n.At(ctx, n.Hosts(), func(from command.Reader, _ Judge) error {
-			if taken(from) {
+		err := n.At(ctx, n.Hosts(), func(v *View) error {
+			if taken(v) {
 				t.Error("it took a snapshot")
 			}
 			calls++
@@ -63,18 +63,18 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		"the time": func() { *wall++ },
 	} {
 		calls := 0
-		err := n.At(ctx, n.Hosts(), func(from command.Reader, judge Judge) error {
-			now, _ := judge(key)
-			snapshot := taken(from)
+		err := n.At(ctx, n.Hosts(), func(v *View) error {
+			now, _ := v.NowMS(key)
+			snapshot := taken(v)
 			if calls++; snapshot != (calls > glances) || now != n.Parts()[0].Group.NowMS() {
 				t.Errorf("%s: call %d: a snapshot %v at %d", what, calls, snapshot, now)
 			}
-			before, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil)
+			before, _, err := v.Get(effect.Rows.AppendKey(nil, key), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			change()
-			if after, _, err := from.Get(effect.Rows.AppendKey(nil, key), nil); snapshot && (err != nil || string(after) != string(before)) {
+			if after, _, err := v.Get(effect.Rows.AppendKey(nil, key), nil); snapshot && (err != nil || string(after) != string(before)) {
 				t.Errorf("%s: the row of a snapshot changes: %v", what, err)
 			}
 			return nil
@@ -84,7 +84,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 		}
 	}
 	bad := errors.New("bad")
-	if err := n.At(ctx, n.Hosts(), func(command.Reader, Judge) error { return bad }); err != bad {
+	if err := n.At(ctx, n.Hosts(), func(*View) error { return bad }); err != bad {
 		t.Errorf("an error of the reader: %v", err)
 	}
 }

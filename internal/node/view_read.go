@@ -8,16 +8,19 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// find returns the side that served a position, with the group's place in it and the
-// range.
-func (v *View) find(p partition.Position) (*side, int, own.Range, error) {
+// Judge returns the time by which a key is judged, or own.ErrWrongGroup if nobody
+// serves it.
+type Judge func(partition.Position) (nowMS int64, err error)
+
+// find returns the side that served a position, and the group.
+func (v *View) find(p partition.Position) (*side, *known, error) {
 	for i := range v.sides {
 		s := &v.sides[i]
-		if g, r, err := s.moment.find(p); err == nil {
-			return s, g, r, nil
+		if k := s.moment.find(p); k != nil {
+			return s, k, nil
 		}
 	}
-	return nil, 0, own.Range{}, own.ErrWrongGroup
+	return nil, nil, own.ErrWrongGroup
 }
 
 // Get implements [command.Reader] for tables by position.
@@ -25,7 +28,7 @@ func (v *View) Get(key, dst []byte) ([]byte, bool, error) {
 	s := &v.sides[0]
 	if len(v.sides) > 1 {
 		var err error
-		if s, _, _, err = v.find(key[1:]); err != nil {
+		if s, _, err = v.find(key[1:]); err != nil {
 			return nil, false, err
 		}
 	}
@@ -34,6 +37,30 @@ func (v *View) Get(key, dst []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	return seen.from.Get(key, dst)
+}
+
+// Read is Get with NowMS, for who has a key and asks once.
+func (v *View) Read(key, dst []byte) (value []byte, nowMS int64, ok bool, err error) {
+	seen, nowMS, err := v.seen(key[1:])
+	if err != nil {
+		return nil, 0, false, err
+	}
+	value, ok, err = seen.from.Get(key, dst)
+	return value, nowMS, ok, err
+}
+
+// seen returns what is seen of a key, and the time by which it was judged.
+func (v *View) seen(p partition.Position) (seen *verdict, nowMS int64, err error) {
+	s, k, err := v.find(p)
+	if err != nil {
+		return nil, 0, err
+	}
+	nowMS = k.clockMS
+	seen, err = v.judged(s, v.around(s, p))
+	if err == nil && seen.locks != nil {
+		nowMS = seen.locks.JudgeMS(p, nowMS)
+	}
+	return seen, nowMS, err
 }
 
 // Scan implements [command.Reader] for tables by position. All of it must have been
@@ -85,14 +112,24 @@ type stretch struct {
 	span partition.Span
 }
 
+// upto returns the side that served a position, and up to where one of its groups
+// served everything from there on.
+func (v *View) upto(p partition.Position) (*side, partition.Position, error) {
+	for i := range v.sides {
+		if end, ok := v.sides[i].moment.upto(p); ok {
+			return &v.sides[i], end, nil
+		}
+	}
+	return nil, nil, own.ErrWrongGroup
+}
+
 // stretches cuts a span by the stores that served it.
 func (v *View) stretches(s partition.Span) (list []stretch, err error) {
 	for at := s.Start; ; {
-		side, _, r, err := v.find(at)
+		side, end, err := v.upto(at)
 		if err != nil {
 			return nil, err
 		}
-		end := r.Span.End
 		last := reaches(end, s.End)
 		if last {
 			end = s.End
@@ -112,16 +149,8 @@ func (v *View) stretches(s partition.Span) (list []stretch, err error) {
 // NowMS returns the time by which a key was judged: that of the group that served it,
 // or that of an undecided transaction that has locked it.
 func (v *View) NowMS(p partition.Position) (int64, error) {
-	s, g, _, err := v.find(p)
-	if err != nil {
-		return 0, err
-	}
-	now := s.moment.clocks[g]
-	seen, err := v.judged(s, v.around(s, p))
-	if err == nil && seen.locks != nil {
-		now = seen.locks.JudgeMS(p, now)
-	}
-	return now, err
+	_, nowMS, err := v.seen(p)
+	return nowMS, err
 }
 
 // Serves returns nil if all of a span was served, else own.ErrWrongGroup.
@@ -137,8 +166,8 @@ func (v *View) Serves(s partition.Span) error {
 // a store may have been removed.
 func (v *View) LatestMS() (latest int64) {
 	for i := range v.sides {
-		for _, ms := range v.sides[i].moment.clocks {
-			latest = max(latest, ms)
+		for _, k := range v.sides[i].moment.known {
+			latest = max(latest, k.clockMS)
 		}
 	}
 	return latest
