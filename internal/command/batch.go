@@ -14,7 +14,7 @@ type Batch struct {
 // Eval evaluates the commands. The reply is OK or the first error.
 func (c *Batch) Eval(e *Env) Reply {
 	c.Replies = c.Replies[:0]
-	start := e.mark()
+	start := e.Mark()
 	for i, command := range c.Commands {
 		reply := command.Eval(e)
 		if reply.Err != nil {
@@ -29,6 +29,6 @@ func (c *Batch) Eval(e *Env) Reply {
 }
 
 // checkTxn refuses a transaction that has grown over its limits since start.
-func (e *Env) checkTxn(start point, reads int) error {
+func (e *Env) checkTxn(start Point, reads int) error {
 	return CheckTxn(e.rows-start.rows+reads, e.out.Size()-start.size)
 }

@@ -40,7 +40,7 @@ func (c *Commit) Eval(e *Env) Reply {
 	if err := c.validate(e); err != nil {
 		return failed(err)
 	}
-	start := e.mark()
+	start := e.Mark()
 	reply := c.Writes.Eval(e)
 	if reply.Err == nil {
 		if err := e.checkTxn(start, reads); err != nil {

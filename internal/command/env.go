@@ -92,7 +92,7 @@ func (e *Env) Begin(h effect.Header, nextVersion uint64) {
 
 // Do evaluates c after the commands before it. If it fails, it leaves nothing.
 func (e *Env) Do(c Command) Reply {
-	m, outer := e.mark(), e.refused
+	m, outer := e.Mark(), e.refused
 	e.refused = nil
 	reply := c.Eval(e)
 	if e.refused != nil {
@@ -100,7 +100,7 @@ func (e *Env) Do(c Command) Reply {
 	}
 	e.refused = outer // commands are made of commands
 	if reply.Err != nil {
-		e.rewind(m)
+		e.Rewind(m)
 	}
 	return reply
 }
@@ -116,8 +116,8 @@ func (e *Env) NextVersion() uint64 { return e.next }
 // NowMS is the clock of the batch, in Unix milliseconds.
 func (e *Env) NowMS() int64 { return e.now }
 
-// point is a state to which an Env can go back.
-type point struct {
+// Point is a state to which an Env can go back.
+type Point struct {
 	out     effect.Mark
 	entries int
 	next    uint64
@@ -125,11 +125,14 @@ type point struct {
 	size    int
 }
 
-func (e *Env) mark() point {
-	return point{e.out.Mark(), len(e.over.entries), e.next, e.rows, e.out.Size()}
+// Mark returns the present state of the batch for Rewind.
+func (e *Env) Mark() Point {
+	return Point{e.out.Mark(), len(e.over.entries), e.next, e.rows, e.out.Size()}
 }
 
-func (e *Env) rewind(p point) {
+// Rewind takes back what commands have written since Mark in the same batch. Their
+// replies stay good.
+func (e *Env) Rewind(p Point) {
 	e.over.rewind(p.entries)
 	e.out.Rewind(p.out)
 	e.next, e.rows = p.next, p.rows

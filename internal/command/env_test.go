@@ -23,19 +23,19 @@ func TestScansMergeTheBatchInOrderBothWaysAndRewindsAreUnseen(t *testing.T) {
 		}
 		e := NewEnv(store)
 		type state struct {
-			at   point
+			at   Point
 			rows map[string]string
 		}
-		states := []state{{e.mark(), maps.Clone(want)}}
+		states := []state{{e.Mark(), maps.Clone(want)}}
 		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
 			k := key.Draw(t, "key")
 			switch rapid.IntRange(0, 8).Draw(t, "step") {
 			case 0:
-				states = append(states, state{e.mark(), maps.Clone(want)})
+				states = append(states, state{e.Mark(), maps.Clone(want)})
 			case 1:
 				n := rapid.IntRange(0, len(states)-1).Draw(t, "state")
 				states = states[:n+1]
-				e.rewind(states[n].at)
+				e.Rewind(states[n].at)
 				want = maps.Clone(states[n].rows)
 			case 2, 3:
 				e.delete([]byte(k))
@@ -168,13 +168,13 @@ func TestRepliesDoNotAliasEffects(t *testing.T) {
 	before := bytes.Clone(l.env.Effects().Bytes())
 	for _, line := range []string{"get a", "set a text get", "hget h g", "hgetall h", "hmget h f g", "getrange a 0 9"} {
 		l.do("exists other") // what this has read is not part of the reply
-		point := l.env.mark()
+		point := l.env.Mark()
 		r := l.do(line)
 		clear(r.Bytes)
 		for _, item := range r.Items {
 			clear(item.Value)
 		}
-		l.env.rewind(point)
+		l.env.Rewind(point)
 		if !bytes.Equal(l.env.Effects().Bytes(), before) {
 			t.Errorf("the reply of %s is part of the effects", line)
 		}

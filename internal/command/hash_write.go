@@ -84,7 +84,7 @@ func (c *HDel) Eval(e *Env) Reply {
 		return failed(err)
 	}
 	x := edit{hash: h, env: e, key: c.Key}
-	n, start := int64(0), e.mark()
+	n, start := int64(0), e.Mark()
 	for _, field := range c.Fields {
 		_, ok, err := e.field(c.Key, &x.hash, field)
 		if err != nil {

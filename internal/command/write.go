@@ -12,7 +12,7 @@ type Write struct{ Commands []Command }
 // Eval evaluates the commands. The reply is OK, or the [WriteError] of the
 // first one that failed.
 func (c *Write) Eval(e *Env) Reply {
-	start := e.mark()
+	start := e.Mark()
 	for i, command := range c.Commands {
 		reply := command.Eval(e)
 		err := reply.Err

@@ -3,11 +3,13 @@ package group
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
 )
 
@@ -36,19 +38,70 @@ type executor struct {
 	// expiries are the keys that expire next.
 	expiries expiryQueue
 
+	// late are requests that ride along with the next batch.
+	late *late
+
 	id      []byte // scratch: key of the ledger
 	scratch []byte
 	seen    map[RequestID]int // requests of this batch that were executed, by index
 }
 
-// run executes calls in order, in as many batches as it takes.
+// run executes calls in order, in as many batches as it takes, after those that were
+// in no hurry.
 func (x *executor) run(calls []*call, errs []error) {
+	late := x.late.take()
+	if len(late) == 0 {
+		x.runAll(calls, errs)
+		return
+	}
+	all, each := append(late, calls...), make([]error, len(late)+len(calls))
+	ran := false
+	defer func() {
+		if !ran { // it panics, and they have nobody else who tells them
+			answerLate(late, ErrUnknown)
+		}
+	}()
+	x.runAll(all, each)
+	ran = true
+	copy(errs, each[len(late):])
+	for i, c := range late {
+		c.answer(each[i])
+	}
+}
+
+func (x *executor) runAll(calls []*call, errs []error) {
 	for len(calls) > 0 {
 		n, err := x.batch(calls)
 		for i := range n {
 			errs[i] = x.outcome(calls[i], err)
 		}
+		if err != nil && x.dead == nil {
+			x.urge(calls[:n], errs[:n])
+		}
 		calls, errs = calls[n:], errs[n:]
+	}
+}
+
+// urge executes urgent calls of a batch that was refused again, without the others:
+// they may use what is kept for them.
+func (x *executor) urge(calls []*call, errs []error) {
+	var which []int
+	refused := 0
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if refused++; urgent(calls[i].Command) {
+			which = append(which, i)
+		}
+	}
+	if len(which) == refused { // they were by themselves
+		return
+	}
+	for _, i := range which {
+		*calls[i] = call{Request: calls[i].Request, done: calls[i].done}
+		_, err := x.batch(calls[i : i+1])
+		errs[i] = x.outcome(calls[i], err)
 	}
 }
 
@@ -70,7 +123,8 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 	}
 	n = x.evaluate(calls)
 	if x.env.Effects().Len() > 0 {
-		if err = x.log.Commit(false, x.seal()); errors.Is(err, ErrUncertain) {
+		hurry := !slices.ContainsFunc(calls[:n], func(c *call) bool { return c.wrote && !urgent(c.Command) })
+		if err = x.log.Commit(hurry, x.seal()); errors.Is(err, ErrUncertain) {
 			x.dead = failed(err)
 		}
 	}
@@ -91,23 +145,53 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 // evaluate executes calls until the batch is large enough, and returns how
 // many it took. It holds the clock.
 func (x *executor) evaluate(calls []*call) (n int) {
-	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.hold()}, x.nextVersion)
-	x.guard.begin()
-	x.sealed = x.ledger
-	clear(x.seen)
+	x.begin()
 	out := x.env.Effects()
 	for i, c := range calls {
 		before := out.Len()
 		x.execute(calls, i)
 		c.wrote = c.wrote || out.Len() > before
-		full := out.Size() > maxBatchBytes ||
-			x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling ||
-			x.guard.reowned() // the locks follow the list when it is durable
-		if full {
+		if x.full() {
 			return i + 1
 		}
 	}
 	return len(calls)
+}
+
+// begin begins a batch. It holds the clock.
+func (x *executor) begin() {
+	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.hold()}, x.nextVersion)
+	x.guard.begin()
+	x.sealed = x.ledger
+	clear(x.seen)
+}
+
+// full tells whether the batch ends with what it has.
+func (x *executor) full() bool {
+	return x.env.Effects().Size() > maxBatchBytes ||
+		x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling ||
+		x.guard.reowned() // the locks follow the list when it is durable
+}
+
+// executorMark is a state within a batch to which an executor can go back.
+type executorMark struct {
+	env    command.Point
+	list   *own.List
+	locks  int
+	sealed ledger
+}
+
+func (x *executor) mark() executorMark {
+	return executorMark{x.env.Mark(), x.guard.owner.List, x.guard.locks.Mark(), x.sealed}
+}
+
+// rewind takes back what was executed since mark. It forgets which requests were
+// executed in the batch: whoever marks remembers those himself.
+func (x *executor) rewind(m executorMark) {
+	clear(x.seen)
+	x.env.Rewind(m.env)
+	x.guard.owner.List, x.sealed = m.list, m.sealed
+	x.guard.locks.Rewind(m.locks)
 }
 
 // execute executes one call, unless its gate is closed or its request was
@@ -267,6 +351,9 @@ func (x *executor) outcome(c *call, err error) error {
 	}
 	return nil
 }
+
+// outcomeOfAll is what all callers hear who wrote something in a batch.
+func (x *executor) outcomeOfAll(err error) error { return x.outcome(&call{wrote: true}, err) }
 
 // writesMixed tells whether there is a row that a plain Set must not overwrite
 // blindly.

@@ -20,9 +20,11 @@ type disk struct {
 	synced map[string][]byte
 	// refuse, if set, is what the next commits fail with. If uncertain, half of
 	// them happen all the same.
-	refuse  error
-	commits int
-	seqs    []uint64 // of the effects, in order
+	refuse error
+	// refuseButUrgent is what all but urgent ones fail with.
+	refuseButUrgent error
+	commits         int
+	seqs            []uint64 // of the effects, in order
 	// before and after, if set, are called before a commit is durable, and after
 	// a row was read.
 	before func()
@@ -33,9 +35,12 @@ func newDisk(always bool) *disk {
 	return &disk{always: always, rows: map[string][]byte{}, synced: map[string][]byte{}}
 }
 
-func (d *disk) Commit(_ bool, effects []byte) error {
+func (d *disk) Commit(urgent bool, effects []byte) error {
 	if d.before != nil {
 		d.before()
+	}
+	if d.refuseButUrgent != nil && !urgent {
+		return d.refuseButUrgent
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -90,3 +90,6 @@ func (c *forgetRows) Eval(e *command.Env) command.Reply {
 	}
 	return command.Reply{Kind: command.OK}
 }
+
+// Urgent implements [Urgent]: it makes room.
+func (c *forgetRows) Urgent() bool { return true }

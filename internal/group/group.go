@@ -20,6 +20,7 @@ type Group struct {
 	// visible is what readers past the queue know of ranges and locks.
 	visible visible
 	actor   *actor.Actor[executor, *call, error]
+	late    late
 
 	closed atomic.Bool
 	// orphans tells that deleted collections may have left elements behind.
@@ -70,7 +71,7 @@ func (g *Group) newExecutor() (executor, error) {
 	g.visible.init(guard)
 	x := executor{
 		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
-		orphans: &g.orphans, guard: guard, visible: &g.visible, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
+		orphans: &g.orphans, guard: guard, visible: &g.visible, late: &g.late, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
 		// Nothing is known yet: the first round of housekeeping fills it.
 		expiries: expiryQueue{most: g.opts.ExpiryKeys, horizon: nothingKnown},
 	}

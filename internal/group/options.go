@@ -24,6 +24,9 @@ type Options struct {
 	// Decided asks the decider of a lock what became of its transaction. Nil says
 	// that it is undecided.
 	Decided func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
+	// Joints, if set, is shared by all groups of a log: their joint requests share its
+	// writes. Otherwise each has one of its own.
+	Joints *Joints
 	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
 	Wall func() int64
 	// Queue bounds the commands that wait. Default 1024. At least 1.

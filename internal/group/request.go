@@ -47,6 +47,8 @@ type call struct {
 	wrote bool // something, in this batch
 	// recalled tells that the reply is that of the first time.
 	recalled bool
+	// done takes the outcome of a call that is late; nil for others.
+	done chan error
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}

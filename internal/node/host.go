@@ -21,6 +21,8 @@ type Host struct {
 	parts atomic.Pointer[[]*Part]
 	index int
 	syncs syncs
+	// joints are the batches of several of its groups.
+	joints *group.Joints
 }
 
 // Parts returns the groups of now, in the order of their ids. Whoever looks at them
@@ -53,7 +55,7 @@ func (n *Node) openHost(i int, dir string) error {
 	if err != nil {
 		return err
 	}
-	h := &Host{Store: s, index: i}
+	h := &Host{Store: s, index: i, joints: group.NewJoints()}
 	h.parts.Store(new([]*Part))
 	n.hosts = append(n.hosts, h)
 	return nil
@@ -72,7 +74,7 @@ func (n *Node) openGroup(g partition.Group) error {
 	}
 	log := &drive.Log{Store: h.Store, Group: g.ID, Committed: n.feeds.ring}
 	opened, err := group.Open(log, h.Store, group.Options{
-		ID: g.ID, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember,
+		ID: g.ID, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember, Joints: h.joints,
 		Decided: func(_ context.Context, l txn.Lock) (txn.Outcome, error) { return n.decided(l, newest) }, Settle: n.settleLock,
 	})
 	if err != nil {

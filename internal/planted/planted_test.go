@@ -113,6 +113,7 @@ var plantedBugs = map[string][]guard{
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
+	"group-joint-not-taken-back":    {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
 	"group-floor-not-kept":          {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"version-repeated":              {guardForward, guardHistory, guardSim},
 	"clock-back":                    {guardForward, guardHistory, guardSim},

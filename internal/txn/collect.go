@@ -52,6 +52,9 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
 }
 
+// Urgent tells that it makes room.
+func (c *Collect) Urgent() bool { return true }
+
 // Over tells whether nobody asks for the decision any more, or would be told the
 // same without it.
 func (d *Decision) Over(nowMS int64) bool {

@@ -47,6 +47,9 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 	return say(Aborted)
 }
 
+// Urgent tells that it ends what found room before, unless it is to commit.
+func (c *Decide) Urgent() bool { return !c.Commit }
+
 // late is the answer about a transaction without a record past its deadline.
 func (c *Decide) late(e *command.Env) command.Reply {
 	if e.NowMS() > c.DeadlineMS+KeepMS {

@@ -54,6 +54,9 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: n}
 }
 
+// Urgent tells that it ends what found room before.
+func (c *Resolve) Urgent() bool { return true }
+
 // end removes a lock, after doing what it was kept for.
 func (c *Resolve) end(e *command.Env, lock *Lock) error {
 	key := lock.key(nil)

@@ -1,0 +1,253 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/actor"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/plant"
+)
+
+// doJoint executes joint requests in order, in as many batches as it takes.
+func doJoint(ctx context.Context, calls []*jointCall) {
+	for len(calls) > 0 {
+		b := newJointBatch(calls)
+		err := actor.DoAll(ctx, b.actors(), b.run)
+		var panicked *actor.PanicError
+		switch {
+		case err == nil:
+			calls = calls[b.taken:]
+		case len(calls) == 1 || errors.As(err, &panicked):
+			for _, c := range calls {
+				c.replies, c.err = nil, c.pieces[0].Group.refused(err)
+			}
+			for i, g := range b.groups {
+				answerLate(b.late[i], g.refused(err))
+			}
+			return
+		default: // a group is closed: those that do not need it go on
+			for i := range calls {
+				doJoint(ctx, calls[i:i+1])
+			}
+			return
+		}
+	}
+}
+
+// jointBatch is a batch of several groups: one entry of the log for each, all in one
+// frame.
+type jointBatch struct {
+	calls  []*jointCall
+	groups []*Group // all that the calls need
+	states []*executor
+	// refused is why a group cannot take part, by group. Those that can have begun a
+	// batch, and hold their clocks until all of it is visible.
+	refused []error
+	late    [][]*call // those of each group that ride along
+	taken   int       // of calls, so far
+	// requests are those that were executed in this batch: for another of the same the
+	// record has to be there.
+	requests map[RequestID]bool
+}
+
+func newJointBatch(calls []*jointCall) *jointBatch {
+	b := &jointBatch{calls: calls}
+	for _, c := range calls {
+		for i := range c.pieces {
+			if g := c.pieces[i].Group; !slices.Contains(b.groups, g) {
+				b.groups = append(b.groups, g)
+			}
+		}
+	}
+	b.refused, b.late = make([]error, len(b.groups)), make([][]*call, len(b.groups))
+	return b
+}
+
+func (b *jointBatch) actors() []*actor.Actor[executor, *call, error] {
+	actors := make([]*actor.Actor[executor, *call, error], len(b.groups))
+	for i, g := range b.groups {
+		actors[i] = g.actor
+	}
+	return actors
+}
+
+// run evaluates requests until the batch is large enough, and commits what they write.
+func (b *jointBatch) run(states []*executor) {
+	b.states = states
+	b.begin()
+	for full := false; b.taken < len(b.calls) && !full; b.taken++ {
+		c := b.calls[b.taken]
+		if b.requests[c.id()] {
+			break
+		}
+		if c.err == nil {
+			full = b.evaluate(c)
+		}
+	}
+	err := b.commit()
+	b.finish(err)
+	if err == nil {
+		return
+	}
+	for _, c := range b.calls[:b.taken] {
+		switch {
+		case c.recalled, c.err != nil:
+			// The record of a request that was executed before was there before, and one
+			// that was refused before has seen nothing of the batch.
+		case errors.Is(err, ErrUncertain) && !c.failed():
+			c.err = fmt.Errorf("%w: %w", ErrUnknown, failed(err))
+		case errors.Is(err, ErrUncertain):
+			c.err = failed(err)
+		default: // also of one that failed: what it has met did not happen
+			c.err = err
+		}
+	}
+}
+
+// begin makes the groups ready. Whatever of that is a batch of its own comes before any
+// clock is held.
+func (b *jointBatch) begin() {
+	for i, x := range b.states {
+		if b.refused[i] = x.dead; x.dead == nil {
+			b.refused[i] = x.reserve()
+		}
+	}
+	for _, c := range b.calls {
+		for i := range c.pieces {
+			at := b.at(&c.pieces[i])
+			if c.err == nil {
+				c.err = b.refused[at]
+			}
+			if c.err == nil {
+				c.err = b.states[at].admit(&call{Request: c.pieces[i].Request})
+			}
+		}
+	}
+	for i, x := range b.states {
+		if b.refused[i] == nil {
+			b.refused[i] = x.dead // since another was admitted
+		}
+		if b.refused[i] == nil {
+			x.begin()
+			b.late[i] = x.late.take()
+			for n := range b.late[i] {
+				x.execute(b.late[i], n)
+			}
+		}
+	}
+}
+
+// at is which of the groups a piece is for.
+func (b *jointBatch) at(p *Piece) int { return slices.Index(b.groups, p.Group) }
+
+// evaluate evaluates one request. If a part fails, no part of it leaves anything. full
+// tells that the batch ends with it.
+func (b *jointBatch) evaluate(c *jointCall) (full bool) {
+	marks := make([]executorMark, 0, len(c.pieces))
+	order := c.order()
+	for n, i := range order {
+		x := b.states[b.at(&c.pieces[i])]
+		marks = append(marks, x.mark())
+		one := call{Request: c.pieces[i].Request}
+		x.execute([]*call{&one}, 0)
+		keepReply(&one)
+		c.replies[i], c.recalled = one.reply, one.recalled
+		if one.reply.Err != nil || one.recalled {
+			for ; n >= 0 && !plant.Bug("group-joint-not-taken-back"); n-- {
+				b.states[b.at(&c.pieces[order[n]])].rewind(marks[n])
+			}
+			return false
+		}
+		full = full || x.full()
+	}
+	if id := c.id(); id != (RequestID{}) {
+		if b.requests == nil {
+			b.requests = map[RequestID]bool{}
+		}
+		b.requests[id] = true
+	}
+	return full
+}
+
+// commit commits what every group writes in one frame.
+func (b *jointBatch) commit() error {
+	var parts []JointPart
+	for i, x := range b.states {
+		if b.refused[i] == nil && x.env.Effects().Len() > 0 {
+			parts = append(parts, JointPart{x.log, x.seal()})
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	log, ok := parts[0].Log.(JointLog)
+	if !ok {
+		return ErrNotJoint
+	}
+	err := log.CommitJoint(false, parts)
+	if errors.Is(err, ErrUncertain) {
+		for _, x := range b.states {
+			x.dead = failed(err)
+		}
+	}
+	return err
+}
+
+// finish shows what the batch has changed. A range that one group gives another is
+// nobody's, or both have it, until both have shown their lists: until then readers of
+// several groups are told so.
+func (b *jointBatch) finish(err error) {
+	reowned := err == nil && slices.ContainsFunc(b.states, func(x *executor) bool { return x.guard.reowned() })
+	if reowned {
+		for _, x := range b.states {
+			x.visible.reowning.Add(1)
+		}
+	}
+	for i, x := range b.states {
+		if b.refused[i] == nil {
+			x.finish(err == nil)
+		}
+	}
+	if reowned {
+		for _, x := range b.states {
+			x.visible.reowning.Add(-1)
+		}
+	}
+	for i, x := range b.states {
+		for _, c := range b.late[i] {
+			keepReply(c)
+		}
+		answerLate(b.late[i], x.outcomeOfAll(err))
+	}
+}
+
+// id is the one that stands for all pieces.
+func (c *jointCall) id() (id RequestID) {
+	for i := range c.pieces {
+		if id = c.pieces[i].Request.ID; id != (RequestID{}) {
+			break
+		}
+	}
+	return id
+}
+
+// order is that in which the pieces are evaluated. The one with an ID comes first: it
+// may turn out that nothing is left to do.
+func (c *jointCall) order() []int {
+	order := make([]int, len(c.pieces))
+	for i := range order {
+		order[i] = i
+	}
+	if i := slices.IndexFunc(c.pieces, func(p Piece) bool { return p.Request.ID != RequestID{} }); i > 0 {
+		order[0], order[i] = i, 0
+	}
+	return order
+}
+
+// failed tells whether a part of it has failed, so that it writes nothing.
+func (c *jointCall) failed() bool {
+	return slices.ContainsFunc(c.replies, func(r command.Reply) bool { return r.Err != nil })
+}

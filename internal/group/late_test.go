@@ -1,0 +1,134 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+)
+
+// whileLate calls f when a late request waits, which nobody else takes along for now.
+func whileLate(t *testing.T, g *Group, c command.Command, f func()) error {
+	t.Helper()
+	arm := func(armed bool) {
+		g.late.mu.Lock()
+		defer g.late.mu.Unlock()
+		g.late.armed = armed
+	}
+	arm(true) // by us
+	defer arm(false)
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var reply command.Reply
+		if reply, err = g.TryLater(context.Background(), Request{Command: c}); err == nil {
+			err = reply.Err
+		}
+	})
+	for waits := false; !waits; {
+		g.late.mu.Lock()
+		waits = len(g.late.calls) > 0
+		g.late.mu.Unlock()
+	}
+	f()
+	wg.Wait()
+	return err
+}
+
+func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
+	d := newDisk(true)
+	a, b := owner(t, d, 1, serving("a", "m", 1)), owner(t, d, 2, serving("m", "", 1))
+	add := func(n int64) command.Command { return &command.Add{Key: at("k"), Delta: n} }
+	before := d.commits
+	if err := whileLate(t, a, add(5), func() {
+		if n := do(t, a, add(1)).Int; n != 6 {
+			t.Errorf("the next one finds %d, want 6", n)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := whileLate(t, a, add(5), func() {
+		replies, err := Joint(context.Background(), []Piece{{a, Request{Command: add(1)}}, {b, Request{Command: set("x", "1")}}})
+		if err != nil || replies[0].Int != 12 {
+			t.Errorf("of several groups: %v, %v; want 12", replies, err)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if n := d.commits - before; n != 2 {
+		t.Errorf("%d writes, want 2", n)
+	}
+	if reply, err := a.TryLater(context.Background(), Request{Command: add(1)}); err != nil || reply.Int != 13 {
+		t.Errorf("with nobody to ride along with: %v, %v", reply, err)
+	}
+}
+
+func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
+	d := newDisk(true)
+	g := owner(t, d, 1, serving("a", "m", 1))
+	if err := whileLate(t, g, set("x", "1"), func() { do(t, g, set("b", "1")) }); !errors.Is(err, own.ErrWrongGroup) {
+		t.Errorf("a key of another: %v", err)
+	}
+	if err := whileLate(t, g, panics{}, func() { _ = try(g, set("b", "1")) }); !errors.Is(err, ErrUnknown) {
+		t.Errorf("after a panic: %v", err)
+	}
+	if _, err := g.TryLater(context.Background(), Request{Command: set("b", "1")}); err == nil {
+		t.Error("a poisoned group has executed it")
+	}
+	d = newDisk(true)
+	g = owner(t, d, 1, serving("a", "m", 1))
+	d.refuse = errFull
+	if err := whileLate(t, g, set("b", "1"), func() { _ = try(g, set("c", "1")) }); !errors.Is(err, errFull) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	d.refuse = ErrUncertain
+	if err := whileLate(t, g, set("b", "1"), func() { _ = try(g, set("c", "1")) }); !errors.Is(err, ErrUnknown) {
+		t.Errorf("after a failure: %v", err)
+	}
+	if _, err := g.TryLater(context.Background(), Request{Command: set("b", "1")}); !errors.Is(err, ErrFailed) {
+		t.Errorf("of a dead group: %v", err)
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.TryLater(context.Background(), Request{Command: set("b", "1")}); !errors.Is(err, ErrClosed) {
+		t.Errorf("of a closed group: %v", err)
+	}
+}
+
+// panics is a command that panics.
+type panics struct{}
+
+func (panics) Eval(*command.Env) command.Reply { panic("as asked") }
+
+// ending is a Set that is urgent.
+type ending struct{ *command.Set }
+
+func (ending) Urgent() bool { return true }
+
+func TestUrgentCommandsUseWhatIsKeptForAFullDisk(t *testing.T) {
+	d := newDisk(true)
+	g := owner(t, d, 1, serving("a", "m", 1))
+	d.refuseButUrgent = errFull
+	if err := try(g, ending{set("a", "1")}); err != nil {
+		t.Errorf("by itself: %v", err)
+	}
+	batch, errs := []*call{}, make([]error, 3)
+	for _, c := range []command.Command{set("b", "2"), ending{set("c", "3")}, set("d", "4")} {
+		batch = append(batch, &call{Request: Request{Command: c}})
+	}
+	if err := g.actor.CallBatch(context.Background(), batch, errs); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(errs[0], errFull) || errs[1] != nil || !errors.Is(errs[2], errFull) {
+		t.Errorf("with others: %v", errs)
+	}
+	for key, want := range map[string]string{"a": "1", "b": "", "c": "3", "d": ""} {
+		if got := text(t, g, key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}
