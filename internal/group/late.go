@@ -45,25 +45,33 @@ func (l *late) take() []*call {
 	return calls
 }
 
-// wait tells how long those that wait have to, at least; 0 if their time has come, and
-// a negative one if nobody waits.
-func (l *late) wait() time.Duration {
+// some tells whether there are any.
+func (l *late) some() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) == 0 {
-		l.armed = false
-		return -1
-	}
-	return max(0, lateAfter-time.Since(l.since))
+	return len(l.calls) > 0
+}
+
+// wait tells how long those that wait have to; 0 if their time has come. If nobody
+// waits, nobody is there any more to look after the next.
+func (l *late) wait() (left time.Duration, some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = len(l.calls) > 0
+	return max(0, lateAfter-time.Since(l.since)), l.armed
 }
 
 // TryLater is Try for a request that costs nothing of its own: it waits until others
-// make the group write, a moment at most, and is executed before them. If ctx ends
-// first it may still be executed, and the error is ErrUnknown.
+// make the group write, a moment at most, and is executed before them; if somebody
+// waits for a change, it is executed at once. If ctx ends first it may still be
+// executed, and the error is ErrUnknown.
 func (g *Group) TryLater(ctx context.Context, r Request) (command.Reply, error) {
+	if g.Awaited() {
+		return g.Try(ctx, r)
+	}
 	c := &call{Request: r, done: make(chan error, 1)}
 	if g.late.add(c) {
-		time.AfterFunc(lateAfter, g.flush)
+		time.AfterFunc(lateAfter, g.tendLate)
 	}
 	select {
 	case err := <-c.done:
@@ -73,19 +81,26 @@ func (g *Group) TryLater(ctx context.Context, r Request) (command.Reply, error) 
 	}
 }
 
-// flush executes what nobody took along.
-func (g *Group) flush() {
-	switch wait := g.late.wait(); {
-	case wait > 0:
-		time.AfterFunc(wait, g.flush)
-		return
-	case wait < 0:
-		return
+// tendLate executes what nobody took along when its time has come.
+func (g *Group) tendLate() {
+	for {
+		left, some := g.late.wait()
+		switch {
+		case !some:
+			return
+		case left > 0:
+			time.AfterFunc(left, g.tendLate)
+			return
+		}
+		g.flush()
 	}
+}
+
+// flush executes what is late.
+func (g *Group) flush() {
 	if err := g.actor.Do(context.Background(), func(x *executor) { x.run(nil, nil) }); err != nil {
 		answerLate(g.late.take(), g.refused(err))
 	}
-	g.flush() // it is armed: somebody may have come meanwhile
 }
 
 // answer tells a caller who waits apart from the mailbox.

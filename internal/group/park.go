@@ -22,7 +22,7 @@ const moment = 2 * time.Millisecond
 // park waits until locks or ranges have changed, or for a moment. What was met may
 // be gone when it begins to wait; then it waits for nothing, but not for long.
 func (g *Group) park(ctx context.Context, met error, parked int) error {
-	changed := g.visible.wait()
+	changed := g.Changed()
 	var lock *txn.LockedError
 	if parked > 0 && errors.As(met, &lock) && g.opts.Settle != nil {
 		g.opts.Settle(ctx, lock.Lock)

@@ -30,6 +30,8 @@ type visible struct {
 	locks    *txn.Locks
 	// changed is closed when a list or lock has changed, for those who wait.
 	changed chan struct{}
+	// awaited tells that somebody does.
+	awaited atomic.Bool
 }
 
 func (v *visible) init(g *guard) {
@@ -66,6 +68,7 @@ func (v *visible) wake() {
 }
 
 func (v *visible) wakeAll() {
+	v.awaited.Store(false)
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
@@ -74,6 +77,7 @@ func (v *visible) wakeAll() {
 func (v *visible) wait() <-chan struct{} {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
+	v.awaited.Store(true)
 	return v.changed
 }
 
@@ -146,5 +150,15 @@ func (g *Group) Overdue() (locks []txn.Lock) {
 }
 
 // Changed returns a channel that is closed when a lock or a range changes after the
-// call, or a transaction that others wait behind has had its turn.
-func (g *Group) Changed() <-chan struct{} { return g.visible.wait() }
+// call, or a transaction that others wait behind has had its turn. What is late is so
+// no more.
+func (g *Group) Changed() <-chan struct{} {
+	changed := g.visible.wait()
+	if g.late.some() {
+		go g.flush()
+	}
+	return changed
+}
+
+// Awaited tells whether somebody waits for a lock or a range to change.
+func (g *Group) Awaited() bool { return g.visible.awaited.Load() }

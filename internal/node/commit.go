@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,10 +98,10 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	}
 	plan.Decider = n.published.Load().Owner(t.Parts[0].Span.Start).Group
 	n.Count.Open.Add(1)
-	l := &lead{node: n, gate: t.Gate, decider: plan.Decider}
+	l := &lead{node: n, gate: t.Gate, decider: plan.Decider, patient: plan.Patient}
 	var effects []txn.Effect
 	l.c, effects = txn.NewCoordinator(plan)
-	answer, rest := l.run(ctx, effects)
+	answer, rest := l.run(ctx, effects, true)
 	failure := l.failure
 	l.finishLater(rest) // l is another goroutine's from here on
 	switch {
@@ -128,48 +129,63 @@ type lead struct {
 	c       *txn.Coordinator
 	gate    group.Gate
 	decider partition.GroupID
+	patient bool
 	// failure is why a group could not be asked, the last time.
 	failure error
+	// unsure tells that a Decide to commit has no answer, and may have succeeded.
+	unsure bool
 	// changed is closed when what was in the way may be gone.
 	changed <-chan struct{}
 	// synced tells that the decision would survive a crash.
 	synced bool
 }
 
-// run does what the coordinator wants until it has an answer, and returns that with
-// what is left to do. Without an answer, ctx has ended too late to take it back, or
-// the decider has failed: nobody knows.
-func (l *lead) run(ctx context.Context, effects []txn.Effect) (*txn.Answer, []txn.Effect) {
-	for wait := 0; ; {
-		for i, e := range effects {
-			if a, ok := e.(txn.Answer); ok {
-				return &a, append(effects[:i:i], effects[i+1:]...)
+// run does what the coordinator wants until it has an answer, if somebody waits for
+// one, and returns that with what is left to do; otherwise to the end, or that of the
+// node: then whoever opens it goes on. No answer for who waits means that nobody knows:
+// ctx has ended too late to take it back, or the decider has failed.
+func (l *lead) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
+	for wait := 0; l.c.State() != txn.Done || len(effects) > 0; {
+		if i := slices.IndexFunc(effects, isAnswer); i >= 0 {
+			a := effects[i].(txn.Answer)
+			if effects = slices.Delete(effects, i, i+1); waited {
+				return &a, effects
 			}
 		}
-		events := l.do(ctx, effects)
+		events := l.do(ctx, effects, wait)
 		effects = nil
 		for _, ev := range events {
 			effects = append(effects, l.c.Step(ev)...)
 		}
-		if len(effects) > 0 {
+		switch {
+		case len(effects) > 0:
 			wait = 0
 			continue
-		}
-		switch deciding := l.c.State() > txn.Preparing; {
-		case l.c.State() == txn.Done:
-			return nil, nil
-		case ctx.Err() != nil || l.node.ctx.Err() != nil || deciding && l.failure != nil && !errors.Is(l.failure, group.ErrOverloaded):
-			// Before the decision was asked for, that is an end; after it, whoever goes
-			// on finds out.
-			if effects = l.c.Step(txn.Cancel{}); deciding {
-				return nil, effects
-			}
+		case !l.over(ctx, waited):
+			_ = await(ctx, l.changed, askAgain<<min(wait, 8))
+			wait++
+			effects = l.c.Step(txn.Timeout{})
 			continue
+		case waited:
+			effects = l.c.Step(txn.Cancel{NoneLeft: !l.unsure})
 		}
-		_ = await(ctx, l.changed, askAgain<<min(wait, 6))
-		wait++
-		effects = l.c.Step(txn.Timeout{})
+		if !slices.ContainsFunc(effects, isAnswer) {
+			return nil, effects
+		}
 	}
+	return nil, nil
+}
+
+func isAnswer(e txn.Effect) bool {
+	_, ok := e.(txn.Answer)
+	return ok
+}
+
+// over tells whether there is no point in going on: for who waits also if the decider
+// has failed to answer, as whoever goes on may take long to find out.
+func (l *lead) over(ctx context.Context, waited bool) bool {
+	failed := l.failure != nil && !errors.Is(l.failure, group.ErrOverloaded)
+	return ctx.Err() != nil || l.node.ctx.Err() != nil || waited && failed && l.c.State() > txn.Preparing
 }
 
 // askAgain is how long a coordinator waits for a range that is being given away, or a
@@ -185,56 +201,35 @@ func (l *lead) finishLater(effects []txn.Effect) {
 	}
 	l.node.background(func() {
 		defer end()
-		l.finish(effects)
+		l.run(l.node.ctx, effects, false)
 	})
 }
 
-// finish leads the transaction to its end, or until the node is closed: then whoever
-// opens it goes on.
-func (l *lead) finish(effects []txn.Effect) {
-	ctx := l.node.ctx
-	for wait := 0; ctx.Err() == nil && (l.c.State() != txn.Done || len(effects) > 0); {
-		events := l.do(ctx, effects)
-		effects = nil
-		for _, ev := range events {
-			for _, e := range l.c.Step(ev) {
-				if _, ok := e.(txn.Answer); !ok { // nobody waits for it
-					effects = append(effects, e)
-				}
-			}
-		}
-		if len(effects) > 0 || l.c.State() == txn.Done {
-			wait = 0
-			continue
-		}
-		_ = await(ctx, l.changed, askAgain<<min(wait, 10))
-		wait++
-		effects = l.c.Step(txn.Timeout{})
-	}
+// asked is a call on behalf of an effect.
+type asked struct {
+	drive.Call
+	effect txn.Effect
 }
 
-// do does what the coordinator wants, all at once, and returns what came of it.
-func (l *lead) do(ctx context.Context, effects []txn.Effect) []txn.Event {
-	l.failure = nil
-	type asked struct {
-		drive.Call
-		effect txn.Effect
-	}
+// do does what the coordinator wants, all at once, and returns what came of it. wait
+// is how often it was done before.
+func (l *lead) do(ctx context.Context, effects []txn.Effect, wait int) []txn.Event {
+	l.failure, l.changed = nil, nil
 	var calls []asked
 	m := l.node.published.Load()
 	for _, e := range effects {
-		if err := l.settleDecision(e); err != nil {
-			l.failure = err
-			return nil
-		}
 		for _, c := range drive.Calls(l.c, e, m) {
 			calls = append(calls, asked{c, e})
 		}
 	}
-	if l.changed = nil; len(calls) > 0 {
-		if p := l.node.part(calls[0].Group); p != nil {
-			l.changed = p.Group.Changed()
-		}
+	if len(calls) == 0 {
+		return nil
+	}
+	if p := l.node.part(calls[0].Group); p != nil && (l.patient || wait > 0) {
+		l.changed = p.Group.Changed()
+	}
+	if l.failure = l.settleDecision(calls); l.failure != nil {
+		return nil
 	}
 	events, failures := make([]txn.Event, len(calls)), make([]error, len(calls))
 	var others sync.WaitGroup
@@ -248,25 +243,25 @@ func (l *lead) do(ctx context.Context, effects []txn.Effect) []txn.Event {
 	}
 	others.Wait()
 	l.failure = errors.Join(failures...)
-	happened := events[:0]
-	for _, ev := range events {
-		if ev != nil {
-			happened = append(happened, ev)
-		}
-	}
-	return happened
+	return slices.DeleteFunc(events, func(ev txn.Event) bool { return ev == nil })
 }
 
 // settleDecision makes the decision durable before anybody acts on it.
-func (l *lead) settleDecision(e txn.Effect) error {
-	if _, ok := e.(txn.SendResolve); !ok || l.synced || l.c.Outcome() != txn.Committed {
+func (l *lead) settleDecision(calls []asked) error {
+	if _, ok := calls[0].effect.(txn.SendResolve); !ok || l.synced || l.c.Outcome() != txn.Committed {
 		return nil
 	}
-	p := l.node.part(l.decider)
-	if p == nil {
+	decider := l.node.part(l.decider)
+	if decider == nil {
 		return fmt.Errorf("%w: %v", drive.ErrAway, l.decider)
 	}
-	if err := l.node.sync(p); err != nil {
+	sync := l.node.syncLater
+	for _, c := range calls {
+		if p := l.node.part(c.Group); p != nil && p.Group.Awaited() {
+			sync = l.node.sync // somebody waits for the locks to go
+		}
+	}
+	if err := sync(decider); err != nil {
 		return err
 	}
 	l.synced = true
@@ -284,24 +279,56 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 		return nil, fmt.Errorf("%w: %v", drive.ErrAway, c.Group)
 	}
 	r := group.Request{Command: c.Command()}
-	_, prepares := e.(txn.SendPrepare)
-	if d, decides := e.(txn.SendDecide); prepares || decides && d.Commit {
+	switch e := e.(type) {
+	case txn.SendPrepare:
 		r.Gate = l.gate
-	}
-	_, collects := e.(txn.SendCollect)
-	if collects {
-		l.node.collecting.wait(ctx)
-	}
-	reply, err := p.Group.Try(ctx, r)
-	// A decision is synced before it is acted upon, and nobody acts upon its end: if
-	// that is lost, whoever opens the node finds it carried out.
-	if _, decides := e.(txn.SendDecide); err == nil && reply.Err == nil && !decides && !collects {
-		err = l.node.sync(p)
-	}
-	if err != nil {
-		if prepares { // nobody can have committed it: it is enough not to go on
-			return c.Event(command.Reply{Kind: command.Failed, Err: err}), nil
+		reply, err := p.Group.Try(ctx, r)
+		if err == nil && reply.Err == nil {
+			err = l.node.sync(p)
 		}
+		if err != nil { // nobody can have committed it: it is enough not to go on
+			reply = command.Reply{Kind: command.Failed, Err: err}
+		}
+		return c.Event(reply), nil
+	case txn.SendDecide:
+		if e.Commit {
+			r.Gate = l.gate
+		}
+		return l.decide(ctx, p, r, c, e)
+	case txn.SendResolve:
+		reply, err := p.Group.TryLater(ctx, r)
+		if err == nil && reply.Err == nil {
+			err = l.node.syncLater(p)
+		}
+		return told(c, reply, err)
+	}
+	// Nobody acts upon the end of a decision: if that is lost, whoever opens the node
+	// finds it carried out.
+	reply, err := p.Group.TryLater(ctx, r)
+	return told(c, reply, err)
+}
+
+// decide asks the decider. What it decides is synced before it is acted upon.
+func (l *lead) decide(ctx context.Context, p *Part, r group.Request, c drive.Call, e txn.SendDecide) (txn.Event, error) {
+	reply, err := p.Group.Try(ctx, r)
+	if e.Commit && err != nil {
+		unknown := errors.Is(err, group.ErrUnknown)
+		if l.unsure = l.unsure || unknown; !unknown && !errors.Is(err, group.ErrOverloaded) {
+			// It was not executed, and will not be.
+			reply, err = command.Reply{Kind: command.Failed, Err: err}, nil
+		}
+	}
+	ev, err := told(c, reply, err)
+	if refused, ok := ev.(txn.DecideRefused); ok {
+		refused.NoneLeft = !l.unsure
+		ev = refused
+	}
+	return ev, err
+}
+
+// told is what a reply means to the coordinator.
+func told(c drive.Call, reply command.Reply, err error) (txn.Event, error) {
+	if err != nil {
 		return nil, err
 	}
 	return c.Event(reply), nil
@@ -309,9 +336,15 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 
 // sync makes what the groups of a store have answered durable: where transactions
 // leave one store and enter another, a crash must not take back one half.
-func (n *Node) sync(p *Part) error {
+func (n *Node) sync(p *Part) error { return n.synced(p, p.Host.syncs.do) }
+
+// syncLater is sync for those who are in no hurry: they wait a moment for others who
+// are.
+func (n *Node) syncLater(p *Part) error { return n.synced(p, p.Host.syncs.later) }
+
+func (n *Node) synced(p *Part, by func(func() error) error) error {
 	if n.opts.Durability == wal.Always || plant.Bug("node-prepare-not-synced") {
 		return nil
 	}
-	return p.Host.syncs.do(p.Store.Sync)
+	return by(p.Store.Sync)
 }

@@ -38,14 +38,29 @@ func TestASharedSyncBeginsAfterAllWhoShareItHaveAsked(t *testing.T) {
 	}
 }
 
-func TestThoseWhoGatherGoTogetherOrWhenTheirContextEnds(t *testing.T) {
-	var g gathering
-	var wg sync.WaitGroup
-	for range 10 {
-		wg.Go(func() { g.wait(t.Context()) })
+func TestWhoIsInNoHurryLeavesTheSyncToOthers(t *testing.T) {
+	var s syncs
+	ran := ""
+	by := func(who string) func() error {
+		return func() error { ran += who; return nil }
 	}
-	wg.Wait()
-	if g.start != nil {
-		t.Error("somebody is still awaited")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for joined := false; !joined; {
+			s.mu.Lock()
+			joined = s.next != nil
+			s.mu.Unlock()
+		}
+		if err := s.do(by("a")); err != nil {
+			t.Error(err)
+		}
+	})
+	err := s.later(by("b"))
+	if wg.Wait(); err != nil || ran != "a" && ran != "ba" { // the latter if the other came too late
+		t.Errorf("%q synced: %v", ran, err)
+	}
+	ran = ""
+	if err := s.later(by("c")); err != nil || ran != "c" {
+		t.Errorf("%q synced though nobody else is there: %v", ran, err)
 	}
 }

@@ -25,8 +25,6 @@ type Node struct {
 	spaces
 	feeds   bell
 	handing handing
-	// collecting gathers transactions that are over.
-	collecting gathering
 	// Count counts what transactions do.
 	Count Counters
 

@@ -28,8 +28,8 @@ type Coordinator struct {
 	state State
 	// waiting are the parts that have not said that they are prepared.
 	waiting map[int]bool
-	// asked tells whether a Decide to commit was ever sent. Invariant: if not,
-	// nobody but this Coordinator can make the transaction anything but
+	// asked tells whether a Decide to commit was ever sent, and may be on its way or
+	// have succeeded. Invariant: if not, nobody but this Coordinator can make the transaction anything but
 	// aborted, and it needs no record to be so.
 	asked   bool
 	outcome Outcome // Invariant: final iff state >= Resolving, unless forgotten
@@ -153,10 +153,10 @@ func (c *Coordinator) stepDeciding(ev Event) []Effect {
 			return c.becomeLost()
 		}
 		c.err = ev.Err
-		return c.becomeUndoing()
+		return c.becomeUndoing(ev.NoneLeft)
 	case Cancel:
 		c.err = ErrCancelled
-		return c.becomeUndoing()
+		return c.becomeUndoing(ev.NoneLeft)
 	case Timeout:
 		return []Effect{SendDecide{Commit: true}}
 	}
@@ -201,8 +201,11 @@ func (c *Coordinator) becomeDeciding() []Effect {
 	return []Effect{SendDecide{Commit: true}}
 }
 
-func (c *Coordinator) becomeUndoing() []Effect {
-	if plant.Bug("txn-abort-not-recorded") {
+// becomeUndoing has an abort recorded, unless there is no Decide that it would have to
+// keep from committing.
+func (c *Coordinator) becomeUndoing(noneLeft bool) []Effect {
+	if noneLeft || plant.Bug("txn-abort-not-recorded") {
+		c.asked = false
 		return c.becomeResolving(Aborted)
 	}
 	c.state = Undoing

@@ -36,8 +36,8 @@ func TestACoordinatorKeepsItsRulesWhateverItIsTold(t *testing.T) {
 	plan := Plan{ID: ID{1}, Decider: 1, Parts: []Part{{}, {Span: spans[0]}, {Span: spans[1]}}}
 	events := []Event{
 		Prepared{1}, Prepared{2}, Refused{1, command.ErrConflict}, Decided{Committed}, Decided{Aborted},
-		DecideRefused{command.ErrConflict}, DecideRefused{ErrForgotten}, Resolved{spans[0]}, Resolved{spans[1]},
-		Collected{}, Cancel{}, Timeout{},
+		DecideRefused{Err: command.ErrConflict}, DecideRefused{Err: command.ErrConflict, NoneLeft: true}, DecideRefused{Err: ErrForgotten},
+		Resolved{spans[0]}, Resolved{spans[1]}, Collected{}, Cancel{}, Cancel{NoneLeft: true}, Timeout{},
 	}
 	depth := 5
 	if testing.Short() {
@@ -83,10 +83,21 @@ func (k *walk) hear(ev Event) {
 		if k.c.State() == Deciding || k.c.State() == Undoing {
 			k.decided = ev.Outcome
 		}
+	case DecideRefused:
+		k.none(ev.NoneLeft)
+	case Cancel:
+		k.none(ev.NoneLeft)
 	case Resolved:
 		if k.c.State() == Resolving {
 			k.resolved = append(k.resolved, ev.Span)
 		}
+	}
+}
+
+// none notes that no Decide is left that could commit.
+func (k *walk) none(left bool) {
+	if left && k.c.State() == Deciding {
+		k.asked = false
 	}
 }
 
@@ -140,7 +151,7 @@ func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 		t.Errorf("it does not try again: %v", effects)
 	}
 	c.Step(Prepared{1})
-	c.Step(DecideRefused{&LockedError{}})
+	c.Step(DecideRefused{Err: &LockedError{}})
 	if c.State() != Deciding {
 		t.Errorf("a lock at the decider makes it %v", c.State())
 	}

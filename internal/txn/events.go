@@ -18,13 +18,21 @@ type (
 	// Decided is the outcome in the reply to a Decide, of either kind.
 	Decided struct{ Outcome Outcome }
 	// DecideRefused is an error as the reply to a Decide.
-	DecideRefused struct{ Err error }
+	DecideRefused struct {
+		Err error
+		// NoneLeft says that each Decide to commit that was ever sent has been refused,
+		// so that none is on its way: the transaction cannot be committed any more.
+		NoneLeft bool
+	}
 	// Resolved is the reply to a Resolve of a span, or of a piece of one.
 	Resolved struct{ Span partition.Span }
 	// Collected is the reply to a Collect.
 	Collected struct{}
 	// Cancel means that the caller does not want it any more.
-	Cancel struct{}
+	Cancel struct {
+		// NoneLeft is as in DecideRefused.
+		NoneLeft bool
+	}
 	// Timeout means that nothing has come for a while: what is on its way may
 	// be lost.
 	Timeout struct{}

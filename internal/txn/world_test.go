@@ -168,6 +168,8 @@ type message struct {
 	make   func() command.Command
 	answer func(command.Reply)
 	other  func()
+	// decides is whose Decide to commit it is.
+	decides *run
 }
 
 // take takes something from the net. Sometimes it stays there too, and comes
@@ -308,11 +310,14 @@ func (r *run) drive(w *world, effects []Effect) {
 		case SendDecide:
 			w.ask(w.peers[r.c.plan.Decider-1], func() command.Command { return r.c.Decide(x) }, func(reply command.Reply) {
 				if reply.Err != nil {
-					step(DecideRefused{reply.Err})
+					step(DecideRefused{Err: reply.Err, NoneLeft: w.noneLeft(r)})
 				} else {
 					step(Decided{OutcomeOf(reply)})
 				}
 			})
+			if x.Commit {
+				w.net[len(w.net)-1].decides = r
+			}
 		case SendResolve:
 			for _, s := range w.shards {
 				piece := partition.Span{Start: later(s.span.Start, x.Span.Start), End: s.span.End}
@@ -340,6 +345,16 @@ func (r *run) drive(w *world, effects []Effect) {
 	}
 }
 
+// noneLeft tells whether no Decide of a run can commit any more, nor has.
+func (w *world) noneLeft(r *run) bool {
+	mine := func(m message) bool { return m.decides == r }
+	none := w.fate[r.id] != Committed && !slices.ContainsFunc(w.net, mine) && !slices.ContainsFunc(w.late, mine)
+	if none && r.c.State() == Deciding {
+		w.counts.Add("aborts without a record", 1)
+	}
+	return none
+}
+
 func (w *world) answer(r *run, a Answer) {
 	if _, twice := w.heard[r.id]; twice {
 		w.fatalf("%v is answered twice", r.id)
@@ -362,7 +377,7 @@ func (w *world) timeout() {
 		return
 	}
 	if w.chance(10) && !w.healing {
-		r.drive(w, r.c.Step(Cancel{}))
+		r.drive(w, r.c.Step(Cancel{NoneLeft: w.noneLeft(r)}))
 		return
 	}
 	r.drive(w, r.c.Step(Timeout{}))
