@@ -1,7 +1,6 @@
 package cleave
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -91,19 +89,19 @@ func (tx *Txn) pieces() (pieces []piece) {
 	return pieces
 }
 
-// parts are what the transaction has read and written by shards. If the map has changed
-// since a range was read, it may not fit any more.
+// parts are what the transaction has read and written by shards.
 func (tx *Txn) parts() ([]txn.Part, error) {
 	b := newParts(tx.db)
 	for key, version := range tx.reads {
 		part := b.of(partition.Position(key))
 		part.Reads = append(part.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
-	for _, r := range tx.ranges {
+	ranges, err := tx.rangesBy(b.m)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range ranges {
 		part := b.of(r.Start)
-		if end := part.Span.End; len(end) > 0 && (len(r.End) == 0 || bytes.Compare(r.End, end) > 0) {
-			return nil, own.ErrWrongGroup
-		}
 		part.Ranges = append(part.Ranges, r)
 	}
 	for _, w := range tx.writes {

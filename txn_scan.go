@@ -7,7 +7,6 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
-	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -151,8 +150,8 @@ func (r *scanRead) note(part bool, last []byte) {
 			span.End = command.After(p)
 		}
 	}
-	for _, s := range r.tx.cut(span) {
-		digest, err := r.tx.digest(s)
+	for _, p := range r.tx.db.node.Pieces(span) {
+		read, err := r.tx.rangeRead(p.Span)
 		if errors.Is(err, own.ErrWrongGroup) { // it has ended before it came there
 			r.tx.err = errRetry
 			return
@@ -161,26 +160,35 @@ func (r *scanRead) note(part bool, last []byte) {
 			r.tx.err = public(err)
 			return
 		}
-		r.tx.ranges = append(r.tx.ranges, command.RangeRead{Start: s.Start, End: s.End, Digest: digest})
+		r.tx.ranges = append(r.tx.ranges, read)
 	}
 }
 
-// cut returns the pieces of a span that are validated by themselves: by group, or by
-// shard if the commit may take two phases.
-func (tx *Txn) cut(s partition.Span) (spans []partition.Span) {
-	if s.Empty() {
-		return nil
-	}
-	if tx.hold == (txn.ID{}) && len(tx.db.node.Hosts()) == 1 {
-		for _, p := range tx.db.node.Pieces(s) {
-			spans = append(spans, p.Span)
+// rangesBy returns the ranges that were read, cut by the shards of a map: in two phases
+// each shard validates what it has. A commit in one group has no need of that, and a
+// scan may have met more shards than a transaction may read keys.
+func (tx *Txn) rangesBy(m *partition.Map) (ranges []command.RangeRead, err error) {
+	for _, r := range tx.ranges {
+		span := partition.Span{Start: r.Start, End: r.End}
+		if m.Find(r.Start).Span.Covers(span) {
+			ranges = append(ranges, r)
+			continue
 		}
-		return spans
+		for shard := range m.Shards(span) {
+			read, err := tx.rangeRead(shard.Span.Intersect(span))
+			if err != nil {
+				return nil, err
+			}
+			ranges = append(ranges, read)
+		}
 	}
-	for shard := range tx.db.node.Map().Shards(s) {
-		spans = append(spans, shard.Span.Intersect(s))
-	}
-	return spans
+	return ranges, command.CheckTxn(len(tx.reads)+len(ranges)+len(tx.writes), 0)
+}
+
+// rangeRead is the read of a span of the transaction's state.
+func (tx *Txn) rangeRead(s partition.Span) (command.RangeRead, error) {
+	digest, err := tx.digest(s)
+	return command.RangeRead{Start: s.Start, End: s.End, Digest: digest}, err
 }
 
 // digest returns the digest of the keys of a span as the transaction has seen them.

@@ -1,0 +1,87 @@
+package cleave
+
+import (
+	"testing"
+)
+
+// A transaction may scan more shards than it may read keys: those of one group count
+// as one read.
+func TestAScanOfManyShardsIsOneRead(t *testing.T) {
+	db := small(t, 2)
+	ks := rangeSpace(t, db, "r")
+	var at [][]byte
+	for i := range 10_000 {
+		at = append(at, number(i))
+	}
+	mustDo(t, db, Split{Keyspace: ks, At: at})
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		for _, err := range tx.Scan(ks, ScanOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return tx.Set(ks, number(5), nil)
+	}))
+}
+
+// Whatever a scan has met of shards, and however they are cut before the commit: a key
+// that comes into any of them is noticed, whether the commit takes one phase or two.
+func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		db := small(t, 2)
+		ks := rangeSpace(t, db, "r")
+		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(100), number(200), number(300)}})
+		home := elsewhere(ks, string(number(0)))
+		if apart {
+			mustDo(t, db, Move{Shard: shardAt(ks, string(number(300))), To: home})
+		}
+		for i, come := range []int{50, 120, 180, 250, 350} {
+			attempts, seen := 0, 0
+			must(t, db.Update(ctx, func(tx *Txn) error {
+				attempts++
+				seen = 0
+				for _, err := range tx.Scan(ks, ScanOptions{}) {
+					if seen++; err != nil {
+						return err
+					}
+				}
+				if attempts == 1 {
+					must(t, ks.Set(ctx, number(come), nil))
+					mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(140 + i)}})
+				}
+				return tx.Set(ks, number(999), nil)
+			}))
+			if want := i + 1 + min(i, 1); attempts < 2 || seen != want {
+				t.Errorf("apart %v, %d: %d keys in attempt %d, want %d in a later one", apart, come, seen, attempts, want)
+			}
+		}
+		two := db.Metrics().Transactions.TwoPhase
+		if (two > 0) != apart {
+			t.Errorf("apart %v: %d transactions took two phases", apart, two)
+		}
+	}
+}
+
+// A map that was cut anew since the scan is no conflict.
+func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
+	db := small(t, 2)
+	ks := rangeSpace(t, db, "r")
+	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(100), number(200)}})
+	mustDo(t, db, Move{Shard: shardAt(ks, string(number(200))), To: elsewhere(ks, string(number(0)))})
+	attempts := 0
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		attempts++
+		for _, err := range tx.Scan(ks, ScanOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		if attempts == 1 {
+			mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(150)}})
+		}
+		return tx.Set(ks, number(5), nil)
+	}))
+	if attempts != 1 {
+		t.Errorf("%d attempts", attempts)
+	}
+}
