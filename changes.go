@@ -207,14 +207,14 @@ func (db *DB) Start(ctx context.Context, c MapChange) (*Job, error) {
 		if err != nil {
 			return nil, public(err)
 		}
-		id, err := db.node.StartJob(ctx, r)
+		job, err := db.node.StartJob(ctx, r)
 		if errors.Is(err, partition.ErrBoundary) && db.node.Map() != m {
 			continue // the shard that was to be split has been, meanwhile
 		}
 		if err != nil {
 			return nil, public(err)
 		}
-		return &Job{db: db, id: JobID(id)}, nil
+		return &Job{job}, nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
 )
 
@@ -14,10 +15,7 @@ type JobID uint64
 
 // Job is a change of the map that is being made, or was. Its methods may be called
 // by any goroutine.
-type Job struct {
-	db *DB
-	id JobID
-}
+type Job struct{ job *node.Job }
 
 // JobState is how a job stands.
 type JobState uint8
@@ -116,18 +114,20 @@ func (db *DB) Jobs(ctx context.Context) ([]JobStatus, error) {
 
 // Job returns the job of an id, or ErrNoJob.
 func (db *DB) Job(ctx context.Context, id JobID) (*Job, error) {
-	if _, err := db.node.Job(ctx, own.Job(id)); err != nil {
+	job, err := db.node.Job(ctx, own.Job(id))
+	if err != nil {
 		return nil, public(err)
 	}
-	return &Job{db: db, id: id}, nil
+	return &Job{job}, nil
 }
 
 // ID returns the id, by which the job is found again after a restart.
-func (j *Job) ID() JobID { return j.id }
+func (j *Job) ID() JobID { return JobID(j.job.ID) }
 
-// Status returns how far the job has come.
+// Status returns how far the job has come. Like Wait it knows that for as long as the
+// Job is held, also when [DB.Jobs] and [DB.Job] have forgotten it.
 func (j *Job) Status(ctx context.Context) (JobStatus, error) {
-	job, err := j.db.node.Job(ctx, own.Job(j.id))
+	job, err := j.job.Record(ctx)
 	if err != nil {
 		return JobStatus{}, public(err)
 	}
@@ -137,7 +137,7 @@ func (j *Job) Status(ctx context.Context) (JobStatus, error) {
 // Wait returns when the job has ended. If it was taken back, the error matches
 // ErrJobUndone and says why.
 func (j *Job) Wait(ctx context.Context) (JobStatus, error) {
-	job, err := j.db.node.WaitJob(ctx, own.Job(j.id))
+	job, err := j.job.Wait(ctx)
 	if err != nil {
 		return JobStatus{}, public(err)
 	}
@@ -178,5 +178,5 @@ func (j *Job) Throttle(ctx context.Context, bytesPerSecond uint64) error {
 }
 
 func (j *Job) control(ctx context.Context, f func(mover.Job, int64) (mover.Job, error)) error {
-	return public(j.db.node.ControlJob(ctx, own.Job(j.id), f))
+	return public(j.job.Control(ctx, f))
 }

@@ -73,7 +73,7 @@ func TestACopyHasNothingThatACrashTakesBackAtItsSource(t *testing.T) {
 			})
 		case j.Phase == mover.Catching && j.Verified > 0:
 			crashed.Do(func() {
-				must(t, (&Job{db: db, id: JobID(j.ID)}).Pause(ctx))
+				must(t, mustJob(t, db, JobID(j.ID)).Pause(ctx))
 				hit <- disks.crash()
 			})
 		}

@@ -48,6 +48,13 @@ func mustStart(t testing.TB, db *DB, c MapChange) *Job {
 	return job
 }
 
+func mustJob(t testing.TB, db *DB, id JobID) *Job {
+	t.Helper()
+	job, err := db.Job(ctx, id)
+	must(t, err)
+	return job
+}
+
 func mustDo(t testing.TB, db *DB, c MapChange) JobStatus {
 	t.Helper()
 	s, err := mustStart(t, db, c).Wait(ctx)
@@ -164,7 +171,7 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 		defer mu.Unlock()
 		if j.Phase == at && !hit {
 			hit = true
-			answer = (&Job{db: db, id: JobID(j.ID)}).Cancel(ctx)
+			answer = mustJob(t, db, JobID(j.ID)).Cancel(ctx)
 		}
 	})
 	ks := rangeSpace(t, db, "r")
@@ -233,7 +240,7 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 	db = watched(t, 2, func(j mover.Job) {
 		if j.Phase == mover.Copying {
 			once.Do(func() {
-				must(t, (&Job{db: db, id: JobID(j.ID)}).Pause(ctx))
+				must(t, mustJob(t, db, JobID(j.ID)).Pause(ctx))
 				close(paused)
 			})
 		}

@@ -140,7 +140,7 @@ func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 		}
 		n = open(t, o)
 		s := n.Map().Find((&partition.Keyspace{ID: defaultID}).Span().Start)
-		id, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 4})
+		job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,10 @@ func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 		_ = n.Close(ctx) // its catalog has a note of which it knows nothing
 		disks, o.OnJob = after, nil
 		n = open(t, o)
-		j, err := n.WaitJob(ctx, id)
+		if job, err = n.Job(ctx, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		j, err := job.Wait(ctx)
 		if err != nil || j.Phase != mover.Done {
 			t.Errorf("crash at %v: the job is %v, %s, %v", phase, j.Phase, j.Why, err)
 		}

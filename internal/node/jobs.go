@@ -115,40 +115,40 @@ func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error
 }
 
 // StartJob admits a job, durably, and begins with it.
-func (n *Node) StartJob(ctx context.Context, r mover.Request) (own.Job, error) {
+func (n *Node) StartJob(ctx context.Context, r mover.Request) (*Job, error) {
 	var price mover.Price
 	switch r.Kind {
 	case mover.Move, mover.Drain, mover.Regroup: // the others carry nothing
 		var err error
 		if price, err = n.PlanJob(ctx, r); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	return n.admitJob(ctx, r, price)
 }
 
-func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price) (own.Job, error) {
+func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price) (*Job, error) {
 	if err := errors.Join(ctx.Err(), n.closed()); err != nil {
-		return 0, err
+		return nil, err
 	}
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
 	m, err := n.settled(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := n.complete(&r, m); err != nil {
-		return 0, err
+		return nil, err
 	}
 	c := &drive.Admit{Catalog: meta, Request: r, Home: homes(m), Plan: price, NowMS: n.jobMS()}
 	begun := time.Now()
 	if err := n.enter(ctx, c); err != nil {
-		return 0, err
+		return nil, err
 	}
 	n.jobs.rates.round(time.Since(begun))
-	n.drive(c.Job)
+	j := &Job{ID: c.Job.ID, n: n, end: n.drive(c.Job)}
 	n.jobs.changed.ring()
-	return c.Job.ID, nil
+	return j, nil
 }
 
 // complete fills in what a request leaves to the node: on which stores groups are
@@ -188,27 +188,6 @@ func (n *Node) closed() error {
 
 // Jobs returns the jobs that are under way, and the last that have ended.
 func (n *Node) Jobs(ctx context.Context) ([]mover.Job, error) { return n.records(ctx) }
-
-// Job returns how far a job has come, or ErrNoJob.
-func (n *Node) Job(ctx context.Context, id own.Job) (mover.Job, error) { return n.record(ctx, id) }
-
-// WaitJob returns when a job has ended.
-func (n *Node) WaitJob(ctx context.Context, id own.Job) (mover.Job, error) {
-	for {
-		changed := n.jobs.changed.listen()
-		j, err := n.record(ctx, id)
-		if err != nil || j.Phase.Final() {
-			return j, err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return j, ctx.Err()
-		case <-n.ctx.Done():
-			return j, group.ErrClosed
-		}
-	}
-}
 
 // ControlJob changes the record of a job, as mover.Pause and the like do.
 func (n *Node) ControlJob(ctx context.Context, id own.Job, f func(j mover.Job, nowMS int64) (mover.Job, error)) error {

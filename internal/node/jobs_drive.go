@@ -20,6 +20,8 @@ type driver struct {
 	// stored is the Rev of the record that is stored: that of job, or of one from
 	// which it follows, see mover.Passing.
 	stored uint64
+	// end is told how the job has ended.
+	end *ending
 	// woken tells that the record may be another one.
 	woken chan struct{}
 	// made is the map that the job has decided on, nil if somebody else did.
@@ -39,8 +41,8 @@ type driver struct {
 }
 
 // drive begins to drive a job.
-func (n *Node) drive(j mover.Job) {
-	d := &driver{n: n, job: j, stored: j.Rev, woken: make(chan struct{}, 1)}
+func (n *Node) drive(j mover.Job) *ending {
+	d := &driver{n: n, job: j, stored: j.Rev, end: newEnding(), woken: make(chan struct{}, 1)}
 	if j.Phase == mover.Releasing && j.Remote() { // before a crash it may have been given up
 		d.handed = n.handing.begin()
 	}
@@ -53,6 +55,7 @@ func (n *Node) drive(j mover.Job) {
 		delete(n.jobs.drivers, j.ID)
 		n.jobs.mu.Unlock()
 	})
+	return d.end
 }
 
 // wake makes the driver of a job look at the record.
@@ -91,6 +94,7 @@ func (d *driver) run(ctx context.Context) {
 		d.relax()
 		if d.job.Phase.Final() {
 			_ = d.n.forgetJobs(ctx) // the next one that ends tries again
+			d.end.tell(d.job)
 			d.n.jobs.changed.ring()
 			return
 		}

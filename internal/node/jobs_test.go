@@ -13,11 +13,11 @@ import (
 // wait waits for a job, which must come to its end.
 func wait(t *testing.T, n *Node, r mover.Request) mover.Job {
 	t.Helper()
-	id, err := n.StartJob(ctx, r)
+	job, err := n.StartJob(ctx, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := n.WaitJob(ctx, id)
+	j, err := job.Wait(ctx)
 	if err != nil || j.Phase != mover.Done {
 		t.Fatalf("%v: %v, %s, %v", r.Kind, j.Phase, j.Why, err)
 	}

@@ -95,11 +95,11 @@ func TestAPlacingThatWasInterruptedIsBroughtToItsEnd(t *testing.T) {
 	k := partition.Keyspace{ID: n.nextID, Name: "k"}
 	// The job is on the other end of the map, and stays where it is.
 	s := n.Map().Find((&partition.Keyspace{ID: defaultID}).Span().Start)
-	id, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 4, Throttle: 1 << 20})
+	job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 4, Throttle: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.WaitJob(ctx, id); err != nil {
+	if _, err := job.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 	old, err := n.newestMap(ctx)

@@ -36,9 +36,9 @@ func TestAViewIsWholeWhileARangeChangesGroups(t *testing.T) {
 		defer close(done)
 		for range 50 {
 			s := n.Map().Find(k.Span().Start)
-			id, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 3 - s.Group})
+			job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: 3 - s.Group})
 			if err == nil {
-				_, err = n.WaitJob(ctx, id)
+				_, err = job.Wait(ctx)
 			}
 			if err != nil {
 				t.Error(err)
