@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -19,5 +20,28 @@ func await(ctx context.Context, changed <-chan struct{}, most time.Duration) err
 		return nil
 	case <-timer.C:
 		return nil
+	}
+}
+
+// lock takes a lock, unless ctx ends first. Whoever leaves is not in the way of others:
+// the lock is given back when its turn comes.
+func lock(ctx context.Context, l sync.Locker) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	held := make(chan struct{})
+	go func() {
+		l.Lock()
+		select {
+		case held <- struct{}{}:
+		case <-ctx.Done():
+			l.Unlock()
+		}
+	}()
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

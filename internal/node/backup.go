@@ -97,23 +97,12 @@ func (n *Node) backup(ctx context.Context, dir string) error {
 
 // quieten waits until no job does anything, and keeps them all from it until release
 // is called. A range on its way is brought there first, which a full disk may hinder
-// for long: whoever leaves is not in the way of the others.
+// for long.
 func (n *Node) quieten(ctx context.Context) (release func(), err error) {
-	held := make(chan struct{})
-	go func() {
-		n.jobs.quiet.Lock()
-		select {
-		case held <- struct{}{}:
-		case <-ctx.Done():
-			n.jobs.quiet.Unlock()
-		}
-	}()
-	select {
-	case <-held:
-		return n.jobs.quiet.Unlock, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := lock(ctx, &n.jobs.quiet); err != nil {
+		return nil, err
 	}
+	return n.jobs.quiet.Unlock, nil
 }
 
 // clearBackup removes what a backup that failed has written, so that it can be

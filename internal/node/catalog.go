@@ -20,22 +20,28 @@ var meta = drive.Catalog{Space: &system}
 // catalog is the group that has the rows.
 func (n *Node) catalog() *group.Group { return n.part(firstGroup).Group }
 
-// change executes commands of the catalog as one, and syncs them whatever the
+// enter executes commands of the catalog as one, and syncs them whatever the
 // durability class: other stores hold keys of a keyspace by its id, and a crash
 // that took the id back would give them to the next keyspace. It does not stop
 // half way because a caller lost patience.
-func (n *Node) change(ctx context.Context, commands ...command.Command) error {
-	return n.settle(ctx, n.part(firstGroup), &command.Batch{Commands: commands})
+func (n *Node) enter(ctx context.Context, commands ...command.Command) error {
+	c := commands[0] // which may be one that only a group evaluates
+	if len(commands) > 1 {
+		c = &command.Batch{Commands: commands}
+	}
+	return n.settle(ctx, n.part(firstGroup), c)
 }
 
-// enter executes a command of the catalog, and syncs it.
-func (n *Node) enter(ctx context.Context, c command.Command) error {
-	p := n.part(firstGroup)
-	err := p.do(context.WithoutCancel(ctx), c)
-	if err != nil {
+// settle executes a command of the node's own in a group, and syncs it whatever the
+// durability class. If that fails the error is group.ErrUnknown: it may have happened.
+func (n *Node) settle(ctx context.Context, p *Part, c command.Command) error {
+	if err := p.do(context.WithoutCancel(ctx), c); err != nil {
 		return err
 	}
-	return n.sync(p)
+	if err := n.sync(p); err != nil {
+		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
+	}
+	return nil
 }
 
 // ask executes a command of the catalog that only reads.

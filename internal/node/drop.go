@@ -30,16 +30,15 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	if name == DefaultName {
 		return ErrDefaultKeyspace
 	}
-	if err := ctx.Err(); err != nil {
+	if err := lock(ctx, &n.changing); err != nil {
 		return err
 	}
-	n.changing.Lock()
 	defer n.changing.Unlock()
 	k, err := n.Keyspace(name)
 	if err != nil {
 		return err
 	}
-	err = n.change(ctx,
+	err = n.enter(ctx,
 		&command.Delete{Keys: []partition.Position{spaceRow(name)}},
 		&command.Set{Key: droppedRow(k.ID), Value: nil})
 	if err != nil {
@@ -63,7 +62,7 @@ func (n *Node) clearDropped(ctx context.Context) error {
 	if !n.drops.Swap(false) {
 		return nil
 	}
-	ids, err := n.droppedIDs()
+	ids, err := n.droppedIDs(ctx)
 	for _, id := range ids {
 		if err != nil {
 			break
@@ -79,8 +78,10 @@ func (n *Node) clearDropped(ctx context.Context) error {
 // droppedIDs returns the keyspaces that were dropped and may have rows. Whoever
 // drops one notes that first and closes it second, and is not looked at in
 // between: a keyspace that is open must not be cleared.
-func (n *Node) droppedIDs() (ids []partition.KeyspaceID, err error) {
-	n.changing.Lock()
+func (n *Node) droppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err error) {
+	if err := lock(ctx, &n.changing); err != nil {
+		return nil, err
+	}
 	defer n.changing.Unlock()
 	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
 	err = n.PartOf(start[1:]).Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
@@ -127,7 +128,7 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	return n.change(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
+	return n.enter(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
 }
 
 // clearSpan removes every row of a span that the group owns from all tables.

@@ -225,5 +225,5 @@ func (n *Node) forgetJobs(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return n.change(ctx, &command.Delete{Keys: keys})
+	return n.enter(ctx, &command.Delete{Keys: keys})
 }

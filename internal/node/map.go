@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -130,19 +129,6 @@ func (n *Node) giveFirst(ctx context.Context, m *partition.Map) error {
 		if err := n.settle(ctx, p, &own.Reown{Become: become}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// settle executes a command of the node's own, and syncs it whatever the durability
-// class.
-func (n *Node) settle(ctx context.Context, p *Part, c command.Command) error {
-	reply, err := p.Group.Do(context.WithoutCancel(ctx), group.Request{Command: c})
-	if err = errors.Join(err, reply.Err); err != nil {
-		return err
-	}
-	if err := p.Store.Sync(); err != nil {
-		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
 	}
 	return nil
 }

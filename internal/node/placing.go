@@ -47,10 +47,9 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // The catalog notes the map that is to be, and uses up the id. From then on the
 // groups are brought in line with it, over a restart too; nobody else can be at these
 // positions, as the keyspace is not known before made, its own row, is written, after
-// that. No other map is made meanwhile.
+// that. No other map is made meanwhile, and no backup: jobs.quiet is held for reading,
+// or nobody uses the node yet.
 func (n *Node) place(ctx context.Context, k *partition.Keyspace, use, made command.Command) error {
-	n.jobs.quiet.RLock() // before mapping, as drivers do
-	defer n.jobs.quiet.RUnlock()
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
 	old, err := n.settled(ctx)

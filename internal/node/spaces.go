@@ -56,7 +56,7 @@ type spaces struct {
 	byName map[string]*Space
 	byID   map[partition.KeyspaceID]*Space
 	nextID partition.KeyspaceID // changed by whoever holds changing
-	// changing serialises changes.
+	// changing serialises changes. It comes after jobs.quiet and before mapping.
 	changing sync.Mutex
 	// mapping is held by whoever makes a map, and by whoever admits jobs.
 	mapping sync.Mutex
@@ -149,7 +149,15 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 }
 
 func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace) (*Space, error) {
-	n.changing.Lock()
+	// Before changing: a backup may take long, and others do not wait for it.
+	calm := n.jobs.quiet.RLocker()
+	if err := lock(ctx, calm); err != nil {
+		return nil, err
+	}
+	defer calm.Unlock()
+	if err := lock(ctx, &n.changing); err != nil {
+		return nil, err
+	}
 	defer n.changing.Unlock()
 	if _, err := n.Keyspace(k.Name); err == nil {
 		return nil, fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)

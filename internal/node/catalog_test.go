@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// broken is a disk that does not sync any more.
+type broken struct{ on atomic.Bool }
+
+var errBroken = errors.New("the disk is broken")
+
+func (b *broken) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		if b.on.Load() {
+			return errBroken
+		}
+	}
+	return nil
+}
+
+func (b *broken) String() string { return "broken" }
+
+// Who changes the catalog is told that a change may have happened, if nobody knows
+// whether it is on the disk.
+func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
+	for what, change := range map[string]func(*Node) error{
+		"a job": func(n *Node) error {
+			k := &partition.Keyspace{ID: defaultID, Kind: partition.Hash}
+			at := k.SlotSpan(7).Start
+			_, err := n.StartJob(ctx, mover.Request{Kind: mover.Split, Shard: n.Map().Find(at).ID, In: k, At: []partition.Position{at}})
+			return err
+		},
+		"a keyspace": func(n *Node) error {
+			_, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "new"})
+			return err
+		},
+		"the end of one": func(n *Node) error { return n.DropKeyspace(ctx, "old") },
+	} {
+		disk := new(broken)
+		o := small(1)
+		o.FS = func(int) store.FS { return errorfs.Wrap(vfs.NewMem(), disk) }
+		n := open(t, o)
+		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
+			t.Fatal(err)
+		}
+		disk.on.Store(true)
+		if err := change(n); !errors.Is(err, group.ErrUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+		_ = n.Close(ctx)
+	}
+}
+
+// A keyspace waits for a backup to end. Nobody waits for the keyspace.
+func TestAKeyspaceThatWaitsForABackupHoldsNobodyUp(t *testing.T) {
+	n := open(t, small(1))
+	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	release, err := n.quieten(ctx) // as a backup does
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error)
+	go func() {
+		_, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "new"})
+		made <- err
+	}()
+	time.Sleep(10 * time.Millisecond) // it waits, or will
+	others := make(chan error)
+	go func() { others <- n.DropKeyspace(ctx, "old") }()
+	impatient, cancel := context.WithCancel(ctx)
+	go func() {
+		_, err := n.CreateKeyspace(impatient, partition.Keyspace{Name: "another"})
+		others <- err
+	}()
+	time.Sleep(10 * time.Millisecond)
+	cancel()
+	for range 2 {
+		select {
+		case err := <-others:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		case err := <-made:
+			t.Fatalf("made in the middle of a backup: %v", err)
+		case <-time.After(20 * time.Second):
+			t.Fatal("somebody waits for a keyspace that waits for a backup")
+		}
+	}
+	release()
+	if err := <-made; err != nil {
+		t.Error(err)
+	}
+}
