@@ -50,24 +50,11 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 
 // writeApart executes the batch in two phases.
 func (b *Batch) writeApart(ctx context.Context, db *DB) error {
-	for attempt := 0; ; attempt++ {
-		var err error
-		if attempt < patientAttempts {
-			err = b.tryApart(ctx, db, txn.ID{})
-		} else {
-			err = db.holding(ctx, b.claims(), func(id txn.ID) error { return b.tryApart(ctx, db, id) })
-		}
-		if !errors.Is(err, errRetry) {
-			return err
-		}
-		db.node.Count.Retries.Add(1)
-		if err := db.pause(ctx, attempt, err); err != nil {
-			return err
-		}
-		if errors.Is(err, txn.ErrHeld) {
-			attempt = max(attempt, patientAttempts-1)
-		}
+	_, err := db.persist(ctx, b.claims, func(_ int, hold txn.ID) error { return b.tryApart(ctx, db, hold) })
+	if errors.Is(err, errRetry) {
+		return ctx.Err()
 	}
+	return err
 }
 
 // tryApart tries once.

@@ -14,6 +14,7 @@ import (
 type DB struct {
 	node  *node.Node
 	first *Keyspace // the default one
+	apart guess     // of the next transaction
 }
 
 // Open opens the store in a directory, which it makes if there is none. It

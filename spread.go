@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -79,6 +80,33 @@ func (db *DB) count(groups int) {
 	} else {
 		db.node.Count.Joint.Add(1)
 	}
+}
+
+// guess tells whether the next transaction is likely to need several stores, by those
+// before it. It may be wrong: who takes the state of one store too many has done some
+// work in vain, and so has who looks again at all that he has read when he comes to the
+// second store.
+type guess struct{ n atomic.Int32 }
+
+// How sure a guess gets, and how many stores are looked at because of one.
+const (
+	apartMost   = 8
+	apartStores = 4
+)
+
+// note notes whether a transaction needed several stores.
+func (g *guess) note(needed bool) {
+	n := g.n.Load()
+	switch {
+	case needed && n < apartMost:
+		g.n.Store(n + 1) // others may have noted theirs meanwhile: it is a guess
+	case !needed && n > 0:
+		g.n.Store(n - 1)
+	}
+}
+
+func (g *guess) expected(n *node.Node) bool {
+	return g.n.Load() > apartMost/2 && len(n.Hosts()) <= apartStores
 }
 
 // passes tells whether what a transaction has met is no fault of its own, and passes:

@@ -54,45 +54,42 @@ type Txn struct {
 // see Options.Stores. A transaction that has failed three times waits for its turn,
 // and then nobody comes before it.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
-	var claims []txn.Claim
-	for attempt := 0; ; attempt++ {
-		var err error
-		if attempt < patientAttempts {
-			claims, err = db.attempt(ctx, f, attempt > 0, txn.ID{})
-		} else {
-			claims, err = db.inTurn(ctx, f, claims)
-		}
-		if !errors.Is(err, errRetry) {
-			return err
-		}
-		db.node.Count.Retries.Add(1)
-		if err := db.pause(ctx, attempt, err); err != nil {
-			return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempt+1, err)
-		}
-		if errors.Is(err, txn.ErrHeld) {
-			attempt = max(attempt, patientAttempts-1) // others stand in a queue: so do we
-		}
+	var claims []txn.Claim // of the last attempt
+	attempts, err := db.persist(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
+		claims, err = db.attempt(ctx, f, attempt > 0, hold)
+		return err
+	})
+	if errors.Is(err, errRetry) {
+		return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempts, ctx.Err())
 	}
+	return err
 }
 
 // patientAttempts is how often a transaction tries before it asks others to wait.
 const patientAttempts = 3
 
-// inTurn is attempt when everything is held that the last one has touched.
-func (db *DB) inTurn(ctx context.Context, f func(tx *Txn) error, claims []txn.Claim) (touched []txn.Claim, err error) {
-	if len(claims) == 0 {
-		return db.attempt(ctx, f, true, txn.ID{})
+// persist tries to commit until that is no conflict, or ctx ends: then the error is
+// errRetry. From the third attempt on it waits for its turn, and then tries under the
+// id that it is held by.
+func (db *DB) persist(ctx context.Context, claims func() []txn.Claim, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
+	for attempt := 0; ; attempt++ {
+		attempts++
+		if touched := claims(); attempt < patientAttempts || len(touched) == 0 {
+			err = try(attempt, txn.ID{})
+		} else {
+			err = db.holding(ctx, touched, func(id txn.ID) error { return try(attempt, id) })
+		}
+		if !errors.Is(err, errRetry) {
+			return attempts, err
+		}
+		db.node.Count.Retries.Add(1)
+		if db.pause(ctx, attempt, err) != nil {
+			return attempts, err
+		}
+		if errors.Is(err, txn.ErrHeld) {
+			attempt = max(attempt, patientAttempts-1) // others stand in a queue: so do we
+		}
 	}
-	held := false
-	err = db.holding(ctx, claims, func(id txn.ID) error {
-		held = true
-		touched, err = db.attempt(ctx, f, true, id)
-		return err
-	})
-	if !held {
-		touched = claims
-	}
-	return touched, err
 }
 
 // holding calls f when it is the turn of a transaction that claims something, with the
@@ -128,9 +125,9 @@ func (db *DB) pause(ctx context.Context, attempt int, met error) error {
 	return db.node.Wait(ctx, met, rand.N(most))
 }
 
-// attempt runs f once, and returns what it has touched.
-func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, wide bool, hold txn.ID) ([]txn.Claim, error) {
-	tx := &Txn{ctx: ctx, db: db, wide: wide, reads: map[string]uint64{}, hold: hold}
+// attempt runs f once, and returns what it has touched if it must be tried again.
+func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, again bool, hold txn.ID) ([]txn.Claim, error) {
+	tx := &Txn{ctx: ctx, db: db, wide: again || db.apart.expected(db.node), reads: map[string]uint64{}, hold: hold}
 	defer tx.close()
 	err := f(tx)
 	switch {
@@ -138,6 +135,9 @@ func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, wide bool, hol
 		err = tx.err // whatever f made of it: what it has read is not of one state
 	case err == nil:
 		err = tx.commit()
+	}
+	if !errors.Is(err, errRetry) {
+		return nil, err
 	}
 	return tx.claims(), err
 }
@@ -159,8 +159,9 @@ func (tx *Txn) close() {
 }
 
 // begin takes the state of stores at their first use. One that only reads takes that
-// of all at once, as nothing tells whether what it has read is still so; and so does
-// one that has failed before, to learn all that it touches.
+// of all at once, as nothing tells whether what it has read is still so; so does one
+// that has failed before, to learn all that it touches, and one that is expected to
+// need several.
 func (tx *Txn) begin(hosts ...*node.Host) error {
 	if tx.err != nil {
 		return tx.err

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -28,23 +29,41 @@ func (tx *Txn) commit() error {
 
 // execute commits by the shortest way that there is.
 func (tx *Txn) execute() error {
-	pieces := tx.pieces()
-	if tx.hold == (txn.ID{}) && oneHost(pieces) {
-		tx.db.count(len(pieces))
-		replies, err := atOnce(tx.ctx, pieces)
-		for i := range replies {
-			if err == nil {
-				err = replies[i].Err
-			}
+	if apart := tx.isApart(); tx.hold != (txn.ID{}) || apart {
+		tx.db.apart.note(apart)
+		parts, err := tx.parts()
+		if err != nil {
+			return err
 		}
-		return err
+		tx.db.node.Count.TwoPhase.Add(1)
+		return tx.db.node.Commit(tx.ctx, node.Transaction{Parts: parts, Gate: tx.used, Hold: tx.hold})
 	}
-	parts, err := tx.parts()
-	if err != nil {
-		return err
+	tx.db.apart.note(false)
+	pieces := tx.pieces()
+	if !oneHost(pieces) { // a shard has moved since
+		return own.ErrWrongGroup
 	}
-	tx.db.node.Count.TwoPhase.Add(1)
-	return tx.db.node.Commit(tx.ctx, node.Transaction{Parts: parts, Gate: tx.used, Hold: tx.hold})
+	tx.db.count(len(pieces))
+	replies, err := atOnce(tx.ctx, pieces)
+	for i := range replies {
+		if err == nil {
+			err = replies[i].Err
+		}
+	}
+	return err
+}
+
+// isApart tells whether the transaction has touched several stores.
+func (tx *Txn) isApart() bool {
+	first := tx.writes[0].at.part().Host
+	other := func(p partition.Position) bool { return tx.db.node.PartOf(p).Host != first }
+	for key := range tx.reads {
+		if other(partition.Position(key)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(tx.ranges, func(r command.RangeRead) bool { return other(r.Start) }) ||
+		slices.ContainsFunc(tx.writes, func(w txnWrite) bool { return other(w.at.p) })
 }
 
 // outcome tells a conflict from an error. It is not a conflict of a conditional Set:

@@ -33,6 +33,8 @@ type executor struct {
 	// sealed is the ledger of the batch that is being committed.
 	sealed      ledger
 	nextVersion uint64
+	// traced is how many changes of locks of the batch have left traces.
+	traced int
 	// dead is why nothing is executed any more.
 	dead error
 	// expiries are the keys that expire next.
@@ -162,7 +164,7 @@ func (x *executor) evaluate(calls []*call) (n int) {
 func (x *executor) begin() {
 	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.clock.hold()}, x.nextVersion)
 	x.guard.begin()
-	x.sealed = x.ledger
+	x.sealed, x.traced = x.ledger, 0
 	clear(x.seen)
 }
 
@@ -264,8 +266,11 @@ func (x *executor) do(c command.Command) command.Reply {
 	return reply
 }
 
-// seal ends the batch with the ledger and returns its effects.
+// seal ends the batch with the ledger and returns its effects. They are about to be
+// committed.
 func (x *executor) seal() []byte {
+	x.traced = len(x.guard.locks.Changes())
+	x.visible.traces.began(x.guard.locks.Changes())
 	x.sealed.seq++
 	x.sealed.mixed = x.sealed.mixed || writesMixed(x.env.Effects())
 	// A range that comes from another group may lift versions far above what is
@@ -294,6 +299,7 @@ func (x *executor) finish(committed bool) {
 		}
 		x.show()
 	} else {
+		x.visible.traces.ended(x.guard.locks.Changes()[:x.traced], false)
 		x.guard.rewind()
 	}
 	if x.guard.holds.Left() != x.guard.left {
@@ -304,6 +310,8 @@ func (x *executor) finish(committed bool) {
 
 // show shows what the batch has changed of the list and the locks.
 func (x *executor) show() {
+	traces := &x.visible.traces
+	traces.ended(x.guard.locks.Changes()[:x.traced], true)
 	reowned := x.guard.reowned()
 	if reowned {
 		came, err := x.guard.follow(x.reader)
@@ -311,6 +319,9 @@ func (x *executor) show() {
 			x.dead = failed(err)
 			return
 		}
+		followed := x.guard.locks.Changes()[x.traced:] // before others know the list
+		traces.began(followed)
+		traces.ended(followed, true)
 		if came { // with what may expire, and may have elements to sweep
 			x.expiries.horizon = nothingKnown
 			x.orphans.Store(true)

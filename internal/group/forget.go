@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -57,7 +58,7 @@ func (g *Group) lookThrough(
 		if err != nil {
 			bad = err
 		} else if dead {
-			old.keys = append(old.keys, key)
+			old.keys = append(old.keys, bytes.Clone(key))
 		}
 	})
 	if err == nil {

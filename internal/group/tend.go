@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -138,7 +139,7 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	var batch []*call
 	from, to := effect.Orphans.Span()
 	g.tend.orphans, err = g.walk(from, to, g.tend.orphans, 16, func(key, _ []byte) {
-		p := partition.Position(key[1:])
+		p := partition.Position(bytes.Clone(key[1:]))
 		if !g.serves(p) {
 			return
 		}
@@ -159,8 +160,8 @@ func (g *Group) serves(p partition.Position) bool {
 	return ok && r.State == own.Serving
 }
 
-// walk visits up to limit rows between two store keys from a third on, with copies
-// of their keys, and returns where to go on, nil for the beginning.
+// walk visits up to limit rows between two store keys from a third on, and returns
+// where to go on, nil for the beginning.
 func (g *Group) walk(start, end, from []byte, limit int, visit func(key, value []byte)) (next []byte, err error) {
 	if from == nil {
 		from = start
@@ -168,11 +169,11 @@ func (g *Group) walk(start, end, from []byte, limit int, visit func(key, value [
 	n := 0
 	err = g.state.Scan(from, end, false, func(key, value []byte) bool {
 		if n == limit {
-			next = append([]byte(nil), key...)
+			next = bytes.Clone(key)
 			return false
 		}
 		n++
-		visit(append([]byte(nil), key...), value)
+		visit(key, value)
 		return true
 	})
 	return next, err

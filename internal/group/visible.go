@@ -32,6 +32,8 @@ type visible struct {
 	changed chan struct{}
 	// awaited tells that somebody does.
 	awaited atomic.Bool
+	// traces tell where locks were.
+	traces traces
 }
 
 func (v *visible) init(g *guard) {
@@ -40,6 +42,7 @@ func (v *visible) init(g *guard) {
 	for _, l := range g.locks.All() {
 		v.locks.Add(*l)
 	}
+	v.traces.began(v.locks.Changes())
 	v.locks.Begin()
 	v.locked.Store(int64(v.locks.Len()))
 	v.spanned.Store(int64(v.locks.Spans()))

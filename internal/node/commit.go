@@ -231,19 +231,26 @@ func (l *lead) do(ctx context.Context, effects []txn.Effect, wait int) []txn.Eve
 	if l.failure = l.settleDecision(calls); l.failure != nil {
 		return nil
 	}
-	events, failures := make([]txn.Event, len(calls)), make([]error, len(calls))
-	var others sync.WaitGroup
-	for i := range calls {
-		ask := func() { events[i], failures[i] = l.ask(ctx, calls[i].Call, calls[i].effect) }
-		if i+1 < len(calls) {
-			others.Go(ask)
-		} else {
-			ask()
-		}
+	events := make([]txn.Event, len(calls))
+	if len(calls) == 1 {
+		events[0], l.failure = l.ask(ctx, calls[0])
+	} else {
+		l.failure = l.askAll(ctx, calls, events)
 	}
-	others.Wait()
-	l.failure = errors.Join(failures...)
 	return slices.DeleteFunc(events, func(ev txn.Event) bool { return ev == nil })
+}
+
+// askAll sends commands to several groups at once.
+func (l *lead) askAll(ctx context.Context, calls []asked, events []txn.Event) error {
+	failures := make([]error, len(calls))
+	var others sync.WaitGroup
+	ask := func(i int) { events[i], failures[i] = l.ask(ctx, calls[i]) }
+	for i := range len(calls) - 1 {
+		others.Go(func() { ask(i) })
+	}
+	ask(len(calls) - 1)
+	others.Wait()
+	return errors.Join(failures...)
 }
 
 // settleDecision makes the decision durable before anybody acts on it.
@@ -270,7 +277,7 @@ func (l *lead) settleDecision(calls []asked) error {
 
 // ask sends a command to a group. The event is nil if there is nothing to tell, and
 // then the error says why if the group could not be asked.
-func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, error) {
+func (l *lead) ask(ctx context.Context, c asked) (txn.Event, error) {
 	p := l.node.part(c.Group)
 	if p == nil {
 		if drive.Removed(l.node.published.Load(), c.Group) && c.Gone != nil {
@@ -279,7 +286,7 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 		return nil, fmt.Errorf("%w: %v", drive.ErrAway, c.Group)
 	}
 	r := group.Request{Command: c.Command()}
-	switch e := e.(type) {
+	switch e := c.effect.(type) {
 	case txn.SendPrepare:
 		r.Gate = l.gate
 		reply, err := p.Group.Try(ctx, r)
@@ -309,7 +316,7 @@ func (l *lead) ask(ctx context.Context, c drive.Call, e txn.Effect) (txn.Event, 
 }
 
 // decide asks the decider. What it decides is synced before it is acted upon.
-func (l *lead) decide(ctx context.Context, p *Part, r group.Request, c drive.Call, e txn.SendDecide) (txn.Event, error) {
+func (l *lead) decide(ctx context.Context, p *Part, r group.Request, c asked, e txn.SendDecide) (txn.Event, error) {
 	reply, err := p.Group.Try(ctx, r)
 	if e.Commit && err != nil {
 		unknown := errors.Is(err, group.ErrUnknown)
@@ -327,7 +334,7 @@ func (l *lead) decide(ctx context.Context, p *Part, r group.Request, c drive.Cal
 }
 
 // told is what a reply means to the coordinator.
-func told(c drive.Call, reply command.Reply, err error) (txn.Event, error) {
+func told(c asked, reply command.Reply, err error) (txn.Event, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -102,6 +102,23 @@ func (v *View) outcome(l txn.Lock) (txn.Outcome, error) {
 	return o, nil
 }
 
+// judgedKey is judged for the key that a position belongs to, which a group served. Most
+// keys were not locked, and it knows of those.
+func (v *View) judgedKey(s *side, k *known, p partition.Position) (*verdict, error) {
+	if v.judges == nil || s.verdict.from != nil && s.verdict.span.Contains(p) {
+		return &s.verdict, nil
+	}
+	whole, ok := v.node.wholeKey(p)
+	switch {
+	case !ok:
+		return v.judged(s, partition.Whole)
+	case v.judges.spanned || k.group.MayLock(whole, k.epoch):
+		return v.judged(s, txn.KeySpan(whole))
+	}
+	s.verdict = verdict{span: txn.KeySpan(bytes.Clone(whole)), from: s.snap}
+	return &s.verdict, nil
+}
+
 // around returns the span of the key that a position belongs to, with all its
 // elements: what locks them is at the key. It is everything if there is no such key.
 func (v *View) around(s *side, p partition.Position) partition.Span {

@@ -52,6 +52,7 @@ type known struct {
 	clockMS  int64
 	list     *own.List
 	lockings uint64
+	epoch    uint64 // of its locks
 }
 
 // Moment returns what the groups know now.
@@ -60,7 +61,7 @@ func (h *Host) Moment() Moment {
 	m := Moment{known: make([]known, len(parts))}
 	for i, p := range parts {
 		k := &m.known[i]
-		k.group, k.clockMS, k.list = p.Group, p.Group.NowMS(), p.Group.List()
+		k.group, k.clockMS, k.list, k.epoch = p.Group, p.Group.NowMS(), p.Group.List(), p.Group.LockEpoch()
 		locked, changes := p.Group.Locking()
 		k.lockings, m.locked = changes, m.locked || locked
 		m.spanned = m.spanned || locked && p.Group.SpanLocked()

@@ -25,14 +25,17 @@ func (v *View) find(p partition.Position) (*side, *known, error) {
 
 // Get implements [command.Reader] for tables by position.
 func (v *View) Get(key, dst []byte) ([]byte, bool, error) {
-	s := &v.sides[0]
-	if len(v.sides) > 1 {
-		var err error
-		if s, _, err = v.find(key[1:]); err != nil {
-			return nil, false, err
-		}
+	if v.judges == nil && len(v.sides) == 1 {
+		return v.sides[0].verdict.from.Get(key, dst)
 	}
-	seen, err := v.judged(s, v.around(s, key[1:]))
+	var seen *verdict
+	s, k, err := v.find(key[1:])
+	switch {
+	case err == nil:
+		seen, err = v.judgedKey(s, k, key[1:])
+	case len(v.sides) == 1: // of one store nobody asks who serves it
+		seen, err = v.judged(&v.sides[0], v.around(&v.sides[0], key[1:]))
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -56,7 +59,7 @@ func (v *View) seen(p partition.Position) (seen *verdict, nowMS int64, err error
 		return nil, 0, err
 	}
 	nowMS = k.clockMS
-	seen, err = v.judged(s, v.around(s, p))
+	seen, err = v.judgedKey(s, k, p)
 	if err == nil && seen.locks != nil {
 		nowMS = seen.locks.JudgeMS(p, nowMS)
 	}

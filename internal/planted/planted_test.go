@@ -76,6 +76,8 @@ var plantedBugs = map[string][]guard{
 	"txn-validation-ignores-intents": {guardTxns, guardWay},
 	"txn-digest-by-newest-version":   {guardTxns, guardWay},
 	"txn-mark-forgotten":             {guardTxns, guardWay},
+	"txn-marks-not-loaded":           {{"internal/txn", "TestAPieceThatIsResolvedStaysSo", quiet}, guardTxns},
+	"txn-decisions-not-loaded":       {guardTxns},
 	"txn-decide-past-deadline":       {guardTxns},
 	"txn-inquiry-overrules":          {guardTxns},
 	"txn-abort-not-recorded":         {guardTxns, guardWay},
@@ -113,6 +115,7 @@ var plantedBugs = map[string][]guard{
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
+	"group-trace-lost":              {{folder: "internal/group", test: "TestAKeyThatWasLockedInASnapshotIsNamed"}},
 	"group-joint-not-taken-back":    {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
 	"group-floor-not-kept":          {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"version-repeated":              {guardForward, guardHistory, guardSim},

@@ -26,8 +26,10 @@ type Plan struct {
 type Coordinator struct {
 	plan  Plan
 	state State
-	// waiting are the parts that have not said that they are prepared.
-	waiting map[int]bool
+	// waiting tells of each part whether it has yet to say that it is prepared, and
+	// unprepared how many have.
+	waiting    []bool
+	unprepared int
 	// asked tells whether a Decide to commit was ever sent, and may be on its way or
 	// have succeeded. Invariant: if not, nobody but this Coordinator can make the transaction anything but
 	// aborted, and it needs no record to be so.
@@ -71,13 +73,11 @@ var ErrCancelled = errors.New("txn: cancelled by the caller")
 
 // NewCoordinator begins to commit a plan.
 func NewCoordinator(p Plan) (*Coordinator, []Effect) {
-	c := &Coordinator{plan: p, waiting: map[int]bool{}}
+	c := &Coordinator{plan: p, waiting: make([]bool, len(p.Parts)), unprepared: len(p.Parts) - 1}
 	for i := range p.Parts {
-		if i > 0 {
-			c.waiting[i] = true
-		}
+		c.waiting[i] = i > 0
 	}
-	if len(c.waiting) == 0 {
+	if c.unprepared == 0 {
 		return c, c.becomeDeciding()
 	}
 	return c, c.sendPrepares()
@@ -124,7 +124,8 @@ func (c *Coordinator) stepPreparing(ev Event) []Effect {
 		if !c.waiting[ev.Part] {
 			return nil // again
 		}
-		if delete(c.waiting, ev.Part); len(c.waiting) == 0 {
+		c.waiting[ev.Part] = false
+		if c.unprepared--; c.unprepared == 0 {
 			return c.becomeDeciding()
 		}
 	case Refused:
@@ -263,11 +264,13 @@ func (c *Coordinator) sendResolves() (effects []Effect) {
 }
 
 // others are the spans of all parts but the first.
-func (p *Plan) others() (spans []partition.Span) {
-	for i := range p.Parts {
-		if i > 0 {
-			spans = append(spans, p.Parts[i].Span)
-		}
+func (p *Plan) others() []partition.Span {
+	if len(p.Parts) < 2 {
+		return nil
+	}
+	spans := make([]partition.Span, 0, len(p.Parts)-1)
+	for i := range p.Parts[1:] {
+		spans = append(spans, p.Parts[i+1].Span)
 	}
 	return spans
 }

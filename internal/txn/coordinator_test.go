@@ -23,7 +23,7 @@ type walk struct {
 
 func (k walk) clone() walk {
 	c := *k.c
-	c.waiting, c.left, c.confirmed = maps.Clone(c.waiting), slices.Clone(c.left), slices.Clone(c.confirmed)
+	c.waiting, c.left, c.confirmed = slices.Clone(c.waiting), slices.Clone(c.left), slices.Clone(c.confirmed)
 	k.c, k.prepared = &c, maps.Clone(k.prepared)
 	k.resolved, k.path = slices.Clone(k.resolved), slices.Clone(k.path)
 	return k

@@ -30,7 +30,7 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 	if c.Decider != c.site.group {
 		return failed(fmt.Errorf("%w: %v decides, this is %v", ErrDecider, c.Decider, c.site.group))
 	}
-	d, decided, err := LookUp(e, c.site.group, c.ID)
+	d, decided, err := c.lookUp(e)
 	switch {
 	case err != nil:
 		return failed(err)
@@ -78,7 +78,27 @@ func (c *Decide) commit(e *command.Env) command.Reply {
 	return say(Committed)
 }
 
+// lookUp returns the decision if there is one.
+func (c *Decide) lookUp(e *command.Env) (Decision, bool, error) {
+	s := c.site
+	if !s.loaded && !plant.Bug("txn-decisions-not-loaded") {
+		err := Decisions(e, s.group, func(d Decision) bool {
+			s.decided.add(d.ID, d.DeadlineMS, e.NowMS())
+			return true
+		})
+		if err != nil {
+			return Decision{}, false, err
+		}
+		s.loaded = true
+	}
+	if s.decided.unknown(c.ID, c.DeadlineMS, e.NowMS()) {
+		return Decision{}, false, nil
+	}
+	return LookUp(e, s.group, c.ID)
+}
+
 func (c *Decide) record(e *command.Env, o Outcome) {
+	c.site.decided.add(c.ID, c.DeadlineMS, e.NowMS())
 	d := Decision{ID: c.ID, Outcome: o, DeadlineMS: c.DeadlineMS, Spans: c.Others}
 	e.Put(decisionKey(nil, c.site.group, c.ID), d.append(nil))
 }

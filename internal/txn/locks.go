@@ -24,12 +24,15 @@ type Locks struct {
 	count int
 	spans int // of them are of ranges
 	// journal is what has changed since Begin.
-	journal []change
+	journal []Change
+	// marked are the transactions that may have left marks here.
+	marked recent
 }
 
-type change struct {
-	lock  *Lock
-	added bool
+// Change is that of one lock, which was added or removed.
+type Change struct {
+	Lock  *Lock
+	Added bool
 }
 
 // NewLocks returns no locks.
@@ -41,9 +44,9 @@ func (l *Locks) Len() int { return l.count }
 // Spans returns how many are of ranges.
 func (l *Locks) Spans() int { return l.spans }
 
-// Load adds the locks of a span from their records: when a group opens, and
-// when a range has come to it. If mine is not nil, those are left out whose records
-// it does not answer for.
+// Load adds the locks of a span from their records, and notes who has left marks: when
+// a group opens, and when a range has come to it. If mine is not nil, those are left out
+// whose records it does not answer for.
 func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Position) bool) error {
 	from, to := effect.Intents.Between(s.Start, s.End)
 	var bad error
@@ -58,6 +61,9 @@ func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Pos
 		l.Add(x.Lock)
 		return true
 	})
+	if err == nil && bad == nil {
+		bad = l.loadMarks(r, s)
+	}
 	if err == nil {
 		err = bad
 	}
@@ -65,6 +71,32 @@ func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Pos
 		return fmt.Errorf("load the locks of %v: %w", s, err)
 	}
 	return nil
+}
+
+// loadMarks notes who has left marks in a span. Those of others do no harm.
+func (l *Locks) loadMarks(r command.Reader, s partition.Span) error {
+	from, to := effect.Marks.Between(s.Start, s.End)
+	var bad error
+	err := r.Scan(from, to, false, func(key, value []byte) bool {
+		var m Mark
+		var id ID
+		if m, bad = DecodeMark(value); bad != nil {
+			return false
+		}
+		if len(key) < len(id) {
+			bad = fmt.Errorf("%w: a mark at %x", ErrRecord, key)
+			return false
+		}
+		copy(id[:], key[len(key)-len(id):])
+		if !plant.Bug("txn-marks-not-loaded") {
+			l.marked.add(id, m.DeadlineMS, 0)
+		}
+		return true
+	})
+	if err == nil {
+		err = bad
+	}
+	return err
 }
 
 // In returns the locks whose records lie in a span, in the order of their starts.
@@ -85,14 +117,14 @@ func (l *Locks) In(s partition.Span) (found []*Lock) {
 func (l *Locks) Add(lock Lock) {
 	l.Remove(lock.Txn, lock.Start, lock.Range)
 	l.insert(&lock)
-	l.journal = append(l.journal, change{&lock, true})
+	l.journal = append(l.journal, Change{&lock, true})
 }
 
 // Remove removes a lock, if it is there.
 func (l *Locks) Remove(id ID, start partition.Position, isRange bool) {
 	if lock := l.tree.get(&Lock{Txn: id, Start: start, Range: isRange}); lock != nil {
 		l.remove(lock)
-		l.journal = append(l.journal, change{lock, false})
+		l.journal = append(l.journal, Change{lock, false})
 	}
 }
 
@@ -130,6 +162,10 @@ func (l *Locks) Begin() {
 	l.journal = l.journal[:0]
 }
 
+// Changes are those since Begin, in order. They are not to be changed, and good until
+// the next one.
+func (l *Locks) Changes() []Change { return l.journal }
+
 // Mark returns the present state for Rewind.
 func (l *Locks) Mark() int { return len(l.journal) }
 
@@ -140,10 +176,10 @@ func (l *Locks) Rewind(mark int) {
 		return
 	}
 	for i := len(l.journal) - 1; i >= mark; i-- {
-		if c := l.journal[i]; c.added {
-			l.remove(c.lock)
+		if c := l.journal[i]; c.Added {
+			l.remove(c.Lock)
 		} else {
-			l.insert(c.lock)
+			l.insert(c.Lock)
 		}
 	}
 	clear(l.journal[mark:])
@@ -154,11 +190,11 @@ func (l *Locks) Rewind(mark int) {
 // that: so a copy keeps up with them, however many there are.
 func (l *Locks) Follow(others *Locks) {
 	for _, c := range others.journal {
-		if lock := l.tree.get(c.lock); lock != nil {
+		if lock := l.tree.get(c.Lock); lock != nil {
 			l.remove(lock)
 		}
-		if c.added {
-			lock := *c.lock
+		if c.Added {
+			lock := *c.Lock
 			l.insert(&lock)
 		}
 	}

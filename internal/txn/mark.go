@@ -56,13 +56,4 @@ func loadMark(e *command.Env, at partition.Position, id ID) (Mark, bool, error) 
 	return m, err == nil, err
 }
 
-// checkMark refuses a message of a transaction that is finished at a position.
-func checkMark(e *command.Env, at partition.Position, id ID) error {
-	mark, finished, err := loadMark(e, at, id)
-	if err == nil && finished {
-		err = fmt.Errorf("%w: it was %v", ErrFinished, mark.Outcome)
-	}
-	return err
-}
-
 func clonePosition(p partition.Position) partition.Position { return bytes.Clone(p) }

@@ -27,6 +27,9 @@ type Site struct {
 	owns  func(partition.Span) error
 	trial *command.Env
 	notes notes
+	// decided are the transactions that may have a decision here, since loaded.
+	decided recent
+	loaded  bool
 }
 
 // NewSite returns the site of a group with its locks and holds. owns tells why the group must not change

@@ -35,8 +35,10 @@ func (c *Prepare) Eval(e *command.Env) command.Reply {
 		return failed(err)
 	}
 	for i := range t.locks {
-		if err := checkMark(e, t.locks[i].lock.Start, c.ID); err != nil {
-			return failed(err)
+		if at := t.locks[i].lock.Start; !bytes.Equal(at, c.Part.Span.Start) { // that was checked
+			if err := c.checkMark(e, at); err != nil {
+				return failed(err)
+			}
 		}
 	}
 	for i := range t.locks {
@@ -64,7 +66,7 @@ func (c *Prepare) admit(e *command.Env) (done bool, err error) {
 	if err := c.site.owns(c.Part.Span); err != nil {
 		return false, err
 	}
-	if err := checkMark(e, c.Part.Span.Start, c.ID); err != nil {
+	if err := c.checkMark(e, c.Part.Span.Start); err != nil {
 		return false, err
 	}
 	for _, lock := range c.site.locks.txns[c.ID] {
@@ -76,4 +78,16 @@ func (c *Prepare) admit(e *command.Env) (done bool, err error) {
 		return false, ErrDeadline
 	}
 	return false, nil
+}
+
+// checkMark refuses it if the transaction is finished at a position.
+func (c *Prepare) checkMark(e *command.Env, at partition.Position) error {
+	if c.site.locks.marked.unknown(c.ID, c.DeadlineMS, e.NowMS()) {
+		return nil
+	}
+	mark, finished, err := loadMark(e, at, c.ID)
+	if err == nil && finished {
+		err = fmt.Errorf("%w: it was %v", ErrFinished, mark.Outcome)
+	}
+	return err
 }

@@ -37,19 +37,16 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 		if !lock.inside(c.Span) {
 			continue
 		}
-		err := c.end(e, lock)
-		if err == nil && !plant.Bug("txn-mark-at-start-only") {
-			err = c.mark(e, lock.Start)
-		}
-		if err != nil {
+		if err := c.end(e, lock); err != nil {
 			return failed(err)
+		}
+		if !plant.Bug("txn-mark-at-start-only") {
+			c.mark(e, lock.Start)
 		}
 		n++
 	}
 	if n == 0 {
-		if err := c.mark(e, c.Span.Start); err != nil {
-			return failed(err)
-		}
+		c.mark(e, c.Span.Start)
 	}
 	return command.Reply{Kind: command.Int, Int: n}
 }
@@ -84,20 +81,18 @@ func (c *Resolve) end(e *command.Env, lock *Lock) error {
 // mark keeps a Prepare away that is still on its way. After the deadline the
 // clock does. There is one where each lock was, as the piece that is resolved
 // need not be the whole part; if there was none, the Prepare may not have come
-// yet, and finds one at the start of its span.
-func (c *Resolve) mark(e *command.Env, at partition.Position) error {
+// yet, and finds one at the start of its span. If there is one already, it is the same:
+// so nobody looks.
+func (c *Resolve) mark(e *command.Env, at partition.Position) {
 	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
-		return nil
-	}
-	if _, marked, err := loadMark(e, at, c.ID); marked || err != nil {
-		return err
+		return
 	}
 	m := Mark{Outcome: Aborted, DeadlineMS: c.DeadlineMS}
 	if c.Commit {
 		m.Outcome = Committed
 	}
+	c.site.locks.marked.add(c.ID, c.DeadlineMS, e.NowMS())
 	e.Put(markKey(nil, at, c.ID), m.append(nil))
-	return nil
 }
 
 // redo does what a part writes.

@@ -1,0 +1,112 @@
+package cleave
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// fullDisk is a disk without room for tables while it is on.
+type fullDisk struct{ on atomic.Bool }
+
+// MaybeError implements [errorfs.Injector].
+func (f *fullDisk) MaybeError(op errorfs.Op) error {
+	if f.on.Load() && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite) && strings.HasSuffix(op.Path, ".sst") {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+func (f *fullDisk) String() string { return "full" }
+
+// fill writes keys of the first store until it refuses.
+func (f *fullDisk) fill(t *testing.T, db *DB) {
+	t.Helper()
+	f.on.Store(true)
+	ks := db.Default()
+	var err error
+	for i := 0; err == nil; i++ {
+		key := fmt.Appendf(nil, "fill %d", i%1000)
+		if db.node.PartOf(ks.space.AppendPosition(nil, key)).Host == db.node.Hosts()[0] {
+			err = ks.Set(ctx, key, make([]byte, 1000+i%50))
+		}
+	}
+	if !errors.Is(err, ErrDiskFull) {
+		t.Fatalf("the disk is full: %v", err)
+	}
+}
+
+// ends returns the first and the last of some keys of a store.
+func ends(db *DB, store int) [2][]byte {
+	var keys [][]byte
+	at := func(key []byte) partition.Position { return db.Default().space.AppendPosition(nil, key) }
+	for i := 0; len(keys) < 100; i++ {
+		if key := fmt.Appendf(nil, "end %d", i); db.node.PartOf(at(key)).Host == db.node.Hosts()[store] {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b []byte) int { return bytes.Compare(at(a), at(b)) })
+	return [2][]byte{keys[0], keys[99]}
+}
+
+// A store without room refuses: nobody hears that the outcome is unknown, whichever
+// store decides, and nothing stays locked on the other.
+func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
+	f := &fullDisk{}
+	db := mustOpen(t, tiny(wal.Never, nil, errorfs.Wrap(vfs.NewMem(), f), store.Memory()))
+	ks := db.Default()
+	full, room := ends(db, 0), ends(db, 1)
+	for i := range 2 {
+		must(t, ks.Set(ctx, room[i], []byte("0")))
+		must(t, ks.Set(ctx, full[i], []byte("0")))
+	}
+	f.fill(t, db)
+	for i := range 4 {
+		full, room := full[i%2], room[1-i%2] // the first in order decides
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		err := db.Update(limited, func(tx *Txn) error {
+			if _, err := tx.Add(ks, room, 1); err != nil {
+				return err
+			}
+			_, err := tx.Add(ks, full, 1)
+			return err
+		})
+		cancel()
+		if !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrUnknown) {
+			t.Errorf("the transaction: %v", err)
+		}
+		// Its locks would stay for five seconds if the decider had to write that it is aborted.
+		limited, cancel = context.WithTimeout(ctx, 2*time.Second)
+		if err := ks.Set(limited, room, []byte("5")); err != nil {
+			t.Errorf("the store that has room: %v", err)
+		}
+		cancel()
+	}
+	f.on.Store(false)
+	for errors.Is(ks.Set(ctx, full[0], []byte("1")), ErrDiskFull) {
+		time.Sleep(time.Millisecond)
+	}
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.Add(ks, room[1], 1); err != nil {
+			return err
+		}
+		_, err := tx.Add(ks, full[0], 1)
+		return err
+	}))
+	unlocked(t, db)
+	mustClose(t, db)
+}
