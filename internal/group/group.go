@@ -23,6 +23,8 @@ type Group struct {
 	late    late
 
 	closed atomic.Bool
+	// retired tells that it is closed because nobody needs it any more.
+	retired atomic.Bool
 	// orphans tells that deleted collections may have left elements behind.
 	orphans atomic.Bool
 	// nudge has an element when housekeeping should not wait for its turn.
@@ -151,6 +153,8 @@ func (g *Group) refused(err error) error {
 	switch {
 	case errors.Is(err, actor.ErrAbandoned):
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.Is(err, actor.ErrStopped) && g.retired.Load():
+		return &own.WrongGroupError{Group: g.opts.ID, Version: g.List().Version()}
 	case errors.Is(err, actor.ErrStopped):
 		return ErrClosed
 	case errors.Is(err, actor.ErrFull):

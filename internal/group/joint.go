@@ -70,7 +70,7 @@ func Still(ctx context.Context, groups []*Group, f func()) error {
 		actors[i] = g.actor
 	}
 	if err := actor.DoAll(ctx, actors, func([]*executor) { f() }); err != nil {
-		return groups[0].refused(err)
+		return refusedBy(groups, err)
 	}
 	return nil
 }

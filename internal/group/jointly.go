@@ -22,7 +22,7 @@ func doJoint(ctx context.Context, calls []*jointCall) {
 			calls = calls[b.taken:]
 		case len(calls) == 1 || errors.As(err, &panicked):
 			for _, c := range calls {
-				c.replies, c.err = nil, c.pieces[0].Group.refused(err)
+				c.replies, c.err = nil, c.refused(err)
 			}
 			for i, g := range b.groups {
 				answerLate(b.late[i], g.refused(err))

@@ -48,7 +48,7 @@ func (j *Joints) do(ctx context.Context, c *jointCall) ([]command.Reply, error) 
 		return nil, ctx.Err() // nobody looks at it any more
 	}
 	if err != nil {
-		return nil, c.pieces[0].Group.refused(err)
+		return nil, c.refused(err)
 	}
 	return c.replies, c.err
 }

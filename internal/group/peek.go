@@ -85,7 +85,10 @@ func (p *peeker) eval(c command.Command, nowMS int64) command.Reply {
 
 // Ready returns when a read that begins now sees all that was acknowledged.
 func (g *Group) Ready(ctx context.Context) error {
-	if g.closed.Load() {
+	switch {
+	case g.retired.Load():
+		return nil // there is nothing that it would miss
+	case g.closed.Load():
 		return ErrClosed
 	}
 	return g.log.ReadBarrier(ctx)

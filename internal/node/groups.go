@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cleavekv/cleave/partition"
 )
@@ -35,8 +36,8 @@ func (n *Node) attend(p *Part) {
 }
 
 // dismissGroups forgets groups that the map does not have any more. They own
-// nothing, so whoever still has hold of one is told to look elsewhere; they are
-// closed with the node, and not opened again.
+// nothing, so whoever still has hold of one is told to look elsewhere. They are closed
+// beside what goes on, and not opened again.
 func (n *Node) dismissGroups(ids []partition.GroupID) {
 	for _, id := range ids {
 		p := n.part(id)
@@ -45,5 +46,17 @@ func (n *Node) dismissGroups(ids []partition.GroupID) {
 		}
 		p.stop()
 		n.dismiss(p)
+		n.background(func() { n.retire(p) })
 	}
+}
+
+// retire closes a group that was dismissed. If the node is closed first, that goes on
+// with it.
+func (n *Node) retire(p *Part) {
+	if err := p.Group.Retire(n.ctx); err != nil {
+		return
+	}
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	n.dismissed = slices.DeleteFunc(n.dismissed, func(x *Part) bool { return x == p })
 }

@@ -1,12 +1,15 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -67,9 +70,31 @@ func TestJobsOfEveryKindComeToTheirEnd(t *testing.T) {
 	check("drained")
 	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 6, Parallel: 4})
 	check("grown")
+	before := n.Parts()
 	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 3, Parallel: 4})
 	check("shrunk")
 	if len(n.Parts()) != 3 {
 		t.Errorf("%d groups", len(n.Parts()))
+	}
+	gone(t, n, before)
+}
+
+// gone fails if groups that are no more are kept, or do not send away who has hold of
+// them.
+func gone(t *testing.T, n *Node, before []*Part) {
+	t.Helper()
+	for left := 1; left > 0; time.Sleep(time.Millisecond) {
+		n.jobs.mu.Lock()
+		left = len(n.dismissed)
+		n.jobs.mu.Unlock()
+	}
+	for _, p := range before {
+		if n.part(p.ID) != nil {
+			continue
+		}
+		at := (&partition.Keyspace{ID: defaultID}).Span().Start
+		if err := p.do(ctx, &command.Get{Key: at}); !errors.Is(err, own.ErrWrongGroup) {
+			t.Errorf("%v is no more: %v", p.ID, err)
+		}
 	}
 }

@@ -18,8 +18,8 @@ type Node struct {
 	published partition.Published
 	// remapped rings when there is a newer map.
 	remapped bell
-	// dismissed are groups that the map does not have any more. Invariant: jobs.mu
-	// is held, or no job is driven.
+	// dismissed are groups that the map does not have any more, until they are closed.
+	// Invariant: jobs.mu is held, or no job is driven.
 	dismissed []*Part
 	jobs      jobs
 	spaces

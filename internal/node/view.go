@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
 )
 
@@ -42,7 +43,8 @@ func (n *Node) View(ctx context.Context, hosts ...*Host) (*View, error) {
 	for {
 		v, err := n.viewOnce(ctx, hosts)
 		// A group that is no more does not matter, unless all are.
-		if !errors.Is(err, group.ErrClosed) || n.ctx.Err() != nil {
+		gone := errors.Is(err, group.ErrClosed) || errors.Is(err, own.ErrWrongGroup)
+		if !gone || n.ctx.Err() != nil {
 			return v, err
 		}
 	}
