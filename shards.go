@@ -3,6 +3,7 @@ package cleave
 import (
 	"context"
 
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -71,7 +72,7 @@ func (db *DB) Groups() []GroupInfo {
 	}
 	groups := make([]GroupInfo, 0, len(m.Groups()))
 	for _, g := range m.Groups() {
-		groups = append(groups, GroupInfo{ID: g.ID, Store: db.node.StoreOf(m, g.ID), Draining: g.Draining, Shards: counts[g.ID]})
+		groups = append(groups, GroupInfo{ID: g.ID, Store: node.StoreOf(m, g.ID), Draining: g.Draining, Shards: counts[g.ID]})
 	}
 	return groups
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -41,6 +42,24 @@ type Part struct {
 // storeLabel is the label of a group that says on which store it lives.
 const storeLabel = "store"
 
+// Nowhere is the store of a group that a map does not have: no store has the number.
+const Nowhere = math.MaxInt32
+
+// StoreOf returns the store of a group of a map, or Nowhere.
+func StoreOf(m *partition.Map, id partition.GroupID) int {
+	g, _ := m.Group(id)
+	return storeOf(g)
+}
+
+func storeOf(g partition.Group) int {
+	text, _ := g.Labels.Value(storeLabel)
+	i, err := strconv.Atoi(text)
+	if err != nil || i < 0 || i > Nowhere {
+		return Nowhere
+	}
+	return i
+}
+
 // openHost opens a store.
 func (n *Node) openHost(i int, dir string) error {
 	so := n.opts.Store
@@ -63,10 +82,9 @@ func (n *Node) openHost(i int, dir string) error {
 
 // openGroup opens a group of the map on its store.
 func (n *Node) openGroup(g partition.Group) error {
-	text, _ := g.Labels.Value(storeLabel)
-	i, err := strconv.Atoi(text)
-	if err != nil || i < 0 || i >= len(n.hosts) {
-		return fmt.Errorf("%w: the map has %v on store %q of %d: restore a backup", store.ErrCorrupt, g.ID, text, len(n.hosts))
+	i := storeOf(g)
+	if i >= len(n.hosts) {
+		return fmt.Errorf("%w: the map has %v of %q on none of %d stores: restore a backup", store.ErrCorrupt, g.ID, g.Labels, len(n.hosts))
 	}
 	h := n.hosts[i]
 	if n.part(g.ID) != nil {

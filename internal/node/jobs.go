@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -86,21 +85,10 @@ func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
 	return v, err
 }
 
-// homes names the store of each group of a map.
+// homes names the store of each group of a map, for the mover.
 func homes(m *partition.Map) func(partition.GroupID) uint64 {
-	return func(id partition.GroupID) uint64 {
-		g, _ := m.Group(id)
-		text, _ := g.Labels.Value(storeLabel)
-		i, err := strconv.ParseUint(text, 10, 32)
-		if err != nil {
-			return 1 << 32 // nowhere: the map says that there is no such group
-		}
-		return i
-	}
+	return func(id partition.GroupID) uint64 { return uint64(StoreOf(m, id)) }
 }
-
-// StoreOf returns the store of a group of a map.
-func (n *Node) StoreOf(m *partition.Map, id partition.GroupID) int { return int(homes(m)(id)) }
 
 // PlanJob returns what a job would cost, or why it is refused. Nothing changes.
 func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error) {
@@ -160,10 +148,9 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 	if r.Groups < 1 || r.Groups > maxGroups {
 		return fmt.Errorf("%w: %d groups: use 1 to %d", mover.ErrRequest, r.Groups, maxGroups)
 	}
-	home := homes(m)
 	count := make([]int, len(n.hosts))
 	for _, g := range m.Groups() {
-		count[home(g.ID)]++
+		count[StoreOf(m, g.ID)]++
 	}
 	r.Labels = nil
 	for range r.Groups - len(m.Groups()) {

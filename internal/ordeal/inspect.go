@@ -114,7 +114,7 @@ func (c *child) placed(n *node.Node, stores []map[effect.Table][]partition.Posit
 		for t, positions := range tables {
 			for _, p := range positions {
 				s := m.Find(p)
-				if at := n.StoreOf(m, s.Group); at != i {
+				if at := node.StoreOf(m, s.Group); at != i {
 					c.trouble("store %d has a row of table %d at %q, which is of %v on store %d", i, t, []byte(p), s.ID, at)
 				}
 				if t == effect.Rows {
