@@ -19,7 +19,7 @@ func tiled(b *testing.B, n int, slots bool) (*Site, []partition.Position) {
 	k := partition.Keyspace{ID: 2, Name: "k", Kind: partition.Range}
 	starts := make([]partition.Position, n)
 	for i := range starts {
-		if starts[i] = k.AppendPosition(nil, fmt.Appendf(nil, "customer/%08d/order", i*7919)); slots {
+		if starts[i] = k.AppendPosition(nil, fmt.Appendf(nil, "customer/%08d/order", i*4999)); slots {
 			starts[i] = k.SlotSpan(uint16(i * 6)).Start
 		}
 	}
@@ -44,20 +44,44 @@ func BenchmarkCheck(b *testing.B) {
 		for _, n := range sizes {
 			b.Run(fmt.Sprintf("slots=%v/ranges=%d", slots, n), func(b *testing.B) {
 				site, starts := tiled(b, n, slots)
-				rng := rand.New(rand.NewPCG(1, 2))
-				keys := make([]partition.Position, 1024)
-				for i := range keys {
-					keys[i] = append(bytes.Clone(starts[rng.IntN(n)]), 0x30, 0x00, 0x01)
-				}
-				i := 0
-				for b.Loop() {
-					if err := site.Check(keys[i&1023], true); err != nil {
-						b.Fatal(err)
-					}
-					i++
-				}
+				checkAll(b, site, starts)
 			})
 		}
+	}
+}
+
+// The worst there is: of every two shards one is another group's.
+func BenchmarkCheckApart(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {
+			site, starts := tiled(b, 2*n, false)
+			var mine []partition.Position
+			var ranges []Range
+			for i := 0; i < len(starts); i += 2 {
+				r, _ := site.List.Find(starts[i])
+				mine, ranges = append(mine, starts[i]), append(ranges, r)
+			}
+			list, err := NewList(ranges...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			checkAll(b, &Site{Group: 1, List: list}, mine)
+		})
+	}
+}
+
+func checkAll(b *testing.B, site *Site, starts []partition.Position) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	keys := make([]partition.Position, 1024)
+	for i := range keys {
+		keys[i] = append(bytes.Clone(starts[rng.IntN(len(starts))]), 0x30, 0x00, 0x01)
+	}
+	i := 0
+	for b.Loop() {
+		if err := site.Check(keys[i&1023], true); err != nil {
+			b.Fatal(err)
+		}
+		i++
 	}
 }
 

@@ -3,6 +3,7 @@ package own
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/cleavekv/cleave/partition"
 )
@@ -60,15 +61,22 @@ func (x *index) upto(p partition.Position, start func(int) partition.Position) i
 		}
 		return len(x.words)
 	}
-	w := word(p, skip)
-	first, last := 0, len(x.words) // those before first are less than w, those from last on greater
-	for first < last {
-		if m := int(uint(first+last) / 2); x.words[m] < w {
-			first = m + 1
-		} else {
-			last = m
-		}
+	if len(x.words) == 0 {
+		return 0
 	}
+	// It does not branch on what it reads: of random positions every second branch
+	// would be predicted wrong.
+	w := word(p, skip)
+	first, size := 0, len(x.words)
+	for size > 1 {
+		half := size / 2
+		_, less := bits.Sub64(x.words[first+half-1], w, 0)
+		first += half & -int(less)
+		size -= half
+	}
+	_, less := bits.Sub64(x.words[first], w, 0)
+	first += int(less)
+	last := first // those before first are less than w, those from last on greater
 	for last < len(x.words) && x.words[last] == w {
 		last++
 	}
