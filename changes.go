@@ -44,8 +44,9 @@ type Merge struct{ Left, Right ShardID }
 type Move struct {
 	Shard ShardID
 	To    GroupID
-	// BytesPerSecond bounds how fast rows are carried if the group is on another
-	// store. Default: as fast as the stores are. At least 64 KiB.
+	// BytesPerSecond bounds how fast rows are copied if the group is on another
+	// store; what is written meanwhile is carried as it comes. Default: as fast as
+	// the stores are. At least 64 KiB.
 	BytesPerSecond uint64
 }
 

@@ -48,7 +48,6 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 		t.Fatalf("the accounts are in %d groups: this test is about several", len(groups))
 	}
 	var stop atomic.Bool
-	var looks atomic.Int64
 	var movers, readers sync.WaitGroup
 	seed := seedOf(t)
 	for m := range 4 {
@@ -110,12 +109,11 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 		},
 	} {
 		readers.Go(func() {
-			for !stop.Load() {
+			for first := true; first || !stop.Load(); first = false {
 				if sum, err := look(); err != nil || sum != accounts*each {
 					t.Errorf("%s: the accounts hold %d, %v; want %d", how, sum, err, accounts*each)
 					return
 				}
-				looks.Add(1)
 				time.Sleep(5 * time.Millisecond) // there are few processors
 			}
 		})
@@ -123,9 +121,6 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	movers.Wait()
 	stop.Store(true)
 	readers.Wait()
-	if looks.Load() == 0 {
-		t.Error("nobody looked")
-	}
 }
 
 // total is the sum of decimal numbers.

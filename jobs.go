@@ -67,7 +67,7 @@ type JobStatus struct {
 	// Pause is how long its range took no writes: the longest time, and all of
 	// them together.
 	Pause, PauseTotal time.Duration
-	// BytesPerSecond bounds how fast it carries rows; 0 is no bound.
+	// BytesPerSecond bounds how fast it copies rows; 0 is no bound.
 	BytesPerSecond uint64
 	// Created is when it began, Changed when it last came further, and Ended when
 	// it ended; zero if it has not.
@@ -169,7 +169,7 @@ func (j *Job) Cancel(ctx context.Context) error {
 	})
 }
 
-// Throttle bounds how many bytes a second the job carries, from its next piece on;
+// Throttle bounds how many bytes a second the job copies, from its next round on;
 // 0 lifts the bound. A Drain or Regroup hands it on to the moves that it begins.
 func (j *Job) Throttle(ctx context.Context, bytesPerSecond uint64) error {
 	return j.control(ctx, func(job mover.Job, nowMS int64) (mover.Job, error) {

@@ -19,9 +19,9 @@ import (
 //	go test -run '^$' -bench '^BenchmarkMove$' -benchtime 20x .
 func BenchmarkMove(b *testing.B) {
 	const rows, size = 100_000, 1000
-	for _, clients := range []int{0, 2, 8} {
-		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
-			db, err := Open(b.TempDir(), Options{Stores: 2, Groups: 4})
+	for _, c := range []moveCase{{0, 0, Always}, {8, 10, Always}, {16, 50, Always}, {16, 50, EverySec}} {
+		b.Run(c.String(), func(b *testing.B) {
+			db, err := Open(b.TempDir(), Options{Stores: 2, Groups: 4, Durability: c.durability})
 			must(b, err)
 			defer mustClose(b, db)
 			ks := rangeSpace(b, db, "big")
@@ -31,7 +31,7 @@ func BenchmarkMove(b *testing.B) {
 			for _, g := range db.Groups() {
 				home[g.ID] = g.Store
 			}
-			load := startLoad(ks, clients, rows, size)
+			load := startLoad(ks, c, rows, size)
 			var pauses, freezes []time.Duration
 			var bytes uint64
 			var spent time.Duration
@@ -76,7 +76,17 @@ func fill(b *testing.B, db *DB, ks *Keyspace, rows, size int) {
 	}
 }
 
-// moveLoad is clients of a keyspace: each reads nine times, and writes once.
+// moveCase is what clients do meanwhile: of a hundred operations some are writes.
+type moveCase struct {
+	clients, writes int
+	durability      Durability
+}
+
+func (c moveCase) String() string {
+	return fmt.Sprintf("%d_clients_%d%%_writes_%v", c.clients, c.writes, c.durability)
+}
+
+// moveLoad is clients of a keyspace.
 type moveLoad struct {
 	stop   atomic.Bool
 	wg     sync.WaitGroup
@@ -84,14 +94,14 @@ type moveLoad struct {
 	writes atomic.Int64
 }
 
-func startLoad(ks *Keyspace, clients, rows, size int) *moveLoad {
+func startLoad(ks *Keyspace, c moveCase, rows, size int) *moveLoad {
 	l := &moveLoad{}
-	for range clients {
+	for range c.clients {
 		l.wg.Go(func() {
 			value := make([]byte, size)
-			for i := 0; !l.stop.Load(); i++ {
+			for !l.stop.Load() {
 				key := number(rand.IntN(rows))
-				if i%10 > 0 {
+				if rand.IntN(100) >= c.writes {
 					_, _ = ks.Get(ctx, key)
 					continue
 				}

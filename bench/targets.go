@@ -107,8 +107,10 @@ func shardTargets() (out []duel.Target) {
 	for _, cell := range shardcells.Flat() {
 		out = append(out, duel.Target{Cell: cell, Ours: shardcells.Shards(most), Versus: []string{shardcells.Shards(few)}, AtLeast: 0.8, Source: sourceFlat})
 	}
-	return append(out,
-		duel.Target{Cell: "shards/move", Ours: "during", Versus: []string{"before"}, AtLeast: 0.8, Source: sourceMove},
-		duel.Target{Cell: "shards/pause", Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove},
-		duel.Target{Cell: "shards/pause", Metric: "slowest write", Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove})
+	for _, d := range []string{"always", "full-always", "everysec", "full-everysec"} {
+		out = append(out,
+			duel.Target{Cell: "shards/move-" + d, Ours: "during", Versus: []string{"before"}, AtLeast: 0.8, Source: sourceMove},
+			duel.Target{Cell: "shards/pause-" + d, Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove})
+	}
+	return out
 }

@@ -1,11 +1,9 @@
 package drive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -16,13 +14,24 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
+// Carrier reads for one job at its source. It is one driver's, who does one thing at a
+// time; the zero value works.
+type Carrier struct {
+	// Rest, if set, is called again and again while rows are carried, after some work
+	// of a tenth of a millisecond or so.
+	Rest    func()
+	touched touched
+}
+
 // Load is what was read at the source of a job for its destination.
 type Load struct {
-	round  uint64
-	to     partition.GroupID
-	span   partition.Span
-	ingest *mover.Ingest // nil if there is nothing to bring
-	size   uint64
+	carrier    *Carrier
+	piece      int // about how many bytes a piece has
+	round      uint64
+	to         partition.GroupID
+	span       partition.Span
+	ingests    []mover.Ingest // in the order in which they are brought
+	rows, size uint64
 	// finish says what the job hears, once all is at the destination, which is at
 	// upto then.
 	finish func(to Place, upto uint64) mover.Event
@@ -30,117 +39,131 @@ type Load struct {
 
 // Read reads at the source what a Copy, CatchUp or Verify wants brought to the
 // destination. [Load.Bring] does the rest, here or elsewhere, now or later.
-func Read(find Find, x mover.Effect) (Load, error) {
+func (r *Carrier) Read(find Find, x mover.Effect) (Load, error) {
 	switch x := x.(type) {
 	case mover.Copy:
-		return readCopy(find, x)
+		return r.readCopy(find, x)
 	case mover.CatchUp:
-		return readLog(find, x)
+		return r.readLog(find, x)
 	case mover.Verify:
-		return readBoth(find, x)
+		return r.readBoth(find, x)
 	}
 	return Load{}, fmt.Errorf("drive: %T carries nothing", x)
 }
 
-// Bring brings what was read to the destination and returns what the job hears.
+// Bring brings what was read to the destination, piece by piece, so that commands of
+// others need not wait for all of it, and returns what the job hears.
 func (l Load) Bring(ctx context.Context, find Find) mover.Event {
 	to, err := find(l.to)
-	upto := uint64(0)
-	if err == nil && l.ingest != nil {
-		c := *l.ingest // it may be brought twice
-		var reply command.Reply
-		if reply, err = to.Group.Try(ctx, group.Request{Command: &noting{&c, carriedKey(l.span)}}); err == nil {
-			err = reply.Err
-		}
-		upto = uint64(reply.Int)
-	}
 	if err != nil {
 		return mover.Failed{Round: l.round, Err: err}
+	}
+	upto := uint64(0)
+	for _, c := range l.ingests { // a copy: it may be brought twice
+		reply, err := to.Group.Try(ctx, group.Request{Command: &noting{&c, carriedKey(l.span)}})
+		if err == nil {
+			err = reply.Err
+		}
+		if err != nil {
+			return mover.Failed{Round: l.round, Err: err}
+		}
+		upto = uint64(reply.Int)
+		l.carrier.rest()
 	}
 	return l.finish(to, upto)
 }
 
-func readCopy(find Find, x mover.Copy) (Load, error) {
+// pieces is in how many a load is brought: each takes its group some tenths of a
+// millisecond. It is fewer for a range that takes no writes: they cost a write to the
+// log each.
+const pieces, frozenPieces = 64, 4
+
+func (r *Carrier) rest() {
+	if r.Rest != nil {
+		r.Rest()
+	}
+}
+
+func (r *Carrier) readCopy(find Find, x mover.Copy) (Load, error) {
 	from, err := find(x.From)
 	if err != nil {
 		return Load{}, err
 	}
-	var into effect.Builder
-	next, err := mover.ReadChunk(from.Store, x.Span, x.Cursor, x.LimitBytes, &into)
+	l := Load{carrier: r, piece: x.LimitBytes / pieces, round: x.Round, to: x.To, span: x.Span}
+	for next := x.Cursor; ; {
+		var into effect.Builder
+		if next, err = mover.ReadChunk(gentle{from.Store, r.rest}, x.Span, next, l.piece, &into); err != nil {
+			return l, err
+		}
+		c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: x.Base, Upto: x.Base}
+		if err := l.add(c, &into); err != nil {
+			return l, err
+		}
+		if len(next) > 0 && l.size < uint64(x.LimitBytes) {
+			continue
+		}
+		l.finish = func(Place, uint64) mover.Event {
+			return mover.Copied{Round: x.Round, Next: next, Rows: l.rows, Bytes: l.size}
+		}
+		return l, nil
+	}
+}
+
+func (r *Carrier) readLog(find Find, x mover.CatchUp) (Load, error) {
+	from, after, err := bothEnds(find, x.From, x.To, x.Span, x.Upto)
 	if err != nil {
 		return Load{}, err
 	}
-	l := Load{round: x.Round, to: x.To, span: x.Span}
-	l.ingest = &mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: x.Base, Upto: x.Base}
-	if err := l.take(&into); err != nil {
+	l := Load{carrier: r, piece: x.LimitBytes / pieces, round: x.Round, to: x.To, span: x.Span}
+	if x.Until > 0 {
+		l.piece = x.LimitBytes / frozenPieces
+	}
+	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
+	more, err := l.feed(from.Store, c, noEnd, x.LimitBytes)
+	if err != nil {
 		return l, err
 	}
-	rows := uint64(l.ingest.Rows.Len())
-	l.finish = func(Place, uint64) mover.Event {
-		return mover.Copied{Round: x.Round, Next: next, Rows: rows, Bytes: l.size}
-	}
-	return l, nil
-}
-
-func readLog(find Find, x mover.CatchUp) (Load, error) {
-	from, after, err := bothEnds(find, x.From, x.To, x.Span, x.Upto)
-	if err != nil {
-		return Load{}, err
-	}
-	limit := x.LimitBytes
-	if x.Until > after {
-		limit = max(limit, frozenLimit)
-	}
-	into, upto, more, err := feed(from.Store, x.Span, after, noEnd, limit)
-	if err != nil {
-		return Load{}, err
-	}
-	l := Load{round: x.Round, to: x.To, span: x.Span}
-	rows := uint64(0)
-	if upto > after {
-		l.ingest = &mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after, Upto: upto}
-		if err := l.take(into); err != nil {
-			return l, err
-		}
-		rows = uint64(l.ingest.Rows.Len())
-	}
+	r.touched.follow(&l, after)
 	l.finish = func(_ Place, came uint64) mover.Event {
-		return mover.CaughtUp{Round: x.Round, Upto: max(after, came), More: more, Rows: rows, Bytes: l.size}
+		return mover.CaughtUp{Round: x.Round, Upto: max(after, came), More: more, Rows: l.rows, Bytes: l.size}
 	}
 	return l, nil
 }
 
-// readBoth sums the source up in a snapshot, and reads what the destination lacks
-// to be at the same place.
-func readBoth(find Find, x mover.Verify) (Load, error) {
+// readBoth sums the source up, and reads what the destination lacks to be at the same
+// place. All of it is summed up in a snapshot. Single rows are of a range that takes
+// no writes, so they can be read as they are now, which is faster.
+func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	from, after, err := bothEnds(find, x.From, x.To, x.Span, x.Upto)
 	if err != nil {
 		return Load{}, err
 	}
-	snap, err := from.Store.Snapshot()
-	if err != nil {
-		return Load{}, err
-	}
-	defer snap.Close()
-	place := uint64(snap.Position())
-	into, _, _, err := feed(from.Store, x.Span, after, place, noLimit)
-	if err != nil {
-		return Load{}, err
-	}
-	sum, err := summer(from.Store, x, place)
-	if err != nil {
-		return Load{}, err
-	}
-	want, err := sum(snap)
-	if err != nil {
-		return Load{}, err
-	}
-	l := Load{round: x.Round, to: x.To, span: x.Span}
-	if place > after {
-		l.ingest = &mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after, Upto: place}
-		if err := l.take(into); err != nil {
-			return l, err
+	var source command.Reader = from.Store
+	place := uint64(from.Store.Position())
+	if x.Since == 0 {
+		snap, err := from.Store.Snapshot()
+		if err != nil {
+			return Load{}, err
 		}
+		defer snap.Close()
+		source, place = snap, uint64(snap.Position())
+	}
+	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span}
+	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
+	if _, err = l.feed(from.Store, c, place, noLimit); err != nil {
+		return l, err
+	}
+	r.touched.follow(&l, after)
+	sum, err := r.summer(from.Store, x, place)
+	if err != nil {
+		return l, err
+	}
+	want, err := sum(source)
+	if err != nil {
+		return l, err
+	}
+	if x.Since == 0 {
+		r.touched.begin(x, place)
 	}
 	l.finish = func(to Place, _ uint64) mover.Event {
 		ev, err := compare(to, x, place, want, sum)
@@ -160,29 +183,25 @@ type sums struct {
 }
 
 // summer returns how to sum a side up for a Verify.
-func summer(source *store.Store, x mover.Verify, place uint64) (func(command.Reader) (sums, error), error) {
+func (r *Carrier) summer(source *store.Store, x mover.Verify, place uint64) (func(command.Reader) (sums, error), error) {
 	if x.Since == 0 {
-		return func(r command.Reader) (s sums, err error) {
-			s.all, err = mover.Sum(r, x.Span)
+		return func(side command.Reader) (s sums, err error) {
+			s.all, err = mover.Sum(gentle{side, r.rest}, x.Span)
 			return s, err
 		}, nil
 	}
-	touched, _, _, err := feed(source, x.Span, x.Since, place, noLimit)
-	if err != nil {
-		return nil, err
+	t := &r.touched
+	if !t.covers(x, place) {
+		t.begin(x, x.Since)
+		l := Load{carrier: r}
+		if _, err := l.feed(source, mover.Ingest{Span: x.Span, After: x.Since}, place, noLimit); err != nil {
+			return nil, err
+		}
+		t.follow(&l, x.Since)
 	}
-	batch, err := effect.Parse(touched.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	var keys [][]byte
-	for _, op := range batch.All() {
-		keys = append(keys, bytes.Clone(op.Key))
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	keys = slices.CompactFunc(keys, bytes.Equal)
-	return func(r command.Reader) (s sums, err error) {
-		s.some, err = mover.SumKeys(r, keys)
+	keys := t.sorted()
+	return func(side command.Reader) (s sums, err error) {
+		s.some, err = mover.SumKeys(side, keys)
 		return s, err
 	}, nil
 }
@@ -190,14 +209,18 @@ func summer(source *store.Store, x mover.Verify, place uint64) (func(command.Rea
 // errFaster means that a destination is not where it was brought to.
 var errFaster = errors.New("drive: another driver has brought the range further: try again")
 
-// compare sums the destination up, if it is at the place of the snapshot.
+// compare sums the destination up, if it is at the place of the source.
 func compare(to Place, x mover.Verify, place uint64, want sums, sum func(command.Reader) (sums, error)) (mover.Verified, error) {
-	snap, err := to.Store.Snapshot()
-	if err != nil {
-		return mover.Verified{}, err
+	var dest command.Reader = to.Store
+	if x.Since == 0 {
+		snap, err := to.Store.Snapshot()
+		if err != nil {
+			return mover.Verified{}, err
+		}
+		defer snap.Close()
+		dest = snap
 	}
-	defer snap.Close()
-	got, err := sum(snap)
+	got, err := sum(dest)
 	if err != nil {
 		return mover.Verified{}, err
 	}
@@ -234,25 +257,31 @@ const (
 	noLimit = 1 << 30
 )
 
-// frozenLimit is how much of the log is brought at a time to a range that takes no
-// writes: what is left is little, or somebody should look at the time in between.
-const frozenLimit = 4 << 20
-
 // errEnough ends a look at the feed.
 var errEnough = errors.New("drive: enough")
 
-// feed reads what the log has about a span behind a place, up to another or until
-// it has about limit bytes.
-func feed(from *store.Store, s partition.Span, after, until uint64, limit int) (into *effect.Builder, upto uint64, more bool, err error) {
-	into = &effect.Builder{}
-	last := uint64(0) // the frame of the last entry: frames are taken whole
-	pos, err := from.Feed(wal.Position(after), func(c store.Committed) error {
-		if p := uint64(c.Pos); p > until || into.Size() > limit && p != last {
-			more = p <= until
+// feed adds what the log has about the span of an ingest behind its place, up to
+// another or until that is about limit bytes. More tells that it goes on.
+func (l *Load) feed(from *store.Store, c mover.Ingest, until uint64, limit int) (more bool, err error) {
+	into, picked := new(effect.Builder), 0
+	c.Upto = c.After // the end of the last frame: frames are taken whole
+	pos, err := from.Feed(wal.Position(c.After), func(e store.Committed) error {
+		p := uint64(e.Pos)
+		if p > until {
 			return errEnough
 		}
-		last = uint64(c.Pos)
-		mover.Pick(c.Batch, s, into)
+		if p != c.Upto && picked > 0 && into.Size() > l.piece {
+			if err := l.add(c, into); err != nil {
+				return err
+			}
+			if more = l.size > uint64(limit); more {
+				return errEnough
+			}
+			c.After, into, picked = c.Upto, new(effect.Builder), 0
+		}
+		c.Upto = p
+		picked += mover.Pick(e.Batch, c.Span, into)
+		l.carrier.rest()
 		return nil
 	})
 	switch {
@@ -261,14 +290,27 @@ func feed(from *store.Store, s partition.Span, after, until uint64, limit int) (
 	case errors.Is(err, store.ErrGone):
 		err = fmt.Errorf("%w: %w", mover.ErrGone, err)
 	}
-	return into, uint64(pos), more, err
+	if err != nil || more {
+		return more, err
+	}
+	if c.Upto = uint64(pos); until != noEnd {
+		c.Upto = until // there is nothing in between
+	}
+	if c.After < c.Upto {
+		err = l.add(c, into)
+	}
+	return false, err
 }
 
-// take makes what was read the rows of the ingest.
-func (l *Load) take(b *effect.Builder) error {
-	batch, err := effect.Parse(bytes.Clone(b.Bytes()))
-	if l.ingest.Rows = batch; batch.Len() > 0 {
-		l.size = uint64(b.Size())
+// add adds an ingest with what was read for it.
+func (l *Load) add(c mover.Ingest, b *effect.Builder) (err error) {
+	if c.Rows, err = effect.Parse(b.Bytes()); err != nil {
+		return err
 	}
-	return err
+	l.ingests = append(l.ingests, c)
+	if n := c.Rows.Len(); n > 0 {
+		l.rows += uint64(n)
+		l.size += uint64(b.Size())
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ func TestACopyIsBroughtPieceByPieceAndTwiceIsOnce(t *testing.T) {
 	x := mover.Copy{Round: 5, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Base: base, LimitBytes: 300}
 	pieces := 0
 	for ; ; pieces++ {
-		load, err := Read(w.find, x)
+		load, err := new(Carrier).Read(w.find, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestWhatIsBroughtLateIsRefused(t *testing.T) {
 	w := newSmall(t)
 	w.set(2, "a", "1")
 	span, base := w.copying()
-	load, err := Read(w.find, mover.Copy{Round: 5, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Base: base, LimitBytes: 1000})
+	load, err := new(Carrier).Read(w.find, mover.Copy{Round: 5, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Base: base, LimitBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,11 +75,11 @@ func TestWhatIsBroughtLateIsRefused(t *testing.T) {
 	for _, x := range []mover.Effect{
 		mover.Copy{From: 9, To: 3}, mover.CatchUp{From: 2, To: 9}, mover.CatchUp{From: 9, To: 2}, mover.Verify{From: 9, To: 3}, mover.Verify{From: 2, To: 9},
 	} {
-		if _, err := Read(w.find, x); !errors.Is(err, ErrAway) {
+		if _, err := new(Carrier).Read(w.find, x); !errors.Is(err, ErrAway) {
 			t.Errorf("%T with a group that is away: %v", x, err)
 		}
 	}
-	if _, err := Read(w.find, mover.Choose{}); err == nil {
+	if _, err := new(Carrier).Read(w.find, mover.Choose{}); err == nil {
 		t.Error("a Choose carries something")
 	}
 }
@@ -97,20 +97,17 @@ func TestTheLogIsReadInWholeFramesUpToALimitOrAPlace(t *testing.T) {
 		}
 		ends = append(ends, uint64(s.Position()))
 	}
-	count := func(b *effect.Builder) int {
-		batch, err := effect.Parse(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, op := range batch.All() {
-			if op.Key[0] == byte(effect.Rows) {
-				n++
+	count := func(l Load) (n int, upto uint64) {
+		for _, c := range l.ingests {
+			upto = c.Upto
+			for _, op := range c.Rows.All() {
+				if op.Key[0] == byte(effect.Rows) {
+					n++
+				}
 			}
 		}
-		return n
+		return n, upto
 	}
-	const far = 1 << 62
 	var nothing effect.Builder
 	for _, c := range []struct {
 		name         string
@@ -119,17 +116,19 @@ func TestTheLogIsReadInWholeFramesUpToALimitOrAPlace(t *testing.T) {
 		upto         uint64
 		more         bool
 	}{
-		{"all", from, far, 1 << 20, 3, ends[5], false},
-		{"from the end", ends[5], far, 1 << 20, 0, ends[5], false},
-		{"behind the first", ends[0], far, 1 << 20, 2, ends[5], false},
+		{"all", from, noEnd, 1 << 20, 3, ends[5], false},
+		{"from the end", ends[5], noEnd, 1 << 20, 0, ends[5], false},
+		{"behind the first", ends[0], noEnd, 1 << 20, 2, ends[5], false},
 		{"up to the third", from, ends[2], 1 << 20, 2, ends[2], false},
 		{"up to where it begins", ends[1], ends[1], 1 << 20, 0, ends[1], false},
-		{"no more than there is room for", from, far, nothing.Size(), 1, ends[0], true},
+		{"no more than there is room for", from, noEnd, nothing.Size(), 1, ends[0], true},
 	} {
-		into, upto, more, err := feed(s, w.span(2), c.after, c.until, c.limit)
+		l := Load{carrier: new(Carrier)}
+		more, err := l.feed(s, mover.Ingest{Span: w.span(2), After: c.after}, c.until, c.limit)
+		rows, upto := count(l)
 		// What is not of the span takes no room: the place may be behind it.
-		if err != nil || count(into) != c.rows || more != c.more || upto < c.upto || upto > ends[5] || !c.more && upto != c.upto {
-			t.Errorf("%s: %d rows up to %d, more %v, %v; want %d up to %d, more %v", c.name, count(into), upto, more, err, c.rows, c.upto, c.more)
+		if upto = max(upto, c.after); err != nil || rows != c.rows || more != c.more || upto < c.upto || upto > ends[5] || !c.more && upto != c.upto {
+			t.Errorf("%s: %d rows up to %d, more %v, %v; want %d up to %d, more %v", c.name, rows, upto, more, err, c.rows, c.upto, c.more)
 		}
 	}
 }
@@ -140,7 +139,7 @@ func TestCatchingUpGoesOnWhereTheDestinationIs(t *testing.T) {
 	w.set(2, "a", "1")
 	w.set(2, "b", "2")
 	x := mover.CatchUp{Round: 3, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Upto: base, LimitBytes: new(effect.Builder).Size()}
-	first, err := Read(w.find, x)
+	first, err := new(Carrier).Read(w.find, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +149,7 @@ func TestCatchingUpGoesOnWhereTheDestinationIs(t *testing.T) {
 	}
 	// The record still says base, as after an answer that was lost.
 	x.Until = uint64(w.stores[0].Position())
-	rest, err := Read(w.find, x)
+	rest, err := new(Carrier).Read(w.find, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +160,7 @@ func TestCatchingUpGoesOnWhereTheDestinationIs(t *testing.T) {
 	if ev, ok := first.Bring(bg, w.find).(mover.CaughtUp); !ok || ev.Upto != r.Upto {
 		t.Errorf("the first piece again, which says how far the range is by now: %+v, not %d", ev, r.Upto)
 	}
-	idle, err := Read(w.find, x)
+	idle, err := new(Carrier).Read(w.find, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func TestBothSidesAreComparedAtOnePlace(t *testing.T) {
 	w.set(2, "a", "1")
 	verify := func(since uint64) mover.Event {
 		x := mover.Verify{Round: 4, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Upto: base, Since: since}
-		load, err := Read(w.find, x)
+		load, err := new(Carrier).Read(w.find, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +207,7 @@ func TestADestinationThatIsElsewhereIsNotCompared(t *testing.T) {
 	w := newSmall(t)
 	span, base := w.copying()
 	x := mover.Verify{Round: 4, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Upto: base}
-	sum, err := summer(w.stores[0], x, base)
+	sum, err := new(Carrier).summer(w.stores[0], x, base)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (w *small) drive(j mover.Job, x mover.Effect) (mover.Job, []mover.Effect) {
 	case mover.Evaluate:
 		ev = Evaluate(bg, w.find, x)
 	case mover.Copy, mover.CatchUp, mover.Verify:
-		load, err := Read(w.find, x)
+		load, err := new(Carrier).Read(w.find, x)
 		if err != nil {
 			w.t.Fatal(err)
 		}

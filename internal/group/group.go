@@ -19,6 +19,7 @@ type Group struct {
 	clock clock
 	// visible is what readers past the queue know of ranges and locks.
 	visible visible
+	slow    slow
 	actor   *actor.Actor[executor, *call, error]
 	late    late
 
@@ -119,6 +120,9 @@ func (r *plainReader) Plain([]byte) bool { return !r.mixed.Load() }
 // away, waits until that is over, and takes its turn again. Own it no longer, and
 // the reply is own.ErrWrongGroup.
 func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
+	if err := g.slow.hold(ctx, r.Key); err != nil {
+		return command.Reply{}, err
+	}
 	reply, err := g.Try(ctx, r)
 	for parked := 0; err == nil && reply.Err != nil && passes(reply.Err); parked++ {
 		if err := g.park(ctx, reply.Err, parked); err != nil {

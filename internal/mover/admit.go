@@ -30,7 +30,7 @@ type Request struct {
 	Labels []partition.Labels
 	// Parallel is how many shards are moved at a time, default 1.
 	Parallel int
-	// Throttle is how many bytes a second each move may carry; 0 is any number.
+	// Throttle is how many bytes a second each move may copy; 0 is any number.
 	Throttle uint64
 	// Parent is the job that asks.
 	Parent own.Job

@@ -44,12 +44,12 @@ func Unpause(j Job, nowMS int64) (Job, []Effect, error) {
 	return j, Resume(j), nil
 }
 
-// minThrottle is the least that a job may be throttled to: a chunk takes a
-// quarter of a minute then.
+// minThrottle is the least that a job may be throttled to: a GiB takes four and a
+// half hours then.
 const minThrottle = 64 << 10
 
-// Throttle bounds how many bytes a second a job carries, from its next piece
-// on. 0 lifts the bound.
+// Throttle bounds how many bytes a second a job copies, from its next round on. 0
+// lifts the bound.
 func Throttle(j Job, bytesPerSecond uint64, nowMS int64) (Job, error) {
 	switch {
 	case j.Phase.Final():

@@ -62,9 +62,9 @@ type (
 		NotBeforeMS int64
 	}
 	// Verify wants the destination brought to exactly the place of a snapshot of
-	// the source, or, if the source is frozen, up to Until or behind it, and both
-	// compared there: all rows (see [Sum]), or, if Since is not 0, those that the
-	// log names since then (see [SumKeys]).
+	// the source, and all rows compared there (see [Sum]). If Since is not 0 the
+	// source is frozen: then up to Until or behind it, and those rows are compared
+	// that the log names since then, or a sample if they are many (see [SumKeys]).
 	Verify struct {
 		Round              uint64
 		Job                own.Job

@@ -38,12 +38,13 @@ type (
 		Next        []byte
 		Rows, Bytes uint64
 	}
-	// CaughtUp answers a CatchUp: how far the destination has come, and whether
-	// the log went on behind that.
+	// CaughtUp answers a CatchUp: how far the destination has come, whether the log
+	// went on behind that, and how long it took.
 	CaughtUp struct {
 		Round, Upto uint64
 		More        bool
 		Rows, Bytes uint64
+		TookMS      int64
 	}
 	// Verified answers a Verify: up to where the destination has come, and
 	// whether it has the same rows as the source there.

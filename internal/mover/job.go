@@ -62,10 +62,10 @@ type Job struct {
 	Labels         []partition.Labels
 	Want, Parallel int
 
-	// Paused jobs begin nothing new that is throttled. Undo jobs are taken back,
+	// Paused jobs begin nothing new that carries or removes rows. Undo jobs are taken back,
 	// Again ones begin the copy anew once the source is thawed.
 	Paused, Undo, Again bool
-	// Throttle is how many bytes a second the job may carry, 0 for any number,
+	// Throttle is how many bytes a second the job may copy, 0 for any number,
 	// and NotBeforeMS when it may go on.
 	Throttle    uint64
 	NotBeforeMS int64

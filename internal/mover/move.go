@@ -109,8 +109,8 @@ func (j *Job) copied(ev Copied, nowMS int64) {
 	j.become(Catching, nowMS)
 }
 
-// caughtUp goes on with the log until little is left, compares everything while
-// writes go on, and freezes when little is left after that too.
+// caughtUp goes on with the log until little is left, or soon carried, compares
+// everything while writes go on, and freezes when little is left after that too.
 func (j *Job) caughtUp(ev CaughtUp, nowMS int64) {
 	if j.Phase != Catching && j.Phase != Finishing {
 		return
@@ -119,7 +119,7 @@ func (j *Job) caughtUp(ev CaughtUp, nowMS int64) {
 	j.Upto = max(j.Upto, ev.Upto)
 	j.Cost.Rounds++
 	impatient := j.Cost.Rounds%patienceRounds == 0
-	little := !ev.More && ev.Bytes <= smallBytes
+	little := !ev.More && (ev.Bytes <= smallBytes || ev.TookMS <= quickMS)
 	switch {
 	case j.Phase == Finishing && j.Upto < j.End:
 		j.become(Finishing, nowMS)
@@ -127,7 +127,7 @@ func (j *Job) caughtUp(ev CaughtUp, nowMS int64) {
 		j.become(Comparing, nowMS)
 	case !little && !impatient:
 		j.become(Catching, nowMS)
-	case j.Verified == 0, ev.Bytes > 0 && !impatient:
+	case j.Verified == 0:
 		j.become(Verifying, nowMS)
 	default:
 		j.freeze(nowMS)
@@ -148,13 +148,8 @@ func (j *Job) verified(ev Verified, nowMS int64) {
 	case j.Phase == Comparing:
 		j.become(Deciding, nowMS)
 	default:
-		full := j.Verified == 0
 		j.Verified = ev.Upto
-		if full || ev.Bytes > smallBytes {
-			j.become(Catching, nowMS)
-		} else {
-			j.freeze(nowMS)
-		}
+		j.become(Catching, nowMS)
 	}
 }
 
@@ -200,11 +195,13 @@ func (j *Job) published(nowMS int64) {
 	}
 }
 
-// carried counts what was carried, and lets the job wait if that was fast.
+// carried counts what was carried, and lets the job wait if that was fast. What is
+// written meanwhile is carried as it comes: a job that is slower than its writers
+// would never end.
 func (j *Job) carried(rows, size uint64, nowMS int64) {
 	j.Cost.Rows += rows
 	j.Cost.Bytes += size
-	if j.Throttle > 0 {
+	if j.Throttle > 0 && j.Phase == Copying {
 		j.NotBeforeMS = max(nowMS, j.NotBeforeMS) + int64(size*1000/j.Throttle)
 	}
 }

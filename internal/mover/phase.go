@@ -110,8 +110,7 @@ func (p Phase) undoing() bool { return p >= Abandoning && p <= Dismissing }
 // Frozen tells whether the source may take no writes because of the job.
 func (p Phase) Frozen() bool { return p >= Freezing && p <= Thawing }
 
-// bulk tells whether the phase carries or removes rows: it is throttled, and may
-// be paused.
+// bulk tells whether the phase carries or removes rows: it may be paused.
 func (p Phase) bulk() bool {
 	return p >= Planned && p <= Verifying || p == Dropping || p == Wiping || p == Surveying
 }

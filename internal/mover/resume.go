@@ -21,10 +21,14 @@ func Resume(j Job) []Effect {
 	case Locating:
 		return []Effect{Locate{Round: j.Round, From: j.From}}
 	case Copying:
-		return []Effect{Copy{
+		c := Copy{
 			Round: j.Round, Job: j.ID, From: j.From, To: j.To, Span: j.Span, Attempt: j.Attempt, Base: j.Base,
-			Cursor: j.Cursor, LimitBytes: ChunkBytes, NotBeforeMS: j.NotBeforeMS,
-		}}
+			Cursor: j.Cursor, LimitBytes: RoundBytes, NotBeforeMS: j.NotBeforeMS,
+		}
+		if j.Throttle > 0 { // what it allows in a second, so that it goes on evenly
+			c.LimitBytes = int(min(j.Throttle, RoundBytes))
+		}
+		return []Effect{c}
 	case Catching, Finishing:
 		return []Effect{j.catchUp()}
 	case Verifying, Comparing:
@@ -49,10 +53,10 @@ func Resume(j Job) []Effect {
 func (j *Job) catchUp() Effect {
 	c := CatchUp{
 		Round: j.Round, Job: j.ID, From: j.From, To: j.To, Span: j.Span, Attempt: j.Attempt,
-		Upto: j.Upto, LimitBytes: ChunkBytes,
+		Upto: j.Upto, LimitBytes: RoundBytes,
 	}
 	if j.Phase == Finishing {
-		c.Until = j.End // nobody throttles a range that takes no writes
+		c.Until, c.LimitBytes = j.End, frozenBytes // nobody throttles a range that takes no writes
 	} else {
 		c.NotBeforeMS = j.NotBeforeMS
 	}

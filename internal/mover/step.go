@@ -9,14 +9,20 @@ import (
 
 // Bounds of a job.
 const (
-	// ChunkBytes is how much is carried at a time: as much as a batch of a group
-	// has at most, so that a copy holds up commands no longer than they do.
-	ChunkBytes = 1 << 20
+	// RoundBytes is how much is carried before both stores are synced. It comes in
+	// pieces as large as a batch of a group is at most, so that commands of others
+	// wait no longer than for each other.
+	RoundBytes = 8 << 20
+	// frozenBytes is that while a range takes no writes: what is left is little, or
+	// the job should look at the time in between.
+	frozenBytes = 4 << 20
 	// ClearRows is how many rows are removed at a time.
 	ClearRows = 4096
 	// smallBytes is what is left to catch up with when a range may be frozen: at
-	// 100 MiB/s it is carried in a tenth of the freeze.
+	// 100 MiB/s it is carried in a tenth of the freeze. It may be more, if that took
+	// no more than quickMS.
 	smallBytes = 256 << 10
+	quickMS    = FreezeLimitMS / 3
 	// FreezeLimitMS is how long a range may take no writes before it is thawed
 	// again. The decision and what follows come on top of it. After every fourth
 	// freeze it is doubled: on a machine that is too busy, a longer pause is better

@@ -33,6 +33,11 @@ type driver struct {
 		attempt uint64
 		key     []byte
 	}
+	// carrier carries rows, and brake says for how long writers of the range are held
+	// up meanwhile.
+	carrier drive.Carrier
+	brake   mover.Brake
+	ease    ease
 	// quiet tells that n.jobs.quiet is held for reading.
 	quiet bool
 	// handed ends what n.handing began, and letGo gives the source's log free. They
@@ -43,6 +48,7 @@ type driver struct {
 // drive begins to drive a job.
 func (n *Node) drive(j mover.Job) *ending {
 	d := &driver{n: n, job: j, stored: j.Rev, end: newEnding(), woken: make(chan struct{}, 1)}
+	d.carrier.Rest = d.easeOff
 	if j.Phase == mover.Releasing && j.Remote() { // before a crash it may have been given up
 		d.handed = n.handing.begin()
 	}
@@ -107,6 +113,7 @@ func (d *driver) run(ctx context.Context) {
 
 // rest gives back what the driver holds.
 func (d *driver) rest() {
+	d.speedUp()
 	if d.quiet {
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
@@ -129,6 +136,9 @@ func (d *driver) relax() {
 	if d.quiet {
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
+	}
+	if d.job.Paused || p < mover.Catching || p > mover.Deciding {
+		d.speedUp()
 	}
 	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {
 		d.letGo()

@@ -140,6 +140,7 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 	if _, done := ev.(mover.Evaluated); done && clearing != nil && len(clearing.Keys) > 0 {
 		d.cleared.phase, d.cleared.attempt = d.job.Phase, d.job.Attempt
 		d.cleared.key = clearing.Keys[len(clearing.Keys)-1]
+		d.easeOff()
 	}
 	return ev
 }
@@ -166,7 +167,7 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	}
 	d.keepLog(from)
 	begun := time.Now()
-	load, err := drive.Read(d.n.find, x)
+	load, err := d.carrier.Read(d.n.find, x)
 	if err == nil && !plant.Bug("node-source-not-synced") {
 		err = d.sync(from)
 	}
@@ -174,10 +175,40 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 		return mover.Failed{Round: round, Err: err}
 	}
 	ev := d.durable(round, load.Bring(ctx, d.n.find), to)
-	if c, ok := ev.(mover.Copied); ok {
-		d.n.jobs.rates.carried(c.Bytes, time.Since(begun))
+	took := time.Since(begun)
+	switch e := ev.(type) {
+	case mover.Copied:
+		d.n.jobs.rates.carried(e.Bytes, took)
+	case mover.CaughtUp:
+		e.TookMS = took.Milliseconds()
+		d.slowDown(e.Upto)
+		return e
 	}
 	return ev
+}
+
+// slowDown holds up the writers of the range if they write faster than it is carried.
+func (d *driver) slowDown(upto uint64) {
+	if p := d.n.part(d.job.From); p != nil {
+		d.brake = d.brake.Seen(p.Store.Behind(wal.Position(upto)), d.n.jobMS())
+		p.Group.Slow(d.job.Span, time.Duration(d.brake.WaitUS)*time.Microsecond)
+	}
+}
+
+// easeOff lets the job rest if others need the processors. Who waits for it, or would
+// overtake it, does not wait longer for that.
+func (d *driver) easeOff() {
+	if p := d.job.Phase; !p.Frozen() {
+		d.ease.rest(d.n.ctx, [mover.MaxHaste + 1]float64{maxRests, 3, 1}[d.brake.Haste])
+	}
+}
+
+// speedUp lets them go on.
+func (d *driver) speedUp() {
+	if p := d.n.part(d.job.From); p != nil && d.brake.WaitUS > 0 {
+		p.Group.Slow(d.job.Span, 0)
+	}
+	d.brake = mover.Brake{}
 }
 
 // maxHeldLog is how much log a store keeps for a job beyond what it would: a move

@@ -18,6 +18,8 @@ import (
 type driver struct {
 	w    *world
 	jobs map[own.Job]*held
+	// carriers remember what they have read of the log for each job.
+	carriers map[own.Job]*drive.Carrier
 }
 
 // held is a record as a driver knows it.
@@ -31,7 +33,9 @@ type held struct {
 	busy bool
 }
 
-func newDriver(w *world) *driver { return &driver{w: w, jobs: map[own.Job]*held{}} }
+func newDriver(w *world) *driver {
+	return &driver{w: w, jobs: map[own.Job]*held{}, carriers: map[own.Job]*drive.Carrier{}}
+}
 
 func phaseOf(j *mover.Job) string {
 	switch {
@@ -226,6 +230,7 @@ func (d *driver) execute(j mover.Job, x mover.Effect) {
 		x.LimitBytes = 100 + w.rng.IntN(400)
 		d.carry(j, x, x.NotBeforeMS, x.Round)
 	case mover.CatchUp:
+		x.LimitBytes = 100 + w.rng.IntN(4000)
 		d.carry(j, x, x.NotBeforeMS, x.Round)
 	case mover.Verify:
 		d.carry(j, x, 0, x.Round)
@@ -296,15 +301,22 @@ func fresh(c mover.Bound, limit int) mover.Bound {
 func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uint64) {
 	w := d.w
 	l := letter{d.phase(&j), true}
+	if d.carriers[j.ID] == nil {
+		d.carriers[j.ID] = new(drive.Carrier)
+	}
 	w.notBefore(notBeforeMS, func() {
 		w.send(l, func() {
-			load, err := drive.Read(w.find, x)
+			load, err := d.carriers[j.ID].Read(w.find, x)
 			if err != nil {
 				d.answer(j, mover.Failed{Round: round, Err: err})
 				return
 			}
 			w.send(l, func() {
 				ev := load.Bring(ctx, w.find)
+				if c, ok := ev.(mover.CaughtUp); ok {
+					c.TookMS = w.rng.Int64N(mover.FreezeLimitMS)
+					ev = c
+				}
 				if v, ok := ev.(mover.Verified); ok && !v.Equal {
 					w.count("copies that differed")
 				}

@@ -21,10 +21,12 @@ type Config struct {
 	Shards []int
 	// MoveRows rows of 1000 bytes are moved from one store to the other.
 	MoveRows int
-	// Moves is how often, and Think how long clients wait meanwhile between their
-	// operations.
+	// Moves is how often, and Think how long clients that think wait meanwhile after
+	// a read and a write.
 	Moves int
 	Think time.Duration
+	// Still is for how long the load is measured while nothing moves.
+	Still time.Duration
 	// Dir is where the stores keep their files.
 	Dir string
 }

@@ -16,8 +16,6 @@ const (
 	moveBytes = 1000
 	// clients read and write in turn.
 	clients = 16
-	// stillTime is for how long the load is measured while nothing moves.
-	stillTime = time.Second
 	// moveTime is what a move may take before it is taken back, and counts as failed.
 	moveTime = 30 * time.Second
 )
@@ -31,30 +29,56 @@ var (
 
 // moves yields the load while a shard goes from one store to the other and back, and
 // what its clients noticed.
+//
+// There are two loads. Clients that think leave processors free, as they should on a
+// machine that is to be relied upon. Those that do not take all that there is, so that
+// whatever a move does is at their expense: all that they write is written twice.
 func moves(cfg Config, yield func(duel.Cell) bool) bool {
-	t, err := openTable(cfg, cleave.Options{Stores: 2, Groups: 4, Durability: cleave.EverySec}, cfg.MoveRows, moveBytes, 1, 1)
+	for _, d := range []cleave.Durability{cleave.Always, cleave.EverySec} {
+		if !movesWith(cfg, d, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// fullMoves is how often a shard moves under clients that do not think.
+const fullMoves = 10
+
+func movesWith(cfg Config, d cleave.Durability, yield func(duel.Cell) bool) bool {
+	t, err := openTable(cfg, cleave.Options{Stores: 2, Groups: 4, Durability: d}, cfg.MoveRows, moveBytes, 1, 1)
 	if err != nil {
-		return yield(broken("shards/move", err))
+		return yield(broken(fmt.Sprintf("shards/move-%v", d), err))
 	}
 	defer t.close()
-	m := &mover{table: t, think: cfg.Think}
+	thinking, busy := &mover{table: t, stillFor: cfg.Still, think: cfg.Think}, &mover{table: t, stillFor: cfg.Still}
+	return thinking.cells(cfg, fmt.Sprint(d), cfg.Moves, yield) && busy.cells(cfg, fmt.Sprint("full-", d), min(cfg.Moves, fullMoves), yield)
+}
+
+// cells yields what a load notices of moves.
+func (m *mover) cells(cfg Config, name string, rounds int, yield func(duel.Cell) bool) bool {
+	pauses := "without a pause"
+	if m.think > 0 {
+		pauses = fmt.Sprint("and then wait for ", m.think)
+	}
 	rate := duel.Cell{
-		ID: "shards/move",
-		Title: fmt.Sprintf("%d clients read and write in turn rows of %d bytes, durability everysec, per operation, before and while their shard of %d MB changes stores",
-			clients, moveBytes, cfg.MoveRows*moveBytes/1e6),
-		Rounds: cfg.Moves,
+		ID: "shards/move-" + name,
+		Title: fmt.Sprintf("%d clients read and write in turn rows of %d bytes, %s, per operation, before and while their shard of %d MB changes stores",
+			clients, moveBytes, pauses, cfg.MoveRows*moveBytes/1e6),
+		Rounds: rounds,
 		Contestants: []duel.Contestant{
 			{Name: "before", Gauge: m.still},
 			{Name: "during", Ours: true, Gauge: m.move},
 		},
 	}
 	seen := duel.Cell{
-		ID:      "shards/pause",
-		Title:   "of each of these moves, how long the shard took no writes, and how long its clients waited for theirs",
+		ID:      "shards/pause-" + name,
+		Title:   "of each of these moves, how long the shard took no writes, and how long its clients waited for theirs, and before",
 		Metrics: []duel.Metric{pause, p99, slowest},
-		Rounds:  cfg.Moves,
+		Rounds:  rounds,
 		Contestants: []duel.Contestant{
-			{Name: "during", Ours: true, Gauge: m.noticed},
+			{Name: "before", Gauge: func() []float64 { return m.noticed(&m.quiet, m.still) }},
+			{Name: "during", Ours: true, Gauge: func() []float64 { return m.noticed(&m.notes, m.move) }},
 		},
 	}
 	return yield(rate) && yield(seen)
@@ -62,14 +86,18 @@ func moves(cfg Config, yield func(duel.Cell) bool) bool {
 
 // mover moves a table of one shard to and fro.
 type mover struct {
-	table *table
-	think time.Duration
-	notes [][]float64 // of moves that nobody has asked about
+	table    *table
+	stillFor time.Duration
+	think    time.Duration
+	// notes are of moves that nobody has asked about, and quiet of the time before.
+	notes, quiet [][]float64
 }
 
 // still measures the load while nothing moves.
 func (m *mover) still() []float64 {
-	return []float64{m.load(func() { time.Sleep(stillTime) }).perOp}
+	seen := m.load(func() { time.Sleep(m.stillFor) })
+	m.quiet = append(m.quiet, []float64{0, float64(seen.p99), float64(seen.slowest)})
+	return []float64{seen.perOp}
 }
 
 // move measures it during a move.
@@ -103,13 +131,13 @@ func (m *mover) wait(job *cleave.Job) cleave.JobStatus {
 		moveTime, status.Phase, status.Rows, status.Bytes/1e6, status.Pause, status.Why, err))
 }
 
-// noticed returns what clients noticed of a move.
-func (m *mover) noticed() []float64 {
-	if len(m.notes) == 0 { // the cell with the moves was left out
-		m.move()
+// noticed returns what clients noticed.
+func (m *mover) noticed(notes *[][]float64, measure func() []float64) []float64 {
+	if len(*notes) == 0 { // the cell with the moves was left out
+		measure()
 	}
-	first := m.notes[0]
-	m.notes = m.notes[1:]
+	first := (*notes)[0]
+	*notes = (*notes)[1:]
 	return first
 }
 

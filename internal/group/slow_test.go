@@ -1,0 +1,52 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+func TestWritersOfASlowRangeWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Group
+		ctx := context.Background()
+		waits := func(at string) time.Duration {
+			begun := time.Now()
+			if err := g.slow.hold(ctx, partition.Position(at)); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begun)
+		}
+		check := func(when string, want map[string]time.Duration) {
+			t.Helper()
+			for at, d := range want {
+				if got := waits(at); got != d {
+					t.Errorf("%s: a write at %q waits for %v, want %v", when, at, got, d)
+				}
+			}
+		}
+		span := func(s, e string) partition.Span { return partition.Span{Start: []byte(s), End: []byte(e)} }
+		check("at first", map[string]time.Duration{"b": 0})
+		g.Slow(span("b", "d"), time.Second)
+		g.Slow(span("d", "e"), time.Minute)
+		check("two ranges", map[string]time.Duration{"": 0, "a": 0, "b": time.Second, "c": time.Second, "d": time.Minute, "e": 0})
+		g.Slow(span("b", "d"), 2*time.Second)
+		check("slower", map[string]time.Duration{"b": 2 * time.Second, "d": time.Minute})
+		late, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if err := g.slow.hold(late, partition.Position("d")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who cannot wait is told %v", err)
+		}
+		g.Slow(span("d", "e"), 0)
+		check("one again", map[string]time.Duration{"c": 2 * time.Second, "d": 0})
+		g.Slow(span("b", "d"), 0)
+		check("at the end", map[string]time.Duration{"c": 0})
+		if g.slow.list.Load() != nil {
+			t.Error("there is a list of nothing")
+		}
+	})
+}
