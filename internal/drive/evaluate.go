@@ -46,41 +46,31 @@ func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
 // elsewhere.
 func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Handed) mover.Event {
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
-	pieces := make([]group.Piece, len(x.Parts))
-	var first Place
-	var given standing
+	places := make([]Place, len(x.Parts))
 	for i, part := range x.Parts {
-		p, err := find(part.Group)
+		var err error
+		if places[i], err = find(part.Group); err != nil {
+			return failed(err)
+		}
+	}
+	first := places[0]
+	pieces := make([]group.Piece, len(x.Parts))
+	for i, part := range x.Parts {
+		floor := int64(0)
+		if x.Carry {
+			floor = first.Group.NowMS()
+		}
+		c, err := ready(ctx, places[i], part.Command, floor, from)
 		if err != nil {
 			return failed(err)
 		}
-		if i == 0 {
-			first = p
-		}
-		c := part.Command
-		switch s := c.(type) {
-		case *mover.Clear:
-			if err := s.Find(p.Store); err != nil {
-				return failed(err)
-			}
-			c = &noting{s, carriedKey(s.Span)}
-		case *mover.Settle:
-			floor := s.ClockFloorMS
-			if x.Carry {
-				floor = first.Group.NowMS()
-			}
-			if err := raise(ctx, p.Group, floor); err != nil {
-				return failed(err)
-			}
-			c = &settling{Settle: s, from: from}
-		}
-		if i == 0 && x.Carry {
-			c = &carrying{Bound: c, to: x.Parts[1].Command}
-		}
-		pieces[i] = group.Piece{Group: p.Group, Request: group.Request{Command: c}}
-		if r, ok := c.(*own.Reown); ok && len(x.Parts) == 1 {
-			pieces[i].Request.Command = group.Steps{r, &given}
-		}
+		pieces[i] = group.Piece{Group: places[i].Group, Request: group.Request{Command: c}}
+	}
+	var given standing
+	if c := &pieces[0].Request.Command; x.Carry {
+		*c = &carrying{Bound: x.Parts[0].Command, to: x.Parts[1].Command}
+	} else if r, ok := (*c).(*own.Reown); ok {
+		*c = group.Steps{r, &given}
 	}
 	reply, err := together(ctx, pieces)
 	if err == nil {
@@ -94,6 +84,18 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 		// Readers go by the clock until they see what the command did.
 		NextVersion: given.nextVersion, ClockMS: first.Group.NowMS(),
 	}
+}
+
+// ready does what a command needs before its group evaluates it, and returns it with
+// what goes with it.
+func ready(ctx context.Context, p Place, c mover.Bound, floorMS int64, from *Handed) (command.Command, error) {
+	switch c := c.(type) {
+	case *mover.Clear:
+		return &noting{c, carriedKey(c.Span)}, c.Find(p.Store)
+	case *mover.Settle:
+		return &settling{Settle: c, from: from}, raise(ctx, p.Group, max(floorMS, c.ClockFloorMS))
+	}
+	return c, nil
 }
 
 // together evaluates one command, or several as one, and returns the first reply,

@@ -1,0 +1,133 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// align gives every group what the map says of a span.
+func (n *Node) align(ctx context.Context, m *partition.Map, span partition.Span) error {
+	return n.alignBy(ctx, m, span, realign)
+}
+
+// maxAligns is how often lists are looked at again: jobs elsewhere in the same groups
+// join ranges that were given away, and those may reach into the span.
+const maxAligns = 100
+
+func (n *Node) alignBy(
+	ctx context.Context, m *partition.Map, span partition.Span, by func(*Part, *partition.Map, partition.Span) command.Command,
+) error {
+	for _, h := range n.hosts {
+		err := own.ErrStale
+		for i := 0; i < maxAligns && errors.Is(err, own.ErrStale); i++ {
+			err = h.align(ctx, m, span, by)
+		}
+		if err != nil {
+			return fmt.Errorf("give the groups of store %d their ranges: %w", h.index, err)
+		}
+	}
+	return nil
+}
+
+// align gives the groups of a store what the map says, all or none. If the error is
+// own.ErrStale, their lists have changed meanwhile.
+func (h *Host) align(
+	ctx context.Context, m *partition.Map, span partition.Span, by func(*Part, *partition.Map, partition.Span) command.Command,
+) error {
+	var pieces []group.Piece
+	for _, p := range h.Parts() {
+		if c := by(p, m, span); c != nil {
+			pieces = append(pieces, group.Piece{Group: p.Group, Request: group.Request{Command: c}})
+		}
+	}
+	if len(pieces) == 0 {
+		return nil
+	}
+	replies, err := group.Joint(context.WithoutCancel(ctx), pieces)
+	for i := range replies {
+		err = errors.Join(err, replies[i].Err)
+	}
+	if err != nil {
+		return err
+	}
+	return h.Store.Sync()
+}
+
+// realign returns the command that makes the list of a group say what the map says of
+// a span, or nil if it does.
+func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
+	var c own.Reown
+	list := p.Group.List()
+	for s := range m.Shards(span) {
+		is := slices.Collect(list.Over(s.Span))
+		want := own.Range{Span: s.Span, Version: s.Changed, State: own.Serving}
+		switch {
+		case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
+			continue
+		case s.Group != p.ID && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
+			continue
+		case s.Group != p.ID:
+			want = given(is, want)
+		}
+		for _, r := range is {
+			if !slices.ContainsFunc(c.Expect, func(x own.Range) bool { return bytes.Equal(x.Span.Start, r.Span.Start) }) {
+				c.Expect = append(c.Expect, r)
+			}
+		}
+		c.Become = append(c.Become, want)
+	}
+	if len(c.Become) == 0 {
+		return nil
+	}
+	c.Become = append(c.Become, rest(c.Expect, c.Become)...)
+	return &c
+}
+
+// given returns what is left of ranges that a group loses without a job. Nothing was
+// ever there, so nothing is to be removed. It is of the last job that left something in
+// the place: otherwise a command of one before that, however late, would find that it
+// may begin there.
+func given(was []own.Range, as own.Range) own.Range {
+	as.State, as.Attempt = own.Foreign, own.Dropped
+	for _, r := range was {
+		as.Job = max(as.Job, r.Job)
+	}
+	return as
+}
+
+// rest returns what is left of ranges that others take a piece of.
+func rest(expect, become []own.Range) (left []own.Range) {
+	for _, r := range expect {
+		at := r.Span.Start
+		over := slices.Clone(become)
+		slices.SortFunc(over, func(a, b own.Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) })
+		for _, b := range over {
+			if !r.Span.Contains(b.Span.Start) && !b.Span.Contains(r.Span.Start) {
+				continue
+			}
+			if bytes.Compare(at, b.Span.Start) < 0 {
+				piece := r
+				piece.Span = partition.Span{Start: at, End: b.Span.Start}
+				left = append(left, piece)
+			}
+			at = b.Span.End
+			if len(at) == 0 {
+				break
+			}
+		}
+		if len(at) > 0 && r.Span.Contains(at) {
+			piece := r
+			piece.Span = partition.Span{Start: at, End: r.Span.End}
+			left = append(left, piece)
+		}
+	}
+	return left
+}
