@@ -176,6 +176,8 @@ func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.
 				w.settleMet(err, o.parked)
 				again(w.backoff(o))
 			case away(err):
+			case refused(err) && safe:
+				o.finish(check.Unknown) // another copy may be on its way, and find room
 			case refused(err):
 				o.finish(check.Failed)
 			case err != nil && reply.Err == nil:
