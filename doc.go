@@ -53,8 +53,9 @@
 //     and one that makes a keyspace only if a job is paused where it is to be.
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
 //     handed over, usually for some milliseconds; a hand-over that takes longer than
-//     30, and at later tries up to 240, is given back and tried again. Splits, merges,
-//     and moves within a store hold nobody up.
+//     30, and at later tries up to 240, is given back and tried again. Who writes to
+//     it faster than it can be carried is held up before that, for at most 20 ms a
+//     write. Splits, merges, and moves within a store hold nobody up.
 //   - A job is done or taken back as a whole, whatever crashes. It can be cancelled
 //     until it is decided, which is just before the shard changes hands; after that
 //     it goes forward.

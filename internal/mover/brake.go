@@ -27,8 +27,22 @@ const (
 	MaxHaste = 2
 )
 
-// Seen returns the brake after a look at how many bytes of log the destination lacks.
-func (b Brake) Seen(behind, nowMS int64) Brake {
+// Copied returns the brake after a look at how many bytes of log are kept for the copy,
+// of most that may be: it is to be over before there are more.
+func (b Brake) Copied(kept, most, nowMS int64) Brake {
+	if took := nowMS - b.sinceMS; b.sinceMS > 0 && took < brakeMS {
+		return b
+	}
+	b.sinceMS, b.behind = nowMS, kept
+	if kept > most/2 {
+		b.harder()
+	}
+	return b
+}
+
+// CaughtUp returns the brake after a look at how many bytes of log the destination
+// lacks.
+func (b Brake) CaughtUp(behind, nowMS int64) Brake {
 	took := nowMS - b.sinceMS
 	if b.sinceMS > 0 && took < brakeMS {
 		return b
@@ -37,14 +51,18 @@ func (b Brake) Seen(behind, nowMS int64) Brake {
 	b.sinceMS, b.behind = nowMS, behind
 	switch {
 	case !known || behind <= RoundBytes:
-	case gained*drainMS >= behind*took:
-		if gained*drainMS > 4*behind*took { // sooner than need be
-			b.WaitUS /= 2
-		}
-	case b.Haste < MaxHaste:
-		b.Haste++
-	default:
-		b.WaitUS = min(max(2*b.WaitUS, minWaitUS), maxWaitUS)
+	case gained*drainMS < behind*took:
+		b.harder()
+	case gained*drainMS > 4*behind*took: // sooner than need be
+		b.WaitUS /= 2
 	}
 	return b
+}
+
+func (b *Brake) harder() {
+	if b.Haste < MaxHaste {
+		b.Haste++
+		return
+	}
+	b.WaitUS = min(max(2*b.WaitUS, minWaitUS), maxWaitUS)
 }

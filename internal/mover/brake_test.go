@@ -14,7 +14,7 @@ func TestWritersAreHeldUpAsLongAsAJobDoesNotGainOnThem(t *testing.T) {
 	now := int64(1000)
 	look := func(behind, after int64) int64 {
 		now += after
-		b = b.Seen(behind, now)
+		b = b.CaughtUp(behind, now)
 		return b.WaitUS
 	}
 	if w := look(much, 0); w != 0 {
@@ -51,6 +51,22 @@ func TestWritersAreHeldUpAsLongAsAJobDoesNotGainOnThem(t *testing.T) {
 	look(RoundBytes, brakeMS)
 	if w := look(RoundBytes, brakeMS); w != 0 {
 		t.Errorf("no more than a round is left: %d us", w)
+	}
+}
+
+// A copy hurries when half of the log that may be kept for it is full.
+func TestACopyHurriesBeforeTheLogIsFull(t *testing.T) {
+	var b Brake
+	const most = 1000
+	for i, c := range []struct {
+		kept  int64
+		haste int
+		wait  bool
+	}{{500, 0, false}, {501, 1, false}, {600, 2, false}, {700, 2, true}, {500, 2, true}} {
+		b = b.Copied(c.kept, most, 1000+int64(i)*brakeMS)
+		if b.Haste != c.haste || b.WaitUS > 0 != c.wait {
+			t.Errorf("with %d of %d bytes: %+v", c.kept, most, b)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func (d *driver) relax() {
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
 	}
-	if d.job.Paused || p < mover.Catching || p > mover.Deciding {
+	if d.job.Paused || p < mover.Copying || p > mover.Deciding {
 		d.speedUp()
 	}
 	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {

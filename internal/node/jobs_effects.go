@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -179,18 +180,23 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	switch e := ev.(type) {
 	case mover.Copied:
 		d.n.jobs.rates.carried(e.Bytes, took)
+		d.slowDown(func(s *store.Store, nowMS int64) mover.Brake {
+			return d.brake.Copied(s.Behind(wal.Position(d.job.Base)), maxHeldLog, nowMS)
+		})
 	case mover.CaughtUp:
 		e.TookMS = took.Milliseconds()
-		d.slowDown(e.Upto)
+		d.slowDown(func(s *store.Store, nowMS int64) mover.Brake {
+			return d.brake.CaughtUp(s.Behind(wal.Position(e.Upto)), nowMS)
+		})
 		return e
 	}
 	return ev
 }
 
 // slowDown holds up the writers of the range if they write faster than it is carried.
-func (d *driver) slowDown(upto uint64) {
+func (d *driver) slowDown(look func(source *store.Store, nowMS int64) mover.Brake) {
 	if p := d.n.part(d.job.From); p != nil {
-		d.brake = d.brake.Seen(p.Store.Behind(wal.Position(upto)), d.n.jobMS())
+		d.brake = look(p.Store, d.n.jobMS())
 		p.Group.Slow(d.job.Span, time.Duration(d.brake.WaitUS)*time.Microsecond)
 	}
 }
