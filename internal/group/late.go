@@ -66,8 +66,8 @@ func (l *late) wait() (left time.Duration, some bool) {
 // waits for a change, it is executed at once. If ctx ends first it may still be
 // executed, and the error is ErrUnknown.
 func (g *Group) TryLater(ctx context.Context, r Request) (command.Reply, error) {
-	if g.Awaited() {
-		return g.Try(ctx, r)
+	if g.visible.awaited.CompareAndSwap(true, false) {
+		return g.Try(ctx, r) // if it was in vain, who waits says so again
 	}
 	c := &call{Request: r, done: make(chan error, 1)}
 	if g.late.add(c) {

@@ -29,6 +29,7 @@ func TestAKeyThatWasLockedInASnapshotIsNamed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", when, got, want)
 		}
 	}
+	may(g, g.LockEpoch(), false, "nobody has ever locked anything")
 	// In each turn a snapshot is taken before, while and after the lock is there.
 	for range 3 {
 		if err := lock(g); err != nil { // the epochs of what was before are over

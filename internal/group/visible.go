@@ -30,7 +30,7 @@ type visible struct {
 	locks    *txn.Locks
 	// changed is closed when a list or lock has changed, for those who wait.
 	changed chan struct{}
-	// awaited tells that somebody does.
+	// awaited tells that somebody does, and has not been noticed.
 	awaited atomic.Bool
 	// traces tell where locks were.
 	traces traces
@@ -42,6 +42,7 @@ func (v *visible) init(g *guard) {
 	for _, l := range g.locks.All() {
 		v.locks.Add(*l)
 	}
+	v.traces.epoch.Store(1) // nothing was ever removed, at 0
 	v.traces.began(v.locks.Changes())
 	v.locks.Begin()
 	v.locked.Store(int64(v.locks.Len()))

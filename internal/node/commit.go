@@ -158,7 +158,7 @@ func (l *lead) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn
 			effects = append(effects, l.c.Step(ev)...)
 		}
 		switch {
-		case len(effects) > 0:
+		case len(effects) > 0 || l.c.State() == txn.Done:
 			wait = 0
 			continue
 		case !l.over(ctx, waited):
