@@ -74,7 +74,11 @@ const patientAttempts = 3
 func (db *DB) persist(ctx context.Context, claims func() []txn.Claim, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
 	for attempt := 0; ; attempt++ {
 		attempts++
-		if touched := claims(); attempt < patientAttempts || len(touched) == 0 {
+		var touched []txn.Claim
+		if attempt >= patientAttempts {
+			touched = claims()
+		}
+		if len(touched) == 0 {
 			err = try(attempt, txn.ID{})
 		} else {
 			err = db.holding(ctx, touched, func(id txn.ID) error { return try(attempt, id) })
