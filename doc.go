@@ -49,31 +49,34 @@
 // What to rely on meanwhile:
 //
 //   - All promises above hold for keys that are being moved, transactions, scans,
-//     expiry, request ids and the feed included. No call on keys fails because of a job,
-//     and one that makes a keyspace only if a job is paused where it is to be.
+//     expiry, request ids and the feed included. No call on keys fails because of a job.
+//     [DB.CreateKeyspace] waits for one that is where the keyspace is to be, and fails
+//     with [ErrBusy] if it is paused.
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
-//     handed over, usually for some milliseconds; a hand-over that takes longer than
-//     30, and at later tries up to 240, is given back and tried again. Who writes to
-//     it faster than it can be carried is held up before that, for at most 20 ms a
-//     write. Splits, merges, and moves within a store hold nobody up.
-//   - A job is done or taken back as a whole, whatever crashes. It can be cancelled
-//     until it is decided, which is just before the shard changes hands; after that
-//     it goes forward.
+//     handed over: for some milliseconds, or some tens of them on a busy machine. A
+//     hand-over that takes longer than 30 ms, and at later tries up to 240, is given
+//     back and tried again. Who writes to it faster than it can be carried is held up
+//     before that, for at most 20 ms a write. Splits, merges, and moves within a store
+//     hold nobody up.
+//   - A split, merge or move is done or taken back as a whole, whatever crashes. It can
+//     be cancelled until it is decided, which is just before the shard changes hands;
+//     after that it goes forward. A drain or regroup is made of moves: cancelled, it
+//     begins no more of them, and those that are done stay so.
 //   - Of two changes that overlap the second is refused with [ErrBusy].
 //
 // # Limits
 //
 // A key has at most 16 KiB and may be empty, a value 64 MiB, a transaction 64 MiB
 // and 10,000 keys. One process opens a directory at a time. Even an empty one
-// takes about 65 MiB of disk, for a log that is made ahead of need. The clock
-// that judges expiry is the machine's: set it with care; it may also be a few
-// seconds ahead of it after a crash. When the disk is full, writes are refused
+// takes about 65 MiB of disk for each store, for a log that is made ahead of need.
+// The clock that judges expiry is the machine's: set it with care; it may also be a
+// few seconds ahead of it after a crash. When the disk is full, writes are refused
 // and reads go on.
 //
 // The catalog of keyspaces, shards and jobs stays with the first group, which cannot
 // be drained. A job that moves rows takes the room of a shard twice until it ends,
-// and keeps up to 1 GiB of log; one whose shard is written faster than it can be
-// carried is taken back, and says so. Jobs stand still during a [DB.Backup]. A group that
+// and keeps up to 1 GiB of log; one that needs more begins again, and is taken back
+// after some attempts. Jobs stand still during a [DB.Backup]. A group that
 // has decided transactions is removed only when nobody can ask for them any more,
 // some seconds later.
 package cleave

@@ -74,8 +74,8 @@ var (
 	ErrTooLate = errors.New("cleave: too late, the job goes forward")
 	// ErrJobEnded means that a job has ended: start another to change more.
 	ErrJobEnded = errors.New("cleave: the job has ended")
-	// ErrJobUndone means that a job was taken back: what it changed is as before.
-	// The text says why.
+	// ErrJobUndone means that a job was taken back: what it changed is as before,
+	// but for moves of a drain or regroup that were done by then. The text says why.
 	ErrJobUndone = errors.New("cleave: the job was taken back")
 	// ErrNoJob means that there is no such job, or that it ended long ago: DB.Jobs
 	// lists those that are known.

@@ -24,8 +24,11 @@ import (
 // by another process. Empty means the beginning of the store.
 type Cursor string
 
-// Change is what one commit changed: a command, a batch or a transaction, or
-// several that were committed together. All of it happened at once.
+// Change is what one commit changed in one store: a command, a batch or a
+// transaction, or several that were committed together. All of it happened at once.
+// A transaction across stores is a change in each of them, and these do not name each
+// other: who needs it whole keeps what belongs together in one store, or writes an id
+// of its own into the rows.
 type Change struct {
 	Ops []ChangeOp
 	// After is the place in the feed behind this change: keep it with what you

@@ -30,7 +30,8 @@ const (
 	JobUndoing
 	// JobDone has made its change.
 	JobDone
-	// JobUndone has left nothing behind.
+	// JobUndone has left nothing behind, but for moves of a drain or regroup that
+	// were done by then.
 	JobUndone
 )
 
@@ -161,7 +162,8 @@ func (j *Job) Resume(ctx context.Context) error {
 }
 
 // Cancel takes the job back. It returns when that is certain; Wait tells when it is
-// done. Past its decision a job goes forward: the error is ErrTooLate.
+// done. Past its decision a job goes forward: the error is ErrTooLate. Moves that a
+// drain or regroup has done by then stay done.
 func (j *Job) Cancel(ctx context.Context) error {
 	return j.control(ctx, func(job mover.Job, nowMS int64) (mover.Job, error) {
 		next, _, err := mover.Cancel(job, nowMS)
