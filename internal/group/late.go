@@ -12,7 +12,7 @@ import (
 // lateAfter is how long a request that is in no hurry waits for a batch to ride along
 // with: a few writes to the log, and little for whoever waits for the end of
 // a transaction.
-const lateAfter = 500 * time.Microsecond
+const lateAfter = time.Millisecond
 
 // late are requests in no hurry. The next batch of the group executes them before all
 // others, so what they leave behind is in nobody's way: who comes to see it sees them
