@@ -61,7 +61,9 @@ type JobStatus struct {
 	Why string
 	// Expected is what it was expected to cost when it began.
 	Expected Price
-	// Rows and Bytes were carried so far, copies that were begun anew included.
+	// Rows and Bytes were carried to another store so far, copies that were begun anew
+	// included. Those of a Drain or a Regroup are of the jobs that it began and that
+	// have ended, and so are its pauses.
 	Rows, Bytes uint64
 	// Children is how many jobs were begun for this one.
 	Children int

@@ -209,7 +209,7 @@ func (j *Job) alone(jobs []Job, groups []partition.GroupID) error {
 		o := &jobs[i]
 		clash := slices.ContainsFunc(o.Groups, func(g partition.GroupID) bool { return slices.Contains(groups, g) })
 		if !o.Phase.Final() && o.ID != j.ID && (clash || o.Kind == Regroup && j.Kind == Regroup) {
-			return &BusyError{Job: o.ID, Kind: o.Kind}
+			return busyWith(o)
 		}
 	}
 	return nil

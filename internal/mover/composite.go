@@ -2,7 +2,9 @@ package mover
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
@@ -49,10 +51,12 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		return nil
 	}
 	children, others := 0, false
+	var before *Job // that has to end, or to go on, before this one can
 	for i := range v.Jobs {
 		c := &v.Jobs[i]
 		switch {
 		case c.Phase.Final():
+			continue
 		case c.Parent == j.ID:
 			children++
 			if j.Phase == Stopping && !c.Undo && !c.Decided() {
@@ -60,6 +64,11 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 			}
 		case j.awaits(c, v.Map) && !plant.Bug("mover-group-removed-under-a-job"):
 			others = true
+		case j.Kind != PreSplit || !slices.ContainsFunc(j.At, c.Span.Contains) || c.Kind.composite():
+			continue
+		}
+		if before == nil || before.Paused && !c.Paused {
+			before = c
 		}
 	}
 	if j.Phase == Stopping {
@@ -79,11 +88,8 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		j.Cost.Children += uint64(n)
 		j.touch(nowMS)
 	}
-	if left && children == 0 && len(effects) == 0 && j.Kind != PreSplit {
-		if err := nowhere(v); err != nil && j.Why != reason(err) {
-			j.Why = reason(err) // for whoever wonders why nothing happens
-			j.touch(nowMS)
-		}
+	if len(effects) == 0 {
+		j.explain(v, left && children == 0, before, nowMS)
 	}
 	if left || children > 0 || others {
 		return effects
@@ -94,6 +100,30 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		j.become(Done, nowMS)
 	}
 	return nil
+}
+
+// explain says, for whoever wonders, why nothing happens: a shard has nowhere to go, or
+// another job stands still, or it is not one of this job's.
+func (j *Job) explain(v View, stuck bool, before *Job, nowMS int64) {
+	const waits = "waits for job "
+	why := j.Why
+	if strings.HasPrefix(why, waits) {
+		why = ""
+	}
+	switch {
+	case before != nil && before.Paused:
+		why = fmt.Sprintf(waits+"%d, which is paused: resume or cancel it", before.ID)
+	case before != nil && before.Parent != j.ID:
+		why = fmt.Sprintf(waits+"%d, a %v", before.ID, before.Kind)
+	case stuck && j.Kind != PreSplit:
+		if err := nowhere(v); err != nil {
+			why = reason(err)
+		}
+	}
+	if why != j.Why {
+		j.Why = why
+		j.touch(nowMS)
+	}
 }
 
 // awaits tells whether another job still needs a group that this one empties: its
@@ -193,7 +223,7 @@ func busy(jobs []Job, s partition.Span) bool { return inTheWay(jobs, s) != nil }
 // Busy returns a [BusyError] if one of the jobs changes a part of a span.
 func Busy(jobs []Job, s partition.Span) error {
 	if other := inTheWay(jobs, s); other != nil {
-		return &BusyError{Job: other.ID, Kind: other.Kind, Span: other.Span}
+		return busyWith(other)
 	}
 	return nil
 }

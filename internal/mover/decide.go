@@ -58,7 +58,9 @@ func Decide(j Job, c Choose, m *partition.Map, nowMS int64) (Job, *partition.Map
 			return j, nil, nil, err
 		}
 	}
-	j.Version, j.Why = next.Version(), ""
+	if j.Version = next.Version(); !j.Undo { // of one that is taken back it says why
+		j.Why = ""
+	}
 	j.become(then, nowMS)
 	return j, next, Resume(j), nil
 }

@@ -58,12 +58,29 @@ var (
 type BusyError struct {
 	Job  own.Job
 	Kind Kind
-	Span partition.Span // what it changes; empty for all
+	// Shard, or Groups, are what it changes.
+	Shard  partition.ShardID
+	Groups []partition.GroupID
+	Paused bool
 }
 
-// Error names the job.
+func busyWith(j *Job) *BusyError {
+	return &BusyError{Job: j.ID, Kind: j.Kind, Shard: j.Shard, Groups: j.Groups, Paused: j.Paused}
+}
+
+// Error names the job, and says what to do about it.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("%v: job %d, a %v of %v: wait for it or cancel it", ErrBusy, e.Job, e.Kind, e.Span)
+	of := ""
+	switch {
+	case e.Shard != 0:
+		of = fmt.Sprintf(" of %v", e.Shard)
+	case e.Kind != Regroup && len(e.Groups) > 0:
+		of = fmt.Sprintf(" of %v", e.Groups[0])
+	}
+	if e.Paused {
+		return fmt.Sprintf("%v: job %d, a %v%s, is paused: resume or cancel it", ErrBusy, e.Job, e.Kind, of)
+	}
+	return fmt.Sprintf("%v: job %d, a %v%s: wait for it or cancel it", ErrBusy, e.Job, e.Kind, of)
 }
 
 // Is matches ErrBusy.

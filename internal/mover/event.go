@@ -47,7 +47,8 @@ type (
 		TookMS      int64
 	}
 	// Verified answers a Verify: up to where the destination has come, and
-	// whether it has the same rows as the source there.
+	// whether it has the same rows as the source there. Rows were compared, Bytes
+	// carried to be there.
 	Verified struct {
 		Round, Upto uint64
 		Equal       bool
@@ -86,7 +87,8 @@ type View struct {
 	Map *partition.Map
 	// Jobs are those that have not ended; others do no harm.
 	Jobs []Job
-	// Home names the store of a group, for ever.
+	// Home names the store of a group, for ever; for a [Plan] also those of groups that
+	// are yet to be added.
 	Home func(partition.GroupID) uint64
 	// Sizes tells what is known about a shard; nil for nothing.
 	Sizes func(partition.ShardID) Size

@@ -81,7 +81,8 @@ type Job struct {
 	CreatedMS, ChangedMS, EndedMS, FrozenMS int64
 }
 
-// Cost is what a job has taken.
+// Cost is what a job has taken. One that is done by others has that of its children
+// that have ended, see [Account].
 type Cost struct {
 	// Rows and Bytes were carried, copies that were begun anew included, and
 	// Dropped rows removed.
@@ -106,6 +107,16 @@ func (j *Job) Decided() bool { return j.Phase.decided() }
 
 // DurationMS is how long the job took, or has taken so far.
 func (j *Job) DurationMS() int64 { return j.ChangedMS - j.CreatedMS }
+
+// Account returns the parent of a job that has ended with what that has cost. It is
+// stored as one with the end of the job, so that each counts once.
+func Account(parent Job, c *Cost, nowMS int64) Job {
+	p := &parent.Cost
+	p.Rows, p.Bytes, p.Dropped = p.Rows+c.Rows, p.Bytes+c.Bytes, p.Dropped+c.Dropped
+	p.Rounds, p.PauseMS, p.LongestMS = p.Rounds+c.Rounds, p.PauseMS+c.PauseMS, max(p.LongestMS, c.LongestMS)
+	parent.touch(nowMS)
+	return parent
+}
 
 // become brings the job into a phase, with something new outstanding.
 func (j *Job) become(p Phase, nowMS int64) {

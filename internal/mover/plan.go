@@ -80,8 +80,7 @@ func Plan(v View, r Request, rates Rates) (Price, error) {
 			continue
 		}
 		p.Moves++
-		// A group that is yet to be added may be anywhere.
-		if _, known := v.Map.Group(step.To); known && v.home(step.from) == v.home(step.To) {
+		if v.home(step.from) == v.home(step.To) {
 			p.DurationMS += localRounds * rates.RoundMS
 		} else {
 			p.Rows, p.Bytes = p.Rows+step.size.Rows, p.Bytes+step.size.Bytes

@@ -99,6 +99,13 @@ func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error
 	if err := n.complete(&r, v.Map); err != nil {
 		return mover.Price{}, err
 	}
+	known, next := v.Home, v.Map.NextGroup()
+	v.Home = func(id partition.GroupID) uint64 {
+		if i := int(id) - int(next); i >= 0 && i < len(r.Labels) {
+			return uint64(storeOf(partition.Group{Labels: r.Labels[i]}))
+		}
+		return known(id)
+	}
 	return mover.Plan(v, r, n.jobs.rates.now())
 }
 

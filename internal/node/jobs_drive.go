@@ -204,7 +204,7 @@ func (d *driver) step(ctx context.Context, ev mover.Event) mover.Event {
 		d.take(next)
 	default:
 		begun := time.Now()
-		if err := d.n.enter(ctx, d.swap(next)); err != nil {
+		if err := d.keep(ctx, next); err != nil {
 			d.reload(ctx)
 			return nil
 		}
@@ -213,6 +213,34 @@ func (d *driver) step(ctx context.Context, ev mover.Event) mover.Event {
 		d.take(next)
 	}
 	return d.do(ctx, effects)
+}
+
+// keep stores a record. With the last one of a job that was done for another, that
+// one's is stored too, with what it has cost.
+func (d *driver) keep(ctx context.Context, next mover.Job) error {
+	if !next.Phase.Final() || next.Parent == 0 {
+		return d.n.enter(ctx, d.swap(next))
+	}
+	for {
+		parent, err := d.n.record(ctx, next.Parent)
+		if errors.Is(err, ErrNoJob) || err == nil && parent.Phase.Final() {
+			return d.n.enter(ctx, d.swap(next)) // it has no use for it any more
+		}
+		if err != nil {
+			return err
+		}
+		sum := &drive.Swap{Catalog: meta, Rev: parent.Rev, Job: mover.Account(parent, &next.Cost, d.n.jobMS())}
+		err = d.n.enter(ctx, group.Steps{d.swap(next), sum})
+		if errors.Is(err, drive.ErrOvertaken) {
+			if now, e := d.n.record(ctx, next.Parent); e == nil && now.Rev != parent.Rev {
+				continue // the parent has gone on meanwhile, maybe not the job itself
+			}
+		}
+		if err == nil {
+			d.n.wake(next.Parent)
+		}
+		return err
+	}
 }
 
 // swap is the command that stores a record.

@@ -95,7 +95,7 @@ func (d *driver) executeForOthers(ctx context.Context, x mover.Effect) mover.Eve
 		}
 		return mover.Surveyed{Round: x.Round, View: v}
 	case mover.Spawn:
-		_, _ = d.n.admitJob(ctx, x.Request, mover.Price{}) // the next survey shows whether it is there
+		_, _ = d.n.StartJob(ctx, x.Request) // the next survey shows whether it is there
 	case mover.Stop:
 		_ = d.n.ControlJob(ctx, x.Job, func(j mover.Job, nowMS int64) (mover.Job, error) {
 			next, _, err := mover.Cancel(j, nowMS)

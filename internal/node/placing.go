@@ -25,8 +25,8 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 		if !errors.As(err, &busy) {
 			return err
 		}
-		if j, gone := n.record(ctx, busy.Job); gone == nil && j.Paused {
-			return fmt.Errorf("%w: it is paused: resume or cancel it", err)
+		if busy.Paused {
+			return err
 		}
 		select {
 		case <-ended:
