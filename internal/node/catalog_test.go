@@ -49,19 +49,32 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 		},
 		"the end of one": func(n *Node) error { return n.DropKeyspace(ctx, "old") },
 	} {
-		disk := new(broken)
-		o := small(1)
-		o.FS = func(int) store.FS { return errorfs.Wrap(vfs.NewMem(), disk) }
-		n := open(t, o)
-		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
-			t.Fatal(err)
+		// Somebody else may have met the broken disk before: then it is known that
+		// nothing has happened.
+		err := store.ErrFailed
+		for range 50 {
+			if err = onBrokenDisk(t, change); !errors.Is(err, store.ErrFailed) || errors.Is(err, group.ErrUnknown) {
+				break
+			}
 		}
-		disk.on.Store(true)
-		if err := change(n); !errors.Is(err, group.ErrUnknown) {
+		if !errors.Is(err, group.ErrUnknown) {
 			t.Errorf("%s: %v", what, err)
 		}
-		_ = n.Close(ctx)
 	}
+}
+
+// onBrokenDisk returns what a change is told whose disk has just ceased to sync.
+func onBrokenDisk(t *testing.T, change func(*Node) error) error {
+	disk := new(broken)
+	o := small(1)
+	o.FS = func(int) store.FS { return errorfs.Wrap(vfs.NewMem(), disk) }
+	n := open(t, o)
+	defer n.Close(ctx)
+	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	disk.on.Store(true)
+	return change(n)
 }
 
 // A keyspace waits for a backup to end. Nobody waits for the keyspace.
