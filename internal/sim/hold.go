@@ -14,11 +14,12 @@ import (
 )
 
 // mostTries is after how many failures a transaction has starved. In a calm world
-// those that lock first commit then. Faults may take holds away, and a range that
-// moves has none at its new owner.
+// those that lock first commit then, with few exceptions: a key may expire under a hold,
+// and a hold when its queue is long. Faults may take holds away, and a range that moves
+// has none at its new owner.
 func (w *world) mostTries() int {
 	if w.calm() {
-		return patienceToLock
+		return patienceToLock + 3
 	}
 	return 10 * patienceToLock
 }

@@ -106,42 +106,28 @@ func (x *tx) readAll(keys []string, then func()) {
 // scan reads the keys of a span, shard by shard, and goes on then.
 func (x *tx) scan(s partition.Span, keys *[]string, then func()) {
 	piece := drive.Pieces(x.o.c.m, s)[0]
-	c := &scanning{}
 	x.o.route(piece.Span.Start, true, func(p drive.Place) (command.Reply, error) {
-		c = &scanning{span: piece.Span}
-		return p.Group.Try(ctx, group.Request{Command: c})
+		return p.Group.Try(ctx, group.Request{Command: &command.Range{Start: piece.Span.Start, End: piece.Span.End, Limit: 10000}})
 	}, func(r command.Reply) {
 		if r.Err != nil {
 			x.o.finish(check.Failed)
 			return
 		}
+		// Of this reply: another copy of the visit may have seen something else.
+		var digest command.Digest
 		for _, item := range r.Items {
 			k, _, err := space.Split(nil, item.Field)
 			x.o.c.w.must(err, "a position in a scan")
 			*keys = append(*keys, string(k))
+			digest.Add(item.Field, item.Version)
 		}
-		x.ranges = append(x.ranges, command.RangeRead{Start: piece.Span.Start, End: piece.Span.End, Digest: c.digest})
+		x.ranges = append(x.ranges, command.RangeRead{Start: piece.Span.Start, End: piece.Span.End, Digest: digest})
 		if bytes.Equal(piece.Span.End, s.End) {
 			then()
 			return
 		}
 		x.scan(partition.Span{Start: piece.Span.End, End: s.End}, keys, then)
 	})
-}
-
-// scanning reads a span and digests it, for the commit to compare.
-type scanning struct {
-	span   partition.Span
-	digest command.Digest
-}
-
-// Eval reads.
-func (c *scanning) Eval(e *command.Env) command.Reply {
-	r := e.Do(&command.Range{Start: c.span.Start, End: c.span.End, Limit: 10000})
-	for _, item := range r.Items {
-		c.digest.Add(item.Field, item.Version)
-	}
-	return r
 }
 
 // parts divides the transaction by the shards that the client knows.
