@@ -26,7 +26,9 @@ type MapChange interface {
 }
 
 // Split cuts shards of a keyspace, in whatever shards the boundaries lie. No keys
-// are moved.
+// are moved. Boundaries that are there already, and those that are named twice, are
+// left out; if no new one is left, the error is ErrNoChange. One outside of the
+// keyspace is ErrBoundary.
 type Split struct {
 	Keyspace *Keyspace
 	// At are keys of a range keyspace with which new shards begin.
@@ -92,6 +94,10 @@ func (c Split) request(db *DB) (mover.Request, error) {
 	slices.SortFunc(at, func(a, b partition.Position) int { return bytes.Compare(a, b) })
 	at = slices.CompactFunc(at, func(a, b partition.Position) bool { return bytes.Equal(a, b) })
 	m := c.Keyspace.db.node.Map()
+	at = slices.DeleteFunc(at, func(p partition.Position) bool { return bytes.Equal(m.Find(p).Span.Start, p) })
+	if len(at) == 0 {
+		return mover.Request{}, fmt.Errorf("%w: a shard begins at each of these boundaries already", partition.ErrNoChange)
+	}
 	first, last := m.Find(at[0]), m.Find(at[len(at)-1])
 	if first.ID == last.ID {
 		return mover.Request{Kind: mover.Split, Shard: first.ID, In: k, At: at}, nil
@@ -126,7 +132,7 @@ func (c Split) boundaries(k *partition.Keyspace) (at []partition.Position, err e
 			return nil, err
 		}
 		if len(key) == 0 {
-			return nil, fmt.Errorf("%w: nothing comes before the empty key", partition.ErrBoundary)
+			return nil, fmt.Errorf("%w: nothing comes before the empty key: use another", partition.ErrBoundary)
 		}
 		at = append(at, p)
 	}
@@ -155,10 +161,7 @@ func (c Undrain) request(*DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.Undrain, Group: c.Group}, nil
 }
 
-func (c Regroup) request(db *DB) (mover.Request, error) {
-	if least := len(db.node.Hosts()); c.Groups < least {
-		return mover.Request{}, optionError("Groups is %d: use at least %d, one for each store", c.Groups, least)
-	}
+func (c Regroup) request(*DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.Regroup, Groups: c.Groups, Parallel: c.Parallel, Throttle: c.BytesPerSecond}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/node"
@@ -15,6 +16,9 @@ type DB struct {
 	node  *node.Node
 	first *Keyspace // the default one
 	apart guess     // of the next transaction
+	// closed tells that Close was called, and closing is held meanwhile.
+	closing sync.Mutex
+	closed  bool
 }
 
 // Open opens the store in a directory, which it makes if there is none. It
@@ -60,8 +64,16 @@ func openNode(o node.Options) (*DB, error) {
 // Close ends everything that the store runs and waits for it. Commands that are
 // being executed are finished, those that come later get ErrClosed. It also
 // waits for functions of Update and View and for loops over All, so do not call
-// it from one of them.
-func (db *DB) Close() error { return public(db.node.Close(context.Background())) }
+// it from one of them. A second call gets ErrClosed, when the first has returned.
+func (db *DB) Close() error {
+	db.closing.Lock()
+	defer db.closing.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	db.closed = true
+	return public(db.node.Close(context.Background()))
+}
 
 // Default returns the default keyspace, which is of kind Hash.
 func (db *DB) Default() *Keyspace { return db.first }

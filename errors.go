@@ -86,8 +86,8 @@ var (
 	ErrNoGroup = errors.New("cleave: no such group")
 	// ErrDraining means that the group takes no more shards: choose another.
 	ErrDraining = errors.New("cleave: the group is draining")
-	// ErrBoundary means that there cannot be a boundary: a shard begins there, or
-	// it is outside. DB.Shards lists what there is.
+	// ErrBoundary means that there cannot be a boundary: it is outside of the
+	// keyspace, or at its start.
 	ErrBoundary = errors.New("cleave: bad boundary")
 	// ErrNotNeighbours means that shards to merge do not touch in that order: see
 	// DB.Shards for who is next to whom.
@@ -110,10 +110,10 @@ var (
 	// follow the feed from where you read.
 	ErrGone = errors.New("cleave: the feed does not reach back that far")
 	// ErrReadOnly means that a View tried to write: use Update.
-	ErrReadOnly = errors.New("cleave: a View cannot write")
+	ErrReadOnly = errors.New("cleave: a View cannot write: use Update")
 	// ErrTxnOver means that a Txn was used after its function had returned: do
 	// all of it inside.
-	ErrTxnOver = errors.New("cleave: the transaction is over")
+	ErrTxnOver = errors.New("cleave: the transaction is over: use a Txn only inside of its function")
 )
 
 // words are the public names of what the packages below report. The first match
@@ -167,6 +167,19 @@ var words = []struct{ from, to error }{
 	{partition.ErrLimit, ErrTooLarge},
 }
 
+// advice says what to do about errors that cannot know it where they come from.
+var advice = map[error]string{
+	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
+	ErrJobEnded:      "start another",
+	ErrNoJob:         "see DB.Jobs",
+	ErrNoShard:       "see DB.Shards",
+	ErrNoGroup:       "see DB.Groups",
+	ErrDraining:      "undrain it, or choose another",
+	ErrNotNeighbours: "see DB.Shards",
+	ErrNowhere:       "add a group, or undrain one",
+	ErrCatalog:       "choose another",
+}
+
 // public makes err match its public name.
 func public(err error) error {
 	if err == nil {
@@ -195,10 +208,14 @@ func (e *publicError) Error() string {
 		what, _, _ := strings.Cut(rest, ": ")
 		said = name + ": " + what
 	}
-	if text == said {
-		return e.word.Error()
+	whole := e.word.Error()
+	if text != said {
+		whole += ": " + strings.Replace(text, said+": ", "", 1)
 	}
-	return e.word.Error() + ": " + strings.Replace(text, said+": ", "", 1)
+	if do, ok := advice[e.word]; ok {
+		whole += ": " + do
+	}
+	return whole
 }
 
 // Unwrap makes it match both.

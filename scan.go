@@ -10,7 +10,8 @@ import (
 
 // ScanOptions say which keys a scan visits. The zero value visits all.
 type ScanOptions struct {
-	// Start and End bound the keys, End not included; nil for no bound. Prefix
+	// Start and End bound the keys, End not included; nil for no bound. If Start
+	// comes behind End there are none between them, and that is no error. Prefix
 	// is short for the keys that begin with it, and excludes both. Only a
 	// keyspace of kind Range has an order of keys to bound: one of kind Hash is
 	// visited whole, in the order of slots.

@@ -54,6 +54,9 @@ type Txn struct {
 // see Options.Stores. A transaction that has failed three times waits for its turn,
 // and then nobody comes before it.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
+	if err := db.node.Closed(); err != nil { // whether f touches anything or not
+		return public(err)
+	}
 	var claims []txn.Claim // of the last attempt
 	attempts, err := db.persist(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
 		claims, err = db.attempt(ctx, f, attempt > 0, hold)
@@ -149,6 +152,9 @@ func (db *DB) attempt(ctx context.Context, f func(tx *Txn) error, again bool, ho
 // View runs f on one consistent state, which stays the same for f whatever
 // happens meanwhile.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
+	if err := db.node.Closed(); err != nil {
+		return public(err)
+	}
 	tx := &Txn{ctx: ctx, db: db, readOnly: true, wide: true}
 	defer tx.close()
 	return f(tx)

@@ -2,6 +2,7 @@ package mover
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,8 +49,11 @@ func Admit(v View, r Request, id own.Job, nowMS int64) (Job, error) {
 		ID: id, Kind: r.Kind, Phase: Planned, Rev: 1, Round: 1, Parent: r.Parent,
 		In: r.In, At: r.At, Parallel: max(r.Parallel, 1), Throttle: r.Throttle, CreatedMS: nowMS, ChangedMS: nowMS,
 	}
-	if r.Throttle > 0 && r.Throttle < minThrottle || r.Parallel < 0 || r.Parallel > maxParallel {
-		return Job{}, fmt.Errorf("%w: use at least %d bytes a second and at most %d moves at a time", ErrRequest, minThrottle, maxParallel)
+	if err := checkThrottle(r.Throttle); err != nil {
+		return Job{}, err
+	}
+	if r.Parallel < 0 || r.Parallel > maxParallel {
+		return Job{}, fmt.Errorf("%w: Parallel is %d: use 1 to %d", ErrRequest, r.Parallel, maxParallel)
 	}
 	var err error
 	switch r.Kind {
@@ -67,7 +71,7 @@ func Admit(v View, r Request, id own.Job, nowMS int64) (Job, error) {
 		err = fmt.Errorf("%w: %v", ErrRequest, r.Kind)
 	}
 	if err != nil {
-		return Job{}, fmt.Errorf("%v: %w", r.Kind, err)
+		return Job{}, err
 	}
 	j.Floor = floor(v.Jobs, id)
 	return j, nil
@@ -103,7 +107,7 @@ func (j *Job) admitChange(v View, r Request) error {
 		if busy := Busy(v.Jobs, s.Span); busy != nil {
 			return busy // what is wrong may be what that job has changed just now
 		}
-		return err
+		return plain(err)
 	}
 	if r.Kind == Merge {
 		right, _ := v.Map.Shard(r.Right)
@@ -140,16 +144,20 @@ func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 		return err
 	}
 	for _, g := range groups {
+		owned := 0
 		for s := range v.Map.Owned(g) {
-			if v.fixed(s) {
+			if owned++; v.fixed(s) {
 				return fmt.Errorf("%w: %v has %v", ErrFixed, g, s.ID)
 			}
+		}
+		if was, _ := v.Map.Group(g); j.Kind == Drain && was.Draining && owned == 0 {
+			return fmt.Errorf("%w: %v is drained, and has no shards", partition.ErrNoChange, g)
 		}
 	}
 	j.Groups, j.Phase = groups, Marking
 	m, _, err := j.outlook(v)
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	v.Map = m
 	return nowhere(v)
@@ -163,6 +171,14 @@ func (j *Job) admitUndrain(v View, g partition.GroupID) error {
 	}
 	j.Groups, j.Phase = []partition.GroupID{g}, Marking
 	_, err := v.Map.Apply(partition.SetDraining{Group: g})
+	return plain(err)
+}
+
+// plain takes the edit from an error of a map: who asks for a job knows what for.
+func plain(err error) error {
+	if cause := errors.Unwrap(err); cause != nil && errors.Unwrap(cause) != nil {
+		return cause
+	}
 	return err
 }
 

@@ -48,14 +48,21 @@ func Unpause(j Job, nowMS int64) (Job, []Effect, error) {
 // half hours then.
 const minThrottle = 64 << 10
 
+func checkThrottle(bytesPerSecond uint64) error {
+	if bytesPerSecond > 0 && bytesPerSecond < minThrottle {
+		return fmt.Errorf("%w: BytesPerSecond is %d: use %d or more", ErrRequest, bytesPerSecond, minThrottle)
+	}
+	return nil
+}
+
 // Throttle bounds how many bytes a second a job copies, from its next round on. 0
 // lifts the bound.
 func Throttle(j Job, bytesPerSecond uint64, nowMS int64) (Job, error) {
-	switch {
-	case j.Phase.Final():
+	if j.Phase.Final() {
 		return j, fmt.Errorf("%w: it is %v", ErrEnded, j.Phase)
-	case bytesPerSecond > 0 && bytesPerSecond < minThrottle:
-		return j, fmt.Errorf("%w: %d bytes a second: use at least %d, or pause the job", ErrRequest, bytesPerSecond, minThrottle)
+	}
+	if err := checkThrottle(bytesPerSecond); err != nil {
+		return j, fmt.Errorf("%w, or pause the job", err)
 	}
 	j.Throttle, j.NotBeforeMS = bytesPerSecond, 0
 	j.touch(nowMS)

@@ -90,7 +90,7 @@ func (n *Node) untilFree(ctx context.Context, p *Part, claims []txn.Claim) error
 		}) {
 			return nil
 		}
-		if err := n.closed(); err != nil {
+		if err := n.Closed(); err != nil {
 			return err
 		}
 		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {

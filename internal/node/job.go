@@ -58,7 +58,7 @@ func (n *Node) Job(ctx context.Context, id own.Job) (*Job, error) {
 			return j, nil
 		}
 		// It is just being begun, or has just ended.
-		if err := errors.Join(n.closed(), await(ctx, changed, drivePause)); err != nil {
+		if err := errors.Join(n.Closed(), await(ctx, changed, drivePause)); err != nil {
 			return nil, err
 		}
 	}

@@ -123,7 +123,7 @@ func (n *Node) StartJob(ctx context.Context, r mover.Request) (*Job, error) {
 }
 
 func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price) (*Job, error) {
-	if err := errors.Join(ctx.Err(), n.closed()); err != nil {
+	if err := errors.Join(ctx.Err(), n.Closed()); err != nil {
 		return nil, err
 	}
 	n.mapping.Lock()
@@ -152,8 +152,8 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 	if r.Kind != mover.Regroup {
 		return nil
 	}
-	if r.Groups < 1 || r.Groups > maxGroups {
-		return fmt.Errorf("%w: %d groups: use 1 to %d", mover.ErrRequest, r.Groups, maxGroups)
+	if least := len(n.hosts); r.Groups < least || r.Groups > maxGroups {
+		return fmt.Errorf("%w: Groups is %d: use %d to %d, at least one for each store", mover.ErrRequest, r.Groups, least, maxGroups)
 	}
 	count := make([]int, len(n.hosts))
 	for _, g := range m.Groups() {
@@ -172,8 +172,8 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 	return nil
 }
 
-// closed returns group.ErrClosed if the node is.
-func (n *Node) closed() error {
+// Closed returns group.ErrClosed if the node is.
+func (n *Node) Closed() error {
 	if n.ctx.Err() != nil {
 		return group.ErrClosed
 	}

@@ -141,10 +141,9 @@ func TestARealDirectoryIsTheOwnersAndHeldByOne(t *testing.T) {
 	s := mustOpen(t, o)
 	mustCommit(t, s, write{[]byte("k"), []byte("v")})
 	o.Dir = dir + string(filepath.Separator) + "."
-	if _, err := Open(o); !errors.Is(err, ErrLocked) {
+	_, err := Open(o)
+	if !errors.Is(err, ErrLocked) || runtime.GOOS != "windows" && !strings.Contains(err.Error(), "held by this process: ") {
 		t.Errorf("second Open: %v, want ErrLocked", err)
-	} else {
-		t.Log(err)
 	}
 	if _, err := s.Backup(t.Context(), filepath.Join(dir, "..", "backup")); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// processMark is of this process alone: in two containers that share a directory,
+// numbers of processes may be the same.
+var processMark = rand.Text()
 
 // lockFile takes an flock on the named file. Such a lock belongs to the open
 // file and not to the process, so that a second Open in the same process is
@@ -22,16 +27,20 @@ func lockFile(name string) (io.Closer, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder, _ := io.ReadAll(io.LimitReader(f, 64))
+		text, _ := io.ReadAll(io.LimitReader(f, 128))
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &heldError{holder: strings.TrimSpace(string(holder))}
+			holder, mark, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+			if mark == processMark {
+				holder = "this process"
+			}
+			return nil, &heldError{holder: holder}
 		}
 		return nil, err
 	}
 	// Who holds it is only there to be read in the refusal above.
 	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
+		_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n%s\n", os.Getpid(), processMark), 0)
 	}
 	return f, nil
 }
