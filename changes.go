@@ -67,8 +67,11 @@ type Drain struct {
 type Undrain struct{ Group GroupID }
 
 // Regroup changes how many groups there are. New ones are spread over the stores
-// and filled with shards of the others. If there are to be fewer, those with the
-// highest ids are drained and removed.
+// and filled with shards of the others, and shards are split where they are too large
+// for that, until each new group has a fair share of the bytes. Only the new ones are
+// filled: a group that was there before, an empty one or one that was undrained too,
+// is given nothing, and is not evened out with others like it; use Move for that. If
+// there are to be fewer, those with the highest ids are drained and removed.
 type Regroup struct {
 	Groups int
 	// Parallel and BytesPerSecond are as in Drain.
@@ -165,9 +168,11 @@ func (c Regroup) request(*DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.Regroup, Groups: c.Groups, Parallel: c.Parallel, Throttle: c.BytesPerSecond}, nil
 }
 
-// Price is what a change is expected to cost, and to bring. Sizes are estimated,
-// and how long things take is what they took before; of a store that has carried
-// nothing yet, 100 MiB a second are assumed.
+// Price is what a change is expected to cost, and to bring, if it began now and
+// nobody wrote meanwhile. It is no more exact than the sizes of shards, which are
+// estimates: see Shard.Rows. A Drain or Regroup looks at them again before each step, so
+// that it may take other steps than were planned. How long things take is what they took
+// before; of a store that has carried nothing yet, 100 MiB a second are assumed.
 type Price struct {
 	// Rows and Bytes are to be carried to other stores.
 	Rows, Bytes uint64

@@ -47,10 +47,28 @@ func (s JobState) String() string {
 // JobStatus is how far a job has come, and what it has cost.
 type JobStatus struct {
 	ID JobID
-	// Kind is "split", "merge", "move", "pre-split", "drain", "undrain" or "regroup".
+	// Kind is "split", "merge", "move", "drain", "undrain" or "regroup", or
+	// "pre-split", which is a Split with boundaries in several shards: it has a split
+	// for each of them.
 	Kind  string
 	State JobState
-	// Phase is what it is at, for those who watch it.
+	// Phase is what it is at, for those who watch it. All end with "done" or "rolled
+	// back".
+	//
+	// Those that carry nothing, which are splits, merges, and moves within a store, go
+	// through "planned", "deciding", "releasing" and "publishing".
+	//
+	// A move to another store is "planned"; "preparing", "clearing", "locating" and
+	// "opening" the place for the rows; "copying" them; "catching up" with what is
+	// written meanwhile; "verifying" that both sides have the same. The range takes no
+	// writes while it is "freezing", "finishing", "comparing" and "deciding". Then it
+	// goes forward only: "releasing", "activating", "publishing", and "dropping" and
+	// "forgetting" what was left behind. One that is taken back, or tries again, is
+	// "thawing"; "abandoning", "wiping", "dismissing".
+	//
+	// Jobs that are done by others are "marking" groups, "hosting" new ones and
+	// "surveying" what is left to do, which is most of the time; "retiring" and
+	// "removing" groups; "stopping" their jobs and "unmarking" groups when cancelled.
 	Phase string
 	// Parent is the job that has asked for this one, or 0.
 	Parent JobID

@@ -65,3 +65,17 @@ func ExampleDB_Start() {
 	// 1 row to move, the move is done
 	// hello <nil>
 }
+
+// Keys with the same hash tag are always in one shard.
+func ExampleKeyspace_Locate() {
+	db, err := cleave.OpenMemory(cleave.Options{Stores: 2, Groups: 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ks := db.Default()
+	name, cart := ks.Locate([]byte("{ada}:name")), ks.Locate([]byte("{ada}:cart"))
+	fmt.Println("slot", name.Slot, name == cart)
+	// Output:
+	// slot 5938 true
+}

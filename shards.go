@@ -1,7 +1,9 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
@@ -15,8 +17,80 @@ type Shard struct {
 	// Keyspace is the name of the keyspace that the shard begins in; empty for
 	// that of the catalog, and for positions that no keyspace has yet.
 	Keyspace string
-	// Rows and Bytes are about what it has, and takes along when it is moved.
+	// FirstSlot and LastSlot are the slots of a hash keyspace that it has, both
+	// included; two shards share one that was cut in the middle. Elsewhere they are -1.
+	FirstSlot, LastSlot int
+	// StartKey and EndKey bound the keys of a range keyspace that it has, EndKey not
+	// included; nil for no bound, and elsewhere.
+	StartKey, EndKey []byte
+	// Rows and Bytes are about what it has, and takes along when it is moved. They are
+	// estimates: what was overwritten or deleted counts until the store has tidied up,
+	// so that they are too high for a while.
 	Rows, Bytes uint64
+}
+
+// String says what a shard has, and who has it.
+func (s Shard) String() string {
+	keys := "no keyspace"
+	switch {
+	case s.FirstSlot >= 0:
+		keys = fmt.Sprintf("slots %d to %d of %s", s.FirstSlot, s.LastSlot, s.Keyspace)
+	case s.Keyspace != "":
+		from, to := "the first", "the last"
+		if s.StartKey != nil {
+			from = fmt.Sprintf("%q", s.StartKey)
+		}
+		if s.EndKey != nil {
+			to = fmt.Sprintf("before %q", s.EndKey)
+		}
+		keys = fmt.Sprintf("keys from %s to %s of %s", from, to, s.Keyspace)
+	}
+	return fmt.Sprintf("%v of %v on store %d: %s", s.ID, s.Group, s.Store, keys)
+}
+
+// bound says which slots or keys of a keyspace the shard has.
+func (s *Shard) bound(k *partition.Keyspace) {
+	s.Keyspace = k.Name
+	whole := k.Span()
+	inside := len(s.Span.End) > 0 && whole.Contains(s.Span.End)
+	if k.Kind == Hash {
+		s.FirstSlot, s.LastSlot = k.SlotAt(s.Span.Start), k.SlotCount()-1
+		if inside {
+			s.LastSlot = k.SlotAt(s.Span.End)
+			if bytes.Equal(s.Span.End, k.SlotSpan(uint16(s.LastSlot)).Start) {
+				s.LastSlot--
+			}
+		}
+		return
+	}
+	// Shards begin with keys, or where keyspaces do. What is neither has no key.
+	s.StartKey, _, _ = k.Split(nil, s.Span.Start)
+	if inside {
+		s.EndKey, _, _ = k.Split(nil, s.Span.End)
+	}
+}
+
+// Location is where a key is.
+type Location struct {
+	Shard ShardID
+	Group GroupID
+	// Store is the store that the group lives on.
+	Store int
+	// Slot is that of the key, -1 in a keyspace of kind Range.
+	Slot int
+}
+
+// Locate returns where a key is, or would be if it were there. It asks nobody but the
+// map, and what it says is as old: a job may move the shard at any time. What keys that
+// are apart cost a transaction is said at [DB.Update].
+func (k *Keyspace) Locate(key []byte) Location {
+	m := k.db.node.Map()
+	s := m.Find(k.space.AppendPosition(nil, key))
+	at := Location{Shard: s.ID, Group: s.Group, Store: node.StoreOf(m, s.Group), Slot: -1}
+	if k.space.Kind == Hash {
+		at.Slot = int(k.space.SlotOf(key))
+	}
+	return at
 }
 
 // Map returns the newest map of which group has which keys. It never changes; the
@@ -40,10 +114,10 @@ func (db *DB) Shards(ctx context.Context) ([]Shard, error) {
 		if err != nil {
 			return nil, public(err)
 		}
-		shard := Shard{Shard: s, Store: stores[s.Group], Rows: size.Rows, Bytes: size.Bytes}
+		shard := Shard{Shard: s, Store: stores[s.Group], FirstSlot: -1, LastSlot: -1, Rows: size.Rows, Bytes: size.Bytes}
 		if id, err := partition.IDOf(s.Span.Start); err == nil {
 			if space := db.node.KeyspaceByID(id); space != nil {
-				shard.Keyspace = space.Name
+				shard.bound(&space.Keyspace)
 			}
 		}
 		shards = append(shards, shard)

@@ -19,7 +19,7 @@
 // All three are right: a transaction does not care where its keys are. Look at
 // [design] for the keys, at [line.hold] and [line.confirm] for the steps, and at
 // the columns of the table for the price. Where rows are is looked up in the
-// store's map, see [atlas]; times and work are measured.
+// store's map, see [spread]; times and work are measured.
 //
 // Usage:
 //

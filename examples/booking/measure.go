@@ -32,7 +32,7 @@ const turn = 10
 func measure(ctx context.Context, db *cleave.DB, lines []*line, cabins []cabin) ([]cost, error) {
 	costs := make([]cost, len(lines))
 	for i, l := range lines {
-		if err := costs[i].locate(ctx, l, cabins); err != nil {
+		if err := costs[i].locate(l, cabins); err != nil {
 			return nil, err
 		}
 	}
@@ -59,11 +59,7 @@ func customerOf(c cabin) string {
 }
 
 // locate looks up where the rows are that the bookings of cabins touch.
-func (c *cost) locate(ctx context.Context, l *line, cabins []cabin) error {
-	a, err := atlasOf(ctx, l)
-	if err != nil {
-		return err
-	}
+func (c *cost) locate(l *line, cabins []cabin) error {
 	var page [][]byte
 	for _, cabin := range cabins {
 		k, err := l.keys(l.layout, cabin, customerOf(cabin))
@@ -72,7 +68,7 @@ func (c *cost) locate(ctx context.Context, l *line, cabins []cabin) error {
 		}
 		page = append(page, k.cabin)
 		for _, touched := range [][][]byte{{k.cabin, k.hold}, {k.cabin, k.hold, k.contract}} { // hold, confirm
-			groups, stores := a.spread(touched...)
+			groups, stores := spread(l.rows, touched...)
 			c.transactions++
 			if groups > 1 {
 				c.acrossGroups++
@@ -82,7 +78,7 @@ func (c *cost) locate(ctx context.Context, l *line, cabins []cabin) error {
 			}
 		}
 	}
-	c.page, _ = a.spread(page...)
+	c.page, _ = spread(l.rows, page...)
 	return nil
 }
 
