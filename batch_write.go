@@ -50,7 +50,7 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 
 // writeApart executes the batch in two phases.
 func (b *Batch) writeApart(ctx context.Context, db *DB) error {
-	_, err := db.persist(ctx, b.claims, func(_ int, hold txn.ID) error { return b.tryApart(ctx, db, hold) })
+	_, err := db.untilCommitted(ctx, b.claims, func(_ int, hold txn.ID) error { return b.tryApart(ctx, db, hold) })
 	if errors.Is(err, errRetry) {
 		return ctx.Err()
 	}

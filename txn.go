@@ -58,7 +58,7 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 		return public(err)
 	}
 	var claims []txn.Claim // of the last attempt
-	attempts, err := db.persist(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
+	attempts, err := db.untilCommitted(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
 		claims, err = db.attempt(ctx, f, attempt > 0, hold)
 		return err
 	})
@@ -71,10 +71,10 @@ func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 // patientAttempts is how often a transaction tries before it asks others to wait.
 const patientAttempts = 3
 
-// persist tries to commit until that is no conflict, or ctx ends: then the error is
-// errRetry. From the third attempt on it waits for its turn, and then tries under the
-// id that it is held by.
-func (db *DB) persist(ctx context.Context, claims func() []txn.Claim, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
+// untilCommitted tries to commit until that is no conflict, or ctx ends: then the error
+// is errRetry. After patientAttempts it waits for its turn, and then tries under the id
+// that it is held by.
+func (db *DB) untilCommitted(ctx context.Context, claims func() []txn.Claim, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
 	for attempt := 0; ; attempt++ {
 		attempts++
 		var touched []txn.Claim

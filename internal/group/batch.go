@@ -125,8 +125,8 @@ func (x *executor) batch(calls []*call) (n int, err error) {
 	}
 	n = x.evaluate(calls)
 	if x.env.Effects().Len() > 0 {
-		hurry := !slices.ContainsFunc(calls[:n], func(c *call) bool { return c.wrote && !urgent(c.Command) })
-		if err = x.log.Commit(hurry, x.seal()); errors.Is(err, ErrUncertain) {
+		urgentOnly := !slices.ContainsFunc(calls[:n], func(c *call) bool { return c.wrote && !urgent(c.Command) })
+		if err = x.log.Commit(urgentOnly, x.seal()); errors.Is(err, ErrUncertain) {
 			x.dead = failed(err)
 		}
 	}

@@ -123,6 +123,11 @@ func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
 	if err := g.slow.hold(ctx, r.Key); err != nil {
 		return command.Reply{}, err
 	}
+	return g.do(ctx, r)
+}
+
+// do is Do of whoever is not held up.
+func (g *Group) do(ctx context.Context, r Request) (command.Reply, error) {
 	reply, err := g.Try(ctx, r)
 	for parked := 0; err == nil && reply.Err != nil && passes(reply.Err); parked++ {
 		if err := g.park(ctx, reply.Err, parked); err != nil {

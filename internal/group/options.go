@@ -25,7 +25,7 @@ type Options struct {
 	// that it is undecided.
 	Decided func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
 	// Joints, if set, is shared by all groups of a log: their joint requests share its
-	// writes. Otherwise each has one of its own.
+	// writes. Otherwise each joint request is a write of its own.
 	Joints *Joints
 	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
 	Wall func() int64

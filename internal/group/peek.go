@@ -42,11 +42,11 @@ func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Comm
 	g.Timely(ctx)
 	list := g.visible.list.Load()
 	if !list.Reads(key) || g.visible.locked.Load() > 0 {
-		return g.Do(ctx, Request{Command: c, Key: key})
+		return g.do(ctx, Request{Command: c, Key: key})
 	}
 	reply := g.peek(c)
 	if g.visible.list.Load() != list {
-		return g.Do(ctx, Request{Command: c, Key: key})
+		return g.do(ctx, Request{Command: c, Key: key})
 	}
 	return reply, nil
 }

@@ -25,6 +25,7 @@ type slowed struct {
 // Slow lets each caller of Do who writes to a range wait for so long before he takes
 // his turn, until it is called again with another time, or with 0. It is for jobs: a
 // range that is written faster than it can be carried elsewhere would never get there.
+// Transactions of several groups are not held up: they take long enough.
 func (g *Group) Slow(s partition.Span, wait time.Duration) {
 	g.slow.mu.Lock()
 	defer g.slow.mu.Unlock()

@@ -164,5 +164,6 @@ func (g *Group) Changed() <-chan struct{} {
 	return changed
 }
 
-// Awaited tells whether somebody waits for a lock or a range to change.
+// Awaited tells whether somebody has begun to wait for a lock or a range to change,
+// since a late request was last hurried for that.
 func (g *Group) Awaited() bool { return g.visible.awaited.Load() }

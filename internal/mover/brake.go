@@ -7,8 +7,9 @@ package mover
 // It is the memory of a driver, no part of the record: whoever drives the job next
 // finds out again.
 type Brake struct {
-	// Haste is from 0 to MaxHaste. WaitUS is for how long writes are held up, in
-	// microseconds: only if haste is not enough.
+	// Haste is from 0 to MaxHaste, and does not become less: a job is to come to its
+	// end. WaitUS is for how long writes are held up, in microseconds: only if haste is
+	// not enough.
 	Haste  int
 	WaitUS int64
 	// sinceMS and behind are when the job was last looked at, and how much log the
@@ -21,20 +22,16 @@ const (
 	brakeMS = 100
 	// drainMS is in what time it is to catch up, at the pace of now.
 	drainMS = 10_000
-	// minWaitUS and maxWaitUS bound the wait. It is doubled in between.
+	// minWaitUS is the first wait, and maxWaitUS the longest.
 	minWaitUS, maxWaitUS = 50, 20_000
-	// MaxHaste is almost without a rest.
+	// MaxHaste rests no longer than it works.
 	MaxHaste = 2
 )
 
 // Copied returns the brake after a look at how many bytes of log are kept for the copy,
 // of most that may be: it is to be over before there are more.
 func (b Brake) Copied(kept, most, nowMS int64) Brake {
-	if took := nowMS - b.sinceMS; b.sinceMS > 0 && took < brakeMS {
-		return b
-	}
-	b.sinceMS, b.behind = nowMS, kept
-	if kept > most/2 {
+	if _, _, ok := b.look(kept, nowMS); ok && kept > most/2 {
 		b.harder()
 	}
 	return b
@@ -43,20 +40,28 @@ func (b Brake) Copied(kept, most, nowMS int64) Brake {
 // CaughtUp returns the brake after a look at how many bytes of log the destination
 // lacks.
 func (b Brake) CaughtUp(behind, nowMS int64) Brake {
-	took := nowMS - b.sinceMS
-	if b.sinceMS > 0 && took < brakeMS {
-		return b
-	}
-	known, gained := b.sinceMS > 0, b.behind-behind
-	b.sinceMS, b.behind = nowMS, behind
+	gained, took, ok := b.look(behind, nowMS)
 	switch {
-	case !known || behind <= RoundBytes:
+	case !ok || took == 0 || behind <= RoundBytes:
 	case gained*drainMS < behind*took:
 		b.harder()
 	case gained*drainMS > 4*behind*took: // sooner than need be
 		b.WaitUS /= 2
 	}
 	return b
+}
+
+// look returns what was gained since the last look and how long that took, which is
+// nothing at the first one, unless it comes too soon.
+func (b *Brake) look(behind, nowMS int64) (gained, took int64, ok bool) {
+	if b.sinceMS > 0 {
+		gained, took = b.behind-behind, nowMS-b.sinceMS
+		if took < brakeMS {
+			return 0, 0, false
+		}
+	}
+	b.sinceMS, b.behind = nowMS, behind
+	return gained, took, true
 }
 
 func (b *Brake) harder() {

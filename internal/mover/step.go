@@ -9,9 +9,8 @@ import (
 
 // Bounds of a job.
 const (
-	// RoundBytes is how much is carried before both stores are synced. It comes in
-	// pieces as large as a batch of a group is at most, so that commands of others
-	// wait no longer than for each other.
+	// RoundBytes is how much is carried before both stores are synced. It is brought in
+	// pieces (package drive), so that commands of others wait for one of them at most.
 	RoundBytes = 8 << 20
 	// frozenBytes is that while a range takes no writes: what is left is little, or
 	// the job should look at the time in between.

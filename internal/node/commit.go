@@ -225,6 +225,7 @@ func (l *lead) do(ctx context.Context, effects []txn.Effect, wait int) []txn.Eve
 	if len(calls) == 0 {
 		return nil
 	}
+	// Who listens makes what is late be done at once: not for a first try.
 	if p := l.node.part(calls[0].Group); p != nil && (l.patient || wait > 0) {
 		l.changed = p.Group.Changed()
 	}

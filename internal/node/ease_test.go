@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -36,12 +37,30 @@ func TestTheSchedulerTellsWhoHadToWait(t *testing.T) {
 	if e.look(); e.all == 0 {
 		t.Error("nobody has ever waited for a processor")
 	}
-	e.rests = maxRests
-	e.awake, e.looked = time.Now().Add(-time.Second), time.Now()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	before := e.awake
-	if e.rest(ended, maxRests); !e.awake.After(before) {
-		t.Error("a job that is over rests")
-	}
+}
+
+// It sleeps for as long as it was told to at most, and not at all for a node that is
+// closed.
+func TestAJobRestsAsLongAsItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rests := func(ctx context.Context, worked time.Duration, most float64) time.Duration {
+			now := time.Now()
+			e := ease{rests: 4, awake: now.Add(-worked), looked: now}
+			e.rest(ctx, most)
+			return time.Since(now)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, c := range map[string]struct{ got, want time.Duration }{
+			"a moment's work":       {rests(t.Context(), easeWork/2, maxRests), 0},
+			"a millisecond":         {rests(t.Context(), time.Millisecond, maxRests), 4 * time.Millisecond},
+			"one in some haste":     {rests(t.Context(), time.Millisecond, 1), time.Millisecond},
+			"a very long piece":     {rests(t.Context(), time.Second, maxRests), 4 * easeLook},
+			"a node that is closed": {rests(ended, time.Millisecond, maxRests), 0},
+		} {
+			if c.got != c.want {
+				t.Errorf("after %s it rests for %v, want %v", what, c.got, c.want)
+			}
+		}
+	})
 }

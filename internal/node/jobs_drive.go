@@ -33,8 +33,8 @@ type driver struct {
 		attempt uint64
 		key     []byte
 	}
-	// carrier carries rows, and brake says for how long writers of the range are held
-	// up meanwhile.
+	// carrier carries rows. brake says how much it hurries, and for how long writers
+	// of the range wait, and ease how much it rests.
 	carrier drive.Carrier
 	brake   mover.Brake
 	ease    ease
@@ -87,7 +87,7 @@ const (
 // run drives the job until it has ended, or the node is closed: then it goes on
 // when that is open again.
 func (d *driver) run(ctx context.Context) {
-	defer d.rest()
+	defer d.release()
 	d.take(d.job) // as it was stored by whoever admitted it, or before a crash
 	ev := mover.Event(mover.Timeout{})
 	for ctx.Err() == nil {
@@ -111,9 +111,9 @@ func (d *driver) run(ctx context.Context) {
 	}
 }
 
-// rest gives back what the driver holds.
-func (d *driver) rest() {
-	d.speedUp()
+// release gives back what the driver holds.
+func (d *driver) release() {
+	d.releaseBrake()
 	if d.quiet {
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
@@ -138,7 +138,7 @@ func (d *driver) relax() {
 		d.n.jobs.quiet.RUnlock()
 	}
 	if d.job.Paused || p < mover.Copying || p > mover.Deciding {
-		d.speedUp()
+		d.releaseBrake()
 	}
 	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {
 		d.letGo()

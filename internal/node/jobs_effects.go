@@ -180,12 +180,12 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	switch e := ev.(type) {
 	case mover.Copied:
 		d.n.jobs.rates.carried(e.Bytes, took)
-		d.slowDown(func(s *store.Store, nowMS int64) mover.Brake {
+		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
 			return d.brake.Copied(s.Behind(wal.Position(d.job.Base)), maxHeldLog, nowMS)
 		})
 	case mover.CaughtUp:
 		e.TookMS = took.Milliseconds()
-		d.slowDown(func(s *store.Store, nowMS int64) mover.Brake {
+		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
 			return d.brake.CaughtUp(s.Behind(wal.Position(e.Upto)), nowMS)
 		})
 		return e
@@ -193,24 +193,28 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	return ev
 }
 
-// slowDown holds up the writers of the range if they write faster than it is carried.
-func (d *driver) slowDown(look func(source *store.Store, nowMS int64) mover.Brake) {
+// applyBrake holds up the writers of the range if they write faster than it is carried.
+func (d *driver) applyBrake(look func(source *store.Store, nowMS int64) mover.Brake) {
 	if p := d.n.part(d.job.From); p != nil {
 		d.brake = look(p.Store, d.n.jobMS())
 		p.Group.Slow(d.job.Span, time.Duration(d.brake.WaitUS)*time.Microsecond)
 	}
 }
 
+// restsInHaste is for how many times as long as it has worked a job rests at most, by
+// its haste.
+var restsInHaste = [mover.MaxHaste + 1]float64{maxRests, 3, 1}
+
 // easeOff lets the job rest if others need the processors. Who waits for it, or would
 // overtake it, does not wait longer for that.
 func (d *driver) easeOff() {
-	if p := d.job.Phase; !p.Frozen() {
-		d.ease.rest(d.n.ctx, [mover.MaxHaste + 1]float64{maxRests, 3, 1}[d.brake.Haste])
+	if !d.job.Phase.Frozen() {
+		d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
 	}
 }
 
-// speedUp lets them go on.
-func (d *driver) speedUp() {
+// releaseBrake lets them go on, and the job begin without haste.
+func (d *driver) releaseBrake() {
 	if p := d.n.part(d.job.From); p != nil && d.brake.WaitUS > 0 {
 		p.Group.Slow(d.job.Span, 0)
 	}

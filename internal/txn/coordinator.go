@@ -26,13 +26,13 @@ type Plan struct {
 type Coordinator struct {
 	plan  Plan
 	state State
-	// waiting tells of each part whether it has yet to say that it is prepared, and
-	// unprepared how many have.
+	// waiting tells of each part whether it has yet to say that it is prepared.
+	// Invariant: unprepared is how many of them are true.
 	waiting    []bool
 	unprepared int
 	// asked tells whether a Decide to commit was ever sent, and may be on its way or
-	// have succeeded. Invariant: if not, nobody but this Coordinator can make the transaction anything but
-	// aborted, and it needs no record to be so.
+	// have succeeded. Invariant: if not, nobody but this Coordinator can make the
+	// transaction anything but aborted, and it needs no record to be so.
 	asked   bool
 	outcome Outcome // Invariant: final iff state >= Resolving, unless forgotten
 	err     error   // why it is aborted

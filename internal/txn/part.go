@@ -27,7 +27,8 @@ type Site struct {
 	owns  func(partition.Span) error
 	trial *command.Env
 	notes notes
-	// decided are the transactions that may have a decision here, since loaded.
+	// decided are the transactions that may have a decision here. Invariant: all of
+	// them, once loaded, which is at the first Decide.
 	decided recent
 	loaded  bool
 }

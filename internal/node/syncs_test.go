@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // Whoever asks for a sync gets one that begins later, however many share it.
@@ -39,28 +40,23 @@ func TestASharedSyncBeginsAfterAllWhoShareItHaveAsked(t *testing.T) {
 }
 
 func TestWhoIsInNoHurryLeavesTheSyncToOthers(t *testing.T) {
-	var s syncs
-	ran := ""
-	by := func(who string) func() error {
-		return func() error { ran += who; return nil }
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for joined := false; !joined; {
-			s.mu.Lock()
-			joined = s.next != nil
-			s.mu.Unlock()
+	synctest.Test(t, func(t *testing.T) {
+		var s syncs
+		ran := ""
+		by := func(who string) func() error {
+			return func() error { ran += who; return nil }
 		}
+		patient := make(chan error)
+		go func() { patient <- s.later(by("b")) }()
+		synctest.Wait() // it waits for others
 		if err := s.do(by("a")); err != nil {
 			t.Error(err)
 		}
+		if err := <-patient; err != nil || ran != "a" {
+			t.Errorf("%q synced: %v", ran, err)
+		}
+		if err := s.later(by("c")); err != nil || ran != "ac" {
+			t.Errorf("%q synced though nobody else is there: %v", ran, err)
+		}
 	})
-	err := s.later(by("b"))
-	if wg.Wait(); err != nil || ran != "a" && ran != "ba" { // the latter if the other came too late
-		t.Errorf("%q synced: %v", ran, err)
-	}
-	ran = ""
-	if err := s.later(by("c")); err != nil || ran != "c" {
-		t.Errorf("%q synced though nobody else is there: %v", ran, err)
-	}
 }
