@@ -123,7 +123,7 @@ func (r *Carrier) readLog(find Find, x mover.CatchUp) (Load, error) {
 	if err != nil {
 		return l, err
 	}
-	r.touched.follow(&l, after)
+	r.touched.follow(&l)
 	l.finish = func(_ Place, came uint64) mover.Event {
 		return mover.CaughtUp{Round: x.Round, Upto: max(after, came), More: more, Rows: l.rows, Bytes: l.size}
 	}
@@ -153,7 +153,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	if _, err = l.feed(from.Store, c, place, noLimit); err != nil {
 		return l, err
 	}
-	r.touched.follow(&l, after)
+	r.touched.follow(&l)
 	sum, err := r.summer(from.Store, x, place)
 	if err != nil {
 		return l, err
@@ -170,7 +170,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 		if err != nil {
 			return mover.Failed{Round: x.Round, Err: err}
 		}
-		ev.Bytes = l.size
+		ev.Rows, ev.Bytes = l.rows, l.size
 		return ev
 	}
 	return l, nil
@@ -197,7 +197,7 @@ func (r *Carrier) summer(source *store.Store, x mover.Verify, place uint64) (fun
 		if _, err := l.feed(source, mover.Ingest{Span: x.Span, After: x.Since}, place, noLimit); err != nil {
 			return nil, err
 		}
-		t.follow(&l, x.Since)
+		t.follow(&l)
 	}
 	keys := t.sorted()
 	return func(side command.Reader) (s sums, err error) {
@@ -233,7 +233,7 @@ func compare(to Place, x mover.Verify, place uint64, want sums, sum func(command
 	for _, d := range want.all {
 		rows += d.Rows
 	}
-	return mover.Verified{Round: x.Round, Upto: place, Equal: got == want, Rows: rows + want.some.Rows}, nil
+	return mover.Verified{Round: x.Round, Upto: place, Equal: got == want, Compared: rows + want.some.Rows}, nil
 }
 
 // bothEnds returns the source, and the place in its log that the destination has

@@ -184,11 +184,11 @@ func TestBothSidesAreComparedAtOnePlace(t *testing.T) {
 		return load.Bring(bg, w.find)
 	}
 	all, ok := verify(0).(mover.Verified)
-	if !ok || !all.Equal || all.Rows == 0 || all.Upto <= base {
+	if !ok || !all.Equal || all.Compared == 0 || all.Upto <= base {
 		t.Fatalf("all rows: %+v", all)
 	}
 	some, ok := verify(all.Upto).(mover.Verified)
-	if !ok || !some.Equal || some.Upto <= all.Upto || some.Rows >= all.Rows+3 {
+	if !ok || !some.Equal || some.Upto <= all.Upto || some.Compared >= all.Compared+3 {
 		t.Fatalf("those since then: %+v", some)
 	}
 	// A row that is not in the log of the source, in the place of one that is.

@@ -37,9 +37,9 @@ func (t *touched) begin(x mover.Verify, place uint64) {
 	*t = touched{job: x.Job, attempt: x.Attempt, since: place, upto: place, has: map[uint64]bool{}}
 }
 
-// follow sees what was read of the log behind a place.
-func (t *touched) follow(l *Load, after uint64) {
-	if t.since == 0 || after > t.upto || len(l.ingests) == 0 {
+// follow sees what was read of the log.
+func (t *touched) follow(l *Load) {
+	if t.since == 0 || len(l.ingests) == 0 || l.ingests[0].After > t.upto {
 		return
 	}
 	for i := range l.ingests {

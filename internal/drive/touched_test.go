@@ -87,7 +87,7 @@ func TestWhatWasCarriedIsComparedFromMemoryOrFromTheLog(t *testing.T) {
 			}
 			w.set(2, "b", "2")
 			carry(carrier)
-			if ev := verify(all.Upto); !ev.Equal || ev.Rows != 2 {
+			if ev := verify(all.Upto); !ev.Equal || ev.Compared != 2 {
 				t.Errorf("both sides are the same: %+v", ev)
 			}
 			// A row that is not in the log of the source, in the place of one that is.

@@ -300,7 +300,7 @@ func (d *driver) verify(j Job, x Verify) {
 		if w.mishap(3) {
 			same = false
 		}
-		d.answer(j, Verified{Round: x.Round, Upto: place, Equal: same, Rows: uint64(rows.Len())})
+		d.answer(j, Verified{Round: x.Round, Upto: place, Equal: same, Compared: uint64(rows.Len())})
 	})
 }
 

@@ -47,11 +47,12 @@ type (
 		TookMS      int64
 	}
 	// Verified answers a Verify: up to where the destination has come, and
-	// whether it has the same rows as the source there. Rows were compared, Bytes
-	// carried to be there.
+	// whether it has the same rows as the source there. So many rows were Compared,
+	// and Rows and Bytes carried to be there.
 	Verified struct {
 		Round, Upto uint64
 		Equal       bool
+		Compared    uint64
 		Rows, Bytes uint64
 	}
 	// Published answers a Publish, and Hosted a Host, and Retired a Retire.

@@ -139,7 +139,7 @@ func (j *Job) verified(ev Verified, nowMS int64) {
 	if j.Phase != Verifying && j.Phase != Comparing {
 		return
 	}
-	j.carried(0, ev.Bytes, nowMS)
+	j.carried(ev.Rows, ev.Bytes, nowMS)
 	j.Upto = max(j.Upto, ev.Upto)
 	switch {
 	case !ev.Equal:
