@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // filled makes a range keyspace of ten shards with rows of a kilobyte, all with one group.
@@ -110,5 +111,47 @@ func TestAJobThatIsDoneByOthersSaysWhy(t *testing.T) {
 	must(t, move.Resume(ctx))
 	if s, err := move.Wait(ctx); err != nil || s.Why != "" {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A crash when a job that was begun for another has ended, or is about to, neither
+// forgets what it has cost nor counts it twice.
+func TestWhatJobsCostSurvivesACrash(t *testing.T) {
+	disks := newCrashables(2)
+	o := disks.options(wal.Never)
+	o.Groups = 2
+	crashes := map[mover.Phase]crashables{}
+	var mu sync.Mutex
+	o.OnJob = func(j mover.Job) {
+		mu.Lock()
+		defer mu.Unlock()
+		if p := j.Phase; j.Parent != 0 && crashes[p] == nil && (p == mover.Forgetting || p == mover.Done) {
+			crashes[p] = disks.crash()
+		}
+	}
+	db := mustOpen(t, o)
+	for i := range 200 {
+		must(t, db.Default().Set(ctx, number(i), []byte("v")))
+	}
+	drain := mustStart(t, db, Drain{Group: 2, Parallel: 2})
+	_, err := drain.Wait(ctx)
+	must(t, err)
+	mustClose(t, db)
+	for _, p := range []mover.Phase{mover.Forgetting, mover.Done} {
+		db := mustOpen(t, crashes[p].options(wal.Never))
+		s, err := mustJob(t, db, drain.ID()).Wait(ctx)
+		must(t, err)
+		jobs, err := db.Jobs(ctx)
+		must(t, err)
+		rows, bytes := uint64(0), uint64(0)
+		for _, child := range jobs {
+			if child.Parent == s.ID {
+				rows, bytes = rows+child.Rows, bytes+child.Bytes
+			}
+		}
+		if s.Rows != rows || s.Bytes != bytes || rows == 0 {
+			t.Errorf("crash at %v: the drain says %d rows, %d bytes; its jobs %d, %d", p, s.Rows, s.Bytes, rows, bytes)
+		}
+		mustClose(t, db)
 	}
 }
