@@ -83,26 +83,28 @@ type txnWrite struct {
 
 // pieces are what the transaction has read and written by the groups that have it.
 func (tx *Txn) pieces() (pieces []piece) {
-	commit := func(at place) *command.Commit {
+	of := func(at place) (*group.Request, *command.Commit) {
 		part := at.part()
 		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
 		if i < 0 {
 			i = len(pieces)
 			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.used}})
 		}
-		return pieces[i].request.Command.(*command.Commit)
+		r := &pieces[i].request
+		return r, r.Command.(*command.Commit)
 	}
 	k := tx.writes[0].at.k // for places: only the position counts
 	for key, version := range tx.reads {
-		c := commit(place{k, partition.Position(key)})
+		_, c := of(place{k, partition.Position(key)})
 		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
 	for _, r := range tx.ranges {
-		c := commit(place{k, r.Start})
+		_, c := of(place{k, r.Start})
 		c.Ranges = append(c.Ranges, r)
 	}
 	for _, w := range tx.writes {
-		c := commit(w.at)
+		r, c := of(w.at)
+		r.Key = w.at.p
 		c.Writes.Commands = append(c.Writes.Commands, w.command)
 	}
 	return pieces

@@ -78,15 +78,15 @@ func (x *executor) runAll(calls []*call, errs []error) {
 			errs[i] = x.outcome(calls[i], err)
 		}
 		if err != nil && x.dead == nil {
-			x.urge(calls[:n], errs[:n])
+			x.urge(calls[:n], errs[:n], false)
 		}
 		calls, errs = calls[n:], errs[n:]
 	}
 }
 
-// urge executes urgent calls of a batch that was refused again, without the others:
-// they may use what is kept for them.
-func (x *executor) urge(calls []*call, errs []error) {
+// urge executes urgent calls of a batch that was refused again, without the others of
+// it, or other groups: they may use what is kept for them.
+func (x *executor) urge(calls []*call, errs []error, others bool) {
 	var which []int
 	refused := 0
 	for i, err := range errs {
@@ -97,11 +97,12 @@ func (x *executor) urge(calls []*call, errs []error) {
 			which = append(which, i)
 		}
 	}
-	if len(which) == refused { // they were by themselves
+	if len(which) == refused && !others { // they were by themselves
 		return
 	}
 	for _, i := range which {
-		*calls[i] = call{Request: calls[i].Request, done: calls[i].done}
+		c := calls[i] // whoever waits for it looks at done
+		c.reply, c.wrote, c.recalled = command.Reply{}, false, false
 		_, err := x.batch(calls[i : i+1])
 		errs[i] = x.outcome(calls[i], err)
 	}

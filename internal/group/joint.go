@@ -37,6 +37,11 @@ var ErrNotJoint = errors.New("group: the groups have no log in common")
 // which stands for all: if it was executed before, nothing is now, and the replies of
 // the others are empty.
 func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
+	for _, p := range pieces {
+		if err := p.Group.slow.hold(ctx, p.Request.Key); err != nil {
+			return nil, err
+		}
+	}
 	for parked := 0; ; parked++ {
 		replies, err := TryJoint(ctx, pieces)
 		i := slices.IndexFunc(replies, func(r command.Reply) bool { return r.Err != nil && passes(r.Err) })

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,6 +83,11 @@ func (b *jointBatch) run(states []*executor) {
 		c := b.calls[b.taken]
 		if b.requests[c.id()] {
 			break
+		}
+		if c.err == nil { // a group may have died since it was admitted
+			for i := range c.pieces {
+				c.err = cmp.Or(c.err, b.refused[b.at(&c.pieces[i])])
+			}
 		}
 		if c.err == nil {
 			full = b.evaluate(c)
@@ -217,10 +223,23 @@ func (b *jointBatch) finish(err error) {
 		}
 	}
 	for i, x := range b.states {
-		for _, c := range b.late[i] {
-			keepReply(c)
-		}
-		answerLate(b.late[i], x.outcomeOfAll(err))
+		b.answer(x, b.late[i], err)
+	}
+}
+
+// answer answers those who ride along. Who is refused with others has another try by
+// himself, if he is urgent.
+func (b *jointBatch) answer(x *executor, late []*call, err error) {
+	errs := make([]error, len(late))
+	for i, c := range late {
+		keepReply(c)
+		errs[i] = x.outcomeOfAll(err)
+	}
+	if err != nil && x.dead == nil {
+		x.urge(late, errs, true)
+	}
+	for i, c := range late {
+		c.answer(errs[i])
 	}
 }
 

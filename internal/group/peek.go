@@ -85,11 +85,11 @@ func (p *peeker) eval(c command.Command, nowMS int64) command.Reply {
 
 // Ready returns when a read that begins now sees all that was acknowledged.
 func (g *Group) Ready(ctx context.Context) error {
-	switch {
-	case g.retired.Load():
-		return nil // there is nothing that it would miss
-	case g.closed.Load():
-		return ErrClosed
+	if !g.closed.Load() { // a group is retired first
+		return g.log.ReadBarrier(ctx)
 	}
-	return g.log.ReadBarrier(ctx)
+	if g.retired.Load() {
+		return nil // there is nothing that it would miss
+	}
+	return ErrClosed
 }

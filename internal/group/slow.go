@@ -22,10 +22,10 @@ type slowed struct {
 	wait time.Duration
 }
 
-// Slow lets each caller of Do who writes to a range wait for so long before he takes
-// his turn, until it is called again with another time, or with 0. It is for jobs: a
+// Slow lets each caller of Do or Joint who writes to a range wait for so long before he
+// takes his turn, until it is called again with another time, or with 0. It is for jobs: a
 // range that is written faster than it can be carried elsewhere would never get there.
-// Transactions of several groups are not held up: they take long enough.
+// Transactions of several stores are not held up: they take long enough.
 func (g *Group) Slow(s partition.Span, wait time.Duration) {
 	g.slow.mu.Lock()
 	defer g.slow.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -49,4 +50,15 @@ func TestWritersOfASlowRangeWait(t *testing.T) {
 			t.Error("there is a list of nothing")
 		}
 	})
+}
+
+// Reads are not held up, also those that take their turn because something is locked.
+func TestReadersOfASlowRangeDoNotWait(t *testing.T) {
+	g := owner(t, newDisk(true), 1, serving("a", "", 1))
+	do(t, g, set("k", "1"))
+	g.Slow(partition.Span{Start: at("a")}, time.Hour)
+	g.visible.locked.Add(1)
+	if _, err := g.Peek(context.Background(), at("k"), &command.Get{Key: at("k")}); err != nil {
+		t.Fatal(err)
+	}
 }

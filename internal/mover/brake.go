@@ -29,24 +29,29 @@ const (
 )
 
 // Copied returns the brake after a look at how many bytes of log are kept for the copy,
-// of most that may be: it is to be over before there are more.
+// of most that may be: it is to be over before there are more. The log is that of all
+// who use the store, so nobody is held up for it.
 func (b Brake) Copied(kept, most, nowMS int64) Brake {
 	if _, _, ok := b.look(kept, nowMS); ok && kept > most/2 {
-		b.harder()
+		b.Haste = min(b.Haste+1, MaxHaste)
 	}
 	return b
 }
 
 // CaughtUp returns the brake after a look at how many bytes of log the destination
-// lacks.
-func (b Brake) CaughtUp(behind, nowMS int64) Brake {
+// lacks. Own tells that they are of the range, for the most part: writers of others are
+// not held up, so those of the range would be in vain.
+func (b Brake) CaughtUp(behind int64, own bool, nowMS int64) Brake {
 	gained, took, ok := b.look(behind, nowMS)
 	switch {
-	case !ok || took == 0 || behind <= RoundBytes:
-	case gained*drainMS < behind*took:
-		b.harder()
-	case gained*drainMS > 4*behind*took: // sooner than need be
+	case !ok || took == 0:
+	case behind <= RoundBytes, gained*drainMS > 4*behind*took: // sooner than need be
 		b.WaitUS /= 2
+	case gained*drainMS >= behind*took:
+	case b.Haste < MaxHaste:
+		b.Haste++
+	case own:
+		b.WaitUS = min(max(2*b.WaitUS, minWaitUS), maxWaitUS)
 	}
 	return b
 }
@@ -62,12 +67,4 @@ func (b *Brake) look(behind, nowMS int64) (gained, took int64, ok bool) {
 	}
 	b.sinceMS, b.behind = nowMS, behind
 	return gained, took, true
-}
-
-func (b *Brake) harder() {
-	if b.Haste < MaxHaste {
-		b.Haste++
-		return
-	}
-	b.WaitUS = min(max(2*b.WaitUS, minWaitUS), maxWaitUS)
 }

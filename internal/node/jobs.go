@@ -204,13 +204,16 @@ func (n *Node) ControlJob(ctx context.Context, id own.Job, f func(j mover.Job, n
 	}
 }
 
-// forgetJobs removes the records of jobs that ended long ago.
-func (n *Node) forgetJobs(ctx context.Context) error {
+// forgetJobs removes the records of jobs that ended long ago, when one has ended.
+func (n *Node) forgetJobs(ctx context.Context, ended own.Job) error {
 	records, err := n.records(ctx)
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(j mover.Job) bool { return !j.Phase.Final() })
+	records = slices.DeleteFunc(records, func(j mover.Job) bool {
+		driven := j.ID != ended && n.endingOf(j.ID) != nil // and its driver has to see how it has ended
+		return !j.Phase.Final() || driven
+	})
 	slices.SortStableFunc(records, func(a, b mover.Job) int { return cmp.Compare(a.EndedMS, b.EndedMS) })
 	var keys []partition.Position
 	for _, j := range records[:max(len(records)-keptJobs, 0)] {

@@ -99,7 +99,7 @@ func (d *driver) run(ctx context.Context) {
 		ev = d.step(ctx, ev)
 		d.relax()
 		if d.job.Phase.Final() {
-			_ = d.n.forgetJobs(ctx) // the next one that ends tries again
+			_ = d.n.forgetJobs(ctx, d.job.ID) // the next one that ends tries again
 			d.end.tell(d.job)
 			d.n.jobs.changed.ring()
 			return
@@ -137,8 +137,8 @@ func (d *driver) relax() {
 		d.quiet = false
 		d.n.jobs.quiet.RUnlock()
 	}
-	if d.job.Paused || p < mover.Copying || p > mover.Deciding {
-		d.releaseBrake()
+	if d.job.Paused || p < mover.Copying || p == mover.Verifying || p > mover.Deciding {
+		d.releaseBrake() // a comparison does not take less time for it
 	}
 	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {
 		d.letGo()

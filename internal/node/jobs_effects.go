@@ -186,7 +186,8 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	case mover.CaughtUp:
 		e.TookMS = took.Milliseconds()
 		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
-			return d.brake.CaughtUp(s.Behind(wal.Position(e.Upto)), nowMS)
+			behind, before := s.Behind(wal.Position(e.Upto)), s.Behind(wal.Position(d.job.Upto))
+			return d.brake.CaughtUp(behind, 2*int64(e.Bytes) > before-behind, nowMS)
 		})
 		return e
 	}
