@@ -184,20 +184,31 @@ func (g *Group) refused(err error) error {
 func (g *Group) Close(ctx context.Context) error {
 	g.closed.Store(true)
 	var parted error
-	err := g.actor.Do(ctx, func(x *executor) { parted = x.part() })
+	err := g.actor.Do(ctx, func(x *executor) { parted = g.closing(x) })
 	if err != nil && !errors.Is(err, actor.ErrStopped) {
 		parted = g.refused(err)
 	}
 	return errors.Join(parted, g.actor.Stop(ctx))
 }
 
-// part writes the last ledger. Versions stay reserved: there are enough.
-func (x *executor) part() error {
+// closing executes what is late, and nothing more after that.
+func (g *Group) closing(x *executor) error {
+	x.run(nil, nil)
+	return x.part(g.refused(actor.ErrStopped))
+}
+
+// part writes the last ledger. Versions stay reserved: there are enough. Whoever comes
+// after it is refused, or the time would be reserved again.
+func (x *executor) part(refused error) error {
 	if x.dead != nil {
 		return nil
 	}
 	next := x.ledger
 	next.seq++
 	next.clockCeiling = x.clock.hold() // for good: nobody is told a later time
-	return x.write(next)
+	err := x.write(next)
+	if x.dead == nil {
+		x.dead = refused
+	}
+	return err
 }

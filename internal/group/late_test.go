@@ -132,3 +132,43 @@ func TestUrgentCommandsUseWhatIsKeptForAFullDisk(t *testing.T) {
 		}
 	}
 }
+
+// A group that is closed does not start ahead of the machine's clock when it is opened
+// again, though something late comes while it closes: that is executed before the last
+// ledger, or refused.
+func TestWhatIsLateWhileAGroupClosesReservesNoTime(t *testing.T) {
+	d := newDisk(true)
+	wall := &wallClock{}
+	wall.ms.Store(1_000_000)
+	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := func(k string) *call {
+		c := &call{Request: Request{Command: set(k, "1")}, done: make(chan error, 1)}
+		g.late.add(c)
+		return c
+	}
+	// What Close does, with something in between.
+	before := late("a")
+	if err := g.actor.Do(context.Background(), func(x *executor) { g.closing(x) }); err != nil {
+		t.Fatal(err)
+	}
+	after := late("b")
+	g.flush()
+	if err := <-before.done; err != nil {
+		t.Errorf("what was late before: %v", err)
+	}
+	if err := <-after.done; !errors.Is(err, ErrClosed) {
+		t.Errorf("what is late after it: %v", err)
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if g, err = Open(d, d, Options{Alone: true, Wall: wall.read}); err != nil {
+		t.Fatal(err)
+	}
+	if now := g.NowMS(); now != wall.read() {
+		t.Errorf("the clock starts at %d, the machine's is %d", now, wall.read())
+	}
+}
