@@ -44,7 +44,7 @@ func TestNoBoundaryCutsACollection(t *testing.T) {
 			cuts++
 		}
 	})
-	if cuts == 0 {
+	if !testing.Short() && cuts == 0 { // in few tries there may be none
 		t.Error("no boundary was inside a key")
 	}
 }
