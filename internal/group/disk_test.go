@@ -49,7 +49,7 @@ func (d *disk) Commit(urgent bool, effects []byte) error {
 }
 
 // CommitJoint implements [JointLog].
-func (d *disk) CommitJoint(_ bool, parts []JointPart) error {
+func (d *disk) CommitJoint(parts []JointPart) error {
 	if d.before != nil {
 		d.before()
 	}

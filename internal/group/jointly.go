@@ -193,7 +193,7 @@ func (b *jointBatch) commit() error {
 	if !ok {
 		return ErrNotJoint
 	}
-	err := log.CommitJoint(false, parts)
+	err := log.CommitJoint(parts)
 	if errors.Is(err, ErrUncertain) {
 		for _, x := range b.states {
 			x.dead = failed(err)

@@ -70,11 +70,11 @@ func TestWhoIsReadyWhileAGroupRetiresHearsNothingOfIt(t *testing.T) {
 // fullDisk is a disk on which only urgent writes find room.
 type fullDisk struct{ *disk }
 
-func (d *fullDisk) CommitJoint(urgent bool, parts []JointPart) error {
-	if d.refuseButUrgent != nil && !urgent {
+func (d *fullDisk) CommitJoint(parts []JointPart) error {
+	if d.refuseButUrgent != nil {
 		return d.refuseButUrgent
 	}
-	return d.disk.CommitJoint(urgent, parts)
+	return d.disk.CommitJoint(parts)
 }
 
 // Late requests that give room back are executed on a full disk, whoever else is refused
