@@ -32,10 +32,12 @@ var layers = map[string]int{
 	"shardmap":  2,
 	"actor":     2,
 	"affinity":  2,
+	"hotkey":    2,
 
 	"internal/effect": 2,
 
 	"internal/command":     3,
+	"internal/index":       3,
 	"internal/distributor": 3,
 	"internal/ratekeeper":  3,
 	"saga":                 3,
@@ -60,10 +62,18 @@ var layers = map[string]int{
 	"internal/admin": 9,
 	"internal/dash":  9,
 
-	"cmd/cleave":       10,
-	"internal/planted": 10,
-	"internal/ordeal":  10,
-	"examples":         10,
+	// Patterns on the store: each uses package cleave as a program would.
+	"saga/journal": 10,
+	"counter":      10,
+	"queue":        10,
+	"table":        10,
+	"cache":        10,
+	"watch":        10,
+
+	"cmd/cleave":       11,
+	"internal/planted": 11,
+	"internal/ordeal":  11,
+	"examples":         11,
 }
 
 // pure lists the packages that decide. They are handed time, randomness and
