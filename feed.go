@@ -55,6 +55,26 @@ type ChangeOp struct {
 	Item Item
 }
 
+// Covers tells whether who has read the feed up to c has read all that is before
+// other. A place in the feed of another store covers nothing, and all cover the empty one.
+func (c Cursor) Covers(other Cursor) bool {
+	if other == "" {
+		return true
+	}
+	have, want := strings.Split(string(c), "-"), strings.Split(string(other), "-")
+	if len(have) != len(want) || have[0] != want[0] {
+		return false
+	}
+	for i := 1; i < len(want); i++ {
+		h, errHave := strconv.ParseUint(have[i], 16, 64)
+		w, errWant := strconv.ParseUint(want[i], 16, 64)
+		if errHave != nil || errWant != nil || h < w {
+			return false
+		}
+	}
+	return true
+}
+
 // Now returns the place in the feed behind all that is committed. After Close
 // that is the place from which to go on when the store is open again.
 func (db *DB) Now() Cursor {
@@ -110,6 +130,17 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned
 // before you began.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
+	return db.feed(ctx, from, false)
+}
+
+// Progress is Feed that also tells how far it has come when nothing was changed: the
+// store commits things of its own, and a reader who waits until it has seen all up to
+// a Cursor of Now would wait for ever behind one. Such a Change has a place and no Ops.
+func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
+	return db.feed(ctx, from, true)
+}
+
+func (db *DB) feed(ctx context.Context, from Cursor, progress bool) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		hosts := db.node.Hosts()
 		pos, err := db.positions(from)
@@ -117,7 +148,7 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 			yield(Change{}, err)
 			return
 		}
-		r := feedReader{db: db, pos: pos, yield: yield}
+		r := feedReader{db: db, pos: pos, progress: progress, yield: yield}
 		for {
 			more := db.node.Committed() // before it looks, so that nothing slips through
 			found, err := r.round(ctx, hosts)
@@ -146,6 +177,9 @@ type feedReader struct {
 	db    *DB
 	pos   []wal.Position // of each store: what is behind it was not yielded
 	yield func(Change, error) bool
+	// progress tells that places are yielded without changes too. Then silent is
+	// whether the last one was not.
+	progress, silent bool
 }
 
 var errStop = errors.New("cleave: the reader has stopped")
@@ -156,7 +190,8 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 		batch, err := r.read(ctx, i, h)
 		found = found || len(batch) > 0
 		for _, c := range batch {
-			if r.pos[i] = c.end; len(c.Ops) == 0 {
+			r.pos[i], r.silent = c.end, len(c.Ops) == 0
+			if r.silent {
 				continue // of the system
 			}
 			c.After = r.db.cursorOf(r.pos)
@@ -166,6 +201,12 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 		}
 		if err != nil {
 			return found, err
+		}
+		if r.progress && r.silent {
+			r.silent = false
+			if !r.yield(Change{After: r.db.cursorOf(r.pos)}, nil) {
+				return found, errStop
+			}
 		}
 	}
 	return found, nil
