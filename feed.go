@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
@@ -20,10 +18,6 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Cursor is a place in the feed. It may be kept anywhere and used again, also
-// by another process. Empty means the beginning of the store.
-type Cursor string
-
 // Change is what one commit changed in one store: a command, a batch or a
 // transaction, or several that were committed together. All of it happened at once.
 // A transaction across stores is a change in each of them, and these do not name each
@@ -34,6 +28,8 @@ type Change struct {
 	// After is the place in the feed behind this change: keep it with what you
 	// made of the change.
 	After Cursor
+
+	store int // whose commit it is
 }
 
 // ChangeOp is one key, or one field of a hash, that was written or deleted.
@@ -55,108 +51,52 @@ type ChangeOp struct {
 	Item Item
 }
 
-// Covers tells whether who has read the feed up to c has read all that is before
-// other. A place in the feed of another store covers nothing, and all cover the empty one.
-func (c Cursor) Covers(other Cursor) bool {
-	if other == "" {
-		return true
-	}
-	have, want := strings.Split(string(c), "-"), strings.Split(string(other), "-")
-	if len(have) != len(want) || have[0] != want[0] {
-		return false
-	}
-	for i := 1; i < len(want); i++ {
-		h, errHave := strconv.ParseUint(have[i], 16, 64)
-		w, errWant := strconv.ParseUint(want[i], 16, 64)
-		if errHave != nil || errWant != nil || h < w {
-			return false
-		}
-	}
-	return true
-}
-
-// Now returns the place in the feed behind all that is committed. After Close
-// that is the place from which to go on when the store is open again.
-func (db *DB) Now() Cursor {
-	var pos []wal.Position
-	for _, h := range db.node.Hosts() {
-		pos = append(pos, h.Store.Position()) // also of a closed store
-	}
-	return db.cursorOf(pos)
-}
-
-// cursorOf returns the cursor of positions in the logs of the stores. It begins with
-// a piece of the first one's identity: a copy that was restored from a backup goes on
-// with other changes at the same positions.
-func (db *DB) cursorOf(pos []wal.Position) Cursor {
-	var b strings.Builder
-	b.WriteString(db.cursorTag())
-	for _, p := range pos {
-		b.WriteByte('-')
-		b.WriteString(strconv.FormatUint(uint64(p), 16))
-	}
-	return Cursor(b.String())
-}
-
-func (db *DB) cursorTag() string { return db.node.Hosts()[0].Store.ID().String()[:8] }
-
-func (db *DB) positions(c Cursor) ([]wal.Position, error) {
-	pos := make([]wal.Position, len(db.node.Hosts()))
-	if c == "" {
-		return pos, nil
-	}
-	words := strings.Split(string(c), "-")
-	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag()) {
-		return nil, optionError("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
-	}
-	if words[0] != db.cursorTag() {
-		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
-	}
-	for i, w := range words[1:] {
-		n, err := strconv.ParseUint(w, 16, 64)
-		if err != nil {
-			return nil, optionError("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
-		}
-		pos[i] = wal.Position(n)
-	}
-	return pos, nil
-}
-
 // Feed yields what is committed after a place, in the order of the commits, and
 // waits for more until ctx ends, whose error it then yields. Every commit to one
 // store comes once and in order; those to different stores come in any order, but
 // those to one key in theirs, wherever it is moved. Keys of keyspaces that were
 // dropped since are left out. If the place is no longer kept, the error is
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned
-// before you began.
+// before you began, or from that of the [Txn] that has read it.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.feed(ctx, from, false)
+	return db.feed(ctx, from, nil, false)
+}
+
+// FeedUntil yields what is committed after a place and up to another one, as Feed
+// does, and ends there. It waits only for what is not committed yet.
+func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, error] {
+	return db.feed(ctx, from, &to, false)
 }
 
 // Progress is Feed that also tells how far it has come when nothing was changed: the
 // store commits things of its own, and a reader who waits until it has seen all up to
 // a Cursor of Now would wait for ever behind one. Such a Change has a place and no Ops.
 func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.feed(ctx, from, true)
+	return db.feed(ctx, from, nil, true)
 }
 
-func (db *DB) feed(ctx context.Context, from Cursor, progress bool) iter.Seq2[Change, error] {
+// feed reads from a place on, up to another one if there is one.
+func (db *DB) feed(ctx context.Context, from Cursor, to *Cursor, progress bool) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		hosts := db.node.Hosts()
-		pos, err := db.positions(from)
+		r := feedReader{db: db, progress: progress, yield: yield}
+		var err error
+		if r.pos, err = db.positions(from); err == nil && to != nil {
+			r.to, err = db.positions(*to)
+		}
 		if err != nil {
 			yield(Change{}, err)
 			return
 		}
-		r := feedReader{db: db, pos: pos, progress: progress, yield: yield}
 		for {
 			more := db.node.Committed() // before it looks, so that nothing slips through
-			found, err := r.round(ctx, hosts)
+			found, err := r.round(ctx, db.node.Hosts())
 			switch {
 			case errors.Is(err, errStop):
 				return
 			case err != nil:
 				yield(Change{}, public(err))
+				return
+			case r.atEnd():
 				return
 			case found:
 				continue
@@ -176,10 +116,24 @@ func (db *DB) feed(ctx context.Context, from Cursor, progress bool) iter.Seq2[Ch
 type feedReader struct {
 	db    *DB
 	pos   []wal.Position // of each store: what is behind it was not yielded
+	to    []wal.Position // where to end, nil for never
 	yield func(Change, error) bool
 	// progress tells that places are yielded without changes too. Then silent is
 	// whether the last one was not.
 	progress, silent bool
+}
+
+// ended tells whether nothing more of a store is wanted.
+func (r *feedReader) ended(store int) bool { return r.to != nil && r.pos[store] >= r.to[store] }
+
+// atEnd tells whether nothing more of any store is.
+func (r *feedReader) atEnd() bool {
+	for i := range r.pos {
+		if !r.ended(i) {
+			return false
+		}
+	}
+	return r.to != nil
 }
 
 var errStop = errors.New("cleave: the reader has stopped")
@@ -187,6 +141,9 @@ var errStop = errors.New("cleave: the reader has stopped")
 // round yields the next changes of each store, and tells whether there were any.
 func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool, err error) {
 	for i, h := range hosts {
+		if r.ended(i) {
+			continue
+		}
 		batch, err := r.read(ctx, i, h)
 		found = found || len(batch) > 0
 		for _, c := range batch {
@@ -194,7 +151,7 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 			if r.silent {
 				continue // of the system
 			}
-			c.After = r.db.cursorOf(r.pos)
+			c.After, c.store = r.db.cursorOf(r.pos), i
 			if !r.yield(c.Change, nil) {
 				return found, errStop
 			}
@@ -236,7 +193,7 @@ func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []rea
 		}
 		if n := len(batch); n == 0 || batch[n-1].end != c.Pos {
 			// Behind a whole commit is a good place to stop.
-			if n >= feedAhead || size >= feedAheadBytes {
+			if n >= feedAhead || size >= feedAheadBytes || r.to != nil && c.Pos > r.to[i] {
 				return errEnough
 			}
 			batch = append(batch, readChange{end: c.Pos})
@@ -249,7 +206,7 @@ func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []rea
 				carried = append(carried, s)
 				continue
 			}
-			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) &&
+			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) && !r.ended(h.Store) &&
 				!plant.Bug("cleave-feed-new-owner-first") {
 				batch = batch[:len(batch)-1]
 				return errEnough // what happened to the range before comes first

@@ -30,6 +30,10 @@ func (k *Keyspace) Options() KeyspaceOptions {
 	return KeyspaceOptions{Name: k.space.Name, Kind: k.space.Kind, Slots: k.space.Slots, Layout: k.space.Layout}
 }
 
+// Dropped returns a channel that is closed when the keyspace is dropped: all its keys
+// are gone then, which the feed does not tell one by one.
+func (k *Keyspace) Dropped() <-chan struct{} { return k.space.Dropped() }
+
 // Item is a key with its value.
 type Item struct {
 	Key, Value []byte

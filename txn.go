@@ -160,6 +160,16 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 	return f(tx)
 }
 
+// Cursor returns the place in the feed behind the state that the transaction reads:
+// what it sees was committed before, and what comes there is not seen yet, but for
+// writes of transactions across stores that it sees already, which are told again.
+func (tx *Txn) Cursor() (Cursor, error) {
+	if err := tx.begin(tx.db.node.Hosts()...); err != nil {
+		return "", err
+	}
+	return tx.db.cursorOf(tx.view.Positions()), nil
+}
+
 func (tx *Txn) close() {
 	if tx.view != nil {
 		tx.view.Close()

@@ -45,6 +45,7 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 		return fmt.Errorf("drop keyspace %q: %w", name, err)
 	}
 	k.dropped.Store(true)
+	close(k.gone)
 	n.mu.Lock()
 	delete(n.byName, name)
 	delete(n.byID, k.ID)

@@ -38,7 +38,11 @@ const defaultID = 1
 type Space struct {
 	partition.Keyspace
 	dropped atomic.Bool
+	gone    chan struct{} // closed when it is dropped
 }
+
+// Dropped returns a channel that is closed when the keyspace is dropped.
+func (k *Space) Dropped() <-chan struct{} { return k.gone }
 
 // Check implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
 // dropped. Every request that writes to the keyspace must have it as its gate.
@@ -96,7 +100,7 @@ func (n *Node) loadSpaces(ctx context.Context) error {
 		if err == nil && strings.HasPrefix(string(name), rowPrefix) {
 			var row command.Row
 			if row, err = command.DecodeRow(value); err == nil {
-				k := new(Space)
+				k := &Space{gone: make(chan struct{})}
 				if err = json.Unmarshal(row.Payload, &k.Keyspace); err == nil {
 					n.byName[k.Name], n.byID[k.ID] = k, k
 				}
@@ -178,7 +182,7 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace) (*Space
 	if err != nil {
 		return nil, err
 	}
-	made := &Space{Keyspace: k}
+	made := &Space{Keyspace: k, gone: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.byName[k.Name], n.byID[k.ID] = made, made

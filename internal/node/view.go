@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // View is the state of some stores at one moment: what was committed by then,
@@ -153,4 +154,14 @@ func (v *View) Hosts() (hosts []*Host) {
 		hosts = append(hosts, v.sides[i].host)
 	}
 	return hosts
+}
+
+// Positions returns the place in the log of each store of the node that the view shows.
+// It must be of all of them.
+func (v *View) Positions() []wal.Position {
+	at := make([]wal.Position, len(v.node.hosts))
+	for i := range v.sides {
+		at[slices.Index(v.node.hosts, v.sides[i].host)] = v.sides[i].snap.Position()
+	}
+	return at
 }

@@ -63,6 +63,17 @@ func Snapshots(stores ...*Store) (snaps []*Snapshot, err error) {
 	return snaps, nil
 }
 
+// Positions returns up to where each of several stores is visible, all at one moment,
+// also of closed stores. One by one they would not do for the feed: a range may go from
+// one store to another in between.
+func Positions(stores ...*Store) (at []wal.Position) {
+	defer still(stores)()
+	for _, s := range stores {
+		at = append(at, s.Position())
+	}
+	return at
+}
+
 // still keeps anything from becoming visible in stores until what it returns is called.
 func still(stores []*Store) (move func()) {
 	if len(stores) == 1 || plant.Bug("store-snapshots-one-by-one") {

@@ -1,0 +1,179 @@
+package cleave
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What a View sees is what the feed tells up to its place, no more and no less, and
+// FeedUntil ends there, while others write and shards move. Transactions across stores
+// may be seen before they are told, so they are compared at the end alone.
+func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
+	seed := seedOf(t)
+	db := watched(t, 3, nil)
+	ks := rangeSpace(t, db, "r")
+	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(5), number(10), number(15)}})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	write := func(worker uint64, f func(rng *rand.Rand) error) {
+		wg.Go(func() {
+			for rng := rand.New(rand.NewPCG(seed, worker)); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				time.Sleep(200 * time.Microsecond) // moves are to end
+				if err := f(rng); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for w := range uint64(2) {
+		write(w, func(rng *rand.Rand) error {
+			if rng.IntN(3) == 0 {
+				_, err := ks.Delete(ctx, number(rng.IntN(20)))
+				return err
+			}
+			return ks.Set(ctx, number(rng.IntN(20)), fmt.Append(nil, rng.Uint32()))
+		})
+	}
+	write(2, func(rng *rand.Rand) error {
+		return db.Update(ctx, func(tx *Txn) error {
+			_, err := tx.Delete(ks, fmt.Appendf(number(rng.IntN(20)), "x"))
+			if err == nil {
+				err = tx.Set(ks, fmt.Appendf(number(rng.IntN(20)), "x"), fmt.Append(nil, rng.Uint32()))
+			}
+			return err
+		})
+	})
+	wg.Go(func() {
+		defer close(stop)
+		for rng, n := rand.New(rand.NewPCG(seed, 9)), 0; n < soaking(4); n++ {
+			at := string(number(rng.IntN(20)))
+			mustDo(t, db, Move{Shard: shardAt(ks, at), To: elsewhere(ks, at)})
+		}
+	})
+	from, told := Cursor(""), map[string]string{}
+	compare := func() (same bool) {
+		seen := map[string]string{}
+		var to Cursor
+		must(t, db.View(ctx, func(tx *Txn) (err error) {
+			for item, err := range tx.Scan(ks, ScanOptions{}) {
+				must(t, err)
+				seen[string(item.Key)] = string(item.Value)
+			}
+			to, err = tx.Cursor()
+			return err
+		}))
+		for c, err := range db.FeedUntil(ctx, from, to) {
+			must(t, err)
+			if !c.Before(to) || c.Before(from) || !c.Before(c.After) || !to.Covers(c.After) {
+				t.Fatalf("the change up to %s is not between %s and %s", c.After, from, to)
+			}
+			for _, op := range c.Ops {
+				if told[string(op.Key)] = string(op.Item.Value); op.Deleted {
+					delete(told, string(op.Key))
+				}
+			}
+		}
+		from, same = to, true
+		for i := range 20 {
+			key := string(number(i))
+			if seen[key] != told[key] {
+				t.Fatalf("the feed makes %q of %s, the View sees %q", told[key], key, seen[key])
+			}
+			same = same && seen[key+"x"] == told[key+"x"]
+		}
+		return same
+	}
+	for done := false; !done; compare() {
+		select {
+		case <-stop:
+			done = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	wg.Wait()
+	for deadline := time.Now().Add(hanging()); !compare(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("transactions across stores are never told")
+		}
+	}
+}
+
+func TestPlacesInTheFeedAreCompared(t *testing.T) {
+	for _, c := range []struct {
+		a, b Cursor
+		want bool
+	}{
+		{"", "", true}, {"t-1", "", true}, {"", "t-1", false}, {"t-1", "t-1", true}, {"t-10", "t-9", true}, {"t-9", "t-10", false},
+		{"t-2-2", "t-1-2", true}, {"t-2-1", "t-1-2", false}, {"t-2", "u-1", false}, {"t-2-2", "t-2", false}, {"t-2", "t-2-2", false},
+		{"t", "t", true}, {"t-x", "t-1", false}, {"t-1", "t-x", false}, {"t-", "t-", false},
+	} {
+		if got := c.a.Covers(c.b); got != c.want {
+			t.Errorf("%q covers %q: %v", c.a, c.b, got)
+		}
+	}
+	change := Change{After: "t-5-7", store: 1}
+	for place, want := range map[Cursor]bool{"t-0-7": true, "t-9-6": false, "u-9-9": false, "": false, "t-9": false, "t-0-10": true} {
+		if change.Before(place) != want {
+			t.Errorf("a change at 7 of store 1 is before %q: %v", place, !want)
+		}
+	}
+}
+
+func TestAKeyspaceTellsThatItWasDropped(t *testing.T) {
+	db := small(t, 1)
+	ks := rangeSpace(t, db, "r")
+	select {
+	case <-ks.Dropped():
+		t.Error("it was not dropped")
+	default:
+	}
+	must(t, db.DropKeyspace(ctx, "r"))
+	<-ks.Dropped()
+	again := rangeSpace(t, db, "r")
+	select {
+	case <-again.Dropped():
+		t.Error("the new one was not dropped")
+	default:
+	}
+}
+
+func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
+	db := small(t, 2)
+	load(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 50)
+	places := []Cursor{""}
+	var all []Change
+	end := db.Now()
+	for c, err := range db.FeedUntil(ctx, "", end) {
+		must(t, err)
+		all, places = append(all, c), append(places, c.After)
+	}
+	if len(all) == 0 {
+		t.Fatal("nothing was told")
+	}
+	for i := 0; i < len(places); i += 1 + len(places)/10 {
+		n := 0
+		for c, err := range db.FeedUntil(ctx, "", places[i]) {
+			must(t, err)
+			if !slices.ContainsFunc(all[:i], func(a Change) bool { return a.store == c.store && fmt.Sprint(a.Ops) == fmt.Sprint(c.Ops) }) {
+				t.Errorf("%v is not before place %d", c, i)
+			}
+			n++
+		}
+		if n != i {
+			t.Errorf("%d changes up to place %d", n, i)
+		}
+	}
+	for _, err := range db.FeedUntil(ctx, end, "nonsense") {
+		refused(t, "a bad end", err, ErrOptions)
+	}
+}
