@@ -127,6 +127,7 @@ var impure = map[string][]string{
 // homes are dependencies that one folder alone imports.
 var homes = []struct{ dependency, folder, reason string }{
 	{"github.com/cockroachdb/pebble", "internal/store", "the store hides which engine holds the rows"},
+	{"github.com/maypok86/otter", "cache", "the cache hides which library chooses what to keep"},
 	{"go.etcd.io/raft", "internal/replica", "replication stays behind the group's commit interface"},
 }
 

@@ -64,6 +64,10 @@ var plantedBugs = map[string][]guard{
 	"rows-pinned-evicted": {guardRows},
 	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
 
+	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
+	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
+	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}},
+
 	"command-overlay-skipped": {guardEdges},
 	"command-expired-visible": {guardEdges},
 

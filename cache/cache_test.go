@@ -1,0 +1,363 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+var ctx = context.Background()
+
+// counting returns a loader of numbers that counts its calls.
+func counting(calls *atomic.Int64) func(context.Context, int) (int, error) {
+	return func(_ context.Context, key int) (int, error) {
+		calls.Add(1)
+		return key * 10, nil
+	}
+}
+
+func mustNew[K comparable, V any](t testing.TB, o Options[K, V]) *Cache[K, V] {
+	t.Helper()
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func mustGet[K, V comparable](t testing.TB, c *Cache[K, V], key K, want V) {
+	t.Helper()
+	if got, err := c.Get(ctx, key); err != nil || got != want {
+		t.Fatalf("%v is %v, %v; want %v", key, got, err, want)
+	}
+}
+
+func TestOneOfManyCallersMayLeaveAndTheOthersGetTheValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type name struct{}
+		loads := 0
+		c := mustNew(t, Options[int, any]{Load: func(ctx context.Context, _ int) (any, error) {
+			loads++
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(time.Second):
+				return ctx.Value(name{}), nil
+			}
+		}})
+		first, cancel := context.WithCancel(context.WithValue(ctx, name{}, "of the first"))
+		var left, stayed sync.WaitGroup
+		left.Go(func() {
+			if _, err := c.Get(first, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("who left got %v", err)
+			}
+		})
+		synctest.Wait()
+		for range 10 {
+			stayed.Go(func() {
+				if v, err := c.Get(ctx, 1); err != nil || v != "of the first" {
+					t.Errorf("who stayed got %v, %v", v, err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		left.Wait()
+		stayed.Wait()
+		if loads != 1 {
+			t.Errorf("%d loads", loads)
+		}
+		if m := c.Metrics(); m.Joined != 10 || m.Loads != 1 || m.LoadTime != time.Second {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+func TestALoaderThatPanicsOrExitsIsAnErrorToAllWhoWait(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		load func(context.Context, int) (int, error)
+		is   error
+	}{
+		{"panic", func(context.Context, int) (int, error) { panic("boom") }, ErrPanic},
+		{"exit", func(context.Context, int) (int, error) { runtime.Goexit(); return 1, nil }, errExit},
+		{"error", func(context.Context, int) (int, error) { return 7, errSource }, errSource},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				many := func(ctx context.Context, keys []int) (map[int]int, error) {
+					v, err := test.load(ctx, keys[0])
+					return map[int]int{keys[0]: v}, err
+				}
+				c := mustNew(t, Options[int, int]{Load: test.load, LoadMany: many, Backoff: -1})
+				var wg sync.WaitGroup
+				for range 4 {
+					wg.Go(func() {
+						if _, err := c.Get(ctx, 1); !errors.Is(err, test.is) {
+							t.Errorf("got %v", err)
+						}
+					})
+				}
+				wg.Wait()
+				if _, err := c.GetMany(ctx, 1, 2, 3); !errors.Is(err, test.is) || strings.Count(err.Error(), "\n") > 0 {
+					t.Errorf("GetMany got %v, want it once", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAValueLivesForItsTTLAndNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var loads atomic.Int64
+		c := mustNew(t, Options[int, int]{Load: counting(&loads), TTL: time.Minute})
+		early := 0
+		for key := range 1000 {
+			mustGet(t, c, key, key*10)
+		}
+		for _, at := range []struct {
+			wait       time.Duration
+			least, all int64
+		}{{54 * time.Second, 0, 0}, {3 * time.Second, 200, 800}, {3 * time.Second, 1000, 1000}} {
+			time.Sleep(at.wait)
+			before := loads.Load()
+			for key := range 1000 {
+				if e, ok := c.kept.GetIfPresent(key); ok && e.fresh <= c.now() {
+					mustGet(t, c, key, key*10)
+				}
+			}
+			early += int(loads.Load() - before)
+			if int64(early) < at.least || int64(early) > at.all {
+				t.Errorf("%d of 1000 values were loaded again after %v, want %d to %d", early, c.now(), at.least, at.all)
+			}
+		}
+	})
+}
+
+func TestThatThereIsNothingIsRememberedForItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loads := 0
+		c := mustNew(t, Options[int, int]{
+			Load:        func(context.Context, int) (int, error) { loads++; return 0, cleave.ErrNotFound },
+			NotFoundTTL: 10 * time.Second, Jitter: -1,
+		})
+		for i := range 5 {
+			if _, err := c.Get(ctx, 1); !errors.Is(err, cleave.ErrNotFound) {
+				t.Fatal(err)
+			}
+			if want := i/2 + 1; loads != want {
+				t.Errorf("%d loads after %v, want %d", loads, c.now(), want)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if m := c.Metrics(); m.LoadErrors != 0 {
+			t.Errorf("%d errors: not being there is none", m.LoadErrors)
+		}
+	})
+}
+
+func TestAKeyThatCannotBeLoadedIsTriedLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		began, up := time.Now(), false
+		c := mustNew(t, Options[int, int]{
+			Load: func(context.Context, int) (int, error) {
+				at = append(at, time.Since(began))
+				if up {
+					return 5, nil
+				}
+				return 0, errSource
+			},
+			Backoff: time.Second, MaxBackoff: 4 * time.Second,
+		})
+		c.random = func() float64 { return 0 }
+		for range 120 {
+			if _, err := c.Get(ctx, 1); !errors.Is(err, errSource) {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got, want := fmt.Sprint(at), "[0s 1s 3s 7s 11s]"; got != want {
+			t.Errorf("loads at %s, want %s", got, want)
+		}
+		up = true
+		time.Sleep(4 * time.Second)
+		mustGet(t, c, 1, 5)
+	})
+}
+
+func TestAStaleValueIsReturnedWhileItIsLoadedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var value, loads atomic.Int64
+		var down atomic.Bool
+		value.Store(1)
+		c := mustNew(t, Options[int, int]{
+			Load: func(context.Context, int) (int, error) {
+				loads.Add(1)
+				got := int(value.Load())
+				time.Sleep(time.Second)
+				if down.Load() {
+					return 0, errSource
+				}
+				return got, nil
+			},
+			TTL: 10 * time.Second, Jitter: -1, StaleFor: 20 * time.Second, Backoff: 5 * time.Second,
+		})
+		c.random = func() float64 { return 0 }
+		mustGet(t, c, 1, 1)
+		value.Store(2)
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		mustGet(t, c, 1, 1) // the old one, at once
+		mustGet(t, c, 1, 1)
+		if time.Since(began) != 0 {
+			t.Error("somebody waited")
+		}
+		time.Sleep(2 * time.Second)
+		mustGet(t, c, 1, 2)
+		if loads.Load() != 2 {
+			t.Errorf("%d loads, want 2", loads.Load())
+		}
+		// While the source is down the old value serves until its time is up, and the
+		// source is not asked all the time.
+		down.Store(true)
+		time.Sleep(9 * time.Second)
+		for range 18 {
+			mustGet(t, c, 1, 2)
+			time.Sleep(time.Second)
+		}
+		if loads.Load() > 5 {
+			t.Errorf("%d loads: there is no back-off", loads.Load())
+		}
+		time.Sleep(3 * time.Second)
+		if _, err := c.Get(ctx, 1); !errors.Is(err, errSource) {
+			t.Errorf("a value that is too old: %v", err)
+		}
+		// What was invalidated is never returned, stale or not.
+		down.Store(false)
+		c.Invalidate(1)
+		mustGet(t, c, 1, 2)
+		time.Sleep(12 * time.Second)
+		value.Store(3)
+		c.Invalidate(1)
+		mustGet(t, c, 1, 3)
+	})
+}
+
+func TestTheCacheIsBoundedInEntriesOrBytes(t *testing.T) {
+	var loads atomic.Int64
+	byEntries := mustNew(t, Options[int, int]{Load: counting(&loads), MaxEntries: 100})
+	byBytes := mustNew(t, Options[int, int]{Load: counting(&loads), MaxBytes: 100 << 10, Size: func(int, int) int { return 1024 - entryBytes }})
+	for _, c := range []*Cache[int, int]{byEntries, byBytes} {
+		for key := range 1000 {
+			mustGet(t, c, key, key*10)
+		}
+		c.kept.CleanUp()
+		m := c.Metrics()
+		if m.Entries > 100 || m.Entries < 50 || m.Evictions != 1000-uint64(m.Entries) {
+			t.Errorf("%d entries and %d evictions, want 100 at most", m.Entries, m.Evictions)
+		}
+		if c == byBytes && m.Bytes != int64(m.Entries)<<10 {
+			t.Errorf("%d bytes of %d entries of 1 KiB", m.Bytes, m.Entries)
+		}
+	}
+}
+
+func TestManyKeysAreLoadedByOneCall(t *testing.T) {
+	calls := 0
+	c := mustNew(t, Options[int, int]{LoadMany: func(_ context.Context, keys []int) (map[int]int, error) {
+		calls++
+		out := map[int]int{}
+		for _, k := range keys {
+			if k%10 != 0 {
+				out[k] = k
+			}
+		}
+		return out, nil
+	}})
+	mustGet(t, c, 3, 3) // by LoadMany too
+	got, err := c.GetMany(ctx, 1, 2, 3, 2, 10)
+	if err != nil || len(got) != 3 || got[1] != 1 || got[2] != 2 || got[3] != 3 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := c.Get(ctx, 10); !errors.Is(err, cleave.ErrNotFound) || calls != 2 {
+		t.Errorf("%v after %d calls: a key that was left out is not found, and that is remembered", err, calls)
+	}
+	if m := c.Metrics(); m.Loads != 2 || m.Hits != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestAClosedCacheSaysSo(t *testing.T) {
+	started := make(chan struct{})
+	c := mustNew(t, Options[int, int]{Load: func(ctx context.Context, _ int) (int, error) {
+		close(started)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}, LoadTimeout: -1})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := c.Get(ctx, 1); !errors.Is(err, ErrClosed) {
+			t.Errorf("who waited got %v", err)
+		}
+	})
+	<-started
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	_, get := c.Get(ctx, 1)
+	_, many := c.GetMany(ctx, 1, 2)
+	for _, err := range []error{get, many, c.Close(), c.Wait(ctx, "")} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	load := func(context.Context, int) (int, error) { return 0, nil }
+	for _, test := range []struct {
+		o    Options[int, int]
+		text string
+	}{
+		{Options[int, int]{}, "loader"},
+		{Options[int, int]{Load: load, MaxEntries: -1}, "MaxEntries"},
+		{Options[int, int]{Load: load, MaxBytes: 1 << 20}, "Size"},
+		{Options[int, int]{Load: load, MaxBytes: 1, Size: func(int, int) int { return 1 }}, "MaxBytes"},
+		{Options[int, int]{Load: load, MaxBytes: 1 << 20, MaxEntries: 1, Size: func(int, int) int { return 1 }}, "one of"},
+		{Options[int, int]{Load: load, TTL: -2}, "TTL"},
+		{Options[int, int]{Load: load, TTL: -1, StaleFor: 1}, "StaleFor"},
+		{Options[int, int]{Load: load, StaleFor: -1}, "StaleFor"},
+		{Options[int, int]{Load: load, Jitter: 2}, "Jitter"},
+		{Options[int, int]{Load: load, NotFoundTTL: -2}, "NotFoundTTL"},
+		{Options[int, int]{Load: load, LoadTimeout: -2}, "LoadTimeout"},
+		{Options[int, int]{Load: load, Backoff: time.Hour, MaxBackoff: 1}, "MaxBackoff"},
+		{Options[int, int]{Load: load, MaxBackoff: -1}, "MaxBackoff"},
+	} {
+		if _, err := New(test.o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%+v: %v, want something about %s", test.o, err, test.text)
+		}
+	}
+	c := mustNew(t, Options[int, int]{Load: load})
+	if err := c.Follow(nil, nil); !errors.Is(err, ErrOptions) {
+		t.Errorf("follow nothing: %v", err)
+	}
+	if err := c.Wait(ctx, ""); !errors.Is(err, ErrNotFollowing) {
+		t.Errorf("wait for nothing: %v", err)
+	}
+}

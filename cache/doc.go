@@ -1,0 +1,40 @@
+// Package cache answers one question: how do many readers of a value that lives
+// elsewhere cost that place one read?
+//
+//	prices, err := cache.New(cache.Options[string, Price]{Load: fromDatabase})
+//	if err != nil { … }
+//	defer prices.Close()
+//	price, err := prices.Get(ctx, "tea")
+//
+// # Promises
+//
+//   - Of one key there is one load at a time, however many ask for it. A caller
+//     whose context ends leaves by itself; the load goes on for the others. A loader
+//     that fails or panics is an error to all who wait, and to nobody else.
+//   - A [Cache.Get] that begins after [Cache.Invalidate] or [Cache.Flush] has returned
+//     does not return what was loaded before: a load that began earlier does not put its
+//     value in later.
+//   - A cache that follows the feed of a store ([Cache.Follow]) returns values that were
+//     current not longer ago than the feed is behind, and than the TTL. If the feed breaks
+//     off, or has gone further than it is kept, everything is forgotten, and until it goes
+//     on every Get loads. What the source itself gives late is late here too.
+//   - [Cache.Wait] returns when the cache has heard of all that was committed before a
+//     place in the feed: who has written, and waits for [cleave.DB.Now], reads what he wrote.
+//   - It holds at most so many entries or bytes as Options say, up to what is just being
+//     evicted.
+//
+// # Choices
+//
+// Values are kept by how often and how lately they were used, so that a sweep over many
+// keys does not drive out those that are asked for all the time. That something is not
+// there is remembered too, and so is, for a short and growing while, that it could not be
+// loaded. A value lives for a TTL that is cut at random, so that what was loaded together
+// is not loaded again together.
+//
+// # Limits
+//
+// The cache is one process's and is gone with it. Two caches that follow one feed read it
+// twice. A value is shared by all who get it: do not change it. Keys of a keyspace that
+// was dropped are not told by the feed: they stay until their TTL ends, or call Flush. A
+// key of the store that expires is told when it is removed, some tenths of a second later.
+package cache

@@ -1,0 +1,65 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/cache"
+)
+
+// Prices live in a slow place. Whoever changes one also notes that in the store, and every
+// cache that follows the store's feed forgets the old one.
+func Example() {
+	ctx := context.Background()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	changed, err := db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "changed-prices"})
+	if err != nil {
+		panic(err)
+	}
+
+	slow := map[string]int{"tea": 4}
+	loads := 0
+	prices, err := cache.New(cache.Options[string, int]{
+		Load: func(_ context.Context, name string) (int, error) {
+			loads++
+			price, ok := slow[name]
+			if !ok {
+				return 0, cleave.ErrNotFound
+			}
+			return price, nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer prices.Close()
+	if err := prices.Follow(db, cache.Keys(changed)); err != nil {
+		panic(err)
+	}
+
+	for range 1000 {
+		if _, err := prices.Get(ctx, "tea"); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println("loads:", loads)
+
+	// A change: first the source, then the store, which tells everybody.
+	slow["tea"] = 5
+	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
+		panic(err)
+	}
+	if err := prices.Wait(ctx, db.Now()); err != nil { // to read one's own write
+		panic(err)
+	}
+	price, err := prices.Get(ctx, "tea")
+	fmt.Println("price:", price, err, "loads:", loads)
+	// Output:
+	// loads: 1
+	// price: 5 <nil> loads: 2
+}
