@@ -247,17 +247,18 @@ func TestNobodyNoticesThatShardsMove(t *testing.T) {
 
 // reshape makes changes until so many were done.
 func reshape(t *testing.T, w *traffic, rng *rand.Rand, changes int) {
-	within, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(changes)*time.Second)
-	defer cancel() // so that a job that hangs is named
 	for done := 0; done < changes && !t.Failed(); {
-		job, err := w.db.Start(within, wish(rng, w))
+		job, err := w.db.Start(ctx, wish(rng, w))
 		if err != nil {
 			if !expected(err) {
 				t.Errorf("start: %v", err)
 			}
 			continue
 		}
+		// So that a job that hangs is named: no machine is so busy.
+		within, cancel := context.WithTimeout(ctx, 5*time.Minute)
 		s, err := job.Wait(within)
+		cancel()
 		if errors.Is(err, ErrJobUndone) {
 			w.did.Add("undone", 1) // the machine is too busy to hand over in time
 			continue
