@@ -73,6 +73,8 @@ func (b *Batch) Reset() {
 	*b = Batch{commands: b.commands[:0], places: b.places[:0], spaces: b.spaces[:0], room: b.room[:0], key: b.key[:0]}
 }
 
+var errBatchRequest = optionError("a write of a batch has no request of its own: set Batch.Request")
+
 // Set stores a value.
 func (b *Batch) Set(k *Keyspace, key, value []byte) { b.SetWith(k, key, value, SetOptions{}) }
 
@@ -80,7 +82,7 @@ func (b *Batch) Set(k *Keyspace, key, value []byte) { b.SetWith(k, key, value, S
 // whole batch fail. The request id is that of the batch: leave out the one of o.
 func (b *Batch) SetWith(k *Keyspace, key, value []byte, o SetOptions) {
 	if o.Request != (RequestID{}) {
-		b.refuse(k, key, optionError("a write of a batch has no request of its own: set Batch.Request"))
+		b.refuse(k, key, errBatchRequest)
 		return
 	}
 	b.add(k, key, 1, len(value), command.CheckValue(value), func(p partition.Position) (command.Command, error) {
@@ -98,9 +100,17 @@ func (b *Batch) Delete(k *Keyspace, keys ...[]byte) {
 }
 
 // Add adds delta to the decimal number that the key holds, 0 if it is absent.
-func (b *Batch) Add(k *Keyspace, key []byte, delta int64) {
+func (b *Batch) Add(k *Keyspace, key []byte, delta int64) { b.AddWith(k, key, delta, AddOptions{}) }
+
+// AddWith is Add under conditions. One that does not hold makes the whole batch
+// fail. The request id is that of the batch: leave out the one of o.
+func (b *Batch) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) {
+	if o.Request != (RequestID{}) {
+		b.refuse(k, key, errBatchRequest)
+		return
+	}
 	b.add(k, key, 1, 0, nil, func(p partition.Position) (command.Command, error) {
-		return &command.Add{Key: p, Delta: delta}, nil
+		return &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent}, nil
 	})
 }
 

@@ -97,8 +97,9 @@ func addWrite(t *rapid.T, b *Batch, ks *Keyspace, key []byte, m *model) (err err
 		m.delete(k)
 	case "add":
 		delta := rapid.SampledFrom([]int64{1, -7, 1 << 62}).Draw(t, "delta")
-		b.Add(ks, key, delta)
-		_, err = m.add(k, delta)
+		o := AddOptions{IfPresent: rapid.Bool().Draw(t, "if present")}
+		b.AddWith(ks, key, delta, o)
+		_, err = m.add(k, delta, o)
 	case "expire":
 		ttl := lawTTL(t) * time.Duration(rapid.SampledFrom([]int{1, 1, -1}).Draw(t, "sign"))
 		b.Expire(ks, key, ttl)

@@ -15,7 +15,7 @@ type operations interface {
 	Exists(key []byte) (bool, error)
 	SetWith(key, value []byte, o SetOptions) error
 	Delete(keys ...[]byte) (int, error)
-	Add(key []byte, delta int64) (int64, error)
+	AddWith(key []byte, delta int64, o AddOptions) (int64, error)
 	Expire(key []byte, after time.Duration) (bool, error)
 	Persist(key []byte) (bool, error)
 	HGet(key, name []byte) ([]byte, error)
@@ -42,8 +42,13 @@ func (d direct) SetWith(key, value []byte, o SetOptions) error {
 	_, err := d.ks.SetWith(ctx, key, value, o)
 	return err
 }
-func (d direct) Delete(keys ...[]byte) (int, error)         { return d.ks.Delete(ctx, keys...) }
-func (d direct) Add(key []byte, delta int64) (int64, error) { return d.ks.Add(ctx, key, delta) }
+func (d direct) Delete(keys ...[]byte) (int, error) { return d.ks.Delete(ctx, keys...) }
+func (d direct) AddWith(key []byte, delta int64, o AddOptions) (int64, error) {
+	if o == (AddOptions{}) {
+		return d.ks.Add(ctx, key, delta)
+	}
+	return d.ks.AddWith(ctx, key, delta, o)
+}
 func (d direct) Expire(key []byte, after time.Duration) (bool, error) {
 	return d.ks.Expire(ctx, key, after)
 }
@@ -82,8 +87,10 @@ func (d inTxn) Exists(key []byte) (bool, error)          { return d.tx.Exists(d.
 func (d inTxn) SetWith(key, value []byte, o SetOptions) error {
 	return d.tx.SetWith(d.ks, key, value, o)
 }
-func (d inTxn) Delete(keys ...[]byte) (int, error)         { return d.tx.Delete(d.ks, keys...) }
-func (d inTxn) Add(key []byte, delta int64) (int64, error) { return d.tx.Add(d.ks, key, delta) }
+func (d inTxn) Delete(keys ...[]byte) (int, error) { return d.tx.Delete(d.ks, keys...) }
+func (d inTxn) AddWith(key []byte, delta int64, o AddOptions) (int64, error) {
+	return d.tx.AddWith(d.ks, key, delta, o)
+}
 func (d inTxn) Expire(key []byte, after time.Duration) (bool, error) {
 	return d.tx.Expire(d.ks, key, after)
 }
@@ -120,7 +127,7 @@ func TestKeyspacesTransactionsAndBatchesReadAlike(t *testing.T) {
 		"All",     // Txn.Scan is that
 		"Scan",    // in pages: a transaction has one state anyway
 	}
-	writes := []string{"Set", "SetWith", "Delete", "Add", "Expire", "Persist", "HSet", "HDel", "HAdd"}
+	writes := []string{"Set", "SetWith", "Delete", "Add", "AddWith", "Expire", "Persist", "HSet", "HDel", "HAdd"}
 	for i := range keyspace.NumMethod() {
 		m := keyspace.Method(i)
 		if slices.Contains(notInTxn, m.Name) {

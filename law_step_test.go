@@ -32,8 +32,9 @@ func (l *law) step(t *rapid.T, s operations, ks *Keyspace, m *model) {
 		agree(t, "delete", got, err, want, nil)
 	case "add":
 		delta := rapid.SampledFrom([]int64{0, 1, -7, 1 << 62}).Draw(t, "delta")
-		got, err := s.Add(key, delta)
-		want, wantErr := m.add(k, delta)
+		o := AddOptions{IfPresent: rapid.Bool().Draw(t, "if present")}
+		got, err := s.AddWith(key, delta, o)
+		want, wantErr := m.add(k, delta, o)
 		agree(t, "add", got, err, want, wantErr)
 	case "expire":
 		ttl := lawTTL(t) * time.Duration(rapid.SampledFrom([]int{1, 1, 1, 0, -1}).Draw(t, "sign"))

@@ -112,12 +112,15 @@ func addTo(text string, present bool, delta int64) (int64, error) {
 	return n + delta, nil
 }
 
-func (m *model) add(key string, delta int64) (int64, error) {
+func (m *model) add(key string, delta int64, o AddOptions) (int64, error) {
 	it, err := m.text(key)
 	if err != nil {
 		return 0, err
 	}
 	if it == nil {
+		if o.IfPresent {
+			return 0, ErrNotStored
+		}
 		it = &modelItem{}
 	}
 	sum, err := addTo(it.value, m.items[key] != nil, delta)

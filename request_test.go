@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -23,5 +24,41 @@ func TestARequestIDIsOfTheStoresClock(t *testing.T) {
 	}
 	if len(ids) != 3 {
 		t.Errorf("%d ids are different, want 3", len(ids))
+	}
+}
+
+// A conditional add that was refused stays so for its request, whatever comes after.
+func TestARefusedAddIsRemembered(t *testing.T) {
+	db, err := OpenMemory(Options{})
+	must(t, err)
+	defer db.Close()
+	ks, id := db.Default(), db.NewRequestID()
+	add := func(o AddOptions) (int64, error) { return ks.AddWith(ctx, []byte("n"), 5, o) }
+	if _, err := add(AddOptions{IfPresent: true, Request: id}); !errors.Is(err, ErrNotStored) {
+		t.Fatalf("an add to what is absent: %v", err)
+	}
+	if n, err := add(AddOptions{}); n != 5 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if _, err := add(AddOptions{IfPresent: true, Request: id}); !errors.Is(err, ErrNotStored) {
+		t.Fatalf("its retry: %v", err)
+	}
+	other := db.NewRequestID()
+	for range 2 {
+		if n, err := add(AddOptions{IfPresent: true, Request: other}); n != 10 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	b := &Batch{}
+	b.AddWith(ks, []byte("n"), 1, AddOptions{Request: other})
+	if err := b.Err(); !errors.Is(err, ErrOptions) {
+		t.Fatalf("a write of a batch with a request of its own: %v", err)
+	}
+	err = db.Update(ctx, func(tx *Txn) error {
+		_, err := tx.AddWith(ks, []byte("n"), 1, AddOptions{Request: other})
+		return err
+	})
+	if !errors.Is(err, ErrOptions) {
+		t.Fatalf("a write of a transaction with a request: %v", err)
 	}
 }

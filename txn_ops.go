@@ -67,6 +67,8 @@ func (tx *Txn) Exists(k *Keyspace, key []byte) (bool, error) {
 	return reply.Int == 1, err
 }
 
+var errTxnRequest = optionError("a transaction takes no Request: read a key that stands for the request, and set it in the same transaction; or use a Batch")
+
 // Set stores a value.
 func (tx *Txn) Set(k *Keyspace, key, value []byte) error {
 	return tx.SetWith(k, key, value, SetOptions{})
@@ -77,7 +79,7 @@ func (tx *Txn) Set(k *Keyspace, key, value []byte) error {
 // harmless to repeat by a key that it reads first and sets.
 func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
 	if o.Request != (RequestID{}) {
-		return optionError("a transaction takes no Request: read a key that stands for the request, and set it in the same transaction; or use a Batch")
+		return errTxnRequest
 	}
 	if o.IfVersion && o.Version >= firstTxnVersion {
 		// No key has it, but what the transaction wrote looks as if it had.
@@ -116,9 +118,20 @@ func (tx *Txn) Delete(k *Keyspace, keys ...[]byte) (n int, err error) {
 
 // Add adds delta to the decimal number that the key holds and returns the sum.
 func (tx *Txn) Add(k *Keyspace, key []byte, delta int64) (int64, error) {
+	return tx.AddWith(k, key, delta, AddOptions{})
+}
+
+// AddWith is Add under conditions. A Request is refused, as that of a SetWith is.
+func (tx *Txn) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) (int64, error) {
+	if o.Request != (RequestID{}) {
+		return 0, errTxnRequest
+	}
 	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.Add{Key: p, Delta: delta}, nil
+		return &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent}, nil
 	})
+	if err == nil && reply.Kind == command.Nil {
+		err = ErrNotStored
+	}
 	return reply.Int, err
 }
 

@@ -158,6 +158,28 @@ func (k *Keyspace) AddOnce(ctx context.Context, id RequestID, key []byte, delta 
 	return reply.Int, err
 }
 
+// AddOptions say how an AddWith adds. The zero value adds always.
+type AddOptions struct {
+	// IfPresent adds only if there is such a key; else the error is ErrNotStored.
+	IfPresent bool
+	// Request makes a retry harmless. That nothing was stored is remembered too: a
+	// retry hears the same, even if the key has come since.
+	Request RequestID
+}
+
+// AddWith is Add under conditions.
+func (k *Keyspace) AddWith(ctx context.Context, key []byte, delta int64, o AddOptions) (int64, error) {
+	p, err := k.position(nil, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := k.do(ctx, p, o.Request, &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent})
+	if err == nil && reply.Kind == command.Nil {
+		err = ErrNotStored
+	}
+	return reply.Int, err
+}
+
 // Expire makes a key expire after a time, and tells whether there is one. A
 // time that is not positive deletes it.
 func (k *Keyspace) Expire(ctx context.Context, key []byte, after time.Duration) (bool, error) {

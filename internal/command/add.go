@@ -8,10 +8,12 @@ import (
 )
 
 // Add is INCRBY. The value is a String in Redis' decimal form, 0 if the key is
-// absent. The reply is the sum.
+// absent. The reply is the sum, or Nil if IfPresent did not hold.
 type Add struct {
 	Key   partition.Position
 	Delta int64
+	// IfPresent adds only to what is there.
+	IfPresent bool
 }
 
 // Eval adds.
@@ -19,6 +21,9 @@ func (c *Add) Eval(e *Env) Reply {
 	row, alive, err := e.loadString(c.Key)
 	if err != nil {
 		return failed(err)
+	}
+	if c.IfPresent && !alive {
+		return Reply{}
 	}
 	sum, err := addInt(row.Payload, alive, c.Delta)
 	if err != nil {

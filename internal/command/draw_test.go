@@ -94,7 +94,7 @@ func (r *run) drawText() Command {
 	case 2, 3:
 		return r.drawSet(key)
 	case 4:
-		return &Add{Key: key, Delta: someDeltas.Draw(r.t, "delta")}
+		return &Add{Key: key, Delta: someDeltas.Draw(r.t, "delta"), IfPresent: rapid.Bool().Draw(r.t, "if present")}
 	case 5:
 		return &AddFloat{Key: key, Delta: []byte(someFloats.Draw(r.t, "delta"))}
 	case 6:

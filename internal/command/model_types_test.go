@@ -87,6 +87,9 @@ func (m *model) onText(c Command, key []byte, v value, ok bool) Reply {
 		}
 		return Reply{Kind: Bytes, Bytes: []byte(v.text), Version: v.version}
 	case *Add:
+		if c.IfPresent && !ok {
+			return Reply{}
+		}
 		if v.text, err = addInts(zero, c.Delta); err != nil {
 			return failed(err)
 		}
