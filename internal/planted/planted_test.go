@@ -38,6 +38,8 @@ var (
 	guardWay     = guard{folder: "internal/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
 	guardFeed    = guard{folder: ".", test: "TestTheFeedFollowsKeysFromStoreToStore"}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
+	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
+	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
 )
 
 // root is where the module is.
@@ -116,6 +118,12 @@ var plantedBugs = map[string][]guard{
 
 	"cleave-feed-tells-copies":    {guardFeed},
 	"cleave-feed-new-owner-first": {guardFeed},
+
+	"counter-add-to-closed-part":     {guardCounter},
+	"counter-sum-piece-by-piece":     {guardCounter},
+	"counter-fold-drops-a-part":      {{"internal/sums", "TestAResizeKeepsTheSum", quiet}, guardOnce},
+	"counter-once-follows-the-count": {guardOnce},
+	"counter-fast-looks-younger":     {{folder: "counter", test: "TestWhatIsTooOldIsReadAgain"}},
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},

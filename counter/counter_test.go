@@ -1,0 +1,345 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+// As long as anybody adds, the sum lies between what was acknowledged when it was asked for
+// and what was begun when it was told, while the counter grows and shrinks and its shards move.
+func TestSumsAreExactWhileCountersChange(t *testing.T) {
+	for _, o := range []cleave.Options{{Groups: 4}, {Stores: 2, Groups: 4}} {
+		for _, kind := range []string{"hash", "range"} {
+			t.Run(fmt.Sprintf("%s/stores=%d", kind, o.Stores), func(t *testing.T) {
+				db := memory(t, o)
+				ks := db.Default()
+				if kind == "range" {
+					ks = ranged(t, db, kind)
+				}
+				exact(t, db, ks)
+			})
+		}
+	}
+}
+
+func exact(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
+	c := open(t, ks, db, still)
+	var begun, added, ended atomic.Int64
+	var writers, others sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := range 200 {
+				begun.Add(1)
+				var err error
+				switch (w + i) % 3 {
+				case 0:
+					err = c.Add(ctx, "n", 1)
+				case 1:
+					err = twice(c, "n")
+				default:
+					err = c.Write(ctx, "n", 1, func(b *cleave.Batch) { b.Set(ks, fmt.Appendf(nil, "row/%d/%d", w, i), []byte("x")) })
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				added.Add(1)
+			}
+		})
+	}
+	over := make(chan struct{})
+	until := func(f func(i int) error) {
+		others.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := f(i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	until(func(i int) error { return c.Resize(ctx, "n", []int{4, 1, 8, 2, 16, 2}[i%6]) })
+	until(func(int) error {
+		low := added.Load()
+		sum, err := c.Sum(ctx, "n")
+		if high := begun.Load(); err == nil && (sum < low || sum > high) {
+			err = fmt.Errorf("the sum is %d, at least %d were acknowledged and %d begun", sum, low, high)
+		}
+		ended.Add(1)
+		return err
+	})
+	until(func(i int) error { return moveSome(db, ks, i) })
+	writers.Wait()
+	close(over)
+	others.Wait()
+	wantSum(t, c, "n", 4*200)
+	if ended.Load() == 0 {
+		t.Error("no sum was asked for meanwhile")
+	}
+}
+
+// twice adds once, though it asks twice.
+func twice(c *Counters, name string) error {
+	id, err := c.NewRequestID(ctx, name)
+	return errors.Join(err, c.AddOnce(ctx, id, name, 1), c.AddOnce(ctx, id, name, 1))
+}
+
+// moveSome gives a shard of the keyspace to another group.
+func moveSome(db *cleave.DB, ks *cleave.Keyspace, i int) error {
+	shards, err := db.Shards(ctx)
+	if err != nil {
+		return err
+	}
+	groups := db.Groups()
+	s := shards[1+i%(len(shards)-1)]
+	to := groups[(i/3)%len(groups)].ID
+	if s.Keyspace != ks.Name() || to == s.Group {
+		return nil
+	}
+	job, err := db.Start(ctx, cleave.Move{Shard: s.ID, To: to})
+	if err == nil {
+		_, err = job.Wait(ctx)
+	}
+	if errors.Is(err, cleave.ErrBusy) || errors.Is(err, cleave.ErrJobUndone) || errors.Is(err, cleave.ErrNoShard) {
+		err = nil
+	}
+	return err
+}
+
+// A request adds once, wherever its part is by then: closed, folded, opened again, deleted.
+func TestARetryDoesNotAddAgainWhateverTheCounterBecame(t *testing.T) {
+	db := memory(t, cleave.Options{Groups: 4})
+	c := open(t, db.Default(), db, still)
+	sizes := []int{1, 2, 8, 16}
+	for _, first := range sizes {
+		for _, second := range sizes {
+			for _, third := range sizes {
+				name := fmt.Sprintf("%d-%d-%d", first, second, third)
+				must(t, c.Resize(ctx, name, first))
+				ids := make([]cleave.RequestID, 6)
+				for i := range ids {
+					var err error
+					ids[i], err = c.NewRequestID(ctx, name)
+					must(t, err)
+					ids[i][requestPart] = byte(i * 3) // also of parts that are not there
+				}
+				for _, n := range []int{second, third, first} {
+					must(t, c.Resize(ctx, name, n))
+					for _, id := range ids {
+						must(t, c.AddOnce(ctx, id, name, 10))
+					}
+				}
+				wantSum(t, c, name, int64(10*len(ids)))
+			}
+		}
+	}
+	must(t, c.Add(ctx, "gone", 1))
+	id, err := c.NewRequestID(ctx, "gone")
+	must(t, err)
+	must(t, c.AddOnce(ctx, id, "gone", 1))
+	if found, err := c.Delete(ctx, "gone"); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	must(t, c.AddOnce(ctx, id, "gone", 1))
+	wantSum(t, c, "gone", 0)
+}
+
+func TestWhatIsTooOldIsReadAgain(t *testing.T) {
+	db := memory(t, cleave.Options{})
+	var mu sync.Mutex
+	now := time.Unix(1e9, 0)
+	step := time.Duration(0) // each look at the clock takes that long
+	pass := func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(d)
+	}
+	o := still
+	o.Now = func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(step)
+		return now
+	}
+	c := open(t, db.Default(), db, o)
+	want := func(bound time.Duration, sum int64, age time.Duration) {
+		t.Helper()
+		if r, err := c.Fast(ctx, "n", bound); err != nil || r.Sum != sum || r.Age != age {
+			t.Fatalf("%+v, %v; want %d of %v ago", r, err, sum, age)
+		}
+	}
+	want(time.Minute, 0, 0)
+	must(t, c.Add(ctx, "n", 5))
+	want(time.Minute, 0, 0)
+	pass(time.Minute)
+	want(time.Minute, 0, time.Minute)
+	want(time.Second, 5, 0)
+	must(t, c.Add(ctx, "n", 5))
+	pass(time.Minute + 1)
+	want(time.Minute, 10, 0)
+	must(t, c.Add(ctx, "n", 5))
+	pass(-time.Hour) // a clock that goes back makes nothing young
+	want(time.Minute, 15, 0)
+	must(t, c.Add(ctx, "n", 5))
+	pass(1)
+	want(-1, 20, 0)
+	// The age counts from before the read, not from after it: the clock is looked at
+	// when the call begins, before it reads, and when it says how old that is.
+	step = time.Second
+	pass(time.Hour)
+	began := now
+	r, err := c.Fast(ctx, "n", time.Minute)
+	must(t, err)
+	if at := now.Add(-r.Age); at.After(began.Add(2 * step)) {
+		t.Errorf("a sum that was read %v after the start is said to be of %v after it", 2*step, at.Sub(began))
+	}
+}
+
+func TestASumThatDoesNotFitSaysSo(t *testing.T) {
+	db := memory(t, cleave.Options{Groups: 2})
+	c := open(t, db.Default(), db, still)
+	must(t, c.Resize(ctx, "n", 2))
+	l := c.layout
+	set := func(a, b int64) {
+		must(t, db.Default().Set(ctx, l.part("n", 0), fmt.Append(nil, a)))
+		must(t, db.Default().Set(ctx, l.part("n", 1), fmt.Append(nil, b)))
+	}
+	set(math.MaxInt64, 1)
+	_, err := c.Sum(ctx, "n")
+	wantError(t, "a sum", err, cleave.ErrOverflow)
+	_, err = c.Reset(ctx, "n")
+	wantError(t, "a reset", err, cleave.ErrOverflow)
+	wantError(t, "a fold", c.Resize(ctx, "n", 1), cleave.ErrOverflow)
+	wantParts(t, c, "n", 2)
+	must(t, c.Add(ctx, "n", -1))
+	wantSum(t, c, "n", math.MaxInt64)
+	must(t, c.Resize(ctx, "n", 1))
+	wantError(t, "an add", c.Add(ctx, "n", 1), cleave.ErrOverflow)
+	wantSum(t, c, "n", math.MaxInt64)
+	must(t, c.Resize(ctx, "n", 2))
+	// A part that is full is no reason if the sum is not.
+	set(math.MaxInt64, math.MinInt64)
+	for i := range int64(20) {
+		must(t, c.Add(ctx, "n", 5))
+		wantSum(t, c, "n", -1+5*(i+1))
+		set(math.MaxInt64-5*(i+1), math.MinInt64+10*(i+1))
+	}
+}
+
+func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
+	db := memory(t, cleave.Options{})
+	ks := db.Default()
+	for _, o := range []Options{{Max: 3}, {Max: 512}, {Max: -1}, {Window: 1}, {Watched: -1}} {
+		_, err := New(db, ks, o)
+		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
+	}
+	c := open(t, ks, db, still)
+	long := strings.Repeat("x", maxName+1)
+	_, sumErr := c.Sum(ctx, long)
+	_, deleteErr := c.Delete(ctx, long)
+	_, partsErr := c.Parts(ctx, long)
+	_, fastErr := c.Fast(ctx, long, 0)
+	for _, err := range []error{c.Add(ctx, long, 1), sumErr, deleteErr, partsErr, fastErr} {
+		wantError(t, "a long name", err, ErrName)
+	}
+	must(t, c.Add(ctx, long[1:], 1))
+	wantError(t, "no request id", c.AddOnce(ctx, cleave.RequestID{}, "n", 1), cleave.ErrOptions)
+	wantError(t, "three parts", c.Resize(ctx, "n", 3), cleave.ErrOptions)
+	wantError(t, "a request of nothing", c.Write(ctx, "n", 1, func(b *cleave.Batch) { b.Request = db.NewRequestID() }), cleave.ErrOptions)
+
+	// Somebody else writes to the keys of counters.
+	must(t, ks.Set(ctx, c.layout.part("text", 0), []byte("five")))
+	_, err := ks.HSet(ctx, c.layout.part("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
+	must(t, err)
+	must(t, ks.Set(ctx, c.layout.manifest("manifest"), []byte("3")))
+	for name, want := range map[string]error{"text": cleave.ErrNotInteger, "hash": cleave.ErrWrongType, "manifest": cleave.ErrWrongType} {
+		wantError(t, name+": add", c.Add(ctx, name, 1), want)
+		_, err := c.Sum(ctx, name)
+		wantError(t, name+": sum", err, want)
+		if found, err := c.Delete(ctx, name); !found || err != nil {
+			t.Fatalf("%s cannot be deleted: %v, %v", name, found, err)
+		}
+		must(t, c.Add(ctx, name, 1))
+		wantSum(t, c, name, 1)
+	}
+}
+
+func TestAWriteHappensWithItsAddOrNotAtAll(t *testing.T) {
+	db := memory(t, cleave.Options{Groups: 4})
+	ks := db.Default()
+	c := open(t, ks, db, still)
+	other := open(t, ks, db, still) // its views are old
+	like := func(user string) error {
+		return other.Write(ctx, "n", 1, func(b *cleave.Batch) {
+			b.SetWith(ks, []byte("like/"+user), []byte("1"), cleave.SetOptions{IfAbsent: true})
+		})
+	}
+	for i := range 60 {
+		must(t, c.Resize(ctx, "n", []int{16, 1, 2}[i%3]))
+		user := fmt.Sprint(i)
+		must(t, like(user))
+		wantError(t, "a second like", like(user), cleave.ErrNotStored)
+		if i%7 == 0 {
+			must(t, c.Resize(ctx, "n", 8)) // between two refusals
+		}
+		wantError(t, "a third like", like(user), cleave.ErrNotStored)
+		wantSum(t, c, "n", int64(i+1))
+	}
+	// A request is executed once, also if the counter has changed.
+	id := db.NewRequestID()
+	for _, parts := range []int{16, 1, 4} {
+		must(t, c.Resize(ctx, "once", parts))
+		must(t, other.Write(ctx, "once", 1, func(b *cleave.Batch) {
+			b.Request = id
+			b.Set(ks, []byte("row"), []byte("x"))
+		}))
+	}
+	wantSum(t, c, "once", 1)
+}
+
+// What a counter is given by the load alone: many who wait make it grow if that helps.
+func TestACounterFollowsItsLoad(t *testing.T) {
+	db := memory(t, cleave.Options{Groups: 4})
+	var changes []string
+	o := Options{Window: time.Hour, Max: 4, Watched: 2, Resized: func(name string, from, to int, err error) {
+		changes = append(changes, fmt.Sprint(name, " ", from, " ", to, " ", err))
+	}}
+	c := open(t, db.Default(), db, o)
+	must(t, c.Add(ctx, "n", 1))
+	must(t, c.Add(ctx, "cold", 1))
+	must(t, c.Add(ctx, "unwatched", 1))
+	s := c.known["n"]
+	// As if 64 had waited all the time, for a time that falls with the parts.
+	for range 12 {
+		parts := int64(len(s.view.Load().keys))
+		s.adds.Store(6400 * parts)
+		s.waited.Store(int64(64 * time.Second))
+		s.used.Store(true)
+		c.look(ctx, time.Second)
+	}
+	wantParts(t, c, "n", 4)
+	wantParts(t, c, "cold", 1)
+	wantSum(t, c, "n", 1)
+	for range 2 * idleWindows {
+		c.look(ctx, time.Second)
+	}
+	wantParts(t, c, "n", 1)
+	wantSum(t, c, "n", 1)
+	if len(c.known) != 0 {
+		t.Errorf("%d are still watched though nobody uses them", len(c.known))
+	}
+	if want := []string{"n 1 2 <nil>", "n 2 4 <nil>", "n 4 2 <nil>", "n 2 1 <nil>"}; fmt.Sprint(changes) != fmt.Sprint(want) {
+		t.Errorf("%q, want %q", changes, want)
+	}
+}

@@ -1,0 +1,100 @@
+package counter
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+// envChild tells a process of this test that it is the one that is killed, and where
+// its store is.
+const envChild = "CLEAVE_COUNTER_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(envChild); dir != "" {
+		addForEver(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// addForEver adds and says so, and changes the number of parts.
+func addForEver(dir string) {
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+	db, err := cleave.Open(dir, cleave.Options{})
+	fail(err)
+	c, err := New(db, db.Default(), still)
+	fail(err)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				_, _ = os.Stdout.WriteString("begun\n")
+				if w%2 == 0 {
+					fail(c.Add(ctx, "n", 1))
+				} else {
+					fail(twice(c, "n"))
+				}
+				_, _ = os.Stdout.WriteString("added\n")
+			}
+		})
+	}
+	for i := 0; ; i++ {
+		fail(c.Resize(ctx, "n", []int{8, 1, 2}[i%3]))
+	}
+}
+
+// What was acknowledged is there when the process was killed, and nothing twice.
+func TestAcknowledgedAddsSurviveAKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	dir := t.TempDir()
+	db, err := cleave.Open(dir, cleave.Options{Stores: 2, Groups: 4})
+	must(t, err)
+	must(t, db.Close())
+	begun, added := 0, 0
+	for range 2 {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), envChild+"="+dir)
+		out, err := child.StdoutPipe()
+		must(t, err)
+		must(t, child.Start())
+		stop := time.AfterFunc(time.Minute, func() { _ = child.Process.Kill() })
+		lines := bufio.NewScanner(out)
+		for target := added + 80; lines.Scan(); {
+			switch lines.Text() {
+			case "begun":
+				begun++
+			case "added":
+				if added++; added == target {
+					must(t, child.Process.Kill())
+				}
+			default:
+				t.Error(lines.Text())
+			}
+		}
+		_ = child.Wait()
+		stop.Stop()
+		db, err := cleave.Open(dir, cleave.Options{})
+		must(t, err)
+		c := open(t, db.Default(), db, still)
+		sum, err := c.Sum(ctx, "n")
+		must(t, err)
+		if sum < int64(added) || sum > int64(begun) {
+			t.Errorf("the sum is %d: %d were acknowledged, %d begun", sum, added, begun)
+		}
+		must(t, c.Close())
+		must(t, db.Close())
+	}
+}

@@ -1,0 +1,141 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/sums"
+)
+
+// Sum returns the exact sum of a counter, 0 if there is none: all of its parts as of one
+// moment. If it does not fit into 64 bits the error is cleave.ErrOverflow; nothing is lost,
+// and adds the other way bring it back.
+func (c *Counters) Sum(ctx context.Context, name string) (sum int64, err error) {
+	err = c.db.View(ctx, func(tx *cleave.Txn) error {
+		sum, err = c.SumTx(tx, name)
+		return err
+	})
+	return sum, err
+}
+
+// SumTx returns the exact sum as a part of a transaction: if the counter is added to
+// before that commits, it is run again, and after some times waits for its turn.
+func (c *Counters) SumTx(tx *cleave.Txn, name string) (int64, error) {
+	_, parts, err := c.read(tx, name)
+	if err != nil {
+		return 0, err
+	}
+	sum, err := sums.Total(parts)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the sum of counter %.40q", cleave.ErrOverflow, name)
+	}
+	return sum, nil
+}
+
+// Reading is a sum that may be old.
+type Reading struct {
+	Sum int64
+	// Age is how long ago it was exact, at most.
+	Age time.Duration
+}
+
+// cached is the last sum of a counter that was read.
+type cached struct {
+	turn chan struct{} // taken by the one who reads
+	sum  int64
+	at   time.Time // before it was read; zero if it was not
+}
+
+// Fast returns a sum that was exact at some moment after the call, or before it by no more
+// than bound, by the clock of Options.Now. It is kept in memory, and read again by one
+// caller for all who wait when it is too old.
+func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (Reading, error) {
+	s, err := c.of(ctx, name)
+	if err != nil {
+		return Reading{}, err
+	}
+	asked := c.opts.Now()
+	select {
+	case s.cached.turn <- struct{}{}:
+		defer func() { <-s.cached.turn }()
+	case <-ctx.Done():
+		return Reading{}, ctx.Err()
+	}
+	now := c.opts.Now()
+	if !s.cached.serves(asked, now, bound) {
+		sum, err := c.Sum(ctx, name)
+		if err != nil {
+			return Reading{}, err
+		}
+		s.cached.sum, s.cached.at = sum, now
+		if plant.Bug("counter-fast-looks-younger") {
+			s.cached.at = c.opts.Now()
+		}
+	}
+	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.at)}, nil
+}
+
+// serves tells whether what is cached is young enough for one who asked then. What is
+// of the future is of a clock that went back, and of no known age.
+func (k *cached) serves(asked, now time.Time, bound time.Duration) bool {
+	return !k.at.IsZero() && !k.at.After(now) && asked.Sub(k.at) <= max(bound, 0)
+}
+
+// manifest reads how many parts a counter has.
+func (c *Counters) manifest(tx *cleave.Txn, name string) (parts int, err error) {
+	value, err := tx.Get(c.space, c.layout.manifest(name))
+	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
+		return 0, err
+	}
+	return c.parseManifest(name, value)
+}
+
+func (c *Counters) parseManifest(name string, value []byte) (int, error) {
+	parts, err := sums.ParseManifest(value)
+	if err != nil {
+		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.manifest(name), name, value)
+	}
+	return parts, nil
+}
+
+// read reads all parts of a counter.
+func (c *Counters) read(tx *cleave.Txn, name string) (keys [][]byte, parts []int64, err error) {
+	if err := check(name); err != nil {
+		return nil, nil, err
+	}
+	n, err := c.manifest(tx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys = c.layout.parts(name, n)
+	values, err := c.values(tx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts = make([]int64, n)
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		if parts[i], err = strconv.ParseInt(string(v), 10, 64); err != nil {
+			return nil, nil, fmt.Errorf("%w: key %q is part %d of counter %.40q, and holds %.40q", cleave.ErrNotInteger, keys[i], i, name, v)
+		}
+	}
+	return keys, parts, nil
+}
+
+func (c *Counters) values(tx *cleave.Txn, keys [][]byte) ([][]byte, error) {
+	if !plant.Bug("counter-sum-piece-by-piece") {
+		return tx.GetMany(c.space, keys...)
+	}
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		values[i], _ = c.space.Get(context.Background(), key)
+	}
+	return values, nil
+}
