@@ -40,6 +40,7 @@ var (
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
+	guardSagas   = guard{folder: "saga", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
 
 // root is where the module is.
@@ -128,6 +129,15 @@ var plantedBugs = map[string][]guard{
 	"counter-fold-drops-a-part":      {{"internal/sums", "TestAResizeKeepsTheSum", quiet}, guardOnce},
 	"counter-once-follows-the-count": {guardOnce},
 	"counter-fast-looks-younger":     {{folder: "counter", test: "TestWhatIsTooOldIsReadAgain"}},
+
+	"saga-doubt-ignored":         {guardSagas},
+	"saga-undo-skips":            {guardSagas},
+	"saga-cancel-lost":           {guardSagas},
+	"saga-owner-ignored":         {{folder: "saga", test: "TestOneRunnerAtATimeWorksOnASaga"}},
+	"saga-effect-before-journal": {{folder: "saga/journal", test: "TestASagaThatCrashesAnywhereEndsWholeOrUndone"}},
+	"journal-marks-ignored":      {{folder: "saga/journal", test: "TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone"}},
+	"journal-step-apart":         {{folder: "saga/journal", test: "TestARunnerThatWasOvertakenChangesNothing"}},
+	"journal-any-revision":       {{folder: "saga/journal", test: "TestAJournalOnAStoreIsAJournal"}},
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},

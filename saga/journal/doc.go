@@ -1,0 +1,26 @@
+// Package journal answers one question: where does a saga whose steps change a store
+// keep its journal?
+//
+// In a keyspace of that store. Then a step and the record that says that it is done
+// are one transaction, wherever their keys are: a step made by [Step] takes effect at
+// most once, whatever crashes, and whoever else works on the same saga.
+//
+//	j, err := journal.Open(ctx, db, journal.Options{})
+//	if err != nil { … }
+//	runner, err := saga.NewRunner(j, saga.Options{})
+//	if err != nil { … }
+//	defer runner.Close() // before the store
+//	transfers, err := saga.Register(runner, saga.Definition[Transfer]{
+//		Name:  "transfer",
+//		Steps: []saga.Step[Transfer]{journal.Step("debit", debit, giveBack), journal.Step("credit", credit, nil)},
+//	})
+//
+// A saga of n such steps costs n+1 transactions, one after the other: one to begin it
+// and one for each step.
+//
+// [Once] is for steps that change another store than the one with the journal: a marker
+// that commits with the change keeps the rules of [saga.Judge] there.
+//
+// The limit: all journals of a keyspace begin in one group of one store. A keyspace of
+// kind Range is split by the ids of sagas, and moved, like any other.
+package journal

@@ -1,0 +1,223 @@
+package saga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Info is how far a saga has come.
+type Info struct {
+	ID, Definition string
+	State          State
+	// Step is the one that is done or undone next, and Steps are all.
+	Step  string
+	Steps []string
+	// Attempts is how often it failed in a row, Failure its last error, and Next when
+	// it is tried again.
+	Attempts int
+	Failure  string
+	Next     time.Time
+	// Cancelled is why it was cancelled, if that has not turned it round yet; Cause why
+	// it did turn round, and Turned the step at which it was.
+	Cancelled, Cause, Turned string
+	// Stuck is why it stands still, if it does.
+	Stuck Stuck
+	// Deadline, Created, Changed and Ended are zero if there is no such time.
+	Deadline, Created, Changed, Ended time.Time
+	// Owner names the runner that works on it.
+	Owner string
+	// Data is its value, as its codec made it.
+	Data []byte
+	// Revision is one more with each change.
+	Revision uint64
+}
+
+// Err is why it was taken back or is stuck, nil if neither.
+func (i Info) Err() error {
+	switch {
+	case i.Stuck != NotStuck:
+		return &EndError{ID: i.ID, Definition: i.Definition, Step: i.Step, Cause: i.Failure, Stuck: i.Stuck}
+	case i.State == Compensated:
+		return &EndError{ID: i.ID, Definition: i.Definition, Step: i.Turned, Cause: i.Cause}
+	}
+	return nil
+}
+
+func infoOf(r Record) Info {
+	i := Info{
+		ID: r.ID, Definition: r.Definition, State: r.State, Step: r.step(), Attempts: r.Attempts, Failure: r.Failure,
+		Next: timeOf(r.NotBeforeMS), Cancelled: r.Cancel, Cause: r.Cause, Turned: r.Turned, Stuck: r.Stuck,
+		Deadline: timeOf(r.DeadlineMS), Created: timeOf(r.CreatedMS), Changed: timeOf(r.ChangedMS), Ended: timeOf(r.EndedMS),
+		Owner: r.Owner, Data: slices.Clone(r.Data), Revision: r.Revision,
+	}
+	for _, p := range r.Steps {
+		i.Steps = append(i.Steps, p.Name)
+	}
+	return i
+}
+
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// Inspect returns how far a saga has come, or ErrNotFound.
+func (r *Runner) Inspect(ctx context.Context, id string) (Info, error) {
+	rec, err := r.journal.Load(ctx, id)
+	return infoOf(rec), err
+}
+
+// Filter chooses sagas. The zero value chooses all.
+type Filter struct {
+	// States are those to list. Default all.
+	States []State
+	// Stuck lists only those that are stuck.
+	Stuck bool
+	// Definition lists only those of one definition.
+	Definition string
+}
+
+func (f Filter) has(r *Record) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Stuck || r.Stuck != NotStuck) &&
+		(f.Definition == "" || f.Definition == r.Definition)
+}
+
+// List visits sagas in the order of their ids, those under way before those that have
+// ended. It is not of one moment: one that ends meanwhile may be visited twice.
+func (r *Runner) List(ctx context.Context, f Filter) iter.Seq2[Info, error] {
+	const page = 256
+	return func(yield func(Info, error) bool) {
+		for _, list := range []func(context.Context, string, int) ([]Record, error){r.journal.Open, r.journal.Ended} {
+			for after := ""; ; {
+				records, err := list(ctx, after, page)
+				if err != nil {
+					yield(Info{}, err)
+					return
+				}
+				for i := range records {
+					after = records[i].ID
+					if f.has(&records[i]) && !yield(infoOf(records[i]), nil) {
+						return
+					}
+				}
+				if len(records) < page {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Cancel has a saga taken back, and returns when that is certain: it will undo what was
+// done. why is kept as the cause. One that has completed, or was compensated, is
+// ErrEnded; one that is on its way back already is left alone.
+func (r *Runner) Cancel(ctx context.Context, id, why string) error {
+	return r.ask(ctx, id, func(rec Record) (Event, bool) {
+		return Event{Kind: Cancelled, Why: why}, rec.State != Compensating && rec.Cancel == ""
+	})
+}
+
+// Retry has a saga that is stuck go on, and one that waits for its next try not wait.
+// One that has ended is ErrEnded.
+func (r *Runner) Retry(ctx context.Context, id string) error {
+	return r.ask(ctx, id, func(Record) (Event, bool) { return Event{Kind: Pushed}, true })
+}
+
+// ask changes a record and has the saga go on, with this runner unless it does not
+// have the definition.
+func (r *Runner) ask(ctx context.Context, id string, e func(Record) (Event, bool)) error {
+	rec, err := r.journal.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	rec, err = r.change(ctx, rec, func(rec Record) (Event, bool) {
+		event, ok := e(rec)
+		event.NowMS = r.nowMS()
+		return event, ok
+	})
+	if err != nil || rec.Stuck != NotStuck || r.kind(rec.Definition) == nil {
+		return err
+	}
+	a, err := r.launch(rec)
+	if err == nil {
+		a.interrupt()
+	}
+	return err
+}
+
+// Sweep removes sagas that ended longer ago than Options.Retention, and returns how
+// many. A runner that has resumed does that by itself from time to time.
+//
+// If a definition has a Forget, it comes first. Sagas whose definition had one that
+// this program does not know are kept.
+func (r *Runner) Sweep(ctx context.Context) (n int, err error) {
+	const page = 256
+	before := r.nowMS() - r.opts.Retention.Milliseconds()
+	var errs []error
+	for after := (Record{}); ; {
+		records, err := r.journal.Before(ctx, before, after, page)
+		if err != nil {
+			return n, errors.Join(append(errs, err)...)
+		}
+		for _, rec := range records {
+			after = rec
+			switch removed, err := r.remove(ctx, rec); {
+			case err != nil && len(errs) < 10: // they are much alike
+				errs = append(errs, fmt.Errorf("remove saga %s %q: %w", rec.Definition, rec.ID, err))
+			case removed:
+				n++
+			}
+		}
+		if len(records) < page {
+			return n, errors.Join(errs...)
+		}
+	}
+}
+
+func (r *Runner) remove(ctx context.Context, rec Record) (bool, error) {
+	if rec.Forget {
+		k := r.kind(rec.Definition)
+		if k == nil || k.forget == nil {
+			return false, nil
+		}
+		if err := k.forget(ctx, rec.ID); err != nil {
+			return false, err
+		}
+	}
+	return true, r.journal.Remove(ctx, rec)
+}
+
+// sweepOn sweeps from time to time, until the runner is closed.
+func (r *Runner) sweepOn() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrClosed
+	}
+	if r.sweeping {
+		return nil
+	}
+	r.sweeping = true
+	const shortest, longest = time.Second, 10 * time.Minute
+	period := max(shortest, min(longest, r.opts.Retention/20))
+	r.wg.Go(func() {
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				// What is not removed now is removed later: an error is no news.
+				_, _ = r.Sweep(r.ctx)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}

@@ -1,0 +1,489 @@
+package saga_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cleavekv/cleave/saga"
+)
+
+// diary is a saga's value, and notes what its steps did outside of it too.
+type diary struct{ Steps []string }
+
+// notes are what happened, in order.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *notes) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+func (l *notes) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.Join(l.lines, " ")
+	l.lines = nil
+	return text
+}
+
+// step is one that notes what it does.
+func (l *notes) step(name string) saga.Step[diary] {
+	return saga.Step[diary]{
+		Name: name,
+		Do: func(_ context.Context, _ saga.Call, d *diary) error {
+			l.add("+%s", name)
+			d.Steps = append(d.Steps, name)
+			return nil
+		},
+		Undo: func(_ context.Context, _ saga.Call, d *diary) error {
+			l.add("-%s", name)
+			d.Steps = slices.DeleteFunc(d.Steps, func(s string) bool { return s == name })
+			return nil
+		},
+	}
+}
+
+// fails makes the Do of a step fail.
+func fails(s saga.Step[diary], do func(ctx context.Context, c saga.Call) error) saga.Step[diary] {
+	inner := s.Do
+	s.Do = func(ctx context.Context, c saga.Call, d *diary) error {
+		if err := do(ctx, c); err != nil {
+			return err
+		}
+		return inner(ctx, c, d)
+	}
+	return s
+}
+
+func newRunner(t *testing.T, j saga.Journal, o saga.Options) *saga.Runner {
+	t.Helper()
+	r, err := saga.NewRunner(j, o)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil && !errors.Is(err, saga.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func register(t *testing.T, r *saga.Runner, d saga.Definition[diary]) *saga.Sagas[diary] {
+	t.Helper()
+	if d.Name == "" {
+		d.Name = "trip"
+	}
+	g, err := saga.Register(r, d)
+	must(t, err)
+	return g
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errWeather = errors.New("bad weather")
+
+func TestAnIDNamesOneSagaHoweverOftenItIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), l.step("b")}})
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				d, err := g.Run(t.Context(), "1", diary{})
+				if err != nil || !slices.Equal(d.Steps, []string{"a", "b"}) {
+					t.Errorf("%v %v", d, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := l.take(); got != "+a +b" {
+			t.Error(got)
+		}
+		other, err := saga.Register(r, saga.Definition[diary]{Name: "other", Steps: []saga.Step[diary]{l.step("a")}})
+		must(t, err)
+		if _, err := other.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrTaken) {
+			t.Errorf("of another definition: %v", err)
+		}
+		if _, err := other.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrTaken) {
+			t.Errorf("of another definition: %v", err)
+		}
+		if _, err := g.Wait(t.Context(), "2"); !errors.Is(err, saga.ErrNotFound) {
+			t.Errorf("of no saga: %v", err)
+		}
+	})
+}
+
+func TestAStepIsTriedAgainAfterLongerAndLongerTimesWithOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		var times []time.Time
+		keys := map[string]bool{}
+		flaky := fails(l.step("b"), func(_ context.Context, c saga.Call) error {
+			times = append(times, time.Now())
+			keys[c.Key] = true
+			if c.Attempt != len(times) {
+				t.Errorf("attempt %d of %d", c.Attempt, len(times))
+			}
+			if len(times) < 8 {
+				return errWeather
+			}
+			return nil
+		})
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		g := register(t, r, saga.Definition[diary]{
+			Steps: []saga.Step[diary]{l.step("a"), flaky},
+			Retry: saga.Retry{First: 100 * time.Millisecond, Max: time.Second},
+		})
+		_, err := g.Run(t.Context(), "1", diary{})
+		must(t, err)
+		for i, whole := range []time.Duration{100, 200, 400, 800, 1000, 1000, 1000} {
+			whole *= time.Millisecond
+			if d := times[i+1].Sub(times[i]); d < whole/2 || d > whole {
+				t.Errorf("wait %d: %v, want %v to %v", i, d, whole/2, whole)
+			}
+		}
+		if len(keys) != 1 {
+			t.Errorf("keys %v", keys)
+		}
+	})
+}
+
+func TestWhatCannotBeDoneIsTakenBackInReverseOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name, want, cause string
+		attempts          int
+		err               error
+	}{
+		{"refused", "+a +b -c -b -a", "bad weather", 0, saga.Permanent(errWeather)},
+		{"too often", "+a +b -c -b -a", "bad weather", 3, errWeather},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l notes
+				tries := 0
+				bad := fails(l.step("c"), func(context.Context, saga.Call) error { tries++; return tc.err })
+				r := newRunner(t, saga.Memory(), saga.Options{})
+				g := register(t, r, saga.Definition[diary]{
+					Steps: []saga.Step[diary]{l.step("a"), l.step("b"), bad, l.step("d")}, Retry: saga.Retry{Attempts: tc.attempts},
+				})
+				_, err := g.Run(t.Context(), "1", diary{})
+				var end *saga.EndError
+				if !errors.Is(err, saga.ErrCompensated) || !errors.As(err, &end) || end.Step != "c" || end.Cause != tc.cause {
+					t.Errorf("%v", err)
+				}
+				if got := l.take(); got != tc.want {
+					t.Error(got)
+				}
+				if tries != max(tc.attempts, 1) {
+					t.Errorf("%d tries", tries)
+				}
+			})
+		})
+	}
+}
+
+func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		slow := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		last := fails(l.step("c"), func(context.Context, saga.Call) error {
+			time.Sleep(2 * time.Minute) // does not listen
+			return nil
+		})
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		g := register(t, r, saga.Definition[diary]{Name: "slow", Steps: []saga.Step[diary]{l.step("a"), slow}, Deadline: time.Minute})
+		begin := time.Now()
+		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "deadline") {
+			t.Error(err)
+		}
+		if got := l.take(); got != "+a -b -a" || time.Since(begin) != time.Minute {
+			t.Error(got, time.Since(begin))
+		}
+		g = register(t, r, saga.Definition[diary]{Name: "last", Steps: []saga.Step[diary]{l.step("a"), last}, Deadline: time.Minute})
+		_, err := g.Run(t.Context(), "2", diary{})
+		must(t, err)
+		if got := l.take(); got != "+a +c" {
+			t.Error(got)
+		}
+		// Also while nobody works on it.
+		j := saga.Memory()
+		wait := fails(l.step("b"), func(context.Context, saga.Call) error { return errWeather })
+		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), wait}, Deadline: time.Hour, Retry: saga.Retry{Attempts: -1}}
+		r = newRunner(t, j, saga.Options{})
+		must(t, register(t, r, d).Start(t.Context(), "3", diary{}))
+		synctest.Wait()
+		must(t, r.Close())
+		time.Sleep(2 * time.Hour)
+		l.take()
+		r = newRunner(t, j, saga.Options{})
+		g = register(t, r, d)
+		_, err = r.Resume(t.Context())
+		must(t, err)
+		if _, err := g.Wait(t.Context(), "3"); !errors.Is(err, saga.ErrCompensated) || l.take() != "-b -a" {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACancelIsKeptWhereverItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		inside := make(chan struct{}, 1)
+		long := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+			inside <- struct{}{}
+			<-ctx.Done() // an hour's work
+			return ctx.Err()
+		})
+		deaf := fails(l.step("b"), func(context.Context, saga.Call) error {
+			inside <- struct{}{}
+			time.Sleep(time.Hour)
+			return nil
+		})
+		waits := fails(l.step("b"), func(context.Context, saga.Call) error {
+			inside <- struct{}{}
+			return errWeather
+		})
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		for i, tc := range []struct {
+			step saga.Step[diary]
+			want string
+			took time.Duration
+		}{{long, "+a -b -a", 0}, {deaf, "+a +b -b -a", time.Hour}, {waits, "+a -b -a", 0}} {
+			id := fmt.Sprint(i)
+			d := saga.Definition[diary]{
+				Name: id, Steps: []saga.Step[diary]{l.step("a"), tc.step},
+				Retry: saga.Retry{First: 10 * time.Hour, Max: 10 * time.Hour},
+			}
+			g := register(t, r, d)
+			must(t, g.Start(t.Context(), id, diary{}))
+			<-inside
+			synctest.Wait()
+			begin := time.Now()
+			must(t, r.Cancel(t.Context(), id, "no more"))
+			must(t, r.Cancel(t.Context(), id, "once more"))
+			_, err := g.Wait(t.Context(), id)
+			if got := l.take(); got != tc.want || !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "no more") {
+				t.Errorf("%d: %s, %v", i, got, err)
+			}
+			if took := time.Since(begin); took != tc.took {
+				t.Errorf("%d: it took %v", i, took)
+			}
+			if err := r.Cancel(t.Context(), id, ""); !errors.Is(err, saga.ErrEnded) {
+				t.Errorf("%d: cancelled when it had ended: %v", i, err)
+			}
+		}
+		if err := r.Cancel(t.Context(), "nobody", ""); !errors.Is(err, saga.ErrNotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		var mended atomic.Bool
+		a := l.step("a")
+		undo := a.Undo
+		a.Undo = func(ctx context.Context, c saga.Call, d *diary) error {
+			if !mended.Load() {
+				return errWeather
+			}
+			return undo(ctx, c, d)
+		}
+		a.Retry = saga.Retry{UndoAttempts: 3}
+		bad := fails(l.step("b"), func(context.Context, saga.Call) error { return saga.Permanent(errWeather) })
+		j := saga.Memory()
+		d := saga.Definition[diary]{Steps: []saga.Step[diary]{a, bad}}
+		r := newRunner(t, j, saga.Options{})
+		g := register(t, r, d)
+		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrStuck) || errors.Is(err, saga.ErrCompensated) {
+			t.Error(err)
+		}
+		i, err := r.Inspect(t.Context(), "1")
+		if err != nil || i.State != saga.Compensating || i.Stuck != saga.StuckUndo || i.Attempts != 3 || i.Step != "a" {
+			t.Errorf("%+v %v", i, err)
+		}
+		must(t, r.Close())
+		// Another program does not go on with it by itself.
+		r = newRunner(t, j, saga.Options{})
+		g = register(t, r, d)
+		found, err := r.Resume(t.Context())
+		if err != nil || found.Running != 0 || len(found.Stuck) != 1 || found.Stuck[0].Err() == nil {
+			t.Errorf("%+v %v", found, err)
+		}
+		must(t, r.Retry(t.Context(), "1"))
+		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrStuck) {
+			t.Error(err)
+		}
+		mended.Store(true)
+		must(t, r.Retry(t.Context(), "1"))
+		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrCompensated) {
+			t.Error(err)
+		}
+		if got := l.take(); got != "+a -b -a" {
+			t.Error(got)
+		}
+		if err := r.Retry(t.Context(), "1"); !errors.Is(err, saga.ErrEnded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAStepThatPanicsOrCannotBeKeptIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		bad := fails(l.step("b"), func(context.Context, saga.Call) error { panic("a bug") })
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), bad}, Retry: saga.Retry{Attempts: 1}})
+		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "a bug") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		j := saga.Memory()
+		var open atomic.Bool
+		gate := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+			if open.Load() {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), gate}}
+		r := newRunner(t, j, saga.Options{Parallel: 600})
+		g := register(t, r, d)
+		for i := range 600 { // several pages
+			must(t, g.Start(t.Context(), fmt.Sprint(i), diary{}))
+		}
+		synctest.Wait()
+		must(t, r.Close())
+		if err := g.Start(t.Context(), "late", diary{}); !errors.Is(err, saga.ErrClosed) {
+			t.Error(err)
+		}
+		open.Store(true)
+		l.take()
+		r = newRunner(t, j, saga.Options{})
+		g = register(t, r, d)
+		found, err := r.Resume(t.Context())
+		if err != nil || found.Running != 600 {
+			t.Fatalf("%+v %v", found, err)
+		}
+		for i := range 600 {
+			got, err := g.Wait(t.Context(), fmt.Sprint(i))
+			if err != nil || !slices.Equal(got.Steps, []string{"a", "b"}) {
+				t.Fatalf("%v %v", got, err)
+			}
+		}
+		if got := l.take(); strings.Count(got, "+b") != 600 || strings.Contains(got, "+a") {
+			t.Error("a closed runner counts as a failure of the step")
+		}
+	})
+}
+
+// A runner that was overtaken finds out when it wants to write, and leaves the saga.
+func TestOneRunnerAtATimeWorksOnASaga(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		j := saga.Memory()
+		first, second := make(chan struct{}), make(chan struct{})
+		var passed atomic.Bool
+		a := fails(l.step("a"), func(context.Context, saga.Call) error {
+			if !passed.Swap(true) {
+				<-first
+			}
+			return nil
+		})
+		b := fails(l.step("b"), func(context.Context, saga.Call) error {
+			l.add("b?")
+			<-second
+			return nil
+		})
+		d := saga.Definition[diary]{Steps: []saga.Step[diary]{a, b}}
+		old := newRunner(t, j, saga.Options{})
+		oldSagas := register(t, old, d)
+		must(t, oldSagas.Start(t.Context(), "1", diary{}))
+		synctest.Wait()
+		r := newRunner(t, j, saga.Options{})
+		g := register(t, r, d)
+		_, err := r.Resume(t.Context())
+		must(t, err)
+		synctest.Wait()
+		if got := l.take(); got != "+a b?" {
+			t.Fatal(got)
+		}
+		close(first)
+		synctest.Wait()
+		if got := l.take(); got != "+a" { // that is what keys are for
+			t.Errorf("two runners at once: %s", got)
+		}
+		close(second)
+		if _, err := g.Wait(t.Context(), "1"); err != nil {
+			t.Error(err)
+		}
+		if _, err := oldSagas.Wait(t.Context(), "1"); err != nil {
+			t.Error(err)
+		}
+		if got := l.take(); got != "+b" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		var mended atomic.Bool
+		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Hour})
+		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}, Forget: func(_ context.Context, id string) error {
+			l.add("forget %s", id)
+			if !mended.Load() {
+				return errWeather
+			}
+			return nil
+		}})
+		_, err := r.Resume(t.Context())
+		must(t, err)
+		_, err = g.Run(t.Context(), "1", diary{})
+		must(t, err)
+		time.Sleep(59 * time.Minute)
+		if _, err := g.Wait(t.Context(), "1"); err != nil || l.take() != "+a" {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if _, err := g.Wait(t.Context(), "1"); err != nil || !strings.Contains(l.take(), "forget 1") {
+			t.Error(err)
+		}
+		mended.Store(true)
+		time.Sleep(10 * time.Minute)
+		if _, err := r.Inspect(t.Context(), "1"); !errors.Is(err, saga.ErrNotFound) || !strings.Contains(l.take(), "forget 1") {
+			t.Error(err)
+		}
+		if n, err := r.Sweep(t.Context()); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
