@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/txn"
@@ -104,18 +105,18 @@ func (b *Batch) recalled(ctx context.Context, db *DB) (done bool, err error) {
 	return done, err
 }
 
-// parts are the writes by the shards that have their keys.
+// parts are the writes by what commits as one.
 func (b *Batch) parts(db *DB) []txn.Part {
-	parts := newParts(db)
+	parts := drive.NewParts(db.node.Map(), nil)
 	if b.Request != (RequestID{}) {
-		first := parts.of(b.places[0].p)
+		first := parts.Of(b.places[0].p)
 		first.Writes = append(first.Writes, &group.Once{Request: b.request(), Remember: db.node.Remember()})
 	}
 	for n, at := range b.places {
-		part := parts.of(at.p)
+		part := parts.Of(at.p)
 		part.Writes = append(part.Writes, &batchWrite{n, len(b.commands), b.commands[n]})
 	}
-	return parts.sorted()
+	return parts.Sorted()
 }
 
 // batchWrite is a write of a batch that is divided.

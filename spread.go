@@ -1,7 +1,6 @@
 package cleave
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // piece is what a write of several keys does in one group.
@@ -114,34 +112,4 @@ func (g *guess) expected(n *node.Node) bool {
 func passes(err error) bool {
 	return err != nil && (errors.Is(err, own.ErrWrongGroup) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
 		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
-}
-
-// partsOf collects the parts of a transaction by the shards of a map.
-type partsOf struct {
-	m     *partition.Map
-	parts []*txn.Part
-}
-
-func newParts(db *DB) *partsOf { return &partsOf{m: db.node.Map()} }
-
-// of returns the part that a position is in.
-func (b *partsOf) of(p partition.Position) *txn.Part {
-	for _, part := range b.parts {
-		if part.Span.Contains(p) {
-			return part
-		}
-	}
-	part := &txn.Part{Span: b.m.Find(p).Span}
-	b.parts = append(b.parts, part)
-	return part
-}
-
-// sorted returns the parts in the order of their spans.
-func (b *partsOf) sorted() []txn.Part {
-	slices.SortFunc(b.parts, func(x, y *txn.Part) int { return bytes.Compare(x.Span.Start, y.Span.Start) })
-	parts := make([]txn.Part, len(b.parts))
-	for i, part := range b.parts {
-		parts[i] = *part
-	}
-	return parts
 }

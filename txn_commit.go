@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
@@ -110,26 +111,23 @@ func (tx *Txn) pieces() (pieces []piece) {
 	return pieces
 }
 
-// parts are what the transaction has read and written by shards.
+// parts are what the transaction has read and written by what commits as one.
 func (tx *Txn) parts() ([]txn.Part, error) {
-	b := newParts(tx.db)
-	for key, version := range tx.reads {
-		part := b.of(partition.Position(key))
-		part.Reads = append(part.Reads, command.Read{Key: partition.Position(key), Version: version})
-	}
-	ranges, err := tx.rangesBy(b.m)
+	m := tx.db.node.Map()
+	ranges, err := tx.rangesBy(m)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range ranges {
-		part := b.of(r.Start)
-		part.Ranges = append(part.Ranges, r)
+	parts := drive.NewParts(m, ranges)
+	for key, version := range tx.reads {
+		part := parts.Of(partition.Position(key))
+		part.Reads = append(part.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
 	for _, w := range tx.writes {
-		part := b.of(w.at.p)
+		part := parts.Of(w.at.p)
 		part.Writes = append(part.Writes, w.command)
 	}
-	return b.sorted(), nil
+	return parts.Sorted(), nil
 }
 
 // claims are what the transaction has touched.

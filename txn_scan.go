@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -164,18 +165,17 @@ func (r *scanRead) note(part bool, last []byte) {
 	}
 }
 
-// rangesBy returns the ranges that were read, cut by the shards of a map: in two phases
-// each shard validates what it has. A commit in one group has no need of that, and a
-// scan may have met more shards than a transaction may read keys.
+// rangesBy returns the ranges that were read, cut where owners change in a map: each of
+// them validates what it has. Mostly they were cut there when they were read.
 func (tx *Txn) rangesBy(m *partition.Map) (ranges []command.RangeRead, err error) {
 	for _, r := range tx.ranges {
-		span := partition.Span{Start: r.Start, End: r.End}
-		if m.Find(r.Start).Span.Covers(span) {
+		pieces := drive.Pieces(m, partition.Span{Start: r.Start, End: r.End})
+		if len(pieces) == 1 {
 			ranges = append(ranges, r)
 			continue
 		}
-		for shard := range m.Shards(span) {
-			read, err := tx.rangeRead(shard.Span.Intersect(span))
+		for _, p := range pieces {
+			read, err := tx.rangeRead(p.Span)
 			if err != nil {
 				return nil, err
 			}

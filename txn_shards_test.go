@@ -24,6 +24,40 @@ func TestAScanOfManyShardsIsOneRead(t *testing.T) {
 	}))
 }
 
+// So it is if others were in its way so often that it waits for its turn, and then
+// commits in two phases: in one group, and in several.
+func TestAScanOfManyShardsInItsTurnIsAReadForEachOwner(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		db := small(t, 2)
+		ks := rangeSpace(t, db, "r")
+		var at [][]byte
+		for i := range 10_000 {
+			at = append(at, number(i))
+		}
+		mustDo(t, db, Split{Keyspace: ks, At: at})
+		if apart {
+			mustDo(t, db, Move{Shard: shardAt(ks, string(number(5000))), To: elsewhere(ks, string(number(0)))})
+		}
+		attempts, seen := 0, 0
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			attempts++
+			seen = 0
+			for _, err := range tx.Scan(ks, ScanOptions{}) {
+				if seen++; err != nil {
+					return err
+				}
+			}
+			if attempts <= patientAttempts {
+				must(t, ks.Set(ctx, number(100+attempts), []byte("in the way")))
+			}
+			return tx.Set(ks, number(5), nil)
+		}))
+		if n := db.Metrics().Transactions; attempts != patientAttempts+1 || seen != patientAttempts || n.TwoPhase == 0 {
+			t.Errorf("apart %v: %d keys in attempt %d, %+v", apart, seen, attempts, n)
+		}
+	}
+}
+
 // Whatever a scan has met of shards, and however they are cut before the commit: a key
 // that comes into any of them is noticed, whether the commit takes one phase or two.
 func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {

@@ -1,7 +1,6 @@
 package drive
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -98,27 +97,6 @@ func resolve(c *txn.Coordinator, e txn.SendResolve, p Piece) Call {
 			return txn.Resolved{Span: p.Span}
 		},
 	}
-}
-
-// Piece is as much of a span as one shard has.
-type Piece struct {
-	Group partition.GroupID
-	Span  partition.Span
-}
-
-// Pieces cuts a span where shards end.
-func Pieces(m *partition.Map, s partition.Span) (pieces []Piece) {
-	for shard := range m.Shards(s) {
-		p := Piece{Group: shard.Group, Span: shard.Span}
-		if bytes.Compare(s.Start, p.Span.Start) > 0 {
-			p.Span.Start = s.Start
-		}
-		if len(s.End) > 0 && (len(p.Span.End) == 0 || bytes.Compare(s.End, p.Span.End) < 0) {
-			p.Span.End = s.End
-		}
-		pieces = append(pieces, p)
-	}
-	return pieces
 }
 
 // Removed tells whether a map says that there was such a group, and is no more.

@@ -98,24 +98,6 @@ func TestARefusalIsToldUnlessItPasses(t *testing.T) {
 	}
 }
 
-func TestASpanIsCutWhereShardsEnd(t *testing.T) {
-	w := newSmall(t)
-	m := space.PrefixSpan([]byte("m")).Start
-	for _, test := range []struct {
-		span partition.Span
-		want string
-	}{
-		{partition.Span{Start: at("a"), End: at("b")}, fmt.Sprint([]Piece{{2, partition.Span{Start: at("a"), End: at("b")}}})},
-		{partition.Span{Start: at("a"), End: at("z")}, fmt.Sprint([]Piece{{2, partition.Span{Start: at("a"), End: m}}, {3, partition.Span{Start: m, End: at("z")}}})},
-		{partition.Span{Start: at("a"), End: m}, fmt.Sprint([]Piece{{2, partition.Span{Start: at("a"), End: m}}})},
-		{partition.Span{Start: at("z")}, fmt.Sprint([]Piece{{3, partition.Span{Start: at("z")}}})},
-	} {
-		if got := fmt.Sprint(Pieces(w.m, test.span)); got != test.want {
-			t.Errorf("%v is cut in %s, want %s", test.span, got, test.want)
-		}
-	}
-}
-
 func TestAGroupIsRemovedIfTheMapHadIt(t *testing.T) {
 	w := newSmall(t)
 	more, err := w.m.Apply(partition.AddGroup{}, partition.SetDraining{Group: 4, Draining: true})

@@ -22,7 +22,7 @@ import (
 // Transaction is what is to be committed in two phases: parts on several stores, or
 // the part of one that holds what it needs.
 type Transaction struct {
-	// Parts are by shard, in the order of their spans.
+	// Parts are in the order of their spans, see [drive.Parts].
 	Parts []txn.Part
 	// Gate is asked by each group, as that of a request.
 	Gate group.Gate

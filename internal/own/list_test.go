@@ -140,8 +140,8 @@ func TestWhatMayBeReadAndWritten(t *testing.T) {
 		span       partition.Span
 		read, part error
 	}{
-		{span("a", "c"), nil, nil}, {span("b", "bb"), nil, nil}, {span("b", "d"), nil, ErrWrongGroup}, {span("a", "h"), nil, ErrWrongGroup},
-		{span("f", "g"), nil, ErrFrozen}, {span("g", "i"), ErrWrongGroup, ErrWrongGroup}, {span("0", "b"), ErrWrongGroup, ErrWrongGroup},
+		{span("a", "c"), nil, nil}, {span("b", "bb"), nil, nil}, {span("b", "d"), nil, nil}, {span("a", "h"), nil, ErrFrozen},
+		{span("e", "g"), nil, ErrFrozen}, {span("f", "g"), nil, ErrFrozen}, {span("g", "i"), ErrWrongGroup, ErrWrongGroup}, {span("0", "b"), ErrWrongGroup, ErrWrongGroup},
 		{span("d", ""), ErrWrongGroup, ErrWrongGroup}, {span("p", ""), ErrWrongGroup, ErrWrongGroup},
 	} {
 		if r, p := site.CheckSpan(c.span), site.CheckPart(c.span); !errors.Is(r, c.read) || !errors.Is(p, c.part) {

@@ -90,15 +90,19 @@ func (s *Site) CheckSpan(span partition.Span) error {
 	return nil
 }
 
-// CheckPart returns why the group must not change anything in a span, which must
-// be in one of its ranges.
+// CheckPart returns why the group must not change anything in a span, which must be
+// its own as a whole, in however many ranges.
 func (s *Site) CheckPart(span partition.Span) error {
-	r, ok := s.List.One(span)
-	switch {
-	case !ok || !r.Reads():
+	if !s.List.Covers(span) {
 		return s.wrong()
-	case r.State == Frozen:
-		return ErrFrozen
+	}
+	if s.List.frozen == 0 {
+		return nil
+	}
+	for r := range s.List.Over(span) {
+		if r.State == Frozen {
+			return ErrFrozen
+		}
 	}
 	return nil
 }

@@ -150,7 +150,8 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 		"transactions aborted", "transactions joint", "decisions resumed", "cutovers with locks", "calls to a wrong group",
 		"store crash", "process crash", "clock jump", "stores that died of a failed sync", "commits that a full disk refused",
 		"pre-splits done", "drains done", "undrains done", "regroups done", "groups added", "groups removed", "jobs paused", "jobs throttled",
-		"jobs stopped by others", "transactions that locked first ok", "leases given", "roll calls", "ranges taken over", "records not stored")
+		"jobs stopped by others", "transactions that locked first ok", "leases given", "roll calls", "ranges taken over", "records not stored",
+		"parts of one shard", "parts of several shards")
 }
 
 // again runs the test without the race detector: there is one goroutine, and the

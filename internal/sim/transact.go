@@ -103,7 +103,7 @@ func (x *tx) readAll(keys []string, then func()) {
 	})
 }
 
-// scan reads the keys of a span, shard by shard, and goes on then.
+// scan reads the keys of a span, group by group, and goes on then.
 func (x *tx) scan(s partition.Span, keys *[]string, then func()) {
 	piece := drive.Pieces(x.o.c.m, s)[0]
 	x.o.route(piece.Span.Start, true, func(p drive.Place) (command.Reply, error) {
@@ -130,32 +130,26 @@ func (x *tx) scan(s partition.Span, keys *[]string, then func()) {
 	})
 }
 
-// parts divides the transaction by the shards that the client knows.
+// parts divides the transaction by the map that the client knows.
 func (x *tx) parts() (parts []txn.Part, groups []partition.GroupID) {
 	m := x.o.c.m
-	byStart := map[string]*txn.Part{}
-	part := func(p partition.Position) *txn.Part {
-		s := m.Find(p)
-		if byStart[string(s.Span.Start)] == nil {
-			byStart[string(s.Span.Start)] = &txn.Part{Span: s.Span}
-		}
-		return byStart[string(s.Span.Start)]
-	}
+	divided := drive.NewParts(m, x.ranges)
 	for _, r := range x.reads {
-		t := part(r.Key)
+		t := divided.Of(r.Key)
 		t.Reads = append(t.Reads, r)
 	}
-	for _, r := range x.ranges {
-		t := part(r.Start)
-		t.Ranges = append(t.Ranges, r)
-	}
 	for _, wr := range x.writes {
-		t := part(at(wr.key))
+		t := divided.Of(at(wr.key))
 		t.Writes = append(t.Writes, wr.command())
 	}
-	for _, start := range slices.Sorted(maps.Keys(byStart)) {
-		t := *byStart[start]
-		parts, groups = append(parts, t), append(groups, m.Owner(t.Span.Start).Group)
+	parts = divided.Sorted()
+	for _, t := range parts {
+		if t.Span.Equal(m.Find(t.Span.Start).Span) {
+			x.o.c.w.count("parts of one shard")
+		} else {
+			x.o.c.w.count("parts of several shards")
+		}
+		groups = append(groups, m.Owner(t.Span.Start).Group)
 	}
 	return parts, groups
 }

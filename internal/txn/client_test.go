@@ -99,17 +99,19 @@ func (w *world) begin() {
 	for _, p := range w.peers {
 		plan.DeadlineMS = max(plan.DeadlineMS, p.clock+patienceMS)
 	}
-	first := w.rng.IntN(len(w.shards))
-	for i := range w.shards {
+	areas := w.joined(50)
+	w.counts.Add("shards that share a part", len(w.shards)-len(areas))
+	first := w.rng.IntN(len(areas))
+	for i, s := range areas {
 		if i != first && !w.chance(25) {
 			continue
 		}
-		part := Part{Span: w.shards[i].span}
-		if !w.fill(&part, x, w.shards[i].owner) {
+		part := Part{Span: s.span}
+		if !w.fill(&part, x, s.owner) {
 			continue
 		}
 		if plan.Parts = append(plan.Parts, part); len(plan.Parts) == 1 {
-			plan.Decider = w.shards[i].owner.id
+			plan.Decider = s.owner.id
 		}
 	}
 	if len(plan.Parts) == 0 {

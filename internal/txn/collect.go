@@ -2,6 +2,8 @@ package txn
 
 import (
 	"bytes"
+	"slices"
+	"sort"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -67,31 +69,25 @@ func (d *Decision) Over(nowMS int64) bool {
 	return nowMS > d.DeadlineMS+KeepMS && len(d.Spans) == 0
 }
 
-// subtract takes a span off a list of spans.
-func subtract(list []partition.Span, s partition.Span) (left []partition.Span) {
-	for _, x := range list {
-		if before := (partition.Span{Start: x.Start, End: earlier(x.End, s.Start)}); len(s.Start) > 0 && !before.Empty() {
-			left = append(left, before)
-		}
-		if behind := (partition.Span{Start: later(x.Start, s.End), End: x.End}); len(s.End) > 0 && !behind.Empty() {
-			left = append(left, behind)
-		}
+// subtract takes a span off a list of spans that are in order and do not overlap. The list
+// is changed: there may be thousands, which are taken off one by one.
+func subtract(list []partition.Span, s partition.Span) []partition.Span {
+	first := sort.Search(len(list), func(i int) bool {
+		return len(list[i].End) == 0 || bytes.Compare(list[i].End, s.Start) > 0
+	})
+	end := len(list)
+	if len(s.End) > 0 {
+		end = sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].Start, s.End) >= 0 })
 	}
-	return left
-}
-
-// earlier is the first of an end, empty for that of the space, and a position.
-func earlier(end, p partition.Position) partition.Position {
-	if len(end) == 0 || bytes.Compare(p, end) < 0 {
-		return p
+	if first >= end {
+		return list
 	}
-	return end
-}
-
-// later is the last of two positions.
-func later(a, b partition.Position) partition.Position {
-	if bytes.Compare(a, b) > 0 {
-		return a
+	var left []partition.Span // of those that reach beyond it
+	if before := list[first].Start; bytes.Compare(before, s.Start) < 0 {
+		left = append(left, partition.Span{Start: before, End: s.Start})
 	}
-	return b
+	if last := list[end-1].End; len(s.End) > 0 && (len(last) == 0 || bytes.Compare(s.End, last) < 0) {
+		left = append(left, partition.Span{Start: s.End, End: last})
+	}
+	return slices.Replace(list, first, end, left...)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cleavekv/cleave/partition"
 	"pgregory.net/rapid"
 )
 
@@ -67,11 +66,7 @@ func drawClaim(t *rapid.T) Claim {
 func claimsConflict(a, b []Claim) bool {
 	for _, x := range a {
 		for _, y := range b {
-			both := partition.Span{Start: later(x.Span.Start, y.Span.Start), End: x.Span.End}
-			if len(y.Span.End) > 0 {
-				both.End = earlier(x.Span.End, y.Span.End)
-			}
-			if (x.Write || y.Write) && !both.Empty() {
+			if (x.Write || y.Write) && !x.Span.Intersect(y.Span).Empty() {
 				return true
 			}
 		}

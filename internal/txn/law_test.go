@@ -40,7 +40,7 @@ func TestWhatIsDecidedHappensEverywhereAndNothingElseDoes(t *testing.T) {
 	if n > 1 {
 		counts.Log(t, "commits", "aborts", "aborts without a record", "conflicts", "met locks", "too late", "wrong shards", "duplicates", "losses",
 			"refused batches", "batches of several", "restarts", "moves", "locks that moved", "splits", "merges", "clock jumps", "inquiries",
-			"resumed decisions", "reads through intents", "plain writes that meet locks", "crashed while preparing",
+			"resumed decisions", "reads through intents", "plain writes that meet locks", "shards that share a part", "crashed while preparing",
 			"crashed while deciding", "crashed while undoing", "crashed while resolving", "crashed while collecting")
 	}
 }

@@ -230,6 +230,26 @@ func (l *Locks) Of(id ID) []*Lock {
 	return mine
 }
 
+// ofIn returns the locks of a transaction whose records lie in a span, in the order of
+// their starts. They are not to be changed.
+func (l *Locks) ofIn(id ID, s partition.Span) (found []*Lock) {
+	if mine := l.txns[id]; len(mine) <= fewLocks {
+		for _, lock := range mine {
+			if lock.inside(s) {
+				found = append(found, lock)
+			}
+		}
+		slices.SortFunc(found, compareLocks)
+		return found
+	}
+	// One that has thousands is resolved shard by shard: not all of them each time.
+	return slices.DeleteFunc(l.In(s), func(lock *Lock) bool { return lock.Txn != id })
+}
+
+// fewLocks is how many locks of a transaction are looked at one by one, whatever
+// others there are in a span.
+const fewLocks = 32
+
 // All returns all locks in the order of their starts. They are not to be
 // changed.
 func (l *Locks) All() []*Lock {

@@ -5,11 +5,13 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Part is what a transaction does in one shard.
+// Part is what a transaction does in one shard, or in several side by side that one
+// group owns.
 type Part struct {
-	// Span has all positions that the part reads and writes: those of the
-	// shard when the transaction began, or fewer. Spans of the parts of one
-	// transaction do not overlap.
+	// Span has all positions that the part reads and writes: those of the shards
+	// when the transaction began, or fewer. Spans of the parts of one transaction
+	// do not overlap. A part waits for whatever is frozen in its span: so it is to
+	// have no shard that it does not touch.
 	Span partition.Span
 	// Reads and Ranges are what it has seen, to be validated.
 	Reads  []command.Read

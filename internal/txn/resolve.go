@@ -33,10 +33,7 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 		return failed(err)
 	}
 	n := int64(0)
-	for _, lock := range c.site.locks.Of(c.ID) {
-		if !lock.inside(c.Span) {
-			continue
-		}
+	for _, lock := range c.site.locks.ofIn(c.ID, c.Span) {
 		if err := c.end(e, lock); err != nil {
 			return failed(err)
 		}

@@ -103,6 +103,19 @@ func (w *world) shardOf(p partition.Position) *shard {
 	panic("the shards do not tile the space")
 }
 
+// joined returns the shards with some of those joined that are side by side in one
+// group.
+func (w *world) joined(percent int) (list []shard) {
+	for _, s := range w.shards {
+		if n := len(list) - 1; n >= 0 && list[n].owner == s.owner && w.chance(percent) {
+			list[n].span.End = s.span.End
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
 // mood is how often things happen: a world has one of them, as what breaks one
 // rule takes other faults than what breaks another. Numbers are weights of
 // events, and percentages.
@@ -319,14 +332,11 @@ func (r *run) drive(w *world, effects []Effect) {
 				w.net[len(w.net)-1].decides = r
 			}
 		case SendResolve:
-			for _, s := range w.shards {
-				piece := partition.Span{Start: later(s.span.Start, x.Span.Start), End: s.span.End}
-				if len(x.Span.End) > 0 {
-					piece.End = earlier(s.span.End, x.Span.End)
-				}
-				if piece.Empty() {
+			for _, s := range w.joined(100) {
+				if !s.span.Overlaps(x.Span) {
 					continue
 				}
+				piece := s.span.Intersect(x.Span)
 				w.ask(s.owner, func() command.Command { return r.c.Resolve(x, piece) }, func(reply command.Reply) {
 					if reply.Err == nil {
 						step(Resolved{piece})
@@ -437,9 +447,23 @@ func (w *world) tend(p *peer) {
 	if err != nil {
 		w.fatalf("%v", err)
 	}
+	w.remembered(p)
 	w.forget(p)
 	if !p.consistent() {
 		w.fatalf("the locks of %v are not those of its records", p.id)
+	}
+}
+
+// remembered checks that as long as a lock of a committed transaction is there, so is
+// the decision.
+func (w *world) remembered(p *peer) {
+	for _, lock := range p.locks.All() {
+		if w.fate[lock.Txn] != Committed {
+			continue
+		}
+		if _, there, err := LookUp(w.peers[lock.Decider-1].store, lock.Decider, lock.Txn); err != nil || !there {
+			w.fatalf("%v has a lock of %v on %v, whose decision is forgotten: %v", p.id, lock.Txn, lock.Span(), err)
+		}
 	}
 }
 
