@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -99,13 +100,14 @@ type KeyspaceOptions struct {
 	// Default 16384, as in Redis Cluster, which is also the most.
 	Slots int
 	// Layout is the declared shape of the keys, in the notation of package key,
-	// such as "(region, hour(ts)) | id". Empty for none. It is kept for tools
-	// that decode keys; keys are not checked against it.
+	// such as "(region, hour(ts)) | id". Empty for none. It is kept for package
+	// table and for tools that decode keys; keys are not checked against it.
 	Layout string
 }
 
 // OpenKeyspace returns the keyspace of a name, and makes it if there is none. If
-// there is one with other options, the error is ErrKeyspaceExists.
+// there is one with other options, the error is ErrKeyspaceExists; layouts are
+// compared by what they mean.
 func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
 	for {
 		k, err := db.Keyspace(o.Name)
@@ -122,10 +124,14 @@ func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, e
 	}
 }
 
-// plain spells the defaults out.
+// plain spells the defaults out, and layouts in their one form: blanks and bars that
+// mean the same do not make another keyspace.
 func (o KeyspaceOptions) plain() KeyspaceOptions {
 	if o.Kind == Hash && o.Slots == 0 {
 		o.Slots = hash.Slots
+	}
+	if l, err := key.ParseLayout(o.Layout); err == nil {
+		o.Layout = l.String()
 	}
 	return o
 }
