@@ -37,6 +37,7 @@ var (
 	guardSim     = guard{folder: "internal/sim", test: "TestPromisesAreKeptWhateverHappens"}
 	guardWay     = guard{folder: "internal/sim", test: "TestTransactionsInEachOthersWayHappenOneAfterTheOther"}
 	guardFeed    = guard{folder: ".", test: "TestTheFeedFollowsKeysFromStoreToStore"}
+	guardTable   = guard{"table", "TestATableIsASortedListOfRowsWhateverItsLayout", append([]string{"-rapid.checks=500"}, quiet...)}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
@@ -147,6 +148,12 @@ var plantedBugs = map[string][]guard{
 	"version-repeated":              {guardForward, guardHistory, guardSim},
 	"clock-back":                    {guardForward, guardHistory, guardSim},
 	"dedup-lost":                    {guardRetries, guardHistory, guardSim},
+
+	"table-salts-not-merged":      {guardTable},
+	"table-cursor-drops-twins":    {guardTable},
+	"table-put-does-not-look":     {guardTable},
+	"table-pages-of-many-moments": {{folder: "table", test: "TestOrderedReadsAreOfOneMomentWhileShardsMove"}},
+	"table-last-never-gives-up":   {{"table", "TestTheLastRowsAreThoseOfAWalkOverAllBuckets", quiet}},
 }
 
 // A harness that never caught a bug proves nothing: with each bug its guards

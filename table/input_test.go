@@ -1,0 +1,215 @@
+package table
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/key"
+)
+
+func TestOpenRefusesWhatIsNoTable(t *testing.T) {
+	db := store
+	for name, o := range map[string]cleave.KeyspaceOptions{
+		"hash":      {Kind: cleave.Hash, Layout: "a"},
+		"no layout": {Kind: cleave.Range},
+	} {
+		o.Name = strings.ReplaceAll(name, " ", "-")
+		ks := must(db.CreateKeyspace(bg, o))
+		if _, err := Open(db, ks, Options{}); !errors.Is(err, ErrNoTable) {
+			t.Errorf("%s: %v, want ErrNoTable", name, err)
+		}
+	}
+	if _, err := Open(db, nil, Options{}); !errors.Is(err, ErrNoTable) {
+		t.Errorf("no keyspace: %v", err)
+	}
+	plain := openTable(t, db, "a", Options{})
+	if _, err := Open(db, plain.Keyspace(), Options{Salter: &chosen{salts: 2}}); !errors.Is(err, key.ErrSalt) {
+		t.Errorf("a Salter without a salt: %v, want ErrSalt", err)
+	}
+	salted := openTable(t, db, "salt(4) | a", Options{})
+	if _, err := Open(db, salted.Keyspace(), Options{Salter: &chosen{salts: 2}}); !errors.Is(err, key.ErrSalt) {
+		t.Errorf("a Salter of other salts: %v, want ErrSalt", err)
+	}
+}
+
+func TestColumnsThatDoNotFitAreNamed(t *testing.T) {
+	db := store
+	table := openTable(t, db, "salt(4, id) | ts:time, id:int", Options{})
+	for want, c := range map[string]key.Columns{
+		"id: missing":           {"ts": epoch},
+		"want time":             {"ts": 1, "id": 1},
+		"want int":              {"ts": epoch, "id": "x"},
+		`"colour" is not`:       {"ts": epoch, "id": 1, "colour": "red"},
+		`"salt(4, id)" is not`:  {"ts": epoch, "id": 1, "salt(4, id)": 1},
+		table.Keyspace().Name(): {},
+		table.Layout().String(): nil,
+	} {
+		_, get := table.Get(bg, c)
+		_, del := table.Delete(bg, c)
+		inside := db.Update(bg, func(tx *cleave.Txn) error { return table.In(tx).Put(c, nil) })
+		for _, err := range []error{get, del, inside, table.Put(bg, c, nil), table.Append(bg, c, nil)} {
+			if !errors.Is(err, key.ErrColumn) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want ErrColumn and %q", c, err, want)
+			}
+		}
+	}
+	for _, q := range []Query{
+		{Where: key.Columns{"colour": 1}},
+		{Where: key.Columns{"ts": "now"}},
+		{From: 1},
+		{Where: key.Columns{"ts": epoch, "id": 1}, From: 1},
+	} {
+		if _, err := table.Page(bg, q); !errors.Is(err, key.ErrColumn) {
+			t.Errorf("%+v: %v, want ErrColumn", q, err)
+		}
+	}
+	if _, err := table.Page(bg, Query{Limit: -1}); !errors.Is(err, ErrQuery) {
+		t.Errorf("a negative limit: %v, want ErrQuery", err)
+	}
+}
+
+func TestAForeignKeyIsNamedOrPassedOver(t *testing.T) {
+	db := store
+	for _, layout := range []string{"a:int", "salt(3) | a:int", "(a:int, salt(3)) | b:int", "salt(3, a) | a:int"} {
+		for _, reverse := range []bool{false, true} {
+			strict := openTable(t, db, layout, Options{})
+			lenient := must(Open(db, strict.Keyspace(), Options{SkipForeign: true}))
+			for i := range 40 {
+				if err := strict.Put(bg, columnsOf(strict, i), []byte("row")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k := must(strict.Key(columnsOf(strict, 20)))
+			foreign := append(k, 0x01, 'x', 0x00) // one element more
+			if err := strict.Keyspace().Set(bg, foreign, nil); err != nil {
+				t.Fatal(err)
+			}
+			var e *ForeignKeyError
+			_, err := all(strict.Rows(bg, Query{Reverse: reverse}))
+			if !errors.As(err, &e) || string(e.Key) != string(foreign) || !errors.Is(err, key.ErrForeignKey) {
+				t.Errorf("%s: %v, want a ForeignKeyError that names %q", layout, err, foreign)
+			}
+			rows, err := all(lenient.Rows(bg, Query{Reverse: reverse}))
+			if err != nil || len(rows) != 40 || lenient.Foreign() == 0 {
+				t.Errorf("%s: %d rows, %v, and %d foreign keys", layout, len(rows), err, lenient.Foreign())
+			}
+		}
+	}
+	table := openTable(t, db, "(a:int, salt(3)) | b:int", Options{SkipForeign: true})
+	if err := table.Keyspace().Set(bg, []byte("\x15\x01no tuple"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := all(table.Rows(bg, Query{})); err != nil || len(rows) != 0 || table.Foreign() != 1 {
+		t.Errorf("%v %v, %d foreign keys, want 1", rows, err, table.Foreign())
+	}
+}
+
+// columnsOf fills the columns of a layout with a number.
+func columnsOf(t *Table, i int) key.Columns {
+	c := key.Columns{}
+	for _, name := range t.layout.Columns() {
+		c[name] = i
+	}
+	return c
+}
+
+func TestACursorOfAnotherQueryIsRefused(t *testing.T) {
+	db := store
+	table := openTable(t, db, "salt(3) | a:int", Options{})
+	other := openTable(t, db, "b:string, a:int", Options{})
+	for i := range 5 {
+		if err := errors.Join(table.Put(bg, key.Columns{"a": i}, nil), other.Put(bg, key.Columns{"b": "x", "a": i}, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := must(table.Page(bg, Query{Limit: 3})).Next
+	foreign := must(other.Page(bg, Query{Limit: 3})).Next
+	for _, q := range []Query{
+		{After: foreign}, {After: "?"}, {After: "AA"}, {After: "Ag"}, {After: good + "A"},
+		{After: good, From: 3}, {After: good, To: 2}, {After: good, Where: key.Columns{"a": 1}},
+	} {
+		if _, err := table.Page(bg, q); !errors.Is(err, ErrCursor) {
+			t.Errorf("%+v: %v, want ErrCursor", q, err)
+		}
+	}
+	if _, err := table.Delete(bg, key.Columns{"a": 2}); err != nil { // the row that it names
+		t.Fatal(err)
+	}
+	if page, err := table.Page(bg, Query{After: good, From: 1}); err != nil || len(page.Rows) != 2 {
+		t.Errorf("behind a row that is gone: %v, %v", texts(table, page.Rows), err)
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	db := store
+	table := openTable(f, db, "(d, salt(3)) | a:int", Options{})
+	for i := range 5 {
+		if err := table.Put(bg, key.Columns{"d": i % 2, "a": i}, nil); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(string(must(table.Page(bg, Query{Limit: 2})).Next))
+	f.Add("AQ")
+	f.Fuzz(func(t *testing.T, c string) {
+		if _, err := table.Page(bg, Query{After: Cursor(c)}); err != nil && !errors.Is(err, ErrCursor) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRowsExpireAndConditionsHold(t *testing.T) {
+	now := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
+	db, err := cleave.OpenMemory(cleave.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, layout := range []string{"a:int", "salt(4) | a:int", "salt(4, a) | a:int"} {
+		table := openTable(t, db, layout, Options{})
+		one := key.Columns{"a": 1}
+		if err := table.PutWith(bg, one, []byte("x"), cleave.SetOptions{TTL: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.PutWith(bg, one, nil, cleave.SetOptions{IfAbsent: true}); !errors.Is(err, cleave.ErrNotStored) {
+			t.Errorf("%s: a row that is there: %v, want ErrNotStored", layout, err)
+		}
+		row := must(table.Get(bg, one))
+		if err := table.PutWith(bg, one, []byte("y"), cleave.SetOptions{IfVersion: true, Version: row.Version, KeepTTL: true}); err != nil {
+			t.Errorf("%s: of its version: %v", layout, err)
+		}
+		if row := must(table.Get(bg, one)); string(row.Value) != "y" || row.Expires.IsZero() {
+			t.Errorf("%s: %q expires at %v", layout, row.Value, row.Expires)
+		}
+		now = now.Add(2 * time.Minute)
+		if _, err := table.Get(bg, one); !errors.Is(err, cleave.ErrNotFound) {
+			t.Errorf("%s: past its time: %v, want ErrNotFound", layout, err)
+		}
+		if rows := must(all(table.Rows(bg, Query{}))); len(rows) != 0 {
+			t.Errorf("%s: past their time: %v", layout, texts(table, rows))
+		}
+	}
+}
+
+func TestColumnSaysWhatAKeyDoesNotHold(t *testing.T) {
+	db := store
+	table := openTable(t, db, "(dev:string, hour(ts)) | n:int", Options{})
+	if err := table.Put(bg, key.Columns{"dev": "a", "ts": epoch.Add(time.Minute), "n": 3}, nil); err != nil {
+		t.Fatal(err)
+	}
+	row := must(table.Page(bg, Query{})).Rows[0]
+	if dev, err := Column[string](row, "dev"); err != nil || dev != "a" {
+		t.Error(dev, err)
+	}
+	if at, err := Column[time.Time](row, "ts"); err != nil || !at.Equal(epoch) {
+		t.Error(at, err)
+	}
+	if _, err := Column[int](row, "n"); !errors.Is(err, key.ErrColumn) {
+		t.Errorf("of another type: %v, want ErrColumn", err)
+	}
+	if _, err := Column[string](row, "colour"); !errors.Is(err, key.ErrColumn) {
+		t.Errorf("of another name: %v, want ErrColumn", err)
+	}
+}
