@@ -25,6 +25,9 @@ type Keyspace struct {
 // Name is the name of the keyspace.
 func (k *Keyspace) Name() string { return k.space.Name }
 
+// DB is the store that the keyspace is of.
+func (k *Keyspace) DB() *DB { return k.db }
+
 // Options returns what the keyspace was created with.
 func (k *Keyspace) Options() KeyspaceOptions {
 	return KeyspaceOptions{Name: k.space.Name, Kind: k.space.Kind, Slots: k.space.Slots, Layout: k.space.Layout}

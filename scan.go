@@ -63,6 +63,10 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 	return page, nil
 }
 
+// After returns where a scan goes on behind a key, whether that is there or not: for
+// ScanOptions.After. Compared as bytes, these are in the order in which keys are visited.
+func (k *Keyspace) After(key []byte) []byte { return k.space.AppendPosition(nil, key) }
+
 // All visits keys in order, all as of one moment: that of the first step. It keeps
 // that moment's data as long as it runs, and that is in memory if it was written
 // just before: with many loops open, begun at different times while others write,

@@ -64,6 +64,13 @@ var plantedBugs = map[string][]guard{
 	"store-backups-one-by-one":    {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":  {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
+	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}},
+	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}},
+	"watch-joins-ahead":               {{"watch", "TestAWatcherEndsWithWhatTheStoreHas", quiet}},
+	"watch-joins-behind":              {{"watch", "TestAPlaceAheadOfTheHubIsNotToldAgain", nil}},
+	"watch-pages-not-aligned":         {{"watch", "TestRowsOfOnePageChangeWhileTheNextIsRead", nil}},
+	"watch-reads-before-it-registers": {{"watch", "TestUntilMissesNothing", nil}},
+
 	"rows-stale-fill":     {guardRows},
 	"rows-pinned-evicted": {guardRows},
 	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},

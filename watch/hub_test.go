@@ -1,0 +1,374 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+func TestBadTargetsAndOptionsAreRefused(t *testing.T) {
+	ks, h := fresh(t, cleave.Hash)
+	other := memory(t, cleave.Options{})
+	b := func(s string) []byte { return []byte(s) }
+	for name, target := range map[string]Target{
+		"no keyspace":        {},
+		"of another store":   {Keyspace: other.Default()},
+		"keys and a prefix":  {Keyspace: ks, Keys: [][]byte{b("a")}, Prefix: b("b")},
+		"keys and a bound":   {Keyspace: ks, Keys: [][]byte{b("a")}, End: b("b")},
+		"prefix and a bound": {Keyspace: ks, Prefix: b("a"), Start: b("b")},
+		"an empty list":      {Keyspace: ks, Keys: [][]byte{}},
+		"an empty range":     {Keyspace: ks, Start: b("b"), End: b("b")},
+	} {
+		_, err := h.Watch(target, Options{})
+		refused(t, name, err, cleave.ErrOptions)
+		for _, err := range h.Follow(ctx, target, Options{}) {
+			refused(t, name+", followed", err, cleave.ErrOptions)
+		}
+	}
+	for _, o := range []Options{{Buffer: -1}, {BufferBytes: 10}} {
+		_, err := h.Watch(Target{Keyspace: ks}, o)
+		refused(t, fmt.Sprint(o), err, cleave.ErrOptions)
+	}
+	w := watchAll(t, h, ks, Options{From: "nonsense"})
+	_, err := w.Next(patience(t))
+	refused(t, "a bad place", err, cleave.ErrOptions)
+	w.Close()
+	_, err = w.Next(ctx)
+	refused(t, "a closed watcher", err, ErrClosed)
+	w.Close()
+}
+
+func TestTargetsHaveTheirKeys(t *testing.T) {
+	ks, h := fresh(t, cleave.Hash)
+	for _, c := range []struct {
+		t        Target
+		has, not []string
+	}{
+		{Target{}, []string{"", "a", "\xff\xff"}, nil},
+		{Target{Keys: [][]byte{[]byte("b"), {}, []byte("a")}}, []string{"a", "b", ""}, []string{"aa", "c"}},
+		{Target{Prefix: []byte("a\xff")}, []string{"a\xff", "a\xffz"}, []string{"a", "b", "a\xfe"}},
+		{Target{Prefix: []byte("\xff\xff")}, []string{"\xff\xff", "\xff\xff\xff"}, []string{"\xff"}},
+		{Target{Start: []byte("b")}, []string{"b", "z"}, []string{"a"}},
+		{Target{End: []byte("b")}, []string{"", "a"}, []string{"b"}},
+	} {
+		c.t.Keyspace = ks
+		plain, err := c.t.check(h.db)
+		must(t, err)
+		for _, key := range c.has {
+			if !plain.has([]byte(key)) {
+				t.Errorf("%+v has not %q", c.t, key)
+			}
+		}
+		for _, key := range c.not {
+			if plain.has([]byte(key)) {
+				t.Errorf("%+v has %q", c.t, key)
+			}
+		}
+	}
+}
+
+func TestWatchersHearThatTheirKeyspaceIsDropped(t *testing.T) {
+	ks, h := fresh(t, cleave.Range)
+	leaks(t)
+	w := watchAll(t, h, ks, Options{})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for e, err := range h.Follow(patience(t), Target{Keyspace: ks}, Options{}) {
+				if err == nil && e.Kind != Reset && e.Kind != Synced {
+					t.Errorf("it hears %s of %s", e.Kind, e.Key)
+				}
+				if err != nil {
+					refused(t, "who follows", err, cleave.ErrNoKeyspace)
+				}
+			}
+			_, _, err := h.Until(patience(t), ks, []byte("a"), func(_ cleave.Item, found bool) bool { return found })
+			refused(t, "who waits", err, cleave.ErrNoKeyspace)
+		})
+	}
+	time.Sleep(5 * time.Millisecond) // most of the time they wait by now
+	must(t, h.db.DropKeyspace(ctx, ks.Name()))
+	again := space(t, h.db, ks.Name(), cleave.Range)
+	must(t, again.Set(ctx, []byte("new"), nil))
+	wg.Wait()
+	e, err := w.Next(patience(t))
+	if refused(t, "who watches", err, cleave.ErrNoKeyspace); err == nil {
+		t.Errorf("it hears of %s", e.Key)
+	}
+	_, err = h.Watch(Target{Keyspace: ks}, Options{})
+	refused(t, "who comes late", err, cleave.ErrNoKeyspace)
+}
+
+func TestWatchersHearThatTheStoreIsClosed(t *testing.T) {
+	db := memory(t, cleave.Options{})
+	ks, h := db.Default(), New(db)
+	w := watchAll(t, h, ks, Options{})
+	must(t, ks.Set(ctx, []byte("a"), nil))
+	if e, err := w.Next(patience(t)); err != nil || string(e.Key) != "a" {
+		t.Fatal(e, err)
+	}
+	must(t, db.Close())
+	_, err := w.Next(patience(t))
+	refused(t, "who waits", err, cleave.ErrClosed)
+	late := watchAll(t, h, ks, Options{})
+	_, err = late.Next(patience(t))
+	refused(t, "who comes late", err, cleave.ErrClosed)
+}
+
+func TestAKeyThatExpiresIsToldAsDeleted(t *testing.T) {
+	ks, h := fresh(t, cleave.Hash)
+	w := watchAll(t, h, ks, Options{})
+	_, err := ks.SetWith(ctx, []byte("a"), []byte("v"), cleave.SetOptions{TTL: 20 * time.Millisecond})
+	must(t, err)
+	var told []Kind
+	for e, err := range w.Events(patience(t)) {
+		must(t, err)
+		told = append(told, e.Kind)
+		if e.Kind == Deleted {
+			break
+		}
+		if e.Item.Expires.IsZero() {
+			t.Error("it does not say that it will expire")
+		}
+	}
+	if fmt.Sprint(told) != "[set deleted]" {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestKeysOnlyTellsAHashAsAKey(t *testing.T) {
+	ks, h := fresh(t, cleave.Range)
+	w := watchAll(t, h, ks, Options{KeysOnly: true, Every: true})
+	_, err := ks.HSet(ctx, []byte("h"), cleave.Field{Name: []byte("f"), Value: []byte("v")})
+	must(t, err)
+	must(t, ks.Set(ctx, []byte("s"), []byte("v")))
+	for _, key := range []string{"h", "s"} {
+		e, err := w.Next(patience(t))
+		if err != nil || string(e.Key) != key || e.Kind != Set || e.Field != nil || e.Item.Value != nil || e.Item.Version == 0 {
+			t.Errorf("told %+v, %v, want %s", e, err, key)
+		}
+	}
+	n := 0
+	for e, err := range h.Follow(patience(t), Target{Keyspace: ks}, Options{KeysOnly: true}) {
+		must(t, err)
+		if e.Kind == Synced {
+			break
+		}
+		if n++; e.Field != nil || e.Item.Value != nil {
+			t.Errorf("told %+v", e)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d events for two rows", n)
+	}
+}
+
+// A key that becomes what is wanted at any moment, also between the look at it and the
+// wait, is not missed.
+func TestUntilMissesNothing(t *testing.T) {
+	ks, h := fresh(t, cleave.Hash)
+	leaks(t)
+	rng := rand.New(rand.NewPCG(seedOf(t), 1))
+	for i := range soaking(300) {
+		key := number(i)
+		pause := time.Duration(rng.IntN(100)) * time.Microsecond
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(pause)
+			if err := ks.Set(ctx, key, []byte("done")); err != nil {
+				t.Error(err)
+			}
+		})
+		asked := 0
+		item, found, err := h.Until(patience(t), ks, key, func(item cleave.Item, found bool) bool {
+			if asked++; asked == 1 && i%3 == 0 {
+				wg.Wait() // it changes right after it was looked at
+			}
+			return found && string(item.Value) == "done"
+		})
+		if err != nil || !found || string(item.Value) != "done" {
+			t.Fatalf("key %d: %v %v %v", i, item, found, err)
+		}
+		wg.Wait()
+	}
+	go func() { _, _ = ks.Delete(ctx, number(0)) }()
+	_, found, err := h.Until(patience(t), ks, number(0), func(_ cleave.Item, found bool) bool { return !found })
+	if must(t, err); found {
+		t.Error("it is gone")
+	}
+	_, err = ks.HSet(ctx, []byte("h"), cleave.Field{Name: []byte("f")})
+	must(t, err)
+	_, found, err = h.Until(patience(t), ks, []byte("h"), func(item cleave.Item, found bool) bool { return found && item.Value == nil })
+	if must(t, err); !found {
+		t.Error("it is a hash")
+	}
+	c, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, _, err = h.Until(c, ks, []byte("never"), func(_ cleave.Item, found bool) bool { return found })
+	refused(t, "nothing happens", err, context.DeadlineExceeded)
+}
+
+// The place of another store, say of the one that this was restored from, is gone: who
+// watches hears it, who follows begins anew.
+func TestWhoFollowsBeginsAnewIfThePlaceIsGone(t *testing.T) {
+	ks, h := fresh(t, cleave.Hash)
+	must(t, ks.Set(ctx, []byte("a"), []byte("v")))
+	gone := "00000000" + h.db.Now()[8:]
+	_, err := watchAll(t, h, ks, Options{From: gone}).Next(patience(t))
+	refused(t, "who watches", err, cleave.ErrGone)
+	var told []string
+	for e, err := range h.Follow(patience(t), Target{Keyspace: ks}, Options{From: gone}) {
+		must(t, err)
+		told = append(told, fmt.Sprintf("%s %s", e.Kind, e.Key))
+		if e.Kind == Synced {
+			break
+		}
+	}
+	if fmt.Sprint(told) != "[reset  set a synced ]" {
+		t.Errorf("who follows hears %q", told)
+	}
+}
+
+// late is a feed whose reader is held up until it is let go.
+type late struct {
+	source
+	goOn chan struct{}
+}
+
+func (l *late) Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error] {
+	return func(yield func(cleave.Change, error) bool) {
+		select {
+		case <-l.goOn:
+		case <-ctx.Done():
+		}
+		l.source.Progress(ctx, from)(yield)
+	}
+}
+
+// Who begins at a place that the hub has not come to yet is not told what was before.
+func TestAPlaceAheadOfTheHubIsNotToldAgain(t *testing.T) {
+	ks, h := fresh(t, cleave.Range)
+	feed := &late{h.feed, make(chan struct{})}
+	h.feed = feed
+	first := watchAll(t, h, ks, Options{})
+	must(t, ks.Set(ctx, []byte("a"), nil))
+	now, from := watchAll(t, h, ks, Options{}), watchAll(t, h, ks, Options{From: h.db.Now()})
+	must(t, ks.Set(ctx, []byte("b"), nil))
+	close(feed.goOn)
+	for w, want := range map[*Watcher]string{first: "a", now: "b", from: "b"} {
+		if e, err := w.Next(patience(t)); err != nil || string(e.Key) != want {
+			t.Errorf("told %s, %v, want %s first", e.Key, err, want)
+		}
+	}
+}
+
+// Between two pages of rows the keys of the first go on to be what they are at the
+// moment of the second.
+func TestRowsOfOnePageChangeWhileTheNextIsRead(t *testing.T) {
+	for _, kind := range []cleave.Kind{cleave.Hash, cleave.Range} {
+		ks, h := fresh(t, kind)
+		const keys = 3*pageRows - 5
+		var all [][]byte
+		for i := range keys {
+			all = append(all, number(i))
+			must(t, ks.Set(ctx, number(i), []byte("old")))
+		}
+		for _, target := range []Target{{Keyspace: ks}, {Keyspace: ks, Keys: all}} {
+			m, rows := newMirror(), 0
+			for e, err := range h.Follow(patience(t), target, Options{}) {
+				must(t, err)
+				must(t, m.apply(e))
+				switch e.Kind {
+				case Set:
+					rows++
+				case Synced:
+					now, at := readAll(t, ks)
+					if d := m.differs(now); d != "" {
+						t.Errorf("when it is synced it has %s", d)
+					}
+					if !at.Covers(e.After) {
+						t.Errorf("it is synced up to %s, the end is %s", e.After, at)
+					}
+				}
+				if e.Kind == Synced {
+					break
+				}
+				if rows%100 == 50 && rows < 2*pageRows-60 { // not while the last page is told
+					key := number((rows * 7) % keys)
+					must(t, ks.Set(ctx, key, fmt.Append(nil, rows)))
+					_, err := ks.Delete(ctx, number((rows*11)%keys))
+					must(t, err)
+				}
+			}
+			if rows < keys-50 {
+				t.Errorf("%d rows are told", rows)
+			}
+		}
+	}
+}
+
+// fleeting is a feed that loses what was not read.
+type fleeting struct {
+	source
+	fail chan error
+}
+
+func (f *fleeting) Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error] {
+	return func(yield func(cleave.Change, error) bool) {
+		c, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var err error
+		go func() {
+			select {
+			case err = <-f.fail:
+				cancel()
+			case <-c.Done():
+			}
+		}()
+		for change, e := range f.source.Progress(c, from) {
+			if e != nil && err != nil && ctx.Err() == nil {
+				yield(cleave.Change{}, err)
+				return
+			}
+			if !yield(change, e) {
+				return
+			}
+		}
+	}
+}
+
+func TestAHubThatHasMissedSomethingSaysSoAndGoesOn(t *testing.T) {
+	ks, h := fresh(t, cleave.Range)
+	leaks(t)
+	feed := &fleeting{source: h.feed, fail: make(chan error)}
+	h.feed = feed
+	w, every := watchAll(t, h, ks, Options{}), watchAll(t, h, ks, Options{Every: true})
+	must(t, ks.Set(ctx, []byte("a"), nil))
+	if e, err := w.Next(patience(t)); err != nil || string(e.Key) != "a" {
+		t.Fatal(e, err)
+	}
+	feed.fail <- cleave.ErrGone
+	if e, err := w.Next(patience(t)); err != nil || e.Kind != Lost {
+		t.Fatalf("told %s %s, %v, want that something is lost", e.Kind, e.Key, err)
+	}
+	must(t, ks.Set(ctx, []byte("b"), nil))
+	if e, err := w.Next(patience(t)); err != nil || string(e.Key) != "b" {
+		t.Fatalf("told %s %s, %v", e.Kind, e.Key, err)
+	}
+	for _, key := range []string{"a", "b"} { // the log has it
+		if e, err := every.Next(patience(t)); err != nil || string(e.Key) != key {
+			t.Fatalf("told %s %s, %v, want %s", e.Kind, e.Key, err, key)
+		}
+	}
+	broken := errors.New("broken")
+	feed.fail <- broken
+	_, err := w.Next(patience(t))
+	refused(t, "a broken feed", err, broken)
+}

@@ -1,0 +1,149 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+// PollOptions say how often to look. The zero value looks about every ten seconds.
+type PollOptions struct {
+	// Every is how often to look while nothing changes, on average. Default 10 s. At
+	// least 1 ms.
+	Every time.Duration
+	// Fast is how often to look after a change: the pause doubles with each look
+	// that finds none, until it is Every. Default Every: always the same. From 1 ms
+	// to Every.
+	Fast time.Duration
+	// Slow is the longest pause after errors. Default 8 times Every. At least Every.
+	Slow time.Duration
+	// Rand returns a number in [0, 1). Default that of math/rand/v2.
+	Rand func() float64
+	// Sleep waits, or returns the error of ctx if that ends before. Default a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+func (o PollOptions) check() (PollOptions, error) {
+	if o.Every == 0 {
+		o.Every = 10 * time.Second
+	}
+	if o.Fast == 0 {
+		o.Fast = o.Every
+	}
+	if o.Slow == 0 {
+		o.Slow = 8 * o.Every
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	var errs []error
+	if o.Every < time.Millisecond {
+		errs = append(errs, fmt.Errorf("%w: Every is %v: use at least 1ms", cleave.ErrOptions, o.Every))
+	}
+	if o.Fast < time.Millisecond || o.Fast > o.Every {
+		errs = append(errs, fmt.Errorf("%w: Fast is %v: use 1ms to Every, %v", cleave.ErrOptions, o.Fast, o.Every))
+	}
+	if o.Slow < o.Every {
+		errs = append(errs, fmt.Errorf("%w: Slow is %v: use at least Every, %v", cleave.ErrOptions, o.Slow, o.Every))
+	}
+	return o, errors.Join(errs...)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Poll looks at something again and again, for sources that cannot tell that they have
+// changed, and yields what it finds whenever look says that it has changed, and every
+// error of look. After an error it goes on, with longer pauses, unless the loop ends. When
+// ctx ends it yields its error and ends.
+//
+// Many who poll one source, begun together or not, look at it evenly: each pause is at
+// random from half to one and a half times what it is on average, and so is the time
+// before the first look, down to nothing. Who needs a value at once looks before.
+func Poll[T any](ctx context.Context, o PollOptions, look func(context.Context) (value T, changed bool, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		o, err := o.check()
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		p := pace{o: o, pause: o.Every}
+		for d := p.first(); ; {
+			if err := o.Sleep(ctx, d); err != nil {
+				yield(none, err)
+				return
+			}
+			value, changed, err := look(ctx)
+			switch {
+			case ctx.Err() != nil:
+				yield(none, ctx.Err())
+				return
+			case err != nil:
+				changed, value = true, none
+			}
+			if changed && !yield(value, err) {
+				return
+			}
+			d = p.next(changed, err)
+		}
+	}
+}
+
+// pace decides how long to wait before the next look.
+type pace struct {
+	o     PollOptions
+	pause time.Duration // on average, while there are no errors
+	// back is the last pause after an error, 0 if the last look had none.
+	back time.Duration
+}
+
+// first is how long one who has always polled, every now and then, would wait from a
+// moment that knows nothing of it: so those who begin together are spread evenly from
+// the beginning on. A pause longer than t is as likely as 1 for t up to half a round, and
+// from there on falls to 0 at one and a half; the share of waits that are longer is the
+// area behind t.
+func (p *pace) first() time.Duration {
+	t := p.o.Rand()
+	if t > 0.5 {
+		t = 1.5 - math.Sqrt(2*(1-t))
+	}
+	return time.Duration(t * float64(p.o.Every))
+}
+
+func (p *pace) next(changed bool, err error) time.Duration {
+	if err != nil {
+		// From one pause to three times the last: those who have failed together do not
+		// come back together, and each waits longer and longer.
+		p.back = min(p.between(p.o.Every, 3*max(p.back, p.o.Every)), p.o.Slow)
+		return p.back
+	}
+	p.back = 0
+	if changed {
+		p.pause = p.o.Fast
+	} else {
+		p.pause = min(2*p.pause, p.o.Every)
+	}
+	return p.between(p.pause/2, p.pause+p.pause/2)
+}
+
+func (p *pace) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(p.o.Rand()*float64(most-least))
+}

@@ -1,0 +1,177 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/plant"
+)
+
+// Options say what a watcher is told. The zero value works.
+type Options struct {
+	// From is where to go on from: the After of an event. Empty means now. If the feed
+	// does not reach back that far, Next returns cleave.ErrGone: read the data, and watch
+	// from a place that is not behind it, that of the [cleave.Txn] that has read; or
+	// leave it to Follow.
+	From cleave.Cursor
+	// Every tells each change. Otherwise a key that has changed several times before
+	// the watcher came to it is told once, as it is then.
+	Every bool
+	// KeysOnly leaves out values, and fields: a hash that has changed is told as a key.
+	KeysOnly bool
+	// Buffer is how many keys, or changes with Every, wait for the watcher. Default 1024.
+	// At least 1. Beyond it the watcher is told that it has Lost some; with Every it
+	// reads them from the log by itself, as far as that reaches back.
+	Buffer int
+	// BufferBytes bounds the bytes of them, unless one alone is larger. Default 1 MiB.
+	// At least 1 KiB.
+	BufferBytes int
+
+	// patient reads what does not fit from the log, without Every too.
+	patient bool
+}
+
+func (o Options) check() (Options, error) {
+	var errs []error
+	if o.Buffer == 0 {
+		o.Buffer = 1024
+	}
+	if o.BufferBytes == 0 {
+		o.BufferBytes = 1 << 20
+	}
+	if o.Buffer < 1 {
+		errs = append(errs, fmt.Errorf("%w: Buffer is %d: use at least 1", cleave.ErrOptions, o.Buffer))
+	}
+	if o.BufferBytes < 1<<10 {
+		errs = append(errs, fmt.Errorf("%w: BufferBytes is %d: use at least 1024", cleave.ErrOptions, o.BufferBytes))
+	}
+	return o, errors.Join(errs...)
+}
+
+// ErrClosed means that a watcher was closed.
+var ErrClosed = errors.New("watch: the watcher is closed")
+
+// Watcher hears of changes. It belongs to one goroutine at a time.
+type Watcher struct {
+	hub    *Hub
+	target Target
+	opts   Options
+	number uint64
+	signal chan struct{} // has an element if there may be something new
+
+	out    []Event       // taken and not yet told
+	cursor cleave.Cursor // all before it was told
+	own    *ownReader    // nil if there is nothing to read but what the hub offers
+	joined cleave.Cursor // the hub offers what is behind it
+	dead   error         // why there is no more
+
+	mu    sync.Mutex // of what the hub changes too
+	queue queue
+	// skip, if not empty, is a place up to which the watcher knows everything, and
+	// that the hub may not have come to yet.
+	skip cleave.Cursor
+	lost bool // there was no room. Invariant: then the queue is empty
+	err  error
+}
+
+// Watch begins to watch: what is committed after it has returned is told. Close the
+// watcher.
+func (h *Hub) Watch(t Target, o Options) (*Watcher, error) {
+	t, err1 := t.check(h.db)
+	o, err2 := o.check()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.Keyspace.Dropped():
+		return nil, dropped(t.Keyspace)
+	default:
+	}
+	q := queue{every: o.Every, keysOnly: o.KeysOnly, maxLen: o.Buffer, maxBytes: o.BufferBytes}
+	w := &Watcher{hub: h, target: t, opts: o, cursor: o.From, signal: make(chan struct{}, 1), queue: q}
+	h.register(w)
+	return w, nil
+}
+
+func dropped(k *cleave.Keyspace) error {
+	return fmt.Errorf("%w: %q was dropped", cleave.ErrNoKeyspace, k.Name())
+}
+
+// join lets the watcher go on from its cursor: what is before the place of the hub it
+// reads by itself, what is behind it the hub offers. The caller holds the lock of the hub.
+func (w *Watcher) join(h *Hub) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue.clear()
+	w.lost, w.skip, w.joined = false, "", *h.place.Load()
+	if w.cursor == "" {
+		w.cursor = h.feed.Now()
+	}
+	if !w.joined.Covers(w.cursor) && !plant.Bug("watch-joins-behind") {
+		w.skip = w.cursor
+	}
+	if !w.cursor.Covers(w.joined) && !plant.Bug("watch-joins-ahead") {
+		w.own = newOwnReader(h.feed, &w.target, w.queue, w.cursor, w.joined)
+	}
+}
+
+// offer adds a change to what waits. The hub calls it.
+func (w *Watcher) offer(c *cleave.Change, op *cleave.ChangeOp, before cleave.Cursor) {
+	select {
+	case <-w.target.Keyspace.Dropped():
+		return // this is of a later one of the same name
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost {
+		return
+	}
+	if w.skip != "" {
+		if c.Before(w.skip) {
+			return
+		}
+		before = w.skip
+	}
+	if !w.queue.push(op, before) {
+		w.queue.clear()
+		w.lost = true
+	}
+	w.wake()
+}
+
+func (w *Watcher) wake() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}
+
+// lose notes that the hub has missed changes.
+func (w *Watcher) lose() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue.clear()
+	w.lost = true
+	w.wake()
+}
+
+// end notes why there will be no more.
+func (w *Watcher) end(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	w.wake()
+}
+
+// Close ends the watcher: nothing is kept for it any more.
+func (w *Watcher) Close() {
+	if errors.Is(w.dead, ErrClosed) {
+		return
+	}
+	w.leave()
+	w.out, w.dead = nil, ErrClosed
+	w.hub.unregister(w)
+}
