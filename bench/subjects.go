@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/hashcells"
 	"github.com/cleavekv/cleave/bench/internal/keycells"
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
+	"github.com/cleavekv/cleave/bench/internal/patterncells"
 	"github.com/cleavekv/cleave/bench/internal/routecells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
@@ -27,6 +28,7 @@ type effort struct {
 	stream     int // operations drawn ahead, a power of two
 	rows       int // of the embedded stores
 	shards     shardcells.Config
+	patterns   patterncells.Config
 	// nodes are the sizes of topology, keysPerNode what imbalance and
 	// movement are measured with.
 	nodes       []int
@@ -37,12 +39,14 @@ var (
 	// full has many short windows: a slow spell of the machine then falls on
 	// few rounds, and their median does not see it.
 	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20, rows: 500_000,
-		shards: shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 20, Think: time.Millisecond, Still: time.Second},
-		nodes:  []int{8, 64, 1024, 10000}, keysPerNode: 200}
+		shards:   shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 20, Think: time.Millisecond, Still: time.Second},
+		patterns: patterncells.Config{Adds: 128},
+		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
 	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
-		shards: shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4, Think: time.Millisecond, Still: time.Second},
-		nodes:  []int{8, 64, 1024, 10000}, keysPerNode: 20}
+		shards:   shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4, Think: time.Millisecond, Still: time.Second},
+		patterns: patterncells.Config{Adds: 32},
+		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
 // subject is one part of the toolkit.
@@ -67,6 +71,10 @@ var subjects = []subject{
 	{"shards", "Shards", func(e effort) iter.Seq[duel.Cell] {
 		e.shards.Dir = os.TempDir()
 		return shardcells.Cells(e.shards)
+	}},
+	{"patterns", "Patterns on the store", func(e effort) iter.Seq[duel.Cell] {
+		e.patterns.Dir = os.TempDir()
+		return patterncells.Cells(e.patterns)
 	}},
 	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
 	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},

@@ -15,10 +15,14 @@ import (
 type Config struct {
 	// Dir is where the stores keep their files.
 	Dir string
+	// Adds is how many times each client adds to a counter in a window.
+	Adds int
 }
 
 // patterns yield their cells one after the other, and tell whether to go on.
-var patterns = []func(Config, func(duel.Cell) bool) bool{}
+var patterns = []func(Config, func(duel.Cell) bool) bool{
+	counterCells,
+}
 
 // Cells yields the cells of all patterns.
 func Cells(cfg Config) iter.Seq[duel.Cell] {
