@@ -24,8 +24,9 @@ var layers = map[string]int{
 	"internal/tally":     0,
 	"internal/check":     0,
 
-	"key":           1,
-	"internal/sums": 1,
+	"key":            1,
+	"internal/sums":  1,
+	"internal/lanes": 1,
 
 	"route":     2,
 	"partition": 2,
@@ -82,7 +83,7 @@ var layers = map[string]int{
 var pure = []string{
 	"route", "key", "affinity", "partition",
 	"internal/effect", "internal/command", "internal/own", "internal/txn", "internal/mover",
-	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/sums",
+	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/sums", "internal/lanes",
 }
 
 // impure names what a pure package may not use. A nil list forbids the whole

@@ -40,6 +40,7 @@ var (
 	guardTable   = guard{"table", "TestATableIsASortedListOfRowsWhateverItsLayout", append([]string{"-rapid.checks=500"}, quiet...)}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
+	guardQueue   = guard{"queue", "TestAQueueIsAList", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
 	guardSagas   = guard{folder: "saga", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
@@ -146,6 +147,13 @@ var plantedBugs = map[string][]guard{
 	"journal-marks-ignored":      {{folder: "saga/journal", test: "TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone"}},
 	"journal-step-apart":         {{folder: "saga/journal", test: "TestARunnerThatWasOvertakenChangesNothing"}},
 	"journal-any-revision":       {{folder: "saga/journal", test: "TestAJournalOnAStoreIsAJournal"}},
+	"queue-new-epoch-first":          {{"internal/lanes", "TestOfAPointTheOldestBucketIsReady", quiet}, guardQueue},
+	"queue-key-out-twice":            {{"internal/lanes", "TestOfAKeyTheOldestIsNext", quiet}, guardQueue},
+	"queue-late-ack":                 {{"internal/lanes", "TestALeaseIsMineUntilAnotherHasIt", nil}, guardQueue},
+	"queue-publish-to-closed-bucket": {guardQueue},
+	"queue-id-of-one-epoch":          {guardQueue},
+	"queue-head-runs-ahead":          {guardQueue},
+	"queue-claim-unchecked":          {{folder: "queue", test: "TestAClaimReadsAgainWhatItHasSeen"}},
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},

@@ -22,6 +22,7 @@ type Config struct {
 // patterns yield their cells one after the other, and tell whether to go on.
 var patterns = []func(Config, func(duel.Cell) bool) bool{
 	counterCells,
+	queueCells,
 }
 
 // Cells yields the cells of all patterns.

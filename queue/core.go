@@ -1,0 +1,215 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/lanes"
+)
+
+// core is what queues and logs share: buckets, and how messages come to them.
+type core struct {
+	db   *cleave.DB
+	ks   *cleave.Keyspace
+	name string
+	opts Options
+
+	manifest atomic.Pointer[lanes.Manifest] // may be old: the rows decide
+	mu       sync.Mutex
+	posts    map[lanes.Bucket]*lane
+	wake     waker
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+}
+
+func openCore(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, log bool, o Options) (*core, error) {
+	if err := errors.Join(o.complete(), checkPlace(ks, name)); err != nil {
+		return nil, err
+	}
+	c := &core{db: db, ks: ks, name: name, opts: o, posts: map[lanes.Bucket]*lane{}}
+	err := db.Update(ctx, func(tx *cleave.Txn) error {
+		_, err := tx.Get(ks, manifestKey(name))
+		if !errors.Is(err, cleave.ErrNotFound) {
+			return err
+		}
+		m := lanes.NewManifest(o.Shards)
+		m.Log = log
+		return c.begin(tx, m, lanes.Tail{})
+	})
+	if err == nil {
+		var m *lanes.Manifest
+		if m, err = c.reload(ctx); err == nil && m.Log != log {
+			err = fmt.Errorf("%w: there is a queue and a log, and the other one has that name: use another", cleave.ErrOptions)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open queue %s: %w", name, err)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.wake.start(c)
+	return c, nil
+}
+
+// close ends what runs, and waits for it.
+func (c *core) close() {
+	c.cancel()
+	c.wake.done.Wait()
+}
+
+func (c *core) nowMS() int64 { return c.opts.Now().UnixMilli() }
+
+// begin writes a manifest, and opens the buckets of its last epoch.
+func (c *core) begin(tx *cleave.Txn, m lanes.Manifest, tail lanes.Tail) error {
+	for _, b := range m.Buckets() {
+		if err := tx.Set(c.ks, placeOf(c.name, b).tail(), tail.Append(nil)); err != nil {
+			return err
+		}
+	}
+	return tx.Set(c.ks, manifestKey(c.name), m.Encode())
+}
+
+// reload reads the manifest.
+func (c *core) reload(ctx context.Context) (*lanes.Manifest, error) {
+	value, err := c.ks.Get(ctx, manifestKey(c.name))
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(value)
+	if err == nil {
+		c.manifest.Store(&m)
+	}
+	return &m, err
+}
+
+func parseManifest(value []byte) (lanes.Manifest, error) {
+	m, err := lanes.ParseManifest(value)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return m, err
+}
+
+// edit changes the manifest in a transaction.
+func (c *core) edit(ctx context.Context, f func(tx *cleave.Txn, m lanes.Manifest) error) error {
+	err := c.db.Update(ctx, func(tx *cleave.Txn) error {
+		value, err := tx.Get(c.ks, manifestKey(c.name))
+		if err != nil {
+			return err
+		}
+		m, err := parseManifest(value)
+		if err != nil {
+			return err
+		}
+		return f(tx, m)
+	})
+	if err == nil {
+		_, err = c.reload(ctx)
+	}
+	return err
+}
+
+// resize begins an epoch with another number of shards: all buckets of the last are closed
+// in the same transaction, so that nothing is put there any more.
+func (c *core) resize(ctx context.Context, shards int) error {
+	if shards < 1 || shards > MaxShards {
+		return fmt.Errorf("%w: queue: %d shards: use 1 to %d", cleave.ErrOptions, shards, MaxShards)
+	}
+	return c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
+		if m.Open().Shards == shards {
+			return nil
+		}
+		first := lanes.Tail{}
+		for _, b := range m.Buckets() {
+			p := placeOf(c.name, b)
+			t, err := c.tail(tx, p)
+			if err != nil {
+				return err
+			}
+			first.TimeMS = max(first.TimeMS, t.TimeMS) // what comes later is not of before
+			t.Closed = true
+			if err := tx.Set(c.ks, p.tail(), t.Append(nil)); err != nil {
+				return err
+			}
+		}
+		now := c.nowMS()
+		return c.begin(tx, m.Resized(shards, now).Forgotten(now-c.opts.Remember.Milliseconds()), first)
+	})
+}
+
+// tail reads the tail of a bucket. One that is gone is closed.
+func (c *core) tail(tx *cleave.Txn, p place) (lanes.Tail, error) {
+	return parseTail(tx.Get(c.ks, p.tail()))
+}
+
+func parseTail(value []byte, err error) (lanes.Tail, error) {
+	if errors.Is(err, cleave.ErrNotFound) {
+		return lanes.Tail{Closed: true}, nil
+	}
+	if err != nil {
+		return lanes.Tail{}, err
+	}
+	t, err := lanes.ParseTail(value)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return t, err
+}
+
+// drained takes a bucket that is closed and empty out of the manifest.
+func (c *core) drained(ctx context.Context, p place) error {
+	return c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
+		if _, err := tx.Delete(c.ks, p.tail(), p.head()); err != nil {
+			return err
+		}
+		before := c.opts.Now().Add(-c.opts.Remember).UnixMilli()
+		return tx.Set(c.ks, manifestKey(c.name), m.Drained(p.Bucket).Forgotten(before).Encode())
+	})
+}
+
+// scan visits the rows of a kind of a bucket from a number on, page by page.
+func (c *core) scan(ctx context.Context, p place, kind byte, from uint64, keysOnly bool, visit func(lanes.Row, []byte) bool) error {
+	o := cleave.ScanOptions{Start: p.numbered(kind, from), End: p.kind(kind + 1), Limit: scanPage, KeysOnly: keysOnly}
+	for {
+		page, err := c.ks.Scan(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			r, err := p.row(item.Key)
+			if err != nil {
+				return err
+			}
+			if !visit(r, item.Value) {
+				return nil
+			}
+		}
+		if page.Next == nil {
+			return nil
+		}
+		o.After = page.Next
+	}
+}
+
+// scanPage is how many rows are read at once.
+const scanPage = 256
+
+// pause waits until something may have changed, or for so long.
+func (c *core) pause(ctx context.Context, seen <-chan struct{}, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ctx.Done():
+		return ErrClosed
+	case <-seen:
+	case <-timer.C:
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/key"
+)
+
+// Dead is a message that was set aside because it was delivered too often.
+type Dead struct {
+	Key, Body []byte
+	Published time.Time
+
+	row []byte // its key in the keyspace
+}
+
+// Dead returns up to max messages that were set aside, the oldest of each shard first.
+func (q *Queue) Dead(ctx context.Context, max int) (list []Dead, err error) {
+	for item, err := range q.c.ks.All(ctx, cleave.ScanOptions{Prefix: deadKeys(q.c.name), Limit: clampMax(max)}) {
+		if err != nil {
+			return nil, err
+		}
+		t, err1 := key.Decode(item.Key)
+		h, body, err2 := lanes.ParseHead(item.Value)
+		if err := errors.Join(err1, err2); err != nil || len(t) != 7 {
+			return nil, fmt.Errorf("%w: key %q: %v", ErrDamaged, item.Key, err)
+		}
+		of, _ := t[6].(string)
+		list = append(list, Dead{Key: []byte(of), Body: body, Published: time.UnixMilli(h.TimeMS), row: item.Key})
+	}
+	return list, nil
+}
+
+// Revive publishes messages again that were set aside, behind all others, each at once with
+// its removal from there. One that is gone meanwhile is left out.
+func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
+	for _, d := range dead {
+		err := q.c.publish(ctx, []*Message{{Key: d.Key, Body: d.Body}}, func(tx *cleave.Txn) error {
+			n, err := tx.Delete(q.c.ks, d.row)
+			if err == nil && n == 0 {
+				err = errGone
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+var errGone = errors.New("queue: it is gone")
+
+// Bury removes messages for good that were set aside.
+func (q *Queue) Bury(ctx context.Context, dead ...Dead) error {
+	for _, d := range dead {
+		if _, err := q.c.ks.Delete(ctx, d.row); err != nil {
+			return fmt.Errorf("bury: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cleavekv/cleave"
+)
+
+// model is the dumb queue: what was published and is not done, in order.
+type model struct {
+	t       *rapid.T
+	clock   *clock
+	waiting []*modelMessage
+	ids     map[cleave.RequestID]bool
+	serial  int
+}
+
+type modelMessage struct {
+	key, body string
+	from      time.Time // nobody gets it before
+	attempts  int
+	out       *Delivery
+}
+
+// find is the message of a delivery that may be handed out now.
+func (m *model) find(d *Delivery) *modelMessage {
+	for _, x := range m.waiting {
+		if x.body == string(d.Body) {
+			return x
+		}
+		if x.key != "" && x.key == string(d.Key) {
+			m.t.Fatalf("%q of key %q is delivered before %q", d.Body, d.Key, x.body)
+		}
+	}
+	m.t.Fatalf("%q is delivered, which is done or was never published", d.Body)
+	return nil
+}
+
+func (m *model) received(list []*Delivery) {
+	for _, d := range list {
+		x := m.find(d)
+		if m.clock.Now().Before(x.from) {
+			m.t.Fatalf("%q is delivered at %v, and is not to be before %v", d.Body, m.clock.Now(), x.from)
+		}
+		if x.attempts++; x.attempts != d.Attempt || string(d.Key) != x.key {
+			m.t.Fatalf("%q of key %q is delivered as attempt %d of key %q, want %d", d.Body, x.key, d.Attempt, d.Key, x.attempts)
+		}
+		x.from, x.out = m.clock.Now().Add(lease), d
+	}
+}
+
+func (m *model) remove(x *modelMessage) {
+	for i := range m.waiting {
+		if m.waiting[i] == x {
+			m.waiting = append(m.waiting[:i], m.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+const lease = 10 * time.Second
+
+// Whatever is done in which order, a queue is a list. Two Queues use the same one, so
+// that what each knows of its shards is often old.
+func TestAQueueIsAList(t *testing.T) {
+	clock := newClock()
+	db, ks := memory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		name := fmt.Sprint("q", runs)
+		var both []*Queue
+		for range 2 {
+			q, err := Open(ctx, db, ks, name, Options{Shards: 2, Lease: lease, Now: clock.Now, Poll: time.Hour, MaxDeliveries: 1000})
+			must(t, err)
+			defer q.Close()
+			both = append(both, q)
+		}
+		m := &model{t: t, clock: clock, ids: map[cleave.RequestID]bool{}}
+		var ids []cleave.RequestID
+		var old []*Delivery // that were lost, or are done
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			q := rapid.SampledFrom(both).Draw(t, "who")
+			var out *modelMessage
+			for _, x := range m.waiting {
+				if x.out != nil && (out == nil || rapid.Bool().Draw(t, "another")) {
+					out = x
+				}
+			}
+			switch op := rapid.SampledFrom([]string{"publish", "publish", "publish", "again", "receive", "receive", "receive", "ack", "ack", "nack", "extend", "late", "pass", "resize"}).Draw(t, "op"); {
+			case op == "publish" || op == "again" && len(ids) == 0:
+				m.serial++
+				x := &modelMessage{key: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "key"), body: fmt.Sprint(m.serial)}
+				msg := Message{Key: []byte(x.key), Body: []byte(x.body)}
+				if rapid.Bool().Draw(t, "delayed") {
+					msg.Delay = time.Duration(rapid.IntRange(1, 20).Draw(t, "delay")) * time.Second
+					x.from = clock.Now().Add(msg.Delay)
+				}
+				if rapid.Bool().Draw(t, "with an id") {
+					msg.ID = db.NewRequestID()
+					msg.ID[15] = 0
+					ids = append(ids, msg.ID)
+					m.ids[msg.ID] = true
+					keyOf[msg.ID] = x.key
+				}
+				must(t, q.Publish(ctx, msg))
+				m.waiting = append(m.waiting, x)
+			case op == "again":
+				id := rapid.SampledFrom(ids).Draw(t, "id")
+				must(t, q.Publish(ctx, Message{Key: []byte(keyOf[id]), Body: []byte("again"), ID: id}))
+			case op == "receive":
+				got, err := q.TryReceive(ctx, rapid.IntRange(1, 4).Draw(t, "max"))
+				must(t, err)
+				m.received(got)
+			case op == "pass":
+				clock.pass(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
+			case op == "resize":
+				must(t, q.Resize(ctx, rapid.IntRange(1, 6).Draw(t, "shards")))
+			case op == "late" && len(old) > 0:
+				d := rapid.SampledFrom(old).Draw(t, "which")
+				wantError(t, "a late ack", q.Ack(ctx, d), ErrLost)
+				wantError(t, "a late nack", q.Nack(ctx, 0, d), ErrLost)
+				wantError(t, "a late extension", q.Extend(ctx, time.Second, d), ErrLost)
+			case out == nil:
+			case op == "ack":
+				must(t, q.Ack(ctx, out.out))
+				m.remove(out)
+				old = append(old, out.out)
+			case op == "nack":
+				delay := time.Duration(rapid.IntRange(0, 20).Draw(t, "delay")) * time.Second
+				must(t, q.Nack(ctx, delay, out.out))
+				old = append(old, out.out)
+				out.from, out.out = clock.Now().Add(delay), nil
+			case op == "extend":
+				must(t, q.Extend(ctx, 2*lease, out.out))
+				out.from = clock.Now().Add(2 * lease)
+			}
+		}
+		// All that is left comes, in order, when its time has come.
+		clock.pass(time.Minute)
+		for len(m.waiting) > 0 {
+			got, err := both[0].TryReceive(ctx, 3)
+			must(t, err)
+			if len(got) == 0 {
+				t.Fatalf("%d are left, and none comes", len(m.waiting))
+			}
+			m.received(got)
+			for _, d := range got {
+				m.remove(m.find(d))
+			}
+			must(t, both[1].Ack(ctx, got...))
+		}
+		got, err := both[1].TryReceive(ctx, 3)
+		must(t, err)
+		if len(got) > 0 {
+			t.Fatalf("%q come again", bodies(got))
+		}
+	})
+}
+
+// keyOf is the key that an id was first used with.
+var keyOf = map[cleave.RequestID]string{}

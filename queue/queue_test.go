@@ -1,0 +1,346 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/lanes"
+)
+
+// With producers, consumers that die, a number of shards that changes and shards that
+// move: each message is delivered, none again after its ack, and each key in order.
+func TestEveryMessageIsDeliveredInTheOrderOfItsKey(t *testing.T) {
+	for _, o := range []cleave.Options{{Groups: 4}, {Stores: 2, Groups: 4}} {
+		t.Run(fmt.Sprintf("stores=%d", o.Stores), func(t *testing.T) {
+			db, ks := memory(t, o)
+			spread(t, db, ks, "q")
+			deliverAll(t, db, ks)
+		})
+	}
+}
+
+func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
+	q := open(t, db, ks, "q", Options{Shards: 4, Lease: 60 * time.Millisecond, MaxDeliveries: 1000})
+	second := open(t, db, ks, "q", q.c.opts) // what each knows is often old
+	const producers, each, keys = 3, 40, 5
+	live, end := context.WithTimeout(ctx, time.Minute)
+	defer end()
+	var all sync.WaitGroup
+	for p := range producers {
+		all.Go(func() {
+			for i := range each {
+				m := Message{Body: fmt.Appendf(nil, "%d/%d", p, i)}
+				if k := i % (keys + 1); k > 0 {
+					m.Key = fmt.Appendf(nil, "key%d/%d", p, k)
+				}
+				if i%2 == 0 {
+					m.ID = db.NewRequestID()
+					if err := q.Publish(live, m); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := q.Publish(live, m); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	w := watcher{t: t, acked: map[string]bool{}, last: map[string]int{}}
+	var acked atomic.Int64
+	for c := range 3 {
+		all.Go(func() {
+			q := []*Queue{q, second}[c%2]
+			for n := 0; live.Err() == nil; n++ {
+				got, err := q.Receive(live, 1+c*2)
+				if err != nil {
+					if live.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				w.delivered(got)
+				if n%7 == c {
+					continue // it dies: what it has comes back
+				}
+				err = q.Ack(live, got...)
+				if lost := (*LostError)(nil); errors.As(err, &lost) {
+					got = slices.DeleteFunc(got, func(d *Delivery) bool { return slices.Contains(lost.Lost, d) })
+				} else if err != nil && live.Err() == nil {
+					t.Error(err)
+				}
+				w.done(got)
+				if acked.Add(int64(len(got))) >= producers*each {
+					end()
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := 0; live.Err() == nil; i++ {
+			if err := errors.Join(q.Resize(live, []int{8, 2, 3}[i%3]), moveSome(db, i)); err != nil && live.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+	if n := acked.Load(); n != producers*each {
+		t.Errorf("%d messages are done, want %d", n, producers*each)
+	}
+	s, err := q.Stats(ctx)
+	must(t, err)
+	if s.Depth != 0 || s.Dead != 0 {
+		t.Errorf("%+v is left", s)
+	}
+}
+
+// watcher sees what consumers see.
+type watcher struct {
+	t     *testing.T
+	mu    sync.Mutex
+	acked map[string]bool
+	last  map[string]int // by key, what was delivered for the first time
+}
+
+func (w *watcher) delivered(list []*Delivery) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range list {
+		if w.acked[string(d.Body)] {
+			w.t.Errorf("%s is delivered after its ack", d.Body)
+		}
+		var p, i int
+		_, _ = fmt.Sscanf(string(d.Body), "%d/%d", &p, &i)
+		if len(d.Key) == 0 {
+			continue
+		}
+		if last, ok := w.last[string(d.Key)]; ok && i < last {
+			w.t.Errorf("%s of key %s is delivered after %d", d.Body, d.Key, last)
+		}
+		w.last[string(d.Key)] = i
+	}
+}
+
+func (w *watcher) done(list []*Delivery) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range list {
+		if w.acked[string(d.Body)] {
+			w.t.Errorf("%s is acknowledged twice", d.Body)
+		}
+		w.acked[string(d.Body)] = true
+	}
+}
+
+func TestALeaseThatIsLostIsFenced(t *testing.T) {
+	clock := newClock()
+	db, ks := memory(t, cleave.Options{Now: clock.Now})
+	q := open(t, db, ks, "q", Options{Lease: time.Minute, Now: clock.Now, Poll: time.Hour})
+	must(t, q.Publish(ctx, Message{Body: []byte("a")}, Message{Body: []byte("b")}))
+	first, err := q.Receive(ctx, 10)
+	must(t, err)
+	if len(first) != 2 {
+		t.Fatalf("%q", bodies(first))
+	}
+	clock.pass(2 * time.Minute) // run out, but nobody else has them
+	must(t, q.Extend(ctx, time.Minute, first[0]))
+	second, err := q.TryReceive(ctx, 10)
+	must(t, err)
+	if len(second) != 1 || second[0].Attempt != 2 {
+		t.Fatalf("%q", bodies(second))
+	}
+	err = q.Ack(ctx, first...)
+	lost := (*LostError)(nil)
+	if !errors.As(err, &lost) || len(lost.Lost) != 1 || lost.Lost[0] != first[1] {
+		t.Fatalf("%v", err)
+	}
+	// What was made of a message that was lost is not written.
+	err = db.Update(ctx, func(tx *cleave.Txn) error {
+		if err := tx.Set(ks, []byte("result"), []byte("stale")); err != nil {
+			return err
+		}
+		return q.AckTx(tx, first[1])
+	})
+	wantError(t, "an ack in a transaction", err, ErrLost)
+	if there, err := ks.Exists(ctx, []byte("result")); there || err != nil {
+		t.Error("it is written", err)
+	}
+	must(t, db.Update(ctx, func(tx *cleave.Txn) error { return q.AckTx(tx, second...) }))
+	s, err := q.Stats(ctx)
+	must(t, err)
+	if s.Depth != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
+	clock := newClock()
+	db, ks := memory(t, cleave.Options{Now: clock.Now})
+	q := open(t, db, ks, "q", Options{MaxDeliveries: 3, Now: clock.Now, Poll: time.Hour})
+	must(t, q.Publish(ctx, Message{Key: []byte("k"), Body: []byte("poison")}))
+	must(t, q.Publish(ctx, Message{Key: []byte("k"), Body: []byte("next")}))
+	for n := 1; n <= 3; n++ {
+		got, err := q.Receive(ctx, 10)
+		must(t, err)
+		if len(got) != 1 || string(got[0].Body) != "poison" || got[0].Attempt != n {
+			t.Fatalf("%q", bodies(got))
+		}
+		must(t, q.Nack(ctx, 0, got...))
+	}
+	got, err := q.TryReceive(ctx, 10)
+	must(t, err)
+	if len(got) != 1 || string(got[0].Body) != "next" {
+		t.Fatalf("%q", bodies(got))
+	}
+	must(t, q.Ack(ctx, got...))
+	must(t, q.Resize(ctx, 2))
+	if got, err := q.TryReceive(ctx, 10); err != nil || len(got) > 0 {
+		t.Fatal(bodies(got), err)
+	}
+	clock.pass(time.Hour)
+	must(t, q.Resize(ctx, 3)) // the epoch that it died in is forgotten
+	dead, err := q.Dead(ctx, 10)
+	must(t, err)
+	if len(dead) != 1 || string(dead[0].Body) != "poison" || string(dead[0].Key) != "k" {
+		t.Fatalf("%+v", dead)
+	}
+	must(t, q.Revive(ctx, dead[0], dead[0]))
+	got, err = q.Receive(ctx, 10)
+	must(t, err)
+	if len(got) != 1 || string(got[0].Body) != "poison" || got[0].Attempt != 1 {
+		t.Fatalf("%q", bodies(got))
+	}
+	must(t, q.Bury(ctx, dead...))
+	if s, err := q.Stats(ctx); err != nil || s.Dead != 0 || s.Depth != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+}
+
+// A receiver that waits hears of a message, and of one that comes free, though it would
+// look by itself in an hour only.
+func TestReceiversDoNotPoll(t *testing.T) {
+	db, ks := memory(t, cleave.Options{Stores: 2})
+	q := open(t, db, ks, "q", Options{Poll: time.Hour, Lease: time.Millisecond})
+	other := open(t, db, ks, "q", Options{Poll: time.Hour})
+	got := make(chan []string)
+	receive := func() {
+		list, err := q.Receive(ctx, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- bodies(list)
+	}
+	go receive()
+	must(t, other.Publish(ctx, Message{Body: []byte("hello")}))
+	if b := <-got; !slices.Equal(b, []string{"hello"}) {
+		t.Fatalf("%q", b)
+	}
+	go receive() // when the lease ends
+	if b := <-got; !slices.Equal(b, []string{"hello"}) {
+		t.Fatalf("%q", b)
+	}
+	waiting := make(chan error)
+	go func() {
+		for {
+			list, err := q.Receive(ctx, 1)
+			if err != nil {
+				waiting <- err
+				return
+			}
+			if err := q.Ack(ctx, list...); err != nil && !errors.Is(err, ErrLost) {
+				t.Error(err)
+			}
+		}
+	}()
+	must(t, q.Close())
+	wantError(t, "a receiver of a queue that is closed", <-waiting, ErrClosed)
+}
+
+func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	for _, o := range []Options{{Shards: -1}, {Shards: 257}, {Lease: 1}, {MaxDeliveries: -1}, {Remember: 1}, {Poll: 1}} {
+		_, err := Open(ctx, db, ks, "q", o)
+		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
+	}
+	for _, name := range []string{"", "a\x00b", strings.Repeat("x", 300)} {
+		_, err := Open(ctx, db, ks, name, Options{})
+		wantError(t, "a bad name", err, cleave.ErrOptions)
+	}
+	_, err := Open(ctx, db, db.Default(), "q", Options{})
+	wantError(t, "a hash keyspace", err, cleave.ErrOptions)
+	q := open(t, db, ks, "q", Options{})
+	_, err = OpenLog(ctx, db, ks, "q", Options{})
+	wantError(t, "a queue as a log", err, cleave.ErrOptions)
+	for _, m := range []Message{{Key: make([]byte, maxKey+1)}, {Body: make([]byte, maxBody+1)}, {Delay: -1}} {
+		wantError(t, "a bad message", q.Publish(ctx, Message{Body: []byte("good")}, m), ErrMessage)
+	}
+	wantError(t, "no shards", q.Resize(ctx, 0), cleave.ErrOptions)
+	if got, err := q.TryReceive(ctx, 10); err != nil || len(got) > 0 {
+		t.Errorf("%q, %v", bodies(got), err)
+	}
+	must(t, ks.Set(ctx, manifestKey("bad"), []byte("nonsense")))
+	_, err = Open(ctx, db, ks, "bad", Options{})
+	wantError(t, "a damaged manifest", err, ErrDamaged)
+}
+
+// Behind many messages that are done, the next one is found without going through what
+// they have left: the head is stored, and a Queue that is opened later begins there.
+func TestTheHeadIsRemembered(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 1})
+	var list []Message
+	for i := range 3 * keepEvery {
+		list = append(list, Message{Body: fmt.Append(nil, i)})
+	}
+	must(t, q.Publish(ctx, list...))
+	for n := 0; n < len(list); {
+		got, err := q.Receive(ctx, 500)
+		must(t, err)
+		must(t, q.Ack(ctx, got...))
+		n += len(got)
+	}
+	other := open(t, db, ks, "q", Options{})
+	if got, err := other.TryReceive(ctx, 1); err != nil || len(got) > 0 {
+		t.Fatalf("%q, %v", bodies(got), err)
+	}
+	for _, h := range other.heads {
+		if h.from < 2*keepEvery {
+			t.Errorf("it begins at %d", h.from)
+		}
+	}
+}
+
+// Between the look and the claim others may claim, and be done.
+func TestAClaimReadsAgainWhatItHasSeen(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	a, b := open(t, db, ks, "q", Options{Shards: 1}), open(t, db, ks, "q", Options{})
+	must(t, a.Publish(ctx, Message{Body: []byte("one")}, Message{Body: []byte("two")}))
+	p := placeOf("q", a.c.manifest.Load().For(0))
+	look := func(q *Queue) []lanes.Row {
+		pick, _, err := q.look(ctx, p, q.headOf(p.Bucket), 1)
+		must(t, err)
+		return pick.Picked
+	}
+	take := func(q *Queue, rows []lanes.Row, want int) []*Delivery {
+		t.Helper()
+		got, err := q.take(ctx, p, rows)
+		must(t, err)
+		if len(got) != want {
+			t.Fatalf("%q are handed out, want %d", bodies(got), want)
+		}
+		return got
+	}
+	first, second := look(a), look(b)
+	got := take(a, first, 1)
+	take(b, second, 0)
+	must(t, a.Ack(ctx, got...))
+	take(b, second, 0) // though it has no lease any more
+	take(b, look(b), 1)
+}
