@@ -164,6 +164,7 @@ var plantedBugs = map[string][]guard{
 	"clock-back":                    {guardForward, guardHistory, guardSim},
 	"dedup-lost":                    {guardRetries, guardHistory, guardSim},
 
+	"key-fanout-misses-a-salt":    {{"key", "TestFanOutHoldsExactlyTheKeysThatStartLikeThat", quiet}, guardSim},
 	"table-salts-not-merged":      {guardTable},
 	"table-cursor-drops-twins":    {guardTable},
 	"table-put-does-not-look":     {guardTable},

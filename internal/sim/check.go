@@ -254,6 +254,7 @@ func (w *world) lastReads(m *partition.Map) {
 	h.txns = append(h.txns, lists)
 	h.balances, h.scans = append(h.balances, bank), append(h.scans, all)
 	w.judgeLeases(get)
+	w.lastSalted(get)
 	w.judge(end)
 }
 

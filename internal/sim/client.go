@@ -265,8 +265,12 @@ func (c *client) something() {
 		c.countField(key(letter, "hcnt", 0))
 	case n < 32:
 		c.change(key(letter, "scan", w.rng.IntN(4)))
-	case n < 36:
+	case n < 35:
 		c.scan()
+	case n < 37:
+		c.writeSalted()
+	case n < 39:
+		c.readSalted()
 	case n < 46:
 		c.hash(key(letter, "hash", 0))
 	case n < 55:
