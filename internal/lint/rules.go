@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"saga":                 3,
 	"advisor":              3,
 	"client":               3,
+	"hotkey/redishook":     3,
 
 	"internal/own":     4,
 	"internal/txn":     4,
@@ -130,6 +131,7 @@ var impure = map[string][]string{
 var homes = []struct{ dependency, folder, reason string }{
 	{"github.com/cockroachdb/pebble", "internal/store", "the store hides which engine holds the rows"},
 	{"github.com/maypok86/otter", "cache", "the cache hides which library chooses what to keep"},
+	{"github.com/redis/go-redis", "hotkey/redishook", "who wants the detector alone does not take a client along"},
 	{"go.etcd.io/raft", "internal/replica", "replication stays behind the group's commit interface"},
 }
 

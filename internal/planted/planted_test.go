@@ -164,6 +164,9 @@ var plantedBugs = map[string][]guard{
 	"clock-back":                    {guardForward, guardHistory, guardSim},
 	"dedup-lost":                    {guardRetries, guardHistory, guardSim},
 
+	"hotkey-evicts-any":           {{"hotkey", "TestFrequentKeysAreTrackedAmongAnyNumberOfOthers", quiet}},
+	"hotkey-windows-do-not-end":   {{"hotkey", "TestReportsAreThoseOfAllSamplesAsLongAsKeysFit", quiet}},
+	"hotkey-one-sample-is-enough": {{"hotkey", "TestReportsAreThoseOfAllSamplesAsLongAsKeysFit", quiet}},
 	"key-fanout-misses-a-salt":    {{"key", "TestFanOutHoldsExactlyTheKeysThatStartLikeThat", quiet}, guardSim},
 	"table-salts-not-merged":      {guardTable},
 	"table-cursor-drops-twins":    {guardTable},
