@@ -16,10 +16,10 @@ import (
 
 // auditor starts banks, kills them, and writes down what they say.
 type auditor struct {
-	self, dir string
-	rng       *rand.Rand
-	book      *book
-	lives     int
+	self, form, dir string
+	rng             *rand.Rand
+	book            *book
+	lives           int
 }
 
 // errAlive means that a bank ended before it was killed.
@@ -30,7 +30,7 @@ var errAlive = errors.New("the bank ended by itself")
 func (a *auditor) life(ctx context.Context, at step) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a child that is left by an error
-	child := exec.CommandContext(ctx, a.self, bankCommand, "-dir", a.dir, "-life", strconv.Itoa(a.lives),
+	child := exec.CommandContext(ctx, a.self, bankCommand, "-form", a.form, "-dir", a.dir, "-life", strconv.Itoa(a.lives),
 		"-stop", strconv.Itoa(int(at)), "-nth", strconv.Itoa(a.rng.IntN(12)), "-seed", strconv.FormatUint(a.rng.Uint64(), 10))
 	a.lives++
 	var complaint strings.Builder
@@ -57,6 +57,9 @@ func (a *auditor) life(ctx context.Context, at step) error {
 	err = child.Wait()
 	switch {
 	case l.killed:
+		if a.form == asSaga {
+			l.victim = "" // it goes on: its outcome is not known before
+		}
 		a.book.kill(at, l.victim)
 		return nil
 	case at == never && err == nil:

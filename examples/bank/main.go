@@ -18,9 +18,25 @@
 //   - every transfer that was acknowledged is in the log, none that was refused;
 //   - one killed before its commit has not happened, one killed after it has.
 //
+// Look at [sagas.transfer] for the same transfer as a saga: a debit, then a credit, and
+// if that is refused, the debit given back. What each form guarantees:
+//
+//	                                transaction      saga
+//	done once, or not at all        yes              yes
+//	killed before its commit        has not happened goes on when the bank is open again
+//	                                                 and ends done or given back
+//	who looks while money moves     sees it all in   may see money that has left one account
+//	                                accounts         and not come to the other
+//	a step can be elsewhere         no               yes
+//	durable writes                  one commit       three: begin, debit, credit
+//
+// So the saga form is audited when the transfers that were under way have ended, which
+// is as soon as the bank is open. Here, where all accounts are in one store, the
+// transaction is the right choice; the saga is what remains when they are not.
+//
 // Usage:
 //
-//	go run ./examples/bank [-rounds n] [-seed n]
+//	go run ./examples/bank [-form transaction|saga] [-rounds n] [-seed n]
 package main
 
 import (
@@ -43,6 +59,7 @@ func main() {
 		}
 		return
 	}
+	form := flag.String("form", asTransaction, "how money is moved: "+asTransaction+" or "+asSaga)
 	rounds := flag.Int("rounds", 2, "how often to go through all steps")
 	seed := flag.Uint64("seed", rand.Uint64(), "what to repeat the choices of an earlier run by")
 	flag.Parse()
@@ -50,7 +67,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := run(context.Background(), os.Stdout, self, *rounds, *seed); err != nil {
+	if err := run(context.Background(), os.Stdout, self, *form, *rounds, *seed); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -59,20 +76,33 @@ func main() {
 const patience = 10 * time.Minute
 
 // run kills banks and prints what became of the transfers.
-func run(ctx context.Context, out io.Writer, self string, rounds int, seed uint64) error {
-	b, err := crash(ctx, self, rounds, seed)
+func run(ctx context.Context, out io.Writer, self, form string, rounds int, seed uint64) error {
+	b, err := crash(ctx, self, form, rounds, seed)
 	if err != nil {
 		return fmt.Errorf("seed %d: %w", seed, err)
 	}
 	return b.report(out, seed)
 }
 
-// plan is a round. Recovery is killed where it has a commit to finish, and the
-// commit more often than the rest: it has many places, and no name for them.
-var plan = []step{begun, looked, debited, credited, committing, opening, committing, committed, committing, anywhere}
+// The forms of a transfer.
+const (
+	asTransaction = "transaction"
+	asSaga        = "saga"
+)
+
+// plans are a round of each form. Recovery is killed where it has a commit to finish,
+// and the commit more often than the rest: it has many places, and no name for them.
+var plans = map[string][]step{
+	asTransaction: {begun, looked, debited, credited, committing, opening, committing, committed, committing, anywhere},
+	asSaga:        {begun, debited, between, returning, credited, committing, opening, committing, committed, anywhere},
+}
 
 // crash kills banks as planned, rounds times. self is this program's file.
-func crash(ctx context.Context, self string, rounds int, seed uint64) (*book, error) {
+func crash(ctx context.Context, self, form string, rounds int, seed uint64) (*book, error) {
+	plan, ok := plans[form]
+	if !ok {
+		return nil, fmt.Errorf("form %q: use %s or %s", form, asTransaction, asSaga)
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "bank")
@@ -80,7 +110,7 @@ func crash(ctx context.Context, self string, rounds int, seed uint64) (*book, er
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	a := &auditor{self: self, dir: dir, rng: rand.New(rand.NewPCG(seed, 0)), book: newBook()}
+	a := &auditor{self: self, form: form, dir: dir, rng: rand.New(rand.NewPCG(seed, 0)), book: newBook()}
 	for range rounds {
 		for _, s := range plan {
 			if err := a.life(ctx, s); err != nil {

@@ -12,6 +12,9 @@ func (b *book) report(out io.Writer, seed uint64) error {
 	fmt.Fprintln(w, "killed\tkills\tacknowledged\tunknown\tfound done\tfound not done\t")
 	var sum line
 	for s, l := range b.lines {
+		if l.kills == 0 {
+			continue // not a step of this form
+		}
 		l.print(w, step(s).String())
 		sum.kills += l.kills
 		sum.acknowledged += l.acknowledged
@@ -26,7 +29,7 @@ func (b *book) report(out io.Writer, seed uint64) error {
 	_, err := fmt.Fprintf(out, `
 After each kill the accounts had %d together, and each what the log says: %d audits.
 Every acknowledged transfer was there once. Those with an unknown outcome were asked
-again, %d times in all, and took place once too. Seed %d.
+again, %d times in all, and were done once or refused. Seed %d.
 `, accounts*deposit, b.audits, b.again, seed)
 	return err
 }

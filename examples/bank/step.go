@@ -9,7 +9,9 @@ const (
 	begun      step = iota // the transaction has begun, nothing is read
 	looked                 // it is not in the log
 	debited                // one account has less
+	between                // the debit of a saga is done, its credit begins
 	credited               // the other has more
+	returning              // the debit of a saga is about to be given back
 	committing             // the log and the commit are left, which go on while the kill is on its way
 	opening                // the store is being opened after a crash in a commit
 	committed              // but nobody was told
@@ -19,7 +21,7 @@ const (
 )
 
 var stepNames = map[step]string{
-	begun: "before reading", looked: "after looking it up", debited: "after the debit", credited: "after the credit",
+	begun: "before reading", looked: "after looking it up", debited: "after the debit", between: "between the steps", returning: "before giving back", credited: "after the credit",
 	committing: "during the commit", opening: "during recovery", committed: "before the answer", anywhere: "at random",
 	never: "never",
 }
@@ -33,9 +35,9 @@ func (s step) String() string {
 }
 
 // stops tells whether a transfer waits at the step until it is killed there.
-// Its outcome is known: see happened.
+// The outcome of a transaction is known then: see happened.
 func (s step) stops() bool {
-	return s == begun || s == looked || s == debited || s == credited || s == committed
+	return s == begun || s == looked || s == debited || s == between || s == credited || s == returning || s == committed
 }
 
 // happened tells whether a transfer that was killed at a step where it stops has

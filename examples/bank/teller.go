@@ -9,6 +9,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"sync"
+
+	"github.com/cleavekv/cleave/saga"
 )
 
 // bankCommand is the word that makes the program a bank: the child.
@@ -36,10 +38,12 @@ const tellers = 4
 // branch is a bank at work.
 type branch struct {
 	bank *bank
-	out  io.Writer
-	life int
-	stop step // where to be killed
-	nth  int  // from which order of the first teller on
+	// transfer is the form that the bank moves money in.
+	transfer func(ctx context.Context, o order, at func(step)) error
+	out      io.Writer
+	life     int
+	stop     step // where to be killed
+	nth      int  // from which order of the first teller on
 }
 
 // runBank is the child: it opens the bank, shows it, executes what it is told
@@ -47,6 +51,7 @@ type branch struct {
 func runBank(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(bankCommand, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it
+	form := flags.String("form", asTransaction, "how money is moved")
 	dir := flags.String("dir", "", "where the bank is")
 	life := flags.Int("life", 0, "how many banks there were before")
 	stop := flags.Int("stop", int(never), "the step at which to be killed")
@@ -60,8 +65,16 @@ func runBank(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	r := &branch{bank: b, out: out, life: *life, stop: step(*stop), nth: *nth}
-	return errors.Join(r.open(ctx, in, *seed), b.db.Close())
+	r := &branch{bank: b, transfer: b.transfer, out: out, life: *life, stop: step(*stop), nth: *nth}
+	if *form == asTransaction {
+		return errors.Join(r.open(ctx, in, *seed), b.db.Close())
+	}
+	s, err := b.openSagas(ctx)
+	if err != nil {
+		return errors.Join(err, b.db.Close())
+	}
+	r.transfer = s.transfer
+	return errors.Join(r.open(ctx, in, *seed), s.runner.Close(), b.db.Close())
 }
 
 func orderID(life, teller, n int) string { return fmt.Sprintf("%d.%d.%d", life, teller, n) }
@@ -144,8 +157,8 @@ func (r *branch) execute(ctx context.Context, o order, victim bool) error {
 			select {} // until it is killed
 		}
 	}
-	switch err := r.bank.transfer(ctx, o, at); {
-	case errors.Is(err, errFunds):
+	switch err := r.transfer(ctx, o, at); {
+	case errors.Is(err, errFunds), errors.Is(err, saga.ErrCompensated):
 		fmt.Fprintln(r.out, sayRefused, o.id)
 	case err != nil:
 		return fmt.Errorf("order %s: %w", o.id, err)
