@@ -42,6 +42,7 @@ var (
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
 	guardQueue   = guard{"queue", "TestAQueueIsAList", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
+	guardSagaSim = guard{folder: "internal/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
 	guardSagas   = guard{folder: "saga", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
 
@@ -139,8 +140,8 @@ var plantedBugs = map[string][]guard{
 	"counter-once-follows-the-count": {guardOnce},
 	"counter-fast-looks-younger":     {{folder: "counter", test: "TestWhatIsTooOldIsReadAgain"}},
 
-	"saga-doubt-ignored":             {guardSagas},
-	"saga-undo-skips":                {guardSagas},
+	"saga-doubt-ignored":             {guardSagas, guardSagaSim},
+	"saga-undo-skips":                {guardSagas, guardSagaSim},
 	"saga-cancel-lost":               {guardSagas},
 	"saga-owner-ignored":             {{folder: "saga", test: "TestOneRunnerAtATimeWorksOnASaga"}},
 	"saga-effect-before-journal":     {{folder: "saga/journal", test: "TestASagaThatCrashesAnywhereEndsWholeOrUndone"}},

@@ -255,6 +255,7 @@ func (w *world) lastReads(m *partition.Map) {
 	h.balances, h.scans = append(h.balances, bank), append(h.scans, all)
 	w.judgeLeases(get)
 	w.lastSalted(get)
+	w.judgeSagas(m, get)
 	w.judge(end)
 }
 

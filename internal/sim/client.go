@@ -255,6 +255,8 @@ func (c *client) something() {
 		n /= 2 // a group that has decided nothing goes at once
 	}
 	switch {
+	case w.cfg.Sagas:
+		c.sagas()
 	case w.cfg.Contended:
 		c.somethingContended(n)
 	case n < 16:

@@ -61,6 +61,8 @@ type Config struct {
 	Events int
 	// Contended worlds have transactions, on few keys, that take their time.
 	Contended bool
+	// Sagas makes clients work on sagas, and on nothing else.
+	Sagas bool
 	// Passing worlds have drivers that do not store what they need not, see
 	// mover.Passing.
 	Passing bool

@@ -20,6 +20,7 @@ type history struct {
 	changes   []check.Change
 	scans     []check.Scan
 	leases    map[string]*leases
+	sagas     []*played
 }
 
 func encode(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

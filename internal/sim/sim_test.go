@@ -125,6 +125,36 @@ func TestTransactionsInEachOthersWayHappenOneAfterTheOther(t *testing.T) {
 	counts.Log(t, "transactions committed", "transactions aborted", "transactions that locked first ok", "roll calls", "writes behind a fence")
 }
 
+// Sagas whose runners die and overtake each other, while stores crash and shards move:
+// each ends completed or compensated, and no step takes effect twice.
+func TestSagasEndWholeOrUndoneWhateverHappens(t *testing.T) {
+	first, one := seedOf(t)
+	counts := new(tally.Counts)
+	world := func(seed uint64) Config {
+		c := shape(seed)
+		c.Sagas, c.Ops = true, 8 // each of many steps
+		return c
+	}
+	if one {
+		play(t, world(first), counts)
+		return
+	}
+	worlds := uint64(6)
+	switch {
+	case os.Getenv("CLEAVE_PLANT") != "":
+		worlds = 40
+	case os.Getenv("CLEAVE_SOAK") == "1":
+		worlds = 2000
+	case testing.Short() || race:
+		worlds = 2
+	}
+	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
+		play(t, world(seed), counts)
+	}
+	counts.Log(t, "sagas completed", "sagas compensated", "sagas cancelled", "runners of sagas that died", "runners of sagas that were overtaken",
+		"answers to sagas that were lost", "sagas resumed at the end", "moves done", "store crash")
+}
+
 // A run in which a fault has missed a phase has shown nothing about it.
 func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 	if testing.Short() {
