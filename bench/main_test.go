@@ -115,7 +115,7 @@ func TestBadArgumentsAreRefusedWithAHint(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, hash, key"},
+		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, patterns, hash, key"},
 		{[]string{"map"}, `unexpected argument "map"`},
 		{[]string{"-fast"}, "not defined"},
 	} {

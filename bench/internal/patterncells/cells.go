@@ -23,6 +23,7 @@ type Config struct {
 var patterns = []func(Config, func(duel.Cell) bool) bool{
 	counterCells,
 	queueCells,
+	sagaCells,
 }
 
 // Cells yields the cells of all patterns.
