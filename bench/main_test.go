@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // tiny is enough to see that everything works, and says nothing about speed.
 var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, rows: 500,
 	shards:   shardcells.Config{Rows: 400, Shards: []int{10, 40}, MoveRows: 200, Moves: 2, Think: time.Millisecond, Still: 20 * time.Millisecond},
-	patterns: patterncells.Config{Adds: 1},
+	patterns: patterncells.Config{Adds: 1, TableRows: 2200},
 	nodes:    []int{8, 64}, keysPerNode: 100}
 
 // runTiny measures every cell of every subject.

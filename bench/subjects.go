@@ -40,12 +40,12 @@ var (
 	// few rounds, and their median does not see it.
 	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20, rows: 500_000,
 		shards:   shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 20, Think: time.Millisecond, Still: time.Second},
-		patterns: patterncells.Config{Adds: 128},
+		patterns: patterncells.Config{Adds: 128, TableRows: 20_000},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
 	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
 		shards:   shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4, Think: time.Millisecond, Still: time.Second},
-		patterns: patterncells.Config{Adds: 32},
+		patterns: patterncells.Config{Adds: 32, TableRows: 20_000},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 

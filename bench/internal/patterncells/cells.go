@@ -17,6 +17,8 @@ type Config struct {
 	Dir string
 	// Adds is how many times each client adds to a counter in a window.
 	Adds int
+	// TableRows is how many rows the tables have that are read, at least 2000.
+	TableRows int
 }
 
 // patterns yield their cells one after the other, and tell whether to go on.
@@ -24,6 +26,8 @@ var patterns = []func(Config, func(duel.Cell) bool) bool{
 	counterCells,
 	queueCells,
 	sagaCells,
+	tableCells,
+	hotkeyCells,
 }
 
 // Cells yields the cells of all patterns.
