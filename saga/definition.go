@@ -41,7 +41,8 @@ type Step[S any] struct {
 	// for steps that change nothing, and those that nothing can fail after. Nobody
 	// knows then whether a Do that failed takes effect later.
 	Undo func(ctx context.Context, c Call, s *S) error
-	// Retry is how it is tried again. The zero value is that of the definition.
+	// Retry is how it is tried again, in the place of all of the definition's Retry. The
+	// zero value is that one.
 	Retry Retry
 	// Timeout is how long one call may take: its context ends then. The runner waits
 	// for it to return nevertheless, so that no two calls are made at once. Default 0,

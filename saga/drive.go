@@ -209,7 +209,7 @@ func (a *active) callTogether(ctx context.Context, rec Record, s *bound, undo bo
 // applied to that one: a saga that was cancelled while a Do was carried out must know
 // what there is to undo.
 func (a *active) apply(rec Record, e Event) (Record, error) {
-	for {
+	for n := 1; ; n++ {
 		e.NowMS, e.Random = a.r.nowMS(), a.r.opts.Random()
 		next, err := Next(rec, e)
 		if err != nil {
@@ -219,11 +219,15 @@ func (a *active) apply(rec Record, e Event) (Record, error) {
 			next.Revision = rec.Revision
 			return next, nil
 		}
-		if err := a.save(next); err == nil {
+		err = a.save(next)
+		if err == nil {
 			a.r.told(next)
 			return next, nil
 		}
 		// Another one is there, or nobody knows whether it was written: look.
+		if !errors.Is(err, ErrConflict) && a.r.sleep(a.r.ctx, patience.delay(n, e.Random)) != nil {
+			return rec, errLeft
+		}
 		if rec, err = a.load(rec); err != nil {
 			return rec, err
 		}
@@ -233,14 +237,17 @@ func (a *active) apply(rec Record, e Event) (Record, error) {
 	}
 }
 
+// patience is how a journal that fails is tried again.
+var patience = Retry{First: 5 * time.Millisecond, Max: 5 * time.Second}
+
 // save saves a record, also while the runner is being closed: what a step did is known
 // now, and would have to be asked for later.
 func (a *active) save(rec Record) error {
-	const patience = 5 * time.Second
+	const longest = 5 * time.Second
 	ctx := a.r.ctx
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), longest)
 		defer cancel()
 	}
 	return a.r.journal.Save(ctx, rec)
@@ -257,7 +264,6 @@ func (a *active) reload(rec Record) (Record, error) {
 
 // load reads the record until that succeeds: the journal's troubles are not the saga's.
 func (a *active) load(old Record) (Record, error) {
-	patience := Retry{First: 5 * time.Millisecond, Max: 5 * time.Second}
 	for n := 1; ; n++ {
 		rec, err := a.r.journal.Load(a.r.ctx, old.ID)
 		switch {

@@ -27,6 +27,8 @@ var (
 	// ErrID means that an id cannot be used: it has 1 to MaxID bytes of
 	// UTF-8.
 	ErrID = errors.New("saga: bad id")
+	// ErrValue means that the value of a saga is too large: at most MaxValue bytes.
+	ErrValue = errors.New("saga: the value is too large")
 	// ErrTaken means that the id names a saga of another definition: choose another.
 	ErrTaken = errors.New("saga: the id names a saga of another definition")
 	// ErrOptions means that an option is out of its range: the text says which.

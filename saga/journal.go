@@ -23,8 +23,8 @@ type Journal interface {
 	// those of one time by id, behind another such record unless its ID is empty: at
 	// most limit.
 	Before(ctx context.Context, endedMS int64, after Record, limit int) ([]Record, error)
-	// Remove removes a record of a saga that has ended. If there is none, that is no
-	// error.
+	// Remove removes a record of a saga that has ended. If there is none, or another
+	// one, that is no error.
 	Remove(ctx context.Context, r Record) error
 }
 
@@ -33,8 +33,9 @@ type Journal interface {
 type Together interface {
 	Journal
 	// SaveWith runs f in a transaction and saves the record that it returns in it, in
-	// the place of old. If there is another one, ErrConflict, and if f returns an
-	// error, that: then nothing has happened. f may be run several times, and what it
+	// the place of old; a Revision of 0 means that there must be none yet, and ErrExists
+	// that there is. If there is another one, ErrConflict, and if f returns an error,
+	// that: then nothing has happened. f may be run several times, and what it
 	// did with the transaction counts of the last one only.
 	SaveWith(ctx context.Context, old Record, f func(tx any) (Record, error)) error
 	// Fits tells whether tx is what f is given.

@@ -67,7 +67,7 @@ func (m *memory) Before(_ context.Context, endedMS int64, after Record, limit in
 func (m *memory) Remove(_ context.Context, r Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.records[r.ID].State.Ended() {
+	if have := m.records[r.ID]; have.State.Ended() && have.Revision == r.Revision && have.EndedMS == r.EndedMS {
 		delete(m.records, r.ID)
 	}
 	return nil

@@ -6,10 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxID is the most bytes of an id, and MaxSteps the most steps of a definition.
+// MaxID is the most bytes of an id, MaxSteps the most steps of a definition, and MaxValue
+// the most bytes of a saga's value: it is written with every step.
 const (
 	MaxID    = 256
 	MaxSteps = 1000
+	MaxValue = 1 << 20
 )
 
 // State is how a saga stands.

@@ -101,15 +101,23 @@ func over[S any](codec Codec[S], data []byte, f func(*S) error) (after []byte, e
 	if err := f(&s); err != nil {
 		return nil, err
 	}
-	after, err = codec.Encode(s)
+	return encode(codec, s)
+}
+
+func encode[S any](codec Codec[S], s S) ([]byte, error) {
+	data, err := codec.Encode(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode the value: %w", err)
 	}
-	return after, nil
+	if len(data) > MaxValue {
+		return nil, fmt.Errorf("%w: %d bytes: at most %d, keep the rest elsewhere", ErrValue, len(data), MaxValue)
+	}
+	return data, nil
 }
 
 // Start begins the saga of an id with a value, and returns when that is durable: from
-// then on it ends, whatever happens. If there is one of that id already, under way or
+// then on it ends, whatever happens. A first step that is transactional is done by then,
+// if it can be. If there is one of that id already, under way or
 // ended, that is no error: it goes on, and s is not looked at.
 //
 // After an error that is none of this package, it may have begun: start it again with
@@ -123,9 +131,9 @@ func (g *Sagas[S]) start(ctx context.Context, id string, s S) (*active, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	data, err := g.codec.Encode(s)
+	data, err := encode(g.codec, s)
 	if err != nil {
-		return nil, fmt.Errorf("saga %s %q: encode the value: %w", g.k.name, id, err)
+		return nil, fmt.Errorf("saga %s %q: %w", g.k.name, id, err)
 	}
 	return g.r.start(ctx, g.k, id, data)
 }

@@ -168,7 +168,7 @@ func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*a
 	}
 	rec := Begin(id, k.name, k.plan, data, r.owner, now, deadline)
 	rec.Forget = k.forget != nil
-	err := r.journal.Create(ctx, rec)
+	rec, err := r.create(ctx, k, rec)
 	if errors.Is(err, ErrExists) {
 		rec, err = r.journal.Load(ctx, id)
 		if err == nil && rec.Definition != k.name {
@@ -177,12 +177,39 @@ func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*a
 		if err != nil || rec.State.Ended() || rec.Stuck == StuckUndo {
 			return nil, err
 		}
+		return r.launch(rec)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.told(rec)
 	return r.launch(rec)
+}
+
+// create stores the first record. If the first step is atomic it is done with it, which
+// saves a commit; should that fail, nothing has happened, and it is a step like others.
+func (r *Runner) create(ctx context.Context, k *kind, rec Record) (Record, error) {
+	if s := k.steps[rec.Steps[0].Name]; s.planned.Atomic {
+		var next Record
+		within := ctx
+		if s.timeout > 0 {
+			var end context.CancelFunc
+			within, end = context.WithTimeout(ctx, s.timeout)
+			defer end()
+		}
+		err := r.journal.(Together).SaveWith(within, Record{ID: rec.ID}, func(tx any) (Record, error) {
+			data, err := s.doTx(tx, rec.Data)
+			if err != nil {
+				return Record{}, err
+			}
+			next, err = Next(rec, Event{Kind: Did, Data: data, NowMS: rec.CreatedMS})
+			return next, err
+		})
+		if err == nil || errors.Is(err, ErrExists) {
+			return next, err
+		}
+	}
+	return rec, r.journal.Create(ctx, rec)
 }
 
 func (r *Runner) told(rec Record) {

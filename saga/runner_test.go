@@ -487,3 +487,53 @@ func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
 		}
 	})
 }
+
+// badJournal fails to save for a while.
+type badJournal struct {
+	saga.Journal
+	until time.Time
+	saves atomic.Int64
+}
+
+func (j *badJournal) Save(ctx context.Context, r saga.Record) error {
+	j.saves.Add(1)
+	if time.Now().Before(j.until) {
+		return errWeather
+	}
+	return j.Journal.Save(ctx, r)
+}
+
+// The troubles of a journal are not those of a step: it is not done again for them, and
+// not given up.
+func TestAJournalThatFailsIsTriedAgainAndNotTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		j := &badJournal{Journal: saga.Memory(), until: time.Now().Add(time.Minute)}
+		g := register(t, newRunner(t, j, saga.Options{}), saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), l.step("b")}})
+		_, err := g.Run(t.Context(), "1", diary{})
+		must(t, err)
+		if got := l.take(); got != "+a +b" || j.saves.Load() < 10 || j.saves.Load() > 60 {
+			t.Errorf("%s, and %d saves", got, j.saves.Load())
+		}
+	})
+}
+
+func TestAValueThatIsTooLargeIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		large := diary{Steps: []string{strings.Repeat("x", saga.MaxValue)}}
+		grow := l.step("b")
+		grow.Do = func(_ context.Context, _ saga.Call, d *diary) error { *d = large; return nil }
+		r := newRunner(t, saga.Memory(), saga.Options{})
+		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), grow}, Retry: saga.Retry{Attempts: 2}})
+		if err := g.Start(t.Context(), "1", large); !errors.Is(err, saga.ErrValue) {
+			t.Error(err)
+		}
+		if _, err := g.Run(t.Context(), "2", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "too large") {
+			t.Error(err)
+		}
+		if got := l.take(); got != "+a -b -a" {
+			t.Error(got)
+		}
+	})
+}

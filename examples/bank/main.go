@@ -28,7 +28,7 @@
 //	who looks while money moves     sees it all in   may see money that has left one account
 //	                                accounts         and not come to the other
 //	a step can be elsewhere         no               yes
-//	durable writes                  one commit       three: begin, debit, credit
+//	durable writes                  one commit       two: debit and credit
 //
 // So the saga form is audited when the transfers that were under way have ended, which
 // is as soon as the bank is open. Here, where all accounts are in one store, the

@@ -15,8 +15,8 @@
 //		Steps: []saga.Step[Transfer]{journal.Step("debit", debit, giveBack), journal.Step("credit", credit, nil)},
 //	})
 //
-// A saga of n such steps costs n+1 transactions, one after the other: one to begin it
-// and one for each step.
+// A saga of n such steps costs n transactions, one after the other: the first begins it
+// too. Each other step costs one write of the journal, and one more if it is the first.
 //
 // [Once] is for steps that change another store than the one with the journal: a marker
 // that commits with the change keeps the rules of [saga.Judge] there.

@@ -89,15 +89,23 @@ func (j *Journal) Create(ctx context.Context, r saga.Record) error {
 		return err
 	}
 	return j.db.Update(ctx, func(tx *cleave.Txn) error {
-		for _, key := range [][]byte{openKey(r.ID), endedKey(r.ID)} {
-			if found, err := tx.Exists(j.ks, key); err != nil {
-				return err
-			} else if found {
-				return saga.ErrExists
-			}
+		if err := j.absent(tx, r.ID); err != nil {
+			return err
 		}
 		return tx.Set(j.ks, openKey(r.ID), value)
 	})
+}
+
+// absent fails if there is a saga of an id.
+func (j *Journal) absent(tx *cleave.Txn, id string) error {
+	for _, key := range [][]byte{openKey(id), endedKey(id)} {
+		if found, err := tx.Exists(j.ks, key); err != nil {
+			return err
+		} else if found {
+			return saga.ErrExists
+		}
+	}
+	return nil
 }
 
 // Load returns the record of an id.
@@ -124,13 +132,19 @@ func (j *Journal) SaveWith(ctx context.Context, old saga.Record, f func(tx any) 
 	if plant.Bug("journal-step-apart") {
 		var next saga.Record
 		err := j.db.Update(ctx, func(tx *cleave.Txn) (err error) { next, err = f(tx); return err })
-		if err != nil {
-			return err
+		if err != nil || old.Revision == 0 {
+			return errors.Join(err, j.Create(ctx, next))
 		}
 		return j.Save(ctx, next)
 	}
 	return j.db.Update(ctx, func(tx *cleave.Txn) error {
-		if err := j.expect(tx, old.ID, old.Revision); err != nil {
+		var err error
+		if old.Revision == 0 {
+			err = j.absent(tx, old.ID)
+		} else {
+			err = j.expect(tx, old.ID, old.Revision)
+		}
+		if err != nil {
 			return err
 		}
 		next, err := f(tx)
@@ -270,6 +284,19 @@ func (j *Journal) Before(ctx context.Context, endedMS int64, after saga.Record, 
 
 // Remove removes a record of a saga that has ended.
 func (j *Journal) Remove(ctx context.Context, r saga.Record) error {
-	_, err := j.ks.Delete(ctx, endedKey(r.ID), ageKey(&r))
-	return err
+	return j.db.Update(ctx, func(tx *cleave.Txn) error {
+		value, err := tx.Get(j.ks, endedKey(r.ID))
+		if errors.Is(err, cleave.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		have, err := decode(value)
+		if err != nil || have.Revision != r.Revision || have.EndedMS != r.EndedMS {
+			return err // it was removed before, and the id is that of another one
+		}
+		_, err = tx.Delete(j.ks, endedKey(r.ID), ageKey(&r))
+		return err
+	})
 }

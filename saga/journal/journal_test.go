@@ -190,14 +190,14 @@ func TestARunnerThatWasOvertakenChangesNothing(t *testing.T) {
 	var calls atomic.Int64
 	define := func() saga.Definition[value] {
 		return saga.Definition[value]{Name: "race", Steps: []saga.Step[value]{
-			w.step(true, "1", "a", func(bool) error {
+			w.step(true, "1", "a", func(bool) error { return nil }), // done by Start
+			w.step(true, "1", "b", func(bool) error {
 				if calls.Add(1) == 1 {
 					close(inside)
 					<-resume
 				}
 				return nil
 			}),
-			w.step(true, "1", "b", func(bool) error { return nil }),
 		}}
 	}
 	start := func() (*saga.Runner, *saga.Sagas[value]) {

@@ -64,7 +64,11 @@ func (w *memoryWorld) SaveWith(ctx context.Context, old saga.Record, f func(tx a
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.Save(ctx, next); err != nil {
+	save := w.Save
+	if old.Revision == 0 {
+		save = w.Create
+	}
+	if err := save(ctx, next); err != nil {
 		return err
 	}
 	for _, c := range tx.counts {
