@@ -256,7 +256,23 @@ func (w *world) lastReads(m *partition.Map) {
 	w.judgeLeases(get)
 	w.lastSalted(get)
 	w.judgeSagas(m, get)
+	h.counts[splitCounter] = append(h.counts[splitCounter], check.Count{Call: call(), Told: true, Value: w.lastSum(get)})
+	w.judgeQueue(func(prefix string) map[string]string { return w.listed(m, prefix) }, get(queueManifest))
 	w.judge(end)
+}
+
+// listed are all keys with a prefix, with their values.
+func (w *world) listed(m *partition.Map, prefix string) map[string]string {
+	found := map[string]string{}
+	for _, piece := range drive.Pieces(m, space.PrefixSpan([]byte(prefix))) {
+		r := w.mustDo(piece.Group, &command.Range{Start: piece.Span.Start, End: piece.Span.End, Limit: 10000})
+		for _, item := range r.Items {
+			k, _, err := space.Split(nil, item.Field)
+			w.must(err, "a position")
+			found[string(k)] = string(item.Value)
+		}
+	}
+	return found
 }
 
 // judge hands the histories to their checkers.

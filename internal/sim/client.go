@@ -8,6 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/lanes"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
@@ -35,6 +36,10 @@ type client struct {
 	number int
 	m      *partition.Map // may be old
 	left   int
+
+	parts int             // of the split counter, as far as it knows
+	queue *lanes.Manifest // may be old
+	has   []queueDelivery
 }
 
 // op is one thing that a client does.
@@ -257,6 +262,10 @@ func (c *client) something() {
 	switch {
 	case w.cfg.Sagas:
 		c.sagas()
+	case w.cfg.Load == "counter":
+		c.splits()
+	case w.cfg.Load == "queue":
+		c.queues()
 	case w.cfg.Contended:
 		c.somethingContended(n)
 	case n < 16:

@@ -66,6 +66,9 @@ type Config struct {
 	// Passing worlds have drivers that do not store what they need not, see
 	// mover.Passing.
 	Passing bool
+	// Load is what clients do: "" is all that is plain, and else it is a pattern on
+	// the store, "counter" or "queue".
+	Load string
 	// Aim is a fault that is to happen in a phase.
 	Aim Cell
 }

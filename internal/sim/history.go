@@ -21,6 +21,7 @@ type history struct {
 	scans     []check.Scan
 	leases    map[string]*leases
 	sagas     []*played
+	queue     queueHistory
 }
 
 func encode(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -12,6 +12,7 @@ import (
 func Run(cfg Config) (r Result) {
 	w := newWorld(cfg)
 	w.history.counts, w.history.leases = map[string][]check.Count{}, map[string]*leases{}
+	w.history.queue = queueHistory{map[string]*queueMessage{}, map[string][]*queueMessage{}}
 	defer func() {
 		if x := recover(); x != nil {
 			f, ok := x.(failure)
