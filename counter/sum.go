@@ -16,11 +16,42 @@ import (
 // moment. If it does not fit into 64 bits the error is cleave.ErrOverflow; nothing is lost,
 // and adds the other way bring it back.
 func (c *Counters) Sum(ctx context.Context, name string) (sum int64, err error) {
+	if sum, ok := c.sumOf(ctx, name); ok {
+		return sum, nil
+	}
 	err = c.db.View(ctx, func(tx *cleave.Txn) error {
 		sum, err = c.SumTx(tx, name)
 		return err
 	})
 	return sum, err
+}
+
+// sumOf reads the manifest together with the parts that it is believed to name, which takes
+// no transaction, and tells whether that is what it names.
+func (c *Counters) sumOf(ctx context.Context, name string) (sum int64, ok bool) {
+	s, err := c.of(ctx, name)
+	if err != nil {
+		return 0, false
+	}
+	v := s.view.Load()
+	values, err := c.space.GetMany(ctx, append([][]byte{c.layout.manifest(name)}, v.keys...)...)
+	if err != nil {
+		return 0, false
+	}
+	if n, err := sums.ParseManifest(values[0]); err != nil || n != len(v.keys) {
+		return 0, false
+	}
+	parts := make([]int64, len(v.keys))
+	for i, value := range values[1:] {
+		if value == nil {
+			continue
+		}
+		if parts[i], err = strconv.ParseInt(string(value), 10, 64); err != nil {
+			return 0, false
+		}
+	}
+	sum, err = sums.Total(parts)
+	return sum, err == nil
 }
 
 // SumTx returns the exact sum as a part of a transaction: if the counter is added to

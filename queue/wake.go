@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/lanes"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -36,7 +37,7 @@ func (w *waker) all() {
 // start follows the feed until the core is closed.
 func (w *waker) start(c *core) {
 	w.seen = make(chan struct{})
-	of, from := tuple(key.Tuple{c.name}), c.db.Now()
+	of, manifest, from := tuple(key.Tuple{c.name}), manifestKey(c.name), c.db.Now()
 	w.done.Go(func() {
 		for c.ctx.Err() == nil {
 			var failed error
@@ -45,7 +46,7 @@ func (w *waker) start(c *core) {
 					break // all look for themselves, and it goes on from now
 				}
 				for _, op := range change.Ops {
-					if op.Keyspace == c.ks.Name() && bytes.HasPrefix(op.Key, of) {
+					if op.Keyspace == c.ks.Name() && (bytes.HasPrefix(op.Key, of) && rouses(op, op.Key[len(of):]) || bytes.Equal(op.Key, manifest)) {
 						w.all()
 						break
 					}
@@ -58,6 +59,28 @@ func (w *waker) start(c *core) {
 			}
 		}
 	})
+}
+
+// rouses tells whether a change of a row, whose key goes on with rest behind the name, may
+// let a message be handed out: one that comes, one that is done and had a key that others
+// wait for, and one that is given back. Claims rouse nobody.
+func rouses(op cleave.ChangeOp, rest []byte) bool {
+	const point, code, zero = 1, 1, 0x14 // of a tuple's number: its length is in the code
+	if len(rest) < point+code {
+		return true
+	}
+	at := point + code + int(rest[point]) - zero
+	if at < point+code || at >= len(rest) {
+		return true
+	}
+	switch rest[at] {
+	case kindMessage:
+		return !op.Deleted || len(rest) > at+1+8
+	case kindLease:
+		l, err := lanes.ParseLease(op.Item.Value)
+		return !op.Deleted && (err != nil || l.Token == 0)
+	}
+	return false
 }
 
 // jitter is about Options.Poll, so that those who look by themselves do not do so at

@@ -40,6 +40,8 @@ var (
 	guardTable   = guard{"table", "TestATableIsASortedListOfRowsWhateverItsLayout", append([]string{"-rapid.checks=500"}, quiet...)}
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
+	guardQueues  = guard{folder: "internal/sim", test: "TestQueuesKeepWhatTheyPromiseWhateverHappens"}
+	guardSplits  = guard{folder: "internal/sim", test: "TestSplitCountersAreExactWhateverHappens"}
 	guardQueue   = guard{"queue", "TestAQueueIsAList", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
 	guardSagaSim = guard{folder: "internal/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
@@ -136,7 +138,7 @@ var plantedBugs = map[string][]guard{
 
 	"counter-add-to-closed-part":     {guardCounter},
 	"counter-sum-piece-by-piece":     {guardCounter},
-	"counter-fold-drops-a-part":      {{"internal/sums", "TestAResizeKeepsTheSum", quiet}, guardOnce},
+	"counter-fold-drops-a-part":      {{"internal/sums", "TestAResizeKeepsTheSum", quiet}, guardOnce, guardSplits},
 	"counter-once-follows-the-count": {guardOnce},
 	"counter-fast-looks-younger":     {{folder: "counter", test: "TestWhatIsTooOldIsReadAgain"}},
 
@@ -148,8 +150,8 @@ var plantedBugs = map[string][]guard{
 	"journal-marks-ignored":          {{folder: "saga/journal", test: "TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone"}},
 	"journal-step-apart":             {{folder: "saga/journal", test: "TestARunnerThatWasOvertakenChangesNothing"}},
 	"journal-any-revision":           {{folder: "saga/journal", test: "TestAJournalOnAStoreIsAJournal"}},
-	"queue-new-epoch-first":          {{"internal/lanes", "TestOfAPointTheOldestBucketIsReady", quiet}, guardQueue},
-	"queue-key-out-twice":            {{"internal/lanes", "TestOfAKeyTheOldestIsNext", quiet}, guardQueue},
+	"queue-new-epoch-first":          {{"internal/lanes", "TestOfAPointTheOldestBucketIsReady", quiet}, guardQueue, guardQueues},
+	"queue-key-out-twice":            {{"internal/lanes", "TestOfAKeyTheOldestIsNext", quiet}, guardQueue, guardQueues},
 	"queue-late-ack":                 {{"internal/lanes", "TestALeaseIsMineUntilAnotherHasIt", nil}, guardQueue},
 	"queue-publish-to-closed-bucket": {guardQueue},
 	"queue-id-of-one-epoch":          {guardQueue},
