@@ -1,0 +1,82 @@
+package index
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cleavekv/cleave/key"
+)
+
+// Row is a row as an extractor sees it.
+type Row struct {
+	Key []byte
+	// Hash tells that the row holds fields, and Value is what it holds if not.
+	Hash  bool
+	Value []byte
+	// Fields are those that the extractor needs, by name.
+	Fields []Field
+	// ExpiryMS is when the row expires, in Unix milliseconds; 0 means never.
+	ExpiryMS int64
+}
+
+// Field is a field of a hash.
+type Field struct{ Name, Value []byte }
+
+// Field returns the value of a field.
+func (r *Row) Field(name string) (value []byte, ok bool) {
+	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return bytes.Compare(f.Name, []byte(name)) })
+	if !ok {
+		return nil, false
+	}
+	return r.Fields[i].Value, true
+}
+
+// Extractor makes the entries of rows. It may be used by any goroutine.
+type Extractor interface {
+	// Needs tells which fields of a hash it looks at, sorted; all of them if whole.
+	Needs() (fields []string, whole bool)
+	// Entries returns the entries of a row by their keys, none if it has none. The
+	// error matches ErrEntry: then there is a mistake in the row.
+	Entries(r *Row) ([]Entry, error)
+}
+
+// Func is an extractor that a program hands in.
+type Func func(r *Row) ([]Made, error)
+
+// Made is an entry as a function makes it.
+type Made struct {
+	Tuple key.Tuple
+	Value []byte
+}
+
+// Needs implements [Extractor].
+func (f Func) Needs() ([]string, bool) { return nil, true }
+
+// Entries implements [Extractor].
+func (f Func) Entries(r *Row) ([]Entry, error) {
+	made, err := f(r)
+	if err != nil {
+		return nil, &rowError{err}
+	}
+	entries := make([]Entry, len(made))
+	for i, m := range made {
+		k, err := AppendKey(nil, m.Tuple, r.Key)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = Entry{k, bytes.Clone(m.Value)}
+	}
+	return tidy(entries)
+}
+
+// rowError is what a function says about a row.
+type rowError struct{ err error }
+
+// Error is what the function said.
+func (e *rowError) Error() string { return "index: bad entry: " + e.err.Error() }
+
+// Is matches ErrEntry.
+func (e *rowError) Is(target error) bool { return target == ErrEntry }
+
+// Unwrap returns what the function said.
+func (e *rowError) Unwrap() error { return e.err }
