@@ -30,6 +30,16 @@ func At(ms int64) Expiry { return Expiry{expireAt, ms} }
 // Keep leaves the expiry of a key as it is (KEEPTTL).
 func Keep() Expiry { return Expiry{how: expireKeep} }
 
+// Resolve turns a time from now on into the time that it is by a clock, so that several
+// groups go by the same one. What cannot be resolved stays as it is, and is refused
+// when it is evaluated.
+func (x Expiry) Resolve(nowMS int64) Expiry {
+	if x.how != expireIn || x.ms <= 0 || nowMS > math.MaxInt64-x.ms {
+		return x
+	}
+	return At(nowMS + x.ms)
+}
+
 // at returns the time, or 0 if there is none.
 func (x Expiry) at(now int64) (int64, error) {
 	switch x.how {

@@ -38,20 +38,42 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = n.enter(ctx,
-		&command.Delete{Keys: []partition.Position{spaceRow(name)}},
-		&command.Set{Key: droppedRow(k.ID), Value: nil})
-	if err != nil {
+	if k.of != "" {
+		return fmt.Errorf("%w: keyspace %q is that of an index: drop %s", ErrIndexSpace, name, k.of)
+	}
+	indexes := n.indexesOf(name)
+	commands := dropCommands(k)
+	for _, x := range indexes {
+		commands = append(commands, x.dropCommands()...)
+	}
+	if err := n.enter(ctx, commands...); err != nil {
 		return fmt.Errorf("drop keyspace %q: %w", name, err)
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forget(k)
+	for _, x := range indexes {
+		n.forgetIndex(x)
+	}
+	return nil
+}
+
+// dropCommands are those that remove a keyspace from the catalog, and note that it has
+// to be cleared.
+func dropCommands(k *Space) []command.Command {
+	return []command.Command{
+		&command.Delete{Keys: []partition.Position{spaceRow(k.Name)}},
+		&command.Set{Key: droppedRow(k.ID), Value: nil},
+	}
+}
+
+// forget closes a keyspace that is not in the catalog any more. mu is held.
+func (n *Node) forget(k *Space) {
 	k.dropped.Store(true)
 	close(k.gone)
-	n.mu.Lock()
-	delete(n.byName, name)
+	delete(n.byName, k.Name)
 	delete(n.byID, k.ID)
-	n.mu.Unlock()
 	n.drops.Store(true)
-	return nil
 }
 
 // clearLimit is how many rows of a dropped keyspace one command removes.

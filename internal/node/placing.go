@@ -48,7 +48,7 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // positions, as the keyspace is not known before made, its own row, is written, after
 // that. No other map is made meanwhile, and no backup: jobs.quiet is held for reading,
 // or nobody uses the node yet.
-func (n *Node) place(ctx context.Context, k *partition.Keyspace, use, made command.Command) error {
+func (n *Node) place(ctx context.Context, k *partition.Keyspace, use command.Command, made ...command.Command) error {
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
 	old, err := n.settled(ctx)
@@ -72,7 +72,7 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, use, made comma
 			return err
 		}
 	}
-	return n.adopt(ctx, next, some(use, made))
+	return n.adopt(ctx, next, some(append([]command.Command{use}, made...)...))
 }
 
 // some leaves out commands that are nil.

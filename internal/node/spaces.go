@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -28,8 +29,8 @@ var (
 // DefaultName is the keyspace that every node has.
 const DefaultName = "default"
 
-// system is the keyspace of the catalog, which has one row for each keyspace
-// and one for the next id.
+// system is the keyspace of the catalog, which has one row for each keyspace, one
+// for each index, and one for the next id.
 var system = partition.Keyspace{ID: 0, Name: "system", Kind: partition.Range}
 
 const defaultID = 1
@@ -39,13 +40,19 @@ type Space struct {
 	partition.Keyspace
 	dropped atomic.Bool
 	gone    chan struct{} // closed when it is dropped
+	// indexes are those that whoever writes to the keyspace maintains, nil for none.
+	indexes atomic.Pointer[Indexes]
+	// of names the keyspace and the index that it has the entries of; empty if it is
+	// a keyspace like others.
+	of string
 }
 
 // Dropped returns a channel that is closed when the keyspace is dropped.
 func (k *Space) Dropped() <-chan struct{} { return k.gone }
 
 // Check implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
-// dropped. Every request that writes to the keyspace must have it as its gate.
+// dropped. Every request that reads the keyspace, and validates that later, must have
+// it as its gate. See [Space.Writes] for those that write.
 func (k *Space) Check() error {
 	if k.dropped.Load() {
 		return fmt.Errorf("%w: %q was dropped", ErrNoKeyspace, k.Name)
@@ -59,7 +66,9 @@ type spaces struct {
 	mu     sync.RWMutex
 	byName map[string]*Space
 	byID   map[partition.KeyspaceID]*Space
-	nextID partition.KeyspaceID // changed by whoever holds changing
+	// indexes are by the name of the keyspace of their entries.
+	indexes map[string]*Index
+	nextID  partition.KeyspaceID // changed by whoever holds changing
 	// changing serialises changes. It comes after jobs.quiet and before mapping.
 	changing sync.Mutex
 	// mapping is held by whoever makes a map, and by whoever admits jobs.
@@ -82,6 +91,8 @@ func nextIDRow() partition.Position { return system.AppendPosition(nil, []byte("
 // loadSpaces reads the catalog, and makes the default keyspace if it is new.
 func (n *Node) loadSpaces(ctx context.Context) error {
 	n.byName, n.byID, n.nextID = map[string]*Space{}, map[partition.KeyspaceID]*Space{}, defaultID
+	n.indexes = map[string]*Index{}
+	var defined []*index.Definition
 	n.drops.Store(true)
 	row, ok, err := n.catalog().Read(ctx, nextIDRow(), nil)
 	if err != nil {
@@ -97,19 +108,31 @@ func (n *Node) loadSpaces(ctx context.Context) error {
 	var bad error
 	err = n.part(firstGroup).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
 		name, _, err := system.Split(nil, key[1:])
-		if err == nil && strings.HasPrefix(string(name), rowPrefix) {
-			var row command.Row
-			if row, err = command.DecodeRow(value); err == nil {
-				k := &Space{gone: make(chan struct{})}
-				if err = json.Unmarshal(row.Payload, &k.Keyspace); err == nil {
-					n.byName[k.Name], n.byID[k.ID] = k, k
-				}
+		isSpace, isIndex := strings.HasPrefix(string(name), rowPrefix), strings.HasPrefix(string(name), indexPrefix)
+		var row command.Row
+		if err == nil && (isSpace || isIndex) {
+			row, err = command.DecodeRow(value)
+		}
+		switch {
+		case err != nil:
+		case isSpace:
+			k := &Space{gone: make(chan struct{})}
+			if err = json.Unmarshal(row.Payload, &k.Keyspace); err == nil {
+				n.byName[k.Name], n.byID[k.ID] = k, k
+			}
+		case isIndex:
+			var d *index.Definition
+			if d, err = index.Decode(row.Payload); err == nil {
+				defined = append(defined, d)
 			}
 		}
 		bad = err
 		return bad == nil
 	})
-	if err = errors.Join(err, bad); err != nil {
+	if err = errors.Join(err, bad); err == nil {
+		err = n.loadIndexes(defined)
+	}
+	if err != nil {
 		return fmt.Errorf("read the catalog: %w", err)
 	}
 	if n.byName[DefaultName] == nil {
@@ -142,9 +165,8 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	if err := errors.Join(k.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	err = n.unhurried(ctx, func() (err error) {
-		made, err = n.createKeyspace(ctx, k)
-		return err
+	err = n.unhurried(ctx, func() error {
+		return n.createKeyspace(ctx, k, nil, func(space *Space) { made = space })
 	})
 	if err != nil && !errors.Is(err, ErrKeyspaceExists) {
 		err = fmt.Errorf("create keyspace %q: %w", k.Name, err)
@@ -152,39 +174,50 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	return made, err
 }
 
-func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace) (*Space, error) {
+// createKeyspace makes a keyspace. with, if it is set, says what else is changed in the
+// catalog in the same step, or why it must not be; done is called when it is made,
+// before anybody else finds it.
+func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, with func() (command.Command, error), done func(*Space)) error {
 	// Before changing: a backup may take long, and others do not wait for it.
 	calm := n.jobs.quiet.RLocker()
 	if err := lock(ctx, calm); err != nil {
-		return nil, err
+		return err
 	}
 	defer calm.Unlock()
 	if err := lock(ctx, &n.changing); err != nil {
-		return nil, err
+		return err
 	}
 	defer n.changing.Unlock()
+	var more command.Command
+	if with != nil {
+		var err error
+		if more, err = with(); err != nil {
+			return err
+		}
+	}
 	if _, err := n.Keyspace(k.Name); err == nil {
-		return nil, fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
+		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}
 	k.ID = n.nextID
 	text, err := json.Marshal(k)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// The id is used up by whatever comes first, so that it is never given out
 	// again: not after the keyspace is dropped, and not if it is never made.
 	use := &command.Set{Key: nextIDRow(), Value: binary.BigEndian.AppendUint32(nil, uint32(k.ID)+1)}
-	err = n.place(ctx, &k, use, &command.Set{Key: spaceRow(k.Name), Value: text})
+	err = n.place(ctx, &k, use, &command.Set{Key: spaceRow(k.Name), Value: text}, more)
 	if errors.Is(err, mover.ErrBusy) {
-		return nil, err
+		return err
 	}
 	n.nextID++
 	if err != nil {
-		return nil, err
+		return err
 	}
 	made := &Space{Keyspace: k, gone: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	done(made)
 	n.byName[k.Name], n.byID[k.ID] = made, made
-	return made, nil
+	return nil
 }

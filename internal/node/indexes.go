@@ -1,0 +1,301 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/index"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
+)
+
+var (
+	// ErrIndexes means that a keyspace has other indexes than a write has maintained:
+	// look again and retry. Nothing was written.
+	ErrIndexes = errors.New("node: the indexes of the keyspace have changed")
+	// ErrNoIndex means that there is no index of that name: create it.
+	ErrNoIndex = errors.New("node: no such index")
+	// ErrIndexExists means that the name is taken.
+	ErrIndexExists = errors.New("node: index exists")
+	// ErrIndexSpace means that a keyspace has the entries of an index, and nothing else.
+	ErrIndexSpace = errors.New("node: the keyspace is that of an index")
+)
+
+// Index is an index of a keyspace. It does not change: one whose function is declared
+// is another one.
+type Index struct {
+	index.Definition // but for Ready, see the method
+	// Rows is what it is about, and Entries has its entries.
+	Rows, Entries *Space
+	// Extract makes the entries; nil as long as nobody has declared the function.
+	Extract index.Extractor
+	ready   *atomic.Bool
+}
+
+// IsReady tells whether all rows have their entries.
+func (x *Index) IsReady() bool { return x.ready.Load() }
+
+// Indexes are those that a write to a keyspace has to maintain. The same ones are the
+// same pointer.
+type Indexes struct {
+	All []*Index
+	// Needs are the fields of a hash that they look at, sorted, unless they look at
+	// the Whole of it.
+	Needs [][]byte
+	Whole bool
+}
+
+// IndexesOf are some indexes.
+func IndexesOf(all ...*Index) *Indexes {
+	set := &Indexes{All: all}
+	var names []string
+	for _, x := range all {
+		if x.Extract != nil {
+			needs, whole := x.Extract.Needs()
+			names, set.Whole = append(names, needs...), set.Whole || whole
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		set.Needs = append(set.Needs, []byte(name))
+	}
+	return set
+}
+
+// Indexes returns the indexes that a write has to maintain, nil for none.
+func (k *Space) Indexes() *Indexes { return k.indexes.Load() }
+
+// OfIndex names the keyspace and index that this keyspace has the entries of; empty if
+// it is one like others.
+func (k *Space) OfIndex() string { return k.of }
+
+// Writes returns why a write that has maintained some indexes, nil for none, must not
+// happen any more. It is the gate of every request that writes to the keyspace.
+func (k *Space) Writes(maintained *Indexes) error {
+	if err := k.Check(); err != nil {
+		return err
+	}
+	if k.indexes.Load() != maintained && !plant.Bug("node-index-gate-missing") {
+		return ErrIndexes
+	}
+	return nil
+}
+
+// Plain is the gate of writes to a keyspace that maintain no index.
+type Plain struct{ *Space }
+
+// Check implements [group.Gate].
+func (g Plain) Check() error { return g.Writes(nil) }
+
+const indexPrefix = "index/"
+
+func indexRow(d *index.Definition) partition.Position {
+	return system.AppendPosition(nil, []byte(indexPrefix+d.Keyspace+"/"+d.Name))
+}
+
+func (x *Index) dropCommands() []command.Command {
+	return append(dropCommands(x.Entries), &command.Delete{Keys: []partition.Position{indexRow(&x.Definition)}})
+}
+
+// loadIndexes makes the indexes that the catalog has. Functions are declared later.
+func (n *Node) loadIndexes(defined []*index.Definition) error {
+	for _, d := range defined {
+		rows, entries := n.byName[d.Keyspace], n.byName[d.Space()]
+		if rows == nil || entries == nil {
+			return fmt.Errorf("node: the catalog has an index %q of keyspace %q without its keyspaces", d.Name, d.Keyspace)
+		}
+		x := &Index{Definition: *d, Rows: rows, Entries: entries, ready: new(atomic.Bool)}
+		x.ready.Store(d.Ready)
+		if d.Function == "" {
+			var err error
+			if x.Extract, err = index.New(d, rows.Layout); err != nil {
+				return err
+			}
+		}
+		entries.of = describe(d)
+		n.indexes[d.Space()] = x
+		n.publishIndexes(rows)
+	}
+	return nil
+}
+
+func describe(d *index.Definition) string {
+	return fmt.Sprintf("index %q of keyspace %q", d.Name, d.Keyspace)
+}
+
+// publishIndexes makes everybody who writes to a keyspace maintain its indexes. mu is
+// held, or nobody uses the node yet.
+func (n *Node) publishIndexes(rows *Space) {
+	var all []*Index
+	for _, name := range slices.Sorted(maps.Keys(n.indexes)) {
+		if x := n.indexes[name]; x.Rows == rows && x.Mode == index.Transactional {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		rows.indexes.Store(nil)
+		return
+	}
+	rows.indexes.Store(IndexesOf(all...))
+}
+
+// CreateIndex makes an index and the keyspace of its entries in one step. From when it
+// returns on, whoever writes a row maintains a transactional index; the rows that were
+// there before have no entries yet.
+func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract index.Extractor) (made *Index, err error) {
+	d.Ready = false
+	err = n.unhurried(ctx, func() error {
+		var rows *Space
+		return n.createKeyspace(ctx, partition.Keyspace{Name: d.Space(), Kind: partition.Range}, func() (command.Command, error) {
+			var err error
+			if rows, err = n.Keyspace(d.Keyspace); err != nil {
+				return nil, err
+			}
+			if _, err := n.Index(d.Keyspace, d.Name); err == nil {
+				return nil, fmt.Errorf("%w: %s", ErrIndexExists, describe(&d))
+			}
+			text, err := d.Encode()
+			return &command.Set{Key: indexRow(&d), Value: text}, err
+		}, func(entries *Space) {
+			entries.of = describe(&d)
+			made = &Index{Definition: d, Rows: rows, Entries: entries, Extract: extract, ready: new(atomic.Bool)}
+			n.indexes[entries.Name] = made
+			n.publishIndexes(rows)
+		})
+	})
+	if err == nil && !plant.Bug("node-index-barrier-missing") {
+		err = n.barrier(ctx)
+	}
+	if err != nil && !errors.Is(err, ErrIndexExists) {
+		err = fmt.Errorf("create %s: %w", describe(&d), err)
+	}
+	return made, err
+}
+
+// SyncApart makes all that is visible durable, if there are several stores: what is
+// written in one because of what was read in another must not outlive it in a crash. In
+// one store what comes later is lost first.
+func (n *Node) SyncApart() error {
+	if len(n.hosts) == 1 || n.opts.Durability == wal.Always {
+		return nil
+	}
+	for _, h := range n.hosts {
+		if err := h.Store.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// barrier waits until all that has passed a gate before is visible.
+func (n *Node) barrier(ctx context.Context) error {
+	for _, p := range n.Parts() {
+		if err := p.do(ctx, &clearRows{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeclareIndex gives an index its function, and returns the index that has it.
+func (n *Node) DeclareIndex(x *Index, extract index.Extractor) (*Index, error) {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	now, err := n.Index(x.Keyspace, x.Name)
+	if err != nil {
+		return nil, err
+	}
+	declared := *now
+	declared.Extract = extract
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.indexes[declared.Entries.Name] = &declared
+	n.publishIndexes(declared.Rows)
+	return &declared, nil
+}
+
+// MarkIndex notes in the catalog whether all rows have their entries. What was written
+// for that is synced before: a crash must not take back entries and leave the note.
+func (n *Node) MarkIndex(ctx context.Context, x *Index, ready bool) error {
+	for _, h := range n.hosts {
+		if err := h.Store.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := lock(ctx, &n.changing); err != nil {
+		return err
+	}
+	defer n.changing.Unlock()
+	if err := x.Entries.Check(); err != nil { // it was dropped meanwhile
+		return fmt.Errorf("%w: %s", ErrNoIndex, describe(&x.Definition))
+	}
+	d := x.Definition
+	d.Ready = ready
+	text, err := d.Encode()
+	if err != nil {
+		return err
+	}
+	if err := n.enter(ctx, &command.Set{Key: indexRow(&d), Value: text}); err != nil {
+		return err
+	}
+	x.ready.Store(ready)
+	return nil
+}
+
+// DropIndex removes an index. When it returns nobody finds or maintains it any more;
+// the room that its entries take is given back in the background, as that of a
+// keyspace that is dropped.
+func (n *Node) DropIndex(ctx context.Context, keyspace, name string) error {
+	if err := lock(ctx, &n.changing); err != nil {
+		return err
+	}
+	defer n.changing.Unlock()
+	x, err := n.Index(keyspace, name)
+	if err != nil {
+		return err
+	}
+	if err := n.enter(ctx, x.dropCommands()...); err != nil {
+		return fmt.Errorf("drop %s: %w", describe(&x.Definition), err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forgetIndex(x)
+	return nil
+}
+
+// forgetIndex closes an index that is not in the catalog any more. mu is held.
+func (n *Node) forgetIndex(x *Index) {
+	delete(n.indexes, x.Entries.Name)
+	n.publishIndexes(x.Rows) // before the entries are closed, which writers meet second
+	n.forget(x.Entries)
+}
+
+// Index returns the index of a name on a keyspace.
+func (n *Node) Index(keyspace, name string) (*Index, error) {
+	d := index.Definition{Keyspace: keyspace, Name: name}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if x := n.indexes[d.Space()]; x != nil && x.Keyspace == keyspace {
+		return x, nil
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoIndex, describe(&d))
+}
+
+// AllIndexes returns all indexes by keyspace and name.
+func (n *Node) AllIndexes() []*Index {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(n.indexes), func(a, b *Index) int { return strings.Compare(a.Entries.Name, b.Entries.Name) })
+}
+
+// indexesOf returns the indexes on a keyspace.
+func (n *Node) indexesOf(keyspace string) []*Index {
+	return slices.DeleteFunc(n.AllIndexes(), func(x *Index) bool { return x.Keyspace != keyspace })
+}
