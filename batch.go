@@ -38,13 +38,13 @@ type Batch struct {
 	lent bool
 }
 
-// gates are keyspaces that must all be there.
+// gates are keyspaces that must all be there, without an index to maintain.
 type gates []*node.Space
 
 // Check implements [group.Gate].
 func (g gates) Check() error {
 	for _, space := range g {
-		if err := space.Check(); err != nil {
+		if err := space.Writes(nil); err != nil {
 			return err
 		}
 	}
@@ -169,6 +169,9 @@ func (b *Batch) add(k *Keyspace, key []byte, rows, bytes int, bad error, c func(
 	p, err := k.position(b.key[:0], key)
 	if err == nil {
 		err = bad
+	}
+	if err == nil {
+		err = k.mayWrite()
 	}
 	if err == nil {
 		b.key = p

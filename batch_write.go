@@ -29,6 +29,23 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 	case b.places[0].k.db != db:
 		return optionError("%v is of another DB than the one that writes", b.places[0])
 	}
+	err := b.writePlain(ctx, db)
+	if errors.Is(err, node.ErrIndexes) {
+		err = b.writeIndexed(ctx, db)
+	}
+	// Who leaves early may leave a part of it in a queue, also if it is known not to
+	// be committed.
+	b.lent = b.lent || ctx.Err() != nil || errors.Is(err, group.ErrUnknown)
+	return public(err)
+}
+
+// writePlain executes the batch if its keyspaces have no index to maintain.
+func (b *Batch) writePlain(ctx context.Context, db *DB) error {
+	for _, space := range b.spaces {
+		if space.Indexes() != nil {
+			return node.ErrIndexes // it would be told so in its turn
+		}
+	}
 	var numbers [][]int
 	_, err := db.together(ctx, func() (pieces []piece) {
 		pieces, numbers = b.pieces()
@@ -43,10 +60,7 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 	if errors.Is(err, errApart) {
 		err = b.writeApart(ctx, db)
 	}
-	// Who leaves early may leave a part of it in a queue, also if it is known not to
-	// be committed.
-	b.lent = b.lent || ctx.Err() != nil || errors.Is(err, group.ErrUnknown)
-	return public(err)
+	return err
 }
 
 // writeApart executes the batch in two phases.
@@ -66,6 +80,8 @@ func (b *Batch) tryApart(ctx context.Context, db *DB, hold txn.ID) error {
 	switch {
 	case errors.Is(err, group.ErrRepeated):
 		return nil
+	case errors.Is(err, node.ErrIndexes):
+		return err // it cannot be written like that
 	case errors.As(err, &at):
 		// The part with the record is evaluated last, if at all.
 		if done, err := b.recalled(ctx, db); done || err != nil {

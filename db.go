@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
@@ -17,6 +19,8 @@ type DB struct {
 	node  *node.Node
 	first *Keyspace // the default one
 	apart guess     // of the next transaction
+	// keepers build indexes, and follow the feed for those that are asynchronous.
+	keepers keepers
 	// closed tells that Close was called, and closing is held meanwhile.
 	closing sync.Mutex
 	closed  bool
@@ -59,6 +63,7 @@ func openNode(o node.Options) (*DB, error) {
 		return nil, errors.Join(public(err), n.Close(context.Background()))
 	}
 	db.first = &Keyspace{db: db, space: space}
+	db.keepers.open(db)
 	return db, nil
 }
 
@@ -73,6 +78,7 @@ func (db *DB) Close() error {
 		return ErrClosed
 	}
 	db.closed = true
+	db.keepers.close()
 	return public(db.node.Close(context.Background()))
 }
 
@@ -139,6 +145,9 @@ func (o KeyspaceOptions) plain() KeyspaceOptions {
 // CreateKeyspace makes a keyspace. If the name is taken the error is
 // ErrKeyspaceExists.
 func (db *DB) CreateKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
+	if strings.HasPrefix(o.Name, index.SpacePrefix) {
+		return nil, optionError("keyspace %q: names that begin with %q are those of indexes: use another", o.Name, index.SpacePrefix)
+	}
 	space, err := db.node.CreateKeyspace(ctx, partition.Keyspace{Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout})
 	if err != nil {
 		return nil, public(err)
@@ -155,7 +164,8 @@ func (db *DB) Keyspace(name string) (*Keyspace, error) {
 	return &Keyspace{db: db, space: space}, nil
 }
 
-// Keyspaces returns all keyspaces by name.
+// Keyspaces returns all keyspaces by name, those of the entries of indexes included,
+// whose names begin with "index/".
 func (db *DB) Keyspaces() []*Keyspace {
 	var all []*Keyspace
 	for _, space := range db.node.Keyspaces() {
@@ -164,7 +174,7 @@ func (db *DB) Keyspaces() []*Keyspace {
 	return all
 }
 
-// DropKeyspace removes a keyspace with all its keys. They are gone when it
+// DropKeyspace removes a keyspace with all its keys, and its indexes. They are gone when it
 // returns; the room that they took is given back in the background. The default
 // keyspace cannot be dropped.
 func (db *DB) DropKeyspace(ctx context.Context, name string) error {

@@ -34,6 +34,9 @@
 // the order of their bytes, for scans. Values are strings of bytes, decimal
 // counters, or hashes of fields.
 //
+// [DB.OpenIndex] finds rows by what they hold: by entries that commit with them, or that
+// follow them and say how late they are.
+//
 // [DB.Feed] tells what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
@@ -66,6 +67,21 @@ var (
 	ErrNoKeyspace = errors.New("cleave: no such keyspace")
 	// ErrKeyspaceExists means that the name of a keyspace is taken.
 	ErrKeyspaceExists = errors.New("cleave: the keyspace exists")
+	// ErrNoIndex means that there is no such index: create it.
+	ErrNoIndex = errors.New("cleave: no such index")
+	// ErrIndexExists means that the name of an index is taken.
+	ErrIndexExists = errors.New("cleave: the index exists")
+	// ErrIndexBuilding means that an index does not have the entries of all rows yet:
+	// wait for it with Index.Wait, or ask for what there is.
+	ErrIndexBuilding = errors.New("cleave: the index is being built")
+	// ErrUndeclared means that an index has a function that this program has not
+	// declared since the store was opened: use OpenIndex with it, or drop the index.
+	ErrUndeclared = errors.New("cleave: the function of the index is not declared")
+	// ErrIndexRow means that a row cannot have its entries in an index, so that it was
+	// not written: the text says why.
+	ErrIndexRow = errors.New("cleave: an index refuses the row")
+	// ErrUnique means that another row has the entry already: see [UniqueError].
+	ErrUnique = errors.New("cleave: another row has the same entry in a unique index")
 	// ErrBusy means that a job is at work on a part of the same keys, which the
 	// text names: wait for it, or cancel it.
 	ErrBusy = errors.New("cleave: another job is at work there")
@@ -149,6 +165,11 @@ var words = []struct{ from, to error }{
 	{command.ErrSyntax, ErrOptions},
 	{node.ErrNoKeyspace, ErrNoKeyspace},
 	{node.ErrKeyspaceExists, ErrKeyspaceExists},
+	{node.ErrNoIndex, ErrNoIndex},
+	{node.ErrIndexExists, ErrIndexExists},
+	{node.ErrIndexSpace, ErrOptions},
+	{index.ErrDefinition, ErrOptions},
+	{index.ErrEntry, ErrIndexRow},
 	{mover.ErrBusy, ErrBusy},
 	{mover.ErrTooLate, ErrTooLate},
 	{mover.ErrEnded, ErrJobEnded},
@@ -170,6 +191,7 @@ var words = []struct{ from, to error }{
 // advice says what to do about errors that cannot know it where they come from.
 var advice = map[error]string{
 	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
+	ErrNoIndex:       "create it, or see DB.Indexes",
 	ErrJobEnded:      "start another",
 	ErrNoJob:         "see DB.Jobs",
 	ErrNoShard:       "see DB.Shards",

@@ -55,7 +55,8 @@ type ChangeOp struct {
 // waits for more until ctx ends, whose error it then yields. Every commit to one
 // store comes once and in order; those to different stores come in any order, but
 // those to one key in theirs, wherever it is moved. Keys of keyspaces that were
-// dropped since are left out. If the place is no longer kept, the error is
+// dropped since are left out, and so are the entries of indexes: they follow from the
+// rows. If the place is no longer kept, the error is
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned
 // before you began, or from that of the [Txn] that has read it.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
@@ -118,6 +119,8 @@ type feedReader struct {
 	pos   []wal.Position // of each store: what is behind it was not yielded
 	to    []wal.Position // where to end, nil for never
 	yield func(Change, error) bool
+	// only is the keyspace that the changes are of; nil for all of users.
+	only *node.Space
 	// progress tells that places are yielded without changes too. Then silent is
 	// whether the last one was not.
 	progress, silent bool
@@ -241,8 +244,8 @@ func (r *feedReader) add(change *Change, op effect.Op, carried []partition.Span)
 		return err
 	}
 	space := r.db.node.KeyspaceByID(id)
-	if space == nil {
-		return nil // of the system, or dropped since
+	if space == nil || space.OfIndex() != "" || r.only != nil && space != r.only {
+		return nil // of the system, or dropped since, or what others follow
 	}
 	out := ChangeOp{Keyspace: space.Name, Deleted: op.Delete}
 	key, element, err := space.Split(nil, p)

@@ -20,6 +20,8 @@ import (
 type Keyspace struct {
 	db    *DB
 	space *node.Space
+	// inner lets the entries of an index be written.
+	inner bool
 }
 
 // Name is the name of the keyspace.
@@ -56,6 +58,14 @@ func (k *Keyspace) position(dst, key []byte) (partition.Position, error) {
 		return nil, public(err)
 	}
 	return k.space.AppendPosition(dst, key), nil
+}
+
+// mayWrite refuses a keyspace that has the entries of an index.
+func (k *Keyspace) mayWrite() error {
+	if of := k.space.OfIndex(); of != "" && !k.inner {
+		return optionError("keyspace %s has the entries of %s: write the rows, and they follow", k.Name(), of)
+	}
+	return nil
 }
 
 // part returns the part of the node that has a position.
@@ -148,7 +158,13 @@ func expiryTime(ms int64) time.Time {
 
 // do executes a command on the group of its first key.
 func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c command.Command) (command.Reply, error) {
-	r := group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: k.space}
+	if err := k.mayWrite(); err != nil {
+		return command.Reply{}, err
+	}
+	if k.space.Indexes() != nil {
+		return k.doIndexed(ctx, p, id, c)
+	}
+	r := group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: node.Plain{Space: k.space}}
 	reply, err := k.part(p).Group.Do(ctx, r)
 	if err == nil {
 		err = reply.Err
@@ -160,6 +176,9 @@ func (k *Keyspace) do(ctx context.Context, p partition.Position, id RequestID, c
 			}
 			return err
 		})
+	}
+	if errors.Is(err, node.ErrIndexes) { // it has got one meanwhile
+		return k.doIndexed(ctx, p, id, c)
 	}
 	return reply, public(named(place{k, p}, err))
 }

@@ -25,7 +25,7 @@ func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 		t.Run(fmt.Sprintf("stores=%d,groups=%d", size.stores, size.groups), func(t *testing.T) {
 			for range soaking(4) / 4 {
 				rapid.Check(t, func(t *rapid.T) {
-					l := newLaw(t, size.stores, size.groups, &did)
+					l := newLaw(t, size.stores, size.groups, false, &did)
 					defer func() { _ = l.db.Close() }()
 					t.Repeat(l.actions())
 				})
@@ -46,10 +46,12 @@ type law struct {
 	// versions has the newest known version of each key. It only grows.
 	versions map[string]uint64
 	did      *tally.Counts
+	// indexed tells that all keyspaces have an index.
+	indexed bool
 }
 
-func newLaw(t *rapid.T, stores, groups int, did *tally.Counts) *law {
-	l := &law{groups: groups, clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
+func newLaw(t *rapid.T, stores, groups int, indexed bool, did *tally.Counts) *law {
+	l := &law{groups: groups, indexed: indexed, clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
 	for range stores {
 		l.disks = append(l.disks, store.Memory())
 	}
@@ -69,6 +71,9 @@ func (l *law) open(t *rapid.T) {
 	var err error
 	if l.db, err = openNode(o); err != nil {
 		t.Fatal(err)
+	}
+	for name := range l.models {
+		l.index(t, name)
 	}
 }
 
@@ -173,10 +178,14 @@ func (l *law) keyspaces(t *rapid.T) {
 				t.Fatalf("created %+v, want %+v", got, o)
 			}
 			l.models[name], l.kinds[name] = l.newModel(), o.Kind
+			l.index(t, name)
 		}
 	}
 	var names []string
 	for _, ks := range l.db.Keyspaces() {
+		if ks.space.OfIndex() != "" {
+			continue
+		}
 		if l.models[ks.Name()] == nil || ks.Options().Kind != l.kinds[ks.Name()] {
 			t.Fatalf("keyspace %s of kind %v is listed", ks.Name(), ks.Options().Kind)
 		}
@@ -198,6 +207,7 @@ func (l *law) check(t *rapid.T) {
 			t.Fatal(err)
 		}
 		l.compareAll(t, ks, m, ScanOptions{Reverse: rapid.Bool().Draw(t, "reverse")})
+		l.compareIndex(t, name)
 	}
 }
 

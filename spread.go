@@ -110,6 +110,6 @@ func (g *guess) expected(n *node.Node) bool {
 // passes tells whether what a transaction has met is no fault of its own, and passes:
 // others that are under way, or a shard on its way to another group.
 func passes(err error) bool {
-	return err != nil && (errors.Is(err, own.ErrWrongGroup) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
+	return err != nil && (errors.Is(err, own.ErrWrongGroup) || errors.Is(err, node.ErrIndexes) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) ||
 		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
 }

@@ -37,7 +37,12 @@ type Txn struct {
 	ranges  []command.RangeRead
 	scans   []*scanRead // under way
 	writes  []txnWrite
-	used    gates // keyspaces that it read or wrote
+	used    uses // keyspaces that it read or wrote
+	// rows are those of indexed keyspaces that it wrote.
+	rows   map[string]*indexedRow
+	touchs []*indexedRow // in the order in which they were
+	// uniques are entries that no other row may have.
+	uniques []uniqueEntry
 	// hold names the transaction if it holds what it needs.
 	hold txn.ID
 	err  error // why it cannot commit
@@ -54,18 +59,23 @@ type Txn struct {
 // see Options.Stores. A transaction that has failed three times waits for its turn,
 // and then nobody comes before it.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
-	if err := db.node.Closed(); err != nil { // whether f touches anything or not
-		return public(err)
-	}
-	var claims []txn.Claim // of the last attempt
-	attempts, err := db.untilCommitted(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
-		claims, err = db.attempt(ctx, f, attempt > 0, hold)
-		return err
-	})
+	attempts, err := db.update(ctx, f)
 	if errors.Is(err, errRetry) {
 		return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempts, ctx.Err())
 	}
 	return err
+}
+
+// update is Update, but if ctx ends before it is committed the error is errRetry.
+func (db *DB) update(ctx context.Context, f func(tx *Txn) error) (attempts int, err error) {
+	if err := db.node.Closed(); err != nil { // whether f touches anything or not
+		return 0, public(err)
+	}
+	var claims []txn.Claim // of the last attempt
+	return db.untilCommitted(ctx, func() []txn.Claim { return claims }, func(attempt int, hold txn.ID) (err error) {
+		claims, err = db.attempt(ctx, f, attempt > 0, hold)
+		return err
+	})
 }
 
 // patientAttempts is how often a transaction tries before it asks others to wait.
@@ -291,14 +301,6 @@ func (g *txnGuard) JudgeMS(p partition.Position, nowMS int64) int64 {
 // transaction has written gets its version at the commit.
 const firstTxnVersion = 1 << 62
 
-// use notes that a keyspace must still be there at the commit: also one that was only
-// read, or the transaction could take place neither before its end nor after.
-func (tx *Txn) use(k *Keyspace) {
-	if !slices.Contains(tx.used, k.space) {
-		tx.used = append(tx.used, k.space)
-	}
-}
-
 // own refuses a keyspace of another DB.
 func (tx *Txn) own(k *Keyspace) error {
 	if k.db != tx.db {
@@ -349,10 +351,15 @@ func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position,
 	if err != nil {
 		return nil, err
 	}
-	if writes && tx.readOnly {
-		return nil, ErrReadOnly
+	if writes {
+		if err := k.mayWrite(); err != nil {
+			return nil, err
+		}
+		if tx.readOnly {
+			return nil, ErrReadOnly
+		}
 	}
-	tx.use(k)
+	tx.use(k, writes)
 	return p, tx.begin(k.part(p).Host)
 }
 
@@ -367,8 +374,16 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 	if err != nil {
 		return command.Reply{}, err
 	}
+	if !writes {
+		return tx.eval(place{k, p}, cmd, seen)
+	}
+	return tx.write(place{k, p}, cmd, seen, nil)
+}
+
+// eval evaluates a command on the transaction's state.
+func (tx *Txn) eval(at place, cmd command.Command, seen bool) (command.Reply, error) {
 	if tx.reading = nil; seen && !tx.readOnly {
-		tx.reading = p
+		tx.reading = at.p
 	}
 	reply := tx.env.Do(cmd)
 	if errors.Is(reply.Err, own.ErrWrongGroup) {
@@ -376,10 +391,25 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 		return command.Reply{}, tx.err
 	}
 	if reply.Err != nil {
-		return command.Reply{}, public(named(place{k, p}, reply.Err))
-	}
-	if writes {
-		tx.writes = append(tx.writes, txnWrite{place{k, p}, cmd})
+		return command.Reply{}, public(named(at, reply.Err))
 	}
 	return reply.Clone(), nil
+}
+
+// write evaluates a command that writes, and keeps it for the commit, as something else
+// if that is given.
+func (tx *Txn) write(at place, cmd command.Command, seen bool, as func(command.Command) command.Command) (command.Reply, error) {
+	if err := tx.touch(at); err != nil {
+		return command.Reply{}, err
+	}
+	cmd = tx.dated(at, cmd)
+	reply, err := tx.eval(at, cmd, seen)
+	if err != nil {
+		return command.Reply{}, err
+	}
+	if as != nil {
+		cmd = as(cmd)
+	}
+	tx.writes = append(tx.writes, txnWrite{at, cmd})
+	return reply, nil
 }

@@ -22,6 +22,12 @@ func (tx *Txn) commit() error {
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
 	}
+	if err := tx.maintain(); err != nil {
+		return err
+	}
+	if err := tx.checkUnique(); err != nil {
+		return err
+	}
 	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
 		return public(err)
 	}

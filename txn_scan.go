@@ -48,7 +48,7 @@ func (tx *Txn) beginScan(k *Keyspace) error {
 	if err := tx.own(k); err != nil {
 		return err
 	}
-	tx.use(k)
+	tx.use(k, false)
 	return tx.err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -106,6 +107,9 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
+	if err := k.mayWrite(); err != nil {
+		return 0, err
+	}
 	places := make([]place, len(keys))
 	for i, key := range keys {
 		p, err := k.position(nil, key)
@@ -120,7 +124,7 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 			i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
 			if i < 0 {
 				i = len(pieces)
-				pieces = append(pieces, piece{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: k.space}})
+				pieces = append(pieces, piece{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: node.Plain{Space: k.space}}})
 			}
 			c := pieces[i].request.Command.(*command.Delete)
 			c.Keys = append(c.Keys, at.p)
@@ -128,7 +132,7 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 		return pieces
 	}, func(_ int, err error) error { return err })
 	deleted := 0
-	if errors.Is(err, errApart) {
+	if errors.Is(err, errApart) || errors.Is(err, node.ErrIndexes) {
 		err = k.db.Update(ctx, func(tx *Txn) error {
 			deleted, err = tx.Delete(k, keys...)
 			return err

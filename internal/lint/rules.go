@@ -84,7 +84,7 @@ var layers = map[string]int{
 var pure = []string{
 	"route", "key", "affinity", "partition",
 	"internal/effect", "internal/command", "internal/own", "internal/txn", "internal/mover",
-	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/sums", "internal/lanes",
+	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/index", "internal/sums", "internal/lanes",
 }
 
 // impure names what a pure package may not use. A nil list forbids the whole

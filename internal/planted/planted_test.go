@@ -158,6 +158,12 @@ var plantedBugs = map[string][]guard{
 	"queue-head-runs-ahead":          {guardQueue},
 	"queue-claim-unchecked":          {{folder: "queue", test: "TestAClaimReadsAgainWhatItHasSeen"}},
 
+	"node-index-gate-missing":          {{folder: ".", test: "TestAWriteThatBeganBeforeAnIndexMaintainsIt"}},
+	"node-index-barrier-missing":       {{folder: ".", test: "TestAnIndexMissesNoRowThatWasOnItsWay"}},
+	"cleave-index-entry-not-in-commit": {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}},
+	"cleave-index-old-entry-left":      {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}},
+	"cleave-index-cursor-apart":        {{folder: ".", test: "TestAnIndexThatFollowsSkipsNothingOverARestart"}},
+
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
 	"group-trace-lost":              {{folder: "internal/group", test: "TestAKeyThatWasLockedInASnapshotIsNamed"}},

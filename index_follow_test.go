@@ -1,0 +1,168 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/key"
+)
+
+func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		t.Run(fmt.Sprint("stores=", stores), func(t *testing.T) {
+			clock := newClock()
+			o := memory(stores)
+			o.Wall, o.TendEvery = clock.ms.Load, -1
+			db := mustOpen(t, o)
+			defer func() { mustClose(t, db) }()
+			ks := db.Default()
+			_, err := ks.HSet(ctx, []byte("old"), fields("age", "1")...)
+			must(t, err)
+			open := func() *Index {
+				return mustIndex(t, db, IndexOptions{Name: "age", Mode: Asynchronous, Columns: "age:int", Stored: []string{"name"}})
+			}
+			ix := open()
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(1)=old`)
+			_, err = ks.HSet(ctx, []byte("a"), fields("age", "7", "name", "ann")...)
+			must(t, err)
+			_, err = ks.HSet(ctx, []byte("b"), fields("age", "7x")...) // it is not refused
+			must(t, err)
+			must(t, ks.Set(ctx, []byte("c"), nil))
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(1)=old (7)=a`)
+			_, err = ks.HSet(ctx, []byte("a"), fields("name", "eve")...)
+			must(t, err)
+			page, err := ix.Scan(ctx, IndexScanOptions{Fresh: true, Prefix: key.Tuple{7}, Rows: true})
+			if must(t, err); len(page.Items) != 1 || string(page.Items[0].Fields[0].Value) != "eve" || string(page.Items[0].Row.Field("age")) != "7" {
+				t.Errorf("found %+v", page.Items)
+			}
+			status, err := ix.Status()
+			for must(t, err); status.BehindBytes != 0; status, err = ix.Status() { // what it writes itself
+				time.Sleep(time.Millisecond)
+			}
+			if !status.Ready || status.Err != nil || status.Refused == 0 || status.Behind != 0 || status.BehindBytes != 0 {
+				t.Errorf("%+v", status)
+			}
+			_, err = ks.Expire(ctx, []byte("a"), time.Second)
+			must(t, err)
+			_, err = ks.Delete(ctx, []byte("old"), []byte("none"))
+			must(t, err)
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(7)=a`)
+			verified(t, ix)
+			clock.pass(2 * time.Second)
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, ``) // nobody has removed the row yet
+			_, err = ks.HSet(ctx, []byte("d"), fields("age", "4")...)
+			must(t, err)
+			mustClose(t, db)
+			db = mustOpen(t, o)
+			expectFound(t, open(), IndexScanOptions{Fresh: true}, `(4)=d`)
+			verified(t, open())
+		})
+	}
+}
+
+// What a function is still looking at when the store is closed is looked at again.
+func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
+	o := memory(1)
+	db := mustOpen(t, o)
+	slow := make(chan struct{})
+	var once sync.Once
+	options := IndexOptions{Name: "all", Mode: Asynchronous, Function: "all", Extract: func(r IndexRow) ([]IndexEntry, error) {
+		once.Do(func() { <-slow })
+		return everything(r)
+	}}
+	mustIndex(t, db, options)
+	must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
+	closed := make(chan error)
+	go func() { closed <- db.Close() }()
+	<-db.keepers.ctx.Done()
+	close(slow)
+	must(t, <-closed)
+	db = mustOpen(t, o)
+	defer mustClose(t, db)
+	ix := mustIndex(t, db, options)
+	expectFound(t, ix, IndexScanOptions{Fresh: true}, `("value", "1")=a`)
+}
+
+// An index whose function is not declared stands still and says so; writes to the rows
+// of a transactional one are refused.
+func TestFunctionsHaveToBeDeclaredAgain(t *testing.T) {
+	o := memory(1)
+	db := mustOpen(t, o)
+	late := IndexOptions{Name: "late", Mode: Asynchronous, Function: "all", Version: "1", Extract: everything}
+	now := IndexOptions{Name: "now", Function: "all", Version: "1", Extract: everything}
+	mustIndex(t, db, late)
+	mustIndex(t, db, now)
+	must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
+	mustClose(t, db)
+	db = mustOpen(t, o)
+	defer func() { mustClose(t, db) }()
+	ks := db.Default()
+	if err := ks.Set(ctx, []byte("a"), []byte("2")); !errors.Is(err, ErrUndeclared) {
+		t.Errorf("Set: %v", err)
+	}
+	if err := db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, []byte("b"), []byte("2")) }); !errors.Is(err, ErrUndeclared) {
+		t.Errorf("Update: %v", err)
+	}
+	if value, err := ks.Get(ctx, []byte("a")); string(value) != "1" {
+		t.Errorf("a is %q: %v", value, err)
+	}
+	ix, err := db.Index("default", "late")
+	must(t, err)
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := ix.WaitFresh(short, db.Now()); !errors.Is(err, ErrUndeclared) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("WaitFresh: %v", err)
+	}
+	if status, err := ix.Status(); err != nil || !errors.Is(status.Err, ErrUndeclared) {
+		t.Errorf("%+v: %v", status, err)
+	}
+	other := now
+	other.Version, other.Keyspace = "2", ks
+	if _, err := db.OpenIndex(ctx, other); !errors.Is(err, ErrIndexExists) {
+		t.Errorf("another version: %v", err)
+	}
+	ix = mustIndex(t, db, now)
+	must(t, ks.Set(ctx, []byte("a"), []byte("2")))
+	expectFound(t, ix, IndexScanOptions{}, `("value", "2")=a`)
+	must(t, db.DropIndex(ctx, "default", "now"))
+	must(t, ks.Set(ctx, []byte("a"), []byte("3")))
+	expectFound(t, mustIndex(t, db, late), IndexScanOptions{Fresh: true}, `("value", "3")=a`)
+}
+
+// An index that was away for longer than the feed is kept is built anew, by itself.
+func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
+	o := tiny(wal.Never, nil, store.Memory())
+	o.TendEvery = -1
+	db := mustOpen(t, o)
+	options := IndexOptions{Name: "all", Mode: Asynchronous, Function: "all", Extract: everything}
+	mustIndex(t, db, options)
+	must(t, db.Default().Set(ctx, []byte("gone"), []byte("1")))
+	must(t, db.Default().Set(ctx, []byte("stays"), []byte("2")))
+	ix := mustIndex(t, db, options)
+	expectFound(t, ix, IndexScanOptions{Fresh: true}, `("value", "1")=gone ("value", "2")=stays`)
+	mustClose(t, db)
+	db = mustOpen(t, o) // and nobody declares the function
+	defer func() { mustClose(t, db) }()
+	_, err := db.Default().Delete(ctx, []byte("gone"))
+	must(t, err)
+	for i := range 2000 {
+		must(t, db.Default().Set(ctx, number(i%3), make([]byte, 1000)))
+	}
+	ix = mustIndex(t, db, options)
+	limited, cancel := context.WithTimeout(ctx, hanging())
+	defer cancel()
+	must(t, ix.WaitFresh(limited, db.Now()))
+	status, err := ix.Status()
+	if must(t, err); status.Rebuilt != 1 {
+		t.Errorf("%+v", status)
+	}
+	expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"value", "1"}}, ``)
+	expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"value", "2"}}, `("value", "2")=stays`)
+	verified(t, ix)
+}

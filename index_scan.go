@@ -1,0 +1,229 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/cleavekv/cleave/internal/index"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/key"
+)
+
+// IndexScanOptions say which entries a scan visits. The zero value visits all.
+type IndexScanOptions struct {
+	// Prefix is short for the entries that begin with it.
+	Prefix key.Tuple
+	// From and To bound the entries, To not included; nil for no bound. They exclude
+	// Prefix.
+	From, To key.Tuple
+	// Reverse visits the last entry first.
+	Reverse bool
+	// Limit is the most entries of a page. Default 1000. All and ScanIndex have no
+	// limit unless one is set.
+	Limit int
+	// After continues behind a page: its Next.
+	After []byte
+	// Rows reads the rows too, in the same moment.
+	Rows bool
+	// Building reads what there is of an index that is being built. Without it the
+	// error is ErrIndexBuilding.
+	Building bool
+	// Fresh waits until an asynchronous index has all that was committed before the
+	// call, see [Index.WaitFresh].
+	Fresh bool
+}
+
+// scan returns the bounds as those of the keyspace of entries.
+func (o *IndexScanOptions) scan() (s ScanOptions, err error) {
+	s = ScanOptions{Reverse: o.Reverse, Limit: o.Limit, After: o.After}
+	if o.Prefix != nil && (o.From != nil || o.To != nil) {
+		return s, optionError("Prefix excludes From and To: leave out either")
+	}
+	s.Start, s.End, err = index.Prefix(o.Prefix)
+	if err == nil && o.From != nil {
+		s.Start, err = index.Bound(o.From)
+	}
+	if err == nil && o.To != nil {
+		s.End, err = index.Bound(o.To)
+	}
+	if err != nil {
+		return s, optionError("%v", err)
+	}
+	return s, nil
+}
+
+// IndexItem is an entry with what is kept with it.
+type IndexItem struct {
+	// Entry is what the row was found by, and Key the key of the row.
+	Entry key.Tuple
+	Key   []byte
+	// Value is what a function has stored, and Fields are the stored fields that the
+	// row had.
+	Value  []byte
+	Fields []Field
+	// Row is the row, if it was asked for. With an asynchronous index it may be nil, or
+	// not be what the entry says: it is newer.
+	Row *IndexRow
+}
+
+// IndexPage is a part of a scan.
+type IndexPage struct {
+	Items []IndexItem
+	// Next is where the next page begins, for IndexScanOptions.After; nil at the end.
+	Next []byte
+}
+
+// readable returns the index if it may be read.
+func (ix *Index) readable(building bool) (*node.Index, error) {
+	x, err := ix.now()
+	if err == nil && !building && !x.IsReady() {
+		err = fmt.Errorf("%w: %q of keyspace %q: use Wait", ErrIndexBuilding, ix.name, ix.rows.Name())
+	}
+	return x, err
+}
+
+// Scan returns the next entries in order. A page is of one moment; two pages are of two.
+func (ix *Index) Scan(ctx context.Context, o IndexScanOptions) (page IndexPage, err error) {
+	if o.Limit == 0 {
+		o.Limit = defaultPage
+	}
+	limit := o.Limit
+	if o.Limit > 0 {
+		o.Limit++ // one more tells whether there is more
+	}
+	var last []byte
+	collect := func(item IndexItem, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case len(page.Items) == limit:
+			page.Next = ix.entries.space.AppendPosition(nil, last)
+			return errStop
+		}
+		page.Items = append(page.Items, item)
+		last, err = index.AppendKey(last[:0], item.Entry, item.Key)
+		return err
+	}
+	if err = ix.visit(ctx, o, collect); err != nil {
+		return IndexPage{}, err
+	}
+	return page, nil
+}
+
+// All visits entries in order, all as of one moment, see [Keyspace.All].
+func (ix *Index) All(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexItem, error] {
+	return func(yield func(IndexItem, error) bool) {
+		err := ix.visit(ctx, o, func(item IndexItem, err error) error {
+			if err == nil && !yield(item, nil) {
+				err = errStop
+			}
+			return err
+		})
+		if err != nil {
+			yield(IndexItem{}, err)
+		}
+	}
+}
+
+// Get returns the first entry that begins with some values, or ErrNotFound. That of a
+// unique index with all its values is the only one.
+func (ix *Index) Get(ctx context.Context, values ...any) (IndexItem, error) {
+	page, err := ix.Scan(ctx, IndexScanOptions{Prefix: values, Limit: 1})
+	switch {
+	case err != nil:
+		return IndexItem{}, err
+	case len(page.Items) == 0:
+		return IndexItem{}, ErrNotFound
+	}
+	return page.Items[0], nil
+}
+
+// visit visits entries in one View, or without one if nothing but the entries counts.
+func (ix *Index) visit(ctx context.Context, o IndexScanOptions, f func(IndexItem, error) error) error {
+	x, err := ix.readable(o.Building)
+	if err != nil {
+		return public(err)
+	}
+	if o.Fresh {
+		if err := ix.WaitFresh(ctx, ix.db.Now()); err != nil {
+			return err
+		}
+	}
+	if o.Limit > 0 && o.Limit <= fewItems && !o.Rows {
+		done, err := ix.glance(ctx, x, o, f)
+		if done || err != nil {
+			return err
+		}
+	}
+	return ix.db.View(ctx, func(tx *Txn) error {
+		for item, err := range tx.ScanIndex(ix, o) {
+			if err := f(item, err); errors.Is(err, errStop) {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// glance visits few entries without a View. It gives up if one of them may be of no row.
+func (ix *Index) glance(ctx context.Context, x *node.Index, o IndexScanOptions, f func(IndexItem, error) error) (done bool, err error) {
+	s, err := o.scan()
+	if err != nil {
+		return false, err
+	}
+	var items []Item
+	for item, err := range ix.entries.items(ctx, s, s.Limit, newest) {
+		if err != nil {
+			return false, ix.gone(err)
+		}
+		if !item.Expires.IsZero() && x.Mode == index.Transactional {
+			return false, nil
+		}
+		items = append(items, item)
+	}
+	for _, entry := range items {
+		item, err := itemOf(x, entry)
+		if err := f(item, err); errors.Is(err, errStop) {
+			break
+		} else if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// gone says that an index was dropped, where its keyspace is missing.
+func (ix *Index) gone(err error) error {
+	if errors.Is(err, ErrNoKeyspace) {
+		if _, gone := ix.now(); gone != nil {
+			return public(gone)
+		}
+	}
+	return err
+}
+
+// itemOf takes an entry apart.
+func itemOf(x *node.Index, entry Item) (IndexItem, error) {
+	t, row, err := index.SplitKey(entry.Key)
+	if err != nil {
+		return IndexItem{}, public(err)
+	}
+	item := IndexItem{Entry: t, Key: row}
+	switch {
+	case x.Function != "":
+		item.Value = entry.Value
+	case len(x.Stored) > 0:
+		fields, err := index.Stored(x.Stored, entry.Value)
+		if err != nil {
+			return IndexItem{}, public(err)
+		}
+		for _, f := range fields {
+			item.Fields = append(item.Fields, Field(f))
+		}
+	}
+	return item, nil
+}

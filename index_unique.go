@@ -1,0 +1,81 @@
+package cleave
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/index"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/key"
+)
+
+// UniqueError says which row has the entry of a unique index that another one was to
+// get. It matches [ErrUnique].
+type UniqueError struct {
+	Keyspace, Index string
+	// Entry is what both have.
+	Entry key.Tuple
+	// Key is the row that has it.
+	Key []byte
+}
+
+// Error names the index and the row.
+func (e *UniqueError) Error() string {
+	return fmt.Sprintf("%v: index %q of keyspace %q: %v is that of key %q", ErrUnique, e.Index, e.Keyspace, e.Entry, e.Key[:min(len(e.Key), shownBytes)])
+}
+
+// Is matches [ErrUnique].
+func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
+
+// checkUnique refuses entries of unique indexes that two rows would have. What it looks
+// at counts as read: of two transactions that bring the same one meets a conflict.
+func (tx *Txn) checkUnique() error {
+	for _, u := range tx.uniques {
+		t, _, err := index.SplitKey(u.key)
+		if err != nil {
+			return public(err)
+		}
+		prefix, err := key.AppendTuple(nil, t)
+		if err != nil {
+			return err
+		}
+		entries := &Keyspace{db: tx.db, space: u.index.Entries, inner: true}
+		for item, err := range tx.Scan(entries, ScanOptions{Prefix: prefix}) {
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(item.Key, u.key) {
+				continue
+			}
+			_, other, err := index.SplitKey(item.Key)
+			if err != nil {
+				return public(err)
+			}
+			counts, err := tx.counts(u.index, u.row.at.k, item, other)
+			if err != nil {
+				return err
+			}
+			if counts {
+				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other}
+			}
+		}
+	}
+	return nil
+}
+
+// counts tells whether an entry is of the row that there is. One without expiry always
+// is. One with expiry outlives its row, see entryGraceMS; and when the row is written
+// anew after it had expired, nobody knows which entries it had, so they are still
+// there. But the expiry of the row that is there now is later than that of the one that
+// had expired: an entry counts if the row is there and expires when the entry says.
+func (tx *Txn) counts(x *node.Index, rows *Keyspace, entry Item, row []byte) (bool, error) {
+	if entry.Expires.IsZero() || x.Mode != index.Transactional {
+		return true, nil
+	}
+	p, err := tx.locate(rows, row, false)
+	if err != nil {
+		return false, err
+	}
+	found, _, err := tx.loadRow(place{rows, p}, row, nil, false)
+	return found != nil && found.ExpiryMS+entryGraceMS == entry.Expires.UnixMilli(), err
+}

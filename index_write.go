@@ -1,0 +1,165 @@
+package cleave
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// doIndexed executes a command on a keyspace with indexes: as a transaction, which
+// writes the entries too.
+func (k *Keyspace) doIndexed(ctx context.Context, p partition.Position, id RequestID, c command.Command) (reply command.Reply, err error) {
+	at := place{k, bytes.Clone(p)}
+	if c, err = ownCommand(c, at.p); err != nil { // it may be looked at after a caller has left
+		return reply, err
+	}
+	request := group.Request{Key: at.p, ID: group.RequestID(id)}
+	if reply, done, err := k.db.recall(ctx, request); done || err != nil {
+		return reply, public(err)
+	}
+	var heard *witness
+	_, err = k.db.update(ctx, func(tx *Txn) error {
+		heard = new(witness) // one for each attempt: an older one may still be evaluated
+		if _, err := tx.locate(k, keyOf(at), true); err != nil {
+			return err
+		}
+		_, err := tx.write(at, c, true, func(c command.Command) command.Command {
+			heard.command = c
+			if id == (RequestID{}) {
+				return heard
+			}
+			once := request
+			once.Command = heard
+			return &group.Once{Request: once, Remember: k.db.node.Remember()}
+		})
+		return err
+	})
+	switch {
+	case errors.Is(err, errRetry):
+		return command.Reply{}, ctx.Err()
+	case errors.Is(err, group.ErrRepeated):
+		reply, _, err = k.db.recall(ctx, request)
+		return reply, public(err)
+	case err != nil:
+		return command.Reply{}, public(err)
+	}
+	return heard.reply, nil
+}
+
+func keyOf(at place) []byte {
+	key, _, _ := at.k.space.Split(nil, at.p) // it was made of one
+	return key
+}
+
+// witness is a command whose reply somebody wants to hear when it is committed.
+type witness struct {
+	command command.Command
+	reply   command.Reply
+}
+
+// Eval evaluates the command and keeps what its reply says.
+func (w *witness) Eval(e *command.Env) command.Reply {
+	r := e.Do(w.command)
+	w.reply = command.Reply{Kind: r.Kind, Int: r.Int, Version: r.Version}
+	return r
+}
+
+// recall returns the reply to a request if it was executed before.
+func (db *DB) recall(ctx context.Context, r group.Request) (reply command.Reply, done bool, err error) {
+	if r.ID == (group.RequestID{}) {
+		return reply, false, nil
+	}
+	err = db.routed(ctx, r.Key, func(part *node.Part) error {
+		found, err := part.Group.Do(ctx, group.Request{Command: &group.Recall{Request: r}})
+		if err = errors.Join(err, found.Err); err == nil && found.Int == 1 {
+			reply, err = group.Recorded(found.Bytes)
+			done = err == nil
+		}
+		return err
+	})
+	return reply, done, err
+}
+
+// ownCommand returns a copy of a command that shares no memory with it.
+func ownCommand(c command.Command, p partition.Position) (command.Command, error) {
+	switch c := c.(type) {
+	case *command.Set:
+		same := *c
+		same.Key, same.Value = p, append([]byte{}, c.Value...)
+		return &same, nil
+	case *command.Add:
+		same := *c
+		same.Key = p
+		return &same, nil
+	case *command.Expire:
+		same := *c
+		same.Key = p
+		return &same, nil
+	case *command.Persist:
+		return &command.Persist{Key: p}, nil
+	case *command.HSet:
+		same := &command.HSet{Key: p, Fields: make([]command.FieldValue, len(c.Fields))}
+		for i, f := range c.Fields {
+			same.Fields[i] = command.FieldValue{Field: bytes.Clone(f.Field), Value: bytes.Clone(f.Value)}
+		}
+		return same, nil
+	case *command.HDel:
+		same := &command.HDel{Key: p, Fields: make([][]byte, len(c.Fields))}
+		for i, f := range c.Fields {
+			same.Fields[i] = bytes.Clone(f)
+		}
+		return same, nil
+	case *command.HIncrBy:
+		return &command.HIncrBy{Key: p, Field: bytes.Clone(c.Field), Delta: c.Delta}, nil
+	}
+	return nil, fmt.Errorf("cleave: %T is not known to keyspaces with indexes", c)
+}
+
+// writeIndexed executes a batch of which a keyspace has indexes.
+func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
+	if done, err := b.recalled(ctx, db); done || err != nil {
+		return err
+	}
+	_, err := db.update(ctx, func(tx *Txn) error {
+		for n, at := range b.places {
+			if err := b.writeOne(tx, n, at); err != nil {
+				if errors.Is(err, errRetry) {
+					return err
+				}
+				return writeError(n, at.String(), err)
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, group.ErrRepeated):
+		return nil
+	case errors.Is(err, errRetry):
+		return ctx.Err()
+	}
+	return err
+}
+
+// writeOne adds a write of the batch to a transaction.
+func (b *Batch) writeOne(tx *Txn, n int, at place) error {
+	if _, err := tx.locate(at.k, keyOf(at), true); err != nil {
+		return err
+	}
+	if n == 0 && b.Request != (RequestID{}) {
+		tx.writes = append(tx.writes, txnWrite{at, &group.Once{Request: b.request(), Remember: tx.db.node.Remember()}})
+	}
+	if c, ok := b.commands[n].(*command.Set); ok && c.If == command.IfVersion && c.Version >= firstTxnVersion {
+		return command.ErrConflict // no key has it, but what the transaction wrote looks as if it had
+	}
+	reply, err := tx.write(at, b.commands[n], true, nil)
+	if err == nil && reply.Kind == command.Nil {
+		err = ErrNotStored
+	}
+	return err
+}
