@@ -214,10 +214,13 @@ func (p *player) play(t *testing.T, at int) int {
 	var err error
 	select {
 	case err = <-ended:
+		stop()
+		must(t, r.Close())
 	case <-first.out:
+		stop()
+		must(t, r.Close())
+		err = <-ended
 	}
-	stop()
-	must(t, r.Close())
 	if !first.dead() && at != 0 {
 		p.judge(t, g, err, at)
 		return first.n
