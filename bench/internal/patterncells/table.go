@@ -143,7 +143,7 @@ func tableWrites(cfg Config, d cleave.Durability, yield func(duel.Cell) bool) bo
 	groups := cleave.Options{Durability: d, Groups: 4}
 	stores := cleave.Options{Durability: d, Groups: 4, Stores: 2}
 	var devices []key.Columns
-	for i := 1; i < tableDevices; i++ {
+	for i := 4; i < tableDevices; i += 4 { // 16 shards
 		devices = append(devices, key.Columns{"device": device(i)})
 	}
 	shapes := []shape{
