@@ -183,10 +183,10 @@ func (p *plan) filter(q Query, open int) error {
 	for i := open; i < len(t.fields); i++ {
 		f := &t.fields[i]
 		value, fixed := q.Where[f.Column]
-		if f.Salts > 0 || f.Bucket != 0 || !fixed {
+		if f.Salts > 0 || !fixed {
 			continue
 		}
-		want, err := t.alone[f.Column].AppendValues(nil, value)
+		want, err := t.element(f, value)
 		if err != nil {
 			return err
 		}
@@ -206,6 +206,22 @@ func (p *plan) filter(q Query, open int) error {
 		})
 	}
 	return nil
+}
+
+// element returns what a field of a key holds for a value of its column.
+func (t *Table) element(f *key.Field, value any) ([]byte, error) {
+	if f.Bucket == 0 {
+		return t.alone[f.Column].AppendValues(nil, value)
+	}
+	at, ok := value.(time.Time)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s: want time, got %T", key.ErrColumn, f.Column, value)
+	}
+	span, err := f.Bucket.Of(at)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", key.ErrColumn, f.Column, err)
+	}
+	return key.AppendInt(nil, span.Index()), nil
 }
 
 // wanted tells whether a row passes the filters.

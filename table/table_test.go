@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -242,4 +243,18 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// A column that is fixed is so in each of its buckets, also in one behind an open column.
+func TestAFixedTimeIsFixedInAllOfItsBuckets(t *testing.T) {
+	table := openTable(t, store, "(day(ts), n:int) | hour(ts)", Options{})
+	for i := range 3 {
+		if err := table.Put(bg, key.Columns{"ts": epoch.Add(time.Duration(i) * time.Hour), "n": i}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := all(table.Rows(bg, Query{Where: key.Columns{"ts": epoch.Add(90 * time.Minute)}}))
+	if err != nil || len(rows) != 1 || must(Column[int64](rows[0], "n")) != 1 {
+		t.Errorf("%v, %v, want the row of the second hour", texts(table, rows), err)
+	}
 }
