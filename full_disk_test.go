@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -61,6 +62,51 @@ func ends(db *DB, store int) [2][]byte {
 	}
 	slices.SortFunc(keys, func(a, b []byte) int { return bytes.Compare(at(a), at(b)) })
 	return [2][]byte{keys[0], keys[99]}
+}
+
+// Who moves shards off a store without room makes some: the job begins, goes on and
+// ends, though its record is on that store too. Who drops a keyspace does, too.
+func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
+	f := &fullDisk{}
+	db := mustOpen(t, tiny(wal.Never, nil, errorfs.Wrap(vfs.NewMem(), f), store.Memory()))
+	ks := db.Default()
+	key := ends(db, 0)[0]
+	must(t, ks.Set(ctx, key, []byte("0")))
+	shard := shardAt(ks, string(key))
+	gone := rangeSpace(t, db, "gone")
+	must(t, gone.Set(ctx, key, []byte("0")))
+	full := db.node.Hosts()[0]
+	if db.node.PartOf(gone.space.Span().Start).Host != full {
+		mustDo(t, db, Move{Shard: shardAt(gone, string(key)), To: elsewhere(gone, string(key))})
+	}
+	f.fill(t, db)
+	must(t, db.DropKeyspace(ctx, "gone"))
+	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	job := mustStart(t, db, Move{Shard: shard, To: elsewhere(ks, string(key))})
+	if s, err := job.Wait(limited); err != nil {
+		t.Fatalf("the move: %v: %+v", err, s)
+	}
+	must(t, ks.Set(limited, key, []byte("1")))
+	for _, span := range []partition.Span{db.Map().Find(ks.space.AppendPosition(nil, key)).Span, gone.space.Span()} {
+		for left := 1; left > 0; time.Sleep(time.Millisecond) {
+			left = 0
+			from, to := effect.Rows.Between(span.Start, span.End)
+			must(t, full.Store.Scan(from, to, false, func(_, _ []byte) bool { left++; return true }))
+			if limited.Err() != nil {
+				t.Fatalf("%d rows are left in %v", left, span)
+			}
+		}
+	}
+	last := ends(db, 0)[1]
+	if err := ks.Set(ctx, last, nil); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("the disk was not full any more: %v", err)
+	}
+	f.on.Store(false)
+	for errors.Is(ks.Set(ctx, last, nil), ErrDiskFull) {
+		time.Sleep(time.Millisecond)
+	}
+	mustClose(t, db)
 }
 
 // A store without room refuses: nobody hears that the outcome is unknown, whichever

@@ -125,6 +125,10 @@ func (c *Admit) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: id.Int}
 }
 
+// Urgent tells that it may be what makes room: who moves shards off a full store begins
+// with a record, which may be on that store.
+func (c *Admit) Urgent() bool { return true }
+
 // Swap stores a record in the place of the one with revision Rev.
 type Swap struct {
 	Catalog
@@ -146,6 +150,9 @@ func (c *Swap) Eval(e *command.Env) command.Reply {
 	}
 	return command.Reply{Kind: command.OK}
 }
+
+// Urgent tells that a job is not to stand still for want of it.
+func (c *Swap) Urgent() bool { return true }
 
 // Choose is mover.Decide where the records and the map are. Job, Effects and Map
 // are what it makes.
@@ -182,3 +189,6 @@ func (c *Choose) Eval(e *command.Env) command.Reply {
 	c.Job, c.Effects, c.Map = next, effects, made
 	return command.Reply{Kind: command.Int, Int: int64(made.Version())}
 }
+
+// Urgent tells that a job is not to stand still for want of it.
+func (c *Choose) Urgent() bool { return true }

@@ -157,6 +157,9 @@ func (s *standing) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
+// Urgent tells that it needs no room.
+func (s *standing) Urgent() bool { return true }
+
 // carrying is the first command of two: what its group has given out by then is
 // the floor of the other.
 type carrying struct {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -86,4 +87,10 @@ type noting struct {
 func (c *noting) Eval(e *command.Env) command.Reply {
 	e.Delete(c.key)
 	return c.Bound.Eval(e)
+}
+
+// Urgent is that of the command.
+func (c *noting) Urgent() bool {
+	u, ok := c.Bound.(group.Urgent)
+	return ok && u.Urgent()
 }

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
@@ -140,6 +142,11 @@ type Steps []command.Command
 // Eval evaluates the steps that need no group.
 func (s Steps) Eval(e *command.Env) command.Reply {
 	return (&command.Batch{Commands: s}).Eval(e)
+}
+
+// Urgent tells whether all steps are.
+func (s Steps) Urgent() bool {
+	return !slices.ContainsFunc(s, func(c command.Command) bool { return !urgent(c) })
 }
 
 // stepping are steps in a group.

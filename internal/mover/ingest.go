@@ -100,6 +100,9 @@ type Clear struct {
 	found bool
 }
 
+// Urgent tells that it gives room back.
+func (c *Clear) Urgent() bool { return true }
+
 // Find looks for what is to be removed. A driver does that before the command is
 // evaluated, so that the group need not wait for a search among rows that are gone;
 // nobody adds any to such a range meanwhile.

@@ -55,6 +55,9 @@ func (c *Settle) Eval(e *command.Env) command.Reply {
 	return c.reown(e, change)
 }
 
+// Urgent tells that a job is not to stand still for want of it, as in [own.Reown].
+func (c *Settle) Urgent() bool { return true }
+
 // SetFloors says what the group's versions and its time must be above once it
 // serves the range.
 func (c *Settle) SetFloors(versions uint64, clockMS int64) {
@@ -94,6 +97,9 @@ func (c *Thaw) Eval(e *command.Env) command.Reply {
 	}
 	return c.reown(e, own.Reown{Expect: []own.Range{expect}, Become: []own.Range{c.Become}})
 }
+
+// Urgent tells that it gives a range back to those who write.
+func (c *Thaw) Urgent() bool { return true }
 
 func same(a, b partition.Span) bool {
 	return bytes.Equal(a.Start, b.Start) && bytes.Equal(a.End, b.End)

@@ -46,7 +46,7 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	for _, x := range indexes {
 		commands = append(commands, x.dropCommands()...)
 	}
-	if err := n.enter(ctx, commands...); err != nil {
+	if err := n.enter(ctx, &leaving{command.Batch{Commands: commands}}); err != nil {
 		return fmt.Errorf("drop keyspace %q: %w", name, err)
 	}
 	n.mu.Lock()
@@ -75,6 +75,12 @@ func (n *Node) forget(k *Space) {
 	delete(n.byID, k.ID)
 	n.drops.Store(true)
 }
+
+// leaving is what the catalog notes of a keyspace that goes.
+type leaving struct{ command.Batch }
+
+// Urgent tells that it makes room: who drops a keyspace on a full disk does it for that.
+func (c *leaving) Urgent() bool { return true }
 
 // clearLimit is how many rows of a dropped keyspace one command removes.
 const clearLimit = 1000
@@ -151,7 +157,7 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	return n.enter(ctx, &command.Delete{Keys: []partition.Position{droppedRow(id)}})
+	return n.enter(ctx, &leaving{command.Batch{Commands: []command.Command{&command.Delete{Keys: []partition.Position{droppedRow(id)}}}}})
 }
 
 // clearSpan removes every row of a span that the group owns from all tables.
@@ -201,6 +207,9 @@ func (c *clearRows) add(key, _ []byte) bool {
 	c.keys = append(c.keys, append([]byte(nil), key...))
 	return len(c.keys) < clearLimit
 }
+
+// Urgent tells that it gives room back.
+func (c *clearRows) Urgent() bool { return true }
 
 // Eval deletes the rows.
 func (c *clearRows) Eval(e *command.Env) command.Reply {

@@ -60,6 +60,10 @@ func (c *Reown) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
+// Urgent tells that it is a step of what frees or ends something: on a full disk no
+// range stays frozen, or with two groups, for want of it.
+func (c *Reown) Urgent() bool { return true }
+
 // record changes the records of ranges.
 func (s *Site) record(e *command.Env, expect, become []Range) {
 	for i := range expect {
