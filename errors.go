@@ -219,6 +219,22 @@ func public(err error) error {
 	return err
 }
 
+// whyOf is why a job was taken back, or waits, in the words of this package: its record
+// keeps the text of an error of those below.
+func whyOf(why string) string {
+	for _, w := range words {
+		if strings.Contains(why, w.from.Error()) {
+			e := &publicError{word: w.to, from: w.from, cause: errors.New(why)}
+			return strings.TrimPrefix(e.Error(), "cleave: ")
+		}
+	}
+	// What has no public name says itself what it is. Who says it is no matter.
+	if by, what, ok := strings.Cut(why, ": "); ok && !strings.Contains(by, " ") {
+		return what
+	}
+	return why
+}
+
 // publicError is an error of the packages below that matches a public one.
 type publicError struct{ word, from, cause error }
 

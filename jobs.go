@@ -98,7 +98,7 @@ type JobStatus struct {
 func statusOf(j *mover.Job) JobStatus {
 	s := JobStatus{
 		ID: JobID(j.ID), Kind: j.Kind.String(), Phase: j.Phase.String(), Parent: JobID(j.Parent),
-		Shard: j.Shard, From: j.From, To: j.To, Why: j.Why, Expected: priceOf(j.Plan),
+		Shard: j.Shard, From: j.From, To: j.To, Why: whyOf(j.Why), Expected: priceOf(j.Plan),
 		Rows: j.Cost.Rows, Bytes: j.Cost.Bytes, Children: int(j.Cost.Children),
 		Pause: milliseconds(j.Cost.LongestMS), PauseTotal: milliseconds(j.Cost.PauseMS), BytesPerSecond: j.Throttle,
 		Created: time.UnixMilli(j.CreatedMS), Changed: time.UnixMilli(j.ChangedMS),

@@ -155,3 +155,43 @@ func TestWhatJobsCostSurvivesACrash(t *testing.T) {
 		mustClose(t, db)
 	}
 }
+
+// Why a job was taken back is said in the words of this package, whoever said it first.
+func TestAJobThatIsTakenBackSaysWhyInTheUsersWords(t *testing.T) {
+	var once sync.Once
+	var db *DB
+	db = watched(t, 2, func(j mover.Job) {
+		if j.Kind == mover.Move && j.Phase == mover.Copying {
+			once.Do(func() { must(t, mustJob(t, db, JobID(j.ID)).Pause(ctx)) })
+		}
+	})
+	ks := filled(t, db, 100)
+	to := elsewhere(ks, "000000")
+	move := mustStart(t, db, Move{Shard: shardAt(ks, "000000"), To: to})
+	for s, err := move.Status(ctx); s.State != JobPaused; s, err = move.Status(ctx) {
+		must(t, err)
+	}
+	drain := mustStart(t, db, Drain{Group: to, Parallel: 64})
+	for s, err := drain.Status(ctx); s.Why == ""; s, err = drain.Status(ctx) { // the group is marked by then
+		must(t, err)
+	}
+	must(t, move.Resume(ctx))
+	s, err := move.Wait(ctx)
+	if !errors.Is(err, ErrJobUndone) || strings.Contains(err.Error(), "partition") ||
+		!strings.HasPrefix(s.Why, "the group is draining: ") || !strings.HasSuffix(s.Why, ": undrain it, or choose another") {
+		t.Errorf("%q, %v", s.Why, err)
+	}
+	if _, err := drain.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	for why, want := range map[string]string{
+		"cancelled": "cancelled",
+		"waits for job 3, which is paused: resume or cancel it": "waits for job 3, which is paused: resume or cancel it",
+		mover.ErrNowhere.Error() + ": s3 of g1":                 strings.TrimPrefix(ErrNowhere.Error(), "cleave: ") + ": s3 of g1: add a group, or undrain one",
+		"own: the group's list has changed: g1 has nothing":     "the group's list has changed: g1 has nothing",
+	} {
+		if got := whyOf(why); got != want {
+			t.Errorf("%q is %q, want %q", why, got, want)
+		}
+	}
+}

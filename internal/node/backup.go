@@ -99,10 +99,10 @@ func (n *Node) backup(ctx context.Context, dir string) error {
 // is called. A range on its way is brought there first, which a full disk may hinder
 // for long.
 func (n *Node) quieten(ctx context.Context) (release func(), err error) {
-	if err := lock(ctx, &n.jobs.quiet); err != nil {
+	if err := n.jobs.quiet.take(ctx); err != nil {
 		return nil, err
 	}
-	return n.jobs.quiet.Unlock, nil
+	return n.jobs.quiet.release, nil
 }
 
 // clearBackup removes what a backup that failed has written, so that it can be

@@ -24,10 +24,10 @@ type jobs struct {
 	changed bell
 	mu      sync.Mutex
 	drivers map[own.Job]*driver
-	// quiet is held for reading by drivers while they do something, from a freeze
-	// to the end of it without a break, and by whoever makes a keyspace; and alone
-	// by a backup. It comes before spaces.mapping.
-	quiet sync.RWMutex
+	// quiet is shared by drivers while they do something, from a freeze to the end of
+	// it without a break, and by whoever makes a keyspace; a backup has it alone. It
+	// comes before spaces.mapping.
+	quiet calm
 	rates rates
 	sizes sizes
 	// start and startMS are a time by both clocks. The machine's may be turned;

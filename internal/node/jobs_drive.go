@@ -38,7 +38,7 @@ type driver struct {
 	carrier drive.Carrier
 	brake   mover.Brake
 	ease    ease
-	// quiet tells that n.jobs.quiet is held for reading.
+	// quiet tells that n.jobs.quiet is shared.
 	quiet bool
 	// handed ends what n.handing began, and letGo gives the source's log free. They
 	// are nil if there is nothing to end.
@@ -92,7 +92,9 @@ func (d *driver) run(ctx context.Context) {
 	ev := mover.Event(mover.Timeout{})
 	for ctx.Err() == nil {
 		if !d.quiet {
-			d.n.jobs.quiet.RLock()
+			if d.n.jobs.quiet.share(ctx) != nil {
+				return
+			}
 			d.quiet = true
 		}
 		changed := d.n.jobs.changed.listen()
@@ -116,7 +118,7 @@ func (d *driver) release() {
 	d.releaseBrake()
 	if d.quiet {
 		d.quiet = false
-		d.n.jobs.quiet.RUnlock()
+		d.n.jobs.quiet.unshare()
 	}
 	for _, end := range []*func(){&d.handed, &d.letGo} {
 		if *end != nil {
@@ -135,7 +137,7 @@ func (d *driver) relax() {
 	}
 	if d.quiet {
 		d.quiet = false
-		d.n.jobs.quiet.RUnlock()
+		d.n.jobs.quiet.unshare()
 	}
 	if d.job.Paused || p < mover.Copying || p == mover.Verifying || p > mover.Deciding {
 		d.releaseBrake() // a comparison does not take less time for it
@@ -176,10 +178,9 @@ func (d *driver) until(ctx context.Context, ms int64) bool {
 	}
 	if d.quiet && !d.job.Phase.Frozen() { // a backup does not wait for a slow job
 		d.quiet = false
-		d.n.jobs.quiet.RUnlock()
+		d.n.jobs.quiet.unshare()
 		defer func() {
-			d.n.jobs.quiet.RLock()
-			d.quiet = true
+			d.quiet = d.n.jobs.quiet.share(context.WithoutCancel(ctx)) == nil
 		}()
 	}
 	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)

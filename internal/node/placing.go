@@ -46,8 +46,8 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // The catalog notes the map that is to be, and uses up the id. From then on the
 // groups are brought in line with it, over a restart too; nobody else can be at these
 // positions, as the keyspace is not known before made, its own row, is written, after
-// that. No other map is made meanwhile, and no backup: jobs.quiet is held for reading,
-// or nobody uses the node yet.
+// that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
+// uses the node yet.
 func (n *Node) place(ctx context.Context, k *partition.Keyspace, use command.Command, made ...command.Command) error {
 	n.mapping.Lock()
 	defer n.mapping.Unlock()

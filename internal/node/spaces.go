@@ -179,11 +179,10 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 // before anybody else finds it.
 func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, with func() (command.Command, error), done func(*Space)) error {
 	// Before changing: a backup may take long, and others do not wait for it.
-	calm := n.jobs.quiet.RLocker()
-	if err := lock(ctx, calm); err != nil {
+	if err := n.jobs.quiet.share(ctx); err != nil {
 		return err
 	}
-	defer calm.Unlock()
+	defer n.jobs.quiet.unshare()
 	if err := lock(ctx, &n.changing); err != nil {
 		return err
 	}
