@@ -61,6 +61,7 @@ var plantedBugs = map[string][]guard{
 	"wal-stale-bytes-replayed": {guardLog},
 	"wal-recycle-early":        {guardLog},
 
+	"node-pin-stays-behind":       {{folder: ".", test: "TestAPinFollowsItsKeyToAnotherStore"}},
 	"node-prepare-not-synced":     {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
 	"node-source-not-synced":      {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},
 	"node-later-map-given":        {{folder: ".", test: "TestJobsSurviveACrashAtEachPhase"}},
@@ -77,6 +78,9 @@ var plantedBugs = map[string][]guard{
 
 	"rows-stale-fill":     {guardRows},
 	"rows-pinned-evicted": {guardRows},
+	"rows-held-evicted":   {guardRows, {folder: ".", test: "TestPinnedRowsAreReadFromMemoryWhateverElseIsRead"}},
+	"rows-pin-keeps-old":  {guardRows, guardSim, {folder: ".", test: "TestPinnedKeysAreReadAsTheyAre"}},
+	"rows-admit-all":      {{folder: "internal/rows", test: "TestReadsThatComeOnceDoNotDriveOutHotRows"}},
 	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
 
 	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},

@@ -9,6 +9,7 @@ import (
 // blocks: the invariants of DESIGN.md.
 func (s *stripe) audit() error {
 	live, pinned, total := 0, 0, len(s.blocks.spare)
+	classes := map[uint32]*Class{}
 	sawHead := s.blocks.head == 0
 	previous := uint32(0)
 	for n := s.blocks.all[0].newer; n != 0; n = s.blocks.all[n].newer {
@@ -18,7 +19,7 @@ func (s *stripe) audit() error {
 		}
 		previous, sawHead = n, sawHead || n == s.blocks.head
 		total += len(b.data)
-		rows, held, weights, err := s.auditBlock(n)
+		rows, held, weights, err := s.auditBlock(n, classes)
 		if err != nil {
 			return err
 		}
@@ -38,16 +39,43 @@ func (s *stripe) audit() error {
 	case pinned != s.pins.total:
 		return fmt.Errorf("%d bytes pinned, counted %d", pinned, s.pins.total)
 	}
+	return s.auditCounts(classes)
+}
+
+// auditCounts compares what is counted by class, and held, with what there is.
+func (s *stripe) auditCounts(classes map[uint32]*Class) error {
+	held := 0
+	for class := range uint32(len(s.counts.few)) {
+		got, want := s.counts.few[class], classes[class]
+		if want == nil {
+			want = new(Class)
+		}
+		if got.Rows != want.Rows || got.RowBytes != want.RowBytes || got.Held != want.Held || got.HeldBytes != want.HeldBytes {
+			return fmt.Errorf("class %d: %+v, counted %+v", class, got, *want)
+		}
+		held += int(got.HeldBytes)
+	}
+	if held != s.held {
+		return fmt.Errorf("%d bytes are held, counted %d", s.held, held)
+	}
 	return nil
 }
 
-func (s *stripe) auditBlock(n uint32) (rows, live, pinned int, err error) {
+func (s *stripe) auditBlock(n uint32, classes map[uint32]*Class) (rows, live, pinned int, err error) {
 	b := &s.blocks.all[n]
 	at := 0
 	for at < b.used {
 		r := row(b.data[at:])
 		if !r.has(flagDead) {
 			rows++
+			class := s.table.classOf(r.key())
+			if classes[class] == nil {
+				classes[class] = new(Class)
+			}
+			c := classes[class]
+			if c.came(r.extent()); r.has(flagHeld) {
+				c.Held, c.HeldBytes = c.Held+1, c.HeldBytes+int64(weight(r.extent()))
+			}
 			live += r.extent()
 			if r.generation() > s.pins.settled {
 				pinned += weight(r.extent())

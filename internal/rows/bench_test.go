@@ -33,7 +33,8 @@ func (r *random) next(n uint64) uint64 {
 }
 
 func benchTable(capacity int64) *Table {
-	t := New(Options{Bytes: capacity})
+	// The class is where a store has it.
+	t := New(Options{Bytes: capacity, Class: func(key []byte) uint32 { return uint32(key[2] & 7) }})
 	key, value := make([]byte, 20), make([]byte, benchValue)
 	for i := range uint64(benchRows) {
 		benchKey(key, i)

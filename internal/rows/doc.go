@@ -3,7 +3,8 @@
 //
 // [Table] holds two kinds of rows at once. A row that was published but is not
 // yet in the state behind the log is pinned: it is in memory until [Table.Applied]
-// says otherwise. Every other row is cached and may go at any time.
+// says otherwise. Every other row is cached and may go at any time, unless it is held
+// ([Table.Hold]).
 //
 // # Promises
 //
@@ -11,6 +12,10 @@
 //     answers with an older one, and never Unknown while the row is pinned.
 //   - A slow [Table.Fill] cannot bring back an old value: it needs a [Ticket]
 //     taken before the state was read, and a publication in between voids it.
+//   - A row that is held stays, and what is published for its key takes its place. Held
+//     rows take at most half of Options.Bytes; a row that no longer fits is let go.
+//   - In a full table a row that was read is cached only if its key was asked for
+//     before, not long ago: reads that come once do not drive out what is hot.
 //   - Unpinned rows take at most Options.Bytes, index and headers included. What
 //     is pinned comes on top; DESIGN.md states the slack.
 //   - Get with a large enough buffer does not allocate. Publish and Fill take

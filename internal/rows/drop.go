@@ -3,7 +3,7 @@ package rows
 import "bytes"
 
 // Drop forgets the unpinned rows with start <= key < end, and voids all tickets.
-// A nil end is the end of all keys. It looks at every row.
+// A nil end is the end of all keys. It looks at every row. Held ones go too.
 func (t *Table) Drop(start, end []byte) {
 	for i := range t.stripes {
 		t.stripes[i].drop(start, end)
@@ -34,7 +34,11 @@ func (s *stripe) dropFrom(n uint32, start, end []byte) {
 		if r.has(flagDead) || r.generation() > s.pins.settled {
 			continue
 		}
-		if k := r.key(); bytes.Compare(k, start) >= 0 && (end == nil || bytes.Compare(k, end) < 0) {
+		k := r.key()
+		if bytes.Compare(k, start) >= 0 && (end == nil || bytes.Compare(k, end) < 0) {
+			if r.has(flagHeld) {
+				s.letGo(k, r.extent())
+			}
 			out.add(s, s.blocks.placeOf(n, at-r.extent()), r)
 		}
 	}

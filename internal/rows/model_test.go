@@ -2,6 +2,7 @@ package rows
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -23,6 +24,7 @@ type model struct {
 	applied    uint64
 	unapplied  []publication
 	fills      []pendingFill
+	held       map[string]bool
 	serial     int
 }
 
@@ -63,7 +65,14 @@ func (m *model) publish() {
 	}
 	k, v := m.key(), m.value()
 	deleted := rapid.IntRange(0, 4).Draw(m.T, "deleted") == 0
+	before := m.table.Metrics().Outgrown
 	m.table.Publish(m.gen, []byte(k), v, deleted)
+	if m.table.Metrics().Outgrown > before {
+		if !m.held[k] {
+			m.Fatalf("Publish(%q) of %d bytes let go of what was not held", k, len(v))
+		}
+		delete(m.held, k)
+	}
 	if deleted {
 		v = nil
 	}
@@ -78,6 +87,7 @@ func (m *model) apply() {
 		m.unapplied = m.unapplied[1:]
 	}
 	m.table.Applied(m.applied)
+	m.gen = max(m.gen, m.applied+1) // what comes is in the state later
 }
 
 // churn publishes and applies as much as the table holds, so that most of
@@ -110,6 +120,9 @@ func (m *model) get(k string) (State, []byte) {
 		if m.generation[k] > m.applied {
 			m.Fatalf("Get(%q) is unknown but pinned by generation %d, applied %d", k, m.generation[k], m.applied)
 		}
+		if m.held[k] {
+			m.Fatalf("Get(%q) is unknown but held", k)
+		}
 	}
 	return state, v
 }
@@ -137,10 +150,35 @@ func (m *model) goOnFilling() {
 	if filled && before != Unknown {
 		m.Fatalf("Fill(%q) replaced what was known", f.key)
 	}
-	if !filled && (before != after || m.table.Metrics().Rows != count) {
+	if !filled && (before != after || m.table.Metrics().Rows > count) {
 		m.Fatalf("a refused Fill(%q) changed %v to %v", f.key, before, after)
 	}
 	m.fills = append(m.fills[:i], m.fills[i+1:]...)
+}
+
+// hold holds a row, which it brings in if it is not known, as a store does.
+func (m *model) hold() {
+	k := m.key()
+	known, err := m.table.Hold([]byte(k))
+	if !known {
+		known, err = m.table.FillHeld(m.table.Ticket([]byte(k)), []byte(k), m.state[k], m.state[k] != nil)
+	}
+	switch {
+	case err == nil && known:
+		m.held[k] = true
+	case m.held[k]:
+		m.Fatalf("Hold(%q) is refused, but it is held: %v", k, err)
+	case !errors.Is(err, ErrNoRoom):
+		m.Fatalf("Hold(%q): %v", k, err)
+	case len(m.newest[k]) < 10_000 && m.table.Metrics().HeldBytes < int64(leastShare/heldShare-4000):
+		m.Fatalf("Hold(%q) of %d bytes: %v, but %d bytes are held", k, len(m.newest[k]), err, m.table.Metrics().HeldBytes)
+	}
+}
+
+func (m *model) release() {
+	k := m.key()
+	m.table.Release([]byte(k))
+	delete(m.held, k)
 }
 
 func (m *model) drop() {
@@ -149,6 +187,11 @@ func (m *model) drop() {
 		end = nil
 	}
 	m.table.Drop(start, end)
+	for k := range m.held {
+		if k >= string(start) && (end == nil || k < string(end)) && m.generation[k] <= m.applied {
+			delete(m.held, k) // it goes too
+		}
+	}
 	for k := range m.newest {
 		inside := k >= string(start) && (end == nil || k < string(end))
 		if state, _ := m.get(k); inside && state != Unknown && m.generation[k] <= m.applied {
@@ -166,6 +209,9 @@ func (m *model) trim() {
 func checkMemory(t interface{ Fatalf(string, ...any) }, table *Table, o Options) {
 	got := table.Metrics()
 	o = o.withDefaults()
+	if got.HeldBytes > o.Bytes/heldShare {
+		t.Fatalf("%d bytes are held, more than half of %d", got.HeldBytes, o.Bytes)
+	}
 	slack := got.PinnedBytes/2 + 2*int64(o.Stripes*blockSize(int(o.Bytes)/o.Stripes))
 	if got.Bytes > o.Bytes+got.PinnedBytes+slack {
 		t.Fatalf("%d bytes in use, more than %d + %d pinned + %d slack", got.Bytes, o.Bytes, got.PinnedBytes, slack)
@@ -176,6 +222,7 @@ func checkMemory(t interface{ Fatalf(string, ...any) }, table *Table, o Options)
 // what the other steps need.
 var likely = slices.Concat(
 	slices.Repeat([]string{"publish"}, 12), slices.Repeat([]string{"get"}, 6), slices.Repeat([]string{"apply"}, 3),
+	slices.Repeat([]string{"hold"}, 4), slices.Repeat([]string{"release"}, 2),
 	slices.Repeat([]string{"ticket"}, 6), slices.Repeat([]string{"fill"}, 8), slices.Repeat([]string{"trim"}, 2), []string{"drop", "churn"},
 )
 
@@ -183,13 +230,13 @@ func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stripes := rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "stripes")
 		m := &model{
-			T: t, options: Options{Bytes: int64(stripes) * leastShare, Stripes: stripes}, gen: 1,
-			newest: map[string][]byte{}, generation: map[string]uint64{}, state: map[string][]byte{},
+			T: t, options: Options{Bytes: int64(stripes) * leastShare, Stripes: stripes, Class: byLength}, gen: 1,
+			newest: map[string][]byte{}, generation: map[string]uint64{}, state: map[string][]byte{}, held: map[string]bool{},
 		}
 		m.table = New(m.options)
 		steps := map[string]func(){
 			"publish": m.publish, "apply": m.apply, "get": func() { m.get(m.key()) },
-			"ticket": m.startFill, "fill": m.goOnFilling, "trim": m.trim, "drop": m.drop, "churn": m.churn,
+			"ticket": m.startFill, "fill": m.goOnFilling, "hold": m.hold, "release": m.release, "trim": m.trim, "drop": m.drop, "churn": m.churn,
 		}
 		for i := range rapid.IntRange(1, 400).Draw(t, "steps") {
 			steps[rapid.SampledFrom(likely).Draw(t, "step")]()
@@ -203,10 +250,16 @@ func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
 	})
 }
 
+// byLength makes a few classes.
+func byLength(key []byte) uint32 { return uint32(len(key) % 7) }
+
 // check reads every key and verifies the table's own books.
 func (m *model) check() {
 	for k := range m.newest {
 		m.get(k)
+	}
+	if n := m.table.Metrics().Held; n != len(m.held) {
+		m.Fatalf("%d rows are held, want %d", n, len(m.held))
 	}
 	for i := range m.table.stripes {
 		if err := m.table.stripes[i].audit(); err != nil {

@@ -18,6 +18,9 @@ type Options struct {
 	// Seed of the hash. Default a random one, so that nobody can choose
 	// keys that fall into one stripe.
 	Seed maphash.Seed
+	// Class, if set, returns the class under which a key is counted; see
+	// [Table.Class]. It is called for every Get: keep it cheap.
+	Class func(key []byte) uint32
 }
 
 const (

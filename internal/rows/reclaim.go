@@ -18,7 +18,7 @@ const (
 // half of that again, so that pinned rows need not be packed at every turn.
 func (s *stripe) limit() int { return s.share + s.pins.total + s.pins.total/2 }
 
-func (s *stripe) bytes() int { return s.blocks.bytes + s.index.bytes() }
+func (s *stripe) bytes() int { return s.blocks.bytes + s.index.bytes() + s.ghosts.bytes() }
 
 // over tells whether the stripe must give something up. A spare block counts
 // even before there is one: else every other head would be a new allocation.
@@ -71,6 +71,9 @@ func (s *stripe) spared(r row, polite bool) bool {
 	if r.generation() > s.pins.settled && !plant.Bug("rows-pinned-evicted") {
 		return true
 	}
+	if r.has(flagHeld) && !plant.Bug("rows-held-evicted") {
+		return true
+	}
 	return polite && r.has(flagUsed)
 }
 
@@ -121,6 +124,9 @@ func (v *victims) add(s *stripe, place uint32, r row) {
 	s.index.prefetch(uint32(w >> 32))
 	v.words[v.count] = w
 	v.count++
+	c := s.class(r.key())
+	c.went(r.extent())
+	c.Evictions++
 	r.setWord(r.word() | flagDead)
 	s.blocks.all[s.blocks.numberOf(place)].live -= r.extent()
 	if v.count == len(v.words) {
@@ -133,7 +139,6 @@ func (v *victims) evict(s *stripe) {
 	for _, w := range v.words[:v.count] {
 		s.index.remove(s.index.slot(w))
 	}
-	s.evictions += uint64(v.count)
 	v.count = 0
 }
 

@@ -17,7 +17,8 @@ const (
 	flagDead   = 1 << 31 // forgotten or replaced; not in the index
 	flagAbsent = 1 << 30 // known not to exist; no value
 	flagUsed   = 1 << 29 // used since it was written or last spared
-	lengthMask = 1<<29 - 1
+	flagHeld   = 1 << 28 // not evicted, by request
+	lengthMask = 1<<28 - 1
 
 	// maxKey and maxValue are what the header can say and an int can hold.
 	maxKey   = lengthMask

@@ -21,18 +21,18 @@ type stripe struct {
 }
 
 type stripeFields struct {
-	mu        sync.Mutex
-	index     index
-	hits      uint64
-	misses    uint64
-	sequence  [lanes]uint64 // publications, by lane
-	batch     [lanes]uint64 // of the last publication, by lane
-	blocks    blocks
-	pins      pins
-	table     *Table
-	share     int // bytes for unpinned rows
-	largest   int // extent of the largest row in an ordinary block
-	evictions uint64
+	mu       sync.Mutex
+	index    index
+	counts   counts
+	sequence [lanes]uint64 // publications, by lane
+	batch    [lanes]uint64 // of the last publication, by lane
+	blocks   blocks
+	pins     pins
+	table    *Table
+	share    int // bytes for unpinned rows
+	largest  int // extent of the largest row in an ordinary block
+	held     int // weight of rows that are held
+	ghosts   ghosts
 }
 
 func (s *stripe) init(share int, t *Table) {
@@ -73,11 +73,12 @@ const hidden = -1
 // get appends the value to dst. If dst has no room it says how much is needed;
 // a value in a block of its own it hands out to be copied without the lock.
 func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lone []byte, need int) {
+	class := s.table.classOf(key)
 	s.mu.Lock()
 	_, place, r := s.find(hash, key)
 	if r == nil {
 		// It is not of a batch either: rows of one stay until they are applied.
-		s.misses++
+		s.counts.of(class).Misses++
 		s.mu.Unlock()
 		return dst, Unknown, nil, 0
 	}
@@ -101,7 +102,7 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 	if w&flagUsed == 0 {
 		r.setWord(w | flagUsed)
 	}
-	s.hits++
+	s.counts.of(class).Hits++
 	s.mu.Unlock()
 	return dst, state, lone, 0
 }
@@ -129,27 +130,34 @@ func (s *stripe) publish(hash, gen uint64, flags uint32, key, value []byte, lone
 		s.insert(hash, gen, flags, key, value, lone)
 		return
 	}
+	if old.has(flagHeld) && plant.Bug("rows-pin-keeps-old") {
+		return
+	}
 	extent := old.extent()
 	s.pins.remove(old.generation(), weight(extent))
+	flags |= flagUsed | s.passHold(old, extentOf(len(key), len(value)))
 	inPlace := lone == nil && !s.blocks.isLone(place) && extentOf(len(key), len(value)) <= extent
 	if inPlace {
-		extent, left := old.overwrite(gen, flags|flagUsed, value)
+		extent, left := old.overwrite(gen, flags, value)
 		s.pins.add(gen, weight(extent))
 		if left > 0 {
+			s.class(key).RowBytes -= int64(left)
 			s.blocks.bury(place, left)
 		}
 		return
 	}
 	s.forget(slot, place, old)
-	s.insert(hash, gen, flags|flagUsed, key, value, lone)
+	s.insert(hash, gen, flags, key, value, lone)
 }
 
 // insert adds a row whose key is not in the index.
 func (s *stripe) insert(hash, gen uint64, flags uint32, key, value []byte, lone row) {
 	extent := extentOf(len(key), len(value))
 	s.pins.add(gen, weight(extent))
+	s.class(key).came(extent)
 	if lone != nil {
 		lone.setGeneration(gen)
+		lone.setWord(uint32(len(key)) | flags)
 		place := s.blocks.addLone(lone)
 		s.index.insert(wordOf(uint32(hash), place))
 		s.reclaim(reclaimEffort)
@@ -164,6 +172,7 @@ func (s *stripe) insert(hash, gen uint64, flags uint32, key, value []byte, lone 
 // forget takes a row out of the index. Its pins are the caller's business.
 func (s *stripe) forget(slot int, place uint32, r row) {
 	s.index.remove(slot)
+	s.class(r.key()).went(r.extent())
 	r.setWord(r.word() | flagDead)
 	s.blocks.bury(place, r.extent())
 }
@@ -177,15 +186,32 @@ func (s *stripe) ticket(hash uint64, key []byte) Ticket {
 	return Ticket{hash: hash, sequence: s.sequence[lane(hash)], valid: r == nil}
 }
 
-func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, lone row) bool {
+// fill adds what the state behind the log has. A row that is to be held needs no
+// other admission.
+func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, hold bool) (filled bool, err error) {
+	// A large row is built before the lock is taken, but not for nothing.
+	large := extentOf(len(key), len(value)) > s.largest
+	if large && !hold && !s.asked(tk.hash, key) {
+		return false, nil
+	}
+	lone := s.buildLone(0, flags, key, value)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if tk.sequence != s.sequence[lane(tk.hash)] && !plant.Bug("rows-stale-fill") {
-		return false
+		return false, nil
 	}
 	if _, _, r := s.find(tk.hash, key); r != nil {
-		return false // filled in by somebody else in the meantime
+		return false, nil // filled in by somebody else in the meantime
+	}
+	switch {
+	case hold:
+		if err := s.hold(key, extentOf(len(key), len(value))); err != nil {
+			return false, err
+		}
+		flags |= flagHeld
+	case !large && !s.admit(tk.hash, key):
+		return false, nil
 	}
 	s.insert(tk.hash, 0, flags, key, value, lone)
-	return true
+	return true, nil
 }

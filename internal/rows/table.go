@@ -40,6 +40,7 @@ type Table struct {
 	stripes []stripe
 	shift   uint // stripe = hash >> shift
 	seed    maphash.Seed
+	class   func(key []byte) uint32
 	applied atomic.Uint64
 	// batch is the one being published, revealed the last one that readers may
 	// see. Invariant: revealed <= batch <= revealed+1.
@@ -53,6 +54,7 @@ func New(o Options) *Table {
 		stripes: make([]stripe, o.Stripes),
 		shift:   uint(64 - bits.Len(uint(o.Stripes-1))),
 		seed:    o.Seed,
+		class:   o.Class,
 	}
 	share := int(o.Bytes / int64(o.Stripes))
 	for i := range t.stripes {
@@ -135,8 +137,9 @@ func (t *Table) Ticket(key []byte) Ticket {
 }
 
 // Fill caches what the state behind the log said about key after tk was taken,
-// and reports whether it did. It does not if there may be something newer, or
-// if the row is too large to cache; then it changes nothing.
+// and reports whether it did. It does not if there may be something newer, if
+// the row is too large to cache, or if there is no room and the key was not asked
+// for lately; then it is as unknown as before.
 func (t *Table) Fill(tk Ticket, key, value []byte, present bool) bool {
 	if !tk.valid || len(key) > maxKey || len(value) > maxValue {
 		return false
@@ -152,6 +155,6 @@ func (t *Table) Fill(tk Ticket, key, value []byte, present bool) bool {
 	if extentOf(len(key), len(value)) > s.share/4 {
 		return false
 	}
-	lone := s.buildLone(0, flags, key, value)
-	return s.fill(tk, flags, key, value, lone)
+	filled, _ := s.fill(tk, flags, key, value, false)
+	return filled
 }
