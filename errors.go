@@ -50,6 +50,10 @@ var (
 	// ErrSnapshots means that scans and transactions that are open keep as much
 	// of the past in memory as they may: let some of them end.
 	ErrSnapshots = errors.New("cleave: too many open scans and transactions")
+	// ErrPinLimit means that a row cannot be pinned: it is too large for the cache, or
+	// those that are pinned take the half of it that they may. Unpin some, or open the
+	// store with more CacheBytes.
+	ErrPinLimit = errors.New("cleave: no room for more pinned rows")
 	// ErrOverloaded means that too many commands wait: slow down.
 	ErrOverloaded = errors.New("cleave: overloaded")
 	// ErrConflict means that something changed that a condition or a
@@ -142,6 +146,7 @@ var words = []struct{ from, to error }{
 	{store.ErrDiskFull, ErrDiskFull},
 	{store.ErrLocked, ErrLocked},
 	{store.ErrSnapshots, ErrSnapshots},
+	{store.ErrNoRoom, ErrPinLimit},
 	{store.ErrForeign, ErrForeign},
 	{wal.ErrForeign, ErrForeign},
 	{store.ErrFormat, ErrVersion},
@@ -190,6 +195,7 @@ var words = []struct{ from, to error }{
 
 // advice says what to do about errors that cannot know it where they come from.
 var advice = map[error]string{
+	ErrPinLimit:      "unpin some, or open the store with more CacheBytes",
 	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
 	ErrNoIndex:       "create it, or see DB.Indexes",
 	ErrJobEnded:      "start another",

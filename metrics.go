@@ -39,7 +39,8 @@ type StoreMetrics struct {
 	LogEntries uint64
 	LogSyncs   uint64
 
-	// Rows in memory.
+	// Rows in memory. CachePinnedBytes is of those that are not in the tables yet, and
+	// not of those that Keyspace.Pin keeps: see Keyspace.CacheMetrics.
 	CacheRows, CacheBytes, CachePinnedBytes int64
 	CacheHits, CacheMisses, CacheEvictions  uint64
 

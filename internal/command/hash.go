@@ -46,6 +46,12 @@ func (e *Env) fieldKey(p partition.Position, field []byte) []byte {
 	return e.key
 }
 
+// FieldPosition is the position of a field of the hash at p.
+func FieldPosition(p partition.Position, field []byte) partition.Position {
+	at := make(partition.Position, 0, len(p)+1+len(field))
+	return append(append(append(at, p...), elementTag), field...)
+}
+
 // FieldName returns the name of the field that an element of a position is
 // about: what [partition.Keyspace.Split] returned. nil if it is no field.
 func FieldName(element []byte) []byte {

@@ -52,6 +52,7 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.forget(k)
+	n.pins.more.ring() // those of its keys end
 	for _, x := range indexes {
 		n.forgetIndex(x)
 	}

@@ -26,6 +26,7 @@ type Node struct {
 	spaces
 	feeds   bell
 	handing handing
+	pins    pins
 	// Count counts what transactions do.
 	Count Counters
 

@@ -26,7 +26,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, number: opened.Add(1), table: rows.New(rows.Options{Bytes: o.CacheBytes})}
+	s := &Store{opts: o, number: opened.Add(1), table: rows.New(rows.Options{Bytes: o.CacheBytes, Class: keyspaceOf})}
 	s.chunks.init(s.table, o.Chunks)
 	s.applier.init()
 	s.health.wake = s.applier.wake.send
