@@ -185,6 +185,7 @@ func (w *world) arrange() {
 	}
 	w.every(20*millisecond, func() { w.drivers[0].look() })
 	w.every(70*millisecond, func() { w.drivers[1].look() })
+	w.pinRows()
 	for _, c := range w.clients {
 		w.after(w.rng.Int64N(millisecond), c.begin)
 	}

@@ -50,6 +50,7 @@ func (w *world) finished() bool {
 func (w *world) end() {
 	for _, d := range w.disks {
 		if d.store != nil {
+			w.turnedAway(d.store)
 			_ = d.store.Close()
 			d.store = nil
 		}

@@ -96,7 +96,7 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
 		play(t, shape(seed), counts)
 	}
-	counts.Log(t, "moves done", "transactions committed", "store crash")
+	counts.Log(t, "moves done", "transactions committed", "store crash", "rows pinned")
 }
 
 // Transactions that touch the same few keys, in two phases, and take their time:
@@ -122,7 +122,7 @@ func TestTransactionsInEachOthersWayHappenOneAfterTheOther(t *testing.T) {
 		tries = max(tries, play(t, contended(seed), counts).Tries)
 	}
 	counts.Add("tries of the transaction with the most", tries)
-	counts.Log(t, "transactions committed", "transactions aborted", "transactions that locked first ok", "roll calls", "writes behind a fence")
+	counts.Log(t, "transactions committed", "transactions aborted", "transactions that locked first ok", "roll calls", "writes behind a fence", "rows pinned", "rows turned away")
 }
 
 // Sagas whose runners die and overtake each other, while stores crash and shards move:
