@@ -28,6 +28,7 @@ var patterns = []func(Config, func(duel.Cell) bool) bool{
 	sagaCells,
 	tableCells,
 	hotkeyCells,
+	cacheCells,
 }
 
 // Cells yields the cells of all patterns.
