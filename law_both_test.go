@@ -127,6 +127,8 @@ func TestKeyspacesTransactionsAndBatchesReadAlike(t *testing.T) {
 		"AddOnce", // a transaction has no request
 		"All",     // Txn.Scan is that
 		"Scan",    // in pages: a transaction has one state anyway
+		// Of memory, not of data.
+		"Pin", "PinFields", "Unpin", "UnpinFields", "CacheMetrics",
 	}
 	writes := []string{"Set", "SetWith", "Delete", "Add", "AddWith", "Expire", "Persist", "HSet", "HDel", "HAdd"}
 	for i := range keyspace.NumMethod() {
