@@ -19,12 +19,8 @@ import (
 type Carrier struct {
 	// Rest, if set, is called again and again while rows are carried, after some work
 	// of a tenth of a millisecond or so.
-	Rest func()
-	// LookAhead is how many bytes of log there have to be behind the destination for
-	// the keys in it to be looked at before it is carried, 0 for the default.
-	LookAhead int64
-	touched   touched
-	again     again
+	Rest    func()
+	touched touched
 }
 
 // Load is what was read at the source of a job for its destination.
@@ -36,7 +32,6 @@ type Load struct {
 	span       partition.Span
 	ingests    []mover.Ingest // in the order in which they are brought
 	rows, size uint64
-	skipped    uint64 // bytes that are not carried, because they are written again
 	// finish says what the job hears, once all is at the destination, which is at
 	// upto then.
 	finish func(to Place, upto uint64) mover.Event
@@ -123,21 +118,14 @@ func (r *Carrier) readLog(find Find, x mover.CatchUp) (Load, error) {
 	if x.Until > 0 {
 		l.piece = x.LimitBytes / frozenPieces
 	}
-	again, err := r.ahead(from, x, after)
-	if err != nil {
-		return l, err
-	}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
-	more, err := l.feed(from.Store, c, again, noEnd, x.LimitBytes)
+	more, err := l.feed(from.Store, c, noEnd, x.LimitBytes)
 	if err != nil {
 		return l, err
 	}
 	r.touched.follow(&l)
 	l.finish = func(_ Place, came uint64) mover.Event {
-		if again != nil {
-			r.again = *again
-		}
-		return mover.CaughtUp{Round: x.Round, Upto: max(after, came), More: more, Rows: l.rows, Bytes: l.size, Skipped: l.skipped}
+		return mover.CaughtUp{Round: x.Round, Upto: max(after, came), More: more, Rows: l.rows, Bytes: l.size}
 	}
 	return l, nil
 }
@@ -162,7 +150,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	}
 	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
-	if _, err = l.feed(from.Store, c, r.known(x, after), place, noLimit); err != nil {
+	if _, err = l.feed(from.Store, c, place, noLimit); err != nil {
 		return l, err
 	}
 	r.touched.follow(&l)
@@ -206,7 +194,7 @@ func (r *Carrier) summer(source *store.Store, x mover.Verify, place uint64) (fun
 	if !t.covers(x, place) {
 		t.begin(x, x.Since)
 		l := Load{carrier: r}
-		if _, err := l.feed(source, mover.Ingest{Span: x.Span, After: x.Since}, nil, place, noLimit); err != nil {
+		if _, err := l.feed(source, mover.Ingest{Span: x.Span, After: x.Since}, place, noLimit); err != nil {
 			return nil, err
 		}
 		t.follow(&l)
@@ -273,9 +261,8 @@ const (
 var errEnough = errors.New("drive: enough")
 
 // feed adds what the log has about the span of an ingest behind its place, up to
-// another or until that is about limit bytes, without what is known to come again. More
-// tells that it goes on.
-func (l *Load) feed(from *store.Store, c mover.Ingest, again *again, until uint64, limit int) (more bool, err error) {
+// another or until that is about limit bytes. More tells that it goes on.
+func (l *Load) feed(from *store.Store, c mover.Ingest, until uint64, limit int) (more bool, err error) {
 	into, picked := new(effect.Builder), 0
 	c.Upto = c.After // the end of the last frame: frames are taken whole
 	pos, err := from.Feed(wal.Position(c.After), func(e store.Committed) error {
@@ -293,13 +280,17 @@ func (l *Load) feed(from *store.Store, c mover.Ingest, again *again, until uint6
 			c.After, into, picked = c.Upto, new(effect.Builder), 0
 		}
 		c.Upto = p
-		n, skipped := mover.Pick(e.Batch, c.Span, again.skips(p, until), into)
-		picked += n
-		l.skipped += uint64(skipped)
+		picked += mover.Pick(e.Batch, c.Span, into)
 		l.carrier.rest()
 		return nil
 	})
-	if err = lost(err); err != nil || more {
+	switch {
+	case errors.Is(err, errEnough):
+		err = nil
+	case errors.Is(err, store.ErrGone):
+		err = fmt.Errorf("%w: %w", mover.ErrGone, err)
+	}
+	if err != nil || more {
 		return more, err
 	}
 	if c.Upto = uint64(pos); until != noEnd {

@@ -124,7 +124,7 @@ func TestTheLogIsReadInWholeFramesUpToALimitOrAPlace(t *testing.T) {
 		{"no more than there is room for", from, noEnd, nothing.Size(), 1, ends[0], true},
 	} {
 		l := Load{carrier: new(Carrier)}
-		more, err := l.feed(s, mover.Ingest{Span: w.span(2), After: c.after}, nil, c.until, c.limit)
+		more, err := l.feed(s, mover.Ingest{Span: w.span(2), After: c.after}, c.until, c.limit)
 		rows, upto := count(l)
 		// What is not of the span takes no room: the place may be behind it.
 		if upto = max(upto, c.after); err != nil || rows != c.rows || more != c.more || upto < c.upto || upto > ends[5] || !c.more && upto != c.upto {

@@ -218,7 +218,7 @@ func (d *driver) feed(from partition.GroupID, after, until uint64, limit int, s 
 			more = true
 			break
 		}
-		Pick(e.batch, s, nil, &into)
+		Pick(e.batch, s, &into)
 		upto = e.pos
 	}
 	rows = parse(&into)

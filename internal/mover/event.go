@@ -39,13 +39,11 @@ type (
 		Rows, Bytes uint64
 	}
 	// CaughtUp answers a CatchUp: how far the destination has come, whether the log
-	// went on behind that, and how long it took. Skipped is how many bytes were of the
-	// range and not carried, because they are written again further on.
+	// went on behind that, and how long it took.
 	CaughtUp struct {
 		Round, Upto uint64
 		More        bool
 		Rows, Bytes uint64
-		Skipped     uint64
 		TookMS      int64
 	}
 	// Verified answers a Verify: up to where the destination has come, and

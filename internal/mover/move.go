@@ -119,7 +119,7 @@ func (j *Job) caughtUp(ev CaughtUp, nowMS int64) {
 	j.Upto = max(j.Upto, ev.Upto)
 	j.Cost.Rounds++
 	impatient := j.Cost.Rounds%patienceRounds == 0
-	little := !ev.More && (ev.Bytes+ev.Skipped <= smallBytes || ev.TookMS <= quickMS)
+	little := !ev.More && (ev.Bytes <= smallBytes || ev.TookMS <= quickMS)
 	switch {
 	case j.Phase == Finishing && j.Upto < j.End:
 		j.become(Finishing, nowMS)

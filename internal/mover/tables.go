@@ -64,15 +64,10 @@ func ReadChunk(r command.Reader, s partition.Span, cursor []byte, limit int, int
 }
 
 // Pick appends the operations of an entry of the log that are about a span to a
-// batch, but for those on keys that are to be skipped, and returns how many it has
-// appended, and how many bytes the others have. Skip may be nil.
-func Pick(from effect.Batch, s partition.Span, skip func(key []byte) bool, into *effect.Builder) (n, skipped int) {
+// batch, and returns how many there were.
+func Pick(from effect.Batch, s partition.Span, into *effect.Builder) (n int) {
 	for _, op := range from.All() {
 		if !moves(op.Key, s) {
-			continue
-		}
-		if skip != nil && skip(op.Key) {
-			skipped += len(op.Key) + len(op.Value)
 			continue
 		}
 		if n++; !op.Delete {
@@ -81,16 +76,7 @@ func Pick(from effect.Batch, s partition.Span, skip func(key []byte) bool, into 
 			into.Delete(op.Key)
 		}
 	}
-	return n, skipped
-}
-
-// Keys calls visit with the keys of an entry of the log that are about a span.
-func Keys(from effect.Batch, s partition.Span, visit func(key []byte)) {
-	for _, op := range from.All() {
-		if moves(op.Key, s) {
-			visit(op.Key)
-		}
-	}
+	return n
 }
 
 // Digest sums up rows. Equal rows have the same, and the same means equal rows

@@ -187,7 +187,7 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 		e.TookMS = took.Milliseconds()
 		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
 			behind, before := s.Behind(wal.Position(e.Upto)), s.Behind(wal.Position(d.job.Upto))
-			return d.brake.CaughtUp(behind, 2*int64(e.Bytes+e.Skipped) > before-behind, nowMS)
+			return d.brake.CaughtUp(behind, 2*int64(e.Bytes) > before-behind, nowMS)
 		})
 		return e
 	}

@@ -94,7 +94,6 @@ var plantedBugs = map[string][]guard{
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
 
-	"drive-newest-left-out":        {{folder: "internal/drive", test: "TestWhatTheLogHasAgainIsCarriedOnce"}},
 	"store-closed-keeps-its-place": {{folder: "internal/store", test: "TestAClosedOrDeadStoreTakesNoPlace"}},
 	"store-compaction-after-close": {{folder: "internal/store", test: "TestStoresComeAndGoWhileOthersCompact"}},
 	"store-compaction-forgotten":   {{folder: "internal/store", test: "TestAStoreThatIsRefusedWhileAPlaceIsGivenAwayGetsItIfNobodyElseDoes"}},

@@ -302,8 +302,7 @@ func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uin
 	w := d.w
 	l := letter{d.phase(&j), true}
 	if d.carriers[j.ID] == nil {
-		// Half of them look at what the log has again, however little there is.
-		d.carriers[j.ID] = &drive.Carrier{LookAhead: int64(j.ID % 2)}
+		d.carriers[j.ID] = new(drive.Carrier)
 	}
 	w.notBefore(notBeforeMS, func() {
 		w.send(l, func() {
