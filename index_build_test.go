@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // A transaction that wrote a row before there was an index writes it again, with its
@@ -51,69 +50,49 @@ func TestAWriteThatBeganBeforeAnIndexMaintainsIt(t *testing.T) {
 	}
 }
 
-// stalledDisk is a disk that makes who writes wait while it is on.
-type stalledDisk struct {
-	on   atomic.Bool
-	gate sync.RWMutex
-	met  chan struct{}
+// slowGate lets a plain write pass, and holds it up behind the gate until an index is
+// ready, but not for long.
+type slowGate struct {
+	node.Plain
+	db     *DB
+	passed chan struct{}
 }
 
-// MaybeError implements [errorfs.Injector].
-func (s *stalledDisk) MaybeError(op errorfs.Op) error {
-	if s.on.Load() && (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpFileWriteAt) {
-		select {
-		case s.met <- struct{}{}:
-		default:
+// Check implements [group.Gate].
+func (g *slowGate) Check() error {
+	if err := g.Plain.Check(); err != nil {
+		return err
+	}
+	close(g.passed)
+	for range 300 {
+		if x, err := g.db.node.Index(g.Name, "all"); err == nil && x.IsReady() {
+			break
 		}
-		s.gate.RLock()
-		defer s.gate.RUnlock()
+		time.Sleep(time.Millisecond)
 	}
 	return nil
 }
 
-func (s *stalledDisk) String() string { return "stalled" }
-
-// A row that passed the gate before there was an index, and is on its way to the disk
-// when it is made, is not missed.
+// A row that passed the gate before there was an index, and is on its way when it is
+// made, is not missed.
 func TestAnIndexMissesNoRowThatWasOnItsWay(t *testing.T) {
-	disk := &stalledDisk{met: make(chan struct{}, 1)}
-	o := tiny(wal.Never, nil, store.Memory(), errorfs.Wrap(vfs.NewMem(), disk))
-	o.TendEvery = -1
-	db := mustOpen(t, o)
-	defer mustClose(t, db)
+	db := small(t, 2)
+	// Not where keyspaces are made: that would wait for the row too.
 	var ks *Keyspace
-	for i := 0; ks == nil || db.node.PartOf(ks.space.AppendPosition(nil, []byte("a"))).Host != db.node.Hosts()[1]; i++ {
+	var p partition.Position
+	for i := 0; ks == nil || ks.part(p).ID == 1; i++ {
 		ks = rangeSpace(t, db, fmt.Sprint("k", i))
+		p = ks.space.AppendPosition(nil, []byte("a"))
 	}
-	// The next keyspace of a range is on the other store: that of the entries.
-	disk.gate.Lock()
-	disk.on.Store(true)
+	gate := &slowGate{node.Plain{Space: ks.space}, db, make(chan struct{})}
 	written := make(chan error)
-	go func() { written <- ks.Set(ctx, []byte("a"), []byte("1")) }()
-	<-disk.met
-	made := make(chan *Index)
 	go func() {
-		ix, err := db.CreateIndex(ctx, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything})
-		if err != nil {
-			t.Error(err)
-		}
-		limited, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
-		defer cancel()
-		_ = ix.Wait(limited) // it is ready if nobody waits for the row
-		made <- ix
+		reply, err := ks.part(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
+		written <- errors.Join(err, reply.Err)
 	}()
-	var ix *Index
-	select {
-	case ix = <-made:
-	case <-time.After(300 * time.Millisecond):
-	}
-	disk.on.Store(false)
-	disk.gate.Unlock()
+	<-gate.passed
+	ix := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything})
 	must(t, <-written)
-	if ix == nil {
-		ix = <-made
-	}
-	must(t, ix.Wait(ctx))
 	if n, err := saysAsRows(db, ix, everything); err != nil || n != 1 {
 		t.Errorf("%d entries: %v", n, err)
 	}

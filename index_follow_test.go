@@ -70,14 +70,18 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
 	o := memory(1)
 	db := mustOpen(t, o)
-	slow := make(chan struct{})
+	entered, slow := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	options := IndexOptions{Name: "all", Mode: Asynchronous, Function: "all", Extract: func(r IndexRow) ([]IndexEntry, error) {
-		once.Do(func() { <-slow })
+		once.Do(func() {
+			close(entered)
+			<-slow
+		})
 		return everything(r)
 	}}
 	mustIndex(t, db, options)
 	must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
+	<-entered
 	closed := make(chan error)
 	go func() { closed <- db.Close() }()
 	<-db.keepers.ctx.Done()

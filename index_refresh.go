@@ -62,6 +62,9 @@ func (f *follower) tryRefresh(keys [][]byte, last bool) error {
 	if err != nil {
 		return err
 	}
+	if err := f.ctx.Err(); err != nil {
+		return err // whoever closes the store waits
+	}
 	if err := db.node.SyncApart(); err != nil {
 		return public(err)
 	}

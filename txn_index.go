@@ -145,9 +145,6 @@ func (tx *Txn) apply(r *indexedRow, x *node.Index, c index.Change, expiryMS int6
 	}
 	entries := &Keyspace{db: tx.db, space: x.Entries, inner: true}
 	for _, key := range c.Delete {
-		if plant.Bug("cleave-index-old-entry-left") {
-			break
-		}
 		_, err := tx.do(entries, key, true, false, func(p partition.Position) (command.Command, error) {
 			return &command.Delete{Keys: []partition.Position{p}}, nil
 		})

@@ -1,6 +1,10 @@
 package index
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
 
 // Change is what has to be written when a row changes.
 type Change struct {
@@ -25,7 +29,9 @@ func Diff(old, now []Entry, renew bool) (c Change) {
 		}
 		switch {
 		case order < 0:
-			c.Delete = append(c.Delete, old[0].Key)
+			if !plant.Bug("index-old-entry-left") {
+				c.Delete = append(c.Delete, old[0].Key)
+			}
 			old = old[1:]
 			continue
 		case order > 0 || renew || !bytes.Equal(old[0].Value, now[0].Value):

@@ -170,7 +170,7 @@ func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract inde
 			n.publishIndexes(rows)
 		})
 	})
-	if err == nil && !plant.Bug("node-index-barrier-missing") {
+	if err == nil {
 		err = n.barrier(ctx)
 	}
 	if err != nil && !errors.Is(err, ErrIndexExists) {

@@ -282,7 +282,11 @@ func (c *client) something() {
 		c.writeSalted()
 	case n < 39:
 		c.readSalted()
-	case n < 46:
+	case n < 41:
+		c.writeIndexed()
+	case n < 43:
+		c.readIndexed()
+	case n < 48:
 		c.hash(key(letter, "hash", 0))
 	case n < 55:
 		c.lease(key(letters[w.rng.IntN(2)], "lease", 0))
