@@ -25,6 +25,7 @@ type Config struct {
 var patterns = []func(Config, func(duel.Cell) bool) bool{
 	counterCells,
 	queueCells,
+	indexCells,
 	sagaCells,
 	tableCells,
 	hotkeyCells,
