@@ -109,7 +109,7 @@ func openTally(cfg Config, way counterWay) (t *tally, err error) {
 		o.Window = 1 << 40 // it stays as it is
 	}
 	if t.counters, err = counter.New(t.db, ks, o); err != nil {
-		return nil, err
+		return nil, errors.Join(err, t.db.Close(), os.RemoveAll(t.dir))
 	}
 	t.add = func() error { return t.counters.Add(ctx, "n", 1) }
 	t.sum = func() error { _, err := t.counters.Sum(ctx, "n"); return err }
@@ -121,7 +121,11 @@ func openTally(cfg Config, way counterWay) (t *tally, err error) {
 	case way.parts != 0:
 		err = t.counters.Resize(ctx, "n", way.parts)
 	}
-	return t, err
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *tally) close() {

@@ -79,7 +79,10 @@ func openQueue(cfg Config, d cleave.Durability, shards int) (t *queueTable, err 
 	if err == nil {
 		t.q, err = queue.Open(ctx, t.db, ks, "q", queue.Options{Shards: shards})
 	}
-	return t, err
+	if err != nil {
+		return nil, errors.Join(err, t.db.Close(), os.RemoveAll(t.dir))
+	}
+	return t, nil
 }
 
 // spread gives a piece of the queue to each group.
