@@ -24,32 +24,39 @@ const (
 // are and how many messages go together. There is no peer: they are set against each other.
 func queueCells(cfg Config, yield func(duel.Cell) bool) bool {
 	for _, d := range []cleave.Durability{cleave.Always, cleave.EverySec} {
-		var tables []*queueTable
-		for _, shards := range []int{1, 4, 16} {
-			t, err := openQueue(cfg, d, shards)
-			if err != nil {
-				return yield(duel.Cell{ID: fmt.Sprintf("patterns/queue-%v", d), Title: "not run",
-					Contestants: []duel.Contestant{{Name: "queue", Ours: true, Work: func(int) { panic(err) }}}})
-			}
-			defer t.close()
-			tables = append(tables, t)
+		if !queueCellsOf(cfg, d, yield) {
+			return false
 		}
-		for _, batch := range []int{1, 10, 100} {
-			cell := duel.Cell{
-				ID: fmt.Sprintf("patterns/queue-%v-batch-%d", d, batch),
-				Title: fmt.Sprintf("a message of %d bytes, published, received and acknowledged, durability %v, %d producers and %d consumers, %d at a time",
-					queueBody, d, queueProducers, queueConsumers, batch),
-				Metrics: duel.Costs,
-				Rounds:  7,
-				Ops:     queueProducers * max(batch, 16) * max(1, cfg.Adds/32),
-			}
-			for _, t := range tables {
-				name := fmt.Sprintf("%d shards", t.shards)
-				cell.Contestants = append(cell.Contestants, duel.Contestant{Name: name, Ours: true, Work: func(ops int) { t.work(ops, batch) }})
-			}
-			if !yield(cell) {
-				return false
-			}
+	}
+	return true
+}
+
+func queueCellsOf(cfg Config, d cleave.Durability, yield func(duel.Cell) bool) bool {
+	var tables []*queueTable
+	for _, shards := range []int{1, 4, 16} {
+		t, err := openQueue(cfg, d, shards)
+		if err != nil {
+			return yield(duel.Cell{ID: fmt.Sprintf("patterns/queue-%v", d), Title: "not run",
+				Contestants: []duel.Contestant{{Name: "queue", Ours: true, Work: func(int) { panic(err) }}}})
+		}
+		defer t.close()
+		tables = append(tables, t)
+	}
+	for _, batch := range []int{1, 10, 100} {
+		cell := duel.Cell{
+			ID: fmt.Sprintf("patterns/queue-%v-batch-%d", d, batch),
+			Title: fmt.Sprintf("a message of %d bytes, published, received and acknowledged, durability %v, %d producers and %d consumers, %d at a time",
+				queueBody, d, queueProducers, queueConsumers, batch),
+			Metrics: duel.Costs,
+			Rounds:  7,
+			Ops:     queueProducers * max(batch, 16) * max(1, cfg.Adds/32),
+		}
+		for _, t := range tables {
+			name := fmt.Sprintf("%d shards", t.shards)
+			cell.Contestants = append(cell.Contestants, duel.Contestant{Name: name, Ours: true, Work: func(ops int) { t.work(ops, batch) }})
+		}
+		if !yield(cell) {
+			return false
 		}
 	}
 	return true
