@@ -25,12 +25,12 @@ func until(t testing.TB, what string, is func() bool) {
 // flood writes and reads many rows of a keyspace, more than a cache of 64 KiB holds by far.
 func flood(t testing.TB, ks *Keyspace) {
 	t.Helper()
-	value := make([]byte, 1000)
-	for i := range 400 {
+	value := make([]byte, 200) // rows that share blocks with others
+	for i := range 1500 {
 		must(t, ks.Set(ctx, number(i), value))
 	}
 	for range 3 {
-		for i := range 400 {
+		for i := range 1500 {
 			_, err := ks.Get(ctx, number(i))
 			must(t, err)
 		}
