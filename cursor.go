@@ -68,16 +68,13 @@ func (db *DB) Now() Cursor {
 // a piece of the first one's identity: a copy that was restored from a backup goes on
 // with other changes at the same positions.
 func (db *DB) cursorOf(pos []wal.Position) Cursor {
-	var b strings.Builder
-	b.WriteString(db.cursorTag())
+	var room [64]byte // of most: it is made for each change
+	b := append(room[:0], db.tag...)
 	for _, p := range pos {
-		b.WriteByte('-')
-		b.WriteString(strconv.FormatUint(uint64(p), 16))
+		b = strconv.AppendUint(append(b, '-'), uint64(p), 16)
 	}
-	return Cursor(b.String())
+	return Cursor(b)
 }
-
-func (db *DB) cursorTag() string { return db.node.Hosts()[0].Store.ID().String()[:8] }
 
 func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 	pos := make([]wal.Position, len(db.node.Hosts()))
@@ -85,10 +82,10 @@ func (db *DB) positions(c Cursor) ([]wal.Position, error) {
 		return pos, nil
 	}
 	words := strings.Split(string(c), "-")
-	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag()) {
+	if len(words) != len(pos)+1 || len(words[0]) != len(db.tag) {
 		return nil, optionError("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
 	}
-	if words[0] != db.cursorTag() {
+	if words[0] != db.tag {
 		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
 	}
 	for i, w := range words[1:] {

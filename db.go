@@ -19,6 +19,7 @@ type DB struct {
 	node  *node.Node
 	first *Keyspace // the default one
 	apart guess     // of the next transaction
+	tag   string    // with which cursors begin
 	// keepers build indexes, and follow the feed for those that are asynchronous.
 	keepers keepers
 	// closed tells that Close was called, and closing is held meanwhile.
@@ -57,7 +58,7 @@ func openNode(o node.Options) (*DB, error) {
 	if err != nil {
 		return nil, public(err)
 	}
-	db := &DB{node: n}
+	db := &DB{node: n, tag: n.Hosts()[0].Store.ID().String()[:8]}
 	space, err := n.Keyspace(node.DefaultName)
 	if err != nil {
 		return nil, errors.Join(public(err), n.Close(context.Background()))

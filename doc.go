@@ -40,6 +40,10 @@
 // [DB.Feed] tells what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //
+// Packages counter, queue, table, cache, saga and watch are remedies for what goes wrong
+// with hot keys and many steps, made of these parts alone; docs/patterns says which
+// one is for what.
+//
 // # Shards, groups and jobs
 //
 // The keys of a keyspace are cut into shards, and each shard belongs to a group,

@@ -58,7 +58,8 @@ type ChangeOp struct {
 // dropped since are left out, and so are the entries of indexes: they follow from the
 // rows. If the place is no longer kept, the error is
 // ErrGone: read the data, and follow the feed from a Cursor that Now returned
-// before you began, or from that of the [Txn] that has read it.
+// before you began, or from that of the [Txn] that has read it. Each reader reads the
+// log by itself: for many who wait for some keys, package watch has one for all.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return db.feed(ctx, from, nil, false)
 }
@@ -181,7 +182,7 @@ type readChange struct {
 const (
 	// feedAhead and feedAheadBytes bound what is read ahead, unless one change
 	// is larger.
-	feedAhead      = 256
+	feedAhead      = 1024
 	feedAheadBytes = 1 << 20
 )
 

@@ -26,6 +26,7 @@ type queue struct {
 
 // entry is a key that has changed.
 type entry struct {
+	key []byte
 	// before is the place of the first change that is told by it.
 	before cleave.Cursor
 	// self is about the key itself; its Kind is 0 if it is about fields alone.
@@ -40,17 +41,20 @@ func (q *queue) len() int { return len(q.list) - q.head }
 
 func (q *queue) clear() { q.list, q.head, q.byKey, q.bytes = nil, 0, nil, 0 }
 
+// many is from where on a map is worth its while.
+const many = 16
+
 // push adds a change, and tells whether there was room.
 func (q *queue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 	if q.keysOnly && op.Field != nil {
 		return true // the key itself is told too, with its new version
 	}
-	e := q.byKey[string(op.Key)]
+	e := q.find(op.Key)
 	if e == nil {
-		e = &entry{before: before}
-		q.add(op.Key, e)
+		e = &entry{key: op.Key, before: before}
+		q.add(e)
 	} else if plant.Bug("watch-coalescing-reorders") {
-		newer := &entry{before: before}
+		newer := &entry{key: op.Key, before: before}
 		newer.note(eventOf(op, q.keysOnly))
 		q.list = append([]*entry{newer}, q.list[q.head:]...)
 		q.head = 0
@@ -63,20 +67,37 @@ func (q *queue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 	return q.len() <= q.maxLen && (q.bytes <= q.maxBytes || q.len() == 1 && len(e.fields) <= 1)
 }
 
-func (q *queue) add(key []byte, e *entry) {
+// find returns the entry of a key that may be told with it, nil if there is none.
+func (q *queue) find(key []byte) *entry {
+	if q.every || q.byKey != nil {
+		return q.byKey[string(key)]
+	}
+	for _, e := range q.list[q.head:] {
+		if bytes.Equal(e.key, key) {
+			return e
+		}
+	}
+	return nil
+}
+
+// add adds an entry. Few are looked at one by one: most who watch wait for one key.
+func (q *queue) add(e *entry) {
 	if q.head > len(q.list)/2 { // what was taken out is most of it
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
 		q.list, q.head = q.list[:n], 0
 	}
 	q.list = append(q.list, e)
-	if q.every {
-		return
-	}
-	if q.byKey == nil {
+	switch {
+	case q.every:
+	case q.byKey != nil:
+		q.byKey[string(e.key)] = e
+	case q.len() > many:
 		q.byKey = map[string]*entry{}
+		for _, e := range q.list[q.head:] {
+			q.byKey[string(e.key)] = e
+		}
 	}
-	q.byKey[string(key)] = e
 }
 
 // note makes an entry tell what was told before and a later event. What becomes of a key
@@ -99,9 +120,6 @@ func (e *entry) note(v Event) {
 	}
 	e.self = v
 }
-
-// manyFields is from where on a map is faster than a look at each.
-const manyFields = 16
 
 func (e *entry) noteField(v Event) {
 	e.bytes += v.size()
@@ -126,7 +144,7 @@ func (e *entry) noteField(v Event) {
 	switch {
 	case e.byName != nil:
 		e.byName[string(v.Field)] = len(e.fields) - 1
-	case len(e.fields) > manyFields:
+	case len(e.fields) > many:
 		e.byName = map[string]int{}
 		for i := range e.fields {
 			e.byName[string(e.fields[i].Field)] = i
@@ -145,12 +163,10 @@ func (q *queue) pop(out []Event, at, behind cleave.Cursor) []Event {
 	first := len(out)
 	if e.self.Kind != 0 {
 		out = append(out, e.self)
-		if q.byKey[string(e.self.Key)] == e {
-			delete(q.byKey, string(e.self.Key))
-		}
 	}
-	if out = append(out, e.fields...); len(e.fields) > 0 && q.byKey[string(e.fields[0].Key)] == e {
-		delete(q.byKey, string(e.fields[0].Key))
+	out = append(out, e.fields...)
+	if delete(q.byKey, string(e.key)); q.len() == 0 {
+		q.byKey = nil
 	}
 	for i := first; i < len(out); i++ {
 		out[i].After = at

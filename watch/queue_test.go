@@ -13,7 +13,7 @@ func placeOf(i int) cleave.Cursor { return cleave.Cursor(fmt.Sprintf("t-%x", i))
 
 // changeOf makes a change at random, as the feed would tell it: n counts them.
 func changeOf(rt *rapid.T, n int, hash map[string]bool) (ops []cleave.ChangeOp) {
-	key := number(rapid.IntRange(0, 4).Draw(rt, "key"))
+	key := number(rapid.IntRange(0, 24).Draw(rt, "key"))
 	op := cleave.ChangeOp{Keyspace: "k", Key: key, Item: cleave.Item{Key: key, Version: uint64(n)}}
 	switch rapid.IntRange(0, 3).Draw(rt, "what") {
 	case 0:

@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // feedBytes is how much of a segment the feed reads at once.
 const feedBytes = 256 << 10
+
+// feedRoom has what readers read into: one that keeps up reads a little at a time, and
+// often.
+var feedRoom = sync.Pool{New: func() any { return new([]byte) }}
 
 // ReadFrom visits the committed entries after a position, in order, up to the end
 // of the log at the time of the call, and returns where to read on. It is meant to
@@ -18,14 +23,18 @@ const feedBytes = 256 << 10
 // being visited. [ErrGone] means that the entries are not retained.
 func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) {
 	to := l.Committed()
-	var buffer []byte
+	if pos == to {
+		return pos, nil
+	}
+	room := feedRoom.Get().(*[]byte)
+	defer feedRoom.Put(room)
 	for pos < to {
 		s, begin, err := l.segmentAfter(pos)
 		if err != nil {
 			return pos, err
 		}
 		end := min(s.end, to)
-		r := frameReader{s: s, salt: l.salt, offset: begin.offset(), end: end.offset(), prev: pos, buffer: buffer}
+		r := frameReader{s: s, salt: l.salt, offset: begin.offset(), end: end.offset(), prev: pos, buffer: *room}
 		if r.offset == blockBytes {
 			r.prev = s.prev
 		}
@@ -34,7 +43,9 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 		if errors.Is(err, ErrCorrupt) && pos == before && !l.frameEnds(s, pos) {
 			err = fmt.Errorf("%w: no entry ends at %s", ErrGone, pos)
 		}
-		buffer = r.buffer
+		if cap(r.buffer) <= feedBytes { // a large one is not worth keeping
+			*room = r.buffer[:0]
+		}
 		l.mu.Lock()
 		l.unpin(s.segment)
 		l.mu.Unlock()
