@@ -30,6 +30,7 @@ var patterns = []func(Config, func(duel.Cell) bool) bool{
 	tableCells,
 	hotkeyCells,
 	cacheCells,
+	watchCells,
 }
 
 // Cells yields the cells of all patterns.
