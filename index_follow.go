@@ -85,7 +85,7 @@ func (f *follower) again() error {
 		return err
 	}
 	f.note(func(s *keeperStatus) { s.rebuilt, s.at = s.rebuilt+1, nil })
-	f.state = followState{Cursor: f.ix.db.Now()}
+	f.state = followState{Cursor: f.ix.db.Now(), Phase: byRows}
 	return f.refresh(nil)
 }
 

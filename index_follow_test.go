@@ -42,8 +42,9 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 				t.Errorf("found %+v", page.Items)
 			}
 			status, err := ix.Status()
-			for must(t, err); status.BehindBytes != 0; status, err = ix.Status() { // what it writes itself
+			for must(t, err); status.BehindBytes != 0; must(t, err) { // what it writes itself
 				time.Sleep(time.Millisecond)
+				status, err = ix.Status()
 			}
 			if !status.Ready || status.Err != nil || status.Refused == 0 || status.Behind != 0 || status.BehindBytes != 0 {
 				t.Errorf("%+v", status)
