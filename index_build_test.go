@@ -213,6 +213,29 @@ func TestIndexesAreBuiltWhileOthersWrite(t *testing.T) {
 	}
 }
 
+// A writer who was about to write the entries of an index hears nothing of its end.
+func TestAnIndexThatIsDroppedIsNoErrorToWhoWrites(t *testing.T) {
+	db := mustOpen(t, memory(1))
+	defer mustClose(t, db)
+	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "k"})
+	must(t, err)
+	mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything})
+	must(t, ks.Set(ctx, []byte("a"), []byte("before")))
+	tries := 0
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if err := tx.Set(ks, []byte("a"), []byte("after")); err != nil {
+			return err
+		}
+		if tries++; tries == 1 {
+			return db.DropIndex(ctx, "k", "all")
+		}
+		return nil
+	}))
+	if got, err := ks.Get(ctx, []byte("a")); err != nil || string(got) != "after" || tries != 2 {
+		t.Errorf("%q, %v after %d tries", got, err, tries)
+	}
+}
+
 // verified fails the test if an index is not clean.
 func verified(t *testing.T, ix *Index) {
 	t.Helper()

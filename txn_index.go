@@ -139,17 +139,13 @@ func (tx *Txn) apply(r *indexedRow, x *node.Index, c index.Change, expiryMS int6
 	if plant.Bug("cleave-index-entry-not-in-commit") {
 		return nil
 	}
-	if x.Entries.Check() != nil { // dropped meanwhile: without it, then
-		tx.err = errRetry
-		return tx.err
-	}
 	entries := &Keyspace{db: tx.db, space: x.Entries, inner: true}
 	for _, key := range c.Delete {
 		_, err := tx.do(entries, key, true, false, func(p partition.Position) (command.Command, error) {
 			return &command.Delete{Keys: []partition.Position{p}}, nil
 		})
 		if err != nil {
-			return err
+			return tx.without(x, err)
 		}
 	}
 	for _, e := range c.Put {
@@ -157,13 +153,23 @@ func (tx *Txn) apply(r *indexedRow, x *node.Index, c index.Change, expiryMS int6
 			return &command.Set{Key: p, Value: e.Value, Expiry: entryExpiry(x, expiryMS)}, nil
 		})
 		if err != nil {
-			return err
+			return tx.without(x, err)
 		}
 		if x.Unique {
 			tx.uniques = append(tx.uniques, uniqueEntry{r, x, e.Key})
 		}
 	}
 	return nil
+}
+
+// without is why an entry could not be written. If its index was dropped meanwhile, at
+// any moment up to now, that is none: the transaction is tried again without it.
+func (tx *Txn) without(x *node.Index, err error) error {
+	if x.Entries.Check() == nil {
+		return err
+	}
+	tx.err = errRetry
+	return tx.err
 }
 
 // entryExpiry is when an entry of a row expires.
