@@ -18,7 +18,7 @@ func TestOpenRefusesWhatIsNoTable(t *testing.T) {
 		"no layout": {Kind: cleave.Range},
 	} {
 		o.Name = strings.ReplaceAll(name, " ", "-")
-		ks := must(db.CreateKeyspace(bg, o))
+		ks := must(db.OpenKeyspace(bg, o)) // the store is shared, also with a second run
 		if _, err := Open(db, ks, Options{}); !errors.Is(err, ErrNoTable) {
 			t.Errorf("%s: %v, want ErrNoTable", name, err)
 		}
