@@ -23,7 +23,7 @@ const (
 	// keyspace becomes a transaction, which is its price.
 	Transactional = IndexMode(index.Transactional)
 	// Asynchronous entries follow their row by the feed, soon. Writes to the keyspace
-	// pay nothing. See [Index.Status] for how late they are, and [Index.WaitFresh].
+	// do not wait for them, though whoever writes the entries needs the processors too. See [Index.Status] for how late they are, and [Index.WaitFresh].
 	Asynchronous = IndexMode(index.Asynchronous)
 )
 
