@@ -23,7 +23,8 @@ const (
 	// keyspace becomes a transaction, which is its price.
 	Transactional = IndexMode(index.Transactional)
 	// Asynchronous entries follow their row by the feed, soon. Writes to the keyspace
-	// do not wait for them, though whoever writes the entries needs the processors too. See [Index.Status] for how late they are, and [Index.WaitFresh].
+	// do not wait for them, but on a machine that is fully used they are slower: somebody
+	// writes the entries. See [Index.Status] for how late these are, and [Index.WaitFresh].
 	Asynchronous = IndexMode(index.Asynchronous)
 )
 
