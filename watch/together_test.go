@@ -68,7 +68,6 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 			}
 		}
 	})
-	end := []byte("9999") // is written last, when all else is told
 	c := patience(t)
 	watch := func(name string, target Target, o Options, slow time.Duration) {
 		target.Keyspace = ks
@@ -76,30 +75,14 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 			target.Keys = append(target.Keys, end)
 		}
 		readers.Go(func() {
-			m := newMirror()
+			r := reader{name: name, target: target, mirror: newMirror()}
 			for e, err := range h.Follow(c, target, o) {
-				if err == nil {
-					err = m.apply(e)
-				}
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
+				if r.hear(t, ks, e, err) {
 					return
-				}
-				if e.Kind == Lost {
-					t.Errorf("%s: who follows does not lose anything", name)
-				}
-				if string(e.Key) == string(end) {
-					break
 				}
 				if slow > 0 && !over() {
 					time.Sleep(slow)
 				}
-			}
-			now, _ := readAll(t, ks)
-			plain, err := target.check(db)
-			must(t, err)
-			if d := m.differs(now.within(&plain)); d != "" {
-				t.Errorf("%s has %s", name, d)
 			}
 		})
 	}
@@ -110,26 +93,15 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	watch("keys", Target{Keys: [][]byte{number(1), number(150), number(350)}}, Options{}, 0)
 	watch("range", Target{Start: number(90), End: []byte("99999")}, Options{Buffer: 1}, 0)
 	readers.Go(func() { // comes back all the time
-		m, at, plain := newMirror(), cleave.Cursor(""), Target{Keyspace: ks}
-		for {
+		r := reader{name: "who comes back", target: Target{Keyspace: ks}, mirror: newMirror()}
+		for at := cleave.Cursor(""); ; {
 			n := 0
-			m.versions = map[string]uint64{} // it may hear things again
-			for e, err := range h.Follow(c, plain, Options{From: at}) {
-				if err == nil {
-					err = m.apply(e)
-				}
-				if err != nil {
-					t.Errorf("who comes back: %v", err)
+			r.versions = map[string]uint64{} // it may hear things again
+			for e, err := range h.Follow(c, r.target, Options{From: at}) {
+				if r.hear(t, ks, e, err) {
 					return
 				}
 				at = e.After
-				if string(e.Key) == string(end) {
-					now, _ := readAll(t, ks)
-					if d := m.differs(now); d != "" {
-						t.Errorf("who comes back has %s", d)
-					}
-					return
-				}
 				if n++; at != "" && n > 50 {
 					break
 				}
@@ -147,6 +119,43 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	if h.count != 0 || h.stop != nil {
 		t.Errorf("the hub has %d watchers left", h.count)
 	}
+}
+
+// end is the key that is written last.
+var end = []byte("9999")
+
+// reader makes a copy of what it hears.
+type reader struct {
+	name   string
+	target Target
+	*mirror
+	want *mirror // what there is, once it has heard of end
+}
+
+// hear takes an event, and tells whether the reader may go: it has all that there is, or
+// has failed. Stores are told in any order, so end may come before what others have.
+func (r *reader) hear(t *testing.T, ks *cleave.Keyspace, e Event, err error) (over bool) {
+	switch {
+	case err != nil && r.want != nil:
+		t.Errorf("%s: %v; it has %s", r.name, err, r.differs(r.want))
+		return true
+	case err == nil:
+		err = r.apply(e)
+	}
+	if err == nil && e.Kind == Lost {
+		err = errors.New("who follows does not lose anything")
+	}
+	if err != nil {
+		t.Errorf("%s: %v", r.name, err)
+		return true
+	}
+	if r.want == nil && string(e.Key) == string(end) {
+		plain, err := r.target.check(ks.DB())
+		must(t, err)
+		now, _ := readAll(t, ks)
+		r.want = now.within(&plain)
+	}
+	return r.want != nil && r.differs(r.want) == ""
 }
 
 // move moves the shard of a key to another store.
