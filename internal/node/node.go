@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -48,7 +47,6 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Store.Compactions = store.NewCompactions() // one limit for all
 	n := &Node{opts: opts}
 	n.parts.Store(new([]*Part))
 	ctx, cancel := context.WithCancel(context.Background())

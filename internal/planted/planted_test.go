@@ -94,10 +94,6 @@ var plantedBugs = map[string][]guard{
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
 
-	"store-closed-keeps-its-place": {{folder: "internal/store", test: "TestAClosedOrDeadStoreTakesNoPlace"}},
-	"store-compaction-after-close": {{folder: "internal/store", test: "TestStoresComeAndGoWhileOthersCompact"}},
-	"store-compaction-forgotten":   {{folder: "internal/store", test: "TestAStoreThatIsRefusedWhileAPlaceIsGivenAwayGetsItIfNobodyElseDoes"}},
-
 	"txn-read-locks-not-taken":       {guardTxns, guardWay},
 	"txn-write-ignores-read-locks":   {guardTxns, guardWay},
 	"txn-validation-ignores-intents": {guardTxns, guardWay},

@@ -132,7 +132,7 @@ func (s *Store) catchUp(ctx context.Context, data string, until wal.Position) (e
 	h := &health{wake: wake.send}
 	o := s.opts
 	o.BlockCacheBytes = minCacheBytes
-	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h, o.Compactions)
+	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -53,10 +54,8 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          1000,
 		FormatMajorVersion:    engineVersion,
-		// How many it would like, above 1 if it is behind. How many it gets is
-		// decided for all stores together: see Compactions.
 		CompactionConcurrencyRange: func() (int, int) {
-			return 1, max(2, o.Compactions.limit())
+			return 1, max(1, runtime.GOMAXPROCS(0)/2)
 		},
 		EventListener: &pebble.EventListener{
 			BackgroundError: h.background,
@@ -83,10 +82,8 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 	return p
 }
 
-// openPebble opens a Pebble that reports to h, and compacts as all let it.
-func openPebble(dir string, o *pebble.Options, h *health, all *Compactions) (*pebble.DB, error) {
-	compactor := all.join(func() bool { return h.err() != nil })
-	o.Experimental.CompactionScheduler = compactor
+// openPebble opens a Pebble that reports to h.
+func openPebble(dir string, o *pebble.Options, h *health) (*pebble.DB, error) {
 	h.opening.Store(true)
 	db, err := pebble.Open(dir, o)
 	dead := h.opened()
@@ -97,7 +94,6 @@ func openPebble(dir string, o *pebble.Options, h *health, all *Compactions) (*pe
 		_ = db.Close() // it has nothing to say beyond that
 		return nil, dead
 	}
-	compactor.begin()
 	return db, nil
 }
 

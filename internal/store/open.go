@@ -99,7 +99,7 @@ func (s *Store) openEngine() (err error) {
 	}
 	o := engineOptions(&s.opts, s.dir.fs, &s.health, s.applier.flushed)
 	o.ErrorIfNotExists = s.dir.made
-	s.db, err = openPebble(s.dir.join(dataDir), o, &s.health, s.opts.Compactions)
+	s.db, err = openPebble(s.dir.join(dataDir), o, &s.health)
 	if s.dir.made && damaged(err) {
 		err = &CorruptError{File: s.dir.join(dataDir), Err: err}
 	}

@@ -45,9 +45,6 @@ type Options struct {
 	// RetainBytes is how much log the feed keeps beyond what recovery needs.
 	// Default 64 MiB; -1 keeps none.
 	RetainBytes int64
-	// Compactions is how many compactions run at a time, of all stores that have the
-	// same. Default: a limit of its own.
-	Compactions *Compactions
 }
 
 // Memory returns a file system for Options.FS that keeps everything in memory.
@@ -71,9 +68,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
-	}
-	if o.Compactions == nil {
-		o.Compactions = NewCompactions()
 	}
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
