@@ -23,7 +23,9 @@ func short(key string) string {
 		return strings.Clone(key)
 	}
 	sum := fmt.Sprintf("…#%016x", maphash.String(seed, key))
-	return strings.ToValidUTF8(key[:MaxKeyBytes-len(sum)], "?")[:MaxKeyBytes-len(sum)] + sum
+	// The cut may go through a character, and whole stretches may be of other bytes: a
+	// mark in the place of each never makes it longer.
+	return strings.ToValidUTF8(key[:MaxKeyBytes-len(sum)], "?") + sum
 }
 
 // tracked is a key of the table.
