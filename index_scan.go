@@ -31,7 +31,7 @@ type IndexScanOptions struct {
 	// error is ErrIndexBuilding.
 	Building bool
 	// Fresh waits until an asynchronous index has all that was committed before the
-	// call, see [Index.WaitFresh].
+	// call, see [Index.WaitFresh]. Not for [Txn.ScanIndex].
 	Fresh bool
 }
 
@@ -150,6 +150,7 @@ func (ix *Index) visit(ctx context.Context, o IndexScanOptions, f func(IndexItem
 		if err := ix.WaitFresh(ctx, ix.db.Now()); err != nil {
 			return err
 		}
+		o.Fresh = false // a transaction could not wait
 	}
 	if o.Limit > 0 && o.Limit <= fewItems && !o.Rows {
 		done, err := ix.glance(ctx, x, o, f)

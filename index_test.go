@@ -298,6 +298,17 @@ func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 	if err := db.DropIndex(ctx, "default", "none"); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("no index to drop: %v", err)
 	}
+	for say, run := range map[string]func(context.Context, func(*Txn) error) error{"View": db.View, "Update": db.Update} {
+		err := run(ctx, func(tx *Txn) error {
+			for _, err := range tx.ScanIndex(ix, IndexScanOptions{Fresh: true}) {
+				return err
+			}
+			return nil
+		})
+		if !errors.Is(err, ErrOptions) {
+			t.Errorf("to wait in %s: %v", say, err)
+		}
+	}
 	// Rows.
 	if _, err := ks.HSet(ctx, []byte("a"), fields("age", "old")...); !errors.Is(err, ErrIndexRow) || !strings.Contains(err.Error(), `key "a"`) {
 		t.Errorf("a field of the wrong type: %v", err)

@@ -13,7 +13,8 @@ import (
 // before the commit is a conflict.
 //
 // Those of an asynchronous one are as of the same state too, which may be behind the
-// rows. Fresh is refused: wait before the transaction.
+// rows. Fresh is refused, in Update and in View: the state is taken by then, so wait
+// before the transaction.
 func (tx *Txn) ScanIndex(ix *Index, o IndexScanOptions) iter.Seq2[IndexItem, error] {
 	return func(yield func(IndexItem, error) bool) {
 		if err := tx.scanIndex(ix, o, func(item IndexItem) bool { return yield(item, nil) }); err != nil {
@@ -28,8 +29,8 @@ func (tx *Txn) scanIndex(ix *Index, o IndexScanOptions, visit func(IndexItem) bo
 		return tx.err
 	case ix.db != tx.db:
 		return optionError("index %s is of another DB than the transaction", ix.name)
-	case o.Fresh && !tx.readOnly:
-		return optionError("a transaction cannot wait for an index: use WaitFresh before it")
+	case o.Fresh:
+		return optionError("a transaction cannot wait for an index: use WaitFresh before it, and leave Fresh out")
 	}
 	x, err := ix.readable(o.Building)
 	if err != nil {
