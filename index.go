@@ -62,7 +62,8 @@ type IndexOptions struct {
 	// under which it is, and Version which one of that name; give a changed function
 	// another Version, drop the index and create it anew. A program that opens the
 	// store declares the function again, with [DB.OpenIndex]; until then writes to the
-	// keyspace are refused with [ErrUndeclared], and an asynchronous index stands still.
+	// keyspace of a transactional index are refused with [ErrUndeclared], and an
+	// asynchronous one stands still.
 	Extract           func(IndexRow) ([]IndexEntry, error)
 	Function, Version string
 }

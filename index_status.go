@@ -82,7 +82,7 @@ func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
 	}
 	for {
 		s, changed := ix.db.keepers.of(ix).look()
-		if x.IsReady() && isBehind(s.at, want) {
+		if x.IsReady() && reaches(s.at, want) {
 			return nil
 		}
 		select {
@@ -100,8 +100,8 @@ func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
 	}
 }
 
-// isBehind tells whether one place in the feed is not before another.
-func isBehind(at, want []wal.Position) bool {
+// reaches tells whether a place in the feed has all that is before another.
+func reaches(at, want []wal.Position) bool {
 	for i := range want {
 		if i >= len(at) || at[i] < want[i] {
 			return false

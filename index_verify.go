@@ -14,7 +14,8 @@ type IndexReport struct {
 	// Rows and Entries are how many were compared.
 	Rows, Entries uint64
 	// Missing counts entries that rows should have and have not, or not with what
-	// should be stored, and Stray entries that no row has. Both are 0 if all is well.
+	// should be stored, and Stray entries that no row has. Both are 0 if all is well;
+	// otherwise they are of the first 10,000 rows that something is wrong with.
 	Missing, Stray uint64
 	// Unsettled counts rows that changed each time they were looked at, so that an
 	// asynchronous index could not be held against them.
@@ -23,7 +24,7 @@ type IndexReport struct {
 	Keys [][]byte
 }
 
-// Clean tells that the index is what its rows say.
+// Clean tells that the index is what its rows say, but for those that are Unsettled.
 func (r *IndexReport) Clean() bool { return r.Missing == 0 && r.Stray == 0 }
 
 const (

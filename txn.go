@@ -39,8 +39,8 @@ type Txn struct {
 	writes  []txnWrite
 	used    uses // keyspaces that it read or wrote
 	// rows are those of indexed keyspaces that it wrote.
-	rows   map[string]*indexedRow
-	touchs []*indexedRow // in the order in which they were
+	rows    map[string]*indexedRow
+	touched []*indexedRow // in the order in which they were
 	// uniques are entries that no other row may have.
 	uniques []uniqueEntry
 	// hold names the transaction if it holds what it needs.

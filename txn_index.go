@@ -14,7 +14,7 @@ import (
 
 // entryGraceMS is for how long the entry of a row that expires outlives it. Groups have
 // clocks of their own, a few seconds apart after a crash: the row's decides, so its
-// entries must still be there when it says that the row is alive. See isOf.
+// entries must still be there when it says that the row is alive. See [Txn.counts].
 const entryGraceMS = 3_600_000
 
 // indexedRow is a row of a keyspace with indexes that a transaction writes.
@@ -70,7 +70,7 @@ func (tx *Txn) touch(at place) error {
 	if tx.rows == nil {
 		tx.rows = map[string]*indexedRow{}
 	}
-	tx.rows[string(at.p)], tx.touchs = r, append(tx.touchs, r)
+	tx.rows[string(at.p)], tx.touched = r, append(tx.touched, r)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (tx *Txn) dated(at place, cmd command.Command) command.Command {
 // maintain writes what has changed in the entries of the rows that were written. It may
 // be called any number of times; the commit does, and whoever reads an index.
 func (tx *Txn) maintain() error {
-	for _, r := range tx.touchs {
+	for _, r := range tx.touched {
 		if !r.changed {
 			continue
 		}
