@@ -2,9 +2,7 @@ package queue
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -55,14 +53,11 @@ func (q *Queue) load(ctx context.Context, p place, h *head) error {
 	if h.loaded {
 		return nil
 	}
-	value, err := q.c.ks.Get(ctx, p.head())
-	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
+	kept, err := parseHead(q.c.ks.Get(ctx, p.head()))
+	if err != nil {
 		return err
 	}
-	if h.loaded = true; len(value) == 8 {
-		h.from = max(h.from, binary.BigEndian.Uint64(value))
-		h.kept = h.from
-	}
+	h.loaded, h.kept, h.from = true, kept, max(h.from, kept)
 	return nil
 }
 
@@ -107,14 +102,6 @@ func (q *Queue) leases(ctx context.Context, p place, from uint64) (map[uint64]la
 	return leases, errors.Join(err, bad)
 }
 
-func parseLease(value []byte) (lanes.Lease, error) {
-	l, err := lanes.ParseLease(value)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return l, err
-}
-
 // keepEvery is after how many messages the head is stored.
 const keepEvery = 1024
 
@@ -128,7 +115,7 @@ func (q *Queue) advance(ctx context.Context, p place, h *head, to uint64) error 
 		return nil
 	}
 	h.kept = h.from
-	return q.c.ks.Set(ctx, p.head(), binary.BigEndian.AppendUint64(nil, h.kept))
+	return q.c.ks.Set(ctx, p.head(), headValue(h.kept))
 }
 
 // take claims messages in one transaction, those that are still there and free. The ones
@@ -181,16 +168,13 @@ func (q *Queue) hand(tx *cleave.Txn, p place, r lanes.Row, message []byte, l lan
 		_, err := tx.Delete(q.c.ks, p.message(r), p.lease(r.Seq))
 		return nil, err
 	}
-	h, body, err := lanes.ParseHead(message)
+	h, body, err := parseMessage(message)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, err
 	}
 	d := &Delivery{
-		Body: body, Published: time.UnixMilli(h.TimeMS), Attempt: int(next.Deliveries),
+		Key: keyOr(r.Key), Body: body, Published: time.UnixMilli(h.TimeMS), Attempt: int(next.Deliveries),
 		bucket: p.Bucket, row: r, token: token,
-	}
-	if r.Key != "" {
-		d.Key = []byte(r.Key)
 	}
 	return d, tx.Set(q.c.ks, p.lease(r.Seq), next.Append(nil))
 }

@@ -87,14 +87,6 @@ func (c *core) reload(ctx context.Context) (*lanes.Manifest, error) {
 	return &m, err
 }
 
-func parseManifest(value []byte) (lanes.Manifest, error) {
-	m, err := lanes.ParseManifest(value)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return m, err
-}
-
 // edit changes the manifest in a transaction.
 func (c *core) edit(ctx context.Context, f func(tx *cleave.Txn, m lanes.Manifest) error) error {
 	err := c.db.Update(ctx, func(tx *cleave.Txn) error {
@@ -142,23 +134,9 @@ func (c *core) resize(ctx context.Context, shards int) error {
 	})
 }
 
-// tail reads the tail of a bucket. One that is gone is closed.
+// tail reads the tail of a bucket.
 func (c *core) tail(tx *cleave.Txn, p place) (lanes.Tail, error) {
 	return parseTail(tx.Get(c.ks, p.tail()))
-}
-
-func parseTail(value []byte, err error) (lanes.Tail, error) {
-	if errors.Is(err, cleave.ErrNotFound) {
-		return lanes.Tail{Closed: true}, nil
-	}
-	if err != nil {
-		return lanes.Tail{}, err
-	}
-	t, err := lanes.ParseTail(value)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return t, err
 }
 
 // drained takes a bucket that is closed and empty out of the manifest.

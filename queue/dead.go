@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -25,15 +24,24 @@ func (q *Queue) Dead(ctx context.Context, max int) (list []Dead, err error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err1 := key.Decode(item.Key)
-		h, body, err2 := lanes.ParseHead(item.Value)
-		if err := errors.Join(err1, err2); err != nil || len(t) != 7 {
-			return nil, fmt.Errorf("%w: key %q: %v", ErrDamaged, item.Key, err)
+		d, err := deadOf(item)
+		if err != nil {
+			return nil, err
 		}
-		of, _ := t[6].(string)
-		list = append(list, Dead{Key: []byte(of), Body: body, Published: time.UnixMilli(h.TimeMS), row: item.Key})
+		list = append(list, d)
 	}
 	return list, nil
+}
+
+// deadOf reads the row of a message that was set aside.
+func deadOf(item cleave.Item) (Dead, error) {
+	t, err := key.Decode(item.Key)
+	if err != nil || len(t) != deadElements {
+		return Dead{}, fmt.Errorf("%w: key %q is not that of a dead message", ErrDamaged, item.Key)
+	}
+	h, body, err := parseMessage(item.Value)
+	of, _ := t[deadElements-1].(string)
+	return Dead{Key: keyOr(of), Body: body, Published: time.UnixMilli(h.TimeMS), row: item.Key}, err
 }
 
 // Revive publishes messages again that were set aside, behind all others, each at once with

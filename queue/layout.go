@@ -17,7 +17,7 @@ import (
 // a reader of a log at ("", name, reader), and a message that was set aside at ("", name, 0,
 // epoch, shard, number, key): there are few, and they outlive their buckets.
 const (
-	kindHead    = 'h' // below the number that it holds there is nothing
+	kindHead    = 'h' // a number, 8 bytes: below it there is nothing
 	kindRequest = 'i' // id: the number of the message that was published with it
 	kindLease   = 'l' // number: lanes.Lease
 	kindMessage = 'm' // number, key: lanes.Head and the body
@@ -41,6 +41,9 @@ func deadKey(name string, b lanes.Bucket, r lanes.Row) []byte {
 }
 
 func deadKeys(name string) []byte { return tuple(key.Tuple{"", name, 0}) }
+
+// deadElements is how many elements the key of a message that was set aside has.
+const deadElements = 7
 
 // place makes the keys of a bucket.
 type place struct {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
 )
 
 // Log is a sharded log: entries stay until they are trimmed, and any number of readers go
@@ -107,9 +106,9 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, empty b
 			if err != nil {
 				return err
 			}
-			h, _, err := lanes.ParseHead(item.Value)
+			h, _, err := parseMessage(item.Value)
 			if err != nil {
-				return fmt.Errorf("%w: %w", ErrDamaged, err)
+				return err
 			}
 			old := h.TimeMS < oldest || keep.ShardEntries > 0 && t.Next-r.Seq > keep.ShardEntries || keep.ShardBytes > 0 && t.Bytes-h.Bytes > keep.ShardBytes
 			if left = !old || len(gone) == trimAtOnce; left {
@@ -125,7 +124,7 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, empty b
 		if _, err := tx.Delete(l.c.ks, gone...); err != nil {
 			return err
 		}
-		return tx.Set(l.c.ks, p.head(), lanes.Tail{Next: next}.Append(nil))
+		return tx.Set(l.c.ks, p.head(), headValue(next))
 	})
 	return n, empty, err
 }

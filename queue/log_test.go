@@ -102,7 +102,7 @@ func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 	put(20)
 	list, err := r.Read(ctx, 2)
 	must(t, err)
-	if len(list) != 2 {
+	if len(list) != 2 || list[0].Key != nil {
 		t.Fatal(list)
 	}
 	trim(Retention{}, 0)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/key"
 )
 
 // With producers, consumers that die, a number of shards that changes and shards that
@@ -288,6 +289,42 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	must(t, ks.Set(ctx, manifestKey("bad"), []byte("nonsense")))
 	_, err = Open(ctx, db, ks, "bad", Options{})
 	wantError(t, "a damaged manifest", err, ErrDamaged)
+
+	// Of each kind of row that can be met.
+	p := placeOf("rows", lanes.NewManifest(1).Buckets()[0])
+	row := lanes.Row{Key: "k"}
+	stats := func(q *Queue) error { _, err := q.Stats(ctx); return err }
+	receive := func(q *Queue) error { _, err := q.TryReceive(ctx, 1); return err }
+	dead := func(q *Queue) error { _, err := q.Dead(ctx, 10); return err }
+	for say, c := range map[string]struct {
+		key  []byte
+		call func(*Queue) error
+	}{
+		"a head":             {p.head(), receive},
+		"a tail":             {p.tail(), receive},
+		"a lease":            {p.lease(0), receive},
+		"a message":          {p.message(row), receive},
+		"a lease, counted":   {p.lease(0), stats},
+		"a message, counted": {p.message(row), stats},
+		"a dead one":         {deadKey("rows", p.Bucket, row), dead},
+		"a short key":        {append(deadKeys("rows"), tuple(key.Tuple{1})...), dead},
+	} {
+		q := open(t, db, ks, "rows", Options{Shards: 1})
+		was, err := ks.Get(ctx, c.key)
+		if !errors.Is(err, cleave.ErrNotFound) {
+			must(t, err)
+		}
+		must(t, ks.Set(ctx, c.key, []byte("\xff")))
+		err = c.call(q)
+		wantError(t, say, err, ErrDamaged)
+		if strings.Contains(err.Error(), "nil") {
+			t.Errorf("%s: %v", say, err)
+		}
+		if _, err := ks.Delete(ctx, c.key); err != nil || was != nil {
+			must(t, errors.Join(err, ks.Set(ctx, c.key, was)))
+		}
+		must(t, q.Close())
+	}
 }
 
 // Behind many messages that are done, the next one is found without going through what

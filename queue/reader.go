@@ -127,20 +127,15 @@ func (r *Reader) behind(tx *cleave.Txn, m lanes.Manifest) error {
 	known, lost := map[string]uint64{}, uint64(0)
 	for _, b := range m.Left() {
 		from, was := r.next[at(b)]
-		value, err := tx.Get(r.l.c.ks, placeOf(r.l.c.name, b).head())
-		if err == nil {
-			head, err := parseTail(value, nil)
-			if err != nil {
-				return err
-			}
-			if from < head.Next {
-				if was {
-					lost += head.Next - from
-				}
-				from = head.Next
-			}
-		} else if !errors.Is(err, cleave.ErrNotFound) {
+		head, err := parseHead(tx.Get(r.l.c.ks, placeOf(r.l.c.name, b).head()))
+		if err != nil {
 			return err
+		}
+		if from < head {
+			if was {
+				lost += head - from
+			}
+			from = head
 		}
 		known[at(b)] = from
 	}
@@ -191,9 +186,9 @@ func (r *Reader) entries(tx *cleave.Txn, p place, most int) iter.Seq2[Entry, err
 
 func entry(p place, item cleave.Item) (Entry, error) {
 	row, err1 := p.row(item.Key)
-	h, body, err2 := lanes.ParseHead(item.Value)
+	h, body, err2 := parseMessage(item.Value)
 	if err := errors.Join(err1, err2); err != nil {
-		return Entry{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return Entry{}, err
 	}
-	return Entry{Key: []byte(row.Key), Body: body, Time: time.UnixMilli(h.TimeMS), bucket: p.Bucket, seq: row.Seq}, nil
+	return Entry{Key: keyOr(row.Key), Body: body, Time: time.UnixMilli(h.TimeMS), bucket: p.Bucket, seq: row.Seq}, nil
 }

@@ -90,7 +90,10 @@ func (q *Queue) stats(ctx context.Context, b lanes.Bucket) (s ShardStats, err er
 	if errors.Is(err, cleave.ErrNotFound) {
 		return s, nil // done meanwhile
 	}
-	h, _, bad := lanes.ParseHead(value)
+	if err != nil {
+		return s, err
+	}
+	h, _, err := parseMessage(value)
 	s.Lag = time.Duration(now-h.TimeMS) * time.Millisecond
-	return s, errors.Join(err, bad)
+	return s, err
 }
