@@ -67,11 +67,12 @@ func TestAcknowledgedAddsSurviveAKill(t *testing.T) {
 	for range 2 {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), envChild+"="+dir)
+		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		must(t, err)
 		must(t, child.Start())
 		stop := time.AfterFunc(time.Minute, func() { _ = child.Process.Kill() })
-		lines := bufio.NewScanner(out)
+		lines, killed := bufio.NewScanner(out), false
 		for target := added + 80; lines.Scan(); {
 			switch lines.Text() {
 			case "begun":
@@ -79,12 +80,15 @@ func TestAcknowledgedAddsSurviveAKill(t *testing.T) {
 			case "added":
 				if added++; added == target {
 					must(t, child.Process.Kill())
+					killed = true
 				}
 			default:
 				t.Error(lines.Text())
 			}
 		}
-		_ = child.Wait()
+		if _ = child.Wait(); !killed {
+			t.Fatal("the child ended by itself: the test shows nothing")
+		}
 		stop.Stop()
 		db, err := cleave.Open(dir, cleave.Options{})
 		must(t, err)

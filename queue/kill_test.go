@@ -82,12 +82,13 @@ func TestMessagesSurviveAKill(t *testing.T) {
 	for range 2 {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), envChild+"="+dir)
+		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		must(t, err)
 		must(t, child.Start())
 		stop := time.AfterFunc(time.Minute, func() { _ = child.Process.Kill() })
-		lines := bufio.NewScanner(out)
-		for n := 0; lines.Scan(); {
+		lines, n := bufio.NewScanner(out), 0
+		for lines.Scan() {
 			what, body, _ := strings.Cut(lines.Text(), " ")
 			switch what {
 			case "published":
@@ -105,7 +106,9 @@ func TestMessagesSurviveAKill(t *testing.T) {
 				t.Error(lines.Text())
 			}
 		}
-		_ = child.Wait()
+		if _ = child.Wait(); n < 40 {
+			t.Fatal("the child ended by itself: the test shows nothing")
+		}
 		stop.Stop()
 	}
 	db, ks, err := openQueues(dir)
