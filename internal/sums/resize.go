@@ -47,7 +47,8 @@ func Resize(parts []int64, to int) ([]int64, error) {
 	return out, nil
 }
 
-// Level returns the same sum with all of it in part 0, so that each part has room again.
+// Level returns parts whose sum is greater by delta, with all of it in part 0, so that
+// each other part has room again, both ways.
 func Level(parts []int64, delta int64) ([]int64, error) {
 	sum, err := Total(append(append([]int64{}, parts...), delta))
 	if err != nil {

@@ -44,19 +44,24 @@ func TestAResizeKeepsTheSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(someNumbers, 1, 16).Draw(t, "parts")
 		to := somePowers(5).Draw(t, "to")
-		for i, change := range []func() ([]int64, error){
-			func() ([]int64, error) { return Resize(parts, to) },
-			func() ([]int64, error) { return Level(parts, 0) },
+		delta := someNumbers.Draw(t, "delta")
+		for _, change := range []struct {
+			make  func() ([]int64, error)
+			parts int
+			sum   *big.Int
+		}{
+			{func() ([]int64, error) { return Resize(parts, to) }, to, exact(parts)},
+			{func() ([]int64, error) { return Level(parts, delta) }, len(parts), exact(append([]int64{delta}, parts...))},
 		} {
-			out, err := change()
+			out, err := change.make()
 			if err != nil {
 				if !errors.Is(err, ErrOverflow) {
 					t.Fatal(err)
 				}
 				continue
 			}
-			if exact(out).Cmp(exact(parts)) != 0 || i == 0 && len(out) != to || i == 1 && len(out) != len(parts) {
-				t.Fatalf("%v to %d: %v", parts, to, out)
+			if exact(out).Cmp(change.sum) != 0 || len(out) != change.parts {
+				t.Fatalf("%v becomes %v, want %d parts with the sum %v", parts, out, change.parts, change.sum)
 			}
 		}
 	})
