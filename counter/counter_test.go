@@ -262,7 +262,9 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	_, deleteErr := c.Delete(ctx, long)
 	_, partsErr := c.Parts(ctx, long)
 	_, fastErr := c.Fast(ctx, long, 0)
-	for _, err := range []error{c.Add(ctx, long, 1), sumErr, deleteErr, partsErr, fastErr} {
+	_, resetErr := c.Reset(ctx, long)
+	txErr := db.Update(ctx, func(tx *cleave.Txn) error { return c.AddTx(tx, long, 1) })
+	for _, err := range []error{c.Add(ctx, long, 1), c.Resize(ctx, long, 2), sumErr, deleteErr, partsErr, fastErr, resetErr, txErr} {
 		wantError(t, "a long name", err, ErrName)
 	}
 	must(t, c.Add(ctx, long[1:], 1))

@@ -24,7 +24,8 @@ type Options struct {
 	// more parts or fewer. Default 250 ms. At least 1 ms.
 	Window time.Duration
 	// Watched is how many counters are watched, and have a cached sum, at a time.
-	// Default 4096. Others work, but stay as they are. At least 1.
+	// Default 4096. At least 1. Others work, but stay as they are, and each call about
+	// one of them reads how many parts it has.
 	Watched int
 	// Now is the clock that the age of sums and the time of adds is measured by.
 	// Default time.Now.
@@ -56,8 +57,8 @@ func (o *Options) complete() error {
 			errs = append(errs, fmt.Errorf("%w: counter: "+format, append([]any{cleave.ErrOptions}, args...)...))
 		}
 	}
-	refuse(!sums.Valid(o.Max), "Max is %d, use a power of two up to %d", o.Max, MaxParts)
-	refuse(o.Window < time.Millisecond, "Window is %v, at least 1ms", o.Window)
-	refuse(o.Watched < 1, "Watched is %d, at least 1", o.Watched)
+	refuse(!sums.Valid(o.Max), "Max is %d: use a power of two up to %d", o.Max, MaxParts)
+	refuse(o.Window < time.Millisecond, "Window is %v: use at least 1ms", o.Window)
+	refuse(o.Watched < 1, "Watched is %d: use at least 1", o.Watched)
 	return errors.Join(errs...)
 }

@@ -56,7 +56,7 @@ func (c *Counters) fold(tx *cleave.Txn, name string, to int) error {
 	}
 	folded, err := sums.Resize(parts, to)
 	if err != nil {
-		return fmt.Errorf("%w: a part", cleave.ErrOverflow)
+		return fmt.Errorf("%w: what they hold does not fit into so few parts: leave it split", cleave.ErrOverflow)
 	}
 	if err := c.write(tx, keys[:to], parts, folded); err != nil {
 		return err
@@ -104,9 +104,6 @@ func (c *Counters) Reset(ctx context.Context, name string) (sum int64, err error
 // one. An add that comes later makes it again. One that was made by AddOnce and is
 // retried later is not made again.
 func (c *Counters) Delete(ctx context.Context, name string) (found bool, err error) {
-	if err := check(name); err != nil {
-		return false, err
-	}
 	err = c.db.Update(ctx, func(tx *cleave.Txn) error {
 		n, err := c.manifest(tx, name)
 		if errors.Is(err, cleave.ErrWrongType) {
@@ -126,9 +123,6 @@ func (c *Counters) Delete(ctx context.Context, name string) (found bool, err err
 // Parts returns how many parts a counter has now.
 func (c *Counters) Parts(ctx context.Context, name string) (parts int, err error) {
 	err = c.db.View(ctx, func(tx *cleave.Txn) error {
-		if err := check(name); err != nil {
-			return err
-		}
 		parts, err = c.manifest(tx, name)
 		return err
 	})

@@ -119,6 +119,9 @@ func (k *cached) serves(asked, now time.Time, bound time.Duration) bool {
 
 // manifest reads how many parts a counter has.
 func (c *Counters) manifest(tx *cleave.Txn, name string) (parts int, err error) {
+	if err := check(name); err != nil {
+		return 0, err
+	}
 	value, err := tx.Get(c.space, c.layout.manifest(name))
 	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
 		return 0, err
@@ -136,9 +139,6 @@ func (c *Counters) parseManifest(name string, value []byte) (int, error) {
 
 // read reads all parts of a counter.
 func (c *Counters) read(tx *cleave.Txn, name string) (keys [][]byte, parts []int64, err error) {
-	if err := check(name); err != nil {
-		return nil, nil, err
-	}
 	n, err := c.manifest(tx, name)
 	if err != nil {
 		return nil, nil, err

@@ -80,11 +80,11 @@ func (o *Options) complete() error {
 			errs = append(errs, fmt.Errorf("%w: queue: "+format, append([]any{cleave.ErrOptions}, args...)...))
 		}
 	}
-	refuse(o.Shards < 1 || o.Shards > MaxShards, "Shards is %d, from 1 to %d", o.Shards, MaxShards)
-	refuse(o.Lease < time.Millisecond, "Lease is %v, at least 1ms", o.Lease)
-	refuse(o.MaxDeliveries < 1, "MaxDeliveries is %d, at least 1", o.MaxDeliveries)
-	refuse(o.Remember < time.Second, "Remember is %v, at least 1s", o.Remember)
-	refuse(o.Poll < time.Millisecond, "Poll is %v, at least 1ms", o.Poll)
+	refuse(o.Shards < 1 || o.Shards > MaxShards, "Shards is %d: use 1 to %d", o.Shards, MaxShards)
+	refuse(o.Lease < time.Millisecond, "Lease is %v: use at least 1ms", o.Lease)
+	refuse(o.MaxDeliveries < 1, "MaxDeliveries is %d: use at least 1", o.MaxDeliveries)
+	refuse(o.Remember < time.Second, "Remember is %v: use at least 1s", o.Remember)
+	refuse(o.Poll < time.Millisecond, "Poll is %v: use at least 1ms", o.Poll)
 	return errors.Join(errs...)
 }
 
