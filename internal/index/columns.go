@@ -119,8 +119,11 @@ func (c *columns) store(r *Row) ([]byte, error) {
 // the row did not have.
 func Stored(names []string, value []byte) ([]Field, error) {
 	t, err := key.Decode(value)
-	if err != nil || len(t) != len(names) {
-		return nil, fmt.Errorf("%w: %d stored values for %d fields: %w", ErrEntry, len(t), len(names), err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: stored fields: %w", ErrEntry, err)
+	}
+	if len(t) != len(names) {
+		return nil, fmt.Errorf("%w: %d stored values for %d fields", ErrEntry, len(t), len(names))
 	}
 	var fields []Field
 	for i, name := range names {
@@ -165,7 +168,7 @@ func parse(t key.Type, b []byte) (any, error) {
 		value, err = key.ParseUUID(text)
 	case key.TypeTime:
 		value, err = time.Parse(time.RFC3339Nano, text)
-	default: // text, of whatever bytes if the type is left out
+	default: // text, also if the type is left out: the layout refuses what is not UTF-8
 		return text, nil
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ const (
 	entriesEnd   = entriesStart + 1
 )
 
-// Entries, Records and Meta are the ranges of keys in the keyspace of an index.
+// Entries is the range of what [AppendKey] returns.
 func Entries() (start, end []byte) { return []byte{entriesStart}, []byte{entriesEnd} }
 
 // Records is the range of what [RecordKey] returns.

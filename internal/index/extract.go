@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/cleavekv/cleave/key"
@@ -56,7 +57,7 @@ func (f Func) Needs() ([]string, bool) { return nil, true }
 func (f Func) Entries(r *Row) ([]Entry, error) {
 	made, err := f(r)
 	if err != nil {
-		return nil, &rowError{err}
+		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
 	entries := make([]Entry, len(made))
 	for i, m := range made {
@@ -68,15 +69,3 @@ func (f Func) Entries(r *Row) ([]Entry, error) {
 	}
 	return tidy(entries)
 }
-
-// rowError is what a function says about a row.
-type rowError struct{ err error }
-
-// Error is what the function said.
-func (e *rowError) Error() string { return "index: bad entry: " + e.err.Error() }
-
-// Is matches ErrEntry.
-func (e *rowError) Is(target error) bool { return target == ErrEntry }
-
-// Unwrap returns what the function said.
-func (e *rowError) Unwrap() error { return e.err }
