@@ -15,9 +15,9 @@ import (
 // new time. A key that moves to another store is pinned there a moment later, if there is
 // room, else no longer. Pins are gone when the store is closed.
 //
-// Pinned rows may take half of the cache (Options.CacheBytes), and each of its parts, over
-// which keys are spread by a hash, half of its own: a MiB each by default. One row may take
-// a quarter of a part. Beyond that the error is ErrPinLimit, and none of the keys is pinned
+// Pinned rows may take half of the cache (Options.CacheBytes). It has parts, of about a MiB
+// each, over which keys are spread by a hash: of each part half may be pinned, and one row
+// may take a quarter of it. Beyond that the error is ErrPinLimit, and none of the keys is pinned
 // that was not before. A value that outgrows the room is pinned no longer.
 //
 // Of a hash this pins what says that there is one; for its fields use PinFields.

@@ -18,7 +18,8 @@ type Dead struct {
 	row []byte // its key in the keyspace
 }
 
-// Dead returns up to max messages that were set aside, the oldest of each shard first.
+// Dead returns up to max messages that were set aside, 1000 at the most, the oldest of each
+// shard first. To see more, Revive or Bury some.
 func (q *Queue) Dead(ctx context.Context, max int) (list []Dead, err error) {
 	for item, err := range q.c.ks.All(ctx, cleave.ScanOptions{Prefix: deadKeys(q.c.name), Limit: clampMax(max)}) {
 		if err != nil {

@@ -83,7 +83,8 @@ type Delivery struct {
 }
 
 // Receive returns up to max messages, as soon as there is one: it waits until then, or
-// until ctx ends. They are the caller's for Options.Lease.
+// until ctx ends. They are the caller's for Options.Lease. A max below 1 counts as 1, and
+// one above 1000 as 1000: that is as much as one transaction claims.
 func (q *Queue) Receive(ctx context.Context, max int) ([]*Delivery, error) {
 	for {
 		changed := q.c.wake.next() // before it looks, so that nothing slips through

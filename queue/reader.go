@@ -76,7 +76,7 @@ func (r *Reader) CommitTx(tx *cleave.Txn) error {
 	return tx.Set(r.l.c.ks, readerKey(r.l.c.name, r.name), b)
 }
 
-// Read returns the next entries, at most max, none at the end. They are in the order of
+// Read returns the next entries, at most max and 1000, none at the end. They are in the order of
 // their times, all shards merged, and those with equal keys in the order in which they were
 // appended. An entry that another shard commits a moment later with an older time comes with
 // a later Read. If entries were trimmed before they were read, the error is ErrTrimmed.

@@ -21,6 +21,6 @@
 // [Once] is for steps that change another store than the one with the journal: a marker
 // that commits with the change keeps the rules of [saga.Judge] there.
 //
-// The limit: all journals of a keyspace begin in one group of one store. A keyspace of
-// kind Range is split by the ids of sagas, and moved, like any other.
+// The limit: a journal is a keyspace of kind Range, and so begins in one group of one
+// store. It is split, at o/ and the id of a saga say, and moved like any other.
 package journal
