@@ -30,11 +30,11 @@ func (q *Queue) claim(ctx context.Context, b lanes.Bucket, most int) (out claime
 		return out, err
 	}
 	for {
-		pick, empty, err := q.look(ctx, p, h, most)
+		pick, drained, err := q.look(ctx, p, h, most)
 		switch {
 		case err != nil:
 			return out, err
-		case empty: // and closed
+		case drained:
 			return claimed{drained: true}, q.c.drained(ctx, p)
 		case len(pick.Picked) == 0:
 			return claimed{wakeMS: pick.WakeMS}, nil
@@ -66,7 +66,7 @@ func (q *Queue) load(ctx context.Context, p place, h *head) error {
 const lookFar = 1 << 14
 
 // look chooses messages, and tells whether the bucket is closed and has none.
-func (q *Queue) look(ctx context.Context, p place, h *head, most int) (pick lanes.Chooser, empty bool, err error) {
+func (q *Queue) look(ctx context.Context, p place, h *head, most int) (pick lanes.Chooser, drained bool, err error) {
 	pick = lanes.Chooser{NowMS: q.c.nowMS(), Most: most}
 	t, err := parseTail(q.c.ks.Get(ctx, p.tail())) // before it looks: all below Next are visible
 	if err != nil {

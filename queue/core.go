@@ -45,21 +45,35 @@ func openCore(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name stri
 	if err == nil {
 		var m *lanes.Manifest
 		if m, err = c.reload(ctx); err == nil && m.Log != log {
-			err = fmt.Errorf("%w: there is a queue and a log, and the other one has that name: use another", cleave.ErrOptions)
+			err = fmt.Errorf("%w: a %s of that name is there already: use another name", cleave.ErrOptions, kindOf(m.Log))
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open queue %s: %w", name, err)
+		return nil, fmt.Errorf("open %s %s: %w", kindOf(log), name, err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.wake.start(c)
 	return c, nil
 }
 
+func kindOf(log bool) string {
+	if log {
+		return "log"
+	}
+	return "queue"
+}
+
 // close ends what runs, and waits for it.
-func (c *core) close() {
+func (c *core) close() error {
+	c.mu.Lock()
+	closed := c.ctx.Err() != nil
 	c.cancel()
+	c.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
 	c.wake.done.Wait()
+	return nil
 }
 
 func (c *core) nowMS() int64 { return c.opts.Now().UnixMilli() }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/lanes"
 )
 
 // Log is a sharded log: entries stay until they are trimmed, and any number of readers go
@@ -23,11 +24,9 @@ func OpenLog(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name strin
 	return &Log{c}, nil
 }
 
-// Close ends what the Log runs. Those who wait in Next get ErrClosed.
-func (l *Log) Close() error {
-	l.c.close()
-	return nil
-}
+// Close ends what the Log runs. Those who wait in Next get ErrClosed. A second call gets
+// ErrClosed too.
+func (l *Log) Close() error { return l.c.close() }
 
 // Append appends entries, as Queue.Publish publishes messages.
 func (l *Log) Append(ctx context.Context, entries ...Message) error {
@@ -53,6 +52,12 @@ type Retention struct {
 	ShardEntries, ShardBytes uint64
 }
 
+// drops tells whether an entry is not to be kept, in a shard with a tail. What is older than
+// oldest has passed its age.
+func (keep Retention) drops(oldestMS int64, t lanes.Tail, r lanes.Row, h lanes.Head) bool {
+	return h.TimeMS < oldestMS || keep.ShardEntries > 0 && t.Next-r.Seq > keep.ShardEntries || keep.ShardBytes > 0 && t.Bytes-h.Bytes > keep.ShardBytes
+}
+
 // trimAtOnce is how many entries are removed in a transaction.
 const trimAtOnce = 500
 
@@ -66,9 +71,9 @@ func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error)
 	for _, b := range m.Left() {
 		p := placeOf(l.c.name, b)
 		for {
-			n, empty, err := l.trim(ctx, p, keep)
+			n, drained, err := l.trim(ctx, p, keep)
 			removed += n
-			if err == nil && empty {
+			if err == nil && drained {
 				err = l.c.drained(ctx, p)
 			}
 			if err != nil {
@@ -83,7 +88,7 @@ func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error)
 }
 
 // trim removes some entries of a bucket, and tells whether it is closed and empty then.
-func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, empty bool, err error) {
+func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, drained bool, err error) {
 	oldest := int64(0)
 	if keep.Age > 0 {
 		oldest = l.c.opts.Now().Add(-keep.Age).UnixMilli()
@@ -110,14 +115,13 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, empty b
 			if err != nil {
 				return err
 			}
-			old := h.TimeMS < oldest || keep.ShardEntries > 0 && t.Next-r.Seq > keep.ShardEntries || keep.ShardBytes > 0 && t.Bytes-h.Bytes > keep.ShardBytes
-			if left = !old || len(gone) == trimAtOnce; left {
+			if left = !keep.drops(oldest, t, r, h) || len(gone) == trimAtOnce; left {
 				next = r.Seq
 				break
 			}
 			gone = append(gone, slices.Clone(item.Key))
 		}
-		n, empty = len(gone), t.Closed && !left
+		n, drained = len(gone), t.Closed && !left
 		if n == 0 {
 			return nil
 		}
@@ -126,5 +130,5 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, empty b
 		}
 		return tx.Set(l.c.ks, p.head(), headValue(next))
 	})
-	return n, empty, err
+	return n, drained, err
 }

@@ -39,11 +39,8 @@ func Open(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, 
 }
 
 // Close ends what the Queue runs. Those who wait in Receive get ErrClosed. Messages that are
-// out come back when their leases end.
-func (q *Queue) Close() error {
-	q.c.close()
-	return nil
-}
+// out come back when their leases end. A second call gets ErrClosed.
+func (q *Queue) Close() error { return q.c.close() }
 
 // Publish puts messages into the queue: when it returns nil, they are there. Those of one
 // shard come at once, all of them or none; those without a Key are put into one shard.

@@ -262,6 +262,7 @@ func TestReceiversDoNotPoll(t *testing.T) {
 	}()
 	must(t, q.Close())
 	wantError(t, "a receiver of a queue that is closed", <-waiting, ErrClosed)
+	wantError(t, "a queue that is closed twice", q.Close(), ErrClosed)
 }
 
 func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {

@@ -65,12 +65,16 @@ func (w *waker) start(c *core) {
 // let a message be handed out: one that comes, one that is done and had a key that others
 // wait for, and one that is given back. Claims rouse nobody.
 func rouses(op cleave.ChangeOp, rest []byte) bool {
-	const point, code, zero = 1, 1, 0x14 // of a tuple's number: its length is in the code
-	if len(rest) < point+code {
+	const point = 1 // in front of the epoch
+	if len(rest) < point {
 		return true
 	}
-	at := point + code + int(rest[point]) - zero
-	if at < point+code || at >= len(rest) {
+	epoch := key.NewReader(rest[point:])
+	if epoch.Next(); epoch.Err() != nil {
+		return true
+	}
+	at := point + epoch.Offset()
+	if at >= len(rest) {
 		return true
 	}
 	switch rest[at] {
