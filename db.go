@@ -180,6 +180,7 @@ func (db *DB) Keyspaces() []*Keyspace {
 // keyspace cannot be dropped.
 func (db *DB) DropKeyspace(ctx context.Context, name string) error {
 	err := db.node.DropKeyspace(ctx, name)
+	db.keepers.forget()
 	if errors.Is(err, node.ErrDefaultKeyspace) {
 		return optionError("the default keyspace cannot be dropped: delete its keys instead")
 	}

@@ -57,8 +57,8 @@ type IndexOptions struct {
 	Stored []string
 
 	// Extract returns the entries of a row, any number of them. Equal rows must give
-	// equal entries, always: it has no other inputs. An error refuses the row as a
-	// field of the wrong type does. Functions are not stored: Function is the name
+	// equal entries, always: it has no other inputs. An error or a panic refuses the row
+	// as a field of the wrong type does, and so do more than 1000 entries, or 8 MiB of them. Functions are not stored: Function is the name
 	// under which it is, and Version which one of that name; give a changed function
 	// another Version, drop the index and create it anew. A program that opens the
 	// store declares the function again, with [DB.OpenIndex]; until then writes to the
@@ -250,7 +250,9 @@ func (db *DB) Indexes() (all []*Index) {
 // DropIndex removes an index. Nobody finds its entries when it returns; the room that
 // they took is given back in the background. Dropping a keyspace drops its indexes.
 func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
-	return public(db.node.DropIndex(ctx, keyspace, name))
+	err := db.node.DropIndex(ctx, keyspace, name)
+	db.keepers.forget()
+	return public(err)
 }
 
 // Name is the name of the index.

@@ -20,6 +20,10 @@ var progress = index.Meta("progress")
 // meanwhile, so a row that was looked at stays right, and one that is written is right
 // whether it was looked at or not. It goes on where the last one ended.
 func (k *keeper) build(x *node.Index) error {
+	// Whoever made the index has waited for this too, unless their context had ended.
+	if err := k.ix.db.node.Barrier(k.ctx); err != nil {
+		return err
+	}
 	after, err := k.ix.entries.Get(k.ctx, progress)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // A transaction that wrote a row before there was an index writes it again, with its
@@ -77,13 +76,7 @@ func (g *slowGate) Check() error {
 // made, is not missed.
 func TestAnIndexMissesNoRowThatWasOnItsWay(t *testing.T) {
 	db := small(t, 2)
-	// Not where keyspaces are made: that would wait for the row too.
-	var ks *Keyspace
-	var p partition.Position
-	for i := 0; ks == nil || ks.part(p).ID == 1; i++ {
-		ks = rangeSpace(t, db, fmt.Sprint("k", i))
-		p = ks.space.AppendPosition(nil, []byte("a"))
-	}
+	ks, p := awayFromTheCatalog(t, db)
 	gate := &slowGate{node.Plain{Space: ks.space}, db, make(chan struct{})}
 	written := make(chan error)
 	go func() {

@@ -59,7 +59,20 @@ func (ks *keepers) start(db *DB, x *node.Index) {
 	})
 }
 
-// of returns who looks after an index.
+// forget ends those who look after an index that was dropped.
+func (ks *keepers) forget() {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	for entries, k := range ks.by {
+		if entries.Check() != nil {
+			k.cancel()
+			delete(ks.by, entries)
+		}
+	}
+}
+
+// of returns who looks after an index, nil if that is nobody yet: whoever makes an index
+// starts its keeper when others can see it already.
 func (ks *keepers) of(ix *Index) *keeper {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -108,8 +121,12 @@ func (k *keeper) note(change func(*keeperStatus)) {
 	k.changed = make(chan struct{})
 }
 
-// look returns the status, and a channel that is closed when it is another.
+// look returns the status, and a channel that is closed when it is another; nothing if
+// there is no keeper yet.
 func (k *keeper) look() (keeperStatus, <-chan struct{}) {
+	if k == nil {
+		return keeperStatus{}, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status, k.changed

@@ -134,7 +134,12 @@ func (f *follower) compare(tx *Txn, key []byte) (r refreshed, ok bool, err error
 		expiryMS = 0
 	}
 	var old index.Record
-	text, err := tx.Get(f.ix.entries, index.RecordKey(key))
+	record := index.RecordKey(key)
+	if len(record) > index.MaxKeyBytes {
+		r.same = true // the keys of its entries would be longer still: it has none
+		return r, ok, nil
+	}
+	text, err := tx.Get(f.ix.entries, record)
 	switch {
 	case err == nil:
 		if old, err = index.DecodeRecord(text); err != nil {

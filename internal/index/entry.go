@@ -16,6 +16,9 @@ const (
 	// MaxEntries bounds the entries of one row: a transaction that replaces all of
 	// them has to stay far below what one may write.
 	MaxEntries = 1000
+	// MaxBytes bounds their keys and values together: an asynchronous index writes them,
+	// deletes as many, and writes a record with all keys, in one batch.
+	MaxBytes = 8 << 20
 )
 
 // ErrEntry means that a row cannot have its entries: the text says why.
@@ -101,7 +104,11 @@ func tidy(entries []Entry) ([]Entry, error) {
 		return nil, fmt.Errorf("%w: %d of one row: at most %d", ErrEntry, len(entries), MaxEntries)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return bytes.Compare(a.Key, b.Key) })
+	size := 0
 	for i := range entries {
+		if size += len(entries[i].Key) + len(entries[i].Value); size > MaxBytes {
+			return nil, fmt.Errorf("%w: more than %d bytes of one row: store less with them", ErrEntry, MaxBytes)
+		}
 		if n := len(entries[i].Key); n > MaxKeyBytes {
 			return nil, fmt.Errorf("%w: %d bytes with the key of the row: at most %d", ErrEntry, n, MaxKeyBytes)
 		}

@@ -55,7 +55,7 @@ func (f Func) Needs() ([]string, bool) { return nil, true }
 
 // Entries implements [Extractor].
 func (f Func) Entries(r *Row) ([]Entry, error) {
-	made, err := f(r)
+	made, err := f.call(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
@@ -65,7 +65,24 @@ func (f Func) Entries(r *Row) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries[i] = Entry{k, bytes.Clone(m.Value)}
+		entries[i] = Entry{k, m.Value}
 	}
-	return tidy(entries)
+	if entries, err = tidy(entries); err != nil {
+		return nil, err
+	}
+	for i := range entries { // the function may keep what it has handed out
+		entries[i].Value = bytes.Clone(entries[i].Value)
+	}
+	return entries, nil
+}
+
+// call calls the function. A panic is an error like others: it must not take down a
+// program that builds the index, now and after each restart.
+func (f Func) call(r *Row) (made []Made, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			made, err = nil, fmt.Errorf("the function has panicked: %v", p)
+		}
+	}()
+	return f(r)
 }

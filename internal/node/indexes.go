@@ -171,7 +171,7 @@ func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract inde
 		})
 	})
 	if err == nil {
-		err = n.barrier(ctx)
+		err = n.Barrier(ctx)
 	}
 	if err != nil && !errors.Is(err, ErrIndexExists) {
 		err = fmt.Errorf("create %s: %w", describe(&d), err)
@@ -194,8 +194,8 @@ func (n *Node) SyncApart() error {
 	return nil
 }
 
-// barrier waits until all that has passed a gate before is visible.
-func (n *Node) barrier(ctx context.Context) error {
+// Barrier waits until all that has passed a gate before is visible.
+func (n *Node) Barrier(ctx context.Context) error {
 	for _, p := range n.Parts() {
 		if err := p.do(ctx, &clearRows{}); err != nil {
 			return err

@@ -1,0 +1,172 @@
+package cleave
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/key"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Whoever opens an index while another goroutine makes it may use it at once.
+func TestAnIndexThatSeveralOpenAtOnceMayBeUsedByAll(t *testing.T) {
+	db := small(t, 2)
+	ks := rangeSpace(t, db, "k")
+	for round := range 20 {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				limited, cancel := context.WithTimeout(ctx, hanging())
+				defer cancel()
+				ix, err := db.OpenIndex(ctx, IndexOptions{Name: fmt.Sprint("i", round), Keyspace: ks, Mode: IndexMode(round % 2), Columns: "a"})
+				if err == nil {
+					_, err = ix.Status()
+				}
+				if err == nil {
+					err = ix.Wait(limited)
+				}
+				if err == nil {
+					err = ix.WaitFresh(limited, db.Now())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		must(t, db.DropIndex(ctx, "k", fmt.Sprint("i", round)))
+	}
+}
+
+// A row whose entries do not fit has none in an index that follows, and is counted. It
+// does not keep others from theirs.
+func TestAnIndexThatFollowsPassesOverRowsThatDoNotFit(t *testing.T) {
+	for name, row := range map[string]struct {
+		key   []byte
+		value string
+	}{
+		"long key":             {bytes.Repeat([]byte("k"), 16<<10), "de"},
+		"long key of zeros":    {make([]byte, 16<<10), "de"},
+		"half a key of zeros":  {make([]byte, 8<<10), "de"},
+		"long field":           {[]byte("a"), string(make([]byte, 9<<10))},
+		"large entry":          {[]byte("a"), "large"},
+		"too large an entry":   {[]byte("a"), "too large"},
+		"many entries":         {[]byte("a"), "many"},
+		"many entries and big": {[]byte("a"), "many big"},
+		"many long entries":    {[]byte("a"), "many long"},
+		"panics":               {[]byte("a"), "panic"},
+		"error":                {[]byte("a"), "error"},
+		"bad type":             {[]byte("a"), "type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := small(t, 1)
+			ks := rangeSpace(t, db, "k")
+			ix := mustIndex(t, db, IndexOptions{Name: "i", Keyspace: ks, Mode: Asynchronous, Function: "f", Extract: hostileEntries})
+			_, err := ks.HSet(ctx, row.key, fields("f", row.value)...)
+			must(t, err)
+			_, err = ks.HSet(ctx, []byte("z"), fields("f", "nz")...)
+			must(t, err)
+			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			if err := ix.WaitFresh(limited, db.Now()); err != nil {
+				t.Fatal(err)
+			}
+			expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"nz"}}, `("nz")=z`)
+			report, err := ix.Verify(limited)
+			if err != nil || !report.Clean() {
+				t.Errorf("%+v %v", report, err)
+			}
+		})
+	}
+}
+
+func hostileEntries(r IndexRow) (all []IndexEntry, _ error) {
+	text := string(r.Field("f"))
+	switch text {
+	case "large":
+		return []IndexEntry{{key.Tuple{text}, make([]byte, 7<<20)}}, nil
+	case "too large":
+		return []IndexEntry{{key.Tuple{text}, make([]byte, 65<<20)}}, nil
+	case "many", "many big", "many long":
+		big := make([]byte, 1<<20)
+		for i := range 1000 {
+			e := IndexEntry{Entry: key.Tuple{text, i}}
+			if text == "many big" {
+				e.Value = big
+			}
+			if text == "many long" {
+				e.Entry = append(e.Entry, bytes.Repeat([]byte("x"), 15<<10))
+			}
+			all = append(all, e)
+		}
+		return all, nil
+	case "panic":
+		panic("no")
+	case "error":
+		return nil, errors.New("no")
+	case "type":
+		return []IndexEntry{{Entry: key.Tuple{struct{}{}}}}, nil
+	}
+	return []IndexEntry{{Entry: key.Tuple{text}}}, nil
+}
+
+// Whoever looked after an index that was dropped is gone, and nothing is kept of it.
+func TestNobodyLooksAfterADroppedIndex(t *testing.T) {
+	db := small(t, 1)
+	for i := range 6 {
+		ks := rangeSpace(t, db, "k")
+		mustIndex(t, db, IndexOptions{Name: "i", Keyspace: ks, Mode: IndexMode(i % 2), Columns: "a"})
+		if i < 3 {
+			must(t, db.DropIndex(ctx, "k", "i"))
+		}
+		must(t, db.DropKeyspace(ctx, "k"))
+	}
+	db.keepers.mu.Lock()
+	defer db.keepers.mu.Unlock()
+	if n := len(db.keepers.by); n > 0 {
+		t.Errorf("%d are looked after still", n)
+	}
+}
+
+// Whoever makes an index and does not wait for the end of that leaves one behind that is
+// built all the same, and misses no row that was on its way.
+func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
+	db := small(t, 4) // entries and rows apart
+	ks, p := awayFromTheCatalog(t, db)
+	gate := &slowGate{node.Plain{Space: ks.space}, db, make(chan struct{})}
+	written := make(chan error)
+	go func() {
+		reply, err := ks.part(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
+		written <- errors.Join(err, reply.Err)
+	}()
+	<-gate.passed
+	leaving, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+	defer cancel()
+	o := IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything}
+	if _, err := db.CreateIndex(leaving, o); err == nil {
+		t.Fatal("the row was not on its way")
+	}
+	ix := mustIndex(t, db, o)
+	must(t, <-written)
+	if n, err := saysAsRows(db, ix, everything); err != nil || n != 1 {
+		t.Errorf("%d entries: %v", n, err)
+	}
+}
+
+// awayFromTheCatalog makes a keyspace whose first key is not where keyspaces are made:
+// who makes one would wait for what is done there.
+func awayFromTheCatalog(t *testing.T, db *DB) (ks *Keyspace, p partition.Position) {
+	for i := 0; ks == nil || ks.part(p).ID == 1; i++ {
+		ks = rangeSpace(t, db, fmt.Sprint("k", i))
+		p = ks.space.AppendPosition(nil, []byte("a"))
+	}
+	return ks, p
+}
