@@ -9,12 +9,9 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -80,10 +77,9 @@ func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error
 // feed reads from a place on, up to another one if there is one.
 func (db *DB) feed(ctx context.Context, from Cursor, to *Cursor, progress bool) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		r := feedReader{db: db, progress: progress, yield: yield}
-		var err error
-		if r.pos, err = db.positions(from); err == nil && to != nil {
-			r.to, err = db.positions(*to)
+		r, err := db.feedReader(from, yield)
+		if r.progress = progress; err == nil && to != nil {
+			r.To, err = db.positions(*to)
 		}
 		if err != nil {
 			yield(Change{}, err)
@@ -98,7 +94,7 @@ func (db *DB) feed(ctx context.Context, from Cursor, to *Cursor, progress bool) 
 			case err != nil:
 				yield(Change{}, public(err))
 				return
-			case r.atEnd():
+			case r.AtEnd():
 				return
 			case found:
 				continue
@@ -116,9 +112,8 @@ func (db *DB) feed(ctx context.Context, from Cursor, to *Cursor, progress bool) 
 // feedReader reads ahead of its consumer, who may take its time: meanwhile the
 // store is free to recycle its log, and to close.
 type feedReader struct {
+	feed.Reader
 	db    *DB
-	pos   []wal.Position // of each store: what is behind it was not yielded
-	to    []wal.Position // where to end, nil for never
 	yield func(Change, error) bool
 	// only is the keyspace that the changes are of; nil for all of users.
 	only *node.Space
@@ -127,17 +122,10 @@ type feedReader struct {
 	progress, silent bool
 }
 
-// ended tells whether nothing more of a store is wanted.
-func (r *feedReader) ended(store int) bool { return r.to != nil && r.pos[store] >= r.to[store] }
-
-// atEnd tells whether nothing more of any store is.
-func (r *feedReader) atEnd() bool {
-	for i := range r.pos {
-		if !r.ended(i) {
-			return false
-		}
-	}
-	return r.to != nil
+// feedReader returns a reader from a place on.
+func (db *DB) feedReader(from Cursor, yield func(Change, error) bool) (feedReader, error) {
+	at, err := db.positions(from)
+	return feedReader{db: db, yield: yield, Reader: feed.Reader{At: at, MaxCommits: feedAhead, MaxBytes: feedAheadBytes}}, err
 }
 
 var errStop = errors.New("cleave: the reader has stopped")
@@ -145,27 +133,20 @@ var errStop = errors.New("cleave: the reader has stopped")
 // round yields the next changes of each store, and tells whether there were any.
 func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool, err error) {
 	for i, h := range hosts {
-		if r.ended(i) {
+		if r.Ended(i) {
 			continue
 		}
-		batch, err := r.read(ctx, i, h)
+		batch, err := feed.Read(&r.Reader, i, h.Store, ctx.Err, r.add)
 		found = found || len(batch) > 0
-		for _, c := range batch {
-			r.pos[i], r.silent = c.end, len(c.Ops) == 0
-			if r.silent {
-				continue // of the system
-			}
-			c.After, c.store = r.db.cursorOf(r.pos), i
-			if !r.yield(c.Change, nil) {
-				return found, errStop
-			}
+		if !feed.Tell(&r.Reader, i, batch, func(c *Change) bool { return r.tell(i, c) }) {
+			return found, errStop
 		}
 		if err != nil {
 			return found, err
 		}
 		if r.progress && r.silent {
 			r.silent = false
-			if !r.yield(Change{After: r.db.cursorOf(r.pos)}, nil) {
+			if !r.yield(Change{After: r.db.cursorOf(r.At)}, nil) {
 				return found, errStop
 			}
 		}
@@ -173,10 +154,13 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 	return found, nil
 }
 
-// readChange is a change with its place.
-type readChange struct {
-	Change
-	end wal.Position
+// tell yields a change of a store, unless it is of the system.
+func (r *feedReader) tell(store int, c *Change) bool {
+	if r.silent = len(c.Ops) == 0; r.silent {
+		return true
+	}
+	c.After, c.store = r.db.cursorOf(r.At), store
+	return r.yield(*c, nil)
 }
 
 const (
@@ -186,60 +170,9 @@ const (
 	feedAheadBytes = 1 << 20
 )
 
-var errEnough = errors.New("cleave: enough for now")
-
-// read returns the next changes of one store.
-func (r *feedReader) read(ctx context.Context, i int, h *node.Host) (batch []readChange, err error) {
-	size := 0
-	_, err = h.Store.Feed(r.pos[i], func(c store.Committed) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if n := len(batch); n == 0 || batch[n-1].end != c.Pos {
-			// Behind a whole commit is a good place to stop.
-			if n >= feedAhead || size >= feedAheadBytes || r.to != nil && c.Pos > r.to[i] {
-				return errEnough
-			}
-			batch = append(batch, readChange{end: c.Pos})
-		}
-		change := &batch[len(batch)-1].Change
-		var carried []partition.Span
-		for _, op := range c.Batch.All() {
-			size += len(op.Key) + len(op.Value)
-			if s, ok := drive.Carried(op); ok && !plant.Bug("cleave-feed-tells-copies") {
-				carried = append(carried, s)
-				continue
-			}
-			if h, ok := drive.HandedOver(op); ok && h.Store < len(r.pos) && r.pos[h.Store] < wal.Position(h.Position) && !r.ended(h.Store) &&
-				!plant.Bug("cleave-feed-new-owner-first") {
-				batch = batch[:len(batch)-1]
-				return errEnough // what happened to the range before comes first
-			}
-			if err := r.add(change, op, carried); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errEnough):
-		err = nil
-	case err != nil && len(batch) > 0:
-		batch = batch[:len(batch)-1] // it may not be whole: it comes again
-	}
-	return batch, err
-}
-
-// add turns an effect on a row of a user's keyspace into an operation, unless it is
-// of a span that a job has carried from one store to another: nothing has changed.
-func (r *feedReader) add(change *Change, op effect.Op, carried []partition.Span) error {
-	if op.Key[0] != byte(effect.Rows) {
-		return nil
-	}
+// add turns an effect on a row of a user's keyspace into an operation.
+func (r *feedReader) add(change *Change, op effect.Op) error {
 	p := partition.Position(op.Key[1:])
-	if slices.ContainsFunc(carried, func(s partition.Span) bool { return s.Contains(p) }) {
-		return nil
-	}
 	id, err := partition.IDOf(p)
 	if err != nil {
 		return err

@@ -144,21 +144,21 @@ const keepBytes = 4 << 20
 // feed follows the feed.
 func (f *follower) feed() error {
 	db := f.ix.db
-	pos, err := db.positions(f.state.Cursor)
-	if err != nil {
-		return err
-	}
-	f.kept = append(f.kept[:0], pos...)
 	seen := map[string]bool{}
 	var keys [][]byte
-	r := feedReader{db: db, pos: pos, only: f.ix.rows.space, yield: func(c Change, _ error) bool {
+	r, err := db.feedReader(f.state.Cursor, func(c Change, _ error) bool {
 		for _, op := range c.Ops {
 			if !seen[string(op.Key)] {
 				seen[string(op.Key)], keys = true, append(keys, op.Key)
 			}
 		}
 		return true
-	}}
+	})
+	if err != nil {
+		return err
+	}
+	r.only = f.ix.rows.space
+	f.kept = append(f.kept[:0], r.At...)
 	fresh := time.Now()
 	for {
 		more := db.node.Committed() // before it looks, so that nothing slips through
@@ -167,19 +167,19 @@ func (f *follower) feed() error {
 		if err != nil {
 			return public(err)
 		}
-		f.state.Cursor = db.cursorOf(r.pos)
-		if len(keys) > 0 || f.passed(r.pos) > keepBytes {
+		f.state.Cursor = db.cursorOf(r.At)
+		if len(keys) > 0 || f.passed(r.At) > keepBytes {
 			if err := f.refresh(keys); err != nil {
 				return err
 			}
-			f.kept = append(f.kept[:0], r.pos...)
+			f.kept = append(f.kept[:0], r.At...)
 			clear(seen)
 			keys = keys[:0]
 		}
 		if !found {
 			fresh = looked
 		}
-		f.note(func(s *keeperStatus) { s.err, s.at, s.freshAt = nil, append([]wal.Position{}, r.pos...), fresh })
+		f.note(func(s *keeperStatus) { s.err, s.at, s.freshAt = nil, append([]wal.Position{}, r.At...), fresh })
 		if found {
 			continue
 		}

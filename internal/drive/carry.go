@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/store"
@@ -60,7 +61,7 @@ func (l Load) Bring(ctx context.Context, find Find) mover.Event {
 	}
 	upto := uint64(0)
 	for _, c := range l.ingests { // a copy: it may be brought twice
-		reply, err := to.Group.Try(ctx, group.Request{Command: &noting{&c, carriedKey(l.span)}})
+		reply, err := to.Group.Try(ctx, group.Request{Command: &noting{&c, feed.CarriedKey(l.span)}})
 		if err == nil {
 			err = reply.Err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
@@ -44,7 +45,7 @@ func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {
 
 // EvaluateHanded is Evaluate of what lets a group serve a range that comes from
 // elsewhere.
-func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Handed) mover.Event {
+func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *feed.Handed) mover.Event {
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
 	places := make([]Place, len(x.Parts))
 	for i, part := range x.Parts {
@@ -88,10 +89,10 @@ func EvaluateHanded(ctx context.Context, find Find, x mover.Evaluate, from *Hand
 
 // ready does what a command needs before its group evaluates it, and returns it with
 // what goes with it.
-func ready(ctx context.Context, p Place, c mover.Bound, floorMS int64, from *Handed) (command.Command, error) {
+func ready(ctx context.Context, p Place, c mover.Bound, floorMS int64, from *feed.Handed) (command.Command, error) {
 	switch c := c.(type) {
 	case *mover.Clear:
-		return &noting{c, carriedKey(c.Span)}, c.Find(p.Store)
+		return &noting{c, feed.CarriedKey(c.Span)}, c.Find(p.Store)
 	case *mover.Settle:
 		return &settling{Settle: c, from: from}, raise(ctx, p.Group, max(floorMS, c.ClockFloorMS))
 	}
@@ -133,13 +134,13 @@ func raise(ctx context.Context, g *group.Group, floorMS int64) error {
 // notes where the range comes from.
 type settling struct {
 	*mover.Settle
-	from *Handed
+	from *feed.Handed
 }
 
 // Eval checks the clock.
 func (c *settling) Eval(e *command.Env) command.Reply {
 	if c.from != nil {
-		e.Delete(c.from.key())
+		e.Delete(c.from.Key())
 	}
 	if e.NowMS() < c.ClockFloorMS {
 		return command.Reply{Kind: command.Failed, Err: errBehind}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
@@ -86,7 +87,7 @@ func TestARangeIsServedAboveWhatItsKeysHaveHad(t *testing.T) {
 	before := w.stores[1].Position()
 	for range 2 {
 		c := *settle
-		if ev, ok := EvaluateHanded(bg, w.find, one(3, &c), &Handed{Store: 0, Position: base}).(mover.Evaluated); !ok {
+		if ev, ok := EvaluateHanded(bg, w.find, one(3, &c), &feed.Handed{Store: 0, Position: base}).(mover.Evaluated); !ok {
 			t.Fatalf("it is refused: %+v", ev)
 		}
 	}
@@ -99,7 +100,7 @@ func TestARangeIsServedAboveWhatItsKeysHaveHad(t *testing.T) {
 	handed := 0
 	if _, err := w.stores[1].Feed(before, func(c store.Committed) error {
 		for _, op := range c.Batch.All() {
-			if h, ok := HandedOver(op); ok {
+			if h, ok := feed.HandedOver(op); ok {
 				handed++
 				if h.Store != 0 || h.Position != base {
 					t.Errorf("the log says that it comes from %+v", h)

@@ -1,80 +1,28 @@
 package drive
 
 import (
-	"encoding/binary"
-
 	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
-	"github.com/cleavekv/cleave/partition"
+	"github.com/cleavekv/cleave/internal/store"
 )
 
-// Notes are for readers of the feed: what a job does to rows is not what somebody
-// did to keys. A note is the deletion of a row that never was: it is in the log, in
-// the batch that it is about, and leaves nothing in the store. It comes before the
-// rows that it is about.
+// Notes are for readers of the feed: what a job does to rows is not what somebody did to
+// keys. See package feed.
 
-// Note tags, behind the table of a group's own state.
-const (
-	carriedTag = 'c'
-	handedTag  = 'h'
-)
-
-// carriedKey is the note that rows of a span were brought, or removed, by a job.
-func carriedKey(s partition.Span) []byte {
-	key := binary.AppendUvarint([]byte{byte(effect.State), carriedTag}, uint64(len(s.Start)))
-	return append(append(key, s.Start...), s.End...)
-}
-
-// Carried returns the span of which an entry of the log brings or removes rows that
-// a job has carried, if the operation is a note of that.
-func Carried(op effect.Op) (s partition.Span, ok bool) {
-	rest, ok := noteOf(op, carriedTag)
-	if !ok {
-		return s, false
+// HandedFrom returns where readers of the feed find what happened to a range before it is
+// served by another store, if that is what a job is about to let happen. number
+// tells which store is which.
+func HandedFrom(find Find, j *mover.Job, number func(*store.Store) int) (*feed.Handed, error) {
+	if j.Phase != mover.Activating {
+		return nil, nil
 	}
-	n, size := binary.Uvarint(rest)
-	if size <= 0 || n > uint64(len(rest)-size) {
-		return s, false
+	p, err := find(j.From)
+	if err != nil {
+		return nil, err
 	}
-	rest = rest[size:]
-	return partition.Span{Start: rest[:n], End: rest[n:]}, true
-}
-
-// Handed says that a range comes from another store: what became of its keys before
-// is in the log of that one, up to a position.
-type Handed struct {
-	Store    int
-	Position uint64
-}
-
-// key is the note of it.
-func (h Handed) key() []byte {
-	key := binary.AppendUvarint([]byte{byte(effect.State), handedTag}, uint64(h.Store))
-	return binary.AppendUvarint(key, h.Position)
-}
-
-// HandedOver returns where a range comes from that begins to be served with an entry
-// of the log, if the operation is a note of that.
-func HandedOver(op effect.Op) (h Handed, ok bool) {
-	rest, ok := noteOf(op, handedTag)
-	if !ok {
-		return h, false
-	}
-	store, n := binary.Uvarint(rest)
-	if n <= 0 {
-		return h, false
-	}
-	position, m := binary.Uvarint(rest[n:])
-	return Handed{Store: int(store), Position: position}, m > 0
-}
-
-func noteOf(op effect.Op, tag byte) (rest []byte, ok bool) {
-	if !op.Delete || len(op.Key) < 2 || op.Key[0] != byte(effect.State) || op.Key[1] != tag {
-		return nil, false
-	}
-	return op.Key[2:], true
+	return &feed.Handed{Store: number(p.Store), Position: uint64(p.Store.Position())}, nil
 }
 
 // noting is a command with a note.

@@ -56,6 +56,7 @@ var layers = map[string]int{
 	"internal/group":   6,
 	"internal/replica": 7,
 	"internal/mover":   6,
+	"internal/feed":    6,
 	"internal/drive":   7,
 	"internal/sim":     8,
 	"internal/node":    8,

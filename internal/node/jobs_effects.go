@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -148,16 +150,14 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 
 // handedFrom returns where readers of the feed find what happened to the range
 // before it is served. A crash takes nothing of that back.
-func (d *driver) handedFrom() (*drive.Handed, error) {
-	if d.job.Phase != mover.Activating {
-		return nil, nil
+func (d *driver) handedFrom() (*feed.Handed, error) {
+	from, err := drive.HandedFrom(d.n.find, &d.job, func(s *store.Store) int {
+		return slices.IndexFunc(d.n.hosts, func(h *Host) bool { return h.Store == s })
+	})
+	if from != nil && err == nil {
+		err = d.sync(d.job.From)
 	}
-	p := d.n.part(d.job.From)
-	if p == nil {
-		return nil, drive.ErrAway
-	}
-	at := p.Store.Position()
-	return &drive.Handed{Store: p.Host.index, Position: uint64(at)}, d.n.sync(p)
+	return from, err
 }
 
 // carry brings rows from one store to another. What a crash could take back at the

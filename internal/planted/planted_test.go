@@ -133,8 +133,9 @@ var plantedBugs = map[string][]guard{
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
 
-	"cleave-feed-tells-copies":    {guardFeed},
-	"cleave-feed-new-owner-first": {guardFeed},
+	"feed-tells-copies":    {guardFeed, guardSim},
+	"feed-new-owner-first": {guardFeed, guardSim},
+	"feed-place-ahead":     {{folder: "internal/feed", test: "TestWhatWasNotToldComesAgain"}, guardSim},
 
 	"counter-add-to-closed-part":     {guardCounter},
 	"counter-sum-piece-by-piece":     {guardCounter},

@@ -190,6 +190,7 @@ func (w *world) rest() {
 			w.failf("the map gives %v to %v, which has %v", s.Span, s.Group, r)
 		}
 	}
+	w.reader.judge()
 	w.lastReads(m)
 }
 

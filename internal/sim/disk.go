@@ -24,13 +24,17 @@ type disk struct {
 	full    int  // how many reasons there are to take nothing
 	failing bool // the next write fails
 	dead    bool // one has failed
+
+	// commits are those that changed rows, in their order.
+	commits []witnessed
 }
 
 // open opens the store and all its groups from what is on the disk.
 func (d *disk) open() {
 	w := d.w
 	s, err := store.Open(store.Options{
-		Dir: "store", FS: d.fs.FS(), CacheBytes: 64 << 10, BlockCacheBytes: 1 << 20, SegmentBytes: 64 << 10, RetainBytes: 4 << 20,
+		Dir: "store", FS: d.fs.FS(), CacheBytes: 64 << 10, BlockCacheBytes: 1 << 20, SegmentBytes: 64 << 10,
+		RetainBytes: 1 << 30, // all of it: when some is recycled is not for the seed to say
 	})
 	w.must(err, "open a store")
 	d.store, d.places = s, map[partition.GroupID]drive.Place{}
@@ -133,6 +137,7 @@ func (w *world) setUp() {
 	for i := range w.cfg.Clients {
 		w.clients = append(w.clients, &client{w: w, number: i, m: m, left: w.cfg.Ops})
 	}
+	w.reader = newFeedReader(w)
 	for range 2 {
 		w.drivers = append(w.drivers, newDriver(w))
 	}

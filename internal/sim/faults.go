@@ -162,6 +162,7 @@ func (w *world) crashAll() {
 		d.crash(pick(w, []int{0, 50, 100}))
 	}
 	clear(w.seen)
+	w.reader.die()
 	w.after(millisecond+w.rng.Int64N(20*millisecond), func() {
 		for _, d := range w.disks {
 			w.raise(d)
@@ -186,6 +187,7 @@ func (w *world) arrange() {
 	w.every(20*millisecond, func() { w.drivers[0].look() })
 	w.every(70*millisecond, func() { w.drivers[1].look() })
 	w.pinRows()
+	w.reader.begin()
 	for _, c := range w.clients {
 		w.after(w.rng.Int64N(millisecond), c.begin)
 	}

@@ -271,7 +271,11 @@ func (d *driver) evaluate(j mover.Job, x mover.Evaluate) {
 			for i, p := range again.Parts {
 				again.Parts[i].Command = fresh(p.Command, limit)
 			}
-			d.answer(j, drive.Evaluate(ctx, w.find, again))
+			from, err := drive.HandedFrom(w.find, &j, w.numberOf)
+			if err != nil {
+				return // nobody is there to say so
+			}
+			d.answer(j, drive.EvaluateHanded(ctx, w.find, again, from))
 		})
 	})
 }

@@ -19,7 +19,7 @@ type diskLog struct {
 
 // Commit implements [group.Log].
 func (l *diskLog) Commit(urgent bool, effects []byte) error {
-	return l.d.commit(urgent, func() error { return l.Log.Commit(urgent, effects) })
+	return l.d.commit(urgent, func() error { return l.Log.Commit(urgent, effects) }, group.JointPart{Log: l, Effects: effects})
 }
 
 // CommitJoint implements [group.JointLog].
@@ -28,22 +28,27 @@ func (l *diskLog) CommitJoint(parts []group.JointPart) error {
 	for i, p := range parts {
 		inner[i] = group.JointPart{Log: &p.Log.(*diskLog).Log, Effects: p.Effects}
 	}
-	return l.d.commit(false, func() error { return l.Log.CommitJoint(inner) })
+	return l.d.commit(false, func() error { return l.Log.CommitJoint(inner) }, parts...)
 }
 
 // commit writes, or does not, or does and says that it failed.
-func (d *disk) commit(urgent bool, write func() error) error {
+func (d *disk) commit(urgent bool, write func() error, parts ...group.JointPart) error {
 	switch {
 	case d.dead:
 	case d.full > 0 && !urgent:
 		d.w.count("commits that a full disk refused")
 		return store.ErrDiskFull
 	case !d.failing:
-		return write()
+		err := write()
+		if err == nil {
+			d.witness(parts)
+		}
+		return err
 	default:
 		d.dead = true
 		if d.w.chance(500) {
 			d.w.must(write(), "a write of which nobody hears")
+			d.witness(parts)
 			d.w.unsure = true
 		}
 	}

@@ -71,6 +71,8 @@ type world struct {
 	news    []mover.Job // records that the call at hand has stored
 	clients []*client
 	history history
+	// reader reads the feed.
+	reader *feedReader
 	// seen are decisions that were there at the last look.
 	seen map[txn.ID]bool
 
