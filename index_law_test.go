@@ -18,7 +18,7 @@ func TestAStoreWithIndexesAnswersAsTheModelDoes(t *testing.T) {
 	var did tally.Counts
 	for _, size := range []struct{ stores, groups int }{{1, 1}, {3, 7}} {
 		t.Run(fmt.Sprintf("stores=%d,groups=%d", size.stores, size.groups), func(t *testing.T) {
-			for range soaking(4) / 4 {
+			for range max(soaking(4)/4, 1) {
 				rapid.Check(t, func(t *rapid.T) {
 					l := newLaw(t, size.stores, size.groups, true, &did)
 					defer func() { _ = l.db.Close() }()

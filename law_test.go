@@ -23,7 +23,7 @@ func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 	var did tally.Counts
 	for _, size := range []struct{ stores, groups int }{{1, 1}, {1, 5}, {3, 7}} {
 		t.Run(fmt.Sprintf("stores=%d,groups=%d", size.stores, size.groups), func(t *testing.T) {
-			for range soaking(4) / 4 {
+			for range max(soaking(4)/4, 1) {
 				rapid.Check(t, func(t *rapid.T) {
 					l := newLaw(t, size.stores, size.groups, false, &did)
 					defer func() { _ = l.db.Close() }()
