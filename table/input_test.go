@@ -27,12 +27,12 @@ func TestOpenRefusesWhatIsNoTable(t *testing.T) {
 		t.Errorf("no keyspace: %v", err)
 	}
 	plain := openTable(t, db, "a", Options{})
-	if _, err := Open(db, plain.Keyspace(), Options{Salter: &chosen{salts: 2}}); !errors.Is(err, key.ErrSalt) {
-		t.Errorf("a Salter without a salt: %v, want ErrSalt", err)
-	}
 	salted := openTable(t, db, "salt(4) | a", Options{})
-	if _, err := Open(db, salted.Keyspace(), Options{Salter: &chosen{salts: 2}}); !errors.Is(err, key.ErrSalt) {
-		t.Errorf("a Salter of other salts: %v, want ErrSalt", err)
+	for name, ks := range map[string]*cleave.Keyspace{"without a salt": plain.Keyspace(), "of other salts": salted.Keyspace()} {
+		bad, err := Open(db, ks, Options{Salter: &chosen{salts: 2}})
+		if bad != nil || !errors.Is(err, key.ErrSalt) || !errors.Is(err, ErrNoTable) || !strings.Contains(err.Error(), ks.Name()) {
+			t.Errorf("a Salter %s: %v, want ErrSalt and ErrNoTable, and the name", name, err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/cleavekv/cleave"
@@ -42,8 +41,6 @@ func (t *Table) Get(ctx context.Context, columns key.Columns) (row Row, err erro
 	})
 	return row, err
 }
-
-func isAbsent(err error) bool { return errors.Is(err, cleave.ErrNotFound) }
 
 // Rows reads rows in order, all of one moment: that of the first step. It keeps that
 // moment's data as long as it runs, as [cleave.Keyspace.All] does; for a read that

@@ -28,9 +28,9 @@ func (p *plan) rows(from source) iter.Seq2[Row, error] {
 		}
 		var err error
 		if stem, ok := p.oneStem(); ok {
-			_, err = r.stem(stem)
+			_, err = r.readStem(stem)
 		} else {
-			err = r.stems()
+			err = r.readStems()
 		}
 		if err != nil {
 			yield(Row{}, err)
@@ -56,9 +56,9 @@ func (p *plan) oneStem() (stem []byte, ok bool) {
 	return lo, whole && also && len(rest) > 0 && bytes.Equal(lo, hi)
 }
 
-// stems finds one stem after the other by its first key. It costs one more read for
+// readStems finds one stem after the other by its first key. It costs one more read for
 // each, whatever lies between them.
-func (r *reading) stems() error {
+func (r *reading) readStems() error {
 	lo, hi := r.seekBounds()
 	for {
 		found, err := r.from(lo, hi, pageOptions{reverse: r.reverse, keysOnly: true, limit: 1})
@@ -74,7 +74,7 @@ func (r *reading) stems() error {
 			lo, hi = r.past(lo, hi, k)
 			continue
 		}
-		if more, err := r.stem(stem); !more {
+		if more, err := r.readStem(stem); !more {
 			return err
 		}
 		if r.reverse {
@@ -111,8 +111,8 @@ func (p *plan) past(lo, hi, k []byte) (newLo, newHi []byte) {
 	return append(slices.Clip(k), 0), hi
 }
 
-// stem reads the rows of a stem, and tells whether to go on.
-func (r *reading) stem(stem []byte) (more bool, err error) {
+// readStem reads the rows of a stem, and tells whether to go on.
+func (r *reading) readStem(stem []byte) (more bool, err error) {
 	stretches := r.stretches(stem)
 	cursors := make([]key.Cursor[entry], len(stretches))
 	for i, s := range stretches {

@@ -11,7 +11,8 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// ErrNoTable means that a keyspace cannot be a table: the text says what it lacks.
+// ErrNoTable means that a keyspace cannot be a table, or not with these options: the text
+// says what it lacks.
 var ErrNoTable = errors.New("table: the keyspace is no table")
 
 // ErrQuery means that a read asks for what the layout cannot answer: the text says
@@ -67,7 +68,10 @@ func Open(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Table, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNoTable, ks.Name(), err)
 	}
 	t := &Table{db: db, ks: ks, skip: o.SkipForeign}
-	return t, t.shape(layout, o.Salter)
+	if err := t.shape(layout, o.Salter); err != nil {
+		return nil, fmt.Errorf("%w: %s, %v: %w", ErrNoTable, ks.Name(), layout, err)
+	}
+	return t, nil
 }
 
 // shape takes the layout to pieces.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
@@ -41,7 +42,7 @@ func (x Txn) find(columns key.Columns) (rows []Row, err error) {
 	}
 	for _, k := range keys {
 		item, err := x.tx.Item(x.t.ks, k)
-		if isAbsent(err) {
+		if errors.Is(err, cleave.ErrNotFound) {
 			continue
 		}
 		if err != nil {
