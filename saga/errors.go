@@ -24,8 +24,7 @@ var (
 	ErrStuck = errors.New("saga: stuck")
 	// ErrDefinition means that a definition cannot be used: the text says why.
 	ErrDefinition = errors.New("saga: bad definition")
-	// ErrID means that an id cannot be used: it has 1 to MaxID bytes of
-	// UTF-8.
+	// ErrID means that an id cannot be used: it has 1 to MaxID bytes of UTF-8.
 	ErrID = errors.New("saga: bad id")
 	// ErrValue means that the value of a saga is too large: at most MaxValue bytes.
 	ErrValue = errors.New("saga: the value is too large")
@@ -36,7 +35,8 @@ var (
 	// ErrClosed means that the runner was closed. What is under way goes on when
 	// another one resumes it.
 	ErrClosed = errors.New("saga: the runner is closed")
-	// ErrUndone refuses a Do that comes after its Undo.
+	// ErrUndone refuses a Do that comes after its Undo: the saga is on its way back, and
+	// there is nothing to do about it.
 	ErrUndone = errors.New("saga: the step was undone before")
 	// ErrTurn means that an event does not fit the record: it comes too late, or
 	// twice. Nothing has changed.

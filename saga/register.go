@@ -117,8 +117,8 @@ func encode[S any](codec Codec[S], s S) ([]byte, error) {
 
 // Start begins the saga of an id with a value, and returns when that is durable: from
 // then on it ends, whatever happens. A first step that is transactional is done by then,
-// if it can be. If there is one of that id already, under way or
-// ended, that is no error: it goes on, and s is not looked at.
+// if it can be. If there is one of that id already, under way or ended, that is no error:
+// it goes on, and s is not looked at.
 //
 // After an error that is none of this package, it may have begun: start it again with
 // the same id.
@@ -179,18 +179,7 @@ func (g *Sagas[S]) outcome(r Record, err error) (s S, _ error) {
 	if err != nil {
 		err = fmt.Errorf("saga %s %q: decode the value: %w", r.Definition, r.ID, err)
 	}
-	return s, errors.Join(r.end(), err)
-}
-
-// end is why a saga did not complete, or nil.
-func (r *Record) end() error {
-	switch {
-	case r.Stuck != NotStuck:
-		return &EndError{ID: r.ID, Definition: r.Definition, Step: r.step(), Cause: r.Failure, Stuck: r.Stuck}
-	case r.State == Compensated:
-		return &EndError{ID: r.ID, Definition: r.Definition, Step: r.Turned, Cause: r.Cause}
-	}
-	return nil
+	return s, errors.Join(infoOf(r).Err(), err)
 }
 
 // lacks says what the program does not have of what a saga needs, and what to do; "" if

@@ -3,6 +3,7 @@ package saga
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 )
@@ -59,7 +60,7 @@ func (p Retry) attempts() int {
 	case 0:
 		return defaultAttempts
 	case -1:
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	}
 	return p.Attempts
 }

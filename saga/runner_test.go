@@ -349,7 +349,7 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAStepThatPanicsOrCannotBeKeptIsTakenBack(t *testing.T) {
+func TestAStepThatPanicsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l notes
 		bad := fails(l.step("b"), func(context.Context, saga.Call) error { panic("a bug") })
