@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/key"
 )
 
 // Target is what is watched: some keys, a range of them, or all of a keyspace.
@@ -48,23 +49,12 @@ func (t Target) check(db *cleave.DB) (Target, error) {
 		slices.SortFunc(plain.Keys, bytes.Compare)
 		plain.Keys = slices.CompactFunc(plain.Keys, bytes.Equal)
 	case len(t.Prefix) > 0:
-		plain.Start, plain.End = bytes.Clone(t.Prefix), prefixEnd(t.Prefix)
+		r := key.PrefixRange(t.Prefix)
+		plain.Start, plain.End = r.Begin, r.End
 	default:
 		plain.Start, plain.End = bytes.Clone(t.Start), bytes.Clone(t.End)
 	}
 	return plain, nil
-}
-
-// prefixEnd returns the first key behind all that begin with a prefix, nil if there is
-// none.
-func prefixEnd(prefix []byte) []byte {
-	end := bytes.Clone(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
 }
 
 // matches tells whether a plain target has a key of a keyspace.
