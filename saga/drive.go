@@ -26,14 +26,19 @@ type active struct {
 // interrupt makes the goroutine look at the journal, and not wait for a Do to end by
 // itself.
 func (a *active) interrupt() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stop != nil {
 		a.stop()
+	}
+}
+
+// look makes the goroutine look at the journal before it goes on, or ends.
+func (a *active) look() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -43,7 +43,7 @@ func Register[S any](r *Runner, d Definition[S]) (*Sagas[S], error) {
 		codec = jsonCodec[S]{}
 	}
 	k := &kind{name: d.Name, steps: map[string]*bound{}, deadline: d.Deadline, forget: d.Forget}
-	k.readable = func(data []byte) error { _, err := codec.Decode(data); return err }
+	k.readable = func(data []byte) error { _, err := decode(codec, data); return err }
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		if !s.Retired {
@@ -89,7 +89,7 @@ func bindTx[S any](codec Codec[S], f func(any, *S) error) func(any, []byte) ([]b
 // is an error like others: it must not take the sagas of others down, now and after
 // each restart.
 func over[S any](codec Codec[S], data []byte, f func(*S) error) (after []byte, err error) {
-	s, err := codec.Decode(data)
+	s, err := decode(codec, data)
 	if err != nil {
 		return nil, fmt.Errorf("decode the value: %w", err)
 	}
@@ -102,6 +102,16 @@ func over[S any](codec Codec[S], data []byte, f func(*S) error) (after []byte, e
 		return nil, err
 	}
 	return encode(codec, s)
+}
+
+// decode reads a value. A codec that panics has failed, as a step has.
+func decode[S any](codec Codec[S], data []byte) (s S, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return codec.Decode(data)
 }
 
 func encode[S any](codec Codec[S], s S) ([]byte, error) {

@@ -8,6 +8,8 @@ import (
 	randv2 "math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Options configure a runner. The zero value works.
@@ -226,18 +228,40 @@ func (r *Runner) launch(rec Record) (*active, error) {
 		return nil, ErrClosed
 	}
 	if a := r.active[rec.ID]; a != nil {
+		a.look() // it may be about to end, and not know of this record
 		return a, nil
 	}
 	a := &active{r: r, k: r.kinds[rec.Definition], wake: make(chan struct{}, 1), done: make(chan struct{})}
 	r.active[rec.ID] = a
 	r.wg.Go(func() {
-		a.last = a.run(rec)
-		r.mu.Lock()
-		delete(r.active, rec.ID)
-		r.mu.Unlock()
-		close(a.done)
+		defer close(a.done)
+		for a.last = a.run(rec); !r.release(a); {
+			// Somebody has counted on this goroutine meanwhile.
+			var err error
+			if rec, err = a.load(a.last); err != nil {
+				continue
+			}
+			if a.last = rec; !rec.rests() {
+				a.last = a.run(rec)
+			}
+		}
 	})
 	return a, nil
+}
+
+// release ends the work on a saga, unless somebody has asked to look at it again.
+func (r *Runner) release(a *active) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-a.wake:
+		if !r.closed && !plant.Bug("saga-wake-lost") {
+			return false
+		}
+	default:
+	}
+	delete(r.active, a.last.ID)
+	return true
 }
 
 // wait returns the record of a saga that has ended or is stuck.

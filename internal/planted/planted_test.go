@@ -147,6 +147,7 @@ var plantedBugs = map[string][]guard{
 	"saga-undo-skips":                {guardSagas, guardSagaSim},
 	"saga-cancel-lost":               {guardSagas},
 	"saga-owner-ignored":             {{folder: "saga", test: "TestOneRunnerAtATimeWorksOnASaga"}},
+	"saga-wake-lost":                 {{folder: "saga", test: "TestARetryThatComesAsTheSagaGetsStuckIsNotLost"}},
 	"saga-effect-before-journal":     {{folder: "saga/journal", test: "TestASagaThatCrashesAnywhereEndsWholeOrUndone"}},
 	"journal-marks-ignored":          {{folder: "saga/journal", test: "TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone"}},
 	"journal-step-apart":             {{folder: "saga/journal", test: "TestARunnerThatWasOvertakenChangesNothing"}},
