@@ -12,11 +12,15 @@ import (
 )
 
 // IndexScanOptions say which entries a scan visits. The zero value visits all.
+//
+// The values of Prefix, From and To are of the types of the columns: a string for one
+// without a type, a [time.Time] for a time and for a bucket of one, a number for a salt.
+// Others are refused. Those of an index by a function are what that makes.
 type IndexScanOptions struct {
 	// Prefix is short for the entries that begin with it.
 	Prefix key.Tuple
 	// From and To bound the entries, To not included; nil for no bound. They exclude
-	// Prefix.
+	// Prefix. Of a bucket in which a bound ends, all entries are visited.
 	From, To key.Tuple
 	// Reverse visits the last entry first.
 	Reverse bool
@@ -36,17 +40,22 @@ type IndexScanOptions struct {
 }
 
 // scan returns the bounds as those of the keyspace of entries.
-func (o *IndexScanOptions) scan() (s ScanOptions, err error) {
+func (o *IndexScanOptions) scan(x *node.Index) (s ScanOptions, err error) {
 	s = ScanOptions{Reverse: o.Reverse, Limit: o.Limit, After: o.After}
 	if o.Prefix != nil && (o.From != nil || o.To != nil) {
 		return s, optionError("Prefix excludes From and To: leave out either")
 	}
-	s.Start, s.End, err = index.Prefix(o.Prefix)
+	prefix, err1 := index.Lookup(x.Extract, o.Prefix, false)
+	from, err2 := index.Lookup(x.Extract, o.From, false)
+	to, err3 := index.Lookup(x.Extract, o.To, true)
+	if err = errors.Join(err1, err2, err3); err == nil {
+		s.Start, s.End, err = index.Prefix(prefix)
+	}
 	if err == nil && o.From != nil {
-		s.Start, err = index.Bound(o.From)
+		s.Start, err = index.Bound(from)
 	}
 	if err == nil && o.To != nil {
-		s.End, err = index.Bound(o.To)
+		s.End, err = index.Bound(to)
 	}
 	if err != nil {
 		return s, optionError("%v", err)
@@ -56,7 +65,8 @@ func (o *IndexScanOptions) scan() (s ScanOptions, err error) {
 
 // IndexItem is an entry with what is kept with it.
 type IndexItem struct {
-	// Entry is what the row was found by, and Key the key of the row.
+	// Entry is what the row was found by, and Key the key of the row. A time in it is a
+	// number of nanoseconds since 1970, and a bucket its own number: see [key.Layout].
 	Entry key.Tuple
 	Key   []byte
 	// Value is what a function has stored, and Fields are the stored fields that the
@@ -128,7 +138,8 @@ func (ix *Index) All(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexIte
 }
 
 // Get returns the first entry that begins with some values, or ErrNotFound. That of a
-// unique index with all its values is the only one.
+// unique index with all its values is the only one. Values are as in
+// [IndexScanOptions].
 func (ix *Index) Get(ctx context.Context, values ...any) (IndexItem, error) {
 	page, err := ix.Scan(ctx, IndexScanOptions{Prefix: values, Limit: 1})
 	switch {
@@ -172,7 +183,7 @@ func (ix *Index) visit(ctx context.Context, o IndexScanOptions, f func(IndexItem
 
 // glance visits few entries without a View. It gives up if one of them may be of no row.
 func (ix *Index) glance(ctx context.Context, x *node.Index, o IndexScanOptions, f func(IndexItem, error) error) (done bool, err error) {
-	s, err := o.scan()
+	s, err := o.scan(x)
 	if err != nil {
 		return false, err
 	}

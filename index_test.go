@@ -298,6 +298,11 @@ func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 	if err := db.DropIndex(ctx, "default", "none"); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("no index to drop: %v", err)
 	}
+	for say, o := range map[string]IndexScanOptions{"prefix": {Prefix: key.Tuple{"9"}}, "from": {From: key.Tuple{"9"}}, "to": {To: key.Tuple{9, 9, 9}}} {
+		if _, err := ix.Scan(ctx, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("values that no entry can have, %s: %v", say, err)
+		}
+	}
 	for say, run := range map[string]func(context.Context, func(*Txn) error) error{"View": db.View, "Update": db.Update} {
 		err := run(ctx, func(tx *Txn) error {
 			for _, err := range tx.ScanIndex(ix, IndexScanOptions{Fresh: true}) {

@@ -36,7 +36,7 @@ func (tx *Txn) scanIndex(ix *Index, o IndexScanOptions, visit func(IndexItem) bo
 	if err != nil {
 		return public(err)
 	}
-	s, err := o.scan()
+	s, err := o.scan(x)
 	if err != nil {
 		return err
 	}
