@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -49,21 +48,16 @@ func deadOf(item cleave.Item) (Dead, error) {
 // its removal from there. One that is gone meanwhile is left out.
 func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
 	for _, d := range dead {
-		err := q.c.publish(ctx, []*Message{{Key: d.Key, Body: d.Body}}, func(tx *cleave.Txn) error {
+		err := q.c.publish(ctx, []*Message{{Key: d.Key, Body: d.Body}}, func(tx *cleave.Txn) (bool, error) {
 			n, err := tx.Delete(q.c.ks, d.row)
-			if err == nil && n == 0 {
-				err = errGone
-			}
-			return err
+			return n > 0, err
 		})
-		if err != nil && !errors.Is(err, errGone) {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-var errGone = errors.New("queue: it is gone")
 
 // Bury removes messages for good that were set aside.
 func (q *Queue) Bury(ctx context.Context, dead ...Dead) error {

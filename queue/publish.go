@@ -25,8 +25,9 @@ type lane struct {
 type post struct {
 	messages []*Message
 	bytes    int
-	// also is done in the same transaction.
-	also func(tx *cleave.Txn) error
+	// also, if set, is done in the same transaction, and tells whether the messages are
+	// still wanted. Those of others, which share the transaction, are not its business.
+	also func(tx *cleave.Txn) (wanted bool, err error)
 	// turn is given an outcome, or nil for the post that is to go on with the work.
 	turn chan *outcome
 }
@@ -44,7 +45,7 @@ const (
 var errClosedBucket = errors.New("queue: the bucket is closed")
 
 // publish puts messages there, those of a shard at once.
-func (c *core) publish(ctx context.Context, messages []*Message, also func(*cleave.Txn) error) error {
+func (c *core) publish(ctx context.Context, messages []*Message, also func(*cleave.Txn) (bool, error)) error {
 	for _, m := range messages {
 		if err := m.check(); err != nil {
 			return err
@@ -167,8 +168,10 @@ func (c *core) commit(b lanes.Bucket, batch []*post) error {
 		t.TimeMS = max(t.TimeMS, now)
 		for _, post := range batch {
 			if post.also != nil {
-				if err := post.also(tx); err != nil {
+				if wanted, err := post.also(tx); err != nil {
 					return err
+				} else if !wanted {
+					continue
 				}
 			}
 			for _, x := range post.messages {
