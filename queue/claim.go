@@ -174,7 +174,7 @@ func (q *Queue) hand(tx *cleave.Txn, p place, r lanes.Row, message []byte, l lan
 	}
 	d := &Delivery{
 		Key: keyOr(r.Key), Body: body, Published: time.UnixMilli(h.TimeMS), Attempt: int(next.Deliveries),
-		bucket: p.Bucket, row: r, token: token,
+		of: q.c, bucket: p.Bucket, row: r, token: token,
 	}
 	return d, tx.Set(q.c.ks, p.lease(r.Seq), next.Append(nil))
 }

@@ -76,6 +76,15 @@ func (c *core) close() error {
 	return nil
 }
 
+// over tells that the caller has left, or that it was closed: then nothing is begun, so that
+// nobody has to ask what came of it.
+func (c *core) over(ctx context.Context) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
 func (c *core) nowMS() int64 { return c.opts.Now().UnixMilli() }
 
 // begin writes a manifest, and opens the buckets of its last epoch.

@@ -47,6 +47,9 @@ func deadOf(item cleave.Item) (Dead, error) {
 // Revive publishes messages again that were set aside, behind all others, each at once with
 // its removal from there. One that is gone meanwhile is left out.
 func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
+	if err := known(dead); err != nil {
+		return err
+	}
 	for _, d := range dead {
 		err := q.c.publish(ctx, []*Message{{Key: d.Key, Body: d.Body}}, func(tx *cleave.Txn) (bool, error) {
 			n, err := tx.Delete(q.c.ks, d.row)
@@ -61,9 +64,22 @@ func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
 
 // Bury removes messages for good that were set aside.
 func (q *Queue) Bury(ctx context.Context, dead ...Dead) error {
+	if err := known(dead); err != nil {
+		return err
+	}
 	for _, d := range dead {
 		if _, err := q.c.ks.Delete(ctx, d.row); err != nil {
 			return fmt.Errorf("bury: %w", err)
+		}
+	}
+	return nil
+}
+
+// known refuses what has no row.
+func known(list []Dead) error {
+	for _, d := range list {
+		if d.row == nil {
+			return fmt.Errorf("%w: queue: a Dead that the method of that name has not returned", cleave.ErrOptions)
 		}
 	}
 	return nil

@@ -64,6 +64,9 @@ const trimAtOnce = 500
 // Trim removes what is not to be kept, from the oldest on, and returns how many entries.
 // Call it from time to time.
 func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error) {
+	if keep.Age < 0 {
+		return 0, fmt.Errorf("%w: queue: Age is %v: use a positive one, or 0 for no bound", cleave.ErrOptions, keep.Age)
+	}
 	m, err := l.c.reload(ctx)
 	if err != nil {
 		return 0, err

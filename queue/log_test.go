@@ -86,6 +86,8 @@ func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 	db, ks := memory(t, cleave.Options{Now: clock.Now})
 	l := openLog(t, db, ks, "log", Options{Shards: 1, Now: clock.Now})
 	wantError(t, "a delay", l.Append(ctx, Message{Delay: 1}), ErrMessage)
+	_, err := l.Trim(ctx, Retention{Age: -1})
+	wantError(t, "an age before birth", err, cleave.ErrOptions)
 	r, err := l.Reader(ctx, "r")
 	must(t, err)
 	put := func(n int) {

@@ -51,6 +51,9 @@ func (c *core) publish(ctx context.Context, messages []*Message, also func(*clea
 			return err
 		}
 	}
+	if err := c.over(ctx); err != nil {
+		return err
+	}
 	anywhere := rand.IntN(lanes.Points)
 	m := c.manifest.Load()
 	for len(messages) > 0 {

@@ -74,6 +74,7 @@ type Delivery struct {
 	// Attempt is how often it was delivered, this time included.
 	Attempt int
 
+	of     *core
 	bucket lanes.Bucket
 	row    lanes.Row
 	token  uint64
@@ -108,8 +109,8 @@ func (q *Queue) TryReceive(ctx context.Context, max int) ([]*Delivery, error) {
 // try claims messages of the first bucket that has some, and tells when the next one
 // comes free if there is none.
 func (q *Queue) try(ctx context.Context, max int) (got []*Delivery, wakeMS int64, err error) {
-	if q.c.ctx.Err() != nil {
-		return nil, 0, ErrClosed
+	if err := q.c.over(ctx); err != nil {
+		return nil, 0, err
 	}
 	for again := true; again; {
 		again = false

@@ -324,6 +324,24 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 		wantError(t, "a bad message", q.Publish(ctx, Message{Body: []byte("good")}, m), ErrMessage)
 	}
 	wantError(t, "no shards", q.Resize(ctx, 0), cleave.ErrOptions)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	wantError(t, "a caller who has left", q.Publish(gone, Message{}), context.Canceled)
+	wantError(t, "a Delivery of nobody", q.Ack(ctx, &Delivery{}), cleave.ErrOptions)
+	wantError(t, "a Dead of nobody, revived", q.Revive(ctx, Dead{}), cleave.ErrOptions)
+	wantError(t, "a Dead of nobody, buried", q.Bury(ctx, Dead{}), cleave.ErrOptions)
+	wantError(t, "a delay that is over", q.Nack(ctx, -1), cleave.ErrOptions)
+	other := open(t, db, ks, "other", Options{})
+	must(t, other.Publish(ctx, Message{Body: []byte("x")}))
+	theirs, err := other.Receive(ctx, 1)
+	must(t, err)
+	wantError(t, "a delivery of another queue", q.Ack(ctx, theirs...), cleave.ErrOptions)
+	wantError(t, "the same in a transaction", db.Update(ctx, func(tx *cleave.Txn) error { return q.AckTx(tx, theirs...) }), cleave.ErrOptions)
+	must(t, open(t, db, ks, "other", Options{}).Ack(ctx, theirs...))
+	must(t, other.Close())
+	if err := other.Publish(ctx, Message{}); !errors.Is(err, ErrClosed) || errors.Is(err, cleave.ErrUnknown) {
+		t.Errorf("published to a queue that is closed: %v", err)
+	}
 	if got, err := q.TryReceive(ctx, 10); err != nil || len(got) > 0 {
 		t.Errorf("%q, %v", bodies(got), err)
 	}

@@ -30,6 +30,9 @@ func (q *Queue) Ack(ctx context.Context, deliveries ...*Delivery) error {
 // written if and only if they were still the caller's. If one was lost, it changes nothing
 // and returns the error: return it from the transaction too.
 func (q *Queue) AckTx(tx *cleave.Txn, deliveries ...*Delivery) error {
+	if err := q.own(deliveries); err != nil {
+		return err
+	}
 	lost, err := q.each(tx, deliveries, func(*cleave.Txn, *Delivery, lanes.Lease) error { return nil })
 	if err != nil || lost != nil {
 		return lostOr(lost, err)
@@ -46,8 +49,11 @@ func (q *Queue) done(tx *cleave.Txn, d *Delivery, _ lanes.Lease) error {
 
 // Nack gives messages back: others get them after a delay. They count as delivered.
 func (q *Queue) Nack(ctx context.Context, delay time.Duration, deliveries ...*Delivery) error {
+	if delay < 0 {
+		return fmt.Errorf("%w: queue: a delay of %v: use none, or a positive one", cleave.ErrOptions, delay)
+	}
 	return q.settle(ctx, deliveries, func(tx *cleave.Txn, d *Delivery, l lanes.Lease) error {
-		return q.lease(tx, d, lanes.Lease{Deliveries: l.Deliveries, UntilMS: q.c.nowMS() + max(0, delay.Milliseconds())})
+		return q.lease(tx, d, lanes.Lease{Deliveries: l.Deliveries, UntilMS: q.c.nowMS() + delay.Milliseconds()})
 	})
 }
 
@@ -69,6 +75,9 @@ func (q *Queue) lease(tx *cleave.Txn, d *Delivery, l lanes.Lease) error {
 // settle does something to those deliveries that are still the caller's, bucket by
 // bucket, so that each transaction is of one shard.
 func (q *Queue) settle(ctx context.Context, deliveries []*Delivery, do func(*cleave.Txn, *Delivery, lanes.Lease) error) error {
+	if err := q.own(deliveries); err != nil {
+		return err
+	}
 	var lost []*Delivery
 	for len(deliveries) > 0 {
 		var these, rest []*Delivery
@@ -90,6 +99,19 @@ func (q *Queue) settle(ctx context.Context, deliveries []*Delivery, do func(*cle
 		lost, deliveries = append(lost, gone...), rest
 	}
 	return lostOr(lost, nil)
+}
+
+// own refuses deliveries of other queues: they were not lost.
+func (q *Queue) own(deliveries []*Delivery) error {
+	for _, d := range deliveries {
+		switch {
+		case d.of == nil:
+			return fmt.Errorf("%w: queue: a Delivery that no Receive has returned", cleave.ErrOptions)
+		case d.of.name != q.c.name || d.of.ks.Name() != q.c.ks.Name() || d.of.db != q.c.db:
+			return fmt.Errorf("%w: queue: a Delivery of %s, not of %s: hand it to the queue that it is of", cleave.ErrOptions, d.of.name, q.c.name)
+		}
+	}
+	return nil
 }
 
 func lostOr(lost []*Delivery, err error) error {
