@@ -78,7 +78,7 @@ func (h *Hub) read(ctx context.Context, life uint64, from cleave.Cursor) {
 		h.mu.Lock()
 		if h.life == life && h.stop != nil {
 			from = h.feed.Now()
-			h.all((*Watcher).lose)
+			h.all(func(w *Watcher) { w.lose(*h.place.Load()) })
 			h.place.Store(&from)
 		}
 		h.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -265,6 +266,53 @@ func TestAPlaceAheadOfTheHubIsNotToldAgain(t *testing.T) {
 	for w, want := range map[*Watcher]string{first: "a", now: "b", from: "b"} {
 		if e, err := w.Next(patience(t)); err != nil || string(e.Key) != want {
 			t.Errorf("told %s, %v, want %s first", e.Key, err, want)
+		}
+	}
+}
+
+// Who is told of a change before the hub says that it has come past it, and falls behind
+// then, goes on from the log with what it was not told yet.
+func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
+	for _, o := range []Options{{Every: true, Buffer: 2}, {Buffer: 2, patient: true}} {
+		ks, h := fresh(t, cleave.Range)
+		h.feed = &late{h.feed, nil} // the test tells
+		w := watchAll(t, h, ks, o)
+		begun := h.db.Now()
+		keys := []string{"a", "b", "b", "c", "d", "e"}
+		for _, key := range keys {
+			must(t, ks.Set(ctx, []byte(key), nil))
+		}
+		must(t, h.db.Update(ctx, func(tx *cleave.Txn) error {
+			return errors.Join(tx.Set(ks, []byte("f"), nil), tx.Set(ks, []byte("g"), nil))
+		}))
+		settle(t, ks)
+		var versions []uint64
+		hear := func() {
+			t.Helper()
+			e, err := w.Next(patience(t))
+			must(t, err)
+			versions = append(versions, e.Item.Version)
+		}
+		first := true
+		for c, err := range h.db.FeedUntil(ctx, begun, h.db.Now()) {
+			must(t, err)
+			if first && len(c.Ops) > 0 {
+				w.offer(&c, &c.Ops[0], *h.place.Load())
+				hear()
+				h.place.Store(&c.After)
+				first = false
+				continue
+			}
+			h.tell(h.life, &c)
+		}
+		for !w.Cursor().Covers(*h.place.Load()) {
+			hear()
+		}
+		if len(versions) < len(keys) {
+			t.Errorf("%+v: it hears %d times", o, len(versions))
+		}
+		if !slices.IsSorted(versions) || len(slices.Compact(slices.Clone(versions))) != len(versions) {
+			t.Errorf("%+v: it hears of the versions %d", o, versions)
 		}
 	}
 }

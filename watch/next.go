@@ -89,7 +89,7 @@ func (w *Watcher) readOn(ctx context.Context) {
 	if w.cursor = w.joined; w.skip != "" {
 		w.cursor = w.skip
 	}
-	again := w.lost
+	again := w.lost && !w.readsOn() // else what waits comes first
 	w.mu.Unlock()
 	if again {
 		w.rejoin()
@@ -102,7 +102,13 @@ func (w *Watcher) take() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.lost && (w.opts.Every || w.opts.patient):
+	case w.queue.len() > 0:
+		behind := w.rest
+		if behind == "" {
+			behind = w.behind(place)
+		}
+		w.out = w.queue.pop(w.out[:0], w.cursor, behind)
+	case w.lost && w.readsOn():
 		w.mu.Unlock()
 		w.rejoin()
 		w.mu.Lock()
@@ -110,8 +116,6 @@ func (w *Watcher) take() bool {
 		// What is offered from now on comes behind place.
 		w.lost = false
 		w.out = append(w.out[:0], Event{Kind: Lost, After: w.behind(place)})
-	case w.queue.len() > 0:
-		w.out = w.queue.pop(w.out[:0], w.cursor, w.behind(place))
 	case w.err != nil:
 		w.dead = w.err
 	default:

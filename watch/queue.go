@@ -67,6 +67,12 @@ func (q *queue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 	return q.len() <= q.maxLen && (q.bytes <= q.maxBytes || q.len() == 1 && len(e.fields) <= 1)
 }
 
+// room tells whether a change of a key fits. The last one that is let in may pass the limit
+// of bytes.
+func (q *queue) room(key []byte) bool {
+	return q.bytes < q.maxBytes && (q.len() < q.maxLen || q.find(key) != nil)
+}
+
 // find returns the entry of a key that may be told with it, nil if there is none.
 func (q *queue) find(key []byte) *entry {
 	if q.every || q.byKey != nil {

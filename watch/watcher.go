@@ -25,8 +25,8 @@ type Options struct {
 	// At least 1. Beyond it the watcher is told that it has Lost some; with Every it
 	// reads them from the log by itself, as far as that reaches back.
 	Buffer int
-	// BufferBytes bounds the bytes of them, unless one alone is larger. Default 1 MiB.
-	// At least 1 KiB.
+	// BufferBytes bounds the bytes of them, unless one alone is larger; with Every the last
+	// that is let in may pass it. Default 1 MiB. At least 1 KiB.
 	BufferBytes int
 
 	// patient reads what does not fit from the log, without Every too.
@@ -72,9 +72,17 @@ type Watcher struct {
 	// skip, if not empty, is a place up to which the watcher knows everything, and
 	// that the hub may not have come to yet.
 	skip cleave.Cursor
-	lost bool // there was no room. Invariant: then the queue is empty
+	lost bool // there was no room for what came
+	// rest is where to go on from in the log when the queue is empty. Invariant: it is not
+	// empty iff lost and readsOn.
+	rest cleave.Cursor
+	last cleave.Cursor // behind the change that was offered last
 	err  error
 }
+
+// readsOn tells whether the watcher reads from the log what there was no room for, instead
+// of being told that it has Lost it.
+func (w *Watcher) readsOn() bool { return w.opts.Every || w.opts.patient }
 
 // Watch begins to watch: what is committed after it has returned is told. Close the
 // watcher.
@@ -105,7 +113,10 @@ func (w *Watcher) join(h *Hub) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue.clear()
-	w.lost, w.skip, w.joined = false, "", *h.place.Load()
+	if w.rest != "" {
+		w.cursor = w.rest // it was told all before it, and events may not have said so
+	}
+	w.lost, w.rest, w.skip, w.joined = false, "", "", *h.place.Load()
 	if w.cursor == "" {
 		w.cursor = h.feed.Now()
 	}
@@ -135,7 +146,14 @@ func (w *Watcher) offer(c *cleave.Change, op *cleave.ChangeOp, before cleave.Cur
 		}
 		before = w.skip
 	}
-	if !w.queue.push(op, before) {
+	// Of one change all is let in: the log is gone on with from one change to the next.
+	if w.readsOn() && w.last != c.After && !w.queue.room(op.Key) {
+		w.lost, w.rest = true, before
+		w.wake()
+		return
+	}
+	w.last = c.After
+	if !w.queue.push(op, before) && !w.readsOn() {
 		w.queue.clear()
 		w.lost = true
 	}
@@ -149,11 +167,16 @@ func (w *Watcher) wake() {
 	}
 }
 
-// lose notes that the hub has missed changes.
-func (w *Watcher) lose() {
+// lose notes that the hub has missed changes behind its place.
+func (w *Watcher) lose(place cleave.Cursor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue.clear()
+	switch {
+	case !w.readsOn():
+		w.queue.clear()
+	case !w.lost:
+		w.rest = w.behind(place)
+	}
 	w.lost = true
 	w.wake()
 }
