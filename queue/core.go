@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // core is what queues and logs share: buckets, and how messages come to them.
@@ -105,9 +106,20 @@ func (c *core) reload(ctx context.Context) (*lanes.Manifest, error) {
 	}
 	m, err := parseManifest(value)
 	if err == nil {
-		c.manifest.Store(&m)
+		c.learn(&m)
 	}
 	return &m, err
+}
+
+// learn keeps a manifest that was read, unless a newer one is known: who was slow to read
+// it must not take back an epoch, whose ids nobody would ask for any more.
+func (c *core) learn(m *lanes.Manifest) {
+	for {
+		known := c.manifest.Load()
+		if known != nil && known.Open().Number > m.Open().Number && !plant.Bug("queue-manifest-goes-back") || c.manifest.CompareAndSwap(known, m) {
+			return
+		}
+	}
 }
 
 // edit changes the manifest in a transaction.
@@ -165,6 +177,13 @@ func (c *core) tail(tx *cleave.Txn, p place) (lanes.Tail, error) {
 // drained takes a bucket that is closed and empty out of the manifest.
 func (c *core) drained(ctx context.Context, p place) error {
 	return c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
+		t, err := c.tail(tx, p)
+		if err != nil {
+			return err
+		}
+		if m.Log {
+			m.Gone += t.Next // 0 if others were faster: then it has no tail
+		}
 		if _, err := tx.Delete(c.ks, p.tail(), p.head()); err != nil {
 			return err
 		}

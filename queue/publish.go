@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -33,6 +34,15 @@ type post struct {
 }
 
 type outcome struct{ err error }
+
+// own lets the post share no memory with its caller, who may leave before its turn comes.
+func (p *post) own() {
+	for i, m := range p.messages {
+		same := *m
+		same.Key, same.Body = bytes.Clone(m.Key), bytes.Clone(m.Body)
+		p.messages[i] = &same
+	}
+}
 
 const (
 	// postMessages and postBytes bound what is committed at once, unless one post is
@@ -103,8 +113,11 @@ func (c *core) post(ctx context.Context, b lanes.Bucket, p *post) error {
 	}
 	c.mu.Unlock()
 	l.mu.Lock()
-	l.waiting = append(l.waiting, p)
-	if lead := !l.busy; lead {
+	lead := !l.busy
+	if !lead {
+		p.own()
+	}
+	if l.waiting = append(l.waiting, p); lead {
 		l.busy = true
 		l.mu.Unlock()
 		return c.lead(l, b, p)
@@ -126,11 +139,17 @@ func (c *core) post(ctx context.Context, b lanes.Bucket, p *post) error {
 	}
 }
 
+// joins tells whether a post that waits may be committed with the one before it. Those
+// that do something else too may fail, which is nobody else's business.
+func (l *lane) joins(n int) bool {
+	return l.waiting[n-1].also == nil && l.waiting[n].also == nil || plant.Bug("queue-revival-fails-others")
+}
+
 // lead commits what waits, up to the post of the caller, and hands the work on.
 func (c *core) lead(l *lane, b lanes.Bucket, own *post) error {
 	l.mu.Lock()
 	n, messages, bytes := 0, 0, 0
-	for n < len(l.waiting) && (n == 0 || messages+len(l.waiting[n].messages) <= postMessages && bytes < postBytes) {
+	for n < len(l.waiting) && (n == 0 || l.joins(n) && messages+len(l.waiting[n].messages) <= postMessages && bytes < postBytes) {
 		messages, bytes = messages+len(l.waiting[n].messages), bytes+l.waiting[n].bytes
 		n++
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -35,9 +36,13 @@ func compare(a, b Entry) int {
 type Reader struct {
 	l    *Log
 	name string
-	// next are the numbers of the next entries, by bucket; 0 for the first.
+	// next are the numbers of the next entries, by bucket; 0 for the first. Under gone it
+	// is how many entries the buckets had had that were gone when it looked last. It is
+	// empty as long as nothing was read.
 	next map[string]uint64
 }
+
+const gone = "gone"
 
 // Reader returns the reader of a name, at the place that it last committed.
 func (l *Log) Reader(ctx context.Context, name string) (*Reader, error) {
@@ -124,23 +129,29 @@ func (r *Reader) Next(ctx context.Context, max int) ([]Entry, error) {
 // behind moves the reader to the oldest entries that are left, and says so if it had not
 // read what was there before. Buckets that are gone are forgotten.
 func (r *Reader) behind(tx *cleave.Txn, m lanes.Manifest) error {
-	known, lost := map[string]uint64{}, uint64(0)
+	known, lost := map[string]uint64{gone: m.Gone}, int64(0)
 	for _, b := range m.Left() {
-		from, was := r.next[at(b)]
+		from := r.next[at(b)]
 		head, err := parseHead(tx.Get(r.l.c.ks, placeOf(r.l.c.name, b).head()))
 		if err != nil {
 			return err
 		}
 		if from < head {
-			if was {
-				lost += head - from
-			}
+			lost += int64(head - from)
 			from = head
 		}
 		known[at(b)] = from
 	}
+	// Of the entries whose buckets are gone since, those that were read are not lost.
+	lost += int64(m.Gone - r.next[gone])
+	for b, from := range r.next {
+		if _, left := known[b]; !left && b != gone {
+			lost -= int64(from)
+		}
+	}
+	begins := len(r.next) == 0
 	r.next = known
-	if lost > 0 {
+	if lost > 0 && !begins && !plant.Bug("queue-trimmed-untold") {
 		return fmt.Errorf("%w: %d", ErrTrimmed, lost)
 	}
 	return nil

@@ -54,7 +54,10 @@ func (e *Epoch) bucket(point int) Bucket {
 // Manifest is what there is of a queue: its epochs, of which the last takes messages.
 type Manifest struct {
 	// Log tells that it is of a log, whose entries stay.
-	Log    bool `json:",omitempty"`
+	Log bool `json:",omitempty"`
+	// Gone is how many entries a log has had in buckets that are drained: a reader that
+	// has read fewer of them has missed some.
+	Gone   uint64 `json:",omitempty"`
 	Epochs []Epoch
 }
 
@@ -66,7 +69,8 @@ func (m Manifest) append(number uint64, shards int) Manifest {
 	for i := range shards {
 		e.Left = append(e.Left, i)
 	}
-	return Manifest{m.Log, append(slices.Clone(m.Epochs), e)}
+	m.Epochs = append(slices.Clone(m.Epochs), e)
+	return m
 }
 
 // Open is the epoch that takes messages.
@@ -124,21 +128,22 @@ func (m Manifest) Resized(shards int, nowMS int64) Manifest {
 
 // Drained is the manifest without a bucket that is closed and empty.
 func (m Manifest) Drained(b Bucket) Manifest {
-	next := Manifest{m.Log, slices.Clone(m.Epochs)}
-	for i, e := range next.Epochs {
+	m.Epochs = slices.Clone(m.Epochs)
+	for i, e := range m.Epochs {
 		if e.Number == b.Epoch && e.ClosedMS != 0 {
-			next.Epochs[i].Left = slices.DeleteFunc(slices.Clone(e.Left), func(n int) bool { return n == b.Index })
+			m.Epochs[i].Left = slices.DeleteFunc(slices.Clone(e.Left), func(n int) bool { return n == b.Index })
 		}
 	}
-	return next
+	return m
 }
 
 // Forgotten is the manifest without epochs that are empty and were closed before a
 // time: nobody asks any more what was put there.
 func (m Manifest) Forgotten(beforeMS int64) Manifest {
-	return Manifest{m.Log, slices.DeleteFunc(slices.Clone(m.Epochs), func(e Epoch) bool {
+	m.Epochs = slices.DeleteFunc(slices.Clone(m.Epochs), func(e Epoch) bool {
 		return e.ClosedMS != 0 && e.ClosedMS < beforeMS && len(e.Left) == 0
-	})}
+	})
+	return m
 }
 
 // ErrManifest means that a row holds no manifest.

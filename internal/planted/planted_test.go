@@ -158,6 +158,9 @@ var plantedBugs = map[string][]guard{
 	"queue-publish-to-closed-bucket": {guardQueue},
 	"queue-id-of-one-epoch":          {guardQueue},
 	"queue-head-runs-ahead":          {guardQueue},
+	"queue-manifest-goes-back":       {{folder: "queue", test: "TestAManifestThatWasReadLateIsNotBelieved"}},
+	"queue-revival-fails-others":     {{folder: "queue", test: "TestARevivalThatComesTooLateFailsNobodyElse"}},
+	"queue-trimmed-untold":           {{folder: "queue", test: "TestAReaderIsToldOfEntriesThatWentWithTheirShard"}},
 	"queue-claim-unchecked":          {{folder: "queue", test: "TestAClaimReadsAgainWhatItHasSeen"}},
 
 	"node-index-gate-missing":          {{folder: ".", test: "TestAWriteThatBeganBeforeAnIndexMaintainsIt"}},
