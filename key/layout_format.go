@@ -21,10 +21,9 @@ func (l *Layout) Format(key []byte) (string, error) {
 func (l *Layout) AppendFormat(dst, key []byte) ([]byte, error) {
 	var inline [inlineColumns]Element
 	fields, err := l.decode(inline[:0], key)
+	dst = l.appendFields(dst, fields)
 	offset := 0
-	for i, e := range fields {
-		dst = l.appendSeparator(dst, i)
-		dst = l.fields[i].appendText(dst, e)
+	for _, e := range fields {
 		offset += len(e.Raw())
 	}
 	if offset < len(key) {
@@ -32,6 +31,15 @@ func (l *Layout) AppendFormat(dst, key []byte) ([]byte, error) {
 		dst = strconv.AppendQuoteToASCII(dst, string(key[offset:]))
 	}
 	return dst, err
+}
+
+// appendFields prints fields of a key.
+func (l *Layout) appendFields(dst []byte, fields []Element) []byte {
+	for i, e := range fields {
+		dst = l.appendSeparator(dst, i)
+		dst = l.fields[i].appendText(dst, e)
+	}
+	return dst
 }
 
 // appendSeparator appends what goes before field i.

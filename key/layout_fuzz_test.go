@@ -74,6 +74,9 @@ func FuzzLayoutDecode(f *testing.F) {
 		if (err == nil) != (formatErr == nil) {
 			t.Fatalf("Decode says %v, Format %v", err, formatErr)
 		}
+		if err == nil && v.String() != text {
+			t.Fatalf("%x prints as %q, its values as %q", key, text, v)
+		}
 		for _, r := range text {
 			if !unicode.IsPrint(r) {
 				t.Fatalf("%x prints as %q", key, text)

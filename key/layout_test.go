@@ -180,7 +180,7 @@ func TestZeroLayoutIsTheShapeOfTheEmptyKey(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var v Values
-	if _, ok := v.Value("a"); ok || v.Exact("a") || len(v.Map()) != 0 || v.Element(0).Kind() != KindInvalid {
+	if _, ok := v.Value("a"); ok || v.Exact("a") || len(v.Map()) != 0 || v.String() != "" || v.Element(0).Kind() != KindInvalid {
 		t.Error("the zero Values hold something")
 	}
 }

@@ -9,6 +9,14 @@ type Values struct {
 	fields []Element // one for each of the layout's fields
 }
 
+// String prints them for people, as [Layout.Format] does the key.
+func (v Values) String() string {
+	if v.layout == nil {
+		return ""
+	}
+	return string(v.layout.appendFields(nil, v.fields))
+}
+
 // Value returns a column by name. A time of which the key has only buckets is
 // the start of the bucket, and Exact is false for it. Under the name of a
 // bucket or a salt, such as hour(ts) or salt(16), it returns the bucket's start
