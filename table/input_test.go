@@ -28,6 +28,11 @@ func TestOpenRefusesWhatIsNoTable(t *testing.T) {
 	}
 	plain := openTable(t, db, "a", Options{})
 	salted := openTable(t, db, "salt(4) | a", Options{})
+	other := must(cleave.OpenMemory(cleave.Options{}))
+	defer other.Close()
+	if _, err := Open(other, plain.Keyspace(), Options{}); !errors.Is(err, ErrNoTable) {
+		t.Errorf("a keyspace of another store: %v, want ErrNoTable", err)
+	}
 	for name, ks := range map[string]*cleave.Keyspace{"without a salt": plain.Keyspace(), "of other salts": salted.Keyspace()} {
 		bad, err := Open(db, ks, Options{Salter: &chosen{salts: 2}})
 		if bad != nil || !errors.Is(err, key.ErrSalt) || !errors.Is(err, ErrNoTable) || !strings.Contains(err.Error(), ks.Name()) {
@@ -65,6 +70,18 @@ func TestColumnsThatDoNotFitAreNamed(t *testing.T) {
 	} {
 		if _, err := table.Page(bg, q); !errors.Is(err, key.ErrColumn) {
 			t.Errorf("%+v: %v, want ErrColumn", q, err)
+		}
+	}
+	for want, err := range map[string]error{
+		"From bounds ts,": func() error { _, err := table.Page(bg, Query{From: 1}); return err }(),
+		"To bounds ts,":   func() error { _, err := table.Page(bg, Query{To: 1}); return err }(),
+		`"dev" is not in`: func() error {
+			_, err := openTable(t, db, "device | ts:time", Options{}).Last(bg, Last{N: 1, Where: key.Columns{"dev": "a"}})
+			return err
+		}(),
+	} {
+		if !errors.Is(err, key.ErrColumn) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want ErrColumn and %q", err, want)
 		}
 	}
 	if _, err := table.Page(bg, Query{Limit: -1}); !errors.Is(err, ErrQuery) {

@@ -97,7 +97,11 @@ func (t *Table) timeAt(where key.Columns, open int) (apart bool, err error) {
 		if open < len(t.fields) {
 			name = t.fields[open].Name()
 		}
-		return false, fmt.Errorf("%w: %s is left open where a time should be: fix what stands before the time", ErrQuery, name)
+		err := fmt.Errorf("%w: %s is left open where a time should be: fix what stands before the time", ErrQuery, name)
+		if _, wrong := t.layout.FanOut(where); wrong != nil {
+			err = fmt.Errorf("%w: %w", err, wrong) // such as a column of another name
+		}
+		return false, err
 	}
 	column, buckets := t.fields[open].Column, 0
 	if t.fields[open].Bucket == 0 {

@@ -55,11 +55,11 @@ func (t *Table) plan(q Query) (*plan, error) {
 	open := t.open(q.Where)
 	lo, err := t.bound(q.Where, open, q.From, false)
 	if err != nil {
-		return nil, t.named(err)
+		return nil, t.named(t.bounding("From", open, q.From, err))
 	}
 	hi, err := t.bound(q.Where, open, q.To, true)
 	if err != nil {
-		return nil, t.named(err)
+		return nil, t.named(t.bounding("To", open, q.To, err))
 	}
 	p.lo, p.hi = t.unsalt(lo), t.unsalt(hi)
 	if noTime(q.From, q.To) {
@@ -120,6 +120,15 @@ func (t *Table) bound(where key.Columns, open int, value any, upper bool) ([]byt
 		return ranges[0].End, nil
 	}
 	return ranges[0].Begin, nil
+}
+
+// bounding says which column a bound was taken for: whoever has left one out in Where meant
+// another.
+func (t *Table) bounding(name string, open int, value any, err error) error {
+	if value == nil || open == len(t.fields) {
+		return err
+	}
+	return fmt.Errorf("%s bounds %s, the first that Where leaves open: %w", name, t.fields[open].Name(), err)
 }
 
 // within adds to columns the buckets that a time lies in, if the open field is such a

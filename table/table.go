@@ -58,6 +58,8 @@ func Open(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Table, error) {
 	}
 	declared := ks.Options()
 	switch {
+	case ks.DB() != db:
+		return nil, fmt.Errorf("%w: keyspace %s is of another DB: use one of this", ErrNoTable, ks.Name())
 	case declared.Kind != cleave.Range:
 		return nil, fmt.Errorf("%w: %s is of kind hash, which has no order of keys: create it with Kind: cleave.Range", ErrNoTable, ks.Name())
 	case declared.Layout == "":
