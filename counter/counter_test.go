@@ -256,6 +256,8 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 		_, err := New(db, ks, o)
 		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
 	}
+	_, err := New(memory(t, cleave.Options{}), ks, Options{})
+	wantError(t, "a keyspace of another store", err, cleave.ErrOptions)
 	c := open(t, ks, db, still)
 	long := strings.Repeat("x", maxName+1)
 	_, sumErr := c.Sum(ctx, long)
@@ -274,7 +276,7 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 
 	// Somebody else writes to the keys of counters.
 	must(t, ks.Set(ctx, c.layout.part("text", 0), []byte("five")))
-	_, err := ks.HSet(ctx, c.layout.part("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
+	_, err = ks.HSet(ctx, c.layout.part("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
 	must(t, err)
 	must(t, ks.Set(ctx, c.layout.manifest("manifest"), []byte("3")))
 	for name, want := range map[string]error{"text": cleave.ErrNotInteger, "hash": cleave.ErrWrongType, "manifest": cleave.ErrWrongType} {

@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,9 @@ type view struct {
 func New(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
+	}
+	if ks.DB() != db {
+		return nil, fmt.Errorf("%w: counter: keyspace %s is of another DB: use one of this", cleave.ErrOptions, ks.Name())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Counters{db: db, space: ks, layout: newLayout(ks), opts: o, known: map[string]*state{}, cancel: cancel, done: make(chan struct{})}
