@@ -18,7 +18,12 @@ func TestBadTargetsAndOptionsAreRefused(t *testing.T) {
 	ks, h := fresh(t, cleave.Hash)
 	other := memory(t, cleave.Options{})
 	b := func(s string) []byte { return []byte(s) }
+	ix, err := ks.DB().CreateIndex(ctx, cleave.IndexOptions{Name: "a", Keyspace: ks, Columns: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, target := range map[string]Target{
+		"entries":            {Keyspace: ix.Entries()},
 		"no keyspace":        {},
 		"of another store":   {Keyspace: other.Default()},
 		"keys and a prefix":  {Keyspace: ks, Keys: [][]byte{b("a")}, Prefix: b("b")},
@@ -38,7 +43,7 @@ func TestBadTargetsAndOptionsAreRefused(t *testing.T) {
 		refused(t, fmt.Sprint(o), err, cleave.ErrOptions)
 	}
 	w := watchAll(t, h, ks, Options{From: "nonsense"})
-	_, err := w.Next(patience(t))
+	_, err = w.Next(patience(t))
 	refused(t, "a bad place", err, cleave.ErrOptions)
 	w.Close()
 	_, err = w.Next(ctx)

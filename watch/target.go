@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/key"
@@ -11,6 +12,7 @@ import (
 
 // Target is what is watched: some keys, a range of them, or all of a keyspace.
 type Target struct {
+	// Keyspace is any but that of the entries of an index, which follow from its rows.
 	Keyspace *cleave.Keyspace
 	// Keys are watched one by one. They exclude the rest.
 	Keys [][]byte
@@ -34,6 +36,8 @@ func (t Target) check(db *cleave.DB) (Target, error) {
 		return bad("a Target needs a Keyspace")
 	case t.Keyspace.DB() != db:
 		return bad("keyspace %s is of another DB than the hub", t.Keyspace.Name())
+	case strings.HasPrefix(t.Keyspace.Name(), "index/"):
+		return bad("keyspace %s has the entries of an index, which the feed leaves out: watch the rows", t.Keyspace.Name())
 	case t.Keys != nil && (t.Prefix != nil || bounds):
 		return bad("a Target has Keys, or a Prefix, or bounds: watch others by themselves")
 	case t.Prefix != nil && bounds:
