@@ -349,7 +349,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{Options[int, int]{Load: load, Backoff: time.Hour, MaxBackoff: 1}, "MaxBackoff"},
 		{Options[int, int]{Load: load, MaxBackoff: -1}, "MaxBackoff"},
 	} {
-		if _, err := New(test.o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), test.text) {
+		if _, err := New(test.o); !errors.Is(err, ErrOptions) || !errors.Is(err, cleave.ErrOptions) || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: %v, want something about %s", test.o, err, test.text)
 		}
 	}

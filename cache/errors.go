@@ -3,12 +3,14 @@ package cache
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cleavekv/cleave"
 )
 
 var (
 	// ErrOptions means that an option is out of its range, or missing: the text says
-	// which and what to use.
-	ErrOptions = errors.New("cache: bad options")
+	// which and what to use. It matches cleave.ErrOptions too.
+	ErrOptions = fmt.Errorf("%w of a cache", cleave.ErrOptions)
 	// ErrClosed means that the cache was closed.
 	ErrClosed = errors.New("cache: closed")
 	// ErrPanic means that the loader panicked: the text says with what, and a
