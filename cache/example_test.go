@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/cache"
@@ -14,12 +15,12 @@ func Example() {
 	ctx := context.Background()
 	db, err := cleave.OpenMemory(cleave.Options{})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer db.Close()
 	changed, err := db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "changed-prices"})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 
 	slow := map[string]int{"tea": 4}
@@ -35,16 +36,16 @@ func Example() {
 		},
 	})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer prices.Close()
 	if err := prices.Follow(db, cache.Keys(changed)); err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 
 	for range 1000 {
 		if _, err := prices.Get(ctx, "tea"); err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 	}
 	fmt.Println("loads:", loads)
@@ -52,10 +53,10 @@ func Example() {
 	// A change: first the source, then the store, which tells everybody.
 	slow["tea"] = 5
 	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	if err := prices.Wait(ctx, db.Now()); err != nil { // to read one's own write
-		panic(err)
+		log.Fatal(err)
 	}
 	price, err := prices.Get(ctx, "tea")
 	fmt.Println("price:", price, err, "loads:", loads)

@@ -3,6 +3,7 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/watch"
@@ -12,7 +13,7 @@ func Example() {
 	ctx := context.Background()
 	db, err := cleave.OpenMemory(cleave.Options{})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer db.Close()
 	ks := db.Default()
@@ -20,16 +21,18 @@ func Example() {
 
 	w, err := hub.Watch(watch.Target{Keyspace: ks, Prefix: []byte("price/")}, watch.Options{})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer w.Close()
-	_ = ks.Set(ctx, []byte("price/apple"), []byte("3"))
-	_ = ks.Set(ctx, []byte("stock/apple"), []byte("100")) // not watched
-	_ = ks.Set(ctx, []byte("price/pear"), []byte("4"))
+	for _, row := range [][2]string{{"price/apple", "3"}, {"stock/apple", "100"}, {"price/pear", "4"}} { // nobody watches stocks
+		if err := ks.Set(ctx, []byte(row[0]), []byte(row[1])); err != nil {
+			log.Fatal(err)
+		}
+	}
 
 	for e, err := range w.Events(ctx) {
 		if err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 		fmt.Printf("%s %s is %s\n", e.Kind, e.Key, e.Item.Value)
 		if string(e.Key) == "price/pear" {
@@ -46,16 +49,18 @@ func ExampleHub_Follow() {
 	ctx := context.Background()
 	db, err := cleave.OpenMemory(cleave.Options{})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer db.Close()
 	ks := db.Default()
-	_ = ks.Set(ctx, []byte("flag/dark"), []byte("off"))
+	if err := ks.Set(ctx, []byte("flag/dark"), []byte("off")); err != nil {
+		log.Fatal(err)
+	}
 
 	flags := map[string]string{}
 	for e, err := range watch.New(db).Follow(ctx, watch.Target{Keyspace: ks, Prefix: []byte("flag/")}, watch.Options{}) {
 		if err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 		switch e.Kind {
 		case watch.Reset:
@@ -66,7 +71,9 @@ func ExampleHub_Follow() {
 			delete(flags, string(e.Key))
 		case watch.Synced:
 			fmt.Println("what there is:", flags)
-			_ = ks.Set(ctx, []byte("flag/dark"), []byte("on")) // by somebody else, as a rule
+			if err := ks.Set(ctx, []byte("flag/dark"), []byte("on")); err != nil { // by somebody else, as a rule
+				log.Fatal(err)
+			}
 			continue
 		}
 		if flags["flag/dark"] == "on" {
@@ -84,11 +91,15 @@ func ExampleHub_Until() {
 	ctx := context.Background()
 	db, err := cleave.OpenMemory(cleave.Options{})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	defer db.Close()
 	ks := db.Default()
-	go func() { _ = ks.Set(ctx, []byte("job/7"), []byte("done")) }()
+	go func() {
+		if err := ks.Set(ctx, []byte("job/7"), []byte("done")); err != nil {
+			log.Fatal(err)
+		}
+	}()
 	item, _, err := watch.New(db).Until(ctx, ks, []byte("job/7"), func(item cleave.Item, found bool) bool {
 		return found && string(item.Value) == "done"
 	})

@@ -62,13 +62,15 @@ func (l *line) soldTo(r cleave.IndexRow) ([]cleave.IndexEntry, error) {
 
 // bought returns the cabins that a customer has bought, by sailing.
 func (s *search) bought(ctx context.Context, customer string) (cabins []cabin, err error) {
-	page, err := s.history.Scan(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{customer}, Fresh: true})
-	for _, item := range page.Items {
+	for item, err := range s.history.All(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{customer}, Fresh: true}) {
+		if err != nil {
+			return nil, err
+		}
 		sailing, _ := item.Entry[1].(string)
 		number, _ := item.Entry[2].(string)
 		cabins = append(cabins, cabin{sailing, number})
 	}
-	return cabins, err
+	return cabins, nil
 }
 
 // announce adds a sailing, or changes it.
@@ -82,13 +84,16 @@ func (s *search) announce(ctx context.Context, sailing, origin, target, day, shi
 // between returns the sailings from one port to another from a day on, each with its
 // day and ship.
 func (s *search) between(ctx context.Context, origin, target, since string) (found []string, err error) {
-	page, err := s.routes.Scan(ctx, cleave.IndexScanOptions{
+	o := cleave.IndexScanOptions{
 		From: key.Tuple{origin, target, since},
 		To:   key.Tuple{origin, target + "\x00"}, // the next name that there can be
-	})
-	for _, item := range page.Items {
+	}
+	for item, err := range s.routes.All(ctx, o) {
+		if err != nil {
+			return nil, err
+		}
 		day, _ := item.Entry[2].(string)
 		found = append(found, string(item.Key)+" "+day+" "+string(item.Fields[0].Value))
 	}
-	return found, err
+	return found, nil
 }

@@ -30,6 +30,7 @@ func main() {
 
 // likes knows who likes what, and how many.
 type likes struct {
+	db     *cleave.DB
 	rows   *cleave.Keyspace // post/user
 	counts *counter.Counters
 }
@@ -43,7 +44,7 @@ func openLikes(ctx context.Context, db *cleave.DB) (*likes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &likes{rows, counts}, nil
+	return &likes{db, rows, counts}, nil
 }
 
 // like tells whether it is the user's first for the post.
@@ -58,8 +59,8 @@ func (l *likes) like(ctx context.Context, post, user string) (bool, error) {
 }
 
 // unlike tells whether the user had liked the post.
-func (l *likes) unlike(ctx context.Context, db *cleave.DB, post, user string) (liked bool, err error) {
-	err = db.Update(ctx, func(tx *cleave.Txn) error {
+func (l *likes) unlike(ctx context.Context, post, user string) (liked bool, err error) {
+	err = l.db.Update(ctx, func(tx *cleave.Txn) error {
 		n, err := tx.Delete(l.rows, []byte(post+"/"+user))
 		if liked = n == 1; err != nil || !liked {
 			return err
@@ -86,7 +87,7 @@ func run(ctx context.Context, out io.Writer, db *cleave.DB) error {
 			_, err2 := l.like(ctx, "post/17", user)
 			var err3 error
 			if i%4 == 0 {
-				_, err3 = l.unlike(ctx, db, "post/17", user)
+				_, err3 = l.unlike(ctx, "post/17", user)
 			}
 			errs[i] = errors.Join(err1, err2, err3)
 		})
