@@ -44,7 +44,7 @@ type gates []*node.Space
 // Check implements [group.Gate].
 func (g gates) Check() error {
 	for _, space := range g {
-		if err := space.Writes(nil); err != nil {
+		if err := space.CheckWrite(nil); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (u uses) Check() error {
 		case err != nil && u[i].space.OfIndex() != "":
 			return node.ErrIndexes // who reads it again is told what is gone
 		case err == nil && u[i].wrote:
-			err = u[i].space.Writes(u[i].with)
+			err = u[i].space.CheckWrite(u[i].with)
 		}
 		if err != nil {
 			return err

@@ -76,9 +76,9 @@ func (k *Space) Indexes() *Indexes { return k.indexes.Load() }
 // it is one like others.
 func (k *Space) OfIndex() string { return k.of }
 
-// Writes returns why a write that has maintained some indexes, nil for none, must not
+// CheckWrite returns why a write that has maintained some indexes, nil for none, must not
 // happen any more. It is the gate of every request that writes to the keyspace.
-func (k *Space) Writes(maintained *Indexes) error {
+func (k *Space) CheckWrite(maintained *Indexes) error {
 	if err := k.Check(); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (k *Space) Writes(maintained *Indexes) error {
 type Plain struct{ *Space }
 
 // Check implements [group.Gate].
-func (g Plain) Check() error { return g.Writes(nil) }
+func (g Plain) Check() error { return g.CheckWrite(nil) }
 
 const indexPrefix = "index/"
 
