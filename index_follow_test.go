@@ -127,6 +127,11 @@ func TestFunctionsHaveToBeDeclaredAgain(t *testing.T) {
 	if status, err := ix.Status(); err != nil || !errors.Is(status.Err, ErrUndeclared) {
 		t.Errorf("%+v: %v", status, err)
 	}
+	ready, err := db.Index("default", "now")
+	must(t, err)
+	if status, err := ready.Status(); err != nil || !errors.Is(status.Err, ErrUndeclared) {
+		t.Errorf("the one that commits: %+v: %v", status, err)
+	}
 	other := now
 	other.Version, other.Keyspace = "2", ks
 	if _, err := db.OpenIndex(ctx, other); !errors.Is(err, ErrIndexExists) {

@@ -90,6 +90,9 @@ func (ix *Index) readable(building bool) (*node.Index, error) {
 	x, err := ix.now()
 	if err == nil && !building && !x.IsReady() {
 		err = fmt.Errorf("%w: %q of keyspace %q: use Wait", ErrIndexBuilding, ix.name, ix.rows.Name())
+		if s, _ := ix.db.keepers.of(ix).look(); s.err != nil {
+			err = fmt.Errorf("%w, but it stands still: %v", err, s.err)
+		}
 	}
 	return x, err
 }

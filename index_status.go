@@ -40,6 +40,9 @@ func (ix *Index) Status() (IndexStatus, error) {
 	}
 	s, _ := ix.db.keepers.of(ix).look()
 	status := IndexStatus{Ready: x.IsReady(), Built: s.built, Err: s.err, Refused: s.refused, Rebuilt: s.rebuilt}
+	if x.Extract == nil && status.Err == nil {
+		status.Err = undeclared(x) // though nobody is at work on one that is ready
+	}
 	if x.Mode == index.Asynchronous {
 		status.Behind, status.BehindBytes = ix.behind(&s)
 	}

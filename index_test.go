@@ -131,7 +131,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		must(t, set("a", "x"))
 		must(t, set("a", "x"))
 		var other *UniqueError
-		if err := set("b", "x"); !errors.Is(err, ErrUnique) || !errors.As(err, &other) || string(other.Key) != "a" || other.Index != "mail" {
+		if err := set("b", "x"); !errors.Is(err, ErrUnique) || !errors.As(err, &other) || string(other.Key) != "a" || string(other.Row) != "b" || other.Index != "mail" {
 			t.Errorf("a second row: %v", err)
 		}
 		if there, err := ks.Exists(ctx, []byte("b")); there || err != nil {
@@ -153,6 +153,32 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		if err := db.Write(ctx, &b); !errors.Is(err, ErrUnique) {
 			t.Errorf("two of a batch: %v", err)
 		}
+		// Rows that were there before are named too, by whoever asks.
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			_, err := tx.HSet(ks, []byte("first"), fields("tax", "1")...)
+			_, err2 := tx.HSet(ks, []byte("second"), fields("tax", "1")...)
+			return errors.Join(err, err2)
+		}))
+		twice, err := db.OpenIndex(ctx, IndexOptions{Name: "tax", Keyspace: ks, Columns: "tax", Unique: true})
+		must(t, err)
+		for stands := false; !stands; time.Sleep(time.Millisecond) {
+			status, err := twice.Status()
+			must(t, err)
+			stands = status.Err != nil
+		}
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		waited := twice.Wait(short)
+		cancel()
+		_, scanned := twice.Scan(ctx, IndexScanOptions{})
+		for say, err := range map[string]error{"Wait": waited, "Scan": scanned} {
+			if err == nil || !strings.Contains(err.Error(), `"first"`) || !strings.Contains(err.Error(), `"second"`) {
+				t.Errorf("%s of one that cannot be built: %v", say, err)
+			}
+		}
+		if !errors.Is(scanned, ErrIndexBuilding) {
+			t.Errorf("Scan of one that cannot be built: %v", scanned)
+		}
+		must(t, db.DropIndex(ctx, "default", "tax"))
 		// Of many who want the same, one gets it.
 		results := make(chan error, 8)
 		for i := range cap(results) {

@@ -15,13 +15,15 @@ type UniqueError struct {
 	Keyspace, Index string
 	// Entry is what both have.
 	Entry key.Tuple
-	// Key is the row that has it.
-	Key []byte
+	// Key is the row that has it, and Row the one that was refused: in a transaction, or
+	// while the index is built, that is not clear from the call.
+	Key, Row []byte
 }
 
-// Error names the index and the row.
+// Error names the index and both rows.
 func (e *UniqueError) Error() string {
-	return fmt.Sprintf("%v: index %q of keyspace %q: %v is that of key %q", ErrUnique, e.Index, e.Keyspace, e.Entry, e.Key[:min(len(e.Key), shownBytes)])
+	return fmt.Sprintf("%v: index %q of keyspace %q: %v of key %q is that of key %q", ErrUnique, e.Index, e.Keyspace, e.Entry,
+		e.Row[:min(len(e.Row), shownBytes)], e.Key[:min(len(e.Key), shownBytes)])
 }
 
 // Is matches [ErrUnique].
@@ -56,7 +58,7 @@ func (tx *Txn) checkUnique() error {
 				return err
 			}
 			if counts {
-				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other}
+				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other, Row: bytes.Clone(u.row.key)}
 			}
 		}
 	}
