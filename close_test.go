@@ -65,6 +65,7 @@ func TestAClosedDBRefuses(t *testing.T) {
 	ks := db.Default()
 	key := []byte("a")
 	must(t, ks.Set(ctx, key, nil))
+	mustIndex(t, db, IndexOptions{Name: "a", Columns: "a"})
 	mustClose(t, db)
 	for what, err := range map[string]error{
 		"Get": second(ks.Get(ctx, key)), "Item": second(ks.Item(ctx, key)), "Set": ks.Set(ctx, key, nil),
@@ -75,6 +76,8 @@ func TestAClosedDBRefuses(t *testing.T) {
 		"HAdd": second(ks.HAdd(ctx, key, nil, 1)), "HGetAll": second(ks.HGetAll(ctx, key)),
 		"HLen": second(ks.HLen(ctx, key)), "GetMany": second(ks.GetMany(ctx, key)),
 		"Exists": second(ks.Exists(ctx, key)), "HScan": third(ks.HScan(ctx, key, nil, 0)), "Scan": second(ks.Scan(ctx, ScanOptions{})),
+		"OpenKeyspace":   second(db.OpenKeyspace(ctx, KeyspaceOptions{Name: "default"})),
+		"OpenIndex":      second(db.OpenIndex(ctx, IndexOptions{Name: "a", Keyspace: ks, Columns: "a"})),
 		"CreateKeyspace": second(db.CreateKeyspace(ctx, KeyspaceOptions{Name: "s"})),
 		"Update":         db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, key, nil) }),
 		"View":           db.View(ctx, func(tx *Txn) error { return second(tx.Get(ks, key)) }),

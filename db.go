@@ -116,6 +116,9 @@ type KeyspaceOptions struct {
 // there is one with other options, the error is ErrKeyspaceExists; layouts are
 // compared by what they mean.
 func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
+	if err := db.node.Closed(); err != nil {
+		return nil, public(err)
+	}
 	for {
 		k, err := db.Keyspace(o.Name)
 		if errors.Is(err, ErrNoKeyspace) {

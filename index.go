@@ -190,6 +190,9 @@ func (db *DB) CreateIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 // index that has one.
 func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 	d, extract, err := o.definition(db)
+	if err == nil {
+		err = db.node.Closed()
+	}
 	if err != nil {
 		return nil, public(err)
 	}
