@@ -18,7 +18,7 @@ import (
 // Entry is an entry of a log.
 type Entry struct {
 	Key, Body []byte
-	// Time is when it was appended. In a shard it never falls.
+	// Time is when it was appended, to the millisecond. In a shard it never falls.
 	Time time.Time
 
 	bucket lanes.Bucket
