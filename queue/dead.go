@@ -47,7 +47,7 @@ func deadOf(item cleave.Item) (Dead, error) {
 // Revive publishes messages again that were set aside, behind all others, each at once with
 // its removal from there. One that is gone meanwhile is left out.
 func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
-	if err := known(dead); err != nil {
+	if err := checkDead(dead); err != nil {
 		return err
 	}
 	for _, d := range dead {
@@ -64,7 +64,7 @@ func (q *Queue) Revive(ctx context.Context, dead ...Dead) error {
 
 // Bury removes messages for good that were set aside.
 func (q *Queue) Bury(ctx context.Context, dead ...Dead) error {
-	if err := known(dead); err != nil {
+	if err := checkDead(dead); err != nil {
 		return err
 	}
 	for _, d := range dead {
@@ -75,11 +75,11 @@ func (q *Queue) Bury(ctx context.Context, dead ...Dead) error {
 	return nil
 }
 
-// known refuses what has no row.
-func known(list []Dead) error {
+// checkDead refuses what has no row.
+func checkDead(list []Dead) error {
 	for _, d := range list {
 		if d.row == nil {
-			return fmt.Errorf("%w: queue: a Dead that the method of that name has not returned", cleave.ErrOptions)
+			return fmt.Errorf("%w: queue: a Dead that Queue.Dead has not returned: use one of those", cleave.ErrOptions)
 		}
 	}
 	return nil

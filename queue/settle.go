@@ -60,7 +60,7 @@ func (q *Queue) Nack(ctx context.Context, delay time.Duration, deliveries ...*De
 // Extend makes deliveries the caller's for a time from now on.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, deliveries ...*Delivery) error {
 	if lease < time.Millisecond {
-		return fmt.Errorf("%w: queue: a lease of %v: at least 1ms", cleave.ErrOptions, lease)
+		return fmt.Errorf("%w: queue: a lease of %v: use at least 1ms", cleave.ErrOptions, lease)
 	}
 	return q.settle(ctx, deliveries, func(tx *cleave.Txn, d *Delivery, l lanes.Lease) error {
 		l.UntilMS = q.c.nowMS() + lease.Milliseconds()
