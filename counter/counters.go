@@ -50,7 +50,8 @@ type view struct {
 
 // New returns the counters of a keyspace of a store. Close it before the store.
 func New(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
-	if err := o.complete(); err != nil {
+	o, err := o.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	if ks.DB() != db {

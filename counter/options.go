@@ -35,7 +35,8 @@ type Options struct {
 	Resized func(name string, from, to int, err error)
 }
 
-func (o *Options) complete() error {
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o Options) withDefaults() (Options, error) {
 	if o.Max == 0 {
 		o.Max = 16
 	}
@@ -60,5 +61,5 @@ func (o *Options) complete() error {
 	refuse(!sums.Valid(o.Max), "Max is %d: use a power of two up to %d", o.Max, MaxParts)
 	refuse(o.Window < time.Millisecond, "Window is %v: use at least 1ms", o.Window)
 	refuse(o.Watched < 1, "Watched is %d: use at least 1", o.Watched)
-	return errors.Join(errs...)
+	return o, errors.Join(errs...)
 }

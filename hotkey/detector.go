@@ -21,8 +21,8 @@ type Detector struct {
 
 // New returns a detector that has seen nothing yet.
 func New(o Options) (*Detector, error) {
-	o = o.filled()
-	if err := o.validate(); err != nil {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	return &Detector{o: o, below: math.MaxUint64 / uint64(o.Sample), top: newTop(o.Keys), until: o.Now().Add(o.Window)}, nil

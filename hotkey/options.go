@@ -40,8 +40,8 @@ type Options struct {
 
 const maxSample, maxKeys = 1 << 30, 1 << 20
 
-// filled returns the options with their defaults.
-func (o Options) filled() Options {
+// withDefaults spells the defaults out.
+func (o Options) withDefaults() Options {
 	set(&o.Sample, 1000)
 	set(&o.MinSamples, 20)
 	set(&o.MinKeys, 3)
@@ -61,8 +61,8 @@ func set[T comparable](v *T, to T) {
 	}
 }
 
-// validate reports all that is wrong at once.
-func (o Options) validate() error {
+// check reports every option that is out of its range.
+func (o Options) check() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {

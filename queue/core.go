@@ -30,11 +30,12 @@ type core struct {
 }
 
 func openCore(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, log bool, o Options) (*core, error) {
-	if err := errors.Join(o.complete(), checkPlace(ks, name)); err != nil {
+	o, err := o.withDefaults()
+	if err := errors.Join(err, checkPlace(ks, name)); err != nil {
 		return nil, err
 	}
 	c := &core{db: db, ks: ks, name: name, opts: o, posts: map[lanes.Bucket]*lane{}}
-	err := db.Update(ctx, func(tx *cleave.Txn) error {
+	err = db.Update(ctx, func(tx *cleave.Txn) error {
 		_, err := tx.Get(ks, manifestKey(name))
 		if !errors.Is(err, cleave.ErrNotFound) {
 			return err

@@ -56,7 +56,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-func (o *Options) complete() error {
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o Options) withDefaults() (Options, error) {
 	fill := func(d *time.Duration, to time.Duration) {
 		if *d == 0 {
 			*d = to
@@ -85,7 +86,7 @@ func (o *Options) complete() error {
 	refuse(o.MaxDeliveries < 1, "MaxDeliveries is %d: use at least 1", o.MaxDeliveries)
 	refuse(o.Remember < time.Second, "Remember is %v: use at least 1s", o.Remember)
 	refuse(o.Poll < time.Millisecond, "Poll is %v: use at least 1ms", o.Poll)
-	return errors.Join(errs...)
+	return o, errors.Join(errs...)
 }
 
 func checkPlace(ks *cleave.Keyspace, name string) error {

@@ -30,8 +30,8 @@ type Options struct {
 	OnChange func(Info)
 }
 
-// check finds all that is wrong, and fills in defaults.
-func (o *Options) check() error {
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Retention == 0 {
 		o.Retention = 24 * time.Hour
@@ -51,7 +51,7 @@ func (o *Options) check() error {
 	if o.Random == nil {
 		o.Random = randv2.Uint64
 	}
-	return errors.Join(errs...)
+	return o, errors.Join(errs...)
 }
 
 // Runner carries sagas of a journal out. Its methods may be called by any goroutine.
@@ -73,7 +73,8 @@ type Runner struct {
 
 // NewRunner returns a runner on a journal. It does nothing until it is asked to.
 func NewRunner(j Journal, o Options) (*Runner, error) {
-	if err := o.check(); err != nil {
+	o, err := o.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	r := &Runner{

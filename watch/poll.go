@@ -29,7 +29,8 @@ type PollOptions struct {
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-func (o PollOptions) check() (PollOptions, error) {
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o PollOptions) withDefaults() (PollOptions, error) {
 	if o.Every == 0 {
 		o.Every = 10 * time.Second
 	}
@@ -80,7 +81,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func Poll[T any](ctx context.Context, o PollOptions, look func(context.Context) (value T, changed bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		o, err := o.check()
+		o, err := o.withDefaults()
 		if err != nil {
 			yield(none, err)
 			return

@@ -15,7 +15,7 @@ import (
 func TestPollersAreSpreadEvenly(t *testing.T) {
 	const pollers, rounds, slices = 2000, 20, 20
 	rng := rand.New(rand.NewPCG(1, 2))
-	o, err := PollOptions{Every: time.Second, Rand: rng.Float64}.check()
+	o, err := PollOptions{Every: time.Second, Rand: rng.Float64}.withDefaults()
 	must(t, err)
 	counts := make([]int, rounds*slices)
 	looks := 0
@@ -42,7 +42,7 @@ func TestPollersAreSpreadEvenly(t *testing.T) {
 }
 
 func TestPollWaitsLongerAfterErrorsAndLessAfterChanges(t *testing.T) {
-	o, err := PollOptions{Every: 8 * time.Second, Fast: time.Second, Slow: time.Minute, Rand: func() float64 { return 0.5 }}.check()
+	o, err := PollOptions{Every: 8 * time.Second, Fast: time.Second, Slow: time.Minute, Rand: func() float64 { return 0.5 }}.withDefaults()
 	must(t, err)
 	bad := errors.New("bad")
 	p := pace{o: o, pause: o.Every}

@@ -33,7 +33,8 @@ type Options struct {
 	patient bool
 }
 
-func (o Options) check() (Options, error) {
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if o.Buffer == 0 {
 		o.Buffer = 1024
@@ -88,7 +89,7 @@ func (w *Watcher) readsOn() bool { return w.opts.Every || w.opts.patient }
 // watcher.
 func (h *Hub) Watch(t Target, o Options) (*Watcher, error) {
 	t, err1 := t.check(h.db)
-	o, err2 := o.check()
+	o, err2 := o.withDefaults()
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
