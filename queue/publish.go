@@ -139,17 +139,11 @@ func (c *core) post(ctx context.Context, b lanes.Bucket, p *post) error {
 	}
 }
 
-// joins tells whether a post that waits may be committed with the one before it. Those
-// that do something else too may fail, which is nobody else's business.
-func (l *lane) joins(n int) bool {
-	return l.waiting[n-1].also == nil && l.waiting[n].also == nil || plant.Bug("queue-revival-fails-others")
-}
-
 // lead commits what waits, up to the post of the caller, and hands the work on.
 func (c *core) lead(l *lane, b lanes.Bucket, own *post) error {
 	l.mu.Lock()
 	n, messages, bytes := 0, 0, 0
-	for n < len(l.waiting) && (n == 0 || l.joins(n) && messages+len(l.waiting[n].messages) <= postMessages && bytes < postBytes) {
+	for n < len(l.waiting) && (n == 0 || messages+len(l.waiting[n].messages) <= postMessages && bytes < postBytes) {
 		messages, bytes = messages+len(l.waiting[n].messages), bytes+l.waiting[n].bytes
 		n++
 	}
@@ -192,6 +186,8 @@ func (c *core) commit(b lanes.Bucket, batch []*post) error {
 			if post.also != nil {
 				if wanted, err := post.also(tx); err != nil {
 					return err
+				} else if !wanted && plant.Bug("queue-revival-fails-others") {
+					return errors.New("queue: it is gone")
 				} else if !wanted {
 					continue
 				}

@@ -224,46 +224,6 @@ func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 	}
 }
 
-// Whoever publishes at the same time shares the transaction: it must not fail with a message
-// that is no longer there, and of two who revive one, one does.
-func TestARevivalIsNobodyElsesBusiness(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	q := open(t, db, ks, "q", Options{Shards: 1, MaxDeliveries: 1, Poll: time.Hour})
-	must(t, q.Publish(ctx, Message{Body: []byte("poison")}))
-	got, err := q.Receive(ctx, 1)
-	must(t, err)
-	must(t, q.Nack(ctx, 0, got...))
-	_, err = q.TryReceive(ctx, 1)
-	must(t, err)
-	dead, err := q.Dead(ctx, 1)
-	must(t, err)
-
-	b := q.c.manifest.Load().For(0)
-	l := &lane{busy: true} // so that all of them wait for one transaction
-	q.c.posts[b] = l
-	done := make(chan error)
-	const revivals = 2
-	for range revivals {
-		go func() { done <- q.Revive(ctx, dead...) }()
-	}
-	go func() { done <- q.Publish(ctx, Message{Body: []byte("other")}) }()
-	for waiting := 0; waiting <= revivals; time.Sleep(time.Millisecond) {
-		l.mu.Lock()
-		waiting = len(l.waiting)
-		l.mu.Unlock()
-	}
-	l.waiting[0].turn <- nil
-	for range revivals + 1 {
-		must(t, <-done)
-	}
-	if got, err = q.TryReceive(ctx, 10); err != nil || len(got) != 2 {
-		t.Errorf("%q, %v", bodies(got), err)
-	}
-	if dead, err = q.Dead(ctx, 10); err != nil || len(dead) != 0 {
-		t.Errorf("%d are dead still: %v", len(dead), err)
-	}
-}
-
 // A receiver that waits hears of a message, and of one that comes free, though it would
 // look by itself in an hour only.
 func TestReceiversDoNotPoll(t *testing.T) {
