@@ -54,12 +54,13 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 			}
 		})
 	}
-	w := watcher{t: t, acked: map[string]bool{}, last: map[string]int{}}
+	w := watcher{t: t, acked: map[string]int{}, seen: map[string][]sighting{}}
 	var acked atomic.Int64
 	for c := range 3 {
 		all.Go(func() {
 			q := []*Queue{q, second}[c%2]
 			for n := 0; live.Err() == nil; n++ {
+				asked := w.asks()
 				got, err := q.Receive(live, 1+c*2)
 				if err != nil {
 					if live.Err() == nil {
@@ -67,7 +68,7 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 					}
 					return
 				}
-				w.delivered(got)
+				w.delivered(got, asked)
 				if n%7 == c {
 					continue // it dies: what it has comes back
 				}
@@ -102,19 +103,32 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	}
 }
 
-// watcher sees what consumers see.
+// watcher sees what consumers see. One of them may be late to tell of what it was given,
+// when others have the message already or are done with it: so a delivery is held against
+// what was known when it was asked for.
 type watcher struct {
 	t     *testing.T
 	mu    sync.Mutex
-	acked map[string]bool
-	last  map[string]int // by key, what was delivered for the first time
+	now   int            // how much was seen
+	acked map[string]int // when
+	seen  map[string][]sighting
 }
 
-func (w *watcher) delivered(list []*Delivery) {
+// sighting is a delivery of a key.
+type sighting struct{ number, at int }
+
+func (w *watcher) asks() (now int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *watcher) delivered(list []*Delivery, asked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now++
 	for _, d := range list {
-		if w.acked[string(d.Body)] {
+		if at, done := w.acked[string(d.Body)]; done && at <= asked {
 			w.t.Errorf("%s is delivered after its ack", d.Body)
 		}
 		var p, i int
@@ -122,21 +136,24 @@ func (w *watcher) delivered(list []*Delivery) {
 		if len(d.Key) == 0 {
 			continue
 		}
-		if last, ok := w.last[string(d.Key)]; ok && i < last {
-			w.t.Errorf("%s of key %s is delivered after %d", d.Body, d.Key, last)
+		for _, before := range w.seen[string(d.Key)] {
+			if before.at <= asked && before.number > i {
+				w.t.Errorf("%s of key %s is delivered after %d", d.Body, d.Key, before.number)
+			}
 		}
-		w.last[string(d.Key)] = i
+		w.seen[string(d.Key)] = append(w.seen[string(d.Key)], sighting{i, w.now})
 	}
 }
 
 func (w *watcher) done(list []*Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.now++
 	for _, d := range list {
-		if w.acked[string(d.Body)] {
+		if w.acked[string(d.Body)] > 0 {
 			w.t.Errorf("%s is acknowledged twice", d.Body)
 		}
-		w.acked[string(d.Body)] = true
+		w.acked[string(d.Body)] = w.now
 	}
 }
 
