@@ -7,12 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/fresh"
 )
 
 // Cache is a read-through cache. Its methods may be called by any goroutine.
@@ -20,9 +19,9 @@ type Cache[K comparable, V any] struct {
 	opts  Options[K, V]
 	began time.Time
 	kept  *otter.Cache[K, *entry[V]]
-	// epoch is even while values are kept, and odd while a feed that should be followed
-	// is not. Each flush is a new one: entries of older ones are there no more.
-	epoch atomic.Uint64
+	// epochs say what may be kept: nothing while a feed that should be followed is not.
+	// Entries of older ones are there no more.
+	epochs fresh.Epochs
 
 	seed maphash.Seed
 	// random returns a number in [0, 1). Tests replay theirs.
@@ -115,7 +114,7 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 // known returns what is kept of a key if it may be returned, else nil.
 func (c *Cache[K, V]) known(ctx context.Context, key K) *entry[V] {
 	e, ok := c.kept.GetIfPresent(key)
-	if !ok || e.epoch != c.epoch.Load() {
+	if !ok || e.epoch != c.epochs.Now() {
 		c.count.misses.add()
 		return nil
 	}
@@ -141,8 +140,8 @@ func (c *Cache[K, V]) Invalidate(keys ...K) {
 	for _, key := range keys {
 		l := c.lane(key)
 		l.mu.Lock()
-		if f := l.flights[key]; f != nil && !plant.Bug("cache-stale-put") {
-			f.stale = true
+		if f := l.flights[key]; f != nil {
+			f.load.Invalidate()
 		}
 		c.kept.Invalidate(key)
 		l.mu.Unlock()
@@ -152,7 +151,7 @@ func (c *Cache[K, V]) Invalidate(keys ...K) {
 
 // Flush forgets everything.
 func (c *Cache[K, V]) Flush() {
-	c.epoch.Add(2)
+	c.epochs.Flush()
 	c.forget()
 }
 

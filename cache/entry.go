@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/fresh"
 )
 
 // entry is what is known of a key. It never changes; times are since the cache was made.
@@ -15,7 +16,7 @@ type entry[V any] struct {
 	// is none, or why it could not be loaded.
 	err   error
 	found bool // value is one
-	epoch uint64
+	epoch fresh.Epoch
 	// fresh is until when it is returned as it is, end until when its value is returned
 	// while it is loaded again, but not before retry.
 	fresh, end, retry time.Duration

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/fresh"
 	"github.com/cleavekv/cleave/internal/plant"
 )
 
@@ -25,12 +26,10 @@ type lane[K comparable, V any] struct {
 type flight[V any] struct {
 	ctx  context.Context // of who asked first: its values are the loader's
 	done chan struct{}   // closed when value and err are there
-	// epoch is that in which it began.
-	epoch uint64
+	// load tells whether its value may be kept. If not it goes to those who wait for it,
+	// who came before, and to nobody else. Under the lane's lock.
+	load  fresh.Load
 	began time.Duration
-	// stale tells that the key was invalidated after it began: its value goes to those
-	// who wait for it, who came before, and to nobody else. Under the lane's lock.
-	stale bool
 	// next is the load that begins when this one ends, for those who came after it had
 	// become stale. Under the lane's lock.
 	next *flight[V]
@@ -82,9 +81,9 @@ func (c *Cache[K, V]) claim(ctx context.Context, key K) (f *flight[V], mine bool
 	l := c.lane(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	epoch := c.epoch.Load()
+	epoch := c.epochs.Now()
 	if f := l.flights[key]; f != nil && !plant.Bug("cache-two-loads") {
-		if !f.stale && f.epoch == epoch && epoch%2 == 0 {
+		if f.load.Fresh(epoch) {
 			c.count.joined.Add(1)
 			return f, false, nil
 		}
@@ -107,7 +106,7 @@ func (c *Cache[K, V]) claim(ctx context.Context, key K) (f *flight[V], mine bool
 		return nil, false, err
 	}
 	f = newFlight[V](ctx)
-	f.epoch, f.began = epoch, c.now()
+	f.load.Epoch, f.began = epoch, c.now()
 	l.flights[key] = f
 	return f, true, nil
 }
@@ -187,7 +186,7 @@ func (c *Cache[K, V]) land(key K, f *flight[V], value V, err error) {
 	l := c.lane(key)
 	l.mu.Lock()
 	// If there is a flush right after this the entry is of an older epoch, and not seen.
-	if !f.stale && f.epoch%2 == 0 && f.epoch == c.epoch.Load() {
+	if f.load.Fresh(c.epochs.Now()) {
 		c.keep(key, f)
 	} else {
 		c.count.discarded.Add(1)
@@ -199,7 +198,7 @@ func (c *Cache[K, V]) land(key K, f *flight[V], value V, err error) {
 		next = nil
 	}
 	if next != nil {
-		next.epoch, next.began = c.epoch.Load(), c.now()
+		next.load.Epoch, next.began = c.epochs.Now(), c.now()
 		l.flights[key] = next
 	} else if l.flights[key] == f {
 		delete(l.flights, key)
@@ -214,7 +213,7 @@ func (c *Cache[K, V]) land(key K, f *flight[V], value V, err error) {
 // keep puts what a load has come to into the cache. The lane is locked.
 func (c *Cache[K, V]) keep(key K, f *flight[V]) {
 	old, ok := c.kept.GetIfPresent(key)
-	if !ok || old.epoch != f.epoch {
+	if !ok || old.epoch != f.load.Epoch {
 		old = nil
 	}
 	e := c.entryOf(old, f)
@@ -222,7 +221,7 @@ func (c *Cache[K, V]) keep(key K, f *flight[V]) {
 	case e == nil:
 		c.kept.Invalidate(key)
 	case e != old:
-		e.epoch = f.epoch
+		e.epoch = f.load.Epoch
 		c.kept.Set(key, e)
 	}
 }

@@ -134,7 +134,7 @@ func (c *Cache[K, V]) interrupt(err error) {
 	if plant.Bug("cache-gap-without-flush") {
 		return
 	}
-	c.epoch.Add(1) // to an odd one
+	c.epochs.Interrupt()
 	c.forget()
 	c.feed.set("", err)
 }
@@ -148,7 +148,7 @@ func (c *Cache[K, V]) resume(from feed) cleave.Cursor {
 		c.feed.set(at, nil)
 		return at
 	}
-	c.epoch.Add(2 - c.epoch.Load()%2) // to an even one
+	c.epochs.Resume()
 	c.forget()
 	c.feed.set(at, nil)
 	return at

@@ -4,31 +4,23 @@ import (
 	"bytes"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/waiting"
 )
 
-// queue is what waits for a watcher, in the order in which it began to wait.
-//
-// With coalescing there is one entry for each key, with its newest state: who comes late
-// hears once of it. An entry knows the place before the first change that it stands
-// for. So the place before the first entry is behind all that was taken out, and before
-// all that was not: it is where to go on from.
+// queue is what waits for a watcher, in the order in which it began to wait. With
+// coalescing there is one entry for each key, with its newest state: who comes late
+// hears once of it.
 type queue struct {
 	every, keysOnly bool
 	maxLen          int
 	maxBytes        int
 
-	list  []*entry // from head on
-	head  int
-	byKey map[string]*entry
+	waits waiting.Queue[cleave.Cursor, entry]
 	bytes int
 }
 
-// entry is a key that has changed.
+// entry is what is told of a key that has changed.
 type entry struct {
-	key []byte
-	// before is the place of the first change that is told by it.
-	before cleave.Cursor
 	// self is about the key itself; its Kind is 0 if it is about fields alone.
 	self Event
 	// fields are told after self. Invariant: no two of them have one name.
@@ -37,29 +29,25 @@ type entry struct {
 	bytes  int
 }
 
-func (q *queue) len() int { return len(q.list) - q.head }
+func (q *queue) len() int { return q.waits.Len() }
 
-func (q *queue) clear() { q.list, q.head, q.byKey, q.bytes = nil, 0, nil, 0 }
-
-// many is from where on a map is worth its while.
-const many = 16
+func (q *queue) clear() {
+	q.waits.Clear()
+	q.bytes = 0
+}
 
 // push adds a change, and tells whether there was room.
 func (q *queue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 	if q.keysOnly && op.Field != nil {
 		return true // the key itself is told too, with its new version
 	}
-	e := q.find(op.Key)
-	if e == nil {
-		e = &entry{key: op.Key, before: before}
-		q.add(e)
-	} else if plant.Bug("watch-coalescing-reorders") {
-		newer := &entry{key: op.Key, before: before}
-		newer.note(eventOf(op, q.keysOnly))
-		q.list = append([]*entry{newer}, q.list[q.head:]...)
-		q.head = 0
-		return true
+	var waits *waiting.Entry[cleave.Cursor, entry]
+	if q.every {
+		waits = q.waits.Add(op.Key, before)
+	} else {
+		waits = q.waits.Of(op.Key, before)
 	}
+	e := &waits.Value
 	was := e.bytes
 	e.note(eventOf(op, q.keysOnly))
 	q.bytes += e.bytes - was
@@ -70,40 +58,7 @@ func (q *queue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 // room tells whether a change of a key fits. The last one that is let in may pass the limit
 // of bytes.
 func (q *queue) room(key []byte) bool {
-	return q.bytes < q.maxBytes && (q.len() < q.maxLen || q.find(key) != nil)
-}
-
-// find returns the entry of a key that may be told with it, nil if there is none.
-func (q *queue) find(key []byte) *entry {
-	if q.every || q.byKey != nil {
-		return q.byKey[string(key)]
-	}
-	for _, e := range q.list[q.head:] {
-		if bytes.Equal(e.key, key) {
-			return e
-		}
-	}
-	return nil
-}
-
-// add adds an entry. Few are looked at one by one: most who watch wait for one key.
-func (q *queue) add(e *entry) {
-	if q.head > len(q.list)/2 { // what was taken out is most of it
-		n := copy(q.list, q.list[q.head:])
-		clear(q.list[n:])
-		q.list, q.head = q.list[:n], 0
-	}
-	q.list = append(q.list, e)
-	switch {
-	case q.every:
-	case q.byKey != nil:
-		q.byKey[string(e.key)] = e
-	case q.len() > many:
-		q.byKey = map[string]*entry{}
-		for _, e := range q.list[q.head:] {
-			q.byKey[string(e.key)] = e
-		}
-	}
+	return q.bytes < q.maxBytes && (q.len() < q.maxLen || !q.every && q.waits.Has(key))
 }
 
 // note makes an entry tell what was told before and a later event. What becomes of a key
@@ -126,6 +81,9 @@ func (e *entry) note(v Event) {
 	}
 	e.self = v
 }
+
+// many is from where on a map of names is worth its while.
+const many = 16
 
 func (e *entry) noteField(v Event) {
 	e.bytes += v.size()
@@ -162,23 +120,16 @@ func (e *entry) noteField(v Event) {
 // place behind all that was taken out: before the next entry, or behind the queue. The
 // others have the place at which the caller is.
 func (q *queue) pop(out []Event, at, behind cleave.Cursor) []Event {
-	e := q.list[q.head]
-	q.list[q.head] = nil
-	q.head++
+	taken, behind := q.waits.Take(behind)
+	e := &taken.Value
 	q.bytes -= e.bytes
 	first := len(out)
 	if e.self.Kind != 0 {
 		out = append(out, e.self)
 	}
 	out = append(out, e.fields...)
-	if delete(q.byKey, string(e.key)); q.len() == 0 {
-		q.byKey = nil
-	}
 	for i := first; i < len(out); i++ {
 		out[i].After = at
-	}
-	if q.len() > 0 && !plant.Bug("watch-cursor-ahead") {
-		behind = q.list[q.head].before
 	}
 	out[len(out)-1].After = behind
 	return out

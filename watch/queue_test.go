@@ -91,8 +91,8 @@ func TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold(t *testing.T) {
 		if d := told.differs(now); d != "" {
 			rt.Fatalf("at the end it is %s", d)
 		}
-		if q.bytes != 0 || len(q.byKey) != 0 {
-			rt.Fatalf("an empty queue has %d bytes and %d keys", q.bytes, len(q.byKey))
+		if q.bytes != 0 || q.len() != 0 {
+			rt.Fatalf("an empty queue has %d bytes and %d keys", q.bytes, q.len())
 		}
 	})
 }

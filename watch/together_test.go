@@ -220,7 +220,7 @@ func TestWhoTakesItsTimeHoldsUpNobodyAndHearsOnceThatItMustReadAgain(t *testing.
 			}
 		}
 	}
-	if n := len(slow.queue.list); n > 6 {
+	if n := slow.queue.len(); n > 6 {
 		t.Errorf("%d keys wait for the slow one", n)
 	}
 	e, err := slow.Next(c)

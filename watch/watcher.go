@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/waiting"
 )
 
 // Options say what a watcher is told. The zero value works.
@@ -121,10 +121,11 @@ func (w *Watcher) join(h *Hub) {
 	if w.cursor == "" {
 		w.cursor = h.feed.Now()
 	}
-	if !w.joined.Covers(w.cursor) && !plant.Bug("watch-joins-behind") {
+	skip, own := waiting.Join(w.cursor, w.joined)
+	if skip {
 		w.skip = w.cursor
 	}
-	if !w.cursor.Covers(w.joined) && !plant.Bug("watch-joins-ahead") {
+	if own {
 		w.own = newOwnReader(h.feed, &w.target, w.queue, w.cursor, w.joined)
 	}
 }

@@ -24,9 +24,11 @@ var layers = map[string]int{
 	"internal/tally":     0,
 	"internal/check":     0,
 
-	"key":            1,
-	"internal/sums":  1,
-	"internal/lanes": 1,
+	"key":              1,
+	"internal/sums":    1,
+	"internal/lanes":   1,
+	"internal/waiting": 1,
+	"internal/fresh":   1,
 
 	"route":     2,
 	"partition": 2,
@@ -85,7 +87,7 @@ var layers = map[string]int{
 var pure = []string{
 	"route", "key", "affinity", "partition",
 	"internal/effect", "internal/command", "internal/own", "internal/txn", "internal/mover",
-	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/index", "internal/sums", "internal/lanes",
+	"internal/distributor", "internal/ratekeeper", "internal/check", "internal/index", "internal/sums", "internal/lanes", "internal/waiting", "internal/fresh",
 }
 
 // impure names what a pure package may not use. A nil list forbids the whole

@@ -69,10 +69,10 @@ var plantedBugs = map[string][]guard{
 	"store-backups-one-by-one":    {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":  {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
-	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}},
-	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}},
-	"watch-joins-ahead":               {{"watch", "TestAWatcherEndsWithWhatTheStoreHas", quiet}},
-	"watch-joins-behind":              {{"watch", "TestAPlaceAheadOfTheHubIsNotToldAgain", nil}},
+	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
+	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
+	"watch-joins-ahead":               {{"watch", "TestAWatcherEndsWithWhatTheStoreHas", quiet}, guardSim},
+	"watch-joins-behind":              {{"watch", "TestAPlaceAheadOfTheHubIsNotToldAgain", nil}, guardSim},
 	"watch-pages-not-aligned":         {{"watch", "TestRowsOfOnePageChangeWhileTheNextIsRead", nil}},
 	"watch-reads-before-it-registers": {{"watch", "TestUntilMissesNothing", nil}},
 
@@ -83,9 +83,9 @@ var plantedBugs = map[string][]guard{
 	"rows-admit-all":      {{folder: "internal/rows", test: "TestReadsThatComeOnceDoNotDriveOutHotRows"}},
 	"rows-batch-torn":     {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
 
-	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
+	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}, guardSim},
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
-	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}},
+	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
 
 	"command-overlay-skipped": {guardEdges},
 	"command-expired-visible": {guardEdges},

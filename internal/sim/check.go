@@ -191,6 +191,7 @@ func (w *world) rest() {
 		}
 	}
 	w.reader.judge()
+	w.hub.judge()
 	w.lastReads(m)
 }
 

@@ -137,7 +137,7 @@ func (w *world) setUp() {
 	for i := range w.cfg.Clients {
 		w.clients = append(w.clients, &client{w: w, number: i, m: m, left: w.cfg.Ops})
 	}
-	w.reader = newFeedReader(w)
+	w.reader, w.hub, w.cached = newFeedReader(w), newHub(w), newCached(w)
 	for range 2 {
 		w.drivers = append(w.drivers, newDriver(w))
 	}

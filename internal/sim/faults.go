@@ -163,6 +163,8 @@ func (w *world) crashAll() {
 	}
 	clear(w.seen)
 	w.reader.die()
+	w.hub.die()
+	w.cached.die()
 	w.after(millisecond+w.rng.Int64N(20*millisecond), func() {
 		for _, d := range w.disks {
 			w.raise(d)
@@ -187,7 +189,9 @@ func (w *world) arrange() {
 	w.every(20*millisecond, func() { w.drivers[0].look() })
 	w.every(70*millisecond, func() { w.drivers[1].look() })
 	w.pinRows()
-	w.reader.begin()
+	w.anon(w.reader.rng, 16*millisecond, w.reader.look)
+	w.anon(w.hub.rng, 16*millisecond, w.hub.look)
+	w.anon(w.cached.rng, 16*millisecond, w.cached.look)
 	for _, c := range w.clients {
 		w.after(w.rng.Int64N(millisecond), c.begin)
 	}

@@ -269,7 +269,7 @@ func (d *driver) evaluate(j mover.Job, x mover.Evaluate) {
 			again := x
 			again.Parts = slices.Clone(x.Parts)
 			for i, p := range again.Parts {
-				again.Parts[i].Command = fresh(p.Command, limit)
+				again.Parts[i].Command = anew(p.Command, limit)
 			}
 			from, err := drive.HandedFrom(w.find, &j, w.numberOf)
 			if err != nil {
@@ -280,8 +280,8 @@ func (d *driver) evaluate(j mover.Job, x mover.Evaluate) {
 	})
 }
 
-// fresh copies a command, which each evaluation binds to its own group.
-func fresh(c mover.Bound, limit int) mover.Bound {
+// anew copies a command, which each evaluation binds to its own group.
+func anew(c mover.Bound, limit int) mover.Bound {
 	switch c := c.(type) {
 	case *own.Reown:
 		again := *c

@@ -71,8 +71,12 @@ type world struct {
 	news    []mover.Job // records that the call at hand has stored
 	clients []*client
 	history history
-	// reader reads the feed.
-	reader *feedReader
+	// witnessed counts commits that changed rows, and latest is the last one to each.
+	witnessed uint64
+	latest    map[string]uint64
+	reader    *feedReader
+	hub       *hub
+	cached    *cached
 	// seen are decisions that were there at the last look.
 	seen map[txn.ID]bool
 
@@ -188,7 +192,7 @@ func newWorld(cfg Config) *world {
 	return &world{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x5eed)), trace: fnv.New64a(),
 		removed: map[partition.GroupID]bool{}, lists: map[partition.GroupID]*own.List{},
-		clocks: map[partition.GroupID]int64{},
+		clocks: map[partition.GroupID]int64{}, latest: map[string]uint64{},
 		phases: map[own.Job]mover.Job{}, seen: map[txn.ID]bool{},
 		counts: map[string]int{}, cells: map[Cell]int{},
 	}

@@ -1,0 +1,52 @@
+package waiting
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// number is a place in a feed of one store.
+type number int
+
+// Covers implements [Place].
+func (n number) Covers(m number) bool { return n >= m }
+
+// Whoever stops anywhere, and goes on from the place that he has, hears the newest of
+// every key.
+func TestWhatIsBehindThePlaceMakesUpForWhatWasNotTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q Queue[number, int]
+		keys := rapid.SliceOfN(rapid.IntRange(0, 30), 1, 60).Draw(t, "changes") // the nth change is behind place n
+		newest, copied := map[int]int{}, map[int]int{}
+		at, told := number(0), number(0)
+		for n, key := range keys {
+			q.Of([]byte{byte(key)}, number(n)).Value = n
+			newest[key] = n
+			for told = number(n + 1); q.Len() > 0 && rapid.Bool().Draw(t, "take"); {
+				e, after := q.Take(told)
+				copied[int(e.Key[0])] = e.Value
+				at = after
+			}
+		}
+		for n := int(at); n < len(keys); n++ {
+			copied[keys[n]] = n
+		}
+		for key, n := range newest {
+			if copied[key] != n {
+				t.Fatalf("of key %d it has %d, not %d", key, copied[key], n)
+			}
+		}
+	})
+}
+
+func TestWhoJoinsReadsWhatIsBetween(t *testing.T) {
+	for _, c := range []struct {
+		at, there number
+		skip, own bool
+	}{{3, 3, false, false}, {3, 5, false, true}, {5, 3, true, false}} {
+		if skip, own := Join(c.at, c.there); skip != c.skip || own != c.own {
+			t.Errorf("at %d, with one who is at %d: skips %v, reads %v", c.at, c.there, skip, own)
+		}
+	}
+}
