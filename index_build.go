@@ -12,7 +12,7 @@ import (
 // whom it meets wait for milliseconds.
 const buildPage = 64
 
-// progress is where a build goes on: the Next of the last page.
+// progress is where a build goes on: the Next of the last page, empty behind all of them.
 var progress = index.Meta("progress")
 
 // build gives the rows that were there before a transactional index their entries, page
@@ -27,6 +27,9 @@ func (k *keeper) build(x *node.Index) error {
 	after, err := k.ix.entries.Get(k.ctx, progress)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
+	}
+	if err == nil && len(after) == 0 { // there was no next page: only the note is missing
+		return k.ix.db.node.MarkIndex(k.ctx, x, true)
 	}
 	for limit := buildPage; ; {
 		began := time.Now()

@@ -65,7 +65,12 @@ func (k *keeper) follow() error {
 		}
 	}
 	for {
-		err := f.build()
+		// That of a store that was restored is gone: what has changed since the build
+		// began is not told any more, so the build is not worth going on with.
+		_, err := k.ix.db.positions(f.state.Cursor)
+		if err == nil {
+			err = f.build()
+		}
 		if err == nil {
 			err = f.feed()
 		}

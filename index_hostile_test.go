@@ -170,3 +170,20 @@ func awayFromTheCatalog(t *testing.T, db *DB) (ks *Keyspace, p partition.Positio
 	}
 	return ks, p
 }
+
+// A build that was interrupted behind its last page ends when the store is opened again.
+func TestABuildThatLacksNothingButTheNoteEnds(t *testing.T) {
+	dir := t.TempDir()
+	db := onDisk(t, dir, 1)
+	must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
+	o := IndexOptions{Name: "i", Keyspace: db.Default(), Columns: "a"}
+	mustIndex(t, db, o)
+	x, err := db.node.Index("default", "i")
+	must(t, err)
+	must(t, db.node.MarkIndex(ctx, x, false))
+	mustClose(t, db)
+	db = onDisk(t, dir, 1)
+	defer mustClose(t, db)
+	o.Keyspace = db.Default()
+	verified(t, mustIndex(t, db, o))
+}
