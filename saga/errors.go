@@ -55,8 +55,11 @@ type EndError struct {
 	Stuck       Stuck
 }
 
-// Error says why.
+// Error says why, and of one that is stuck what to do.
 func (e *EndError) Error() string {
+	if e.Stuck == StuckUndo {
+		return fmt.Sprintf("saga %s %q is stuck (%v) at step %q: %s: remove the cause, and call Runner.Retry", e.Definition, e.ID, e.Stuck, e.Step, e.Cause)
+	}
 	if e.Stuck != NotStuck {
 		return fmt.Sprintf("saga %s %q is stuck (%v) at step %q: %s", e.Definition, e.ID, e.Stuck, e.Step, e.Cause)
 	}

@@ -320,6 +320,9 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 			t.Error(err)
 		}
 		i, err := r.Inspect(t.Context(), "1")
+		if text := i.Err().Error(); !strings.Contains(text, "Runner.Retry") {
+			t.Errorf("it does not say what to do: %s", text)
+		}
 		if err != nil || i.State != saga.Compensating || i.Stuck != saga.StuckUndo || i.Attempts != 3 || i.Step != "a" {
 			t.Errorf("%+v %v", i, err)
 		}
