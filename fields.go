@@ -102,7 +102,7 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	}
 	defer v.Close()
 	reply := group.PeekAt(&command.HGetAll{Key: p}, v, now)
-	return fieldsOf(reply), public(reply.Err)
+	return fieldsOf(reply), public(named(place{k, p}, reply.Err))
 }
 
 // HScan returns the next fields of the hash at key, by name: at most limit, 1000
@@ -125,7 +125,7 @@ func (k *Keyspace) HScan(ctx context.Context, key, after []byte, limit int) (fie
 	defer v.Close()
 	return hscan(p, after, limit, func(c *command.HScan) (command.Reply, error) {
 		reply := group.PeekAt(c, v, now)
-		return reply, errors.Join(public(reply.Err), ctx.Err())
+		return reply, errors.Join(public(named(place{k, p}, reply.Err)), ctx.Err())
 	})
 }
 
@@ -188,5 +188,5 @@ func (k *Keyspace) peek(ctx context.Context, p partition.Position, c command.Com
 		}
 		return err
 	})
-	return reply, public(err)
+	return reply, public(named(place{k, p}, err))
 }

@@ -100,7 +100,7 @@ func TestAKeyOfAnotherTypeIsRefused(t *testing.T) {
 		"HLen":    second(ks.HLen(ctx, text)),
 		"tx.Get":  db.View(ctx, func(tx *Txn) error { return second(tx.Get(ks, hash)) }),
 	} {
-		refused(t, what, err, ErrWrongType, "type")
+		refused(t, what, err, ErrWrongType, "type", "of keyspace default")
 	}
 	refused(t, "Add", second(ks.Add(ctx, text, 1)), ErrNotInteger)
 	refused(t, "HAdd", second(ks.HAdd(ctx, hash, []byte("f"), 1)), ErrNotInteger)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -119,7 +120,7 @@ func (k *Keyspace) read(ctx context.Context, key []byte) (command.Row, error) {
 	case !ok:
 		return command.Row{}, ErrNotFound
 	case row.Kind != command.String:
-		return command.Row{}, public(command.ErrWrongType)
+		return command.Row{}, public(fmt.Errorf("%w: %s", command.ErrWrongType, keyName(k, key)))
 	}
 	return row, nil
 }
