@@ -196,6 +196,9 @@ func (n *Node) SyncApart() error {
 
 // Barrier waits until all that has passed a gate before is visible.
 func (n *Node) Barrier(ctx context.Context) error {
+	if plant.Bug("node-index-barrier-missing") {
+		return nil
+	}
 	for _, p := range n.Parts() {
 		if err := p.do(ctx, &clearRows{}); err != nil {
 			return err

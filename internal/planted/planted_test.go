@@ -164,8 +164,10 @@ var plantedBugs = map[string][]guard{
 	"queue-claim-unchecked":          {{folder: "queue", test: "TestAClaimReadsAgainWhatItHasSeen"}},
 
 	"node-index-gate-missing":          {{folder: ".", test: "TestAWriteThatBeganBeforeAnIndexMaintainsIt"}},
+	"node-index-barrier-missing":       {{folder: ".", test: "TestAnIndexMissesNoRowThatWasOnItsWay"}},
 	"cleave-index-entry-not-in-commit": {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}},
 	"index-old-entry-left":             {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}, guardSim},
+	"cleave-index-verify-one-clock":    {{folder: ".", test: "TestAnIndexThatFollowsIsWellWhileClocksDiffer"}},
 	"cleave-index-cursor-apart":        {{folder: ".", test: "TestAnIndexThatFollowsSkipsNothingOverARestart"}},
 
 	"drive-placed-over-a-job":       {{folder: ".", test: "TestKeyspacesAreMadeWhileTheirPlaceMoves"}},

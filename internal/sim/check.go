@@ -257,6 +257,7 @@ func (w *world) lastReads(m *partition.Map) {
 	h.balances, h.scans = append(h.balances, bank), append(h.scans, all)
 	w.judgeLeases(get)
 	w.lastSalted(get)
+	w.lastIndexed(get, func(prefix string) map[string]string { return w.listed(m, prefix) })
 	w.judgeSagas(m, get)
 	h.counts[splitCounter] = append(h.counts[splitCounter], check.Count{Call: call(), Told: true, Value: w.lastSum(get)})
 	w.judgeQueue(func(prefix string) map[string]string { return w.listed(m, prefix) }, get(queueManifest))

@@ -104,3 +104,27 @@ func (c *client) readIndexed() {
 		}
 	})
 }
+
+// lastIndexed compares all rows with all entries at rest, both ways.
+func (w *world) lastIndexed(get func(string) []byte, listed func(prefix string) map[string]string) {
+	want := map[string]string{}
+	for _, l := range letters {
+		for i := range 2 {
+			row := key(l, "idx", i)
+			for _, e := range w.entriesOf(row, get(row)) {
+				want[w.entryKey(e.Key)] = row
+			}
+		}
+	}
+	for _, l := range letters {
+		for k, row := range listed(l + "/entry of ") {
+			if want[k] != row {
+				w.failf("at rest %q of row %s is stray", k, row)
+			}
+			delete(want, k)
+		}
+	}
+	for k, row := range want {
+		w.failf("at rest row %s lacks %q", row, k)
+	}
+}
