@@ -1,0 +1,15 @@
+// Package serve answers one question: how do many clients share one store?
+//
+// A [Server] speaks the Redis protocol. On Linux a few loops wait for all connections;
+// each takes what has arrived on all of them, stages what is to be written, and commits
+// it at once: the more clients there are, the fewer writes of the log each of them costs.
+// Elsewhere, and for connections that are encrypted, each connection has a goroutine that
+// does the same for itself, and the groups combine what they bring.
+//
+// # Promises
+//
+//   - Requests of one connection are executed in their order, and answered in it.
+//   - A request that must wait, for the disk, a lock or other clients, holds up its own
+//     connection and no other.
+//   - Nothing is answered before it is as durable as the class says.
+package serve
