@@ -46,6 +46,7 @@ var (
 	errExpireGL  = fmt.Errorf("%w: ExpireGT and ExpireLT exclude each other", ErrSyntax)
 	errNoFields  = fmt.Errorf("%w: no fields: give at least one", ErrSyntax)
 	errOffset    = fmt.Errorf("%w: the offset is negative: count from 0", ErrSyntax)
+	errBit       = fmt.Errorf("%w: the bit is not in a value: count from 0 to %d", ErrSyntax, MaxBit)
 	errLimit     = fmt.Errorf("%w: the limit must be positive", ErrSyntax)
 	errPosition  = fmt.Errorf("command: %w: a command takes the position of a key's own row", partition.ErrPosition)
 )

@@ -58,7 +58,9 @@ type Spec struct {
 
 	build  func(b *Builder) (command.Command, error)
 	answer func(w *Writer, r *Request, reply command.Reply)
-	run    func(u Unit, r *Request, w *Writer)
+	// reply writes what a command has found if its reply does not tell.
+	reply func(w *Writer, r *Request, c command.Command)
+	run   func(u Unit, r *Request, w *Writer)
 	// keys finds those that Keys does not tell.
 	keys func(args [][]byte) ([]int, error)
 }
@@ -98,17 +100,18 @@ func (s *Spec) Unitary() bool { return s.build != nil || s.run != nil }
 // Build returns the command that a request of a single one asks for.
 func (s *Spec) Build(b *Builder) (command.Command, error) { return s.build(b) }
 
-// Answer writes the reply of a single one.
-func (s *Spec) Answer(w *Writer, r *Request, reply command.Reply) {
-	if reply.Err != nil {
+// Answer writes the reply to the command of a single one.
+func (s *Spec) Answer(w *Writer, r *Request, c command.Command, reply command.Reply) {
+	switch {
+	case reply.Err != nil:
 		w.Fail(reply.Err)
-		return
-	}
-	if s.answer == nil {
+	case s.reply != nil:
+		s.reply(w, r, c)
+	case s.answer != nil:
+		s.answer(w, r, reply)
+	default:
 		plain(w, r, reply)
-		return
 	}
-	s.answer(w, r, reply)
 }
 
 // Run runs a request on a unit and writes its reply.
@@ -122,7 +125,7 @@ func (s *Spec) Run(u Unit, r *Request, w *Writer) {
 		w.Fail(err)
 		return
 	}
-	s.Answer(w, r, u.Do(c))
+	s.Answer(w, r, c, u.Do(c))
 }
 
 // Check refuses a request with a wrong number of words.

@@ -36,7 +36,8 @@ type batch struct {
 type ask struct {
 	c       *client
 	request redis.Request
-	unit    *unitCommand // nil for a single command
+	command command.Command // of a single one
+	unit    *unitCommand    // of any other
 }
 
 const (
@@ -140,7 +141,7 @@ func (w *worker) single(c *client, r redis.Request) {
 	}
 	b := w.stage(c, part)
 	b.many.Add(group.Request{Command: cmd, Key: p, Gate: c.space})
-	b.asks = append(b.asks, ask{c: c, request: r})
+	b.asks = append(b.asks, ask{c: c, request: r, command: cmd})
 }
 
 // get answers a read past the queue of the group.
@@ -203,7 +204,7 @@ func (w *worker) execute(b *batch) {
 		case a.unit != nil:
 			c.out.Bytes = append(c.out.Bytes, a.unit.out.Bytes...)
 		default:
-			a.request.Spec.Answer(&c.out, &a.request, reply)
+			a.request.Spec.Answer(&c.out, &a.request, a.command, reply)
 		}
 		a.c.pending--
 		a.c.conn.dirty(a.c)

@@ -1,0 +1,264 @@
+package redis
+
+import (
+	"strconv"
+
+	"github.com/cleavekv/cleave/internal/command"
+)
+
+func init() {
+	spec := func(name, since, summary, cost string, arity int, flags Flag) *Spec {
+		return &Spec{Name: name, Arity: arity, Flags: flags, ACL: BitmapType, Keys: Keys{1, 1, 1}, Doc: Doc{"bitmap", since, summary, cost, ""}}
+	}
+	with := func(s *Spec, build func(*Builder) (command.Command, error)) *Spec {
+		s.build = build
+		return s
+	}
+	const linear = "O(N) with N the length of the value"
+	bitop := &Spec{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, ACL: BitmapType, Keys: Keys{2, -1, 1}, run: runBitOp,
+		Doc: Doc{"bitmap", "2.6.0", "Combines the bits of values and stores the result.", linear, ""}}
+	field := with(spec("bitfield", "3.2.0", "Reads and changes integers of any width within a value.", "O(N) for N operations", -2, Write|DenyOOM), buildBitField)
+	readField := with(spec("bitfield_ro", "6.0.0", "Reads integers of any width within a value.", "O(N) for N operations", -2, ReadOnly|Fast), buildBitFieldRO)
+	field.reply, readField.reply = answerBitField, answerBitField
+	register(
+		with(spec("setbit", "2.2.0", "Sets a bit of a value, and returns the one before.", linear, 4, Write|DenyOOM), buildSetBit),
+		with(spec("getbit", "2.2.0", "Returns a bit of a value.", "O(1)", 3, ReadOnly|Fast), buildGetBit),
+		with(spec("bitcount", "2.6.0", "Returns how many bits of a value are set.", linear, -2, ReadOnly), buildBitCount),
+		with(spec("bitpos", "2.8.7", "Returns where in a value the first bit is that is set, or not.", linear, -3, ReadOnly), buildBitPos),
+		field, readField, bitop,
+	)
+}
+
+const (
+	errBitOffset Error = "ERR bit offset is not an integer or out of range"
+	errBit       Error = "ERR bit is not an integer or out of range"
+)
+
+// bitOffset reads the place of a bit.
+func bitOffset(word []byte) (int64, error) {
+	n, ok := integer(word)
+	if !ok || n < 0 || n > command.MaxBit {
+		return 0, errBitOffset
+	}
+	return n, nil
+}
+
+// oneBit reads 0 or 1.
+func oneBit(word []byte) (on bool, ok bool) {
+	n, ok := integer(word)
+	return n == 1, ok && n >= 0 && n <= 1
+}
+
+func buildSetBit(b *Builder) (command.Command, error) {
+	offset, err := bitOffset(b.Args[2])
+	if err != nil {
+		return nil, err
+	}
+	on, ok := oneBit(b.Args[3])
+	if !ok {
+		return nil, errBit
+	}
+	return &command.SetBit{Key: b.Key, Offset: offset, On: on}, nil
+}
+
+func buildGetBit(b *Builder) (command.Command, error) {
+	offset, err := bitOffset(b.Args[2])
+	return &command.GetBit{Key: b.Key, Offset: offset}, err
+}
+
+// stretch reads the part of a value that a request names: nothing, or where it begins
+// and ends, and in what it counts. open tells that the end may be left out.
+func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
+	s.End = -1
+	for i, at := range []*int64{&s.Start, &s.End} {
+		if len(words) <= i {
+			if len(words) == 0 || open {
+				return s, nil
+			}
+			return s, errSyntax
+		}
+		n, ok := integer(words[i])
+		if !ok {
+			return s, errNotInteger
+		}
+		*at = n
+	}
+	switch {
+	case len(words) == 2 || len(words) == 3 && is(words[2], "BYTE"):
+		return s, nil
+	case len(words) == 3 && is(words[2], "BIT"):
+		s.Bits = true
+		return s, nil
+	}
+	return s, errSyntax
+}
+
+func buildBitCount(b *Builder) (command.Command, error) {
+	part, err := stretch(b.Args[2:], false)
+	return &command.BitCount{Key: b.Key, Part: part}, err
+}
+
+func buildBitPos(b *Builder) (command.Command, error) {
+	on, ok := oneBit(b.Args[2])
+	if !ok {
+		if _, number := integer(b.Args[2]); !number {
+			return nil, errNotInteger
+		}
+		return nil, Error("ERR The bit argument must be 1 or 0.")
+	}
+	part, err := stretch(b.Args[3:], true)
+	return &command.BitPos{Key: b.Key, On: on, Part: part, Bounded: len(b.Args) > 4}, err
+}
+
+func runBitOp(u Unit, r *Request, w *Writer) {
+	var combine func(a, b byte) byte
+	switch op := r.Args[1]; {
+	case is(op, "AND"):
+		combine = func(a, b byte) byte { return a & b }
+	case is(op, "OR"):
+		combine = func(a, b byte) byte { return a | b }
+	case is(op, "XOR"):
+		combine = func(a, b byte) byte { return a ^ b }
+	case is(op, "NOT"):
+		if len(r.Args) != 4 {
+			w.Fail(Error("ERR BITOP NOT must be called with a single source key."))
+			return
+		}
+	default:
+		w.Fail(errSyntax)
+		return
+	}
+	var result []byte
+	for i, key := range r.Args[3:] {
+		reply := u.Do(&command.Get{Key: u.At(key)})
+		if w.failed(reply) {
+			return
+		}
+		if i == 0 {
+			result = append(result, reply.Bytes...)
+			continue
+		}
+		result = combined(result, reply.Bytes, combine)
+	}
+	if combine == nil {
+		for i := range result {
+			result[i] = ^result[i]
+		}
+	}
+	to := u.At(r.Args[2])
+	var change command.Command = &command.Set{Key: to, Value: result}
+	if len(result) == 0 {
+		change = &command.Delete{Keys: []position{to}}
+	}
+	if !w.failed(u.Do(change)) {
+		w.Int(int64(len(result)))
+	}
+}
+
+// combined combines two values byte by byte; the shorter one ends in zeros.
+func combined(a, b []byte, combine func(a, b byte) byte) []byte {
+	if n := len(b) - len(a); n > 0 {
+		a = append(a, make([]byte, n)...)
+	}
+	for i := range a {
+		other := byte(0)
+		if i < len(b) {
+			other = b[i]
+		}
+		a[i] = combine(a[i], other)
+	}
+	return a
+}
+
+func buildBitFieldRO(b *Builder) (command.Command, error) {
+	c, err := buildBitField(b)
+	if err == nil && c.(*command.BitField).Writes() {
+		err = Error("ERR BITFIELD_RO only supports the GET subcommand")
+	}
+	return c, err
+}
+
+func buildBitField(b *Builder) (command.Command, error) {
+	c := &command.BitField{Key: b.Key}
+	overflow := command.BitWrap
+	for args := b.Args[2:]; len(args) > 0; {
+		part := command.BitPart{Overflow: overflow}
+		words := 3
+		switch op := args[0]; {
+		case is(op, "OVERFLOW") && len(args) >= 2:
+			var err error
+			if overflow, err = overflowOf(args[1]); err != nil {
+				return nil, err
+			}
+			args = args[2:]
+			continue
+		case is(op, "GET") && len(args) >= 3:
+			part.Op = command.BitGet
+		case is(op, "SET") && len(args) >= 4:
+			part.Op, words = command.BitSet, 4
+		case is(op, "INCRBY") && len(args) >= 4:
+			part.Op, words = command.BitAdd, 4
+		default:
+			return nil, errSyntax
+		}
+		if err := bitPart(&part, args[1:words]); err != nil {
+			return nil, err
+		}
+		c.Parts, args = append(c.Parts, part), args[words:]
+	}
+	return c, nil
+}
+
+func overflowOf(word []byte) (command.BitOverflow, error) {
+	switch {
+	case is(word, "WRAP"):
+		return command.BitWrap, nil
+	case is(word, "SAT"):
+		return command.BitSaturate, nil
+	case is(word, "FAIL"):
+		return command.BitFail, nil
+	}
+	return 0, Error("ERR Invalid OVERFLOW type specified")
+}
+
+// bitPart reads the type, the place and the number of an operation.
+func bitPart(p *command.BitPart, words [][]byte) error {
+	const errType Error = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+	kind := words[0]
+	if len(kind) < 2 || kind[0] != 'i' && kind[0] != 'u' {
+		return errType
+	}
+	p.Signed = kind[0] == 'i'
+	width, err := strconv.Atoi(string(kind[1:]))
+	if err != nil || width < 1 || width > 64 || width == 64 && !p.Signed {
+		return errType
+	}
+	p.Width = width
+	place, times := words[1], int64(1)
+	if len(place) > 0 && place[0] == '#' {
+		place, times = place[1:], int64(width)
+	}
+	n, ok := integer(place)
+	if !ok || n < 0 || n > command.MaxBit/times || n*times > command.MaxBit-int64(width)+1 {
+		return errBitOffset
+	}
+	p.Offset = n * times
+	if len(words) == 3 {
+		if p.Value, ok = integer(words[2]); !ok {
+			return errNotInteger
+		}
+	}
+	return nil
+}
+
+func answerBitField(w *Writer, _ *Request, c command.Command) {
+	results := c.(*command.BitField).Results
+	w.Array(len(results))
+	for _, r := range results {
+		if r.Absent {
+			w.Null()
+		} else {
+			w.Int(r.Value)
+		}
+	}
+}
