@@ -30,6 +30,8 @@ var (
 	// ErrSyntax means that the options of a command cannot be combined or are
 	// out of range: the text says what to change.
 	ErrSyntax = errors.New("command: bad options")
+	// ErrExpiry means that a time is out of the range of the clock. It is an ErrSyntax.
+	ErrExpiry = fmt.Errorf("%w: the expiry is not in the range of the clock: give a positive time", ErrSyntax)
 	// ErrRow means that stored bytes are not a row that this version can read:
 	// they are damaged, or a newer version wrote them. Restore a backup, or use
 	// that version.
@@ -38,7 +40,6 @@ var (
 
 // Errors that need no detail are made once, so that refusing costs nothing.
 var (
-	errExpiry    = fmt.Errorf("%w: the expiry is not in the range of the clock: give a positive time", ErrSyntax)
 	errHow       = fmt.Errorf("%w: no time: use In or At", ErrSyntax)
 	errCondition = fmt.Errorf("%w: unknown condition: use Always, IfAbsent, IfPresent or IfVersion", ErrSyntax)
 	errVersion   = fmt.Errorf("%w: Version is for the condition IfVersion alone", ErrSyntax)

@@ -45,7 +45,7 @@ func (x Expiry) at(now int64) (int64, error) {
 	switch x.how {
 	case expireIn:
 		if x.ms > 0 && now > math.MaxInt64-x.ms || x.ms < 0 && now < math.MinInt64-x.ms {
-			return 0, errExpiry
+			return 0, ErrExpiry
 		}
 		return now + x.ms, nil
 	case expireAt:
@@ -58,7 +58,7 @@ func (x Expiry) at(now int64) (int64, error) {
 // not positive is taken for a mistake.
 func (x Expiry) ofNew(now int64) (int64, error) {
 	if (x.how == expireIn || x.how == expireAt) && x.ms <= 0 {
-		return 0, errExpiry
+		return 0, ErrExpiry
 	}
 	return x.at(now)
 }

@@ -84,3 +84,9 @@ func parseFloat(b []byte) (*big.Float, error) {
 	}
 	return f, nil
 }
+
+// CheckFloat refuses what is not a finite decimal number.
+func CheckFloat(b []byte) error {
+	_, err := parseFloat(b)
+	return err
+}

@@ -17,14 +17,17 @@ func init() {
 	const linear = "O(N) with N the length of the value"
 	bitop := &Spec{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, ACL: BitmapType, Keys: Keys{2, -1, 1}, run: runBitOp,
 		Doc: Doc{"bitmap", "2.6.0", "Combines the bits of values and stores the result.", linear, ""}}
+	count := spec("bitcount", "2.6.0", "Returns how many bits of a value are set.", linear, -2, ReadOnly)
+	count.run = runBitCount
+	pos := spec("bitpos", "2.8.7", "Returns where in a value the first bit is that is set, or not.", linear, -3, ReadOnly)
+	pos.run = runBitPos
 	field := with(spec("bitfield", "3.2.0", "Reads and changes integers of any width within a value.", "O(N) for N operations", -2, Write|DenyOOM), buildBitField)
 	readField := with(spec("bitfield_ro", "6.0.0", "Reads integers of any width within a value.", "O(N) for N operations", -2, ReadOnly|Fast), buildBitFieldRO)
 	field.reply, readField.reply = answerBitField, answerBitField
 	register(
 		with(spec("setbit", "2.2.0", "Sets a bit of a value, and returns the one before.", linear, 4, Write|DenyOOM), buildSetBit),
 		with(spec("getbit", "2.2.0", "Returns a bit of a value.", "O(1)", 3, ReadOnly|Fast), buildGetBit),
-		with(spec("bitcount", "2.6.0", "Returns how many bits of a value are set.", linear, -2, ReadOnly), buildBitCount),
-		with(spec("bitpos", "2.8.7", "Returns where in a value the first bit is that is set, or not.", linear, -3, ReadOnly), buildBitPos),
+		count, pos,
 		field, readField, bitop,
 	)
 }
@@ -67,47 +70,69 @@ func buildGetBit(b *Builder) (command.Command, error) {
 }
 
 // stretch reads the part of a value that a request names: nothing, or where it begins
-// and ends, and in what it counts. open tells that the end may be left out.
+// and ends, and in what it counts. open is for BITPOS, which may leave the end out, and
+// looks at it last.
 func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
 	s.End = -1
-	for i, at := range []*int64{&s.Start, &s.End} {
-		if len(words) <= i {
-			if len(words) == 0 || open {
-				return s, nil
-			}
-			return s, errSyntax
-		}
-		n, ok := integer(words[i])
-		if !ok {
-			return s, errNotInteger
-		}
-		*at = n
+	if len(words) == 0 {
+		return s, nil
 	}
+	if len(words) > 3 || len(words) == 1 && !open {
+		return s, errSyntax
+	}
+	start, startOK := integer(words[0])
+	end, endOK := int64(-1), true
+	if len(words) > 1 {
+		end, endOK = integer(words[1])
+	}
+	unitOK := len(words) < 3 || is(words[2], "BIT") || is(words[2], "BYTE")
 	switch {
-	case len(words) == 2 || len(words) == 3 && is(words[2], "BYTE"):
-		return s, nil
-	case len(words) == 3 && is(words[2], "BIT"):
-		s.Bits = true
-		return s, nil
+	case !startOK || !endOK && !open:
+		return s, errNotInteger
+	case !unitOK:
+		return s, errSyntax
+	case !endOK:
+		return s, errNotInteger
 	}
-	return s, errSyntax
+	return command.Stretch{Start: start, End: end, Bits: len(words) == 3 && is(words[2], "BIT")}, nil
 }
 
-func buildBitCount(b *Builder) (command.Command, error) {
-	part, err := stretch(b.Args[2:], false)
-	return &command.BitCount{Key: b.Key, Part: part}, err
+// runBitCount looks at the key before it looks at the other arguments, as Redis does.
+func runBitCount(u Unit, r *Request, w *Writer) {
+	key := u.At(r.Args[1])
+	found := u.Do(&command.Strlen{Key: key})
+	if found.Err != nil || found.Version == 0 {
+		plain(w, r, found)
+		return
+	}
+	part, err := stretch(r.Args[2:], false)
+	if err != nil {
+		w.Fail(err)
+		return
+	}
+	plain(w, r, u.Do(&command.BitCount{Key: key, Part: part}))
 }
 
-func buildBitPos(b *Builder) (command.Command, error) {
-	on, ok := oneBit(b.Args[2])
+func runBitPos(u Unit, r *Request, w *Writer) {
+	on, ok := oneBit(r.Args[2])
 	if !ok {
-		if _, number := integer(b.Args[2]); !number {
-			return nil, errNotInteger
+		if _, number := integer(r.Args[2]); !number {
+			w.Fail(errNotInteger)
+		} else {
+			w.Fail(Error("ERR The bit argument must be 1 or 0."))
 		}
-		return nil, Error("ERR The bit argument must be 1 or 0.")
+		return
 	}
-	part, err := stretch(b.Args[3:], true)
-	return &command.BitPos{Key: b.Key, On: on, Part: part, Bounded: len(b.Args) > 4}, err
+	c := &command.BitPos{Key: u.At(r.Args[1]), On: on, Bounded: len(r.Args) > 4}
+	if found := u.Do(&command.Strlen{Key: c.Key}); found.Err == nil && found.Version != 0 {
+		part, err := stretch(r.Args[3:], true)
+		if err != nil {
+			w.Fail(err)
+			return
+		}
+		c.Part = part
+	}
+	plain(w, r, u.Do(c))
 }
 
 func runBitOp(u Unit, r *Request, w *Writer) {

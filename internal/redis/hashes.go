@@ -1,6 +1,10 @@
 package redis
 
-import "github.com/cleavekv/cleave/internal/command"
+import (
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+)
 
 func init() {
 	spec := func(name, since, summary, cost string, arity int, flags Flag) *Spec {
@@ -14,7 +18,11 @@ func init() {
 		return func(b *Builder) (command.Command, error) { return c(b.Key, b.Args[2]), nil }
 	}
 	all := func(b *Builder) (command.Command, error) { return &command.HGetAll{Key: b.Key}, nil }
+	incrBy := single(spec("hincrby", "2.0.0", "Adds to the number in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast), buildHIncrBy, nil)
+	incrByFloat := single(spec("hincrbyfloat", "2.6.0", "Adds a number with a fraction to the one in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast), buildHIncrByFloat, nil)
+	incrBy.fail, incrByFloat.fail = ofHash, ofHash
 	register(
+		incrBy, incrByFloat,
 		single(spec("hset", "2.0.0", "Sets fields of a hash, and returns how many of them are new.", "O(N) for N fields", -4, Write|DenyOOM|Fast), buildHSet, nil),
 		single(spec("hmset", "2.0.0", "Sets fields of a hash: the old form of HSET.", "O(N) for N fields", -4, Write|DenyOOM|Fast), buildHSet,
 			func(w *Writer, _ *Request, _ command.Reply) { w.OK() }),
@@ -34,11 +42,6 @@ func init() {
 		single(spec("hgetall", "2.0.0", "Returns all fields of a hash with their values.", "O(N) for N fields", 2, ReadOnly), all, answerPairs),
 		single(spec("hkeys", "2.0.0", "Returns the names of all fields of a hash.", "O(N) for N fields", 2, ReadOnly), all, answerNames),
 		single(spec("hvals", "2.0.0", "Returns the values of all fields of a hash.", "O(N) for N fields", 2, ReadOnly), all, nil),
-		single(spec("hincrby", "2.0.0", "Adds to the number in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast), buildHIncrBy, nil),
-		single(spec("hincrbyfloat", "2.6.0", "Adds a number with a fraction to the one in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast),
-			func(b *Builder) (command.Command, error) {
-				return &command.HIncrByFloat{Key: b.Key, Field: b.Args[2], Delta: b.Args[3]}, nil
-			}, nil),
 	)
 }
 
@@ -63,6 +66,24 @@ func buildHIncrBy(b *Builder) (command.Command, error) {
 		return nil, errNotInteger
 	}
 	return &command.HIncrBy{Key: b.Key, Field: b.Args[2], Delta: n}, nil
+}
+
+func buildHIncrByFloat(b *Builder) (command.Command, error) {
+	if err := command.CheckFloat(b.Args[3]); err != nil {
+		return nil, err
+	}
+	return &command.HIncrByFloat{Key: b.Key, Field: b.Args[2], Delta: b.Args[3]}, nil
+}
+
+// ofHash says that it is a field that is no number.
+func ofHash(err error) error {
+	switch {
+	case errors.Is(err, command.ErrNotInteger):
+		return Error("ERR hash value is not an integer")
+	case errors.Is(err, command.ErrNotFloat):
+		return Error("ERR hash value is not a float")
+	}
+	return err
 }
 
 // answerPairs writes names and values.

@@ -60,15 +60,15 @@ func answerType(w *Writer, _ *Request, r command.Reply) { w.Simple(typeNames[com
 
 func buildExpire(ms int64, absolute bool) func(*Builder) (command.Command, error) {
 	return func(b *Builder) (command.Command, error) {
+		flags, err := expireFlags(b.Args[3:])
+		if err != nil {
+			return nil, err
+		}
 		n, ok := integer(b.Args[2])
 		if !ok {
 			return nil, errNotInteger
 		}
 		expiry, err := timeUnit{ms, absolute}.of(n, b.Spec.Name)
-		if err != nil {
-			return nil, err
-		}
-		flags, err := expireFlags(b.Args[3:])
 		return &command.Expire{Key: b.Key, Expiry: expiry, Flags: flags}, err
 	}
 }
@@ -85,7 +85,7 @@ func expireFlags(words [][]byte) (flags command.ExpireFlags, err error) {
 		case is(word, "LT"):
 			flags |= command.ExpireLT
 		default:
-			return 0, Error("ERR Unsupported option " + string(word))
+			return 0, Error("ERR Unsupported option " + printed(word))
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,7 +61,9 @@ type Spec struct {
 	answer func(w *Writer, r *Request, reply command.Reply)
 	// reply writes what a command has found if its reply does not tell.
 	reply func(w *Writer, r *Request, c command.Command)
-	run   func(u Unit, r *Request, w *Writer)
+	// fail gives an error other words than the usual ones.
+	fail func(error) error
+	run  func(u Unit, r *Request, w *Writer)
 	// keys finds those that Keys does not tell.
 	keys func(args [][]byte) ([]int, error)
 }
@@ -103,6 +106,10 @@ func (s *Spec) Build(b *Builder) (command.Command, error) { return s.build(b) }
 // Answer writes the reply to the command of a single one.
 func (s *Spec) Answer(w *Writer, r *Request, c command.Command, reply command.Reply) {
 	switch {
+	case errors.Is(reply.Err, command.ErrExpiry):
+		w.Fail(errExpire(s.Name))
+	case reply.Err != nil && s.fail != nil:
+		w.Fail(s.fail(reply.Err))
 	case reply.Err != nil:
 		w.Fail(reply.Err)
 	case s.reply != nil:

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"math"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/partition"
@@ -23,6 +24,12 @@ func is(word []byte, capitals string) bool {
 		}
 	}
 	return true
+}
+
+// printed is a word as Redis prints it: up to a zero.
+func printed(word []byte) string {
+	s, _, _ := strings.Cut(string(word), "\x00")
+	return s
 }
 
 // integer reads a decimal number of 64 bits as Redis does: no blanks, no plus, no zeros

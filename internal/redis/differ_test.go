@@ -1,0 +1,268 @@
+package redis
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/resp"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// sorted is a Reader: the smallest thing that keeps rows in order.
+type sorted map[string]string
+
+func (s sorted) Get(key, dst []byte) ([]byte, bool, error) {
+	value, ok := s[string(key)]
+	return append(dst, value...), ok, nil
+}
+
+func (s sorted) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	keys := slices.Sorted(maps.Keys(s))
+	if reverse {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
+		if key >= string(start) && key < string(end) && !visit([]byte(key), []byte(s[key])) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// lab is a Unit over a map, which commits after each request.
+type lab struct {
+	rows  sorted
+	env   *command.Env
+	next  uint64
+	space partition.Keyspace
+}
+
+func newLab() *lab {
+	l := &lab{rows: sorted{}, next: 1, space: partition.Keyspace{ID: 1, Kind: partition.Range}}
+	l.env = command.NewEnv(l.rows)
+	return l
+}
+
+func (l *lab) At(key []byte) partition.Position   { return l.space.AppendPosition(nil, key) }
+func (l *lab) Do(c command.Command) command.Reply { return l.env.Do(c) }
+func (l *lab) NowMS() int64                       { return l.env.NowMS() }
+
+// ask executes a request and returns its reply.
+func (l *lab) ask(t *testing.T, words ...string) string {
+	var args [][]byte
+	for _, w := range words {
+		args = append(args, []byte(w))
+	}
+	w := Writer{Version: resp.RESP2}
+	spec, err := Lookup(args)
+	if err == nil {
+		err = spec.Check(args)
+	}
+	if err != nil {
+		w.Fail(err)
+		return string(w.Bytes)
+	}
+	l.env.Begin(effect.Header{ClockMS: time.Now().UnixMilli()}, l.next)
+	spec.Run(l, &Request{spec, args}, &w)
+	l.next = l.env.NextVersion()
+	batch, err := effect.Parse(bytes.Clone(l.env.Effects().Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range batch.All() {
+		if op.Delete {
+			delete(l.rows, string(op.Key))
+		} else {
+			l.rows[string(op.Key)] = string(op.Value)
+		}
+	}
+	return string(w.Bytes)
+}
+
+// original is a Redis server.
+type original struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func startOriginal(t *testing.T) *original {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server to compare with")
+	}
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 500 {
+		if conn, err := net.Dial("unix", socket); err == nil {
+			return &original{conn, bufio.NewReader(conn)}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("redis-server does not listen")
+	return nil
+}
+
+func (o *original) ask(t *testing.T, words ...string) string {
+	b := resp.AppendArray(nil, len(words))
+	for _, w := range words {
+		b = resp.AppendBulk(b, w)
+	}
+	if _, err := o.conn.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	return o.reply(t)
+}
+
+func (o *original) reply(t *testing.T) string {
+	line, err := o.in.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+	switch {
+	case line[0] == '$' && n >= 0:
+		rest := make([]byte, n+2)
+		if _, err := io.ReadFull(o.in, rest); err != nil {
+			t.Fatal(err)
+		}
+		return line + string(rest)
+	case line[0] == '*':
+		for range n {
+			line += o.reply(t)
+		}
+	}
+	return line
+}
+
+// draw draws a request of a command at random, mostly a sensible one.
+func draw(rng *rand.Rand, s *Spec) []string {
+	one := func(words ...string) string { return words[rng.IntN(len(words))] }
+	key := func() string { return one("a", "b", "c", "h", "{t}x") }
+	value := func() string {
+		return one("", "0", "1", "-1", "7", "10", "abc", "xyz", "3.5", "-2.25e2", "1e400", "nan", " 1", "01", "9223372036854775807", "-9223372036854775808",
+			"9223372036854775808", "\xff\x00\x0f", strings.Repeat("ab", 20), "hello world")
+	}
+	number := func() string {
+		return one("0", "1", "-1", "2", "5", "8", "12", "-3", "100", "x", "9223372036854775807", "-9223372036854775808", "")
+	}
+	option := func() string {
+		return one("NX", "xx", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "PERSIST", "GT", "LT", "100", "100000", "0", "-5", "99999999999", "BIT", "BYTE", "foo")
+	}
+	words := []string{one(s.Name, strings.ToUpper(s.Name))}
+	n := s.Arity
+	if n < 0 {
+		n = -n + rng.IntN(4)
+	}
+	if rng.IntN(20) == 0 {
+		n = max(1, n-1+rng.IntN(3))
+	}
+	if s.Name == "bitop" {
+		words = append(words, one("AND", "or", "XOR", "NOT", "NAND"))
+	}
+	if strings.HasPrefix(s.Name, "bitfield") {
+		words = append(words, key())
+		for len(words) < 8 && rng.IntN(3) > 0 {
+			switch rng.IntN(5) {
+			case 0:
+				words = append(words, "OVERFLOW", one("WRAP", "SAT", "FAIL", "x"))
+			case 1:
+				words = append(words, "GET", one("u8", "i8", "i64", "u63", "u64", "u0", "i3"), one("0", "5", "#1", "#2", "-1", "100"))
+			default:
+				words = append(words, one("SET", "INCRBY"), one("u8", "i8", "i64", "u63", "i3", "u2"), one("0", "5", "#1", "#2", "100"), number())
+			}
+		}
+		return words
+	}
+	hash := s.ACL&HashType != 0
+	for len(words) < n {
+		i := len(words)
+		switch {
+		case i == s.Keys.First || s.Keys.Last < 0 && i > s.Keys.First && (i-s.Keys.First)%s.Keys.Step == 0:
+			if hash {
+				words = append(words, one("h", "h", "h", "a"))
+			} else {
+				words = append(words, key())
+			}
+		case hash && i%2 == 0:
+			words = append(words, one("f", "g", "", "field"))
+		case rng.IntN(3) == 0:
+			words = append(words, number())
+		case i > 2 && s.Name != "mset" && s.Name != "msetnx" && rng.IntN(2) == 0:
+			words = append(words, option())
+		default:
+			words = append(words, value())
+		}
+	}
+	return words
+}
+
+// alike makes replies comparable that may differ: fields of a hash come in any order, and
+// what is left of a time changes.
+func alike(name, reply string) string {
+	switch name {
+	case "hgetall", "hkeys", "hvals":
+		lines := strings.Split(reply, "\r\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\r\n")
+	case "pttl", "pexpiretime", "ttl", "expiretime":
+		if n, err := strconv.Atoi(strings.TrimSpace(reply[1:])); err == nil && n > 0 {
+			return fmt.Sprint("about ", (n+50)/1000)
+		}
+	}
+	return reply
+}
+
+// Whatever is asked, the answer is that of Redis.
+func TestAnswersAreThoseOfRedis(t *testing.T) {
+	redis := startOriginal(t)
+	seed := rand.Uint64()
+	if s := os.Getenv("CLEAVE_SEED"); s != "" {
+		seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var specs []*Spec
+	for _, s := range All() {
+		if s.Unitary() {
+			specs = append(specs, s)
+		}
+	}
+	bad := 0
+	for round := range 200 {
+		redis.ask(t, "FLUSHALL")
+		l := newLab()
+		var said []string
+		for range 60 {
+			words := draw(rng, specs[rng.IntN(len(specs))])
+			want, got := redis.ask(t, words...), l.ask(t, words...)
+			name := strings.ToLower(words[0])
+			said = append(said, fmt.Sprintf("%q", words))
+			if alike(name, want) != alike(name, got) {
+				t.Errorf("seed %d, round %d: %q\n redis: %q\n ours:  %q\n after %s", seed, round, words, want, got, strings.Join(said[max(0, len(said)-6):], "\n       "))
+				if bad++; bad > 25 {
+					t.FailNow()
+				}
+				break
+			}
+		}
+	}
+}
