@@ -46,11 +46,14 @@ type executor struct {
 	id      []byte // scratch: key of the ledger
 	scratch []byte
 	seen    map[RequestID]int // requests of this batch that were executed, by index
+	// halted are the chains whose calls are not executed any more in this run.
+	halted map[uint64]bool
 }
 
 // run executes calls in order, in as many batches as it takes, after those that were
 // in no hurry.
 func (x *executor) run(calls []*call, errs []error) {
+	clear(x.halted)
 	late := x.late.take()
 	if len(late) == 0 {
 		x.runAll(calls, errs)
@@ -153,6 +156,7 @@ func (x *executor) evaluate(calls []*call) (n int) {
 	for i, c := range calls {
 		before := out.Len()
 		x.execute(calls, i)
+		x.halt(c)
 		c.wrote = c.wrote || out.Len() > before
 		if x.full() {
 			return i + 1
@@ -201,6 +205,10 @@ func (x *executor) rewind(m executorMark) {
 // executed before.
 func (x *executor) execute(calls []*call, i int) {
 	c := calls[i]
+	if x.behind(c) {
+		c.reply = command.Reply{Kind: command.Failed, Err: ErrBehind}
+		return
+	}
 	if c.Gate != nil {
 		if err := c.Gate.Check(); err != nil {
 			c.reply = command.Reply{Kind: command.Failed, Err: err}

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/partition"
 )
+
+// ErrBehind means that a request was not executed because one before it on the same
+// chain has to wait, or is of another group.
+var ErrBehind = errors.New("group: behind a request that was not executed")
 
 // Many is a list of requests that are executed in order, each by itself, with as few
 // writes of the log as it takes. It keeps its memory: reset it and use it again. It
@@ -16,8 +21,10 @@ type Many struct {
 	errs  []error
 }
 
-// Add appends a request.
-func (m *Many) Add(r Request) {
+// Add appends a request. Those with the same chain, if that is not 0, are executed in
+// order or not at all: if one meets a lock or a range that is given away, those behind
+// it are not executed, and their error is ErrBehind.
+func (m *Many) Add(r Request, chain uint64) {
 	if len(m.calls) < cap(m.calls) {
 		m.calls = m.calls[:len(m.calls)+1]
 	} else {
@@ -28,7 +35,7 @@ func (m *Many) Add(r Request) {
 		c = new(call)
 		m.calls[len(m.calls)-1] = c
 	}
-	*c = call{Request: r}
+	*c = call{Request: r, chain: chain}
 }
 
 // Len is how many requests there are.
@@ -45,25 +52,44 @@ func (m *Many) Reset() {
 	m.calls = m.calls[:0]
 }
 
-// TryMany executes requests in order: see Try. There is no other request of the
-// group between them, unless they are more than fit into a batch. The error is that of
-// all of them, if none was executed; see Many.Reply for each. ctx must not end: what
-// the list points to is the group's until it returns.
-func (g *Group) TryMany(ctx context.Context, m *Many) error {
+// TryMany executes requests: see Try. What the list points to is the group's until it
+// returns, so nothing can make it return early. If they are more than its queue takes,
+// none is executed.
+func (g *Group) TryMany(m *Many) {
 	m.errs = append(m.errs[:0], make([]error, len(m.calls))...)
-	for from := 0; from < len(m.calls); {
-		to := min(len(m.calls), from+g.opts.Queue)
-		err := g.actor.CallBatch(ctx, m.calls[from:to], m.errs[from:to])
-		if err != nil {
-			if errors.Is(err, actor.ErrAbandoned) {
-				return g.refused(err)
-			}
-			for i := from; i < len(m.calls); i++ {
-				m.errs[i] = g.refused(err)
-			}
-			return nil
+	if err := g.actor.CallBatch(context.Background(), m.calls, m.errs); err != nil {
+		for i := range m.errs {
+			m.errs[i] = g.refused(err)
 		}
-		from = to
 	}
-	return nil
+}
+
+// Holds tells whether writers of a position are held up: then Do is for them.
+func (g *Group) Holds(at partition.Position) bool {
+	list := g.slow.list.Load()
+	if list == nil {
+		return false
+	}
+	for _, s := range *list {
+		if s.span.Contains(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// behind tells whether a call must not be executed, because one of its chain was not.
+func (x *executor) behind(c *call) bool {
+	return c.chain != 0 && len(x.halted) > 0 && x.halted[c.chain]
+}
+
+// halt notes that the calls of a chain are not executed any more in this run, if its
+// last one was not.
+func (x *executor) halt(c *call) {
+	if c.chain != 0 && c.reply.Err != nil && (passes(c.reply.Err) || errors.Is(c.reply.Err, own.ErrWrongGroup)) {
+		if x.halted == nil {
+			x.halted = map[uint64]bool{}
+		}
+		x.halted[c.chain] = true
+	}
 }

@@ -11,7 +11,10 @@ import (
 
 // passes tells whether what refused a command goes away by itself: the caller of a
 // plain command never hears of transactions and moves.
-func passes(err error) bool {
+func passes(err error) bool { return Passes(err) }
+
+// Passes tells whether what refused a request goes away by itself: try it again.
+func Passes(err error) bool {
 	return errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrHeld) || errors.Is(err, own.ErrFrozen)
 }
 

@@ -45,6 +45,8 @@ type call struct {
 	Request
 	reply command.Reply
 	wrote bool // something, in this batch
+	// chain is that of a Many, 0 for none.
+	chain uint64
 	// recalled tells that the reply is that of the first time.
 	recalled bool
 	// done takes the outcome of a call that is late; nil for others.

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/internal/resp"
@@ -20,8 +22,9 @@ type client struct {
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	pending int
 	part    *node.Part
-	// busy tells that a request of it is under way elsewhere.
-	busy bool
+	// busy tells that requests of it are under way elsewhere, and later what they are.
+	busy  bool
+	later []func(context.Context)
 	// closing tells that it is closed once out is written.
 	closing bool
 	// queue is what MULTI has gathered, nil outside of it.
@@ -37,3 +40,6 @@ type transport interface {
 	// resume is called when a client that was busy is not any more, from any goroutine.
 	resume(*client)
 }
+
+// keepOut is how much memory for answers a client keeps.
+const keepOut = 64 << 10

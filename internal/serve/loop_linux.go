@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // loop waits for many connections. It belongs to one goroutine, which stays on its
@@ -16,21 +19,30 @@ type loop struct {
 	listen  int
 	clients map[int32]*socket
 	// arena is where what arrives in a round is read to. Requests point into it until
-	// they are committed.
+	// they are executed.
 	arena []byte
 	used  int
 	// written are clients that have something to write.
 	written []*socket
 	events  [256]syscall.EpollEvent
+
+	// back are clients that are busy no more. Whoever adds one while the loop sleeps
+	// wakes it.
+	mu     sync.Mutex
+	back   []*socket
+	asleep bool
+	wakeup int // an eventfd
 }
 
 // socket is a client of a loop.
 type socket struct {
 	*client
-	fd      int
-	l       *loop
-	waiting bool // in written
-	gone    bool
+	fd int
+	l  *loop
+	// interest is what epoll tells of it.
+	interest uint32
+	waiting  bool // in written
+	gone     bool
 }
 
 const (
@@ -41,6 +53,9 @@ const (
 	// polls is how often a loop looks for something to do before it lets its thread
 	// sleep: waking it costs more than a few looks.
 	polls = 20
+	// unread is how many bytes of answers a client may leave unread before its requests
+	// are left unread too.
+	unread = 1 << 20
 )
 
 func (s *Server) serve(l *net.TCPListener) error {
@@ -53,20 +68,35 @@ func (s *Server) serve(l *net.TCPListener) error {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
 	}
-	ep, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	if err != nil {
+	lp := &loop{w: newWorker(s), listen: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
+	if lp.ep, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	defer syscall.Close(ep)
-	lp := &loop{w: newWorker(s), ep: ep, listen: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
-	if err := lp.watch(fd, syscall.EPOLLIN); err != nil {
+	defer syscall.Close(lp.ep)
+	if lp.wakeup, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return err
+	}
+	defer syscall.Close(lp.wakeup)
+	for _, fd := range []int{fd, lp.wakeup} {
+		if err := lp.control(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
+			return err
+		}
 	}
 	return lp.run()
 }
 
-func (l *loop) watch(fd int, events uint32) error {
-	return syscall.EpollCtl(l.ep, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: events, Fd: int32(fd)})
+func (l *loop) control(op, fd int, events uint32) error {
+	return syscall.EpollCtl(l.ep, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(fd)})
+}
+
+// watch changes what a client is waited for.
+func (l *loop) watch(c *socket, events uint32) {
+	if c.interest != events && !c.gone {
+		c.interest = events
+		if l.control(syscall.EPOLL_CTL_MOD, c.fd, events) != nil {
+			l.drop(c)
+		}
+	}
 }
 
 func (l *loop) run() error {
@@ -78,18 +108,37 @@ func (l *loop) run() error {
 			return fmt.Errorf("wait for clients: %w", err)
 		}
 		for i := range n {
-			if fd := l.events[i].Fd; int(fd) == l.listen {
-				l.accept()
-			} else if c := l.clients[fd]; c != nil {
-				l.read(c)
-			}
+			l.event(&l.events[i])
 		}
+		l.resumeAll()
 		l.end()
 		for _, c := range l.written {
 			c.waiting = false
 			l.flush(c)
 		}
+		clear(l.written)
 		l.written = l.written[:0]
+	}
+}
+
+func (l *loop) event(e *syscall.EpollEvent) {
+	switch fd := int(e.Fd); fd {
+	case l.listen:
+		l.accept()
+	case l.wakeup:
+		var room [8]byte
+		_, _ = syscall.Read(fd, room[:])
+	default:
+		c := l.clients[e.Fd]
+		if c == nil {
+			return
+		}
+		if e.Events&syscall.EPOLLOUT != 0 {
+			c.dirty(c.client)
+		}
+		if e.Events&^syscall.EPOLLOUT != 0 {
+			l.read(c)
+		}
 	}
 }
 
@@ -102,11 +151,54 @@ func (l *loop) wait() (int, error) {
 			return int(n), nil
 		}
 	}
+	l.mu.Lock()
+	l.asleep = len(l.back) == 0
+	asleep := l.asleep
+	l.mu.Unlock()
+	if !asleep {
+		return 0, nil
+	}
 	for {
 		n, err := syscall.EpollWait(l.ep, l.events[:], -1)
 		if err != syscall.EINTR {
+			l.mu.Lock()
+			l.asleep = false
+			l.mu.Unlock()
 			return n, err
 		}
+	}
+}
+
+// resumeAll goes on with clients that are busy no more.
+func (l *loop) resumeAll() {
+	l.mu.Lock()
+	back := l.back
+	l.back = nil
+	l.mu.Unlock()
+	for _, c := range back {
+		c.busy = false
+		c.dirty(c.client)
+		if c.gone {
+			continue
+		}
+		if len(c.in) > 0 {
+			l.takeOwn(c)
+		}
+		l.follow(c)
+	}
+}
+
+// resume implements transport.
+func (c *socket) resume(*client) {
+	l := c.l
+	l.mu.Lock()
+	l.back = append(l.back, c)
+	wake := l.asleep
+	l.asleep = false
+	l.mu.Unlock()
+	if wake {
+		one := [8]byte{1}
+		_, _ = syscall.Write(l.wakeup, one[:])
 	}
 }
 
@@ -123,9 +215,9 @@ func (l *loop) accept() {
 			return
 		}
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-		c := &socket{fd: fd, l: l}
+		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		c.client = l.w.s.newClient(c)
-		if l.watch(fd, syscall.EPOLLIN) != nil {
+		if l.control(syscall.EPOLL_CTL_ADD, fd, c.interest) != nil {
 			syscall.Close(fd)
 			continue
 		}
@@ -143,6 +235,10 @@ func (l *loop) drop(c *socket) {
 
 // read takes what has arrived at a connection.
 func (l *loop) read(c *socket) {
+	if c.busy || len(c.out.Bytes) > unread {
+		l.follow(c)
+		return
+	}
 	if len(l.arena)-l.used < readBytes {
 		l.end()
 	}
@@ -161,21 +257,44 @@ func (l *loop) read(c *socket) {
 	data := room[:n]
 	if len(c.in) > 0 {
 		c.in = append(c.in, data...)
-		rest := l.w.take(c.client, c.in)
-		if len(rest) < len(c.in) {
-			if c.pending > 0 {
-				l.end() // what is staged points into it
-			}
-			c.in = append(c.in[:0], rest...)
-		}
+		l.takeOwn(c)
 		return
 	}
 	l.used += int(n)
 	if rest := l.w.take(c.client, data); len(rest) > 0 {
 		c.in = append(c.in, rest...)
-	} else if cap(c.in) > 0 {
-		c.in = nil
 	}
+}
+
+// takeOwn takes requests from the client's own memory.
+func (l *loop) takeOwn(c *socket) {
+	rest := l.w.take(c.client, c.in)
+	switch {
+	case len(rest) == len(c.in):
+		return
+	case c.pending > 0:
+		l.end() // what is staged points into it
+	}
+	if len(rest) == 0 {
+		c.in = nil
+		return
+	}
+	c.in = append(c.in[:0], rest...)
+}
+
+// follow waits for what the client can go on with: requests, unless it is busy or does
+// not read its answers, and room for these.
+func (l *loop) follow(c *socket) {
+	events := uint32(0)
+	if !c.busy { // else its answers are another's
+		if len(c.out.Bytes) <= unread {
+			events |= syscall.EPOLLIN
+		}
+		if len(c.out.Bytes) > 0 && !c.waiting {
+			events |= syscall.EPOLLOUT
+		}
+	}
+	l.watch(c, events)
 }
 
 // dirty implements transport.
@@ -186,24 +305,40 @@ func (c *socket) dirty(*client) {
 	}
 }
 
-// resume implements transport.
-func (c *socket) resume(*client) {}
-
-// flush writes what a client is answered.
+// flush writes what a client is answered, as much as it takes.
 func (l *loop) flush(c *socket) {
-	for len(c.out.Bytes) > 0 && !c.gone {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&c.out.Bytes[0])), uintptr(len(c.out.Bytes)))
-		if errno == syscall.EAGAIN {
-			runtime.Gosched()
+	if c.busy || c.gone {
+		return // it is another's now, and comes back
+	}
+	out := c.out.Bytes
+	for len(out) > 0 {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
+		if errno == syscall.EINTR {
 			continue
+		}
+		if errno == syscall.EAGAIN {
+			break
 		}
 		if errno != 0 {
 			l.drop(c)
 			return
 		}
-		c.out.Bytes = c.out.Bytes[:copy(c.out.Bytes, c.out.Bytes[n:])]
+		out = out[n:]
 	}
-	if c.closing {
+	switch {
+	case len(out) > 0:
+		c.out.Bytes = append(c.out.Bytes[:0], out...)
+	case cap(c.out.Bytes) > keepOut:
+		c.out.Bytes = nil
+	default:
+		c.out.Bytes = c.out.Bytes[:0]
+	}
+	if c.closing && len(out) == 0 {
 		l.drop(c)
+		return
+	}
+	if len(out) > 0 || c.interest != syscall.EPOLLIN {
+		l.follow(c)
 	}
 }
+

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -14,12 +16,15 @@ type Server struct {
 	node  *node.Node
 	space *node.Space
 	ids   atomic.Uint64
+	// ctx ends when the server is closed, and running waits for what was begun.
+	ctx     context.Context
+	running sync.WaitGroup
 }
 
 // New makes a server.
 func New(n *node.Node) (*Server, error) {
 	space, err := n.Keyspace(node.DefaultName)
-	return &Server{node: n, space: space}, err
+	return &Server{node: n, space: space, ctx: context.Background()}, err
 }
 
 // Serve serves the connections of a listener until it is closed.

@@ -1,7 +1,7 @@
 package serve
 
 import (
-	"bytes"
+	"context"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -47,21 +47,9 @@ func (c *unitCommand) Eval(e *command.Env) command.Reply {
 
 // unit begins requests that are executed as one.
 func (w *worker) unit(c *client, u *unitCommand) {
-	first := []byte(nil)
-	for i := range u.requests {
-		r := &u.requests[i]
-		at, err := r.Spec.KeysOf(r.Args)
-		if err != nil {
-			w.literal(c, func(out *redis.Writer) { out.Fail(err) })
-			return
-		}
-		if len(at) > 0 && first == nil {
-			first = r.Args[at[0]]
-		}
-	}
-	p := w.position(c, first)
+	p := w.position(c, u.first())
 	b := w.stage(c, w.s.node.PartOf(p))
-	b.many.Add(group.Request{Command: u, Key: p, Gate: c.space})
+	b.many.Add(group.Request{Command: u, Key: p, Gate: c.space}, c.id)
 	b.asks = append(b.asks, ask{c: c, unit: u})
 }
 
@@ -73,10 +61,43 @@ type queue struct {
 
 // enqueue keeps a request for EXEC.
 func (w *worker) enqueue(c *client, r redis.Request) {
-	args := make([][]byte, len(r.Args))
-	for i, a := range r.Args {
-		args[i] = bytes.Clone(a)
-	}
-	c.queue.requests = append(c.queue.requests, redis.Request{Spec: r.Spec, Args: args})
+	c.queue.requests = append(c.queue.requests, kept(r))
 	w.literal(c, func(out *redis.Writer) { out.Simple("QUEUED") })
+}
+
+// runUnit executes requests as one, wherever their keys are.
+func (s *Server) runUnit(ctx context.Context, c *client, u *unitCommand) {
+	p := c.space.AppendPosition(nil, u.first())
+	reply, err := s.do(ctx, p, group.Request{Command: u, Key: p, Gate: c.space})
+	if err == nil {
+		err = reply.Err
+	}
+	if err != nil {
+		c.out.Fail(err)
+		return
+	}
+	c.out.Bytes = append(c.out.Bytes, u.out.Bytes...)
+}
+
+// kept is the same for after the round.
+func (u *unitCommand) kept() *unitCommand {
+	if u == nil {
+		return nil
+	}
+	k := &unitCommand{c: u.c, multi: u.multi}
+	for _, r := range u.requests {
+		k.requests = append(k.requests, kept(r))
+	}
+	return k
+}
+
+// first is the first key of the requests, empty if they have none.
+func (u *unitCommand) first() []byte {
+	for i := range u.requests {
+		r := &u.requests[i]
+		if at, err := r.Spec.KeysOf(r.Args); err == nil && len(at) > 0 {
+			return r.Args[at[0]]
+		}
+	}
+	return nil
 }

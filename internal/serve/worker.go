@@ -19,6 +19,8 @@ type worker struct {
 	batches map[*node.Part]*batch
 	used    []*batch
 	staged  int
+	// leaving are clients that are busy from the next release on.
+	leaving []*client
 
 	room      redis.Room
 	positions []byte // of the keys of this round
@@ -140,7 +142,7 @@ func (w *worker) single(c *client, r redis.Request) {
 		return
 	}
 	b := w.stage(c, part)
-	b.many.Add(group.Request{Command: cmd, Key: p, Gate: c.space})
+	b.many.Add(group.Request{Command: cmd, Key: p, Gate: c.space}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, command: cmd})
 }
 
@@ -182,34 +184,47 @@ func (w *worker) stage(c *client, part *node.Part) *batch {
 
 // commit executes what is staged and answers it.
 func (w *worker) commit() {
+	w.execute()
+	w.release()
+}
+
+// execute executes what is staged. Clients whose requests have to wait are busy then, and
+// leave with release.
+func (w *worker) execute() {
 	for _, b := range w.used {
-		w.execute(b)
+		b.part.Group.TryMany(&b.many)
+		for i := range b.asks {
+			w.answer(b, i)
+		}
+		b.many.Reset()
+		clear(b.asks)
+		b.asks = b.asks[:0]
 	}
 	w.used, w.staged = w.used[:0], 0
 	w.positions = w.positions[:0]
 	w.room.Reset()
 }
 
-func (w *worker) execute(b *batch) {
-	err := b.part.Group.TryMany(context.Background(), &b.many)
-	for i := range b.asks {
-		a := &b.asks[i]
-		reply, failure := b.many.Reply(i)
-		if failure == nil {
-			failure = err
-		}
-		switch c := a.c; {
-		case failure != nil:
-			c.out.Fail(failure)
-		case a.unit != nil:
-			c.out.Bytes = append(c.out.Bytes, a.unit.out.Bytes...)
-		default:
-			a.request.Spec.Answer(&c.out, &a.request, a.command, reply)
-		}
-		a.c.pending--
-		a.c.conn.dirty(a.c)
+// answer answers a request of a batch, or leaves it for later.
+func (w *worker) answer(b *batch, i int) {
+	a := &b.asks[i]
+	c := a.c
+	c.pending--
+	reply, err := b.many.Reply(i)
+	if err == nil && postpones(reply.Err) {
+		again := ask{request: kept(a.request), unit: a.unit.kept()}
+		w.later(c, func(ctx context.Context) { w.s.again(ctx, c, &again) })
+		return
 	}
-	b.many.Reset()
-	clear(b.asks)
-	b.asks = b.asks[:0]
+	switch {
+	case err != nil:
+		c.out.Fail(err)
+	case a.unit != nil && reply.Err != nil:
+		c.out.Fail(reply.Err)
+	case a.unit != nil:
+		c.out.Bytes = append(c.out.Bytes, a.unit.out.Bytes...)
+	default:
+		a.request.Spec.Answer(&c.out, &a.request, a.command, reply)
+	}
+	c.conn.dirty(c)
 }

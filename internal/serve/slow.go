@@ -1,0 +1,110 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/redis"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// slow does something for a client on a goroutine of its own, after all that it has
+// staged. Until then the client is busy, and its requests wait. f must not point to
+// anything of the round: see kept.
+func (w *worker) slow(c *client, f func(ctx context.Context)) {
+	if c.pending > 0 {
+		w.execute()
+	}
+	w.later(c, f)
+	w.release()
+}
+
+// later leaves something to the goroutine that a client is given by release.
+func (w *worker) later(c *client, f func(ctx context.Context)) {
+	if !c.busy {
+		c.busy = true
+		w.leaving = append(w.leaving, c)
+	}
+	c.later = append(c.later, f)
+}
+
+// release gives the clients that have something left to do to goroutines.
+func (w *worker) release() {
+	for _, c := range w.leaving {
+		w.s.running.Go(func() {
+			for _, f := range c.later {
+				f(w.s.ctx)
+			}
+			c.later = nil
+			c.conn.resume(c)
+		})
+	}
+	clear(w.leaving)
+	w.leaving = w.leaving[:0]
+}
+
+// kept is a request that outlives its round.
+func kept(r redis.Request) redis.Request {
+	args := make([][]byte, len(r.Args))
+	for i, a := range r.Args {
+		args[i] = bytes.Clone(a)
+	}
+	return redis.Request{Spec: r.Spec, Args: args}
+}
+
+// again executes a request by itself, and waits as long as it takes.
+func (s *Server) again(ctx context.Context, c *client, a *ask) {
+	if a.unit != nil {
+		s.runUnit(ctx, c, a.unit)
+		return
+	}
+	r := &a.request
+	p := c.space.AppendPosition(nil, r.Args[r.Spec.Keys.First])
+	cmd, err := r.Spec.Build(&redis.Builder{Request: r, Key: p, Room: new(redis.Room)})
+	if err != nil {
+		c.out.Fail(err)
+		return
+	}
+	reply, err := s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: c.space})
+	if err != nil {
+		c.out.Fail(err)
+		return
+	}
+	r.Spec.Answer(&c.out, r, cmd, reply)
+}
+
+// do executes a request at the group that has a position, wherever it goes meanwhile.
+func (s *Server) do(ctx context.Context, p partition.Position, r group.Request) (reply command.Reply, err error) {
+	err = s.routed(ctx, p, func(part *node.Part) (err error) {
+		if reply, err = part.Group.Do(ctx, r); err == nil && errors.Is(reply.Err, own.ErrWrongGroup) {
+			err = reply.Err
+		}
+		return err
+	})
+	return reply, err
+}
+
+// routed calls f with the part that has a position, again if it turns out that another
+// has it.
+func (s *Server) routed(ctx context.Context, p partition.Position, f func(*node.Part) error) error {
+	for attempt := 0; ; attempt++ {
+		version := s.node.Map().Version()
+		err := f(s.node.PartOf(p))
+		if !errors.Is(err, own.ErrWrongGroup) {
+			return err
+		}
+		if err := s.node.Reroute(ctx, version, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// postpones tells whether a reply means that the request has to be tried again.
+func postpones(err error) bool {
+	return err != nil && (errors.Is(err, group.ErrBehind) || errors.Is(err, own.ErrWrongGroup) || group.Passes(err))
+}
