@@ -78,7 +78,7 @@ func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
 		return s, nil
 	}
 	if len(words) > 3 || len(words) == 1 && !open {
-		return s, errSyntax
+		return s, ErrSyntax
 	}
 	start, startOK := integer(words[0])
 	end, endOK := int64(-1), true
@@ -90,7 +90,7 @@ func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
 	case !startOK || !endOK && !open:
 		return s, errNotInteger
 	case !unitOK:
-		return s, errSyntax
+		return s, ErrSyntax
 	case !endOK:
 		return s, errNotInteger
 	}
@@ -150,7 +150,7 @@ func runBitOp(u Unit, r *Request, w *Writer) {
 			return
 		}
 	default:
-		w.Fail(errSyntax)
+		w.Fail(ErrSyntax)
 		return
 	}
 	var result []byte
@@ -224,7 +224,7 @@ func buildBitField(b *Builder) (command.Command, error) {
 		case is(op, "INCRBY") && len(args) >= 4:
 			part.Op, words = command.BitAdd, 4
 		default:
-			return nil, errSyntax
+			return nil, ErrSyntax
 		}
 		if err := bitPart(&part, args[1:words]); err != nil {
 			return nil, err

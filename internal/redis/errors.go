@@ -15,7 +15,7 @@ func (e Error) Error() string { return string(e) }
 
 // The errors that many commands share.
 const (
-	errSyntax     Error = "ERR syntax error"
+	ErrSyntax     Error = "ERR syntax error"
 	errNotInteger Error = "ERR value is not an integer or out of range"
 	errNotFloat   Error = "ERR value is not a valid float"
 	errWrongType  Error = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -25,6 +25,9 @@ const (
 	errTooLong    Error = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 	errOffset     Error = "ERR offset is out of range"
 )
+
+// Arity is the answer to a wrong number of arguments.
+func Arity(name string) error { return errArity(name) }
 
 // errArity is the answer to a wrong number of arguments.
 func errArity(name string) error {

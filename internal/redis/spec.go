@@ -26,6 +26,7 @@ const (
 	NoAuth
 	Fast
 	NoMulti
+	AllowBusy
 	MovableKeys
 	// Edge tells that the connection answers by itself.
 	Edge

@@ -84,7 +84,7 @@ func setOptions(c *command.Set, args [][]byte) error {
 		default:
 			unit, ok := unitOf(word)
 			if !ok || timed || i+1 == len(args) {
-				return errSyntax
+				return ErrSyntax
 			}
 			i++
 			expiry, err := unit.positive(args[i], "set")
@@ -95,7 +95,7 @@ func setOptions(c *command.Set, args [][]byte) error {
 		}
 	}
 	if conditions > 1 {
-		return errSyntax
+		return ErrSyntax
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func getExOption(key position, args [][]byte) (command.Command, error) {
 	}
 	unit, ok := unitOf(args[0])
 	if !ok || len(args) != 2 {
-		return nil, errSyntax
+		return nil, ErrSyntax
 	}
 	expiry, err := unit.positive(args[1], "getex")
 	return &command.Expire{Key: key, Expiry: expiry}, err

@@ -26,6 +26,9 @@ func is(word []byte, capitals string) bool {
 	return true
 }
 
+// Is tells whether a word is one in capitals, however it is written.
+func Is(word []byte, capitals string) bool { return is(word, capitals) }
+
 // printed is a word as Redis prints it: up to a zero.
 func printed(word []byte) string {
 	s, _, _ := strings.Cut(string(word), "\x00")

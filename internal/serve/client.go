@@ -27,6 +27,13 @@ type client struct {
 	later []func(context.Context)
 	// closing tells that it is closed once out is written.
 	closing bool
+	// silent tells that the client wants no answers, and skip for how many requests.
+	silent bool
+	skip   int
+	// name, library and libraryVersion are what it says about itself.
+	name, library, libraryVersion []byte
+	// watched are the keys of WATCH.
+	watched []watched
 	// queue is what MULTI has gathered, nil outside of it.
 	queue *queue
 
@@ -43,3 +50,10 @@ type transport interface {
 
 // keepOut is how much memory for answers a client keeps.
 const keepOut = 64 << 10
+
+// watched is a key of WATCH with the version that it had.
+type watched struct {
+	space   *node.Space
+	key     []byte
+	version uint64
+}

@@ -341,4 +341,3 @@ func (l *loop) flush(c *socket) {
 		l.follow(c)
 	}
 }
-

@@ -62,7 +62,7 @@ type queue struct {
 // enqueue keeps a request for EXEC.
 func (w *worker) enqueue(c *client, r redis.Request) {
 	c.queue.requests = append(c.queue.requests, kept(r))
-	w.literal(c, func(out *redis.Writer) { out.Simple("QUEUED") })
+	w.say(c, func(out *redis.Writer) { out.Simple("QUEUED") })
 }
 
 // runUnit executes requests as one, wherever their keys are.

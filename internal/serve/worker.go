@@ -60,7 +60,7 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	for len(data) > 0 && !c.busy && !c.closing {
 		args, n, err := c.parser.Next(data, w.s.limits(c))
 		if err != nil {
-			w.literal(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
+			w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
 			c.closing = true
 			return nil
 		}
@@ -88,13 +88,13 @@ func (w *worker) dispatch(c *client, args [][]byte) {
 		if c.queue != nil {
 			c.queue.failed = true
 		}
-		w.literal(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	r := redis.Request{Spec: spec, Args: args}
 	switch {
 	case spec.Flags&redis.Edge != 0:
-		w.edge(c, r)
+		edges[spec.Name](w, c, r)
 	case c.queue != nil:
 		w.enqueue(c, r)
 	case spec.Single():
@@ -104,8 +104,8 @@ func (w *worker) dispatch(c *client, args [][]byte) {
 	}
 }
 
-// literal writes a reply that needs no group, behind those that are staged.
-func (w *worker) literal(c *client, write func(*redis.Writer)) {
+// say writes a reply that needs no group, behind those that are staged.
+func (w *worker) say(c *client, write func(*redis.Writer)) {
 	if c.pending > 0 {
 		w.commit()
 	}
@@ -127,14 +127,14 @@ func (w *worker) position(c *client, key []byte) partition.Position {
 func (w *worker) single(c *client, r redis.Request) {
 	key := r.Args[r.Spec.Keys.First]
 	if err := command.CheckKey(key); err != nil {
-		w.literal(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	p := w.position(c, key)
 	part := w.s.node.PartOf(p)
 	cmd, err := r.Spec.Build(&redis.Builder{Request: &r, Key: p, Room: &w.room})
 	if err != nil {
-		w.literal(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	if _, ok := cmd.(*command.Get); ok && c.pending == 0 {
