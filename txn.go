@@ -382,6 +382,18 @@ func (tx *Txn) do(k *Keyspace, key []byte, writes, seen bool, c func(partition.P
 
 // eval evaluates a command on the transaction's state.
 func (tx *Txn) eval(at place, cmd command.Command, seen bool) (command.Reply, error) {
+	reply, err := tx.evaluated(at, cmd, seen)
+	if err == nil {
+		err = public(named(at, reply.Err))
+	}
+	if err != nil {
+		return command.Reply{}, err
+	}
+	return reply, nil
+}
+
+// evaluated is eval, but what the command refuses is in its reply.
+func (tx *Txn) evaluated(at place, cmd command.Command, seen bool) (command.Reply, error) {
 	if tx.reading = nil; seen && !tx.readOnly {
 		tx.reading = at.p
 	}
@@ -389,9 +401,6 @@ func (tx *Txn) eval(at place, cmd command.Command, seen bool) (command.Reply, er
 	if errors.Is(reply.Err, own.ErrWrongGroup) {
 		tx.err = errRetry
 		return command.Reply{}, tx.err
-	}
-	if reply.Err != nil {
-		return command.Reply{}, public(named(at, reply.Err))
 	}
 	return reply.Clone(), nil
 }

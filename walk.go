@@ -26,6 +26,7 @@ type walker struct {
 	moved bool        // it was not
 	seen  int
 	key   []byte // room for the key of a row
+	kind  command.Kind
 	own   arena
 	err   error
 }
@@ -90,6 +91,7 @@ func (w *walker) visit(key, value []byte) bool {
 	if w.key, _, w.err = w.k.space.Split(w.key[:0], key[1:]); w.err != nil {
 		return false
 	}
+	w.kind = row.Kind
 	item := Item{Key: w.own.clone(w.key), Version: row.Version}
 	if row.ExpiryMS != 0 {
 		item.Expires = expiryTime(row.ExpiryMS)

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ func rootCommand() *cobra.Command {
 	// A command that has commands runs only to show its help, so a line of
 	// usage for it alone would mislead.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
-	root.AddCommand(routeCommand(), hashCommand(), versionCommand())
+	root.AddCommand(serveCommand(), routeCommand(), hashCommand(), versionCommand())
 	strictBuiltins(root)
 	return root
 }
@@ -71,7 +72,7 @@ func strictBuiltins(root *cobra.Command) {
 
 // run executes the command line and returns the exit code.
 func run(root *cobra.Command) int {
-	cmd, err := root.ExecuteC()
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}

@@ -21,10 +21,14 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-func versionText() string {
-	version := "unknown"
+// versionNumber is that of the module that was built.
+func versionNumber() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
+		return info.Main.Version
 	}
-	return fmt.Sprintf("cleave %s %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return "unknown"
+}
+
+func versionText() string {
+	return fmt.Sprintf("cleave %s %s %s/%s", versionNumber(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -23,6 +23,8 @@ var layers = map[string]int{
 	"internal/plant":     0,
 	"internal/tally":     0,
 	"internal/check":     0,
+	"internal/resp":      0,
+	"internal/glob":      0,
 
 	"key":              1,
 	"internal/sums":    1,
@@ -49,6 +51,7 @@ var layers = map[string]int{
 	"client":               3,
 	"hotkey/redishook":     3,
 
+	"internal/redis":   4,
 	"internal/own":     4,
 	"internal/txn":     4,
 	"internal/wal":     4,
@@ -63,23 +66,26 @@ var layers = map[string]int{
 	"internal/sim":     8,
 	"internal/node":    8,
 
-	".":              9,
-	"internal/resp":  9,
-	"internal/admin": 9,
-	"internal/dash":  9,
+	"internal/inside": 9,
+
+	".": 10,
 
 	// Patterns on the store: each uses package cleave as a program would.
-	"saga/journal": 10,
-	"counter":      10,
-	"queue":        10,
-	"table":        10,
-	"cache":        10,
-	"watch":        10,
+	"saga/journal": 11,
+	"counter":      11,
+	"queue":        11,
+	"table":        11,
+	"cache":        11,
+	"watch":        11,
 
-	"cmd/cleave":       11,
-	"internal/planted": 11,
-	"internal/ordeal":  11,
-	"examples":         11,
+	"internal/serve": 11,
+	"internal/admin": 12,
+	"internal/dash":  12,
+
+	"cmd/cleave":       13,
+	"internal/planted": 13,
+	"internal/ordeal":  13,
+	"examples":         13,
 }
 
 // pure lists the packages that decide. They are handed time, randomness and

@@ -153,7 +153,7 @@ func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract inde
 	d.Ready = false
 	err = n.unhurried(ctx, func() error {
 		var rows *Space
-		return n.createKeyspace(ctx, partition.Keyspace{Name: d.Space(), Kind: partition.Range}, func() (command.Command, error) {
+		return n.createKeyspace(ctx, partition.Keyspace{Name: d.Space(), Kind: partition.Range}, nil, func() (command.Command, error) {
 			var err error
 			if rows, err = n.Keyspace(d.Keyspace); err != nil {
 				return nil, err

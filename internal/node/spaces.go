@@ -166,7 +166,7 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 		return nil, err
 	}
 	err = n.unhurried(ctx, func() error {
-		return n.createKeyspace(ctx, k, nil, func(space *Space) { made = space })
+		return n.createKeyspace(ctx, k, nil, nil, func(space *Space) { made = space })
 	})
 	if err != nil && !errors.Is(err, ErrKeyspaceExists) {
 		err = fmt.Errorf("create keyspace %q: %w", k.Name, err)
@@ -174,10 +174,10 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	return made, err
 }
 
-// createKeyspace makes a keyspace. with, if it is set, says what else is changed in the
-// catalog in the same step, or why it must not be; done is called when it is made,
-// before anybody else finds it.
-func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, with func() (command.Command, error), done func(*Space)) error {
+// createKeyspace makes a keyspace, in the place of another one if that is given. with, if
+// it is set, says what else is changed in the catalog in the same step, or why it must
+// not be; done is called when it is made, before anybody else finds it.
+func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Space, with func() (command.Command, error), done func(*Space)) error {
 	// Before changing: a backup may take long, and others do not wait for it.
 	if err := n.jobs.quiet.share(ctx); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, with fu
 			return err
 		}
 	}
-	if _, err := n.Keyspace(k.Name); err == nil {
+	if found, err := n.Keyspace(k.Name); err == nil && found != was {
 		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}
 	k.ID = n.nextID

@@ -100,7 +100,7 @@ func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
 // runBitCount looks at the key before it looks at the other arguments, as Redis does.
 func runBitCount(u Unit, r *Request, w *Writer) {
 	key := u.At(r.Args[1])
-	found := u.Do(&command.Strlen{Key: key})
+	found := u.Read(key, &command.Strlen{Key: key})
 	if found.Err != nil || found.Version == 0 {
 		plain(w, r, found)
 		return
@@ -110,7 +110,7 @@ func runBitCount(u Unit, r *Request, w *Writer) {
 		w.Fail(err)
 		return
 	}
-	plain(w, r, u.Do(&command.BitCount{Key: key, Part: part}))
+	plain(w, r, u.Read(key, &command.BitCount{Key: key, Part: part}))
 }
 
 func runBitPos(u Unit, r *Request, w *Writer) {
@@ -124,7 +124,7 @@ func runBitPos(u Unit, r *Request, w *Writer) {
 		return
 	}
 	c := &command.BitPos{Key: u.At(r.Args[1]), On: on, Bounded: len(r.Args) > 4}
-	if found := u.Do(&command.Strlen{Key: c.Key}); found.Err == nil && found.Version != 0 {
+	if found := u.Read(c.Key, &command.Strlen{Key: c.Key}); found.Err == nil && found.Version != 0 {
 		part, err := stretch(r.Args[3:], true)
 		if err != nil {
 			w.Fail(err)
@@ -132,7 +132,7 @@ func runBitPos(u Unit, r *Request, w *Writer) {
 		}
 		c.Part = part
 	}
-	plain(w, r, u.Do(c))
+	plain(w, r, u.Read(c.Key, c))
 }
 
 func runBitOp(u Unit, r *Request, w *Writer) {
@@ -155,7 +155,8 @@ func runBitOp(u Unit, r *Request, w *Writer) {
 	}
 	var result []byte
 	for i, key := range r.Args[3:] {
-		reply := u.Do(&command.Get{Key: u.At(key)})
+		at := u.At(key)
+		reply := u.Read(at, &command.Get{Key: at})
 		if w.failed(reply) {
 			return
 		}
@@ -175,7 +176,7 @@ func runBitOp(u Unit, r *Request, w *Writer) {
 	if len(result) == 0 {
 		change = &command.Delete{Keys: []position{to}}
 	}
-	if !w.failed(u.Do(change)) {
+	if !w.failed(u.Write(to, change)) {
 		w.Int(int64(len(result)))
 	}
 }

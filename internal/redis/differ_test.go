@@ -58,9 +58,12 @@ func newLab() *lab {
 	return l
 }
 
-func (l *lab) At(key []byte) partition.Position   { return l.space.AppendPosition(nil, key) }
-func (l *lab) Do(c command.Command) command.Reply { return l.env.Do(c) }
-func (l *lab) NowMS() int64                       { return l.env.NowMS() }
+func (l *lab) At(key []byte) partition.Position { return l.space.AppendPosition(nil, key) }
+
+func (l *lab) Read(_ partition.Position, c command.Command) command.Reply  { return l.env.Do(c) }
+func (l *lab) Write(_ partition.Position, c command.Command) command.Reply { return l.env.Do(c) }
+
+func (l *lab) NowMS() int64 { return l.env.NowMS() }
 
 // ask executes a request and returns its reply.
 func (l *lab) ask(t *testing.T, words ...string) string {

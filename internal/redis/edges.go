@@ -7,6 +7,9 @@ func init() {
 	connection()
 	transactions()
 	server()
+	pubsub()
+	cluster()
+	walks()
 }
 
 func edge(name, group, since, summary string, arity int, flags Flag, acl Category) *Spec {
@@ -65,19 +68,122 @@ func transactions() {
 func server() {
 	const group = "server"
 	flags := Admin | NoScript | Loading | Stale
+	config := func(name, since, summary string, arity int) *Spec {
+		return edge("config|"+name, group, since, summary, arity, flags, Dangerous)
+	}
 	register(
 		family("config", group, "2.0.0", "What is about the configuration.",
-			edge("config|get", group, "2.0.0", "Returns the configuration.", -3, flags, Dangerous),
-			edge("config|set", group, "2.0.0", "Changes the configuration.", -4, flags, Dangerous),
-			edge("config|resetstat", group, "2.0.0", "Sets counters back to 0.", 2, flags, Dangerous),
-			edge("config|rewrite", group, "2.8.0", "Is refused: the configuration is not written by the server.", 2, flags, Dangerous),
+			config("get", "2.0.0", "Returns the configuration.", -3),
+			config("set", "2.0.0", "Changes the configuration.", -4),
+			config("resetstat", "2.0.0", "Sets counters back to 0.", 2),
+			config("rewrite", "2.8.0", "Is refused: the configuration is not written by the server.", 2),
 			edge("config|help", group, "5.0.0", "Returns how CONFIG is used.", 2, Loading|Stale, 0),
 		),
-		edge("command", group, "2.8.13", "Returns all commands.", -1, Loading|Stale, Connection),
+		commands(),
 		edge("info", group, "1.0.0", "Returns figures about the server.", -1, Loading|Stale, Dangerous),
 		edge("time", group, "2.6.0", "Returns the time of the server.", 1, Loading|Stale|Fast, 0),
 		edge("dbsize", group, "1.0.0", "Returns how many keys there are.", 1, ReadOnly|Fast, Keyspace),
 		edge("flushdb", group, "1.0.0", "Removes all keys of the keyspace.", -1, Write, Keyspace|Dangerous),
 		edge("flushall", group, "1.0.0", "Removes all keys of all keyspaces.", -1, Write, Keyspace|Dangerous),
+		edge("save", group, "1.0.0", "Waits until all that was written is on disk.", 1, Admin|NoScript, Dangerous),
+		edge("bgsave", group, "1.0.0", "Waits until all that was written is on disk.", -1, Admin|NoScript, Dangerous),
+		edge("lastsave", group, "1.0.0", "Returns the time: all that was acknowledged is kept.", 1, Loading|Stale|Fast, Dangerous),
+		edge("lolwut", group, "5.0.0", "Returns the version.", -1, ReadOnly|Fast, 0),
+		edge("role", group, "2.8.12", "Returns that this is a master without replicas.", 1, NoScript|Loading|Stale|Fast, Dangerous),
+		edge("wait", "generic", "3.0.0", "Returns 0: there are no replicas.", 3, NoScript, Connection),
+		family("module", group, "4.0.0", "What is about modules.",
+			edge("module|list", group, "4.0.0", "Returns that there are none.", 2, Admin|NoScript, 0),
+			edge("module|help", group, "5.0.0", "Returns how MODULE is used.", 2, Loading|Stale, 0),
+		),
+		family("function", "scripting", "7.0.0", "What is about functions.",
+			edge("function|flush", "scripting", "7.0.0", "Is accepted: there are no functions.", -2, Write|NoScript, ScriptingType),
+			edge("function|list", "scripting", "7.0.0", "Returns that there are none.", -2, NoScript, ScriptingType),
+		),
+	)
+}
+
+func commands() *Spec {
+	const group = "server"
+	sub := func(name, since, summary string, arity int) *Spec {
+		return edge("command|"+name, group, since, summary, arity, Loading|Stale, Connection)
+	}
+	f := family("command", group, "2.8.13", "Returns all commands.",
+		sub("count", "2.8.13", "Returns how many commands there are.", 2),
+		sub("docs", "7.0.0", "Returns what commands are for.", -2),
+		sub("getkeys", "2.8.13", "Returns which words of a request are keys.", -3),
+		sub("info", "2.8.13", "Returns commands.", -2),
+		sub("list", "7.0.0", "Returns the names of commands.", -2),
+		sub("help", "5.0.0", "Returns how COMMAND is used.", 2),
+	)
+	f.Arity, f.Flags = -1, Edge|Loading|Stale
+	return f
+}
+
+func pubsub() {
+	const group = "pubsub"
+	flags := PubSub | NoScript | Loading | Stale
+	spec := func(name, since, summary string, arity int, more Flag) *Spec {
+		return edge(name, group, since, summary, arity, flags|more, PubSubType)
+	}
+	sub := func(name, since, summary string, arity int) *Spec {
+		return spec("pubsub|"+name, since, summary, arity, 0)
+	}
+	register(
+		spec("subscribe", "2.0.0", "Listens to channels.", -2, 0),
+		spec("unsubscribe", "2.0.0", "Stops listening to channels.", -1, 0),
+		spec("psubscribe", "2.0.0", "Listens to all channels that fit patterns.", -2, 0),
+		spec("punsubscribe", "2.0.0", "Stops listening to channels that fit patterns.", -1, 0),
+		spec("ssubscribe", "7.0.0", "Listens to channels that belong to slots.", -2, 0),
+		spec("sunsubscribe", "7.0.0", "Stops listening to channels that belong to slots.", -1, 0),
+		spec("publish", "2.0.0", "Sends a message to all who listen to a channel.", 3, Fast),
+		spec("spublish", "7.0.0", "Sends a message to all who listen to a channel that belongs to a slot.", 3, Fast),
+		family("pubsub", group, "2.8.0", "What is about channels.",
+			sub("channels", "2.8.0", "Returns the channels that somebody listens to.", -2),
+			sub("numsub", "2.8.0", "Returns how many listen to channels.", -2),
+			sub("numpat", "2.8.0", "Returns how many patterns somebody listens to.", 2),
+			sub("shardchannels", "7.0.0", "Returns the channels of slots that somebody listens to.", -2),
+			sub("shardnumsub", "7.0.0", "Returns how many listen to channels of slots.", -2),
+			sub("help", "6.2.0", "Returns how PUBSUB is used.", 2),
+		),
+	)
+}
+
+func cluster() {
+	const group = "cluster"
+	sub := func(name, since, summary string, arity int) *Spec {
+		return edge("cluster|"+name, group, since, summary, arity, Loading|Stale, 0)
+	}
+	register(
+		family("cluster", group, "3.0.0", "What is about the cluster: this one has one node, which has all slots.",
+			sub("info", "3.0.0", "Returns the state of the cluster.", 2),
+			sub("nodes", "3.0.0", "Returns the nodes, as text.", 2),
+			sub("slots", "3.0.0", "Returns which node has which slots.", 2),
+			sub("shards", "7.0.0", "Returns which nodes have which slots.", 2),
+			sub("myid", "3.0.0", "Returns the name of the node.", 2),
+			sub("keyslot", "3.0.0", "Returns the slot of a key.", 3),
+			sub("countkeysinslot", "3.0.0", "Returns how many keys a slot has.", 3),
+			sub("getkeysinslot", "3.0.0", "Returns keys of a slot.", 4),
+			sub("help", "5.0.0", "Returns how CLUSTER is used.", 2),
+		),
+		edge("readonly", group, "3.0.0", "Is accepted: the node has the newest state.", 1, Loading|Stale|Fast, Connection),
+		edge("readwrite", group, "3.0.0", "Is accepted.", 1, Loading|Stale|Fast, Connection),
+		edge("asking", group, "3.0.0", "Is accepted: nothing is asked for twice.", 1, Fast, Connection),
+	)
+}
+
+// walks are the commands that look at many keys.
+func walks() {
+	const group = "generic"
+	spec := func(name, since, summary string, arity int, keys Keys, acl Category) *Spec {
+		s := edge(name, group, since, summary, arity, ReadOnly, acl)
+		s.Keys, s.Doc.Complexity = keys, "O(N) for N keys"
+		return s
+	}
+	hscan := spec("hscan", "2.8.0", "Returns some fields of a hash, and where to go on.", -3, Keys{1, 1, 1}, HashType)
+	hscan.Doc.Group = "hash"
+	register(
+		spec("scan", "2.8.0", "Returns some keys, and where to go on.", -2, Keys{}, Keyspace), hscan,
+		spec("keys", "1.0.0", "Returns all keys that fit a pattern.", 2, Keys{}, Keyspace|Dangerous),
+		spec("randomkey", "1.0.0", "Returns a key by chance.", 1, Keys{}, Keyspace),
 	)
 }

@@ -35,22 +35,26 @@ func init() {
 	)
 }
 
-// positions are those of keys.
-func positions(u Unit, keys [][]byte) []position {
-	at := make([]position, len(keys))
-	for i, key := range keys {
-		at[i] = u.At(key)
+// count answers with the sum of what is answered about each key.
+func count(u Unit, r *Request, w *Writer, f func(position) command.Reply) {
+	n := int64(0)
+	for _, key := range r.Args[1:] {
+		reply := f(u.At(key))
+		if w.failed(reply) {
+			return
+		}
+		n += reply.Int
 	}
-	return at
+	w.Int(n)
 }
 
 // runDel deletes key by key: one name may come twice, and counts once.
 func runDel(u Unit, r *Request, w *Writer) {
-	plain(w, r, u.Do(&command.Delete{Keys: positions(u, r.Args[1:])}))
+	count(u, r, w, func(p position) command.Reply { return u.Write(p, &command.Delete{Keys: []position{p}}) })
 }
 
 func runExists(u Unit, r *Request, w *Writer) {
-	plain(w, r, u.Do(&command.Exists{Keys: positions(u, r.Args[1:])}))
+	count(u, r, w, func(p position) command.Reply { return u.Read(p, &command.Exists{Keys: []position{p}}) })
 }
 
 // typeNames are Redis' names of the types of values.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/partition"
@@ -30,6 +31,9 @@ const (
 	MovableKeys
 	// Edge tells that the connection answers by itself.
 	Edge
+	// Heavy tells that it may compute for long, so that it must not be done where
+	// others wait.
+	Heavy
 )
 
 // Keys says which arguments are keys: from First to Last, every Step-th. A negative
@@ -51,7 +55,9 @@ type Spec struct {
 	// Arity is how many words a request has, its name included; negative means at
 	// least so many.
 	Arity int
-	Flags Flag
+	// Number is its place in All.
+	Number int
+	Flags  Flag
 	// ACL are its categories, besides those that follow from Flags.
 	ACL  Category
 	Keys Keys
@@ -85,6 +91,10 @@ const (
 	ScriptingType
 	PubSubType
 	AdminType
+	ReadType
+	WriteType
+	FastType
+	BlockingType
 )
 
 // Builder is a request about one key that becomes a command.
@@ -128,12 +138,16 @@ func (s *Spec) Run(u Unit, r *Request, w *Writer) {
 		s.run(u, r, w)
 		return
 	}
-	c, err := s.build(&Builder{Request: r, Key: u.At(r.Args[s.Keys.First]), Room: new(Room)})
-	if err != nil {
+	at := u.At(r.Args[s.Keys.First])
+	c, err := s.build(&Builder{Request: r, Key: at, Room: new(Room)})
+	switch {
+	case err != nil:
 		w.Fail(err)
-		return
+	case s.Flags&Write != 0:
+		s.Answer(w, r, c, u.Write(at, c))
+	default:
+		s.Answer(w, r, c, u.Read(at, c))
 	}
-	s.Answer(w, r, c, u.Do(c))
 }
 
 // Check refuses a request with a wrong number of words.
@@ -182,7 +196,10 @@ func register(specs ...*Spec) {
 		all = append(all, s)
 		register(s.Subs...)
 	}
-	slices.SortFunc(all, func(a, b *Spec) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
+	slices.SortFunc(all, func(a, b *Spec) int { return strings.Compare(a.Name, b.Name) })
+	for i, s := range all {
+		s.Number = i
+	}
 }
 
 // longest is more than the length of any name.

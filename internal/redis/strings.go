@@ -136,10 +136,10 @@ func buildGetSet(b *Builder) (command.Command, error) {
 
 func runGetDel(u Unit, r *Request, w *Writer) {
 	key := u.At(r.Args[1])
-	reply := u.Do(&command.Get{Key: key})
+	reply := u.Read(key, &command.Get{Key: key})
 	if reply.Kind == command.Bytes {
 		reply.Bytes = bytes.Clone(reply.Bytes)
-		if w.failed(u.Do(&command.Delete{Keys: []position{key}})) {
+		if w.failed(u.Write(key, &command.Delete{Keys: []position{key}})) {
 			return
 		}
 	}
@@ -153,10 +153,10 @@ func runGetEx(u Unit, r *Request, w *Writer) {
 		w.Fail(err)
 		return
 	}
-	reply := u.Do(&command.Get{Key: key})
+	reply := u.Read(key, &command.Get{Key: key})
 	if reply.Kind == command.Bytes && change != nil {
 		reply.Bytes = bytes.Clone(reply.Bytes)
-		if w.failed(u.Do(change)) {
+		if w.failed(u.Write(key, change)) {
 			return
 		}
 	}
@@ -214,7 +214,8 @@ func runMSet(u Unit, r *Request, w *Writer) {
 // setAll sets the pairs of a request. If one cannot be, it says why.
 func setAll(u Unit, r *Request, w *Writer) bool {
 	for i := 1; i < len(r.Args); i += 2 {
-		if w.failed(u.Do(&command.Set{Key: u.At(r.Args[i]), Value: r.Args[i+1]})) {
+		key := u.At(r.Args[i])
+		if w.failed(u.Write(key, &command.Set{Key: key, Value: r.Args[i+1]})) {
 			return false
 		}
 	}
@@ -227,7 +228,8 @@ func runMSetNX(u Unit, r *Request, w *Writer) {
 		return
 	}
 	for i := 1; i < len(r.Args); i += 2 {
-		reply := u.Do(&command.Exists{Keys: []position{u.At(r.Args[i])}})
+		key := u.At(r.Args[i])
+		reply := u.Read(key, &command.Exists{Keys: []position{key}})
 		if w.failed(reply) {
 			return
 		}
@@ -245,7 +247,8 @@ func runMGet(u Unit, r *Request, w *Writer) {
 	w.Array(len(r.Args) - 1)
 	for _, key := range r.Args[1:] {
 		// A key of another type is taken for absent here, and nowhere else.
-		if reply := u.Do(&command.Get{Key: u.At(key)}); reply.Kind == command.Bytes {
+		at := u.At(key)
+		if reply := u.Read(at, &command.Get{Key: at}); reply.Kind == command.Bytes {
 			w.Bulk(reply.Bytes)
 		} else {
 			w.Null()

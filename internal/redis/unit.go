@@ -11,9 +11,10 @@ import (
 type Unit interface {
 	// At returns the position of a key of the keyspace that the client has selected.
 	At(key []byte) partition.Position
-	// Do evaluates a command after those before it. Its reply is good until the
-	// unit ends.
-	Do(command.Command) command.Reply
+	// Read and Write evaluate a command about the key at a position, after those
+	// before it. The reply is good until the unit ends.
+	Read(at partition.Position, c command.Command) command.Reply
+	Write(at partition.Position, c command.Command) command.Reply
 	// NowMS is its clock, in Unix milliseconds.
 	NowMS() int64
 }

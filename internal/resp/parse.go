@@ -85,7 +85,8 @@ func (p *Parser) Next(buf []byte, l Limits) (args [][]byte, n int, err error) {
 	for _, s := range p.spans {
 		p.args = append(p.args, buf[s.start:s.end:s.end])
 	}
-	return p.args, p.end(), nil
+	args = p.args // before end, which may forget them
+	return args, p.end(), nil
 }
 
 // Started tells whether a part of a request has been seen: the client owes the rest.

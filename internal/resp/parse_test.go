@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -206,4 +207,18 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/request")
+}
+
+// More arguments than memory is kept for are all there.
+func TestARequestOfManyArgumentsIsWhole(t *testing.T) {
+	const n = 2 * keepArgs
+	buf := []byte("*" + strconv.Itoa(n) + "\r\n" + strings.Repeat("$1\r\nx\r\n", n))
+	var p Parser
+	args, size, err := p.Next(buf, Limits{Args: n, Bulk: 1, Total: n})
+	if err != nil || size != len(buf) || len(args) != n {
+		t.Fatalf("%d arguments in %d of %d bytes, %v", len(args), size, len(buf), err)
+	}
+	if args, _, err := p.Next([]byte("*1\r\n$1\r\ny\r\n"), Limits{Args: 1, Bulk: 1, Total: 1}); err != nil || len(args) != 1 || string(args[0]) != "y" {
+		t.Fatalf("and then %q, %v", args, err)
+	}
 }

@@ -2,6 +2,9 @@ package serve
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
@@ -11,7 +14,13 @@ import (
 // client is one connection. It belongs to its worker, but for the time in which it is
 // busy: then it belongs to the goroutine that does something for it.
 type client struct {
-	id     uint64
+	id   uint64
+	s    *Server
+	conn transport
+	// from and to are the addresses of both ends.
+	from, to string
+	since    time.Time
+
 	space  *node.Space
 	parser resp.Parser
 	// in is what has arrived and was not taken: a part of a request, or requests behind
@@ -27,33 +36,93 @@ type client struct {
 	later []func(context.Context)
 	// closing tells that it is closed once out is written.
 	closing bool
+	// listening tells that it has subscriptions.
+	listening bool
 	// silent tells that the client wants no answers, and skip for how many requests.
 	silent bool
 	skip   int
-	// name, library and libraryVersion are what it says about itself.
-	name, library, libraryVersion []byte
 	// watched are the keys of WATCH.
 	watched []watched
 	// queue is what MULTI has gathered, nil outside of it.
 	queue *queue
 
-	conn transport
+	seen seen
+	mail mailbox
+}
+
+// seen is what other connections may look at.
+type seen struct {
+	mu sync.Mutex
+	about
+	last   atomic.Pointer[redis.Spec]
+	lastMS atomic.Int64
+	// version is that of the protocol, for those who send it messages.
+	version atomic.Uint32
+}
+
+// about is what a client says about itself.
+type about struct {
+	name, library, libraryVersion string
+	space                         string
+}
+
+// set changes what is said about a client.
+func (s *seen) set(change func(*about)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.about)
+}
+
+func (s *seen) get() about {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.about
 }
 
 // transport is what a client's bytes come and go by.
 type transport interface {
-	// dirty is called when out has got something, or the client is closing.
-	dirty(*client)
+	// dirty is called by the client's owner when out has got something, or the client
+	// is closing.
+	dirty()
 	// resume is called when a client that was busy is not any more, from any goroutine.
-	resume(*client)
+	resume()
+	// posted is called when the mailbox has got something, from any goroutine.
+	posted()
+	// kill closes the connection, from any goroutine.
+	kill()
 }
 
 // keepOut is how much memory for answers a client keeps.
 const keepOut = 64 << 10
 
-// watched is a key of WATCH with the version that it had.
-type watched struct {
-	space   *node.Space
-	key     []byte
-	version uint64
+// speak chooses the version of the protocol.
+func (c *client) speak(v resp.Version) {
+	c.out.Version = v
+	c.seen.version.Store(uint32(v))
+}
+
+// use chooses the keyspace.
+func (c *client) use(k *node.Space) {
+	c.space = k
+	c.seen.set(func(a *about) { a.space = k.Name })
+}
+
+// reply writes the answer to a request.
+func (c *client) reply(write func(*redis.Writer)) {
+	start := len(c.out.Bytes)
+	write(&c.out)
+	c.hush(start)
+	c.conn.dirty()
+}
+
+// hush ends the answer that begins at a place: it is taken back if nobody wants to hear
+// it.
+func (c *client) hush(start int) {
+	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
+		c.s.stats.failed(c.out.Bytes[start:])
+	}
+	if c.silent || c.skip > 0 {
+		c.out.Bytes = c.out.Bytes[:start]
+		c.skip = max(0, c.skip-1)
+	}
 }

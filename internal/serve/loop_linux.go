@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
 	"syscall"
@@ -26,12 +27,12 @@ type loop struct {
 	written []*socket
 	events  [256]syscall.EpollEvent
 
-	// back are clients that are busy no more. Whoever adds one while the loop sleeps
-	// wakes it.
-	mu     sync.Mutex
-	back   []*socket
-	asleep bool
-	wakeup int // an eventfd
+	// back are clients that are busy no more, mailed those with messages, and killed
+	// those to be closed. Whoever adds one while the loop sleeps wakes it.
+	mu                   sync.Mutex
+	back, mailed, killed []*socket
+	asleep               bool
+	wakeup               int // an eventfd
 }
 
 // socket is a client of a loop.
@@ -58,7 +59,9 @@ const (
 	unread = 1 << 20
 )
 
-func (s *Server) serve(l *net.TCPListener) error {
+// serveLoops serves connections of TCP by loops.
+func (s *Server) serveLoops(l *net.TCPListener) error {
+	defer l.Close()
 	f, err := l.File()
 	if err != nil {
 		return err
@@ -76,12 +79,19 @@ func (s *Server) serve(l *net.TCPListener) error {
 	if lp.wakeup, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return err
 	}
-	defer syscall.Close(lp.wakeup)
+	defer syscall.Close(lp.wakeup) // nobody writes to it when the loop is awake
 	for _, fd := range []int{fd, lp.wakeup} {
 		if err := lp.control(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
 			return err
 		}
 	}
+	over := make(chan struct{})
+	s.running.Go(func() {
+		<-s.ctx.Done()
+		lp.wake(func() {})
+		<-over
+	})
+	defer close(over)
 	return lp.run()
 }
 
@@ -102,16 +112,22 @@ func (l *loop) watch(c *socket, events uint32) {
 func (l *loop) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer l.shut()
 	for {
+		if l.w.s.ctx.Err() != nil {
+			return ErrClosed
+		}
 		n, err := l.wait()
 		if err != nil {
 			return fmt.Errorf("wait for clients: %w", err)
 		}
+		l.w.nowMS = l.w.s.opts.Now().UnixMilli()
 		for i := range n {
 			l.event(&l.events[i])
 		}
 		l.resumeAll()
 		l.end()
+		l.deliver()
 		for _, c := range l.written {
 			c.waiting = false
 			l.flush(c)
@@ -134,7 +150,7 @@ func (l *loop) event(e *syscall.EpollEvent) {
 			return
 		}
 		if e.Events&syscall.EPOLLOUT != 0 {
-			c.dirty(c.client)
+			c.dirty()
 		}
 		if e.Events&^syscall.EPOLLOUT != 0 {
 			l.read(c)
@@ -152,7 +168,7 @@ func (l *loop) wait() (int, error) {
 		}
 	}
 	l.mu.Lock()
-	l.asleep = len(l.back) == 0
+	l.asleep = len(l.back)+len(l.mailed)+len(l.killed) == 0 && l.w.s.ctx.Err() == nil
 	asleep := l.asleep
 	l.mu.Unlock()
 	if !asleep {
@@ -177,10 +193,12 @@ func (l *loop) resumeAll() {
 	l.mu.Unlock()
 	for _, c := range back {
 		c.busy = false
-		c.dirty(c.client)
 		if c.gone {
+			l.w.s.gone(c.client)
 			continue
 		}
+		c.collect()
+		c.dirty()
 		if len(c.in) > 0 {
 			l.takeOwn(c)
 		}
@@ -188,17 +206,53 @@ func (l *loop) resumeAll() {
 	}
 }
 
-// resume implements transport.
-func (c *socket) resume(*client) {
-	l := c.l
+// deliver takes the messages for clients, and closes those that were killed. It comes
+// when all that was executed is answered: a message is about something later.
+func (l *loop) deliver() {
 	l.mu.Lock()
-	l.back = append(l.back, c)
+	mailed, killed := l.mailed, l.killed
+	l.mailed, l.killed = nil, nil
+	l.mu.Unlock()
+	for _, c := range mailed {
+		if !c.busy && !c.gone { // else its answers are another's: see resumeAll
+			c.collect()
+		}
+	}
+	for _, c := range killed {
+		l.drop(c)
+	}
+}
+
+// wake does something under the lock of the loop, and wakes it.
+func (l *loop) wake(f func()) {
+	l.mu.Lock()
+	f()
 	wake := l.asleep
 	l.asleep = false
 	l.mu.Unlock()
 	if wake {
 		one := [8]byte{1}
 		_, _ = syscall.Write(l.wakeup, one[:])
+	}
+}
+
+// resume implements transport.
+func (c *socket) resume() { c.l.wake(func() { c.l.back = append(c.l.back, c) }) }
+
+// posted implements transport.
+func (c *socket) posted() { c.l.wake(func() { c.l.mailed = append(c.l.mailed, c) }) }
+
+// kill implements transport.
+func (c *socket) kill() { c.l.wake(func() { c.l.killed = append(c.l.killed, c) }) }
+
+// shut closes all connections.
+func (l *loop) shut() {
+	l.end()
+	for _, c := range l.clients {
+		if !c.busy {
+			l.flush(c)
+		}
+		l.drop(c)
 	}
 }
 
@@ -210,14 +264,21 @@ func (l *loop) end() {
 
 func (l *loop) accept() {
 	for {
-		fd, _, err := syscall.Accept4(l.listen, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		fd, from, err := syscall.Accept4(l.listen, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
 		if err != nil {
 			return
 		}
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
-		c.client = l.w.s.newClient(c)
+		to, _ := syscall.Getsockname(fd)
+		if c.client = l.w.s.newClient(c, addressOf(from), addressOf(to)); c.client == nil {
+			l.w.s.stats.refused.Add(1)
+			_, _ = syscall.Write(fd, []byte(tooMany))
+			syscall.Close(fd)
+			continue
+		}
 		if l.control(syscall.EPOLL_CTL_ADD, fd, c.interest) != nil {
+			l.w.s.gone(c.client)
 			syscall.Close(fd)
 			continue
 		}
@@ -225,11 +286,27 @@ func (l *loop) accept() {
 	}
 }
 
+// addressOf is an address as people write it.
+func addressOf(a syscall.Sockaddr) string {
+	switch a := a.(type) {
+	case *syscall.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *syscall.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
+	}
+	return "?:0"
+}
+
+// drop closes a connection. What is still under way for it is done first.
 func (l *loop) drop(c *socket) {
-	if !c.gone {
-		c.gone = true
-		delete(l.clients, int32(c.fd))
-		syscall.Close(c.fd)
+	if c.gone {
+		return
+	}
+	c.gone = true
+	delete(l.clients, int32(c.fd))
+	syscall.Close(c.fd)
+	if !c.busy {
+		l.w.s.gone(c.client)
 	}
 }
 
@@ -298,8 +375,8 @@ func (l *loop) follow(c *socket) {
 }
 
 // dirty implements transport.
-func (c *socket) dirty(*client) {
-	if !c.waiting {
+func (c *socket) dirty() {
+	if !c.waiting && !c.busy { // else it is called by another, and resumeAll comes later
 		c.waiting = true
 		c.l.written = append(c.l.written, c)
 	}

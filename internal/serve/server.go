@@ -2,41 +2,118 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/resp"
 )
 
-// Server serves clients of a node.
+// Options are how a server serves. The zero value is ready.
+type Options struct {
+	// Clients is how many connections there may be at a time. Default 10,000.
+	Clients int
+	// Fsync is the durability as CONFIG GET appendfsync tells it.
+	Fsync string
+	// Version is that of the program, for INFO.
+	Version string
+	// Now is the clock of what clients are told about the server. Default time.Now.
+	Now func() time.Time
+}
+
+// Server serves clients of a store.
 type Server struct {
+	db    *cleave.DB
 	node  *node.Node
-	space *node.Space
-	ids   atomic.Uint64
+	opts  Options
+	born  time.Time
+	runID string
 	// ctx ends when the server is closed, and running waits for what was begun.
 	ctx     context.Context
+	stop    context.CancelFunc
 	running sync.WaitGroup
+
+	ids     atomic.Uint64
+	stats   stats
+	clients registry
+	hub     hub
+	config  config
+	places  places
 }
 
-// New makes a server.
-func New(n *node.Node) (*Server, error) {
-	space, err := n.Keyspace(node.DefaultName)
-	return &Server{node: n, space: space, ctx: context.Background()}, err
+// ErrClosed means that the server was closed.
+var ErrClosed = errors.New("serve: closed")
+
+// New makes a server. It is closed before the store is.
+func New(db *cleave.DB, o Options) *Server {
+	if o.Clients == 0 {
+		o.Clients = 10_000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{db: db, node: inside.Node(db), opts: o, born: o.Now(), runID: newRunID()}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.stats.init()
+	s.clients.init()
+	s.hub.init()
+	s.config.init(s)
+	return s
 }
 
-// Serve serves the connections of a listener until it is closed.
-func (s *Server) Serve(l *net.TCPListener) error { return s.serve(l) }
+// Serve serves the connections of a listener until the server is closed: then the error
+// is ErrClosed.
+func (s *Server) Serve(l net.Listener) error {
+	if tcp, ok := l.(*net.TCPListener); ok {
+		return s.serveLoops(tcp)
+	}
+	return s.serveStreams(l)
+}
 
-func (s *Server) newClient(t transport) *client {
-	c := &client{id: s.ids.Add(1), space: s.space, conn: t}
-	c.out.Version = resp.RESP2
+// Close ends all connections, and waits for what they have begun.
+func (s *Server) Close() {
+	s.stop()
+	s.clients.each(func(c *client) { c.conn.kill() })
+	s.running.Wait()
+}
+
+// newClient begins to serve a connection. It returns nil if there are too many.
+func (s *Server) newClient(t transport, from, to string) *client {
+	c := &client{id: s.ids.Add(1), s: s, conn: t, from: from, to: to, since: s.opts.Now()}
+	c.speak(resp.RESP2)
+	c.use(s.defaultSpace())
+	if !s.clients.add(c, s.opts.Clients) {
+		return nil
+	}
+	s.stats.connections.Add(1)
 	return c
+}
+
+// gone ends what the server knows about a client. It is for the client's owner.
+func (s *Server) gone(c *client) {
+	s.clients.remove(c)
+	s.hub.leave(c)
+}
+
+// defaultSpace is the keyspace that clients begin with.
+func (s *Server) defaultSpace() *node.Space {
+	k, err := s.node.Keyspace(node.DefaultName)
+	if err != nil {
+		panic("serve: a node without a default keyspace: " + err.Error())
+	}
+	return k
 }
 
 // usual are the limits of clients who may do something.
 var usual = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
 
 func (s *Server) limits(*client) resp.Limits { return usual }
+
+// tooMany is what a client hears that cannot be served.
+const tooMany = "-ERR max number of clients reached\r\n"

@@ -41,7 +41,7 @@ func (w *worker) release() {
 				f(w.s.ctx)
 			}
 			c.later = nil
-			c.conn.resume(c)
+			c.conn.resume()
 		})
 	}
 	clear(w.leaving)
@@ -60,33 +60,46 @@ func kept(r redis.Request) redis.Request {
 // again executes a request by itself, and waits as long as it takes.
 func (s *Server) again(ctx context.Context, c *client, a *ask) {
 	if a.unit != nil {
-		s.runUnit(ctx, c, a.unit)
+		s.runUnit(ctx, a.unit)
 		return
 	}
 	r := &a.request
-	p := c.space.AppendPosition(nil, r.Args[r.Spec.Keys.First])
+	p := a.space.AppendPosition(nil, r.Args[r.Spec.Keys.First])
 	cmd, err := r.Spec.Build(&redis.Builder{Request: r, Key: p, Room: new(redis.Room)})
-	if err != nil {
-		c.out.Fail(err)
+	var reply command.Reply
+	if err == nil {
+		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(a.space, r.Spec)})
+	}
+	if errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace) {
+		s.runUnit(ctx, &unit{c: c, items: []item{{*r, a.space}}})
 		return
 	}
-	reply, err := s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: c.space})
-	if err != nil {
-		c.out.Fail(err)
-		return
-	}
-	r.Spec.Answer(&c.out, r, cmd, reply)
+	reply.Err = err
+	c.reply(func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
 }
 
 // do executes a request at the group that has a position, wherever it goes meanwhile.
 func (s *Server) do(ctx context.Context, p partition.Position, r group.Request) (reply command.Reply, err error) {
 	err = s.routed(ctx, p, func(part *node.Part) (err error) {
-		if reply, err = part.Group.Do(ctx, r); err == nil && errors.Is(reply.Err, own.ErrWrongGroup) {
+		if reply, err = part.Group.Do(ctx, r); err == nil {
 			err = reply.Err
 		}
 		return err
 	})
 	return reply, err
+}
+
+// version returns the version of a key, 0 if there is none.
+func (s *Server) version(ctx context.Context, k *node.Space, key []byte) (version uint64, err error) {
+	p := k.AppendPosition(nil, key)
+	err = s.routed(ctx, p, func(part *node.Part) error {
+		row, ok, err := part.Group.Read(ctx, p, nil)
+		if version = 0; ok {
+			version = row.Version
+		}
+		return err
+	})
+	return version, err
 }
 
 // routed calls f with the part that has a position, again if it turns out that another
@@ -104,7 +117,8 @@ func (s *Server) routed(ctx context.Context, p partition.Position, f func(*node.
 	}
 }
 
-// postpones tells whether a reply means that the request has to be tried again.
+// postpones tells whether a request that was refused has to be tried again.
 func postpones(err error) bool {
-	return err != nil && (errors.Is(err, group.ErrBehind) || errors.Is(err, own.ErrWrongGroup) || group.Passes(err))
+	return err != nil && (errors.Is(err, group.ErrBehind) || errors.Is(err, own.ErrWrongGroup) || group.Passes(err) ||
+		errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace))
 }

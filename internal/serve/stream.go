@@ -1,54 +1,87 @@
 package serve
 
 import (
+	"errors"
 	"net"
+	"sync"
+	"time"
 )
 
 // stream is a client with a goroutine of its own: where there are no loops, and for
 // connections that are encrypted.
 type stream struct {
-	*client
+	c       *client
 	w       *worker
 	conn    net.Conn
 	resumed chan struct{}
+	// turn is held while requests are executed and answered, so that a message comes
+	// behind the answers to what was executed before it.
+	turn sync.Mutex
 }
 
 // streamBytes is how much is read at once.
 const streamBytes = 16 << 10
 
+// serveStreams serves connections of any listener.
+func (s *Server) serveStreams(l net.Listener) error {
+	defer l.Close()
+	s.running.Go(func() {
+		<-s.ctx.Done()
+		_ = l.Close()
+	})
+	for pause := time.Millisecond; ; {
+		conn, err := l.Accept()
+		switch {
+		case s.ctx.Err() != nil:
+			return ErrClosed
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil: // too many open files, say
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = time.Millisecond
+		s.running.Go(func() { s.serveStream(conn) })
+	}
+}
+
 // serveStream serves one connection until it ends.
 func (s *Server) serveStream(conn net.Conn) {
 	t := &stream{w: newWorker(s), conn: conn, resumed: make(chan struct{}, 1)}
-	t.client = s.newClient(t)
 	defer conn.Close()
+	if t.c = s.newClient(t, conn.RemoteAddr().String(), conn.LocalAddr().String()); t.c == nil {
+		s.stats.refused.Add(1)
+		_, _ = conn.Write([]byte(tooMany))
+		return
+	}
+	defer s.gone(t.c)
 	room := make([]byte, streamBytes)
-	for {
+	for s.ctx.Err() == nil {
 		n, err := conn.Read(room)
-		t.in = append(t.in, room[:n]...)
-		if !t.takeAll() || err != nil {
+		if !t.takeAll(room[:n]) || err != nil {
 			return
 		}
 	}
 }
 
 // takeAll executes the requests that have arrived, and tells whether to go on.
-func (t *stream) takeAll() bool {
+func (t *stream) takeAll(more []byte) bool {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	c := t.c
+	c.in = append(c.in, more...)
 	for {
-		rest := t.w.take(t.client, t.in)
+		t.w.nowMS = c.s.opts.Now().UnixMilli()
+		rest := t.w.take(c, c.in)
 		t.w.commit()
-		t.in = append(t.in[:0], rest...)
-		busy := t.busy
+		c.in = append(c.in[:0], rest...)
+		busy := c.busy
 		if busy {
 			<-t.resumed
-			t.busy = false
+			c.busy = false
 		}
-		if _, err := t.conn.Write(t.out.Bytes); err != nil {
-			return false
-		}
-		if t.out.Bytes = t.out.Bytes[:0]; cap(t.out.Bytes) > keepOut {
-			t.out.Bytes = nil
-		}
-		if t.closing {
+		if !t.flush() || c.closing {
 			return false
 		}
 		if !busy {
@@ -57,8 +90,35 @@ func (t *stream) takeAll() bool {
 	}
 }
 
+// flush writes the answers.
+func (t *stream) flush() bool {
+	if len(t.c.out.Bytes) == 0 {
+		return true
+	}
+	_, err := t.conn.Write(t.c.out.Bytes)
+	if t.c.out.Bytes = t.c.out.Bytes[:0]; cap(t.c.out.Bytes) > keepOut {
+		t.c.out.Bytes = nil
+	}
+	return err == nil
+}
+
 // dirty implements transport.
-func (t *stream) dirty(*client) {}
+func (t *stream) dirty() {}
 
 // resume implements transport.
-func (t *stream) resume(*client) { t.resumed <- struct{}{} }
+func (t *stream) resume() { t.resumed <- struct{}{} }
+
+// posted implements transport.
+func (t *stream) posted() {
+	t.c.s.running.Go(func() {
+		t.turn.Lock()
+		defer t.turn.Unlock()
+		t.c.collect()
+		if !t.flush() {
+			t.kill()
+		}
+	})
+}
+
+// kill implements transport.
+func (t *stream) kill() { _ = t.conn.Close() }

@@ -2,102 +2,289 @@ package serve
 
 import (
 	"context"
+	"errors"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// unitCommand runs requests as one command of a group that has all of their keys.
-type unitCommand struct {
-	c        *client
-	requests []redis.Request
-	multi    bool
-	out      redis.Writer
+// unit is requests that are executed as one: one that needs several keys or steps, or
+// those between MULTI and EXEC.
+type unit struct {
+	c     *client
+	items []item
+	multi bool
+	// watched must be as they were, or nothing is executed.
+	watched []watched
+
+	out redis.Writer
+	// ends are where the answers end.
+	ends []int
+	// changed tells that a key that was watched is another now.
+	changed bool
 }
 
-// envUnit is the state of a group's batch as a unit.
-type envUnit struct {
-	env *command.Env
-	c   *client
+// item is a request of a unit.
+type item struct {
+	redis.Request
+	space *node.Space
+}
+
+func (i *item) edge() bool { return i.Spec.Flags&redis.Edge != 0 }
+
+// state is what a unit is executed on.
+type state interface {
+	do(k *node.Space, p partition.Position, c command.Command, writes bool) command.Reply
+	nowMS() int64
+}
+
+// run executes the unit on a state. It may be called again: then all of it is new.
+// Requests about the connection have no part in it: their turn comes after the commit.
+func (u *unit) run(s state) {
+	u.out = redis.Writer{Version: u.c.out.Version, Bytes: u.out.Bytes[:0]}
+	u.ends, u.changed = u.ends[:0], false
+	for i := range u.watched {
+		w := &u.watched[i]
+		p := w.space.AppendPosition(nil, w.key)
+		reply := s.do(w.space, p, &command.Type{Key: p}, false)
+		if reply.Version != w.version || reply.Err != nil {
+			u.changed = true
+			return
+		}
+	}
+	for i := range u.items {
+		it := &u.items[i]
+		if !it.edge() {
+			it.Spec.Run(stateOf{s, it.space}, &it.Request, &u.out)
+		}
+		u.ends = append(u.ends, len(u.out.Bytes))
+	}
+}
+
+// stateOf is a state as one request sees it.
+type stateOf struct {
+	state
+	space *node.Space
 }
 
 // At implements [redis.Unit].
-func (u *envUnit) At(key []byte) partition.Position { return u.c.space.AppendPosition(nil, key) }
+func (s stateOf) At(key []byte) partition.Position { return s.space.AppendPosition(nil, key) }
 
-// Do implements [redis.Unit].
-func (u *envUnit) Do(c command.Command) command.Reply { return u.env.Do(c) }
+// Read implements [redis.Unit].
+func (s stateOf) Read(p partition.Position, c command.Command) command.Reply {
+	return s.do(s.space, p, c, false)
+}
+
+// Write implements [redis.Unit].
+func (s stateOf) Write(p partition.Position, c command.Command) command.Reply {
+	return s.do(s.space, p, c, true)
+}
 
 // NowMS implements [redis.Unit].
-func (u *envUnit) NowMS() int64 { return u.env.NowMS() }
+func (s stateOf) NowMS() int64 { return s.nowMS() }
 
-// Eval implements [command.Command]. It may be called again: then all of it is new.
-func (c *unitCommand) Eval(e *command.Env) command.Reply {
-	c.out = redis.Writer{Version: c.c.out.Version, Bytes: c.out.Bytes[:0]}
-	if c.multi {
-		c.out.Array(len(c.requests))
-	}
-	u := &envUnit{e, c.c}
-	for i := range c.requests {
-		c.requests[i].Spec.Run(u, &c.requests[i], &c.out)
-	}
+// envState is the state of a group's batch.
+type envState struct{ *command.Env }
+
+func (e envState) do(_ *node.Space, _ partition.Position, c command.Command, _ bool) command.Reply {
+	return e.Do(c)
+}
+
+func (e envState) nowMS() int64 { return e.NowMS() }
+
+// Eval implements [command.Command]: the unit as one command of a group that has all of
+// its keys.
+func (u *unit) Eval(e *command.Env) command.Reply {
+	u.run(envState{e})
 	return command.Reply{Kind: command.OK}
 }
 
+// txnState is the state of a transaction.
+type txnState struct{ inside.Txn }
+
+func (t txnState) do(k *node.Space, p partition.Position, c command.Command, writes bool) command.Reply {
+	return t.Do(k, p, c, writes)
+}
+
+func (t txnState) nowMS() int64 { return t.NowMS() }
+
+// write writes the answers.
+func (u *unit) write(out *redis.Writer) {
+	switch {
+	case u.changed:
+		out.NullArray()
+		return
+	case u.multi:
+		out.Array(len(u.items))
+	}
+	out.Bytes = append(out.Bytes, u.out.Bytes...)
+}
+
 // unit begins requests that are executed as one.
-func (w *worker) unit(c *client, u *unitCommand) {
-	p := w.position(c, u.first())
-	b := w.stage(c, w.s.node.PartOf(p))
-	b.many.Add(group.Request{Command: u, Key: p, Gate: c.space}, c.id)
+func (w *worker) unit(c *client, u *unit) {
+	if err := u.check(); err != nil {
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		return
+	}
+	part, p := w.s.together(u)
+	if part == nil {
+		u = u.kept()
+		w.slow(c, func(ctx context.Context) { w.s.runUnit(ctx, u) })
+		return
+	}
+	b := w.stage(c, part)
+	b.many.Add(group.Request{Command: u, Key: p, Gate: u.gate()}, c.id)
 	b.asks = append(b.asks, ask{c: c, unit: u})
 }
 
-// queue is what a client has said between MULTI and EXEC.
-type queue struct {
-	requests []redis.Request
-	failed   bool
-}
-
-// enqueue keeps a request for EXEC.
-func (w *worker) enqueue(c *client, r redis.Request) {
-	c.queue.requests = append(c.queue.requests, kept(r))
-	w.say(c, func(out *redis.Writer) { out.Simple("QUEUED") })
-}
-
-// runUnit executes requests as one, wherever their keys are.
-func (s *Server) runUnit(ctx context.Context, c *client, u *unitCommand) {
-	p := c.space.AppendPosition(nil, u.first())
-	reply, err := s.do(ctx, p, group.Request{Command: u, Key: p, Gate: c.space})
-	if err == nil {
-		err = reply.Err
-	}
-	if err != nil {
-		c.out.Fail(err)
-		return
-	}
-	c.out.Bytes = append(c.out.Bytes, u.out.Bytes...)
-}
-
-// kept is the same for after the round.
-func (u *unitCommand) kept() *unitCommand {
-	if u == nil {
-		return nil
-	}
-	k := &unitCommand{c: u.c, multi: u.multi}
-	for _, r := range u.requests {
-		k.requests = append(k.requests, kept(r))
-	}
-	return k
-}
-
-// first is the first key of the requests, empty if they have none.
-func (u *unitCommand) first() []byte {
-	for i := range u.requests {
-		r := &u.requests[i]
-		if at, err := r.Spec.KeysOf(r.Args); err == nil && len(at) > 0 {
-			return r.Args[at[0]]
+// check refuses keys that are none.
+func (u *unit) check() error {
+	for i := range u.items {
+		it := &u.items[i]
+		at, err := it.Spec.KeysOf(it.Args)
+		if err != nil {
+			continue // it answers that itself
+		}
+		for _, k := range at {
+			if err := command.CheckKey(it.Args[k]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// together returns the part that has all keys of a unit, and the position of one of them;
+// nil if there is none, or if it needs more than a group knows.
+func (s *Server) together(u *unit) (part *node.Part, first partition.Position) {
+	if len(u.items) == 0 {
+		return nil, nil
+	}
+	for k, key := range u.keys {
+		p := k.AppendPosition(nil, key)
+		if first == nil {
+			part, first = s.node.PartOf(p), p
+		}
+		if s.node.PartOf(p) != part || k != u.items[0].space {
+			return nil, nil
+		}
+	}
+	for i := range u.items {
+		if u.items[i].edge() {
+			return nil, nil
+		}
+	}
+	return part, first
+}
+
+// keys are all keys of the unit, with the keyspaces that they are of.
+func (u *unit) keys(yield func(*node.Space, []byte) bool) {
+	for _, w := range u.watched {
+		if !yield(w.space, w.key) {
+			return
+		}
+	}
+	for i := range u.items {
+		it := &u.items[i]
+		at, _ := it.Spec.KeysOf(it.Args)
+		for _, k := range at {
+			if !yield(it.space, it.Args[k]) {
+				return
+			}
+		}
+	}
+}
+
+// gate is what must hold of the keyspace when the unit is executed by one group.
+func (u *unit) gate() group.Gate {
+	for i := range u.items {
+		if u.items[i].Spec.Flags&redis.Write != 0 {
+			return node.Plain{Space: u.items[i].space}
+		}
+	}
+	return u.items[0].space
+}
+
+// runUnit executes requests as one, wherever their keys are.
+func (s *Server) runUnit(ctx context.Context, u *unit) {
+	err := s.transact(ctx, u)
+	for errors.Is(err, node.ErrNoKeyspace) && s.renew(ctx, u) {
+		err = s.transact(ctx, u)
+	}
+	c := u.c
+	start := len(c.out.Bytes)
+	switch {
+	case err != nil:
+		c.out.Fail(err)
+	case u.changed || !u.multi:
+		u.write(&c.out)
+	default:
+		s.writeAll(ctx, u)
+	}
+	c.hush(start)
+	c.conn.dirty()
+}
+
+// renew takes the keyspaces that have taken the place of those that were emptied, and
+// tells whether there are such.
+func (s *Server) renew(ctx context.Context, u *unit) (some bool) {
+	for i := range u.items {
+		it := &u.items[i]
+		if k, err := s.node.Successor(ctx, it.space); err == nil && k != it.space {
+			if u.c.space == it.space {
+				u.c.use(k)
+			}
+			it.space, some = k, true
+		}
+	}
+	return some
+}
+
+// writeAll writes the answers of a MULTI, and lets requests about the connection have
+// their turn.
+func (s *Server) writeAll(ctx context.Context, u *unit) {
+	c, from := u.c, 0
+	c.out.Array(len(u.items))
+	for i := range u.items {
+		it := &u.items[i]
+		if it.edge() {
+			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out})
+			continue
+		}
+		c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.ends[i]]...)
+		from = u.ends[i]
+	}
+}
+
+// transact executes a unit as a transaction.
+func (s *Server) transact(ctx context.Context, u *unit) error {
+	writes, some := false, len(u.watched) > 0
+	for i := range u.items {
+		writes = writes || u.items[i].Spec.Flags&redis.Write != 0
+		some = some || !u.items[i].edge()
+	}
+	switch {
+	case !some:
+		u.ends = make([]int, len(u.items))
+		return nil
+	case writes:
+		return inside.Update(ctx, s.db, func(tx inside.Txn) { u.run(txnState{tx}) })
+	}
+	return inside.View(ctx, s.db, func(tx inside.Txn) { u.run(txnState{tx}) })
+}
+
+// kept is the same for after the round.
+func (u *unit) kept() *unit {
+	if u == nil {
+		return nil
+	}
+	k := &unit{c: u.c, multi: u.multi, watched: u.watched}
+	for _, it := range u.items {
+		k.items = append(k.items, item{kept(it.Request), it.space})
+	}
+	return k
 }

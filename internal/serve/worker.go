@@ -21,6 +21,7 @@ type worker struct {
 	staged  int
 	// leaving are clients that are busy from the next release on.
 	leaving []*client
+	nowMS   int64
 
 	room      redis.Room
 	positions []byte // of the keys of this round
@@ -38,8 +39,9 @@ type batch struct {
 type ask struct {
 	c       *client
 	request redis.Request
+	space   *node.Space
 	command command.Command // of a single one
-	unit    *unitCommand    // of any other
+	unit    *unit           // of any other
 }
 
 const (
@@ -57,6 +59,7 @@ func newWorker(s *Server) *worker {
 // take takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy.
 func (w *worker) take(c *client, data []byte) (rest []byte) {
+	c.seen.lastMS.Store(w.nowMS)
 	for len(data) > 0 && !c.busy && !c.closing {
 		args, n, err := c.parser.Next(data, w.s.limits(c))
 		if err != nil {
@@ -78,48 +81,21 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	return data
 }
 
-// dispatch begins one request.
-func (w *worker) dispatch(c *client, args [][]byte) {
-	spec, err := redis.Lookup(args)
-	if err == nil {
-		err = spec.Check(args)
-	}
-	if err != nil {
-		if c.queue != nil {
-			c.queue.failed = true
-		}
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
-		return
-	}
-	r := redis.Request{Spec: spec, Args: args}
-	switch {
-	case spec.Flags&redis.Edge != 0:
-		edges[spec.Name](w, c, r)
-	case c.queue != nil:
-		w.enqueue(c, r)
-	case spec.Single():
-		w.single(c, r)
-	default:
-		w.unit(c, &unitCommand{c: c, requests: []redis.Request{r}})
-	}
-}
-
 // say writes a reply that needs no group, behind those that are staged.
 func (w *worker) say(c *client, write func(*redis.Writer)) {
 	if c.pending > 0 {
 		w.commit()
 	}
-	write(&c.out)
-	c.conn.dirty(c)
+	c.reply(write)
 }
 
 // position returns the position of a key. It is good until the round ends.
-func (w *worker) position(c *client, key []byte) partition.Position {
+func (w *worker) position(k *node.Space, key []byte) partition.Position {
 	if cap(w.positions)-len(w.positions) < 2*len(key)+16 {
 		w.commit()
 	}
 	start := len(w.positions)
-	w.positions = c.space.AppendPosition(w.positions, key)
+	w.positions = k.AppendPosition(w.positions, key)
 	return w.positions[start:len(w.positions):len(w.positions)]
 }
 
@@ -130,7 +106,7 @@ func (w *worker) single(c *client, r redis.Request) {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	p := w.position(c, key)
+	p := w.position(c.space, key)
 	part := w.s.node.PartOf(p)
 	cmd, err := r.Spec.Build(&redis.Builder{Request: &r, Key: p, Room: &w.room})
 	if err != nil {
@@ -142,24 +118,41 @@ func (w *worker) single(c *client, r redis.Request) {
 		return
 	}
 	b := w.stage(c, part)
-	b.many.Add(group.Request{Command: cmd, Key: p, Gate: c.space}, c.id)
-	b.asks = append(b.asks, ask{c: c, request: r, command: cmd})
+	b.many.Add(group.Request{Command: cmd, Key: p, Gate: gate(c.space, r.Spec)}, c.id)
+	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
 }
 
-// get answers a read past the queue of the group.
+// gate is what must hold of a keyspace when a request is executed.
+func gate(k *node.Space, s *redis.Spec) group.Gate {
+	if s.Flags&redis.Write != 0 {
+		return node.Plain{Space: k}
+	}
+	return k
+}
+
+// get answers a read past the queue of the group. One that is not in memory is left to
+// a goroutine: the disk must not hold up others.
 func (w *worker) get(c *client, r redis.Request, part *node.Part, p partition.Position) {
-	row, ok, err := part.Group.Read(context.Background(), p, w.scratch[:0])
+	row, found, known := part.Group.Look(p, w.scratch[:0])
+	if !known || c.space.Check() != nil {
+		a := &ask{request: kept(r), space: c.space}
+		w.slow(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
+		return
+	}
+	start := len(c.out.Bytes)
 	switch {
-	case err != nil:
-		c.out.Fail(err)
-	case !ok:
+	case !found:
 		c.out.Null()
 	case row.Kind != command.String:
 		c.out.Fail(command.ErrWrongType)
 	default:
 		c.out.Bulk(row.Payload)
+		if w.scratch = row.Payload[:0]; cap(w.scratch) > keepOut {
+			w.scratch = nil
+		}
 	}
-	c.conn.dirty(c)
+	c.hush(start)
+	c.conn.dirty()
 }
 
 // stage returns the batch of a group for a request of a client. What the client has
@@ -211,20 +204,24 @@ func (w *worker) answer(b *batch, i int) {
 	c := a.c
 	c.pending--
 	reply, err := b.many.Reply(i)
-	if err == nil && postpones(reply.Err) {
-		again := ask{request: kept(a.request), unit: a.unit.kept()}
+	if err == nil {
+		err = reply.Err
+	}
+	if postpones(err) {
+		again := ask{request: kept(a.request), space: a.space, unit: a.unit.kept()}
 		w.later(c, func(ctx context.Context) { w.s.again(ctx, c, &again) })
 		return
 	}
+	start := len(c.out.Bytes)
 	switch {
+	case a.unit == nil:
+		reply.Err = err
+		a.request.Spec.Answer(&c.out, &a.request, a.command, reply)
 	case err != nil:
 		c.out.Fail(err)
-	case a.unit != nil && reply.Err != nil:
-		c.out.Fail(reply.Err)
-	case a.unit != nil:
-		c.out.Bytes = append(c.out.Bytes, a.unit.out.Bytes...)
 	default:
-		a.request.Spec.Answer(&c.out, &a.request, a.command, reply)
+		a.unit.write(&c.out)
 	}
-	c.conn.dirty(c)
+	c.hush(start)
+	c.conn.dirty()
 }

@@ -27,6 +27,16 @@ func (s *Store) Get(key, dst []byte) (value []byte, ok bool, err error) {
 	return s.getApplied(key, dst)
 }
 
+// Look is Get for those who must not wait for the disk: known is false if memory does
+// not tell.
+func (s *Store) Look(key, dst []byte) (value []byte, found, known bool) {
+	if s.health.err() != nil || s.closing.Load() {
+		return dst, false, false
+	}
+	value, state := s.table.Get(key, dst)
+	return value, state == rows.Present, state != rows.Unknown
+}
+
 // getApplied asks Pebble, and fills the row table with its answer. That memory
 // did not know the row means that every commit of it up to then is applied.
 func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {

@@ -1,0 +1,110 @@
+package cleave
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// The server's ways in: see package inside.
+func init() {
+	inside.Node = func(db any) *node.Node { return db.(*DB).node }
+	inside.Update = func(ctx context.Context, db any, f func(inside.Txn)) error {
+		return db.(*DB).Update(ctx, commands(f))
+	}
+	inside.View = func(ctx context.Context, db any, f func(inside.Txn)) error {
+		return db.(*DB).View(ctx, commands(f))
+	}
+	inside.Scan = func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func([]byte, command.Kind) bool) error {
+		return (&Keyspace{db: db.(*DB), space: k}).walk(ctx, span, limit, visit)
+	}
+}
+
+// walk visits live keys with what they hold.
+func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind) bool) (err error) {
+	if err := k.space.Check(); err != nil {
+		return public(err)
+	}
+	w := walker{k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, left: limit}
+	w.yield = func(item Item, failed error) bool {
+		if err = failed; err != nil {
+			return false
+		}
+		return visit(item.Key, w.kind)
+	}
+	w.walk(span, newest)
+	return err
+}
+
+// commands makes a function of commands one of a transaction.
+func commands(f func(inside.Txn)) func(*Txn) error {
+	return func(tx *Txn) error {
+		t := &commandTxn{tx: tx}
+		f(t)
+		return t.err
+	}
+}
+
+// commandTxn is a transaction that executes commands.
+type commandTxn struct {
+	tx  *Txn
+	err error // why the transaction cannot go on
+}
+
+// Do implements [inside.Txn]. What a command refuses is its reply: the transaction goes
+// on. What the store refuses ends it.
+func (t *commandTxn) Do(space *node.Space, p partition.Position, c command.Command, writes bool) command.Reply {
+	if t.err == nil {
+		t.err = t.begin(space, p, writes)
+	}
+	var reply command.Reply
+	if t.err == nil {
+		reply, t.err = t.do(place{&Keyspace{db: t.tx.db, space: space}, p}, c, writes)
+	}
+	if t.err != nil {
+		return command.Reply{Kind: command.Failed, Err: t.err}
+	}
+	return reply
+}
+
+// begin begins the transaction where a key is.
+func (t *commandTxn) begin(space *node.Space, p partition.Position, writes bool) error {
+	k := &Keyspace{db: t.tx.db, space: space}
+	if err := space.Check(); err != nil {
+		return public(err)
+	}
+	if writes {
+		if err := k.mayWrite(); err != nil {
+			return err
+		}
+	}
+	t.tx.use(k, writes)
+	return t.tx.begin(k.part(p).Host)
+}
+
+func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply, error) {
+	if !writes {
+		return t.tx.evaluated(at, c, true)
+	}
+	if err := t.tx.touch(at); err != nil {
+		return command.Reply{}, err
+	}
+	c = t.tx.dated(at, c)
+	reply, err := t.tx.evaluated(at, c, true)
+	if err == nil && reply.Err == nil {
+		t.tx.writes = append(t.tx.writes, txnWrite{at, c})
+	}
+	return reply, err
+}
+
+// NowMS implements [inside.Txn].
+func (t *commandTxn) NowMS() int64 {
+	if err := t.tx.begin(t.tx.db.node.Hosts()...); err != nil {
+		t.err = err
+		return t.tx.db.node.WallMS()
+	}
+	return t.tx.env.NowMS()
+}

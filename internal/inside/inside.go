@@ -1,0 +1,37 @@
+// Package inside answers one question: how does the server reach what programs that
+// import package cleave must not?
+//
+// The server is made of the same store that a program embeds: it is handed a *cleave.DB,
+// and executes commands that have no method there. Package cleave puts the ways in here
+// when it is loaded, and nobody but packages of this module can import them.
+package inside
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Txn is a transaction of package cleave that executes commands.
+type Txn interface {
+	// Do evaluates a command about one key on the transaction's state, and keeps one
+	// that writes for the commit. If the transaction has to be tried again, all that
+	// follows fails too.
+	Do(k *node.Space, at partition.Position, c command.Command, writes bool) command.Reply
+	// NowMS is its clock, in Unix milliseconds.
+	NowMS() int64
+}
+
+// The ways in. A db is a *cleave.DB.
+var (
+	// Node returns what a DB is made of.
+	Node func(db any) *node.Node
+	// Update and View are the methods of a DB, for whoever speaks commands.
+	Update func(ctx context.Context, db any, f func(Txn)) error
+	View   func(ctx context.Context, db any, f func(Txn)) error
+	// Scan visits live keys of a span of a keyspace in order, so many if limit is
+	// positive, all of one moment. A name is the visitor's to keep.
+	Scan func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func(name []byte, kind command.Kind) bool) error
+)

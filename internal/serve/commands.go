@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/glob"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func init() {
+	handle(map[string]func(*turn){
+		"command":         func(t *turn) { writeCommands(t.out, redis.Families()) },
+		"command|count":   func(t *turn) { t.out.Int(int64(len(redis.Families()))) },
+		"command|info":    commandInfo,
+		"command|docs":    commandDocs,
+		"command|list":    commandList,
+		"command|getkeys": getKeys,
+		"command|help": help("COMMAND", "(no subcommand)", "    Return details about all commands.", "COUNT", "    Return the total number of commands in this server.",
+			"LIST", "    Return a list of all commands in this server.", "INFO [<command-name> ...]", "    Return details about multiple commands.",
+			"DOCS [<command-name> ...]", "    Return documentation details about multiple commands.", "GETKEYS <full-command>", "    Return the keys from a full command."),
+	})
+}
+
+// named returns the commands of some names, nil for one that there is not.
+func named(names [][]byte) []*redis.Spec {
+	specs := make([]*redis.Spec, len(names))
+	for i, name := range names {
+		specs[i] = redis.Named(strings.ToLower(string(name)))
+	}
+	return specs
+}
+
+func writeCommands(out *redis.Writer, specs []*redis.Spec) {
+	out.Array(len(specs))
+	for _, s := range specs {
+		if s == nil {
+			out.NullArray()
+		} else {
+			writeCommand(out, s)
+		}
+	}
+}
+
+// writeCommand writes the form of a command.
+func writeCommand(out *redis.Writer, s *redis.Spec) {
+	out.Array(10)
+	out.Text(s.Name)
+	out.Int(int64(s.Arity))
+	flags := s.Flags.Names()
+	out.Set(len(flags))
+	for _, f := range flags {
+		out.Simple(f)
+	}
+	out.Int(int64(s.Keys.First))
+	out.Int(int64(s.Keys.Last))
+	out.Int(int64(s.Keys.Step))
+	categories := s.Categories().Names()
+	out.Set(len(categories))
+	for _, c := range categories {
+		out.Simple("@" + c)
+	}
+	out.Array(0) // hints
+	writeKeySpecs(out, s)
+	out.Array(len(s.Subs))
+	for _, sub := range s.Subs {
+		writeCommand(out, sub)
+	}
+}
+
+// writeKeySpecs writes where the keys of a request are, in the newer form.
+func writeKeySpecs(out *redis.Writer, s *redis.Spec) {
+	if s.Keys.First == 0 {
+		out.Array(0)
+		return
+	}
+	access := "RO"
+	if s.Flags&redis.Write != 0 {
+		access = "RW"
+	}
+	out.Array(1)
+	out.Map(3)
+	out.Text("flags")
+	out.Set(1)
+	out.Simple(access)
+	out.Text("begin_search")
+	out.Map(2)
+	out.Text("type")
+	out.Text("index")
+	out.Text("spec")
+	out.Map(1)
+	out.Text("index")
+	out.Int(int64(s.Keys.First))
+	out.Text("find_keys")
+	out.Map(2)
+	out.Text("type")
+	out.Text("range")
+	out.Text("spec")
+	out.Map(3)
+	last := s.Keys.Last
+	if last > 0 {
+		last -= s.Keys.First
+	}
+	out.Text("lastkey")
+	out.Int(int64(last))
+	out.Text("keystep")
+	out.Int(int64(s.Keys.Step))
+	out.Text("limit")
+	out.Int(0)
+}
+
+func commandInfo(t *turn) {
+	if len(t.Args) == 2 {
+		writeCommands(t.out, redis.Families())
+		return
+	}
+	writeCommands(t.out, named(t.Args[2:]))
+}
+
+func commandDocs(t *turn) {
+	specs := redis.Families()
+	if len(t.Args) > 2 {
+		specs = nil
+		for _, s := range named(t.Args[2:]) {
+			if s != nil {
+				specs = append(specs, s)
+			}
+		}
+	}
+	t.out.Map(len(specs))
+	for _, s := range specs {
+		t.out.Text(s.Name)
+		writeDoc(t.out, s)
+	}
+}
+
+func writeDoc(out *redis.Writer, s *redis.Spec) {
+	pairs := [][2]string{{"summary", s.Doc.Summary}, {"since", s.Doc.Since}, {"group", s.Doc.Group}}
+	if s.Doc.Complexity != "" {
+		pairs = append(pairs, [2]string{"complexity", s.Doc.Complexity})
+	}
+	n := len(pairs)
+	if len(s.Subs) > 0 {
+		n++
+	}
+	out.Map(n)
+	for _, p := range pairs {
+		out.Text(p[0])
+		out.Text(p[1])
+	}
+	if len(s.Subs) > 0 {
+		out.Text("subcommands")
+		out.Map(len(s.Subs))
+		for _, sub := range s.Subs {
+			out.Text(sub.Name)
+			writeDoc(out, sub)
+		}
+	}
+}
+
+func commandList(t *turn) {
+	keep := func(*redis.Spec) bool { return true }
+	switch {
+	case len(t.Args) == 2:
+	case len(t.Args) == 5 && redis.Is(t.Args[2], "FILTERBY") && redis.Is(t.Args[3], "PATTERN"):
+		keep = func(s *redis.Spec) bool { return glob.Match(t.Args[4], []byte(s.Name)) }
+	case len(t.Args) == 5 && redis.Is(t.Args[2], "FILTERBY") && redis.Is(t.Args[3], "ACLCAT"):
+		c, ok := redis.CategoryNamed(strings.ToLower(string(t.Args[4])))
+		keep = func(s *redis.Spec) bool { return ok && s.Categories()&c != 0 }
+	case len(t.Args) == 5 && redis.Is(t.Args[2], "FILTERBY") && redis.Is(t.Args[3], "MODULE"):
+		keep = func(*redis.Spec) bool { return false }
+	default:
+		t.out.Fail(redis.ErrSyntax)
+		return
+	}
+	var names []string
+	for _, s := range redis.All() {
+		if keep(s) {
+			names = append(names, s.Name)
+		}
+	}
+	t.out.Array(len(names))
+	for _, name := range names {
+		t.out.Text(name)
+	}
+}
+
+func getKeys(t *turn) {
+	args := t.Args[2:]
+	s, err := redis.Lookup(args)
+	if err != nil {
+		t.out.Fail(redis.Error("ERR Invalid command specified"))
+		return
+	}
+	if s.Check(args) != nil {
+		t.out.Fail(redis.Error("ERR Invalid number of arguments specified for command"))
+		return
+	}
+	at, err := s.KeysOf(args)
+	if err != nil || len(at) == 0 {
+		t.out.Fail(redis.Error("ERR The command has no key arguments"))
+		return
+	}
+	t.out.Array(len(at))
+	for _, i := range at {
+		t.out.Bulk(args[i])
+	}
+}

@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cleavekv/cleave/internal/glob"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func init() {
+	handle(map[string]func(*turn){
+		"config|get": configGet, "config|set": configSet,
+		"config|resetstat": func(t *turn) { t.s.stats.reset(); t.out.OK() },
+		"config|rewrite":   func(t *turn) { t.out.Fail(redis.Error("ERR The server is running without a config file")) },
+		"config|help": help("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
+			"SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT", "    Reset statistics reported by the INFO command."),
+	})
+}
+
+// config is what clients may ask for and change. Some of it is Redis' business alone,
+// such as how small values are stored: it is accepted, and has no effect, so that
+// programs which set it work.
+type config struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+// fixed are settings that cannot be changed while the server runs.
+var fixed = map[string]bool{
+	"appendfsync": true, "appendonly": true, "bind": true, "databases": true, "dir": true, "port": true, "maxclients": true, "save": false,
+}
+
+func (c *config) init(s *Server) {
+	c.values = map[string]string{
+		"appendonly": "yes", "appendfsync": s.opts.Fsync, "databases": "1", "dir": "", "maxclients": strconv.Itoa(s.opts.Clients),
+		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "0",
+		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0",
+		"slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "latency-monitor-threshold": "0", "latency-tracking": "yes",
+		"notify-keyspace-events": "", "requirepass": "", "lua-time-limit": "5000", "busy-reply-threshold": "5000",
+		"hash-max-listpack-entries": "128", "hash-max-listpack-value": "64", "hash-max-ziplist-entries": "128", "hash-max-ziplist-value": "64",
+		"list-max-listpack-size": "-2", "list-max-ziplist-size": "-2", "list-compress-depth": "0",
+		"set-max-intset-entries": "512", "set-max-listpack-entries": "128", "set-max-listpack-value": "64",
+		"zset-max-listpack-entries": "128", "zset-max-listpack-value": "64", "zset-max-ziplist-entries": "128", "zset-max-ziplist-value": "64",
+		"stream-node-max-bytes": "4096", "stream-node-max-entries": "100", "hll-sparse-max-bytes": "3000",
+		"proto-max-bulk-len": "536870912", "client-query-buffer-limit": "1073741824",
+		"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+		"activedefrag":               "no", "active-expire-effort": "1", "lazyfree-lazy-expire": "no", "lazyfree-lazy-user-del": "no",
+		"lazyfree-lazy-user-flush": "no", "lazyfree-lazy-server-del": "no", "lfu-log-factor": "10", "lfu-decay-time": "1",
+		"hz": "10", "dynamic-hz": "yes", "close-on-replica-write": "yes", "tracking-table-max-keys": "1000000", "loglevel": "notice",
+		"rdbcompression": "yes", "rdbchecksum": "yes", "rdb-key-save-delay": "0", "key-load-delay": "0", "auto-aof-rewrite-percentage": "100",
+		"aof-use-rdb-preamble": "yes", "stop-writes-on-bgsave-error": "yes", "min-replicas-to-write": "0", "repl-ping-replica-period": "10",
+		"acllog-max-len": "128", "cluster-enabled": "no", "protected-mode": "yes",
+	}
+}
+
+func (c *config) get(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.values[name]
+}
+
+// match returns the settings that fit patterns, by name.
+func (c *config) match(patterns [][]byte) (names []string, values map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	values = map[string]string{}
+	for name, value := range c.values {
+		for _, p := range patterns {
+			if glob.Match([]byte(strings.ToLower(string(p))), []byte(name)) {
+				values[name] = value
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(values)), values
+}
+
+func configGet(t *turn) {
+	names, values := t.s.config.match(t.Args[2:])
+	t.out.Map(len(names))
+	for _, name := range names {
+		t.out.Text(name)
+		t.out.Text(values[name])
+	}
+}
+
+// configSet changes settings, all or none.
+func configSet(t *turn) {
+	args := t.Args[2:]
+	if len(args)%2 != 0 {
+		t.out.Fail(redis.Arity("config|set"))
+		return
+	}
+	if err := t.s.config.set(args); err != nil {
+		t.out.Fail(err)
+		return
+	}
+	t.out.OK()
+}
+
+func (c *config) set(args [][]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := map[string]bool{}
+	for i := 0; i < len(args); i += 2 {
+		name := strings.ToLower(string(args[i]))
+		value, known := c.values[name]
+		switch {
+		case !known:
+			return redis.Error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
+		case seen[name]:
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - duplicate parameter")
+		case fixed[name] && string(args[i+1]) != value:
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
+		}
+		if _, err := strconv.ParseInt(value, 10, 64); err == nil && name != "requirepass" {
+			if _, ok := memory(string(args[i+1])); !ok {
+				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument couldn't be parsed into an integer")
+			}
+		}
+		seen[name] = true
+	}
+	for i := 0; i < len(args); i += 2 {
+		name, value := strings.ToLower(string(args[i])), string(args[i+1])
+		if n, ok := memory(value); ok && strings.ContainsAny(strings.ToLower(value), "kmgb") && name != "requirepass" {
+			value = strconv.FormatInt(n, 10)
+		}
+		c.values[name] = value
+	}
+	return nil
+}
+
+// memory reads a number of bytes, such as 64mb.
+func memory(s string) (n int64, ok bool) {
+	digits := strings.TrimRight(strings.ToLower(s), "kmgb")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	units := map[string]int64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
+	unit, ok := units[strings.ToLower(s[len(digits):])]
+	if !ok || n > (1<<63-1)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}

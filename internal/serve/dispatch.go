@@ -1,0 +1,52 @@
+package serve
+
+import (
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/redis"
+	"github.com/cleavekv/cleave/internal/resp"
+)
+
+// dispatch begins one request.
+func (w *worker) dispatch(c *client, args [][]byte) {
+	spec, err := redis.Lookup(args)
+	if err == nil {
+		c.seen.last.Store(spec)
+		if err = spec.Check(args); err == nil {
+			err = w.s.allowed(c, spec, args)
+		}
+		w.s.stats.called(spec, err)
+	}
+	if err != nil {
+		if c.queue != nil {
+			c.queue.failed = true
+		}
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		return
+	}
+	r := redis.Request{Spec: spec, Args: args}
+	switch {
+	case spec.Name == "exec":
+		w.exec(c)
+	case c.queue != nil && !immediate[spec.Name]:
+		w.enqueue(c, r)
+	case spec.Flags&redis.Edge != 0:
+		w.turn(c, r)
+	case spec.Single():
+		w.single(c, r)
+	default:
+		w.unit(c, &unit{c: c, items: []item{{r, c.space}}})
+	}
+}
+
+// immediate are the commands that MULTI does not gather.
+var immediate = map[string]bool{"multi": true, "exec": true, "discard": true, "watch": true, "quit": true, "reset": true}
+
+// allowed refuses what a client may not do now.
+func (s *Server) allowed(c *client, spec *redis.Spec, args [][]byte) error {
+	if c.listening && c.out.Version == resp.RESP2 && !whileListening[spec.Name] {
+		return redis.Error("ERR Can't execute '" + strings.ToLower(string(args[0])) +
+			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	}
+	return nil
+}

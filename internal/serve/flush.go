@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/redis"
+	"github.com/cleavekv/cleave/partition"
+)
+
+func init() {
+	handleSlow(map[string]func(*turn){
+		"flushdb":  func(t *turn) { flush(t, func() []*node.Space { return []*node.Space{t.c.space} }) },
+		"flushall": func(t *turn) { flush(t, t.s.node.Keyspaces) },
+		"save":     save, "bgsave": save,
+	})
+}
+
+// flush removes all keys of keyspaces. Each is empty at one moment.
+func flush(t *turn, which func() []*node.Space) {
+	if len(t.Args) > 2 || len(t.Args) == 2 && !redis.Is(t.Args[1], "ASYNC") && !redis.Is(t.Args[1], "SYNC") {
+		t.out.Fail(redis.ErrSyntax)
+		return
+	}
+	for _, k := range which() {
+		if k.OfIndex() != "" {
+			continue // its entries follow from the rows
+		}
+		if err := t.s.empty(t.ctx, k); err != nil && !errors.Is(err, node.ErrNoKeyspace) {
+			t.out.Fail(err)
+			return
+		}
+	}
+	if k, err := t.s.node.Successor(t.ctx, t.c.space); err == nil && k != t.c.space {
+		t.c.use(k)
+	}
+	t.out.OK()
+}
+
+// fewKeys is how many keys are removed one by one, in one transaction.
+const fewKeys = 2000
+
+// empty removes all keys of a keyspace: few of them as any others, and many by giving it
+// another id, so that nothing has to wait until they are gone.
+func (s *Server) empty(ctx context.Context, k *node.Space) error {
+	for {
+		var names [][]byte
+		err := s.walk(ctx, k, k.Span(), fewKeys+1, func(found key) bool {
+			names = append(names, found.name)
+			return true
+		})
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		many := len(names) > fewKeys
+		if many && k.Indexes() == nil {
+			return s.node.EmptyKeyspace(ctx, k)
+		}
+		if err := s.deleteAll(ctx, k, names); err != nil || !many {
+			return err
+		}
+	}
+}
+
+// deleteAll deletes keys at once, and those that have come since.
+func (s *Server) deleteAll(ctx context.Context, k *node.Space, names [][]byte) error {
+	var failed error
+	err := inside.Update(ctx, s.db, func(tx inside.Txn) {
+		failed = nil
+		for _, name := range names {
+			p := k.AppendPosition(nil, name)
+			if reply := tx.Do(k, p, &command.Delete{Keys: []partition.Position{p}}, true); reply.Err != nil {
+				failed = reply.Err
+				return
+			}
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+// save waits until all that was acknowledged is on disk.
+func save(t *turn) {
+	for _, h := range t.s.node.Hosts() {
+		if err := h.Store.Sync(); err != nil {
+			t.out.Fail(err)
+			return
+		}
+	}
+	if t.Spec.Name == "bgsave" {
+		t.out.Simple("Background saving started")
+		return
+	}
+	t.out.OK()
+}

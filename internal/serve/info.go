@@ -1,0 +1,219 @@
+package serve
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func init() {
+	handle(map[string]func(*turn){
+		"time": func(t *turn) {
+			now := t.s.opts.Now()
+			t.out.Array(2)
+			t.out.Text(strconv.FormatInt(now.Unix(), 10))
+			t.out.Text(strconv.Itoa(now.Nanosecond() / 1000))
+		},
+		"lastsave": func(t *turn) { t.out.Int(t.s.opts.Now().Unix()) },
+		"lolwut":   func(t *turn) { t.out.Verbatim("Cleave " + t.s.opts.Version + "\n") },
+		"role": func(t *turn) {
+			t.out.Array(3)
+			t.out.Text("master")
+			t.out.Int(0)
+			t.out.Array(0)
+		},
+		"wait":           wait,
+		"module|list":    func(t *turn) { t.out.Array(0) },
+		"module|help":    help("MODULE", "LIST", "    Return a list of loaded modules."),
+		"function|flush": accept,
+		"function|list":  func(t *turn) { t.out.Array(0) },
+		"memory|doctor":  func(t *turn) { t.out.Verbatim("Nothing is known to be wrong: see INFO memory.\n") },
+		"memory|stats":   memoryStats,
+		"memory|help": help("MEMORY", "DOCTOR", "    Return memory problems reports.", "STATS", "    Return information about the memory usage of the server.",
+			"USAGE <key> [SAMPLES <count>]", "    Return memory in bytes used by <key> and its value."),
+		"object|help": help("OBJECT", "ENCODING <key>", "    Return the kind of internal representation used in order to store the value", "    associated with a <key>.",
+			"FREQ <key>", "    Return the access frequency index of the <key>.", "IDLETIME <key>", "    Return the idle time of the <key>.",
+			"REFCOUNT <key>", "    Return the number of references of the value associated with the specified", "    <key>."),
+	})
+	handleSlow(map[string]func(*turn){"info": info})
+}
+
+// newRunID returns a name for this run of the server.
+func newRunID() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func wait(t *turn) {
+	for _, a := range t.Args[1:] {
+		if n, err := strconv.ParseInt(string(a), 10, 64); err != nil || n < 0 {
+			t.out.Fail(redis.Error("ERR value is not an integer or out of range"))
+			return
+		}
+	}
+	t.out.Int(0)
+}
+
+func memoryStats(t *turn) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	t.out.Map(3)
+	t.out.Text("peak.allocated")
+	t.out.Int(int64(m.Sys))
+	t.out.Text("total.allocated")
+	t.out.Int(int64(m.HeapAlloc))
+	t.out.Text("clients.normal")
+	t.out.Int(int64(t.s.clients.len()))
+}
+
+// section is a part of INFO.
+type section struct {
+	name  string
+	usual bool // it is told without being asked for
+	write func(*Server, *strings.Builder)
+}
+
+var sections = []section{
+	{"server", true, infoServer}, {"clients", true, infoClients}, {"memory", true, infoMemory}, {"persistence", true, infoPersistence},
+	{"stats", true, infoStats}, {"replication", true, infoReplication}, {"cpu", true, infoCPU}, {"modules", true, func(*Server, *strings.Builder) {}},
+	{"commandstats", false, infoCommands}, {"errorstats", true, infoErrors}, {"cluster", true, infoCluster}, {"keyspace", true, infoKeyspace},
+}
+
+func info(t *turn) {
+	wanted, all := map[string]bool{}, false
+	for _, a := range t.Args[1:] {
+		switch name := strings.ToLower(string(a)); name {
+		case "all", "everything":
+			all = true
+		case "default":
+			for _, s := range sections {
+				wanted[s.name] = wanted[s.name] || s.usual
+			}
+		default:
+			wanted[name] = true
+		}
+	}
+	var b strings.Builder
+	for _, s := range sections {
+		if !all && !wanted[s.name] && (len(t.Args) > 1 || !s.usual) {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		fmt.Fprintf(&b, "# %s\r\n", strings.ToUpper(s.name[:1])+s.name[1:])
+		s.write(t.s, &b)
+	}
+	t.out.Verbatim(b.String())
+}
+
+// lines writes pairs of names and values.
+func lines(b *strings.Builder, pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(b, "%v:%v\r\n", pairs[i], pairs[i+1])
+	}
+}
+
+func infoServer(s *Server, b *strings.Builder) {
+	up := int64(s.opts.Now().Sub(s.born).Seconds())
+	lines(b, "redis_version", redisVersion, "cleave_version", s.opts.Version, "redis_mode", "standalone", "os", runtime.GOOS+" "+runtime.GOARCH,
+		"arch_bits", strconv.IntSize, "go_version", runtime.Version(), "process_id", os.Getpid(), "run_id", s.runID,
+		"tcp_port", s.config.get("port"), "server_time_usec", s.opts.Now().UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400,
+		"durability", s.opts.Fsync)
+}
+
+func infoClients(s *Server, b *strings.Builder) {
+	listening := 0
+	s.clients.each(func(c *client) {
+		if s.hub.counts(c) != [scopes]int{} {
+			listening++
+		}
+	})
+	lines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", 0, "pubsub_clients", listening)
+}
+
+func infoMemory(s *Server, b *strings.Builder) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	cache := int64(0)
+	for _, h := range s.node.Hosts() {
+		cache += int64(h.Store.Metrics().Cache.Bytes)
+	}
+	lines(b, "used_memory", m.HeapAlloc, "used_memory_human", human(m.HeapAlloc), "used_memory_rss", m.Sys, "used_memory_peak", m.Sys,
+		"row_cache_bytes", cache, "maxmemory", s.config.get("maxmemory"), "maxmemory_policy", "noeviction")
+}
+
+// human is a number of bytes for people.
+func human(n uint64) string {
+	units := []string{"B", "K", "M", "G", "T"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.2f%s", f, units[i])
+}
+
+func infoPersistence(s *Server, b *strings.Builder) {
+	lines(b, "loading", 0, "async_loading", 0, "rdb_changes_since_last_save", 0, "rdb_bgsave_in_progress", 0, "rdb_last_bgsave_status", "ok",
+		"aof_enabled", 1, "aof_rewrite_in_progress", 0, "aof_last_write_status", "ok", "appendfsync", s.opts.Fsync)
+}
+
+func infoStats(s *Server, b *strings.Builder) {
+	errors := uint64(0)
+	s.stats.mu.Lock()
+	for _, n := range s.stats.errors {
+		errors += n
+	}
+	s.stats.mu.Unlock()
+	lines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.total(),
+		"rejected_connections", s.stats.refused.Load(), "expired_keys", 0, "evicted_keys", 0,
+		"pubsub_channels", len(s.hub.heard(byChannel, nil)), "pubsub_patterns", s.hub.patterns(), "pubsubshard_channels", len(s.hub.heard(bySlot, nil)),
+		"total_error_replies", errors)
+}
+
+func infoReplication(s *Server, b *strings.Builder) {
+	lines(b, "role", "master", "connected_slaves", 0, "master_replid", s.runID, "master_repl_offset", 0)
+}
+
+func infoCPU(_ *Server, b *strings.Builder) {
+	user, system := processorTime()
+	lines(b, "used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()), "used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
+}
+
+func infoCommands(s *Server, b *strings.Builder) {
+	for _, spec := range redis.All() {
+		c := &s.stats.commands[spec.Number]
+		if n, r := c.calls.Load(), c.rejected.Load(); n+r > 0 {
+			fmt.Fprintf(b, "cmdstat_%s:calls=%d,rejected_calls=%d,failed_calls=%d\r\n", spec.Name, n, r, c.failed.Load())
+		}
+	}
+}
+
+func infoErrors(s *Server, b *strings.Builder) {
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	for _, word := range slices.Sorted(maps.Keys(s.stats.errors)) {
+		fmt.Fprintf(b, "errorstat_%s:count=%d\r\n", word, s.stats.errors[word])
+	}
+}
+
+func infoCluster(_ *Server, b *strings.Builder) { lines(b, "cluster_enabled", 0) }
+
+// infoKeyspace tells how many keys the default keyspace has, if they are few: see DBSIZE
+// for a number that is always right.
+func infoKeyspace(s *Server, b *strings.Builder) {
+	n, most := 0, 100_000
+	err := s.walk(s.ctx, s.defaultSpace(), s.defaultSpace().Span(), most, func(key) bool { n++; return true })
+	if err == nil && n > 0 {
+		fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+	}
+}

@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"sync"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// places are cursors that a number of a slot does not tell: within slots with many keys,
+// in keyspaces without slots, and in large hashes. The oldest are forgotten.
+//
+// A cursor has the slot in its low 16 bits. Above them is 0 if it is the beginning of
+// the slot, and else the number of a place, from 1 on.
+type places struct {
+	mu   sync.Mutex
+	next uint64
+	ring [maxPlaces]knownPlace
+}
+
+type knownPlace struct {
+	number uint64
+	at     []byte
+}
+
+// maxPlaces is how many are known.
+const maxPlaces = 16 << 10
+
+// put notes a place in a slot, and returns its cursor.
+func (p *places) put(at []byte, slot int) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next++
+	p.ring[p.next%maxPlaces] = knownPlace{p.next, at}
+	return p.next<<16 | uint64(slot)
+}
+
+// get returns the place of a cursor, nil if it is forgotten or a slot.
+func (p *places) get(cursor uint64) []byte {
+	number := cursor >> 16
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := &p.ring[number%maxPlaces]; number > 0 && e.number == number {
+		return e.at
+	}
+	return nil
+}
+
+// start is where the page of a cursor begins. ok is false for one that was never given
+// out.
+func (p *places) start(k *node.Space, cursor uint64) (at partition.Position, ok bool) {
+	span, slot := k.Span(), int(cursor&(1<<16-1))
+	known := partition.Position(p.get(cursor))
+	switch {
+	case cursor == 0:
+		return span.Start, true
+	case known != nil && span.Contains(known):
+		return known, true
+	case k.Kind != partition.Hash:
+		return span.Start, true // it is forgotten: all again
+	case slot >= k.SlotCount():
+		return nil, false
+	}
+	return k.SlotSpan(uint16(slot)).Start, true
+}
+
+// cursor is the number of a place.
+func (p *places) cursor(k *node.Space, to place) uint64 {
+	switch {
+	case to.at == nil:
+		return 0
+	case k.Kind != partition.Hash:
+		return p.put(to.at, 0)
+	case to.within:
+		return p.put(to.at, k.SlotAt(to.at))
+	}
+	return uint64(k.SlotAt(to.at)) // not 0: a page has been before it
+}

@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"context"
+	"maps"
+
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+// turn is a request that is about the connection or the server, and its answer.
+type turn struct {
+	ctx context.Context // ends with the server
+	s   *Server
+	c   *client
+	redis.Request
+	out *redis.Writer
+}
+
+// edge answers a turn.
+type edge struct {
+	do func(*turn)
+	// waits tells that it may take long. Then it is done on a goroutine, and the client
+	// is busy.
+	waits bool
+}
+
+// edges are those answers, by the names of commands.
+var edges = map[string]edge{}
+
+// handle adds edges that answer at once.
+func handle(more map[string]func(*turn)) {
+	for name, do := range more {
+		edges[name] = edge{do: do}
+	}
+}
+
+// handleSlow adds edges that may take long.
+func handleSlow(more map[string]func(*turn)) {
+	for name, do := range more {
+		edges[name] = edge{do: do, waits: true}
+	}
+}
+
+// Edges are the names of commands that are answered here.
+func Edges() map[string]bool {
+	names := map[string]bool{"exec": true}
+	for name := range maps.Keys(edges) {
+		names[name] = true
+	}
+	return names
+}
+
+// answer answers a request that is about the connection or the server.
+func (w *worker) turn(c *client, r redis.Request) {
+	e, ok := edges[r.Spec.Name]
+	switch {
+	case !ok:
+		w.say(c, func(out *redis.Writer) { out.Fail(redis.Error("ERR " + r.Spec.Name + " is not served")) })
+	case e.waits:
+		r = kept(r)
+		w.slow(c, func(ctx context.Context) {
+			c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+		})
+	default:
+		w.say(c, func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+	}
+}
