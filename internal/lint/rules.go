@@ -52,6 +52,7 @@ var layers = map[string]int{
 	"hotkey/redishook":     3,
 
 	"internal/redis":   4,
+	"internal/acl":     5,
 	"internal/own":     4,
 	"internal/txn":     4,
 	"internal/wal":     4,

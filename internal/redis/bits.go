@@ -89,6 +89,8 @@ func stretch(words [][]byte, open bool) (s command.Stretch, err error) {
 	switch {
 	case !startOK || !endOK && !open:
 		return s, errNotInteger
+	case !open && start < 0 && end < 0 && start > end:
+		return command.Stretch{Start: start, End: end}, nil // nothing, whatever it is counted in
 	case !unitOK:
 		return s, ErrSyntax
 	case !endOK:

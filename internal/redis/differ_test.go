@@ -171,7 +171,7 @@ func draw(rng *rand.Rand, s *Spec) []string {
 	option := func() string {
 		return one("NX", "xx", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "PERSIST", "GT", "LT", "100", "100000", "0", "-5", "99999999999", "BIT", "BYTE", "foo")
 	}
-	words := []string{one(s.Name, strings.ToUpper(s.Name))}
+	words := strings.Split(one(s.Name, strings.ToUpper(s.Name)), "|")
 	n := s.Arity
 	if n < 0 {
 		n = -n + rng.IntN(4)
@@ -219,6 +219,21 @@ func draw(rng *rand.Rand, s *Spec) []string {
 	return words
 }
 
+// unhurried makes times that are short long: the two servers do not look at their clocks
+// at once.
+func unhurried(words []string) []string {
+	inMS := false
+	for i, w := range words {
+		switch n, err := strconv.Atoi(w); {
+		case strings.EqualFold(w, "PX"), strings.EqualFold(w, "PEXPIRE"), strings.EqualFold(w, "PSETEX"), strings.EqualFold(w, "EX"), strings.EqualFold(w, "EXPIRE"), strings.EqualFold(w, "SETEX"):
+			inMS = true
+		case inMS && err == nil && 0 < n && n < 1000:
+			words[i] = "100000"
+		}
+	}
+	return words
+}
+
 // alike makes replies comparable that may differ: fields of a hash come in any order, and
 // what is left of a time changes.
 func alike(name, reply string) string {
@@ -235,6 +250,11 @@ func alike(name, reply string) string {
 	return reply
 }
 
+// ours are the commands whose answers are not those of Redis: by chance, or by design.
+var ours = map[string]bool{
+	"dump": true, "restore": true, "hrandfield": true, "memory|usage": true, "object|encoding": true, "object|idletime": true, "object|refcount": true,
+}
+
 // Whatever is asked, the answer is that of Redis.
 func TestAnswersAreThoseOfRedis(t *testing.T) {
 	redis := startOriginal(t)
@@ -245,7 +265,7 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var specs []*Spec
 	for _, s := range All() {
-		if s.Unitary() {
+		if s.Unitary() && !ours[s.Name] {
 			specs = append(specs, s)
 		}
 	}
@@ -255,7 +275,7 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 		l := newLab()
 		var said []string
 		for range 60 {
-			words := draw(rng, specs[rng.IntN(len(specs))])
+			words := unhurried(draw(rng, specs[rng.IntN(len(specs))]))
 			want, got := redis.ask(t, words...), l.ask(t, words...)
 			name := strings.ToLower(words[0])
 			said = append(said, fmt.Sprintf("%q", words))

@@ -10,6 +10,7 @@ func init() {
 	pubsub()
 	cluster()
 	walks()
+	users()
 }
 
 func edge(name, group, since, summary string, arity int, flags Flag, acl Category) *Spec {
@@ -186,4 +187,24 @@ func walks() {
 		spec("keys", "1.0.0", "Returns all keys that fit a pattern.", 2, Keys{}, Keyspace|Dangerous),
 		spec("randomkey", "1.0.0", "Returns a key by chance.", 1, Keys{}, Keyspace),
 	)
+}
+
+func users() {
+	const group = "server"
+	sub := func(name, summary string, arity int, flags Flag, acl Category) *Spec {
+		return edge("acl|"+name, group, "6.0.0", summary, arity, NoScript|Loading|Stale|flags, acl)
+	}
+	register(family("acl", group, "6.0.0", "What is about users.",
+		sub("cat", "Returns the categories of commands, or the commands of one.", -2, 0, 0),
+		sub("deluser", "Removes users, and closes their connections.", -3, Admin, Dangerous),
+		sub("dryrun", "Tells whether a user may do something.", -4, Admin, Dangerous),
+		sub("genpass", "Returns a password by chance.", -2, 0, 0),
+		sub("getuser", "Returns what a user may do.", 3, Admin, Dangerous),
+		sub("list", "Returns all users with their rules.", 2, Admin, Dangerous),
+		sub("log", "Returns what was refused.", -2, Admin, Dangerous),
+		sub("setuser", "Makes or changes a user.", -3, Admin, Dangerous),
+		sub("users", "Returns the names of all users.", 2, Admin, Dangerous),
+		sub("whoami", "Returns the name of the user of the connection.", 2, 0, 0),
+		sub("help", "Returns how ACL is used.", 2, 0, 0),
+	))
 }

@@ -20,7 +20,7 @@ func init() {
 	all := func(b *Builder) (command.Command, error) { return &command.HGetAll{Key: b.Key}, nil }
 	incrBy := single(spec("hincrby", "2.0.0", "Adds to the number in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast), buildHIncrBy, nil)
 	incrByFloat := single(spec("hincrbyfloat", "2.6.0", "Adds a number with a fraction to the one in a field of a hash, 0 if there is none.", "O(1)", 4, Write|DenyOOM|Fast), buildHIncrByFloat, nil)
-	incrBy.fail, incrByFloat.fail = ofHash, ofHash
+	incrBy.fail, incrByFloat.fail = ofHash, func(err error) error { return ofFloat(ofHash(err)) }
 	register(
 		incrBy, incrByFloat,
 		single(spec("hset", "2.0.0", "Sets fields of a hash, and returns how many of them are new.", "O(N) for N fields", -4, Write|DenyOOM|Fast), buildHSet, nil),
@@ -69,7 +69,9 @@ func buildHIncrBy(b *Builder) (command.Command, error) {
 }
 
 func buildHIncrByFloat(b *Builder) (command.Command, error) {
-	if err := command.CheckFloat(b.Args[3]); err != nil {
+	if err := command.CheckFloat(b.Args[3]); errors.Is(err, command.ErrOverflow) {
+		return nil, Error("ERR value is NaN or Infinity")
+	} else if err != nil {
 		return nil, err
 	}
 	return &command.HIncrByFloat{Key: b.Key, Field: b.Args[2], Delta: b.Args[3]}, nil

@@ -113,5 +113,5 @@ func answerSeconds(w *Writer, _ *Request, r command.Reply) {
 		w.Int(r.Int)
 		return
 	}
-	w.Int((r.Int + 500) / 1000)
+	w.Int(r.Int/1000 + (r.Int%1000+500)/1000)
 }

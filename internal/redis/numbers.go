@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"math"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -12,14 +13,15 @@ func init() {
 		return &Spec{Name: name, Arity: arity, Flags: Write | DenyOOM | Fast, ACL: StringType, Keys: one, build: build,
 			Doc: Doc{"string", since, summary, "O(1)", ""}}
 	}
-	register(
+	byFloat := spec("incrbyfloat", "2.6.0", "Adds a number with a fraction to the one that a key holds, 0 if there is none.", 3, buildIncrByFloat)
+	byFloat.fail = ofFloat
+	register(byFloat,
 		spec("incr", "1.0.0", "Adds one to the number that a key holds, 0 if there is none.", 2,
 			func(b *Builder) (command.Command, error) { return b.add(1), nil }),
 		spec("decr", "1.0.0", "Takes one from the number that a key holds, 0 if there is none.", 2,
 			func(b *Builder) (command.Command, error) { return b.add(-1), nil }),
 		spec("incrby", "1.0.0", "Adds to the number that a key holds, 0 if there is none.", 3, buildIncrBy),
 		spec("decrby", "1.0.0", "Takes from the number that a key holds, 0 if there is none.", 3, buildDecrBy),
-		spec("incrbyfloat", "2.6.0", "Adds a number with a fraction to the one that a key holds, 0 if there is none.", 3, buildIncrByFloat),
 	)
 }
 
@@ -46,6 +48,14 @@ func buildDecrBy(b *Builder) (command.Command, error) {
 		return nil, Error("ERR decrement would overflow")
 	}
 	return b.add(-n), nil
+}
+
+// ofFloat says that a sum is no number.
+func ofFloat(err error) error {
+	if errors.Is(err, command.ErrOverflow) {
+		return errNaN
+	}
+	return err
 }
 
 func buildIncrByFloat(b *Builder) (command.Command, error) {

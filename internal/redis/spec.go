@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -223,7 +224,7 @@ func Lookup(args [][]byte) (*Spec, error) {
 }
 
 func find(name []byte) *Spec {
-	if len(name) > longest {
+	if len(name) > longest || bytes.IndexByte(name, '|') >= 0 { // one below another has no name of its own
 		return nil
 	}
 	var room [longest]byte

@@ -71,6 +71,8 @@ func buildSet(b *Builder) (command.Command, error) {
 // setOptions reads what follows the value of a SET.
 func setOptions(c *command.Set, args [][]byte) error {
 	timed, conditions := false, 0
+	var unit timeUnit
+	var time []byte // is looked at when all words are known
 	for i := 0; i < len(args); i++ {
 		switch word := args[i]; {
 		case is(word, "NX"):
@@ -82,22 +84,23 @@ func setOptions(c *command.Set, args [][]byte) error {
 		case is(word, "KEEPTTL") && !timed:
 			c.Expiry, timed = command.Keep(), true
 		default:
-			unit, ok := unitOf(word)
+			u, ok := unitOf(word)
 			if !ok || timed || i+1 == len(args) {
 				return ErrSyntax
 			}
 			i++
-			expiry, err := unit.positive(args[i], "set")
-			if err != nil {
-				return err
-			}
-			c.Expiry, timed = expiry, true
+			unit, time, timed = u, args[i], true
 		}
 	}
 	if conditions > 1 {
 		return ErrSyntax
 	}
-	return nil
+	if time == nil {
+		return nil
+	}
+	var err error
+	c.Expiry, err = unit.positive(time, "set")
+	return err
 }
 
 func buildSetNX(b *Builder) (command.Command, error) {
@@ -195,9 +198,8 @@ func buildSetRange(b *Builder) (command.Command, error) {
 		return nil, errNotInteger
 	case offset < 0:
 		return nil, errOffset
-	case len(b.Args[3]) > 0 && offset > math.MaxInt64-int64(len(b.Args[3])):
-		return nil, errTooLong
 	}
+	offset = min(offset, math.MaxInt64-int64(len(b.Args[3]))) // which is refused too, when the key is known
 	return &command.SetRange{Key: b.Key, Offset: offset, Part: b.Args[3]}, nil
 }
 

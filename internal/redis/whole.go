@@ -231,7 +231,16 @@ func answerIfThere(n int64) func(Unit, *Request, *Writer) {
 	}
 }
 
-func runFreq(_ Unit, _ *Request, w *Writer) {
+func runFreq(u Unit, r *Request, w *Writer) {
+	p := u.At(r.Args[2])
+	reply := u.Read(p, &command.Exists{Keys: []position{p}})
+	if w.failed(reply) {
+		return
+	}
+	if reply.Int == 0 {
+		w.Null()
+		return
+	}
 	w.Fail(Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."))
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/internal/resp"
@@ -20,6 +21,12 @@ type client struct {
 	// from and to are the addresses of both ends.
 	from, to string
 	since    time.Time
+
+	// account is who it is, and known tells that it has said so, or need not.
+	account *acl.Account
+	known   bool
+	// failures counts wrong passwords.
+	failures int
 
 	space  *node.Space
 	parser resp.Parser
@@ -41,6 +48,8 @@ type client struct {
 	// silent tells that the client wants no answers, and skip for how many requests.
 	silent bool
 	skip   int
+	// pushing tells that the answer at hand is a message, which is sent all the same.
+	pushing bool
 	// watched are the keys of WATCH.
 	watched []watched
 	// queue is what MULTI has gathered, nil outside of it.
@@ -63,7 +72,7 @@ type seen struct {
 // about is what a client says about itself.
 type about struct {
 	name, library, libraryVersion string
-	space                         string
+	space, user                   string
 }
 
 // set changes what is said about a client.
@@ -101,6 +110,13 @@ func (c *client) speak(v resp.Version) {
 	c.seen.version.Store(uint32(v))
 }
 
+// become makes the connection one of a user.
+func (c *client) become(a *acl.Account) {
+	c.account = a
+	name := a.User().Name
+	c.seen.set(func(s *about) { s.user = name })
+}
+
 // use chooses the keyspace.
 func (c *client) use(k *node.Space) {
 	c.space = k
@@ -121,8 +137,9 @@ func (c *client) hush(start int) {
 	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
 		c.s.stats.failed(c.out.Bytes[start:])
 	}
-	if c.silent || c.skip > 0 {
+	if c.silent && !c.pushing || c.skip > 0 {
 		c.out.Bytes = c.out.Bytes[:start]
 		c.skip = max(0, c.skip-1)
 	}
+	c.pushing = false
 }

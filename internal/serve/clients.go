@@ -110,9 +110,9 @@ func (s *Server) line(c *client, now time.Time) string {
 	if subs != [scopes]int{} {
 		flags = "P"
 	}
-	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d cmd=%s user=default lib-name=%s lib-ver=%s resp=%d",
+	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.from, a.name, int(now.Sub(c.since).Seconds()), max(0, now.UnixMilli()-c.seen.lastMS.Load())/1000, flags, a.space,
-		subs[byChannel], subs[byPattern], subs[bySlot], cmd, a.library, a.libraryVersion, c.seen.version.Load())
+		subs[byChannel], subs[byPattern], subs[bySlot], cmd, a.user, a.library, a.libraryVersion, c.seen.version.Load())
 }
 
 // kindOf is the TYPE of a client.
@@ -225,7 +225,7 @@ func killFilter(t *turn, args [][]byte) (func(*client) bool, error) {
 			kind := strings.ToLower(value)
 			all = append(all, func(c *client) bool { return t.s.kindOf(c) == kind })
 		case redis.Is(name, "USER"):
-			all = append(all, func(*client) bool { return value == "default" })
+			all = append(all, func(c *client) bool { return c.seen.get().user == value })
 		case redis.Is(name, "LADDR"):
 			all = append(all, func(*client) bool { return false })
 		case redis.Is(name, "SKIPME"):

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/glob"
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -98,7 +99,21 @@ func configSet(t *turn) {
 		t.out.Fail(err)
 		return
 	}
+	t.s.configured(args)
 	t.out.OK()
+}
+
+// configured does what follows from settings that were changed.
+func (s *Server) configured(args [][]byte) {
+	for i := 0; i < len(args); i += 2 {
+		if redis.Is(args[i], "REQUIREPASS") {
+			rules := []string{"resetpass", "nopass"}
+			if len(args[i+1]) > 0 {
+				rules = []string{"resetpass", ">" + string(args[i+1])}
+			}
+			_ = s.users.Set(acl.DefaultName, rules...) // they are right
+		}
+	}
 }
 
 func (c *config) set(args [][]byte) error {

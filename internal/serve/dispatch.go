@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/redis"
@@ -18,6 +19,11 @@ func (w *worker) dispatch(c *client, args [][]byte) {
 		w.s.stats.called(spec, err)
 	}
 	if err != nil {
+		if speaksHTTP(args) {
+			c.closing = true // a web page may make a browser send commands in its body
+			c.conn.dirty()
+			return
+		}
 		if c.queue != nil {
 			c.queue.failed = true
 		}
@@ -39,11 +45,24 @@ func (w *worker) dispatch(c *client, args [][]byte) {
 	}
 }
 
+// speaksHTTP tells whether a line is one of HTTP.
+func speaksHTTP(args [][]byte) bool {
+	return redis.Is(args[0], "POST") || redis.Is(args[0], "HOST:") || len(args) == 3 && bytes.HasPrefix(args[2], []byte("HTTP/"))
+}
+
 // immediate are the commands that MULTI does not gather.
 var immediate = map[string]bool{"multi": true, "exec": true, "discard": true, "watch": true, "quit": true, "reset": true}
 
 // allowed refuses what a client may not do now.
 func (s *Server) allowed(c *client, spec *redis.Spec, args [][]byte) error {
+	if c.stranger() && spec.Flags&redis.NoAuth == 0 {
+		return redis.Error("NOAUTH Authentication required.")
+	}
+	if u := c.account.User(); !u.All() {
+		if err := s.permitted(c, u, spec, args); err != nil {
+			return err
+		}
+	}
 	if c.listening && c.out.Version == resp.RESP2 && !whileListening[spec.Name] {
 		return redis.Error("ERR Can't execute '" + strings.ToLower(string(args[0])) +
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")

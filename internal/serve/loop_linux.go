@@ -376,7 +376,7 @@ func (l *loop) follow(c *socket) {
 
 // dirty implements transport.
 func (c *socket) dirty() {
-	if !c.waiting && !c.busy { // else it is called by another, and resumeAll comes later
+	if !c.busy && !c.waiting { // else it is called by another, and resumeAll comes later
 		c.waiting = true
 		c.l.written = append(c.l.written, c)
 	}

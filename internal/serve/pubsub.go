@@ -34,6 +34,7 @@ func note(out *redis.Writer, word string, name []byte, n int64) {
 
 func subscribe(s scope) func(*turn) {
 	return func(t *turn) {
+		t.c.pushing = true
 		for _, name := range t.Args[1:] {
 			t.s.hub.join(t.c, s, string(name), func(n int64) { note(t.out, subscribed[s], name, n) })
 		}
@@ -43,6 +44,7 @@ func subscribe(s scope) func(*turn) {
 
 func unsubscribe(s scope) func(*turn) {
 	return func(t *turn) {
+		t.c.pushing = true
 		names := t.Args[1:]
 		if len(names) == 0 {
 			for _, name := range t.s.hub.namesOf(t.c, s) {

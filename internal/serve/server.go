@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
@@ -45,6 +46,8 @@ type Server struct {
 	hub     hub
 	config  config
 	places  places
+	users   *acl.Table
+	denied  denied
 }
 
 // ErrClosed means that the server was closed.
@@ -58,7 +61,7 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{db: db, node: inside.Node(db), opts: o, born: o.Now(), runID: newRunID()}
+	s := &Server{db: db, node: inside.Node(db), opts: o, born: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats.init()
 	s.clients.init()
@@ -88,6 +91,7 @@ func (s *Server) newClient(t transport, from, to string) *client {
 	c := &client{id: s.ids.Add(1), s: s, conn: t, from: from, to: to, since: s.opts.Now()}
 	c.speak(resp.RESP2)
 	c.use(s.defaultSpace())
+	c.begin()
 	if !s.clients.add(c, s.opts.Clients) {
 		return nil
 	}
@@ -113,7 +117,13 @@ func (s *Server) defaultSpace() *node.Space {
 // usual are the limits of clients who may do something.
 var usual = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
 
-func (s *Server) limits(*client) resp.Limits { return usual }
+// limits are those of a client.
+func (s *Server) limits(c *client) *resp.Limits {
+	if c.stranger() {
+		return &resp.Strangers
+	}
+	return &usual
+}
 
 // tooMany is what a client hears that cannot be served.
 const tooMany = "-ERR max number of clients reached\r\n"

@@ -11,9 +11,10 @@ import (
 func init() {
 	handle(map[string]func(*turn){
 		"ping": ping, "echo": func(t *turn) { t.out.Bulk(t.Args[1]) },
-		"hello": hello, "select": selectSpace, "quit": quit, "reset": reset,
+		"select": selectSpace, "quit": quit, "reset": reset,
 		"readonly": accept, "readwrite": accept, "asking": accept,
 	})
+	handleSlow(map[string]func(*turn){"hello": hello})
 }
 
 // accept answers that all is well.
@@ -51,6 +52,7 @@ func reset(t *turn) {
 	t.s.hub.leave(c)
 	c.listening = false
 	c.use(t.s.defaultSpace())
+	c.begin()
 	c.seen.set(func(a *about) { a.name = "" })
 	c.speak(resp.RESP2)
 	t.out.Simple("RESET")
@@ -83,7 +85,13 @@ func (s *Server) spaceOf(name string) (*node.Space, error) {
 }
 
 func hello(t *turn) {
-	version, name, err := helloOptions(t.Args[1:], t.out.Version)
+	version, name, who, err := helloOptions(t.Args[1:], t.out.Version)
+	if err == nil && who != nil {
+		err = t.authenticate(string(who[0]), who[1])
+	}
+	if err == nil && t.c.stranger() {
+		err = redis.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
 	if err != nil {
 		t.out.Fail(err)
 		return
@@ -113,27 +121,31 @@ func hello(t *turn) {
 // redisVersion is the version of Redis whose commands are spoken here.
 const redisVersion = "7.2.0"
 
-func helloOptions(args [][]byte, version resp.Version) (_ resp.Version, name []byte, err error) {
+// helloOptions reads what HELLO is told: the version, a name for the connection, and a
+// user with its password.
+func helloOptions(args [][]byte, version resp.Version) (_ resp.Version, name []byte, who [][]byte, err error) {
 	if len(args) > 0 {
 		n, err := strconv.Atoi(string(args[0]))
 		if err != nil {
-			return version, nil, redis.Error("ERR Protocol version is not an integer or out of range")
+			return version, nil, nil, redis.Error("ERR Protocol version is not an integer or out of range")
 		}
 		if n != 2 && n != 3 {
-			return version, nil, redis.Error("NOPROTO unsupported protocol version")
+			return version, nil, nil, redis.Error("NOPROTO unsupported protocol version")
 		}
 		version, args = resp.Version(n), args[1:]
 	}
 	for len(args) > 0 {
 		switch {
+		case redis.Is(args[0], "AUTH") && len(args) >= 3:
+			who, args = args[1:3], args[3:]
 		case redis.Is(args[0], "SETNAME") && len(args) >= 2:
 			if !plainName(args[1]) {
-				return version, nil, errName
+				return version, nil, nil, errName
 			}
 			name, args = args[1], args[2:]
 		default:
-			return version, nil, redis.Error("ERR Syntax error in HELLO option '" + string(args[0]) + "'")
+			return version, nil, nil, redis.Error("ERR Syntax error in HELLO option '" + string(args[0]) + "'")
 		}
 	}
-	return version, name, nil
+	return version, name, who, nil
 }

@@ -20,8 +20,7 @@ func (w *worker) slow(c *client, f func(ctx context.Context)) {
 	if c.pending > 0 {
 		w.execute()
 	}
-	w.later(c, f)
-	w.release()
+	w.defers(c, f)
 }
 
 // later leaves something to the goroutine that a client is given by release.

@@ -50,18 +50,15 @@ func Edges() map[string]bool {
 	return names
 }
 
-// answer answers a request that is about the connection or the server.
+// turn answers a request that is about the connection or the server.
 func (w *worker) turn(c *client, r redis.Request) {
-	e, ok := edges[r.Spec.Name]
-	switch {
-	case !ok:
-		w.say(c, func(out *redis.Writer) { out.Fail(redis.Error("ERR " + r.Spec.Name + " is not served")) })
-	case e.waits:
-		r = kept(r)
-		w.slow(c, func(ctx context.Context) {
-			c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
-		})
-	default:
-		w.say(c, func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+	e := edges[r.Spec.Name]
+	if !e.waits && w.settled(c) {
+		c.reply(func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+		return
 	}
+	r = kept(r)
+	w.slow(c, func(ctx context.Context) {
+		c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+	})
 }

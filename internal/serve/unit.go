@@ -131,7 +131,7 @@ func (w *worker) unit(c *client, u *unit) {
 		return
 	}
 	part, p := w.s.together(u)
-	if part == nil {
+	if part == nil || c.pending > 0 && c.part != part && !w.settled(c) {
 		u = u.kept()
 		w.slow(c, func(ctx context.Context) { w.s.runUnit(ctx, u) })
 		return

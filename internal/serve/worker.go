@@ -61,7 +61,7 @@ func newWorker(s *Server) *worker {
 func (w *worker) take(c *client, data []byte) (rest []byte) {
 	c.seen.lastMS.Store(w.nowMS)
 	for len(data) > 0 && !c.busy && !c.closing {
-		args, n, err := c.parser.Next(data, w.s.limits(c))
+		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
 			w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
 			c.closing = true
@@ -81,22 +81,33 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	return data
 }
 
-// say writes a reply that needs no group, behind those that are staged.
+// say writes a reply that needs no group, behind those that are staged. It may be called
+// after the round, so it must not point to anything of that.
 func (w *worker) say(c *client, write func(*redis.Writer)) {
-	if c.pending > 0 {
-		w.commit()
+	if w.settled(c) {
+		c.reply(write)
+		return
 	}
-	c.reply(write)
+	w.defers(c, func(context.Context) { c.reply(write) })
 }
 
-// position returns the position of a key. It is good until the round ends.
-func (w *worker) position(k *node.Space, key []byte) partition.Position {
-	if cap(w.positions)-len(w.positions) < 2*len(key)+16 {
-		w.commit()
+// settled executes what a client has staged, and tells whether that is done. If not, the
+// client is busy, and what it asks for next comes later: see defers.
+func (w *worker) settled(c *client) bool {
+	if c.pending > 0 {
+		w.execute()
+		if c.busy {
+			return false
+		}
+		w.release()
 	}
-	start := len(w.positions)
-	w.positions = k.AppendPosition(w.positions, key)
-	return w.positions[start:len(w.positions):len(w.positions)]
+	return true
+}
+
+// defers leaves something to the goroutine of a client that has just become busy.
+func (w *worker) defers(c *client, f func(context.Context)) {
+	w.later(c, f)
+	w.release()
 }
 
 // single begins a request that is one command on one key.
@@ -106,8 +117,12 @@ func (w *worker) single(c *client, r redis.Request) {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	p := w.position(c.space, key)
-	part := w.s.node.PartOf(p)
+	p, part := w.locate(c, key)
+	if part == nil {
+		a := &ask{request: kept(r), space: c.space}
+		w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
+		return
+	}
 	cmd, err := r.Spec.Build(&redis.Builder{Request: &r, Key: p, Room: &w.room})
 	if err != nil {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
@@ -120,6 +135,30 @@ func (w *worker) single(c *client, r redis.Request) {
 	b := w.stage(c, part)
 	b.many.Add(group.Request{Command: cmd, Key: p, Gate: gate(c.space, r.Spec)}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
+}
+
+// locate returns the position of a key, which is good until the round ends, and the part
+// that has it. What the client has staged for another part is executed before: its
+// requests keep their order. If that has to wait, the part is nil.
+func (w *worker) locate(c *client, key []byte) (partition.Position, *node.Part) {
+	if cap(w.positions)-len(w.positions) < 2*len(key)+16 {
+		w.execute()
+		if c.busy {
+			return nil, nil
+		}
+		w.release()
+	}
+	start := len(w.positions)
+	w.positions = c.space.AppendPosition(w.positions, key)
+	p := partition.Position(w.positions[start:len(w.positions):len(w.positions)])
+	part := w.s.node.PartOf(p)
+	if c.pending == 0 || c.part == part {
+		return p, part
+	}
+	if !w.settled(c) {
+		return nil, nil
+	}
+	return w.locate(c, key)
 }
 
 // gate is what must hold of a keyspace when a request is executed.
@@ -155,12 +194,9 @@ func (w *worker) get(c *client, r redis.Request, part *node.Part, p partition.Po
 	c.conn.dirty()
 }
 
-// stage returns the batch of a group for a request of a client. What the client has
-// staged for another group is committed before: its requests keep their order.
+// stage returns the batch of a group for a request of a client.
+// Invariant: whatever else the client has staged is of the same group.
 func (w *worker) stage(c *client, part *node.Part) *batch {
-	if c.pending > 0 && c.part != part {
-		w.commit()
-	}
 	b := w.batches[part]
 	if b == nil {
 		b = &batch{part: part}

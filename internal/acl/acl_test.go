@@ -1,0 +1,128 @@
+package acl
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func user(t *testing.T, rules string) *User {
+	t.Helper()
+	table := NewTable()
+	if err := table.Set("u", strings.Fields(rules)...); err != nil {
+		t.Fatal(err)
+	}
+	return table.Get("u")
+}
+
+func TestAUserMayDoWhatItsRulesSayAndNothingElse(t *testing.T) {
+	for _, c := range []struct {
+		rules string
+		yes   string // commands
+		no    string
+	}{
+		{"", "", "get set keys config|get"},
+		{"+@all", "get set keys config|get flushall", ""},
+		{"+@all -@dangerous", "get set", "keys config|get flushall"},
+		{"+@read", "get mget hgetall", "set del config|get"},
+		{"+@all -@write", "get", "set del hset"},
+		{"+get -get +set", "set", "get"},
+		{"+config|get", "config|get", "config|set"},
+		{"+config", "config|get config|set", "get"},
+		{"+@hash -hset", "hget hgetall", "hset get"},
+		{"allcommands nocommands", "", "get"},
+	} {
+		u := user(t, c.rules)
+		for _, name := range strings.Fields(c.yes) {
+			if !u.MayRun(redis.Named(name)) {
+				t.Errorf("%q refuses %s", c.rules, name)
+			}
+		}
+		for _, name := range strings.Fields(c.no) {
+			if u.MayRun(redis.Named(name)) {
+				t.Errorf("%q lets %s pass", c.rules, name)
+			}
+		}
+	}
+}
+
+func TestKeysAndChannelsAreThoseOfThePatterns(t *testing.T) {
+	u := user(t, "~app:* %R~shared:* %W~out:? &news &w*")
+	for _, c := range []struct {
+		key    string
+		access Access
+		want   bool
+	}{
+		{"app:1", Read | Write, true}, {"shared:1", Read, true}, {"shared:1", Write, false}, {"out:1", Write, true},
+		{"out:1", Read, false}, {"out:12", Write, false}, {"other", Read, false}, {"app", Read, false},
+	} {
+		if got := u.MayKey([]byte(c.key), c.access); got != c.want {
+			t.Errorf("%s %d: %v", c.key, c.access, got)
+		}
+	}
+	for name, want := range map[string]bool{"news": true, "weather": true, "x": false} {
+		if u.MayChannel([]byte(name), false) != want {
+			t.Errorf("channel %s", name)
+		}
+	}
+	if !u.MayChannel([]byte("w*"), true) || u.MayChannel([]byte("we*"), true) {
+		t.Error("a pattern of channels must be one of the user's")
+	}
+}
+
+func TestWrongRulesChangeNothing(t *testing.T) {
+	table := NewTable()
+	before := table.Get(DefaultName).String()
+	for _, rules := range []string{"off nosuch", "-@all +nosuch", "resetkeys +@nosuch", "off #abc", "off <unknown", "~x", "%X~a", "%~a", "+"} {
+		var bad *RuleError
+		if err := table.Set(DefaultName, strings.Fields(rules)...); !errors.As(err, &bad) {
+			t.Errorf("%q: %v", rules, err)
+		}
+	}
+	if after := table.Get(DefaultName).String(); after != before {
+		t.Errorf("it was %s and is %s", before, after)
+	}
+}
+
+func TestOnlyWhoKnowsThePasswordBecomesAUserThatIsOn(t *testing.T) {
+	table := NewTable()
+	auth := func(name, password string) bool { _, err := table.Auth(name, []byte(password)); return err == nil }
+	if !auth(DefaultName, "anything") || auth("nobody", "") {
+		t.Error("the default user takes any password, and nobody is nobody")
+	}
+	if err := table.Set("u", "on", ">one", ">two", "+@all"); err != nil {
+		t.Fatal(err)
+	}
+	if !auth("u", "one") || !auth("u", "two") || auth("u", "three") || auth("u", "") {
+		t.Error("passwords")
+	}
+	if err := table.Set("u", "<one"); err != nil || auth("u", "one") || !auth("u", "two") {
+		t.Error("one was removed", err)
+	}
+	a, _ := table.Auth("u", []byte("two"))
+	if err := table.Set("u", "off"); err != nil || auth("u", "two") {
+		t.Error("it is off", err)
+	}
+	if strings.Contains(table.Get("u").String(), "two") {
+		t.Error("a password is told")
+	}
+	if ok, err := table.Remove("u"); !ok || err != nil || a.User().MayRun(redis.Named("get")) {
+		t.Error("who was removed may still do something", err)
+	}
+	if _, err := table.Remove(DefaultName); !errors.Is(err, ErrDefault) {
+		t.Error(err)
+	}
+}
+
+// What a user is told to be, said again, makes the same user.
+func TestALineOfListMakesTheSameUser(t *testing.T) {
+	for _, rules := range []string{"on nopass ~* &* +@all", "off >x ~a %R~b +@read -get &c", "+config|get", "on +@all -@dangerous +keys ~*"} {
+		line := user(t, rules).String()
+		again := user(t, strings.TrimPrefix(line, "user u "))
+		if again.String() != line {
+			t.Errorf("%q became %q", line, again.String())
+		}
+	}
+}

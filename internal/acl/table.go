@@ -1,0 +1,125 @@
+package acl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// DefaultName is the user that connections begin as.
+const DefaultName = "default"
+
+var (
+	// ErrWrong means that there is no such user, or the password is not right, or the
+	// user is off: which of them is not told.
+	ErrWrong = errors.New("acl: invalid username-password pair or user is disabled")
+	// ErrDefault means that the default user cannot be removed.
+	ErrDefault = errors.New("acl: the 'default' user cannot be removed")
+)
+
+// Account is a user as it is now. A connection keeps it.
+type Account struct{ user atomic.Pointer[User] }
+
+// User returns the newest permissions. Those of a user who was removed are none.
+func (a *Account) User() *User { return a.user.Load() }
+
+// Table is all users. Its methods may be called by any goroutine.
+type Table struct {
+	mu    sync.Mutex
+	users map[string]*Account
+}
+
+// NewTable returns a table with a default user who may do everything, without a
+// password.
+func NewTable() *Table {
+	t := &Table{users: map[string]*Account{}}
+	if err := t.Set(DefaultName, "on", "nopass", "~*", "&*", "+@all"); err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Set makes or changes a user by rules, all or none.
+func (t *Table) Set(name string, rules ...string) error {
+	if name == "" || strings.ContainsAny(name, " \x00\r\n\t") {
+		return fmt.Errorf("acl: user name %q: use one without spaces and zeros", name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, u := t.users[name], newUser(name)
+	if a != nil {
+		u = a.User().clone()
+	}
+	for _, rule := range rules {
+		if err := u.apply(rule); err != nil {
+			return err
+		}
+	}
+	u.settle()
+	if a == nil {
+		a = &Account{}
+		t.users[name] = a
+	}
+	a.user.Store(u)
+	return nil
+}
+
+// Get returns a user, nil if there is none.
+func (t *Table) Get(name string) *User {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a := t.users[name]; a != nil {
+		return a.User()
+	}
+	return nil
+}
+
+// Remove removes a user, and tells whether there was one. Connections of it may do
+// nothing any more.
+func (t *Table) Remove(name string) (bool, error) {
+	if name == DefaultName {
+		return false, ErrDefault
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.users[name]
+	if a == nil {
+		return false, nil
+	}
+	delete(t.users, name)
+	a.user.Store(newUser(name))
+	return true, nil
+}
+
+// Default returns the account that connections begin with.
+func (t *Table) Default() *Account {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.users[DefaultName]
+}
+
+// Names are the names of all users.
+func (t *Table) Names() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.users))
+}
+
+// Auth returns the account of a user who knows a password, or ErrWrong.
+func (t *Table) Auth(name string, password []byte) (*Account, error) {
+	t.mu.Lock()
+	a := t.users[name]
+	t.mu.Unlock()
+	u := newUser(name) // who is not there is asked too, so that nobody learns it from the time
+	if a != nil {
+		u = a.User()
+	}
+	if !u.accepts(password) || !u.On {
+		return nil, ErrWrong
+	}
+	return a, nil
+}

@@ -1,0 +1,417 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func TestEveryCommandAtTheEdgeIsAnsweredAndNoOther(t *testing.T) {
+	mine := Edges()
+	for _, s := range redis.All() {
+		at := s.Flags&redis.Edge != 0
+		if at && !mine[s.Name] {
+			t.Errorf("%s is described and not answered", s.Name)
+		}
+		if !at && mine[s.Name] {
+			t.Errorf("%s is answered by the connection, and is not described so", s.Name)
+		}
+		delete(mine, s.Name)
+	}
+	for name := range mine {
+		t.Errorf("%s is answered and not described", name)
+	}
+}
+
+func TestCommandsDoWhatRedisDoes(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script(`
+			PING -> PONG
+			SET a 1 -> OK
+			GET a -> 1
+			GET nothing -> (nil)
+			INCR a -> (2)
+			MSET a 1 b 2 c 3 d 4 e 5 -> OK
+			MGET a b c d e f -> [1 2 3 4 5 (nil)]
+			MSETNX f 1 a 2 -> (0)
+			EXISTS a b c d e f a -> (6)
+			DEL a b zz -> (2)
+			HSET h x 1 y 2 -> (2)
+			HGETALL h -> [x 1 y 2]
+			GET h -> -WRONGTYPE*
+			RENAME h g -> OK
+			RENAME h g -> -ERR no such key
+			TYPE g -> hash
+			COPY g g2 -> (1)
+			HGET g2 y -> 2
+			DBSIZE -> (5)
+			SET n abc -> OK
+			INCR n -> -ERR value is not an integer or out of range
+			APPEND n def -> (6)
+			GETRANGE n 1 3 -> bcd
+			SET n v EX 100 -> OK
+			TTL n -> (100)
+			PERSIST n -> (1)
+			TTL n -> (-1)
+			NOSUCH x -> -ERR unknown command 'NOSUCH', with args beginning with: 'x'*
+			GET -> -ERR wrong number of arguments for 'get' command
+			FLUSHALL -> OK
+			DBSIZE -> (0)
+		`)
+	})
+}
+
+func TestAMultiIsAtomicWhereverItsKeysAre(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c, other := l.dial(), l.dial()
+		c.script(`
+			MULTI -> OK
+			SET a 1 -> QUEUED
+			MULTI -> -ERR MULTI calls can not be nested
+			INCR b -> QUEUED
+			GET a -> QUEUED
+			LPUSHX -> -ERR unknown command*
+			EXEC -> -EXECABORT Transaction discarded because of previous errors.
+			GET a -> (nil)
+			EXEC -> -ERR EXEC without MULTI
+			MULTI -> OK
+			SET a x -> QUEUED
+			INCR a -> QUEUED
+			INCR b -> QUEUED
+			PING -> QUEUED
+			GET a -> QUEUED
+			EXEC -> [OK -ERR value is not an integer or out of range (1) PONG x]
+			WATCH a zz -> OK
+			MULTI -> OK
+			SET a y -> QUEUED
+			EXEC -> [OK]
+			WATCH a zz -> OK
+		`)
+		other.script(`SET zz 1 -> OK`)
+		c.script(`
+			MULTI -> OK
+			SET a z -> QUEUED
+			EXEC -> (nil)
+			GET a -> y
+			WATCH zz -> OK
+			UNWATCH -> OK
+			MULTI -> OK
+			DISCARD -> OK
+			WATCH a -> OK
+		`)
+		other.script(`FLUSHALL -> OK`)
+		c.script(`
+			MULTI -> OK
+			EXEC -> (nil)
+			MULTI -> OK
+			EXEC -> []
+		`)
+	})
+}
+
+// Transfers between keys of many groups keep their sum, in every MGET, while shards move.
+func TestMultiAndMGETAreOfOneMomentWhileShardsMove(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		const accounts, each = 8, 100
+		first := l.dial()
+		all := "MGET"
+		for i := range accounts {
+			first.script(fmt.Sprintf("SET acc%d %d -> OK", i, each))
+			all += fmt.Sprintf(" acc%d", i)
+		}
+		var wg sync.WaitGroup
+		for w := range 3 {
+			c := l.dial()
+			wg.Go(func() {
+				for i := range 60 {
+					from, to := (w+i)%accounts, (w+3*i+1)%accounts
+					c.send("MULTI")
+					c.send(fmt.Sprintf("DECRBY acc%d 5", from))
+					c.send(fmt.Sprintf("INCRBY acc%d 5", to))
+					c.send("EXEC")
+					for range 3 {
+						c.read()
+					}
+					if got := c.read(); strings.Contains(got, "-") && !strings.Contains(got, "(-") {
+						t.Errorf("EXEC: %s", got)
+					}
+				}
+			})
+		}
+		reader := l.dial()
+		wg.Go(func() {
+			for range 60 {
+				sum := 0
+				for _, n := range strings.Fields(strings.Trim(reader.ask(all), "[]")) {
+					var v int
+					fmt.Sscan(n, &v)
+					sum += v
+				}
+				if sum != accounts*each {
+					t.Errorf("the sum is %d", sum)
+				}
+			}
+		})
+		moveAll(t, l.db)
+		wg.Wait()
+	})
+}
+
+// moveAll moves some shards of the default keyspace to another group.
+func moveAll(t *testing.T, db *cleave.DB) {
+	groups := db.Groups()
+	if len(groups) == 1 {
+		return
+	}
+	shards, err := db.Shards(ctx)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	moved := 0
+	for i, s := range shards {
+		to := groups[i%len(groups)].ID
+		if s.Group == to || moved == 4 {
+			continue
+		}
+		moved++
+		job, err := db.Start(ctx, cleave.Move{Shard: s.ID, To: to})
+		if err == nil {
+			_, err = job.Wait(ctx)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A client that sends many requests at once gets its answers in their order.
+func TestPipelinesKeepTheirOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		const n = 500
+		for i := range n {
+			c.send(fmt.Sprintf("SET k%d %d", i%7, i))
+			c.send(fmt.Sprintf("GET k%d", i%7))
+			if i%50 == 0 {
+				c.send("MGET k0 k1 k2 k3 k4 k5 k6")
+				c.send("WATCH k1")
+				c.send("PING")
+			}
+		}
+		for i := range n {
+			if got := c.read(); got != "OK" {
+				t.Fatalf("SET %d: %s", i, got)
+			}
+			if got := c.read(); got != fmt.Sprint(i) {
+				t.Fatalf("GET %d: %s", i, got)
+			}
+			if i%50 == 0 {
+				if got := c.read(); got[0] != '[' {
+					t.Fatalf("MGET: %s", got)
+				}
+				if got := c.read() + c.read(); got != "OKPONG" {
+					t.Fatal(got)
+				}
+			}
+		}
+	})
+}
+
+func TestMessagesReachThoseWhoListen(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		a, b := l.dial(), l.dial()
+		a.script(`
+			SUBSCRIBE news -> [subscribe news (1)]
+			PSUBSCRIBE n* -> [psubscribe n* (2)]
+			GET x -> -ERR Can't execute 'get'*
+			PING -> [pong ]
+		`)
+		b.script(`
+			PUBLISH news hello -> (2)
+			PUBLISH nix there -> (1)
+			PUBLISH other x -> (0)
+			PUBSUB NUMSUB news -> [news (1)]
+			SPUBLISH news x -> (0)
+		`)
+		for _, want := range []string{"[message news hello]", "[pmessage n* news hello]", "[pmessage n* nix there]"} {
+			if got := a.read(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		a.script(`
+			UNSUBSCRIBE -> [unsubscribe news (1)]
+			PUNSUBSCRIBE -> [punsubscribe n* (0)]
+			GET x -> (nil)
+		`)
+		if got := b.ask("PUBLISH news again"); got != "(0)" {
+			t.Errorf("somebody still listens: %s", got)
+		}
+	})
+}
+
+// SCAN finds every key that is there all the time, in spaces with many keys in one slot
+// too, while shards move and others come and go.
+func TestSCANFindsEveryKey(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c, other := l.dial(), l.dial()
+		want := map[string]bool{}
+		for i := range 300 {
+			for _, key := range []string{fmt.Sprintf("k%d", i), fmt.Sprintf("{tag}%d", i)} {
+				want[key] = true
+				c.script("SET " + key + " v -> OK")
+			}
+		}
+		cursor, pages := "0", 0
+		for {
+			got := strings.Fields(strings.Trim(c.ask("SCAN "+cursor+" COUNT 20"), "[]"))
+			cursor = got[0]
+			for _, key := range got[1:] {
+				delete(want, strings.Trim(key, "[]"))
+			}
+			if pages++; pages == 5 {
+				moveAll(t, l.db)
+			}
+			other.ask(fmt.Sprintf("SET other%d x", pages))
+			other.ask(fmt.Sprintf("DEL other%d", pages-3))
+			if cursor == "0" {
+				break
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%d keys were not found in %d pages, such as %v", len(want), pages, want)
+		}
+	})
+}
+
+// A large keyspace is empty at one moment, and those who use it go on.
+func TestFLUSHALLEmptiesALargeKeyspaceUnderThoseWhoUseIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c, busy := l.dial(), l.dial()
+		for i := range fewKeys + 500 {
+			c.send(fmt.Sprintf("SET k%d v", i))
+		}
+		for range fewKeys + 500 {
+			c.read()
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := busy.ask(fmt.Sprintf("SET busy%d v", i%10)); got != "OK" {
+					t.Errorf("SET: %s", got)
+					return
+				}
+				if got := busy.ask("GET k17"); got != "v" && got != "(nil)" && got != "new" {
+					t.Errorf("GET: %s", got)
+				}
+			}
+		})
+		c.script("FLUSHALL -> OK\nGET k17 -> (nil)\nSET k17 new -> OK\nGET k17 -> new")
+		close(stop)
+		wg.Wait()
+		c.script("FLUSHDB -> OK\nDBSIZE -> (0)")
+	})
+}
+
+func TestUsersMayDoWhatTheirRulesSay(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		admin := l.dial()
+		admin.script(`
+			AUTH x -> -ERR AUTH <password> called without any password*
+			ACL WHOAMI -> default
+			ACL SETUSER app on >secret ~app:* &news +@all -@dangerous -hset -> OK
+			ACL SETUSER app +nosuch -> -ERR Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL
+			ACL USERS -> [app default]
+			ACL DRYRUN app GET app:1 -> OK
+			ACL DRYRUN app GET x -> This user has no permissions to access the 'x' key
+			CONFIG SET requirepass boss -> OK
+		`)
+		c := l.dial()
+		c.script(`
+			GET app:1 -> -NOAUTH Authentication required.
+			HELLO 3 -> -NOAUTH HELLO must be called*
+			AUTH wrong -> -WRONGPASS*
+			AUTH app wrong -> -WRONGPASS*
+			AUTH app secret -> OK
+			ACL WHOAMI -> app
+			SET app:1 v -> OK
+			GET app:1 -> v
+			GET other -> -NOPERM this user has no permissions to access one of the keys used as arguments
+			MGET app:1 other -> -NOPERM*
+			HSET app:h f v -> -NOPERM this user has no permissions to run the 'hset' command
+			KEYS * -> -NOPERM*
+			SUBSCRIBE x -> -NOPERM this user has no permissions to access one of the channels used as arguments
+			PUBLISH news hi -> (0)
+			MULTI -> OK
+			GET other -> -NOPERM*
+			EXEC -> -EXECABORT*
+		`)
+		admin.script(`ACL SETUSER app +hset -> OK`)
+		c.script(`
+			HSET app:h f v -> (1)
+			RESET -> RESET
+			GET app:1 -> -NOAUTH*
+			HELLO 3 AUTH default boss -> [server redis*
+			GET app:1 -> v
+		`)
+		c.script(`AUTH app secret -> OK`)
+		admin.script(`
+			ACL DELUSER default -> -ERR The 'default' user cannot be removed
+			ACL DELUSER app -> (1)
+		`)
+		if _, err := c.in.ReadByte(); err == nil {
+			t.Error("the connection of a user who was removed is open")
+		}
+		if got := admin.ask("ACL LOG"); !strings.Contains(got, "username app") {
+			t.Errorf("ACL LOG: %s", got)
+		}
+	})
+}
+
+func TestABrowserIsNotServed(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n\r\nSET a b\r\n", "Host: x\r\nSET a b\r\n"} {
+			c := l.dial()
+			if _, err := c.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := c.in.ReadByte(); err == nil {
+				t.Errorf("%q is answered: %q", text, b)
+			}
+		}
+		l.dial().script("GET a -> (nil)")
+	})
+}
+
+// Before a client has said who it is, it cannot make the server keep much.
+func TestStrangersMaySendLittle(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		l.dial().script("CONFIG SET requirepass boss -> OK")
+		for text, want := range map[string]string{
+			"*11\r\n":            "unauthenticated multibulk length",
+			"*1\r\n$20000\r\n":   "unauthenticated bulk length",
+			"*1000000000000\r\n": "invalid multibulk length",
+			"*1\r\n$-5\r\n":      "invalid bulk length",
+			"*1\r\n@\r\n":        "expected '$', got '@'",
+		} {
+			c := l.dial()
+			if _, err := c.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.read(); !strings.Contains(got, want) {
+				t.Errorf("%q: %s", text, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+)
+
+var ctx = context.Background()
+
+// shape is how a server is made.
+type shape struct {
+	name           string
+	stores, groups int
+	streams        bool // each connection has a goroutine
+}
+
+var shapes = []shape{{"one group", 1, 1, false}, {"many groups", 1, 5, false}, {"many stores", 3, 6, false}, {"streams", 1, 5, true}}
+
+// lab is a server with its store.
+type lab struct {
+	t    *testing.T
+	db   *cleave.DB
+	s    *Server
+	addr string
+}
+
+// hidden keeps a server from seeing that a listener is one of TCP.
+type hidden struct{ net.Listener }
+
+func start(t *testing.T, sh shape, o Options) *lab {
+	t.Helper()
+	db, err := cleave.OpenMemory(cleave.Options{Stores: sh.stores, Groups: sh.groups, Queue: 1 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := &lab{t, db, New(db, o), l.Addr().String()}
+	done := make(chan error, 1)
+	if sh.streams {
+		go func() { done <- lab.s.Serve(hidden{l}) }()
+	} else {
+		go func() { done <- lab.s.Serve(l) }()
+	}
+	t.Cleanup(func() {
+		lab.s.Close()
+		if err := <-done; err != ErrClosed {
+			t.Errorf("Serve: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lab
+}
+
+// everywhere runs a test against servers of all shapes.
+func everywhere(t *testing.T, test func(t *testing.T, l *lab)) {
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) { test(t, start(t, sh, Options{})) })
+	}
+}
+
+// conn is a client that sees bytes as they are.
+type conn struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Reader
+}
+
+func (l *lab) dial() *conn {
+	l.t.Helper()
+	c, err := net.Dial("tcp", l.addr)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a server that hangs fails the test
+	return &conn{l.t, c, bufio.NewReader(c)}
+}
+
+// send sends a request of words, in one line.
+func (c *conn) send(line string) {
+	c.t.Helper()
+	words := strings.Fields(line)
+	text := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		if w == "''" {
+			w = ""
+		}
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	if _, err := c.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// read returns a reply in a short form: "OK", "(7)", "(nil)", "[a b]", "-ERR …".
+func (c *conn) read() string {
+	c.t.Helper()
+	text, err := readReply(c.in)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return text
+}
+
+func readReply(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	n, _ := strconv.Atoi(line[1:])
+	switch line[0] {
+	case '+', '-':
+		return strings.TrimPrefix(line, "+"), nil
+	case ':':
+		return "(" + line[1:] + ")", nil
+	case '_':
+		return "(nil)", nil
+	case '$', '=':
+		if n < 0 {
+			return "(nil)", nil
+		}
+		b := make([]byte, n+2)
+		_, err := io.ReadFull(in, b)
+		return string(b[:n]), err
+	case '*', '%', '~', '>':
+		if n < 0 {
+			return "(nil)", nil
+		}
+		if line[0] == '%' {
+			n *= 2
+		}
+		var parts []string
+		for range n {
+			p, err := readReply(in)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, p)
+		}
+		return "[" + strings.Join(parts, " ") + "]", nil
+	}
+	return "", fmt.Errorf("a reply that begins with %q", line)
+}
+
+// ask sends a request and returns its reply.
+func (c *conn) ask(line string) string {
+	c.t.Helper()
+	c.send(line)
+	return c.read()
+}
+
+// script asks line by line: "request -> reply". A * in a reply ends what is compared.
+func (c *conn) script(text string) {
+	c.t.Helper()
+	for line := range strings.Lines(text) {
+		request, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+		if !ok {
+			if strings.TrimSpace(line) != "" {
+				c.t.Fatalf("no reply in %q", line)
+			}
+			continue
+		}
+		got := c.ask(request)
+		if head, ok := strings.CutSuffix(want, "*"); got != want && !(ok && strings.HasPrefix(got, head)) {
+			c.t.Errorf("%s: %s, want %s", request, got, want)
+		}
+	}
+}
