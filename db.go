@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/internal/index"
@@ -17,9 +18,9 @@ import (
 // DB is an open store. Its methods may be called by any goroutine.
 type DB struct {
 	node  *node.Node
-	first *Keyspace // the default one
-	apart guess     // of the next transaction
-	tag   string    // with which cursors begin
+	first atomic.Pointer[Keyspace] // the default one
+	apart guess                    // of the next transaction
+	tag   string                   // with which cursors begin
 	// keepers build indexes, and follow the feed for those that are asynchronous.
 	keepers keepers
 	// closed tells that Close was called, and closing is held meanwhile.
@@ -59,11 +60,6 @@ func openNode(o node.Options) (*DB, error) {
 		return nil, public(err)
 	}
 	db := &DB{node: n, tag: n.Hosts()[0].Store.ID().String()[:8]}
-	space, err := n.Keyspace(node.DefaultName)
-	if err != nil {
-		return nil, errors.Join(public(err), n.Close(context.Background()))
-	}
-	db.first = &Keyspace{db: db, space: space}
 	db.keepers.open(db)
 	return db, nil
 }
@@ -84,7 +80,17 @@ func (db *DB) Close() error {
 }
 
 // Default returns the default keyspace, which is of kind Hash.
-func (db *DB) Default() *Keyspace { return db.first }
+func (db *DB) Default() *Keyspace {
+	if k := db.first.Load(); k != nil && k.space.Check() == nil {
+		return k
+	}
+	k, err := db.Keyspace(node.DefaultName)
+	if err != nil {
+		panic(err) // every node has it, and it cannot be dropped
+	}
+	db.first.Store(k) // another one after a server has emptied it
+	return k
+}
 
 // Kind is how a keyspace spreads its keys.
 type Kind = partition.Kind

@@ -86,7 +86,7 @@ func server() {
 		edge("dbsize", group, "1.0.0", "Returns how many keys there are.", 1, ReadOnly|Fast, Keyspace),
 		edge("flushdb", group, "1.0.0", "Removes all keys of the keyspace.", -1, Write, Keyspace|Dangerous),
 		edge("flushall", group, "1.0.0", "Removes all keys of all keyspaces.", -1, Write, Keyspace|Dangerous),
-		edge("save", group, "1.0.0", "Waits until all that was written is on disk.", 1, Admin|NoScript, Dangerous),
+		edge("save", group, "1.0.0", "Waits until all that was written is on disk.", 1, Admin|NoScript|NoMulti, Dangerous),
 		edge("bgsave", group, "1.0.0", "Waits until all that was written is on disk.", -1, Admin|NoScript, Dangerous),
 		edge("lastsave", group, "1.0.0", "Returns the time: all that was acknowledged is kept.", 1, Loading|Stale|Fast, Dangerous),
 		edge("lolwut", group, "5.0.0", "Returns the version.", -1, ReadOnly|Fast, 0),

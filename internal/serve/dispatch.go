@@ -55,6 +55,9 @@ var immediate = map[string]bool{"multi": true, "exec": true, "discard": true, "w
 
 // allowed refuses what a client may not do now.
 func (s *Server) allowed(c *client, spec *redis.Spec, args [][]byte) error {
+	if c.queue != nil && spec.Flags&redis.NoMulti != 0 {
+		return redis.Error("ERR Command not allowed inside a transaction")
+	}
 	if c.stranger() && spec.Flags&redis.NoAuth == 0 {
 		return redis.Error("NOAUTH Authentication required.")
 	}

@@ -36,12 +36,6 @@ func (r *registry) len() int {
 	return len(r.byID)
 }
 
-func (r *registry) get(id uint64) *client {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byID[id]
-}
-
 // all returns the clients in the order in which they came.
 func (r *registry) all() []*client {
 	r.mu.Lock()

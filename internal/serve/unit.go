@@ -174,7 +174,7 @@ func (s *Server) together(u *unit) (part *node.Part, first partition.Position) {
 		}
 	}
 	for i := range u.items {
-		if u.items[i].edge() {
+		if u.items[i].Spec.Flags&(redis.Edge|redis.Heavy) != 0 {
 			return nil, nil
 		}
 	}

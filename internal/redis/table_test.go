@@ -1,0 +1,48 @@
+package redis
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const page = "../../docs/redis.md"
+
+// With CLEAVE_WRITE=1 the page is written, not compared.
+func TestTheDocumentationHasEveryCommandAsItIsDescribed(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- commands: written by go test ./internal/redis with CLEAVE_WRITE=1 -->\n", "<!-- end of commands -->\n"
+	head, rest, ok1 := strings.Cut(string(text), begin)
+	old, tail, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the commands", page)
+	}
+	want := "\n" + Table()
+	if os.Getenv("CLEAVE_WRITE") != "" {
+		if err := os.WriteFile(page, []byte(head+begin+want+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != want {
+		t.Errorf("%s is not what the commands say: CLEAVE_WRITE=1 go test -run Documentation ./internal/redis", page)
+	}
+}
+
+func TestEveryCommandIsInAGroupThatTheDocumentationHas(t *testing.T) {
+	known := map[string]bool{}
+	for _, g := range groups {
+		known[g.name] = true
+	}
+	for _, s := range all {
+		if !known[s.Doc.Group] || s.Doc.Summary == "" || s.Doc.Since == "" {
+			t.Errorf("%s: group %q, since %q, %q", s.Name, s.Doc.Group, s.Doc.Since, s.Doc.Summary)
+		}
+		if s.Flags&Write != 0 && s.Flags&ReadOnly != 0 {
+			t.Errorf("%s writes and only reads", s.Name)
+		}
+	}
+}
