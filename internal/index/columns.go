@@ -138,6 +138,7 @@ func Stored(names []string, value []byte) ([]Field, error) {
 func (s *source) value(r *Row, parts key.Values) (value any, there bool, err error) {
 	if s.key {
 		value, there = parts.Value(s.name)
+		there = there && value != nil // nil would end the tuple of the entry: it is none
 		if t, isTime := value.(time.Time); isTime && s.typ == key.TypeAny {
 			value = t.UnixNano() // what a column of type time is encoded as
 		}

@@ -246,3 +246,31 @@ func FuzzRecordsAndDefinitionsAreReadOrRefused(f *testing.F) {
 		_, _ = Stored([]string{"a", "b"}, b)
 	})
 }
+
+// A row whose key has nil where a column should be lacks that column: it has no entry, and
+// not one that nobody can take apart.
+func TestARowWithNilInItsKeyHasNoEntry(t *testing.T) {
+	x, err := New(&Definition{Name: "i", Keyspace: "k", Columns: "a"}, "a | id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := key.ParseLayout("a | id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[any]int{nil: 0, "x": 1} {
+		k, err := l.AppendValues(nil, value, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := x.Entries(&Row{Key: k, Hash: true})
+		if err != nil || len(entries) != want {
+			t.Fatalf("%v: %v, %v", value, entries, err)
+		}
+		for _, e := range entries {
+			if _, row, err := SplitKey(e.Key); err != nil || string(row) != string(k) {
+				t.Errorf("%v: %q, %v", value, row, err)
+			}
+		}
+	}
+}
