@@ -55,6 +55,11 @@ type client struct {
 	// queue is what MULTI has gathered, nil outside of it.
 	queue *queue
 
+	// tracks is what it wants to hear of what it reads, nil for nothing, and caching is
+	// for how many requests CLIENT CACHING holds.
+	tracks  *tracking
+	caching int
+
 	seen seen
 	mail mailbox
 }

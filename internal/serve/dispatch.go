@@ -30,6 +30,9 @@ func (w *worker) dispatch(c *client, args [][]byte) {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
+	if c.tracks != nil {
+		w.s.track(c, spec, args)
+	}
 	r := redis.Request{Spec: spec, Args: args}
 	switch {
 	case spec.Name == "exec":

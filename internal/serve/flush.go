@@ -57,7 +57,9 @@ func (s *Server) empty(ctx context.Context, k *node.Space) error {
 		}
 		many := len(names) > fewKeys
 		if many && k.Indexes() == nil {
-			return s.node.EmptyKeyspace(ctx, k)
+			err := s.node.EmptyKeyspace(ctx, k)
+			s.tracker.flushed() // the feed does not tell the keys of what is gone as a whole
+			return err
 		}
 		if err := s.deleteAll(ctx, k, names); err != nil || !many {
 			return err

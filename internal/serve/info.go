@@ -138,7 +138,7 @@ func infoClients(s *Server, b *strings.Builder) {
 			listening++
 		}
 	})
-	lines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", 0, "pubsub_clients", listening)
+	lines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.len(), "pubsub_clients", listening)
 }
 
 func infoMemory(s *Server, b *strings.Builder) {

@@ -36,6 +36,13 @@ func (r *registry) len() int {
 	return len(r.byID)
 }
 
+// get returns the client of a number, nil if there is none.
+func (r *registry) get(id uint64) *client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byID[id]
+}
+
 // all returns the clients in the order in which they came.
 func (r *registry) all() []*client {
 	r.mu.Lock()

@@ -415,3 +415,115 @@ func TestStrangersMaySendLittle(t *testing.T) {
 		}
 	})
 }
+
+// Who tracks hears of every change of what it has read, by whomever, once, and behind its
+// answer.
+func TestWhoTracksHearsWhatHasChanged(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c, other := l.dial(), l.dial()
+		c.script(`
+			HELLO 3 -> [server*
+			CLIENT TRACKING ON NOLOOP -> -ERR NOLOOP*
+			CLIENT TRACKING ON PREFIX a -> -ERR PREFIX option requires BCAST*
+			CLIENT CACHING YES -> -ERR CLIENT CACHING can be called only*
+			CLIENT TRACKING ON -> OK
+			GET a -> (nil)
+			MGET b c -> [(nil) (nil)]
+		`)
+		other.script("SET a 1 -> OK\nSET unread 1 -> OK\nSET c 1 -> OK\nSET a 2 -> OK")
+		heard := map[string]bool{c.read(): true, c.read(): true}
+		if !heard["[invalidate [a]]"] || !heard["[invalidate [c]]"] {
+			t.Errorf("it heard %v", heard)
+		}
+		c.script("GET a -> 2")
+		if err := l.db.Default().Set(ctx, []byte("a"), []byte("3")); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.read(); got != "[invalidate [a]]" {
+			t.Errorf("it heard %s", got)
+		}
+		c.script(`
+			GET a -> 3
+			CLIENT TRACKING OFF -> OK
+		`)
+		other.script("SET a 4 -> OK")
+		c.script(`
+			PING -> PONG
+			CLIENT TRACKING ON BCAST PREFIX user: PREFIX item: -> OK
+		`)
+		other.script("SET a 5 -> OK\nSET user:1 x -> OK")
+		if got := c.read(); got != "[invalidate [user:1]]" {
+			t.Errorf("it heard %s", got)
+		}
+		c.script(`
+			CLIENT TRACKING OFF -> OK
+			CLIENT TRACKING ON OPTIN -> OK
+			GET a -> 5
+			CLIENT CACHING YES -> OK
+			GET user:1 -> x
+		`)
+		other.script("SET a 6 -> OK\nSET user:1 y -> OK")
+		if got := c.read(); got != "[invalidate [user:1]]" {
+			t.Errorf("it heard %s", got)
+		}
+		if got := c.ask("CLIENT TRACKINGINFO"); got != "[flags [on optin] redirect (0) prefixes []]" {
+			t.Error(got)
+		}
+	})
+}
+
+// A copy that is kept until a message comes is never older than what was acknowledged
+// before the last message could have come: after all is quiet it is what there is.
+func TestCopiesOfThoseWhoTrackEndRight(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		const keys = 5
+		writer, c := l.dial(), l.dial()
+		c.script("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK")
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := range 300 {
+				if got := writer.ask(fmt.Sprintf("SET k%d %d", i%keys, i)); got != "OK" {
+					t.Errorf("SET: %s", got)
+				}
+			}
+		})
+		copies := map[string]string{}
+		hear := func(text string) bool {
+			key, ok := strings.CutPrefix(text, "[invalidate [")
+			delete(copies, strings.TrimSuffix(key, "]]"))
+			return ok
+		}
+		get := func(key string) {
+			c.send("GET " + key)
+			for {
+				got := c.read()
+				if !hear(got) {
+					copies[key] = got
+					return
+				}
+			}
+		}
+		for i := range 200 {
+			if key := fmt.Sprintf("k%d", i%keys); copies[key] == "" {
+				get(key)
+			}
+		}
+		wg.Wait()
+		// In each store its changes are told in order: when the last one is heard, all are.
+		for i := range keys {
+			for _, value := range []string{"x", "y"} {
+				writer.script(fmt.Sprintf("SET {k%d}end %s -> OK", i, value))
+				get(fmt.Sprintf("{k%d}end", i))
+			}
+			writer.script(fmt.Sprintf("SET {k%d}end z -> OK", i))
+			for copies[fmt.Sprintf("{k%d}end", i)] != "" {
+				hear(c.read())
+			}
+		}
+		for key, value := range copies {
+			if got := writer.ask("GET " + key); got != value {
+				t.Errorf("%s is %s, and the copy %s", key, got, value)
+			}
+		}
+	})
+}

@@ -48,6 +48,7 @@ type Server struct {
 	places  places
 	users   *acl.Table
 	denied  denied
+	tracker tracker
 }
 
 // ErrClosed means that the server was closed.
@@ -103,6 +104,7 @@ func (s *Server) newClient(t transport, from, to string) *client {
 func (s *Server) gone(c *client) {
 	s.clients.remove(c)
 	s.hub.leave(c)
+	s.tracker.end(c)
 }
 
 // defaultSpace is the keyspace that clients begin with.

@@ -50,7 +50,8 @@ func reset(t *turn) {
 	c := t.c
 	c.queue, c.watched, c.silent, c.skip = nil, nil, false, 0
 	t.s.hub.leave(c)
-	c.listening = false
+	t.s.tracker.end(c)
+	c.listening, c.tracks, c.caching = false, nil, 0
 	c.use(t.s.defaultSpace())
 	c.begin()
 	c.seen.set(func(a *about) { a.name = "" })

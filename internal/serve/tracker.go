@@ -1,0 +1,209 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/resp"
+)
+
+// tracker tells clients that what they have read has changed, so that they can keep it.
+//
+// It reads the feed, so it hears of every change, whoever makes it: a client, a program
+// that embeds the store, an expiry. A client is entered before it reads. So a change
+// that its answer does not have is in the feed behind that, and the message about it is
+// sent behind the answer: see mailbox.
+type tracker struct {
+	mu sync.Mutex
+	// clients are those who track.
+	clients map[*client]*tracking
+	// keys are who has read a key, by the name of its keyspace and its own.
+	keys map[trackedKey]map[*client]bool
+	most int
+	stop context.CancelFunc // ends the reader of the feed; nil if there is none
+}
+
+type trackedKey struct{ space, key string }
+
+// tracking is what a client wants to hear.
+type tracking struct {
+	// prefixes are of the keys that it hears of whether it has read them or not, if
+	// broadcast is set.
+	broadcast bool
+	prefixes  [][]byte
+	// optIn tracks what follows CLIENT CACHING YES alone, optOut all but what follows
+	// CLIENT CACHING NO.
+	optIn, optOut bool
+	// to is who is told, nil for the client itself.
+	to *client
+}
+
+// maxTracked is how many keys are known. If there are more, some are forgotten: who has
+// read them is told that they have changed.
+const maxTracked = 1_000_000
+
+// start makes a client one who tracks. From now on it hears of what it reads.
+func (k *tracker) start(s *Server, c *client, t *tracking) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.clients == nil {
+		k.clients, k.keys, k.most = map[*client]*tracking{}, map[trackedKey]map[*client]bool{}, maxTracked
+	}
+	k.clients[c] = t
+	if k.stop == nil {
+		ctx, stop := context.WithCancel(s.ctx)
+		k.stop = stop
+		from := s.db.Now()
+		s.running.Go(func() { k.follow(ctx, s.db, from) })
+	}
+}
+
+// end makes a client one who does not. The keys that it has read are forgotten when they
+// change.
+func (k *tracker) end(c *client) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.clients, c)
+	for _, t := range k.clients {
+		if t.to == c {
+			t.to = nil // who was to be told for others is gone
+		}
+	}
+	if len(k.clients) == 0 && k.stop != nil {
+		k.stop()
+		k.stop = nil
+		clear(k.keys)
+	}
+}
+
+// len is how many track.
+func (k *tracker) len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.clients)
+}
+
+// read enters a client as one who reads keys.
+func (k *tracker) read(c *client, space string, keys ...[]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.clients[c]
+	if t == nil || t.broadcast {
+		return
+	}
+	for _, key := range keys {
+		at := trackedKey{space, string(key)}
+		if k.keys[at] == nil {
+			k.forgetSome()
+			k.keys[at] = map[*client]bool{}
+		}
+		k.keys[at][c] = true
+	}
+}
+
+// forgetSome makes room for a key.
+func (k *tracker) forgetSome() {
+	for at := range k.keys {
+		if len(k.keys) < k.most {
+			return
+		}
+		k.tellReaders(at)
+	}
+}
+
+// follow tells what has changed until ctx ends.
+func (k *tracker) follow(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
+	for {
+		for change, err := range db.Feed(ctx, from) {
+			if errors.Is(err, cleave.ErrGone) {
+				break
+			}
+			if err != nil {
+				return // the store is closed, or nobody tracks any more
+			}
+			k.changed(change.Ops)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		from = db.Now()
+		k.flushed() // it has missed something: all may have changed
+	}
+}
+
+// changed tells what has changed.
+func (k *tracker) changed(ops []cleave.ChangeOp) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range ops {
+		op := &ops[i]
+		if op.Field != nil {
+			continue // the key itself is named too, with its new version
+		}
+		k.tellReaders(trackedKey{op.Keyspace, string(op.Key)})
+		for c, t := range k.clients {
+			if t.broadcast && t.hears(op.Key) {
+				c.invalidate(t, op.Key)
+			}
+		}
+	}
+}
+
+// hears tells whether a key begins with one of the prefixes.
+func (t *tracking) hears(key []byte) bool {
+	for _, p := range t.prefixes {
+		if bytes.HasPrefix(key, p) {
+			return true
+		}
+	}
+	return len(t.prefixes) == 0
+}
+
+// tellReaders tells those who have read a key, once.
+func (k *tracker) tellReaders(at trackedKey) {
+	for c := range k.keys[at] {
+		if t := k.clients[c]; t != nil {
+			c.invalidate(t, []byte(at.key))
+		}
+	}
+	delete(k.keys, at)
+}
+
+// flushed tells all who track that everything has changed.
+func (k *tracker) flushed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c, t := range k.clients {
+		c.invalidate(t, nil)
+	}
+	clear(k.keys)
+}
+
+// invalidate tells a client, or who it has named, that a key has changed; nil means all.
+func (c *client) invalidate(t *tracking, key []byte) {
+	to := c
+	if t.to != nil {
+		to = t.to
+	}
+	v := resp.Version(to.seen.version.Load())
+	if v == resp.RESP2 && to == c {
+		return // it could not tell that from an answer
+	}
+	to.post(func(dst []byte) []byte {
+		if v == resp.RESP2 {
+			dst = resp.AppendArray(dst, 3)
+			dst = resp.AppendBulk(dst, "message")
+			dst = resp.AppendBulk(dst, "__redis__:invalidate")
+		} else {
+			dst = v.AppendPush(dst, 2)
+			dst = resp.AppendBulk(dst, "invalidate")
+		}
+		if key == nil {
+			return v.AppendNull(dst)
+		}
+		return resp.AppendBulk(resp.AppendArray(dst, 1), key)
+	})
+}
