@@ -8,7 +8,7 @@ FUZZTIME ?= 1m
 SOAK ?= 480
 TALLY := $(CURDIR)/.bin/tally
 
-.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench build
+.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench bench-redis build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ fuzz: ## fuzz every target for FUZZTIME each
 
 bench: ## measure against the peers; writes bench/RESULTS.md
 	cd bench && go run . -out RESULTS.md
+
+bench-redis: deps ## measure the server beside Redis; writes bench/SERVER.md
+	cd bench && go run . -only server -out SERVER.md
 
 build: ## the binary, as ./cleave
 	CGO_ENABLED=0 go build -trimpath -o cleave ./cmd/cleave

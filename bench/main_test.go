@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/duel"
 	"github.com/cleavekv/cleave/bench/internal/enginecells"
 	"github.com/cleavekv/cleave/bench/internal/patterncells"
+	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
@@ -29,6 +31,7 @@ func TestMain(m *testing.M) {
 var tiny = effort{rounds: 1, longRounds: 1, window: 20 * time.Microsecond, entries: 2000, stream: 1 << 11, rows: 500,
 	shards:   shardcells.Config{Rows: 400, Shards: []int{10, 40}, MoveRows: 200, Moves: 2, Think: time.Millisecond, Still: 20 * time.Millisecond},
 	patterns: patterncells.Config{Adds: 1, TableRows: 2200},
+	server:   servercells.Config{Keys: 500, Share: 0.01},
 	nodes:    []int{8, 64}, keysPerNode: 100}
 
 // runTiny measures every cell of every subject.
@@ -36,11 +39,21 @@ func runTiny() []*duel.Result {
 	r := duel.Runner{Rounds: tiny.rounds, LongRounds: tiny.longRounds, Window: tiny.window, Clock: duel.NewSystem(), Settle: func() {}}
 	var results []*duel.Result
 	for _, s := range subjects {
+		if s.name == "server" && !hasRedis() {
+			continue
+		}
 		for cell := range s.cells(tiny) {
 			results = append(results, r.Run(cell))
 		}
 	}
 	return results
+}
+
+// hasRedis tells whether there is a Redis to be compared with.
+func hasRedis() bool {
+	_, err := exec.LookPath("redis-server")
+	_, err2 := exec.LookPath("redis-benchmark")
+	return err == nil && err2 == nil
 }
 
 func TestEveryContestantFinishesEveryCellAndEveryTargetHasOne(t *testing.T) {
@@ -65,6 +78,9 @@ func TestEveryContestantFinishesEveryCellAndEveryTargetHasOne(t *testing.T) {
 		}
 	}
 	for _, target := range targets {
+		if strings.HasPrefix(target.Cell, "server/") && !hasRedis() {
+			continue
+		}
 		checkTarget(t, target, results)
 	}
 }
@@ -115,7 +131,7 @@ func TestBadArgumentsAreRefusedWithAHint(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, patterns, hash, key"},
+		{[]string{"-only", "map,tea"}, "choose from map, actor, route, engine, shards, patterns, server, hash, key"},
 		{[]string{"map"}, `unexpected argument "map"`},
 		{[]string{"-fast"}, "not defined"},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/bench/internal/mapcells"
 	"github.com/cleavekv/cleave/bench/internal/patterncells"
 	"github.com/cleavekv/cleave/bench/internal/routecells"
+	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
@@ -29,6 +30,7 @@ type effort struct {
 	rows       int // of the embedded stores
 	shards     shardcells.Config
 	patterns   patterncells.Config
+	server     servercells.Config
 	// nodes are the sizes of topology, keysPerNode what imbalance and
 	// movement are measured with.
 	nodes       []int
@@ -41,11 +43,13 @@ var (
 	full = effort{rounds: 41, longRounds: 11, window: 12 * time.Millisecond, entries: 1_000_000, stream: 1 << 20, rows: 500_000,
 		shards:   shardcells.Config{Rows: 100_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 100_000, Moves: 20, Think: time.Millisecond, Still: time.Second},
 		patterns: patterncells.Config{Adds: 128, TableRows: 20_000},
+		server:   servercells.Config{Keys: 1_000_000, Share: 1},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 200}
 	// quick still has tables that are larger than a core's own cache.
 	quick = effort{rounds: 3, longRounds: 3, window: 10 * time.Millisecond, entries: 200_000, stream: 1 << 18, rows: 50_000,
 		shards:   shardcells.Config{Rows: 20_000, Shards: []int{10, 100, 1000, 10_000}, MoveRows: 20_000, Moves: 4, Think: time.Millisecond, Still: time.Second},
 		patterns: patterncells.Config{Adds: 32, TableRows: 20_000},
+		server:   servercells.Config{Keys: 100_000, Share: 0.2},
 		nodes:    []int{8, 64, 1024, 10000}, keysPerNode: 20}
 )
 
@@ -75,6 +79,10 @@ var subjects = []subject{
 	{"patterns", "Patterns on the store", func(e effort) iter.Seq[duel.Cell] {
 		e.patterns.Dir = os.TempDir()
 		return patterncells.Cells(e.patterns)
+	}},
+	{"server", "Server for Redis clients", func(e effort) iter.Seq[duel.Cell] {
+		e.server.Dir, e.server.Module = os.TempDir(), ".."
+		return servercells.Cells(e.server)
 	}},
 	{"hash", "Hash functions", func(effort) iter.Seq[duel.Cell] { return hashcells.Cells() }},
 	{"key", "Keys", func(effort) iter.Seq[duel.Cell] { return keycells.Cells() }},

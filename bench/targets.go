@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/bench/internal/duel"
+	"github.com/cleavekv/cleave/bench/internal/servercells"
 	"github.com/cleavekv/cleave/bench/internal/shardcells"
 )
 
 // targets is every promise that a run is judged by. Ratios are against the
 // best peer unless peers are named.
-var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets(), shardTargets())
+var targets = slices.Concat(mapTargets(), actorTargets(), routeTargets(), engineTargets(), shardTargets(), serverTargets())
 
 // Why the targets are what they are. No figures here: those of a report are
 // all measured in its run.
@@ -26,6 +27,8 @@ const (
 	sourceSynced   = "Shards: what a transaction across stores prepares is synced whatever the class, or a crash could take back one half, and one of a single group at everysec syncs nothing. So at everysec it is held against one of a single group that is synced, with the same ratio."
 	sourceFlat     = "Shards: nothing on the way of an operation looks at more shards than it touches, so 10,000 cost a quarter more than 10 at most: a ratio of 0.8."
 	sourceMove     = "Shards: who uses a shard that changes stores keeps four fifths of the speed, and does not wait long for the moment in which it changes hands."
+	sourceServer   = "Server: one log write for all clients, rows in memory in front of the tables, and a loop that takes what all connections have sent, against Redis at the same durability."
+	sourceCold     = "Server: a store that is larger than memory keeps most of the speed of one that is not."
 	sourceBinomial = "Binomial: constant time must pay off against jump's logarithm."
 )
 
@@ -114,6 +117,28 @@ func shardTargets() (out []duel.Target) {
 		out = append(out,
 			duel.Target{Cell: "shards/move-" + d, Ours: "during", Versus: []string{"before"}, AtLeast: 0.8, Source: sourceMove},
 			duel.Target{Cell: "shards/pause-" + d, Ours: "during", AtMost: 50e6, Every: true, Source: sourceMove})
+	}
+	return out
+}
+
+// serverTargets are ratios to Redis in the same run.
+func serverTargets() (out []duel.Target) {
+	for _, t := range []struct {
+		test, class string
+		atLeast     map[int]float64 // by how many requests come at a time
+		source      string
+	}{
+		{"get", "everysec", map[int]float64{1: 1.0, 16: 2.0, 64: 2.5}, sourceServer},
+		{"get", "cold", map[int]float64{1: 0.8, 16: 0.6, 64: 0.6}, sourceCold},
+		{"set", "memory", map[int]float64{1: 0.95, 16: 1.4, 64: 1.8}, sourceServer},
+		{"set", "everysec", map[int]float64{1: 1.0, 16: 2.0, 64: 2.5}, sourceServer},
+		{"set", "always", map[int]float64{1: 1.2, 16: 2.0, 64: 2.5}, sourceServer},
+		{"incr", "always", map[int]float64{1: 1.0, 16: 1.0, 64: 1.0}, sourceServer},
+	} {
+		for _, p := range []int{1, 16, 64} {
+			out = append(out, duel.Target{Cell: servercells.ID(t.test, t.class, p), Ours: servercells.Ours,
+				Versus: []string{servercells.Peer}, AtLeast: t.atLeast[p], Source: t.source})
+		}
 	}
 	return out
 }

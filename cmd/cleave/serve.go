@@ -16,6 +16,7 @@ import (
 // serveOptions are the flags of serve.
 type serveOptions struct {
 	data, storage, fsync, respAddr string
+	tlsAddr, tlsCert, tlsKey       string
 	stores, groups                 int
 	cacheMiB                       int64
 }
@@ -41,6 +42,9 @@ cleave-data. What it has acknowledged is on disk.`,
 	flags.StringVar(&o.storage, "storage", "disk", "disk or memory")
 	flags.StringVar(&o.fsync, "appendfsync", "always", "when a write is acknowledged: always (it is on disk),\neverysec (it is within a second) or no")
 	flags.StringVar(&o.respAddr, "resp-addr", "127.0.0.1:7379", "`address` for Redis clients")
+	flags.StringVar(&o.tlsAddr, "tls-addr", "", "`address` for Redis clients that encrypt (default none)")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate for --tls-addr; a new one is used when it is there")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
 	flags.IntVar(&o.stores, "stores", 0, "how many logs and stores there are (default what there is, 1 at first)")
 	flags.IntVar(&o.groups, "groups", 0, "how many groups execute commands (default what there is, one for each store at first)")
 	flags.Int64Var(&o.cacheMiB, "cache-mib", 512, "memory for rows, of each store, in `MiB`")
@@ -69,6 +73,24 @@ func (o *serveOptions) open() (*cleave.DB, error) {
 	return nil, usageError{fmt.Errorf("--storage %q: want disk or memory", o.storage)}
 }
 
+// listenTLS listens for clients that encrypt, if there are to be any.
+func (o *serveOptions) listenTLS() (net.Listener, error) {
+	if o.tlsAddr == "" {
+		if o.tlsCert != "" || o.tlsKey != "" {
+			return nil, usageError{errors.New("--tls-cert and --tls-key are for --tls-addr: say where to listen")}
+		}
+		return nil, nil
+	}
+	if o.tlsCert == "" || o.tlsKey == "" {
+		return nil, usageError{errors.New("--tls-addr needs --tls-cert and --tls-key")}
+	}
+	l, err := net.Listen("tcp", o.tlsAddr)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-addr: %w", err)
+	}
+	return l, nil
+}
+
 func runServe(cmd *cobra.Command, o *serveOptions) (err error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -77,6 +99,10 @@ func runServe(cmd *cobra.Command, o *serveOptions) (err error) {
 		return fmt.Errorf("--resp-addr: %w", err)
 	}
 	defer l.Close()
+	encrypted, err := o.listenTLS()
+	if err != nil {
+		return err
+	}
 	db, err := o.open()
 	if err != nil {
 		return err
@@ -84,8 +110,12 @@ func runServe(cmd *cobra.Command, o *serveOptions) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s := serve.New(db, serve.Options{Fsync: o.fsync, Version: versionNumber()})
 	defer s.Close()
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	go func() { ended <- s.Serve(l) }()
+	if encrypted != nil {
+		defer encrypted.Close()
+		go func() { ended <- s.ServeTLS(encrypted, o.tlsCert, o.tlsKey) }()
+	}
 	where := o.data
 	if o.storage == "memory" {
 		where = "memory"

@@ -190,6 +190,8 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		"--appendfsync sometimes":               "want always, everysec or no",
 		"--resp-addr 127.0.0.1:x":               "--resp-addr",
 		"--storage memory --groups -1":          "Groups",
+		"--tls-addr 127.0.0.1:0":                "needs --tls-cert and --tls-key",
+		"--tls-cert x":                          "say where to listen",
 		"--resp-addr 127.0.0.1:0 more":          "takes no arguments",
 		"--data /dev/null/x --resp-addr [::]:0": "/dev/null",
 	} {

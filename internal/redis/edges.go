@@ -76,6 +76,11 @@ func server() {
 	config := func(name, since, summary string, arity int) *Spec {
 		return edge("config|"+name, group, since, summary, arity, flags, Dangerous)
 	}
+	slow := func(name, summary string, arity int) *Spec {
+		s := edge("slowlog|"+name, group, "2.2.12", summary, arity, Admin|Loading|Stale, Dangerous)
+		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one."
+		return s
+	}
 	register(
 		family("config", group, "2.0.0", "What is about the configuration.",
 			config("get", "2.0.0", "Returns the configuration.", -3),
@@ -85,6 +90,12 @@ func server() {
 			edge("config|help", group, "5.0.0", "Returns how CONFIG is used.", 2, Loading|Stale, 0),
 		),
 		commands(),
+		family("slowlog", group, "2.2.12", "What is about requests that took long.",
+			slow("get", "Returns the newest requests that took long.", -2),
+			slow("len", "Returns how many requests that took long are kept.", 2),
+			slow("reset", "Forgets the requests that took long.", 2),
+			edge("slowlog|help", group, "6.2.0", "Returns how SLOWLOG is used.", 2, Loading|Stale, 0),
+		),
 		edge("info", group, "1.0.0", "Returns figures about the server.", -1, Loading|Stale, Dangerous),
 		edge("time", group, "2.6.0", "Returns the time of the server.", 1, Loading|Stale|Fast, 0),
 		edge("dbsize", group, "1.0.0", "Returns how many keys there are.", 1, ReadOnly|Fast, Keyspace),

@@ -43,12 +43,12 @@ func (t *turn) texts(list []string) {
 func (c *client) begin() {
 	c.become(c.s.users.Default())
 	u := c.account.User()
-	c.known = u.NoPass && u.On
+	c.seen.known.Store(u.NoPass && u.On)
 }
 
 // stranger tells that a client has not said who it is, and has to.
 func (c *client) stranger() bool {
-	if c.known {
+	if c.seen.known.Load() {
 		return false
 	}
 	u := c.account.User()
@@ -95,7 +95,8 @@ func (t *turn) authenticate(name string, password []byte) error {
 		}
 		return redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
 	}
-	t.c.failures, t.c.known = 0, true
+	t.c.failures = 0
+	t.c.seen.known.Store(true)
 	t.c.become(a)
 	return nil
 }

@@ -22,9 +22,8 @@ type client struct {
 	from, to string
 	since    time.Time
 
-	// account is who it is, and known tells that it has said so, or need not.
+	// account is who it is: see seen.known.
 	account *acl.Account
-	known   bool
 	// failures counts wrong passwords.
 	failures int
 
@@ -72,6 +71,8 @@ type seen struct {
 	lastMS atomic.Int64
 	// version is that of the protocol, for those who send it messages.
 	version atomic.Uint32
+	// known tells that it has said who it is, or need not.
+	known atomic.Bool
 }
 
 // about is what a client says about itself.

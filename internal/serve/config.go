@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/glob"
@@ -114,7 +115,13 @@ func (s *Server) configured(args [][]byte) {
 			_ = s.users.Set(acl.DefaultName, rules...) // they are right
 		}
 	}
+	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set
+	most, _ := strconv.ParseInt(s.config.get("slowlog-max-len"), 10, 64)
+	s.slow.set(time.Duration(least)*time.Microsecond, int(max(0, min(most, maxSlow))))
 }
+
+// maxSlow is how many slow requests are kept at most.
+const maxSlow = 100_000
 
 func (c *config) set(args [][]byte) error {
 	c.mu.Lock()

@@ -271,9 +271,9 @@ func (l *loop) accept() {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		to, _ := syscall.Getsockname(fd)
-		if c.client = l.w.s.newClient(c, addressOf(from), addressOf(to)); c.client == nil {
-			l.w.s.stats.refused.Add(1)
-			_, _ = syscall.Write(fd, []byte(tooMany))
+		var refused string
+		if c.client, refused = l.w.s.newClient(c, addressOf(from), addressOf(to)); c.client == nil {
+			_, _ = syscall.Write(fd, []byte(refused))
 			syscall.Close(fd)
 			continue
 		}

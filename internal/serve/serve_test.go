@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/redis"
@@ -526,4 +528,75 @@ func TestCopiesOfThoseWhoTrackEndRight(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhatTookLongIsNoted(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script(`
+			SLOWLOG LEN -> (0)
+			CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3 -> OK
+			CLIENT SETNAME me -> OK
+			SET a 1 -> OK
+			MGET a b c -> [1 (nil) (nil)]
+			AUTH default secret -> OK
+			KEYS x* -> []
+			CONFIG SET slowlog-log-slower-than -1 -> OK
+			SET b 1 -> OK
+			SLOWLOG GET -2 -> -ERR count should be greater than or equal to -1
+		`)
+		got := c.ask("SLOWLOG GET")
+		for _, want := range []string{"[KEYS x*] 127.0.0.1", "[SET a 1 (shard ", "MGET a b c", " me]"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s lacks %s", got, want)
+			}
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("a password is told: %s", got)
+		}
+		c.script("SLOWLOG RESET -> OK\nSLOWLOG LEN -> (0)")
+	})
+}
+
+func TestWhoSaysNothingIsClosed(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	l := start(t, shapes[0], Options{Now: func() time.Time { return time.Unix(0, now.Load()) }})
+	admin := l.dial()
+	admin.script("CONFIG SET timeout 60 -> OK\nCONFIG SET requirepass boss -> OK")
+	stranger, known, listener := l.dial(), l.dial(), l.dial()
+	known.script("AUTH boss -> OK")
+	listener.script("AUTH boss -> OK\nSUBSCRIBE x -> [subscribe x (1)]")
+	stranger.script("PING -> -NOAUTH*")
+	now.Add(int64(strangerTime + time.Second))
+	l.s.sweepOnce(l.s.opts.Now())
+	closed := func(c *conn) bool { _, err := c.in.ReadByte(); return err != nil }
+	if !closed(stranger) {
+		t.Error("a stranger stays")
+	}
+	known.script("PING -> PONG")
+	now.Add(int64(61 * time.Second))
+	l.s.sweepOnce(l.s.opts.Now())
+	if !closed(known) {
+		t.Error("who says nothing stays")
+	}
+	listener.script("PING -> [pong ]")
+}
+
+func TestWithoutAPasswordOnlyTheMachineItselfIsServed(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	for from, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "10.0.0.1:1": false, "[2001:db8::1]:1": false, "?:0": false} {
+		if got := l.s.trusts(from); got != want {
+			t.Errorf("%s is trusted: %v", from, got)
+		}
+	}
+	c := l.dial()
+	c.script("CONFIG SET requirepass x -> OK")
+	if !l.s.trusts("10.0.0.1:1") {
+		t.Error("with a password it is protected enough")
+	}
+	c.script("CONFIG SET requirepass '' -> OK\nCONFIG SET protected-mode no -> OK")
+	if !l.s.trusts("10.0.0.1:1") {
+		t.Error("it was told not to protect itself")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,7 @@ type Server struct {
 	users   *acl.Table
 	denied  denied
 	tracker tracker
+	slow    slowlog
 }
 
 // ErrClosed means that the server was closed.
@@ -67,7 +69,9 @@ func New(db *cleave.DB, o Options) *Server {
 	s.stats.init()
 	s.clients.init()
 	s.hub.init()
+	s.slow.init()
 	s.config.init(s)
+	s.running.Go(s.sweep)
 	return s
 }
 
@@ -87,17 +91,23 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// newClient begins to serve a connection. It returns nil if there are too many.
-func (s *Server) newClient(t transport, from, to string) *client {
+// newClient begins to serve a connection. If it must not be served it returns nil, and
+// what to say before it is closed.
+func (s *Server) newClient(t transport, from, to string) (_ *client, refused string) {
+	if !s.trusts(from) {
+		s.stats.refused.Add(1)
+		return nil, protected
+	}
 	c := &client{id: s.ids.Add(1), s: s, conn: t, from: from, to: to, since: s.opts.Now()}
 	c.speak(resp.RESP2)
 	c.use(s.defaultSpace())
 	c.begin()
 	if !s.clients.add(c, s.opts.Clients) {
-		return nil
+		s.stats.refused.Add(1)
+		return nil, tooMany
 	}
 	s.stats.connections.Add(1)
-	return c
+	return c, ""
 }
 
 // gone ends what the server knows about a client. It is for the client's owner.
@@ -127,5 +137,21 @@ func (s *Server) limits(c *client) *resp.Limits {
 	return &usual
 }
 
-// tooMany is what a client hears that cannot be served.
-const tooMany = "-ERR max number of clients reached\r\n"
+// What clients hear that are not served.
+const (
+	tooMany   = "-ERR max number of clients reached\r\n"
+	protected = "-DENIED Cleave is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+		"In this mode connections are only accepted from the loopback interface. To connect from elsewhere, set a password from the machine itself: " +
+		"CONFIG SET requirepass; or turn the protection off: CONFIG SET protected-mode no.\r\n"
+)
+
+// trusts tells whether an address may connect. Without a password only the machine itself
+// may, unless it was told otherwise: a server that listens to the world by mistake must
+// not serve it.
+func (s *Server) trusts(from string) bool {
+	if s.config.get("protected-mode") != "yes" || !s.users.Get(acl.DefaultName).NoPass {
+		return true
+	}
+	at, err := netip.ParseAddrPort(from)
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}

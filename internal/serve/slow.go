@@ -62,6 +62,11 @@ func (s *Server) again(ctx context.Context, c *client, a *ask) {
 		s.runUnit(ctx, a.unit)
 		return
 	}
+	c.timed(&a.request, func() { s.single(ctx, c, a) })
+}
+
+// single executes a request about one key by itself.
+func (s *Server) single(ctx context.Context, c *client, a *ask) {
 	r := &a.request
 	p := a.space.AppendPosition(nil, r.Args[r.Spec.Keys.First])
 	cmd, err := r.Spec.Build(&redis.Builder{Request: r, Key: p, Room: new(redis.Room)})
@@ -70,7 +75,7 @@ func (s *Server) again(ctx context.Context, c *client, a *ask) {
 		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(a.space, r.Spec)})
 	}
 	if errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace) {
-		s.runUnit(ctx, &unit{c: c, items: []item{{*r, a.space}}})
+		s.run(ctx, &unit{c: c, items: []item{{*r, a.space}}})
 		return
 	}
 	reply.Err = err

@@ -50,9 +50,9 @@ func (s *Server) serveStreams(l net.Listener) error {
 func (s *Server) serveStream(conn net.Conn) {
 	t := &stream{w: newWorker(s), conn: conn, resumed: make(chan struct{}, 1)}
 	defer conn.Close()
-	if t.c = s.newClient(t, conn.RemoteAddr().String(), conn.LocalAddr().String()); t.c == nil {
-		s.stats.refused.Add(1)
-		_, _ = conn.Write([]byte(tooMany))
+	var refused string
+	if t.c, refused = s.newClient(t, conn.RemoteAddr().String(), conn.LocalAddr().String()); t.c == nil {
+		_, _ = conn.Write([]byte(refused))
 		return
 	}
 	defer s.gone(t.c)

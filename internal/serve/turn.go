@@ -59,6 +59,8 @@ func (w *worker) turn(c *client, r redis.Request) {
 	}
 	r = kept(r)
 	w.slow(c, func(ctx context.Context) {
-		c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+		c.timed(&r, func() {
+			c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+		})
 	})
 }

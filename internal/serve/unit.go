@@ -211,6 +211,14 @@ func (u *unit) gate() group.Gate {
 
 // runUnit executes requests as one, wherever their keys are.
 func (s *Server) runUnit(ctx context.Context, u *unit) {
+	if len(u.items) == 0 {
+		s.run(ctx, u)
+		return
+	}
+	u.c.timed(&u.items[0].Request, func() { s.run(ctx, u) })
+}
+
+func (s *Server) run(ctx context.Context, u *unit) {
 	err := s.transact(ctx, u)
 	for errors.Is(err, node.ErrNoKeyspace) && s.renew(ctx, u) {
 		err = s.transact(ctx, u)

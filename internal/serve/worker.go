@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -22,6 +23,10 @@ type worker struct {
 	// leaving are clients that are busy from the next release on.
 	leaving []*client
 	nowMS   int64
+
+	// request and builder are what a command is made of.
+	request redis.Request
+	builder redis.Builder
 
 	room      redis.Room
 	positions []byte // of the keys of this round
@@ -123,13 +128,15 @@ func (w *worker) single(c *client, r redis.Request) {
 		w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
 		return
 	}
-	cmd, err := r.Spec.Build(&redis.Builder{Request: &r, Key: p, Room: &w.room})
-	if err != nil {
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+	if r.Spec == getSpec && c.pending == 0 {
+		w.get(c, r, part, p)
 		return
 	}
-	if _, ok := cmd.(*command.Get); ok && c.pending == 0 {
-		w.get(c, r, part, p)
+	w.request = r
+	w.builder = redis.Builder{Request: &w.request, Key: p, Room: &w.room}
+	cmd, err := r.Spec.Build(&w.builder)
+	if err != nil {
+		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	b := w.stage(c, part)
@@ -160,6 +167,9 @@ func (w *worker) locate(c *client, key []byte) (partition.Position, *node.Part) 
 	}
 	return w.locate(c, key)
 }
+
+// getSpec is the command that most requests are.
+var getSpec = redis.Named("get")
 
 // gate is what must hold of a keyspace when a request is executed.
 func gate(k *node.Space, s *redis.Spec) group.Gate {
@@ -221,7 +231,9 @@ func (w *worker) commit() {
 // leave with release.
 func (w *worker) execute() {
 	for _, b := range w.used {
+		began := time.Now()
 		b.part.Group.TryMany(&b.many)
+		w.noteBatch(b, time.Since(began))
 		for i := range b.asks {
 			w.answer(b, i)
 		}

@@ -1,0 +1,182 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+func init() {
+	handle(map[string]func(*turn){
+		"slowlog|get": slowlogGet,
+		"slowlog|len": func(t *turn) { t.out.Int(int64(t.s.slow.len())) },
+		"slowlog|reset": func(t *turn) {
+			t.s.slow.reset()
+			t.out.OK()
+		},
+		"slowlog|help": help("SLOWLOG", "GET [<count>]", "    Return top <count> entries from the slowlog (default: 10, -1 mean all).", "    Entries are made of:",
+			"    id, timestamp, time in microseconds, arguments array, client IP and port,", "    client name", "LEN", "    Return the length of the slowlog.",
+			"RESET", "    Reset the slowlog."),
+	})
+}
+
+// slowlog is the newest of the requests that took long.
+//
+// The time of a request that is executed with others is that of all of them, from when
+// they are handed to a group until they are as durable as they have to be: it is what the
+// client has waited for. Of such a batch a few requests are noted.
+type slowlog struct {
+	mu   sync.Mutex
+	next int64
+	list []slowEntry // the newest first
+	// least and most are the settings: in nanoseconds, negative for off, and entries.
+	least time.Duration
+	most  int
+}
+
+type slowEntry struct {
+	id         int64
+	at         time.Time
+	took       time.Duration
+	args       []string
+	from, name string
+}
+
+const (
+	// slowArgs and slowBytes are how much of a request is noted.
+	slowArgs  = 32
+	slowBytes = 128
+	// slowOfBatch is how many requests of a batch are.
+	slowOfBatch = 8
+)
+
+func (l *slowlog) init() { l.least, l.most = 10*time.Millisecond, 128 }
+
+// isSlow tells whether something that took so long is noted.
+func (l *slowlog) isSlow(took time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.least >= 0 && took >= l.least && l.most > 0
+}
+
+// note notes a request, and where it was executed if that is one place.
+func (l *slowlog) note(c *client, args [][]byte, took time.Duration, where string) {
+	e := slowEntry{at: c.s.opts.Now(), took: took, from: c.from, name: c.seen.get().name}
+	for i, a := range args {
+		if i == slowArgs-1 && len(args) > slowArgs {
+			e.args = append(e.args, fmt.Sprintf("... (%d more arguments)", len(args)-i))
+			break
+		}
+		text := string(a[:min(len(a), slowBytes)])
+		if len(a) > slowBytes {
+			text += fmt.Sprintf("... (%d more bytes)", len(a)-slowBytes)
+		}
+		e.args = append(e.args, text)
+	}
+	if where != "" {
+		e.args = append(e.args, where)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.id = l.next
+	l.next++
+	l.list = slices.Insert(l.list, 0, e)
+	l.list = l.list[:min(len(l.list), l.most)]
+}
+
+func (l *slowlog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.list)
+}
+
+func (l *slowlog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = nil
+}
+
+// set changes the settings.
+func (l *slowlog) set(least time.Duration, most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.least, l.most = least, most
+	l.list = l.list[:min(len(l.list), most)]
+}
+
+func (l *slowlog) get(n int) []slowEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 {
+		n = len(l.list)
+	}
+	return slices.Clone(l.list[:min(n, len(l.list))])
+}
+
+func slowlogGet(t *turn) {
+	n := 10
+	if len(t.Args) > 3 {
+		t.out.Fail(redis.Arity(t.Spec.Name))
+		return
+	}
+	if len(t.Args) == 3 {
+		var err error
+		if n, err = strconv.Atoi(string(t.Args[2])); err != nil || n < -1 {
+			t.out.Fail(redis.Error("ERR count should be greater than or equal to -1"))
+			return
+		}
+	}
+	list := t.s.slow.get(n)
+	t.out.Array(len(list))
+	for _, e := range list {
+		t.out.Array(6)
+		t.out.Int(e.id)
+		t.out.Int(e.at.Unix())
+		t.out.Int(e.took.Microseconds())
+		t.texts(e.args)
+		t.out.Text(e.from)
+		t.out.Text(e.name)
+	}
+}
+
+// timed does something for a client and notes it if it took long.
+func (c *client) timed(r *redis.Request, f func()) {
+	began := time.Now()
+	f()
+	if took := time.Since(began); c.s.slow.isSlow(took) && !secret[r.Spec.Name] {
+		c.s.slow.note(c, r.Args, took, "")
+	}
+}
+
+// secret are the commands that have passwords in them.
+var secret = map[string]bool{"auth": true, "hello": true, "acl|setuser": true, "config|set": true}
+
+// noteBatch notes some requests of a batch that took long.
+func (w *worker) noteBatch(b *batch, took time.Duration) {
+	if !w.s.slow.isSlow(took) {
+		return
+	}
+	for i := range b.asks[:min(len(b.asks), slowOfBatch)] {
+		a := &b.asks[i]
+		r, space := &a.request, a.space
+		if a.unit != nil {
+			r, space = &a.unit.items[0].Request, a.unit.items[0].space
+		}
+		w.s.slow.note(a.c, r.Args, took, w.s.where(b.part, space, r))
+	}
+}
+
+// where is the shard and the group of a request.
+func (s *Server) where(part *node.Part, space *node.Space, r *redis.Request) string {
+	at, err := r.Spec.KeysOf(r.Args)
+	if err != nil || len(at) == 0 {
+		return ""
+	}
+	shard := s.node.Map().Find(space.AppendPosition(nil, r.Args[at[0]]))
+	return fmt.Sprintf("(shard %v, group %v)", shard.ID, part.ID)
+}

@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// ServeTLS serves encrypted connections of a listener, as Serve does. A certificate that
+// is replaced is used from the next connection on.
+func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
+	c := &certificate{certFile: certFile, keyFile: keyFile}
+	if _, err := c.get(nil); err != nil {
+		return err
+	}
+	return s.Serve(tls.NewListener(l, &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}))
+}
+
+// certificate is read from files again when they change.
+type certificate struct {
+	certFile, keyFile string
+
+	mu      sync.Mutex
+	now     *tls.Certificate
+	changed [2]time.Time // of the files, as they were read
+}
+
+// get returns the certificate. If the new one cannot be read, perhaps because only one
+// of the files is written yet, it is the old one.
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed, err := changedAt(c.certFile, c.keyFile)
+	if err == nil && c.now != nil && changed == c.changed {
+		return c.now, nil
+	}
+	if err == nil {
+		var pair tls.Certificate
+		if pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile); err == nil {
+			c.now, c.changed = &pair, changed
+			return c.now, nil
+		}
+	}
+	if c.now != nil {
+		return c.now, nil
+	}
+	return nil, fmt.Errorf("serve: certificate %s with key %s: %w", c.certFile, c.keyFile, err)
+}
+
+func changedAt(files ...string) (at [2]time.Time, err error) {
+	for i, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			return at, err
+		}
+		at[i] = info.ModTime()
+	}
+	return at, nil
+}
