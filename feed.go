@@ -12,6 +12,8 @@ import (
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/feed"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -125,7 +127,22 @@ type feedReader struct {
 // feedReader returns a reader from a place on.
 func (db *DB) feedReader(from Cursor, yield func(Change, error) bool) (feedReader, error) {
 	at, err := db.positions(from)
+	if err == nil {
+		err = db.kept(at)
+	}
 	return feedReader{db: db, yield: yield, Reader: feed.Reader{At: at, MaxCommits: feedAhead, MaxBytes: feedAheadBytes}}, err
+}
+
+// kept returns ErrGone if a place is not kept by one of the stores. Who begins to read is
+// told so before it hears of what others have.
+func (db *DB) kept(at []wal.Position) error {
+	for i, h := range db.node.Hosts() {
+		_, err := h.Store.Feed(at[i], func(store.Committed) error { return errStop })
+		if err != nil && !errors.Is(err, errStop) {
+			return public(err)
+		}
+	}
+	return nil
 }
 
 var errStop = errors.New("cleave: the reader has stopped")

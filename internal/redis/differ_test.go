@@ -168,6 +168,8 @@ func draw(rng *rand.Rand, s *Spec) []string {
 	number := func() string {
 		return one("0", "1", "-1", "2", "5", "8", "12", "-3", "100", "x", "9223372036854775807", "-9223372036854775808", "")
 	}
+	// Redis saturates numbers near the smallest of 64 bits to the largest of a field.
+	small := func() string { return strings.Replace(number(), "-9223372036854775808", "-9000000000000000000", 1) }
 	option := func() string {
 		return one("NX", "xx", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "PERSIST", "GT", "LT", "100", "100000", "0", "-5", "99999999999", "BIT", "BYTE", "foo")
 	}
@@ -191,7 +193,7 @@ func draw(rng *rand.Rand, s *Spec) []string {
 			case 1:
 				words = append(words, "GET", one("u8", "i8", "i64", "u63", "u64", "u0", "i3"), one("0", "5", "#1", "#2", "-1", "100"))
 			default:
-				words = append(words, one("SET", "INCRBY"), one("u8", "i8", "i64", "u63", "i3", "u2"), one("0", "5", "#1", "#2", "100"), number())
+				words = append(words, one("SET", "INCRBY"), one("u8", "i8", "i64", "u63", "i3", "u2"), one("0", "5", "#1", "#2", "100"), small())
 			}
 		}
 		return words

@@ -68,38 +68,43 @@ func buildSet(b *Builder) (command.Command, error) {
 	return c, setOptions(c, b.Args[3:])
 }
 
-// setOptions reads what follows the value of a SET.
+// setOptions reads what follows the value of a SET. The same word may come again, and the
+// last one counts.
 func setOptions(c *command.Set, args [][]byte) error {
-	timed, conditions := false, 0
-	var unit timeUnit
-	var time []byte // is looked at when all words are known
+	var time, unit []byte // are looked at when all words are known
+	condition := func(is command.Condition) (ok bool) {
+		ok = c.If == 0 || c.If == is
+		c.If = is
+		return ok
+	}
 	for i := 0; i < len(args); i++ {
-		switch word := args[i]; {
+		word, ok := args[i], true
+		switch {
 		case is(word, "NX"):
-			c.If, conditions = command.IfAbsent, conditions+1
+			ok = condition(command.IfAbsent)
 		case is(word, "XX"):
-			c.If, conditions = command.IfPresent, conditions+1
+			ok = condition(command.IfPresent)
 		case is(word, "GET"):
 			c.ReturnOld = true
-		case is(word, "KEEPTTL") && !timed:
-			c.Expiry, timed = command.Keep(), true
+		case is(word, "KEEPTTL"):
+			c.Expiry, ok = command.Keep(), unit == nil
 		default:
-			u, ok := unitOf(word)
-			if !ok || timed || i+1 == len(args) {
-				return ErrSyntax
+			_, known := unitOf(word)
+			if ok = known && c.Expiry == (command.Expiry{}) && (unit == nil || bytes.EqualFold(unit, word)) && i+1 < len(args); ok {
+				i++
+				unit, time = word, args[i]
 			}
-			i++
-			unit, time, timed = u, args[i], true
+		}
+		if !ok {
+			return ErrSyntax
 		}
 	}
-	if conditions > 1 {
-		return ErrSyntax
-	}
-	if time == nil {
+	if unit == nil {
 		return nil
 	}
+	u, _ := unitOf(unit)
 	var err error
-	c.Expiry, err = unit.positive(time, "set")
+	c.Expiry, err = u.positive(time, "set")
 	return err
 }
 

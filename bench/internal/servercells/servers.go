@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -62,13 +63,25 @@ func start(cfg Config, c class) (servers, error) {
 	return all, nil
 }
 
-// build builds our server.
+// built is our server, once it is built.
+var built struct {
+	sync.Mutex
+	path string
+}
+
+// build builds our server, once.
 func build(cfg Config) (string, error) {
-	path := filepath.Join(cfg.Dir, "cleave-bench-server")
+	built.Lock()
+	defer built.Unlock()
+	if built.path != "" {
+		return built.path, nil
+	}
+	path := filepath.Join(cfg.Dir, fmt.Sprint("cleave-bench-server-", os.Getpid()))
 	out, err := exec.Command("go", "build", "-C", cfg.Module, "-o", path, "./cmd/cleave").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the server: %w: %s", err, out)
 	}
+	built.path = path
 	return path, nil
 }
 
