@@ -40,6 +40,9 @@ type client struct {
 	// busy tells that requests of it are under way elsewhere, and later what they are.
 	busy  bool
 	later []func(context.Context)
+	// reading tells that it is busy with reads alone, and has not left yet: more reads
+	// may join them.
+	reading bool
 	// closing tells that it is closed once out is written.
 	closing bool
 	// listening tells that it has subscriptions.

@@ -600,3 +600,39 @@ func TestWithoutAPasswordOnlyTheMachineItselfIsServed(t *testing.T) {
 		t.Error("it was told not to protect itself")
 	}
 }
+
+// Reads that have to wait for the disk are answered in their places, with those behind
+// them, and writes after them.
+func TestReadsOfWhatIsNotInMemoryKeepTheirOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		const n = 200
+		for i := range n {
+			c.send(fmt.Sprintf("GET none%d", i)) // nothing is known about it yet
+			c.send("GET here")
+			c.send("GET " + strings.Repeat("x", 20_000)) // is refused
+			if i%10 == 0 {
+				c.send(fmt.Sprintf("SET here %d", i))
+				c.send("PING")
+			}
+		}
+		last := "(nil)"
+		for i := range n {
+			if got := c.read(); got != "(nil)" {
+				t.Fatalf("GET none%d: %s", i, got)
+			}
+			if got := c.read(); got != last {
+				t.Fatalf("GET here: %s, want %s", got, last)
+			}
+			if got := c.read(); !strings.HasPrefix(got, "-ERR") {
+				t.Fatalf("a long key: %s", got)
+			}
+			if i%10 == 0 {
+				if got := c.read() + c.read(); got != "OKPONG" {
+					t.Fatal(got)
+				}
+				last = fmt.Sprint(i)
+			}
+		}
+	})
+}

@@ -35,6 +35,7 @@ func (w *worker) later(c *client, f func(ctx context.Context)) {
 // release gives the clients that have something left to do to goroutines.
 func (w *worker) release() {
 	for _, c := range w.leaving {
+		c.reading = false
 		w.s.running.Go(func() {
 			for _, f := range c.later {
 				f(w.s.ctx)

@@ -65,7 +65,7 @@ func newWorker(s *Server) *worker {
 // request that takes long: then the client is busy.
 func (w *worker) take(c *client, data []byte) (rest []byte) {
 	c.seen.lastMS.Store(w.nowMS)
-	for len(data) > 0 && !c.busy && !c.closing {
+	for len(data) > 0 && (!c.busy || c.reading) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
 			w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
@@ -74,6 +74,9 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		}
 		if n == 0 {
 			break
+		}
+		if c.reading && !isGet(args) {
+			break // it is taken again when the reads are done
 		}
 		data = data[n:]
 		if len(args) > 0 {
@@ -106,7 +109,7 @@ func (w *worker) settled(c *client) bool {
 		}
 		w.release()
 	}
-	return true
+	return !c.busy // it may be reading
 }
 
 // defers leaves something to the goroutine of a client that has just become busy.
@@ -179,16 +182,35 @@ func gate(k *node.Space, s *redis.Spec) group.Gate {
 	return k
 }
 
+// isGet tells whether a request is a GET.
+func isGet(args [][]byte) bool { return len(args) == 2 && redis.Is(args[0], "GET") }
+
 // get answers a read past the queue of the group. One that is not in memory is left to
-// a goroutine: the disk must not hold up others.
+// a goroutine, as the disk must not hold up others, and so are reads of the same client
+// behind it: they are done together.
 func (w *worker) get(c *client, r redis.Request, part *node.Part, p partition.Position) {
-	row, found, known := part.Group.Look(p, w.scratch[:0])
-	if !known || c.space.Check() != nil {
+	var row command.Row
+	found, known := false, false
+	if !c.reading && c.space.Check() == nil {
+		row, found, known = part.Group.Look(p, w.scratch[:0])
+	}
+	if !known {
 		a := &ask{request: kept(r), space: c.space}
-		w.slow(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
+		w.later(c, func(ctx context.Context) { w.s.read(ctx, c, a) })
+		c.reading = true
 		return
 	}
 	start := len(c.out.Bytes)
+	c.writeRow(row, found)
+	if w.scratch = row.Payload[:0]; cap(w.scratch) > keepOut {
+		w.scratch = nil
+	}
+	c.hush(start)
+	c.conn.dirty()
+}
+
+// writeRow answers a GET.
+func (c *client) writeRow(row command.Row, found bool) {
 	switch {
 	case !found:
 		c.out.Null()
@@ -196,12 +218,30 @@ func (w *worker) get(c *client, r redis.Request, part *node.Part, p partition.Po
 		c.out.Fail(command.ErrWrongType)
 	default:
 		c.out.Bulk(row.Payload)
-		if w.scratch = row.Payload[:0]; cap(w.scratch) > keepOut {
-			w.scratch = nil
-		}
 	}
-	c.hush(start)
-	c.conn.dirty()
+}
+
+// read answers a GET, and waits as long as it takes.
+func (s *Server) read(ctx context.Context, c *client, a *ask) {
+	if a.space.Check() != nil { // it was emptied
+		s.again(ctx, c, a)
+		return
+	}
+	p := a.space.AppendPosition(nil, a.request.Args[1])
+	c.timed(&a.request, func() {
+		start := len(c.out.Bytes)
+		err := s.routed(ctx, p, func(part *node.Part) error {
+			row, found, err := part.Group.Read(ctx, p, nil)
+			if err == nil {
+				c.writeRow(row, found)
+			}
+			return err
+		})
+		if err != nil {
+			c.out.Fail(err)
+		}
+		c.hush(start)
+	})
 }
 
 // stage returns the batch of a group for a request of a client.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -61,12 +62,19 @@ func (s *Store) diskFull() bool {
 		return false
 	}
 	u, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
-	if err != nil || u.AvailBytes < 2*uint64(s.opts.SegmentBytes) {
+	switch {
+	case err == nil && u.AvailBytes < 2*uint64(s.opts.SegmentBytes):
 		return true
+	case err != nil && time.Since(time.Unix(0, s.health.fullAt.Load())) < fullFor:
+		return true // nobody knows: Pebble is asked again after a while
 	}
 	s.health.succeeded()
 	return false
 }
+
+// fullFor is for how long a disk that does not tell its room counts as full after Pebble
+// has met that.
+const fullFor = 100 * time.Millisecond
 
 // publish is the log's call to make a frame visible. What it is given went
 // through Commit, which had parsed it: that it does not parse now means that

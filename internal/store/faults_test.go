@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -146,6 +147,27 @@ func TestAFullDiskRefusesCommitsServesReadsAndPasses(t *testing.T) {
 	}
 	if err := m.compare(s, nil, nil, false); err != nil {
 		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+// Pebble may meet a full disk with work that it then gives up. Nothing that it does tells
+// when there is room again, and this disk does not either.
+func TestAStoreThatWasFullTakesCommitsAgainThoughPebbleHasNothingToDo(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	s.health.background(syscall.ENOSPC)
+	w := write{[]byte("k"), []byte("v")}
+	if err := commit(s, w); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("%v, want ErrDiskFull", err)
+	}
+	for patience := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		err := commit(s, w)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrDiskFull) || time.Now().After(patience) {
+			t.Fatal(err)
+		}
 	}
 	mustClose(t, s)
 }

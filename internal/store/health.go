@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,7 +20,8 @@ type health struct {
 	opening atomic.Bool
 	pending atomic.Pointer[deathError]
 	full    atomic.Bool // Pebble met a full disk and has not succeeded since
-	wake    func()      // tells the applier that something changed
+	fullAt  atomic.Int64
+	wake    func() // tells the applier that something changed
 }
 
 // deathError is the reason why the store is dead. It matches [ErrFailed] and
@@ -65,6 +67,7 @@ func (h *health) background(err error) {
 	switch {
 	case errors.Is(err, pebble.ErrCancelledCompaction) || errors.Is(err, pebble.ErrClosed):
 	case vfs.IsNoSpaceError(err):
+		h.fullAt.Store(time.Now().UnixNano())
 		h.full.Store(true)
 		h.wake()
 	default:

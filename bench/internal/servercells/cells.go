@@ -67,6 +67,7 @@ const (
 // used.
 func Cells(cfg Config) iter.Seq[duel.Cell] {
 	return func(yield func(duel.Cell) bool) {
+		defer forget()
 		for _, c := range classes() {
 			if !c.cells(cfg, yield) {
 				return

@@ -85,6 +85,14 @@ func build(cfg Config) (string, error) {
 	return path, nil
 }
 
+// forget removes it.
+func forget() {
+	built.Lock()
+	defer built.Unlock()
+	_ = os.Remove(built.path)
+	built.path = ""
+}
+
 // launch starts a server and waits until it takes connections.
 func launch(cfg Config, name, path string, args func(port, dir string) []string) (*server, error) {
 	dir, err := os.MkdirTemp(cfg.Dir, "server-"+name)
