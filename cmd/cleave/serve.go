@@ -58,19 +58,28 @@ cleave-data. What it has acknowledged is on disk.`,
 // serveQueue is how many commands may wait for a group: more than a loop brings at once.
 const serveQueue = 1 << 16
 
+// check refuses words that are none, before anything is opened.
+func (o *serveOptions) check() error {
+	if _, err := cleave.ParseDurability(o.fsync); err != nil {
+		return usageError{fmt.Errorf("--appendfsync %q: want always, everysec or no", o.fsync)}
+	}
+	if o.storage != "disk" && o.storage != "memory" {
+		return usageError{fmt.Errorf("--storage %q: want disk or memory", o.storage)}
+	}
+	return nil
+}
+
+// open opens the store. The options were checked.
 func (o *serveOptions) open() (*cleave.DB, error) {
 	d, err := cleave.ParseDurability(o.fsync)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--appendfsync %q: want always, everysec or no", o.fsync)}
+		return nil, err
 	}
 	opts := cleave.Options{Durability: d, Stores: o.stores, Groups: o.groups, CacheBytes: o.cacheMiB << 20, Queue: serveQueue}
-	switch o.storage {
-	case "disk":
-		return cleave.Open(o.data, opts)
-	case "memory":
+	if o.storage == "memory" {
 		return cleave.OpenMemory(opts)
 	}
-	return nil, usageError{fmt.Errorf("--storage %q: want disk or memory", o.storage)}
+	return cleave.Open(o.data, opts)
 }
 
 // listenTLS listens for clients that encrypt, if there are to be any.
@@ -92,6 +101,9 @@ func (o *serveOptions) listenTLS() (net.Listener, error) {
 }
 
 func runServe(cmd *cobra.Command, o *serveOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	l, err := net.Listen("tcp", o.respAddr)

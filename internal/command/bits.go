@@ -82,20 +82,8 @@ func (s Stretch) of(n int64) (start, end int64) {
 	if s.Bits {
 		n, size = n*8, 1
 	}
-	start, end = s.Start, s.End
-	if start < 0 && end < 0 && start > end {
-		return 0, 0 // Redis asks before it counts from the end
-	}
-	if start < 0 {
-		start = max(0, n+start)
-	}
-	if end < 0 {
-		end = max(0, n+end)
-	}
-	if end = min(end, n-1); start > end {
-		return 0, 0
-	}
-	return start * size, (end + 1) * size
+	start, end = bounds(s.Start, s.End, n)
+	return start * size, end * size
 }
 
 // BitCount is BITCOUNT. The reply is how many bits of a part are set.

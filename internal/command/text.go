@@ -63,14 +63,14 @@ func (c *GetRange) Eval(e *Env) Reply {
 	case !alive:
 		return Reply{Kind: Bytes, Bytes: []byte{}}
 	}
-	start, end := c.bounds(int64(len(row.Payload)))
+	start, end := bounds(c.Start, c.End, int64(len(row.Payload)))
 	// save, not keep: the rest of a large value need not stay.
 	return Reply{Kind: Bytes, Bytes: e.save(row.Payload[start:end]), Version: row.Version}
 }
 
-// bounds returns the part of n bytes as a half-open range.
-func (c *GetRange) bounds(n int64) (start, end int64) {
-	start, end = c.Start, c.End
+// bounds returns a part of n bytes or bits, whose ends are included and count from the end
+// if they are negative, as a half-open range.
+func bounds(start, end, n int64) (from, to int64) {
 	if start < 0 && end < 0 && start > end {
 		return 0, 0 // Redis asks before it counts from the end
 	}
