@@ -58,7 +58,8 @@ fuzz: ## fuzz every target for FUZZTIME each
 bench: ## measure against the peers; writes bench/RESULTS.md
 	cd bench && go run . -out RESULTS.md
 
-bench-redis: deps ## measure the server beside Redis; writes bench/SERVER.md
+bench-redis: deps ## measure the server beside Redis and memcached; writes bench/SERVER.md
+	@command -v memcached >/dev/null || scripts/deps memcached
 	cd bench && go run . -only server -out SERVER.md
 
 build: ## the binary, as ./cleave

@@ -34,6 +34,32 @@ func (c Cursor) Covers(other Cursor) bool {
 	return same
 }
 
+// Join returns the place behind all that comes before this place or before the other one:
+// where somebody goes on who knows both. If they are of different feeds, or one of them is
+// no place, it is this one.
+func (c Cursor) Join(other Cursor) Cursor {
+	if c.Covers(other) {
+		return c
+	}
+	if other.Covers(c) {
+		return other
+	}
+	mine, theirs := strings.Split(string(c), "-"), strings.Split(string(other), "-")
+	if len(mine) != len(theirs) || mine[0] != theirs[0] {
+		return c
+	}
+	for i := 1; i < len(mine); i++ {
+		switch {
+		case reached(mine[i], theirs[i]):
+		case reached(theirs[i], mine[i]):
+			mine[i] = theirs[i]
+		default:
+			return c
+		}
+	}
+	return Cursor(strings.Join(mine, "-"))
+}
+
 // reached tells whether a position is not before another, as they are in cursors.
 func reached(a, b string) bool {
 	p, err1 := strconv.ParseUint(a, 16, 64)

@@ -40,9 +40,6 @@ func Open(dir string, opts Options) (*DB, error) {
 // OpenMemory makes a store in memory, which is gone when it is closed. It is
 // ordered, transactional and bounded like one on disk.
 func OpenMemory(opts Options) (*DB, error) {
-	if opts.Durability == Always {
-		opts.Durability = Never // there is nothing to wait for
-	}
 	return open("", opts)
 }
 

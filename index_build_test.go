@@ -290,6 +290,8 @@ func TestIndexesAreRightAfterCrashes(t *testing.T) {
 					must(t, err)
 					if round%3 == 2 {
 						must(t, ix.Wait(ctx))
+						// What is asynchronous may find that it has to be built anew.
+						must(t, ix.WaitFresh(ctx, db.Now()))
 						verified(t, ix)
 					}
 				}

@@ -223,3 +223,30 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 		}
 	}
 }
+
+// Who writes while a unique index is dropped does not hear of it.
+func TestAWriteOutlivesItsUniqueIndex(t *testing.T) {
+	db := small(t, 2)
+	ks := db.Default()
+	ix, err := db.CreateIndex(ctx, IndexOptions{Name: "mail", Keyspace: ks, Columns: "mail", Unique: true})
+	must(t, err)
+	must(t, ix.Wait(ctx))
+	attempts := 0
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.HSet(ks, []byte("a"), fields("mail", "a@example.org")...); err != nil {
+			return err
+		}
+		if attempts++; attempts > 1 {
+			return nil
+		}
+		for _, err := range tx.ScanIndex(ix, IndexScanOptions{}) { // its entry is written with that
+			if err != nil {
+				return err
+			}
+		}
+		return db.DropIndex(ctx, ks.Name(), "mail")
+	}))
+	if mail, err := ks.HGet(ctx, []byte("a"), []byte("mail")); err != nil || string(mail) != "a@example.org" || attempts != 2 {
+		t.Errorf("%q, %v, after %d attempts", mail, err, attempts)
+	}
+}

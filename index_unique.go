@@ -44,7 +44,7 @@ func (tx *Txn) checkUnique() error {
 		entries := &Keyspace{db: tx.db, space: u.index.Entries, inner: true}
 		for item, err := range tx.Scan(entries, ScanOptions{Prefix: prefix}) {
 			if err != nil {
-				return err
+				return tx.without(u.index, err)
 			}
 			if bytes.Equal(item.Key, u.key) {
 				continue

@@ -21,7 +21,21 @@ func init() {
 	inside.Scan = func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func([]byte, command.Kind) bool) error {
 		return (&Keyspace{db: db.(*DB), space: k}).walk(ctx, span, limit, visit)
 	}
+	inside.Clear = func(ctx context.Context, db any, k *node.Space, most int) (bool, error) {
+		return (&Keyspace{db: db.(*DB), space: k}).clear(ctx, most)
+	}
+	inside.OpenSmall = func(dir string, opts any) (any, error) {
+		no, err := opts.(Options).node(dir)
+		if err != nil {
+			return nil, err
+		}
+		no.Store.SegmentBytes = smallSegmentBytes
+		return openNode(no)
+	}
 }
+
+// smallSegmentBytes is the size of the segments of stores that tests open.
+const smallSegmentBytes = 256 << 10
 
 // walk visits live keys with what they hold.
 func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind) bool) (err error) {
@@ -37,6 +51,30 @@ func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, vis
 	}
 	w.walk(span, newest)
 	return err
+}
+
+// clear deletes all keys at one moment, unless there are more than so many. What is written
+// meanwhile is gone too, or comes after it.
+func (k *Keyspace) clear(ctx context.Context, most int) (done bool, err error) {
+	err = k.db.Update(ctx, func(tx *Txn) error {
+		var keys [][]byte
+		for item, err := range tx.Scan(k, ScanOptions{Limit: most + 1}) {
+			if err != nil {
+				return err
+			}
+			keys = append(keys, item.Key)
+		}
+		if done = len(keys) <= most; !done {
+			return nil
+		}
+		for _, key := range keys {
+			if _, err := tx.Delete(k, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return done && err == nil, err
 }
 
 // commands makes a function of commands one of a transaction.

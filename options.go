@@ -112,6 +112,9 @@ func (o Options) node(dir string) (node.Options, error) {
 		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
 	}
 	if dir == "" {
+		if o.Durability == Always {
+			no.Durability = wal.Never // there is nothing to wait for
+		}
 		// Zeros that wait in memory for a log are memory that nobody uses.
 		no.Store.SegmentBytes = memorySegmentBytes
 	}

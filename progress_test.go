@@ -61,12 +61,21 @@ func TestACursorCoversWhatIsBeforeItInEveryStore(t *testing.T) {
 			t.Errorf("%q covers %q: %v", test.have, test.want, got)
 		}
 	}
+	for _, strange := range []Cursor{"", "0123abce-1-1", "0123abcd-1", "0123abcd-1-x", "x"} {
+		const here = Cursor("0123abcd-9-9")
+		if got := here.Join(strange); got != here {
+			t.Errorf("%q with %q is %q", here, strange, got)
+		}
+	}
 	for range 1000 {
 		a, b := rand.Uint64N(20), rand.Uint64N(20)
 		c, d := rand.Uint64N(20), rand.Uint64N(20)
 		have, want := Cursor(fmt.Sprintf("0123abcd-%x-%x", a, b)), Cursor(fmt.Sprintf("0123abcd-%x-%x", c, d))
 		if got := have.Covers(want); got != (a >= c && b >= d) {
 			t.Fatalf("%q covers %q: %v", have, want, got)
+		}
+		if got := have.Join(want); got != Cursor(fmt.Sprintf("0123abcd-%x-%x", max(a, c), max(b, d))) {
+			t.Fatalf("%q and %q are %q", have, want, got)
 		}
 	}
 }

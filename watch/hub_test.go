@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -318,6 +319,64 @@ func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 		}
 		if !slices.IsSorted(versions) || len(slices.Compact(slices.Clone(versions))) != len(versions) {
 			t.Errorf("%+v: it hears of the versions %d", o, versions)
+		}
+	}
+}
+
+// Of the place of a watcher and that of the hub each has a store in which it is ahead. What
+// the watcher has read by itself it is not told again, when the hub misses something then.
+func TestWhoKnowsMoreThanTheHubAndLessIsToldNothingTwice(t *testing.T) {
+	for _, o := range []Options{{}, {Every: true}} {
+		knowsMoreAndLess(t, o)
+	}
+}
+
+func knowsMoreAndLess(t *testing.T, o Options) {
+	ks, h := fresh(t, cleave.Hash)
+	h.feed = &late{h.feed, nil} // the test tells
+	begun := h.db.Now()
+	// places are behind the change of a key in each of the two stores.
+	var places [2]cleave.Cursor
+	var keys [2]string
+	for i := 0; places[0] == "" || places[1] == ""; i++ {
+		before := strings.Split(string(h.db.Now()), "-")
+		must(t, ks.Set(ctx, number(i), nil))
+		after := strings.Split(string(h.db.Now()), "-")
+		one := strings.Split(string(begun), "-")
+		for s := range places {
+			if places[s] == "" && before[s+1] != after[s+1] && before[2-s] == after[2-s] {
+				one[s+1] = after[s+1]
+				places[s], keys[s] = cleave.Cursor(strings.Join(one, "-")), string(number(i))
+			}
+		}
+	}
+	first := watchAll(t, h, ks, Options{From: begun}) // the hub begins
+	defer first.Close()
+	h.place.Store(&places[0])
+	o.From = places[1]
+	w := watchAll(t, h, ks, o)
+	hear := func(want string) {
+		t.Helper()
+		if e, err := w.Next(patience(t)); err != nil || string(e.Key) != want {
+			t.Fatalf("told of %q, %v, want %q", e.Key, err, want)
+		}
+	}
+	hear(keys[0])
+	w.lose(places[0])
+	both := places[0].Join(places[1])
+	h.place.Store(&both)
+	must(t, ks.Set(ctx, []byte("later"), nil))
+	for c, err := range h.db.FeedUntil(ctx, both, h.db.Now()) {
+		must(t, err)
+		h.tell(h.life, &c)
+	}
+	for e, err := range w.Events(patience(t)) {
+		must(t, err)
+		if string(e.Key) == keys[0] || string(e.Key) == keys[1] {
+			t.Fatalf("told again of %s", e.Key)
+		}
+		if string(e.Key) == "later" {
+			break
 		}
 	}
 }

@@ -85,10 +85,8 @@ func (w *Watcher) readOn(ctx context.Context) {
 		return
 	}
 	w.leave()
+	w.cursor = w.joined
 	w.mu.Lock()
-	if w.cursor = w.joined; w.skip != "" {
-		w.cursor = w.skip
-	}
 	again := w.lost && !w.readsOn() // else what waits comes first
 	w.mu.Unlock()
 	if again {
@@ -153,7 +151,7 @@ func (w *Watcher) behind(place cleave.Cursor) cleave.Cursor {
 		return place
 	}
 	if !place.Covers(w.skip) {
-		return w.skip
+		return w.skip.Join(place)
 	}
 	w.skip = ""
 	return place

@@ -65,7 +65,7 @@ type Watcher struct {
 	out    []Event       // taken and not yet told
 	cursor cleave.Cursor // all before it was told
 	own    *ownReader    // nil if there is nothing to read but what the hub offers
-	joined cleave.Cursor // the hub offers what is behind it
+	joined cleave.Cursor // all before it is known when own is done
 	dead   error         // why there is no more
 
 	mu    sync.Mutex // of what the hub changes too
@@ -117,16 +117,17 @@ func (w *Watcher) join(h *Hub) {
 	if w.rest != "" {
 		w.cursor = w.rest // it was told all before it, and events may not have said so
 	}
-	w.lost, w.rest, w.skip, w.joined = false, "", "", *h.place.Load()
+	w.lost, w.rest, w.skip = false, "", ""
 	if w.cursor == "" {
 		w.cursor = h.feed.Now()
 	}
-	skip, own := waiting.Join(w.cursor, w.joined)
-	if skip {
-		w.skip = w.cursor
+	place := *h.place.Load()
+	known, skip, own := waiting.Join(w.cursor, place)
+	if w.joined = known; skip {
+		w.skip = known
 	}
 	if own {
-		w.own = newOwnReader(h.feed, &w.target, w.queue, w.cursor, w.joined)
+		w.own = newOwnReader(h.feed, &w.target, w.queue, w.cursor, place)
 	}
 }
 
@@ -146,7 +147,7 @@ func (w *Watcher) offer(c *cleave.Change, op *cleave.ChangeOp, before cleave.Cur
 		if c.Before(w.skip) {
 			return
 		}
-		before = w.skip
+		before = before.Join(w.skip)
 	}
 	// Of one change all is let in: the log is gone on with from one change to the next.
 	if w.readsOn() && w.last != c.After && !w.queue.room(op.Key) {

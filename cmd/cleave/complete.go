@@ -44,3 +44,28 @@ func completeKinds(_ *cobra.Command, _ []string, typed string) ([]cobra.Completi
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
+
+// completeMore is completeFlags for a command that takes arguments too, or gets its flags
+// in several steps: what has a completion already keeps it.
+func completeMore(cmd *cobra.Command, values map[string]cobra.CompletionFunc) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, has := cmd.GetFlagCompletionFunc(f.Name); has {
+			return
+		}
+		complete, ok := values[f.Name]
+		if !ok {
+			complete = cobra.NoFileCompletions
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // it has none: see above
+	})
+}
+
+// fileCompletion lets the shell complete names of files.
+func fileCompletion(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// directoryCompletion lets the shell complete names of directories.
+func directoryCompletion(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}

@@ -1,31 +1,22 @@
-// Command cleave is the toolkit on the command line: it compares routing
-// functions and hash functions. Each noun is a command, each command a file.
+// Command cleave is the server and the toolkit on the command line. Each noun is a
+// command, each command a file.
 //
 // It exits with 0 when it did what it was asked, 1 when that failed and 2 when
-// it was asked wrongly.
+// it was asked wrongly; exit.go has the others.
 package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// The exit codes that scripts rely on.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "cleave",
-		Short:             "Cleave's sharding toolkit: compare routing functions and hash functions",
+		Short:             "A sharded, ordered, transactional store for Redis clients, and its toolkit",
 		Version:           versionText(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -33,16 +24,38 @@ func rootCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
 	root.SetVersionTemplate("{{.Version}}\n")
 	// Defined here, the flag has no -v, which elsewhere means verbose.
 	root.Flags().Bool("version", false, "print the version of this binary")
 	// A command that has commands runs only to show its help, so a line of
 	// usage for it alone would mislead.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
-	root.AddCommand(serveCommand(), routeCommand(), hashCommand(), versionCommand())
+	addCommands(root)
 	strictBuiltins(root)
 	return root
+}
+
+// addCommands adds all commands, in the order in which the help is best read.
+func addCommands(root *cobra.Command) {
+	cobra.EnableCommandSorting = false
+	groups := []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"server", "Run a server:", []*cobra.Command{serveCommand(), configCommand(), importCommand(), restoreCommand()}},
+		{"look", "Look at a running server:", []*cobra.Command{statusCommand(), mapCommand(), explainCommand(), sagaCommand(), clientCommand(), slowlogCommand(), auditCommand()}},
+		{"change", "Look at and change a running server:", []*cobra.Command{shardCommand(), groupCommand(), keyspaceCommand(), indexCommand(), jobCommand(), backupCommand()}},
+		{"toolkit", "The toolkit, without a server:", []*cobra.Command{routeCommand(), hashCommand()}},
+	}
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(versionCommand())
 }
 
 // strictBuiltins makes the commands that cobra brings along exit with 2 when
@@ -76,13 +89,7 @@ func run(root *cobra.Command) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "cleave: %v\n", err)
-	var usage usageError
-	if errors.As(err, &usage) {
-		fmt.Fprintf(root.ErrOrStderr(), "See '%s --help'.\n", cmd.CommandPath())
-		return exitUsage
-	}
-	return exitFailed
+	return report(root, cmd, err)
 }
 
 func main() { os.Exit(run(rootCommand())) }

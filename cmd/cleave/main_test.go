@@ -78,7 +78,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 
 func TestTheHelpClaimsNoMoreThanThereIs(t *testing.T) {
 	code, stdout, _ := exec("--help")
-	if code != exitOK || !strings.HasPrefix(stdout, "Cleave's sharding toolkit: compare routing functions and hash functions\n") {
+	if code != exitOK || !strings.HasPrefix(stdout, "A sharded, ordered, transactional store for Redis clients, and its toolkit\n") {
 		t.Errorf("exit %d, the help begins with %.80q", code, stdout)
 	}
 	if strings.Contains(stdout, "cleave [flags]") || !strings.Contains(stdout, "Usage:\n  cleave [command]\n") {

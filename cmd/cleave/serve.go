@@ -3,140 +3,215 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/config"
 	"github.com/cleavekv/cleave/internal/serve"
 )
 
-// serveOptions are the flags of serve.
-type serveOptions struct {
-	data, storage, fsync, respAddr string
-	tlsAddr, tlsCert, tlsKey       string
-	stores, groups                 int
-	cacheMiB                       int64
-}
-
 func serveCommand() *cobra.Command {
-	var o serveOptions
+	var from config.Sources
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a store to Redis clients",
 		Long: `Serve a store to Redis clients.
 
 Without flags it listens on 127.0.0.1:7379, and keeps its data in the directory
-cleave-data. What it has acknowledged is on disk.`,
+cleave-data. What it has acknowledged is on disk.
+
+Every flag but --config can stand in a file too, under the same name, and in the
+environment: CLEAVE_TLS_PORT for --tls-port. A flag counts more than the
+environment, and that more than the file. SIGHUP reads the file again; what
+cannot change while it runs is named, and waits for a restart.`,
 		Example: `  cleave serve
   cleave serve --appendfsync everysec       as durable as Redis usually is
-  cleave serve --storage memory             nothing is kept`,
+  cleave serve --storage memory             nothing is kept
+  cleave serve --config cleave.toml         cleave config example shows a file`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, from) },
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.StringVar(&o.data, "data", "cleave-data", "`directory` of the data, made if there is none")
-	flags.StringVar(&o.storage, "storage", "disk", "disk or memory")
-	flags.StringVar(&o.fsync, "appendfsync", "always", "when a write is acknowledged: always (it is on disk),\neverysec (it is within a second) or no")
-	flags.StringVar(&o.respAddr, "resp-addr", "127.0.0.1:7379", "`address` for Redis clients")
-	flags.StringVar(&o.tlsAddr, "tls-addr", "", "`address` for Redis clients that encrypt (default none)")
-	flags.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate for --tls-addr; a new one is used when it is there")
-	flags.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
-	flags.IntVar(&o.stores, "stores", 0, "how many logs and stores there are (default what there is, 1 at first)")
-	flags.IntVar(&o.groups, "groups", 0, "how many groups execute commands (default what there is, one for each store at first)")
-	flags.Int64Var(&o.cacheMiB, "cache-mib", 512, "memory for rows, of each store, in `MiB`")
-	completeFlags(cmd, map[string]cobra.CompletionFunc{
-		"storage":     cobra.FixedCompletions([]string{"disk", "memory"}, cobra.ShellCompDirectiveNoFileComp),
-		"appendfsync": cobra.FixedCompletions([]string{"always", "everysec", "no"}, cobra.ShellCompDirectiveNoFileComp),
-	})
+	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVar(&from.File, "config", "", "`file` of settings (default none)")
+	from.Flags = settingFlags(cmd)
+	from.Env = os.LookupEnv
 	return cmd
 }
 
 // serveQueue is how many commands may wait for a group: more than a loop brings at once.
 const serveQueue = 1 << 16
 
-// check refuses words that are none, before anything is opened.
-func (o *serveOptions) check() error {
-	if _, err := cleave.ParseDurability(o.fsync); err != nil {
-		return usageError{fmt.Errorf("--appendfsync %q: want always, everysec or no", o.fsync)}
-	}
-	if o.storage != "disk" && o.storage != "memory" {
-		return usageError{fmt.Errorf("--storage %q: want disk or memory", o.storage)}
-	}
-	return nil
-}
-
-// open opens the store. The options were checked.
-func (o *serveOptions) open() (*cleave.DB, error) {
-	d, err := cleave.ParseDurability(o.fsync)
+// openStore opens the store that a configuration names.
+func openStore(c *config.Config) (*cleave.DB, error) {
+	d, err := cleave.ParseDurability(c.Text("appendfsync"))
 	if err != nil {
 		return nil, err
 	}
-	opts := cleave.Options{Durability: d, Stores: o.stores, Groups: o.groups, CacheBytes: o.cacheMiB << 20, Queue: serveQueue}
-	if o.storage == "memory" {
-		return cleave.OpenMemory(opts)
+	o := cleave.Options{
+		Durability: d, Stores: int(c.Number("stores")), Groups: int(c.Number("groups")),
+		CacheBytes: c.Number("cache-mib") << 20, Queue: serveQueue,
 	}
-	return cleave.Open(o.data, opts)
+	if c.Text("storage") == "memory" {
+		if most := c.Number("maxmemory"); most > 0 {
+			// The rest is for the tables: what is cached is in them too.
+			o.CacheBytes = max(1<<20, min(o.CacheBytes, most/4/max(1, int64(o.Stores))))
+			o.BlockCacheBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
+			o.FeedBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
+		}
+		return inFlags(cleave.OpenMemory(o))
+	}
+	o.BlockCacheBytes = c.Number("block-cache-mib") << 20
+	if c.Text("data") == "" {
+		return nil, usageError{errors.New("--data is empty: name a directory")}
+	}
+	return inFlags(cleave.Open(c.Text("data"), o))
 }
 
-// listenTLS listens for clients that encrypt, if there are to be any.
-func (o *serveOptions) listenTLS() (net.Listener, error) {
-	if o.tlsAddr == "" {
-		if o.tlsCert != "" || o.tlsKey != "" {
-			return nil, usageError{errors.New("--tls-cert and --tls-key are for --tls-addr: say where to listen")}
-		}
-		return nil, nil
-	}
-	if o.tlsCert == "" || o.tlsKey == "" {
-		return nil, usageError{errors.New("--tls-addr needs --tls-cert and --tls-key")}
-	}
-	l, err := net.Listen("tcp", o.tlsAddr)
+// inFlags says what is wrong with options in the words of the flags.
+func inFlags(db *cleave.DB, err error) (*cleave.DB, error) {
 	if err != nil {
-		return nil, fmt.Errorf("--tls-addr: %w", err)
+		return nil, optionError{err}
+	}
+	return db, nil
+}
+
+// optionError is an error of package cleave about its options, which are flags here.
+type optionError struct{ err error }
+
+var flagWords = strings.NewReplacer(
+	"open it with Groups 0 or", "change that with cleave group resize while it is served, and start it with --groups 0 or",
+	"open it with Stores 0 or", "start it with --stores 0 or",
+	"Groups is", "--groups is",
+)
+
+func (e optionError) Error() string { return flagWords.Replace(e.err.Error()) }
+func (e optionError) Unwrap() error { return e.err }
+
+// listeners are where clients come in.
+type listeners struct{ plain, encrypted, http net.Listener }
+
+// listen opens them, before the store: a port that is taken is told at once.
+func listen(c *config.Config) (l listeners, err error) {
+	if l.plain, err = net.Listen("tcp", c.Text("resp-addr")); err != nil {
+		return l, fmt.Errorf("--resp-addr: %w: name another address", err)
+	}
+	if l.http, err = listenHTTP(c); err != nil {
+		l.close()
+		return l, err
+	}
+	if c.Number("tls-port") == 0 {
+		return l, nil
+	}
+	host, _, err := net.SplitHostPort(c.Text("resp-addr"))
+	if err == nil {
+		l.encrypted, err = net.Listen("tcp", net.JoinHostPort(host, strconv.FormatInt(c.Number("tls-port"), 10)))
+	}
+	if err != nil {
+		l.close()
+		return l, fmt.Errorf("--tls-port: %w: name another port", err)
 	}
 	return l, nil
 }
 
-func runServe(cmd *cobra.Command, o *serveOptions) (err error) {
-	if err := o.check(); err != nil {
+func (l listeners) close() {
+	l.plain.Close()
+	if l.encrypted != nil {
+		l.encrypted.Close()
+	}
+	if l.http != nil {
+		l.http.Close()
+	}
+}
+
+// serve serves all of them, and tells who ends.
+func (l listeners) serve(s *serve.Server, o *operators, c *config.Config) <-chan error {
+	ended := make(chan error, 3)
+	go func() { ended <- s.Serve(l.plain) }()
+	if l.encrypted != nil {
+		go func() { ended <- s.ServeTLS(l.encrypted, c.Text("tls-cert-file"), c.Text("tls-key-file")) }()
+	}
+	if o != nil {
+		go func() { ended <- o.Serve() }()
+	}
+	return ended
+}
+
+func runServe(cmd *cobra.Command, from config.Sources) (err error) {
+	c, err := config.Load(from)
+	if err != nil {
+		return misconfigured(err)
+	}
+	// From here on signals are ours: one that comes early must not be lost.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	l, err := listen(c)
+	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	l, err := net.Listen("tcp", o.respAddr)
-	if err != nil {
-		return fmt.Errorf("--resp-addr: %w", err)
-	}
-	defer l.Close()
-	encrypted, err := o.listenTLS()
-	if err != nil {
-		return err
-	}
-	db, err := o.open()
+	defer l.close()
+	db, err := openStore(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	s := serve.New(db, serve.Options{Fsync: o.fsync, Version: versionNumber()})
-	defer s.Close()
-	ended := make(chan error, 2)
-	go func() { ended <- s.Serve(l) }()
-	if encrypted != nil {
-		defer encrypted.Close()
-		go func() { ended <- s.ServeTLS(encrypted, o.tlsCert, o.tlsKey) }()
+	tracer, err := newTracer(cmd.Context(), c, cmd.ErrOrStderr())
+	if err != nil {
+		return err
 	}
-	where := o.data
-	if o.storage == "memory" {
+	defer closeTracer(tracer)
+	s := serve.New(db, serve.Options{
+		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory",
+		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Version: versionNumber(), Observe: tracer.Observer(),
+	})
+	o, err := newOperators(c, db, s, l.http, tracer, func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "cleave: %v\n", err) })
+	if err != nil {
+		s.Close()
+		return err
+	}
+	defer func() { err = errors.Join(err, o.end(s, c, signals, err == nil)) }()
+	if err := s.LoadUsers(cmd.Context()); err != nil {
+		return err
+	}
+	if err := s.Configure(c.ForClients()); err != nil {
+		return err
+	}
+	ended := l.serve(s, o, c)
+	where := c.Text("data")
+	if c.Text("storage") == "memory" {
 		where = "memory"
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "cleave is ready: redis-cli -p %d (data in %s, appendfsync %s)\n", l.Addr().(*net.TCPAddr).Port, where, o.fsync)
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return nil
+	fmt.Fprintf(cmd.OutOrStdout(), "cleave is ready: redis-cli -p %d (data in %s, appendfsync %s%s)\n", l.plain.Addr().(*net.TCPAddr).Port, where, c.Text("appendfsync"), o.at())
+	return superviseServe(cmd.ErrOrStderr(), s, from, c, signals, ended)
+}
+
+// superviseServe tells the service manager how it stands, and waits for signals.
+func superviseServe(errOut io.Writer, s *serve.Server, from config.Sources, c *config.Config, signals <-chan os.Signal, ended <-chan error) error {
+	complain := func(err error) {
+		if err != nil {
+			fmt.Fprintf(errOut, "cleave: %v\n", err)
+		}
+	}
+	complain(notify("READY=1"))
+	defer func() { complain(notify("STOPPING=1")) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				return nil
+			}
+			c = reload(errOut, s, from, c)
+		}
 	}
 }

@@ -41,7 +41,26 @@ var binary = sync.OnceValues(func() (string, error) {
 type process struct {
 	*osexec.Cmd
 	addr  string
-	plain bytes.Buffer // what it says on stderr
+	http  string // for operators, empty if there is none
+	plain said   // on stderr
+}
+
+// said is what a process says while it runs.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // serving starts a server and waits until it is ready.
@@ -54,7 +73,8 @@ func serving(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: osexec.Command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0"}, args...)...)}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the tokens of servers in memory
+	p := &process{Cmd: osexec.Command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)}
 	p.Stderr = &p.plain
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -70,6 +90,9 @@ func serving(t *testing.T, args ...string) *process {
 		t.Fatalf("it says %q and %s, %v", line, p.plain.String(), err)
 	}
 	p.addr = "127.0.0.1:" + port[1]
+	if at := regexp.MustCompile(`http://([^ )]+)`).FindStringSubmatch(line); at != nil {
+		p.http = at[1]
+	}
 	return p
 }
 
@@ -142,9 +165,9 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	for _, fsync := range []string{"always", "everysec"} {
 		t.Run(fsync, func(t *testing.T) {
 			dir := t.TempDir()
-			const clients, lives = 4, 3
+			const clients, kills, writes = 4, 2, 100
 			var acked [clients]atomic.Int64
-			for life := range lives {
+			for life := range kills + 1 {
 				p := serving(t, "--data", dir, "--appendfsync", fsync, "--groups", "3")
 				check := redis.NewClient(&redis.Options{Addr: p.addr})
 				for w := range clients {
@@ -157,9 +180,20 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 					}
 				}
 				check.Close()
-				var wg sync.WaitGroup
+				if life == kills {
+					break
+				}
+				var wg, busy sync.WaitGroup // busy until all have written some
+				busy.Add(clients)
 				for w := range clients {
 					wg.Go(func() {
+						written := 0
+						defer func() {
+							if written < writes {
+								t.Errorf("life %d: client %d has written %d times", life, w, written)
+								busy.Done()
+							}
+						}()
 						c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1})
 						defer c.Close()
 						for {
@@ -168,17 +202,15 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 								return
 							}
 							acked[w].Store(n)
+							if written++; written == writes {
+								busy.Done()
+							}
 						}
 					})
 				}
-				time.Sleep(300 * time.Millisecond)
+				busy.Wait()
 				_ = p.end(syscall.SIGKILL)
 				wg.Wait()
-			}
-			for w := range clients {
-				if acked[w].Load() == 0 {
-					t.Errorf("client %d has written nothing", w)
-				}
 			}
 		})
 	}
@@ -186,22 +218,24 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 
 func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"--storage tape":                        "want disk or memory",
-		"--appendfsync sometimes":               "want always, everysec or no",
-		"--resp-addr 127.0.0.1:x":               "--resp-addr",
-		"--storage memory --groups -1":          "Groups",
-		"--tls-addr 127.0.0.1:0":                "needs --tls-cert and --tls-key",
-		"--tls-cert x":                          "say where to listen",
-		"--resp-addr 127.0.0.1:0 more":          "takes no arguments",
-		"--data /dev/null/x --resp-addr [::]:0": "/dev/null",
+		"--storage tape":                         `--storage "tape": want disk or memory`,
+		"--appendfsync sometimes":                `--appendfsync "sometimes": want always, everysec or no`,
+		"--resp-addr 127.0.0.1:x":                `--resp-addr "127.0.0.1:x": the port "x" is none: want 0 to 65535`,
+		"--storage memory --groups -1":           `--groups "-1": want a whole number from 0 to 1024`,
+		"--storage memory --stores 2 --groups 1": "cleave: bad options: --groups is 1",
+		"--data=":                                "--data is empty",
+		"--tls-port 6380":                        "--tls-port: tls-port needs tls-cert-file",
+		"--tls-cert-file x":                      "say where to listen",
+		"--maxmemory lots":                       "want a number of bytes",
+		"--config /nowhere/c.toml":               "/nowhere/c.toml",
+		"--resp-addr 127.0.0.1:0 more":           "takes no arguments",
+		"--data /dev/null/x --resp-addr [::]:0":  "/dev/null",
 	} {
-		root := rootCommand()
-		var out bytes.Buffer
-		root.SetOut(&out)
-		root.SetErr(&out)
-		root.SetArgs(append([]string{"serve", "--resp-addr", "127.0.0.1:0"}, strings.Fields(args)...))
-		if code := run(root); code == exitOK || !strings.Contains(out.String(), want) {
-			t.Errorf("%s: exit %d, %s", args, code, out.String())
+		code, _, stderr := exec(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, strings.Fields(args)...)...)
+		if code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
 	}
+	_, help, _ := exec("serve", "--help")
+	checkWidth(t, help)
 }

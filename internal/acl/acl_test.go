@@ -116,6 +116,30 @@ func TestOnlyWhoKnowsThePasswordBecomesAUserThatIsOn(t *testing.T) {
 	}
 }
 
+func TestReplaceIsAllOrNothing(t *testing.T) {
+	table := NewTable()
+	for _, name := range []string{"gone", "kept"} {
+		if err := table.Set(name, "on", ">x", "+@all", "~*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, _ := table.Auth("gone", []byte("x"))
+	kept, _ := table.Auth("kept", []byte("x"))
+	if err := table.Replace(map[string]string{"kept": "off", "bad": "nosuch"}); err == nil || !gone.User().On || !kept.User().On {
+		t.Error("a rule that is none has changed something", err)
+	}
+	rules := map[string]string{"kept": "on nopass +get ~a*", "new": "on"}
+	if err := table.Replace(rules); err != nil {
+		t.Fatal(err)
+	}
+	if gone.User().On || !kept.User().NoPass || kept.User().MayRun(redis.Named("set")) || table.Get("new") == nil || table.Get("gone") != nil {
+		t.Error("the users are not those that were given")
+	}
+	if d := table.Get(DefaultName); !d.On || !d.NoPass || !d.All() {
+		t.Errorf("the default user is %v", d)
+	}
+}
+
 // What a user is told to be, said again, makes the same user.
 func TestALineOfListMakesTheSameUser(t *testing.T) {
 	for _, rules := range []string{"on nopass ~* &* +@all", "off >x ~a %R~b +@read -get &c", "+config|get", "on +@all -@dangerous +keys ~*"} {

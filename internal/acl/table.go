@@ -68,6 +68,34 @@ func (t *Table) Set(name string, rules ...string) error {
 	return nil
 }
 
+// Replace makes the users those of some rules, by name, all or none. Connections of
+// users who are not among them may do nothing any more; the default user stays, as it is
+// at first if there are no rules for it.
+func (t *Table) Replace(rules map[string]string) error {
+	fresh := NewTable()
+	for name, text := range rules {
+		if err := fresh.Set(name, append([]string{"reset"}, strings.Fields(text)...)...); err != nil {
+			return fmt.Errorf("user %q: %w", name, err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, a := range t.users {
+		if fresh.users[name] == nil {
+			delete(t.users, name)
+			a.user.Store(newUser(name))
+		}
+	}
+	for name, made := range fresh.users {
+		if a := t.users[name]; a != nil {
+			a.user.Store(made.User())
+		} else {
+			t.users[name] = made
+		}
+	}
+	return nil
+}
+
 // Get returns a user, nil if there is none.
 func (t *Table) Get(name string) *User {
 	t.mu.Lock()

@@ -151,8 +151,11 @@ func (u *User) Channels() string {
 }
 
 // String is the user as a line of ACL LIST.
-func (u *User) String() string {
-	words := append([]string{"user", u.Name}, u.Flags()...)
+func (u *User) String() string { return "user " + u.Name + " " + u.Rules() }
+
+// Rules are the rules that make a user who may do nothing this one.
+func (u *User) Rules() string {
+	words := u.Flags()
 	for _, p := range u.Passwords() {
 		words = append(words, "#"+p)
 	}

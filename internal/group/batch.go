@@ -28,6 +28,7 @@ type executor struct {
 	orphans *atomic.Bool
 	guard   *guard
 	visible *visible
+	looker  Looker // nil if the state is none
 
 	ledger ledger
 	// sealed is the ledger of the batch that is being committed.
@@ -154,6 +155,9 @@ func (x *executor) evaluate(calls []*call) (n int) {
 	x.begin()
 	out := x.env.Effects()
 	for i, c := range calls {
+		if i%ahead == 0 && len(calls)-i > 1 {
+			x.seek(calls[i:min(i+ahead, len(calls))])
+		}
 		before := out.Len()
 		x.execute(calls, i)
 		x.halt(c)
@@ -212,6 +216,7 @@ func (x *executor) execute(calls []*call, i int) {
 	if c.Gate != nil {
 		if err := c.Gate.Check(); err != nil {
 			c.reply = command.Reply{Kind: command.Failed, Err: err}
+			x.stop(c)
 			return
 		}
 	}
@@ -350,6 +355,7 @@ func (x *executor) answerReads(calls []*call) {
 		clear(x.seen)
 		x.guard.begin()
 		x.execute(calls, i)
+		x.halt(c)
 		if c.wrote = x.env.Effects().Len() > 0; !c.wrote {
 			keepReply(c)
 		}

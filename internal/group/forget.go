@@ -14,7 +14,13 @@ import (
 type looking struct {
 	from []byte // store key to go on at
 	atMS int64  // not before that time
+	some bool   // since the beginning there were rows
+	idle int    // how often there were none
 }
+
+// mostIdleMS is up to when it looks half as often each time that there is nothing: a look
+// sorts what was written since the last one.
+const mostIdleMS = 60_000
 
 // forget removes a few rows that nobody asks for any more: records of requests that
 // are refused by now anyway, marks of transactions past their deadline, and
@@ -54,6 +60,7 @@ func (g *Group) lookThrough(
 	var bad error
 	from, to := span()
 	next, err := g.walk(from, to, l.from, tendLimit, func(key, value []byte) {
+		l.some = true
 		dead, err := over(key, value)
 		if err != nil {
 			bad = err
@@ -68,7 +75,11 @@ func (g *Group) lookThrough(
 		return false, err
 	}
 	if l.from = next; next == nil {
-		l.atMS = now + everyMS
+		if l.idle++; l.some {
+			l.idle = 0
+		}
+		idle := min(everyMS<<min(l.idle, 10), mostIdleMS)
+		l.atMS, l.some = now+max(everyMS, idle), false
 	}
 	if len(old.keys) > 0 {
 		err = g.post(ctx, []*call{{Request: Request{Command: old}}})

@@ -16,7 +16,10 @@ type Group struct {
 	opts  Options
 	log   Log
 	state State
-	clock clock
+	// looker is the state, if it is one.
+	looker Looker
+	reader *plainReader
+	clock  clock
 	// visible is what readers past the queue know of ranges and locks.
 	visible visible
 	slow    slow
@@ -40,6 +43,7 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{opts: opts, log: log, state: state, nudge: make(chan struct{}, 1)}
+	g.looker, _ = state.(Looker)
 	g.clock.wall = opts.Wall
 	x, err := g.newExecutor()
 	if err != nil {
@@ -67,6 +71,7 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 // newExecutor reads the ledger and reserves above what it says.
 func (g *Group) newExecutor() (executor, error) {
 	reader := &plainReader{State: g.state}
+	g.reader = reader
 	guard, err := openGuard(g.state, g.opts.ID, g.opts.Alone)
 	if err != nil {
 		return executor{}, err
@@ -74,7 +79,7 @@ func (g *Group) newExecutor() (executor, error) {
 	g.visible.init(guard)
 	x := executor{
 		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
-		orphans: &g.orphans, guard: guard, visible: &g.visible, late: &g.late, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
+		orphans: &g.orphans, guard: guard, visible: &g.visible, looker: g.looker, late: &g.late, id: ledgerKey(g.opts.ID), seen: make(map[RequestID]int),
 		// Nothing is known yet: the first round of housekeeping fills it.
 		expiries: expiryQueue{most: g.opts.ExpiryKeys, horizon: nothingKnown},
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -12,6 +13,32 @@ import (
 type Looker interface {
 	// Look appends the value of a key to dst, if it is known.
 	Look(key, dst []byte) (value []byte, found, known bool)
+	// Seek begins to fetch what is known of a key from memory, and Near goes on with it.
+	Seek(key []byte) (hint uint64)
+	Near(hint uint64)
+	// Knows tells whether a Look would know a key, and Warm lets it know some.
+	Knows(key []byte) bool
+	Warm(keys ...[]byte)
+	// GetMany is Get for several keys, in any order. A value is the visitor's until it
+	// returns.
+	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool)) error
+}
+
+// RowKey is what a row is looked up by: what [BeginRowKey] appends, and the position.
+type RowKey []byte
+
+// BeginRowKey appends what comes before the position.
+func BeginRowKey(dst []byte) []byte { return effect.Rows.AppendKey(dst, nil) }
+
+// Position is where the row is.
+func (k RowKey) Position() partition.Position { return partition.Position(k[1:]) }
+
+// Glance is a Look that is prepared: who looks at several rows prepares all of them
+// before the first, and waits for memory once.
+type Glance struct {
+	g    *Group
+	key  RowKey
+	hint uint64
 }
 
 // over is the context of those who do not wait.
@@ -21,31 +48,134 @@ var over = func() context.Context {
 	return ctx
 }()
 
+// Glance prepares a look at a row. The key is the glance's until it is done.
+func (g *Group) Glance(key RowKey) Glance {
+	if g.looker == nil {
+		return Glance{g: g, key: key}
+	}
+	return Glance{g: g, key: key, hint: g.looker.Seek(key)}
+}
+
+// Near goes on with preparing.
+func (l *Glance) Near() {
+	if l.g.looker != nil {
+		l.g.looker.Near(l.hint)
+	}
+}
+
+// ahead is for how many commands rows are fetched from memory together.
+const ahead = 16
+
+// seek begins to fetch the rows of calls from memory: executed one after the other, each
+// would wait for its own.
+func (x *executor) seek(calls []*call) {
+	if x.looker == nil {
+		return
+	}
+	blind := !x.reader.mixed.Load()
+	var hints [ahead]uint64
+	n := 0
+	for _, c := range calls {
+		if _, set := c.Command.(*command.Set); set && blind || len(c.Key) == 0 {
+			continue // it does not look
+		}
+		x.scratch = effect.Rows.AppendKey(x.scratch[:0], c.Key)
+		hints[n] = x.looker.Seek(x.scratch)
+		n++
+	}
+	for _, h := range hints[:n] {
+		x.looker.Near(h)
+	}
+}
+
 // Look is Read for those who must not wait: it returns the row of a key if that is known
-// in memory, and no lock, clock or hand-over is in the way. Otherwise known is false:
-// use Read.
-func (g *Group) Look(key partition.Position, dst []byte) (row command.Row, found, known bool) {
-	look, ok := g.state.(Looker)
-	if !ok || g.closed.Load() || g.log.ReadBarrier(over) != nil {
-		return row, false, false
+// in memory, and no lock or hand-over is in the way. Otherwise known is false: use Read.
+// The value that the row is a part of is appended to dst, and returned too.
+func (l *Glance) Look(dst []byte) (row command.Row, value []byte, found, known bool) {
+	g := l.g
+	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
+		return row, dst, false, false
+	}
+	p := l.key.Position()
+	list := g.visible.list.Load()
+	if !list.Reads(p) || g.visible.writer(p) != nil {
+		return row, dst, false, false
+	}
+	row, value, found, known = g.look(l.key, dst)
+	if found && row.ExpiryMS != 0 {
+		if g.clock.short(0) {
+			return row, value, false, false // somebody has to reserve time first
+		}
+		// The clock comes before the row that it judges: see readRow.
+		now := g.visible.judgeMS(p, g.NowMS())
+		if row, value, found, known = g.look(l.key, value[:len(dst)]); found && !row.Alive(now) {
+			row, found = command.Row{}, false
+		}
+	}
+	return row, value, found, known && g.stillReads(list)
+}
+
+// Knows tells whether the row of a key is known in memory: a command on it does not wait
+// for the disk to find it.
+func (g *Group) Knows(key RowKey) bool { return g.looker == nil || g.looker.Knows(key) }
+
+// Warm reads rows, so that they are known if there is room. It waits for the disk.
+func (g *Group) Warm(keys ...[]byte) {
+	if g.looker != nil {
+		g.looker.Warm(keys...)
+	}
+}
+
+// ReadRow is what ReadMany has found out about a row.
+type ReadRow struct {
+	Row command.Row
+	// Found tells whether there is one, and Known whether that is known.
+	Found, Known bool
+}
+
+// ReadMany is Read for several rows, which the disk is asked for together. What is not as
+// simple as most rows, for a transaction or a lifetime, stays unknown: use Read.
+func (g *Group) ReadMany(keys [][]byte) []ReadRow {
+	read := make([]ReadRow, len(keys))
+	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
+		return read
 	}
 	list := g.visible.list.Load()
-	if !list.Reads(key) || g.visible.writer(key) != nil {
-		return row, false, false
+	plain := make([]bool, len(keys)) // before the rows are read
+	for i, k := range keys {
+		p := RowKey(k).Position()
+		plain[i] = list.Reads(p) && g.visible.writer(p) == nil
 	}
-	room := keyRoom.Get().(*[]byte)
-	*room = effect.Rows.AppendKey((*room)[:0], key)
-	value, found, known := look.Look(*room, dst)
-	keyRoom.Put(room)
-	if !known || g.visible.list.Load() != list {
-		return row, false, false
+	room := make([]byte, 0, 128*len(keys)) // for most
+	err := g.looker.GetMany(keys, func(i int, value []byte, ok bool) {
+		if !ok || !plain[i] {
+			read[i].Known = plain[i]
+			return
+		}
+		start := len(room)
+		room = append(room, value...)
+		row, err := command.DecodeRow(room[start:len(room):len(room)])
+		read[i] = ReadRow{Row: row, Found: true, Known: err == nil && row.ExpiryMS == 0}
+	})
+	if err != nil || !g.stillReads(list) {
+		clear(read)
 	}
-	if !found {
-		return row, false, true
+	return read
+}
+
+// Blind tells whether a plain Set is executed without a look at the row that it replaces.
+func (g *Group) Blind() bool { return !g.reader.mixed.Load() }
+
+// stillReads tells whether the list is the one that a reader has begun with: a range that
+// was given away meanwhile may have been changed by its new owner.
+func (g *Group) stillReads(list *own.List) bool { return g.visible.list.Load() == list }
+
+// look returns a row, dead or alive, if it is known.
+func (g *Group) look(key RowKey, dst []byte) (row command.Row, value []byte, found, known bool) {
+	value, found, known = g.looker.Look(key, dst)
+	if !found || !known {
+		return row, value, false, known
 	}
 	row, err := command.DecodeRow(value[len(dst):])
-	if err != nil || row.ExpiryMS != 0 {
-		return command.Row{}, false, false
-	}
-	return row, true, true
+	return row, value, err == nil, err == nil
 }

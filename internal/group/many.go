@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
@@ -10,7 +11,7 @@ import (
 )
 
 // ErrBehind means that a request was not executed because one before it on the same
-// chain has to wait, or is of another group.
+// chain has to wait, has met a closed gate, or is of another group.
 var ErrBehind = errors.New("group: behind a request that was not executed")
 
 // Many is a list of requests that are executed in order, each by itself, with as few
@@ -22,8 +23,8 @@ type Many struct {
 }
 
 // Add appends a request. Those with the same chain, if that is not 0, are executed in
-// order or not at all: if one meets a lock or a range that is given away, those behind
-// it are not executed, and their error is ErrBehind.
+// order or not at all: if one meets a closed gate, a lock or a range that is given away,
+// those behind it are not executed, and their error is ErrBehind.
 func (m *Many) Add(r Request, chain uint64) {
 	if len(m.calls) < cap(m.calls) {
 		m.calls = m.calls[:len(m.calls)+1]
@@ -64,18 +65,19 @@ func (g *Group) TryMany(m *Many) {
 	}
 }
 
-// Holds tells whether writers of a position are held up: then Do is for them.
-func (g *Group) Holds(at partition.Position) bool {
+// Held is for how long a writer of a position is held up: wait so long before it is
+// written by TryMany, which does not.
+func (g *Group) Held(at partition.Position) time.Duration {
 	list := g.slow.list.Load()
 	if list == nil {
-		return false
+		return 0
 	}
 	for _, s := range *list {
 		if s.span.Contains(at) {
-			return true
+			return s.wait
 		}
 	}
-	return false
+	return 0
 }
 
 // behind tells whether a call must not be executed, because one of its chain was not.
@@ -84,12 +86,20 @@ func (x *executor) behind(c *call) bool {
 }
 
 // halt notes that the calls of a chain are not executed any more in this run, if its
-// last one was not.
+// last one was not. For one whose gate was closed execute does it.
 func (x *executor) halt(c *call) {
-	if c.chain != 0 && c.reply.Err != nil && (passes(c.reply.Err) || errors.Is(c.reply.Err, own.ErrWrongGroup)) {
-		if x.halted == nil {
-			x.halted = map[uint64]bool{}
-		}
-		x.halted[c.chain] = true
+	if c.reply.Err != nil && (passes(c.reply.Err) || errors.Is(c.reply.Err, own.ErrWrongGroup)) {
+		x.stop(c)
 	}
+}
+
+// stop notes it for the chain of a call.
+func (x *executor) stop(c *call) {
+	if c.chain == 0 {
+		return
+	}
+	if x.halted == nil {
+		x.halted = map[uint64]bool{}
+	}
+	x.halted[c.chain] = true
 }

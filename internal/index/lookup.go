@@ -36,6 +36,37 @@ func Lookup(x Extractor, values key.Tuple, upper bool) (key.Tuple, error) {
 	return found, nil
 }
 
+// Texts returns values to look for that were written as text, as the fields of a hash are:
+// each is read as the type of its column. A time may be given as the number that an entry
+// shows it as too. Nobody knows the types of a function.
+func Texts(x Extractor, words [][]byte) (key.Tuple, error) {
+	c, ok := x.(*columns)
+	if !ok {
+		return nil, fmt.Errorf("%w: an index by a function takes values of a program, not text", ErrEntry)
+	}
+	fields := c.layout.Fields()
+	if len(words) > len(fields) {
+		return nil, fmt.Errorf("%w: %d values, but %v has %d columns", ErrEntry, len(words), c.layout, len(fields))
+	}
+	values := make(key.Tuple, len(words))
+	for i, word := range words {
+		f := fields[i]
+		typ := c.typeOf(f.Column)
+		if f.Bucket != 0 {
+			typ = key.TypeTime
+		}
+		v, err := parse(typ, word)
+		if f.Salts > 0 || typ == key.TypeTime && err != nil {
+			v, err = parse(key.TypeInt, word)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrEntry, f.Name(), err)
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
 // element returns the value of one field of the layout as entries have it. Whole numbers
 // are taken for times and buckets too: that is what an entry shows them as.
 func (c *columns) element(f key.Field, v any, upper bool) (any, error) {

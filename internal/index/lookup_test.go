@@ -1,8 +1,10 @@
 package index
 
 import (
+	"bytes"
 	"errors"
 	"math/big"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -123,5 +125,48 @@ func TestWhatNoEntryCanHaveIsRefused(t *testing.T) {
 	made := Func(func(*Row) ([]Made, error) { return nil, nil })
 	if got, err := Lookup(made, key.Tuple{1, "a", big.NewInt(3)}, false); err != nil || len(got) != 3 {
 		t.Errorf("those of a function: %v, %v", got, err)
+	}
+}
+
+// Text is read as the types of the columns, as it is in the fields of a hash.
+func TestTextsAreOfTheTypesOfTheColumns(t *testing.T) {
+	at := time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		columns string
+		words   string
+		want    key.Tuple // nil for an error
+	}{
+		{"name, age:int", "ann 40", key.Tuple{"ann", int64(40)}},
+		{"name, age:int", "ann", key.Tuple{"ann"}},
+		{"name, age:int", "ann forty", nil},
+		{"name, age:int", "ann 40 more", nil},
+		{"device", "7", key.Tuple{int64(7)}},
+		{"ok:bool, size:float", "true 1.5", key.Tuple{true, 1.5}},
+		{"at:time", "2026-11-15T10:00:00Z", key.Tuple{at}},
+		{"at:time", "17", key.Tuple{int64(17)}},
+		{"at:time", "soon", nil},
+		{"day(at)", "2026-11-15T10:00:00Z", key.Tuple{at}},
+		{"salt(4, name), name", "3 ann", key.Tuple{int64(3), "ann"}},
+	} {
+		x, err := New(&Definition{Columns: c.columns}, "device:int")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Texts(x, bytes.Fields([]byte(c.words)))
+		if c.want == nil {
+			if !errors.Is(err, ErrEntry) {
+				t.Errorf("%s, %s: %v, %v", c.columns, c.words, got, err)
+			}
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s, %s: %v, %v, want %v", c.columns, c.words, got, err, c.want)
+		}
+		if _, err := Lookup(x, got, false); err != nil {
+			t.Errorf("%s, %s: what was read cannot be looked for: %v", c.columns, c.words, err)
+		}
+	}
+	if _, err := Texts(Func(func(*Row) ([]Made, error) { return nil, nil }), nil); !errors.Is(err, ErrEntry) {
+		t.Error(err)
 	}
 }

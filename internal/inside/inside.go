@@ -31,7 +31,14 @@ var (
 	// Update and View are the methods of a DB, for whoever speaks commands.
 	Update func(ctx context.Context, db any, f func(Txn)) error
 	View   func(ctx context.Context, db any, f func(Txn)) error
+	// Clear deletes all keys of a keyspace at one moment, unless there are more than so
+	// many: then it deletes none.
+	Clear func(ctx context.Context, db any, k *node.Space, most int) (done bool, err error)
 	// Scan visits live keys of a span of a keyspace in order, so many if limit is
 	// positive, all of one moment. A name is the visitor's to keep.
 	Scan func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func(name []byte, kind command.Kind) bool) error
+	// OpenSmall opens a store, in memory if dir is empty, whose log has small segments.
+	// It is for tests: a store fills segments with zeros before it needs them, which
+	// under the race detector takes longer than most tests. opts is a cleave.Options.
+	OpenSmall func(dir string, opts any) (db any, err error)
 )

@@ -80,9 +80,10 @@ func checkHomes(s *source) []Finding {
 	var findings []Finding
 	for _, imp := range s.imports() {
 		for _, home := range homes {
-			if within(imp.path, home.dependency) && !within(s.folder(), home.folder) {
+			at := func(folder string) bool { return within(s.folder(), folder) }
+			if within(imp.path, home.dependency) && !slices.ContainsFunc(home.folders, at) {
 				findings = append(findings, Finding{imp.pos, "home",
-					fmt.Sprintf("imports %s outside %s: %s", imp.path, home.folder, home.reason)})
+					fmt.Sprintf("imports %s outside %s: %s", imp.path, strings.Join(home.folders, " and "), home.reason)})
 			}
 		}
 	}

@@ -25,6 +25,11 @@ var layers = map[string]int{
 	"internal/check":     0,
 	"internal/resp":      0,
 	"internal/glob":      0,
+	"internal/config":    0,
+	"internal/terminal":  1,
+	"internal/importer":  1,
+
+	"internal/spans/spantest": 0,
 
 	"key":              1,
 	"internal/sums":    1,
@@ -44,6 +49,7 @@ var layers = map[string]int{
 
 	"internal/command":     3,
 	"internal/index":       3,
+	"internal/api":         3,
 	"internal/distributor": 3,
 	"internal/ratekeeper":  3,
 	"saga":                 3,
@@ -54,6 +60,7 @@ var layers = map[string]int{
 	"internal/redis":   4,
 	"internal/acl":     5,
 	"internal/own":     4,
+	"internal/spans":   4,
 	"internal/txn":     4,
 	"internal/wal":     4,
 	"internal/rows":    4,
@@ -79,14 +86,14 @@ var layers = map[string]int{
 	"cache":        11,
 	"watch":        11,
 
-	"internal/serve": 11,
-	"internal/admin": 12,
-	"internal/dash":  12,
+	"internal/serve": 12,
+	"internal/admin": 13,
+	"internal/dash":  13,
 
-	"cmd/cleave":       13,
-	"internal/planted": 13,
-	"internal/ordeal":  13,
-	"examples":         13,
+	"cmd/cleave":       14,
+	"internal/planted": 14,
+	"internal/ordeal":  14,
+	"examples":         14,
 }
 
 // pure lists the packages that decide. They are handed time, randomness and
@@ -137,12 +144,18 @@ var impure = map[string][]string{
 	"golang.org/x/sys/windows": nil,
 }
 
-// homes are dependencies that one folder alone imports.
-var homes = []struct{ dependency, folder, reason string }{
-	{"github.com/cockroachdb/pebble", "internal/store", "the store hides which engine holds the rows"},
-	{"github.com/maypok86/otter", "cache", "the cache hides which library chooses what to keep"},
-	{"github.com/redis/go-redis", "hotkey/redishook", "who wants the detector alone does not take a client along"},
-	{"go.etcd.io/raft", "internal/replica", "replication stays behind the group's commit interface"},
+// homes are dependencies that some folders alone import.
+var homes = []struct {
+	dependency string
+	folders    []string
+	reason     string
+}{
+	{"github.com/cockroachdb/pebble", []string{"internal/store"}, "the store hides which engine holds the rows"},
+	{"github.com/maypok86/otter", []string{"cache"}, "the cache hides which library chooses what to keep"},
+	{"github.com/redis/go-redis", []string{"hotkey/redishook", "internal/importer", "examples/redis"}, "who wants the detector or the store alone does not take a client along"},
+	{"github.com/pelletier/go-toml", []string{"internal/config"}, "the settings hide the language of their file"},
+	{"go.opentelemetry.io", []string{"internal/spans"}, "who embeds the store does not take a tracer along"},
+	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
 // vague are package names that say nothing about what is inside.

@@ -79,7 +79,7 @@ func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
 		Jobs: slices.DeleteFunc(records, func(j mover.Job) bool { return j.Phase.Final() }),
 	}
 	if sizes {
-		v.Middle = n.middle
+		v.Middle = n.Middle
 		v.Sizes, err = n.sizesOf(m)
 	}
 	return v, err

@@ -7,10 +7,10 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// middle returns where to split a shard so that about half of its bytes are on each
+// Middle returns where to split a shard so that about half of its bytes are on each
 // side, and in which keyspace: at a slot, or at a key, never among the elements of one.
 // It is false if there is no such place, or nobody knows.
-func (n *Node) middle(s partition.Shard) (at partition.Position, in *partition.Keyspace, ok bool) {
+func (n *Node) Middle(s partition.Shard) (at partition.Position, in *partition.Keyspace, ok bool) {
 	p := n.part(s.Group)
 	if p == nil {
 		return nil, nil, false // it is about to be opened, or was removed

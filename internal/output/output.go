@@ -77,3 +77,20 @@ func Write[T any](w io.Writer, f Format, rows []T, columns []Column[T]) error {
 	}
 	return fmt.Errorf("write output: unknown format %d", f)
 }
+
+// One writes a single thing: as an object in JSON, on a line in JSON lines, and as the
+// text that show makes for people.
+func One[T any](w io.Writer, f Format, thing T, show func(T) string) error {
+	switch f {
+	case Table:
+		_, err := io.WriteString(w, show(thing))
+		return err
+	case JSON, JSONL:
+		enc := json.NewEncoder(w)
+		if f == JSON {
+			enc.SetIndent("", "  ")
+		}
+		return enc.Encode(thing)
+	}
+	return fmt.Errorf("write output: unknown format %d", f)
+}

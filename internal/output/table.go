@@ -24,6 +24,9 @@ const barCells = 10
 
 const gap = "  "
 
+// Render is the table that [Write] writes, as a part of a larger text.
+func Render[T any](rows []T, columns []Column[T]) string { return render(rows, columns) }
+
 // render lays rows out under their heads. Widths count runes: what we print
 // has no wide or combining ones, and keys are escaped before they get here.
 func render[T any](rows []T, columns []Column[T]) string {

@@ -70,10 +70,13 @@ var plantedBugs = map[string][]guard{
 	"store-backups-one-by-one":         {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":       {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
+	"serve-unit-half-executed": {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
+
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-joins-ahead":               {{"watch", "TestAWatcherEndsWithWhatTheStoreHas", quiet}, guardSim},
 	"watch-joins-behind":              {{"watch", "TestAPlaceAheadOfTheHubIsNotToldAgain", nil}, guardSim},
+	"watch-joins-twice":               {{"watch", "TestWhoKnowsMoreThanTheHubAndLessIsToldNothingTwice", nil}},
 	"watch-pages-not-aligned":         {{"watch", "TestRowsOfOnePageChangeWhileTheNextIsRead", nil}},
 	"watch-reads-before-it-registers": {{"watch", "TestUntilMissesNothing", nil}},
 

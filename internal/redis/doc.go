@@ -10,4 +10,7 @@
 // the key is, and its reply is written. Any other runs as a function on a [Unit], which
 // is all that it sees of the store: a group that has all of its keys, or a transaction.
 // So MULTI, RENAME and BITOP are atomic wherever their keys are.
+//
+// The limit: there are strings and hashes. Lists, sets, sorted sets, streams and scripts
+// are not in the registry, and DUMP writes a form that only Cleave reads.
 package redis

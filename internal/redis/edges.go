@@ -81,12 +81,17 @@ func server() {
 		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one."
 		return s
 	}
+	latency := func(name, summary string, arity int) *Spec {
+		s := edge("latency|"+name, group, "2.8.13", summary, arity, Admin|NoScript|Loading|Stale, Dangerous)
+		s.Doc.Differs = "The events are `batch`, requests that were executed and made durable together, and `command`, one by itself."
+		return s
+	}
 	register(
 		family("config", group, "2.0.0", "What is about the configuration.",
 			config("get", "2.0.0", "Returns the configuration.", -3),
 			config("set", "2.0.0", "Changes the configuration.", -4),
 			config("resetstat", "2.0.0", "Sets counters back to 0.", 2),
-			config("rewrite", "2.8.0", "Is refused: the configuration is not written by the server.", 2),
+			config("rewrite", "2.8.0", "Is refused: the server does not write the file of its settings, and keeps users by itself.", 2),
 			edge("config|help", group, "5.0.0", "Returns how CONFIG is used.", 2, Loading|Stale, 0),
 		),
 		commands(),
@@ -95,6 +100,13 @@ func server() {
 			slow("len", "Returns how many requests that took long are kept.", 2),
 			slow("reset", "Forgets the requests that took long.", 2),
 			edge("slowlog|help", group, "6.2.0", "Returns how SLOWLOG is used.", 2, Loading|Stale, 0),
+		),
+		family("latency", group, "2.8.13", "What is about times that were long.",
+			latency("latest", "Returns the newest and the longest time of each event.", 2),
+			latency("history", "Returns the longest times of an event, second by second.", 3),
+			latency("reset", "Forgets the times of events.", -2),
+			latency("doctor", "Returns what took long, as text.", 2),
+			edge("latency|help", group, "2.8.13", "Returns how LATENCY is used.", 2, Loading|Stale, 0),
 		),
 		edge("info", group, "1.0.0", "Returns figures about the server.", -1, Loading|Stale, Dangerous),
 		edge("time", group, "2.6.0", "Returns the time of the server.", 1, Loading|Stale|Fast, 0),
@@ -108,7 +120,7 @@ func server() {
 		edge("role", group, "2.8.12", "Returns that this is a master without replicas.", 1, NoScript|Loading|Stale|Fast, Dangerous),
 		edge("wait", "generic", "3.0.0", "Returns 0: there are no replicas.", 3, NoScript, Connection),
 		family("module", group, "4.0.0", "What is about modules.",
-			edge("module|list", group, "4.0.0", "Returns that there are none.", 2, Admin|NoScript, 0),
+			edge("module|list", group, "4.0.0", "Returns one that is built in: the commands that Redis does not have.", 2, Admin|NoScript, 0),
 			edge("module|help", group, "5.0.0", "Returns how MODULE is used.", 2, Loading|Stale, 0),
 		),
 		family("function", "scripting", "7.0.0", "What is about functions.",
@@ -216,7 +228,9 @@ func users() {
 		sub("genpass", "Returns a password by chance.", -2, 0, 0),
 		sub("getuser", "Returns what a user may do.", 3, Admin, Dangerous),
 		sub("list", "Returns all users with their rules.", 2, Admin, Dangerous),
+		sub("load", "Takes the users as they are kept in the store.", 2, Admin, Dangerous),
 		sub("log", "Returns what was refused.", -2, Admin, Dangerous),
+		sub("save", "Accepted: a user is kept when it is changed.", 2, Admin, Dangerous),
 		sub("setuser", "Makes or changes a user.", -3, Admin, Dangerous),
 		sub("users", "Returns the names of all users.", 2, Admin, Dangerous),
 		sub("whoami", "Returns the name of the user of the connection.", 2, 0, 0),

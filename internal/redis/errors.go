@@ -61,5 +61,5 @@ func Text(err error) string {
 	if errors.As(err, &limit) && limit.What == "value" {
 		return string(errTooLong)
 	}
-	return "ERR " + strings.TrimPrefix(err.Error(), "command: ")
+	return "ERR " + strings.TrimPrefix(strings.TrimPrefix(err.Error(), "command: "), "cleave: ")
 }

@@ -9,6 +9,7 @@ import (
 var groups = []struct{ name, title string }{
 	{"connection", "Connection"}, {"string", "Strings"}, {"bitmap", "Bits"}, {"hash", "Hashes"}, {"generic", "Keys"},
 	{"transactions", "Transactions"}, {"pubsub", "Messages"}, {"server", "Server"}, {"cluster", "Cluster"}, {"scripting", "Functions"},
+	{Module, "Cleave's own"},
 }
 
 // Table is all commands as Markdown, for the documentation.

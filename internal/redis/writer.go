@@ -10,6 +10,18 @@ import (
 type Writer struct {
 	Version resp.Version
 	Bytes   []byte
+	// Limit is how many bytes may be written, 0 for any number. What would be above it
+	// is left out, and Over is set: then what was written is of no use.
+	Limit int
+	Over  bool
+}
+
+// fits tells whether there is room for so many bytes more.
+func (w *Writer) fits(n int) bool {
+	if w.Limit > 0 && len(w.Bytes)+n > w.Limit {
+		w.Over = true
+	}
+	return !w.Over
 }
 
 // OK writes that all went well.
@@ -22,10 +34,18 @@ func (w *Writer) Simple(s string) { w.Bytes = resp.AppendSimple(w.Bytes, s) }
 func (w *Writer) Int(n int64) { w.Bytes = resp.AppendInt(w.Bytes, n) }
 
 // Bulk writes a string of bytes.
-func (w *Writer) Bulk(b []byte) { w.Bytes = resp.AppendBulk(w.Bytes, b) }
+func (w *Writer) Bulk(b []byte) {
+	if w.fits(len(b)) {
+		w.Bytes = resp.AppendBulk(w.Bytes, b)
+	}
+}
 
 // Text is Bulk of a string.
-func (w *Writer) Text(s string) { w.Bytes = resp.AppendBulk(w.Bytes, s) }
+func (w *Writer) Text(s string) {
+	if w.fits(len(s)) {
+		w.Bytes = resp.AppendBulk(w.Bytes, s)
+	}
+}
 
 // Null writes the absence of a value.
 func (w *Writer) Null() { w.Bytes = w.Version.AppendNull(w.Bytes) }

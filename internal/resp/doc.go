@@ -13,4 +13,7 @@
 //   - What a [Limits] allows is accepted and nothing else. The error texts are
 //     those of Redis.
 //   - However the bytes are cut into pieces, the same requests come out.
+//
+// The limit: a request is found whole or not at all, so its bytes wait in memory until the
+// last of them is there.
 package resp

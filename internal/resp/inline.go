@@ -18,7 +18,8 @@ func (p *Parser) line(buf []byte, l Limits) (args [][]byte, n int, err error) {
 	}
 	p.pos = end + 1
 	text := bytes.TrimSuffix(buf[:end], []byte("\r"))
-	p.args, p.inline = p.args[:0], p.inline[:0]
+	// The words of the last line may still be in use.
+	p.args, p.inline = p.args[:0], nil
 	for {
 		text = bytes.TrimLeft(text, blanks)
 		if len(text) == 0 {

@@ -57,9 +57,10 @@ type Parser struct {
 
 // Next looks for a request at the front of buf, which is what the last call was given,
 // and perhaps more behind it. It returns its arguments and how many bytes it has, or 0
-// bytes if it is not whole yet. The arguments point into buf, and are good until the
-// next call. A request without arguments is to be passed over. After n > 0 the next
-// call begins with what is behind n bytes.
+// bytes if it is not whole yet. The list of arguments is good until the next call: keep
+// a copy of it. What they point to, buf or memory of their own, is not used again here.
+// A request without arguments is to be passed over. After n > 0 the next call begins
+// with what is behind n bytes.
 func (p *Parser) Next(buf []byte, l Limits) (args [][]byte, n int, err error) {
 	if !p.inside {
 		if len(buf) == 0 {
@@ -67,6 +68,9 @@ func (p *Parser) Next(buf []byte, l Limits) (args [][]byte, n int, err error) {
 		}
 		if buf[0] != '*' {
 			return p.line(buf, l)
+		}
+		if n := p.common(buf, l); n > 0 {
+			return p.args, n, nil
 		}
 		if done, err := p.begin(buf, l); done || err != nil {
 			return nil, p.end(), err
@@ -104,7 +108,7 @@ func (p *Parser) Missing(have int) int {
 // end ends a request and returns how long it was.
 func (p *Parser) end() (n int) {
 	n = p.pos
-	*p = Parser{spans: p.spans[:0], args: p.args, inline: p.inline}
+	*p = Parser{spans: p.spans[:0], args: p.args}
 	if cap(p.spans) > keepArgs {
 		p.spans, p.args = nil, nil
 	}

@@ -142,3 +142,32 @@ func BenchmarkFill(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSeek is BenchmarkGet of keys that come together.
+func BenchmarkSeek(b *testing.B) {
+	t := benchTable(roomy)
+	room := make([]byte, 20*TouchMost)
+	var keys [][]byte
+	var hints [TouchMost]Hint
+	for i := range TouchMost {
+		keys = append(keys, room[i*20:][:20])
+	}
+	spread(b, 1, func(n int, r *random, _, buffer []byte) {
+		for range n / TouchMost {
+			for _, key := range keys {
+				benchKey(key, r.next(benchRows))
+			}
+			for i, key := range keys {
+				hints[i] = t.Seek(key)
+			}
+			for _, h := range hints {
+				t.Near(h)
+			}
+			for _, key := range keys {
+				if _, state := t.Get(key, buffer); state != Present {
+					panic(state)
+				}
+			}
+		}
+	})
+}

@@ -23,10 +23,11 @@ type blocks struct {
 	shift uint     // of a place: number << shift | offset / rowAlign
 	spare []byte   // an ordinary block kept for the next head
 	bytes int      // of all memory, spare included
+	slab  *slab    // where ordinary blocks come from
 }
 
-func (b *blocks) init(size int) {
-	b.size = size
+func (b *blocks) init(size int, from *slab) {
+	b.size, b.slab = size, from
 	for b.shift = 0; rowAlign<<b.shift < size; b.shift++ {
 	}
 	b.all = make([]block, 1, 8)
@@ -74,10 +75,14 @@ func (b *blocks) detach(n uint32) {
 func (b *blocks) drop(n uint32) {
 	b.detach(n)
 	bl := &b.all[n]
-	if b.spare == nil && !bl.lone {
-		b.spare = bl.data // stays in b.bytes
-	} else {
+	switch {
+	case bl.lone:
 		b.bytes -= len(bl.data)
+	case b.spare == nil:
+		b.spare = bl.data // stays in b.bytes
+	default:
+		b.bytes -= len(bl.data)
+		b.slab.give(bl.data)
 	}
 	*bl = block{}
 	b.free = append(b.free, n)
@@ -91,7 +96,7 @@ func (b *blocks) addHead() {
 	data := b.spare
 	b.spare = nil
 	if data == nil {
-		data = make([]byte, b.size)
+		data = b.slab.take(b.size)
 		b.bytes += b.size
 	}
 	b.head = b.link(data)

@@ -49,7 +49,7 @@ func (t *Table) FillHeld(tk Ticket, key, value []byte, present bool) (filled boo
 	if len(key) > maxKey || len(value) > maxValue || extentOf(len(key), len(value)) > s.share/4 {
 		return false, s.noRoom(extentOf(len(key), len(value)))
 	}
-	return s.fill(tk, flags, key, value, true)
+	return s.fill(tk, flags, key, value, toHold)
 }
 
 // Release lets the row of key go when there is need to.

@@ -39,7 +39,7 @@ func (s *stripe) init(share int, t *Table) {
 	s.table, s.share = t, share
 	size := blockSize(share)
 	s.largest = size / rowsPerBlock
-	s.blocks.init(size)
+	s.blocks.init(size, &t.slab)
 	s.index.resize(leastWords)
 }
 
@@ -186,12 +186,21 @@ func (s *stripe) ticket(hash uint64, key []byte) Ticket {
 	return Ticket{hash: hash, sequence: s.sequence[lane(hash)], valid: r == nil}
 }
 
-// fill adds what the state behind the log has. A row that is to be held needs no
-// other admission.
-func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, hold bool) (filled bool, err error) {
+// purpose is why a row that was read is added.
+type purpose uint8
+
+const (
+	ifAsked purpose = iota // if it is admitted
+	wanted                 // somebody needs it next
+	toHold
+)
+
+// fill adds what the state behind the log has. A row that is wanted or to be held needs
+// no other admission.
+func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, why purpose) (filled bool, err error) {
 	// A large row is built before the lock is taken, but not for nothing.
 	large := extentOf(len(key), len(value)) > s.largest
-	if large && !hold && !s.asked(tk.hash, key) {
+	if large && why == ifAsked && !s.asked(tk.hash, key) {
 		return false, nil
 	}
 	lone := s.buildLone(0, flags, key, value)
@@ -204,12 +213,12 @@ func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, hold bool) (fi
 		return false, nil // filled in by somebody else in the meantime
 	}
 	switch {
-	case hold:
+	case why == toHold:
 		if err := s.hold(key, extentOf(len(key), len(value))); err != nil {
 			return false, err
 		}
 		flags |= flagHeld
-	case !large && !s.admit(tk.hash, key):
+	case why == ifAsked && !large && !s.admit(tk.hash, key):
 		return false, nil
 	}
 	s.insert(tk.hash, 0, flags, key, value, lone)

@@ -41,6 +41,7 @@ type Table struct {
 	shift   uint // stripe = hash >> shift
 	seed    maphash.Seed
 	class   func(key []byte) uint32
+	slab    slab
 	applied atomic.Uint64
 	// batch is the one being published, revealed the last one that readers may
 	// see. Invariant: revealed <= batch <= revealed+1.
@@ -56,6 +57,7 @@ func New(o Options) *Table {
 		seed:    o.Seed,
 		class:   o.Class,
 	}
+	t.slab.init(o.Bytes)
 	share := int(o.Bytes / int64(o.Stripes))
 	for i := range t.stripes {
 		t.stripes[i].init(share, t)
@@ -141,6 +143,16 @@ func (t *Table) Ticket(key []byte) Ticket {
 // the row is too large to cache, or if there is no room and the key was not asked
 // for lately; then it is as unknown as before.
 func (t *Table) Fill(tk Ticket, key, value []byte, present bool) bool {
+	return t.fill(tk, key, value, present, ifAsked)
+}
+
+// FillWanted is Fill for a row that is needed next, by a command that is about to be
+// executed say: it is cached even if nobody has asked for it lately.
+func (t *Table) FillWanted(tk Ticket, key, value []byte, present bool) bool {
+	return t.fill(tk, key, value, present, wanted)
+}
+
+func (t *Table) fill(tk Ticket, key, value []byte, present bool, why purpose) bool {
 	if !tk.valid || len(key) > maxKey || len(value) > maxValue {
 		return false
 	}
@@ -155,6 +167,9 @@ func (t *Table) Fill(tk Ticket, key, value []byte, present bool) bool {
 	if extentOf(len(key), len(value)) > s.share/4 {
 		return false
 	}
-	filled, _ := s.fill(tk, flags, key, value, false)
+	filled, _ := s.fill(tk, flags, key, value, why)
 	return filled
 }
+
+// Valid tells whether the key was unknown when the ticket was taken.
+func (t Ticket) Valid() bool { return t.valid }

@@ -24,8 +24,6 @@ type client struct {
 
 	// account is who it is: see seen.known.
 	account *acl.Account
-	// failures counts wrong passwords.
-	failures int
 
 	space  *node.Space
 	parser resp.Parser
@@ -40,9 +38,17 @@ type client struct {
 	// busy tells that requests of it are under way elsewhere, and later what they are.
 	busy  bool
 	later []func(context.Context)
-	// reading tells that it is busy with reads alone, and has not left yet: more reads
-	// may join them.
-	reading bool
+	// cold is what it is busy with, if that is requests on rows that are not in memory and
+	// it has not left yet: more requests may join them.
+	cold *cold
+	// first is what comes before them: requests that were staged, and have to wait.
+	first []func(context.Context)
+	// warm are requests whose rows were brought into memory: they are staged next.
+	warm []ask
+	// stalled tells that requests wait in in because it does not read its answers.
+	stalled bool
+	// counted is how much of its buffers is counted: see count.
+	counted int64
 	// closing tells that it is closed once out is written.
 	closing bool
 	// listening tells that it has subscriptions.
@@ -57,10 +63,11 @@ type client struct {
 	// queue is what MULTI has gathered, nil outside of it.
 	queue *queue
 
-	// tracks is what it wants to hear of what it reads, nil for nothing, and caching is
-	// for how many requests CLIENT CACHING holds.
+	// tracks is what it wants to hear of what it reads, nil for nothing, caching tells
+	// that CLIENT CACHING was said, and reads is what it has no answer to yet.
 	tracks  *tracking
-	caching int
+	caching bool
+	reads   []trackedKey
 
 	seen seen
 	mail mailbox
@@ -74,8 +81,12 @@ type seen struct {
 	lastMS atomic.Int64
 	// version is that of the protocol, for those who send it messages.
 	version atomic.Uint32
-	// known tells that it has said who it is, or need not.
-	known atomic.Bool
+	// known tells that it has said who it is, or need not, and listens that it has
+	// subscriptions.
+	known, listens atomic.Bool
+	// halfMS, stuckMS and softMS are since when a request is not whole, no answer is
+	// taken, and more than the soft limit waits; 0 for not at all. waiting is how much.
+	halfMS, stuckMS, softMS, waiting atomic.Int64
 }
 
 // about is what a client says about itself.
@@ -151,4 +162,9 @@ func (c *client) hush(start int) {
 		c.skip = max(0, c.skip-1)
 	}
 	c.pushing = false
+	if c.out.Over && !c.closing {
+		c.closing = true
+		c.out.Bytes = nil
+		c.refuse("its answers are larger than client-output-buffer-limit")
+	}
 }

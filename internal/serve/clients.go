@@ -33,6 +33,9 @@ const errName = redis.Error("ERR Client names cannot contain spaces, newlines or
 
 // plainName tells whether a name can stand in a line of CLIENT LIST.
 func plainName(name []byte) bool {
+	if len(name) > maxNameBytes {
+		return false
+	}
 	for _, b := range name {
 		if b < '!' || b > '~' {
 			return false

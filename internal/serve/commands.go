@@ -135,6 +135,10 @@ func commandDocs(t *turn) {
 
 func writeDoc(out *redis.Writer, s *redis.Spec) {
 	pairs := [][2]string{{"summary", s.Doc.Summary}, {"since", s.Doc.Since}, {"group", s.Doc.Group}}
+	if s.Doc.Group == redis.Module {
+		pairs[2][1] = "module"
+		pairs = append(pairs, [2]string{"module", redis.Module})
+	}
 	if s.Doc.Complexity != "" {
 		pairs = append(pairs, [2]string{"complexity", s.Doc.Complexity})
 	}

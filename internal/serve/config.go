@@ -15,12 +15,15 @@ import (
 
 func init() {
 	handle(map[string]func(*turn){
-		"config|get": configGet, "config|set": configSet,
+		"config|get":       configGet,
 		"config|resetstat": func(t *turn) { t.s.stats.reset(); t.out.OK() },
-		"config|rewrite":   func(t *turn) { t.out.Fail(redis.Error("ERR The server is running without a config file")) },
+		"config|rewrite": func(t *turn) {
+			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
+		},
 		"config|help": help("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
 			"SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT", "    Reset statistics reported by the INFO command."),
 	})
+	handleSlow(map[string]func(*turn){"config|set": configSet})
 }
 
 // config is what clients may ask for and change. Some of it is Redis' business alone,
@@ -39,7 +42,7 @@ var fixed = map[string]bool{
 func (c *config) init(s *Server) {
 	c.values = map[string]string{
 		"appendonly": "yes", "appendfsync": s.opts.Fsync, "databases": "1", "dir": "", "maxclients": strconv.Itoa(s.opts.Clients),
-		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "0",
+		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "1073741824",
 		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0",
 		"slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "latency-monitor-threshold": "0", "latency-tracking": "yes",
 		"notify-keyspace-events": "", "requirepass": "", "lua-time-limit": "5000", "busy-reply-threshold": "5000",
@@ -49,7 +52,7 @@ func (c *config) init(s *Server) {
 		"zset-max-listpack-entries": "128", "zset-max-listpack-value": "64", "zset-max-ziplist-entries": "128", "zset-max-ziplist-value": "64",
 		"stream-node-max-bytes": "4096", "stream-node-max-entries": "100", "hll-sparse-max-bytes": "3000",
 		"proto-max-bulk-len": "536870912", "client-query-buffer-limit": "1073741824",
-		"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+		"client-output-buffer-limit": defaultBuffers,
 		"activedefrag":               "no", "active-expire-effort": "1", "lazyfree-lazy-expire": "no", "lazyfree-lazy-user-del": "no",
 		"lazyfree-lazy-user-flush": "no", "lazyfree-lazy-server-del": "no", "lfu-log-factor": "10", "lfu-decay-time": "1",
 		"hz": "10", "dynamic-hz": "yes", "close-on-replica-write": "yes", "tracking-table-max-keys": "1000000", "loglevel": "notice",
@@ -101,6 +104,14 @@ func configSet(t *turn) {
 		return
 	}
 	t.s.configured(args)
+	for i := 0; i < len(args); i += 2 {
+		if redis.Is(args[i], "REQUIREPASS") {
+			if err := t.s.keepUser(t.ctx, acl.DefaultName); err != nil {
+				t.out.Fail(err)
+				return
+			}
+		}
+	}
 	t.out.OK()
 }
 
@@ -116,8 +127,18 @@ func (s *Server) configured(args [][]byte) {
 		}
 	}
 	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set
-	most, _ := strconv.ParseInt(s.config.get("slowlog-max-len"), 10, 64)
-	s.slow.set(time.Duration(least)*time.Microsecond, int(max(0, min(most, maxSlow))))
+	kept, _ := strconv.ParseInt(s.config.get("slowlog-max-len"), 10, 64)
+	if limits, err := readBuffers(s.config.get("client-output-buffer-limit"), *s.buffers.limits.Load()); err == nil { // it is right: see set
+		s.buffers.limits.Store(&limits)
+	}
+	most, _ := strconv.ParseInt(s.config.get("maxmemory-clients"), 10, 64)
+	s.buffers.most.Store(most)
+	limit, _ := strconv.ParseInt(s.config.get("maxmemory"), 10, 64)
+	s.memory.limit.Store(limit)
+	s.lookAtMemory()
+	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
+	s.latencies.least.Store(int64(time.Duration(long) * time.Millisecond))
+	s.slow.set(time.Duration(least)*time.Microsecond, int(max(0, min(kept, maxSlow))))
 }
 
 // maxSlow is how many slow requests are kept at most.
@@ -139,15 +160,20 @@ func (c *config) set(args [][]byte) error {
 			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
 		}
 		if _, err := strconv.ParseInt(value, 10, 64); err == nil && name != "requirepass" {
-			if _, ok := memory(string(args[i+1])); !ok {
+			if _, ok := bytesOf(string(args[i+1])); !ok {
 				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument couldn't be parsed into an integer")
+			}
+		}
+		if name == "client-output-buffer-limit" {
+			if _, err := readBuffers(string(args[i+1]), bufferLimits{}); err != nil {
+				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 			}
 		}
 		seen[name] = true
 	}
 	for i := 0; i < len(args); i += 2 {
 		name, value := strings.ToLower(string(args[i])), string(args[i+1])
-		if n, ok := memory(value); ok && strings.ContainsAny(strings.ToLower(value), "kmgb") && name != "requirepass" {
+		if n, ok := bytesOf(value); ok && strings.ContainsAny(strings.ToLower(value), "kmgb") && name != "requirepass" {
 			value = strconv.FormatInt(n, 10)
 		}
 		c.values[name] = value
@@ -155,8 +181,8 @@ func (c *config) set(args [][]byte) error {
 	return nil
 }
 
-// memory reads a number of bytes, such as 64mb.
-func memory(s string) (n int64, ok bool) {
+// bytesOf reads a number of bytes, such as 64mb.
+func bytesOf(s string) (n int64, ok bool) {
 	digits := strings.TrimRight(strings.ToLower(s), "kmgb")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/cleavekv/cleave/internal/resp"
 )
 
-// dispatch begins one request.
-func (w *worker) dispatch(c *client, args [][]byte) {
-	spec, err := redis.Lookup(args)
+// dispatch begins one request. The error is why there is no such command.
+func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error) {
 	if err == nil {
 		c.seen.last.Store(spec)
 		if err = spec.Check(args); err == nil {
@@ -63,6 +62,9 @@ func (s *Server) allowed(c *client, spec *redis.Spec, args [][]byte) error {
 	}
 	if c.stranger() && spec.Flags&redis.NoAuth == 0 {
 		return redis.Error("NOAUTH Authentication required.")
+	}
+	if spec.Flags&redis.DenyOOM != 0 && s.memory.over.Load() {
+		return errOOM
 	}
 	if u := c.account.User(); !u.All() {
 		if err := s.permitted(c, u, spec, args); err != nil {

@@ -12,4 +12,15 @@
 //   - A request that must wait, for the disk, a lock or other clients, holds up its own
 //     connection and no other.
 //   - Nothing is answered before it is as durable as the class says.
+//
+// # Choices
+//
+// What a command means is not known here: packages redis and command say it, whichever way
+// a request goes. The ways are in DESIGN.md.
+//
+// # Limits
+//
+// Fields of a hash that are not in memory are read by the group of its key, which others
+// of that group wait for. What a client may send, have waiting and be remembered by is
+// bounded; who goes beyond it is refused or closed.
 package serve

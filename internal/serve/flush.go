@@ -34,40 +34,53 @@ func flush(t *turn, which func() []*node.Space) {
 			return
 		}
 	}
-	if k, err := t.s.node.Successor(t.ctx, t.c.space); err == nil && k != t.c.space {
-		t.c.use(k)
-	}
+	t.s.follow(t.ctx, t.c)
 	t.out.OK()
+}
+
+// follow lets a client use the keyspace that has taken the place of its own, if that was
+// emptied.
+func (s *Server) follow(ctx context.Context, c *client) {
+	if c.space.Check() == nil {
+		return
+	}
+	if k, err := s.node.Successor(ctx, c.space); err == nil && k != c.space {
+		c.use(k)
+	}
 }
 
 // fewKeys is how many keys are removed one by one, in one transaction.
 const fewKeys = 2000
 
 // empty removes all keys of a keyspace: few of them as any others, and many by giving it
-// another id, so that nothing has to wait until they are gone.
+// another id, so that nothing has to wait until they are gone. If it has indexes, many go in
+// several steps, and those that are left at one moment.
 func (s *Server) empty(ctx context.Context, k *node.Space) error {
 	for {
-		var names [][]byte
-		err := s.walk(ctx, k, k.Span(), fewKeys+1, func(found key) bool {
-			names = append(names, found.name)
-			return true
-		})
-		if err != nil || len(names) == 0 {
+		emptied, err := inside.Clear(ctx, s.db, k, fewKeys)
+		if err != nil || emptied {
 			return err
 		}
-		many := len(names) > fewKeys
-		if many && k.Indexes() == nil {
+		if k.Indexes() == nil {
 			err := s.node.EmptyKeyspace(ctx, k)
 			s.tracker.flushed() // the feed does not tell the keys of what is gone as a whole
 			return err
 		}
-		if err := s.deleteAll(ctx, k, names); err != nil || !many {
+		var names [][]byte
+		err = s.walk(ctx, k, k.Span(), fewKeys, func(found key) bool {
+			names = append(names, found.name)
+			return true
+		})
+		if err == nil {
+			err = s.deleteAll(ctx, k, names)
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// deleteAll deletes keys at once, and those that have come since.
+// deleteAll deletes keys at once.
 func (s *Server) deleteAll(ctx context.Context, k *node.Space, names [][]byte) error {
 	var failed error
 	err := inside.Update(ctx, s.db, func(tx inside.Txn) {

@@ -31,14 +31,10 @@ func init() {
 			t.out.Array(0)
 		},
 		"wait":           wait,
-		"module|list":    func(t *turn) { t.out.Array(0) },
+		"module|list":    moduleList,
 		"module|help":    help("MODULE", "LIST", "    Return a list of loaded modules."),
 		"function|flush": accept,
 		"function|list":  func(t *turn) { t.out.Array(0) },
-		"memory|doctor":  func(t *turn) { t.out.Verbatim("Nothing is known to be wrong: see INFO memory.\n") },
-		"memory|stats":   memoryStats,
-		"memory|help": help("MEMORY", "DOCTOR", "    Return memory problems reports.", "STATS", "    Return information about the memory usage of the server.",
-			"USAGE <key> [SAMPLES <count>]", "    Return memory in bytes used by <key> and its value."),
 		"object|help": help("OBJECT", "ENCODING <key>", "    Return the kind of internal representation used in order to store the value", "    associated with a <key>.",
 			"FREQ <key>", "    Return the access frequency index of the <key>.", "IDLETIME <key>", "    Return the idle time of the <key>.",
 			"REFCOUNT <key>", "    Return the number of references of the value associated with the specified", "    <key>."),
@@ -63,17 +59,15 @@ func wait(t *turn) {
 	t.out.Int(0)
 }
 
-func memoryStats(t *turn) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	t.out.Map(3)
-	t.out.Text("peak.allocated")
-	t.out.Int(int64(m.Sys))
-	t.out.Text("total.allocated")
-	t.out.Int(int64(m.HeapAlloc))
-	t.out.Text("clients.normal")
-	t.out.Int(int64(t.s.clients.len()))
+// moduleList names the commands that are ours alone, as if a module had brought them, so
+// that programs which look for them find them.
+func moduleList(t *turn) {
+	t.out.Array(1)
+	facts{{"name", redis.Module}, {"ver", moduleVersion}, {"path", ""}}.write(t.out)
 }
+
+// moduleVersion is 1.0.0, in the form that modules have.
+const moduleVersion = 10000
 
 // section is a part of INFO.
 type section struct {
@@ -141,17 +135,6 @@ func infoClients(s *Server, b *strings.Builder) {
 	lines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.len(), "pubsub_clients", listening)
 }
 
-func infoMemory(s *Server, b *strings.Builder) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	cache := int64(0)
-	for _, h := range s.node.Hosts() {
-		cache += int64(h.Store.Metrics().Cache.Bytes)
-	}
-	lines(b, "used_memory", m.HeapAlloc, "used_memory_human", human(m.HeapAlloc), "used_memory_rss", m.Sys, "used_memory_peak", m.Sys,
-		"row_cache_bytes", cache, "maxmemory", s.config.get("maxmemory"), "maxmemory_policy", "noeviction")
-}
-
 // human is a number of bytes for people.
 func human(n uint64) string {
 	units := []string{"B", "K", "M", "G", "T"}
@@ -175,7 +158,7 @@ func infoStats(s *Server, b *strings.Builder) {
 	}
 	s.stats.mu.Unlock()
 	lines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.total(),
-		"rejected_connections", s.stats.refused.Load(), "expired_keys", 0, "evicted_keys", 0,
+		"rejected_connections", s.stats.refused.Load(), "clients_closed_for_limits", s.stats.closed.Load(), "expired_keys", 0, "evicted_keys", 0,
 		"pubsub_channels", len(s.hub.heard(byChannel, nil)), "pubsub_patterns", s.hub.patterns(), "pubsubshard_channels", len(s.hub.heard(bySlot, nil)),
 		"total_error_replies", errors)
 }

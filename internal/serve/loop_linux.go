@@ -54,9 +54,9 @@ const (
 	// polls is how often a loop looks for something to do before it lets its thread
 	// sleep: waking it costs more than a few looks.
 	polls = 20
-	// unread is how many bytes of answers a client may leave unread before its requests
-	// are left unread too.
-	unread = 1 << 20
+	// keepAlive is after how many seconds of silence the system asks whether a client is
+	// still there.
+	keepAlive = 300
 )
 
 // serveLoops serves connections of TCP by loops.
@@ -71,7 +71,7 @@ func (s *Server) serveLoops(l *net.TCPListener) error {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
 	}
-	lp := &loop{w: newWorker(s), listen: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
+	lp := &loop{w: newWorker(s, keyRoom), listen: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
 	if lp.ep, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -106,6 +106,18 @@ func (l *loop) watch(c *socket, events uint32) {
 		if l.control(syscall.EPOLL_CTL_MOD, c.fd, events) != nil {
 			l.drop(c)
 		}
+	}
+}
+
+// ignored is the interest in a client that is gone while it is busy.
+const ignored = 1 << 31
+
+// ignore stops waiting for a client that is gone while it is busy: epoll would tell of that
+// again and again. When it is busy no more it is dropped: see watch.
+func (l *loop) ignore(c *socket) {
+	if c.interest != ignored {
+		c.interest = ignored
+		_ = l.control(syscall.EPOLL_CTL_DEL, c.fd, 0)
 	}
 }
 
@@ -152,7 +164,10 @@ func (l *loop) event(e *syscall.EpollEvent) {
 		if e.Events&syscall.EPOLLOUT != 0 {
 			c.dirty()
 		}
-		if e.Events&^syscall.EPOLLOUT != 0 {
+		switch {
+		case c.busy && e.Events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0:
+			l.ignore(c)
+		case e.Events&^syscall.EPOLLOUT != 0:
 			l.read(c)
 		}
 	}
@@ -199,7 +214,7 @@ func (l *loop) resumeAll() {
 		}
 		c.collect()
 		c.dirty()
-		if len(c.in) > 0 {
+		if len(c.in) > 0 || len(c.warm) > 0 {
 			l.takeOwn(c)
 		}
 		l.follow(c)
@@ -269,6 +284,8 @@ func (l *loop) accept() {
 			return
 		}
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // who is gone without a word is noticed
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAlive)
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		to, _ := syscall.Getsockname(fd)
 		var refused string
@@ -335,11 +352,13 @@ func (l *loop) read(c *socket) {
 	if len(c.in) > 0 {
 		c.in = append(c.in, data...)
 		l.takeOwn(c)
+		c.count()
 		return
 	}
 	l.used += int(n)
 	if rest := l.w.take(c.client, data); len(rest) > 0 {
 		c.in = append(c.in, rest...)
+		c.count()
 	}
 }
 
@@ -387,7 +406,8 @@ func (l *loop) flush(c *socket) {
 	if c.busy || c.gone {
 		return // it is another's now, and comes back
 	}
-	out := c.out.Bytes
+	l.w.s.tracker.answered(c.client)
+	out, sent := c.out.Bytes, len(c.out.Bytes)
 	for len(out) > 0 {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
 		if errno == syscall.EINTR {
@@ -410,9 +430,18 @@ func (l *loop) flush(c *socket) {
 	default:
 		c.out.Bytes = c.out.Bytes[:0]
 	}
+	c.seen.left(len(out), len(out) < sent, l.w.nowMS)
+	c.seen.waiting.Store(int64(len(out)))
+	c.count()
 	if c.closing && len(out) == 0 {
 		l.drop(c)
 		return
+	}
+	if c.stalled && len(out) <= unread {
+		// Its requests are taken in the next round. Until then it is busy: were it taken for
+		// another event, it could be busy with something else when that comes.
+		c.stalled, c.busy = false, true
+		c.resume()
 	}
 	if len(out) > 0 || c.interest != syscall.EPOLLIN {
 		l.follow(c)

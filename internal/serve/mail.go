@@ -11,21 +11,35 @@ type mailbox struct {
 	told bool
 }
 
-// maxMail is how many bytes of messages may wait for a client. Who does not read is
-// closed, as it would be by Redis.
-const maxMail = 32 << 20
+// empty forgets what waits. The lock is held.
+func (m *mailbox) empty(s *Server) {
+	s.buffers.used.Add(-int64(len(m.bytes)))
+	if m.bytes = m.bytes[:0]; cap(m.bytes) > keepOut {
+		m.bytes = nil
+	}
+}
+
+// tooMuch tells whether so many bytes are too many to wait for one who listens.
+func (s *Server) tooMuch(n int64) bool {
+	hard, most := s.buffers.limits.Load().pubsub.hard, s.buffers.most.Load()
+	return hard > 0 && n > hard || most > 0 && s.buffers.used.Load() > most && n > most/int64(max(1, s.clients.len()))
+}
 
 // post leaves a message for a client. It is sent behind all answers to requests that were
 // executed before.
 func (c *client) post(message func(dst []byte) []byte) {
 	c.mail.mu.Lock()
+	before := len(c.mail.bytes)
 	c.mail.bytes = message(c.mail.bytes)
-	full, first := len(c.mail.bytes) > maxMail, !c.mail.told
-	c.mail.told = true
+	c.s.buffers.used.Add(int64(len(c.mail.bytes) - before))
+	first, full := !c.mail.told, c.s.tooMuch(int64(len(c.mail.bytes))+c.seen.waiting.Load())
+	if c.mail.told = true; full {
+		c.mail.empty(c.s)
+	}
 	c.mail.mu.Unlock()
 	switch {
 	case full:
-		c.conn.kill()
+		c.refuse("more messages than client-output-buffer-limit wait for it")
 	case first:
 		c.conn.posted()
 	}
@@ -40,8 +54,6 @@ func (c *client) collect() {
 		return
 	}
 	c.out.Bytes = append(c.out.Bytes, c.mail.bytes...)
-	if c.mail.bytes = c.mail.bytes[:0]; cap(c.mail.bytes) > keepOut {
-		c.mail.bytes = nil
-	}
+	c.mail.empty(c.s)
 	c.conn.dirty()
 }

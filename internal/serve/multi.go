@@ -1,7 +1,7 @@
 package serve
 
 import (
-	"bytes"
+	"strconv"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/node"
@@ -18,6 +18,7 @@ type queue struct {
 	items  []item
 	space  *node.Space // that the next request is about
 	bytes  int
+	needs  redis.Flag // all that its requests are
 	failed bool
 }
 
@@ -63,13 +64,24 @@ func watch(t *turn) {
 		t.out.Fail(redis.Error("ERR WATCH inside MULTI is not allowed"))
 		return
 	}
+	have := map[string]bool{}
+	for _, w := range t.c.watched {
+		if w.space == t.c.space {
+			have[string(w.key)] = true
+		}
+	}
 	for _, key := range t.Args[1:] {
 		if err := command.CheckKey(key); err != nil {
 			t.out.Fail(err)
 			return
 		}
-		if t.c.watches(t.c.space, key) {
+		if have[string(key)] {
 			continue
+		}
+		have[string(key)] = true
+		if len(t.c.watched) == maxWatched {
+			t.out.Fail(redis.Error("ERR too many watched keys: at most " + strconv.Itoa(maxWatched)))
+			return
 		}
 		version, err := t.s.version(t.ctx, t.c.space, key)
 		if err != nil {
@@ -79,15 +91,6 @@ func watch(t *turn) {
 		t.c.watched = append(t.c.watched, watched{t.c.space, key, version})
 	}
 	t.out.OK()
-}
-
-func (c *client) watches(k *node.Space, key []byte) bool {
-	for _, w := range c.watched {
-		if w.space == k && bytes.Equal(w.key, key) {
-			return true
-		}
-	}
-	return false
 }
 
 // enqueue keeps a request for EXEC.
@@ -110,7 +113,7 @@ func (w *worker) enqueue(c *client, r redis.Request) {
 			q.space = k
 		}
 	}
-	q.items = append(q.items, it)
+	q.items, q.needs = append(q.items, it), q.needs|r.Spec.Flags
 	w.say(c, func(out *redis.Writer) { out.Simple("QUEUED") })
 }
 
@@ -127,9 +130,32 @@ func (w *worker) exec(c *client) {
 		w.say(c, func(out *redis.Writer) {
 			out.Fail(redis.Error("EXECABORT Transaction discarded because of previous errors."))
 		})
+	case q.needs&redis.DenyOOM != 0 && w.s.memory.over.Load():
+		w.say(c, func(out *redis.Writer) {
+			out.Fail(redis.Error("EXECABORT Transaction discarded because of: " + string(errOOM)))
+		})
+	case !w.s.stillMay(c, q):
+		w.say(c, func(out *redis.Writer) {
+			out.Fail(redis.Error("EXECABORT Transaction discarded because of: NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call."))
+		})
 	case len(q.items) == 0 && len(keys) == 0:
 		w.say(c, func(out *redis.Writer) { out.Array(0) })
 	default:
 		w.unit(c, &unit{c: c, items: q.items, multi: true, watched: keys})
 	}
+}
+
+// stillMay tells whether the client may do all that it has gathered: its user may have
+// been changed since.
+func (s *Server) stillMay(c *client, q *queue) bool {
+	u := c.account.User()
+	if u.All() {
+		return true
+	}
+	for i := range q.items {
+		if s.permitted(c, u, q.items[i].Spec, q.items[i].Args) != nil {
+			return false
+		}
+	}
+	return true
 }

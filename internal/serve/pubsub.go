@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"strconv"
+
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -34,11 +36,16 @@ func note(out *redis.Writer, word string, name []byte, n int64) {
 
 func subscribe(s scope) func(*turn) {
 	return func(t *turn) {
+		if n := t.s.hub.counts(t.c); n[byChannel]+n[byPattern]+n[bySlot]+len(t.Args)-1 > maxNames {
+			t.out.Fail(redis.Error("ERR too many subscriptions: at most " + strconv.Itoa(maxNames) + " of a connection"))
+			return
+		}
 		t.c.pushing = true
 		for _, name := range t.Args[1:] {
 			t.s.hub.join(t.c, s, string(name), func(n int64) { note(t.out, subscribed[s], name, n) })
 		}
 		t.c.listening = true
+		t.c.seen.listens.Store(true)
 	}
 }
 
@@ -58,6 +65,7 @@ func unsubscribe(s scope) func(*turn) {
 			t.s.hub.part(t.c, s, string(name), func(n int64) { note(t.out, unsubscribed[s], name, n) })
 		}
 		t.c.listening = t.s.hub.counts(t.c) != [scopes]int{}
+		t.c.seen.listens.Store(t.c.listening)
 	}
 }
 

@@ -164,6 +164,52 @@ func TestMultiAndMGETAreOfOneMomentWhileShardsMove(t *testing.T) {
 	})
 }
 
+// Requests that one group executes as one meet keys that a transaction over several stores
+// is not done with, and ranges that go elsewhere: they wait, and no client hears of either.
+func TestAUnitOfOneGroupMeetsTransactionsAndMoves(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		wide := l.dial()
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := wide.ask("MSET {a}1 x {b}1 x {c}1 x {d}1 x {e}1 x {f}1 x"); got != "OK" {
+					t.Errorf("MSET: %s", got)
+				}
+			}
+		})
+		var clients sync.WaitGroup
+		for _, tag := range []string{"a", "b", "c", "d"} {
+			c := l.dial()
+			clients.Go(func() {
+				for i := range 150 {
+					c.send("WATCH {" + tag + "}w")
+					c.send("MULTI")
+					c.send("SET {" + tag + "}1 y")
+					c.send("INCR {" + tag + "}n")
+					c.send("GET {" + tag + "}1")
+					c.send("EXEC")
+					for range 5 {
+						c.read()
+					}
+					if got, want := c.read(), fmt.Sprintf("[OK (%d) y]", i+1); got != want {
+						t.Errorf("EXEC: %s, want %s", got, want)
+					}
+				}
+			})
+		}
+		moveAll(t, l.db)
+		clients.Wait()
+		close(stop)
+		wg.Wait()
+	})
+}
+
 // moveAll moves some shards of the default keyspace to another group.
 func moveAll(t *testing.T, db *cleave.DB) {
 	groups := db.Groups()
@@ -220,6 +266,43 @@ func TestPipelinesKeepTheirOrder(t *testing.T) {
 				if got := c.read() + c.read(); got != "OKPONG" {
 					t.Fatal(got)
 				}
+			}
+		}
+	})
+}
+
+// Each request of a pipeline is executed with its own arguments, whichever way it goes and
+// in whichever form it is sent.
+func TestRequestsOfAPipelineKeepTheirArguments(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		const n = 40
+		text := ""
+		for i := range n {
+			text += fmt.Sprintf("SET line%d value-of-line-%d\r\n", i, i) // in a line, as a person types it
+		}
+		if _, err := c.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			c.send(fmt.Sprintf("MSET one%d %d", i, i))
+			c.send(fmt.Sprintf("MSET {t%d}a %d {t%d}b x", i, i, i))
+			c.send(fmt.Sprintf("SETEX life%d 100 %d", i, i))
+		}
+		for i := range 4 * n {
+			if got := c.read(); got != "OK" {
+				t.Fatalf("request %d: %s", i, got)
+			}
+		}
+		for i := range n {
+			c.send(fmt.Sprintf("GET line%d", i))
+			c.send(fmt.Sprintf("MGET one%d {t%d}a {t%d}b life%d", i, i, i, i))
+			c.send(fmt.Sprintf("EXISTS one%d none%d", i, i))
+		}
+		for i := range n {
+			got := c.read() + c.read() + c.read()
+			if want := fmt.Sprintf("value-of-line-%d[%d %d x %d](1)", i, i, i, i); got != want {
+				t.Fatalf("%d: %s, want %s", i, got, want)
 			}
 		}
 	})
@@ -466,6 +549,23 @@ func TestWhoTracksHearsWhatHasChanged(t *testing.T) {
 		`)
 		other.script("SET a 6 -> OK\nSET user:1 y -> OK")
 		if got := c.read(); got != "[invalidate [user:1]]" {
+			t.Errorf("it heard %s", got)
+		}
+		// CACHING holds for all of a MULTI, and what that reads is tracked until it is
+		// answered: what was told before is not what it reads.
+		c.script(`
+			CLIENT CACHING YES -> OK
+			MULTI -> OK
+			GET a -> QUEUED
+			GET b -> QUEUED
+		`)
+		other.script("SET a 7 -> OK")
+		if got := c.read(); got != "[invalidate [a]]" {
+			t.Errorf("it heard %s", got)
+		}
+		c.script("EXEC -> [7 (nil)]\nGET {a}plain -> (nil)")
+		other.script("SET {a}plain 1 -> OK\nSET a 8 -> OK")
+		if got := c.read(); got != "[invalidate [a]]" {
 			t.Errorf("it heard %s", got)
 		}
 		if got := c.ask("CLIENT TRACKINGINFO"); got != "[flags [on optin] redirect (0) prefixes []]" {

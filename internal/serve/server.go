@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/acl"
+	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
@@ -23,8 +25,16 @@ type Options struct {
 	Clients int
 	// Fsync is the durability as CONFIG GET appendfsync tells it.
 	Fsync string
+	// Memory tells that the store is in memory, so that the setting maxmemory is about
+	// it.
+	Memory bool
+	// Log is told when a client is closed for what it does. Default: nobody is.
+	Log *slog.Logger
 	// Version is that of the program, for INFO.
 	Version string
+	// Observe is told of requests that did not go the short way, and must not block.
+	// Default nobody.
+	Observe func(api.Observed)
 	// Now is the clock of what clients are told about the server. Default time.Now.
 	Now func() time.Time
 }
@@ -40,17 +50,25 @@ type Server struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	closing sync.Mutex // a listener is served before Close waits, or not at all
 
-	ids     atomic.Uint64
-	stats   stats
-	clients registry
-	hub     hub
-	config  config
-	places  places
-	users   *acl.Table
-	denied  denied
-	tracker tracker
-	slow    slowlog
+	ids       atomic.Uint64
+	stats     stats
+	clients   registry
+	hub       hub
+	config    config
+	places    places
+	users     *acl.Table
+	keeping   sync.Mutex // of users
+	denied    denied
+	tracker   tracker
+	slow      slowlog
+	memory    memory
+	buffers   buffers
+	latencies latencies
+	guessers  guessers
+	// counters are those of CLEAVE.COUNTER.
+	counters counters
 }
 
 // ErrClosed means that the server was closed.
@@ -60,6 +78,9 @@ var ErrClosed = errors.New("serve: closed")
 func New(db *cleave.DB, o Options) *Server {
 	if o.Clients == 0 {
 		o.Clients = 10_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -71,24 +92,48 @@ func New(db *cleave.DB, o Options) *Server {
 	s.hub.init()
 	s.slow.init()
 	s.config.init(s)
+	s.buffers.limits.Store(&bufferLimits{})
+	s.configured(nil)
 	s.running.Go(s.sweep)
+	if o.Memory {
+		s.running.Go(s.watchMemory)
+	}
 	return s
 }
 
 // Serve serves the connections of a listener until the server is closed: then the error
 // is ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
+	if !s.begin() {
+		_ = l.Close()
+		return ErrClosed
+	}
+	defer s.running.Done()
 	if tcp, ok := l.(*net.TCPListener); ok {
 		return s.serveLoops(tcp)
 	}
 	return s.serveStreams(l)
 }
 
+// begin counts one more that runs, unless the server is closed.
+func (s *Server) begin() bool {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
 // Close ends all connections, and waits for what they have begun.
 func (s *Server) Close() {
+	s.closing.Lock()
 	s.stop()
+	s.closing.Unlock()
 	s.clients.each(func(c *client) { c.conn.kill() })
 	s.running.Wait()
+	s.counters.close()
 }
 
 // newClient begins to serve a connection. If it must not be served it returns nil, and
@@ -113,8 +158,13 @@ func (s *Server) newClient(t transport, from, to string) (_ *client, refused str
 // gone ends what the server knows about a client. It is for the client's owner.
 func (s *Server) gone(c *client) {
 	s.clients.remove(c)
+	s.buffers.used.Add(-c.counted)
+	c.counted = 0
 	s.hub.leave(c)
 	s.tracker.end(c)
+	c.mail.mu.Lock() // from now on nobody leaves anything there
+	c.mail.empty(s)
+	c.mail.mu.Unlock()
 }
 
 // defaultSpace is the keyspace that clients begin with.

@@ -51,7 +51,8 @@ func reset(t *turn) {
 	c.queue, c.watched, c.silent, c.skip = nil, nil, false, 0
 	t.s.hub.leave(c)
 	t.s.tracker.end(c)
-	c.listening, c.tracks, c.caching = false, nil, 0
+	c.listening, c.tracks, c.caching = false, nil, false
+	c.seen.listens.Store(false)
 	c.use(t.s.defaultSpace())
 	c.begin()
 	c.seen.set(func(a *about) { a.name = "" })
@@ -76,7 +77,10 @@ func (s *Server) spaceOf(name string) (*node.Space, error) {
 		name = node.DefaultName
 	}
 	space, err := s.node.Keyspace(name)
-	if err == nil {
+	switch {
+	case err == nil && space.OfIndex() != "":
+		return nil, redis.Error("ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN")
+	case err == nil:
 		return space, nil
 	}
 	if _, number := strconv.Atoi(name); number == nil {

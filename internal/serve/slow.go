@@ -35,17 +35,22 @@ func (w *worker) later(c *client, f func(ctx context.Context)) {
 // release gives the clients that have something left to do to goroutines.
 func (w *worker) release() {
 	for _, c := range w.leaving {
-		c.reading = false
 		w.s.running.Go(func() {
-			for _, f := range c.later {
-				f(w.s.ctx)
-			}
-			c.later = nil
+			c.runLater(w.s.ctx)
 			c.conn.resume()
 		})
 	}
 	clear(w.leaving)
 	w.leaving = w.leaving[:0]
+	w.releaseCold()
+}
+
+// runLater does what is left to do for a client.
+func (c *client) runLater(ctx context.Context) {
+	for _, f := range c.later {
+		f(ctx)
+	}
+	c.later = nil
 }
 
 // kept is a request that outlives its round.

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
+	"github.com/cleavekv/cleave/partition"
 )
 
 func init() {
@@ -45,7 +47,21 @@ type slowEntry struct {
 	took       time.Duration
 	args       []string
 	from, name string
+	// What operators are told, who do not see values.
+	command string
+	keys    []api.Key
+	words   int
+	spot    spot
 }
+
+// spot is where a request was executed; zero if that was not one place.
+type spot struct {
+	shard partition.ShardID
+	group partition.GroupID
+}
+
+// String is the spot as the last argument of an entry.
+func (s spot) String() string { return fmt.Sprintf("(shard %v, group %v)", s.shard, s.group) }
 
 const (
 	// slowArgs and slowBytes are how much of a request is noted.
@@ -53,6 +69,8 @@ const (
 	slowBytes = 128
 	// slowOfBatch is how many requests of a batch are.
 	slowOfBatch = 8
+	// slowKeys is how many of its keys are.
+	slowKeys = 8
 )
 
 func (l *slowlog) init() { l.least, l.most = 10*time.Millisecond, 128 }
@@ -65,8 +83,9 @@ func (l *slowlog) isSlow(took time.Duration) bool {
 }
 
 // note notes a request, and where it was executed if that is one place.
-func (l *slowlog) note(c *client, args [][]byte, took time.Duration, where string) {
-	e := slowEntry{at: c.s.opts.Now(), took: took, from: c.from, name: c.seen.get().name}
+func (l *slowlog) note(c *client, args [][]byte, took time.Duration, at spot) {
+	e := c.entry(args, took, at)
+	c.s.observe("slow", 1, func() slowEntry { return e })
 	for i, a := range args {
 		if i == slowArgs-1 && len(args) > slowArgs {
 			e.args = append(e.args, fmt.Sprintf("... (%d more arguments)", len(args)-i))
@@ -78,8 +97,8 @@ func (l *slowlog) note(c *client, args [][]byte, took time.Duration, where strin
 		}
 		e.args = append(e.args, text)
 	}
-	if where != "" {
-		e.args = append(e.args, where)
+	if at != (spot{}) {
+		e.args = append(e.args, at.String())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,6 +106,21 @@ func (l *slowlog) note(c *client, args [][]byte, took time.Duration, where strin
 	l.next++
 	l.list = slices.Insert(l.list, 0, e)
 	l.list = l.list[:min(len(l.list), l.most)]
+}
+
+// entry is what there is to say about a request without its values.
+func (c *client) entry(args [][]byte, took time.Duration, at spot) slowEntry {
+	e := slowEntry{at: c.s.opts.Now(), took: took, from: c.from, name: c.seen.get().name, words: len(args), spot: at}
+	spec, err := redis.Lookup(args)
+	if err != nil {
+		return e // a word of the client's own: it may be anything
+	}
+	e.command = spec.Name
+	keys, _ := spec.KeysOf(args) // it was executed
+	for _, i := range keys[:min(len(keys), slowKeys)] {
+		e.keys = append(e.keys, slices.Clone(args[i][:min(len(args[i]), slowBytes)]))
+	}
+	return e
 }
 
 func (l *slowlog) len() int {
@@ -148,8 +182,8 @@ func slowlogGet(t *turn) {
 func (c *client) timed(r *redis.Request, f func()) {
 	began := time.Now()
 	f()
-	if took := time.Since(began); c.s.slow.isSlow(took) && !secret[r.Spec.Name] {
-		c.s.slow.note(c, r.Args, took, "")
+	if took := time.Since(began); c.s.measured(eventCommand, took) && !secret[r.Spec.Name] {
+		c.s.slow.note(c, r.Args, took, spot{})
 	}
 }
 
@@ -158,7 +192,7 @@ var secret = map[string]bool{"auth": true, "hello": true, "acl|setuser": true, "
 
 // noteBatch notes some requests of a batch that took long.
 func (w *worker) noteBatch(b *batch, took time.Duration) {
-	if !w.s.slow.isSlow(took) {
+	if !w.s.measured(eventBatch, took) {
 		return
 	}
 	for i := range b.asks[:min(len(b.asks), slowOfBatch)] {
@@ -172,11 +206,11 @@ func (w *worker) noteBatch(b *batch, took time.Duration) {
 }
 
 // where is the shard and the group of a request.
-func (s *Server) where(part *node.Part, space *node.Space, r *redis.Request) string {
+func (s *Server) where(part *node.Part, space *node.Space, r *redis.Request) spot {
 	at, err := r.Spec.KeysOf(r.Args)
 	if err != nil || len(at) == 0 {
-		return ""
+		return spot{}
 	}
 	shard := s.node.Map().Find(space.AppendPosition(nil, r.Args[at[0]]))
-	return fmt.Sprintf("(shard %v, group %v)", shard.ID, part.ID)
+	return spot{shard.ID, part.ID}
 }

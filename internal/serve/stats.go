@@ -10,8 +10,8 @@ import (
 
 // stats are what the server counts.
 type stats struct {
-	connections, refused atomic.Uint64
-	commands             []commandStats // by Spec.Number
+	connections, refused, closed atomic.Uint64
+	commands                     []commandStats // by Spec.Number
 
 	mu     sync.Mutex
 	errors map[string]uint64 // by the word that they begin with
@@ -60,6 +60,7 @@ func (s *stats) failed(reply []byte) {
 func (s *stats) reset() {
 	s.connections.Store(0)
 	s.refused.Store(0)
+	s.closed.Store(0)
 	for i := range s.commands {
 		c := &s.commands[i]
 		c.calls.Store(0)

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -19,8 +20,12 @@ type stream struct {
 	turn sync.Mutex
 }
 
-// streamBytes is how much is read at once.
-const streamBytes = 16 << 10
+const (
+	// streamBytes is how much is read at once, and streamKeys the room for the keys of
+	// what is executed at once: each connection has both.
+	streamBytes = 4 << 10
+	streamKeys  = 4 << 10
+)
 
 // serveStreams serves connections of any listener.
 func (s *Server) serveStreams(l net.Listener) error {
@@ -48,7 +53,7 @@ func (s *Server) serveStreams(l net.Listener) error {
 
 // serveStream serves one connection until it ends.
 func (s *Server) serveStream(conn net.Conn) {
-	t := &stream{w: newWorker(s), conn: conn, resumed: make(chan struct{}, 1)}
+	t := &stream{w: newWorker(s, streamKeys), conn: conn, resumed: make(chan struct{}, 1)}
 	defer conn.Close()
 	var refused string
 	if t.c, refused = s.newClient(t, conn.RemoteAddr().String(), conn.LocalAddr().String()); t.c == nil {
@@ -84,7 +89,8 @@ func (t *stream) takeAll(more []byte) bool {
 		if !t.flush() || c.closing {
 			return false
 		}
-		if !busy {
+		c.count()
+		if !busy && !c.stalled {
 			return true
 		}
 	}
@@ -92,10 +98,17 @@ func (t *stream) takeAll(more []byte) bool {
 
 // flush writes the answers.
 func (t *stream) flush() bool {
+	t.c.s.tracker.answered(t.c)
 	if len(t.c.out.Bytes) == 0 {
 		return true
 	}
+	_ = t.conn.SetWriteDeadline(time.Now().Add(writeTime))
+	t.c.seen.waiting.Store(int64(len(t.c.out.Bytes)))
 	_, err := t.conn.Write(t.c.out.Bytes)
+	t.c.seen.waiting.Store(0)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.c.refuse("it does not read its answers")
+	}
 	if t.c.out.Bytes = t.c.out.Bytes[:0]; cap(t.c.out.Bytes) > keepOut {
 		t.c.out.Bytes = nil
 	}

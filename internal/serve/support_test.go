@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 var ctx = context.Background()
@@ -38,10 +39,26 @@ type hidden struct{ net.Listener }
 
 func start(t *testing.T, sh shape, o Options) *lab {
 	t.Helper()
-	db, err := cleave.OpenMemory(cleave.Options{Stores: sh.stores, Groups: sh.groups, Queue: 1 << 16})
+	return startOn(t, open(t, "", sh.options()), sh, o)
+}
+
+func (sh shape) options() cleave.Options {
+	return cleave.Options{Stores: sh.stores, Groups: sh.groups, Queue: 1 << 16}
+}
+
+// open opens a store, in memory if there is no directory.
+func open(t *testing.T, dir string, o cleave.Options) *cleave.DB {
+	t.Helper()
+	db, err := inside.OpenSmall(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return db.(*cleave.DB)
+}
+
+// startOn starts a server of a store, which it closes in the end.
+func startOn(t *testing.T, db *cleave.DB, sh shape, o Options) *lab {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -65,10 +82,14 @@ func start(t *testing.T, sh shape, o Options) *lab {
 	return lab
 }
 
-// everywhere runs a test against servers of all shapes.
+// everywhere runs a test against servers of all shapes. They run side by side, since most
+// of a test is waiting; nothing may come after it in a test.
 func everywhere(t *testing.T, test func(t *testing.T, l *lab)) {
 	for _, sh := range shapes {
-		t.Run(sh.name, func(t *testing.T) { test(t, start(t, sh, Options{})) })
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, sh, Options{}))
+		})
 	}
 }
 
@@ -93,15 +114,21 @@ func (l *lab) dial() *conn {
 // send sends a request of words, in one line.
 func (c *conn) send(line string) {
 	c.t.Helper()
-	words := strings.Fields(line)
-	text := fmt.Sprintf("*%d\r\n", len(words))
+	c.sendWords(strings.Fields(line)...)
+}
+
+// sendWords sends a request of words that may be long: to look for the spaces between
+// them would take a while.
+func (c *conn) sendWords(words ...string) {
+	c.t.Helper()
+	text := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
 		if w == "''" {
 			w = ""
 		}
-		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(w), w)
 	}
-	if _, err := c.Write([]byte(text)); err != nil {
+	if _, err := c.Write(text); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -13,8 +13,8 @@ const (
 )
 
 // sweep closes connections that take up room for nothing, until the server is closed:
-// those that say nothing for longer than the setting timeout, if that is not 0, and those
-// that do not say who they are.
+// those that say nothing for longer than the setting timeout, if that is not 0, those that
+// do not say who they are, and those that neither end a request nor read their answers.
 func (s *Server) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -40,6 +40,8 @@ func (s *Server) sweepOnce(now time.Time) {
 		listens := s.hub.counts(c) != [scopes]int{}
 		if limit > 0 && idle > limit && !listens || !c.seen.known.Load() && now.Sub(c.since) > strangerTime {
 			c.conn.kill()
+		} else if why := c.overdue(now); why != "" {
+			c.refuse(why)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/cleavekv/cleave"
@@ -15,15 +16,19 @@ import (
 // It reads the feed, so it hears of every change, whoever makes it: a client, a program
 // that embeds the store, an expiry. A client is entered before it reads. So a change
 // that its answer does not have is in the feed behind that, and the message about it is
-// sent behind the answer: see mailbox.
+// sent behind the answer: see mailbox. Until it is answered it stays entered whatever it is
+// told, since what it reads may be newer than the change that it was told of.
 type tracker struct {
 	mu sync.Mutex
 	// clients are those who track.
 	clients map[*client]*tracking
-	// keys are who has read a key, by the name of its keyspace and its own.
+	// keys are who has read a key, by the name of its keyspace and its own, and
+	// whether it has its answer.
 	keys map[trackedKey]map[*client]bool
 	most int
-	stop context.CancelFunc // ends the reader of the feed; nil if there is none
+	// bytes is how long the keys are together.
+	bytes int
+	stop  context.CancelFunc // ends the reader of the feed; nil if there is none
 }
 
 type trackedKey struct{ space, key string }
@@ -45,12 +50,18 @@ type tracking struct {
 // read them is told that they have changed.
 const maxTracked = 1_000_000
 
+// maxTrackedBytes is how long they may be together.
+const maxTrackedBytes = 256 << 20
+
 // start makes a client one who tracks. From now on it hears of what it reads.
 func (k *tracker) start(s *Server, c *client, t *tracking) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.clients == nil {
 		k.clients, k.keys, k.most = map[*client]*tracking{}, map[trackedKey]map[*client]bool{}, maxTracked
+	}
+	if t.to != nil && s.clients.get(t.to.id) == nil {
+		t.to = nil // it has gone since it was named, and end has not seen it
 	}
 	k.clients[c] = t
 	if k.stop == nil {
@@ -76,6 +87,7 @@ func (k *tracker) end(c *client) {
 		k.stop()
 		k.stop = nil
 		clear(k.keys)
+		k.bytes = 0
 	}
 }
 
@@ -99,18 +111,44 @@ func (k *tracker) read(c *client, space string, keys ...[]byte) {
 		if k.keys[at] == nil {
 			k.forgetSome()
 			k.keys[at] = map[*client]bool{}
+			k.bytes += len(at.key)
 		}
-		k.keys[at][c] = true
+		k.keys[at][c] = false
+		c.reads = append(c.reads, at)
 	}
 }
+
+// answered notes that a client has the answers to all that it has read, if it has. It is
+// for the client's owner.
+func (k *tracker) answered(c *client) {
+	if len(c.reads) == 0 || c.pending > 0 || c.busy || c.queue != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, at := range c.reads {
+		if readers := k.keys[at]; readers != nil {
+			if _, ok := readers[c]; ok {
+				readers[c] = true
+			}
+		}
+	}
+	clear(c.reads)
+	if c.reads = c.reads[:0]; cap(c.reads) > keepReads {
+		c.reads = nil
+	}
+}
+
+// keepReads is for how many keys a client keeps memory.
+const keepReads = 1 << 10
 
 // forgetSome makes room for a key.
 func (k *tracker) forgetSome() {
 	for at := range k.keys {
-		if len(k.keys) < k.most {
+		if len(k.keys) < k.most && k.bytes < maxTrackedBytes {
 			return
 		}
-		k.tellReaders(at)
+		k.tellReaders(at) // who is not answered yet stays: there are few of them
 	}
 }
 
@@ -162,24 +200,39 @@ func (t *tracking) hears(key []byte) bool {
 	return len(t.prefixes) == 0
 }
 
-// tellReaders tells those who have read a key, once.
+// tellReaders tells those who have read a key, once if they have their answers.
 func (k *tracker) tellReaders(at trackedKey) {
-	for c := range k.keys[at] {
-		if t := k.clients[c]; t != nil {
+	readers := k.keys[at]
+	for c, answered := range readers {
+		t := k.clients[c]
+		if t != nil {
 			c.invalidate(t, []byte(at.key))
 		}
+		if answered || t == nil {
+			delete(readers, c)
+		}
 	}
-	delete(k.keys, at)
+	if len(readers) == 0 && readers != nil {
+		delete(k.keys, at)
+		k.bytes -= len(at.key)
+	}
 }
 
-// flushed tells all who track that everything has changed.
+// flushed tells all who track that everything has changed. Who is not answered yet stays:
+// what it reads may be newer.
 func (k *tracker) flushed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c, t := range k.clients {
 		c.invalidate(t, nil)
 	}
-	clear(k.keys)
+	for at, readers := range k.keys {
+		maps.DeleteFunc(readers, func(c *client, answered bool) bool { return answered || k.clients[c] == nil })
+		if len(readers) == 0 {
+			delete(k.keys, at)
+			k.bytes -= len(at.key)
+		}
+	}
 }
 
 // invalidate tells a client, or who it has named, that a key has changed; nil means all.

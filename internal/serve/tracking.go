@@ -25,7 +25,7 @@ func clientTracking(t *turn) {
 		return
 	}
 	if !on {
-		t.c.tracks, t.c.caching = nil, 0
+		t.c.tracks, t.c.caching = nil, false
 		t.s.tracker.end(t.c)
 		t.out.OK()
 		return
@@ -91,7 +91,7 @@ func clientCaching(t *turn) {
 	case no && !c.tracks.optOut:
 		t.out.Fail(redis.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
 	case yes || no:
-		c.caching = 2 // this request, and the next one
+		c.caching = true
 		t.out.OK()
 	default:
 		t.out.Fail(redis.ErrSyntax)
@@ -105,7 +105,7 @@ func trackingInfo(t *turn) {
 		for _, f := range []struct {
 			on   bool
 			name string
-		}{{k.broadcast, "bcast"}, {k.optIn, "optin"}, {k.optOut, "optout"}, {k.optIn && t.c.caching > 0, "caching-yes"}, {k.optOut && t.c.caching > 0, "caching-no"}} {
+		}{{k.broadcast, "bcast"}, {k.optIn, "optin"}, {k.optOut, "optout"}, {k.optIn && t.c.caching, "caching-yes"}, {k.optOut && t.c.caching, "caching-no"}} {
 			if f.on {
 				flags = append(flags, f.name)
 			}
@@ -140,13 +140,18 @@ func getRedir(t *turn) {
 	}
 }
 
-// track enters a client that tracks as a reader of what it is about to read.
+// track enters a client that tracks as a reader of what it is about to read. What CLIENT
+// CACHING says holds for the next request, and for all of a MULTI.
 func (s *Server) track(c *client, spec *redis.Spec, args [][]byte) {
-	asked := c.caching > 0 && c.queue == nil
-	if c.queue == nil {
-		c.caching = max(0, c.caching-1)
+	s.tracker.answered(c)
+	asked := c.caching
+	if c.queue == nil && spec.Name != "multi" || spec.Name == "exec" || spec.Name == "discard" {
+		c.caching = false
 	}
 	k := c.tracks
+	if c.queue != nil && c.queue.failed {
+		return // it is never read, and what is noted in MULTI stays until EXEC
+	}
 	if spec.Flags&redis.ReadOnly == 0 || k.broadcast || k.optIn && !asked || k.optOut && asked {
 		return
 	}

@@ -3,11 +3,13 @@ package serve
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -45,7 +47,7 @@ type state interface {
 // run executes the unit on a state. It may be called again: then all of it is new.
 // Requests about the connection have no part in it: their turn comes after the commit.
 func (u *unit) run(s state) {
-	u.out = redis.Writer{Version: u.c.out.Version, Bytes: u.out.Bytes[:0]}
+	u.out = redis.Writer{Version: u.c.out.Version, Limit: u.c.out.Limit, Bytes: u.out.Bytes[:0]}
 	u.ends, u.changed = u.ends[:0], false
 	for i := range u.watched {
 		w := &u.watched[i]
@@ -88,18 +90,35 @@ func (s stateOf) Write(p partition.Position, c command.Command) command.Reply {
 func (s stateOf) NowMS() int64 { return s.nowMS() }
 
 // envState is the state of a group's batch.
-type envState struct{ *command.Env }
-
-func (e envState) do(_ *node.Space, _ partition.Position, c command.Command, _ bool) command.Reply {
-	return e.Do(c)
+type envState struct {
+	*command.Env
+	met error // why the unit has to be tried again
 }
 
-func (e envState) nowMS() int64 { return e.NowMS() }
+// do does nothing more once the group has refused something for now: a key that a
+// transaction has locked, a range that goes elsewhere.
+func (e *envState) do(_ *node.Space, _ partition.Position, c command.Command, _ bool) command.Reply {
+	if e.met != nil {
+		return command.Reply{Kind: command.Failed, Err: e.met}
+	}
+	reply := e.Do(c)
+	if postpones(reply.Err) {
+		e.met = reply.Err
+	}
+	return reply
+}
+
+func (e *envState) nowMS() int64 { return e.NowMS() }
 
 // Eval implements [command.Command]: the unit as one command of a group that has all of
-// its keys.
+// its keys. What a request refuses is its answer, and the others are executed all the same;
+// what the group refuses the client does not hear of, and nothing is executed.
 func (u *unit) Eval(e *command.Env) command.Reply {
-	u.run(envState{e})
+	s := &envState{Env: e}
+	u.run(s)
+	if s.met != nil && !plant.Bug("serve-unit-half-executed") {
+		return command.Reply{Kind: command.Failed, Err: s.met}
+	}
 	return command.Reply{Kind: command.OK}
 }
 
@@ -121,6 +140,7 @@ func (u *unit) write(out *redis.Writer) {
 	case u.multi:
 		out.Array(len(u.items))
 	}
+	out.Over = out.Over || u.out.Over
 	out.Bytes = append(out.Bytes, u.out.Bytes...)
 }
 
@@ -135,6 +155,9 @@ func (w *worker) unit(c *client, u *unit) {
 		u = u.kept()
 		w.slow(c, func(ctx context.Context) { w.s.runUnit(ctx, u) })
 		return
+	}
+	if !u.multi {
+		u.items[0].Args = w.hold(u.items[0].Args)
 	}
 	b := w.stage(c, part)
 	b.many.Add(group.Request{Command: u, Key: p, Gate: u.gate()}, c.id)
@@ -169,8 +192,8 @@ func (s *Server) together(u *unit) (part *node.Part, first partition.Position) {
 		if first == nil {
 			part, first = s.node.PartOf(p), p
 		}
-		if s.node.PartOf(p) != part || k != u.items[0].space {
-			return nil, nil
+		if s.node.PartOf(p) != part || k != u.items[0].space || part.Group.Held(p) > 0 {
+			return nil, nil // a transaction waits as long as it has to
 		}
 	}
 	for i := range u.items {
@@ -215,7 +238,7 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 		s.run(ctx, u)
 		return
 	}
-	u.c.timed(&u.items[0].Request, func() { s.run(ctx, u) })
+	s.observed(u, func() { u.c.timed(&u.items[0].Request, func() { s.run(ctx, u) }) })
 }
 
 func (s *Server) run(ctx context.Context, u *unit) {
@@ -237,9 +260,22 @@ func (s *Server) run(ctx context.Context, u *unit) {
 	c.conn.dirty()
 }
 
+// gone is no version of a key.
+const gone = math.MaxUint64
+
 // renew takes the keyspaces that have taken the place of those that were emptied, and
-// tells whether there are such.
+// tells whether there are such. A key that was watched there is another now, if it was
+// there.
 func (s *Server) renew(ctx context.Context, u *unit) (some bool) {
+	for i := range u.watched {
+		w := &u.watched[i]
+		if k, err := s.node.Successor(ctx, w.space); err == nil && k != w.space {
+			if w.version != 0 {
+				w.version = gone
+			}
+			w.space, some = k, true
+		}
+	}
 	for i := range u.items {
 		it := &u.items[i]
 		if k, err := s.node.Successor(ctx, it.space); err == nil && k != it.space {
@@ -256,6 +292,8 @@ func (s *Server) renew(ctx context.Context, u *unit) (some bool) {
 // their turn.
 func (s *Server) writeAll(ctx context.Context, u *unit) {
 	c, from := u.c, 0
+	s.follow(ctx, c)
+	c.out.Over = c.out.Over || u.out.Over
 	c.out.Array(len(u.items))
 	for i := range u.items {
 		it := &u.items[i]

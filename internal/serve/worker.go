@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/internal/resp"
-	"github.com/cleavekv/cleave/partition"
+	"github.com/cleavekv/cleave/internal/rows"
 )
 
 // worker takes requests of clients, stages those that are to be executed in a group, and
@@ -22,15 +22,21 @@ type worker struct {
 	staged  int
 	// leaving are clients that are busy from the next release on.
 	leaving []*client
+	// chilled are those whose requests are cold.
+	chilled []*client
 	nowMS   int64
 
 	// request and builder are what a command is made of.
 	request redis.Request
 	builder redis.Builder
 
-	room      redis.Room
-	positions []byte // of the keys of this round
-	scratch   []byte
+	room redis.Room
+	keys []byte   // row keys of this round
+	held [][]byte // arguments of what is staged
+
+	// looks are requests of the client at hand whose rows are looked at together, next.
+	looks []looking
+	row   []byte // memory for one row
 }
 
 // batch is what is staged for one group.
@@ -47,25 +53,34 @@ type ask struct {
 	space   *node.Space
 	command command.Command // of a single one
 	unit    *unit           // of any other
+	read    *group.ReadRow  // of a GET that was cold
 }
 
 const (
 	// maxStaged is how many requests are committed at once: enough for a sync to be
 	// shared, and few enough for the first not to wait long for the last.
 	maxStaged = 8192
-	// positionRoom is how much memory there is for positions in a round.
-	positionRoom = 1 << 20
+	// keyRoom is how much memory there is for row keys in a round.
+	keyRoom = 1 << 20
+	// keepHeld is for how many arguments memory is kept.
+	keepHeld = 4 * maxStaged
 )
 
-func newWorker(s *Server) *worker {
-	return &worker{s: s, batches: map[*node.Part]*batch{}, positions: make([]byte, 0, positionRoom)}
+// newWorker returns a worker with so much room for row keys: those of a loop are many,
+// those of one connection few.
+func newWorker(s *Server, room int) *worker {
+	return &worker{s: s, batches: map[*node.Part]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost)}
 }
 
 // take takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy.
 func (w *worker) take(c *client, data []byte) (rest []byte) {
 	c.seen.lastMS.Store(w.nowMS)
-	for len(data) > 0 && (!c.busy || c.reading) && !c.closing {
+	c.out.Limit = int(c.limit().hard)
+	c.stalled = false
+	had := len(data)
+	w.restage(c)
+	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
 			w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
@@ -75,17 +90,28 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		if n == 0 {
 			break
 		}
-		if c.reading && !isGet(args) {
-			break // it is taken again when the reads are done
+		if len(c.out.Bytes) > unread {
+			c.stalled = true // it is taken again when they are read
+			break
+		}
+		if len(args) == 0 {
+			data = data[n:]
+			continue
+		}
+		spec, err := redis.Lookup(args)
+		if !(err == nil && spec.Single() && c.queue == nil) {
+			if w.see(); c.cold != nil {
+				break // it is taken again when they are done
+			}
 		}
 		data = data[n:]
-		if len(args) > 0 {
-			w.dispatch(c, args)
-		}
+		w.dispatch(c, spec, args, err)
 		if w.staged >= maxStaged {
 			w.commit()
 		}
 	}
+	w.see()
+	c.seen.progress(len(data) > 0 && !c.busy && !c.stalled, len(data) < had, w.nowMS)
 	return data
 }
 
@@ -102,6 +128,7 @@ func (w *worker) say(c *client, write func(*redis.Writer)) {
 // settled executes what a client has staged, and tells whether that is done. If not, the
 // client is busy, and what it asks for next comes later: see defers.
 func (w *worker) settled(c *client) bool {
+	w.see()
 	if c.pending > 0 {
 		w.execute()
 		if c.busy {
@@ -109,7 +136,7 @@ func (w *worker) settled(c *client) bool {
 		}
 		w.release()
 	}
-	return !c.busy // it may be reading
+	return !c.busy // it may be with rows that are not in memory
 }
 
 // defers leaves something to the goroutine of a client that has just become busy.
@@ -125,45 +152,73 @@ func (w *worker) single(c *client, r redis.Request) {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	p, part := w.locate(c, key)
-	if part == nil {
+	if c.cold != nil {
+		w.join(c, r)
+		return
+	}
+	row, part := w.locate(c, key)
+	switch {
+	case part == nil:
 		a := &ask{request: kept(r), space: c.space}
 		w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
-		return
+	case r.Spec == getSpec && c.pending == 0:
+		w.look(c, key, row, part)
+	case r.Spec.Flags&redis.Write != 0 && part.Group.Held(row.Position()) > 0:
+		w.see()
+		w.join(c, r)
+		c.cold.held = true
+	case len(w.looks) == 0 && w.blind(&r, part):
+		w.stageSingle(c, r, row, part)
+	default:
+		w.lookAndStage(c, r, row, part)
 	}
-	if r.Spec == getSpec && c.pending == 0 {
-		w.get(c, r, part, p)
-		return
+}
+
+// stageSingle stages a request that is one command on one key.
+func (w *worker) stageSingle(c *client, r redis.Request, row group.RowKey, part *node.Part) {
+	if cmd := w.build(c, &r, row); cmd != nil {
+		w.add(c, r, row, part, cmd)
 	}
-	w.request = r
-	w.builder = redis.Builder{Request: &w.request, Key: p, Room: &w.room}
+}
+
+// build returns the command that a request is, and lets the request keep its arguments:
+// both are good until the round ends. If it is none, it says why and returns nil.
+func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Command {
+	r.Args = w.hold(r.Args)
+	w.request = *r
+	w.builder = redis.Builder{Request: &w.request, Key: row.Position(), Room: &w.room}
 	cmd, err := r.Spec.Build(&w.builder)
 	if err != nil {
 		w.say(c, func(out *redis.Writer) { out.Fail(err) })
-		return
+		return nil
 	}
+	return cmd
+}
+
+// add adds a command to those of its group.
+func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) {
 	b := w.stage(c, part)
-	b.many.Add(group.Request{Command: cmd, Key: p, Gate: gate(c.space, r.Spec)}, c.id)
+	b.many.Add(group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec)}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
 }
 
-// locate returns the position of a key, which is good until the round ends, and the part
+// locate returns the row key of a key, which is good until the round ends, and the part
 // that has it. What the client has staged for another part is executed before: its
 // requests keep their order. If that has to wait, the part is nil.
-func (w *worker) locate(c *client, key []byte) (partition.Position, *node.Part) {
-	if cap(w.positions)-len(w.positions) < 2*len(key)+16 {
+func (w *worker) locate(c *client, key []byte) (group.RowKey, *node.Part) {
+	if cap(w.keys)-len(w.keys) < 2*len(key)+16 {
 		w.execute()
 		if c.busy {
 			return nil, nil
 		}
 		w.release()
 	}
-	start := len(w.positions)
-	w.positions = c.space.AppendPosition(w.positions, key)
-	p := partition.Position(w.positions[start:len(w.positions):len(w.positions)])
-	part := w.s.node.PartOf(p)
+	start := len(w.keys)
+	w.keys = c.space.AppendPosition(group.BeginRowKey(w.keys), key)
+	row := group.RowKey(w.keys[start:len(w.keys):len(w.keys)])
+	part := w.s.node.PartOf(row.Position())
 	if c.pending == 0 || c.part == part {
-		return p, part
+		return row, part
 	}
 	if !w.settled(c) {
 		return nil, nil
@@ -171,77 +226,12 @@ func (w *worker) locate(c *client, key []byte) (partition.Position, *node.Part) 
 	return w.locate(c, key)
 }
 
-// getSpec is the command that most requests are.
-var getSpec = redis.Named("get")
-
 // gate is what must hold of a keyspace when a request is executed.
 func gate(k *node.Space, s *redis.Spec) group.Gate {
 	if s.Flags&redis.Write != 0 {
 		return node.Plain{Space: k}
 	}
 	return k
-}
-
-// isGet tells whether a request is a GET.
-func isGet(args [][]byte) bool { return len(args) == 2 && redis.Is(args[0], "GET") }
-
-// get answers a read past the queue of the group. One that is not in memory is left to
-// a goroutine, as the disk must not hold up others, and so are reads of the same client
-// behind it: they are done together.
-func (w *worker) get(c *client, r redis.Request, part *node.Part, p partition.Position) {
-	var row command.Row
-	found, known := false, false
-	if !c.reading && c.space.Check() == nil {
-		row, found, known = part.Group.Look(p, w.scratch[:0])
-	}
-	if !known {
-		a := &ask{request: kept(r), space: c.space}
-		w.later(c, func(ctx context.Context) { w.s.read(ctx, c, a) })
-		c.reading = true
-		return
-	}
-	start := len(c.out.Bytes)
-	c.writeRow(row, found)
-	if w.scratch = row.Payload[:0]; cap(w.scratch) > keepOut {
-		w.scratch = nil
-	}
-	c.hush(start)
-	c.conn.dirty()
-}
-
-// writeRow answers a GET.
-func (c *client) writeRow(row command.Row, found bool) {
-	switch {
-	case !found:
-		c.out.Null()
-	case row.Kind != command.String:
-		c.out.Fail(command.ErrWrongType)
-	default:
-		c.out.Bulk(row.Payload)
-	}
-}
-
-// read answers a GET, and waits as long as it takes.
-func (s *Server) read(ctx context.Context, c *client, a *ask) {
-	if a.space.Check() != nil { // it was emptied
-		s.again(ctx, c, a)
-		return
-	}
-	p := a.space.AppendPosition(nil, a.request.Args[1])
-	c.timed(&a.request, func() {
-		start := len(c.out.Bytes)
-		err := s.routed(ctx, p, func(part *node.Part) error {
-			row, found, err := part.Group.Read(ctx, p, nil)
-			if err == nil {
-				c.writeRow(row, found)
-			}
-			return err
-		})
-		if err != nil {
-			c.out.Fail(err)
-		}
-		c.hush(start)
-	})
 }
 
 // stage returns the batch of a group for a request of a client.
@@ -270,6 +260,7 @@ func (w *worker) commit() {
 // execute executes what is staged. Clients whose requests have to wait are busy then, and
 // leave with release.
 func (w *worker) execute() {
+	w.see()
 	for _, b := range w.used {
 		began := time.Now()
 		b.part.Group.TryMany(&b.many)
@@ -282,8 +273,20 @@ func (w *worker) execute() {
 		b.asks = b.asks[:0]
 	}
 	w.used, w.staged = w.used[:0], 0
-	w.positions = w.positions[:0]
+	w.keys = w.keys[:0]
+	clear(w.held)
+	if w.held = w.held[:0]; cap(w.held) > keepHeld {
+		w.held = nil
+	}
 	w.room.Reset()
+}
+
+// hold keeps a list of arguments until what is staged is executed: the parser writes
+// that of the next request to the same place.
+func (w *worker) hold(args [][]byte) [][]byte {
+	start := len(w.held)
+	w.held = append(w.held, args...) // if it grows, what was held before stays where it is
+	return w.held[start:len(w.held):len(w.held)]
 }
 
 // answer answers a request of a batch, or leaves it for later.
@@ -297,7 +300,12 @@ func (w *worker) answer(b *batch, i int) {
 	}
 	if postpones(err) {
 		again := ask{request: kept(a.request), space: a.space, unit: a.unit.kept()}
-		w.later(c, func(ctx context.Context) { w.s.again(ctx, c, &again) })
+		retry := func(ctx context.Context) { w.s.again(ctx, c, &again) }
+		if c.cold != nil {
+			c.first = append(c.first, retry)
+		} else {
+			w.later(c, retry)
+		}
 		return
 	}
 	start := len(c.out.Bytes)

@@ -107,6 +107,15 @@ func (p places) Covers(x places) bool {
 	return true
 }
 
+// Join implements [waiting.Place].
+func (p places) Join(x places) places {
+	joined := slices.Clone(p)
+	for i := range x {
+		joined[i] = max(p[i], x[i])
+	}
+	return joined
+}
+
 // here is the place behind all that is committed, unless a store is down.
 func (w *world) here() (here places, ok bool) {
 	for _, d := range w.disks {

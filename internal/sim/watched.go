@@ -35,7 +35,7 @@ type follower struct {
 	now, kept copied
 	queue     waiting.Queue[places, *witnessedRow]
 	skip      places // it knows all before it, and the hub may not have come to it
-	joined    places // the hub offers what is behind it; nil if it offers nothing
+	joined    places // all before it is known when own is done; nil if the hub offers nothing
 	lost      bool   // there was no room. Invariant: then the queue is empty
 	// own reads up to where the hub takes over, into waits; nil if it has.
 	own   *tail
@@ -132,7 +132,7 @@ func (f *follower) offer(from int, end wal.Position, row *witnessedRow, before p
 		if end <= f.skip[from] {
 			return
 		}
-		before = f.skip
+		before = before.Join(f.skip)
 	}
 	f.queue.Of([]byte(row.key), before).Value = row
 	if f.queue.Len() > followerRoom {
@@ -184,7 +184,7 @@ func (f *follower) step() {
 // behind is the place behind all that was offered.
 func (f *follower) behind() places {
 	if f.skip != nil && !f.h.place.Covers(f.skip) {
-		return slices.Clone(f.skip)
+		return f.skip.Join(f.h.place)
 	}
 	f.skip = nil
 	return slices.Clone(f.h.place)
@@ -196,13 +196,13 @@ func (f *follower) join() {
 		f.last = nil // it may hear again what it has heard
 	}
 	f.queue.Clear()
-	f.lost, f.skip, f.own, f.joined = false, nil, nil, slices.Clone(f.h.place)
-	skip, own := waiting.Join(f.now.cursor, f.joined)
-	if skip {
-		f.skip = slices.Clone(f.now.cursor)
+	f.lost, f.skip, f.own = false, nil, nil
+	known, skip, own := waiting.Join(f.now.cursor, f.h.place)
+	if f.joined = known; skip {
+		f.skip = known
 	}
 	if own {
-		f.own = &tail{w: f.h.w, at: slices.Clone(f.now.cursor), to: f.joined}
+		f.own = &tail{w: f.h.w, at: slices.Clone(f.now.cursor), to: slices.Clone(f.h.place)}
 		f.h.w.count("followers that read by themselves")
 	}
 }
@@ -229,9 +229,6 @@ func (f *follower) readOn() {
 		return
 	}
 	f.own, f.now.cursor = nil, slices.Clone(f.joined)
-	if f.skip != nil {
-		f.now.cursor = slices.Clone(f.skip)
-	}
 	if f.lost {
 		f.join()
 	}

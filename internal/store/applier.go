@@ -33,6 +33,7 @@ type applier struct {
 
 	applied, durable atomic.Uint64
 	unflushed        atomic.Int64 // bytes of log between durable and applied
+	unflushedRows    atomic.Int64 // bytes of rows that are in Pebble because of them
 	stalls           atomic.Uint64
 	stalledNS        atomic.Int64
 
@@ -51,8 +52,8 @@ type applier struct {
 
 // applied is a chunk in Pebble's memtables.
 type applied struct {
-	end   wal.Position
-	bytes int64
+	end         wal.Position
+	bytes, rows int64
 }
 
 func (a *applier) init() {
@@ -167,6 +168,7 @@ func (s *Store) room() bool {
 func (s *Store) apply(c *chunk) error {
 	a := &s.applier
 	b := batchOf(s.db, c.set.Drain(), c.end)
+	rows := int64(b.Len())
 	at(s.hooks.beforeApply)
 	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
 		return err
@@ -177,8 +179,9 @@ func (s *Store) apply(c *chunk) error {
 	// Only now may readers be sent to Pebble for these rows.
 	a.applied.Store(uint64(c.end))
 	s.table.Applied(c.gen)
-	a.waiting = append(a.waiting, applied{c.end, c.size()})
+	a.waiting = append(a.waiting, applied{c.end, c.size(), rows})
 	a.unflushed.Add(c.size())
+	a.unflushedRows.Add(rows)
 	s.chunks.drop(c)
 	return s.askForFlush()
 }
@@ -245,6 +248,7 @@ func (s *Store) settle() error {
 			a.asked = false
 			for len(a.waiting) > 0 && a.waiting[0].end <= pos {
 				a.unflushed.Add(-a.waiting[0].bytes)
+				a.unflushedRows.Add(-a.waiting[0].rows)
 				a.waiting = a.waiting[1:]
 			}
 			if err := s.askForFlush(); err != nil {

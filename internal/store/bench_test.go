@@ -248,3 +248,38 @@ func rawScan(b *testing.B, db *pebble.DB, start []byte, length int) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkWarm compares reads of keys that are not in memory, together and one by one.
+func BenchmarkWarm(b *testing.B) {
+	s := settled(b, 1<<16, 64<<20)
+	const together = 64
+	for _, there := range []bool{true, false} {
+		keys := make([][]byte, together)
+		choose := func(r *rand.Rand) {
+			for i := range keys {
+				n := r.IntN(benchRows)
+				if !there {
+					n += benchRows
+				}
+				keys[i] = benchKey(keys[i][:0], n)
+			}
+		}
+		b.Run(fmt.Sprintf("present=%v/together", there), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 2))
+			for i := 0; i < b.N; i += together {
+				choose(r)
+				s.Warm(keys...)
+			}
+		})
+		b.Run(fmt.Sprintf("present=%v/apart", there), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 2))
+			var room []byte
+			for i := 0; i < b.N; i += together {
+				choose(r)
+				for _, k := range keys {
+					room, _, _ = s.Get(k, room[:0])
+				}
+			}
+		})
+	}
+}

@@ -19,6 +19,9 @@ type chunk struct {
 	// end is the position of the last entry that was published; once sealed, that
 	// of the segment's end.
 	end wal.Position
+	// payload is how many bytes of operations were published to it. The log takes more:
+	// each of its frames begins a block.
+	payload int64
 	// sealed means that nothing is published to it any more. Chunks are sealed
 	// in order, so all but the newest one or few are.
 	sealed bool
@@ -108,17 +111,46 @@ func (u *unapplied) publish(memory *wal.Chunk, es []wal.Entry) error {
 	return nil
 }
 
+// publishEntry makes the operations of an entry visible. The rows of some are asked for
+// together, so that they wait for memory once: that is most of the time it takes.
 func (u *unapplied) publishEntry(c *chunk, e *wal.Entry) error {
 	b, err := effect.Parse(e.Payload)
 	if err != nil {
 		return err
 	}
+	var ops [rows.TouchMost]effect.Op
+	n := 0
 	for _, op := range b.All() {
+		ops[n] = op
+		if n++; n == len(ops) {
+			u.publishOps(c, ops[:])
+			n = 0
+		}
+	}
+	u.publishOps(c, ops[:n])
+	c.payload += int64(len(e.Payload))
+	return nil
+}
+
+func (u *unapplied) publishOps(c *chunk, ops []effect.Op) {
+	if len(ops) > fewOps {
+		var hints [rows.TouchMost]rows.Hint
+		for i := range ops {
+			hints[i] = u.table.Seek(ops[i].Key)
+		}
+		for _, h := range hints[:len(ops)] {
+			u.table.Near(h)
+		}
+	}
+	for i := range ops {
+		op := &ops[i]
 		u.table.Publish(c.gen, op.Key, op.Value, op.Delete)
 		c.set.Stage(op.Key, op.Value, op.Delete)
 	}
-	return nil
 }
+
+// fewOps are not worth asking for their rows beforehand.
+const fewOps = 3
 
 // newest returns the chunk of memory, which is the last of the list or is added
 // to it.

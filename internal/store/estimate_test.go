@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/effect"
@@ -44,6 +45,64 @@ func TestAnEstimateIsOfTheRightOrder(t *testing.T) {
 	}
 	if e, err := s.Estimate([]byte("b"), []byte("m")); err != nil || e != (Estimate{}) {
 		t.Errorf("nothing in between is %+v, %v", e, err)
+	}
+}
+
+// Rows that were synced one by one take a block of the log each, and count as what they are.
+func TestAnEstimateDoesNotCountTheRoomInTheLog(t *testing.T) {
+	s, err := Open(Options{Dir: "s", FS: Memory(), Durability: wal.Always, SegmentBytes: 256 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const many = 6000
+	value := make([]byte, 93)
+	random := rand.NewChaCha8([32]byte{}) // what is compressed looks like less
+	for i := range many {
+		if i == many/2 {
+			if err := s.db.Flush(); err != nil { // then the range is not counted row by row
+				t.Fatal(err)
+			}
+		}
+		_, _ = random.Read(value)
+		var b effect.Builder
+		b.Put(fmt.Appendf(nil, "m%06d", i), value)
+		if _, err := s.Commit(false, wal.Entry{Group: 1, Payload: b.Bytes()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := s.Estimate([]byte("m"), []byte("n"))
+	if err != nil || e.Rows < many/2 || e.Rows > 2*many {
+		t.Errorf("%d rows of 100 bytes are %+v, %v", many, e, err)
+	}
+}
+
+// Rows that are compressed to a third count as what they are.
+func TestAnEstimateKnowsThatTablesAreCompressed(t *testing.T) {
+	s, err := Open(Options{Dir: "s", FS: Memory(), Durability: wal.Never, SegmentBytes: 256 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const many = 50_000
+	random := rand.NewChaCha8([32]byte{})
+	for i := 0; i < many; {
+		var b effect.Builder
+		for ; i < many && b.Size() < 32<<10; i++ {
+			value := make([]byte, 93)
+			_, _ = random.Read(value[:20])
+			b.Put(fmt.Appendf(nil, "m%06d", i), value)
+		}
+		if _, err := s.Commit(false, wal.Entry{Group: 1, Payload: b.Bytes()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Estimate([]byte("m"), []byte("n"))
+	if err != nil || e.Rows < many*2/3 || e.Rows > many*3/2 {
+		t.Errorf("%d rows of 100 bytes are %+v, %v", many, e, err)
 	}
 }
 

@@ -37,6 +37,16 @@ func (s *Store) Look(key, dst []byte) (value []byte, found, known bool) {
 	return value, state == rows.Present, state != rows.Unknown
 }
 
+// Seek begins to fetch what memory has of a key, and Near goes on with it, for those who
+// are about to look at several: see [rows.Table.Seek].
+func (s *Store) Seek(key []byte) uint64 { return uint64(s.table.Seek(key)) }
+
+// Near goes on with what Seek has begun.
+func (s *Store) Near(hint uint64) { s.table.Near(rows.Hint(hint)) }
+
+// Knows tells whether a Get of key would find it, or that it is absent, in memory.
+func (s *Store) Knows(key []byte) bool { return s.table.Knows(key) }
+
 // getApplied asks Pebble, and fills the row table with its answer. That memory
 // did not know the row means that every commit of it up to then is applied.
 func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {

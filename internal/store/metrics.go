@@ -55,7 +55,7 @@ func (s *Store) Metrics() Metrics {
 		Failed:         s.health.err(),
 	}
 	m.DiskFull = m.DiskFull || m.Log.DiskFull
-	m.UnappliedChunks, m.UnappliedBytes = s.chunks.size()
+	m.UnappliedChunks, m.UnappliedBytes, _ = s.chunks.size()
 	p := s.db.Metrics()
 	for i := range p.Levels {
 		m.TableBytes += p.Levels[i].TablesSize
@@ -68,14 +68,16 @@ func (s *Store) Metrics() Metrics {
 	return m
 }
 
-// size returns how many chunks are not applied, and how much log they are.
-func (u *unapplied) size() (chunks int, bytes int64) {
+// size returns how many chunks are not applied, how much log they are, and how much of
+// that is operations.
+func (u *unapplied) size() (chunks int, bytes, payload int64) {
 	u.publishing.Lock() // for the end of the newest
 	defer u.publishing.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, c := range u.list {
 		bytes += c.size()
+		payload += c.payload
 	}
-	return len(u.list), bytes
+	return len(u.list), bytes, payload
 }

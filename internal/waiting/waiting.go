@@ -116,15 +116,20 @@ func (q *Queue[P, V]) Take(behind P) (e *Entry[P, V], after P) {
 type Place[P any] interface {
 	// Covers tells whether all before the other place is before this one.
 	Covers(P) bool
+	// Join returns the place behind all that is before either.
+	Join(P) P
 }
 
 // Join tells what somebody has to do who was told all before at, and is told by another,
-// who has come to there, what is behind that. Of two places each may have something before
-// it that the other has not.
-func Join[P Place[P]](at, there P) (skip, own bool) {
-	// What it was told is not told again: it passes over what is before at.
+// who has come to there, what is behind that: of two places each may have something before
+// it that the other has not. Then it knows all before a place.
+func Join[P Place[P]](at, there P) (known P, skip, own bool) {
+	// What it was told is not told again: it passes over what is before known.
 	skip = !there.Covers(at) && !plant.Bug("watch-joins-behind")
 	// What the other has told by then it reads by itself, from at up to there.
 	own = !at.Covers(there) && !plant.Bug("watch-joins-ahead")
-	return skip, own
+	if plant.Bug("watch-joins-twice") {
+		return at, skip, own
+	}
+	return at.Join(there), skip, own
 }

@@ -12,6 +12,9 @@ type number int
 // Covers implements [Place].
 func (n number) Covers(m number) bool { return n >= m }
 
+// Join implements [Place].
+func (n number) Join(m number) number { return max(n, m) }
+
 // Whoever stops anywhere, and goes on from the place that he has, hears the newest of
 // every key.
 func TestWhatIsBehindThePlaceMakesUpForWhatWasNotTold(t *testing.T) {
@@ -42,11 +45,11 @@ func TestWhatIsBehindThePlaceMakesUpForWhatWasNotTold(t *testing.T) {
 
 func TestWhoJoinsReadsWhatIsBetween(t *testing.T) {
 	for _, c := range []struct {
-		at, there number
-		skip, own bool
-	}{{3, 3, false, false}, {3, 5, false, true}, {5, 3, true, false}} {
-		if skip, own := Join(c.at, c.there); skip != c.skip || own != c.own {
-			t.Errorf("at %d, with one who is at %d: skips %v, reads %v", c.at, c.there, skip, own)
+		at, there, known number
+		skip, own        bool
+	}{{3, 3, 3, false, false}, {3, 5, 5, false, true}, {5, 3, 5, true, false}} {
+		if known, skip, own := Join(c.at, c.there); known != c.known || skip != c.skip || own != c.own {
+			t.Errorf("at %d, with one who is at %d: knows %d, skips %v, reads %v", c.at, c.there, known, skip, own)
 		}
 	}
 }

@@ -16,3 +16,15 @@ func TestStatCountsEverythingButIdleAndGuests(t *testing.T) {
 		}
 	}
 }
+
+func TestChildrenAreAddedUpWhateverWeAreCalled(t *testing.T) {
+	const stat = "7 (a ) b) R 1 2 3 4 5 6 7 8 9 10 11 12 130 140 15\n"
+	if got := parseChildren(stat); got != 270*tick {
+		t.Errorf("children took %v", got)
+	}
+	for _, bad := range []string{"", "7 (a) R 1 2", "x"} {
+		if got := parseChildren(bad); got != 0 {
+			t.Errorf("%q: children took %v", bad, got)
+		}
+	}
+}

@@ -4,7 +4,8 @@
 // durability, with the same keys: a million by chance, values of 64 bytes, 50
 // connections, and 1, 16 or 64 requests at a time on each. A figure is the time of one
 // operation as the benchmark sees it, what the server's process uses of a processor for
-// it, and how long clients wait.
+// it, and how long clients wait. Mixes of reads and writes, scans, and memcached are
+// driven by a client of our own, which is the same for all servers.
 package servercells
 
 import (
@@ -59,8 +60,9 @@ func ID(test, class string, pipeline int) string {
 
 // Names of the contestants.
 const (
-	Ours = "cleave"
-	Peer = "redis"
+	Ours   = "cleave"
+	Peer   = "redis"
+	Cached = "memcached"
 )
 
 // Cells yields the cells of all classes. The servers of a class run while its cells are
@@ -73,13 +75,19 @@ func Cells(cfg Config) iter.Seq[duel.Cell] {
 				return
 			}
 		}
+		mixCells(cfg, yield)
 	}
+}
+
+// failing is a cell that tells why there is none.
+func failing(id string, err error) duel.Cell {
+	return duel.Cell{ID: id, Contestants: []duel.Contestant{{Name: Ours, Ours: true, Gauge: func() []float64 { panic(err) }}}}
 }
 
 func (c class) cells(cfg Config, yield func(duel.Cell) bool) bool {
 	servers, err := start(cfg, c)
 	if err != nil {
-		return yield(duel.Cell{ID: "server/" + c.name, Contestants: []duel.Contestant{{Name: Ours, Ours: true, Gauge: func() []float64 { panic(err) }}}})
+		return yield(failing("server/"+c.name, err))
 	}
 	defer servers.stop()
 	for _, test := range c.tests {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type server struct {
 	name   string
 	cmd    *exec.Cmd
 	port   string
+	http   string // of ours, in mixes
 	dir    string
 	perKey float64
 }
@@ -45,7 +47,7 @@ func start(cfg Config, c class) (servers, error) {
 			return append([]string{"--port", port, "--dir", dir, "--save", ""}, c.redis...)
 		}},
 		{Ours, ours, func(port, dir string) []string {
-			return append([]string{"serve", "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data")}, c.ours...)
+			return append([]string{"serve", "--http-addr", "none", "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data")}, c.ours...)
 		}},
 	} {
 		one, err := launch(cfg, s.name, s.path, s.args)
@@ -53,11 +55,66 @@ func start(cfg Config, c class) (servers, error) {
 			all = append(all, one)
 		}
 		if err == nil {
-			err = one.fill(cfg)
+			err = one.fill(cfg, c.tests)
 		}
 		if err != nil {
 			all.stop()
 			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// startMixes starts the servers that mixes are for, and writes all keys.
+func startMixes(cfg Config) (all servers, err error) {
+	defer func() {
+		if err != nil {
+			all.stop()
+		}
+	}()
+	ours, err := build(cfg)
+	if err != nil {
+		return nil, err
+	}
+	http, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range []struct {
+		name, path string
+		args       func(port, dir string) []string
+		speech     speech
+	}{
+		{Peer, "redis-server", func(port, dir string) []string {
+			return []string{"--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"}
+		}, respSpeech{}},
+		{Ours, ours, func(port, dir string) []string {
+			return []string{"serve", "--http-addr", "127.0.0.1:" + http, "--resp-addr", "127.0.0.1:" + port, "--data", filepath.Join(dir, "data"), "--appendfsync", "everysec"}
+		}, respSpeech{}},
+		{Cached, "memcached", func(port, dir string) []string {
+			return []string{"-l", "127.0.0.1", "-p", port, "-U", "0", "-m", "1024", "-u", "root"}
+		}, plainSpeech{}},
+	} {
+		path, err := exec.LookPath(s.path)
+		if err != nil && s.name == Cached {
+			continue // make bench-redis installs it; the tests can do without
+		}
+		if err != nil {
+			return all, fmt.Errorf("there is no %s: install it, as make bench-redis does", s.path)
+		}
+		one, err := launch(cfg, s.name, path, s.args)
+		if one != nil {
+			one.http = http
+			all = append(all, one)
+		}
+		if err == nil {
+			err = one.load(s.speech, cfg.Keys)
+		}
+		if err == nil && s.name != Cached {
+			err = one.order(cfg)
+		}
+		if err != nil {
+			return all, err
 		}
 	}
 	return all, nil
@@ -135,11 +192,15 @@ func (all servers) stop() {
 	}
 }
 
-// fill writes each key about three times, so that nearly all are there.
-func (s *server) fill(cfg Config) error {
+// fill writes each key about three times, so that nearly all are there, and so the
+// counters if they are counted.
+func (s *server) fill(cfg Config, tests []string) error {
 	before := s.memory()
 	_, err := s.benchmark(cfg, "set", 64, 3*cfg.Keys)
 	s.perKey = float64(s.memory()-before) / float64(cfg.Keys)
+	if err == nil && slices.Contains(tests, "incr") {
+		_, err = s.benchmark(cfg, "incr", 64, 3*cfg.Keys)
+	}
 	return err
 }
 

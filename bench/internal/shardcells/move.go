@@ -17,7 +17,7 @@ const (
 	// clients read and write in turn.
 	clients = 16
 	// moveTime is what a move may take before it is taken back, and counts as failed.
-	moveTime = 30 * time.Second
+	moveTime = 2 * time.Minute
 )
 
 // The metrics of a move.

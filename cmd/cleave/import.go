@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleavekv/cleave/internal/importer"
+	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/terminal"
+)
+
+// importFlags are those of import.
+type importFlags struct {
+	to, keyspace string
+	options      importer.Options
+	yes          bool
+	format       output.Format
+}
+
+func importCommand() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import redis://[user:password@]host:port[/db]",
+		Short: "Copy the keys of a running Redis into a running Cleave",
+		Long: `Copy the keys of a running Redis into a running Cleave.
+
+Strings and hashes come with their time to live; what is of a type that is not
+served is counted and left out. A key that Cleave has already is replaced.
+
+An import that was interrupted goes on where it was when the same command is
+given again: the place is in a file, and is written down when all keys before
+it are acknowledged. If the Redis was started anew since, its walk begins anew
+too. A key that does not change while it is copied arrives; what is written to
+the Redis meanwhile may be missed, so stop its writers, or import again.`,
+		Example: `  cleave import redis://127.0.0.1:6379 --dry-run
+  cleave import redis://:secret@10.0.0.5:6379/2 --match 'user:*'
+  cleave import rediss://db.example.com:6380 --to 127.0.0.1:7379 --yes`,
+		Args: oneArg("the address of a Redis, such as redis://127.0.0.1:6379"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runImport(cmd, args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.to, "to", "", "`address` of Cleave for Redis clients, or a redis:// address\n(default CLEAVE_RESP_ADDR, or 127.0.0.1:7379)")
+	flags.StringVar(&f.keyspace, "keyspace", "", "keyspace to copy into (default the usual one)")
+	flags.StringVar(&f.options.Match, "match", "", "`pattern` of keys, as SCAN takes it (default all)")
+	flags.StringVar(&f.options.State, "state", "", "`file` with the place to go on at\n(default cleave-import-HOST-PORT-DB.json, here)")
+	flags.BoolVar(&f.options.DryRun, "dry-run", false, "count what there is, and write nothing")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask before keys may be replaced")
+	flags.VarP(&f.format, "output", "o", "form of the output")
+	completeFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput, "state": fileCompletion})
+	return cmd
+}
+
+func runImport(cmd *cobra.Command, from string, f *importFlags) (err error) {
+	o := &f.options
+	if o.Source, err = importer.ParsePlace(from); err != nil {
+		return usageError{err}
+	}
+	if f.to == "" {
+		f.to = os.Getenv("CLEAVE_RESP_ADDR")
+	}
+	if f.to == "" {
+		f.to = "127.0.0.1:7379"
+	}
+	if o.Target, err = importer.ParsePlace(f.to); err != nil {
+		return usageError{fmt.Errorf("--to: %w", err)}
+	}
+	o.Target.Keyspace = f.keyspace
+	if o.Source.String() == o.Target.String() {
+		return usageError{fmt.Errorf("%s is the source and the target: name another target with --to, or a --keyspace", o.Source)}
+	}
+	if o.State == "" {
+		o.State = "cleave-import-" + strings.NewReplacer(":", "-", "/", "-").Replace(o.Source.String()) + ".json"
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	t := person(cmd)
+	if err := mayImport(ctx, t, f); err != nil {
+		return err
+	}
+	line := t.Progress()
+	o.Progress = func(r importer.Report) { line.Show(importLine(&r)) }
+	report, err := importer.Run(ctx, *o)
+	line.End(true)
+	if err != nil {
+		return importStopped(ctx, err, &report, o)
+	}
+	if err := output.One(cmd.OutOrStdout(), f.format, report, importText); err != nil {
+		return err
+	}
+	if report.Failed > 0 {
+		return fmt.Errorf("%s keys were refused", output.Count(report.Failed))
+	}
+	return nil
+}
+
+// mayImport asks before keys of the target may be replaced.
+func mayImport(ctx context.Context, t *terminal.Terminal, f *importFlags) error {
+	if f.options.DryRun {
+		return nil
+	}
+	resumes, err := importer.CheckState(f.options)
+	if err != nil {
+		return usageError{err}
+	}
+	if resumes || f.yes {
+		return nil
+	}
+	n, err := f.options.Target.Keys(ctx)
+	if errors.Is(err, importer.ErrUnreachable) {
+		err = fmt.Errorf("%w (name another target with --to or CLEAVE_RESP_ADDR)", err)
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	if n == 0 {
+		return nil
+	}
+	if err := f.options.Source.Ping(ctx); err != nil { // rather than ask for nothing
+		return unreachable(err)
+	}
+	return confirm(t, fmt.Sprintf("%s has %s keys; those with the same name are replaced. Go on?", f.options.Target, output.Count(n)))
+}
+
+// unreachable gives an error of a server that does not answer its exit code.
+func unreachable(err error) error {
+	if errors.Is(err, importer.ErrUnreachable) {
+		return coded{exitUnreachable, err}
+	}
+	return err
+}
+
+// importLine is a line of progress.
+func importLine(r *importer.Report) (fraction float64, text string) {
+	fraction = -1
+	if r.Total > 0 {
+		fraction = float64(r.Keys) / float64(r.Total)
+	}
+	text = fmt.Sprintf("%s of %s keys, %s/s", output.Count(r.Keys), output.Count(r.Total), output.Bytes(r.BytesPerSecond()))
+	if eta := r.ETASeconds(); eta >= 0 {
+		text += ", " + output.Seconds(eta) + " to go"
+	}
+	return fraction, text
+}
+
+// importStopped says how to go on.
+func importStopped(ctx context.Context, err error, r *importer.Report, o *importer.Options) error {
+	then := ","
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err, then = errors.New("interrupted"), ""
+	}
+	if _, missing := os.Stat(o.State); missing == nil && !o.DryRun {
+		return unreachable(fmt.Errorf("%w%s after %s keys: give the same command again to go on (%s knows where)", err, then, output.Count(r.Keys), o.State))
+	}
+	return unreachable(err)
+}
+
+// importText is the report for people.
+func importText(r importer.Report) string {
+	verb := "copied"
+	if r.DryRun {
+		verb = "would copy"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s strings and %s hashes", verb, output.Count(r.Strings), output.Count(r.Hashes))
+	if !r.DryRun {
+		fmt.Fprintf(&b, ", %s in %s", output.Bytes(r.Bytes), output.Seconds(r.Seconds))
+	}
+	b.WriteString("\n")
+	for _, kind := range slices.Sorted(maps.Keys(r.Skipped)) {
+		fmt.Fprintf(&b, "left out %s of type %s, which is not served\n", output.Count(r.Skipped[kind]), kind)
+	}
+	if r.Gone > 0 {
+		fmt.Fprintf(&b, "left out %s that expired or changed meanwhile\n", output.Count(r.Gone))
+	}
+	for _, why := range r.Failures {
+		fmt.Fprintf(&b, "refused %s\n", why)
+	}
+	return b.String()
+}

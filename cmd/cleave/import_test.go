@@ -1,0 +1,342 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cleavekv/cleave/internal/importer"
+)
+
+// original starts a Redis and returns its address.
+func original(t *testing.T) string {
+	t.Helper()
+	path, err := osexec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server to import from")
+	}
+	dir := t.TempDir()
+	for range 5 { // a port that is free now may be taken a moment later
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		_, port, _ := net.SplitHostPort(addr)
+		l.Close()
+		cmd := osexec.Command(path, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		defer c.Close()
+		for range 1000 {
+			if c.Ping(ctx).Err() == nil {
+				return addr
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	t.Fatal("redis-server does not listen")
+	return ""
+}
+
+// fill gives a Redis keys of every kind.
+func fill(t *testing.T, c *redis.Client, keys int) {
+	t.Helper()
+	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range keys {
+			p.Set(ctx, fmt.Sprint("s", i), fmt.Sprint("value ", i, "\x00\xff"), time.Duration(i%3)*time.Hour)
+			if i%10 == 0 {
+				p.HSet(ctx, fmt.Sprint("h", i), "a", i, "b\r\n", "x")
+			}
+		}
+		for i := range 1000 {
+			p.HSet(ctx, "large", fmt.Sprint("field", i), strings.Repeat("v", i))
+		}
+		p.Expire(ctx, "large", time.Hour)
+		p.Set(ctx, "big", strings.Repeat("b", 9<<20), 0)
+		p.Set(ctx, "empty", "", 0)
+		p.RPush(ctx, "list", 1, 2)
+		p.SAdd(ctx, "set", 1)
+		p.ZAdd(ctx, "zset", redis.Z{Score: 1, Member: "m"})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copied is what a server has of a key.
+type copied struct {
+	absent bool
+	text   string
+	fields map[string]string
+	ttl    time.Duration
+}
+
+// contents reads strings and hashes of a server, some hundred at a time.
+func contents(t *testing.T, c *redis.Client, kinds map[string]string) map[string]copied {
+	t.Helper()
+	all := map[string]copied{}
+	for names := range slices.Chunk(slices.Collect(maps.Keys(kinds)), 500) {
+		var replies []redis.Cmder
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, k := range names {
+				if kinds[k] == "hash" {
+					replies = append(replies, p.HGetAll(ctx, k))
+				} else {
+					replies = append(replies, p.Get(ctx, k))
+				}
+				replies = append(replies, p.PTTL(ctx, k))
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) { // which is one that is not there
+			t.Fatal(err)
+		}
+		for i, k := range names {
+			v := copied{ttl: replies[2*i+1].(*redis.DurationCmd).Val()}
+			switch r := replies[2*i].(type) {
+			case *redis.StringCmd:
+				v.text, v.absent = r.Val(), r.Err() != nil
+			case *redis.MapStringStringCmd:
+				v.fields = r.Val()
+			}
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// compare holds all strings and hashes of one against the other.
+func compare(t *testing.T, from, to *redis.Client) (compared int) {
+	t.Helper()
+	kinds := map[string]string{}
+	for _, kind := range []string{"string", "hash"} {
+		for it := from.ScanType(ctx, 0, "*", 1000, kind).Iterator(); it.Next(ctx); {
+			kinds[it.Val()] = kind
+		}
+	}
+	there := contents(t, to, kinds)
+	for k, a := range contents(t, from, kinds) {
+		b := there[k]
+		same := a.absent == b.absent && a.text == b.text && maps.Equal(a.fields, b.fields)
+		if !same || (a.ttl > 0) != (b.ttl > 0) || (a.ttl-b.ttl).Abs() > 10*time.Minute {
+			t.Errorf("%q: equal %v, lives for %v and %v", k, same, a.ttl, b.ttl)
+		}
+	}
+	return len(kinds)
+}
+
+// gate forwards connections to an address, and holds them up from a moment on until it is
+// opened.
+type gate struct {
+	addr    string
+	opened  chan struct{}
+	stalled chan struct{}
+	once    sync.Once
+}
+
+func newGate(t *testing.T, to string, hold func() bool) *gate {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	g := &gate{addr: l.Addr().String(), opened: make(chan struct{}), stalled: make(chan struct{})}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(in, out); in.Close() }()
+			go func() {
+				defer out.Close()
+				for b := make([]byte, 4096); ; {
+					n, err := in.Read(b)
+					if hold() {
+						g.once.Do(func() { close(g.stalled) })
+						<-g.opened
+					}
+					if _, failed := out.Write(b[:n]); err != nil || failed != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return g
+}
+
+// program runs the binary in a directory and returns what a shell would see.
+func program(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut strings.Builder
+	cmd := osexec.Command(path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
+}
+
+func TestAnImportThatIsInterruptedGoesOnAndBringsEverything(t *testing.T) {
+	const keys = 6000
+	from := original(t)
+	source := redis.NewClient(&redis.Options{Addr: from})
+	defer source.Close()
+	fill(t, source, keys)
+	p := serving(t, "--storage", "memory", "--groups", "3")
+	target := redis.NewClient(&redis.Options{Addr: p.addr})
+	defer target.Close()
+	dir := t.TempDir()
+	state := filepath.Join(dir, "cleave-import-"+regexp.MustCompile(`[:/]`).ReplaceAllString(from, "-")+"-0.json")
+	// The first page is acknowledged and written down; then nothing gets through.
+	g := newGate(t, p.addr, func() bool { _, err := os.Stat(state); return err == nil })
+	args := []string{"import", "redis://" + from, "--to", g.addr, "-o", "json"}
+
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := osexec.Command(path, args...)
+	var errOut said
+	first.Dir, first.Stderr = dir, &errOut
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-g.stalled
+	if err := first.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); first.ProcessState.ExitCode() != exitFailed || !strings.Contains(errOut.String(), "interrupted after ") || !strings.Contains(errOut.String(), "again to go on") {
+		t.Fatalf("%v: %s", err, errOut.String())
+	}
+	if n := target.DBSize(ctx).Val(); n == 0 || n >= keys {
+		t.Fatalf("there are %d keys in the middle", n)
+	}
+	close(g.opened)
+
+	code, stdout, stderr := program(t, dir, args...)
+	var r importer.Report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK {
+		t.Fatalf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	if n := compare(t, source, target); n != keys+keys/10+3 {
+		t.Errorf("compared %d keys", n)
+	}
+	if !r.Resumed || !r.Complete || r.Keys != r.Total || r.Strings != keys+2 || r.Hashes != keys/10+1 || r.Skipped["list"] != 1 || r.Skipped["set"] != 1 || r.Skipped["zset"] != 1 {
+		t.Errorf("the report is %+v", r)
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Error("the state is still there")
+	}
+}
+
+func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
+	from := original(t)
+	source := redis.NewClient(&redis.Options{Addr: from})
+	defer source.Close()
+	source.MSet(ctx, "a", 1, "user:1", 2, strings.Repeat("k", 20_000), "too long")
+	source.RPush(ctx, "list", 1)
+	p := serving(t, "--storage", "memory", "--requirepass", "secret")
+	target := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret"})
+	defer target.Close()
+	dir, to := t.TempDir(), "redis://:secret@"+p.addr
+	code, stdout, _ := program(t, dir, "import", "redis://"+from, "--to", to, "--dry-run")
+	if want := "would copy 3 strings and 0 hashes\nleft out 1 of type list, which is not served\n"; code != exitOK || stdout != want || target.DBSize(ctx).Val() != 0 {
+		t.Errorf("exit %d, %q, %d keys", code, stdout, target.DBSize(ctx).Val())
+	}
+	code, stdout, stderr := program(t, dir, "import", "redis://"+from, "--to", to, "--match", "user:*")
+	if code != exitOK || !strings.HasPrefix(stdout, "copied 1 strings") || target.DBSize(ctx).Val() != 1 {
+		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+	}
+	code, _, stderr = program(t, dir, "import", "redis://"+from, "--to", to, "--keyspace", "none")
+	if code != exitFailed || !strings.Contains(stderr, "no such keyspace") {
+		t.Errorf("a keyspace that is not there: exit %d, %q", code, stderr)
+	}
+	code, _, stderr = program(t, dir, "import", "redis://"+from, "--to", to)
+	if code != exitUsage || !strings.Contains(stderr, "say --yes") || target.DBSize(ctx).Val() != 1 {
+		t.Errorf("without --yes: exit %d, %q", code, stderr)
+	}
+	code, _, stderr = program(t, dir, "import", "redis://127.0.0.1:1", "--to", to)
+	if code != exitUnreachable || !strings.Contains(stderr, "source 127.0.0.1:1/0: it does not answer") {
+		t.Errorf("without a source: exit %d, %q", code, stderr)
+	}
+	code, stdout, stderr = program(t, dir, "import", "redis://"+from, "--to", to, "--yes")
+	if code != exitFailed || !strings.Contains(stdout, `refused "kkk`) || !strings.Contains(stderr, "1 keys were refused") || target.Get(ctx, "a").Val() != "1" {
+		t.Errorf("a key that is too long: exit %d, %q, %q", code, stdout, stderr)
+	}
+}
+
+func TestAnImportBeginsAnewWhenTheSourceWasStartedAnew(t *testing.T) {
+	from := original(t)
+	source := redis.NewClient(&redis.Options{Addr: from})
+	defer source.Close()
+	fill(t, source, 1000)
+	p := serving(t, "--storage", "memory")
+	target := redis.NewClient(&redis.Options{Addr: p.addr})
+	defer target.Close()
+	state := write(t, "s.json", fmt.Sprintf(`{"source": "%s/0", "target": "%s/0", "match": "*", "run_id": "of another life", "cursor": "7"}`, from, p.addr))
+	code, stdout, stderr := program(t, t.TempDir(), "import", "redis://"+from, "--to", p.addr, "--state", state)
+	if n := compare(t, source, target); code != exitOK || n != 1000+100+3 {
+		t.Errorf("exit %d, %d compared, %s%s", code, n, stdout, stderr)
+	}
+}
+
+func TestImportRefusesWhatItCannotDo(t *testing.T) {
+	other := write(t, "s.json", `{"source": "elsewhere/0", "target": "x", "match": "*"}`)
+	junk := write(t, "j.json", "{")
+	for args, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"import":                                            {exitUsage, "import needs the address of a Redis"},
+		"import a b":                                        {exitUsage, "takes one"},
+		"import somewhere":                                  {exitUsage, "want host:port or redis://"},
+		"import http://:secret@h:1":                         {exitUsage, "want redis://[user:password@]host:port[/db]"},
+		"import redis://h:1 --to nowhere":                   {exitUsage, "--to: "},
+		"import redis://127.0.0.1:1 --dry-run":              {exitUnreachable, "source 127.0.0.1:1/0: it does not answer"},
+		"import redis://127.0.0.1:1 --to 127.0.0.1:1":       {exitUsage, "127.0.0.1:1/0 is the source and the target"},
+		"import redis://127.0.0.1:1 --to 127.0.0.1:2":       {exitUnreachable, "target 127.0.0.1:2/0: it does not answer"},
+		"import redis://127.0.0.1:1 --to 127.0.0.1:2 --yes": {exitUnreachable, "source 127.0.0.1:1/0: it does not answer"},
+		"import redis://127.0.0.1:1 --yes --state " + other: {exitUsage, "is of another import"},
+		"import redis://127.0.0.1:1 --yes --state " + junk:  {exitUsage, "is not the state of an import"},
+		"import redis://127.0.0.1:1 --dry-run --output=xml": {exitUsage, "want table, json or jsonl"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel() // some wait for a server that does not answer
+			code, _, stderr := program(t, t.TempDir(), strings.Fields(args)...)
+			if code != want.code || !strings.Contains(stderr, want.text) || strings.Contains(stderr, "secret") {
+				t.Errorf("cleave %s: exit %d, %q", args, code, stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/terminal"
+)
+
+// operate runs a command against a server and reads its JSON.
+func operate[T any](t *testing.T, p *process, args ...string) (answer T) {
+	t.Helper()
+	code, stdout, stderr := exec(append(args, "--addr", p.http, "-o", "json")...)
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || code != exitOK {
+		t.Fatalf("cleave %v: exit %d, %v\n%s%s", args, code, err, stdout, stderr)
+	}
+	return answer
+}
+
+func shards(t *testing.T, p *process) []api.Shard {
+	t.Helper()
+	return operate[[]api.Shard](t, p, "shard", "list")
+}
+
+// done runs a command that changes something, and wants its job done.
+func done(t *testing.T, p *process, args ...string) api.Action {
+	t.Helper()
+	a := operate[api.Action](t, p, args...)
+	if a.DryRun || a.Job != nil && a.Job.State != api.JobDone {
+		t.Fatalf("cleave %v: %+v", args, a)
+	}
+	return a
+}
+
+func TestOperatorsReshapeARunningServer(t *testing.T) {
+	dir := t.TempDir()
+	p := serving(t, "--data", dir, "--stores", "2", "--groups", "4")
+	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	defer c.Close()
+	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range 2000 {
+			pipe.Set(ctx, fmt.Sprint("key", i), strings.Repeat("v", 100), 0)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := shards(t, p)
+
+	plan := operate[api.Action](t, p, "shard", "split", "--slot", "100", "--dry-run")
+	if !plan.DryRun || plan.Job != nil || len(shards(t, p)) != len(before) {
+		t.Errorf("the plan is %+v", plan)
+	}
+	for range 2 { // the second time there is nothing to change, which is no failure
+		done(t, p, "shard", "split", "--slot", "100,200", "--yes")
+	}
+	if n := len(shards(t, p)); n != len(before)+2 {
+		t.Errorf("%d shards became %d", len(before), n)
+	}
+	slot := operate[api.Explanation](t, p, "explain", "slot", "100").Shard
+	if *slot.FirstSlot != 100 || *slot.LastSlot != 199 {
+		t.Errorf("the shard of slot 100 is %+v", slot)
+	}
+	done(t, p, "shard", "split", "--shard", fmt.Sprint(slot.ID), "--yes")
+	cut := operate[api.Explanation](t, p, "explain", "slot", "199").Shard
+	done(t, p, "shard", "merge", fmt.Sprint(slot.ID), fmt.Sprint(cut.ID), "--yes")
+
+	to := uint64(4)
+	if slot.Group == to {
+		to = 3
+	}
+	moved := done(t, p, "shard", "move", "--shard", fmt.Sprint(slot.ID), "--to", fmt.Sprint(to), "--rate", "100mb", "--yes")
+	if s := operate[api.Explanation](t, p, "explain", "shard", fmt.Sprint(slot.ID)).Shard; s.Group != to {
+		t.Errorf("it went to group %d", s.Group)
+	}
+	if j := operate[api.Job](t, p, "job", "show", moved.Job.ID); j.Kind != "move" || j.To != to {
+		t.Errorf("the job is %+v", j)
+	}
+	if j := operate[api.Job](t, p, "job", "watch", moved.Job.ID); j.State != api.JobDone {
+		t.Errorf("the job is %+v", j)
+	}
+	done(t, p, "group", "drain", "4", "--yes")
+	for _, g := range operate[[]api.Group](t, p, "group", "list") {
+		if g.ID == 4 && (g.Shards != 0 || !g.Draining) {
+			t.Errorf("the group that was drained is %+v", g)
+		}
+	}
+	done(t, p, "group", "undrain", "4")
+	done(t, p, "group", "resize", "6", "--yes")
+	if n := len(operate[[]api.Group](t, p, "group", "list")); n != 6 {
+		t.Errorf("there are %d groups", n)
+	}
+
+	done(t, p, "keyspace", "create", "orders", "--range")
+	done(t, p, "keyspace", "create", "carts", "--hash", "--slots", "64")
+	done(t, p, "shard", "presplit", "--keyspace", "orders", "--key", "g", "--key", `n\x00`, "--yes")
+	done(t, p, "shard", "presplit", "--keyspace", "carts", "--into", "32", "--yes")
+	if rows := operate[[]api.Shard](t, p, "shard", "list", "--keyspace", "orders"); len(rows) != 3 || rows[2].StartKey.String() != `n\x00` {
+		t.Errorf("orders has %+v", rows)
+	}
+	if rows := operate[[]api.Shard](t, p, "shard", "list", "--keyspace", "carts"); len(rows) < 32 {
+		t.Errorf("carts has %d shards", len(rows))
+	}
+	done(t, p, "keyspace", "drop", "carts", "--yes")
+	if n := len(operate[[]api.Keyspace](t, p, "keyspace", "list")); n != 2 {
+		t.Errorf("there are %d keyspaces", n)
+	}
+	done(t, p, "config", "set", "timeout=77", "--yes")
+	if v := c.ConfigGet(ctx, "timeout").Val()["timeout"]; v != "77" {
+		t.Errorf("timeout is %s", v)
+	}
+	for i := range 2000 {
+		if v, err := c.Get(ctx, fmt.Sprint("key", i)).Result(); len(v) != 100 || err != nil {
+			t.Fatalf("key%d: %q, %v", i, v, err)
+		}
+	}
+	showsAll(t, p)
+}
+
+// showsAll runs every command that shows something, in every form.
+func showsAll(t *testing.T, p *process) {
+	for _, line := range []string{
+		"status", "status --ready", "map", "shard list", "shard explain 2", "group list", "keyspace list", "index list", "job list", "job show 1",
+		"saga list", "explain key user:1", "explain key {a}b --keyspace orders", "explain slot 5", "explain shard 2", "client list", "slowlog", "audit", "config list", "backup list",
+	} {
+		for _, format := range []string{"table", "json", "jsonl"} {
+			code, stdout, stderr := exec(append(strings.Fields(line), "--addr", p.http, "-o", format)...)
+			if code != exitOK || stdout == "" && format != "jsonl" || format == "json" && !json.Valid([]byte(stdout)) {
+				t.Errorf("cleave %s -o %s: exit %d, %q, %q", line, format, code, stdout, stderr)
+			}
+			if format == "table" && line != "audit" { // what was asked for may be long there
+				checkWidth(t, stdout)
+			}
+		}
+	}
+}
+
+func TestAJobIsPausedResumedThrottledAndCancelled(t *testing.T) {
+	p := serving(t, "--storage", "memory", "--stores", "2", "--groups", "2")
+	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	defer c.Close()
+	for i := range 1000 {
+		if err := c.Set(ctx, fmt.Sprint("{a}", i), strings.Repeat("v", 10_000), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := operate[api.Explanation](t, p, "explain", "key", "{a}").Shard
+	begun := operate[api.Action](t, p, "shard", "move", "--shard", fmt.Sprint(at.ID), "--to", fmt.Sprint(3-at.Group), "--rate", "64kb", "--yes", "--detach")
+	if begun.Job == nil {
+		t.Fatalf("%+v", begun)
+	}
+	id := begun.Job.ID
+	state := func() string { return operate[api.Job](t, p, "job", "show", id).State }
+	operate[api.Action](t, p, "job", "pause", id)
+	eventually(t, "it is paused", func() bool { return state() == api.JobPaused })
+	operate[api.Action](t, p, "job", "throttle", id, "--rate", "128kb")
+	if j := operate[api.Job](t, p, "job", "show", id); j.LimitBytesPerSecond != 128<<10 {
+		t.Errorf("the limit is %d", j.LimitBytesPerSecond)
+	}
+	operate[api.Action](t, p, "job", "resume", id)
+	eventually(t, "it runs", func() bool { return state() == api.JobRunning })
+	if code, _, stderr := exec("job", "cancel", id, "--addr", p.http); code != exitUsage || !strings.Contains(stderr, "say --yes") {
+		t.Errorf("cancel without --yes: exit %d, %q", code, stderr)
+	}
+	if a := operate[api.Action](t, p, "job", "cancel", id, "--yes"); a.Job == nil || a.Job.State != api.JobUndone {
+		t.Errorf("%+v", a)
+	}
+	code, stdout, stderr := exec("job", "watch", id, "--addr", p.http)
+	if code != exitFailed || !strings.Contains(stdout, "undone") {
+		t.Errorf("watch: exit %d, %q, %q", code, stdout, stderr)
+	}
+	if s := operate[api.Explanation](t, p, "explain", "key", "{a}").Shard; s.Group != at.Group {
+		t.Errorf("it is with group %d", s.Group)
+	}
+}
+
+func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	t.Setenv("CLEAVE_DATA", data)
+	p := serving(t, "--data", data, "--backup-dir", filepath.Join(root, "backups"))
+	if code, _, stderr := exec("status", "--addr", p.addr); code != exitFailed || !strings.Contains(stderr, "not that of Redis clients") {
+		t.Errorf("the address for Redis clients: exit %d, %q", code, stderr)
+	}
+	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	defer c.Close()
+	for i := range 100 {
+		c.Set(ctx, fmt.Sprint("k", i), i, 0)
+	}
+	done(t, p, "backup", "create", "first")
+	c.Set(ctx, "k0", "later", 0)
+	done(t, p, "backup", "verify", "first")
+	if list := operate[[]api.Backup](t, p, "backup", "list"); len(list) != 1 || list[0].Name != "first" || !list[0].Complete {
+		t.Errorf("the backups are %+v", list)
+	}
+	done(t, p, "backup", "restore", "first", "--to", "again")
+	backup, restored := filepath.Join(root, "backups", "first"), filepath.Join(root, "restored")
+	if code, stdout, stderr := exec("restore", backup, "--data", restored); code != exitOK || !strings.Contains(stdout, "cleave serve --data "+restored) {
+		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
+	}
+	q := serving(t, "--data", restored)
+	d := redis.NewClient(&redis.Options{Addr: q.addr})
+	defer d.Close()
+	for i := range 100 {
+		if v := d.Get(ctx, fmt.Sprint("k", i)).Val(); v != fmt.Sprint(i) {
+			t.Errorf("k%d is %q", i, v)
+		}
+	}
+	if v := c.Get(ctx, "k0").Val(); v != "later" {
+		t.Errorf("the server that was backed up has %q", v)
+	}
+	// What would do harm is refused, and nothing is left of what cannot be served.
+	junk := filepath.Join(root, "junk")
+	if err := os.MkdirAll(junk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(junk, "file"), []byte("not a backup"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(root, "torn")
+	if err := os.CopyFS(torn, os.DirFS(junk)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(torn, "STORES"), []byte("not a number"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"is in use":          {data, "--data", filepath.Join(root, "y")},
+		"is not empty":       {backup, "--data", data},
+		"wants --data":       {backup},
+		"no such file":       {filepath.Join(root, "none"), "--data", filepath.Join(root, "x")},
+		"is no backup":       {junk, "--data", filepath.Join(root, "y")},
+		"open what was":      {torn, "--data", filepath.Join(root, "y")},
+		"wants BACKUP":       {"--data", filepath.Join(root, "y")},
+		"name the directory": {t.TempDir(), "--data", filepath.Join(root, "y")},
+	} {
+		if code, _, stderr := exec(append([]string{"restore"}, args...)...); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("restore %v: exit %d, %q", args, code, stderr)
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := restore(over, backup, filepath.Join(root, "x"), terminal.New(strings.NewReader(""), io.Discard)); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("a restore that is interrupted: %v", err)
+	}
+	for _, name := range []string{"x", "x.restoring", "y", "y.restoring"} {
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+func TestWhatIsAskedWronglyIsRefusedInTheWordsOfTheCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	p := serving(t, "--data", dir)
+	for args, want := range map[string]string{
+		"shard split":                                "2 say where to cut with one of --slot, --key, --shard",
+		"shard split --slot 1 --shard 2":             "2 say where to cut with one of",
+		"shard split --slot x":                       `2 --slot "x": want whole numbers such as 4096,8192`,
+		"shard split --slot 99999 --yes":             "2 use 1 to 16383",
+		`shard split --key \q`:                       `2 --key "\\q"`,
+		"shard split --slot 1":                       "2 say --yes",
+		"shard split --slot 1 --keyspace none --yes": "1 none",
+		"shard split --shard 999 --yes":              "1 no shard 999",
+		"shard move --shard 2":                       "2 wants --shard and --to",
+		"shard move --shard 2 --to 99 --yes":         "1 list the groups",
+		"shard move --shard 2 --to 1 --rate fast":    "2 want bytes in a second, such as 10mb",
+		"shard merge 1":                              "2 shard merge wants LEFT and RIGHT",
+		"shard merge a b":                            `2 shard "a": want a number from 1 on`,
+		"shard presplit":                             "2 say how to cut with one of --into, --key",
+		"shard explain":                              "2 shard explain wants SHARD",
+		"shard explain 999":                          "1 there is no shard 999",
+		"shard list extra":                           "2 takes no arguments",
+		"shard list --watch=never":                   "2 want a time of at least 100ms",
+		"group drain":                                "2 group drain wants GROUP",
+		"group drain 1 --yes":                        "1 ",
+		"group drain 99 --yes":                       "1 ",
+		"keyspace create x":                          "2 one of --range, --hash",
+		"keyspace create x --range --hash":           "2 one of --range, --hash",
+		"keyspace create x --range --slots 5":        "2 --slots is for --hash",
+		"keyspace create x --hash --slots 5":         "2 power of two",
+		"keyspace create --hash":                     "2 keyspace create wants NAME",
+		"keyspace create default --hash":             "1 exists",
+		"keyspace drop none --yes":                   "1 none",
+		"keyspace drop default --yes":                "1 default",
+		"index show none":                            `1 there is no index "none"`,
+		"index drop none --yes":                      `1 there is no index "none"`,
+		"job show 99":                                "1 99: list the jobs",
+		"job watch 99":                               "1 99",
+		"job pause 99":                               "1 99",
+		"job throttle 99":                            "2 job throttle wants --rate",
+		"saga show none":                             `1 there is no saga "none"`,
+		"saga list --state odd":                      "2 odd",
+		"explain key":                                "2 explain key wants KEY",
+		"explain slot -- -1":                         "2 want a number from 0 on",
+		"explain slot 99999":                         "2 slots 0 to 16383",
+		"backup restore x":                           "2 wants --to",
+		"backup verify none":                         "1 none",
+		"backup verify none --yes":                   "1 none",
+		"backup create a b":                          "2 takes one NAME",
+		"config set x":                               `2 "x": want NAME=VALUE`,
+		"config set":                                 "2 config set wants NAME=VALUE",
+		"config set maxclients=5 --yes":              "1 maxclients",
+		"status --timeout 0s":                        "2 --timeout 0s: want more than nothing",
+		"status --timeout soon":                      `2 --timeout "soon": want a time such as 30s`,
+		"status --token-file /nowhere":               "2 --token-file",
+	} {
+		line := strings.Fields(args)
+		if !strings.Contains(args, "--data") {
+			line = append([]string{"--data", dir}, line...)
+		}
+		code, text, _ := strings.Cut(want, " ")
+		// Flags go before the arguments: some of these lines end them.
+		got, stdout, stderr := exec(reorder(line, p.http)...)
+		if fmt.Sprint(got) != code || !strings.Contains(stderr, text) || stdout != "" {
+			t.Errorf("cleave %s: exit %d, stdout %q, stderr %q, want %s", args, got, stdout, stderr, want)
+		}
+	}
+}
+
+// reorder puts flags about the server behind the command's own words, before a "--".
+func reorder(line []string, addr string) []string {
+	var server []string
+	if line[0] == "--data" {
+		server, line = line[:2:2], line[2:]
+	}
+	server = append(server, "--addr", addr)
+	for i, w := range line {
+		if w == "--" {
+			return append(append(append([]string{}, line[:i]...), server...), line[i:]...)
+		}
+	}
+	return append(append([]string{}, line...), server...)
+}
+
+func TestWhoHasNoTokenLooksAndDoesNotChange(t *testing.T) {
+	dir := t.TempDir()
+	p := serving(t, "--data", dir)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of another user
+	shards(t, p)
+	code, _, stderr := exec("keyspace", "create", "x", "--hash", "--addr", p.http)
+	if code != exitFailed || !strings.Contains(stderr, "--token-file") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	done(t, p, "keyspace", "create", "a", "--hash", "--data", dir)
+	done(t, p, "keyspace", "create", "b", "--hash", "--token-file", filepath.Join(dir, api.TokenFile))
+	if n := len(operate[[]api.Keyspace](t, p, "keyspace", "list")); n != 3 {
+		t.Errorf("there are %d keyspaces", n)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsTold(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+		}
+	}()
+	if code, _, stderr := exec("status", "--addr", addr, "--timeout", "200ms"); code != exitTimeout || !strings.Contains(stderr, "no answer in time") {
+		t.Errorf("silence: exit %d, %q", code, stderr)
+	}
+	l.Close()
+	for _, args := range [][]string{{"status"}, {"status", "--ready"}, {"map"}, {"shard", "split", "--slot", "5", "--yes"}, {"job", "watch", "1"}} {
+		code, stdout, stderr := exec(append(args, "--addr", addr)...)
+		if code != exitUnreachable || stdout != "" || !strings.Contains(stderr, addr) || !strings.Contains(stderr, "CLEAVE_ADDR") {
+			t.Errorf("cleave %v: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	t.Setenv("CLEAVE_ADDR", "127.0.0.1:1")
+	if code, _, stderr := exec("status"); code != exitUnreachable || !strings.Contains(stderr, "127.0.0.1:1") {
+		t.Errorf("CLEAVE_ADDR: exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := exec("status", "--addr", "redis://x"); code == exitOK || !strings.Contains(stderr, "want host:port") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+func TestWhatIsWatchedIsShownUntilItEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	times := 0
+	err := watched(time.Millisecond).each(ctx, io.Discard, func() error {
+		if times++; times == 3 {
+			stop()
+		}
+		return nil
+	})
+	if err != nil || times != 3 {
+		t.Errorf("shown %d times, %v", times, err)
+	}
+}
+
+func TestShellsCompleteWhatTheServerHas(t *testing.T) {
+	p := serving(t, "--storage", "memory", "--groups", "2")
+	if code, _, stderr := exec("keyspace", "create", "orders", "--range", "--addr", p.http); code != exitOK {
+		t.Fatal(stderr)
+	}
+	for line, want := range map[string]string{
+		"shard split --addr ADDR --shard ":          "2\tdefault slots ",
+		"shard merge --addr ADDR ":                  "2\tdefault slots ",
+		"shard move --addr ADDR --to ":              "2\t",
+		"shard list --addr ADDR --keyspace ":        "orders\trange",
+		"keyspace drop --addr ADDR ":                "orders\trange",
+		"group drain --addr ADDR ":                  "1\t",
+		"shard list --addr ADDR --output ":          "jsonl",
+		"shard list --addr 127.0.0.1:1 --keyspace ": ":4", // no names, and none of files
+	} {
+		args := append([]string{"__complete"}, strings.Split(strings.Replace(line, "ADDR", p.http, 1), " ")...)
+		if code, stdout, stderr := exec(args...); code != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit %d, %q, %q", line, code, stdout, stderr)
+		}
+	}
+}

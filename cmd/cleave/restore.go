@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/terminal"
+)
+
+func restoreCommand() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "restore BACKUP --data DIR",
+		Short: "Make a directory of data from a backup, where no server runs",
+		Long: `Make a directory of data from a backup, where no server runs.
+
+BACKUP is the directory of a backup, as a server or package cleave has made it.
+DIR must not exist, or be empty. The copy is opened before the command ends, so
+what can be served is told from what cannot; if it cannot, it is removed.`,
+		Example: "  cleave restore /backups/20261127-081500 --data /var/lib/cleave\n  cleave serve --data /var/lib/cleave",
+		Args:    args("BACKUP"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if data == "" {
+				return usageError{errors.New("restore wants --data, the directory to make")}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			bytes, err := restore(ctx, args[0], data, person(cmd))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "restored %s into %s: cleave serve --data %s\n", output.Bytes(bytes), data, data)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "`directory` to make")
+	completeMore(cmd, map[string]cobra.CompletionFunc{"data": directoryCompletion})
+	cmd.ValidArgsFunction = directoryCompletion
+	return cmd
+}
+
+// restore copies a backup into a directory beside the one that is wanted, opens it there
+// to see that it can be served, and gives it its name.
+func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes int64, err error) {
+	if err := mayRestore(from, to); err != nil {
+		return 0, err
+	}
+	half := filepath.Clean(to) + ".restoring"
+	if err := os.Mkdir(half, 0o700); err != nil {
+		return 0, fmt.Errorf("%w: if it is left from a restore that was interrupted, remove it", err)
+	}
+	defer os.RemoveAll(half) // nothing is there when it has got its name
+	if bytes, err = copyTree(ctx, from, half, t); err != nil {
+		return 0, err
+	}
+	db, err := cleave.Open(half, cleave.Options{})
+	if err != nil {
+		return 0, fmt.Errorf("open what was copied from %s: %w", from, err)
+	}
+	if err := db.Close(); err != nil {
+		return 0, err
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	return bytes, os.Rename(half, to)
+}
+
+// mayRestore refuses what would do harm.
+func mayRestore(from, to string) error {
+	entries, err := os.ReadDir(from)
+	switch {
+	case err != nil:
+		return usageError{fmt.Errorf("backup: %w", err)}
+	case len(entries) == 0:
+		return usageError{fmt.Errorf("%s is empty: name the directory of a backup", from)}
+	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "STORES" }):
+		return usageError{fmt.Errorf("%s is no backup: it has no file STORES: name the directory of a backup", from)}
+	}
+	locks, _ := filepath.Glob(filepath.Join(from, "*", "LOCK")) // the pattern is good
+	if slices.ContainsFunc(locks, held) {
+		return usageError{fmt.Errorf("%s is in use: a copy of it would not be of one moment: make a backup with cleave backup create, and restore that", from)}
+	}
+	entries, err = os.ReadDir(to)
+	switch {
+	case err == nil && len(entries) > 0:
+		return usageError{fmt.Errorf("--data %s is not empty: name a directory that is, or that does not exist", to)}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return usageError{fmt.Errorf("--data: %w", err)}
+	}
+	return nil
+}
+
+// copyTree copies files, and shows how far it is. It ends between two of them if it is
+// told to.
+func copyTree(ctx context.Context, from, to string, t *terminal.Terminal) (done int64, err error) {
+	line := t.Progress()
+	defer line.End(false)
+	var all int64
+	size := func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				all += info.Size()
+			}
+		}
+		return err
+	}
+	if err := filepath.WalkDir(from, size); err != nil {
+		return 0, err
+	}
+	return done, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return errors.New("interrupted: nothing is restored")
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(target, 0o700)
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory: it is not of a backup", path)
+		}
+		n, err := copyFile(path, target)
+		done += n
+		line.Show(float64(done)/float64(max(all, 1)), output.Bytes(done)+" of "+output.Bytes(all))
+		return err
+	})
+}
+
+// copyFile copies one file, and has it on disk when it returns.
+func copyFile(from, to string) (n int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if n, err = io.Copy(out, in); err != nil {
+		return n, err
+	}
+	return n, out.Sync()
+}

@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/api"
+)
+
+func TestBackupsAreMadeVerifiedAndRestored(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	l.fill(500)
+	if _, err := l.db.Default().HSet(ctx, []byte("h"), cleave.Field{Name: []byte("f"), Value: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, true); err != nil || !a.DryRun {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := os.Stat(l.admin.o.Backups); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a plan has made the directory: %v", err)
+	}
+	stop := l.traffic()
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	stop()
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{}, false))
+	if info, err := os.Stat(l.admin.o.Backups); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("the mode of the directory is %v, %v", info.Mode(), err)
+	}
+	all, note, err := l.client.Backups(ctx)
+	if err != nil || len(all) != 2 || note != "" || all[0].Name != "one" || !all[0].Complete || all[0].Stores != 2 || all[0].Bytes == 0 || !all[1].Complete {
+		t.Errorf("%+v, %q, %v", all, note, err)
+	}
+	keys := 0
+	for _, err := range l.db.Default().All(ctx, cleave.ScanOptions{KeysOnly: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys++
+	}
+	j := l.done(l.client.Act(ctx, api.PathVerifyBackup, api.VerifyBackup{Name: all[1].Name}, false))
+	if !strings.Contains(j.Result, fmt.Sprintf("has %d keys in 1 keyspaces", keys)) {
+		t.Errorf("verify of %d keys: %+v", keys, j)
+	}
+	j = l.done(l.client.Act(ctx, api.PathRestoreBackup, api.RestoreBackup{Name: "one", To: "again"}, false))
+	dir := filepath.Join(l.admin.o.Backups, restoredDir, "again")
+	if !strings.Contains(j.Result, "cleave serve --data "+dir) {
+		t.Errorf("restore: %+v", j)
+	}
+	db, err := cleave.Open(dir, cleave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if v, err := db.Default().HGet(ctx, []byte("h"), []byte("f")); string(v) != "v" || err != nil {
+		t.Errorf("what was restored has %q, %v", v, err)
+	}
+	entries, err := os.ReadDir(l.admin.o.Backups)
+	if err != nil || len(entries) != 3 { // two backups and what was restored: no scratch
+		t.Errorf("%v, %v", entries, err)
+	}
+	if all, _, err := l.client.Backups(ctx); err != nil || len(all) != 3 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestBackupsHaveNamesAndNotPaths(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	outside := filepath.Join(filepath.Dir(l.data), "outside")
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "good"}, false))
+	for _, name := range []string{"..", ".", "a/b", `a\b`, "/etc", "../outside", "-rf", ".hidden", "a b", "a\x00", strings.Repeat("x", 65), restoredDir, "ü"} {
+		for path, request := range map[string]any{
+			api.PathCreateBackup: api.CreateBackup{Name: name}, api.PathVerifyBackup: api.VerifyBackup{Name: name}, api.PathRestoreBackup: api.RestoreBackup{Name: "good", To: name},
+		} {
+			if _, err := l.client.Act(ctx, path, request, false); !errors.Is(err, &api.Error{Code: api.CodeInvalid}) {
+				t.Errorf("%s %q: %v", path, name, err)
+			}
+		}
+	}
+	// A link that leads out is no backup.
+	if err := os.Symlink(outside, filepath.Join(l.admin.o.Backups, "link")); err == nil {
+		if _, err := l.client.Act(ctx, api.PathVerifyBackup, api.VerifyBackup{Name: "link"}, false); !errors.Is(err, &api.Error{Code: api.CodeNotFound}) {
+			t.Errorf("a link: %v", err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(l.admin.o.Backups, "half"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		path    string
+		request any
+		code    string
+	}{
+		"a name that is taken":  {api.PathCreateBackup, api.CreateBackup{Name: "good"}, api.CodeExists},
+		"no such backup":        {api.PathVerifyBackup, api.VerifyBackup{Name: "none"}, api.CodeNotFound},
+		"one that was cut":      {api.PathRestoreBackup, api.RestoreBackup{Name: "half", To: "x"}, api.CodeRefused},
+		"a restore of no place": {api.PathRestoreBackup, api.RestoreBackup{Name: "good"}, api.CodeInvalid},
+	} {
+		if _, err := l.client.Act(ctx, c.path, c.request, false); !errors.Is(err, &api.Error{Code: c.code}) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A backup whose bytes are not what was written is found, and leaves nothing behind.
+func TestADamagedBackupIsFound(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	l.fill(2000)
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	damaged := 0
+	err := filepath.WalkDir(filepath.Join(l.admin.o.Backups, "one"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".sst") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i := range 64 {
+			text[len(text)/2+i] ^= 0xff
+		}
+		damaged++
+		// A file of its own: the one that is there may be the store's.
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		return os.WriteFile(path, text, 0o600)
+	})
+	if err != nil || damaged == 0 {
+		t.Fatalf("%d files were damaged, %v", damaged, err)
+	}
+	a, err := l.client.Act(ctx, api.PathRestoreBackup, api.RestoreBackup{Name: "one", To: "again"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.client.WaitJob(ctx, a.Job.ID, 5*time.Millisecond, nil)
+	if err != nil || j.State != api.JobFailed || j.Why == "" {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if _, err := os.Stat(filepath.Join(l.admin.o.Backups, restoredDir, "again")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something is left: %v", err)
+	}
+}
+
+func TestTasksAreCancelledAndEndWithTheServer(t *testing.T) {
+	var ts tasks
+	ts.init(time.Now)
+	begun := make(chan struct{})
+	wait := func(ctx context.Context, phase func(string)) (string, int64, error) {
+		phase("waiting")
+		begun <- struct{}{}
+		<-ctx.Done()
+		return "", 0, ctx.Err()
+	}
+	job, err := ts.start("backup", wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	if _, err := ts.start("verify", wait); !errors.Is(err, &api.Error{Code: api.CodeBusy}) {
+		t.Errorf("a second one: %v", err)
+	}
+	ts.cancel(job.ID)
+	ts.running.Wait()
+	if j, ok := ts.get(job.ID); !ok || j.State != api.JobUndone || j.Ended == nil {
+		t.Errorf("%+v", j)
+	}
+	if job, err = ts.start("verify", wait); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	ts.end()
+	if j, _ := ts.get(job.ID); j.State != api.JobUndone {
+		t.Errorf("%+v", j)
+	}
+	if _, err := ts.start("verify", wait); !errors.Is(err, &api.Error{Code: api.CodeUnavailable}) {
+		t.Errorf("after the end: %v", err)
+	}
+}

@@ -1,0 +1,31 @@
+// Package admin answers one question: how does an operator see what a server does, and
+// change it safely, over HTTP?
+//
+// It serves the API that package api describes, on a *cleave.DB and a running
+// *serve.Server, with /metrics, /livez and /readyz beside it. One table (routes.go) has
+// every path with its types: it makes the handlers, what they refuse, and the OpenAPI
+// document.
+//
+// # Promises
+//
+//   - A GET changes nothing. Whatever changes something is a POST, needs the token, and
+//     is in the audit log before it is begun and when it is done.
+//   - An action is planned before it is made. With ?dry_run=true the plan is the answer and
+//     nothing is changed.
+//   - A field or a parameter that is not known is refused: a misspelt dry_run must not act.
+//   - Values are never told, and keys only where they are asked for or bound a shard.
+//   - Only requests that name the server as it is known are answered, so that a page which
+//     makes its own name mean this machine learns nothing.
+//
+// # Choices
+//
+// Reads need no token if the listener is on loopback: whoever is on the machine may look.
+// Elsewhere everything does but /livez and /readyz. Metrics are written by hand from the
+// typed figures that the store has (metrics.go says why).
+//
+// # Limits
+//
+// Sizes of shards are looked up at most once a second, and lists of some things are as
+// old. One token is all there is: who shares it cannot be told apart but by what clients
+// claim. Jobs of backups end with the server.
+package admin

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// indexPrefix is what the names of keyspaces begin with that have entries of indexes.
+const indexPrefix = "index/"
+
+func (a *Admin) keyspaces(ctx context.Context, q *query) (api.Page[api.Keyspace], error) {
+	indexes := map[string]int{}
+	for _, ix := range a.o.DB.Indexes() {
+		indexes[ix.Keyspace().Name()]++
+	}
+	all := []api.Keyspace{}
+	for _, k := range a.o.DB.Keyspaces() {
+		if err := ctx.Err(); err != nil {
+			return api.Page[api.Keyspace]{}, err
+		}
+		one, err := a.keyspaceOf(k)
+		if err != nil {
+			return api.Page[api.Keyspace]{}, err
+		}
+		one.Indexes = indexes[one.Name]
+		all = append(all, one)
+	}
+	return page(q, all, inOrder[api.Keyspace], false)
+}
+
+func (a *Admin) keyspaceOf(k *cleave.Keyspace) (api.Keyspace, error) {
+	o := k.Options()
+	one := api.Keyspace{
+		Name: o.Name, Kind: o.Kind.String(), Layout: o.Layout, Default: o.Name == node.DefaultName,
+		Index: strings.HasPrefix(o.Name, indexPrefix), CacheHitRatio: k.CacheMetrics().HitRate(),
+	}
+	if o.Kind == cleave.Hash {
+		one.Slots = slotCount(o)
+	}
+	space, err := a.node.Keyspace(o.Name)
+	if err != nil {
+		return one, nil // it was dropped just now
+	}
+	for s := range a.o.DB.Map().Shards(space.Span()) {
+		s.Span = s.Span.Intersect(space.Span()) // others may begin or end in it
+		size, err := a.node.SizeOf(s)
+		if err != nil {
+			return one, err
+		}
+		one.Shards, one.Rows, one.Bytes = one.Shards+1, one.Rows+size.Rows, one.Bytes+size.Bytes
+	}
+	return one, nil
+}
+
+func (a *Admin) createKeyspace(_ context.Context, _ *query, r api.CreateKeyspace) (*change, error) {
+	o := cleave.KeyspaceOptions{Name: r.Name, Slots: r.Slots, Layout: r.Layout}
+	switch r.Kind {
+	case "", "hash":
+	case "range":
+		o.Kind = cleave.Range
+	default:
+		return nil, invalid("there is no kind "+strconv.Quote(r.Kind), "keyspaces are of kind hash or range")
+	}
+	if strings.HasPrefix(r.Name, indexPrefix) {
+		return nil, invalid("names that begin with "+indexPrefix+" are for the entries of indexes", "choose another")
+	}
+	check := partition.Keyspace{ID: 1, Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout}
+	if err := check.Validate(); err != nil {
+		return nil, invalid(err.Error(), "")
+	}
+	if _, err := a.o.DB.Keyspace(r.Name); err == nil {
+		return nil, cleave.ErrKeyspaceExists
+	}
+	summary := fmt.Sprintf("make keyspace %s of kind %v", r.Name, o.Kind)
+	return &change{plan: api.Plan{Summary: summary}, do: func(ctx context.Context) (*api.Job, error) {
+		_, err := a.o.DB.CreateKeyspace(ctx, o)
+		return nil, err
+	}}, nil
+}
+
+func (a *Admin) dropKeyspace(_ context.Context, _ *query, r api.DropKeyspace) (*change, error) {
+	k, err := a.o.DB.Keyspace(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	if r.Name == node.DefaultName {
+		return nil, refused("the default keyspace cannot be dropped", "FLUSHDB empties it")
+	}
+	if strings.HasPrefix(r.Name, indexPrefix) {
+		return nil, refused("keyspace "+r.Name+" has the entries of an index", "drop the index")
+	}
+	one, err := a.keyspaceOf(k)
+	if err != nil {
+		return nil, err
+	}
+	plan := api.Plan{
+		Summary:      "drop keyspace " + r.Name,
+		Steps:        []string{fmt.Sprintf("About %d rows of %d bytes together are gone at once; the room is given back in the background.", one.Rows, one.Bytes)},
+		Irreversible: true,
+	}
+	for _, ix := range a.o.DB.Indexes() {
+		if ix.Keyspace().Name() == r.Name {
+			plan.Steps = append(plan.Steps, "Index "+ix.Name()+" is gone with it.")
+		}
+	}
+	return &change{plan: plan, do: func(ctx context.Context) (*api.Job, error) { return nil, a.o.DB.DropKeyspace(ctx, r.Name) }}, nil
+}
+
+func (a *Admin) indexes(_ context.Context, q *query) (api.Page[api.Index], error) {
+	all := []api.Index{}
+	if name := q.text(api.QueryKeyspace); name != "" {
+		if _, err := a.o.DB.Keyspace(name); err != nil {
+			return api.Page[api.Index]{}, err
+		}
+	}
+	for _, ix := range a.o.DB.Indexes() {
+		if q.has(api.QueryKeyspace) && ix.Keyspace().Name() != q.text(api.QueryKeyspace) {
+			continue
+		}
+		one, err := indexOf(ix)
+		if err != nil {
+			continue // it was dropped just now
+		}
+		all = append(all, one)
+	}
+	return page(q, all, inOrder[api.Index], false)
+}
+
+func indexOf(ix *cleave.Index) (api.Index, error) {
+	o, err := ix.Options()
+	if err != nil {
+		return api.Index{}, err
+	}
+	s, err := ix.Status()
+	if err != nil {
+		return api.Index{}, err
+	}
+	one := api.Index{
+		Keyspace: ix.Keyspace().Name(), Name: ix.Name(), Mode: o.Mode.String(), Unique: o.Unique, Columns: o.Columns, Stored: slices.Clone(o.Stored),
+		Function: o.Function, Version: o.Version, Ready: s.Ready, Built: s.Built,
+		BehindSeconds: s.Behind.Seconds(), BehindBytes: s.BehindBytes, Refused: s.Refused, Rebuilt: s.Rebuilt,
+	}
+	if s.Err != nil {
+		one.Error = s.Err.Error()
+	}
+	return one, nil
+}
+
+func (a *Admin) dropIndex(_ context.Context, _ *query, r api.DropIndex) (*change, error) {
+	if _, err := a.o.DB.Index(r.Keyspace, r.Name); err != nil {
+		return nil, err
+	}
+	return &change{
+		plan: api.Plan{
+			Summary:      "drop index " + r.Name + " of keyspace " + r.Keyspace,
+			Steps:        []string{"Nobody finds its entries any more; the room that they take is given back in the background. The rows stay."},
+			Irreversible: true,
+		},
+		do: func(ctx context.Context) (*api.Job, error) { return nil, a.o.DB.DropIndex(ctx, r.Keyspace, r.Name) },
+	}, nil
+}

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cleavekv/cleave"
+)
+
+// reopen copies a backup, opens the copy as a store and reads all of it: a backup that
+// was never opened is a hope. It is kept if that was asked for and all went well.
+func (a *Admin) reopen(ctx context.Context, name, to string, keep bool, phase func(string)) (_ string, bytes int64, err error) {
+	root, err := a.place(false)
+	if err != nil {
+		return "", 0, err
+	}
+	defer root.Close()
+	if !keep {
+		if err := root.RemoveAll(to); err != nil { // of one that was killed
+			return "", 0, err
+		}
+	}
+	defer func() {
+		if !keep || err != nil {
+			err = errors.Join(err, root.RemoveAll(to))
+		}
+	}()
+	phase("copying")
+	if bytes, err = copyTree(ctx, root, name, to); err != nil {
+		return "", bytes, err
+	}
+	phase("reading")
+	keys, spaces, err := readAll(ctx, filepath.Join(a.o.Backups, to))
+	if err != nil {
+		return "", bytes, fmt.Errorf("backup %s: %w", name, err)
+	}
+	return fmt.Sprintf("backup %s opens, and has %d keys in %d keyspaces", name, keys, spaces), bytes, nil
+}
+
+// copyTree copies a directory within a root. The file that makes it a store comes last.
+func copyTree(ctx context.Context, root *os.Root, from, to string) (bytes int64, err error) {
+	if err := root.MkdirAll(to, 0o700); err != nil {
+		return 0, err
+	}
+	var last []string
+	err = fs.WalkDir(root.FS(), filepath.ToSlash(from), func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(path, filepath.ToSlash(from)), "/")
+		switch {
+		case rel == "":
+			return nil
+		case d.IsDir():
+			return root.Mkdir(filepath.Join(to, rel), 0o700)
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is no file: backups have none such", path)
+		case rel == storesFile:
+			last = append(last, rel)
+			return nil
+		}
+		n, err := copyFile(ctx, root, path, filepath.Join(to, rel))
+		bytes += n
+		return err
+	})
+	for _, rel := range last {
+		if err == nil {
+			_, err = copyFile(ctx, root, filepath.Join(from, rel), filepath.Join(to, rel))
+		}
+	}
+	return bytes, err
+}
+
+// copyFile copies a file, durably.
+func copyFile(ctx context.Context, root *os.Root, from, to string) (n int64, err error) {
+	in, err := root.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err = io.Copy(out, cancelled{ctx, in})
+	return n, errors.Join(err, out.Sync(), out.Close())
+}
+
+// cancelled is a reader that ends with a context.
+type cancelled struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read reads, unless the context has ended.
+func (c cancelled) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.in.Read(b)
+}
+
+// readAll opens a store and reads every key, value and field of it.
+func readAll(ctx context.Context, dir string) (keys, spaces int, err error) {
+	db, err := cleave.Open(dir, cleave.Options{CacheBytes: 1 << 20, BlockCacheBytes: 8 << 20, FeedBytes: -1})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, k := range db.Keyspaces() {
+		spaces++
+		for item, err := range k.All(ctx, cleave.ScanOptions{}) {
+			if err != nil {
+				return keys, spaces, err
+			}
+			keys++
+			if item.Value != nil {
+				continue
+			}
+			for after, more := []byte(nil), true; more; more = after != nil { // a hash
+				if _, after, err = k.HScan(ctx, item.Key, after, 0); err != nil {
+					return keys, spaces, err
+				}
+			}
+		}
+	}
+	return keys, spaces, nil
+}

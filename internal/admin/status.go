@@ -1,0 +1,199 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/api"
+)
+
+func (a *Admin) status(ctx context.Context, _ *query) (api.Status, error) {
+	shards, err := a.shardsNow(ctx)
+	if err != nil {
+		return api.Status{}, err
+	}
+	jobs, err := a.jobsNow(ctx)
+	if err != nil {
+		return api.Status{}, err
+	}
+	now, counts := a.o.Now(), a.o.Server.Counts()
+	s := api.Status{
+		Version: a.o.Version, Go: runtime.Version(), Started: a.born.UTC(), UptimeSeconds: now.Sub(a.born).Seconds(),
+		Durability: a.o.Durability, Storage: a.storage(), MapVersion: uint64(a.o.DB.Map().Version()), Shards: len(shards),
+		Groups: len(a.o.DB.Groups()), Keyspaces: len(a.o.DB.Keyspaces()), Clients: counts.Clients, MaxClients: counts.MaxClients,
+		Hottest: hottest(shards), Stores: a.stores(), Jobs: []api.Job{}, Events: a.events(jobs),
+	}
+	s.MemoryBytes, s.MaxMemoryBytes = a.o.Server.Memory()
+	for _, c := range counts.Commands {
+		s.Commands += c.Calls
+	}
+	for _, sh := range shards {
+		s.Rows, s.Bytes = s.Rows+sh.Rows, s.Bytes+sh.Bytes
+	}
+	for _, j := range jobs {
+		if !j.Over() {
+			s.Jobs = append(s.Jobs, j)
+		}
+	}
+	a.judge(&s)
+	return s, nil
+}
+
+func (a *Admin) storage() string {
+	if a.o.Data == "" {
+		return "memory"
+	}
+	return "disk"
+}
+
+// hottest compares shards by bytes: what requests each of them has is not measured yet.
+func hottest(shards []api.Shard) *api.Hottest {
+	most, sum, n := -1, 0.0, 0
+	for i, s := range shards {
+		if s.Keyspace == "" {
+			continue
+		}
+		n++
+		sum += float64(s.Bytes)
+		if most < 0 || s.Bytes > shards[most].Bytes {
+			most = i
+		}
+	}
+	if most < 0 || sum == 0 {
+		return nil
+	}
+	h := api.Hottest{By: "bytes", Shard: shards[most].ID, Value: float64(shards[most].Bytes), Mean: sum / float64(n)}
+	h.Ratio = h.Value / h.Mean
+	return &h
+}
+
+func (a *Admin) stores() []api.Store {
+	groups := map[int]int{}
+	for _, g := range a.o.DB.Groups() {
+		groups[g.Store]++
+	}
+	all := []api.Store{}
+	for i, m := range a.o.DB.Metrics().Stores {
+		s := api.Store{
+			ID: i, Groups: groups[i], TableBytes: m.TableBytes, LogWrittenBytes: m.LogBytes, LogSyncs: m.LogSyncs, CacheBytes: m.CacheBytes,
+			UnappliedBytes: m.UnappliedBytes, CompactionDebtBytes: m.CompactionDebtBytes, QueueDepth: m.QueueDepth, Commands: m.Commands,
+			ServiceP99Seconds: m.Service.Quantile(0.99).Seconds(), QueueWaitP99Seconds: m.QueueWait.Quantile(0.99).Seconds(), DiskFull: m.DiskFull,
+		}
+		if looks := m.CacheHits + m.CacheMisses; looks > 0 {
+			s.CacheHitRatio = float64(m.CacheHits) / float64(looks)
+		}
+		if m.Failed != nil {
+			s.Failed = m.Failed.Error()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+const (
+	// hotRatio and hotBytes are from when on one shard has too much: less is moved within
+	// seconds, and is nobody's business yet.
+	hotRatio = 4
+	hotBytes = 256 << 20
+	// fullShare is from when on clients, or writes, are about to be turned away.
+	fullShare = 0.9
+)
+
+// judge makes the verdict: that of the worst finding.
+func (a *Admin) judge(s *api.Status) {
+	s.Findings = []api.Finding{}
+	find := func(severity, fix, format string, args ...any) {
+		s.Findings = append(s.Findings, api.Finding{Severity: severity, Message: fmt.Sprintf(format, args...), Fix: fix})
+	}
+	if a.draining.Load() {
+		find(api.Unhealthy, "", "the server is about to end")
+	}
+	for _, st := range s.Stores {
+		switch {
+		case st.Failed != "":
+			find(api.Unhealthy, "repair the cause and start the server again: what was acknowledged is there", "store %d has stopped: %s", st.ID, st.Failed)
+		case st.DiskFull:
+			find(api.Unhealthy, "free some room: writes go on by themselves", "the disk of store %d is full: writes are refused, reads go on", st.ID)
+		}
+	}
+	switch share := float64(s.MemoryBytes) / float64(max(s.MaxMemoryBytes, 1)); {
+	case s.MaxMemoryBytes == 0:
+	case share > 1:
+		find(api.Unhealthy, "cleave config set maxmemory=…, or delete something", "%d bytes are in memory, and maxmemory is %d: writes are refused", s.MemoryBytes, s.MaxMemoryBytes)
+	case share >= fullShare:
+		find(api.Degraded, "cleave config set maxmemory=…, or delete something", "%d bytes are in memory, and maxmemory is %d: soon writes are refused", s.MemoryBytes, s.MaxMemoryBytes)
+	}
+	if s.MaxClients > 0 && float64(s.Clients) >= fullShare*float64(s.MaxClients) {
+		find(api.Degraded, "see who is connected: redis-cli CLIENT LIST", "%d of at most %d clients are connected", s.Clients, s.MaxClients)
+	}
+	for _, j := range s.Jobs {
+		if j.State == api.JobPaused {
+			find(api.Degraded, "cleave job resume "+j.ID, "job %s, a %s, is paused", j.ID, j.Kind)
+		}
+	}
+	for _, ix := range a.o.DB.Indexes() {
+		if st, err := ix.Status(); err == nil && st.Err != nil {
+			name, space := ix.Name(), ix.Keyspace().Name()
+			find(api.Degraded, fmt.Sprintf("cleave index show %s --keyspace %s says why", name, space), "index %s of keyspace %s stands still: %s", name, space, operators(st.Err))
+		}
+	}
+	a.judgeGroups(s, find)
+	if h := s.Hottest; h != nil && h.Ratio >= hotRatio && h.Value >= hotBytes {
+		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
+	}
+	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int { return cmp.Compare(y.Severity, x.Severity) }) // unhealthy before degraded
+	s.Verdict = api.Healthy
+	if len(s.Findings) > 0 {
+		s.Verdict = s.Findings[0].Severity
+	}
+}
+
+// judgeGroups finds groups that were to be emptied and were not.
+func (a *Admin) judgeGroups(s *api.Status, find func(severity, fix, format string, args ...any)) {
+	for _, g := range a.o.DB.Groups() {
+		busy := slices.ContainsFunc(s.Jobs, func(j api.Job) bool { return j.Kind == "drain" || j.Kind == "regroup" })
+		if g.Draining && g.Shards > 0 && !busy {
+			find(api.Degraded, fmt.Sprint("cleave group drain ", uint64(g.ID)), "group %d takes no more shards and has %d, and nobody moves them", uint64(g.ID), g.Shards)
+		}
+	}
+}
+
+// shownEvents is how many events a status has.
+const shownEvents = 10
+
+// events are the last things that happened, from what is known anyway: jobs, and the audit
+// log.
+func (a *Admin) events(jobs []api.Job) []api.Event {
+	all := []api.Event{{Time: a.born.UTC(), Kind: "start", Message: "the server has started"}}
+	for _, j := range jobs {
+		what := fmt.Sprintf("job %s, a %s", j.ID, j.Kind)
+		show := "cleave job list"
+		all = append(all, api.Event{Time: j.Created, Kind: "job", Message: what + ", has begun", Command: show})
+		if j.Ended != nil {
+			end := map[string]string{api.JobDone: ", is done", api.JobUndone: ", was taken back", api.JobFailed: ", has failed"}[j.State]
+			if j.Why != "" {
+				end += ": " + j.Why
+			}
+			all = append(all, api.Event{Time: *j.Ended, Kind: "job", Message: what + end, Command: show})
+		}
+	}
+	for _, e := range a.audit.list() {
+		if e.Outcome == api.AuditDone && e.Job == "" {
+			all = append(all, api.Event{Time: e.Time, Kind: "change", Message: e.What + ", from " + host(e.From)})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y api.Event) int { return y.Time.Compare(x.Time) })
+	return all[:min(len(all), shownEvents)]
+}
+
+// host is an address without its port, which says nothing to people.
+func host(addr string) string {
+	if i := strings.LastIndexByte(addr, ':'); i > 0 {
+		return addr[:i]
+	}
+	return addr
+}

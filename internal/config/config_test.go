@@ -1,0 +1,176 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// load reads a file of these lines.
+func load(t *testing.T, text string, env, flags map[string]string) (*Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Sources{File: file, Flags: flags, Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	if err != nil {
+		err = errorText(strings.ReplaceAll(err.Error(), file, "c.toml"))
+	}
+	return c, err
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+func TestAFlagCountsMoreThanTheEnvironmentAndThatMoreThanTheFile(t *testing.T) {
+	file := "timeout = 1\nmaxclients = 11\ngroups = 21\n"
+	c, err := load(t, file, map[string]string{"CLEAVE_TIMEOUT": "2", "CLEAVE_MAXCLIENTS": "12"}, map[string]string{"timeout": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"timeout": "3 --timeout", "maxclients": "12 CLEAVE_MAXCLIENTS", "stores": "0 default",
+	} {
+		if got := c.Text(name) + " " + c.From(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if c.Number("groups") != 21 || !strings.HasSuffix(c.From("groups"), "c.toml:3:1") {
+		t.Errorf("groups is %d from %s", c.Number("groups"), c.From("groups"))
+	}
+}
+
+func TestMistakesAreToldAllAtOnceWithTheirPlaces(t *testing.T) {
+	_, err := load(t, `maxclient = 5
+# a comment
+timeout = "soon"
+  tls-port = 99999
+storage = "tape"
+timeout = 4
+requirepass = 5
+colour = "red"
+maxmemory = "5 pounds"
+data = ["a"]
+protected-mode = "perhaps"
+resp-addr = "here"
+`, map[string]string{"CLEAVE_GROUPS": "many"}, nil)
+	want := `c.toml:1:1: unknown setting "maxclient": did you mean "maxclients"?
+c.toml:3:1: timeout: "soon": want a whole number from 0 to 2147483648
+c.toml:4:3: tls-port: "99999": want a whole number from 0 to 65535
+c.toml:5:1: storage: "tape": want disk or memory
+c.toml:6:1: timeout is set twice: it stands at c.toml:3:1 too
+c.toml:7:1: requirepass: (hidden): want a text in quotes
+c.toml:8:1: unknown setting "colour": see packaging/cleave.toml, or cleave config example, for all there are
+c.toml:9:1: maxmemory: "5 pounds": want a number of bytes, such as 1048576, 64mb or 2gb
+c.toml:10:1: data: want one value, got array
+c.toml:11:1: protected-mode: "perhaps": want yes or no
+c.toml:12:1: resp-addr: "here": want host:port, such as 127.0.0.1:7379
+CLEAVE_GROUPS: "many": want a whole number from 0 to 1024`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestWhatIsNoTOMLIsToldWithItsPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"timeout = 1\nmaxclients 5\n": "c.toml:2:12: ",
+		"data = \"open":               "c.toml:1:",
+		"[server]\ntimeout = 1":       "c.toml:1:2: [server]: settings stand without tables",
+		"a.b = 1":                     `c.toml:1:1: unknown setting "a.b"`,
+		"timeout = 1 2":               "c.toml:1:",
+		"timeout =":                   "c.toml:1:",
+		"appendfsync = always\n":      `c.toml:1:15: incomplete number: write text in quotes, such as "always"`,
+	} {
+		if _, err := load(t, text, nil, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestSettingsThatDoNotGoTogetherAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"tls-port = 6380":        "c.toml:1:1: tls-port needs tls-cert-file\nc.toml:1:1: tls-port needs tls-key-file",
+		"\ntls-key-file = \"k\"": "c.toml:2:1: tls-key-file is for tls-port: say where to listen",
+	} {
+		if _, err := load(t, text, nil, nil); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestTheSameValueIsReadFromEachForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"maxmemory = 2048": "2048", `maxmemory = "2kb"`: "2048", "maxmemory = 0x800": "2048", "maxmemory = 2_048": "2048",
+		"protected-mode = false": "no", `protected-mode = "no"`: "no", "requirepass = 'p'": "p", "slowlog-log-slower-than = -1": "-1",
+	} {
+		c, err := load(t, text, nil, nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if name, _, _ := strings.Cut(text, " "); c.Text(name) != want {
+			t.Errorf("%s is %s, want %s", text, c.Text(name), want)
+		}
+	}
+}
+
+func TestChangesTellWhatWaitsForARestart(t *testing.T) {
+	before, err := load(t, "timeout = 1\ngroups = 2\nmaxmemory = '1mb'", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := load(t, "timeout = 5\ngroups = 3\nmaxmemory = 1048576", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, restart := before.Changes(after)
+	if len(live) != 1 || live["timeout"] != "5" || len(restart) != 1 || restart[0] != "groups" {
+		t.Errorf("live %v, restart %v", live, restart)
+	}
+}
+
+func TestEveryDefaultIsAValueOfItsSetting(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Settings() {
+		if got, err := s.Parse(s.Default); got != s.Default || err != nil {
+			t.Errorf("%s: the default %q is %q, %v", s.Name, s.Default, got, err)
+		}
+		if seen[s.Name] || s.Help == "" || strings.HasSuffix(s.Help, ".") {
+			t.Errorf("%s: twice %v, help %q", s.Name, seen[s.Name], s.Help)
+		}
+		seen[s.Name] = true
+	}
+}
+
+func TestTheExampleSetsEverySettingToItsDefault(t *testing.T) {
+	c, err := load(t, Example(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Settings() {
+		if c.Text(s.Name) != s.Default || c.From(s.Name) == "default" {
+			t.Errorf("%s is %q from %s", s.Name, c.Text(s.Name), c.From(s.Name))
+		}
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add(Example())
+	f.Add("a = [1, {b = 2}]\n[[x]]\n'' = 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		var wrong Mistakes
+		values := parseFile("f", []byte(text), &wrong)
+		for name, v := range values {
+			s := find(name)
+			if s == nil {
+				t.Fatalf("%q is no setting", name)
+			}
+			if _, err := s.Parse(v.text); err != nil && len(wrong) == 0 {
+				t.Fatalf("%s = %q was taken: %v", name, v.text, err)
+			}
+		}
+	})
+}

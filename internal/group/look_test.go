@@ -1,0 +1,147 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+)
+
+// knowing is a disk some of whose rows are in memory.
+type knowing struct {
+	*disk
+	unknown map[string]bool // by row key
+}
+
+func (k knowing) Look(key, dst []byte) (value []byte, found, known bool) {
+	if k.unknown[string(key)] {
+		return dst, false, false
+	}
+	value, found, _ = k.Get(key, dst)
+	return value, found, true
+}
+
+func (k knowing) Knows(key []byte) bool { return !k.unknown[string(key)] }
+
+func (k knowing) Warm(keys ...[]byte) {
+	for _, key := range keys {
+		delete(k.unknown, string(key))
+	}
+}
+
+func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool)) error {
+	for i, key := range slices.Backward(keys) {
+		value, ok, err := k.Get(key, nil)
+		if err != nil {
+			return err
+		}
+		visit(i, value, ok)
+	}
+	return nil
+}
+
+func (k knowing) Seek([]byte) uint64 { return 7 }
+
+func (k knowing) Near(hint uint64) {
+	if hint != 7 {
+		panic("a hint that nobody gave")
+	}
+}
+
+func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := knowing{newDisk(true), map[string]bool{}}
+	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rowKey := func(key string) RowKey { return append(BeginRowKey(nil), at(key)...) }
+	look := func(key string) (string, bool, bool) {
+		t.Helper()
+		l := g.Glance(rowKey(key))
+		l.Near()
+		row, value, found, known := l.Look([]byte("before"))
+		if string(value[:6]) != "before" {
+			t.Errorf("look at %s: %q does not begin with what was there", key, value)
+		}
+		return string(row.Payload), found, known
+	}
+	do(t, g, &command.Set{Key: at("lasting"), Value: []byte("1")})
+	do(t, g, &command.Set{Key: at("passing"), Value: []byte("2"), Expiry: command.In(100)})
+	d.unknown[string(rowKey("elsewhere"))] = true
+	for _, c := range []struct {
+		key, value   string
+		found, known bool
+	}{
+		{"lasting", "1", true, true},
+		{"passing", "2", true, true},
+		{"never", "", false, true},
+		{"elsewhere", "", false, false},
+	} {
+		if value, found, known := look(c.key); value != c.value || found != c.found || known != c.known {
+			t.Errorf("look at %s: %q, found %v, known %v", c.key, value, found, known)
+		}
+	}
+	wall.ms.Add(100)
+	g.Timely(context.Background())
+	if value, found, known := look("passing"); found || !known {
+		t.Errorf("look at a row that has expired: %q, found %v, known %v", value, found, known)
+	}
+	wall.ms.Add(1 << 40)
+	if _, _, known := look("passing"); known {
+		t.Error("a row that expires is judged by a clock that stands still")
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, known := look("lasting"); known {
+		t.Error("a closed group knows a row")
+	}
+}
+
+func TestReadManyTellsWhatIsSimple(t *testing.T) {
+	d := knowing{newDisk(true), map[string]bool{}}
+	g, err := Open(d, d, Options{ID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reown(t, g, own.Range{}, serving("b", "", 1))
+	do(t, g, set("lasting", "1"))
+	do(t, g, &command.Set{Key: at("passing"), Value: []byte("2"), Expiry: command.In(100)})
+	do(t, g, set("locked", "3"))
+	do(t, g, &txn.Prepare{
+		ID: txn.ID{1}, Decider: 2, DeadlineMS: g.NowMS() + 60_000,
+		Part: txn.Part{Span: between("b", ""), Writes: []command.Command{set("locked", "4"), set("new", "5")}},
+	})
+	var keys [][]byte
+	for _, k := range []string{"lasting", "passing", "never", "locked", "new", "away", "lasting"} {
+		keys = append(keys, append(BeginRowKey(nil), at(k)...))
+	}
+	tell := func() (told []string) {
+		for _, r := range g.ReadMany(keys) {
+			switch {
+			case !r.Known:
+				told = append(told, "?")
+			case !r.Found:
+				told = append(told, "-")
+			default:
+				told = append(told, string(r.Row.Payload))
+			}
+		}
+		return told
+	}
+	if got, want := fmt.Sprint(tell()), "[1 ? - ? ? ? 1]"; got != want {
+		t.Errorf("it tells %s, want %s", got, want)
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Compact(tell()); len(got) != 1 || got[0] != "?" {
+		t.Errorf("a closed group tells %s", got)
+	}
+}

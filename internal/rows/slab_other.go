@@ -1,0 +1,5 @@
+//go:build !linux
+
+package rows
+
+func largePages([]byte) {}

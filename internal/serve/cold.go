@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+// cold is requests of a client on rows that are not in memory, in order. The rows are
+// brought there before the group executes anything, since the disk must hold up neither
+// other clients nor the group. What the client asks for behind them joins them. Writes to a
+// range that is moved, and that are held up for that, are taken for cold too.
+//
+// Reads in front are answered where they wait for the disk. The others come back to the
+// worker, which stages them with those of everybody else: they share a write of the log.
+type cold struct {
+	asks []ask
+	held bool // some write to a range that is moved
+}
+
+// coldHands is how many goroutines bring rows into memory for the clients of a round: a
+// disk reads several at once, and waking more costs more than it gains.
+const coldHands = 4
+
+// join adds a request to those that are cold, behind what the client has staged.
+func (w *worker) join(c *client, r redis.Request) {
+	if c.cold == nil {
+		c.busy, c.cold = true, new(cold)
+		w.chilled = append(w.chilled, c)
+	}
+	c.cold.asks = append(c.cold.asks, ask{c: c, request: kept(r), space: c.space})
+}
+
+// releaseCold gives the clients that are cold to some goroutines.
+func (w *worker) releaseCold() {
+	var ready []*client
+	w.chilled = slices.DeleteFunc(w.chilled, func(c *client) bool {
+		if c.pending > 0 {
+			return false // what it has staged comes first
+		}
+		held := c.cold.held
+		if c.warm, c.cold = c.cold.asks, nil; held {
+			w.s.running.Go(func() {
+				sleep(w.s.ctx, w.s.held(c.warm))
+				w.s.warmUp(w.s.ctx, []*client{c})
+			})
+		} else {
+			ready = append(ready, c)
+		}
+		return true
+	})
+	for share := range slices.Chunk(ready, max(1, (len(ready)+coldHands-1)/coldHands)) {
+		w.s.running.Go(func() { w.s.warmUp(w.s.ctx, share) })
+	}
+}
+
+// maxHeld is how long a client is held up at most, for all that it has sent at once.
+const maxHeld = 200 * time.Millisecond
+
+// held is for how long a client is held up whose requests write to a range that is moved:
+// for each of them as long as one that comes alone.
+func (s *Server) held(asks []ask) (sum time.Duration) {
+	for i := range asks {
+		if asks[i].request.Spec.Flags&redis.Write != 0 {
+			p := asks[i].row().Position()
+			sum += s.node.PartOf(p).Group.Held(p)
+		}
+	}
+	return min(sum, maxHeld)
+}
+
+// sleep waits, but not beyond the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// warmUp brings the rows of clients into memory, answers their reads, and lets them go.
+func (s *Server) warmUp(ctx context.Context, clients []*client) {
+	wanted := map[*node.Part]*wants{}
+	most := 0
+	for _, c := range clients {
+		most += len(c.warm)
+	}
+	for _, c := range clients {
+		front := len(c.first) == 0 // of what is to be executed
+		for i := range c.warm {
+			a := &c.warm[i]
+			row := a.row()
+			part := s.node.PartOf(row.Position())
+			w := wanted[part]
+			if w == nil {
+				w = &wants{reads: make([][]byte, 0, most), asks: make([]*ask, 0, most)}
+				wanted[part] = w
+			}
+			if front = front && a.request.Spec == getSpec; front {
+				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
+			} else {
+				w.rows = append(w.rows, row)
+			}
+		}
+	}
+	for part, w := range wanted {
+		part.Group.Warm(w.rows...)
+		read := part.Group.ReadMany(w.reads)
+		for i, a := range w.asks {
+			a.read = &read[i]
+		}
+	}
+	for _, c := range clients {
+		s.finishCold(ctx, c)
+		c.conn.resume()
+	}
+}
+
+// wants is what is wanted of a group: rows in memory, and rows that are to be read, for
+// asks.
+type wants struct {
+	rows, reads [][]byte
+	asks        []*ask
+}
+
+// finishCold answers the reads in front. The others are left to the worker, unless there is
+// more to do for the client here.
+func (s *Server) finishCold(ctx context.Context, c *client) {
+	for _, f := range c.first {
+		f(ctx)
+	}
+	c.first = nil
+	for len(c.warm) > 0 && c.warm[0].request.Spec == getSpec {
+		s.read(ctx, c, &c.warm[0])
+		c.warm = c.warm[1:]
+	}
+	if len(c.later) == 0 {
+		return
+	}
+	for i := range c.warm {
+		s.again(ctx, c, &c.warm[i])
+	}
+	c.warm = nil
+	c.runLater(ctx)
+}
+
+// restage stages requests whose rows were brought into memory. If the client gets busy with
+// them, the others wait.
+func (w *worker) restage(c *client) {
+	for len(c.warm) > 0 && !c.busy {
+		r := c.warm[0].request
+		c.warm = c.warm[1:]
+		if row, part := w.locate(c, r.Args[r.Spec.Keys.First]); part != nil {
+			w.stageSingle(c, r, row, part)
+		} else {
+			w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, &ask{request: r, space: c.space}) })
+		}
+		if w.staged >= maxStaged {
+			w.commit()
+		}
+	}
+	if len(c.warm) == 0 {
+		c.warm = nil
+	}
+}
+
+// row is the row key of a request about one key.
+func (a *ask) row() group.RowKey {
+	return group.RowKey(a.space.AppendPosition(group.BeginRowKey(nil), a.request.Args[a.request.Spec.Keys.First]))
+}

@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/cleavekv/cleave"
+)
+
+// Requests on rows that only the disk has are answered in their order, whatever else the
+// pipeline asks for.
+func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
+	const clients, keys = 4, 60
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			dir := t.TempDir()
+			options := sh.options()
+			options.Durability = cleave.EverySec
+			db := open(t, dir, options)
+			for i := range clients * keys {
+				for _, kind := range []string{"n", "read"} {
+					if err := db.Default().Set(ctx, fmt.Appendf(nil, "%s%d", kind, i), fmt.Append(nil, i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l := startOn(t, open(t, dir, options), sh, Options{})
+			var wg sync.WaitGroup
+			for n := range clients {
+				c := l.dial()
+				wg.Go(func() { coldPipeline(c, n*keys, keys) })
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// coldPipeline sends all of its requests before it reads an answer.
+func coldPipeline(c *conn, from, n int) {
+	var want []string
+	add := func(reply, format string, args ...any) {
+		c.send(fmt.Sprintf(format, args...))
+		want = append(want, reply)
+	}
+	for i := from; i < from+n; i++ { // the disk is asked for all of them together
+		add(fmt.Sprint(i), "GET read%d", i)
+		add("(nil)", "GET absent%d", i)
+	}
+	for i := from; i < from+n; i++ {
+		add(fmt.Sprint(i), "GET n%d", i)
+		add(fmt.Sprintf("(%d)", i+1), "INCR n%d", i)
+		add(fmt.Sprint(i+1), "GET n%d", i)
+		add("(0)", "SETNX n%d x", i)
+		add("(1)", "SETNX new%d %d", i, i)
+		add("-ERR wrong number of arguments for 'get' command", "GET")
+		add(fmt.Sprintf("[%d %d (nil)]", i+1, i), "MGET n%d new%d none%d", i, i, i)
+		add("-ERR value is not an integer or out of range", "INCRBY n%d much", i)
+		add("(nil)", "GET none%d", i)
+		add("PONG", "PING")
+		add("(1)", "DEL n%d", i)
+		add("(nil)", "GETDEL n%d", i)
+	}
+	for i, w := range want {
+		if got := c.read(); got != w {
+			c.t.Errorf("answer %d: %s, want %s", i, got, w)
+			return
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Empty requests are no requests, wherever they stand: also behind some on rows that are
+// not in memory.
+func TestEmptyRequestsAreSkipped(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		for i := range 50 {
+			text := fmt.Sprintf("SET a%d one\r\n\r\nAPPEND b%d two\r\n*0\r\n\r\nINCR c%d\r\n*-1\r\n\r\nGET a%d\r\n\r\n", i, i, i, i)
+			if _, err := c.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"OK", "(3)", "(1)", "one"} {
+				if got := c.read(); got != want {
+					t.Fatalf("%s, want %s", got, want)
+				}
+			}
+		}
+	})
+}
+
+// Many keys are removed by giving the keyspace another id. Who was at the old one goes on
+// at the new one, whatever it asks for first.
+func TestClientsFollowAKeyspaceThatIsEmptied(t *testing.T) {
+	l := start(t, shapes[1], Options{})
+	c, other := l.dial(), l.dial()
+	words := "MSET"
+	for i := range fewKeys + 1 {
+		words += fmt.Sprintf(" k%d x", i)
+	}
+	for _, script := range []struct{ before, after string }{
+		{after: "DBSIZE -> (0)"}, {after: "KEYS * -> []"}, {after: "SCAN 0 -> [0 []]"}, {after: "RANDOMKEY -> (nil)"}, {after: "HSCAN k1 0 -> [0 []]"},
+		{after: "MULTI -> OK\nDBSIZE -> QUEUED\nEXEC -> [(0)]"},
+		{after: "WATCH k1 -> OK\nMULTI -> OK\nSET k1 1 -> QUEUED\nEXEC -> [OK]\nGET k1 -> 1"},
+		{"WATCH k1 -> OK", "MULTI -> OK\nSET k1 1 -> QUEUED\nEXEC -> (nil)\nGET k1 -> (nil)"},
+		{"WATCH k1 -> OK\nMULTI -> OK\nSET k1 1 -> QUEUED", "EXEC -> (nil)\nGET k1 -> (nil)"},
+		{"WATCH none -> OK\nMULTI -> OK\nSET k1 1 -> QUEUED", "EXEC -> [OK]\nGET k1 -> 1"},
+	} {
+		other.script(words + " -> OK")
+		c.script("GET k7 -> x\n" + script.before)
+		other.script("FLUSHALL -> OK")
+		c.script(script.after)
+	}
+	other.script(words + " -> OK")
+	c.script("GET k7 -> x")
+	other.script("FLUSHALL -> OK")
+	c.pipeline("SET k7 1\r\nGET k7\r\nINCR k7\r\nGET k7\r\nSET k8 1\r\nGET k8\r\nDBSIZE\r\n")
+	c.expect("OK", "1", "(2)", "2", "OK", "1", "(2)")
+}
+
+// A keyspace is empty at one moment. What was written before it is gone, whatever was
+// written before that: if a later write is gone, so are those before it.
+func TestFewKeysAreFlushedAtOneMoment(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		writer, other := l.dial(), l.dial()
+		for round := range 15 {
+			flushed := make(chan struct{})
+			go func() {
+				defer close(flushed)
+				other.script("FLUSHDB -> OK")
+			}()
+			const keys = 40
+			for i := range keys { // each is new, and is followed by one that there was
+				writer.script(fmt.Sprintf("SET new%d-%d x -> OK\nSET old x -> OK", round, i))
+			}
+			<-flushed
+			last := "(nil)"
+			if writer.ask("GET old") == "(nil)" {
+				for i := range keys {
+					if got := writer.ask(fmt.Sprintf("GET new%d-%d", round, i)); got != "(nil)" {
+						t.Errorf("new%d-%d is there, and what was written after it is gone", round, i)
+					}
+				}
+			}
+			for i := range keys { // those that are left are the last ones
+				got := writer.ask(fmt.Sprintf("GET new%d-%d", round, i))
+				if last == "x" && got != "x" {
+					t.Errorf("of round %d, %d is gone, and one before it is there", round, i)
+				}
+				last = got
+			}
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/counter"
+)
+
+func TestRangesComeInOrderPageByPage(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "sorted", Kind: cleave.Range}); err != nil {
+			t.Fatal(err)
+		}
+		c := l.dial()
+		c.script(`
+			SELECT sorted -> OK
+			MSET a 1 b 2 c 3 ca 4 d 5 -> OK
+			HSET h f v -> (1)
+			CLEAVE.RANGE - + -> [0 [a b c ca d h]]
+			CLEAVE.RANGE [b (d -> [0 [b c ca]]
+			CLEAVE.RANGE (b [d -> [0 [c ca d]]
+			CLEAVE.RANGE - + REV LIMIT 2 -> [64 [h d]]
+			CLEAVE.RANGE - + REV LIMIT 2 CURSOR 64 -> [63 [ca c]]
+			CLEAVE.RANGE - + LIMIT 2 WITHVALUES CURSOR 0 -> [62 [a 1 b 2]]
+			CLEAVE.RANGE - + LIMIT 9 WITHVALUES CURSOR 62 -> [0 [c 3 ca 4 d 5 h (nil)]]
+			CLEAVE.RANGE - + PREFIX c -> [0 [c ca]]
+			CLEAVE.RANGE [d [a -> [0 []]
+			CLEAVE.RANGE a + -> -ERR min or max not valid string range item
+			CLEAVE.RANGE - - -> -ERR min or max not valid string range item
+			CLEAVE.RANGE - + LIMIT 0 -> -ERR LIMIT is not a number from 1 on
+			CLEAVE.RANGE - + CURSOR x -> -ERR invalid cursor
+			CLEAVE.RANGE - + SIDEWAYS -> -ERR syntax error
+			CLEAVE.RANGE [a + PREFIX c -> -ERR *
+			CLEAVE.RANGE - -> -ERR wrong number of arguments for 'cleave.range' command
+			ACL SETUSER reader on nopass ~c* +@all -> OK
+			AUTH reader x -> OK
+			CLEAVE.RANGE - + WITHVALUES -> [0 [c 3 ca 4]]
+			CLEAVE.EXPLAIN a -> -NOPERM*
+			AUTH default x -> OK
+			SELECT 0 -> OK
+			MSET x 1 y 2 z 3 -> OK
+			CLEAVE.RANGE [a + -> -ERR *
+		`)
+		if got := c.ask("CLEAVE.RANGE [a +"); !strings.Contains(got, "kind hash") {
+			t.Error(got)
+		}
+		// A keyspace of kind hash is visited whole, in an order of its own.
+		seen, cursor := map[string]bool{}, "0"
+		for range 3 {
+			got := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(c.ask("CLEAVE.RANGE - + LIMIT 1 CURSOR " + cursor)))
+			if len(got) != 2 {
+				t.Fatal(got)
+			}
+			cursor = got[0]
+			seen[got[1]] = true
+		}
+		if len(seen) != 3 || cursor != "0" {
+			t.Errorf("three pages of one key: %v, then cursor %s", seen, cursor)
+		}
+	})
+}
+
+func TestExplainAndShardsSayWhereAKeyIs(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script("SET k value EX 100 -> OK\nHSET h a 1 b 2 -> (2)")
+		at := l.db.Default().Locate([]byte("k"))
+		got := c.ask("CLEAVE.EXPLAIN k")
+		want := fmt.Sprintf("[keyspace default kind hash slot (%d) shard (%d) group (%d) store (%d) map-version", at.Slot, at.Shard, at.Group, at.Store)
+		if !strings.HasPrefix(got, want) || !strings.Contains(got, "type string bytes (5) version (") || strings.Contains(got, "expires-ms (0)") {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got := c.ask("CLEAVE.EXPLAIN h"); !strings.Contains(got, "type hash fields (2)") || !strings.Contains(got, "expires-ms (0)") {
+			t.Error(got)
+		}
+		if got := c.ask("CLEAVE.EXPLAIN nothing"); !strings.HasSuffix(got, "type none]") {
+			t.Error(got)
+		}
+		c.script("FLUSHALL -> OK")
+		if got := c.ask("CLEAVE.EXPLAIN h"); !strings.HasSuffix(got, "type none]") {
+			t.Error(got)
+		}
+		shards, err := l.db.Shards(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, of := c.ask("CLEAVE.SHARDS"), c.ask("CLEAVE.SHARDS default")
+		if n := strings.Count(all, "[shard ("); n != len(shards) {
+			t.Errorf("%d shards of %d: %s", n, len(shards), all)
+		}
+		if !strings.Contains(all, fmt.Sprintf("shard (%d) keyspace default slots ", at.Shard)) || strings.Count(of, "keyspace default") != strings.Count(of, "[shard (") {
+			t.Errorf("%s, %s", all, of)
+		}
+		c.script("CLEAVE.SHARDS nosuch -> -ERR no such keyspace*\nCLEAVE.SHARDS a b -> -ERR wrong number of arguments for 'cleave.shards' command")
+	})
+}
+
+// Clients and programs that embed the store count together.
+func TestCountersAreThoseOfThePackage(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		mine, err := counter.New(l.db, l.db.Default(), counter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mine.Close()
+		c := l.dial()
+		c.script(`
+			CLEAVE.COUNTER SUM likes -> (0)
+			CLEAVE.COUNTER ADD likes 5 -> OK
+			CLEAVE.COUNTER ADD likes -2 -> OK
+		`)
+		if err := mine.Resize(ctx, "likes", 8); err != nil {
+			t.Fatal(err)
+		}
+		if err := mine.Add(ctx, "likes", 10); err != nil {
+			t.Fatal(err)
+		}
+		c.script("CLEAVE.COUNTER ADD likes 100 -> OK\nCLEAVE.COUNTER SUM likes -> (113)\nCLEAVE.COUNTER SUM likes MAXAGE 0 -> (113)")
+		if sum, err := mine.Sum(ctx, "likes"); sum != 113 || err != nil {
+			t.Errorf("the program sees %d, %v", sum, err)
+		}
+		c.script(`
+			CLEAVE.COUNTER ADD likes x -> -ERR value is not an integer or out of range
+			CLEAVE.COUNTER ADD likes -> -ERR wrong number of arguments for 'cleave.counter|add' command
+			CLEAVE.COUNTER SUM likes MAXAGE soon -> -ERR syntax error
+			CLEAVE.COUNTER NOSUCH -> -ERR unknown subcommand 'NOSUCH'. Try CLEAVE.COUNTER HELP.
+			CLEAVE.COUNTER ADD full 9223372036854775807 -> OK
+			CLEAVE.COUNTER ADD full 1 -> -ERR increment or decrement would overflow
+			MULTI -> OK
+			CLEAVE.COUNTER ADD likes 1 -> -ERR Command not allowed inside a transaction
+			DISCARD -> OK
+			ACL SETUSER fan on nopass ~likes +@all -> OK
+			AUTH fan x -> OK
+			CLEAVE.COUNTER ADD likes 1 -> OK
+			CLEAVE.COUNTER ADD other 1 -> -NOPERM*
+			AUTH default x -> OK
+		`)
+		if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "sorted", Kind: cleave.Range}); err != nil {
+			t.Fatal(err)
+		}
+		c.script("SELECT sorted -> OK\nCLEAVE.COUNTER ADD likes 1 -> OK\nCLEAVE.COUNTER SUM likes -> (1)\nSELECT 0 -> OK\nCLEAVE.COUNTER SUM likes -> (114)")
+	})
+}
+
+// The counters of a keyspace that was emptied begin anew.
+func TestCountersOutliveFLUSHALL(t *testing.T) {
+	l := start(t, shapes[1], Options{})
+	c := l.dial()
+	c.script("CLEAVE.COUNTER ADD n 5 -> OK")
+	for i := range fewKeys + 1 {
+		c.send(fmt.Sprintf("SET k%d v", i))
+	}
+	for range fewKeys + 1 {
+		c.read()
+	}
+	c.script("FLUSHALL -> OK\nCLEAVE.COUNTER SUM n -> (0)\nCLEAVE.COUNTER ADD n 1 -> OK\nCLEAVE.COUNTER SUM n -> (1)")
+}
+
+func TestClientsMakeAndUseIndexes(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script(`
+			HSET u1 country de age 40 name Ann -> (3)
+			HSET u2 country de age 9 name Bob -> (3)
+			HSET u3 country fr age 30 name Cam -> (3)
+			SET plain x -> OK
+			CLEAVE.INDEX LIST -> []
+			CLEAVE.INDEX CREATE people COLUMNS country,age:int STORED 1 name -> OK
+			CLEAVE.INDEX CREATE people COLUMNS country -> -ERR *
+			CLEAVE.INDEX CREATE broken COLUMNS age:nosuch -> -ERR *
+			CLEAVE.INDEX CREATE broken UNIQUE ASYNC -> -ERR an index needs COLUMNS*
+			CLEAVE.INDEX CREATE broken COLUMNS a UNIQUE ASYNC -> -ERR *
+			CLEAVE.INDEX CREATE broken COLUMNS a STORED 2 b -> -ERR the number in front of a list*
+			CLEAVE.INDEX LIST -> [people]
+		`)
+		ix, err := l.db.Index("default", "people")
+		if err == nil {
+			err = ix.Wait(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.script(`
+			HSET u4 country de age 50 name Dee -> (3)
+			CLEAVE.INDEX SCAN people -> [0 [[u2 [de (9)] [name Bob]] [u1 [de (40)] [name Ann]] [u4 [de (50)] [name Dee]] [u3 [fr (30)] [name Cam]]]]
+			HSET u9 country de age old -> -ERR an index refuses the row*
+			CLEAVE.INDEX SCAN people PREFIX 1 fr -> [0 [[u3 [fr (30)] [name Cam]]]]
+			CLEAVE.INDEX SCAN people FROM 2 de 40 TO 1 fr REV -> [0 [[u4 [de (50)] [name Dee]] [u1 [de (40)] [name Ann]]]]
+			CLEAVE.INDEX GET people de -> [u2 [de (9)] [name Bob]]
+			CLEAVE.INDEX GET people de 40 -> [u1 [de (40)] [name Ann]]
+			CLEAVE.INDEX GET people it -> (nil)
+			CLEAVE.INDEX GET people de old -> -ERR *
+			CLEAVE.INDEX GET people de 40 more -> -ERR *
+			CLEAVE.INDEX GET nosuch de -> -ERR *
+			CLEAVE.INDEX SCAN people CURSOR xyz -> -ERR invalid cursor
+			HSET u5 country de age old -> -ERR *
+			EXISTS u5 -> (0)
+			DEL u2 -> (1)
+			CLEAVE.INDEX GET people de -> [u1 [de (40)] [name Ann]]
+			CLEAVE.INDEX INFO people -> [name people keyspace default mode transactional unique no columns (country, age:int) stored ["name"] ready yes*
+			CLEAVE.INDEX INFO nosuch -> -ERR *
+			SELECT index/default/people -> -ERR the keyspace has the entries of an index*
+			MULTI -> OK
+			SELECT index/default/people -> QUEUED
+			SET x 1 -> QUEUED
+			EXEC -> [-ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN OK]
+			DEL x -> (1)
+			ACL SETUSER reader on nopass ~u3 +@all -> OK
+			AUTH reader x -> OK
+			CLEAVE.INDEX SCAN people -> [0 [[u3 [fr (30)] [name Cam]]]]
+			CLEAVE.INDEX GET people de -> (nil)
+			AUTH default x -> OK
+		`)
+		first := c.ask("CLEAVE.INDEX SCAN people LIMIT 1")
+		cursor, _, _ := strings.Cut(strings.TrimPrefix(first, "["), " ")
+		if got := c.ask("CLEAVE.INDEX SCAN people LIMIT 1 CURSOR " + cursor); !strings.HasSuffix(got, "[[u4 [de (50)] [name Dee]]]]") {
+			t.Errorf("the second page after %s is %s", first, got)
+		}
+		c.script("CLEAVE.INDEX DROP people -> OK\nCLEAVE.INDEX DROP people -> -ERR *\nCLEAVE.INDEX LIST -> []\nHSET u5 country de age old -> (2)")
+	})
+}
+
+func TestCommandsOfOurOwnAreDescribedAsThoseOfAModule(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	c := l.dial()
+	c.script(`
+		MODULE LIST -> [[name cleave ver (10000) path ]]
+		COMMAND DOCS cleave.range -> [cleave.range [summary Returns keys in order, and where to go on. since 1.0.0 group module module cleave*
+		COMMAND GETKEYS CLEAVE.COUNTER ADD likes 1 -> [likes]
+		COMMAND INFO cleave.explain -> [[cleave.explain (2) [readonly noscript] (1) (1) (1) [@keyspace @read @slow]*
+		ACL SETUSER u on nopass ~* -@all +cleave.counter -> OK
+		ACL DRYRUN u CLEAVE.COUNTER ADD a 1 -> OK
+		ACL DRYRUN u CLEAVE.INDEX LIST -> This user has no permissions to run the 'cleave.index|list' command
+	`)
+}
+
+// What the store says to programs is said in the words of the commands.
+func TestAnIndexThatIsBeingBuiltSaysWhereToLook(t *testing.T) {
+	err := refused(fmt.Errorf("%w: \"people\" of keyspace \"default\": use Wait", cleave.ErrIndexBuilding))
+	if got := err.Error(); !strings.HasPrefix(got, "ERR the index is being built: ") || !strings.HasSuffix(got, ": CLEAVE.INDEX INFO says when it is ready") {
+		t.Error(got)
+	}
+}

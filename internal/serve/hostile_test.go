@@ -1,0 +1,378 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// bothForms runs a test with loops and with a goroutine for each connection. What the
+// server logs is told by said.
+func bothForms(t *testing.T, o Options, test func(t *testing.T, l *lab, said func() string)) {
+	for _, sh := range []shape{shapes[1], shapes[3]} {
+		t.Run(sh.name, func(t *testing.T) {
+			var log safeBuffer
+			o := o
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			test(t, start(t, sh, o), log.String)
+		})
+	}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Who says that much will come gets no memory for it before it has come.
+func TestLengthBombsTakeNoMemory(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, _ func() string) {
+		before := heap()
+		var bombs []*conn
+		for range 20 {
+			for _, bomb := range []string{"*1000000\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$60000000\r\n", "*1000000\r\n$3\r\nDEL\r\n$60000000\r\n"} {
+				c := l.dial()
+				if _, err := c.Write([]byte(bomb)); err != nil {
+					t.Fatal(err)
+				}
+				bombs = append(bombs, c)
+			}
+		}
+		l.dial().script("PING -> PONG")
+		if grown := heap() - before; grown > 64<<20 {
+			t.Errorf("%d connections that have sent a line each take %d MiB", len(bombs), grown>>20)
+		}
+		for text, want := range map[string]string{
+			"*2000000\r\n":                          "-ERR Protocol error: invalid multibulk length",
+			"*1\r\n$100000000000\r\n":               "-ERR Protocol error: invalid bulk length",
+			"*2\r\n$4\r\nECHO\r\n*1\r\n$1\r\na\r\n": "-ERR Protocol error: expected '$', got '*'", // nothing is nested
+			"*1\r\n$-5\r\n":                         "-ERR Protocol error: invalid bulk length",
+			strings.Repeat("x", 70<<10):             "-ERR Protocol error: too big inline request",
+		} {
+			c := l.dial()
+			_, _ = c.Write([]byte(text))
+			if got := c.read(); got != want {
+				t.Errorf("%.30q: %s", text, got)
+			}
+			if _, err := c.in.ReadByte(); err == nil {
+				t.Errorf("%.30q: the connection goes on", text)
+			}
+		}
+	})
+}
+
+// A request that does not end is not waited for, and one that comes slowly is.
+func TestHalfRequestsAreNotWaitedForForEver(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, said func() string) {
+		half, slow := l.dial(), l.dial()
+		half.script("PING -> PONG")
+		for _, c := range []*conn{half, slow} {
+			if _, err := c.Write([]byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nab")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		soon(t, "two half requests", func() bool {
+			n := 0
+			l.s.clients.each(func(c *client) {
+				if c.seen.halfMS.Load() != 0 {
+					n++
+				}
+			})
+			return n == 2
+		})
+		l.s.sweepOnce(time.Now().Add(requestTime - 10*time.Second))
+		if _, err := slow.Write([]byte("cde\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if got := slow.read(); got != "OK" {
+			t.Fatal(got)
+		}
+		l.s.sweepOnce(time.Now().Add(requestTime + 10*time.Second))
+		if _, err := half.in.ReadByte(); err == nil {
+			t.Error("the half request is still waited for")
+		}
+		slow.script("GET k -> abcde")
+		if !strings.Contains(said(), "did not end") {
+			t.Errorf("the log says %s", said())
+		}
+	})
+}
+
+// Who asks for much and does not read it is asked nothing more, takes a bounded amount of
+// memory, and is closed in the end; others are served meanwhile.
+func TestASlowReaderTakesLittleAndIsClosed(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, said func() string) {
+		other := l.dial()
+		other.send("SET big " + strings.Repeat("x", 1<<20))
+		if got := other.read(); got != "OK" {
+			t.Fatal(got)
+		}
+		before := heap()
+		reader := l.dial()
+		// Two gigabytes are asked for at once: it all comes in one read.
+		if _, err := reader.Write(bytes.Repeat([]byte("*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n"), 2000)); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "answers that wait", func() bool {
+			waits := false
+			l.s.clients.each(func(c *client) { waits = waits || c.seen.waiting.Load() > 1<<20 })
+			return waits
+		})
+		for range 50 {
+			other.script("GET none -> (nil)")
+		}
+		if grown := heap() - before; grown > 128<<20 {
+			t.Errorf("one that does not read takes %d MiB", grown>>20)
+		}
+		if l.s.clients.len() != 2 {
+			t.Errorf("%d clients", l.s.clients.len())
+		}
+		closeStuck(l)
+		soon(t, "the end of the slow reader", func() bool { return l.s.clients.len() == 1 })
+		if !strings.Contains(said(), "does not read") {
+			t.Errorf("the log says %s", said())
+		}
+	})
+}
+
+// closeStuck makes the time pass that a client may leave its answers unread.
+func closeStuck(l *lab) {
+	l.s.clients.each(func(c *client) {
+		if s, ok := c.conn.(*stream); ok && c.seen.waiting.Load() > 0 {
+			_ = s.conn.SetWriteDeadline(time.Now()) // it waits in a write
+		}
+	})
+	l.s.sweepOnce(time.Now().Add(writeTime + 10*time.Second))
+}
+
+// A client that reads gets every answer, however many there are and however large.
+func TestLargeAnswersComeWholeToWhoReadsThem(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, _ func() string) {
+		c := l.dial()
+		c.send("SET big " + strings.Repeat("x", 300<<10))
+		c.read()
+		const n = 200 // sixty megabytes, asked for at once
+		for i := range n {
+			c.send("GET big")
+			c.send(fmt.Sprintf("ECHO %d", i))
+		}
+		for i := range n {
+			if got := c.read(); len(got) != 300<<10 {
+				t.Fatalf("answer %d has %d bytes", i, len(got))
+			}
+			if got := c.read(); got != fmt.Sprint(i) {
+				t.Fatalf("%d: %s", i, got)
+			}
+		}
+	})
+}
+
+func TestAnswersAboveTheLimitCloseTheConnection(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, said func() string) {
+		c, other := l.dial(), l.dial()
+		c.script(`
+			CONFIG SET client-output-buffer-limit nonsense -> -ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - Wrong number*
+			CONFIG GET client-output-buffer-limit -> [client-output-buffer-limit normal 1073741824*
+		`)
+		if _, err := c.Write([]byte("CONFIG SET client-output-buffer-limit 'normal 100kb 0 0 pubsub 50kb 0 0'\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.read(); got != "OK" {
+			t.Fatal(got)
+		}
+		c.send("MSET {t}a " + strings.Repeat("x", 60<<10) + " {t}b " + strings.Repeat("x", 60<<10))
+		if got := c.read(); got != "OK" {
+			t.Fatal(got)
+		}
+		if got := c.ask("GET {t}a"); len(got) != 60<<10 {
+			t.Fatalf("%.100s", got)
+		}
+		c.send("MGET {t}a {t}b")
+		if b, err := c.in.ReadByte(); err == nil {
+			t.Errorf("it is answered with %c", b)
+		}
+		listener := l.dial()
+		listener.script("SUBSCRIBE news -> [subscribe news (1)]")
+		message := "PUBLISH news " + strings.Repeat("x", 60<<10)
+		if got := other.ask(message); got != "(1)" {
+			t.Error(got)
+		}
+		if _, err := io.Copy(io.Discard, listener); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(said(), "answers are larger") || !strings.Contains(said(), "more messages") {
+			t.Errorf("the log says %s", said())
+		}
+	})
+}
+
+// All that clients send together is bounded too, whatever each of them may send.
+func TestTheBuffersOfAllClientsAreBounded(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, said func() string) {
+		calm := l.dial()
+		calm.script("CONFIG SET maxmemory-clients 8mb -> OK")
+		part := append([]byte("*2\r\n$4\r\nECHO\r\n$50000000\r\n"), bytes.Repeat([]byte("x"), 3<<20)...)
+		for range 8 {
+			c := l.dial()
+			_, _ = c.Write(part) // it may be closed meanwhile
+		}
+		soon(t, "one that is closed", func() bool { return strings.Contains(said(), "maxmemory-clients") })
+		if used := l.s.buffers.used.Load(); used > 32<<20 {
+			t.Errorf("they take %d MiB", used>>20)
+		}
+		calm.script("PING -> PONG")
+	})
+}
+
+func TestWhatAClientIsRememberedByIsBounded(t *testing.T) {
+	l := start(t, shapes[1], Options{})
+	c := l.dial()
+	long := strings.Repeat("n", maxNameBytes+1)
+	c.script("CLIENT SETNAME " + long + " -> -ERR Client names cannot contain*\nCLIENT SETINFO LIB-NAME " + long + " -> -ERR*")
+	many := func(command string, n int) string {
+		line := []byte(command)
+		for i := range n {
+			line = fmt.Appendf(line, " k%d", i)
+		}
+		return string(line)
+	}
+	c.script(many("WATCH", maxWatched+1) + " -> -ERR too many watched keys: at most 10000")
+	c.script(many("SUBSCRIBE", maxNames+1) + " -> -ERR too many subscriptions: at most 100000 of a connection\nMULTI -> OK")
+	c.sendWords("SET", "k", strings.Repeat("x", maxQueueBytes-100))
+	if got := c.read(); got != "QUEUED" {
+		t.Fatalf("%.100s", got)
+	}
+	c.script("SET k " + strings.Repeat("x", 200) + " -> -ERR too many commands in MULTI: use several transactions\nEXEC -> -EXECABORT*")
+}
+
+// Who guesses passwords waits longer and longer, also on another connection.
+func TestGuessersWait(t *testing.T) {
+	var g guessers
+	now := time.Unix(1000, 0)
+	last := time.Duration(0)
+	for i := range 12 {
+		p := g.penalty(fmt.Sprintf("10.0.0.1:%d", i), now)
+		if p < last || i < 5 && p != firstPenalty<<i {
+			t.Errorf("guess %d waits %v after %v", i, p, last)
+		}
+		last = p
+	}
+	if last != maxPenalty || g.penalty("10.0.0.2:1", now) != firstPenalty || g.penalty("10.0.0.1:1", now.Add(2*forgiven)) != firstPenalty {
+		t.Error("another address waits, or it is never forgotten")
+	}
+	for i := range 3 * maxGuessers {
+		g.penalty(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), now)
+	}
+	if len(g.seen) > maxGuessers {
+		t.Errorf("%d addresses are remembered", len(g.seen))
+	}
+}
+
+func TestMoreClientsThanThereMayBeAreTurnedAway(t *testing.T) {
+	bothForms(t, Options{Clients: 3}, func(t *testing.T, l *lab, _ func() string) {
+		var all []*conn
+		for range 3 {
+			c := l.dial()
+			c.script("PING -> PONG")
+			all = append(all, c)
+		}
+		if got := l.dial().read(); got != "-ERR max number of clients reached" {
+			t.Error(got)
+		}
+		all[0].Close()
+		soon(t, "room for another", func() bool {
+			c, err := net.Dial("tcp", l.addr)
+			if err != nil {
+				return false
+			}
+			defer c.Close()
+			_, _ = c.Write([]byte("PING\r\n"))
+			b := make([]byte, 1)
+			_, _ = io.ReadFull(c, b)
+			return b[0] == '+'
+		})
+	})
+}
+
+// Connections that come and go leave nothing behind.
+func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, _ func() string) {
+		visit := func(i int) {
+			c, err := net.Dial("tcp", l.addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			switch i % 4 {
+			case 0: // at once
+			case 1:
+				_, _ = c.Write([]byte("*2\r\n$3\r\nGE"))
+			case 2:
+				_, _ = c.Write([]byte("SUBSCRIBE a b c\r\nCLIENT TRACKING ON\r\n"))
+			default:
+				_, _ = c.Write([]byte("SET k v\r\nMULTI\r\nSET k v\r\n"))
+				_, _ = c.Read(make([]byte, 5))
+			}
+		}
+		visit(3)
+		for i := range 1000 {
+			visit(i)
+		}
+		soon(t, "the last one to be gone", func() bool { return l.s.clients.len() == 0 })
+		l.s.hub.mu.Lock()
+		listeners := len(l.s.hub.names)
+		l.s.hub.mu.Unlock()
+		if listeners != 0 || l.s.tracker.len() != 0 || l.s.buffers.used.Load() != 0 {
+			t.Errorf("%d listeners, %d trackers and %d bytes are left", listeners, l.s.tracker.len(), l.s.buffers.used.Load())
+		}
+		l.dial().script("PING -> PONG")
+	})
+}
+
+// Who resets the connection while it is busy is dropped when it is busy no more, whatever
+// it has asked for else.
+func TestWhoIsGoneWhileBusyIsDropped(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, _ func() string) {
+		l.dial().script("CONFIG SET requirepass boss -> OK")
+		for i := range 8 {
+			c, err := net.Dial("tcp", l.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Write([]byte("AUTH wrong\r\n" + strings.Repeat("AUTH boss\r\nCLIENT REPLY OFF\r\n", i%3)))
+			time.Sleep(5 * time.Millisecond)
+			_ = c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		}
+		soon(t, "the last one to be gone", func() bool { return l.s.clients.len() == 1 })
+		l.dial().script("AUTH boss -> OK\nPING -> PONG")
+	})
+}

@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func init() {
+	handle(map[string]func(*turn){
+		"latency|latest": latencyLatest, "latency|history": latencyHistory, "latency|reset": latencyReset, "latency|doctor": latencyDoctor,
+		"latency|help": help("LATENCY", "DOCTOR", "    Return a human readable latency analysis report.", "HISTORY <event>", "    Return time-latency samples for the <event> class.",
+			"LATEST", "    Return the latest latency samples for all events.", "RESET [<event> ...]", "    Reset latency data of one or more <event> classes.", "    (default: reset all data for all event classes)"),
+	})
+}
+
+// The events that are measured.
+const (
+	// eventBatch is a batch of requests that a group has executed, until it is as
+	// durable as it has to be.
+	eventBatch = "batch"
+	// eventCommand is a request that was executed by itself: one that waits for the disk,
+	// for a lock, or for several groups.
+	eventCommand = "command"
+)
+
+// latencies are the longest times of each second in which an event took long, from the
+// setting latency-monitor-threshold on.
+type latencies struct {
+	least  atomic.Int64 // in nanoseconds, 0 for off
+	mu     sync.Mutex
+	events map[string]*series
+}
+
+// series is what is known of one event.
+type series struct {
+	samples []latencySample // the oldest first
+	max     time.Duration
+}
+
+type latencySample struct {
+	second int64 // Unix
+	took   time.Duration
+}
+
+// maxSamples is how many seconds are kept of an event, as in Redis.
+const maxSamples = 160
+
+// note notes that an event took so long, if that is long.
+func (l *latencies) note(event string, now time.Time, took time.Duration) {
+	if least := l.least.Load(); least == 0 || int64(took) < least {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events == nil {
+		l.events = map[string]*series{}
+	}
+	s := l.events[event]
+	if s == nil {
+		s = &series{}
+		l.events[event] = s
+	}
+	s.max = max(s.max, took)
+	if n := len(s.samples); n > 0 && s.samples[n-1].second == now.Unix() {
+		s.samples[n-1].took = max(s.samples[n-1].took, took)
+		return
+	}
+	if len(s.samples) == maxSamples {
+		s.samples = slices.Delete(s.samples, 0, 1)
+	}
+	s.samples = append(s.samples, latencySample{now.Unix(), took})
+}
+
+// get returns what is known, by event.
+func (l *latencies) get() map[string]series {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]series{}
+	for event, s := range l.events {
+		all[event] = series{slices.Clone(s.samples), s.max}
+	}
+	return all
+}
+
+// reset forgets events, all if none are named, and returns how many there were.
+func (l *latencies) reset(events ...string) (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(events) == 0 {
+		events = slices.Collect(maps.Keys(l.events))
+	}
+	for _, e := range events {
+		if l.events[e] != nil {
+			delete(l.events, e)
+			n++
+		}
+	}
+	return n
+}
+
+func latencyLatest(t *turn) {
+	all := t.s.latencies.get()
+	t.out.Array(len(all))
+	for _, event := range slices.Sorted(maps.Keys(all)) {
+		s := all[event]
+		last := s.samples[len(s.samples)-1]
+		t.out.Array(4)
+		t.out.Text(event)
+		t.out.Int(last.second)
+		t.out.Int(last.took.Milliseconds())
+		t.out.Int(s.max.Milliseconds())
+	}
+}
+
+func latencyHistory(t *turn) {
+	samples := t.s.latencies.get()[strings.ToLower(string(t.Args[2]))].samples
+	t.out.Array(len(samples))
+	for _, s := range samples {
+		t.out.Array(2)
+		t.out.Int(s.second)
+		t.out.Int(s.took.Milliseconds())
+	}
+}
+
+func latencyReset(t *turn) {
+	var events []string
+	for _, a := range t.Args[2:] {
+		events = append(events, strings.ToLower(string(a)))
+	}
+	t.out.Int(t.s.latencies.reset(events...))
+}
+
+func latencyDoctor(t *turn) {
+	all := t.s.latencies.get()
+	var b strings.Builder
+	switch {
+	case t.s.latencies.least.Load() == 0:
+		b.WriteString("Nothing is measured: CONFIG SET latency-monitor-threshold <milliseconds> begins with it.\n")
+	case len(all) == 0:
+		b.WriteString("Nothing took that long.\n")
+	}
+	for _, event := range slices.Sorted(maps.Keys(all)) {
+		s := all[event]
+		fmt.Fprintf(&b, "%s: %d seconds in which one took long, the longest %v.\n", event, len(s.samples), s.max.Round(time.Millisecond))
+	}
+	if len(all) > 0 {
+		b.WriteString("A batch waits for the log: compare appendfsync. A command waits for the disk, a lock or several groups: SLOWLOG GET names them.\n")
+	}
+	t.out.Verbatim(b.String())
+}
+
+// measured is how long something took, for SLOWLOG and LATENCY.
+func (s *Server) measured(event string, took time.Duration) (slow bool) {
+	if s.latencies.least.Load() != 0 {
+		s.latencies.note(event, s.opts.Now(), took)
+	}
+	return s.slow.isSlow(took)
+}

@@ -1,0 +1,166 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/redis"
+)
+
+// The commands that most requests are.
+var getSpec, setSpec = redis.Named("get"), redis.Named("set")
+
+// looking is a request of one command on one key whose row is about to be looked at.
+// Invariant: those that wait are of one client, whose requests are taken; all that it asks
+// for else comes after them.
+type looking struct {
+	c      *client
+	part   *node.Part
+	row    group.RowKey
+	glance group.Glance
+	// key is that of a GET that is answered past the queue of its group. It is good until
+	// the client's next bytes are taken.
+	key []byte
+	// command is what is staged for any other request, if the row is known in memory.
+	command command.Command
+	request redis.Request
+}
+
+// look begins a GET. Several are answered together: most of the time of one is waiting
+// for memory, and they wait for it together.
+func (w *worker) look(c *client, key []byte, row group.RowKey, part *node.Part) {
+	if c.space.Check() != nil {
+		w.see()
+		w.join(c, getOf(key))
+		return
+	}
+	w.lookAt(looking{c: c, part: part, row: row, key: key})
+}
+
+// lookAndStage begins another request. Whether its row is in memory is asked for several
+// together too.
+func (w *worker) lookAndStage(c *client, r redis.Request, row group.RowKey, part *node.Part) {
+	cmd := w.build(c, &r, row)
+	if cmd == nil {
+		return
+	}
+	c.pending++ // until it is staged
+	c.part = part
+	w.lookAt(looking{c: c, part: part, row: row, command: cmd, request: r})
+}
+
+func (w *worker) lookAt(l looking) {
+	l.glance = l.part.Group.Glance(l.row)
+	if w.looks = append(w.looks, l); len(w.looks) == cap(w.looks) {
+		w.see()
+	}
+}
+
+// see answers the reads that have begun, and stages the other requests.
+func (w *worker) see() {
+	if len(w.looks) == 0 {
+		return
+	}
+	looks := w.looks
+	w.looks = w.looks[:0]
+	for i := range looks {
+		looks[i].glance.Near()
+	}
+	for i := range looks {
+		if l := &looks[i]; l.command == nil {
+			w.seeOne(l)
+		} else {
+			w.stageKnown(l)
+		}
+	}
+	clear(looks)
+}
+
+// stageKnown stages a request if its row is known in memory. If not, the row is brought
+// there first, and what the client asks for behind it waits too.
+func (w *worker) stageKnown(l *looking) {
+	c := l.c
+	c.pending--
+	if c.cold == nil && (w.blind(&l.request, l.part) || l.part.Group.Knows(l.row)) {
+		w.add(c, l.request, l.row, l.part, l.command)
+	} else {
+		w.join(c, l.request)
+	}
+}
+
+// blind tells whether a request is executed without a look at the row that it replaces.
+func (w *worker) blind(r *redis.Request, part *node.Part) bool {
+	return r.Spec == setSpec && len(r.Args) == 3 && part.Group.Blind()
+}
+
+// seeOne answers a read if the row is known in memory. If not, it is left to a goroutine,
+// as the disk must not hold up others, and so are reads of the same client behind it:
+// they are done together.
+func (w *worker) seeOne(l *looking) {
+	c := l.c
+	var row command.Row
+	found, known := false, false
+	if c.cold == nil {
+		row, w.row, found, known = l.glance.Look(w.row[:0])
+	}
+	if !known {
+		w.join(c, getOf(l.key))
+		return
+	}
+	start := len(c.out.Bytes)
+	c.writeRow(row, found)
+	if cap(w.row) > keepOut {
+		w.row = nil
+	}
+	c.hush(start)
+	c.conn.dirty()
+}
+
+// writeRow answers a GET.
+func (c *client) writeRow(row command.Row, found bool) {
+	switch {
+	case !found:
+		c.out.Null()
+	case row.Kind != command.String:
+		c.out.Fail(command.ErrWrongType)
+	default:
+		c.out.Bulk(row.Payload)
+	}
+}
+
+// getOf is the request for a key.
+func getOf(key []byte) redis.Request {
+	return redis.Request{Spec: getSpec, Args: [][]byte{getWord, key}}
+}
+
+var getWord = []byte("GET")
+
+// read answers a GET, and waits as long as it takes.
+func (s *Server) read(ctx context.Context, c *client, a *ask) {
+	if a.space.Check() != nil { // it was emptied
+		s.again(ctx, c, a)
+		return
+	}
+	c.timed(&a.request, func() {
+		start := len(c.out.Bytes)
+		if a.read != nil && a.read.Known {
+			c.writeRow(a.read.Row, a.read.Found)
+			c.hush(start)
+			return
+		}
+		p := a.space.AppendPosition(nil, a.request.Args[1])
+		err := s.routed(ctx, p, func(part *node.Part) error {
+			row, found, err := part.Group.Read(ctx, p, nil)
+			if err == nil {
+				c.writeRow(row, found)
+			}
+			return err
+		})
+		if err != nil {
+			c.out.Fail(err)
+		}
+		c.hush(start)
+	})
+}

@@ -1,0 +1,60 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// pipeline sends requests, one in a line, at once.
+func (c *conn) pipeline(lines string) {
+	c.t.Helper()
+	if _, err := c.Write([]byte(lines)); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// expect reads answers.
+func (c *conn) expect(want ...string) {
+	c.t.Helper()
+	for i, w := range want {
+		if got := c.read(); got != w {
+			c.t.Fatalf("answer %d: %.60s, want %.60s", i, got, w)
+		}
+	}
+}
+
+// A client whose requests have waited until it reads its answers sends more of them just
+// then: it may be busy with these when the others are taken.
+func TestRequestsThatWaitForAReaderKeepTheirOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		const n = 600
+		c := l.dial()
+		big := strings.Repeat("x", 40_000)
+		c.script("SET big " + big + " -> OK")
+		go func() {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, "GET big\r\nMGET a%d b%d c%d\r\nINCR n\r\nWATCH w\r\nECHO %d\r\n", i, i, i, i)
+			}
+			c.pipeline(b.String())
+		}()
+		for i := range n {
+			c.expect(big, "[(nil) (nil) (nil)]", fmt.Sprintf("(%d)", i+1), "OK", fmt.Sprint(i))
+		}
+	})
+}
+
+// A write that has to maintain an index takes another way than others. What is behind it
+// waits for it.
+func TestPipelinesOnAKeyspaceWithAnIndexKeepTheirOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script("CLEAVE.INDEX CREATE people COLUMNS country -> OK")
+		for i := range 10 {
+			c.pipeline(strings.ReplaceAll("SET {a}# v#\r\nGET {a}#\r\nAPPEND {a}# x\r\nSTRLEN {a}#\r\nMSET {a}p# 1 {a}q# 2\r\nMGET {a}p# {a}q#\r\n"+
+				"MULTI\r\nSET {a}p# 7\r\nEXEC\r\nGET {a}p#\r\n", "#", fmt.Sprint(i)))
+			c.expect("OK", fmt.Sprintf("v%d", i), "(3)", "(3)", "OK", "[1 2]", "OK", "QUEUED", "[OK]", "7")
+		}
+	})
+}

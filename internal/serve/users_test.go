@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave"
+)
+
+// life is a server on a directory, with its users.
+func life(t *testing.T, dir string, settings map[string]string) (c *conn, end func()) {
+	t.Helper()
+	db := open(t, dir, cleave.Options{Groups: 3})
+	s := New(db, Options{})
+	if err := s.LoadUsers(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Configure(settings); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	c = (&lab{t: t, addr: l.Addr().String()}).dial()
+	return c, func() {
+		s.Close()
+		<-done
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUsersAreKeptOverARestart(t *testing.T) {
+	dir, none := t.TempDir(), map[string]string{"requirepass": ""}
+	c, end := life(t, dir, none)
+	c.script(`
+		ACL SETUSER ann on >secret ~a* +@all -> OK
+		ACL SETUSER bob on nopass ~b* +get -> OK
+		ACL SETUSER tmp on nopass -> OK
+		ACL DELUSER tmp -> (1)
+		ACL SAVE -> OK
+		CONFIG SET requirepass boss -> OK
+	`)
+	end()
+	c, end = life(t, dir, none) // a file without a password does not take away one that was set
+	c.script(`
+		GET a -> -NOAUTH*
+		AUTH boss -> OK
+		ACL USERS -> [ann bob default]
+		AUTH ann wrong -> -WRONGPASS*
+		AUTH ann secret -> OK
+		SET a1 1 -> OK
+		SET b1 1 -> -NOPERM*
+		AUTH boss -> OK
+		CONFIG REWRITE -> -ERR CONFIG REWRITE is not served*
+		CONFIG SET requirepass '' -> OK
+		FLUSHALL -> OK
+		ACL DELUSER bob -> (1)
+	`)
+	if got := c.ask("CLEAVE.SHARDS"); strings.Contains(got, "user/") {
+		t.Error(got)
+	}
+	end()
+	c, end = life(t, dir, map[string]string{"requirepass": "of the file"})
+	c.script("ACL LIST -> -NOAUTH*")
+	end()
+	c, end = life(t, dir, none)
+	c.script("ACL USERS -> [ann default]\nGET x -> (nil)")
+	end()
+}
+
+// ACL LOAD takes back what is not kept, but never the password of the settings.
+func TestACLLoadKeepsThePasswordOfTheSettings(t *testing.T) {
+	c, end := life(t, t.TempDir(), map[string]string{"requirepass": "two words"})
+	defer end()
+	if _, err := c.Write([]byte("AUTH 'two words'\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.read(); got != "OK" {
+		t.Fatal(got)
+	}
+	c.script("ACL SETUSER ann on nopass +@all -> OK\nACL LOAD -> OK\nACL USERS -> [ann default]\nRESET -> RESET\nGET x -> -NOAUTH*")
+}
+
+// What a user may do counts when it is done, also for what MULTI has gathered, and a SET
+// that answers with the old value reads it.
+func TestUsersMayNotGetAroundTheirRules(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		admin, c := l.dial(), l.dial()
+		admin.script("SET w:a secret -> OK\nACL SETUSER ann on nopass %W~w:* ~a:* +@all -> OK")
+		c.script(`
+			AUTH ann x -> OK
+			GET w:a -> -NOPERM*
+			SET w:a 1 GET -> -NOPERM*
+			SET w:a 1 EX 100 get -> -NOPERM*
+			SET w:a GET -> OK
+			SET a:x 1 GET -> (nil)
+			MULTI -> OK
+			SET a:x 2 -> QUEUED
+		`)
+		admin.script("ACL SETUSER ann -set -> OK")
+		c.script("EXEC -> -EXECABORT*\nGET a:x -> 1\nMULTI -> OK\nGET a:x -> QUEUED\nEXEC -> [1]")
+	})
+}

@@ -1,0 +1,50 @@
+package serve
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave"
+)
+
+// What clients write after a command is read or refused, whatever it is.
+func FuzzWordsAreReadOrRefused(f *testing.F) {
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { db.Close() })
+	for _, seed := range []string{
+		"- + REV LIMIT 2 CURSOR 64", "[a (b PREFIX c WITHVALUES", "( + LIMIT -1", "COLUMNS a,b:int STORED 2 x y UNIQUE", "STORED 9 x", "COUNT 10 MATCH * TYPE hash",
+		"normal 0 0 0 pubsub 32mb 8mb 60", "normal 1 2", "BCAST PREFIX a NOLOOP", "2 AUTH a b SETNAME c",
+	} {
+		f.Add([]byte(seed))
+	}
+	space := db.Default()
+	f.Fuzz(func(t *testing.T, text []byte) {
+		words := bytes.Fields(text)
+		if len(words) >= 2 {
+			if o, err := readRange(space, words); err == nil && (o.Limit < 1 || o.Limit > maxCount) {
+				t.Errorf("%q: a page of %d keys", text, o.Limit)
+			}
+		}
+		if err := readIndex(words, &cleave.IndexOptions{}); err == nil && len(words) < 2 {
+			t.Errorf("%q makes an index", text)
+		}
+		if taken, rest, err := counted(words); err == nil && len(taken)+len(rest)+1 != len(words) {
+			t.Errorf("%q: %d and %d words", text, len(taken), len(rest))
+		}
+		if o, err := readScan(words, "scan"); err == nil && (o.count < 1 || o.count > maxCount) {
+			t.Errorf("%q: %d keys", text, o.count)
+		}
+		limits, err := readBuffers(strings.Join(strings.Fields(string(text)), " "), bufferLimits{})
+		if err == nil && (limits.normal.hard < 0 || limits.pubsub.soft < 0 || limits.pubsub.time < 0) {
+			t.Errorf("%q: %+v", text, limits)
+		}
+		_, _, _, _ = helloOptions(words, 2)
+		if place, err := readCursor(text); err == nil && place != nil && cursorText(place) != strings.ToLower(string(text)) {
+			t.Errorf("%q: the cursor is %q", text, cursorText(place))
+		}
+	})
+}
