@@ -103,7 +103,8 @@ func (p *BitPart) do(value []byte) (result BitResult, wrote bool) {
 	case BitGet:
 		return BitResult{Value: old}, false
 	case BitSet:
-		next, fits = p.fit(next, false, false)
+		// A negative number is a very large one to a field without a sign, as in Redis.
+		next, fits = p.fit(next, !p.Signed && next < 0, false)
 	case BitAdd:
 		// One of two numbers that overflow 64 bits has the sign of the other.
 		sum := old + p.Value

@@ -291,3 +291,18 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 		}
 	}
 }
+
+// What a random run has found stays asked.
+func TestAnswersThatOnceDifferedAreThoseOfRedis(t *testing.T) {
+	redis, l := startOriginal(t), newLab()
+	for _, line := range []string{
+		"BITFIELD a OVERFLOW SAT SET u63 100 -9000000000000000000",
+		"BITFIELD a OVERFLOW SAT SET u8 0 -1 OVERFLOW FAIL SET u8 8 -1 OVERFLOW WRAP SET u8 16 -2",
+		"GET a",
+	} {
+		words := strings.Fields(line)
+		if want, got := redis.ask(t, words...), l.ask(t, words...); want != got {
+			t.Errorf("%s\n redis: %q\n ours:  %q", line, want, got)
+		}
+	}
+}
