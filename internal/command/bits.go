@@ -76,13 +76,13 @@ type Stretch struct {
 	Bits       bool
 }
 
-// of returns the part of n bytes as a half-open range of bits.
-func (s Stretch) of(n int64) (start, end int64) {
+// of returns the part of n bytes as a half-open range of bits; by is how its ends are read.
+func (s Stretch) of(n int64, by func(start, end, n int64) (int64, int64)) (start, end int64) {
 	size := int64(8)
 	if s.Bits {
 		n, size = n*8, 1
 	}
-	start, end = bounds(s.Start, s.End, n)
+	start, end = by(s.Start, s.End, n)
 	return start * size, end * size
 }
 
@@ -99,7 +99,7 @@ func (c *BitCount) Eval(e *Env) Reply {
 		return failed(err)
 	}
 	value := liveText(&row, alive)
-	start, end := c.Part.of(int64(len(value)))
+	start, end := c.Part.of(int64(len(value)), forward)
 	return number(ones(value, start, end), row.Version)
 }
 
@@ -141,7 +141,7 @@ func (c *BitPos) Eval(e *Env) Reply {
 		}
 		return number(0, 0)
 	}
-	start, end := c.Part.of(int64(len(row.Payload)))
+	start, end := c.Part.of(int64(len(row.Payload)), bounds)
 	at := search(row.Payload, start, end, c.On)
 	if at < 0 && !c.On && !c.Bounded && start < end {
 		at = int64(len(row.Payload)) * 8

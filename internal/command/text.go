@@ -63,17 +63,23 @@ func (c *GetRange) Eval(e *Env) Reply {
 	case !alive:
 		return Reply{Kind: Bytes, Bytes: []byte{}}
 	}
-	start, end := bounds(c.Start, c.End, int64(len(row.Payload)))
+	start, end := forward(c.Start, c.End, int64(len(row.Payload)))
 	// save, not keep: the rest of a large value need not stay.
 	return Reply{Kind: Bytes, Bytes: e.save(row.Payload[start:end]), Version: row.Version}
+}
+
+// forward is bounds, but empty if both ends count from the end and are the wrong way
+// round, however short the value is. Redis asks so everywhere but in BITPOS.
+func forward(start, end, n int64) (from, to int64) {
+	if start < 0 && end < 0 && start > end {
+		return 0, 0
+	}
+	return bounds(start, end, n)
 }
 
 // bounds returns a part of n bytes or bits, whose ends are included and count from the end
 // if they are negative, as a half-open range.
 func bounds(start, end, n int64) (from, to int64) {
-	if start < 0 && end < 0 && start > end {
-		return 0, 0 // Redis asks before it counts from the end
-	}
 	if start < 0 {
 		start = max(0, n+start)
 	}

@@ -299,6 +299,7 @@ func TestAnswersThatOnceDifferedAreThoseOfRedis(t *testing.T) {
 		"BITFIELD a OVERFLOW SAT SET u63 100 -9000000000000000000",
 		"BITFIELD a OVERFLOW SAT SET u8 0 -1 OVERFLOW FAIL SET u8 8 -1 OVERFLOW WRAP SET u8 16 -2",
 		"GET a",
+		"SET b 12", "BITPOS b 1 -3 -9", "BITPOS b 1 -1 -2", "BITCOUNT b -3 -9", "GETRANGE b -3 -9",
 	} {
 		words := strings.Fields(line)
 		if want, got := redis.ask(t, words...), l.ask(t, words...); want != got {
