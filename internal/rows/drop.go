@@ -3,7 +3,8 @@ package rows
 import "bytes"
 
 // Drop forgets the unpinned rows with start <= key < end, and voids all tickets.
-// A nil end is the end of all keys. It looks at every row. Held ones go too.
+// A nil end is the end of all keys. It looks at every row. Held ones go too,
+// and the table is not whole any more.
 func (t *Table) Drop(start, end []byte) {
 	for i := range t.stripes {
 		t.stripes[i].drop(start, end)
@@ -16,6 +17,7 @@ func (s *stripe) drop(start, end []byte) {
 	for i := range s.sequence {
 		s.sequence[i]++ // a fill under way may carry what is being dropped
 	}
+	s.whole = false
 	s.pins.settle(s.table.applied.Load())
 	for n := s.blocks.all[0].newer; n != 0; {
 		newer := s.blocks.all[n].newer // n may go

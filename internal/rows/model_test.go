@@ -26,6 +26,8 @@ type model struct {
 	fills      []pendingFill
 	held       map[string]bool
 	serial     int
+
+	wholeAtFirst, dropped bool
 }
 
 type publication struct {
@@ -123,8 +125,16 @@ func (m *model) get(k string) (State, []byte) {
 		if m.held[k] {
 			m.Fatalf("Get(%q) is unknown but held", k)
 		}
+		if m.whole() {
+			m.Fatalf("Get(%q) is unknown, but nothing went from a table that was whole", k)
+		}
 	}
 	return state, v
+}
+
+// whole tells whether the table has to know everything.
+func (m *model) whole() bool {
+	return m.wholeAtFirst && !m.dropped && m.table.Metrics().Evictions == 0
 }
 
 func (m *model) startFill() {
@@ -147,7 +157,7 @@ func (m *model) goOnFilling() {
 	count := m.table.Metrics().Rows
 	filled := m.table.Fill(f.ticket, []byte(f.key), f.value, f.value != nil)
 	after, _ := m.get(f.key)
-	if filled && before != Unknown {
+	if filled && before != Unknown && (before != Absent || f.value != nil) { // a whole table has no row for what it knows to be absent
 		m.Fatalf("Fill(%q) replaced what was known", f.key)
 	}
 	if !filled && (before != after || m.table.Metrics().Rows > count) {
@@ -187,6 +197,7 @@ func (m *model) drop() {
 		end = nil
 	}
 	m.table.Drop(start, end)
+	m.dropped = true
 	for k := range m.held {
 		if k >= string(start) && (end == nil || k < string(end)) && m.generation[k] <= m.applied {
 			delete(m.held, k) // it goes too
@@ -234,6 +245,9 @@ func TestPinnedRowsAreNeverLostAndNoRowIsEverStale(t *testing.T) {
 			newest: map[string][]byte{}, generation: map[string]uint64{}, state: map[string][]byte{}, held: map[string]bool{},
 		}
 		m.table = New(m.options)
+		if m.wholeAtFirst = rapid.Bool().Draw(t, "whole"); m.wholeAtFirst {
+			m.table.Whole()
+		}
 		steps := map[string]func(){
 			"publish": m.publish, "apply": m.apply, "get": func() { m.get(m.key()) },
 			"ticket": m.startFill, "fill": m.goOnFilling, "hold": m.hold, "release": m.release, "trim": m.trim, "drop": m.drop, "churn": m.churn,

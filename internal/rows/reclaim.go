@@ -127,6 +127,7 @@ func (v *victims) add(s *stripe, place uint32, r row) {
 	c := s.class(r.key())
 	c.went(r.extent())
 	c.Evictions++
+	s.part(r)
 	r.setWord(r.word() | flagDead)
 	s.blocks.all[s.blocks.numberOf(place)].live -= r.extent()
 	if v.count == len(v.words) {

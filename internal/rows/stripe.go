@@ -33,6 +33,10 @@ type stripeFields struct {
 	largest  int // extent of the largest row in an ordinary block
 	held     int // weight of rows that are held
 	ghosts   ghosts
+	// whole tells that every key that exists has a row, parted counts the rows that went
+	// though their keys exist.
+	whole  bool
+	parted uint64
 }
 
 func (s *stripe) init(share int, t *Table) {
@@ -78,9 +82,14 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 	_, place, r := s.find(hash, key)
 	if r == nil {
 		// It is not of a batch either: rows of one stay until they are applied.
-		s.counts.of(class).Misses++
+		if s.whole {
+			state = Absent
+			s.counts.of(class).Hits++
+		} else {
+			s.counts.of(class).Misses++
+		}
 		s.mu.Unlock()
-		return dst, Unknown, nil, 0
+		return dst, state, nil, 0
 	}
 	if s.batch[lane(hash)] > s.table.revealed.Load() && !plant.Bug("rows-batch-torn") {
 		s.mu.Unlock()

@@ -31,8 +31,9 @@ func (t *Table) Knows(key []byte) bool {
 	s, h := t.stripe(key)
 	s.mu.Lock()
 	_, _, r := s.find(h, key)
+	known := r != nil || s.whole
 	s.mu.Unlock()
-	return r != nil
+	return known
 }
 
 // near begins to fetch the first row whose key may be the one with a hash.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/rows"
@@ -111,9 +112,25 @@ func (s *Store) openEngine() (err error) {
 		_ = s.db.Close() // it has nothing to say beyond that
 		return err
 	}
+	if err := s.knowNothing(); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
 	s.applier.start(pos)
 	s.chunks.published.Store(uint64(pos))
 	return nil
+}
+
+// knowNothing tells the row table if Pebble is empty: then it knows all that the log will
+// ever bring, until it is full.
+func (s *Store) knowNothing() error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: appendKey(nil, nil), KeyTypes: pebble.IterKeyTypePointsOnly})
+	if err != nil {
+		return readError(err)
+	}
+	if empty := !it.First(); empty && it.Error() == nil {
+		s.table.Whole()
+	}
+	return readError(errors.Join(it.Error(), it.Close()))
 }
 
 // damaged tells whether an error with which Pebble refuses to open a store is
