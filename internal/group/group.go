@@ -34,6 +34,9 @@ type Group struct {
 	// nudge has an element when housekeeping should not wait for its turn.
 	nudge chan struct{}
 	tend  tending
+	// joined are commands that were executed together with those of other groups, and
+	// joinedBatches how often some were.
+	joined, joinedBatches atomic.Uint64
 }
 
 // Open continues the group that state remembers, or starts a new one.

@@ -70,11 +70,7 @@ func Still(ctx context.Context, groups []*Group, f func()) error {
 		f()
 		return nil
 	}
-	actors := make([]*actor.Actor[executor, *call, error], len(groups))
-	for i, g := range groups {
-		actors[i] = g.actor
-	}
-	if err := actor.DoAll(ctx, actors, func([]*executor) { f() }); err != nil {
+	if err := actor.DoAll(ctx, actorsOf(groups), func([]*executor) { f() }); err != nil {
 		return refusedBy(groups, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 func doJoint(ctx context.Context, calls []*jointCall) {
 	for len(calls) > 0 {
 		b := newJointBatch(calls)
-		err := actor.DoAll(ctx, b.actors(), b.run)
+		err := actor.DoAll(ctx, actorsOf(b.groups), b.run)
 		var panicked *actor.PanicError
 		switch {
 		case err == nil:
@@ -25,9 +25,7 @@ func doJoint(ctx context.Context, calls []*jointCall) {
 			for _, c := range calls {
 				c.replies, c.err = nil, c.refused(err)
 			}
-			for i, g := range b.groups {
-				answerLate(b.late[i], g.refused(err))
-			}
+			b.abandon(err)
 			return
 		default: // a group is closed: those that do not need it go on
 			for i := range calls {
@@ -38,17 +36,11 @@ func doJoint(ctx context.Context, calls []*jointCall) {
 	}
 }
 
-// jointBatch is a batch of several groups: one entry of the log for each, all in one
-// frame.
+// jointBatch is joint requests as a batch of their groups.
 type jointBatch struct {
-	calls  []*jointCall
-	groups []*Group // all that the calls need
-	states []*executor
-	// refused is why a group cannot take part, by group. Those that can have begun a
-	// batch, and hold their clocks until all of it is visible.
-	refused []error
-	late    [][]*call // those of each group that ride along
-	taken   int       // of calls, so far
+	together
+	calls []*jointCall
+	taken int // of calls, so far
 	// requests are those that were executed in this batch: for another of the same the
 	// record has to be there.
 	requests map[RequestID]bool
@@ -63,21 +55,13 @@ func newJointBatch(calls []*jointCall) *jointBatch {
 			}
 		}
 	}
-	b.refused, b.late = make([]error, len(b.groups)), make([][]*call, len(b.groups))
 	return b
-}
-
-func (b *jointBatch) actors() []*actor.Actor[executor, *call, error] {
-	actors := make([]*actor.Actor[executor, *call, error], len(b.groups))
-	for i, g := range b.groups {
-		actors[i] = g.actor
-	}
-	return actors
 }
 
 // run evaluates requests until the batch is large enough, and commits what they write.
 func (b *jointBatch) run(states []*executor) {
-	b.states = states
+	b.use(states)
+	b.admit()
 	b.begin()
 	for full := false; b.taken < len(b.calls) && !full; b.taken++ {
 		c := b.calls[b.taken]
@@ -113,14 +97,10 @@ func (b *jointBatch) run(states []*executor) {
 	}
 }
 
-// begin makes the groups ready. Whatever of that is a batch of its own comes before any
-// clock is held.
-func (b *jointBatch) begin() {
-	for i, x := range b.states {
-		if b.refused[i] = x.dead; x.dead == nil {
-			b.refused[i] = x.reserve()
-		}
-	}
+// admit makes the groups ready for the requests. Whatever of that is a batch of its own
+// comes before any clock is held.
+func (b *jointBatch) admit() {
+	b.reserve()
 	for _, c := range b.calls {
 		for i := range c.pieces {
 			at := b.at(&c.pieces[i])
@@ -129,18 +109,6 @@ func (b *jointBatch) begin() {
 			}
 			if c.err == nil {
 				c.err = b.states[at].admit(&call{Request: c.pieces[i].Request})
-			}
-		}
-	}
-	for i, x := range b.states {
-		if b.refused[i] == nil {
-			b.refused[i] = x.dead // since another was admitted
-		}
-		if b.refused[i] == nil {
-			x.begin()
-			b.late[i] = x.late.take()
-			for n := range b.late[i] {
-				x.execute(b.late[i], n)
 			}
 		}
 	}
@@ -176,71 +144,6 @@ func (b *jointBatch) evaluate(c *jointCall) (full bool) {
 		b.requests[id] = true
 	}
 	return full
-}
-
-// commit commits what every group writes in one frame.
-func (b *jointBatch) commit() error {
-	var parts []JointPart
-	for i, x := range b.states {
-		if b.refused[i] == nil && x.env.Effects().Len() > 0 {
-			parts = append(parts, JointPart{x.log, x.seal()})
-		}
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	log, ok := parts[0].Log.(JointLog)
-	if !ok {
-		return ErrNotJoint
-	}
-	err := log.CommitJoint(parts)
-	if errors.Is(err, ErrUncertain) {
-		for _, x := range b.states {
-			x.dead = failed(err)
-		}
-	}
-	return err
-}
-
-// finish shows what the batch has changed. A range that one group gives another is
-// nobody's, or both have it, until both have shown their lists: until then readers of
-// several groups are told so.
-func (b *jointBatch) finish(err error) {
-	reowned := err == nil && slices.ContainsFunc(b.states, func(x *executor) bool { return x.guard.reowned() })
-	if reowned {
-		for _, x := range b.states {
-			x.visible.reowning.Add(1)
-		}
-	}
-	for i, x := range b.states {
-		if b.refused[i] == nil {
-			x.finish(err == nil)
-		}
-	}
-	if reowned {
-		for _, x := range b.states {
-			x.visible.reowning.Add(-1)
-		}
-	}
-	for i, x := range b.states {
-		b.answer(x, b.late[i], err)
-	}
-}
-
-// answer answers those who ride along. Who is refused with others has another try by
-// himself, if he is urgent.
-func (b *jointBatch) answer(x *executor, late []*call, err error) {
-	errs := make([]error, len(late))
-	for i, c := range late {
-		keepReply(c)
-		errs[i] = x.outcomeOfAll(err)
-	}
-	if err != nil && x.dead == nil {
-		x.urge(late, errs, true)
-	}
-	for i, c := range late {
-		c.answer(errs[i])
-	}
 }
 
 // id is the one that stands for all pieces.

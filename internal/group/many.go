@@ -15,17 +15,23 @@ import (
 var ErrBehind = errors.New("group: behind a request that was not executed")
 
 // Many is a list of requests that are executed in order, each by itself, with as few
-// writes of the log as it takes. It keeps its memory: reset it and use it again. It
-// belongs to one goroutine at a time.
+// writes of the log as it takes. Their groups share a log: what the requests of one write
+// becomes visible at one moment with what those of the others do, so whoever sees what a
+// request has written sees what those before it have. It keeps its memory: reset it and
+// use it again. It belongs to one goroutine at a time.
 type Many struct {
 	calls []*call
 	errs  []error
+	// groups are those of the calls.
+	groups []*Group
+	// halted are the chains whose calls are not executed any more.
+	halted map[uint64]bool
 }
 
-// Add appends a request. Those with the same chain, if that is not 0, are executed in
-// order or not at all: if one meets a closed gate, a lock or a range that is given away,
-// those behind it are not executed, and their error is ErrBehind.
-func (m *Many) Add(r Request, chain uint64) {
+// Add appends a request to a group. Those with the same chain, if that is not 0, are
+// executed in order or not at all: if one meets a closed gate, a lock or a range that is
+// given away, those behind it are not executed, and their error is ErrBehind.
+func (m *Many) Add(g *Group, r Request, chain uint64) {
 	if len(m.calls) < cap(m.calls) {
 		m.calls = m.calls[:len(m.calls)+1]
 	} else {
@@ -36,7 +42,18 @@ func (m *Many) Add(r Request, chain uint64) {
 		c = new(call)
 		m.calls[len(m.calls)-1] = c
 	}
-	*c = call{Request: r, chain: chain}
+	*c = call{Request: r, chain: chain, group: m.number(g)}
+}
+
+// number is that of a group among those of the list.
+func (m *Many) number(g *Group) int {
+	for i := range m.groups {
+		if m.groups[i] == g {
+			return i
+		}
+	}
+	m.groups = append(m.groups, g)
+	return len(m.groups) - 1
 }
 
 // Len is how many requests there are.
@@ -50,23 +67,31 @@ func (m *Many) Reset() {
 	for _, c := range m.calls {
 		*c = call{}
 	}
-	m.calls = m.calls[:0]
+	clear(m.groups)
+	m.calls, m.groups = m.calls[:0], m.groups[:0]
 }
 
-// TryMany executes requests: see Try. What the list points to is the group's until it
-// returns, so nothing can make it return early. If they are more than its queue takes,
-// none is executed.
-func (g *Group) TryMany(m *Many) {
+// Try executes the requests: see [Group.Try]. What the list points to is the groups' until
+// it returns, so nothing can make it return early. If they are of one group, and more than
+// its queue takes, none is executed.
+func (m *Many) Try() {
 	m.errs = append(m.errs[:0], make([]error, len(m.calls))...)
-	if err := g.actor.CallBatch(context.Background(), m.calls, m.errs); err != nil {
-		for i := range m.errs {
-			m.errs[i] = g.refused(err)
+	switch len(m.groups) {
+	case 0:
+	case 1:
+		g := m.groups[0]
+		if err := g.actor.CallBatch(context.Background(), m.calls, m.errs); err != nil {
+			for i := range m.errs {
+				m.errs[i] = g.refused(err)
+			}
 		}
+	default:
+		m.tryTogether()
 	}
 }
 
 // Held is for how long a writer of a position is held up: wait so long before it is
-// written by TryMany, which does not.
+// written by [Many.Try], which does not.
 func (g *Group) Held(at partition.Position) time.Duration {
 	list := g.slow.list.Load()
 	if list == nil {

@@ -17,7 +17,7 @@ type Metrics struct {
 func (g *Group) Metrics() Metrics {
 	s := g.actor.Stats()
 	return Metrics{
-		QueueDepth: s.Depth, Commands: s.Handled, Refused: s.Refused, Batches: s.Batches,
+		QueueDepth: s.Depth, Commands: s.Handled + g.joined.Load(), Refused: s.Refused, Batches: s.Batches + g.joinedBatches.Load(),
 		QueueWait: s.QueueWait, Service: s.Service, ClockMS: g.clock.now(),
 	}
 }

@@ -45,8 +45,9 @@ type call struct {
 	Request
 	reply command.Reply
 	wrote bool // something, in this batch
-	// chain is that of a Many, 0 for none.
+	// chain is that of a Many, 0 for none, and group the number of the group in it.
 	chain uint64
+	group int
 	// recalled tells that the reply is that of the first time.
 	recalled bool
 	// done takes the outcome of a call that is late; nil for others.

@@ -179,6 +179,7 @@ var plantedBugs = map[string][]guard{
 	"drive-removed-decider-awaited": {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
 	"group-trace-lost":              {{folder: "internal/group", test: "TestAKeyThatWasLockedInASnapshotIsNamed"}},
 	"group-joint-not-taken-back":    {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
+	"group-chain-of-one-group":      {{folder: "internal/group", test: "TestAChainStopsInAllGroups"}},
 	"group-floor-not-kept":          {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"version-repeated":              {guardForward, guardHistory, guardSim},
 	"clock-back":                    {guardForward, guardHistory, guardSim},

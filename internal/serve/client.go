@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/internal/resp"
+	"github.com/cleavekv/cleave/internal/store"
 )
 
 // client is one connection. It belongs to its worker, but for the time in which it is
@@ -31,10 +32,10 @@ type client struct {
 	// one that takes long.
 	in  []byte
 	out redis.Writer
-	// pending is how many of its requests are staged, and part where they are.
+	// pending is how many of its requests are staged, and store where they are.
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	pending int
-	part    *node.Part
+	store   *store.Store
 	// busy tells that requests of it are under way elsewhere, and later what they are.
 	busy  bool
 	later []func(context.Context)

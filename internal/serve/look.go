@@ -47,7 +47,7 @@ func (w *worker) lookAndStage(c *client, r redis.Request, row group.RowKey, part
 		return
 	}
 	c.pending++ // until it is staged
-	c.part = part
+	c.store = part.Store
 	w.lookAt(looking{c: c, part: part, row: row, command: cmd, request: r})
 }
 

@@ -201,16 +201,16 @@ func (w *worker) noteBatch(b *batch, took time.Duration) {
 		if a.unit != nil {
 			r, space = &a.unit.items[0].Request, a.unit.items[0].space
 		}
-		w.s.slow.note(a.c, r.Args, took, w.s.where(b.part, space, r))
+		w.s.slow.note(a.c, r.Args, took, w.s.where(space, r))
 	}
 }
 
 // where is the shard and the group of a request.
-func (s *Server) where(part *node.Part, space *node.Space, r *redis.Request) spot {
+func (s *Server) where(space *node.Space, r *redis.Request) spot {
 	at, err := r.Spec.KeysOf(r.Args)
 	if err != nil || len(at) == 0 {
 		return spot{}
 	}
-	shard := s.node.Map().Find(space.AppendPosition(nil, r.Args[at[0]]))
-	return spot{shard.ID, part.ID}
+	p := space.AppendPosition(nil, r.Args[at[0]])
+	return spot{s.node.Map().Find(p).ID, s.node.PartOf(p).ID}
 }

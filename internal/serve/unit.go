@@ -151,7 +151,7 @@ func (w *worker) unit(c *client, u *unit) {
 		return
 	}
 	part, p := w.s.together(u)
-	if part == nil || c.pending > 0 && c.part != part && !w.settled(c) {
+	if part == nil || c.pending > 0 && c.store != part.Store && !w.settled(c) {
 		u = u.kept()
 		w.slow(c, func(ctx context.Context) { w.s.runUnit(ctx, u) })
 		return
@@ -160,7 +160,7 @@ func (w *worker) unit(c *client, u *unit) {
 		u.items[0].Args = w.hold(u.items[0].Args)
 	}
 	b := w.stage(c, part)
-	b.many.Add(group.Request{Command: u, Key: p, Gate: u.gate()}, c.id)
+	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.gate()}, c.id)
 	b.asks = append(b.asks, ask{c: c, unit: u})
 }
 

@@ -10,14 +10,16 @@ import (
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/internal/resp"
 	"github.com/cleavekv/cleave/internal/rows"
+	"github.com/cleavekv/cleave/internal/store"
 )
 
 // worker takes requests of clients, stages those that are to be executed in a group, and
 // commits them together. It belongs to one goroutine.
 type worker struct {
 	s *Server
-	// batches are what is staged, by group; those of used are not empty.
-	batches map[*node.Part]*batch
+	// batches are what is staged, by store: what is executed at the groups of one is one
+	// write of its log. Those of used are not empty.
+	batches map[*store.Store]*batch
 	used    []*batch
 	staged  int
 	// leaving are clients that are busy from the next release on.
@@ -39,9 +41,8 @@ type worker struct {
 	row   []byte // memory for one row
 }
 
-// batch is what is staged for one group.
+// batch is what is staged for the groups of one store.
 type batch struct {
-	part *node.Part
 	many group.Many
 	asks []ask
 }
@@ -69,7 +70,7 @@ const (
 // newWorker returns a worker with so much room for row keys: those of a loop are many,
 // those of one connection few.
 func newWorker(s *Server, room int) *worker {
-	return &worker{s: s, batches: map[*node.Part]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost)}
+	return &worker{s: s, batches: map[*store.Store]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost)}
 }
 
 // take takes the requests at the front of data and returns what is left. It stops at a
@@ -198,12 +199,12 @@ func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Co
 // add adds a command to those of its group.
 func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) {
 	b := w.stage(c, part)
-	b.many.Add(group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec)}, c.id)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec)}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
 }
 
 // locate returns the row key of a key, which is good until the round ends, and the part
-// that has it. What the client has staged for another part is executed before: its
+// that has it. What the client has staged for another store is executed before: its
 // requests keep their order. If that has to wait, the part is nil.
 func (w *worker) locate(c *client, key []byte) (group.RowKey, *node.Part) {
 	if cap(w.keys)-len(w.keys) < 2*len(key)+16 {
@@ -217,7 +218,7 @@ func (w *worker) locate(c *client, key []byte) (group.RowKey, *node.Part) {
 	w.keys = c.space.AppendPosition(group.BeginRowKey(w.keys), key)
 	row := group.RowKey(w.keys[start:len(w.keys):len(w.keys)])
 	part := w.s.node.PartOf(row.Position())
-	if c.pending == 0 || c.part == part {
+	if c.pending == 0 || c.store == part.Store {
 		return row, part
 	}
 	if !w.settled(c) {
@@ -235,17 +236,17 @@ func gate(k *node.Space, s *redis.Spec) group.Gate {
 }
 
 // stage returns the batch of a group for a request of a client.
-// Invariant: whatever else the client has staged is of the same group.
+// Invariant: whatever else the client has staged is of the same store.
 func (w *worker) stage(c *client, part *node.Part) *batch {
-	b := w.batches[part]
+	b := w.batches[part.Store]
 	if b == nil {
-		b = &batch{part: part}
-		w.batches[part] = b
+		b = new(batch)
+		w.batches[part.Store] = b
 	}
 	if len(b.asks) == 0 {
 		w.used = append(w.used, b)
 	}
-	c.part = part
+	c.store = part.Store
 	c.pending++
 	w.staged++
 	return b
@@ -263,7 +264,7 @@ func (w *worker) execute() {
 	w.see()
 	for _, b := range w.used {
 		began := time.Now()
-		b.part.Group.TryMany(&b.many)
+		b.many.Try()
 		w.noteBatch(b, time.Since(began))
 		for i := range b.asks {
 			w.answer(b, i)

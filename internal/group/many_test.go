@@ -1,0 +1,192 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+)
+
+// many makes a list of requests of one chain, each for the group of its key's first letter.
+func (j *jointly) many(chain uint64, commands map[string]command.Command, order ...string) *Many {
+	m := new(Many)
+	for _, k := range order {
+		m.Add(j.groups[k[0]-'a'], Request{Command: commands[k], Key: at(k)}, chain)
+	}
+	return m
+}
+
+// sets are commands that set keys to what they are called.
+func sets(keys ...string) map[string]command.Command {
+	m := map[string]command.Command{}
+	for _, k := range keys {
+		m[k] = set(k, k)
+	}
+	return m
+}
+
+// outcomes is what became of a list, in words.
+func outcomes(m *Many) (told []string) {
+	for i := range m.Len() {
+		reply, err := m.Reply(i)
+		if err == nil {
+			err = reply.Err
+		}
+		switch {
+		case err == nil:
+			told = append(told, "done")
+		case errors.Is(err, ErrBehind):
+			told = append(told, "behind")
+		case errors.Is(err, own.ErrWrongGroup):
+			told = append(told, "elsewhere")
+		case errors.Is(err, errFull):
+			told = append(told, "full")
+		case errors.Is(err, ErrClosed):
+			told = append(told, "closed")
+		case errors.Is(err, ErrUnknown):
+			told = append(told, "unknown")
+		case Passes(err):
+			told = append(told, "wait")
+		default:
+			told = append(told, err.Error())
+		}
+	}
+	return told
+}
+
+func (j *jointly) told(m *Many, want string) {
+	j.Helper()
+	if got := strings.Join(outcomes(m), " "); got != want {
+		j.Errorf("told %s, want %s", got, want)
+	}
+}
+
+func TestRequestsOfSeveralGroupsShareAWrite(t *testing.T) {
+	j := newJointly(t, 3)
+	before := j.disk.commits
+	keys := []string{"a1", "b1", "a2", "c1", "b2"}
+	m := j.many(7, sets(keys...), keys...)
+	m.Add(j.groups[1], Request{Command: &command.Get{Key: at("b1")}, Key: at("b1")}, 7)
+	m.Try()
+	j.told(m, "done done done done done done")
+	if reply, _ := m.Reply(5); string(reply.Bytes) != "b1" {
+		t.Errorf("a read finds %q of what is before it", reply.Bytes)
+	}
+	if n := j.disk.commits - before; n != 1 {
+		t.Errorf("%d writes, want 1", n)
+	}
+	for i, want := range []uint64{2, 3, 1} {
+		if g := j.groups[i].Metrics(); g.Commands < want {
+			t.Errorf("group %d has counted %d commands, want %d", i, g.Commands, want)
+		}
+	}
+}
+
+// What waits in one group holds up what is behind it in others, and nothing else.
+func TestAChainStopsInAllGroups(t *testing.T) {
+	j := newJointly(t, 3)
+	do(t, j.groups[1], &txn.Prepare{
+		ID: txn.ID{1}, Decider: 9, DeadlineMS: j.nowMS + 60_000,
+		Part: txn.Part{Span: between("b", "c"), Writes: []command.Command{set("bl", "4")}},
+	})
+	m := j.many(7, sets("a1", "bl", "c1", "b2"), "a1", "bl", "c1", "b2")
+	m.Add(j.groups[2], Request{Command: set("c3", "c3"), Key: at("c3")}, 8)
+	m.Try()
+	j.told(m, "done wait behind behind done")
+	if got := text(t, j.groups[2], "c1"); got != "" {
+		t.Errorf("c1 is %q", got)
+	}
+	m = j.many(7, sets("c1", "a1"), "c1", "a1") // the next list is another matter
+	m.Try()
+	j.told(m, "done done")
+}
+
+func TestRequestsOfSeveralGroupsOnAFullDisk(t *testing.T) {
+	j := newJointly(t, 2)
+	j.disk.refuse = errFull
+	commands := sets("a1", "b1")
+	commands["a2"], commands["b2"] = &command.Get{Key: at("a1")}, &command.Get{Key: at("b2")}
+	m := j.many(7, commands, "a1", "b1", "a2", "b2")
+	m.Try()
+	j.told(m, "full full done done")
+	if reply, _ := m.Reply(2); reply.Kind != command.Nil {
+		t.Errorf("a read sees what was refused: %+v", reply)
+	}
+	j.disk.refuse = nil
+	m.Try()
+	j.told(m, "done done done done")
+	j.disk.refuse = ErrUncertain
+	j.many(7, sets("a3"), "a3").Try()
+	m = j.many(7, sets("a3", "b3"), "a3", "b3")
+	m.Try()
+	if got := outcomes(m); got[1] == "done" {
+		t.Errorf("told %v of a log that fails", got)
+	}
+}
+
+func TestAListGoesOnWithoutGroupsThatAreClosed(t *testing.T) {
+	j := newJointly(t, 3)
+	if err := j.groups[1].Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	m := j.many(7, sets("a1", "b1", "c1"), "a1", "b1", "c1")
+	m.Try()
+	j.told(m, "done closed done")
+}
+
+func TestWhatIsBehindARequestOfARetiredGroupWaitsForIt(t *testing.T) {
+	j := newJointly(t, 3)
+	was := serving(letter(1), letter(2), 1)
+	gone := was
+	gone.State, gone.Version = own.Foreign, 2
+	reown(t, j.groups[1], was, gone)
+	if err := j.groups[1].Retire(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	m := j.many(7, sets("a1", "b1", "c1"), "a1", "b1", "c1")
+	m.Add(j.groups[2], Request{Command: set("c2", "c2"), Key: at("c2")}, 8)
+	m.Try()
+	j.told(m, "done elsewhere behind done")
+}
+
+// A list that is too large for one batch takes several. After each the log has what comes
+// first in the list, and nothing else.
+func TestALongListIsWrittenInItsOrder(t *testing.T) {
+	j := newJointly(t, 4)
+	const n = 400
+	m := new(Many)
+	key := func(i int) string { return fmt.Sprintf("%s%03d", letter(i%4), i) }
+	for i := range n {
+		m.Add(j.groups[i%4], Request{Command: set(key(i), strings.Repeat("x", 20_000)), Key: at(key(i))}, 7)
+	}
+	var torn []int
+	looks := 0
+	j.disk.before = func() {
+		j.disk.mu.Lock()
+		defer j.disk.mu.Unlock()
+		looks++
+		var have []bool
+		for i := range n {
+			_, ok := j.disk.rows[string(RowKey(append(BeginRowKey(nil), at(key(i))...)))]
+			have = append(have, ok)
+		}
+		if first := slices.Index(have, false); first >= 0 && slices.Contains(have[first:], true) {
+			torn = append(torn, first)
+		}
+	}
+	m.Try()
+	if looks < 4 || len(torn) > 0 {
+		t.Errorf("%d writes; rows are missing before others at %v", looks, torn)
+	}
+	for _, told := range outcomes(m) {
+		if told != "done" {
+			t.Fatal(told)
+		}
+	}
+}
