@@ -60,6 +60,10 @@ type Options struct {
 	// store. It serves scans and what the row cache does not have. Default 32
 	// MiB. At least 64 KiB.
 	BlockCacheBytes int64
+	// Preload brings all rows into memory after Open, while the store is used, if they are
+	// small enough for CacheBytes: then reads need no disk, not even those of keys that do
+	// not exist.
+	Preload bool
 	// Queue bounds the commands that wait. Default 1024. At least 1.
 	Queue int
 	// Refuse makes a full queue refuse with ErrOverloaded at once instead of
@@ -109,7 +113,7 @@ func (o Options) node(dir string) (node.Options, error) {
 	no := node.Options{
 		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
 		Durability: wal.Durability(o.Durability),
-		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes},
+		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload},
 	}
 	if dir == "" {
 		if o.Durability == Always {

@@ -58,7 +58,7 @@ func openStore(c *config.Config) (*cleave.DB, error) {
 	}
 	o := cleave.Options{
 		Durability: d, Stores: int(c.Number("stores")), Groups: int(c.Number("groups")),
-		CacheBytes: c.Number("cache-mib") << 20, Queue: serveQueue,
+		CacheBytes: c.Number("cache-mib") << 20, Queue: serveQueue, Preload: true,
 	}
 	if c.Text("storage") == "memory" {
 		if most := c.Number("maxmemory"); most > 0 {

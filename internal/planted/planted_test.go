@@ -83,6 +83,7 @@ var plantedBugs = map[string][]guard{
 	"rows-stale-fill":           {guardRows},
 	"rows-pinned-evicted":       {guardRows},
 	"rows-whole-after-eviction": {guardRows},
+	"rows-gathered-in-part":     {guardRows},
 	"rows-held-evicted":         {guardRows, {folder: ".", test: "TestPinnedRowsAreReadFromMemoryWhateverElseIsRead"}},
 	"rows-pin-keeps-old":        {guardRows, guardSim, {folder: ".", test: "TestPinnedKeysAreReadAsTheyAre"}},
 	"rows-admit-all":            {{folder: "internal/rows", test: "TestReadsThatComeOnceDoNotDriveOutHotRows"}},

@@ -31,10 +31,13 @@ func (g *ghosts) bytes() int { return 2 * len(g.marks) }
 // head, the spare one, and one to fall short of the limit by.
 const spareBlocks = 3
 
+// roomy tells whether there is room for one more row.
+func (s *stripe) roomy() bool { return s.bytes()+spareBlocks*s.blocks.size <= s.limit() }
+
 // admit tells whether a row that was read may be cached: there is room, or its key was
 // asked for before, not long ago.
 func (s *stripe) admit(hash uint64, key []byte) bool {
-	if s.bytes()+spareBlocks*s.blocks.size <= s.limit() || plant.Bug("rows-admit-all") {
+	if s.roomy() || plant.Bug("rows-admit-all") {
 		return true
 	}
 	// As many marks as the index has words: up to four for each row.

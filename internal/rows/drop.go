@@ -18,6 +18,7 @@ func (s *stripe) drop(start, end []byte) {
 		s.sequence[i]++ // a fill under way may carry what is being dropped
 	}
 	s.whole = false
+	s.parted++
 	s.pins.settle(s.table.applied.Load())
 	for n := s.blocks.all[0].newer; n != 0; {
 		newer := s.blocks.all[n].newer // n may go

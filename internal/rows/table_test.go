@@ -274,3 +274,42 @@ func TestATicketTakenWhileTheKeyIsPinnedIsVoid(t *testing.T) {
 		t.Errorf("the table says %q, but new was published", value)
 	}
 }
+
+func TestATableThatIsWholeKnowsWhatIsAbsent(t *testing.T) {
+	table := New(Options{Bytes: 1 << 20, Stripes: 1})
+	know := func(when string, want State) {
+		t.Helper()
+		if _, state := table.Get([]byte("nobody"), nil); state != want || table.Knows([]byte("nobody")) != (want != Unknown) {
+			t.Errorf("%s: %v, want %v", when, state, want)
+		}
+	}
+	know("new", Unknown)
+	g := table.Gather()
+	for i := range 100 {
+		k := fmt.Appendf(nil, "key%d", i)
+		if got := g.Fill(table.Ticket(k), k, k); got != Known {
+			t.Fatal(got)
+		}
+	}
+	know("while it is gathered", Unknown)
+	if !g.End() {
+		t.Error("it is not whole")
+	}
+	know("whole", Absent)
+	table.Publish(1, []byte("gone"), nil, true)
+	table.Applied(1)
+	for i := 0; table.Metrics().Evictions == 0; i++ {
+		table.Publish(2, fmt.Appendf(nil, "other%d", i), make([]byte, 1000), false)
+		table.Applied(2)
+	}
+	know("when rows had to go", Unknown)
+	g = table.Gather()
+	for i := range 1000 {
+		k := fmt.Appendf(nil, "more%d", i)
+		g.Fill(table.Ticket(k), k, make([]byte, 1000))
+	}
+	if g.End() {
+		t.Error("it is whole though there was no room")
+	}
+	know("when there was no room", Unknown)
+}

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/group"
@@ -22,9 +23,14 @@ type cold struct {
 	held bool // some write to a range that is moved
 }
 
-// coldHands is how many goroutines bring rows into memory for the clients of a round: a
-// disk reads several at once, and waking more costs more than it gains.
-const coldHands = 4
+const (
+	// coldHands is how many goroutines bring rows into memory for the clients of a round:
+	// a disk reads several at once, and waking more costs more than it gains.
+	coldHands = 4
+	// coldShare is how many rows one of them brings at a time, or few more: the clients
+	// that wait for these go on while it brings others.
+	coldShare = 128
+)
 
 // join adds a request to those that are cold, behind what the client has staged.
 func (w *worker) join(c *client, r redis.Request) {
@@ -53,9 +59,32 @@ func (w *worker) releaseCold() {
 		}
 		return true
 	})
-	for share := range slices.Chunk(ready, max(1, (len(ready)+coldHands-1)/coldHands)) {
-		w.s.running.Go(func() { w.s.warmUp(w.s.ctx, share) })
+	shares := sharesOf(ready)
+	var next atomic.Int64
+	for range min(len(shares), coldHands) {
+		w.s.running.Go(func() {
+			for i := next.Add(1); i <= int64(len(shares)); i = next.Add(1) {
+				w.s.warmUp(w.s.ctx, shares[i-1])
+			}
+		})
 	}
+}
+
+// sharesOf divides clients that are cold.
+func sharesOf(clients []*client) (shares [][]*client) {
+	asks := 0
+	for _, c := range clients {
+		asks += len(c.warm)
+	}
+	most := min(max(1, (asks+coldHands-1)/coldHands), coldShare)
+	start, have := 0, 0
+	for i, c := range clients {
+		if have += len(c.warm); have >= most || i == len(clients)-1 {
+			shares = append(shares, clients[start:i+1])
+			start, have = i+1, 0
+		}
+	}
+	return shares
 }
 
 // maxHeld is how long a client is held up at most, for all that it has sent at once.

@@ -37,6 +37,9 @@ func Open(o Options) (*Store, error) {
 	if err := s.openParts(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), s.dir.close())
 	}
+	if o.Preload {
+		go s.gather()
+	}
 	return s, nil
 }
 

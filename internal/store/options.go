@@ -45,6 +45,9 @@ type Options struct {
 	// RetainBytes is how much log the feed keeps beyond what recovery needs.
 	// Default 64 MiB; -1 keeps none.
 	RetainBytes int64
+	// Preload brings all rows into memory after Open, while others use the store, if they
+	// fit.
+	Preload bool
 }
 
 // Memory returns a file system for Options.FS that keeps everything in memory.

@@ -30,6 +30,9 @@ type Store struct {
 
 	applier applier
 
+	// absent tells that of the keys that were read together last some did not exist.
+	absent atomic.Bool
+
 	hooks hooks
 }
 

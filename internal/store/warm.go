@@ -14,19 +14,19 @@ const fewKeys = 4
 
 // Warm brings what Pebble knows of some keys into memory, as far as there is room, so that
 // who looks at them next need not wait for the disk. Many keys cost much less than as many
-// Gets: they are read in order, and the filters of the lowest level, which Get does not use,
-// tell most of those that are absent. Keys that cannot be read stay unknown.
+// Gets: they are read in order, and if many are absent, the filters of the lowest level, which
+// Get does not use, tell most of those. Keys that cannot be read stay unknown.
 func (s *Store) Warm(keys ...[]byte) {
 	if s.enter() != nil {
 		return
 	}
 	defer s.leave()
 	var cold []coldKey
-	for i, k := range keys {
-		if t := s.table.Ticket(k); t.Valid() {
-			cold = append(cold, coldKey{i, k, t})
+	s.tickets(keys, func(i int, t rows.Ticket) {
+		if t.Valid() {
+			cold = append(cold, coldKey{i, keys[i], t})
 		}
-	}
+	})
 	_ = s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
 		s.table.FillWanted(c.ticket, c.key, value, ok)
 	})
@@ -45,26 +45,38 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool))
 	defer s.leave()
 	var room []byte
 	var cold []coldKey
-	for i, k := range keys {
+	s.tickets(keys, func(i int, t rows.Ticket) {
 		// A ticket is valid if memory does not know the row: then all commits of it up to
 		// now are applied.
-		t := s.table.Ticket(k)
 		if !t.Valid() {
-			value, state := s.table.Get(k, room[:0])
+			value, state := s.table.Get(keys[i], room[:0])
 			if room = value; state != rows.Unknown {
 				visit(i, value, state == rows.Present)
-				continue
+				return
 			}
 		}
 		if cold == nil {
 			cold = make([]coldKey, 0, len(keys)-i)
 		}
-		cold = append(cold, coldKey{i, k, t})
-	}
+		cold = append(cold, coldKey{i, keys[i], t})
+	})
 	return s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
 		s.table.Fill(c.ticket, c.key, value, ok)
 		visit(c.number, value, ok)
 	})
+}
+
+// tickets visits keys with the right to fill them in. What tells whether they are known is
+// fetched from memory for some of them together.
+func (s *Store) tickets(keys [][]byte, visit func(i int, t rows.Ticket)) {
+	for i := range keys {
+		if i%rows.TouchMost == 0 && len(keys) > fewKeys {
+			for _, k := range keys[i:min(i+rows.TouchMost, len(keys))] {
+				s.table.Seek(k)
+			}
+		}
+		visit(i, s.table.Ticket(keys[i]))
+	}
 }
 
 // coldKey is a key that memory does not know, with the right to fill it in.
@@ -92,13 +104,16 @@ func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok
 }
 
 func (s *Store) readSorted(cold []coldKey, visit func(c *coldKey, value []byte, ok bool)) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: true})
+	// The filters of the lowest level are worth a look if some keys are absent.
+	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: s.absent.Load()})
 	if err != nil {
 		return readError(err)
 	}
 	defer it.Close()
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
+	absent := 0
+	defer func() { s.absent.Store(absent > len(cold)/8) }()
 	for i := range cold {
 		*room = appendKey((*room)[:0], cold[i].key)
 		// A prefix is a whole key.
@@ -111,6 +126,9 @@ func (s *Store) readSorted(cold []coldKey, visit func(c *coldKey, value []byte, 
 			if value, err = it.ValueAndErr(); err != nil {
 				return readError(err)
 			}
+		}
+		if !found {
+			absent++
 		}
 		at(s.hooks.afterRead)
 		visit(&cold[i], value, found)
