@@ -60,6 +60,8 @@ func newLab() *lab {
 
 func (l *lab) At(key []byte) partition.Position { return l.space.AppendPosition(nil, key) }
 
+func (l *lab) Selects(name []byte) bool { return string(name) == "0" }
+
 func (l *lab) Read(_ partition.Position, c command.Command) command.Reply  { return l.env.Do(c) }
 func (l *lab) Write(_ partition.Position, c command.Command) command.Reply { return l.env.Do(c) }
 

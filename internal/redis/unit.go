@@ -11,6 +11,8 @@ import (
 type Unit interface {
 	// At returns the position of a key of the keyspace that the client has selected.
 	At(key []byte) partition.Position
+	// Selects tells whether a client that selects this has the same keyspace.
+	Selects(name []byte) bool
 	// Read and Write evaluate a command about the key at a position, after those
 	// before it. The reply is good until the unit ends.
 	Read(at partition.Position, c command.Command) command.Reply

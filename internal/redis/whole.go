@@ -96,16 +96,16 @@ func runCopy(u Unit, r *Request, w *Writer) {
 		case is(r.Args[i], "REPLACE"):
 			replace = true
 		case is(r.Args[i], "DB") && i+1 < len(r.Args):
-			n, ok := integer(r.Args[i+1])
-			if !ok {
+			i++
+			if u.Selects(r.Args[i]) {
+				continue
+			}
+			if _, ok := integer(r.Args[i]); !ok {
 				w.Fail(errNotInteger)
 				return
 			}
-			if n != 0 {
-				w.Fail(Error("ERR DB index is out of range"))
-				return
-			}
-			i++
+			w.Fail(Error("ERR DB index is out of range"))
+			return
 		default:
 			w.Fail(ErrSyntax)
 			return

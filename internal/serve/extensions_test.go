@@ -244,3 +244,25 @@ func TestAnIndexThatIsBeingBuiltSaysWhereToLook(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A copy to another keyspace is refused, rather than made in the wrong one.
+func TestACopyStaysInItsKeyspace(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "9"}); err != nil {
+			t.Fatal(err)
+		}
+		l.dial().script(`
+			SET a 1 -> OK
+			COPY a b DB 0 -> (1)
+			COPY a c DB default -> (1)
+			COPY a d DB 9 -> -ERR DB index is out of range
+			SELECT 9 -> OK
+			SET a 2 -> OK
+			COPY a b DB 9 -> (1)
+			COPY a c DB 0 -> -ERR DB index is out of range
+			COPY a a DB 0 -> -ERR DB index is out of range
+			COPY a c DB other -> -ERR value is not an integer or out of range
+			MGET a b c -> [2 2 (nil)]
+		`)
+	})
+}

@@ -76,6 +76,11 @@ type stateOf struct {
 // At implements [redis.Unit].
 func (s stateOf) At(key []byte) partition.Position { return s.space.AppendPosition(nil, key) }
 
+// Selects implements [redis.Unit].
+func (s stateOf) Selects(name []byte) bool {
+	return string(name) == s.space.Name || string(name) == "0" && s.space.Name == node.DefaultName
+}
+
 // Read implements [redis.Unit].
 func (s stateOf) Read(p partition.Position, c command.Command) command.Reply {
 	return s.do(s.space, p, c, false)
