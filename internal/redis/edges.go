@@ -61,6 +61,7 @@ func transactions() {
 	flags := NoScript | Loading | Stale
 	watch := edge("watch", group, "2.2.0", "Makes the next EXEC fail if a key was changed.", -2, flags|Fast, Transaction)
 	watch.Keys = Keys{1, -1, 1}
+	watch.Doc.Differs = "A key that was absent, and is made and deleted again, counts as unchanged."
 	register(
 		edge("multi", group, "1.2.0", "Begins a transaction.", 1, flags|Fast, Transaction),
 		edge("exec", group, "1.2.0", "Executes what was queued since MULTI, as one.", 1, flags, Transaction),
