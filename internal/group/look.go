@@ -6,6 +6,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -20,8 +21,9 @@ type Looker interface {
 	Knows(key []byte) bool
 	Warm(keys ...[]byte)
 	// GetMany is Get for several keys, in any order. A value is the visitor's until it
-	// returns.
-	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool)) error
+	// returns. Unmoved tells whether it is still the newest, or may say no.
+	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
+	Unmoved(t rows.Ticket) bool
 }
 
 // RowKey is what a row is looked up by: what [BeginRowKey] appends, and the position.
@@ -131,10 +133,23 @@ type ReadRow struct {
 	Row command.Row
 	// Found tells whether there is one, and Known whether that is known.
 	Found, Known bool
+
+	group  *Group
+	at     partition.Position
+	list   *own.List
+	ticket rows.Ticket
 }
 
-// ReadMany is Read for several rows, which the disk is asked for together. What is not as
-// simple as most rows, for a transaction or a lifetime, stays unknown: use Read.
+// Still tells whether what was read is still so: who asks for one row after the other has read
+// them one after the other then. It may say no though it is.
+func (r *ReadRow) Still() bool {
+	g := r.group
+	return r.Known && g.visible.writer(r.at) == nil && g.looker.Unmoved(r.ticket) && g.stillReads(r.list)
+}
+
+// ReadMany is Read for several rows, which the disk is asked for together, in any order: see
+// [ReadRow.Still]. What is not as simple as most rows, for a transaction or a lifetime, stays
+// unknown: use Read.
 func (g *Group) ReadMany(keys [][]byte) []ReadRow {
 	read := make([]ReadRow, len(keys))
 	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
@@ -147,15 +162,16 @@ func (g *Group) ReadMany(keys [][]byte) []ReadRow {
 		plain[i] = list.Reads(p) && g.visible.writer(p) == nil
 	}
 	room := make([]byte, 0, 128*len(keys)) // for most
-	err := g.looker.GetMany(keys, func(i int, value []byte, ok bool) {
+	err := g.looker.GetMany(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
+		r := &read[i]
+		*r = ReadRow{Known: plain[i], group: g, at: RowKey(keys[i]).Position(), list: list, ticket: t}
 		if !ok || !plain[i] {
-			read[i].Known = plain[i]
 			return
 		}
 		start := len(room)
 		room = append(room, value...)
 		row, err := command.DecodeRow(room[start:len(room):len(room)])
-		read[i] = ReadRow{Row: row, Found: true, Known: err == nil && row.ExpiryMS == 0}
+		r.Row, r.Found, r.Known = row, true, err == nil && row.ExpiryMS == 0
 	})
 	if err != nil || !g.stillReads(list) {
 		clear(read)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/internal/txn"
 )
 
@@ -33,16 +34,18 @@ func (k knowing) Warm(keys ...[]byte) {
 	}
 }
 
-func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool)) error {
+func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, _ rows.Ticket)) error {
 	for i, key := range slices.Backward(keys) {
 		value, ok, err := k.Get(key, nil)
 		if err != nil {
 			return err
 		}
-		visit(i, value, ok)
+		visit(i, value, ok, rows.Ticket{})
 	}
 	return nil
 }
+
+func (k knowing) Unmoved(rows.Ticket) bool { return true }
 
 func (k knowing) Seek([]byte) uint64 { return 7 }
 

@@ -173,3 +173,12 @@ func (t *Table) fill(tk Ticket, key, value []byte, present bool, why purpose) bo
 
 // Valid tells whether the key was unknown when the ticket was taken.
 func (t Ticket) Valid() bool { return t.valid }
+
+// Unmoved tells whether nothing was published for a key since the ticket was taken, valid or
+// not: then what was read since is still the newest. It may say no though nothing was.
+func (t *Table) Unmoved(tk Ticket) bool {
+	s := &t.stripes[tk.hash>>t.shift]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return tk.sequence == s.sequence[lane(tk.hash)]
+}

@@ -164,8 +164,8 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 		f(ctx)
 	}
 	c.first = nil
-	for len(c.warm) > 0 && c.warm[0].request.Spec == getSpec {
-		s.read(ctx, c, &c.warm[0])
+	for first := true; len(c.warm) > 0 && c.warm[0].request.Spec == getSpec; first = false {
+		s.read(ctx, c, &c.warm[0], first)
 		c.warm = c.warm[1:]
 	}
 	if len(c.later) == 0 {

@@ -2,8 +2,14 @@ package serve
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/cleavekv/cleave"
 )
 
 // pipeline sends requests, one in a line, at once.
@@ -57,4 +63,61 @@ func TestPipelinesOnAKeyspaceWithAnIndexKeepTheirOrder(t *testing.T) {
 			c.expect("OK", fmt.Sprintf("v%d", i), "(3)", "(3)", "OK", "[1 2]", "OK", "QUEUED", "[OK]", "7")
 		}
 	})
+}
+
+// Reads behind one of a row that is not in memory are done together with it, but one after the
+// other for whoever looks on: none is older than the one before it.
+func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			const pipelines, keys = 300, 10
+			dir := t.TempDir()
+			o := sh.options()
+			o.Durability = cleave.Never
+			db := open(t, dir, o)
+			for i := range pipelines {
+				if err := db.Default().Set(ctx, fmt.Appendf(nil, "cold%d", i), []byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l := startOn(t, open(t, dir, o), sh, Options{})
+			writes, reads := "", ""
+			for i := range keys {
+				writes += fmt.Sprintf("SET k%d #\r\n", i)
+				reads = fmt.Sprintf("GET k%d\r\n", i) + reads // the last that is written comes first
+			}
+			w, r := l.dial(), l.dial()
+			write := func(i int) {
+				w.pipeline(strings.ReplaceAll(writes, "#", fmt.Sprint(i)))
+				w.expect(slices.Repeat([]string{"OK"}, keys)...)
+			}
+			write(0)
+			var stop atomic.Bool
+			var writer sync.WaitGroup
+			writer.Go(func() {
+				for i := 1; !stop.Load(); i++ {
+					write(i)
+				}
+			})
+			for i := range pipelines {
+				r.pipeline(fmt.Sprintf("GET cold%d\r\n%s", i, reads))
+				r.expect("x")
+				var seen []int
+				for range keys {
+					n, _ := strconv.Atoi(r.read())
+					seen = append(seen, n)
+				}
+				if !slices.IsSorted(seen) {
+					t.Errorf("pipeline %d has read %v: a later read is older", i, seen)
+					break
+				}
+			}
+			stop.Store(true)
+			writer.Wait()
+		})
+	}
 }

@@ -34,8 +34,9 @@ func (s *Store) Warm(keys ...[]byte) {
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
 // in memory. It visits them in any order, each with its number; a value is the visitor's
-// until it returns. They are not of one moment. After an error some were not visited.
-func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool)) error {
+// until it returns. They are not of one moment, but its ticket tells whether it is still the
+// newest: see [Store.Unmoved]. After an error some were not visited.
+func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
 	if err := s.health.err(); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool))
 		if !t.Valid() {
 			value, state := s.table.Get(keys[i], room[:0])
 			if room = value; state != rows.Unknown {
-				visit(i, value, state == rows.Present)
+				visit(i, value, state == rows.Present, t)
 				return
 			}
 		}
@@ -62,9 +63,13 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool))
 	})
 	return s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
 		s.table.Fill(c.ticket, c.key, value, ok)
-		visit(c.number, value, ok)
+		visit(c.number, value, ok, c.ticket)
 	})
 }
+
+// Unmoved tells whether a value that GetMany has visited is the newest now. It may say no
+// though it is.
+func (s *Store) Unmoved(t rows.Ticket) bool { return s.table.Unmoved(t) }
 
 // tickets visits keys with the right to fill them in. What tells whether they are known is
 // fetched from memory for some of them together.
