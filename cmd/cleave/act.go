@@ -113,8 +113,8 @@ func planText(p *api.Plan) string {
 		b.WriteString(output.Wrap("- "+s) + "\n")
 	}
 	if x := p.Price; x != nil {
-		fmt.Fprintf(&b, "carried      %s in %s rows\n", output.Bytes(x.Bytes), output.Count(x.Rows))
-		fmt.Fprintf(&b, "other group  %d shards\n", x.Moves)
+		fmt.Fprintf(&b, "carried      %s in %s\n", output.Bytes(x.Bytes), output.Counted(x.Rows, "row"))
+		fmt.Fprintf(&b, "other group  %s\n", output.Counted(x.Moves, "shard"))
 		fmt.Fprintf(&b, "takes        about %s, of which writes to a range wait for %s\n", output.Seconds(x.Seconds), output.Seconds(x.PauseSeconds))
 		fmt.Fprintf(&b, "fullest      group has %.2f times the mean, then %.2f\n", x.SkewBefore, x.SkewAfter)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // patience is how long a shell waits for names from the server: whoever presses tab
@@ -71,7 +72,7 @@ var (
 	completeShards = fromServer(func(ctx context.Context, c *api.Client) ([]api.Shard, error) { return c.Shards(ctx, api.ShardFilter{}) },
 		func(s api.Shard) (string, string) { return fmt.Sprint(s.ID), s.Keyspace + " " + shardKeys(s) })
 	completeGroups = fromServer(func(ctx context.Context, c *api.Client) ([]api.Group, error) { return c.Groups(ctx) },
-		func(g api.Group) (string, string) { return fmt.Sprint(g.ID), fmt.Sprintf("%d shards", g.Shards) })
+		func(g api.Group) (string, string) { return fmt.Sprint(g.ID), output.Counted(g.Shards, "shard") })
 	completeKeyspaces = fromServer(func(ctx context.Context, c *api.Client) ([]api.Keyspace, error) { return c.Keyspaces(ctx) },
 		func(k api.Keyspace) (string, string) { return k.Name, k.Kind })
 	completeIndexes = fromServer(func(ctx context.Context, c *api.Client) ([]api.Index, error) { return c.Indexes(ctx, "") },

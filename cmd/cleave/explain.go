@@ -82,7 +82,7 @@ func explanationText(e api.Explanation) string {
 		line("slot", "%d", *e.Slot)
 	}
 	s := e.Shard
-	line("shard", "%d: %s, %s rows, %s (%.0f %% of all)", s.ID, shardKeys(s), output.Count(s.Rows), output.Bytes(s.Bytes), 100*s.Share)
+	line("shard", "%d: %s, %s, %s (%.0f %% of all)", s.ID, shardKeys(s), output.Counted(s.Rows, "row"), output.Bytes(s.Bytes), 100*s.Share)
 	line("group", "%d", s.Group)
 	line("store", "%d", s.Store)
 	if s.Job != "" {

@@ -98,7 +98,7 @@ func runImport(cmd *cobra.Command, from string, f *importFlags) (err error) {
 		return err
 	}
 	if report.Failed > 0 {
-		return fmt.Errorf("%s keys were refused", output.Count(report.Failed))
+		return fmt.Errorf("refused: %s", output.Counted(report.Failed, "key"))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func mayImport(ctx context.Context, t *terminal.Terminal, f *importFlags) error 
 	if err := f.options.Source.Ping(ctx); err != nil { // rather than ask for nothing
 		return unreachable(err)
 	}
-	return confirm(t, fmt.Sprintf("%s has %s keys; those with the same name are replaced. Go on?", f.options.Target, output.Count(n)))
+	return confirm(t, fmt.Sprintf("%s has %s; what has the same name is replaced. Go on?", f.options.Target, output.Counted(n, "key")))
 }
 
 // unreachable gives an error of a server that does not answer its exit code.
@@ -145,7 +145,7 @@ func importLine(r *importer.Report) (fraction float64, text string) {
 	if r.Total > 0 {
 		fraction = float64(r.Keys) / float64(r.Total)
 	}
-	text = fmt.Sprintf("%s of %s keys, %s/s", output.Count(r.Keys), output.Count(r.Total), output.Bytes(r.BytesPerSecond()))
+	text = fmt.Sprintf("%s of %s, %s/s", output.Count(r.Keys), output.Counted(r.Total, "key"), output.Bytes(r.BytesPerSecond()))
 	if eta := r.ETASeconds(); eta >= 0 {
 		text += ", " + output.Seconds(eta) + " to go"
 	}
@@ -159,7 +159,7 @@ func importStopped(ctx context.Context, err error, r *importer.Report, o *import
 		err, then = errors.New("interrupted"), ""
 	}
 	if _, missing := os.Stat(o.State); missing == nil && !o.DryRun {
-		return unreachable(fmt.Errorf("%w%s after %s keys: give the same command again to go on (%s knows where)", err, then, output.Count(r.Keys), o.State))
+		return unreachable(fmt.Errorf("%w%s after %s: give the same command again to go on (%s knows where)", err, then, output.Counted(r.Keys, "key"), o.State))
 	}
 	return unreachable(err)
 }
@@ -171,7 +171,7 @@ func importText(r importer.Report) string {
 		verb = "would copy"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s strings and %s hashes", verb, output.Count(r.Strings), output.Count(r.Hashes))
+	fmt.Fprintf(&b, "%s %s and %s", verb, output.Counted(r.Strings, "string"), output.Counted(r.Hashes, "hash"))
 	if !r.DryRun {
 		fmt.Fprintf(&b, ", %s in %s", output.Bytes(r.Bytes), output.Seconds(r.Seconds))
 	}

@@ -275,7 +275,7 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 		t.Errorf("exit %d, %q, %d keys", code, stdout, target.DBSize(ctx).Val())
 	}
 	code, stdout, stderr := program(t, dir, "import", "redis://"+from, "--to", to, "--match", "user:*")
-	if code != exitOK || !strings.HasPrefix(stdout, "copied 1 strings") || target.DBSize(ctx).Val() != 1 {
+	if code != exitOK || !strings.HasPrefix(stdout, "copied 1 string and 0 hashes,") || target.DBSize(ctx).Val() != 1 {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
 	code, _, stderr = program(t, dir, "import", "redis://"+from, "--to", to, "--keyspace", "none")
@@ -291,7 +291,7 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 		t.Errorf("without a source: exit %d, %q", code, stderr)
 	}
 	code, stdout, stderr = program(t, dir, "import", "redis://"+from, "--to", to, "--yes")
-	if code != exitFailed || !strings.Contains(stdout, `refused "kkk`) || !strings.Contains(stderr, "1 keys were refused") || target.Get(ctx, "a").Val() != "1" {
+	if code != exitFailed || !strings.Contains(stdout, `refused "kkk`) || !strings.Contains(stderr, "refused: 1 key\n") || target.Get(ctx, "a").Val() != "1" {
 		t.Errorf("a key that is too long: exit %d, %q, %q", code, stdout, stderr)
 	}
 }

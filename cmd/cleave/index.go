@@ -54,7 +54,7 @@ func indexState(i api.Index) string {
 	case i.Error != "":
 		return "stands still"
 	case !i.Ready:
-		return fmt.Sprintf("built for %s rows", output.Count(i.Built))
+		return "built for " + output.Counted(i.Built, "row")
 	}
 	return "ready"
 }
@@ -107,8 +107,8 @@ func indexText(i api.Index) string {
 	}
 	line("state", "%s", indexState(i))
 	line("behind", "%s, %s", output.Seconds(i.BehindSeconds), output.Bytes(i.BehindBytes))
-	line("refused", "%s rows", output.Count(i.Refused))
-	line("rebuilt", "%s rows", output.Count(i.Rebuilt))
+	line("refused", "%s", output.Counted(i.Refused, "row"))
+	line("rebuilt", "%s", output.Counted(i.Rebuilt, "row"))
 	if i.Error != "" {
 		line("error", "%s", i.Error)
 	}

@@ -80,9 +80,9 @@ func jobText(j api.Job) string {
 		line("parts", "%d", j.Children)
 	}
 	if x := j.Expected; x != nil {
-		line("expected", "%s in %s rows, about %s", output.Bytes(x.Bytes), output.Count(x.Rows), output.Seconds(x.Seconds))
+		line("expected", "%s in %s, about %s", output.Bytes(x.Bytes), output.Counted(x.Rows, "row"), output.Seconds(x.Seconds))
 	}
-	line("carried", "%s in %s rows, %s/s", output.Bytes(j.Bytes), output.Count(j.Rows), output.Bytes(j.RateBytesPerSecond))
+	line("carried", "%s in %s, %s/s", output.Bytes(j.Bytes), output.Counted(j.Rows, "row"), output.Bytes(j.RateBytesPerSecond))
 	if j.LimitBytesPerSecond > 0 {
 		line("limit", "%s/s: cleave job throttle %s --rate 0 lifts it", output.Bytes(j.LimitBytesPerSecond), j.ID)
 	}

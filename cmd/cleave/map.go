@@ -30,7 +30,7 @@ const stripCells = 64
 
 func mapText(m api.Map) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "version %d: %s shards in %s groups\n\n", m.Version, output.Count(len(m.Shards)), output.Count(len(m.Groups)))
+	fmt.Fprintf(&b, "version %d: %s in %s\n\n", m.Version, output.Counted(len(m.Shards), "shard"), output.Counted(len(m.Groups), "group"))
 	b.WriteString(output.Render(m.Groups, mapColumns(m)))
 	var names []string
 	shards := map[string][]api.Shard{}

@@ -47,7 +47,7 @@ func writeRoutes(stdout, stderr io.Writer, format output.Format, e route.Experim
 func routeTitle(e route.Experiment) string {
 	// More weights than these are no longer taken in, only counted.
 	const shown = 8
-	title := count(e.Nodes, "1 node", "%d nodes")
+	title := output.Counted(e.Nodes, "node")
 	if n := len(e.Weights); n > shown {
 		title += " with weights"
 	} else if n > 0 {

@@ -91,7 +91,7 @@ func sagaText(s api.Saga) string {
 		line("stuck", "%s", s.Stuck)
 	}
 	if s.Failure != "" {
-		line("failure", "%s, %d times in a row", s.Failure, s.Attempts)
+		line("failure", "%s, %s in a row", s.Failure, output.Counted(s.Attempts, "time"))
 	}
 	if s.Cause != "" {
 		line("cause", "%s", s.Cause)

@@ -101,10 +101,7 @@ func statusText(s api.Status) string {
 	}
 	what := "nothing to do"
 	if n := len(s.Findings); n > 0 {
-		what = fmt.Sprintf("%d findings", n)
-		if n == 1 {
-			what = "1 finding"
-		}
+		what = output.Counted(n, "finding")
 	}
 	fmt.Fprintf(&b, "%s: %s\n", verdict, what)
 	for i, f := range s.Findings {
@@ -117,10 +114,10 @@ func statusText(s api.Status) string {
 			fmt.Fprintf(&b, "    fix: %s\n", f.Fix)
 		}
 	}
-	line("tolerates", "%d lost machines; storage %s, appendfsync %s", s.FailuresTolerated, s.Storage, s.Durability)
-	line("server", "%s, up %s, %s of %s clients, %s commands", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Count(s.MaxClients), output.Count(s.Commands))
-	line("data", "%s in %s rows of %s keyspaces", output.Bytes(s.Bytes), output.Count(s.Rows), output.Count(s.Keyspaces))
-	line("map", "version %d, %s shards in %s groups on %s stores", s.MapVersion, output.Count(s.Shards), output.Count(s.Groups), output.Count(len(s.Stores)))
+	line("tolerates", "%s; storage %s, appendfsync %s", output.Counted(s.FailuresTolerated, "lost machine"), s.Storage, s.Durability)
+	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Counted(s.MaxClients, "client"), output.Counted(s.Commands, "command"))
+	line("data", "%s in %s of %s", output.Bytes(s.Bytes), output.Counted(s.Rows, "row"), output.Counted(s.Keyspaces, "keyspace"))
+	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Counted(s.Shards, "shard"), output.Counted(s.Groups, "group"), output.Counted(len(s.Stores), "store"))
 	if h := s.Hottest; h != nil {
 		line("hottest", "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
 	}

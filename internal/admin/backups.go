@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // Backups have names, and lie in one directory that the server was started with: a client
@@ -189,7 +190,7 @@ func (a *Admin) backUp(ctx context.Context, name string, phase func(string)) (st
 	if err != nil {
 		return "", 0, err
 	}
-	return fmt.Sprintf("backup %s has %d files with %d bytes", name, b.Files, b.Bytes), b.Bytes, nil
+	return fmt.Sprintf("backup %s has %s with %s", name, output.Counted(b.Files, "file"), output.Counted(b.Bytes, "byte")), b.Bytes, nil
 }
 
 // source checks that there is a backup that can be read.
@@ -224,7 +225,7 @@ func (a *Admin) verifyBackup(_ context.Context, _ *query, r api.VerifyBackup) (*
 	return &change{
 		plan: api.Plan{
 			Summary: "verify backup " + r.Name,
-			Steps:   []string{fmt.Sprintf("%d bytes are copied, opened as a store, read to the end, and removed. The backup stays as it is.", b.Bytes)},
+			Steps:   []string{output.Bytes(b.Bytes) + " are copied, opened as a store, read to the end, and removed. The backup stays as it is."},
 		},
 		do: func(context.Context) (*api.Job, error) {
 			return a.tasks.start("verify", func(ctx context.Context, phase func(string)) (string, int64, error) {
@@ -250,7 +251,7 @@ func (a *Admin) restoreBackup(_ context.Context, _ *query, r api.RestoreBackup) 
 		plan: api.Plan{
 			Summary: "restore backup " + r.Name + " as " + r.To,
 			Steps: []string{
-				fmt.Sprintf("%d bytes are copied to a new directory beside the backups, opened as a store, and read to the end.", b.Bytes),
+				output.Bytes(b.Bytes) + " are copied to a new directory beside the backups, opened as a store, and read to the end.",
 				"The running store stays as it is: serve the new directory with cleave serve --data " + filepath.Join(a.o.Backups, to),
 			},
 		},

@@ -46,7 +46,7 @@ func TestBackupsAreMadeVerifiedAndRestored(t *testing.T) {
 		keys++
 	}
 	j := l.done(l.client.Act(ctx, api.PathVerifyBackup, api.VerifyBackup{Name: all[1].Name}, false))
-	if !strings.Contains(j.Result, fmt.Sprintf("has %d keys in 1 keyspaces", keys)) {
+	if !strings.Contains(j.Result, fmt.Sprintf("has %d keys in 1 keyspace", keys)) {
 		t.Errorf("verify of %d keys: %+v", keys, j)
 	}
 	j = l.done(l.client.Act(ctx, api.PathRestoreBackup, api.RestoreBackup{Name: "one", To: "again"}, false))

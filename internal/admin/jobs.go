@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // jobOf is a job of the store as it is told.
@@ -163,7 +164,7 @@ func (a *Admin) cancelJob(ctx context.Context, q *query, _ api.Nothing) (*change
 }
 
 func (a *Admin) throttleJob(ctx context.Context, q *query, r api.Throttle) (*change, error) {
-	summary := fmt.Sprintf("bound by %d bytes a second", r.BytesPerSecond)
+	summary := fmt.Sprintf("bound by %s a second", output.Counted(r.BytesPerSecond, "byte"))
 	if r.BytesPerSecond == 0 {
 		summary = "lift the bound of"
 	}

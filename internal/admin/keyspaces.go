@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/output"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -103,7 +104,7 @@ func (a *Admin) dropKeyspace(_ context.Context, _ *query, r api.DropKeyspace) (*
 	}
 	plan := api.Plan{
 		Summary:      "drop keyspace " + r.Name,
-		Steps:        []string{fmt.Sprintf("About %d rows of %d bytes together are gone at once; the room is given back in the background.", one.Rows, one.Bytes)},
+		Steps:        []string{fmt.Sprintf("Its keys are gone at once, about %s of %s together; the room is given back in the background.", output.Counted(one.Rows, "row"), output.Counted(one.Bytes, "byte"))},
 		Irreversible: true,
 	}
 	for _, ix := range a.o.DB.Indexes() {

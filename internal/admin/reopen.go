@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // reopen copies a backup, opens the copy as a store and reads all of it: a backup that
@@ -40,7 +41,7 @@ func (a *Admin) reopen(ctx context.Context, name, to string, keep bool, phase fu
 	if err != nil {
 		return "", bytes, fmt.Errorf("backup %s: %w", name, err)
 	}
-	return fmt.Sprintf("backup %s opens, and has %d keys in %d keyspaces", name, keys, spaces), bytes, nil
+	return fmt.Sprintf("backup %s opens, and has %s in %s", name, output.Counted(keys, "key"), output.Counted(spaces, "keyspace")), bytes, nil
 }
 
 // copyTree copies a directory within a root. The file that makes it a store comes last.

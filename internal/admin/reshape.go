@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // mapChange plans a change of the map.
@@ -150,7 +151,7 @@ func (a *Admin) presplit(ctx context.Context, _ *query, r api.Presplit) (*change
 	for _, key := range r.Keys {
 		c.At = append(c.At, key)
 	}
-	summary := fmt.Sprintf("cut keyspace %s into %d pieces", k.Name(), r.Into)
+	summary := fmt.Sprintf("cut keyspace %s into %s", k.Name(), output.Counted(r.Into, "piece"))
 	if r.Into == 0 {
 		summary = cutSummary(k.Name(), c)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/output"
 )
 
 // wholeMap is the map, as far as one answer has room for it.
@@ -88,9 +89,9 @@ func whyShard(shards []api.Shard, i int) []string {
 	}
 	if others > 1 && mean > 0 && s.Keyspace != "" {
 		mean /= float64(others)
-		why = append(why, fmt.Sprintf("It has about %d rows of %d bytes together, %.2f times the mean of all shards.", s.Rows, s.Bytes, float64(s.Bytes)/mean))
+		why = append(why, fmt.Sprintf("It has about %s of %s together, %.2f times the mean of all shards.", output.Counted(s.Rows, "row"), output.Counted(s.Bytes, "byte"), float64(s.Bytes)/mean))
 	} else {
-		why = append(why, fmt.Sprintf("It has about %d rows of %d bytes together.", s.Rows, s.Bytes))
+		why = append(why, fmt.Sprintf("It has about %s of %s together.", output.Counted(s.Rows, "row"), output.Counted(s.Bytes, "byte")))
 	}
 	why = append(why, fmt.Sprintf("It is as it is since version %d of the map.", s.Changed))
 	if s.Job != "" {

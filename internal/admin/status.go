@@ -128,7 +128,7 @@ func (a *Admin) judge(s *api.Status) {
 		find(api.Degraded, "cleave config set maxmemory=…, or delete something", "%d bytes are in memory, and maxmemory is %d: soon writes are refused", s.MemoryBytes, s.MaxMemoryBytes)
 	}
 	if s.MaxClients > 0 && float64(s.Clients) >= fullShare*float64(s.MaxClients) {
-		find(api.Degraded, "see who is connected: redis-cli CLIENT LIST", "%d of at most %d clients are connected", s.Clients, s.MaxClients)
+		find(api.Degraded, "see who is connected: redis-cli CLIENT LIST", "nearly all connections are taken: %d of at most %d", s.Clients, s.MaxClients)
 	}
 	for _, j := range s.Jobs {
 		if j.State == api.JobPaused {

@@ -204,7 +204,7 @@ func (j *Job) admitRegroup(v View, r Request) error {
 	case r.Groups < 1 || r.Groups > partition.MaxGroups:
 		return fmt.Errorf("%w: %d groups: use 1 to %d", ErrRequest, r.Groups, partition.MaxGroups)
 	case r.Groups == have:
-		return fmt.Errorf("%w: there are %d groups", partition.ErrNoChange, have)
+		return fmt.Errorf("%w: the number of groups is %d", partition.ErrNoChange, have)
 	case r.Groups < have:
 		var ids []partition.GroupID
 		for _, g := range groups[r.Groups:] {

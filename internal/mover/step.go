@@ -152,7 +152,7 @@ func (j *Job) freezeLimitMS() int64 { return FreezeLimitMS << ((max(j.Freezes, 1
 // thaw gives the range back, to try again later or not at all.
 func (j *Job) thaw(nowMS int64) {
 	if j.Freezes >= maxFreezes && !j.Undo && !j.Again {
-		j.Undo, j.Why = true, fmt.Sprintf("the range could not be handed over within %d ms, in %d attempts", j.freezeLimitMS(), j.Freezes)
+		j.Undo, j.Why = true, fmt.Sprintf("the range could not be handed over within %d ms; attempts: %d", j.freezeLimitMS(), j.Freezes)
 	}
 	j.become(Thawing, nowMS)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,6 +34,19 @@ func Count[N int | int64 | uint64](n N) string {
 		text = text[:at] + "," + text[at:]
 	}
 	return text
+}
+
+// Counted is a number of things for people: 1 row, 1,234 rows. The noun is regular: it takes
+// an s, or es after x, s and h.
+func Counted[N int | int64 | uint64](n N, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "h"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return Count(n) + " " + noun
 }
 
 // Seconds is a time span for people: 4.2 ms, 1.5 s, 3m20s, 2h5m, 3d4h.
