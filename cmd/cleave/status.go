@@ -119,10 +119,18 @@ func statusText(s api.Status) string {
 	line("data", "%s in %s of %s", output.Bytes(s.Bytes), output.Counted(s.Rows, "row"), output.Counted(s.Keyspaces, "keyspace"))
 	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Counted(s.Shards, "shard"), output.Counted(s.Groups, "group"), output.Counted(len(s.Stores), "store"))
 	if h := s.Hottest; h != nil {
-		line("hottest", "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
+		line(mostBy(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
 	}
 	statusWork(&s, line)
 	return b.String()
+}
+
+// mostBy is the word for a shard that has most: what has many bytes need not be hot.
+func mostBy(measure string) string {
+	if measure == "bytes" {
+		return "fullest"
+	}
+	return "hottest"
 }
 
 // paintStatus makes the verdict green, yellow or red.

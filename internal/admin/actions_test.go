@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,6 +198,10 @@ func TestKeyspacesAndIndexesComeAndGo(t *testing.T) {
 		if err != nil || told["a"].Slots != 16384 || told["b"].Slots != 64 || told["c/d"].Layout == "" || !told["default"].Default ||
 			told["default"].Rows == 0 || told["people"].Indexes != 1 || !told["index/people/by-country"].Index {
 			t.Errorf("the keyspaces are %+v, %v", all, err)
+		}
+		made := slices.DeleteFunc(all, func(k api.Keyspace) bool { return k.Index })
+		if s, err := l.client.Status(ctx); err != nil || s.Keyspaces != len(made) {
+			t.Errorf("the status counts %d keyspaces, %v; there are %d", s.Keyspaces, err, len(made))
 		}
 		ix, err := l.client.Indexes(ctx, "people")
 		if err != nil || len(ix) != 1 || !ix[0].Ready || ix[0].Mode != "asynchronous" || ix[0].Columns != "country" {

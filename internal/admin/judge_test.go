@@ -8,6 +8,30 @@ import (
 	"github.com/cleavekv/cleave/internal/api"
 )
 
+func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
+	of := func(bytes ...uint64) (shards []api.Shard) {
+		for i, b := range bytes {
+			shards = append(shards, api.Shard{ID: uint64(i + 1), Keyspace: "default", Bytes: b})
+		}
+		return append(shards, api.Shard{ID: 99, Bytes: 1 << 40}) // the catalog
+	}
+	for name, c := range map[string]struct {
+		shards []api.Shard
+		want   uint64
+	}{
+		"nothing":        {of(0, 0, 0), 0},
+		"tiny":           {of(500, 0, 0), 0},
+		"alone":          {of(1 << 30), 0},
+		"like the rest":  {of(100<<20, 90<<20, 80<<20), 0},
+		"one stands out": {of(1<<20, 100<<20, 1<<20), 2},
+	} {
+		got := hottest(c.shards)
+		if (got != nil) != (c.want != 0) || got != nil && (got.Shard != c.want || got.By != "bytes" || got.Ratio < notableRatio) {
+			t.Errorf("%s: %+v, want shard %d", name, got, c.want)
+		}
+	}
+}
+
 // A verdict follows from what is wrong, and says what to do.
 func TestVerdicts(t *testing.T) {
 	l := small(t)

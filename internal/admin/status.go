@@ -24,7 +24,7 @@ func (a *Admin) status(ctx context.Context, _ *query) (api.Status, error) {
 	s := api.Status{
 		Version: a.o.Version, Go: runtime.Version(), Started: a.born.UTC(), UptimeSeconds: now.Sub(a.born).Seconds(),
 		Durability: a.o.Durability, Storage: a.storage(), MapVersion: uint64(a.o.DB.Map().Version()), Shards: len(shards),
-		Groups: len(a.o.DB.Groups()), Keyspaces: len(a.o.DB.Keyspaces()), Clients: counts.Clients, MaxClients: counts.MaxClients,
+		Groups: len(a.o.DB.Groups()), Keyspaces: a.keyspaceCount(), Clients: counts.Clients, MaxClients: counts.MaxClients,
 		Hottest: hottest(shards), Stores: a.stores(), Jobs: []api.Job{}, Events: a.events(jobs),
 	}
 	s.MemoryBytes, s.MaxMemoryBytes = a.o.Server.Memory()
@@ -50,7 +50,26 @@ func (a *Admin) storage() string {
 	return "disk"
 }
 
+// keyspaceCount is how many keyspaces there are that somebody has made.
+func (a *Admin) keyspaceCount() (n int) {
+	for _, k := range a.o.DB.Keyspaces() {
+		if !strings.HasPrefix(k.Name(), indexPrefix) {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	// A shard is named as the one that has most from notableBytes on, if that is
+	// notableRatio times the mean: one of some shards always has most, and that says
+	// nothing while it is copied within a blink, or while the others are much like it.
+	notableRatio = 2
+	notableBytes = 16 << 20
+)
+
 // hottest compares shards by bytes: what requests each of them has is not measured yet.
+// It is nil if none stands out.
 func hottest(shards []api.Shard) *api.Hottest {
 	most, sum, n := -1, 0.0, 0
 	for i, s := range shards {
@@ -68,6 +87,9 @@ func hottest(shards []api.Shard) *api.Hottest {
 	}
 	h := api.Hottest{By: "bytes", Shard: shards[most].ID, Value: float64(shards[most].Bytes), Mean: sum / float64(n)}
 	h.Ratio = h.Value / h.Mean
+	if h.Value < notableBytes || h.Ratio < notableRatio {
+		return nil
+	}
 	return &h
 }
 

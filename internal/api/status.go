@@ -31,9 +31,10 @@ type Status struct {
 	MapVersion uint64 `json:"map_version"`
 	Shards     int    `json:"shards"`
 	Groups     int    `json:"groups"`
-	Keyspaces  int    `json:"keyspaces"`
-	Rows       uint64 `json:"rows"`
-	Bytes      uint64 `json:"bytes"`
+	// Keyspaces is how many there are, without those of entries of indexes.
+	Keyspaces int    `json:"keyspaces"`
+	Rows      uint64 `json:"rows"`
+	Bytes     uint64 `json:"bytes"`
 	// Clients are connected, of at most so many.
 	Clients    int `json:"clients"`
 	MaxClients int `json:"max_clients"`
@@ -44,7 +45,8 @@ type Status struct {
 	// Commands were executed for clients since the start.
 	Commands uint64 `json:"commands"`
 
-	// Hottest is the shard that has most; none while all are empty.
+	// Hottest is the shard that has most; none while it has little, or hardly more than
+	// the others.
 	Hottest *Hottest `json:"hottest,omitempty"`
 	Stores  []Store  `json:"stores"`
 	// Jobs are those under way, the oldest first.
