@@ -35,7 +35,7 @@ func configListCommand() *cobra.Command {
 
 func configSetCommand() *cobra.Command {
 	return acting{
-		use: "set NAME=VALUE …", short: "Change settings of a running server, until it is restarted",
+		use: "set NAME=VALUE …", short: "Change settings of a running server, until it is restarted", harmless: true,
 		example: "  cleave config set timeout=300 maxmemory=2gb",
 		args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

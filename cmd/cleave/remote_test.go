@@ -117,7 +117,7 @@ func TestOperatorsReshapeARunningServer(t *testing.T) {
 	if n := len(operate[[]api.Keyspace](t, p, "keyspace", "list")); n != 2 {
 		t.Errorf("there are %d keyspaces", n)
 	}
-	done(t, p, "config", "set", "timeout=77", "--yes")
+	done(t, p, "config", "set", "timeout=77")
 	if v := c.ConfigGet(ctx, "timeout").Val()["timeout"]; v != "77" {
 		t.Errorf("timeout is %s", v)
 	}
