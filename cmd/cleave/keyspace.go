@@ -60,7 +60,8 @@ func keyspaceCreateCommand() *cobra.Command {
 		long: `Make a keyspace.
 
 A hash keyspace spreads its keys over slots, as Redis Cluster does; a range
-keyspace keeps them in the order of their bytes, for scans.`,
+keyspace keeps them in the order of their bytes, for scans. If there is one of that
+name which is the same, that is no failure; one that is not the same is.`,
 		example: "  cleave keyspace create sessions --hash\n  cleave keyspace create orders --range",
 		do: func(ctx context.Context, c *api.Client, args []string, dryRun bool) (a api.Action, err error) {
 			switch {

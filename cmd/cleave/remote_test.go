@@ -104,6 +104,12 @@ func TestOperatorsReshapeARunningServer(t *testing.T) {
 	}
 
 	done(t, p, "keyspace", "create", "orders", "--range")
+	if code, stdout, stderr := exec("keyspace", "create", "orders", "--range", "--addr", p.http); code != exitOK || stdout != "keyspace orders exists already: kind range\n" {
+		t.Errorf("the same once more: exit %d, %q, %q", code, stdout, stderr)
+	}
+	if code, _, stderr := exec("keyspace", "create", "orders", "--hash", "--addr", p.http); code != exitFailed || !strings.Contains(stderr, "it has kind range, not kind hash, 16,384 slots") {
+		t.Errorf("another of that name: exit %d, %q", code, stderr)
+	}
 	done(t, p, "keyspace", "create", "carts", "--hash", "--slots", "64")
 	done(t, p, "shard", "presplit", "--keyspace", "orders", "--key", "g", "--key", `n\x00`, "--yes")
 	done(t, p, "shard", "presplit", "--keyspace", "carts", "--into", "32", "--yes")
@@ -292,7 +298,7 @@ func TestWhatIsAskedWronglyIsRefusedInTheWordsOfTheCommandLine(t *testing.T) {
 		"keyspace create x --range --slots 5":        "2 --slots is for --hash",
 		"keyspace create x --hash --slots 5":         "2 power of two",
 		"keyspace create --hash":                     "2 keyspace create wants NAME",
-		"keyspace create default --hash":             "1 exists",
+		"keyspace create default --hash --slots 64":  "1 exists",
 		"keyspace drop none --yes":                   "1 none",
 		"keyspace drop default --yes":                "1 default",
 		"index show none":                            `1 there is no index "none"`,

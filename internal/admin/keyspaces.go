@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -77,14 +80,44 @@ func (a *Admin) createKeyspace(_ context.Context, _ *query, r api.CreateKeyspace
 	if err := check.Validate(); err != nil {
 		return nil, invalid(err.Error(), "")
 	}
-	if _, err := a.o.DB.Keyspace(r.Name); err == nil {
-		return nil, cleave.ErrKeyspaceExists
+	if k, err := a.o.DB.Keyspace(r.Name); err == nil {
+		return nil, taken(k.Options(), o)
 	}
 	summary := fmt.Sprintf("make keyspace %s of kind %v", r.Name, o.Kind)
 	return &change{plan: api.Plan{Summary: summary}, do: func(ctx context.Context) (*api.Job, error) {
 		_, err := a.o.DB.CreateKeyspace(ctx, o)
+		if errors.Is(err, cleave.ErrKeyspaceExists) { // somebody else was faster
+			if k, err := a.o.DB.Keyspace(r.Name); err == nil {
+				return nil, taken(k.Options(), o)
+			}
+		}
 		return nil, err
 	}}, nil
+}
+
+// taken is the error for a keyspace that exists. One that is as it is asked for is no
+// failure to who asks twice; one that is not must not pass for it.
+func taken(have, want cleave.KeyspaceOptions) error {
+	has, wants := traits(have), traits(want)
+	if has == wants {
+		return &api.Error{Status: http.StatusConflict, Code: api.CodeNoChange, Message: fmt.Sprintf("keyspace %s exists already: %s", have.Name, has)}
+	}
+	return &api.Error{
+		Status: http.StatusConflict, Code: api.CodeExists, Hint: "choose another name, or ask for what it is",
+		Message: fmt.Sprintf("keyspace %s exists with other settings: it has %s, not %s", have.Name, has, wants),
+	}
+}
+
+// traits is all that makes a keyspace what it is, in one form.
+func traits(o cleave.KeyspaceOptions) string {
+	text := "kind " + o.Kind.String()
+	if o.Kind == cleave.Hash {
+		text += ", " + output.Counted(slotCount(o), "slot")
+	}
+	if l, err := key.ParseLayout(o.Layout); err == nil && o.Layout != "" {
+		text += ", layout " + l.String()
+	}
+	return text
 }
 
 func (a *Admin) dropKeyspace(_ context.Context, _ *query, r api.DropKeyspace) (*change, error) {
