@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/config"
 	"github.com/cleavekv/cleave/internal/serve"
 )
@@ -145,7 +146,16 @@ func (l listeners) serve(s *serve.Server, o *operators, c *config.Config) <-chan
 	return ended
 }
 
+// warnMisspelt tells of variables that were most likely meant to be settings. It goes on:
+// somebody else may use them.
+func warnMisspelt(errOut io.Writer) {
+	for _, m := range config.Misspelt(os.Environ(), api.EnvToken, api.EnvAddr) {
+		fmt.Fprintf(errOut, "cleave: %v\n", m)
+	}
+}
+
 func runServe(cmd *cobra.Command, from config.Sources) (err error) {
+	warnMisspelt(cmd.ErrOrStderr())
 	c, err := config.Load(from)
 	if err != nil {
 		return misconfigured(err)

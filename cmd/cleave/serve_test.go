@@ -216,6 +216,17 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	}
 }
 
+func TestServeWarnsOfAVariableThatIsMisspelt(t *testing.T) {
+	for _, name := range []string{"CLEAVE_DAAT", "CLEAVE_SEED", "CLEAVE_PLANT", "CLEAVE_WRITE", "CLEAVE_SOAK", "CLEAVE_HTTP_TOKEN"} {
+		t.Setenv(name, "value")
+	}
+	_, _, stderr := exec("serve", "--tls-port", "6380") // which ends at once: there is no certificate
+	warnings, _, _ := strings.Cut(stderr, "cleave: --tls-port")
+	if want := "cleave: CLEAVE_DAAT: nobody reads this variable: did you mean CLEAVE_DATA?\n"; warnings != want {
+		t.Errorf("it says %q, want %q", warnings, want)
+	}
+}
+
 func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--storage tape":                         `--storage "tape": want disk or memory`,

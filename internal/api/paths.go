@@ -5,6 +5,9 @@ import "strconv"
 // DefaultAddr is where a server listens unless it is told otherwise.
 const DefaultAddr = "127.0.0.1:7380"
 
+// EnvAddr is the variable that names another.
+const EnvAddr = "CLEAVE_ADDR"
+
 // Prefix is where the API begins.
 const Prefix = "/api/v1"
 

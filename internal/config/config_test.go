@@ -74,6 +74,27 @@ CLEAVE_GROUPS: "many": want a whole number from 0 to 1024`
 	}
 }
 
+func TestAVariableThatIsMisspeltIsFound(t *testing.T) {
+	environ := []string{
+		"CLEAVE_DAAT=x", "CLEAVE_STORE=2", "CLEAVE_RESP-ADDR=here", "CLEAVE_TLS_CERTFILE=f", "CLEAVE_ADR=a", // misspelt
+		"CLEAVE_DATA=x", "CLEAVE_ADDR=a", "HOME=/", "CLEAVE_", "DAAT=x", // right, or not ours
+		"CLEAVE_SEED=1", "CLEAVE_PLANT=x", "CLEAVE_WRITE=1", "CLEAVE_SOAK=1", "CLEAVE_TALLY=f", "CLEAVE_PORT=tcp://10.0.0.1:7379", "CLEAVE_SERVICE_HOST=10.0.0.1", // somebody else's
+	}
+	want := map[string]string{
+		"CLEAVE_DAAT": "CLEAVE_DATA", "CLEAVE_STORE": "CLEAVE_STORES", "CLEAVE_RESP-ADDR": "CLEAVE_RESP_ADDR",
+		"CLEAVE_TLS_CERTFILE": "CLEAVE_TLS_CERT_FILE", "CLEAVE_ADR": "CLEAVE_ADDR",
+	}
+	found := Misspelt(environ, "CLEAVE_ADDR")
+	for _, m := range found {
+		if !strings.HasSuffix(m.Text, "did you mean "+want[m.Place]+"?") {
+			t.Errorf("%v, want %q", m, want[m.Place])
+		}
+	}
+	if len(found) != len(want) {
+		t.Errorf("%v, want %v", found, want)
+	}
+}
+
 func TestWhatIsNoTOMLIsToldWithItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"timeout = 1\nmaxclients 5\n": "c.toml:2:12: ",

@@ -12,22 +12,26 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is how many letters are to be put in, left out or replaced to make a of b.
+// distance is how many letters are to be put in, left out, replaced or swapped with the
+// next one to make a of b.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1) // two rows of the table above this one
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		corner := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			d := corner
+			row[j+1] = last[j]
 			if a[i] != b[j] {
-				d = 1 + min(corner, row[j], row[j+1])
+				row[j+1] = 1 + min(last[j], row[j], last[j+1])
 			}
-			corner, row[j+1] = row[j+1], d
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], 1+before[j-1])
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

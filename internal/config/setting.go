@@ -47,7 +47,7 @@ type Setting struct {
 
 // Env is the name of the variable of the environment: CLEAVE_TLS_PORT for tls-port.
 func (s *Setting) Env() string {
-	return "CLEAVE_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
 // Parse reads a value as people write it, and returns it in one form.
