@@ -318,10 +318,12 @@ func TestImportRefusesWhatItCannotDo(t *testing.T) {
 		code int
 		text string
 	}{
-		"import":                                            {exitUsage, "import needs the address of a Redis"},
-		"import a b":                                        {exitUsage, "takes one"},
-		"import somewhere":                                  {exitUsage, "want host:port or redis://"},
-		"import http://:secret@h:1":                         {exitUsage, "want redis://[user:password@]host:port[/db]"},
+		"import":                    {exitUsage, "import needs the address of a Redis"},
+		"import a b":                {exitUsage, "takes one"},
+		"import somewhere":          {exitUsage, "want host:port or redis://"},
+		"import http://:secret@h:1": {exitUsage, "want redis://[user:password@]host:port[/db]"},
+		"import redis://h:99999":    {exitUsage, "the port \"99999\" is none"},
+		"import redis://h:1 --to 127.0.0.1:99999":           {exitUsage, "--to: the port \"99999\" is none"},
 		"import redis://h:1 --to nowhere":                   {exitUsage, "--to: "},
 		"import redis://127.0.0.1:1 --dry-run":              {exitUnreachable, "source 127.0.0.1:1/0: it does not answer"},
 		"import redis://127.0.0.1:1 --to 127.0.0.1:1":       {exitUsage, "127.0.0.1:1/0 is the source and the target"},

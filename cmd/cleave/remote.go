@@ -32,7 +32,7 @@ func (r *remote) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.VarP(&r.format, "output", "o", "form of the output")
-	flags.StringVar(&r.addr, "addr", "", "`host:port` of the server's HTTP API\n(default CLEAVE_ADDR, or "+api.DefaultAddr+")")
+	flags.StringVar(&r.addr, "addr", "", "`host:port` of the server's HTTP API\n(default "+api.EnvAddr+", or "+api.DefaultAddr+")")
 	flags.StringVar(&r.tokenFile, "token-file", "", "`file` with the server's token\n(default "+api.EnvToken+", "+api.EnvTokenFile+", or what the\nserver has left in --data)")
 	flags.StringVar(&r.data, "data", "", "`directory` of the server's data, for its token\n(default CLEAVE_DATA, or cleave-data)")
 	flags.DurationVar(&r.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
@@ -55,7 +55,14 @@ func (r *remote) client() (*api.Client, error) {
 	if r.timeout <= 0 {
 		return nil, usageError{fmt.Errorf("--timeout %v: want more than nothing, such as 30s", r.timeout)}
 	}
-	c := &api.Client{Addr: fromEnv(r.addr, "CLEAVE_ADDR", api.DefaultAddr), Timeout: r.timeout, Actor: actor()}
+	c := &api.Client{Addr: fromEnv(r.addr, api.EnvAddr, api.DefaultAddr), Timeout: r.timeout, Actor: actor()}
+	if err := c.Check(); err != nil {
+		from := "--addr"
+		if r.addr == "" {
+			from = api.EnvAddr
+		}
+		return nil, usageError{fmt.Errorf("%s: %w", from, err)}
+	}
 	if r.tokenFile != "" {
 		var err error
 		if c.Token, err = api.ReadToken(r.tokenFile); err != nil {

@@ -396,7 +396,10 @@ func TestAServerThatDoesNotAnswerIsTold(t *testing.T) {
 	if code, _, stderr := exec("status"); code != exitUnreachable || !strings.Contains(stderr, "127.0.0.1:1") {
 		t.Errorf("CLEAVE_ADDR: exit %d, %q", code, stderr)
 	}
-	if code, _, stderr := exec("status", "--addr", "redis://x"); code == exitOK || !strings.Contains(stderr, "want host:port") {
+	if code, _, stderr := exec("status", "--addr", "redis://x"); code != exitUsage || !strings.Contains(stderr, "--addr: address \"redis://x\": want host:port") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	if code, _, stderr := exec("status", "--addr", "127.0.0.1:99999"); code != exitUsage || !strings.Contains(stderr, `--addr: address "127.0.0.1:99999": the port "99999" is none`) {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

@@ -247,6 +247,14 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
 	}
+	for _, args := range []string{"--resp-addr 127.0.0.1:99999", "--http-addr 127.0.0.1:99999", "--tls-port 99999", "--otlp-endpoint http://127.0.0.1:99999", "--otlp-endpoint here"} {
+		flag, value, _ := strings.Cut(args, " ")
+		data := filepath.Join(t.TempDir(), "data")
+		code, _, stderr := exec("serve", "--data", data, flag, value)
+		if _, err := os.Stat(data); code != exitUsage || !strings.Contains(stderr, flag+` "`+value+`": `) || err == nil {
+			t.Errorf("%s: exit %d, %s", args, code, stderr)
+		}
+	}
 	_, help, _ := exec("serve", "--help")
 	checkWidth(t, help)
 }

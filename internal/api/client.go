@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,6 +48,12 @@ var direct = &http.Transport{
 	ResponseHeaderTimeout: 0, // the request's own bound holds
 }
 
+// Check reports whether the address is one. Nobody is asked.
+func (c *Client) Check() error {
+	_, err := c.base()
+	return err
+}
+
 // base is the URL of the server.
 func (c *Client) base() (string, error) {
 	addr := c.Addr
@@ -59,6 +66,11 @@ func (c *Client) base() (string, error) {
 	u, err := url.Parse(addr)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return "", fmt.Errorf("address %q: want host:port, or a URL with http or https and nothing behind the port", c.Addr)
+	}
+	if port := u.Port(); port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return "", fmt.Errorf("address %q: the port %q is none: want 1 to 65535", c.Addr, port)
+		}
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

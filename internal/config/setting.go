@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ const (
 	YesNo               // yes or no
 	Address             // host:port
 	Listen              // host:port, or none
+	URL                 // http:// or https:// with a host, or nothing
 )
 
 // Setting is one thing that can be set.
@@ -84,6 +86,10 @@ func (s *Setting) Parse(text string) (string, error) {
 		if err := checkAddress(text); err != nil {
 			return "", err
 		}
+	case URL:
+		if err := checkURL(text); text != "" && err != nil {
+			return "", err
+		}
 	case Address:
 		if err := checkAddress(text); err != nil {
 			return "", err
@@ -102,6 +108,18 @@ func checkAddress(text string) error {
 		return fmt.Errorf("the port %q is none: want 0 to 65535", port)
 	}
 	return nil
+}
+
+// checkURL refuses what nobody can be reached at.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("want a URL, such as http://127.0.0.1:4318")
+	}
+	if u.Port() == "" {
+		return nil // that of the scheme
+	}
+	return checkAddress(u.Host)
 }
 
 // units are those of Redis: the ones with a b are powers of two.

@@ -20,7 +20,7 @@ var settings = []Setting{
 	{Name: "http-hosts", Placeholder: "names",
 		Help: "names by which operators call the server, besides its\naddress and localhost; separated by commas"},
 	{Name: "http-pprof", Kind: YesNo, Default: "no", Help: "serve profiles of the process, to who has\nthe token"},
-	{Name: "otlp-endpoint", Placeholder: "url",
+	{Name: "otlp-endpoint", Kind: URL, Placeholder: "url",
 		Help: "url of an OpenTelemetry collector that is told of what\ntakes long; without it OTEL_EXPORTER_OTLP_ENDPOINT counts"},
 	{Name: "backup-dir", Placeholder: "directory",
 		Help: "directory that backups go to; without it, beside that of\nthe data, with -backups behind its name"},

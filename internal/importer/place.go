@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -31,6 +32,11 @@ func ParsePlace(text string) (Place, error) {
 	if err != nil {
 		// The error of a URL has all of it, the password included.
 		return Place{}, fmt.Errorf("want redis://[user:password@]host:port[/db], rediss:// or unix://; what was given is no such address")
+	}
+	if _, port, err := net.SplitHostPort(o.Addr); err == nil && o.Network == "tcp" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return Place{}, fmt.Errorf("the port %q is none: want 1 to 65535", port)
+		}
 	}
 	return Place{options: o}, nil
 }
