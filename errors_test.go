@@ -1,9 +1,44 @@
 package cleave
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
+
+// An option that is wrong is told in parts, for who has another name for it, and as a whole.
+func TestAWrongOptionSaysWhichItIs(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, Options{Stores: 2, Groups: 4})
+	must(t, err)
+	must(t, db.Close())
+	for _, c := range []struct {
+		opts Options
+		want OptionError
+		text string
+	}{
+		{Options{Stores: 65}, OptionError{Option: "Stores", Value: "65", Use: "1 to 64, or 0 for the default"}, "Stores is 65: use 1 to 64, or 0 for the default"},
+		{Options{Stores: 2, Groups: 1}, OptionError{Option: "Groups", Value: "1", Use: "2 to 1024, or 0 for the default"}, "Groups is 1: use 2 to 1024, or 0 for the default"},
+		{Options{Remember: time.Millisecond}, OptionError{Option: "Remember", Value: "1ms", Use: "1s to 24h, or 0 for the default"}, "Remember is 1ms: use 1s to 24h, or 0 for the default"},
+		{Options{Stores: 3}, OptionError{Option: "Stores", Value: "3", Use: "0 or 2", Found: dir + " has 2 stores, not 3"}, dir + " has 2 stores, not 3: open it with Stores 0 or 2"},
+		{Options{Groups: 3}, OptionError{Option: "Groups", Value: "3", Use: "0 or 4", Found: "there are 4 groups, not 3"}, "there are 4 groups, not 3: open it with Groups 0 or 4"},
+	} {
+		_, err := Open(dir, c.opts)
+		var got *OptionError
+		if !errors.Is(err, ErrOptions) || !errors.As(err, &got) || *got != c.want {
+			t.Errorf("%v: %+v, want %+v", err, got, c.want)
+			continue
+		}
+		if want := "cleave: bad options: " + c.text; err.Error() != want || got.Error() != want {
+			t.Errorf("%q and %q, want %q", err, got, want)
+		}
+	}
+	_, err = OpenMemory(Options{Queue: -1, Stores: -1})
+	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: Queue is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
+		t.Errorf("two of them: %v, want %s", err, want)
+	}
+}
 
 // Whoever reads what was refused learns what is wrong, once, and what to do.
 func TestARefusalSaysWhatToDo(t *testing.T) {

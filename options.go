@@ -83,19 +83,21 @@ type Options struct {
 // check reports every option that is out of its range.
 func (o *Options) check() error {
 	var errs []error
-	refuse := func(bad bool, format string, args ...any) {
+	refuse := func(bad bool, option string, value any, use string, args ...any) {
 		if bad {
-			errs = append(errs, optionError(format, args...))
+			errs = append(errs, &OptionError{Option: option, Value: fmt.Sprint(value), Use: fmt.Sprintf(use, args...)})
 		}
 	}
-	refuse(o.Durability > Never, "%v: use Always, EverySec or Never", o.Durability)
-	refuse(o.Stores < 0 || o.Stores > maxStores, "Stores is %d: use 1 to %d, or 0 for the default", o.Stores, maxStores)
-	refuse(o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups), "Groups is %d: use %d to %d, or 0 for the default", o.Groups, max(o.Stores, 1), maxGroups)
-	refuse(o.CacheBytes != 0 && o.CacheBytes < minCacheBytes, "CacheBytes is %d: use at least %d, or 0 for the default", o.CacheBytes, minCacheBytes)
-	refuse(o.BlockCacheBytes != 0 && o.BlockCacheBytes < minCacheBytes, "BlockCacheBytes is %d: use at least %d, or 0 for the default", o.BlockCacheBytes, minCacheBytes)
-	refuse(o.Queue < 0, "Queue is %d: use at least 1, or 0 for the default", o.Queue)
-	refuse(o.Remember != 0 && (o.Remember < time.Second || o.Remember > 24*time.Hour), "Remember is %v: use 1s to 24h, or 0 for the default", o.Remember)
-	refuse(o.FeedBytes < -1, "FeedBytes is %d: use a positive one, 0 for the default, or -1 for none", o.FeedBytes)
+	if o.Durability > Never {
+		errs = append(errs, optionError("%v: use Always, EverySec or Never", o.Durability))
+	}
+	refuse(o.Stores < 0 || o.Stores > maxStores, "Stores", o.Stores, "1 to %d, or 0 for the default", maxStores)
+	refuse(o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups), "Groups", o.Groups, "%d to %d, or 0 for the default", max(o.Stores, 1), maxGroups)
+	refuse(o.CacheBytes != 0 && o.CacheBytes < minCacheBytes, "CacheBytes", o.CacheBytes, "at least %d, or 0 for the default", minCacheBytes)
+	refuse(o.BlockCacheBytes != 0 && o.BlockCacheBytes < minCacheBytes, "BlockCacheBytes", o.BlockCacheBytes, "at least %d, or 0 for the default", minCacheBytes)
+	refuse(o.Queue < 0, "Queue", o.Queue, "at least 1, or 0 for the default")
+	refuse(o.Remember != 0 && (o.Remember < time.Second || o.Remember > 24*time.Hour), "Remember", o.Remember, "1s to 24h, or 0 for the default")
+	refuse(o.FeedBytes < -1, "FeedBytes", o.FeedBytes, "a positive one, 0 for the default, or -1 for none")
 	return errors.Join(errs...)
 }
 
@@ -129,7 +131,7 @@ func (o Options) node(dir string) (node.Options, error) {
 }
 
 // ErrOptions means that an option is out of its range: the text says which and
-// what to use.
+// what to use, and for [Options] an [OptionError] has it in parts.
 var ErrOptions = errors.New("cleave: bad options")
 
 func optionError(format string, args ...any) error {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -77,25 +76,24 @@ func openStore(c *config.Config) (*cleave.DB, error) {
 	return inFlags(cleave.Open(c.Text("data"), o))
 }
 
-// inFlags says what is wrong with options in the words of the flags.
+// optionFlags are the flags for options of package cleave whose values are the same.
+var optionFlags = map[string]string{"Stores": "--stores", "Groups": "--groups"}
+
+// inFlags says what is wrong with an option in the words of its flag.
 func inFlags(db *cleave.DB, err error) (*cleave.DB, error) {
-	if err != nil {
-		return nil, optionError{err}
+	var wrong *cleave.OptionError
+	if !errors.As(err, &wrong) || optionFlags[wrong.Option] == "" {
+		return db, err
 	}
-	return db, nil
+	flag, first := optionFlags[wrong.Option], ""
+	if wrong.Found == "" {
+		return nil, usageError{fmt.Errorf("%s is %s: use %s", flag, wrong.Value, wrong.Use)}
+	}
+	if wrong.Option == "Groups" {
+		first = "change that with cleave group resize while it is served, and "
+	}
+	return nil, fmt.Errorf("%s: %sstart it with %s %s", wrong.Found, first, flag, wrong.Use)
 }
-
-// optionError is an error of package cleave about its options, which are flags here.
-type optionError struct{ err error }
-
-var flagWords = strings.NewReplacer(
-	"open it with Groups 0 or", "change that with cleave group resize while it is served, and start it with --groups 0 or",
-	"open it with Stores 0 or", "start it with --stores 0 or",
-	"Groups is", "--groups is",
-)
-
-func (e optionError) Error() string { return flagWords.Replace(e.err.Error()) }
-func (e optionError) Unwrap() error { return e.err }
 
 // listeners are where clients come in.
 type listeners struct{ plain, encrypted, http net.Listener }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cleavekv/cleave"
 )
 
 var ctx = context.Background()
@@ -216,6 +218,26 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	}
 }
 
+func TestServeSaysWhatTheDirectoryHas(t *testing.T) {
+	dir := t.TempDir()
+	db, err := cleave.Open(dir, cleave.Options{Stores: 2, Groups: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--groups 3": "cleave: there are 4 groups, not 3: change that with cleave group resize while it is served, and start it with --groups 0 or 4\n",
+		"--stores 3": "cleave: " + dir + " has 2 stores, not 3: start it with --stores 0 or 2\n",
+	} {
+		code, _, stderr := exec(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "none", "--data", dir}, strings.Fields(args)...)...)
+		if code != exitFailed || stderr != want {
+			t.Errorf("%s: exit %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
 func TestServeWarnsOfAVariableThatIsMisspelt(t *testing.T) {
 	for _, name := range []string{"CLEAVE_DAAT", "CLEAVE_SEED", "CLEAVE_PLANT", "CLEAVE_WRITE", "CLEAVE_SOAK", "CLEAVE_HTTP_TOKEN"} {
 		t.Setenv(name, "value")
@@ -233,7 +255,7 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		"--appendfsync sometimes":                `--appendfsync "sometimes": want always, everysec or no`,
 		"--resp-addr 127.0.0.1:x":                `--resp-addr "127.0.0.1:x": the port "x" is none: want 0 to 65535`,
 		"--storage memory --groups -1":           `--groups "-1": want a whole number from 0 to 1024`,
-		"--storage memory --stores 2 --groups 1": "cleave: bad options: --groups is 1",
+		"--storage memory --stores 2 --groups 1": "cleave: --groups is 1: use 2 to 1024, or 0 for the default\n",
 		"--data=":                                "--data is empty",
 		"--tls-port 6380":                        "--tls-port: tls-port needs tls-cert-file",
 		"--tls-cert-file x":                      "say where to listen",

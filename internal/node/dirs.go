@@ -28,7 +28,8 @@ func storeDirs(opts *Options) ([]string, error) {
 			return nil, err
 		}
 		if opts.Stores != 0 && opts.Stores != have {
-			return nil, fmt.Errorf("%w: %s has %d stores, not %d: open it with Stores 0 or %d", ErrOptions, opts.Dir, have, opts.Stores, have)
+			found := fmt.Sprintf("%s has %d stores, not %d", opts.Dir, have, opts.Stores)
+			return nil, &OptionError{Option: "Stores", Value: opts.Stores, Have: have, Found: found}
 		}
 		n = have
 	}

@@ -39,7 +39,8 @@ func (n *Node) openGroups(ctx context.Context) error {
 		}
 	}
 	if have := len(m.Groups()); n.opts.Groups != 0 && n.opts.Groups != have {
-		return fmt.Errorf("%w: there are %d groups, not %d: open it with Groups 0 or %d", ErrOptions, have, n.opts.Groups, have)
+		found := fmt.Sprintf("there are %d groups, not %d", have, n.opts.Groups)
+		return &OptionError{Option: "Groups", Value: n.opts.Groups, Have: have, Found: found}
 	}
 	for _, g := range m.Groups() {
 		if err := n.openGroup(g); err != nil {

@@ -54,6 +54,22 @@ const (
 // is in the directory: the text says what to use.
 var ErrOptions = errors.New("node: bad options")
 
+// OptionError is an option that does not go with what is in the directory. It matches
+// ErrOptions.
+type OptionError struct {
+	Option      string
+	Value, Have int
+	Found       string // what there is, as a sentence
+}
+
+// Error says what there is and what to use.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("%v: %s: open it with %s 0 or %d", ErrOptions, e.Found, e.Option, e.Have)
+}
+
+// Is makes it match ErrOptions.
+func (e *OptionError) Is(target error) bool { return target == ErrOptions }
+
 func (o Options) withDefaults() (Options, error) {
 	if o.TendEvery == 0 {
 		o.TendEvery = 100 * time.Millisecond
