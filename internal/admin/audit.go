@@ -1,16 +1,11 @@
 package admin
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,23 +15,18 @@ import (
 )
 
 const (
-	// auditFile is the log in the directory of the data. It only grows: what is written
-	// there is evidence, and who may remove it decides when.
-	auditFile = "audit.jsonl"
 	// auditKept is how many entries are in memory, for those who ask.
 	auditKept = 1000
 	// deniedKept is how many that were denied are. They are in memory alone: who may do
 	// nothing must not fill the disk.
 	deniedKept = 100
-	// auditTail is how much of the file is read when it is opened.
-	auditTail = 1 << 20
 )
 
 // auditLog is who has changed what. An entry is durable before the change begins, and
 // there is another when it is done.
 type auditLog struct {
-	now  func() time.Time
-	file *os.File // nil without a directory
+	now   func() time.Time
+	files *auditFiles // nil without a directory
 
 	mu     sync.Mutex
 	seq    uint64      // of the last entry
@@ -45,56 +35,22 @@ type auditLog struct {
 	denies uint64 // all of them
 }
 
-func openAudit(data string, now func() time.Time) (*auditLog, error) {
+// openAudit opens the log in the directory of the data, or one in memory if that is "".
+// From limit bytes on a new file is begun.
+func openAudit(data string, limit int64, now func() time.Time) (*auditLog, error) {
 	l := &auditLog{now: now}
 	if data == "" {
 		return l, nil
 	}
-	root, err := os.OpenRoot(data)
+	files, entries, err := openAuditFiles(data, limit)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	f, err := root.OpenFile(auditFile, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
+	for _, e := range entries {
+		l.seq = max(l.seq, e.Seq)
 	}
-	if err := l.load(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	l.file = f
+	l.files, l.newest = files, entries[max(0, len(entries)-auditKept):]
 	return l, nil
-}
-
-// load reads the end of the file. A last line that a crash has cut is ended, so that the
-// next entry has a line of its own.
-func (l *auditLog) load(f *os.File) error {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	from := max(0, size-auditTail)
-	lines := bufio.NewReader(io.NewSectionReader(f, from, size-from))
-	for first := from > 0; ; first = false {
-		line, err := lines.ReadBytes('\n')
-		var e api.Audit
-		if !first && json.Unmarshal(line, &e) == nil && e.ID != "" {
-			l.newest, l.seq = append(l.newest, e), max(l.seq, e.Seq)
-		}
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, io.EOF) {
-			return err
-		}
-		if len(line) > 0 {
-			_, err = f.Write([]byte("\n"))
-			return err
-		}
-		break
-	}
-	l.newest = l.newest[max(0, len(l.newest)-auditKept):]
-	return nil
 }
 
 // entry is what is known about who asks.
@@ -152,11 +108,8 @@ func (l *auditLog) write(e api.Audit) error {
 	if err != nil {
 		return err
 	}
-	if l.file != nil {
-		if _, err := l.file.Write(append(line, '\n')); err != nil {
-			return err
-		}
-		if err := l.file.Sync(); err != nil {
+	if l.files != nil {
+		if err := l.files.append(append(line, '\n')); err != nil {
 			return err
 		}
 	}
@@ -184,20 +137,17 @@ func (l *auditLog) deniedTotal() uint64 {
 func (l *auditLog) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil {
+	if l.files == nil {
 		return nil
 	}
-	if err := l.file.Close(); !errors.Is(err, fs.ErrClosed) {
-		return err
-	}
-	return nil
+	return l.files.close()
 }
 
 func (a *Admin) audited(_ context.Context, q *query) (api.Page[api.Audit], error) {
 	p, err := page(q, a.audit.list(), func(_ int, e api.Audit) uint64 { return e.Seq }, true)
 	p.Note = "older entries are gone"
 	if a.o.Data != "" {
-		p.Note = "older entries are in " + auditFile + " in the directory of the data"
+		p.Note = "older entries are in " + auditFile + ", and in those with numbers behind that name, in the directory of the data"
 	}
 	return p, err
 }

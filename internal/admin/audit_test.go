@@ -53,7 +53,7 @@ func TestEveryChangeIsInTheAuditLog(t *testing.T) {
 // written lets nothing change.
 func TestWithoutAnAuditLogNothingIsChanged(t *testing.T) {
 	l := start(t, filepath.Join(t.TempDir(), "data"))
-	if err := l.admin.audit.file.Close(); err != nil {
+	if err := l.admin.audit.files.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.client.Act(ctx, api.PathCreateKeyspace, api.CreateKeyspace{Name: "a"}, false)
@@ -80,7 +80,7 @@ func TestTheAuditLogGoesOnAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range 2 {
-		l, err := openAudit(dir, now)
+		l, err := openAudit(dir, auditBytes, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +94,94 @@ func TestTheAuditLogGoesOnAfterACrash(t *testing.T) {
 		if err := l.close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestTheAuditLogBeginsANewFileWhenOneIsFull(t *testing.T) {
+	dir := t.TempDir()
+	const limit, entries = 1000, 200
+	open := func() *auditLog {
+		l, err := openAudit(dir, limit, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := open()
+	for i := range entries {
+		if i%7 == 0 { // also right after a new file was begun
+			if err := l.close(); err != nil {
+				t.Fatal(err)
+			}
+			l = open()
+		}
+		if err := l.write(api.Audit{ID: "x", Outcome: api.AuditDone}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(entries) // they go on without a gap, from the newest to the oldest
+	for n := range auditOld + 1 {
+		name := auditFile
+		if n > 0 {
+			name = oldAudit(n)
+		}
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, cut, err := auditEntries(f)
+		info, _ := f.Stat()
+		f.Close()
+		if err != nil || cut || len(in) == 0 || info.Size() > limit || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has %d entries in %d bytes, %v, %v", name, len(in), info.Size(), info.Mode(), err)
+		}
+		for i := len(in) - 1; i >= 0; i-- {
+			if in[i].Seq != next {
+				t.Fatalf("%s has entry %d, want %d", name, in[i].Seq, next)
+			}
+			next--
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != auditOld+1 || next == 0 {
+		t.Errorf("there are %d files, %v; the oldest entry is %d", len(files), err, next+1)
+	}
+}
+
+// A file that cannot be given another name goes on to grow, and nothing that is kept is
+// dropped meanwhile.
+func TestAFullAuditLogThatCannotBeRenamedGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	l, err := openAudit(dir, 500, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	// The last number is taken by something that no file takes the place of.
+	if err := os.MkdirAll(filepath.Join(dir, oldAudit(auditOld), "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if err := l.write(api.Audit{ID: "x", Outcome: api.AuditDone}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := 0
+	for n := range auditOld {
+		name := auditFile
+		if n > 0 {
+			name = oldAudit(n)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		count += strings.Count(string(text), "\n")
+	}
+	if count != 100 {
+		t.Errorf("%d entries are left of 100", count)
 	}
 }
 

@@ -92,7 +92,7 @@ func New(o Options) (*Admin, error) {
 		return nil, err
 	}
 	a.left = left
-	if a.audit, err = openAudit(o.Data, o.Now); err != nil {
+	if a.audit, err = openAudit(o.Data, auditBytes, o.Now); err != nil {
 		return nil, err
 	}
 	a.guard = newGuard(o.Listener.Addr(), o.Hosts, token)
