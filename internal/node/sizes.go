@@ -59,6 +59,19 @@ func (n *Node) SizeOf(s partition.Shard) (mover.Size, error) {
 	return mover.Size{Rows: e.Rows, Bytes: e.Bytes}, err
 }
 
+// RowsIn returns about how many rows a span has. It asks each store once, however many
+// shards there are, and so counts what was moved away and is not removed yet.
+func (n *Node) RowsIn(span partition.Span) (rows uint64, err error) {
+	for _, h := range n.hosts {
+		e, err := h.Store.Estimate(effect.Rows.Between(span.Start, span.End))
+		if err != nil {
+			return 0, err
+		}
+		rows += e.Rows
+	}
+	return rows, nil
+}
+
 // rates is what was measured of how fast jobs are. The newest counts for a quarter.
 type rates struct {
 	mu             sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -191,12 +192,35 @@ func infoErrors(s *Server, b *strings.Builder) {
 
 func infoCluster(_ *Server, b *strings.Builder) { lines(b, "cluster_enabled", 0) }
 
-// infoKeyspace tells how many keys the default keyspace has, if they are few: see DBSIZE
+// infoCounted is how many keys INFO counts: it is asked for again and again, by what
+// watches servers.
+const infoCounted = 100_000
+
+// infoKeyspace tells how many keys the default keyspace has, or about how many: see DBSIZE
 // for a number that is always right.
 func infoKeyspace(s *Server, b *strings.Builder) {
-	n, most := 0, 100_000
-	err := s.walk(s.ctx, s.defaultSpace(), s.defaultSpace().Span(), most, func(key) bool { n++; return true })
-	if err == nil && n > 0 {
+	if n, err := s.aboutKeys(s.defaultSpace(), infoCounted); err == nil && n > 0 {
 		fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
 	}
+}
+
+// aboutKeys counts so many keys of a keyspace. If there are more, it takes the rest to be
+// like those: as many keys for each row as the stores think that there are.
+func (s *Server) aboutKeys(k *node.Space, most int) (uint64, error) {
+	n, last := 0, []byte(nil)
+	err := s.walk(s.ctx, k, k.Span(), most, func(found key) bool { n, last = n+1, found.name; return true })
+	if err != nil || n < most {
+		return uint64(n), err
+	}
+	counted, all := k.Span(), k.Span()
+	counted.End = k.AppendPosition(nil, last)
+	part, err := s.node.RowsIn(counted)
+	if err != nil {
+		return 0, err
+	}
+	whole, err := s.node.RowsIn(all)
+	if err != nil || part == 0 {
+		return uint64(n), err
+	}
+	return max(uint64(n), uint64(float64(n)*float64(whole)/float64(part))), nil
 }
