@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cleavekv/cleave/internal/rows"
 )
 
 func TestWarmMakesRowsKnownAsTheyAre(t *testing.T) {
@@ -86,13 +88,26 @@ func TestGetManyIsGetForEach(t *testing.T) {
 					keys = append(keys, key(i))
 				}
 				told := map[int]string{}
-				if err := s.GetMany(keys, func(i int, value []byte, ok bool) {
+				var first rows.Ticket
+				if err := s.GetMany(keys, func(i int, value []byte, ok bool, ticket rows.Ticket) {
+					if !s.Unmoved(ticket) {
+						t.Errorf("key %d has changed, but nobody has committed anything", i)
+					}
+					if i == 0 {
+						first = ticket
+					}
 					if _, again := told[i]; again {
 						t.Errorf("key %d is told twice", i)
 					}
 					told[i] = fmt.Sprint(string(value), ok)
 				}); err != nil {
 					t.Fatal(err)
+				}
+				value, ok, _ := s.Get(keys[0], nil)
+				if ok {
+					if mustCommit(t, s, write{keys[0], value}); s.Unmoved(first) {
+						t.Errorf("%s was written, and seems to be as it was", keys[0])
+					}
 				}
 				for i, k := range keys {
 					value, ok, err := s.Get(k, nil)
@@ -104,7 +119,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 		}
 	}
 	mustClose(t, s)
-	if err := s.GetMany([][]byte{key(1)}, func(int, []byte, bool) { t.Error("a closed store tells something") }); err == nil {
+	if err := s.GetMany([][]byte{key(1)}, func(int, []byte, bool, rows.Ticket) { t.Error("a closed store tells something") }); err == nil {
 		t.Error("a closed store reads")
 	}
 }
