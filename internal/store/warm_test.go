@@ -90,7 +90,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 				told := map[int]string{}
 				var first rows.Ticket
 				if err := s.GetMany(keys, func(i int, value []byte, ok bool, ticket rows.Ticket) {
-					if !s.Unmoved(ticket) {
+					if round == 1 && !s.Unmoved(ticket) {
 						t.Errorf("key %d has changed, but nobody has committed anything", i)
 					}
 					if i == 0 {
