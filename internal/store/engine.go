@@ -47,10 +47,8 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 		// is full.
 		MemTableStopWritesThreshold: 1 << 20,
 		L0StopWritesThreshold:       1 << 20,
-		// Half as many sublevels of level 0 are compacted. Each that is left is a
-		// table more that every scan has to search and merge: at 8, scans of 100
-		// rows took a fifth to a third longer.
-		L0CompactionThreshold: 4,
+		// Half as many sublevels of level 0 are compacted.
+		L0CompactionThreshold: 2 * o.Layers,
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          1000,
 		FormatMajorVersion:    engineVersion,

@@ -45,6 +45,11 @@ type Options struct {
 	// RetainBytes is how much log the feed keeps beyond what recovery needs.
 	// Default 64 MiB; -1 keeps none.
 	RetainBytes int64
+	// Layers is how many layers of new tables lie over each other before they are merged with
+	// the old ones. Every scan has to search and merge them: with twice as many, scans of 100
+	// rows took a fifth to a third longer. But each merge writes most rows again: with twice
+	// as many, a write took about a tenth less of the processors. Default 2.
+	Layers int
 	// Preload brings all rows into memory after Open, while others use the store, if they
 	// fit.
 	Preload bool
@@ -68,6 +73,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.RetainBytes, 64<<20)
 	if o.Chunks == 0 {
 		o.Chunks = 4
+	}
+	if o.Layers == 0 {
+		o.Layers = 2
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
