@@ -118,6 +118,10 @@ const (
 	memoryLayers = 8
 )
 
+// linger is how long writes wait in memory and in the log for others to be brought into the
+// tables with them: about as long as it takes to fill a segment.
+const linger = time.Second
+
 // memorySegment is the size of segments beside a row cache of so many bytes: an eighth.
 func memorySegment(cache int64) int64 { return min(max(cache/8, minMemorySegment), maxMemorySegment) }
 
@@ -128,7 +132,7 @@ func (o Options) node(dir string) (node.Options, error) {
 	no := node.Options{
 		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
 		Durability: wal.Durability(o.Durability),
-		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload},
+		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload, Linger: linger},
 	}
 	if dir == "" {
 		if o.Durability == Always {

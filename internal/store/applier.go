@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -112,20 +113,36 @@ func (s *Store) applyLoop() {
 		if s.health.impaired() {
 			s.chunks.recheck()
 		}
-		c := s.chunks.oldest()
+		cs := s.chunks.sealedFirst(applyMost)
 		switch {
-		case c == nil && stopping:
+		case len(cs) == 0 && stopping:
 			return
-		case c != nil && s.handle(c):
+		case len(cs) == 1 && !stopping && s.lingers(cs[0]):
+		case len(cs) > 0 && s.handle(cs):
 			continue
 		}
 		<-a.wake
 	}
 }
 
-// handle brings c into Pebble and reports whether it is dealt with; if not,
+// lingers tells whether a chunk is left to wait for the next one, and sees to it that it is
+// looked at again.
+func (s *Store) lingers(c *chunk) bool {
+	left := s.opts.Linger - time.Since(c.sealedAt)
+	if left <= 0 || s.health.impaired() {
+		return false
+	}
+	time.AfterFunc(left, s.applier.wake.send)
+	return true
+}
+
+// applyMost is how many chunks are brought into Pebble together, if so many wait: what was
+// overwritten meanwhile is left out, and there are fewer tables to be merged.
+const applyMost = 3
+
+// handle brings chunks into Pebble and reports whether they are dealt with; if not,
 // there is no room now.
-func (s *Store) handle(c *chunk) bool {
+func (s *Store) handle(cs []*chunk) bool {
 	a := &s.applier
 	full := s.health.full.Load()
 	if s.health.err() != nil || full && a.giveUpIfFull.Load() {
@@ -135,13 +152,13 @@ func (s *Store) handle(c *chunk) bool {
 		// The rows stay in the log, and in the row table, as they are never
 		// said to be applied. Letting the memory go keeps commits from waiting
 		// for it for ever: they are told of the failure instead.
-		s.chunks.drop(c)
+		s.chunks.drop(cs[0])
 		return true
 	}
 	if full || !s.room() {
 		return false
 	}
-	if err := s.apply(c); err != nil {
+	if err := s.apply(cs); err != nil {
 		s.health.die(err)
 		return true
 	}
@@ -163,11 +180,16 @@ func (s *Store) room() bool {
 	return ok
 }
 
-// apply brings the newest operation on each key of c into Pebble, in one batch
-// with the applied position.
-func (s *Store) apply(c *chunk) error {
+// apply brings the newest operation on each key of chunks, which are in their order, into
+// Pebble, in one batch with the applied position.
+func (s *Store) apply(cs []*chunk) error {
 	a := &s.applier
-	b := batchOf(s.db, c.set.Drain(), c.end)
+	ops := cs[0].set.Drain()
+	for _, c := range cs[1:] {
+		ops = newest(ops, c.set.Drain())
+	}
+	last := cs[len(cs)-1]
+	b := batchOf(s.db, ops, last.end)
 	rows := int64(b.Len())
 	at(s.hooks.beforeApply)
 	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
@@ -177,13 +199,36 @@ func (s *Store) apply(c *chunk) error {
 		return err // Apply does not return what went to Fatalf
 	}
 	// Only now may readers be sent to Pebble for these rows.
-	a.applied.Store(uint64(c.end))
-	s.table.Applied(c.gen)
-	a.waiting = append(a.waiting, applied{c.end, c.size(), rows})
-	a.unflushed.Add(c.size())
+	a.applied.Store(uint64(last.end))
+	s.table.Applied(last.gen)
+	var size int64
+	for _, c := range cs {
+		size += c.size()
+	}
+	a.waiting = append(a.waiting, applied{last.end, size, rows})
+	a.unflushed.Add(size)
 	a.unflushedRows.Add(rows)
-	s.chunks.drop(c)
+	for _, c := range cs {
+		s.chunks.drop(c)
+	}
 	return s.askForFlush()
+}
+
+// newest merges two sorted lists of operations: of each key the one of the younger list.
+func newest(older, younger []runs.Op) []runs.Op {
+	out := make([]runs.Op, 0, len(older)+len(younger))
+	for len(older) > 0 && len(younger) > 0 {
+		c := bytes.Compare(older[0].Key, younger[0].Key)
+		if c < 0 {
+			out, older = append(out, older[0]), older[1:]
+			continue
+		}
+		out, younger = append(out, younger[0]), younger[1:]
+		if c == 0 {
+			older = older[1:]
+		}
+	}
+	return append(append(out, older...), younger...)
 }
 
 // batchOf writes sorted operations as a batch of Pebble.

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/rows"
@@ -24,7 +26,8 @@ type chunk struct {
 	payload int64
 	// sealed means that nothing is published to it any more. Chunks are sealed
 	// in order, so all but the newest one or few are.
-	sealed bool
+	sealed   bool
+	sealedAt time.Time // by the clock of the machine
 	// readers are the snapshots that look at it, and applied tells that it is off
 	// the list: only they keep it in memory.
 	readers int
@@ -174,7 +177,7 @@ func (u *unapplied) seal(memory *wal.Chunk) {
 		if c.memory == memory {
 			// A frame without entries may follow the last one with some.
 			c.end = memory.End()
-			c.sealed = true
+			c.sealed, c.sealedAt = true, time.Now()
 			u.sealed.Add(1)
 			return
 		}
@@ -182,14 +185,15 @@ func (u *unapplied) seal(memory *wal.Chunk) {
 	memory.Release() // nothing was ever published to it
 }
 
-// oldest returns the first chunk of the list if it is sealed.
-func (u *unapplied) oldest() *chunk {
+// sealedFirst returns the first chunks of the list that are sealed, most of them at most.
+func (u *unapplied) sealedFirst(most int) []*chunk {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.list) == 0 || !u.list[0].sealed {
-		return nil
+	n := 0
+	for n < min(most, len(u.list)) && u.list[n].sealed {
+		n++
 	}
-	return u.list[0]
+	return slices.Clone(u.list[:n])
 }
 
 // drop takes the first chunk off the list.

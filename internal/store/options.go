@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -50,6 +51,10 @@ type Options struct {
 	// rows took a fifth to a third longer. But each merge writes most rows again: with twice
 	// as many, a write took about a tenth less of the processors. Default 2.
 	Layers int
+	// Linger is how long a full chunk waits for the next one: two that are brought into Pebble
+	// together are one layer, and what the second overwrites is left out. With it a write took
+	// about a tenth less of the processors. Default: it does not wait.
+	Linger time.Duration
 	// Preload brings all rows into memory after Open, while others use the store, if they
 	// fit.
 	Preload bool

@@ -3,10 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -187,8 +189,9 @@ func TestTheLogDoesNotGrowWithoutBoundIfPebbleHasNoReasonToFlush(t *testing.T) {
 		mustCommit(t, s, write{[]byte("k"), fmt.Appendf(nil, "%d", i)})
 		most = max(most, s.Metrics().Log.LogBytes)
 	}
-	// What may be unflushed, what may be unapplied, and what is being written.
-	limit := 2*o.FlushBytes + (4+2)*o.SegmentBytes
+	// What may be unflushed, what is applied with the last of it, what may be unapplied, and
+	// what is being written.
+	limit := 2*o.FlushBytes + (applyMost-1+4+2)*o.SegmentBytes
 	t.Logf("%d frames of 4 KiB, at most %d KiB of log", frames, most>>10)
 	if most > limit {
 		t.Errorf("%d bytes of log, want at most %d", most, limit)
@@ -213,4 +216,44 @@ func TestAPayloadThatIsNoBatchIsRefusedBeforeItIsLogged(t *testing.T) {
 		t.Error("a part of a refused commit is visible")
 	}
 	mustClose(t, s)
+}
+
+// Chunks that are applied together leave what a run of single ones leaves: of each key the
+// newest.
+func TestChunksThatLingerAreAppliedTogether(t *testing.T) {
+	for _, linger := range []time.Duration{0, time.Hour} {
+		o := tiny(vfs.NewMem())
+		o.Linger = linger
+		s := mustOpen(t, o)
+		var applies atomic.Int64
+		s.hooks.beforeApply = func() { applies.Add(1) }
+		want := map[string]string{}
+		for i := range 6000 {
+			k, v := fmt.Sprintf("key%03d", rand.IntN(500)), fmt.Sprint(i)
+			w := write{[]byte(k), []byte(v)}
+			if want[k] = v; rand.IntN(5) == 0 {
+				w.value = nil
+				delete(want, k)
+			}
+			mustCommit(t, s, w)
+		}
+		segments := int64(s.Position() >> 32)
+		if n := applies.Load(); linger > 0 && (n == 0 || n > segments/2) {
+			t.Errorf("%d segments were applied in %d batches: they should be two at least", segments, n)
+		}
+		check := func(when string) {
+			for i := range 500 {
+				k := fmt.Sprintf("key%03d", i)
+				value, ok, err := s.Get([]byte(k), nil)
+				if w, found := want[k]; err != nil || ok != found || string(value) != w {
+					t.Errorf("linger %v, %s: %s is %q, %v; want %q, %v", linger, when, k, value, ok, w, found)
+				}
+			}
+		}
+		check("open")
+		mustClose(t, s)
+		s = mustOpen(t, o)
+		check("opened again")
+		mustClose(t, s)
+	}
 }
