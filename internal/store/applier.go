@@ -31,6 +31,8 @@ type applier struct {
 	// closing, and they are in the log.
 	giveUpIfFull atomic.Bool
 	flushes      atomic.Uint64
+	// awaited is how many wait for chunks to be applied.
+	awaited atomic.Int64
 
 	applied, durable atomic.Uint64
 	unflushed        atomic.Int64 // bytes of log between durable and applied
@@ -129,7 +131,7 @@ func (s *Store) applyLoop() {
 // looked at again.
 func (s *Store) lingers(c *chunk) bool {
 	left := s.opts.Linger - time.Since(c.sealedAt)
-	if left <= 0 || s.health.impaired() {
+	if left <= 0 || s.applier.awaited.Load() > 0 || s.health.impaired() {
 		return false
 	}
 	time.AfterFunc(left, s.applier.wake.send)

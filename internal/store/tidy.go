@@ -19,9 +19,12 @@ func (s *Store) Tidy(ctx context.Context) error {
 	}
 	defer s.leave()
 	until := s.Position()
+	s.applier.awaited.Add(1)
+	defer s.applier.awaited.Add(-1)
 	if err := s.log.Rotate(); err != nil {
 		return fmt.Errorf("tidy: %w", err)
 	}
+	s.applier.wake.send()
 	for s.applier.position() < until {
 		if err := s.health.err(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/wal"
 )
@@ -16,7 +17,7 @@ import (
 // nothing else is lost, while others write and after the store is opened again.
 func TestTidyGivesBackTheRoomOfWhatWasDeleted(t *testing.T) {
 	fsys := Memory()
-	o := Options{Dir: testDir, FS: fsys, Durability: wal.Never, SegmentBytes: 256 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, RetainBytes: -1}
+	o := Options{Dir: testDir, FS: fsys, Durability: wal.Never, SegmentBytes: 256 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, RetainBytes: -1, Linger: time.Hour}
 	s := mustOpen(t, o)
 	chance := rand.NewChaCha8([32]byte{1})
 	const rows, size = 200, 16 << 10
