@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ const (
 	// Below so many entries simpler sorts are faster.
 	insertionMost  = 16
 	comparisonMost = 256
+	fewMost        = 8
 )
 
 // sorter sorts the entries of one log; spare is as long as they are.
@@ -61,15 +63,43 @@ func (s *sorter) sort(entries []entry, depth int) int {
 		}
 		// Sorting by words is stable: the last of equal keys is the newest.
 		same := entries[j-1 : j]
-		if j-i > 1 && !words.end() {
+		switch known := depth + pieceBytes; {
+		case j-i == 1 || words.end():
+		case j-i <= fewMost:
 			same = entries[i:j]
-			same = same[:s.sort(same, s.deepen(same, depth+pieceBytes))]
+			same = same[:s.few(same, known)]
+		default:
+			same = entries[i:j]
+			same = same[:s.sort(same, s.deepen(same, known))]
 			for k := range same {
 				same[k].words = words
 			}
 		}
 		kept += copy(entries[kept:], same)
 		i = j
+	}
+	return kept
+}
+
+// few is sort for a few entries, most of which have one key: it looks at each key as seldom
+// as it can. It leaves the words alone.
+func (s *sorter) few(entries []entry, known int) (kept int) {
+	for _, e := range entries {
+		key := s.log.key(&e)[known:]
+		at, same := kept, false
+		for ; at > 0; at-- {
+			c := bytes.Compare(key, s.log.key(&entries[at-1])[known:])
+			if same = c == 0; c >= 0 {
+				break
+			}
+		}
+		if same {
+			entries[at-1] = e // the newer one
+			continue
+		}
+		copy(entries[at+1:kept+1], entries[at:kept])
+		entries[at] = e
+		kept++
 	}
 	return kept
 }
