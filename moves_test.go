@@ -245,9 +245,9 @@ func TestNobodyNoticesThatShardsMove(t *testing.T) {
 	}
 }
 
-// reshape makes changes until so many were done.
+// reshape makes changes until so many were done, and some of each kind.
 func reshape(t *testing.T, w *traffic, rng *rand.Rand, changes int) {
-	for done := 0; done < changes && !t.Failed(); {
+	for done := 0; (done < changes || !w.did.Has("split", "merge", "move")) && !t.Failed(); {
 		job, err := w.db.Start(ctx, wish(rng, w))
 		if err != nil {
 			if !expected(err) {

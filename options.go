@@ -112,7 +112,7 @@ const (
 	// are merged into the tables more often; but zeros that wait for a log are memory that
 	// nobody uses.
 	minMemorySegment = 4 << 20
-	maxMemorySegment = 32 << 20
+	maxMemorySegment = 16 << 20
 	// memoryLayers is for tables in memory, where a scan does not wait for a disk: about a
 	// sixth less of the processors for a write than with the default.
 	memoryLayers = 8
@@ -122,8 +122,8 @@ const (
 // tables with them: about as long as it takes to fill a segment.
 const linger = time.Second
 
-// memorySegment is the size of segments beside a row cache of so many bytes: an eighth.
-func memorySegment(cache int64) int64 { return min(max(cache/8, minMemorySegment), maxMemorySegment) }
+// memorySegment is the size of segments beside a row cache of so many bytes: a part of it.
+func memorySegment(cache int64) int64 { return min(max(cache/32, minMemorySegment), maxMemorySegment) }
 
 func (o Options) node(dir string) (node.Options, error) {
 	if err := o.check(); err != nil {

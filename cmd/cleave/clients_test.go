@@ -23,7 +23,7 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	other := redis.NewClient(&redis.Options{Addr: p.addr})
+	other := client(p.addr)
 	defer other.Close()
 	read := func(key string) (string, bool) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestAServerInMemoryHasALimit(t *testing.T) {
 func TestUsersOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	p := serving(t, "--data", dir)
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	if err := c.Do(ctx, "acl", "setuser", "default", "resetpass", ">secret").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestRedisBenchmarkWorksWithTheServer(t *testing.T) {
 			t.Errorf("it was refused something: %s", out)
 		}
 	}
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	sum := int64(0)
 	for i := range 100 {

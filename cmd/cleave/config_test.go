@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave/internal/config"
 )
@@ -79,7 +78,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestSIGHUPTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	file := write(t, "c.toml", "storage = 'memory'\ntimeout = 10\ngroups = 2\nslowlog-max-len = 7\n")
 	p := serving(t, "--config", file, "--slowlog-max-len", "9")
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	setting := func(name string) string { return c.ConfigGet(ctx, name).Val()[name] }
 	if setting("timeout") != "10" || setting("slowlog-max-len") != "9" {

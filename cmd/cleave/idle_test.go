@@ -8,14 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 )
 
 // Ten thousand connections that say nothing take little memory, and others are served.
 func TestTenThousandIdleConnections(t *testing.T) {
 	const n = 10_000
 	p := serving(t, "--storage", "memory", "--maxclients", strconv.Itoa(n+100))
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	heap := func() int {
 		m := regexp.MustCompile(`heap_bytes:(\d+)`).FindStringSubmatch(c.Info(ctx, "memory").Val())

@@ -44,7 +44,7 @@ func original(t *testing.T) string {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		c := redis.NewClient(&redis.Options{Addr: addr})
+		c := client(addr)
 		defer c.Close()
 		for range 1000 {
 			if c.Ping(ctx).Err() == nil {
@@ -210,11 +210,11 @@ func program(t *testing.T, dir string, args ...string) (code int, stdout, stderr
 func TestAnImportThatIsInterruptedGoesOnAndBringsEverything(t *testing.T) {
 	const keys = 6000
 	from := original(t)
-	source := redis.NewClient(&redis.Options{Addr: from})
+	source := client(from)
 	defer source.Close()
 	fill(t, source, keys)
 	p := serving(t, "--storage", "memory", "--groups", "3")
-	target := redis.NewClient(&redis.Options{Addr: p.addr})
+	target := client(p.addr)
 	defer target.Close()
 	dir := t.TempDir()
 	state := filepath.Join(dir, "cleave-import-"+regexp.MustCompile(`[:/]`).ReplaceAllString(from, "-")+"-0.json")
@@ -262,7 +262,7 @@ func TestAnImportThatIsInterruptedGoesOnAndBringsEverything(t *testing.T) {
 
 func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 	from := original(t)
-	source := redis.NewClient(&redis.Options{Addr: from})
+	source := client(from)
 	defer source.Close()
 	source.MSet(ctx, "a", 1, "user:1", 2, strings.Repeat("k", 20_000), "too long")
 	source.RPush(ctx, "list", 1)
@@ -298,11 +298,11 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 
 func TestAnImportBeginsAnewWhenTheSourceWasStartedAnew(t *testing.T) {
 	from := original(t)
-	source := redis.NewClient(&redis.Options{Addr: from})
+	source := client(from)
 	defer source.Close()
 	fill(t, source, 1000)
 	p := serving(t, "--storage", "memory")
-	target := redis.NewClient(&redis.Options{Addr: p.addr})
+	target := client(p.addr)
 	defer target.Close()
 	state := write(t, "s.json", fmt.Sprintf(`{"source": "%s/0", "target": "%s/0", "match": "*", "run_id": "of another life", "cursor": "7"}`, from, p.addr))
 	code, stdout, stderr := program(t, t.TempDir(), "import", "redis://"+from, "--to", p.addr, "--state", state)

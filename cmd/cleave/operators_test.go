@@ -82,7 +82,7 @@ func TestOperatorsOfTheServer(t *testing.T) {
 	}
 	for _, where := range []string{data, dir} {
 		p := serving(t, "--data", where)
-		c := redis.NewClient(&redis.Options{Addr: p.addr})
+		c := client(p.addr)
 		sum := int64(0)
 		for i := range 100 {
 			n, err := c.Get(ctx, fmt.Sprint("n", i)).Int64()
@@ -117,7 +117,7 @@ func TestTheServerIsNotReadyBeforeItsSocketsClose(t *testing.T) {
 		r, err := o.Ready(ctx)
 		return err == nil && !r.Ready
 	})
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Errorf("it does not serve any more: %v", err)
@@ -149,7 +149,7 @@ func TestTheServerWithoutOperators(t *testing.T) {
 func TestTheServerTellsACollectorOfSpans(t *testing.T) {
 	c := spantest.Start(t)
 	p := serving(t, "--storage", "memory", "--groups", "4", "--otlp-endpoint", c.URL)
-	rdb := redis.NewClient(&redis.Options{Addr: p.addr})
+	rdb := client(p.addr)
 	defer rdb.Close()
 	if err := rdb.MSet(ctx, "a", 1, "b", 2, "c", 3, "d", 4).Err(); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func done(t *testing.T, p *process, args ...string) api.Action {
 func TestOperatorsReshapeARunningServer(t *testing.T) {
 	dir := t.TempDir()
 	p := serving(t, "--data", dir, "--stores", "2", "--groups", "4")
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i := range 2000 {
@@ -155,7 +155,7 @@ func showsAll(t *testing.T, p *process) {
 
 func TestAJobIsPausedResumedThrottledAndCancelled(t *testing.T) {
 	p := serving(t, "--storage", "memory", "--stores", "2", "--groups", "2")
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	for i := range 1000 {
 		if err := c.Set(ctx, fmt.Sprint("{a}", i), strings.Repeat("v", 10_000), 0).Err(); err != nil {
@@ -200,7 +200,7 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 	if code, _, stderr := exec("status", "--addr", p.addr); code != exitFailed || !strings.Contains(stderr, "not that of Redis clients") {
 		t.Errorf("the address for Redis clients: exit %d, %q", code, stderr)
 	}
-	c := redis.NewClient(&redis.Options{Addr: p.addr})
+	c := client(p.addr)
 	defer c.Close()
 	for i := range 100 {
 		c.Set(ctx, fmt.Sprint("k", i), i, 0)
@@ -217,7 +217,7 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
 	}
 	q := serving(t, "--data", restored)
-	d := redis.NewClient(&redis.Options{Addr: q.addr})
+	d := client(q.addr)
 	defer d.Close()
 	for i := range 100 {
 		if v := d.Get(ctx, fmt.Sprint("k", i)).Val(); v != fmt.Sprint(i) {

@@ -65,6 +65,11 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
+// client is one that waits for a busy machine.
+func client(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+}
+
 // serving starts a server and waits until it is ready.
 func serving(t *testing.T, args ...string) *process {
 	t.Helper()
@@ -106,7 +111,7 @@ func (p *process) end(s syscall.Signal) error {
 
 func TestClientsOfGoRedisWorkWithTheServer(t *testing.T) {
 	p := serving(t, "--storage", "memory", "--groups", "4")
-	plain := redis.NewClient(&redis.Options{Addr: p.addr})
+	plain := client(p.addr)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.addr}})
 	for name, c := range map[string]redis.UniversalClient{"plain": plain, "cluster": cluster} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +176,7 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 			var acked [clients]atomic.Int64
 			for life := range kills + 1 {
 				p := serving(t, "--data", dir, "--appendfsync", fsync, "--groups", "3")
-				check := redis.NewClient(&redis.Options{Addr: p.addr})
+				check := client(p.addr)
 				for w := range clients {
 					n, err := check.Get(ctx, fmt.Sprint("last", w)).Int64()
 					if err != nil && !errors.Is(err, redis.Nil) {

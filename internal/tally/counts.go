@@ -41,6 +41,14 @@ func (c *Counts) Log(t testing.TB, needed ...string) {
 	}
 }
 
+// Has tells whether everything that is needed happened: a test that is made of chance goes on
+// until it has.
+func (c *Counts) Has(needed ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.missing(needed)) == 0
+}
+
 // missing returns what there is nothing of.
 func (c *Counts) missing(needed []string) (none []string) {
 	for _, what := range needed {
