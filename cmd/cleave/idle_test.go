@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-
 )
 
 // Ten thousand connections that say nothing take little memory, and others are served.
