@@ -138,6 +138,13 @@ func TestAListGoesOnWithoutGroupsThatAreClosed(t *testing.T) {
 	m := j.many(7, sets("a1", "b1", "c1"), "a1", "b1", "c1")
 	m.Try()
 	j.told(m, "done closed done")
+	for _, g := range []*Group{j.groups[0], j.groups[2]} {
+		if err := g.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Try()
+	j.told(m, "closed closed closed")
 }
 
 func TestWhatIsBehindARequestOfARetiredGroupWaitsForIt(t *testing.T) {
