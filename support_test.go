@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -37,23 +36,7 @@ func hanging() time.Duration {
 	return time.Minute
 }
 
-// seedOf returns the seed of a random test, and says how to use it again if the
-// test fails.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run again with: CLEAVE_SEED=%d go test -race -run '^%s$' .", seed, t.Name())
-		}
-	})
-	return seed
-}
+func seedOf(t *testing.T) uint64 { return tally.Seed(t, ".") }
 
 // machineClock is a machine's clock that a test turns.
 type machineClock struct{ ms atomic.Int64 }

@@ -9,13 +9,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/tally"
 )
 
 var ctx = context.Background()
@@ -46,23 +46,7 @@ func patience(t testing.TB) context.Context {
 	return c
 }
 
-// seedOf returns the seed of a random test, and says how to use it again if the
-// test fails.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run again with: CLEAVE_SEED=%d go test -race -run '^%s$' ./watch", seed, t.Name())
-		}
-	})
-	return seed
-}
+func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./watch") }
 
 func must(t testing.TB, err error) {
 	t.Helper()

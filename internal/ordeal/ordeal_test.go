@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/tally"
@@ -19,23 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seedOf returns the seed of a random test, and says how to use it again if the
-// test fails.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("make the same choices with: CLEAVE_SEED=%d go test -run '^%s$' ./internal/ordeal", seed, t.Name())
-		}
-	})
-	return seed
-}
+func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./internal/ordeal") }
 
 // childOf returns the program to run as a child. With the race detector a store of
 // three takes seconds to open, and more so after each kill: then the child is a

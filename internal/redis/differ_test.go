@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/resp"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -262,10 +262,7 @@ var ours = map[string]bool{
 // Whatever is asked, the answer is that of Redis.
 func TestAnswersAreThoseOfRedis(t *testing.T) {
 	redis := startOriginal(t)
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
+	seed := tally.Seed(t, "./internal/redis")
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var specs []*Spec
 	for _, s := range All() {

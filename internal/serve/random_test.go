@@ -147,22 +147,7 @@ func (l *lab) checkIndex(ours, theirs *conn) {
 	}
 }
 
-// seedOf returns the seed of a random test, and says how to use it again if the test fails.
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CLEAVE_SEED is %q: use a number", s)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run again with: CLEAVE_SEED=%d go test -run '^%s$' ./internal/serve", seed, t.Name())
-		}
-	})
-	return seed
-}
+func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./internal/serve") }
 
 // unrest splits, merges and moves shards at random, some of them in any case, until it is
 // told to stop.
