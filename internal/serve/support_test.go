@@ -59,6 +59,22 @@ func open(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 // startOn starts a server of a store, which it closes in the end.
 func startOn(t *testing.T, db *cleave.DB, sh shape, o Options) *lab {
 	t.Helper()
+	lab, done := serveOn(t, db, sh, o)
+	t.Cleanup(func() {
+		lab.s.Close()
+		if err := <-done; err != ErrClosed {
+			t.Errorf("Serve: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lab
+}
+
+// serveOn starts a server of a store. What Serve returns is sent.
+func serveOn(t *testing.T, db *cleave.DB, sh shape, o Options) (*lab, <-chan error) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -70,16 +86,7 @@ func startOn(t *testing.T, db *cleave.DB, sh shape, o Options) *lab {
 	} else {
 		go func() { done <- lab.s.Serve(l) }()
 	}
-	t.Cleanup(func() {
-		lab.s.Close()
-		if err := <-done; err != ErrClosed {
-			t.Errorf("Serve: %v", err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return lab
+	return lab, done
 }
 
 // everywhere runs a test against servers of all shapes. They run side by side, since most

@@ -74,11 +74,15 @@ func newWorker(s *Server, room int) *worker {
 }
 
 // take takes the requests at the front of data and returns what is left. It stops at a
-// request that takes long: then the client is busy.
+// request that takes long: then the client is busy. Of a server that ends it takes nothing:
+// what the client has asked for before may have been refused for that.
 func (w *worker) take(c *client, data []byte) (rest []byte) {
+	c.stalled = false
+	if w.s.ctx.Err() != nil {
+		return data
+	}
 	c.seen.lastMS.Store(w.nowMS)
 	c.out.Limit = int(c.limit().hard)
-	c.stalled = false
 	had := len(data)
 	w.restage(c)
 	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
