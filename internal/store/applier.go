@@ -128,10 +128,10 @@ func (s *Store) applyLoop() {
 }
 
 // lingers tells whether a chunk is left to wait for the next one, and sees to it that it is
-// looked at again.
+// looked at again. If commits wait for it, there is no next one.
 func (s *Store) lingers(c *chunk) bool {
 	left := s.opts.Linger - time.Since(c.sealedAt)
-	if left <= 0 || s.applier.awaited.Load() > 0 || s.health.impaired() {
+	if left <= 0 || s.applier.awaited.Load() > 0 || s.chunks.full() || s.health.impaired() {
 		return false
 	}
 	time.AfterFunc(left, s.applier.wake.send)

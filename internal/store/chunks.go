@@ -72,16 +72,19 @@ func (u *unapplied) init(table *rows.Table, chunks int) {
 // log, for which a chunk is in use as long as a snapshot looks at it: a snapshot
 // that is held long must not hold up commits.
 func (u *unapplied) await(stop func() bool) {
-	if u.sealed.Load() < u.limit {
+	if !u.full() {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.waits.Add(1)
-	for u.sealed.Load() >= u.limit && !stop() {
+	for u.full() && !stop() {
 		u.room.Wait()
 	}
 }
+
+// full tells whether writers wait.
+func (u *unapplied) full() bool { return u.sealed.Load() >= u.limit }
 
 // recheck makes those who wait ask again whether to stop.
 func (u *unapplied) recheck() {

@@ -257,3 +257,26 @@ func TestChunksThatLingerAreAppliedTogether(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// Where only one chunk may wait to be applied, it does not wait for the next: commits wait
+// for it.
+func TestAChunkDoesNotLingerWhileCommitsWaitForIt(t *testing.T) {
+	o := tiny(vfs.NewMem())
+	o.Chunks, o.Linger = 2, time.Hour
+	s := mustOpen(t, o)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 200 {
+			if err := commit(s, write{[]byte("key"), fmt.Appendf(nil, "%d %01000d", i, i)}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("commits wait for ever")
+	}
+	mustClose(t, s)
+}
