@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
@@ -128,6 +129,30 @@ func TestRequestsOfSeveralGroupsOnAFullDisk(t *testing.T) {
 	if got := outcomes(m); got[1] == "done" {
 		t.Errorf("told %v of a log that fails", got)
 	}
+}
+
+// A group that can reserve no time on a full disk answers reads all the same, as it does
+// those that come for it alone.
+func TestReadsOfSeveralGroupsAreAnsweredWhenNoTimeCanBeReserved(t *testing.T) {
+	j := newJointly(t, 2)
+	m := j.many(7, sets("a1", "b1"), "a1", "b1")
+	m.Try()
+	j.told(m, "done done")
+	j.disk.refuse = errFull
+	j.nowMS += time.Hour.Milliseconds()
+	commands := sets("a2", "b2")
+	commands["a3"], commands["b3"] = &command.Get{Key: at("a1")}, &command.Get{Key: at("b1")}
+	m = j.many(7, commands, "a2", "b2", "a3", "b3")
+	m.Try()
+	j.told(m, "full full done done")
+	for i, want := range []string{2: "a1", 3: "b1"} {
+		if reply, _ := m.Reply(i); string(reply.Bytes) != want {
+			t.Errorf("request %d is answered %q, want %q", i, reply.Bytes, want)
+		}
+	}
+	j.disk.refuse = nil
+	m.Try()
+	j.told(m, "done done done done")
 }
 
 func TestAListGoesOnWithoutGroupsThatAreClosed(t *testing.T) {

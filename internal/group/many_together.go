@@ -144,7 +144,8 @@ func (b *manyBatch) evaluate(from int) (end int) {
 	return len(b.m.calls)
 }
 
-// refuse answers a call whose group takes no part.
+// refuse answers a call whose group takes no part. One that only reads is executed all the
+// same, if the group is alive: see executor.batch.
 func (b *manyBatch) refuse(i, seat int) {
 	c := b.m.calls[i]
 	switch {
@@ -153,7 +154,11 @@ func (b *manyBatch) refuse(i, seat int) {
 	case b.m.halted[c.chain]:
 		b.m.errs[i] = ErrBehind
 	default:
-		b.m.errs[i] = b.refused[seat]
+		x := b.states[seat]
+		if x.dead == nil {
+			x.answerReads(b.m.calls[i : i+1])
+		}
+		b.m.errs[i] = x.outcome(c, b.refused[seat])
 	}
 	if errors.Is(b.m.errs[i], own.ErrWrongGroup) && c.chain != 0 {
 		b.m.halted[c.chain] = true
