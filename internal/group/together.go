@@ -40,7 +40,8 @@ func (b *together) reserve() {
 	}
 }
 
-// begin begins the batch of each group, with what rides along.
+// begin begins the batch of each group, with what rides along: that is requests without an
+// id which take no range over, so nobody has to admit them, or to know them again.
 func (b *together) begin() {
 	for i, x := range b.states {
 		if b.refused[i] == nil {

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,12 +188,12 @@ func (s *Store) room() bool {
 // Pebble, in one batch with the applied position.
 func (s *Store) apply(cs []*chunk) error {
 	a := &s.applier
-	ops := cs[0].set.Drain()
-	for _, c := range cs[1:] {
-		ops = newest(ops, c.set.Drain())
-	}
 	last := cs[len(cs)-1]
-	b := batchOf(s.db, ops, last.end)
+	drained := make([][]runs.Op, len(cs))
+	for i, c := range cs {
+		drained[i] = c.set.Drain()
+	}
+	b := batchOf(s.db, drained, last.end)
 	rows := int64(b.Len())
 	at(s.hooks.beforeApply)
 	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
@@ -216,36 +218,43 @@ func (s *Store) apply(cs []*chunk) error {
 	return s.askForFlush()
 }
 
-// newest merges two sorted lists of operations: of each key the one of the younger list.
-func newest(older, younger []runs.Op) []runs.Op {
-	out := make([]runs.Op, 0, len(older)+len(younger))
-	for len(older) > 0 && len(younger) > 0 {
-		c := bytes.Compare(older[0].Key, younger[0].Key)
-		if c < 0 {
-			out, older = append(out, older[0]), older[1:]
-			continue
-		}
-		out, younger = append(out, younger[0]), younger[1:]
-		if c == 0 {
-			older = older[1:]
+// newest yields the operations of sorted lists, in the order of their keys, of each key that
+// of the last list that has one.
+func newest(lists [][]runs.Op) iter.Seq[*runs.Op] {
+	return func(yield func(*runs.Op) bool) {
+		rest := slices.Clone(lists)
+		for {
+			var next *runs.Op
+			for i := range rest {
+				if len(rest[i]) > 0 && (next == nil || bytes.Compare(rest[i][0].Key, next.Key) <= 0) {
+					next = &rest[i][0]
+				}
+			}
+			if next == nil || !yield(next) {
+				return
+			}
+			for i := range rest {
+				if len(rest[i]) > 0 && bytes.Equal(rest[i][0].Key, next.Key) {
+					rest[i] = rest[i][1:]
+				}
+			}
 		}
 	}
-	return append(append(out, older...), younger...)
 }
 
-// batchOf writes sorted operations as a batch of Pebble.
-func batchOf(db *pebble.DB, ops []runs.Op, end wal.Position) *pebble.Batch {
+// batchOf writes the newest of sorted operations as a batch of Pebble. They are looked at
+// twice, so that it is as large as it has to be: Pebble keeps it until it is flushed.
+func batchOf(db *pebble.DB, lists [][]runs.Op, end wal.Position) *pebble.Batch {
 	size := 64
-	for i := range ops {
-		size += len(ops[i].Key) + len(ops[i].Value) + 16
+	for op := range newest(lists) {
+		size += len(op.Key) + len(op.Value) + 16
 	}
 	b := db.NewBatchWithSize(size)
 	var pos [8]byte
 	binary.BigEndian.PutUint64(pos[:], uint64(end))
 	// A batch in memory takes what it is given: Set fails on a closed batch only.
 	_ = b.Set(appliedKey, pos[:], nil)
-	for i := range ops {
-		op := &ops[i]
+	for op := range newest(lists) {
 		if op.Deleted {
 			d := b.DeleteDeferred(1 + len(op.Key))
 			putKey(d.Key, op.Key)

@@ -176,7 +176,7 @@ func TestWhatWasAcknowledgedOrReadSurvivesCrashes(t *testing.T) {
 		rng := newRNG(t, seed)
 		fsys := vfs.NewCrashableMem()
 		l := newLedger(6)
-		s := mustOpen(t, tiny(fsys))
+		s := mustOpen(t, anyhow(fsys, rng))
 		for range max(2, 8/slow) {
 			stop := make(chan struct{})
 			wait := l.run(s, rng.Uint64(), stop, &did)
@@ -194,7 +194,7 @@ func TestWhatWasAcknowledgedOrReadSurvivesCrashes(t *testing.T) {
 			}
 			mustClose(t, s)
 			fsys = crashed
-			s = mustOpen(t, tiny(fsys))
+			s = mustOpen(t, anyhow(fsys, rng))
 			if err := l.check(s, known); err != nil {
 				t.Fatalf("after a crash that kept %d%% of what was not synced: %v", keep, err)
 			}

@@ -46,7 +46,7 @@ func crashDuring(base *vfs.MemFS, rng *rand.Rand, at int64, work func(vfs.FS)) (
 // and in segments that could be recycled.
 func crashedDisk(t *testing.T, rng *rand.Rand) (*vfs.MemFS, model) {
 	fsys := vfs.NewCrashableMem()
-	s := mustOpen(t, tiny(fsys))
+	s := mustOpen(t, anyhow(fsys, rng))
 	m := model{}
 	for range 120 {
 		ws := testWrites(rng, 200)
@@ -74,7 +74,7 @@ func TestACrashAtAnyWriteOfOpenWorkAndCloseLosesNothing(t *testing.T) {
 				continue
 			}
 			did.add("crashes in Open, apply, flush, recycling and Close", 1)
-			s := mustOpen(t, tiny(image))
+			s := mustOpen(t, anyhow(image, rng))
 			if err := m.compare(s, nil, nil, false); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -26,6 +27,15 @@ func tiny(fsys vfs.FS) Options {
 		Dir: testDir, FS: fsys, SegmentBytes: 64 << 10, CacheBytes: 64 << 10,
 		BlockCacheBytes: 64 << 10, RetainBytes: -1, FlushBytes: 128 << 10,
 	}
+}
+
+// anyhow is tiny, with one or the other way in which chunks are applied and memory is filled.
+func anyhow(fsys vfs.FS, rng *rand.Rand) Options {
+	o := tiny(fsys)
+	o.Linger = []time.Duration{0, time.Millisecond, time.Hour}[rng.IntN(3)]
+	o.Preload = rng.IntN(2) == 0
+	o.CacheBytes = []int64{64 << 10, 256 << 10, 4 << 20}[rng.IntN(3)]
+	return o
 }
 
 func mustOpen(t testing.TB, o Options) *Store {

@@ -49,7 +49,7 @@ func TestStoreIsAnOrderedMapAndSnapshotsNeverChange(t *testing.T) {
 func runModel(t *testing.T, seed uint64, did *counts) {
 	rng := newRNG(t, seed)
 	fsys := vfs.NewMem()
-	s := mustOpen(t, tiny(fsys))
+	s := mustOpen(t, anyhow(fsys, rng))
 	m := model{}
 	var open []frozen
 	closeAll := func() {
@@ -106,7 +106,7 @@ func runModel(t *testing.T, seed uint64, did *counts) {
 		case n == 99 && rng.IntN(3) == 0:
 			closeAll()
 			mustClose(t, s)
-			s = mustOpen(t, tiny(fsys))
+			s = mustOpen(t, anyhow(fsys, rng))
 			if got := s.Metrics().Log.Replayed; got != 0 {
 				t.Fatalf("%d entries replayed after Close", got)
 			}
