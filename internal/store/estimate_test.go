@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -97,7 +98,7 @@ func TestAnEstimateKnowsThatTablesAreCompressed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.db.Flush(); err != nil {
+	if err := s.Tidy(context.Background()); err != nil { // all of it is in tables
 		t.Fatal(err)
 	}
 	e, err := s.Estimate([]byte("m"), []byte("n"))
