@@ -171,7 +171,7 @@ func (b *manyBatch) takeBack(from, end int, err error) {
 		var calls []*call
 		var at []int
 		for i := from; i < end; i++ {
-			if own, of := b.of(b.m.calls[i]); own == x && of == seat && b.m.errs[i] == nil {
+			if mine, of := b.of(b.m.calls[i]); mine == x && of == seat && b.m.errs[i] == nil {
 				calls, at = append(calls, b.m.calls[i]), append(at, i)
 			}
 		}
