@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -80,14 +81,25 @@ func (c *Change) Before(place Cursor) bool {
 	return tag == myTag && reached(a, b)
 }
 
-// Now returns the place in the feed behind all that is committed. After Close
-// that is the place from which to go on when the store is open again.
+// Now returns the place in the feed behind all that is in it, to follow it from there on.
+// After Close that is the place from which to go on when the store is open again. Who
+// waits for his own writes wants [DB.Settled].
 func (db *DB) Now() Cursor {
 	var stores []*store.Store
 	for _, h := range db.node.Hosts() {
 		stores = append(stores, h.Store)
 	}
 	return db.cursorOf(store.Positions(stores...)) // also of closed stores
+}
+
+// Settled returns a place in the feed behind all that was acknowledged before the call:
+// who has come that far in the feed knows of it. What a transaction across stores has
+// written reaches the feed a moment after it was acknowledged; Settled waits for that.
+func (db *DB) Settled(ctx context.Context) (Cursor, error) {
+	if err := db.node.SettleDecided(ctx); err != nil {
+		return "", public(err)
+	}
+	return db.Now(), nil
 }
 
 // cursorOf returns the cursor of positions in the logs of the stores. It begins with

@@ -64,7 +64,8 @@ func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 }
 
 // FeedUntil yields what is committed after a place and up to another one, as Feed
-// does, and ends there. It waits only for what is not committed yet.
+// does, and ends there. It waits only for what is not committed yet. That of
+// [DB.Settled] has all that was acknowledged before.
 func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, error] {
 	return db.feed(ctx, from, &to, false)
 }

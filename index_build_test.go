@@ -291,7 +291,7 @@ func TestIndexesAreRightAfterCrashes(t *testing.T) {
 					if round%3 == 2 {
 						must(t, ix.Wait(ctx))
 						// What is asynchronous may find that it has to be built anew.
-						must(t, ix.WaitFresh(ctx, db.Now()))
+						must(t, ix.waitNow(ctx))
 						verified(t, ix)
 					}
 				}

@@ -78,7 +78,11 @@ func ExampleIndex_WaitFresh() {
 	if err := notes.Set(ctx, []byte("n1"), []byte("Buy bread")); err != nil {
 		log.Fatal(err)
 	}
-	if err := words.WaitFresh(ctx, db.Now()); err != nil { // or IndexScanOptions.Fresh
+	place, err := db.Settled(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := words.WaitFresh(ctx, place); err != nil { // or IndexScanOptions.Fresh
 		log.Fatal(err)
 	}
 	item, err := words.Get(ctx, "bread")

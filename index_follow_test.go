@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/tally"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/key"
 )
@@ -67,6 +70,41 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 	}
 }
 
+// A transaction across stores is acknowledged before what it has written is in the feed.
+// Who scans right after finds it, whatever else happens to the shards.
+func TestAnIndexThatFollowsHasWhatATransactionAcrossStoresWrote(t *testing.T) {
+	seed := seedOf(t)
+	o := memory(3)
+	o.Groups = 5
+	db := mustOpen(t, o)
+	defer mustClose(t, db)
+	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "k", Slots: 64})
+	must(t, err)
+	ix := mustIndex(t, db, IndexOptions{Name: "round", Keyspace: ks, Mode: Asynchronous, Columns: "round:int"})
+	var did tally.Counts
+	stop, all := make(chan struct{}), sync.WaitGroup{}
+	all.Go(func() { shuffle(t, db, rand.New(rand.NewPCG(seed, 7)), stop, &did) })
+	for round := range soaking(300) {
+		before := db.Metrics().Transactions.TwoPhase
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			for i := range 4 {
+				if _, err := tx.HSet(ks, fmt.Append(nil, "row", i), fields("round", strconv.Itoa(round))...); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		did.Add("across stores", int(db.Metrics().Transactions.TwoPhase-before))
+		expectFound(t, ix, IndexScanOptions{Fresh: true}, fmt.Sprintf("(%[1]d)=row0 (%[1]d)=row1 (%[1]d)=row2 (%[1]d)=row3", round))
+		if t.Failed() {
+			break
+		}
+	}
+	close(stop)
+	all.Wait()
+	did.Log(t, "across stores", "moves")
+}
+
 // What a function is still looking at when the store is closed is looked at again.
 func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
 	o := memory(1)
@@ -121,7 +159,7 @@ func TestFunctionsHaveToBeDeclaredAgain(t *testing.T) {
 	must(t, err)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	if err := ix.WaitFresh(short, db.Now()); !errors.Is(err, ErrUndeclared) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := ix.waitNow(short); !errors.Is(err, ErrUndeclared) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("WaitFresh: %v", err)
 	}
 	if status, err := ix.Status(); err != nil || !errors.Is(status.Err, ErrUndeclared) {
@@ -167,7 +205,7 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 	ix = mustIndex(t, db, options)
 	limited, cancel := context.WithTimeout(ctx, hanging())
 	defer cancel()
-	must(t, ix.WaitFresh(limited, db.Now()))
+	must(t, ix.waitNow(limited))
 	status, err := ix.Status()
 	if must(t, err); status.Rebuilt != 1 {
 		t.Errorf("%+v", status)

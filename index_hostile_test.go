@@ -36,7 +36,7 @@ func TestAnIndexThatSeveralOpenAtOnceMayBeUsedByAll(t *testing.T) {
 					err = ix.Wait(limited)
 				}
 				if err == nil {
-					err = ix.WaitFresh(limited, db.Now())
+					err = ix.waitNow(limited)
 				}
 				if err != nil {
 					t.Error(err)
@@ -78,7 +78,7 @@ func TestAnIndexThatFollowsPassesOverRowsThatDoNotFit(t *testing.T) {
 			must(t, err)
 			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
-			if err := ix.WaitFresh(limited, db.Now()); err != nil {
+			if err := ix.waitNow(limited); err != nil {
 				t.Fatal(err)
 			}
 			expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"nz"}}, `("nz")=z`)
@@ -209,7 +209,7 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 		must(t, err)
 		_, err = ks.SetWith(ctx, key, []byte("1"), SetOptions{TTL: 4 * time.Second})
 		must(t, err)
-		must(t, ix.WaitFresh(ctx, db.Now()))
+		must(t, ix.waitNow(ctx))
 		turned := entries
 		if ahead == "rows" {
 			turned = rows

@@ -84,7 +84,7 @@ func checkKept(t *testing.T, db *DB, mails map[string]bool) {
 	must(t, err)
 	for _, o := range kept(ks) {
 		ix := mustIndex(t, db, o)
-		must(t, ix.WaitFresh(limited, db.Now()))
+		must(t, ix.waitNow(limited))
 		verified(t, ix)
 		if o.Mode == Transactional && o.Function != "" {
 			_, err := saysAsRows(db, ix, everything)

@@ -161,7 +161,7 @@ func (ix *Index) visit(ctx context.Context, o IndexScanOptions, f func(IndexItem
 		return public(err)
 	}
 	if o.Fresh {
-		if err := ix.WaitFresh(ctx, ix.db.Now()); err != nil {
+		if err := ix.waitNow(ctx); err != nil {
 			return err
 		}
 		o.Fresh = false // a transaction could not wait

@@ -67,9 +67,9 @@ func (ix *Index) behind(s *keeperStatus) (age time.Duration, bytes int64) {
 }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
-// in the feed: that of [DB.Now] after a write, say. Whoever was told of a version of a
-// key waits for Now too, because that version is committed. A transactional index is
-// always fresh. If ctx ends first, the error also says why the index stands still, if
+// in the feed: that of [DB.Settled] after a write, say. Whoever was told of a version of
+// a key waits for Settled too, because that version is committed. A transactional index
+// is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.
 func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
 	x, err := ix.now()
@@ -101,6 +101,18 @@ func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
 			return waited(ctx, s.err)
 		}
 	}
+}
+
+// waitNow waits until an asynchronous index has all that was acknowledged before the call.
+func (ix *Index) waitNow(ctx context.Context) error {
+	if now, err := ix.now(); err != nil || now.Mode == index.Transactional {
+		return public(err)
+	}
+	c, err := ix.db.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	return ix.WaitFresh(ctx, c)
 }
 
 // reaches tells whether a place in the feed has all that is before another.

@@ -49,7 +49,7 @@ func (ix *Index) Verify(ctx context.Context) (report IndexReport, err error) {
 	if x.Extract == nil {
 		return report, undeclared(x)
 	}
-	if err := ix.WaitFresh(ctx, ix.db.Now()); err != nil {
+	if err := ix.waitNow(ctx); err != nil {
 		return report, err
 	}
 	v := verifier{ix: ix, x: x, set: node.IndexesOf(x), report: &report}
@@ -306,7 +306,7 @@ func (v *verifier) judgeLater(ctx context.Context, found *suspects) error {
 		if err := v.lookAll(ctx, found, func(s *suspect) { before[string(s.row)] = s.version }); err != nil {
 			return err
 		}
-		if err := v.ix.WaitFresh(ctx, v.ix.db.Now()); err != nil {
+		if err := v.ix.waitNow(ctx); err != nil {
 			return err
 		}
 		var again []*suspect

@@ -55,7 +55,11 @@ func Example() {
 	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
 		log.Fatal(err)
 	}
-	if err := prices.Wait(ctx, db.Now()); err != nil { // to read one's own write
+	place, err := db.Settled(ctx) // to read one's own write
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := prices.Wait(ctx, place); err != nil {
 		log.Fatal(err)
 	}
 	price, err := prices.Get(ctx, "tea")

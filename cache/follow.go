@@ -156,7 +156,7 @@ func (c *Cache[K, V]) resume(from feed) cleave.Cursor {
 
 // Wait returns when the cache has heard of all that was committed before a place in the
 // feed that it follows: a Get after that returns nothing older. After a write of one's own
-// the place is cleave.DB.Now. While the feed is interrupted nothing is kept, so that there
+// the place is cleave.DB.Settled. While the feed is interrupted nothing is kept, so that there
 // is nothing to wait for.
 func (c *Cache[K, V]) Wait(ctx context.Context, place cleave.Cursor) error {
 	f := &c.feed

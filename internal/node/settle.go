@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -72,23 +75,29 @@ func (n *Node) tendTransactions(ctx context.Context, p *Part) {
 	}
 }
 
-// recover ends the transactions that were under way when the node was last closed:
-// whoever led them is gone. What cannot be done now is done later: a range that is
-// being given away keeps its locks until it has come.
-func (n *Node) recover(ctx context.Context) error {
+// firstLocks returns one lock of each transaction in each shard of a group: whoever
+// ends it there ends them all.
+func (n *Node) firstLocks(p *Part) []txn.Lock {
 	type part struct {
 		txn   txn.ID
 		shard partition.ShardID
 	}
-	ended := map[part]bool{}
+	seen := map[part]bool{}
+	return slices.DeleteFunc(p.Group.Locks(), func(l txn.Lock) bool {
+		at := part{l.Txn, n.published.Load().Find(l.Start).ID}
+		defer func() { seen[at] = true }()
+		return seen[at]
+	})
+}
+
+// recover ends the transactions that were under way when the node was last closed:
+// whoever led them is gone. What cannot be done now is done later: a range that is
+// being given away keeps its locks until it has come.
+func (n *Node) recover(ctx context.Context) error {
 	for _, p := range n.Parts() {
-		for _, l := range p.Group.Locks() {
-			at := part{l.Txn, n.published.Load().Find(l.Start).ID}
-			if !ended[at] {
-				ended[at] = true
-				if n.abandon(ctx, l) != nil {
-					n.abandonLater(l)
-				}
+		for _, l := range n.firstLocks(p) {
+			if n.abandon(ctx, l) != nil {
+				n.abandonLater(l)
 			}
 		}
 	}
@@ -146,4 +155,46 @@ func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 			return err
 		}
 	}
+}
+
+// SettleDecided returns when the rows, and so the feed, have all that was acknowledged
+// before the call. A transaction across stores is acknowledged when it is decided, and
+// carried out a moment later. Nobody waits for those that are undecided.
+func (n *Node) SettleDecided(ctx context.Context) error {
+	if plant.Bug("node-decided-not-settled") {
+		return nil
+	}
+	for wait := askAgain; ; wait = min(2*wait, time.Second) {
+		if err := n.Closed(); err != nil {
+			return err
+		}
+		done, err := n.settleOnce(ctx)
+		if done {
+			return nil
+		}
+		if ended := sleep(ctx, wait); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}
+
+// settleOnce looks at all groups, and ends what is decided. It has failed, too, if a
+// range has changed hands meanwhile: its locks may have gone where it had looked before.
+func (n *Node) settleOnce(ctx context.Context) (bool, error) {
+	handing, parts := n.handing.mark(), n.Parts()
+	lists := make([]*own.List, len(parts))
+	for i, p := range parts {
+		lists[i] = p.Group.List()
+	}
+	var failed error
+	for _, p := range parts {
+		for _, l := range n.firstLocks(p) {
+			failed = errors.Join(failed, n.end(ctx, l, drive.Inquire(l)))
+		}
+	}
+	still := n.handing.same(handing)
+	for i, p := range parts {
+		still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
+	}
+	return still && failed == nil, failed
 }

@@ -172,6 +172,7 @@ var plantedBugs = map[string][]guard{
 
 	"node-index-gate-missing":          {{folder: ".", test: "TestAWriteThatBeganBeforeAnIndexMaintainsIt"}},
 	"node-index-barrier-missing":       {{folder: ".", test: "TestAnIndexMissesNoRowThatWasOnItsWay"}},
+	"node-decided-not-settled":         {{folder: ".", test: "TestAnIndexThatFollowsHasWhatATransactionAcrossStoresWrote"}},
 	"cleave-index-entry-not-in-commit": {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}},
 	"index-old-entry-left":             {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}, guardSim},
 	"cleave-index-verify-one-clock":    {{folder: ".", test: "TestAnIndexThatFollowsIsWellWhileClocksDiffer"}},
