@@ -66,7 +66,7 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 // A store in memory that has no room says so, and goes on to read and to delete.
 func TestAServerInMemoryHasALimit(t *testing.T) {
 	p := serving(t, "--storage", "memory", "--maxmemory", "64mb")
-	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1})
+	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: time.Minute})
 	defer c.Close()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestUsersOutliveTheServer(t *testing.T) {
 	_ = p.end(syscall.SIGKILL)
 	p = serving(t, "--data", dir)
 	for password, ok := range map[string]bool{"": false, "wrong": false, "secret": true} {
-		c := redis.NewClient(&redis.Options{Addr: p.addr, Password: password, MaxRetries: -1})
+		c := redis.NewClient(&redis.Options{Addr: p.addr, Password: password, MaxRetries: -1, ReadTimeout: time.Minute})
 		if err := c.Ping(ctx).Err(); (err == nil) != ok {
 			t.Errorf("with password %q: %v", password, err)
 		}

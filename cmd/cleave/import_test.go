@@ -267,7 +267,7 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 	source.MSet(ctx, "a", 1, "user:1", 2, strings.Repeat("k", 20_000), "too long")
 	source.RPush(ctx, "list", 1)
 	p := serving(t, "--storage", "memory", "--requirepass", "secret")
-	target := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret"})
+	target := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret", ReadTimeout: time.Minute})
 	defer target.Close()
 	dir, to := t.TempDir(), "redis://:secret@"+p.addr
 	code, stdout, _ := program(t, dir, "import", "redis://"+from, "--to", to, "--dry-run")

@@ -37,7 +37,7 @@ func TestOperatorsOfTheServer(t *testing.T) {
 	var added atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1})
+		c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: time.Minute})
 		defer c.Close()
 		for i := 0; !stop.Load(); i++ {
 			if err := c.Incr(ctx, fmt.Sprint("n", i%100)).Err(); err != nil {

@@ -112,7 +112,7 @@ func (p *process) end(s syscall.Signal) error {
 func TestClientsOfGoRedisWorkWithTheServer(t *testing.T) {
 	p := serving(t, "--storage", "memory", "--groups", "4")
 	plain := client(p.addr)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.addr}})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.addr}, ReadTimeout: time.Minute})
 	for name, c := range map[string]redis.UniversalClient{"plain": plain, "cluster": cluster} {
 		t.Run(name, func(t *testing.T) {
 			defer c.Close()
@@ -201,7 +201,7 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 								busy.Done()
 							}
 						}()
-						c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1})
+						c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: time.Minute})
 						defer c.Close()
 						for {
 							n, err := c.Incr(ctx, fmt.Sprint("last", w)).Result()

@@ -54,7 +54,7 @@ func TestClientsThatEncryptAreServedAtTheirPort(t *testing.T) {
 	l.Close()
 	file := write(t, "c.toml", "storage = 'memory'\ntls-port = "+port+"\ntls-cert-file = '"+certFile+"'\ntls-key-file = '"+keyFile+"'\n")
 	serving(t, "--config", file)
-	c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 	defer c.Close()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Error(err)

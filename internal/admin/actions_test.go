@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,7 +24,7 @@ func (l *lab) traffic() (stop func()) {
 	var added [writers]int64
 	for w := range writers {
 		wg.Go(func() {
-			c := redis.NewClient(&redis.Options{Addr: l.redis, MaxRetries: -1})
+			c := redis.NewClient(&redis.Options{Addr: l.redis, MaxRetries: -1, ReadTimeout: time.Minute})
 			defer c.Close()
 			for i := 0; !ended.Load() || i < 20; i++ {
 				if err := c.Incr(ctx, fmt.Sprintf("n%d-%d", w, i%50)).Err(); err != nil {
@@ -38,7 +39,7 @@ func (l *lab) traffic() (stop func()) {
 		l.t.Helper()
 		ended.Store(true)
 		wg.Wait()
-		c := redis.NewClient(&redis.Options{Addr: l.redis})
+		c := redis.NewClient(&redis.Options{Addr: l.redis, ReadTimeout: time.Minute})
 		defer c.Close()
 		for w := range writers {
 			sum := int64(0)
@@ -297,7 +298,7 @@ func TestSettingsAreChanged(t *testing.T) {
 	if _, err := l.client.Act(ctx, api.PathSetConfig, change, false); err != nil {
 		t.Fatal(err)
 	}
-	c := redis.NewClient(&redis.Options{Addr: l.redis, ClientName: "tester"})
+	c := redis.NewClient(&redis.Options{Addr: l.redis, ClientName: "tester", ReadTimeout: time.Minute})
 	defer c.Close()
 	for range 20 {
 		if err := c.Set(ctx, "k\x00", "secret", 0).Err(); err != nil {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,7 +37,7 @@ func (l *lab) everything() (shard uint64, job string) {
 	done := l.done(a, err)
 	l.done(l.client.Act(ctx, api.PathSplit, api.Split{Keyspace: "ordered", Keys: []api.Key{api.Key("m\x00\xff")}}, false))
 	check(l.serve.Configure(map[string]string{"slowlog-log-slower-than": "0"}))
-	rdb := redis.NewClient(&redis.Options{Addr: l.redis})
+	rdb := redis.NewClient(&redis.Options{Addr: l.redis, ReadTimeout: time.Minute})
 	l.t.Cleanup(func() { rdb.Close() })
 	check(rdb.Set(ctx, "hello", "secret", 0).Err())
 	if l.data != "" {

@@ -23,7 +23,7 @@ func TestTheCollectorHearsOfWhatTakesLong(t *testing.T) {
 	if err := l.serve.Configure(map[string]string{"slowlog-log-slower-than": "-1"}); err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: l.redis})
+	rdb := redis.NewClient(&redis.Options{Addr: l.redis, ReadTimeout: time.Minute})
 	defer rdb.Close()
 	for range 100 {
 		if err := rdb.Set(ctx, "k", "v", 0).Err(); err != nil {

@@ -23,6 +23,8 @@ type Looker interface {
 	// GetMany is Get for several keys, in any order. A value is the visitor's until it
 	// returns. Unmoved tells whether it is still the newest, or may say no.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
+	// GetNear is GetMany, but ends when it would have to wait for a disk.
+	GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
 	Unmoved(t rows.Ticket) bool
 }
 
@@ -150,10 +152,19 @@ func (r *ReadRow) Still() bool {
 // ReadMany is Read for several rows, which the disk is asked for together, in any order: see
 // [ReadRow.Still]. What is not as simple as most rows, for a transaction or a lifetime, stays
 // unknown: use Read.
-func (g *Group) ReadMany(keys [][]byte) []ReadRow {
+func (g *Group) ReadMany(keys [][]byte) []ReadRow { return g.readMany(keys, false) }
+
+// ReadNear is ReadMany for one who must not wait for a disk: what would have to stays unknown.
+func (g *Group) ReadNear(keys [][]byte) []ReadRow { return g.readMany(keys, true) }
+
+func (g *Group) readMany(keys [][]byte, near bool) []ReadRow {
 	read := make([]ReadRow, len(keys))
 	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
 		return read
+	}
+	get := g.looker.GetMany
+	if near {
+		get = g.looker.GetNear
 	}
 	list := g.visible.list.Load()
 	plain := make([]bool, len(keys)) // before the rows are read
@@ -162,7 +173,7 @@ func (g *Group) ReadMany(keys [][]byte) []ReadRow {
 		plain[i] = list.Reads(p) && g.visible.writer(p) == nil
 	}
 	room := make([]byte, 0, 128*len(keys)) // for most
-	err := g.looker.GetMany(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
+	err := get(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
 		r := &read[i]
 		*r = ReadRow{Known: plain[i], group: g, at: RowKey(keys[i]).Position(), list: list, ticket: t}
 		if !ok || !plain[i] {

@@ -34,6 +34,10 @@ func (k knowing) Warm(keys ...[]byte) {
 	}
 }
 
+func (k knowing) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+	return k.GetMany(keys, visit)
+}
+
 func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, _ rows.Ticket)) error {
 	for i, key := range slices.Backward(keys) {
 		value, ok, err := k.Get(key, nil)

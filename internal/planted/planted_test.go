@@ -98,6 +98,7 @@ var plantedBugs = map[string][]guard{
 	"command-expired-visible": {guardEdges},
 
 	"store-fill-stale":                  {{folder: "internal/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
+	"store-near-waits":                  {{folder: "internal/store", test: "TestWhoMustNotWaitForADiskDoesSoOnce"}},
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},
 

@@ -30,6 +30,10 @@ const (
 	// coldShare is how many rows one of them brings at a time, or few more: the clients
 	// that wait for these go on while it brings others.
 	coldShare = 128
+	// nearMost is how many rows the worker reads by itself if their blocks are in memory, a
+	// few in all of a round: to wake others costs more than that, and more than these are
+	// worth two processors.
+	nearMost = 64
 )
 
 // join adds a request to those that are cold, behind what the client has staged.
@@ -59,7 +63,7 @@ func (w *worker) releaseCold() {
 		}
 		return true
 	})
-	shares := sharesOf(ready)
+	shares := sharesOf(w.readNear(ready))
 	var next atomic.Int64
 	for range min(len(shares), coldHands) {
 		w.s.running.Go(func() {
@@ -70,13 +74,56 @@ func (w *worker) releaseCold() {
 	}
 }
 
-// sharesOf divides clients that are cold.
-func sharesOf(clients []*client) (shares [][]*client) {
-	asks := 0
+// readNear answers those of the clients that are cold who ask for few rows that are near, and
+// returns the others.
+func (w *worker) readNear(clients []*client) (far []*client) {
+	if asks := count(clients); asks == 0 || asks > nearMost {
+		return clients
+	}
+	for _, wanted := range w.s.wanted(clients) {
+		wanted.read(wanted.part.Group.ReadNear)
+	}
+	return slices.DeleteFunc(clients, func(c *client) bool {
+		if !w.s.answerNear(c) {
+			return false
+		}
+		w.resumed = true
+		c.conn.resume()
+		return true
+	})
+}
+
+// answerNear answers the reads of a client that is cold in their order as long as they are
+// known, and tells whether nothing is left to do.
+func (s *Server) answerNear(c *client) bool {
+	if len(c.first) > 0 {
+		return false
+	}
+	for first := true; len(c.warm) > 0; first = false {
+		a := &c.warm[0]
+		if a.read == nil || !a.read.Known || !first && !a.read.Still() || a.space.Check() != nil { // it was emptied
+			break
+		}
+		c.answerRead(a)
+		c.warm = c.warm[1:]
+	}
+	for i := range c.warm {
+		c.warm[i].read = nil // it would be older than what comes before it
+	}
+	return len(c.warm) == 0 && len(c.later) == 0
+}
+
+// count returns how many requests of clients are cold.
+func count(clients []*client) (asks int) {
 	for _, c := range clients {
 		asks += len(c.warm)
 	}
-	most := min(max(1, (asks+coldHands-1)/coldHands), coldShare)
+	return asks
+}
+
+// sharesOf divides clients that are cold.
+func sharesOf(clients []*client) (shares [][]*client) {
+	most := min(max(1, (count(clients)+coldHands-1)/coldHands), coldShare)
 	start, have := 0, 0
 	for i, c := range clients {
 		if have += len(c.warm); have >= most || i == len(clients)-1 {
@@ -114,35 +161,9 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // warmUp brings the rows of clients into memory, answers their reads, and lets them go.
 func (s *Server) warmUp(ctx context.Context, clients []*client) {
-	wanted := map[*node.Part]*wants{}
-	most := 0
-	for _, c := range clients {
-		most += len(c.warm)
-	}
-	for _, c := range clients {
-		front := len(c.first) == 0 // of what is to be executed
-		for i := range c.warm {
-			a := &c.warm[i]
-			row := a.row()
-			part := s.node.PartOf(row.Position())
-			w := wanted[part]
-			if w == nil {
-				w = &wants{reads: make([][]byte, 0, most), asks: make([]*ask, 0, most)}
-				wanted[part] = w
-			}
-			if front = front && a.request.Spec == getSpec; front {
-				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
-			} else {
-				w.rows = append(w.rows, row)
-			}
-		}
-	}
-	for part, w := range wanted {
-		part.Group.Warm(w.rows...)
-		read := part.Group.ReadMany(w.reads)
-		for i, a := range w.asks {
-			a.read = &read[i]
-		}
+	for _, w := range s.wanted(clients) {
+		w.part.Group.Warm(w.rows...)
+		w.read(w.part.Group.ReadMany)
 	}
 	for _, c := range clients {
 		s.finishCold(ctx, c)
@@ -153,8 +174,43 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 // wants is what is wanted of a group: rows in memory, and rows that are to be read, for
 // asks.
 type wants struct {
+	part        *node.Part
 	rows, reads [][]byte
 	asks        []*ask
+}
+
+// read reads what is to be read.
+func (w *wants) read(by func(keys [][]byte) []group.ReadRow) {
+	read := by(w.reads)
+	for i, a := range w.asks {
+		a.read = &read[i]
+	}
+}
+
+// wanted returns what clients that are cold want of groups. Reads in front are to be read,
+// and the others to be in memory.
+func (s *Server) wanted(clients []*client) (all []*wants) {
+	most := count(clients)
+	for _, c := range clients {
+		front := len(c.first) == 0 // of what is to be executed
+		for i := range c.warm {
+			a := &c.warm[i]
+			row := a.row()
+			part := s.node.PartOf(row.Position())
+			at := slices.IndexFunc(all, func(w *wants) bool { return w.part == part })
+			if at < 0 {
+				at = len(all)
+				all = append(all, &wants{part: part, reads: make([][]byte, 0, most), asks: make([]*ask, 0, most)})
+			}
+			w := all[at]
+			if front = front && a.request.Spec == getSpec; front {
+				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
+			} else {
+				w.rows = append(w.rows, row)
+			}
+		}
+	}
+	return all
 }
 
 // finishCold answers the reads in front. The others are left to the worker, unless there is

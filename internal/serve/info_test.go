@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -13,7 +14,7 @@ func TestINFOTellsAboutHowManyKeysThereAre(t *testing.T) {
 	for _, sh := range shapes[:3] {
 		t.Run(sh.name, func(t *testing.T) {
 			l := start(t, sh, Options{})
-			c := redis.NewClient(&redis.Options{Addr: l.addr})
+			c := redis.NewClient(&redis.Options{Addr: l.addr, ReadTimeout: time.Minute})
 			defer c.Close()
 			p := c.Pipeline()
 			for i := range keys {

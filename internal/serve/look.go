@@ -146,13 +146,12 @@ func (s *Server) read(ctx context.Context, c *client, a *ask, first bool) {
 		s.again(ctx, c, a)
 		return
 	}
+	if r := a.read; r != nil && r.Known && (first || r.Still() || plant.Bug("serve-cold-reads-overtake")) {
+		c.answerRead(a)
+		return
+	}
 	c.timed(&a.request, func() {
 		start := len(c.out.Bytes)
-		if r := a.read; r != nil && r.Known && (first || r.Still() || plant.Bug("serve-cold-reads-overtake")) {
-			c.writeRow(a.read.Row, a.read.Found)
-			c.hush(start)
-			return
-		}
 		p := a.space.AppendPosition(nil, a.request.Args[1])
 		err := s.routed(ctx, p, func(part *node.Part) error {
 			row, found, err := part.Group.Read(ctx, p, nil)
@@ -164,6 +163,15 @@ func (s *Server) read(ctx context.Context, c *client, a *ask, first bool) {
 		if err != nil {
 			c.out.Fail(err)
 		}
+		c.hush(start)
+	})
+}
+
+// answerRead answers a GET of a row that was read.
+func (c *client) answerRead(a *ask) {
+	c.timed(&a.request, func() {
+		start := len(c.out.Bytes)
+		c.writeRow(a.read.Row, a.read.Found)
 		c.hush(start)
 	})
 }

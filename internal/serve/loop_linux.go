@@ -139,6 +139,11 @@ func (l *loop) run() error {
 		}
 		l.resumeAll()
 		l.end()
+		if l.w.resumed { // they are answered with the others
+			l.w.resumed = false
+			l.resumeAll()
+			l.end()
+		}
 		l.deliver()
 		for _, c := range l.written {
 			c.waiting = false

@@ -26,6 +26,8 @@ type worker struct {
 	leaving []*client
 	// chilled are those whose requests are cold.
 	chilled []*client
+	// resumed tells that clients which were cold were answered at once.
+	resumed bool
 	nowMS   int64
 
 	// request and builder are what a command is made of.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -27,7 +28,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, number: opened.Add(1), table: rows.New(rows.Options{Bytes: o.CacheBytes, Class: keyspaceOf})}
+	s := &Store{opts: o, number: opened.Add(1), began: time.Now(), table: rows.New(rows.Options{Bytes: o.CacheBytes, Class: keyspaceOf})}
 	s.chunks.init(s.table, o.Chunks)
 	s.applier.init()
 	s.health.wake = s.applier.wake.send

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -32,6 +33,10 @@ type Store struct {
 
 	// absent tells that of the keys that were read together last some did not exist.
 	absent atomic.Bool
+	// began is when the store was opened, and nearAfter how long after that reads of tables
+	// are thought to be near again: see GetNear.
+	began     time.Time
+	nearAfter atomic.Int64
 
 	hooks hooks
 }

@@ -3,9 +3,11 @@ package store
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/rows"
 )
 
@@ -37,6 +39,26 @@ func (s *Store) Warm(keys ...[]byte) {
 // until it returns. They are not of one moment, but its ticket tells whether it is still the
 // newest: see [Store.Unmoved]. After an error some were not visited.
 func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+	return s.getMany(keys, false, visit)
+}
+
+// GetNear is GetMany for one who must not wait for a disk. It ends, with or without an error,
+// before it has visited all when that takes more than a moment, and then visits nothing that is
+// not in memory for a while.
+func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+	return s.getMany(keys, true, visit)
+}
+
+const (
+	// nearTime is how long blocks of tables that are near take to read, all of some keys,
+	// from the memory of the machine. Those of a disk take longer.
+	nearTime = 50 * time.Microsecond
+	// nearPause is for how long nothing is near after that was not so: who must not wait
+	// for a disk does so once in that time.
+	nearPause = time.Second
+)
+
+func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
 	if err := s.health.err(); err != nil {
 		return err
 	}
@@ -61,10 +83,17 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, 
 		}
 		cold = append(cold, coldKey{i, keys[i], t})
 	})
-	return s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
+	found := func(c *coldKey, value []byte, ok bool) {
 		s.table.Fill(c.ticket, c.key, value, ok)
 		visit(c.number, value, ok, c.ticket)
-	})
+	}
+	switch {
+	case !near:
+		return s.readCold(cold, found)
+	case len(cold) == 0 || time.Since(s.began) < time.Duration(s.nearAfter.Load()):
+		return nil
+	}
+	return s.readSorted(cold, true, found)
 }
 
 // Unmoved tells whether a value that GetMany has visited is the newest now. It may say no
@@ -94,8 +123,7 @@ type coldKey struct {
 // readCold visits what Pebble has of some keys, and sorts them.
 func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok bool)) error {
 	if len(cold) > fewKeys {
-		slices.SortFunc(cold, func(a, b coldKey) int { return bytes.Compare(a.key, b.key) })
-		return s.readSorted(cold, visit)
+		return s.readSorted(cold, false, visit)
 	}
 	for i := range cold {
 		value, ok, err := getFrom(s.db, cold[i].key, nil)
@@ -108,7 +136,10 @@ func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok
 	return nil
 }
 
-func (s *Store) readSorted(cold []coldKey, visit func(c *coldKey, value []byte, ok bool)) error {
+// readSorted is readCold with one iterator for all of them. If they have to be near, it ends
+// when they turn out not to be.
+func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, value []byte, ok bool)) error {
+	slices.SortFunc(cold, func(a, b coldKey) int { return bytes.Compare(a.key, b.key) })
 	// The filters of the lowest level are worth a look if some keys are absent.
 	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: s.absent.Load()})
 	if err != nil {
@@ -137,6 +168,10 @@ func (s *Store) readSorted(cold []coldKey, visit func(c *coldKey, value []byte, 
 		}
 		at(s.hooks.afterRead)
 		visit(&cold[i], value, found)
+		if near && it.Stats().InternalStats.BlockReadDuration > nearTime && !plant.Bug("store-near-waits") {
+			s.nearAfter.Store(int64(time.Since(s.began) + nearPause))
+			break
+		}
 	}
 	return nil
 }

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/rows"
+)
+
+// slowTables is a disk on which tables take long to read.
+type slowTables struct{}
+
+func (slowTables) String() string { return "slow tables" }
+
+func (slowTables) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		time.Sleep(2 * nearTime)
+	}
+	return nil
+}
+
+func TestWhoMustNotWaitForADiskDoesSoOnce(t *testing.T) {
+	o := tiny(errorfs.Wrap(vfs.NewMem(), slowTables{}))
+	o.CacheBytes, o.BlockCacheBytes = 1<<20, 4<<20
+	s := mustOpen(t, o)
+	const n = 400
+	var keys [][]byte
+	for i := range n {
+		keys = append(keys, fmt.Appendf(nil, "key%03d", i))
+		mustCommit(t, s, write{keys[i], make([]byte, 500)})
+	}
+	mustClose(t, s)
+	s = mustOpen(t, o)
+	defer mustClose(t, s)
+	near := func(keys [][]byte) (visited int) {
+		t.Helper()
+		if err := s.GetNear(keys, func(i int, value []byte, ok bool, _ rows.Ticket) {
+			if visited++; !ok || len(value) != 500 {
+				t.Errorf("%s is %d bytes, %v", keys[i], len(value), ok)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return visited
+	}
+	if got := near(keys); got == 0 || got > n/4 {
+		t.Errorf("%d of %d rows are near on a slow disk", got, n)
+	}
+	if got := near(keys[n/2:]); got != 0 {
+		t.Errorf("right after that %d rows are near", got)
+	}
+	s.nearAfter.Store(0) // some time later
+	if err := s.GetMany(keys[:n/2], func(int, []byte, bool, rows.Ticket) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := near(keys[:n/2]); got != n/2 {
+		t.Errorf("%d of %d rows are near that were just read", got, n/2)
+	}
+}
