@@ -11,7 +11,7 @@ TALLY := $(CURDIR)/.bin/tally
 .PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench bench-redis build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: deps format vet staticcheck rules cross unit ## everything that a change must pass
 
@@ -60,7 +60,7 @@ bench: ## measure against the peers; writes bench/RESULTS.md
 
 bench-redis: deps ## measure the server beside Redis and memcached; writes bench/SERVER.md
 	@command -v memcached >/dev/null || scripts/deps memcached
-	cd bench && go run . -only server -out SERVER.md
+	cd bench && go run . -only server -rounds 21 -out SERVER.md
 
 build: ## the binary, as ./cleave
 	CGO_ENABLED=0 go build -trimpath -o cleave ./cmd/cleave

@@ -109,12 +109,14 @@ type options struct {
 func parse(args []string, output io.Writer) (options, error) {
 	var o options
 	var only string
+	var rounds int
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.BoolVar(&o.quick, "quick", false, "few short rounds on small tables, for a first look: no verdicts")
 	flags.StringVar(&o.out, "out", "", "write the report to this `file` as well")
 	flags.StringVar(&only, "only", "", "`subjects` to run, separated by commas: "+subjectNames())
 	flags.StringVar(&o.cell, "cell", "", "run only cells whose ID contains this `text`")
+	flags.IntVar(&rounds, "rounds", 0, "take so `many` rounds of each cell that has a fixed piece of work: more make narrower intervals")
 	flags.DurationVar(&o.sustained, "sustained", 0, "instead of comparing, load the embedded store for so `long`, and report its rate and its slowest operations")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -125,6 +127,12 @@ func parse(args []string, output io.Writer) (options, error) {
 	o.effort = full
 	if o.quick {
 		o.effort = quick
+	}
+	if rounds < 0 {
+		return o, fmt.Errorf("%d rounds: take at least one", rounds)
+	}
+	if rounds > 0 {
+		o.effort.longRounds = rounds
 	}
 	var err error
 	o.subjects, err = choose(only)

@@ -33,7 +33,7 @@ const (
 	// nearMost is how many rows the worker reads by itself if their blocks are in memory, a
 	// few in all of a round: to wake others costs more than that, and more than these are
 	// worth two processors.
-	nearMost = 64
+	nearMost = 128
 )
 
 // join adds a request to those that are cold, behind what the client has staged.
