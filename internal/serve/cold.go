@@ -30,9 +30,9 @@ const (
 	// coldShare is how many rows one of them brings at a time, or few more: the clients
 	// that wait for these go on while it brings others.
 	coldShare = 128
-	// nearMost is how many rows the worker reads by itself if their blocks are in memory, a
-	// few in all of a round: to wake others costs more than that, and more than these are
-	// worth two processors.
+	// nearMost is how many rows of a round the worker reads by itself if their blocks are in
+	// memory: to wake others costs more than to read a few, and more would hold up the next
+	// round.
 	nearMost = 128
 )
 
@@ -45,7 +45,8 @@ func (w *worker) join(c *client, r redis.Request) {
 	c.cold.asks = append(c.cold.asks, ask{c: c, request: kept(r), space: c.space})
 }
 
-// releaseCold gives the clients that are cold to some goroutines.
+// releaseCold reads the rows of some of the clients that are cold, if they are near, and gives
+// the others to some goroutines.
 func (w *worker) releaseCold() {
 	var ready []*client
 	w.chilled = slices.DeleteFunc(w.chilled, func(c *client) bool {
@@ -63,7 +64,18 @@ func (w *worker) releaseCold() {
 		}
 		return true
 	})
-	shares := sharesOf(w.readNear(ready))
+	mine, asks := 0, 0
+	for mine < len(ready) && asks+len(ready[mine].warm) <= nearMost {
+		asks += len(ready[mine].warm)
+		mine++
+	}
+	w.handOut(ready[mine:])
+	w.handOut(w.readNear(ready[:mine]))
+}
+
+// handOut gives clients that are cold to some goroutines.
+func (w *worker) handOut(clients []*client) {
+	shares := sharesOf(clients)
 	var next atomic.Int64
 	for range min(len(shares), coldHands) {
 		w.s.running.Go(func() {
@@ -74,12 +86,9 @@ func (w *worker) releaseCold() {
 	}
 }
 
-// readNear answers those of the clients that are cold who ask for few rows that are near, and
-// returns the others.
+// readNear answers those of the clients that are cold whose rows are near, and returns the
+// others.
 func (w *worker) readNear(clients []*client) (far []*client) {
-	if asks := count(clients); asks == 0 || asks > nearMost {
-		return clients
-	}
 	for _, wanted := range w.s.wanted(clients) {
 		wanted.read(wanted.part.Group.ReadNear)
 	}

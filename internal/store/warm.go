@@ -43,8 +43,8 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, 
 }
 
 // GetNear is GetMany for one who must not wait for a disk. It ends, with or without an error,
-// before it has visited all when that takes more than a moment, and then visits nothing that is
-// not in memory for a while.
+// before it has visited all when that takes more than a moment, and then visits nothing for a
+// while.
 func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
 	return s.getMany(keys, true, visit)
 }
@@ -61,6 +61,9 @@ const (
 func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
 	if err := s.health.err(); err != nil {
 		return err
+	}
+	if near && time.Since(s.began) < time.Duration(s.nearAfter.Load()) {
+		return nil
 	}
 	if err := s.enter(); err != nil {
 		return err
@@ -87,13 +90,10 @@ func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte
 		s.table.Fill(c.ticket, c.key, value, ok)
 		visit(c.number, value, ok, c.ticket)
 	}
-	switch {
-	case !near:
-		return s.readCold(cold, found)
-	case len(cold) == 0 || time.Since(s.began) < time.Duration(s.nearAfter.Load()):
-		return nil
+	if near && len(cold) > 0 {
+		return s.readSorted(cold, true, found)
 	}
-	return s.readSorted(cold, true, found)
+	return s.readCold(cold, found)
 }
 
 // Unmoved tells whether a value that GetMany has visited is the newest now. It may say no
