@@ -71,35 +71,42 @@ type listing[T any] struct {
 
 // command makes it one. more adds flags.
 func (l listing[T]) command(more func(*cobra.Command)) *cobra.Command {
+	cmd := &cobra.Command{Use: l.use, Short: l.short, Long: l.long, Example: l.example, Args: l.args}
+	return watching(cmd, more, func(ctx context.Context, c *api.Client, w watched, f output.Format, args []string) error {
+		out := cmd.OutOrStdout()
+		return w.each(ctx, out, func() error {
+			rows, note, err := l.rows(ctx, c, args)
+			if err != nil {
+				return err
+			}
+			if f == output.Table && len(rows) == 0 {
+				if note == "" {
+					note = l.none
+				}
+				_, err := fmt.Fprintln(out, note)
+				return err
+			}
+			if note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), note)
+			}
+			return output.Write(out, f, rows, l.columns)
+		})
+	})
+}
+
+// show asks a server for something and shows it, as often as w says.
+type show func(ctx context.Context, c *api.Client, w watched, f output.Format, args []string) error
+
+// watching completes a command that shows something. more adds flags.
+func watching(cmd *cobra.Command, more func(*cobra.Command), s show) *cobra.Command {
 	var r remote
 	var w watched
-	if l.args == nil {
-		l.args = noArgs
+	if cmd.Args == nil {
+		cmd.Args = noArgs
 	}
-	cmd := &cobra.Command{
-		Use: l.use, Short: l.short, Long: l.long, Example: l.example, Args: l.args, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.talk(cmd, func(ctx context.Context, c *api.Client) error {
-				out := cmd.OutOrStdout()
-				return w.each(ctx, out, func() error {
-					rows, note, err := l.rows(ctx, c, args)
-					if err != nil {
-						return err
-					}
-					if r.format == output.Table && len(rows) == 0 {
-						if note == "" {
-							note = l.none
-						}
-						_, err := fmt.Fprintln(out, note)
-						return err
-					}
-					if note != "" {
-						fmt.Fprintln(cmd.ErrOrStderr(), note)
-					}
-					return output.Write(out, r.format, rows, l.columns)
-				})
-			})
-		},
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return r.talk(cmd, func(ctx context.Context, c *api.Client) error { return s(ctx, c, w, r.format, args) })
 	}
 	cmd.Flags().SortFlags = false
 	if more != nil {
@@ -124,36 +131,20 @@ type showing[T any] struct {
 
 // command makes it one. more adds flags.
 func (s showing[T]) command(more func(*cobra.Command)) *cobra.Command {
-	var r remote
-	var w watched
-	if s.args == nil {
-		s.args = noArgs
-	}
-	cmd := &cobra.Command{
-		Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.talk(cmd, func(ctx context.Context, c *api.Client) error {
-				var last T
-				err := w.each(ctx, cmd.OutOrStdout(), func() (err error) {
-					if last, err = s.get(ctx, c, args); err != nil {
-						return err
-					}
-					return output.One(cmd.OutOrStdout(), r.format, last, s.painted(cmd.OutOrStdout()))
-				})
-				if err == nil && s.verdict != nil {
-					return s.verdict(last)
-				}
+	cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example, Args: s.args}
+	return watching(cmd, more, func(ctx context.Context, c *api.Client, w watched, f output.Format, args []string) error {
+		var last T
+		err := w.each(ctx, cmd.OutOrStdout(), func() (err error) {
+			if last, err = s.get(ctx, c, args); err != nil {
 				return err
-			})
-		},
-	}
-	cmd.Flags().SortFlags = false
-	if more != nil {
-		more(cmd)
-	}
-	r.flags(cmd)
-	w.flag(cmd)
-	return cmd
+			}
+			return output.One(cmd.OutOrStdout(), f, last, s.painted(cmd.OutOrStdout()))
+		})
+		if err == nil && s.verdict != nil {
+			return s.verdict(last)
+		}
+		return err
+	})
 }
 
 // painted is the text, coloured if out takes that.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -172,6 +173,9 @@ func runServe(cmd *cobra.Command, from config.Sources) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	go collectOften(ctx)
 	tracer, err := newTracer(cmd.Context(), c, cmd.ErrOrStderr())
 	if err != nil {
 		return err
