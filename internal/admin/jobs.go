@@ -64,7 +64,7 @@ func (a *Admin) jobsNow(ctx context.Context) ([]api.Job, error) {
 	all := a.tasks.list()
 	now := a.o.Now()
 	for _, s := range jobs {
-		all = append(all, jobOf(s, now))
+		all = append(all, jobOf(withChildren(s, jobs), now))
 	}
 	slices.SortStableFunc(all, func(x, y api.Job) int { return x.Created.Compare(y.Created) })
 	return all, nil
@@ -95,7 +95,27 @@ func (a *Admin) job(ctx context.Context, q *query) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
+	if s.Children > 0 {
+		jobs, err := a.o.DB.Jobs(ctx)
+		if err != nil {
+			return api.Job{}, err
+		}
+		s = withChildren(s, jobs)
+	}
 	return jobOf(s, a.o.Now()), nil
+}
+
+// withChildren is a job with what those that it has begun have carried, if it is done by
+// others. It counts them when they have ended, and not all of those are remembered.
+func withChildren(s cleave.JobStatus, jobs []cleave.JobStatus) cleave.JobStatus {
+	var rows, bytes uint64
+	for i := range jobs {
+		if jobs[i].Parent == s.ID {
+			rows, bytes = rows+jobs[i].Rows, bytes+jobs[i].Bytes
+		}
+	}
+	s.Rows, s.Bytes = max(s.Rows, rows), max(s.Bytes, bytes)
+	return s
 }
 
 // findJob is the job of the store that the path names.
