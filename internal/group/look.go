@@ -150,8 +150,8 @@ func (r *ReadRow) Still() bool {
 }
 
 // ReadMany is Read for several rows, which the disk is asked for together, in any order: see
-// [ReadRow.Still]. What is not as simple as most rows, for a transaction or a lifetime, stays
-// unknown: use Read.
+// [ReadRow.Still]. What is not as simple as most rows, for a transaction or a group that has to
+// reserve time first, stays unknown: use Read.
 func (g *Group) ReadMany(keys [][]byte) []ReadRow { return g.readMany(keys, false) }
 
 // ReadNear is ReadMany for one who must not wait for a disk: what would have to stays unknown.
@@ -167,6 +167,8 @@ func (g *Group) readMany(keys [][]byte, near bool) []ReadRow {
 		get = g.looker.GetNear
 	}
 	list := g.visible.list.Load()
+	// The clock comes before the rows that it judges: see readRow.
+	timely, nowMS := !g.clock.short(0), g.NowMS()
 	plain := make([]bool, len(keys)) // before the rows are read
 	for i, k := range keys {
 		p := RowKey(k).Position()
@@ -182,7 +184,9 @@ func (g *Group) readMany(keys [][]byte, near bool) []ReadRow {
 		start := len(room)
 		room = append(room, value...)
 		row, err := command.DecodeRow(room[start:len(room):len(room)])
-		r.Row, r.Found, r.Known = row, true, err == nil && row.ExpiryMS == 0
+		if r.Known = err == nil && (row.ExpiryMS == 0 || timely); r.Known && row.Alive(nowMS) {
+			r.Row, r.Found = row, true
+		}
 	})
 	if err != nil || !g.stillReads(list) {
 		clear(read)
