@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -110,7 +111,7 @@ func (s *Server) answerNear(c *client) bool {
 	}
 	for first := true; len(c.warm) > 0; first = false {
 		a := &c.warm[0]
-		if a.read == nil || !a.read.Known || !first && !a.read.Still() || a.space.Check() != nil { // it was emptied
+		if !a.inOrder(first) || a.space.Check() != nil { // it was emptied
 			break
 		}
 		c.answerRead(a)
@@ -261,6 +262,13 @@ func (w *worker) restage(c *client) {
 	if len(c.warm) == 0 {
 		c.warm = nil
 	}
+}
+
+// inOrder tells whether what was read for a GET is its answer. If it is not the first of
+// several that were read together it must still be so: else it could be older than what those
+// before it were answered.
+func (a *ask) inOrder(first bool) bool {
+	return a.read != nil && a.read.Known && (first || a.read.Still() || plant.Bug("serve-cold-reads-overtake"))
 }
 
 // row is the row key of a request about one key.

@@ -6,7 +6,6 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -138,15 +137,13 @@ func getOf(key []byte) redis.Request {
 
 var getWord = []byte("GET")
 
-// read answers a GET, and waits as long as it takes. If it is not the first of several that
-// were read together, what was read must still be so: else it could be older than what those
-// before it were answered.
+// read answers a GET, and waits as long as it takes.
 func (s *Server) read(ctx context.Context, c *client, a *ask, first bool) {
 	if a.space.Check() != nil { // it was emptied
 		s.again(ctx, c, a)
 		return
 	}
-	if r := a.read; r != nil && r.Known && (first || r.Still() || plant.Bug("serve-cold-reads-overtake")) {
+	if a.inOrder(first) {
 		c.answerRead(a)
 		return
 	}
