@@ -169,8 +169,8 @@ func (n *Node) SettleDecided(ctx context.Context) error {
 			return err
 		}
 		done, err := n.settleOnce(ctx)
-		if done {
-			return nil
+		if done || errors.Is(err, group.ErrFailed) { // one that failed does nothing any more
+			return err
 		}
 		if ended := sleep(ctx, wait); ended != nil {
 			return errors.Join(ended, err)
