@@ -94,7 +94,7 @@ func (w *worker) readNear(clients []*client) (far []*client) {
 		wanted.read(wanted.part.Group.ReadNear)
 	}
 	return slices.DeleteFunc(clients, func(c *client) bool {
-		if !w.s.answerNear(c) {
+		if !c.answerNear() {
 			return false
 		}
 		w.resumed = true
@@ -105,7 +105,7 @@ func (w *worker) readNear(clients []*client) (far []*client) {
 
 // answerNear answers the reads of a client that is cold in their order as long as they are
 // known, and tells whether nothing is left to do.
-func (s *Server) answerNear(c *client) bool {
+func (c *client) answerNear() bool {
 	if len(c.first) > 0 {
 		return false
 	}
