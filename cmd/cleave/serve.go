@@ -175,6 +175,7 @@ func runServe(cmd *cobra.Command, from config.Sources) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
+	oneMoreProcessor()
 	go collectOften(ctx)
 	tracer, err := newTracer(cmd.Context(), c, cmd.ErrOrStderr())
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 	// nearMost is how many rows of a round the worker reads by itself if their blocks are in
 	// memory: to wake others costs more than to read a few, and more would hold up the next
 	// round.
-	nearMost = 128
+	nearMost = 32
 )
 
 // join adds a request to those that are cold, behind what the client has staged.
