@@ -22,6 +22,7 @@ type Carrier struct {
 	// of a tenth of a millisecond or so.
 	Rest    func()
 	touched touched
+	follower
 }
 
 // Load is what was read at the source of a job for its destination.
@@ -90,6 +91,7 @@ func (r *Carrier) readCopy(find Find, x mover.Copy) (Load, error) {
 	if err != nil {
 		return Load{}, err
 	}
+	r.follow(from.Store, x.Span)
 	l := Load{carrier: r, piece: x.LimitBytes / pieces, round: x.Round, to: x.To, span: x.Span}
 	for next := x.Cursor; ; {
 		var into effect.Builder
@@ -115,12 +117,14 @@ func (r *Carrier) readLog(find Find, x mover.CatchUp) (Load, error) {
 	if err != nil {
 		return Load{}, err
 	}
+	r.follow(from.Store, x.Span)
 	l := Load{carrier: r, piece: x.LimitBytes / pieces, round: x.Round, to: x.To, span: x.Span}
 	if x.Until > 0 {
 		l.piece = x.LimitBytes / frozenPieces
 	}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
-	more, err := l.feed(from.Store, c, noEnd, x.LimitBytes)
+	r.forget(x.Upto)
+	more, err := l.advance(from.Store, c, uint64(from.Store.Position()), x.LimitBytes)
 	if err != nil {
 		return l, err
 	}
@@ -139,6 +143,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	if err != nil {
 		return Load{}, err
 	}
+	r.follow(from.Store, x.Span)
 	var source command.Reader = from.Store
 	place := uint64(from.Store.Position())
 	if x.Since == 0 {
@@ -151,7 +156,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	}
 	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
-	if _, err = l.feed(from.Store, c, place, noLimit); err != nil {
+	if err = l.reach(from.Store, source, c, place); err != nil {
 		return l, err
 	}
 	r.touched.follow(&l)

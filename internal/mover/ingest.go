@@ -65,7 +65,7 @@ func (c *Ingest) Eval(e *command.Env) command.Reply {
 		return failed(fmt.Errorf("%w: from %d to %d, the range is at %d", ErrGap, c.After, c.Upto, r.Upto))
 	}
 	for _, op := range c.Rows.All() {
-		if !moves(op.Key, c.Span) {
+		if !Moves(op.Key, c.Span) {
 			return failed(fmt.Errorf("%w: %v", ErrOutside, c.Span))
 		}
 		e.Redo(op)

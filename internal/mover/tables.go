@@ -13,9 +13,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// moves tells whether the row of a store key goes where a span goes. What a group knows
+// Moves tells whether the row of a store key goes where a span goes. What a group knows
 // about itself stays.
-func moves(key []byte, s partition.Span) bool {
+func Moves(key []byte, s partition.Span) bool {
 	return len(key) > 0 && slices.Contains(effect.ByPosition[:], effect.Table(key[0])) && s.Contains(key[1:])
 }
 
@@ -67,7 +67,7 @@ func ReadChunk(r command.Reader, s partition.Span, cursor []byte, limit int, int
 // batch, and returns how many there were.
 func Pick(from effect.Batch, s partition.Span, into *effect.Builder) (n int) {
 	for _, op := range from.All() {
-		if !moves(op.Key, s) {
+		if !Moves(op.Key, s) {
 			continue
 		}
 		if n++; !op.Delete {

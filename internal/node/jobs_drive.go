@@ -116,6 +116,7 @@ func (d *driver) run(ctx context.Context) {
 // release gives back what the driver holds.
 func (d *driver) release() {
 	d.releaseBrake()
+	d.carrier.Close()
 	if d.quiet {
 		d.quiet = false
 		d.n.jobs.quiet.unshare()
@@ -141,6 +142,9 @@ func (d *driver) relax() {
 	}
 	if d.job.Paused || p < mover.Copying || p == mover.Verifying || p > mover.Deciding {
 		d.releaseBrake() // a comparison does not take less time for it
+	}
+	if d.job.Paused || p < mover.Locating || p > mover.Deciding {
+		d.carrier.Close()
 	}
 	if d.letGo != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.tooMuchLog()) {
 		d.letGo()

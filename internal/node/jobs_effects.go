@@ -186,8 +186,8 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	case mover.CaughtUp:
 		e.TookMS = took.Milliseconds()
 		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
-			behind, before := s.Behind(wal.Position(e.Upto)), s.Behind(wal.Position(d.job.Upto))
-			return d.brake.CaughtUp(behind, 2*int64(e.Bytes) > before-behind, nowMS)
+			left, own := d.carrier.Left(s, d.job.Upto, e.Upto, e.Bytes)
+			return d.brake.CaughtUp(left, own, nowMS)
 		})
 		return e
 	}

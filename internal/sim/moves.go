@@ -95,6 +95,10 @@ func (d *driver) look() {
 
 // forget removes the record of a job that has ended, some time later.
 func (d *driver) forget(id own.Job) {
+	if c := d.carriers[id]; c != nil {
+		c.Close()
+		delete(d.carriers, id)
+	}
 	if w := d.w; w.chance(100) {
 		w.ask(letter{"surveying", true}, catalogGroup, func() command.Command {
 			return &command.Delete{Keys: []partition.Position{meta.Job(id)}}
@@ -308,9 +312,10 @@ func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uin
 	if d.carriers[j.ID] == nil {
 		d.carriers[j.ID] = new(drive.Carrier)
 	}
+	carrier := d.carriers[j.ID]
 	w.notBefore(notBeforeMS, func() {
 		w.send(l, func() {
-			load, err := d.carriers[j.ID].Read(w.find, x)
+			load, err := carrier.Read(w.find, x)
 			if err != nil {
 				d.answer(j, mover.Failed{Round: round, Err: err})
 				return

@@ -51,6 +51,7 @@ type unapplied struct {
 	publishing sync.Mutex
 	sequence   atomic.Uint64
 	published  atomic.Uint64 // position of the last entry that is visible
+	followers  []*Changes    // guarded by publishing
 	waits      atomic.Uint64 // calls of await that had to wait
 
 	mu     sync.Mutex
@@ -110,6 +111,9 @@ func (u *unapplied) publish(memory *wal.Chunk, es []wal.Entry) error {
 		if err := u.publishEntry(c, &es[i]); err != nil {
 			return err
 		}
+	}
+	for _, f := range u.followers {
+		f.note(es)
 	}
 	c.set.Reveal()
 	c.end = es[len(es)-1].Pos
