@@ -206,12 +206,20 @@ func (d *driver) applyBrake(look func(source *store.Store, nowMS int64) mover.Br
 // its haste.
 var restsInHaste = [mover.MaxHaste + 1]float64{maxRests, 3, 1}
 
+// sprintBytes is how much is brought at one go of what has changed: a second's work or so.
+const sprintBytes = 128 << 20
+
 // easeOff lets the job rest if others need the processors. Who waits for it, or would
-// overtake it, does not wait longer for that.
+// overtake it, does not wait longer for that. Nor does it rest with the end in sight: what
+// it has brought is written again meanwhile, so the sooner it is there the less it brings.
 func (d *driver) easeOff() {
-	if !d.job.Phase.Frozen() {
-		d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
+	if d.job.Phase.Frozen() {
+		return
 	}
+	if left, known := d.carrier.Changed(); known && d.job.Phase == mover.Catching && left < sprintBytes {
+		return
+	}
+	d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
 }
 
 // releaseBrake lets them go on, and the job begin without haste.

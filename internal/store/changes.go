@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
@@ -49,7 +50,9 @@ func (s *Store) Follow(concerns func(key []byte) bool, most int64) *Changes {
 	c := &Changes{u: &s.chunks, concerns: concerns, most: most, rows: map[string]*changed{}}
 	c.u.publishing.Lock()
 	defer c.u.publishing.Unlock()
-	c.since = s.Position()
+	if c.since = s.Position(); plant.Bug("store-follow-knows-before") {
+		c.since = 0
+	}
 	c.u.followers = append(c.u.followers, c)
 	return c
 }
@@ -94,6 +97,9 @@ func (c *Changes) see(key []byte, at wal.Position, size int64) {
 		r = &changed{Change: Change{Key: []byte(own)}}
 		c.rows[own] = r
 	} else {
+		if plant.Bug("store-change-stays-where-it-was") {
+			return
+		}
 		c.unlink(r)
 	}
 	c.bytes += size
