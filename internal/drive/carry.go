@@ -34,6 +34,9 @@ type Load struct {
 	span       partition.Span
 	ingests    []mover.Ingest // in the order in which they are brought
 	rows, size uint64
+	// exact tells that the destination must be where it was when this was read: what
+	// another driver brings there may be newer than what it is to be compared with.
+	exact bool
 	// finish says what the job hears, once all is at the destination, which is at
 	// upto then.
 	finish func(to Place, upto uint64) mover.Event
@@ -59,6 +62,11 @@ func (l Load) Bring(ctx context.Context, find Find) mover.Event {
 	to, err := find(l.to)
 	if err != nil {
 		return mover.Failed{Round: l.round, Err: err}
+	}
+	if l.exact && len(l.ingests) > 0 {
+		if r, _ := to.Group.List().One(l.span); r.Upto != l.ingests[0].After {
+			return mover.Failed{Round: l.round, Err: errFaster}
+		}
 	}
 	upto := uint64(0)
 	for _, c := range l.ingests { // a copy: it may be brought twice
@@ -154,7 +162,7 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 		defer snap.Close()
 		source, place = snap, uint64(snap.Position())
 	}
-	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span}
+	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span, exact: true}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
 	if err = l.reach(from.Store, source, c, place); err != nil {
 		return l, err

@@ -120,7 +120,7 @@ func (r *race) step() {
 // Two drivers that know nothing of each other, one of which may forget what it knew, bring the
 // destination to what the source is: where it is compared at one place, and at the end.
 func TestADestinationBecomesItsSourceWhoeverBringsWhatWhen(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(100) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			r := newRace(t, seed)
 			r.copy()

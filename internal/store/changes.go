@@ -23,24 +23,26 @@ type Changes struct {
 	rows  map[string]*changed
 	// first and last are of the rows in the order in which they changed last.
 	first, last *changed
-	bytes       int64
-	lost        bool
+	// bytes is how many all rows have, and memory about what it takes to remember them.
+	bytes, memory int64
+	lost          bool
 }
 
 // changed is a row that has changed.
 type changed struct {
-	Change
+	key            string
+	at             wal.Position
+	bytes          int64 // of the row
 	before, behind *changed
 }
 
-// Change is that a row has changed.
+// Change is that a row has changed, and where in the log it did last.
 type Change struct {
-	Key   []byte // never changed
-	At    wal.Position
-	Bytes int64 // of the row
+	Key []byte
+	At  wal.Position
 }
 
-// changeBytes is about how much memory a change takes besides its key.
+// changeBytes is about how much memory it takes to remember a change, besides its key.
 const changeBytes = 160
 
 // Follow begins to remember what changes among the rows that concern the caller. Of more
@@ -89,13 +91,12 @@ func (c *Changes) see(key []byte, at wal.Position, size int64) {
 	}
 	r := c.rows[string(key)]
 	if r == nil {
-		if int64(len(c.rows))*changeBytes > c.most {
+		if c.memory += changeBytes + int64(len(key)); c.memory > c.most {
 			c.lose()
 			return
 		}
-		own := string(key)
-		r = &changed{Change: Change{Key: []byte(own)}}
-		c.rows[own] = r
+		r = &changed{key: string(key)}
+		c.rows[r.key] = r
 	} else {
 		if plant.Bug("store-change-stays-where-it-was") {
 			return
@@ -103,7 +104,7 @@ func (c *Changes) see(key []byte, at wal.Position, size int64) {
 		c.unlink(r)
 	}
 	c.bytes += size
-	r.At, r.Bytes = at, size
+	r.at, r.bytes = at, size
 	if r.before = c.last; r.before != nil {
 		r.before.behind = r
 	} else {
@@ -114,7 +115,7 @@ func (c *Changes) see(key []byte, at wal.Position, size int64) {
 
 // unlink takes a row out of the order.
 func (c *Changes) unlink(r *changed) {
-	c.bytes -= r.Bytes
+	c.bytes -= r.bytes
 	if r.before != nil {
 		r.before.behind = r.behind
 	} else {
@@ -129,7 +130,9 @@ func (c *Changes) unlink(r *changed) {
 }
 
 // lose gives up: there is too much to remember.
-func (c *Changes) lose() { c.lost, c.rows, c.first, c.last, c.bytes = true, nil, nil, nil, 0 }
+func (c *Changes) lose() {
+	c.lost, c.rows, c.first, c.last, c.bytes, c.memory = true, nil, nil, nil, 0, 0
+}
 
 // Since returns the place in the log behind which all changes are remembered, and false if
 // there were too many.
@@ -144,9 +147,10 @@ func (c *Changes) Forget(upto wal.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.since = max(c.since, upto)
-	for c.first != nil && c.first.At <= upto {
-		delete(c.rows, string(c.first.Key))
-		c.unlink(c.first)
+	for r := c.first; r != nil && r.at <= upto; r = c.first {
+		delete(c.rows, r.key)
+		c.unlink(r)
+		c.memory -= changeBytes + int64(len(r.key))
 	}
 }
 
@@ -158,8 +162,9 @@ func (c *Changes) Bytes() int64 {
 }
 
 // Next returns rows whose last change is behind a place, those first that have not changed
-// for longest, until they have about limit bytes. What one commit has changed last is not
-// divided. It tells whether there are more, and false if there were too many to remember.
+// for longest, until they and what they take to bring have about limit bytes. What one
+// commit has changed last is not divided. It tells whether there are more, and false if it
+// does not remember as much. Commits wait for it.
 func (c *Changes) Next(after wal.Position, limit int64) (next []Change, more, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,14 +173,14 @@ func (c *Changes) Next(after wal.Position, limit int64) (next []Change, more, ok
 	}
 	size := int64(0)
 	for r := c.first; r != nil; r = r.behind {
-		if r.At <= after {
+		if r.at <= after {
 			continue
 		}
-		if n := len(next); size > limit && r.At != next[n-1].At {
+		if n := len(next); size > limit && r.at != next[n-1].At {
 			return next, true, true
 		}
-		size += r.Bytes
-		next = append(next, r.Change)
+		size += changeBytes + r.bytes
+		next = append(next, Change{[]byte(r.key), r.at})
 	}
 	return next, false, true
 }

@@ -73,8 +73,8 @@ func TestChangesAreRememberedInTheOrderOfTheLast(t *testing.T) {
 		t.Error("it knows what it has forgotten")
 	}
 	c.Forget(last)
-	if c.Bytes() != 0 || len(c.rows) != 0 || c.first != nil || c.last != nil {
-		t.Errorf("%d bytes and %d rows are left of nothing", c.Bytes(), len(c.rows))
+	if c.Bytes() != 0 || c.memory != 0 || len(c.rows) != 0 || c.first != nil || c.last != nil {
+		t.Errorf("%d bytes and %d rows in %d bytes of memory are left of nothing", c.Bytes(), len(c.rows), c.memory)
 	}
 	c.Close()
 	set("a9")
@@ -86,7 +86,7 @@ func TestChangesAreRememberedInTheOrderOfTheLast(t *testing.T) {
 func TestTooManyChangesAreNotRemembered(t *testing.T) {
 	s := mustOpen(t, tiny(vfs.NewMem()))
 	defer mustClose(t, s)
-	c := s.Follow(startsWithA, 10*changeBytes)
+	c := s.Follow(startsWithA, 10*(changeBytes+2))
 	defer c.Close()
 	since := s.Position()
 	for i := range 50 { // the same few: they take no more
