@@ -149,7 +149,7 @@ func (w *small) drive(j mover.Job, x mover.Effect) (mover.Job, []mover.Effect) {
 	case mover.Look:
 		ev = Look(w.find, x)
 	case mover.Locate:
-		ev = Locate(w.find, x)
+		ev = new(Carrier).Locate(w.find, x, w.span(2))
 	case mover.Evaluate:
 		ev = Evaluate(bg, w.find, x)
 	case mover.Copy, mover.CatchUp, mover.Verify:

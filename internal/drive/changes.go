@@ -34,6 +34,16 @@ func (f *follower) follow(source *store.Store, s partition.Span) {
 	f.changes = source.Follow(func(key []byte) bool { return mover.Moves(key, s) }, followBytes)
 }
 
+// Locate answers a mover.Locate about a span. What changes behind the place is known from now on.
+func (f *follower) Locate(find Find, x mover.Locate, s partition.Span) mover.Event {
+	from, err := find(x.From)
+	if err != nil {
+		return mover.Failed{Round: x.Round, Err: err}
+	}
+	f.follow(from.Store, s)
+	return mover.Located{Round: x.Round, Position: uint64(from.Store.Position())}
+}
+
 // Close forgets everything. The follower can be used again.
 func (f *follower) Close() {
 	if f.changes != nil {

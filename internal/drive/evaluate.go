@@ -28,15 +28,6 @@ func Look(find Find, x mover.Look) mover.Event {
 	return mover.Looked{Round: x.Round, Source: over(from.Group.List(), x.Span), Dest: over(to.Group.List(), x.Span)}
 }
 
-// Locate answers a mover.Locate.
-func Locate(find Find, x mover.Locate) mover.Event {
-	from, err := find(x.From)
-	if err != nil {
-		return mover.Failed{Round: x.Round, Err: err}
-	}
-	return mover.Located{Round: x.Round, Position: uint64(from.Store.Position())}
-}
-
 // Evaluate answers a mover.Evaluate. What it says is synced at durability always;
 // at any other, the caller syncs the stores first.
 func Evaluate(ctx context.Context, find Find, x mover.Evaluate) mover.Event {

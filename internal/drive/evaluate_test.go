@@ -37,11 +37,11 @@ func TestWhatIsLookedAtIsWhatGroupsHave(t *testing.T) {
 			t.Errorf("a look at a group that is away: %v", err)
 		}
 	}
-	at, ok := Locate(w.find, mover.Locate{Round: 3, From: 2}).(mover.Located)
+	at, ok := new(Carrier).Locate(w.find, mover.Locate{Round: 3, From: 2}, w.span(2)).(mover.Located)
 	if !ok || at.Round != 3 || at.Position != uint64(w.stores[0].Position()) {
 		t.Errorf("located at %+v, the log is at %d", at, w.stores[0].Position())
 	}
-	if err := failure(Locate(w.find, mover.Locate{From: 9})); !errors.Is(err, ErrAway) {
+	if err := failure(new(Carrier).Locate(w.find, mover.Locate{From: 9}, w.span(2))); !errors.Is(err, ErrAway) {
 		t.Errorf("located although it is away: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func (d *driver) execute(ctx context.Context, x mover.Effect) mover.Event {
 		return d.evaluate(ctx, x)
 	case mover.Locate:
 		d.keepLog(x.From)
-		return d.durable(x.Round, drive.Locate(d.n.find, x), x.From)
+		return d.durable(x.Round, d.carrier.Locate(d.n.find, x, d.job.Span), x.From)
 	case mover.Copy:
 		return d.carry(ctx, x, x.From, x.To, x.Round, x.NotBeforeMS)
 	case mover.CatchUp:
@@ -180,6 +180,9 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	switch e := ev.(type) {
 	case mover.Copied:
 		d.n.jobs.rates.carried(e.Bytes, took)
+		if _, known := d.carrier.Changed(); known {
+			return ev // it need not hurry: nobody reads the log
+		}
 		d.applyBrake(func(s *store.Store, nowMS int64) mover.Brake {
 			return d.brake.Copied(s.Behind(wal.Position(d.job.Base)), maxHeldLog, nowMS)
 		})

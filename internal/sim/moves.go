@@ -229,7 +229,8 @@ func (d *driver) execute(j mover.Job, x mover.Effect) {
 	case mover.Evaluate:
 		d.evaluate(j, x)
 	case mover.Locate:
-		w.send(l, func() { d.answer(j, drive.Locate(w.find, x)) })
+		carrier := d.carrier(j.ID)
+		w.send(l, func() { d.answer(j, carrier.Locate(w.find, x, j.Span)) })
 	case mover.Copy:
 		x.LimitBytes = 100 + w.rng.IntN(400)
 		d.carry(j, x, x.NotBeforeMS, x.Round)
@@ -304,15 +305,20 @@ func anew(c mover.Bound, limit int) mover.Bound {
 	return c
 }
 
+// carrier is what reads for a job.
+func (d *driver) carrier(id own.Job) *drive.Carrier {
+	if d.carriers[id] == nil {
+		d.carriers[id] = new(drive.Carrier)
+	}
+	return d.carriers[id]
+}
+
 // carry brings rows from one store to another: what was read on one side may come
 // to the other late, or twice.
 func (d *driver) carry(j mover.Job, x mover.Effect, notBeforeMS int64, round uint64) {
 	w := d.w
 	l := letter{d.phase(&j), true}
-	if d.carriers[j.ID] == nil {
-		d.carriers[j.ID] = new(drive.Carrier)
-	}
-	carrier := d.carriers[j.ID]
+	carrier := d.carrier(j.ID)
 	w.notBefore(notBeforeMS, func() {
 		w.send(l, func() {
 			load, err := carrier.Read(w.find, x)
