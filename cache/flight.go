@@ -115,9 +115,12 @@ func (c *Cache[K, V]) claim(ctx context.Context, key K) (f *flight[V], mine bool
 func (c *Cache[K, V]) refresh(ctx context.Context, key K) {
 	l := c.lane(key)
 	l.mu.Lock()
-	busy := l.flights[key] != nil
+	wait := l.flights[key] != nil
+	if e, ok := c.kept.GetIfPresent(key); ok && c.now() < e.retry {
+		wait = true // a load has just ended in vain
+	}
 	l.mu.Unlock()
-	if !busy {
+	if !wait {
 		_, _ = c.join(ctx, key) // of a closed cache the value is as good as before
 	}
 }

@@ -87,7 +87,7 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 	worlds := uint64(12)
 	switch {
 	case os.Getenv("CLEAVE_PLANT") != "": // the first that notices is enough
-		worlds = 80
+		worlds = 250
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 5000
 	case testing.Short() || race: // the engine checks itself ten times as much then
