@@ -12,7 +12,7 @@ type Brake struct {
 	// not enough.
 	Haste  int
 	WaitUS int64
-	// sinceMS and behind are when the job was last looked at, and how much log the
+	// sinceMS and behind are when the job was last looked at, and how much the
 	// destination lacked then.
 	sinceMS, behind int64
 }
@@ -38,8 +38,8 @@ func (b Brake) Copied(kept, most, nowMS int64) Brake {
 	return b
 }
 
-// CaughtUp returns the brake after a look at how many bytes of log the destination
-// lacks. Own tells that they are of the range, for the most part: writers of others are
+// CaughtUp returns the brake after a look at how many bytes the destination lacks, of
+// rows that have changed or of log. Own tells that they are of the range, for the most part: writers of others are
 // not held up, so those of the range would be in vain.
 func (b Brake) CaughtUp(behind int64, own bool, nowMS int64) Brake {
 	gained, took, ok := b.look(behind, nowMS)

@@ -233,8 +233,9 @@ func (d *driver) releaseBrake() {
 	d.brake = mover.Brake{}
 }
 
-// maxHeldLog is how much log a store keeps for a job beyond what it would: a move
-// that takes longer begins again, rather than fill the disk.
+// maxHeldLog is how much log a store keeps for a job beyond what it would. A move that takes
+// longer goes on with what is known of changes; if it has lost that too it begins again,
+// rather than fill the disk.
 const maxHeldLog = 1 << 30
 
 // keepLog keeps the log of the source from now on: what is copied is followed by
