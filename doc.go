@@ -82,8 +82,9 @@
 //
 // The catalog of keyspaces, shards and jobs stays with the first group, which cannot
 // be drained. A job that moves rows takes the room of a shard twice until it ends,
-// and keeps up to 1 GiB of log; one that needs more begins again, and is taken back
-// after some attempts. Jobs stand still during a [DB.Backup]. A group that
+// keeps up to 1 GiB of log, and takes up to 128 MiB of memory to know what changes
+// meanwhile; one that needs more of both begins again, and is taken back after some
+// attempts. Jobs stand still during a [DB.Backup]. A group that
 // has decided transactions is removed only when nobody can ask for them any more,
 // some seconds later.
 package cleave

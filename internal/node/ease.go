@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"runtime"
 	"runtime/metrics"
 	"time"
 )
@@ -15,9 +16,9 @@ type ease struct {
 	rests float64
 	// awake is since when it works, and looked when that was last thought about.
 	awake, looked time.Time
-	// sample is how long goroutines had to wait for a processor, late and all how
-	// many had to wait for long, and how many there were.
-	sample    [1]metrics.Sample
+	// samples are of how long goroutines had to wait for a processor, and how many do
+	// now; late and all are how many had to wait for long, and how many there were.
+	samples   [2]metrics.Sample
 	late, all uint64
 }
 
@@ -32,6 +33,10 @@ const (
 	// otherwise, and fewLate the share of those who may have to wait for longer.
 	longWait = 100e-6
 	fewLate  = 0.05
+	// busyRests is the least that a job rests while more wait for processors than
+	// busyQueue for each: nobody waits for long then, but whatever the job does they do not.
+	busyRests = 3
+	busyQueue = 2
 )
 
 // rest sleeps if that is good for others, for most times as long as the job has worked.
@@ -51,22 +56,26 @@ func (e *ease) rest(ctx context.Context, most float64) {
 	e.awake = time.Now()
 }
 
-// look asks the scheduler how long goroutines have waited since it was asked last.
+// look asks the scheduler how long goroutines have waited since it was asked last, and how
+// many do.
 func (e *ease) look() {
-	e.sample[0].Name = "/sched/latencies:seconds"
-	metrics.Read(e.sample[:])
-	if e.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
-		return // a runtime that does not tell
-	}
-	h := e.sample[0].Value.Float64Histogram()
-	var late, all uint64
-	for i, n := range h.Counts {
-		if all += n; h.Buckets[i] >= longWait {
-			late += n
+	e.samples[0].Name = "/sched/latencies:seconds"
+	e.samples[1].Name = "/sched/goroutines/runnable:goroutines"
+	metrics.Read(e.samples[:])
+	if v := e.samples[0].Value; v.Kind() == metrics.KindFloat64Histogram { // else the runtime does not tell
+		h := v.Float64Histogram()
+		var late, all uint64
+		for i, n := range h.Counts {
+			if all += n; h.Buckets[i] >= longWait {
+				late += n
+			}
 		}
+		e.rests = restsAfter(e.rests, float64(late-e.late), float64(all-e.all))
+		e.late, e.all = late, all
 	}
-	e.rests = restsAfter(e.rests, float64(late-e.late), float64(all-e.all))
-	e.late, e.all = late, all
+	if v := e.samples[1].Value; v.Kind() == metrics.KindUint64 && v.Uint64() > busyQueue*uint64(runtime.GOMAXPROCS(0)) {
+		e.rests = max(e.rests, busyRests)
+	}
 }
 
 // restsAfter returns how much a job rests after so many of all goroutines had to wait

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +39,25 @@ func TestTheSchedulerTellsWhoHadToWait(t *testing.T) {
 	if e.look(); e.all == 0 {
 		t.Error("nobody has ever waited for a processor")
 	}
+}
+
+// It rests while many wait for a processor, though none of them waits for long.
+func TestAJobRestsWhileManyWaitForProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var e ease
+	e.look()
+	e.rests = 0
+	// They have the only processor one after the other, and before each of them come all who
+	// were ready already.
+	var crowd sync.WaitGroup
+	for range 2*busyQueue + 1 {
+		crowd.Go(runtime.Gosched)
+	}
+	e.look()
+	if e.rests < busyRests {
+		t.Errorf("it rests %v, want at least %v", e.rests, busyRests)
+	}
+	crowd.Wait()
 }
 
 // It sleeps for as long as it was told to at most, and not at all for a node that is

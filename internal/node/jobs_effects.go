@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -209,20 +210,36 @@ func (d *driver) applyBrake(look func(source *store.Store, nowMS int64) mover.Br
 // its haste.
 var restsInHaste = [mover.MaxHaste + 1]float64{maxRests, 3, 1}
 
-// sprintBytes is how much is brought at one go of what has changed: a second's work or so.
-const sprintBytes = 128 << 20
+// sprintBytes is how much is brought at one go of what has changed, and sprintMS how long
+// both sides are compared at one go: a second's work or so.
+const sprintBytes, sprintMS = 128 << 20, 1000
 
 // easeOff lets the job rest if others need the processors. Who waits for it, or would
-// overtake it, does not wait longer for that. Nor does it rest with the end in sight: what
-// it has brought is written again meanwhile, so the sooner it is there the less it brings.
+// overtake it, does not wait longer for that.
 func (d *driver) easeOff() {
-	if d.job.Phase.Frozen() {
-		return
+	switch {
+	case d.job.Phase.Frozen():
+	case d.sprints():
+		runtime.Gosched() // who comes back from a disk goes first: see ease
+	default:
+		d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
 	}
-	if left, known := d.carrier.Changed(); known && d.job.Phase == mover.Catching && left < sprintBytes {
-		return
+}
+
+// sprints tells whether the end is in sight: what was brought is written again meanwhile, so
+// the sooner the job is there the less it brings.
+func (d *driver) sprints() bool {
+	switch d.job.Phase {
+	case mover.Catching:
+	case mover.Verifying:
+		if d.n.jobMS()-d.job.ChangedMS > sprintMS {
+			return false
+		}
+	default:
+		return false
 	}
-	d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
+	left, known := d.carrier.Changed()
+	return known && left < sprintBytes
 }
 
 // releaseBrake lets them go on, and the job begin without haste.

@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -13,27 +14,56 @@ import (
 // that whoever copies them need not read all that became of them meanwhile. It is a memory
 // and no record: it ends with the store, and where it has forgotten something [Store.Feed]
 // tells.
+//
+// Commits only say what they change. Whoever asks puts that in order: it would cost each
+// commit more than to make its rows visible.
 type Changes struct {
 	u        *unapplied
 	concerns func(key []byte) bool
 	most     int64
+	lost     atomic.Bool
 
+	hearing sync.Mutex
+	heard   notes
+
+	// mu comes before hearing.
 	mu    sync.Mutex
 	since wal.Position
 	rows  map[string]*changed
-	// first and last are of the rows in the order in which they changed last.
-	first, last *changed
+	// order has the rows as they changed, and some more than once: only the last place of
+	// a row counts.
+	order []place
 	// bytes is how many all rows have, and memory about what it takes to remember them.
 	bytes, memory int64
-	lost          bool
+	spare         notes
 }
 
 // changed is a row that has changed.
 type changed struct {
-	key            string
-	at             wal.Position
-	bytes          int64 // of the row
-	before, behind *changed
+	key   string
+	at    wal.Position
+	bytes int64 // of the row
+}
+
+// place is where a row has changed, if it has not again.
+type place struct {
+	row *changed
+	at  wal.Position
+}
+
+func (p place) last() bool { return p.row.at == p.at }
+
+// notes are what commits have changed, as they came.
+type notes struct {
+	all  []note
+	keys []byte
+}
+
+// note is one of them. Its key is behind that of the one before.
+type note struct {
+	at    wal.Position
+	key   int // its length
+	bytes int64
 }
 
 // Change is that a row has changed, and where in the log it did last.
@@ -42,8 +72,12 @@ type Change struct {
 	At  wal.Position
 }
 
-// changeBytes is about how much memory it takes to remember a change, besides its key.
-const changeBytes = 160
+const (
+	// changeBytes is about how much memory it takes to remember a change, besides its key.
+	changeBytes = 160
+	// heardMost is how many notes wait to be put in order: then a commit does it.
+	heardMost = 1 << 16
+)
 
 // Follow begins to remember what changes among the rows that concern the caller. Of more
 // than what takes most bytes of memory it remembers nothing. Concerns is called while
@@ -66,27 +100,45 @@ func (c *Changes) Close() {
 	c.u.followers = slices.DeleteFunc(c.u.followers, func(f *Changes) bool { return f == c })
 }
 
-// note remembers what a frame has changed. It is called before that is visible.
-func (c *Changes) note(es []wal.Entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range es {
-		b, err := effect.Parse(es[i].Payload)
-		if err != nil {
-			c.lose() // whoever makes it visible says so
-			return
-		}
-		for _, op := range b.All() {
-			if c.concerns(op.Key) {
-				c.see(op.Key, es[i].Pos, int64(len(op.Key)+len(op.Value)))
-			}
+// hear takes down what a commit changes. It is called before that is visible.
+func (c *Changes) hear(ops []effect.Op, at wal.Position) {
+	if c.lost.Load() {
+		return
+	}
+	c.hearing.Lock()
+	h := &c.heard
+	for i := range ops {
+		if op := &ops[i]; c.concerns(op.Key) {
+			h.all = append(h.all, note{at, len(op.Key), int64(len(op.Key) + len(op.Value))})
+			h.keys = append(h.keys, op.Key...)
 		}
 	}
+	full := len(h.all) >= heardMost
+	c.hearing.Unlock()
+	if full {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.settle()
+	}
+}
+
+// settle puts in order what was heard. c.mu is held.
+func (c *Changes) settle() {
+	c.hearing.Lock()
+	h := c.heard
+	c.heard = c.spare
+	c.hearing.Unlock()
+	keys := h.keys
+	for _, n := range h.all {
+		c.see(keys[:n.key], n.at, n.bytes)
+		keys = keys[n.key:]
+	}
+	c.spare = notes{h.all[:0], h.keys[:0]}
 }
 
 // see puts a row at the end.
 func (c *Changes) see(key []byte, at wal.Position, size int64) {
-	if c.lost {
+	if c.lost.Load() {
 		return
 	}
 	r := c.rows[string(key)]
@@ -97,41 +149,23 @@ func (c *Changes) see(key []byte, at wal.Position, size int64) {
 		}
 		r = &changed{key: string(key)}
 		c.rows[r.key] = r
-	} else {
-		if plant.Bug("store-change-stays-where-it-was") {
-			return
-		}
-		c.unlink(r)
+	} else if plant.Bug("store-change-stays-where-it-was") {
+		return
 	}
-	c.bytes += size
-	r.at, r.bytes = at, size
-	if r.before = c.last; r.before != nil {
-		r.before.behind = r
-	} else {
-		c.first = r
+	c.bytes += size - r.bytes
+	if r.bytes = size; r.at == at {
+		return // once more in the same commit
 	}
-	c.last = r
-}
-
-// unlink takes a row out of the order.
-func (c *Changes) unlink(r *changed) {
-	c.bytes -= r.bytes
-	if r.before != nil {
-		r.before.behind = r.behind
-	} else {
-		c.first = r.behind
+	r.at = at
+	if c.order = append(c.order, place{r, at}); len(c.order) > 2*len(c.rows)+heardMost {
+		c.order = slices.DeleteFunc(c.order, func(p place) bool { return !p.last() })
 	}
-	if r.behind != nil {
-		r.behind.before = r.before
-	} else {
-		c.last = r.before
-	}
-	r.before, r.behind = nil, nil
 }
 
 // lose gives up: there is too much to remember.
 func (c *Changes) lose() {
-	c.lost, c.rows, c.first, c.last, c.bytes, c.memory = true, nil, nil, nil, 0, 0
+	c.lost.Store(true)
+	c.rows, c.order, c.bytes, c.memory = nil, nil, 0, 0
 }
 
 // Since returns the place in the log behind which all changes are remembered, and false if
@@ -139,48 +173,56 @@ func (c *Changes) lose() {
 func (c *Changes) Since() (wal.Position, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.since, !c.lost
+	c.settle()
+	return c.since, !c.lost.Load()
 }
 
 // Forget forgets rows that have not changed behind a place.
 func (c *Changes) Forget(upto wal.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.settle()
 	c.since = max(c.since, upto)
-	for r := c.first; r != nil && r.at <= upto; r = c.first {
-		delete(c.rows, r.key)
-		c.unlink(r)
-		c.memory -= changeBytes + int64(len(r.key))
+	n := 0
+	for ; n < len(c.order) && c.order[n].at <= upto; n++ {
+		if p := c.order[n]; p.last() {
+			delete(c.rows, p.row.key)
+			c.bytes -= p.row.bytes
+			c.memory -= changeBytes + int64(len(p.row.key))
+		}
 	}
+	c.order = slices.Delete(c.order, 0, n)
 }
 
 // Bytes returns how many bytes the rows have that changed and are not forgotten.
 func (c *Changes) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.settle()
 	return c.bytes
 }
 
 // Next returns rows whose last change is behind a place, those first that have not changed
 // for longest, until they and what they take to bring have about limit bytes. What one
 // commit has changed last is not divided. It tells whether there are more, and false if it
-// does not remember as much. Commits wait for it.
+// does not remember as much.
 func (c *Changes) Next(after wal.Position, limit int64) (next []Change, more, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost || after < c.since {
+	c.settle()
+	if c.lost.Load() || after < c.since {
 		return nil, false, false
 	}
 	size := int64(0)
-	for r := c.first; r != nil; r = r.behind {
-		if r.at <= after {
+	for _, p := range c.order {
+		if p.at <= after || !p.last() {
 			continue
 		}
-		if n := len(next); size > limit && r.at != next[n-1].At {
+		if n := len(next); size > limit && p.at != next[n-1].At {
 			return next, true, true
 		}
-		size += changeBytes + r.bytes
-		next = append(next, Change{[]byte(r.key), r.at})
+		size += changeBytes + p.row.bytes
+		next = append(next, Change{[]byte(p.row.key), p.at})
 	}
 	return next, false, true
 }

@@ -73,7 +73,7 @@ func TestChangesAreRememberedInTheOrderOfTheLast(t *testing.T) {
 		t.Error("it knows what it has forgotten")
 	}
 	c.Forget(last)
-	if c.Bytes() != 0 || c.memory != 0 || len(c.rows) != 0 || c.first != nil || c.last != nil {
+	if c.Bytes() != 0 || c.memory != 0 || len(c.rows) != 0 || len(c.order) != 0 {
 		t.Errorf("%d bytes and %d rows in %d bytes of memory are left of nothing", c.Bytes(), len(c.rows), c.memory)
 	}
 	c.Close()

@@ -112,9 +112,6 @@ func (u *unapplied) publish(memory *wal.Chunk, es []wal.Entry) error {
 			return err
 		}
 	}
-	for _, f := range u.followers {
-		f.note(es)
-	}
 	c.set.Reveal()
 	c.end = es[len(es)-1].Pos
 	u.published.Store(uint64(c.end))
@@ -133,16 +130,19 @@ func (u *unapplied) publishEntry(c *chunk, e *wal.Entry) error {
 	for _, op := range b.All() {
 		ops[n] = op
 		if n++; n == len(ops) {
-			u.publishOps(c, ops[:])
+			u.publishOps(c, ops[:], e.Pos)
 			n = 0
 		}
 	}
-	u.publishOps(c, ops[:n])
+	u.publishOps(c, ops[:n], e.Pos)
 	c.payload += int64(len(e.Payload))
 	return nil
 }
 
-func (u *unapplied) publishOps(c *chunk, ops []effect.Op) {
+func (u *unapplied) publishOps(c *chunk, ops []effect.Op, at wal.Position) {
+	for _, f := range u.followers {
+		f.hear(ops, at)
+	}
 	if len(ops) > fewOps {
 		var hints [rows.TouchMost]rows.Hint
 		for i := range ops {
