@@ -35,7 +35,7 @@ const (
 	fewLate  = 0.05
 	// busyRests is the least that a job rests while more wait for processors than
 	// busyQueue for each: nobody waits for long then, but whatever the job does they do not.
-	busyRests = 3
+	busyRests = 5
 	busyQueue = 2
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -217,11 +216,7 @@ const sprintBytes, sprintMS = 128 << 20, 1000
 // easeOff lets the job rest if others need the processors. Who waits for it, or would
 // overtake it, does not wait longer for that.
 func (d *driver) easeOff() {
-	switch {
-	case d.job.Phase.Frozen():
-	case d.sprints():
-		runtime.Gosched() // who comes back from a disk goes first: see ease
-	default:
+	if !d.job.Phase.Frozen() && !d.sprints() {
 		d.ease.rest(d.n.ctx, restsInHaste[d.brake.Haste])
 	}
 }
