@@ -2,6 +2,7 @@ package serve
 
 import (
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,14 +37,14 @@ type config struct {
 
 // fixed are settings that cannot be changed while the server runs.
 var fixed = map[string]bool{
-	"appendfsync": true, "appendonly": true, "bind": true, "databases": true, "dir": true, "port": true, "maxclients": true, "save": false,
+	"appendfsync": true, "appendonly": true, "bind": true, "databases": true, "dir": true, "port": true, "tls-port": true, "maxclients": true, "save": false,
 }
 
 func (c *config) init(s *Server) {
 	c.values = map[string]string{
 		"appendonly": "yes", "appendfsync": s.opts.Fsync, "databases": "1", "dir": "", "maxclients": strconv.Itoa(s.opts.Clients),
 		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "1073741824",
-		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0",
+		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0", "tls-port": "0",
 		"slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "latency-monitor-threshold": "0", "latency-tracking": "yes",
 		"notify-keyspace-events": "", "requirepass": "", "lua-time-limit": "5000", "busy-reply-threshold": "5000",
 		"hash-max-listpack-entries": "128", "hash-max-listpack-value": "64", "hash-max-ziplist-entries": "128", "hash-max-ziplist-value": "64",
@@ -60,6 +61,18 @@ func (c *config) init(s *Server) {
 		"aof-use-rdb-preamble": "yes", "stop-writes-on-bgsave-error": "yes", "min-replicas-to-write": "0", "repl-ping-replica-period": "10",
 		"acllog-max-len": "128", "cluster-enabled": "no", "protected-mode": "yes",
 	}
+}
+
+// listens notes where the server is found: the port of an address is the setting of a name.
+func (c *config) listens(name string, at net.Addr) {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.values[name] = strconv.Itoa(tcp.Port)
+	c.values["bind"] = tcp.IP.String()
 }
 
 func (c *config) get(name string) string {

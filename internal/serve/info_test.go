@@ -2,6 +2,8 @@ package serve
 
 import (
 	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,4 +43,18 @@ func TestINFOTellsAboutHowManyKeysThereAre(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAServerSaysWhereItIsFound(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		_, port, err := net.SplitHostPort(l.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := l.dial()
+		c.script("CONFIG GET port -> [port " + port + "]\nCONFIG GET bind -> [bind 127.0.0.1]\nCONFIG GET tls-port -> [tls-port 0]")
+		if info := c.ask("INFO server"); !strings.Contains(info, "tcp_port:"+port) {
+			t.Errorf("it is at port %s, and says\n%s", port, info)
+		}
+	})
 }

@@ -104,6 +104,11 @@ func New(db *cleave.DB, o Options) *Server {
 // Serve serves the connections of a listener until the server is closed: then the error
 // is ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
+	s.config.listens("port", l.Addr())
+	return s.serve(l)
+}
+
+func (s *Server) serve(l net.Listener) error {
 	if !s.begin() {
 		_ = l.Close()
 		return ErrClosed

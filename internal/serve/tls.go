@@ -16,7 +16,8 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	if _, err := c.get(nil); err != nil {
 		return err
 	}
-	return s.Serve(tls.NewListener(l, &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}))
+	s.config.listens("tls-port", l.Addr())
+	return s.serve(tls.NewListener(l, &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}))
 }
 
 // certificate is read from files again when they change.

@@ -71,6 +71,8 @@ func TestEncryptedConnectionsAreServedAndCertificatesReplaced(t *testing.T) {
 	if first.script("SET a 1 -> OK\nMGET a b -> [1 (nil)]"); number != 1 {
 		t.Errorf("the certificate is number %d", number)
 	}
+	_, port, _ := net.SplitHostPort(listen.Addr().String())
+	first.script("CONFIG GET tls-port -> [tls-port " + port + "]")
 	writeCertificate(t, certFile, keyFile, 2)
 	if second, number := dial(); second.ask("GET a") != "1" || number != 2 {
 		t.Errorf("the new certificate is number %d", number)
