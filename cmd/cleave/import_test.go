@@ -232,11 +232,17 @@ func TestAnImportThatIsInterruptedGoesOnAndBringsEverything(t *testing.T) {
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	<-g.stalled
+	ended := make(chan error, 1)
+	go func() { ended <- first.Wait() }()
+	select {
+	case <-g.stalled:
+	case err := <-ended:
+		t.Fatalf("it has ended before it was interrupted: %v: %s", err, errOut.String())
+	}
 	if err := first.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Wait(); first.ProcessState.ExitCode() != exitFailed || !strings.Contains(errOut.String(), "interrupted after ") || !strings.Contains(errOut.String(), "again to go on") {
+	if err := <-ended; first.ProcessState.ExitCode() != exitFailed || !strings.Contains(errOut.String(), "interrupted after ") || !strings.Contains(errOut.String(), "again to go on") {
 		t.Fatalf("%v: %s", err, errOut.String())
 	}
 	if n := target.DBSize(ctx).Val(); n == 0 || n >= keys {

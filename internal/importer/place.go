@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -58,11 +59,18 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 var hush = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
+// patience is how long a server may take to answer a page of an import, unless its address
+// says otherwise.
+const patience = 20 * time.Second
+
 func (p Place) connect() *redis.Client {
 	hush()
 	o := *p.options
 	o.ContextTimeoutEnabled = true // a command that waits is left when the import is interrupted
 	o.DisableIdentity = true
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = patience
+	}
 	if p.Keyspace != "" {
 		o.OnConnect = func(ctx context.Context, c *redis.Conn) error { return c.Do(ctx, "SELECT", p.Keyspace).Err() }
 	}
