@@ -75,8 +75,10 @@ type Change struct {
 const (
 	// changeBytes is about how much memory it takes to remember a change, besides its key.
 	changeBytes = 160
-	// heardMost is how many notes wait to be put in order: then a commit does it.
-	heardMost = 1 << 16
+	// heardMost is how many notes wait to be put in order, and heardBytes how many bytes
+	// their keys have: then a commit does it.
+	heardMost  = 1 << 16
+	heardBytes = 4 << 20
 )
 
 // Follow begins to remember what changes among the rows that concern the caller. Of more
@@ -113,7 +115,7 @@ func (c *Changes) hear(ops []effect.Op, at wal.Position) {
 			h.keys = append(h.keys, op.Key...)
 		}
 	}
-	full := len(h.all) >= heardMost
+	full := len(h.all) >= heardMost || len(h.keys) >= heardBytes
 	c.hearing.Unlock()
 	if full {
 		c.mu.Lock()

@@ -106,6 +106,29 @@ func TestTooManyChangesAreNotRemembered(t *testing.T) {
 	}
 }
 
+// Nobody has to ask for it: what commits have said takes little memory.
+func TestWhatWasHeardIsPutInOrderNowAndThen(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	defer mustClose(t, s)
+	const many = 3 * heardBytes / 2 / maxHeardKey
+	c := s.Follow(startsWithA, 1<<30)
+	defer c.Close()
+	since := s.Position()
+	for i := range many {
+		key := fmt.Appendf(nil, "a%d", i)
+		mustCommit(t, s, write{append(key, make([]byte, maxHeardKey)...), nil})
+		if n := len(c.heard.keys); n > heardBytes+2*maxHeardKey {
+			t.Fatalf("%d bytes wait to be put in order", n)
+		}
+	}
+	if next, _, ok := c.Next(since, 1<<30); !ok || len(next) != many {
+		t.Errorf("%d of %d changes are known, %v", len(next), many, ok)
+	}
+}
+
+// maxHeardKey is the length of keys that are long.
+const maxHeardKey = 8 << 10
+
 // Whoever has seen a place of the log finds all that has changed up to it, and sees the rows as
 // they have been since.
 func TestNoChangeIsMissedByWhoSawItsPlace(t *testing.T) {
