@@ -224,13 +224,8 @@ func (d *driver) easeOff() {
 // sprints tells whether the end is in sight: what was brought is written again meanwhile, so
 // the sooner the job is there the less it brings.
 func (d *driver) sprints() bool {
-	switch d.job.Phase {
-	case mover.Catching:
-	case mover.Verifying:
-		if d.n.jobMS()-d.job.ChangedMS > sprintMS {
-			return false
-		}
-	default:
+	compares := d.job.Phase == mover.Verifying && d.n.jobMS()-d.job.ChangedMS < sprintMS
+	if d.job.Phase != mover.Catching && !compares {
 		return false
 	}
 	left, known := d.carrier.Changed()
