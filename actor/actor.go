@@ -18,6 +18,9 @@ type Actor[S, M, R any] struct {
 
 	// word is the actor's lock and its mailbox in one: see token.go.
 	word atomic.Pointer[node[M, R]]
+	// crowd is for how many lonely batches more a caller expects others, if it
+	// gathers. The holder writes it.
+	crowd atomic.Int32
 
 	_ cpu.CacheLinePad
 	room
@@ -117,7 +120,7 @@ func (a *Actor[S, M, R]) made() error {
 // Call sends m and waits for its reply. An error other than [ErrAbandoned] and
 // [*PanicError] means that m was not handled.
 func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
-	if a != nil && !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+	if a != nil && !ended(ctx) && a.combining && a.crowd.Load() == 0 && a.word.CompareAndSwap(nil, a.locked) {
 		return a.callHere(ctx, m)
 	}
 	return a.callQueued(ctx, m)

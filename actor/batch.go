@@ -107,6 +107,7 @@ func (a *Actor[S, M, R]) handle() {
 	}
 	a.vacate(int64(size))
 	a.count(size)
+	a.expect(size)
 	ms := a.gather()
 	if timed {
 		a.observeWaits()
@@ -115,6 +116,25 @@ func (a *Actor[S, M, R]) handle() {
 		a.run(ms, a.answers)
 	}
 	a.answer()
+}
+
+// crowdLag is how many batches of one message make a caller that gathers take
+// itself to be alone.
+const crowdLag = 64
+
+// expect learns from the size of a batch whether others are about.
+func (a *Actor[S, M, R]) expect(size int) {
+	if !a.yields {
+		return
+	}
+	was := a.crowd.Load()
+	now := max(was-1, 0)
+	if size > 1 {
+		now = crowdLag
+	}
+	if now != was {
+		a.crowd.Store(now)
+	}
 }
 
 // gather lays out the messages of a.entries side by side and makes room for

@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -39,6 +40,38 @@ func TestCallersOfABlockingHandlerShareItsBatches(t *testing.T) {
 			t.Errorf("%d messages in %d batches", st.Handled, st.Batches)
 		}
 	})
+}
+
+// Those who were answered together come back together, although the first of them
+// finds the actor free before the others have run at all: here there is one
+// processor, and the handler does not let it go, as a system call does not at first.
+func TestCallersWhoHadCompanyWaitForIt(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	first := true
+	h := actor.Batch(func(d *diary, js []job, rs []int) {
+		if first { // so that the others are queued behind it
+			first = false
+			time.Sleep(10 * time.Millisecond)
+		}
+		d.handleAll(js, rs)
+	})
+	a := makeWorker(t, h, actor.Options{Turns: -1, Gather: true})
+	const callers, rounds = 16, 1000
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range rounds {
+				if _, err := a.Call(context.Background(), job{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stopAndRead(t, a)
+	if st := a.Stats(); st.Handled != callers*rounds || st.Batches > 2*rounds {
+		t.Errorf("%d messages in %d batches", st.Handled, st.Batches)
+	}
 }
 
 // A combining caller goes home after its turns although others keep coming.

@@ -96,10 +96,11 @@ type Options struct {
 	// Default 16: handing over costs a goroutine switch. Negative means none:
 	// right for handlers that block, on a disk for instance. Unused by Owner.
 	Turns int
-	// Gather makes a combining caller that is handed the actor let others run
-	// first, once, so that those who were answered just before are in its batch
-	// with their next message. Right for handlers whose batches cost the same
-	// whatever their size, such as one write to a disk. Unused by Owner.
+	// Gather makes a combining caller let others run first, once, so that those
+	// who were answered just before are in its batch with their next message. One
+	// that finds the actor free does so only if it has had company lately. Right
+	// for handlers whose batches cost the same whatever their size, such as one
+	// write to a disk. Unused by Owner.
 	Gather bool
 	// AfterPanic says whether a panic ends the actor. Default Poison.
 	AfterPanic PanicPolicy
