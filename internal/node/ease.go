@@ -27,15 +27,15 @@ const (
 	// finer. easeLook is how often it looks at how others are.
 	easeWork = 100 * time.Microsecond
 	easeLook = 10 * time.Millisecond
-	// maxRests leaves a job an eighth of a processor.
-	maxRests = 7
+	// maxRests leaves a job a sixteenth of a processor.
+	maxRests = 15
 	// longWait is a wait for a processor that somebody notices who waits for a disk
 	// otherwise, and fewLate the share of those who may have to wait for longer.
 	longWait = 100e-6
-	fewLate  = 0.05
+	fewLate  = 0.02
 	// busyRests is the least that a job rests while more wait for processors than
 	// busyQueue for each: nobody waits for long then, but whatever the job does they do not.
-	busyRests = 5
+	busyRests = 10
 	busyQueue = 2
 )
 

@@ -25,6 +25,7 @@ var (
 	pause   = duel.Metric{Name: "pause", Unit: duel.Nanoseconds}
 	p99     = duel.Metric{Name: "p99 of writes", Unit: duel.Nanoseconds}
 	slowest = duel.Metric{Name: "slowest write", Unit: duel.Nanoseconds}
+	length  = duel.Metric{Name: "the whole move", Unit: duel.Nanoseconds}
 )
 
 // moves yields the load while a shard goes from one store to the other and back, and
@@ -42,8 +43,10 @@ func moves(cfg Config, yield func(duel.Cell) bool) bool {
 	return true
 }
 
-// fullMoves is how often a shard moves under clients that do not think.
-const fullMoves = 10
+// fullMoves is how often a shard moves under clients that do not think. Such moves take
+// long, and the tables that these clients fill are sorted meanwhile, so they are measured for
+// stillFull times as long without a move.
+const fullMoves, stillFull = 10, 5
 
 func movesWith(cfg Config, d cleave.Durability, yield func(duel.Cell) bool) bool {
 	t, err := openTable(cfg, cleave.Options{Stores: 2, Groups: 4, Durability: d}, cfg.MoveRows, moveBytes, 1, 1)
@@ -51,7 +54,7 @@ func movesWith(cfg Config, d cleave.Durability, yield func(duel.Cell) bool) bool
 		return yield(broken(fmt.Sprintf("shards/move-%v", d), err))
 	}
 	defer t.close()
-	thinking, busy := &mover{table: t, stillFor: cfg.Still, think: cfg.Think}, &mover{table: t, stillFor: cfg.Still}
+	thinking, busy := &mover{table: t, stillFor: cfg.Still, think: cfg.Think}, &mover{table: t, stillFor: stillFull * cfg.Still}
 	return thinking.cells(cfg, fmt.Sprint(d), cfg.Moves, yield) && busy.cells(cfg, fmt.Sprint("full-", d), min(cfg.Moves, fullMoves), yield)
 }
 
@@ -73,8 +76,8 @@ func (m *mover) cells(cfg Config, name string, rounds int, yield func(duel.Cell)
 	}
 	seen := duel.Cell{
 		ID:      "shards/pause-" + name,
-		Title:   "of each of these moves, how long the shard took no writes, and how long its clients waited for theirs, and before",
-		Metrics: []duel.Metric{pause, p99, slowest},
+		Title:   "of each of these moves, how long the shard took no writes, how long its clients waited for theirs, and before, and how long it took",
+		Metrics: []duel.Metric{pause, p99, slowest, length},
 		Rounds:  rounds,
 		Contestants: []duel.Contestant{
 			{Name: "before", Gauge: func() []float64 { return m.noticed(&m.quiet, m.still) }},
@@ -96,7 +99,7 @@ type mover struct {
 // still measures the load while nothing moves.
 func (m *mover) still() []float64 {
 	seen := m.load(func() { time.Sleep(m.stillFor) })
-	m.quiet = append(m.quiet, []float64{0, float64(seen.p99), float64(seen.slowest)})
+	m.quiet = append(m.quiet, []float64{0, float64(seen.p99), float64(seen.slowest), 0})
 	return []float64{seen.perOp}
 }
 
@@ -111,7 +114,7 @@ func (m *mover) move() []float64 {
 		must(err)
 		status = m.wait(job)
 	})
-	m.notes = append(m.notes, []float64{float64(status.Pause), float64(seen.p99), float64(seen.slowest)})
+	m.notes = append(m.notes, []float64{float64(status.Pause), float64(seen.p99), float64(seen.slowest), float64(seen.took)})
 	return []float64{seen.perOp}
 }
 
@@ -143,8 +146,8 @@ func (m *mover) noticed(notes *[][]float64, measure func() []float64) []float64 
 
 // load is what clients have seen.
 type load struct {
-	perOp        float64 // nanoseconds
-	p99, slowest time.Duration
+	perOp              float64 // nanoseconds
+	p99, slowest, took time.Duration
 }
 
 // load lets clients work while f runs.
@@ -183,5 +186,5 @@ func (m *mover) load(f func()) load {
 		}
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(writes...)))
-	return load{float64(took) / float64(done), all[len(all)*99/100], all[len(all)-1]}
+	return load{float64(took) / float64(done), all[len(all)*99/100], all[len(all)-1], took}
 }
