@@ -27,15 +27,14 @@ const (
 	// finer. easeLook is how often it looks at how others are.
 	easeWork = 100 * time.Microsecond
 	easeLook = 10 * time.Millisecond
-	// maxRests leaves a job a sixteenth of a processor.
-	maxRests = 15
+	// maxRests leaves a job an eleventh of a processor.
+	maxRests = 10
 	// longWait is a wait for a processor that somebody notices who waits for a disk
 	// otherwise, and fewLate the share of those who may have to wait for longer.
 	longWait = 100e-6
-	fewLate  = 0.02
-	// busyRests is the least that a job rests while more wait for processors than
-	// busyQueue for each: nobody waits for long then, but whatever the job does they do not.
-	busyRests = 10
+	fewLate  = 0.05
+	// busyQueue is how many may wait for each processor, or the job rests as much as it can:
+	// none of them waits for long then, but whatever the job does they do not.
 	busyQueue = 2
 )
 
@@ -74,7 +73,7 @@ func (e *ease) look() {
 		e.late, e.all = late, all
 	}
 	if v := e.samples[1].Value; v.Kind() == metrics.KindUint64 && v.Uint64() > busyQueue*uint64(runtime.GOMAXPROCS(0)) {
-		e.rests = max(e.rests, busyRests)
+		e.rests = maxRests
 	}
 }
 
