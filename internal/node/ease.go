@@ -27,8 +27,8 @@ const (
 	// finer. easeLook is how often it looks at how others are.
 	easeWork = 100 * time.Microsecond
 	easeLook = 10 * time.Millisecond
-	// maxRests leaves a job an eleventh of a processor.
-	maxRests = 10
+	// maxRests leaves a job a twentieth of a processor.
+	maxRests = 19
 	// longWait is a wait for a processor that somebody notices who waits for a disk
 	// otherwise, and fewLate the share of those who may have to wait for longer.
 	longWait = 100e-6
