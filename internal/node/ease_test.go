@@ -22,7 +22,7 @@ func TestAJobRestsWhileOthersWaitForProcessors(t *testing.T) {
 		{2, 5, 100, 1},
 		{0.5, 0, 0, 0},
 	} {
-		if got := restsAfter(c.rests, c.late, c.all); got != c.want {
+		if got := restsAfter(c.rests, maxRests, c.late, c.all); got != c.want {
 			t.Errorf("after %v, with %v of %v late: %v, want %v", c.rests, c.late, c.all, got, c.want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestTheSchedulerTellsWhoHadToWait(t *testing.T) {
 		go close(done)
 		<-done
 	}
-	if e.look(); e.all == 0 {
+	if e.look(time.Now()); e.all == 0 {
 		t.Error("nobody has ever waited for a processor")
 	}
 }
@@ -45,7 +45,7 @@ func TestTheSchedulerTellsWhoHadToWait(t *testing.T) {
 func TestAJobRestsWhileManyWaitForProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var e ease
-	e.look()
+	e.look(time.Now())
 	e.rests = 0
 	// They have the only processor one after the other, and before each of them come all who
 	// were ready already.
@@ -53,9 +53,14 @@ func TestAJobRestsWhileManyWaitForProcessors(t *testing.T) {
 	for range 2*busyQueue + 1 {
 		crowd.Go(runtime.Gosched)
 	}
-	e.look()
+	e.look(time.Now().Add(time.Hour))
 	if e.rests != maxRests {
 		t.Errorf("it rests %v, want %v", e.rests, maxRests)
+	}
+	e.used = 0 // all that the process ever used it has in a nanosecond
+	e.look(e.looked.Add(time.Nanosecond))
+	if e.rests != fullRests {
+		t.Errorf("with all processors in use it rests %v, want %v", e.rests, fullRests)
 	}
 	crowd.Wait()
 }

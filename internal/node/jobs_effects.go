@@ -207,7 +207,7 @@ func (d *driver) applyBrake(look func(source *store.Store, nowMS int64) mover.Br
 
 // restsInHaste is for how many times as long as it has worked a job rests at most, by
 // its haste.
-var restsInHaste = [mover.MaxHaste + 1]float64{maxRests, 3, 1}
+var restsInHaste = [mover.MaxHaste + 1]float64{fullRests, 3, 1}
 
 // sprintBytes is how much is brought at one go of what has changed, and sprintMS how long
 // both sides are compared at one go: a second's work or so.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cleavekv/cleave/internal/cputime"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -169,7 +170,7 @@ func infoReplication(s *Server, b *strings.Builder) {
 }
 
 func infoCPU(_ *Server, b *strings.Builder) {
-	user, system := processorTime()
+	user, system := cputime.Used()
 	lines(b, "used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()), "used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
 }
 

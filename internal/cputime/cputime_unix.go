@@ -1,14 +1,14 @@
 //go:build unix
 
-package serve
+package cputime
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is what the process has used.
-func processorTime() (user, system time.Duration) {
+// Used is what the process has used, all of its threads together.
+func Used() (user, system time.Duration) {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
 		return 0, 0
