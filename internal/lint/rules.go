@@ -25,6 +25,7 @@ var layers = map[string]int{
 	"internal/check":     0,
 	"internal/resp":      0,
 	"internal/glob":      0,
+	"internal/cputime":   0,
 	"internal/config":    0,
 	"internal/terminal":  1,
 	"internal/importer":  1,
