@@ -40,12 +40,12 @@ func ofStore(t testing.TB, ks *cleave.Keyspace) *Cache[string, int] {
 	}})
 }
 
-// brittle is a feed that breaks off at random, and then has lost what was told meanwhile.
-func brittle(from feed, random func(int) int) feed {
+// brittle is a feed that breaks off now and then, and then has lost what was told meanwhile.
+func brittle(from feed, now func() bool) feed {
 	return feed{now: from.now, progress: func(ctx context.Context, at cleave.Cursor) iter.Seq2[cleave.Change, error] {
 		return func(yield func(cleave.Change, error) bool) {
 			for change, err := range from.progress(ctx, at) {
-				if err == nil && random(40) == 0 {
+				if err == nil && now() {
 					err = cleave.ErrGone
 				}
 				if !yield(change, err) || err != nil {
@@ -73,11 +73,13 @@ func ownWrites(t *testing.T, breaks bool) {
 	from := feedOf(db)
 	if breaks {
 		var mu sync.Mutex
+		told := 0
 		r := rand.New(rand.NewPCG(seed, 0))
-		from = brittle(from, func(n int) int {
+		from = brittle(from, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return r.IntN(n)
+			told++
+			return told == 20 || r.IntN(40) == 0 // once for certain
 		})
 	}
 	if err := c.follow(from, Keys(ks)); err != nil {
