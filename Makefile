@@ -48,8 +48,7 @@ unit: ## all tests with the race detector, then the fallback without assembly
 	cd bench && go test ./...
 
 soak: ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
-	@mkdir -p .bin
-	@scripts/soak $(SOAK) $(TALLY)
+	@scripts/soak $(SOAK) $(CURDIR)/.bin/soak
 	$(MAKE) fuzz
 
 fuzz: ## fuzz every target for FUZZTIME each
