@@ -242,11 +242,27 @@ func newest(lists [][]runs.Op) iter.Seq[*runs.Op] {
 	}
 }
 
+// politely yields operations, and gives way now and then.
+func politely(ops iter.Seq[*runs.Op]) iter.Seq[*runs.Op] {
+	return func(yield func(*runs.Op) bool) {
+		var p polite
+		n := 0
+		for op := range ops {
+			if n++; n%64 == 0 {
+				p.giveWay()
+			}
+			if !yield(op) {
+				return
+			}
+		}
+	}
+}
+
 // batchOf writes the newest of sorted operations as a batch of Pebble. They are looked at
 // twice, so that it is as large as it has to be: Pebble keeps it until it is flushed.
 func batchOf(db *pebble.DB, lists [][]runs.Op, end wal.Position) *pebble.Batch {
 	size := 64
-	for op := range newest(lists) {
+	for op := range politely(newest(lists)) {
 		size += len(op.Key) + len(op.Value) + 16
 	}
 	b := db.NewBatchWithSize(size)
@@ -254,7 +270,7 @@ func batchOf(db *pebble.DB, lists [][]runs.Op, end wal.Position) *pebble.Batch {
 	binary.BigEndian.PutUint64(pos[:], uint64(end))
 	// A batch in memory takes what it is given: Set fails on a closed batch only.
 	_ = b.Set(appliedKey, pos[:], nil)
-	for op := range newest(lists) {
+	for op := range politely(newest(lists)) {
 		if op.Deleted {
 			d := b.DeleteDeferred(1 + len(op.Key))
 			putKey(d.Key, op.Key)

@@ -10,9 +10,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system that Pebble gets. It keeps four rules: nothing is
+// guard is the file system that Pebble gets. It keeps five rules: nothing is
 // written after the store died, files are the owner's alone, a full disk is not
-// hammered, and a manifest is durable by name before a marker names it.
+// hammered, a manifest is durable by name before a marker names it, and whoever
+// writes tables gives way to clients.
 type guard struct {
 	vfs.FS
 	health *health
@@ -51,7 +52,11 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	}
 	f, err := g.FS.Create(name, c)
 	f, err = g.seal(f, name, err)
-	if err == nil && strings.HasPrefix(g.PathBase(name), "MANIFEST") {
+	switch base := g.PathBase(name); {
+	case err != nil:
+	case strings.HasSuffix(base, ".sst"):
+		f = &politeFile{File: f}
+	case strings.HasPrefix(base, "MANIFEST"):
 		// Pebble syncs the manifest, creates the marker that names it, and only
 		// then syncs the directory with both. A file system that does not keep
 		// names in order may keep the marker and lose the manifest.

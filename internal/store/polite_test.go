@@ -1,0 +1,80 @@
+package store
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cleavekv/cleave/internal/runs"
+)
+
+// company counts how often others get the only processor while f runs.
+func company(f func()) (turns int64) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var n atomic.Int64
+	var stop atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !stop.Load() {
+			n.Add(1)
+			runtime.Gosched()
+		}
+	}()
+	for n.Load() == 0 {
+		runtime.Gosched()
+	}
+	before := n.Load()
+	f()
+	turns = n.Load() - before
+	stop.Store(true)
+	<-ended
+	return turns
+}
+
+// What Pebble writes in the background gives way more often than it is made to.
+func TestTablesAreWrittenPolitely(t *testing.T) {
+	f, err := newGuard(vfs.NewMem(), new(health)).Create("000001.sst", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := make([]byte, 1<<20)
+	turns := company(func() {
+		for range 64 { // a tenth of a millisecond and more each
+			if _, err := f.Write(block); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if turns < 32 {
+		t.Errorf("others got the processor %d times while 64 blocks were written", turns)
+	}
+}
+
+// So does who prepares them.
+func TestBatchesAreMadePolitely(t *testing.T) {
+	key, value := make([]byte, 8), make([]byte, 1<<14)
+	ops := make([]runs.Op, 4096)
+	for i := range ops {
+		ops[i] = runs.Op{Key: key, Value: value}
+	}
+	read := func() {
+		sum := 0
+		for op := range politely(func(yield func(*runs.Op) bool) {
+			for i := range ops {
+				if !yield(&ops[i]) {
+					return
+				}
+			}
+		}) {
+			for _, b := range op.Value {
+				sum += int(b)
+			}
+		}
+	}
+	if turns := company(read); turns < 32 { // 64 operations take a tenth of a millisecond and more
+		t.Errorf("others got the processor %d times while %d operations were taken", turns, len(ops))
+	}
+}
