@@ -43,8 +43,9 @@ func (g *Group) forget(ctx context.Context) (more bool, err error) {
 	return requests || marks || decisions, errors.Join(err1, err2, err3)
 }
 
-// forgetEveryMS is how often what transactions have left is looked through.
-const forgetEveryMS = 1000
+// forgetEveryMS is how often what transactions have left is looked through: seldom against
+// how long it is kept, for a look passes all that is too young, and the gaps of what is gone.
+const forgetEveryMS = txn.KeepMS / 2
 
 // lookThrough looks at the next rows of a span of store keys and removes those that
 // are over. When it has seen all, it waits before it begins again.
