@@ -44,7 +44,7 @@ func TestTablesAreWrittenPolitely(t *testing.T) {
 	turns := company(func() {
 		for range 64 { // a tenth of a millisecond and more each
 			if _, err := f.Write(block); err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
 		}
 	})
