@@ -124,7 +124,7 @@ func (a *Admin) act(w http.ResponseWriter, r *http.Request, name string, c *chan
 		return
 	}
 	status := http.StatusOK
-	if job != nil && !job.Over() {
+	if job != nil { // even if it is over by now: what an action answers is no race
 		status = http.StatusAccepted
 		w.Header().Set("Location", strings.Replace(api.PathJob, "{id}", job.ID, 1))
 	}

@@ -33,6 +33,7 @@ type Action struct {
 	// DryRun tells that nothing was done.
 	DryRun bool `json:"dry_run"`
 	Plan   Plan `json:"plan"`
-	// Job is at work on it, with status 202; none if it is done already.
+	// Job is, or was a moment ago, at work on it, with status 202; none if it took no job,
+	// with status 200.
 	Job *Job `json:"job,omitempty"`
 }
