@@ -9,24 +9,33 @@ import (
 	"testing"
 )
 
+// benchKeys are kinds of keys of rows: a table, a keyspace and a slot, or a number, that are
+// about even, and the key in it.
+var benchKeys = map[string]func(dst []byte, n uint64) []byte{
+	"number": func(dst []byte, n uint64) []byte {
+		return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(dst, "\x01ks01"...), n*0x9e3779b97f4a7c15), n)
+	},
+	"text": func(dst []byte, n uint64) []byte {
+		dst = binary.BigEndian.AppendUint16(append(dst, "\x01\x05"...), uint16(n*0x9e3779b97f4a7c15>>50))
+		return fmt.Appendf(dst, "key:%012d\x00\x01", n)
+	},
+}
+
 // benchOps are as many operations as a chunk of the log holds of rows of a
-// hundred bytes, in one piece of memory as there. Keys begin alike and are then
-// random; the first is one that has nothing in common with the others, as almost
-// every chunk has some.
-func benchOps(n int) []Op {
-	const keyBytes, rowBytes = 21, 110
+// hundred bytes, in one piece of memory as there. Some are on the same key; the first is on
+// one that has nothing in common with the others, as almost every chunk has some.
+func benchOps(n int, key string, seed uint64) []Op {
+	const rowBytes = 110
 	chunk := make([]byte, n*rowBytes)
 	ops := make([]Op, n)
-	x := uint64(1)
+	x := seed
 	for i := range ops {
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17
 		row := chunk[i*rowBytes:][:rowBytes]
-		copy(row, "\x01ks01")
-		binary.BigEndian.PutUint64(row[5:], x%1_000_000*0x9e3779b97f4a7c15)
-		binary.BigEndian.PutUint64(row[13:], x%1_000_000)
-		ops[i] = Op{Key: row[:keyBytes], Value: row[keyBytes:]}
+		k := benchKeys[key](row[:0], x%1_000_000)
+		ops[i] = Op{Key: k, Value: row[len(k):]}
 	}
 	ops[0].Key[0] = 7
 	return ops
@@ -41,27 +50,46 @@ func filled(ops []Op) *Set {
 }
 
 func BenchmarkDrain(b *testing.B) {
-	ops := benchOps(chunkOps)
-	b.Run("impl=runs", func(b *testing.B) {
-		s := filled(ops)
-		for b.Loop() {
-			s.sorted.Store(nil) // as if nobody had asked before
-			s.Drain()
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunkOps, "ns/row")
-	})
-	b.Run("impl=sort.Slice", func(b *testing.B) {
-		for b.Loop() {
-			c := slices.Clone(ops)
-			sort.Slice(c, func(i, j int) bool { return bytes.Compare(c[i].Key, c[j].Key) < 0 })
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunkOps, "ns/row")
-	})
+	for key := range benchKeys {
+		ops := benchOps(chunkOps, key, 1)
+		b.Run("keys="+key+"/impl=runs", func(b *testing.B) {
+			s := filled(ops)
+			for b.Loop() {
+				s.sorted.Store(nil) // as if nobody had asked before
+				Drain(nil, s)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunkOps, "ns/row")
+		})
+		b.Run("keys="+key+"/impl=sort.Slice", func(b *testing.B) {
+			for b.Loop() {
+				c := slices.Clone(ops)
+				sort.Slice(c, func(i, j int) bool { return bytes.Compare(c[i].Key, c[j].Key) < 0 })
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunkOps, "ns/row")
+		})
+	}
+}
+
+// BenchmarkDrainSets drains sets that are in order already.
+func BenchmarkDrainSets(b *testing.B) {
+	for key := range benchKeys {
+		b.Run("keys="+key, func(b *testing.B) {
+			sets := make([]*Set, 3)
+			for i := range sets {
+				sets[i] = filled(benchOps(chunkOps, key, uint64(i+1)))
+				sets[i].View()
+			}
+			for b.Loop() {
+				Drain(nil, sets...)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(3*chunkOps), "ns/row")
+		})
+	}
 }
 
 // BenchmarkMixed appends a chunk and takes a View every so many operations.
 func BenchmarkMixed(b *testing.B) {
-	ops := benchOps(chunkOps)
+	ops := benchOps(chunkOps, "text", 1)
 	for _, every := range []int{10, 100, 10_000, chunkOps} {
 		b.Run(fmt.Sprintf("every=%d", every), func(b *testing.B) {
 			for b.Loop() {
@@ -77,7 +105,7 @@ func BenchmarkMixed(b *testing.B) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	ops := benchOps(chunkOps)
+	ops := benchOps(chunkOps, "text", 1)
 	for b.Loop() {
 		var s Set
 		for i := range ops {
@@ -89,7 +117,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkIter(b *testing.B) {
-	ops := benchOps(chunkOps)
+	ops := benchOps(chunkOps, "text", 1)
 	for _, runs := range []int{1, 5} {
 		b.Run(fmt.Sprintf("runs=%d", runs), func(b *testing.B) {
 			var s Set

@@ -91,7 +91,7 @@ func TestStagedOperationsAreInvisibleUntilRevealed(t *testing.T) {
 		}
 	}
 	s.Reveal()
-	if ops := s.Drain(); len(ops) != 2*blockOps+1 || s.Len() != len(ops) {
+	if ops := Drain(nil, &s); len(ops) != 2*blockOps+1 || s.Len() != len(ops) {
 		t.Fatalf("%d operations seen after Reveal", len(ops))
 	}
 }

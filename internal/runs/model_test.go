@@ -142,10 +142,10 @@ func TestViewsShowTheNewestOfEachKeyInOrder(t *testing.T) {
 				walk(t, v, now)
 				checkGet(t, v, now, keys().Draw(t, "probe"))
 			case 1:
-				checkDrain(t, s.Drain(), now)
+				checkDrain(t, drain(&s), now)
 			}
 		}
-		checkDrain(t, s.Drain(), now)
+		checkDrain(t, drain(&s), now)
 	})
 }
 
@@ -188,6 +188,58 @@ func TestCutsShowTheirMomentHoweverLateTheyAreViewed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drain returns what Sets drain as a list.
+func drain(sets ...*Set) []Op {
+	d := Drain(nil, sets...)
+	ops := make([]Op, len(d))
+	for i := range d {
+		ops[i] = d.At(i)
+	}
+	return ops
+}
+
+// Sets that follow each other have keys in common, or begin unlike each other.
+func TestWhatLaterSetsOverwriteIsNotDrained(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now, size := model{}, 0
+		sets := make([]*Set, rapid.IntRange(0, 4).Draw(t, "sets"))
+		for i := range sets {
+			sets[i] = new(Set)
+			op := ops()
+			for range rapid.IntRange(0, 3).Draw(t, "rounds") {
+				batch := rapid.SliceOfN(op, 0, 40).Draw(t, "batch")
+				sets[i].Append(batch...)
+				for _, op := range batch {
+					now[string(op.Key)] = op
+				}
+				if rapid.Bool().Draw(t, "view") {
+					sets[i].View()
+				}
+			}
+		}
+		got := drain(sets...)
+		checkDrain(t, got, now)
+		for _, op := range got {
+			size += len(op.Key) + len(op.Value)
+		}
+		if n := Drain(nil, sets...).Bytes(); n != size {
+			t.Fatalf("%d bytes, want %d", n, size)
+		}
+	})
+}
+
+func TestDrainGivesWay(t *testing.T) {
+	var older, newer Set
+	for i := range 10 * DrainSteps {
+		older.Append(Op{Key: fmt.Appendf(nil, "%d", i)})
+		newer.Append(Op{Key: fmt.Appendf(nil, "%d", i+DrainSteps)})
+	}
+	calls := 0
+	if n := len(Drain(func() { calls++ }, &older, &newer)); n != 11*DrainSteps || calls != 11 {
+		t.Fatalf("%d calls for %d operations", calls, n)
+	}
 }
 
 func show(op Op) string {

@@ -14,8 +14,13 @@ func compare(log opLog, a, b *entry, depth int) int {
 	if a.words != b.words || a.end() {
 		return a.compare(b.words)
 	}
+	return compareRest(log, a, log, b, depth)
+}
+
+// compareRest is compare for entries of two logs with equal words that go on.
+func compareRest(logA opLog, a *entry, logB opLog, b *entry, depth int) int {
 	rest := depth + pieceBytes
-	return bytes.Compare(log.key(a)[rest:], log.key(b)[rest:])
+	return bytes.Compare(logA.key(a)[rest:], logB.key(b)[rest:])
 }
 
 // join merges two runs; of a key that both have, the newer's entry remains.

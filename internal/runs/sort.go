@@ -12,6 +12,9 @@ const (
 	insertionMost  = 16
 	comparisonMost = 256
 	fewMost        = 8
+
+	// wordCount is how many words an entry has.
+	wordCount = 3
 )
 
 // sorter sorts the entries of one log; spare is as long as they are.
@@ -53,7 +56,7 @@ func (s *sorter) deepen(entries []entry, known int) (depth int) {
 // sort orders entries by key, keeps the newest of each key at the front, and
 // returns how many. Entries come in commit order with their words loaded.
 func (s *sorter) sort(entries []entry, depth int) int {
-	s.byWords(entries)
+	s.byWords(entries, wordCount)
 	kept := 0
 	for i := 0; i < len(entries); {
 		words := entries[i].words
@@ -104,13 +107,17 @@ func (s *sorter) few(entries []entry, known int) (kept int) {
 	return kept
 }
 
-// byWords orders entries by their words; equal ones stay in commit order.
-func (s *sorter) byWords(entries []entry) {
+// byWords orders entries by so many of their words, which are all but those that are the
+// same in all; equal ones stay in commit order.
+func (s *sorter) byWords(entries []entry, count int) {
 	if len(entries) <= comparisonMost {
 		byComparison(entries)
 		return
 	}
 	s.radix(entries)
+	if count == 1 {
+		return
+	}
 	for i := 0; i < len(entries); {
 		j := i + 1
 		for j < len(entries) && entries[j].high == entries[i].high {
@@ -120,19 +127,17 @@ func (s *sorter) byWords(entries []entry) {
 		if len(same) <= comparisonMost {
 			byComparison(same)
 		} else {
-			turn(same)
-			s.radix(same)
-			turn(same)
+			for k := range same {
+				w := &same[k].words
+				w.high, w.mid, w.low = w.mid, w.low, w.high
+			}
+			s.byWords(same, count-1)
+			for k := range same {
+				w := &same[k].words
+				w.high, w.mid, w.low = w.low, w.high, w.mid
+			}
 		}
 		i = j
-	}
-}
-
-// turn makes the low words the high ones.
-func turn(entries []entry) {
-	for i := range entries {
-		e := &entries[i]
-		e.high, e.low = e.low, e.high
 	}
 }
 

@@ -126,18 +126,3 @@ func (v View) Get(key []byte) (op Op, ok bool) {
 
 // target prepares to look for key in a View that is not empty.
 func (v View) target(key []byte) target { return targetOf(key, v.log.at(0).keyBytes()[:v.depth]) }
-
-// Drain returns all visible operations in the order of their keys, of each key the
-// newest. It goes on from what Views have put in order, and leaves the Set as it is.
-func (s *Set) Drain() []Op {
-	v := s.View()
-	if len(v.runs) == 0 {
-		return nil
-	}
-	all := joinAll(v.log, v.runs, v.depth)
-	ops := make([]Op, len(all))
-	for i, e := range all {
-		ops[i] = v.log.at(e.op).public()
-	}
-	return ops
-}

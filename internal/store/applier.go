@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -189,11 +187,12 @@ func (s *Store) room() bool {
 func (s *Store) apply(cs []*chunk) error {
 	a := &s.applier
 	last := cs[len(cs)-1]
-	drained := make([][]runs.Op, len(cs))
+	sets := make([]*runs.Set, len(cs))
 	for i, c := range cs {
-		drained[i] = c.set.Drain()
+		sets[i] = &c.set
 	}
-	b := batchOf(s.db, drained, last.end)
+	var p polite
+	b := batchOf(s.db, runs.Drain(p.giveWay, sets...), last.end)
 	rows := int64(b.Len())
 	at(s.hooks.beforeApply)
 	if err := errors.Join(s.db.Apply(b, pebble.NoSync), b.Close()); err != nil {
@@ -218,71 +217,37 @@ func (s *Store) apply(cs []*chunk) error {
 	return s.askForFlush()
 }
 
-// newest yields the operations of sorted lists, in the order of their keys, of each key that
-// of the last list that has one.
-func newest(lists [][]runs.Op) iter.Seq[*runs.Op] {
-	return func(yield func(*runs.Op) bool) {
-		rest := slices.Clone(lists)
-		for {
-			var next *runs.Op
-			for i := range rest {
-				if len(rest[i]) > 0 && (next == nil || bytes.Compare(rest[i][0].Key, next.Key) <= 0) {
-					next = &rest[i][0]
-				}
-			}
-			if next == nil || !yield(next) {
-				return
-			}
-			for i := range rest {
-				if len(rest[i]) > 0 && bytes.Equal(rest[i][0].Key, next.Key) {
-					rest[i] = rest[i][1:]
-				}
-			}
-		}
-	}
-}
-
-// politely yields operations, and gives way now and then.
-func politely(ops iter.Seq[*runs.Op]) iter.Seq[*runs.Op] {
-	return func(yield func(*runs.Op) bool) {
-		var p polite
-		n := 0
-		for op := range ops {
-			if n++; n%64 == 0 {
-				p.giveWay()
-			}
-			if !yield(op) {
-				return
-			}
-		}
-	}
-}
-
-// batchOf writes the newest of sorted operations as a batch of Pebble. They are looked at
-// twice, so that it is as large as it has to be: Pebble keeps it until it is flushed.
-func batchOf(db *pebble.DB, lists [][]runs.Op, end wal.Position) *pebble.Batch {
-	size := 64
-	for op := range politely(newest(lists)) {
-		size += len(op.Key) + len(op.Value) + 16
-	}
-	b := db.NewBatchWithSize(size)
+// batchOf writes drained operations as a batch of Pebble, as large as it has to be: Pebble
+// keeps it until it is flushed.
+func batchOf(db *pebble.DB, ops runs.Drained, end wal.Position) *pebble.Batch {
+	b := db.NewBatchWithSize(64 + ops.Bytes() + 16*len(ops))
 	var pos [8]byte
 	binary.BigEndian.PutUint64(pos[:], uint64(end))
 	// A batch in memory takes what it is given: Set fails on a closed batch only.
 	_ = b.Set(appliedKey, pos[:], nil)
-	for op := range politely(newest(lists)) {
-		if op.Deleted {
-			d := b.DeleteDeferred(1 + len(op.Key))
-			putKey(d.Key, op.Key)
-			_ = d.Finish()
-			continue
+	var p polite
+	for some := range slices.Chunk(ops, runs.DrainSteps) {
+		p.giveWay()
+		some.Touch()
+		for i := range some {
+			add(b, some.At(i))
 		}
-		d := b.SetDeferred(1+len(op.Key), len(op.Value))
-		putKey(d.Key, op.Key)
-		copy(d.Value, op.Value)
-		_ = d.Finish()
 	}
 	return b
+}
+
+// add adds an operation to a batch in memory, which takes what it is given.
+func add(b *pebble.Batch, op runs.Op) {
+	if op.Deleted {
+		d := b.DeleteDeferred(1 + len(op.Key))
+		putKey(d.Key, op.Key)
+		_ = d.Finish()
+		return
+	}
+	d := b.SetDeferred(1+len(op.Key), len(op.Value))
+	putKey(d.Key, op.Key)
+	copy(d.Value, op.Value)
+	_ = d.Finish()
 }
 
 func putKey(dst, key []byte) {
