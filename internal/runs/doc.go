@@ -15,11 +15,12 @@
 //     O(log n) times.
 //   - [Set.Cut] is a constant number of steps: take it under a lock, and its
 //     View later.
+//   - [Drain] returns what several Sets hold, of each key the newest.
 //
 // # Choices
 //
-// Keys and values are not copied. Sorting works on 24-byte entries without
-// pointers, of which 16 bytes are a piece of the key: most comparisons touch no
+// Keys and values are not copied. Sorting works on 32-byte entries without
+// pointers, of which 24 bytes are a piece of the key: most comparisons touch no
 // key. DESIGN.md has the details.
 //
 // # Limits
