@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -183,6 +184,7 @@ func runServe(cmd *cobra.Command, from config.Sources) (err error) {
 	}
 	defer closeTracer(tracer)
 	s := serve.New(db, serve.Options{
+		Dir: dataDir(c), Shutdown: func() { askToEnd(signals) },
 		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory",
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Version: versionNumber(), Observe: tracer.Observer(),
 	})
@@ -205,6 +207,27 @@ func runServe(cmd *cobra.Command, from config.Sources) (err error) {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "cleave is ready: redis-cli -p %d (data in %s, appendfsync %s%s)\n", l.plain.Addr().(*net.TCPAddr).Port, where, c.Text("appendfsync"), o.at())
 	return superviseServe(cmd.ErrOrStderr(), s, from, c, signals, ended)
+}
+
+// dataDir returns where the store is, as clients are told: empty in memory.
+func dataDir(c *config.Config) string {
+	if c.Text("storage") == "memory" {
+		return ""
+	}
+	dir, err := filepath.Abs(c.Text("data"))
+	if err != nil {
+		return c.Text("data")
+	}
+	return dir
+}
+
+// askToEnd does what SIGTERM does. If signals wait already, one of them ends the server, or
+// the client may ask again.
+func askToEnd(signals chan<- os.Signal) {
+	select {
+	case signals <- syscall.SIGTERM:
+	default:
+	}
 }
 
 // superviseServe tells the service manager how it stands, and waits for signals.

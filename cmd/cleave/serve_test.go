@@ -167,6 +167,31 @@ func TestClientsOfGoRedisWorkWithTheServer(t *testing.T) {
 	}
 }
 
+func TestAClientEndsTheServerAndNothingIsLost(t *testing.T) {
+	dir := t.TempDir()
+	p := serving(t, "--data", dir)
+	// Others would try again to end what has ended.
+	c := redis.NewClient(&redis.Options{Addr: p.addr, ReadTimeout: time.Minute, MaxRetries: -1})
+	if got := c.ConfigGet(ctx, "dir").Val()["dir"]; got != dir {
+		t.Errorf("the data is in %s, it says %s", dir, got)
+	}
+	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Shutdown(ctx).Err(); err != nil {
+		t.Errorf("SHUTDOWN: %v", err)
+	}
+	c.Close()
+	if err := p.Wait(); err != nil {
+		t.Errorf("it ends with %v: %s", err, p.plain.String())
+	}
+	again := client(serving(t, "--data", dir).addr)
+	defer again.Close()
+	if v, err := again.Get(ctx, "k").Result(); v != "v" || err != nil {
+		t.Errorf("then the key holds %q, %v", v, err)
+	}
+}
+
 // What was acknowledged is there after kill -9, at always and at everysec.
 func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	for _, fsync := range []string{"always", "everysec"} {

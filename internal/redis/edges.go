@@ -116,6 +116,7 @@ func server() {
 		edge("flushall", group, "1.0.0", "Removes all keys of all keyspaces.", -1, Write, Keyspace|Dangerous),
 		edge("save", group, "1.0.0", "Waits until all that was written is on disk.", 1, Admin|NoScript|NoMulti, Dangerous),
 		edge("bgsave", group, "1.0.0", "Waits until all that was written is on disk.", -1, Admin|NoScript, Dangerous),
+		edge("shutdown", group, "1.0.0", "Ends the server, as SIGTERM does: what was acknowledged is kept.", -1, Admin|NoScript|NoMulti|Loading|Stale, Dangerous),
 		edge("lastsave", group, "1.0.0", "Returns the time: all that was acknowledged is kept.", 1, Loading|Stale|Fast, Dangerous),
 		edge("lolwut", group, "5.0.0", "Returns the version.", -1, ReadOnly|Fast, 0),
 		edge("role", group, "2.8.12", "Returns that this is a master without replicas.", 1, NoScript|Loading|Stale|Fast, Dangerous),

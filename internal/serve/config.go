@@ -42,7 +42,7 @@ var fixed = map[string]bool{
 
 func (c *config) init(s *Server) {
 	c.values = map[string]string{
-		"appendonly": "yes", "appendfsync": s.opts.Fsync, "databases": "1", "dir": "", "maxclients": strconv.Itoa(s.opts.Clients),
+		"appendonly": "yes", "appendfsync": s.opts.Fsync, "databases": "1", "dir": s.opts.Dir, "maxclients": strconv.Itoa(s.opts.Clients),
 		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "1073741824",
 		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0", "tls-port": "0",
 		"slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "latency-monitor-threshold": "0", "latency-tracking": "yes",

@@ -25,6 +25,11 @@ type Options struct {
 	Clients int
 	// Fsync is the durability as CONFIG GET appendfsync tells it.
 	Fsync string
+	// Dir is the directory of the store, as CONFIG GET dir tells it; empty in memory.
+	Dir string
+	// Shutdown is called when a client asks for the end of the server, and must not block.
+	// Default: that is refused.
+	Shutdown func()
 	// Memory tells that the store is in memory, so that the setting maxmemory is about
 	// it.
 	Memory bool
