@@ -59,6 +59,13 @@ func checkOp(data []byte, at int) int {
 // checkLength reads a number and returns where it ends, or -1 if it is cut off,
 // too large, or longer than it need be.
 func checkLength(data []byte, at int) (uint64, int) {
+	if at < len(data) && data[at] < 0x80 { // most are short
+		return uint64(data[at]), at + 1
+	}
+	return checkLong(data, at)
+}
+
+func checkLong(data []byte, at int) (uint64, int) {
 	x, n := binary.Uvarint(data[at:])
 	if n <= 0 || n != uvarintSize(x) {
 		return 0, -1
@@ -69,18 +76,25 @@ func checkLength(data []byte, at int) (uint64, int) {
 // nextOp reads the operation at data[at], which was checked, and returns where
 // it ends.
 func nextOp(data []byte, at int) (Op, int) {
-	keyLen, n := binary.Uvarint(data[at:])
-	key := at + n
+	keyLen, key := nextLength(data, at)
 	at = key + int(keyLen>>1)
 	op := Op{Key: data[key:at:at], Delete: keyLen&1 == 1}
 	if op.Delete {
 		return op, at
 	}
-	valueLen, n := binary.Uvarint(data[at:])
-	value := at + n
+	valueLen, value := nextLength(data, at)
 	at = value + int(valueLen)
 	op.Value = data[value:at:at]
 	return op, at
+}
+
+// nextLength reads a number, which was checked, and returns where it ends.
+func nextLength(data []byte, at int) (uint64, int) {
+	if data[at] < 0x80 { // most are short
+		return uint64(data[at]), at + 1
+	}
+	x, n := binary.Uvarint(data[at:])
+	return x, at + n
 }
 
 // Header returns where the batch belongs.

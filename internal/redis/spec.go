@@ -194,6 +194,7 @@ func register(specs ...*Spec) {
 			panic(fmt.Sprintf("redis: %s is described wrongly", s.Name))
 		}
 		byName[s.Name] = s
+		shortNames.add(s)
 		all = append(all, s)
 		register(s.Subs...)
 	}
@@ -224,11 +225,60 @@ func Lookup(args [][]byte) (*Spec, error) {
 }
 
 func find(name []byte) *Spec {
+	if word, ok := shortWord(name); ok {
+		return shortNames.find(word)
+	}
 	if len(name) > longest || bytes.IndexByte(name, '|') >= 0 { // one below another has no name of its own
 		return nil
 	}
 	var room [longest]byte
 	return byName[string(lower(room[:0], name))]
+}
+
+// shorts finds commands by the words of short names, which those have that come most
+// often: a map takes some 30 ns of the 400 that a GET in a pipeline takes.
+type shorts [1 << shortBits]struct {
+	word uint64
+	spec *Spec
+}
+
+const shortBits = 10
+
+var shortNames shorts
+
+// shortWord returns a name of up to seven bytes in lower case as a number, which is not 0 and
+// of no other name.
+func shortWord(name []byte) (word uint64, ok bool) {
+	if len(name) > 7 {
+		return 0, false
+	}
+	word = 1 // or zeros at the beginning would not count
+	for _, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		word = word<<8 | uint64(c)
+	}
+	return word, true
+}
+
+// place returns where a word is, or where it would be. There are several times as many places
+// as commands.
+func (t *shorts) place(word uint64) int {
+	at := word * 0x9e3779b97f4a7c15 >> (64 - shortBits)
+	for t[at].word != word && t[at].word != 0 {
+		at = (at + 1) % uint64(len(t))
+	}
+	return int(at)
+}
+
+func (t *shorts) find(word uint64) *Spec { return t[t.place(word)].spec }
+
+func (t *shorts) add(s *Spec) {
+	if word, ok := shortWord([]byte(s.Name)); ok && !strings.Contains(s.Name, "|") {
+		at := &t[t.place(word)]
+		at.word, at.spec = word, s
+	}
 }
 
 func lower(dst, name []byte) []byte {

@@ -46,3 +46,24 @@ func TestEveryCommandIsInAGroupThatTheDocumentationHas(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesAreFoundWhateverTheirCaseAndNothingElseIs(t *testing.T) {
+	for _, s := range All() {
+		found := !strings.Contains(s.Name, "|") // those have no name of their own
+		for _, name := range []string{s.Name, upper(s.Name), upper(s.Name[:1]) + s.Name[1:]} {
+			if got := find([]byte(name)); found && got != s || !found && got != nil {
+				t.Errorf("%q is found as %v", name, got)
+			}
+		}
+		for _, name := range []string{"\x00" + s.Name, s.Name + "\x00", s.Name + " ", "\x01" + s.Name, s.Name[:len(s.Name)-1] + "\x00"} {
+			if got := find([]byte(name)); got != nil {
+				t.Errorf("%q is found as %s", name, got.Name)
+			}
+		}
+	}
+	for _, name := range []string{"", "\x00", "\x00\x00", strings.Repeat("x", longest+1)} {
+		if got := find([]byte(name)); got != nil {
+			t.Errorf("%q is found as %s", name, got.Name)
+		}
+	}
+}

@@ -90,8 +90,7 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
-			w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
-			c.closing = true
+			w.misunderstood(c, err)
 			return nil
 		}
 		if n == 0 {
@@ -120,6 +119,12 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	w.see()
 	c.seen.progress(len(data) > 0 && !c.busy && !c.stalled, len(data) < had, w.nowMS)
 	return data
+}
+
+// misunderstood ends a client that does not speak the protocol.
+func (w *worker) misunderstood(c *client, err error) {
+	w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
+	c.closing = true
 }
 
 // say writes a reply that needs no group, behind those that are staged. It may be called
