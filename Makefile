@@ -8,7 +8,10 @@ FUZZTIME ?= 1m
 SOAK ?= 480
 TALLY := $(CURDIR)/.bin/tally
 
-.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench bench-redis build
+# Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
+vet staticcheck rules cross unit soak fuzz: export GOFLAGS += -pgo=off
+
+.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench bench-redis profile build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +63,9 @@ bench: ## measure against the peers; writes bench/RESULTS.md
 bench-redis: deps ## measure the server beside Redis and memcached; writes bench/SERVER.md
 	@command -v memcached >/dev/null || scripts/deps memcached
 	cd bench && go run . -only server -rounds 21 -out SERVER.md
+
+profile: deps ## record where the server spends its time, for the compiler; writes cmd/cleave/default.pgo
+	cd bench && go run ./profile -out ../cmd/cleave/default.pgo
 
 build: ## the binary, as ./cleave
 	CGO_ENABLED=0 go build -trimpath -o cleave ./cmd/cleave

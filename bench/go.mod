@@ -18,6 +18,7 @@ require (
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f
 	github.com/golang/groupcache v0.0.0-20241129210726-2c02b8208cf8
 	github.com/google/orderedcode v0.0.1
+	github.com/google/pprof v0.0.0-20250403155104-27863c87afa6
 	github.com/kkdai/maglev v0.2.0
 	github.com/lithammer/go-jump-consistent-hash v1.0.2
 	github.com/orcaman/concurrent-map/v2 v2.0.1
