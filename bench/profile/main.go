@@ -5,31 +5,34 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
 )
 
-// loads are what the server is trained for. Each is one of redis-benchmark's, on a server
-// with some flags.
-var loads = []struct {
-	flags []string
-	test  string
-	depth string // of the pipeline
-	time  time.Duration
-}{
+// load is one of redis-benchmark's, on a server with some flags.
+type load struct {
+	flags       []string
+	test, depth string // depth is that of the pipeline
+	time        time.Duration
+}
+
+// loads are what the server is trained for.
+var loads = []load{
 	{[]string{"--appendfsync", "everysec"}, "set", "64", 10 * time.Second},
 	{[]string{"--appendfsync", "everysec"}, "get", "64", 6 * time.Second},
 	{[]string{"--appendfsync", "everysec"}, "set", "1", 4 * time.Second},
@@ -46,15 +49,21 @@ var loads = []struct {
 func main() {
 	out := flag.String("out", "", "the file to write")
 	flag.Parse()
-	if err := run(*out); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *out)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "profile:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string) error {
+func run(ctx context.Context, out string) error {
 	if out == "" {
 		return errors.New("-out is empty: name the file to write, such as ../cmd/cleave/default.pgo")
+	}
+	if _, err := exec.LookPath("redis-benchmark"); err != nil {
+		return errors.New("there is no redis-benchmark: install it, as make profile does")
 	}
 	dir, err := os.MkdirTemp("", "cleave-profile-")
 	if err != nil {
@@ -63,13 +72,13 @@ func run(out string) error {
 	defer os.RemoveAll(dir)
 	// Without the paths of this machine, and without what was recorded before.
 	binary := filepath.Join(dir, "cleave")
-	if text, err := exec.Command("go", "build", "-C", "..", "-trimpath", "-pgo=off", "-o", binary, "./cmd/cleave").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the server: %w: %s", err, text)
+	if text, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-trimpath", "-pgo=off", "-o", binary, "./cmd/cleave").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the server, in bench/: %w: %s", err, text)
 	}
 	var all []*profile.Profile
 	for i, l := range loads {
 		fmt.Fprintf(os.Stderr, "%s with a pipeline of %s, %s\n", l.test, l.depth, strings.Join(l.flags, " "))
-		p, err := record(binary, filepath.Join(dir, fmt.Sprint(i)), l.flags, l.test, l.depth, l.time)
+		p, err := l.record(ctx, binary, filepath.Join(dir, fmt.Sprint(i)))
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.test, err)
 		}
@@ -96,62 +105,57 @@ const (
 	token = "profile-of-the-server"
 )
 
-// record starts a server, fills it, and returns where it spends its time under a load.
-func record(binary, data string, flags []string, test, depth string, d time.Duration) (*profile.Profile, error) {
-	resp, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	web, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(resp)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	server := exec.CommandContext(ctx, binary, append([]string{"serve", "--data", data, "--resp-addr", resp, "--http-addr", web, "--http-pprof", "yes"}, flags...)...)
+// ready is what the server says when it is: the port for clients, and where operators are.
+var ready = regexp.MustCompile(`redis-cli -p (\d+) .*(http://[^ )]+)`)
+
+// record starts a server, fills it, and returns where it spends its time under the load.
+func (l load) record(ctx context.Context, binary, data string) (*profile.Profile, error) {
+	ctx, stop := context.WithCancel(ctx)
+	server := exec.CommandContext(ctx, binary, append([]string{"serve", "--data", data, "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--http-pprof", "yes"}, l.flags...)...)
 	server.Env = append(os.Environ(), "XDG_CACHE_HOME="+data, "CLEAVE_HTTP_TOKEN="+token)
 	server.Stderr = os.Stderr
-	ready, err := server.StdoutPipe()
-	if err != nil {
-		return nil, err
+	says, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
 	}
-	if err := server.Start(); err != nil {
+	if err != nil {
+		stop()
 		return nil, err
 	}
 	defer func() {
 		stop()
 		_ = server.Wait() // it was killed
 	}()
-	if _, err := ready.Read(make([]byte, 1)); err != nil {
-		return nil, fmt.Errorf("the server did not start: %w", err)
+	line, err := bufio.NewReader(says).ReadString('\n')
+	at := ready.FindStringSubmatch(line)
+	if at == nil {
+		return nil, fmt.Errorf("the server did not start: it says %q, %w", line, err)
 	}
-	load := func(ctx context.Context, test, depth string, requests int) *exec.Cmd {
-		return exec.CommandContext(ctx, "redis-benchmark", "-p", port, "-q", "-d", "64", "-c", "50", "-r", fmt.Sprint(keys), "-t", test, "-P", depth, "-n", fmt.Sprint(requests))
-	}
-	if text, err := load(ctx, "set", "64", 2*keys).CombinedOutput(); err != nil {
+	if text, err := clients(ctx, at[1], "set", "64", 2*keys).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("fill the server: %w: %s", err, text)
 	}
-	under, end := context.WithCancel(ctx)
-	clients := load(under, test, depth, 1<<30)
-	if err := clients.Start(); err != nil {
+	busy, end := context.WithCancel(ctx)
+	c := clients(busy, at[1], l.test, l.depth, 1<<30)
+	if err := c.Start(); err != nil {
 		end()
 		return nil, err
 	}
 	defer func() {
 		end()
-		_ = clients.Wait() // they were killed
+		_ = c.Wait() // they were killed
 	}()
 	time.Sleep(200 * time.Millisecond) // until they are connected
-	return fetch(ctx, web, d)
+	return fetch(ctx, at[2], l.time)
+}
+
+// clients are to send requests to a port.
+func clients(ctx context.Context, port, test, depth string, requests int) *exec.Cmd {
+	return exec.CommandContext(ctx, "redis-benchmark", "-p", port, "-q", "-d", "64", "-c", "50", "-r", fmt.Sprint(keys), "-t", test, "-P", depth, "-n", fmt.Sprint(requests))
 }
 
 // fetch asks a server for a profile of the time to come.
-func fetch(ctx context.Context, addr string, d time.Duration) (*profile.Profile, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, int(d.Seconds())), nil)
+func fetch(ctx context.Context, url string, d time.Duration) (*profile.Profile, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", url, int(d.Seconds())), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -166,13 +170,4 @@ func fetch(ctx context.Context, addr string, d time.Duration) (*profile.Profile,
 		return nil, fmt.Errorf("%s: %s", reply.Status, text)
 	}
 	return profile.Parse(reply.Body)
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

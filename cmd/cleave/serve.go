@@ -184,7 +184,7 @@ func runServe(cmd *cobra.Command, from config.Sources) (err error) {
 	}
 	defer closeTracer(tracer)
 	s := serve.New(db, serve.Options{
-		Dir: dataDir(c), Shutdown: func() { askToEnd(signals) },
+		Dir: dataDir(c), Shutdown: func() { go func() { signals <- syscall.SIGTERM }() }, // it must not block
 		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory",
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Version: versionNumber(), Observe: tracer.Observer(),
 	})
@@ -219,15 +219,6 @@ func dataDir(c *config.Config) string {
 		return c.Text("data")
 	}
 	return dir
-}
-
-// askToEnd does what SIGTERM does. If signals wait already, one of them ends the server, or
-// the client may ask again.
-func askToEnd(signals chan<- os.Signal) {
-	select {
-	case signals <- syscall.SIGTERM:
-	default:
-	}
 }
 
 // superviseServe tells the service manager how it stands, and waits for signals.

@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -315,5 +317,21 @@ func TestSettingsAreChanged(t *testing.T) {
 	_, body, _ := l.ask("GET", api.PathSlowlog, "")
 	if strings.Contains(body, "secret") {
 		t.Errorf("a value is told: %s", body)
+	}
+}
+
+// A job that ends at once is not answered as if there had been none.
+func TestAnActionWithAJobIsAcceptedEvenIfItIsOverByThen(t *testing.T) {
+	l := small(t)
+	for want, job := range map[int]*api.Job{
+		http.StatusAccepted: {ID: "7", State: api.JobDone},
+		http.StatusOK:       nil,
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, api.PathSplit, nil)
+		l.admin.act(w, r, "split", &change{do: func(context.Context) (*api.Job, error) { return job, nil }})
+		if location := w.Header().Get("Location"); w.Code != want || (location != "") != (job != nil) {
+			t.Errorf("with the job %+v: %d, %q", job, w.Code, location)
+		}
 	}
 }

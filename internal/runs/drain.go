@@ -33,7 +33,8 @@ func (d Drained) Touch() (read byte) {
 	return read
 }
 
-// DrainSteps is after how many operations Drain calls between.
+// DrainSteps is after how many operations Drain calls between, and as many as are worth to be
+// touched together: the processor waits for no more than some of them at a time anyway.
 const DrainSteps = 64
 
 // Drain returns all visible operations of sets, which follow each other in time, in the

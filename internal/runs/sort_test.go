@@ -20,6 +20,13 @@ var keyShapes = map[string]func(*rand.Rand) []byte{
 		}
 		return fmt.Appendf(nil, "\x01\x05tenant/%05d", r.IntN(1<<13))
 	},
+	// What tells them apart is in the third word.
+	"outliers far behind": func(r *rand.Rand) []byte {
+		if r.IntN(100) == 0 {
+			return fmt.Appendf(nil, "\x07%d", r.IntN(4))
+		}
+		return fmt.Appendf(nil, "\x01\x05tenant/region/%05d", r.IntN(1<<13))
+	},
 	"few keys": func(r *rand.Rand) []byte { return fmt.Appendf(nil, "a rather long key, number %d", r.IntN(3)) },
 	"zeros":    func(r *rand.Rand) []byte { return make([]byte, r.IntN(40)) },
 	"nested":   func(r *rand.Rand) []byte { return bytes.Repeat([]byte("a"), r.IntN(400)) },

@@ -7,8 +7,8 @@ func init() {
 }
 
 // shutdown asks for the end of the server, and answers nothing: the client sees that the
-// connection ends. All that was acknowledged is kept, with SAVE and without; nobody is waited
-// for who could be left behind with NOW or FORCE.
+// connection ends. All that was acknowledged is kept, with SAVE and without. NOW and FORCE are
+// about replicas, of which there are none.
 func shutdown(t *turn) {
 	var save, noSave, abort bool
 	for _, arg := range t.Args[1:] {
