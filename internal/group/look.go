@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -130,6 +131,29 @@ func (g *Group) Warm(keys ...[]byte) {
 	}
 }
 
+// Reading is rows that ReadMany reads. It may be used again: then what was read before is
+// gone.
+type Reading struct {
+	Rows []ReadRow // in the order of the keys
+
+	plain  []bool
+	values []byte
+}
+
+// keepValues is how much memory for values is used again.
+const keepValues = 64 << 10
+
+// begin makes room for so many rows.
+func (r *Reading) begin(n int) {
+	clear(r.Rows)
+	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
+	r.plain = slices.Grow(r.plain[:0], n)[:n]
+	if r.values = r.values[:0]; cap(r.values) > keepValues {
+		r.values = nil
+	}
+	r.values = slices.Grow(r.values, 128*n) // enough for most
+}
+
 // ReadRow is what ReadMany has found out about a row.
 type ReadRow struct {
 	Row command.Row
@@ -152,15 +176,15 @@ func (r *ReadRow) Still() bool {
 // ReadMany is Read for several rows, which the disk is asked for together, in any order: see
 // [ReadRow.Still]. What is not as simple as most rows, for a transaction or a group that has to
 // reserve time first, stays unknown: use Read.
-func (g *Group) ReadMany(keys [][]byte) []ReadRow { return g.readMany(keys, false) }
+func (g *Group) ReadMany(r *Reading, keys [][]byte) { g.readMany(r, keys, false) }
 
 // ReadNear is ReadMany for one who must not wait for a disk: what would have to stays unknown.
-func (g *Group) ReadNear(keys [][]byte) []ReadRow { return g.readMany(keys, true) }
+func (g *Group) ReadNear(r *Reading, keys [][]byte) { g.readMany(r, keys, true) }
 
-func (g *Group) readMany(keys [][]byte, near bool) []ReadRow {
-	read := make([]ReadRow, len(keys))
+func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
+	r.begin(len(keys))
 	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
-		return read
+		return
 	}
 	get := g.looker.GetMany
 	if near {
@@ -169,29 +193,26 @@ func (g *Group) readMany(keys [][]byte, near bool) []ReadRow {
 	list := g.visible.list.Load()
 	// The clock comes before the rows that it judges: see readRow.
 	timely, nowMS := !g.clock.short(0), g.NowMS()
-	plain := make([]bool, len(keys)) // before the rows are read
-	for i, k := range keys {
+	for i, k := range keys { // before the rows are read
 		p := RowKey(k).Position()
-		plain[i] = list.Reads(p) && g.visible.writer(p) == nil
+		r.plain[i] = list.Reads(p) && g.visible.writer(p) == nil
 	}
-	room := make([]byte, 0, 128*len(keys)) // for most
 	err := get(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
-		r := &read[i]
-		*r = ReadRow{Known: plain[i], group: g, at: RowKey(keys[i]).Position(), list: list, ticket: t}
-		if !ok || !plain[i] {
+		read := &r.Rows[i]
+		*read = ReadRow{Known: r.plain[i], group: g, at: RowKey(keys[i]).Position(), list: list, ticket: t}
+		if !ok || !read.Known {
 			return
 		}
-		start := len(room)
-		room = append(room, value...)
-		row, err := command.DecodeRow(room[start:len(room):len(room)])
-		if r.Known = err == nil && (row.ExpiryMS == 0 || timely); r.Known && row.Alive(nowMS) {
-			r.Row, r.Found = row, true
+		start := len(r.values)
+		r.values = append(r.values, value...)
+		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
+		if read.Known = err == nil && (row.ExpiryMS == 0 || timely); read.Known && row.Alive(nowMS) {
+			read.Row, read.Found = row, true
 		}
 	})
 	if err != nil || !g.stillReads(list) {
-		clear(read)
+		clear(r.Rows)
 	}
-	return read
 }
 
 // Blind tells whether a plain Set is executed without a look at the row that it replaces.

@@ -45,7 +45,7 @@ type client struct {
 	// first is what comes before them: requests that were staged, and have to wait.
 	first []func(context.Context)
 	// warm are requests whose rows were brought into memory: they are staged next.
-	warm []ask
+	warm *cold
 	// stalled tells that requests wait in in because it does not read its answers.
 	stalled bool
 	// counted is how much of its buffers is counted: see count.

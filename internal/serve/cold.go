@@ -1,13 +1,14 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -21,7 +22,52 @@ import (
 // worker, which stages them with those of everybody else: they share a write of the log.
 type cold struct {
 	asks []ask
+	done int  // how many of them are done
 	held bool // some write to a range that is moved
+	// args and bytes are what their arguments are made of.
+	args  [][]byte
+	bytes []byte
+}
+
+// colds are those that have nothing left to do, to be used again.
+var colds = sync.Pool{New: func() any { return new(cold) }}
+
+// keepCold is for how many requests memory is used again, and keepColdBytes for how many
+// bytes of their arguments.
+const keepCold, keepColdBytes = 128, 16 << 10
+
+// left are those that are not done.
+func (q *cold) left() []ask {
+	if q == nil {
+		return nil
+	}
+	return q.asks[q.done:]
+}
+
+// add adds a request, with a copy of its arguments.
+func (q *cold) add(c *client, r redis.Request) {
+	first := len(q.args)
+	for _, a := range r.Args {
+		if len(a) > keepColdBytes {
+			q.args = append(q.args, bytes.Clone(a))
+			continue
+		}
+		start := len(q.bytes)
+		q.bytes = append(q.bytes, a...) // if it grows, what was added before stays where it is
+		q.args = append(q.args, q.bytes[start:len(q.bytes):len(q.bytes)])
+	}
+	r.Args = q.args[first:len(q.args):len(q.args)]
+	q.asks = append(q.asks, ask{c: c, request: r, space: c.space})
+}
+
+// answered lets the memory be used again of requests that are all answered.
+func (q *cold) answered() {
+	clear(q.asks)
+	clear(q.args)
+	if cap(q.asks) <= keepCold && cap(q.bytes) <= keepColdBytes {
+		*q = cold{asks: q.asks[:0], args: q.args[:0], bytes: q.bytes[:0]}
+		colds.Put(q)
+	}
 }
 
 const (
@@ -40,10 +86,10 @@ const (
 // join adds a request to those that are cold, behind what the client has staged.
 func (w *worker) join(c *client, r redis.Request) {
 	if c.cold == nil {
-		c.busy, c.cold = true, new(cold)
+		c.busy, c.cold = true, colds.Get().(*cold)
 		w.chilled = append(w.chilled, c)
 	}
-	c.cold.asks = append(c.cold.asks, ask{c: c, request: kept(r), space: c.space})
+	c.cold.add(c, r)
 }
 
 // releaseCold reads the rows of some of the clients that are cold, if they are near, and gives
@@ -54,10 +100,9 @@ func (w *worker) releaseCold() {
 		if c.pending > 0 {
 			return false // what it has staged comes first
 		}
-		held := c.cold.held
-		if c.warm, c.cold = c.cold.asks, nil; held {
+		if c.warm, c.cold = c.cold, nil; c.warm.held {
 			w.s.running.Go(func() {
-				sleep(w.s.ctx, w.s.held(c.warm))
+				sleep(w.s.ctx, w.s.held(c.warm.left()))
 				w.s.warmUp(w.s.ctx, []*client{c})
 			})
 		} else {
@@ -66,8 +111,8 @@ func (w *worker) releaseCold() {
 		return true
 	})
 	mine, asks := 0, 0
-	for mine < len(ready) && asks+len(ready[mine].warm) <= nearMost {
-		asks += len(ready[mine].warm)
+	for mine < len(ready) && asks+len(ready[mine].warm.asks) <= nearMost {
+		asks += len(ready[mine].warm.asks)
 		mine++
 	}
 	w.handOut(ready[mine:])
@@ -90,9 +135,9 @@ func (w *worker) handOut(clients []*client) {
 // readNear answers those of the clients that are cold whose rows are near, and returns the
 // others.
 func (w *worker) readNear(clients []*client) (far []*client) {
-	for _, wanted := range w.s.wanted(clients) {
-		wanted.read(wanted.part.Group.ReadNear)
-	}
+	t := w.s.plan(clients)
+	defer t.end()
+	t.read((*group.Group).ReadNear)
 	return slices.DeleteFunc(clients, func(c *client) bool {
 		if !c.answerNear() {
 			return false
@@ -109,24 +154,28 @@ func (c *client) answerNear() bool {
 	if len(c.first) > 0 {
 		return false
 	}
-	for first := true; len(c.warm) > 0; first = false {
-		a := &c.warm[0]
+	for first := true; len(c.warm.left()) > 0; first = false {
+		a := &c.warm.left()[0]
 		if !a.inOrder(first) || a.space.Check() != nil { // it was emptied
 			break
 		}
 		c.answerRead(a)
-		c.warm = c.warm[1:]
+		c.warm.done++
 	}
-	for i := range c.warm {
-		c.warm[i].read = nil // it would be older than what comes before it
+	if c.thawed(); c.warm == nil {
+		return len(c.later) == 0
 	}
-	return len(c.warm) == 0 && len(c.later) == 0
+	left := c.warm.left()
+	for i := range left {
+		left[i].read = nil // it would be older than what comes before it
+	}
+	return false
 }
 
 // count returns how many requests of clients are cold.
 func count(clients []*client) (asks int) {
 	for _, c := range clients {
-		asks += len(c.warm)
+		asks += len(c.warm.left())
 	}
 	return asks
 }
@@ -136,7 +185,7 @@ func sharesOf(clients []*client) (shares [][]*client) {
 	most := min(max(1, (count(clients)+coldHands-1)/coldHands), coldShare)
 	start, have := 0, 0
 	for i, c := range clients {
-		if have += len(c.warm); have >= most || i == len(clients)-1 {
+		if have += len(c.warm.left()); have >= most || i == len(clients)-1 {
 			shares = append(shares, clients[start:i+1])
 			start, have = i+1, 0
 		}
@@ -152,7 +201,7 @@ const maxHeld = 200 * time.Millisecond
 func (s *Server) held(asks []ask) (sum time.Duration) {
 	for i := range asks {
 		if asks[i].request.Spec.Flags&redis.Write != 0 {
-			p := asks[i].row().Position()
+			p := group.RowKey(asks[i].appendRow(nil)).Position()
 			sum += s.node.PartOf(p).Group.Held(p)
 		}
 	}
@@ -169,60 +218,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// warmUp brings the rows of clients into memory, answers their reads, and lets them go.
-func (s *Server) warmUp(ctx context.Context, clients []*client) {
-	for _, w := range s.wanted(clients) {
-		w.part.Group.Warm(w.rows...)
-		w.read(w.part.Group.ReadMany)
-	}
-	for _, c := range clients {
-		s.finishCold(ctx, c)
-		c.conn.resume()
-	}
-}
-
-// wants is what is wanted of a group: rows in memory, and rows that are to be read, for
-// asks.
-type wants struct {
-	part        *node.Part
-	rows, reads [][]byte
-	asks        []*ask
-}
-
-// read reads what is to be read.
-func (w *wants) read(by func(keys [][]byte) []group.ReadRow) {
-	read := by(w.reads)
-	for i, a := range w.asks {
-		a.read = &read[i]
-	}
-}
-
-// wanted returns what clients that are cold want of groups. Reads in front are to be read,
-// and the others to be in memory.
-func (s *Server) wanted(clients []*client) (all []*wants) {
-	most := count(clients)
-	for _, c := range clients {
-		front := len(c.first) == 0 // of what is to be executed
-		for i := range c.warm {
-			a := &c.warm[i]
-			row := a.row()
-			part := s.node.PartOf(row.Position())
-			at := slices.IndexFunc(all, func(w *wants) bool { return w.part == part })
-			if at < 0 {
-				at = len(all)
-				all = append(all, &wants{part: part, reads: make([][]byte, 0, most), asks: make([]*ask, 0, most)})
-			}
-			w := all[at]
-			if front = front && a.request.Spec == getSpec; front {
-				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
-			} else {
-				w.rows = append(w.rows, row)
-			}
-		}
-	}
-	return all
-}
-
 // finishCold answers the reads in front. The others are left to the worker, unless there is
 // more to do for the client here.
 func (s *Server) finishCold(ctx context.Context, c *client) {
@@ -230,26 +225,38 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 		f(ctx)
 	}
 	c.first = nil
-	for first := true; len(c.warm) > 0 && c.warm[0].request.Spec == getSpec; first = false {
-		s.read(ctx, c, &c.warm[0], first)
-		c.warm = c.warm[1:]
+	for first := true; len(c.warm.left()) > 0 && c.warm.left()[0].request.Spec == getSpec; first = false {
+		s.read(ctx, c, &c.warm.left()[0], first)
+		c.warm.done++
 	}
+	c.thawed()
 	if len(c.later) == 0 {
 		return
 	}
-	for i := range c.warm {
-		s.again(ctx, c, &c.warm[i])
+	for i := range c.warm.left() {
+		s.again(ctx, c, &c.warm.left()[i])
 	}
 	c.warm = nil
 	c.runLater(ctx)
 }
 
+// thawed ends what was cold of a client if all of that were reads, and are answered.
+func (c *client) thawed() {
+	if c.warm != nil && len(c.warm.left()) == 0 {
+		c.warm.answered()
+		c.warm = nil
+	}
+}
+
 // restage stages requests whose rows were brought into memory. If the client gets busy with
 // them, the others wait.
 func (w *worker) restage(c *client) {
-	for len(c.warm) > 0 && !c.busy {
-		r := c.warm[0].request
-		c.warm = c.warm[1:]
+	if c.warm == nil {
+		return
+	}
+	for len(c.warm.left()) > 0 && !c.busy {
+		r := c.warm.left()[0].request
+		c.warm.done++
 		if row, part := w.locate(c, r.Args[r.Spec.Keys.First]); part != nil {
 			w.stageSingle(c, r, row, part)
 		} else {
@@ -259,8 +266,8 @@ func (w *worker) restage(c *client) {
 			w.commit()
 		}
 	}
-	if len(c.warm) == 0 {
-		c.warm = nil
+	if len(c.warm.left()) == 0 {
+		c.warm = nil // its arguments may be staged
 	}
 }
 
@@ -271,7 +278,7 @@ func (a *ask) inOrder(first bool) bool {
 	return a.read != nil && a.read.Known && (first || a.read.Still() || plant.Bug("serve-cold-reads-overtake"))
 }
 
-// row is the row key of a request about one key.
-func (a *ask) row() group.RowKey {
-	return group.RowKey(a.space.AppendPosition(group.BeginRowKey(nil), a.request.Args[a.request.Spec.Keys.First]))
+// appendRow appends the row key of a request about one key.
+func (a *ask) appendRow(to []byte) []byte {
+	return a.space.AppendPosition(group.BeginRowKey(to), a.request.Args[a.request.Spec.Keys.First])
 }

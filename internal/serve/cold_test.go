@@ -39,6 +39,29 @@ func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
 	}
 }
 
+// How long a read has waited for the disk is noted, and where that was.
+func TestReadsThatWaitForTheDiskAreNoted(t *testing.T) {
+	dir := t.TempDir()
+	sh := shapes[1]
+	db := open(t, dir, sh.options())
+	if err := db.Default().Set(ctx, []byte("k"), []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := startOn(t, open(t, dir, sh.options()), sh, Options{})
+	if err := l.s.Configure(map[string]string{"slowlog-log-slower-than": "0"}); err != nil {
+		t.Fatal(err)
+	}
+	c := l.dial()
+	c.script("GET k -> v\nGET k -> v") // the second is in memory
+	noted := l.s.Slowlog()
+	if len(noted) != 1 || noted[0].Command != "get" || noted[0].Keys[0].String() != "k" || noted[0].Seconds <= 0 || noted[0].Shard == 0 {
+		t.Errorf("noted is %+v", noted)
+	}
+}
+
 // coldPipeline sends all of its requests before it reads an answer.
 func coldPipeline(c *conn, from, n int) {
 	var want []string

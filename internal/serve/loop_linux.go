@@ -219,7 +219,7 @@ func (l *loop) resumeAll() {
 		}
 		c.collect()
 		c.dirty()
-		if len(c.in) > 0 || len(c.warm) > 0 {
+		if len(c.in) > 0 || len(c.warm.left()) > 0 {
 			l.takeOwn(c)
 		}
 		l.follow(c)

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,13 +24,14 @@ func (s *Store) Warm(keys ...[]byte) {
 		return
 	}
 	defer s.leave()
-	var cold []coldKey
+	cold, done := coldKeys()
+	defer done()
 	s.tickets(keys, func(i int, t rows.Ticket) {
 		if t.Valid() {
-			cold = append(cold, coldKey{i, keys[i], t})
+			*cold = append(*cold, coldKey{i, keys[i], t})
 		}
 	})
-	_ = s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
+	_ = s.readCold(*cold, func(c *coldKey, value []byte, ok bool) {
 		s.table.FillWanted(c.ticket, c.key, value, ok)
 	})
 }
@@ -43,19 +45,21 @@ func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, 
 }
 
 // GetNear is GetMany for one who must not wait for a disk. It ends, with or without an error,
-// before it has visited all when that takes more than a moment, and then visits nothing for a
-// while.
+// before it has visited all when that takes more than a moment. If it was a disk that took
+// it, it visits nothing for a while.
 func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
 	return s.getMany(keys, true, visit)
 }
 
 const (
-	// nearTime is how long blocks of tables that are near take to read, all of some keys,
-	// from the memory of the machine. Those of a disk take longer.
+	// nearTime is how long the blocks of a row that are near take to read, from the memory
+	// of the machine. Those of a disk take longer.
 	nearTime = 50 * time.Microsecond
-	// nearPause is for how long nothing is near after that was not so: who must not wait
-	// for a disk does so once in that time.
-	nearPause = time.Second
+	// nearMost is how long all of some rows may take.
+	nearMost = 4 * nearTime
+	// nearPause is for how many times as long as it was waited for a disk nothing is near
+	// after that: who must not wait for one does so for a hundredth of the time at most.
+	nearPause = 100
 )
 
 func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
@@ -70,7 +74,8 @@ func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte
 	}
 	defer s.leave()
 	var room []byte
-	var cold []coldKey
+	cold, done := coldKeys()
+	defer done()
 	s.tickets(keys, func(i int, t rows.Ticket) {
 		// A ticket is valid if memory does not know the row: then all commits of it up to
 		// now are applied.
@@ -81,19 +86,16 @@ func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte
 				return
 			}
 		}
-		if cold == nil {
-			cold = make([]coldKey, 0, len(keys)-i)
-		}
-		cold = append(cold, coldKey{i, keys[i], t})
+		*cold = append(*cold, coldKey{i, keys[i], t})
 	})
 	found := func(c *coldKey, value []byte, ok bool) {
 		s.table.Fill(c.ticket, c.key, value, ok)
 		visit(c.number, value, ok, c.ticket)
 	}
-	if near && len(cold) > 0 {
-		return s.readSorted(cold, true, found)
+	if near && len(*cold) > 0 {
+		return s.readSorted(*cold, true, found)
 	}
-	return s.readCold(cold, found)
+	return s.readCold(*cold, found)
 }
 
 // Unmoved tells whether a value that GetMany has visited is the newest now. It may say no
@@ -118,6 +120,20 @@ type coldKey struct {
 	number int
 	key    []byte
 	ticket rows.Ticket
+}
+
+// colds are lists of such keys that are not in use.
+var colds = sync.Pool{New: func() any { return new([]coldKey) }}
+
+// coldKeys returns an empty list, and what ends its use.
+func coldKeys() (list *[]coldKey, done func()) {
+	list = colds.Get().(*[]coldKey)
+	return list, func() {
+		clear(*list)
+		if *list = (*list)[:0]; cap(*list) <= 1024 {
+			colds.Put(list)
+		}
+	}
 }
 
 // readCold visits what Pebble has of some keys, and sorts them.
@@ -148,7 +164,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 	defer it.Close()
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
-	absent := 0
+	absent, waited := 0, time.Duration(0)
 	defer func() { s.absent.Store(absent > len(cold)/8) }()
 	for i := range cold {
 		*room = appendKey((*room)[:0], cold[i].key)
@@ -168,9 +184,14 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 		}
 		at(s.hooks.afterRead)
 		visit(&cold[i], value, found)
-		if near && it.Stats().InternalStats.BlockReadDuration > nearTime && !plant.Bug("store-near-waits") {
-			s.nearAfter.Store(int64(time.Since(s.began) + nearPause))
-			break
+		if near && !plant.Bug("store-near-waits") {
+			before := waited
+			if waited = it.Stats().InternalStats.BlockReadDuration; waited-before > nearTime {
+				s.nearAfter.Store(int64(time.Since(s.began) + nearPause*(waited-before)))
+				break
+			} else if waited > nearMost {
+				break
+			}
 		}
 	}
 	return nil

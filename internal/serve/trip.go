@@ -1,0 +1,128 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
+)
+
+// trip is a way to the disk for clients that are cold: it brings what all of them want.
+type trip struct {
+	s     *Server
+	wants []wants
+	keys  []byte // what the row keys are made of
+}
+
+// wants is what is wanted of a group: rows in memory, and rows that are to be read, for
+// asks.
+type wants struct {
+	part        *node.Part
+	rows, reads [][]byte
+	asks        []*ask
+	reading     group.Reading
+}
+
+// trips are those that have ended, to be used again.
+var trips = sync.Pool{New: func() any { return new(trip) }}
+
+// keepTrip is how many bytes of row keys, and for how many groups, memory is used again.
+const keepTrip, keepWants = 64 << 10, 8
+
+// plan returns the trip for some clients. Reads in front are to be read, and the rows of
+// other requests to be in memory.
+func (s *Server) plan(clients []*client) *trip {
+	t := trips.Get().(*trip)
+	t.s = s
+	for _, c := range clients {
+		front := len(c.first) == 0 // of what is to be executed
+		asks := c.warm.left()
+		for i := range asks {
+			a := &asks[i]
+			start := len(t.keys)
+			t.keys = a.appendRow(t.keys) // if it grows, the others stay where they are
+			row := group.RowKey(t.keys[start:len(t.keys):len(t.keys)])
+			w := t.of(s.node.PartOf(row.Position()))
+			if front = front && a.request.Spec == getSpec; front {
+				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
+			} else {
+				w.rows = append(w.rows, row)
+			}
+		}
+	}
+	return t
+}
+
+// of is what is wanted of a group.
+func (t *trip) of(part *node.Part) *wants {
+	for i := range t.wants {
+		if t.wants[i].part == part {
+			return &t.wants[i]
+		}
+	}
+	if n := len(t.wants); n < cap(t.wants) {
+		t.wants = t.wants[:n+1] // with the memory of one that has ended
+	} else {
+		t.wants = append(t.wants, wants{})
+	}
+	w := &t.wants[len(t.wants)-1]
+	w.part = part
+	return w
+}
+
+// read reads what is to be read.
+func (t *trip) read(by func(*group.Group, *group.Reading, [][]byte)) {
+	began := time.Now()
+	for i := range t.wants {
+		w := &t.wants[i]
+		by(w.part.Group, &w.reading, w.reads)
+		for i, a := range w.asks {
+			a.read = &w.reading.Rows[i]
+		}
+	}
+	if took := time.Since(began); t.s.measured(eventCommand, took) {
+		t.note(took)
+	}
+}
+
+// note notes some reads that took long.
+func (t *trip) note(took time.Duration) {
+	for i := range t.wants {
+		asks := t.wants[i].asks
+		for _, a := range asks[:min(len(asks), slowOfBatch)] {
+			t.s.slow.note(a.c, a.request.Args, took, t.s.where(a.space, &a.request))
+		}
+	}
+}
+
+// end lets the memory be used again: nothing that was read is looked at any more.
+func (t *trip) end() {
+	if cap(t.keys) > keepTrip || cap(t.wants) > keepWants {
+		return
+	}
+	for i := range t.wants {
+		w := &t.wants[i]
+		clear(w.rows)
+		clear(w.reads)
+		clear(w.asks)
+		w.part, w.rows, w.reads, w.asks = nil, w.rows[:0], w.reads[:0], w.asks[:0]
+	}
+	t.s, t.wants, t.keys = nil, t.wants[:0], t.keys[:0]
+	trips.Put(t)
+}
+
+// warmUp brings the rows of clients into memory, answers their reads, and lets them go.
+func (s *Server) warmUp(ctx context.Context, clients []*client) {
+	t := s.plan(clients)
+	defer t.end()
+	for i := range t.wants {
+		t.wants[i].part.Group.Warm(t.wants[i].rows...)
+	}
+	t.read((*group.Group).ReadMany)
+	for _, c := range clients {
+		s.finishCold(ctx, c)
+		c.conn.resume()
+	}
+}
