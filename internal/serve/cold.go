@@ -71,16 +71,19 @@ func (q *cold) answered() {
 }
 
 const (
-	// coldHands is how many goroutines bring rows into memory for the clients of a round:
-	// a disk reads several at once, and waking more costs more than it gains.
+	// nearMost is how many rows the worker reads by itself in a round if their blocks are in
+	// memory: to give them to another thread takes half as much time again, and more would
+	// hold up those whose rows are known.
+	nearMost = 64
+	// lendLeast is how many rows a goroutine beside the worker is given if there are more of
+	// them; of very many it is given a half.
+	lendLeast = 128
+	// coldHands is how many goroutines bring the rows of a round from a disk: it reads
+	// several at once, and waking more costs more than it gains.
 	coldHands = 4
-	// coldShare is how many rows one of them brings at a time, or few more: the clients
+	// coldShare is how many rows a goroutine brings at a time, or few more: the clients
 	// that wait for these go on while it brings others.
-	coldShare = 128
-	// nearMost is how many rows of a round the worker reads by itself if their blocks are in
-	// memory: to wake others costs more than to read a few, and more would hold up the next
-	// round.
-	nearMost = 32
+	coldShare = 64
 )
 
 // join adds a request to those that are cold, behind what the client has staged.
@@ -92,36 +95,83 @@ func (w *worker) join(c *client, r redis.Request) {
 	c.cold.add(c, r)
 }
 
-// releaseCold reads the rows of some of the clients that are cold, if they are near, and gives
-// the others to some goroutines.
+// releaseCold looks after the clients that are cold. The worker reads the rows of some,
+// goroutines beside it those of others if there are many, and those that are left come with
+// the next round. Whatever has to wait for a disk goes to goroutines at once.
 func (w *worker) releaseCold() {
-	var ready []*client
+	w.left = false
+	if len(w.chilled) == 0 {
+		return
+	}
+	var held, lent, away []*client
+	w.mine = w.mine[:0]
+	room, lend := nearMost, w.lend()
 	w.chilled = slices.DeleteFunc(w.chilled, func(c *client) bool {
-		if c.pending > 0 {
+		switch asks := len(c.cold.asks); {
+		case c.pending > 0:
 			return false // what it has staged comes first
+		case c.cold.held:
+			held = append(held, c)
+		case !c.near():
+			away = append(away, c)
+		case room > 0:
+			w.mine, room = append(w.mine, c), room-asks
+		case lend > 0:
+			lent, lend = append(lent, c), lend-asks
+		default:
+			w.left = true
+			return false
 		}
-		if c.warm, c.cold = c.cold, nil; c.warm.held {
-			w.s.running.Go(func() {
-				sleep(w.s.ctx, w.s.held(c.warm.left()))
-				w.s.warmUp(w.s.ctx, []*client{c})
-			})
-		} else {
-			ready = append(ready, c)
-		}
+		c.warm, c.cold = c.cold, nil
 		return true
 	})
-	mine, asks := 0, 0
-	for mine < len(ready) && asks+len(ready[mine].warm.asks) <= nearMost {
-		asks += len(ready[mine].warm.asks)
-		mine++
+	for _, c := range held {
+		w.s.running.Go(func() {
+			sleep(w.s.ctx, w.s.held(c.warm.left()))
+			w.s.warmUp(w.s.ctx, []*client{c})
+		})
 	}
-	w.handOut(ready[mine:])
-	w.handOut(w.readNear(ready[:mine]))
+	w.handOut(away)
+	if len(lent) > 0 {
+		w.hands.Add(1)
+		w.s.running.Go(func() {
+			defer w.hands.Add(-1)
+			for _, share := range sharesOf(lent, coldShare) {
+				w.s.warmUp(w.s.ctx, share)
+			}
+		})
+	}
+	if far := w.readNear(w.mine); len(far) > 0 {
+		w.handOut(slices.Clone(far))
+	}
+	clear(w.mine)
+}
+
+// near tells whether it may be that the requests of a client which is cold are answered
+// without a disk, and without anything else.
+func (c *client) near() bool {
+	asks := c.cold.asks
+	return len(c.first)+len(c.later) == 0 && len(asks) <= nearMost && asks[0].request.Spec == getSpec
+}
+
+// lend is how many rows a goroutine beside the worker is to read now.
+func (w *worker) lend() int {
+	if w.hands.Load() >= w.spare {
+		return 0
+	}
+	asks := 0
+	for _, c := range w.chilled {
+		asks += len(c.cold.asks)
+	}
+	if asks <= nearMost {
+		return 0
+	}
+	return max(lendLeast, (asks-nearMost)/2)
 }
 
 // handOut gives clients that are cold to some goroutines.
 func (w *worker) handOut(clients []*client) {
-	shares := sharesOf(clients)
+	shares := sharesOf(clients, min(max(1, (count(clients)+coldHands-1)/coldHands), coldShare))
 	var next atomic.Int64
 	for range min(len(shares), coldHands) {
 		w.s.running.Go(func() {
@@ -180,9 +230,8 @@ func count(clients []*client) (asks int) {
 	return asks
 }
 
-// sharesOf divides clients that are cold.
-func sharesOf(clients []*client) (shares [][]*client) {
-	most := min(max(1, (count(clients)+coldHands-1)/coldHands), coldShare)
+// sharesOf divides clients that are cold: each share has so many requests, or few more.
+func sharesOf(clients []*client, most int) (shares [][]*client) {
 	start, have := 0, 0
 	for i, c := range clients {
 		if have += len(c.warm.left()); have >= most || i == len(clients)-1 {

@@ -2,10 +2,12 @@ package serve
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/command"
 )
 
 // Requests on rows that only the disk has are answered in their order, whatever else the
@@ -33,6 +35,52 @@ func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
 			for n := range clients {
 				c := l.dial()
 				wg.Go(func() { coldPipeline(c, n*keys, keys) })
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// More clients at once than a round has room for are all answered, in their order, with what
+// is said in between.
+func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
+	const clients, keys = 60, 12
+	long := strings.Repeat("k", command.MaxKeyBytes+1)
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			dir := t.TempDir()
+			options := sh.options()
+			options.Durability = cleave.EverySec
+			db := open(t, dir, options)
+			for i := range clients * keys {
+				if err := db.Default().Set(ctx, fmt.Appendf(nil, "k%d", i), fmt.Append(nil, i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l := startOn(t, open(t, dir, options), sh, Options{})
+			var wg sync.WaitGroup
+			for n := range clients {
+				c := l.dial()
+				wg.Go(func() {
+					var want []string
+					for i := n * keys; i < (n+1)*keys; i++ {
+						c.send(fmt.Sprintf("GET k%d", i))
+						want = append(want, fmt.Sprint(i))
+						if i%5 == 0 {
+							c.sendWords("GET", long)
+							want = append(want, "-ERR the key is too long")
+						}
+					}
+					for i, w := range want {
+						if got := c.read(); got != w && !strings.HasPrefix(w, "-ERR") || got[0] != w[0] {
+							t.Errorf("answer %d: %.80s, want %s", i, got, w)
+							return
+						}
+					}
+				})
 			}
 			wg.Wait()
 		})

@@ -186,6 +186,9 @@ func (l *loop) wait() (int, error) {
 		if errno == 0 && n > 0 {
 			return int(n), nil
 		}
+		if l.w.left {
+			return 0, nil // there is something to do without them
+		}
 	}
 	l.mu.Lock()
 	l.asleep = len(l.back)+len(l.mailed)+len(l.killed) == 0 && l.w.s.ctx.Err() == nil

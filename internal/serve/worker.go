@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -26,9 +28,15 @@ type worker struct {
 	leaving []*client
 	// chilled are those whose requests are cold.
 	chilled []*client
-	// resumed tells that clients which were cold were answered at once.
-	resumed bool
-	nowMS   int64
+	// resumed tells that clients which were cold were answered at once, and left that some
+	// have to come with the next round.
+	resumed, left bool
+	// mine are those of a round whose rows the worker reads, hands how many goroutines read
+	// for others beside it, and spare how many may do so.
+	mine  []*client
+	hands atomic.Int32
+	spare int32
+	nowMS int64
 
 	// request and builder are what a command is made of.
 	request redis.Request
@@ -72,7 +80,10 @@ const (
 // newWorker returns a worker with so much room for row keys: those of a loop are many,
 // those of one connection few.
 func newWorker(s *Server, room int) *worker {
-	return &worker{s: s, batches: map[*store.Store]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost)}
+	return &worker{
+		s: s, batches: map[*store.Store]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost),
+		spare: int32(max(1, runtime.GOMAXPROCS(0)-1)),
+	}
 }
 
 // take takes the requests at the front of data and returns what is left. It stops at a
