@@ -70,8 +70,9 @@ var plantedBugs = map[string][]guard{
 	"store-backups-one-by-one":         {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":       {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
-	"serve-unit-half-executed":  {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
-	"serve-cold-reads-overtake": {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
+	"serve-unit-half-executed":   {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
+	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
+	"serve-cold-reads-join-late": {{folder: "internal/serve", test: "TestManyClientsReadRowsThatAreNotInMemory"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},

@@ -151,7 +151,8 @@ func (w *worker) releaseCold() {
 // without a disk, and without anything else.
 func (c *client) near() bool {
 	asks := c.cold.asks
-	return len(c.first)+len(c.later) == 0 && len(asks) <= nearMost && asks[0].request.Spec == getSpec
+	alone := len(c.first)+len(c.later) == 0 || plant.Bug("serve-cold-reads-join-late")
+	return alone && len(asks) <= nearMost && asks[0].request.Spec == getSpec
 }
 
 // lend is how many rows a goroutine beside the worker is to read now.
