@@ -16,21 +16,7 @@ func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
 	const clients, keys = 4, 60
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
-			dir := t.TempDir()
-			options := sh.options()
-			options.Durability = cleave.EverySec
-			db := open(t, dir, options)
-			for i := range clients * keys {
-				for _, kind := range []string{"n", "read"} {
-					if err := db.Default().Set(ctx, fmt.Appendf(nil, "%s%d", kind, i), fmt.Append(nil, i)); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			l := startOn(t, open(t, dir, options), sh, Options{})
+			l := startCold(t, sh, clients*keys, "n", "read")
 			var wg sync.WaitGroup
 			for n := range clients {
 				c := l.dial()
@@ -39,6 +25,27 @@ func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+// startCold starts a server whose keys, so many of each kind, are not in memory: the value of
+// kind7 is 7.
+func startCold(t *testing.T, sh shape, n int, kinds ...string) *lab {
+	t.Helper()
+	dir := t.TempDir()
+	options := sh.options()
+	options.Durability = cleave.EverySec
+	db := open(t, dir, options)
+	for i := range n {
+		for _, kind := range kinds {
+			if err := db.Default().Set(ctx, fmt.Appendf(nil, "%s%d", kind, i), fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return startOn(t, open(t, dir, options), sh, Options{})
 }
 
 // byHand is a client whose rounds a test makes.
@@ -58,19 +65,7 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 	const clients, keys = 60, 20
 	for _, sh := range shapes[:3] {
 		t.Run(sh.name, func(t *testing.T) {
-			dir := t.TempDir()
-			options := sh.options()
-			options.Durability = cleave.EverySec
-			db := open(t, dir, options)
-			for i := range clients * keys {
-				if err := db.Default().Set(ctx, fmt.Appendf(nil, "k%d", i), fmt.Append(nil, i)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			l := startOn(t, open(t, dir, options), sh, Options{})
+			l := startCold(t, sh, clients*keys, "k")
 			w := newWorker(l.s, keyRoom)
 			back := make(chan *byHand, clients)
 			want := map[*client]string{}
@@ -136,23 +131,14 @@ func readsBeside(from, n int, wrong bool) (requests, answers string) {
 
 // How long a read has waited for the disk is noted, and where that was.
 func TestReadsThatWaitForTheDiskAreNoted(t *testing.T) {
-	dir := t.TempDir()
-	sh := shapes[1]
-	db := open(t, dir, sh.options())
-	if err := db.Default().Set(ctx, []byte("k"), []byte("v")); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l := startOn(t, open(t, dir, sh.options()), sh, Options{})
+	l := startCold(t, shapes[1], 1, "k")
 	if err := l.s.Configure(map[string]string{"slowlog-log-slower-than": "0"}); err != nil {
 		t.Fatal(err)
 	}
 	c := l.dial()
-	c.script("GET k -> v\nGET k -> v") // the second is in memory
+	c.script("GET k0 -> 0\nGET k0 -> 0") // the second is in memory
 	noted := l.s.Slowlog()
-	if len(noted) != 1 || noted[0].Command != "get" || noted[0].Keys[0].String() != "k" || noted[0].Seconds <= 0 || noted[0].Shard == 0 {
+	if len(noted) != 1 || noted[0].Command != "get" || noted[0].Keys[0].String() != "k0" || noted[0].Seconds <= 0 || noted[0].Shard == 0 {
 		t.Errorf("noted is %+v", noted)
 	}
 }

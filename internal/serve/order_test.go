@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/cleavekv/cleave"
 )
 
 // pipeline sends requests, one in a line, at once.
@@ -72,19 +70,7 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 		t.Run(sh.name, func(t *testing.T) {
 			t.Parallel()
 			const pipelines, keys = 300, 10
-			dir := t.TempDir()
-			o := sh.options()
-			o.Durability = cleave.Never
-			db := open(t, dir, o)
-			for i := range pipelines {
-				if err := db.Default().Set(ctx, fmt.Appendf(nil, "cold%d", i), []byte("x")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			l := startOn(t, open(t, dir, o), sh, Options{})
+			l := startCold(t, sh, pipelines, "cold")
 			writes, reads := "", ""
 			for i := range keys {
 				writes += fmt.Sprintf("SET k%d #\r\n", i)
@@ -105,7 +91,7 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 			})
 			for i := range pipelines {
 				r.pipeline(fmt.Sprintf("GET cold%d\r\n%s", i, reads))
-				r.expect("x")
+				r.expect(fmt.Sprint(i))
 				var seen []int
 				for range keys {
 					n, _ := strconv.Atoi(r.read())
