@@ -79,7 +79,7 @@ func server() {
 	}
 	slow := func(name, summary string, arity int) *Spec {
 		s := edge("slowlog|"+name, group, "2.2.12", summary, arity, Admin|Loading|Stale, Dangerous)
-		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one."
+		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one. Of requests that have waited together some are noted; a GET of a row in memory waits for nothing, and is not."
 		return s
 	}
 	latency := func(name, summary string, arity int) *Spec {
