@@ -7,6 +7,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -24,7 +25,7 @@ type Looker interface {
 	// GetMany is Get for several keys, in any order. A value is the visitor's until it
 	// returns. Unmoved tells whether it is still the newest, or may say no.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
-	// GetNear is GetMany, but ends when it would have to wait for a disk.
+	// GetNear is GetMany, but ends when it has waited for a disk.
 	GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
 	Unmoved(t rows.Ticket) bool
 }
@@ -69,10 +70,10 @@ func (l *Glance) Near() {
 }
 
 // ahead is for how many commands rows are fetched from memory together.
-const ahead = 16
+const ahead = rows.TouchMost
 
-// seek begins to fetch the rows of calls from memory: executed one after the other, each
-// would wait for its own.
+// seek begins to fetch the rows of calls, ahead at most, from memory: executed one after the
+// other, each would wait for its own.
 func (x *executor) seek(calls []*call) {
 	if x.looker == nil {
 		return
@@ -136,8 +137,9 @@ func (g *Group) Warm(keys ...[]byte) {
 type Reading struct {
 	Rows []ReadRow // in the order of the keys
 
-	plain  []bool
-	values []byte
+	plain   []bool  // nothing is in the way of a read
+	judgeMS []int64 // when those that expire are judged
+	values  []byte
 }
 
 // keepValues is how much memory for values is used again.
@@ -148,6 +150,7 @@ func (r *Reading) begin(n int) {
 	clear(r.Rows)
 	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
 	r.plain = slices.Grow(r.plain[:0], n)[:n]
+	r.judgeMS = slices.Grow(r.judgeMS[:0], n)[:n]
 	if r.values = r.values[:0]; cap(r.values) > keepValues {
 		r.values = nil
 	}
@@ -175,10 +178,11 @@ func (r *ReadRow) Still() bool {
 
 // ReadMany is Read for several rows, which the disk is asked for together, in any order: see
 // [ReadRow.Still]. What is not as simple as most rows, for a transaction or a group that has to
-// reserve time first, stays unknown: use Read.
+// reserve time first, stays unknown, and after an error all of them: use Read.
 func (g *Group) ReadMany(r *Reading, keys [][]byte) { g.readMany(r, keys, false) }
 
-// ReadNear is ReadMany for one who must not wait for a disk: what would have to stays unknown.
+// ReadNear is ReadMany for one who must not wait for a disk: it does so once at most, and then
+// not again for a while. What comes behind that stays unknown.
 func (g *Group) ReadNear(r *Reading, keys [][]byte) { g.readMany(r, keys, true) }
 
 func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
@@ -196,6 +200,9 @@ func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
 	for i, k := range keys { // before the rows are read
 		p := RowKey(k).Position()
 		r.plain[i] = list.Reads(p) && g.visible.writer(p) == nil
+		if r.judgeMS[i] = nowMS; !plant.Bug("group-many-judged-alone") {
+			r.judgeMS[i] = g.visible.judgeMS(p, nowMS)
+		}
 	}
 	err := get(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
 		read := &r.Rows[i]
@@ -206,7 +213,7 @@ func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
 		start := len(r.values)
 		r.values = append(r.values, value...)
 		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
-		if read.Known = err == nil && (row.ExpiryMS == 0 || timely); read.Known && row.Alive(nowMS) {
+		if read.Known = err == nil && (row.ExpiryMS == 0 || timely); read.Known && row.Alive(r.judgeMS[i]) {
 			read.Row, read.Found = row, true
 		}
 	})

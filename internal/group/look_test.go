@@ -165,3 +165,52 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 		t.Errorf("a closed group tells %s", got)
 	}
 }
+
+// A transaction that has seen a key alive is decided later, as if that were at one time: for
+// nobody has the key expired before.
+func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	later := func() {}
+	d := knowing{newDisk(true), map[string]bool{}}
+	g, err := Open(d, d, Options{ID: 1, Wall: func() int64 { later(); return wall.read() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.Background())
+	reown(t, g, own.Range{}, serving("b", "", 1))
+	do(t, g, &command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(100)})
+	row, _, err := g.Read(context.Background(), at("k"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare := func() {
+		do(t, g, &txn.Prepare{
+			ID: txn.ID{1}, Decider: 2, DeadlineMS: g.NowMS() + 60_000,
+			Part: txn.Part{Span: between("b", ""), Reads: []command.Read{{Key: at("k"), Version: row.Version}}},
+		})
+		wall.ms.Add(100)
+	}
+	calls := 0
+	later = func() {
+		if calls++; calls == 2 { // Peek has seen that nothing is locked
+			later = func() {}
+			prepare()
+		}
+	}
+	get := &command.Get{Key: at("k")}
+	if reply, err := g.Peek(context.Background(), at("k"), get); err != nil || string(reply.Bytes) != "v" {
+		t.Errorf("Peek while it is locked: %+v, %v", reply, err)
+	}
+	if reply, err := g.Peek(context.Background(), at("k"), get); err != nil || string(reply.Bytes) != "v" {
+		t.Errorf("Peek: %+v, %v", reply, err)
+	}
+	if got := text(t, g, "k"); got != "v" {
+		t.Errorf("Read: %q", got)
+	}
+	var reading Reading
+	g.ReadMany(&reading, [][]byte{append(BeginRowKey(nil), at("k")...)})
+	if r := reading.Rows[0]; r.Known && !r.Found {
+		t.Error("ReadMany says that it has expired")
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -33,19 +34,22 @@ var peekers = sync.Pool{New: func() any {
 // An element that is not found may have been replaced together with the row, in
 // between. It is looked for again until the row is the same before and after.
 //
-// A key that a transaction across groups is about to write, or a group that has
-// given a range away meanwhile, is nothing for it: then the command takes its turn.
+// A group that has anything locked for a transaction across groups, or has given a range
+// away meanwhile, is nothing for it: then the command takes its turn. That transaction may
+// have seen a key alive, which does not expire for others before it is decided.
 func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
 	if err := g.Ready(ctx); err != nil {
 		return command.Reply{}, err
 	}
 	g.Timely(ctx)
 	list := g.visible.list.Load()
-	if !list.Reads(key) || g.visible.locked.Load() > 0 {
+	locked, before := g.Locking()
+	if !list.Reads(key) || locked {
 		return g.do(ctx, Request{Command: c, Key: key})
 	}
 	reply := g.peek(c)
-	if g.visible.list.Load() != list {
+	_, after := g.Locking()
+	if g.visible.list.Load() != list || after != before && !plant.Bug("group-peek-locked-meanwhile") {
 		return g.do(ctx, Request{Command: c, Key: key})
 	}
 	return reply, nil

@@ -189,6 +189,8 @@ var plantedBugs = map[string][]guard{
 	"group-joint-not-taken-back":       {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
 	"group-chain-of-one-group":         {{folder: "internal/group", test: "TestAChainStopsInAllGroups"}},
 	"group-floor-not-kept":             {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
+	"group-many-judged-alone":          {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
+	"group-peek-locked-meanwhile":      {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"version-repeated":                 {guardForward, guardHistory, guardSim},
 	"clock-back":                       {guardForward, guardHistory, guardSim},
 	"dedup-lost":                       {guardRetries, guardHistory, guardSim},
