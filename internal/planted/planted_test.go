@@ -73,6 +73,7 @@ var plantedBugs = map[string][]guard{
 	"serve-unit-half-executed":   {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
 	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
 	"serve-cold-reads-join-late": {{folder: "internal/serve", test: "TestManyClientsReadRowsThatAreNotInMemory"}},
+	"serve-cold-staged":          {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},

@@ -44,8 +44,11 @@ type client struct {
 	cold *cold
 	// first is what comes before them: requests that were staged, and have to wait.
 	first []func(context.Context)
-	// warm are requests whose rows were brought into memory: they are staged next.
-	warm *cold
+	// warm is what cold was once it has left: whoever has the client reads the rows, and
+	// answers the reads in front. What is left of it is staged next, and waited is how long
+	// it has waited before that.
+	warm   *cold
+	waited time.Duration
 	// stalled tells that requests wait in in because it does not read its answers.
 	stalled bool
 	// counted is how much of its buffers is counted: see count.

@@ -18,12 +18,12 @@ import (
 // other clients nor the group. What the client asks for behind them joins them. Writes to a
 // range that is moved, and that are held up for that, are taken for cold too.
 //
-// Reads in front are answered where they wait for the disk. The others come back to the
-// worker, which stages them with those of everybody else: they share a write of the log.
+// Reads in front are answered by whoever reads the rows. The others come back to the worker,
+// which stages them with those of everybody else: they share a write of the log.
 type cold struct {
-	asks []ask
-	done int  // how many of them are done
-	held bool // some write to a range that is moved
+	asks  []ask
+	done  int       // how many of them are done
+	since time.Time // when the client began to wait
 	// args and bytes are what their arguments are made of.
 	args  [][]byte
 	bytes []byte
@@ -64,21 +64,21 @@ func (q *cold) add(c *client, r redis.Request) {
 func (q *cold) answered() {
 	clear(q.asks)
 	clear(q.args)
-	if cap(q.asks) <= keepCold && cap(q.bytes) <= keepColdBytes {
+	if cap(q.asks) <= keepCold && cap(q.args) <= 4*keepCold && cap(q.bytes) <= keepColdBytes {
 		*q = cold{asks: q.asks[:0], args: q.args[:0], bytes: q.bytes[:0]}
 		colds.Put(q)
 	}
 }
 
 const (
-	// nearMost is how many rows the worker reads by itself in a round if their blocks are in
-	// memory: to give them to another thread takes half as much time again, and more would
-	// hold up those whose rows are known.
-	nearMost = 64
+	// nearRows is how many rows, or few more, the worker reads by itself at once if their
+	// blocks are in memory: to give them to another thread takes half as much time again,
+	// and more would hold up those whose rows are known.
+	nearRows = 64
 	// lendLeast is how many rows a goroutine beside the worker is given if there are more of
 	// them; of very many it is given a half.
 	lendLeast = 128
-	// coldHands is how many goroutines bring the rows of a round from a disk: it reads
+	// coldHands is how many goroutines bring the rows of some clients from a disk: it reads
 	// several at once, and waking more costs more than it gains.
 	coldHands = 4
 	// coldShare is how many rows a goroutine brings at a time, or few more: the clients
@@ -90,6 +90,7 @@ const (
 func (w *worker) join(c *client, r redis.Request) {
 	if c.cold == nil {
 		c.busy, c.cold = true, colds.Get().(*cold)
+		c.cold.since = time.Now()
 		w.chilled = append(w.chilled, c)
 	}
 	c.cold.add(c, r)
@@ -99,19 +100,46 @@ func (w *worker) join(c *client, r redis.Request) {
 // goroutines beside it those of others if there are many, and those that are left come with
 // the next round. Whatever has to wait for a disk goes to goroutines at once.
 func (w *worker) releaseCold() {
-	w.left = false
+	w.crowded = false
 	if len(w.chilled) == 0 {
 		return
 	}
-	var held, lent, away []*client
+	alone, away, lent := w.sortCold()
+	for _, c := range alone {
+		w.s.running.Go(func() {
+			sleep(w.s.ctx, w.s.held(c.warm.asks))
+			w.s.warmUp(w.s.ctx, []*client{c})
+		})
+	}
+	w.handOut(away)
+	if len(lent) > 0 {
+		w.lending.Add(1)
+		w.s.running.Go(func() {
+			defer w.lending.Add(-1)
+			for _, share := range sharesOf(lent, coldShare) {
+				w.s.warmUp(w.s.ctx, share)
+			}
+		})
+	}
+	if far := w.readNear(w.mine); len(far) > 0 {
+		w.handOut(slices.Clone(far)) // mine is used again
+	}
+	clear(w.mine)
+}
+
+// sortCold tells for clients that are cold who reads their rows: each alone, some goroutines,
+// one beside the worker, or the worker, which are mine. Those that stay are chilled still.
+func (w *worker) sortCold() (alone, away, lent []*client) {
 	w.mine = w.mine[:0]
-	room, lend := nearMost, w.lend()
+	room, lend := nearRows, w.lend()
 	w.chilled = slices.DeleteFunc(w.chilled, func(c *client) bool {
 		switch asks := len(c.cold.asks); {
 		case c.pending > 0:
 			return false // what it has staged comes first
-		case c.cold.held:
-			held = append(held, c)
+		case len(c.first)+len(c.later) > 0 && !plant.Bug("serve-cold-reads-join-late") || w.s.held(c.cold.asks) > 0:
+			// It leaves now: what it asks for next would join in front of what was
+			// deferred. And that may wait for a lock, which must hold up nobody else.
+			alone = append(alone, c)
 		case !c.near():
 			away = append(away, c)
 		case room > 0:
@@ -119,60 +147,39 @@ func (w *worker) releaseCold() {
 		case lend > 0:
 			lent, lend = append(lent, c), lend-asks
 		default:
-			w.left = true
+			w.crowded = true
 			return false
 		}
 		c.warm, c.cold = c.cold, nil
 		return true
 	})
-	for _, c := range held {
-		w.s.running.Go(func() {
-			sleep(w.s.ctx, w.s.held(c.warm.left()))
-			w.s.warmUp(w.s.ctx, []*client{c})
-		})
-	}
-	w.handOut(away)
-	if len(lent) > 0 {
-		w.hands.Add(1)
-		w.s.running.Go(func() {
-			defer w.hands.Add(-1)
-			for _, share := range sharesOf(lent, coldShare) {
-				w.s.warmUp(w.s.ctx, share)
-			}
-		})
-	}
-	if far := w.readNear(w.mine); len(far) > 0 {
-		w.handOut(slices.Clone(far))
-	}
-	clear(w.mine)
+	return alone, away, lent
 }
 
 // near tells whether it may be that the requests of a client which is cold are answered
-// without a disk, and without anything else.
+// without a disk.
 func (c *client) near() bool {
-	asks := c.cold.asks
-	alone := len(c.first)+len(c.later) == 0 || plant.Bug("serve-cold-reads-join-late")
-	return alone && len(asks) <= nearMost && asks[0].request.Spec == getSpec
+	return len(c.cold.asks) <= nearRows && c.cold.asks[0].request.Spec == getSpec
 }
 
 // lend is how many rows a goroutine beside the worker is to read now.
 func (w *worker) lend() int {
-	if w.hands.Load() >= w.spare {
+	if w.lending.Load() >= w.lendMost {
 		return 0
 	}
 	asks := 0
 	for _, c := range w.chilled {
 		asks += len(c.cold.asks)
 	}
-	if asks <= nearMost {
+	if asks <= nearRows {
 		return 0
 	}
-	return max(lendLeast, (asks-nearMost)/2)
+	return max(lendLeast, (asks-nearRows)/2)
 }
 
 // handOut gives clients that are cold to some goroutines.
 func (w *worker) handOut(clients []*client) {
-	shares := sharesOf(clients, min(max(1, (count(clients)+coldHands-1)/coldHands), coldShare))
+	shares := sharesOf(clients, min(max(1, (asksOf(clients)+coldHands-1)/coldHands), coldShare))
 	var next atomic.Int64
 	for range min(len(shares), coldHands) {
 		w.s.running.Go(func() {
@@ -202,29 +209,27 @@ func (w *worker) readNear(clients []*client) (far []*client) {
 // answerNear answers the reads of a client that is cold in their order as long as they are
 // known, and tells whether nothing is left to do.
 func (c *client) answerNear() bool {
-	if len(c.first) > 0 {
-		return false
-	}
 	for first := true; len(c.warm.left()) > 0; first = false {
 		a := &c.warm.left()[0]
-		if !a.inOrder(first) || a.space.Check() != nil { // it was emptied
+		if !a.inOrder(first) {
 			break
 		}
 		c.answerRead(a)
 		c.warm.done++
 	}
-	if c.thawed(); c.warm == nil {
-		return len(c.later) == 0
-	}
 	left := c.warm.left()
+	if len(left) == 0 {
+		c.thawed()
+		return true
+	}
 	for i := range left {
-		left[i].read = nil // it would be older than what comes before it
+		left[i].read = nil // it would be older than what comes before it, and ends with the trip
 	}
 	return false
 }
 
-// count returns how many requests of clients are cold.
-func count(clients []*client) (asks int) {
+// asksOf returns how many requests of clients are cold.
+func asksOf(clients []*client) (asks int) {
 	for _, c := range clients {
 		asks += len(c.warm.left())
 	}
@@ -249,10 +254,11 @@ const maxHeld = 200 * time.Millisecond
 // held is for how long a client is held up whose requests write to a range that is moved:
 // for each of them as long as one that comes alone.
 func (s *Server) held(asks []ask) (sum time.Duration) {
+	var room []byte
 	for i := range asks {
-		if asks[i].request.Spec.Flags&redis.Write != 0 {
-			p := group.RowKey(asks[i].appendRow(nil)).Position()
-			sum += s.node.PartOf(p).Group.Held(p)
+		if r := &asks[i].request; r.Spec.Flags&redis.Write != 0 {
+			room = asks[i].space.AppendPosition(room[:0], r.Args[r.Spec.Keys.First])
+			sum += s.node.PartOf(room).Group.Held(room)
 		}
 	}
 	return min(sum, maxHeld)
@@ -276,24 +282,37 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 	}
 	c.first = nil
 	for first := true; len(c.warm.left()) > 0 && c.warm.left()[0].request.Spec == getSpec; first = false {
-		s.read(ctx, c, &c.warm.left()[0], first)
+		if a := &c.warm.left()[0]; a.inOrder(first) {
+			c.answerRead(a)
+		} else {
+			s.read(ctx, c, a)
+		}
 		c.warm.done++
 	}
+	left := c.warm.left()
 	c.thawed()
 	if len(c.later) == 0 {
 		return
 	}
-	for i := range c.warm.left() {
-		s.again(ctx, c, &c.warm.left()[i])
+	for i := range left {
+		s.again(ctx, c, &left[i])
 	}
 	c.warm = nil
 	c.runLater(ctx)
 }
 
-// thawed ends what was cold of a client if all of that were reads, and are answered.
+// thawed is called when the rows of a client that was cold are in memory, and its reads in
+// front are answered.
 func (c *client) thawed() {
-	if c.warm != nil && len(c.warm.left()) == 0 {
-		c.warm.answered()
+	q := c.warm
+	c.waited = time.Since(q.since)
+	if c.s.measured(eventCommand, c.waited) {
+		for i := range q.asks[:min(q.done, slowOfBatch)] {
+			c.s.slow.note(c, &q.asks[i].request, c.waited, q.asks[i].space)
+		}
+	}
+	if len(q.left()) == 0 {
+		q.answered()
 		c.warm = nil
 	}
 }
@@ -302,8 +321,10 @@ func (c *client) thawed() {
 // them, the others wait.
 func (w *worker) restage(c *client) {
 	if c.warm == nil {
+		c.waited = 0
 		return
 	}
+	w.late = true
 	for len(c.warm.left()) > 0 && !c.busy {
 		r := c.warm.left()[0].request
 		c.warm.done++
@@ -321,11 +342,11 @@ func (w *worker) restage(c *client) {
 	}
 }
 
-// inOrder tells whether what was read for a GET is its answer. If it is not the first of
-// several that were read together it must still be so: else it could be older than what those
-// before it were answered.
+// inOrder tells whether what was read for a GET is its answer, and its keyspace was not emptied.
+// If it is not the first of several that were read together it must still be so: else it could
+// be older than what those before it were answered.
 func (a *ask) inOrder(first bool) bool {
-	return a.read != nil && a.read.Known && (first || a.read.Still() || plant.Bug("serve-cold-reads-overtake"))
+	return a.read != nil && a.read.Known && a.space.Check() == nil && (first || a.read.Still() || plant.Bug("serve-cold-reads-overtake"))
 }
 
 // appendRow appends the row key of a request about one key.

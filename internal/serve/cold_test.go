@@ -2,12 +2,15 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // Requests on rows that only the disk has are answered in their order, whatever else the
@@ -63,7 +66,7 @@ func (h *byHand) kill()   {}
 // is said in between.
 func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 	const clients, keys = 60, 20
-	for _, sh := range shapes[:3] {
+	for _, sh := range shapes[:3] { // a worker by hand is neither a loop nor a stream
 		t.Run(sh.name, func(t *testing.T) {
 			l := startCold(t, sh, clients*keys, "k")
 			w := newWorker(l.s, keyRoom)
@@ -77,11 +80,11 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 				h.c.in = w.take(h.c, []byte(text))
 			}
 			w.commit()
-			if !w.left {
+			if !w.crowded {
 				t.Error("one round has room for all")
 			}
 			for answered := 0; answered < clients; w.commit() {
-				for wait := !w.left; ; wait = false {
+				for wait := !w.crowded; ; wait = false {
 					h := next(back, wait)
 					if h == nil {
 						break // the next round
@@ -98,6 +101,30 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A group waits for no disk: what changes a row is given to it when the row is in memory.
+func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
+	l := startCold(t, shapes[1], 1, "k")
+	w := newWorker(l.s, keyRoom)
+	h := &byHand{back: make(chan *byHand, 1)}
+	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
+	defer l.s.gone(h.c)
+	w.take(h.c, []byte("INCR k0\r\n"))
+	if w.staged > 0 || h.c.cold == nil {
+		t.Fatalf("%d requests are staged, of a row that is not in memory", w.staged)
+	}
+	w.commit()
+	<-h.back
+	h.c.busy = false
+	w.take(h.c, nil)
+	if row, part := w.locate(h.c, []byte("k0")); w.staged != 1 || !part.Group.Knows(row) {
+		t.Errorf("%d requests are staged when their rows were fetched", w.staged)
+	}
+	w.commit()
+	if got := string(h.c.out.Bytes); got != ":1\r\n" {
+		t.Errorf("answered was %q", got)
 	}
 }
 
@@ -129,17 +156,45 @@ func readsBeside(from, n int, wrong bool) (requests, answers string) {
 	return requests, answers
 }
 
-// How long a read has waited for the disk is noted, and where that was.
-func TestReadsThatWaitForTheDiskAreNoted(t *testing.T) {
-	l := startCold(t, shapes[1], 1, "k")
+// What has waited for the disk, or is held up, is noted once, with all the time and the place.
+func TestRequestsThatWaitBeforeTheirTurnAreNoted(t *testing.T) {
+	l := startCold(t, shapes[1], 200, "k")
 	if err := l.s.Configure(map[string]string{"slowlog-log-slower-than": "0"}); err != nil {
 		t.Fatal(err)
 	}
 	c := l.dial()
 	c.script("GET k0 -> 0\nGET k0 -> 0") // the second is in memory
-	noted := l.s.Slowlog()
-	if len(noted) != 1 || noted[0].Command != "get" || noted[0].Keys[0].String() != "k0" || noted[0].Seconds <= 0 || noted[0].Shard == 0 {
-		t.Errorf("noted is %+v", noted)
+	want := []string{"get k0"}
+	var reads string
+	for i := 1; i <= nearRows+1; i++ { // too many for the worker: a goroutine reads them
+		reads += fmt.Sprintf("GET k%d\r\n", i)
+		if i <= slowOfBatch {
+			want = append(want, fmt.Sprintf("get k%d", i))
+		}
+	}
+	c.pipeline(reads)
+	for range nearRows + 1 {
+		c.read()
+	}
+	const wait = 30 * time.Millisecond
+	l.s.node.PartOf(l.s.defaultSpace().AppendPosition(nil, []byte("k100"))).Group.Slow(partition.Span{}, wait)
+	c.script("INCR k100 -> (101)")
+	want = append(want, "incr k100")
+	entries := l.s.Slowlog() // the newest first
+	if took := entries[0].Seconds; took < wait.Seconds() {
+		t.Errorf("what was held up for %v took %v s", wait, took)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Command+" "+e.Keys[0].String())
+		if e.Seconds <= 0 || e.Shard == 0 {
+			t.Errorf("%s took %v s in shard %d", e.Command, e.Seconds, e.Shard)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("noted are %q, want %q", got, want)
 	}
 }
 

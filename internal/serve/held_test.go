@@ -47,3 +47,17 @@ func TestWritersOfARangeThatIsMovedAreHeldUp(t *testing.T) {
 		`)
 	})
 }
+
+// They are behind a read that waits for the disk, too.
+func TestWritersBehindAReadOfTheDiskAreHeldUp(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	l := startCold(t, shapes[1], 2, "k")
+	l.s.node.PartOf(l.s.defaultSpace().AppendPosition(nil, []byte("k1"))).Group.Slow(partition.Span{}, wait)
+	c := l.dial()
+	began := time.Now()
+	c.pipeline("GET k0\r\nINCR k1\r\n")
+	c.expect("0", "(2)")
+	if took := time.Since(began); took < wait {
+		t.Errorf("answered after %v, and held up for %v", took, wait)
+	}
+}

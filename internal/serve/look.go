@@ -6,6 +6,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -31,7 +32,7 @@ type looking struct {
 // look begins a GET. Several are answered together: most of the time of one is waiting
 // for memory, and they wait for it together.
 func (w *worker) look(c *client, key []byte, row group.RowKey, part *node.Part) {
-	if c.space.Check() != nil {
+	if c.space.Check() != nil { // it was emptied: see read
 		w.see()
 		w.join(c, getOf(key))
 		return
@@ -83,7 +84,7 @@ func (w *worker) see() {
 func (w *worker) stageKnown(l *looking) {
 	c := l.c
 	c.pending--
-	if c.cold == nil && (w.blind(&l.request, l.part) || l.part.Group.Knows(l.row)) {
+	if c.cold == nil && (w.blind(&l.request, l.part) || l.part.Group.Knows(l.row) || plant.Bug("serve-cold-staged")) {
 		w.add(c, l.request, l.row, l.part, l.command)
 	} else {
 		w.join(c, l.request)
@@ -95,9 +96,8 @@ func (w *worker) blind(r *redis.Request, part *node.Part) bool {
 	return r.Spec == setSpec && len(r.Args) == 3 && part.Group.Blind()
 }
 
-// seeOne answers a read if the row is known in memory. If not, it is left to a goroutine,
-// as the disk must not hold up others, and so are reads of the same client behind it:
-// they are done together.
+// seeOne answers a read if the row is known in memory. If not, the client is cold, and so are
+// its reads behind this one: see releaseCold.
 func (w *worker) seeOne(l *looking) {
 	c := l.c
 	var row command.Row
@@ -138,30 +138,24 @@ func getOf(key []byte) redis.Request {
 var getWord = []byte("GET")
 
 // read answers a GET, and waits as long as it takes.
-func (s *Server) read(ctx context.Context, c *client, a *ask, first bool) {
+func (s *Server) read(ctx context.Context, c *client, a *ask) {
 	if a.space.Check() != nil { // it was emptied
 		s.again(ctx, c, a)
 		return
 	}
-	if a.inOrder(first) {
-		c.answerRead(a)
-		return
-	}
-	c.timed(&a.request, func() {
-		start := len(c.out.Bytes)
-		p := a.space.AppendPosition(nil, a.request.Args[1])
-		err := s.routed(ctx, p, func(part *node.Part) error {
-			row, found, err := part.Group.Read(ctx, p, nil)
-			if err == nil {
-				c.writeRow(row, found)
-			}
-			return err
-		})
-		if err != nil {
-			c.out.Fail(err)
+	start := len(c.out.Bytes)
+	p := a.space.AppendPosition(nil, a.request.Args[1])
+	err := s.routed(ctx, p, func(part *node.Part) error {
+		row, found, err := part.Group.Read(ctx, p, nil)
+		if err == nil {
+			c.writeRow(row, found)
 		}
-		c.hush(start)
+		return err
 	})
+	if err != nil {
+		c.out.Fail(err)
+	}
+	c.hush(start)
 }
 
 // answerRead answers a GET of a row that was read.

@@ -186,7 +186,7 @@ func (l *loop) wait() (int, error) {
 		if errno == 0 && n > 0 {
 			return int(n), nil
 		}
-		if l.w.left {
+		if l.w.crowded {
 			return 0, nil // there is something to do without them
 		}
 	}

@@ -68,7 +68,7 @@ func (s *Server) again(ctx context.Context, c *client, a *ask) {
 		s.runUnit(ctx, a.unit)
 		return
 	}
-	c.timed(&a.request, func() { s.single(ctx, c, a) })
+	c.timed(&a.request, a.space, func() { s.single(ctx, c, a) })
 }
 
 // single executes a request about one key by itself.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/api"
@@ -31,13 +32,15 @@ func init() {
 //
 // The time of a request that is executed with others is that of all of them, from when
 // they are handed to a group until they are as durable as they have to be: it is what the
-// client has waited for. Of such a batch a few requests are noted.
+// client has waited for. Of such a batch a few requests are noted, and so of those of a client
+// that has waited for rows which were not in memory.
 type slowlog struct {
 	mu   sync.Mutex
 	next int64
 	list []slowEntry // the newest first
-	// least and most are the settings: in nanoseconds, negative for off, and entries.
-	least time.Duration
+	// least is from how many nanoseconds on a request is noted, negative for never, and most
+	// how many are kept.
+	least atomic.Int64
 	most  int
 }
 
@@ -73,17 +76,20 @@ const (
 	slowKeys = 8
 )
 
-func (l *slowlog) init() { l.least, l.most = 10*time.Millisecond, 128 }
+func (l *slowlog) init() { l.set(10*time.Millisecond, 128) }
 
 // isSlow tells whether something that took so long is noted.
 func (l *slowlog) isSlow(took time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.least >= 0 && took >= l.least && l.most > 0
+	least := l.least.Load()
+	return least >= 0 && int64(took) >= least
 }
 
-// note notes a request, and where it was executed if that is one place.
-func (l *slowlog) note(c *client, args [][]byte, took time.Duration, at spot) {
+// note notes a request, and where it was executed unless the keyspace is nil.
+func (l *slowlog) note(c *client, r *redis.Request, took time.Duration, in *node.Space) {
+	args, at := r.Args, spot{}
+	if in != nil {
+		at = c.s.where(in, r)
+	}
 	e := c.entry(args, took, at)
 	c.s.observe("slow", 1, func() slowEntry { return e })
 	for i, a := range args {
@@ -139,7 +145,11 @@ func (l *slowlog) reset() {
 func (l *slowlog) set(least time.Duration, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.least, l.most = least, most
+	if most == 0 {
+		least = -1
+	}
+	l.least.Store(int64(least))
+	l.most = most
 	l.list = l.list[:min(len(l.list), most)]
 }
 
@@ -178,12 +188,13 @@ func slowlogGet(t *turn) {
 	}
 }
 
-// timed does something for a client and notes it if it took long.
-func (c *client) timed(r *redis.Request, f func()) {
+// timed does something for a client and notes it if it took long. The keyspace is nil if it is
+// not in one place.
+func (c *client) timed(r *redis.Request, in *node.Space, f func()) {
 	began := time.Now()
 	f()
-	if took := time.Since(began); c.s.measured(eventCommand, took) && !secret[r.Spec.Name] {
-		c.s.slow.note(c, r.Args, took, spot{})
+	if took := c.waited + time.Since(began); c.s.measured(eventCommand, took) && !secret[r.Spec.Name] {
+		c.s.slow.note(c, r, took, in)
 	}
 }
 
@@ -192,16 +203,23 @@ var secret = map[string]bool{"auth": true, "hello": true, "acl|setuser": true, "
 
 // noteBatch notes some requests of a batch that took long.
 func (w *worker) noteBatch(b *batch, took time.Duration) {
-	if !w.s.measured(eventBatch, took) {
+	slow := w.s.measured(eventBatch, took)
+	if !slow && !w.late {
 		return
 	}
-	for i := range b.asks[:min(len(b.asks), slowOfBatch)] {
+	noted := 0
+	for i := range b.asks {
 		a := &b.asks[i]
-		r, space := &a.request, a.space
-		if a.unit != nil {
-			r, space = &a.unit.items[0].Request, a.unit.items[0].space
+		if took := a.c.waited + took; slow || a.c.waited > 0 && w.s.slow.isSlow(took) {
+			r, space := &a.request, a.space
+			if a.unit != nil {
+				r, space = &a.unit.items[0].Request, a.unit.items[0].space
+			}
+			w.s.slow.note(a.c, r, took, space)
+			if noted++; noted == slowOfBatch {
+				return
+			}
 		}
-		w.s.slow.note(a.c, r.Args, took, w.s.where(space, r))
 	}
 }
 

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
@@ -11,7 +10,6 @@ import (
 
 // trip is a way to the disk for clients that are cold: it brings what all of them want.
 type trip struct {
-	s     *Server
 	wants []wants
 	keys  []byte // what the row keys are made of
 }
@@ -28,14 +26,14 @@ type wants struct {
 // trips are those that have ended, to be used again.
 var trips = sync.Pool{New: func() any { return new(trip) }}
 
-// keepTrip is how many bytes of row keys, and for how many groups, memory is used again.
+// keepTrip is for how many bytes of row keys, and keepWants for how many groups, memory is used
+// again.
 const keepTrip, keepWants = 64 << 10, 8
 
 // plan returns the trip for some clients. Reads in front are to be read, and the rows of
 // other requests to be in memory.
 func (s *Server) plan(clients []*client) *trip {
 	t := trips.Get().(*trip)
-	t.s = s
 	for _, c := range clients {
 		front := len(c.first) == 0 // of what is to be executed
 		asks := c.warm.left()
@@ -74,25 +72,11 @@ func (t *trip) of(part *node.Part) *wants {
 
 // read reads what is to be read.
 func (t *trip) read(by func(*group.Group, *group.Reading, [][]byte)) {
-	began := time.Now()
 	for i := range t.wants {
 		w := &t.wants[i]
 		by(w.part.Group, &w.reading, w.reads)
 		for i, a := range w.asks {
 			a.read = &w.reading.Rows[i]
-		}
-	}
-	if took := time.Since(began); t.s.measured(eventCommand, took) {
-		t.note(took)
-	}
-}
-
-// note notes some reads that took long.
-func (t *trip) note(took time.Duration) {
-	for i := range t.wants {
-		asks := t.wants[i].asks
-		for _, a := range asks[:min(len(asks), slowOfBatch)] {
-			t.s.slow.note(a.c, a.request.Args, took, t.s.where(a.space, &a.request))
 		}
 	}
 }
@@ -109,7 +93,7 @@ func (t *trip) end() {
 		clear(w.asks)
 		w.part, w.rows, w.reads, w.asks = nil, w.rows[:0], w.reads[:0], w.asks[:0]
 	}
-	t.s, t.wants, t.keys = nil, t.wants[:0], t.keys[:0]
+	t.wants, t.keys = t.wants[:0], t.keys[:0]
 	trips.Put(t)
 }
 

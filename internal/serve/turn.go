@@ -60,7 +60,7 @@ func (w *worker) turn(c *client, r redis.Request) {
 	r = kept(r)
 	w.slow(c, func(ctx context.Context) {
 		w.s.follow(ctx, c)
-		c.timed(&r, func() {
+		c.timed(&r, nil, func() {
 			c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
 		})
 	})

@@ -243,7 +243,7 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 		s.run(ctx, u)
 		return
 	}
-	s.observed(u, func() { u.c.timed(&u.items[0].Request, func() { s.run(ctx, u) }) })
+	s.observed(u, func() { u.c.timed(&u.items[0].Request, nil, func() { s.run(ctx, u) }) })
 }
 
 func (s *Server) run(ctx context.Context, u *unit) {

@@ -24,19 +24,21 @@ type worker struct {
 	batches map[*store.Store]*batch
 	used    []*batch
 	staged  int
-	// leaving are clients that are busy from the next release on.
+	// leaving are clients that the next release gives to goroutines.
 	leaving []*client
-	// chilled are those whose requests are cold.
+	// chilled are those whose requests are cold, as long as they have not left.
 	chilled []*client
-	// resumed tells that clients which were cold were answered at once, and left that some
+	// resumed tells that clients which were cold were answered at once, and crowded that some
 	// have to come with the next round.
-	resumed, left bool
-	// mine are those of a round whose rows the worker reads, hands how many goroutines read
-	// for others beside it, and spare how many may do so.
-	mine  []*client
-	hands atomic.Int32
-	spare int32
-	nowMS int64
+	resumed, crowded bool
+	// late tells that some have waited before they were staged.
+	late bool
+	// mine are those whose rows the worker reads, lending how many goroutines read for others
+	// beside it, and lendMost how many may do so.
+	mine     []*client
+	lending  atomic.Int32
+	lendMost int32
+	nowMS    int64
 
 	// request and builder are what a command is made of.
 	request redis.Request
@@ -57,7 +59,7 @@ type batch struct {
 	asks []ask
 }
 
-// ask is a staged request.
+// ask is a request that is staged, or cold.
 type ask struct {
 	c       *client
 	request redis.Request
@@ -82,7 +84,7 @@ const (
 func newWorker(s *Server, room int) *worker {
 	return &worker{
 		s: s, batches: map[*store.Store]*batch{}, keys: make([]byte, 0, room), looks: make([]looking, 0, rows.TouchMost),
-		spare: int32(max(1, runtime.GOMAXPROCS(0)-1)),
+		lendMost: int32(max(1, runtime.GOMAXPROCS(0)-1)),
 	}
 }
 
@@ -189,7 +191,6 @@ func (w *worker) single(c *client, r redis.Request) {
 	case r.Spec.Flags&redis.Write != 0 && part.Group.Held(row.Position()) > 0:
 		w.see()
 		w.join(c, r)
-		c.cold.held = true
 	case len(w.looks) == 0 && w.blind(&r, part):
 		w.stageSingle(c, r, row, part)
 	default:
@@ -295,7 +296,7 @@ func (w *worker) execute() {
 		clear(b.asks)
 		b.asks = b.asks[:0]
 	}
-	w.used, w.staged = w.used[:0], 0
+	w.used, w.staged, w.late = w.used[:0], 0, false
 	w.keys = w.keys[:0]
 	clear(w.held)
 	if w.held = w.held[:0]; cap(w.held) > keepHeld {
