@@ -93,16 +93,7 @@ func (m *Many) Try() {
 // Held is for how long a writer of a position is held up: wait so long before it is
 // written by [Many.Try], which does not.
 func (g *Group) Held(at partition.Position) time.Duration {
-	list := g.slow.list.Load()
-	if list == nil {
-		return 0
-	}
-	for _, s := range *list {
-		if s.span.Contains(at) {
-			return s.wait
-		}
-	}
-	return 0
+	return g.slow.wait(at)
 }
 
 // behind tells whether a call must not be executed, because one of its chain was not.

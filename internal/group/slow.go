@@ -43,17 +43,27 @@ func (g *Group) Slow(s partition.Span, wait time.Duration) {
 	g.slow.list.Store(&list)
 }
 
-// hold waits if the range of a position is one of those.
-func (s *slow) hold(ctx context.Context, at partition.Position) error {
+// wait is for how long a writer of a position is held up.
+func (s *slow) wait(at partition.Position) time.Duration {
 	list := s.list.Load()
-	if list == nil {
+	if list == nil || len(at) == 0 {
+		return 0
+	}
+	for _, x := range *list {
+		if x.span.Contains(at) {
+			return x.wait
+		}
+	}
+	return 0
+}
+
+// hold holds up a writer of a position.
+func (s *slow) hold(ctx context.Context, at partition.Position) error {
+	wait := s.wait(at)
+	if wait == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(*list, func(x slowed) bool { return x.span.Contains(at) })
-	if i < 0 || len(at) == 0 {
-		return nil
-	}
-	timer := time.NewTimer((*list)[i].wait)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -31,7 +31,8 @@ type Store struct {
 
 	applier applier
 
-	// absent tells that of the keys that were read together last some did not exist.
+	// absent tells that of the keys that were read together last more than an eighth did not
+	// exist.
 	absent atomic.Bool
 	// began is when the store was opened, and nearAfter how long after that reads of tables
 	// are thought to be near again: see GetNear.

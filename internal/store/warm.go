@@ -52,13 +52,14 @@ func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, 
 }
 
 const (
-	// nearTime is how long the blocks of a row that are near take to read, from the memory
-	// of the machine. Those of a disk take longer.
+	// nearTime is how long the blocks of a row may take to read. From the memory of the
+	// machine they take less, from most disks more; one as fast as memory is taken for it.
 	nearTime = 50 * time.Microsecond
-	// nearMost is how long all of some rows may take.
-	nearMost = 4 * nearTime
+	// nearAll is how long those of all rows may take.
+	nearAll = 4 * nearTime
 	// nearPause is for how many times as long as it was waited for a disk nothing is near
-	// after that: who must not wait for one does so for a hundredth of the time at most.
+	// after that: who must not wait for one does so for about a hundredth of the time. To
+	// wait for a block that somebody else is reading does not count.
 	nearPause = 100
 )
 
@@ -84,7 +85,7 @@ func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte
 			if room = value; state != rows.Unknown {
 				visit(i, value, state == rows.Present, t)
 				return
-			}
+			} // else it was forgotten since, which no row is before it is applied
 		}
 		*cold = append(*cold, coldKey{i, keys[i], t})
 	})
@@ -136,7 +137,7 @@ func coldKeys() (list *[]coldKey, done func()) {
 	}
 }
 
-// readCold visits what Pebble has of some keys, and sorts them.
+// readCold visits what Pebble has of some keys, and may sort them.
 func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok bool)) error {
 	if len(cold) > fewKeys {
 		return s.readSorted(cold, false, visit)
@@ -165,8 +166,10 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
 	absent, waited := 0, time.Duration(0)
-	defer func() { s.absent.Store(absent > len(cold)/8) }()
+	read := 0
+	defer func() { s.absent.Store(absent > read/8) }()
 	for i := range cold {
+		read++
 		*room = appendKey((*room)[:0], cold[i].key)
 		// A prefix is a whole key.
 		found := it.SeekPrefixGE(*room)
@@ -189,7 +192,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 			if waited = it.Stats().InternalStats.BlockReadDuration; waited-before > nearTime {
 				s.nearAfter.Store(int64(time.Since(s.began) + nearPause*(waited-before)))
 				break
-			} else if waited > nearMost {
+			} else if waited > nearAll {
 				break
 			}
 		}
