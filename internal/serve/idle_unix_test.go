@@ -4,6 +4,9 @@ package serve
 
 import (
 	"net"
+	"net/netip"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -57,6 +60,47 @@ func TestIdleConnectionsTakeLittle(t *testing.T) {
 			if _, err := c.Conn.Read(b); err != nil || string(b) != "+PONG\r\n" {
 				t.Errorf("%q, %v", b, err)
 			}
+		}
+	})
+}
+
+// A connection that there is no file for waits, and is not tried again all the time.
+func TestAConnectionWithoutAFileWaits(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, said func() string) {
+		other := l.dial()
+		other.script("PING -> PONG")
+		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		full := limit
+		full.Cur = 0
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &full); err != nil {
+			t.Skip("the limit of open files cannot be changed:", err)
+		}
+		enough := sync.OnceFunc(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) })
+		defer enough()
+		at := netip.MustParseAddrPort(l.addr)
+		if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "word of it", func() bool { return strings.Contains(said(), "cannot accept") })
+		other.script(strings.Repeat("PING -> PONG\n", 100))
+		if n := strings.Count(said(), "cannot accept"); n > 3 {
+			t.Errorf("it was tried %d times meanwhile", n)
+		}
+		enough()
+		if _, err := syscall.Write(fd, []byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 7)
+		if _, err := syscall.Read(fd, b); err != nil || string(b) != "+PONG\r\n" {
+			t.Errorf("%q, %v", b, err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ type loop struct {
 	// they are executed.
 	arena []byte
 	used  int
+	// deafSince is since when it does not wait for connections, zero if it does.
+	deafSince time.Time
 	// written are clients that have something to write.
 	written []*socket
 	events  [256]syscall.EpollEvent
@@ -117,7 +120,7 @@ const ignored = 1 << 31
 func (l *loop) ignore(c *socket) {
 	if c.interest != ignored {
 		c.interest = ignored
-		_ = l.control(syscall.EPOLL_CTL_DEL, c.fd, 0)
+		_ = l.control(syscall.EPOLL_CTL_DEL, c.fd, 0) // it is among those of ep: see accept
 	}
 }
 
@@ -132,6 +135,10 @@ func (l *loop) run() error {
 		n, err := l.wait()
 		if err != nil {
 			return fmt.Errorf("wait for clients: %w", err)
+		}
+		if !l.deafSince.IsZero() && time.Since(l.deafSince) > acceptPause {
+			l.deafSince = time.Time{}
+			l.hear(syscall.EPOLLIN)
 		}
 		l.w.nowMS = l.w.s.opts.Now().UnixMilli()
 		for i := range n {
@@ -197,8 +204,12 @@ func (l *loop) wait() (int, error) {
 	if !asleep {
 		return 0, nil
 	}
+	patience := -1 // milliseconds
+	if !l.deafSince.IsZero() {
+		patience = int(acceptPause.Milliseconds()) + 1
+	}
 	for {
-		n, err := syscall.EpollWait(l.ep, l.events[:], -1)
+		n, err := syscall.EpollWait(l.ep, l.events[:], patience)
 		if err != syscall.EINTR {
 			l.mu.Lock()
 			l.asleep = false
@@ -288,9 +299,19 @@ func (l *loop) end() {
 func (l *loop) accept() {
 	for {
 		fd, from, err := syscall.Accept4(l.listen, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
-		if err != nil {
+		switch err {
+		case nil:
+		case syscall.EINTR, syscall.ECONNABORTED:
+			continue
+		case syscall.EAGAIN:
+			return
+		default: // too many open files, say: epoll would tell of that one again and again
+			l.w.s.notAccepted(err)
+			l.hear(0)
+			l.deafSince = time.Now()
 			return
 		}
+		// It would be slower without, and not wrong.
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // who is gone without a word is noticed
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAlive)
@@ -309,6 +330,11 @@ func (l *loop) accept() {
 		}
 		l.clients[int32(fd)] = c
 	}
+}
+
+// hear waits for connections if events is EPOLLIN, and not if it is 0.
+func (l *loop) hear(events uint32) {
+	_ = l.control(syscall.EPOLL_CTL_MOD, l.listen, events) // it was added, and is open as long as the loop runs
 }
 
 // addressOf is an address as people write it.

@@ -34,7 +34,7 @@ func (s *Server) serveStreams(l net.Listener) error {
 		<-s.ctx.Done()
 		_ = l.Close()
 	})
-	for pause := time.Millisecond; ; {
+	for {
 		conn, err := l.Accept()
 		switch {
 		case s.ctx.Err() != nil:
@@ -42,13 +42,21 @@ func (s *Server) serveStreams(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		case err != nil: // too many open files, say
-			time.Sleep(pause)
-			pause = min(2*pause, time.Second)
+			s.notAccepted(err)
+			sleep(s.ctx, acceptPause)
 			continue
 		}
-		pause = time.Millisecond
 		s.running.Go(func() { s.serveStream(conn) })
 	}
+}
+
+// acceptPause is how long a server does not look for connections after one could not be
+// accepted.
+const acceptPause = 500 * time.Millisecond
+
+// notAccepted tells of a connection that could not be accepted.
+func (s *Server) notAccepted(err error) {
+	s.opts.Log.Warn("cannot accept a connection: it waits; lower maxclients, or allow more open files (ulimit -n)", "error", err)
 }
 
 // serveStream serves one connection until it ends.
