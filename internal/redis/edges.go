@@ -79,12 +79,12 @@ func server() {
 	}
 	slow := func(name, summary string, arity int) *Spec {
 		s := edge("slowlog|"+name, group, "2.2.12", summary, arity, Admin|Loading|Stale, Dangerous)
-		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one. Of requests that have waited together some are noted; a GET of a row in memory waits for nothing, and is not."
+		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one. Of requests that have waited together some are noted; a GET that is answered from memory at once is not."
 		return s
 	}
 	latency := func(name, summary string, arity int) *Spec {
 		s := edge("latency|"+name, group, "2.8.13", summary, arity, Admin|NoScript|Loading|Stale, Dangerous)
-		s.Doc.Differs = "The events are `batch`, requests that were executed and made durable together, and `command`, one by itself."
+		s.Doc.Differs = "The events are `batch`, requests that were executed and made durable together, and `command`, one that waited for the disk, for a lock or for several groups."
 		return s
 	}
 	register(

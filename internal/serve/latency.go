@@ -23,8 +23,8 @@ const (
 	// eventBatch is a batch of requests that a group has executed, until it is as
 	// durable as it has to be.
 	eventBatch = "batch"
-	// eventCommand is a request that was executed by itself: one that waits for the disk,
-	// for a lock, or for several groups.
+	// eventCommand is requests of a client that wait for the disk, for a lock, or for several
+	// groups.
 	eventCommand = "command"
 )
 
