@@ -19,14 +19,15 @@ type Looker interface {
 	// Seek begins to fetch what is known of a key from memory, and Near goes on with it.
 	Seek(key []byte) (hint uint64)
 	Near(hint uint64)
-	// Knows tells whether a Look would know a key, and Warm lets it know some.
-	Knows(key []byte) bool
+	// Knows tells whether a Look would know a key, and how long its value is. Warm lets it
+	// know some.
+	Knows(key []byte) (size int, known bool)
 	Warm(keys ...[]byte)
-	// GetMany is Get for several keys, in any order. A value is the visitor's until it
-	// returns. Unmoved tells whether it is still the newest, or may say no.
-	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
+	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
+	// is his until he returns. Unmoved tells whether it is still the newest, or may say no.
+	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error
 	// GetNear is GetMany, but ends when it has waited for a disk.
-	GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error
+	GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error
 	Unmoved(t rows.Ticket) bool
 }
 
@@ -123,7 +124,12 @@ func (l *Glance) Look(dst []byte) (row command.Row, value []byte, found, known b
 
 // Knows tells whether the row of a key is known in memory: a command on it does not wait
 // for the disk to find it.
-func (g *Group) Knows(key RowKey) bool { return g.looker == nil || g.looker.Knows(key) }
+func (g *Group) Knows(key RowKey) (size int, known bool) {
+	if g.looker == nil {
+		return 0, true
+	}
+	return g.looker.Knows(key)
+}
 
 // Warm reads rows, so that they are known if there is room. It waits for the disk.
 func (g *Group) Warm(keys ...[]byte) {
@@ -142,8 +148,14 @@ type Reading struct {
 	values  []byte
 }
 
-// keepValues is how much memory for values is used again.
-const keepValues = 64 << 10
+const (
+	// keepValues is how much memory for values is used again.
+	keepValues = 64 << 10
+	// mostValues is how many bytes of values are read together, and nearValues by one who
+	// must not wait: those that are more stay unknown.
+	mostValues = 1 << 20
+	nearValues = 256 << 10
+)
 
 // begin makes room for so many rows.
 func (r *Reading) begin(n int) {
@@ -169,30 +181,40 @@ type ReadRow struct {
 	ticket rows.Ticket
 }
 
-// Still tells whether what was read is still so: who asks for one row after the other has read
-// them one after the other then. It may say no though it is.
+// Still tells whether the row is now as it was read. If those of several are, asked one after
+// the other, none is older than the one before it. It may say no though it is so.
 func (r *ReadRow) Still() bool {
 	g := r.group
+	if r.Found && r.Row.ExpiryMS != 0 && !plant.Bug("group-still-though-expired") {
+		if g.clock.short(0) || !r.Row.Alive(g.visible.judgeMS(r.at, g.NowMS())) {
+			return false // nothing is published when a row expires
+		}
+	}
 	return r.Known && g.visible.writer(r.at) == nil && g.looker.Unmoved(r.ticket) && g.stillReads(r.list)
 }
 
 // ReadMany is Read for several rows, which the disk is asked for together, in any order: see
 // [ReadRow.Still]. What is not as simple as most rows, for a transaction or a group that has to
-// reserve time first, stays unknown, and after an error all of them: use Read.
-func (g *Group) ReadMany(r *Reading, keys [][]byte) { g.readMany(r, keys, false) }
+// reserve time first, stays unknown: use Read. So do those behind the end of ctx or of the room
+// for values, and all after an error.
+func (g *Group) ReadMany(ctx context.Context, r *Reading, keys [][]byte) {
+	g.readMany(ctx, r, keys, false)
+}
 
 // ReadNear is ReadMany for one who must not wait for a disk: it does so once at most, and then
 // not again for a while. What comes behind that stays unknown.
-func (g *Group) ReadNear(r *Reading, keys [][]byte) { g.readMany(r, keys, true) }
+func (g *Group) ReadNear(ctx context.Context, r *Reading, keys [][]byte) {
+	g.readMany(ctx, r, keys, true)
+}
 
-func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
+func (g *Group) readMany(ctx context.Context, r *Reading, keys [][]byte, near bool) {
 	r.begin(len(keys))
 	if g.looker == nil || g.closed.Load() || g.log.ReadBarrier(over) != nil {
 		return
 	}
-	get := g.looker.GetMany
+	get, most := g.looker.GetMany, mostValues
 	if near {
-		get = g.looker.GetNear
+		get, most = g.looker.GetNear, nearValues
 	}
 	list := g.visible.list.Load()
 	// The clock comes before the rows that it judges: see readRow.
@@ -204,18 +226,22 @@ func (g *Group) readMany(r *Reading, keys [][]byte, near bool) {
 			r.judgeMS[i] = g.visible.judgeMS(p, nowMS)
 		}
 	}
-	err := get(keys, func(i int, value []byte, ok bool, t rows.Ticket) {
+	err := get(keys, func(i int, value []byte, ok bool, t rows.Ticket) bool {
+		start := len(r.values)
+		if ctx.Err() != nil || start > 0 && start+len(value) > most {
+			return false
+		}
 		read := &r.Rows[i]
 		*read = ReadRow{Known: r.plain[i], group: g, at: RowKey(keys[i]).Position(), list: list, ticket: t}
 		if !ok || !read.Known {
-			return
+			return true
 		}
-		start := len(r.values)
 		r.values = append(r.values, value...)
 		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
 		if read.Known = err == nil && (row.ExpiryMS == 0 || timely); read.Known && row.Alive(r.judgeMS[i]) {
 			read.Row, read.Found = row, true
 		}
+		return true
 	})
 	if err != nil || !g.stillReads(list) {
 		clear(r.Rows)

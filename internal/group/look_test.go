@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -26,7 +27,7 @@ func (k knowing) Look(key, dst []byte) (value []byte, found, known bool) {
 	return value, found, true
 }
 
-func (k knowing) Knows(key []byte) bool { return !k.unknown[string(key)] }
+func (k knowing) Knows(key []byte) (int, bool) { return 0, !k.unknown[string(key)] }
 
 func (k knowing) Warm(keys ...[]byte) {
 	for _, key := range keys {
@@ -34,17 +35,19 @@ func (k knowing) Warm(keys ...[]byte) {
 	}
 }
 
-func (k knowing) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+func (k knowing) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) bool) error {
 	return k.GetMany(keys, visit)
 }
 
-func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, _ rows.Ticket)) error {
+func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, _ rows.Ticket) bool) error {
 	for i, key := range slices.Backward(keys) {
 		value, ok, err := k.Get(key, nil)
 		if err != nil {
 			return err
 		}
-		visit(i, value, ok, rows.Ticket{})
+		if !visit(i, value, ok, rows.Ticket{}) {
+			break
+		}
 	}
 	return nil
 }
@@ -133,7 +136,7 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	}
 	var reading Reading // used again
 	tell := func() (told []string) {
-		g.ReadMany(&reading, keys)
+		g.ReadMany(context.Background(), &reading, keys)
 		for _, r := range reading.Rows {
 			switch {
 			case !r.Known:
@@ -209,8 +212,69 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 		t.Errorf("Read: %q", got)
 	}
 	var reading Reading
-	g.ReadMany(&reading, [][]byte{append(BeginRowKey(nil), at("k")...)})
+	g.ReadMany(context.Background(), &reading, [][]byte{append(BeginRowKey(nil), at("k")...)})
 	if r := reading.Rows[0]; r.Known && !r.Found {
 		t.Error("ReadMany says that it has expired")
+	}
+}
+
+// A row that was read long ago may have expired since, and nothing tells of that but the clock.
+func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := knowing{newDisk(true), map[string]bool{}}
+	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.Background())
+	do(t, g, &command.Set{Key: at("passing"), Value: []byte("2"), Expiry: command.In(100)})
+	var reading Reading
+	g.ReadMany(context.Background(), &reading, [][]byte{append(BeginRowKey(nil), at("passing")...)})
+	r := &reading.Rows[0]
+	if !r.Found || !r.Still() {
+		t.Fatalf("read is %+v", r)
+	}
+	wall.ms.Add(100)
+	g.Timely(context.Background())
+	if r.Still() {
+		t.Error("it is still there when it has expired")
+	}
+}
+
+// Large rows are not all read at once: who must not wait would be held up, and memory is short.
+func TestFewBytesAreReadTogether(t *testing.T) {
+	const n, size = 20, 100 << 10
+	d := knowing{newDisk(true), map[string]bool{}}
+	g, err := Open(d, d, Options{Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.Background())
+	var keys [][]byte
+	for i := range n {
+		key := string(rune('a' + i))
+		do(t, g, set(key, strings.Repeat("x", size)))
+		keys = append(keys, append(BeginRowKey(nil), at(key)...))
+	}
+	do(t, g, set("huge", strings.Repeat("x", 2*mostValues)))
+	known := func(read func(context.Context, *Reading, [][]byte), keys ...[]byte) (known int) {
+		var r Reading
+		read(context.Background(), &r, keys)
+		for i := range r.Rows {
+			if r.Rows[i].Known {
+				known++
+			}
+		}
+		return known
+	}
+	if got := known(g.ReadMany, keys...); got != mostValues/size {
+		t.Errorf("%d rows are read together", got)
+	}
+	if got := known(g.ReadNear, keys...); got != nearValues/size {
+		t.Errorf("%d rows are read by one who must not wait", got)
+	}
+	if got := known(g.ReadNear, append(BeginRowKey(nil), at("huge")...)); got != 1 {
+		t.Error("a row that is larger than that is never read")
 	}
 }

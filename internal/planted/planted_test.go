@@ -74,6 +74,7 @@ var plantedBugs = map[string][]guard{
 	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
 	"serve-cold-reads-join-late": {{folder: "internal/serve", test: "TestManyClientsReadRowsThatAreNotInMemory"}},
 	"serve-cold-staged":          {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
+	"serve-cold-unit-staged":     {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
@@ -190,6 +191,7 @@ var plantedBugs = map[string][]guard{
 	"group-joint-not-taken-back":       {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
 	"group-chain-of-one-group":         {{folder: "internal/group", test: "TestAChainStopsInAllGroups"}},
 	"group-floor-not-kept":             {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
+	"group-still-though-expired":       {{folder: "internal/group", test: "TestARowThatHasExpiredIsNotStillThere"}},
 	"group-many-judged-alone":          {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"group-peek-locked-meanwhile":      {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"version-repeated":                 {guardForward, guardHistory, guardSim},

@@ -26,14 +26,17 @@ func (t *Table) Near(h Hint) {
 	s.mu.Unlock()
 }
 
-// Knows tells whether the table knows the row of key, or that there is none.
-func (t *Table) Knows(key []byte) bool {
+// Knows tells whether the table knows the row of key, or that there is none, and how long its
+// value is.
+func (t *Table) Knows(key []byte) (size int, known bool) {
 	s, h := t.stripe(key)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	_, _, r := s.find(h, key)
-	known := r != nil || s.whole
-	s.mu.Unlock()
-	return known
+	if r == nil {
+		return 0, s.whole
+	}
+	return r.valueLen(), true
 }
 
 // near begins to fetch the first row whose key may be the one with a hash.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -111,27 +112,27 @@ func (w *worker) releaseCold() {
 			w.s.warmUp(w.s.ctx, []*client{c})
 		})
 	}
-	w.handOut(away)
+	w.s.handOut(away)
 	if len(lent) > 0 {
 		w.lending.Add(1)
 		w.s.running.Go(func() {
 			defer w.lending.Add(-1)
-			for _, share := range sharesOf(lent, coldShare) {
-				w.s.warmUp(w.s.ctx, share)
-			}
+			w.s.readLent(lent)
 		})
 	}
-	if far := w.readNear(w.mine); len(far) > 0 {
-		w.handOut(slices.Clone(far)) // mine is used again
+	if len(w.mine) > 0 {
+		far := w.s.readNear(w.mine)
+		w.resumed = w.resumed || len(far) < len(w.mine)
+		w.s.handOut(slices.Clone(far)) // mine is used again
+		clear(w.mine)
 	}
-	clear(w.mine)
 }
 
 // sortCold tells for clients that are cold who reads their rows: each alone, some goroutines,
 // one beside the worker, or the worker, which are mine. Those that stay are chilled still.
 func (w *worker) sortCold() (alone, away, lent []*client) {
 	w.mine = w.mine[:0]
-	room, lend := nearRows, w.lend()
+	room, lend, near := nearRows, w.lend(), w.s.isNear()
 	w.chilled = slices.DeleteFunc(w.chilled, func(c *client) bool {
 		switch asks := len(c.cold.asks); {
 		case c.pending > 0:
@@ -140,7 +141,7 @@ func (w *worker) sortCold() (alone, away, lent []*client) {
 			// It leaves now: what it asks for next would join in front of what was
 			// deferred. And that may wait for a lock, which must hold up nobody else.
 			alone = append(alone, c)
-		case !c.near():
+		case !near || !c.near():
 			away = append(away, c)
 		case room > 0:
 			w.mine, room = append(w.mine, c), room-asks
@@ -177,30 +178,50 @@ func (w *worker) lend() int {
 	return max(lendLeast, (asks-nearRows)/2)
 }
 
+// isNear tells whether there is no disk that has kept somebody waiting of late.
+func (s *Server) isNear() bool {
+	return !slices.ContainsFunc(s.node.Hosts(), func(h *node.Host) bool { return !h.Store.IsNear() })
+}
+
+// readLent reads for clients beside the worker, and gives them to others if there is a disk to
+// wait for.
+func (s *Server) readLent(clients []*client) {
+	for len(clients) > 0 {
+		share := sharesOf(clients, coldShare)[0]
+		clients = clients[len(share):]
+		switch far := s.readNear(share); {
+		case !s.isNear():
+			s.handOut(slices.Concat(far, clients))
+			return
+		case len(far) > 0:
+			s.warmUp(s.ctx, far)
+		}
+	}
+}
+
 // handOut gives clients that are cold to some goroutines.
-func (w *worker) handOut(clients []*client) {
+func (s *Server) handOut(clients []*client) {
 	shares := sharesOf(clients, min(max(1, (asksOf(clients)+coldHands-1)/coldHands), coldShare))
 	var next atomic.Int64
 	for range min(len(shares), coldHands) {
-		w.s.running.Go(func() {
+		s.running.Go(func() {
 			for i := next.Add(1); i <= int64(len(shares)); i = next.Add(1) {
-				w.s.warmUp(w.s.ctx, shares[i-1])
+				s.warmUp(s.ctx, shares[i-1])
 			}
 		})
 	}
 }
 
 // readNear answers those of the clients that are cold whose rows are near, and returns the
-// others.
-func (w *worker) readNear(clients []*client) (far []*client) {
-	t := w.s.plan(clients)
+// others, at the front of the list.
+func (s *Server) readNear(clients []*client) (far []*client) {
+	t := s.plan(clients)
 	defer t.end()
-	t.read((*group.Group).ReadNear)
+	t.read(s.ctx, (*group.Group).ReadNear)
 	return slices.DeleteFunc(clients, func(c *client) bool {
 		if !c.answerNear() {
 			return false
 		}
-		w.resumed = true
 		c.conn.resume()
 		return true
 	})
@@ -211,7 +232,7 @@ func (w *worker) readNear(clients []*client) (far []*client) {
 func (c *client) answerNear() bool {
 	for first := true; len(c.warm.left()) > 0; first = false {
 		a := &c.warm.left()[0]
-		if !a.inOrder(first) {
+		if !a.inOrder(first) || len(c.out.Bytes) > unread {
 			break
 		}
 		c.answerRead(a)
@@ -236,14 +257,20 @@ func asksOf(clients []*client) (asks int) {
 	return asks
 }
 
-// sharesOf divides clients that are cold: each share has so many requests, or few more.
+// sharesOf divides clients that are cold: each share has so many requests at most, or is one
+// client.
 func sharesOf(clients []*client, most int) (shares [][]*client) {
 	start, have := 0, 0
 	for i, c := range clients {
-		if have += len(c.warm.left()); have >= most || i == len(clients)-1 {
-			shares = append(shares, clients[start:i+1])
-			start, have = i+1, 0
+		n := len(c.warm.left())
+		if i > start && have+n > most {
+			shares = append(shares, clients[start:i])
+			start, have = i, 0
 		}
+		have += n
+	}
+	if start < len(clients) {
+		shares = append(shares, clients[start:])
 	}
 	return shares
 }
@@ -274,14 +301,17 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// finishCold answers the reads in front. The others are left to the worker, unless there is
-// more to do for the client here.
+// finishCold answers the reads in front, as long as the client may leave the answers unread.
+// The others are left to the worker, unless there is more to do for the client here.
 func (s *Server) finishCold(ctx context.Context, c *client) {
 	for _, f := range c.first {
 		f(ctx)
 	}
 	c.first = nil
 	for first := true; len(c.warm.left()) > 0 && c.warm.left()[0].request.Spec == getSpec; first = false {
+		if len(c.out.Bytes) > unread && len(c.later) == 0 || ctx.Err() != nil {
+			break
+		}
 		if a := &c.warm.left()[0]; a.inOrder(first) {
 			c.answerRead(a)
 		} else {
@@ -302,7 +332,7 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 }
 
 // thawed is called when the rows of a client that was cold are in memory, and its reads in
-// front are answered.
+// front are answered, or some of them.
 func (c *client) thawed() {
 	q := c.warm
 	c.waited = time.Since(q.since)
@@ -318,7 +348,8 @@ func (c *client) thawed() {
 }
 
 // restage stages requests whose rows were brought into memory. If the client gets busy with
-// them, the others wait.
+// them, the others wait. From a read on whose row is not there, because it is large say, they
+// are cold once more.
 func (w *worker) restage(c *client) {
 	if c.warm == nil {
 		c.waited = 0
@@ -327,19 +358,37 @@ func (w *worker) restage(c *client) {
 	w.late = true
 	for len(c.warm.left()) > 0 && !c.busy {
 		r := c.warm.left()[0].request
-		c.warm.done++
-		if row, part := w.locate(c, r.Args[r.Spec.Keys.First]); part != nil {
-			w.stageSingle(c, r, row, part)
-		} else {
+		row, part := w.locate(c, r.Args[r.Spec.Keys.First])
+		if part == nil {
+			c.warm.done++
 			w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, &ask{request: r, space: c.space}) })
+			break
 		}
-		if w.staged >= maxStaged {
+		size, known := part.Group.Knows(row)
+		if r.Spec == getSpec && !known {
+			w.refreeze(c)
+			return
+		}
+		c.warm.done++
+		w.weigh(&r, size)
+		w.stageSingle(c, r, row, part)
+		if w.full() {
 			w.commit()
+			if len(c.out.Bytes) > unread {
+				break // it goes on when they are read
+			}
 		}
 	}
 	if len(c.warm.left()) == 0 {
 		c.warm = nil // its arguments may be staged
 	}
+}
+
+// refreeze makes a client cold again with what is left of what was.
+func (w *worker) refreeze(c *client) {
+	c.warm.asks, c.warm.done = c.warm.left(), 0
+	c.busy, c.cold, c.warm = true, c.warm, nil
+	w.chilled = append(w.chilled, c)
 }
 
 // inOrder tells whether what was read for a GET is its answer, and its keyspace was not emptied.

@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,17 +37,27 @@ func TestPipelinesOnRowsThatAreNotInMemory(t *testing.T) {
 // kind7 is 7.
 func startCold(t *testing.T, sh shape, n int, kinds ...string) *lab {
 	t.Helper()
+	return startColdOn(t, sh, func(set func(key, value string)) {
+		for i := range n {
+			for _, kind := range kinds {
+				set(fmt.Sprint(kind, i), fmt.Sprint(i))
+			}
+		}
+	})
+}
+
+// startColdOn starts a server whose keys are those of fill, and not in memory.
+func startColdOn(t *testing.T, sh shape, fill func(set func(key, value string))) *lab {
+	t.Helper()
 	dir := t.TempDir()
 	options := sh.options()
 	options.Durability = cleave.EverySec
 	db := open(t, dir, options)
-	for i := range n {
-		for _, kind := range kinds {
-			if err := db.Default().Set(ctx, fmt.Appendf(nil, "%s%d", kind, i), fmt.Append(nil, i)); err != nil {
-				t.Fatal(err)
-			}
+	fill(func(key, value string) {
+		if err := db.Default().Set(ctx, []byte(key), []byte(value)); err != nil {
+			t.Fatal(err)
 		}
-	}
+	})
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +132,121 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 	<-h.back
 	h.c.busy = false
 	w.take(h.c, nil)
-	if row, part := w.locate(h.c, []byte("k0")); w.staged != 1 || !part.Group.Knows(row) {
+	row, part := w.locate(h.c, []byte("k0"))
+	if _, known := part.Group.Knows(row); w.staged != 1 || !known {
 		t.Errorf("%d requests are staged when their rows were fetched", w.staged)
 	}
 	w.commit()
 	if got := string(h.c.out.Bytes); got != ":1\r\n" {
 		t.Errorf("answered was %q", got)
+	}
+}
+
+// So it is with several keys.
+func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
+	l := startCold(t, shapes[0], 3, "k")
+	w := newWorker(l.s, keyRoom)
+	h := &byHand{back: make(chan *byHand, 1)}
+	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
+	defer l.s.gone(h.c)
+	const ask, want = "MGET k0 k1\r\n", "*2\r\n$1\r\n0\r\n$1\r\n1\r\n"
+	w.take(h.c, []byte(ask))
+	if w.staged > 0 || !h.c.busy {
+		t.Fatalf("%d requests are staged, of rows that are not in memory", w.staged)
+	}
+	w.commit()
+	<-h.back
+	h.c.busy = false
+	w.take(h.c, []byte(ask+"MSET k2 7 new 8\r\n")) // what is set is not looked at
+	if w.staged != 2 {
+		t.Errorf("%d requests are staged, of rows that are", w.staged)
+	}
+	w.commit()
+	if got := string(h.c.out.Bytes); got != want+want+"+OK\r\n" {
+		t.Errorf("answered was %q", got)
+	}
+}
+
+// A client gets more answers when it has read those that it has, whether their rows were in
+// memory or not.
+func TestFewAnswersWaitToBeRead(t *testing.T) {
+	const n, size = 100, 100 << 10
+	value := strings.Repeat("x", size)
+	l := startColdOn(t, shapes[1], func(set func(key, value string)) { set("large", value) })
+	w := newWorker(l.s, keyRoom)
+	reads := strings.Repeat("GET large\r\n", n)
+	for _, c := range []struct {
+		name, ask string
+		answers   int
+	}{
+		{"reads", reads, n},
+		{"reads behind a write", "INCR n\r\n" + reads, n + 1},
+		{"reads and writes", strings.Repeat("GET large\r\nINCR n\r\n", n), 2 * n},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &byHand{back: make(chan *byHand, 1)}
+			h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
+			defer l.s.gone(h.c)
+			most, answers := 0, 0
+			h.c.in = []byte(c.ask)
+			for answers < c.answers {
+				h.c.in = w.take(h.c, h.c.in)
+				w.commit()
+				if h.c.busy {
+					<-h.back
+					h.c.busy = false
+				}
+				most = max(most, len(h.c.out.Bytes))
+				answers += strings.Count(string(h.c.out.Bytes), value) + strings.Count(string(h.c.out.Bytes), ":")
+				h.c.out.Bytes = nil // it has read them
+			}
+			if most > 3*unread {
+				t.Errorf("%d bytes wait to be read", most)
+			}
+		})
+	}
+	c := l.dial()
+	c.pipeline(reads + "INCR n\r\n" + reads + "PING\r\n")
+	for i := range 2*n + 2 {
+		got := c.read()
+		if i%(n+1) < n && got != value || i == 2*n+1 && got != "PONG" {
+			t.Fatalf("answer %d is %.20q", i, got)
+		}
+	}
+}
+
+// One client with many requests does not share a way with others.
+func TestSharesHaveAFewRequestsOrOneClient(t *testing.T) {
+	var clients []*client
+	for _, n := range []int{1, 30, 40, 3000, 2, 64, 5} {
+		clients = append(clients, &client{warm: &cold{asks: make([]ask, n)}})
+	}
+	var got []int
+	for _, share := range sharesOf(clients, 64) {
+		got = append(got, asksOf(share))
+	}
+	if want := []int{31, 40, 3000, 2, 64, 5}; !slices.Equal(got, want) {
+		t.Errorf("the shares have %d requests, want %d", got, want)
+	}
+}
+
+// What is not of the protocol ends a client, behind answers that wait for the disk. The race
+// detector looks on.
+func TestNonsenseBehindAReadOfTheDisk(t *testing.T) {
+	l := startColdOn(t, shapes[0], func(set func(key, value string)) {
+		for i := range 30 {
+			set(fmt.Sprint("k", i), strings.Repeat("x", 100_000))
+		}
+	})
+	if err := l.s.Configure(map[string]string{"client-output-buffer-limit": "normal 50000 0 0"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		c := l.dial()
+		c.pipeline(fmt.Sprintf("GET k%d\r\n*1\r\n$x\r\n", i))
+		if got, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) || strings.Contains(string(got), "xx-ERR") {
+			t.Errorf("answered was %.20q … %q, %v", got, got[max(0, len(got)-40):], err)
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 		return
 	}
 	if c.tracks != nil {
+		if len(w.looks) == 0 { // else it waits for answers
+			w.s.tracker.answered(c)
+		}
 		w.s.track(c, spec, args)
 	}
 	r := redis.Request{Spec: spec, Args: args}

@@ -84,11 +84,16 @@ func (w *worker) see() {
 func (w *worker) stageKnown(l *looking) {
 	c := l.c
 	c.pending--
-	if c.cold == nil && (w.blind(&l.request, l.part) || l.part.Group.Knows(l.row) || plant.Bug("serve-cold-staged")) {
-		w.add(c, l.request, l.row, l.part, l.command)
-	} else {
-		w.join(c, l.request)
+	size, known := 0, c.cold == nil && (w.blind(&l.request, l.part) || plant.Bug("serve-cold-staged"))
+	if c.cold == nil && !known {
+		size, known = l.part.Group.Knows(l.row)
 	}
+	if !known {
+		w.join(c, l.request)
+		return
+	}
+	w.weigh(&l.request, size)
+	w.add(c, l.request, l.row, l.part, l.command)
 }
 
 // blind tells whether a request is executed without a look at the row that it replaces.

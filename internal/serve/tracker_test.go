@@ -41,3 +41,38 @@ func TestNothingIsTrackedForAMultiThatHasFailed(t *testing.T) {
 		t.Errorf("%d keys are tracked", n)
 	}
 }
+
+// A read that was not answered yet reads what has changed meanwhile, so who is told for it hears
+// of what comes after that, whatever the client asks for behind it.
+func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
+	l := startCold(t, shapes[0], 2, "k")
+	told, other := l.dial(), l.dial()
+	id := strings.Trim(told.ask("CLIENT ID"), "()")
+	told.script("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+	w := newWorker(l.s, keyRoom)
+	h := &byHand{back: make(chan *byHand, 1)}
+	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
+	defer l.s.gone(h.c)
+	w.take(h.c, []byte("CLIENT TRACKING ON REDIRECT "+id+"\r\n"))
+	w.commit()
+	h.c.out.Bytes = nil
+	w.take(h.c, []byte("GET k0\r\nGET k1\r\n"))
+	other.script("SET k0 new -> OK")
+	const message = "[message __redis__:invalidate [k0]]"
+	if got := told.read(); got != message {
+		t.Error(got)
+	}
+	w.commit()
+	if h.c.busy {
+		<-h.back
+		h.c.busy = false
+	}
+	if got := string(h.c.out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
+		t.Errorf("answered was %q", got)
+	}
+	l.s.tracker.answered(h.c) // as it is written
+	other.script("SET k0 newer -> OK")
+	if got := told.read(); got != message {
+		t.Error(got)
+	}
+}

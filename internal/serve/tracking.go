@@ -143,7 +143,6 @@ func getRedir(t *turn) {
 // track enters a client that tracks as a reader of what it is about to read. What CLIENT
 // CACHING says holds for the next request, and for all of a MULTI.
 func (s *Server) track(c *client, spec *redis.Spec, args [][]byte) {
-	s.tracker.answered(c)
 	asked := c.caching
 	if c.queue == nil && spec.Name != "multi" || spec.Name == "exec" || spec.Name == "discard" {
 		c.caching = false

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/group"
@@ -71,10 +72,10 @@ func (t *trip) of(part *node.Part) *wants {
 }
 
 // read reads what is to be read.
-func (t *trip) read(by func(*group.Group, *group.Reading, [][]byte)) {
+func (t *trip) read(ctx context.Context, by func(*group.Group, context.Context, *group.Reading, [][]byte)) {
 	for i := range t.wants {
 		w := &t.wants[i]
-		by(w.part.Group, &w.reading, w.reads)
+		by(w.part.Group, ctx, &w.reading, w.reads)
 		for i, a := range w.asks {
 			a.read = &w.reading.Rows[i]
 		}
@@ -102,9 +103,13 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	t := s.plan(clients)
 	defer t.end()
 	for i := range t.wants {
-		t.wants[i].part.Group.Warm(t.wants[i].rows...)
+		for rows := range slices.Chunk(t.wants[i].rows, coldShare) {
+			if ctx.Err() == nil {
+				t.wants[i].part.Group.Warm(rows...)
+			}
+		}
 	}
-	t.read((*group.Group).ReadMany)
+	t.read(ctx, (*group.Group).ReadMany)
 	for _, c := range clients {
 		s.finishCold(ctx, c)
 		c.conn.resume()

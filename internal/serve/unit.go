@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -161,12 +163,67 @@ func (w *worker) unit(c *client, u *unit) {
 		w.slow(c, func(ctx context.Context) { w.s.runUnit(ctx, u) })
 		return
 	}
+	if !u.known(part) {
+		u = u.kept()
+		w.slow(c, func(ctx context.Context) {
+			began := time.Now()
+			u.warm(part)
+			c.waited += time.Since(began)
+			w.s.runUnit(ctx, u)
+		})
+		return
+	}
 	if !u.multi {
 		u.items[0].Args = w.hold(u.items[0].Args)
 	}
 	b := w.stage(c, part)
 	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.gate()}, c.id)
 	b.asks = append(b.asks, ask{c: c, unit: u})
+}
+
+// known tells whether a group that has all keys executes the unit without a disk to wait for
+// until it has found their rows.
+func (u *unit) known(part *node.Part) bool {
+	if plant.Bug("serve-cold-unit-staged") || part.Group.Blind() && u.plain() {
+		return true
+	}
+	for row := range u.rows {
+		if _, known := part.Group.Knows(row); !known {
+			return false
+		}
+	}
+	return true
+}
+
+// plain tells whether it sets values whatever was there before.
+func (u *unit) plain() bool {
+	for i := range u.items {
+		if r := &u.items[i].Request; r.Spec != msetSpec && !(r.Spec == setSpec && len(r.Args) == 3) {
+			return false
+		}
+	}
+	return len(u.watched) == 0
+}
+
+var msetSpec = redis.Named("mset")
+
+// warm brings the rows into memory.
+func (u *unit) warm(part *node.Part) {
+	var rows [][]byte
+	for row := range u.rows {
+		rows = append(rows, bytes.Clone(row))
+	}
+	part.Group.Warm(rows...)
+}
+
+// rows are the row keys of all keys, each until the next.
+func (u *unit) rows(yield func(group.RowKey) bool) {
+	var room []byte
+	for k, key := range u.keys {
+		if room = k.AppendPosition(group.BeginRowKey(room[:0]), key); !yield(room) {
+			return
+		}
+	}
 }
 
 // check refuses keys that are none.

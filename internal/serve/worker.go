@@ -24,6 +24,7 @@ type worker struct {
 	batches map[*store.Store]*batch
 	used    []*batch
 	staged  int
+	weight  int // of the values that are staged to be read
 	// leaving are clients that the next release gives to goroutines.
 	leaving []*client
 	// chilled are those whose requests are cold, as long as they have not left.
@@ -99,7 +100,15 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	c.seen.lastMS.Store(w.nowMS)
 	c.out.Limit = int(c.limit().hard)
 	had := len(data)
+	if c.warm != nil && len(c.out.Bytes) > unread {
+		c.stalled = true
+		return data
+	}
 	w.restage(c)
+	if c.warm != nil && !c.busy {
+		c.stalled = true
+		return data
+	}
 	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
@@ -125,7 +134,7 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		}
 		data = data[n:]
 		w.dispatch(c, spec, args, err)
-		if w.staged >= maxStaged {
+		if w.full() {
 			w.commit()
 		}
 	}
@@ -134,10 +143,22 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	return data
 }
 
+// full tells whether enough is staged to be committed.
+func (w *worker) full() bool { return w.staged >= maxStaged || w.weight > unread }
+
+// weigh counts what a read that is staged is going to be answered.
+func (w *worker) weigh(r *redis.Request, size int) {
+	if r.Spec.Flags&redis.Write == 0 {
+		w.weight += size
+	}
+}
+
 // misunderstood ends a client that does not speak the protocol.
 func (w *worker) misunderstood(c *client, err error) {
-	w.say(c, func(out *redis.Writer) { out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error()) })
-	c.closing = true
+	w.say(c, func(out *redis.Writer) {
+		out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error())
+		c.closing = true // here: the client may be another's now
+	})
 }
 
 // say writes a reply that needs no group, behind those that are staged. It may be called
@@ -296,7 +317,7 @@ func (w *worker) execute() {
 		clear(b.asks)
 		b.asks = b.asks[:0]
 	}
-	w.used, w.staged, w.late = w.used[:0], 0, false
+	w.used, w.staged, w.weight, w.late = w.used[:0], 0, 0, false
 	w.keys = w.keys[:0]
 	clear(w.held)
 	if w.held = w.held[:0]; cap(w.held) > keepHeld {

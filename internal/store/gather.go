@@ -63,9 +63,9 @@ func (s *Store) gatherPage(g *rows.Gathering, keys [][]byte) (more bool) {
 		})
 		full := false
 		var again [][]byte
-		err := s.readCold(cold, func(c *coldKey, value []byte, ok bool) {
+		err := s.readCold(cold, func(c *coldKey, value []byte, ok bool) bool {
 			if !ok {
-				return // it was deleted meanwhile
+				return true // it was deleted meanwhile
 			}
 			switch g.Fill(c.ticket, c.key, value) {
 			case rows.NoRoom:
@@ -73,6 +73,7 @@ func (s *Store) gatherPage(g *rows.Gathering, keys [][]byte) (more bool) {
 			case rows.Overtaken:
 				again = append(again, c.key)
 			}
+			return !full
 		})
 		if err != nil || full || try == gatherTries {
 			return false

@@ -30,7 +30,7 @@ func TestWhatIsPreloadedIsWhatThereIs(t *testing.T) {
 		mustClose(t, s)
 		s = mustOpen(t, o)
 		// It goes on while rows are brought into memory.
-		for end := time.Now().Add(10 * time.Second); !s.Knows([]byte("nobody")); put() {
+		for end := time.Now().Add(10 * time.Second); !knows(s, []byte("nobody")); put() {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: it does not know what is absent", round)
 			}
@@ -60,7 +60,7 @@ func TestWhatDoesNotFitIsNotPreloaded(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, o)
 	time.Sleep(50 * time.Millisecond)
-	if m := s.Metrics(); m.Cache.Rows > 0 || s.Knows([]byte("nobody")) {
+	if m := s.Metrics(); m.Cache.Rows > 0 || knows(s, []byte("nobody")) {
 		t.Errorf("%d rows are in memory", m.Cache.Rows)
 	}
 	mustClose(t, s)

@@ -44,8 +44,9 @@ func (s *Store) Seek(key []byte) uint64 { return uint64(s.table.Seek(key)) }
 // Near goes on with what Seek has begun.
 func (s *Store) Near(hint uint64) { s.table.Near(rows.Hint(hint)) }
 
-// Knows tells whether a Get of key would find it, or that it is absent, in memory.
-func (s *Store) Knows(key []byte) bool { return s.table.Knows(key) }
+// Knows tells whether a Get of key would find it, or that it is absent, in memory, and how long
+// it is.
+func (s *Store) Knows(key []byte) (size int, known bool) { return s.table.Knows(key) }
 
 // getApplied asks Pebble, and fills the row table with its answer. That memory
 // did not know the row means that every commit of it up to then is applied.

@@ -31,23 +31,24 @@ func (s *Store) Warm(keys ...[]byte) {
 			*cold = append(*cold, coldKey{i, keys[i], t})
 		}
 	})
-	_ = s.readCold(*cold, func(c *coldKey, value []byte, ok bool) {
+	_ = s.readCold(*cold, func(c *coldKey, value []byte, ok bool) bool {
 		s.table.FillWanted(c.ticket, c.key, value, ok)
+		return true
 	})
 }
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
-// in memory. It visits them in any order, each with its number; a value is the visitor's
-// until it returns. They are not of one moment, but its ticket tells whether it is still the
+// in memory. It visits them in any order, each with its number, until the visitor wants no
+// more; a value is his until he returns. They are not of one moment, but its ticket tells whether it is still the
 // newest: see [Store.Unmoved]. After an error some were not visited.
-func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error {
 	return s.getMany(keys, false, visit)
 }
 
 // GetNear is GetMany for one who must not wait for a disk. It ends, with or without an error,
 // before it has visited all when that takes more than a moment. If it was a disk that took
 // it, it visits nothing for a while.
-func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+func (s *Store) GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error {
 	return s.getMany(keys, true, visit)
 }
 
@@ -63,11 +64,14 @@ const (
 	nearPause = 100
 )
 
-func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rows.Ticket)) error {
+// IsNear tells whether GetNear visits anything now.
+func (s *Store) IsNear() bool { return time.Since(s.began) >= time.Duration(s.nearAfter.Load()) }
+
+func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error {
 	if err := s.health.err(); err != nil {
 		return err
 	}
-	if near && time.Since(s.began) < time.Duration(s.nearAfter.Load()) {
+	if near && !s.IsNear() {
 		return nil
 	}
 	if err := s.enter(); err != nil {
@@ -77,23 +81,30 @@ func (s *Store) getMany(keys [][]byte, near bool, visit func(i int, value []byte
 	var room []byte
 	cold, done := coldKeys()
 	defer done()
+	more := true
 	s.tickets(keys, func(i int, t rows.Ticket) {
+		if !more {
+			return
+		}
 		// A ticket is valid if memory does not know the row: then all commits of it up to
 		// now are applied.
 		if !t.Valid() {
 			value, state := s.table.Get(keys[i], room[:0])
 			if room = value; state != rows.Unknown {
-				visit(i, value, state == rows.Present, t)
+				more = visit(i, value, state == rows.Present, t)
 				return
 			} // else it was forgotten since, which no row is before it is applied
 		}
 		*cold = append(*cold, coldKey{i, keys[i], t})
 	})
-	found := func(c *coldKey, value []byte, ok bool) {
-		s.table.Fill(c.ticket, c.key, value, ok)
-		visit(c.number, value, ok, c.ticket)
+	if !more || len(*cold) == 0 {
+		return nil
 	}
-	if near && len(*cold) > 0 {
+	found := func(c *coldKey, value []byte, ok bool) bool {
+		s.table.Fill(c.ticket, c.key, value, ok)
+		return visit(c.number, value, ok, c.ticket)
+	}
+	if near {
 		return s.readSorted(*cold, true, found)
 	}
 	return s.readCold(*cold, found)
@@ -138,7 +149,7 @@ func coldKeys() (list *[]coldKey, done func()) {
 }
 
 // readCold visits what Pebble has of some keys, and may sort them.
-func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok bool)) error {
+func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok bool) (more bool)) error {
 	if len(cold) > fewKeys {
 		return s.readSorted(cold, false, visit)
 	}
@@ -148,14 +159,16 @@ func (s *Store) readCold(cold []coldKey, visit func(c *coldKey, value []byte, ok
 		if err != nil {
 			return err
 		}
-		visit(&cold[i], value, ok)
+		if !visit(&cold[i], value, ok) {
+			break
+		}
 	}
 	return nil
 }
 
 // readSorted is readCold with one iterator for all of them. If they have to be near, it ends
 // when they turn out not to be.
-func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, value []byte, ok bool)) error {
+func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, value []byte, ok bool) (more bool)) error {
 	slices.SortFunc(cold, func(a, b coldKey) int { return bytes.Compare(a.key, b.key) })
 	// The filters of the lowest level are worth a look if some keys are absent.
 	it, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: s.absent.Load()})
@@ -186,7 +199,9 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 			absent++
 		}
 		at(s.hooks.afterRead)
-		visit(&cold[i], value, found)
+		if !visit(&cold[i], value, found) {
+			break
+		}
 		if near && !plant.Bug("store-near-waits") {
 			before := waited
 			if waited = it.Stats().InternalStats.BlockReadDuration; waited-before > nearTime {

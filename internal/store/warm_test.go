@@ -44,7 +44,7 @@ func TestWarmMakesRowsKnownAsTheyAre(t *testing.T) {
 				want = ""
 			}
 			value, found, known := s.Look(k, nil)
-			if known != s.Knows(k) {
+			if known != knows(s, k) {
 				t.Errorf("%d together: %s is known: %v and %v", together, k, known, !known)
 			}
 			if !known {
@@ -89,7 +89,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 				}
 				told := map[int]string{}
 				var first rows.Ticket
-				if err := s.GetMany(keys, func(i int, value []byte, ok bool, ticket rows.Ticket) {
+				if err := s.GetMany(keys, func(i int, value []byte, ok bool, ticket rows.Ticket) bool {
 					if round == 1 && !s.Unmoved(ticket) {
 						t.Errorf("key %d has changed, but nobody has committed anything", i)
 					}
@@ -100,6 +100,7 @@ func TestGetManyIsGetForEach(t *testing.T) {
 						t.Errorf("key %d is told twice", i)
 					}
 					told[i] = fmt.Sprint(string(value), ok)
+					return true
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -119,7 +120,10 @@ func TestGetManyIsGetForEach(t *testing.T) {
 		}
 	}
 	mustClose(t, s)
-	if err := s.GetMany([][]byte{key(1)}, func(int, []byte, bool, rows.Ticket) { t.Error("a closed store tells something") }); err == nil {
+	if err := s.GetMany([][]byte{key(1)}, func(int, []byte, bool, rows.Ticket) bool {
+		t.Error("a closed store tells something")
+		return true
+	}); err == nil {
 		t.Error("a closed store reads")
 	}
 }
