@@ -21,8 +21,8 @@
 //     again if others got in its way, and [DB.View] on one consistent state.
 //   - A transaction, a [Batch], and a call that changes several keys or fields,
 //     takes effect as a whole or not at all.
-//   - A key's version only grows, also over deletes, restarts and crashes. Time,
-//     for expiry, never goes back.
+//   - A key's version only grows, also over deletes, restarts and crashes, until
+//     its keyspace is dropped. Time, for expiry, never goes back.
 //   - After an error that matches [ErrUnknown] the write may or may not have
 //     taken effect; after any other error it has not.
 //   - Damaged files are reported, never served.

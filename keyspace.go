@@ -43,8 +43,9 @@ func (k *Keyspace) Dropped() <-chan struct{} { return k.space.Dropped() }
 // Item is a key with its value.
 type Item struct {
 	Key, Value []byte
-	// Version grows with every write of the key and is never used twice. 0
-	// stands for an absent key.
+	// Version grows with every write of the key and is never used twice, as long as the
+	// keyspace is there: one that is created again under its name is another. 0 stands for
+	// an absent key.
 	Version uint64
 	// Expires is when the key expires; zero means never.
 	Expires time.Time

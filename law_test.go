@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +45,8 @@ type law struct {
 	clock  *machineClock
 	models map[string]*model
 	kinds  map[string]Kind
-	// versions has the newest known version of each key. It only grows.
+	// versions has the newest known version of each key. It only grows, until the keyspace is
+	// dropped: the next of that name is another.
 	versions map[string]uint64
 	did      *tally.Counts
 	// indexed tells that all keyspaces have an index.
@@ -167,6 +170,7 @@ func (l *law) keyspaces(t *rapid.T) {
 		if there {
 			l.did.Add("keyspaces dropped", 1)
 			delete(l.models, name)
+			maps.DeleteFunc(l.versions, func(at string, _ uint64) bool { return strings.HasPrefix(at, name+"/") })
 		}
 	} else {
 		ks, err := l.db.CreateKeyspace(ctx, o)
