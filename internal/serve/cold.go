@@ -79,12 +79,16 @@ const (
 	// lendLeast is how many rows a goroutine beside the worker is given if there are more of
 	// them; of very many it is given a half.
 	lendLeast = 128
-	// coldHands is how many goroutines bring the rows of some clients from a disk: it reads
-	// several at once, and waking more costs more than it gains.
-	coldHands = 4
-	// coldShare is how many rows a goroutine brings at a time, or few more: the clients
-	// that wait for these go on while it brings others.
-	coldShare = 64
+	// coldHands is how many goroutines bring the rows of some clients, and coldShare how many
+	// rows each brings at a time: the clients that wait for these go on while it brings
+	// others. As long as rows are near, waking more costs more than it gains.
+	coldHands, coldShare = 4, 64
+	// farHands and farShare are the same if there is a disk to wait for: it reads many at
+	// once.
+	farHands, farShare = 64, 16
+	// mostReading is how many goroutines of a server read the disk: each that waits for it
+	// takes a thread.
+	mostReading = 128
 )
 
 // join adds a request to those that are cold, behind what the client has staged.
@@ -201,9 +205,13 @@ func (s *Server) readLent(clients []*client) {
 
 // handOut gives clients that are cold to some goroutines.
 func (s *Server) handOut(clients []*client) {
-	shares := sharesOf(clients, min(max(1, (asksOf(clients)+coldHands-1)/coldHands), coldShare))
+	hands, share := coldHands, coldShare
+	if !s.isNear() {
+		hands, share = farHands, farShare
+	}
+	shares := sharesOf(clients, min(max(1, (asksOf(clients)+hands-1)/hands), share))
 	var next atomic.Int64
-	for range min(len(shares), coldHands) {
+	for range min(len(shares), hands) {
 		s.running.Go(func() {
 			for i := next.Add(1); i <= int64(len(shares)); i = next.Add(1) {
 				s.warmUp(s.ctx, shares[i-1])

@@ -102,6 +102,7 @@ func (t *trip) end() {
 func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	t := s.plan(clients)
 	defer t.end()
+	s.reading <- struct{}{}
 	for i := range t.wants {
 		for rows := range slices.Chunk(t.wants[i].rows, coldShare) {
 			if ctx.Err() == nil {
@@ -110,6 +111,7 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 		}
 	}
 	t.read(ctx, (*group.Group).ReadMany)
+	<-s.reading
 	for _, c := range clients {
 		s.finishCold(ctx, c)
 		c.conn.resume()

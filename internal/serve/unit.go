@@ -167,7 +167,9 @@ func (w *worker) unit(c *client, u *unit) {
 		u = u.kept()
 		w.slow(c, func(ctx context.Context) {
 			began := time.Now()
+			w.s.reading <- struct{}{}
 			u.warm(part)
+			<-w.s.reading
 			c.waited += time.Since(began)
 			w.s.runUnit(ctx, u)
 		})
