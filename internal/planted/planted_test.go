@@ -93,7 +93,7 @@ var plantedBugs = map[string][]guard{
 	"rows-admit-all":            {{folder: "internal/rows", test: "TestReadsThatComeOnceDoNotDriveOutHotRows"}},
 	"rows-batch-torn":           {{folder: ".", test: "TestATransactionAppearsAtOnceToSingleReads"}},
 
-	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}, guardSim},
+	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
 
