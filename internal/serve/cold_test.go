@@ -205,13 +205,25 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 			}
 		})
 	}
-	c := l.dial()
-	c.pipeline(reads + "INCR n\r\n" + reads + "PING\r\n")
-	for i := range 2*n + 2 {
-		got := c.read()
-		if i%(n+1) < n && got != value || i == 2*n+1 && got != "PONG" {
-			t.Fatalf("answer %d is %.20q", i, got)
-		}
+}
+
+// It gets all of them in the end.
+func TestLargeAnswersThatWaitAreAllRead(t *testing.T) {
+	const n, size = 100, 100 << 10
+	value := strings.Repeat("x", size)
+	reads := strings.Repeat("GET large\r\n", n)
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			l := startColdOn(t, sh, func(set func(key, value string)) { set("large", value) })
+			c := l.dial()
+			go c.pipeline(reads + "INCR n\r\n" + reads + "PING\r\n")
+			for i := range 2*n + 2 {
+				got := c.read()
+				if i%(n+1) < n && got != value || i == 2*n+1 && got != "PONG" {
+					t.Fatalf("answer %d is %.20q", i, got)
+				}
+			}
+		})
 	}
 }
 
