@@ -62,14 +62,21 @@ func (k knowing) Near(hint uint64) {
 	}
 }
 
-func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
-	var wall wallClock
-	wall.ms.Store(1_000_000)
+// openKnowing opens a group of such a state.
+func openKnowing(t *testing.T, o Options) (knowing, *Group) {
+	t.Helper()
 	d := knowing{newDisk(true), map[string]bool{}}
-	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
+	g, err := Open(d, d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d, g
+}
+
+func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d, g := openKnowing(t, Options{Alone: true, Wall: wall.read})
 	rowKey := func(key string) RowKey { return append(BeginRowKey(nil), at(key)...) }
 	look := func(key string) (string, bool, bool) {
 		t.Helper()
@@ -117,11 +124,7 @@ func TestALookIsAReadThatWaitsForNothing(t *testing.T) {
 func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
-	d := knowing{newDisk(true), map[string]bool{}}
-	g, err := Open(d, d, Options{ID: 1, Wall: wall.read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, g := openKnowing(t, Options{ID: 1, Wall: wall.read})
 	reown(t, g, own.Range{}, serving("b", "", 1))
 	do(t, g, set("lasting", "1"))
 	do(t, g, &command.Set{Key: at("passing"), Value: []byte("2"), Expiry: command.In(100)})
@@ -175,11 +178,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
 	later := func() {}
-	d := knowing{newDisk(true), map[string]bool{}}
-	g, err := Open(d, d, Options{ID: 1, Wall: func() int64 { later(); return wall.read() }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, g := openKnowing(t, Options{ID: 1, Wall: func() int64 { later(); return wall.read() }})
 	defer g.Close(context.Background())
 	reown(t, g, own.Range{}, serving("b", "", 1))
 	do(t, g, &command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(100)})
@@ -222,11 +221,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
-	d := knowing{newDisk(true), map[string]bool{}}
-	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, g := openKnowing(t, Options{Alone: true, Wall: wall.read})
 	defer g.Close(context.Background())
 	do(t, g, &command.Set{Key: at("passing"), Value: []byte("2"), Expiry: command.In(100)})
 	var reading Reading
@@ -245,11 +240,7 @@ func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 // Large rows are not all read at once: who must not wait would be held up, and memory is short.
 func TestFewBytesAreReadTogether(t *testing.T) {
 	const n, size = 20, 100 << 10
-	d := knowing{newDisk(true), map[string]bool{}}
-	g, err := Open(d, d, Options{Alone: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, g := openKnowing(t, Options{Alone: true})
 	defer g.Close(context.Background())
 	var keys [][]byte
 	for i := range n {

@@ -70,6 +70,21 @@ type byHand struct {
 	back chan *byHand
 }
 
+func newByHand(t *testing.T, l *lab) *byHand {
+	h := &byHand{back: make(chan *byHand, 1)}
+	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
+	t.Cleanup(func() { l.s.gone(h.c) })
+	return h
+}
+
+// wait waits until the client is not busy.
+func (h *byHand) wait() {
+	if h.c.busy {
+		<-h.back
+		h.c.busy = false
+	}
+}
+
 func (h *byHand) dirty()  {}
 func (h *byHand) resume() { h.back <- h }
 func (h *byHand) posted() {}
@@ -121,16 +136,13 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 	l := startCold(t, shapes[1], 1, "k")
 	w := newWorker(l.s, keyRoom)
-	h := &byHand{back: make(chan *byHand, 1)}
-	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
-	defer l.s.gone(h.c)
+	h := newByHand(t, l)
 	w.take(h.c, []byte("INCR k0\r\n"))
 	if w.staged > 0 || h.c.cold == nil {
 		t.Fatalf("%d requests are staged, of a row that is not in memory", w.staged)
 	}
 	w.commit()
-	<-h.back
-	h.c.busy = false
+	h.wait()
 	w.take(h.c, nil)
 	row, part := w.locate(h.c, []byte("k0"))
 	if _, known := part.Group.Knows(row); w.staged != 1 || !known {
@@ -146,17 +158,14 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
 	l := startCold(t, shapes[0], 3, "k")
 	w := newWorker(l.s, keyRoom)
-	h := &byHand{back: make(chan *byHand, 1)}
-	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
-	defer l.s.gone(h.c)
+	h := newByHand(t, l)
 	const ask, want = "MGET k0 k1\r\n", "*2\r\n$1\r\n0\r\n$1\r\n1\r\n"
 	w.take(h.c, []byte(ask))
 	if w.staged > 0 || !h.c.busy {
 		t.Fatalf("%d requests are staged, of rows that are not in memory", w.staged)
 	}
 	w.commit()
-	<-h.back
-	h.c.busy = false
+	h.wait()
 	w.take(h.c, []byte(ask+"MSET k2 7 new 8\r\n")) // what is set is not looked at
 	if w.staged != 2 {
 		t.Errorf("%d requests are staged, of rows that are", w.staged)
@@ -184,18 +193,13 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 		{"reads and writes", strings.Repeat("GET large\r\nINCR n\r\n", n), 2 * n},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := &byHand{back: make(chan *byHand, 1)}
-			h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
-			defer l.s.gone(h.c)
+			h := newByHand(t, l)
 			most, answers := 0, 0
 			h.c.in = []byte(c.ask)
 			for answers < c.answers {
 				h.c.in = w.take(h.c, h.c.in)
 				w.commit()
-				if h.c.busy {
-					<-h.back
-					h.c.busy = false
-				}
+				h.wait()
 				most = max(most, len(h.c.out.Bytes))
 				answers += strings.Count(string(h.c.out.Bytes), value) + strings.Count(string(h.c.out.Bytes), ":")
 				h.c.out.Bytes = nil // it has read them

@@ -50,9 +50,7 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	id := strings.Trim(told.ask("CLIENT ID"), "()")
 	told.script("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
 	w := newWorker(l.s, keyRoom)
-	h := &byHand{back: make(chan *byHand, 1)}
-	h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
-	defer l.s.gone(h.c)
+	h := newByHand(t, l)
 	w.take(h.c, []byte("CLIENT TRACKING ON REDIRECT "+id+"\r\n"))
 	w.commit()
 	h.c.out.Bytes = nil
@@ -63,10 +61,7 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 		t.Error(got)
 	}
 	w.commit()
-	if h.c.busy {
-		<-h.back
-		h.c.busy = false
-	}
+	h.wait()
 	if got := string(h.c.out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
 		t.Errorf("answered was %q", got)
 	}

@@ -39,8 +39,8 @@ func (s *Store) Warm(keys ...[]byte) {
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
 // in memory. It visits them in any order, each with its number, until the visitor wants no
-// more; a value is his until he returns. They are not of one moment, but its ticket tells whether it is still the
-// newest: see [Store.Unmoved]. After an error some were not visited.
+// more; a value is his until he returns. They are not of one moment, but its ticket tells
+// whether it is still the newest: see [Store.Unmoved]. After an error some were not visited.
 func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error {
 	return s.getMany(keys, false, visit)
 }
@@ -178,8 +178,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 	defer it.Close()
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
-	absent, waited := 0, time.Duration(0)
-	read := 0
+	read, absent, waited := 0, 0, time.Duration(0)
 	defer func() { s.absent.Store(absent > read/8) }()
 	for i := range cold {
 		read++
