@@ -6,6 +6,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -24,12 +25,15 @@ func init() {
 	inside.Clear = func(ctx context.Context, db any, k *node.Space, most int) (bool, error) {
 		return (&Keyspace{db: db.(*DB), space: k}).clear(ctx, most)
 	}
-	inside.OpenSmall = func(dir string, opts any) (any, error) {
+	inside.OpenSmall = func(dir string, opts any, disk store.FS) (any, error) {
 		no, err := opts.(Options).node(dir)
 		if err != nil {
 			return nil, err
 		}
 		no.Store.SegmentBytes = smallSegmentBytes
+		if disk != nil {
+			no.FS = func(int) store.FS { return disk }
+		}
 		return openNode(no)
 	}
 }

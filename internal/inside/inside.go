@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -39,6 +40,7 @@ var (
 	Scan func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func(name []byte, kind command.Kind) bool) error
 	// OpenSmall opens a store, in memory if dir is empty, whose log has small segments.
 	// It is for tests: a store fills segments with zeros before it needs them, which
-	// under the race detector takes longer than most tests. opts is a cleave.Options.
-	OpenSmall func(dir string, opts any) (db any, err error)
+	// under the race detector takes longer than most tests. opts is a cleave.Options. A
+	// disk that is not nil takes the place of the machine's.
+	OpenSmall func(dir string, opts any, disk store.FS) (db any, err error)
 )

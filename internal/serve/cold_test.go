@@ -85,6 +85,15 @@ func (h *byHand) wait() {
 	}
 }
 
+// finish makes rounds of a worker until all is done for the client.
+func (h *byHand) finish(w *worker) {
+	for first := true; first || h.c.busy; first = false {
+		h.wait()
+		w.take(h.c, nil)
+		w.commit()
+	}
+}
+
 func (h *byHand) dirty()  {}
 func (h *byHand) resume() { h.back <- h }
 func (h *byHand) posted() {}

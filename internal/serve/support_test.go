@@ -49,7 +49,7 @@ func (sh shape) options() cleave.Options {
 // open opens a store, in memory if there is no directory.
 func open(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 	t.Helper()
-	db, err := inside.OpenSmall(dir, o)
+	db, err := inside.OpenSmall(dir, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,234 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// stuckDisk is a disk that answers no read of rows while it is stuck.
+type stuckDisk struct {
+	vfs.FS
+	mu    sync.RWMutex // held by who makes it stuck
+	reads atomic.Int64 // that were begun
+	now   atomic.Int64 // that are not answered
+}
+
+func (d *stuckDisk) String() string { return "stuck" }
+
+// MaybeError implements errorfs.Injector.
+func (d *stuckDisk) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		d.reads.Add(1)
+		d.now.Add(1)
+		d.mu.RLock() // until it is not stuck
+		d.mu.RUnlock()
+		d.now.Add(-1)
+	}
+	return nil
+}
+
+// stick makes the disk stuck. It ends by itself after a while: a test that waits for the disk
+// fails then, instead of waiting for ever.
+func (d *stuckDisk) stick(t *testing.T) (free func()) {
+	d.mu.Lock()
+	unlock := sync.OnceFunc(d.mu.Unlock)
+	late := time.AfterFunc(20*time.Second, func() {
+		t.Error("somebody waits for the disk")
+		unlock()
+	})
+	return func() {
+		late.Stop()
+		unlock()
+	}
+}
+
+// isAsked waits until the disk is asked for so many blocks.
+func (d *stuckDisk) isAsked(blocks int64) bool {
+	for began := time.Now(); d.now.Load() < blocks; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			return false
+		}
+	}
+	return true
+}
+
+// startStuck starts a server of one group whose keys, k0 and so on, are not in memory but on
+// such a disk, with so many bytes of its blocks in memory.
+func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
+	t.Helper()
+	disk := new(stuckDisk)
+	disk.FS = errorfs.Wrap(vfs.NewMem(), disk)
+	o := shapes[0].options()
+	o.Durability = cleave.Never
+	o.BlockCacheBytes = blockCache
+	reopen := func() *cleave.DB {
+		db, err := inside.OpenSmall("disk", o, disk.FS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db.(*cleave.DB)
+	}
+	db := reopen()
+	var b cleave.Batch
+	for i := range keys {
+		b.Set(db.Default(), fmt.Appendf(nil, "k%d", i), []byte(strings.Repeat("7", 300)))
+	}
+	if err := db.Write(ctx, &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return startOn(t, reopen(), shapes[0], Options{}), disk
+}
+
+// A worker waits for no disk, whatever it is asked for: it would hold up all its clients.
+func TestAWorkerWaitsForNoDisk(t *testing.T) {
+	l, disk := startStuck(t, 2000, 8<<20)
+	w := newWorker(l.s, keyRoom)
+	known := newByHand(t, l)
+	w.take(known.c, []byte("SET known 1\r\n"))
+	w.commit()
+	asks := []string{
+		"STRLEN k%d\r\n", "INCR k%d\r\n", "SETNX k%d 1\r\n", "MGET k%d k0\r\n", "EXISTS k%d k0\r\n",
+		"DEL k%d none\r\n", "MSETNX none 1 k%d 1\r\n", "RENAME k%d other\r\n", "COPY k%d another\r\n",
+		"MULTI\r\nINCR known\r\nINCR k%d\r\nEXEC\r\n", "WATCH k%d\r\n", "HGETALL k%d\r\n", "TTL k%d\r\n",
+		strings.Repeat("GET k%d\r\n", nearRows+1),
+	}
+	before := disk.reads.Load()
+	for i, ask := range asks {
+		ask = strings.ReplaceAll(ask, "%d", fmt.Sprint(100+i))
+		free := disk.stick(t)
+		h := newByHand(t, l)
+		w.take(h.c, []byte(ask))
+		w.commit()
+		known.c.out.Bytes = nil
+		w.take(known.c, []byte("INCR known\r\n"))
+		w.commit()
+		if got := string(known.c.out.Bytes); !strings.HasPrefix(got, ":") {
+			t.Errorf("beside %q another is answered %q", ask, got)
+		}
+		free()
+		h.finish(w)
+		if len(h.c.out.Bytes) == 0 {
+			t.Errorf("%q is not answered", ask)
+		}
+		if t.Failed() {
+			return // the others would take as long
+		}
+	}
+	if reads := disk.reads.Load() - before; reads < int64(len(asks))/2 {
+		t.Errorf("the disk was read %d times: the rows are in memory", reads)
+	}
+}
+
+// A disk that is slow is asked for much at once, but each who waits for it takes a thread.
+func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
+	const rounds, clients = 10, 60
+	l, disk := startStuck(t, 6000, 8<<20) // some hundred blocks
+	w := newWorker(l.s, keyRoom)
+	time.AfterFunc(100*time.Millisecond, disk.stick(t))
+	l.dial().ask("GET k0") // shows that the disk is slow
+	defer disk.stick(t)()
+	for round := range rounds {
+		for i := range clients {
+			w.take(newByHand(t, l).c, fmt.Appendf(nil, "STRLEN k%d\r\n", 1+round*clients+i))
+		}
+		w.commit()
+		if round == 0 && !disk.isAsked(farHands/2) || round == rounds-1 && !disk.isAsked(mostReading/2) {
+			t.Errorf("after %d requests the disk is asked for %d blocks at once", (1+round)*clients, disk.now.Load())
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // more would come now
+	if n := disk.now.Load(); n > mostReading {
+		t.Errorf("%d goroutines wait for the disk, at most %d may", n, mostReading)
+	}
+}
+
+// A server that ends reads no more for clients that nobody answers.
+func TestAServerThatEndsReadsNoMore(t *testing.T) {
+	const clients, each = 8, 1000
+	l, disk := startStuck(t, clients*each, 128<<10)
+	free := disk.stick(t)
+	for i := range clients {
+		c := l.dial()
+		var b strings.Builder
+		for j := range each {
+			fmt.Fprintf(&b, "STRLEN k%d\r\n", j*clients+i)
+		}
+		c.pipeline(b.String())
+	}
+	if !disk.isAsked(1) {
+		t.Error("the disk is not asked for anything")
+	}
+	ended := make(chan bool)
+	go func() {
+		l.s.Close()
+		close(ended)
+	}()
+	<-l.s.ctx.Done()
+	free()
+	<-ended
+	if n := disk.reads.Load(); n > clients*each/4 {
+		t.Errorf("the disk was read %d times", n)
+	}
+}
+
+// Who meets a lock holds up nobody else who waits for the disk.
+func TestALockHoldsUpNobodyElse(t *testing.T) {
+	const clients = 8
+	l := startCold(t, shapes[0], clients, "k")
+	p := l.s.defaultSpace().AppendPosition(nil, []byte("locked"))
+	part := l.s.node.PartOf(p)
+	lock := &txn.Prepare{
+		ID: txn.ID{1}, Decider: part.ID, DeadlineMS: part.Group.NowMS() + 60_000,
+		Part: txn.Part{Span: partition.Span{Start: p, End: append(p[:len(p):len(p)], 0)}, Writes: []command.Command{&command.Set{Key: p, Value: []byte("new")}}},
+	}
+	if reply, err := part.Group.Do(ctx, group.Request{Command: lock}); err != nil || reply.Err != nil {
+		t.Fatal(err, reply.Err)
+	}
+	w := newWorker(l.s, keyRoom)
+	meets := newByHand(t, l)
+	w.take(meets.c, []byte("SET locked 1\r\nSTRLEN k0\r\n"))
+	var others []*byHand
+	for i := 1; i < clients; i++ {
+		h := newByHand(t, l)
+		w.take(h.c, fmt.Appendf(nil, "STRLEN k%d\r\n", i))
+		others = append(others, h)
+	}
+	w.commit()
+	for _, h := range others {
+		select {
+		case <-h.back:
+		case <-time.After(10 * time.Second):
+			t.Error("one waits for the lock of another")
+		}
+	}
+	select {
+	case <-meets.back:
+		t.Error("a lock holds up nobody")
+	default:
+	}
+	undo := &txn.Decide{ID: lock.ID, Decider: lock.Decider, DeadlineMS: lock.DeadlineMS}
+	if reply, err := part.Group.Do(ctx, group.Request{Command: undo}); err != nil || reply.Err != nil {
+		t.Fatal(err, reply.Err)
+	}
+	meets.finish(w)
+	if got := string(meets.c.out.Bytes); got != "+OK\r\n:1\r\n" {
+		t.Errorf("answered was %q", got)
+	}
+}
