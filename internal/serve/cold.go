@@ -25,6 +25,9 @@ type cold struct {
 	asks  []ask
 	done  int       // how many of them are done
 	since time.Time // when the client began to wait
+	// behind is what was deferred until they are done. As long as there is any, the client is
+	// asked for nothing else.
+	behind []func(context.Context)
 	// args and bytes are what their arguments are made of.
 	args  [][]byte
 	bytes []byte
@@ -141,7 +144,7 @@ func (w *worker) sortCold() (alone, away, lent []*client) {
 		switch asks := len(c.cold.asks); {
 		case c.pending > 0:
 			return false // what it has staged comes first
-		case len(c.first)+len(c.later) > 0 && !plant.Bug("serve-cold-reads-join-late") || w.s.held(c.cold.asks) > 0:
+		case len(c.first)+len(c.later)+len(c.cold.behind) > 0 && !plant.Bug("serve-cold-reads-join-late") || w.s.held(c.cold.asks) > 0:
 			// It leaves now: what it asks for next would join in front of what was
 			// deferred. And that may wait for a lock, which must hold up nobody else.
 			alone = append(alone, c)
@@ -310,14 +313,14 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // finishCold answers the reads in front, as long as the client may leave the answers unread.
-// The others are left to the worker, unless there is more to do for the client here.
+// The others are left to the worker, and so is what was deferred until they are done.
 func (s *Server) finishCold(ctx context.Context, c *client) {
 	for _, f := range c.first {
 		f(ctx)
 	}
 	c.first = nil
 	for first := true; len(c.warm.left()) > 0 && c.warm.left()[0].request.Spec == getSpec; first = false {
-		if len(c.out.Bytes) > unread && len(c.later) == 0 || ctx.Err() != nil {
+		if len(c.out.Bytes) > unread || ctx.Err() != nil {
 			break
 		}
 		if a := &c.warm.left()[0]; a.inOrder(first) {
@@ -327,15 +330,13 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 		}
 		c.warm.done++
 	}
-	left := c.warm.left()
-	c.thawed()
-	if len(c.later) == 0 {
+	if len(c.warm.left()) > 0 {
+		c.warm.behind, c.later = append(c.warm.behind, c.later...), nil
+		c.thawed()
 		return
 	}
-	for i := range left {
-		s.again(ctx, c, &left[i])
-	}
-	c.warm = nil
+	c.later = append(c.warm.behind, c.later...)
+	c.thawed()
 	c.runLater(ctx)
 }
 
@@ -387,8 +388,17 @@ func (w *worker) restage(c *client) {
 			}
 		}
 	}
-	if len(c.warm.left()) == 0 {
-		c.warm = nil // its arguments may be staged
+	if len(c.warm.left()) > 0 {
+		return
+	}
+	behind := c.warm.behind
+	c.warm = nil // its arguments may be staged
+	if len(behind) > 0 {
+		w.slow(c, func(ctx context.Context) {
+			for _, f := range behind {
+				f(ctx)
+			}
+		})
 	}
 }
 

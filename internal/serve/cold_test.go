@@ -51,7 +51,7 @@ func startColdOn(t *testing.T, sh shape, fill func(set func(key, value string)))
 	t.Helper()
 	dir := t.TempDir()
 	options := sh.options()
-	options.Durability = cleave.EverySec
+	options.Durability, options.CacheBytes = cleave.EverySec, 1<<20 // large rows are not kept
 	db := open(t, dir, options)
 	fill(func(key, value string) {
 		if err := db.Default().Set(ctx, []byte(key), []byte(value)); err != nil {
@@ -190,8 +190,6 @@ func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
 func TestFewAnswersWaitToBeRead(t *testing.T) {
 	const n, size = 100, 100 << 10
 	value := strings.Repeat("x", size)
-	l := startColdOn(t, shapes[1], func(set func(key, value string)) { set("large", value) })
-	w := newWorker(l.s, keyRoom)
 	reads := strings.Repeat("GET large\r\n", n)
 	for _, c := range []struct {
 		name, ask string
@@ -199,9 +197,12 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 	}{
 		{"reads", reads, n},
 		{"reads behind a write", "INCR n\r\n" + reads, n + 1},
+		{"reads before a wrong key", reads + "GET " + strings.Repeat("k", command.MaxKeyBytes+1) + "\r\n" + reads + "INCR n\r\n", 2*n + 2},
 		{"reads and writes", strings.Repeat("GET large\r\nINCR n\r\n", n), 2 * n},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			l := startColdOn(t, shapes[1], func(set func(key, value string)) { set("large", value) })
+			w := newWorker(l.s, keyRoom)
 			h := newByHand(t, l)
 			most, answers := 0, 0
 			h.c.in = []byte(c.ask)
@@ -220,20 +221,29 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 	}
 }
 
-// It gets all of them in the end.
+// It gets all of them in the end, in their order.
 func TestLargeAnswersThatWaitAreAllRead(t *testing.T) {
 	const n, size = 100, 100 << 10
 	value := strings.Repeat("x", size)
-	reads := strings.Repeat("GET large\r\n", n)
+	var asks string
+	var want []string
+	for i := range 2 * n {
+		asks, want = asks+"GET large\r\n", append(want, value)
+		switch i {
+		case n / 2:
+			asks, want = asks+"INCR n\r\n", append(want, "(1)")
+		case n:
+			asks, want = asks+"GET "+strings.Repeat("k", command.MaxKeyBytes+1)+"\r\nINCR n\r\n", append(want, "-ERR too large: key of 16385 bytes, at most 16384: split it up", "(2)")
+		}
+	}
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
 			l := startColdOn(t, sh, func(set func(key, value string)) { set("large", value) })
 			c := l.dial()
-			go c.pipeline(reads + "INCR n\r\n" + reads + "PING\r\n")
-			for i := range 2*n + 2 {
-				got := c.read()
-				if i%(n+1) < n && got != value || i == 2*n+1 && got != "PONG" {
-					t.Fatalf("answer %d is %.20q", i, got)
+			go c.pipeline(asks)
+			for i, w := range want {
+				if got := c.read(); got != w {
+					t.Fatalf("answer %d is %.80q, want %.80q", i, got, w)
 				}
 			}
 		})

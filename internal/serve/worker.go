@@ -109,6 +109,9 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		c.stalled = true
 		return data
 	}
+	if c.cold != nil && len(c.cold.behind) > 0 {
+		return data
+	}
 	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
