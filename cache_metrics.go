@@ -9,8 +9,9 @@ import "github.com/cleavekv/cleave/internal/rows"
 // row goes when others need the room, or when its key is written, deleted or has expired:
 // it is never older than what the store has, so that it needs no time to live of its own.
 type CacheMetrics struct {
-	// Hits and Misses count looks at rows since Open, those of writes that look at what
-	// they change included, and two for a read of a key that expires.
+	// Hits counts looks at rows since Open that the cache could answer, those of writes that
+	// look at what they change included, and two for a read of a key that expires. Misses
+	// counts rows that were looked for on disk.
 	Hits, Misses uint64
 	// Refused counts rows that were read and not cached, for want of room.
 	Refused uint64

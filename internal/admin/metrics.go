@@ -133,7 +133,7 @@ var storeFigures = []struct {
 	{"cache_rows", "gauge", "Rows in memory.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheRows) }},
 	{"cache_bytes", "gauge", "What rows in memory take.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheBytes) }},
 	{"cache_hits_total", "counter", "Looks at rows that memory could answer.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheHits) }},
-	{"cache_misses_total", "counter", "Looks at rows that it could not.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheMisses) }},
+	{"cache_misses_total", "counter", "Rows that were looked for on disk.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheMisses) }},
 	{"cache_evictions_total", "counter", "Rows that made room for others.", func(s *cleave.StoreMetrics) float64 { return float64(s.CacheEvictions) }},
 	{"unapplied_bytes", "gauge", "What is committed and not in the tables yet.", func(s *cleave.StoreMetrics) float64 { return float64(s.UnappliedBytes) }},
 	{"commit_waits_total", "counter", "Commits that waited for the tables.", func(s *cleave.StoreMetrics) float64 { return float64(s.CommitWaits) }},

@@ -107,7 +107,7 @@ func TestClassesBeyondTheMostAreCountedTogether(t *testing.T) {
 	table := New(Options{Bytes: 64 << 10, Class: func(key []byte) uint32 { return binary.BigEndian.Uint32(key) }})
 	const classes = fewClasses + mostClasses + 100
 	for class := range uint32(classes) {
-		table.Get(binary.BigEndian.AppendUint32(nil, class), nil)
+		table.Ticket(binary.BigEndian.AppendUint32(nil, class))
 	}
 	for _, c := range []struct{ class, misses int }{{1, 1}, {fewClasses, 1}, {fewClasses + mostClasses - 1, 1}, {fewClasses + mostClasses, 0}, {0, 101}} {
 		if got := table.Class(uint32(c.class)).Misses; got != uint64(c.misses) {

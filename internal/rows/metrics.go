@@ -30,7 +30,7 @@ func (t *Table) Metrics() Metrics {
 // Class are the figures of the keys of one class, from a table's beginning on.
 type Class struct {
 	Hits   uint64
-	Misses uint64
+	Misses uint64 // tickets for keys that were unknown
 	// Refused are rows that were not cached: there was no room, and their keys had not
 	// been asked for lately.
 	Refused   uint64

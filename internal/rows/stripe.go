@@ -85,9 +85,7 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 		if s.whole {
 			state = Absent
 			s.counts.of(class).Hits++
-		} else {
-			s.counts.of(class).Misses++
-		}
+		} // else the state behind the log has to be asked: see ticket
 		s.mu.Unlock()
 		return dst, state, nil, 0
 	}
@@ -192,6 +190,9 @@ func (s *stripe) ticket(hash uint64, key []byte) Ticket {
 	// If the key is unknown here, all its publications have been applied: what
 	// the state says from now on is the newest, until the counter moves.
 	_, _, r := s.find(hash, key)
+	if r == nil {
+		s.counts.of(s.table.classOf(key)).Misses++
+	}
 	return Ticket{hash: hash, sequence: s.sequence[lane(hash)], valid: r == nil}
 }
 

@@ -34,6 +34,9 @@ func TestWarmMakesRowsKnownAsTheyAre(t *testing.T) {
 		for rest := keys; len(rest) > 0; rest = rest[min(together, len(rest)):] {
 			s.Warm(rest[:min(together, len(rest))]...)
 		}
+		if m := s.Metrics().Cache.Misses; m != uint64(len(keys)) {
+			t.Errorf("%d together: %d misses for %d rows that were not in memory", together, m, len(keys))
+		}
 		unknown := 0
 		for i, k := range keys {
 			want := fmt.Sprint(i)
