@@ -77,6 +77,7 @@ func server() {
 	config := func(name, since, summary string, arity int) *Spec {
 		return edge("config|"+name, group, since, summary, arity, flags, Dangerous)
 	}
+	const measured = "Requests that were executed together have each taken all the time until they were durable, and waits for the disk, locks and other groups count. In `INFO commandstats` they share that time."
 	slow := func(name, summary string, arity int) *Spec {
 		s := edge("slowlog|"+name, group, "2.2.12", summary, arity, Admin|Loading|Stale, Dangerous)
 		s.Doc.Differs = "The time is what the client has waited for; the last argument says in which shard and group, if it was one. Of requests that have waited together some are noted; a GET that is answered from memory at once is not."
@@ -87,6 +88,8 @@ func server() {
 		s.Doc.Differs = "The events are `batch`, requests that were executed and made durable together, and `command`, one that waited for the disk, for a lock or for several groups."
 		return s
 	}
+	histogram := edge("latency|histogram", group, "7.0.0", "Returns how many calls of commands took up to how long.", -2, Admin|NoScript|Loading|Stale, Dangerous)
+	histogram.Doc.Differs = measured
 	register(
 		family("config", group, "2.0.0", "What is about the configuration.",
 			config("get", "2.0.0", "Returns the configuration.", -3),
@@ -105,6 +108,7 @@ func server() {
 		family("latency", group, "2.8.13", "What is about times that were long.",
 			latency("latest", "Returns the newest and the longest time of each event.", 2),
 			latency("history", "Returns the longest times of an event, second by second.", 3),
+			histogram,
 			latency("reset", "Forgets the times of events.", -2),
 			latency("doctor", "Returns what took long, as text.", 2),
 			edge("latency|help", group, "2.8.13", "Returns how LATENCY is used.", 2, Loading|Stale, 0),

@@ -147,20 +147,19 @@ func (c *client) use(k *node.Space) {
 	c.seen.set(func(a *about) { a.space = k.Name })
 }
 
-// reply writes the answer to a request.
-func (c *client) reply(write func(*redis.Writer)) {
+// reply writes the answer to a request. There is no command if it was refused before it was
+// begun.
+func (c *client) reply(spec *redis.Spec, write func(*redis.Writer)) {
 	start := len(c.out.Bytes)
 	write(&c.out)
-	c.hush(start)
+	c.hush(spec, start)
 	c.conn.dirty()
 }
 
 // hush ends the answer that begins at a place: it is taken back if nobody wants to hear
 // it.
-func (c *client) hush(start int) {
-	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
-		c.s.stats.failed(c.out.Bytes[start:])
-	}
+func (c *client) hush(spec *redis.Spec, start int) {
+	c.s.stats.answered(spec, c.out.Bytes[start:])
 	if c.silent && !c.pushing || c.skip > 0 {
 		c.out.Bytes = c.out.Bytes[:start]
 		c.skip = max(0, c.skip-1)

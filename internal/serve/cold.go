@@ -345,6 +345,9 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 func (c *client) thawed() {
 	q := c.warm
 	c.waited = time.Since(q.since)
+	if q.done > 0 {
+		c.s.stats.took(getSpec, q.done, c.waited, c.waited)
+	}
 	if c.s.measured(eventCommand, c.waited) {
 		for i := range q.asks[:min(q.done, slowOfBatch)] {
 			c.s.slow.note(c, &q.asks[i].request, c.waited, q.asks[i].space)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -46,7 +47,8 @@ func (c *config) init(s *Server) {
 		"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "maxmemory-clients": "1073741824",
 		"save": "", "timeout": "0", "tcp-keepalive": "300", "tcp-backlog": "511", "bind": "", "port": "0", "tls-port": "0",
 		"slowlog-log-slower-than": "10000", "slowlog-max-len": "128", "latency-monitor-threshold": "0", "latency-tracking": "yes",
-		"notify-keyspace-events": "", "requirepass": "", "lua-time-limit": "5000", "busy-reply-threshold": "5000",
+		"latency-tracking-info-percentiles": "50 99 99.9",
+		"notify-keyspace-events":            "", "requirepass": "", "lua-time-limit": "5000", "busy-reply-threshold": "5000",
 		"hash-max-listpack-entries": "128", "hash-max-listpack-value": "64", "hash-max-ziplist-entries": "128", "hash-max-ziplist-value": "64",
 		"list-max-listpack-size": "-2", "list-max-ziplist-size": "-2", "list-compress-depth": "0",
 		"set-max-intset-entries": "512", "set-max-listpack-entries": "128", "set-max-listpack-value": "64",
@@ -149,6 +151,7 @@ func (s *Server) configured(args [][]byte) {
 	limit, _ := strconv.ParseInt(s.config.get("maxmemory"), 10, 64)
 	s.memory.limit.Store(limit)
 	s.lookAtMemory()
+	s.stats.measured.Store(s.config.get("latency-tracking") == "yes")
 	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
 	s.latencies.least.Store(int64(time.Duration(long) * time.Millisecond))
 	s.slow.set(time.Duration(least)*time.Microsecond, int(max(0, min(kept, maxSlow))))
@@ -177,10 +180,20 @@ func (c *config) set(args [][]byte) error {
 				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument couldn't be parsed into an integer")
 			}
 		}
+		if word := strings.ToLower(string(args[i+1])); (value == "yes" || value == "no") && word != "yes" && word != "no" {
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument must be 'yes' or 'no'")
+		}
 		if name == "client-output-buffer-limit" {
 			if _, err := readBuffers(string(args[i+1]), bufferLimits{}); err != nil {
 				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 			}
+		}
+		if name == "latency-tracking-info-percentiles" {
+			list, err := percentilesOf(string(args[i+1]))
+			if err != nil {
+				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
+			}
+			args[i+1] = []byte(strings.Trim(fmt.Sprint(list), "[]"))
 		}
 		seen[name] = true
 	}

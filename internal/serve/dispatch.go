@@ -15,7 +15,9 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 		if err = spec.Check(args); err == nil {
 			err = w.s.allowed(c, spec, args)
 		}
-		w.s.stats.called(spec, err)
+		if err != nil || c.queue == nil || immediate[spec.Name] {
+			w.s.stats.called(spec, err) // what is gathered is called by EXEC
+		}
 	}
 	if err != nil {
 		if speaksHTTP(args) {
@@ -26,7 +28,7 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 		if c.queue != nil {
 			c.queue.failed = true
 		}
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, nil, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	if c.tracks != nil {

@@ -3,6 +3,7 @@ package serve
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -81,7 +82,7 @@ type section struct {
 var sections = []section{
 	{"server", true, infoServer}, {"clients", true, infoClients}, {"memory", true, infoMemory}, {"persistence", true, infoPersistence},
 	{"stats", true, infoStats}, {"replication", true, infoReplication}, {"cpu", true, infoCPU}, {"modules", true, func(*Server, *strings.Builder) {}},
-	{"commandstats", false, infoCommands}, {"errorstats", true, infoErrors}, {"cluster", true, infoCluster}, {"keyspace", true, infoKeyspace},
+	{"commandstats", false, infoCommands}, {"latencystats", false, infoLatencies}, {"errorstats", true, infoErrors}, {"cluster", true, infoCluster}, {"keyspace", true, infoKeyspace},
 }
 
 func info(t *turn) {
@@ -153,16 +154,16 @@ func infoPersistence(s *Server, b *strings.Builder) {
 }
 
 func infoStats(s *Server, b *strings.Builder) {
-	errors := uint64(0)
+	failed := uint64(0)
 	s.stats.mu.Lock()
 	for _, n := range s.stats.errors {
-		errors += n
+		failed += n
 	}
 	s.stats.mu.Unlock()
 	lines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.total(),
 		"rejected_connections", s.stats.refused.Load(), "clients_closed_for_limits", s.stats.closed.Load(), "expired_keys", 0, "evicted_keys", 0,
 		"pubsub_channels", len(s.hub.heard(byChannel, nil)), "pubsub_patterns", s.hub.patterns(), "pubsubshard_channels", len(s.hub.heard(bySlot, nil)),
-		"total_error_replies", errors)
+		"total_error_replies", failed)
 }
 
 func infoReplication(s *Server, b *strings.Builder) {
@@ -178,9 +179,38 @@ func infoCommands(s *Server, b *strings.Builder) {
 	for _, spec := range redis.All() {
 		c := &s.stats.commands[spec.Number]
 		if n, r := c.calls.Load(), c.rejected.Load(); n+r > 0 {
-			fmt.Fprintf(b, "cmdstat_%s:calls=%d,rejected_calls=%d,failed_calls=%d\r\n", spec.Name, n, r, c.failed.Load())
+			micros := c.times.sum.Load() / 1000
+			fmt.Fprintf(b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d\r\n",
+				spec.Name, n, micros, float64(micros)/float64(max(1, n)), r, c.failed.Load())
 		}
 	}
+}
+
+func infoLatencies(s *Server, b *strings.Builder) {
+	percentiles, _ := percentilesOf(s.config.get("latency-tracking-info-percentiles")) // they are numbers: see config.set
+	for _, spec := range redis.All() {
+		micros := s.stats.commands[spec.Number].times.quantiles(percentiles)
+		if !s.stats.measured.Load() || len(micros) == 0 {
+			continue
+		}
+		var list []string
+		for i, p := range percentiles {
+			list = append(list, fmt.Sprintf("p%v=%.3f", p, micros[i]))
+		}
+		fmt.Fprintf(b, "latency_percentiles_usec_%s:%s\r\n", spec.Name, strings.Join(list, ","))
+	}
+}
+
+// percentilesOf reads a list of percentages.
+func percentilesOf(text string) (list []float64, err error) {
+	for _, word := range strings.Fields(text) {
+		p, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return nil, errors.New("the percentiles should be numbers from 0 to 100")
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }
 
 func infoErrors(s *Server, b *strings.Builder) {

@@ -8,12 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/redis"
 )
 
 func init() {
 	handle(map[string]func(*turn){
 		"latency|latest": latencyLatest, "latency|history": latencyHistory, "latency|reset": latencyReset, "latency|doctor": latencyDoctor,
-		"latency|help": help("LATENCY", "DOCTOR", "    Return a human readable latency analysis report.", "HISTORY <event>", "    Return time-latency samples for the <event> class.",
+		"latency|histogram": latencyHistogram,
+		"latency|help": help("LATENCY", "DOCTOR", "    Return a human readable latency analysis report.", "HISTOGRAM [COMMAND ...]", "    Return how many calls of commands took up to how many microseconds.", "HISTORY <event>", "    Return time-latency samples for the <event> class.",
 			"LATEST", "    Return the latest latency samples for all events.", "RESET [<event> ...]", "    Reset latency data of one or more <event> classes.", "    (default: reset all data for all event classes)"),
 	})
 }
@@ -152,6 +155,49 @@ func latencyDoctor(t *turn) {
 		b.WriteString("A batch waits for the log: compare appendfsync. A command waits for the disk, a lock or several groups: SLOWLOG GET names them.\n")
 	}
 	t.out.Verbatim(b.String())
+}
+
+// latencyHistogram tells how many calls of commands took up to so many microseconds, for powers
+// of two: of all that were called, or of those that are named, with their subcommands.
+func latencyHistogram(t *turn) {
+	var specs []*redis.Spec
+	for _, spec := range redis.All() {
+		if _, calls := t.s.stats.commands[spec.Number].times.snapshot(); calls > 0 && (len(t.Args) == 2 || belongsTo(spec, t.Args[2:])) {
+			specs = append(specs, spec)
+		}
+	}
+	t.out.Map(len(specs))
+	for _, spec := range specs {
+		counts, calls := t.s.stats.commands[spec.Number].times.snapshot()
+		var steps [][2]int64 // microseconds, calls
+		seen, told := uint64(0), uint64(0)
+		for i, n := range counts {
+			seen += n
+			// A power of two ends with every timeParts buckets.
+			if micros := timeBelow(i); i%timeParts == timeParts-1 && micros >= 1 && seen > told {
+				steps = append(steps, [2]int64{int64(micros), int64(seen)})
+				told = seen
+			}
+		}
+		t.out.Text(spec.Name)
+		t.out.Map(2)
+		t.out.Text("calls")
+		t.out.Int(int64(calls))
+		t.out.Text("histogram_usec")
+		t.out.Map(len(steps))
+		for _, s := range steps {
+			t.out.Int(s[0])
+			t.out.Int(s[1])
+		}
+	}
+}
+
+// belongsTo tells whether a command, or the one that it is a part of, is among names.
+func belongsTo(spec *redis.Spec, names [][]byte) bool {
+	family, _, _ := strings.Cut(spec.Name, "|")
+	return slices.ContainsFunc(names, func(name []byte) bool {
+		return strings.EqualFold(string(name), spec.Name) || strings.EqualFold(string(name), family)
+	})
 }
 
 // measured is how long something took, for SLOWLOG and LATENCY.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -64,17 +65,23 @@ func (w *worker) see() {
 	if len(w.looks) == 0 {
 		return
 	}
+	began := clock()
 	looks := w.looks
 	w.looks = w.looks[:0]
 	for i := range looks {
 		looks[i].glance.Near()
 	}
+	reads := 0
 	for i := range looks {
-		if l := &looks[i]; l.command == nil {
-			w.seeOne(l)
-		} else {
+		if l := &looks[i]; l.command != nil {
 			w.stageKnown(l)
+		} else if w.seeOne(l) {
+			reads++
 		}
+	}
+	if reads > 0 {
+		each := (clock() - began) / time.Duration(len(looks))
+		w.s.stats.took(getSpec, reads, each, each*time.Duration(reads))
 	}
 	clear(looks)
 }
@@ -103,7 +110,7 @@ func (w *worker) blind(r *redis.Request, part *node.Part) bool {
 
 // seeOne answers a read if the row is known in memory. If not, the client is cold, and so are
 // its reads behind this one: see releaseCold.
-func (w *worker) seeOne(l *looking) {
+func (w *worker) seeOne(l *looking) (answered bool) {
 	c := l.c
 	var row command.Row
 	found, known := false, false
@@ -112,15 +119,16 @@ func (w *worker) seeOne(l *looking) {
 	}
 	if !known {
 		w.join(c, getOf(l.key))
-		return
+		return false
 	}
 	start := len(c.out.Bytes)
 	c.writeRow(row, found)
 	if cap(w.row) > keepOut {
 		w.row = nil
 	}
-	c.hush(start)
+	c.hush(getSpec, start)
 	c.conn.dirty()
+	return true
 }
 
 // writeRow answers a GET.
@@ -160,12 +168,12 @@ func (s *Server) read(ctx context.Context, c *client, a *ask) {
 	if err != nil {
 		c.out.Fail(err)
 	}
-	c.hush(start)
+	c.hush(getSpec, start)
 }
 
 // answerRead answers a GET of a row that was read.
 func (c *client) answerRead(a *ask) {
 	start := len(c.out.Bytes)
 	c.writeRow(a.read.Row, a.read.Found)
-	c.hush(start)
+	c.hush(getSpec, start)
 }

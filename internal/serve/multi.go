@@ -102,7 +102,7 @@ func (w *worker) enqueue(c *client, r redis.Request) {
 	}
 	if len(q.items) >= maxQueue || q.bytes > maxQueueBytes {
 		q.failed, q.items = true, nil
-		w.say(c, func(out *redis.Writer) {
+		w.say(c, nil, func(out *redis.Writer) {
 			out.Fail(redis.Error("ERR too many commands in MULTI: use several transactions"))
 		})
 		return
@@ -114,33 +114,38 @@ func (w *worker) enqueue(c *client, r redis.Request) {
 		}
 	}
 	q.items, q.needs = append(q.items, it), q.needs|r.Spec.Flags
-	w.say(c, func(out *redis.Writer) { out.Simple("QUEUED") })
+	w.say(c, nil, func(out *redis.Writer) { out.Simple("QUEUED") })
 }
+
+var execSpec = redis.Named("exec")
 
 // exec executes what MULTI has gathered.
 func (w *worker) exec(c *client) {
 	q, keys := c.queue, c.watched
 	if q == nil {
-		w.say(c, func(out *redis.Writer) { out.Fail(redis.Error("ERR EXEC without MULTI")) })
+		w.say(c, execSpec, func(out *redis.Writer) { out.Fail(redis.Error("ERR EXEC without MULTI")) })
 		return
 	}
 	c.queue, c.watched = nil, nil
 	switch {
 	case q.failed:
-		w.say(c, func(out *redis.Writer) {
+		w.say(c, execSpec, func(out *redis.Writer) {
 			out.Fail(redis.Error("EXECABORT Transaction discarded because of previous errors."))
 		})
 	case q.needs&redis.DenyOOM != 0 && w.s.memory.over.Load():
-		w.say(c, func(out *redis.Writer) {
+		w.say(c, execSpec, func(out *redis.Writer) {
 			out.Fail(redis.Error("EXECABORT Transaction discarded because of: " + string(errOOM)))
 		})
 	case !w.s.stillMay(c, q):
-		w.say(c, func(out *redis.Writer) {
+		w.say(c, execSpec, func(out *redis.Writer) {
 			out.Fail(redis.Error("EXECABORT Transaction discarded because of: NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call."))
 		})
 	case len(q.items) == 0 && len(keys) == 0:
-		w.say(c, func(out *redis.Writer) { out.Array(0) })
+		w.say(c, execSpec, func(out *redis.Writer) { out.Array(0) })
 	default:
+		for i := range q.items {
+			w.s.stats.called(q.items[i].Spec, nil)
+		}
 		w.unit(c, &unit{c: c, items: q.items, multi: true, watched: keys})
 	}
 }

@@ -68,7 +68,8 @@ func (s *Server) again(ctx context.Context, c *client, a *ask) {
 		s.runUnit(ctx, a.unit)
 		return
 	}
-	c.timed(&a.request, a.space, func() { s.single(ctx, c, a) })
+	took := c.timed(&a.request, a.space, func() { s.single(ctx, c, a) })
+	s.stats.took(a.request.Spec, 1, took, took)
 }
 
 // single executes a request about one key by itself.
@@ -85,7 +86,7 @@ func (s *Server) single(ctx context.Context, c *client, a *ask) {
 		return
 	}
 	reply.Err = err
-	c.reply(func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
+	c.reply(r.Spec, func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
 }
 
 // do executes a request at the group that has a position, wherever it goes meanwhile.

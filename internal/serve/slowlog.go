@@ -190,12 +190,14 @@ func slowlogGet(t *turn) {
 
 // timed does something for a client and notes it if it took long. The keyspace is nil if it is
 // not in one place.
-func (c *client) timed(r *redis.Request, in *node.Space, f func()) {
+func (c *client) timed(r *redis.Request, in *node.Space, f func()) (took time.Duration) {
 	began := time.Now()
 	f()
-	if took := c.waited + time.Since(began); c.s.measured(eventCommand, took) && !secret[r.Spec.Name] {
+	took = c.waited + time.Since(began)
+	if c.s.measured(eventCommand, took) && !secret[r.Spec.Name] {
 		c.s.slow.note(c, r, took, in)
 	}
+	return took
 }
 
 // secret are the commands that have passwords in them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -13,12 +14,19 @@ type stats struct {
 	connections, refused, closed atomic.Uint64
 	commands                     []commandStats // by Spec.Number
 
+	// measured tells whether it is counted how many calls took how long.
+	measured atomic.Bool
+
 	mu     sync.Mutex
 	errors map[string]uint64 // by the word that they begin with
 }
 
-// commandStats are of one command.
-type commandStats struct{ calls, rejected, failed atomic.Uint64 }
+// commandStats are of one command: requests, those refused before they were begun, and those
+// that failed.
+type commandStats struct {
+	calls, rejected, failed atomic.Uint64
+	times                   times
+}
 
 func (s *stats) init() {
 	s.commands = make([]commandStats, len(redis.All()))
@@ -34,6 +42,11 @@ func (s *stats) called(spec *redis.Spec, refused error) {
 	s.commands[spec.Number].calls.Add(1)
 }
 
+// took notes that n calls of a command took so long each, and so long together.
+func (s *stats) took(spec *redis.Spec, n int, each, together time.Duration) {
+	s.commands[spec.Number].times.add(n, each, together, s.measured.Load())
+}
+
 // total is how many requests there were.
 func (s *stats) total() (n uint64) {
 	for i := range s.commands {
@@ -46,8 +59,15 @@ func (s *stats) total() (n uint64) {
 // the words.
 const maxErrorWords = 128
 
-// failed counts an error, given as it is sent.
-func (s *stats) failed(reply []byte) {
+// answered counts the answer to a request, given as it is sent, if it is an error. There is no
+// command if the request was refused before it was begun.
+func (s *stats) answered(spec *redis.Spec, reply []byte) {
+	if len(reply) == 0 || reply[0] != '-' {
+		return
+	}
+	if spec != nil {
+		s.commands[spec.Number].failed.Add(1)
+	}
 	word, _, _ := bytes.Cut(bytes.TrimSuffix(reply[1:], []byte("\r\n")), []byte(" "))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,6 +86,7 @@ func (s *stats) reset() {
 		c.calls.Store(0)
 		c.rejected.Store(0)
 		c.failed.Store(0)
+		c.times.reset()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,14 +54,18 @@ func Edges() map[string]bool {
 func (w *worker) turn(c *client, r redis.Request) {
 	e := edges[r.Spec.Name]
 	if !e.waits && w.settled(c) {
-		c.reply(func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+		began := clock()
+		c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+		took := clock() - began
+		w.s.stats.took(r.Spec, 1, took, took)
 		return
 	}
 	r = kept(r)
 	w.slow(c, func(ctx context.Context) {
 		w.s.follow(ctx, c)
-		c.timed(&r, nil, func() {
-			c.reply(func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+		took := c.timed(&r, nil, func() {
+			c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
 		})
+		w.s.stats.took(r.Spec, 1, took, took)
 	})
 }

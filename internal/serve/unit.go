@@ -146,15 +146,39 @@ func (u *unit) write(out *redis.Writer) {
 		return
 	case u.multi:
 		out.Array(len(u.items))
+		from := 0
+		for i, end := range u.ends {
+			u.c.s.stats.answered(u.items[i].Spec, u.out.Bytes[from:end])
+			from = end
+		}
 	}
 	out.Over = out.Over || u.out.Over
 	out.Bytes = append(out.Bytes, u.out.Bytes...)
 }
 
+// spec is the command that the unit is, or EXEC.
+func (u *unit) spec() *redis.Spec {
+	if u.multi {
+		return execSpec
+	}
+	return u.items[0].Spec
+}
+
+// tookUnit notes that a unit took so long, of which so much is its own.
+func (s *stats) tookUnit(u *unit, took, own time.Duration) {
+	s.took(u.spec(), 1, took, own)
+	if !u.multi {
+		return
+	}
+	for i := range u.items { // each has waited for all of it
+		s.took(u.items[i].Spec, 1, took, own/time.Duration(len(u.items)))
+	}
+}
+
 // unit begins requests that are executed as one.
 func (w *worker) unit(c *client, u *unit) {
 	if err := u.check(); err != nil {
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, u.spec(), func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	part, p := w.s.together(u)
@@ -302,7 +326,10 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 		s.run(ctx, u)
 		return
 	}
-	s.observed(u, func() { u.c.timed(&u.items[0].Request, nil, func() { s.run(ctx, u) }) })
+	s.observed(u, func() {
+		took := u.c.timed(&u.items[0].Request, nil, func() { s.run(ctx, u) })
+		s.stats.tookUnit(u, took, took)
+	})
 }
 
 func (s *Server) run(ctx context.Context, u *unit) {
@@ -320,7 +347,7 @@ func (s *Server) run(ctx context.Context, u *unit) {
 	default:
 		s.writeAll(ctx, u)
 	}
-	c.hush(start)
+	c.hush(u.spec(), start)
 	c.conn.dirty()
 }
 
@@ -361,12 +388,14 @@ func (s *Server) writeAll(ctx context.Context, u *unit) {
 	c.out.Array(len(u.items))
 	for i := range u.items {
 		it := &u.items[i]
+		start := len(c.out.Bytes)
 		if it.edge() {
 			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out})
-			continue
+		} else {
+			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.ends[i]]...)
+			from = u.ends[i]
 		}
-		c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.ends[i]]...)
-		from = u.ends[i]
+		s.stats.answered(it.Spec, c.out.Bytes[start:])
 	}
 }
 

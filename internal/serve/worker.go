@@ -158,7 +158,7 @@ func (w *worker) weigh(r *redis.Request, size int) {
 
 // misunderstood ends a client that does not speak the protocol.
 func (w *worker) misunderstood(c *client, err error) {
-	w.say(c, func(out *redis.Writer) {
+	w.say(c, nil, func(out *redis.Writer) {
 		out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error())
 		c.closing = true // here: the client may be another's now
 	})
@@ -166,12 +166,12 @@ func (w *worker) misunderstood(c *client, err error) {
 
 // say writes a reply that needs no group, behind those that are staged. It may be called
 // after the round, so it must not point to anything of that.
-func (w *worker) say(c *client, write func(*redis.Writer)) {
+func (w *worker) say(c *client, spec *redis.Spec, write func(*redis.Writer)) {
 	if w.settled(c) {
-		c.reply(write)
+		c.reply(spec, write)
 		return
 	}
-	w.defers(c, func(context.Context) { c.reply(write) })
+	w.defers(c, func(context.Context) { c.reply(spec, write) })
 }
 
 // settled executes what a client has staged, and tells whether that is done. If not, the
@@ -198,7 +198,7 @@ func (w *worker) defers(c *client, f func(context.Context)) {
 func (w *worker) single(c *client, r redis.Request) {
 	key := r.Args[r.Spec.Keys.First]
 	if err := command.CheckKey(key); err != nil {
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
 	if c.cold != nil {
@@ -237,7 +237,7 @@ func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Co
 	w.builder = redis.Builder{Request: &w.request, Key: row.Position(), Room: &w.room}
 	cmd, err := r.Spec.Build(&w.builder)
 	if err != nil {
-		w.say(c, func(out *redis.Writer) { out.Fail(err) })
+		w.say(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return nil
 	}
 	return cmd
@@ -312,10 +312,14 @@ func (w *worker) execute() {
 	for _, b := range w.used {
 		began := time.Now()
 		b.many.Try()
-		w.noteBatch(b, time.Since(began))
+		took := time.Since(began)
+		w.noteBatch(b, took)
 		for i := range b.asks {
-			w.answer(b, i)
+			if !w.answer(b, i) {
+				b.asks[i].c = nil // its time comes
+			}
 		}
+		w.timeBatch(b, took)
 		b.many.Reset()
 		clear(b.asks)
 		b.asks = b.asks[:0]
@@ -338,7 +342,7 @@ func (w *worker) hold(args [][]byte) [][]byte {
 }
 
 // answer answers a request of a batch, or leaves it for later.
-func (w *worker) answer(b *batch, i int) {
+func (w *worker) answer(b *batch, i int) (answered bool) {
 	a := &b.asks[i]
 	c := a.c
 	c.pending--
@@ -354,7 +358,7 @@ func (w *worker) answer(b *batch, i int) {
 		} else {
 			w.later(c, retry)
 		}
-		return
+		return false
 	}
 	start := len(c.out.Bytes)
 	switch {
@@ -366,6 +370,35 @@ func (w *worker) answer(b *batch, i int) {
 	default:
 		a.unit.write(&c.out)
 	}
-	c.hush(start)
+	c.hush(a.spec(), start)
 	c.conn.dirty()
+	return true
+}
+
+// spec is the command that a request is.
+func (a *ask) spec() *redis.Spec {
+	if a.unit != nil {
+		return a.unit.spec()
+	}
+	return a.request.Spec
+}
+
+// timeBatch notes how long the requests of a batch took that are answered. Each has waited for
+// all of it; what they have taken together is their share of it, and what was waited before.
+func (w *worker) timeBatch(b *batch, took time.Duration) {
+	share := took / time.Duration(len(b.asks))
+	for rest := b.asks; len(rest) > 0; {
+		a, n := &rest[0], 1
+		switch {
+		case a.c == nil:
+		case a.unit != nil:
+			w.s.stats.tookUnit(a.unit, a.c.waited+took, a.c.waited+share)
+		default:
+			for n < len(rest) && rest[n].c != nil && rest[n].request.Spec == a.request.Spec && rest[n].c.waited == a.c.waited {
+				n++
+			}
+			w.s.stats.took(a.request.Spec, n, a.c.waited+took, a.c.waited+share*time.Duration(n))
+		}
+		rest = rest[n:]
+	}
 }
