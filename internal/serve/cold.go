@@ -48,6 +48,14 @@ func (q *cold) left() []ask {
 	return q.asks[q.done:]
 }
 
+// forget forgets what was read for those that are not done: it would be older than what comes
+// before it, and its memory is another's when the trip has ended.
+func (q *cold) forget() {
+	for i := range q.left() {
+		q.left()[i].read = nil
+	}
+}
+
 // add adds a request, with a copy of its arguments.
 func (q *cold) add(c *client, r redis.Request) {
 	first := len(q.args)
@@ -249,14 +257,11 @@ func (c *client) answerNear() bool {
 		c.answerRead(a)
 		c.warm.done++
 	}
-	left := c.warm.left()
-	if len(left) == 0 {
+	if len(c.warm.left()) == 0 {
 		c.thawed()
 		return true
 	}
-	for i := range left {
-		left[i].read = nil // it would be older than what comes before it, and ends with the trip
-	}
+	c.warm.forget()
 	return false
 }
 
@@ -344,6 +349,7 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 // front are answered, or some of them.
 func (c *client) thawed() {
 	q := c.warm
+	q.forget()
 	c.waited = time.Since(q.since)
 	if q.done > 0 {
 		c.s.stats.took(getSpec, q.done, c.waited, c.waited)
@@ -385,8 +391,8 @@ func (w *worker) restage(c *client) {
 		w.weigh(&r, size)
 		w.stageSingle(c, r, row, part)
 		if w.full() {
-			w.commit()
-			if len(c.out.Bytes) > unread {
+			// It may be busy then, and its answers another's.
+			if w.commit(); !c.busy && len(c.out.Bytes) > unread {
 				break // it goes on when they are read
 			}
 		}

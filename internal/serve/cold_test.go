@@ -210,6 +210,11 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 				h.c.in = w.take(h.c, h.c.in)
 				w.commit()
 				h.wait()
+				for _, a := range h.c.warm.left() {
+					if a.read != nil {
+						t.Fatal("what was read on a trip is kept beyond its end")
+					}
+				}
 				most = max(most, len(h.c.out.Bytes))
 				answers += strings.Count(string(h.c.out.Bytes), value) + strings.Count(string(h.c.out.Bytes), ":")
 				h.c.out.Bytes = nil // it has read them
