@@ -74,6 +74,7 @@ var plantedBugs = map[string][]guard{
 	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
 	"serve-cold-reads-join-late": {{folder: "internal/serve", test: "TestManyClientsReadRowsThatAreNotInMemory"}},
 	"serve-cold-staged":          {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
+	"serve-cold-though-revoked":  {{folder: "internal/serve", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
 	"serve-cold-unit-staged":     {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},

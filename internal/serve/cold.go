@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -25,6 +26,7 @@ type cold struct {
 	asks  []ask
 	done  int       // how many of them are done
 	since time.Time // when the client began to wait
+	user  *acl.User // who was allowed to make them
 	// behind is what was deferred until they are done. As long as there is any, the client is
 	// asked for nothing else.
 	behind []func(context.Context)
@@ -106,7 +108,7 @@ const (
 func (w *worker) join(c *client, r redis.Request) {
 	if c.cold == nil {
 		c.busy, c.cold = true, colds.Get().(*cold)
-		c.cold.since = time.Now()
+		c.cold.since, c.cold.user = time.Now(), c.account.User()
 		w.chilled = append(w.chilled, c)
 	}
 	c.cold.add(c, r)
@@ -251,7 +253,7 @@ func (s *Server) readNear(clients []*client) (far []*client) {
 func (c *client) answerNear() bool {
 	for first := true; len(c.warm.left()) > 0; first = false {
 		a := &c.warm.left()[0]
-		if !a.inOrder(first) || len(c.out.Bytes) > unread {
+		if !a.inOrder(first) || len(c.out.Bytes) > unread || c.account.User() != c.warm.user {
 			break
 		}
 		c.answerRead(a)
@@ -328,7 +330,10 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 		if len(c.out.Bytes) > unread || ctx.Err() != nil {
 			break
 		}
-		if a := &c.warm.left()[0]; a.inOrder(first) {
+		a := &c.warm.left()[0]
+		if err := c.forbidden(a); err != nil {
+			c.reply(nil, func(out *redis.Writer) { out.Fail(err) })
+		} else if a.inOrder(first) {
 			c.answerRead(a)
 		} else {
 			s.read(ctx, c, a)
@@ -343,6 +348,16 @@ func (s *Server) finishCold(ctx context.Context, c *client) {
 	c.later = append(c.warm.behind, c.later...)
 	c.thawed()
 	c.runLater(ctx)
+}
+
+// forbidden is why a request must not be executed that was allowed when it came, nil if it may: it
+// waits as long as the client does not read, and its user may have been changed since.
+func (c *client) forbidden(a *ask) error {
+	u := c.account.User()
+	if u == c.warm.user || u.All() || plant.Bug("serve-cold-though-revoked") {
+		return nil
+	}
+	return c.s.permitted(c, u, a.request.Spec, a.request.Args)
 }
 
 // thawed is called when the rows of a client that was cold are in memory, and its reads in
@@ -376,6 +391,11 @@ func (w *worker) restage(c *client) {
 	w.late = true
 	for len(c.warm.left()) > 0 && !c.busy {
 		r := c.warm.left()[0].request
+		if err := c.forbidden(&c.warm.left()[0]); err != nil {
+			c.warm.done++
+			w.say(c, nil, func(out *redis.Writer) { out.Fail(err) })
+			continue
+		}
 		row, part := w.locate(c, r.Args[r.Spec.Keys.First])
 		if part == nil {
 			c.warm.done++

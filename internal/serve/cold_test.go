@@ -392,3 +392,64 @@ func coldPipeline(c *conn, from, n int) {
 		}
 	}
 }
+
+// What waits until answers are read is not done for a user who may not do it any more.
+func TestWhatWasAllowedIsNotDoneWhenItIsNoLonger(t *testing.T) {
+	const n, size = 100, 200_000
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			l := startColdOn(t, sh, func(set func(key, value string)) {
+				set("large", strings.Repeat("x", size))
+				set("secret", "old")
+			})
+			admin, user := l.dial(), l.dial()
+			admin.script("ACL SETUSER u on >p +@all ~* -> OK")
+			user.script("AUTH u p -> OK")
+			user.pipeline(strings.Repeat("GET large\r\n", n) + "SET victim 1\r\nGET secret\r\n")
+			if got := user.read(); len(got) != size {
+				t.Fatalf("answered was %.20q", got)
+			}
+			admin.script("ACL SETUSER u -set -get -> OK\nSET secret new -> OK")
+			var last string
+			for range n + 1 {
+				last = user.read()
+			}
+			if !strings.HasPrefix(last, "-NOPERM") {
+				t.Errorf("a GET after its permission was taken away: %.20q", last)
+			}
+			admin.script("GET victim -> (nil)")
+		})
+	}
+}
+
+// Who does not read hears behind each answer what has changed since.
+func TestAClientThatDoesNotReadHearsOfAllChanges(t *testing.T) {
+	const n, size = 100, 200_000
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			l := startColdOn(t, sh, func(set func(key, value string)) {
+				set("large", strings.Repeat("x", size))
+				set("k", "1")
+			})
+			listener, reader, writer := l.dial(), l.dial(), l.dial()
+			id := strings.Trim(listener.ask("CLIENT ID"), "()")
+			listener.script("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+			reader.script("CLIENT TRACKING ON REDIRECT " + id + " -> OK")
+			reader.pipeline(strings.Repeat("GET large\r\n", n) + "GET k\r\n")
+			reader.read()
+			writer.script("SET k 2 -> OK")
+			for range n - 1 {
+				reader.read()
+			}
+			if got := reader.read(); got == "2" {
+				listener.read() // of 2: it comes before the answer
+				writer.script("SET k 3 -> OK")
+			}
+			if got := listener.read(); !strings.Contains(got, "[k]") {
+				t.Errorf("it hears %s", got)
+			}
+		})
+	}
+}
