@@ -106,6 +106,9 @@ func (t *commandTxn) Do(space *node.Space, p partition.Position, c command.Comma
 	if t.err == nil {
 		reply, t.err = t.do(place{&Keyspace{db: t.tx.db, space: space}, p}, c, writes)
 	}
+	if t.err == nil && reply.Err != nil && !command.IsAnswer(reply.Err) {
+		t.err = reply.Err
+	}
 	if t.err != nil {
 		return command.Reply{Kind: command.Failed, Err: t.err}
 	}

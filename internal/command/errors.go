@@ -38,6 +38,17 @@ var (
 	ErrRow = errors.New("command: bad row: it is damaged, or of another version")
 )
 
+// IsAnswer tells whether an error is the answer of a command, which has seen the state and says
+// no. Any other means that the command was not evaluated: nothing is known about the state.
+func IsAnswer(err error) bool {
+	for _, answer := range []error{ErrWrongType, ErrNotInteger, ErrNotFloat, ErrOverflow, ErrConflict, ErrNotStored, ErrTooLarge, ErrSyntax} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return false
+}
+
 // Errors that need no detail are made once, so that refusing costs nothing.
 var (
 	errHow       = fmt.Errorf("%w: no time: use In or At", ErrSyntax)

@@ -25,6 +25,7 @@ type stuckDisk struct {
 	mu    sync.RWMutex // held by who makes it stuck
 	reads atomic.Int64 // that were begun
 	now   atomic.Int64 // that are not answered
+	fails atomic.Bool
 }
 
 func (d *stuckDisk) String() string { return "stuck" }
@@ -37,6 +38,9 @@ func (d *stuckDisk) MaybeError(op errorfs.Op) error {
 		d.mu.RLock() // until it is not stuck
 		d.mu.RUnlock()
 		d.now.Add(-1)
+		if d.fails.Load() {
+			return errorfs.ErrInjected
+		}
 	}
 	return nil
 }
@@ -66,13 +70,19 @@ func (d *stuckDisk) isAsked(blocks int64) bool {
 	return true
 }
 
-// startStuck starts a server of one group whose keys, k0 and so on, are not in memory but on
-// such a disk, with so many bytes of its blocks in memory.
+// startStuck starts a server of one group whose keys are on such a disk.
 func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
+	t.Helper()
+	return startStuckOf(t, shapes[0], keys, blockCache)
+}
+
+// startStuckOf starts a server whose keys, k0 and so on, are not in memory but on
+// such a disk, with so many bytes of its blocks in memory.
+func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *stuckDisk) {
 	t.Helper()
 	disk := new(stuckDisk)
 	disk.FS = errorfs.Wrap(vfs.NewMem(), disk)
-	o := shapes[0].options()
+	o := sh.options()
 	o.Durability = cleave.Never
 	o.BlockCacheBytes = blockCache
 	reopen := func() *cleave.DB {
@@ -93,7 +103,7 @@ func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return startOn(t, reopen(), shapes[0], Options{}), disk
+	return startOn(t, reopen(), sh, Options{}), disk
 }
 
 // A worker waits for no disk, whatever it is asked for: it would hold up all its clients.
@@ -230,5 +240,38 @@ func TestALockHoldsUpNobodyElse(t *testing.T) {
 	meets.finish(w)
 	if got := string(meets.c.out.Bytes); got != "+OK\r\n:1\r\n" {
 		t.Errorf("answered was %q", got)
+	}
+}
+
+// What needs a row that cannot be read says so, and changes nothing.
+func TestADiskThatCannotBeReadChangesNothing(t *testing.T) {
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			l, disk := startStuckOf(t, sh, 4000, 128<<10)
+			c := l.dial()
+			old := c.ask("GET k0")
+			for i, ask := range []string{
+				"MGET near far", "EXISTS near far", "DEL near far", "MSETNX near 1 far 2", "RENAME near far", "COPY near far REPLACE", "RENAME far near",
+				"MULTI|GET far|EXEC", "MULTI|APPEND near 1|APPEND far 1|EXEC", "MULTI|SET near 1|GET far|EXEC", "STRLEN far", "APPEND far 1", "GETDEL far", "GET far",
+			} {
+				near, far := fmt.Sprint("k", 100+i), fmt.Sprint("k", 2000+100*i)
+				c.ask("STRLEN " + near) // its row is in memory then
+				disk.fails.Store(true)
+				var got string
+				for _, line := range strings.Split(strings.NewReplacer("near", near, "far", far).Replace(ask), "|") {
+					got = c.ask(line)
+				}
+				disk.fails.Store(false)
+				if !strings.HasPrefix(got, "-") {
+					t.Errorf("%s: %.40s", ask, got)
+				}
+				for _, key := range []string{near, far} {
+					if now := c.ask("GET " + key); now != old {
+						t.Errorf("after %s, which could not read a row, another is %.40q", ask, now)
+					}
+				}
+			}
+		})
 	}
 }

@@ -99,17 +99,17 @@ func (s stateOf) NowMS() int64 { return s.nowMS() }
 // envState is the state of a group's batch.
 type envState struct {
 	*command.Env
-	met error // why the unit has to be tried again
+	met error // why the unit is not executed
 }
 
-// do does nothing more once the group has refused something for now: a key that a
-// transaction has locked, a range that goes elsewhere.
+// do does nothing more once something could not be evaluated: a key that a transaction has
+// locked, a range that goes elsewhere, a disk that cannot be read.
 func (e *envState) do(_ *node.Space, _ partition.Position, c command.Command, _ bool) command.Reply {
 	if e.met != nil {
 		return command.Reply{Kind: command.Failed, Err: e.met}
 	}
 	reply := e.Do(c)
-	if postpones(reply.Err) {
+	if reply.Err != nil && !command.IsAnswer(reply.Err) {
 		e.met = reply.Err
 	}
 	return reply
