@@ -77,7 +77,7 @@ func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
 }
 
 // startStuckOf starts a server whose keys, k0 and so on, are not in memory but on
-// such a disk, with so many bytes of its blocks in memory.
+// such a disk, and so is a hash with a field, with so many bytes of its blocks in memory.
 func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *stuckDisk) {
 	t.Helper()
 	disk := new(stuckDisk)
@@ -97,6 +97,7 @@ func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *st
 	for i := range keys {
 		b.Set(db.Default(), fmt.Appendf(nil, "k%d", i), []byte(strings.Repeat("7", 300)))
 	}
+	b.HSet(db.Default(), []byte("hash"), cleave.Field{Name: []byte("field"), Value: []byte("1")})
 	if err := db.Write(ctx, &b); err != nil {
 		t.Fatal(err)
 	}
@@ -251,9 +252,10 @@ func TestADiskThatCannotBeReadChangesNothing(t *testing.T) {
 			l, disk := startStuckOf(t, sh, 4000, 128<<10)
 			c := l.dial()
 			old := c.ask("GET k0")
+			c.ask("TTL hash") // it is in memory then, without its field
 			for i, ask := range []string{
 				"MGET near far", "EXISTS near far", "DEL near far", "MSETNX near 1 far 2", "RENAME near far", "COPY near far REPLACE", "RENAME far near",
-				"MULTI|GET far|EXEC", "MULTI|APPEND near 1|APPEND far 1|EXEC", "MULTI|SET near 1|GET far|EXEC", "STRLEN far", "APPEND far 1", "GETDEL far", "GET far",
+				"MULTI|GET far|EXEC", "MULTI|APPEND near 1|APPEND far 1|EXEC", "MULTI|SET near 1|GET far|EXEC", "MULTI|APPEND near 1|HGET hash field|EXEC", "STRLEN far", "APPEND far 1", "GETDEL far", "GET far",
 			} {
 				near, far := fmt.Sprint("k", 100+i), fmt.Sprint("k", 2000+100*i)
 				c.ask("STRLEN " + near) // its row is in memory then
