@@ -110,6 +110,9 @@ func (e *Env) Do(c Command) Reply {
 // reads; a command would not see them.
 func (e *Env) Effects() *effect.Builder { return &e.out }
 
+// Held is how many bytes replies of the batch point to.
+func (e *Env) Held() int { return len(e.arena) }
+
 // NextVersion is the first version that the batch has not given out.
 func (e *Env) NextVersion() uint64 { return e.next }
 

@@ -17,6 +17,10 @@ import (
 // command has more. It bounds how long the first command waits for the last.
 const maxBatchBytes = 1 << 20
 
+// maxAnswerBytes is how many bytes of answers, or a little more, hasty requests have that are
+// executed together.
+const maxAnswerBytes = 16 << 20
+
 // executor is the state that only the holder of the mailbox touches.
 type executor struct {
 	log    Log
@@ -47,6 +51,7 @@ type executor struct {
 	id      []byte // scratch: key of the ledger
 	scratch []byte
 	seen    map[RequestID]int // requests of this batch that were executed, by index
+	answers int               // bytes of what hasty requests were answered in this run
 	// halted are the chains whose calls are not executed any more in this run.
 	halted map[uint64]bool
 }
@@ -55,6 +60,7 @@ type executor struct {
 // in no hurry.
 func (x *executor) run(calls []*call, errs []error) {
 	clear(x.halted)
+	x.answers = 0
 	late := x.late.take()
 	if len(late) == 0 {
 		x.runAll(calls, errs)
@@ -220,6 +226,10 @@ func (x *executor) execute(calls []*call, i int) {
 			return
 		}
 	}
+	if c.Hasty {
+		x.haste(c)
+		return
+	}
 	if c.ID == (RequestID{}) {
 		c.reply = x.do(c.Command)
 		return
@@ -258,6 +268,20 @@ func (x *executor) execute(calls []*call, i int) {
 		x.remember(c)
 		x.seen[c.ID] = i
 	}
+}
+
+// haste executes a hasty call, which has no id.
+func (x *executor) haste(c *call) {
+	if x.answers > maxAnswerBytes {
+		c.reply = command.Reply{Kind: command.Failed, Err: ErrBehind}
+		x.stop(c)
+		return
+	}
+	before := x.env.Held()
+	x.reader.hasty = x.reader.looker != nil
+	c.reply = x.do(c.Command)
+	x.reader.hasty = false
+	x.answers += x.env.Held() - before
 }
 
 // checkID refuses ids of which nobody knows any more, or not yet, whether they

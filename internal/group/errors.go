@@ -21,6 +21,9 @@ var (
 	// ErrOverloaded means that the queue is full and the group refuses rather
 	// than blocks: slow down.
 	ErrOverloaded = errors.New("group: overloaded")
+	// ErrCold means that a hasty request was not executed, because it would have waited for
+	// a disk: rehearse it, and try again with more time.
+	ErrCold = errors.New("group: what it needs is not in memory")
 	// ErrOptions means that an option is out of its range: the text says which.
 	ErrOptions = errors.New("group: bad options")
 )

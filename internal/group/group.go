@@ -73,7 +73,7 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 
 // newExecutor reads the ledger and reserves above what it says.
 func (g *Group) newExecutor() (executor, error) {
-	reader := &plainReader{State: g.state}
+	reader := &plainReader{State: g.state, looker: g.looker}
 	g.reader = reader
 	guard, err := openGuard(g.state, g.opts.ID, g.opts.Alone)
 	if err != nil {
@@ -108,11 +108,38 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) List() *own.List { return g.visible.list.Load() }
 
-// plainReader tells a plain Set when it may overwrite without a look.
+// plainReader tells a plain Set when it may overwrite without a look, and a hasty command when
+// it would wait for a disk.
 type plainReader struct {
 	State
+	looker Looker // nil if the state is none
+	hasty  bool   // the command at hand is
 	// mixed is false as long as no collection and no expiry was ever written.
 	mixed atomic.Bool
+}
+
+// Get implements [command.Reader].
+func (r *plainReader) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	if !r.hasty {
+		return r.State.Get(key, dst)
+	}
+	value, ok, known := r.looker.Look(key, dst)
+	if !known {
+		return nil, false, ErrCold
+	}
+	return value, ok, nil
+}
+
+// Scan implements [command.Reader].
+func (r *plainReader) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if !r.hasty {
+		return r.State.Scan(start, end, reverse, visit)
+	}
+	near, err := r.looker.ScanNear(start, end, reverse, visit)
+	if err == nil && !near {
+		err = ErrCold
+	}
+	return err
 }
 
 // Plain implements [command.PlainReader].

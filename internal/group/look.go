@@ -29,6 +29,8 @@ type Looker interface {
 	// GetNear is GetMany, but ends when it has waited for a disk.
 	GetNear(keys [][]byte, visit func(i int, value []byte, ok bool, t rows.Ticket) (more bool)) error
 	Unmoved(t rows.Ticket) bool
+	// ScanNear is Scan, but ends when it has waited for a disk: then near is false.
+	ScanNear(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
 }
 
 // RowKey is what a row is looked up by: what [BeginRowKey] appends, and the position.

@@ -54,6 +54,14 @@ func (k knowing) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool,
 
 func (k knowing) Unmoved(rows.Ticket) bool { return true }
 
+// ScanNear is far if anything is unknown.
+func (k knowing) ScanNear(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error) {
+	if len(k.unknown) > 0 {
+		return false, nil
+	}
+	return true, k.Scan(start, end, reverse, visit)
+}
+
 func (k knowing) Seek([]byte) uint64 { return 7 }
 
 func (k knowing) Near(hint uint64) {

@@ -29,8 +29,8 @@ type Many struct {
 }
 
 // Add appends a request to a group. Those with the same chain, if that is not 0, are
-// executed in order or not at all: if one meets a closed gate, a lock or a range that is
-// given away, those behind it are not executed, and their error is ErrBehind.
+// executed in order or not at all: if one meets a closed gate, a lock, a range that is given
+// away or a disk, those behind it are not executed, and their error is ErrBehind.
 func (m *Many) Add(g *Group, r Request, chain uint64) {
 	if len(m.calls) < cap(m.calls) {
 		m.calls = m.calls[:len(m.calls)+1]
@@ -104,7 +104,7 @@ func (x *executor) behind(c *call) bool {
 // halt notes that the calls of a chain are not executed any more in this run, if its
 // last one was not. For one whose gate was closed execute does it.
 func (x *executor) halt(c *call) {
-	if c.reply.Err != nil && (passes(c.reply.Err) || errors.Is(c.reply.Err, own.ErrWrongGroup)) {
+	if err := c.reply.Err; err != nil && (passes(err) || errors.Is(err, own.ErrWrongGroup) || errors.Is(err, ErrCold)) {
 		x.stop(c)
 	}
 }

@@ -82,6 +82,16 @@ func PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	return reply
 }
 
+// Rehearse evaluates a command outside of the queue, and forgets the reply and the effects: what
+// it has read is in memory then, as far as there is room. It waits for the disk.
+func (g *Group) Rehearse(c command.Command) {
+	p := peekers.Get().(*peeker)
+	p.reader.Reader = g.state
+	p.eval(c, g.NowMS())
+	p.reader.Reader = nil
+	peekers.Put(p)
+}
+
 func (p *peeker) eval(c command.Command, nowMS int64) command.Reply {
 	p.env.Begin(effect.Header{ClockMS: nowMS}, 1)
 	return p.env.Do(c)

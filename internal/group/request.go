@@ -29,6 +29,9 @@ type Request struct {
 	// Gate is optional: it is asked when the turn of the request has come, and
 	// if it is closed then the request fails with its error.
 	Gate Gate
+	// Hasty tells that it is not executed if that takes a disk, or if those before it in its
+	// batch have had large answers: the errors are ErrCold and ErrBehind.
+	Hasty bool
 }
 
 // Gate is a condition outside of the state. Whoever closes it and then has a

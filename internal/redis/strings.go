@@ -253,6 +253,9 @@ func runMSetNX(u Unit, r *Request, w *Writer) {
 func runMGet(u Unit, r *Request, w *Writer) {
 	w.Array(len(r.Args) - 1)
 	for _, key := range r.Args[1:] {
+		if w.Over {
+			return // nobody hears it
+		}
 		// A key of another type is taken for absent here, and nowhere else.
 		at := u.At(key)
 		if reply := u.Read(at, &command.Get{Key: at}); reply.Kind == command.Bytes {

@@ -42,6 +42,8 @@ type client struct {
 	// cold is what it is busy with, if that is requests on rows that are not in memory and
 	// it has not left yet: more requests may join them.
 	cold *cold
+	// left tells anybody that the connection is closed: nobody is answered any more.
+	left atomic.Bool
 	// first is what comes before them: requests that were staged, and have to wait.
 	first []func(context.Context)
 	// warm is what cold was once it has left: whoever has the client reads the rows, and

@@ -25,6 +25,7 @@ import (
 type cold struct {
 	asks  []ask
 	done  int       // how many of them are done
+	tried int       // how many of them were on a trip
 	since time.Time // when the client began to wait
 	user  *acl.User // who was allowed to make them
 	// behind is what was deferred until they are done. As long as there is any, the client is
@@ -322,12 +323,9 @@ func sleep(ctx context.Context, d time.Duration) {
 // finishCold answers the reads in front, as long as the client may leave the answers unread.
 // The others are left to the worker, and so is what was deferred until they are done.
 func (s *Server) finishCold(ctx context.Context, c *client) {
-	for _, f := range c.first {
-		f(ctx)
-	}
-	c.first = nil
-	for first := true; len(c.warm.left()) > 0 && c.warm.left()[0].request.Spec == getSpec; first = false {
-		if len(c.out.Bytes) > unread || ctx.Err() != nil {
+	c.first = c.runSome(ctx, c.first)
+	for first := true; len(c.first) == 0 && c.warm.done < c.warm.tried && c.warm.left()[0].request.Spec == getSpec; first = false {
+		if len(c.out.Bytes) > unread || ctx.Err() != nil || c.left.Load() {
 			break
 		}
 		a := &c.warm.left()[0]
@@ -380,11 +378,19 @@ func (c *client) thawed() {
 	}
 }
 
-// restage stages requests whose rows were brought into memory. If the client gets busy with
-// them, the others wait. From a read on whose row is not there, because it is large say, they
-// are cold once more.
+// restage goes on with a client that waits: it stages requests whose rows were brought into
+// memory. If the client gets busy with them, the others wait. From a read on whose row is not
+// there, because it is large say, they are cold once more.
 func (w *worker) restage(c *client) {
-	if c.warm == nil {
+	switch {
+	case c.warm != nil && len(c.first) > 0:
+		w.refreeze(c)
+		return
+	case c.warm == nil && len(c.later) > 0:
+		c.busy = true
+		w.leaving = append(w.leaving, c)
+		return
+	case c.warm == nil:
 		c.waited = 0
 		return
 	}
@@ -403,12 +409,16 @@ func (w *worker) restage(c *client) {
 			break
 		}
 		size, known := part.Group.Knows(row)
-		if r.Spec == getSpec && !known {
+		if !known && (r.Spec == getSpec || c.warm.done >= c.warm.tried) {
 			w.refreeze(c)
 			return
 		}
 		c.warm.done++
-		w.weigh(&r, size)
+		if !known && !w.blind(&r, part) {
+			w.slow(c, func(ctx context.Context) { w.s.again(ctx, c, &ask{request: r, space: c.space}) })
+			break
+		}
+		w.weight += size
 		w.stageSingle(c, r, row, part)
 		if w.full() {
 			// It may be busy then, and its answers another's.
@@ -417,23 +427,22 @@ func (w *worker) restage(c *client) {
 			}
 		}
 	}
-	if len(c.warm.left()) > 0 {
+	behind := c.warm.behind
+	if len(c.warm.left()) > 0 || c.busy && len(behind) > 0 {
 		return
 	}
-	behind := c.warm.behind
 	c.warm = nil // its arguments may be staged
-	if len(behind) > 0 {
-		w.slow(c, func(ctx context.Context) {
-			for _, f := range behind {
-				f(ctx)
-			}
-		})
+	for _, f := range behind {
+		if c.pending > 0 {
+			w.execute()
+		}
+		w.later(c, f)
 	}
 }
 
 // refreeze makes a client cold again with what is left of what was.
 func (w *worker) refreeze(c *client) {
-	c.warm.asks, c.warm.done = c.warm.left(), 0
+	c.warm.asks, c.warm.done, c.warm.tried, c.warm.since = c.warm.left(), 0, 0, time.Now()
 	c.busy, c.cold, c.warm = true, c.warm, nil
 	w.chilled = append(w.chilled, c)
 }

@@ -70,6 +70,9 @@ func (d *stuckDisk) isAsked(blocks int64) bool {
 	return true
 }
 
+// hashes is how many there are on a disk that may be stuck.
+const hashes = 10
+
 // startStuck starts a server of one group whose keys are on such a disk.
 func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
 	t.Helper()
@@ -77,7 +80,7 @@ func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
 }
 
 // startStuckOf starts a server whose keys, k0 and so on, are not in memory but on
-// such a disk, and so is a hash with a field, with so many bytes of its blocks in memory.
+// such a disk, and so are hash0 and so on, each with a field, with so many bytes of its blocks in memory.
 func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *stuckDisk) {
 	t.Helper()
 	disk := new(stuckDisk)
@@ -97,7 +100,9 @@ func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *st
 	for i := range keys {
 		b.Set(db.Default(), fmt.Appendf(nil, "k%d", i), []byte(strings.Repeat("7", 300)))
 	}
-	b.HSet(db.Default(), []byte("hash"), cleave.Field{Name: []byte("field"), Value: []byte("1")})
+	for i := range hashes {
+		b.HSet(db.Default(), fmt.Appendf(nil, "hash%d", i), cleave.Field{Name: []byte("field"), Value: []byte("1")})
+	}
 	if err := db.Write(ctx, &b); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +119,7 @@ func TestAWorkerWaitsForNoDisk(t *testing.T) {
 	known := newByHand(t, l)
 	w.take(known.c, []byte("SET known 1\r\n"))
 	w.commit()
+	known.finish(w)
 	asks := []string{
 		"STRLEN k%d\r\n", "INCR k%d\r\n", "SETNX k%d 1\r\n", "MGET k%d k0\r\n", "EXISTS k%d k0\r\n",
 		"DEL k%d none\r\n", "MSETNX none 1 k%d 1\r\n", "RENAME k%d other\r\n", "COPY k%d another\r\n",
@@ -144,6 +150,40 @@ func TestAWorkerWaitsForNoDisk(t *testing.T) {
 	}
 	if reads := disk.reads.Load() - before; reads < int64(len(asks))/2 {
 		t.Errorf("the disk was read %d times: the rows are in memory", reads)
+	}
+}
+
+// So it is with fields of hashes that are in memory without them.
+func TestAWorkerWaitsForNoField(t *testing.T) {
+	l, disk := startStuck(t, 10, 8<<20)
+	w := newWorker(l.s, keyRoom)
+	say := func(text string) *byHand {
+		h := newByHand(t, l)
+		w.take(h.c, []byte(text))
+		w.commit()
+		return h
+	}
+	say("SET known 1\r\n").finish(w)
+	for i, c := range []struct{ ask, want string }{
+		{"HGET hash%d field\r\n", "$1\r\n1\r\n"},
+		{"HSET hash%d field 2\r\n", ":0\r\n"},
+		{"HINCRBY hash%d field 2\r\n", ":3\r\n"},
+		{"HMGET hash%d none field\r\n", "*2\r\n$-1\r\n$1\r\n1\r\n"},
+		{"HDEL hash%d field\r\nEXISTS hash%d\r\n", ":1\r\n:0\r\n"},
+		{"MULTI\r\nHGET hash%d field\r\nINCR known\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n1\r\n:8\r\n"},
+	} {
+		ask := strings.ReplaceAll(c.ask, "%d", fmt.Sprint(i))
+		say(fmt.Sprintf("TTL hash%d\r\n", i)).finish(w)
+		free := disk.stick(t)
+		h := say(ask)
+		if got := string(say("INCR known\r\n").c.out.Bytes); !strings.HasPrefix(got, ":") {
+			t.Errorf("beside %q another is answered %q", ask, got)
+		}
+		free()
+		h.finish(w)
+		if got := string(h.c.out.Bytes); got != c.want {
+			t.Errorf("%q is answered %q, want %q", ask, got, c.want)
+		}
 	}
 }
 
@@ -252,10 +292,10 @@ func TestADiskThatCannotBeReadChangesNothing(t *testing.T) {
 			l, disk := startStuckOf(t, sh, 4000, 128<<10)
 			c := l.dial()
 			old := c.ask("GET k0")
-			c.ask("TTL hash") // it is in memory then, without its field
+			c.ask("TTL hash0") // it is in memory then, without its field
 			for i, ask := range []string{
 				"MGET near far", "EXISTS near far", "DEL near far", "MSETNX near 1 far 2", "RENAME near far", "COPY near far REPLACE", "RENAME far near",
-				"MULTI|GET far|EXEC", "MULTI|APPEND near 1|APPEND far 1|EXEC", "MULTI|SET near 1|GET far|EXEC", "MULTI|APPEND near 1|HGET hash field|EXEC", "STRLEN far", "APPEND far 1", "GETDEL far", "GET far",
+				"MULTI|GET far|EXEC", "MULTI|APPEND near 1|APPEND far 1|EXEC", "MULTI|SET near 1|GET far|EXEC", "MULTI|APPEND near 1|HGET hash0 field|EXEC", "STRLEN far", "APPEND far 1", "GETDEL far", "GET far",
 			} {
 				near, far := fmt.Sprint("k", 100+i), fmt.Sprint("k", 2000+100*i)
 				c.ask("STRLEN " + near) // its row is in memory then

@@ -99,7 +99,7 @@ func (w *worker) stageKnown(l *looking) {
 		w.join(c, l.request)
 		return
 	}
-	w.weigh(&l.request, size)
+	w.weight += size
 	w.add(c, l.request, l.row, l.part, l.command)
 }
 
@@ -159,6 +159,7 @@ func (s *Server) read(ctx context.Context, c *client, a *ask) {
 	start := len(c.out.Bytes)
 	p := a.space.AppendPosition(nil, a.request.Args[1])
 	err := s.routed(ctx, p, func(part *node.Part) error {
+		s.warmRow(ctx, part, p)
 		row, found, err := part.Group.Read(ctx, p, nil)
 		if err == nil {
 			c.writeRow(row, found)

@@ -233,7 +233,7 @@ func (l *loop) resumeAll() {
 		}
 		c.collect()
 		c.dirty()
-		if len(c.in) > 0 || len(c.warm.left()) > 0 {
+		if len(c.in) > 0 || c.waits() {
 			l.takeOwn(c)
 		}
 		l.follow(c)
@@ -354,6 +354,7 @@ func (l *loop) drop(c *socket) {
 		return
 	}
 	c.gone = true
+	c.left.Store(true)
 	delete(l.clients, int32(c.fd))
 	syscall.Close(c.fd)
 	if !c.busy {

@@ -84,6 +84,9 @@ func watch(t *turn) {
 			return
 		}
 		version, err := t.s.version(t.ctx, t.c.space, key)
+		if err == nil {
+			err = t.ctx.Err()
+		}
 		if err != nil {
 			t.out.Fail(err)
 			return

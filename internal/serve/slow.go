@@ -45,13 +45,25 @@ func (w *worker) release() {
 	w.releaseCold()
 }
 
-// runLater does what is left to do for a client.
-func (c *client) runLater(ctx context.Context) {
-	for _, f := range c.later {
-		f(ctx)
+// runLater does what is left to do for a client, as long as it may leave the answers unread.
+func (c *client) runLater(ctx context.Context) { c.later = c.runSome(ctx, c.later) }
+
+// runSome does what comes first for a client, as long as it may leave the answers unread, and
+// returns what is left.
+func (c *client) runSome(ctx context.Context, list []func(context.Context)) (left []func(context.Context)) {
+	for len(list) > 0 && len(c.out.Bytes) <= unread {
+		list[0](ctx)
+		list = list[1:]
 	}
-	c.later = nil
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
+
+// waits tells whether a client that is not busy has something left to do, which comes before
+// all that it asks for next.
+func (c *client) waits() bool { return c.warm != nil || len(c.later) > 0 }
 
 // kept is a request that outlives its round.
 func kept(r redis.Request) redis.Request {
@@ -79,6 +91,7 @@ func (s *Server) single(ctx context.Context, c *client, a *ask) {
 	cmd, err := r.Spec.Build(&redis.Builder{Request: r, Key: p, Room: new(redis.Room)})
 	var reply command.Reply
 	if err == nil {
+		s.rehearse(p, cmd)
 		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(a.space, r.Spec)})
 	}
 	if errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace) {
@@ -87,6 +100,22 @@ func (s *Server) single(ctx context.Context, c *client, a *ask) {
 	}
 	reply.Err = err
 	c.reply(r.Spec, func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
+}
+
+// rehearse brings into memory what a command needs, so that its group, and all who wait for that,
+// need not wait for the disk.
+func (s *Server) rehearse(p partition.Position, c command.Command) {
+	s.reading <- struct{}{}
+	defer func() { <-s.reading }()
+	s.node.PartOf(p).Group.Rehearse(c)
+}
+
+// warmRow brings the row at a position into memory.
+func (s *Server) warmRow(ctx context.Context, part *node.Part, p partition.Position) {
+	row := append(group.BeginRowKey(nil), p...)
+	if _, known := part.Group.Knows(row); !known {
+		s.warm(ctx, part, [][]byte{row})
+	}
 }
 
 // do executes a request at the group that has a position, wherever it goes meanwhile.
@@ -104,6 +133,7 @@ func (s *Server) do(ctx context.Context, p partition.Position, r group.Request) 
 func (s *Server) version(ctx context.Context, k *node.Space, key []byte) (version uint64, err error) {
 	p := k.AppendPosition(nil, key)
 	err = s.routed(ctx, p, func(part *node.Part) error {
+		s.warmRow(ctx, part, p)
 		row, ok, err := part.Group.Read(ctx, p, nil)
 		if version = 0; ok {
 			version = row.Version
@@ -130,6 +160,6 @@ func (s *Server) routed(ctx context.Context, p partition.Position, f func(*node.
 
 // postpones tells whether a request that was refused has to be tried again.
 func postpones(err error) bool {
-	return err != nil && (errors.Is(err, group.ErrBehind) || errors.Is(err, own.ErrWrongGroup) || group.Passes(err) ||
+	return err != nil && (errors.Is(err, group.ErrBehind) || errors.Is(err, group.ErrCold) || errors.Is(err, own.ErrWrongGroup) || group.Passes(err) ||
 		errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace))
 }

@@ -121,7 +121,7 @@ func (k *tracker) read(c *client, space string, keys ...[]byte) {
 // answered notes that a client has the answers to all that it has read, if it has. It is
 // for the client's owner.
 func (k *tracker) answered(c *client) {
-	if len(c.reads) == 0 || c.pending > 0 || c.busy || c.warm != nil || c.queue != nil {
+	if len(c.reads) == 0 || c.pending > 0 || c.busy || c.waits() || c.queue != nil {
 		return
 	}
 	k.mu.Lock()

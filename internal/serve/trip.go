@@ -31,13 +31,24 @@ var trips = sync.Pool{New: func() any { return new(trip) }}
 // again.
 const keepTrip, keepWants = 64 << 10, 8
 
+// tripMost is how many requests of a client are of one trip, and farMost if there is a disk to wait
+// for. For the others there is another one: nobody waits for all that others want, and those that
+// have left want nothing more.
+const tripMost, farMost = 256, 32
+
 // plan returns the trip for some clients. Reads in front are to be read, and the rows of
 // other requests to be in memory.
 func (s *Server) plan(clients []*client) *trip {
 	t := trips.Get().(*trip)
+	most := tripMost
+	if !s.isNear() {
+		most = farMost
+	}
 	for _, c := range clients {
 		front := len(c.first) == 0 // of what is to be executed
 		asks := c.warm.left()
+		asks = asks[:min(len(asks), most)]
+		c.warm.tried = c.warm.done + len(asks)
 		for i := range asks {
 			a := &asks[i]
 			start := len(t.keys)
@@ -102,18 +113,25 @@ func (t *trip) end() {
 func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	t := s.plan(clients)
 	defer t.end()
-	s.reading <- struct{}{}
 	for i := range t.wants {
-		for rows := range slices.Chunk(t.wants[i].rows, coldShare) {
-			if ctx.Err() == nil {
-				t.wants[i].part.Group.Warm(rows...)
-			}
-		}
+		s.warm(ctx, t.wants[i].part, t.wants[i].rows)
 	}
+	s.reading <- struct{}{}
 	t.read(ctx, (*group.Group).ReadMany)
 	<-s.reading
 	for _, c := range clients {
 		s.finishCold(ctx, c)
 		c.conn.resume()
+	}
+}
+
+// warm brings rows of a part into memory.
+func (s *Server) warm(ctx context.Context, part *node.Part, rows [][]byte) {
+	for some := range slices.Chunk(rows, coldShare) {
+		s.reading <- struct{}{}
+		if ctx.Err() == nil {
+			part.Group.Warm(some...)
+		}
+		<-s.reading
 	}
 }

@@ -24,7 +24,7 @@ type worker struct {
 	batches map[*store.Store]*batch
 	used    []*batch
 	staged  int
-	weight  int // of the values that are staged to be read
+	weight  int // of the values that what is staged may answer
 	// leaving are clients that the next release gives to goroutines.
 	leaving []*client
 	// chilled are those whose requests are cold, as long as they have not left.
@@ -100,7 +100,7 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 	c.seen.lastMS.Store(w.nowMS)
 	c.out.Limit = int(c.limit().hard)
 	had := len(data)
-	if c.warm != nil && len(c.out.Bytes) > unread {
+	if c.waits() && len(c.out.Bytes) > unread {
 		c.stalled = true
 		return data
 	}
@@ -148,13 +148,6 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 
 // full tells whether enough is staged to be committed.
 func (w *worker) full() bool { return w.staged >= maxStaged || w.weight > unread }
-
-// weigh counts what a read that is staged is going to be answered.
-func (w *worker) weigh(r *redis.Request, size int) {
-	if r.Spec.Flags&redis.Write == 0 {
-		w.weight += size
-	}
-}
 
 // misunderstood ends a client that does not speak the protocol.
 func (w *worker) misunderstood(c *client, err error) {
@@ -246,7 +239,7 @@ func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Co
 // add adds a command to those of its group.
 func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) {
 	b := w.stage(c, part)
-	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec)}, c.id)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec), Hasty: true}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
 }
 

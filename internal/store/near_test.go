@@ -74,6 +74,42 @@ func TestWhoMustNotWaitForADiskDoesSoOnce(t *testing.T) {
 	}
 }
 
+// So it is with a scan.
+func TestAScanThatMustNotWaitForADiskDoesSoOnce(t *testing.T) {
+	o := tiny(errorfs.Wrap(vfs.NewMem(), slowTables{}))
+	o.BlockCacheBytes = 4 << 20
+	s := mustOpen(t, o)
+	const n = 400
+	for i := range n {
+		mustCommit(t, s, write{fmt.Appendf(nil, "key%03d", i), make([]byte, 500)})
+	}
+	mustClose(t, s)
+	s = mustOpen(t, o)
+	defer mustClose(t, s)
+	scan := func() (visited int, near bool) {
+		t.Helper()
+		near, err := s.ScanNear([]byte("key"), []byte("kez"), false, func([]byte, []byte) bool { visited++; return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return visited, near
+	}
+	if got, near := scan(); near || got > n/4 {
+		t.Errorf("%d of %d rows are visited on a slow disk, which is near: %v", got, n, near)
+	}
+	s.nearAfter.Add(int64(time.Hour)) // this machine may be slow
+	if got, near := scan(); near || got != 0 {
+		t.Errorf("right after that %d rows are visited", got)
+	}
+	s.nearAfter.Store(0) // some time later
+	if err := s.Scan([]byte("key"), []byte("kez"), false, func([]byte, []byte) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if got, near := scan(); !near || got != n {
+		t.Errorf("%d of %d rows are visited whose blocks were just read, which is near: %v", got, n, near)
+	}
+}
+
 func knows(s *Store, key []byte) bool {
 	_, known := s.Knows(key)
 	return known

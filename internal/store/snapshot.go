@@ -145,6 +145,30 @@ func (p *Snapshot) Scan(start, end []byte, reverse bool, visit func(key, value [
 
 // Scan is that of a snapshot taken now, at less cost.
 func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	return s.scan(start, end, reverse, func(*pebble.Iterator) func(key, value []byte) bool { return visit })
+}
+
+// ScanNear is Scan for one who must not wait for a disk. It ends before it has visited all, or
+// any, if that takes one: then near is false. See [Store.GetNear].
+func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error) {
+	if near = s.IsNear(); !near {
+		return false, nil
+	}
+	err = s.scan(start, end, reverse, func(base *pebble.Iterator) func(key, value []byte) bool {
+		p, n := patience{s: s}, 0
+		return func(key, value []byte) bool {
+			if n++; n%patienceRows == 1 && p.ends(base) {
+				near = false
+				return false
+			}
+			return visit(key, value)
+		}
+	})
+	return near, err
+}
+
+// scan is Scan with a visitor that knows the iterator.
+func (s *Store) scan(start, end []byte, reverse bool, visitor func(*pebble.Iterator) func(key, value []byte) bool) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -170,7 +194,7 @@ func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []by
 	if failed != nil {
 		return readError(failed)
 	}
-	return newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse).each(visit)
+	return newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse).each(visitor(base))
 }
 
 func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {

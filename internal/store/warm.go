@@ -178,7 +178,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 	defer it.Close()
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
-	read, absent, waited := 0, 0, time.Duration(0)
+	read, absent, p := 0, 0, patience{s: s}
 	defer func() { s.absent.Store(absent > read/8) }()
 	for i := range cold {
 		read++
@@ -201,15 +201,33 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 		if !visit(&cold[i], value, found) {
 			break
 		}
-		if near && !plant.Bug("store-near-waits") {
-			before := waited
-			if waited = it.Stats().InternalStats.BlockReadDuration; waited-before > nearTime {
-				s.nearAfter.Store(int64(time.Since(s.began) + nearPause*(waited-before)))
-				break
-			} else if waited > nearAll {
-				break
-			}
+		if near && p.ends(it) {
+			break
 		}
 	}
 	return nil
+}
+
+// patience is that of one who must not wait for a disk.
+type patience struct {
+	s      *Store
+	waited time.Duration
+}
+
+// patienceRows is how many rows of a scan may be read before it is asked for again.
+const patienceRows = 8
+
+// ends tells whether an iterator has waited for a disk since the last time, or for all its blocks
+// together too long. If it was a disk, nothing is near for a while.
+func (p *patience) ends(it *pebble.Iterator) bool {
+	if plant.Bug("store-near-waits") {
+		return false
+	}
+	before := p.waited
+	p.waited = it.Stats().InternalStats.BlockReadDuration
+	if waited := p.waited - before; waited > nearTime {
+		p.s.nearAfter.Store(int64(time.Since(p.s.began) + nearPause*waited))
+		return true
+	}
+	return p.waited > nearAll
 }
