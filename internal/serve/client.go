@@ -161,7 +161,9 @@ func (c *client) reply(spec *redis.Spec, write func(*redis.Writer)) {
 // hush ends the answer that begins at a place: it is taken back if nobody wants to hear
 // it.
 func (c *client) hush(spec *redis.Spec, start int) {
-	c.s.stats.answered(spec, c.out.Bytes[start:])
+	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
+		c.s.stats.answered(spec, c.out.Bytes[start:])
+	}
 	if c.silent && !c.pushing || c.skip > 0 {
 		c.out.Bytes = c.out.Bytes[:start]
 		c.skip = max(0, c.skip-1)
