@@ -29,7 +29,7 @@ func playPattern(t *testing.T, load string, want ...string) {
 	case os.Getenv("CLEAVE_PLANT") != "":
 		worlds = 80
 	case os.Getenv("CLEAVE_SOAK") == "1":
-		worlds = 2000
+		worlds = 100
 	case testing.Short() || race:
 		worlds = 2
 	}

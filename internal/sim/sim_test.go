@@ -89,7 +89,7 @@ func TestPromisesAreKeptWhateverHappens(t *testing.T) {
 	case os.Getenv("CLEAVE_PLANT") != "": // the first that notices is enough
 		worlds = 250
 	case os.Getenv("CLEAVE_SOAK") == "1":
-		worlds = 5000
+		worlds = 200
 	case testing.Short() || race: // the engine checks itself ten times as much then
 		worlds = 2
 	}
@@ -113,7 +113,7 @@ func TestTransactionsInEachOthersWayHappenOneAfterTheOther(t *testing.T) {
 	case os.Getenv("CLEAVE_PLANT") != "":
 		worlds = 40
 	case os.Getenv("CLEAVE_SOAK") == "1":
-		worlds = 2000
+		worlds = 100
 	case testing.Short() || race:
 		worlds = 2
 	}
@@ -144,7 +144,7 @@ func TestSagasEndWholeOrUndoneWhateverHappens(t *testing.T) {
 	case os.Getenv("CLEAVE_PLANT") != "":
 		worlds = 40
 	case os.Getenv("CLEAVE_SOAK") == "1":
-		worlds = 2000
+		worlds = 100
 	case testing.Short() || race:
 		worlds = 2
 	}

@@ -21,7 +21,7 @@ func seeds(t *testing.T, normal int) (first uint64, n int) {
 	}
 	switch {
 	case os.Getenv("CLEAVE_SOAK") != "":
-		return rand.Uint64() >> 1, 1000 * normal
+		return rand.Uint64() >> 1, 100 * normal
 	case testing.Short():
 		return 1, normal / 10
 	}
