@@ -19,7 +19,7 @@ func init() {
 	inside.View = func(ctx context.Context, db any, f func(inside.Txn)) error {
 		return db.(*DB).View(ctx, commands(f))
 	}
-	inside.Scan = func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func([]byte, command.Kind) bool) error {
+	inside.Scan = func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) error {
 		return (&Keyspace{db: db.(*DB), space: k}).walk(ctx, span, limit, visit)
 	}
 	inside.Clear = func(ctx context.Context, db any, k *node.Space, most int) (bool, error) {
@@ -41,8 +41,8 @@ func init() {
 // smallSegmentBytes is the size of the segments of stores that tests open.
 const smallSegmentBytes = 256 << 10
 
-// walk visits live keys with what they hold.
-func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind) bool) (err error) {
+// walk visits live keys with what they hold, and when they expire.
+func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) (err error) {
 	if err := k.space.Check(); err != nil {
 		return public(err)
 	}
@@ -51,7 +51,11 @@ func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, vis
 		if err = failed; err != nil {
 			return false
 		}
-		return visit(item.Key, w.kind)
+		expiryMS := int64(0)
+		if !item.Expires.IsZero() {
+			expiryMS = item.Expires.UnixMilli()
+		}
+		return visit(item.Key, w.kind, expiryMS)
 	}
 	w.walk(span, newest)
 	return err

@@ -32,8 +32,9 @@ type Group struct {
 	// orphans tells that deleted collections may have left elements behind.
 	orphans atomic.Bool
 	// nudge has an element when housekeeping should not wait for its turn.
-	nudge chan struct{}
-	tend  tending
+	nudge   chan struct{}
+	tend    tending
+	expired atomic.Uint64 // keys that were reaped
 	// joined are commands that were executed together with those of other groups, and
 	// joinedBatches how often some were.
 	joined, joinedBatches atomic.Uint64

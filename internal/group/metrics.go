@@ -11,6 +11,7 @@ type Metrics struct {
 	QueueWait  actor.Histogram
 	Service    actor.Histogram // of a batch, the sync included
 	ClockMS    int64
+	Expired    uint64 // keys that were deleted because their time was over
 }
 
 // Metrics returns the figures of now. It waits for nobody.
@@ -18,6 +19,6 @@ func (g *Group) Metrics() Metrics {
 	s := g.actor.Stats()
 	return Metrics{
 		QueueDepth: s.Depth, Commands: s.Handled + g.joined.Load(), Refused: s.Refused, Batches: s.Batches + g.joinedBatches.Load(),
-		QueueWait: s.QueueWait, Service: s.Service, ClockMS: g.clock.now(),
+		QueueWait: s.QueueWait, Service: s.Service, ClockMS: g.clock.now(), Expired: g.expired.Load(),
 	}
 }

@@ -102,7 +102,13 @@ func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool,
 			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: row.Version}, Key: key}})
 		}
 	}
-	return len(keys) == tendLimit, g.post(ctx, batch)
+	err = g.post(ctx, batch)
+	for _, c := range batch {
+		if err == nil && c.reply.Err == nil {
+			g.expired.Add(uint64(c.reply.Int))
+		}
+	}
+	return len(keys) == tendLimit, err
 }
 
 // post executes housekeeping calls and returns the first error.

@@ -36,8 +36,8 @@ var (
 	// many: then it deletes none.
 	Clear func(ctx context.Context, db any, k *node.Space, most int) (done bool, err error)
 	// Scan visits live keys of a span of a keyspace in order, so many if limit is
-	// positive, all of one moment. A name is the visitor's to keep.
-	Scan func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func(name []byte, kind command.Kind) bool) error
+	// positive, all of one moment. A name is the visitor's to keep; the expiry is 0 for never.
+	Scan func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func(name []byte, kind command.Kind, expiryMS int64) bool) error
 	// OpenSmall opens a store, in memory if dir is empty, whose log has small segments.
 	// It is for tests: a store fills segments with zeros before it needs them, which
 	// under the race detector takes longer than most tests. opts is a cleave.Options. A

@@ -18,7 +18,7 @@ import (
 func init() {
 	handle(map[string]func(*turn){
 		"config|get":       configGet,
-		"config|resetstat": func(t *turn) { t.s.stats.reset(); t.out.OK() },
+		"config|resetstat": func(t *turn) { t.s.stats.reset(t.s.expired()); t.out.OK() },
 		"config|rewrite": func(t *turn) {
 			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
 		},

@@ -161,9 +161,19 @@ func infoStats(s *Server, b *strings.Builder) {
 	}
 	s.stats.mu.Unlock()
 	lines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.total(),
-		"rejected_connections", s.stats.refused.Load(), "clients_closed_for_limits", s.stats.closed.Load(), "expired_keys", 0, "evicted_keys", 0,
+		"rejected_connections", s.stats.refused.Load(), "clients_closed_for_limits", s.stats.closed.Load(), "expired_keys", s.expired()-s.stats.expired.Load(), "evicted_keys", 0,
 		"pubsub_channels", len(s.hub.heard(byChannel, nil)), "pubsub_patterns", s.hub.patterns(), "pubsubshard_channels", len(s.hub.heard(bySlot, nil)),
 		"total_error_replies", failed)
+}
+
+// expired is how many keys were deleted since the store was opened because their time was over.
+func (s *Server) expired() (n uint64) {
+	for _, h := range s.node.Hosts() {
+		for _, p := range h.Parts() {
+			n += p.Group.Metrics().Expired
+		}
+	}
+	return n
 }
 
 func infoReplication(s *Server, b *strings.Builder) {
@@ -230,28 +240,46 @@ const infoCounted = 100_000
 // infoKeyspace tells how many keys the default keyspace has, or about how many: see DBSIZE
 // for a number that is always right.
 func infoKeyspace(s *Server, b *strings.Builder) {
-	if n, err := s.aboutKeys(s.defaultSpace(), infoCounted); err == nil && n > 0 {
-		fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+	if n, err := s.aboutKeys(s.defaultSpace(), infoCounted); err == nil && n.keys > 0 {
+		fmt.Fprintf(b, "db0:keys=%d,expires=%d,avg_ttl=%d\r\n", n.keys, n.expires, n.ttlMS)
 	}
+}
+
+// keyCount is about how many keys there are, how many of them expire, and in how many
+// milliseconds on average.
+type keyCount struct {
+	keys, expires uint64
+	ttlMS         int64
 }
 
 // aboutKeys counts so many keys of a keyspace. If there are more, it takes the rest to be
 // like those: as many keys for each row as the stores think that there are.
-func (s *Server) aboutKeys(k *node.Space, most int) (uint64, error) {
-	n, last := 0, []byte(nil)
-	err := s.walk(s.ctx, k, k.Span(), most, func(found key) bool { n, last = n+1, found.name; return true })
-	if err != nil || n < most {
-		return uint64(n), err
+func (s *Server) aboutKeys(k *node.Space, most int) (n keyCount, err error) {
+	var last []byte
+	nowMS := s.opts.Now().UnixMilli()
+	err = s.walk(s.ctx, k, k.Span(), most, func(found key) bool {
+		n.keys, last = n.keys+1, found.name
+		if found.expiryMS != 0 {
+			n.expires++
+			n.ttlMS += max(0, found.expiryMS-nowMS)
+		}
+		return true
+	})
+	n.ttlMS /= int64(max(1, n.expires))
+	if err != nil || n.keys < uint64(most) {
+		return n, err
 	}
 	counted, all := k.Span(), k.Span()
 	counted.End = k.AppendPosition(nil, last)
 	part, err := s.node.RowsIn(counted)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	whole, err := s.node.RowsIn(all)
 	if err != nil || part == 0 {
-		return uint64(n), err
+		return n, err
 	}
-	return max(uint64(n), uint64(float64(n)*float64(whole)/float64(part))), nil
+	times := max(1, float64(whole)/float64(part))
+	n.keys, n.expires = uint64(float64(n.keys)*times), uint64(float64(n.expires)*times)
+	return n, nil
 }

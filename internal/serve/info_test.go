@@ -37,8 +37,8 @@ func TestINFOTellsAboutHowManyKeysThereAre(t *testing.T) {
 				if most > keys {
 					low, high = keys, keys // they were counted
 				}
-				if err != nil || n < low || n > high {
-					t.Errorf("counting %d of %d keys: %d, %v", most, keys, n, err)
+				if err != nil || n.keys < low || n.keys > high {
+					t.Errorf("counting %d of %d keys: %d, %v", most, keys, n.keys, err)
 				}
 			}
 		})
@@ -55,6 +55,30 @@ func TestAServerSaysWhereItIsFound(t *testing.T) {
 		c.script("CONFIG GET port -> [port " + port + "]\nCONFIG GET bind -> [bind 127.0.0.1]\nCONFIG GET tls-port -> [tls-port 0]")
 		if info := c.ask("INFO server"); !strings.Contains(info, "tcp_port:"+port) {
 			t.Errorf("it is at port %s, and says\n%s", port, info)
+		}
+	})
+}
+
+// INFO tells how many keys expire, when, and how many have.
+func TestINFOTellsWhatExpires(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script("CONFIG RESETSTAT -> OK\nSET lasting 1 -> OK\nSET late 1 EX 100 -> OK\nSET later 1 EX 300 -> OK\nHSET gone f 1 -> (1)\nPEXPIRE gone 1 -> (1)\nSET gone2 1 PX 1 -> OK")
+		var info string
+		for began := time.Now(); !strings.Contains(info, "expired_keys:2\r\n"); info = c.ask("INFO stats") {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("two keys have expired, and INFO says\n%s", info)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		var keys, expires, ttl int
+		info = c.ask("INFO keyspace")
+		if _, err := fmt.Sscanf(info[strings.Index(info, "db0"):], "db0:keys=%d,expires=%d,avg_ttl=%d", &keys, &expires, &ttl); err != nil || keys != 3 || expires != 2 || ttl < 100_000 || ttl > 200_000 {
+			t.Errorf("%s%v", info, err)
+		}
+		c.script("CONFIG RESETSTAT -> OK")
+		if info := c.ask("INFO stats"); !strings.Contains(info, "expired_keys:0\r\n") {
+			t.Errorf("after a reset INFO says\n%s", info)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 // stats are what the server counts.
 type stats struct {
 	connections, refused, closed atomic.Uint64
+	expired                      atomic.Uint64  // when it was reset
 	commands                     []commandStats // by Spec.Number
 
 	// measured tells whether it is counted how many calls took how long.
@@ -77,7 +78,8 @@ func (s *stats) answered(spec *redis.Spec, reply []byte) {
 }
 
 // reset is CONFIG RESETSTAT.
-func (s *stats) reset() {
+func (s *stats) reset(expired uint64) {
+	s.expired.Store(expired)
 	s.connections.Store(0)
 	s.refused.Store(0)
 	s.closed.Store(0)

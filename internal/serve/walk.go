@@ -13,9 +13,13 @@ import (
 type key struct {
 	name []byte
 	kind command.Kind
+	// expiryMS is when it expires, 0 for never.
+	expiryMS int64
 }
 
 // walk visits live keys of a span in order, so many if limit is positive.
 func (s *Server) walk(ctx context.Context, k *node.Space, span partition.Span, limit int, visit func(key) bool) error {
-	return inside.Scan(ctx, s.db, k, span, limit, func(name []byte, kind command.Kind) bool { return visit(key{name, kind}) })
+	return inside.Scan(ctx, s.db, k, span, limit, func(name []byte, kind command.Kind, expiryMS int64) bool {
+		return visit(key{name, kind, expiryMS})
+	})
 }
