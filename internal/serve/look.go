@@ -33,11 +33,6 @@ type looking struct {
 // look begins a GET. Several are answered together: most of the time of one is waiting
 // for memory, and they wait for it together.
 func (w *worker) look(c *client, key []byte, row group.RowKey, part *node.Part) {
-	if c.space.Check() != nil { // it was emptied: see read
-		w.see()
-		w.join(c, getOf(key))
-		return
-	}
 	w.lookAt(looking{c: c, part: part, row: row, key: key})
 }
 
@@ -114,7 +109,9 @@ func (w *worker) seeOne(l *looking) (answered bool) {
 	c := l.c
 	var row command.Row
 	found, known := false, false
-	if c.cold == nil {
+	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
+	// of it that are seen gone come before all that is looked at behind them.
+	if c.cold == nil && c.space.Check() == nil {
 		row, w.row, found, known = l.glance.Look(w.row[:0])
 	}
 	if !known {
