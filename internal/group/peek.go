@@ -82,11 +82,28 @@ func PeekAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	return reply
 }
 
+// warmingReader is a Reader that brings what is asked for into memory.
+type warmingReader struct {
+	State
+	looker Looker
+}
+
+// Get implements [command.Reader].
+func (r warmingReader) Get(key, dst []byte) (value []byte, ok bool, err error) {
+	if _, known := r.looker.Knows(key); !known {
+		r.looker.Warm(key)
+	}
+	return r.State.Get(key, dst)
+}
+
 // Rehearse evaluates a command outside of the queue, and forgets the reply and the effects: what
 // it has read is in memory then, as far as there is room. It waits for the disk.
 func (g *Group) Rehearse(c command.Command) {
+	if g.looker == nil {
+		return
+	}
 	p := peekers.Get().(*peeker)
-	p.reader.Reader = g.state
+	p.reader.Reader = warmingReader{g.state, g.looker}
 	p.eval(c, g.NowMS())
 	p.reader.Reader = nil
 	peekers.Put(p)
