@@ -36,8 +36,8 @@ func (d *stuckDisk) MaybeError(op errorfs.Op) error {
 		d.reads.Add(1)
 		d.now.Add(1)
 		d.mu.RLock() // until it is not stuck
-		d.mu.RUnlock()
 		d.now.Add(-1)
+		d.mu.RUnlock()
 		if d.fails.Load() {
 			return errorfs.ErrInjected
 		}
