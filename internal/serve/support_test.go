@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,7 +115,11 @@ func (l *lab) dial() *conn {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a server that hangs fails the test
+	patience := time.Minute // a server that hangs fails the test
+	if os.Getenv("CLEAVE_SOAK") != "" {
+		patience *= 10
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
 	return &conn{l.t, c, bufio.NewReader(c)}
 }
 
