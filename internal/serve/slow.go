@@ -76,12 +76,34 @@ func kept(r redis.Request) redis.Request {
 
 // again executes a request by itself, and waits as long as it takes.
 func (s *Server) again(ctx context.Context, c *client, a *ask) {
+	if err := c.revoked(a); err != nil {
+		c.reply(nil, func(out *redis.Writer) { out.Fail(err) })
+		return
+	}
 	if a.unit != nil {
 		s.runUnit(ctx, a.unit)
 		return
 	}
 	took := c.timed(&a.request, a.space, func() { s.single(ctx, c, a) })
 	s.stats.took(a.request.Spec, 1, took, took)
+}
+
+// revoked is why a request must not be tried again, nil if it may: it waits as long as the client
+// does not read, and its user may have been changed since.
+func (c *client) revoked(a *ask) error {
+	u := c.account.User()
+	if a.user == nil || u == a.user || u.All() {
+		return nil
+	}
+	if a.unit == nil {
+		return c.s.permitted(c, u, a.request.Spec, a.request.Args)
+	}
+	for i := range a.unit.items {
+		if err := c.s.permitted(c, u, a.unit.items[i].Spec, a.unit.items[i].Args); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // single executes a request about one key by itself.

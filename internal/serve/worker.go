@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
@@ -68,6 +69,7 @@ type ask struct {
 	command command.Command // of a single one
 	unit    *unit           // of any other
 	read    *group.ReadRow  // of a GET that was cold
+	user    *acl.User       // of one that is tried again: who was allowed to make it
 }
 
 const (
@@ -348,7 +350,7 @@ func (w *worker) answer(b *batch, i int) (answered bool) {
 		err = reply.Err
 	}
 	if postpones(err) {
-		again := ask{request: kept(a.request), space: a.space, unit: a.unit.kept()}
+		again := ask{request: kept(a.request), space: a.space, unit: a.unit.kept(), user: c.account.User()}
 		retry := func(ctx context.Context) { w.s.again(ctx, c, &again) }
 		if c.cold != nil {
 			c.first = append(c.first, retry)
