@@ -393,16 +393,43 @@ func coldPipeline(c *conn, from, n int) {
 	}
 }
 
+// startLarge starts a server with a key that is large, and another that is 1.
+func startLarge(t *testing.T, sh shape, size int, other string) *lab {
+	t.Helper()
+	return startColdOn(t, sh, func(set func(key, value string)) {
+		set("large", strings.Repeat("x", size))
+		set(other, "1")
+	})
+}
+
+// So it is with what is tried again.
+func TestWhatIsTriedAgainMustStillBeAllowed(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	admin, h := l.dial(), newByHand(t, l)
+	admin.script("ACL SETUSER u on >p +@all ~* -> OK\nSET k 1 -> OK")
+	user, err := l.s.users.Auth("u", []byte("p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.c.become(user)
+	get := ask{request: getOf([]byte("k")), space: h.c.space, user: h.c.account.User()}
+	both := ask{unit: &unit{c: h.c, items: []item{{get.request, h.c.space}}}, user: get.user}
+	l.s.again(ctx, h.c, &get)
+	admin.script("ACL SETUSER u -get -> OK")
+	l.s.again(ctx, h.c, &get)
+	l.s.again(ctx, h.c, &both)
+	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "$1\r\n1\r\n-NOPERM") || strings.Count(got, "-NOPERM") != 2 {
+		t.Errorf("answered was %q", got)
+	}
+}
+
 // What waits until answers are read is not done for a user who may not do it any more.
 func TestWhatWasAllowedIsNotDoneWhenItIsNoLonger(t *testing.T) {
 	const n, size = 100, 200_000
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
 			t.Parallel()
-			l := startColdOn(t, sh, func(set func(key, value string)) {
-				set("large", strings.Repeat("x", size))
-				set("secret", "old")
-			})
+			l := startLarge(t, sh, size, "secret")
 			admin, user := l.dial(), l.dial()
 			admin.script("ACL SETUSER u on >p +@all ~* -> OK")
 			user.script("AUTH u p -> OK")
@@ -429,10 +456,7 @@ func TestAClientThatDoesNotReadHearsOfAllChanges(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
 			t.Parallel()
-			l := startColdOn(t, sh, func(set func(key, value string)) {
-				set("large", strings.Repeat("x", size))
-				set("k", "1")
-			})
+			l := startLarge(t, sh, size, "k")
 			listener, reader, writer := l.dial(), l.dial(), l.dial()
 			id := strings.Trim(listener.ask("CLIENT ID"), "()")
 			listener.script("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
