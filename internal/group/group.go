@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/rows"
 )
 
 // Group is an open group. Its methods may be called by any goroutine.
@@ -125,10 +126,17 @@ func (r *plainReader) Get(key, dst []byte) (value []byte, ok bool, err error) {
 		return r.State.Get(key, dst)
 	}
 	value, ok, known := r.looker.Look(key, dst)
-	if !known {
-		return nil, false, ErrCold
+	if known {
+		return value, ok, nil
 	}
-	return value, ok, nil
+	err = r.looker.GetNear([][]byte{key}, func(_ int, v []byte, found bool, _ rows.Ticket) bool {
+		value, ok, known = append(dst, v...), found, true
+		return true
+	})
+	if err == nil && !known {
+		err = ErrCold
+	}
+	return value, ok, err
 }
 
 // Scan implements [command.Reader].

@@ -102,6 +102,7 @@ var plantedBugs = map[string][]guard{
 	"command-expired-visible": {guardEdges},
 
 	"store-fill-stale":                  {{folder: "internal/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
+	"store-all-wait-for-the-disk":       {{folder: "internal/store", test: "TestFewWaitForADisk"}},
 	"store-near-waits":                  {{folder: "internal/store", test: "TestWhoMustNotWaitForADiskDoesSoOnce"}},
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},

@@ -100,9 +100,6 @@ const (
 	// farHands and farShare are the same if there is a disk to wait for: it reads many at
 	// once.
 	farHands, farShare = 64, 16
-	// mostReading is how many goroutines of a server read the disk: each that waits for it
-	// takes a thread.
-	mostReading = 128
 )
 
 // join adds a request to those that are cold, behind what the client has staged.

@@ -55,8 +55,6 @@ type Server struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	// reading is who reads rows that are not in memory, mostReading at most.
-	reading chan struct{}
 	closing sync.Mutex // a listener is served before Close waits, or not at all
 
 	ids       atomic.Uint64
@@ -92,7 +90,7 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{db: db, node: inside.Node(db), opts: o, born: o.Now(), runID: newRunID(), users: acl.NewTable(), reading: make(chan struct{}, mostReading)}
+	s := &Server{db: db, node: inside.Node(db), opts: o, born: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stats.init()
 	s.clients.init()

@@ -127,8 +127,6 @@ func (s *Server) single(ctx context.Context, c *client, a *ask) {
 // rehearse brings into memory what a command needs, so that its group, and all who wait for that,
 // need not wait for the disk.
 func (s *Server) rehearse(p partition.Position, c command.Command) {
-	s.reading <- struct{}{}
-	defer func() { <-s.reading }()
 	s.node.PartOf(p).Group.Rehearse(c)
 }
 

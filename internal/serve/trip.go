@@ -116,9 +116,7 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	for i := range t.wants {
 		s.warm(ctx, t.wants[i].part, t.wants[i].rows)
 	}
-	s.reading <- struct{}{}
 	t.read(ctx, (*group.Group).ReadMany)
-	<-s.reading
 	for _, c := range clients {
 		s.finishCold(ctx, c)
 		c.conn.resume()
@@ -128,10 +126,8 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 // warm brings rows of a part into memory.
 func (s *Server) warm(ctx context.Context, part *node.Part, rows [][]byte) {
 	for some := range slices.Chunk(rows, coldShare) {
-		s.reading <- struct{}{}
 		if ctx.Err() == nil {
 			part.Group.Warm(some...)
 		}
-		<-s.reading
 	}
 }

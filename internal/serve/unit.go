@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -203,7 +202,7 @@ func (w *worker) unit(c *client, u *unit) {
 		u.items[0].Args = w.hold(u.items[0].Args)
 	}
 	b := w.stage(c, part)
-	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.gate(), Hasty: !slices.ContainsFunc(u.items, func(it item) bool { return !hasty(it.Spec) })}, c.id)
+	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.gate(), Hasty: true}, c.id)
 	b.asks = append(b.asks, ask{c: c, unit: u})
 }
 

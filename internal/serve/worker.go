@@ -241,13 +241,9 @@ func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Co
 // add adds a command to those of its group.
 func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) {
 	b := w.stage(c, part)
-	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec), Hasty: hasty(r.Spec)}, c.id)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec), Hasty: true}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
 }
-
-// hasty tells whether a request is not executed if what it needs is not in memory. It is tried again
-// by itself then, and so are those behind it: each that writes would be a write of the log.
-func hasty(s *redis.Spec) bool { return s.Flags&redis.Write == 0 }
 
 // locate returns the row key of a key, which is good until the round ends, and the part
 // that has it. What the client has staged for another store is executed before: its

@@ -8,20 +8,50 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cleavekv/cleave/internal/plant"
 )
 
-// guard is the file system that Pebble gets. It keeps five rules: nothing is
+// guard is the file system that Pebble gets. It keeps six rules: nothing is
 // written after the store died, files are the owner's alone, a full disk is not
-// hammered, a manifest is durable by name before a marker names it, and whoever
-// writes tables gives way to clients.
+// hammered, a manifest is durable by name before a marker names it, whoever
+// writes tables gives way to clients, and few wait for a table at once.
 type guard struct {
 	vfs.FS
-	health *health
-	osFile bool // the files are the operating system's
+	health  *health
+	osFile  bool          // the files are the operating system's
+	reading chan struct{} // who reads a table, mostReading at most
 }
 
+// mostReading is how many read tables at once: each that waits for the disk takes a thread, of
+// which there are not as many as there may be clients.
+const mostReading = 128
+
 func newGuard(fsys vfs.FS, h *health) *guard {
-	return &guard{FS: fsys, health: h, osFile: vfs.Root(fsys) == vfs.Default}
+	return &guard{FS: fsys, health: h, osFile: vfs.Root(fsys) == vfs.Default, reading: make(chan struct{}, mostReading)}
+}
+
+// namesTable tells whether a file is one of Pebble's tables.
+func namesTable(name string) bool { return strings.HasSuffix(name, ".sst") }
+
+func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := g.FS.Open(name, opts...)
+	if err != nil || !namesTable(name) || plant.Bug("store-all-wait-for-the-disk") {
+		return f, err
+	}
+	return &sharedFile{File: f, reading: g.reading}, nil
+}
+
+// sharedFile is a table that many read.
+type sharedFile struct {
+	vfs.File
+	reading chan struct{}
+}
+
+func (f *sharedFile) ReadAt(p []byte, off int64) (int, error) {
+	f.reading <- struct{}{}
+	defer func() { <-f.reading }()
+	return f.File.ReadAt(p, off)
 }
 
 // retryPause is how long a new table waits on a full disk, or for its refusal
@@ -54,7 +84,7 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err = g.seal(f, name, err)
 	switch base := g.PathBase(name); {
 	case err != nil:
-	case strings.HasSuffix(base, ".sst"):
+	case namesTable(base):
 		f = &politeFile{File: f}
 	case strings.HasPrefix(base, "MANIFEST"):
 		// Pebble syncs the manifest, creates the marker that names it, and only

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,4 +116,74 @@ func TestAScanThatMustNotWaitForADiskDoesSoOnce(t *testing.T) {
 func knows(s *Store, key []byte) bool {
 	_, known := s.Knows(key)
 	return known
+}
+
+// stuckTables is a disk that answers no read of a table until it is free.
+type stuckTables struct {
+	free chan struct{}
+	now  atomic.Int64 // how many wait for it
+}
+
+func (*stuckTables) String() string { return "stuck tables" }
+
+func (d *stuckTables) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && isTable(op) {
+		d.now.Add(1)
+		<-d.free
+		d.now.Add(-1)
+	}
+	return nil
+}
+
+// Each who waits for a disk takes a thread, of which there are not as many as clients.
+func TestFewWaitForADisk(t *testing.T) {
+	disk := &stuckTables{free: make(chan struct{})}
+	close(disk.free)
+	o := tiny(errorfs.Wrap(vfs.NewMem(), disk))
+	o.BlockCacheBytes = 1 << 20 // for the indexes of tables
+	s := mustOpen(t, o)
+	const readers = 4 * mostReading
+	key := func(i int) []byte { return fmt.Appendf(nil, "key%05d", i) }
+	for i := range readers {
+		mustCommit(t, s, write{key(i), bytes.Repeat(key(i), 1024)}) // no two in one block
+	}
+	mustClose(t, s)
+	s = mustOpen(t, o)
+	defer mustClose(t, s)
+	if err := s.Scan(nil, nil, false, func(_, _ []byte) bool { return true }); err != nil { // who comes first would open the tables for all
+		t.Fatal(err)
+	}
+	disk.free = make(chan struct{})
+	var reading sync.WaitGroup
+	for i := range readers {
+		reading.Go(func() {
+			var got []byte
+			var err error
+			switch i % 3 {
+			case 0:
+				got, _, err = s.Get(key(i), nil)
+			case 1:
+				err = s.Scan(key(i), key(i+1), false, func(_, value []byte) bool {
+					got = bytes.Clone(value)
+					return true
+				})
+			default:
+				err = s.GetMany([][]byte{key(i)}, func(_ int, value []byte, _ bool, _ rows.Ticket) bool {
+					got = bytes.Clone(value)
+					return true
+				})
+			}
+			if err != nil || !bytes.Equal(got, bytes.Repeat(key(i), 1024)) {
+				t.Errorf("%s is read as %d bytes, %v", key(i), len(got), err)
+			}
+		})
+	}
+	for began := time.Now(); disk.now.Load() < mostReading && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+	}
+	time.Sleep(20 * time.Millisecond) // more would come now
+	if n := disk.now.Load(); n != mostReading {
+		t.Errorf("%d of %d wait for the disk, want %d", n, readers, mostReading)
+	}
+	close(disk.free)
+	reading.Wait()
 }
