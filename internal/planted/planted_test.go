@@ -72,7 +72,7 @@ var plantedBugs = map[string][]guard{
 
 	"serve-unit-half-executed":   {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
 	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
-	"serve-cold-reads-join-late": {{folder: "internal/serve", test: "TestManyClientsReadRowsThatAreNotInMemory"}},
+	"serve-refused-comes-last":   {{folder: "internal/serve", test: "TestAWorkerWaitsForNoField"}},
 	"serve-cold-staged":          {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
 	"serve-cold-though-revoked":  {{folder: "internal/serve", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
 	"serve-cold-unit-staged":     {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},

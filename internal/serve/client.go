@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,21 +35,16 @@ type client struct {
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	pending int
 	store   *store.Store
-	// busy tells that requests of it are under way elsewhere, and later what they are.
-	busy  bool
-	later []func(context.Context)
-	// cold is what it is busy with, if that is requests on rows that are not in memory and
-	// it has not left yet: more requests may join them.
-	cold *cold
+	// busy tells that there is something left to do which is under way, and away that a goroutine has the
+	// client for that. Until then more may be added.
+	busy, away bool
+	// backlog is what is left to do, nil for nothing, and first what comes before it: requests that
+	// were staged and refused. Waited is how long what is staged of it has waited before.
+	backlog *backlog
+	first   []task
+	waited  time.Duration
 	// left tells anybody that the connection is closed: nobody is answered any more.
 	left atomic.Bool
-	// first is what comes before them: requests that were staged, and have to wait.
-	first []func(context.Context)
-	// warm is what cold was once it has left: whoever has the client reads the rows, and
-	// answers the reads in front. What is left of it is staged next, and waited is how long
-	// it has waited before that.
-	warm   *cold
-	waited time.Duration
 	// stalled tells that requests wait in in because it does not read its answers.
 	stalled bool
 	// counted is how much of its buffers is counted: see count.

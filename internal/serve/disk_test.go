@@ -174,16 +174,17 @@ func TestAWorkerWaitsForNoField(t *testing.T) {
 		w.commit()
 		return h
 	}
-	say("SET known 1\r\n").finish(w)
+	say("SET known 100\r\n").finish(w)
 	for i, c := range []struct{ ask, want string }{
 		{"HGET hash%d field\r\n", "$1\r\n1\r\n"},
 		{"HEXISTS hash%d field\r\nHSET hash%d field 2\r\nHGET hash%d field\r\n", ":1\r\n:0\r\n$1\r\n2\r\n"},
 		{"HMGET hash%d none field\r\n", "*2\r\n$-1\r\n$1\r\n1\r\n"},
 		{"HSTRLEN hash%d field\r\nHDEL hash%d field\r\nHLEN hash%d\r\n", ":1\r\n:1\r\n:1\r\n"},
 		{"HSET hash%d field 2\r\nHINCRBY hash%d field 3\r\n", ":0\r\n:5\r\n"},
+		{"HGET hash%d field\r\nSTRLEN k%d\r\n", "$1\r\n1\r\n:300\r\n"},
 		{"HDEL hash%d field\r\nHLEN hash%d\r\n", ":1\r\n:1\r\n"},
-		{"MULTI\r\nHINCRBY hash%d field 1\r\nSTRLEN known\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:1\r\n"},
-		{"MULTI\r\nHGET hash%d field\r\nSTRLEN known\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n1\r\n:1\r\n"},
+		{"MULTI\r\nHINCRBY hash%d field 1\r\nSTRLEN known\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:3\r\n"},
+		{"MULTI\r\nHGET hash%d field\r\nSTRLEN known\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n1\r\n:3\r\n"},
 	} {
 		ask := strings.ReplaceAll(c.ask, "%d", fmt.Sprint(i))
 		say(fmt.Sprintf("TTL hash%d\r\n", i)).finish(w)
@@ -197,6 +198,41 @@ func TestAWorkerWaitsForNoField(t *testing.T) {
 		if got := string(h.c.out.Bytes); got != c.want {
 			t.Errorf("%q is answered %q, want %q", ask, got, c.want)
 		}
+	}
+}
+
+// Writes that were refused for what is not in memory come back together, and share a write of the log.
+func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
+	l, disk := startStuck(t, 10, 8<<20)
+	disk.slow(t, l)
+	w, h := newWorker(l.s, keyRoom), newByHand(t, l)
+	var known, asks, want string
+	for i := range hashes {
+		known += fmt.Sprintf("TTL hash%d\r\n", i)
+		asks += fmt.Sprintf("HINCRBY hash%d field %d\r\nHGET hash%d field\r\n", i, i, i)
+		want += fmt.Sprintf(":%d\r\n$%d\r\n%d\r\n", i+1, len(fmt.Sprint(i+1)), i+1)
+	}
+	w.take(h.c, []byte(known))
+	w.commit()
+	h.finish(w)
+	h.c.out.Bytes = nil
+	w.take(h.c, []byte(asks))
+	if w.staged != 2*hashes {
+		t.Fatalf("%d requests are staged", w.staged)
+	}
+	w.commit()
+	h.wait()
+	if got := string(h.c.out.Bytes); got != "" {
+		t.Errorf("without the disk they are answered %q", got)
+	}
+	w.take(h.c, nil)
+	if w.staged != 2*hashes {
+		t.Errorf("%d of %d requests come back together", w.staged, 2*hashes)
+	}
+	w.commit()
+	h.finish(w)
+	if got := string(h.c.out.Bytes); got != want {
+		t.Errorf("answered was %q, want %q", got, want)
 	}
 }
 

@@ -86,8 +86,8 @@ func (w *worker) see() {
 func (w *worker) stageKnown(l *looking) {
 	c := l.c
 	c.pending--
-	size, known := 0, c.cold == nil && (w.blind(&l.request, l.part) || plant.Bug("serve-cold-staged"))
-	if c.cold == nil && !known {
+	size, known := 0, !c.busy && (w.blind(&l.request, l.part) || plant.Bug("serve-cold-staged"))
+	if !c.busy && !known {
 		size, known = l.part.Group.Knows(l.row)
 	}
 	if !known {
@@ -103,15 +103,15 @@ func (w *worker) blind(r *redis.Request, part *node.Part) bool {
 	return r.Spec == setSpec && len(r.Args) == 3 && part.Group.Blind()
 }
 
-// seeOne answers a read if the row is known in memory. If not, the client is cold, and so are
-// its reads behind this one: see releaseCold.
+// seeOne answers a read if the row is known in memory. If not, it is left to do, and so are
+// those behind this one: see release.
 func (w *worker) seeOne(l *looking) (answered bool) {
 	c := l.c
 	var row command.Row
 	found, known := false, false
 	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
 	// of it that are seen gone come before all that is looked at behind them.
-	if c.cold == nil && c.space.Check() == nil {
+	if !c.busy && c.space.Check() == nil {
 		row, w.row, found, known = l.glance.Look(w.row[:0])
 	}
 	if !known {
@@ -148,13 +148,9 @@ func getOf(key []byte) redis.Request {
 var getWord = []byte("GET")
 
 // read answers a GET, and waits as long as it takes.
-func (s *Server) read(ctx context.Context, c *client, a *ask) {
-	if a.space.Check() != nil { // it was emptied
-		s.again(ctx, c, a)
-		return
-	}
+func (s *Server) read(ctx context.Context, c *client, t *task) {
 	start := len(c.out.Bytes)
-	p := a.space.AppendPosition(nil, a.request.Args[1])
+	p := t.position()
 	err := s.routed(ctx, p, func(part *node.Part) error {
 		s.warmRow(ctx, part, p)
 		row, found, err := part.Group.Read(ctx, p, nil)
@@ -170,8 +166,8 @@ func (s *Server) read(ctx context.Context, c *client, a *ask) {
 }
 
 // answerRead answers a GET of a row that was read.
-func (c *client) answerRead(a *ask) {
+func (c *client) answerRead(t *task) {
 	start := len(c.out.Bytes)
-	c.writeRow(a.read.Row, a.read.Found)
+	c.writeRow(t.read.Row, t.read.Found)
 	c.hush(getSpec, start)
 }

@@ -13,58 +13,6 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// slow does something for a client on a goroutine of its own, after all that it has
-// staged. Until then the client is busy, and its requests wait. f must not point to
-// anything of the round: see kept.
-func (w *worker) slow(c *client, f func(ctx context.Context)) {
-	if c.pending > 0 {
-		w.execute()
-	}
-	w.defers(c, f)
-}
-
-// later leaves something to the goroutine that a client is given by release.
-func (w *worker) later(c *client, f func(ctx context.Context)) {
-	if !c.busy {
-		c.busy = true
-		w.leaving = append(w.leaving, c)
-	}
-	c.later = append(c.later, f)
-}
-
-// release gives the clients that have something left to do to goroutines.
-func (w *worker) release() {
-	for _, c := range w.leaving {
-		w.s.running.Go(func() {
-			c.runLater(w.s.ctx)
-			c.conn.resume()
-		})
-	}
-	clear(w.leaving)
-	w.leaving = w.leaving[:0]
-	w.releaseCold()
-}
-
-// runLater does what is left to do for a client, as long as it may leave the answers unread.
-func (c *client) runLater(ctx context.Context) { c.later = c.runSome(ctx, c.later) }
-
-// runSome does what comes first for a client, as long as it may leave the answers unread, and
-// returns what is left.
-func (c *client) runSome(ctx context.Context, list []func(context.Context)) (left []func(context.Context)) {
-	for len(list) > 0 && len(c.out.Bytes) <= unread {
-		list[0](ctx)
-		list = list[1:]
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return list
-}
-
-// waits tells whether a client that is not busy has something left to do, which comes before
-// all that it asks for next.
-func (c *client) waits() bool { return c.warm != nil || len(c.later) > 0 }
-
 // kept is a request that outlives its round.
 func kept(r redis.Request) redis.Request {
 	args := make([][]byte, len(r.Args))
@@ -74,60 +22,32 @@ func kept(r redis.Request) redis.Request {
 	return redis.Request{Spec: r.Spec, Args: args}
 }
 
-// again executes a request by itself, and waits as long as it takes.
-func (s *Server) again(ctx context.Context, c *client, a *ask) {
-	if err := c.revoked(a); err != nil {
-		c.reply(nil, func(out *redis.Writer) { out.Fail(err) })
-		return
-	}
-	if a.unit != nil {
-		s.runUnit(ctx, a.unit)
-		return
-	}
-	took := c.timed(&a.request, a.space, func() { s.single(ctx, c, a) })
-	s.stats.took(a.request.Spec, 1, took, took)
+// position is where the key of a request about one key is.
+func (t *task) position() partition.Position {
+	return t.space.AppendPosition(nil, t.request.Args[t.request.Spec.Keys.First])
 }
 
-// revoked is why a request must not be tried again, nil if it may: it waits as long as the client
-// does not read, and its user may have been changed since.
-func (c *client) revoked(a *ask) error {
-	u := c.account.User()
-	if a.user == nil || u == a.user || u.All() {
-		return nil
-	}
-	if a.unit == nil {
-		return c.s.permitted(c, u, a.request.Spec, a.request.Args)
-	}
-	for i := range a.unit.items {
-		if err := c.s.permitted(c, u, a.unit.items[i].Spec, a.unit.items[i].Args); err != nil {
-			return err
-		}
-	}
-	return nil
+// compose returns the command that a request about one key is.
+func (t *task) compose(p partition.Position) (command.Command, error) {
+	return t.request.Spec.Build(&redis.Builder{Request: &t.request, Key: p, Room: new(redis.Room)})
 }
 
-// single executes a request about one key by itself.
-func (s *Server) single(ctx context.Context, c *client, a *ask) {
-	r := &a.request
-	p := a.space.AppendPosition(nil, r.Args[r.Spec.Keys.First])
-	cmd, err := r.Spec.Build(&redis.Builder{Request: r, Key: p, Room: new(redis.Room)})
+// single executes a request about one key by itself, and waits as long as it takes. What it needs is
+// brought into memory first, so that its group, and all who wait for that, need not wait for the disk.
+func (s *Server) single(ctx context.Context, c *client, t *task) {
+	r, p := &t.request, t.position()
+	cmd, err := t.compose(p)
 	var reply command.Reply
 	if err == nil {
-		s.rehearse(p, cmd)
-		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(a.space, r.Spec)})
+		s.node.PartOf(p).Group.Rehearse(cmd)
+		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(t.space, r.Spec)})
 	}
 	if errors.Is(err, node.ErrIndexes) || errors.Is(err, node.ErrNoKeyspace) {
-		s.run(ctx, &unit{c: c, items: []item{{*r, a.space}}})
+		s.run(ctx, &unit{c: c, items: []item{{*r, t.space}}})
 		return
 	}
 	reply.Err = err
 	c.reply(r.Spec, func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
-}
-
-// rehearse brings into memory what a command needs, so that its group, and all who wait for that,
-// need not wait for the disk.
-func (s *Server) rehearse(p partition.Position, c command.Command) {
-	s.node.PartOf(p).Group.Rehearse(c)
 }
 
 // warmRow brings the row at a position into memory.

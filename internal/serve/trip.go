@@ -9,18 +9,17 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 )
 
-// trip is a way to the disk for clients that are cold: it brings what all of them want.
+// trip is a way to the disk for some clients: it brings what all of them want.
 type trip struct {
 	wants []wants
 	keys  []byte // what the row keys are made of
 }
 
-// wants is what is wanted of a group: rows in memory, and rows that are to be read, for
-// asks.
+// wants is what is wanted of a group: rows in memory, and rows that are to be read.
 type wants struct {
 	part        *node.Part
 	rows, reads [][]byte
-	asks        []*ask
+	tasks       []*task // of reads
 	reading     group.Reading
 }
 
@@ -45,18 +44,21 @@ func (s *Server) plan(clients []*client) *trip {
 		most = farMost
 	}
 	for _, c := range clients {
-		front := len(c.first) == 0 // of what is to be executed
-		asks := c.warm.left()
-		asks = asks[:min(len(asks), most)]
-		c.warm.tried = c.warm.done + len(asks)
-		for i := range asks {
-			a := &asks[i]
+		front, tasks := true, c.backlog.left()
+		tasks = tasks[:min(len(tasks), most)]
+		c.backlog.tried = c.backlog.done + len(tasks)
+		for i := range tasks {
+			a := &tasks[i]
+			front = front && a.isRead()
+			if !a.isStaged() {
+				continue // it looks for itself
+			}
 			start := len(t.keys)
 			t.keys = a.appendRow(t.keys) // if it grows, the others stay where they are
 			row := group.RowKey(t.keys[start:len(t.keys):len(t.keys)])
 			w := t.of(s.node.PartOf(row.Position()))
-			if front = front && a.request.Spec == getSpec; front {
-				w.reads, w.asks = append(w.reads, row), append(w.asks, a)
+			if front {
+				w.reads, w.tasks = append(w.reads, row), append(w.tasks, a)
 			} else {
 				w.rows = append(w.rows, row)
 			}
@@ -87,7 +89,7 @@ func (t *trip) read(ctx context.Context, by func(*group.Group, context.Context, 
 	for i := range t.wants {
 		w := &t.wants[i]
 		by(w.part.Group, ctx, &w.reading, w.reads)
-		for i, a := range w.asks {
+		for i, a := range w.tasks {
 			a.read = &w.reading.Rows[i]
 		}
 	}
@@ -102,14 +104,14 @@ func (t *trip) end() {
 		w := &t.wants[i]
 		clear(w.rows)
 		clear(w.reads)
-		clear(w.asks)
-		w.part, w.rows, w.reads, w.asks = nil, w.rows[:0], w.reads[:0], w.asks[:0]
+		clear(w.tasks)
+		w.part, w.rows, w.reads, w.tasks = nil, w.rows[:0], w.reads[:0], w.tasks[:0]
 	}
 	t.wants, t.keys = t.wants[:0], t.keys[:0]
 	trips.Put(t)
 }
 
-// warmUp brings the rows of clients into memory, answers their reads, and lets them go.
+// warmUp brings into memory what some clients need, does what it can for them, and lets them go.
 func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	t := s.plan(clients)
 	defer t.end()
@@ -118,8 +120,24 @@ func (s *Server) warmUp(ctx context.Context, clients []*client) {
 	}
 	t.read(ctx, (*group.Group).ReadMany)
 	for _, c := range clients {
-		s.finishCold(ctx, c)
+		s.rehearseAll(ctx, c)
+		s.advance(ctx, c)
 		c.conn.resume()
+	}
+}
+
+// rehearseAll brings into memory what requests of a client need that were refused for that.
+func (s *Server) rehearseAll(ctx context.Context, c *client) {
+	tasks := c.backlog.tasks[c.backlog.done:c.backlog.tried]
+	for i := range tasks {
+		t := &tasks[i]
+		if t.refused == 0 || !t.isStaged() || ctx.Err() != nil || c.left.Load() {
+			continue
+		}
+		p := t.position()
+		if cmd, err := t.compose(p); err == nil {
+			s.node.PartOf(p).Group.Rehearse(cmd)
+		}
 	}
 }
 

@@ -61,11 +61,11 @@ func (w *worker) turn(c *client, r redis.Request) {
 		return
 	}
 	r = kept(r)
-	w.slow(c, func(ctx context.Context) {
+	w.slow(c, task{request: r, call: func(ctx context.Context) {
 		w.s.follow(ctx, c)
 		took := c.timed(&r, nil, func() {
 			c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
 		})
 		w.s.stats.took(r.Spec, 1, took, took)
-	})
+	}})
 }

@@ -188,13 +188,7 @@ func (w *worker) unit(c *client, u *unit) {
 		size, known = u.known(part)
 	}
 	if !known {
-		u = u.kept()
-		w.slow(c, func(ctx context.Context) {
-			began := time.Now()
-			w.s.warmUnit(ctx, u)
-			c.waited += time.Since(began)
-			w.s.runUnit(ctx, u)
-		})
+		w.slow(c, task{unit: u.kept()})
 		return
 	}
 	w.weight += size

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
@@ -26,11 +25,9 @@ type worker struct {
 	used    []*batch
 	staged  int
 	weight  int // of the values that what is staged may answer
-	// leaving are clients that the next release gives to goroutines.
-	leaving []*client
-	// chilled are those whose requests are cold, as long as they have not left.
-	chilled []*client
-	// resumed tells that clients which were cold were answered at once, and crowded that some
+	// undone are clients that have something left to do, as long as they have not left.
+	undone []*client
+	// resumed tells that some of them were answered at once, and crowded that some
 	// have to come with the next round.
 	resumed, crowded bool
 	// late tells that some have waited before they were staged.
@@ -61,15 +58,14 @@ type batch struct {
 	asks []ask
 }
 
-// ask is a request that is staged, or cold.
+// ask is a request that is staged.
 type ask struct {
 	c       *client
 	request redis.Request
 	space   *node.Space
 	command command.Command // of a single one
 	unit    *unit           // of any other
-	read    *group.ReadRow  // of a GET that was cold
-	user    *acl.User       // of one that is tried again: who was allowed to make it
+	refused int8            // see task
 }
 
 const (
@@ -106,15 +102,14 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		c.stalled = true
 		return data
 	}
-	w.restage(c)
-	if c.warm != nil && !c.busy {
+	if w.restage(c); c.busy {
+		return data
+	}
+	if c.waits() {
 		c.stalled = true
 		return data
 	}
-	if c.cold != nil && len(c.cold.behind) > 0 {
-		return data
-	}
-	for len(data) > 0 && (!c.busy || c.cold != nil) && !c.closing {
+	for len(data) > 0 && (!c.busy || !c.away) && !c.closing {
 		args, n, err := c.parser.Next(data, *w.s.limits(c))
 		if err != nil {
 			w.misunderstood(c, err)
@@ -133,7 +128,7 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 		}
 		spec, err := redis.Lookup(args)
 		if !(err == nil && spec.Single() && c.queue == nil) {
-			if w.see(); c.cold != nil {
+			if w.see(); c.busy {
 				break // it is taken again when they are done
 			}
 		}
@@ -166,11 +161,11 @@ func (w *worker) say(c *client, spec *redis.Spec, write func(*redis.Writer)) {
 		c.reply(spec, write)
 		return
 	}
-	w.defers(c, func(context.Context) { c.reply(spec, write) })
+	w.slow(c, task{call: func(context.Context) { c.reply(spec, write) }})
 }
 
 // settled executes what a client has staged, and tells whether that is done. If not, the
-// client is busy, and what it asks for next comes later: see defers.
+// client is busy, and what it asks for next comes later: see slow.
 func (w *worker) settled(c *client) bool {
 	w.see()
 	if c.pending > 0 {
@@ -183,12 +178,6 @@ func (w *worker) settled(c *client) bool {
 	return !c.busy // it may be with rows that are not in memory
 }
 
-// defers leaves something to the goroutine of a client that has just become busy.
-func (w *worker) defers(c *client, f func(context.Context)) {
-	w.later(c, f)
-	w.release()
-}
-
 // single begins a request that is one command on one key.
 func (w *worker) single(c *client, r redis.Request) {
 	key := r.Args[r.Spec.Keys.First]
@@ -196,15 +185,14 @@ func (w *worker) single(c *client, r redis.Request) {
 		w.say(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	if c.cold != nil {
+	if c.busy {
 		w.join(c, r)
 		return
 	}
 	row, part := w.locate(c, key)
 	switch {
 	case part == nil:
-		a := &ask{request: kept(r), space: c.space}
-		w.defers(c, func(ctx context.Context) { w.s.again(ctx, c, a) })
+		w.join(c, r) // behind what was refused
 	case r.Spec == getSpec && c.pending == 0:
 		w.look(c, key, row, part)
 	case r.Spec.Flags&redis.Write != 0 && part.Group.Held(row.Position()) > 0:
@@ -224,13 +212,9 @@ func (w *worker) stageSingle(c *client, r redis.Request, row group.RowKey, part 
 	}
 }
 
-// build returns the command that a request is, and lets the request keep its arguments:
-// both are good until the round ends. If it is none, it says why and returns nil.
+// build returns the command that a request is. If it is none, it says why and returns nil.
 func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Command {
-	r.Args = w.hold(r.Args)
-	w.request = *r
-	w.builder = redis.Builder{Request: &w.request, Key: row.Position(), Room: &w.room}
-	cmd, err := r.Spec.Build(&w.builder)
+	cmd, err := w.compose(r, row)
 	if err != nil {
 		w.say(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return nil
@@ -238,11 +222,21 @@ func (w *worker) build(c *client, r *redis.Request, row group.RowKey) command.Co
 	return cmd
 }
 
+// compose returns the command that a request is, and lets the request keep its arguments: both are
+// good until the round ends.
+func (w *worker) compose(r *redis.Request, row group.RowKey) (command.Command, error) {
+	r.Args = w.hold(r.Args)
+	w.request = *r
+	w.builder = redis.Builder{Request: &w.request, Key: row.Position(), Room: &w.room}
+	return r.Spec.Build(&w.builder)
+}
+
 // add adds a command to those of its group.
-func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) {
+func (w *worker) add(c *client, r redis.Request, row group.RowKey, part *node.Part, cmd command.Command) *ask {
 	b := w.stage(c, part)
 	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: gate(c.space, r.Spec), Hasty: true}, c.id)
 	b.asks = append(b.asks, ask{c: c, request: r, space: c.space, command: cmd})
+	return &b.asks[len(b.asks)-1]
 }
 
 // locate returns the row key of a key, which is good until the round ends, and the part
@@ -346,13 +340,7 @@ func (w *worker) answer(b *batch, i int) (answered bool) {
 		err = reply.Err
 	}
 	if postpones(err) {
-		again := ask{request: kept(a.request), space: a.space, unit: a.unit.kept(), user: c.account.User()}
-		retry := func(ctx context.Context) { w.s.again(ctx, c, &again) }
-		if c.cold != nil {
-			c.first = append(c.first, retry)
-		} else {
-			w.later(c, retry)
-		}
+		w.postpone(a, err)
 		return false
 	}
 	start := len(c.out.Bytes)
