@@ -291,7 +291,7 @@ func (w *worker) restageOne(c *client) bool {
 	}
 	size, known := part.Group.Knows(row)
 	if !known && !w.blind(&r, part) {
-		t.alone = !t.isRead() && c.backlog.done < c.backlog.tried
+		w.giveUp(c.backlog)
 		w.open(c)
 		return false
 	}
@@ -303,6 +303,23 @@ func (w *worker) restageOne(c *client) bool {
 	w.weight += size
 	w.add(c, r, row, part, cmd).refused = t.refused
 	return true
+}
+
+// giveUp lets the first tasks be executed by themselves, as far as their rows were brought into memory
+// and are not there.
+func (w *worker) giveUp(b *backlog) {
+	for i := b.done; i < b.tried; i++ {
+		t := &b.tasks[i]
+		if !t.isStaged() || t.isRead() {
+			return
+		}
+		row := group.RowKey(t.appendRow(nil))
+		part := w.s.node.PartOf(row.Position())
+		if _, known := part.Group.Knows(row); known || w.blind(&t.request, part) {
+			return
+		}
+		t.alone = true
+	}
 }
 
 // refuse answers the first task of a client that is back with an error, behind what the client has

@@ -92,6 +92,12 @@ func startStuck(t *testing.T, keys int, blockCache int64) (*lab, *stuckDisk) {
 // such a disk, and so are hash0 and so on, each with two fields, with so many bytes of its blocks in memory.
 func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *stuckDisk) {
 	t.Helper()
+	return startStuckRows(t, sh, keys, 300, blockCache)
+}
+
+// startStuckRows does so with rows of a size.
+func startStuckRows(t *testing.T, sh shape, keys, size int, blockCache int64) (*lab, *stuckDisk) {
+	t.Helper()
 	disk := new(stuckDisk)
 	disk.FS = errorfs.Wrap(vfs.NewMem(), disk)
 	o := sh.options()
@@ -107,7 +113,7 @@ func startStuckOf(t *testing.T, sh shape, keys int, blockCache int64) (*lab, *st
 	db := reopen()
 	var b cleave.Batch
 	for i := range keys {
-		b.Set(db.Default(), fmt.Appendf(nil, "k%d", i), []byte(strings.Repeat("7", 300)))
+		b.Set(db.Default(), fmt.Appendf(nil, "k%d", i), []byte(strings.Repeat("7", size)))
 	}
 	for i := range hashes {
 		b.HSet(db.Default(), fmt.Appendf(nil, "hash%d", i), cleave.Field{Name: []byte("field"), Value: []byte("1")},
@@ -251,6 +257,28 @@ func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
 		if round == 0 && !disk.isAsked(farHands/2) || round == rounds-1 && !disk.isAsked(farHands) {
 			t.Errorf("after %d requests the disk is asked for %d blocks at once", (1+round)*clients, disk.now.Load())
 		}
+	}
+}
+
+// Rows that are too large to be kept in memory are read for one request a few times, however many wait
+// behind it.
+func TestLargeRowsAreReadAFewTimes(t *testing.T) {
+	const keys, size = 60, 600_000
+	l, disk := startStuckRows(t, shapes[0], keys, size, 128<<10)
+	reads := func(n int) int64 {
+		before, c := disk.reads.Load(), l.dial()
+		for i := range n {
+			c.send(fmt.Sprint("STRLEN k", i))
+		}
+		for i := range n {
+			if got, want := c.read(), fmt.Sprintf("(%d)", size); got != want {
+				t.Errorf("k%d is %s, want %s", i, got, want)
+			}
+		}
+		return disk.reads.Load() - before
+	}
+	if few, many := reads(4), reads(keys); many > keys/4*few*2 {
+		t.Errorf("4 requests took %d reads, and %d of them %d", few, keys, many)
 	}
 }
 
