@@ -160,7 +160,10 @@ func infoStats(s *Server, b *strings.Builder) {
 		failed += n
 	}
 	s.stats.mu.Unlock()
+	requests, in, out := s.stats.rates.perSecond()
 	lines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.total(),
+		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.in.Load(), "total_net_output_bytes", s.stats.out.Load(),
+		"instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024), "instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024),
 		"rejected_connections", s.stats.refused.Load(), "clients_closed_for_limits", s.stats.closed.Load(), "expired_keys", s.expired()-s.stats.expired.Load(), "evicted_keys", 0,
 		"pubsub_channels", len(s.hub.heard(byChannel, nil)), "pubsub_patterns", s.hub.patterns(), "pubsubshard_channels", len(s.hub.heard(bySlot, nil)),
 		"total_error_replies", failed)

@@ -82,3 +82,43 @@ func TestINFOTellsWhatExpires(t *testing.T) {
 		}
 	})
 }
+
+// INFO tells how much came and went, and how fast.
+func TestINFOTellsOfTraffic(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.script("PING -> PONG\nCONFIG RESETSTAT -> OK")
+		value := strings.Repeat("x", 10_000)
+		c.script("SET k " + value + " -> OK\nGET k -> " + value + "\nGET k -> " + value)
+		for began := time.Now(); l.s.stats.out.Load() < 20_000 && time.Since(began) < 10*time.Second; { // it is counted behind the write
+			time.Sleep(time.Millisecond)
+		}
+		info := c.ask("INFO stats")
+		if !strings.Contains(info, "total_net_input_bytes:10") || !strings.Contains(info, "total_net_output_bytes:20") {
+			t.Errorf("10 kB came and 20 kB went, and INFO says\n%s", info)
+		}
+	})
+}
+
+func TestRatesAreOfTheLastSecond(t *testing.T) {
+	var r rates
+	expect := func(requests, in, out float64) {
+		t.Helper()
+		if a, b, c := r.perSecond(); a != requests || b != in || c != out {
+			t.Errorf("%v requests, %v and %v bytes in a second, want %v, %v and %v", a, b, c, requests, in, out)
+		}
+	}
+	expect(0, 0, 0)
+	r.note(traffic{time.Second, 1000, 10, 20})
+	expect(0, 0, 0)
+	r.note(traffic{3 * time.Second, 1500, 20, 50})
+	expect(250, 5, 15)
+	r.note(traffic{4 * time.Second, 1500, 20, 50})
+	expect(0, 0, 0)
+	r.reset(traffic{5 * time.Second, 0, 0, 0})
+	expect(0, 0, 0)
+	r.note(traffic{6 * time.Second, 7, 8, 9})
+	expect(7, 8, 9)
+	r.note(traffic{7 * time.Second, 1, 1, 1}) // counted anew in between
+	expect(0, 0, 0)
+}

@@ -383,6 +383,7 @@ func (l *loop) read(c *socket) {
 		l.drop(c)
 		return
 	}
+	l.w.s.stats.in.Add(uint64(n))
 	data := room[:n]
 	if len(c.in) > 0 {
 		c.in = append(c.in, data...)
@@ -457,6 +458,7 @@ func (l *loop) flush(c *socket) {
 		}
 		out = out[n:]
 	}
+	l.w.s.stats.out.Add(uint64(sent - len(out)))
 	switch {
 	case len(out) > 0:
 		c.out.Bytes = append(c.out.Bytes[:0], out...)

@@ -12,8 +12,11 @@ import (
 // stats are what the server counts.
 type stats struct {
 	connections, refused, closed atomic.Uint64
+	in, out                      atomic.Uint64  // bytes that came and went
 	expired                      atomic.Uint64  // when it was reset
 	commands                     []commandStats // by Spec.Number
+
+	rates rates
 
 	// measured tells whether it is counted how many calls took how long.
 	measured atomic.Bool
@@ -83,6 +86,8 @@ func (s *stats) reset(expired uint64) {
 	s.connections.Store(0)
 	s.refused.Store(0)
 	s.closed.Store(0)
+	s.in.Store(0)
+	s.out.Store(0)
 	for i := range s.commands {
 		c := &s.commands[i]
 		c.calls.Store(0)
@@ -90,6 +95,7 @@ func (s *stats) reset(expired uint64) {
 		c.failed.Store(0)
 		c.times.reset()
 	}
+	s.rates.reset(s.traffic(clock()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.errors)

@@ -72,6 +72,7 @@ func (s *Server) serveStream(conn net.Conn) {
 	room := make([]byte, streamBytes)
 	for s.ctx.Err() == nil {
 		n, err := conn.Read(room)
+		s.stats.in.Add(uint64(n))
 		if !t.takeAll(room[:n]) || err != nil {
 			return
 		}
@@ -112,7 +113,8 @@ func (t *stream) flush() bool {
 	}
 	_ = t.conn.SetWriteDeadline(time.Now().Add(writeTime))
 	t.c.seen.waiting.Store(int64(len(t.c.out.Bytes)))
-	_, err := t.conn.Write(t.c.out.Bytes)
+	n, err := t.conn.Write(t.c.out.Bytes)
+	t.c.s.stats.out.Add(uint64(n))
 	t.c.seen.waiting.Store(0)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.c.refuse("it does not read its answers")

@@ -23,6 +23,7 @@ func (s *Server) sweep() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+			s.stats.rates.note(s.stats.traffic(clock()))
 			s.sweepOnce(s.opts.Now())
 		}
 	}
