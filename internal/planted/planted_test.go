@@ -70,12 +70,12 @@ var plantedBugs = map[string][]guard{
 	"store-backups-one-by-one":         {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":       {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
-	"serve-unit-half-executed":   {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
-	"serve-cold-reads-overtake":  {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
-	"serve-refused-comes-last":   {{folder: "internal/serve", test: "TestAWorkerWaitsForNoField"}},
-	"serve-cold-staged":          {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
-	"serve-cold-though-revoked":  {{folder: "internal/serve", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
-	"serve-cold-unit-staged":     {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
+	"serve-unit-half-executed":  {{folder: "internal/serve", test: "TestAUnitOfOneGroupMeetsTransactionsAndMoves"}},
+	"serve-cold-reads-overtake": {{folder: "internal/serve", test: "TestColdReadsOfAPipelineKeepTheirOrder"}},
+	"serve-refused-comes-last":  {{folder: "internal/serve", test: "TestAWorkerWaitsForNoField"}},
+	"serve-cold-staged":         {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
+	"serve-cold-though-revoked": {{folder: "internal/serve", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
+	"serve-cold-unit-staged":    {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
 	"watch-cursor-ahead":              {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},
@@ -103,6 +103,7 @@ var plantedBugs = map[string][]guard{
 
 	"store-fill-stale":                  {{folder: "internal/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
 	"store-all-wait-for-the-disk":       {{folder: "internal/store", test: "TestFewWaitForADisk"}},
+	"store-crashes-pile-up":             {{folder: "internal/store", test: "TestCrashesDoNotPileUp"}},
 	"store-near-waits":                  {{folder: "internal/store", test: "TestWhoMustNotWaitForADiskDoesSoOnce"}},
 	"store-publish-before-durable":      {{folder: "internal/store", test: "TestNothingIsVisibleBeforeItIsDurable"}},
 	"store-recycle-applied-not-durable": {{folder: "internal/store", test: "TestTheLogIsKeptUntilPebbleHasItForSure"}},

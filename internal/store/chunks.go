@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/rows"
 	"github.com/cleavekv/cleave/internal/runs"
 	"github.com/cleavekv/cleave/internal/wal"
@@ -34,8 +35,15 @@ type chunk struct {
 	applied bool
 }
 
-// size is how many bytes of log the chunk stands for.
-func (c *chunk) size() int64 { return int64(uint32(c.end)) }
+// size is how many bytes of log are kept for the chunk: all of its segment, of which a crash may have
+// left most unused. Were that not counted, a store that dies again and again soon after Open would
+// keep a segment for each time.
+func (c *chunk) size() int64 {
+	if plant.Bug("store-crashes-pile-up") {
+		return int64(uint32(c.end))
+	}
+	return int64(c.memory.SegmentBytes())
+}
 
 // unapplied is the list of chunks that are not applied, oldest first, and the
 // place where commits become visible.

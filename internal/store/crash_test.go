@@ -215,3 +215,31 @@ func (l *ledger) total() (n uint64) {
 	}
 	return n
 }
+
+// A store that dies soon after it was opened, again and again, does not fill the disk with what each
+// of its lives has written.
+func TestCrashesDoNotPileUp(t *testing.T) {
+	const crashes = 60
+	fsys := vfs.NewCrashableMem()
+	var most int
+	for i := range crashes {
+		s := mustOpen(t, tiny(fsys))
+		m := s.log.Metrics()
+		most = max(most, m.Needed+m.Retained)
+		mustCommit(t, s, write{fmt.Appendf(nil, "k%d", i), []byte("1")})
+		crashed := fsys.CrashClone(vfs.CrashCloneCfg{})
+		mustClose(t, s)
+		fsys = crashed
+	}
+	// What may be unflushed, what is applied with the last of it, and the one in use.
+	if o := tiny(fsys); most > 2*int(o.FlushBytes/int64(o.SegmentBytes))+applyMost+1 {
+		t.Errorf("after %d crashes up to %d segments were kept", crashes, most)
+	}
+	s := mustOpen(t, tiny(fsys))
+	defer mustClose(t, s)
+	for i := range crashes {
+		if value, ok := mustGet(t, s, fmt.Appendf(nil, "k%d", i)); !ok || string(value) != "1" {
+			t.Errorf("k%d is %q, %v", i, value, ok)
+		}
+	}
+}

@@ -33,6 +33,9 @@ func (c *Chunk) Release() {
 // before, the frame moves on.
 func (c *Chunk) End() Position { return c.end }
 
+// SegmentBytes is how large its segment is, however little is in it.
+func (c *Chunk) SegmentBytes() int { return len(c.mem) }
+
 // takeChunk returns memory for a segment, or nil while all chunks are in use. l.mu
 // is held.
 func (l *Log) takeChunk(s *segment) *Chunk {
