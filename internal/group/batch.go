@@ -60,7 +60,7 @@ type executor struct {
 // in no hurry.
 func (x *executor) run(calls []*call, errs []error) {
 	clear(x.halted)
-	x.answers = 0
+	x.answers, x.reader.near = 0, 0
 	late := x.late.take()
 	if len(late) == 0 {
 		x.runAll(calls, errs)

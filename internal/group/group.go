@@ -110,12 +110,17 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) List() *own.List { return g.visible.list.Load() }
 
+// maxNear is how many rows that are near, but not in memory, hasty commands of a run read: each takes
+// some microseconds. A scan counts for nearScan of them.
+const maxNear, nearScan = 1024, 16
+
 // plainReader tells a plain Set when it may overwrite without a look, and a hasty command when
 // it would wait for a disk.
 type plainReader struct {
 	State
 	looker Looker // nil if the state is none
 	hasty  bool   // the command at hand is
+	near   int    // what hasty commands of this run have read that was not in memory
 	// mixed is false as long as no collection and no expiry was ever written.
 	mixed atomic.Bool
 }
@@ -128,6 +133,9 @@ func (r *plainReader) Get(key, dst []byte) (value []byte, ok bool, err error) {
 	value, ok, known := r.looker.Look(key, dst)
 	if known {
 		return value, ok, nil
+	}
+	if r.near++; r.near > maxNear {
+		return nil, false, ErrCold
 	}
 	err = r.looker.GetNear([][]byte{key}, func(_ int, v []byte, found bool, _ rows.Ticket) bool {
 		value, ok, known = append(dst, v...), found, true
@@ -143,6 +151,9 @@ func (r *plainReader) Get(key, dst []byte) (value []byte, ok bool, err error) {
 func (r *plainReader) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
 	if !r.hasty {
 		return r.State.Scan(start, end, reverse, visit)
+	}
+	if r.near += nearScan; r.near > maxNear {
+		return ErrCold
 	}
 	near, err := r.looker.ScanNear(start, end, reverse, visit)
 	if err == nil && !near {

@@ -87,3 +87,30 @@ func TestAnswersOfHastyRequestsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// So is what they read that is not in memory, though it is near.
+func TestReadsOfHastyRequestsAreBounded(t *testing.T) {
+	d, g := openKnowing(t, Options{Alone: true, Queue: 2 * maxNear})
+	do(t, g, set("near", "1"))
+	do(t, g, &command.HSet{Key: at("hash"), Fields: []command.FieldValue{{Field: []byte("f"), Value: []byte("1")}}})
+	d.unknown[string(append(BeginRowKey(nil), at("near")...))] = true
+	for _, c := range []struct {
+		command command.Command
+		most    int
+	}{{&command.Get{Key: at("near")}, maxNear}, {&command.HGetAll{Key: at("hash")}, maxNear / nearScan}} {
+		for range 2 { // each run has its own
+			done, calls := 0, make([]command.Command, 2*maxNear)
+			for i := range calls {
+				calls[i] = c.command
+			}
+			for _, became := range hasty(g, calls...) {
+				if became == "done" {
+					done++
+				}
+			}
+			if done != c.most {
+				t.Errorf("%T: %d are done in one run, want %d", c.command, done, c.most)
+			}
+		}
+	}
+}

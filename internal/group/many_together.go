@@ -61,7 +61,7 @@ func (b *manyBatch) run(states []*executor) {
 	}
 	clear(b.m.halted)
 	for _, x := range states {
-		x.answers = 0
+		x.answers, x.reader.near = 0, 0
 		if !plant.Bug("group-chain-of-one-group") {
 			x.halted = b.m.halted // a chain goes through all of them
 		}

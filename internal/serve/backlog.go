@@ -45,9 +45,6 @@ type task struct {
 	read  *group.ReadRow // of a GET that is on a trip
 }
 
-// waits tells whether a goroutine does it, and may have to wait for more than a disk.
-func (t task) waits() bool { return !t.isStaged() }
-
 // isStaged tells whether the worker stages it, unless it is a GET whose row is read.
 func (t *task) isStaged() bool { return t.call == nil && t.unit == nil && !t.alone }
 
@@ -64,6 +61,16 @@ func (t *task) inOrder(first bool) bool {
 // appendRow appends the row key of a request about one key.
 func (t *task) appendRow(to []byte) []byte {
 	return t.space.AppendPosition(group.BeginRowKey(to), t.request.Args[t.request.Spec.Keys.First])
+}
+
+// waits tells whether a goroutine may have to wait for more than a disk with some tasks.
+func waits(tasks []task) bool {
+	for i := range tasks {
+		if !tasks[i].isStaged() {
+			return true
+		}
+	}
+	return false
 }
 
 // backlogs are those that are done, to be used again.

@@ -71,7 +71,7 @@ func (w *worker) sort() (alone, away, lent []*client) {
 		}
 		c.gather()
 		switch tasks := c.backlog.left(); {
-		case slices.ContainsFunc(tasks, task.waits) || w.s.held(tasks) > 0:
+		case waits(tasks) || w.s.held(tasks) > 0:
 			// It may wait for a lock, which must hold up nobody else. And it leaves now: what it asks for next
 			// may depend on this.
 			alone = append(alone, c)
