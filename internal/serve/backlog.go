@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/group"
@@ -26,9 +27,11 @@ type backlog struct {
 	done  int       // how many of them are done
 	tried int       // how many of them were on a trip, or are done
 	since time.Time // when the client began to wait
-	// args and bytes are what the arguments of requests are made of.
+	// args and bytes are what the arguments of requests are made of, and large is how many bytes there
+	// are elsewhere.
 	args  [][]byte
 	bytes []byte
+	large int
 }
 
 // task is a request about one key, requests that are executed as one, or anything else.
@@ -80,6 +83,15 @@ var backlogs = sync.Pool{New: func() any { return new(backlog) }}
 // their arguments.
 const keepTasks, keepTaskBytes = 128, 16 << 10
 
+// size is about how much memory it takes.
+func (b *backlog) size() int {
+	return cap(b.tasks)*int(unsafe.Sizeof(task{})) + cap(b.args)*int(unsafe.Sizeof(b.bytes)) + cap(b.bytes) + b.large
+}
+
+// full tells whether nothing more is to be added: it would be of another trip, and the bytes that it
+// comes from take up less.
+func (b *backlog) full() bool { return len(b.left()) >= tripMost }
+
 // left are the tasks that are not done.
 func (b *backlog) left() []task { return b.tasks[b.done:] }
 
@@ -96,7 +108,7 @@ func (b *backlog) add(c *client, r redis.Request) {
 	first := len(b.args)
 	for _, a := range r.Args {
 		if len(a) > keepTaskBytes {
-			b.args = append(b.args, bytes.Clone(a))
+			b.args, b.large = append(b.args, bytes.Clone(a)), b.large+len(a)
 			continue
 		}
 		start := len(b.bytes)
@@ -105,6 +117,16 @@ func (b *backlog) add(c *client, r redis.Request) {
 	}
 	r.Args = b.args[first:len(b.args):len(b.args)]
 	b.tasks = append(b.tasks, task{request: r, space: c.space, user: c.account.User()})
+}
+
+// moveTo lets the requests about one key that are left be about a keyspace: if that was emptied, the one
+// of the client is another than when it has asked for them.
+func (b *backlog) moveTo(k *node.Space) {
+	for i := range b.left() {
+		if t := &b.left()[i]; t.isStaged() && t.space != k && !plant.Bug("serve-backlog-of-an-emptied-keyspace") {
+			t.space, b.tried = k, b.done // what was brought into memory is not this
+		}
+	}
 }
 
 // recycle lets the memory be used again of a backlog that is done.
@@ -151,7 +173,7 @@ func (w *worker) slow(c *client, t task) {
 
 // postpone adds a request that was staged and refused. It comes before all that was not staged.
 func (w *worker) postpone(a *ask, why error) {
-	t := task{request: kept(a.request), space: a.space, unit: a.unit.kept(), user: a.c.account.User(), refused: a.refused}
+	t := task{request: kept(a.request), space: a.space, unit: a.unit.kept(), user: a.c.allowed, refused: a.refused}
 	if errors.Is(why, group.ErrCold) || errors.Is(why, group.ErrBehind) {
 		t.refused++
 	}
@@ -236,6 +258,14 @@ func (c *client) revoked(t *task) error {
 	return nil
 }
 
+// allow notes that a user may ask for what is staged next. If there is more that is staged, it was asked for
+// by that user or one before: see postpone.
+func (c *client) allow(u *acl.User) {
+	if c.pending == 0 {
+		c.allowed = u
+	}
+}
+
 // advanced is called when something was done for a client that is away, from a task on.
 func (c *client) advanced(from int) {
 	b := c.backlog
@@ -253,7 +283,9 @@ func (c *client) advanced(from int) {
 		c.s.stats.took(getSpec, reads, c.waited, c.waited)
 	}
 	if len(b.left()) == 0 {
-		b.recycle()
+		if c.s.ctx.Err() == nil || plant.Bug("serve-recycles-what-is-under-way") {
+			b.recycle() // else a group may still have a request that nobody waited for
+		}
 		c.backlog = nil
 	}
 }
@@ -267,6 +299,7 @@ func (w *worker) restage(c *client) {
 		return
 	}
 	w.late = true
+	c.backlog.moveTo(c.space)
 	for !c.busy && len(c.out.Bytes) <= unread {
 		if len(c.backlog.left()) == 0 {
 			c.backlog = nil // what it is made of may be staged
@@ -291,6 +324,7 @@ func (w *worker) restageOne(c *client) bool {
 	if err := c.revoked(t); err != nil {
 		return w.refuse(c, err)
 	}
+	c.allow(c.account.User())
 	r := t.request
 	row, part := w.locate(c, r.Args[r.Spec.Keys.First])
 	if part == nil {

@@ -86,13 +86,16 @@ func (c *client) limit() bufferLimit {
 	return l.normal
 }
 
-// count counts the buffers of a client. If all clients together take more than they may,
+// count counts the buffers of a client, and what it has left to do. If all clients together take more than they may,
 // one that takes more than its share is closed. It is for the client's owner.
 func (c *client) count() {
-	if c.busy {
-		return // its answers are another's
+	if c.busy && c.away {
+		return // it is another's
 	}
 	n := int64(cap(c.in) + cap(c.out.Bytes))
+	if c.backlog != nil {
+		n += int64(c.backlog.size())
+	}
 	if c.queue != nil {
 		n += int64(c.queue.bytes)
 	}

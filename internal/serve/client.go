@@ -35,6 +35,8 @@ type client struct {
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	pending int
 	store   *store.Store
+	// allowed is who may ask for what is staged.
+	allowed *acl.User
 	// busy tells that there is something left to do which is under way, and away that a goroutine has the
 	// client for that. Until then more may be added.
 	busy, away bool

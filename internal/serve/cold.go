@@ -85,6 +85,8 @@ func (w *worker) sort() (alone, away, lent []*client) {
 			w.crowded = true
 			return false
 		}
+		c.count()
+		c.seen.stuckMS.Store(0) // nothing is written until it is back
 		c.away = true
 		return true
 	})

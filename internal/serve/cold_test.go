@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -499,5 +500,126 @@ func TestAClientThatDoesNotReadHearsOfAllChanges(t *testing.T) {
 				t.Errorf("it hears %s", got)
 			}
 		})
+	}
+}
+
+// What waits is done in a keyspace that was emptied meanwhile, and so is what comes behind it.
+func TestAPipelineGoesOnInAnEmptiedKeyspace(t *testing.T) {
+	for _, sh := range shapes {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			l := startCold(t, sh, fewKeys+1, "k")
+			c, other := l.dial(), l.dial()
+			c.script("INCR k7 -> (8)\nINCR k8 -> (9)\nGET k9 -> 9\nHGET h f -> (nil)")
+			other.script("FLUSHALL -> OK")
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			c.pipeline("INCR k7\r\nINCR k8\r\nAPPEND k9 x\r\nHSET h f 1\r\nGET k10\r\n")
+			c.expect("(1)", "(1)", "(1)", "(1)", "(nil)")
+		})
+	}
+}
+
+// Of what a client sends at once not more is taken than is brought into memory together, and that is
+// counted among its buffers.
+func TestWhatIsLeftToDoIsBounded(t *testing.T) {
+	const n = 5000
+	l, disk := startStuck(t, 10, 8<<20)
+	disk.slow(t, l)
+	w, h := newWorker(l.s, keyRoom), newByHand(t, l)
+	h.c.in = []byte(strings.Repeat("STRLEN k1\r\n", n))
+	for len(h.c.in) > 0 || h.c.busy {
+		h.wait()
+		had := len(h.leftOver())
+		h.c.in = w.take(h.c, h.c.in)
+		if left := len(h.leftOver()); left > max(had, tripMost) {
+			t.Fatalf("%d requests are left to do at once", left)
+		}
+		w.commit()
+	}
+	if got := strings.Count(string(h.c.out.Bytes), ":300\r\n"); got != n {
+		t.Errorf("%d of %d requests are answered", got, n)
+	}
+	free := disk.stick(t)
+	w.take(h.c, []byte("APPEND k2 "+strings.Repeat("x", 60_000)+"\r\nAPPEND k3 "+strings.Repeat("x", 60_000)+"\r\n"))
+	w.commit()
+	if counted := l.s.buffers.used.Load(); counted < 120_000 {
+		t.Errorf("%d bytes are counted for what is left to do", counted)
+	}
+	free()
+	h.finish(w)
+}
+
+// What is answered is sent, though more is left to do.
+func TestTheFirstOfManyAnswersDoesNotWaitForTheLast(t *testing.T) {
+	const n = 300
+	l, disk := startStuck(t, 6000, 128<<10)
+	c := l.dial()
+	disk.slow(t, l)
+	disk.pause.Store(int64(2 * time.Millisecond))
+	began := time.Now()
+	for i := range n {
+		c.send(fmt.Sprint("STRLEN k", 17*i))
+	}
+	c.read()
+	first := time.Since(began)
+	for range n - 1 {
+		c.read()
+	}
+	if last := time.Since(began); first > last/2 {
+		t.Errorf("the first answer came after %v, the last after %v", first, last)
+	}
+}
+
+// holdUp is a command that keeps its group.
+type holdUp struct{ begun, end chan struct{} }
+
+func (h *holdUp) Eval(*command.Env) command.Reply {
+	close(h.begun)
+	<-h.end
+	return command.Reply{Kind: command.OK}
+}
+
+// A request that is in the queue of a group when the server ends is executed as it was asked for, though
+// nobody waits for it.
+func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
+	const mine = "mineminemine"
+	for range 10 {
+		l := startLarge(t, shapes[0], 600_000, "other") // it is not kept in memory
+		w, h := newWorker(l.s, keyRoom), newByHand(t, l)
+		part := l.s.node.PartOf(l.s.defaultSpace().AppendPosition(nil, []byte("large")))
+		w.take(h.c, []byte("APPEND large "+mine+"\r\n"))
+		w.commit()
+		h.wait()
+		block := &holdUp{make(chan struct{}), make(chan struct{})}
+		go func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) }()
+		<-block.begun
+		w.take(h.c, nil)
+		w.commit() // it is executed by itself
+		for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < 10*time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+		l.s.stop()
+		h.wait()
+		var others sync.WaitGroup
+		for range 32 { // on all processors: each has some of what is used again
+			others.Go(func() {
+				b := backlogs.Get().(*backlog)
+				b.add(h.c, redis.Request{Spec: setSpec, Args: [][]byte{[]byte("SET"), []byte("other"), []byte("of another")}})
+				for began := time.Now(); time.Since(began) < 100*time.Microsecond; {
+				}
+			})
+		}
+		others.Wait()
+		close(block.end)
+		if _, err := part.Group.Do(ctx, group.Request{Command: &command.Exists{}}); err != nil { // behind it
+			t.Fatal(err)
+		}
+		v, err := l.db.Default().Get(ctx, []byte("large"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(string(v), "x"+mine) {
+			t.Fatalf("the value ends with %q", v[len(v)-30:])
+		}
 	}
 }

@@ -26,6 +26,7 @@ type stuckDisk struct {
 	reads atomic.Int64 // that were begun
 	now   atomic.Int64 // that are not answered
 	fails atomic.Bool
+	pause atomic.Int64 // how long a read takes
 }
 
 func (d *stuckDisk) String() string { return "stuck" }
@@ -38,6 +39,7 @@ func (d *stuckDisk) MaybeError(op errorfs.Op) error {
 		d.mu.RLock() // until it is not stuck
 		d.now.Add(-1)
 		d.mu.RUnlock()
+		time.Sleep(time.Duration(d.pause.Load()))
 		if d.fails.Load() {
 			return errorfs.ErrInjected
 		}
@@ -311,19 +313,53 @@ func TestAServerThatEndsReadsNoMore(t *testing.T) {
 	}
 }
 
-// Who meets a lock holds up nobody else who waits for the disk.
-func TestALockHoldsUpNobodyElse(t *testing.T) {
-	const clients = 8
-	l := startCold(t, shapes[0], clients, "k")
-	p := l.s.defaultSpace().AppendPosition(nil, []byte("locked"))
+// lock locks a key, as a transaction does that is not decided.
+func (l *lab) lock(key string) (unlock func()) {
+	l.t.Helper()
+	p := l.s.defaultSpace().AppendPosition(nil, []byte(key))
 	part := l.s.node.PartOf(p)
+	do := func(c command.Command) {
+		l.t.Helper()
+		if reply, err := part.Group.Do(ctx, group.Request{Command: c}); err != nil || reply.Err != nil {
+			l.t.Fatal(err, reply.Err)
+		}
+	}
 	lock := &txn.Prepare{
 		ID: txn.ID{1}, Decider: part.ID, DeadlineMS: part.Group.NowMS() + 60_000,
 		Part: txn.Part{Span: partition.Span{Start: p, End: append(p[:len(p):len(p)], 0)}, Writes: []command.Command{&command.Set{Key: p, Value: []byte("new")}}},
 	}
-	if reply, err := part.Group.Do(ctx, group.Request{Command: lock}); err != nil || reply.Err != nil {
-		t.Fatal(err, reply.Err)
+	do(lock)
+	return func() { do(&txn.Decide{ID: lock.ID, Decider: lock.Decider, DeadlineMS: lock.DeadlineMS}) }
+}
+
+// A request is allowed when it is staged: if it meets a lock then, and its user may not make it any more
+// when that is gone, it is not executed.
+func TestWhatMeetsALockMustStillBeAllowed(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	admin, h := l.dial(), newByHand(t, l)
+	admin.script("ACL SETUSER u on >p +@all ~* -> OK\nSET locked 1 -> OK")
+	user, err := l.s.users.Auth("u", []byte("p"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	h.c.become(user)
+	unlock := l.lock("locked")
+	w := newWorker(l.s, keyRoom)
+	w.take(h.c, []byte("APPEND locked 2\r\n"))
+	admin.script("ACL SETUSER u -@all -> OK")
+	w.commit()
+	unlock()
+	h.finish(w)
+	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "-NOPERM") {
+		t.Errorf("answered was %q", got)
+	}
+}
+
+// Who meets a lock holds up nobody else who waits for the disk.
+func TestALockHoldsUpNobodyElse(t *testing.T) {
+	const clients = 8
+	l := startCold(t, shapes[0], clients, "k")
+	unlock := l.lock("locked")
 	w := newWorker(l.s, keyRoom)
 	meets := newByHand(t, l)
 	w.take(meets.c, []byte("SET locked 1\r\nSTRLEN k0\r\n"))
@@ -346,10 +382,7 @@ func TestALockHoldsUpNobodyElse(t *testing.T) {
 		t.Error("a lock holds up nobody")
 	default:
 	}
-	undo := &txn.Decide{ID: lock.ID, Decider: lock.Decider, DeadlineMS: lock.DeadlineMS}
-	if reply, err := part.Group.Do(ctx, group.Request{Command: undo}); err != nil || reply.Err != nil {
-		t.Fatal(err, reply.Err)
-	}
+	unlock()
 	meets.finish(w)
 	if got := string(meets.c.out.Bytes); got != "+OK\r\n:1\r\n" {
 		t.Errorf("answered was %q", got)

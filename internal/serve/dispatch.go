@@ -71,11 +71,13 @@ func (s *Server) allowed(c *client, spec *redis.Spec, args [][]byte) error {
 	if spec.Flags&redis.DenyOOM != 0 && s.memory.over.Load() {
 		return errOOM
 	}
-	if u := c.account.User(); !u.All() {
+	u := c.account.User()
+	if !u.All() {
 		if err := s.permitted(c, u, spec, args); err != nil {
 			return err
 		}
 	}
+	c.allow(u)
 	if c.listening && c.out.Version == resp.RESP2 && !whileListening[spec.Name] {
 		return redis.Error("ERR Can't execute '" + strings.ToLower(string(args[0])) +
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")

@@ -233,7 +233,10 @@ func (l *loop) resumeAll() {
 		}
 		c.collect()
 		c.dirty()
-		if len(c.in) > 0 || c.waits() {
+		if c.waits() && len(c.out.Bytes) > 0 {
+			l.flush(c) // it may be away again at the end of the round
+		}
+		if !c.gone && !c.busy && (len(c.in) > 0 || c.waits()) {
 			l.takeOwn(c)
 		}
 		l.follow(c)

@@ -132,6 +132,9 @@ func (w *worker) take(c *client, data []byte) (rest []byte) {
 				break // it is taken again when they are done
 			}
 		}
+		if c.busy && c.backlog.full() {
+			break
+		}
 		data = data[n:]
 		w.dispatch(c, spec, args, err)
 		if w.full() {

@@ -118,6 +118,34 @@ func knows(s *Store, key []byte) bool {
 	return known
 }
 
+// It does so once also if few rows are far that are behind others which are near.
+func TestAScanOfFewLargeRowsFindsOutThatADiskIsSlow(t *testing.T) {
+	const rows, size = 8, 20_000
+	o := tiny(errorfs.Wrap(vfs.NewMem(), slowTables{}))
+	o.BlockCacheBytes = 4 << 20
+	s := mustOpen(t, o)
+	key := func(i int) []byte { return fmt.Appendf(nil, "key%d", i) }
+	for i := range rows {
+		mustCommit(t, s, write{key(i), bytes.Repeat(key(i), size/4)})
+	}
+	mustClose(t, s)
+	for far := 1; far < rows; far++ { // how many of them there are in front that are near
+		s = mustOpen(t, o)
+		for i := range far {
+			mustGet(t, s, key(i))
+		}
+		visited := 0
+		near, err := s.ScanNear(nil, nil, false, func(_, _ []byte) bool {
+			visited++
+			return true
+		})
+		if err != nil || s.IsNear() || visited < far || visited > far+1 {
+			t.Errorf("behind %d rows that are near the disk is taken for near: %v; visited were %d, near %v, %v", far, s.IsNear(), visited, near, err)
+		}
+		mustClose(t, s)
+	}
+}
+
 // stuckTables is a disk that answers no read of a table until it is free.
 type stuckTables struct {
 	free chan struct{}

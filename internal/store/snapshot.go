@@ -145,7 +145,7 @@ func (p *Snapshot) Scan(start, end []byte, reverse bool, visit func(key, value [
 
 // Scan is that of a snapshot taken now, at less cost.
 func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	return s.scan(start, end, reverse, func(*pebble.Iterator) func(key, value []byte) bool { return visit })
+	return s.scan(start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
 }
 
 // ScanNear is Scan for one who must not wait for a disk. It ends before it has visited all, or
@@ -154,21 +154,30 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 	if near = s.IsNear(); !near {
 		return false, nil
 	}
-	err = s.scan(start, end, reverse, func(base *pebble.Iterator) func(key, value []byte) bool {
-		p, n := patience{s: s}, 0
-		return func(key, value []byte) bool {
-			if n++; n%patienceRows == 1 && p.ends(base) {
-				near = false
-				return false
+	err = s.scan(start, end, reverse, func(base *pebble.Iterator, it *Iter) (err error) {
+		defer func() {
+			if closing := it.Close(); err == nil {
+				err = closing
 			}
-			return visit(key, value)
+		}()
+		p, n, bytes := patience{s: s}, 0, 0
+		for near && it.Next() {
+			bytes += len(it.key) + len(it.value)
+			if n++; n%patienceRows == 1 || bytes > patienceBytes {
+				near, bytes = !p.ends(base), 0
+			}
+			if near && !visit(it.key, it.value) {
+				break
+			}
 		}
+		p.ends(base) // whoever comes next is told, if not this one
+		return it.Err()
 	})
 	return near, err
 }
 
-// scan is Scan with a visitor that knows the iterator.
-func (s *Store) scan(start, end []byte, reverse bool, visitor func(*pebble.Iterator) func(key, value []byte) bool) error {
+// scan calls visit with an iterator that it closes.
+func (s *Store) scan(start, end []byte, reverse bool, visit func(base *pebble.Iterator, it *Iter) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -194,7 +203,7 @@ func (s *Store) scan(start, end []byte, reverse bool, visitor func(*pebble.Itera
 	if failed != nil {
 		return readError(failed)
 	}
-	return newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse).each(visitor(base))
+	return visit(base, newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse))
 }
 
 func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {

@@ -214,8 +214,9 @@ type patience struct {
 	waited time.Duration
 }
 
-// patienceRows is how many rows of a scan may be read before it is asked for again.
-const patienceRows = 8
+// patienceRows is how many rows, or patienceBytes how many bytes of them, of a scan may be read before it is
+// asked for again.
+const patienceRows, patienceBytes = 8, 4 << 10
 
 // ends tells whether an iterator has waited for a disk since the last time, or for all its blocks
 // together too long. If it was a disk, nothing is near for a while.
