@@ -125,6 +125,10 @@ func TestSnapshotsUnderLoadAreOneMomentAndHoldNobodyUp(t *testing.T) {
 	for range 64 / slow {
 		known := l.known()
 		snap, err := s.Snapshot()
+		for ; errors.Is(err, ErrSnapshots) && len(held) > 0; snap, err = s.Snapshot() {
+			held[0].check(t) // the writers are much faster than this
+			held = held[1:]
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
