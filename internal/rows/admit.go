@@ -51,9 +51,9 @@ func (s *stripe) admit(hash uint64, key []byte) bool {
 	return false
 }
 
-// asked is admit, for those who do not hold the lock.
-func (s *stripe) asked(hash uint64, key []byte) bool {
+// asked is admit, for those who do not hold the lock. It drives nothing out for a ticket that is void.
+func (s *stripe) asked(tk Ticket, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.admit(hash, key)
+	return s.fits(tk, key) && s.admit(tk.hash, key)
 }

@@ -205,22 +205,29 @@ const (
 	toHold
 )
 
+// fits tells whether a ticket is good still: nothing has happened to the key, and nobody else has
+// filled it in. s.mu is held.
+func (s *stripe) fits(tk Ticket, key []byte) bool {
+	if tk.sequence != s.sequence[lane(tk.hash)] && !plant.Bug("rows-stale-fill") {
+		return false
+	}
+	_, _, r := s.find(tk.hash, key)
+	return r == nil
+}
+
 // fill adds what the state behind the log has. A row that is wanted or to be held needs
 // no other admission.
 func (s *stripe) fill(tk Ticket, flags uint32, key, value []byte, why purpose) (filled bool, err error) {
 	// A large row is built before the lock is taken, but not for nothing.
 	large := extentOf(len(key), len(value)) > s.largest
-	if large && why == ifAsked && !s.asked(tk.hash, key) {
+	if large && why == ifAsked && !s.asked(tk, key) {
 		return false, nil
 	}
 	lone := s.buildLone(0, flags, key, value)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if tk.sequence != s.sequence[lane(tk.hash)] && !plant.Bug("rows-stale-fill") {
+	if !s.fits(tk, key) {
 		return false, nil
-	}
-	if _, _, r := s.find(tk.hash, key); r != nil {
-		return false, nil // filled in by somebody else in the meantime
 	}
 	switch {
 	case why == toHold:
