@@ -115,6 +115,9 @@ type transport interface {
 	// dirty is called by the client's owner when out has got something, or the client
 	// is closing.
 	dirty()
+	// send is called by the client's owner before it is away for long: what it is answered so far need not
+	// wait for that.
+	send()
 	// resume is called when a client that was busy is not any more, from any goroutine.
 	resume()
 	// posted is called when the mailbox has got something, from any goroutine.

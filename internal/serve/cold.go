@@ -74,8 +74,10 @@ func (w *worker) sort() (alone, away, lent []*client) {
 		case waits(tasks) || w.s.held(tasks) > 0:
 			// It may wait for a lock, which must hold up nobody else. And it leaves now: what it asks for next
 			// may depend on this.
+			c.conn.send()
 			alone = append(alone, c)
 		case !near || !c.near():
+			c.conn.send()
 			away = append(away, c)
 		case room > 0:
 			w.mine, room = append(w.mine, c), room-len(tasks)

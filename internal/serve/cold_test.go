@@ -106,6 +106,7 @@ func (h *byHand) leftOver() []task {
 }
 
 func (h *byHand) dirty()  {}
+func (h *byHand) send()   {}
 func (h *byHand) resume() { h.back <- h }
 func (h *byHand) posted() {}
 func (h *byHand) kill()   {}

@@ -233,10 +233,7 @@ func (l *loop) resumeAll() {
 		}
 		c.collect()
 		c.dirty()
-		if c.waits() && len(c.out.Bytes) > 0 {
-			l.flush(c) // it may be away again at the end of the round
-		}
-		if !c.gone && !c.busy && (len(c.in) > 0 || c.waits()) {
+		if len(c.in) > 0 || c.waits() {
 			l.takeOwn(c)
 		}
 		l.follow(c)
@@ -270,6 +267,13 @@ func (l *loop) wake(f func()) {
 	if wake {
 		one := [8]byte{1}
 		_, _ = syscall.Write(l.wakeup, one[:])
+	}
+}
+
+// send implements transport.
+func (c *socket) send() {
+	if len(c.out.Bytes) > 0 {
+		c.l.flush(c)
 	}
 }
 
@@ -442,7 +446,7 @@ func (c *socket) dirty() {
 
 // flush writes what a client is answered, as much as it takes.
 func (l *loop) flush(c *socket) {
-	if c.busy || c.gone {
+	if c.busy && c.away || c.gone {
 		return // it is another's now, and comes back
 	}
 	l.w.s.tracker.answered(c.client)
@@ -477,7 +481,7 @@ func (l *loop) flush(c *socket) {
 		l.drop(c)
 		return
 	}
-	if c.stalled && len(out) <= unread {
+	if c.stalled && !c.busy && len(out) <= unread {
 		// Its requests are taken in the next round. Until then it is busy: were it taken for
 		// another event, it could be busy with something else when that comes.
 		c.stalled, c.busy = false, true

@@ -128,6 +128,9 @@ func (t *stream) flush() bool {
 // dirty implements transport.
 func (t *stream) dirty() {}
 
+// send implements transport. Here it would wait for the client.
+func (t *stream) send() {}
+
 // resume implements transport.
 func (t *stream) resume() { t.resumed <- struct{}{} }
 
