@@ -414,16 +414,23 @@ func startLarge(t *testing.T, sh shape, size int, other string) *lab {
 	})
 }
 
-// So it is with whatever is done later.
-func TestWhatIsDoneLaterMustStillBeAllowed(t *testing.T) {
-	l := start(t, shapes[0], Options{})
-	admin, h := l.dial(), newByHand(t, l)
-	admin.script("ACL SETUSER u on >p +@all ~* -> OK\nSET k 1 -> OK")
-	user, err := l.s.users.Auth("u", []byte("p"))
+// becomeUser makes the client one of a new user, who may do everything.
+func (h *byHand) becomeUser(t *testing.T, l *lab, name string) {
+	t.Helper()
+	l.dial().script("ACL SETUSER " + name + " on >p +@all ~* -> OK")
+	user, err := l.s.users.Auth(name, []byte("p"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.c.become(user)
+}
+
+// So it is with whatever is done later.
+func TestWhatIsDoneLaterMustStillBeAllowed(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	admin, h := l.dial(), newByHand(t, l)
+	admin.script("SET k 1 -> OK")
+	h.becomeUser(t, l, "u")
 	allowed := h.c.account.User()
 	later := func() string {
 		get := getOf([]byte("k"))

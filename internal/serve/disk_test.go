@@ -337,12 +337,8 @@ func (l *lab) lock(key string) (unlock func()) {
 func TestWhatMeetsALockMustStillBeAllowed(t *testing.T) {
 	l := start(t, shapes[0], Options{})
 	admin, h := l.dial(), newByHand(t, l)
-	admin.script("ACL SETUSER u on >p +@all ~* -> OK\nSET locked 1 -> OK")
-	user, err := l.s.users.Auth("u", []byte("p"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.c.become(user)
+	admin.script("SET locked 1 -> OK")
+	h.becomeUser(t, l, "u")
 	unlock := l.lock("locked")
 	w := newWorker(l.s, keyRoom)
 	w.take(h.c, []byte("APPEND locked 2\r\n"))
