@@ -129,7 +129,7 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 				h.c.in = w.take(h.c, []byte(text))
 			}
 			w.commit()
-			if !w.crowded {
+			if !w.crowded && l.s.isNear() { // were there a disk to wait for, none would stay
 				t.Error("one round has room for all")
 			}
 			for answered := 0; answered < clients; w.commit() {
