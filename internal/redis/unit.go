@@ -28,6 +28,15 @@ type Request struct {
 	Args [][]byte
 }
 
+// Bytes is how many bytes its words have.
+func (r *Request) Bytes() int {
+	n := 0
+	for _, a := range r.Args {
+		n += len(a)
+	}
+	return n
+}
+
 // slab gives out values of one type and takes them back all at once, so that the
 // commands of a busy connection cost no garbage.
 type slab[T any] struct {

@@ -27,8 +27,8 @@ type backlog struct {
 	done  int       // how many of them are done
 	tried int       // how many of them were on a trip, or are done
 	since time.Time // when the client began to wait
-	// args and bytes are what the arguments of requests are made of, and large is how many bytes there
-	// are elsewhere.
+	// args and bytes are what the arguments of requests are made of, and large is about how many bytes
+	// of arguments there are elsewhere.
 	args  [][]byte
 	bytes []byte
 	large int
@@ -64,6 +64,17 @@ func (t *task) inOrder(first bool) bool {
 // appendRow appends the row key of a request about one key.
 func (t *task) appendRow(to []byte) []byte {
 	return t.space.AppendPosition(group.BeginRowKey(to), t.request.Args[t.request.Spec.Keys.First])
+}
+
+// weight is how many bytes the arguments of a task have.
+func (t *task) weight() int {
+	n := t.request.Bytes()
+	if t.unit != nil {
+		for i := range t.unit.items {
+			n += t.unit.items[i].Bytes()
+		}
+	}
+	return n
 }
 
 // waits tells whether a goroutine may have to wait for more than a disk with some tasks.
@@ -167,7 +178,7 @@ func (w *worker) slow(c *client, t task) {
 	}
 	t.space, t.user = c.space, c.account.User()
 	b := w.open(c)
-	b.tasks = append(b.tasks, t)
+	b.tasks, b.large = append(b.tasks, t), b.large+t.weight()
 	w.release()
 }
 
@@ -186,6 +197,9 @@ func (w *worker) postpone(a *ask, why error) {
 func (c *client) gather() {
 	b := c.backlog
 	b.tried = 0
+	for i := range c.first {
+		b.large += c.first[i].weight()
+	}
 	switch {
 	case len(c.first) == 0:
 		return

@@ -547,14 +547,22 @@ func TestWhatIsLeftToDoIsBounded(t *testing.T) {
 	if got := strings.Count(string(h.c.out.Bytes), ":300\r\n"); got != n {
 		t.Errorf("%d of %d requests are answered", got, n)
 	}
-	free := disk.stick(t)
-	w.take(h.c, []byte("APPEND k2 "+strings.Repeat("x", 60_000)+"\r\nAPPEND k3 "+strings.Repeat("x", 60_000)+"\r\n"))
-	w.commit()
-	if counted := l.s.buffers.used.Load(); counted < 120_000 {
-		t.Errorf("%d bytes are counted for what is left to do", counted)
+	much := strings.Repeat("x", 60_000)
+	for _, asks := range [][]byte{
+		slices.Concat(requestOf("APPEND", "k2", much), requestOf("APPEND", "k3", much)),
+		requestOf("MSETNX", "k4", much, "k5", much),
+		requestOf(append([]string{"WATCH", "k6"}, slices.Repeat([]string{much[:12_000]}, 10)...)...),
+	} {
+		h, before := newByHand(t, l), l.s.buffers.used.Load()
+		free := disk.stick(t)
+		w.take(h.c, asks)
+		w.commit()
+		if counted := l.s.buffers.used.Load() - before; counted < 120_000 {
+			t.Errorf("%d bytes are counted for what is left to do of %.20q", counted, asks)
+		}
+		free()
+		h.finish(w)
 	}
-	free()
-	h.finish(w)
 }
 
 // What is answered is sent, though more is left to do.

@@ -100,9 +100,7 @@ func watch(t *turn) {
 func (w *worker) enqueue(c *client, r redis.Request) {
 	q := c.queue
 	it := item{kept(r), q.space}
-	for _, a := range it.Args {
-		q.bytes += len(a)
-	}
+	q.bytes += it.Bytes()
 	if len(q.items) >= maxQueue || q.bytes > maxQueueBytes {
 		q.failed, q.items = true, nil
 		w.say(c, nil, func(out *redis.Writer) {

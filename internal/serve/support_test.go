@@ -133,6 +133,13 @@ func (c *conn) send(line string) {
 // them would take a while.
 func (c *conn) sendWords(words ...string) {
 	c.t.Helper()
+	if _, err := c.Write(requestOf(words...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// requestOf is a request as it is sent.
+func requestOf(words ...string) []byte {
 	text := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
 		if w == "''" {
@@ -140,9 +147,7 @@ func (c *conn) sendWords(words ...string) {
 		}
 		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(w), w)
 	}
-	if _, err := c.Write(text); err != nil {
-		c.t.Fatal(err)
-	}
+	return text
 }
 
 // read returns a reply in a short form: "OK", "(7)", "(nil)", "[a b]", "-ERR …".
