@@ -31,10 +31,25 @@ func (s *Store) Warm(keys ...[]byte) {
 			*cold = append(*cold, coldKey{i, keys[i], t})
 		}
 	})
+	began := time.Now()
 	_ = s.readCold(*cold, func(c *coldKey, value []byte, ok bool) bool {
 		s.table.FillWanted(c.ticket, c.key, value, ok)
 		return true
 	})
+	if n := len(*cold); n > 0 {
+		s.warmed(time.Since(began) / time.Duration(n))
+	}
+}
+
+// warmed takes note that a row took so long. Whoever was in the way of that, it is forgotten soon.
+func (s *Store) warmed(took time.Duration) {
+	if took <= nearTime {
+		return
+	}
+	until := int64(time.Since(s.began) + warmPause*took)
+	if after := s.nearAfter.Load(); after < until {
+		s.nearAfter.CompareAndSwap(after, until)
+	}
 }
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
@@ -62,6 +77,8 @@ const (
 	// after that: who must not wait for one does so for about a hundredth of the time. To
 	// wait for a block that somebody else is reading does not count.
 	nearPause = 100
+	// warmPause is the same for one who may wait.
+	warmPause = 10
 )
 
 // IsNear tells whether GetNear visits anything now.
