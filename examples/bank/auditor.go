@@ -25,10 +25,13 @@ type auditor struct {
 // errAlive means that a bank ended before it was killed.
 var errAlive = errors.New("the bank ended by itself")
 
+// patience bounds a life: a bank that hangs is an error too.
+const patience = 2 * time.Minute
+
 // life starts a bank, audits what it has, has it execute again what nobody
 // knows the outcome of, and kills it at a step.
 func (a *auditor) life(ctx context.Context, at step) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel() // ends a child that is left by an error
 	child := exec.CommandContext(ctx, a.self, bankCommand, "-form", a.form, "-dir", a.dir, "-life", strconv.Itoa(a.lives),
 		"-stop", strconv.Itoa(int(at)), "-nth", strconv.Itoa(a.rng.IntN(12)), "-seed", strconv.FormatUint(a.rng.Uint64(), 10))

@@ -48,7 +48,6 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
-	"time"
 )
 
 func main() {
@@ -71,9 +70,6 @@ func main() {
 		log.Fatal(err)
 	}
 }
-
-// patience bounds a run: a bank that hangs is an error too.
-const patience = 10 * time.Minute
 
 // run kills banks and prints what became of the transfers.
 func run(ctx context.Context, out io.Writer, self, form string, rounds int, seed uint64) error {
@@ -103,8 +99,6 @@ func crash(ctx context.Context, self, form string, rounds int, seed uint64) (*bo
 	if !ok {
 		return nil, fmt.Errorf("form %q: use %s or %s", form, asTransaction, asSaga)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	dir, err := os.MkdirTemp("", "bank")
 	if err != nil {
 		return nil, err
