@@ -11,9 +11,15 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// tendLimit bounds what one round of housekeeping does of each kind, so that
-// commands do not wait for it.
-const tendLimit = 512
+const (
+	// tendLimit bounds what one round of housekeeping does of each kind, so that
+	// commands do not wait for it.
+	tendLimit = 512
+	// unreadMS is after what time a row is looked at again that could not be read.
+	unreadMS = 1000
+	// sweepFew is how many elements are looked at together if there may be a disk to wait for.
+	sweepFew = 16
+)
 
 // tending is where housekeeping goes on. One goroutine at a time tends.
 type tending struct {
@@ -59,9 +65,6 @@ func (g *Group) Tend(ctx context.Context) (more bool, err error) {
 		return false, failure
 	}
 	reaped, err := g.reap(ctx, due)
-	if err != nil {
-		g.loseTrack(ctx) // due is no longer in the queue
-	}
 	swept, err2 := g.sweep(ctx)
 	forgot, err3 := g.forget(ctx)
 	var err4 error
@@ -83,35 +86,73 @@ func (x *executor) due(now int64) (positions []partition.Position) {
 	return positions
 }
 
-// reap deletes those of keys that have expired and were not written since.
+// reap deletes those of keys that have expired and were not written since. Those that cannot be read
+// keep no other from it.
 func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool, err error) {
 	var batch []*call
+	var unread []partition.Position
+	var bad error
 	for _, key := range keys {
-		value, ok, err := g.state.Get(effect.Rows.AppendKey(nil, key), nil)
-		if err != nil {
-			return false, err
-		}
-		if !ok {
-			continue
-		}
-		row, err := command.DecodeRow(value)
-		if err != nil {
-			return false, err
-		}
-		if !row.Alive(g.clock.now()) {
-			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: row.Version}, Key: key}})
+		over, version, err := g.over(key)
+		switch {
+		case err != nil:
+			unread, bad = append(unread, key), err
+		case over:
+			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: version}, Key: key, Hasty: true}})
 		}
 	}
-	err = g.post(ctx, batch)
+	if err = g.post(ctx, batch); err == nil {
+		err = g.reapAlone(ctx, batch)
+	}
 	for _, c := range batch {
 		if err == nil && c.reply.Err == nil {
 			g.expired.Add(uint64(c.reply.Int))
 		}
 	}
-	return len(keys) == tendLimit, err
+	if err == nil && len(unread) > 0 {
+		err = g.actor.Do(ctx, func(x *executor) {
+			for _, key := range unread {
+				x.expiries.add(key, x.clock.now()+unreadMS)
+			}
+		})
+	}
+	if err != nil {
+		g.loseTrack(ctx) // they are no longer in the queue
+	}
+	return len(keys) == tendLimit, errors.Join(bad, err)
 }
 
-// post executes housekeeping calls and returns the first error.
+// reapAlone executes those of a batch again that were refused for a disk.
+func (g *Group) reapAlone(ctx context.Context, batch []*call) error {
+	for i, c := range batch {
+		if !isCold(c.reply.Err) {
+			continue
+		}
+		batch[i] = &call{Request: c.Request}
+		batch[i].Hasty = false
+		g.Rehearse(c.Command)
+		if err := g.post(ctx, batch[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// over tells whether the row of a key is there and has expired, and its version.
+func (g *Group) over(key partition.Position) (over bool, version uint64, err error) {
+	value, ok, err := g.state.Get(effect.Rows.AppendKey(nil, key), nil)
+	if err != nil || !ok {
+		return false, 0, err
+	}
+	row, err := command.DecodeRow(value)
+	return err == nil && !row.Alive(g.clock.now()), row.Version, err
+}
+
+// isCold tells whether a hasty call was not executed for a disk, or for what others take.
+func isCold(err error) bool { return errors.Is(err, ErrCold) || errors.Is(err, ErrBehind) }
+
+// post executes housekeeping calls and returns the first error. Those that are hasty may be refused for
+// a disk; of others, which may wait for one, there should be one.
 func (g *Group) post(ctx context.Context, batch []*call) error {
 	for len(batch) > 0 {
 		n := min(len(batch), g.opts.Queue)
@@ -125,7 +166,7 @@ func (g *Group) post(ctx context.Context, batch []*call) error {
 		for _, c := range batch[:n] {
 			// What is locked or on its way elsewhere is left to a later round, or to
 			// another group.
-			if err := c.reply.Err; err != nil && !passes(err) && !errors.Is(err, own.ErrWrongGroup) {
+			if err := c.reply.Err; err != nil && !passes(err) && !errors.Is(err, own.ErrWrongGroup) && !isCold(err) {
 				return err
 			}
 		}
@@ -149,15 +190,39 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 		if !g.serves(p) {
 			return
 		}
-		batch = append(batch, &call{Request: Request{Command: &command.Sweep{Key: p, Limit: tendLimit}, Key: p}})
+		batch = append(batch, sweeping(p, tendLimit, true))
 	})
+	for _, c := range batch {
+		g.Rehearse(c.Command) // nobody has looked at the elements of what was deleted
+	}
 	if err == nil {
 		err = g.post(ctx, batch)
+	}
+	for _, c := range batch {
+		if err == nil && isCold(c.reply.Err) {
+			err = g.sweepAlone(ctx, c.Key)
+		}
 	}
 	if err != nil || len(batch) > 0 {
 		g.orphans.Store(true)
 	}
 	return len(batch) > 0, err
+}
+
+// sweepAlone sweeps a key a little at a time: each may wait for a disk.
+func (g *Group) sweepAlone(ctx context.Context, p partition.Position) error {
+	for n, more := 0, true; more && n < tendLimit; n += sweepFew {
+		c := sweeping(p, sweepFew, false)
+		if err := g.post(ctx, []*call{c}); err != nil {
+			return err
+		}
+		more = c.reply.More
+	}
+	return nil
+}
+
+func sweeping(p partition.Position, limit int, hasty bool) *call {
+	return &call{Request: Request{Command: &command.Sweep{Key: p, Limit: limit}, Key: p, Hasty: hasty}}
 }
 
 // serves tells whether the group owns a position.

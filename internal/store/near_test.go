@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,6 +173,91 @@ func TestWhoWarmsRowsFindsOutThatADiskIsSlow(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
+}
+
+// moodyTables is a disk that takes as long as it is told to read tables, and may fail then.
+type moodyTables struct {
+	pause atomic.Int64
+	fails atomic.Bool
+}
+
+func (*moodyTables) String() string { return "moody tables" }
+
+func (d *moodyTables) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && isTable(op) {
+		time.Sleep(time.Duration(d.pause.Load()))
+		if d.fails.Load() {
+			return errorfs.ErrInjected
+		}
+	}
+	return nil
+}
+
+// openMoody opens a store of rows on such a disk, of which none is in memory.
+func openMoody(t *testing.T) (*Store, *moodyTables, [][]byte) {
+	t.Helper()
+	d := new(moodyTables)
+	o := tiny(errorfs.Wrap(vfs.NewMem(), d))
+	o.BlockCacheBytes = 4 << 20
+	s := mustOpen(t, o)
+	var keys [][]byte
+	for i := range 400 {
+		keys = append(keys, fmt.Appendf(nil, "key%03d", i))
+		mustCommit(t, s, write{keys[i], make([]byte, 500)})
+	}
+	mustClose(t, s)
+	s = mustOpen(t, o)
+	mustGet(t, s, keys[0]) // the table is open
+	s.nearAfter.Store(0)
+	return s, d, keys
+}
+
+// A disk that takes long to say that it cannot read is slow.
+func TestADiskThatIsSlowToFailIsSlow(t *testing.T) {
+	s, d, keys := openMoody(t)
+	d.pause.Store(int64(20 * time.Millisecond))
+	d.fails.Store(true)
+	for name, read := range map[string]func() error{
+		"get": func() error {
+			return s.GetNear(keys[200:201], func(int, []byte, bool, rows.Ticket) bool { return true })
+		},
+		"scan": func() error {
+			_, err := s.ScanNear(keys[300], nil, false, func(_, _ []byte) bool { return true })
+			return err
+		},
+	} {
+		s.nearAfter.Store(0)
+		if err := read(); !errors.Is(err, errorfs.ErrInjected) || s.IsNear() {
+			t.Errorf("%s: %v, and the disk is near: %v", name, err, s.IsNear())
+		}
+	}
+	d.pause.Store(0)
+	d.fails.Store(false)
+	mustClose(t, s)
+}
+
+// One who has waited a little does not end the pause that another's long wait has begun.
+func TestAShortWaitEndsNoLongPause(t *testing.T) {
+	s, d, keys := openMoody(t)
+	visiting, goOn, done := make(chan bool), make(chan bool), make(chan error)
+	d.pause.Store(int64(4 * nearTime))
+	go func() {
+		done <- s.GetNear(keys[100:101], func(int, []byte, bool, rows.Ticket) bool {
+			close(visiting)
+			<-goOn
+			return true
+		})
+	}()
+	<-visiting
+	s.nearAfter.Store(int64(time.Hour))
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if after := time.Duration(s.nearAfter.Load()); after != time.Hour {
+		t.Errorf("a pause of an hour was cut to %v", after)
+	}
+	mustClose(t, s)
 }
 
 // stuckTables is a disk that answers no read of a table until it is free.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -160,7 +161,7 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 				err = closing
 			}
 		}()
-		p, n, bytes := patience{s: s}, 0, 0
+		p, n, bytes, began := patience{s: s}, 0, 0, time.Now()
 		for near && it.Next() {
 			bytes += len(it.key) + len(it.value)
 			if n++; n%patienceRows == 1 || bytes > patienceBytes {
@@ -171,7 +172,10 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 			}
 		}
 		p.ends(base) // whoever comes next is told, if not this one
-		return it.Err()
+		if err = it.Err(); err != nil {
+			s.waited(time.Since(began), nearPause)
+		}
+		return err
 	})
 	return near, err
 }

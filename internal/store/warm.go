@@ -37,18 +37,7 @@ func (s *Store) Warm(keys ...[]byte) {
 		return true
 	})
 	if n := len(*cold); n > 0 {
-		s.warmed(time.Since(began) / time.Duration(n))
-	}
-}
-
-// warmed takes note that a row took so long. Whoever was in the way of that, it is forgotten soon.
-func (s *Store) warmed(took time.Duration) {
-	if took <= nearTime {
-		return
-	}
-	until := int64(time.Since(s.began) + warmPause*took)
-	if after := s.nearAfter.Load(); after < until {
-		s.nearAfter.CompareAndSwap(after, until)
+		s.waited(time.Since(began)/time.Duration(n), warmPause)
 	}
 }
 
@@ -77,7 +66,7 @@ const (
 	// after that: who must not wait for one does so for about a hundredth of the time. To
 	// wait for a block that somebody else is reading does not count.
 	nearPause = 100
-	// warmPause is the same for one who may wait.
+	// warmPause is the same for one who may wait, and may have waited for something else.
 	warmPause = 10
 )
 
@@ -195,7 +184,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 	defer it.Close()
 	room := keys.Get().(*[]byte)
 	defer keys.Put(room)
-	read, absent, p := 0, 0, patience{s: s}
+	read, absent, p, began := 0, 0, patience{s: s}, time.Now()
 	defer func() { s.absent.Store(absent > read/8) }()
 	for i := range cold {
 		read++
@@ -203,6 +192,9 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 		// A prefix is a whole key.
 		found := it.SeekPrefixGE(*room)
 		if err := it.Error(); err != nil {
+			if near { // what could not be read is not in the iterator's figures
+				s.waited(time.Since(began), nearPause)
+			}
 			return readError(err)
 		}
 		var value []byte
@@ -243,9 +235,20 @@ func (p *patience) ends(it *pebble.Iterator) bool {
 	}
 	before := p.waited
 	p.waited = it.Stats().InternalStats.BlockReadDuration
-	if waited := p.waited - before; waited > nearTime {
-		p.s.nearAfter.Store(int64(time.Since(p.s.began) + nearPause*waited))
-		return true
+	return p.s.waited(p.waited-before, nearPause) || p.waited > nearAll
+}
+
+// waited tells whether it is a disk that took so long. Then nothing is near for so many times as long,
+// or for longer if that was known.
+func (s *Store) waited(took time.Duration, pause int64) bool {
+	if took <= nearTime {
+		return false
 	}
-	return p.waited > nearAll
+	until := int64(time.Since(s.began)) + pause*int64(took)
+	for {
+		after := s.nearAfter.Load()
+		if until <= after || s.nearAfter.CompareAndSwap(after, until) {
+			return true
+		}
+	}
 }

@@ -1,0 +1,103 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Housekeeping gets on where nothing is in memory, and everything takes long.
+func TestHousekeepingGetsOnThoughADiskIsFar(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d, g := openKnowing(t, Options{Alone: true, Wall: wall.read})
+	const keys, fields = 20, 3 * tendLimit
+	for i := range keys {
+		key := at(fmt.Sprint("k", i))
+		do(t, g, &command.Set{Key: key, Value: []byte("v"), Expiry: command.In(10)})
+		d.unknown[string(append(BeginRowKey(nil), key...))] = true
+	}
+	for i := range fields {
+		do(t, g, &command.HSet{Key: at("h"), Fields: []command.FieldValue{{Field: fmt.Append(nil, i), Value: []byte("v")}}})
+	}
+	do(t, g, &command.Delete{Keys: []partition.Position{at("h")}})
+	*d.far = true
+	wall.ms.Add(20)
+	for more, n := true, 0; more || n < 3; n++ {
+		var err error
+		if more, err = g.Tend(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range []effect.Table{effect.Rows, effect.Expiry, effect.Orphans} {
+		if n := d.count(table); n != 0 {
+			t.Errorf("%d rows are left in table %d", n, table)
+		}
+	}
+	if got := g.Metrics().Expired; got != keys {
+		t.Errorf("%d keys have expired, want %d", got, keys)
+	}
+}
+
+// breaking is a disk that cannot read a row.
+type breaking struct {
+	knowing
+	row   string
+	tries int
+}
+
+var errBroken = errors.New("this cannot be read")
+
+func (b *breaking) Get(key, dst []byte) ([]byte, bool, error) {
+	if string(key) == b.row {
+		b.tries++
+		return nil, false, errBroken
+	}
+	return b.knowing.Get(key, dst)
+}
+
+// A row that cannot be read keeps no other from expiring, and is looked at again from time to time.
+func TestARowThatCannotBeReadKeepsNoOtherFromExpiring(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := &breaking{knowing: knowing{newDisk(true), map[string]bool{}, new(bool)}}
+	g, err := Open(d, d, Options{Alone: true, Wall: wall.read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 20
+	for i := range keys {
+		do(t, g, &command.Set{Key: at(fmt.Sprint("k", i)), Value: []byte("v"), Expiry: command.In(10)})
+	}
+	d.row = string(append(BeginRowKey(nil), at("k0")...))
+	wall.ms.Add(20)
+	failures := 0
+	for range 50 {
+		if _, err := g.Tend(context.Background()); errors.Is(err, errBroken) {
+			failures++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.count(effect.Rows); n != 1 {
+		t.Errorf("%d rows are left", n)
+	}
+	if failures == 0 || failures > 3 || d.tries > 3 {
+		t.Errorf("%d rounds have failed of 50 at one time; the row was read %d times", failures, d.tries)
+	}
+	d.row = ""
+	wall.ms.Add(unreadMS)
+	for range 3 {
+		if _, err := g.Tend(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.count(effect.Rows); n != 0 {
+		t.Errorf("%d rows are left when it can be read again", n)
+	}
+}
