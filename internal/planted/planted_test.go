@@ -77,6 +77,7 @@ var plantedBugs = map[string][]guard{
 	"serve-refused-comes-last":             {{folder: "internal/serve", test: "TestAWorkerWaitsForNoField"}},
 	"serve-cold-staged":                    {{folder: "internal/serve", test: "TestAGroupGetsWhatItKnowsTheRowsOf"}},
 	"serve-cold-though-revoked":            {{folder: "internal/serve", test: "TestWhatWasAllowedIsNotDoneWhenItIsNoLonger"}},
+	"serve-reads-in-turn":                  {{folder: "internal/serve", test: "TestAReadByItselfTakesNoTurn"}},
 	"serve-cold-unit-staged":               {{folder: "internal/serve", test: "TestAGroupGetsSeveralKeysWhenItKnowsTheirRows"}},
 
 	"watch-coalescing-reorders":       {{"watch", "TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold", quiet}, guardSim},

@@ -639,3 +639,27 @@ func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 		}
 	}
 }
+
+// A read that is executed by itself does not need a turn of its group, however much there is to read.
+func TestAReadByItselfTakesNoTurn(t *testing.T) {
+	l, disk := startStuck(t, 10, 8<<20)
+	disk.slow(t, l)
+	h := newByHand(t, l)
+	part := l.s.node.PartOf(l.s.defaultSpace().AppendPosition(nil, []byte("hash0")))
+	block := &holdUp{make(chan struct{}), make(chan struct{})}
+	var held sync.WaitGroup
+	held.Go(func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) })
+	<-block.begun
+	late := time.AfterFunc(5*time.Second, func() {
+		t.Error("a read by itself waits for its turn")
+		close(block.end)
+	})
+	l.s.single(ctx, h.c, &task{request: redis.Request{Spec: redis.Named("hgetall"), Args: [][]byte{[]byte("HGETALL"), []byte("hash0")}}, space: h.c.space})
+	if late.Stop() {
+		close(block.end)
+	}
+	held.Wait()
+	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "*4\r\n") {
+		t.Errorf("answered was %q", got)
+	}
+}

@@ -376,3 +376,29 @@ func TestWhoIsGoneWhileBusyIsDropped(t *testing.T) {
 		l.dial().script("AUTH boss -> OK\nPING -> PONG")
 	})
 }
+
+// Of what a client sends behind QUIT nothing is kept, though it does not read its answers.
+func TestWhatIsSentBehindQUITIsNotKept(t *testing.T) {
+	bothForms(t, Options{}, func(t *testing.T, l *lab, _ func() string) {
+		c := l.dial()
+		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4096)
+		waits := func() bool {
+			all := l.s.clients.all()
+			return len(all) == 1 && all[0].seen.waiting.Load() > 0
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		for err := error(nil); !waits() && err == nil; time.Sleep(time.Millisecond) {
+			_, err = c.Write(bytes.Repeat([]byte("WRONG\r\n"), 100))
+		}
+		_, _ = c.Write([]byte("QUIT\r\n"))
+		_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+		for sent := 0; sent < 256; sent++ {
+			if _, err := c.Write(make([]byte, 1<<20)); err != nil {
+				break
+			}
+		}
+		if used := l.s.buffers.used.Load(); used > 8<<20 {
+			t.Errorf("%d bytes are kept", used)
+		}
+	})
+}

@@ -371,7 +371,7 @@ func (l *loop) drop(c *socket) {
 
 // read takes what has arrived at a connection.
 func (l *loop) read(c *socket) {
-	if c.busy || len(c.out.Bytes) > unread {
+	if c.busy || c.closing || len(c.out.Bytes) > unread {
 		l.follow(c)
 		return
 	}
@@ -421,12 +421,12 @@ func (l *loop) takeOwn(c *socket) {
 	c.in = append(c.in[:0], rest...)
 }
 
-// follow waits for what the client can go on with: requests, unless it is busy or does
+// follow waits for what the client can go on with: requests, unless it is busy, has said goodbye or does
 // not read its answers, and room for these.
 func (l *loop) follow(c *socket) {
 	events := uint32(0)
 	if !c.busy { // else its answers are another's
-		if len(c.out.Bytes) <= unread {
+		if len(c.out.Bytes) <= unread && !c.closing {
 			events |= syscall.EPOLLIN
 		}
 		if len(c.out.Bytes) > 0 && !c.waiting {

@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/redis"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -32,10 +33,15 @@ func (t *task) compose(p partition.Position) (command.Command, error) {
 	return t.request.Spec.Build(&redis.Builder{Request: &t.request, Key: p, Room: new(redis.Room)})
 }
 
-// single executes a request about one key by itself, and waits as long as it takes. What it needs is
-// brought into memory first, so that its group, and all who wait for that, need not wait for the disk.
+// single executes a request about one key by itself, and waits as long as it takes. Its group, and all who
+// wait for that, need not wait for the disk: one that only reads does so from a snapshot, and what another needs is
+// brought into memory first.
 func (s *Server) single(ctx context.Context, c *client, t *task) {
 	r, p := &t.request, t.position()
+	if r.Spec.Flags&redis.Write == 0 && !plant.Bug("serve-reads-in-turn") {
+		s.run(ctx, &unit{c: c, items: []item{{*r, t.space}}})
+		return
+	}
 	cmd, err := t.compose(p)
 	var reply command.Reply
 	if err == nil {
