@@ -127,7 +127,7 @@ func (b *backlog) add(c *client, r redis.Request) {
 		b.args = append(b.args, b.bytes[start:len(b.bytes):len(b.bytes)])
 	}
 	r.Args = b.args[first:len(b.args):len(b.args)]
-	b.tasks = append(b.tasks, task{request: r, space: c.space, user: c.account.User()})
+	b.tasks = append(b.tasks, task{request: r, space: c.space, user: c.allowed})
 }
 
 // moveTo lets the requests about one key that are left be about a keyspace: if that was emptied, the one
@@ -176,7 +176,7 @@ func (w *worker) slow(c *client, t task) {
 	if c.pending > 0 {
 		w.execute()
 	}
-	t.space, t.user = c.space, c.account.User()
+	t.space, t.user = c.space, c.allowed // not the user of now: who was asked may have been another
 	b := w.open(c)
 	b.tasks, b.large = append(b.tasks, t), b.large+t.weight()
 	w.release()
@@ -220,7 +220,7 @@ func (s *Server) advance(ctx context.Context, c *client) {
 		if t.isStaged() && (!t.isRead() || b.done >= b.tried || ctx.Err() != nil || c.left.Load()) {
 			break
 		}
-		if err := c.revoked(t); err != nil {
+		if err := c.revoked(t, c.account.User()); err != nil {
 			c.reply(nil, func(out *redis.Writer) { out.Fail(err) })
 		} else {
 			s.perform(ctx, c, t, first)
@@ -252,10 +252,9 @@ func (s *Server) perform(ctx context.Context, c *client, t *task, first bool) {
 	}
 }
 
-// revoked is why a task must not be done that was allowed when it was asked for, nil if it may: it
-// may have waited for as long as the client has not read, and its user may have been changed since.
-func (c *client) revoked(t *task) error {
-	u := c.account.User()
+// revoked is why a user must not do a task that was allowed when it was asked for, nil if it may: it
+// may have waited for as long as the client has not read, and the user may have been changed since.
+func (c *client) revoked(t *task, u *acl.User) error {
 	if u == t.user || u.All() || plant.Bug("serve-cold-though-revoked") {
 		return nil
 	}
@@ -335,10 +334,11 @@ func (w *worker) restageOne(c *client) bool {
 		w.open(c)
 		return false
 	}
-	if err := c.revoked(t); err != nil {
+	u := c.account.User()
+	if err := c.revoked(t, u); err != nil {
 		return w.refuse(c, err)
 	}
-	c.allow(c.account.User())
+	c.allow(u)
 	r := t.request
 	row, part := w.locate(c, r.Args[r.Spec.Keys.First])
 	if part == nil {

@@ -663,3 +663,43 @@ func TestAReadByItselfTakesNoTurn(t *testing.T) {
 		t.Errorf("answered was %q", got)
 	}
 }
+
+// What a user may do no more when what was asked for before it is committed is refused, however it is done.
+func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
+	for _, asks := range []string{"SET known 1\r\nMGET k1 k2\r\n", "SET known 1\r\nWATCH k1\r\n"} {
+		t.Run(asks, func(t *testing.T) {
+			l, _ := startStuck(t, 10, 8<<20)
+			if err := l.s.users.Set("u", "on", "nopass", "~*", "+@all"); err != nil {
+				t.Fatal(err)
+			}
+			a, err := l.s.users.Auth("u", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, h := newWorker(l.s, keyRoom), newByHand(t, l)
+			h.c.become(a)
+			w.take(h.c, []byte("SET known 0\r\n"))
+			w.commit()
+			h.finish(w)
+			part := l.s.node.PartOf(l.s.defaultSpace().AppendPosition(nil, []byte("known")))
+			block := &holdUp{make(chan struct{}), make(chan struct{})}
+			var busy sync.WaitGroup
+			busy.Go(func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) })
+			<-block.begun
+			busy.Go(func() { w.take(h.c, []byte(asks)) })
+			for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < 10*time.Second; {
+				time.Sleep(time.Millisecond)
+			}
+			if err := l.s.users.Set("u", "resetkeys", "~known"); err != nil {
+				t.Fatal(err)
+			}
+			close(block.end)
+			busy.Wait()
+			w.commit()
+			h.finish(w)
+			if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "+OK\r\n+OK\r\n-NOPERM") {
+				t.Errorf("answered was %q", got)
+			}
+		})
+	}
+}

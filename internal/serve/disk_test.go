@@ -418,3 +418,27 @@ func TestADiskThatCannotBeReadChangesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What deleted hashes have left on a disk is removed without holding up their group.
+func TestWhatIsSweptHoldsUpNobody(t *testing.T) {
+	l, disk := startStuck(t, 10, 64<<10)
+	disk.slow(t, l)
+	c, other := l.dial(), l.dial()
+	other.ask("SET known 1")
+	for i := range hashes {
+		c.ask(fmt.Sprint("TTL hash", i)) // then their rows are in memory, and their fields are not
+	}
+	free := disk.stick(t)
+	for i := range hashes {
+		c.send(fmt.Sprint("DEL hash", i))
+	}
+	if !disk.isAsked(1) {
+		t.Error("nobody looks for what is left of the hashes")
+	}
+	for i := range 5 {
+		if got := other.ask("INCR known"); got != fmt.Sprintf("(%d)", 2+i) {
+			t.Errorf("INCR is answered by %s", got)
+		}
+	}
+	free()
+}
