@@ -33,6 +33,7 @@ type looking struct {
 // look begins a GET. Several are answered together: most of the time of one is waiting
 // for memory, and they wait for it together.
 func (w *worker) look(c *client, key []byte, row group.RowKey, part *node.Part) {
+	w.gets++
 	w.lookAt(looking{c: c, part: part, row: row, key: key})
 }
 
@@ -60,9 +61,13 @@ func (w *worker) see() {
 	if len(w.looks) == 0 {
 		return
 	}
-	began := clock()
+	timed := w.gets > 0 && w.untimed == 0
+	var began time.Duration
+	if timed {
+		began = clock()
+	}
 	looks := w.looks
-	w.looks = w.looks[:0]
+	w.looks, w.gets = w.looks[:0], 0
 	for i := range looks {
 		looks[i].glance.Near()
 	}
@@ -74,11 +79,26 @@ func (w *worker) see() {
 			reads++
 		}
 	}
-	if reads > 0 {
-		each := (clock() - began) / time.Duration(len(looks))
-		w.s.stats.took(getSpec, reads, each, each*time.Duration(reads))
+	switch w.seen += reads; {
+	case timed:
+		w.each = (clock() - began) / time.Duration(len(looks))
+		w.untimed = timedOf - 1
+	case reads > 0 && w.untimed > 0:
+		w.untimed--
 	}
 	clear(looks)
+}
+
+// timedOf is of how many looks of a round one is timed, and stands for the others: to ask for the time twice
+// takes about as long as to find a row.
+const timedOf = 4
+
+// timeReads notes how long the reads took that were answered.
+func (w *worker) timeReads() {
+	if w.seen > 0 {
+		w.s.stats.took(getSpec, w.seen, w.each, w.each*time.Duration(w.seen))
+	}
+	w.seen, w.untimed = 0, 0
 }
 
 // stageKnown stages a request if its row is known in memory. If not, the row is brought

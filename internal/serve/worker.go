@@ -49,7 +49,12 @@ type worker struct {
 
 	// looks are requests of the client at hand whose rows are looked at together, next.
 	looks []looking
+	gets  int    // how many of them are GETs
 	row   []byte // memory for one row
+	// seen is how many reads were answered whose time is not noted, each how long the last took that was
+	// timed, and untimed how many looks come before another is.
+	seen, untimed int
+	each          time.Duration
 }
 
 // batch is what is staged for the groups of one store.
@@ -171,6 +176,7 @@ func (w *worker) say(c *client, spec *redis.Spec, write func(*redis.Writer)) {
 // client is busy, and what it asks for next comes later: see slow.
 func (w *worker) settled(c *client) bool {
 	w.see()
+	w.timeReads()
 	if c.pending > 0 {
 		w.execute()
 		if c.busy {
@@ -301,6 +307,7 @@ func (w *worker) commit() {
 // leave with release.
 func (w *worker) execute() {
 	w.see()
+	w.timeReads()
 	for _, b := range w.used {
 		began := time.Now()
 		b.many.Try()
