@@ -83,7 +83,10 @@ func (g *Group) lookThrough(
 		l.atMS, l.some = now+max(everyMS, idle), false
 	}
 	if len(old.keys) > 0 {
-		err = g.post(ctx, []*call{{Request: Request{Command: old}}})
+		batch := []*call{{Request: Request{Command: old}}}
+		if err = g.post(ctx, batch); err == nil {
+			err = failure(batch)
+		}
 	}
 	return next != nil, err
 }

@@ -15,8 +15,10 @@ const (
 	// tendLimit bounds what one round of housekeeping does of each kind, so that
 	// commands do not wait for it.
 	tendLimit = 512
-	// unreadMS is after what time a row is looked at again that could not be read.
-	unreadMS = 1000
+	// unreadMS is after what time a row is looked at again that could not be read, and mostUnread how many
+	// of those there may be in a round: each may take long. leftMS is the same for one that was locked, or not tried.
+	unreadMS, mostUnread = 10_000, 4
+	leftMS               = 1000
 	// sweepFew is how many elements are looked at together if there may be a disk to wait for.
 	sweepFew = 16
 )
@@ -86,13 +88,17 @@ func (x *executor) due(now int64) (positions []partition.Position) {
 	return positions
 }
 
-// reap deletes those of keys that have expired and were not written since. Those that cannot be read
-// keep no other from it.
+// reap deletes those of keys that have expired and were not written since. Those that cannot be read, or
+// are locked, keep no other from it, and are looked at again later.
 func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool, err error) {
 	var batch []*call
-	var unread []partition.Position
+	var unread, left []partition.Position
 	var bad error
-	for _, key := range keys {
+	for i, key := range keys {
+		if len(unread) == mostUnread || ctx.Err() != nil {
+			left = append(left, keys[i:]...)
+			break
+		}
 		over, version, err := g.over(key)
 		switch {
 		case err != nil:
@@ -101,41 +107,65 @@ func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool,
 			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: version}, Key: key, Hasty: true}})
 		}
 	}
-	if err = g.post(ctx, batch); err == nil {
-		err = g.reapAlone(ctx, batch)
-	}
-	for _, c := range batch {
-		if err == nil && c.reply.Err == nil {
-			g.expired.Add(uint64(c.reply.Int))
-		}
-	}
-	if err == nil && len(unread) > 0 {
-		err = g.actor.Do(ctx, func(x *executor) {
-			for _, key := range unread {
-				x.expiries.add(key, x.clock.now()+unreadMS)
+	if err = g.postAll(ctx, batch); err == nil {
+		bad = errors.Join(bad, failure(batch))
+		for _, c := range batch {
+			if c.reply.Err == nil {
+				g.expired.Add(uint64(c.reply.Int))
+			} else {
+				left = append(left, c.Key)
 			}
-		})
+		}
+		err = g.lookAgain(ctx, unread, left)
 	}
 	if err != nil {
 		g.loseTrack(ctx) // they are no longer in the queue
 	}
-	return len(keys) == tendLimit, errors.Join(bad, err)
+	return len(keys) == tendLimit && len(left) == 0, errors.Join(bad, err)
 }
 
-// reapAlone executes those of a batch again that were refused for a disk.
-func (g *Group) reapAlone(ctx context.Context, batch []*call) error {
-	for i, c := range batch {
-		if !isCold(c.reply.Err) {
-			continue
+// lookAgain puts keys back into the queue of expiries.
+func (g *Group) lookAgain(ctx context.Context, unread, left []partition.Position) error {
+	if len(unread)+len(left) == 0 {
+		return nil
+	}
+	err := g.actor.Do(ctx, func(x *executor) {
+		for _, key := range unread {
+			x.expiries.add(key, x.clock.now()+unreadMS)
 		}
-		batch[i] = &call{Request: c.Request}
-		batch[i].Hasty = false
-		g.Rehearse(c.Command)
-		if err := g.post(ctx, batch[i:i+1]); err != nil {
-			return err
+		for _, key := range left {
+			x.expiries.add(key, x.clock.now()+leftMS)
+		}
+	})
+	if err != nil {
+		err = g.refused(err)
+	}
+	return err
+}
+
+// postAll executes hasty calls. Those that are refused for a disk are rehearsed, and tried again together;
+// those that are refused then are executed each by itself.
+func (g *Group) postAll(ctx context.Context, batch []*call) error {
+	err := g.post(ctx, batch)
+	for _, hasty := range []bool{true, false} {
+		var again []*call
+		for i, c := range batch {
+			if err != nil || ctx.Err() != nil || !isCold(c.reply.Err) {
+				continue
+			}
+			batch[i] = &call{Request: c.Request}
+			batch[i].Hasty = hasty
+			again = append(again, batch[i])
+			g.Rehearse(c.Command)
+			if !hasty {
+				err = g.post(ctx, batch[i:i+1])
+			}
+		}
+		if hasty && err == nil {
+			err = g.post(ctx, again)
 		}
 	}
-	return nil
+	return errors.Join(err, ctx.Err())
 }
 
 // over tells whether the row of a key is there and has expired, and its version.
@@ -151,8 +181,8 @@ func (g *Group) over(key partition.Position) (over bool, version uint64, err err
 // isCold tells whether a hasty call was not executed for a disk, or for what others take.
 func isCold(err error) bool { return errors.Is(err, ErrCold) || errors.Is(err, ErrBehind) }
 
-// post executes housekeeping calls and returns the first error. Those that are hasty may be refused for
-// a disk; of others, which may wait for one, there should be one.
+// post executes housekeeping calls. Those that are hasty may be refused for a disk; of others, which may wait
+// for one, there should be one. After an error they are the group's still.
 func (g *Group) post(ctx context.Context, batch []*call) error {
 	for len(batch) > 0 {
 		n := min(len(batch), g.opts.Queue)
@@ -163,14 +193,18 @@ func (g *Group) post(ctx context.Context, batch []*call) error {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		for _, c := range batch[:n] {
-			// What is locked or on its way elsewhere is left to a later round, or to
-			// another group.
-			if err := c.reply.Err; err != nil && !passes(err) && !errors.Is(err, own.ErrWrongGroup) && !isCold(err) {
-				return err
-			}
-		}
 		batch = batch[n:]
+	}
+	return nil
+}
+
+// failure is why one of some calls has failed. What is locked or on its way elsewhere is left to a later
+// round, or to another group.
+func failure(batch []*call) error {
+	for _, c := range batch {
+		if err := c.reply.Err; err != nil && !passes(err) && !errors.Is(err, own.ErrWrongGroup) && !isCold(err) {
+			return err
+		}
 	}
 	return nil
 }
@@ -193,27 +227,36 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 		batch = append(batch, sweeping(p, tendLimit, true))
 	})
 	for _, c := range batch {
-		g.Rehearse(c.Command) // nobody has looked at the elements of what was deleted
+		if ctx.Err() == nil {
+			g.Rehearse(c.Command) // nobody has looked at the elements of what was deleted
+		}
 	}
 	if err == nil {
 		err = g.post(ctx, batch)
 	}
-	for _, c := range batch {
-		if err == nil && isCold(c.reply.Err) {
-			err = g.sweepAlone(ctx, c.Key)
+	if err == nil {
+		err = failure(batch)
+		for _, c := range batch {
+			if isCold(c.reply.Err) {
+				err = errors.Join(err, g.sweepAlone(ctx, c.Key)) // one that fails keeps no other from it
+			}
+			more = more || c.reply.Err == nil || isCold(c.reply.Err)
 		}
 	}
 	if err != nil || len(batch) > 0 {
 		g.orphans.Store(true)
 	}
-	return len(batch) > 0, err
+	return more, err
 }
 
 // sweepAlone sweeps a key a little at a time: each may wait for a disk.
 func (g *Group) sweepAlone(ctx context.Context, p partition.Position) error {
-	for n, more := 0, true; more && n < tendLimit; n += sweepFew {
+	for n, more := 0, true; more && n < tendLimit && ctx.Err() == nil; n += sweepFew {
 		c := sweeping(p, sweepFew, false)
 		if err := g.post(ctx, []*call{c}); err != nil {
+			return err
+		}
+		if err := failure([]*call{c}); err != nil {
 			return err
 		}
 		more = c.reply.More

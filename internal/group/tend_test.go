@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -99,5 +102,82 @@ func TestARowThatCannotBeReadKeepsNoOtherFromExpiring(t *testing.T) {
 	}
 	if n := d.count(effect.Rows); n != 0 {
 		t.Errorf("%d rows are left when it can be read again", n)
+	}
+}
+
+// Scan fails among the elements of a key.
+func (b *breaking) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if b.row != "" && strings.HasPrefix(string(start), b.row) {
+		return errBroken
+	}
+	return b.knowing.Scan(start, end, reverse, visit)
+}
+
+// A deleted hash that cannot be read keeps no other from being swept.
+func TestAHashThatCannotBeReadKeepsNoOtherFromBeingSwept(t *testing.T) {
+	d := &breaking{knowing: knowing{newDisk(true), map[string]bool{}, new(bool)}}
+	g, err := Open(d, d, Options{Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hashes, fields = 5, 10
+	for h := range hashes {
+		key := at(fmt.Sprint("h", h))
+		for i := range fields {
+			do(t, g, &command.HSet{Key: key, Fields: []command.FieldValue{{Field: fmt.Append(nil, i), Value: []byte("v")}}})
+		}
+		do(t, g, &command.Delete{Keys: []partition.Position{key}})
+	}
+	d.row, *d.far = string(append(BeginRowKey(nil), at("h0")...)), true
+	for range 20 {
+		if _, err := g.Tend(context.Background()); err != nil && !errors.Is(err, errBroken) {
+			t.Fatal(err)
+		}
+	}
+	if rows, notes := d.count(effect.Rows), d.count(effect.Orphans); rows != fields || notes != 1 {
+		t.Errorf("%d rows and %d notes are left", rows, notes)
+	}
+}
+
+// What a transaction has locked is removed when it is not locked any more, and nobody hurries until then.
+func TestWhatIsLockedIsRemovedLater(t *testing.T) {
+	var wall wallClock
+	wall.ms.Store(1_000_000)
+	d := newDisk(true)
+	g := open(t, d, Options{ID: 1, Wall: wall.read})
+	reown(t, g, own.Range{}, serving("a", "", 1))
+	tend := func() (more bool) {
+		t.Helper()
+		more, err := g.Tend(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return more
+	}
+	for tend() {
+	}
+	do(t, g, &command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(10)})
+	do(t, g, &command.HSet{Key: at("h"), Fields: []command.FieldValue{{Field: []byte("f"), Value: []byte("v")}}})
+	do(t, g, &command.Delete{Keys: []partition.Position{at("h")}})
+	wall.ms.Add(20)
+	deadline := g.NowMS() + 60_000
+	do(t, g, &txn.Prepare{ID: txn.ID{1}, Decider: 2, DeadlineMS: deadline,
+		Part: txn.Part{Span: between("a", ""), Writes: []command.Command{set("k", "new"), set("h", "new")}}})
+	hurries := 0
+	for range 20 {
+		if tend() {
+			hurries++
+		}
+	}
+	if hurries > 2 {
+		t.Errorf("there is more to do at once %d times of 20", hurries)
+	}
+	do(t, g, &txn.Resolve{ID: txn.ID{1}, Span: between("a", ""), Commit: false, DeadlineMS: deadline})
+	for range 20 {
+		wall.ms.Add(100)
+		tend()
+	}
+	if rows, expiries, notes := d.count(effect.Rows), d.count(effect.Expiry), d.count(effect.Orphans); rows+expiries+notes != 0 {
+		t.Errorf("%d rows, %d expiries and %d notes are left", rows, expiries, notes)
 	}
 }

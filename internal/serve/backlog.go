@@ -114,8 +114,8 @@ func (b *backlog) forget() {
 	}
 }
 
-// add adds a request about one key, with a copy of its arguments.
-func (b *backlog) add(c *client, r redis.Request) {
+// add adds a request about one key of a user, with a copy of its arguments.
+func (b *backlog) add(c *client, r redis.Request, u *acl.User) {
 	first := len(b.args)
 	for _, a := range r.Args {
 		if len(a) > keepTaskBytes {
@@ -127,7 +127,7 @@ func (b *backlog) add(c *client, r redis.Request) {
 		b.args = append(b.args, b.bytes[start:len(b.bytes):len(b.bytes)])
 	}
 	r.Args = b.args[first:len(b.args):len(b.args)]
-	b.tasks = append(b.tasks, task{request: r, space: c.space, user: c.allowed})
+	b.tasks = append(b.tasks, task{request: r, space: c.space, user: u})
 }
 
 // moveTo lets the requests about one key that are left be about a keyspace: if that was emptied, the one
@@ -168,8 +168,8 @@ func (w *worker) open(c *client) *backlog {
 	return c.backlog
 }
 
-// join adds a request about one key to what is not done for a client.
-func (w *worker) join(c *client, r redis.Request) { w.open(c).add(c, r) }
+// join adds a request about one key, which a user was allowed, to what is not done for a client.
+func (w *worker) join(c *client, r redis.Request, u *acl.User) { w.open(c).add(c, r, u) }
 
 // slow adds anything else, behind all that the client has staged, and lets it leave.
 func (w *worker) slow(c *client, t task) {

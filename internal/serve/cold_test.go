@@ -620,7 +620,7 @@ func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 		for range 32 { // on all processors: each has some of what is used again
 			others.Go(func() {
 				b := backlogs.Get().(*backlog)
-				b.add(h.c, redis.Request{Spec: setSpec, Args: [][]byte{[]byte("SET"), []byte("other"), []byte("of another")}})
+				b.add(h.c, redis.Request{Spec: setSpec, Args: [][]byte{[]byte("SET"), []byte("other"), []byte("of another")}}, nil)
 				for began := time.Now(); time.Since(began) < 100*time.Microsecond; {
 				}
 			})
@@ -701,5 +701,29 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 				t.Errorf("answered was %q", got)
 			}
 		})
+	}
+}
+
+// A read is of the user that was asked when it came, though the next one of the pipeline is of another.
+func TestAReadThatWaitsIsOfTheUserThatWasAsked(t *testing.T) {
+	l, _ := startStuck(t, 10, 8<<20)
+	if err := l.s.users.Set("u", "on", "nopass", "~*", "+@all"); err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.s.users.Auth("u", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := newWorker(l.s, keyRoom), newByHand(t, l)
+	h.c.become(a)
+	w.dispatch(h.c, getSpec, [][]byte{[]byte("GET"), []byte("k1")}, nil)
+	if err := l.s.users.Set("u", "resetkeys", "~k2"); err != nil {
+		t.Fatal(err)
+	}
+	w.dispatch(h.c, getSpec, [][]byte{[]byte("GET"), []byte("k2")}, nil)
+	w.commit()
+	h.finish(w)
+	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "-NOPERM") || !strings.Contains(got, "$300\r\n777") {
+		t.Errorf("answered was %.100q", got)
 	}
 }

@@ -402,3 +402,32 @@ func TestWhatIsSentBehindQUITIsNotKept(t *testing.T) {
 		}
 	})
 }
+
+// All that was asked for before QUIT is answered, whatever comes behind it.
+func TestWhatIsSentBehindQUITTakesNoAnswerAway(t *testing.T) {
+	const n = 100
+	l := start(t, shapes[1], Options{})
+	l.dial().sendWords("SET", "large", strings.Repeat("x", 64<<10))
+	c := l.dial()
+	for c.ask("EXISTS large") != "(1)" {
+		time.Sleep(time.Millisecond)
+	}
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+	c.pipeline(strings.Repeat("GET large\r\n", n) + "QUIT\r\n")
+	time.Sleep(50 * time.Millisecond)
+	c.pipeline(strings.Repeat("PING\r\n", 1000))
+	for i := range n {
+		if got := c.read(); len(got) != 64<<10 {
+			t.Fatalf("answer %d is %.20q", i, got)
+		}
+		if i%10 == 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	if got := c.read(); got != "OK" {
+		t.Errorf("QUIT is answered by %q", got)
+	}
+	if _, err := readReply(c.in); err != io.EOF {
+		t.Errorf("behind that: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/acl"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
@@ -19,6 +20,7 @@ var getSpec, setSpec = redis.Named("get"), redis.Named("set")
 // for else comes after them.
 type looking struct {
 	c      *client
+	user   *acl.User // who was asked
 	part   *node.Part
 	row    group.RowKey
 	glance group.Glance
@@ -50,7 +52,7 @@ func (w *worker) lookAndStage(c *client, r redis.Request, row group.RowKey, part
 }
 
 func (w *worker) lookAt(l looking) {
-	l.glance = l.part.Group.Glance(l.row)
+	l.glance, l.user = l.part.Group.Glance(l.row), l.c.allowed
 	if w.looks = append(w.looks, l); len(w.looks) == cap(w.looks) {
 		w.see()
 	}
@@ -64,6 +66,7 @@ func (w *worker) see() {
 	timed := w.gets > 0 && w.untimed == 0
 	var began time.Duration
 	if timed {
+		w.noteReads() // with the time of the one before
 		began = clock()
 	}
 	looks := w.looks
@@ -93,12 +96,18 @@ func (w *worker) see() {
 // takes about as long as to find a row.
 const timedOf = 4
 
-// timeReads notes how long the reads took that were answered.
-func (w *worker) timeReads() {
+// noteReads notes how long the reads took that were answered.
+func (w *worker) noteReads() {
 	if w.seen > 0 {
 		w.s.stats.took(getSpec, w.seen, w.each, w.each*time.Duration(w.seen))
 	}
-	w.seen, w.untimed = 0, 0
+	w.seen = 0
+}
+
+// timeReads does so, and lets the next look be timed.
+func (w *worker) timeReads() {
+	w.noteReads()
+	w.untimed = 0
 }
 
 // stageKnown stages a request if its row is known in memory. If not, the row is brought
@@ -111,7 +120,7 @@ func (w *worker) stageKnown(l *looking) {
 		size, known = l.part.Group.Knows(l.row)
 	}
 	if !known {
-		w.join(c, l.request)
+		w.join(c, l.request, l.user)
 		return
 	}
 	w.weight += size
@@ -135,7 +144,7 @@ func (w *worker) seeOne(l *looking) (answered bool) {
 		row, w.row, found, known = l.glance.Look(w.row[:0])
 	}
 	if !known {
-		w.join(c, getOf(l.key))
+		w.join(c, getOf(l.key), l.user)
 		return false
 	}
 	start := len(c.out.Bytes)

@@ -57,6 +57,8 @@ const (
 	// polls is how often a loop looks for something to do before it lets its thread
 	// sleep: waking it costs more than a few looks.
 	polls = 20
+	// drains is how often it reads at most from a connection that is about to be closed.
+	drains = 64
 	// keepAlive is after how many seconds of silence the system asks whether a client is
 	// still there.
 	keepAlive = 300
@@ -371,7 +373,7 @@ func (l *loop) drop(c *socket) {
 
 // read takes what has arrived at a connection.
 func (l *loop) read(c *socket) {
-	if c.busy || c.closing || len(c.out.Bytes) > unread {
+	if c.busy || !c.closing && len(c.out.Bytes) > unread {
 		l.follow(c)
 		return
 	}
@@ -391,6 +393,9 @@ func (l *loop) read(c *socket) {
 		return
 	}
 	l.w.s.stats.in.Add(uint64(n))
+	if c.closing {
+		return // it is read, or the last answers would be thrown away with it
+	}
 	data := room[:n]
 	if len(c.in) > 0 {
 		c.in = append(c.in, data...)
@@ -402,6 +407,17 @@ func (l *loop) read(c *socket) {
 	if rest := l.w.take(c.client, data); len(rest) > 0 {
 		c.in = append(c.in, rest...)
 		c.count()
+	}
+}
+
+// drain throws away what has arrived at a connection that is about to be closed: to close it with that
+// unread would take the last answers from the client.
+func (l *loop) drain(c *socket) {
+	var room [4096]byte
+	for range drains {
+		if n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room))); errno != 0 || n == 0 {
+			return
+		}
 	}
 }
 
@@ -421,12 +437,12 @@ func (l *loop) takeOwn(c *socket) {
 	c.in = append(c.in[:0], rest...)
 }
 
-// follow waits for what the client can go on with: requests, unless it is busy, has said goodbye or does
-// not read its answers, and room for these.
+// follow waits for what the client can go on with: requests, unless it is busy or does
+// not read its answers, and room for these. What comes behind its goodbye is read and thrown away.
 func (l *loop) follow(c *socket) {
 	events := uint32(0)
 	if !c.busy { // else its answers are another's
-		if len(c.out.Bytes) <= unread && !c.closing {
+		if len(c.out.Bytes) <= unread || c.closing {
 			events |= syscall.EPOLLIN
 		}
 		if len(c.out.Bytes) > 0 && !c.waiting {
@@ -478,6 +494,7 @@ func (l *loop) flush(c *socket) {
 	c.seen.waiting.Store(int64(len(out)))
 	c.count()
 	if c.closing && len(out) == 0 {
+		l.drain(c)
 		l.drop(c)
 		return
 	}

@@ -38,13 +38,13 @@ func (t *task) compose(p partition.Position) (command.Command, error) {
 // brought into memory first.
 func (s *Server) single(ctx context.Context, c *client, t *task) {
 	r, p := &t.request, t.position()
-	if r.Spec.Flags&redis.Write == 0 && !plant.Bug("serve-reads-in-turn") {
-		s.run(ctx, &unit{c: c, items: []item{{*r, t.space}}})
-		return
-	}
 	cmd, err := t.compose(p)
 	var reply command.Reply
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.Spec.Flags&redis.Write == 0 && !plant.Bug("serve-reads-in-turn"):
+		reply, err = s.peek(ctx, t.space, p, cmd)
+	default:
 		s.node.PartOf(p).Group.Rehearse(cmd)
 		reply, err = s.do(ctx, p, group.Request{Command: cmd, Key: p, Gate: gate(t.space, r.Spec)})
 	}
@@ -54,6 +54,28 @@ func (s *Server) single(ctx context.Context, c *client, t *task) {
 	}
 	reply.Err = err
 	c.reply(r.Spec, func(out *redis.Writer) { r.Spec.Answer(out, r, cmd, reply) })
+}
+
+// peek executes a command that only reads on a snapshot of the store that has a position, wherever it goes
+// meanwhile.
+func (s *Server) peek(ctx context.Context, k *node.Space, p partition.Position, c command.Command) (reply command.Reply, err error) {
+	err = s.routed(ctx, p, func(part *node.Part) error {
+		if err := k.Check(); err != nil {
+			return err
+		}
+		v, err := s.node.View(ctx, part.Host)
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		nowMS, err := v.NowMS(p)
+		if err == nil {
+			reply = group.PeekAt(c, v, nowMS)
+			err = reply.Err
+		}
+		return err
+	})
+	return reply, err
 }
 
 // warmRow brings the row at a position into memory.

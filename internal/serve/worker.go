@@ -195,18 +195,18 @@ func (w *worker) single(c *client, r redis.Request) {
 		return
 	}
 	if c.busy {
-		w.join(c, r)
+		w.join(c, r, c.allowed)
 		return
 	}
 	row, part := w.locate(c, key)
 	switch {
 	case part == nil:
-		w.join(c, r) // behind what was refused
+		w.join(c, r, c.allowed) // behind what was refused
 	case r.Spec == getSpec && c.pending == 0:
 		w.look(c, key, row, part)
 	case r.Spec.Flags&redis.Write != 0 && part.Group.Held(row.Position()) > 0:
 		w.see()
-		w.join(c, r)
+		w.join(c, r, c.allowed)
 	case len(w.looks) == 0 && w.blind(&r, part):
 		w.stageSingle(c, r, row, part)
 	default:

@@ -147,34 +147,6 @@ func TestAScanOfFewLargeRowsFindsOutThatADiskIsSlow(t *testing.T) {
 	}
 }
 
-// One who may wait for a disk tells the others for a while, however few rows there were.
-func TestWhoWarmsRowsFindsOutThatADiskIsSlow(t *testing.T) {
-	o := tiny(errorfs.Wrap(vfs.NewMem(), slowTables{}))
-	o.BlockCacheBytes = 4 << 20
-	s := mustOpen(t, o)
-	var keys [][]byte
-	for i := range 2 * fewKeys {
-		keys = append(keys, fmt.Appendf(nil, "key%d", i))
-		mustCommit(t, s, write{keys[i], make([]byte, 20_000)})
-	}
-	mustClose(t, s)
-	for _, n := range []int{1, 2 * fewKeys} {
-		s = mustOpen(t, o)
-		from := time.Since(s.began)
-		s.Warm(keys[:n]...)
-		after := time.Duration(s.nearAfter.Load())
-		if after < from+warmPause*nearTime || after > time.Since(s.began)*(1+warmPause) {
-			t.Errorf("nothing is near until %v after %d rows of a slow disk from %v on", after, n, from)
-		}
-		s.nearAfter.Store(int64(time.Hour))
-		s.Warm(keys[n:]...)
-		if after := time.Duration(s.nearAfter.Load()); after != time.Hour {
-			t.Errorf("a longer pause was cut to %v", after)
-		}
-		mustClose(t, s)
-	}
-}
-
 // moodyTables is a disk that takes as long as it is told to read tables, and may fail then.
 type moodyTables struct {
 	pause atomic.Int64

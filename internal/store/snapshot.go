@@ -173,7 +173,7 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 		}
 		p.ends(base) // whoever comes next is told, if not this one
 		if err = it.Err(); err != nil {
-			s.waited(time.Since(began), nearPause)
+			s.waited(time.Since(began))
 		}
 		return err
 	})

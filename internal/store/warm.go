@@ -31,14 +31,10 @@ func (s *Store) Warm(keys ...[]byte) {
 			*cold = append(*cold, coldKey{i, keys[i], t})
 		}
 	})
-	began := time.Now()
 	_ = s.readCold(*cold, func(c *coldKey, value []byte, ok bool) bool {
 		s.table.FillWanted(c.ticket, c.key, value, ok)
 		return true
 	})
-	if n := len(*cold); n > 0 {
-		s.waited(time.Since(began)/time.Duration(n), warmPause)
-	}
 }
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
@@ -66,8 +62,8 @@ const (
 	// after that: who must not wait for one does so for about a hundredth of the time. To
 	// wait for a block that somebody else is reading does not count.
 	nearPause = 100
-	// warmPause is the same for one who may wait, and may have waited for something else.
-	warmPause = 10
+	// maxPause bounds that: a disk may have been stuck once.
+	maxPause = 10 * time.Second
 )
 
 // IsNear tells whether GetNear visits anything now.
@@ -193,7 +189,7 @@ func (s *Store) readSorted(cold []coldKey, near bool, visit func(c *coldKey, val
 		found := it.SeekPrefixGE(*room)
 		if err := it.Error(); err != nil {
 			if near { // what could not be read is not in the iterator's figures
-				s.waited(time.Since(began), nearPause)
+				s.waited(time.Since(began))
 			}
 			return readError(err)
 		}
@@ -235,16 +231,16 @@ func (p *patience) ends(it *pebble.Iterator) bool {
 	}
 	before := p.waited
 	p.waited = it.Stats().InternalStats.BlockReadDuration
-	return p.s.waited(p.waited-before, nearPause) || p.waited > nearAll
+	return p.s.waited(p.waited-before) || p.waited > nearAll
 }
 
-// waited tells whether it is a disk that took so long. Then nothing is near for so many times as long,
+// waited tells whether it is a disk that took so long. Then nothing is near for a while,
 // or for longer if that was known.
-func (s *Store) waited(took time.Duration, pause int64) bool {
+func (s *Store) waited(took time.Duration) bool {
 	if took <= nearTime {
 		return false
 	}
-	until := int64(time.Since(s.began)) + pause*int64(took)
+	until := int64(time.Since(s.began) + min(nearPause*took, maxPause))
 	for {
 		after := s.nearAfter.Load()
 		if until <= after || s.nearAfter.CompareAndSwap(after, until) {
