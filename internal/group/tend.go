@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -15,10 +16,12 @@ const (
 	// tendLimit bounds what one round of housekeeping does of each kind, so that
 	// commands do not wait for it.
 	tendLimit = 512
-	// unreadMS is after what time a row is looked at again that could not be read, and mostUnread how many
-	// of those there may be in a round: each may take long. leftMS is the same for one that was locked, or not tried.
-	unreadMS, mostUnread = 10_000, 4
-	leftMS               = 1000
+	// unreadMS is after what time a row is looked at again that could not be read, leftMS the same for one that
+	// was locked, or not tried, because those that could not be read took more than mostWasted in a round.
+	unreadMS, leftMS = 10_000, 1000
+	mostWasted       = 200 * time.Millisecond
+	// sweepKeys is of how many keys elements are swept in a round.
+	sweepKeys = 16
 	// sweepFew is how many elements are looked at together if there may be a disk to wait for.
 	sweepFew = 16
 )
@@ -94,14 +97,17 @@ func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool,
 	var batch []*call
 	var unread, left []partition.Position
 	var bad error
+	var wasted time.Duration
 	for i, key := range keys {
-		if len(unread) == mostUnread || ctx.Err() != nil {
+		if wasted > mostWasted || ctx.Err() != nil {
 			left = append(left, keys[i:]...)
 			break
 		}
+		began := time.Now()
 		over, version, err := g.over(key)
 		switch {
 		case err != nil:
+			wasted += time.Since(began)
 			unread, bad = append(unread, key), err
 		case over:
 			batch = append(batch, &call{Request: Request{Command: &command.Reap{Key: key, Version: version}, Key: key, Hasty: true}})
@@ -110,9 +116,9 @@ func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool,
 	if err = g.postAll(ctx, batch); err == nil {
 		bad = errors.Join(bad, failure(batch))
 		for _, c := range batch {
-			if c.reply.Err == nil {
+			if err := c.reply.Err; err == nil {
 				g.expired.Add(uint64(c.reply.Int))
-			} else {
+			} else if !errors.Is(err, own.ErrWrongGroup) {
 				left = append(left, c.Key)
 			}
 		}
@@ -121,7 +127,7 @@ func (g *Group) reap(ctx context.Context, keys []partition.Position) (more bool,
 	if err != nil {
 		g.loseTrack(ctx) // they are no longer in the queue
 	}
-	return len(keys) == tendLimit && len(left) == 0, errors.Join(bad, err)
+	return len(keys) == tendLimit, errors.Join(bad, err)
 }
 
 // lookAgain puts keys back into the queue of expiries.
@@ -211,7 +217,7 @@ func failure(batch []*call) error {
 
 // sweep removes elements of collections that are no more.
 func (g *Group) sweep(ctx context.Context) (more bool, err error) {
-	if !g.orphans.Load() {
+	if !g.orphans.Load() && g.tend.orphans == nil {
 		return false, nil
 	}
 	if g.tend.orphans == nil {
@@ -219,13 +225,16 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	}
 	var batch []*call
 	from, to := effect.Orphans.Span()
-	g.tend.orphans, err = g.walk(from, to, g.tend.orphans, 16, func(key, _ []byte) {
-		p := partition.Position(bytes.Clone(key[1:]))
-		if !g.serves(p) {
-			return
+	for range tendLimit / sweepKeys { // those of other groups of the store are passed over
+		g.tend.orphans, err = g.walk(from, to, g.tend.orphans, sweepKeys, func(key, _ []byte) {
+			if p := partition.Position(bytes.Clone(key[1:])); g.serves(p) {
+				batch = append(batch, sweeping(p, tendLimit, true))
+			}
+		})
+		if err != nil || len(batch) > 0 || g.tend.orphans == nil {
+			break
 		}
-		batch = append(batch, sweeping(p, tendLimit, true))
-	})
+	}
 	for _, c := range batch {
 		if ctx.Err() == nil {
 			g.Rehearse(c.Command) // nobody has looked at the elements of what was deleted
@@ -237,10 +246,13 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	if err == nil {
 		err = failure(batch)
 		for _, c := range batch {
+			some := c.reply.Err == nil
 			if isCold(c.reply.Err) {
-				err = errors.Join(err, g.sweepAlone(ctx, c.Key)) // one that fails keeps no other from it
+				var bad error
+				some, bad = g.sweepAlone(ctx, c.Key)
+				err = errors.Join(err, bad) // one that fails keeps no other from it
 			}
-			more = more || c.reply.Err == nil || isCold(c.reply.Err)
+			more = more || some
 		}
 	}
 	if err != nil || len(batch) > 0 {
@@ -249,19 +261,20 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// sweepAlone sweeps a key a little at a time: each may wait for a disk.
-func (g *Group) sweepAlone(ctx context.Context, p partition.Position) error {
+// sweepAlone sweeps a key a little at a time: each may wait for a disk. It tells whether it got on.
+func (g *Group) sweepAlone(ctx context.Context, p partition.Position) (some bool, err error) {
 	for n, more := 0, true; more && n < tendLimit && ctx.Err() == nil; n += sweepFew {
 		c := sweeping(p, sweepFew, false)
 		if err := g.post(ctx, []*call{c}); err != nil {
-			return err
+			return some, err
 		}
 		if err := failure([]*call{c}); err != nil {
-			return err
+			return some, err
 		}
+		some = some || c.reply.Err == nil
 		more = c.reply.More
 	}
-	return nil
+	return some, nil
 }
 
 func sweeping(p partition.Position, limit int, hasty bool) *call {

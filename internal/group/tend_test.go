@@ -181,3 +181,30 @@ func TestWhatIsLockedIsRemovedLater(t *testing.T) {
 		t.Errorf("%d rows, %d expiries and %d notes are left", rows, expiries, notes)
 	}
 }
+
+// The notes of another group of the store, however many, keep none from those of its own.
+func TestAGroupFindsItsOrphansBehindThoseOfAnother(t *testing.T) {
+	d := newDisk(true)
+	var groups [2]*Group
+	for i, span := range []own.Range{serving("a", "m", 1), serving("m", "", 1)} {
+		groups[i] = open(t, d, Options{ID: partition.GroupID(1 + i)})
+		reown(t, groups[i], own.Range{}, span)
+	}
+	leave := func(g *Group, key string) {
+		do(t, g, &command.HSet{Key: at(key), Fields: []command.FieldValue{{Field: []byte("f"), Value: []byte("v")}}})
+		do(t, g, &command.Delete{Keys: []partition.Position{at(key)}})
+	}
+	const others = 3 * sweepKeys
+	for i := range others {
+		leave(groups[0], fmt.Sprintf("b%02d", i))
+	}
+	leave(groups[1], "n")
+	for range 5 {
+		if more, err := groups[1].Tend(context.Background()); err != nil {
+			t.Fatal(more, err)
+		}
+	}
+	if n := d.count(effect.Orphans); n != others {
+		t.Errorf("%d notes are left, want the %d of the other group", n, others)
+	}
+}

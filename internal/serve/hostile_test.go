@@ -431,3 +431,24 @@ func TestWhatIsSentBehindQUITTakesNoAnswerAway(t *testing.T) {
 		t.Errorf("behind that: %v", err)
 	}
 }
+
+// One who says nothing more may still read what was asked for before QUIT.
+func TestWhoEndsBehindQUITReadsItsAnswers(t *testing.T) {
+	const n = 70 // they fit neither into the buffers of the system nor above what is unread
+	l := start(t, shapes[1], Options{})
+	c := l.dial()
+	c.sendWords("SET", "large", strings.Repeat("x", 64<<10))
+	c.expect("OK")
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+	c.pipeline(strings.Repeat("GET large\r\n", n) + "QUIT\r\n")
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	for i := range n {
+		if got := c.read(); len(got) != 64<<10 {
+			t.Fatalf("answer %d is %.20q", i, got)
+		}
+	}
+	c.expect("OK")
+}

@@ -47,6 +47,7 @@ type socket struct {
 	interest uint32
 	waiting  bool // in written
 	gone     bool
+	ended    bool // it says nothing more, and may still read
 }
 
 const (
@@ -385,6 +386,10 @@ func (l *loop) read(c *socket) {
 	switch {
 	case errno == syscall.EAGAIN || errno == syscall.EINTR:
 		return
+	case errno == 0 && n == 0 && c.closing && len(c.out.Bytes) > 0:
+		c.ended = true
+		l.follow(c)
+		return
 	case errno != 0 || n == 0:
 		if c.pending > 0 {
 			l.end()
@@ -442,7 +447,7 @@ func (l *loop) takeOwn(c *socket) {
 func (l *loop) follow(c *socket) {
 	events := uint32(0)
 	if !c.busy { // else its answers are another's
-		if len(c.out.Bytes) <= unread || c.closing {
+		if (len(c.out.Bytes) <= unread || c.closing) && !c.ended {
 			events |= syscall.EPOLLIN
 		}
 		if len(c.out.Bytes) > 0 && !c.waiting {
