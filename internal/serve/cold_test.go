@@ -669,15 +669,8 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 	for _, asks := range []string{"SET known 1\r\nMGET k1 k2\r\n", "SET known 1\r\nWATCH k1\r\n"} {
 		t.Run(asks, func(t *testing.T) {
 			l, _ := startStuck(t, 10, 8<<20)
-			if err := l.s.users.Set("u", "on", "nopass", "~*", "+@all"); err != nil {
-				t.Fatal(err)
-			}
-			a, err := l.s.users.Auth("u", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			w, h := newWorker(l.s, keyRoom), newByHand(t, l)
-			h.c.become(a)
+			h.becomeUser(t, l, "u")
 			w.take(h.c, []byte("SET known 0\r\n"))
 			w.commit()
 			h.finish(w)
@@ -707,15 +700,8 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 // A read is of the user that was asked when it came, though the next one of the pipeline is of another.
 func TestAReadThatWaitsIsOfTheUserThatWasAsked(t *testing.T) {
 	l, _ := startStuck(t, 10, 8<<20)
-	if err := l.s.users.Set("u", "on", "nopass", "~*", "+@all"); err != nil {
-		t.Fatal(err)
-	}
-	a, err := l.s.users.Auth("u", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w, h := newWorker(l.s, keyRoom), newByHand(t, l)
-	h.c.become(a)
+	h.becomeUser(t, l, "u")
 	w.dispatch(h.c, getSpec, [][]byte{[]byte("GET"), []byte("k1")}, nil)
 	if err := l.s.users.Set("u", "resetkeys", "~k2"); err != nil {
 		t.Fatal(err)

@@ -126,7 +126,13 @@ func (l *lab) dial() *conn {
 // send sends a request of words, in one line.
 func (c *conn) send(line string) {
 	c.t.Helper()
-	c.sendWords(strings.Fields(line)...)
+	words := strings.Fields(line)
+	for i, w := range words {
+		if w == "''" {
+			words[i] = ""
+		}
+	}
+	c.sendWords(words...)
 }
 
 // sendWords sends a request of words that may be long: to look for the spaces between
@@ -142,9 +148,6 @@ func (c *conn) sendWords(words ...string) {
 func requestOf(words ...string) []byte {
 	text := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
-		if w == "''" {
-			w = ""
-		}
 		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(w), w)
 	}
 	return text

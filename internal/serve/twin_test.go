@@ -111,10 +111,7 @@ func (w *twin) step() error {
 func exchange(c *conn, requests [][]string, cut int, slowly bool) (answers []answer, err error) {
 	var text []byte
 	for _, words := range requests {
-		text = fmt.Appendf(text, "*%d\r\n", len(words))
-		for _, w := range words {
-			text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(w), w)
-		}
+		text = append(text, requestOf(words...)...)
 	}
 	cut = min(cut, len(text))
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
