@@ -4,8 +4,9 @@ STATICCHECK_VERSION := v0.8.2
 STATICCHECK := $(CURDIR)/.bin/staticcheck-$(STATICCHECK_VERSION)
 CROSS := linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 1m
-# Minutes.
+# Minutes, and where the soak notes what it has done: it goes on from there, on another machine too.
 SOAK ?= 480
+SOAKED ?= .bin/soak
 TALLY := $(CURDIR)/.bin/tally
 
 # Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
@@ -53,7 +54,7 @@ unit: ## all tests with the race detector, then the fallback without assembly
 	cd bench && go test -vet=off -ldflags=-w ./...
 
 soak: ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
-	@scripts/soak $(SOAK) $(CURDIR)/.bin/soak
+	@scripts/soak $(SOAK) $(abspath $(SOAKED))
 	$(MAKE) fuzz
 
 fuzz: ## fuzz every target for FUZZTIME each

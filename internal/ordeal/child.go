@@ -44,8 +44,8 @@ type child struct {
 	*speaker
 	db            *cleave.DB
 	hash, ordered *cleave.Keyspace
-	// serial numbers what is written, registers, lists and claims the calls of a kind.
-	serial, registers, lists, claims atomic.Uint64
+	// serial numbers what is written, the others the calls of a kind.
+	serial, registers, hashes, lists, claims atomic.Uint64
 	// idle ends the work.
 	idle atomic.Bool
 	mu   sync.Mutex
@@ -206,6 +206,7 @@ func (c *child) work() {
 		c.idle.Store(true)
 	}
 	wg.Wait()
+	c.expire()
 	first.look()
 }
 

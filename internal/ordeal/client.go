@@ -51,10 +51,14 @@ func (c *client) step() {
 	switch n := c.rng.IntN(100); {
 	case n < 70 && c.duels():
 		c.duel()
-	case n < 22:
+	case n < 14:
 		c.register()
-	case n < 44:
+	case n < 22:
+		c.hashed()
+	case n < 40:
 		c.list()
+	case n < 44:
+		c.acquire()
 	case n < 58:
 		c.transfer()
 	case n < 64:

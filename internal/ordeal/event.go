@@ -58,6 +58,7 @@ type call struct {
 	Counts   []count         `json:",omitempty"`
 	Change   *check.Change   `json:",omitempty"`
 	Scan     *check.Scan     `json:",omitempty"`
+	Lease    *lease          `json:",omitempty"`
 	// Look tells that it reads everything, and Rows what it read.
 	Look bool              `json:",omitempty"`
 	Rows map[string]string `json:",omitempty"`

@@ -26,6 +26,7 @@ type history struct {
 	counts    map[string][]check.Count
 	changes   []check.Change
 	scans     []check.Scan
+	leases    []lease
 	// rows is what was there at the last look.
 	rows map[string]string
 	// wrong is what needs no checker to be seen.
@@ -109,6 +110,10 @@ func (h *history) note(client int, c call, at check.Call) {
 	case c.Scan != nil:
 		c.Scan.Call = at
 		h.scans = append(h.scans, *c.Scan)
+	case c.Lease != nil:
+		if c.Lease.Won {
+			h.leases = append(h.leases, *c.Lease)
+		}
 	case c.Look && at.Status == check.OK:
 		h.look(c.Rows, at)
 	}
@@ -185,7 +190,7 @@ func (h *history) look(rows map[string]string, at check.Call) {
 	scan := check.Scan{Call: at, Start: "o:scan ", End: "o:scan~"}
 	for key := range rows {
 		switch sort, _, _ := strings.Cut(key[2:], " "); sort {
-		case "reg":
+		case "reg", "hash":
 			registers[key] = true
 		case "list":
 			lists[key] = true
@@ -214,7 +219,7 @@ func (h *history) look(rows map[string]string, at check.Call) {
 
 // judge hands everything to the checkers, and returns what is wrong.
 func (h *history) judge() error {
-	wrong := h.wrong
+	wrong := append(h.wrong, judgeLeases(h.leases)...)
 	for id, r := range h.requests {
 		if !r.answered {
 			wrong = append(wrong, fmt.Errorf("request %s about %s was never answered", id, r.keys))

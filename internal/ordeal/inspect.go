@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/node"
@@ -18,7 +20,7 @@ import (
 
 // inspect looks at the files of a store that was closed.
 func (c *child) inspect() error {
-	stores := make([]map[effect.Table][]partition.Position, c.Stores)
+	stores := make([]dump, c.Stores)
 	for i := range stores {
 		var err error
 		if stores[i], err = c.dump(i); err != nil {
@@ -40,18 +42,36 @@ func (c *child) inspect() error {
 	return nil
 }
 
-// dump returns the positions that a store has rows about, before anybody has mended
-// anything. There must be no locks.
-func (c *child) dump(i int) (map[effect.Table][]partition.Position, error) {
+// dump is what a store has, before anybody has mended anything.
+type dump struct {
+	// rows are the positions of all rows of each table, keys those of keys that are there:
+	// no fields of hashes, nothing that has expired.
+	rows map[effect.Table][]partition.Position
+	keys []partition.Position
+}
+
+// dump reads a store. There must be no locks.
+func (c *child) dump(i int) (d dump, err error) {
 	s, err := store.Open(store.Options{Dir: filepath.Join(c.Dir, strconv.Itoa(i))})
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	rows := map[effect.Table][]partition.Position{}
+	now := time.Now().UnixMilli()
+	d.rows = map[effect.Table][]partition.Position{}
 	for _, t := range effect.ByPosition {
 		from, to := t.Span()
-		err = errors.Join(err, s.Scan(from, to, false, func(key, _ []byte) bool {
-			rows[t] = append(rows[t], bytes.Clone(key[1:]))
+		err = errors.Join(err, s.Scan(from, to, false, func(key, value []byte) bool {
+			p := partition.Position(bytes.Clone(key[1:]))
+			d.rows[t] = append(d.rows[t], p)
+			if t != effect.Rows {
+				return true
+			}
+			row, err := command.DecodeRow(value)
+			if err != nil {
+				c.trouble("store %d has a row at %q that cannot be read: %v", i, []byte(p), err)
+			} else if row.Kind != command.Element && row.Alive(now) {
+				d.keys = append(d.keys, p)
+			}
 			return true
 		}))
 	}
@@ -59,7 +79,7 @@ func (c *child) dump(i int) (map[effect.Table][]partition.Position, error) {
 		c.trouble("a lock is left on store %d: %+v", i, l)
 		return true
 	}))
-	return rows, errors.Join(err, s.Close())
+	return d, errors.Join(err, s.Close())
 }
 
 // tiles checks that each position is served by one group, the one that the map has.
@@ -96,7 +116,7 @@ func (c *child) tiles(n *node.Node) {
 
 // placed checks that each shard has the rows that it must have, and that no store
 // has anything about positions of another.
-func (c *child) placed(n *node.Node, stores []map[effect.Table][]partition.Position) error {
+func (c *child) placed(n *node.Node, stores []dump) error {
 	m := n.Map()
 	want, got := map[partition.ShardID]int{}, map[partition.ShardID]int{}
 	spaces := map[byte]*node.Space{}
@@ -110,15 +130,15 @@ func (c *child) placed(n *node.Node, stores []map[effect.Table][]partition.Posit
 	for _, key := range c.Keys {
 		want[m.Find(spaces[key[0]].AppendPosition(nil, []byte(key))).ID]++
 	}
-	for i, tables := range stores {
-		for t, positions := range tables {
+	for i, d := range stores {
+		for _, p := range d.keys {
+			got[m.Find(p).ID]++
+		}
+		for t, positions := range d.rows {
 			for _, p := range positions {
 				s := m.Find(p)
 				if at := node.StoreOf(m, s.Group); at != i {
 					c.trouble("store %d has a row of table %d at %q, which is of %v on store %d", i, t, []byte(p), s.ID, at)
-				}
-				if t == effect.Rows {
-					got[s.ID]++
 				}
 			}
 		}

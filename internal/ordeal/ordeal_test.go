@@ -65,7 +65,7 @@ func TestPromisesAreKeptOverKills(t *testing.T) {
 			break // the rest would take long, and say no more
 		}
 	}
-	counts.Log(t, "kills", "calls with unknown outcome", "registers", "lists", "transfers", "audits", "claims", "requests", "changes",
+	counts.Log(t, "kills", "calls with unknown outcome", "registers", "hashes", "leases", "lists", "transfers", "audits", "claims", "requests", "changes",
 		"scans", "split", "merge", "move", "move between stores", "jobs that went on after a kill",
 		"transactions in one group", "joint transactions", "two-phase transactions")
 }

@@ -279,7 +279,17 @@ func (c *client) look() {
 					return fmt.Errorf("%s came twice", key)
 				}
 				ask.Rows[key] = string(value)
-				return nil
+				if value != nil {
+					return nil
+				}
+				ks, k := c.at(key)
+				all, err := tx.HGetAll(ks, k)
+				if err != nil {
+					return err
+				}
+				n, err := whole(key, all)
+				ask.Rows[key] = string(decimal(int64(n)))
+				return err
 			})
 		})
 	})
