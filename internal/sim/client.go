@@ -168,31 +168,36 @@ func (o *op) route(p partition.Position, safe bool, v visit, heard func(command.
 		}
 		w.note("call", uint64(to), uint64(reply.Kind), uint64(reply.Int), reply.Version)
 		w.send(l, func() {
-			if o.over || o.attempt != attempt {
-				return
-			}
-			switch {
-			case errors.Is(err, own.ErrWrongGroup):
-				w.count("calls to a wrong group")
-				o.c.relearn()
-				again(w.backoff(o))
-			case errors.Is(err, txn.ErrLocked), errors.Is(err, txn.ErrHeld), errors.Is(err, own.ErrFrozen):
-				w.count("calls that met a lock or a freeze")
-				w.settleMet(err, o.parked)
-				again(w.backoff(o))
-			case away(err):
-			case refused(err) && safe:
-				o.finish(check.Unknown) // another copy may be on its way, and find room
-			case refused(err):
-				o.finish(check.Failed)
-			case err != nil && reply.Err == nil:
-				w.failf("%v fails: %w", to, err)
-			default:
-				o.attempt++ // it may come twice, and is heard once
-				heard(reply)
+			if !o.over && o.attempt == attempt {
+				o.answered(to, safe, reply, err, again, heard)
 			}
 		})
 	})
+}
+
+// answered goes on with an answer: it is heard, or the visit is sent again, or the op ends.
+func (o *op) answered(by partition.GroupID, safe bool, reply command.Reply, err error, again func(int64), heard func(command.Reply)) {
+	w := o.c.w
+	switch {
+	case errors.Is(err, own.ErrWrongGroup):
+		w.count("calls to a wrong group")
+		o.c.relearn()
+		again(w.backoff(o))
+	case errors.Is(err, txn.ErrLocked), errors.Is(err, txn.ErrHeld), errors.Is(err, own.ErrFrozen):
+		w.count("calls that met a lock or a freeze")
+		w.settleMet(err, o.parked)
+		again(w.backoff(o))
+	case away(err):
+	case refused(err) && safe:
+		o.finish(check.Unknown) // another copy may be on its way, and find room
+	case refused(err):
+		o.finish(check.Failed)
+	case err != nil && reply.Err == nil:
+		w.failf("%v fails: %w", by, err)
+	default:
+		o.attempt++ // it may come twice, and is heard once
+		heard(reply)
+	}
 }
 
 // backoff is longer each time, never none.
