@@ -1,10 +1,12 @@
 package group
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -120,11 +122,9 @@ func (g *guard) do(e *command.Env, c command.Command) command.Reply {
 		c = stepping{x, g}
 	case txn.Participant:
 		x.Bind(g.txns)
-	case *own.Reown:
-		x.Bind(&g.owner)
-		c = reowning{x, g.locks}
 	case interface{ Bind(*own.Site) }:
 		x.Bind(&g.owner)
+		c = reowning{c, g}
 	}
 	list, mark := g.owner.List, g.locks.Mark()
 	reply := e.Do(c)
@@ -165,21 +165,30 @@ func (s stepping) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// reowning is a Reown that leaves no lock on both sides of a boundary: a range takes
-// its locks along when it goes.
+// reowning is a command that may change what the group owns. It leaves no lock on both
+// sides of a boundary: a range takes its locks along when it goes.
 type reowning struct {
-	*own.Reown
-	locks *txn.Locks
+	command.Command
+	guard *guard
 }
 
 // Eval changes the list and cuts the locks.
 func (c reowning) Eval(e *command.Env) command.Reply {
-	reply := c.Reown.Eval(e)
-	for i := 0; i < len(c.Become) && reply.Err == nil && c.locks.Len() > 0; i++ {
-		txn.Cut(e, c.locks, c.Become[i].Span.Start)
-		txn.Cut(e, c.locks, c.Become[i].Span.End)
+	before := c.guard.owner.List
+	reply := c.Command.Eval(e)
+	if now := c.guard.owner.List; reply.Err == nil && now != before && c.guard.locks.Len() > 0 && !plant.Bug("group-range-lock-not-carried") {
+		c.guard.cut(e, before.Except(now))
+		c.guard.cut(e, now.Except(before))
 	}
 	return reply
+}
+
+// cut cuts locks at the ends of ranges.
+func (g *guard) cut(e *command.Env, ranges iter.Seq[own.Range]) {
+	for r := range ranges {
+		txn.Cut(e, g.locks, r.Span.Start)
+		txn.Cut(e, g.locks, r.Span.End)
+	}
 }
 
 // rewind takes back what the batch has changed.

@@ -41,6 +41,7 @@ var (
 	guardHistory = guard{".", "TestHistoriesAreLinearizableOverCrashes", quiet}
 	guardCounter = guard{"counter", "TestACounterIsOneNumber", quiet}
 	guardQueues  = guard{folder: "internal/sim", test: "TestQueuesKeepWhatTheyPromiseWhateverHappens"}
+	guardRounds  = guard{folder: "internal/sim", test: "TestTransactionsSeeWhoHasComeWhateverHappens"}
 	guardSplits  = guard{folder: "internal/sim", test: "TestSplitCountersAreExactWhateverHappens"}
 	guardQueue   = guard{"queue", "TestAQueueIsAList", quiet}
 	guardOnce    = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
@@ -127,7 +128,8 @@ var plantedBugs = map[string][]guard{
 	"txn-collect-unconfirmed":        {{"internal/txn", "TestADecisionIsKeptUntilNobodyAsks", quiet}},
 	"txn-mark-at-start-only":         {{"internal/txn", "TestAPieceThatIsResolvedStaysSo", quiet}, guardWay},
 	"txn-old-owner-confirms":         {{"internal/txn", "TestOnlyTheOwnerConfirms", quiet}},
-	"txn-range-lock-not-cut":         {{"internal/txn", "TestARangeLockIsCutWithItsRange", quiet}},
+	"txn-range-lock-not-cut":         {{"internal/txn", "TestARangeLockIsCutWithItsRange", quiet}, guardRounds},
+	"group-range-lock-not-carried":   {{folder: "internal/node", test: "TestALockOnARangeStaysWhenAShardOfItMoves"}, guardRounds},
 	"txn-locked-rows-expire":         {{"internal/txn", "TestARowDoesNotExpireUnderALock", quiet}},
 	"txn-holds-overtaken":            {{"internal/txn", "TestHoldsAreGrantedInTheOrderOfAsking", quiet}, guardWay},
 

@@ -271,6 +271,8 @@ func (c *client) something() {
 		c.splits()
 	case w.cfg.Load == "queue":
 		c.queues()
+	case w.cfg.Load == "rounds":
+		c.rounds()
 	case w.cfg.Contended:
 		c.somethingContended(n)
 	case n < 16:

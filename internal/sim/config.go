@@ -67,10 +67,21 @@ type Config struct {
 	// mover.Passing.
 	Passing bool
 	// Load is what clients do: "" is all that is plain, and else it is a pattern on
-	// the store, "counter" or "queue".
+	// the store, "counter", "queue" or "rounds".
 	Load string
 	// Aim is a fault that is to happen in a phase.
 	Aim Cell
+}
+
+// thought is how long transactions take at most, at each step: where jobs are to overtake them, long.
+func (c *Config) thought() int64 {
+	switch {
+	case c.Load == "rounds":
+		return 20 * millisecond
+	case c.Contended:
+		return 6 * millisecond
+	}
+	return 0
 }
 
 // Cell is a fault in a phase of a transaction or a job.

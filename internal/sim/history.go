@@ -20,8 +20,10 @@ type history struct {
 	changes   []check.Change
 	scans     []check.Scan
 	leases    map[string]*leases
-	sagas     []*played
-	queue     queueHistory
+	// came is how many rounds a visitor saw when he had come.
+	came  map[int]int
+	sagas []*played
+	queue queueHistory
 }
 
 func encode(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

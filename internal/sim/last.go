@@ -26,6 +26,7 @@ func (l last) read() {
 	h.txns = append(h.txns, l.lists())
 	h.balances, h.scans = append(h.balances, l.bank()), append(h.scans, l.scanned())
 	w.judgeLeases(l.get)
+	w.judgeRounds(l.get)
 	w.lastSalted(l.get)
 	w.lastIndexed(l.get, l.listed)
 	w.judgeSagas(l.m, l.get)

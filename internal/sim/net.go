@@ -23,8 +23,8 @@ func (w *world) send(l letter, deliver func()) {
 		return
 	}
 	delay := 50 + w.rng.Int64N(1200)
-	if w.cfg.Contended && strings.HasPrefix(l.phase, "txn") {
-		delay += w.rng.Int64N(6 * millisecond)
+	if thought := w.cfg.thought(); thought > 0 && strings.HasPrefix(l.phase, "txn") {
+		delay += w.rng.Int64N(thought)
 	}
 	if w.fault(Late, l.phase, 25) {
 		delay += w.rng.Int64N(80 * millisecond)

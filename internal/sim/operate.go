@@ -98,10 +98,14 @@ func (w *world) wish() (r mover.Request, ok bool) {
 		return w.wishForMany(m)
 	}
 	i := w.rng.IntN(len(shards))
+	p := at(key(pick(w, letters), pick(w, whats), w.rng.IntN(3)))
+	if w.cfg.Load == "rounds" && w.chance(700) { // where visitors are
+		p = at(visitor(w.rng.IntN(visitors)))
+		i = max(slices.IndexFunc(shards, func(x partition.Shard) bool { return x.ID == m.Find(p).ID }), 0)
+	}
 	s := shards[i]
 	switch n := w.rng.IntN(10); {
 	case n < 3 && len(shards) < 14:
-		p := at(key(pick(w, letters), pick(w, whats), w.rng.IntN(3)))
 		s = m.Find(p)
 		if !slices.ContainsFunc(shards, func(x partition.Shard) bool { return x.ID == s.ID }) {
 			return r, false

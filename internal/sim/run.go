@@ -11,7 +11,7 @@ import (
 // the same Result.
 func Run(cfg Config) (r Result) {
 	w := newWorld(cfg)
-	w.history.counts, w.history.leases = map[string][]check.Count{}, map[string]*leases{}
+	w.history.counts, w.history.leases, w.history.came = map[string][]check.Count{}, map[string]*leases{}, map[int]int{}
 	w.history.queue = queueHistory{map[string]*queueMessage{}, map[string][]*queueMessage{}}
 	defer func() {
 		if x := recover(); x != nil {
