@@ -53,7 +53,7 @@ unit: ## all tests with the race detector, then the fallback without assembly
 	go test -tags purego ./route
 	cd bench && go test -vet=off -ldflags=-w ./...
 
-soak: ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
+soak: deps ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
 	@scripts/soak $(SOAK) $(abspath $(SOAKED))
 	$(MAKE) fuzz
 

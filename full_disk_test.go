@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -52,15 +53,15 @@ func (f *fullDisk) MaybeError(op errorfs.Op) error {
 
 func (f *fullDisk) String() string { return "full" }
 
-// fill writes keys of the first store until it refuses.
-func (f *fullDisk) fill(t *testing.T, db *DB) {
+// fill writes keys of a store, which has the disk, until it refuses.
+func (f *fullDisk) fill(t *testing.T, db *DB, store int) {
 	t.Helper()
 	f.on.Store(true)
 	ks := db.Default()
 	var err error
 	for i := 0; err == nil; i++ {
 		key := fmt.Appendf(nil, "fill %d", i%1000)
-		if db.node.PartOf(ks.space.AppendPosition(nil, key)).Host == db.node.Hosts()[0] {
+		if db.node.PartOf(ks.space.AppendPosition(nil, key)).Host == db.node.Hosts()[store] {
 			err = ks.Set(ctx, key, make([]byte, 1000+i%50))
 		}
 	}
@@ -106,7 +107,7 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	if db.node.PartOf(gone.space.Span().Start).Host != full {
 		mustDo(t, db, Move{Shard: shardAt(gone, string(key)), To: elsewhere(gone, string(key))})
 	}
-	f.fill(t, db)
+	f.fill(t, db, 0)
 	must(t, db.DropKeyspace(ctx, "gone"))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -147,7 +148,7 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 		must(t, ks.Set(ctx, room[i], []byte("0")))
 		must(t, ks.Set(ctx, full[i], []byte("0")))
 	}
-	f.fill(t, db)
+	f.fill(t, db, 0)
 	for i := range 4 {
 		full, room := full[i%2], room[1-i%2] // the first in order decides
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -181,5 +182,86 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 		return err
 	}))
 	unlocked(t, db)
+	f.close(t, db)
+}
+
+// On a store without room shards go from group to group, where they are read all the time.
+func TestAMoveWithinAFullStoreEnds(t *testing.T) {
+	f := newFullDisk()
+	o := tiny(wal.Never, nil, f, store.Memory())
+	o.Groups = 4
+	db := mustOpen(t, o)
+	ks := db.Default()
+	key := string(ends(db, 0)[0])
+	must(t, ks.Set(ctx, []byte(key), []byte("0")))
+	var to GroupID
+	for _, g := range db.Groups() {
+		if g.Store == 0 && g.ID != groupAt(ks, key) {
+			to = g.ID
+		}
+	}
+	f.fill(t, db, 0)
+	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 { // transactions of several groups that are refused, at the same time
+		wg.Go(func() {
+			for !stop.Load() {
+				var b Batch
+				for i := range 10 {
+					b.Set(ks, fmt.Appendf(nil, "fill %d", i), nil)
+				}
+				_ = db.Write(limited, &b)
+			}
+		})
+	}
+	for range 5 {
+		from := groupAt(ks, key)
+		if s, err := mustStart(t, db, Move{Shard: shardAt(ks, key), To: to}).Wait(limited); err != nil {
+			t.Fatalf("the move: %v: %+v", err, s)
+		}
+		if v, err := ks.Get(limited, []byte(key)); err != nil || string(v) != "0" {
+			t.Fatalf("%s is %q, %v", key, v, err)
+		}
+		to = from
+	}
+	stop.Store(true)
+	wg.Wait()
+	f.on.Store(false)
+	f.close(t, db)
+}
+
+// A keyspace that finds no room is not made, and keeps no shard from leaving the full store.
+// One that is emptied there is: that makes room. The store opens again as full as it is.
+func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
+	f := newFullDisk()
+	o := tiny(wal.Always, nil, store.Memory(), f) // the catalog has room
+	db := mustOpen(t, o)
+	ks := db.Default()
+	key := string(ends(db, 1)[0])
+	must(t, ks.Set(ctx, []byte(key), []byte("0")))
+	emptied, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "emptied"})
+	must(t, err)
+	must(t, emptied.Set(ctx, []byte(key), []byte("0")))
+	f.fill(t, db, 1)
+	if _, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "new"}); !errors.Is(err, ErrDiskFull) {
+		t.Errorf("a keyspace is made on a full disk: %v", err)
+	}
+	must(t, db.node.EmptyKeyspace(ctx, emptied.space))
+	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if s, err := mustStart(t, db, Move{Shard: shardAt(ks, key), To: elsewhere(ks, key)}).Wait(limited); err != nil {
+		t.Errorf("a move off the full store: %v: %+v", err, s)
+	}
+	f.close(t, db)
+	db = mustOpen(t, o)
+	if emptied, err = db.Keyspace("emptied"); err == nil {
+		_, err = emptied.Get(limited, []byte(key))
+	}
+	if !errors.Is(err, ErrNotFound) {
+		t.Errorf("what was emptied: %v", err)
+	}
+	f.on.Store(false)
 	f.close(t, db)
 }

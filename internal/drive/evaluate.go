@@ -159,6 +159,12 @@ type carrying struct {
 	to mover.Bound
 }
 
+// Urgent is that of the command.
+func (c *carrying) Urgent() bool {
+	u, ok := c.Bound.(group.Urgent)
+	return ok && u.Urgent()
+}
+
 // Eval evaluates the command and notes the floors. The other one is evaluated
 // after it, while the group of this one does nothing else.
 func (c *carrying) Eval(e *command.Env) command.Reply {

@@ -34,7 +34,7 @@ func (l *Log) commit(urgent bool, entries ...wal.Entry) error {
 }
 
 // CommitJoint implements [group.JointLog]: one frame has the entries of all.
-func (l *Log) CommitJoint(parts []group.JointPart) error {
+func (l *Log) CommitJoint(urgent bool, parts []group.JointPart) error {
 	entries := make([]wal.Entry, len(parts))
 	for i, p := range parts {
 		other, ok := p.Log.(*Log)
@@ -43,7 +43,7 @@ func (l *Log) CommitJoint(parts []group.JointPart) error {
 		}
 		entries[i] = other.entry(p.Effects)
 	}
-	return l.commit(false, entries...)
+	return l.commit(urgent, entries...)
 }
 
 // Sync implements [group.Log].

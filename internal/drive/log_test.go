@@ -26,7 +26,7 @@ func TestALogCommitsForOneGroupOrSeveralOfItsStore(t *testing.T) {
 		t.Fatalf("a commit: %v, told of %d times", err, heard)
 	}
 	both := []group.JointPart{{Log: a, Effects: put("\x07two", "2")}, {Log: b, Effects: put("\x07three", "3")}}
-	if err := a.CommitJoint(both); err != nil || heard != 2 {
+	if err := a.CommitJoint(false, both); err != nil || heard != 2 {
 		t.Fatalf("a commit of two: %v, told of %d times", err, heard)
 	}
 	var groups []uint64
@@ -38,7 +38,7 @@ func TestALogCommitsForOneGroupOrSeveralOfItsStore(t *testing.T) {
 		t.Errorf("the log has entries of %d at %d, %v", groups, places, err)
 	}
 	at := w.stores[0].Position()
-	if err := a.CommitJoint([]group.JointPart{both[0], {Log: c, Effects: put("\x07four", "4")}}); !errors.Is(err, group.ErrNotJoint) || w.stores[0].Position() != at {
+	if err := a.CommitJoint(false, []group.JointPart{both[0], {Log: c, Effects: put("\x07four", "4")}}); !errors.Is(err, group.ErrNotJoint) || w.stores[0].Position() != at {
 		t.Errorf("with a group of another store: %v", err)
 	}
 	if err := errors.Join(a.Sync(), a.ReadBarrier(bg)); err != nil {

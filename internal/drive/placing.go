@@ -69,6 +69,9 @@ func (c *Adopt) Eval(e *command.Env) command.Reply {
 	return all(e, append(c.With, &command.Delete{Keys: []partition.Position{c.Placing()}}))
 }
 
+// Urgent tells that no other map is made before: the [Note] found room.
+func (c *Adopt) Urgent() bool { return true }
+
 // all does commands until one fails.
 func all(e *command.Env, commands []command.Command) command.Reply {
 	for _, x := range commands {

@@ -49,9 +49,12 @@ func (d *disk) Commit(urgent bool, effects []byte) error {
 }
 
 // CommitJoint implements [JointLog].
-func (d *disk) CommitJoint(parts []JointPart) error {
+func (d *disk) CommitJoint(urgent bool, parts []JointPart) error {
 	if d.before != nil {
 		d.before()
+	}
+	if d.refuseButUrgent != nil && !urgent {
+		return d.refuseButUrgent
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

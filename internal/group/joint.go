@@ -12,8 +12,8 @@ import (
 // JointLog is a Log that can commit for several groups at once.
 type JointLog interface {
 	Log
-	// CommitJoint is Commit for each part, all or none of them. None is urgent.
-	CommitJoint(parts []JointPart) error
+	// CommitJoint is Commit for each part, all or none of them.
+	CommitJoint(urgent bool, parts []JointPart) error
 }
 
 // JointPart is what one group commits together with others.

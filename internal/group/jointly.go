@@ -20,6 +20,7 @@ func doJoint(ctx context.Context, calls []*jointCall) {
 		var panicked *actor.PanicError
 		switch {
 		case err == nil:
+			b.urge(ctx)
 			calls = calls[b.taken:]
 		case len(calls) == 1 || errors.As(err, &panicked):
 			for _, c := range calls {
@@ -77,7 +78,7 @@ func (b *jointBatch) run(states []*executor) {
 			full = b.evaluate(c)
 		}
 	}
-	err := b.commit()
+	err := b.commit(!slices.ContainsFunc(b.calls[:b.taken], func(c *jointCall) bool { return c.wrote() && !c.urgent() }))
 	b.finish(err)
 	if err == nil {
 		return
@@ -92,7 +93,19 @@ func (b *jointBatch) run(states []*executor) {
 		case errors.Is(err, ErrUncertain):
 			c.err = failed(err)
 		default: // also of one that failed: what it has met did not happen
-			c.err = err
+			c.err, c.refusedWhole = err, true
+		}
+	}
+}
+
+// urge executes urgent requests that were refused with others again, each by itself: they
+// may use what is kept for them when the disk is full.
+func (b *jointBatch) urge(ctx context.Context) {
+	for _, c := range b.calls[:b.taken] {
+		if c.refusedWhole && b.taken > 1 && c.urgent() {
+			c.err, c.refusedWhole = nil, false
+			clear(c.replies)
+			doJoint(ctx, []*jointCall{c})
 		}
 	}
 }
@@ -168,6 +181,14 @@ func (c *jointCall) order() []int {
 	}
 	return order
 }
+
+// urgent tells whether all parts of it are.
+func (c *jointCall) urgent() bool {
+	return !slices.ContainsFunc(c.pieces, func(p Piece) bool { return !urgent(p.Request.Command) })
+}
+
+// wrote tells whether the batch has what it writes.
+func (c *jointCall) wrote() bool { return c.err == nil && !c.recalled && !c.failed() }
 
 // failed tells whether a part of it has failed, so that it writes nothing.
 func (c *jointCall) failed() bool {

@@ -35,8 +35,8 @@ type jointCall struct {
 	pieces  []Piece
 	replies []command.Reply
 	err     error
-	// recalled tells that it was executed before.
-	recalled bool
+	// recalled tells that it was executed before, refusedWhole that its batch was refused.
+	recalled, refusedWhole bool
 	// claimed is set by whoever executes it, or by the caller who leaves before.
 	claimed atomic.Bool
 }

@@ -67,20 +67,10 @@ func TestWhoIsReadyWhileAGroupRetiresHearsNothingOfIt(t *testing.T) {
 	}
 }
 
-// fullDisk is a disk on which only urgent writes find room.
-type fullDisk struct{ *disk }
-
-func (d *fullDisk) CommitJoint(parts []JointPart) error {
-	if d.refuseButUrgent != nil {
-		return d.refuseButUrgent
-	}
-	return d.disk.CommitJoint(parts)
-}
-
-// Late requests that give room back are executed on a full disk, whoever else is refused
-// with them: writers of the group, or of several.
-func TestUrgentLateRequestsFindRoomOnAFullDisk(t *testing.T) {
-	d := &fullDisk{newDisk(true)}
+// Requests that give room back are executed on a full disk, whoever else is refused with
+// them: writers of the group, or of several.
+func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
+	d := newDisk(true)
 	joints := NewJoints()
 	var groups []*Group
 	for i := range 2 {
@@ -108,9 +98,13 @@ func TestUrgentLateRequestsFindRoomOnAFullDisk(t *testing.T) {
 			})
 		}
 		for range 100 {
-			c := &forgetRows{keys: [][]byte{effect.Rows.AppendKey(nil, at("a"))}}
-			if _, err := groups[0].TryLater(context.Background(), Request{Command: c}); err != nil {
+			a := Request{Command: &forgetRows{keys: [][]byte{effect.Rows.AppendKey(nil, at("a"))}}}
+			b := Request{Command: &forgetRows{keys: [][]byte{effect.Rows.AppendKey(nil, at("b"))}}}
+			if _, err := groups[0].TryLater(context.Background(), a); err != nil {
 				t.Errorf("beside %s: %v", who, err)
+			}
+			if _, err := TryJoint(context.Background(), []Piece{{groups[0], a}, {groups[1], b}}); err != nil {
+				t.Errorf("of two groups, beside %s: %v", who, err)
 			}
 		}
 		stop.Store(true)

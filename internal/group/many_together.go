@@ -97,7 +97,7 @@ func (b *manyBatch) batch(from int) (end int) {
 	}
 	b.begin()
 	end = b.evaluate(from)
-	err := b.commit()
+	err := b.commit(false)
 	b.finish(err)
 	if err != nil {
 		b.takeBack(from, end, err)

@@ -57,8 +57,11 @@ func (b *together) begin() {
 	}
 }
 
-// commit commits what every group writes in one frame.
-func (b *together) commit() error {
+// commit commits what every group writes in one frame. It is urgent if what rides along is, too.
+func (b *together) commit(urgently bool) error {
+	for _, late := range b.late {
+		urgently = urgently && !slices.ContainsFunc(late, func(c *call) bool { return c.wrote && !urgent(c.Command) })
+	}
 	var parts []JointPart
 	for i, x := range b.states {
 		if b.refused[i] == nil && x.env.Effects().Len() > 0 {
@@ -72,7 +75,7 @@ func (b *together) commit() error {
 	if !ok {
 		return ErrNotJoint
 	}
-	err := log.CommitJoint(parts)
+	err := log.CommitJoint(urgently, parts)
 	if errors.Is(err, ErrUncertain) {
 		for _, x := range b.states {
 			x.dead = failed(err)

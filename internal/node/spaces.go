@@ -197,6 +197,13 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Sp
 	if found, err := n.Keyspace(k.Name); err == nil && found != was {
 		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}
+	for _, h := range n.hosts {
+		// What was begun is brought to its end by what is kept for that on a full disk. Who empties a
+		// keyspace gives room back.
+		if err := h.Store.Room(); err != nil && was == nil {
+			return fmt.Errorf("store %d: %w", h.index, err)
+		}
+	}
 	k.ID = n.nextID
 	text, err := json.Marshal(k)
 	if err != nil {

@@ -23,12 +23,12 @@ func (l *diskLog) Commit(urgent bool, effects []byte) error {
 }
 
 // CommitJoint implements [group.JointLog].
-func (l *diskLog) CommitJoint(parts []group.JointPart) error {
+func (l *diskLog) CommitJoint(urgent bool, parts []group.JointPart) error {
 	inner := make([]group.JointPart, len(parts))
 	for i, p := range parts {
 		inner[i] = group.JointPart{Log: &p.Log.(*diskLog).Log, Effects: p.Effects}
 	}
-	return l.d.commit(false, func() error { return l.Log.CommitJoint(inner) }, parts...)
+	return l.d.commit(urgent, func() error { return l.Log.CommitJoint(urgent, inner) }, parts...)
 }
 
 // commit writes, or does not, or does and says that it failed.

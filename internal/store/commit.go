@@ -54,6 +54,14 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 	return pos, err
 }
 
+// Room is [ErrDiskFull] if there is none for what is not urgent.
+func (s *Store) Room() error {
+	if s.diskFull() {
+		return ErrDiskFull
+	}
+	return nil
+}
+
 // diskFull reports whether Pebble has no room to flush. It may have met a full
 // disk with work that it then gave up, and not notice that there is space
 // again, so the disk is asked too.
