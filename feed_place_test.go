@@ -1,12 +1,16 @@
 package cleave
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // What a View sees is what the feed tells up to its place, no more and no less, and
@@ -163,5 +167,37 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	}
 	for _, err := range db.FeedUntil(ctx, end, "nonsense") {
 		refused(t, "a bad end", err, ErrOptions)
+	}
+}
+
+// A store that has no groups any more is at its end after a restart, where nobody commits:
+// who reads up to now comes there.
+func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
+	for _, d := range []wal.Durability{wal.Always, wal.Never} {
+		o := tiny(d, nil, store.Memory(), store.Memory())
+		o.Groups = 4
+		o.Store.RetainBytes = 64 << 20
+		db := mustOpen(t, o)
+		mustDo(t, db, Regroup{Groups: 2})
+		before := db.Now()
+		must(t, db.Default().Set(ctx, []byte("a"), nil))
+		mustClose(t, db)
+		o.Groups = 0
+		for range 2 {
+			db = mustOpen(t, o)
+			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+			until, err := db.Settled(limited)
+			must(t, err)
+			changes := 0
+			for _, err := range db.FeedUntil(limited, before, until) {
+				must(t, err)
+				changes++
+			}
+			if changes != 1 {
+				t.Errorf("%v: there are %d changes", d, changes)
+			}
+			cancel()
+			mustClose(t, db)
+		}
 	}
 }

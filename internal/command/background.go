@@ -8,7 +8,8 @@ import (
 )
 
 // Reap deletes a key that has expired, if nobody has written it since it was
-// found. The reply is 1 if it did.
+// found. The reply is 1 if it did. What a transaction has locked is not: the caller tries
+// again.
 type Reap struct {
 	Key     partition.Position
 	Version uint64
@@ -21,6 +22,9 @@ func (c *Reap) Eval(e *Env) Reply {
 		return failed(err)
 	}
 	due := !alive && row.Kind != None && row.Version == c.Version
+	if alive && !row.Alive(e.now) {
+		e.mayWrite(c.Key) // a transaction that has read it keeps it alive, and is in the way
+	}
 	if due {
 		e.remove(c.Key, &row, false)
 	}

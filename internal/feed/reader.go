@@ -60,11 +60,11 @@ var errEnough = errors.New("feed: enough for now")
 
 // Read returns the next commits of a store. Operations on rows, but for those that a job
 // has carried, are added to what they are commits of; check, if it fails, ends the
-// reading. The reader stays where it is, see [Tell]. With an error come the commits
-// before it.
+// reading. The reader stays where it is, see [Tell], but if there is nothing to tell. With
+// an error come the commits before it.
 func Read[T any](r *Reader, from int, log Log, check func() error, add func(*T, effect.Op) error) (batch []Commit[T], err error) {
 	size := 0
-	_, err = log.Feed(r.At[from], func(c store.Committed) error {
+	end, err := log.Feed(r.At[from], func(c store.Committed) error {
 		if err := check(); err != nil {
 			return err
 		}
@@ -97,6 +97,12 @@ func Read[T any](r *Reader, from int, log Log, check func() error, add func(*T, 
 		return nil
 	})
 	switch {
+	case err == nil && len(batch) == 0:
+		// A log may end behind its last commit, and nobody may ever commit to it again.
+		if r.To != nil {
+			end = min(end, r.To[from])
+		}
+		r.At[from] = max(r.At[from], end)
 	case errors.Is(err, errEnough):
 		err = nil
 	case err != nil && len(batch) > 0:

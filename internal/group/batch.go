@@ -50,8 +50,8 @@ type executor struct {
 
 	id      []byte // scratch: key of the ledger
 	scratch []byte
-	seen    map[RequestID]int // requests of this batch that were executed, by index
-	answers int               // bytes of what hasty requests were answered in this run
+	seen    map[string]int // requests of this batch that were executed, by the key of their record
+	answers int            // bytes of what hasty requests were answered in this run
 	// halted are the chains whose calls are not executed any more in this run.
 	halted map[uint64]bool
 }
@@ -242,12 +242,12 @@ func (x *executor) execute(calls []*call, i int) {
 		c.reply = command.Reply{Kind: command.Failed, Err: err}
 		return
 	}
-	if first, again := x.seen[c.ID]; again {
+	x.scratch = c.dedupKey(x.scratch[:0])
+	if first, again := x.seen[string(x.scratch)]; again {
 		copyReply(c, calls[first])
 		c.wrote = true // what becomes of the first becomes of it
 		return
 	}
-	x.scratch = c.dedupKey(x.scratch[:0])
 	record, found, err := x.reader.Get(x.scratch, nil)
 	if err == nil && found {
 		err, c.recalled = recallReply(c, record), true
@@ -266,7 +266,7 @@ func (x *executor) execute(calls []*call, i int) {
 	}
 	if c.reply = x.do(c.Command); c.reply.Err == nil {
 		x.remember(c)
-		x.seen[c.ID] = i
+		x.seen[string(c.dedupKey(x.scratch[:0]))] = i
 	}
 }
 

@@ -116,8 +116,10 @@ func (l *Glance) Look(dst []byte) (row command.Row, value []byte, found, known b
 			return row, value, false, false // somebody has to reserve time first
 		}
 		// The clock comes before the row that it judges: see readRow.
-		now := g.visible.judgeMS(p, g.NowMS())
+		now := g.NowMS()
+		judge := g.visible.judgeMS(p, now)
 		if row, value, found, known = g.look(l.key, value[:len(dst)]); found && !row.Alive(now) {
+			known = known && !row.Alive(judge) // else it takes its turn: see keptRow
 			row, found = command.Row{}, false
 		}
 	}
@@ -188,7 +190,7 @@ type ReadRow struct {
 func (r *ReadRow) Still() bool {
 	g := r.group
 	if r.Found && r.Row.ExpiryMS != 0 && !plant.Bug("group-still-though-expired") {
-		if g.clock.short(0) || !r.Row.Alive(g.visible.judgeMS(r.at, g.NowMS())) {
+		if g.clock.short(0) || !r.Row.Alive(g.NowMS()) {
 			return false // nothing is published when a row expires
 		}
 	}
@@ -240,8 +242,13 @@ func (g *Group) readMany(ctx context.Context, r *Reading, keys [][]byte, near bo
 		}
 		r.values = append(r.values, value...)
 		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
-		if read.Known = err == nil && (row.ExpiryMS == 0 || timely); read.Known && row.Alive(r.judgeMS[i]) {
+		read.Known = err == nil && (row.ExpiryMS == 0 || timely)
+		switch {
+		case !read.Known:
+		case row.Alive(nowMS):
 			read.Row, read.Found = row, true
+		default: // what only a lock keeps alive takes its turn: see keptRow
+			read.Known = !row.Alive(r.judgeMS[i])
 		}
 		return true
 	})

@@ -33,8 +33,8 @@ func (c *Once) Eval(e *command.Env) command.Reply {
 			err = ErrRepeated
 		}
 	}
-	if err == nil && c.Request.Command != nil {
-		err = e.MayWrite(c.Request.Key) // also if the command changes nothing: the record is a write
+	if err == nil {
+		err = e.MayWrite(c.Request.Key) // also if nothing else is changed: the record is a write
 	}
 	if err != nil {
 		return command.Reply{Kind: command.Failed, Err: err}

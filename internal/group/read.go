@@ -46,12 +46,31 @@ func (g *Group) readRow(ctx context.Context, key partition.Position, dst []byte)
 	// The clock comes before the row that it judges. The other way round a
 	// write that kept the key from expiring could fall in between.
 	g.Timely(ctx)
-	now := g.visible.judgeMS(key, g.NowMS())
+	now := g.NowMS()
+	judge := g.visible.judgeMS(key, now)
 	row, ok, err = g.row(key, dst)
-	if err != nil || !ok || !row.Alive(now) {
+	if err != nil || !ok || !row.Alive(judge) {
 		return command.Row{}, false, err
 	}
+	if !row.Alive(now) {
+		return g.keptRow(ctx, key, dst)
+	}
 	return row, true, nil
+}
+
+// keptRow returns a row that nothing but a lock keeps alive. It takes its turn: a view sees
+// that the lock is gone, and the row with it, a moment before readers past the queue do.
+func (g *Group) keptRow(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
+	refused := g.actor.Do(ctx, func(x *executor) {
+		now := x.guard.JudgeMS(key, x.clock.now())
+		if row, ok, err = g.row(key, dst); err == nil && ok && !row.Alive(now) {
+			row, ok = command.Row{}, false
+		}
+	})
+	if refused != nil {
+		return command.Row{}, false, g.refused(refused)
+	}
+	return row, ok, err
 }
 
 // readLocked returns the row of a key that a transaction is about to write. If it is

@@ -227,7 +227,7 @@ func (g *Group) sweep(ctx context.Context) (more bool, err error) {
 	from, to := effect.Orphans.Span()
 	for range tendLimit / sweepKeys { // those of other groups of the store are passed over
 		g.tend.orphans, err = g.walk(from, to, g.tend.orphans, sweepKeys, func(key, _ []byte) {
-			if p := partition.Position(bytes.Clone(key[1:])); g.serves(p) {
+			if p := partition.Position(bytes.Clone(key[1:])); g.reads(p) {
 				batch = append(batch, sweeping(p, tendLimit, true))
 			}
 		})
@@ -287,6 +287,9 @@ func (g *Group) serves(p partition.Position) bool {
 	return ok && r.State == own.Serving
 }
 
+// reads tells whether the group owns a position, be it frozen: then it may be thawed.
+func (g *Group) reads(p partition.Position) bool { return g.visible.list.Load().Reads(p) }
+
 // walk visits up to limit rows between two store keys from a third on, and returns
 // where to go on, nil for the beginning.
 func (g *Group) walk(start, end, from []byte, limit int, visit func(key, value []byte)) (next []byte, err error) {
@@ -317,7 +320,7 @@ func (g *Group) fillExpiries(ctx context.Context) error {
 		if at, bad = command.DecodeExpiry(value); bad != nil || ctx.Err() != nil {
 			return false
 		}
-		if g.serves(key[1:]) {
+		if g.reads(key[1:]) {
 			found.add(key[1:], at)
 		}
 		return true

@@ -54,7 +54,10 @@ func (v *visible) init(g *guard) {
 func (v *visible) follow(g *guard, locks bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.list.Store(g.owner.List)
+	if locks {
+		v.locked.Add(1) // who sees a range that has come asks for its locks, and waits until they are here
+	}
+	v.list.Store(g.owner.List) // who sees a lock gone with its range sees that this is
 	if locks {
 		v.locks.Follow(g.locks)
 		v.locked.Store(int64(v.locks.Len()))

@@ -34,8 +34,9 @@ func newJudges(sides []side, at []*store.Snapshot) *judges {
 }
 
 // verdict is the state of one store in a span: what is seen of it, with all done that
-// was committed and is not done yet, and the locks that were not decided, nil if there
-// are none. Keys under those do not expire.
+// was committed and is not done yet, and the other locks, nil if there are none. Keys under
+// those do not expire, for nobody, as long as they are there: whoever reads a key past a view
+// does not ask what was decided.
 type verdict struct {
 	span  partition.Span
 	from  command.Reader
@@ -62,7 +63,8 @@ func (v *View) judged(s *side, span partition.Span) (*verdict, error) {
 		if o, bad = v.outcome(l); bad != nil {
 			return false
 		}
-		if some = some || o == txn.Committed; o == txn.Undecided {
+		some = some || o == txn.Committed
+		if o != txn.Committed || !l.Write {
 			if found.locks == nil {
 				found.locks = txn.NewLocks()
 			}

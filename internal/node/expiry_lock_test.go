@@ -1,0 +1,80 @@
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A transaction has read a key, is decided, and what it has locked is not released yet. Until
+// then the key does not expire, and from then on it has: whoever has seen it gone never sees
+// it again, in a view, past the queue or in a transaction.
+func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
+	for _, outcome := range []txn.Outcome{txn.Committed, txn.Aborted} {
+		wall := int64(1 << 40)
+		o := small(2)
+		o.Wall = func() int64 { return wall }
+		n := open(t, o)
+		here := func(h *Host, from byte) partition.Position {
+			k, _ := n.Keyspace(DefaultName)
+			for i := from; ; i++ {
+				if p := k.AppendPosition(nil, []byte{i}); n.PartOf(p).Host == h {
+					return p
+				}
+			}
+		}
+		a, b := here(n.Hosts()[0], 0), here(n.Hosts()[1], 0)
+		decider, owner := n.PartOf(a), n.PartOf(b)
+		ask := func(g *group.Group, c command.Command) command.Reply {
+			t.Helper()
+			reply, err := g.Try(ctx, group.Request{Command: c})
+			if err = errors.Join(err, reply.Err); err != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		version := ask(owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}).Version
+		id, deadline := n.newID(), n.deadlineMS()
+		writes := txn.Part{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a, Value: []byte("w")}}}
+		reads := txn.Part{Span: n.Map().Find(b).Span, Reads: []command.Read{{Key: b, Version: version}}}
+		ask(owner.Group, &txn.Prepare{ID: id, Part: reads, Decider: decider.ID, DeadlineMS: deadline})
+		ask(decider.Group, &txn.Decide{
+			ID: id, Commit: outcome == txn.Committed, Part: writes, Decider: decider.ID, DeadlineMS: deadline,
+			Others: []partition.Span{reads.Span},
+		})
+		wall += 100
+		check := func(when string, want bool) {
+			t.Helper()
+			v, err := n.View(ctx, n.Hosts()...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, now, seen, err := v.Read(effect.Rows.AppendKey(nil, b), nil)
+			v.Close()
+			if seen && err == nil {
+				var row command.Row
+				row, err = command.DecodeRow(value)
+				seen = row.Alive(now)
+			}
+			_, got, err2 := owner.Group.Read(ctx, b, nil)
+			reply, err3 := owner.Group.Try(ctx, group.Request{Command: &command.Commit{
+				Reads:  []command.Read{{Key: b, Version: version}},
+				Writes: command.Batch{Commands: []command.Command{&command.Set{Key: here(owner.Host, 100), Value: nil}}},
+			}})
+			if err := errors.Join(err, err2, err3); err != nil || seen != want || got != want || (reply.Err == nil) != want {
+				t.Errorf("%v, %s: a view sees it: %v, a read: %v, a transaction: %v; %v", outcome, when, seen, got, reply.Err == nil, err)
+			}
+		}
+		check("before it is released", true)
+		ask(owner.Group, &txn.Resolve{ID: id, Commit: outcome == txn.Committed, Span: reads.Span, DeadlineMS: deadline})
+		check("afterwards", false)
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
