@@ -46,7 +46,14 @@ func (k *Keyspace) doIndexed(ctx context.Context, p partition.Position, id Reque
 	case errors.Is(err, group.ErrRepeated):
 		reply, _, err = k.db.recall(ctx, request)
 		return reply, public(err)
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrUnknown):
+		// The same request may have been executed meanwhile, and this one be refused
+		// because of that.
+		if reply, done, err := k.db.recall(ctx, request); done || err != nil {
+			return reply, public(err)
+		}
+	}
+	if err != nil {
 		return command.Reply{}, public(err)
 	}
 	return heard.reply, nil
@@ -142,6 +149,11 @@ func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
 		return nil
 	case errors.Is(err, errRetry):
 		return ctx.Err()
+	case err != nil && !errors.Is(err, ErrUnknown):
+		// The same batch may have been executed meanwhile: see doIndexed.
+		if done, err := b.recalled(ctx, db); done || err != nil {
+			return err
+		}
 	}
 	return err
 }
