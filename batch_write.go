@@ -116,7 +116,7 @@ func (b *Batch) recalled(ctx context.Context, db *DB) (done bool, err error) {
 	err = db.routed(ctx, b.places[0].p, func(part *node.Part) error {
 		reply, err := part.Group.Do(ctx, group.Request{Command: &group.Recall{Request: b.request()}})
 		done = reply.Int == 1
-		return errors.Join(err, reply.Err)
+		return errors.Join(group.Untouched(ctx, err), reply.Err)
 	})
 	return done, err
 }

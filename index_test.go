@@ -198,6 +198,55 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 	}
 }
 
+// What counts is what the rows are at the commit. An index that is read before has the
+// entries written which there are then, and one of them may be given up again.
+func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
+	db := small(t, 2)
+	ks := db.Default()
+	ix := mustIndex(t, db, IndexOptions{Name: "mail", Columns: "mail", Unique: true})
+	for _, c := range []struct {
+		steps string // a row and what it gets, none to be deleted
+		want  string // nothing if it is refused
+	}{
+		{"a=x a=y b=x", `("x")=b ("y")=a`},
+		{"a=x a= b=x", `("x")=b`},
+		{"a=x a=y a=x", `("x")=a`},
+		{"a=x a=y a=x b=x", ""},
+		{"a=x b=x a=y", `("x")=b ("y")=a`},
+	} {
+		for _, reads := range []bool{false, true} {
+			err := db.Update(ctx, func(tx *Txn) error {
+				for _, step := range strings.Fields(c.steps) {
+					row, mail, _ := strings.Cut(step, "=")
+					if _, err := tx.Delete(ks, []byte(row)); err != nil {
+						return err
+					}
+					if mail != "" {
+						if _, err := tx.HSet(ks, []byte(row), fields("mail", mail)...); err != nil {
+							return err
+						}
+					}
+					if !reads {
+						continue
+					}
+					for _, err := range tx.ScanIndex(ix, IndexScanOptions{}) {
+						if err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+			if c.want == "" && !errors.Is(err, ErrUnique) || c.want != "" && err != nil {
+				t.Errorf("%s, read in between: %v: %v", c.steps, reads, err)
+			}
+			expectFound(t, ix, IndexScanOptions{}, c.want)
+			_, err = ks.Delete(ctx, []byte("a"), []byte("b"))
+			must(t, err)
+		}
+	}
+}
+
 // A row that has expired leaves its entries for a while. Nobody sees them, and nobody is
 // refused because of them.
 func TestEntriesExpireWithTheirRows(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/key"
@@ -33,6 +34,14 @@ func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
 // at counts as read: of two transactions that bring the same one meets a conflict.
 func (tx *Txn) checkUnique() error {
 	for _, u := range tx.uniques {
+		entries := &Keyspace{db: tx.db, space: u.index.Entries, inner: true}
+		_, stands, err := tx.env.Get(effect.Rows.AppendKey(nil, entries.space.AppendPosition(nil, u.key)), nil)
+		if err != nil {
+			return public(err)
+		}
+		if !stands {
+			continue // the row was written again and has given it up: another may have it
+		}
 		t, _, err := index.SplitKey(u.key)
 		if err != nil {
 			return public(err)
@@ -41,7 +50,6 @@ func (tx *Txn) checkUnique() error {
 		if err != nil {
 			return err
 		}
-		entries := &Keyspace{db: tx.db, space: u.index.Entries, inner: true}
 		for item, err := range tx.Scan(entries, ScanOptions{Prefix: prefix}) {
 			if err != nil {
 				return tx.without(u.index, err)

@@ -44,9 +44,18 @@ func (k *Keyspace) doIndexed(ctx context.Context, p partition.Position, id Reque
 	case errors.Is(err, errRetry):
 		return command.Reply{}, ctx.Err()
 	case errors.Is(err, group.ErrRepeated):
-		reply, _, err = k.db.recall(ctx, request)
+		if reply, _, err = k.db.recall(ctx, request); err != nil {
+			err = fmt.Errorf("%w: %w", group.ErrUnknown, err) // it has taken effect, but how?
+		}
 		return reply, public(err)
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrUnknown):
+		// The same request may have been executed meanwhile, and this one be refused
+		// because of that.
+		if reply, done, err := k.db.recall(ctx, request); done || err != nil {
+			return reply, public(err)
+		}
+	}
+	if err != nil {
 		return command.Reply{}, public(err)
 	}
 	return heard.reply, nil
@@ -77,7 +86,7 @@ func (db *DB) recall(ctx context.Context, r group.Request) (reply command.Reply,
 	}
 	err = db.routed(ctx, r.Key, func(part *node.Part) error {
 		found, err := part.Group.Do(ctx, group.Request{Command: &group.Recall{Request: r}})
-		if err = errors.Join(err, found.Err); err == nil && found.Int == 1 {
+		if err = errors.Join(group.Untouched(ctx, err), found.Err); err == nil && found.Int == 1 {
 			reply, err = group.Recorded(found.Bytes)
 			done = err == nil
 		}
@@ -142,6 +151,11 @@ func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
 		return nil
 	case errors.Is(err, errRetry):
 		return ctx.Err()
+	case err != nil && !errors.Is(err, ErrUnknown):
+		// The same batch may have been executed meanwhile: see doIndexed.
+		if done, err := b.recalled(ctx, db); done || err != nil {
+			return err
+		}
 	}
 	return err
 }

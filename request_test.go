@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -60,5 +61,85 @@ func TestARefusedAddIsRemembered(t *testing.T) {
 	})
 	if !errors.Is(err, ErrOptions) {
 		t.Fatalf("a write of a transaction with a request: %v", err)
+	}
+}
+
+// between makes an index of the default keyspace whose function takes the next of the
+// steps whenever somebody evaluates a row, but not while a step does.
+func between(t *testing.T, db *DB) (steps *[]func()) {
+	steps = new([]func())
+	mustIndex(t, db, IndexOptions{Name: "steps", Function: "steps", Extract: func(IndexRow) ([]IndexEntry, error) {
+		if next := *steps; len(next) > 0 {
+			*steps = nil
+			next[0]()
+			*steps = next[1:]
+		}
+		return nil, nil
+	}})
+	return steps
+}
+
+// A request that is sent again while the first is under way gets the answer of the
+// first, also if its condition does not hold any more because of that.
+func TestARetryMeanwhileGetsTheAnswerOfTheFirst(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		db := small(t, stores)
+		ks, steps := db.Default(), between(t, db)
+		old, err := ks.SetWith(ctx, []byte("k"), []byte("old"), SetOptions{})
+		must(t, err)
+		id, batch := db.NewRequestID(), db.NewRequestID()
+		for what, send := range map[string]func(context.Context) (uint64, error){
+			"SetWith": func(c context.Context) (uint64, error) {
+				return ks.SetWith(c, []byte("k"), []byte("new"), SetOptions{IfVersion: true, Version: old, Request: id})
+			},
+			"Write": func(c context.Context) (uint64, error) {
+				b := &Batch{Request: batch}
+				b.SetWith(ks, []byte("a"), []byte("new"), SetOptions{IfAbsent: true})
+				b.SetWith(ks, []byte("b"), []byte("new"), SetOptions{IfAbsent: true})
+				return 0, db.Write(c, b)
+			},
+		} {
+			var first uint64
+			*steps = []func(){func() {
+				first, err = send(ctx)
+				must(t, err)
+			}}
+			if again, err := send(ctx); err != nil || again != first || len(*steps) > 0 {
+				t.Errorf("%s on %d stores: the first is told %d, and its retry %d, %v", what, stores, first, again, err)
+			}
+		}
+	}
+}
+
+// Without a record to be found nothing was stored; who has left cannot look for one, and
+// so is not told that.
+func TestARetryThatCannotLookDoesNotSayThatNothingWasStored(t *testing.T) {
+	db := small(t, 1)
+	ks, steps := db.Default(), between(t, db)
+	write := func(c context.Context, id RequestID) error {
+		b := &Batch{Request: id}
+		b.SetWith(ks, []byte("a"), nil, SetOptions{IfAbsent: true})
+		return db.Write(c, b)
+	}
+	old, err := ks.SetWith(ctx, []byte("k"), []byte("old"), SetOptions{})
+	must(t, err)
+	set := func(c context.Context, id RequestID) error {
+		return second(ks.SetWith(c, []byte("k"), nil, SetOptions{IfVersion: true, Version: old, Request: id}))
+	}
+	for what, send := range map[string]func(context.Context, RequestID) error{"SetWith": set, "Write": write} {
+		id := db.NewRequestID()
+		leaving, cancel := context.WithCancel(ctx)
+		*steps = []func(){func() { must(t, send(ctx, id)) }}
+		if what == "SetWith" { // which looks at the row before it was changed too
+			*steps = append(*steps, func() {})
+		}
+		*steps = append(*steps, cancel)
+		if err := send(leaving, id); !errors.Is(err, context.Canceled) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotStored) {
+			t.Errorf("%s of who leaves: %v", what, err)
+		}
+		must(t, send(ctx, id))
+		if err := send(ctx, db.NewRequestID()); !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotStored) {
+			t.Errorf("%s of another request: %v", what, err)
+		}
 	}
 }

@@ -41,7 +41,7 @@ type Txn struct {
 	// rows are those of indexed keyspaces that it wrote.
 	rows    map[string]*indexedRow
 	touched []*indexedRow // in the order in which they were
-	// uniques are entries that no other row may have.
+	// uniques are entries that no other row may have, if theirs still does at the commit.
 	uniques []uniqueEntry
 	// hold names the transaction if it holds what it needs.
 	hold txn.ID

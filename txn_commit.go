@@ -28,6 +28,9 @@ func (tx *Txn) commit() error {
 	if err := tx.checkUnique(); err != nil {
 		return err
 	}
+	if tx.err != nil { // it has looked at what could not be noted: nobody would tell if that changes
+		return tx.err
+	}
 	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
 		return public(err)
 	}

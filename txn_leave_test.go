@@ -111,3 +111,46 @@ func TestWhoWaitsForATurnIsToldOfClose(t *testing.T) {
 	mustClose(t, db)
 	refused(t, "who waits for a turn", public(<-answer), ErrClosed)
 }
+
+// Who leaves a queue before anything was tried that changes data is told that, and not
+// that the outcome is unknown.
+func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
+	db := idle(t)
+	ks := db.Default()
+	mustIndex(t, db, IndexOptions{Name: "mail", Columns: "mail"})
+	key, id := []byte("k"), db.NewRequestID()
+	calls := map[string]func(context.Context) error{
+		"for its turn": func(c context.Context) error {
+			claim := txn.Claim{Span: txn.KeySpan(ks.space.AppendPosition(nil, key)), Write: true}
+			return db.holding(c, []txn.Claim{claim}, func(txn.ID) error { return nil })
+		},
+		"for the record of its request": func(c context.Context) error {
+			return second(ks.SetWith(c, key, nil, SetOptions{Request: id}))
+		},
+		"for the record of its batch": func(c context.Context) error {
+			b := &Batch{Request: id}
+			b.Set(ks, key, nil)
+			return db.Write(c, b)
+		},
+	}
+	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
+	leaving, cancel := context.WithCancel(ctx)
+	answers := map[string]chan error{}
+	for what, call := range calls {
+		answer := make(chan error, 1)
+		answers[what] = answer
+		go func() { answer <- call(leaving) }()
+	}
+	waiting(db, len(calls))
+	cancel()
+	waiting(db, len(calls)+1) // who has asked for a turn takes that back
+	release()
+	for what, answer := range answers {
+		if err := <-answer; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
+			t.Errorf("who waits %s and leaves: %v, want context.Canceled alone", what, err)
+		}
+	}
+	if there, err := ks.Exists(ctx, key); there || err != nil {
+		t.Errorf("something was written: %v, %v", there, err)
+	}
+}

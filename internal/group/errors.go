@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -30,3 +31,12 @@ var (
 
 // failed marks what stopped the group.
 func failed(cause error) error { return fmt.Errorf("%w: %w", ErrFailed, cause) }
+
+// Untouched is what an error of Do or Try means if the command changes nothing that
+// anybody reads: a caller who has left before the answer is in no doubt.
+func Untouched(ctx context.Context, err error) error {
+	if left := ctx.Err(); left != nil && errors.Is(err, ErrUnknown) {
+		return left
+	}
+	return err
+}

@@ -68,7 +68,7 @@ func hold(ctx context.Context, p *Part, c *txn.Hold) error {
 		reply, err := p.Group.Try(ctx, group.Request{Command: &again})
 		switch {
 		case err != nil:
-			return err
+			return group.Untouched(ctx, err)
 		case reply.Err != nil && !errors.Is(reply.Err, own.ErrFrozen):
 			return reply.Err
 		case txn.HeldBy(reply):
