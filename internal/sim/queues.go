@@ -218,7 +218,9 @@ func (x *tx) look(m lanes.Manifest, b lanes.Bucket, then func([]lanes.Row)) {
 		var keys []string
 		x.scan(space.PrefixSpan([]byte(bucketPrefix(b)+"/m")), &keys, func() {
 			if len(keys) == 0 && t.Closed {
-				x.remove(tailKey(b))
+				if b.Epoch != 1 { // there it would be open again
+					x.remove(tailKey(b))
+				}
 				x.set(queueManifest, m.Drained(b).Encode())
 				w.count("buckets drained")
 				x.commit()
