@@ -71,7 +71,8 @@ type Undrain struct{ Group GroupID }
 // for that, until each new group has a fair share of the bytes. Only the new ones are
 // filled: a group that was there before, an empty one or one that was undrained too,
 // is given nothing, and is not evened out with others like it; use Move for that. If
-// there are to be fewer, those with the highest ids are drained and removed.
+// there are to be fewer, those with the highest ids are drained and removed. If that is
+// cancelled, those that were drained before stay so.
 type Regroup struct {
 	Groups int
 	// Parallel and BytesPerSecond are as in Drain.

@@ -108,3 +108,25 @@ func TestADrainedGroupCanBeUsedAgain(t *testing.T) {
 		}
 	}
 }
+
+// Who cancels a Regroup takes back what that has done, not what a Drain has done before.
+func TestACancelledRegroupLeavesGroupsDrainedThatWereSo(t *testing.T) {
+	var once sync.Once
+	var cancelled error
+	var db *DB
+	db = watched(t, 2, func(j mover.Job) {
+		if j.Kind == mover.Regroup && j.Phase == mover.Surveying {
+			once.Do(func() { cancelled = mustJob(t, db, JobID(j.ID)).Cancel(ctx) })
+		}
+	})
+	mustDo(t, db, Drain{Group: 4})
+	job := mustStart(t, db, Regroup{Groups: 2})
+	if s, _ := job.Wait(ctx); cancelled != nil || s.Phase != "rolled back" {
+		t.Fatalf("the regroup is %+v, cancelled: %v", s, cancelled)
+	}
+	for _, g := range db.Groups() {
+		if want := g.ID == 4; g.Draining != want {
+			t.Errorf("%v drains: %v, want %v", g.ID, g.Draining, want)
+		}
+	}
+}

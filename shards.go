@@ -21,7 +21,9 @@ type Shard struct {
 	// included; two shards share one that was cut in the middle. Elsewhere they are -1.
 	FirstSlot, LastSlot int
 	// StartKey and EndKey bound the keys of a range keyspace that it has, EndKey not
-	// included; nil for no bound, and elsewhere.
+	// included; nil for no bound, and elsewhere. Where a shard was cut behind a large
+	// collection, both sides name the first key that can follow it: its own with a
+	// zero byte behind it.
 	StartKey, EndKey []byte
 	// Rows and Bytes are about what it has, and takes along when it is moved. They are
 	// estimates: what was overwritten or deleted counts until the store has tidied up,
@@ -63,11 +65,24 @@ func (s *Shard) bound(k *partition.Keyspace) {
 		}
 		return
 	}
-	// Shards begin with keys, or where keyspaces do. What is neither has no key.
-	s.StartKey, _, _ = k.Split(nil, s.Span.Start)
+	s.StartKey = firstKey(k, s.Span.Start)
 	if inside {
-		s.EndKey, _, _ = k.Split(nil, s.Span.End)
+		s.EndKey = firstKey(k, s.Span.End)
 	}
+}
+
+// firstKey returns the first key of a range keyspace that is at a boundary or behind it.
+// Shards begin with keys, behind collections, or where keyspaces do: then it is nil.
+func firstKey(k *partition.Keyspace, at partition.Position) []byte {
+	if key, _, err := k.Split([]byte{}, at); err == nil {
+		return key
+	}
+	row := bytes.Clone(at)
+	row[len(row)-1]-- // a collection ends with the bytes of its row, the last one more
+	if key, _, err := k.Split(nil, row); err == nil {
+		return append(key, 0)
+	}
+	return nil
 }
 
 // Location is where a key is.

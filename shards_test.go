@@ -1,8 +1,12 @@
 package cleave
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // Slots and keys tell which shard has a key, and so does Locate.
@@ -60,5 +64,53 @@ func TestAShardSaysWhichKeysItHas(t *testing.T) {
 	}
 	if s := shards[0]; s.FirstSlot != -1 || s.StartKey != nil || s.EndKey != nil {
 		t.Errorf("the catalog is %+v", s)
+	}
+}
+
+// A shard that is too large is cut behind a collection that has most of it. No key lies
+// there; the bounds tell all the same which keys are on which side.
+func TestAShardThatIsCutBehindACollectionSaysWhichKeysItHas(t *testing.T) {
+	for big, want := range map[string]string{
+		"m":     `keys from the first to before "m" of r; keys from "m" to before "m\x00" of r; keys from "m\x00" to the last of r`,
+		"m\x00": `keys from the first to before "m\x00" of r; keys from "m\x00" to before "m\x00\x00" of r; keys from "m\x00\x00" to the last of r`,
+		"":      `keys from the first to before "" of r; keys from "" to before "\x00" of r; keys from "\x00" to the last of r`,
+	} {
+		db := watched(t, 1, nil)
+		r := rangeSpace(t, db, "r")
+		for i := range 100 {
+			_, err := r.HSet(ctx, []byte(big), Field{Name: number(i), Value: make([]byte, 1000)})
+			must(t, err)
+		}
+		must(t, r.Set(ctx, []byte("z"), nil))
+		for range 2 { // before it, and behind it
+			s := db.Map().Find(r.space.AppendPosition(nil, []byte(big)))
+			at, in, ok := db.node.Middle(s)
+			if !ok {
+				t.Fatalf("%v has no middle", s)
+			}
+			j, err := db.node.StartJob(ctx, mover.Request{Kind: mover.Split, Shard: s.ID, In: in, At: []partition.Position{at}})
+			must(t, err)
+			_, err = j.Wait(ctx)
+			must(t, err)
+		}
+		shards, err := db.Shards(ctx)
+		must(t, err)
+		shards = slices.DeleteFunc(shards, func(s Shard) bool { return s.Keyspace != "r" })
+		var texts []string
+		for _, s := range shards {
+			_, keys, _ := strings.Cut(s.String(), ": ")
+			texts = append(texts, keys)
+		}
+		if got := strings.Join(texts, "; "); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		for _, key := range []string{"", "\x00", "\x00\x00", "\x01", "l", "m", "m\x00", "m\x00\x00", "m\x00\x01", "m\x01", "n", "z"} {
+			for _, s := range shards {
+				has := string(s.StartKey) <= key && (s.EndKey == nil || key < string(s.EndKey))
+				if at := r.Locate([]byte(key)).Shard; has != (at == s.ID) {
+					t.Errorf("with a large %q, %q is in %v, and this is %v", big, key, at, s)
+				}
+			}
+		}
 	}
 }

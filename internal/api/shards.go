@@ -13,6 +13,7 @@ type Shard struct {
 	FirstSlot *int `json:"first_slot,omitempty"`
 	LastSlot  *int `json:"last_slot,omitempty"`
 	// StartKey and EndKey are of a range keyspace, EndKey not included; none for no bound.
+	// A bound behind a large collection is its key with a zero byte behind it.
 	StartKey *Key `json:"start_key,omitempty"`
 	EndKey   *Key `json:"end_key,omitempty"`
 	// Rows and Bytes are estimates, too high for a while after deletes.

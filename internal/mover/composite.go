@@ -19,7 +19,7 @@ import (
 // comes then.
 func (j *Job) marks(m *partition.Map) (edits []partition.Edit, then Phase) {
 	if j.Kind == Undrain {
-		return j.unmarks(m), Done
+		return unmarks(m, j.Groups), Done
 	}
 	if j.Kind == Regroup && len(j.Groups) == 0 {
 		for _, labels := range j.Labels {
@@ -27,17 +27,26 @@ func (j *Job) marks(m *partition.Map) (edits []partition.Edit, then Phase) {
 		}
 		return edits, Hosting
 	}
-	for _, id := range j.Groups {
-		if g, ok := m.Group(id); !ok || !g.Draining { // one that is not there is an error of the map's
-			edits = append(edits, partition.SetDraining{Group: id, Draining: true})
-		}
+	for _, id := range j.unmarked(m) {
+		edits = append(edits, partition.SetDraining{Group: id, Draining: true})
 	}
 	return edits, Surveying
 }
 
-// unmarks takes marks back. Groups that were added stay: they may have shards.
-func (j *Job) unmarks(m *partition.Map) (edits []partition.Edit) {
+// unmarked returns which of the job's groups do not drain. One that is not there is an
+// error of the map's.
+func (j *Job) unmarked(m *partition.Map) (ids []partition.GroupID) {
 	for _, id := range j.Groups {
+		if g, ok := m.Group(id); !ok || !g.Draining {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// unmarks takes marks back. Groups that were added stay: they may have shards.
+func unmarks(m *partition.Map, groups []partition.GroupID) (edits []partition.Edit) {
+	for _, id := range groups {
 		if g, ok := m.Group(id); ok && g.Draining {
 			edits = append(edits, partition.SetDraining{Group: id})
 		}

@@ -1,6 +1,7 @@
 package mover
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/cleavekv/cleave/partition"
@@ -44,6 +45,60 @@ func TestAGroupIsNotRemovedWhileAJobNeedsIt(t *testing.T) {
 			t.Errorf("%s: it is %v, want %v", name, next.Phase, c.want)
 		}
 	}
+}
+
+// A group that somebody has drained before drains on, whenever the job that found it so
+// is cancelled, and whoever goes on with it then.
+func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
+	v := fourShards(t)
+	v.Map = apply(t, v.Map, partition.SetDraining{Group: 4, Draining: true}, partition.Assign{Shard: 4, To: 1})
+	regroup := Request{Kind: Regroup, Groups: 2}
+	for name, c := range map[string]struct {
+		request Request
+		at      Phase
+		before  []partition.Edit
+	}{
+		"while it marks":                   {regroup, Marking, nil},
+		"when it has marked":               {regroup, Surveying, nil},
+		"when it has found all of them so": {regroup, Surveying, []partition.Edit{partition.SetDraining{Group: 3, Draining: true}}},
+		"when nobody had drained any":      {regroup, Surveying, []partition.Edit{partition.SetDraining{Group: 4}}},
+		"a drain":                          {Request{Kind: Drain, Group: 3}, Surveying, nil},
+	} {
+		v := v
+		if len(c.before) > 0 {
+			v.Map = apply(t, v.Map, c.before...)
+		}
+		want := v.Map.Groups()
+		j, err := Admit(v, c.request, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j = reread(t, j); !j.Phase.Final(); j = reread(t, j) {
+			if j.Phase == c.at && !j.Undo {
+				j, _, err = Cancel(j, 1)
+			} else if e, ok := Resume(j)[0].(Choose); ok {
+				j, v.Map, _, err = Decide(j, e, v.Map, 1)
+			} else {
+				j, _ = Step(j, Surveyed{Round: j.Round, View: v}, 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := v.Map.Groups(); j.Phase != RolledBack || !reflect.DeepEqual(got, want) {
+			t.Errorf("cancelled %s: it is %v, and leaves %+v of %+v", name, j.Phase, got, want)
+		}
+	}
+}
+
+// reread is a job as somebody else finds it after a crash.
+func reread(t *testing.T, j Job) Job {
+	t.Helper()
+	read, err := Decode(j.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 func ended(j Job) Job {

@@ -34,7 +34,11 @@ func Decide(j Job, c Choose, m *partition.Map, nowMS int64) (Job, *partition.Map
 		}
 	case Unmarking:
 		then = RolledBack
-		edits = j.unmarks(m)
+		marked := j.Marked
+		if plant.Bug("mover-unmarks-for-others") {
+			marked = j.Groups
+		}
+		edits = unmarks(m, marked)
 	default:
 		if !plant.Bug("mover-decided-after-rollback") || j.Kind != Move || j.Decided() {
 			return j, nil, nil, fmt.Errorf("%w: it is %v", ErrNotDeciding, j.Phase)
@@ -57,6 +61,7 @@ func Decide(j Job, c Choose, m *partition.Map, nowMS int64) (Job, *partition.Map
 		if err := nowhere(View{Map: next}); err != nil {
 			return j, nil, nil, err
 		}
+		j.Marked = j.unmarked(m)
 	}
 	if j.Version = next.Version(); !j.Undo { // of one that is taken back it says why
 		j.Why = ""

@@ -61,6 +61,9 @@ type Job struct {
 	Groups         []partition.GroupID
 	Labels         []partition.Labels
 	Want, Parallel int
+	// Marked are those of Groups that drain because of this job. Others drained before:
+	// that is not taken back with it.
+	Marked []partition.GroupID
 
 	// Paused jobs begin nothing new that carries or removes rows. Undo jobs are taken back,
 	// Again ones begin the copy anew once the source is thawed.

@@ -60,7 +60,7 @@ func needed() (cells []string) {
 	for k := Split; k <= Undrain; k++ {
 		cells = append(cells, fmt.Sprintf("%v done", k))
 	}
-	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "splits for groups that were added")
+	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "marks of others left", "splits for groups that were added")
 }
 
 // scene returns what to ask for, and in which phase to cancel it, so that a job

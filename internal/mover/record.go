@@ -12,14 +12,18 @@ import (
 
 // recordFormat is the first byte of a record. Numbers are varints in the order
 // of fields, signed ones in zigzag, and bytes follow their length. DESIGN.md has
-// the list.
-const recordFormat = 1
+// the list. Records of firstFormat are read, and have no Marked.
+const (
+	firstFormat  = 1
+	recordFormat = 2
+)
 
 // coder writes a record, or reads one. The fields are named once for both, so
 // that neither can forget what the other knows. When it writes, it only looks:
 // others may look at the same job.
 type coder struct {
 	b       []byte
+	format  byte
 	reading bool
 	bad     bool
 }
@@ -147,6 +151,10 @@ func (c *coder) keyspace(k **partition.Keyspace) {
 	c.text(&ks.Layout)
 }
 
+func (c *coder) groups(ids *[]partition.GroupID) {
+	list(c, ids, func(g *partition.GroupID) { number(c, g) })
+}
+
 func (c *coder) labels(l *partition.Labels) {
 	s := l.String()
 	c.text(&s)
@@ -158,22 +166,27 @@ func (c *coder) labels(l *partition.Labels) {
 }
 
 // Append appends the record of the job to dst.
-func (j *Job) Append(dst []byte) []byte {
-	c := coder{b: append(dst, recordFormat)}
+func (j *Job) Append(dst []byte) []byte { return j.append(dst, recordFormat) }
+
+func (j *Job) append(dst []byte, format byte) []byte {
+	c := coder{b: append(dst, format), format: format}
 	c.job(j)
 	return c.b
 }
 
-// Decode reads a record. It takes exactly what Append writes.
+// Decode reads a record. It takes exactly what Append writes, or wrote.
 func Decode(b []byte) (Job, error) {
 	var j Job
-	if len(b) == 0 || b[0] != recordFormat {
+	if len(b) == 0 || b[0] < firstFormat || b[0] > recordFormat {
 		return Job{}, fmt.Errorf("%w: %d bytes", ErrRecord, len(b))
 	}
-	c := coder{b: b[1:], reading: true}
+	c := coder{b: b[1:], format: b[0], reading: true}
 	c.job(&j)
-	if c.bad || len(c.b) > 0 || !j.sound() || !bytes.Equal(j.Append(nil), b) {
+	if c.bad || len(c.b) > 0 || !j.sound() || !bytes.Equal(j.append(nil, c.format), b) {
 		return Job{}, fmt.Errorf("%w: a job of %d bytes", ErrRecord, len(b))
+	}
+	if c.format == firstFormat && j.Version != 0 && len(j.Labels) == 0 {
+		j.Marked = j.Groups // one of them at least, and nobody knows which
 	}
 	return j, nil
 }
@@ -238,7 +251,7 @@ func (c *coder) job(j *Job) {
 	c.data(&j.Cursor)
 	number(c, &j.VersionFloor)
 	c.signed(&j.ClockFloorMS)
-	list(c, &j.Groups, func(g *partition.GroupID) { number(c, g) })
+	c.groups(&j.Groups)
 	list(c, &j.Labels, c.labels)
 	small(c, &j.Want)
 	small(c, &j.Parallel)
@@ -254,6 +267,9 @@ func (c *coder) job(j *Job) {
 	}
 	for _, n := range []*int64{&j.Cost.PauseMS, &j.Cost.LongestMS, &j.CreatedMS, &j.ChangedMS, &j.EndedMS, &j.FrozenMS} {
 		c.signed(n)
+	}
+	if c.format > firstFormat {
+		c.groups(&j.Marked)
 	}
 }
 

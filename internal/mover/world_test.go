@@ -33,6 +33,8 @@ type world struct {
 	records map[own.Job]Job
 	open    []own.Job
 	nextJob own.Job
+	// drained are the groups that drained when a job was admitted.
+	drained map[own.Job][]partition.GroupID
 	drivers []*driver
 	routers *partition.Map
 	// net has what is on its way, and late what comes when nobody thinks of it
@@ -72,7 +74,7 @@ var allKeys = []string{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "d1
 func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), counts: counts, peers: map[partition.GroupID]*peer{},
-		records: map[own.Job]Job{}, truth: newTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
+		records: map[own.Job]Job{}, drained: map[own.Job][]partition.GroupID{}, truth: newTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
 		now: 1_000_000, calm: seed%2 == 0,
 	}
 	for i := range 2 {
@@ -204,6 +206,9 @@ func (w *world) swap(rev uint64, next Job) bool {
 		w.counts.Add(fmt.Sprintf("%v done", next.Kind), 1)
 		w.finished(next)
 	}
+	if next.Phase == RolledBack {
+		w.unmarked(next)
+	}
 	return true
 }
 
@@ -221,6 +226,20 @@ func (w *world) finished(j Job) {
 	}
 	if j.Kind == Move && j.Cost.LongestMS > 0 {
 		w.counts.Add("moves with a pause", 1)
+	}
+}
+
+// unmarked checks that a job that was taken back leaves its groups as they were: nobody
+// else may mark them meanwhile.
+func (w *world) unmarked(j Job) {
+	for _, id := range j.Groups {
+		was := slices.Contains(w.drained[j.ID], id)
+		if g, ok := w.m.Group(id); ok && g.Draining != was {
+			w.fatalf("%v drains: %v, and before a %v that was taken back: %v", id, g.Draining, j.Kind, was)
+		}
+		if was && j.Kind != Undrain {
+			w.counts.Add("marks of others left", 1)
+		}
 	}
 }
 
@@ -441,6 +460,11 @@ func (w *world) admit(r Request) {
 	}
 	w.open = append(w.open, j.ID)
 	w.keep(j)
+	for _, g := range w.m.Groups() {
+		if g.Draining {
+			w.drained[j.ID] = append(w.drained[j.ID], g.ID)
+		}
+	}
 	w.counts.Add(fmt.Sprintf("%v admitted", j.Kind), 1)
 	if j.Kind == Split && w.records[j.Parent].Kind == Regroup {
 		w.counts.Add("splits for groups that were added", 1)

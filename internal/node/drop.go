@@ -87,17 +87,19 @@ func (c *leaving) Urgent() bool { return true }
 const clearLimit = 1000
 
 // clearDropped removes the rows of dropped keyspaces, and then the notes that
-// they were dropped.
+// they were dropped. One that cannot be cleared now, as a shard of it changes hands,
+// keeps no other from it.
 func (n *Node) clearDropped(ctx context.Context) error {
 	if !n.drops.Swap(false) {
 		return nil
 	}
 	ids, err := n.droppedIDs(ctx)
 	for _, id := range ids {
-		if err != nil {
+		if ended := ctx.Err(); ended != nil {
+			err = errors.Join(err, ended)
 			break
 		}
-		err = n.clearKeyspace(ctx, id)
+		err = errors.Join(err, n.clearKeyspace(ctx, id))
 	}
 	if err != nil {
 		n.drops.Store(true) // again next time

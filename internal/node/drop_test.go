@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -176,5 +178,123 @@ func TestACrashDoesNotBringBackRowsOfADroppedKeyspace(t *testing.T) {
 	}
 	if rows := rowsOf(n, k); rows != 0 {
 		t.Errorf("%d rows are back", rows)
+	}
+}
+
+// queued waits until a command waits for its turn in a part.
+func queued(p *Part) {
+	for p.Group.Metrics().QueueDepth == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// stall lets a part do nothing until goOn is closed.
+func stall(p *Part) (goOn chan struct{}) {
+	b := blocking{make(chan struct{}), make(chan struct{})}
+	go func() { _ = p.do(ctx, b) }()
+	<-b.inside
+	return b.goOn
+}
+
+// To clear a keyspace of many rows takes long. The groups do their housekeeping meanwhile,
+// that of the catalog too.
+func TestKeysExpireWhileADroppedKeyspaceIsCleared(t *testing.T) {
+	o := small(2)
+	o.TendEvery = time.Millisecond
+	n := open(t, o)
+	defer n.Close(ctx)
+	newSpace(t, n, "s")
+	first, second := n.Parts()[0], n.Parts()[1]
+	goOn := stall(second)
+	defer close(goOn)
+	if err := n.DropKeyspace(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	queued(second) // it is being cleared, and will be for a while
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := inPart(n, k, 0)
+	if err := first.do(ctx, &command.Set{Key: p, Expiry: command.In(1)}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, ok, err := first.Store.Get(effect.Rows.AppendKey(nil, p), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a row that has expired stays while a keyspace is cleared")
+		}
+	}
+}
+
+// What clears a keyspace ends with the node, and before its stores do.
+func TestCloseWaitsForWhatIsBeingCleared(t *testing.T) {
+	o := small(2)
+	o.TendEvery = time.Millisecond
+	n := open(t, o)
+	newSpace(t, n, "s")
+	first, second := n.Parts()[0], n.Parts()[1]
+	cleared := stall(second)
+	if err := n.DropKeyspace(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	queued(second)
+	goOn := stall(first)
+	close(cleared)
+	queued(first) // the note that it was dropped is to go: nobody interrupts that
+	hurried, cancel := context.WithCancel(ctx)
+	cancel() // other commands that still run are not waited for
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close(hurried) }()
+	select {
+	case err := <-closed:
+		t.Errorf("closed while a keyspace is cleared: %v", err)
+		close(goOn)
+	case <-time.After(50 * time.Millisecond):
+		close(goOn)
+		<-closed
+	}
+}
+
+// A keyspace that cannot be cleared now is cleared later, and those behind it before.
+func TestAKeyspaceThatCannotBeClearedHoldsUpNoOther(t *testing.T) {
+	n := open(t, small(1))
+	defer n.Close(ctx)
+	part := n.Parts()[0]
+	spaces := []*Space{newSpace(t, n, "a"), newSpace(t, n, "b"), newSpace(t, n, "c")}
+	for _, k := range spaces {
+		set(t, part, inPart(n, k, 0))
+		if err := n.DropKeyspace(ctx, k.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, away []own.Range
+	for r := range part.Group.List().Over(spaces[0].Span()) {
+		before = append(before, r)
+		r.State, r.Job = own.Foreign, 7 // as in a move that nobody has published yet
+		away = append(away, r)
+	}
+	if err := part.do(ctx, &own.Reown{Expect: before, Become: away}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.clearDropped(ctx); !errors.Is(err, own.ErrWrongGroup) {
+		t.Errorf("cleared where nobody may write: %v", err)
+	}
+	for i, want := range []int{1, 0, 0} {
+		if rows := rowsOf(n, spaces[i]); rows != want {
+			t.Errorf("keyspace %q has %d rows, want %d", spaces[i].Name, rows, want)
+		}
+	}
+	if err := part.do(ctx, &own.Reown{Expect: away, Become: before}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.clearDropped(ctx); err != nil || rowsOf(n, spaces[0]) > 0 {
+		t.Errorf("%d rows are left, %v", rowsOf(n, spaces[0]), err)
 	}
 }

@@ -15,32 +15,28 @@ import (
 // one by its name. The room that the keys take is given back in the background. One with
 // indexes is refused with ErrIndexes: their entries would be left.
 func (n *Node) EmptyKeyspace(ctx context.Context, k *Space) error {
-	err := n.unhurried(ctx, func() error { return n.emptyKeyspace(ctx, k) })
+	err := n.changeSpaces(ctx, func() error { return n.emptyKeyspace(ctx, k) })
 	if err != nil {
 		return fmt.Errorf("empty keyspace %q: %w", k.Name, err)
 	}
 	return nil
 }
 
+// emptyKeyspace is EmptyKeyspace while changing is held.
 func (n *Node) emptyKeyspace(ctx context.Context, k *Space) error {
-	closed := false
-	begin := func() (command.Command, error) {
-		if err := k.Check(); err != nil {
-			return nil, err
-		}
-		if k.of != "" || len(n.indexesOf(k.Name)) > 0 {
-			return nil, ErrIndexes
-		}
-		// Before the catalog knows: what is written to the old one from now on would be
-		// lost, though it came after.
-		closed = !plant.Bug("node-emptied-keyspace-stays-open")
-		k.dropped.Store(closed)
-		return &command.Set{Key: droppedRow(k.ID), Value: nil}, nil
+	if err := k.Check(); err != nil {
+		return err
 	}
+	if k.of != "" || len(n.indexesOf(k.Name)) > 0 {
+		return ErrIndexes
+	}
+	// Before the catalog knows: what is written to the old one from now on would be
+	// lost, though it came after.
+	k.dropped.Store(!plant.Bug("node-emptied-keyspace-stays-open"))
 	same := partition.Keyspace{Name: k.Name, Kind: k.Kind, Slots: k.Slots, Layout: k.Layout}
-	err := n.createKeyspace(ctx, same, k, begin, func(*Space) { n.forget(k) })
-	if err != nil && closed {
-		k.dropped.Store(false)
+	err := n.createKeyspace(ctx, same, k, &command.Set{Key: droppedRow(k.ID), Value: nil}, func(*Space) { n.forget(k) })
+	if err != nil {
+		k.dropped.Store(false) // before anybody else may drop it, which stays so
 	}
 	return err
 }

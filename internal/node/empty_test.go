@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -83,6 +84,42 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	}
 	if !closed {
 		t.Error("it takes writes until the catalog knows another one")
+	}
+}
+
+// Who empties a keyspace and fails opens it again, unless somebody has dropped it by then.
+func TestAKeyspaceThatWasNotEmptiedIsAsItWas(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		n := open(t, small(2))
+		k := newSpace(t, n, "k")
+		goOn := stall(n.part(firstGroup))
+		hurried, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- n.EmptyKeyspace(hurried, k) }()
+		for k.Check() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		n.jobs.quiet.mu.Lock() // so that it cannot end before the drop has
+		cancel()
+		if err := lock(ctx, &n.changing); err != nil { // it has failed, and lets others
+			t.Fatal(err)
+		}
+		n.changing.Unlock()
+		close(goOn)
+		var dropped error
+		if drop {
+			dropped = n.DropKeyspace(ctx, "k")
+		}
+		n.jobs.quiet.mu.Unlock()
+		if err := <-done; !errors.Is(err, context.Canceled) || dropped != nil {
+			t.Fatalf("emptied: %v, dropped: %v", err, dropped)
+		}
+		if closed := errors.Is(setIn(n, k, inPart(n, k, 1)), ErrNoKeyspace); closed != drop {
+			t.Errorf("closed: %v, dropped: %v", closed, drop)
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

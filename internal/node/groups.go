@@ -31,7 +31,7 @@ func (n *Node) attend(p *Part) {
 	ctx, stop := context.WithCancel(n.ctx)
 	p.stop = stop
 	if n.opts.TendEvery > 0 {
-		n.background(func() { n.tend(ctx, p, p.ID == firstGroup) })
+		n.background(func() { n.tend(ctx, p) })
 	}
 }
 

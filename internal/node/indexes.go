@@ -151,19 +151,20 @@ func (n *Node) publishIndexes(rows *Space) {
 // there before have no entries yet.
 func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract index.Extractor) (made *Index, err error) {
 	d.Ready = false
-	err = n.unhurried(ctx, func() error {
-		var rows *Space
-		return n.createKeyspace(ctx, partition.Keyspace{Name: d.Space(), Kind: partition.Range}, nil, func() (command.Command, error) {
-			var err error
-			if rows, err = n.Keyspace(d.Keyspace); err != nil {
-				return nil, err
-			}
-			if _, err := n.Index(d.Keyspace, d.Name); err == nil {
-				return nil, fmt.Errorf("%w: %s", ErrIndexExists, describe(&d))
-			}
-			text, err := d.Encode()
-			return &command.Set{Key: indexRow(&d), Value: text}, err
-		}, func(entries *Space) {
+	err = n.changeSpaces(ctx, func() error {
+		rows, err := n.Keyspace(d.Keyspace)
+		if err != nil {
+			return err
+		}
+		if _, err := n.Index(d.Keyspace, d.Name); err == nil {
+			return fmt.Errorf("%w: %s", ErrIndexExists, describe(&d))
+		}
+		text, err := d.Encode()
+		if err != nil {
+			return err
+		}
+		space := partition.Keyspace{Name: d.Space(), Kind: partition.Range}
+		return n.createKeyspace(ctx, space, nil, &command.Set{Key: indexRow(&d), Value: text}, func(entries *Space) {
 			entries.of = describe(&d)
 			made = &Index{Definition: d, Rows: rows, Entries: entries, Extract: extract, ready: new(atomic.Bool)}
 			n.indexes[entries.Name] = made

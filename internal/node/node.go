@@ -57,6 +57,9 @@ func Open(opts Options) (*Node, error) {
 	for _, p := range n.Parts() {
 		n.attend(p)
 	}
+	if n.opts.TendEvery > 0 {
+		n.background(n.tendDropped)
+	}
 	if err := n.resumeJobs(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}

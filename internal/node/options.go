@@ -36,9 +36,10 @@ type Options struct {
 	Remember time.Duration
 	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
 	Wall func() int64
-	// TendEvery is how often a group does its housekeeping. Default 100
-	// milliseconds: how long an expired key may take room, about. Negative
-	// means never by itself, for tests that call Tend.
+	// TendEvery is how often a group does its housekeeping, and how often the node
+	// looks for dropped keyspaces to clear. Default 100 milliseconds: how long an
+	// expired key may take room, about. Negative means never by itself, for tests
+	// that call Tend.
 	TendEvery time.Duration
 	// OnJob, if set, is called with each record of a job, before that goes on: for
 	// tests that crash or cancel it there.

@@ -165,7 +165,7 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	if err := errors.Join(k.Validate(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	err = n.unhurried(ctx, func() error {
+	err = n.changeSpaces(ctx, func() error {
 		return n.createKeyspace(ctx, k, nil, nil, func(space *Space) { made = space })
 	})
 	if err != nil && !errors.Is(err, ErrKeyspaceExists) {
@@ -174,26 +174,27 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	return made, err
 }
 
-// createKeyspace makes a keyspace, in the place of another one if that is given. with, if
-// it is set, says what else is changed in the catalog in the same step, or why it must
-// not be; done is called when it is made, before anybody else finds it.
-func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Space, with func() (command.Command, error), done func(*Space)) error {
-	// Before changing: a backup may take long, and others do not wait for it.
-	if err := n.jobs.quiet.share(ctx); err != nil {
-		return err
-	}
-	defer n.jobs.quiet.unshare()
-	if err := lock(ctx, &n.changing); err != nil {
-		return err
-	}
-	defer n.changing.Unlock()
-	var more command.Command
-	if with != nil {
-		var err error
-		if more, err = with(); err != nil {
+// changeSpaces calls change while it holds changing, and again until no job is in its
+// way: it waits for those, unless they are paused.
+func (n *Node) changeSpaces(ctx context.Context, change func() error) error {
+	return n.unhurried(ctx, func() error {
+		// Before changing: a backup may take long, and others do not wait for it.
+		if err := n.jobs.quiet.share(ctx); err != nil {
 			return err
 		}
-	}
+		defer n.jobs.quiet.unshare()
+		if err := lock(ctx, &n.changing); err != nil {
+			return err
+		}
+		defer n.changing.Unlock()
+		return change()
+	})
+}
+
+// createKeyspace makes a keyspace, in the place of another one if that is given. more, if
+// it is set, is changed in the catalog in the same step; done is called when it is made,
+// before anybody else finds it. It is called in changeSpaces.
+func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Space, more command.Command, done func(*Space)) error {
 	if found, err := n.Keyspace(k.Name); err == nil && found != was {
 		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}

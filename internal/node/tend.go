@@ -9,10 +9,9 @@ import (
 	"github.com/cleavekv/cleave/internal/store"
 )
 
-// tend does a group's housekeeping until ctx ends, and that of the node if it
-// is the first group. Errors are not lost: what failed here fails for the next
-// command too, and housekeeping is tried again.
-func (n *Node) tend(ctx context.Context, p *Part, first bool) {
+// tend does a group's housekeeping until ctx ends. Errors are not lost: what failed
+// here fails for the next command too, and housekeeping is tried again.
+func (n *Node) tend(ctx context.Context, p *Part) {
 	ticker := time.NewTicker(n.opts.TendEvery)
 	defer ticker.Stop()
 	g := p.Group
@@ -28,9 +27,6 @@ func (n *Node) tend(ctx context.Context, p *Part, first bool) {
 		if p.failed() {
 			n.feeds.ring() // nobody will commit: those who wait for that hear why
 		}
-		if first {
-			_ = n.clearDropped(ctx)
-		}
 		n.tendTransactions(ctx, p)
 		for {
 			more, err := g.Tend(ctx)
@@ -40,6 +36,21 @@ func (n *Node) tend(ctx context.Context, p *Part, first bool) {
 			if err != nil || !more || ctx.Err() != nil {
 				break
 			}
+		}
+	}
+}
+
+// tendDropped clears dropped keyspaces until the node is closed. One of many rows takes
+// long: no group waits for that with its housekeeping.
+func (n *Node) tendDropped() {
+	ticker := time.NewTicker(n.opts.TendEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-ticker.C:
+			_ = n.clearDropped(n.ctx) // what failed is tried again
 		}
 	}
 }

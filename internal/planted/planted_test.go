@@ -148,6 +148,7 @@ var plantedBugs = map[string][]guard{
 	"mover-floors-forgotten":          {guardMoves, guardSim},
 	"mover-second-job":                {guardMoves, guardSim},
 	"mover-group-removed-under-a-job": {{folder: "internal/mover", test: "TestAGroupIsNotRemovedWhileAJobNeedsIt"}, guardSim},
+	"mover-unmarks-for-others":        {guardMoves},
 
 	"own-joined-before-the-end": {guardMoves},
 	"own-joined-as-older":       {{folder: "internal/mover", test: "TestALateCopyFindsThatRangesWereJoined"}},
