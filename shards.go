@@ -74,7 +74,10 @@ func (s *Shard) bound(k *partition.Keyspace) {
 // firstKey returns the first key of a range keyspace that is at a boundary or behind it.
 // Shards begin with keys, behind collections, or where keyspaces do: then it is nil.
 func firstKey(k *partition.Keyspace, at partition.Position) []byte {
-	if key, _, err := k.Split([]byte{}, at); err == nil || len(at) == 0 {
+	if len(at) == 0 {
+		return nil
+	}
+	if key, _, err := k.Split([]byte{}, at); err == nil {
 		return key
 	}
 	row := bytes.Clone(at)
