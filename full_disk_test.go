@@ -256,12 +256,22 @@ func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 	}
 	f.close(t, db)
 	db = mustOpen(t, o)
+	defer f.close(t, db)
 	if emptied, err = db.Keyspace("emptied"); err == nil {
 		_, err = emptied.Get(limited, []byte(key))
 	}
 	if !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was emptied: %v", err)
 	}
+	f.on.Store(false)
+}
+
+// Who empties a keyspace makes room, though the catalog is on the full disk too.
+func TestAKeyspaceIsEmptiedOnAFullDisk(t *testing.T) {
+	f := newFullDisk()
+	db := mustOpen(t, tiny(wal.Never, nil, f))
+	f.fill(t, db, 0)
+	must(t, db.node.EmptyKeyspace(ctx, db.Default().space))
 	f.on.Store(false)
 	f.close(t, db)
 }

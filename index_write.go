@@ -2,6 +2,7 @@ package cleave
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,9 @@ func (k *Keyspace) doIndexed(ctx context.Context, p partition.Position, id Reque
 	case errors.Is(err, errRetry):
 		return command.Reply{}, ctx.Err()
 	case errors.Is(err, group.ErrRepeated):
-		if reply, _, err = k.db.recall(ctx, request); err != nil {
-			err = fmt.Errorf("%w: %w", group.ErrUnknown, err) // it has taken effect, but how?
+		var done bool
+		if reply, done, err = k.db.recall(ctx, request); err != nil || !done {
+			err = fmt.Errorf("%w: %w", group.ErrUnknown, cmp.Or(err, group.ErrRepeated)) // it has taken effect, but how?
 		}
 		return reply, public(err)
 	case err != nil && !errors.Is(err, ErrUnknown):

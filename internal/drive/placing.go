@@ -26,7 +26,12 @@ type Note struct {
 	Span partition.Span
 	Map  *partition.Map
 	With []command.Command
+	// Frees tells that it gives room back in the end.
+	Frees bool
 }
+
+// Urgent tells whether a full disk is no reason to refuse it.
+func (c *Note) Urgent() bool { return c.Frees }
 
 // Eval notes the map, unless another was made meanwhile, or a job is at work in
 // the span.

@@ -352,7 +352,7 @@ func (x *executor) show() {
 	traces.ended(x.guard.locks.Changes()[:x.traced], true)
 	reowned := x.guard.reowned()
 	if reowned {
-		came, err := x.guard.follow(x.reader)
+		came, err := x.guard.follow(briefly{x.reader.State})
 		if err != nil {
 			x.dead = failed(err)
 			return
@@ -441,4 +441,18 @@ func (x *executor) noteHousework() {
 			}
 		}
 	}
+}
+
+// briefly is a State that refuses nobody because others have too many scans open: what is
+// committed has to be followed.
+type briefly struct{ State }
+
+// Scan implements [command.Reader].
+func (b briefly) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if s, ok := b.State.(interface {
+		ScanBriefly(start, end []byte, reverse bool, visit func(key, value []byte) bool) error
+	}); ok {
+		return s.ScanBriefly(start, end, reverse, visit)
+	}
+	return b.State.Scan(start, end, reverse, visit)
 }

@@ -60,7 +60,7 @@ func (b *together) begin() {
 // commit commits what every group writes in one frame. It is urgent if what rides along is, too.
 func (b *together) commit(urgently bool) error {
 	for _, late := range b.late {
-		urgently = urgently && !slices.ContainsFunc(late, func(c *call) bool { return c.wrote && !urgent(c.Command) })
+		urgently = urgently && !slices.ContainsFunc(late, func(c *call) bool { return !urgent(c.Command) })
 	}
 	var parts []JointPart
 	for i, x := range b.states {

@@ -78,3 +78,70 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 		}
 	}
 }
+
+// A transaction has read a range and written a key of it that expires soon. It is
+// committed, and not resolved yet, as if its range were frozen. Whoever has seen the key
+// gone must not see it again.
+func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
+	wall := int64(1 << 40)
+	o := small(2)
+	o.Wall = func() int64 { return wall }
+	n := open(t, o)
+	here := func(h *Host, from byte) partition.Position {
+		k, _ := n.Keyspace(DefaultName)
+		for i := from; ; i++ {
+			if p := k.AppendPosition(nil, []byte{i}); n.PartOf(p).Host == h {
+				return p
+			}
+		}
+	}
+	a, b := here(n.Hosts()[0], 0), here(n.Hosts()[1], 0)
+	decider, owner := n.PartOf(a), n.PartOf(b)
+	ask := func(g *group.Group, c command.Command) command.Reply {
+		t.Helper()
+		reply, err := g.Try(ctx, group.Request{Command: c})
+		if err = errors.Join(err, reply.Err); err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	id, deadline := n.newID(), n.deadlineMS()
+	span := n.Map().Find(b).Span
+	digest, err := command.DigestRange(owner.Store, span.Start, span.End, command.AliveAt(wall))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := txn.Part{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a, Value: []byte("w")}}}
+	part := txn.Part{
+		Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End, Digest: digest}},
+		Writes: []command.Command{&command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}},
+	}
+	ask(owner.Group, &txn.Prepare{ID: id, Part: part, Decider: decider.ID, DeadlineMS: deadline})
+	ask(decider.Group, &txn.Decide{ID: id, Commit: true, Part: writes, Decider: decider.ID, DeadlineMS: deadline, Others: []partition.Span{span}})
+	check := func(when string, want bool) {
+		t.Helper()
+		_, got, err2 := owner.Group.Read(ctx, b, nil)
+		v, err := n.View(ctx, n.Hosts()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, now, seen, err := v.Read(effect.Rows.AppendKey(nil, b), nil)
+		v.Close()
+		if seen && err == nil {
+			var row command.Row
+			row, err = command.DecodeRow(value)
+			seen = row.Alive(now)
+		}
+		if err := errors.Join(err, err2); err != nil || seen != want || got != want {
+			t.Errorf("%s: a read sees it: %v, then a view: %v; %v", when, got, seen, err)
+		}
+	}
+	check("at once", true)
+	wall += 100
+	check("expired, not resolved", false)
+	ask(owner.Group, &txn.Resolve{ID: id, Commit: true, Span: span, DeadlineMS: deadline})
+	check("resolved", false)
+	if err := n.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

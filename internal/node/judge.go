@@ -41,6 +41,17 @@ type verdict struct {
 	span  partition.Span
 	from  command.Reader
 	locks *txn.Locks
+	// written are keys of which from has what a transaction that was committed leaves: that
+	// expires as others do, also if the transaction has locked a range around it.
+	written *txn.Locks
+}
+
+// judgeMS is when a key is judged that was served at nowMS.
+func (v *verdict) judgeMS(p partition.Position, nowMS int64) int64 {
+	if v.locks == nil || v.written != nil && v.written.Key(txn.ID{}, p, false) != nil {
+		return nowMS
+	}
+	return v.locks.JudgeMS(p, nowMS)
 }
 
 // judged returns what is seen of a side in a span. Locks are looked at where something
@@ -64,12 +75,14 @@ func (v *View) judged(s *side, span partition.Span) (*verdict, error) {
 			return false
 		}
 		some = some || o == txn.Committed
-		if o != txn.Committed || !l.Write {
-			if found.locks == nil {
-				found.locks = txn.NewLocks()
-			}
-			found.locks.Add(l)
+		to := &found.locks
+		if o == txn.Committed && l.Write {
+			to = &found.written
 		}
+		if *to == nil {
+			*to = txn.NewLocks()
+		}
+		(*to).Add(l)
 		return true
 	})
 	if err = errors.Join(err, bad); err != nil {

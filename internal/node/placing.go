@@ -47,8 +47,8 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // groups are brought in line with it, over a restart too; nobody else can be at these
 // positions, as the keyspace is not known before made, its own row, is written, after
 // that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
-// uses the node yet.
-func (n *Node) place(ctx context.Context, k *partition.Keyspace, use command.Command, made ...command.Command) error {
+// uses the node yet. If it frees room it is done on a full disk too.
+func (n *Node) place(ctx context.Context, k *partition.Keyspace, frees bool, use command.Command, made ...command.Command) error {
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
 	old, err := n.settled(ctx)
@@ -63,7 +63,7 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, use command.Com
 	}
 	if next != old {
 		home := old.Find(k.Span().Start)
-		note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: some(use)}
+		note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: some(use), Frees: frees}
 		if err := n.enter(ctx, note); err != nil {
 			return err
 		}
@@ -191,5 +191,5 @@ func (n *Node) separateCatalog(ctx context.Context) error {
 	if bytes.Equal(home.Span.End, system.Span().End) {
 		return nil
 	}
-	return n.place(ctx, &system, nil, nil)
+	return n.place(ctx, &system, false, nil)
 }

@@ -60,8 +60,8 @@ func (v *View) seen(p partition.Position) (seen *verdict, nowMS int64, err error
 	}
 	nowMS = k.clockMS
 	seen, err = v.judgedKey(s, k, p)
-	if err == nil && seen.locks != nil {
-		nowMS = seen.locks.JudgeMS(p, nowMS)
+	if err == nil {
+		nowMS = seen.judgeMS(p, nowMS)
 	}
 	return seen, nowMS, err
 }

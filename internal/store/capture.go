@@ -17,11 +17,12 @@ import (
 // made at once, counts against the first.
 const maxKept = 64
 
-// hold copies the list and takes a reference to the memory of each chunk.
-func (u *unapplied) hold() ([]*chunk, error) {
+// hold copies the list and takes a reference to the memory of each chunk. Who is brief is
+// never refused.
+func (u *unapplied) hold(brief bool) ([]*chunk, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.list) > 0 && u.kept+len(u.list) > maxKept+int(u.limit)+2 {
+	if !brief && len(u.list) > 0 && u.kept+len(u.list) > maxKept+int(u.limit)+2 {
 		return nil, fmt.Errorf("%w: they keep %d chunks of the log in memory", ErrSnapshots, u.kept)
 	}
 	held := make([]*chunk, len(u.list))
@@ -57,7 +58,7 @@ const optimism = 4
 // the chunks that look was given, held, and the position of the log at which it
 // looked. look takes its cuts of the chunks first and asks Pebble second; undo
 // throws away what it got.
-func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
+func (u *unapplied) capture(brief bool, look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
 	for try := 0; ; try++ {
 		if try == optimism {
 			u.publishing.Lock()
@@ -68,7 +69,7 @@ func (u *unapplied) capture(look func(held []*chunk), undo func()) ([]*chunk, wa
 			continue
 		}
 		pos := wal.Position(u.published.Load())
-		held, err := u.hold()
+		held, err := u.hold(brief)
 		if err != nil {
 			return nil, 0, err
 		}

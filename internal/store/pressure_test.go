@@ -16,7 +16,7 @@ import (
 func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 	s := mustOpen(t, tiny(vfs.NewMem()))
 	looks, undone := 0, 0
-	held, pos, _ := s.chunks.capture(func([]*chunk) {
+	held, pos, _ := s.chunks.capture(false, func([]*chunk) {
 		if looks++; looks <= 2 {
 			mustCommit(t, s, write{[]byte("k"), fmt.Appendf(nil, "%d", looks)})
 		}
@@ -27,7 +27,7 @@ func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 	s.chunks.release(held)
 	// Who is always too late stops the publisher for the moment.
 	looks = 0
-	held, pos, _ = s.chunks.capture(func([]*chunk) {
+	held, pos, _ = s.chunks.capture(false, func([]*chunk) {
 		if looks++; looks <= optimism {
 			mustCommit(t, s, write{[]byte("k"), nil})
 		}
@@ -151,11 +151,11 @@ func TestALongListLeavesRoomForFewerSnapshots(t *testing.T) {
 	for range 6 {
 		u.list = append(u.list, &chunk{memory: new(wal.Chunk)})
 	}
-	if _, err := u.hold(); !errors.Is(err, ErrSnapshots) {
+	if _, err := u.hold(false); !errors.Is(err, ErrSnapshots) {
 		t.Errorf("%d kept, %d on the list: %v, want ErrSnapshots", u.kept, len(u.list), err)
 	}
 	u.list = u.list[:3]
-	if _, err := u.hold(); err != nil {
+	if _, err := u.hold(false); err != nil {
 		t.Errorf("%d kept, %d on the list: %v", u.kept, len(u.list), err)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Store) Snapshot() (*Snapshot, error) {
 	snap := &Snapshot{store: s}
 	var cuts []runs.Cut
 	var err error
-	snap.held, snap.pos, err = s.chunks.capture(func(held []*chunk) {
+	snap.held, snap.pos, err = s.chunks.capture(false, func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		snap.base = s.db.NewSnapshot()
 	}, func() { snap.base.Close() })
@@ -146,7 +146,13 @@ func (p *Snapshot) Scan(start, end []byte, reverse bool, visit func(key, value [
 
 // Scan is that of a snapshot taken now, at less cost.
 func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	return s.scan(start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
+	return s.scan(false, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
+}
+
+// ScanBriefly is Scan of a few rows by somebody who must not be refused because others keep too
+// many snapshots open: it holds what it needs for a moment.
+func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	return s.scan(true, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
 }
 
 // ScanNear is Scan for one who must not wait for a disk. It ends before it has visited all, or
@@ -155,7 +161,7 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 	if near = s.IsNear(); !near {
 		return false, nil
 	}
-	err = s.scan(start, end, reverse, func(base *pebble.Iterator, it *Iter) (err error) {
+	err = s.scan(false, start, end, reverse, func(base *pebble.Iterator, it *Iter) (err error) {
 		defer func() {
 			if closing := it.Close(); err == nil {
 				err = closing
@@ -181,7 +187,7 @@ func (s *Store) ScanNear(start, end []byte, reverse bool, visit func(key, value 
 }
 
 // scan calls visit with an iterator that it closes.
-func (s *Store) scan(start, end []byte, reverse bool, visit func(base *pebble.Iterator, it *Iter) error) error {
+func (s *Store) scan(brief bool, start, end []byte, reverse bool, visit func(base *pebble.Iterator, it *Iter) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -191,7 +197,7 @@ func (s *Store) scan(start, end []byte, reverse bool, visit func(base *pebble.It
 	cuts := cutRoom[:0]
 	var base *pebble.Iterator
 	var failed error
-	held, _, err := s.chunks.capture(func(held []*chunk) {
+	held, _, err := s.chunks.capture(brief, func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		// An iterator of Pebble is a snapshot already.
 		base, failed = s.db.NewIter(bounds(start, end))
