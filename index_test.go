@@ -331,6 +331,36 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{}, `("blue")=b ("red")=a ("red")=c`)
 }
 
+// A row that an index refuses may be repaired in the same transaction, also after another
+// index was read. Then all find it, for as long as it is there.
+func TestARowThatWasRepairedHasItsEntries(t *testing.T) {
+	db := small(t, 1)
+	ks, row := db.Default(), []byte("row")
+	name := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name"})
+	years := mustIndex(t, db, IndexOptions{Name: "years", Columns: "years:int"})
+	_, err := ks.HSet(ctx, row, fields("name", "n", "years", "7")...)
+	must(t, err)
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.HSet(ks, row, fields("years", "old")...); err != nil {
+			return err
+		}
+		if _, err := tx.Expire(ks, row, time.Hour); err != nil {
+			return err
+		}
+		for _, err := range tx.ScanIndex(name, IndexScanOptions{}) {
+			refused(t, "years that are no number", err, ErrIndexRow)
+			break
+		}
+		if _, err := tx.HSet(ks, row, fields("years", "8")...); err != nil {
+			return err
+		}
+		_, err := tx.Persist(ks, row)
+		return err
+	}))
+	expectFound(t, name, IndexScanOptions{}, `("n")=row`)
+	expectFound(t, years, IndexScanOptions{}, `(8)=row`)
+}
+
 func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 	db := small(t, 1)
 	ks := db.Default()
