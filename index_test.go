@@ -198,6 +198,30 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 	}
 }
 
+// Tuples are equal if all of their elements are: one that goes on with nil is another.
+func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	tuples := map[string]key.Tuple{"1": {"a"}, "2": {"a", nil}, "3": {"a", nil, nil}, "4": {nil}, "5": {nil, nil}, "6": {"a", []byte{}}}
+	ix := mustIndex(t, db, IndexOptions{Name: "u", Unique: true, Function: "f", Version: "1", Extract: func(r IndexRow) ([]IndexEntry, error) {
+		return []IndexEntry{{Entry: tuples[string(r.Value)]}}, nil
+	}})
+	for _, order := range []string{"123456", "654321"} {
+		for _, value := range order {
+			must(t, ks.Set(ctx, []byte(string(value)), []byte(string(value))))
+			refused(t, "the same tuple", ks.Set(ctx, []byte("other"), []byte(string(value))), ErrUnique)
+		}
+		page, err := ix.Scan(ctx, IndexScanOptions{})
+		if must(t, err); len(page.Items) != len(tuples) {
+			t.Errorf("%d of %d are found", len(page.Items), len(tuples))
+		}
+		for value := range tuples {
+			_, err := ks.Delete(ctx, []byte(value))
+			must(t, err)
+		}
+	}
+}
+
 // What counts is what the rows are at the commit. An index that is read before has the
 // entries written which there are then, and one of them may be given up again.
 func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {

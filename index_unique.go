@@ -46,7 +46,7 @@ func (tx *Txn) checkUnique() error {
 		if err != nil {
 			return public(err)
 		}
-		prefix, err := key.AppendTuple(nil, t)
+		prefix, err := index.Same(t)
 		if err != nil {
 			return err
 		}
