@@ -154,7 +154,9 @@ func (r *feedReader) round(ctx context.Context, hosts []*node.Host) (found bool,
 		if r.Ended(i) {
 			continue
 		}
+		before := r.At[i]
 		batch, err := feed.Read(&r.Reader, i, h.Store, ctx.Err, r.add)
+		r.silent = r.silent || r.At[i] != before // there was no commit to tell
 		found = found || len(batch) > 0
 		if !feed.Tell(&r.Reader, i, batch, func(c *Change) bool { return r.tell(i, c) }) {
 			return found, errStop

@@ -364,3 +364,29 @@ func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
 	r.drain(t, db, cursor)
 	r.same(t, db)
 }
+
+// A transaction across stores is told in the order in which it wrote, whichever store has
+// the hash: what it deleted is gone.
+func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
+	for n := range 2 {
+		db := small(t, 2)
+		ks := db.Default()
+		h, other := ends(db, n)[0], ends(db, 1-n)[0]
+		_, err := ks.HSet(ctx, h, Field{[]byte("old"), nil})
+		must(t, err)
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			if _, err := tx.HSet(ks, h, Field{[]byte("field"), nil}); err != nil {
+				return err
+			}
+			if _, err := tx.Delete(ks, h); err != nil {
+				return err
+			}
+			return tx.Set(ks, other, nil)
+		}))
+		_, err = db.Settled(ctx)
+		must(t, err)
+		r := newReplica()
+		r.drain(t, db, "")
+		r.same(t, db)
+	}
+}

@@ -93,7 +93,7 @@ func ends(db *DB, store int) [2][]byte {
 }
 
 // Who moves shards off a store without room makes some: the job begins, goes on and
-// ends, though its record is on that store too. Who drops a keyspace does, too.
+// ends, though its record is on that store too. Who drops a keyspace or an index does, too.
 func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
 	db := mustOpen(t, tiny(wal.Never, nil, f, store.Memory()))
@@ -107,8 +107,10 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	if db.node.PartOf(gone.space.Span().Start).Host != full {
 		mustDo(t, db, Move{Shard: shardAt(gone, string(key)), To: elsewhere(gone, string(key))})
 	}
+	mustIndex(t, db, IndexOptions{Name: "gone", Keyspace: rangeSpace(t, db, "kept"), Columns: "name"})
 	f.fill(t, db, 0)
 	must(t, db.DropKeyspace(ctx, "gone"))
+	must(t, db.DropIndex(ctx, "kept", "gone"))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	job := mustStart(t, db, Move{Shard: shard, To: elsewhere(ks, string(key))})

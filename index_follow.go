@@ -95,8 +95,16 @@ func (f *follower) again() error {
 }
 
 // build looks at all rows that there are, and then at all that it has entries of, a page
-// at a time. What changes meanwhile is in the feed, which it follows from where it began.
+// at a time, each with a piece of the feed: if it stayed where it began, the feed would have
+// left that behind before a long build ends, each time anew.
 func (f *follower) build() error {
+	if f.state.Phase == byFeed {
+		return f.ready()
+	}
+	r, err := f.reader()
+	if err != nil {
+		return err
+	}
 	for f.state.Phase != byFeed {
 		began := time.Now()
 		keys, next, err := f.page()
@@ -106,12 +114,26 @@ func (f *follower) build() error {
 		if f.state.After = next; next == nil {
 			f.state.Phase++
 		}
-		if err := f.refresh(keys); err != nil {
+		if _, err := r.round(f.ctx, f.ix.db.node.Hosts()); err != nil {
+			return public(err)
+		}
+		f.state.Cursor = f.ix.db.cursorOf(r.At)
+		for _, key := range keys {
+			r.want(key)
+		}
+		if err := f.refresh(r.take()); err != nil {
 			return err
 		}
 		f.note(func(s *keeperStatus) { s.err, s.built = nil, s.built+uint64(len(keys)) })
-		f.rest(time.Since(began))
+		if r.behind() < keepBytes { // else the feed may leave it behind meanwhile
+			f.rest(time.Since(began))
+		}
 	}
+	return f.ready()
+}
+
+// ready notes that all rows have their entries.
+func (f *follower) ready() error {
 	if f.x.IsReady() {
 		return nil
 	}
@@ -149,20 +171,10 @@ const keepBytes = 4 << 20
 // feed follows the feed.
 func (f *follower) feed() error {
 	db := f.ix.db
-	seen := map[string]bool{}
-	var keys [][]byte
-	r, err := db.feedReader(f.state.Cursor, func(c Change, _ error) bool {
-		for _, op := range c.Ops {
-			if !seen[string(op.Key)] {
-				seen[string(op.Key)], keys = true, append(keys, op.Key)
-			}
-		}
-		return true
-	})
+	r, err := f.reader()
 	if err != nil {
 		return err
 	}
-	r.only = f.ix.rows.space
 	f.kept = append(f.kept[:0], r.At...)
 	fresh := time.Now()
 	for {
@@ -173,13 +185,11 @@ func (f *follower) feed() error {
 			return public(err)
 		}
 		f.state.Cursor = db.cursorOf(r.At)
-		if len(keys) > 0 || f.passed(r.At) > keepBytes {
-			if err := f.refresh(keys); err != nil {
+		if len(r.keys) > 0 || f.passed(r.At) > keepBytes {
+			if err := f.refresh(r.take()); err != nil {
 				return err
 			}
 			f.kept = append(f.kept[:0], r.At...)
-			clear(seen)
-			keys = keys[:0]
 		}
 		if !found {
 			fresh = looked
@@ -203,6 +213,48 @@ func (f *follower) feed() error {
 func (f *follower) passed(pos []wal.Position) (bytes int64) {
 	for i, h := range f.ix.db.node.Hosts() {
 		bytes += h.Store.Behind(f.kept[i]) - h.Store.Behind(pos[i])
+	}
+	return bytes
+}
+
+// rowReader reads the feed for the keys of rows to look at, each once.
+type rowReader struct {
+	feedReader
+	keys [][]byte
+	seen map[string]bool
+}
+
+// reader begins to read at the place of the index.
+func (f *follower) reader() (r *rowReader, err error) {
+	r = &rowReader{seen: map[string]bool{}}
+	r.feedReader, err = f.ix.db.feedReader(f.state.Cursor, func(c Change, _ error) bool {
+		for _, op := range c.Ops {
+			r.want(op.Key)
+		}
+		return true
+	})
+	r.only = f.ix.rows.space
+	return r, err
+}
+
+func (r *rowReader) want(key []byte) {
+	if !r.seen[string(key)] {
+		r.seen[string(key)], r.keys = true, append(r.keys, key)
+	}
+}
+
+// take returns the keys since the last time. They are good until the next is wanted.
+func (r *rowReader) take() [][]byte {
+	keys := r.keys
+	clear(r.seen)
+	r.keys = r.keys[:0]
+	return keys
+}
+
+// behind is how much of the log was not read yet.
+func (r *rowReader) behind() (bytes int64) {
+	for i, h := range r.db.node.Hosts() {
+		bytes += h.Store.Behind(r.At[i])
 	}
 	return bytes
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,4 +214,65 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"value", "1"}}, ``)
 	expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"value", "2"}}, `("value", "2")=stays`)
 	verified(t, ix)
+}
+
+// While an index is built more is written than the feed keeps. It is built once, also over
+// a restart, and has what became of the rows meanwhile.
+func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
+	o := memory(1)
+	o.Store.RetainBytes = 1 << 20
+	db := mustOpen(t, o)
+	defer func() { mustClose(t, db) }()
+	rangeSpace(t, db, "other")
+	const rows = 1000
+	var b Batch
+	for i := range rows {
+		b.Set(db.Default(), number(i), number(i))
+	}
+	must(t, db.Write(ctx, &b))
+	var built atomic.Bool
+	options := IndexOptions{Name: "all", Mode: Asynchronous, Function: "all"}
+	writer := func() func(IndexRow) ([]IndexEntry, error) {
+		n, ks := 0, db.Default()
+		other, err := db.Keyspace("other")
+		must(t, err)
+		return func(r IndexRow) ([]IndexEntry, error) {
+			// As much for each row that is looked at: so it does not matter who is faster.
+			if n++; !built.Load() {
+				err := other.Set(ctx, []byte("key"), make([]byte, 8<<10))
+				if n%16 == 0 && err == nil {
+					if _, err = ks.Delete(ctx, number(3*n%rows)); err == nil {
+						err = ks.Set(ctx, number(7*n%rows), []byte("new"))
+					}
+				}
+				if err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			}
+			return everything(r)
+		}
+	}
+	for life, until := range []func(IndexStatus) bool{
+		func(s IndexStatus) bool { return s.Built > rows/2 },
+		func(s IndexStatus) bool { return s.Ready },
+	} {
+		if life > 0 {
+			mustClose(t, db)
+			db = mustOpen(t, o)
+		}
+		options.Keyspace, options.Extract = db.Default(), writer()
+		ix, err := db.OpenIndex(ctx, options)
+		must(t, err)
+		status, err := ix.Status()
+		for must(t, err); !until(status) && status.Rebuilt == 0; must(t, err) {
+			time.Sleep(time.Millisecond)
+			status, err = ix.Status()
+		}
+		// The second looks at half of the rows, and at the records of all.
+		if status.Rebuilt > 0 || life > 0 && status.Built > rows/2+rows {
+			t.Fatalf("in life %d it begins anew: %+v", life, status)
+		}
+	}
+	built.Store(true)
+	verified(t, mustIndex(t, db, options))
 }

@@ -198,6 +198,30 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 	}
 }
 
+// Tuples are equal if all of their elements are: one that goes on with nil is another.
+func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	tuples := map[string]key.Tuple{"1": {"a"}, "2": {"a", nil}, "3": {"a", nil, nil}, "4": {nil}, "5": {nil, nil}, "6": {"a", []byte{}}}
+	ix := mustIndex(t, db, IndexOptions{Name: "u", Unique: true, Function: "f", Version: "1", Extract: func(r IndexRow) ([]IndexEntry, error) {
+		return []IndexEntry{{Entry: tuples[string(r.Value)]}}, nil
+	}})
+	for _, order := range []string{"123456", "654321"} {
+		for _, value := range order {
+			must(t, ks.Set(ctx, []byte(string(value)), []byte(string(value))))
+			refused(t, "the same tuple", ks.Set(ctx, []byte("other"), []byte(string(value))), ErrUnique)
+		}
+		page, err := ix.Scan(ctx, IndexScanOptions{})
+		if must(t, err); len(page.Items) != len(tuples) {
+			t.Errorf("%d of %d are found", len(page.Items), len(tuples))
+		}
+		for value := range tuples {
+			_, err := ks.Delete(ctx, []byte(value))
+			must(t, err)
+		}
+	}
+}
+
 // What counts is what the rows are at the commit. An index that is read before has the
 // entries written which there are then, and one of them may be given up again.
 func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
@@ -287,6 +311,57 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	}
 }
 
+// One row after the other has a name, and expires, as those of leases do: what they have left
+// is not read by all who come after them.
+func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
+	clock := newClock()
+	o := memory(1)
+	o.Wall = clock.ms.Load
+	db := mustOpen(t, o)
+	defer db.Close()
+	ks := db.Default()
+	ix := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name", Unique: true})
+	take := func(tx *Txn, row []byte) error {
+		if _, err := tx.HSet(ks, row, fields("name", "n")...); err != nil {
+			return err
+		}
+		_, err := tx.Expire(ks, row, time.Second)
+		return err
+	}
+	for i := range 20 {
+		reads := 0
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			if err := take(tx, number(i)); err != nil || i < 19 {
+				return err
+			}
+			if err := tx.maintain(); err != nil {
+				return err
+			}
+			err := tx.checkUnique()
+			reads = len(tx.reads)
+			return err
+		}))
+		if reads > 5 {
+			t.Errorf("after %d rows another one reads %d", i, reads)
+		}
+		clock.pass(2 * time.Second)
+	}
+
+	// The last one comes back while another finds that it is gone.
+	attempts := 0
+	err := db.Update(ctx, func(tx *Txn) error {
+		if attempts++; attempts == 1 {
+			must(t, take(tx, number(20)))
+			must(t, tx.maintain())
+			must(t, tx.checkUnique())
+			return db.Update(ctx, func(tx *Txn) error { return take(tx, number(19)) })
+		}
+		return take(tx, number(20))
+	})
+	refused(t, "a name that was taken again", err, ErrUnique)
+	expectFound(t, ix, IndexScanOptions{}, fmt.Sprintf(`("n")=%s`, number(19)))
+}
+
 // An index that is read in a transaction is what its rows are there, and what others
 // change in what was read is a conflict.
 func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
@@ -329,6 +404,36 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 		t.Errorf("%d attempts", attempts)
 	}
 	expectFound(t, ix, IndexScanOptions{}, `("blue")=b ("red")=a ("red")=c`)
+}
+
+// A row that an index refuses may be repaired in the same transaction, also after another
+// index was read. Then all find it, for as long as it is there.
+func TestARowThatWasRepairedHasItsEntries(t *testing.T) {
+	db := small(t, 1)
+	ks, row := db.Default(), []byte("row")
+	name := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name"})
+	years := mustIndex(t, db, IndexOptions{Name: "years", Columns: "years:int"})
+	_, err := ks.HSet(ctx, row, fields("name", "n", "years", "7")...)
+	must(t, err)
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.HSet(ks, row, fields("years", "old")...); err != nil {
+			return err
+		}
+		if _, err := tx.Expire(ks, row, time.Hour); err != nil {
+			return err
+		}
+		for _, err := range tx.ScanIndex(name, IndexScanOptions{}) {
+			refused(t, "years that are no number", err, ErrIndexRow)
+			break
+		}
+		if _, err := tx.HSet(ks, row, fields("years", "8")...); err != nil {
+			return err
+		}
+		_, err := tx.Persist(ks, row)
+		return err
+	}))
+	expectFound(t, name, IndexScanOptions{}, `("n")=row`)
+	expectFound(t, years, IndexScanOptions{}, `(8)=row`)
 }
 
 func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {

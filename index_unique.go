@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
@@ -33,6 +34,7 @@ func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
 // checkUnique refuses entries of unique indexes that two rows would have. What it looks
 // at counts as read: of two transactions that bring the same one meets a conflict.
 func (tx *Txn) checkUnique() error {
+	var dead []uniqueEntry
 	for _, u := range tx.uniques {
 		entries := &Keyspace{db: tx.db, space: u.index.Entries, inner: true}
 		_, stands, err := tx.env.Get(effect.Rows.AppendKey(nil, entries.space.AppendPosition(nil, u.key)), nil)
@@ -46,7 +48,7 @@ func (tx *Txn) checkUnique() error {
 		if err != nil {
 			return public(err)
 		}
-		prefix, err := key.AppendTuple(nil, t)
+		prefix, err := index.Same(t)
 		if err != nil {
 			return err
 		}
@@ -68,6 +70,31 @@ func (tx *Txn) checkUnique() error {
 			if counts {
 				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other, Row: bytes.Clone(u.row.key)}
 			}
+			dead = append(dead, uniqueEntry{u.row, u.index, item.Key})
+		}
+	}
+	return tx.sweep(dead)
+}
+
+const (
+	// sweepKeys and sweepBytes are up to what size of a transaction entries are swept: none
+	// may become too large by it.
+	sweepKeys  = command.MaxTxnKeys * 9 / 10
+	sweepBytes = command.MaxTxnBytes / 2
+)
+
+// sweep deletes entries that were found not to count, as far as there is room. If they stayed
+// for their hour, a tuple that one row has after the other would cost each of them a read
+// more. Their rows count as read: none of them is there at the commit with that expiry, nor
+// ever again.
+func (tx *Txn) sweep(dead []uniqueEntry) error {
+	for _, e := range dead {
+		effects := tx.env.Effects()
+		if len(tx.reads)+len(tx.ranges)+max(len(tx.writes), effects.Len()) >= sweepKeys || effects.Size() >= sweepBytes {
+			return nil
+		}
+		if err := tx.apply(e.row, e.index, index.Change{Delete: [][]byte{e.key}}, 0); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -108,17 +108,20 @@ func (tx *Txn) maintain() error {
 		if row != nil {
 			expiryMS = row.ExpiryMS
 		}
+		// All are made before the first is written: whoever repairs a row that one index
+		// refuses finds the entries of the others as they were, with their expiry.
+		now := make([][]index.Entry, len(r.with.All))
 		for i, x := range r.with.All {
-			now, err := entriesOf(x, row)
-			if err != nil {
+			if now[i], err = entriesOf(x, row); err != nil {
 				return indexRefuses(x, r.at, err)
 			}
-			if err := tx.apply(r, x, index.Diff(r.entries[i], now, expiryMS != r.expiryMS), expiryMS); err != nil {
+		}
+		for i, x := range r.with.All {
+			if err := tx.apply(r, x, index.Diff(r.entries[i], now[i], expiryMS != r.expiryMS), expiryMS); err != nil {
 				return err
 			}
-			r.entries[i] = now
 		}
-		r.expiryMS, r.changed = expiryMS, false
+		r.entries, r.expiryMS, r.changed = now, expiryMS, false
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ type lane struct {
 
 // post is messages of one call for one bucket.
 type post struct {
-	messages []*Message
-	bytes    int
+	messages    []*Message
+	rows, bytes int // of them, the rows at most
 	// also, if set, is done in the same transaction, and tells whether the messages are
 	// still wanted. Those of others, which share the transaction, are not its business.
 	also func(tx *cleave.Txn) (wanted bool, err error)
@@ -45,11 +45,22 @@ func (p *post) own() {
 }
 
 const (
-	// postMessages and postBytes bound what is committed at once, unless one post is
-	// larger.
+	// postMessages, postRows and postBytes bound what is committed at once, unless one
+	// message is larger. A transaction has 10,000 rows at most; the rest is for what all
+	// messages share, and for an epoch that comes when they wait already.
 	postMessages = 1000
+	postRows     = 8000
 	postBytes    = 1 << 20
 )
+
+// rowsOf is how many rows a message touches at most: itself, its lease, and its id or where
+// it is revived from; and its id in all epochs, where it is looked for.
+func rowsOf(m *lanes.Manifest, x *Message) int {
+	if x.ID == (cleave.RequestID{}) {
+		return 4
+	}
+	return 4 + len(m.Epochs)
+}
 
 // errClosedBucket sends a post to the newest manifest.
 var errClosedBucket = errors.New("queue: the bucket is closed")
@@ -71,11 +82,12 @@ func (c *core) publish(ctx context.Context, messages []*Message, also func(*clea
 		p := &post{also: also, turn: make(chan *outcome, 1)}
 		rest := make([]*Message, 0, len(messages))
 		for _, x := range messages {
-			if m.For(pointOf(x, anywhere)) != b || len(p.messages) == postMessages || p.bytes > postBytes {
+			n, rows := len(p.messages), p.rows+rowsOf(m, x)
+			if m.For(pointOf(x, anywhere)) != b || n == postMessages || n > 0 && rows > postRows || p.bytes > postBytes {
 				rest = append(rest, x)
 				continue
 			}
-			p.messages, p.bytes = append(p.messages, x), p.bytes+len(x.Key)+len(x.Body)
+			p.messages, p.rows, p.bytes = append(p.messages, x), rows, p.bytes+len(x.Key)+len(x.Body)
 		}
 		err := c.post(ctx, b, p)
 		if errors.Is(err, errClosedBucket) {
@@ -142,10 +154,13 @@ func (c *core) post(ctx context.Context, b lanes.Bucket, p *post) error {
 // lead commits what waits, up to the post of the caller, and hands the work on.
 func (c *core) lead(l *lane, b lanes.Bucket, own *post) error {
 	l.mu.Lock()
-	n, messages, bytes := 0, 0, 0
-	for n < len(l.waiting) && (n == 0 || messages+len(l.waiting[n].messages) <= postMessages && bytes < postBytes) {
-		messages, bytes = messages+len(l.waiting[n].messages), bytes+l.waiting[n].bytes
-		n++
+	n, messages, rows, bytes := 0, 0, 0, 0
+	for ; n < len(l.waiting); n++ {
+		p := l.waiting[n]
+		if n > 0 && (messages+len(p.messages) > postMessages || rows+p.rows > postRows || bytes >= postBytes) {
+			break
+		}
+		messages, rows, bytes = messages+len(p.messages), rows+p.rows, bytes+p.bytes
 	}
 	batch := append([]*post{}, l.waiting[:n]...)
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)

@@ -43,7 +43,8 @@ func Open(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, 
 func (q *Queue) Close() error { return q.c.close() }
 
 // Publish puts messages into the queue: when it returns nil, they are there. Those of one
-// shard come at once, all of them or none; those without a Key are put into one shard.
+// shard come at once, all of them or none, up to 1000 and about 1 MiB, or fewer with an ID
+// after many resizes; those with neither Key nor ID are put into one shard.
 // After an error some may be there: with an ID in each, all can be published again.
 func (q *Queue) Publish(ctx context.Context, messages ...Message) error {
 	list := make([]*Message, len(messages))

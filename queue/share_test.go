@@ -85,6 +85,27 @@ func TestAManifestThatWasReadLateIsNotBelieved(t *testing.T) {
 	}
 }
 
+// Each id is looked for in all epochs that are remembered, so fewer messages are committed
+// at once where there are many: none is refused, and ids are known over all of them.
+func TestMessagesWithIDsArePublishedAfterManyResizes(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 1})
+	for i := range 10 {
+		must(t, q.Resize(ctx, 1+(i+1)%2))
+	}
+	list := make([]Message, postMessages)
+	for i := range list {
+		list[i] = Message{ID: db.NewRequestID(), Delay: time.Hour}
+	}
+	must(t, q.Publish(ctx, list...))
+	must(t, q.Resize(ctx, 2))
+	must(t, q.Publish(ctx, list...)) // as after ErrUnknown
+	stats, err := q.Stats(ctx)
+	if must(t, err); stats.Depth != postMessages {
+		t.Errorf("of %d there are %d", postMessages, stats.Depth)
+	}
+}
+
 // A reader is told of all that was trimmed before it read it: also of shards that are gone
 // with all they had, and of those that came and went while it was away.
 func TestAReaderIsToldOfEntriesThatWentWithTheirShard(t *testing.T) {

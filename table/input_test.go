@@ -211,6 +211,39 @@ func TestRowsExpireAndConditionsHold(t *testing.T) {
 	}
 }
 
+// Where many rows have the same columns, a Put leaves one; one that is not stored leaves all.
+func TestAPutThatIsNotStoredChangesNothing(t *testing.T) {
+	table := openTable(t, store, "salt(16) | a:int", Options{})
+	one := key.Columns{"a": 1}
+	for range 20 { // two of them at least have different salts
+		if err := table.Append(bg, one, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := must(all(table.Rows(bg, Query{})))
+	put := func(o cleave.SetOptions) error {
+		return store.Update(bg, func(tx *cleave.Txn) error {
+			err := table.In(tx).PutWith(one, nil, o)
+			if errors.Is(err, cleave.ErrNotStored) {
+				return nil // whoever is content with what is there
+			}
+			return err
+		})
+	}
+	if err := put(cleave.SetOptions{IfAbsent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if after := must(all(table.Rows(bg, Query{}))); len(after) != len(before) {
+		t.Errorf("%d of %d rows are left", len(after), len(before))
+	}
+	if err := put(cleave.SetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if after := must(all(table.Rows(bg, Query{}))); len(after) != 1 {
+		t.Errorf("%d rows are left", len(after))
+	}
+}
+
 func TestColumnSaysWhatAKeyDoesNotHold(t *testing.T) {
 	db := store
 	table := openTable(t, db, "(dev:string, hour(ts)) | n:int", Options{})

@@ -74,12 +74,16 @@ func (x Txn) PutWith(columns key.Columns, value []byte, o cleave.SetOptions) err
 	if len(rows) == 0 {
 		return x.AppendWith(columns, value, o)
 	}
+	// First what may be refused: whoever goes on after that has all rows as they were.
+	if err := x.tx.SetWith(x.t.ks, rows[0].Key, value, o); err != nil {
+		return err
+	}
 	for _, twin := range rows[1:] { // columns name one row again
 		if _, err := x.tx.Delete(x.t.ks, twin.Key); err != nil {
 			return err
 		}
 	}
-	return x.tx.SetWith(x.t.ks, rows[0].Key, value, o)
+	return nil
 }
 
 // Append is [Table.Append].

@@ -70,7 +70,11 @@ func Read[T any](r *Reader, from int, log Log, check func() error, add func(*T, 
 		}
 		if n := len(batch); n == 0 || batch[n-1].End != c.Pos {
 			// Behind a whole commit is a good place to stop.
-			if n >= r.MaxCommits || size >= r.MaxBytes || r.To != nil && c.Pos > r.To[from] {
+			past := r.To != nil && c.Pos > r.To[from]
+			if past && n == 0 {
+				r.At[from] = max(r.At[from], r.To[from]) // where no commit ends: all before it was told
+			}
+			if past || n >= r.MaxCommits || size >= r.MaxBytes {
 				return errEnough
 			}
 			batch = append(batch, Commit[T]{End: c.Pos})

@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/effect"
@@ -83,6 +84,33 @@ func TestThePastOfARangeComesBeforeWhatItsNewStoreDoes(t *testing.T) {
 	}
 	if got := told(t, r, 1, logs[1]); !slices.Equal(got, []string{"b1", "a3"}) || !r.AtEnd() {
 		t.Errorf("behind the end of another store it tells %q", got)
+	}
+}
+
+// holes is a log in which no commit ends at an odd place.
+type holes []effect.Batch
+
+// Feed implements [Log].
+func (l holes) Feed(from wal.Position, visit func(store.Committed) error) (wal.Position, error) {
+	for n := int(from+1) / 2; n < len(l); n++ {
+		if err := visit(store.Committed{Pos: wal.Position(2*n + 2), Batch: l[n]}); err != nil {
+			return wal.Position(2 * n), err
+		}
+	}
+	return wal.Position(2 * len(l)), nil
+}
+
+func TestAReaderEndsAtAPlaceWhereNoCommitDoes(t *testing.T) {
+	log := holes{entry(t, nil, "a"), entry(t, nil, "b"), entry(t, nil, "c")}
+	for to, want := range []string{"", "", "a", "a", "ab", "ab", "abc"} {
+		r := &Reader{At: make([]wal.Position, 1), To: []wal.Position{wal.Position(to)}, MaxCommits: 9, MaxBytes: 1 << 10}
+		got := ""
+		for range 2 { // it may be told so when it asks for more
+			got += strings.Join(told(t, r, 0, log), "")
+		}
+		if got != want || !r.AtEnd() || r.At[0] != r.To[0] {
+			t.Errorf("up to %d it tells %q and is at %v", to, got, r.At)
+		}
 	}
 }
 

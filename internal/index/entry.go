@@ -81,6 +81,16 @@ func Prefix(t key.Tuple) (start, end []byte, err error) {
 	return start, append(bytes.Clone(start), 0xff), nil
 }
 
+// Same returns what the keys of all entries with the tuple t begin with, and no others: that
+// has the code of the row's key at its end, as the bytes of (t..., nil) begin with those of t.
+func Same(t key.Tuple) ([]byte, error) {
+	b, err := AppendKey(nil, t, nil)
+	if err != nil {
+		return nil, err
+	}
+	return b[:len(b)-1], nil // without the end of the row's key
+}
+
 // The first bytes of the keys in a keyspace of entries: the codes of package key.
 const (
 	metaStart    = 0x00 // nil: what is known about the index

@@ -51,6 +51,10 @@ func TestEntriesSortAsTheirTuplesDo(t *testing.T) {
 		if err != nil || begins != (bytes.Compare(start, ka) <= 0 && bytes.Compare(ka, end) < 0) {
 			t.Fatalf("%v begins with %v is %v, but %x is not so in [%x, %x): %v", a, b, begins, ka, start, end, err)
 		}
+		same, err := Same(b)
+		if err != nil || (key.Compare(a, b) == 0) != bytes.HasPrefix(ka, same) {
+			t.Fatalf("%v and %v: %x begins with %x: %v", a, b, ka, same, err)
+		}
 		bound, err := Bound(b)
 		if err != nil || (key.Compare(a, b) >= 0) != (bytes.Compare(ka, bound) >= 0) {
 			t.Fatalf("%v against the bound %v: %x, %x: %v", a, b, ka, bound, err)

@@ -77,10 +77,10 @@ func (n *Node) forget(k *Space) {
 	n.drops.Store(true)
 }
 
-// leaving is what the catalog notes of a keyspace that goes.
+// leaving is what the catalog notes of a keyspace or an index that goes.
 type leaving struct{ command.Batch }
 
-// Urgent tells that it makes room: who drops a keyspace on a full disk does it for that.
+// Urgent tells that it makes room: who drops one on a full disk does it for that.
 func (c *leaving) Urgent() bool { return true }
 
 // clearLimit is how many rows of a dropped keyspace one command removes.

@@ -265,7 +265,7 @@ func (n *Node) DropIndex(ctx context.Context, keyspace, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := n.enter(ctx, x.dropCommands()...); err != nil {
+	if err := n.enter(ctx, &leaving{command.Batch{Commands: x.dropCommands()}}); err != nil {
 		return fmt.Errorf("drop %s: %w", describe(&x.Definition), err)
 	}
 	n.mu.Lock()

@@ -21,8 +21,8 @@ type claim struct {
 // place is a row that was looked at, or is to be changed.
 type place struct {
 	position partition.Position
-	op       effect.Op
-	write    bool
+	// op is the number of the effect on it, -1 if there is none.
+	op int
 }
 
 // gather finds the keys that rows belong to. The position of no key begins with
@@ -32,13 +32,14 @@ type place struct {
 func gather(n *notes, batch effect.Batch) (touched, error) {
 	places := make([]place, 0, len(n.keys)+batch.Len())
 	for _, p := range n.keys {
-		places = append(places, place{position: p})
+		places = append(places, place{p, -1})
 	}
-	for _, op := range batch.All() {
-		places = append(places, place{op.Key[1:], op, true})
+	for i, op := range batch.All() {
+		places = append(places, place{op.Key[1:], i})
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return bytes.Compare(a.position, b.position) })
 	t := touched{}
+	keys := make([]int, batch.Len()) // of each effect, the number of its key
 	var at *claim
 	for _, x := range places {
 		if at == nil || !bytes.HasPrefix(x.position, at.lock.Start) {
@@ -48,10 +49,15 @@ func gather(n *notes, batch effect.Batch) (touched, error) {
 			t.locks = append(t.locks, claim{lock: Lock{Start: clonePosition(x.position)}})
 			at = &t.locks[len(t.locks)-1]
 		}
-		if x.write {
+		if x.op >= 0 {
 			at.lock.Write = true
-			redo(&at.effects, x.op)
+			keys[x.op] = len(t.locks) - 1
 		}
+	}
+	// In the order in which they were made: so the feed tells them, and the fields of a hash
+	// that were written before it was deleted must not come after.
+	for i, op := range batch.All() {
+		redo(&t.locks[keys[i]].effects, op)
 	}
 	t.addRanges(n.spans)
 	return t, nil
