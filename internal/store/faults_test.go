@@ -196,6 +196,57 @@ func TestCloseOnAFullDiskReturnsAndLosesNothing(t *testing.T) {
 	mustClose(t, s)
 }
 
+// A scan or a snapshot that began before Close, and waits for a commit to become visible, sees
+// all rows or is refused: on a full disk Close lets chunks go that are not applied.
+func TestWhoLooksWhileCloseGivesUpSeesAllRowsOrAnError(t *testing.T) {
+	count := func(s scanner) (rows int, err error) {
+		err = s.Scan(nil, nil, false, func(_, _ []byte) bool { rows++; return true })
+		return rows, err
+	}
+	for name, look := range map[string]func(s *Store) (int, error){
+		"scan": func(s *Store) (int, error) { return count(s) },
+		"snapshot": func(s *Store) (int, error) {
+			snap, err := s.Snapshot()
+			if err != nil {
+				return 0, err
+			}
+			defer snap.Close()
+			return count(snap)
+		},
+	} {
+		f := &faulty{match: func(op errorfs.Op) bool { return isTable(op) && op.Kind == errorfs.OpCreate }, err: syscall.ENOSPC}
+		s := mustOpen(t, tiny(errorfs.Wrap(vfs.NewMem(), f)))
+		f.on.Store(true)
+		want := 0
+		for commit(s, write{fmt.Appendf(nil, "k%04d", want), make([]byte, 1000)}) == nil {
+			want++
+		}
+		// A commit is becoming visible.
+		s.chunks.publishing.Lock()
+		s.chunks.sequence.Add(1)
+		var rows int
+		looked, closed := make(chan error), make(chan error)
+		go func() {
+			var err error
+			rows, err = look(s)
+			looked <- err
+		}()
+		time.Sleep(20 * time.Millisecond) // it is inside
+		go func() { closed <- s.Close() }()
+		for n := 1; n > 0; n = len(s.chunks.sealedFirst(1)) {
+			time.Sleep(time.Millisecond) // until Close has given up
+		}
+		s.chunks.sequence.Add(1)
+		s.chunks.publishing.Unlock()
+		if err := <-looked; err == nil && rows != want || err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %d rows of %d, %v: want all, or ErrClosed", name, rows, want, err)
+		}
+		if err := <-closed; !errors.Is(err, ErrDiskFull) {
+			t.Errorf("%s: Close: %v, want ErrDiskFull", name, err)
+		}
+	}
+}
+
 func TestABackupToAFullDiskFailsAlone(t *testing.T) {
 	f := &faulty{match: func(op errorfs.Op) bool {
 		return strings.HasPrefix(op.Path, "/b/") && isTable(op) && op.Kind == errorfs.OpCreate
