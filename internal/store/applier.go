@@ -278,9 +278,15 @@ func (s *Store) settle() error {
 	}
 	if n := a.flushes.Load(); n != a.seen {
 		a.seen = n
+		at(s.hooks.beforeDurable)
 		pos, err := position(s.db, true)
 		if err != nil {
 			return fmt.Errorf("read the durable position: %w", err)
+		}
+		// Once more: when Pebble begins a new manifest it goes on behind a sync of its directory
+		// that failed. What was read may stand on that sync, and then the store was dead before.
+		if s.health.err() != nil {
+			return nil
 		}
 		if uint64(pos) > a.durable.Load() {
 			a.durable.Store(uint64(pos))

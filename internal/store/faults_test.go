@@ -1,15 +1,18 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
@@ -95,6 +98,37 @@ func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.
 				mustClose(t, s)
 			}
 		})
+	}
+}
+
+// When Pebble begins a new manifest it goes on behind a sync of its directory that failed, so
+// the position that it then calls durable may be lost with that manifest: the log is still
+// needed.
+func TestWhatIsReadWhileTheStoreDiesIsNotDurable(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	const far = uint64(1) << 40 // farther than the position ever was
+	var once sync.Once
+	s.hooks.beforeDurable = func() { // right behind the question whether the store lives
+		once.Do(func() {
+			err := s.db.Set(appliedKey, binary.BigEndian.AppendUint64(nil, far), pebble.NoSync)
+			if err = errors.Join(err, s.db.Flush()); err != nil {
+				t.Error(err)
+			}
+			s.health.die(errDisk) // as the guard does, of which Pebble does not hear
+		})
+	}
+	var err error
+	for i := 0; err == nil && i < 100000; i++ {
+		err = commit(s, write{fmt.Appendf(nil, "k%03d", i%100), make([]byte, 1000)})
+	}
+	if !errors.Is(err, ErrFailed) {
+		t.Fatalf("%v, want ErrFailed", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v, want ErrFailed", err)
+	}
+	if s.applier.durable.Load() >= far {
+		t.Error("the log may be recycled up to a position that a crash takes back")
 	}
 }
 
