@@ -30,6 +30,9 @@ type File interface {
 	WriteDurable(p []byte, off int64) error
 	// Sync returns when everything written before is on stable storage.
 	Sync() error
+	// Forget makes the next reads show what is on stable storage, where the operating system
+	// offers that: after a Sync that failed it may show what it never wrote.
+	Forget() error
 	Size() (int64, error)
 	Close() error
 }
