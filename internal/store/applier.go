@@ -339,7 +339,7 @@ func (s *Store) flush() error {
 	case err != nil || a.applied.Load() == a.durable.Load() && !a.gaveUp.Load():
 		return err
 	case a.gaveUp.Load():
-		err = ErrDiskFull
+		err = s.health.lack()
 	default:
 		err = flushAll(context.Background(), s.db, &s.health, a.wake)
 	}

@@ -1,7 +1,8 @@
 package wal
 
 // FS is the directory of a log, as the log needs it. Errors for want of space
-// match [ErrDiskFull] or syscall.ENOSPC.
+// match [ErrDiskFull] or syscall.ENOSPC, and those for want of files that may be open
+// [ErrNoFiles] or syscall.EMFILE.
 type FS interface {
 	// Create makes an empty file for reading and writing, or empties it.
 	Create(name string) (File, error)
