@@ -174,6 +174,41 @@ func TestAStoreThatLacksAPartIsDamaged(t *testing.T) {
 	}
 }
 
+// Where a disk is not mounted there is an empty directory. It is not taken for a new store,
+// nothing is written to it, and with the disk all is there again.
+func TestAStoreWhoseDiskIsNotMountedIsRefusedAndLeftAlone(t *testing.T) {
+	for _, part := range []string{"0", "1", "2"} {
+		dir := filepath.Join(t.TempDir(), "db")
+		db := onDisk(t, dir, 3)
+		for i := range 100 {
+			must(t, db.Default().Set(ctx, number(i), nil))
+		}
+		mustClose(t, db)
+		place, disk := filepath.Join(dir, part), filepath.Join(t.TempDir(), "disk")
+		must(t, os.Rename(place, disk))
+		must(t, os.Mkdir(place, 0o700))
+		for range 2 { // the second time as well
+			db, err := Open(dir, Options{})
+			refused(t, "without the disk of "+part, err, ErrCorrupt, place, "mount")
+			if err == nil {
+				mustClose(t, db)
+			}
+		}
+		if left := listing(t, place); left != place+"\n" {
+			t.Errorf("in the place of the disk there is now\n%s", left)
+		}
+		must(t, os.RemoveAll(place))
+		must(t, os.Rename(disk, place))
+		db = onDisk(t, dir, 0)
+		for i := range 100 {
+			if _, err := db.Default().Get(ctx, number(i)); err != nil {
+				t.Errorf("with the disk of %s again, key %d: %v", part, i, err)
+			}
+		}
+		mustClose(t, db)
+	}
+}
+
 // A restored copy writes other changes at the positions of the original, so a cursor
 // of the one says nothing of the other.
 func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {

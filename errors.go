@@ -32,8 +32,9 @@ var (
 	// damaged file. Repair the cause and open it again: what was acknowledged
 	// is there.
 	ErrFailed = errors.New("cleave: the store has failed")
-	// ErrDiskFull means that a write was refused because the disk is full.
-	// Reads go on; writes do too, once there is room again.
+	// ErrDiskFull means that a write was refused because the disk is full, or
+	// because no more files can be opened: the text says which. Reads go on;
+	// writes do too, once there is room again.
 	ErrDiskFull = errors.New("cleave: the disk is full")
 	// ErrCorrupt means that bytes on disk are not what was written there. They
 	// are not served: restore a backup.
@@ -136,6 +137,14 @@ var (
 	ErrTxnOver = errors.New("cleave: the transaction is over: use a Txn only inside of its function")
 )
 
+// errNoFiles is how [ErrDiskFull] reads when it is not space that lacks.
+var errNoFiles error = noFiles{}
+
+type noFiles struct{}
+
+func (noFiles) Error() string        { return "cleave: no more files can be opened" }
+func (noFiles) Is(target error) bool { return target == ErrDiskFull }
+
 // words are the public names of what the packages below report. The first match
 // counts: an unknown outcome is more important than why.
 var words = []struct{ from, to error }{
@@ -143,6 +152,7 @@ var words = []struct{ from, to error }{
 	{store.ErrUnknown, ErrUnknown},
 	{group.ErrClosed, ErrClosed},
 	{store.ErrClosed, ErrClosed},
+	{store.ErrNoFiles, errNoFiles},
 	{store.ErrDiskFull, ErrDiskFull},
 	{store.ErrLocked, ErrLocked},
 	{store.ErrSnapshots, ErrSnapshots},

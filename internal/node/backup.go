@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/cleavekv/cleave/internal/store"
@@ -23,21 +24,62 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if err := n.checkTarget(dir); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(dir)
-	info, statErr := os.Stat(dir)
-	if len(entries) > 0 || statErr == nil && !info.IsDir() {
-		return fmt.Errorf("backup to %s: %w: %w: name a new or an empty directory", dir, store.ErrForeign, fs.ErrExist)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := checkFree(dir, ""); err != nil {
 		return err
 	}
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	if err := n.backup(ctx, dir); err != nil {
-		return errors.Join(err, clearBackup(dir, len(n.hosts)))
+	release, err := claim(dir)
+	if err != nil {
+		return err
 	}
-	return writeStores(dir, len(n.hosts))
+	if err = n.backup(ctx, dir); err == nil {
+		err = writeStores(dir, len(n.hosts))
+	}
+	if err != nil {
+		err = errors.Join(err, clearBackup(dir, len(n.hosts), !errors.Is(err, errDecided)))
+	}
+	return errors.Join(err, release())
+}
+
+// checkFree refuses a place that has something in it besides a file named own.
+func checkFree(dir, own string) error {
+	entries, err := os.ReadDir(dir)
+	info, statErr := os.Stat(dir)
+	others := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != own })
+	if others || statErr == nil && !info.IsDir() {
+		return placeTaken(dir, fs.ErrExist)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func placeTaken(dir string, err error) error {
+	return fmt.Errorf("backup to %s: %w: %w: name a new or an empty directory", dir, store.ErrForeign, err)
+}
+
+// claimName is a file that is in a directory while a backup is made there.
+const claimName = "UNFINISHED"
+
+// claim makes the directory this backup's alone until release: of two that find it empty at
+// the same time, the one that fails must not remove what the other has copied.
+func claim(dir string) (release func() error, err error) {
+	name := filepath.Join(dir, claimName)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, placeTaken(dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	release = func() error { return os.Remove(name) }
+	if err := errors.Join(f.Close(), checkFree(dir, claimName)); err != nil { // another was just done
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
 }
 
 // checkTarget refuses a place inside the node's own directory: what a backup
@@ -106,9 +148,12 @@ func (n *Node) quieten(ctx context.Context) (release func(), err error) {
 }
 
 // clearBackup removes what a backup that failed has written, so that it can be
-// tried again.
-func clearBackup(dir string, stores int) error {
+// tried again. The file that makes it a node's directory goes first, if it is named.
+func clearBackup(dir string, stores int, named bool) error {
 	var errs []error
+	if named {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, storesFile)))
+	}
 	for i := range stores {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, strconv.Itoa(i))))
 	}

@@ -40,8 +40,11 @@ func storeDirs(opts *Options) ([]string, error) {
 	if opts.Dir == "" || opts.FS != nil {
 		return dirs, nil
 	}
-	if n > 1 && !exists(dirs[0]) && exists(dirs[1]) {
-		return nil, missing(dirs[0]) // they are made in order
+	for i, dir := range dirs[:n-1] {
+		// They are made in order. The later one is asked first: another process may be making them.
+		if store.Made(dirs[i+1]) && !store.Made(dir) {
+			return nil, missing(dir)
+		}
 	}
 	if more := filepath.Join(opts.Dir, strconv.Itoa(n)); exists(more) {
 		// With a smaller number keys would be looked for in the wrong stores.
@@ -69,8 +72,9 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// missing is the error for a directory that had a store and has none, or is not there at all.
 func missing(dir string) error {
-	return fmt.Errorf("%w: %s is missing: restore a backup", store.ErrCorrupt, dir)
+	return fmt.Errorf("%w: the store in %s is missing: mount its disk if it has one of its own, or restore a backup", store.ErrCorrupt, dir)
 }
 
 // countStores returns how many stores a directory has, 0 for a new one.
@@ -121,7 +125,7 @@ func (n *Node) checkDirs(dirs []string) error {
 		return err
 	}
 	for _, dir := range dirs[1:] {
-		if made && !exists(dir) {
+		if made && !store.Made(dir) { // where a disk is not mounted there is an empty one
 			return missing(dir)
 		}
 	}

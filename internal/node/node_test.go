@@ -122,6 +122,10 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	// And one when the second had its directory, and no more.
+	if err := os.Mkdir(filepath.Join(dir, "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	n := open(t, o)
 	if len(n.Parts()) != 3 {
 		t.Errorf("%d parts, want 3", len(n.Parts()))

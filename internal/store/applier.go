@@ -30,7 +30,10 @@ type applier struct {
 	// giveUpIfFull lets chunks go unapplied if the disk is full: the store is
 	// closing, and they are in the log.
 	giveUpIfFull atomic.Bool
-	flushes      atomic.Uint64
+	// gaveUp means that a chunk was let go, or is about to be: nothing is applied any more, and
+	// whoever looks at the list and Pebble from now on misses rows.
+	gaveUp  atomic.Bool
+	flushes atomic.Uint64
 	// awaited is how many wait for chunks to be applied.
 	awaited atomic.Int64
 
@@ -44,7 +47,6 @@ type applier struct {
 	seen      uint64    // flushes looked at
 	waiting   []applied // not known to be durable, oldest first
 	asked     bool      // for a flush, since durable moved
-	gaveUp    bool      // a chunk was let go: nothing is applied any more
 	stalledAt time.Time // zero while there is room
 
 	mu       sync.Mutex
@@ -148,9 +150,9 @@ func (s *Store) handle(cs []*chunk) bool {
 	a := &s.applier
 	full := s.health.full.Load()
 	if s.health.err() != nil || full && a.giveUpIfFull.Load() {
-		a.gaveUp = true
+		a.gaveUp.Store(true)
 	}
-	if a.gaveUp {
+	if a.gaveUp.Load() {
 		// The rows stay in the log, and in the row table, as they are never
 		// said to be applied. Letting the memory go keeps commits from waiting
 		// for it for ever: they are told of the failure instead.
@@ -276,9 +278,15 @@ func (s *Store) settle() error {
 	}
 	if n := a.flushes.Load(); n != a.seen {
 		a.seen = n
+		at(s.hooks.beforeDurable)
 		pos, err := position(s.db, true)
 		if err != nil {
 			return fmt.Errorf("read the durable position: %w", err)
+		}
+		// Once more: when Pebble begins a new manifest it goes on behind a sync of its directory
+		// that failed. What was read may stand on that sync, and then the store was dead before.
+		if s.health.err() != nil {
+			return nil
 		}
 		if uint64(pos) > a.durable.Load() {
 			a.durable.Store(uint64(pos))
@@ -328,10 +336,10 @@ func (s *Store) flush() error {
 	a := &s.applier
 	err := s.health.err()
 	switch {
-	case err != nil || a.applied.Load() == a.durable.Load() && !a.gaveUp:
+	case err != nil || a.applied.Load() == a.durable.Load() && !a.gaveUp.Load():
 		return err
-	case a.gaveUp:
-		err = ErrDiskFull
+	case a.gaveUp.Load():
+		err = s.health.lack()
 	default:
 		err = flushAll(context.Background(), s.db, &s.health, a.wake)
 	}

@@ -37,7 +37,7 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 	defer s.leave()
 	s.chunks.await(s.health.impaired)
 	if !urgent && s.diskFull() {
-		return 0, ErrDiskFull
+		return 0, s.health.lack()
 	}
 	if plant.Bug("store-publish-before-durable") {
 		s.chunks.premature(es)
@@ -57,7 +57,7 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 // Room is [ErrDiskFull] if there is none for what is not urgent.
 func (s *Store) Room() error {
 	if s.diskFull() {
-		return ErrDiskFull
+		return s.health.lack()
 	}
 	return nil
 }
@@ -70,10 +70,11 @@ func (s *Store) diskFull() bool {
 		return false
 	}
 	u, err := s.opts.FS.GetDiskUsage(s.opts.Dir)
+	noFiles := s.health.noFiles.Load() // of which the disk does not know
 	switch {
 	case err == nil && u.AvailBytes < 2*uint64(s.opts.SegmentBytes):
 		return true
-	case err != nil && time.Since(time.Unix(0, s.health.fullAt.Load())) < fullFor:
+	case (err != nil || noFiles) && time.Since(time.Unix(0, s.health.fullAt.Load())) < fullFor:
 		return true // nobody knows: Pebble is asked again after a while
 	}
 	s.health.succeeded()

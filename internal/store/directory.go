@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,6 +33,13 @@ type directory struct {
 	lock io.Closer
 	// made means that FORMAT was there, restored that BACKUP was.
 	made, restored bool
+}
+
+// Made tells whether there is a store in a directory of the operating system. One that cannot
+// be looked at counts as one: whoever opens it is told why.
+func Made(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, formatName))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // openDirectory locks the directory and finds out what is in it. It creates it

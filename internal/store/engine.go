@@ -120,7 +120,7 @@ func flushAll(ctx context.Context, db *pebble.DB, h *health, wake <-chan struct{
 				return err
 			}
 			if h.full.Load() {
-				return ErrDiskFull
+				return h.lack()
 			}
 		}
 	}

@@ -25,6 +25,9 @@ var (
 	// ErrDiskFull means that a commit was refused before it was logged because
 	// the disk is full. Reads work. It goes away when there is space again.
 	ErrDiskFull = wal.ErrDiskFull
+	// ErrNoFiles means the same for want of files that may be open. It matches
+	// ErrDiskFull.
+	ErrNoFiles = wal.ErrNoFiles
 	// ErrCorrupt means that bytes on disk are not what was written. They are
 	// never served; restore a backup. [CorruptError] has the file.
 	ErrCorrupt = wal.ErrCorrupt

@@ -1,15 +1,18 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
@@ -95,6 +98,37 @@ func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.
 				mustClose(t, s)
 			}
 		})
+	}
+}
+
+// When Pebble begins a new manifest it goes on behind a sync of its directory that failed, so
+// the position that it then calls durable may be lost with that manifest: the log is still
+// needed.
+func TestWhatIsReadWhileTheStoreDiesIsNotDurable(t *testing.T) {
+	s := mustOpen(t, tiny(vfs.NewMem()))
+	const far = uint64(1) << 40 // farther than the position ever was
+	var once sync.Once
+	s.hooks.beforeDurable = func() { // right behind the question whether the store lives
+		once.Do(func() {
+			err := s.db.Set(appliedKey, binary.BigEndian.AppendUint64(nil, far), pebble.NoSync)
+			if err = errors.Join(err, s.db.Flush()); err != nil {
+				t.Error(err)
+			}
+			s.health.die(errDisk) // as the guard does, of which Pebble does not hear
+		})
+	}
+	var err error
+	for i := 0; err == nil && i < 100000; i++ {
+		err = commit(s, write{fmt.Appendf(nil, "k%03d", i%100), make([]byte, 1000)})
+	}
+	if !errors.Is(err, ErrFailed) {
+		t.Fatalf("%v, want ErrFailed", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v, want ErrFailed", err)
+	}
+	if s.applier.durable.Load() >= far {
+		t.Error("the log may be recycled up to a position that a crash takes back")
 	}
 }
 
@@ -194,6 +228,57 @@ func TestCloseOnAFullDiskReturnsAndLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
+}
+
+// A scan or a snapshot that began before Close, and waits for a commit to become visible, sees
+// all rows or is refused: on a full disk Close lets chunks go that are not applied.
+func TestWhoLooksWhileCloseGivesUpSeesAllRowsOrAnError(t *testing.T) {
+	count := func(s scanner) (rows int, err error) {
+		err = s.Scan(nil, nil, false, func(_, _ []byte) bool { rows++; return true })
+		return rows, err
+	}
+	for name, look := range map[string]func(s *Store) (int, error){
+		"scan": func(s *Store) (int, error) { return count(s) },
+		"snapshot": func(s *Store) (int, error) {
+			snap, err := s.Snapshot()
+			if err != nil {
+				return 0, err
+			}
+			defer snap.Close()
+			return count(snap)
+		},
+	} {
+		f := &faulty{match: func(op errorfs.Op) bool { return isTable(op) && op.Kind == errorfs.OpCreate }, err: syscall.ENOSPC}
+		s := mustOpen(t, tiny(errorfs.Wrap(vfs.NewMem(), f)))
+		f.on.Store(true)
+		want := 0
+		for commit(s, write{fmt.Appendf(nil, "k%04d", want), make([]byte, 1000)}) == nil {
+			want++
+		}
+		// A commit is becoming visible.
+		s.chunks.publishing.Lock()
+		s.chunks.sequence.Add(1)
+		var rows int
+		looked, closed := make(chan error), make(chan error)
+		go func() {
+			var err error
+			rows, err = look(s)
+			looked <- err
+		}()
+		time.Sleep(20 * time.Millisecond) // it is inside
+		go func() { closed <- s.Close() }()
+		for n := 1; n > 0; n = len(s.chunks.sealedFirst(1)) {
+			time.Sleep(time.Millisecond) // until Close has given up
+		}
+		s.chunks.sequence.Add(1)
+		s.chunks.publishing.Unlock()
+		if err := <-looked; err == nil && rows != want || err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %d rows of %d, %v: want all, or ErrClosed", name, rows, want, err)
+		}
+		if err := <-closed; !errors.Is(err, ErrDiskFull) {
+			t.Errorf("%s: Close: %v, want ErrDiskFull", name, err)
+		}
+	}
 }
 
 func TestABackupToAFullDiskFailsAlone(t *testing.T) {

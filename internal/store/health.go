@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // health is whether the store may go on. Pebble, the log and the applier report
@@ -21,7 +23,8 @@ type health struct {
 	pending atomic.Pointer[deathError]
 	full    atomic.Bool // Pebble met a full disk and has not succeeded since
 	fullAt  atomic.Int64
-	wake    func() // tells the applier that something changed
+	noFiles atomic.Bool // what it met was want of files that may be open
+	wake    func()      // tells the applier that something changed
 }
 
 // deathError is the reason why the store is dead. It matches [ErrFailed] and
@@ -61,12 +64,22 @@ func (h *health) err() error {
 // impaired reports whether the applier may not get on.
 func (h *health) impaired() bool { return h.full.Load() || h.dead.Load() != nil }
 
-// background takes an error of a flush or compaction. A full disk passes, and
-// Pebble tries again by itself; anything else does not.
+// lack is what Pebble lacks, or lacked last.
+func (h *health) lack() error {
+	if h.noFiles.Load() {
+		return ErrNoFiles
+	}
+	return ErrDiskFull
+}
+
+// background takes an error of a flush or compaction. A full disk passes, and so does want
+// of files that may be open, and Pebble tries again by itself; anything else does not.
 func (h *health) background(err error) {
+	lack := wal.LackOf(err)
 	switch {
 	case errors.Is(err, pebble.ErrCancelledCompaction) || errors.Is(err, pebble.ErrClosed):
-	case vfs.IsNoSpaceError(err):
+	case lack != nil || vfs.IsNoSpaceError(err):
+		h.noFiles.Store(lack == ErrNoFiles)
 		h.fullAt.Store(time.Now().UnixNano())
 		h.full.Store(true)
 		h.wake()

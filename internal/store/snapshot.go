@@ -35,7 +35,7 @@ func (s *Store) Snapshot() (*Snapshot, error) {
 	snap := &Snapshot{store: s}
 	var cuts []runs.Cut
 	var err error
-	snap.held, snap.pos, err = s.chunks.capture(false, func(held []*chunk) {
+	snap.held, snap.pos, err = s.capture(false, func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		snap.base = s.db.NewSnapshot()
 	}, func() { snap.base.Close() })
@@ -197,7 +197,7 @@ func (s *Store) scan(brief bool, start, end []byte, reverse bool, visit func(bas
 	cuts := cutRoom[:0]
 	var base *pebble.Iterator
 	var failed error
-	held, _, err := s.chunks.capture(brief, func(held []*chunk) {
+	held, _, err := s.capture(brief, func(held []*chunk) {
 		cuts = cutsOf(cuts[:0], held)
 		// An iterator of Pebble is a snapshot already.
 		base, failed = s.db.NewIter(bounds(start, end))
@@ -214,6 +214,21 @@ func (s *Store) scan(brief bool, start, end []byte, reverse bool, visit func(bas
 		return readError(failed)
 	}
 	return visit(base, newIter(s, base, viewsOf(viewRoom[:0], cuts), start, end, reverse))
+}
+
+// capture is that of the chunks, and refuses who came when some were let go that Pebble does
+// not have: the store has died, or is closed on a full disk.
+func (s *Store) capture(brief bool, look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
+	held, pos, err := s.chunks.capture(brief, look, undo)
+	if err != nil || !s.applier.gaveUp.Load() { // it is said before the first is let go
+		return held, pos, err
+	}
+	undo()
+	s.chunks.release(held)
+	if err := s.health.err(); err != nil {
+		return nil, 0, err
+	}
+	return nil, 0, ErrClosed
 }
 
 func cutsOf(cuts []runs.Cut, held []*chunk) []runs.Cut {

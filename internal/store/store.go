@@ -48,8 +48,9 @@ var opened atomic.Uint64
 // hooks are called, if a test sets them, where something rare has to happen in
 // between.
 type hooks struct {
-	afterRead   func() // Pebble was read, the row table is not yet filled with it
-	beforeApply func() // a chunk is about to go into Pebble
+	afterRead     func() // Pebble was read, the row table is not yet filled with it
+	beforeApply   func() // a chunk is about to go into Pebble
+	beforeDurable func() // Pebble is about to be asked what is durable
 }
 
 // at calls the hook of a place, if there is one.

@@ -67,7 +67,7 @@ func (l *Log) makeRoom(urgent bool, size int) error {
 		case l.rotating:
 			l.room.Wait()
 		case l.full && l.reserved && l.cur != nil && !urgent:
-			return ErrDiskFull
+			return l.lack
 		case l.fits(size):
 			return nil
 		default:

@@ -41,6 +41,8 @@ type inode struct {
 	data   []byte
 	stable []byte
 	dirty  map[int]bool // blocks
+	// unwritten are blocks that a failed sync left: they count as clean and are not stable.
+	unwritten map[int]bool
 }
 
 func newDisk(seed uint64) *disk {
@@ -274,6 +276,7 @@ func (n *inode) flush(from, to int) {
 		if n.dirty[b] {
 			copy(n.stable[b*blockBytes:], n.data[b*blockBytes:min((b+1)*blockBytes, len(n.data))])
 			delete(n.dirty, b)
+			delete(n.unwritten, b)
 		}
 	}
 }
@@ -302,14 +305,38 @@ func (f *diskFile) WriteDurable(p []byte, off int64) error {
 	return nil
 }
 
+// Sync fails as that of Linux does: what could not be written counts as clean from then on, so
+// that readers see it, and the next Sync has nothing to do.
 func (f *diskFile) Sync() error {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	now, err := f.d.step("sync")
+	if errors.Is(err, errInjected) {
+		if f.n.unwritten == nil {
+			f.n.unwritten = map[int]bool{}
+		}
+		maps.Copy(f.n.unwritten, f.n.dirty)
+		clear(f.n.dirty)
+	}
 	if err != nil || now {
 		return errors.Join(err, errCrashed)
 	}
 	f.n.flush(0, len(f.n.data))
+	return nil
+}
+
+// Forget drops blocks that count as clean and were never written.
+func (f *diskFile) Forget() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	for b := range f.n.unwritten {
+		if f.n.dirty[b] {
+			continue
+		}
+		block := f.n.data[b*blockBytes : min((b+1)*blockBytes, len(f.n.data))]
+		clear(block[copy(block, f.n.stable[min(b*blockBytes, len(f.n.stable)):]):])
+		delete(f.n.unwritten, b)
+	}
 	return nil
 }
 

@@ -19,6 +19,10 @@ var (
 	// ErrDiskFull means that there is no room for another segment: free space, or
 	// apply and recycle. It goes away by itself.
 	ErrDiskFull = errors.New("wal: disk is full")
+	// ErrNoFiles means that there is no other segment because the process, or the system, has
+	// as many files open as it may: close some, or raise the limit. It goes away by itself, and
+	// matches [ErrDiskFull], as what it means for a caller is the same.
+	ErrNoFiles error = noFiles{}
 	// ErrCorrupt means that bytes which had been durable are missing or damaged:
 	// restore from a backup or a replica. The detail is a [*CorruptError].
 	ErrCorrupt = errors.New("wal: log is corrupt")
@@ -64,7 +68,22 @@ type unknown struct{ error }
 func (e *unknown) Unwrap() error        { return e.error }
 func (e *unknown) Is(target error) bool { return target == ErrUnknown }
 
-func isFull(err error) bool {
-	return errors.Is(err, ErrDiskFull) ||
-		slices.ContainsFunc(fullErrors, func(e error) bool { return errors.Is(err, e) })
+type noFiles struct{}
+
+func (noFiles) Error() string {
+	return "wal: no more files can be opened: raise the limit on open files"
+}
+func (noFiles) Is(target error) bool { return target == ErrDiskFull }
+
+// LackOf returns what is lacking, and may be there again soon, if that is what an error says:
+// [ErrDiskFull], [ErrNoFiles] or nil.
+func LackOf(err error) error {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case is(ErrNoFiles) || slices.ContainsFunc(filesErrors, is):
+		return ErrNoFiles
+	case is(ErrDiskFull) || slices.ContainsFunc(fullErrors, is):
+		return ErrDiskFull
+	}
+	return nil
 }

@@ -89,6 +89,50 @@ func TestAFailedSyncIsNeverTriedAgain(t *testing.T) {
 	}
 }
 
+// A sync fails and the process is started again, but not the machine, which still shows what
+// it could not write. What is built upon must be on the disk, or a crash of the machine takes
+// away what was acknowledged since.
+func TestWhatAFailedSyncLeftIsNotBuiltUpon(t *testing.T) {
+	for name, before := range map[string][]string{"in the midst of a segment": {"a"}, "in a segment that was just begun": nil} {
+		d := newDisk(1)
+		open := func() (*Log, *recorder) {
+			r := &recorder{}
+			o := r.options(d)
+			o.Durability = Never
+			return r.start(t, o, 0), r
+		}
+		l, _ := open()
+		for _, payload := range before {
+			put(t, l, payload)
+			if err := l.Sync(); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		put(t, l, "lost")
+		settle(l)
+		d.set(func(d *disk) { d.failing["sync"] = true })
+		if err := l.Sync(); !errors.Is(err, ErrFailed) {
+			t.Fatal(name, err)
+		}
+		_ = l.Close() // it has failed
+		d.set(func(d *disk) { d.failing["sync"] = false })
+		l, _ = open()
+		put(t, l, "kept")
+		if err := l.Sync(); err != nil {
+			t.Fatal(name, err)
+		}
+		d = d.crash(0)
+		_ = l.Close() // it has crashed
+		l, r := open()
+		if n := len(r.replayed); n == 0 || r.replayed[n-1] != "kept" {
+			t.Errorf("%s: %q is replayed, but what came after it was durable", name, r.replayed)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(name, err)
+		}
+	}
+}
+
 func TestAFailureInTheBackgroundEndsTheLog(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "rename", "syncdir"} {
 		d := newDisk(1)

@@ -1,7 +1,8 @@
 package wal
 
 // FS is the directory of a log, as the log needs it. Errors for want of space
-// match [ErrDiskFull] or syscall.ENOSPC.
+// match [ErrDiskFull] or syscall.ENOSPC, and those for want of files that may be open
+// [ErrNoFiles] or syscall.EMFILE.
 type FS interface {
 	// Create makes an empty file for reading and writing, or empties it.
 	Create(name string) (File, error)
@@ -30,6 +31,9 @@ type File interface {
 	WriteDurable(p []byte, off int64) error
 	// Sync returns when everything written before is on stable storage.
 	Sync() error
+	// Forget makes the next reads show what is on stable storage, where the operating system
+	// offers that: after a Sync that failed it may show what it never wrote.
+	Forget() error
 	Size() (int64, error)
 	Close() error
 }

@@ -42,6 +42,7 @@ type Log struct {
 	front    uint32     // sequence of the last that was taken to be begun, or zero
 	newest   uint32     // highest sequence ever given to a file
 	full     bool       // the disk had no room for another segment
+	lack     error      // why it is full: see LackOf
 
 	chunks int // in use
 	pool   [][]byte

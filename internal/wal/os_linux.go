@@ -67,6 +67,16 @@ func (f *osFile) Sync() error {
 	}
 }
 
+// Forget drops the pages of the file, which are clean after a Sync, also if that is because
+// they could not be written.
+func (f *osFile) Forget() error {
+	err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	if err != nil && err != unix.EINVAL && err != unix.ENOSYS { // some file systems have no such pages
+		return fmt.Errorf("forget pages of %s: %w", f.fullPath, err)
+	}
+	return nil
+}
+
 func (f *osFile) Close() error {
 	err := f.plainFile.Close()
 	if f.direct != nil {

@@ -19,3 +19,6 @@ func (f osFile) WriteDurable(p []byte, off int64) error {
 	}
 	return f.Sync()
 }
+
+// Forget does nothing: the system offers no way to it.
+func (f osFile) Forget() error { return nil }

@@ -44,6 +44,9 @@ func TestFilesKeepWhatIsWrittenAndSynced(t *testing.T) {
 		if err := f.Sync(); err != nil {
 			t.Error(name, err)
 		}
+		if err := f.Forget(); err != nil {
+			t.Error(name, err)
+		}
 		if err := f.Close(); err != nil {
 			t.Error(name, err)
 		}

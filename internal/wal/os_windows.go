@@ -6,8 +6,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// fullErrors are the system's words for want of space.
-var fullErrors = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL}
+// fullErrors are the system's words for want of space, and filesErrors for want of files that
+// may be open.
+var (
+	fullErrors  = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL}
+	filesErrors = []error{windows.ERROR_TOO_MANY_OPEN_FILES}
+)
 
 // SyncDir has nothing to do: the file system journals names by itself and offers
 // no handle to wait for it.

@@ -37,7 +37,7 @@ func (l *Log) takeReady(urgent bool, size int) (*segment, error) {
 			return s, nil
 		}
 		if l.full {
-			return nil, ErrDiskFull
+			return nil, l.lack
 		}
 		if !waited {
 			l.count.SegmentWaits++
@@ -60,8 +60,8 @@ func (l *Log) takeSegment(urgent bool, size int) (*segment, error) {
 // released meanwhile.
 func (l *Log) makeOwn(bytes int) (*segment, error) {
 	s, err := l.makeSegment(bytes)
-	if isFull(err) {
-		return nil, fmt.Errorf("%w: no room for an entry of %d bytes", ErrDiskFull, bytes)
+	if lack := LackOf(err); lack != nil {
+		return nil, fmt.Errorf("%w: no room for an entry of %d bytes", lack, bytes)
 	}
 	if err != nil {
 		l.fail(err)
@@ -97,19 +97,19 @@ func (l *Log) prepare() {
 		default:
 			l.work.Wait()
 		}
-		switch {
-		case isFull(err):
-			l.waitForSpace()
+		switch lack := LackOf(err); {
+		case lack != nil:
+			l.waitForSpace(lack)
 		case err != nil:
 			l.fail(err)
 		}
 	}
 }
 
-// waitForSpace tells that the disk is full, and comes back after a while or when a
-// segment was given back. l.mu is held.
-func (l *Log) waitForSpace() {
-	l.full = true
+// waitForSpace tells that the disk is full, or what else is lacking, and comes back after a
+// while or when a segment was given back. l.mu is held.
+func (l *Log) waitForSpace(lack error) {
+	l.full, l.lack = true, lack
 	l.room.Broadcast()
 	timer := time.AfterFunc(retryFull, func() {
 		l.mu.Lock() // or it could come before the Wait
@@ -177,7 +177,17 @@ func (l *Log) makeSegment(bytes int) (*segment, error) {
 		// The half-made file is of no use; if it cannot be removed the next Open will.
 		return nil, errors.Join(err, l.o.FS.Remove(name))
 	}
-	return l.rename(name, sequence, bytes)
+	s, err := l.rename(name, sequence, bytes)
+	switch {
+	case err == nil:
+		return s, nil
+	case s == nil:
+		return nil, errors.Join(err, l.o.FS.Remove(name))
+	}
+	l.mu.Lock()
+	l.spare = append(l.spare, s) // it has its name, and is of use when what lacked is there
+	l.mu.Unlock()
+	return nil, err
 }
 
 func (l *Log) writeZeros(name string, bytes int) error {
@@ -195,16 +205,19 @@ func (l *Log) writeZeros(name string, bytes int) error {
 }
 
 // rename gives a file the name under which it is used next, durably: bytes of that
-// sequence are only ever written to a file that has the name for good.
+// sequence are only ever written to a file that has the name for good. If it fails when the
+// file has been renamed already, it returns that too: it must get another name before its use.
 func (l *Log) rename(from string, sequence uint32, bytes int) (*segment, error) {
 	s := &segment{sequence: sequence, name: segmentName(sequence), bytes: bytes}
 	if err := l.o.FS.Rename(from, s.name); err != nil {
 		return nil, err
 	}
 	if err := l.o.FS.SyncDir(); err != nil {
-		return nil, err
+		return s, err
 	}
-	var err error
-	s.file, err = l.o.FS.Open(s.name)
+	file, err := l.o.FS.Open(s.name)
+	if err == nil { // or it would hold a nil that is not one
+		s.file = file
+	}
 	return s, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -264,6 +265,90 @@ func TestARefusedEntryUsesNothingUp(t *testing.T) {
 		put(t, l, "small again") // there is room in the chunk
 		if n := l.Metrics().Needed; n != sealed {
 			t.Errorf("%d blocks: %d segments became %d", blocks, sealed, n)
+		}
+	}
+}
+
+// scarce is a disk of which one operation finds at times that no more files can be opened.
+type scarce struct {
+	*disk
+	op string
+	on atomic.Bool
+}
+
+func (d *scarce) lack(op string) error {
+	if d.on.Load() && op == d.op {
+		return fmt.Errorf("%s: %w", op, ErrNoFiles)
+	}
+	return nil
+}
+
+func (d *scarce) Create(name string) (File, error) {
+	if err := d.lack("create"); err != nil {
+		return nil, err
+	}
+	return d.disk.Create(name)
+}
+
+func (d *scarce) Open(name string) (File, error) {
+	if err := d.lack("open"); err != nil {
+		return nil, err
+	}
+	return d.disk.Open(name)
+}
+
+func (d *scarce) SyncDir() error { return errors.Join(d.lack("syncdir"), d.disk.SyncDir()) }
+
+// Wherever the log finds that no more files can be opened, it says so, goes on when they can,
+// and uses no file twice.
+func TestWantOfFilesPasses(t *testing.T) {
+	for _, op := range []string{"create", "open", "syncdir"} {
+		for _, recycles := range []bool{false, true} {
+			what := fmt.Sprintf("%s, recycles %v", op, recycles)
+			d := &scarce{disk: newDisk(1), op: op}
+			var r recorder
+			o := r.options(d)
+			o.Retain = -1
+			l := r.start(t, o, 0)
+			var want []string
+			add := func() error {
+				s := fmt.Sprint(len(want), strings.Repeat(".", blockBytes))
+				at, err := l.Append(false, Entry{Payload: []byte(s)})
+				if err == nil {
+					want = append(want, s)
+				}
+				if recycles {
+					l.Recycle(at)
+				}
+				return err
+			}
+			for range 3 {
+				for range 20 {
+					if err := add(); err != nil {
+						t.Fatal(what, err)
+					}
+				}
+				d.on.Store(true)
+				var err error
+				for i := 0; err == nil && i < 300; i++ {
+					err = add()
+				}
+				// Who recycles need not create anything.
+				if !errors.Is(err, ErrNoFiles) && (err != nil || op != "create" || !recycles) {
+					t.Fatalf("%s: %v, want ErrNoFiles", what, err)
+				}
+				d.on.Store(false)
+				until(t, what+": it goes on", func() bool { return add() == nil })
+			}
+			stop(t, l)
+			if recycles {
+				continue
+			}
+			var again recorder
+			stop(t, again.start(t, again.options(d), 0))
+			if !slices.Equal(again.replayed, want) {
+				t.Errorf("%s: %d entries are replayed, want %d", what, len(again.replayed), len(want))
+			}
 		}
 	}
 }

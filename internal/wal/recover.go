@@ -26,11 +26,6 @@ func (l *Log) recover(from Position, replay func(*Chunk, []Entry) error) error {
 		return l.recoverEmpty(from, rest)
 	}
 	last := chain[len(chain)-1]
-	// A process may have died between write and sync. What is replayed now is built
-	// upon, so it has to be durable first.
-	if err := last.file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", last.name, err)
-	}
 	for _, s := range chain {
 		if s != last && s.end <= from {
 			s.sealed = true
@@ -118,6 +113,15 @@ func (l *Log) openFiles() (headed, rest []*segment, err error) {
 // openSegment opens a file and tells whether it was begun under its present name.
 func (l *Log) openSegment(s *segment, block []byte) (begun bool, err error) {
 	if s.file, err = l.o.FS.Open(s.name); err != nil {
+		return false, err
+	}
+	// A process may have died between write and sync. What is read now is built upon, so it
+	// has to be durable first. If a sync had failed, the system may show what it never wrote,
+	// and this one had nothing to do: what is read has to come from the disk.
+	if err := s.file.Sync(); err != nil {
+		return false, err
+	}
+	if err := s.file.Forget(); err != nil {
 		return false, err
 	}
 	size, err := s.file.Size()

@@ -82,7 +82,10 @@ func (l *Log) reuse(s *segment) error {
 	switch {
 	case err == nil:
 		l.arrive(fresh)
-	case isFull(err):
+	case LackOf(err) == nil:
+	case fresh != nil: // it has its new name
+		l.spare = append(l.spare, fresh)
+	default:
 		l.spare = append(l.spare, s)
 	}
 	return err

@@ -13,7 +13,7 @@ func (l *Log) Rotate() error {
 		case l.rotating:
 			l.room.Wait()
 		case l.full && l.reserved:
-			return ErrDiskFull
+			return l.lack
 		case l.cur == nil, l.next == blockBytes && l.open == nil:
 			return nil
 		default:
