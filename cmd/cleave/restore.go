@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/output"
 	"github.com/cleavekv/cleave/internal/terminal"
 )
@@ -81,7 +82,7 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 	if err := os.Rename(half, to); err != nil {
 		return 0, err
 	}
-	if err := syncDir(filepath.Dir(half)); err != nil {
+	if err := node.SyncDir(filepath.Dir(half)); err != nil {
 		return 0, fmt.Errorf("%s is restored, but a power failure may take it away: %w", to, err)
 	}
 	return bytes, nil
@@ -93,7 +94,7 @@ func syncDirs(top string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncDir(path)
+		return node.SyncDir(path)
 	})
 }
 

@@ -151,7 +151,7 @@ func makeDir(dir string) error {
 	}
 	var errs []error
 	for _, p := range parents {
-		errs = append(errs, syncDir(p))
+		errs = append(errs, SyncDir(p))
 	}
 	return errors.Join(errs...)
 }
@@ -181,7 +181,7 @@ func writeStores(dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // publishFile gives a file its name, unless that is taken.

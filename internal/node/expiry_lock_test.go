@@ -11,6 +11,25 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
+// keyOn returns the position of a key of a store, from a byte on.
+func keyOn(n *Node, h *Host, from byte) partition.Position {
+	k, _ := n.Keyspace(DefaultName)
+	for i := from; ; i++ {
+		if p := k.AppendPosition(nil, []byte{i}); n.PartOf(p).Host == h {
+			return p
+		}
+	}
+}
+
+func mustTry(t *testing.T, g *group.Group, c command.Command) command.Reply {
+	t.Helper()
+	reply, err := g.Try(ctx, group.Request{Command: c})
+	if err = errors.Join(err, reply.Err); err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
 // A transaction has read a key, is decided, and what it has locked is not released yet. Until
 // then the key does not expire, and from then on it has: whoever has seen it gone never sees
 // it again, in a view, past the queue or in a transaction.
@@ -20,30 +39,14 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 		o := small(2)
 		o.Wall = func() int64 { return wall }
 		n := open(t, o)
-		here := func(h *Host, from byte) partition.Position {
-			k, _ := n.Keyspace(DefaultName)
-			for i := from; ; i++ {
-				if p := k.AppendPosition(nil, []byte{i}); n.PartOf(p).Host == h {
-					return p
-				}
-			}
-		}
-		a, b := here(n.Hosts()[0], 0), here(n.Hosts()[1], 0)
+		a, b := keyOn(n, n.Hosts()[0], 0), keyOn(n, n.Hosts()[1], 0)
 		decider, owner := n.PartOf(a), n.PartOf(b)
-		ask := func(g *group.Group, c command.Command) command.Reply {
-			t.Helper()
-			reply, err := g.Try(ctx, group.Request{Command: c})
-			if err = errors.Join(err, reply.Err); err != nil {
-				t.Fatal(err)
-			}
-			return reply
-		}
-		version := ask(owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}).Version
+		version := mustTry(t, owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}).Version
 		id, deadline := n.newID(), n.deadlineMS()
 		writes := txn.Part{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a, Value: []byte("w")}}}
 		reads := txn.Part{Span: n.Map().Find(b).Span, Reads: []command.Read{{Key: b, Version: version}}}
-		ask(owner.Group, &txn.Prepare{ID: id, Part: reads, Decider: decider.ID, DeadlineMS: deadline})
-		ask(decider.Group, &txn.Decide{
+		mustTry(t, owner.Group, &txn.Prepare{ID: id, Part: reads, Decider: decider.ID, DeadlineMS: deadline})
+		mustTry(t, decider.Group, &txn.Decide{
 			ID: id, Commit: outcome == txn.Committed, Part: writes, Decider: decider.ID, DeadlineMS: deadline,
 			Others: []partition.Span{reads.Span},
 		})
@@ -64,14 +67,14 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 			_, got, err2 := owner.Group.Read(ctx, b, nil)
 			reply, err3 := owner.Group.Try(ctx, group.Request{Command: &command.Commit{
 				Reads:  []command.Read{{Key: b, Version: version}},
-				Writes: command.Batch{Commands: []command.Command{&command.Set{Key: here(owner.Host, 100), Value: nil}}},
+				Writes: command.Batch{Commands: []command.Command{&command.Set{Key: keyOn(n, owner.Host, 100), Value: nil}}},
 			}})
 			if err := errors.Join(err, err2, err3); err != nil || seen != want || got != want || (reply.Err == nil) != want {
 				t.Errorf("%v, %s: a view sees it: %v, a read: %v, a transaction: %v; %v", outcome, when, seen, got, reply.Err == nil, err)
 			}
 		}
 		check("before it is released", true)
-		ask(owner.Group, &txn.Resolve{ID: id, Commit: outcome == txn.Committed, Span: reads.Span, DeadlineMS: deadline})
+		mustTry(t, owner.Group, &txn.Resolve{ID: id, Commit: outcome == txn.Committed, Span: reads.Span, DeadlineMS: deadline})
 		check("afterwards", false)
 		if err := n.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -87,24 +90,8 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	o := small(2)
 	o.Wall = func() int64 { return wall }
 	n := open(t, o)
-	here := func(h *Host, from byte) partition.Position {
-		k, _ := n.Keyspace(DefaultName)
-		for i := from; ; i++ {
-			if p := k.AppendPosition(nil, []byte{i}); n.PartOf(p).Host == h {
-				return p
-			}
-		}
-	}
-	a, b := here(n.Hosts()[0], 0), here(n.Hosts()[1], 0)
+	a, b := keyOn(n, n.Hosts()[0], 0), keyOn(n, n.Hosts()[1], 0)
 	decider, owner := n.PartOf(a), n.PartOf(b)
-	ask := func(g *group.Group, c command.Command) command.Reply {
-		t.Helper()
-		reply, err := g.Try(ctx, group.Request{Command: c})
-		if err = errors.Join(err, reply.Err); err != nil {
-			t.Fatal(err)
-		}
-		return reply
-	}
 	id, deadline := n.newID(), n.deadlineMS()
 	span := n.Map().Find(b).Span
 	digest, err := command.DigestRange(owner.Store, span.Start, span.End, command.AliveAt(wall))
@@ -116,8 +103,8 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 		Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End, Digest: digest}},
 		Writes: []command.Command{&command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}},
 	}
-	ask(owner.Group, &txn.Prepare{ID: id, Part: part, Decider: decider.ID, DeadlineMS: deadline})
-	ask(decider.Group, &txn.Decide{ID: id, Commit: true, Part: writes, Decider: decider.ID, DeadlineMS: deadline, Others: []partition.Span{span}})
+	mustTry(t, owner.Group, &txn.Prepare{ID: id, Part: part, Decider: decider.ID, DeadlineMS: deadline})
+	mustTry(t, decider.Group, &txn.Decide{ID: id, Commit: true, Part: writes, Decider: decider.ID, DeadlineMS: deadline, Others: []partition.Span{span}})
 	check := func(when string, want bool) {
 		t.Helper()
 		_, got, err2 := owner.Group.Read(ctx, b, nil)
@@ -139,7 +126,7 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	check("at once", true)
 	wall += 100
 	check("expired, not resolved", false)
-	ask(owner.Group, &txn.Resolve{ID: id, Commit: true, Span: span, DeadlineMS: deadline})
+	mustTry(t, owner.Group, &txn.Resolve{ID: id, Commit: true, Span: span, DeadlineMS: deadline})
 	check("resolved", false)
 	if err := n.Close(ctx); err != nil {
 		t.Fatal(err)

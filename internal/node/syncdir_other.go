@@ -2,5 +2,5 @@
 
 package node
 
-// syncDir does nothing: the system keeps the order of names by itself.
-func syncDir(string) error { return nil }
+// SyncDir does nothing: the system keeps the order of names by itself.
+func SyncDir(string) error { return nil }
