@@ -177,9 +177,13 @@ func TestAStoreThatLacksAPartIsDamaged(t *testing.T) {
 // Where a disk is not mounted there is an empty directory. It is not taken for a new store,
 // nothing is written to it, and with the disk all is there again.
 func TestAStoreWhoseDiskIsNotMountedIsRefusedAndLeftAlone(t *testing.T) {
-	for _, part := range []string{"0", "1", "2"} {
+	for i, part := range []string{"0", "1", "2", "0"} {
 		dir := filepath.Join(t.TempDir(), "db")
-		db := onDisk(t, dir, 3)
+		stores := 3
+		if i == 3 {
+			stores = 1
+		}
+		db := onDisk(t, dir, stores)
 		for i := range 100 {
 			must(t, db.Default().Set(ctx, number(i), nil))
 		}
@@ -203,6 +207,54 @@ func TestAStoreWhoseDiskIsNotMountedIsRefusedAndLeftAlone(t *testing.T) {
 		for i := range 100 {
 			if _, err := db.Default().Get(ctx, number(i)); err != nil {
 				t.Errorf("with the disk of %s again, key %d: %v", part, i, err)
+			}
+		}
+		mustClose(t, db)
+	}
+}
+
+// Disks that are mounted in each other's place, or one directory of a backup among those of
+// the present, are refused: keys would seem to be gone, and transactions half done.
+func TestStoresOutOfPlaceAreRefused(t *testing.T) {
+	top := t.TempDir()
+	dir, copied, used := filepath.Join(top, "db"), filepath.Join(top, "copy"), filepath.Join(top, "used")
+	db := onDisk(t, dir, 3)
+	for i := range 100 {
+		must(t, db.Default().Set(ctx, number(i), nil))
+	}
+	must(t, db.Backup(ctx, copied))
+	must(t, db.Backup(ctx, used))
+	mustClose(t, db)
+	mustClose(t, onDisk(t, used, 0))
+	exchange := func(a, b string) {
+		aside := filepath.Join(top, "aside")
+		must(t, os.Rename(a, aside))
+		must(t, os.Rename(b, a))
+		must(t, os.Rename(aside, b))
+	}
+	for _, c := range []struct{ name, a, b, says string }{
+		{"the first two exchanged", filepath.Join(dir, "0"), filepath.Join(dir, "1"), filepath.Join(dir, "1")},
+		{"the last two exchanged", filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "2")},
+		{"the first of a backup", filepath.Join(dir, "0"), filepath.Join(copied, "0"), "backup"},
+		{"the last of a backup", filepath.Join(dir, "2"), filepath.Join(copied, "2"), "backup"},
+		{"the first of a backup that was used", filepath.Join(dir, "0"), filepath.Join(used, "0"), "backup"},
+		{"the last of a backup that was used", filepath.Join(dir, "2"), filepath.Join(used, "2"), "backup"},
+	} {
+		exchange(c.a, c.b)
+		for range 2 { // the second time as well
+			db, err := Open(dir, Options{})
+			refused(t, c.name, err, ErrCorrupt, c.a, c.says)
+			if err == nil {
+				mustClose(t, db)
+			}
+		}
+		exchange(c.a, c.b)
+	}
+	for _, whole := range []string{dir, copied, used} {
+		db := onDisk(t, whole, 0)
+		for i := range 100 {
+			if _, err := db.Default().Get(ctx, number(i)); err != nil {
+				t.Errorf("%s, key %d: %v", whole, i, err)
 			}
 		}
 		mustClose(t, db)

@@ -238,11 +238,11 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 			overwrite(t, filepath.Join(dir, "thesis.tex"), "mine")
 			return dir
 		}, 0, ErrForeign, "thesis.tex"},
-		{"something else's store", func(t *testing.T) string {
+		{"a store without FORMAT", func(t *testing.T) string {
 			dir := made(t, 1)
 			must(t, os.Remove(filepath.Join(dir, "0", "FORMAT")))
 			return dir
-		}, 0, ErrForeign, "FORMAT"},
+		}, 0, ErrCorrupt, "FORMAT"},
 		{"another number of stores", func(t *testing.T) string { return made(t, 2) }, 3, ErrOptions, "2"},
 		{"a newer version", func(t *testing.T) string {
 			dir := made(t, 1)
@@ -257,6 +257,16 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		{"a damaged STORES", func(t *testing.T) string {
 			dir := made(t, 1)
 			overwrite(t, filepath.Join(dir, "STORES"), "cleave stores x\n")
+			return dir
+		}, 0, ErrCorrupt, "STORES"},
+		{"ids in STORES that are none", func(t *testing.T) string {
+			dir := made(t, 1)
+			overwrite(t, filepath.Join(dir, "STORES"), "cleave stores 1\n00112233445566778899aabbccddeeff00\n")
+			return dir
+		}, 0, ErrCorrupt, "STORES"},
+		{"too few ids in STORES", func(t *testing.T) string {
+			dir := made(t, 2)
+			overwrite(t, filepath.Join(dir, "STORES"), "cleave stores 2\n00112233445566778899aabbccddeeff\n")
 			return dir
 		}, 0, ErrCorrupt, "STORES"},
 		{"no tables", func(t *testing.T) string {

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,56 +15,63 @@ import (
 	"github.com/cleavekv/cleave/internal/store"
 )
 
-// storesFile says how many stores a directory has. It is there, whole, before
-// the first of them is made.
+// storesFile says how many stores a directory has, and which. It is there before the first
+// of them is made, and has their ids before anything is committed to them.
 const storesFile = "STORES"
 
-// storeDirs returns the directories of the stores, 0 to n-1 in opts.Dir. How
-// many there are is decided once, when the directory is made: it decides where
-// keys are.
-func storeDirs(opts *Options) ([]string, error) {
-	n := max(opts.Stores, 1)
-	if opts.Dir != "" && opts.FS == nil {
-		have, err := decideStores(opts.Dir, n)
-		if err != nil {
-			return nil, err
-		}
-		if opts.Stores != 0 && opts.Stores != have {
-			found := fmt.Sprintf("%s has %d stores, not %d", opts.Dir, have, opts.Stores)
-			return nil, &OptionError{Option: "Stores", Value: opts.Stores, Have: have, Found: found}
-		}
-		n = have
-	}
-	dirs := make([]string, n)
-	for i := range dirs {
-		dirs[i] = filepath.Join(opts.Dir, strconv.Itoa(i))
-	}
-	if opts.Dir == "" || opts.FS != nil {
-		return dirs, nil
-	}
-	for i, dir := range dirs[:n-1] {
-		// They are made in order. The later one is asked first: another process may be making them.
-		if store.Made(dirs[i+1]) && !store.Made(dir) {
-			return nil, missing(dir)
-		}
-	}
-	if more := filepath.Join(opts.Dir, strconv.Itoa(n)); exists(more) {
-		// With a smaller number keys would be looked for in the wrong stores.
-		return nil, fmt.Errorf("%w: %s in %s says %d, but there is %s: restore a backup", store.ErrCorrupt, storesFile, opts.Dir, n, more)
-	}
-	return dirs, nil
+// storeList is what storesFile says.
+type storeList struct {
+	n   int        // 0 if there is no file
+	ids []store.ID // of all, or none: they were not all made yet
 }
 
-// decideStores returns how many stores a directory has: n, if it is new. Of
+// onDisk tells whether the node has a directory of the operating system.
+func (o *Options) onDisk() bool { return o.Dir != "" && o.FS == nil }
+
+// storeDirs returns the directories of the stores, 0 to n-1 in opts.Dir, and which stores
+// belong there if that is known. How many there are is decided once, when the directory is
+// made: it decides where keys are.
+func storeDirs(opts *Options) (dirs []string, ids []store.ID, err error) {
+	list := storeList{n: max(opts.Stores, 1)}
+	if opts.onDisk() {
+		if list, err = decideStores(opts.Dir, list.n); err != nil {
+			return nil, nil, err
+		}
+		if opts.Stores != 0 && opts.Stores != list.n {
+			found := fmt.Sprintf("%s has %d stores, not %d", opts.Dir, list.n, opts.Stores)
+			return nil, nil, &OptionError{Option: "Stores", Value: opts.Stores, Have: list.n, Found: found}
+		}
+	}
+	for i := range list.n {
+		dirs = append(dirs, filepath.Join(opts.Dir, strconv.Itoa(i)))
+	}
+	if !opts.onDisk() {
+		return dirs, nil, nil
+	}
+	for i, dir := range dirs {
+		// They are made in order. The later one is asked first: another process may be making them.
+		made := list.ids != nil || i+1 < len(dirs) && store.Made(dirs[i+1])
+		if made && !store.Made(dir) {
+			return nil, nil, missing(dir)
+		}
+	}
+	if more := filepath.Join(opts.Dir, strconv.Itoa(list.n)); exists(more) {
+		// With a smaller number keys would be looked for in the wrong stores.
+		return nil, nil, fmt.Errorf("%w: %s in %s says %d, but there is %s: restore a backup", store.ErrCorrupt, storesFile, opts.Dir, list.n, more)
+	}
+	return dirs, list.ids, nil
+}
+
+// decideStores returns what stores a directory has: n, if it is new. Of
 // several who open a new one at the same time the first decides for all.
-func decideStores(dir string, n int) (int, error) {
+func decideStores(dir string, n int) (storeList, error) {
 	for {
-		have, err := countStores(dir)
-		if err != nil || have != 0 {
+		have, err := readStores(dir)
+		if err != nil || have.n != 0 {
 			return have, err
 		}
 		if err := writeStores(dir, n); !errors.Is(err, errDecided) {
-			return n, err
+			return storeList{n: n}, err
 		}
 	}
 }
@@ -74,50 +83,76 @@ func exists(path string) bool {
 
 // missing is the error for a directory that had a store and has none, or is not there at all.
 func missing(dir string) error {
-	return fmt.Errorf("%w: the store in %s is missing: mount its disk if it has one of its own, or restore a backup", store.ErrCorrupt, dir)
+	return fmt.Errorf("%w: the store in %s is missing, with its file FORMAT: mount its disk if it has one of its own, or restore a backup", store.ErrCorrupt, dir)
 }
 
-// countStores returns how many stores a directory has, 0 for a new one.
-func countStores(dir string) (int, error) {
+// readStores reads storesFile. A new directory has none.
+func readStores(dir string) (storeList, error) {
+	var none storeList
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return none, nil
 	}
 	if info, statErr := os.Stat(dir); statErr == nil && !info.IsDir() {
-		return 0, fmt.Errorf("%w: %s is a file: name an empty or a new directory", store.ErrForeign, dir)
+		return none, fmt.Errorf("%w: %s is a file: name an empty or a new directory", store.ErrForeign, dir)
 	}
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, storesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), storesTemp) { // being made, or a crash came meanwhile
-				return 0, fmt.Errorf("%w: %s has %s in it and no file %s: name an empty or a new directory", store.ErrForeign, dir, e.Name(), storesFile)
+				return none, fmt.Errorf("%w: %s has %s in it and no file %s: name an empty or a new directory", store.ErrForeign, dir, e.Name(), storesFile)
 			}
 		}
-		return 0, nil
+		return none, nil
 	}
 	if err != nil {
-		return 0, err
+		return none, err
 	}
-	var n int
-	if got, err := fmt.Sscanf(string(text), storesText, &n); got != 1 || err != nil || n < 1 || n > maxStores {
-		return 0, fmt.Errorf("%w: %s in %s says %q: restore a backup", store.ErrCorrupt, storesFile, dir, text)
+	list, ok := parseStores(string(text))
+	if !ok {
+		return none, fmt.Errorf("%w: %s in %s says %q: restore a backup", store.ErrCorrupt, storesFile, dir, text)
 	}
-	return n, nil
+	return list, nil
 }
 
 const (
-	storesText = "cleave stores %d\n"
-	storesTemp = storesFile + ".new" // and a number
+	storesText = "cleave stores %d\n" // and a line for each store's id, if they are known
+	storesTemp = storesFile + ".new"  // and a number
 )
 
-// checkDirs refuses a directory that lacks one of its stores. They are made in
-// order and before the catalog, which is in the first: so if there is a catalog
-// all were there once.
+// text is what the file says.
+func (l *storeList) text() string {
+	text := fmt.Sprintf(storesText, l.n)
+	for _, id := range l.ids {
+		text += id.String() + "\n"
+	}
+	return text
+}
+
+// parseStores reads what text has written, and nothing else.
+func parseStores(text string) (l storeList, ok bool) {
+	first, rest, _ := strings.Cut(text, "\n")
+	if _, err := fmt.Sscanf(first+"\n", storesText, &l.n); err != nil || l.n < 1 || l.n > maxStores {
+		return l, false
+	}
+	for line := range strings.Lines(rest) {
+		id, err := hex.DecodeString(strings.TrimSuffix(line, "\n"))
+		if err != nil || len(id) != len(store.ID{}) {
+			return l, false
+		}
+		l.ids = append(l.ids, store.ID(id))
+	}
+	return l, text == l.text() && (len(l.ids) == 0 || len(l.ids) == l.n)
+}
+
+// checkDirs refuses a directory that lacks one of its stores, when it is not known which they
+// are. They are made in order and before the catalog, which is in the first: so if there is a
+// catalog all were there once.
 func (n *Node) checkDirs(dirs []string) error {
-	if n.opts.Dir == "" || n.opts.FS != nil {
+	if !n.opts.onDisk() {
 		return nil
 	}
 	_, made, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, nextIDRow()), nil)
@@ -128,6 +163,32 @@ func (n *Node) checkDirs(dirs []string) error {
 		if made && !store.Made(dir) { // where a disk is not mounted there is an empty one
 			return missing(dir)
 		}
+	}
+	return nil
+}
+
+// checkStores refuses stores that are not in their places, and notes which they are if that
+// was not known. Nothing was committed to them by then, unless they are those of a backup.
+func (n *Node) checkStores(dirs []string, ids []store.ID) error {
+	if !n.opts.onDisk() {
+		return nil
+	}
+	found := make([]store.ID, len(n.hosts))
+	for i, h := range n.hosts {
+		found[i] = h.Store.ID()
+	}
+	if ids == nil {
+		return noteStores(n.opts.Dir, found)
+	}
+	for i, id := range found {
+		if id == ids[i] {
+			continue
+		}
+		where := "it is of another directory, or of a backup: put its own there, or restore a whole backup"
+		if at := slices.Index(ids, id); at >= 0 {
+			where = fmt.Sprintf("it belongs in %s: put each in its place", dirs[at])
+		}
+		return fmt.Errorf("%w: %s has a store that is not its own: %s", store.ErrCorrupt, dirs[i], where)
 	}
 	return nil
 }
@@ -165,20 +226,30 @@ func writeStores(dir string, n int) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
+	err := putStores(dir, storeList{n: n}, publishFile)
+	if errors.Is(err, fs.ErrExist) {
+		return errDecided
+	}
+	return err
+}
+
+// noteStores replaces the file by one that has the stores' ids.
+func noteStores(dir string, ids []store.ID) error {
+	return putStores(dir, storeList{n: len(ids), ids: ids}, os.Rename)
+}
+
+// putStores writes the file under another name, and gives it its own when it is on disk.
+func putStores(dir string, list storeList, publish func(temp, name string) error) error {
 	f, err := os.CreateTemp(dir, storesTemp)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	_, err = fmt.Fprintf(f, storesText, n)
+	defer os.Remove(f.Name()) // it is gone, or has another name, if all went well
+	_, err = f.WriteString(list.text())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	err = publishFile(f.Name(), filepath.Join(dir, storesFile))
-	if errors.Is(err, fs.ErrExist) {
-		return errDecided
-	}
-	if err != nil {
+	if err := publish(f.Name(), filepath.Join(dir, storesFile)); err != nil {
 		return err
 	}
 	return SyncDir(dir)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -43,7 +44,7 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs, err := storeDirs(&opts)
+	dirs, ids, err := storeDirs(&opts)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func Open(opts Options) (*Node, error) {
 	n.parts.Store(new([]*Part))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.ctx, n.stop = ctx, cancel
-	if err := n.open(ctx, dirs); err != nil {
+	if err := n.open(ctx, dirs, ids); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
 	for _, p := range n.Parts() {
@@ -66,19 +67,22 @@ func Open(opts Options) (*Node, error) {
 	return n, nil
 }
 
-// open opens the stores, and their groups. The catalog is in the first: it tells
-// whether all the others were made.
-func (n *Node) open(ctx context.Context, dirs []string) error {
+// open opens the stores, and their groups. If it is not known which stores there are the
+// catalog, which is in the first, tells whether all the others were made.
+func (n *Node) open(ctx context.Context, dirs []string, ids []store.ID) error {
 	for i, dir := range dirs {
 		if err := n.openHost(i, dir); err != nil {
 			return err
 		}
-		if i > 0 {
+		if i > 0 || ids != nil {
 			continue
 		}
 		if err := n.checkDirs(dirs); err != nil {
 			return err
 		}
+	}
+	if err := n.checkStores(dirs, ids); err != nil {
+		return err
 	}
 	if err := n.openGroups(ctx); err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	}
 	o := small(3)
 	o.Dir = dir
-	if _, err := storeDirs(&o); err != nil {
+	if _, _, err := storeDirs(&o); err != nil {
 		t.Fatal(err)
 	}
 	one := small(1)

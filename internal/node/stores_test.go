@@ -20,7 +20,7 @@ func TestADamagedNumberOfStoresIsReported(t *testing.T) {
 	if err := open(t, o).Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"cleave stores 1\n", "cleave stores 2\n", "cleave stores 7\n", "cleave stores 0\n", "cleave stores \n", ""} {
+	for _, text := range []string{"cleave stores 1\n", "cleave stores 2\n", "cleave stores 7\n", "cleave stores 0\n", "cleave stores \n", "cleave stores 3", ""} {
 		if err := os.WriteFile(filepath.Join(o.Dir, storesFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -50,14 +50,14 @@ func TestANewDirectoryIsDecidedOnce(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				got[i] = n
+				got[i] = n.n
 			})
 		}
 		wg.Wait()
-		have, err := countStores(dir)
+		have, err := readStores(dir)
 		for _, n := range got {
-			if n != have || err != nil {
-				t.Fatalf("they heard %v, the directory says %d, %v", got, have, err)
+			if n != have.n || err != nil {
+				t.Fatalf("they heard %v, the directory says %d, %v", got, have.n, err)
 			}
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
