@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/index"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -201,7 +202,8 @@ func (n *Node) Barrier(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range n.Parts() {
-		if err := p.do(ctx, &clearRows{}); err != nil {
+		// A group that was removed since has executed all that it ever will.
+		if err := p.do(ctx, &clearRows{}); err != nil && !errors.Is(err, own.ErrWrongGroup) {
 			return err
 		}
 	}

@@ -135,6 +135,19 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	}
 }
 
+// An index is made beside a change of the number of groups: whoever waits for all that went
+// before does not fail for a group that is gone.
+func TestABarrierPassesAGroupThatWasRemoved(t *testing.T) {
+	n := open(t, small(2))
+	defer n.Close(ctx)
+	if err := n.Parts()[1].Group.Retire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Barrier(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // What was opened before something failed is closed again, and the error is
 // that of the failure alone.
 func TestAFailedOpenClosesWhatItOpened(t *testing.T) {
