@@ -71,6 +71,8 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 			if j.Phase == Stopping && !c.Undo && !c.Decided() {
 				effects = append(effects, Stop{Job: c.ID})
 			}
+		case j.Phase == Stopping:
+			continue
 		case j.awaits(c, v.Map) && !plant.Bug("mover-group-removed-under-a-job"):
 			others = true
 		case j.Kind != PreSplit || !slices.ContainsFunc(j.At, c.Span.Contains) || c.Kind.composite():
@@ -81,7 +83,7 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 		}
 	}
 	if j.Phase == Stopping {
-		if children == 0 {
+		if j.explainStop(before, nowMS); children == 0 {
 			j.become(Unmarking, nowMS)
 		}
 		return effects
@@ -129,6 +131,22 @@ func (j *Job) explain(v View, stuck bool, before *Job, nowMS int64) {
 			why = reason(err)
 		}
 	}
+	j.because(why, nowMS)
+}
+
+// explainStop adds to why the job is taken back for whom it has to wait: of those that it has
+// asked for, one that cannot be stopped, or was, and stands still.
+func (j *Job) explainStop(before *Job, nowMS int64) {
+	const waits = "; waits for job "
+	why, _, _ := strings.Cut(j.Why, waits)
+	if before != nil && before.Paused && (before.Undo || before.Decided()) {
+		why += fmt.Sprintf(waits+"%d, which is paused: resume it", before.ID)
+	}
+	j.because(why, nowMS)
+}
+
+// because notes why the job is where it is.
+func (j *Job) because(why string, nowMS int64) {
 	if why != j.Why {
 		j.Why = why
 		j.touch(nowMS)

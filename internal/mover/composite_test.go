@@ -91,6 +91,60 @@ func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
 	}
 }
 
+// Who has cancelled a drain, and sees that it does not end, is told for whom it waits.
+func TestACancelledJobSaysForWhomItWaits(t *testing.T) {
+	v := fourShards(t)
+	j, err := Admit(v, Request{Kind: Drain, Group: 4}, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Map = apply(t, v.Map, partition.SetDraining{Group: 4, Draining: true})
+	move, err := Admit(v, Request{Kind: Move, Shard: 4, To: 1, Parent: 1}, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Admit(v, Request{Kind: Move, Shard: 1, To: 2}, 3, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.From, other.Paused = 4, true // it has nothing to do with the end
+	j.Phase = Surveying
+	if j, _, err = Cancel(j, 1); err != nil || j.Phase != Stopping {
+		t.Fatalf("it is %v, %v", j.Phase, err)
+	}
+	move.Phase, move.Paused = Dropping, true
+	resumed, undone, running := move, move, move
+	resumed.Paused = false
+	undone.Phase, undone.Undo = Copying, true
+	running.Phase, running.Paused = Copying, false
+	const waits = "cancelled; waits for job 2, which is paused: resume it"
+	for i, c := range []struct {
+		child Job
+		why   string
+		stops int
+	}{
+		{running, "cancelled", 1}, {move, waits, 0}, {resumed, "cancelled", 0}, {undone, waits, 0}, {move, waits, 0}, {ended(move), "cancelled", 0},
+	} {
+		v.Jobs = []Job{other, c.child}
+		var effects []Effect
+		if j, effects = Step(j, Surveyed{Round: j.Round, View: v}, 1); j.Why != c.why {
+			t.Errorf("%d: why is %q, want %q", i, j.Why, c.why)
+		}
+		stops := 0
+		for _, e := range effects {
+			if e, ok := e.(Stop); ok && e.Job == 2 {
+				stops++
+			}
+		}
+		if stops != c.stops {
+			t.Errorf("%d: %d are stopped, want %d", i, stops, c.stops)
+		}
+	}
+	if j.Phase != Unmarking {
+		t.Errorf("it is %v, want %v", j.Phase, Unmarking)
+	}
+}
+
 // reread is a job as somebody else finds it after a crash.
 func reread(t *testing.T, j Job) Job {
 	t.Helper()
