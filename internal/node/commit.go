@@ -13,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/internal/wal"
@@ -281,7 +282,10 @@ func (l *lead) settleDecision(calls []asked) error {
 func (l *lead) ask(ctx context.Context, c asked) (txn.Event, error) {
 	p := l.node.part(c.Group)
 	if p == nil {
-		if drive.Removed(l.node.published.Load(), c.Group) && c.Gone != nil {
+		if m := l.node.published.Load(); drive.Removed(m, c.Group) && c.Gone != nil {
+			if e, ok := c.effect.(txn.SendDecide); ok && e.Commit && !l.unsure { // it was never asked
+				return txn.DecideRefused{Err: &own.WrongGroupError{Group: c.Group, Version: m.Version()}, NoneLeft: true}, nil
+			}
 			return c.Gone, nil
 		}
 		return nil, fmt.Errorf("%w: %v", drive.ErrAway, c.Group)

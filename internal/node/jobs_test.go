@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -77,6 +78,33 @@ func TestJobsOfEveryKindComeToTheirEnd(t *testing.T) {
 		t.Errorf("%d groups", len(n.Parts()))
 	}
 	gone(t, n, before)
+}
+
+// A decider that was removed before it was ever asked has not committed anything: who wants
+// to is sent elsewhere. One that may have been asked may have committed, and forgotten it.
+func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
+	n := open(t, small(2))
+	defer n.Close(ctx)
+	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 3, Parallel: 4})
+	wait(t, n, mover.Request{Kind: mover.Regroup, Groups: 2, Parallel: 4})
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unsure := range []bool{false, true} {
+		plan := txn.Plan{ID: n.newID(), DeadlineMS: n.deadlineMS(), Decider: 3, Parts: []txn.Part{{Span: k.Span()}}}
+		l := &lead{node: n, decider: plan.Decider, unsure: unsure}
+		var effects []txn.Effect
+		l.c, effects = txn.NewCoordinator(plan)
+		a, _ := l.run(ctx, effects, true)
+		switch {
+		case a == nil:
+			t.Errorf("asked before: %v: no answer: %v", unsure, l.failure)
+		case unsure && (a.Outcome != txn.Undecided || !errors.Is(a.Err, txn.ErrForgotten)),
+			!unsure && (a.Outcome != txn.Aborted || !errors.Is(a.Err, own.ErrWrongGroup)):
+			t.Errorf("asked before: %v: %v, %v", unsure, a.Outcome, a.Err)
+		}
+	}
 }
 
 // gone fails if groups that are no more are kept, or do not send away who has hold of
