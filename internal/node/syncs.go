@@ -17,9 +17,10 @@ type syncs struct {
 }
 
 type syncRound struct {
-	led  bool          // somebody begins it
-	done chan struct{} // closed at its end
-	err  error         // of the sync, when it is done
+	led   bool          // somebody begins it
+	timer *time.Timer   // begins it if nobody else does; nil if nobody has asked for that
+	done  chan struct{} // closed at its end
+	err   error         // of the sync, when it is done
 }
 
 // idle is how long those who are in no hurry wait for a sync that others need.
@@ -34,14 +35,13 @@ func (s *syncs) do(sync func() error) error {
 // later is do, but leaves it to others to sync for a moment.
 func (s *syncs) later(sync func() error) error {
 	r := s.join()
-	timer := time.NewTimer(idle)
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		return r.err
-	case <-timer.C:
-		return s.lead(r, sync)
+	s.mu.Lock()
+	if !r.led && r.timer == nil {
+		r.timer = time.AfterFunc(idle, func() { _ = s.lead(r, sync) })
 	}
+	s.mu.Unlock()
+	<-r.done
+	return r.err
 }
 
 // join returns the next round.
@@ -59,6 +59,9 @@ func (s *syncs) lead(r *syncRound, sync func() error) error {
 	s.mu.Lock()
 	led := r.led
 	r.led = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
 	s.mu.Unlock()
 	if led {
 		<-r.done

@@ -13,11 +13,15 @@ func TestASharedSyncBeginsAfterAllWhoShareItHaveAsked(t *testing.T) {
 	var s syncs
 	var written, synced, ran atomic.Int64
 	var wg sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
+		ask := s.do
+		if i%2 == 1 {
+			ask = s.later
+		}
 		wg.Go(func() {
 			for range 500 {
 				mine := written.Add(1)
-				err := s.do(func() error {
+				err := ask(func() error {
 					upTo := written.Load()
 					ran.Add(1)
 					synced.Store(upTo)
