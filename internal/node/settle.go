@@ -181,7 +181,7 @@ func (n *Node) SettleDecided(ctx context.Context) error {
 // settleOnce looks at all groups, and ends what is decided. It has failed, too, if a
 // range has changed hands meanwhile: its locks may have gone where it had looked before.
 func (n *Node) settleOnce(ctx context.Context) (bool, error) {
-	handing, parts := n.handing.mark(), n.Parts()
+	handing, parts, m := n.handing.mark(), n.Parts(), n.published.Load()
 	lists := make([]*own.List, len(parts))
 	for i, p := range parts {
 		lists[i] = p.Group.List()
@@ -192,7 +192,8 @@ func (n *Node) settleOnce(ctx context.Context) (bool, error) {
 			failed = errors.Join(failed, n.end(ctx, l, drive.Inquire(l)))
 		}
 	}
-	still := n.handing.same(handing)
+	// By another map whoever ends one lock of a shard may have left others that were in it.
+	still := n.handing.same(handing) && n.published.Load() == m
 	for i, p := range parts {
 		still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
 	}

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A transaction is acknowledged, and has locked two keys of a shard that is split just now: the
+// group has the new ranges, and the map follows while somebody waits for what is acknowledged. Then
+// both keys have what was written.
+func TestWhatIsDecidedIsSettledWhileAShardIsSplit(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, _ := n.Keyspace(DefaultName)
+	a := keyOn(n, n.Hosts()[0], 0)
+	decider, owner := n.PartOf(a), n.part(4)
+	var shard partition.Shard
+	for shard = range n.Map().Owned(4) {
+	}
+	keys := keysIn(k, shard.Span, 40)
+	low, high := keys[0], keys[len(keys)-1]
+	next, err := n.Map().Apply(partition.Split{Shard: shard.ID, At: []partition.Position{k.SlotSpan(uint16(k.SlotAt(high))).Start}, In: &k.Keyspace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, deadline := n.newID(), n.deadlineMS()
+	first := txn.Part{Span: n.Map().Find(a).Span, Writes: []command.Command{&command.Set{Key: a}}}
+	second := txn.Part{Span: shard.Span, Writes: []command.Command{&command.Set{Key: low}, &command.Set{Key: high}}}
+	mustTry(t, owner.Group, &txn.Prepare{ID: id, Part: second, Decider: decider.ID, DeadlineMS: deadline})
+	mustTry(t, decider.Group, &txn.Decide{ID: id, Commit: true, Part: first, Decider: decider.ID, DeadlineMS: deadline, Others: []partition.Span{shard.Span}})
+	left, right := next.Find(low), next.Find(high)
+	mustTry(t, owner.Group, &own.Reown{
+		Expect: []own.Range{{Span: shard.Span, Version: shard.Changed, State: own.Serving}},
+		Become: []own.Range{{Span: left.Span, Version: left.Changed, State: own.Serving}, {Span: right.Span, Version: right.Changed, State: own.Serving}},
+	})
+	goOn := stall(decider)
+	settled := make(chan error, 1)
+	go func() { settled <- n.SettleDecided(ctx) }()
+	queued(decider) // it asks for one of the locks
+	n.offer(next)
+	close(goOn)
+	if err := <-settled; err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range owner.Group.Locks() {
+		t.Errorf("%x is locked by a transaction that was acknowledged before", l.Start)
+	}
+}
+
+// keysIn returns the positions of so many keys of a span, in order.
+func keysIn(k *Space, s partition.Span, count int) (keys []partition.Position) {
+	for i := 0; len(keys) < count; i++ {
+		if p := k.AppendPosition(nil, []byte{byte(i >> 8), byte(i)}); s.Contains(p) {
+			keys = append(keys, p)
+		}
+	}
+	slices.SortFunc(keys, func(a, b partition.Position) int { return bytes.Compare(a, b) })
+	return keys
+}
