@@ -177,5 +177,6 @@ func (c *TTL) Eval(e *Env) Reply {
 	case c.Absolute:
 		return number(row.ExpiryMS, row.Version)
 	}
-	return number(row.ExpiryMS-e.now, row.Version)
+	// It may be alive past its time: a lock keeps it so, or its group's clock is behind that of a transaction.
+	return number(max(row.ExpiryMS-e.now, 0), row.Version)
 }

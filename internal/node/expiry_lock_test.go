@@ -132,3 +132,25 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A transaction across stores has read a key, so that it does not expire before that is decided. Until
+// then it has no time left, which is neither that it never expires, -1, nor that it is gone, -2.
+func TestAKeyThatALockKeepsAliveHasNoTimeLeft(t *testing.T) {
+	wall := int64(1 << 40)
+	o := small(2)
+	o.Wall = func() int64 { return wall }
+	n := open(t, o)
+	defer n.Close(ctx)
+	a, b := keyOn(n, n.Hosts()[0], 0), keyOn(n, n.Hosts()[1], 0)
+	decider, owner := n.PartOf(a), n.PartOf(b)
+	version := mustTry(t, owner.Group, &command.Set{Key: b, Value: []byte("v"), Expiry: command.In(50)}).Version
+	reads := txn.Part{Span: n.Map().Find(b).Span, Reads: []command.Read{{Key: b, Version: version}}}
+	mustTry(t, owner.Group, &txn.Prepare{ID: n.newID(), Part: reads, Decider: decider.ID, DeadlineMS: n.deadlineMS()})
+	for _, ms := range []int64{51, 1, 10} {
+		wall += ms
+		value, left := mustTry(t, owner.Group, &command.Get{Key: b}), mustTry(t, owner.Group, &command.TTL{Key: b})
+		if string(value.Bytes) != "v" || left.Int != 0 {
+			t.Errorf("the key is %q, and PTTL says %d", value.Bytes, left.Int)
+		}
+	}
+}
