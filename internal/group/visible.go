@@ -56,6 +56,9 @@ func (v *visible) follow(g *guard, locks bool) {
 	defer v.mu.Unlock()
 	if locks {
 		v.locked.Add(1) // who sees a range that has come asks for its locks, and waits until they are here
+		if v.list.Load() != g.owner.List {
+			v.spanned.Add(1) // they may be of ranges
+		}
 	}
 	v.list.Store(g.owner.List) // who sees a lock gone with its range sees that this is
 	if locks {

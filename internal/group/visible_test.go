@@ -1,0 +1,52 @@
+package group
+
+import (
+	"encoding/binary"
+	"runtime"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// A range comes to a group, with locks on keys and one on a range. Who sees that the group serves it sees
+// that a range is locked there: keys of that do not expire.
+func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
+	none, err := own.NewList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guard{owner: own.Site{Group: 1, List: none}, locks: txn.NewLocks(), holds: new(txn.Holds), durable: none}
+	var v visible
+	v.init(g)
+	g.begin()
+	for i := range 50_000 { // so that it takes a moment to show them
+		p := partition.Position(append(binary.BigEndian.AppendUint32([]byte{1, 1}, uint32(i)), 1))
+		g.locks.Add(txn.Lock{Txn: txn.ID{1}, Start: p, PrepareMS: 100})
+	}
+	g.locks.Add(txn.Lock{Txn: txn.ID{2}, Range: true, Start: partition.Position{2, 1}, End: partition.Position{3, 1}, PrepareMS: 100})
+	if g.owner.List, err = own.NewList(own.Range{State: own.Serving}); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.follow(g, true)
+	}()
+	wrong := 0
+	for over := false; !over; runtime.Gosched() {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		list, locked := v.list.Load(), v.locked.Load() > 0
+		if spanned := v.spanned.Load() > 0; list != none && locked && !spanned {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d looks saw the range, that something is locked, and that no range is", wrong)
+	}
+}
