@@ -86,7 +86,23 @@ func (n *Node) lookStill(ctx context.Context, hosts []*Host) (v *View, err error
 	}
 	var failed error
 	err = group.Still(ctx, groups, func() { v, failed = n.look(hosts, true) })
+	if v != nil && !v.within(groups) {
+		v.Close() // one was opened meanwhile, and does not stand still
+		v = nil
+	}
 	return v, errors.Join(err, failed)
+}
+
+// within tells whether the view goes by what some groups knew, and by no others.
+func (v *View) within(groups []*group.Group) bool {
+	for i := range v.sides {
+		for _, k := range v.sides[i].moment.known {
+			if !slices.Contains(groups, k.group) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // look takes the state of stores, or nil if it turns out not to be of one moment. If

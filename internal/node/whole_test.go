@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
+	"sync"
 	"testing"
 
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -117,5 +120,55 @@ func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
 		t.Error(err)
 	} else {
 		still.Close()
+	}
+}
+
+// noticed is a context that tells when somebody begins to wait.
+type noticed struct {
+	context.Context
+	begun func()
+}
+
+func (c noticed) Done() <-chan struct{} {
+	c.begun()
+	return c.Context.Done()
+}
+
+// A look while groups stand still is of those groups. One that was opened since does not stand
+// still: nobody asks whether its clock, its list and its locks stay.
+func TestALookIsOfGroupsThatStandStill(t *testing.T) {
+	o := small(1)
+	o.Groups = 2
+	n := open(t, o)
+	defer n.Close(ctx)
+	held := n.Hosts()[0].groups()
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	go func() { _ = group.Still(ctx, held[:1], func() { close(busy); <-goOn }) }()
+	<-busy
+	looked := make(chan *View, 1)
+	waits := make(chan struct{})
+	go func() {
+		v, err := n.lookStill(noticed{ctx, sync.OnceFunc(func() { close(waits) })}, n.Hosts())
+		if err != nil {
+			t.Error(err)
+		}
+		looked <- v
+	}()
+	<-waits
+	labels, err := partition.ParseLabels("store=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.openGroup(partition.Group{ID: 3, Labels: labels}); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	v := <-looked
+	if v == nil {
+		return // it looks again
+	}
+	defer v.Close()
+	if known := len(v.sides[0].moment.known); known != len(held) {
+		t.Errorf("%d groups stand still, and the view goes by what %d knew", len(held), known)
 	}
 }
