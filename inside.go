@@ -131,7 +131,10 @@ func (t *commandTxn) begin(space *node.Space, p partition.Position, writes bool)
 		}
 	}
 	t.tx.use(k, writes)
-	return t.tx.begin(k.part(p).Host)
+	if err := t.tx.begin(k.part(p).Host); err != nil {
+		return err
+	}
+	return public(space.Check())
 }
 
 func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply, error) {

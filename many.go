@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error
 				}
 				values[i] = value
 			}
-			return ctx.Err()
+			// Not before: rows of one that was dropped meanwhile go piece by piece.
+			return cmp.Or(k.space.Check(), ctx.Err())
 		})
 		if !errors.Is(err, own.ErrWrongGroup) {
 			return values, public(err)

@@ -360,7 +360,10 @@ func (tx *Txn) locate(k *Keyspace, key []byte, writes bool) (partition.Position,
 		}
 	}
 	tx.use(k, writes)
-	return p, tx.begin(k.part(p).Host)
+	if err := tx.begin(k.part(p).Host); err != nil {
+		return p, err
+	}
+	return p, public(k.space.Check()) // also of the moment of the state
 }
 
 // do evaluates a command on the transaction's state. One that writes is kept

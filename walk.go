@@ -67,6 +67,13 @@ func (w *walker) alive(p partition.Position, row *command.Row) bool {
 	return row.Alive(nowMS)
 }
 
+// there tells whether the keyspace was there when the state was taken: the rows of one that was
+// dropped go piece by piece.
+func (w *walker) there() bool {
+	w.err = w.k.space.Check()
+	return w.err == nil
+}
+
 // visit looks at a row and goes on unless the scan is over.
 func (w *walker) visit(key, value []byte) bool {
 	if w.still != nil {
@@ -74,6 +81,9 @@ func (w *walker) visit(key, value []byte) bool {
 			return false
 		}
 		w.still = nil
+	}
+	if w.seen == 0 && !w.there() {
+		return false
 	}
 	if w.seen++; w.seen%256 == 0 { // rows that are passed over count too
 		if w.err = w.ctx.Err(); w.err != nil {
