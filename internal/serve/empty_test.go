@@ -1,8 +1,14 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/redis"
 )
 
 // Empty requests are no requests, wherever they stand: also behind some on rows that are
@@ -51,6 +57,60 @@ func TestClientsFollowAKeyspaceThatIsEmptied(t *testing.T) {
 	other.script("FLUSHALL -> OK")
 	c.pipeline("SET k7 1\r\nGET k7\r\nINCR k7\r\nGET k7\r\nSET k8 1\r\nGET k8\r\nDBSIZE\r\n")
 	c.expect("OK", "1", "(2)", "2", "OK", "1", "(2)")
+}
+
+// A keyspace is emptied when a request on it has begun. There is nothing in it then, and that is no error.
+func TestAKeyspaceThatIsEmptiedMeanwhileIsEmpty(t *testing.T) {
+	l := start(t, shapes[1], Options{})
+	h := newByHand(t, l)
+	l.dial().script("SET k v -> OK\nHSET h f v -> (1)")
+	if err := l.s.node.EmptyKeyspace(ctx, h.c.space); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"dbsize": ":0\r\n", "keys *": "*0\r\n", "randomkey": "$-1\r\n", "scan 0": "*2\r\n$1\r\n0\r\n*0\r\n",
+		"hscan h 0": "*2\r\n$1\r\n0\r\n*0\r\n", "cleave.range - +": "*2\r\n$1\r\n0\r\n*0\r\n",
+	} {
+		var args [][]byte
+		for word := range strings.FieldsSeq(line) {
+			args = append(args, []byte(word))
+		}
+		spec := redis.Named(string(args[0]))
+		h.c.out.Bytes = nil
+		edges[spec.Name].do(&turn{ctx, l.s, h.c, redis.Request{Spec: spec, Args: args}, &h.c.out})
+		if got := string(h.c.out.Bytes); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// What reads a keyspace that was to be emptied, and has stayed, reads again. One that was dropped is
+// not there.
+func TestWhatIsReadIsAKeyspaceThatIsThere(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := l.s.node.Keyspace("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	err = l.s.within(ctx, k, func() error {
+		if looks++; looks == 1 {
+			return node.ErrNoKeyspace
+		}
+		return nil
+	})
+	if err != nil || looks != 2 {
+		t.Errorf("looked %d times, and then %v", looks, err)
+	}
+	if err := l.db.DropKeyspace(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.s.walk(ctx, k, k.Span(), 0, func(key) bool { return true }); !errors.Is(err, node.ErrNoKeyspace) {
+		t.Errorf("a walk in a keyspace that was dropped: %v", err)
+	}
 }
 
 // A keyspace is empty at one moment. What was written before it is gone, whatever was

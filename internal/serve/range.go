@@ -37,9 +37,12 @@ func keyRange(t *turn) {
 		o, err = readRange(space, t.Args[1:])
 	}
 	var items []cleave.Item
-	next := ""
+	next := "0"
 	if err == nil {
-		items, next, err = t.rangePage(space, &o)
+		err = t.s.within(t.ctx, t.c.space, func() (err error) {
+			items, next, err = t.rangePage(space, o)
+			return err
+		})
 	}
 	if err != nil {
 		t.out.Fail(refused(err))
@@ -64,7 +67,7 @@ func keyRange(t *turn) {
 }
 
 // rangePage reads a page, and returns the cursor of the next one.
-func (t *turn) rangePage(space *cleave.Keyspace, o *rangeOptions) (items []cleave.Item, next string, err error) {
+func (t *turn) rangePage(space *cleave.Keyspace, o rangeOptions) (items []cleave.Item, next string, err error) {
 	limit, size, seen := o.Limit, 0, 0
 	if o.Limit++; o.values {
 		o.Limit = 0 // values may be large: they come one by one, and the page ends in time
@@ -72,7 +75,7 @@ func (t *turn) rangePage(space *cleave.Keyspace, o *rangeOptions) (items []cleav
 	var last []byte
 	for item, err := range space.All(t.ctx, o.ScanOptions) {
 		if err != nil {
-			return nil, "", err
+			return nil, "0", err
 		}
 		if seen == limit || size > maxPageBytes {
 			return items, cursorText(last), nil

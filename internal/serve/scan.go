@@ -129,7 +129,11 @@ func hscan(t *turn) {
 			after = at[len(p):]
 		} // else it is forgotten: all again, which a client must expect
 	}
-	reply, err := t.s.do(t.ctx, p, group.Request{Key: p, Gate: t.c.space, Command: &command.HScan{Key: p, After: after, Limit: max(o.count, smallHash)}})
+	var reply command.Reply
+	err = t.s.within(t.ctx, t.c.space, func() (err error) {
+		reply, err = t.s.do(t.ctx, p, group.Request{Key: p, Gate: t.c.space, Command: &command.HScan{Key: p, After: after, Limit: max(o.count, smallHash)}})
+		return err
+	})
 	if err != nil {
 		t.out.Fail(err)
 		return

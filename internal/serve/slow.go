@@ -60,14 +60,14 @@ func (s *Server) single(ctx context.Context, c *client, t *task) {
 // meanwhile.
 func (s *Server) peek(ctx context.Context, k *node.Space, p partition.Position, c command.Command) (reply command.Reply, err error) {
 	err = s.routed(ctx, p, func(part *node.Part) error {
-		if err := k.Check(); err != nil {
-			return err
-		}
 		v, err := s.node.View(ctx, part.Host)
 		if err != nil {
 			return err
 		}
 		defer v.Close()
+		if err := k.Check(); err != nil { // not before: it must be there at that moment
+			return err
+		}
 		nowMS, err := v.NowMS(p)
 		if err == nil {
 			reply = group.PeekAt(c, v, nowMS)
