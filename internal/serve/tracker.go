@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/resp"
@@ -154,18 +155,21 @@ func (k *tracker) forgetSome() {
 
 // follow tells what has changed until ctx ends.
 func (k *tracker) follow(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
-	for {
+	for pause := time.Duration(0); ; {
+		var failed error
 		for change, err := range db.Feed(ctx, from) {
-			if errors.Is(err, cleave.ErrGone) {
+			if failed = err; err != nil {
 				break
 			}
-			if err != nil {
-				return // the store is closed, or nobody tracks any more
-			}
+			pause = 0
 			k.changed(change.Ops)
 		}
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() != nil || errors.Is(failed, cleave.ErrClosed) {
+			return // nobody tracks any more, or the store is closed
+		}
+		if !errors.Is(failed, cleave.ErrGone) { // a log cannot be read now
+			pause = min(2*pause+10*time.Millisecond, time.Second)
+			sleep(ctx, pause)
 		}
 		from = db.Now()
 		k.flushed() // it has missed something: all may have changed

@@ -3,7 +3,15 @@ package serve
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 // Who is not answered yet when a keyspace is emptied may read what is newer, and hears of
@@ -69,5 +77,56 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	other.script("SET k0 newer -> OK")
 	if got := told.read(); got != message {
 		t.Error(got)
+	}
+}
+
+// soon is how long a client may take to hear of something.
+func (c *conn) soon() { _ = c.SetDeadline(time.Now().Add(5 * time.Second)) }
+
+// badLog is a disk that cannot read logs while it fails.
+type badLog struct{ fails, failed atomic.Bool }
+
+func (d *badLog) String() string { return "bad log" }
+
+// MaybeError implements errorfs.Injector.
+func (d *badLog) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".wal") && d.fails.Load() {
+		d.failed.Store(true)
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+// The log cannot be read for a moment, and the store goes on. Who tracks hears that everything has
+// changed, and of each change after that.
+func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
+	disk := new(badLog)
+	db, err := inside.OpenSmall("disk", shapes[0].options(), errorfs.Wrap(vfs.NewMem(), disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startOn(t, db.(*cleave.DB), shapes[0], Options{})
+	c, other := l.dial(), l.dial()
+	other.script("SET k old -> OK")
+	c.script("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> old")
+	c.soon()
+	disk.fails.Store(true)
+	other.script("SET k new -> OK")
+	for !disk.failed.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	disk.fails.Store(false)
+	const all = "[invalidate (nil)]"
+	if got := c.read(); got != all {
+		t.Errorf("%s, want %s", got, all)
+	}
+	c.send("GET k")
+	for c.read() != "new" { // it may be told again before it is answered
+	}
+	other.script("SET k newer -> OK")
+	for got := all; got == all; {
+		if got = c.read(); got != all && got != "[invalidate [k]]" {
+			t.Error(got)
+		}
 	}
 }
