@@ -53,11 +53,16 @@ func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	defer n.mu.Unlock()
 	n.forget(k)
 	n.pins.more.ring() // those of its keys end
+	n.dropping.ring()
 	for _, x := range indexes {
 		n.forgetIndex(x)
 	}
 	return nil
 }
+
+// NextDrop returns a channel that is closed when a keyspace is dropped after the call. One that
+// is emptied stays.
+func (n *Node) NextDrop() <-chan struct{} { return n.dropping.listen() }
 
 // dropCommands are those that remove a keyspace from the catalog, and note that it has
 // to be cleared.

@@ -78,6 +78,8 @@ type spaces struct {
 	noted bool
 	// drops tells that rows of dropped keyspaces may be left.
 	drops atomic.Bool
+	// dropping rings when a keyspace was dropped.
+	dropping bell
 }
 
 const rowPrefix = "keyspace/"

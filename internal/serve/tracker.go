@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/resp"
 )
 
 // tracker tells clients that what they have read has changed, so that they can keep it.
 //
 // It reads the feed, so it hears of every change, whoever makes it: a client, a program
-// that embeds the store, an expiry. A client is entered before it reads. So a change
+// that embeds the store, an expiry. That a keyspace is gone as a whole is not in the feed, and
+// all are told that everything has changed. A client is entered before it reads. So a change
 // that its answer does not have is in the feed behind that, and the message about it is
 // sent behind the answer: see mailbox. Until it is answered it stays entered whatever it is
 // told, since what it reads may be newer than the change that it was told of.
@@ -29,7 +31,7 @@ type tracker struct {
 	most int
 	// bytes is how long the keys are together.
 	bytes int
-	stop  context.CancelFunc // ends the reader of the feed; nil if there is none
+	stop  context.CancelFunc // ends follow and followDrops; nil if they do not run
 }
 
 type trackedKey struct{ space, key string }
@@ -68,8 +70,9 @@ func (k *tracker) start(s *Server, c *client, t *tracking) {
 	if k.stop == nil {
 		ctx, stop := context.WithCancel(s.ctx)
 		k.stop = stop
-		from := s.db.Now()
+		from, drop := s.db.Now(), s.node.NextDrop()
 		s.running.Go(func() { k.follow(ctx, s.db, from) })
+		s.running.Go(func() { k.followDrops(ctx, s.node, drop) })
 	}
 }
 
@@ -173,6 +176,19 @@ func (k *tracker) follow(ctx context.Context, db *cleave.DB, from cleave.Cursor)
 		}
 		from = db.Now()
 		k.flushed() // it has missed something: all may have changed
+	}
+}
+
+// followDrops tells that keyspaces were dropped until ctx ends. Who empties one tells so himself.
+func (k *tracker) followDrops(ctx context.Context, n *node.Node, drop <-chan struct{}) {
+	for {
+		select {
+		case <-drop:
+			drop = n.NextDrop() // before all are told, so that nothing slips through
+			k.flushed()
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

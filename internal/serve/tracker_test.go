@@ -83,6 +83,37 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 // soon is how long a client may take to hear of something.
 func (c *conn) soon() { _ = c.SetDeadline(time.Now().Add(5 * time.Second)) }
 
+// A keyspace is dropped, by an operator or the program that embeds the store, and made again. All
+// who track hear that everything has changed, however they do.
+func TestWhoTracksHearsThatAKeyspaceIsDropped(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		reader, listener, told, redirects := l.dial(), l.dial(), l.dial(), l.dial()
+		id := strings.Trim(told.ask("CLIENT ID"), "()")
+		told.script("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+		for i := range 2 {
+			if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				reader.script("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK")
+				listener.script("HELLO 3 -> [server*\nCLIENT TRACKING ON BCAST PREFIX none -> OK")
+				redirects.script("CLIENT TRACKING ON REDIRECT " + id + " -> OK")
+			}
+			reader.script("SELECT s -> OK\nGET k -> (nil)")
+			redirects.script("SELECT s -> OK\nGET k -> (nil)")
+			if err := l.db.DropKeyspace(ctx, "s"); err != nil {
+				t.Fatal(err)
+			}
+			for c, want := range map[*conn]string{reader: "[invalidate (nil)]", listener: "[invalidate (nil)]", told: "[message __redis__:invalidate (nil)]"} {
+				c.soon()
+				if got := c.read(); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		}
+	})
+}
+
 // badLog is a disk that cannot read logs while it fails.
 type badLog struct{ fails, failed atomic.Bool }
 
