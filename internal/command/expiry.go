@@ -89,7 +89,8 @@ type Expire struct {
 
 // Eval sets the expiry.
 func (c *Expire) Eval(e *Env) Reply {
-	when, err := c.check(e.now)
+	now := e.nowAt(c.Key)
+	when, err := c.check(now)
 	if err != nil {
 		return failed(err)
 	}
@@ -102,7 +103,7 @@ func (c *Expire) Eval(e *Env) Reply {
 		return number(0, 0)
 	case !c.Flags.hold(row.ExpiryMS, when):
 		return number(0, row.Version)
-	case when <= e.now:
+	case when <= now:
 		e.remove(c.Key, &row, false)
 		return number(1, 0)
 	}
@@ -177,6 +178,5 @@ func (c *TTL) Eval(e *Env) Reply {
 	case c.Absolute:
 		return number(row.ExpiryMS, row.Version)
 	}
-	// It may be alive past its time: a lock keeps it so, or its group's clock is behind that of a transaction.
-	return number(max(row.ExpiryMS-e.now, 0), row.Version)
+	return number(row.ExpiryMS-e.nowAt(c.Key), row.Version)
 }

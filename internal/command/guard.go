@@ -57,8 +57,14 @@ func (e *Env) mayWrite(p partition.Position) {
 
 // alive tells whether the row of the key at p has not expired.
 func (e *Env) alive(p partition.Position, row *Row) bool {
-	if row.ExpiryMS == 0 || e.guard == nil {
-		return row.Alive(e.now)
+	return row.ExpiryMS == 0 || row.Alive(e.nowAt(p))
+}
+
+// nowAt is the time by which the key at p is judged: in a transaction that of its own group,
+// which may be behind that of others, and under a lock that of the lock.
+func (e *Env) nowAt(p partition.Position) int64 {
+	if e.guard == nil {
+		return e.now
 	}
-	return row.Alive(e.guard.JudgeMS(p, e.now))
+	return e.guard.JudgeMS(p, e.now)
 }

@@ -62,10 +62,11 @@ func (c *Set) Eval(e *Env) Reply {
 		}
 		return reply
 	}
-	if c.Expiry.how == expireKeep && alive {
+	kept := c.Expiry.how == expireKeep && alive // as long as the key is: by the clock of its own group
+	if kept {
 		expiry = old.ExpiryMS
 	}
-	if expiry != 0 && expiry <= e.now {
+	if expiry != 0 && expiry <= e.now && !kept {
 		e.remove(c.Key, &old, false) // also if old is absent: it may be a blind guess
 		return reply
 	}

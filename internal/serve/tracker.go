@@ -117,6 +117,9 @@ func (k *tracker) read(c *client, space string, keys ...[]byte) {
 			k.keys[at] = map[*client]bool{}
 			k.bytes += len(at.key)
 		}
+		if readers := k.keys[at]; len(readers) > 2*len(k.clients) { // most of them have gone, and the key does not change
+			maps.DeleteFunc(readers, func(c *client, _ bool) bool { return k.clients[c] == nil })
+		}
 		k.keys[at][c] = false
 		c.reads = append(c.reads, at)
 	}

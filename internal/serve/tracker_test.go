@@ -161,3 +161,25 @@ func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
 		}
 	}
 }
+
+// Clients that have read a key and have gone are not remembered for as long as the key does not
+// change.
+func TestWhoHasGoneIsNotTrackedForEver(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	l.dial().script("SET k v -> OK\nHELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v")
+	const gone = 100
+	for range gone {
+		c := l.dial()
+		c.script("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v\nQUIT -> OK")
+		for l.s.tracker.len() > 1 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	l.s.tracker.mu.Lock()
+	defer l.s.tracker.mu.Unlock()
+	for at, readers := range l.s.tracker.keys {
+		if len(readers) > gone/2 {
+			t.Errorf("of %v %d readers are remembered", at, len(readers))
+		}
+	}
+}
