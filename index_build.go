@@ -35,6 +35,11 @@ func (k *keeper) build(x *node.Index) error {
 		began := time.Now()
 		page, err := k.ix.rows.Scan(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
 		if err == nil {
+			// What is not in the page because it was deleted must not come back in a crash that
+			// leaves the build behind it.
+			err = public(k.ix.db.node.SyncApart())
+		}
+		if err == nil {
 			err = k.ix.db.Update(k.ctx, func(tx *Txn) error { return k.buildPage(tx, page) })
 		}
 		if errors.Is(err, ErrTooLarge) && limit > 1 {

@@ -35,7 +35,8 @@ func (q *Queue) claim(ctx context.Context, b lanes.Bucket, most int) (out claime
 		case err != nil:
 			return out, err
 		case drained:
-			return claimed{drained: true}, q.c.drained(ctx, p)
+			done, err := q.c.drained(ctx, p)
+			return claimed{drained: done}, err
 		case len(pick.Picked) == 0:
 			return claimed{wakeMS: pick.WakeMS}, nil
 		}
@@ -114,8 +115,20 @@ func (q *Queue) advance(ctx context.Context, p place, h *head, to uint64) error 
 	if h.from < h.kept+keepEvery {
 		return nil
 	}
-	h.kept = h.from
-	return q.c.ks.Set(ctx, p.head(), headValue(h.kept))
+	// What is seen to be gone may be so by a transaction whose decision is on another store, and
+	// which a crash takes back. One that reads the stretch itself waits until that cannot be.
+	stored := false
+	err := q.c.db.Update(ctx, func(tx *cleave.Txn) (err error) {
+		stored, err = q.c.empty(tx, p.numbered(kindMessage, h.kept), p.numbered(kindMessage, h.from))
+		if err != nil || !stored {
+			return err
+		}
+		return tx.Set(q.c.ks, p.head(), headValue(h.from))
+	})
+	if err == nil && stored {
+		h.kept = h.from
+	}
+	return err
 }
 
 // take claims messages in one transaction, those that are still there and free. The ones

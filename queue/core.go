@@ -175,11 +175,28 @@ func (c *core) tail(tx *cleave.Txn, p place) (lanes.Tail, error) {
 	return parseTail(tx.Get(c.ks, p.tail()))
 }
 
-// drained takes a bucket that is closed and empty out of the manifest.
-func (c *core) drained(ctx context.Context, p place) error {
-	return c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
+// empty tells whether there is no row from one key to another, which then stays so until the
+// commit.
+func (c *core) empty(tx *cleave.Txn, from, to []byte) (bool, error) {
+	for _, err := range tx.Scan(c.ks, cleave.ScanOptions{Start: from, End: to, Limit: 1, KeysOnly: true}) {
+		return false, err
+	}
+	return true, nil
+}
+
+// drained takes a bucket that is closed out of the manifest, if it is empty: who has seen
+// that may have seen what a crash takes back, as in advance.
+func (c *core) drained(ctx context.Context, p place) (done bool, err error) {
+	err = c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
 		t, err := c.tail(tx, p)
 		if err != nil {
+			return err
+		}
+		first, err := parseHead(tx.Get(c.ks, p.head()))
+		if err != nil {
+			return err
+		}
+		if done, err = c.empty(tx, p.numbered(kindMessage, first), p.kind(kindMessage+1)); err != nil || !done {
 			return err
 		}
 		if m.Log {
@@ -191,6 +208,7 @@ func (c *core) drained(ctx context.Context, p place) error {
 		before := c.opts.Now().Add(-c.opts.Remember).UnixMilli()
 		return tx.Set(c.ks, manifestKey(c.name), m.Drained(p.Bucket).Forgotten(before).Encode())
 	})
+	return done, err
 }
 
 // scan visits the rows of a kind of a bucket from a number on, page by page.

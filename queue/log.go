@@ -77,7 +77,7 @@ func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error)
 			n, drained, err := l.trim(ctx, p, keep)
 			removed += n
 			if err == nil && drained {
-				err = l.c.drained(ctx, p)
+				_, err = l.c.drained(ctx, p)
 			}
 			if err != nil {
 				return removed, err

@@ -302,19 +302,39 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 	}
 }
 
-func TestAnImportBeginsAnewWhenTheSourceWasStartedAnew(t *testing.T) {
+// The cursors of a source that was started anew do not hold, and a target that was may have
+// lost what it had acknowledged.
+func TestAnImportBeginsAnewWhenOneOfBothWasStartedAnew(t *testing.T) {
 	from := original(t)
 	source := client(from)
 	defer source.Close()
 	fill(t, source, 1000)
-	p := serving(t, "--storage", "memory")
-	target := client(p.addr)
-	defer target.Close()
-	state := write(t, "s.json", fmt.Sprintf(`{"source": "%s/0", "target": "%s/0", "match": "*", "run_id": "of another life", "cursor": "7"}`, from, p.addr))
-	code, stdout, stderr := program(t, t.TempDir(), "import", "redis://"+from, "--to", p.addr, "--state", state)
-	if n := compare(t, source, target); code != exitOK || n != 1000+100+3 {
-		t.Errorf("exit %d, %d compared, %s%s", code, n, stdout, stderr)
+	for _, anew := range []string{"source", "target"} {
+		t.Run(anew, func(t *testing.T) {
+			p := serving(t, "--storage", "memory")
+			target := client(p.addr)
+			defer target.Close()
+			runs := map[string]string{"source": runID(t, source), "target": runID(t, target)}
+			runs[anew] = "of another life"
+			state := write(t, "s.json", fmt.Sprintf(`{"source": "%s/0", "target": "%s/0", "match": "*", "run_id": %q, "target_run_id": %q, "cursor": "7"}`,
+				from, p.addr, runs["source"], runs["target"]))
+			code, stdout, stderr := program(t, t.TempDir(), "import", "redis://"+from, "--to", p.addr, "--state", state)
+			if n := compare(t, source, target); code != exitOK || n != 1000+100+3 {
+				t.Errorf("exit %d, %d compared, %s%s", code, n, stdout, stderr)
+			}
+		})
 	}
+}
+
+// runID returns the run_id of a server.
+func runID(t *testing.T, c *redis.Client) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(c.Info(ctx, "server").Val(), "run_id:")
+	id, _, ok := strings.Cut(rest, "\r\n")
+	if !ok {
+		t.Fatal("it does not tell its run_id")
+	}
+	return id
 }
 
 func TestImportRefusesWhatItCannotDo(t *testing.T) {

@@ -73,7 +73,7 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 	if err := db.Close(); err != nil {
 		return 0, err
 	}
-	if err := syncDirs(half); err != nil {
+	if err := node.SyncDirs(half); err != nil {
 		return 0, err
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,16 +86,6 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 		return 0, fmt.Errorf("%s is restored, but a power failure may take it away: %w", to, err)
 	}
 	return bytes, nil
-}
-
-// syncDirs makes all names in a tree durable: what is copied has its files on disk already.
-func syncDirs(top string) error {
-	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return node.SyncDir(path)
-	})
 }
 
 // mayRestore refuses what would do harm.

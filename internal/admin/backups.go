@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/output"
 )
 
@@ -53,7 +54,7 @@ func (a *Admin) place(write bool) (*os.Root, error) {
 		return nil, refused(why, hint)
 	}
 	if write {
-		if err := os.MkdirAll(a.o.Backups, 0o700); err != nil {
+		if err := node.MakeDir(a.o.Backups); err != nil {
 			return nil, err
 		}
 	}

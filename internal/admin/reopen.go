@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/output"
 )
 
@@ -35,6 +36,11 @@ func (a *Admin) reopen(ctx context.Context, name, to string, keep bool, phase fu
 	phase("copying")
 	if bytes, err = copyTree(ctx, root, name, to); err != nil {
 		return "", bytes, err
+	}
+	if keep {
+		if err := a.syncNames(to); err != nil {
+			return "", bytes, err
+		}
 	}
 	phase("reading")
 	keys, spaces, err := readAll(ctx, filepath.Join(a.o.Backups, to))
@@ -79,6 +85,16 @@ func copyTree(ctx context.Context, root *os.Root, from, to string) (bytes int64,
 		}
 	}
 	return bytes, err
+}
+
+// syncNames makes the names in a copy durable, and those of it and of what it is in.
+func (a *Admin) syncNames(to string) error {
+	err := node.SyncDirs(filepath.Join(a.o.Backups, to))
+	for err == nil && to != "." {
+		to = filepath.Dir(to)
+		err = node.SyncDir(filepath.Join(a.o.Backups, to))
+	}
+	return err
 }
 
 // copyFile copies a file, durably.

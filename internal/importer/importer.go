@@ -9,7 +9,8 @@
 // target at the end. The place in the walk is written down only when the target has
 // acknowledged all keys before it, and an import that was interrupted goes on from there:
 // the cursors of SCAN hold over connections. They do not hold over a restart of the
-// source, which is recognised by its run_id: then the walk begins anew.
+// source, and over one of the target what was acknowledged may not: both are recognised
+// by their run_id, and then the walk begins anew.
 //
 // The limits: what is written to the source meanwhile may be missed, also deletes: stop
 // its writers, or import again. A hash of more than some dozen fields comes in pieces.

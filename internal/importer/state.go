@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // state is the place of a walk, as it is written down.
@@ -16,21 +18,32 @@ type state struct {
 	Target string `json:"target"`
 	Match  string `json:"match"`
 	// Run is the run_id of the source: its cursors hold as long as that is the same.
-	Run    string `json:"run_id"`
-	Cursor uint64 `json:"cursor,string"`
-	Report Report `json:"report"`
+	Run string `json:"run_id"`
+	// TargetRun is that of the target, which may have lost what it had acknowledged when it
+	// is another.
+	TargetRun string `json:"target_run_id"`
+	Cursor    uint64 `json:"cursor,string"`
+	Report    Report `json:"report"`
 }
 
 // fresh is the state at the beginning of a walk.
 func (r *run) fresh(ctx context.Context) state {
-	s := state{Source: r.Source.String(), Target: r.Target.String(), Match: r.Match}
-	info, _ := r.source.Info(ctx, "server").Result() // who does not tell has no run, and no cursor that holds
-	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			s.Run = strings.TrimSpace(id)
-		}
+	s := state{Source: r.Source.String(), Target: r.Target.String(), Match: r.Match, Run: runID(ctx, r.source)}
+	if !r.DryRun { // then there may be no target
+		s.TargetRun = runID(ctx, r.target)
 	}
 	return s
+}
+
+// runID returns the run_id of a server, "" if it does not tell.
+func runID(ctx context.Context, c *redis.Client) string {
+	info, _ := c.Info(ctx, "server").Result()
+	for line := range strings.Lines(info) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return ""
 }
 
 // found returns what an earlier run has written down, if it is of the same walk.
@@ -40,7 +53,9 @@ func (r *run) found() *state {
 		return nil
 	}
 	same := was.Source == r.state.Source && was.Target == r.state.Target && was.Match == r.state.Match
-	if !same || was.Run != r.state.Run || was.Run == "" || was.Cursor == 0 {
+	alive := was.Run == r.state.Run && was.TargetRun == r.state.TargetRun
+	told := was.Run != "" && was.TargetRun != ""
+	if !same || !alive || !told || was.Cursor == 0 {
 		return nil
 	}
 	return was

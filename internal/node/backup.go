@@ -27,7 +27,7 @@ func (n *Node) Backup(ctx context.Context, dir string) error {
 	if err := checkFree(dir, ""); err != nil {
 		return err
 	}
-	if err := makeDir(dir); err != nil {
+	if err := MakeDir(dir); err != nil {
 		return err
 	}
 	release, err := claim(dir)

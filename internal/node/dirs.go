@@ -193,9 +193,9 @@ func (n *Node) checkStores(dirs []string, ids []store.ID) error {
 	return nil
 }
 
-// makeDir makes a directory with all above it, and syncs each parent that got a
+// MakeDir makes a directory with all above it, and syncs each parent that got a
 // new entry: a directory that a crash takes away takes its files along.
-func makeDir(dir string) error {
+func MakeDir(dir string) error {
 	var parents []string
 	for p := filepath.Clean(dir); ; p = filepath.Dir(p) {
 		if _, err := os.Stat(p); err == nil || filepath.Dir(p) == p {
@@ -217,13 +217,28 @@ func makeDir(dir string) error {
 	return errors.Join(errs...)
 }
 
+// SyncDirs makes all names in a tree durable: what is copied has its files on disk already.
+func SyncDirs(top string) error {
+	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return SyncDir(path)
+	})
+}
+
 // errDecided means that somebody else was faster.
 var errDecided = errors.New("node: the number of stores is decided")
 
 // writeStores makes the directory and the file, durably. If there is one the
 // error is errDecided, and it stays as it is.
 func writeStores(dir string, n int) error {
-	if err := makeDir(dir); err != nil {
+	if err := MakeDir(dir); err != nil {
+		return err
+	}
+	// One that was there may be that of a process which was killed before it synced the parent.
+	// Where the parent cannot be read somebody else has made it.
+	if err := SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	err := putStores(dir, storeList{n: n}, publishFile)

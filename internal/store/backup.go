@@ -94,7 +94,7 @@ func (s *Store) beginBackup(dir string) (b *backup, err error) {
 	}
 	if err = makeDir(fsys, dir); err == nil {
 		b.release = s.applier.hold()
-		err = readError(s.db.Checkpoint(b.data))
+		err = errors.Join(readError(s.db.Checkpoint(b.data)), fsys.failedAside(fsys.PathDir(b.data), b.data))
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.end(true))
@@ -132,7 +132,7 @@ func (s *Store) catchUp(ctx context.Context, data string, until wal.Position) (e
 	h := &health{wake: wake.send}
 	o := s.opts
 	o.BlockCacheBytes = minCacheBytes
-	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h), h, func() {}), h)
+	db, err := openPebble(data, engineOptions(&o, newGuard(o.FS, h, data), h, func() {}), h)
 	if err != nil {
 		return err
 	}

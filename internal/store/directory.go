@@ -27,7 +27,7 @@ const (
 
 // directory is a locked directory that is a store, or is about to be one.
 type directory struct {
-	fs   vfs.FS
+	fs   *guard
 	path string
 	id   ID
 	lock io.Closer
@@ -44,7 +44,7 @@ func Made(dir string) bool {
 
 // openDirectory locks the directory and finds out what is in it. It creates it
 // if there is none.
-func openDirectory(fsys vfs.FS, path string) (*directory, error) {
+func openDirectory(fsys *guard, path string) (*directory, error) {
 	if err := makeDir(fsys, path); err != nil {
 		return nil, err
 	}

@@ -101,6 +101,33 @@ func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.
 	}
 }
 
+// A disk for backups that fails is no reason for the store to die.
+func TestABackupToABrokenDiskFailsAlone(t *testing.T) {
+	for name, match := range map[string]func(errorfs.Op) bool{
+		"directory": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSync && strings.HasSuffix(op.Path, dataDir) },
+		"syncs":     func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSync },
+		"writes":    isWrite,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &faulty{match: func(op errorfs.Op) bool { return strings.HasPrefix(op.Path, "broken") && match(op) }, err: errDisk}
+			s := mustOpen(t, tiny(errorfs.Wrap(vfs.NewMem(), f)))
+			mustCommit(t, s, write{[]byte("k"), []byte("v")})
+			f.on.Store(true)
+			if _, err := s.Backup(t.Context(), "broken/backup"); !errors.Is(err, errDisk) {
+				t.Errorf("the backup: %v, want %v", err, errDisk)
+			}
+			if _, err := s.Backup(t.Context(), "good"); err != nil {
+				t.Errorf("one to another disk: %v", err)
+			}
+			mustCommit(t, s, write{[]byte("k"), []byte("w")})
+			if _, _, err := s.Get([]byte("k"), nil); err != nil {
+				t.Errorf("the next read: %v", err)
+			}
+			mustClose(t, s)
+		})
+	}
+}
+
 // When Pebble begins a new manifest it goes on behind a sync of its directory that failed, so
 // the position that it then calls durable may be lost with that manifest: the log is still
 // needed.

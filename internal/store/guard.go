@@ -1,10 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,6 +21,8 @@ import (
 type guard struct {
 	vfs.FS
 	health  *health
+	data    string        // Pebble's directory
+	aside   sync.Map      // of checkpoints, elsewhere: why a directory could not be synced
 	osFile  bool          // the files are the operating system's
 	reading chan struct{} // who reads a table, mostReading at most
 }
@@ -27,8 +31,8 @@ type guard struct {
 // which there are not as many as there may be clients.
 const mostReading = 128
 
-func newGuard(fsys vfs.FS, h *health) *guard {
-	return &guard{FS: fsys, health: h, osFile: vfs.Root(fsys) == vfs.Default, reading: make(chan struct{}, mostReading)}
+func newGuard(fsys vfs.FS, h *health, data string) *guard {
+	return &guard{FS: fsys, health: h, data: data, osFile: vfs.Root(fsys) == vfs.Default, reading: make(chan struct{}, mostReading)}
 }
 
 // namesTable tells whether a file is one of Pebble's tables.
@@ -170,13 +174,41 @@ func (g *guard) Lock(name string) (io.Closer, error) {
 }
 
 // OpenDir opens a directory to be synced. Pebble panics if that fails; here the
-// store dies instead, and Pebble goes on with a disk that takes nothing more.
+// store dies instead, and Pebble goes on with a disk that takes nothing more. A checkpoint
+// may be on another disk, which is no reason to die: whoever makes it asks failedAside.
 func (g *guard) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
+	if name != g.data {
+		return &asideDir{File: f, name: name, failed: &g.aside}, nil
+	}
 	return &guardedDir{File: f, health: g.health}, nil
+}
+
+// asideDir is a directory that is not the store's own.
+type asideDir struct {
+	vfs.File
+	name   string
+	failed *sync.Map
+}
+
+func (d *asideDir) Sync() error {
+	if err := d.File.Sync(); err != nil {
+		d.failed.Store(d.name, fmt.Errorf("sync of %s: %w", d.name, err))
+	}
+	return nil
+}
+
+// failedAside returns why directories of a checkpoint could not be synced, once.
+func (g *guard) failedAside(dirs ...string) (err error) {
+	for _, dir := range dirs {
+		if failed, ok := g.aside.LoadAndDelete(dir); ok {
+			err = errors.Join(err, failed.(error))
+		}
+	}
+	return err
 }
 
 type guardedDir struct {

@@ -32,7 +32,7 @@ func Open(o Options) (*Store, error) {
 	s.chunks.init(s.table, o.Chunks)
 	s.applier.init()
 	s.health.wake = s.applier.wake.send
-	if s.dir, err = openDirectory(newGuard(o.FS, &s.health), o.Dir); err != nil {
+	if s.dir, err = openDirectory(newGuard(o.FS, &s.health, o.FS.PathJoin(o.Dir, dataDir)), o.Dir); err != nil {
 		return nil, err
 	}
 	if err := s.openParts(); err != nil {

@@ -47,7 +47,7 @@ func bestOf(f func()) (turns int64) {
 
 // What Pebble writes in the background gives way more often than it is made to.
 func TestTablesAreWrittenPolitely(t *testing.T) {
-	f, err := newGuard(vfs.NewMem(), new(health)).Create("000001.sst", vfs.WriteCategoryUnspecified)
+	f, err := newGuard(vfs.NewMem(), new(health), "").Create("000001.sst", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func Restore(ctx context.Context, backup string, o Options) (Digest, error) {
 }
 
 func restore(ctx context.Context, backup string, o Options) (Digest, error) {
-	if err := copyTree(ctx, newGuard(o.FS, &health{wake: func() {}}), backup, o.Dir); err != nil {
+	if err := copyTree(ctx, newGuard(o.FS, &health{wake: func() {}}, ""), backup, o.Dir); err != nil {
 		return Digest{}, err
 	}
 	s, err := Open(o)

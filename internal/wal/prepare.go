@@ -88,9 +88,7 @@ func (l *Log) prepare() {
 		switch s := l.spareOfUse(); {
 		case s != nil:
 			err = l.reuse(s)
-		// A file is removed when there is another with a later name, or a crash could
-		// bring its sequence, and positions that a reader has seen, back into use.
-		case len(l.spare) > 0 && (len(l.ready) > 0 || l.full):
+		case l.useless() >= 0:
 			err = l.discard()
 		case len(l.ready) <= l.o.Reserve:
 			err = l.zeroOne()

@@ -352,3 +352,43 @@ func TestWantOfFilesPasses(t *testing.T) {
 		}
 	}
 }
+
+// A file that a crash has left behind the end of the log has the last name. On a full disk it
+// stays, or positions that a reader of the feed has seen would come into use again.
+func TestPositionsThatWereReadDoNotComeBackOnAFullDisk(t *testing.T) {
+	d := newDisk(1)
+	var r recorder
+	o := r.options(d)
+	o.Durability, o.Tick, o.Retain = EverySec, make(chan time.Time), 1<<30
+	l := r.start(t, o, 0)
+	put(t, l, "first")
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	// One that takes a file of its own, and is not synced.
+	big := put(t, l, strings.Repeat("b", 2*o.SegmentBytes))
+	if seen, at, err := readAll(l, 0); err != nil || len(seen) != 2 || at != big {
+		t.Fatalf("%d were read, up to %v, %v", len(seen), at, err)
+	}
+	d = d.crash(0)
+	for name := range d.names { // what was ready was not made yet
+		if name != segmentName(1) && name != segmentName(big.sequence()) {
+			delete(d.names, name)
+			delete(d.stable, name)
+		}
+	}
+	d.set(func(d *disk) { d.capacity -= d.free() })
+	o.FS, o.MinFree = d, 1<<20
+	l = r.start(t, o, 0)
+	until(t, "it is full", func() bool { return l.Metrics().DiskFull })
+	time.Sleep(2 * retryFull) // it looks for room again
+	stop(t, l)
+	d.set(func(d *disk) { d.capacity = 1 << 30 })
+	l = r.start(t, o, 0)
+	for range 4 {
+		if pos := put(t, l, "later"); pos.sequence() <= big.sequence() {
+			t.Errorf("%s is used again: a reader is at %s", pos, big)
+		}
+	}
+	stop(t, l)
+}

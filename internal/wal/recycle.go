@@ -91,11 +91,26 @@ func (l *Log) reuse(s *segment) error {
 	return err
 }
 
+// useless returns which of the spare files can be removed, -1 for none. One that has the last
+// name of all stays: without it the next Open could bring its sequence, and positions that a
+// reader has seen, back into use. l.mu is held.
+func (l *Log) useless() int {
+	if len(l.ready) == 0 && !l.full {
+		return -1
+	}
+	last := uint32(0)
+	for _, s := range slices.Concat(l.segments, l.ready, l.spare) {
+		last = max(last, s.sequence)
+	}
+	return slices.IndexFunc(l.spare, func(s *segment) bool { return s.sequence < last })
+}
+
 // discard removes a file that is of no more use. l.mu is held, and released
 // meanwhile.
 func (l *Log) discard() error {
-	s := l.spare[0]
-	l.spare = l.spare[1:]
+	i := l.useless()
+	s := l.spare[i]
+	l.spare = slices.Delete(l.spare, i, i+1)
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	return errors.Join(s.close(), l.o.FS.Remove(s.name))
