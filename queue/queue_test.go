@@ -417,3 +417,23 @@ func TestAClaimReadsAgainWhatItHasSeen(t *testing.T) {
 	take(b, second, 0) // though it has no lease any more
 	take(b, look(b), 1)
 }
+
+// What is done is done, also if the caller does not wait until its own queue has learnt it.
+func TestAResizeThatIsDoneIsNoError(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 1})
+	done := func() bool {
+		value, err := ks.Get(ctx, manifestKey("q"))
+		must(t, err)
+		m, err := parseManifest(value)
+		must(t, err)
+		return m.Open().Shards == 4
+	}
+	if err := q.Resize(endsWhen{ctx, done}, 4); err != nil || !done() {
+		t.Errorf("done: %v, and the error is %v", done(), err)
+	}
+	must(t, q.Publish(ctx, Message{Body: []byte("x")})) // it learns it now
+	if list, err := q.Receive(ctx, 1); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
