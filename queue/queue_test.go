@@ -437,3 +437,32 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// Messages of several buckets are acknowledged one bucket after the other. Whoever leaves
+// in between is told that some may be done, so that what is lost then is no surprise.
+func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 8})
+	var list []*Delivery
+	for i := 0; len(list) < 2; i++ {
+		must(t, q.Publish(ctx, Message{Key: []byte{byte(i)}, Body: []byte("x")}))
+		got, err := q.Receive(ctx, 1)
+		must(t, err)
+		if len(list) == 0 || got[0].bucket != list[0].bucket {
+			list = append(list, got...)
+		}
+	}
+	first := placeOf("q", list[0].bucket).message(list[0].row)
+	done := func() bool {
+		found, err := ks.Exists(ctx, first)
+		must(t, err)
+		return !found
+	}
+	err := q.Ack(endsWhen{ctx, done}, list...)
+	wantError(t, "an ack that was left", err, cleave.ErrUnknown)
+	wantError(t, "an ack that was left", err, context.Canceled)
+	lost := (*LostError)(nil)
+	if err := q.Ack(ctx, list...); !errors.As(err, &lost) || len(lost.Lost) != 1 || lost.Lost[0] != list[0] {
+		t.Errorf("the second ack: %v", err)
+	}
+}
