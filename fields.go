@@ -69,7 +69,7 @@ func (k *Keyspace) HGet(ctx context.Context, key, name []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := k.peek(ctx, p, &command.HGet{Key: p, Field: name})
+	reply, err := k.peek(ctx, p, &command.HGet{Key: p, Field: owned(ctx, name)})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotFound
 	}

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/txn"
 )
 
 // Whoever recovers from a panic in a loop, or ends a goroutine in one, must be
@@ -222,4 +225,70 @@ func TestABackupToAPlaceThatIsTakenIsRefusedByName(t *testing.T) {
 			t.Errorf("Backup to %q: %v, want %v", to, err, want)
 		}
 	}
+}
+
+// endsWhen is a context that ends when something is so.
+type endsWhen struct {
+	context.Context
+	so func() bool
+}
+
+func (c endsWhen) Err() error {
+	if c.so() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Done implements [context.Context]: nobody is told, who looks sees it.
+func (endsWhen) Done() <-chan struct{} { return make(chan struct{}) }
+
+// Whoever does not wait until all writes know of an index has made it all the same.
+func TestWhoLeavesBeforeAllKnowOfAnIndexIsInDoubt(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	there := func() bool { _, err := db.Index(ks.Name(), "x"); return err == nil }
+	_, err := db.CreateIndex(endsWhen{ctx, there}, IndexOptions{Name: "x", Keyspace: ks, Columns: "a"})
+	if !there() || !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("it is there: %v; the error is %v", there(), err)
+	}
+}
+
+// Whoever leaves while nothing but reading was done is in no doubt; and what was read with
+// is the caller's again, the race detector looks on.
+func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
+	db := small(t, 1)
+	ks, part := db.Default(), db.node.Parts()[0]
+	_, err := ks.HSet(ctx, []byte("h"), Field{[]byte("f"), []byte("v")})
+	must(t, err)
+	// Something else is locked, so those who read past the queue have to look twice.
+	p := ks.space.AppendPosition(nil, []byte("other"))
+	reply, err := part.Group.Try(ctx, group.Request{Command: &txn.Prepare{
+		ID: txn.ID{1}, Decider: 1, DeadlineMS: part.Group.NowMS() + 60_000,
+		Part: txn.Part{Span: db.node.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}},
+	}})
+	must(t, errors.Join(err, reply.Err))
+	release, name := blockGroup(t, part), []byte("f")
+	for what, read := range map[string]func(ctx context.Context) error{
+		"HGet": func(ctx context.Context) error { _, err := ks.HGet(ctx, []byte("h"), name); return err },
+		"HLen": func(ctx context.Context) error { _, err := ks.HLen(ctx, []byte("h")); return err },
+		"Jobs": func(ctx context.Context) error { _, err := db.Jobs(ctx); return err },
+		"a split": func(ctx context.Context) error {
+			_, err := db.Start(ctx, Split{Keyspace: ks, Slots: []int{7}})
+			return err
+		},
+		"a regroup": func(ctx context.Context) error { _, err := db.Start(ctx, Regroup{Groups: 2}); return err },
+		"CreateKeyspace": func(ctx context.Context) error {
+			_, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "new"})
+			return err
+		},
+	} {
+		soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		if err := read(soon); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", what, err)
+		}
+		cancel()
+	}
+	release()
+	name[0] = 'x'
 }

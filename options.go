@@ -70,7 +70,9 @@ type Options struct {
 	// blocking until there is room or the context ends.
 	Refuse bool
 	// Remember is for how long a [RequestID] is known. Default 10 minutes. From
-	// a second to a day.
+	// a second to a day. What was forgotten stays so: a store that is opened with a
+	// longer one takes ids that it has forgotten for new. Raise it while nothing is
+	// retried that is older than the shorter one.
 	Remember time.Duration
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
 	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.

@@ -1,6 +1,8 @@
 package counter
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/sums"
 )
 
 // As long as anybody adds, the sum lies between what was acknowledged when it was asked for
@@ -357,5 +360,31 @@ func TestACounterFollowsItsLoad(t *testing.T) {
 	wantSum(t, c, "n", 1)
 	if want := []string{"n 1 2 <nil>", "n 2 4 <nil>", "n 4 2 <nil>", "n 2 1 <nil>"}; fmt.Sprint(changes) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", changes, want)
+	}
+}
+
+// endsWhen is a context that ends when something is so.
+type endsWhen struct {
+	context.Context
+	so func() bool
+}
+
+func (c endsWhen) Err() error {
+	if c.so() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestAResizeThatIsDoneIsNoError(t *testing.T) {
+	db := memory(t, cleave.Options{})
+	ks := db.Default()
+	c := open(t, ks, db, Options{})
+	done := func() bool {
+		value, err := ks.Get(ctx, c.layout.manifest("n"))
+		return err == nil && bytes.Equal(value, sums.AppendManifest(nil, 4))
+	}
+	if err := c.Resize(endsWhen{ctx, done}, "n", 4); err != nil || !done() {
+		t.Errorf("done: %v, and the error is %v", done(), err)
 	}
 }

@@ -137,7 +137,7 @@ func (c *core) edit(ctx context.Context, f func(tx *cleave.Txn, m lanes.Manifest
 		return f(tx, m)
 	})
 	if err == nil {
-		_, err = c.reload(ctx)
+		_, _ = c.reload(ctx) // it is done, and what is known may be old
 	}
 	return err
 }

@@ -133,5 +133,8 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, drained
 		}
 		return tx.Set(l.c.ks, p.head(), headValue(next))
 	})
-	return n, drained, err
+	if err != nil {
+		return 0, false, err
+	}
+	return n, drained, nil
 }

@@ -147,3 +147,25 @@ func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 	_, err = l.Reader(ctx, "")
 	wantError(t, "a reader without a name", err, cleave.ErrOptions)
 }
+
+// Wherever a trim is interrupted, it counts what it removed.
+func TestATrimCountsWhatItRemoved(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	l := openLog(t, db, ks, "log", Options{Shards: 1})
+	for range 10 {
+		must(t, l.Append(ctx, Message{Body: []byte("x")}))
+	}
+	p := placeOf("log", l.c.manifest.Load().Buckets()[0])
+	entries := func() int {
+		page, err := ks.Scan(ctx, cleave.ScanOptions{Start: p.kind(kindMessage), End: p.kind(kindMessage + 1)})
+		must(t, err)
+		return len(page.Items)
+	}
+	for looks := 0; entries() == 10; looks++ {
+		left := looks
+		n, err := l.Trim(endsWhen{ctx, func() bool { left--; return left < 0 }}, Retention{ShardEntries: 4})
+		if gone := 10 - entries(); n != gone && !errors.Is(err, cleave.ErrUnknown) {
+			t.Fatalf("after %d looks at its context it says that it removed %d, of %d: %v", looks, n, gone, err)
+		}
+	}
+}

@@ -417,3 +417,52 @@ func TestAClaimReadsAgainWhatItHasSeen(t *testing.T) {
 	take(b, second, 0) // though it has no lease any more
 	take(b, look(b), 1)
 }
+
+// What is done is done, also if the caller does not wait until its own queue has learnt it.
+func TestAResizeThatIsDoneIsNoError(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 1})
+	done := func() bool {
+		value, err := ks.Get(ctx, manifestKey("q"))
+		must(t, err)
+		m, err := parseManifest(value)
+		must(t, err)
+		return m.Open().Shards == 4
+	}
+	if err := q.Resize(endsWhen{ctx, done}, 4); err != nil || !done() {
+		t.Errorf("done: %v, and the error is %v", done(), err)
+	}
+	must(t, q.Publish(ctx, Message{Body: []byte("x")})) // it learns it now
+	if list, err := q.Receive(ctx, 1); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Messages of several buckets are acknowledged one bucket after the other. Whoever leaves
+// in between is told that some may be done, so that what is lost then is no surprise.
+func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 8})
+	var list []*Delivery
+	for i := 0; len(list) < 2; i++ {
+		must(t, q.Publish(ctx, Message{Key: []byte{byte(i)}, Body: []byte("x")}))
+		got, err := q.Receive(ctx, 1)
+		must(t, err)
+		if len(list) == 0 || got[0].bucket != list[0].bucket {
+			list = append(list, got...)
+		}
+	}
+	first := placeOf("q", list[0].bucket).message(list[0].row)
+	done := func() bool {
+		found, err := ks.Exists(ctx, first)
+		must(t, err)
+		return !found
+	}
+	err := q.Ack(endsWhen{ctx, done}, list...)
+	wantError(t, "an ack that was left", err, cleave.ErrUnknown)
+	wantError(t, "an ack that was left", err, context.Canceled)
+	lost := (*LostError)(nil)
+	if err := q.Ack(ctx, list...); !errors.As(err, &lost) || len(lost.Lost) != 1 || lost.Lost[0] != list[0] {
+		t.Errorf("the second ack: %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,14 +15,15 @@ type LostError struct{ Lost []*Delivery }
 
 // Error says how many.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("%v: %d of the deliveries belong to others by now", ErrLost, len(e.Lost))
+	return fmt.Sprintf("%v: %d of the deliveries belong to others by now, or are done already", ErrLost, len(e.Lost))
 }
 
 // Is tells that it is an ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Ack says that messages are done: they are never delivered again. Those whose lease was
-// lost to another are left to that one, and named by a LostError; the rest are done.
+// lost to another are left to that one, and named by a LostError; the rest are done. After
+// a cleave.ErrUnknown some may be done: those are named as lost by an Ack of all of them.
 func (q *Queue) Ack(ctx context.Context, deliveries ...*Delivery) error {
 	return q.settle(ctx, deliveries, q.done)
 }
@@ -73,12 +75,14 @@ func (q *Queue) lease(tx *cleave.Txn, d *Delivery, l lanes.Lease) error {
 }
 
 // settle does something to those deliveries that are still the caller's, bucket by
-// bucket, so that each transaction is of one shard.
+// bucket, so that each transaction is of one shard. If it fails behind some that are done,
+// the error is a cleave.ErrUnknown.
 func (q *Queue) settle(ctx context.Context, deliveries []*Delivery, do func(*cleave.Txn, *Delivery, lanes.Lease) error) error {
 	if err := q.own(deliveries); err != nil {
 		return err
 	}
 	var lost []*Delivery
+	done := 0
 	for len(deliveries) > 0 {
 		var these, rest []*Delivery
 		for _, d := range deliveries {
@@ -93,9 +97,13 @@ func (q *Queue) settle(ctx context.Context, deliveries []*Delivery, do func(*cle
 			gone, err = q.each(tx, these, do)
 			return err
 		})
+		if err != nil && done > 0 && !errors.Is(err, cleave.ErrUnknown) {
+			err = fmt.Errorf("%w: %d of the deliveries are done: %w", cleave.ErrUnknown, done, err)
+		}
 		if err != nil {
 			return err
 		}
+		done += len(these) - len(gone)
 		lost, deliveries = append(lost, gone...), rest
 	}
 	return lostOr(lost, nil)

@@ -142,9 +142,8 @@ func (r *Runner) ask(ctx context.Context, id string, e func(Record) (Event, bool
 	if err != nil || rec.Stuck != NotStuck || r.kind(rec.Definition) == nil {
 		return err
 	}
-	a, err := r.launch(rec)
-	if err == nil {
+	if a, err := r.launch(rec); err == nil { // else it is closed, and the one who resumes the saga finds what was asked for
 		a.interrupt()
 	}
-	return err
+	return nil
 }

@@ -180,13 +180,14 @@ func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*a
 		if err != nil || rec.State.Ended() || rec.Stuck == StuckUndo {
 			return nil, err
 		}
-		return r.launch(rec)
+	} else {
+		if err != nil {
+			return nil, err
+		}
+		r.told(rec)
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.told(rec)
-	return r.launch(rec)
+	a, _ := r.launch(rec) // whoever is closed by now leaves it to the one who resumes it: it has begun
+	return a, nil
 }
 
 // create stores the first record. If the first step is atomic it is done with it, which

@@ -540,3 +540,75 @@ func TestAValueThatIsTooLargeIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// slowJournal takes so long to create a record, or to save one, that something happens
+// meanwhile.
+type slowJournal struct {
+	saga.Journal
+	meanwhile func()
+}
+
+func (j *slowJournal) Create(ctx context.Context, r saga.Record) error {
+	err := j.Journal.Create(ctx, r)
+	j.meanwhile()
+	return err
+}
+
+func (j *slowJournal) Save(ctx context.Context, r saga.Record) error {
+	err := j.Journal.Save(ctx, r)
+	j.meanwhile()
+	return err
+}
+
+// ErrClosed tells that a saga has not begun, and was not cancelled: whoever hears it must
+// not find that it was.
+func TestWhatIsInTheJournalIsNotRefusedByAClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		j := &slowJournal{Journal: saga.Memory()}
+		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}}
+		var closing *saga.Runner
+		during := func() (*saga.Runner, *saga.Sagas[diary]) {
+			closing = newRunner(t, j, saga.Options{})
+			j.meanwhile = sync.OnceFunc(func() { must(t, closing.Close()) })
+			return closing, register(t, closing, d)
+		}
+		_, g := during()
+		if err := g.Start(t.Context(), "1", diary{}); err != nil {
+			t.Errorf("Start beside Close: %v", err)
+		}
+		r, _ := during()
+		if err := r.Cancel(t.Context(), "1", "no more"); err != nil {
+			t.Errorf("Cancel beside Close: %v", err)
+		}
+		j.meanwhile = func() {}
+		r = newRunner(t, j, saga.Options{})
+		g = register(t, r, d)
+		_, err := r.Resume(t.Context())
+		must(t, err)
+		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrCompensated) || strings.Contains(l.take(), "+a") {
+			t.Errorf("it was cancelled before it did anything: %v", err)
+		}
+	})
+}
+
+// fullJournal removes nothing.
+type fullJournal struct{ saga.Journal }
+
+func (fullJournal) Remove(context.Context, saga.Record) error { return errWeather }
+
+func TestASweepCountsWhatItRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l notes
+		r := newRunner(t, fullJournal{saga.Memory()}, saga.Options{Retention: time.Second})
+		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}})
+		for i := range 20 { // more than the errors that are told
+			_, err := g.Run(t.Context(), fmt.Sprint(i), diary{})
+			must(t, err)
+		}
+		time.Sleep(time.Minute)
+		if n, err := r.Sweep(t.Context()); n != 0 || !errors.Is(err, errWeather) {
+			t.Errorf("it removed %d, and none was: %v", n, err)
+		}
+	})
+}

@@ -46,7 +46,8 @@ func (r *Runner) remove(ctx context.Context, rec Record) (bool, error) {
 			return false, err
 		}
 	}
-	return true, r.journal.Remove(ctx, rec)
+	err := r.journal.Remove(ctx, rec)
+	return err == nil, err
 }
 
 // sweepOn sweeps from time to time, until the runner is closed.

@@ -264,3 +264,29 @@ func TestColumnSaysWhatAKeyDoesNotHold(t *testing.T) {
 		t.Errorf("of another name: %v, want ErrColumn", err)
 	}
 }
+
+// A request is known again by its key. With a salt that is picked, each try has another.
+func TestARequestGoesWithASaltThatIsKnown(t *testing.T) {
+	table := openTable(t, store, "salt(8) | id:int", Options{})
+	o := cleave.SetOptions{Request: store.NewRequestID()}
+	for range 4 { // the answers were lost, say
+		if err := table.AppendWith(bg, key.Columns{"id": 1}, nil, o); !errors.Is(err, cleave.ErrOptions) {
+			t.Errorf("a salt that is picked: %v, want ErrOptions", err)
+		}
+	}
+	salt := table.fields[table.salt].Name()
+	for range 4 {
+		if err := table.AppendWith(bg, key.Columns{"id": 2, salt: 3}, nil, o); err != nil {
+			t.Errorf("a salt that is given: %v", err)
+		}
+	}
+	n := 0
+	for _, err := range table.Rows(bg, Query{}) {
+		if n++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("there are %d rows, want 1", n)
+	}
+}

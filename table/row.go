@@ -66,13 +66,20 @@ func (t *Table) Key(columns key.Columns) ([]byte, error) {
 // keys returns all keys that the row of these columns can be under: several if nothing
 // tells its salt.
 func (t *Table) keys(columns key.Columns) ([][]byte, error) {
-	if t.picked {
-		if _, given := columns[t.fields[t.salt].Name()]; !given {
-			return t.saltedKeys(columns)
-		}
+	if t.picks(columns) {
+		return t.saltedKeys(columns)
 	}
 	k, err := t.Key(columns)
 	return [][]byte{k}, err
+}
+
+// picks tells whether nothing but the Salter tells the salt of a row.
+func (t *Table) picks(columns key.Columns) bool {
+	if !t.picked {
+		return false
+	}
+	_, given := columns[t.fields[t.salt].Name()]
+	return !given
 }
 
 func (t *Table) saltedKeys(columns key.Columns) ([][]byte, error) {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/key"
@@ -35,8 +36,12 @@ func (t *Table) Append(ctx context.Context, columns key.Columns, value []byte) e
 }
 
 // AppendWith is Append with an expiry, or under conditions, which with a salt that is
-// picked are about that salt alone.
+// picked are about that salt alone. A Request does not go with such a salt: a retry would
+// pick another, and make a second row.
 func (t *Table) AppendWith(ctx context.Context, columns key.Columns, value []byte, o cleave.SetOptions) error {
+	if o.Request != (cleave.RequestID{}) && t.picks(columns) {
+		return t.named(fmt.Errorf("%w: Request with a salt that is picked: a retry would pick another: give the salt", cleave.ErrOptions))
+	}
 	k, err := t.Key(columns)
 	if err != nil {
 		return err

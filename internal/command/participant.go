@@ -21,6 +21,14 @@ func (e *Env) Get(key, dst []byte) (value []byte, ok bool, err error) {
 	return append(dst, value...), true, nil
 }
 
+// Written is Get of what the batch itself has written, whatever was there before.
+func (e *Env) Written(key, dst []byte) (value []byte, ok bool) {
+	if value, ok, _ = e.written(key); !ok {
+		return nil, false
+	}
+	return append(dst, value...), true
+}
+
 // Put writes a row of any table. Later commands of the batch see it, and it is
 // taken back if its own fails.
 func (e *Env) Put(key, value []byte) { e.put(key, value, nil) }

@@ -84,7 +84,7 @@ func (g *Group) newExecutor() (executor, error) {
 	g.visible.init(guard)
 	x := executor{
 		log: g.log, reader: reader, env: command.NewEnv(reader), clock: &g.clock, opts: &g.opts,
-		orphans: &g.orphans, guard: guard, visible: &g.visible, looker: g.looker, late: &g.late, id: ledgerKey(g.opts.ID), seen: make(map[string]int),
+		orphans: &g.orphans, guard: guard, visible: &g.visible, looker: g.looker, late: &g.late, id: ledgerKey(g.opts.ID),
 		// Nothing is known yet: the first round of housekeeping fills it.
 		expiries: expiryQueue{most: g.opts.ExpiryKeys, horizon: nothingKnown},
 	}

@@ -42,9 +42,6 @@ type jointBatch struct {
 	together
 	calls []*jointCall
 	taken int // of calls, so far
-	// requests are those that were executed in this batch: for another of the same the
-	// record has to be there.
-	requests map[RequestID]bool
 }
 
 func newJointBatch(calls []*jointCall) *jointBatch {
@@ -66,16 +63,17 @@ func (b *jointBatch) run(states []*executor) {
 	b.begin()
 	for full := false; b.taken < len(b.calls) && !full; b.taken++ {
 		c := b.calls[b.taken]
-		if b.requests[c.id()] {
-			break
-		}
 		if c.err == nil { // a group may have died since it was admitted
 			for i := range c.pieces {
 				c.err = cmp.Or(c.err, b.refused[b.at(&c.pieces[i])])
 			}
 		}
-		if c.err == nil {
-			full = b.evaluate(c)
+		if c.err != nil {
+			continue
+		}
+		var again bool
+		if full, again = b.evaluate(c); again {
+			break // its record has to be there first
 		}
 	}
 	err := b.commit(!slices.ContainsFunc(b.calls[:b.taken], func(c *jointCall) bool { return c.wrote() && !c.urgent() }))
@@ -131,42 +129,30 @@ func (b *jointBatch) admit() {
 func (b *jointBatch) at(p *Piece) int { return slices.Index(b.groups, p.Group) }
 
 // evaluate evaluates one request. If a part fails, no part of it leaves anything. full
-// tells that the batch ends with it.
-func (b *jointBatch) evaluate(c *jointCall) (full bool) {
+// tells that the batch ends with it, again that it ends before it: it was executed in it.
+func (b *jointBatch) evaluate(c *jointCall) (full, again bool) {
 	marks := make([]executorMark, 0, len(c.pieces))
 	order := c.order()
 	for n, i := range order {
 		x := b.states[b.at(&c.pieces[i])]
 		marks = append(marks, x.mark())
 		one := call{Request: c.pieces[i].Request}
-		x.execute([]*call{&one}, 0)
+		x.execute(&one)
 		keepReply(&one)
 		c.replies[i], c.recalled = one.reply, one.recalled
 		if one.reply.Err != nil || one.recalled {
 			for ; n >= 0 && !plant.Bug("group-joint-not-taken-back"); n-- {
 				b.states[b.at(&c.pieces[order[n]])].rewind(marks[n])
 			}
-			return false
+			if again = one.recalled && one.wrote; again {
+				c.recalled = false
+				clear(c.replies)
+			}
+			return false, again
 		}
 		full = full || x.full()
 	}
-	if id := c.id(); id != (RequestID{}) {
-		if b.requests == nil {
-			b.requests = map[RequestID]bool{}
-		}
-		b.requests[id] = true
-	}
-	return full
-}
-
-// id is the one that stands for all pieces.
-func (c *jointCall) id() (id RequestID) {
-	for i := range c.pieces {
-		if id = c.pieces[i].Request.ID; id != (RequestID{}) {
-			break
-		}
-	}
-	return id
+	return full, false
 }
 
 // order is that in which the pieces are evaluated. The one with an ID comes first: it

@@ -135,7 +135,7 @@ func (b *manyBatch) evaluate(from int) (end int) {
 		}
 		out := x.env.Effects()
 		before, bytes := out.Len(), out.Size()
-		x.execute(b.m.calls, i)
+		x.execute(c)
 		x.halt(c)
 		c.wrote = c.wrote || out.Len() > before
 		if size += out.Size() - bytes; x.full() || size > maxBatchBytes {

@@ -8,8 +8,20 @@ import (
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
+
+// adding is a request that adds 1 to a key.
+func adding(key string, id RequestID) Request {
+	return Request{Command: &command.Add{Key: at(key), Delta: 1}, Key: at(key), ID: id}
+}
+
+// adds is the same as a transaction, which goes on with what else it is given.
+func adds(key string, id RequestID, more ...command.Command) Request {
+	writes := append([]command.Command{&Once{Request: adding(key, id)}}, more...)
+	return Request{Command: &command.Commit{Writes: command.Batch{Commands: writes}}, Key: at(key)}
+}
 
 // What is on its way elsewhere gets no record of a request, also of one that changes nothing
 // else: it would stay behind, and the request be executed again there.
@@ -52,4 +64,88 @@ func TestOneIDForTwoKeysIsTwoRequests(t *testing.T) {
 			t.Errorf("%s is %q, %v, %v", key, r.Payload, ok, err)
 		}
 	}
+}
+
+// A retry may take another way than the first attempt, which is still on its: once as a
+// transaction, once as itself. In one batch, too, they are one request.
+func TestARequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
+	id := requestAt(1<<40, 7)
+	fails := &command.Add{Key: at("text"), Delta: 1}
+	for _, c := range []struct {
+		name  string
+		batch func() []Request
+	}{
+		{"the transaction first", func() []Request { return []Request{adds("k", id), adding("k", id), adding("k", id)} }},
+		{"the transaction second", func() []Request { return []Request{adding("k", id), adds("k", id), adding("k", id)} }},
+		{"a transaction fails first", func() []Request { return []Request{adds("k", id, fails), adding("k", id), adds("k", id)} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDisk(true)
+			g := open(t, d, Options{Wall: func() int64 { return 1 << 40 }})
+			do(t, g, set("text", "x"))
+			try := func() *Many {
+				m := new(Many)
+				for _, r := range c.batch() {
+					m.Add(g, r, 0)
+				}
+				m.Try()
+				return m
+			}
+			d.refuse = errFull
+			for i, m := 0, try(); i < m.Len(); i++ {
+				if r, err := m.Reply(i); r.Err == nil && !errors.Is(err, errFull) {
+					t.Errorf("request %d on a full disk: %v, %v", i, r, err)
+				}
+			}
+			d.refuse = nil
+			for range 2 { // in the batch of the first one, and later
+				for i, m := 0, try(); i < m.Len(); i++ {
+					r, err := m.Reply(i)
+					if plain := c.batch()[i].ID == id; err != nil || plain && (r.Err != nil || r.Int != 1) {
+						t.Errorf("request %d: %d, %v, %v", i, r.Int, r.Err, err)
+					}
+				}
+			}
+			if got := text(t, g, "k"); got != "1" {
+				t.Errorf("it was executed %s times", got)
+			}
+		})
+	}
+}
+
+// The same of several groups: the transaction ends in the batch of the retry, before it in
+// the list or in what rides along.
+func TestAJointRequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
+	j := newJointly(t, 2)
+	retry := func(id RequestID) *jointCall {
+		return &jointCall{pieces: []Piece{{j.groups[0], adding("a", id)}, {j.groups[1], adding("b", RequestID{})}}, replies: make([]command.Reply, 2)}
+	}
+	check := func(c *jointCall) {
+		t.Helper()
+		if c.err != nil || !c.recalled || c.failed() || c.replies[0].Int == 0 || c.replies[1].Int != 0 {
+			t.Errorf("the retry: recalled %v, %v, %v", c.recalled, c.replies, c.err)
+		}
+	}
+	id := requestAt(j.nowMS, 1)
+	first := retry(id)
+	first.pieces[0].Request = adds("a", id)
+	calls := []*jointCall{first, retry(id), j.pass(0, 1, 1)}
+	doJoint(t.Context(), calls)
+	check(calls[1])
+	j.have(0, 2)
+
+	id = requestAt(j.nowMS, 2)
+	span := between("a", "b")
+	do(t, j.groups[0], &txn.Prepare{
+		ID: txn.ID{1}, Decider: 2, DeadlineMS: j.nowMS + 60_000,
+		Part: txn.Part{Span: span, Writes: []command.Command{&Once{Request: adding("a", id)}}},
+	})
+	last := retry(id)
+	if err := whileLate(t, j.groups[0], &txn.Resolve{ID: txn.ID{1}, Span: span, Commit: true, DeadlineMS: j.nowMS + 60_000}, func() {
+		doJoint(t.Context(), []*jointCall{last})
+	}); err != nil {
+		t.Error(err)
+	}
+	check(last)
+	j.have(1, 2)
 }

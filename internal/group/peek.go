@@ -45,14 +45,20 @@ func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Comm
 	list := g.visible.list.Load()
 	locked, before := g.Locking()
 	if !list.Reads(key) || locked {
-		return g.do(ctx, Request{Command: c, Key: key})
+		return g.peekInTurn(ctx, key, c)
 	}
 	reply := g.peek(c)
 	_, after := g.Locking()
 	if g.visible.list.Load() != list || after != before && !plant.Bug("group-peek-locked-meanwhile") {
-		return g.do(ctx, Request{Command: c, Key: key})
+		return g.peekInTurn(ctx, key, c)
 	}
 	return reply, nil
+}
+
+// peekInTurn is Peek through the queue.
+func (g *Group) peekInTurn(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
+	reply, err := g.do(ctx, Request{Command: c, Key: key})
+	return reply, Untouched(ctx, err)
 }
 
 func (g *Group) peek(c command.Command) command.Reply {

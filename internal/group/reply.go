@@ -30,15 +30,8 @@ func keepReply(c *call) {
 	}
 }
 
-// copyReply answers a call like another one with the same request.
-func copyReply(c, first *call) {
-	c.reply = first.reply
-	if to, from := parts(c.Command), parts(first.Command); to != nil && from != nil {
-		*to = append((*to)[:0], *from...)
-	}
-}
-
-// remember writes the record of an executed request into the batch.
+// remember writes the record of an executed request into the batch, where others of the
+// same request find it, transactions included.
 func (x *executor) remember(c *call) {
 	if plant.Bug("dedup-lost") {
 		return
@@ -51,7 +44,7 @@ func (x *executor) remember(c *call) {
 			x.scratch = appendBytes(x.scratch, appendRecord(nil, &(*p)[i]))
 		}
 	}
-	x.env.Effects().Put(x.scratch[:key], x.scratch[key:])
+	x.env.Put(x.scratch[:key], x.scratch[key:])
 }
 
 // recallReply answers a call from the record of its request.

@@ -50,8 +50,8 @@ func (b *together) begin() {
 		if b.refused[i] == nil {
 			x.begin()
 			b.late[i] = x.late.take()
-			for n := range b.late[i] {
-				x.execute(b.late[i], n)
+			for _, c := range b.late[i] {
+				x.execute(c)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (n *Node) settle(ctx context.Context, p *Part, c command.Command) error {
 // ask executes a command of the catalog that only reads.
 func (n *Node) ask(ctx context.Context, c command.Command) (command.Reply, error) {
 	reply, err := n.catalog().Do(ctx, group.Request{Command: c})
-	return reply, errors.Join(err, reply.Err)
+	return reply, errors.Join(group.Untouched(ctx, err), reply.Err)
 }
 
 // newestMap reads the map, which may be newer than the one that is published: a job

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -173,7 +174,9 @@ func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract inde
 		})
 	})
 	if err == nil {
-		err = n.Barrier(ctx)
+		if err = n.Barrier(ctx); err != nil { // it is there all the same
+			err = fmt.Errorf("%w: %w", group.ErrUnknown, err)
+		}
 	}
 	if err != nil && !errors.Is(err, ErrIndexExists) {
 		err = fmt.Errorf("create %s: %w", describe(&d), err)

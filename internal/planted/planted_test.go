@@ -198,6 +198,7 @@ var plantedBugs = map[string][]guard{
 	"drive-removed-decider-awaited":    {{folder: "internal/drive", test: "TestAGroupIsRemovedIfTheMapHadIt"}},
 	"group-trace-lost":                 {{folder: "internal/group", test: "TestAKeyThatWasLockedInASnapshotIsNamed"}},
 	"group-joint-not-taken-back":       {{folder: "internal/group", test: "TestJointRequestsOfOneBatchShareAWriteAndFailAlone"}},
+	"group-record-in-batch-unseen":     {{folder: "internal/group", test: "TestARequestAndATransactionOfItInOneBatchAreOne"}, {folder: "internal/group", test: "TestAJointRequestAndATransactionOfItInOneBatchAreOne"}},
 	"group-chain-of-one-group":         {{folder: "internal/group", test: "TestAChainStopsInAllGroups"}},
 	"group-floor-not-kept":             {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"group-still-though-expired":       {{folder: "internal/group", test: "TestARowThatHasExpiredIsNotStillThere"}},

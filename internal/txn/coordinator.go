@@ -150,10 +150,13 @@ func (c *Coordinator) stepDeciding(ev Event) []Effect {
 		if c.waitsFor(ev.Err) {
 			return nil
 		}
-		if errors.Is(ev.Err, ErrForgotten) {
-			return c.becomeLost()
-		}
 		c.err = ev.Err
+		if errors.Is(ev.Err, ErrForgotten) {
+			if !ev.NoneLeft {
+				return c.becomeLost()
+			}
+			c.err = ErrDeadline // nobody has committed it: there is nothing that was forgotten
+		}
 		return c.becomeUndoing(ev.NoneLeft)
 	case Cancel:
 		c.err = ErrCancelled

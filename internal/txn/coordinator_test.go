@@ -37,6 +37,7 @@ func TestACoordinatorKeepsItsRulesWhateverItIsTold(t *testing.T) {
 	events := []Event{
 		Prepared{1}, Prepared{2}, Refused{1, command.ErrConflict}, Decided{Committed}, Decided{Aborted},
 		DecideRefused{Err: command.ErrConflict}, DecideRefused{Err: command.ErrConflict, NoneLeft: true}, DecideRefused{Err: ErrForgotten},
+		DecideRefused{Err: ErrForgotten, NoneLeft: true},
 		Resolved{spans[0]}, Resolved{spans[1]}, Collected{}, Cancel{}, Cancel{NoneLeft: true}, Timeout{},
 	}
 	depth := 5
@@ -175,5 +176,23 @@ func TestAResumedCoordinatorAnswersNobody(t *testing.T) {
 	}
 	if n := len(c.Collect().Confirmed); n != 2 {
 		t.Errorf("%d spans are confirmed, want 2", n)
+	}
+}
+
+// A machine may sleep between the last Prepare and the first Decide. The decider has no
+// record then, and cannot say more; but who knows that it was never asked before knows
+// that nothing was committed.
+func TestADeciderThatIsAskedForTheFirstTimeHasForgottenNothing(t *testing.T) {
+	for _, none := range []bool{true, false} {
+		c, _ := NewCoordinator(Plan{ID: ID{1}, Decider: 1, Parts: []Part{{}, {Span: partition.Span{Start: at("b"), End: at("c")}}}})
+		c.Step(Prepared{1})
+		effects := c.Step(DecideRefused{Err: ErrForgotten, NoneLeft: none})
+		want := Answer{Outcome: Undecided, Err: ErrForgotten}
+		if none {
+			want = Answer{Outcome: Aborted, Err: ErrDeadline}
+		}
+		if len(effects) == 0 || effects[0] != Effect(want) {
+			t.Errorf("none left: %v: %v, want %v first", none, effects, want)
+		}
 	}
 }
