@@ -38,9 +38,10 @@ type Claim struct {
 
 // Ask queues a transaction and tells whether everything it claims is held for
 // it. If not, it is told of by a later Release or Expire. To ask again is to get
-// the same answer.
+// the same answer, and to stay until a later deadline: whoever asks has not died.
 func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
 	if i := h.index(id); i >= 0 {
+		h.queue[i].deadlineMS = max(h.queue[i].deadlineMS, deadlineMS)
 		return h.queue[i].granted
 	}
 	h.asked++

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+func claimOf(keys ...partition.Position) (claims []txn.Claim) {
+	for _, p := range keys {
+		claims = append(claims, txn.Claim{Span: txn.KeySpan(p), Write: true})
+	}
+	return claims
+}
+
+// Those before it may take long, each for itself in time. A transaction that waits for
+// them is alive, so it keeps its place, and what it has got in other groups.
+func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(1 << 40)
+	o := small(2)
+	o.Wall = wall.Load
+	n := open(t, o)
+	defer n.Close(ctx)
+	a, b := keyOn(n, n.Hosts()[0], 0), keyOn(n, n.Hosts()[1], 0)
+	if n.PartOf(a).ID > n.PartOf(b).ID {
+		a, b = b, a
+	}
+	first, last := n.PartOf(a).Group, n.PartOf(b).Group
+	mustTry(t, last, &txn.Hold{ID: txn.ID{1}, Claims: claimOf(b), DeadlineMS: 1 << 50})
+	type held struct {
+		release func()
+		err     error
+	}
+	turn := make(chan held, 1)
+	go func() {
+		_, release, err := n.Hold(ctx, claimOf(a, b))
+		turn <- held{release, err}
+	}()
+	for range 4 {
+		time.Sleep(150 * time.Millisecond) // it asks again after 64 ms at the latest
+		wall.Add(transactionMS / 2)
+		if _, err := first.Tend(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case h := <-turn:
+		t.Fatalf("it waits no more: %v", h.err)
+	default:
+	}
+	if reply, err := first.Try(ctx, group.Request{Command: &command.Set{Key: a}}); err != nil || !errors.Is(reply.Err, txn.ErrHeld) {
+		t.Errorf("what it has in the first group is not held any more: %v, %v", reply.Err, err)
+	}
+	mustTry(t, last, &txn.Unhold{ID: txn.ID{1}})
+	h := <-turn
+	if h.err != nil {
+		t.Fatal(h.err)
+	}
+	h.release()
+	for _, p := range []partition.Position{a, b} {
+		mustTry(t, n.PartOf(p).Group, &command.Set{Key: p})
+	}
+}
