@@ -138,9 +138,22 @@ func (t *turn) await(ctx context.Context, changed <-chan struct{}, wait int) err
 	return t.renew(ctx)
 }
 
-// release gives up all places.
+// release gives up all places. A queue that is full now has room in a while; others would
+// wait for the deadline if it were left at that.
 func (t *turn) release() {
 	for _, p := range t.asked {
-		_, _ = p.Group.Try(t.node.ctx, group.Request{Command: &txn.Unhold{ID: t.id}})
+		if t.leave(p) {
+			continue
+		}
+		t.node.background(func() {
+			for sleep(t.node.ctx, askAgain) == nil && !t.leave(p) {
+			}
+		})
 	}
+}
+
+// leave gives up the place in one group. It is false if that has to be tried again.
+func (t *turn) leave(p *Part) bool {
+	_, err := p.Group.Try(t.node.ctx, group.Request{Command: &txn.Unhold{ID: t.id}})
+	return !errors.Is(err, group.ErrOverloaded)
 }

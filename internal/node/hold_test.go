@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -66,5 +67,40 @@ func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
 	h.release()
 	for _, p := range []partition.Position{a, b} {
 		mustTry(t, n.PartOf(p).Group, &command.Set{Key: p})
+	}
+}
+
+// Nobody else ends a turn before its deadline.
+func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
+	o := small(1)
+	o.Refuse, o.Queue = true, 1
+	n := open(t, o)
+	defer n.Close(ctx)
+	p := keyOn(n, n.Hosts()[0], 0)
+	g := n.PartOf(p).Group
+	_, release, err := n.Hold(ctx, claimOf(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = group.Still(ctx, []*group.Group{g}, func() {
+		for full := false; !full; {
+			limited, stop := context.WithTimeout(ctx, time.Millisecond)
+			_, err := g.Try(limited, group.Request{Command: &command.Get{Key: p}})
+			full = errors.Is(err, group.ErrOverloaded)
+			stop()
+		}
+		release()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		reply, err := g.Try(ctx, group.Request{Command: &command.Set{Key: p}})
+		if err == nil && reply.Err == nil {
+			return
+		}
+		if time.Since(began) > time.Second {
+			t.Fatalf("nobody has a turn, and a write is refused: %v, %v", reply.Err, err)
+		}
 	}
 }
