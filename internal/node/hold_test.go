@@ -35,38 +35,42 @@ func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
 	}
 	first, last := n.PartOf(a).Group, n.PartOf(b).Group
 	mustTry(t, last, &txn.Hold{ID: txn.ID{1}, Claims: claimOf(b), DeadlineMS: 1 << 50})
+	limited, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
 	type held struct {
 		release func()
 		err     error
 	}
 	turn := make(chan held, 1)
 	go func() {
-		_, release, err := n.Hold(ctx, claimOf(a, b))
+		_, release, err := n.Hold(limited, claimOf(a, b))
 		turn <- held{release, err}
 	}()
+	time.Sleep(50 * time.Millisecond) // it asks at once, and again after 64 ms at the latest
+	late := func(p partition.Position) bool {
+		return txn.HeldBy(mustTry(t, n.PartOf(p).Group, &txn.Hold{ID: txn.ID{3}, Claims: claimOf(p), DeadlineMS: 1 << 50}))
+	}
 	for range 4 {
-		time.Sleep(150 * time.Millisecond) // it asks again after 64 ms at the latest
-		wall.Add(transactionMS / 2)
-		if _, err := first.Tend(ctx); err != nil {
-			t.Fatal(err)
+		if late(a) || late(b) {
+			t.Fatal("one who came later has a turn before it")
 		}
-	}
-	select {
-	case h := <-turn:
-		t.Fatalf("it waits no more: %v", h.err)
-	default:
-	}
-	if reply, err := first.Try(ctx, group.Request{Command: &command.Set{Key: a}}); err != nil || !errors.Is(reply.Err, txn.ErrHeld) {
-		t.Errorf("what it has in the first group is not held any more: %v, %v", reply.Err, err)
+		wall.Add(transactionMS / 2)
+		time.Sleep(100 * time.Millisecond)
+		_, err := first.Tend(ctx)
+		if _, bad := last.Tend(ctx); err != nil || bad != nil {
+			t.Fatal(err, bad)
+		}
 	}
 	mustTry(t, last, &txn.Unhold{ID: txn.ID{1}})
 	h := <-turn
 	if h.err != nil {
 		t.Fatal(h.err)
 	}
-	h.release()
-	for _, p := range []partition.Position{a, b} {
-		mustTry(t, n.PartOf(p).Group, &command.Set{Key: p})
+	if late(a) || late(b) {
+		t.Error("two have a turn")
+	}
+	if h.release(); !late(a) || !late(b) {
+		t.Error("its turn does not end")
 	}
 }
 
