@@ -62,17 +62,21 @@ func (n *Node) newID() (id txn.ID) {
 	return id
 }
 
-// deadlineMS is when a transaction that begins now must be decided, by the clocks of
-// all groups: some may be ahead of the machine's.
-func (n *Node) deadlineMS() int64 {
+// NowMS is the latest of the clocks of the machine and all groups: those never go back,
+// and some may be ahead of the machine's.
+func (n *Node) NowMS() int64 {
 	now := n.opts.Wall()
 	for _, p := range *n.parts.Load() {
 		if p != nil {
 			now = max(now, p.Group.NowMS())
 		}
 	}
-	return now + transactionMS
+	return now
 }
+
+// deadlineMS is when a transaction that begins now must be decided, by the clocks of
+// all groups.
+func (n *Node) deadlineMS() int64 { return n.NowMS() + transactionMS }
 
 // Wait waits a little before a transaction that was refused is tried again: for what
 // has locked its keys.
