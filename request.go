@@ -9,13 +9,14 @@ import "crypto/rand"
 // value is no id.
 type RequestID [16]byte
 
-// NewRequestID returns a new id, made now by the clock of Options.Now. Make one
+// NewRequestID returns a new id, made now by the clock of Options.Now, or by that of the
+// store while it is ahead: it does not go back. Make one
 // for each request, and use it again for retries of that request alone: also
 // after a restart, if it was kept.
 func (db *DB) NewRequestID() RequestID {
 	var id RequestID
 	_, _ = rand.Read(id[6:]) // never fails
-	ms := uint64(db.node.WallMS())
+	ms := uint64(db.node.NowMS())
 	for i := range 6 {
 		id[i] = byte(ms >> (8 * (5 - i)))
 	}

@@ -28,6 +28,23 @@ func TestARequestIDIsOfTheStoresClock(t *testing.T) {
 	}
 }
 
+// The machine's clock was wrong, and is put right: the store's waits for it.
+func TestARequestIDIsTakenAfterTheClockWasSetBack(t *testing.T) {
+	clock := newClock()
+	o := memory(2)
+	o.Wall = clock.ms.Load
+	db := mustOpen(t, o)
+	defer mustClose(t, db)
+	for store := range 2 {
+		must(t, db.Default().Set(ctx, keyOn(db, store), nil))
+	}
+	clock.pass(-24 * time.Hour)
+	for i := range 8 {
+		_, err := db.Default().AddOnce(ctx, db.NewRequestID(), number(i), 1)
+		must(t, err)
+	}
+}
+
 // A conditional add that was refused stays so for its request, whatever comes after.
 func TestARefusedAddIsRemembered(t *testing.T) {
 	db, err := OpenMemory(Options{})

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // A transaction that waits for a range when the store is closed has not happened, and
@@ -152,5 +155,31 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	}
 	if there, err := ks.Exists(ctx, key); there || err != nil {
 		t.Errorf("something was written: %v, %v", there, err)
+	}
+}
+
+// One of two stores has failed. What nobody can bring to its end before the next Open is
+// left to that: it takes up nothing meanwhile.
+func TestTransactionsAtAFailedStoreLeaveNothingBehind(t *testing.T) {
+	var broken atomic.Bool
+	db := mustOpen(t, tiny(wal.Always, nil, store.Memory(), brokenFS{store.Memory(), &broken}))
+	defer db.Close()
+	ks, lo, hi := db.Default(), keyOn(db, 0), keyOn(db, 1)
+	broken.Store(true)
+	var err error
+	for i := 0; err == nil && i < 2000; i++ {
+		err = ks.Set(ctx, hi, make([]byte, 10_000))
+	}
+	refused(t, "a write", err, ErrFailed)
+	for range 20 {
+		var b Batch
+		b.Set(ks, lo, nil)
+		b.Set(ks, hi, nil)
+		refused(t, "a batch", db.Write(ctx, &b), ErrFailed)
+	}
+	for began := time.Now(); db.Metrics().Transactions.Open > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Second {
+			t.Fatalf("%d transactions go on", db.Metrics().Transactions.Open)
+		}
 	}
 }

@@ -70,7 +70,7 @@ func (h *Hub) unregister(w *Watcher) {
 func (h *Hub) read(ctx context.Context, life uint64, from cleave.Cursor) {
 	for {
 		err := h.follow(ctx, life, from)
-		if !errors.Is(err, cleave.ErrGone) {
+		if !errors.Is(err, cleave.ErrGone) || ctx.Err() != nil { // nobody watches, or another reads
 			return
 		}
 		// The log was written faster than it was read, and is gone: all have lost

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -483,4 +484,34 @@ func TestAHubThatHasMissedSomethingSaysSoAndGoesOn(t *testing.T) {
 	feed.fail <- broken
 	_, err := w.Next(patience(t))
 	refused(t, "a broken feed", err, broken)
+}
+
+// outrun is a store whose log is gone when somebody stops to read it.
+type outrun struct {
+	source
+	reads atomic.Int64
+}
+
+func (s *outrun) Progress(ctx context.Context, _ cleave.Cursor) iter.Seq2[cleave.Change, error] {
+	return func(yield func(cleave.Change, error) bool) {
+		<-ctx.Done()
+		s.reads.Add(1)
+		yield(cleave.Change{}, cleave.ErrGone)
+	}
+}
+
+func TestAHubThatHasMissedSomethingReadsNoMoreWhenNobodyWatches(t *testing.T) {
+	ks, h := fresh(t, cleave.Range)
+	feed := &outrun{source: h.feed}
+	h.feed = feed
+	w := watchAll(t, h, ks, Options{})
+	must(t, ks.Set(ctx, []byte("a"), nil))
+	w.Close()
+	for feed.reads.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if n := feed.reads.Load(); n > 1 {
+		t.Errorf("nobody watches, and it was read %d times", n)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/internal/wal"
 	"github.com/cleavekv/cleave/partition"
@@ -61,17 +62,21 @@ func (n *Node) newID() (id txn.ID) {
 	return id
 }
 
-// deadlineMS is when a transaction that begins now must be decided, by the clocks of
-// all groups: some may be ahead of the machine's.
-func (n *Node) deadlineMS() int64 {
+// NowMS is the latest of the clocks of the machine and all groups: those never go back,
+// and some may be ahead of the machine's.
+func (n *Node) NowMS() int64 {
 	now := n.opts.Wall()
 	for _, p := range *n.parts.Load() {
 		if p != nil {
 			now = max(now, p.Group.NowMS())
 		}
 	}
-	return now + transactionMS
+	return now
 }
+
+// deadlineMS is when a transaction that begins now must be decided, by the clocks of
+// all groups.
+func (n *Node) deadlineMS() int64 { return n.NowMS() + transactionMS }
 
 // Wait waits a little before a transaction that was refused is tried again: for what
 // has locked its keys.
@@ -133,6 +138,9 @@ type lead struct {
 	patient bool
 	// failure is why a group could not be asked, the last time.
 	failure error
+	// hopeless tells that all groups that could not be asked, the last time, have failed for
+	// good.
+	hopeless bool
 	// unsure tells that a Decide to commit has no answer, and may have succeeded.
 	unsure bool
 	// changed is closed when what was in the way may be gone.
@@ -143,7 +151,7 @@ type lead struct {
 
 // run does what the coordinator wants until it has an answer, if somebody waits for
 // one, and returns that with what is left to do; otherwise to the end, or that of the
-// node: then whoever opens it goes on. No answer for who waits means that nobody knows:
+// node, or of all groups that are left: then whoever opens it goes on. No answer for who waits means that nobody knows:
 // ctx has ended too late to take it back, or the decider has failed.
 func (l *lead) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
 	for wait := 0; l.c.State() != txn.Done || len(effects) > 0; {
@@ -162,6 +170,8 @@ func (l *lead) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn
 		case len(effects) > 0 || l.c.State() == txn.Done:
 			wait = 0
 			continue
+		case !waited && l.hopeless: // whoever opens the node goes on
+			return nil, nil
 		case !l.over(ctx, waited):
 			_ = await(ctx, l.changed, askAgain<<min(wait, 8))
 			wait++
@@ -215,7 +225,7 @@ type asked struct {
 // do does what the coordinator wants, all at once, and returns what came of it. wait
 // is how often it was done before.
 func (l *lead) do(ctx context.Context, effects []txn.Effect, wait int) []txn.Event {
-	l.failure, l.changed = nil, nil
+	l.failure, l.changed, l.hopeless = nil, nil, false
 	var calls []asked
 	m := l.node.published.Load()
 	for _, e := range effects {
@@ -231,11 +241,13 @@ func (l *lead) do(ctx context.Context, effects []txn.Effect, wait int) []txn.Eve
 		l.changed = p.Group.Changed()
 	}
 	if l.failure = l.settleDecision(calls); l.failure != nil {
+		l.hopeless = hasFailed(l.failure)
 		return nil
 	}
 	events := make([]txn.Event, len(calls))
 	if len(calls) == 1 {
 		events[0], l.failure = l.ask(ctx, calls[0])
+		l.hopeless = hasFailed(l.failure)
 	} else {
 		l.failure = l.askAll(ctx, calls, events)
 	}
@@ -252,7 +264,17 @@ func (l *lead) askAll(ctx context.Context, calls []asked, events []txn.Event) er
 	}
 	ask(len(calls) - 1)
 	others.Wait()
+	l.hopeless = true
+	for i, err := range failures {
+		l.hopeless = l.hopeless && (events[i] != nil || hasFailed(err))
+	}
 	return errors.Join(failures...)
+}
+
+// hasFailed tells whether an error is that of a group, or its store, that takes nothing
+// any more until it is opened again.
+func hasFailed(err error) bool {
+	return errors.Is(err, group.ErrFailed) || errors.Is(err, store.ErrFailed)
 }
 
 // settleDecision makes the decision durable before anybody acts on it.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -11,10 +12,12 @@ import (
 type handing struct {
 	ranges  atomic.Int64
 	changes atomic.Uint64
+	none    bell // rings when the last of them is served again
 }
 
-// handingPause is how long a look waits for that to be over: it takes two commands.
-const handingPause = 200 * time.Microsecond
+// handingMost is how long a look waits for that to be over, which takes two commands,
+// before it finds out whether the stores are there at all.
+const handingMost = 100 * time.Millisecond
 
 // begin notes that a range is about to be given up. Call what it returns when it is
 // served again.
@@ -23,8 +26,22 @@ func (h *handing) begin() (end func()) {
 	h.changes.Add(1)
 	return func() {
 		h.changes.Add(1)
-		h.ranges.Add(-1)
+		if h.ranges.Add(-1) == 0 {
+			h.none.ring()
+		}
 	}
+}
+
+// wait waits until no range is changing stores, but not for long.
+func (h *handing) wait(ctx context.Context) error {
+	if !h.now() {
+		return nil
+	}
+	none := h.none.listen()
+	if !h.now() {
+		return nil
+	}
+	return await(ctx, none, handingMost)
 }
 
 func (h *handing) now() bool { return h.ranges.Load() > 0 }

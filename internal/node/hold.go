@@ -18,8 +18,8 @@ import (
 // it. The transaction is committed under the id. Call release when it is over.
 //
 // A hold is a courtesy that keeps those who were turned away too often from starving.
-// It ends with the deadline of the transaction, and nothing depends on it but who
-// comes first.
+// It ends with the deadline of the transaction, which is put off while it waits, and
+// nothing depends on it but who comes first.
 func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release func(), err error) {
 	m := n.published.Load()
 	byGroup := map[partition.GroupID][]txn.Claim{}
@@ -28,14 +28,7 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 			byGroup[p.Group] = append(byGroup[p.Group], txn.Claim{Span: p.Span, Write: c.Write})
 		}
 	}
-	id = n.newID()
-	deadline := n.deadlineMS()
-	var asked []*Part
-	release = func() {
-		for _, p := range asked {
-			_, _ = p.Group.Try(n.ctx, group.Request{Command: &txn.Unhold{ID: id}})
-		}
-	}
+	t := &turn{node: n, id: n.newID(), claims: byGroup, renewedMS: n.WallMS()}
 	// In one order for all, so that nobody waits in a circle.
 	for _, g := range slices.Sorted(maps.Keys(byGroup)) {
 		p := n.part(g)
@@ -43,38 +36,75 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 			err = own.ErrWrongGroup
 			break
 		}
-		asked = append(asked, p)
-		if err = hold(ctx, p, &txn.Hold{ID: id, Claims: byGroup[g], DeadlineMS: deadline}); err != nil {
+		t.asked = append(t.asked, p)
+		if err = t.hold(ctx, p); err != nil {
 			break
 		}
 	}
-	for _, p := range asked {
+	for _, p := range t.asked {
 		if err == nil {
-			err = n.untilFree(ctx, p, byGroup[p.ID])
+			err = t.untilFree(ctx, p)
 		}
 	}
+	if err == nil {
+		err = t.renew(ctx)
+	}
 	if err != nil {
-		release()
+		t.release()
 		return txn.ID{}, nil, err
 	}
-	return id, release, nil
+	return t.id, t.release, nil
+}
+
+// turn is the place of a transaction in the queues of its groups.
+type turn struct {
+	node      *Node
+	id        txn.ID
+	claims    map[partition.GroupID][]txn.Claim
+	asked     []*Part // so far
+	renewedMS int64   // when all of them were asked last, or later
+}
+
+// renewEveryMS is how often a transaction that waits tells those whom it has asked that
+// it has not died.
+const renewEveryMS = transactionMS / 10
+
+// ask asks a group for its place, or again, which keeps it.
+func (t *turn) ask(ctx context.Context, p *Part) (held bool, err error) {
+	reply, err := p.Group.Try(ctx, group.Request{Command: &txn.Hold{ID: t.id, Claims: t.claims[p.ID], DeadlineMS: t.node.deadlineMS()}})
+	if err != nil {
+		return false, group.Untouched(ctx, err)
+	}
+	if reply.Err != nil && !errors.Is(reply.Err, own.ErrFrozen) {
+		return false, reply.Err
+	}
+	return txn.HeldBy(reply), nil
+}
+
+// renew keeps the places of a transaction that has waited for long. The usual one has
+// not, and it costs nothing.
+func (t *turn) renew(ctx context.Context) error {
+	now := t.node.WallMS()
+	if now-t.renewedMS < renewEveryMS {
+		return nil
+	}
+	t.renewedMS = now
+	for _, p := range t.asked {
+		if _, err := t.ask(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold asks one group until everything is held.
-func hold(ctx context.Context, p *Part, c *txn.Hold) error {
+func (t *turn) hold(ctx context.Context, p *Part) error {
 	for wait := 0; ; wait++ {
 		changed := p.Group.Changed()
-		again := *c
-		reply, err := p.Group.Try(ctx, group.Request{Command: &again})
-		switch {
-		case err != nil:
-			return group.Untouched(ctx, err)
-		case reply.Err != nil && !errors.Is(reply.Err, own.ErrFrozen):
-			return reply.Err
-		case txn.HeldBy(reply):
-			return nil
+		if held, err := t.ask(ctx, p); held || err != nil {
+			return err
 		}
-		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
+		if err := t.await(ctx, changed, wait); err != nil {
 			return err
 		}
 	}
@@ -82,7 +112,8 @@ func hold(ctx context.Context, p *Part, c *txn.Hold) error {
 
 // untilFree waits for transactions that had locked something before it was held: they
 // would change what is read now. Nobody ends them once the node is closed.
-func (n *Node) untilFree(ctx context.Context, p *Part, claims []txn.Claim) error {
+func (t *turn) untilFree(ctx context.Context, p *Part) error {
+	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {
 		changed := p.Group.Changed()
 		if !slices.ContainsFunc(p.Group.Locks(), func(l txn.Lock) bool {
@@ -90,11 +121,39 @@ func (n *Node) untilFree(ctx context.Context, p *Part, claims []txn.Claim) error
 		}) {
 			return nil
 		}
-		if err := n.Closed(); err != nil {
+		if err := t.node.Closed(); err != nil {
 			return err
 		}
-		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
+		if err := t.await(ctx, changed, wait); err != nil {
 			return err
 		}
 	}
+}
+
+// await waits for a change, for longer and longer, and keeps what it has meanwhile.
+func (t *turn) await(ctx context.Context, changed <-chan struct{}, wait int) error {
+	if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
+		return err
+	}
+	return t.renew(ctx)
+}
+
+// release gives up all places. A queue that is full now has room in a while; others would
+// wait for the deadline if it were left at that.
+func (t *turn) release() {
+	for _, p := range t.asked {
+		if t.leave(p) {
+			continue
+		}
+		t.node.background(func() {
+			for sleep(t.node.ctx, askAgain) == nil && !t.leave(p) {
+			}
+		})
+	}
+}
+
+// leave gives up the place in one group. It is false if that has to be tried again.
+func (t *turn) leave(p *Part) bool {
+	_, err := p.Group.Try(t.node.ctx, group.Request{Command: &txn.Unhold{ID: t.id}})
+	return !errors.Is(err, group.ErrOverloaded)
 }

@@ -3,7 +3,9 @@ package node
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -119,5 +121,40 @@ func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
 	}
 	if now, err := v.NowMS(key); err != nil || now > n.PartOf(key).Group.NowMS() {
 		t.Errorf("it is of %d, %v", now, err)
+	}
+}
+
+// Whoever hands a range over needs the groups, and many may wait for him: they look when he is
+// done, and not again and again until then.
+func TestNobodyLooksAtStoresBetweenWhichARangeIsHandedOver(t *testing.T) {
+	var looks atomic.Int64 // a look reads the clocks of all groups
+	o := small(2)
+	o.Wall = func() int64 {
+		looks.Add(1)
+		return 1 << 40
+	}
+	n := open(t, o)
+	defer n.Close(ctx)
+	end := n.handing.begin()
+	before := looks.Load()
+	views := make(chan error, 8)
+	for range cap(views) {
+		go func() {
+			v, err := n.View(ctx, n.Hosts()...)
+			if err == nil {
+				v.Close()
+			}
+			views <- err
+		}()
+	}
+	time.Sleep(handingMost / 2)
+	if looked := looks.Load() - before; looked > 100 || len(views) > 0 {
+		t.Errorf("while a range is handed over clocks were read %d times, and there were %d views", looked, len(views))
+	}
+	end()
+	for range cap(views) {
+		if err := <-views; err != nil {
+			t.Error(err)
+		}
 	}
 }

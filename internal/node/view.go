@@ -55,10 +55,17 @@ func (n *Node) viewOnce(ctx context.Context, hosts []*Host) (*View, error) {
 	if err := ready(ctx, hosts); err != nil {
 		return nil, err
 	}
+	apart := len(hosts) > 1
 	for attempt := 0; ; attempt++ {
+		if apart { // nothing comes of a look meanwhile
+			if err := n.handing.wait(ctx); err != nil {
+				return nil, err
+			}
+		}
 		var v *View
 		var err error
-		if attempt < patience {
+		// Whoever hands a range over has to take his turns: no group is held until he has.
+		if attempt < patience || apart && n.handing.now() {
 			v, err = n.look(hosts, false)
 		} else {
 			v, err = n.lookStill(ctx, hosts)
@@ -66,13 +73,8 @@ func (n *Node) viewOnce(ctx context.Context, hosts []*Host) (*View, error) {
 		if err != nil || v != nil {
 			return v, err
 		}
-		if n.handing.now() {
-			err = sleep(ctx, handingPause)
-		} else {
-			runtime.Gosched()
-			err = ctx.Err()
-		}
-		if err != nil {
+		runtime.Gosched()
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
