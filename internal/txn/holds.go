@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/plant"
@@ -17,7 +18,7 @@ import (
 // nothing: what was read is validated all the same.
 type Holds struct {
 	queue []hold // in the order in which they asked
-	left  uint64 // how many have left it
+	left  uint64 // how many have left it that others waited for
 	asked uint64 // how many have ever asked, plain writes that wait included
 }
 
@@ -103,7 +104,7 @@ func (h *Holds) Wait(place uint64, c Claim, deadlineMS int64) uint64 {
 		h.queue = append(h.queue, hold{claims: []Claim{c}, deadlineMS: deadlineMS, place: h.asked, plain: true})
 		return h.asked
 	}
-	if i := slices.IndexFunc(h.queue, func(x hold) bool { return x.place == place }); i >= 0 {
+	if i, ok := h.at(place); ok {
 		x := &h.queue[i]
 		x.deadlineMS = deadlineMS
 		if !x.conflicts(c) { // another key of it
@@ -113,10 +114,22 @@ func (h *Holds) Wait(place uint64, c Claim, deadlineMS int64) uint64 {
 	return place
 }
 
-// Leave takes a plain write out of the queue.
+// Leave takes a plain write out of the queue. There may be many of them: only a transaction
+// whose turn has come by that is a reason to look again.
 func (h *Holds) Leave(place uint64) {
-	h.leave(func(x hold) bool { return x.place == place })
-	h.grant()
+	i, ok := h.at(place)
+	if !ok {
+		return
+	}
+	h.queue = slices.Delete(h.queue, i, i+1)
+	if len(h.grant()) > 0 {
+		h.left++
+	}
+}
+
+// at finds who has a place.
+func (h *Holds) at(place uint64) (int, bool) {
+	return slices.BinarySearchFunc(h.queue, place, func(x hold, place uint64) int { return cmp.Compare(x.place, place) })
 }
 
 // Len returns how many have asked and not been released.
