@@ -80,14 +80,15 @@ func (tx *Txn) dated(at place, cmd command.Command) command.Command {
 	if tx.rows[string(at.p)] == nil {
 		return cmd
 	}
+	nowMS := (*txnGuard)(tx).JudgeMS(at.p, tx.env.NowMS()) // as it is evaluated
 	switch c := cmd.(type) {
 	case *command.Set:
 		same := *c
-		same.Expiry = c.Expiry.Resolve(tx.env.NowMS())
+		same.Expiry = c.Expiry.Resolve(nowMS)
 		return &same
 	case *command.Expire:
 		same := *c
-		same.Expiry = c.Expiry.Resolve(tx.env.NowMS())
+		same.Expiry = c.Expiry.Resolve(nowMS)
 		return &same
 	}
 	return cmd

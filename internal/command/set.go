@@ -62,11 +62,10 @@ func (c *Set) Eval(e *Env) Reply {
 		}
 		return reply
 	}
-	kept := c.Expiry.how == expireKeep && alive // as long as the key is: by the clock of its own group
-	if kept {
+	if c.Expiry.how == expireKeep && alive {
 		expiry = old.ExpiryMS
 	}
-	if expiry != 0 && expiry <= e.now && !kept {
+	if expiry != 0 && expiry <= e.nowAt(c.Key) {
 		e.remove(c.Key, &old, false) // also if old is absent: it may be a blind guess
 		return reply
 	}
@@ -84,7 +83,11 @@ func (c *Set) check(e *Env) (expiry int64, err error) {
 	if err := checkValue(len(c.Value)); err != nil {
 		return 0, err
 	}
-	return c.Expiry.ofNew(e.now)
+	now := e.now
+	if c.Expiry.how == expireIn { // most have none, and the time of a key takes a look at its group
+		now = e.nowAt(c.Key)
+	}
+	return c.Expiry.ofNew(now)
 }
 
 func (c *Set) holds(old *Row, alive bool) (bool, error) {

@@ -11,7 +11,6 @@ import (
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
-	"github.com/cleavekv/cleave/internal/txn"
 )
 
 // maxBatchBytes is how many bytes of effects make a batch, unless a single
@@ -211,7 +210,6 @@ func (x *executor) rewind(m executorMark) {
 // execute executes one call, unless its gate is closed or its request was
 // executed before.
 func (x *executor) execute(c *call) {
-	x.guard.place = c.place
 	if x.behind(c) {
 		c.reply = command.Reply{Kind: command.Failed, Err: ErrBehind}
 		return
@@ -228,7 +226,7 @@ func (x *executor) execute(c *call) {
 		return
 	}
 	if c.ID == (RequestID{}) {
-		c.reply = x.do(c)
+		c.reply = x.do(c.Command)
 		return
 	}
 	err := checkID(c.ID, x.env.NowMS(), x.opts.Remember)
@@ -262,7 +260,7 @@ func (x *executor) execute(c *call) {
 		c.reply = command.Reply{Kind: command.Failed, Err: err}
 		return
 	}
-	if c.reply = x.do(c); c.reply.Err == nil {
+	if c.reply = x.do(c.Command); c.reply.Err == nil {
 		x.remember(c)
 	}
 }
@@ -276,7 +274,7 @@ func (x *executor) haste(c *call) {
 	}
 	before := x.env.Held()
 	x.reader.hasty = x.reader.looker != nil
-	c.reply = x.do(c)
+	c.reply = x.do(c.Command)
 	x.reader.hasty = false
 	x.answers += x.env.Held() - before
 }
@@ -291,32 +289,14 @@ func checkID(id RequestID, nowMS int64, remember time.Duration) error {
 	return nil
 }
 
-// do evaluates the command of a call.
-func (x *executor) do(c *call) command.Reply {
-	reply := x.guard.do(x.env, c.Command)
-	if c.waits && (c.place > 0 || reply.Err != nil) {
-		x.queue(c, reply.Err)
-	}
-	if r, ok := c.Command.(taker); ok && reply.Err == nil {
+// do evaluates a command.
+func (x *executor) do(c command.Command) command.Reply {
+	reply := x.guard.do(x.env, c)
+	if r, ok := c.(taker); ok && reply.Err == nil {
 		_, mixed := r.Floors()
 		x.sealed.mixed = x.sealed.mixed || mixed
 	}
 	return reply
-}
-
-// placeMS is for how long a plain write that does not come again keeps its place. It comes
-// every 64 ms or more often, unless its caller has left.
-const placeMS = 500
-
-// queue gives a plain write that was refused by a hold its place, or takes that back.
-func (x *executor) queue(c *call, met error) {
-	var held *txn.HeldError
-	switch {
-	case errors.As(met, &held):
-		held.Place = x.guard.holds.Wait(c.place, held.Claim, x.env.NowMS()+placeMS)
-	case met == nil || !passes(met):
-		x.guard.holds.Leave(c.place)
-	}
 }
 
 // seal ends the batch with the ledger and returns its effects. They are about to be

@@ -183,13 +183,11 @@ func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
 
 // do is Do of whoever is not held up.
 func (g *Group) do(ctx context.Context, r Request) (command.Reply, error) {
-	r.waits = true
 	reply, err := g.Try(ctx, r)
 	for parked := 0; err == nil && reply.Err != nil && passes(reply.Err); parked++ {
 		if err := g.park(ctx, reply.Err, parked); err != nil {
 			return command.Reply{}, err
 		}
-		r.keepPlace(reply.Err)
 		reply, err = g.Try(ctx, r)
 	}
 	return reply, err

@@ -24,8 +24,6 @@ type guard struct {
 	durable *own.List
 	// left is how many had left the queue of holds before the batch.
 	left uint64
-	// place is that of the request at hand: each sets its own.
-	place uint64
 }
 
 // openGuard reads what the group owns and what is locked there.
@@ -74,7 +72,7 @@ func (g *guard) Write(p partition.Position) error {
 	if g.holds.Len() == 0 {
 		return nil
 	}
-	return g.holds.CheckPlain(txn.Claim{Span: partition.Span{Start: p, End: command.After(p)}, Write: true}, g.place)
+	return g.holds.Check(txn.ID{}, txn.Claim{Span: partition.Span{Start: p, End: command.After(p)}, Write: true})
 }
 
 // ReadSpan implements [command.Guard].

@@ -42,10 +42,6 @@ func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 			return nil, err
 		}
 	}
-	pieces = slices.Clone(pieces) // the others are the caller's
-	for i := range pieces {
-		pieces[i].Request.waits = true
-	}
 	for parked := 0; ; parked++ {
 		replies, err := TryJoint(ctx, pieces)
 		i := slices.IndexFunc(replies, func(r command.Reply) bool { return r.Err != nil && passes(r.Err) })
@@ -55,7 +51,6 @@ func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 		if err := pieces[i].Group.park(ctx, replies[i].Err, parked); err != nil {
 			return nil, err
 		}
-		pieces[i].Request.keepPlace(replies[i].Err)
 	}
 }
 

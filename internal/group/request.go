@@ -2,12 +2,10 @@ package group
 
 import (
 	"encoding/binary"
-	"errors"
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -34,18 +32,6 @@ type Request struct {
 	// Hasty tells that it is not executed if that takes a disk, or if those before it in its
 	// batch have had large answers: the errors are ErrCold and ErrBehind.
 	Hasty bool
-	// waits tells that whoever asks comes again if it is refused by a hold, and place is the
-	// one that it has in the queue of holds by then, 0 for none.
-	waits bool
-	place uint64
-}
-
-// keepPlace notes the place of a request that was refused.
-func (r *Request) keepPlace(met error) {
-	var held *txn.HeldError
-	if errors.As(met, &held) {
-		r.place = held.Place
-	}
 }
 
 // Gate is a condition outside of the state. Whoever closes it and then has a

@@ -111,7 +111,8 @@ func (t *turn) hold(ctx context.Context, p *Part) error {
 }
 
 // untilFree waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed.
+// would change what is read now. Nobody ends them once the node is closed, or while the store
+// of their decider has failed: so it keeps no place for longer than that of a transaction.
 func (t *turn) untilFree(ctx context.Context, p *Part) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {
@@ -124,7 +125,7 @@ func (t *turn) untilFree(ctx context.Context, p *Part) error {
 		if err := t.node.Closed(); err != nil {
 			return err
 		}
-		if err := t.await(ctx, changed, wait); err != nil {
+		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
 			return err
 		}
 	}

@@ -181,7 +181,7 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name != g.data {
+	if name != g.data && name != g.PathDir(g.data) {
 		return &asideDir{File: f, name: name, failed: &g.aside}, nil
 	}
 	return &guardedDir{File: f, health: g.health}, nil

@@ -46,19 +46,6 @@ func (e *LockedError) Error() string {
 // Is matches ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// HeldError is what a plain write meets that has to wait for its turn, and the place that it
-// has in the queue if it comes again, see [Holds.Wait]. It matches [ErrHeld].
-type HeldError struct {
-	Claim Claim
-	Place uint64
-}
-
-// Error is that of ErrHeld.
-func (e *HeldError) Error() string { return ErrHeld.Error() }
-
-// Is matches ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
 func outside(p partition.Position, s partition.Span) error {
 	return fmt.Errorf("%w: it touches %q, outside of its span %v", ErrPart, []byte(p), s)
 }

@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/cleavekv/cleave/internal/plant"
@@ -18,8 +17,7 @@ import (
 // nothing: what was read is validated all the same.
 type Holds struct {
 	queue []hold // in the order in which they asked
-	left  uint64 // how many have left it that others waited for
-	asked uint64 // how many have ever asked, plain writes that wait included
+	left  uint64 // how many have left it
 }
 
 type hold struct {
@@ -27,8 +25,6 @@ type hold struct {
 	claims     []Claim
 	deadlineMS int64
 	granted    bool
-	place      uint64 // how many had asked with it: places grow along the queue
-	plain      bool   // it is a plain write that waits, and has no id
 }
 
 // Claim is a key or a range that a transaction needs.
@@ -45,8 +41,7 @@ func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
 		h.queue[i].deadlineMS = max(h.queue[i].deadlineMS, deadlineMS)
 		return h.queue[i].granted
 	}
-	h.asked++
-	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS, place: h.asked})
+	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS})
 	h.grant()
 	return h.queue[len(h.queue)-1].granted
 }
@@ -65,8 +60,8 @@ func (h *Holds) Expire(nowMS int64) []ID {
 }
 
 // Check returns ErrHeld if a transaction other than id comes first in a span.
-// A Prepare or Decide of one that has not asked gives way to all that have asked; one
-// that has, to those before it.
+// A plain write, and a Prepare or Decide of one that has not asked, give way to
+// all that have asked; one that has, to those before it.
 func (h *Holds) Check(id ID, c Claim) error {
 	for i := range h.queue {
 		if h.queue[i].id == id {
@@ -77,59 +72,6 @@ func (h *Holds) Check(id ID, c Claim) error {
 		}
 	}
 	return nil
-}
-
-// CheckPlain is Check of a plain write: the error is a HeldError. One without a place, 0,
-// gives way to all that have asked, one with a place to those before it. Plain writes do
-// not wait for each other.
-func (h *Holds) CheckPlain(c Claim, place uint64) error {
-	for i := range h.queue {
-		if place > 0 && h.queue[i].place > place {
-			break
-		}
-		if !h.queue[i].plain && h.queue[i].conflicts(c) {
-			return &HeldError{Claim: c, Place: place}
-		}
-	}
-	return nil
-}
-
-// Wait gives a plain write that was refused a place at the end of the queue, or keeps the
-// one that it has: nobody who asks later has a turn before it, or it would wait for as
-// long as others ask. It is there until it leaves, or has not come again by a deadline;
-// even then it waits for none of those behind its place.
-func (h *Holds) Wait(place uint64, c Claim, deadlineMS int64) uint64 {
-	if place == 0 {
-		h.asked++
-		h.queue = append(h.queue, hold{claims: []Claim{c}, deadlineMS: deadlineMS, place: h.asked, plain: true})
-		return h.asked
-	}
-	if i, ok := h.at(place); ok {
-		x := &h.queue[i]
-		x.deadlineMS = deadlineMS
-		if !x.conflicts(c) { // another key of it
-			x.claims = append(x.claims, c)
-		}
-	}
-	return place
-}
-
-// Leave takes a plain write out of the queue. There may be many of them: only a transaction
-// whose turn has come by that is a reason to look again.
-func (h *Holds) Leave(place uint64) {
-	i, ok := h.at(place)
-	if !ok {
-		return
-	}
-	h.queue = slices.Delete(h.queue, i, i+1)
-	if len(h.grant()) > 0 {
-		h.left++
-	}
-}
-
-// at finds who has a place.
-func (h *Holds) at(place uint64) (int, bool) {
-	return slices.BinarySearchFunc(h.queue, place, func(x hold, place uint64) int { return cmp.Compare(x.place, place) })
 }
 
 // Len returns how many have asked and not been released.
@@ -159,7 +101,7 @@ func (h *Holds) index(id ID) int {
 func (h *Holds) grant() (granted []ID) {
 	for i := range h.queue {
 		x := &h.queue[i]
-		if x.granted || x.plain || slices.ContainsFunc(h.queue[:i], func(before hold) bool {
+		if x.granted || slices.ContainsFunc(h.queue[:i], func(before hold) bool {
 			overtakes := plant.Bug("txn-holds-overtaken") && !before.granted
 			return slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
 		}) {
