@@ -151,8 +151,9 @@ type lead struct {
 
 // run does what the coordinator wants until it has an answer, if somebody waits for
 // one, and returns that with what is left to do; otherwise to the end, or that of the
-// node, or of all groups that are left: then whoever opens it goes on. No answer for who waits means that nobody knows:
-// ctx has ended too late to take it back, or the decider has failed.
+// node, or of all groups that are left: then whoever opens it goes on. No answer for who
+// waits means that nobody knows: ctx has ended too late to take it back, or the decider
+// has failed.
 func (l *lead) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
 	for wait := 0; l.c.State() != txn.Done || len(effects) > 0; {
 		if i := slices.IndexFunc(effects, isAnswer); i >= 0 {
