@@ -45,6 +45,7 @@ type applier struct {
 
 	// Only the goroutine itself uses these.
 	seen      uint64    // flushes looked at
+	lacked    bool      // files, to look at the last one
 	waiting   []applied // not known to be durable, oldest first
 	asked     bool      // for a flush, since durable moved
 	stalledAt time.Time // zero while there is room
@@ -269,6 +270,10 @@ func (s *Store) askForFlush() error {
 	return err
 }
 
+// lackPause is after what time the durable position is read again that could not be for want
+// of files.
+const lackPause = 10 * time.Millisecond
+
 // settle learns what became durable, and recycles the log behind it. Of a dead
 // store nothing more is believed.
 func (s *Store) settle() error {
@@ -277,11 +282,21 @@ func (s *Store) settle() error {
 		return nil
 	}
 	if n := a.flushes.Load(); n != a.seen {
-		a.seen = n
 		at(s.hooks.beforeDurable)
 		pos, err := position(s.db, true)
+		if lack := wal.LackOf(err); lack != nil { // of files that may be open: that passes
+			a.lacked = true
+			s.health.lacks(lack)
+			time.AfterFunc(lackPause, a.wake.send)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("read the durable position: %w", err)
+		}
+		a.seen = n
+		if a.lacked {
+			a.lacked = false
+			s.health.succeeded() // or Pebble says so again
 		}
 		// Once more: when Pebble begins a new manifest it goes on behind a sync of its directory
 		// that failed. What was read may stand on that sync, and then the store was dead before.

@@ -79,13 +79,18 @@ func (h *health) background(err error) {
 	switch {
 	case errors.Is(err, pebble.ErrCancelledCompaction) || errors.Is(err, pebble.ErrClosed):
 	case lack != nil || vfs.IsNoSpaceError(err):
-		h.noFiles.Store(lack == ErrNoFiles)
-		h.fullAt.Store(time.Now().UnixNano())
-		h.full.Store(true)
+		h.lacks(lack)
 		h.wake()
 	default:
 		h.die(err)
 	}
+}
+
+// lacks notes what passes.
+func (h *health) lacks(lack error) {
+	h.noFiles.Store(lack == ErrNoFiles)
+	h.fullAt.Store(time.Now().UnixNano())
+	h.full.Store(true)
 }
 
 // succeeded notes that Pebble wrote tables: the disk has space.
