@@ -210,6 +210,7 @@ func (x *executor) rewind(m executorMark) {
 // execute executes one call, unless its gate is closed or its request was
 // executed before.
 func (x *executor) execute(c *call) {
+	x.guard.turn = c.Turn
 	if x.behind(c) {
 		c.reply = command.Reply{Kind: command.Failed, Err: ErrBehind}
 		return

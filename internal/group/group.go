@@ -184,10 +184,18 @@ func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
 // do is Do of whoever is not held up.
 func (g *Group) do(ctx context.Context, r Request) (command.Reply, error) {
 	reply, err := g.Try(ctx, r)
-	for parked := 0; err == nil && reply.Err != nil && passes(reply.Err); parked++ {
-		if err := g.park(ctx, reply.Err, parked); err != nil {
+	if err != nil || !passes(reply.Err) {
+		return reply, err
+	}
+	w := new(waiter)
+	defer w.leave()
+	for err == nil && passes(reply.Err) {
+		if again, err := w.wait(ctx, Piece{g, r}, reply.Err); err != nil {
 			return command.Reply{}, err
+		} else if !again {
+			return reply, nil
 		}
+		r.Turn = w.turn
 		reply, err = g.Try(ctx, r)
 	}
 	return reply, err

@@ -24,6 +24,8 @@ type guard struct {
 	durable *own.List
 	// left is how many had left the queue of holds before the batch.
 	left uint64
+	// turn is that of the call at hand, see [Request].
+	turn txn.ID
 }
 
 // openGuard reads what the group owns and what is locked there.
@@ -72,7 +74,12 @@ func (g *guard) Write(p partition.Position) error {
 	if g.holds.Len() == 0 {
 		return nil
 	}
-	return g.holds.Check(txn.ID{}, txn.Claim{Span: partition.Span{Start: p, End: command.After(p)}, Write: true})
+	end := command.After(p) // ours: an error may outlive p
+	c := txn.Claim{Span: partition.Span{Start: end[:len(p):len(p)], End: end}, Write: true, Plain: true}
+	if g.holds.Check(g.turn, c) != nil {
+		return &txn.HeldError{Claim: c}
+	}
+	return nil
 }
 
 // ReadSpan implements [command.Guard].

@@ -42,14 +42,22 @@ func Joint(ctx context.Context, pieces []Piece) ([]command.Reply, error) {
 			return nil, err
 		}
 	}
-	for parked := 0; ; parked++ {
+	w := new(waiter)
+	defer w.leave()
+	for {
 		replies, err := TryJoint(ctx, pieces)
-		i := slices.IndexFunc(replies, func(r command.Reply) bool { return r.Err != nil && passes(r.Err) })
-		if err != nil || i < 0 {
+		met := slices.IndexFunc(replies, func(r command.Reply) bool { return passes(r.Err) })
+		if err != nil || met < 0 {
 			return replies, err
 		}
-		if err := pieces[i].Group.park(ctx, replies[i].Err, parked); err != nil {
+		if again, err := w.wait(ctx, pieces[met], replies[met].Err); err != nil {
 			return nil, err
+		} else if !again {
+			return replies, nil
+		}
+		pieces = slices.Clone(pieces) // those before are the caller's, or others'
+		for i := range pieces {
+			pieces[i].Request.Turn = w.turn
 		}
 	}
 }

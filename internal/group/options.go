@@ -21,6 +21,10 @@ type Options struct {
 	// is still there after a moment: it asks the decider, and resolves the
 	// transaction if it is decided. Nil waits for others to do so.
 	Settle func(ctx context.Context, l txn.Lock)
+	// Hold asks for the turn of a write that others have come before too often: it returns
+	// when what is claimed is held for it, see [txn.Holds], under an id, until it is
+	// released. Nil lets it try again and again.
+	Hold func(ctx context.Context, claims []txn.Claim) (id txn.ID, release func(), err error)
 	// Decided asks the decider of a lock what became of its transaction. Nil says
 	// that it is undecided.
 	Decided func(ctx context.Context, l txn.Lock) (txn.Outcome, error)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -29,6 +30,9 @@ type Request struct {
 	// Gate is optional: it is asked when the turn of the request has come, and
 	// if it is closed then the request fails with its error.
 	Gate Gate
+	// Turn is the id by which that is held which it writes, if it had to ask for it: see
+	// [Options].
+	Turn txn.ID
 	// Hasty tells that it is not executed if that takes a disk, or if those before it in its
 	// batch have had large answers: the errors are ErrCold and ErrBehind.
 	Hasty bool

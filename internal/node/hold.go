@@ -25,7 +25,8 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 	byGroup := map[partition.GroupID][]txn.Claim{}
 	for _, c := range claims {
 		for _, p := range drive.Pieces(m, c.Span) {
-			byGroup[p.Group] = append(byGroup[p.Group], txn.Claim{Span: p.Span, Write: c.Write})
+			c.Span = p.Span
+			byGroup[p.Group] = append(byGroup[p.Group], c)
 		}
 	}
 	t := &turn{node: n, id: n.newID(), claims: byGroup, renewedMS: n.WallMS()}

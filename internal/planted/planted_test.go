@@ -132,6 +132,7 @@ var plantedBugs = map[string][]guard{
 	"group-range-lock-not-carried":   {{folder: "internal/node", test: "TestALockOnARangeStaysWhenAShardOfItMoves"}, guardRounds},
 	"txn-locked-rows-expire":         {{"internal/txn", "TestARowDoesNotExpireUnderALock", quiet}},
 	"txn-holds-overtaken":            {{"internal/txn", "TestHoldsAreGrantedInTheOrderOfAsking", quiet}, guardWay},
+	"group-write-passed-by":          {{".", "TestAPlainWriteHasItsTurnAmongTransactions", quiet}},
 
 	"mover-activate-before-release":   {guardMoves, guardSim},
 	"mover-source-reads-on":           {guardMoves, guardSim},

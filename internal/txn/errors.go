@@ -46,6 +46,16 @@ func (e *LockedError) Error() string {
 // Is matches ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
+// HeldError tells what a plain write has met that others hold: that is what it may ask for
+// itself. It matches [ErrHeld].
+type HeldError struct{ Claim Claim }
+
+// Error is that of ErrHeld.
+func (e *HeldError) Error() string { return ErrHeld.Error() }
+
+// Is matches ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
 func outside(p partition.Position, s partition.Span) error {
 	return fmt.Errorf("%w: it touches %q, outside of its span %v", ErrPart, []byte(p), s)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Holds is the queue of transactions that were turned away too often, in one
-// group. Such a one asks its groups, in the order of their ids, to hold what it
+// Holds is the queue of transactions and plain writes that were turned away too often,
+// in one group. Such a one asks its groups, in the order of their ids, to hold what it
 // needs (see [Hold]), evaluates when it has it all, and then commits like any
 // other. First come, first served; so nobody starves, and as all ask in the same
 // order nobody waits in a circle.
@@ -27,10 +27,14 @@ type hold struct {
 	granted    bool
 }
 
-// Claim is a key or a range that a transaction needs.
+// Claim is a key or a range that a transaction needs, or a plain write.
 type Claim struct {
 	Span  partition.Span // of one key: KeySpan
 	Write bool
+	// Plain tells that a plain write needs it. It reads nothing before it has its turn, so two
+	// of them do not wait for each other: they would go on to queue, one write of the log for
+	// each, when the transactions that made them do so have long left.
+	Plain bool
 }
 
 // Ask queues a transaction and tells whether everything it claims is held for
@@ -59,15 +63,17 @@ func (h *Holds) Expire(nowMS int64) []ID {
 	return h.grant()
 }
 
-// Check returns ErrHeld if a transaction other than id comes first in a span.
-// A plain write, and a Prepare or Decide of one that has not asked, give way to
-// all that have asked; one that has, to those before it.
+// Check returns ErrHeld if somebody other than id comes first in a span. A write, Prepare
+// or Decide of one that has not asked gives way to all that have asked; one that has, to
+// those before it. A plain write has asked for what it claims only: others were given their
+// turns while it had its own.
 func (h *Holds) Check(id ID, c Claim) error {
 	for i := range h.queue {
-		if h.queue[i].id == id {
+		x := &h.queue[i]
+		if x.id == id && (!c.Plain || x.claimed(c.Span)) {
 			return nil
 		}
-		if h.queue[i].conflicts(c) {
+		if x.id != id && x.conflicts(c) {
 			return ErrHeld
 		}
 	}
@@ -113,8 +119,12 @@ func (h *Holds) grant() (granted []ID) {
 	return granted
 }
 
+func (h *hold) claimed(s partition.Span) bool {
+	return slices.ContainsFunc(h.claims, func(mine Claim) bool { return mine.Span.Overlaps(s) })
+}
+
 func (h *hold) conflicts(c Claim) bool {
 	return slices.ContainsFunc(h.claims, func(mine Claim) bool {
-		return (mine.Write || c.Write) && mine.Span.Overlaps(c.Span)
+		return (mine.Write || c.Write) && !(mine.Plain && c.Plain) && mine.Span.Overlaps(c.Span)
 	})
 }
