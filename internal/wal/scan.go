@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -89,12 +90,19 @@ func (s *scan) end() Position { return position(s.sequence, s.offset) }
 // because it was not durable when they were written.
 func proofBehind(image []byte, salt salt, sequence uint32, offset int) Position {
 	var proof Position
-	magic := salt.magic()
+	magic := binary.LittleEndian.AppendUint32(nil, salt.magic())
 	for step := 0; offset+frameHeader <= len(image); offset += step {
+		// Cheap refusals first: most places are zeros, stale, or inside of a frame.
+		next := bytes.Index(image[offset:], magic)
+		if next < 0 {
+			break
+		}
+		if step = aligned(next); step > 0 {
+			continue
+		}
 		b := image[offset:]
 		step = frameAlign
-		// Cheap refusals first: most places are zeros, stale, or inside of a frame.
-		if binary.LittleEndian.Uint32(b) != magic || binary.LittleEndian.Uint32(b[12:]) != sequence {
+		if binary.LittleEndian.Uint32(b[12:]) != sequence {
 			continue
 		}
 		// A frame that is not where it says it is was put there by something else:
