@@ -54,6 +54,9 @@ func (w *waiter) wait(ctx context.Context, p Piece, met error) (again bool, err 
 			return true, nil
 		}
 	}
+	if held == nil {
+		w.leave() // it cannot use it now, and whoever it waits for may wait for it
+	}
 	w.parked++
 	return true, p.Group.park(ctx, met, w.parked-1)
 }

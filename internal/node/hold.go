@@ -50,11 +50,18 @@ func (n *Node) Hold(ctx context.Context, claims []txn.Claim) (id txn.ID, release
 	if err == nil {
 		err = t.renew(ctx)
 	}
-	if err != nil {
+	release = func() {
+		if ctx.Err() != nil { // who leaves early does not wait for groups that stand still
+			n.background(t.release)
+			return
+		}
 		t.release()
+	}
+	if err != nil {
+		release()
 		return txn.ID{}, nil, err
 	}
-	return t.id, t.release, nil
+	return t.id, release, nil
 }
 
 // turn is the place of a transaction in the queues of its groups.

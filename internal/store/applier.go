@@ -270,8 +270,7 @@ func (s *Store) askForFlush() error {
 	return err
 }
 
-// lackPause is after what time the durable position is read again that could not be for want
-// of files.
+// lackPause is after what time that is read again which could not be for want of files.
 const lackPause = 10 * time.Millisecond
 
 // settle learns what became durable, and recycles the log behind it. Of a dead

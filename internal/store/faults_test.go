@@ -329,3 +329,32 @@ func TestABackupToAFullDiskFailsAlone(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+// Whoever must not be refused waits for files.
+func TestABriefScanOutlivesWantOfFiles(t *testing.T) {
+	f := &faulty{match: func(op errorfs.Op) bool { return isTable(op) && op.Kind == errorfs.OpFileReadAt }, err: syscall.EMFILE}
+	fs := errorfs.Wrap(vfs.NewMem(), f)
+	s := mustOpen(t, tiny(fs))
+	const rows = 200
+	for i := range rows {
+		if err := commit(s, write{fmt.Appendf(nil, "k%03d", i), make([]byte, 1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, s)
+	s = mustOpen(t, tiny(fs))
+	defer mustClose(t, s)
+	f.on.Store(true)
+	if err := s.Scan(nil, nil, false, func(_, _ []byte) bool { return true }); !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("no file is wanted: %v", err)
+	}
+	time.AfterFunc(30*time.Millisecond, func() { f.on.Store(false) })
+	seen := map[string]bool{}
+	err := s.ScanBriefly([]byte("k"), []byte("l"), false, func(key, _ []byte) bool {
+		seen[string(key)] = true
+		return true
+	})
+	if err != nil || len(seen) != rows {
+		t.Errorf("%d rows, want %d: %v", len(seen), rows, err)
+	}
+}

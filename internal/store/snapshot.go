@@ -150,9 +150,16 @@ func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []by
 }
 
 // ScanBriefly is Scan of a few rows by somebody who must not be refused because others keep too
-// many snapshots open: it holds what it needs for a moment.
+// many snapshots open: it holds what it needs for a moment. Nor is he because files are lacking,
+// which passes: what he has visited by then he visits again.
 func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	return s.scan(true, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
+	for {
+		err := s.scan(true, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.each(visit) })
+		if wal.LackOf(err) == nil {
+			return err
+		}
+		time.Sleep(lackPause)
+	}
 }
 
 // ScanNear is Scan for one who must not wait for a disk. It ends before it has visited all, or

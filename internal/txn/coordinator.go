@@ -195,9 +195,10 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 	return nil
 }
 
-// waitsFor tells whether what refused may pass by itself.
+// waitsFor tells whether what refused passes by itself: those who locked something before the
+// transaction held it wait for nobody. Whoever holds what it did not ask for may wait for it.
 func (c *Coordinator) waitsFor(err error) bool {
-	return c.plan.Patient && (errors.Is(err, ErrLocked) || errors.Is(err, ErrHeld))
+	return c.plan.Patient && errors.Is(err, ErrLocked)
 }
 
 func (c *Coordinator) becomeDeciding() []Effect {

@@ -25,6 +25,7 @@ type hold struct {
 	claims     []Claim
 	deadlineMS int64
 	granted    bool
+	plain      bool // all claims are
 }
 
 // Claim is a key or a range that a transaction needs, or a plain write.
@@ -45,22 +46,21 @@ func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
 		h.queue[i].deadlineMS = max(h.queue[i].deadlineMS, deadlineMS)
 		return h.queue[i].granted
 	}
-	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS})
-	h.grant()
-	return h.queue[len(h.queue)-1].granted
+	plain := !slices.ContainsFunc(claims, func(c Claim) bool { return !c.Plain })
+	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS, plain: plain})
+	last := len(h.queue) - 1
+	return len(h.grant(last)) > 0
 }
 
 // Release takes a transaction out of the queue and returns those whose turn has
 // come.
 func (h *Holds) Release(id ID) []ID {
-	h.leave(func(x hold) bool { return x.id == id })
-	return h.grant()
+	return h.leave(func(x hold) bool { return x.id == id })
 }
 
 // Expire is Release of all whose deadline has passed.
 func (h *Holds) Expire(nowMS int64) []ID {
-	h.leave(func(x hold) bool { return nowMS > x.deadlineMS })
-	return h.grant()
+	return h.leave(func(x hold) bool { return nowMS > x.deadlineMS })
 }
 
 // Check returns ErrHeld if somebody other than id comes first in a span. A write, Prepare
@@ -92,24 +92,29 @@ func (h *Holds) Len() int {
 // are more.
 func (h *Holds) Left() uint64 { return h.left }
 
-func (h *Holds) leave(who func(hold) bool) {
+func (h *Holds) leave(who func(hold) bool) (granted []ID) {
 	before := len(h.queue)
 	h.queue = slices.DeleteFunc(h.queue, who)
+	if before == len(h.queue) {
+		return nil
+	}
 	h.left += uint64(before - len(h.queue))
+	return h.grant(0)
 }
 
 func (h *Holds) index(id ID) int {
 	return slices.IndexFunc(h.queue, func(x hold) bool { return x.id == id })
 }
 
-// grant gives everybody a turn who has no conflict with one before it, also one
+// grant gives everybody from one on a turn who has no conflict with one before it, also one
 // that waits itself: a later one that passed by would do so for ever.
-func (h *Holds) grant() (granted []ID) {
-	for i := range h.queue {
+func (h *Holds) grant(from int) (granted []ID) {
+	for i := from; i < len(h.queue); i++ {
 		x := &h.queue[i]
 		if x.granted || slices.ContainsFunc(h.queue[:i], func(before hold) bool {
 			overtakes := plant.Bug("txn-holds-overtaken") && !before.granted
-			return slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
+			mayConflict := !before.plain || !x.plain // mostly there are few others, or none
+			return mayConflict && slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
 		}) {
 			continue
 		}
