@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // A store whose clock is far from the machine's takes the ids that it made.
@@ -42,6 +44,35 @@ func TestARequestIDIsTakenAfterTheClockWasSetBack(t *testing.T) {
 	for i := range 8 {
 		_, err := db.Default().AddOnce(ctx, db.NewRequestID(), number(i), 1)
 		must(t, err)
+	}
+}
+
+// The clock of a group that was busy before a crash is ahead of the machine's, and of that of one that
+// was not, by what it had reserved. If the machine's was set back meanwhile it is farther ahead.
+func TestARequestIDIsTakenByAllGroupsWhoseClocksAreNotFarApart(t *testing.T) {
+	for _, c := range []struct{ remember, setBack time.Duration }{
+		{time.Second, 0}, {3 * time.Second, 0}, {0, 0}, {0, 9 * time.Minute}, {time.Hour, 59 * time.Minute},
+	} {
+		clock, disks := newClock(), newCrashables(2)
+		reopen := func() *DB {
+			o := disks.options(wal.Always)
+			o.Wall, o.Remember, o.TendEvery = clock.ms.Load, c.remember, -1
+			return mustOpen(t, o)
+		}
+		db := reopen()
+		clock.pass(2 * time.Hour)
+		_, err := db.Default().Add(ctx, keyOn(db, 1), 1)
+		must(t, err)
+		disks = disks.crash()
+		mustClose(t, db)
+		clock.pass(-c.setBack)
+		db = reopen()
+		for store := range 2 {
+			if _, err := db.Default().AddOnce(ctx, db.NewRequestID(), keyOn(db, store), 1); err != nil {
+				t.Errorf("Remember is %v, the clock set back by %v: %v", c.remember, c.setBack, err)
+			}
+		}
+		mustClose(t, db)
 	}
 }
 

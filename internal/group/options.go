@@ -44,8 +44,9 @@ type Options struct {
 	Remember time.Duration
 	// ClockAhead is how far ahead of the machine's clock time is reserved at
 	// once. After a crash the group's clock starts that much ahead, at most.
-	// Default 4 seconds: one reservation in about two seconds is not noticed. At
-	// least 10 milliseconds.
+	// Default 4 seconds: one reservation in about two seconds is not noticed. No
+	// more than Remember by default, so that an id of that clock is none of the
+	// future for another group. At least 10 milliseconds.
 	ClockAhead time.Duration
 	// ExpiryKeys is how many of the keys that expire next are kept in memory.
 	// Default 65536. At least 16.
@@ -61,7 +62,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	setDefault(&o.Queue, 1024)
 	setDefault(&o.Remember, defaultRemember)
-	setDefault(&o.ClockAhead, 4*time.Second)
+	setDefault(&o.ClockAhead, min(4*time.Second, o.Remember))
 	setDefault(&o.ExpiryKeys, 1<<16)
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {

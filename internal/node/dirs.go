@@ -10,13 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // storesFile says how many stores a directory has, and which. It is there before the first
-// of them is made, and has their ids before anything is committed to them.
+// of them is made, and has their ids before anything is committed to them, if it can be written.
 const storesFile = "STORES"
 
 // storeList is what storesFile says.
@@ -168,7 +170,8 @@ func (n *Node) checkDirs(dirs []string) error {
 }
 
 // checkStores refuses stores that are not in their places, and notes which they are if that
-// was not known. Nothing was committed to them by then, unless they are those of a backup.
+// was not known. Nothing was committed to them by then, unless they are those of a backup, or
+// could not be noted before.
 func (n *Node) checkStores(dirs []string, ids []store.ID) error {
 	if !n.opts.onDisk() {
 		return nil
@@ -178,7 +181,7 @@ func (n *Node) checkStores(dirs []string, ids []store.ID) error {
 		found[i] = h.Store.ID()
 	}
 	if ids == nil {
-		return noteStores(n.opts.Dir, found)
+		return noteStores(n.opts.Dir, found, os.Rename)
 	}
 	for i, id := range found {
 		if id == ids[i] {
@@ -237,20 +240,26 @@ func writeStores(dir string, n int) error {
 		return err
 	}
 	// One that was there may be that of a process which was killed before it synced the parent.
-	// Where the parent cannot be read somebody else has made it.
-	if err := SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+	// Where the parent cannot be read or written somebody else has made it.
+	err := SyncDir(filepath.Dir(filepath.Clean(dir)))
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !unsyncable(err) {
 		return err
 	}
-	err := putStores(dir, storeList{n: n}, publishFile)
+	err = putStores(dir, storeList{n: n}, publishFile)
 	if errors.Is(err, fs.ErrExist) {
 		return errDecided
 	}
 	return err
 }
 
-// noteStores replaces the file by one that has the stores' ids.
-func noteStores(dir string, ids []store.ID) error {
-	return putStores(dir, storeList{n: len(ids), ids: ids}, os.Rename)
+// noteStores replaces the file by one that has the stores' ids. Where nothing can be written
+// now it stays as it is, until an Open that can.
+func noteStores(dir string, ids []store.ID, replace func(temp, name string) error) error {
+	err := putStores(dir, storeList{n: len(ids), ids: ids}, replace)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || wal.LackOf(err) != nil {
+		return nil // the stores may be on disks of their own, and their ids only guard against mistakes
+	}
+	return err
 }
 
 // putStores writes the file under another name, and gives it its own when it is on disk.

@@ -108,3 +108,53 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 		}
 	}
 }
+
+// A transaction has locked a key, and nobody ends it while the store of its decider has failed.
+// Whoever waits for that may wait for as long as it likes, but is in the way of others for no
+// longer than a transaction: they need other keys.
+func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
+	n := openFailing(t)
+	defer n.Close(ctx)
+	keys := n.decideAndFail(t)
+	k, _ := n.Keyspace(DefaultName)
+	locked, free := keys[1], keysIn(k, n.Map().Find(keys[1]).Span, 1)[0]
+	g := n.PartOf(free).Group
+	late := func() bool {
+		t.Helper()
+		defer mustTry(t, g, &txn.Unhold{ID: txn.ID{3}})
+		return txn.HeldBy(mustTry(t, g, &txn.Hold{ID: txn.ID{3}, Claims: claimOf(free), DeadlineMS: 1 << 50}))
+	}
+	impatient, leave := context.WithCancel(ctx)
+	turn := make(chan error, 1)
+	go func() {
+		_, _, err := n.Hold(impatient, claimOf(locked, free))
+		turn <- err
+	}()
+	for late() { // it has not asked yet
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 {
+		n.wallMS.Add(transactionMS / 2)
+		time.Sleep(100 * time.Millisecond) // it looks again after 64 ms at the latest
+		if _, err := g.Tend(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !late() {
+		t.Error("it keeps its place, and waits for what does not come")
+	}
+	leave()
+	if err := <-turn; !errors.Is(err, context.Canceled) {
+		t.Errorf("who leaves: %v", err)
+	}
+	// Who needs what the failed store has hears so, or goes on and is told when it commits.
+	limited, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	_, release, err := n.Hold(limited, claimOf(keys[0], free))
+	if err == nil {
+		release()
+	}
+	if limited.Err() != nil || !late() {
+		t.Errorf("a turn at the failed store: %v, or it is not over", err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -186,17 +187,20 @@ func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract inde
 
 // SyncApart makes all that is visible durable, if there are several stores: what is
 // written in one because of what was read in another must not outlive it in a crash. In
-// one store what comes later is lost first.
+// one store what comes later is lost first. The stores are synced side by side.
 func (n *Node) SyncApart() error {
 	if len(n.hosts) == 1 || n.opts.Durability == wal.Always {
 		return nil
 	}
-	for _, h := range n.hosts {
-		if err := h.Store.Sync(); err != nil {
-			return err
-		}
+	errs := make([]error, len(n.hosts))
+	var others sync.WaitGroup
+	one := func(i int) { errs[i] = n.hosts[i].syncs.do(n.hosts[i].Store.Sync) }
+	for i := range len(n.hosts) - 1 {
+		others.Go(func() { one(i) })
 	}
-	return nil
+	one(len(n.hosts) - 1)
+	others.Wait()
+	return errors.Join(errs...)
 }
 
 // Barrier waits until all that has passed a gate before is visible.

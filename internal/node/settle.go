@@ -169,7 +169,7 @@ func (n *Node) SettleDecided(ctx context.Context) error {
 			return err
 		}
 		done, err := n.settleOnce(ctx)
-		if done || errors.Is(err, group.ErrFailed) { // one that failed does nothing any more
+		if done || hasFailed(err) { // one that failed does nothing any more
 			return err
 		}
 		if ended := sleep(ctx, wait); ended != nil {

@@ -2,11 +2,20 @@ package node
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -64,4 +73,68 @@ func keysIn(k *Space, s partition.Span, count int) (keys []partition.Position) {
 	}
 	slices.SortFunc(keys, func(a, b partition.Position) int { return bytes.Compare(a, b) })
 	return keys
+}
+
+// failing is a node of two stores of which the first fails when it is to make something durable.
+type failing struct {
+	*Node
+	wallMS atomic.Int64
+	broken atomic.Bool
+}
+
+func openFailing(t *testing.T) *failing {
+	n := new(failing)
+	n.wallMS.Store(1 << 40) // it stands still: nobody reserves time, which is durable
+	o := small(2)
+	o.Wall = n.wallMS.Load
+	o.FS = func(i int) store.FS {
+		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+			if i == 0 && n.broken.Load() && sync && strings.HasSuffix(op.Path, ".wal") {
+				return errBroken
+			}
+			return nil
+		}))
+	}
+	n.Node = open(t, o)
+	return n
+}
+
+// decideAndFail commits a transaction that writes a key of each store, and whose decider's store
+// fails then. It returns the keys when nobody leads it any more.
+func (n *failing) decideAndFail(t *testing.T) (keys []partition.Position) {
+	t.Helper()
+	var parts []txn.Part
+	for _, h := range n.Hosts() { // a group of the first decides
+		p := keyOn(n.Node, h, 0)
+		keys = append(keys, p)
+		parts = append(parts, txn.Part{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}})
+	}
+	n.broken.Store(true)
+	if err := n.Commit(ctx, Transaction{Parts: parts}); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); n.Count.Open.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Second {
+			t.Error("somebody goes on with what has no hope")
+			break
+		}
+	}
+	return keys
+}
+
+// A transaction is decided, and the store of its decider fails before that is durable. Nobody acts
+// upon it, since the next Open may not find it, and nobody goes on trying.
+func TestADecisionThatCannotBeMadeDurableIsLeftToTheNextOpen(t *testing.T) {
+	n := openFailing(t)
+	defer n.Close(ctx)
+	keys := n.decideAndFail(t)
+	if len(n.PartOf(keys[1]).Group.Locks()) == 0 {
+		t.Error("a decision that a crash may take back was carried out")
+	}
+	limited, stop := context.WithTimeout(ctx, time.Second)
+	defer stop()
+	if err := n.SettleDecided(limited); !errors.Is(err, store.ErrFailed) || limited.Err() != nil {
+		t.Errorf("who waits for it: %v, want ErrFailed", err)
+	}
 }

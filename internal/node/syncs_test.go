@@ -2,10 +2,18 @@ package node
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/store"
 )
 
 // Whoever asks for a sync gets one that begins later, however many share it.
@@ -63,4 +71,51 @@ func TestWhoIsInNoHurryLeavesTheSyncToOthers(t *testing.T) {
 			t.Errorf("%q synced though nobody else is there: %v", ran, err)
 		}
 	})
+}
+
+// The disks work at the same time: none waits for another.
+func TestStoresAreSyncedSideBySide(t *testing.T) {
+	const stores = 3
+	var on atomic.Bool
+	var syncing sync.WaitGroup
+	syncing.Add(stores)
+	all := make(chan struct{})
+	go func() { syncing.Wait(); close(all) }()
+	disks := [stores]broken{}
+	o := small(stores)
+	o.FS = func(i int) store.FS {
+		once := sync.OnceFunc(syncing.Done)
+		meet := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind != errorfs.OpFileSync || !strings.HasSuffix(op.Path, ".wal") || !on.Load() { // others make the next one
+				return nil
+			}
+			once()
+			select {
+			case <-all:
+			case <-time.After(5 * time.Second):
+				t.Error("a disk has synced, and others have not begun")
+			}
+			return nil
+		})
+		return errorfs.Wrap(errorfs.Wrap(vfs.NewMem(), &disks[i]), meet)
+	}
+	n := open(t, o)
+	defer n.Close(ctx)
+	write := func() {
+		for _, h := range n.Hosts() {
+			p := keyOn(n, h, 0)
+			mustTry(t, n.PartOf(p).Group, &command.Set{Key: p})
+		}
+	}
+	write()
+	on.Store(true)
+	if err := n.SyncApart(); err != nil {
+		t.Error(err)
+	}
+	on.Store(false)
+	write()
+	disks[1].on.Store(true)
+	if err := n.SyncApart(); !errors.Is(err, errBroken) {
+		t.Errorf("one of them is broken: %v", err)
+	}
 }
