@@ -7,21 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/caller"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/mover"
 )
-
-// noticed is a context that tells when somebody begins to wait.
-type noticed struct {
-	context.Context
-	begun func()
-}
-
-func (c noticed) Done() <-chan struct{} {
-	c.begun()
-	return c.Context.Done()
-}
 
 // openHalfway opens a store with a keyspace that has the keys a and z, and stops where the shard of z
 // is between two stores, until goOn is called.
@@ -138,7 +128,7 @@ func readDropped(t *testing.T, read func(ctx context.Context, ks *Keyspace) (see
 	begun, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		seen, err = read(noticed{ctx, sync.OnceFunc(func() { close(begun) })}, ks)
+		seen, err = read(caller.Notices(ctx, sync.OnceFunc(func() { close(begun) })), ks)
 	}()
 	<-begun
 	must(t, ks.db.DropKeyspace(ctx, "s"))

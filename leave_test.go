@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/caller"
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/group"
@@ -227,28 +228,12 @@ func TestABackupToAPlaceThatIsTakenIsRefusedByName(t *testing.T) {
 	}
 }
 
-// endsWhen is a context that ends when something is so.
-type endsWhen struct {
-	context.Context
-	so func() bool
-}
-
-func (c endsWhen) Err() error {
-	if c.so() {
-		return context.Canceled
-	}
-	return nil
-}
-
-// Done implements [context.Context]: nobody is told, who looks sees it.
-func (endsWhen) Done() <-chan struct{} { return make(chan struct{}) }
-
 // Whoever does not wait until all writes know of an index has made it all the same.
 func TestWhoLeavesBeforeAllKnowOfAnIndexIsInDoubt(t *testing.T) {
 	db := small(t, 1)
 	ks := db.Default()
 	there := func() bool { _, err := db.Index(ks.Name(), "x"); return err == nil }
-	_, err := db.CreateIndex(endsWhen{ctx, there}, IndexOptions{Name: "x", Keyspace: ks, Columns: "a"})
+	_, err := db.CreateIndex(caller.LeavesWhen(ctx, there), IndexOptions{Name: "x", Keyspace: ks, Columns: "a"})
 	if !there() || !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("it is there: %v; the error is %v", there(), err)
 	}

@@ -2,7 +2,6 @@ package counter
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/caller"
 	"github.com/cleavekv/cleave/internal/sums"
 )
 
@@ -363,19 +363,6 @@ func TestACounterFollowsItsLoad(t *testing.T) {
 	}
 }
 
-// endsWhen is a context that ends when something is so.
-type endsWhen struct {
-	context.Context
-	so func() bool
-}
-
-func (c endsWhen) Err() error {
-	if c.so() {
-		return context.Canceled
-	}
-	return nil
-}
-
 func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 	db := memory(t, cleave.Options{})
 	ks := db.Default()
@@ -384,7 +371,7 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 		value, err := ks.Get(ctx, c.layout.manifest("n"))
 		return err == nil && bytes.Equal(value, sums.AppendManifest(nil, 4))
 	}
-	if err := c.Resize(endsWhen{ctx, done}, "n", 4); err != nil || !done() {
+	if err := c.Resize(caller.LeavesWhen(ctx, done), "n", 4); err != nil || !done() {
 		t.Errorf("done: %v, and the error is %v", done(), err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/caller"
 )
 
 func openLog(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Options) *Log {
@@ -163,7 +164,7 @@ func TestATrimCountsWhatItRemoved(t *testing.T) {
 	}
 	for looks := 0; entries() == 10; looks++ {
 		left := looks
-		n, err := l.Trim(endsWhen{ctx, func() bool { left--; return left < 0 }}, Retention{ShardEntries: 4})
+		n, err := l.Trim(caller.LeavesWhen(ctx, func() bool { left--; return left < 0 }), Retention{ShardEntries: 4})
 		if gone := 10 - entries(); n != gone && !errors.Is(err, cleave.ErrUnknown) {
 			t.Fatalf("after %d looks at its context it says that it removed %d, of %d: %v", looks, n, gone, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/caller"
 	"github.com/cleavekv/cleave/internal/lanes"
 	"github.com/cleavekv/cleave/key"
 )
@@ -429,7 +430,7 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 		must(t, err)
 		return m.Open().Shards == 4
 	}
-	if err := q.Resize(endsWhen{ctx, done}, 4); err != nil || !done() {
+	if err := q.Resize(caller.LeavesWhen(ctx, done), 4); err != nil || !done() {
 		t.Errorf("done: %v, and the error is %v", done(), err)
 	}
 	must(t, q.Publish(ctx, Message{Body: []byte("x")})) // it learns it now
@@ -458,7 +459,7 @@ func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
 		must(t, err)
 		return !found
 	}
-	err := q.Ack(endsWhen{ctx, done}, list...)
+	err := q.Ack(caller.LeavesWhen(ctx, done), list...)
 	wantError(t, "an ack that was left", err, cleave.ErrUnknown)
 	wantError(t, "an ack that was left", err, context.Canceled)
 	lost := (*LostError)(nil)

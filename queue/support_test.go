@@ -111,19 +111,3 @@ func bodies(list []*Delivery) (out []string) {
 	}
 	return out
 }
-
-// endsWhen is a context that ends when something is so.
-type endsWhen struct {
-	context.Context
-	so func() bool
-}
-
-func (c endsWhen) Err() error {
-	if c.so() {
-		return context.Canceled
-	}
-	return nil
-}
-
-// Done implements [context.Context]: nobody is told, who looks sees it.
-func (endsWhen) Done() <-chan struct{} { return make(chan struct{}) }

@@ -14,7 +14,9 @@
 //
 // The limits: what is written to the source meanwhile may be missed, also deletes: stop
 // its writers, or import again. A hash of more than some dozen fields comes in pieces.
-// Types that are not served are counted and left out.
+// Types that are not served are counted and left out, and so is a key that the target
+// refuses for what it is. A refusal of any other kind, such as that of a full disk, is
+// about all keys: then it stops, and goes on when that is put right.
 package importer
 
 import (
@@ -40,6 +42,9 @@ type Options struct {
 	Page int64
 	// Progress is told how far it is after each page. Default nobody.
 	Progress func(Report)
+	// patience is how long a target is waited for that refuses what it will take later.
+	// Default [patience]; tests have less.
+	patience time.Duration
 }
 
 // Report is what was copied. In JSON it is what scripts read.
@@ -56,7 +61,7 @@ type Report struct {
 	Skipped map[string]int64 `json:"skipped"`
 	// Gone keys expired, were deleted or replaced while they were read.
 	Gone int64 `json:"gone"`
-	// Failed keys were refused by the target; Failures says why, for the first ones.
+	// Failed keys were refused by the target for what they are; Failures says why, for the first ones.
 	Failed   int64    `json:"failed"`
 	Failures []string `json:"failures"`
 	// Resumed tells that it went on where another had stopped.
@@ -103,6 +108,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	if o.Match == "" {
 		o.Match = "*"
+	}
+	if o.patience == 0 {
+		o.patience = patience
 	}
 	r := &run{Options: o, source: o.Source.connect(), target: o.Target.connect(), began: time.Now()}
 	defer r.source.Close()

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -22,27 +21,6 @@ func TestPlacesAreReadAndShownWithoutTheirPasswords(t *testing.T) {
 	for _, text := range []string{"", "host", "ftp://:secret@h", "redis://:secret@h:1/x", "redis://:secret@h:%zz"} {
 		if _, err := ParsePlace(text); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-type answered string
-
-func (a answered) Error() string { return string(a) }
-
-// RedisError marks it as an answer of a server.
-func (answered) RedisError() {}
-
-func TestOnlyWhatConcernsOneKeyIsLeftOut(t *testing.T) {
-	for err, stop := range map[error]bool{
-		answered("ERR key is too large"):                     false,
-		answered("OOM command not allowed"):                  true,
-		answered("NOPERM this user has no permissions"):      true,
-		answered("OOMPH is another word"):                    false,
-		errors.New("read tcp: connection reset by the peer"): true,
-	} {
-		if fatal(err) != stop {
-			t.Errorf("%v: stops %v", err, !stop)
 		}
 	}
 }

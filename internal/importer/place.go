@@ -60,7 +60,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 var hush = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
 // patience is how long a server may take to answer a page of an import, unless its address
-// says otherwise.
+// says otherwise, and how long a target may have too much to do.
 const patience = 20 * time.Second
 
 func (p Place) connect() *redis.Client {

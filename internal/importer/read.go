@@ -38,6 +38,14 @@ func (i *item) bytes() int64 {
 	return int64(n)
 }
 
+// name is the key as it is told: one may be long.
+func (i *item) name() string {
+	if len(i.key) > 60 {
+		return i.key[:60] + "…"
+	}
+	return i.key
+}
+
 // part is a piece of a page of the walk, with what was met in it.
 type part struct {
 	items []item

@@ -2,10 +2,8 @@ package importer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,27 +14,14 @@ func (r *run) write(ctx context.Context, p *part) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	sent := make([][]*redis.Cmd, len(p.items))
-	now := time.Now()
-	if len(p.items) > 0 {
-		_, err := r.target.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i := range p.items {
-				sent[i] = put(ctx, pipe, &p.items[i], now)
-			}
-			return nil
-		})
-		if err != nil && !answer(err) {
-			return err
-		}
+	sent, err := r.send(ctx, p.items)
+	if err != nil {
+		return err
 	}
 	for i, cmds := range sent {
 		if cmds == nil {
 			p.gone++ // it has expired on the way
-			continue
-		}
-		if err := outcome(cmds); err != nil && fatal(err) {
-			return err
-		} else if err != nil {
+		} else if err := outcome(cmds); err != nil {
 			r.fail(&p.items[i], err)
 		} else {
 			r.copied(&p.items[i])
@@ -50,6 +35,47 @@ func (r *run) write(ctx context.Context, p *part) error {
 		r.report.Skipped[kind] += n
 	}
 	return nil
+}
+
+// send brings items into the target until it has taken each, or refused it for what it is.
+// What is sent twice is the same as sent once.
+func (r *run) send(ctx context.Context, items []item) ([][]*redis.Cmd, error) {
+	began := time.Now()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		sent, err := r.try(ctx, items)
+		if err == nil || !passes(err) || time.Since(began) > r.patience {
+			return sent, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// try sends items once. A refusal that is not about one of them alone is an error.
+func (r *run) try(ctx context.Context, items []item) ([][]*redis.Cmd, error) {
+	sent := make([][]*redis.Cmd, len(items))
+	if len(items) == 0 {
+		return sent, nil
+	}
+	now := time.Now()
+	_, err := r.target.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range items {
+			sent[i] = put(ctx, pipe, &items[i], now)
+		}
+		return nil
+	})
+	if err != nil && !answer(err) {
+		return nil, err
+	}
+	for i, cmds := range sent {
+		if err := outcome(cmds); err != nil && !ofKey(err) {
+			return nil, refused(&items[i], err)
+		}
+	}
+	return sent, nil
 }
 
 // put writes an item. It returns nil if it has expired.
@@ -122,25 +148,6 @@ func (r *run) fail(i *item, err error) {
 	r.failing = i.key
 	r.report.Failed++
 	if len(r.report.Failures) < maxFailures {
-		name := i.key
-		if len(name) > 60 {
-			name = name[:60] + "…"
-		}
-		r.report.Failures = append(slices.Clip(r.report.Failures), fmt.Sprintf("%q: %v", name, err))
+		r.report.Failures = append(slices.Clip(r.report.Failures), fmt.Sprintf("%q: %v", i.name(), err))
 	}
-}
-
-// answer tells that an error is what the server says, and not one of the connection.
-func answer(err error) bool {
-	var said redis.Error
-	return errors.As(err, &said)
-}
-
-// fatal tells that no other key would fare better: stop, and go on when it is put right.
-func fatal(err error) bool {
-	if !answer(err) {
-		return true
-	}
-	word, _, _ := strings.Cut(err.Error(), " ")
-	return slices.Contains([]string{"OOM", "MISCONF", "NOAUTH", "NOPERM", "LOADING", "READONLY", "WRONGPASS"}, word)
 }

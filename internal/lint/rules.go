@@ -22,6 +22,7 @@ var layers = map[string]int{
 	"internal/typecheck": 0,
 	"internal/plant":     0,
 	"internal/tally":     0,
+	"internal/caller":    0,
 	"internal/check":     0,
 	"internal/resp":      0,
 	"internal/glob":      0,

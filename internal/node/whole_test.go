@@ -1,10 +1,10 @@
 package node
 
 import (
-	"context"
 	"sync"
 	"testing"
 
+	"github.com/cleavekv/cleave/internal/caller"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/partition"
@@ -123,17 +123,6 @@ func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
 	}
 }
 
-// noticed is a context that tells when somebody begins to wait.
-type noticed struct {
-	context.Context
-	begun func()
-}
-
-func (c noticed) Done() <-chan struct{} {
-	c.begun()
-	return c.Context.Done()
-}
-
 // A look while groups stand still is of those groups. One that was opened since does not stand
 // still: nobody asks whether its clock, its list and its locks stay.
 func TestALookIsOfGroupsThatStandStill(t *testing.T) {
@@ -148,7 +137,7 @@ func TestALookIsOfGroupsThatStandStill(t *testing.T) {
 	looked := make(chan *View, 1)
 	waits := make(chan struct{})
 	go func() {
-		v, err := n.lookStill(noticed{ctx, sync.OnceFunc(func() { close(waits) })}, n.Hosts())
+		v, err := n.lookStill(caller.Notices(ctx, sync.OnceFunc(func() { close(waits) })), n.Hosts())
 		if err != nil {
 			t.Error(err)
 		}
