@@ -22,6 +22,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -168,7 +169,7 @@ func (r *run) walk(ctx context.Context) error {
 			continue // the reader sees that it is over
 		}
 		if ctx.Err() == nil && p.ends {
-			if err := r.turnPage(p.next); err != nil {
+			if err := r.turnPage(ctx, p.next); err != nil {
 				stop(err)
 			}
 		}
@@ -182,8 +183,29 @@ func (r *run) walk(ctx context.Context) error {
 	return nil
 }
 
+// ErrRestarted means that one of both was started anew meanwhile.
+var ErrRestarted = errors.New("it was started anew meanwhile: give the same command again, which begins anew")
+
+// sameRuns refuses the end of a walk in which one of both was started anew: the source has
+// given cursors of another walk then, and the target may have lost what it had taken. Clients
+// connect again by themselves, so nobody else notices.
+func (r *run) sameRuns(ctx context.Context) error {
+	if runID(ctx, r.source) != r.state.Run {
+		return fmt.Errorf("source %s: %w", r.Source, ErrRestarted)
+	}
+	if runID(ctx, r.target) != r.state.TargetRun {
+		return fmt.Errorf("target %s: %w", r.Target, ErrRestarted)
+	}
+	return nil
+}
+
 // turnPage notes that all before a cursor is done.
-func (r *run) turnPage(next uint64) error {
+func (r *run) turnPage(ctx context.Context, next uint64) error {
+	if next == 0 && !r.DryRun {
+		if err := r.sameRuns(ctx); err != nil {
+			return err
+		}
+	}
 	r.state.Cursor, r.report.Complete = next, next == 0
 	r.report.Seconds = time.Since(r.began).Seconds()
 	if err := r.remember(); err != nil {

@@ -3,6 +3,7 @@ package importer
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +24,8 @@ type fake struct {
 	addr string
 	mu   sync.Mutex
 	rows map[string]string
+	// starts is how often it was started anew.
+	starts int
 	// refuse is what a command is answered with; "" if it is executed.
 	refuse func(words []string) string
 }
@@ -95,7 +98,7 @@ func (f *fake) answer(words []string) string {
 	case "PING":
 		return "+PONG\r\n"
 	case "INFO":
-		return bulk("run_id:" + f.addr + "\r\n")
+		return bulk(fmt.Sprintf("run_id:%s-%d\r\n", f.addr, f.starts))
 	case "DBSIZE":
 		return fmt.Sprintf(":%d\r\n", len(f.rows))
 	case "SCAN": // a cursor is the number of a page: of two keys, k0 and so on
@@ -128,9 +131,9 @@ func (f *fake) refuses(with func(words []string) string) {
 }
 
 // fakes are a source of ten keys and a target, with an import from one to the other.
-func fakes(t *testing.T) (target *fake, o Options) {
+func fakes(t *testing.T) (source, target *fake, o Options) {
 	t.Helper()
-	source, target := newFake(t), newFake(t)
+	source, target = newFake(t), newFake(t)
 	for i := range 10 {
 		source.rows[fmt.Sprint("k", i)] = fmt.Sprint("v", i)
 	}
@@ -141,7 +144,7 @@ func fakes(t *testing.T) (target *fake, o Options) {
 			t.Fatal(err)
 		}
 	}
-	return target, o
+	return source, target, o
 }
 
 // set tells whether a command writes a key, any if it is "".
@@ -162,7 +165,7 @@ func TestAnImportStopsAtATargetThatRefusesEverythingAndGoesOnLater(t *testing.T)
 	} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel() // the client tries some of them again
-			target, o := fakes(t)
+			_, target, o := fakes(t)
 			full := false
 			target.refuses(func(words []string) string {
 				if full = full || set(words, "k5"); full && set(words, "") {
@@ -187,7 +190,7 @@ func TestAnImportStopsAtATargetThatRefusesEverythingAndGoesOnLater(t *testing.T)
 }
 
 func TestAnImportWaitsForATargetThatHasTooMuchToDo(t *testing.T) {
-	target, o := fakes(t)
+	_, target, o := fakes(t)
 	times := 0
 	target.refuses(func(words []string) string {
 		if set(words, "k5") && times < 5 {
@@ -203,7 +206,7 @@ func TestAnImportWaitsForATargetThatHasTooMuchToDo(t *testing.T) {
 }
 
 func TestAnImportDoesNotWaitForEver(t *testing.T) {
-	target, o := fakes(t)
+	_, target, o := fakes(t)
 	o.patience = 100 * time.Millisecond
 	target.refuses(func(words []string) string {
 		if set(words, "k5") {
@@ -218,7 +221,7 @@ func TestAnImportDoesNotWaitForEver(t *testing.T) {
 }
 
 func TestAKeyThatIsRefusedByItselfIsLeftOut(t *testing.T) {
-	target, o := fakes(t)
+	_, target, o := fakes(t)
 	target.refuses(func(words []string) string {
 		if set(words, "k5") {
 			return "ERR too large: key of 20000 bytes, at most 16384: split it up"
@@ -251,5 +254,32 @@ func TestFaultsOfKeysAreToldFromThoseOfTheTargetAsTheServerSpellsThem(t *testing
 	full := fmt.Errorf("%w: 7 bytes are free", wal.ErrDiskFull)
 	if err := refused(&item{key: "k"}, redis.Error(redis.Text(full))); !strings.Contains(err.Error(), "make room") {
 		t.Errorf("a full disk is told as %v", err)
+	}
+}
+
+// Clients connect again by themselves to a server that was started anew while the import runs.
+// A target may have lost what it had taken, and the cursors of a source are of another walk.
+func TestAnImportInWhichOneOfBothIsStartedAnewIsNotComplete(t *testing.T) {
+	for _, restarted := range []string{"source", "target"} {
+		t.Run(restarted, func(t *testing.T) {
+			source, target, o := fakes(t)
+			f := map[string]*fake{"source": source, "target": target}[restarted]
+			o.Progress = func(Report) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if f.starts++; f.starts == 1 && restarted == "target" {
+					clear(f.rows)
+				}
+			}
+			r, err := Run(context.Background(), o)
+			if !errors.Is(err, ErrRestarted) || !strings.Contains(err.Error(), restarted) || r.Complete {
+				t.Fatalf("it is complete: %v, %v", r.Complete, err)
+			}
+			o.Progress = nil
+			r, err = Run(context.Background(), o)
+			if err != nil || !r.Complete || r.Resumed || len(target.rows) != len(source.rows) {
+				t.Errorf("the next one: %v, complete %v, resumed %v, %d keys of %d", err, r.Complete, r.Resumed, len(target.rows), len(source.rows))
+			}
+		})
 	}
 }
