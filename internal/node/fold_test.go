@@ -2,11 +2,9 @@ package node
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
@@ -207,56 +205,4 @@ func TestACrashLeavesShardsFoldedInTheEnd(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// Jobs move any shards, also those that nobody uses any more, while keyspaces are emptied and
-// folded. In the end lists and map agree, and little is left.
-func TestShardsAreFoldedWhileJobsMoveThem(t *testing.T) {
-	o := small(2)
-	o.Groups, o.TendEvery = 4, time.Millisecond
-	n := open(t, o)
-	defer n.Close(ctx)
-	newSpace(t, n, "k")
-	was := n.Map().Len()
-	over, moved := make(chan struct{}), make(chan int)
-	go func() {
-		count := 0
-		defer func() { moved <- count }()
-		for {
-			select {
-			case <-over:
-				return
-			default:
-			}
-			shards := slices.Collect(n.Map().Shards(partition.Whole))
-			s, to := shards[1+rand.IntN(len(shards)-1)], partition.GroupID(1+rand.IntN(4))
-			job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: to})
-			if err != nil {
-				continue // it is there, or the shard is no more
-			}
-			if j, err := job.Wait(ctx); err == nil && j.Phase == mover.Done {
-				count++
-			}
-		}
-	}()
-	for range 40 {
-		k, err := n.Keyspace("k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := n.EmptyKeyspace(ctx, k); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(over)
-	count := <-moved
-	for began := time.Now(); n.Map().Len() > was+2; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("of %d shards there are %d, after %d moves", was, n.Map().Len(), count)
-		}
-	}
-	t.Logf("%d moves", count)
-	n.changing.Lock() // nothing is folded meanwhile
-	defer n.changing.Unlock()
-	agree(t, n)
 }
