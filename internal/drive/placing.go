@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Positions that nobody uses are given to groups without a job: a [Note] says
+// Positions that nobody uses yet are given to groups without a job: a [Note] says
 // what is to be, the groups are brought in line with it, and [Adopt] makes it the
 // map. Whoever keeps the catalog lets nobody else change the map in between.
 

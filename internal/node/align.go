@@ -72,12 +72,11 @@ func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
 		switch {
 		case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
 			continue
-		case s.Group != p.ID && len(is) < 2 && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
-			continue // what is left of several shards becomes one range as they do
+		case s.Group != p.ID && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
+			continue
 		case s.Group != p.ID:
-			want.State, want.Attempt = own.Foreign, own.Dropped // nothing is there, so nothing is to be removed
+			want = given(is, want)
 		}
-		want.Job = lastJob(is)
 		for _, r := range is {
 			if !slices.ContainsFunc(c.Expect, func(x own.Range) bool { return bytes.Equal(x.Span.Start, r.Span.Start) }) {
 				c.Expect = append(c.Expect, r)
@@ -92,15 +91,16 @@ func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
 	return &c
 }
 
-// lastJob is the last one that left something in a place, which ranges that are made without a
-// job keep: otherwise a command of one before that, however late, would find that it may
-// begin there once they are lost. No job that has not ended has left anything: see
-// [drive.Note].
-func lastJob(was []own.Range) (last own.Job) {
+// given returns what is left of ranges that a group loses without a job. Nothing was
+// ever there, so nothing is to be removed. It is of the last job that left something in
+// the place: otherwise a command of one before that, however late, would find that it
+// may begin there.
+func given(was []own.Range, as own.Range) own.Range {
+	as.State, as.Attempt = own.Foreign, own.Dropped
 	for _, r := range was {
-		last = max(last, r.Job)
+		as.Job = max(as.Job, r.Job)
 	}
-	return last
+	return as
 }
 
 // rest returns what is left of ranges that others take a piece of.

@@ -91,9 +91,9 @@ func (c *leaving) Urgent() bool { return true }
 // clearLimit is how many rows of a dropped keyspace one command removes.
 const clearLimit = 1000
 
-// clearDropped removes the rows of dropped keyspaces, then the notes that they were
-// dropped, and then their shards. One that cannot be cleared now, as a shard of it changes
-// hands, keeps no other from it.
+// clearDropped removes the rows of dropped keyspaces, and then the notes that
+// they were dropped. One that cannot be cleared now, as a shard of it changes hands,
+// keeps no other from it.
 func (n *Node) clearDropped(ctx context.Context) error {
 	if !n.drops.Swap(false) {
 		return nil
@@ -105,9 +105,6 @@ func (n *Node) clearDropped(ctx context.Context) error {
 			break
 		}
 		err = errors.Join(err, n.clearKeyspace(ctx, id))
-	}
-	if ctx.Err() == nil {
-		err = errors.Join(err, n.foldDropped(ctx))
 	}
 	if err != nil {
 		n.drops.Store(true) // again next time
@@ -123,11 +120,6 @@ func (n *Node) droppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err 
 		return nil, err
 	}
 	defer n.changing.Unlock()
-	return n.notedIDs()
-}
-
-// notedIDs is droppedIDs while changing is held.
-func (n *Node) notedIDs() (ids []partition.KeyspaceID, err error) {
 	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
 	err = n.PartOf(start[1:]).Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
 		name, _, err := system.Split(nil, key[1:])

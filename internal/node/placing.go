@@ -64,20 +64,15 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, frees bool, use
 	if next != old {
 		home := old.Find(k.Span().Start)
 		note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: some(use), Frees: frees}
-		if err := n.bring(ctx, note); err != nil {
+		if err := n.enter(ctx, note); err != nil {
+			return err
+		}
+		n.noted = true
+		if err := n.align(ctx, next, home.Span); err != nil {
 			return err
 		}
 	}
 	return n.adopt(ctx, next, some(append([]command.Command{use}, made...)...))
-}
-
-// bring notes a map that is to be, and brings the groups in line with it.
-func (n *Node) bring(ctx context.Context, note *drive.Note) error {
-	if err := n.enter(ctx, note); err != nil {
-		return err
-	}
-	n.noted = true
-	return n.align(ctx, note.Map, note.Span)
 }
 
 // some leaves out commands that are nil.

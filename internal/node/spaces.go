@@ -179,21 +179,18 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 // changeSpaces calls change while it holds changing, and again until no job is in its
 // way: it waits for those, unless they are paused.
 func (n *Node) changeSpaces(ctx context.Context, change func() error) error {
-	return n.unhurried(ctx, func() error { return n.steadily(ctx, change) })
-}
-
-// steadily calls change while it holds changing, and while no backup is made.
-func (n *Node) steadily(ctx context.Context, change func() error) error {
-	// Before changing: a backup may take long, and others do not wait for it.
-	if err := n.jobs.quiet.share(ctx); err != nil {
-		return err
-	}
-	defer n.jobs.quiet.unshare()
-	if err := lock(ctx, &n.changing); err != nil {
-		return err
-	}
-	defer n.changing.Unlock()
-	return change()
+	return n.unhurried(ctx, func() error {
+		// Before changing: a backup may take long, and others do not wait for it.
+		if err := n.jobs.quiet.share(ctx); err != nil {
+			return err
+		}
+		defer n.jobs.quiet.unshare()
+		if err := lock(ctx, &n.changing); err != nil {
+			return err
+		}
+		defer n.changing.Unlock()
+		return change()
+	})
 }
 
 // createKeyspace makes a keyspace, in the place of another one if that is given. more, if

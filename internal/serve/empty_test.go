@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/node"
@@ -58,28 +57,6 @@ func TestClientsFollowAKeyspaceThatIsEmptied(t *testing.T) {
 	other.script("FLUSHALL -> OK")
 	c.pipeline("SET k7 1\r\nGET k7\r\nINCR k7\r\nGET k7\r\nSET k8 1\r\nGET k8\r\nDBSIZE\r\n")
 	c.expect("OK", "1", "(2)", "2", "OK", "1", "(2)")
-}
-
-// Tests of programs flush thousands of times. What each leaves behind goes away.
-func TestFlushesLeaveNoShards(t *testing.T) {
-	l := start(t, shapes[1], Options{})
-	c := l.dial()
-	words := "MSET"
-	for i := range fewKeys + 1 {
-		words += fmt.Sprintf(" k%d x", i)
-	}
-	before, most := l.s.node.Map().Len(), 0
-	for range 6 {
-		c.script(words + " -> OK\nFLUSHALL -> OK")
-		most = max(most, l.s.node.Map().Len())
-	}
-	want := before + 2 // one of those that are gone, and the edge of the rest
-	for began := time.Now(); l.s.node.Map().Len() > want; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("there were %d shards, then up to %d, and %d are left", before, most, l.s.node.Map().Len())
-		}
-	}
-	c.script("SET k 1 -> OK\nDBSIZE -> (1)")
 }
 
 // A keyspace is emptied when a request on it has begun. There is nothing in it then, and that is no error.
