@@ -139,8 +139,9 @@ func (n *Node) abandonLater(l txn.Lock) {
 // anything there any more.
 func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 	for {
+		parts, same := n.owners()
 		some := false
-		for _, p := range n.Parts() {
+		for _, p := range parts {
 			for _, l := range p.Group.Locks() {
 				if s.Contains(l.Start) {
 					some = true
@@ -148,7 +149,7 @@ func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 				}
 			}
 		}
-		if !some {
+		if !some && same() { // or a lock may have gone where nobody looks any more
 			return nil
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
@@ -181,21 +182,31 @@ func (n *Node) SettleDecided(ctx context.Context) error {
 // settleOnce looks at all groups, and ends what is decided. It has failed, too, if a
 // range has changed hands meanwhile: its locks may have gone where it had looked before.
 func (n *Node) settleOnce(ctx context.Context) (bool, error) {
-	handing, parts, m := n.handing.mark(), n.Parts(), n.published.Load()
-	lists := make([]*own.List, len(parts))
-	for i, p := range parts {
-		lists[i] = p.Group.List()
-	}
+	parts, same := n.owners()
 	var failed error
 	for _, p := range parts {
 		for _, l := range n.firstLocks(p) {
 			failed = errors.Join(failed, n.end(ctx, l, drive.Inquire(l)))
 		}
 	}
-	// By another map whoever ends one lock of a shard may have left others that were in it.
-	still := n.handing.same(handing) && n.published.Load() == m
+	return same() && failed == nil, failed
+}
+
+// owners returns all groups for one who looks for locks in them, and a function that tells
+// whether all of them have still what they had.
+func (n *Node) owners() (parts []*Part, same func() bool) {
+	handing, m := n.handing.mark(), n.published.Load()
+	parts = n.Parts()
+	lists := make([]*own.List, len(parts))
 	for i, p := range parts {
-		still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
+		lists[i] = p.Group.List()
 	}
-	return still && failed == nil, failed
+	return parts, func() bool {
+		// By another map whoever ends one lock of a shard may have left others that were in it.
+		still := n.handing.same(handing) && n.published.Load() == m
+		for i, p := range parts {
+			still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
+		}
+		return still
+	}
 }
