@@ -143,10 +143,8 @@ func (k *walk) check(t *testing.T, effects []Effect) {
 func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 	plan := Plan{ID: ID{1}, Decider: 1, Parts: make([]Part, 2), Patient: true}
 	c, _ := NewCoordinator(plan)
-	for _, err := range []error{&LockedError{}, ErrHeld} {
-		if effects := c.Step(Refused{1, err}); effects != nil || c.State() != Preparing {
-			t.Errorf("%v makes it %v with %v", err, c.State(), effects)
-		}
+	if effects := c.Step(Refused{1, &LockedError{}}); effects != nil || c.State() != Preparing {
+		t.Errorf("a lock makes it %v with %v", c.State(), effects)
 	}
 	if effects := c.Step(Timeout{}); len(effects) != 1 {
 		t.Errorf("it does not try again: %v", effects)
@@ -155,6 +153,14 @@ func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 	c.Step(DecideRefused{Err: &LockedError{}})
 	if c.State() != Deciding {
 		t.Errorf("a lock at the decider makes it %v", c.State())
+	}
+}
+
+// It holds what it has asked for: whoever holds the rest may wait for it.
+func TestAPatientCoordinatorWaitsForNobodyWhoHolds(t *testing.T) {
+	c, _ := NewCoordinator(Plan{ID: ID{1}, Decider: 1, Parts: make([]Part, 2), Patient: true})
+	if c.Step(Refused{1, ErrHeld}); c.State() != Resolving {
+		t.Errorf("a hold makes it %v", c.State())
 	}
 }
 
