@@ -139,9 +139,8 @@ func (n *Node) abandonLater(l txn.Lock) {
 // anything there any more.
 func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 	for {
-		parts, same := n.owners()
 		some := false
-		for _, p := range parts {
+		for _, p := range n.Parts() {
 			for _, l := range p.Group.Locks() {
 				if s.Contains(l.Start) {
 					some = true
@@ -149,7 +148,7 @@ func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 				}
 			}
 		}
-		if !some && same() { // or a lock may have gone where nobody looks any more
+		if !some {
 			return nil
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
@@ -182,31 +181,21 @@ func (n *Node) SettleDecided(ctx context.Context) error {
 // settleOnce looks at all groups, and ends what is decided. It has failed, too, if a
 // range has changed hands meanwhile: its locks may have gone where it had looked before.
 func (n *Node) settleOnce(ctx context.Context) (bool, error) {
-	parts, same := n.owners()
+	handing, parts, m := n.handing.mark(), n.Parts(), n.published.Load()
+	lists := make([]*own.List, len(parts))
+	for i, p := range parts {
+		lists[i] = p.Group.List()
+	}
 	var failed error
 	for _, p := range parts {
 		for _, l := range n.firstLocks(p) {
 			failed = errors.Join(failed, n.end(ctx, l, drive.Inquire(l)))
 		}
 	}
-	return same() && failed == nil, failed
-}
-
-// owners returns all groups for one who looks for locks in them, and a function that tells
-// whether all of them have still what they had.
-func (n *Node) owners() (parts []*Part, same func() bool) {
-	handing, m := n.handing.mark(), n.published.Load()
-	parts = n.Parts()
-	lists := make([]*own.List, len(parts))
+	// By another map whoever ends one lock of a shard may have left others that were in it.
+	still := n.handing.same(handing) && n.published.Load() == m
 	for i, p := range parts {
-		lists[i] = p.Group.List()
+		still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
 	}
-	return parts, func() bool {
-		// By another map whoever ends one lock of a shard may have left others that were in it.
-		still := n.handing.same(handing) && n.published.Load() == m
-		for i, p := range parts {
-			still = still && !p.Group.Reowning() && p.Group.List() == lists[i]
-		}
-		return still
-	}
+	return still && failed == nil, failed
 }
