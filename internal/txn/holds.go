@@ -48,8 +48,7 @@ func (h *Holds) Ask(id ID, claims []Claim, deadlineMS int64) (granted bool) {
 	}
 	plain := !slices.ContainsFunc(claims, func(c Claim) bool { return !c.Plain })
 	h.queue = append(h.queue, hold{id: id, claims: claims, deadlineMS: deadlineMS, plain: plain})
-	last := len(h.queue) - 1
-	return len(h.grant(last)) > 0
+	return len(h.grant(len(h.queue)-1)) > 0
 }
 
 // Release takes a transaction out of the queue and returns those whose turn has
