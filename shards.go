@@ -15,7 +15,7 @@ type Shard struct {
 	// Store is the store that the group lives on.
 	Store int
 	// Keyspace is the name of the keyspace that the shard begins in; empty for
-	// that of the catalog, and for positions that no keyspace has yet.
+	// that of the catalog, and for positions that no keyspace has.
 	Keyspace string
 	// FirstSlot and LastSlot are the slots of a hash keyspace that it has, both
 	// included; two shards share one that was cut in the middle. Elsewhere they are -1.

@@ -184,14 +184,14 @@ func TestAMapIsAdoptedIfNoOtherWasMade(t *testing.T) {
 		return []command.Command{&command.Set{Key: system.AppendPosition(nil, []byte(k)), Value: []byte("done")}}
 	}
 	free := partition.Span{Start: at("x"), End: at("y")}
-	if r := w.try(1, &Note{Catalog: meta, Base: w.m.Version() + 1, Span: free, Map: next, With: with("early")}); !errors.Is(r.Err, ErrOvertaken) {
+	if r := w.try(1, &Note{Catalog: meta, Base: w.m.Version() + 1, Spans: []partition.Span{free}, Map: next, With: with("early")}); !errors.Is(r.Err, ErrOvertaken) {
 		t.Errorf("from a map that is not there: %v", r.Err)
 	}
 	w.admit(mover.Request{Kind: mover.Move, Shard: w.m.Find(at("a")).ID, To: 3})
-	if r := w.try(1, &Note{Catalog: meta, Base: w.m.Version(), Span: w.span(2), Map: next, With: with("busy")}); !errors.Is(r.Err, mover.ErrBusy) {
+	if r := w.try(1, &Note{Catalog: meta, Base: w.m.Version(), Spans: []partition.Span{w.span(2)}, Map: next, With: with("busy")}); !errors.Is(r.Err, mover.ErrBusy) {
 		t.Errorf("where a job is at work: %v", r.Err)
 	}
-	w.do(1, &Note{Catalog: meta, Base: w.m.Version(), Span: free, Map: next, With: with("noted")})
+	w.do(1, &Note{Catalog: meta, Base: w.m.Version(), Spans: []partition.Span{free}, Map: next, With: with("noted")})
 	for range 2 {
 		w.do(1, &Adopt{Catalog: meta, Map: next, With: with("adopted")})
 		if w.catalogMap().Version() != next.Version() || w.do(1, &command.Get{Key: meta.Placing()}).Kind != command.Nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Positions that nobody uses yet are given to groups without a job: a [Note] says
+// Positions that nobody uses are given to groups without a job: a [Note] says
 // what is to be, the groups are brought in line with it, and [Adopt] makes it the
 // map. Whoever keeps the catalog lets nobody else change the map in between.
 
@@ -18,14 +18,14 @@ func (c Catalog) Placing() partition.Position {
 	return c.Space.AppendPosition(nil, []byte("placing"))
 }
 
-// Note notes a map that is to be, which differs from that of version Base in a
-// span. With is done as one with it.
+// Note notes a map that is to be, which differs from that of version Base in some
+// spans. With is done as one with it.
 type Note struct {
 	Catalog
-	Base partition.Version
-	Span partition.Span
-	Map  *partition.Map
-	With []command.Command
+	Base  partition.Version
+	Spans []partition.Span
+	Map   *partition.Map
+	With  []command.Command
 	// Frees tells that it gives room back in the end.
 	Frees bool
 }
@@ -34,7 +34,7 @@ type Note struct {
 func (c *Note) Urgent() bool { return c.Frees }
 
 // Eval notes the map, unless another was made meanwhile, or a job is at work in
-// the span.
+// one of the spans.
 func (c *Note) Eval(e *command.Env) command.Reply {
 	m, err := c.loadMap(e)
 	if err != nil {
@@ -47,8 +47,10 @@ func (c *Note) Eval(e *command.Env) command.Reply {
 	if err != nil {
 		return failed(err)
 	}
-	if err := mover.Busy(jobs, c.Span); err != nil && !plant.Bug("drive-placed-over-a-job") {
-		return failed(err)
+	for _, s := range c.Spans {
+		if err := mover.Busy(jobs, s); err != nil && !plant.Bug("drive-placed-over-a-job") {
+			return failed(err)
+		}
 	}
 	return all(e, append(c.With, &command.Set{Key: c.Placing(), Value: c.Map.Append(nil)}))
 }

@@ -13,22 +13,28 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// align gives every group what the map says of a span.
-func (n *Node) align(ctx context.Context, m *partition.Map, span partition.Span) error {
-	return n.alignBy(ctx, m, span, realign)
+// align gives every group what the map says of some spans, and leaves nothing where they
+// were.
+func (n *Node) align(ctx context.Context, m *partition.Map, spans ...partition.Span) error {
+	if err := n.alignBy(ctx, m, spans, realign); err != nil {
+		return err
+	}
+	return n.tidy(ctx, m, spans)
 }
+
+// aligning returns a command that makes the list of a group say what the map says of some
+// spans, or nil if it does.
+type aligning func(*Part, *partition.Map, []partition.Span) command.Command
 
 // maxAligns is how often lists are looked at again: jobs elsewhere in the same groups
 // join ranges that were given away, and those may reach into the span.
 const maxAligns = 100
 
-func (n *Node) alignBy(
-	ctx context.Context, m *partition.Map, span partition.Span, by func(*Part, *partition.Map, partition.Span) command.Command,
-) error {
+func (n *Node) alignBy(ctx context.Context, m *partition.Map, spans []partition.Span, by aligning) error {
 	for _, h := range n.hosts {
 		err := own.ErrStale
 		for i := 0; i < maxAligns && errors.Is(err, own.ErrStale); i++ {
-			err = h.align(ctx, m, span, by)
+			err = h.align(ctx, m, spans, by)
 		}
 		if err != nil {
 			return fmt.Errorf("give the groups of store %d their ranges: %w", h.index, err)
@@ -39,12 +45,10 @@ func (n *Node) alignBy(
 
 // align gives the groups of a store what the map says, all or none. If the error is
 // own.ErrStale, their lists have changed meanwhile.
-func (h *Host) align(
-	ctx context.Context, m *partition.Map, span partition.Span, by func(*Part, *partition.Map, partition.Span) command.Command,
-) error {
+func (h *Host) align(ctx context.Context, m *partition.Map, spans []partition.Span, by aligning) error {
 	var pieces []group.Piece
-	for _, p := range h.Parts() {
-		if c := by(p, m, span); c != nil {
+	for _, p := range h.partsIn(m) {
+		if c := by(p, m, spans); c != nil {
 			pieces = append(pieces, group.Piece{Group: p.Group, Request: group.Request{Command: c}})
 		}
 	}
@@ -61,28 +65,40 @@ func (h *Host) align(
 	return h.Store.Sync()
 }
 
-// realign returns the command that makes the list of a group say what the map says of
-// a span, or nil if it does.
-func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
+// partsIn returns the groups of the store that a map has. One that it does not have owns
+// nothing, and is about to be closed.
+func (h *Host) partsIn(m *partition.Map) (parts []*Part) {
+	for _, p := range h.Parts() {
+		if _, ok := m.Group(p.ID); ok {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// realign is what align goes by.
+func realign(p *Part, m *partition.Map, spans []partition.Span) command.Command {
 	var c own.Reown
 	list := p.Group.List()
-	for s := range m.Shards(span) {
-		is := slices.Collect(list.Over(s.Span))
-		want := own.Range{Span: s.Span, Version: s.Changed, State: own.Serving}
-		switch {
-		case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
-			continue
-		case s.Group != p.ID && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
-			continue
-		case s.Group != p.ID:
-			want = given(is, want)
-		}
-		for _, r := range is {
-			if !slices.ContainsFunc(c.Expect, func(x own.Range) bool { return bytes.Equal(x.Span.Start, r.Span.Start) }) {
-				c.Expect = append(c.Expect, r)
+	for _, span := range spans {
+		for s := range m.Shards(span) {
+			is := slices.Collect(list.Over(s.Span))
+			want := own.Range{Span: s.Span, Version: s.Changed, State: own.Serving, Job: lastJob(is)}
+			switch {
+			case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
+				continue
+			case s.Group != p.ID && len(is) < 2 && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
+				continue // what is left of several shards becomes one range as they do
+			case s.Group != p.ID:
+				want.State, want.Attempt = own.Foreign, own.Dropped // nothing is there, so nothing is to be removed
 			}
+			for _, r := range is {
+				if !slices.ContainsFunc(c.Expect, func(x own.Range) bool { return bytes.Equal(x.Span.Start, r.Span.Start) }) {
+					c.Expect = append(c.Expect, r)
+				}
+			}
+			c.Become = append(c.Become, want)
 		}
-		c.Become = append(c.Become, want)
 	}
 	if len(c.Become) == 0 {
 		return nil
@@ -91,16 +107,15 @@ func realign(p *Part, m *partition.Map, span partition.Span) command.Command {
 	return &c
 }
 
-// given returns what is left of ranges that a group loses without a job. Nothing was
-// ever there, so nothing is to be removed. It is of the last job that left something in
-// the place: otherwise a command of one before that, however late, would find that it
-// may begin there.
-func given(was []own.Range, as own.Range) own.Range {
-	as.State, as.Attempt = own.Foreign, own.Dropped
+// lastJob is the last one that left something in a place, which ranges that are made without
+// a job keep: otherwise a command of one before that, however late, would find that it may
+// begin there once they are lost. No job that has not ended has left anything: see
+// [drive.Note].
+func lastJob(was []own.Range) (last own.Job) {
 	for _, r := range was {
-		as.Job = max(as.Job, r.Job)
+		last = max(last, r.Job)
 	}
-	return as
+	return last
 }
 
 // rest returns what is left of ranges that others take a piece of.

@@ -74,9 +74,9 @@ func TestAPlacingIsNotConfusedByAJobElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	span := n.Map().Find(k.Span().Start).Span
+	spans := []partition.Span{n.Map().Find(k.Span().Start).Span}
 	changes := 0
-	by := func(p *Part, m *partition.Map, s partition.Span) command.Command {
+	by := func(p *Part, m *partition.Map, s []partition.Span) command.Command {
 		c := realign(p, m, s)
 		if change, ok := c.(*own.Reown); ok && len(change.Expect) > 0 && changes == 0 {
 			changes++
@@ -90,7 +90,7 @@ func TestAPlacingIsNotConfusedByAJobElsewhere(t *testing.T) {
 		}
 		return c
 	}
-	if err := n.alignBy(ctx, next, span, by); err != nil || changes == 0 {
+	if err := n.alignBy(ctx, next, spans, by); err != nil || changes == 0 {
 		t.Errorf("after %d changes: %v", changes, err)
 	}
 	if err := n.adopt(ctx, next, nil); err != nil {
@@ -127,10 +127,10 @@ func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				span := m.Find(k.Span().Start).Span
-				err = n.enter(ctx, &drive.Note{Catalog: meta, Base: m.Version(), Span: span, Map: next})
+				spans := []partition.Span{m.Find(k.Span().Start).Span}
+				err = n.enter(ctx, &drive.Note{Catalog: meta, Base: m.Version(), Spans: spans, Map: next})
 				if err == nil && done {
-					err = n.hosts[0].align(ctx, next, span, realign)
+					err = n.hosts[0].align(ctx, next, spans, realign)
 				}
 				if err != nil {
 					t.Error(err)

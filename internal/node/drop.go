@@ -120,6 +120,11 @@ func (n *Node) droppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err 
 		return nil, err
 	}
 	defer n.changing.Unlock()
+	return n.notedIDs()
+}
+
+// notedIDs is droppedIDs while changing is held.
+func (n *Node) notedIDs() (ids []partition.KeyspaceID, err error) {
 	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
 	err = n.PartOf(start[1:]).Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
 		name, _, err := system.Split(nil, key[1:])

@@ -41,14 +41,15 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // place spreads the positions of a keyspace that is being made over the groups: the
 // slots of a hash keyspace evenly, those of a range keyspace to one. There is nothing
 // in them, so nothing is moved. If a job is at work there, the error is a
-// mover.BusyError and nothing has changed.
+// mover.BusyError and nothing has changed. Shards of keyspaces that are gone are folded
+// in the same step, see [fold].
 //
 // The catalog notes the map that is to be, and uses up the id. From then on the
 // groups are brought in line with it, over a restart too; nobody else can be at these
 // positions, as the keyspace is not known before made, its own row, is written, after
 // that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
 // uses the node yet. If it frees room it is done on a full disk too.
-func (n *Node) place(ctx context.Context, k *partition.Keyspace, frees bool, use command.Command, made ...command.Command) error {
+func (n *Node) place(ctx context.Context, k *partition.Keyspace, gone []partition.Span, frees bool, use command.Command, made ...command.Command) error {
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
 	old, err := n.settled(ctx)
@@ -57,18 +58,25 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, frees bool, use
 	}
 	// A group that a job has added is open a moment later: until then nobody could
 	// tell it what it owns.
-	next, err := placed(old, k, func(g partition.Group) bool { return !g.Draining && n.part(g.ID) != nil })
+	takes := func(g partition.Group) bool { return !g.Draining && n.part(g.ID) != nil }
+	next, err := placed(old, k, takes)
 	if err != nil {
 		return err
 	}
 	if next != old {
-		home := old.Find(k.Span().Start)
-		note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: some(use), Frees: frees}
+		jobs, err := n.records(ctx)
+		if err != nil {
+			return err
+		}
+		note := &drive.Note{Catalog: meta, Base: old.Version(), With: some(use), Frees: frees}
+		busy := func(s partition.Shard) bool { return mover.Busy(jobs, s.Span) != nil }
+		note.Map, note.Spans = fold(next, gone, busy, takes)
+		note.Spans = append(note.Spans, old.Find(k.Span().Start).Span)
 		if err := n.enter(ctx, note); err != nil {
 			return err
 		}
-		n.noted = true
-		if err := n.align(ctx, next, home.Span); err != nil {
+		n.noted, next = true, note.Map
+		if err := n.align(ctx, next, note.Spans...); err != nil {
 			return err
 		}
 	}
@@ -161,27 +169,21 @@ func (n *Node) resumePlacing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if span, any := changed(m, old.Version()); any {
-		if err := n.align(ctx, m, span); err != nil {
-			return err
-		}
+	if err := n.align(ctx, m, changed(m, old.Version())...); err != nil {
+		return err
 	}
 	return n.adopt(ctx, m, nil)
 }
 
-// changed returns the span of the shards that have changed since a version, if any
-// have. All around it may be at work for jobs, and is theirs.
-func changed(m *partition.Map, since partition.Version) (span partition.Span, any bool) {
+// changed returns the spans of the shards that have changed since a version. All around
+// them may be at work for jobs, and is theirs.
+func changed(m *partition.Map, since partition.Version) (spans []partition.Span) {
 	for s := range m.Shards(partition.Whole) {
-		if s.Changed <= since {
-			continue
+		if s.Changed > since {
+			spans = append(spans, s.Span)
 		}
-		if !any {
-			span.Start, any = s.Span.Start, true
-		}
-		span.End = s.Span.End
 	}
-	return span, any
+	return spans
 }
 
 // separateCatalog makes the catalog a shard of its own, in a directory that was
@@ -191,5 +193,5 @@ func (n *Node) separateCatalog(ctx context.Context) error {
 	if bytes.Equal(home.Span.End, system.Span().End) {
 		return nil
 	}
-	return n.place(ctx, &system, false, nil)
+	return n.place(ctx, &system, nil, false, nil)
 }

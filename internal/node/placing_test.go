@@ -112,11 +112,11 @@ func TestAPlacingThatWasInterruptedIsBroughtToItsEnd(t *testing.T) {
 	}
 	home := old.Find(k.Span().Start)
 	use := &command.Set{Key: nextIDRow(), Value: []byte{0, 0, 0, byte(k.ID) + 1}}
-	note := &drive.Note{Catalog: meta, Base: old.Version(), Span: home.Span, Map: next, With: []command.Command{use}}
+	note := &drive.Note{Catalog: meta, Base: old.Version(), Spans: []partition.Span{home.Span}, Map: next, With: []command.Command{use}}
 	if err := n.enter(ctx, note); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.enter(ctx, &drive.Note{Catalog: meta, Base: old.Version() - 1, Span: home.Span, Map: next}); !errors.Is(err, drive.ErrOvertaken) {
+	if err := n.enter(ctx, &drive.Note{Catalog: meta, Base: old.Version() - 1, Spans: []partition.Span{home.Span}, Map: next}); !errors.Is(err, drive.ErrOvertaken) {
 		t.Errorf("a map that was made from an older one: %v", err)
 	}
 	if err := n.Close(ctx); err != nil {

@@ -207,6 +207,10 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Sp
 			return fmt.Errorf("store %d: %w", h.index, err)
 		}
 	}
+	gone, err := n.goneSpans()
+	if err != nil {
+		return err
+	}
 	k.ID = n.nextID
 	text, err := json.Marshal(k)
 	if err != nil {
@@ -215,7 +219,7 @@ func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Sp
 	// The id is used up by whatever comes first, so that it is never given out
 	// again: not after the keyspace is dropped, and not if it is never made.
 	use := &command.Set{Key: nextIDRow(), Value: binary.BigEndian.AppendUint32(nil, uint32(k.ID)+1)}
-	err = n.place(ctx, &k, was != nil, use, &command.Set{Key: spaceRow(k.Name), Value: text}, more)
+	err = n.place(ctx, &k, gone, was != nil, use, &command.Set{Key: spaceRow(k.Name), Value: text}, more)
 	if errors.Is(err, mover.ErrBusy) {
 		return err
 	}

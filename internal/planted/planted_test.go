@@ -63,6 +63,8 @@ var plantedBugs = map[string][]guard{
 	"wal-recycle-early":        {guardLog},
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
+	"node-folded-before-cleared":       {{folder: "internal/node", test: "TestShardsAreFoldedWhenNobodyNeedsThem"}},
+	"node-marks-astray":                {{folder: "internal/node", test: "TestFoldingLeavesNoMarksAstray"}},
 	"node-pin-stays-behind":            {{folder: ".", test: "TestAPinFollowsItsKeyToAnotherStore"}},
 	"node-prepare-not-synced":          {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
 	"node-source-not-synced":           {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/node"
@@ -57,6 +58,29 @@ func TestClientsFollowAKeyspaceThatIsEmptied(t *testing.T) {
 	other.script("FLUSHALL -> OK")
 	c.pipeline("SET k7 1\r\nGET k7\r\nINCR k7\r\nGET k7\r\nSET k8 1\r\nGET k8\r\nDBSIZE\r\n")
 	c.expect("OK", "1", "(2)", "2", "OK", "1", "(2)")
+}
+
+// Tests of programs flush thousands of times. What one of them leaves goes with one of the next.
+func TestFlushesLeaveNoShards(t *testing.T) {
+	l := start(t, shapes[1], Options{})
+	c := l.dial()
+	words := "MSET"
+	for i := range fewKeys + 1 {
+		words += fmt.Sprintf(" k%d x", i)
+	}
+	flush := func() { c.script(words + " -> OK\nFLUSHALL -> OK") }
+	flush()
+	once := l.s.node.Map().Len()
+	for range 6 {
+		flush()
+	}
+	for began := time.Now(); l.s.node.Map().Len() > once+1; flush() { // one for all that are gone
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("after one there were %d shards, now there are %d", once, l.s.node.Map().Len())
+		}
+		time.Sleep(10 * time.Millisecond) // it is cleared in the background
+	}
+	c.script("SET k 1 -> OK\nDBSIZE -> (1)")
 }
 
 // A keyspace is emptied when a request on it has begun. There is nothing in it then, and that is no error.

@@ -1,0 +1,428 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
+	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// ranges is how many the lists of all groups have, whatever their states.
+func ranges(n *Node) (count int) {
+	for _, p := range n.Parts() {
+		count += p.Group.List().Len()
+	}
+	return count
+}
+
+// Who empties keyspaces all day has no more shards in the evening than in the morning. Ids from
+// 252 on take more bytes than those before.
+func TestKeyspacesThatAreEmptiedAgainAndAgainLeaveNoShards(t *testing.T) {
+	for _, kind := range []partition.Kind{partition.Hash, partition.Range} {
+		o := kept(2)
+		o.Groups = 3
+		n := open(t, o)
+		before := newSpace(t, n, "before")
+		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "k", Kind: kind}); err != nil {
+			t.Fatal(err)
+		}
+		newSpace(t, n, "behind")
+		n.nextID = 240
+		var shards, lists []int
+		for range 30 {
+			k, err := n.Keyspace("k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := setIn(n, k, k.AppendPosition(nil, []byte("key"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.EmptyKeyspace(ctx, k); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.clearDropped(ctx); err != nil || rowsOf(n, k) > 0 {
+				t.Fatalf("%d rows are left, %v", rowsOf(n, k), err)
+			}
+			shards, lists = append(shards, n.Map().Len()), append(lists, ranges(n))
+		}
+		t.Logf("a keyspace of kind %v: %d shards in the map, then %d; %d ranges in lists, then %d", kind, shards[0], shards[29], lists[0], lists[29])
+		if shards[29] > slices.Max(shards[:10]) || lists[29] > slices.Max(lists[:10]) {
+			t.Errorf("they grow: shards %v, ranges %v", shards, lists)
+		}
+		agree(t, n)
+		if err := setIn(n, before, inPart(n, before, 2)); err != nil {
+			t.Error(err)
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		n = open(t, o)
+		agree(t, n)
+		if n.Map().Len() != shards[29] {
+			t.Errorf("after a restart there are %d shards", n.Map().Len())
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// dropped makes a keyspace with shards in every group and drops it.
+func dropped(t *testing.T, n *Node) *Space {
+	t.Helper()
+	k := newSpace(t, n, "k")
+	if err := n.DropKeyspace(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// shardsOf is how many shards the map has over a keyspace.
+func shardsOf(n *Node, k *Space) int {
+	return len(slices.Collect(n.Map().Shards(k.Span())))
+}
+
+// Where rows may be left, and where a job is at work, shards stay as they are.
+func TestShardsAreFoldedWhenNobodyNeedsThem(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(begun); <-goOn })
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Catching {
+			hold()
+		}
+	}
+	n := open(t, o)
+	defer n.Close(ctx)
+	k := dropped(t, n)
+	was := shardsOf(n, k)
+	if newSpace(t, n, "a"); shardsOf(n, k) != was {
+		t.Errorf("before it is cleared it has %d shards of %d", shardsOf(n, k), was)
+	}
+	if err := n.clearKeyspace(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	second := n.Map().Find(k.SlotSpan(16384 / 16).Start)
+	job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: second.ID, To: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	if newSpace(t, n, "b"); shardsOf(n, k) != 3 || !n.Map().Find(second.Span.Start).Span.Equal(second.Span) {
+		t.Errorf("with a job there it has %d shards of %d", shardsOf(n, k), was)
+	}
+	close(goOn)
+	if _, err := job.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if newSpace(t, n, "c"); shardsOf(n, k) != 1 {
+		t.Errorf("in the end it has %d shards", shardsOf(n, k))
+	}
+	agree(t, n)
+}
+
+// A command of a job that has ended, and that comes late, finds that it is late also where
+// shards were folded since.
+func TestFoldingForgetsNoJob(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	n := open(t, o)
+	defer n.Close(ctx)
+	k := newSpace(t, n, "k")
+	to, from := n.Map().Find(k.Span().Start).Group, n.Map().Find(k.SlotSpan(16383).Start)
+	if to == from.Group {
+		t.Fatalf("%v has both ends", to)
+	}
+	j := wait(t, n, mover.Request{Kind: mover.Move, Shard: from.ID, To: to})
+	if err := errors.Join(n.DropKeyspace(ctx, "k"), n.clearDropped(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if newSpace(t, n, "next"); shardsOf(n, k) != 1 {
+		t.Fatalf("it has %d shards", shardsOf(n, k))
+	}
+	agree(t, n)
+	for _, id := range []partition.GroupID{to, from.Group} {
+		for r := range n.part(id).Group.List().Over(from.Span) {
+			if r.Job != j.ID {
+				t.Errorf("%v has %v, and job %d was there", id, r, j.ID)
+			}
+			late := &mover.Settle{
+				Job: j.ID, Fresh: true,
+				Become: own.Range{Span: from.Span, Version: j.Expect, State: own.Incoming, Job: j.ID, Attempt: 1},
+			}
+			reply, err := n.part(id).Group.Do(ctx, group.Request{Command: late})
+			if err = errors.Join(err, reply.Err); !errors.Is(err, own.ErrStale) {
+				t.Errorf("a copy of before begins in %v: %v", r, err)
+			}
+		}
+	}
+}
+
+// A crash while shards are folded leaves a note, and Open goes on from there, beside a job
+// between what is folded and what is placed.
+func TestACrashLeavesShardsFoldedInTheEnd(t *testing.T) {
+	for _, done := range []bool{false, true} { // whether one store has done its part
+		disks := []*store.Crashable{store.NewCrashable(), store.NewCrashable()}
+		o := small(2)
+		o.Groups = 4
+		o.FS = func(i int) store.FS { return disks[i].FS() }
+		begun, crashed := make(chan struct{}), make(chan struct{})
+		hold := sync.OnceFunc(func() { close(begun); <-crashed })
+		o.OnJob = func(j mover.Job) {
+			if j.Phase == mover.Catching {
+				hold()
+			}
+		}
+		n := open(t, o)
+		k := dropped(t, n)
+		if err := n.clearKeyspace(ctx, k.ID); err != nil {
+			t.Fatal(err)
+		}
+		between, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "between", Kind: partition.Range})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// That has folded it: once more.
+		k = dropped(t, n)
+		if err := n.clearKeyspace(ctx, k.ID); err != nil {
+			t.Fatal(err)
+		}
+		shard := n.Map().Find(between.Span().Start)
+		to := 1 + shard.Group%4
+		job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: shard.ID, To: to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		gone, err := n.goneSpans()
+		if err != nil || len(gone) != 2 {
+			t.Fatalf("gone: %v, %v", gone, err)
+		}
+		old, any := n.Map(), func(partition.Group) bool { return true }
+		placed, err := placed(old, &partition.Keyspace{ID: n.nextID, Name: "k"}, any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, spans := fold(placed, gone, func(partition.Shard) bool { return false }, any)
+		spans = append(spans, old.Find((&partition.Keyspace{ID: n.nextID}).Span().Start).Span)
+		err = n.enter(ctx, &drive.Note{Catalog: meta, Base: old.Version(), Spans: spans, Map: next})
+		if err == nil && done {
+			err = n.hosts[1].align(ctx, next, spans, realign)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := []*store.Crashable{disks[0].Crash(0, nil), disks[1].Crash(0, nil)}
+		close(crashed)
+		_ = n.Close(ctx) // its catalog has a note of which it knows nothing
+		disks, o.OnJob = after, nil
+		n = open(t, o)
+		if job, err = n.Job(ctx, job.ID); err != nil {
+			t.Fatal(err)
+		}
+		if j, err := job.Wait(ctx); err != nil || j.Phase != mover.Done {
+			t.Errorf("the job is %v, %s, %v", j.Phase, j.Why, err)
+		}
+		if agree(t, n); shardsOf(n, k) != 1 || n.Map().Find(between.Span().Start).Group != to {
+			t.Errorf("it has %d shards in %v", shardsOf(n, k), n.Map())
+		}
+		if again := newSpace(t, n, "k"); again.ID == k.ID || setIn(n, again, inPart(n, again, 3)) != nil {
+			t.Errorf("the next one is %+v", again)
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// astray counts rows on stores that have not got their shards, by table.
+func astray(n *Node) map[effect.Table]int {
+	m, count := n.Map(), map[effect.Table]int{}
+	for i, h := range n.hosts {
+		for _, table := range effect.ByPosition {
+			from, to := table.Span()
+			_ = h.Store.Scan(from, to, false, func(key, _ []byte) bool {
+				if StoreOf(m, m.GroupOf(key[1:])) != i {
+					count[table]++
+				}
+				return true
+			})
+		}
+	}
+	return count
+}
+
+// A resolve that comes once more behind the clearing leaves a mark, which does not stay where
+// nobody serves it.
+func TestFoldingLeavesNoMarksAstray(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	n := open(t, o)
+	defer n.Close(ctx)
+	k := dropped(t, n)
+	if err := n.clearKeyspace(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	last := n.Map().Find(k.SlotSpan(16383).Start)
+	p := n.part(last.Group)
+	late := &txn.Resolve{ID: txn.ID{7}, Span: last.Span, Commit: true, DeadlineMS: p.Group.NowMS() + 60_000}
+	if err := p.do(ctx, late); err != nil {
+		t.Fatal(err)
+	}
+	newSpace(t, n, "next")
+	if found := astray(n); n.PartOf(last.Span.Start).Host == p.Host || len(found) > 0 {
+		t.Errorf("of a shard that %v had, and %v has, there is %v", p.ID, n.PartOf(last.Span.Start).ID, found)
+	}
+	if err := p.do(ctx, late); !errors.Is(err, own.ErrWrongGroup) {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// Transactions across stores and moves of any shards go on while a keyspace is emptied again
+// and again. In the end lists and map agree, nothing is astray, and little is left.
+func TestShardsAreFoldedUnderTransactionsAndMoves(t *testing.T) {
+	o := small(2)
+	o.Groups, o.TendEvery = 4, 5*time.Millisecond
+	n := open(t, o)
+	defer n.Close(ctx)
+	newSpace(t, n, "k")
+	was := n.Map().Len()
+	var over atomic.Bool
+	var commits, moves atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 2 {
+		wg.Go(func() {
+			for i := 0; !over.Load(); i++ {
+				k, err := n.Keyspace("k")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var parts []txn.Part
+				for j := range 2 {
+					p := k.AppendPosition(nil, fmt.Appendf(nil, "%d/%d/%d", w, i, j))
+					parts = append(parts, txn.Part{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}})
+				}
+				if n.Commit(ctx, Transaction{Parts: parts, Gate: k}) == nil {
+					commits.Add(1)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	wg.Go(func() {
+		for !over.Load() {
+			shards := slices.Collect(n.Map().Shards(partition.Whole))
+			s, to := shards[1+rand.IntN(len(shards)-1)], partition.GroupID(1+rand.IntN(4))
+			job, err := n.StartJob(ctx, mover.Request{Kind: mover.Move, Shard: s.ID, To: to})
+			if err != nil { // it is there, or the shard is no more
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			if j, err := job.Wait(ctx); err == nil && j.Phase == mover.Done {
+				moves.Add(1)
+			}
+		}
+	})
+	empty := func() {
+		k, err := n.Keyspace("k")
+		if err == nil {
+			err = n.EmptyKeyspace(ctx, k)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for range 30 {
+		empty()
+		time.Sleep(5 * time.Millisecond)
+	}
+	over.Store(true)
+	wg.Wait()
+	if err := n.SettleDecided(ctx); err != nil {
+		t.Error(err)
+	}
+	// What is gone is one shard, beside those of the last one.
+	few := was + 4*shardsPerGroup + 1
+	for began := time.Now(); ; {
+		for n.drops.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if empty(); n.Map().Len() <= few && len(astray(n)) == 0 {
+			break
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("of %d shards there are %d; astray: %v", was, n.Map().Len(), astray(n))
+		}
+	}
+	t.Logf("%d transactions, %d moves, %d shards and then %d", commits.Load(), moves.Load(), was, n.Map().Len())
+	if commits.Load() == 0 || moves.Load() == 0 {
+		t.Error("nothing was tried")
+	}
+	agree(t, n)
+}
+
+// Of what lies side by side as many as there are anywhere are folded, up to a limit, to a
+// group that takes any.
+func TestTheLongestRunIsFolded(t *testing.T) {
+	any := func(partition.Group) bool { return true }
+	none := func(partition.Shard) bool { return false }
+	m, err := partition.First([]partition.Group{{ID: 1}, {ID: 2}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range partition.KeyspaceID(40) {
+		if m, err = placed(m, &partition.Keyspace{ID: 1 + id, Name: "k", Kind: partition.Hash}, any); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// between are the positions of keyspaces from one to another one, both included.
+	between := func(a, b partition.KeyspaceID) partition.Span {
+		from, to := partition.Keyspace{ID: a}, partition.Keyspace{ID: b}
+		return partition.Span{Start: from.Span().Start, End: to.Span().End}
+	}
+	middle := m.Find((&partition.Keyspace{ID: 4}).SlotSpan(0x2000).Start)
+	for _, c := range []struct {
+		name  string
+		gone  []partition.Span
+		busy  func(partition.Shard) bool
+		takes func(partition.Group) bool
+		fewer int
+		to    partition.GroupID
+	}{
+		{"nothing is gone", nil, none, any, 0, 0},
+		{"one keyspace", []partition.Span{between(2, 2)}, none, any, 7, 1},
+		{"the longer", []partition.Span{between(2, 2), between(4, 5)}, none, any, 15, 1},
+		{"a job in the middle", []partition.Span{between(4, 4)}, func(s partition.Shard) bool { return s.ID == middle.ID }, any, 3, 1},
+		{"a group that is drained", []partition.Span{between(2, 2)}, none, func(g partition.Group) bool { return g.ID != 1 }, 7, 2},
+		{"all are drained", []partition.Span{between(2, 2)}, none, func(partition.Group) bool { return false }, 0, 0},
+		{"up to a limit", []partition.Span{between(2, 39)}, none, any, foldLimit - 1, 1},
+		{"a part of a shard", []partition.Span{(&partition.Keyspace{ID: 2}).SlotSpan(7)}, none, any, 0, 0},
+	} {
+		next, spans := fold(m, c.gone, c.busy, c.takes)
+		if m.Len()-next.Len() != c.fewer || len(spans) > 1 || (len(spans) == 1) != (c.fewer > 0) {
+			t.Errorf("%s: %d shards fewer in %v, want %d", c.name, m.Len()-next.Len(), spans, c.fewer)
+			continue
+		}
+		for _, span := range spans {
+			if s := next.Find(span.Start); !s.Span.Equal(span) || s.Group != c.to {
+				t.Errorf("%s: %v, want %v of %v", c.name, s, span, c.to)
+			}
+		}
+	}
+}
