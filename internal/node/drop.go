@@ -148,12 +148,14 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	// A transaction that is on its way may still write what it has locked.
+	// A transaction that is on its way may still write what it has locked. Locks change hands
+	// with their ranges: so who has them is looked at before, and only that group is asked to
+	// clear them, which it refuses if it has them no more.
+	version, pieces := n.Map().Version(), n.Pieces(span)
 	if err := n.settleSpan(ctx, span); err != nil {
 		return err
 	}
-	version := n.Map().Version()
-	for _, piece := range n.Pieces(span) {
+	for _, piece := range pieces {
 		if err := piece.Part.clearSpan(ctx, piece.Span); err != nil {
 			return err
 		}
