@@ -43,6 +43,7 @@ func runTiny() []*duel.Result {
 			continue
 		}
 		for cell := range s.cells(tiny) {
+			cell.Rounds = min(cell.Rounds, 1) // many are for figures
 			results = append(results, r.Run(cell))
 		}
 	}
