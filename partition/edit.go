@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // Edit is a change of a map: a value that can be planned, priced, compared and
-// printed before it is made. The edits are [Split], [Merge], [Assign], [Pin],
+// printed before it is made. The edits are [Split], [Merge], [MergeSpan], [Assign], [Pin],
 // [PinSpan], [AddGroup], [SetDraining] and [RemoveGroup].
 type Edit interface {
 	fmt.Stringer
@@ -86,6 +87,31 @@ func (d *draft) shard(id ShardID, expect Version) (int, error) {
 		return 0, &StaleError{Shard: id, Have: s.Changed, Want: expect}
 	}
 	return i, nil
+}
+
+// shardsOf returns the first of the shards of a span, which must start and end where shards
+// do, and the one behind them.
+func (d *draft) shardsOf(s Span) (first, end int, err error) {
+	if s.Empty() {
+		return 0, 0, fmt.Errorf("%w: the span is empty", ErrBoundary)
+	}
+	// The index may be older than the shards of the draft.
+	first, end = -1, len(d.shards)
+	for i := range d.shards {
+		if bytes.Equal(d.tiling.start(i), s.Start) {
+			first = i
+		}
+		if len(s.End) > 0 && bytes.Equal(d.tiling.start(i), s.End) {
+			end = i
+		}
+	}
+	switch {
+	case first < 0:
+		return 0, 0, fmt.Errorf("%w: no shard starts at %s: split there first", ErrBoundary, text(s.Start))
+	case len(s.End) > 0 && end == len(d.shards):
+		return 0, 0, fmt.Errorf("%w: no shard ends at %s: split there first", ErrBoundary, text(s.End))
+	}
+	return first, end, nil
 }
 
 func (d *draft) group(id GroupID) (int, error) {

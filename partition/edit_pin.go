@@ -1,9 +1,6 @@
 package partition
 
-import (
-	"bytes"
-	"fmt"
-)
+import "fmt"
 
 // Pin says which groups may own a shard from now on; the zero constraint lifts
 // the pin. The owner stays even if it is none of them, until the shard is moved:
@@ -38,24 +35,9 @@ type PinSpan struct {
 func (e PinSpan) String() string { return fmt.Sprintf("pin %v to %q", e.Span, e.To) }
 
 func (e PinSpan) apply(d *draft) error {
-	if e.Span.Empty() {
-		return fmt.Errorf("%w: the span is empty", ErrBoundary)
-	}
-	// The index may be older than the shards of the draft.
-	first, end := -1, len(d.shards)
-	for i := range d.shards {
-		if bytes.Equal(d.tiling.start(i), e.Span.Start) {
-			first = i
-		}
-		if len(e.Span.End) > 0 && bytes.Equal(d.tiling.start(i), e.Span.End) {
-			end = i
-		}
-	}
-	switch {
-	case first < 0:
-		return fmt.Errorf("%w: no shard starts at %s: split there first", ErrBoundary, text(e.Span.Start))
-	case len(e.Span.End) > 0 && end == len(d.shards):
-		return fmt.Errorf("%w: no shard ends at %s: split there first", ErrBoundary, text(e.Span.End))
+	first, end, err := d.shardsOf(e.Span)
+	if err != nil {
+		return err
 	}
 	return d.pin(first, end, e.To)
 }

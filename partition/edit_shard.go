@@ -90,18 +90,44 @@ func (e Merge) apply(d *draft) error {
 	if err != nil {
 		return err
 	}
-	left, right := d.shards[i], d.shards[j]
-	switch {
-	case j != i+1:
+	if j != i+1 {
 		return fmt.Errorf("%w: %v is not followed by %v", ErrNotNeighbours, e.Left, e.Right)
-	case left.Group != right.Group:
-		return fmt.Errorf("%w: %v is with %v, %v with %v: move one", ErrDifferent, e.Left, left.Group, e.Right, right.Group)
-	case left.pin != right.pin:
-		// Neither half may gain or lose a constraint that nobody asked for.
-		return fmt.Errorf("%w: %v is pinned to %q, %v to %q: pin them alike", ErrDifferent, e.Left, d.pins[left.pin], e.Right, d.pins[right.pin])
+	}
+	return d.merge(i, j+1)
+}
+
+// MergeSpan joins all shards of a span, which must start and end where shards do, at the cost
+// of one merge.
+type MergeSpan struct{ Span Span }
+
+// String is the edit in errors and reports.
+func (e MergeSpan) String() string { return fmt.Sprintf("merge %v", e.Span) }
+
+func (e MergeSpan) apply(d *draft) error {
+	first, end, err := d.shardsOf(e.Span)
+	if err != nil {
+		return err
+	}
+	if end == first+1 {
+		return fmt.Errorf("%w: %v is one shard", ErrNoChange, e.Span)
+	}
+	return d.merge(first, end)
+}
+
+// merge joins a run of shards.
+func (d *draft) merge(first, end int) error {
+	left := d.shards[first]
+	for _, right := range d.shards[first+1 : end] {
+		switch {
+		case left.Group != right.Group:
+			return fmt.Errorf("%w: %v is with %v, %v with %v: move one", ErrDifferent, left.Shard, left.Group, right.Shard, right.Group)
+		case left.pin != right.pin:
+			// Neither half may gain or lose a constraint that nobody asked for.
+			return fmt.Errorf("%w: %v is pinned to %q, %v to %q: pin them alike", ErrDifferent, left.Shard, d.pins[left.pin], right.Shard, d.pins[right.pin])
+		}
 	}
 	left.Changed = d.version
-	d.replace(i, j+1, []Position{d.tiling.start(i)}, left)
+	d.replace(first, end, []Position{d.tiling.start(first)}, left)
 	return nil
 }
 

@@ -77,6 +77,10 @@ func drawEdit(t *rapid.T, m *model) Edit {
 		return Split{Shard: id, In: k, At: at, Expect: expect}
 	case 4, 5:
 		i := rapid.IntRange(0, len(m.shards)-1).Draw(t, "left")
+		if rapid.IntRange(0, 3).Draw(t, "all of a span") == 0 {
+			j := rapid.IntRange(0, len(m.shards)-1).Draw(t, "last")
+			return MergeSpan{Span{Start: m.shards[i].Span.Start, End: rapid.SampledFrom([]Position{m.shards[j].Span.End, drawPosition(t, testSpaces[0])}).Draw(t, "end")}}
+		}
 		e := Merge{Left: m.shards[i].ID, Right: some("right"), ExpectRight: expect}
 		if rapid.Bool().Draw(t, "neighbours") && i+1 < len(m.shards) {
 			e.Right = m.shards[i+1].ID

@@ -110,6 +110,22 @@ func (m *model) merge(e Merge) error {
 	return nil
 }
 
+func (m *model) mergeSpan(e MergeSpan) error {
+	i := slices.IndexFunc(m.shards, func(s Shard) bool { return bytes.Equal(s.Span.Start, e.Span.Start) })
+	j := slices.IndexFunc(m.shards, func(s Shard) bool { return bytes.Equal(s.Span.End, e.Span.End) })
+	switch {
+	case i < 0 || j < i:
+		return ErrBoundary
+	case i == j:
+		return ErrNoChange
+	case slices.ContainsFunc(m.shards[i:j+1], func(s Shard) bool { return s.Group != m.shards[i].Group || s.Pin != m.shards[i].Pin }):
+		return ErrDifferent
+	}
+	m.shards[i].Span, m.shards[i].Changed = e.Span, m.version
+	m.shards = slices.Delete(m.shards, i+1, j+1)
+	return nil
+}
+
 func (m *model) assign(e Assign) error {
 	i, g := m.index(e.Shard), m.group(e.To)
 	switch {
@@ -182,6 +198,8 @@ func (m *model) apply(e Edit) error {
 		return m.split(e)
 	case Merge:
 		return m.merge(e)
+	case MergeSpan:
+		return m.mergeSpan(e)
 	case Assign:
 		return m.assign(e)
 	case Pin:

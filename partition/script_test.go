@@ -176,6 +176,9 @@ func parseEdit(words []string) Edit {
 	case "split":
 		return Split{Shard: shard(1), In: spaceOf(words[3:]), At: places(words[3:]), Expect: expect[0]}
 	case "merge":
+		if strings.Contains(words[1], "..") {
+			return MergeSpan{Span: spanNamed(words[1])}
+		}
 		return Merge{Left: shard(1), Right: shard(2), ExpectLeft: expect[0], ExpectRight: expect[1]}
 	case "assign":
 		return Assign{Shard: shard(1), To: group(2), Expect: expect[0]}

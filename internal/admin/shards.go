@@ -108,7 +108,7 @@ func has(s api.Shard) string {
 	case s.FirstSlot != nil:
 		return fmt.Sprintf("Shard %d has slots %d to %d of keyspace %s.", s.ID, *s.FirstSlot, *s.LastSlot, s.Keyspace)
 	case s.Keyspace == "":
-		return fmt.Sprintf("Shard %d has no keys of a keyspace: it is the catalog, or room for keyspaces to come.", s.ID)
+		return fmt.Sprintf("Shard %d has no keys of a keyspace: it is the catalog, or room for keyspaces to come, or of some that are gone.", s.ID)
 	}
 	from, to := "the first", "the last"
 	if s.StartKey != nil {

@@ -4,7 +4,7 @@ package api
 type Shard struct {
 	ID uint64 `json:"id"`
 	// Keyspace is the one that it begins in; empty for the catalog's, and for positions
-	// that no keyspace has yet.
+	// that no keyspace has.
 	Keyspace string `json:"keyspace"`
 	Kind     string `json:"kind,omitempty"`
 	Group    uint64 `json:"group"`

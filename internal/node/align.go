@@ -23,7 +23,7 @@ func (n *Node) align(ctx context.Context, m *partition.Map, spans ...partition.S
 }
 
 // aligning returns a command that makes the list of a group say what the map says of some
-// spans, or nil if it does.
+// spans, which are in order, or nil if it does.
 type aligning func(*Part, *partition.Map, []partition.Span) command.Command
 
 // maxAligns is how often lists are looked at again: jobs elsewhere in the same groups
@@ -87,13 +87,13 @@ func realign(p *Part, m *partition.Map, spans []partition.Span) command.Command 
 			switch {
 			case s.Group == p.ID && len(is) == 1 && is[0].Span.Equal(want.Span) && is[0].State == own.Serving:
 				continue
-			case s.Group != p.ID && len(is) < 2 && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
+			case s.Group != p.ID && (len(is) < 2 || p.failed()) && !slices.ContainsFunc(is, func(r own.Range) bool { return r.Reads() }):
 				continue // what is left of several shards becomes one range as they do
 			case s.Group != p.ID:
 				want.State, want.Attempt = own.Foreign, own.Dropped // nothing is there, so nothing is to be removed
 			}
 			for _, r := range is {
-				if !slices.ContainsFunc(c.Expect, func(x own.Range) bool { return bytes.Equal(x.Span.Start, r.Span.Start) }) {
+				if last := len(c.Expect) - 1; last < 0 || !bytes.Equal(c.Expect[last].Span.Start, r.Span.Start) {
 					c.Expect = append(c.Expect, r)
 				}
 			}

@@ -126,7 +126,7 @@ func (n *Node) droppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err 
 // notedIDs is droppedIDs while changing is held.
 func (n *Node) notedIDs() (ids []partition.KeyspaceID, err error) {
 	start := effect.Rows.AppendKey(nil, system.AppendPosition(nil, []byte(droppedPrefix)))
-	err = n.PartOf(start[1:]).Store.Scan(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
+	err = n.PartOf(start[1:]).Store.ScanBriefly(start, effect.Rows.AppendKey(nil, system.Span().End), false, func(key, _ []byte) bool {
 		name, _, err := system.Split(nil, key[1:])
 		if err == nil && len(name) == len(droppedPrefix)+4 && string(name[:len(droppedPrefix)]) == droppedPrefix {
 			ids = append(ids, partition.KeyspaceID(binary.BigEndian.Uint32(name[len(droppedPrefix):])))

@@ -11,8 +11,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// foldLimit is how many shards are folded at once. Each costs a copy of the map.
-const foldLimit = 256
+// foldLimit is how many shards are folded at once: the most that two keyspaces have, and
+// then some.
+const foldLimit = 4 * maxGroups * shardsPerGroup
 
 // goneSpans returns the positions of keyspaces that were dropped and cleared, and of ids
 // that were used up for none: nothing is there and nobody asks for it, as ids are not used
@@ -41,14 +42,12 @@ func (n *Node) goneSpans() (gone []partition.Span, err error) {
 	return gone, nil
 }
 
-// fold returns the map in which shards of keyspaces that are gone are one, and what it
-// spans: of those that lie side by side as many as there are anywhere. Otherwise a map would
-// grow with every keyspace that is dropped or emptied. They are given to one of their groups
-// without a job, as those of a new keyspace are. Where a job is at work they stay, and so they
-// do if none of their groups takes any.
-func fold(
-	m *partition.Map, gone []partition.Span, busy func(partition.Shard) bool, takes func(partition.Group) bool,
-) (*partition.Map, []partition.Span) {
+// fold returns the map in which shards of keyspaces that are gone are one: of those that lie
+// side by side as many as there are anywhere. Otherwise a map would grow with every keyspace
+// that is dropped or emptied. They are given to one of their groups without a job, as those of
+// a new keyspace are. Where a job is at work they stay, and so they do if none of their groups
+// takes any.
+func fold(m *partition.Map, gone []partition.Span, busy func(partition.Shard) bool, takes func(partition.Group) bool) *partition.Map {
 	var most []partition.Shard
 	for _, span := range gone {
 		var run []partition.Shard
@@ -58,7 +57,7 @@ func fold(
 				continue
 			}
 			if run = append(run, s); len(run) > len(most) {
-				most = slices.Clone(run)
+				most = run
 			}
 		}
 	}
@@ -67,7 +66,7 @@ func fold(
 		return ok && takes(g)
 	})
 	if len(most) < 2 || at < 0 {
-		return m, nil
+		return m
 	}
 	var edits []partition.Edit
 	for _, s := range most {
@@ -75,14 +74,12 @@ func fold(
 			edits = append(edits, partition.Assign{Shard: s.ID, To: most[at].Group})
 		}
 	}
-	for _, s := range most[1:] {
-		edits = append(edits, partition.Merge{Left: most[0].ID, Right: s.ID})
-	}
+	edits = append(edits, partition.MergeSpan{Span: partition.Span{Start: most[0].Span.Start, End: most[len(most)-1].Span.End}})
 	next, err := m.Apply(edits...)
 	if err != nil { // they are pinned: that is no reason to refuse a keyspace
-		return m, nil
+		return m
 	}
-	return next, []partition.Span{{Start: most[0].Span.Start, End: most[len(most)-1].Span.End}}
+	return next
 }
 
 // within tells whether a span is inside of another one, which has an end.
@@ -97,11 +94,14 @@ func within(s, of partition.Span) bool {
 // there.
 func (n *Node) tidy(ctx context.Context, m *partition.Map, spans []partition.Span) error {
 	for _, h := range n.hosts {
+		if h.failed() { // as it is, nobody serves anything there
+			continue
+		}
 		found := &strayRows{}
 		for _, s := range spans {
 			for _, table := range []effect.Table{effect.Marks, effect.Orphans} {
 				from, to := table.Between(s.Start, s.End)
-				err := h.Store.Scan(from, to, false, func(key, _ []byte) bool {
+				err := h.Store.ScanBriefly(from, to, false, func(key, _ []byte) bool {
 					if StoreOf(m, m.GroupOf(key[1:])) != h.index {
 						found.keys = append(found.keys, bytes.Clone(key))
 					}

@@ -1,10 +1,13 @@
 package node
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +22,8 @@ import (
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // ranges is how many the lists of all groups have, whatever their states.
@@ -218,8 +223,8 @@ func TestACrashLeavesShardsFoldedInTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, spans := fold(placed, gone, func(partition.Shard) bool { return false }, any)
-		spans = append(spans, old.Find((&partition.Keyspace{ID: n.nextID}).Span().Start).Span)
+		next := fold(placed, gone, func(partition.Shard) bool { return false }, any)
+		spans := changed(next, old.Version())
 		err = n.enter(ctx, &drive.Note{Catalog: meta, Base: old.Version(), Spans: spans, Map: next})
 		if err == nil && done {
 			err = n.hosts[1].align(ctx, next, spans, realign)
@@ -377,8 +382,8 @@ func TestShardsAreFoldedUnderTransactionsAndMoves(t *testing.T) {
 	agree(t, n)
 }
 
-// Of what lies side by side as many as there are anywhere are folded, up to a limit, to a
-// group that takes any.
+// Of what lies side by side as many as there are anywhere are folded, to a group that takes
+// any.
 func TestTheLongestRunIsFolded(t *testing.T) {
 	any := func(partition.Group) bool { return true }
 	none := func(partition.Shard) bool { return false }
@@ -411,10 +416,11 @@ func TestTheLongestRunIsFolded(t *testing.T) {
 		{"a job in the middle", []partition.Span{between(4, 4)}, func(s partition.Shard) bool { return s.ID == middle.ID }, any, 3, 1},
 		{"a group that is drained", []partition.Span{between(2, 2)}, none, func(g partition.Group) bool { return g.ID != 1 }, 7, 2},
 		{"all are drained", []partition.Span{between(2, 2)}, none, func(partition.Group) bool { return false }, 0, 0},
-		{"up to a limit", []partition.Span{between(2, 39)}, none, any, foldLimit - 1, 1},
+		{"many", []partition.Span{between(2, 39)}, none, any, 38*8 - 1, 1},
 		{"a part of a shard", []partition.Span{(&partition.Keyspace{ID: 2}).SlotSpan(7)}, none, any, 0, 0},
 	} {
-		next, spans := fold(m, c.gone, c.busy, c.takes)
+		next := fold(m, c.gone, c.busy, c.takes)
+		spans := changed(next, m.Version())
 		if m.Len()-next.Len() != c.fewer || len(spans) > 1 || (len(spans) == 1) != (c.fewer > 0) {
 			t.Errorf("%s: %d shards fewer in %v, want %d", c.name, m.Len()-next.Len(), spans, c.fewer)
 			continue
@@ -423,6 +429,109 @@ func TestTheLongestRunIsFolded(t *testing.T) {
 			if s := next.Find(span.Start); !s.Span.Equal(span) || s.Group != c.to {
 				t.Errorf("%s: %v, want %v of %v", c.name, s, span, c.to)
 			}
+		}
+	}
+}
+
+// An id that was used up for nothing lies between shards that are folded and those of the
+// next keyspace.
+func TestFoldingReachesUpToTheNextKeyspace(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	n := open(t, o)
+	defer n.Close(ctx)
+	k := dropped(t, n)
+	if err := n.clearKeyspace(ctx, k.ID); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := n.createKeyspace(gone, partition.Keyspace{Name: "left"}, nil, nil, nil); !errors.Is(err, context.Canceled) || n.nextID != k.ID+2 {
+		t.Fatalf("%v, and the next id is %d", err, n.nextID)
+	}
+	newSpace(t, n, "next")
+	if s := n.Map().Find(k.Span().Start); bytes.Compare(s.Span.End, (&partition.Keyspace{ID: k.ID + 2}).Span().Start) != 0 {
+		t.Errorf("what is gone is in %v", s)
+	}
+	agree(t, n)
+}
+
+// While a store has failed, or too many look at it, keyspaces and jobs elsewhere go on.
+func TestFoldingWaitsForNoStore(t *testing.T) {
+	for _, failed := range []bool{true, false} {
+		var broken atomic.Bool
+		o := small(2)
+		o.Groups = 4
+		o.FS = func(i int) store.FS {
+			return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+				if i == 1 && broken.Load() && sync && strings.HasSuffix(op.Path, ".wal") {
+					return errBroken
+				}
+				return nil
+			}))
+		}
+		n := open(t, o)
+		defer n.Close(ctx)
+		k := dropped(t, n)
+		if err := n.clearKeyspace(ctx, k.ID); err != nil {
+			t.Fatal(err)
+		}
+		d, err := n.Keyspace(DefaultName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The positions that nobody has yet are with store 0.
+		if last := lastShard(n); StoreOf(n.Map(), last.Group) != 0 {
+			wait(t, n, mover.Request{Kind: mover.Move, Shard: last.ID, To: 1})
+		}
+		if failed {
+			broken.Store(true)
+			if _ = setIn(n, d, inPart(n, d, 3)); !n.hosts[1].failed() {
+				_ = n.hosts[1].Store.Sync()
+			}
+			if !n.hosts[1].failed() {
+				t.Fatal("it has not failed")
+			}
+		} else {
+			defer manySnapshots(t, n, d)()
+		}
+		for n.nextID%4 != 0 { // of group 1
+			n.nextID++
+		}
+		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "r", Kind: partition.Range}); err != nil {
+			t.Errorf("a keyspace beside a store (failed: %v): %v", failed, err)
+		}
+		s := n.Map().Find(d.SlotSpan(0).Start)
+		j := wait(t, n, mover.Request{Kind: mover.Split, Shard: s.ID, In: &d.Keyspace, At: []partition.Position{d.SlotSpan(7).Start}})
+		if j.Phase != mover.Done {
+			t.Errorf("a split beside it (failed: %v): %v, %s", failed, j.Phase, j.Why)
+		}
+	}
+}
+
+// manySnapshots keeps as many of the second store as there may be, until the function is
+// called.
+func manySnapshots(t *testing.T, n *Node, k *Space) (end func()) {
+	t.Helper()
+	at := inPart(n, k, 2)
+	var kept []*store.Snapshot
+	for {
+		s, err := store.Snapshots(n.hosts[1].Store)
+		if errors.Is(err, store.ErrSnapshots) {
+			break
+		}
+		if err != nil || len(kept) > 5000 {
+			t.Fatalf("%d snapshots, %v", len(kept), err)
+		}
+		kept = append(kept, s...)
+		if err := n.PartOf(at).do(ctx, &command.Set{Key: at, Value: make([]byte, 30<<10)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, s := range kept {
+			s.Close()
 		}
 	}
 }

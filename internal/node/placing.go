@@ -70,8 +70,11 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, gone []partitio
 		}
 		note := &drive.Note{Catalog: meta, Base: old.Version(), With: some(use), Frees: frees}
 		busy := func(s partition.Shard) bool { return mover.Busy(jobs, s.Span) != nil }
-		note.Map, note.Spans = fold(next, gone, busy, takes)
-		note.Spans = append(note.Spans, old.Find(k.Span().Start).Span)
+		if slices.ContainsFunc(n.hosts, (*Host).failed) {
+			gone = nil // it may have its share of what is gone, and nobody could take it
+		}
+		note.Map = fold(next, gone, busy, takes)
+		note.Spans = changed(note.Map, old.Version())
 		if err := n.enter(ctx, note); err != nil {
 			return err
 		}
@@ -175,11 +178,15 @@ func (n *Node) resumePlacing(ctx context.Context) error {
 	return n.adopt(ctx, m, nil)
 }
 
-// changed returns the spans of the shards that have changed since a version. All around
-// them may be at work for jobs, and is theirs.
+// changed returns what the shards span that have changed since a version, those that lie
+// side by side as one. All around them may be at work for jobs, and is theirs.
 func changed(m *partition.Map, since partition.Version) (spans []partition.Span) {
 	for s := range m.Shards(partition.Whole) {
-		if s.Changed > since {
+		switch last := len(spans) - 1; {
+		case s.Changed <= since:
+		case last >= 0 && bytes.Equal(spans[last].End, s.Span.Start):
+			spans[last].End = s.Span.End
+		default:
 			spans = append(spans, s.Span)
 		}
 	}

@@ -56,7 +56,9 @@ func (n *Node) tendDropped() {
 }
 
 // failed tells whether the store has stopped, which it may do by itself.
-func (p *Part) failed() bool {
-	_, _, err := p.Store.Get([]byte{byte(effect.State)}, nil)
+func (p *Part) failed() bool { return p.Host.failed() }
+
+func (h *Host) failed() bool {
+	_, _, err := h.Store.Get([]byte{byte(effect.State)}, nil)
 	return errors.Is(err, store.ErrFailed)
 }
