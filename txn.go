@@ -37,7 +37,10 @@ type Txn struct {
 	ranges  []command.RangeRead
 	scans   []*scanRead // under way
 	writes  []txnWrite
-	used    uses // keyspaces that it read or wrote
+	// dated are the times by which keys are judged that it has given an expiry: theirs
+	// do not come while it is under way.
+	dated map[string]int64
+	used  uses // keyspaces that it read or wrote
 	// rows are those of indexed keyspaces that it wrote.
 	rows    map[string]*indexedRow
 	touched []*indexedRow // in the order in which they were
@@ -291,10 +294,20 @@ func (g *txnGuard) ReadSpan(s partition.Span) error { return g.view.Serves(s) }
 
 // JudgeMS implements [command.Guard].
 func (g *txnGuard) JudgeMS(p partition.Position, nowMS int64) int64 {
-	if t, err := g.view.NowMS(p); err == nil {
+	if t, err := (*Txn)(g).nowAt(p); err == nil {
 		return t
 	}
 	return nowMS
+}
+
+// nowAt is the time by which a key is judged.
+func (tx *Txn) nowAt(p partition.Position) (int64, error) {
+	if len(tx.dated) > 0 {
+		if t, ok := tx.dated[string(p)]; ok {
+			return t, nil
+		}
+	}
+	return tx.view.NowMS(p)
 }
 
 // firstTxnVersion is above all versions that are ever given out: what a
@@ -414,14 +427,26 @@ func (tx *Txn) write(at place, cmd command.Command, seen bool, as func(command.C
 	if err := tx.touch(at); err != nil {
 		return command.Reply{}, err
 	}
-	cmd = tx.dated(at, cmd)
+	cmd = tx.resolved(at, cmd)
 	reply, err := tx.eval(at, cmd, seen)
 	if err != nil {
 		return command.Reply{}, err
 	}
+	tx.date(at, cmd)
 	if as != nil {
 		cmd = as(cmd)
 	}
 	tx.writes = append(tx.writes, txnWrite{at, cmd})
 	return reply, nil
+}
+
+// date notes by which time a key is judged from now on, if a command has given it an expiry.
+func (tx *Txn) date(at place, cmd command.Command) {
+	if !command.Dates(cmd) {
+		return
+	}
+	if tx.dated == nil {
+		tx.dated = map[string]int64{}
+	}
+	tx.dated[string(at.p)] = (*txnGuard)(tx).JudgeMS(at.p, tx.env.NowMS())
 }

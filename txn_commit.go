@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -34,7 +35,26 @@ func (tx *Txn) commit() error {
 	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
 		return public(err)
 	}
+	tx.judgeAsTold()
 	return tx.outcome(tx.execute())
+}
+
+// judgeAsTold has keys that were given an expiry, and written again, judged by the time by
+// which f was told what came of it. By that of the commit the expiry may have come between
+// the one write and the other: they would find nothing, or make another row.
+func (tx *Txn) judgeAsTold() {
+	if len(tx.dated) == 0 || plant.Bug("cleave-expires-between-own-writes") {
+		return
+	}
+	writes := map[string]int{}
+	for _, w := range tx.writes {
+		writes[string(w.at.p)]++
+	}
+	for i, w := range tx.writes {
+		if t, ok := tx.dated[string(w.at.p)]; ok && writes[string(w.at.p)] > 1 {
+			tx.writes[i].command = &command.AsOf{Command: w.command, NowMS: t}
+		}
+	}
 }
 
 // execute commits by the shortest way that there is.

@@ -74,9 +74,9 @@ func (tx *Txn) touch(at place) error {
 	return nil
 }
 
-// dated makes a time to live of a row with entries a time on the clock: the entries,
+// resolved makes a time to live of a row with entries a time on the clock: the entries,
 // which may be in other groups, have to expire with it.
-func (tx *Txn) dated(at place, cmd command.Command) command.Command {
+func (tx *Txn) resolved(at place, cmd command.Command) command.Command {
 	if tx.rows[string(at.p)] == nil {
 		return cmd
 	}

@@ -129,7 +129,7 @@ func (tx *Txn) source(w *walker, s partition.Span) error {
 	if err := tx.begin(w.k.db.hostsOf(s)...); err != nil {
 		return err
 	}
-	err := w.scan(tx.view, tx.env, s)
+	err := w.scan(tx.view, tx.env, tx.nowAt, s)
 	if errors.Is(err, own.ErrWrongGroup) { // it was not there yet, or not any more
 		tx.err = errRetry
 		return tx.err

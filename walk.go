@@ -142,7 +142,7 @@ func newest(w *walker, s partition.Span) error {
 		return err
 	}
 	defer v.Close()
-	return w.scan(v, v, s)
+	return w.scan(v, v, v.NowMS, s)
 }
 
 // hostsOf returns the stores that have a span.
@@ -187,11 +187,11 @@ func (w *walker) glance(h *node.Host, s partition.Span) (done bool, err error) {
 }
 
 // scan visits the rows of a span in a view, as a reader of it shows them.
-func (w *walker) scan(v *node.View, from command.Reader, s partition.Span) error {
+func (w *walker) scan(v *node.View, from command.Reader, judge node.Judge, s partition.Span) error {
 	if err := v.Serves(s); err != nil {
 		return err
 	}
-	w.judge = v.NowMS
+	w.judge = judge
 	return w.rows(from, s)
 }
 

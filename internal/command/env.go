@@ -51,6 +51,7 @@ type Env struct {
 	out     effect.Builder
 	over    overlay
 	now     int64
+	asOf    int64 // if not 0, see AsOf
 	next    uint64
 	rows    int // written to the table of rows since Begin
 

@@ -141,6 +141,34 @@ func (e *Env) rewrite(p partition.Position, old *Row, expiry int64) uint64 {
 	return e.replace(p, old, row)
 }
 
+// Dates tells whether a command gives its key a time at which it expires.
+func Dates(c Command) bool {
+	var x Expiry
+	switch c := c.(type) {
+	case *Set:
+		x = c.Expiry
+	case *Expire:
+		x = c.Expiry
+	}
+	return x.how == expireIn || x.how == expireAt
+}
+
+// AsOf evaluates a command that judges its key by an earlier time than the clock's: the one
+// at which somebody was told what comes of it.
+type AsOf struct {
+	Command Command
+	NowMS   int64
+}
+
+// Eval evaluates the command.
+func (c *AsOf) Eval(e *Env) Reply {
+	outer := e.asOf
+	e.asOf = c.NowMS
+	reply := e.Do(c.Command)
+	e.asOf = outer
+	return reply
+}
+
 // Persist is PERSIST. The reply is 1 if the key had an expiry.
 type Persist struct{ Key partition.Position }
 

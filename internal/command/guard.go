@@ -63,6 +63,9 @@ func (e *Env) alive(p partition.Position, row *Row) bool {
 // nowAt is the time by which the key at p is judged: in a transaction that of its own group,
 // which may be behind that of others, and under a lock that of the lock.
 func (e *Env) nowAt(p partition.Position) int64 {
+	if e.asOf != 0 {
+		return e.asOf
+	}
 	if e.guard == nil {
 		return e.now
 	}

@@ -1,0 +1,168 @@
+package cleave
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/inside"
+)
+
+// The keys of these tests live for briefly, and their transactions take long.
+const briefly, long = 20 * time.Millisecond, 60 * time.Millisecond
+
+// What a transaction was told of a key that it gave an expiry is what comes of it, though the
+// time is over at the commit.
+func TestATransactionIsToldWhatComesOfKeysThatExpire(t *testing.T) {
+	hash := []byte("h")
+	for _, c := range []struct {
+		name  string
+		index string // column of an index, if there is one
+		write func(tx *Txn, k *Keyspace) error
+		want  int // fields that are there in the end
+	}{
+		{"kept after all", "", func(tx *Txn, k *Keyspace) error {
+			if _, err := tx.Expire(k, hash, briefly); err != nil {
+				return err
+			}
+			_, err := tx.Persist(k, hash)
+			return err
+		}, 1},
+		{"kept after all, with an index", "a", func(tx *Txn, k *Keyspace) error {
+			if _, err := tx.Expire(k, hash, briefly); err != nil {
+				return err
+			}
+			_, err := tx.Persist(k, hash)
+			return err
+		}, 1},
+		{"written again", "b", func(tx *Txn, k *Keyspace) error {
+			if _, err := tx.Expire(k, hash, briefly); err != nil {
+				return err
+			}
+			_, err := tx.HSet(k, hash, fields("b", "2")...)
+			return err
+		}, 0},
+		{"made, written again", "b", func(tx *Txn, k *Keyspace) error {
+			if _, err := tx.Delete(k, hash); err != nil {
+				return err
+			}
+			if _, err := tx.HSet(k, hash, fields("a", "3")...); err != nil {
+				return err
+			}
+			if _, err := tx.Expire(k, hash, briefly); err != nil {
+				return err
+			}
+			_, err := tx.HSet(k, hash, fields("b", "2")...)
+			return err
+		}, 0},
+	} {
+		db, err := OpenMemory(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := db.Default()
+		var ix *Index
+		if c.index != "" {
+			ix = mustIndex(t, db, IndexOptions{Name: "by", Columns: c.index})
+		}
+		if _, err := k.HSet(ctx, hash, fields("a", "1")...); err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(ctx, func(tx *Txn) error {
+			err := c.write(tx, k)
+			time.Sleep(long)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := k.HGetAll(ctx, hash)
+		if len(all) != c.want || err != nil {
+			t.Errorf("%s: %q, %v; want %d fields", c.name, all, err, c.want)
+		}
+		if ix != nil && len(found(t, ix, IndexScanOptions{})) > 0 != (c.want > 0) {
+			t.Errorf("%s: the index has %q", c.name, found(t, ix, IndexScanOptions{}))
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// So it is for the commands of a server, with times on the clock.
+func TestCommandsOfATransactionAreToldWhatComesOfKeysThatExpire(t *testing.T) {
+	db, err := OpenMemory(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	k := db.Default()
+	if err := k.Set(ctx, []byte("k"), []byte("5")); err != nil {
+		t.Fatal(err)
+	}
+	p := k.space.AppendPosition(nil, []byte("k"))
+	var told int64
+	err = inside.Update(ctx, db, func(tx inside.Txn) {
+		tx.Do(k.space, p, &command.Expire{Key: p, Expiry: command.At(tx.NowMS() + briefly.Milliseconds())}, true)
+		tx.Do(k.space, p, &command.Persist{Key: p}, true)
+		told = tx.Do(k.space, p, &command.Add{Key: p, Delta: 1}, true).Int
+		time.Sleep(long)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, err := k.Get(ctx, []byte("k")); string(value) != fmt.Sprint(told) || told != 6 {
+		t.Errorf("the key holds %q, %v, and it was told %d", value, err, told)
+	}
+}
+
+// A transaction comes to another store later than the time of a key that it has written. The
+// key is not over for it, in whatever way it looks.
+func TestAKeyIsNotOverWithinTheTransactionThatDatedIt(t *testing.T) {
+	db, err := OpenMemory(Options{Stores: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	k := db.Default()
+	var a, b []byte // of different stores
+	for i := 0; a == nil || b == nil; i++ {
+		key := []byte(fmt.Sprint("k", i))
+		if k.part(k.space.AppendPosition(nil, key)).Host == db.node.Hosts()[0] {
+			a = key
+		} else {
+			b = key
+		}
+	}
+	var sum int64
+	var item Item
+	scanned := 0
+	err = db.Update(ctx, func(tx *Txn) error {
+		if err := tx.SetWith(k, a, []byte("5"), SetOptions{TTL: briefly}); err != nil {
+			return err
+		}
+		time.Sleep(long)
+		if _, err := tx.Exists(k, b); err != nil {
+			return err
+		}
+		scanned = 0
+		for _, err := range tx.Scan(k, ScanOptions{}) {
+			if err != nil {
+				return err
+			}
+			scanned++
+		}
+		if sum, err = tx.Add(k, a, 1); err != nil {
+			return err
+		}
+		item, err = tx.Item(k, a)
+		return err
+	})
+	if err != nil || sum != 6 || item.Expires.IsZero() || scanned != 1 {
+		t.Fatalf("told %d, which expires %v, of %d keys, %v", sum, item.Expires, scanned, err)
+	}
+	if ok, err := k.Exists(ctx, a); ok || err != nil {
+		t.Errorf("it is there after %v: %v, %v", item.Expires, ok, err)
+	}
+}
