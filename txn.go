@@ -60,7 +60,8 @@ type Txn struct {
 // Where the keys are does not matter: in one group the commit is one command, in
 // several groups of one store one batch of theirs, and otherwise it takes two phases,
 // see Options.Stores. A transaction that has failed three times waits for its turn,
-// and then nobody comes before it.
+// and then nobody comes before it. Only time does: a key that it has read, or that is in a
+// range that it has read, and that expires before the commit, has changed.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 	attempts, err := db.update(ctx, f)
 	if errors.Is(err, errRetry) {
