@@ -85,9 +85,15 @@ func (w *waiter) leave() {
 const moment = 2 * time.Millisecond
 
 // park waits until locks or ranges have changed, or for a moment. What was met may
-// be gone when it begins to wait; then it waits for nothing, but not for long.
+// be gone when it begins to wait; then it waits for nothing, but not for long. It stays
+// for good if the group's store has failed: nobody can write there that it is over.
 func (g *Group) park(ctx context.Context, met error, parked int) error {
 	changed := g.Changed()
+	if parked > 0 {
+		if _, _, err := g.state.Get(ledgerKey(g.opts.ID), nil); err != nil {
+			return err
+		}
+	}
 	var lock *txn.LockedError
 	if parked > 0 && errors.As(met, &lock) && g.opts.Settle != nil {
 		g.opts.Settle(ctx, lock.Lock)

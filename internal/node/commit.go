@@ -317,7 +317,7 @@ func (l *lead) ask(ctx context.Context, c asked) (txn.Event, error) {
 	switch e := c.effect.(type) {
 	case txn.SendPrepare:
 		r.Gate = l.gate
-		reply, err := p.Group.Try(ctx, r)
+		reply, err := p.try(ctx, r)
 		if err == nil && reply.Err == nil {
 			err = l.node.sync(p)
 		}
@@ -343,9 +343,19 @@ func (l *lead) ask(ctx context.Context, c asked) (txn.Event, error) {
 	return told(c, reply, err)
 }
 
+// try is Try of whoever asks again while something is in the way: it stays so for good if the
+// store has failed.
+func (p *Part) try(ctx context.Context, r group.Request) (command.Reply, error) {
+	reply, err := p.Group.Try(ctx, r)
+	if err == nil && group.Passes(reply.Err) && p.failed() {
+		err = store.ErrFailed
+	}
+	return reply, err
+}
+
 // decide asks the decider. What it decides is synced before it is acted upon.
 func (l *lead) decide(ctx context.Context, p *Part, r group.Request, c asked, e txn.SendDecide) (txn.Event, error) {
-	reply, err := p.Group.Try(ctx, r)
+	reply, err := p.try(ctx, r)
 	if e.Commit && err != nil {
 		unknown := errors.Is(err, group.ErrUnknown)
 		if l.unsure = l.unsure || unknown; !unknown && !errors.Is(err, group.ErrOverloaded) {

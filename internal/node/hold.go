@@ -9,6 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -79,7 +80,7 @@ const renewEveryMS = transactionMS / 10
 
 // ask asks a group for its place, or again, which keeps it.
 func (t *turn) ask(ctx context.Context, p *Part) (held bool, err error) {
-	reply, err := p.Group.Try(ctx, group.Request{Command: &txn.Hold{ID: t.id, Claims: t.claims[p.ID], DeadlineMS: t.node.deadlineMS()}})
+	reply, err := p.try(ctx, group.Request{Command: &txn.Hold{ID: t.id, Claims: t.claims[p.ID], DeadlineMS: t.node.deadlineMS()}})
 	if err != nil {
 		return false, group.Untouched(ctx, err)
 	}
@@ -119,8 +120,9 @@ func (t *turn) hold(ctx context.Context, p *Part) error {
 }
 
 // untilFree waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed, or while the store
-// of their decider has failed: so it keeps no place for longer than that of a transaction.
+// would change what is read now. Nobody ends them once the node is closed, or their own store
+// has failed. While that of their decider has, nobody does either: so it keeps no place for
+// longer than that of a transaction.
 func (t *turn) untilFree(ctx context.Context, p *Part) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {
@@ -132,6 +134,9 @@ func (t *turn) untilFree(ctx context.Context, p *Part) error {
 		}
 		if err := t.node.Closed(); err != nil {
 			return err
+		}
+		if p.failed() {
+			return store.ErrFailed
 		}
 		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {
 			return err

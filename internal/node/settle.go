@@ -135,8 +135,8 @@ func (n *Node) abandonLater(l txn.Lock) {
 	})
 }
 
-// settleSpan waits until no transaction has locked anything in a span. Nobody locks
-// anything there any more.
+// settleSpan waits until no transaction has locked anything in a span, or what would end one
+// has failed. Nobody locks anything there any more.
 func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 	for {
 		some := false
@@ -144,7 +144,9 @@ func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 			for _, l := range p.Group.Locks() {
 				if s.Contains(l.Start) {
 					some = true
-					n.settleLock(ctx, l)
+					if err := n.end(ctx, l, drive.Inquire(l)); hasFailed(err) {
+						return err
+					}
 				}
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
@@ -108,7 +109,7 @@ func (n *failing) decideAndFail(t *testing.T) (keys []partition.Position) {
 	for _, h := range n.Hosts() { // a group of the first decides
 		p := keyOn(n.Node, h, 0)
 		keys = append(keys, p)
-		parts = append(parts, txn.Part{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}})
+		parts = append(parts, writePart(n.Node, p))
 	}
 	n.broken.Store(true)
 	if err := n.Commit(ctx, Transaction{Parts: parts}); err != nil {
@@ -137,4 +138,97 @@ func TestADecisionThatCannotBeMadeDurableIsLeftToTheNextOpen(t *testing.T) {
 	if err := n.SettleDecided(limited); !errors.Is(err, store.ErrFailed) || limited.Err() != nil {
 		t.Errorf("who waits for it: %v, want ErrFailed", err)
 	}
+}
+
+// fail makes the first store fail.
+func (n *failing) fail(t *testing.T) {
+	t.Helper()
+	n.broken.Store(true)
+	if err := n.Hosts()[0].Store.Sync(); err == nil {
+		t.Fatal("the store has not failed")
+	}
+}
+
+// waiter is somebody who waits for what does not come any more.
+type waiter struct {
+	name  string
+	waits func(context.Context) error
+}
+
+// areTold checks that those who wait hear that a store has failed.
+func areTold(t *testing.T, waiters ...waiter) {
+	for _, w := range waiters {
+		t.Run(w.name, func(t *testing.T) {
+			limited, stop := context.WithTimeout(ctx, 5*time.Second)
+			defer stop()
+			if err := w.waits(limited); !errors.Is(err, store.ErrFailed) || limited.Err() != nil {
+				t.Errorf("%v, want ErrFailed", err)
+			}
+		})
+	}
+}
+
+func writePart(n *Node, p partition.Position) txn.Part {
+	return txn.Part{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}}
+}
+
+// A transaction has locked a key, and the store of the key fails: nobody can write there that the
+// transaction is over.
+func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
+	n := openFailing(t)
+	defer n.Close(ctx)
+	key, other := keyOn(n.Node, n.Hosts()[0], 0), keyOn(n.Node, n.Hosts()[1], 0)
+	g := n.PartOf(key).Group
+	mustTry(t, g, &txn.Prepare{ID: n.newID(), Part: writePart(n.Node, key), Decider: n.PartOf(other).ID, DeadlineMS: n.deadlineMS()})
+	n.fail(t)
+	n.wallMS.Add(2 * transactionMS) // nobody leads it: from its deadline on it is aborted
+	areTold(t,
+		waiter{"a write", func(ctx context.Context) error {
+			_, err := g.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			return err
+		}},
+		waiter{"a read in its turn", func(ctx context.Context) error {
+			_, err := g.Peek(ctx, key, &command.HGet{Key: key})
+			return err
+		}},
+		waiter{"a turn", func(ctx context.Context) error {
+			_, _, err := n.Hold(ctx, claimOf(key))
+			return err
+		}},
+		waiter{"who clears a keyspace", func(ctx context.Context) error { return n.settleSpan(ctx, partition.Whole) }})
+}
+
+// A range is frozen, and its store fails: nobody can write there that it is thawed, or given away.
+func TestWhoWaitsForAFrozenRangeOfAFailedStoreIsTold(t *testing.T) {
+	n := openFailing(t)
+	defer n.Close(ctx)
+	key, other := keyOn(n.Node, n.Hosts()[0], 0), keyOn(n.Node, n.Hosts()[1], 0)
+	g := n.PartOf(key).Group
+	serving, _ := g.List().Find(key)
+	frozen := serving
+	frozen.State, frozen.Job = own.Frozen, 9
+	// From the first on it knows without a look at its store what it has decided.
+	mustTry(t, g, &txn.Decide{ID: n.newID(), Decider: n.PartOf(key).ID, DeadlineMS: n.deadlineMS()})
+	mustTry(t, g, &own.Reown{Expect: []own.Range{serving}, Become: []own.Range{frozen}})
+	n.fail(t)
+	commit := func(keys ...partition.Position) func(context.Context) error {
+		return func(ctx context.Context) error {
+			var parts []txn.Part
+			for _, p := range keys {
+				parts = append(parts, writePart(n.Node, p))
+			}
+			return n.Commit(ctx, Transaction{Parts: parts})
+		}
+	}
+	areTold(t,
+		waiter{"a write", func(ctx context.Context) error {
+			_, err := g.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			return err
+		}},
+		waiter{"a turn", func(ctx context.Context) error {
+			_, _, err := n.Hold(ctx, claimOf(key))
+			return err
+		}},
+		waiter{"a transaction that is prepared there", commit(other, key)},
+		waiter{"a transaction that is decided there", commit(key, other)})
 }
