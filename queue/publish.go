@@ -81,9 +81,12 @@ func (c *core) publish(ctx context.Context, messages []*Message, also func(*clea
 		b := m.For(pointOf(messages[0], anywhere))
 		p := &post{also: also, turn: make(chan *outcome, 1)}
 		rest := make([]*Message, 0, len(messages))
+		full := false // from the first that finds no room on: one behind it may have its key
 		for _, x := range messages {
 			n, rows := len(p.messages), p.rows+rowsOf(m, x)
-			if m.For(pointOf(x, anywhere)) != b || n == postMessages || n > 0 && rows > postRows || p.bytes > postBytes {
+			here := m.For(pointOf(x, anywhere)) == b
+			full = full || here && (n == postMessages || n > 0 && rows > postRows || p.bytes > postBytes)
+			if !here || full {
 				rest = append(rest, x)
 				continue
 			}

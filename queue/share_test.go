@@ -106,6 +106,34 @@ func TestMessagesWithIDsArePublishedAfterManyResizes(t *testing.T) {
 	}
 }
 
+// A message without an id needs fewer rows, and may find room where the one before it found none.
+func TestMessagesOfOneCallKeepTheirOrderThoughNotAllHaveIDs(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	l := openLog(t, db, ks, "log", Options{Shards: 1})
+	for i := range 4 {
+		must(t, l.Resize(ctx, 1+(i+1)%2))
+	}
+	var list []Message
+	for rows := 0; rows <= postRows; {
+		x := Message{Key: []byte("k"), ID: db.NewRequestID(), Body: fmt.Append(nil, len(list))}
+		list = append(list, x)
+		rows += rowsOf(l.c.manifest.Load(), &x)
+	}
+	list = append(list, Message{Key: []byte("k"), Body: fmt.Append(nil, len(list))})
+	must(t, l.Append(ctx, list...))
+	r, err := l.Reader(ctx, "r")
+	must(t, err)
+	got, err := r.Read(ctx, len(list))
+	if must(t, err); len(got) != len(list) {
+		t.Fatalf("of %d there are %d", len(list), len(got))
+	}
+	for i, e := range got {
+		if string(e.Body) != fmt.Sprint(i) {
+			t.Fatalf("the one in place %d is %s", i, e.Body)
+		}
+	}
+}
+
 // A reader is told of all that was trimmed before it read it: also of shards that are gone
 // with all they had, and of those that came and went while it was away.
 func TestAReaderIsToldOfEntriesThatWentWithTheirShard(t *testing.T) {
