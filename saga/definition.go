@@ -24,7 +24,9 @@ type Definition[S any] struct {
 	// Retry is that of steps that have none of their own.
 	Retry Retry
 	// Forget, if set, is called before the record of a saga that has ended is removed,
-	// at least once: it removes what the other side has noted of it.
+	// at least once: it removes what the other side has noted of it. Where two runners
+	// sweep one journal, it may come when the other has removed the record, and an id that
+	// is used again is that of a later saga by then: use ids once there.
 	Forget func(ctx context.Context, id string) error
 }
 

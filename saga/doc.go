@@ -48,5 +48,6 @@
 // transaction of that store is simpler, cheaper and seen whole; sagas are for what
 // takes long or lies partly elsewhere. Steps are done one after the other. The value
 // is written with each step: keep it small. One runner at a time should work on a
-// journal; a second one takes over what is under way.
+// journal; a second one takes over what is under way, and both may remove what has
+// ended: see [Definition].Forget.
 package saga

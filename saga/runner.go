@@ -60,6 +60,7 @@ type Runner struct {
 	opts    Options
 	owner   string
 	turns   chan struct{}
+	sweeps  chan struct{} // has an element while somebody sweeps
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup
@@ -78,7 +79,8 @@ func NewRunner(j Journal, o Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{
-		journal: j, opts: o, owner: rand.Text()[:12], turns: make(chan struct{}, o.Parallel),
+		journal: j, opts: o, owner: rand.Text()[:12],
+		turns: make(chan struct{}, o.Parallel), sweeps: make(chan struct{}, 1),
 		kinds: map[string]*kind{}, active: map[string]*active{},
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())

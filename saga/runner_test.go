@@ -612,3 +612,57 @@ func TestASweepCountsWhatItRemoved(t *testing.T) {
 		}
 	})
 }
+
+// As long as a saga is in the journal nobody begins another of its id.
+func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		marks := map[string]bool{}
+		mark := func(id string, is bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			marks[id] = is
+		}
+		goOn := make(chan struct{})
+		var slow atomic.Bool
+		slow.Store(true)
+		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Second})
+		g := register(t, r, saga.Definition[diary]{
+			Steps: []saga.Step[diary]{{Name: "a", Do: func(_ context.Context, c saga.Call, _ *diary) error {
+				mark(c.Saga, true)
+				return nil
+			}}},
+			Forget: func(_ context.Context, id string) error {
+				if slow.Swap(false) {
+					<-goOn
+				}
+				mark(id, false)
+				return nil
+			},
+		})
+		_, err := g.Run(t.Context(), "1", diary{})
+		must(t, err)
+		time.Sleep(time.Minute)
+		for range 2 {
+			go func() {
+				if _, err := r.Sweep(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		_, err = g.Run(t.Context(), "1", diary{})
+		must(t, err)
+		limited, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if _, err := r.Sweep(limited); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who does not wait for the others: %v", err)
+		}
+		close(goOn)
+		synctest.Wait()
+		_, err = r.Inspect(t.Context(), "1")
+		if known := err == nil; known != marks["1"] {
+			t.Errorf("in the journal: %v, noted: %v", known, marks["1"])
+		}
+	})
+}

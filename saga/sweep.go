@@ -11,8 +11,17 @@ import (
 // many. A runner that has resumed does that by itself from time to time.
 //
 // If a definition has a Forget, it comes first. Sagas whose definition had one that
-// this program does not know are kept.
+// this program does not know are kept. A runner sweeps once at a time: a second call
+// waits for the first.
 func (r *Runner) Sweep(ctx context.Context) (n int, err error) {
+	// Else one that is slow would forget what is noted of a later saga, with an id that
+	// another has removed.
+	select {
+	case r.sweeps <- struct{}{}:
+		defer func() { <-r.sweeps }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	const page = 256
 	before := r.nowMS() - r.opts.Retention.Milliseconds()
 	var errs []error
