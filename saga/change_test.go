@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,47 @@ func TestASagaWhoseCodeIsGoneIsStuckAndNamesIt(t *testing.T) {
 					t.Errorf("%v %v", d, err)
 				}
 				l.take()
+			})
+		})
+	}
+}
+
+// listedJournal lists what is open, and then something happens.
+type listedJournal struct {
+	saga.Journal
+	then func()
+}
+
+func (j *listedJournal) Open(ctx context.Context, after string, limit int) ([]saga.Record, error) {
+	records, err := j.Journal.Open(ctx, after, limit)
+	j.then()
+	return records, err
+}
+
+// Another runner, which has the code, is about to end the saga.
+func TestASagaThatEndsMeanwhileIsNotStuckForWantOfCode(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("removed=%v", removed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l notes
+				j := saga.Memory()
+				goOn := make(chan struct{})
+				wait := fails(l.step("a"), func(context.Context, saga.Call) error { <-goOn; return nil })
+				other := newRunner(t, j, saga.Options{Retention: time.Second})
+				must(t, register(t, other, saga.Definition[diary]{Steps: []saga.Step[diary]{wait}}).Start(t.Context(), "1", diary{}))
+				synctest.Wait()
+				r := newRunner(t, &listedJournal{j, sync.OnceFunc(func() {
+					close(goOn)
+					synctest.Wait()
+					if removed {
+						time.Sleep(time.Minute)
+						_, err := other.Sweep(t.Context())
+						must(t, err)
+					}
+				})}, saga.Options{})
+				if found, err := r.Resume(t.Context()); err != nil || len(found.Stuck) > 0 {
+					t.Errorf("%+v %v", found, err)
+				}
 			})
 		})
 	}

@@ -143,8 +143,11 @@ func (r *Runner) resume(ctx context.Context, rec Record, found *Resumed) error {
 	}
 	if why := r.kind(rec.Definition).lacks(&rec); why != "" {
 		rec, err := r.change(ctx, rec, func(rec Record) (Event, bool) {
-			return Event{Kind: Blocked, Why: why, NowMS: r.nowMS()}, rec.Stuck == NotStuck
+			return Event{Kind: Blocked, Why: why, NowMS: r.nowMS()}, rec.Stuck == NotStuck && !rec.State.Ended()
 		})
+		if errors.Is(err, ErrNotFound) { // another runner has ended it, and it was removed
+			return nil
+		}
 		if err == nil && !rec.State.Ended() {
 			found.Stuck = append(found.Stuck, infoOf(rec))
 		}
