@@ -19,8 +19,9 @@ type Options struct {
 	Alone bool
 	// Settle is called with a lock that a command or a reader has met, and which
 	// is still there after a moment: it asks the decider, and resolves the
-	// transaction if it is decided. Nil waits for others to do so.
-	Settle func(ctx context.Context, l txn.Lock)
+	// transaction if it is decided. An error means that nobody can do so any more. Nil
+	// waits for others to do so.
+	Settle func(ctx context.Context, l txn.Lock) error
 	// Hold asks for the turn of a write that others have come before too often: it returns
 	// when what is claimed is held for it, see [txn.Holds], under an id, until it is
 	// released. Nil lets it try again and again.

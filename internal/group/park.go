@@ -96,7 +96,9 @@ func (g *Group) park(ctx context.Context, met error, parked int) error {
 	}
 	var lock *txn.LockedError
 	if parked > 0 && errors.As(met, &lock) && g.opts.Settle != nil {
-		g.opts.Settle(ctx, lock.Lock)
+		if err := g.opts.Settle(ctx, lock.Lock); err != nil {
+			return err
+		}
 	}
 	timer := time.NewTimer(moment << min(parked, 5))
 	defer timer.Stop()

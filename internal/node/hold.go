@@ -120,22 +120,24 @@ func (t *turn) hold(ctx context.Context, p *Part) error {
 }
 
 // untilFree waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed, or their own store
-// has failed. While that of their decider has, nobody does either: so it keeps no place for
-// longer than that of a transaction.
+// would change what is read now. Nobody ends them once the node is closed, or a store has failed,
+// theirs or that of their decider. Otherwise they end by their deadline: for longer it keeps no
+// place.
 func (t *turn) untilFree(ctx context.Context, p *Part) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {
 		changed := p.Group.Changed()
-		if !slices.ContainsFunc(p.Group.Locks(), func(l txn.Lock) bool {
+		locks := p.Group.Locks()
+		met := slices.IndexFunc(locks, func(l txn.Lock) bool {
 			return slices.ContainsFunc(claims, func(c txn.Claim) bool { return (c.Write || l.Write) && c.Span.Overlaps(l.Span()) })
-		}) {
+		})
+		if met < 0 {
 			return nil
 		}
 		if err := t.node.Closed(); err != nil {
 			return err
 		}
-		if p.failed() {
+		if decider := t.node.part(locks[met].Decider); p.failed() || decider != nil && decider.failed() {
 			return store.ErrFailed
 		}
 		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -24,8 +26,14 @@ func (n *Node) background(f func()) {
 	}
 }
 
-// settleLock ends the transaction of a lock that is in the way, if it is decided.
-func (n *Node) settleLock(ctx context.Context, l txn.Lock) { _ = n.end(ctx, l, drive.Inquire(l)) }
+// settleLock ends the transaction of a lock that is in the way, if it is decided. The error is
+// nil, or store.ErrFailed: then the lock stays.
+func (n *Node) settleLock(ctx context.Context, l txn.Lock) error {
+	if err := n.end(ctx, l, drive.Inquire(l)); hasFailed(err) {
+		return fmt.Errorf("%w: %v", store.ErrFailed, err) // who waits for the lock is in no doubt
+	}
+	return nil
+}
 
 // abandon ends the transaction of a lock that nobody leads any more.
 func (n *Node) abandon(ctx context.Context, l txn.Lock) error {
@@ -71,7 +79,7 @@ func (n *Node) outcome(ctx context.Context, decider partition.GroupID, question 
 // tendTransactions ends transactions of a group that nobody looks after.
 func (n *Node) tendTransactions(ctx context.Context, p *Part) {
 	for _, l := range p.Group.Overdue() {
-		n.settleLock(ctx, l)
+		_ = n.settleLock(ctx, l) // it is looked at again
 	}
 }
 
@@ -135,8 +143,8 @@ func (n *Node) abandonLater(l txn.Lock) {
 	})
 }
 
-// settleSpan waits until no transaction has locked anything in a span, or what would end one
-// has failed. Nobody locks anything there any more.
+// settleSpan waits until no transaction has locked anything in a span, or one stays. Nobody
+// locks anything there any more.
 func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 	for {
 		some := false
@@ -144,7 +152,7 @@ func (n *Node) settleSpan(ctx context.Context, s partition.Span) error {
 			for _, l := range p.Group.Locks() {
 				if s.Contains(l.Start) {
 					some = true
-					if err := n.end(ctx, l, drive.Inquire(l)); hasFailed(err) {
+					if err := n.settleLock(ctx, l); err != nil {
 						return err
 					}
 				}

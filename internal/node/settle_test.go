@@ -198,6 +198,23 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 		waiter{"who clears a keyspace", func(ctx context.Context) error { return n.settleSpan(ctx, partition.Whole) }})
 }
 
+// A transaction has locked a key, and the store of its decider fails: nobody can tell what became
+// of it.
+func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
+	n := openFailing(t)
+	defer n.Close(ctx)
+	key := n.decideAndFail(t)[1]
+	areTold(t,
+		waiter{"a write", func(ctx context.Context) error {
+			_, err := n.PartOf(key).Group.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			return err
+		}},
+		waiter{"a turn", func(ctx context.Context) error {
+			_, _, err := n.Hold(ctx, claimOf(key))
+			return err
+		}})
+}
+
 // A range is frozen, and its store fails: nobody can write there that it is thawed, or given away.
 func TestWhoWaitsForAFrozenRangeOfAFailedStoreIsTold(t *testing.T) {
 	n := openFailing(t)
