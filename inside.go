@@ -144,10 +144,9 @@ func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply
 	if err := t.tx.touch(at); err != nil {
 		return command.Reply{}, err
 	}
-	c = t.tx.resolved(at, c)
+	c = t.tx.date(at, c)
 	reply, err := t.tx.evaluated(at, c, true)
 	if err == nil && reply.Err == nil {
-		t.tx.date(at, c)
 		t.tx.writes = append(t.tx.writes, txnWrite{at, c})
 	}
 	return reply, err

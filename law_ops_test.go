@@ -224,8 +224,9 @@ func (l *law) update(t *rapid.T, ks *Keyspace, m *model) {
 	}
 	giveUp := rapid.IntRange(0, 4).Draw(t, "giveUp") == 0
 	steps := rapid.IntRange(1, 8).Draw(t, "steps")
-	copied := m.clone()
+	var copied *model
 	err := l.db.Update(ctx, func(tx *Txn) error {
+		copied = m.clone() // it may run again: entries of an index are on other stores
 		for range steps {
 			l.step(t, inTxn{tx, ks}, ks, copied)
 		}

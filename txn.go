@@ -37,9 +37,8 @@ type Txn struct {
 	ranges  []command.RangeRead
 	scans   []*scanRead // under way
 	writes  []txnWrite
-	// dated are the times by which keys are judged that it has given an expiry: theirs
-	// do not come while it is under way.
-	dated map[string]int64
+	// dated are keys that it has given an expiry: that does not come while it is under way.
+	dated map[string]dating
 	used  uses // keyspaces that it read or wrote
 	// rows are those of indexed keyspaces that it wrote.
 	rows    map[string]*indexedRow
@@ -304,8 +303,8 @@ func (g *txnGuard) JudgeMS(p partition.Position, nowMS int64) int64 {
 // nowAt is the time by which a key is judged.
 func (tx *Txn) nowAt(p partition.Position) (int64, error) {
 	if len(tx.dated) > 0 {
-		if t, ok := tx.dated[string(p)]; ok {
-			return t, nil
+		if d, ok := tx.dated[string(p)]; ok {
+			return d.nowMS, nil
 		}
 	}
 	return tx.view.NowMS(p)
@@ -428,12 +427,11 @@ func (tx *Txn) write(at place, cmd command.Command, seen bool, as func(command.C
 	if err := tx.touch(at); err != nil {
 		return command.Reply{}, err
 	}
-	cmd = tx.resolved(at, cmd)
+	cmd = tx.date(at, cmd)
 	reply, err := tx.eval(at, cmd, seen)
 	if err != nil {
 		return command.Reply{}, err
 	}
-	tx.date(at, cmd)
 	if as != nil {
 		cmd = as(cmd)
 	}
@@ -441,13 +439,38 @@ func (tx *Txn) write(at place, cmd command.Command, seen bool, as func(command.C
 	return reply, nil
 }
 
-// date notes by which time a key is judged from now on, if a command has given it an expiry.
-func (tx *Txn) date(at place, cmd command.Command) {
-	if !command.Dates(cmd) {
-		return
+// dating is how a key is judged that a transaction has given an expiry.
+type dating struct {
+	nowMS int64
+	// matters tells that the commit must judge it like that too.
+	matters bool
+}
+
+// date returns a command as it is evaluated, and notes by which time its key is judged from
+// then on if it gives it an expiry: by that of its group, also if a transaction that is in
+// doubt has locked the key. A time to live does not count from the lock; and at the commit
+// the lock is gone. If the row has entries in indexes it becomes a time on the clock: the
+// entries, which may be in other groups, have to expire with it.
+func (tx *Txn) date(at place, cmd command.Command) command.Command {
+	dates, matters := command.Dates(cmd)
+	if !dates {
+		return cmd
 	}
+	d, dated := tx.dated[string(at.p)]
+	if !dated {
+		nowMS, err := tx.view.ClockMS(at.p)
+		if err != nil { // the command hears it too
+			return cmd
+		}
+		d.nowMS = nowMS
+	}
+	if tx.rows[string(at.p)] != nil {
+		cmd, matters = command.Resolve(cmd, d.nowMS), true
+	}
+	d.matters = d.matters || matters
 	if tx.dated == nil {
-		tx.dated = map[string]int64{}
+		tx.dated = map[string]dating{}
 	}
-	tx.dated[string(at.p)] = (*txnGuard)(tx).JudgeMS(at.p, tx.env.NowMS())
+	tx.dated[string(at.p)] = d
+	return cmd
 }

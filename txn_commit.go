@@ -39,20 +39,16 @@ func (tx *Txn) commit() error {
 	return tx.outcome(tx.execute())
 }
 
-// judgeAsTold has keys that were given an expiry, and written again, judged by the time by
-// which f was told what came of it. By that of the commit the expiry may have come between
-// the one write and the other: they would find nothing, or make another row.
+// judgeAsTold has keys that were given an expiry judged by the time by which f was told what
+// came of it, where it matters. By that of the commit the expiry may have come between one
+// write and the next: they would find nothing, or make another row.
 func (tx *Txn) judgeAsTold() {
 	if len(tx.dated) == 0 || plant.Bug("cleave-expires-between-own-writes") {
 		return
 	}
-	writes := map[string]int{}
-	for _, w := range tx.writes {
-		writes[string(w.at.p)]++
-	}
 	for i, w := range tx.writes {
-		if t, ok := tx.dated[string(w.at.p)]; ok && writes[string(w.at.p)] > 1 {
-			tx.writes[i].command = &command.AsOf{Command: w.command, NowMS: t}
+		if d := tx.dated[string(w.at.p)]; d.matters {
+			tx.writes[i].command = &command.AsOf{Command: w.command, NowMS: d.nowMS}
 		}
 	}
 }

@@ -1,12 +1,17 @@
 package cleave
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/internal/wal"
 )
 
 // The keys of these tests live for briefly, and their transactions take long.
@@ -162,7 +167,84 @@ func TestAKeyIsNotOverWithinTheTransactionThatDatedIt(t *testing.T) {
 	if err != nil || sum != 6 || item.Expires.IsZero() || scanned != 1 {
 		t.Fatalf("told %d, which expires %v, of %d keys, %v", sum, item.Expires, scanned, err)
 	}
-	if ok, err := k.Exists(ctx, a); ok || err != nil {
-		t.Errorf("it is there after %v: %v, %v", item.Expires, ok, err)
+}
+
+// A transaction is told whether a condition on an expiry holds, also if it would not by the
+// clock of the commit.
+func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
+	for _, flags := range []command.ExpireFlags{command.ExpireGT, command.ExpireLT} {
+		db, err := OpenMemory(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := db.Default()
+		p := k.space.AppendPosition(nil, []byte("k"))
+		var told, was int64
+		err = inside.Update(ctx, db, func(tx inside.Txn) {
+			was = tx.NowMS() + time.Minute.Milliseconds()
+			tx.Do(k.space, p, &command.Set{Key: p, Expiry: command.At(was)}, true)
+		})
+		if err == nil {
+			err = inside.Update(ctx, db, func(tx inside.Txn) {
+				// It is in between when the transaction is told, and not at the commit.
+				in := was - tx.NowMS() - briefly.Milliseconds()
+				told = tx.Do(k.space, p, &command.Expire{Key: p, Expiry: command.In(in), Flags: flags}, true).Int
+				time.Sleep(long)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := k.Item(ctx, []byte("k"))
+		if set := item.Expires.UnixMilli() != was; err != nil || set != (told == 1) || set != (flags == command.ExpireLT) {
+			t.Errorf("flags %d: told %d, and it was set: %v, %v", flags, told, set, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A transaction that is in doubt has locked a key for longer than another one lets it live,
+// which waits for the lock. The time does not count from the lock.
+func TestATimeToLiveDoesNotCountFromALock(t *testing.T) {
+	const ttl = 500 * time.Millisecond
+	for _, indexed := range []bool{false, true} {
+		db := mustOpen(t, tiny(wal.Never, nil, store.Memory(), store.Memory()))
+		k, key := db.Default(), []byte("k")
+		if indexed {
+			mustIndex(t, db, IndexOptions{Name: "by", Columns: "a"})
+		}
+		p := k.space.AppendPosition(nil, key)
+		part, span := k.part(p), db.node.Map().Find(p).Span
+		do := func(c command.Command) error {
+			reply, err := part.Group.Do(ctx, group.Request{Command: c})
+			return errors.Join(err, reply.Err)
+		}
+		id, deadline := txn.ID{1, 2, 3}, part.Group.NowMS()+time.Minute.Milliseconds()
+		lock := txn.Part{Span: span, Reads: []command.Read{{Key: p}}}
+		if err := do(&txn.Prepare{ID: id, Decider: part.ID, DeadlineMS: deadline, Part: lock}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl + 100*time.Millisecond)
+		var item Item
+		var began time.Time
+		err := db.Update(ctx, func(tx *Txn) (err error) {
+			began = time.Now()
+			if err := tx.SetWith(k, key, []byte("5"), SetOptions{TTL: ttl}); err != nil {
+				return err
+			}
+			if _, err := tx.Add(k, key, 1); err != nil {
+				return err
+			}
+			if item, err = tx.Item(k, key); err != nil {
+				return err
+			}
+			return do(&txn.Resolve{ID: id, Span: span, DeadlineMS: deadline}) // it goes now
+		})
+		if lives := item.Expires.Sub(began); err != nil || lives < ttl-100*time.Millisecond {
+			t.Errorf("indexed %v: it lives for %v, %v", indexed, lives, err)
+		}
+		mustClose(t, db)
 	}
 }

@@ -74,26 +74,6 @@ func (tx *Txn) touch(at place) error {
 	return nil
 }
 
-// resolved makes a time to live of a row with entries a time on the clock: the entries,
-// which may be in other groups, have to expire with it.
-func (tx *Txn) resolved(at place, cmd command.Command) command.Command {
-	if tx.rows[string(at.p)] == nil {
-		return cmd
-	}
-	nowMS := (*txnGuard)(tx).JudgeMS(at.p, tx.env.NowMS()) // as it is evaluated
-	switch c := cmd.(type) {
-	case *command.Set:
-		same := *c
-		same.Expiry = c.Expiry.Resolve(nowMS)
-		return &same
-	case *command.Expire:
-		same := *c
-		same.Expiry = c.Expiry.Resolve(nowMS)
-		return &same
-	}
-	return cmd
-}
-
 // maintain writes what has changed in the entries of the rows that were written. It may
 // be called any number of times; the commit does, and whoever reads an index.
 func (tx *Txn) maintain() error {

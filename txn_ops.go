@@ -137,8 +137,8 @@ func (tx *Txn) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) (int6
 
 // Expire makes a key expire after a time, and tells whether there is one. A time
 // that is not positive deletes it. For the transaction the key does not expire before it
-// ends. The time counts from the commit, or, if the transaction writes the key more than once
-// or the keyspace has indexes, from the moment of its state.
+// ends. The time counts from the commit, or from the moment of the transaction's state if the
+// keyspace has indexes.
 func (tx *Txn) Expire(k *Keyspace, key []byte, after time.Duration) (bool, error) {
 	reply, err := tx.do(k, key, true, true, func(p partition.Position) (command.Command, error) {
 		return &command.Expire{Key: p, Expiry: command.In(ceilMS(after))}, nil

@@ -141,16 +141,34 @@ func (e *Env) rewrite(p partition.Position, old *Row, expiry int64) uint64 {
 	return e.replace(p, old, row)
 }
 
-// Dates tells whether a command gives its key a time at which it expires.
-func Dates(c Command) bool {
+// Dates tells whether a command gives its key a time at which it expires, and whether it
+// matters by which clock that is judged: one that counts from then on has not come, whenever
+// it is.
+func Dates(c Command) (dates, matters bool) {
 	var x Expiry
 	switch c := c.(type) {
 	case *Set:
 		x = c.Expiry
 	case *Expire:
-		x = c.Expiry
+		x, matters = c.Expiry, c.Flags&(ExpireGT|ExpireLT) != 0
 	}
-	return x.how == expireIn || x.how == expireAt
+	return x.how == expireIn || x.how == expireAt, matters || x.how == expireAt
+}
+
+// Resolve makes a time to live that a command gives its key one on the clock, see
+// [Expiry.Resolve].
+func Resolve(c Command, nowMS int64) Command {
+	switch c := c.(type) {
+	case *Set:
+		same := *c
+		same.Expiry = c.Expiry.Resolve(nowMS)
+		return &same
+	case *Expire:
+		same := *c
+		same.Expiry = c.Expiry.Resolve(nowMS)
+		return &same
+	}
+	return c
 }
 
 // AsOf evaluates a command that judges its key by an earlier time than the clock's: the one

@@ -156,6 +156,15 @@ func (v *View) NowMS(p partition.Position) (int64, error) {
 	return nowMS, err
 }
 
+// ClockMS returns the time of the group that served a key, whoever had locked it.
+func (v *View) ClockMS(p partition.Position) (int64, error) {
+	_, k, err := v.find(p)
+	if err != nil {
+		return 0, err
+	}
+	return k.clockMS, nil
+}
+
 // Serves returns nil if all of a span was served, else own.ErrWrongGroup.
 func (v *View) Serves(s partition.Span) error {
 	if len(v.sides) == 1 {
