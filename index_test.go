@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +270,30 @@ func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
 			must(t, err)
 		}
 	}
+}
+
+// Entries outlive their rows, but nothing outlives the end of time.
+func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
+	db := small(t, 1)
+	ks := db.Default()
+	p, err := ks.position(nil, []byte("a"))
+	must(t, err)
+	_, err = ks.do(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("x"), Expiry: command.At(math.MaxInt64)})
+	must(t, err)
+	must(t, ks.Set(ctx, []byte("b"), []byte("y")))
+	ix, err := db.OpenIndex(ctx, IndexOptions{Name: "f", Keyspace: ks, Function: "f", Extract: func(r IndexRow) ([]IndexEntry, error) {
+		return []IndexEntry{{Entry: key.Tuple{string(r.Value)}}}, nil
+	}})
+	must(t, err)
+	must(t, ix.Wait(ctx))
+	expectFound(t, ix, IndexScanOptions{}, `("x")=a ("y")=b`)
+	report, err := ix.Verify(ctx)
+	if must(t, err); !report.Clean() {
+		t.Errorf("%+v", report)
+	}
+	_, err = ks.do(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("z"), Expiry: command.At(math.MaxInt64 - 5)})
+	must(t, err)
+	expectFound(t, ix, IndexScanOptions{}, `("y")=b ("z")=a`)
 }
 
 // A row that has expired leaves its entries for a while. Nobody sees them, and nobody is

@@ -114,5 +114,5 @@ func (tx *Txn) counts(x *node.Index, rows *Keyspace, entry Item, row []byte) (bo
 		return false, err
 	}
 	found, _, err := tx.loadRow(place{rows, p}, row, nil, false)
-	return found != nil && found.ExpiryMS+entryGraceMS == entry.Expires.UnixMilli(), err
+	return found != nil && found.ExpiryMS != 0 && entryMS(x, found.ExpiryMS) == entry.Expires.UnixMilli(), err
 }

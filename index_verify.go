@@ -162,13 +162,10 @@ func (v *verifier) eachEntry(tx *Txn, visit func(entry Item, row []byte) error) 
 	return nil
 }
 
-// expiry is when the row of an entry expires, 0 for never.
+// expiry is when an entry expires, 0 for never.
 func (v *verifier) expiry(entry Item) int64 {
-	switch {
-	case entry.Expires.IsZero():
+	if entry.Expires.IsZero() {
 		return 0
-	case v.x.Mode == index.Transactional:
-		return entry.Expires.UnixMilli() - entryGraceMS
 	}
 	return entry.Expires.UnixMilli()
 }
@@ -179,7 +176,7 @@ func (v *verifier) digests(tx *Txn) (same bool, err error) {
 	err = v.eachRow(tx, func(row *index.Row, _ []byte, entries []index.Entry) error {
 		v.report.Rows++
 		for _, e := range entries {
-			want.Add(e, row.ExpiryMS)
+			want.Add(e, entryMS(v.x, row.ExpiryMS))
 		}
 		return nil
 	})
@@ -235,7 +232,7 @@ func (v *verifier) missing(tx *Txn, row *index.Row, entries []index.Entry) (n ui
 			n++
 		case err != nil:
 			return n, err
-		case !bytes.Equal(item.Value, e.Value) || v.expiry(item) != row.ExpiryMS:
+		case !bytes.Equal(item.Value, e.Value) || v.expiry(item) != entryMS(v.x, row.ExpiryMS):
 			n++
 		}
 	}

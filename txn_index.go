@@ -3,6 +3,7 @@ package cleave
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -158,13 +159,18 @@ func (tx *Txn) without(x *node.Index, err error) error {
 
 // entryExpiry is when an entry of a row expires.
 func entryExpiry(x *node.Index, rowMS int64) command.Expiry {
-	switch {
-	case rowMS == 0:
+	if rowMS == 0 {
 		return command.Expiry{}
-	case x.Mode == index.Transactional:
-		return command.At(rowMS + entryGraceMS)
 	}
-	return command.At(rowMS)
+	return command.At(entryMS(x, rowMS))
+}
+
+// entryMS is when an entry of a row expires that does so at a time, 0 for never.
+func entryMS(x *node.Index, rowMS int64) int64 {
+	if rowMS == 0 || x.Mode != index.Transactional {
+		return rowMS
+	}
+	return min(rowMS, math.MaxInt64-entryGraceMS) + entryGraceMS // there is an end of time
 }
 
 // rowAt returns a row as the transaction sees it, with the fields that the indexes need;

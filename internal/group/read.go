@@ -95,10 +95,14 @@ func (g *Group) readLocked(ctx context.Context, lock *txn.Lock, key partition.Po
 	if err != nil || !ok {
 		return row, false, err
 	}
-	if row, err = command.DecodeRow(value[len(dst):]); err != nil || !row.Alive(now) {
-		return command.Row{}, false, err
+	if row, err = command.DecodeRow(value[len(dst):]); err == nil && row.Alive(now) {
+		return row, true, nil
 	}
-	return row, true, nil
+	// It is resolved since: another one may have locked the row, and keep it alive.
+	if still := g.visible.writer(key); err == nil && (still == nil || still.Txn != lock.Txn) {
+		return g.readRow(ctx, key, dst)
+	}
+	return command.Row{}, false, err
 }
 
 // row returns the newest row of a key, dead or alive.

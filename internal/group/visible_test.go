@@ -1,10 +1,12 @@
 package group
 
 import (
+	"context"
 	"encoding/binary"
 	"runtime"
 	"testing"
 
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
@@ -48,5 +50,52 @@ func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
 	}
 	if wrong > 0 {
 		t.Errorf("%d looks saw the range, that something is locked, and that no range is", wrong)
+	}
+}
+
+// A reader meets a lock, and asks its decider. Meanwhile it is resolved, another transaction
+// reads the key, and its time is over. That one keeps it alive: nobody sees it gone before it
+// is decided.
+func TestASlowReaderDoesNotSeeAKeyGoneThatALockKeeps(t *testing.T) {
+	wall := int64(1 << 40)
+	var meanwhile func()
+	decided := func(context.Context, txn.Lock) (txn.Outcome, error) {
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+		}
+		return txn.Committed, nil
+	}
+	g := open(t, newDisk(true), Options{ID: 1, Wall: func() int64 { return wall }, Decided: decided})
+	reown(t, g, own.Range{}, serving("a", "", 1))
+	deadline := g.NowMS() + 60_000
+	first, second := txn.ID{1}, txn.ID{2}
+	do(t, g, &txn.Prepare{
+		ID: first, Decider: 2, DeadlineMS: deadline,
+		Part: txn.Part{Span: between("a", ""), Writes: []command.Command{&command.Set{Key: at("k"), Value: []byte("v"), Expiry: command.In(50)}}},
+	})
+	meanwhile = func() {
+		do(t, g, &txn.Resolve{ID: first, Span: between("a", ""), Commit: true, DeadlineMS: deadline})
+		row, ok, err := g.Read(context.Background(), at("k"), nil)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		do(t, g, &txn.Prepare{
+			ID: second, Decider: 2, DeadlineMS: deadline,
+			Part: txn.Part{Span: between("a", ""), Reads: []command.Read{{Key: at("k"), Version: row.Version}}},
+		})
+		wall += 100
+		do(t, g, set("other", "1")) // time goes on
+	}
+	_, slow, err := g.Read(context.Background(), at("k"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, next, err := g.Read(context.Background(), at("k"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slow && next {
+		t.Errorf("a reader sees the key gone, and the next one sees it again")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
+	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
@@ -97,6 +98,11 @@ func (n *Node) openGroup(g partition.Group) error {
 	})
 	if err != nil {
 		return fmt.Errorf("open %v: %w", g.ID, err)
+	}
+	// Where the machine's clock was set back those of other groups stand still, and this one
+	// is not to be hours behind: ids of requests, and entries of rows, go from group to group.
+	if floor := n.NowMS(); floor > opened.NowMS() {
+		_, _ = opened.Try(n.ctx, group.Request{Command: &own.Reown{ClockFloorMS: floor}}) // on a full disk it stays behind
 	}
 	p := &Part{ID: g.ID, Host: h, Store: h.Store, Group: opened}
 	n.admit(p)

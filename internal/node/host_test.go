@@ -1,7 +1,9 @@
 package node
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/partition"
 )
@@ -23,5 +25,32 @@ func TestTheStoreOfAGroupIsItsLabel(t *testing.T) {
 		if got := StoreOf(m, id); got != want {
 			t.Errorf("%v is on store %d, want %d", id, got, want)
 		}
+	}
+}
+
+// The machine's clock was set back. Those of groups stand still then: one that comes to them
+// is not behind.
+func TestAGroupIsNotBehindThoseThatAreThere(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(1 << 41)
+	o := small(1)
+	o.Wall = wall.Load
+	n := open(t, o)
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := setIn(n, k, inPart(n, k, 0)); err != nil {
+		t.Fatal(err)
+	}
+	wall.Add(-24 * time.Hour.Milliseconds())
+	g := n.Map().Groups()[0]
+	g.ID = 9
+	if err := n.openGroup(g); err != nil {
+		t.Fatal(err)
+	}
+	if now := n.part(9).Group.NowMS(); now < 1<<41 {
+		t.Errorf("it is %d ms behind", 1<<41-now)
 	}
 }
