@@ -81,3 +81,15 @@ func TestARefusalOfALaterPieceIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// Redis says 0 of a key in its last millisecond.
+func TestAKeyInItsLastMillisecondIsGone(t *testing.T) {
+	for _, pieces := range []int{0, 4} {
+		source, target, o := fakes(t)
+		source.pieces, source.pttl = pieces, 0
+		r, err := Run(context.Background(), o)
+		if err != nil || !r.Complete || r.Gone != 10 || r.Strings+r.Hashes > 0 || len(target.rows) > 0 {
+			t.Errorf("in %d pieces: it ends with %v, %d keys, %+v", pieces, err, len(target.rows), r)
+		}
+	}
+}

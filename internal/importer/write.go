@@ -20,7 +20,9 @@ func (r *run) write(ctx context.Context, p *part) error {
 	}
 	for i, cmds := range sent {
 		if cmds == nil {
-			p.gone++ // it has expired on the way
+			if p.items[i].first {
+				p.gone++ // it has expired on the way; a key once, whatever pieces it has
+			}
 		} else if err := outcome(cmds); err != nil {
 			r.fail(&p.items[i], err)
 		} else {
