@@ -125,7 +125,7 @@ func (r *run) sort(ctx context.Context, keys []string, p *part) (texts, hashes [
 	}
 	for i, k := range keys {
 		s := sized{key: k}
-		if ttl := ttls[i].Val(); ttl > 0 {
+		if ttl := ttls[i].Val(); ttl >= 0 { // 0 in its last millisecond, below if it has none
 			s.until = now.Add(ttl)
 		}
 		switch kind := types[i].Val(); kind {

@@ -19,11 +19,19 @@ import (
 	"github.com/cleavekv/cleave/internal/wal"
 )
 
-// fake is a server with strings alone, each command of which can be refused.
+// fake is a server with strings, or with hashes, each command of which can be refused.
 type fake struct {
 	addr string
 	mu   sync.Mutex
-	rows map[string]string
+	rows map[string]string // of a hash the names of its fields, one after the other
+	// dated has the keys that were given a lifetime and have not expired.
+	dated map[string]bool
+	// pieces is in how many a source gives each of its hashes; 0 if it has strings.
+	pieces int
+	// pttl is what a source says of the lifetime of each of its keys.
+	pttl int
+	// queue is what came since MULTI; nil outside of one.
+	queue [][]string
 	// starts is how often it was started anew.
 	starts int
 	// refuse is what a command is answered with; "" if it is executed.
@@ -37,7 +45,7 @@ func newFake(t *testing.T) *fake {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	f := &fake{addr: l.Addr().String(), rows: map[string]string{}}
+	f := &fake{addr: l.Addr().String(), rows: map[string]string{}, dated: map[string]bool{}, pttl: -1}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -85,10 +93,30 @@ func request(in *bufio.Reader) (words []string, err error) {
 
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
-// answer executes a command.
+// answer executes a command, or keeps it for EXEC.
 func (f *fake) answer(words []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	switch {
+	case words[0] == "MULTI":
+		f.queue = [][]string{}
+		return "+OK\r\n"
+	case words[0] == "EXEC":
+		all := fmt.Sprintf("*%d\r\n", len(f.queue))
+		for _, words := range f.queue {
+			all += f.execute(words)
+		}
+		f.queue = nil
+		return all
+	case f.queue != nil:
+		f.queue = append(f.queue, words)
+		return "+QUEUED\r\n"
+	}
+	return f.execute(words)
+}
+
+// execute executes a command. The caller has the lock.
+func (f *fake) execute(words []string) string {
 	if f.refuse != nil {
 		if why := f.refuse(words); why != "" {
 			return "-" + why + "\r\n"
@@ -109,9 +137,17 @@ func (f *fake) answer(words []string) string {
 		}
 		return fmt.Sprintf("*2\r\n%s*2\r\n%s%s", bulk(strconv.Itoa(next)), bulk(fmt.Sprint("k", 2*page)), bulk(fmt.Sprint("k", 2*page+1)))
 	case "TYPE":
+		if f.pieces > 0 {
+			return "+hash\r\n"
+		}
 		return "+string\r\n"
 	case "PTTL":
-		return ":-1\r\n"
+		return fmt.Sprintf(":%d\r\n", f.pttl)
+	case "HLEN":
+		return fmt.Sprintf(":%d\r\n", f.pieces*smallHash)
+	case "HSCAN": // a cursor is the number of a piece: of one field, f0 and so on
+		piece, _ := strconv.Atoi(words[2])
+		return fmt.Sprintf("*2\r\n%s*2\r\n%s%s", bulk(strconv.Itoa((piece+1)%f.pieces)), bulk(fmt.Sprint("f", piece)), bulk("v"))
 	case "STRLEN":
 		return fmt.Sprintf(":%d\r\n", len(f.rows[words[1]]))
 	case "GET":
@@ -119,8 +155,23 @@ func (f *fake) answer(words []string) string {
 	case "SET":
 		f.rows[words[1]] = words[2]
 		return "+OK\r\n"
+	case "DEL":
+		f.expire(words[1])
+		return ":1\r\n"
+	case "HSET":
+		f.rows[words[1]] += words[2]
+		return ":1\r\n"
+	case "PEXPIRE":
+		f.dated[words[1]] = f.rows[words[1]] != ""
+		return ":1\r\n"
 	}
 	return "-ERR unknown command\r\n"
+}
+
+// expire removes a key. The caller has the lock.
+func (f *fake) expire(key string) {
+	delete(f.rows, key)
+	delete(f.dated, key)
 }
 
 // refuses says what the next commands are refused with.

@@ -20,7 +20,9 @@ func (r *run) write(ctx context.Context, p *part) error {
 	}
 	for i, cmds := range sent {
 		if cmds == nil {
-			p.gone++ // it has expired on the way
+			if p.items[i].first {
+				p.gone++ // it has expired on the way; a key once, whatever pieces it has
+			}
 		} else if err := outcome(cmds); err != nil {
 			r.fail(&p.items[i], err)
 		} else {
@@ -96,13 +98,15 @@ func put(ctx context.Context, pipe redis.Pipeliner, i *item, now time.Time) (sen
 		do("SET", i.key, i.value, "PX", ms)
 	case i.fields == nil:
 		do("SET", i.key, i.value)
-	case !i.first:
+	case !i.first && ms == 0:
 		do(set...)
 	default: // the old value goes and the new one comes, with its lifetime, in one step
 		do("MULTI")
-		do("DEL", i.key)
+		if i.first {
+			do("DEL", i.key)
+		}
 		do(set...)
-		if ms > 0 {
+		if ms > 0 { // with each piece: where the hash has expired since the last, this one makes another
 			do("PEXPIRE", i.key, ms)
 		}
 		do("EXEC")
