@@ -1,6 +1,11 @@
 package cleave
 
-import "crypto/rand"
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/group"
+)
 
 // RequestID names a request, so that a retry of it has no second effect: it
 // gets the answer of the first. An id is remembered for Options.Remember from
@@ -22,3 +27,6 @@ func (db *DB) NewRequestID() RequestID {
 	}
 	return id
 }
+
+// Time is when an id was made, to the millisecond.
+func (id RequestID) Time() time.Time { return time.UnixMilli(group.RequestID(id).TimeMS()) }

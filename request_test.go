@@ -18,6 +18,9 @@ func TestARequestIDIsOfTheStoresClock(t *testing.T) {
 	ids := map[RequestID]bool{}
 	for range 3 {
 		id := db.NewRequestID()
+		if !id.Time().Equal(now) {
+			t.Errorf("it is of %v", id.Time())
+		}
 		for range 2 {
 			if sum, err := db.Default().AddOnce(ctx, id, []byte("n"), 1); err != nil || sum != int64(len(ids)+1) {
 				t.Errorf("%d, %v", sum, err)

@@ -166,7 +166,7 @@ func (c *core) resize(ctx context.Context, shards int) error {
 			}
 		}
 		now := c.nowMS()
-		return c.begin(tx, m.Resized(shards, now).Forgotten(now-c.opts.Remember.Milliseconds()), first)
+		return c.begin(tx, m.Resized(shards, now).Forgotten(now-c.opts.keepEpoch().Milliseconds()), first)
 	})
 }
 
@@ -205,7 +205,7 @@ func (c *core) drained(ctx context.Context, p place) (done bool, err error) {
 		if _, err := tx.Delete(c.ks, p.tail(), p.head()); err != nil {
 			return err
 		}
-		before := c.opts.Now().Add(-c.opts.Remember).UnixMilli()
+		before := c.opts.Now().Add(-c.opts.keepEpoch()).UnixMilli()
 		return tx.Set(c.ks, manifestKey(c.name), m.Drained(p.Bucket).Forgotten(before).Encode())
 	})
 	return done, err

@@ -21,8 +21,8 @@
 //   - A delivery is its receiver's for the time of a lease. One who lost it, because the lease
 //     ran out and another got the message, is told so: [ErrLost].
 //   - A message that was delivered too often is set aside, and does not hold up others.
-//   - A retry of Publish with the same [Message.ID] puts nothing there twice, for as long as
-//     Options.Remember says.
+//   - A retry of Publish with the same [Message.ID] puts nothing there twice. When the
+//     id is older than Options.Remember, the retry is refused: [cleave.ErrRequestOld].
 //   - A [Log] keeps what was appended until it is trimmed; each [Reader] has its own place.
 //
 // # Choices

@@ -62,7 +62,7 @@ func (m *model) remove(x *modelMessage) {
 	}
 }
 
-const lease = 10 * time.Second
+const lease, remember = 10 * time.Second, 3 * time.Second
 
 // Whatever is done in which order, a queue is a list. Two Queues use the same one, so
 // that what each knows of its shards is often old.
@@ -75,7 +75,7 @@ func TestAQueueIsAList(t *testing.T) {
 		name := fmt.Sprint("q", runs)
 		var both []*Queue
 		for range 2 {
-			q, err := Open(ctx, db, ks, name, Options{Shards: 2, Lease: lease, Now: clock.Now, Poll: time.Hour, MaxDeliveries: 1000})
+			q, err := Open(ctx, db, ks, name, Options{Shards: 2, Lease: lease, Remember: remember, Now: clock.Now, Poll: time.Hour, MaxDeliveries: 1000})
 			must(t, err)
 			defer q.Close()
 			both = append(both, q)
@@ -109,7 +109,12 @@ func TestAQueueIsAList(t *testing.T) {
 				m.waiting = append(m.waiting, x)
 			case op == "again":
 				id := rapid.SampledFrom(ids).Draw(t, "id")
-				must(t, q.Publish(ctx, Message{Key: []byte(m.keys[id]), Body: []byte("again"), ID: id}))
+				err := q.Publish(ctx, Message{Key: []byte(m.keys[id]), Body: []byte("again"), ID: id})
+				if clock.Now().Sub(id.Time()) > remember {
+					wantError(t, "an old id", err, cleave.ErrRequestOld)
+				} else {
+					must(t, err)
+				}
 			case op == "receive":
 				got, err := q.TryReceive(ctx, rapid.IntRange(1, 4).Draw(t, "max"))
 				must(t, err)

@@ -34,6 +34,8 @@ const (
 	maxKey  = 1 << 10
 	maxBody = 16 << 20
 	maxName = 256
+
+	maxRemember = 365 * 24 * time.Hour
 )
 
 // Options configure a queue or log. The zero value works.
@@ -46,7 +48,10 @@ type Options struct {
 	// MaxDeliveries is how often a message is delivered before it is set aside. Default
 	// 16. At least 1.
 	MaxDeliveries int
-	// Remember is for how long a Message.ID is known. Default 10 minutes. At least 1 s.
+	// Remember is for how long a Message.ID is good for a retry, by the clock of the
+	// store: older ones, and those that are as much ahead, are refused. Default 10 minutes.
+	// From 1 s to a year. As with cleave.Options.Remember, raise it while nothing is
+	// retried that is older than the shorter one.
 	Remember time.Duration
 	// Poll is about how long a receiver waits before it looks by itself, should the feed
 	// fail. It is drawn from half to one and a half of it. Default 5 s. At least 1 ms.
@@ -84,7 +89,7 @@ func (o Options) withDefaults() (Options, error) {
 	refuse(o.Shards < 1 || o.Shards > MaxShards, "Shards is %d: use 1 to %d", o.Shards, MaxShards)
 	refuse(o.Lease < time.Millisecond, "Lease is %v: use at least 1ms", o.Lease)
 	refuse(o.MaxDeliveries < 1, "MaxDeliveries is %d: use at least 1", o.MaxDeliveries)
-	refuse(o.Remember < time.Second, "Remember is %v: use at least 1s", o.Remember)
+	refuse(o.Remember < time.Second || o.Remember > maxRemember, "Remember is %v: use 1s to %v", o.Remember, maxRemember)
 	refuse(o.Poll < time.Millisecond, "Poll is %v: use at least 1ms", o.Poll)
 	return o, errors.Join(errs...)
 }
@@ -107,7 +112,8 @@ type Message struct {
 	// Body is at most 16 MiB.
 	Body []byte
 	// ID makes a retry harmless: see cleave.DB.NewRequestID. A message without a Key is
-	// then placed by it.
+	// then placed by it. An id that is older than Options.Remember, or as much ahead of
+	// the clock of the store, is refused with cleave.ErrRequestOld.
 	ID cleave.RequestID
 	// Delay is how long nobody gets it. A log has none.
 	Delay time.Duration

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/lanes"
@@ -26,6 +27,8 @@ type lane struct {
 type post struct {
 	messages    []*Message
 	rows, bytes int // of them, the rows at most
+	// judged is when their ids were young enough, by the clock of the store.
+	judged time.Time
 	// also, if set, is done in the same transaction, and tells whether the messages are
 	// still wanted. Those of others, which share the transaction, are not its business.
 	also func(tx *cleave.Txn) (wanted bool, err error)
@@ -75,11 +78,15 @@ func (c *core) publish(ctx context.Context, messages []*Message, also func(*clea
 	if err := c.over(ctx); err != nil {
 		return err
 	}
+	judged, err := c.judge(messages)
+	if err != nil {
+		return err
+	}
 	anywhere := rand.IntN(lanes.Points)
 	m := c.manifest.Load()
 	for len(messages) > 0 {
 		b := m.For(pointOf(messages[0], anywhere))
-		p := &post{also: also, turn: make(chan *outcome, 1)}
+		p := &post{also: also, judged: judged, turn: make(chan *outcome, 1)}
 		rest := make([]*Message, 0, len(messages))
 		full := false // from the first that finds no room on: one behind it may have its key
 		for _, x := range messages {
@@ -211,7 +218,7 @@ func (c *core) commit(b lanes.Bucket, batch []*post) error {
 				}
 			}
 			for _, x := range post.messages {
-				if err := c.put(tx, m, p, &t, x, now); err != nil {
+				if err := c.put(tx, m, p, &t, x, now, post.judged); err != nil {
 					return err
 				}
 			}
@@ -225,12 +232,12 @@ func (c *core) commit(b lanes.Bucket, batch []*post) error {
 }
 
 // put puts one message there, unless it is there already.
-func (c *core) put(tx *cleave.Txn, m *lanes.Manifest, p place, t *lanes.Tail, x *Message, now int64) error {
+func (c *core) put(tx *cleave.Txn, m *lanes.Manifest, p place, t *lanes.Tail, x *Message, now int64, judged time.Time) error {
 	if x.ID != (cleave.RequestID{}) {
 		if known, err := c.known(tx, m, p, x); known || err != nil {
 			return err
 		}
-		o := cleave.SetOptions{TTL: c.opts.Remember}
+		o := cleave.SetOptions{TTL: c.opts.keepID(x.ID, judged)}
 		if err := tx.SetWith(c.ks, p.request(x.ID), binary.AppendUvarint(nil, t.Next), o); err != nil {
 			return err
 		}

@@ -45,7 +45,9 @@ func (q *Queue) Close() error { return q.c.close() }
 // Publish puts messages into the queue: when it returns nil, they are there. Those of one
 // shard come at once, all of them or none, up to 1000 and about 1 MiB, or fewer with an ID
 // after many resizes; those with neither Key nor ID are put into one shard.
-// After an error some may be there: with an ID in each, all can be published again.
+// After an error some may be there: with an ID in each, all can be published again, for
+// as long as Options.Remember says. If one ID is too old, cleave.ErrRequestOld, none of the
+// messages was published by this call.
 func (q *Queue) Publish(ctx context.Context, messages ...Message) error {
 	list := make([]*Message, len(messages))
 	for i := range messages {

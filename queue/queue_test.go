@@ -285,7 +285,7 @@ func TestReceiversDoNotPoll(t *testing.T) {
 
 func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	db, ks := memory(t, cleave.Options{})
-	for _, o := range []Options{{Shards: -1}, {Shards: 257}, {Lease: 1}, {MaxDeliveries: -1}, {Remember: 1}, {Poll: 1}} {
+	for _, o := range []Options{{Shards: -1}, {Shards: 257}, {Lease: 1}, {MaxDeliveries: -1}, {Remember: 1}, {Remember: 1 << 62}, {Poll: 1}} {
 		_, err := Open(ctx, db, ks, "q", o)
 		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
 	}

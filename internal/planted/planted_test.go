@@ -180,6 +180,7 @@ var plantedBugs = map[string][]guard{
 	"queue-late-ack":                 {{"internal/lanes", "TestALeaseIsMineUntilAnotherHasIt", nil}, guardQueue},
 	"queue-publish-to-closed-bucket": {guardQueue},
 	"queue-id-of-one-epoch":          {guardQueue},
+	"queue-old-id-taken":             {guardQueue},
 	"queue-head-runs-ahead":          {guardQueue},
 	"queue-manifest-goes-back":       {{folder: "queue", test: "TestAManifestThatWasReadLateIsNotBelieved"}},
 	"queue-revival-fails-others":     {{folder: "queue", test: "TestARevivalThatComesTooLateFailsNobodyElse"}},
