@@ -463,6 +463,10 @@ func (tx *Txn) date(at place, cmd command.Command) command.Command {
 			return cmd
 		}
 		d.nowMS = nowMS
+		if tx.keptByLock(at.p, nowMS) {
+			tx.err = errRetry // it is there for whoever has read it, and not at the commit
+			return cmd
+		}
 	}
 	if tx.rows[string(at.p)] != nil {
 		cmd, matters = command.Resolve(cmd, d.nowMS), true
@@ -473,4 +477,18 @@ func (tx *Txn) date(at place, cmd command.Command) command.Command {
 	}
 	tx.dated[string(at.p)] = d
 	return cmd
+}
+
+// keptByLock tells whether nothing but a lock keeps a key alive in the transaction's state.
+func (tx *Txn) keptByLock(p partition.Position, nowMS int64) bool {
+	judgeMS, err := tx.view.NowMS(p)
+	if err != nil || judgeMS >= nowMS {
+		return false
+	}
+	value, ok, err := tx.view.Get(effect.Rows.AppendKey(nil, p), nil)
+	if err != nil || !ok {
+		return false
+	}
+	row, err := command.DecodeRow(value)
+	return err == nil && row.Alive(judgeMS) && !row.Alive(nowMS)
 }

@@ -248,3 +248,67 @@ func TestATimeToLiveDoesNotCountFromALock(t *testing.T) {
 		mustClose(t, db)
 	}
 }
+
+// A lock keeps a key alive whose time is over. A transaction reads it, and then dates it.
+func TestATransactionDoesNotForgetWhatALockHasKept(t *testing.T) {
+	const ttl = 200 * time.Millisecond
+	for _, scan := range []bool{false, true} {
+		db := mustOpen(t, tiny(wal.Never, nil, store.Memory(), store.Memory()))
+		k, key := db.Default(), []byte("k")
+		p := k.space.AppendPosition(nil, key)
+		part, span := k.part(p), db.node.Map().Find(p).Span
+		do := func(c command.Command) error {
+			reply, err := part.Group.Do(ctx, group.Request{Command: c})
+			return errors.Join(err, reply.Err)
+		}
+		_, err := k.SetWith(ctx, key, []byte("v"), SetOptions{TTL: ttl})
+		must(t, err)
+		item, err := k.Item(ctx, key)
+		must(t, err)
+		id, deadline := txn.ID{1, 2, 3}, part.Group.NowMS()+time.Minute.Milliseconds()
+		lock := txn.Part{Span: span, Reads: []command.Read{{Key: p, Version: item.Version}}}
+		must(t, do(&txn.Prepare{ID: id, Decider: part.ID, DeadlineMS: deadline, Part: lock}))
+		time.Sleep(ttl + 100*time.Millisecond)
+		resolved := false
+		saw, expired := false, false
+		err = db.Update(ctx, func(tx *Txn) error {
+			saw, expired = false, false
+			defer func() {
+				if !resolved {
+					resolved = true
+					must(t, do(&txn.Resolve{ID: id, Span: span, DeadlineMS: deadline}))
+				}
+			}()
+			if scan {
+				for _, err := range tx.Scan(k, ScanOptions{}) {
+					if err != nil {
+						return err
+					}
+					saw = true
+					if expired, err = tx.Expire(k, key, time.Hour); err != nil {
+						return err
+					}
+				}
+			} else {
+				_, err := tx.Item(k, key)
+				saw = err == nil
+				if expired, err = tx.Expire(k, key, time.Hour); err != nil {
+					return err
+				}
+			}
+			if saw {
+				if err := tx.Set(k, []byte("z"), []byte("k was there")); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		must(t, err)
+		is, err := k.Exists(ctx, key)
+		must(t, err)
+		if saw != is || saw != expired {
+			t.Errorf("scan %v: it has seen the key: %v, Expire told %v, but after the commit: %v", scan, saw, expired, is)
+		}
+		mustClose(t, db)
+	}
+}

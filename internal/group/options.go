@@ -22,6 +22,9 @@ type Options struct {
 	// transaction if it is decided. An error means that nobody can do so any more. Nil
 	// waits for others to do so.
 	Settle func(ctx context.Context, l txn.Lock) error
+	// Failed returns why nothing changes in the group any more, as its store has failed;
+	// nil while it may. Nil asks nobody.
+	Failed func() error
 	// Hold asks for the turn of a write that others have come before too often: it returns
 	// when what is claimed is held for it, see [txn.Holds], under an id, until it is
 	// released. Nil lets it try again and again.

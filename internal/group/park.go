@@ -89,8 +89,8 @@ const moment = 2 * time.Millisecond
 // for good if the group's store has failed: nobody can write there that it is over.
 func (g *Group) park(ctx context.Context, met error, parked int) error {
 	changed := g.Changed()
-	if parked > 0 {
-		if _, _, err := g.state.Get(ledgerKey(g.opts.ID), nil); err != nil {
+	if parked > 0 && g.opts.Failed != nil {
+		if err := g.opts.Failed(); err != nil {
 			return err
 		}
 	}

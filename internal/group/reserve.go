@@ -43,7 +43,7 @@ func (x *executor) admit(c *call) error {
 	if floor > x.ledger.clockCeiling {
 		next := x.ledger
 		next.seq++
-		next.clockCeiling = floor + x.opts.ClockAhead.Milliseconds()
+		next.clockCeiling = max(floor, x.opts.Wall()+x.opts.ClockAhead.Milliseconds())
 		if err := x.write(next); err != nil {
 			return err
 		}

@@ -120,9 +120,9 @@ func (t *turn) hold(ctx context.Context, p *Part) error {
 }
 
 // untilFree waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed, or a store has failed,
-// theirs or that of their decider. Otherwise they end by their deadline: for longer it keeps no
-// place.
+// would change what is read now. Nobody ends them once the node is closed, or their store has
+// failed, or, past their deadline, that of their decider. Otherwise they end by their deadline:
+// for longer it keeps no place.
 func (t *turn) untilFree(ctx context.Context, p *Part) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {
@@ -137,7 +137,8 @@ func (t *turn) untilFree(ctx context.Context, p *Part) error {
 		if err := t.node.Closed(); err != nil {
 			return err
 		}
-		if decider := t.node.part(locks[met].Decider); p.failed() || decider != nil && decider.failed() {
+		decider, over := t.node.part(locks[met].Decider), t.node.NowMS() > locks[met].DeadlineMS
+		if p.failed() || over && decider != nil && decider.failed() {
 			return store.ErrFailed
 		}
 		if err := await(ctx, changed, askAgain<<min(wait, 6)); err != nil {

@@ -116,6 +116,7 @@ func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	keys := n.decideAndFail(t)
+	n.wallMS.Add(2 * transactionMS) // nobody leads it
 	k, _ := n.Keyspace(DefaultName)
 	locked, free := keys[1], keysIn(k, n.Map().Find(keys[1]).Span, 1)[0]
 	g := n.PartOf(free).Group

@@ -94,7 +94,7 @@ func (n *Node) openGroup(g partition.Group) error {
 	log := &drive.Log{Store: h.Store, Group: g.ID, Committed: n.feeds.ring}
 	opened, err := group.Open(log, h.Store, group.Options{
 		ID: g.ID, Wall: n.opts.Wall, Queue: n.opts.Queue, Refuse: n.opts.Refuse, Remember: n.opts.Remember, Joints: h.joints,
-		Decided: func(_ context.Context, l txn.Lock) (txn.Outcome, error) { return n.decided(l, newest) }, Settle: n.settleLock, Hold: n.Hold,
+		Decided: func(_ context.Context, l txn.Lock) (txn.Outcome, error) { return n.decided(l, newest) }, Settle: n.settleLock, Failed: h.why, Hold: n.Hold,
 	})
 	if err != nil {
 		return fmt.Errorf("open %v: %w", g.ID, err)

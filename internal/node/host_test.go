@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -52,5 +54,37 @@ func TestAGroupIsNotBehindThoseThatAreThere(t *testing.T) {
 	}
 	if now := n.part(9).Group.NowMS(); now < 1<<41 {
 		t.Errorf("it is %d ms behind", 1<<41-now)
+	}
+}
+
+// So it is after crashes, each of which takes groups to the end of what they had reserved: one
+// does not push the next one ahead.
+func TestClocksDoNotRunAheadOverCrashes(t *testing.T) {
+	var wall atomic.Int64
+	wall.Store(1 << 41)
+	disk := store.NewCrashable()
+	o := small(1)
+	o.Groups, o.Wall = 16, wall.Load
+	o.FS = func(int) store.FS { return disk.FS() }
+	n := open(t, o)
+	for i := range 20 { // each of them reserves time when it needs some
+		wall.Add(397)
+		mustTry(t, n.Parts()[i*7%16].Group, &own.Reown{})
+	}
+	end := wall.Load()
+	wall.Add(-time.Hour.Milliseconds())
+	for range 4 {
+		crashed := disk.Crash(0, nil)
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		disk = crashed
+		n = open(t, o)
+		if ahead := n.NowMS() - end; ahead > 4000 {
+			t.Errorf("they are %d ms ahead of where the machine's clock was", ahead)
+		}
+	}
+	if err := n.Close(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,7 +29,8 @@ func (n *Node) background(f func()) {
 // settleLock ends the transaction of a lock that is in the way, if it is decided. The error is
 // nil, or store.ErrFailed: then the lock stays.
 func (n *Node) settleLock(ctx context.Context, l txn.Lock) error {
-	if err := n.end(ctx, l, drive.Inquire(l)); hasFailed(err) {
+	// Until its deadline somebody may lead it, who is refused by the decider, and aborts it.
+	if err := n.end(ctx, l, drive.Inquire(l)); hasFailed(err) && n.NowMS() > l.DeadlineMS {
 		return fmt.Errorf("%w: %v", store.ErrFailed, err) // who waits for the lock is in no doubt
 	}
 	return nil

@@ -204,6 +204,13 @@ func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	key := n.decideAndFail(t)[1]
+	// Up to its deadline somebody may lead it, who is refused by the decider and aborts it.
+	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer stop()
+	if _, err := n.PartOf(key).Group.Do(limited, group.Request{Command: &command.Set{Key: key}}); errors.Is(err, store.ErrFailed) {
+		t.Errorf("a write before the deadline: %v", err)
+	}
+	n.wallMS.Add(2 * transactionMS)
 	areTold(t,
 		waiter{"a write", func(ctx context.Context) error {
 			_, err := n.PartOf(key).Group.Do(ctx, group.Request{Command: &command.Set{Key: key}})
