@@ -450,7 +450,7 @@ func TestFoldingReachesUpToTheNextKeyspace(t *testing.T) {
 		t.Fatalf("%v, and the next id is %d", err, n.nextID)
 	}
 	newSpace(t, n, "next")
-	if s := n.Map().Find(k.Span().Start); bytes.Compare(s.Span.End, (&partition.Keyspace{ID: k.ID + 2}).Span().Start) != 0 {
+	if s := n.Map().Find(k.Span().Start); !bytes.Equal(s.Span.End, (&partition.Keyspace{ID: k.ID + 2}).Span().Start) {
 		t.Errorf("what is gone is in %v", s)
 	}
 	agree(t, n)
