@@ -101,17 +101,24 @@ func shardsOf(n *Node, k *Space) int {
 	return len(slices.Collect(n.Map().Shards(k.Span())))
 }
 
-// Where rows may be left, and where a job is at work, shards stay as they are.
-func TestShardsAreFoldedWhenNobodyNeedsThem(t *testing.T) {
-	o := small(2)
-	o.Groups = 4
-	begun, goOn := make(chan struct{}), make(chan struct{})
+// holdAJob stops the first job that has copied its shard, and closes begun then, until goOn is
+// closed.
+func holdAJob(o *Options) (begun, goOn chan struct{}) {
+	begun, goOn = make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(begun); <-goOn })
 	o.OnJob = func(j mover.Job) {
 		if j.Phase == mover.Catching {
 			hold()
 		}
 	}
+	return begun, goOn
+}
+
+// Where rows may be left, and where a job is at work, shards stay as they are.
+func TestShardsAreFoldedWhenNobodyNeedsThem(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	begun, goOn := holdAJob(&o)
 	n := open(t, o)
 	defer n.Close(ctx)
 	k := dropped(t, n)
@@ -186,13 +193,7 @@ func TestACrashLeavesShardsFoldedInTheEnd(t *testing.T) {
 		o := small(2)
 		o.Groups = 4
 		o.FS = func(i int) store.FS { return disks[i].FS() }
-		begun, crashed := make(chan struct{}), make(chan struct{})
-		hold := sync.OnceFunc(func() { close(begun); <-crashed })
-		o.OnJob = func(j mover.Job) {
-			if j.Phase == mover.Catching {
-				hold()
-			}
-		}
+		begun, crashed := holdAJob(&o)
 		n := open(t, o)
 		k := dropped(t, n)
 		if err := n.clearKeyspace(ctx, k.ID); err != nil {
