@@ -21,6 +21,7 @@ type Carrier struct {
 	// Rest, if set, is called again and again while rows are carried, after some work
 	// of a tenth of a millisecond or so.
 	Rest    func()
+	atOnce  int // about how many bytes a Verify brings at most, noLimit unless it is set
 	touched touched
 	follower
 }
@@ -164,10 +165,15 @@ func (r *Carrier) readBoth(find Find, x mover.Verify) (Load, error) {
 	}
 	l := Load{carrier: r, piece: mover.RoundBytes / pieces, round: x.Round, to: x.To, span: x.Span, exact: true}
 	c := mover.Ingest{Job: x.Job, Attempt: x.Attempt, Span: x.Span, After: after}
-	if err = l.reach(from.Store, source, c, place); err != nil {
+	more, err := l.reach(from.Store, source, c, place)
+	if err != nil {
 		return l, err
 	}
 	r.touched.follow(&l)
+	if more {
+		l.finish = func(Place, uint64) mover.Event { return mover.Failed{Round: x.Round, Err: errMore} }
+		return l, nil
+	}
 	sum, err := r.summer(from.Store, x, place)
 	if err != nil {
 		return l, err
@@ -219,6 +225,9 @@ func (r *Carrier) summer(source *store.Store, x mover.Verify, place uint64) (fun
 		return s, err
 	}, nil
 }
+
+// errMore means that a destination was only brought nearer to where it is to be compared.
+var errMore = errors.New("drive: more has changed than is brought at once: try again")
 
 // errFaster means that a destination is not where it was brought to.
 var errFaster = errors.New("drive: another driver has brought the range further: try again")

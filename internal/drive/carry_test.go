@@ -3,6 +3,7 @@ package drive
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/command"
@@ -228,6 +229,37 @@ func TestADestinationThatIsElsewhereIsNotCompared(t *testing.T) {
 		change(&x, &place)
 		if _, err := compare(w.places[3], x, place, want, sum); !errors.Is(err, errFaster) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// So much may be left that not all of it is brought at once: that is no difference.
+func TestWhatIsLeftIsBroughtBeforeItIsCompared(t *testing.T) {
+	w := newSmall(t)
+	span, base := w.copying()
+	c := Carrier{atOnce: 64 << 10}
+	c.follow(w.stores[0], span)
+	defer c.Close()
+	for i := range 100 {
+		w.set(2, fmt.Sprintf("k%02d", i), strings.Repeat("v", 4<<10))
+	}
+	x := mover.Verify{Round: 4, Job: 7, From: 2, To: 3, Span: span, Attempt: 1, Upto: base}
+	for nearer := 0; ; nearer++ {
+		load, err := c.Read(w.find, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(2, "k50", fmt.Sprint("later than the snapshot", nearer))
+		switch ev := load.Bring(bg, w.find).(type) {
+		case mover.Verified:
+			if !ev.Equal || ev.Compared < 100 || nearer < 3 {
+				t.Errorf("after %d times: %+v", nearer, ev)
+			}
+			return
+		default:
+			if !errors.Is(failure(ev), errMore) || nearer > 20 {
+				t.Fatalf("the %dth time: %+v", nearer, ev)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
@@ -82,11 +83,8 @@ func (f *follower) Left(source *store.Store, before, upto, carried uint64) (left
 // limit bytes of it. More tells that it goes on.
 func (l *Load) advance(from *store.Store, c mover.Ingest, place uint64, limit int) (more bool, err error) {
 	changes := l.carrier.changes
-	if rows, more, ok := changes.Next(wal.Position(c.After), int64(limit)); ok {
-		if more && !plant.Bug("drive-some-changes-taken-for-all") {
-			place = min(place, uint64(rows[len(rows)-1].At))
-		}
-		return more, l.changed(from, c, rows, place)
+	if more, ok, err := l.known(from, c, place, limit); ok {
+		return more, err
 	}
 	// The log up to where changes are known, if that is not too late.
 	until := uint64(noEnd)
@@ -98,13 +96,27 @@ func (l *Load) advance(from *store.Store, c mover.Ingest, place uint64, limit in
 	return more || ok && uint64(since) < place, err
 }
 
-// reach adds what brings the destination to a place, at which side shows the source.
-func (l *Load) reach(from *store.Store, side command.Reader, c mover.Ingest, place uint64) error {
-	if rows, _, ok := l.carrier.changes.Next(wal.Position(c.After), noLimit); ok {
-		return l.changed(side, c, rows, place)
+// reach adds what brings the destination to a place, at which side shows the source, or if
+// that is too much at once, nearer to it. More tells that it goes on.
+func (l *Load) reach(from *store.Store, side command.Reader, c mover.Ingest, place uint64) (more bool, err error) {
+	limit := cmp.Or(l.carrier.atOnce, noLimit)
+	if more, ok, err := l.known(side, c, place, limit); ok {
+		return more, err
 	}
-	_, err := l.feed(from, c, place, noLimit)
-	return err
+	return l.feed(from, c, place, limit)
+}
+
+// known adds rows as a side of the source has them at a place, about limit bytes of those
+// that have changed, if these are known. More tells that it goes on.
+func (l *Load) known(side command.Reader, c mover.Ingest, place uint64, limit int) (more, ok bool, err error) {
+	rows, more, ok := l.carrier.changes.Next(wal.Position(c.After), int64(limit))
+	if !ok {
+		return false, false, nil
+	}
+	if more && !plant.Bug("drive-some-changes-taken-for-all") {
+		place = min(place, uint64(rows[len(rows)-1].At))
+	}
+	return more, true, l.changed(side, c, rows, place)
 }
 
 // changed adds rows as a side of the source has them, in the order in which they have
