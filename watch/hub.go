@@ -125,7 +125,7 @@ func (h *Hub) fail(life uint64, err error) {
 	}
 	h.stop()
 	h.stop = nil
-	h.all(func(w *Watcher) { w.end(err) })
+	h.all(func(w *Watcher) { w.end(err, *h.place.Load()) })
 }
 
 // all calls f with every watcher. Those of several keys may come several times.

@@ -486,6 +486,38 @@ func TestAHubThatHasMissedSomethingSaysSoAndGoesOn(t *testing.T) {
 	refused(t, "a broken feed", err, broken)
 }
 
+// What is offered to others by a later reader would let those of before go on behind what
+// was written while nobody read.
+func TestWhoseReaderHasFailedIsOfferedNothingMore(t *testing.T) {
+	for name, o := range map[string]Options{"every": {Every: true}, "last": {}} {
+		t.Run(name, func(t *testing.T) {
+			ks, h := fresh(t, cleave.Range)
+			feed := &fleeting{source: h.feed, fail: make(chan error)}
+			h.feed = feed
+			w := watchAll(t, h, ks, o)
+			broken := errors.New("broken")
+			feed.fail <- broken
+			<-w.signal // the hub has noticed
+			must(t, ks.Set(ctx, []byte("gap"), nil))
+			other := watchAll(t, h, ks, o)
+			must(t, ks.Set(ctx, []byte("later"), nil))
+			if e, err := other.Next(patience(t)); err != nil || string(e.Key) != "later" {
+				t.Fatal(e, err)
+			}
+			if e, err := w.Next(patience(t)); !errors.Is(err, broken) {
+				t.Fatalf("told %s %s, %v", e.Kind, e.Key, err)
+			}
+			o.From = w.Cursor()
+			again := watchAll(t, h, ks, o)
+			for _, key := range []string{"gap", "later"} {
+				if e, err := again.Next(patience(t)); err != nil || string(e.Key) != key {
+					t.Fatalf("told %s %s, %v, want %s", e.Kind, e.Key, err, key)
+				}
+			}
+		})
+	}
+}
+
 // outrun is a store whose log is gone when somebody stops to read it.
 type outrun struct {
 	source

@@ -103,7 +103,7 @@ func (w *Watcher) take() bool {
 	case w.queue.len() > 0:
 		behind := w.rest
 		if behind == "" {
-			behind = w.behind(place)
+			behind = w.reached(place)
 		}
 		w.out = w.queue.pop(w.out[:0], w.cursor, behind)
 	case w.lost && w.readsOn():
@@ -113,7 +113,7 @@ func (w *Watcher) take() bool {
 	case w.lost:
 		// What is offered from now on comes behind place.
 		w.lost = false
-		w.out = append(w.out[:0], Event{Kind: Lost, After: w.behind(place)})
+		w.out = append(w.out[:0], Event{Kind: Lost, After: w.reached(place)})
 	case w.err != nil:
 		w.dead = w.err
 	default:
@@ -139,10 +139,18 @@ func (w *Watcher) Cursor() cleave.Cursor {
 	place := *w.hub.place.Load() // first: what is before it was offered
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.queue.len() == 0 && !w.lost {
+	if w.queue.len() == 0 && !w.lost && w.err == nil {
 		w.cursor = w.behind(place)
 	}
 	return w.cursor
+}
+
+// reached is behind, also when no more is offered.
+func (w *Watcher) reached(place cleave.Cursor) cleave.Cursor {
+	if w.err != nil {
+		return w.ended
+	}
+	return w.behind(place)
 }
 
 // behind returns the place behind all that was offered, if all before place was.

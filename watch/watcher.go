@@ -78,7 +78,10 @@ type Watcher struct {
 	// empty iff lost and readsOn.
 	rest cleave.Cursor
 	last cleave.Cursor // behind the change that was offered last
-	err  error
+	// err is why there will be no more, and ended the place before which all was offered by
+	// then. The hub goes on behind a gap, with the reader that others begin.
+	err   error
+	ended cleave.Cursor
 }
 
 // readsOn tells whether the watcher reads from the log what there was no room for, instead
@@ -140,7 +143,7 @@ func (w *Watcher) offer(c *cleave.Change, op *cleave.ChangeOp, before cleave.Cur
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lost {
+	if w.lost || w.err != nil { // see ended
 		return
 	}
 	if w.skip != "" {
@@ -175,6 +178,8 @@ func (w *Watcher) lose(place cleave.Cursor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case w.err != nil:
+		return
 	case !w.readsOn():
 		w.queue.clear()
 	case !w.lost:
@@ -184,11 +189,14 @@ func (w *Watcher) lose(place cleave.Cursor) {
 	w.wake()
 }
 
-// end notes why there will be no more.
-func (w *Watcher) end(err error) {
+// end notes why there will be no more behind a place of the hub.
+func (w *Watcher) end(err error, place cleave.Cursor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.err = err
+	if w.err != nil {
+		return // ended belongs to it
+	}
+	w.err, w.ended = err, w.behind(place)
 	w.wake()
 }
 
