@@ -283,6 +283,30 @@ func TestReceiversDoNotPoll(t *testing.T) {
 	wantError(t, "a queue that is closed twice", q.Close(), ErrClosed)
 }
 
+// The messages of new shards wait for those of the shards before, also for one without a key.
+func TestWhoWaitsForAShardOfBeforeHearsThatItIsEmpty(t *testing.T) {
+	db, ks := memory(t, cleave.Options{})
+	q := open(t, db, ks, "q", Options{Shards: 1, Poll: time.Hour, Lease: time.Hour})
+	must(t, q.Publish(ctx, Message{Body: []byte("old")}))
+	old, err := q.Receive(ctx, 1)
+	must(t, err)
+	must(t, q.Resize(ctx, 2))
+	must(t, q.Publish(ctx, Message{Body: []byte("new")}))
+	got := make(chan []string)
+	go func() {
+		list, err := q.Receive(ctx, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- bodies(list)
+	}()
+	time.Sleep(50 * time.Millisecond) // it waits
+	must(t, q.Ack(ctx, old...))
+	if b := <-got; !slices.Equal(b, []string{"new"}) {
+		t.Errorf("%q", b)
+	}
+}
+
 func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	db, ks := memory(t, cleave.Options{})
 	for _, o := range []Options{{Shards: -1}, {Shards: 257}, {Lease: 1}, {MaxDeliveries: -1}, {Remember: 1}, {Remember: 1 << 62}, {Poll: 1}} {

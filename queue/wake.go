@@ -45,8 +45,9 @@ func (w *waker) start(c *core) {
 				if failed = err; failed != nil {
 					break // all look for themselves, and it goes on from now
 				}
+				open := c.manifest.Load().Open().Number
 				for _, op := range change.Ops {
-					if op.Keyspace == c.ks.Name() && (bytes.HasPrefix(op.Key, of) && rouses(op, op.Key[len(of):]) || bytes.Equal(op.Key, manifest)) {
+					if op.Keyspace == c.ks.Name() && (bytes.HasPrefix(op.Key, of) && rouses(op, op.Key[len(of):], open) || bytes.Equal(op.Key, manifest)) {
 						w.all()
 						break
 					}
@@ -63,8 +64,9 @@ func (w *waker) start(c *core) {
 
 // rouses tells whether a change of a row, whose key goes on with rest behind the name, may
 // let a message be handed out: one that comes, one that is done and had a key that others
-// wait for, and one that is given back. Claims rouse nobody.
-func rouses(op cleave.ChangeOp, rest []byte) bool {
+// wait for, or was of an epoch before the open one, whose messages wait for all of these,
+// and one that is given back. Claims rouse nobody.
+func rouses(op cleave.ChangeOp, rest []byte, open uint64) bool {
 	const point = 1 // in front of the epoch
 	if len(rest) < point {
 		return true
@@ -79,7 +81,8 @@ func rouses(op cleave.ChangeOp, rest []byte) bool {
 	}
 	switch rest[at] {
 	case kindMessage:
-		return !op.Deleted || len(rest) > at+1+8
+		number, _ := epoch.Element().Int()
+		return !op.Deleted || len(rest) > at+1+8 || uint64(number) < open
 	case kindLease:
 		l, err := lanes.ParseLease(op.Item.Value)
 		return !op.Deleted && (err != nil || l.Token == 0)
