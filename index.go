@@ -175,7 +175,7 @@ func (db *DB) CreateIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 	if err != nil {
 		return nil, public(err)
 	}
-	x, err := db.node.CreateIndex(ctx, d, extract)
+	x, err := db.node.CreateIndex(ctx, o.Keyspace.space, d, extract)
 	if x != nil { // also if the caller did not wait for the end
 		db.keepers.start(db, x)
 	}
@@ -212,7 +212,11 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 			return nil, fmt.Errorf("%w with other options: %q of keyspace %q is %s, not %s: drop it first", ErrIndexExists, d.Name, d.Keyspace, says(&x.Definition), says(&d))
 		}
 		if d.Function != "" && x.Extract == nil {
-			if x, err = db.node.DeclareIndex(x, extract); err != nil {
+			x, err = db.node.DeclareIndex(x, extract)
+			if errors.Is(err, node.ErrNoIndex) {
+				continue // dropped meanwhile: look again
+			}
+			if err != nil {
 				return nil, public(err)
 			}
 			db.keepers.start(db, x)

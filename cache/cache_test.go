@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -300,6 +301,31 @@ func TestManyKeysAreLoadedByOneCall(t *testing.T) {
 	if m := c.Metrics(); m.Loads != 2 || m.Hits != 2 {
 		t.Errorf("%+v", m)
 	}
+}
+
+func TestKeysThatNoMapCanHold(t *testing.T) {
+	loads := func(_ context.Context, keys []any) (map[any]int, error) {
+		out := map[any]int{}
+		for _, k := range keys {
+			out[k] = 1
+		}
+		return out, nil
+	}
+	c := mustNew(t, Options[any, int]{LoadMany: loads})
+	_, one := c.Get(ctx, math.NaN())
+	got, many := c.GetMany(ctx, 1, math.NaN())
+	if !errors.Is(one, ErrKey) || !errors.Is(many, ErrKey) || got[1] != 1 {
+		t.Errorf("not a number: %v, %v, %v", one, got, many)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a slice is a key")
+			}
+		}()
+		_, _ = c.GetMany(ctx, 2, []int{3})
+	}()
+	mustGet(t, c, 2, 1) // nobody waits for a load that was never begun
 }
 
 func TestAClosedCacheSaysSo(t *testing.T) {

@@ -13,6 +13,8 @@ var (
 	ErrOptions = fmt.Errorf("%w of a cache", cleave.ErrOptions)
 	// ErrClosed means that the cache was closed.
 	ErrClosed = errors.New("cache: closed")
+	// ErrKey means that a key is not equal to itself, as NaN is not: it would never be found.
+	ErrKey = errors.New("cache: a key is not equal to itself: leave out what is not a number")
 	// ErrPanic means that the loader panicked: the text says with what, and a
 	// [PanicError] where.
 	ErrPanic = errors.New("cache: the loader panicked")

@@ -78,6 +78,9 @@ func (c *Cache[K, V]) join(ctx context.Context, key K) (*flight[V], error) {
 // claim returns the load of a key that a caller of now may wait for, and whether it is
 // the caller's to run.
 func (c *Cache[K, V]) claim(ctx context.Context, key K) (f *flight[V], mine bool, err error) {
+	if same := key; same != key {
+		return nil, false, ErrKey
+	}
 	l := c.lane(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()

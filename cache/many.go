@@ -18,6 +18,9 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys ...K) (map[K]V, error) {
 	var load []K
 	var errs []error
 	for _, key := range keys {
+		_ = flights[key] // one that cannot be hashed panics before anybody waits for the load of another
+	}
+	for _, key := range keys {
 		if _, ok := flights[key]; ok {
 			continue
 		}

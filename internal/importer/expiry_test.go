@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"strconv"
 	"testing"
 )
 
@@ -90,6 +91,29 @@ func TestAKeyInItsLastMillisecondIsGone(t *testing.T) {
 		r, err := Run(context.Background(), o)
 		if err != nil || !r.Complete || r.Gone != 10 || r.Strings+r.Hashes > 0 || len(target.rows) > 0 {
 			t.Errorf("in %d pieces: it ends with %v, %d keys, %+v", pieces, err, len(target.rows), r)
+		}
+	}
+}
+
+// A thousand years are more than a Duration holds.
+func TestLongLivesAreCopied(t *testing.T) {
+	const ms = 1000 * 365 * 24 * 3_600_000
+	for _, pieces := range []int{0, 4} {
+		source, target, o := fakes(t)
+		source.pieces, source.pttl = pieces, ms
+		lives := 0
+		target.refuses(func(words []string) string {
+			if last := words[len(words)-1]; words[0] == "PEXPIRE" || words[0] == "SET" {
+				if got, err := strconv.Atoi(last); err != nil || got > ms || got < ms-600_000 {
+					t.Errorf("%q", words)
+				}
+				lives++
+			}
+			return ""
+		})
+		r, err := Run(context.Background(), o)
+		if err != nil || !r.Complete || lives < 10 {
+			t.Errorf("in %d pieces: it ends with %v, %d lives, %+v", pieces, err, lives, r)
 		}
 	}
 }

@@ -26,8 +26,23 @@ type item struct {
 	fields []string
 	// first tells that it is the first piece, which replaces what was there.
 	first bool
-	// until is when it expires; zero for never.
-	until time.Time
+	life
+}
+
+// life is how long a key had to live when it was asked for. A Duration holds no more than
+// 292 years, and a lifetime may be longer.
+type life struct {
+	ms    int64
+	asked time.Time // zero if it does not expire
+}
+
+// left is what of it is left, 0 if it does not expire.
+func (l life) left(now time.Time) (ms int64, expired bool) {
+	if l.asked.IsZero() {
+		return 0, false
+	}
+	ms = l.ms - now.Sub(l.asked).Milliseconds()
+	return ms, ms <= 0
 }
 
 func (i *item) bytes() int64 {
@@ -90,9 +105,9 @@ func (r *run) read(ctx context.Context, parts chan<- part) error {
 
 // sized is a key with what decides how it is read.
 type sized struct {
-	key   string
-	size  int64 // bytes of a string, fields of a hash
-	until time.Time
+	key  string
+	size int64 // bytes of a string, fields of a hash
+	life
 }
 
 // readPage reads the values of a page.
@@ -112,11 +127,11 @@ func (r *run) readPage(ctx context.Context, keys []string, p *part, send func() 
 
 // sort asks for types, lifetimes and sizes.
 func (r *run) sort(ctx context.Context, keys []string, p *part) (texts, hashes []sized, err error) {
-	types, ttls := make([]*redis.StatusCmd, len(keys)), make([]*redis.DurationCmd, len(keys))
+	types, ttls := make([]*redis.StatusCmd, len(keys)), make([]*redis.Cmd, len(keys))
 	now := time.Now()
 	_, err = r.source.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, k := range keys {
-			types[i], ttls[i] = pipe.Type(ctx, k), pipe.PTTL(ctx, k)
+			types[i], ttls[i] = pipe.Type(ctx, k), pipe.Do(ctx, "PTTL", k)
 		}
 		return nil
 	})
@@ -125,8 +140,12 @@ func (r *run) sort(ctx context.Context, keys []string, p *part) (texts, hashes [
 	}
 	for i, k := range keys {
 		s := sized{key: k}
-		if ttl := ttls[i].Val(); ttl >= 0 { // 0 in its last millisecond, below if it has none
-			s.until = now.Add(ttl)
+		ms, err := ttls[i].Int64()
+		if err != nil {
+			return nil, nil, err
+		}
+		if ms >= 0 { // 0 in its last millisecond, below if it has none
+			s.life = life{ms, now}
 		}
 		switch kind := types[i].Val(); kind {
 		case "string":
@@ -193,7 +212,7 @@ func (r *run) readStrings(ctx context.Context, texts []sized, p *part, send func
 				p.gone++
 				continue
 			}
-			if err := p.add(item{key: texts[i].key, value: c.Val(), first: true, until: texts[i].until}, send); err != nil {
+			if err := p.add(item{key: texts[i].key, value: c.Val(), first: true, life: texts[i].life}, send); err != nil {
 				return err
 			}
 		}
@@ -245,7 +264,7 @@ func (r *run) readSmallHashes(ctx context.Context, hashes []sized, p *part, send
 		for name, value := range c.Val() {
 			fields = append(fields, name, value)
 		}
-		if err := p.add(item{key: hashes[i].key, fields: fields, first: true, until: hashes[i].until}, send); err != nil {
+		if err := p.add(item{key: hashes[i].key, fields: fields, first: true, life: hashes[i].life}, send); err != nil {
 			return err
 		}
 	}
@@ -253,7 +272,7 @@ func (r *run) readSmallHashes(ctx context.Context, hashes []sized, p *part, send
 }
 
 func (r *run) readLargeHash(ctx context.Context, h sized, p *part, send func() error) error {
-	i := item{key: h.key, first: true, until: h.until}
+	i := item{key: h.key, first: true, life: h.life}
 	for cursor := uint64(0); ; {
 		fields, next, err := r.source.HScan(ctx, h.key, cursor, "", smallHash).Result()
 		if err != nil && !changed(err) {

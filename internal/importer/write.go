@@ -82,11 +82,9 @@ func (r *run) try(ctx context.Context, items []item) ([][]*redis.Cmd, error) {
 
 // put writes an item. It returns nil if it has expired.
 func put(ctx context.Context, pipe redis.Pipeliner, i *item, now time.Time) (sent []*redis.Cmd) {
-	ms := int64(0)
-	if !i.until.IsZero() {
-		if ms = i.until.Sub(now).Milliseconds(); ms <= 0 {
-			return nil
-		}
+	ms, expired := i.left(now)
+	if expired {
+		return nil
 	}
 	do := func(words ...any) { sent = append(sent, pipe.Do(ctx, words...)) }
 	set := []any{"HSET", i.key}

@@ -140,9 +140,9 @@ func (s *source) value(r *Row, parts key.Values) (value any, there bool, err err
 		value, there = parts.Value(s.name)
 		there = there && value != nil // nil would end the tuple of the entry: it is none
 		if t, isTime := value.(time.Time); isTime && s.typ == key.TypeAny {
-			value = t.UnixNano() // what a column of type time is encoded as
+			value, err = typed(key.TypeTime, t) // what a column of type time is encoded as, in far years too
 		}
-		return value, there, nil
+		return value, there, err
 	}
 	b, there := r.Field(s.name)
 	if !there || !r.Hash {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -183,6 +184,36 @@ func TestRowsHaveTheEntriesOfTheirColumns(t *testing.T) {
 				t.Errorf("%s: %d entries of %q: %v", c.columns, len(entries), other.Key, err)
 			}
 		}
+	}
+}
+
+// Beyond the years 1678 to 2262 the nanoseconds take more than 64 bits.
+func TestFarTimesOfKeysAreInOrder(t *testing.T) {
+	layout := "at:time"
+	l, err := key.ParseLayout(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var untyped, typed [][]byte
+	for _, year := range []int{1, 1500, 1677, 1970, 2026, 2263, 3000, 9999} {
+		rowKey, err := l.AppendValues(nil, time.Date(year, 1, 1, 0, 0, 0, 1, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for columns, to := range map[string]*[][]byte{"at": &untyped, "at:time": &typed} {
+			x, err := New(&Definition{Name: "x", Keyspace: "k", Columns: columns}, layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := x.Entries(&Row{Key: rowKey})
+			if err != nil || len(entries) != 1 {
+				t.Fatalf("%s of %d: %d entries: %v", columns, year, len(entries), err)
+			}
+			*to = append(*to, entries[0].Key)
+		}
+	}
+	if !slices.IsSortedFunc(untyped, bytes.Compare) || fmt.Sprint(untyped) != fmt.Sprint(typed) {
+		t.Errorf("%x\n%x", untyped, typed)
 	}
 }
 

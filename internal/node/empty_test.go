@@ -131,7 +131,7 @@ func TestAKeyspaceWithAnIndexIsNotEmptiedLikeThat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.CreateIndex(ctx, d, extract); err != nil {
+	if _, err := n.CreateIndex(ctx, k, d, extract); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.EmptyKeyspace(ctx, k); !errors.Is(err, ErrIndexes) {
@@ -139,5 +139,36 @@ func TestAKeyspaceWithAnIndexIsNotEmptiedLikeThat(t *testing.T) {
 	}
 	if err := k.Check(); err != nil {
 		t.Errorf("and closed: %v", err)
+	}
+}
+
+// Who has waited for a backup, say, may come when another has the name.
+func TestAnIndexIsOfWhatItWasAskedFor(t *testing.T) {
+	n := open(t, small(1))
+	d := index.Definition{Keyspace: "k", Name: "x", Columns: "f"}
+	extract, err := index.New(&d, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before *Index
+	for range 2 {
+		k := newSpace(t, n, "k")
+		x, err := n.CreateIndex(ctx, k, d, extract)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before != nil {
+			if now, err := n.DeclareIndex(before, extract); !errors.Is(err, ErrNoIndex) {
+				t.Errorf("one that was dropped gets a function: %+v, %v", now, err)
+			}
+		}
+		before = x
+		if err := n.DropKeyspace(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newSpace(t, n, "k")
+	if x, err := n.CreateIndex(ctx, before.Rows, d, extract); !errors.Is(err, ErrNoKeyspace) {
+		t.Errorf("of a keyspace that was dropped: %+v, %v", x, err)
 	}
 }

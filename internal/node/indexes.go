@@ -152,11 +152,11 @@ func (n *Node) publishIndexes(rows *Space) {
 // CreateIndex makes an index and the keyspace of its entries in one step. From when it
 // returns on, whoever writes a row maintains a transactional index; the rows that were
 // there before have no entries yet.
-func (n *Node) CreateIndex(ctx context.Context, d index.Definition, extract index.Extractor) (made *Index, err error) {
+func (n *Node) CreateIndex(ctx context.Context, rows *Space, d index.Definition, extract index.Extractor) (made *Index, err error) {
 	d.Ready = false
 	err = n.changeSpaces(ctx, func() error {
-		rows, err := n.Keyspace(d.Keyspace)
-		if err != nil {
+		// While it waited its keyspace may have been dropped, and another have got the name.
+		if err := rows.Check(); err != nil {
 			return err
 		}
 		if _, err := n.Index(d.Keyspace, d.Name); err == nil {
@@ -222,6 +222,9 @@ func (n *Node) DeclareIndex(x *Index, extract index.Extractor) (*Index, error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	now, err := n.Index(x.Keyspace, x.Name)
+	if err == nil && now.Entries != x.Entries { // another one has the name since
+		err = fmt.Errorf("%w: %s was dropped", ErrNoIndex, describe(&x.Definition))
+	}
 	if err != nil {
 		return nil, err
 	}
