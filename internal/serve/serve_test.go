@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -8,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -114,6 +118,47 @@ func TestAMultiIsAtomicWhereverItsKeysAre(t *testing.T) {
 			EXEC -> []
 		`)
 	})
+}
+
+// A request that is refused has changed nothing, also if it is refused behind its first write.
+func TestARequestThatIsRefusedChangesNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.sendWords("RESTORE", "other", "0", dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes), "v"))
+		if got := c.read(); got != "OK" {
+			t.Errorf("a dump: %s", got)
+		}
+		bad := dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes+1), "v")
+		c.script("SET dest precious -> OK")
+		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
+		if got := c.read(); !isError([]byte(got)) {
+			t.Errorf("a field that is too long: %s", got)
+		}
+		c.script(`
+			GET dest -> precious
+			MULTI -> OK
+			SET a 1 -> QUEUED
+		`)
+		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
+		if got := c.read(); got != "QUEUED" {
+			t.Error(got)
+		}
+		c.script(`
+			APPEND dest ! -> QUEUED
+			SET b 2 -> QUEUED
+			EXEC -> [OK -ERR too large*
+			MGET a b dest -> [1 2 precious!]
+		`)
+	})
+}
+
+// dumpOf is what DUMP answers for a hash of fields and values.
+func dumpOf(parts ...string) string {
+	out := []byte{0xC1, byte(command.Hash)}
+	for _, p := range parts {
+		out = append(binary.AppendUvarint(out, uint64(len(p))), p...)
+	}
+	return string(binary.LittleEndian.AppendUint64(out, xxhash.Sum64(out)))
 }
 
 // Transfers between keys of many groups keep their sum, in every MGET, while shards move.
