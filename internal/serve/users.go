@@ -69,11 +69,17 @@ func (s *Server) keepUser(ctx context.Context, name string) error {
 
 // LoadUsers takes the users as they are kept in the store. Without it there is the default
 // one alone. It is for before Serve: a server that did not know who may do what would let
-// anybody do anything.
+// anybody do anything. A user whose rules it does not understand may do nothing.
 func (s *Server) LoadUsers(ctx context.Context) error {
 	kept, err := s.node.Users(ctx)
 	if err != nil {
 		return err
+	}
+	for name, rules := range kept {
+		if err := acl.CheckRules(rules); err != nil {
+			s.opts.Log.Warn("a user is off, since its rules are not understood: say them again, with ACL SETUSER and reset", "user", name, "error", err)
+			kept[name] = "off"
+		}
 	}
 	if s.config.get("requirepass") != "" && kept[acl.DefaultName] == "" {
 		kept[acl.DefaultName] = s.users.Get(acl.DefaultName).Rules() // its password is one of the settings

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/acl"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 // life is a server on a directory, with its users.
@@ -72,6 +74,39 @@ func TestUsersAreKeptOverARestart(t *testing.T) {
 	c, end = life(t, dir, none)
 	c.script("ACL USERS -> [ann default]\nGET x -> (nil)")
 	end()
+}
+
+// A user whose rules may be read in another way than they were meant may do nothing, and the
+// others are served.
+func TestAUserWhoseRulesAreNotUnderstoodIsOff(t *testing.T) {
+	dir := t.TempDir()
+	c, end := life(t, dir, nil)
+	c.script("ACL SETUSER ann on nopass ~a* +@all -> OK")
+	c.sendWords("ACL", "SETUSER", "bob", "on", ">secret", "~a nopass", "+@all")
+	if got := c.read(); !isError([]byte(got)) {
+		t.Errorf("a pattern with a space: %s", got)
+	}
+	end()
+	db := open(t, dir, cleave.Options{Groups: 3})
+	for _, name := range []string{"bob", acl.DefaultName} {
+		if err := inside.Node(db).KeepUser(ctx, name, "on ~a nopass resetchannels +@all"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, end = life(t, dir, nil)
+	defer end()
+	c.script(`
+		GET a -> -NOAUTH*
+		AUTH bob x -> -WRONGPASS*
+		AUTH ann x -> OK
+		SET a 1 -> OK
+		ACL SETUSER bob reset on nopass ~b +get -> OK
+		AUTH bob x -> OK
+		GET b -> (nil)
+	`)
 }
 
 // ACL LOAD takes back what is not kept, but never the password of the settings.
