@@ -114,6 +114,9 @@ func (u *User) password(rule string, bad func(string) error) error {
 	return nil
 }
 
+// PasswordRule is the rule that adds a password, in one word.
+func PasswordRule(password string) string { return "#" + hashOf([]byte(password)) }
+
 // key adds a pattern of keys.
 func (u *User) key(rule string, bad func(string) error) error {
 	if spaced(rule) {

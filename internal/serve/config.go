@@ -125,6 +125,7 @@ func configSet(t *turn) {
 				t.out.Fail(err)
 				return
 			}
+			t.s.unkept = ""
 		}
 	}
 	t.out.OK()
@@ -139,6 +140,7 @@ func (s *Server) configured(args [][]byte) {
 				rules = []string{"resetpass", ">" + string(args[i+1])}
 			}
 			_ = s.users.Set(acl.DefaultName, rules...) // they are right
+			s.unkept = string(args[i+1])
 		}
 	}
 	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set

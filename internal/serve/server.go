@@ -74,6 +74,8 @@ type Server struct {
 	guessers  guessers
 	// counters are those of CLEAVE.COUNTER.
 	counters counters
+	// unkept is the password of the default user if that is not kept: one of the settings.
+	unkept string
 }
 
 // ErrClosed means that the server was closed.

@@ -69,7 +69,8 @@ func (s *Server) keepUser(ctx context.Context, name string) error {
 
 // LoadUsers takes the users as they are kept in the store. Without it there is the default
 // one alone. It is for before Serve: a server that did not know who may do what would let
-// anybody do anything. A user whose rules it does not understand may do nothing.
+// anybody do anything. A user whose rules it does not understand may do nothing. The
+// password of the settings holds whatever is kept, as it does after a restart.
 func (s *Server) LoadUsers(ctx context.Context) error {
 	kept, err := s.node.Users(ctx)
 	if err != nil {
@@ -81,8 +82,11 @@ func (s *Server) LoadUsers(ctx context.Context) error {
 			kept[name] = "off"
 		}
 	}
-	if s.config.get("requirepass") != "" && kept[acl.DefaultName] == "" {
-		kept[acl.DefaultName] = s.users.Get(acl.DefaultName).Rules() // its password is one of the settings
+	if s.unkept != "" {
+		if kept[acl.DefaultName] == "" {
+			kept[acl.DefaultName] = acl.NewTable().Get(acl.DefaultName).Rules()
+		}
+		kept[acl.DefaultName] += " resetpass " + acl.PasswordRule(s.unkept)
 	}
 	return s.users.Replace(kept)
 }

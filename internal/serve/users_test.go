@@ -122,6 +122,31 @@ func TestACLLoadKeepsThePasswordOfTheSettings(t *testing.T) {
 	c.script("ACL SETUSER ann on nopass +@all -> OK\nACL LOAD -> OK\nACL USERS -> [ann default]\nRESET -> RESET\nGET x -> -NOAUTH*")
 }
 
+// It does so too if the default user is kept, from a time when the settings had none.
+func TestACLLoadKeepsThePasswordOfAUserThatIsKept(t *testing.T) {
+	dir := t.TempDir()
+	c, end := life(t, dir, nil)
+	c.script("ACL SETUSER default -config -> OK")
+	end()
+	c, end = life(t, dir, map[string]string{"requirepass": "secret"})
+	defer end()
+	c.script(`
+		GET x -> -NOAUTH*
+		AUTH secret -> OK
+		ACL LOAD -> OK
+		CONFIG GET port -> -NOPERM*
+		RESET -> RESET
+		GET x -> -NOAUTH*
+		AUTH secret -> OK
+		ACL SETUSER default +config -> OK
+		CONFIG SET requirepass other -> OK
+		ACL SETUSER default resetpass >third -> OK
+		ACL LOAD -> OK
+		AUTH other -> -WRONGPASS*
+		AUTH third -> OK
+	`)
+}
+
 // What a user may do counts when it is done, also for what MULTI has gathered, and a SET
 // that answers with the old value reads it.
 func TestUsersMayNotGetAroundTheirRules(t *testing.T) {
