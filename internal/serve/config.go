@@ -114,6 +114,8 @@ func configSet(t *turn) {
 		t.out.Fail(redis.Arity("config|set"))
 		return
 	}
+	t.s.keeping.Lock()
+	defer t.s.keeping.Unlock()
 	if err := t.s.config.set(args); err != nil {
 		t.out.Fail(err)
 		return
@@ -131,7 +133,7 @@ func configSet(t *turn) {
 	t.out.OK()
 }
 
-// configured does what follows from settings that were changed.
+// configured does what follows from settings that were changed. Who calls it holds keeping.
 func (s *Server) configured(args [][]byte) {
 	for i := 0; i < len(args); i += 2 {
 		if redis.Is(args[i], "REQUIREPASS") {

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"net"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave"
@@ -145,6 +147,39 @@ func TestACLLoadKeepsThePasswordOfAUserThatIsKept(t *testing.T) {
 		AUTH other -> -WRONGPASS*
 		AUTH third -> OK
 	`)
+}
+
+// What SETUSER has answered is not taken back by an ACL LOAD that was under way.
+func TestACLLoadTakesBackNothingThatIsKept(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	var loading sync.WaitGroup
+	over := make(chan struct{})
+	defer loading.Wait()
+	defer close(over)
+	for range 2 {
+		c := l.dial()
+		loading.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					c.script("ACL LOAD -> OK")
+				}
+			}
+		})
+	}
+	c := l.dial()
+	for i := range 200 {
+		word := []string{"on", "off"}[i%2]
+		c.script("ACL SETUSER ann " + word + " -> OK")
+		for range 10 {
+			if u := l.s.users.Get("ann"); u == nil || u.On != (word == "on") {
+				t.Fatalf("try %d: ann is not %s, which was answered", i, word)
+			}
+			runtime.Gosched()
+		}
+	}
 }
 
 // What a user may do counts when it is done, also for what MULTI has gathered, and a SET
