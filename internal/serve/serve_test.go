@@ -387,6 +387,26 @@ func TestMessagesReachThoseWhoListen(t *testing.T) {
 
 // SCAN finds every key that is there all the time, in spaces with many keys in one slot
 // too, while shards move and others come and go.
+// A message comes before the answer that says that there are no more of them.
+func TestNoMessageComesBehindTheEndOfASubscription(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		for last, answer := range map[string]string{"UNSUBSCRIBE": "[unsubscribe ch (0)]", "RESET": "RESET", "HELLO 2": "[server "} {
+			c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
+			c.pipeline("PUBLISH ch a\r\nPUBLISH ch b\r\n" + last + "\r\n")
+			c.expect("(1)", "(1)", "[message ch a]", "[message ch b]")
+			if got := c.read(); !strings.HasPrefix(got, answer) {
+				t.Errorf("%s: %s", last, got)
+			}
+			c.script("RESET -> RESET")
+		}
+		// Without an answer they come all the same.
+		c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
+		c.pipeline("PUBLISH ch a\r\nCLIENT REPLY SKIP\r\nUNSUBSCRIBE\r\n")
+		c.expect("(1)", "[message ch a]")
+	})
+}
+
 func TestSCANFindsEveryKey(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		c, other := l.dial(), l.dial()

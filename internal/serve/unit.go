@@ -411,7 +411,7 @@ func (s *Server) writeAll(ctx context.Context, u *unit) {
 		it := &u.items[i]
 		start := len(c.out.Bytes)
 		if it.edge() {
-			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out})
+			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out, true})
 		} else {
 			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.ends[i]]...)
 			from = u.ends[i]
