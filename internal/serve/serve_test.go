@@ -387,6 +387,23 @@ func TestMessagesReachThoseWhoListen(t *testing.T) {
 
 // SCAN finds every key that is there all the time, in spaces with many keys in one slot
 // too, while shards move and others come and go.
+// Who wants answers again hears so, whatever it has said before.
+func TestCLIENTREPLYONIsAnswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, before := range []string{"SKIP", "OFF", "OFF SKIP", "SKIP OFF"} {
+			c := l.dial()
+			for word := range strings.FieldsSeq(before) {
+				c.send("CLIENT REPLY " + word)
+			}
+			c.script("CLIENT REPLY ON -> OK\nECHO a -> a")
+		}
+		c := l.dial()
+		c.send("CLIENT REPLY SKIP")
+		c.send("ECHO a")
+		c.script("ECHO b -> b")
+	})
+}
+
 // A message comes before the answer that says that there are no more of them.
 func TestNoMessageComesBehindTheEndOfASubscription(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
