@@ -152,7 +152,8 @@ func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply
 	if len(t.tx.writes) == t.marked {
 		t.before = t.tx.env.Mark()
 	}
-	reply, err := t.tx.evaluated(at, c, true)
+	set, ok := c.(*command.Set)
+	reply, err := t.tx.evaluated(at, c, !ok || !set.Blind())
 	if err == nil && reply.Err == nil {
 		t.tx.writes = append(t.tx.writes, txnWrite{at, c})
 	}

@@ -153,6 +153,29 @@ func TestARequestThatIsRefusedChangesNothing(t *testing.T) {
 	})
 }
 
+// A transaction has as many keys as it may have, each counted once. One group takes more.
+func TestMSETTakesAsManyKeysAsATransaction(t *testing.T) {
+	for _, sh := range shapes[:2] {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, sh, Options{}).dial()
+			words := []string{"MSET"}
+			for i := range command.MaxTxnKeys {
+				words = append(words, strconv.Itoa(i), "v")
+			}
+			c.sendWords(words...)
+			c.expect("OK")
+			c.script("DBSIZE -> (10000)")
+			c.sendWords(append(words, "more", "v")...)
+			want := "OK"
+			if sh.groups > 1 {
+				want = "-ERR too large: 10001 keys in a transaction, at most 10000: split it up"
+			}
+			c.expect(want)
+		})
+	}
+}
+
 // dumpOf is what DUMP answers for a hash of fields and values.
 func dumpOf(parts ...string) string {
 	out := []byte{0xC1, byte(command.Hash)}
