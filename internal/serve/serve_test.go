@@ -1,19 +1,14 @@
 package serve
 
 import (
-	"encoding/binary"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/redis"
 )
 
@@ -119,70 +114,6 @@ func TestAMultiIsAtomicWhereverItsKeysAre(t *testing.T) {
 			EXEC -> []
 		`)
 	})
-}
-
-// A request that is refused has changed nothing, also if it is refused behind its first write.
-func TestARequestThatIsRefusedChangesNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, l *lab) {
-		c := l.dial()
-		c.sendWords("RESTORE", "other", "0", dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes), "v"))
-		if got := c.read(); got != "OK" {
-			t.Errorf("a dump: %s", got)
-		}
-		bad := dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes+1), "v")
-		c.script("SET dest precious -> OK")
-		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
-		if got := c.read(); !isError([]byte(got)) {
-			t.Errorf("a field that is too long: %s", got)
-		}
-		c.script(`
-			GET dest -> precious
-			MULTI -> OK
-			SET a 1 -> QUEUED
-		`)
-		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
-		if got := c.read(); got != "QUEUED" {
-			t.Error(got)
-		}
-		c.script(`
-			APPEND dest ! -> QUEUED
-			SET b 2 -> QUEUED
-			EXEC -> [OK -ERR too large*
-			MGET a b dest -> [1 2 precious!]
-		`)
-	})
-}
-
-// A transaction has as many keys as it may have, each counted once. One group takes more.
-func TestMSETTakesAsManyKeysAsATransaction(t *testing.T) {
-	for _, sh := range shapes[:2] {
-		t.Run(sh.name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, sh, Options{}).dial()
-			words := []string{"MSET"}
-			for i := range command.MaxTxnKeys {
-				words = append(words, strconv.Itoa(i), "v")
-			}
-			c.sendWords(words...)
-			c.expect("OK")
-			c.script("DBSIZE -> (10000)")
-			c.sendWords(append(words, "more", "v")...)
-			want := "OK"
-			if sh.groups > 1 {
-				want = "-ERR too large: 10001 keys in a transaction, at most 10000: split it up"
-			}
-			c.expect(want)
-		})
-	}
-}
-
-// dumpOf is what DUMP answers for a hash of fields and values.
-func dumpOf(parts ...string) string {
-	out := []byte{0xC1, byte(command.Hash)}
-	for _, p := range parts {
-		out = append(binary.AppendUvarint(out, uint64(len(p))), p...)
-	}
-	return string(binary.LittleEndian.AppendUint64(out, xxhash.Sum64(out)))
 }
 
 // Transfers between keys of many groups keep their sum, in every MGET, while shards move.
@@ -411,43 +342,6 @@ func TestMessagesReachThoseWhoListen(t *testing.T) {
 
 // SCAN finds every key that is there all the time, in spaces with many keys in one slot
 // too, while shards move and others come and go.
-// Who wants answers again hears so, whatever it has said before.
-func TestCLIENTREPLYONIsAnswered(t *testing.T) {
-	everywhere(t, func(t *testing.T, l *lab) {
-		for _, before := range []string{"SKIP", "OFF", "OFF SKIP", "SKIP OFF"} {
-			c := l.dial()
-			for word := range strings.FieldsSeq(before) {
-				c.send("CLIENT REPLY " + word)
-			}
-			c.script("CLIENT REPLY ON -> OK\nECHO a -> a")
-		}
-		c := l.dial()
-		c.send("CLIENT REPLY SKIP")
-		c.send("ECHO a")
-		c.script("ECHO b -> b")
-	})
-}
-
-// A message comes before the answer that says that there are no more of them.
-func TestNoMessageComesBehindTheEndOfASubscription(t *testing.T) {
-	everywhere(t, func(t *testing.T, l *lab) {
-		c := l.dial()
-		for last, answer := range map[string]string{"UNSUBSCRIBE": "[unsubscribe ch (0)]", "RESET": "RESET", "HELLO 2": "[server "} {
-			c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
-			c.pipeline("PUBLISH ch a\r\nPUBLISH ch b\r\n" + last + "\r\n")
-			c.expect("(1)", "(1)", "[message ch a]", "[message ch b]")
-			if got := c.read(); !strings.HasPrefix(got, answer) {
-				t.Errorf("%s: %s", last, got)
-			}
-			c.script("RESET -> RESET")
-		}
-		// Without an answer they come all the same.
-		c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
-		c.pipeline("PUBLISH ch a\r\nCLIENT REPLY SKIP\r\nUNSUBSCRIBE\r\n")
-		c.expect("(1)", "[message ch a]")
-	})
-}
-
 func TestSCANFindsEveryKey(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		c, other := l.dial(), l.dial()
@@ -481,52 +375,6 @@ func TestSCANFindsEveryKey(t *testing.T) {
 }
 
 // A large keyspace is empty at one moment, and those who use it go on.
-// A SCAN that goes on behind a restart returns every key, whatever others have scanned since.
-func TestSCANGoesOnBehindARestart(t *testing.T) {
-	db := open(t, "", shapes[0].options())
-	defer db.Close()
-	if _, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "sorted", Kind: cleave.Range}); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]bool{}
-	scan := func(c *conn, cursor string, count int) (next string) {
-		got := strings.Fields(strings.Trim(c.ask(fmt.Sprintf("SCAN %s COUNT %d", cursor, count)), "[]"))
-		for _, key := range got[1:] {
-			delete(want, strings.Trim(key, "[]"))
-		}
-		return got[0]
-	}
-	first, done := serveOn(t, db, shapes[0], Options{})
-	c := first.dial()
-	c.script("SELECT sorted -> OK")
-	for i := range 100 {
-		c.script(fmt.Sprintf("SET k%02d v -> OK", i))
-	}
-	cursor := scan(c, "0", 10)
-	if n, err := strconv.ParseUint(cursor, 10, 64); err != nil || n == 0 || n >= 1<<53 {
-		t.Errorf("a cursor is %s", cursor)
-	}
-	first.s.Close()
-	<-done
-
-	second, done := serveOn(t, db, shapes[0], Options{})
-	defer func() { second.s.Close(); <-done }()
-	c = second.dial()
-	c.script("SELECT sorted -> OK")
-	scan(c, "0", 50) // somebody else's
-	for i := range 100 {
-		if i >= 10 { // the others came before
-			want[fmt.Sprintf("k%02d", i)] = true
-		}
-	}
-	for cursor != "0" {
-		cursor = scan(c, cursor, 10)
-	}
-	if len(want) > 0 {
-		t.Errorf("%d keys were not found, such as %v", len(want), want)
-	}
-}
-
 func TestFLUSHALLEmptiesALargeKeyspaceUnderThoseWhoUseIt(t *testing.T) {
 	everywhere(t, func(t *testing.T, l *lab) {
 		c, busy := l.dial(), l.dial()
