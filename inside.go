@@ -98,6 +98,10 @@ func commands(f func(inside.Txn)) func(*Txn) error {
 type commandTxn struct {
 	tx  *Txn
 	err error // why the transaction cannot go on
+	// marked is how many writes there were at the last mark, and before the state that the
+	// first one after it has found.
+	marked int
+	before command.Point
 }
 
 // Do implements [inside.Txn]. What a command refuses is its reply: the transaction goes
@@ -145,7 +149,11 @@ func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply
 		return command.Reply{}, err
 	}
 	c = t.tx.date(at, c)
-	reply, err := t.tx.evaluated(at, c, true)
+	if len(t.tx.writes) == t.marked {
+		t.before = t.tx.env.Mark()
+	}
+	set, ok := c.(*command.Set)
+	reply, err := t.tx.evaluated(at, c, !ok || !set.Blind())
 	if err == nil && reply.Err == nil {
 		t.tx.writes = append(t.tx.writes, txnWrite{at, c})
 	}
@@ -159,4 +167,15 @@ func (t *commandTxn) NowMS() int64 {
 		return t.tx.db.node.WallMS()
 	}
 	return t.tx.env.NowMS()
+}
+
+// Mark implements [inside.Txn].
+func (t *commandTxn) Mark() { t.marked = len(t.tx.writes) }
+
+// Rewind implements [inside.Txn]. What was read stays read.
+func (t *commandTxn) Rewind() {
+	if len(t.tx.writes) > t.marked {
+		t.tx.env.Rewind(t.before)
+		t.tx.writes = t.tx.writes[:t.marked]
+	}
 }

@@ -81,6 +81,12 @@ func TestWrongRulesChangeNothing(t *testing.T) {
 			t.Errorf("%q: %v", rules, err)
 		}
 	}
+	for _, rule := range []string{"~a b", "%R~a\tb", "&a b", "~a +@all", "&a\u0085nopass", "~a\x00"} {
+		var bad *RuleError
+		if err := table.Set(DefaultName, "resetkeys", rule); !errors.As(err, &bad) {
+			t.Errorf("%q: %v", rule, err)
+		}
+	}
 	if after := table.Get(DefaultName).String(); after != before {
 		t.Errorf("it was %s and is %s", before, after)
 	}
@@ -147,6 +153,18 @@ func TestALineOfListMakesTheSameUser(t *testing.T) {
 		again := user(t, strings.TrimPrefix(line, "user u "))
 		if again.String() != line {
 			t.Errorf("%q became %q", line, again.String())
+		}
+		if err := CheckRules(again.Rules()); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
+// What may have been meant in another way is no user's rules.
+func TestOnlyTheRulesOfAUserAreUnderstood(t *testing.T) {
+	for _, text := range []string{"", "on ~a b resetchannels -@all", "on ~a nopass resetchannels -@all", "on ~a +@all resetchannels -@all +get", "on  ~a resetchannels -@all"} {
+		if CheckRules(text) == nil {
+			t.Errorf("%q is taken", text)
 		}
 	}
 }

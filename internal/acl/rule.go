@@ -2,9 +2,11 @@ package acl
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cleavekv/cleave/internal/redis"
 )
@@ -61,6 +63,9 @@ func (u *User) apply(rule string) error {
 	case '~', '%':
 		return u.key(rule, bad)
 	case '&':
+		if spaced(rule) {
+			return bad("Syntax error")
+		}
 		if !slices.Contains(u.channels, rule[1:]) {
 			u.channels = append(u.channels, rule[1:])
 		}
@@ -69,6 +74,25 @@ func (u *User) apply(rule string) error {
 		return u.command(strings.ToLower(rule), bad)
 	}
 	return bad("Syntax error")
+}
+
+// spaced tells whether a rule cannot be one word among others: see User.Rules.
+func spaced(rule string) bool {
+	return strings.ContainsFunc(rule, func(r rune) bool { return r == 0 || unicode.IsSpace(r) })
+}
+
+// CheckRules refuses a text that is the Rules of no user.
+func CheckRules(text string) error {
+	u := newUser("")
+	for _, rule := range strings.Fields(text) {
+		if err := u.apply(rule); err != nil {
+			return err
+		}
+	}
+	if u.Rules() != text {
+		return errors.New("acl: a user who is made by these rules would have them in other words")
+	}
+	return nil
 }
 
 // password adds or removes a password.
@@ -90,8 +114,14 @@ func (u *User) password(rule string, bad func(string) error) error {
 	return nil
 }
 
+// PasswordRule is the rule that adds a password, in one word.
+func PasswordRule(password string) string { return "#" + hashOf([]byte(password)) }
+
 // key adds a pattern of keys.
 func (u *User) key(rule string, bad func(string) error) error {
+	if spaced(rule) {
+		return bad("Syntax error")
+	}
 	k := keyPattern{rule[1:], Read | Write}
 	if rule[0] == '%' {
 		words, pattern, ok := strings.Cut(rule[1:], "~")

@@ -32,6 +32,12 @@ type Set struct {
 	ReturnOld bool
 }
 
+// Blind tells that what the key held before does not matter: not for what it holds then, nor for
+// the reply.
+func (c *Set) Blind() bool {
+	return c.If == Always && !c.ReturnOld && c.Expiry.how != expireKeep
+}
+
 // Eval sets the key.
 func (c *Set) Eval(e *Env) Reply {
 	expiry, err := c.check(e)
@@ -40,7 +46,7 @@ func (c *Set) Eval(e *Env) Reply {
 	}
 	var old Row
 	var alive bool
-	if c.If == Always && !c.ReturnOld && c.Expiry.how != expireKeep {
+	if c.Blind() {
 		old, err = e.loadBlind(c.Key)
 	} else {
 		old, alive, err = e.load(c.Key)

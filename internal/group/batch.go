@@ -184,7 +184,6 @@ func (x *executor) begin() {
 // full tells whether the batch ends with what it has.
 func (x *executor) full() bool {
 	return x.env.Effects().Size() > maxBatchBytes ||
-		x.env.NextVersion()+2*command.MaxTxnKeys > x.ledger.versionCeiling ||
 		x.guard.reowned() // the locks follow the list when it is durable
 }
 

@@ -3,20 +3,23 @@ package group
 import (
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
 )
 
+// batchVersions is more than a batch gives out, whatever its commands are: each version
+// is in a row, which takes 16 bytes of effects at least, and a log takes 1 GiB at once.
+const batchVersions = 1 << 26
+
 // versionBlock is how many versions are reserved at once: so many that a
 // reservation is rare, so few that 64 bits never run out.
-const versionBlock = 1 << 22
+const versionBlock = 2 * batchVersions
 
 // reserve raises the ceilings if little is left below them. They are synced
 // before they are used, whatever the durability class: a crash may take back
 // what was done with a version or at a time, but nobody sees either again.
 func (x *executor) reserve() error {
 	ahead := x.opts.ClockAhead.Milliseconds()
-	enough := x.nextVersion+4*command.MaxTxnKeys < x.ledger.versionCeiling
+	enough := x.nextVersion+batchVersions < x.ledger.versionCeiling
 	if enough && !x.clock.short(ahead/2) {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/effect"
+	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // eat is a command that uses versions up: each write of a key takes one.
@@ -23,8 +25,7 @@ func (n eat) Eval(e *command.Env) (reply command.Reply) {
 // strictDisk checks that only versions are committed that were reserved before.
 type strictDisk struct {
 	*disk
-	t       testing.TB
-	batches int // that gave out versions
+	t testing.TB
 }
 
 func (d *strictDisk) Commit(urgent bool, effects []byte) error {
@@ -45,7 +46,6 @@ func (d *strictDisk) Commit(urgent bool, effects []byte) error {
 		highest = max(highest, row.Version)
 	}
 	if highest > 0 {
-		d.batches++
 		if l, err := decodeLedger(stored); err != nil || highest >= l.versionCeiling {
 			d.t.Errorf("version %d is given out, those below %d are reserved (%v)", highest, l.versionCeiling, err)
 		}
@@ -53,15 +53,16 @@ func (d *strictDisk) Commit(urgent bool, effects []byte) error {
 	return d.disk.Commit(urgent, effects)
 }
 
-// However many calls wait, and however little is left of what was reserved: a
-// batch ends before it gives out a version that a crash would give out again.
-func TestABatchEndsBeforeItsVersionsRunOut(t *testing.T) {
+// However many calls wait, however many versions each takes, and however little is left of
+// what was reserved: no batch gives out a version that a crash would give out again.
+func TestABatchGivesOutWhatIsReserved(t *testing.T) {
 	const most = command.MaxTxnKeys
-	for _, c := range []struct{ left, each, calls, batches int }{
-		{4*most + 1, most, 5, 2},     // the third call ends the batch
-		{5*most + 2, 2 * most, 3, 2}, // there would be room for half of the third
-		{4 * most, most, 4, 1},       // more is reserved before the batch
-		{most + 1, 2 * most, 1, 1},   // there would be room for half of the first
+	for _, c := range []struct{ left, each, calls int }{
+		{0, 1, 1},
+		{4*most + 1, most, 5},
+		{4*most + 1, 5 * most, 2}, // more keys than a transaction may have
+		{batchVersions, most, 4},
+		{batchVersions + 1, 3 * most, 2},
 	} {
 		t.Run(fmt.Sprintf("left=%d/each=%d", c.left, c.each), func(t *testing.T) {
 			d := &strictDisk{disk: newDisk(false), t: t}
@@ -88,9 +89,19 @@ func TestABatchEndsBeforeItsVersionsRunOut(t *testing.T) {
 				}
 				last = call.reply.Version
 			}
-			if d.batches != c.batches {
-				t.Errorf("%d batches, want %d", d.batches, c.batches)
-			}
 		})
+	}
+}
+
+// A version takes as many bytes of a batch as batchVersions counts on.
+func TestAVersionTakesSixteenBytes(t *testing.T) {
+	shortest := partition.Position{1, 0, 1} // a position has an end of two bytes
+	env := command.NewEnv(newDisk(false))
+	before := env.Effects().Size()
+	if reply := env.Do(&command.Set{Key: shortest}); reply.Err != nil {
+		t.Fatal(reply.Err)
+	}
+	if n := env.Effects().Size() - before; n*batchVersions < wal.MaxBytes {
+		t.Errorf("a row takes %d bytes: a batch has more versions than %d", n, batchVersions)
 	}
 }

@@ -23,6 +23,9 @@ type Txn interface {
 	Do(k *node.Space, at partition.Position, c command.Command, writes bool) command.Reply
 	// NowMS is its clock, in Unix milliseconds.
 	NowMS() int64
+	// Rewind takes back what was written since the last Mark.
+	Mark()
+	Rewind()
 }
 
 // The ways in. A db is a *cleave.DB.

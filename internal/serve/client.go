@@ -157,13 +157,16 @@ func (c *client) reply(spec *redis.Spec, write func(*redis.Writer)) {
 	c.conn.dirty()
 }
 
+// hushed tells that nobody wants to hear the answer at hand.
+func (c *client) hushed() bool { return c.silent && !c.pushing || c.skip > 0 }
+
 // hush ends the answer that begins at a place: it is taken back if nobody wants to hear
 // it.
 func (c *client) hush(spec *redis.Spec, start int) {
 	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
 		c.s.stats.answered(spec, c.out.Bytes[start:])
 	}
-	if c.silent && !c.pushing || c.skip > 0 {
+	if c.hushed() {
 		c.out.Bytes = c.out.Bytes[:start]
 		c.skip = max(0, c.skip-1)
 	}

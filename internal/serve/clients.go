@@ -91,12 +91,14 @@ func onOff(t *turn) {
 func clientReply(t *turn) {
 	switch mode := t.Args[2]; {
 	case redis.Is(mode, "ON"):
-		t.c.silent = false
+		t.c.silent, t.c.skip = false, 0
 		t.out.OK()
 	case redis.Is(mode, "OFF"):
 		t.c.silent = true
 	case redis.Is(mode, "SKIP"):
-		t.c.skip = 2 // this one is not answered either
+		if !t.c.silent {
+			t.c.skip = 2 // this one is not answered either
+		}
 	default:
 		t.out.Fail(redis.ErrSyntax)
 	}

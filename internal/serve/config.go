@@ -114,6 +114,8 @@ func configSet(t *turn) {
 		t.out.Fail(redis.Arity("config|set"))
 		return
 	}
+	t.s.keeping.Lock()
+	defer t.s.keeping.Unlock()
 	if err := t.s.config.set(args); err != nil {
 		t.out.Fail(err)
 		return
@@ -125,12 +127,13 @@ func configSet(t *turn) {
 				t.out.Fail(err)
 				return
 			}
+			t.s.unkept = ""
 		}
 	}
 	t.out.OK()
 }
 
-// configured does what follows from settings that were changed.
+// configured does what follows from settings that were changed. Who calls it holds keeping.
 func (s *Server) configured(args [][]byte) {
 	for i := 0; i < len(args); i += 2 {
 		if redis.Is(args[i], "REQUIREPASS") {
@@ -139,6 +142,7 @@ func (s *Server) configured(args [][]byte) {
 				rules = []string{"resetpass", ">" + string(args[i+1])}
 			}
 			_ = s.users.Set(acl.DefaultName, rules...) // they are right
+			s.unkept = string(args[i+1])
 		}
 	}
 	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set

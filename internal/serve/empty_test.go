@@ -101,7 +101,7 @@ func TestAKeyspaceThatIsEmptiedMeanwhileIsEmpty(t *testing.T) {
 		}
 		spec := redis.Named(string(args[0]))
 		h.c.out.Bytes = nil
-		edges[spec.Name].do(&turn{ctx, l.s, h.c, redis.Request{Spec: spec, Args: args}, &h.c.out})
+		edges[spec.Name].do(&turn{ctx, l.s, h.c, redis.Request{Spec: spec, Args: args}, &h.c.out, false})
 		if got := string(h.c.out.Bytes); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}

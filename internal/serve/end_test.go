@@ -60,3 +60,49 @@ func endWhileWriting(t *testing.T, sh shape) {
 		}
 	}
 }
+
+// A SCAN that goes on behind a restart returns every key, whatever others have scanned since.
+func TestSCANGoesOnBehindARestart(t *testing.T) {
+	db := open(t, "", shapes[0].options())
+	defer db.Close()
+	if _, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "sorted", Kind: cleave.Range}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{}
+	scan := func(c *conn, cursor string, count int) (next string) {
+		got := strings.Fields(strings.Trim(c.ask(fmt.Sprintf("SCAN %s COUNT %d", cursor, count)), "[]"))
+		for _, key := range got[1:] {
+			delete(want, strings.Trim(key, "[]"))
+		}
+		return got[0]
+	}
+	first, done := serveOn(t, db, shapes[0], Options{})
+	c := first.dial()
+	c.script("SELECT sorted -> OK")
+	for i := range 100 {
+		c.script(fmt.Sprintf("SET k%02d v -> OK", i))
+	}
+	cursor := scan(c, "0", 10)
+	if n, err := strconv.ParseUint(cursor, 10, 64); err != nil || n == 0 || n >= 1<<53 {
+		t.Errorf("a cursor is %s", cursor)
+	}
+	first.s.Close()
+	<-done
+
+	second, done := serveOn(t, db, shapes[0], Options{})
+	defer func() { second.s.Close(); <-done }()
+	c = second.dial()
+	c.script("SELECT sorted -> OK")
+	scan(c, "0", 50) // somebody else's
+	for i := range 100 {
+		if i >= 10 { // the others came before
+			want[fmt.Sprintf("k%02d", i)] = true
+		}
+	}
+	for cursor != "0" {
+		cursor = scan(c, cursor, 10)
+	}
+	if len(want) > 0 {
+		t.Errorf("%d keys were not found, such as %v", len(want), want)
+	}
+}

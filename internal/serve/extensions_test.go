@@ -1,12 +1,17 @@
 package serve
 
 import (
+	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/counter"
+	"github.com/cleavekv/cleave/internal/command"
 )
 
 func TestRangesComeInOrderPageByPage(t *testing.T) {
@@ -265,4 +270,68 @@ func TestACopyStaysInItsKeyspace(t *testing.T) {
 			MGET a b c -> [2 2 (nil)]
 		`)
 	})
+}
+
+// A request that is refused has changed nothing, also if it is refused behind its first write.
+func TestARequestThatIsRefusedChangesNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		c.sendWords("RESTORE", "other", "0", dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes), "v"))
+		if got := c.read(); got != "OK" {
+			t.Errorf("a dump: %s", got)
+		}
+		bad := dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes+1), "v")
+		c.script("SET dest precious -> OK")
+		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
+		if got := c.read(); !isError([]byte(got)) {
+			t.Errorf("a field that is too long: %s", got)
+		}
+		c.script(`
+			GET dest -> precious
+			MULTI -> OK
+			SET a 1 -> QUEUED
+		`)
+		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
+		if got := c.read(); got != "QUEUED" {
+			t.Error(got)
+		}
+		c.script(`
+			APPEND dest ! -> QUEUED
+			SET b 2 -> QUEUED
+			EXEC -> [OK -ERR too large*
+			MGET a b dest -> [1 2 precious!]
+		`)
+	})
+}
+
+// A transaction has as many keys as it may have, each counted once. One group takes more.
+func TestMSETTakesAsManyKeysAsATransaction(t *testing.T) {
+	for _, sh := range shapes[:2] {
+		t.Run(sh.name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, sh, Options{}).dial()
+			words := []string{"MSET"}
+			for i := range command.MaxTxnKeys {
+				words = append(words, strconv.Itoa(i), "v")
+			}
+			c.sendWords(words...)
+			c.expect("OK")
+			c.script("DBSIZE -> (10000)")
+			c.sendWords(append(words, "more", "v")...)
+			want := "OK"
+			if sh.groups > 1 {
+				want = "-ERR too large: 10001 keys in a transaction, at most 10000: split it up"
+			}
+			c.expect(want)
+		})
+	}
+}
+
+// dumpOf is what DUMP answers for a hash of fields and values.
+func dumpOf(parts ...string) string {
+	out := []byte{0xC1, byte(command.Hash)}
+	for _, p := range parts {
+		out = append(binary.AppendUvarint(out, uint64(len(p))), p...)
+	}
+	return string(binary.LittleEndian.AppendUint64(out, xxhash.Sum64(out)))
 }

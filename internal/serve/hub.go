@@ -166,6 +166,15 @@ func (h *hub) publish(s scope, channel string, message []byte) (n int64) {
 	return n
 }
 
+// tell sends a message to one client, if it listens to a channel.
+func (h *hub) tell(c *client, channel string, message func(dst []byte) []byte) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.listeners[byChannel][channel][c] {
+		c.post(message)
+	}
+}
+
 // push posts a message of several parts.
 func (c *client) push(kind, name string, parts ...[]byte) {
 	v := resp.Version(c.seen.version.Load())

@@ -102,6 +102,8 @@ func (s *Server) Setting(name string) string { return s.config.get(name) }
 // stay: an empty password in a file does not take away one that was set by ACL SETUSER. One
 // that is given is not kept over a restart: whoever gives it gives it again.
 func (s *Server) Configure(settings map[string]string) error {
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
 	var args [][]byte
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if settings[name] != s.config.get(name) {

@@ -46,7 +46,7 @@ func (c *client) post(message func(dst []byte) []byte) {
 }
 
 // collect moves messages to the answers. It is for the client's owner, when no answer is
-// being written.
+// being written, or none has been begun: see messagesFirst.
 func (c *client) collect() {
 	c.mail.mu.Lock()
 	defer c.mail.mu.Unlock()

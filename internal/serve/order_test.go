@@ -107,3 +107,40 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 		})
 	}
 }
+
+// Who wants answers again hears so, whatever it has said before.
+func TestCLIENTREPLYONIsAnswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		for _, before := range []string{"SKIP", "OFF", "OFF SKIP", "SKIP OFF"} {
+			c := l.dial()
+			for word := range strings.FieldsSeq(before) {
+				c.send("CLIENT REPLY " + word)
+			}
+			c.script("CLIENT REPLY ON -> OK\nECHO a -> a")
+		}
+		c := l.dial()
+		c.send("CLIENT REPLY SKIP")
+		c.send("ECHO a")
+		c.script("ECHO b -> b")
+	})
+}
+
+// A message comes before the answer that says that there are no more of them.
+func TestNoMessageComesBehindTheEndOfASubscription(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c := l.dial()
+		for last, answer := range map[string]string{"UNSUBSCRIBE": "[unsubscribe ch (0)]", "RESET": "RESET", "HELLO 2": "[server "} {
+			c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
+			c.pipeline("PUBLISH ch a\r\nPUBLISH ch b\r\n" + last + "\r\n")
+			c.expect("(1)", "(1)", "[message ch a]", "[message ch b]")
+			if got := c.read(); !strings.HasPrefix(got, answer) {
+				t.Errorf("%s: %s", last, got)
+			}
+			c.script("RESET -> RESET")
+		}
+		// Without an answer they come all the same.
+		c.script("HELLO 3 -> [server*\nSUBSCRIBE ch -> [subscribe ch (1)]")
+		c.pipeline("PUBLISH ch a\r\nCLIENT REPLY SKIP\r\nUNSUBSCRIBE\r\n")
+		c.expect("(1)", "[message ch a]")
+	})
+}

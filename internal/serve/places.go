@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"math/rand/v2"
 	"sync"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -11,7 +12,9 @@ import (
 // in keyspaces without slots, and in large hashes. The oldest are forgotten.
 //
 // A cursor has the slot in its low 16 bits. Above them is 0 if it is the beginning of
-// the slot, and else the number of a place, from 1 on.
+// the slot, and else the number of a place. Numbers begin anywhere, so that a cursor of
+// before a restart is unknown rather than that of another place; but below 1<<32, so that it
+// takes 1<<36 of them until a cursor is more than a client whose numbers are floats can tell.
 type places struct {
 	mu   sync.Mutex
 	next uint64
@@ -30,6 +33,9 @@ const maxPlaces = 16 << 10
 func (p *places) put(at []byte, slot int) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.next == 0 {
+		p.next = rand.Uint64N(1 << 32)
+	}
 	p.next++
 	p.ring[p.next%maxPlaces] = knownPlace{p.next, at}
 	return p.next<<16 | uint64(slot)

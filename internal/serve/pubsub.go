@@ -62,7 +62,10 @@ func unsubscribe(s scope) func(*turn) {
 			note(t.out, unsubscribed[s], nil, told(s, t.s.hub.counts(t.c)))
 		}
 		for _, name := range names {
-			t.s.hub.part(t.c, s, string(name), func(n int64) { note(t.out, unsubscribed[s], name, n) })
+			t.s.hub.part(t.c, s, string(name), func(n int64) {
+				t.messagesFirst()
+				note(t.out, unsubscribed[s], name, n)
+			})
 		}
 		t.c.listening = t.s.hub.counts(t.c) != [scopes]int{}
 		t.c.seen.listens.Store(t.c.listening)

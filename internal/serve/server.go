@@ -64,7 +64,7 @@ type Server struct {
 	config    config
 	places    places
 	users     *acl.Table
-	keeping   sync.Mutex // of users
+	keeping   sync.Mutex // held by who changes users until they are kept, and by who loads them
 	denied    denied
 	tracker   tracker
 	slow      slowlog
@@ -74,6 +74,9 @@ type Server struct {
 	guessers  guessers
 	// counters are those of CLEAVE.COUNTER.
 	counters counters
+	// unkept is the password of the default user if that is not kept: one of the settings. It
+	// goes with keeping.
+	unkept string
 }
 
 // ErrClosed means that the server was closed.

@@ -51,6 +51,7 @@ func reset(t *turn) {
 	c.queue, c.watched, c.silent, c.skip = nil, nil, false, 0
 	t.s.hub.leave(c)
 	t.s.tracker.end(c)
+	t.messagesFirst()
 	c.listening, c.tracks, c.caching = false, nil, false
 	c.seen.listens.Store(false)
 	c.use(t.s.defaultSpace())
@@ -101,6 +102,7 @@ func hello(t *turn) {
 		t.out.Fail(err)
 		return
 	}
+	t.messagesFirst() // they are in the version before
 	t.c.speak(version)
 	t.out.Version = version // it may be another's, in MULTI
 	if name != nil {

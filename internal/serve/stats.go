@@ -66,7 +66,7 @@ const maxErrorWords = 128
 // answered counts the answer to a request, given as it is sent, if it is an error. There is no
 // command if the request was refused before it was begun.
 func (s *stats) answered(spec *redis.Spec, reply []byte) {
-	if len(reply) == 0 || reply[0] != '-' {
+	if !isError(reply) {
 		return
 	}
 	if spec != nil {

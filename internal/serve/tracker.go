@@ -258,28 +258,32 @@ func (k *tracker) flushed() {
 	}
 }
 
-// invalidate tells a client, or who it has named, that a key has changed; nil means all.
+// invalidations is the channel that a client of RESP2 listens to if others have named it.
+const invalidations = "__redis__:invalidate"
+
+// invalidate tells a client, or who it has named, that a key has changed; nil means all. Who
+// could not tell that from an answer is not told: one of RESP2 that does not listen.
 func (c *client) invalidate(t *tracking, key []byte) {
 	to := c
 	if t.to != nil {
 		to = t.to
 	}
 	v := resp.Version(to.seen.version.Load())
-	if v == resp.RESP2 && to == c {
-		return // it could not tell that from an answer
-	}
-	to.post(func(dst []byte) []byte {
-		if v == resp.RESP2 {
-			dst = resp.AppendArray(dst, 3)
-			dst = resp.AppendBulk(dst, "message")
-			dst = resp.AppendBulk(dst, "__redis__:invalidate")
-		} else {
-			dst = v.AppendPush(dst, 2)
-			dst = resp.AppendBulk(dst, "invalidate")
-		}
+	what := func(dst []byte) []byte {
 		if key == nil {
 			return v.AppendNull(dst)
 		}
 		return resp.AppendBulk(resp.AppendArray(dst, 1), key)
-	})
+	}
+	switch {
+	case v != resp.RESP2:
+		to.post(func(dst []byte) []byte {
+			return what(resp.AppendBulk(v.AppendPush(dst, 2), "invalidate"))
+		})
+	case to != c:
+		to.s.hub.tell(to, invalidations, func(dst []byte) []byte {
+			dst = resp.AppendBulk(resp.AppendArray(dst, 3), "message")
+			return what(resp.AppendBulk(dst, invalidations))
+		})
+	}
 }

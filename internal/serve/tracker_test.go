@@ -80,6 +80,34 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	}
 }
 
+// Who is named by others hears of changes as long as it listens. Whoever does not, or listens to
+// something else, would take them for answers.
+func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
+	everywhere(t, func(t *testing.T, l *lab) {
+		c, named, watch := l.dial(), l.dial(), l.dial()
+		id := strings.Trim(named.ask("CLIENT ID"), "()")
+		watch.script("HELLO 3 -> [server*\nCLIENT TRACKING ON BCAST -> OK")
+		c.script("CLIENT TRACKING ON REDIRECT " + id + " BCAST -> OK")
+		told := func(key string) {
+			t.Helper()
+			c.script("SET " + key + " 1 -> OK")
+			watch.read()
+			l.s.tracker.len() // it waits until all are told
+		}
+		told("x")
+		named.script("GET none -> (nil)\nSUBSCRIBE other -> [subscribe other (1)]")
+		told("y")
+		named.script("PING a -> [pong a]\nUNSUBSCRIBE -> [unsubscribe other (0)]\nSUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+		told("z")
+		if got := named.read(); got != "[message __redis__:invalidate [z]]" {
+			t.Errorf("it hears %s", got)
+		}
+		named.script("UNSUBSCRIBE -> [unsubscribe __redis__:invalidate (0)]")
+		told("x")
+		named.script("GET none -> (nil)\nECHO a -> a")
+	})
+}
+
 // soon is how long a client may take to hear of something.
 func (c *conn) soon() { _ = c.SetDeadline(time.Now().Add(5 * time.Second)) }
 

@@ -14,6 +14,16 @@ type turn struct {
 	c   *client
 	redis.Request
 	out *redis.Writer
+	// within tells that the answer is part of that of an EXEC.
+	within bool
+}
+
+// messagesFirst has the messages that wait come before the answer: a client may take what
+// comes behind it for another answer. Nobody leaves more of those that it is about.
+func (t *turn) messagesFirst() {
+	if !t.within && !t.c.hushed() { // else there is no place for them, or no answer
+		t.c.collect()
+	}
 }
 
 // edge answers a turn.
@@ -55,7 +65,7 @@ func (w *worker) turn(c *client, r redis.Request) {
 	e := edges[r.Spec.Name]
 	if !e.waits && w.settled(c) {
 		began := clock()
-		c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out}) })
+		c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{w.s.ctx, w.s, c, r, out, false}) })
 		took := clock() - began
 		w.s.stats.took(r.Spec, 1, took, took)
 		return
@@ -64,7 +74,7 @@ func (w *worker) turn(c *client, r redis.Request) {
 	w.slow(c, task{request: r, call: func(ctx context.Context) {
 		w.s.follow(ctx, c)
 		took := c.timed(&r, nil, func() {
-			c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out}) })
+			c.reply(r.Spec, func(out *redis.Writer) { e.do(&turn{ctx, w.s, c, r, out, false}) })
 		})
 		w.s.stats.took(r.Spec, 1, took, took)
 	}})

@@ -44,6 +44,9 @@ func (i *item) edge() bool { return i.Spec.Flags&redis.Edge != 0 }
 type state interface {
 	do(k *node.Space, p partition.Position, c command.Command, writes bool) command.Reply
 	nowMS() int64
+	// mark begins a request, and rewind takes back what it has written.
+	mark()
+	rewind()
 }
 
 // run executes the unit on a state. It may be called again: then all of it is new.
@@ -64,11 +67,19 @@ func (u *unit) run(s state) {
 		it := &u.items[i]
 		// A client whose answers are too many hears none of them.
 		if !it.edge() && !(u.out.Over && it.Spec.Flags&redis.Write == 0) {
+			start := len(u.out.Bytes)
+			s.mark()
 			it.Spec.Run(stateOf{s, it.space}, &it.Request, &u.out)
+			if isError(u.out.Bytes[start:]) {
+				s.rewind()
+			}
 		}
 		u.ends = append(u.ends, len(u.out.Bytes))
 	}
 }
+
+// isError tells whether an answer is an error.
+func isError(answer []byte) bool { return len(answer) > 0 && answer[0] == '-' }
 
 // stateOf is a state as one request sees it.
 type stateOf struct {
@@ -100,7 +111,8 @@ func (s stateOf) NowMS() int64 { return s.nowMS() }
 // envState is the state of a group's batch.
 type envState struct {
 	*command.Env
-	met error // why the unit is not executed
+	since command.Point // the last mark
+	met   error         // why the unit is not executed
 }
 
 // do does nothing more once something could not be evaluated: a key that a transaction has
@@ -118,9 +130,14 @@ func (e *envState) do(_ *node.Space, _ partition.Position, c command.Command, _ 
 
 func (e *envState) nowMS() int64 { return e.NowMS() }
 
+func (e *envState) mark() { e.since = e.Mark() }
+
+func (e *envState) rewind() { e.Rewind(e.since) }
+
 // Eval implements [command.Command]: the unit as one command of a group that has all of
-// its keys. What a request refuses is its answer, and the others are executed all the same;
-// what the group refuses the client does not hear of, and nothing is executed.
+// its keys. What a request refuses is its answer: it leaves nothing, and the others are
+// executed all the same; what the group refuses the client does not hear of, and nothing is
+// executed.
 func (u *unit) Eval(e *command.Env) command.Reply {
 	s := &envState{Env: e}
 	u.run(s)
@@ -138,6 +155,10 @@ func (t txnState) do(k *node.Space, p partition.Position, c command.Command, wri
 }
 
 func (t txnState) nowMS() int64 { return t.NowMS() }
+
+func (t txnState) mark() { t.Mark() }
+
+func (t txnState) rewind() { t.Rewind() }
 
 // write writes the answers.
 func (u *unit) write(out *redis.Writer) {
@@ -390,7 +411,7 @@ func (s *Server) writeAll(ctx context.Context, u *unit) {
 		it := &u.items[i]
 		start := len(c.out.Bytes)
 		if it.edge() {
-			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out})
+			edges[it.Spec.Name].do(&turn{ctx, s, c, it.Request, &c.out, true})
 		} else {
 			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.ends[i]]...)
 			from = u.ends[i]

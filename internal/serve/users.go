@@ -41,6 +41,8 @@ func setUser(t *turn) {
 		rules = append(rules, string(a))
 	}
 	name := string(t.Args[2])
+	t.s.keeping.Lock()
+	defer t.s.keeping.Unlock()
 	if err := t.s.users.Set(name, rules...); err != nil {
 		t.out.Fail(redis.Error("ERR " + strings.TrimPrefix(err.Error(), "acl: ")))
 		return
@@ -52,11 +54,10 @@ func setUser(t *turn) {
 	t.out.OK()
 }
 
-// keepUser keeps a user as it is now, over a restart.
+// keepUser keeps a user as it is now, over a restart. Who calls it holds keeping, since before
+// it has changed the user: the last one to do that is the last one to keep it, and nobody
+// loads the user as it was meanwhile.
 func (s *Server) keepUser(ctx context.Context, name string) error {
-	// One after the other: the last one to read a user is the last one to keep it.
-	s.keeping.Lock()
-	defer s.keeping.Unlock()
 	rules := ""
 	if u := s.users.Get(name); u != nil {
 		rules = u.Rules()
@@ -69,14 +70,26 @@ func (s *Server) keepUser(ctx context.Context, name string) error {
 
 // LoadUsers takes the users as they are kept in the store. Without it there is the default
 // one alone. It is for before Serve: a server that did not know who may do what would let
-// anybody do anything.
+// anybody do anything. A user whose rules it does not understand may do nothing. The
+// password of the settings holds whatever is kept, as it does after a restart.
 func (s *Server) LoadUsers(ctx context.Context) error {
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
 	kept, err := s.node.Users(ctx)
 	if err != nil {
 		return err
 	}
-	if s.config.get("requirepass") != "" && kept[acl.DefaultName] == "" {
-		kept[acl.DefaultName] = s.users.Get(acl.DefaultName).Rules() // its password is one of the settings
+	for name, rules := range kept {
+		if err := acl.CheckRules(rules); err != nil {
+			s.opts.Log.Warn("a user is off, since its rules are not understood: say them again, with ACL SETUSER and reset", "user", name, "error", err)
+			kept[name] = "off"
+		}
+	}
+	if s.unkept != "" {
+		if kept[acl.DefaultName] == "" {
+			kept[acl.DefaultName] = acl.NewTable().Get(acl.DefaultName).Rules()
+		}
+		kept[acl.DefaultName] += " resetpass " + acl.PasswordRule(s.unkept)
 	}
 	return s.users.Replace(kept)
 }
@@ -90,6 +103,8 @@ func aclLoad(t *turn) {
 }
 
 func delUser(t *turn) {
+	t.s.keeping.Lock()
+	defer t.s.keeping.Unlock()
 	n := int64(0)
 	for _, a := range t.Args[2:] {
 		ok, err := t.s.users.Remove(string(a))

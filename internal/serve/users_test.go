@@ -2,10 +2,14 @@ package serve
 
 import (
 	"net"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/acl"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 // life is a server on a directory, with its users.
@@ -74,6 +78,39 @@ func TestUsersAreKeptOverARestart(t *testing.T) {
 	end()
 }
 
+// A user whose rules may be read in another way than they were meant may do nothing, and the
+// others are served.
+func TestAUserWhoseRulesAreNotUnderstoodIsOff(t *testing.T) {
+	dir := t.TempDir()
+	c, end := life(t, dir, nil)
+	c.script("ACL SETUSER ann on nopass ~a* +@all -> OK")
+	c.sendWords("ACL", "SETUSER", "bob", "on", ">secret", "~a nopass", "+@all")
+	if got := c.read(); !isError([]byte(got)) {
+		t.Errorf("a pattern with a space: %s", got)
+	}
+	end()
+	db := open(t, dir, cleave.Options{Groups: 3})
+	for _, name := range []string{"bob", acl.DefaultName} {
+		if err := inside.Node(db).KeepUser(ctx, name, "on ~a nopass resetchannels +@all"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, end = life(t, dir, nil)
+	defer end()
+	c.script(`
+		GET a -> -NOAUTH*
+		AUTH bob x -> -WRONGPASS*
+		AUTH ann x -> OK
+		SET a 1 -> OK
+		ACL SETUSER bob reset on nopass ~b +get -> OK
+		AUTH bob x -> OK
+		GET b -> (nil)
+	`)
+}
+
 // ACL LOAD takes back what is not kept, but never the password of the settings.
 func TestACLLoadKeepsThePasswordOfTheSettings(t *testing.T) {
 	c, end := life(t, t.TempDir(), map[string]string{"requirepass": "two words"})
@@ -85,6 +122,64 @@ func TestACLLoadKeepsThePasswordOfTheSettings(t *testing.T) {
 		t.Fatal(got)
 	}
 	c.script("ACL SETUSER ann on nopass +@all -> OK\nACL LOAD -> OK\nACL USERS -> [ann default]\nRESET -> RESET\nGET x -> -NOAUTH*")
+}
+
+// It does so too if the default user is kept, from a time when the settings had none.
+func TestACLLoadKeepsThePasswordOfAUserThatIsKept(t *testing.T) {
+	dir := t.TempDir()
+	c, end := life(t, dir, nil)
+	c.script("ACL SETUSER default -config -> OK")
+	end()
+	c, end = life(t, dir, map[string]string{"requirepass": "secret"})
+	defer end()
+	c.script(`
+		GET x -> -NOAUTH*
+		AUTH secret -> OK
+		ACL LOAD -> OK
+		CONFIG GET port -> -NOPERM*
+		RESET -> RESET
+		GET x -> -NOAUTH*
+		AUTH secret -> OK
+		ACL SETUSER default +config -> OK
+		CONFIG SET requirepass other -> OK
+		ACL SETUSER default resetpass >third -> OK
+		ACL LOAD -> OK
+		AUTH other -> -WRONGPASS*
+		AUTH third -> OK
+	`)
+}
+
+// What SETUSER has answered is not taken back by an ACL LOAD that was under way.
+func TestACLLoadTakesBackNothingThatIsKept(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	var loading sync.WaitGroup
+	over := make(chan struct{})
+	defer loading.Wait()
+	defer close(over)
+	for range 2 {
+		c := l.dial()
+		loading.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					c.script("ACL LOAD -> OK")
+				}
+			}
+		})
+	}
+	c := l.dial()
+	for i := range 200 {
+		word := []string{"on", "off"}[i%2]
+		c.script("ACL SETUSER ann " + word + " -> OK")
+		for range 10 {
+			if u := l.s.users.Get("ann"); u == nil || u.On != (word == "on") {
+				t.Fatalf("try %d: ann is not %s, which was answered", i, word)
+			}
+			runtime.Gosched()
+		}
+	}
 }
 
 // What a user may do counts when it is done, also for what MULTI has gathered, and a SET
