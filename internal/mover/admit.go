@@ -115,6 +115,9 @@ func (j *Job) admitChange(v View, r Request) error {
 	}
 	j.Expect = s.Changed
 	j.Local = v.home(j.From) == v.home(j.To)
+	if err := v.failed(j.From, j.To); err != nil {
+		return err
+	}
 	return Busy(v.Jobs, j.Span)
 }
 
@@ -141,6 +144,9 @@ func (j *Job) admitPreSplit(v View) error {
 // somewhere to go.
 func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 	if err := j.alone(v.Jobs, groups); err != nil {
+		return err
+	}
+	if err := v.failed(groups...); err != nil {
 		return err
 	}
 	for _, g := range groups {
@@ -188,7 +194,7 @@ func plain(err error) error {
 func nowhere(v View) error {
 	l := loadsOf(v)
 	for s := range v.Map.Misplaced() {
-		if g, _ := v.Map.Group(s.Group); g.Draining && l.least(v.Map, s) == 0 {
+		if g, _ := v.Map.Group(s.Group); g.Draining && l.least(&v, s) == 0 {
 			return fmt.Errorf("%w: %v of %v", ErrNowhere, s.ID, s.Group)
 		}
 	}

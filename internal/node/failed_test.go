@@ -54,6 +54,59 @@ func goesOn(t *testing.T, n *Node) {
 	wait(t, n, mover.Request{Kind: mover.Split, Shard: first.ID, In: &d.Keyspace, At: []partition.Position{at}})
 }
 
+// With a store that has failed, jobs of the others go on, and those that need it are refused.
+func TestJobsBesideAStoreThatHasFailedGoOn(t *testing.T) {
+	n, fail := openLame(t, 2, 1)
+	defer n.Close(ctx)
+	d, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := inPart(n, d, 2)
+	if err := setIn(n, d, key); err != nil {
+		t.Fatal(err)
+	}
+	before, err := n.Sizes(ctx, n.Map(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, lost := n.Map().Find(d.Span().Start), n.Map().Find(key)
+	fail()
+	after, err := n.Sizes(ctx, n.Map(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if was := before(lost.ID); was.Rows == 0 || after(lost.ID) != was || n.LastSize(lost.ID) != was {
+		t.Errorf("what cannot be measured was %v and is %v", was, after(lost.ID))
+	}
+	n.jobs.sizes.keep(nil) // as if nobody had asked before
+	at := []partition.Position{d.SlotSpan(1).Start, middleSlot(&d.Keyspace, first.Span)}
+	for _, r := range []mover.Request{
+		{Kind: mover.Move, Shard: lost.ID, To: 1},
+		{Kind: mover.Move, Shard: first.ID, To: 3},
+		{Kind: mover.Split, Shard: lost.ID, In: &d.Keyspace, At: []partition.Position{middleSlot(&d.Keyspace, lost.Span)}},
+		{Kind: mover.PreSplit, In: &d.Keyspace, At: []partition.Position{at[0], middleSlot(&d.Keyspace, lost.Span)}},
+		{Kind: mover.Drain, Group: 3},
+		{Kind: mover.Regroup, Groups: 6},
+	} {
+		if _, err := n.StartJob(ctx, r); !errors.Is(err, store.ErrFailed) {
+			t.Errorf("%v: %v, want ErrFailed", r.Kind, err)
+		}
+	}
+	for _, r := range []mover.Request{
+		{Kind: mover.Move, Shard: first.ID, To: 2},
+		{Kind: mover.PreSplit, In: &d.Keyspace, At: at},
+		{Kind: mover.Drain, Group: 2},
+	} {
+		wait(t, n, r)
+	}
+	for s := range n.Map().Owned(3) {
+		if s.ID != lost.ID && n.Map().Version() == s.Changed {
+			t.Errorf("%v was given to a group whose store has failed", s.ID)
+		}
+	}
+}
+
 // A keyspace that is made, or emptied, while a store has failed is with the groups of the
 // others.
 func TestAKeyspaceIsMadeBesideAStoreThatHasFailed(t *testing.T) {

@@ -91,7 +91,7 @@ func (d *driver) executeForOthers(ctx context.Context, x mover.Effect) mover.Eve
 	case mover.Retire:
 		return answer(x.Round, d.n.noDecisions(x.Groups))
 	case mover.Survey:
-		v, err := d.n.survey(ctx, true)
+		v, err := d.n.survey(ctx)
 		if err != nil {
 			return mover.Failed{Round: x.Round, Err: err}
 		}
