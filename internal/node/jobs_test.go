@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/own"
@@ -138,6 +139,33 @@ func TestADestinationThatStandsStillKeepsNoRangeFrozen(t *testing.T) {
 		close(end)
 		if j, err := job.Wait(ctx); err != nil || j.Phase != mover.Done || j.Freezes < 2 {
 			t.Errorf("%v after %d freezes, %s, %v", j.Phase, j.Freezes, j.Why, err)
+		}
+	}
+}
+
+// A full queue where a decision is to be made is not the map's no: the job asks again.
+func TestAFullQueueTakesNoJobBack(t *testing.T) {
+	n := open(t, small(2))
+	defer n.Close(ctx)
+	k, err := n.Keyspace(DefaultName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := n.Map().Find(k.Span().Start)
+	at := []partition.Position{middleSlot(&k.Keyspace, s.Span)}
+	for phase, r := range map[mover.Phase]mover.Request{
+		mover.Marking:  {Kind: mover.Drain, Group: 2},
+		mover.Deciding: {Kind: mover.Split, Shard: s.ID, In: &k.Keyspace, At: at},
+	} {
+		c := &drive.Admit{Catalog: meta, Request: r, Home: homes(n.Map()), NowMS: n.jobMS()}
+		if err := n.enter(ctx, c); err != nil { // nobody drives it
+			t.Fatal(err)
+		}
+		d := &driver{n: n, job: c.Job, stored: c.Job.Rev}
+		d.job.Phase = phase
+		ev := d.failed(ctx, mover.Failed{Round: d.job.Round, Err: fmt.Errorf("choose: %w", group.ErrOverloaded)})
+		if d.job.Phase != phase || d.stored != c.Job.Rev || ev != nil {
+			t.Errorf("a %v at %v is %v: %s", r.Kind, phase, d.job.Phase, d.job.Why)
 		}
 	}
 }
