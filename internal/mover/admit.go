@@ -121,7 +121,8 @@ func (j *Job) admitChange(v View, r Request) error {
 	return Busy(v.Jobs, j.Span)
 }
 
-// admitPreSplit admits splits of several shards, if none of them is refused.
+// admitPreSplit admits splits of several shards, if none of them is refused, nor the map
+// that comes of all.
 func (j *Job) admitPreSplit(v View) error {
 	requests, left := j.wantedSplits(View{Map: v.Map})
 	if !left {
@@ -130,10 +131,16 @@ func (j *Job) admitPreSplit(v View) error {
 	if !slices.IsSortedFunc(j.At, func(a, b partition.Position) int { return bytes.Compare(a, b) }) {
 		return fmt.Errorf("%w: sort the boundaries", partition.ErrBoundary)
 	}
+	var edits []partition.Edit
 	for _, r := range requests {
-		if _, err := Admit(v, r, j.ID, 0); err != nil {
+		split, err := Admit(v, r, j.ID, 0)
+		if err != nil {
 			return err
 		}
+		edits = append(edits, split.edit())
+	}
+	if _, err := v.Map.Apply(edits...); err != nil {
+		return plain(err)
 	}
 	j.Parallel = maxParallel
 	j.Phase = Surveying

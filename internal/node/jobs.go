@@ -164,7 +164,7 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 		return nil
 	}
 	if least := len(n.hosts); r.Groups < least || r.Groups > maxGroups {
-		return fmt.Errorf("%w: Groups is %d: use %d to %d, at least one for each store", mover.ErrRequest, r.Groups, least, maxGroups)
+		return fmt.Errorf("%w: Groups is %d: use %d to %d, no fewer than there are stores", mover.ErrRequest, r.Groups, least, maxGroups)
 	}
 	count := make([]int, len(n.hosts))
 	for _, g := range m.Groups() {
