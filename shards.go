@@ -27,7 +27,9 @@ type Shard struct {
 	StartKey, EndKey []byte
 	// Rows and Bytes are about what it has, and takes along when it is moved. They are
 	// estimates: what was overwritten or deleted counts until the store has tidied up,
-	// so that they are too high for a while.
+	// so that they are too high for a while. While a store has failed, or cannot be read,
+	// they are what was found when its shards were last asked for, by DB.Shards or a job;
+	// 0 if that was not since Open.
 	Rows, Bytes uint64
 }
 
@@ -124,14 +126,12 @@ func (db *DB) Shards(ctx context.Context) ([]Shard, error) {
 		stores[g.ID] = g.Store
 	}
 	shards := make([]Shard, 0, m.Len())
+	sizes, err := db.node.Sizes(ctx, m, 0)
+	if err != nil {
+		return nil, public(err)
+	}
 	for s := range m.Shards(partition.Whole) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		size, err := db.node.SizeOf(s)
-		if err != nil {
-			return nil, public(err)
-		}
+		size := sizes(s.ID)
 		shard := Shard{Shard: s, Store: stores[s.Group], FirstSlot: -1, LastSlot: -1, Rows: size.Rows, Bytes: size.Bytes}
 		if id, err := partition.IDOf(s.Span.Start); err == nil {
 			if space := db.node.KeyspaceByID(id); space != nil {

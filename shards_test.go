@@ -1,11 +1,17 @@
 package cleave
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -112,5 +118,47 @@ func TestAShardThatIsCutBehindACollectionSaysWhichKeysItHas(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The shards are listed while a store has failed: its own have what they had when they were
+// last listed.
+func TestShardsAreListedWhileAStoreHasFailed(t *testing.T) {
+	var broken atomic.Bool
+	o := memory(2)
+	o.FS = func(i int) store.FS {
+		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+			if i == 1 && sync && broken.Load() {
+				return errors.New("the disk is broken")
+			}
+			return nil
+		}))
+	}
+	db := mustOpen(t, o)
+	defer db.Close()
+	for i := range 100 {
+		must(t, db.Default().Set(ctx, number(i), []byte("v")))
+	}
+	before, err := db.Shards(ctx)
+	must(t, err)
+	broken.Store(true)
+	for i := 0; err == nil; i++ {
+		err = db.Default().Set(ctx, number(i), []byte("v"))
+		err = errors.Join(err, db.node.Hosts()[1].Store.Sync())
+	}
+	after, err := db.Shards(ctx)
+	must(t, err)
+	there := uint64(0)
+	for i, s := range after {
+		if s.Store == 1 {
+			there += s.Rows
+			if s.Rows != before[i].Rows || s.Bytes != before[i].Bytes {
+				t.Errorf("%v has %d rows, and had %d", s, s.Rows, before[i].Rows)
+			}
+		}
+	}
+	if there == 0 {
+		t.Error("the failed store has no rows")
 	}
 }

@@ -3,10 +3,18 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 func TestTheStatusHasItAll(t *testing.T) {
@@ -162,5 +170,45 @@ func TestToLookChangesNothing(t *testing.T) {
 		if err != nil || len(c.Ops) > 0 {
 			t.Errorf("something was written: %+v, %v", c, err)
 		}
+	}
+}
+
+// While a store has failed, operators see what there is: that of the others as it is, and that
+// of its shards as it was.
+func TestListsAreThereWhileAStoreHasFailed(t *testing.T) {
+	var broken atomic.Bool
+	disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+		if sync && broken.Load() && strings.HasPrefix(op.Path, filepath.Join("data", "1")) {
+			return errors.New("the disk is broken")
+		}
+		return nil
+	}))
+	opened, err := inside.OpenSmall("data", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := opened.(*cleave.DB)
+	a := &Admin{o: Options{DB: db}, node: inside.Node(db)}
+	defer db.Close()
+	set := func(i int) error { return db.Default().Set(ctx, fmt.Append(nil, i), []byte("v")) }
+	for i := range 100 {
+		if err := set(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, err := a.shardsNow(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := a.keyspaceOf(db.Default())
+	broken.Store(true)
+	for i := 0; err == nil; i++ {
+		err = set(i)
+	}
+	a.sizes.shards = nil // which would be good for a moment
+	shards, err := a.shardsNow(ctx)
+	if after := a.keyspaceOf(db.Default()); err != nil || !reflect.DeepEqual(shards, was) || after.Rows != before.Rows || after.Rows < 100 {
+		t.Errorf("%v\nwas %v\nand the keyspace has %+v, was %+v; %v", shards, was, after, before, err)
 	}
 }

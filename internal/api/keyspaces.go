@@ -11,12 +11,13 @@ type Keyspace struct {
 	Layout string `json:"layout,omitempty"`
 	// Default is the one that cannot be dropped; Index tells that it has the entries of
 	// an index.
-	Default bool   `json:"default,omitempty"`
-	Index   bool   `json:"index,omitempty"`
-	Shards  int    `json:"shards"`
-	Indexes int    `json:"indexes"`
-	Rows    uint64 `json:"rows"`
-	Bytes   uint64 `json:"bytes"`
+	Default bool `json:"default,omitempty"`
+	Index   bool `json:"index,omitempty"`
+	Shards  int  `json:"shards"`
+	Indexes int  `json:"indexes"`
+	// Rows and Bytes are estimates, as those of a [Shard] are.
+	Rows  uint64 `json:"rows"`
+	Bytes uint64 `json:"bytes"`
 	// CacheHitRatio is the share of looks at rows that memory could answer.
 	CacheHitRatio float64 `json:"cache_hit_ratio"`
 }

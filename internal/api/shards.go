@@ -16,7 +16,8 @@ type Shard struct {
 	// A bound behind a large collection is its key with a zero byte behind it.
 	StartKey *Key `json:"start_key,omitempty"`
 	EndKey   *Key `json:"end_key,omitempty"`
-	// Rows and Bytes are estimates, too high for a while after deletes.
+	// Rows and Bytes are estimates, too high for a while after deletes. While its store
+	// has failed they are what was measured last; 0 if nothing was since it was opened.
 	Rows  uint64 `json:"rows"`
 	Bytes uint64 `json:"bytes"`
 	// Share is its part of all bytes, from 0 to 1.

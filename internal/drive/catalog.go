@@ -95,7 +95,8 @@ type Admit struct {
 	Catalog
 	Request mover.Request
 	Home    func(partition.GroupID) uint64
-	Plan    mover.Price // for the record
+	Failed  func(partition.GroupID) error // see mover.View
+	Plan    mover.Price                   // for the record
 	NowMS   int64
 	Job     mover.Job
 }
@@ -114,7 +115,7 @@ func (c *Admit) Eval(e *command.Env) command.Reply {
 	if id.Err != nil {
 		return id
 	}
-	view := mover.View{Map: m, Jobs: jobs, Home: c.Home, Fixed: c.Fixed}
+	view := mover.View{Map: m, Jobs: jobs, Home: c.Home, Fixed: c.Fixed, Failed: c.Failed}
 	if c.Job, err = mover.Admit(view, c.Request, own.Job(id.Int), c.NowMS); err != nil {
 		return failed(err)
 	}

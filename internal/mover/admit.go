@@ -115,10 +115,14 @@ func (j *Job) admitChange(v View, r Request) error {
 	}
 	j.Expect = s.Changed
 	j.Local = v.home(j.From) == v.home(j.To)
+	if err := v.failed(j.From, j.To); err != nil {
+		return err
+	}
 	return Busy(v.Jobs, j.Span)
 }
 
-// admitPreSplit admits splits of several shards, if none of them is refused.
+// admitPreSplit admits splits of several shards, if none of them is refused, nor the map
+// that comes of all.
 func (j *Job) admitPreSplit(v View) error {
 	requests, left := j.wantedSplits(View{Map: v.Map})
 	if !left {
@@ -127,10 +131,16 @@ func (j *Job) admitPreSplit(v View) error {
 	if !slices.IsSortedFunc(j.At, func(a, b partition.Position) int { return bytes.Compare(a, b) }) {
 		return fmt.Errorf("%w: sort the boundaries", partition.ErrBoundary)
 	}
+	var edits []partition.Edit
 	for _, r := range requests {
-		if _, err := Admit(v, r, j.ID, 0); err != nil {
+		split, err := Admit(v, r, j.ID, 0)
+		if err != nil {
 			return err
 		}
+		edits = append(edits, split.edit())
+	}
+	if _, err := v.Map.Apply(edits...); err != nil {
+		return plain(err)
 	}
 	j.Parallel = maxParallel
 	j.Phase = Surveying
@@ -141,6 +151,9 @@ func (j *Job) admitPreSplit(v View) error {
 // somewhere to go.
 func (j *Job) admitDrain(v View, groups []partition.GroupID) error {
 	if err := j.alone(v.Jobs, groups); err != nil {
+		return err
+	}
+	if err := v.failed(groups...); err != nil {
 		return err
 	}
 	for _, g := range groups {
@@ -188,7 +201,7 @@ func plain(err error) error {
 func nowhere(v View) error {
 	l := loadsOf(v)
 	for s := range v.Map.Misplaced() {
-		if g, _ := v.Map.Group(s.Group); g.Draining && l.least(v.Map, s) == 0 {
+		if g, _ := v.Map.Group(s.Group); g.Draining && l.least(&v, s) == 0 {
 			return fmt.Errorf("%w: %v of %v", ErrNowhere, s.ID, s.Group)
 		}
 	}

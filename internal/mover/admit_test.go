@@ -2,7 +2,9 @@ package mover
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/own"
@@ -226,5 +228,20 @@ func TestAFixedShardStaysAsItIs(t *testing.T) {
 		if r.Shard == fixed {
 			t.Error("a new group is filled with the fixed shard")
 		}
+	}
+}
+
+// Splits that the map would take one by one, and not all of them, are refused together.
+func TestAPreSplitThatIsTooLargeAsAWholeIsRefused(t *testing.T) {
+	v := fourShards(t)
+	var cuts []partition.Position
+	for _, first := range []string{"a", "b"} {
+		for i := range partition.MaxBoundariesBytes / partition.MaxBoundaryBytes * 3 / 5 {
+			cuts = append(cuts, at(fmt.Sprintf("%s%04d%s", first, i, strings.Repeat("x", 32<<10))))
+		}
+	}
+	r := Request{Kind: PreSplit, In: &space, At: cuts}
+	if _, err := Admit(v, r, 1, 0); !errors.Is(err, partition.ErrLimit) {
+		t.Errorf("%v, want ErrLimit", err)
 	}
 }

@@ -113,21 +113,25 @@ func (j *Job) surveyed(v View, nowMS int64) (effects []Effect) {
 	return nil
 }
 
-// explain says, for whoever wonders, why nothing happens: a shard has nowhere to go, or
-// another job stands still, or it is not one of this job's.
+// explain says, for whoever wonders, why nothing happens: a shard has nowhere to go, a store
+// has failed, or another job stands still, or it is not one of this job's.
 func (j *Job) explain(v View, stuck bool, before *Job, nowMS int64) {
 	const waits = "waits for job "
 	why := j.Why
-	if strings.HasPrefix(why, waits) {
-		why = ""
+	if strings.HasPrefix(why, waits) || strings.HasPrefix(why, storeOf) {
+		why = "" // that may be over
 	}
 	switch {
 	case before != nil && before.Paused:
 		why = fmt.Sprintf(waits+"%d, which is paused: resume or cancel it", before.ID)
 	case before != nil && before.Parent != j.ID:
 		why = fmt.Sprintf(waits+"%d, a %v", before.ID, before.Kind)
-	case stuck && j.Kind != PreSplit:
-		if err := nowhere(v); err != nil {
+	case stuck:
+		err := v.anyFailed()
+		if err == nil && j.Kind != PreSplit {
+			err = nowhere(v)
+		}
+		if err != nil {
 			why = reason(err)
 		}
 	}
@@ -195,7 +199,7 @@ func (j *Job) wantedSplits(v View) (requests []Request, left bool) {
 		if len(r.At) == 0 {
 			continue
 		}
-		if left = true; !busy(v.Jobs, s.Span) {
+		if left = true; !busy(v.Jobs, s.Span) && v.failed(s.Group) == nil {
 			requests = append(requests, r)
 		}
 	}
@@ -213,7 +217,7 @@ func (j *Job) wantedAway(v View) (requests []Request, left bool) {
 			continue
 		}
 		left = true
-		if to := loads.least(v.Map, s); to != 0 && !busy(v.Jobs, s.Span) {
+		if to := loads.least(&v, s); to != 0 && v.failed(s.Group) == nil && !busy(v.Jobs, s.Span) {
 			size := v.weight(s.ID)
 			loads[s.Group], loads[to] = loads[s.Group]-size, loads[to]+size // as if it were done
 			requests = append(requests, j.move(s, to))
@@ -223,7 +227,8 @@ func (j *Job) wantedAway(v View) (requests []Request, left bool) {
 }
 
 // wantedHere asks for moves to groups that were added, and for splits where shards are
-// too large to fill them evenly.
+// too large to fill them evenly. Where a store has failed it is not over: who would give or
+// take more than the others waits for it.
 func (j *Job) wantedHere(v View) (requests []Request, left bool) {
 	f := j.filling(v)
 	for len(requests) < j.Parallel {
@@ -236,7 +241,7 @@ func (j *Job) wantedHere(v View) (requests []Request, left bool) {
 		}
 		requests = append(requests, r)
 	}
-	return requests, len(requests) > 0
+	return requests, len(requests) > 0 || v.anyFailed() != nil
 }
 
 // move asks for a move.

@@ -1,7 +1,10 @@
 package mover
 
 import (
+	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cleavekv/cleave/partition"
@@ -158,4 +161,75 @@ func reread(t *testing.T, j Job) Job {
 func ended(j Job) Job {
 	j.Phase = Done
 	return j
+}
+
+// While a store has failed, nothing is asked for that it would have to take or give. What is
+// left for that says so, and goes on when it is open again.
+func TestAStoreThatHasFailedIsLeftOut(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	v := fourShards(t)
+	v.Middle = func(s partition.Shard) (partition.Position, *partition.Keyspace, bool) {
+		return at("aa"), &space, s.ID == 1
+	}
+	fails := func(v View, groups ...partition.GroupID) View {
+		v.Failed = func(g partition.GroupID) error {
+			if slices.Contains(groups, g) {
+				return broken
+			}
+			return nil
+		}
+		return v
+	}
+	for name, c := range map[string]struct {
+		request Request
+		failed  []partition.GroupID
+		want    []Request
+		stands  bool
+	}{
+		"it would take most":   {Request{Kind: Drain, Group: 1}, []partition.GroupID{2, 3}, []Request{{Kind: Move, Shard: 1, To: 4}}, false},
+		"it would give":        {Request{Kind: Drain, Group: 1}, []partition.GroupID{1}, nil, true},
+		"nobody else takes":    {Request{Kind: Drain, Group: 1}, []partition.GroupID{2, 3, 4}, nil, true},
+		"of two it gives one":  {Request{Kind: Regroup, Groups: 2}, []partition.GroupID{3}, []Request{{Kind: Move, Shard: 4, To: 2}}, false},
+		"it was to be filled":  {Request{Kind: Regroup, Groups: 5, Labels: make([]partition.Labels, 1)}, []partition.GroupID{5}, nil, true},
+		"it would fill others": {Request{Kind: Regroup, Groups: 5, Labels: make([]partition.Labels, 1)}, []partition.GroupID{1, 2, 3, 4}, nil, true},
+		"it has some of the boundaries": {
+			Request{Kind: PreSplit, In: &space, At: []partition.Position{at("aa"), at("bb")}}, []partition.GroupID{2},
+			[]Request{{Kind: Split, Shard: 1}}, false,
+		},
+		"it has all boundaries": {Request{Kind: PreSplit, In: &space, At: []partition.Position{at("bb")}}, []partition.GroupID{2}, nil, true},
+	} {
+		v := v
+		j, err := Admit(v, c.request, 1, 0)
+		for err == nil && j.Phase != Surveying {
+			if e, ok := Resume(j)[0].(Choose); ok {
+				j, v.Map, _, err = Decide(j, e, v.Map, 1)
+			} else {
+				j, _ = Step(j, Published{Round: j.Round}, 1)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Parallel = 8
+		next, effects := Step(j, Surveyed{Round: j.Round, View: fails(v, c.failed...)}, 1)
+		var got []Request
+		for _, x := range effects {
+			r := x.(Spawn).Request
+			got = append(got, Request{Kind: r.Kind, Shard: r.Shard, To: r.To})
+		}
+		if !reflect.DeepEqual(got, c.want) || next.Phase != Surveying {
+			t.Errorf("%s: it asks for %v, and is %v; want %v", name, got, next.Phase, c.want)
+		}
+		if strings.Contains(next.Why, broken.Error()) != c.stands {
+			t.Errorf("%s: the reason is %q", name, next.Why)
+		}
+		if next, effects = Step(next, Surveyed{Round: next.Round, View: v}, 2); len(effects) == 0 {
+			t.Errorf("%s: nothing is asked for when it is open again; it is %v", name, next.Phase)
+		}
+		if c.stands {
+			if _, err := Admit(fails(v, c.failed...), c.request, 2, 0); c.request.Kind != Regroup && err == nil {
+				t.Errorf("%s: it is admitted all the same", name)
+			}
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package mover
 
 import (
+	"fmt"
+
 	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -99,7 +101,40 @@ type View struct {
 	Middle func(partition.Shard) (partition.Position, *partition.Keyspace, bool)
 	// Fixed tells that a shard stays as it is, and where it is; nil for none.
 	Fixed func(partition.Shard) bool
+	// Failed tells why the store of a group has failed, nil if it has not: nothing is
+	// changed there until it is open again. It is nil if none has.
+	Failed func(partition.GroupID) error
 }
 
 // fixed tells whether a shard stays as it is.
 func (v *View) fixed(s partition.Shard) bool { return v.Fixed != nil && v.Fixed(s) }
+
+// storeOf is how an error about a store begins.
+const storeOf = "the store of "
+
+// failed tells why nothing can be done about the shards of some groups now, nil if it can.
+func (v *View) failed(groups ...partition.GroupID) error {
+	for _, g := range groups {
+		if v.Failed == nil {
+			break
+		}
+		if err := v.Failed(g); err != nil {
+			return fmt.Errorf(storeOf+"%v: %w", g, err)
+		}
+	}
+	return nil
+}
+
+// takes tells whether a group may be given shards now.
+func (v *View) takes(g partition.Group) bool { return !g.Draining && v.failed(g.ID) == nil }
+
+// anyFailed tells why nothing can be done about the shards of one of the groups that there
+// are.
+func (v *View) anyFailed() error {
+	for _, g := range v.Map.Groups() {
+		if err := v.failed(g.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

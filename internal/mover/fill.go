@@ -72,7 +72,7 @@ func (j *Job) filling(v View) *filling {
 		for i := range v.Jobs {
 			f.expect(&v.Jobs[i], p)
 		}
-		if !v.fixed(s) && !busy(v.Jobs, s.Span) {
+		if !v.fixed(s) && !busy(v.Jobs, s.Span) && v.failed(s.Group) == nil {
 			h := f.stock(s)
 			h.pieces = append(h.pieces, p)
 		}
@@ -92,7 +92,7 @@ func (f *filling) stock(s partition.Shard) *stock {
 	}
 	h := &stock{group: s.Group, added: slices.Contains(f.job.Groups, s.Group), pin: s.Pin}
 	for _, id := range f.job.Groups {
-		if g, ok := f.view.Map.Group(id); ok && id != s.Group && !g.Draining && s.Pin.Allows(g.Labels) {
+		if g, ok := f.view.Map.Group(id); ok && id != s.Group && f.view.takes(g) && s.Pin.Allows(g.Labels) {
 			h.to = append(h.to, id)
 		}
 	}

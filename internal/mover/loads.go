@@ -41,9 +41,9 @@ func loadsOf(v View) loads {
 }
 
 // least returns the group with the least that may take a shard, or 0.
-func (l loads) least(m *partition.Map, s partition.Shard) (to partition.GroupID) {
-	for _, g := range m.Groups() {
-		if g.ID != s.Group && !g.Draining && s.Pin.Allows(g.Labels) && (to == 0 || l[g.ID] < l[to]) {
+func (l loads) least(v *View, s partition.Shard) (to partition.GroupID) {
+	for _, g := range v.Map.Groups() {
+		if g.ID != s.Group && v.takes(g) && s.Pin.Allows(g.Labels) && (to == 0 || l[g.ID] < l[to]) {
 			to = g.ID
 		}
 	}

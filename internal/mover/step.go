@@ -143,7 +143,17 @@ func reason(err error) string {
 
 // overdue tells whether the range takes no writes for too long.
 func (j *Job) overdue(nowMS int64) bool {
-	return j.Phase >= Freezing && j.Phase <= Deciding && j.FrozenMS > 0 && nowMS-j.FrozenMS > j.freezeLimitMS()
+	thaws := j.ThawsMS()
+	return thaws > 0 && nowMS >= thaws
+}
+
+// ThawsMS is from when on the range takes no writes for too long; 0 if it takes them, or
+// nothing is done about it any more.
+func (j *Job) ThawsMS() int64 {
+	if j.Phase < Freezing || j.Phase > Deciding || j.FrozenMS == 0 {
+		return 0
+	}
+	return j.FrozenMS + j.freezeLimitMS() + 1
 }
 
 // freezeLimitMS is how long the range may take no writes this time.

@@ -22,6 +22,24 @@ func (n *Node) align(ctx context.Context, m *partition.Map, spans ...partition.S
 	return n.tidy(ctx, m, spans)
 }
 
+// mayAlign returns why align cannot be done now: a group that would have to change its list
+// is on a store that has failed. What is noted is in the way of all that come after it until
+// it is done, so it is asked before.
+func (n *Node) mayAlign(m *partition.Map, spans []partition.Span) error {
+	for _, h := range n.hosts {
+		why := h.why()
+		if why == nil {
+			continue
+		}
+		for _, p := range h.partsIn(m) {
+			if realign(p, m, spans) != nil {
+				return fmt.Errorf("%v of store %d would have to give positions away: %w", p.ID, h.index, why)
+			}
+		}
+	}
+	return nil
+}
+
 // aligning returns a command that makes the list of a group say what the map says of some
 // spans, which are in order, or nil if it does.
 type aligning func(*Part, *partition.Map, []partition.Span) command.Command

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +33,19 @@ func (b *broken) MaybeError(op errorfs.Op) error {
 }
 
 func (b *broken) String() string { return "broken" }
+
+// failsAt are disks of which one ceases to sync the log when it is told to.
+func failsAt(i int, broken *atomic.Bool) func(int) store.FS {
+	return func(at int) store.FS {
+		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
+			if at == i && broken.Load() && sync && strings.HasSuffix(op.Path, ".wal") {
+				return errBroken
+			}
+			return nil
+		}))
+	}
+}
 
 // Who changes the catalog is told that a change may have happened, if nobody knows
 // whether it is on the disk.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,8 +21,6 @@ import (
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/internal/txn"
 	"github.com/cleavekv/cleave/partition"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // ranges is how many the lists of all groups have, whatever their states.
@@ -463,15 +460,7 @@ func TestFoldingWaitsForNoStore(t *testing.T) {
 		var broken atomic.Bool
 		o := small(2)
 		o.Groups = 4
-		o.FS = func(i int) store.FS {
-			return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-				sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
-				if i == 1 && broken.Load() && sync && strings.HasSuffix(op.Path, ".wal") {
-					return errBroken
-				}
-				return nil
-			}))
-		}
+		o.FS = failsAt(1, &broken)
 		n := open(t, o)
 		defer n.Close(ctx)
 		k := dropped(t, n)

@@ -65,7 +65,7 @@ func (n *Node) resumeJobs(ctx context.Context) error {
 }
 
 // survey returns what is known when a job is admitted or surveyed.
-func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
+func (n *Node) survey(ctx context.Context) (mover.View, error) {
 	m, err := n.newestMap(ctx)
 	if err != nil {
 		return mover.View{}, err
@@ -75,14 +75,25 @@ func (n *Node) survey(ctx context.Context, sizes bool) (mover.View, error) {
 		return mover.View{}, err
 	}
 	v := mover.View{
-		Map: m, Home: homes(m), Fixed: meta.Fixed,
+		Map: m, Home: homes(m), Middle: n.Middle, Fixed: meta.Fixed, Failed: n.failures(),
 		Jobs: slices.DeleteFunc(records, func(j mover.Job) bool { return j.Phase.Final() }),
 	}
-	if sizes {
-		v.Middle = n.Middle
-		v.Sizes, err = n.sizesOf(m)
-	}
+	v.Sizes, err = n.Sizes(ctx, m, sizesFor)
 	return v, err
+}
+
+// failures tells which groups are on stores that have failed, and why, for the mover.
+func (n *Node) failures() func(partition.GroupID) error {
+	why := make([]error, len(n.hosts))
+	for i, h := range n.hosts {
+		why[i] = h.why()
+	}
+	return func(id partition.GroupID) error {
+		if p := n.part(id); p != nil {
+			return why[p.Host.index]
+		}
+		return nil // it is about to be opened, or was removed
+	}
 }
 
 // homes names the store of each group of a map, for the mover.
@@ -92,7 +103,7 @@ func homes(m *partition.Map) func(partition.GroupID) uint64 {
 
 // PlanJob returns what a job would cost, or why it is refused. Nothing changes.
 func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error) {
-	v, err := n.survey(ctx, true)
+	v, err := n.survey(ctx)
 	if err != nil {
 		return mover.Price{}, err
 	}
@@ -135,7 +146,7 @@ func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price)
 	if err := n.complete(&r, m); err != nil {
 		return nil, err
 	}
-	c := &drive.Admit{Catalog: meta, Request: r, Home: homes(m), Plan: price, NowMS: n.jobMS()}
+	c := &drive.Admit{Catalog: meta, Request: r, Home: homes(m), Failed: n.failures(), Plan: price, NowMS: n.jobMS()}
 	begun := time.Now()
 	if err := n.enter(ctx, c); err != nil {
 		return nil, err
@@ -153,7 +164,7 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 		return nil
 	}
 	if least := len(n.hosts); r.Groups < least || r.Groups > maxGroups {
-		return fmt.Errorf("%w: Groups is %d: use %d to %d, at least one for each store", mover.ErrRequest, r.Groups, least, maxGroups)
+		return fmt.Errorf("%w: Groups is %d: use %d to %d, no fewer than there are stores", mover.ErrRequest, r.Groups, least, maxGroups)
 	}
 	count := make([]int, len(n.hosts))
 	for _, g := range m.Groups() {
@@ -162,6 +173,9 @@ func (n *Node) complete(r *mover.Request, m *partition.Map) error {
 	r.Labels = nil
 	for range r.Groups - len(m.Groups()) {
 		i := slices.Index(count, slices.Min(count))
+		if err := n.hosts[i].why(); err != nil {
+			return fmt.Errorf("store %d would have another group: %w", i, err)
+		}
 		count[i]++
 		labels, err := partition.ParseLabels(fmt.Sprintf("%s=%d", storeLabel, i))
 		if err != nil {

@@ -275,10 +275,12 @@ func (d *driver) do(ctx context.Context, effects []mover.Effect) (answer mover.E
 }
 
 // failed tells the job of an error, and waits before the same is tried again. One that
-// says nothing about the job, or leaves open whether something was done, it is not told
-// of: an error means to some phases that nothing was.
+// says nothing about the job, as that of a queue that is full, or leaves open whether
+// something was done, it is not told of: an error means to some phases that nothing was,
+// and to those with a decision to make that the map refuses it.
 func (d *driver) failed(ctx context.Context, f mover.Failed) mover.Event {
-	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || errors.Is(f.Err, group.ErrUnknown) {
+	passes := errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrOverloaded)
+	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || passes {
 		return nil
 	}
 	round := d.job.Round

@@ -28,13 +28,14 @@ func (n *Node) find(id partition.GroupID) (drive.Place, error) {
 }
 
 // durable returns an event when the stores of groups have synced what they did, and
-// the error if they cannot: a job hears only of what survives a crash.
-func (d *driver) durable(round uint64, ev mover.Event, groups ...partition.GroupID) mover.Event {
+// the error if they cannot, or not before ctx ends: a job hears only of what survives a
+// crash.
+func (d *driver) durable(ctx context.Context, round uint64, ev mover.Event, groups ...partition.GroupID) mover.Event {
 	if _, bad := ev.(mover.Failed); bad {
 		return ev
 	}
 	for _, g := range groups {
-		if err := d.sync(g); err != nil {
+		if err := d.syncWithin(ctx, g); err != nil {
 			return mover.Failed{Round: round, Err: err}
 		}
 	}
@@ -49,17 +50,32 @@ func (d *driver) sync(g partition.GroupID) error {
 	return d.n.sync(p)
 }
 
+// syncWithin is sync, for as long as a context lasts.
+func (d *driver) syncWithin(ctx context.Context, g partition.GroupID) error {
+	if _, limited := ctx.Deadline(); !limited {
+		return d.sync(g)
+	}
+	done := make(chan error, 1)
+	d.n.background(func() { done <- d.sync(g) })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // execute does what a job wants, and returns what it is to hear. It is nil if there
 // is nothing to hear, or nothing was done.
 func (d *driver) execute(ctx context.Context, x mover.Effect) mover.Event {
 	switch x := x.(type) {
 	case mover.Look:
-		return d.durable(x.Round, drive.Look(d.n.find, x), x.From, x.To)
+		return d.durable(ctx, x.Round, drive.Look(d.n.find, x), x.From, x.To)
 	case mover.Evaluate:
 		return d.evaluate(ctx, x)
 	case mover.Locate:
 		d.keepLog(x.From)
-		return d.durable(x.Round, d.carrier.Locate(d.n.find, x, d.job.Span), x.From)
+		return d.durable(ctx, x.Round, d.carrier.Locate(d.n.find, x, d.job.Span), x.From)
 	case mover.Copy:
 		return d.carry(ctx, x, x.From, x.To, x.Round, x.NotBeforeMS)
 	case mover.CatchUp:
@@ -91,7 +107,7 @@ func (d *driver) executeForOthers(ctx context.Context, x mover.Effect) mover.Eve
 	case mover.Retire:
 		return answer(x.Round, d.n.noDecisions(x.Groups))
 	case mover.Survey:
-		v, err := d.n.survey(ctx, true)
+		v, err := d.n.survey(ctx)
 		if err != nil {
 			return mover.Failed{Round: x.Round, Err: err}
 		}
@@ -129,7 +145,7 @@ func (d *driver) evaluate(ctx context.Context, x mover.Evaluate) mover.Event {
 	if c := &d.cleared; clearing != nil && c.phase == d.job.Phase && c.attempt == d.job.Attempt {
 		clearing.After = c.key
 	}
-	ev := d.durable(x.Round, drive.EvaluateHanded(ctx, d.n.find, x, from), groups...)
+	ev := d.durable(ctx, x.Round, drive.EvaluateHanded(ctx, d.n.find, x, from), groups...)
 	if _, done := ev.(mover.Evaluated); done && last {
 		// Whoever waits for the range need not wait for the record.
 		if d.handed != nil {
@@ -167,6 +183,8 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 		return nil
 	}
 	d.keepLog(from)
+	ctx, end := d.beforeThaw(ctx)
+	defer end()
 	begun := time.Now()
 	load, err := d.carrier.Read(d.n.find, x)
 	if err == nil && !plant.Bug("node-source-not-synced") {
@@ -175,7 +193,7 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 	if err != nil {
 		return mover.Failed{Round: round, Err: err}
 	}
-	ev := d.durable(round, load.Bring(ctx, d.n.find), to)
+	ev := d.durable(ctx, round, load.Bring(ctx, d.n.find), to)
 	took := time.Since(begun)
 	switch e := ev.(type) {
 	case mover.Copied:
@@ -195,6 +213,16 @@ func (d *driver) carry(ctx context.Context, x mover.Effect, from, to partition.G
 		return e
 	}
 	return ev
+}
+
+// beforeThaw is a context that ends when the range has taken no writes for too long: a
+// destination that stands still must not keep it so. What is on its way there may come late.
+func (d *driver) beforeThaw(ctx context.Context) (context.Context, context.CancelFunc) {
+	thaws := d.job.ThawsMS()
+	if thaws == 0 || plant.Bug("node-frozen-for-good") {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Duration(thaws-d.n.jobMS())*time.Millisecond)
 }
 
 // applyBrake holds up the writers of the range if they write faster than it is carried.

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/drive"
 	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -49,6 +50,10 @@ func (n *Node) unhurried(ctx context.Context, try func() error) error {
 // positions, as the keyspace is not known before made, its own row, is written, after
 // that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
 // uses the node yet. If it frees room it is done on a full disk too.
+//
+// Groups of stores that have failed are given nothing, and if one would have to give
+// something the keyspace is refused. A store that fails after that was asked leaves the
+// placing half way: no map is made any more until the node is opened again.
 func (n *Node) place(ctx context.Context, k *partition.Keyspace, gone []partition.Span, frees bool, use command.Command, made ...command.Command) error {
 	n.mapping.Lock()
 	defer n.mapping.Unlock()
@@ -57,8 +62,11 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, gone []partitio
 		return err
 	}
 	// A group that a job has added is open a moment later: until then nobody could
-	// tell it what it owns.
-	takes := func(g partition.Group) bool { return !g.Draining && n.part(g.ID) != nil }
+	// tell it what it owns. Nor could anybody one whose store has failed.
+	takes := func(g partition.Group) bool {
+		p := n.part(g.ID)
+		return !g.Draining && p != nil && !p.failed()
+	}
 	next, err := placed(old, k, takes)
 	if err != nil {
 		return err
@@ -75,6 +83,9 @@ func (n *Node) place(ctx context.Context, k *partition.Keyspace, gone []partitio
 		}
 		note.Map = fold(next, gone, busy, takes)
 		note.Spans = changed(note.Map, old.Version())
+		if err := n.mayAlign(note.Map, note.Spans); err != nil && !plant.Bug("node-noted-in-vain") {
+			return err
+		}
 		if err := n.enter(ctx, note); err != nil {
 			return err
 		}
@@ -121,6 +132,9 @@ func (n *Node) settled(ctx context.Context) (*partition.Map, error) {
 // placed returns the map in which a keyspace has its shards, in groups that take any.
 func placed(m *partition.Map, k *partition.Keyspace, takes func(partition.Group) bool) (*partition.Map, error) {
 	groups := slices.DeleteFunc(slices.Clone(m.Groups()), func(g partition.Group) bool { return !takes(g) })
+	if len(groups) == 0 { // the first never drains
+		return nil, fmt.Errorf("no group takes shards: %w", store.ErrFailed)
+	}
 	starts := []partition.Position{k.Span().Start}
 	if k.Kind == partition.Hash {
 		at, err := k.EvenSlots(min(len(groups)*shardsPerGroup, k.SlotCount()))

@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/group"
@@ -88,15 +84,7 @@ func openFailing(t *testing.T) *failing {
 	n.wallMS.Store(1 << 40) // it stands still: nobody reserves time, which is durable
 	o := small(2)
 	o.Wall = n.wallMS.Load
-	o.FS = func(i int) store.FS {
-		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
-			if i == 0 && n.broken.Load() && sync && strings.HasSuffix(op.Path, ".wal") {
-				return errBroken
-			}
-			return nil
-		}))
-	}
+	o.FS = failsAt(0, &n.broken)
 	n.Node = open(t, o)
 	return n
 }

@@ -1,16 +1,19 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/effect"
 	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/internal/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// sizes remembers what shards were found to have, for a while: a job that is done by
-// others looks at all of them again and again.
+// sizes remembers what shards were found to have: a job that is done by others looks at
+// all of them again and again, and of a store that fails nothing else is known.
 type sizes struct {
 	mu sync.Mutex
 	of map[partition.ShardID]measured
@@ -23,29 +26,51 @@ type measured struct {
 	when    time.Time
 }
 
-// sizesFor is how long a size is good: what matters is how shards compare.
+// sizesFor is how long a size is good for a job: what matters is how shards compare.
 const sizesFor = 10 * time.Second
 
-// sizesOf returns about how much each shard of a map has.
-func (n *Node) sizesOf(m *partition.Map) (func(partition.ShardID) mover.Size, error) {
-	z := &n.jobs.sizes
-	z.mu.Lock()
-	defer z.mu.Unlock()
+// Sizes returns about how much each shard of a map has, or had so long ago at most. A shard
+// that cannot be measured, because its store has failed or is too busy, has what it had when
+// it last was, and nothing if it never was: the others are no less known for it.
+func (n *Node) Sizes(ctx context.Context, m *partition.Map, ago time.Duration) (func(partition.ShardID) mover.Size, error) {
+	was := n.jobs.sizes.last()
 	now := time.Now()
 	of := make(map[partition.ShardID]measured, m.Len())
 	for s := range m.Shards(partition.Whole) {
-		known, ok := z.of[s.ID]
-		if !ok || known.changed != s.Changed || now.Sub(known.when) > sizesFor {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		known, ok := was[s.ID]
+		if !ok || known.changed != s.Changed || now.Sub(known.when) >= ago {
 			size, err := n.SizeOf(s)
-			if err != nil {
+			switch {
+			case errors.Is(err, store.ErrClosed):
 				return nil, err
+			case err == nil:
+				known = measured{size, s.Changed, now}
 			}
-			known = measured{size, s.Changed, now}
 		}
 		of[s.ID] = known
 	}
-	z.of = of // which nobody changes
+	n.jobs.sizes.keep(of)
 	return func(id partition.ShardID) mover.Size { return of[id].Size }, nil
+}
+
+// LastSize returns what a shard had when it was last measured, nothing if it never was.
+func (n *Node) LastSize(id partition.ShardID) mover.Size { return n.jobs.sizes.last()[id].Size }
+
+// last returns what was found last.
+func (z *sizes) last() map[partition.ShardID]measured {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.of
+}
+
+// keep remembers what was found, which nobody changes any more.
+func (z *sizes) keep(of map[partition.ShardID]measured) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.of = of
 }
 
 // SizeOf returns about how much a shard has. Other tables than that of rows are

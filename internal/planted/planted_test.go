@@ -64,7 +64,9 @@ var plantedBugs = map[string][]guard{
 
 	"node-emptied-keyspace-stays-open": {{folder: "internal/node", test: "TestAKeyspaceIsClosedBeforeItIsEmptied"}},
 	"node-folded-before-cleared":       {{folder: "internal/node", test: "TestShardsAreFoldedWhenNobodyNeedsThem"}},
+	"node-frozen-for-good":             {{folder: "internal/node", test: "TestADestinationThatStandsStillKeepsNoRangeFrozen"}},
 	"node-marks-astray":                {{folder: "internal/node", test: "TestFoldingLeavesNoMarksAstray"}},
+	"node-noted-in-vain":               {{folder: "internal/node", test: "TestAKeyspaceThatAFailedStoreWouldGiveWayToIsRefused"}},
 	"node-pin-stays-behind":            {{folder: ".", test: "TestAPinFollowsItsKeyToAnotherStore"}},
 	"node-prepare-not-synced":          {{folder: ".", test: "TestATransactionAcrossStoresIsWholeAfterACrash"}},
 	"node-source-not-synced":           {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},
