@@ -70,6 +70,7 @@ var plantedBugs = map[string][]guard{
 	"node-source-not-synced":           {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},
 	"node-later-map-given":             {{folder: ".", test: "TestJobsSurviveACrashAtEachPhase"}},
 	"node-view-ignores-decisions":      {{folder: ".", test: "TestTransfersAcrossGroupsAreSeenWhole"}},
+	"node-scan-misses-the-last-lock":   {{folder: "internal/node", test: "TestAKeyThatEndsAScanIsReadThroughItsLock"}},
 	"store-backups-one-by-one":         {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":       {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
