@@ -209,6 +209,7 @@ var plantedBugs = map[string][]guard{
 	"group-floor-not-kept":             {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"group-still-though-expired":       {{folder: "internal/group", test: "TestARowThatHasExpiredIsNotStillThere"}},
 	"group-many-judged-alone":          {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
+	"group-peek-of-two-moments":        {{folder: "internal/group", test: "TestAFieldThatIsDeletedAsItIsWrittenIsNeverRead"}, {folder: "internal/group", test: "TestAFieldThatIsReplacedWithItsHashIsNeverAbsent"}},
 	"group-peek-locked-meanwhile":      {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"version-repeated":                 {guardForward, guardHistory, guardSim},
 	"clock-back":                       {guardForward, guardHistory, guardSim},
