@@ -48,6 +48,29 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
+func BenchmarkHGet(b *testing.B) {
+	db, err := cleave.Open(b.TempDir(), cleave.Options{Durability: cleave.Never, CacheBytes: 256 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	ctx, ks, name := context.Background(), db.Default(), []byte("field")
+	const n = 100_000
+	for i := range uint64(n) {
+		if _, err := ks.HSet(ctx, benchKey(i), cleave.Field{Name: name, Value: make([]byte, 100)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	i := uint64(0)
+	for b.Loop() {
+		if _, err := ks.HGet(ctx, benchKey(i%n), name); err != nil {
+			b.Fatal(err)
+		}
+		i += 7919
+	}
+}
+
 func BenchmarkGet(b *testing.B) {
 	db, err := cleave.Open(b.TempDir(), cleave.Options{Durability: cleave.Never, CacheBytes: 256 << 20})
 	if err != nil {

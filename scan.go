@@ -168,6 +168,9 @@ func firstPart(m *partition.Map, span partition.Span, shards int, reverse bool) 
 // span returns the positions to scan.
 func (k *Keyspace) span(o *ScanOptions) (partition.Span, error) {
 	span := k.space.Span()
+	if k.space.Kind == Hash {
+		span.Start = k.space.SlotSpan(0).Start // nothing comes before, and a shard may begin here
+	}
 	if err := k.space.Check(); err != nil {
 		return span, public(err)
 	}

@@ -2,6 +2,9 @@ package cleave
 
 import (
 	"testing"
+
+	"github.com/cleavekv/cleave/internal/mover"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // A transaction may scan more shards than it may read keys: those of one group count
@@ -117,5 +120,39 @@ func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
 	}))
 	if attempts != 1 {
 		t.Errorf("%d attempts", attempts)
+	}
+}
+
+// Maps from before may have a shard with what comes before the first slot of a hash keyspace, which
+// is nothing. A transaction that has scanned the keyspace leaves no lock there.
+func TestAScanOfAHashKeyspaceBeginsWithItsFirstSlot(t *testing.T) {
+	db := small(t, 2)
+	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "h", Slots: 1})
+	must(t, err)
+	must(t, ks.Set(ctx, number(0), nil))
+	begin, first := ks.space.Span().Start, ks.space.SlotSpan(0).Start
+	ordered := partition.Keyspace{ID: ks.space.ID, Kind: Range} // of a hash keyspace it would be refused
+	job, err := db.node.StartJob(ctx, mover.Request{
+		Kind: mover.Split, Shard: db.node.Map().Find(begin).ID, In: &ordered, At: []partition.Position{first},
+	})
+	must(t, err)
+	_, err = job.Wait(ctx)
+	must(t, err)
+	mustDo(t, db, Move{Shard: db.node.Map().Find(first).ID, To: elsewhere(ks, string(number(0)))})
+	for i := range 2 {
+		must(t, db.Update(ctx, func(tx *Txn) error {
+			for _, err := range tx.Scan(ks, ScanOptions{}) {
+				if err != nil {
+					return err
+				}
+			}
+			return tx.Set(db.Default(), keyOn(db, i), nil)
+		}))
+	}
+	must(t, db.node.SettleDecided(ctx))
+	for _, p := range db.node.Parts() {
+		for _, l := range p.Group.Locks() {
+			t.Errorf("%v is locked in %v, and nobody ends that", l.Span(), p.ID)
+		}
 	}
 }

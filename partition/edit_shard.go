@@ -13,8 +13,9 @@ type Split struct {
 	// In is the keyspace of the boundaries. nil is enough for the edges of
 	// keyspaces, which need not be read.
 	In *Keyspace
-	// At are where the new shards start: inside the shard, growing, and none
-	// among the elements of a key, see [Keyspace.WholeKey].
+	// At are where the new shards start: inside the shard, growing, none among
+	// the elements of a key, see [Keyspace.WholeKey], and none at the first slot
+	// of a hash keyspace, before which there is nothing.
 	At []Position
 	// Expect is when the shard last changed; 0 does not ask.
 	Expect Version

@@ -75,6 +75,9 @@ func (m *model) split(e Split) error {
 		if key, element, err := e.In.Split(nil, p); err == nil && len(element) > 0 && bytes.Compare(e.In.KeySpan(key).Start, p) < 0 {
 			return ErrCut
 		}
+		if e.In.Kind == Hash && bytes.Equal(p, e.In.SlotSpan(0).Start) {
+			return ErrBoundary
+		}
 		last = p
 		parts = append(parts, whole)
 	}

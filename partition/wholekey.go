@@ -68,6 +68,9 @@ func checkBoundary(k *Keyspace, p Position) error {
 	if k.Kind == Hash && k.SlotAt(p) > k.SlotCount() {
 		return fmt.Errorf("%w: %s is behind the last slot", ErrBoundary, text(p))
 	}
+	if k.Kind == Hash && bytes.Equal(p, k.SlotSpan(0).Start) {
+		return fmt.Errorf("%w: no key comes before the first slot of %q: use another", ErrBoundary, k.Name)
+	}
 	if len(whole) != len(p) {
 		return fmt.Errorf("%w: %s is among the elements of a key: split at %s", ErrCut, text(p), text(whole))
 	}

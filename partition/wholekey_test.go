@@ -101,6 +101,7 @@ func TestBadFirstMapsAreRefused(t *testing.T) {
 		{first(one, &testHash, key(&testRange, "a")), ErrBoundary, `not in keyspace "default"`},
 		{first(one, &testHash, []byte{1, 3}), ErrBoundary, "has no slot"},
 		{first(one, &testHash, testHash.SlotSpan(17).Start), ErrBoundary, "behind the last slot"},
+		{first(one, &testHash, testHash.SlotSpan(0).Start), ErrBoundary, "before the first slot"},
 		{first(one, &testRange, key(&testRange, strings.Repeat("a", MaxBoundaryBytes))), ErrLimit, "at most"},
 		{first(one, &testRange, nil), ErrBoundary, "starts or ends"},
 	} {

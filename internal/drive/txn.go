@@ -122,7 +122,7 @@ func Inquire(l txn.Lock) *txn.Inquire {
 // Settle makes the command that ends a transaction in the shard of one of its
 // locks, and says whose it is. The reply to an Inquire said what became of it.
 func Settle(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID, *txn.Resolve) {
-	s := m.Find(l.Start)
+	s := m.Find(l.At())
 	return s.Group, &txn.Resolve{ID: l.Txn, Span: s.Span, Commit: o == txn.Committed, DeadlineMS: l.DeadlineMS}
 }
 

@@ -217,7 +217,7 @@ func (g *guard) follow(state State) (came bool, err error) {
 			continue
 		}
 		for _, l := range g.locks.In(r.Span) {
-			if !list.Reads(l.Start) {
+			if !list.Reads(l.At()) {
 				g.locks.Remove(l.Txn, l.Start, l.Range)
 			}
 		}

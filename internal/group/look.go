@@ -31,6 +31,9 @@ type Looker interface {
 	Unmoved(t rows.Ticket) bool
 	// ScanNear is Scan, but ends when it has waited for a disk: then near is false.
 	ScanNear(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
+	// Sequence counts publications: it is odd while one is under way. Who finds the same even
+	// number before and after several Gets has read one moment.
+	Sequence() uint64
 }
 
 // RowKey is what a row is looked up by: what [BeginRowKey] appends, and the position.

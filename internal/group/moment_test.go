@@ -97,3 +97,32 @@ func TestAFieldThatIsReplacedWithItsHashIsNeverAbsent(t *testing.T) {
 		t.Errorf("read of a field that never was: %+v, %v", reply, err)
 	}
 }
+
+// What a transaction writes to a field and deletes with the hash is there neither before nor
+// after, so a read never finds it.
+func TestAFieldThatIsDeletedAsItIsWrittenIsNeverRead(t *testing.T) {
+	set := func(field, value string) command.Command {
+		return &command.HSet{Key: at("h"), Fields: []command.FieldValue{{Field: []byte(field), Value: []byte(value)}}}
+	}
+	remove := &command.Delete{Keys: []partition.Position{at("h")}}
+	for name, then := range map[string][]command.Command{
+		"deleted":           {remove},
+		"replaced":          {&command.Set{Key: at("h"), Value: []byte("string")}},
+		"expired":           {&command.Expire{Key: at("h"), Expiry: command.At(1)}},
+		"made with another": {remove, set("other", "v")},
+	} {
+		for _, field := range []string{"f", "new"} {
+			d := newDisk(true)
+			g := open(t, d, Options{})
+			do(t, g, set("f", "v"))
+			d.after = func([]byte) { // after the row
+				d.after = nil
+				do(t, g, &command.Batch{Commands: append([]command.Command{set(field, "never")}, then...)})
+			}
+			reply, err := g.Peek(context.Background(), at("h"), &command.HGet{Key: at("h"), Field: []byte(field)})
+			if err != nil || string(reply.Bytes) == "never" {
+				t.Errorf("%s, %s: read %q, %v", name, field, reply.Bytes, err)
+			}
+		}
+	}
+}

@@ -27,12 +27,13 @@ var peekers = sync.Pool{New: func() any {
 
 // Peek evaluates a command that only reads, on the caller's goroutine, past the
 // queue, against the newest committed state. It is linearizable for commands
-// that read a key's row and at most one of its elements, such as HGet: the row
-// comes first, and elements of its generation are never written after the row
-// is gone. So an element that is found was there while the row was.
+// that read a key's row and then at most one of its elements, such as HGet.
 //
-// An element that is not found may have been replaced together with the row, in
-// between. It is looked for again until the row is the same before and after.
+// A transaction may fall in between: an element that is not found may have been
+// replaced together with the row, and one that is found may have been written by
+// a transaction that has deleted the row as well, so that nobody ever had it. So
+// either nothing became visible meanwhile, or the row is the same before and
+// after; if not, it is looked at again, and then the command takes its turn.
 //
 // A group that has anything locked for a transaction across groups, or has given a range
 // away meanwhile, is nothing for it: then the command takes its turn. That transaction may
@@ -47,9 +48,9 @@ func (g *Group) Peek(ctx context.Context, key partition.Position, c command.Comm
 	if !list.Reads(key) || locked {
 		return g.peekInTurn(ctx, key, c)
 	}
-	reply := g.peek(c)
+	reply, ok := g.peek(key, c)
 	_, after := g.Locking()
-	if g.visible.list.Load() != list || after != before && !plant.Bug("group-peek-locked-meanwhile") {
+	if !ok || g.visible.list.Load() != list || after != before && !plant.Bug("group-peek-locked-meanwhile") {
 		return g.peekInTurn(ctx, key, c)
 	}
 	return reply, nil
@@ -61,20 +62,35 @@ func (g *Group) peekInTurn(ctx context.Context, key partition.Position, c comman
 	return reply, Untouched(ctx, err)
 }
 
-func (g *Group) peek(c command.Command) command.Reply {
+// looks is how often Peek looks before it takes its turn.
+const looks = 3
+
+// peek is false if all that it has seen may be of two moments.
+func (g *Group) peek(key partition.Position, c command.Command) (reply command.Reply, ok bool) {
 	p := peekers.Get().(*peeker)
 	p.reader.Reader = g.state
-	reply := p.eval(c, g.NowMS())
-	for reply.Kind == command.Nil && reply.Version != 0 {
-		version := reply.Version
-		if reply = p.eval(c, g.NowMS()); reply.Version == version {
-			break
+	for i := 0; i < looks && !ok; i++ {
+		before := g.sequence()
+		reply = p.eval(c, g.NowMS())
+		// Without a row no element was looked at.
+		ok = reply.Version == 0 || before%2 == 0 && g.sequence() == before || plant.Bug("group-peek-of-two-moments")
+		if !ok {
+			row, _, _ := g.row(key, nil) // if it cannot be read, it is not the same
+			ok = row.Version == reply.Version
 		}
 	}
 	reply = reply.Clone()
 	p.reader.Reader = nil
 	peekers.Put(p)
-	return reply
+	return reply, ok
+}
+
+// sequence is that of the state, see [Looker], or odd if nobody counts.
+func (g *Group) sequence() uint64 {
+	if g.looker == nil {
+		return 1
+	}
+	return g.looker.Sequence()
 }
 
 // PeekAt is Peek for any command that only reads, on a state of the past and

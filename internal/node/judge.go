@@ -147,6 +147,18 @@ func (v *View) around(s *side, p partition.Position) partition.Span {
 	return txn.KeySpan(whole)
 }
 
+// behind returns the end of the key that the end of a span lies in, if it lies in one: the
+// locks of a key come behind its row.
+func (v *View) behind(end partition.Position) partition.Position {
+	if v.judges == nil || plant.Bug("node-scan-misses-the-last-lock") {
+		return end
+	}
+	if whole, ok := v.node.wholeKey(end); ok && len(whole) < len(end) {
+		return txn.KeySpan(whole).End
+	}
+	return end
+}
+
 // wholeKey returns the key that a position belongs to, and whether there is one.
 func (n *Node) wholeKey(p partition.Position) (partition.Position, bool) {
 	id, err := partition.IDOf(p)

@@ -51,13 +51,17 @@ func (n *Node) mostOf(s partition.Shard) (most *partition.Keyspace) {
 }
 
 // middleSlot returns where the middle one of the slots of a span begins: keys are
-// spread evenly over them.
+// spread evenly over them. It is nil if that is the first one, before which there are no keys.
 func middleSlot(k *partition.Keyspace, s partition.Span) partition.Position {
 	first, end := k.SlotAt(s.Start), k.SlotCount()
 	if k.Span().Contains(s.End) {
 		end = k.SlotAt(s.End)
 	}
-	return k.SlotSpan(uint16((first + end) / 2)).Start
+	middle := (first + end) / 2
+	if middle == 0 {
+		return nil
+	}
+	return k.SlotSpan(uint16(middle)).Start
 }
 
 // middleKey returns the key in the middle of a span, by bytes, or nil.

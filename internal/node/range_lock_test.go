@@ -73,3 +73,44 @@ func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 		}
 	}
 }
+
+// Maps from before may have a shard that begins with the first slot of a hash keyspace. The record
+// of a lock on all of the keyspace lies in that one, and goes with it. Whoever ends the
+// transaction finds it there.
+func TestALockIsEndedWhereItsRecordIs(t *testing.T) {
+	o := small(2)
+	o.Groups = 4
+	o.Store.RetainBytes = 1 << 20
+	for _, moves := range []bool{false, true} {
+		n := open(t, o)
+		k, _ := n.Keyspace(DefaultName)
+		first := k.SlotSpan(0).Start
+		ordered := partition.Keyspace{ID: k.ID, Kind: partition.Range} // of a hash keyspace it would be refused
+		left := n.Map().Find(k.Span().Start)
+		wait(t, n, mover.Request{Kind: mover.Split, Shard: left.ID, In: &ordered, At: []partition.Position{first}})
+		right := n.Map().Find(first)
+		span := partition.Span{Start: k.Span().Start, End: right.Span.End}
+		mustTry(t, n.part(right.Group).Group, &txn.Prepare{
+			ID: n.newID(), Decider: 4, DeadlineMS: n.deadlineMS(),
+			Part: txn.Part{Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End}}},
+		})
+		owner := n.part(right.Group)
+		if moves {
+			wait(t, n, mover.Request{Kind: mover.Move, Shard: right.ID, To: 3})
+			if locks := owner.Group.Locks(); len(locks) > 0 {
+				t.Errorf("the range has gone, and %x is locked still", locks[0].Start)
+			}
+			owner = n.part(3)
+		}
+		locks := n.firstLocks(owner)
+		if len(locks) != 1 {
+			t.Fatalf("there are %d locks", len(locks))
+		}
+		if err := n.abandon(ctx, locks[0]); err != nil || len(owner.Group.Locks()) > 0 {
+			t.Errorf("it is over, and %d locks are left, %v", len(owner.Group.Locks()), err)
+		}
+		if err := n.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func (n *Node) firstLocks(p *Part) []txn.Lock {
 	}
 	seen := map[part]bool{}
 	return slices.DeleteFunc(p.Group.Locks(), func(l txn.Lock) bool {
-		at := part{l.Txn, n.published.Load().Find(l.Start).ID}
+		at := part{l.Txn, n.published.Load().Find(l.At()).ID}
 		defer func() { seen[at] = true }()
 		return seen[at]
 	})

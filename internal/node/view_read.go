@@ -94,6 +94,7 @@ func (v *View) Scan(start, end []byte, reverse bool, visit func(key, value []byt
 		if around := v.around(x.side, judged.Start); bytes.Compare(around.Start, judged.Start) < 0 {
 			judged.Start = around.Start
 		}
+		judged.End = v.behind(judged.End)
 		seen, err := v.judged(x.side, judged)
 		if err != nil {
 			return err

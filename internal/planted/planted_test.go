@@ -72,6 +72,7 @@ var plantedBugs = map[string][]guard{
 	"node-source-not-synced":           {{folder: ".", test: "TestACopyHasNothingThatACrashTakesBackAtItsSource"}},
 	"node-later-map-given":             {{folder: ".", test: "TestJobsSurviveACrashAtEachPhase"}},
 	"node-view-ignores-decisions":      {{folder: ".", test: "TestTransfersAcrossGroupsAreSeenWhole"}},
+	"node-scan-misses-the-last-lock":   {{folder: "internal/node", test: "TestAKeyThatEndsAScanIsReadThroughItsLock"}},
 	"store-backups-one-by-one":         {{folder: ".", test: "TestABackupUnderLoadIsConsistent"}},
 	"store-snapshots-one-by-one":       {{folder: "internal/store", test: "TestSnapshotsOfSeveralStoresAreOfOneMoment"}},
 
@@ -210,6 +211,7 @@ var plantedBugs = map[string][]guard{
 	"group-floor-not-kept":             {{folder: "internal/group", test: "TestVersionsStayAboveARangeThatCame"}},
 	"group-still-though-expired":       {{folder: "internal/group", test: "TestARowThatHasExpiredIsNotStillThere"}},
 	"group-many-judged-alone":          {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
+	"group-peek-of-two-moments":        {{folder: "internal/group", test: "TestAFieldThatIsDeletedAsItIsWrittenIsNeverRead"}, {folder: "internal/group", test: "TestAFieldThatIsReplacedWithItsHashIsNeverAbsent"}},
 	"group-peek-locked-meanwhile":      {{folder: "internal/group", test: "TestWhatATransactionHasSeenAliveDoesNotExpireBefore"}},
 	"version-repeated":                 {guardForward, guardHistory, guardSim},
 	"clock-back":                       {guardForward, guardHistory, guardSim},

@@ -68,10 +68,12 @@ func lockKey(dst []byte, start partition.Position, isRange bool, id ID) []byte {
 // key appends the store key of the lock.
 func (l *Lock) key(dst []byte) []byte { return lockKey(dst, l.Start, l.Range, l.Txn) }
 
+// At is where the record of the lock lies. Whoever owns that place has the lock: a shard may
+// begin between the start of a range and its record.
+func (l *Lock) At() partition.Position { return l.key(nil)[1:] }
+
 // inside tells whether the record of the lock lies in a span of the table.
-func (l *Lock) inside(s partition.Span) bool {
-	return s.Contains(l.key(nil)[1:])
-}
+func (l *Lock) inside(s partition.Span) bool { return s.Contains(l.At()) }
 
 // lockFormat is the first byte of a record.
 const lockFormat = 1

@@ -115,6 +115,7 @@ func TestAPartLocksAllThatItTouches(t *testing.T) {
 }
 
 func TestAPartThatIsNotWellFormedIsRefused(t *testing.T) {
+	begin := partition.Span{End: partition.Position{0}}
 	for name, test := range map[string]struct {
 		change func(*Prepare)
 		want   error
@@ -125,6 +126,7 @@ func TestAPartThatIsNotWellFormedIsRefused(t *testing.T) {
 		"empty span":     {func(c *Prepare) { c.Part.Span = partition.Span{Start: at("b"), End: at("a")} }, ErrPart},
 		"key outside":    {func(c *Prepare) { c.Part.Span.Start = at("b") }, ErrPart},
 		"range outside":  {func(c *Prepare) { c.Part.Span.End = at("b"); c.Part.Ranges = []command.RangeRead{{Start: at("a")}} }, ErrPart},
+		"record outside": {func(c *Prepare) { c.Part = Part{Span: begin, Ranges: []command.RangeRead{{End: begin.End}}} }, ErrPart},
 		"another owner":  {func(c *Prepare) { c.Part.Span.End = at("z") }, errWrongShard},
 		"no key":         {func(c *Prepare) { c.Part.Writes = []command.Command{&command.Get{Key: at("a")[:2]}} }, partition.ErrPosition},
 		"past its time":  {func(c *Prepare) { c.DeadlineMS = 999 }, ErrDeadline},

@@ -106,7 +106,7 @@ func (c *claim) redo(e *command.Env) error {
 func Cut(e *command.Env, l *Locks, at partition.Position) {
 	var over []*Lock
 	l.tree.each(at, func(lock *Lock) {
-		if lock.Range && bytes.Compare(lock.key(nil)[1:], at) < 0 && !plant.Bug("txn-range-lock-not-cut") {
+		if lock.Range && bytes.Compare(lock.At(), at) < 0 && !plant.Bug("txn-range-lock-not-cut") {
 			over = append(over, lock)
 		}
 	})

@@ -111,6 +111,8 @@ func (t *touched) check(s partition.Span) error {
 			return outside(lock.Start, s)
 		case lock.Range && len(s.End) > 0 && (len(lock.End) == 0 || bytes.Compare(lock.End, s.End) > 0):
 			return outside(lock.End, s)
+		case lock.Range && !lock.inside(s):
+			return outside(lock.At(), s) // nobody would end it
 		}
 	}
 	return nil
