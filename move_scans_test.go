@@ -35,7 +35,7 @@ func TestAShardIsTakenOverBesideTooManyScans(t *testing.T) {
 	db = mustOpen(t, o)
 	ks := db.Default()
 	must(t, ks.Set(ctx, []byte("k"), []byte("0")))
-	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	s, err := mustStart(t, db, Move{Shard: shardAt(ks, "k"), To: 3 - groupAt(ks, "k")}).Wait(limited)
 	if err != nil || len(held) == 0 {
