@@ -242,13 +242,27 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(torn, "STORES"), []byte("not a number"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	lost, damaged := filepath.Join(root, "lost"), filepath.Join(root, "damaged")
+	for _, dir := range []string{lost, damaged} {
+		if err := os.CopyFS(dir, os.DirFS(backup)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(lost, "0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damaged, "0", "FORMAT"), []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"is in use":          {data, "--data", filepath.Join(root, "y")},
 		"is not empty":       {backup, "--data", data},
 		"wants --data":       {backup},
 		"no such file":       {filepath.Join(root, "none"), "--data", filepath.Join(root, "x")},
 		"is no backup":       {junk, "--data", filepath.Join(root, "y")},
-		"open what was":      {torn, "--data", filepath.Join(root, "y")},
+		"not a number":       {torn, "--data", filepath.Join(root, "y")},
+		"0 of 1 is missing":  {lost, "--data", filepath.Join(root, "y")},
+		"open what was":      {damaged, "--data", filepath.Join(root, "y")},
 		"wants BACKUP":       {"--data", filepath.Join(root, "y")},
 		"name the directory": {t.TempDir(), "--data", filepath.Join(root, "y")},
 	} {

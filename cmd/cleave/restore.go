@@ -99,6 +99,9 @@ func mayRestore(from, to string) error {
 	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "STORES" }):
 		return usageError{fmt.Errorf("%s is no backup: it has no file STORES: name the directory of a backup", from)}
 	}
+	if _, err := node.CountStores(os.DirFS(from)); err != nil {
+		return usageError{fmt.Errorf("%s is not whole: %w: name another backup", from, err)}
+	}
 	locks, _ := filepath.Glob(filepath.Join(from, "*", "LOCK")) // the pattern is good
 	if slices.ContainsFunc(locks, held) {
 		return usageError{fmt.Errorf("%s is in use: a copy of it would not be of one moment: make a backup with cleave backup create, and restore that", from)}

@@ -152,6 +152,26 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	}
 }
 
+func TestABackupThatHasLostItsStoreIsNone(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	l := startOn(t, open(t, data, cleave.Options{CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}), data)
+	l.fill(20)
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	if err := os.RemoveAll(filepath.Join(l.admin.o.Backups, "one", "0")); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, err := l.client.Backups(ctx); err != nil || len(all) != 1 || all[0].Complete {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for path, request := range map[string]any{
+		api.PathVerifyBackup: api.VerifyBackup{Name: "one"}, api.PathRestoreBackup: api.RestoreBackup{Name: "one", To: "again"},
+	} {
+		if _, err := l.client.Act(ctx, path, request, true); !errors.Is(err, &api.Error{Code: api.CodeRefused}) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 func TestTasksAreCancelledAndEndWithTheServer(t *testing.T) {
 	var ts tasks
 	ts.init(time.Now)
