@@ -172,6 +172,41 @@ func TestABackupThatHasLostItsStoreIsNone(t *testing.T) {
 	}
 }
 
+// What was planned is done later: meanwhile another may have restored under that name, or all
+// backups may be gone.
+func TestARestoreLeavesWhatAnotherHasMade(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	l.fill(20)
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	var plans []*change
+	for range 3 {
+		c, err := l.admin.restoreBackup(ctx, nil, api.RestoreBackup{Name: "one", To: "again"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, c)
+	}
+	do := func(c *change, want string) {
+		t.Helper()
+		j, err := c.do(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end, err := l.client.WaitJob(ctx, j.ID, 5*time.Millisecond, nil); err != nil || end.State != want {
+			t.Errorf("%+v, %v", end, err)
+		}
+	}
+	do(plans[0], api.JobDone)
+	do(plans[1], api.JobFailed)
+	if _, err := os.Stat(filepath.Join(l.admin.o.Backups, restoredDir, "again", storesFile)); err != nil {
+		t.Errorf("what the first has restored: %v", err)
+	}
+	if err := os.RemoveAll(l.admin.o.Backups); err != nil {
+		t.Fatal(err)
+	}
+	do(plans[2], api.JobFailed)
+}
+
 func TestTasksAreCancelledAndEndWithTheServer(t *testing.T) {
 	var ts tasks
 	ts.init(time.Now)
