@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/terminal"
 )
@@ -279,6 +280,48 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, name)); err == nil {
 			t.Errorf("%s is left", name)
 		}
+	}
+}
+
+func TestARestoreGoesWhereLinksLead(t *testing.T) {
+	root := t.TempDir()
+	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	backup, disk, link := filepath.Join(root, "backup"), filepath.Join(root, "disk"), filepath.Join(root, "link")
+	if err := db.Backup(ctx, backup); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{disk, filepath.Join(root, "here")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(disk, link); err != nil {
+		t.Skip(err)
+	}
+	inside := filepath.Join(root, "inside")
+	if err := os.Symlink(backup, inside); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(root, "here"))
+	for data, want := range map[string]string{
+		".": "run it in another one", filepath.Join(backup, "x"): "inside of the backup", filepath.Join(inside, "x"): "inside of the backup",
+	} {
+		if code, _, stderr := exec("restore", backup, "--data", data); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("--data %s: exit %d, %q", data, code, stderr)
+		}
+	}
+	if code, _, stderr := exec("restore", inside, "--data", link); code != exitOK {
+		t.Errorf("to a link: exit %d, %q", code, stderr)
+	}
+	if at, err := os.Readlink(link); err != nil || at != disk {
+		t.Errorf("the link leads to %q, %v", at, err)
+	}
+	if _, err := os.Stat(filepath.Join(disk, "STORES")); err != nil {
+		t.Error(err)
 	}
 }
 
