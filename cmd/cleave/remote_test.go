@@ -283,6 +283,34 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 	}
 }
 
+// The token of the data that happens to be here is for a server on this machine alone.
+func TestOtherMachinesAreNotToldTheTokenOfThisOne(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	for _, name := range []string{api.EnvToken, api.EnvTokenFile, "CLEAVE_DATA"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", root)
+	t.Setenv("XDG_CACHE_HOME", root)
+	if err := os.Mkdir("cleave-data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("cleave-data", api.TokenFile), []byte("a token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, all := range map[string][]remote{
+		"a token": {{addr: "127.0.0.1:7380"}, {addr: "localhost:7380"}, {addr: "[::1]:7380"}, {addr: "10.0.0.1:7380", data: "cleave-data"}},
+		"":        {{addr: "10.0.0.1:7380"}, {addr: "example.com:7380"}},
+	} {
+		for _, r := range all {
+			r.timeout = time.Second
+			if c, err := r.client(); err != nil || r.tokenErr != nil || c.Token != want {
+				t.Errorf("%s, --data %q: %+v, %v, %v", r.addr, r.data, c, err, r.tokenErr)
+			}
+		}
+	}
+}
+
 func TestARestoreGoesWhereLinksLead(t *testing.T) {
 	root := t.TempDir()
 	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
