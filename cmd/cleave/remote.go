@@ -34,7 +34,7 @@ func (r *remote) flags(cmd *cobra.Command) {
 	flags.VarP(&r.format, "output", "o", "form of the output")
 	flags.StringVar(&r.addr, "addr", "", "`host:port` of the server's HTTP API\n(default "+api.EnvAddr+", or "+api.DefaultAddr+")")
 	flags.StringVar(&r.tokenFile, "token-file", "", "`file` with the server's token\n(default "+api.EnvToken+", "+api.EnvTokenFile+", or what the\nserver has left in --data)")
-	flags.StringVar(&r.data, "data", "", "`directory` of the server's data, for its token\n(default CLEAVE_DATA, or cleave-data)")
+	flags.StringVar(&r.data, "data", "", "`directory` of the server's data, for its token\n(default CLEAVE_DATA, or cleave-data on loopback)")
 	flags.DurationVar(&r.timeout, "timeout", 30*time.Second, "how long to wait for an answer")
 	completeMore(cmd, map[string]cobra.CompletionFunc{"output": completeOutput, "token-file": fileCompletion, "data": directoryCompletion})
 }
@@ -70,7 +70,11 @@ func (r *remote) client() (*api.Client, error) {
 		}
 		return c, nil
 	}
-	c.Token, r.tokenErr = api.FindToken(c.Addr, fromEnv(r.data, "CLEAVE_DATA", "cleave-data"))
+	data := fromEnv(r.data, "CLEAVE_DATA", "")
+	if data == "" && api.Loopback(c.Addr) { // another machine is not told a token that was not meant for it
+		data = "cleave-data"
+	}
+	c.Token, r.tokenErr = api.FindToken(c.Addr, data)
 	return c, nil
 }
 

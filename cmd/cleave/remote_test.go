@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
 	"github.com/cleavekv/cleave/internal/terminal"
 )
@@ -242,13 +243,27 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(torn, "STORES"), []byte("not a number"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	lost, damaged := filepath.Join(root, "lost"), filepath.Join(root, "damaged")
+	for _, dir := range []string{lost, damaged} {
+		if err := os.CopyFS(dir, os.DirFS(backup)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(lost, "0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(damaged, "0", "FORMAT"), []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"is in use":          {data, "--data", filepath.Join(root, "y")},
 		"is not empty":       {backup, "--data", data},
 		"wants --data":       {backup},
 		"no such file":       {filepath.Join(root, "none"), "--data", filepath.Join(root, "x")},
 		"is no backup":       {junk, "--data", filepath.Join(root, "y")},
-		"open what was":      {torn, "--data", filepath.Join(root, "y")},
+		"not a number":       {torn, "--data", filepath.Join(root, "y")},
+		"0 of 1 is missing":  {lost, "--data", filepath.Join(root, "y")},
+		"open what was":      {damaged, "--data", filepath.Join(root, "y")},
 		"wants BACKUP":       {"--data", filepath.Join(root, "y")},
 		"name the directory": {t.TempDir(), "--data", filepath.Join(root, "y")},
 	} {
@@ -265,6 +280,76 @@ func TestABackupIsRestoredWhereNoServerRuns(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, name)); err == nil {
 			t.Errorf("%s is left", name)
 		}
+	}
+}
+
+// The token of the data that happens to be here is for a server on this machine alone.
+func TestOtherMachinesAreNotToldTheTokenOfThisOne(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(root)
+	for _, name := range []string{api.EnvToken, api.EnvTokenFile, "CLEAVE_DATA"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", root)
+	t.Setenv("XDG_CACHE_HOME", root)
+	if err := os.Mkdir("cleave-data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("cleave-data", api.TokenFile), []byte("a token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, all := range map[string][]remote{
+		"a token": {{addr: "127.0.0.1:7380"}, {addr: "localhost:7380"}, {addr: "[::1]:7380"}, {addr: "10.0.0.1:7380", data: "cleave-data"}},
+		"":        {{addr: "10.0.0.1:7380"}, {addr: "example.com:7380"}},
+	} {
+		for _, r := range all {
+			r.timeout = time.Second
+			if c, err := r.client(); err != nil || r.tokenErr != nil || c.Token != want {
+				t.Errorf("%s, --data %q: %+v, %v, %v", r.addr, r.data, c, err, r.tokenErr)
+			}
+		}
+	}
+}
+
+func TestARestoreGoesWhereLinksLead(t *testing.T) {
+	root := t.TempDir()
+	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	backup, disk, link := filepath.Join(root, "backup"), filepath.Join(root, "disk"), filepath.Join(root, "link")
+	if err := db.Backup(ctx, backup); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{disk, filepath.Join(root, "here")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(disk, link); err != nil {
+		t.Skip(err)
+	}
+	inside := filepath.Join(root, "inside")
+	if err := os.Symlink(backup, inside); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(root, "here"))
+	for data, want := range map[string]string{
+		".": "run it in another one", filepath.Join(backup, "x"): "inside of the backup", filepath.Join(inside, "x"): "inside of the backup",
+	} {
+		if code, _, stderr := exec("restore", backup, "--data", data); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("--data %s: exit %d, %q", data, code, stderr)
+		}
+	}
+	if code, _, stderr := exec("restore", inside, "--data", link); code != exitOK {
+		t.Errorf("to a link: exit %d, %q", code, stderr)
+	}
+	if at, err := os.Readlink(link); err != nil || at != disk {
+		t.Errorf("the link leads to %q, %v", at, err)
+	}
+	if _, err := os.Stat(filepath.Join(disk, "STORES")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -55,10 +55,16 @@ what can be served is told from what cannot; if it cannot, it is removed.`,
 // restore copies a backup into a directory beside the one that is wanted, opens it there
 // to see that it can be served, and gives it its name.
 func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes int64, err error) {
+	if from, err = realPath(from); err != nil {
+		return 0, usageError{fmt.Errorf("backup: %w", err)}
+	}
+	if to, err = realPath(to); err != nil { // a link to a directory stays, and the directory is made
+		return 0, usageError{fmt.Errorf("--data: %w", err)}
+	}
 	if err := mayRestore(from, to); err != nil {
 		return 0, err
 	}
-	half := filepath.Clean(to) + ".restoring"
+	half := to + ".restoring"
 	if err := os.Mkdir(half, 0o700); err != nil {
 		return 0, fmt.Errorf("%w: if it is left from a restore that was interrupted, remove it", err)
 	}
@@ -88,7 +94,21 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 	return bytes, nil
 }
 
-// mayRestore refuses what would do harm.
+// realPath is a path from the root, without links. What it names need not be there, but what that
+// is in.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real, nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
+}
+
+// mayRestore refuses what would do harm. Both are real paths.
 func mayRestore(from, to string) error {
 	entries, err := os.ReadDir(from)
 	switch {
@@ -98,6 +118,9 @@ func mayRestore(from, to string) error {
 		return usageError{fmt.Errorf("%s is empty: name the directory of a backup", from)}
 	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "STORES" }):
 		return usageError{fmt.Errorf("%s is no backup: it has no file STORES: name the directory of a backup", from)}
+	}
+	if _, err := node.CountStores(os.DirFS(from)); err != nil {
+		return usageError{fmt.Errorf("%s is not whole: %w: name another backup", from, err)}
 	}
 	locks, _ := filepath.Glob(filepath.Join(from, "*", "LOCK")) // the pattern is good
 	if slices.ContainsFunc(locks, held) {
@@ -109,6 +132,12 @@ func mayRestore(from, to string) error {
 		return usageError{fmt.Errorf("--data %s is not empty: name a directory that is, or that does not exist", to)}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usageError{fmt.Errorf("--data: %w", err)}
+	}
+	if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
+		return usageError{fmt.Errorf("--data %s is inside of the backup: name a directory elsewhere", to)}
+	}
+	if here, err := realPath("."); err == nil && here == to { // the new one would not be that which this runs in
+		return usageError{fmt.Errorf("--data %s is the directory that this runs in: run it in another one", to)}
 	}
 	return nil
 }

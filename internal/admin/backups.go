@@ -140,11 +140,16 @@ func backupAt(root *os.Root, dir, name string) (api.Backup, error) {
 		b.Files, b.Bytes = b.Files+1, b.Bytes+info.Size()
 		return nil
 	})
-	if text, err := fs.ReadFile(root.FS(), at+"/"+storesFile); err == nil {
-		_, err = fmt.Sscanf(string(text), "cleave stores %d", &b.Stores)
-		b.Complete = err == nil
+	if err != nil {
+		return b, err
 	}
-	return b, err
+	all, err := fs.Sub(root.FS(), at)
+	if err != nil {
+		return b, err
+	}
+	stores, missing := node.CountStores(all)
+	b.Stores, b.Complete = stores, missing == nil
+	return b, nil
 }
 
 func (a *Admin) createBackup(_ context.Context, _ *query, r api.CreateBackup) (*change, error) {
@@ -213,7 +218,7 @@ func (a *Admin) source(name string) (api.Backup, error) {
 	}
 	b, err := backupAt(root, ".", name)
 	if err == nil && !b.Complete {
-		err = refused("backup "+name+" was cut short", "make another one")
+		err = refused("backup "+name+" was cut short, or has lost a store", "make another one")
 	}
 	return b, err
 }

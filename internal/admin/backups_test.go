@@ -144,12 +144,67 @@ func TestADamagedBackupIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, err := l.client.WaitJob(ctx, a.Job.ID, 5*time.Millisecond, nil)
-	if err != nil || j.State != api.JobFailed || j.Why == "" {
+	if err != nil || j.State != api.JobFailed || j.Why == "" || j.Result != "" { // there is nothing to serve
 		t.Errorf("%+v, %v", j, err)
 	}
 	if _, err := os.Stat(filepath.Join(l.admin.o.Backups, restoredDir, "again")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something is left: %v", err)
 	}
+}
+
+func TestABackupThatHasLostItsStoreIsNone(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	l := startOn(t, open(t, data, cleave.Options{CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}), data)
+	l.fill(20)
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	if err := os.RemoveAll(filepath.Join(l.admin.o.Backups, "one", "0")); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, err := l.client.Backups(ctx); err != nil || len(all) != 1 || all[0].Complete {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for path, request := range map[string]any{
+		api.PathVerifyBackup: api.VerifyBackup{Name: "one"}, api.PathRestoreBackup: api.RestoreBackup{Name: "one", To: "again"},
+	} {
+		if _, err := l.client.Act(ctx, path, request, true); !errors.Is(err, &api.Error{Code: api.CodeRefused}) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// What was planned is done later: meanwhile another may have restored under that name, or all
+// backups may be gone.
+func TestARestoreLeavesWhatAnotherHasMade(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	l.fill(20)
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "one"}, false))
+	var plans []*change
+	for range 3 {
+		c, err := l.admin.restoreBackup(ctx, nil, api.RestoreBackup{Name: "one", To: "again"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, c)
+	}
+	do := func(c *change, want string) {
+		t.Helper()
+		j, err := c.do(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end, err := l.client.WaitJob(ctx, j.ID, 5*time.Millisecond, nil); err != nil || end.State != want {
+			t.Errorf("%+v, %v", end, err)
+		}
+	}
+	do(plans[0], api.JobDone)
+	do(plans[1], api.JobFailed)
+	if _, err := os.Stat(filepath.Join(l.admin.o.Backups, restoredDir, "again", storesFile)); err != nil {
+		t.Errorf("what the first has restored: %v", err)
+	}
+	if err := os.RemoveAll(l.admin.o.Backups); err != nil {
+		t.Fatal(err)
+	}
+	do(plans[2], api.JobFailed)
 }
 
 func TestTasksAreCancelledAndEndWithTheServer(t *testing.T) {

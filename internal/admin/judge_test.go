@@ -2,10 +2,17 @@ package admin
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/inside"
 )
 
 func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
@@ -64,5 +71,39 @@ func TestVerdicts(t *testing.T) {
 		if _, err := l.client.Act(ctx, api.PathSetConfig, api.SetConfig{Settings: map[string]string{"maxmemory": bad}}, false); err == nil {
 			t.Errorf("maxmemory %q is taken", bad)
 		}
+	}
+}
+
+// brokenDisk is a disk that takes no log any more once it is broken.
+type brokenDisk struct{ broken atomic.Bool }
+
+func (d *brokenDisk) String() string { return "broken" }
+
+// MaybeError implements errorfs.Injector.
+func (d *brokenDisk) MaybeError(op errorfs.Op) error {
+	if d.broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "log") {
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+// When a store has stopped nobody knows what its shards hold. What is known is told.
+func TestAStoreThatHasStoppedIsTold(t *testing.T) {
+	d := &brokenDisk{}
+	db, err := inside.OpenSmall("disk", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, errorfs.Wrap(vfs.NewMem(), d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startOn(t, db.(*cleave.DB), "")
+	l.fill(10)
+	d.broken.Store(true)
+	for i := 0; i < 100 && !l.admin.stopped(); i++ {
+		_ = l.db.Default().Set(ctx, []byte{byte(i)}, []byte("v"))
+	}
+	if s, err := l.client.Status(ctx); err != nil || s.Verdict != api.Unhealthy || !strings.Contains(fmt.Sprint(s.Findings), "has stopped") {
+		t.Errorf("status: %s, %+v, %v", s.Verdict, s.Findings, err)
+	}
+	if status, body, _ := l.ask("GET", api.PathMetrics, ""); status != http.StatusOK || !strings.Contains(body, `cleave_store_failed{store="`) || !strings.Contains(body, "cleave_goroutines") {
+		t.Errorf("metrics: %d, %.200s", status, body)
 	}
 }

@@ -38,7 +38,7 @@ func (a *Admin) metrics(w http.ResponseWriter, r *http.Request) {
 	x := &exposition{to: &b}
 	a.exposeServer(x)
 	a.exposeStores(x, a.o.DB.Metrics())
-	if err := a.exposeShards(x, r); err != nil {
+	if err := a.exposeShards(x, r); err != nil && !a.stopped() {
 		fail(w, err)
 		return
 	}

@@ -22,11 +22,20 @@ func (a *Admin) reopen(ctx context.Context, name, to string, keep bool, phase fu
 	if err != nil {
 		return "", 0, err
 	}
+	if root == nil { // it was there when this was planned
+		return "", 0, missing("there is no backup "+name, "list the backups")
+	}
 	defer root.Close()
 	if !keep {
 		if err := root.RemoveAll(to); err != nil { // of one that was killed
 			return "", 0, err
 		}
+	}
+	if err := root.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", 0, err
+	}
+	if err := root.Mkdir(to, 0o700); err != nil { // another was faster: what it has made is not ours to remove
+		return "", 0, err
 	}
 	defer func() {
 		if !keep || err != nil {
@@ -50,11 +59,9 @@ func (a *Admin) reopen(ctx context.Context, name, to string, keep bool, phase fu
 	return fmt.Sprintf("backup %s opens, and has %s in %s", name, output.Counted(keys, "key"), output.Counted(spaces, "keyspace")), bytes, nil
 }
 
-// copyTree copies a directory within a root. The file that makes it a store comes last.
+// copyTree copies a directory within a root into an empty one. The file that makes it a store
+// comes last.
 func copyTree(ctx context.Context, root *os.Root, from, to string) (bytes int64, err error) {
-	if err := root.MkdirAll(to, 0o700); err != nil {
-		return 0, err
-	}
 	var last []string
 	err = fs.WalkDir(root.FS(), filepath.ToSlash(from), func(path string, d fs.DirEntry, err error) error {
 		if err == nil {

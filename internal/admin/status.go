@@ -8,16 +8,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/api"
 )
 
 func (a *Admin) status(ctx context.Context, _ *query) (api.Status, error) {
 	shards, err := a.shardsNow(ctx)
-	if err != nil {
+	if err != nil && !a.stopped() {
 		return api.Status{}, err
 	}
 	jobs, err := a.jobsNow(ctx)
-	if err != nil {
+	if err != nil && !a.stopped() {
 		return api.Status{}, err
 	}
 	now, counts := a.o.Now(), a.o.Server.Counts()
@@ -41,6 +42,12 @@ func (a *Admin) status(ctx context.Context, _ *query) (api.Status, error) {
 	}
 	a.judge(&s)
 	return s, nil
+}
+
+// stopped tells whether a store has stopped. Then shards and jobs may be unknown, and the rest is
+// told all the same: it says what is wrong.
+func (a *Admin) stopped() bool {
+	return slices.ContainsFunc(a.o.DB.Metrics().Stores, func(s cleave.StoreMetrics) bool { return s.Failed != nil })
 }
 
 func (a *Admin) storage() string {

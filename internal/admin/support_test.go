@@ -86,7 +86,8 @@ func startOn(t *testing.T, db *cleave.DB, data string, change ...func(*Options))
 		}
 		<-ended
 		<-ended
-		if err := db.Close(); err != nil {
+		stopped := a.stopped()
+		if err := db.Close(); err != nil && !stopped {
 			t.Error(err)
 		}
 	})

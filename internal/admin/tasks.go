@@ -67,14 +67,14 @@ func (ts *tasks) start(kind string, f func(ctx context.Context, phase func(strin
 
 // end says what came of a task.
 func end(j *api.Job, result string, bytes int64, err error, now time.Time) {
-	j.Ended, j.Bytes, j.Result = &now, uint64(max(0, bytes)), result
+	j.Ended, j.Bytes = &now, uint64(max(0, bytes))
 	switch {
 	case errors.Is(err, context.Canceled):
 		j.State, j.Phase, j.Why = api.JobUndone, "rolled back", "it was cancelled"
 	case err != nil:
 		j.State, j.Phase, j.Why = api.JobFailed, "failed", err.Error()
 	default:
-		j.State, j.Phase = api.JobDone, "done"
+		j.State, j.Phase, j.Result = api.JobDone, "done", result
 	}
 	progress(j, now)
 }

@@ -70,7 +70,7 @@ type Backup struct {
 	Bytes  int64 `json:"bytes"`
 	Files  int   `json:"files"`
 	Stores int   `json:"stores"`
-	// Complete tells that it was written to its end.
+	// Complete tells that it was written to its end, and has all its stores.
 	Complete bool `json:"complete"`
 	// Restored tells that it was made from a backup, to be served.
 	Restored bool `json:"restored,omitempty"`

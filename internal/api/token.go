@@ -73,13 +73,19 @@ func FindToken(addr, data string) (string, error) {
 func listening(addr string) []string {
 	addr = strings.TrimSuffix(strings.TrimPrefix(addr, "http://"), "/")
 	names := []string{addr}
-	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
+	if _, port, err := net.SplitHostPort(addr); err == nil && Loopback(addr) {
 		for _, host := range []string{"127.0.0.1", "::1", "::", "0.0.0.0"} {
 			names = append(names, net.JoinHostPort(host, port))
 		}
 	}
 	return names
+}
+
+// Loopback tells whether an address is that of a server on this machine.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(addr, "http://"), "/"))
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // ReadToken reads a file that has a token.

@@ -120,6 +120,26 @@ func readStores(dir string) (storeList, error) {
 	return list, nil
 }
 
+// CountStores returns how many stores a directory has, and an error if one of them is missing.
+// Who opens a backup asks first: its stores have no ids yet, so one that was lost would be made
+// anew, and empty.
+func CountStores(dir fs.FS) (int, error) {
+	text, err := fs.ReadFile(dir, storesFile)
+	if err != nil {
+		return 0, err
+	}
+	list, ok := parseStores(string(text))
+	if !ok {
+		return 0, fmt.Errorf("%w: %s says %q", store.ErrCorrupt, storesFile, text)
+	}
+	for i := range list.n {
+		if _, err := fs.Stat(dir, strconv.Itoa(i)+"/FORMAT"); err != nil {
+			return list.n, fmt.Errorf("%w: store %d of %d is missing: %w", store.ErrCorrupt, i, list.n, err)
+		}
+	}
+	return list.n, nil
+}
+
 const (
 	storesText = "cleave stores %d\n" // and a line for each store's id, if they are known
 	storesTemp = storesFile + ".new"  // and a number

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -34,11 +36,17 @@ func init() {
 type config struct {
 	mu     sync.Mutex
 	values map[string]string
+	first  map[string]string // the values at first: they tell which settings are numbers, and which are yes or no
 }
 
 // fixed are settings that cannot be changed while the server runs.
 var fixed = map[string]bool{
 	"appendfsync": true, "appendonly": true, "bind": true, "databases": true, "dir": true, "port": true, "tls-port": true, "maxclients": true, "save": false,
+}
+
+// signed are the numbers that may be less than 0.
+var signed = map[string]bool{
+	"slowlog-log-slower-than": true, "list-max-listpack-size": true, "list-max-ziplist-size": true, "rdb-key-save-delay": true, "key-load-delay": true,
 }
 
 func (c *config) init(s *Server) {
@@ -63,6 +71,7 @@ func (c *config) init(s *Server) {
 		"aof-use-rdb-preamble": "yes", "stop-writes-on-bgsave-error": "yes", "min-replicas-to-write": "0", "repl-ping-replica-period": "10",
 		"acllog-max-len": "128", "cluster-enabled": "no", "protected-mode": "yes",
 	}
+	c.first = maps.Clone(c.values)
 }
 
 // listens notes where the server is found: the port of an address is the setting of a name.
@@ -167,48 +176,58 @@ const maxSlow = 100_000
 func (c *config) set(args [][]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen := map[string]bool{}
+	changed := map[string]string{}
 	for i := 0; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))
 		value, known := c.values[name]
+		_, twice := changed[name]
 		switch {
 		case !known:
 			return redis.Error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
-		case seen[name]:
+		case twice:
 			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - duplicate parameter")
 		case fixed[name] && string(args[i+1]) != value:
 			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config")
 		}
-		if _, err := strconv.ParseInt(value, 10, 64); err == nil && name != "requirepass" {
-			if _, ok := bytesOf(string(args[i+1])); !ok {
-				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument couldn't be parsed into an integer")
-			}
+		value, err := c.read(name, string(args[i+1]))
+		if err != nil {
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		}
-		if word := strings.ToLower(string(args[i+1])); (value == "yes" || value == "no") && word != "yes" && word != "no" {
-			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - argument must be 'yes' or 'no'")
-		}
-		if name == "client-output-buffer-limit" {
-			if _, err := readBuffers(string(args[i+1]), bufferLimits{}); err != nil {
-				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
-			}
-		}
-		if name == "latency-tracking-info-percentiles" {
-			list, err := percentilesOf(string(args[i+1]))
-			if err != nil {
-				return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
-			}
-			args[i+1] = []byte(strings.Trim(fmt.Sprint(list), "[]"))
-		}
-		seen[name] = true
+		changed[name] = value
 	}
-	for i := 0; i < len(args); i += 2 {
-		name, value := strings.ToLower(string(args[i])), string(args[i+1])
-		if n, ok := bytesOf(value); ok && strings.ContainsAny(strings.ToLower(value), "kmgb") && name != "requirepass" {
-			value = strconv.FormatInt(n, 10)
-		}
-		c.values[name] = value
-	}
+	maps.Copy(c.values, changed)
 	return nil
+}
+
+// read returns a value of a setting in the form in which it is kept: a number without a
+// unit, and yes and no in small letters.
+func (c *config) read(name, value string) (string, error) {
+	switch name {
+	case "client-output-buffer-limit":
+		_, err := readBuffers(value, bufferLimits{})
+		return value, err
+	case "latency-tracking-info-percentiles":
+		list, err := percentilesOf(value)
+		return strings.Trim(fmt.Sprint(list), "[]"), err
+	}
+	first := c.first[name] // not the value of now: that of a text may look like a number
+	if _, err := strconv.ParseInt(first, 10, 64); err == nil {
+		n, ok := bytesOf(value)
+		switch {
+		case !ok:
+			return "", errors.New("argument couldn't be parsed into an integer")
+		case n < 0 && !signed[name]:
+			return "", fmt.Errorf("argument must be between 0 and %d inclusive", math.MaxInt64)
+		}
+		return strconv.FormatInt(n, 10), nil
+	}
+	if first == "yes" || first == "no" {
+		value = strings.ToLower(value)
+		if value != "yes" && value != "no" {
+			return "", errors.New("argument must be 'yes' or 'no'")
+		}
+	}
+	return value, nil
 }
 
 // bytesOf reads a number of bytes, such as 64mb.

@@ -701,6 +701,35 @@ func TestWithoutAPasswordOnlyTheMachineItselfIsServed(t *testing.T) {
 	if !l.s.trusts("10.0.0.1:1") {
 		t.Error("it was told not to protect itself")
 	}
+	c.script("CONFIG SET protected-mode YES -> OK\nCONFIG GET protected-mode -> [protected-mode yes]")
+	if l.s.trusts("10.0.0.1:1") {
+		t.Error("it was told to protect itself")
+	}
+}
+
+func TestSettingsAreKeptInOneForm(t *testing.T) {
+	l := start(t, shapes[0], Options{})
+	l.dial().script(`
+		CONFIG SET latency-tracking Yes maxmemory 1KB slowlog-log-slower-than -1 -> OK
+		CONFIG GET latency-tracking -> [latency-tracking yes]
+		CONFIG GET maxmemory -> [maxmemory 1024]
+		CONFIG SET maxmemory -1 -> -ERR CONFIG SET failed*
+		CONFIG SET protected-mode perhaps -> -ERR CONFIG SET failed*
+		CONFIG SET timeout soon -> -ERR CONFIG SET failed*
+		CONFIG SET timeout 1 timeout 2 -> -ERR CONFIG SET failed*
+		CONFIG SET save 1 -> OK
+		CONFIG SET save 1kb -> OK
+		CONFIG GET save -> [save 1kb]
+		CONFIG SET latency-tracking-info-percentiles 99 -> OK
+		CONFIG SET requirepass yes -> OK
+		CONFIG SET requirepass another -> OK
+	`)
+	if !l.s.stats.measured.Load() {
+		t.Error("how long calls take is not measured")
+	}
+	if err := l.s.Configure(map[string]string{"latency-tracking-info-percentiles": "50 99", "save": "3600 1"}); err != nil {
+		t.Errorf("what was one number cannot be two: %v", err)
+	}
 }
 
 // Reads that have to wait for the disk are answered in their places, with those behind
