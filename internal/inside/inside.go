@@ -23,7 +23,7 @@ type Txn interface {
 	Do(k *node.Space, at partition.Position, c command.Command, writes bool) command.Reply
 	// NowMS is its clock, in Unix milliseconds.
 	NowMS() int64
-	// Rewind takes back what was written since the last Mark.
+	// Mark begins a request, and Rewind takes back what was written since.
 	Mark()
 	Rewind()
 }
