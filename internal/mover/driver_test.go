@@ -15,62 +15,79 @@ import (
 // driver is somebody who drives jobs. It remembers them, and may be wrong.
 type driver struct {
 	w    *world
-	jobs map[own.Job]Job
+	jobs map[own.Job]held
 	// life is one more after each crash: answers to an earlier one are lost.
 	life int
 }
 
+// held is a job as a driver knows it, and the revision of its record that was stored
+// last.
+type held struct {
+	Job
+	stored uint64
+}
+
 // handle gives an event to a job, as far as the driver knows it.
 func (d *driver) handle(id own.Job, ev Event) {
-	j, ok := d.jobs[id]
+	h, ok := d.jobs[id]
 	if !ok {
-		if j, ok = d.w.load(id); !ok {
+		if h, ok = d.load(id); !ok {
 			return
 		}
 	}
-	next, effects := Step(j, ev, d.w.now)
-	if next.Rev == j.Rev && len(effects) == 0 {
+	next, effects := Step(h.Job, ev, d.w.now)
+	switch {
+	case next.Rev == h.Rev && len(effects) == 0:
 		// Nothing has changed for what it knows. It may know too little.
-		if stored, _ := d.w.load(id); stored.Rev != j.Rev {
-			d.jobs[id] = stored
-			d.w.fault(stored, "overtaken")
+		if stored, _ := d.w.load(id); stored.Rev != h.stored {
+			d.overtaken(id)
 		}
-		return
+	case next.Rev == h.Rev || d.w.passes && Passing(&h.Job, next.Phase):
+		d.take(held{next, h.stored}, effects)
+	case d.w.swap(h.stored, next):
+		d.take(held{next, next.Rev}, effects)
+	default:
+		d.overtaken(id)
 	}
-	d.store(j, next, effects)
 }
 
-// store stores a record in the place of the one before, and does what it wants
-// then. It may crash in between.
-func (d *driver) store(j, next Job, effects []Effect) {
-	if next.Rev != j.Rev && !d.w.swap(j.Rev, next) {
-		d.jobs[j.ID], _ = d.w.load(j.ID)
-		d.w.fault(d.jobs[j.ID], "overtaken")
-		return
-	}
-	d.jobs[j.ID] = next
+// load reads a record.
+func (d *driver) load(id own.Job) (held, bool) {
+	j, ok := d.w.load(id)
+	return held{j, j.Rev}, ok
+}
+
+// overtaken reads what somebody else has stored.
+func (d *driver) overtaken(id own.Job) {
+	d.jobs[id], _ = d.load(id)
+	d.w.fault(d.jobs[id].Job, "overtaken")
+}
+
+// take goes on with a record, and does what it wants. It may crash in between.
+func (d *driver) take(h held, effects []Effect) {
+	d.jobs[h.ID] = h
 	if d.w.mishap(3) {
-		d.crash(next)
+		d.crash(h.Job)
 		return
 	}
 	for _, x := range effects {
-		d.execute(next, x)
+		d.execute(h.Job, x)
 	}
 }
 
 // crash forgets everything.
 func (d *driver) crash(during Job) {
 	d.w.fault(during, "crashed")
-	d.jobs, d.life = map[own.Job]Job{}, d.life+1
+	d.jobs, d.life = map[own.Job]held{}, d.life+1
 }
 
 // poke reads a record anew and does what it wants, as after a crash or a while.
 func (d *driver) poke(id own.Job) {
-	j, ok := d.w.load(id)
+	h, ok := d.load(id)
 	if !ok {
 		return
 	}
-	d.jobs[id] = j
+	d.jobs[id] = h
 	d.handle(id, Timeout{})
 }
 
@@ -304,30 +321,32 @@ func (d *driver) verify(j Job, x Verify) {
 	})
 }
 
-// choose makes a decision where the records are.
+// choose makes a decision where the records are. Its own record comes with it, if that was
+// not stored.
 func (d *driver) choose(j Job, x Choose) {
 	w := d.w
-	stored, ok := w.load(j.ID)
+	stored, ok := d.load(j.ID)
 	if !ok {
 		return
 	}
-	next, m, effects, err := Decide(stored, x, w.m, w.now)
+	if h := d.jobs[j.ID]; h.Rev == j.Rev && h.Rev != h.stored {
+		if stored.Rev != h.stored {
+			d.overtaken(j.ID)
+			return
+		}
+		w.counts.Add("decided with a record that was not stored", 1)
+		stored = h
+	}
+	next, m, effects, err := Decide(stored.Job, x, w.m, w.now)
 	if err != nil {
 		d.fail(j, x.Round, err)
 		return
 	}
 	w.m = m // with the record, as one
-	if !w.swap(stored.Rev, next) {
+	if !w.swap(stored.stored, next) {
 		panic("a decision is one step")
 	}
-	d.jobs[j.ID] = next
-	if w.mishap(5) {
-		d.crash(next)
-		return
-	}
-	for _, e := range effects {
-		d.execute(next, e)
-	}
+	d.take(held{next, next.Rev}, effects)
 }
 
 func parse(b *effect.Builder) effect.Batch {

@@ -60,7 +60,7 @@ func needed() (cells []string) {
 	for k := Split; k <= Undrain; k++ {
 		cells = append(cells, fmt.Sprintf("%v done", k))
 	}
-	return append(cells, "refused", "cancelled too late", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "marks of others left", "splits for groups that were added")
+	return append(cells, "refused", "cancelled too late", "decided with a record that was not stored", "writes that met a freeze", "writes to a wrong group", "reaped", "moves with a pause", "marks of others left", "splits for groups that were added")
 }
 
 // scene returns what to ask for, and in which phase to cancel it, so that a job
@@ -95,7 +95,7 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 		for _, fault := range []string{"crashed", "lost", "late", "repeated", "overtaken", "paused", "cancelled"} {
 			for seed := range uint64(2) {
 				w := newWorld(t, seed, counts)
-				w.aim = &aim{phase: p, fault: fault}
+				w.aim, w.passes = &aim{phase: p, fault: fault}, false
 				w.act(p)
 				if !w.aim.hit {
 					t.Errorf("nothing was %s while %v: the test shows nothing", fault, p)
@@ -133,5 +133,42 @@ func (w *world) act(p Phase) {
 		w.check()
 	}
 	w.contents()
+	w.heal()
+}
+
+// One driver is about to decide, from records that it has not stored. Another finds that the
+// range has been frozen for too long.
+func TestARangeThatIsThawedIsNotDecided(t *testing.T) {
+	t.Parallel()
+	w := smooth(t, 1)
+	w.passes = true
+	r, _ := scene(w, Deciding)
+	w.admit(r)
+	id := w.open[0]
+	one, other := w.drivers[0], w.drivers[1]
+	if _, ok := one.jobs[id]; !ok {
+		one, other = other, one
+	}
+	for n := 0; one.jobs[id].Phase != Deciding; n++ {
+		if n > 1000 || len(w.net) == 0 {
+			w.fatalf("job %d is %v, and does not come to its decision", id, one.jobs[id].Phase)
+		}
+		w.deliver()
+	}
+	if j, _ := w.load(id); j.Phase != Freezing {
+		w.fatalf("job %d is stored as %v: the test shows nothing", id, j.Phase)
+	}
+	decision := w.net
+	w.net, w.now = nil, w.now+10*FreezeLimitMS
+	other.poke(id)
+	w.deliver()
+	for range 100 {
+		w.write()
+	}
+	answer := w.net
+	for w.net = decision; len(w.net) > 0; {
+		w.deliver()
+	}
+	w.net = answer
 	w.heal()
 }

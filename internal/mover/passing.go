@@ -14,10 +14,12 @@ import "github.com/cleavekv/cleave/internal/plant"
 //   - Activating follows from releasing, whose answer is the same again, with floors
 //     that are not lower. A destination that serves stays as it is. So does publishing,
 //     where no rows are moved.
+//   - Freezing and thawing are stored first: a crash would forget that a range is to be
+//     thawed, and what is thawed must not be handed over by a driver that has not heard of it.
 func Passing(j *Job, to Phase) bool {
 	from := j.Phase
 	switch to {
-	case Freezing: // a crash would forget that the source is to be thawed
+	case Freezing:
 		return plant.Bug("mover-freeze-not-stored")
 	case Finishing:
 		return from == Freezing || from == Finishing
@@ -25,6 +27,8 @@ func Passing(j *Job, to Phase) bool {
 		return from == Finishing
 	case Deciding:
 		return from == Comparing || from == Planned
+	case Thawing:
+		return plant.Bug("mover-thaw-not-stored") && from >= Freezing && from <= Comparing
 	case Activating:
 		return true
 	case Publishing:

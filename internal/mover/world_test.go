@@ -51,6 +51,8 @@ type world struct {
 	// has none but that.
 	calm bool
 	aim  *aim
+	// passes tells that drivers go on before a record is stored, where they may.
+	passes bool
 	// checked are the lists as they were checked last, and gap tells that a key
 	// was served by nobody then.
 	checked []*own.List
@@ -75,7 +77,7 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), counts: counts, peers: map[partition.GroupID]*peer{},
 		records: map[own.Job]Job{}, drained: map[own.Job][]partition.GroupID{}, truth: newTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
-		now: 1_000_000, calm: seed%2 == 0,
+		now: 1_000_000, calm: seed%2 == 0, passes: seed/2%2 == 0,
 	}
 	for i := range 2 {
 		w.disks = append(w.disks, &disk{id: uint64(i), rows: newTable()})
@@ -93,7 +95,7 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 		}
 	}
 	for range 2 {
-		w.drivers = append(w.drivers, &driver{w: w, jobs: map[own.Job]Job{}})
+		w.drivers = append(w.drivers, &driver{w: w, jobs: map[own.Job]held{}})
 	}
 	return w
 }
