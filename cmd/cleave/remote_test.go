@@ -311,6 +311,33 @@ func TestOtherMachinesAreNotToldTheTokenOfThisOne(t *testing.T) {
 	}
 }
 
+func TestARestoreForWhichThereIsNoRoomMakesNothing(t *testing.T) {
+	root := t.TempDir()
+	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	backup := filepath.Join(root, "backup")
+	if err := db.Backup(ctx, backup); err != nil {
+		t.Fatal(err)
+	}
+	hole := filepath.Join(backup, "hole")
+	if err := os.WriteFile(hole, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(hole, 1<<43); err != nil {
+		t.Skip(err)
+	}
+	large := filepath.Join(root, "large")
+	if code, _, stderr := exec("restore", backup, "--data", large); code != exitFailed || !strings.Contains(stderr, "has room for") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+	if left, err := filepath.Glob(large + "*"); len(left) > 0 || err != nil {
+		t.Errorf("%q is left, %v", left, err)
+	}
+}
+
 func TestARestoreGoesWhereLinksLead(t *testing.T) {
 	root := t.TempDir()
 	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
@@ -334,9 +361,13 @@ func TestARestoreGoesWhereLinksLead(t *testing.T) {
 	if err := os.Symlink(backup, inside); err != nil {
 		t.Fatal(err)
 	}
+	nowhere := filepath.Join(root, "nowhere")
+	if err := os.Symlink(filepath.Join(root, "gone"), nowhere); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(filepath.Join(root, "here"))
 	for data, want := range map[string]string{
-		".": "run it in another one", filepath.Join(backup, "x"): "inside of the backup", filepath.Join(inside, "x"): "inside of the backup",
+		nowhere: "a link to what is not there", ".": "run it in another one", filepath.Join(backup, "x"): "inside of the backup", filepath.Join(inside, "x"): "inside of the backup",
 	} {
 		if code, _, stderr := exec("restore", backup, "--data", data); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("--data %s: exit %d, %q", data, code, stderr)

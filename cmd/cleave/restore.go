@@ -61,15 +61,27 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 	if to, err = realPath(to); err != nil { // a link to a directory stays, and the directory is made
 		return 0, usageError{fmt.Errorf("--data: %w", err)}
 	}
-	if err := mayRestore(from, to); err != nil {
+	stores, err := mayRestore(from, to)
+	if err != nil {
 		return 0, err
+	}
+	all, err := treeBytes(from)
+	if err != nil {
+		return 0, err
+	}
+	most, err := node.Room(filepath.Dir(to), stores)
+	if err != nil {
+		return 0, err
+	}
+	if all > most {
+		return 0, fmt.Errorf("the copy has %s, and %s has room for %s", output.Bytes(all), filepath.Dir(to), output.Bytes(most))
 	}
 	half := to + ".restoring"
 	if err := os.Mkdir(half, 0o700); err != nil {
 		return 0, fmt.Errorf("%w: if it is left from a restore that was interrupted, remove it", err)
 	}
 	defer os.RemoveAll(half) // nothing is there when it has got its name
-	if bytes, err = copyTree(ctx, from, half, t); err != nil {
+	if bytes, err = copyTree(ctx, from, half, all, t); err != nil {
 		return 0, err
 	}
 	db, err := cleave.Open(half, cleave.Options{})
@@ -108,58 +120,62 @@ func realPath(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// mayRestore refuses what would do harm. Both are real paths.
-func mayRestore(from, to string) error {
+// mayRestore refuses what would do harm, and counts the stores of the backup. Both are real paths.
+func mayRestore(from, to string) (stores int, err error) {
 	entries, err := os.ReadDir(from)
 	switch {
 	case err != nil:
-		return usageError{fmt.Errorf("backup: %w", err)}
+		return 0, usageError{fmt.Errorf("backup: %w", err)}
 	case len(entries) == 0:
-		return usageError{fmt.Errorf("%s is empty: name the directory of a backup", from)}
+		return 0, usageError{fmt.Errorf("%s is empty: name the directory of a backup", from)}
 	case !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "STORES" }):
-		return usageError{fmt.Errorf("%s is no backup: it has no file STORES: name the directory of a backup", from)}
+		return 0, usageError{fmt.Errorf("%s is no backup: it has no file STORES: name the directory of a backup", from)}
 	}
-	if _, err := node.CountStores(os.DirFS(from)); err != nil {
-		return usageError{fmt.Errorf("%s is not whole: %w: name another backup", from, err)}
+	if stores, err = node.CountStores(os.DirFS(from)); err != nil {
+		return 0, usageError{fmt.Errorf("%s is not whole: %w: name another backup", from, err)}
 	}
 	locks, _ := filepath.Glob(filepath.Join(from, "*", "LOCK")) // the pattern is good
 	if slices.ContainsFunc(locks, held) {
-		return usageError{fmt.Errorf("%s is in use: a copy of it would not be of one moment: make a backup with cleave backup create, and restore that", from)}
+		return 0, usageError{fmt.Errorf("%s is in use: a copy of it would not be of one moment: make a backup with cleave backup create, and restore that", from)}
+	}
+	if info, err := os.Lstat(to); err == nil && info.Mode().Type() == fs.ModeSymlink {
+		return 0, usageError{fmt.Errorf("--data %s is a link to what is not there: make that directory, or name another", to)}
 	}
 	entries, err = os.ReadDir(to)
 	switch {
 	case err == nil && len(entries) > 0:
-		return usageError{fmt.Errorf("--data %s is not empty: name a directory that is, or that does not exist", to)}
+		return 0, usageError{fmt.Errorf("--data %s is not empty: name a directory that is, or that does not exist", to)}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return usageError{fmt.Errorf("--data: %w", err)}
+		return 0, usageError{fmt.Errorf("--data: %w", err)}
 	}
 	if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
-		return usageError{fmt.Errorf("--data %s is inside of the backup: name a directory elsewhere", to)}
+		return 0, usageError{fmt.Errorf("--data %s is inside of the backup: name a directory elsewhere", to)}
 	}
 	if here, err := realPath("."); err == nil && here == to { // the new one would not be that which this runs in
-		return usageError{fmt.Errorf("--data %s is the directory that this runs in: run it in another one", to)}
+		return 0, usageError{fmt.Errorf("--data %s is the directory that this runs in: run it in another one", to)}
 	}
-	return nil
+	return stores, nil
 }
 
-// copyTree copies files, and shows how far it is. It ends between two of them if it is
-// told to.
-func copyTree(ctx context.Context, from, to string, t *terminal.Terminal) (done int64, err error) {
-	line := t.Progress()
-	defer line.End(false)
-	var all int64
-	size := func(_ string, d fs.DirEntry, err error) error {
+// treeBytes is the size of all files in a directory.
+func treeBytes(dir string) (all int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			if info, err := d.Info(); err == nil {
 				all += info.Size()
 			}
 		}
 		return err
-	}
-	if err := filepath.WalkDir(from, size); err != nil {
-		return 0, err
-	}
-	return done, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	})
+	return all, err
+}
+
+// copyTree copies files, and shows how far it is on the way to all bytes. It ends between two of
+// them if it is told to.
+func copyTree(ctx context.Context, from, to string, all int64, t *terminal.Terminal) (done int64, err error) {
+	line := t.Progress()
+	defer line.End(false)
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -182,6 +198,7 @@ func copyTree(ctx context.Context, from, to string, t *terminal.Terminal) (done 
 		line.Show(float64(done)/float64(max(all, 1)), output.Bytes(done)+" of "+output.Bytes(all))
 		return err
 	})
+	return done, err
 }
 
 // copyFile copies one file, and has it on disk when it returns.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +101,8 @@ func inFlags(db *cleave.DB, err error) (*cleave.DB, error) {
 // listeners are where clients come in.
 type listeners struct{ plain, encrypted, http net.Listener }
 
-// listen opens them, before the store: a port that is taken is told at once.
+// listen opens them, before the store: a port that is taken is told at once, and a
+// certificate that is no use.
 func listen(c *config.Config) (l listeners, err error) {
 	if l.plain, err = net.Listen("tcp", c.Text("resp-addr")); err != nil {
 		return l, fmt.Errorf("--resp-addr: %w: name another address", err)
@@ -119,6 +121,10 @@ func listen(c *config.Config) (l listeners, err error) {
 	if err != nil {
 		l.close()
 		return l, fmt.Errorf("--tls-port: %w: name another port", err)
+	}
+	if _, err := tls.LoadX509KeyPair(c.Text("tls-cert-file"), c.Text("tls-key-file")); err != nil {
+		l.close()
+		return l, fmt.Errorf("--tls-cert-file and --tls-key-file: %w", err)
 	}
 	return l, nil
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,15 +44,32 @@ func certify(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-func TestClientsThatEncryptAreServedAtTheirPort(t *testing.T) {
-	certFile, keyFile := certify(t)
+// freePort returns an address where nobody listens, and its port.
+func freePort(t *testing.T) (addr, port string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	l.Close()
+	defer l.Close()
+	addr = l.Addr().String()
+	_, port, _ = net.SplitHostPort(addr)
+	return addr, port
+}
+
+func TestACertificateThatIsNoUseIsToldBeforeAnythingIsServed(t *testing.T) {
+	certFile, _ := certify(t)
+	_, port := freePort(t)
+	data := filepath.Join(t.TempDir(), "data")
+	code, stdout, stderr := exec("serve", "--data", data, "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", certFile)
+	if _, err := os.Stat(data); code != exitFailed || !strings.Contains(stderr, "--tls-key-file") || stdout != "" || err == nil {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
+func TestClientsThatEncryptAreServedAtTheirPort(t *testing.T) {
+	certFile, keyFile := certify(t)
+	addr, port := freePort(t)
 	file := write(t, "c.toml", "storage = 'memory'\ntls-port = "+port+"\ntls-cert-file = '"+certFile+"'\ntls-key-file = '"+keyFile+"'\n")
 	serving(t, "--config", file)
 	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, TLSConfig: &tls.Config{InsecureSkipVerify: true}})

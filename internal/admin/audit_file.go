@@ -34,6 +34,7 @@ type auditFiles struct {
 	limit int64
 	file  *os.File // nil if it is to be opened again
 	size  int64
+	cut   bool // the last line has no end
 }
 
 // openAuditFiles also returns the newest entries, the oldest first.
@@ -51,8 +52,7 @@ func openAuditFiles(dir string, limit int64) (*auditFiles, []api.Audit, error) {
 }
 
 // load opens the file and reads its end, after that of the one before it, which has the
-// last number if a new one was just begun. A last line that a crash has cut is ended, so
-// that the next entry has a line of its own.
+// last number if a new one was just begun.
 func (a *auditFiles) load() ([]api.Audit, error) {
 	var entries []api.Audit
 	switch before, err := a.root.Open(oldAudit(1)); {
@@ -68,9 +68,7 @@ func (a *auditFiles) load() ([]api.Audit, error) {
 		return nil, err
 	}
 	more, cut, err := auditEntries(a.file)
-	if err == nil && cut {
-		err = a.append([]byte("\n"))
-	}
+	a.cut = cut
 	return append(entries, more...), err
 }
 
@@ -123,8 +121,12 @@ func (a *auditFiles) syncNames() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// append returns when the line is durable.
+// append returns when the line is durable. One that a crash or a full disk has cut is
+// ended first, so that each has a line of its own.
 func (a *auditFiles) append(line []byte) error {
+	if a.cut {
+		line = append([]byte("\n"), line...)
+	}
 	if a.file != nil && a.size > 0 && a.size+int64(len(line)) > a.limit {
 		a.turn()
 	}
@@ -135,6 +137,9 @@ func (a *auditFiles) append(line []byte) error {
 	}
 	n, err := a.file.Write(line)
 	a.size += int64(n)
+	if n > 0 {
+		a.cut = line[n-1] != '\n'
+	}
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -94,6 +96,33 @@ func TestTheAuditLogGoesOnAfterACrash(t *testing.T) {
 		if err := l.close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestALineThatAFullDiskHasCutDoesNotJoinTheNext(t *testing.T) {
+	r, w, err := os.Pipe() // it is full after some KiB
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	a := &auditFiles{limit: auditBytes, file: w}
+	if err := w.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Skip(err)
+	}
+	if err := a.append(append(bytes.Repeat([]byte("x"), 1<<20), '\n')); err == nil {
+		t.Fatal("a pipe that nobody reads has taken a MiB")
+	}
+	if _, err := io.CopyN(io.Discard, r, a.size); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.append([]byte("next\n")) // a pipe cannot be synced
+	got := make([]byte, 6)
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != "\nnext\n" {
+		t.Errorf("behind it comes %q, %v", got, err)
 	}
 }
 

@@ -199,7 +199,7 @@ func (a *Admin) backUp(ctx context.Context, name string, phase func(string)) (st
 	return fmt.Sprintf("backup %s has %s with %s", name, output.Counted(b.Files, "file"), output.Counted(b.Bytes, "byte")), b.Bytes, nil
 }
 
-// source checks that there is a backup that can be read.
+// source checks that there is a backup that can be read, and room for a copy.
 func (a *Admin) source(name string) (api.Backup, error) {
 	if err := checkName(name); err != nil {
 		return api.Backup{}, err
@@ -220,7 +220,20 @@ func (a *Admin) source(name string) (api.Backup, error) {
 	if err == nil && !b.Complete {
 		err = refused("backup "+name+" was cut short, or has lost a store", "make another one")
 	}
-	return b, err
+	if err != nil {
+		return b, err
+	}
+	return b, a.room(b)
+}
+
+// room refuses a copy that would take the disk from the store that is served.
+func (a *Admin) room(b api.Backup) error {
+	most, err := node.Room(a.o.Backups, b.Stores)
+	if err == nil && b.Bytes > most {
+		err = refused(fmt.Sprintf("a copy of backup %s has %s, and there is room for %s", b.Name, output.Bytes(b.Bytes), output.Bytes(most)),
+			"make room, or copy the backup to another disk and open it there with cleave restore")
+	}
+	return err
 }
 
 func (a *Admin) verifyBackup(_ context.Context, _ *query, r api.VerifyBackup) (*change, error) {

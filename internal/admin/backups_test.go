@@ -174,6 +174,27 @@ func TestABackupThatHasLostItsStoreIsNone(t *testing.T) {
 
 // What was planned is done later: meanwhile another may have restored under that name, or all
 // backups may be gone.
+func TestABackupForWhichThereIsNoRoomIsNotCopied(t *testing.T) {
+	l := start(t, filepath.Join(t.TempDir(), "data"))
+	l.done(l.client.Act(ctx, api.PathCreateBackup, api.CreateBackup{Name: "large"}, false))
+	if err := os.WriteFile(filepath.Join(l.admin.o.Backups, "large", "hole"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(l.admin.o.Backups, "large", "hole"), 1<<43); err != nil {
+		t.Skip(err)
+	}
+	_, verify := l.client.Act(ctx, api.PathVerifyBackup, api.VerifyBackup{Name: "large"}, false)
+	_, restore := l.client.Act(ctx, api.PathRestoreBackup, api.RestoreBackup{Name: "large", To: "again"}, false)
+	for _, err := range []error{verify, restore} {
+		if !errors.Is(err, &api.Error{Code: api.CodeRefused}) || !strings.Contains(err.Error(), "room") {
+			t.Errorf("it says %v", err)
+		}
+	}
+	if entries, err := os.ReadDir(l.admin.o.Backups); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
 func TestARestoreLeavesWhatAnotherHasMade(t *testing.T) {
 	l := start(t, filepath.Join(t.TempDir(), "data"))
 	l.fill(20)

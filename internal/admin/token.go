@@ -58,21 +58,37 @@ func leaveToken(path, token string) (left string) {
 
 var errNoPlace = errors.New("nothing can be changed over HTTP, because this user has no place for the token: give one with --http-token-file")
 
-// keptToken reads a token, or makes one that only the user of the server can read.
+// keptToken reads a token, or makes one that only the user of the server can read. A file
+// without anything in it was left by a crash: nobody knows it as a token.
 func keptToken(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	info, err := os.Lstat(path)
+	if err == nil && info.Size() > 0 {
 		return readToken(path)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("token of the HTTP API: %w", err)
 	}
 	token := rand.Text() // 130 bits
-	_, err = f.WriteString(token + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("token of the HTTP API: %w", err), removeLeft(path))
+	if err := writeToken(path, token); err != nil {
+		return "", fmt.Errorf("token of the HTTP API: %w", err)
 	}
 	return token, nil
+}
+
+// writeToken gives the file its name when the token is on disk.
+func writeToken(path, token string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // only its user can read it
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(token + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
 func readToken(path string) (string, error) {

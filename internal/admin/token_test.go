@@ -58,6 +58,23 @@ func TestATokenIsMadeOnceAndFoundByTheLocalUser(t *testing.T) {
 	}
 }
 
+func TestATokenThatACrashHasLeftEmptyIsMadeAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), api.TokenFile)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, err := keptToken(path)
+	if err != nil || len(token) < api.MinToken {
+		t.Fatalf("%q, %v", token, err)
+	}
+	if again, err := keptToken(path); again != token || err != nil {
+		t.Errorf("the next time it is %q, %v", again, err)
+	}
+	if files, err := os.ReadDir(filepath.Dir(path)); len(files) != 1 || err != nil {
+		t.Errorf("there are %d files, %v", len(files), err)
+	}
+}
+
 func TestAServerInMemoryLeavesItsTokenWithTheUser(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", "")

@@ -140,6 +140,17 @@ func CountStores(dir fs.FS) (int, error) {
 	return list.n, nil
 }
 
+// Room returns how large a copy of a directory with so many stores may be where it is to lie, so
+// that it can be opened there.
+func Room(dir string, stores int) (int64, error) {
+	free, err := wal.OS(dir).Free()
+	return max(0, free-int64(stores)*openBytes), err
+}
+
+// openBytes is what a store takes when it is opened, for its log, and leaves to others: eight
+// segments.
+const openBytes = 256 << 20
+
 const (
 	storesText = "cleave stores %d\n" // and a line for each store's id, if they are known
 	storesTemp = storesFile + ".new"  // and a number
