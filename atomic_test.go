@@ -56,7 +56,7 @@ func TestATransactionAppearsAtOnceToSingleReads(t *testing.T) {
 			}
 		})
 	}
-	for n := 2; n < 2000 && !t.Failed(); n++ {
+	for n := 2; n < 500 && !t.Failed(); n++ {
 		if err := write(n); err != nil {
 			t.Fatal(err)
 		}

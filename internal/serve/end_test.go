@@ -16,7 +16,7 @@ import (
 func TestAServerThatEndsKeepsTheOrderOfPipelines(t *testing.T) {
 	for _, sh := range shapes[1:] {
 		t.Run(sh.name, func(t *testing.T) {
-			for range 20 {
+			for range 8 {
 				endWhileWriting(t, sh)
 			}
 		})

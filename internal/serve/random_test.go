@@ -33,9 +33,9 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 		{shape{"two stores", 2, 4, false}, false}, {shape{"cold", 2, 4, false}, true},
 	} {
 		t.Run(sh.name, func(t *testing.T) {
-			o, dir, pipelines := sh.options(), "", 8
+			o, dir, pipelines := sh.options(), "", 4
 			if os.Getenv("CLEAVE_SOAK") != "" {
-				pipelines *= 15
+				pipelines *= 30
 			}
 			if sh.cold {
 				pipelines /= 2 // a read of the disk takes long under the race detector

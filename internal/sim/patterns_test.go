@@ -33,8 +33,10 @@ func playPattern(t *testing.T, load string, want ...string) {
 		worlds = 80
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 100
-	case testing.Short() || race:
+	case testing.Short():
 		worlds = 2
+	default:
+		plainly(t)
 	}
 	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
 		play(t, patterned(load, seed), counts)

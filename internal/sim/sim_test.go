@@ -145,8 +145,10 @@ func TestSagasEndWholeOrUndoneWhateverHappens(t *testing.T) {
 		worlds = 40
 	case os.Getenv("CLEAVE_SOAK") == "1":
 		worlds = 100
-	case testing.Short() || race:
+	case testing.Short():
 		worlds = 2
+	default:
+		plainly(t)
 	}
 	for seed := first; seed < first+worlds && !t.Failed(); seed++ {
 		play(t, world(seed), counts)
@@ -160,10 +162,7 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays many worlds")
 	}
-	if race {
-		again(t)
-		return
-	}
+	plainly(t)
 	counts := new(tally.Counts)
 	cells := map[Cell]int{}
 	for seed := uint64(100); seed < 112 && !t.Failed(); seed++ {
@@ -184,16 +183,40 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 		"parts of one shard", "parts of several shards")
 }
 
-// again runs the test without the race detector: there is one goroutine, and the
-// engine below is ten times as slow with it.
-func again(t *testing.T) {
+// plain are the tests that are played without the race detector, the last two with it as well: in
+// a world there is one goroutine, and the engine below is ten times as slow with it. A soak has the
+// time for all.
+var plain = []string{
+	"TestARunCanBeRepeated", "TestEachFaultInEachPhaseIsSurvived", "TestSagasEndWholeOrUndoneWhateverHappens",
+	"TestSplitCountersAreExactWhateverHappens", "TestQueuesKeepWhatTheyPromiseWhateverHappens", "TestTransactionsSeeWhoHasComeWhateverHappens",
+	"TestPromisesAreKeptWhateverHappens", "TestTransactionsInEachOthersWayHappenOneAfterTheOther",
+}
+
+func TestWithoutTheRaceDetector(t *testing.T) {
+	if !race || testing.Short() {
+		t.Skip("they are played as they are")
+	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go tool to build with")
 	}
-	out, err := exec.Command(goTool, "test", "-count=1", "-v", "-run", "^"+t.Name()+"$", ".").CombinedOutput()
+	c := exec.Command(goTool, "test", "-count=1", "-v", "-vet=off", "-run", "^("+strings.Join(plain, "|")+")$", ".")
+	c.Env = append(os.Environ(), "CLEAVE_SOAK=")
+	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	for _, name := range plain {
+		if !strings.Contains(string(out), "--- PASS: "+name) && !t.Failed() {
+			t.Errorf("%s was not played", name)
+		}
+	}
+}
+
+// plainly leaves a test to TestWithoutTheRaceDetector.
+func plainly(t *testing.T) {
+	if race && !testing.Short() {
+		t.Skip("it is played without the race detector")
 	}
 }
 
@@ -217,10 +240,7 @@ func add(cells map[Cell]int, r Result) {
 
 // The same seed is the same run, to the last reply.
 func TestARunCanBeRepeated(t *testing.T) {
-	if race {
-		again(t)
-		return
-	}
+	plainly(t)
 	first, _ := seedOf(t)
 	for seed := first; seed < first+2; seed++ {
 		a, b := Run(shape(seed)), Run(shape(seed))
