@@ -53,7 +53,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	for m := range 4 {
 		movers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(m)))
-			for range soaking(20) {
+			for range soaking(10) {
 				from, to := keys[rng.IntN(accounts)], keys[rng.IntN(accounts)]
 				must(t, db.Update(ctx, func(tx *Txn) error {
 					if _, err := tx.Add(ks, from, -1); err != nil {

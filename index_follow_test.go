@@ -224,7 +224,7 @@ func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 	db := mustOpen(t, o)
 	defer func() { mustClose(t, db) }()
 	rangeSpace(t, db, "other")
-	const rows = 1000
+	const rows = 500
 	var b Batch
 	for i := range rows {
 		b.Set(db.Default(), number(i), number(i))

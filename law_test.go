@@ -3,7 +3,6 @@ package cleave
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,15 +22,11 @@ import (
 // a store answers as the model does.
 func TestAStoreAnswersAsTheModelDoes(t *testing.T) {
 	var did tally.Counts
-	for _, size := range []struct{ stores, groups int }{{1, 1}, {1, 5}, {3, 7}} {
-		t.Run(fmt.Sprintf("stores=%d,groups=%d", size.stores, size.groups), func(t *testing.T) {
-			for range max(soaking(4)/4, 1) {
-				rapid.Check(t, func(t *rapid.T) {
-					l := newLaw(t, size.stores, size.groups, false, &did)
-					defer func() { _ = l.db.Close() }()
-					t.Repeat(l.actions())
-				})
-			}
+	for range soaking(1) {
+		rapid.Check(t, func(t *rapid.T) {
+			l := newLaw(t, false, &did)
+			defer func() { _ = l.db.Close() }()
+			t.Repeat(l.actions())
 		})
 	}
 	did.Log(t, "restarts", "transactions", "conflicts met", "keyspaces dropped", "keys expired", "batches", "batches refused", "batches repeated")
@@ -53,9 +48,10 @@ type law struct {
 	indexed bool
 }
 
-func newLaw(t *rapid.T, stores, groups int, indexed bool, did *tally.Counts) *law {
-	l := &law{groups: groups, indexed: indexed, clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
-	for range stores {
+func newLaw(t *rapid.T, indexed bool, did *tally.Counts) *law {
+	size := rapid.SampledFrom([]struct{ stores, groups int }{{1, 1}, {1, 5}, {3, 7}}).Draw(t, "size")
+	l := &law{groups: size.groups, indexed: indexed, clock: newClock(), models: map[string]*model{}, kinds: map[string]Kind{}, versions: map[string]uint64{}, did: did}
+	for range size.stores {
 		l.disks = append(l.disks, store.Memory())
 	}
 	l.models["default"], l.kinds["default"] = l.newModel(), Hash

@@ -30,7 +30,7 @@ func TestAScanOfManyShardsIsOneRead(t *testing.T) {
 // So it is if others were in its way so often that it waits for its turn, and then
 // commits in two phases: in one group, and in several.
 func TestAScanOfManyShardsInItsTurnIsAReadForEachOwner(t *testing.T) {
-	for apart, shards := range map[bool]int{false: 1000, true: 10_000} {
+	for apart, shards := range map[bool]int{false: 1000, true: 3000} {
 		db := small(t, 2)
 		ks := rangeSpace(t, db, "r")
 		var at [][]byte
