@@ -107,3 +107,26 @@ func BenchmarkLocks(b *testing.B) {
 		}
 	}
 }
+
+// What it takes to let plain writes go on that have waited for a transaction.
+func BenchmarkHolds(b *testing.B) {
+	for _, n := range []int{100, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			key := KeySpan(at("a"))
+			for b.Loop() {
+				b.StopTimer()
+				h := new(Holds)
+				h.Ask(ID{1}, []Claim{{Span: key, Write: true}}, 1)
+				for i := range n {
+					id := ID{2}
+					binary.BigEndian.PutUint64(id[1:], uint64(i))
+					h.queue = append(h.queue, hold{id: id, claims: []Claim{{Span: key, Write: true, Plain: true}}, plain: true})
+				}
+				b.StartTimer()
+				if got := len(h.Release(ID{1})); got != n {
+					b.Fatalf("%d of %d go on", got, n)
+				}
+			}
+		})
+	}
+}

@@ -108,19 +108,37 @@ func (h *Holds) index(id ID) int {
 // grant gives everybody from one on a turn who has no conflict with one before it, also one
 // that waits itself: a later one that passed by would do so for ever.
 func (h *Holds) grant(from int) (granted []ID) {
-	for i := from; i < len(h.queue); i++ {
+	var firm []*hold // those before that are not plain: a plain one conflicts with no others
+	for i := range h.queue {
 		x := &h.queue[i]
-		if x.granted || slices.ContainsFunc(h.queue[:i], func(before hold) bool {
-			overtakes := plant.Bug("txn-holds-overtaken") && !before.granted
-			mayConflict := !before.plain || !x.plain // mostly there are few others, or none
-			return mayConflict && slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
-		}) {
-			continue
+		if i >= from && !x.granted && !h.waits(i, firm) {
+			x.granted = true
+			granted = append(granted, x.id)
 		}
-		x.granted = true
-		granted = append(granted, x.id)
+		if !x.plain {
+			firm = append(firm, x)
+		}
 	}
 	return granted
+}
+
+// waits tells whether one in the queue has a conflict with one before it. firm are those before
+// it that are not plain.
+func (h *Holds) waits(i int, firm []*hold) bool {
+	x := &h.queue[i]
+	conflict := func(before *hold) bool {
+		overtakes := plant.Bug("txn-holds-overtaken") && !before.granted
+		return slices.ContainsFunc(x.claims, before.conflicts) && !overtakes
+	}
+	if x.plain {
+		return slices.ContainsFunc(firm, conflict)
+	}
+	for j := range i {
+		if conflict(&h.queue[j]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *hold) claimed(s partition.Span) bool {
