@@ -74,7 +74,7 @@ func restore(ctx context.Context, from, to string, t *terminal.Terminal) (bytes 
 		return 0, err
 	}
 	if all > most {
-		return 0, fmt.Errorf("the copy has %s, and %s has room for %s", output.Bytes(all), filepath.Dir(to), output.Bytes(most))
+		return 0, fmt.Errorf("the copy has %s, and %s has room for %s: make room, or name a directory elsewhere", output.Bytes(all), filepath.Dir(to), output.Bytes(most))
 	}
 	half := to + ".restoring"
 	if err := os.Mkdir(half, 0o700); err != nil {

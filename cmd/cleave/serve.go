@@ -124,7 +124,7 @@ func listen(c *config.Config) (l listeners, err error) {
 	}
 	if _, err := tls.LoadX509KeyPair(c.Text("tls-cert-file"), c.Text("tls-key-file")); err != nil {
 		l.close()
-		return l, fmt.Errorf("--tls-cert-file and --tls-key-file: %w", err)
+		return l, fmt.Errorf("--tls-cert-file and --tls-key-file: %w: name a certificate and its key, both as PEM", err)
 	}
 	return l, nil
 }

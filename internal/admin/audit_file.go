@@ -124,9 +124,6 @@ func (a *auditFiles) syncNames() error {
 // append returns when the line is durable. One that a crash or a full disk has cut is
 // ended first, so that each has a line of its own.
 func (a *auditFiles) append(line []byte) error {
-	if a.cut {
-		line = append([]byte("\n"), line...)
-	}
 	if a.file != nil && a.size > 0 && a.size+int64(len(line)) > a.limit {
 		a.turn()
 	}
@@ -134,6 +131,9 @@ func (a *auditFiles) append(line []byte) error {
 		if err := a.open(); err != nil {
 			return err
 		}
+	}
+	if a.cut && a.size > 0 {
+		line = append([]byte("\n"), line...)
 	}
 	n, err := a.file.Write(line)
 	a.size += int64(n)

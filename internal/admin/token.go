@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/api"
+	"github.com/cleavekv/cleave/internal/node"
 )
 
 // tokenFor returns the token, and a file that is removed at the end.
@@ -61,9 +62,12 @@ var errNoPlace = errors.New("nothing can be changed over HTTP, because this user
 // keptToken reads a token, or makes one that only the user of the server can read. A file
 // without anything in it was left by a crash: nobody knows it as a token.
 func keptToken(path string) (string, error) {
-	info, err := os.Lstat(path)
+	info, err := os.Stat(path)
 	if err == nil && info.Size() > 0 {
 		return readToken(path)
+	}
+	if link, e := os.Readlink(path); e == nil {
+		return "", fmt.Errorf("token of the HTTP API: %s leads to %s, which has none: remove the link, or put one there", path, link)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("token of the HTTP API: %w", err)
@@ -77,7 +81,7 @@ func keptToken(path string) (string, error) {
 
 // writeToken gives the file its name when the token is on disk.
 func writeToken(path, token string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // only its user can read it
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func writeToken(path, token string) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return nil
+	return node.SyncDir(filepath.Dir(path))
 }
 
 func readToken(path string) (string, error) {

@@ -126,7 +126,8 @@ func (d *driver) execute(j Job, x Effect) {
 	case Verify:
 		w.send(j, func() { d.verify(j, x) })
 	case Choose:
-		w.send(j, func() { d.choose(j, x) })
+		rev := d.jobs[j.ID].stored
+		w.send(j, func() { d.choose(j, rev, x) })
 	case Publish:
 		w.send(j, func() {
 			w.routers = w.m
@@ -321,21 +322,21 @@ func (d *driver) verify(j Job, x Verify) {
 	})
 }
 
-// choose makes a decision where the records are. Its own record comes with it, if that was
-// not stored.
-func (d *driver) choose(j Job, x Choose) {
+// choose makes a decision where the records are. The driver's own record comes with it, if that
+// was not stored: it takes the place of the one of revision rev.
+func (d *driver) choose(j Job, rev uint64, x Choose) {
 	w := d.w
 	stored, ok := d.load(j.ID)
 	if !ok {
 		return
 	}
-	if h := d.jobs[j.ID]; h.Rev == j.Rev && h.Rev != h.stored {
-		if stored.Rev != h.stored {
+	if rev != j.Rev {
+		if stored.Rev != rev {
 			d.overtaken(j.ID)
 			return
 		}
 		w.counts.Add("decided with a record that was not stored", 1)
-		stored = h
+		stored.Job = j
 	}
 	next, m, effects, err := Decide(stored.Job, x, w.m, w.now)
 	if err != nil {

@@ -15,7 +15,7 @@ import "github.com/cleavekv/cleave/internal/plant"
 //     that are not lower. A destination that serves stays as it is. So does publishing,
 //     where no rows are moved.
 //   - Freezing and thawing are stored first: a crash would forget that a range is to be
-//     thawed, and what is thawed must not be handed over by a driver that has not heard of it.
+//     thawed, and a driver that has not heard of a thaw must not decide.
 func Passing(j *Job, to Phase) bool {
 	from := j.Phase
 	switch to {

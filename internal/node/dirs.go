@@ -141,15 +141,12 @@ func CountStores(dir fs.FS) (int, error) {
 }
 
 // Room returns how large a copy of a directory with so many stores may be where it is to lie, so
-// that it can be opened there.
+// that it can be opened there: each makes files of its log, and they leave some room to others.
 func Room(dir string, stores int) (int64, error) {
+	const segment = 32 << 20
 	free, err := wal.OS(dir).Free()
-	return max(0, free-int64(stores)*openBytes), err
+	return max(0, free-int64(3*stores+2)*segment), err
 }
-
-// openBytes is what a store takes when it is opened, for its log, and leaves to others: eight
-// segments.
-const openBytes = 256 << 20
 
 const (
 	storesText = "cleave stores %d\n" // and a line for each store's id, if they are known

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,11 @@ import (
 func TestAServerThatEndsKeepsTheOrderOfPipelines(t *testing.T) {
 	for _, sh := range shapes[1:] {
 		t.Run(sh.name, func(t *testing.T) {
-			for range 8 {
+			rounds := 8
+			if os.Getenv("CLEAVE_SOAK") != "" {
+				rounds = 100
+			}
+			for range rounds {
 				endWhileWriting(t, sh)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -185,7 +186,7 @@ func TestEachFaultInEachPhaseIsSurvived(t *testing.T) {
 
 // plain are the tests that are played without the race detector, the last two with it as well: in
 // a world there is one goroutine, and the engine below is ten times as slow with it. A soak has the
-// time for all.
+// time for most.
 var plain = []string{
 	"TestARunCanBeRepeated", "TestEachFaultInEachPhaseIsSurvived", "TestSagasEndWholeOrUndoneWhateverHappens",
 	"TestSplitCountersAreExactWhateverHappens", "TestQueuesKeepWhatTheyPromiseWhateverHappens", "TestTransactionsSeeWhoHasComeWhateverHappens",
@@ -200,7 +201,7 @@ func TestWithoutTheRaceDetector(t *testing.T) {
 	if err != nil {
 		t.Skip("no go tool to build with")
 	}
-	c := exec.Command(goTool, "test", "-count=1", "-v", "-vet=off", "-run", "^("+strings.Join(plain, "|")+")$", ".")
+	c := exec.Command(goTool, "test", "-count=1", "-v", "-vet=off", "-timeout=30m", "-run", "^("+strings.Join(plain, "|")+")$", ".")
 	c.Env = append(os.Environ(), "CLEAVE_SOAK=")
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -213,10 +214,13 @@ func TestWithoutTheRaceDetector(t *testing.T) {
 	}
 }
 
-// plainly leaves a test to TestWithoutTheRaceDetector.
+// plainly leaves a test to TestWithoutTheRaceDetector, unless it is asked for a world.
 func plainly(t *testing.T) {
-	if race && !testing.Short() {
-		t.Skip("it is played without the race detector")
+	if !slices.Contains(plain, t.Name()) {
+		t.Errorf("nobody plays %s without the race detector", t.Name())
+	}
+	if _, one := seedOf(t); race && !one && !testing.Short() {
+		t.Skip("TestWithoutTheRaceDetector plays it")
 	}
 }
 

@@ -108,15 +108,21 @@ func (h *Holds) index(id ID) int {
 // grant gives everybody from one on a turn who has no conflict with one before it, also one
 // that waits itself: a later one that passed by would do so for ever.
 func (h *Holds) grant(from int) (granted []ID) {
-	var firm []*hold // those before that are not plain: a plain one conflicts with no others
-	for i := range h.queue {
+	var firm []*hold // of those before that are known: a plain one conflicts with no others
+	known := 0
+	for i := from; i < len(h.queue); i++ {
 		x := &h.queue[i]
-		if i >= from && !x.granted && !h.waits(i, firm) {
+		if x.granted {
+			continue
+		}
+		for ; x.plain && known < i; known++ {
+			if before := &h.queue[known]; !before.plain {
+				firm = append(firm, before)
+			}
+		}
+		if !h.waits(i, firm) {
 			x.granted = true
 			granted = append(granted, x.id)
-		}
-		if !x.plain {
-			firm = append(firm, x)
 		}
 	}
 	return granted
