@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -312,17 +313,23 @@ func TestOtherMachinesAreNotToldTheTokenOfThisOne(t *testing.T) {
 	}
 }
 
-func TestARestoreForWhichThereIsNoRoomMakesNothing(t *testing.T) {
-	root := t.TempDir()
+// backedUp makes a backup of a store, in a directory where there is room for more.
+func backedUp(t *testing.T) (root, backup string) {
+	t.Helper()
+	root = t.TempDir()
 	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	backup := filepath.Join(root, "backup")
-	if err := db.Backup(ctx, backup); err != nil {
+	backup = filepath.Join(root, "backup")
+	if err := errors.Join(db.Backup(ctx, backup), db.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return root, backup
+}
+
+func TestARestoreForWhichThereIsNoRoomMakesNothing(t *testing.T) {
+	root, backup := backedUp(t)
 	const size = 1 << 43
 	if most, err := node.Room(root, 1); err != nil || most >= size {
 		t.Skipf("there is room for %d bytes, %v", most, err)
@@ -344,16 +351,8 @@ func TestARestoreForWhichThereIsNoRoomMakesNothing(t *testing.T) {
 }
 
 func TestARestoreGoesWhereLinksLead(t *testing.T) {
-	root := t.TempDir()
-	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	backup, disk, link := filepath.Join(root, "backup"), filepath.Join(root, "disk"), filepath.Join(root, "link")
-	if err := db.Backup(ctx, backup); err != nil {
-		t.Fatal(err)
-	}
+	root, backup := backedUp(t)
+	disk, link := filepath.Join(root, "disk"), filepath.Join(root, "link")
 	for _, dir := range []string{disk, filepath.Join(root, "here")} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
