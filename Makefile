@@ -1,4 +1,5 @@
-# `make test` is all that a change must pass; `make help` lists the rest.
+# `make test` is what every change must pass, `make check` what a release must pass, and
+# `make nightly` runs for hours. `make help` lists the rest; CONTRIBUTING.md says what each catches.
 
 STATICCHECK_VERSION := v0.8.2
 STATICCHECK := $(CURDIR)/.bin/staticcheck-$(STATICCHECK_VERSION)
@@ -8,16 +9,28 @@ FUZZTIME ?= 1m
 SOAK ?= 480
 SOAKED ?= .bin/soak
 TALLY := $(CURDIR)/.bin/tally
+# Folders whose mutants `make mutants` plants, separated by commas: all of them if it is empty.
+MUTANTS ?=
+
+# Packages whose goroutines meet: `make test` runs these with the race detector.
+RACE := . ./actor ./cache ./counter ./hotkey ./queue ./saga/... ./shardmap ./watch ./internal/node ./internal/ops/admin \
+	./internal/ops/importer ./internal/ops/oplog ./internal/reshard/protocol ./internal/server ./internal/shard/group ./internal/storage/...
 
 # Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
-vet staticcheck rules cross unit soak fuzz: export GOFLAGS += -pgo=off
+vet staticcheck rules cross short long mutants soak fuzz: export GOFLAGS += -pgo=off
+# The linker takes half the time without what only debuggers read, and vet has been run.
+TEST := go test -vet=off -ldflags=-w -timeout 40m
 
-.PHONY: help test deps format vet staticcheck rules cross unit soak fuzz bench bench-redis profile build
+.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants soak fuzz bench bench-redis profile build measure
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: deps format vet staticcheck rules cross unit ## everything that a change must pass
+test: deps format vet rules short ## what every change must pass, in minutes
+
+check: deps format vet staticcheck rules cross long mutants ## what a release must pass
+
+nightly: soak fuzz ## the long form of the tests with new seeds, kills and faults, then fuzzing
 
 deps: ## install what the tests need, or say what is missing
 	@scripts/deps
@@ -25,37 +38,43 @@ deps: ## install what the tests need, or say what is missing
 format: ## fail on files that gofmt would change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt -w these:"; echo "$$out"; exit 1; fi
 
-vet: ## go vet, the benchmarks' module included
+vet: ## go vet
 	go vet ./...
-	cd bench && go vet ./...
 
 $(STATICCHECK):
 	@mkdir -p $(@D)
 	GOBIN=$(@D) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 	@mv $(@D)/staticcheck $@
 
-staticcheck: $(STATICCHECK) ## the pinned staticcheck
+staticcheck: $(STATICCHECK) ## the pinned staticcheck, and vet of the benchmarks' module
 	$(STATICCHECK) ./...
-	cd bench && $(STATICCHECK) ./...
+	cd bench && go vet ./... && $(STATICCHECK) ./...
 
 rules: ## the rules of the house
-	go test ./internal/lint
+	go test ./internal/testkit/lint
 
 # Without optimization it takes two thirds of the time, and nobody runs it.
 cross: ## build for the other platforms
 	@for p in $(CROSS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -gcflags='-N -l' ./... || exit 1; done
 
-# The linker takes half the time without what only debuggers read, and vet has been run.
-unit: ## all tests with the race detector, then the fallback without assembly
+short: ## all tests in their short form, with the race detector where goroutines meet
 	@mkdir -p .bin && rm -f $(TALLY)
-	CLEAVE_TALLY=$(TALLY) go test -race -vet=off -ldflags=-w -timeout 40m ./...
+	CLEAVE_TALLY=$(TALLY) $(TEST) -short -race $(RACE)
+	CLEAVE_TALLY=$(TALLY) $(TEST) -short $$(go list ./... | grep -vxF "$$(go list $(RACE))")
+	@scripts/tally $(TALLY)
+
+long: ## all tests in full with the race detector, the fallback without assembly, and the benchmarks' tests
+	@mkdir -p .bin && rm -f $(TALLY)
+	CLEAVE_TALLY=$(TALLY) $(TEST) -race $$(go list ./... | grep -v internal/testkit/mutants)
 	@scripts/tally $(TALLY)
 	go test -tags purego ./route
-	cd bench && go test -vet=off -ldflags=-w ./...
+	cd bench && $(TEST) ./...
 
-soak: deps ## the long form of the tests with new seeds for SOAK minutes, then fuzzing
+mutants: ## plant every bug that the tests must catch, or those of the folders in MUTANTS
+	CLEAVE_MUTANTS=$(MUTANTS) $(TEST) -count=1 -v ./internal/testkit/mutants
+
+soak: deps ## the long form of the tests with new seeds for SOAK minutes
 	@scripts/soak $(SOAK) $(abspath $(SOAKED))
-	$(MAKE) fuzz
 
 fuzz: ## fuzz every target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)
@@ -72,3 +91,6 @@ profile: deps ## record where the server spends its time, for the compiler; writ
 
 build: ## the binary, as ./cleave
 	CGO_ENABLED=0 go build -trimpath -o cleave ./cmd/cleave
+
+measure: ## the measures of the style guide for this module, and for Pebble in PEBBLE or in the module cache
+	@go run ./internal/testkit/measure . $(or $(PEBBLE),$$(go list -m -f '{{.Dir}}' github.com/cockroachdb/pebble/v2 2>/dev/null))

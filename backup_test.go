@@ -1,18 +1,26 @@
 package cleave
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
 // onDisk opens a store with small segments in a real directory.
@@ -50,7 +58,7 @@ func TestABackupUnderLoadIsConsistent(t *testing.T) {
 					}
 				})
 			}
-			backups := soaking(3)
+			backups := scaleRounds(3)
 			for b := range backups {
 				mu.Lock()
 				known := acknowledged
@@ -75,7 +83,7 @@ func pairOf(writer int) [2][]byte {
 }
 
 func writeTogether(db *DB, writer, n, size int) error {
-	value := append(number(n), make([]byte, size)...)
+	value := append(numberKey(n), make([]byte, size)...)
 	return db.Update(ctx, func(tx *Txn) error {
 		for _, key := range pairOf(writer) {
 			if err := tx.Set(db.Default(), key, value); err != nil {
@@ -102,7 +110,7 @@ func checkBackup(t *testing.T, dir string, known []int) {
 		if string(a) != string(b) {
 			t.Errorf("writer %d: %s in one key and %s in the other", w, a[:6], b[:6])
 		}
-		if string(a[:6]) < string(number(n)) {
+		if string(a[:6]) < string(numberKey(n)) {
 			t.Errorf("writer %d: %s, but %d was acknowledged before", w, a[:6], n)
 		}
 	}
@@ -162,7 +170,7 @@ func TestAStoreThatLacksAPartIsDamaged(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "db")
 		db := onDisk(t, dir, 3)
 		for i := range 100 {
-			must(t, db.Default().Set(ctx, number(i), nil))
+			must(t, db.Default().Set(ctx, numberKey(i), nil))
 		}
 		mustClose(t, db)
 		must(t, os.RemoveAll(filepath.Join(dir, part)))
@@ -185,7 +193,7 @@ func TestAStoreWhoseDiskIsNotMountedIsRefusedAndLeftAlone(t *testing.T) {
 		}
 		db := onDisk(t, dir, stores)
 		for i := range 100 {
-			must(t, db.Default().Set(ctx, number(i), nil))
+			must(t, db.Default().Set(ctx, numberKey(i), nil))
 		}
 		mustClose(t, db)
 		place, disk := filepath.Join(dir, part), filepath.Join(t.TempDir(), "disk")
@@ -193,19 +201,19 @@ func TestAStoreWhoseDiskIsNotMountedIsRefusedAndLeftAlone(t *testing.T) {
 		must(t, os.Mkdir(place, 0o700))
 		for range 2 { // the second time as well
 			db, err := Open(dir, Options{})
-			refused(t, "without the disk of "+part, err, ErrCorrupt, place, "mount")
+			checkRefused(t, "without the disk of "+part, err, ErrCorrupt, place, "mount")
 			if err == nil {
 				mustClose(t, db)
 			}
 		}
-		if left := listing(t, place); left != place+"\n" {
+		if left := listFiles(t, place); left != place+"\n" {
 			t.Errorf("in the place of the disk there is now\n%s", left)
 		}
 		must(t, os.RemoveAll(place))
 		must(t, os.Rename(disk, place))
 		db = onDisk(t, dir, 0)
 		for i := range 100 {
-			if _, err := db.Default().Get(ctx, number(i)); err != nil {
+			if _, err := db.Default().Get(ctx, numberKey(i)); err != nil {
 				t.Errorf("with the disk of %s again, key %d: %v", part, i, err)
 			}
 		}
@@ -220,7 +228,7 @@ func TestStoresOutOfPlaceAreRefused(t *testing.T) {
 	dir, copied, used := filepath.Join(top, "db"), filepath.Join(top, "copy"), filepath.Join(top, "used")
 	db := onDisk(t, dir, 3)
 	for i := range 100 {
-		must(t, db.Default().Set(ctx, number(i), nil))
+		must(t, db.Default().Set(ctx, numberKey(i), nil))
 	}
 	must(t, db.Backup(ctx, copied))
 	must(t, db.Backup(ctx, used))
@@ -243,7 +251,7 @@ func TestStoresOutOfPlaceAreRefused(t *testing.T) {
 		exchange(c.a, c.b)
 		for range 2 { // the second time as well
 			db, err := Open(dir, Options{})
-			refused(t, c.name, err, ErrCorrupt, c.a, c.says)
+			checkRefused(t, c.name, err, ErrCorrupt, c.a, c.says)
 			if err == nil {
 				mustClose(t, db)
 			}
@@ -253,7 +261,7 @@ func TestStoresOutOfPlaceAreRefused(t *testing.T) {
 	for _, whole := range []string{dir, copied, used} {
 		db := onDisk(t, whole, 0)
 		for i := range 100 {
-			if _, err := db.Default().Get(ctx, number(i)); err != nil {
+			if _, err := db.Default().Get(ctx, numberKey(i)); err != nil {
 				t.Errorf("%s, key %d: %v", whole, i, err)
 			}
 		}
@@ -282,5 +290,213 @@ func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
 			t.Errorf("the copy takes the cursor: %v, want ErrGone", err)
 		}
 		break
+	}
+}
+
+// A backup that is made while shards go from store to store, and keyspaces are made,
+// has every key once.
+func TestABackupIsWholeWhileShardsMove(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(filepath.Join(dir, "data"), Options{Stores: 2, Groups: 4, Durability: Never})
+	must(t, err)
+	ks := rangeSpace(t, db, "r")
+	const keys = 300
+	backups := min(scaleRounds(2), 10)
+	for i := range keys {
+		must(t, ks.Set(ctx, numberKey(i), []byte("v")))
+	}
+	var stop atomic.Bool
+	moved := make(chan error, 1)
+	go func() {
+		for i := 0; !stop.Load(); i++ {
+			job, err := db.Start(ctx, Move{Shard: shardAt(ks, "0"), To: groupOnOtherStore(ks, "0")})
+			if err == nil {
+				_, err = job.Wait(ctx)
+			}
+			if err == nil && i < 30 {
+				_, err = db.CreateKeyspace(ctx, KeyspaceOptions{Name: fmt.Sprint("made", i), Kind: Range})
+			}
+			if err != nil {
+				moved <- err
+				return
+			}
+		}
+		moved <- nil
+	}()
+	for i := range backups {
+		must(t, db.Backup(ctx, filepath.Join(dir, fmt.Sprint(i))))
+	}
+	stop.Store(true)
+	must(t, <-moved)
+	mustClose(t, db)
+	for i := range backups {
+		db, err := Open(filepath.Join(dir, fmt.Sprint(i)), Options{})
+		must(t, err)
+		for _, k := range db.Keyspaces() {
+			must(t, k.Set(ctx, []byte("z"), []byte("z")))
+		}
+		ks, err := db.Keyspace("r")
+		must(t, err)
+		for i := range keys {
+			if v, err := ks.Get(ctx, numberKey(i)); err != nil || string(v) != "v" {
+				t.Fatalf("key %d: %q, %v", i, v, err)
+			}
+		}
+		jobs, err := db.Jobs(ctx)
+		must(t, err)
+		for _, s := range jobs {
+			job, err := db.Job(ctx, s.ID)
+			must(t, err)
+			_, err = job.Wait(ctx)
+			must(t, err)
+		}
+		noLeftovers(t, db, ks)
+		mustClose(t, db)
+	}
+}
+
+// A backup that waits for a range on its way heeds its context, and is in nobody's way
+// when it has left.
+func TestABackupThatWaitsForAJobMayBeLeft(t *testing.T) {
+	frozen, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o, err := Options{Stores: 2}.toNodeOptions(t.TempDir())
+	must(t, err)
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Finishing {
+			once.Do(func() { close(frozen); <-goOn })
+		}
+	}
+	db := mustOpen(t, o)
+	defer mustClose(t, db)
+	ks, key := db.Default(), string(keyOn(db, 1))
+	job := mustStart(t, db, Move{Shard: shardAt(ks, key), To: groupOnOtherStore(ks, key)})
+	<-frozen
+	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	checkRefused(t, "a backup", db.Backup(limited, filepath.Join(t.TempDir(), "b")), context.DeadlineExceeded)
+	close(goOn)
+	_, err = job.Wait(ctx)
+	must(t, err)
+	must(t, db.Backup(ctx, filepath.Join(t.TempDir(), "b")))
+}
+
+// putBack replaces a directory by a copy.
+func putBack(t *testing.T, copied, dir string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(copied))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitWitnesses waits until every store has noted how far the others are.
+func awaitWitnesses(t *testing.T, db *DB) {
+	t.Helper()
+	fresh := func() bool {
+		for _, witness := range db.node.StoreHosts() {
+			seen := witness.Store.PeerEnds()
+			if !slices.EqualFunc(db.node.StoreHosts(), seen, func(h *node.StoreHost, end wal.Position) bool { return h.Store.LogEnd() == end }) {
+				return false
+			}
+		}
+		return true
+	}
+	for end := time.Now().Add(30 * time.Second); !fresh(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the stores never noted how far the others are")
+		}
+	}
+}
+
+// One store of several is put back to an older copy: after a clean end, and after one
+// that was not. A half of what was committed together would be gone.
+func TestStores_OnePutBack_IsRefused(t *testing.T) {
+	for store, clean := range map[string]bool{"0": true, "1": false} {
+		t.Run(fmt.Sprintf("clean %v", clean), func(t *testing.T) {
+			dir, aside := filepath.Join(t.TempDir(), "data"), t.TempDir()
+			open := func(o Options) (*DB, error) {
+				no, err := o.toNodeOptions(dir)
+				if err != nil {
+					return nil, err
+				}
+				no.Store.SegmentBytes = 64 << 10 // copies are small
+				return openNode(no)
+			}
+			write := func(db *DB, from, to int) {
+				for i := from; i < to; i++ {
+					if err := db.Default().Set(t.Context(), fmt.Appendf(nil, "key%d", i), []byte("value")); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			db, err := open(Options{Stores: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(db, 0, 50)
+			if err := errors.Join(db.Close(), os.CopyFS(filepath.Join(aside, "old"), os.DirFS(dir))); err != nil {
+				t.Fatal(err)
+			}
+			if db, err = open(Options{}); err != nil {
+				t.Fatal(err)
+			}
+			write(db, 50, 250)
+			if !clean {
+				awaitWitnesses(t, db)
+				// Nothing is written, so a copy is what a kill leaves.
+				if err := os.CopyFS(filepath.Join(aside, "killed"), os.DirFS(dir)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if !clean {
+				putBack(t, filepath.Join(aside, "killed"), dir)
+			}
+			putBack(t, filepath.Join(aside, "old", store), filepath.Join(dir, store))
+			db, err = open(Options{})
+			if err == nil {
+				lost := 0
+				for i := range 250 {
+					if _, err := db.Default().Get(t.Context(), fmt.Appendf(nil, "key%d", i)); err != nil {
+						lost++
+					}
+				}
+				t.Fatalf("store %s was put back, %d writes are gone, and Open is content: %v", store, lost, db.Close())
+			}
+			if !errors.Is(err, ErrDataLoss) || !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), filepath.Join(dir, store)) {
+				t.Errorf("store %s: %v", store, err)
+			}
+			var log bytes.Buffer
+			db, err = open(Options{AcceptDataLoss: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatalf("store %s, with AcceptDataLoss: %v", store, err)
+			}
+			if !strings.Contains(log.String(), "accepted data loss") || !strings.Contains(log.String(), filepath.Join(dir, store)) {
+				t.Errorf("store %s: it logs %q", store, log.String())
+			}
+			other := filepath.Join(dir, map[string]string{"0": "1", "1": "0"}[store])
+			if !strings.Contains(log.String(), "transactions across stores") || !strings.Contains(log.String(), "the stores in "+other+" may keep") {
+				t.Errorf("store %s: it does not say that transactions with %s may be there in part: %q", store, other, log.String())
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if db, err = open(Options{}); err != nil {
+				t.Fatalf("store %s, when the loss was accepted: %v", store, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			// The stores of one moment are whole, however old.
+			putBack(t, filepath.Join(aside, "old"), dir)
+			if db, err = open(Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
+	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
 // Each of these is known when the write is added. It is said at once, with the
 // write and its key, and nothing of the batch happens.
 func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
-	db, other := small(t, 1), small(t, 1)
+	db, other := openSmall(t, 1), openSmall(t, 1)
 	ks, gone := db.Default(), rangeSpace(t, db, "gone")
 	must(t, db.DropKeyspace(ctx, "gone"))
 	key, longKey := []byte("k"), make([]byte, command.MaxKeyBytes+1)
@@ -47,13 +47,13 @@ func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
 			b.Set(ks, []byte("before"), nil)
 			must(t, b.Err())
 			c.add(&b)
-			refused(t, "Err", b.Err(), c.want, c.says, "write ", "key ")
+			checkRefused(t, "Err", b.Err(), c.want, c.says, "write ", "key ")
 			n := b.Len()
 			b.Set(ks, []byte("after"), nil)
 			if b.Len() != n {
 				t.Error("a batch that is refused takes more")
 			}
-			refused(t, "Write", db.Write(ctx, &b), c.want, c.says)
+			checkRefused(t, "Write", db.Write(ctx, &b), c.want, c.says)
 			if page, err := ks.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 				t.Errorf("%d keys, %v: something was written", len(page.Items), err)
 			}
@@ -62,9 +62,9 @@ func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
 		})
 	}
 	var b Batch
-	refused(t, "no batch", db.Write(ctx, nil), ErrOptions)
+	checkRefused(t, "no batch", db.Write(ctx, nil), ErrOptions)
 	b.Set(ks, key, nil)
-	refused(t, "the wrong DB", other.Write(ctx, &b), ErrOptions, "another DB", `"k"`)
+	checkRefused(t, "the wrong DB", other.Write(ctx, &b), ErrOptions, "another DB", `"k"`)
 	var empty Batch
 	must(t, db.Write(ctx, &empty))
 	ended, cancel := context.WithCancel(ctx)
@@ -75,17 +75,17 @@ func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
 		}
 	}
 	mustClose(t, db)
-	refused(t, "a closed DB", db.Write(ctx, &b), ErrClosed)
+	checkRefused(t, "a closed DB", db.Write(ctx, &b), ErrClosed)
 }
 
 func addMany(b *Batch, ks *Keyspace, n int) {
 	for i := range n {
-		b.Set(ks, number(i), nil)
+		b.Set(ks, numberKey(i), nil)
 	}
 }
 
 func TestTheLargestBatchIsWritten(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "s")
 	var b Batch
 	addMany(&b, ks, command.MaxTxnKeys)
@@ -101,9 +101,9 @@ func TestTheLargestBatchIsWritten(t *testing.T) {
 }
 
 func TestABatchOverSeveralStoresIsOne(t *testing.T) {
-	db := small(t, 3)
+	db := openSmall(t, 3)
 	ks := db.Default()
-	keys := marks(db)
+	keys := keyPerStore(db)
 	b := Batch{Request: db.NewRequestID()}
 	for _, key := range keys {
 		b.Add(ks, key, 1)
@@ -113,11 +113,11 @@ func TestABatchOverSeveralStoresIsOne(t *testing.T) {
 	b.Request = RequestID{}
 	b.Add(ks, keys[1], 1)
 	b.SetWith(ks, keys[2], nil, SetOptions{IfAbsent: true})
-	refused(t, "Write", db.Write(ctx, &b), ErrNotStored, "write 5", fmt.Sprintf("%q", keys[2]))
+	checkRefused(t, "Write", db.Write(ctx, &b), ErrNotStored, "write 5", fmt.Sprintf("%q", keys[2]))
 	b.Reset()
 	b.HSet(ks, keys[1], Field{})
 	b.Set(ks, keys[2], nil)
-	refused(t, "Write", db.Write(ctx, &b), ErrWrongType, "write 1", fmt.Sprintf("%q", keys[1]))
+	checkRefused(t, "Write", db.Write(ctx, &b), ErrWrongType, "write 1", fmt.Sprintf("%q", keys[1]))
 	values, err := ks.GetMany(ctx, keys...)
 	must(t, err)
 	for i := range keys {
@@ -132,10 +132,10 @@ func TestABatchOverSeveralStoresIsOne(t *testing.T) {
 
 // Whoever sees one write of a batch sees all of it.
 func TestABatchAppearsAtOnce(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	a, z := rangeSpace(t, db, "a"), rangeSpace(t, db, "z")
 	var wg sync.WaitGroup
-	rounds := soaking(200)
+	rounds := scaleRounds(200)
 	for w := range 2 {
 		wg.Go(func() {
 			var b Batch
@@ -165,7 +165,7 @@ func TestABatchAppearsAtOnce(t *testing.T) {
 // A retry with the same request does nothing, also after a restart; after Reset
 // it is another request.
 func TestABatchWithARequestIsWrittenOnce(t *testing.T) {
-	o := memory(1)
+	o := memoryOptions(1)
 	db := mustOpen(t, o)
 	b := Batch{Request: db.NewRequestID()}
 	fill := func() {
@@ -200,20 +200,20 @@ func TestABatchWithARequestIsWrittenOnce(t *testing.T) {
 	check("10")
 	b = Batch{Request: RequestID{1}}
 	fill()
-	refused(t, "an old request", db.Write(ctx, &b), ErrRequestOld)
+	checkRefused(t, "an old request", db.Write(ctx, &b), ErrRequestOld)
 }
 
-// idle opens a store in memory that does nothing by itself.
-func idle(t testing.TB) *DB {
-	o := memory(1)
-	o.TendEvery = -1
+// openIdle opens a store in memory that does nothing by itself.
+func openIdle(t testing.TB) *DB {
+	o := memoryOptions(1)
+	o.HousekeepInterval = -1
 	db := mustOpen(t, o)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
-// waiting returns when so many commands wait in the first store.
-func waiting(db *DB, n int) {
+// waitQueued returns when so many commands wait in the first store.
+func waitQueued(db *DB, n int) {
 	for db.Metrics().Stores[0].QueueDepth < n {
 		time.Sleep(time.Millisecond)
 	}
@@ -222,7 +222,7 @@ func waiting(db *DB, n int) {
 // Whoever leaves before the answer may use the batch for something else at
 // once: what was sent stays what it was.
 func TestABatchThatWasLeftMayBeReused(t *testing.T) {
-	db := idle(t)
+	db := openIdle(t)
 	ks := rangeSpace(t, db, "s")
 	var b Batch
 	fill := func(round string) {
@@ -234,19 +234,19 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	fill("warm")
 	must(t, db.Write(ctx, &b))
 	b.Reset()
-	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
+	release := blockGroup(t, db.node.StoreHosts()[0].GroupHosts()[0])
 	c, cancel := context.WithCancel(ctx)
 	fill("left")
 	go func() {
-		waiting(db, 1)
+		waitQueued(db, 1)
 		cancel()
 	}()
-	refused(t, "Write", db.Write(c, &b), ErrUnknown)
+	checkRefused(t, "Write", db.Write(c, &b), ErrUnknown)
 	b.Reset()
 	fill("next")
 	next := make(chan error, 1)
 	go func() { next <- db.Write(ctx, &b) }()
-	waiting(db, 2)
+	waitQueued(db, 2)
 	release()
 	must(t, <-next)
 	n := map[string]int{}
@@ -272,12 +272,12 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 }
 
 func BenchmarkBatch(b *testing.B) {
-	db := small(b, 1)
+	db := openSmall(b, 1)
 	ks := db.Default()
 	const size = 1000
 	keys := make([][]byte, size)
 	for i := range keys {
-		keys[i] = number(i)
+		keys[i] = numberKey(i)
 	}
 	value := make([]byte, 100)
 	b.Run("how=batch", func(b *testing.B) {

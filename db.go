@@ -4,27 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cleavekv/cleave/hash"
-	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // DB is an open store. Its methods may be called by any goroutine.
 type DB struct {
-	node  *node.Node
-	first atomic.Pointer[Keyspace] // the default one
-	apart guess                    // of the next transaction
-	tag   string                   // with which cursors begin
-	// keepers build indexes, and follow the feed for those that are asynchronous.
-	keepers keepers
+	node            *node.Node
+	defaultKeyspace atomic.Pointer[Keyspace] // the default one
+	crossStore      crossStorePredictor      // of the next transaction
+	cursorTag       string                   // with which cursors begin
+	log             *slog.Logger
+	// indexWorkers build indexes, and follow the feed for those that are asynchronous.
+	indexWorkers indexWorkers
 	// closed tells that Close was called, and closing is held meanwhile.
-	closing sync.Mutex
+	closeMu sync.Mutex
 	closed  bool
 }
 
@@ -44,7 +49,7 @@ func OpenMemory(opts Options) (*DB, error) {
 }
 
 func open(dir string, opts Options) (*DB, error) {
-	no, err := opts.node(dir)
+	no, err := opts.toNodeOptions(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +59,13 @@ func open(dir string, opts Options) (*DB, error) {
 func openNode(o node.Options) (*DB, error) {
 	n, err := node.Open(o)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	db := &DB{node: n, tag: n.Hosts()[0].Store.ID().String()[:8]}
-	db.keepers.open(db)
+	db := &DB{node: n, cursorTag: n.StoreHosts()[0].Store.ID().String()[:8], log: o.Log}
+	if db.log == nil {
+		db.log = slog.New(slog.DiscardHandler)
+	}
+	db.indexWorkers.startAll(db)
 	return db, nil
 }
 
@@ -66,26 +74,26 @@ func openNode(o node.Options) (*DB, error) {
 // waits for functions of Update and View and for loops over All, so do not call
 // it from one of them. A second call gets ErrClosed, when the first has returned.
 func (db *DB) Close() error {
-	db.closing.Lock()
-	defer db.closing.Unlock()
+	db.closeMu.Lock()
+	defer db.closeMu.Unlock()
 	if db.closed {
 		return ErrClosed
 	}
 	db.closed = true
-	db.keepers.close()
-	return public(db.node.Close(context.Background()))
+	db.indexWorkers.stopAll()
+	return toPublicError(db.node.Close(context.Background()))
 }
 
 // Default returns the default keyspace, which is of kind Hash.
 func (db *DB) Default() *Keyspace {
-	if k := db.first.Load(); k != nil && k.space.Check() == nil {
+	if k := db.defaultKeyspace.Load(); k != nil && k.keyspace.CheckAddr() == nil {
 		return k
 	}
-	k, err := db.Keyspace(node.DefaultName)
+	k, err := db.Keyspace(node.DefaultKeyspace)
 	if err != nil {
 		panic(err) // every node has it, and it cannot be dropped
 	}
-	db.first.Store(k) // another one after a server has emptied it
+	db.defaultKeyspace.Store(k) // another one after a server has emptied it
 	return k
 }
 
@@ -119,8 +127,8 @@ type KeyspaceOptions struct {
 // there is one with other options, the error is ErrKeyspaceExists; layouts are
 // compared by what they mean.
 func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
-	if err := db.node.Closed(); err != nil {
-		return nil, public(err)
+	if err := db.node.CheckOpen(); err != nil {
+		return nil, toPublicError(err)
 	}
 	for {
 		k, err := db.Keyspace(o.Name)
@@ -130,16 +138,16 @@ func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, e
 				continue // somebody else was faster
 			}
 		}
-		if err == nil && k.Options().plain() != o.plain() {
+		if err == nil && k.Options().withDefaults() != o.withDefaults() {
 			return nil, fmt.Errorf("%w with other options: %q has %+v, not %+v", ErrKeyspaceExists, o.Name, k.Options(), o)
 		}
 		return k, err
 	}
 }
 
-// plain spells the defaults out, and layouts in their one form: blanks and bars that
+// withDefaults spells the defaults out, and layouts in their one form: blanks and bars that
 // mean the same do not make another keyspace.
-func (o KeyspaceOptions) plain() KeyspaceOptions {
+func (o KeyspaceOptions) withDefaults() KeyspaceOptions {
 	if o.Kind == Hash && o.Slots == 0 {
 		o.Slots = hash.Slots
 	}
@@ -152,23 +160,23 @@ func (o KeyspaceOptions) plain() KeyspaceOptions {
 // CreateKeyspace makes a keyspace. If the name is taken the error is
 // ErrKeyspaceExists.
 func (db *DB) CreateKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, error) {
-	if strings.HasPrefix(o.Name, index.SpacePrefix) {
-		return nil, optionError("keyspace %q: names that begin with %q are those of indexes: use another", o.Name, index.SpacePrefix)
+	if strings.HasPrefix(o.Name, index.KeyspacePrefix) {
+		return nil, optionErrorf("keyspace %q: names that begin with %q are those of indexes: use another", o.Name, index.KeyspacePrefix)
 	}
 	space, err := db.node.CreateKeyspace(ctx, partition.Keyspace{Name: o.Name, Kind: o.Kind, Slots: o.Slots, Layout: o.Layout})
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	return &Keyspace{db: db, space: space}, nil
+	return &Keyspace{db: db, keyspace: space}, nil
 }
 
 // Keyspace returns the keyspace of a name, or ErrNoKeyspace.
 func (db *DB) Keyspace(name string) (*Keyspace, error) {
 	space, err := db.node.Keyspace(name)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	return &Keyspace{db: db, space: space}, nil
+	return &Keyspace{db: db, keyspace: space}, nil
 }
 
 // Keyspaces returns all keyspaces by name, those of the entries of indexes included,
@@ -176,7 +184,7 @@ func (db *DB) Keyspace(name string) (*Keyspace, error) {
 func (db *DB) Keyspaces() []*Keyspace {
 	var all []*Keyspace
 	for _, space := range db.node.Keyspaces() {
-		all = append(all, &Keyspace{db: db, space: space})
+		all = append(all, &Keyspace{db: db, keyspace: space})
 	}
 	return all
 }
@@ -186,9 +194,41 @@ func (db *DB) Keyspaces() []*Keyspace {
 // keyspace cannot be dropped.
 func (db *DB) DropKeyspace(ctx context.Context, name string) error {
 	err := db.node.DropKeyspace(ctx, name)
-	db.keepers.forget()
+	db.indexWorkers.stopDropped()
 	if errors.Is(err, node.ErrDefaultKeyspace) {
-		return optionError("the default keyspace cannot be dropped: delete its keys instead")
+		return optionErrorf("the default keyspace cannot be dropped: delete its keys instead")
 	}
-	return public(err)
+	return toPublicError(err)
+}
+
+// Backup writes a copy of the store to a directory that does not exist or is
+// empty, while the store works. The copy is consistent: all that was committed
+// up to one moment, the same for all of its stores, and nothing else: a transaction
+// is in it as a whole, or not at all. To restore it, open that
+// directory, or a copy of it: what is opened is a store then, and a backup no more.
+// cleave serve refuses a backup that was not restored by cleave restore, which copies. Where the file system can, its files are links to
+// those of the store: copy them elsewhere to survive the disk.
+func (db *DB) Backup(ctx context.Context, dir string) error {
+	log, began := db.log.With("dir", dir), time.Now()
+	log.Info("backup begun")
+	err := db.node.Backup(ctx, dir)
+	if err != nil {
+		log.Error("backup failed", "took", time.Since(began), "error", err)
+		return toPublicError(err)
+	}
+	log.Info("backup done", "took", time.Since(began), "bytes", sumFileBytes(dir))
+	return nil
+}
+
+// sumFileBytes returns the size of all files in a directory, as far as they can be looked at.
+func sumFileBytes(dir string) (all int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				all += info.Size()
+			}
+		}
+		return nil
+	})
+	return all
 }

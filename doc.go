@@ -74,11 +74,11 @@
 // # Limits
 //
 // A key has at most 16 KiB and may be empty, a value 64 MiB, a transaction 64 MiB
-// and 10,000 keys. One process opens a directory at a time. Even an empty one
+// and 100,000 keys. One process opens a directory at a time. Even an empty one
 // takes about 65 MiB of disk for each store, for a log that is made ahead of need.
-// The clock that judges expiry is the machine's: set it with care; it may also be a
-// few seconds ahead of it after a crash. When the disk is full, writes are refused
-// and reads go on.
+// The clock that judges expiry is the machine's, also over a restart: set it with care.
+// If it is set back, time stands still until it has caught up, as what has expired
+// stays so. When the disk is full, writes are refused and reads go on.
 //
 // The catalog of keyspaces, shards and jobs stays with the first group, which cannot
 // be drained. A job that moves rows takes the room of a shard twice until it ends,

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/index"
-	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/index"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -39,6 +39,10 @@ var (
 	// ErrCorrupt means that bytes on disk are not what was written there. They
 	// are not served: restore a backup.
 	ErrCorrupt = errors.New("cleave: damaged data")
+	// ErrDataLoss means that a log lacks what was acknowledged, or that one of several
+	// stores was put back to an older copy. It matches ErrCorrupt. Restore a backup, or
+	// open the store with Options.AcceptDataLoss.
+	ErrDataLoss error = dataLossError{}
 	// ErrLocked means that another process, or another DB of this one, has the
 	// directory open: close that one first.
 	ErrLocked = errors.New("cleave: the directory is in use")
@@ -138,16 +142,21 @@ var (
 )
 
 // errNoFiles is how [ErrDiskFull] reads when it is not space that lacks.
-var errNoFiles error = noFiles{}
+var errNoFiles error = noFilesError{}
 
-type noFiles struct{}
+type noFilesError struct{}
 
-func (noFiles) Error() string        { return "cleave: no more files can be opened" }
-func (noFiles) Is(target error) bool { return target == ErrDiskFull }
+func (noFilesError) Error() string        { return "cleave: no more files can be opened" }
+func (noFilesError) Is(target error) bool { return target == ErrDiskFull }
 
-// words are the public names of what the packages below report. The first match
+type dataLossError struct{}
+
+func (dataLossError) Error() string        { return "cleave: acknowledged data is missing" }
+func (dataLossError) Is(target error) bool { return target == ErrCorrupt }
+
+// publicErrors are the public names of what the packages below report. The first match
 // counts: an unknown outcome is more important than why.
-var words = []struct{ from, to error }{
+var publicErrors = []struct{ from, to error }{
 	{group.ErrUnknown, ErrUnknown},
 	{store.ErrUnknown, ErrUnknown},
 	{group.ErrClosed, ErrClosed},
@@ -155,12 +164,13 @@ var words = []struct{ from, to error }{
 	{store.ErrNoFiles, errNoFiles},
 	{store.ErrDiskFull, ErrDiskFull},
 	{store.ErrLocked, ErrLocked},
-	{store.ErrSnapshots, ErrSnapshots},
+	{store.ErrTooManySnapshots, ErrSnapshots},
 	{store.ErrNoRoom, ErrPinLimit},
 	{store.ErrForeign, ErrForeign},
 	{wal.ErrForeign, ErrForeign},
 	{store.ErrFormat, ErrVersion},
 	{wal.ErrVersion, ErrVersion},
+	{store.ErrDataLoss, ErrDataLoss},
 	{store.ErrCorrupt, ErrCorrupt},
 	{command.ErrRow, ErrCorrupt},
 	{store.ErrGone, ErrGone},
@@ -182,15 +192,15 @@ var words = []struct{ from, to error }{
 	{node.ErrKeyspaceExists, ErrKeyspaceExists},
 	{node.ErrNoIndex, ErrNoIndex},
 	{node.ErrIndexExists, ErrIndexExists},
-	{node.ErrIndexSpace, ErrOptions},
+	{node.ErrIndexKeyspace, ErrOptions},
 	{index.ErrDefinition, ErrOptions},
 	{index.ErrEntry, ErrIndexRow},
 	{mover.ErrBusy, ErrBusy},
 	{mover.ErrTooLate, ErrTooLate},
-	{mover.ErrEnded, ErrJobEnded},
-	{mover.ErrFixed, ErrCatalog},
+	{mover.ErrJobEnded, ErrJobEnded},
+	{mover.ErrFixedShard, ErrCatalog},
 	{mover.ErrNowhere, ErrNowhere},
-	{mover.ErrRequest, ErrOptions},
+	{mover.ErrBadRequest, ErrOptions},
 	{node.ErrNoJob, ErrNoJob},
 	{partition.ErrUnknownShard, ErrNoShard},
 	{partition.ErrUnknownGroup, ErrNoGroup},
@@ -203,8 +213,8 @@ var words = []struct{ from, to error }{
 	{partition.ErrLimit, ErrTooLarge},
 }
 
-// advice says what to do about errors that cannot know it where they come from.
-var advice = map[error]string{
+// errorAdvice says what to do about errors that cannot know it where they come from.
+var errorAdvice = map[error]string{
 	ErrPinLimit:      "unpin some, or open the store with more CacheBytes",
 	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
 	ErrNoIndex:       "create it, or see DB.Indexes",
@@ -218,8 +228,8 @@ var advice = map[error]string{
 	ErrCatalog:       "choose another",
 }
 
-// public makes err match its public name.
-func public(err error) error {
+// toPublicError makes err match its public name.
+func toPublicError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -227,20 +237,20 @@ func public(err error) error {
 	if errors.As(err, &said) {
 		return err
 	}
-	for _, w := range words {
+	for _, w := range publicErrors {
 		if errors.Is(err, w.from) {
-			return &publicError{word: w.to, from: w.from, cause: err}
+			return &publicError{public: w.to, internal: w.from, cause: err}
 		}
 	}
 	return err
 }
 
-// whyOf is why a job was taken back, or waits, in the words of this package: its record
+// toPublicReason is why a job was taken back, or waits, in the words of this package: its record
 // keeps the text of an error of those below.
-func whyOf(why string) string {
-	for _, w := range words {
+func toPublicReason(why string) string {
+	for _, w := range publicErrors {
 		if strings.Contains(why, w.from.Error()) {
-			e := &publicError{word: w.to, from: w.from, cause: errors.New(why)}
+			e := &publicError{public: w.to, internal: w.from, cause: errors.New(why)}
 			return strings.TrimPrefix(e.Error(), "cleave: ")
 		}
 	}
@@ -252,25 +262,25 @@ func whyOf(why string) string {
 }
 
 // publicError is an error of the packages below that matches a public one.
-type publicError struct{ word, from, cause error }
+type publicError struct{ public, internal, cause error }
 
 // Error has the public word in the place of the one from below, which says the
 // same: "package: what" of "package: what: what to do".
 func (e *publicError) Error() string {
-	text, said := e.cause.Error(), e.from.Error()
+	text, said := e.cause.Error(), e.internal.Error()
 	if name, rest, ok := strings.Cut(said, ": "); ok {
 		what, _, _ := strings.Cut(rest, ": ")
 		said = name + ": " + what
 	}
-	whole := e.word.Error()
+	whole := e.public.Error()
 	if text != said {
 		whole += ": " + strings.Replace(text, said+": ", "", 1)
 	}
-	if do, ok := advice[e.word]; ok {
+	if do, ok := errorAdvice[e.public]; ok {
 		whole += ": " + do
 	}
 	return whole
 }
 
 // Unwrap makes it match both.
-func (e *publicError) Unwrap() []error { return []error{e.word, e.cause} }
+func (e *publicError) Unwrap() []error { return []error{e.public, e.cause} }

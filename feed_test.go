@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
 // replica is what a reader of the feed makes of it.
@@ -58,14 +58,14 @@ func (r *replica) apply(t testing.TB, c Change) {
 	}
 }
 
-// drain reads the feed up to now and returns where it ended. Each change is
+// drainFeed reads the feed up to now and returns where it ended. Each change is
 // seen in the order of commits.
-func (r *replica) drain(t testing.TB, db *DB, from Cursor) Cursor {
+func (r *replica) drainFeed(t testing.TB, db *DB, from Cursor) Cursor {
 	c, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	mark := fmt.Sprint("mark ", rand.Uint64())
 	marked := 0
-	for _, p := range marks(db) {
+	for _, p := range keyPerStore(db) {
 		must(t, db.Default().Set(ctx, p, []byte(mark)))
 		marked++
 	}
@@ -85,12 +85,12 @@ func (r *replica) drain(t testing.TB, db *DB, from Cursor) Cursor {
 	return from
 }
 
-// marks returns a key in each store.
-func marks(db *DB) (keys [][]byte) {
+// keyPerStore returns a key in each store.
+func keyPerStore(db *DB) (keys [][]byte) {
 	found := map[any]bool{}
-	for i := 0; len(found) < len(db.node.Parts()); i++ {
+	for i := 0; len(found) < len(db.node.GroupHosts()); i++ {
 		key := fmt.Appendf(nil, "mark %d", i)
-		p := db.Default().part(db.Default().space.AppendPosition(nil, key))
+		p := db.Default().findGroupHost(db.Default().keyspace.AppendPosition(nil, key))
 		if !found[p] {
 			found[p] = true
 			keys = append(keys, key)
@@ -99,8 +99,8 @@ func marks(db *DB) (keys [][]byte) {
 	return keys
 }
 
-// same compares the replica with what the store says.
-func (r *replica) same(t testing.TB, db *DB) {
+// compareWithStore compares the replica with what the store says.
+func (r *replica) compareWithStore(t testing.TB, db *DB) {
 	t.Helper()
 	texts, hashes := map[string]string{}, map[string]map[string]string{}
 	for _, ks := range db.Keyspaces() {
@@ -127,8 +127,8 @@ func (r *replica) same(t testing.TB, db *DB) {
 	}
 }
 
-// load writes at random.
-func load(t testing.TB, db *DB, rng *rand.Rand, n int) {
+// writeRandom writes at random.
+func writeRandom(t testing.TB, db *DB, rng *rand.Rand, n int) {
 	ks := db.Default()
 	for range n {
 		key := fmt.Appendf(nil, "key %d", rng.IntN(20))
@@ -161,21 +161,21 @@ func TestTheFeedRebuildsTheStoreOverRestarts(t *testing.T) {
 	for _, stores := range []int{1, 3} {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
 			seed := seedOf(t)
-			o := memory(stores)
+			o := memoryOptions(stores)
 			r, cursor := newReplica(), Cursor("")
 			for life := range uint64(3) {
 				db := mustOpen(t, o)
 				for i := range uint64(3) {
 					var wg sync.WaitGroup
 					for w := range uint64(3) {
-						wg.Go(func() { load(t, db, rand.New(rand.NewPCG(seed, life<<8|i<<4|w)), soaking(40)) })
+						wg.Go(func() { writeRandom(t, db, rand.New(rand.NewPCG(seed, life<<8|i<<4|w)), scaleRounds(40)) })
 					}
 					if i == 1 { // while they write
-						cursor = r.drain(t, db, cursor)
+						cursor = r.drainFeed(t, db, cursor)
 					}
 					wg.Wait()
-					cursor = r.drain(t, db, cursor)
-					r.same(t, db)
+					cursor = r.drainFeed(t, db, cursor)
+					r.compareWithStore(t, db)
 				}
 				mustClose(t, db)
 			}
@@ -184,8 +184,8 @@ func TestTheFeedRebuildsTheStoreOverRestarts(t *testing.T) {
 }
 
 func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
-	db := small(t, 1)
-	load(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 200)
+	db := openSmall(t, 1)
+	writeRandom(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 200)
 	last := db.Now()
 	var all []Change
 	read := func(from Cursor) (changes []Change) {
@@ -211,13 +211,13 @@ func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
 }
 
 func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
-	db := mustOpen(t, tiny(wal.Never, nil, store.Memory()))
+	db := mustOpen(t, tinyOptions(wal.Never, nil, store.NewMemFS()))
 	defer db.Close()
 	ks := db.Default()
 	must(t, ks.Set(ctx, []byte("first"), nil))
 	early := db.Now()
 	for i := range 400 {
-		must(t, ks.Set(ctx, number(i), make([]byte, 4000)))
+		must(t, ks.Set(ctx, numberKey(i), make([]byte, 4000)))
 	}
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); !errors.Is(err, ErrGone) && time.Now().Before(deadline); {
@@ -250,7 +250,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 // A reader that takes its time keeps neither the log nor Close waiting, and
 // hears that the store was closed.
 func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	must(t, ks.Set(ctx, []byte("a"), nil))
 	inside, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error)
@@ -273,7 +273,7 @@ func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
 }
 
 func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	over := make(chan error)
 	go func() {
 		for _, err := range db.Feed(ctx, db.Now()) {
@@ -310,7 +310,7 @@ func (f brokenFS) Rename(from, to string) error {
 // Whoever waits for a store that has failed would wait for ever.
 func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	var broken atomic.Bool
-	db := mustOpen(t, tiny(wal.Always, nil, brokenFS{store.Memory(), &broken}))
+	db := mustOpen(t, tinyOptions(wal.Always, nil, brokenFS{store.NewMemFS(), &broken}))
 	defer db.Close()
 	over := make(chan error, 1)
 	go func() {
@@ -327,10 +327,10 @@ func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	for i := 0; err == nil && i < 2000; i++ {
 		err = ks.Set(ctx, []byte("a"), make([]byte, 10_000))
 	}
-	refused(t, "a write", err, ErrFailed)
+	checkRefused(t, "a write", err, ErrFailed)
 	select {
 	case err := <-over:
-		refused(t, "the reader", err, ErrFailed)
+		checkRefused(t, "the reader", err, ErrFailed)
 	case <-time.After(30 * time.Second):
 		t.Error("the reader hears nothing")
 	}
@@ -339,8 +339,8 @@ func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 // A hash that is made anew where one had expired has none of its fields.
 func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
 	clock := newClock()
-	o := memory(1)
-	o.Wall, o.TendEvery = clock.ms.Load, -1
+	o := memoryOptions(1)
+	o.Wall, o.HousekeepInterval = clock.ms.Load, -1
 	db := mustOpen(t, o)
 	defer db.Close()
 	ks := db.Default()
@@ -351,27 +351,27 @@ func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
 	hset("old")
 	_, err := ks.Expire(ctx, []byte("h"), time.Second)
 	must(t, err)
-	clock.pass(2 * time.Second)
+	clock.advance(2 * time.Second)
 	hset("new")
 	hset("newer")
 	r := newReplica()
-	cursor := r.drain(t, db, "")
-	r.same(t, db)
+	cursor := r.drainFeed(t, db, "")
+	r.compareWithStore(t, db)
 	for more := true; more; { // sweeps
-		more, err = db.node.Hosts()[0].Parts()[0].Group.Tend(ctx)
+		more, err = db.node.StoreHosts()[0].GroupHosts()[0].Group.Housekeep(ctx)
 		must(t, err)
 	}
-	r.drain(t, db, cursor)
-	r.same(t, db)
+	r.drainFeed(t, db, cursor)
+	r.compareWithStore(t, db)
 }
 
 // A transaction across stores is told in the order in which it wrote, whichever store has
 // the hash: what it deleted is gone.
 func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
 	for n := range 2 {
-		db := small(t, 2)
+		db := openSmall(t, 2)
 		ks := db.Default()
-		h, other := ends(db, n)[0], ends(db, 1-n)[0]
+		h, other := firstAndLastKey(db, n)[0], firstAndLastKey(db, 1-n)[0]
 		_, err := ks.HSet(ctx, h, Field{[]byte("old"), nil})
 		must(t, err)
 		must(t, db.Update(ctx, func(tx *Txn) error {
@@ -386,7 +386,55 @@ func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
 		_, err = db.Settled(ctx)
 		must(t, err)
 		r := newReplica()
-		r.drain(t, db, "")
-		r.same(t, db)
+		r.drainFeed(t, db, "")
+		r.compareWithStore(t, db)
 	}
+}
+
+// What a write costs while others read the feed, and wait for more.
+func BenchmarkFeedReaders(b *testing.B) {
+	for _, readers := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
+			db, err := OpenMemory(Options{})
+			must(b, err)
+			defer db.Close()
+			c, cancel := context.WithCancel(ctx)
+			var wg sync.WaitGroup
+			for range readers {
+				wg.Go(func() {
+					for _, err := range db.Feed(c, db.Now()) {
+						if err != nil {
+							return
+						}
+					}
+				})
+			}
+			value := make([]byte, 100)
+			for i := 0; b.Loop(); i++ {
+				must(b, db.Default().Set(ctx, numberKey(i%1000), value))
+			}
+			cancel()
+			wg.Wait()
+		})
+	}
+}
+
+// What a change costs a reader that is far behind.
+func BenchmarkFeedBehind(b *testing.B) {
+	db, err := OpenMemory(Options{})
+	must(b, err)
+	defer db.Close()
+	value := make([]byte, 100)
+	const changes = 100_000
+	from := db.Now()
+	for i := range changes {
+		must(b, db.Default().Set(ctx, numberKey(i%1000), value))
+	}
+	to := db.Now()
+	for b.Loop() {
+		for _, err := range db.FeedUntil(ctx, from, to) {
+			must(b, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/changes, "ns/change")
 }

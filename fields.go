@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -16,16 +16,16 @@ type Field struct{ Name, Value []byte }
 // HSet sets fields of the hash at key, which it makes if there is none, and
 // returns how many of them are new.
 func (k *Keyspace) HSet(ctx context.Context, key []byte, fields ...Field) (int, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, RequestID{}, hsetCommand(p, fields, func(b []byte) []byte { return owned(ctx, b) }))
+	reply, err := k.executeCommand(ctx, p, RequestID{}, newHSetCommand(p, fields, func(b []byte) []byte { return cloneIfCancelable(ctx, b) }))
 	return int(reply.Int), err
 }
 
-// hsetCommand makes the command, of bytes that own has made its own.
-func hsetCommand(p partition.Position, fields []Field, own func([]byte) []byte) *command.HSet {
+// newHSetCommand makes the command, of bytes that own has made its own.
+func newHSetCommand(p partition.Position, fields []Field, own func([]byte) []byte) *command.HSet {
 	c := &command.HSet{Key: p, Fields: make([]command.FieldValue, len(fields))}
 	for i, f := range fields {
 		c.Fields[i] = command.FieldValue{Field: own(f.Name), Value: own(f.Value)}
@@ -36,16 +36,16 @@ func hsetCommand(p partition.Position, fields []Field, own func([]byte) []byte) 
 // HDel removes fields and returns how many there were. The last field takes the
 // key with it.
 func (k *Keyspace) HDel(ctx context.Context, key []byte, names ...[]byte) (int, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, RequestID{}, hdelCommand(p, names, func(b []byte) []byte { return owned(ctx, b) }))
+	reply, err := k.executeCommand(ctx, p, RequestID{}, newHDelCommand(p, names, func(b []byte) []byte { return cloneIfCancelable(ctx, b) }))
 	return int(reply.Int), err
 }
 
-// hdelCommand makes the command, of bytes that own has made its own.
-func hdelCommand(p partition.Position, names [][]byte, own func([]byte) []byte) *command.HDel {
+// newHDelCommand makes the command, of bytes that own has made its own.
+func newHDelCommand(p partition.Position, names [][]byte, own func([]byte) []byte) *command.HDel {
 	c := &command.HDel{Key: p, Fields: make([][]byte, len(names))}
 	for i, name := range names {
 		c.Fields[i] = own(name)
@@ -55,21 +55,21 @@ func hdelCommand(p partition.Position, names [][]byte, own func([]byte) []byte) 
 
 // HAdd adds delta to the decimal number in a field and returns the sum.
 func (k *Keyspace) HAdd(ctx context.Context, key, name []byte, delta int64) (int64, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, RequestID{}, &command.HIncrBy{Key: p, Field: owned(ctx, name), Delta: delta})
+	reply, err := k.executeCommand(ctx, p, RequestID{}, &command.HIncrBy{Key: p, Field: cloneIfCancelable(ctx, name), Delta: delta})
 	return reply.Int, err
 }
 
 // HGet returns the value of a field, or ErrNotFound.
 func (k *Keyspace) HGet(ctx context.Context, key, name []byte) ([]byte, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := k.peek(ctx, p, &command.HGet{Key: p, Field: owned(ctx, name)})
+	reply, err := k.evalReadOnly(ctx, p, &command.HGet{Key: p, Field: cloneIfCancelable(ctx, name)})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotFound
 	}
@@ -78,31 +78,31 @@ func (k *Keyspace) HGet(ctx context.Context, key, name []byte) ([]byte, error) {
 
 // HLen returns how many fields the hash at key has, 0 if there is none.
 func (k *Keyspace) HLen(ctx context.Context, key []byte) (int, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.peek(ctx, p, &command.HLen{Key: p})
+	reply, err := k.evalReadOnly(ctx, p, &command.HLen{Key: p})
 	return int(reply.Int), err
 }
 
 // HGetAll returns all fields of the hash at key as of one moment, by name. A
 // key that is absent has none.
 func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	v, now, err := k.view(ctx, p)
+	v, now, err := k.openSnapshot(ctx, p)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
 	defer v.Close()
-	reply := group.PeekAt(&command.HGetAll{Key: p}, v, now)
-	return fieldsOf(reply), public(named(place{k, p}, reply.Err))
+	reply := group.EvalReadOnlyAt(&command.HGetAll{Key: p}, v, now)
+	return toFields(reply), toPublicError(withKeyName(keyRef{k, p}, reply.Err))
 }
 
 // HScan returns the next fields of the hash at key, by name: at most limit, 1000
@@ -111,35 +111,35 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 // call sees one moment; two see two, but a field that is there during all of
 // them is returned once.
 func (k *Keyspace) HScan(ctx context.Context, key, after []byte, limit int) (fields []Field, next []byte, err error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	v, now, err := k.view(ctx, p)
+	v, now, err := k.openSnapshot(ctx, p)
 	if err != nil {
-		return nil, nil, public(err)
+		return nil, nil, toPublicError(err)
 	}
 	defer v.Close()
-	return hscan(p, after, limit, func(c *command.HScan) (command.Reply, error) {
-		reply := group.PeekAt(c, v, now)
-		return reply, errors.Join(public(named(place{k, p}, reply.Err)), ctx.Err())
+	return scanFields(p, after, limit, func(c *command.HScan) (command.Reply, error) {
+		reply := group.EvalReadOnlyAt(c, v, now)
+		return reply, errors.Join(toPublicError(withKeyName(keyRef{k, p}, reply.Err)), ctx.Err())
 	})
 }
 
-// hscan gathers a page of fields. A command returns fewer than are wanted where
+// scanFields gathers a page of fields. A command returns fewer than are wanted where
 // much lies about that is dead.
-func hscan(p partition.Position, after []byte, limit int, do func(*command.HScan) (command.Reply, error)) ([]Field, []byte, error) {
+func scanFields(p partition.Position, after []byte, limit int, do func(*command.HScan) (command.Reply, error)) ([]Field, []byte, error) {
 	if limit == 0 {
-		limit = defaultPage
+		limit = defaultPageItems
 	}
 	if limit < 0 {
-		return nil, nil, optionError("limit is %d: use a positive one, or 0 for the default", limit)
+		return nil, nil, optionErrorf("limit is %d: use a positive one, or 0 for the default", limit)
 	}
 	if err := command.CheckField(after); err != nil {
-		return nil, nil, public(err)
+		return nil, nil, toPublicError(err)
 	}
 	fields := []Field{}
 	for {
@@ -147,14 +147,14 @@ func hscan(p partition.Position, after []byte, limit int, do func(*command.HScan
 		if err != nil {
 			return nil, nil, err
 		}
-		fields = append(fields, fieldsOf(reply)...)
+		fields = append(fields, toFields(reply)...)
 		if after = reply.Bytes; !reply.More || len(fields) == limit {
 			return fields, after, nil
 		}
 	}
 }
 
-func fieldsOf(r command.Reply) []Field {
+func toFields(r command.Reply) []Field {
 	fields := make([]Field, len(r.Items))
 	for i, item := range r.Items {
 		fields[i] = Field{Name: item.Field, Value: item.Value}
@@ -162,10 +162,10 @@ func fieldsOf(r command.Reply) []Field {
 	return fields
 }
 
-// view returns the state of the store that has a position, and the time there.
-func (k *Keyspace) view(ctx context.Context, p partition.Position) (v *node.View, nowMS int64, err error) {
-	err = k.db.routed(ctx, p, func(part *node.Part) (err error) {
-		if v, err = k.db.node.View(ctx, part.Host); err != nil {
+// openSnapshot returns the state of the store that has a position, and the time there.
+func (k *Keyspace) openSnapshot(ctx context.Context, p partition.Position) (v *node.Snapshot, nowMS int64, err error) {
+	err = k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
+		if v, err = k.db.node.Snapshot(ctx, part.Host); err != nil {
 			return err
 		}
 		if nowMS, err = v.NowMS(p); err != nil {
@@ -176,17 +176,17 @@ func (k *Keyspace) view(ctx context.Context, p partition.Position) (v *node.View
 	return v, nowMS, err
 }
 
-// peek evaluates a command that reads past the queue.
-func (k *Keyspace) peek(ctx context.Context, p partition.Position, c command.Command) (command.Reply, error) {
+// evalReadOnly evaluates a command that reads past the queue.
+func (k *Keyspace) evalReadOnly(ctx context.Context, p partition.Position, c command.Command) (command.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return command.Reply{}, err
 	}
 	var reply command.Reply
-	err := k.db.routed(ctx, p, func(part *node.Part) (err error) {
-		if reply, err = part.Group.Peek(ctx, p, c); err == nil {
+	err := k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
+		if reply, err = part.Group.EvalReadOnly(ctx, p, c); err == nil {
 			err = reply.Err
 		}
 		return err
 	})
-	return reply, public(named(place{k, p}, err))
+	return reply, toPublicError(withKeyName(keyRef{k, p}, err))
 }

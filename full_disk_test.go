@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -53,15 +53,15 @@ func (f *fullDisk) MaybeError(op errorfs.Op) error {
 
 func (f *fullDisk) String() string { return "full" }
 
-// fill writes keys of a store, which has the disk, until it refuses.
-func (f *fullDisk) fill(t *testing.T, db *DB, store int) {
+// fillStore writes keys of a store, which has the disk, until it refuses.
+func (f *fullDisk) fillStore(t *testing.T, db *DB, store int) {
 	t.Helper()
 	f.on.Store(true)
 	ks := db.Default()
 	var err error
 	for i := 0; err == nil; i++ {
 		key := fmt.Appendf(nil, "fill %d", i%1000)
-		if db.node.PartOf(ks.space.AppendPosition(nil, key)).Host == db.node.Hosts()[store] {
+		if db.node.GroupHostAt(ks.keyspace.AppendPosition(nil, key)).Host == db.node.StoreHosts()[store] {
 			err = ks.Set(ctx, key, make([]byte, 1000+i%50))
 		}
 	}
@@ -79,12 +79,12 @@ func (f *fullDisk) close(t *testing.T, db *DB) {
 	}
 }
 
-// ends returns the first and the last of some keys of a store.
-func ends(db *DB, store int) [2][]byte {
+// firstAndLastKey returns the first and the last of some keys of a store.
+func firstAndLastKey(db *DB, store int) [2][]byte {
 	var keys [][]byte
-	at := func(key []byte) partition.Position { return db.Default().space.AppendPosition(nil, key) }
+	at := func(key []byte) partition.Position { return db.Default().keyspace.AppendPosition(nil, key) }
 	for i := 0; len(keys) < 100; i++ {
-		if key := fmt.Appendf(nil, "end %d", i); db.node.PartOf(at(key)).Host == db.node.Hosts()[store] {
+		if key := fmt.Appendf(nil, "end %d", i); db.node.GroupHostAt(at(key)).Host == db.node.StoreHosts()[store] {
 			keys = append(keys, key)
 		}
 	}
@@ -96,39 +96,39 @@ func ends(db *DB, store int) [2][]byte {
 // ends, though its record is on that store too. Who drops a keyspace or an index does, too.
 func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
-	db := mustOpen(t, tiny(wal.Never, nil, f, store.Memory()))
+	db := mustOpen(t, tinyOptions(wal.Never, nil, f, store.NewMemFS()))
 	ks := db.Default()
-	key := ends(db, 0)[0]
+	key := firstAndLastKey(db, 0)[0]
 	must(t, ks.Set(ctx, key, []byte("0")))
 	shard := shardAt(ks, string(key))
 	gone := rangeSpace(t, db, "gone")
 	must(t, gone.Set(ctx, key, []byte("0")))
-	full := db.node.Hosts()[0]
-	if db.node.PartOf(gone.space.Span().Start).Host != full {
-		mustDo(t, db, Move{Shard: shardAt(gone, string(key)), To: elsewhere(gone, string(key))})
+	full := db.node.StoreHosts()[0]
+	if db.node.GroupHostAt(gone.keyspace.Span().Start).Host != full {
+		mustDo(t, db, Move{Shard: shardAt(gone, string(key)), To: groupOnOtherStore(gone, string(key))})
 	}
 	mustIndex(t, db, IndexOptions{Name: "gone", Keyspace: rangeSpace(t, db, "kept"), Columns: "name"})
-	f.fill(t, db, 0)
+	f.fillStore(t, db, 0)
 	must(t, db.DropKeyspace(ctx, "gone"))
 	must(t, db.DropIndex(ctx, "kept", "gone"))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	job := mustStart(t, db, Move{Shard: shard, To: elsewhere(ks, string(key))})
+	job := mustStart(t, db, Move{Shard: shard, To: groupOnOtherStore(ks, string(key))})
 	if s, err := job.Wait(limited); err != nil {
 		t.Fatalf("the move: %v: %+v", err, s)
 	}
 	must(t, ks.Set(limited, key, []byte("1")))
-	for _, span := range []partition.Span{db.Map().Find(ks.space.AppendPosition(nil, key)).Span, gone.space.Span()} {
+	for _, span := range []partition.Span{db.Map().Find(ks.keyspace.AppendPosition(nil, key)).Span, gone.keyspace.Span()} {
 		for left := 1; left > 0; time.Sleep(time.Millisecond) {
 			left = 0
-			from, to := effect.Rows.Between(span.Start, span.End)
+			from, to := effect.Rows.SpanBetween(span.Start, span.End)
 			must(t, full.Store.Scan(from, to, false, func(_, _ []byte) bool { left++; return true }))
 			if limited.Err() != nil {
 				t.Fatalf("%d rows are left in %v", left, span)
 			}
 		}
 	}
-	last := ends(db, 0)[1]
+	last := firstAndLastKey(db, 0)[1]
 	if err := ks.Set(ctx, last, nil); !errors.Is(err, ErrDiskFull) {
 		t.Errorf("the disk was not full any more: %v", err)
 	}
@@ -143,14 +143,14 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 // store decides, and nothing stays locked on the other.
 func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 	f := newFullDisk()
-	db := mustOpen(t, tiny(wal.Never, nil, f, store.Memory()))
+	db := mustOpen(t, tinyOptions(wal.Never, nil, f, store.NewMemFS()))
 	ks := db.Default()
-	full, room := ends(db, 0), ends(db, 1)
+	full, room := firstAndLastKey(db, 0), firstAndLastKey(db, 1)
 	for i := range 2 {
 		must(t, ks.Set(ctx, room[i], []byte("0")))
 		must(t, ks.Set(ctx, full[i], []byte("0")))
 	}
-	f.fill(t, db, 0)
+	f.fillStore(t, db, 0)
 	for i := range 4 {
 		full, room := full[i%2], room[1-i%2] // the first in order decides
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -183,18 +183,18 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 		_, err := tx.Add(ks, full[0], 1)
 		return err
 	}))
-	unlocked(t, db)
+	waitUnlocked(t, db)
 	f.close(t, db)
 }
 
 // On a store without room shards go from group to group, where they are read all the time.
 func TestAMoveWithinAFullStoreEnds(t *testing.T) {
 	f := newFullDisk()
-	o := tiny(wal.Never, nil, f, store.Memory())
+	o := tinyOptions(wal.Never, nil, f, store.NewMemFS())
 	o.Groups = 4
 	db := mustOpen(t, o)
 	ks := db.Default()
-	key := string(ends(db, 0)[0])
+	key := string(firstAndLastKey(db, 0)[0])
 	must(t, ks.Set(ctx, []byte(key), []byte("0")))
 	var to GroupID
 	for _, g := range db.Groups() {
@@ -202,7 +202,7 @@ func TestAMoveWithinAFullStoreEnds(t *testing.T) {
 			to = g.ID
 		}
 	}
-	f.fill(t, db, 0)
+	f.fillStore(t, db, 0)
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var stop atomic.Bool
@@ -238,22 +238,22 @@ func TestAMoveWithinAFullStoreEnds(t *testing.T) {
 // One that is emptied there is: that makes room. The store opens again as full as it is.
 func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 	f := newFullDisk()
-	o := tiny(wal.Always, nil, store.Memory(), f) // the catalog has room
+	o := tinyOptions(wal.Always, nil, store.NewMemFS(), f) // the catalog has room
 	db := mustOpen(t, o)
 	ks := db.Default()
-	key := string(ends(db, 1)[0])
+	key := string(firstAndLastKey(db, 1)[0])
 	must(t, ks.Set(ctx, []byte(key), []byte("0")))
 	emptied, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "emptied"})
 	must(t, err)
 	must(t, emptied.Set(ctx, []byte(key), []byte("0")))
-	f.fill(t, db, 1)
+	f.fillStore(t, db, 1)
 	if _, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "new"}); !errors.Is(err, ErrDiskFull) {
 		t.Errorf("a keyspace is made on a full disk: %v", err)
 	}
-	must(t, db.node.EmptyKeyspace(ctx, emptied.space))
+	must(t, db.node.EmptyKeyspace(ctx, emptied.keyspace))
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if s, err := mustStart(t, db, Move{Shard: shardAt(ks, key), To: elsewhere(ks, key)}).Wait(limited); err != nil {
+	if s, err := mustStart(t, db, Move{Shard: shardAt(ks, key), To: groupOnOtherStore(ks, key)}).Wait(limited); err != nil {
 		t.Errorf("a move off the full store: %v: %+v", err, s)
 	}
 	f.close(t, db)
@@ -271,9 +271,9 @@ func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 // Who empties a keyspace makes room, though the catalog is on the full disk too.
 func TestAKeyspaceIsEmptiedOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
-	db := mustOpen(t, tiny(wal.Never, nil, f))
-	f.fill(t, db, 0)
-	must(t, db.node.EmptyKeyspace(ctx, db.Default().space))
+	db := mustOpen(t, tinyOptions(wal.Never, nil, f))
+	f.fillStore(t, db, 0)
+	must(t, db.node.EmptyKeyspace(ctx, db.Default().keyspace))
 	f.on.Store(false)
 	f.close(t, db)
 }

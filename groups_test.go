@@ -1,13 +1,17 @@
 package cleave
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/reshard/mover"
 )
 
 // Money goes from account to account, across groups, while others look: by
@@ -42,7 +46,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	must(t, db.Write(ctx, &b))
 	groups := map[any]bool{}
 	for _, key := range keys {
-		groups[ks.part(ks.space.AppendPosition(nil, key))] = true
+		groups[ks.findGroupHost(ks.keyspace.AppendPosition(nil, key))] = true
 	}
 	if len(groups) < 4 {
 		t.Fatalf("the accounts are in %d groups: this test is about several", len(groups))
@@ -53,7 +57,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	for m := range 4 {
 		movers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(m)))
-			for range soaking(10) {
+			for range scaleRounds(10) {
 				from, to := keys[rng.IntN(accounts)], keys[rng.IntN(accounts)]
 				must(t, db.Update(ctx, func(tx *Txn) error {
 					if _, err := tx.Add(ks, from, -1); err != nil {
@@ -72,7 +76,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	for how, look := range map[string]func() (int, error){
 		"GetMany": func() (int, error) {
 			values, err := ks.GetMany(ctx, keys...)
-			return total(values...), err
+			return sumDecimals(values...), err
 		},
 		"View": func() (sum int, err error) {
 			return sum, db.View(ctx, func(tx *Txn) error {
@@ -81,7 +85,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 					if err != nil {
 						return err
 					}
-					sum += total(v)
+					sum += sumDecimals(v)
 				}
 				return nil
 			})
@@ -93,7 +97,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 					if err != nil {
 						return err
 					}
-					sum += total(item.Value)
+					sum += sumDecimals(item.Value)
 				}
 				return tx.Set(ks, []byte("0"), []byte("0")) // all of it is validated
 			})
@@ -103,7 +107,7 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 				if err != nil {
 					return sum, err
 				}
-				sum += total(item.Value)
+				sum += sumDecimals(item.Value)
 			}
 			return sum, nil
 		},
@@ -123,8 +127,8 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 	readers.Wait()
 }
 
-// total is the sum of decimal numbers.
-func total(values ...[]byte) (sum int) {
+// sumDecimals is the sum of decimal numbers.
+func sumDecimals(values ...[]byte) (sum int) {
 	for _, v := range values {
 		n, err := strconv.Atoi(string(v))
 		if err != nil {
@@ -135,7 +139,7 @@ func total(values ...[]byte) (sum int) {
 	return sum
 }
 
-func TestTheNumberOfGroupsIsDecidedOnce(t *testing.T) {
+func TestGroups_OfAnotherNumberThanTheDirectoryHas_AreKept(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, Options{Groups: 4, Stores: 2})
 	if err != nil {
@@ -145,28 +149,27 @@ func TestTheNumberOfGroupsIsDecidedOnce(t *testing.T) {
 		must(t, db.Default().Set(ctx, fmt.Append(nil, i), nil))
 	}
 	mustClose(t, db)
-	if _, err := Open(dir, Options{Groups: 8}); err == nil {
-		t.Error("it was opened with another number of groups")
-	}
-	if db, err = Open(dir, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(db.node.Parts()); n != 4 {
-		t.Errorf("%d groups, want 4", n)
-	}
-	for i := range 50 {
-		if ok, err := db.Default().Exists(ctx, fmt.Append(nil, i)); err != nil || !ok {
-			t.Errorf("key %d: %v, %v", i, ok, err)
+	for _, asked := range []int{8, 0, 1} {
+		if db, err = Open(dir, Options{Groups: asked}); err != nil {
+			t.Fatalf("with %d groups: %v", asked, err)
 		}
+		if n := len(db.node.GroupHosts()); n != 4 {
+			t.Errorf("%d groups, want the 4 of the directory", n)
+		}
+		for i := range 50 {
+			if ok, err := db.Default().Exists(ctx, fmt.Append(nil, i)); err != nil || !ok {
+				t.Errorf("key %d: %v, %v", i, ok, err)
+			}
+		}
+		mustClose(t, db)
 	}
-	mustClose(t, db)
 }
 
 // A machine that slept finds what has expired meanwhile gone at once.
 func TestAClockThatJumpsLeavesNothingAliveThatIsDead(t *testing.T) {
 	clock := newClock()
-	o := memory(1)
-	o.Wall, o.TendEvery = clock.ms.Load, -1
+	o := memoryOptions(1)
+	o.Wall, o.HousekeepInterval = clock.ms.Load, -1
 	db := mustOpen(t, o)
 	defer mustClose(t, db)
 	ks := db.Default()
@@ -180,6 +183,269 @@ func TestAClockThatJumpsLeavesNothingAliveThatIsDead(t *testing.T) {
 		clock.ms.Add(time.Hour.Milliseconds())
 		if look() {
 			t.Errorf("way %d: the key is still there", i)
+		}
+	}
+}
+
+// Options.Groups is for a new directory: one that has groups keeps them, also those of a Regroup.
+func TestOptions_GroupsOfAnExistingDirectory_AreKept(t *testing.T) {
+	dir := t.TempDir()
+	for i, groups := range []int{2, 2, 1, 7, 0} {
+		db, err := Open(dir, Options{Groups: groups})
+		must(t, err)
+		want := 2
+		if i > 0 {
+			want = 3
+		}
+		if n := len(db.Groups()); n != want {
+			t.Errorf("opened with Groups %d it has %d, want %d", groups, n, want)
+		}
+		if i == 0 {
+			mustDo(t, db, Regroup{Groups: 3})
+		}
+		must(t, db.Close())
+	}
+}
+
+// New groups get a fair share although there are fewer shards than groups: those that
+// are too large are split, by their bytes, and no collection is.
+func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
+	for stores := 1; stores <= min(2, scaleRounds(1)); stores++ {
+		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
+			o := memoryOptions(stores)
+			o.Groups = stores
+			db := mustOpen(t, o)
+			defer mustClose(t, db)
+			ks := rangeSpace(t, db, "r")
+			const rows = 1200
+			noise := make([]byte, 1<<10) // which cannot be compressed
+			_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+			must(t, err)
+			for i := 0; i < rows; i += 100 {
+				var b Batch
+				for j := i; j < i+100; j++ {
+					b.Set(ks, numberKey(j), noise[:200+i/5])
+				}
+				must(t, db.Write(ctx, &b))
+			}
+			hash := []byte("000600 a hash of many fields")
+			var fields []Field
+			for i := range 300 {
+				fields = append(fields, Field{Name: numberKey(i), Value: noise[:500]})
+			}
+			_, err = ks.HSet(ctx, hash, fields...)
+			must(t, err)
+			price, err := db.Plan(ctx, Regroup{Groups: 4})
+			must(t, err)
+			if price.Moves < 3 || stores == 1 && price.SkewAfter > 1.5 {
+				t.Errorf("the plan is %+v", price)
+			}
+			mustDo(t, db, Regroup{Groups: 4, Parallel: 4})
+			bytes, sum := map[GroupID]uint64{}, uint64(0)
+			shards, err := db.Shards(ctx)
+			must(t, err)
+			for _, s := range shards {
+				bytes[s.Group] += s.Bytes
+				sum += s.Bytes
+			}
+			for _, g := range db.Groups() {
+				if stores == 2 && g.ID <= 2 {
+					continue // those that are added are filled, not those that were empty before
+				}
+				if share := float64(4*bytes[g.ID]) / float64(sum); share < 0.5 || share > 1.6 {
+					t.Errorf("%v has %.2f of the mean: %v", g.ID, share, bytes)
+				}
+			}
+			span := ks.keyspace.KeySpan(hash)
+			if m := db.Map(); m.Find(span.Start).ID != m.Find(append(slices.Clip(span.Start), 0xff)).ID {
+				t.Error("a collection is in two shards")
+			}
+			found := 0
+			for _, err := range ks.All(ctx, ScanOptions{}) {
+				must(t, err)
+				found++
+			}
+			if found != rows+1 {
+				t.Errorf("there are %d keys, want %d", found, rows+1)
+			}
+		})
+	}
+}
+
+// A group that was drained can be used again, but not while it is drained: who changes
+// his mind cancels that.
+func TestADrainedGroupCanBeUsedAgain(t *testing.T) {
+	var once sync.Once
+	var early error
+	var db *DB
+	db = openWatched(t, 2, func(j mover.Job) {
+		if j.Kind == mover.Drain && j.Phase == mover.Surveying {
+			once.Do(func() { _, early = db.Start(ctx, Undrain{Group: 4}) })
+		}
+	})
+	drain := mustDo(t, db, Drain{Group: 4, Parallel: 4})
+	if !errors.Is(early, ErrBusy) {
+		t.Errorf("while the group is drained: %v", early)
+	}
+	shard := db.Map().Find(db.Default().keyspace.Span().Start).ID
+	if _, err := db.Start(ctx, Move{Shard: shard, To: 4}); !errors.Is(err, ErrDraining) {
+		t.Errorf("a move to a group that was drained by job %d: %v", drain.ID, err)
+	}
+	if p, err := db.Plan(ctx, Undrain{Group: 4}); err != nil || p.Moves > 0 {
+		t.Errorf("the plan is %+v, %v", p, err)
+	}
+	if s := mustDo(t, db, Undrain{Group: 4}); s.Kind != "undrain" || db.Groups()[3].Draining || db.Groups()[3].Shards > 0 {
+		t.Errorf("%+v, and the group is %+v", s, db.Groups()[3])
+	}
+	mustDo(t, db, Move{Shard: shard, To: 4})
+	for group, want := range map[GroupID]error{4: ErrNoChange, 9: ErrNoGroup} {
+		if _, err := db.Start(ctx, Undrain{Group: group}); !errors.Is(err, want) {
+			t.Errorf("an undrain of %v: %v, want %v", group, err, want)
+		}
+	}
+}
+
+// Who cancels a Regroup takes back what that has done, not what a Drain has done before.
+func TestACancelledRegroupLeavesGroupsDrainedThatWereSo(t *testing.T) {
+	var once sync.Once
+	var cancelled error
+	var db *DB
+	db = openWatched(t, 2, func(j mover.Job) {
+		if j.Kind == mover.Regroup && j.Phase == mover.Surveying {
+			once.Do(func() { cancelled = mustJob(t, db, JobID(j.ID)).Cancel(ctx) })
+		}
+	})
+	mustDo(t, db, Drain{Group: 4})
+	job := mustStart(t, db, Regroup{Groups: 2})
+	if s, _ := job.Wait(ctx); cancelled != nil || s.Phase != "rolled back" {
+		t.Fatalf("the regroup is %+v, cancelled: %v", s, cancelled)
+	}
+	for _, g := range db.Groups() {
+		if want := g.ID == 4; g.Draining != want {
+			t.Errorf("%v drains: %v, want %v", g.ID, g.Draining, want)
+		}
+	}
+}
+
+// A keyspace that is made while groups are being added is given to those that there
+// are.
+func TestAKeyspaceIsMadeWhileGroupsAreAdded(t *testing.T) {
+	var db *DB
+	var once sync.Once
+	made := make(chan error, 1)
+	o := memoryOptions(2)
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Hosting {
+			once.Do(func() {
+				_, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "h"})
+				made <- err
+			})
+		}
+	}
+	db = mustOpen(t, o)
+	defer mustClose(t, db)
+	mustDo(t, db, Regroup{Groups: 5})
+	must(t, <-made)
+	ks, err := db.Keyspace("h")
+	must(t, err)
+	for i := range 50 {
+		must(t, ks.Set(ctx, numberKey(i), nil))
+	}
+}
+
+// Who waits for a job to make a keyspace does not wait for a store that is closed.
+func TestAKeyspaceThatWaitsForAJobIsRefusedAtClose(t *testing.T) {
+	held, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o := memoryOptions(2)
+	o.OnJob = func(j mover.Job) {
+		if j.Phase == mover.Copying {
+			once.Do(func() { close(held); <-goOn })
+		}
+	}
+	db := mustOpen(t, o)
+	shards, err := db.Shards(ctx)
+	must(t, err)
+	last := shards[len(shards)-1]
+	mustStart(t, db, Move{Shard: last.ID, To: 3 - last.Group})
+	<-held
+	made := make(chan error, 1)
+	go func() {
+		_, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "late"})
+		made <- err
+	}()
+	time.Sleep(10 * time.Millisecond) // so that it waits, mostly
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	checkRefused(t, "a keyspace that waits", <-made, ErrClosed)
+	close(goOn)
+	must(t, <-closed)
+}
+
+// A keyspace of another DB may have the same number here, and another kind.
+func TestASplitOfAnotherDBsKeyspaceIsRefused(t *testing.T) {
+	db, other := openSmall(t, 1), openSmall(t, 1)
+	_, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "h"})
+	must(t, err)
+	foreign := rangeSpace(t, other, "r")
+	before := db.Map().Version()
+	c := Split{Keyspace: foreign, At: [][]byte{[]byte("m")}}
+	_, err = db.Plan(ctx, c)
+	checkRefused(t, "the plan", err, ErrOptions)
+	_, err = db.Start(ctx, c)
+	checkRefused(t, "the split", err, ErrOptions)
+	if db.Map().Version() != before {
+		t.Error("the map has changed")
+	}
+}
+
+// A shard of a keyspace that was dropped may be moved while it is cleared: no row of
+// it is forgotten where it went.
+func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
+	for range scaleRounds(1) {
+		o := memoryOptions(2)
+		o.HousekeepInterval = 5 * time.Millisecond
+		db := mustOpen(t, o)
+		ks := rangeSpace(t, db, "r")
+		var b Batch
+		for i := range 10_000 {
+			if b.Set(ks, numberKey(i), nil); b.Len() == 5000 {
+				must(t, db.Write(ctx, &b))
+				b.Reset()
+			}
+		}
+		must(t, ks.Set(ctx, []byte("z"), nil))
+		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("z")}})
+		shard := shardAt(ks, "z")
+		must(t, db.DropKeyspace(ctx, "r"))
+		for begun := time.Now(); time.Since(begun) < 100*time.Millisecond; {
+			job, err := db.Start(ctx, Move{Shard: shard, To: groupOnOtherStore(ks, "z")})
+			must(t, err)
+			if _, err = job.Wait(ctx); err != nil && !errors.Is(err, ErrJobUndone) {
+				t.Fatal(err)
+			}
+		}
+		for deadline := time.Now().Add(20 * time.Second); rowsOf(t, ks) > 0; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d rows are never removed", rowsOf(t, ks))
+			}
+		}
+		mustClose(t, db)
+	}
+}
+
+// A shard that was split just now is another one: the next split finds the right one.
+func TestSplitsMayFollowOneAnother(t *testing.T) {
+	db := openSmall(t, 1)
+	ks := rangeSpace(t, db, "r")
+	for i := 1; i <= 80; i++ {
+		for {
+			_, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{numberKey(i)}})
+			if err == nil {
+				break
+			}
+			checkRefused(t, "a split", err, ErrBusy)
+			time.Sleep(100 * time.Microsecond)
 		}
 	}
 }

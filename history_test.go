@@ -39,46 +39,46 @@ type (
 // answer is impossible.
 func (r register) step(in registerInput, out registerOutput) []any {
 	if out.unknown {
-		return append([]any{r}, r.happened(in)...)
+		return append([]any{r}, r.afterUnanswered(in)...)
 	}
 	switch in.op {
 	case "get":
 		if out.version == 0 {
-			return states(r, !r.present)
+			return registerStates(r, !r.present)
 		}
-		return r.told(r.present && r.value == out.value, out.version)
+		return r.withVersion(r.present && r.value == out.value, out.version)
 	case "set":
-		return register{present: true, value: in.value, floor: r.floor}.told(true, out.version)
+		return register{present: true, value: in.value, floor: r.floor}.withVersion(true, out.version)
 	case "cas":
-		may, mayNot := r.matches(in.version)
+		may, mayNot := r.matchVersion(in.version)
 		if !out.ok {
-			return states(r, mayNot)
+			return registerStates(r, mayNot)
 		}
-		return register{present: true, value: in.value, floor: max(r.floor, in.version)}.told(may, out.version)
+		return register{present: true, value: in.value, floor: max(r.floor, in.version)}.withVersion(may, out.version)
 	case "delete":
-		return states(register{floor: r.floor}, out.ok == r.present)
+		return registerStates(register{floor: r.floor}, out.ok == r.present)
 	default: // add
 		sum := in.value
 		if r.present {
 			sum += r.value
 		}
-		return states(register{present: true, value: sum, floor: r.floor}, out.value == sum)
+		return registerStates(register{present: true, value: sum, floor: r.floor}, out.value == sum)
 	}
 }
 
-// told is the register whose version is known now.
-func (r register) told(possible bool, version uint64) []any {
+// withVersion is the register whose version is known now.
+func (r register) withVersion(possible bool, version uint64) []any {
 	if r.version != 0 {
-		return states(r, possible && r.version == version)
+		return registerStates(r, possible && r.version == version)
 	}
 	possible = possible && version > r.floor
 	r.version, r.floor = version, version
-	return states(r, possible)
+	return registerStates(r, possible)
 }
 
-// matches tells whether the register may be at the version that cas expects, 0
+// matchVersion reports whether the register may be at the version that cas expects, 0
 // for absent, and whether it may not.
-func (r register) matches(version uint64) (may, mayNot bool) {
+func (r register) matchVersion(version uint64) (may, mayNot bool) {
 	switch {
 	case !r.present || version == 0:
 		may = !r.present && version == 0
@@ -89,14 +89,14 @@ func (r register) matches(version uint64) (may, mayNot bool) {
 	return version > r.floor, true
 }
 
-// happened is the register after an operation whose answer nobody heard.
-func (r register) happened(in registerInput) []any {
+// afterUnanswered is the register after an operation whose answer nobody heard.
+func (r register) afterUnanswered(in registerInput) []any {
 	next := register{present: true, value: in.value, floor: r.floor}
 	switch in.op {
 	case "get":
 		return nil
 	case "cas":
-		if may, _ := r.matches(in.version); !may {
+		if may, _ := r.matchVersion(in.version); !may {
 			return nil
 		}
 	case "delete":
@@ -109,7 +109,7 @@ func (r register) happened(in registerInput) []any {
 	return []any{next}
 }
 
-func states(r register, possible bool) []any {
+func registerStates(r register, possible bool) []any {
 	if !possible {
 		return nil
 	}
@@ -146,25 +146,25 @@ type history struct {
 	live []porcupine.Operation
 }
 
-func (h *history) tick() int64 { return h.ticks.Add(1) }
+func (h *history) nextTick() int64 { return h.ticks.Add(1) }
 
-func (h *history) record(client int, call int64, in registerInput, out registerOutput) {
+func (h *history) recordOperation(client int, call int64, in registerInput, out registerOutput) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.live = append(h.live, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: h.tick()})
+	h.live = append(h.live, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: h.nextTick()})
 }
 
-// add adds a request that was answered.
-func (h *history) add(client int, r *request) {
+// addAnswered adds a request that was answered.
+func (h *history) addAnswered(client int, r *clientRequest) {
 	h.ops = append(h.ops, porcupine.Operation{
 		ClientId: client, Input: r.in, Call: r.call, Output: registerOutput{value: r.answer}, Return: r.ret,
 	})
 }
 
-// crash judges the operations of a life that ended between two ticks. What
+// endLife judges the operations of a life that ended between two ticks. What
 // returned before is known. What was called after never happened. Of the rest
 // nobody heard the answer.
-func (h *history) crash(before, after int64) (unknown int) {
+func (h *history) endLife(before, after int64) (unknown int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, op := range h.live {
@@ -184,7 +184,7 @@ func (h *history) crash(before, after int64) (unknown int) {
 // check fails the test if the history is not linearizable.
 func (h *history) check(t *testing.T) {
 	t.Helper()
-	h.crash(math.MaxInt64, math.MaxInt64) // the end: all is known
+	h.endLife(math.MaxInt64, math.MaxInt64) // the end: all is known
 	perKey := map[string]int{}
 	for _, op := range h.ops {
 		perKey[op.Input.(registerInput).key]++
@@ -198,15 +198,15 @@ func (h *history) check(t *testing.T) {
 		result, info := porcupine.CheckOperationsVerbose(registerModel, part, 30*time.Second)
 		if result != porcupine.Ok {
 			t.Logf("%d operations on the key", len(part))
-			explain(t, part, info)
+			printCounterexample(t, part, info)
 			t.Fatalf("the history is not linearizable: %s", result)
 		}
 	}
 }
 
-// explain prints the operations of a key around the first that has no place in
+// printCounterexample prints the operations of a key around the first that has no place in
 // any order that was tried.
-func explain(t *testing.T, part []porcupine.Operation, info porcupine.LinearizationInfo) {
+func printCounterexample(t *testing.T, part []porcupine.Operation, info porcupine.LinearizationInfo) {
 	best := 0
 	placed := map[int]bool{}
 	for _, tried := range info.PartialLinearizations()[0] {

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/index"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -96,47 +97,47 @@ type IndexEntry struct {
 	Value []byte
 }
 
-// definition checks the options.
-func (o *IndexOptions) definition(db *DB) (index.Definition, index.Extractor, error) {
+// toDefinition checks the options.
+func (o *IndexOptions) toDefinition(db *DB) (index.Definition, index.Extractor, error) {
 	d := index.Definition{
 		Name: o.Name, Mode: index.Mode(o.Mode), Unique: o.Unique,
 		Columns: o.Columns, Stored: slices.Clone(o.Stored), Function: o.Function, Version: o.Version,
 	}
-	d.Canonical()
+	d.NormalizeColumns()
 	switch {
 	case o.Keyspace == nil:
-		return d, nil, optionError("an index needs a Keyspace")
+		return d, nil, optionErrorf("an index needs a Keyspace")
 	case o.Keyspace.db != db:
-		return d, nil, optionError("keyspace %s is of another DB than the index", o.Keyspace.Name())
-	case o.Keyspace.space.OfIndex() != "":
-		return d, nil, optionError("keyspace %s has the entries of %s: index the rows", o.Keyspace.Name(), o.Keyspace.space.OfIndex())
+		return d, nil, optionErrorf("keyspace %s is of another DB than the index", o.Keyspace.Name())
+	case o.Keyspace.keyspace.OwningIndex() != "":
+		return d, nil, optionErrorf("keyspace %s has the entries of %s: index the rows", o.Keyspace.Name(), o.Keyspace.keyspace.OwningIndex())
 	case (o.Extract == nil) != (o.Function == ""):
-		return d, nil, optionError("Extract and Function, its name, come together")
+		return d, nil, optionErrorf("Extract and Function, its name, come together")
 	}
-	if err := o.Keyspace.space.Check(); err != nil {
+	if err := o.Keyspace.keyspace.CheckAddr(); err != nil {
 		return d, nil, err
 	}
 	d.Keyspace = o.Keyspace.Name()
-	if n := len(d.Space()); n > partition.MaxNameBytes {
-		return d, nil, optionError("%q, the name of the keyspace of its entries, has %d bytes: use at most %d", d.Space(), n, partition.MaxNameBytes)
+	if n := len(d.EntryKeyspace()); n > partition.MaxNameBytes {
+		return d, nil, optionErrorf("%q, the name of the keyspace of its entries, has %d bytes: use at most %d", d.EntryKeyspace(), n, partition.MaxNameBytes)
 	}
-	if err := d.Validate(o.Keyspace.space.Layout); err != nil {
+	if err := d.Validate(o.Keyspace.keyspace.Layout); err != nil {
 		return d, nil, err
 	}
 	if o.Extract != nil {
-		return d, extractor(o.Extract), nil
+		return d, newExtractor(o.Extract), nil
 	}
-	x, err := index.New(&d, o.Keyspace.space.Layout)
+	x, err := index.NewExtractor(&d, o.Keyspace.keyspace.Layout)
 	return d, x, err
 }
 
-// extractor makes a function of a program one that the index understands.
-func extractor(f func(IndexRow) ([]IndexEntry, error)) index.Extractor {
-	return index.Func(func(r *index.Row) ([]index.Made, error) {
-		entries, err := f(*publicRow(r))
-		made := make([]index.Made, len(entries))
+// newExtractor makes a function of a program one that the index understands.
+func newExtractor(f func(IndexRow) ([]IndexEntry, error)) index.Extractor {
+	return index.ExtractFunc(func(r *index.Row) ([]index.FuncEntry, error) {
+		entries, err := f(*toIndexRow(r))
+		made := make([]index.FuncEntry, len(entries))
 		for i, e := range entries {
-			made[i] = index.Made{Tuple: e.Entry, Value: e.Value}
+			made[i] = index.FuncEntry{Tuple: e.Entry, Value: e.Value}
 		}
 		return made, err
 	})
@@ -150,17 +151,17 @@ type Index struct {
 	name    string
 }
 
-func (db *DB) indexOf(x *node.Index) *Index {
+func (db *DB) newIndex(x *node.Index) *Index {
 	return &Index{
-		db: db, name: x.Name, rows: &Keyspace{db: db, space: x.Rows},
-		entries: &Keyspace{db: db, space: x.Entries, inner: true},
+		db: db, name: x.Name, rows: &Keyspace{db: db, keyspace: x.Rows},
+		entries: &Keyspace{db: db, keyspace: x.Entries, writesEntries: true},
 	}
 }
 
-// now returns the index as it is now.
-func (ix *Index) now() (*node.Index, error) {
+// lookupCurrent returns the index as it is now.
+func (ix *Index) lookupCurrent() (*node.Index, error) {
 	x, err := ix.db.node.Index(ix.rows.Name(), ix.name)
-	if err == nil && x.Entries != ix.entries.space {
+	if err == nil && x.Entries != ix.entries.keyspace {
 		err = fmt.Errorf("%w: %q of keyspace %q was dropped", node.ErrNoIndex, ix.name, ix.rows.Name())
 	}
 	return x, err
@@ -171,30 +172,30 @@ func (ix *Index) now() (*node.Index, error) {
 // while writes go on, also over a restart: see [Index.Wait]. If the name is taken the
 // error is ErrIndexExists.
 func (db *DB) CreateIndex(ctx context.Context, o IndexOptions) (*Index, error) {
-	d, extract, err := o.definition(db)
+	d, extract, err := o.toDefinition(db)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	x, err := db.node.CreateIndex(ctx, o.Keyspace.space, d, extract)
+	x, err := db.node.CreateIndex(ctx, o.Keyspace.keyspace, d, extract)
 	if x != nil { // also if the caller did not wait for the end
-		db.keepers.start(db, x)
+		db.indexWorkers.startOrWake(db, x)
 	}
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	return db.indexOf(x), nil
+	return db.newIndex(x), nil
 }
 
 // OpenIndex returns the index of a name, and makes it if there is none. If there is
 // one with other options, the error is ErrIndexExists. It declares the function of an
 // index that has one.
 func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
-	d, extract, err := o.definition(db)
+	d, extract, err := o.toDefinition(db)
 	if err == nil {
-		err = db.node.Closed()
+		err = db.node.CheckOpen()
 	}
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
 	for {
 		x, err := db.node.Index(d.Keyspace, d.Name)
@@ -206,10 +207,10 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 			return made, err
 		}
 		if err != nil {
-			return nil, public(err)
+			return nil, toPublicError(err)
 		}
-		if !x.Same(&d) {
-			return nil, fmt.Errorf("%w with other options: %q of keyspace %q is %s, not %s: drop it first", ErrIndexExists, d.Name, d.Keyspace, says(&x.Definition), says(&d))
+		if !x.IsSame(&d) {
+			return nil, fmt.Errorf("%w with other options: %q of keyspace %q is %s, not %s: drop it first", ErrIndexExists, d.Name, d.Keyspace, formatDefinition(&x.Definition), formatDefinition(&d))
 		}
 		if d.Function != "" && x.Extract == nil {
 			x, err = db.node.DeclareIndex(x, extract)
@@ -217,16 +218,16 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 				continue // dropped meanwhile: look again
 			}
 			if err != nil {
-				return nil, public(err)
+				return nil, toPublicError(err)
 			}
-			db.keepers.start(db, x)
+			db.indexWorkers.startOrWake(db, x)
 		}
-		return db.indexOf(x), nil
+		return db.newIndex(x), nil
 	}
 }
 
-// says describes what an index is about.
-func says(d *index.Definition) string {
+// formatDefinition describes what an index is about.
+func formatDefinition(d *index.Definition) string {
 	text := d.Mode.String()
 	if d.Unique {
 		text += ", unique"
@@ -241,15 +242,15 @@ func says(d *index.Definition) string {
 func (db *DB) Index(keyspace, name string) (*Index, error) {
 	x, err := db.node.Index(keyspace, name)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
-	return db.indexOf(x), nil
+	return db.newIndex(x), nil
 }
 
 // Indexes returns all indexes by keyspace and name.
 func (db *DB) Indexes() (all []*Index) {
 	for _, x := range db.node.AllIndexes() {
-		all = append(all, db.indexOf(x))
+		all = append(all, db.newIndex(x))
 	}
 	return all
 }
@@ -258,8 +259,8 @@ func (db *DB) Indexes() (all []*Index) {
 // they took is given back in the background. Dropping a keyspace drops its indexes.
 func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
 	err := db.node.DropIndex(ctx, keyspace, name)
-	db.keepers.forget()
-	return public(err)
+	db.indexWorkers.stopDropped()
+	return toPublicError(err)
 }
 
 // Name is the name of the index.
@@ -270,13 +271,13 @@ func (ix *Index) Keyspace() *Keyspace { return ix.rows }
 
 // Entries is the keyspace of its entries, named "index/", the keyspace, "/" and the
 // index. It splits and moves like others, and takes no writes but those of the index.
-func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, space: ix.entries.space} }
+func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, keyspace: ix.entries.keyspace} }
 
 // Options returns what the index was created with. A function is told by its name.
 func (ix *Index) Options() (IndexOptions, error) {
-	x, err := ix.now()
+	x, err := ix.lookupCurrent()
 	if err != nil {
-		return IndexOptions{}, public(err)
+		return IndexOptions{}, toPublicError(err)
 	}
 	return IndexOptions{
 		Name: x.Name, Keyspace: ix.rows, Mode: IndexMode(x.Mode), Unique: x.Unique, Columns: x.Columns,
@@ -284,8 +285,125 @@ func (ix *Index) Options() (IndexOptions, error) {
 	}, nil
 }
 
-// undeclared says that a function is missing.
-func undeclared(x *node.Index) error {
+// undeclaredError says that a function is missing.
+func undeclaredError(x *node.Index) error {
 	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
 		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
+}
+
+// IndexStatus is how an index is.
+type IndexStatus struct {
+	// Ready tells that all rows have their entries.
+	Ready bool
+	// Built is how many rows were looked at since the store was opened, to build it.
+	Built uint64
+	// Err is why it stands still, nil if it does not: a row that it refuses, or a
+	// function that is not declared. It is tried again every few seconds.
+	Err error
+
+	// The rest is about asynchronous ones.
+
+	// Behind is how old the state of the rows is at most that the entries are of, and
+	// BehindBytes how much of the log was not looked at since, of whatever keyspace.
+	// Both are 0 if nothing is missing.
+	Behind      time.Duration
+	BehindBytes int64
+	// Refused counts rows that have no entry because of a mistake in them.
+	Refused uint64
+	// Rebuilt counts how often it was built anew since the store was opened, because
+	// the feed did not reach back to where it was.
+	Rebuilt uint64
+}
+
+// Status tells how the index is.
+func (ix *Index) Status() (IndexStatus, error) {
+	x, err := ix.lookupCurrent()
+	if err != nil {
+		return IndexStatus{}, toPublicError(err)
+	}
+	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
+	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
+	if x.Extract == nil && status.Err == nil {
+		status.Err = undeclaredError(x) // though nobody is at work on one that is ready
+	}
+	if x.Mode == index.Asynchronous {
+		status.Behind, status.BehindBytes = ix.measureLag(&s)
+	}
+	return status, nil
+}
+
+// measureLag returns how far an index is behind its rows.
+func (ix *Index) measureLag(s *indexWorkerStatus) (age time.Duration, bytes int64) {
+	hosts := ix.db.node.StoreHosts()
+	if len(s.positions) == len(hosts) {
+		for i, h := range hosts {
+			bytes += max(h.Store.LogBytesAfter(s.positions[i]), 0)
+		}
+		if bytes == 0 {
+			return 0, 0
+		}
+	}
+	if !s.freshAt.IsZero() {
+		age = max(time.Since(s.freshAt), 1)
+	}
+	return age, bytes
+}
+
+// WaitFresh waits until an asynchronous index has all that was committed up to a place
+// in the feed: that of [DB.Settled] after a write, say. Whoever was told of a version of
+// a key waits for Settled too, because that version is committed. A transactional index
+// is always fresh. If ctx ends first, the error also says why the index stands still, if
+// it does.
+func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
+	x, err := ix.lookupCurrent()
+	if err != nil {
+		return toPublicError(err)
+	}
+	if x.Mode == index.Transactional {
+		return nil
+	}
+	want, err := ix.db.parseCursor(c)
+	if err != nil {
+		return err
+	}
+	for {
+		s, changed := ix.db.indexWorkers.find(ix).loadStatus()
+		if x.IsReady() && hasReached(s.positions, want) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(minIndexPause):
+			if _, err := ix.lookupCurrent(); err != nil {
+				return toPublicError(err)
+			}
+			if err := ix.db.node.CheckOpen(); err != nil {
+				return toPublicError(err)
+			}
+		case <-ctx.Done():
+			return waitError(ctx, s.err)
+		}
+	}
+}
+
+// waitCaughtUp waits until an asynchronous index has all that was acknowledged before the call.
+func (ix *Index) waitCaughtUp(ctx context.Context) error {
+	if now, err := ix.lookupCurrent(); err != nil || now.Mode == index.Transactional {
+		return toPublicError(err)
+	}
+	c, err := ix.db.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	return ix.WaitFresh(ctx, c)
+}
+
+// hasReached reports whether a place in the feed has all that is before another.
+func hasReached(at, want []wal.Position) bool {
+	for i := range want {
+		if i >= len(at) || at[i] < want[i] {
+			return false
+		}
+	}
+	return true
 }

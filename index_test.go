@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/index"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/key"
 )
 
-func fields(pairs ...string) (all []Field) {
+func newFields(pairs ...string) (all []Field) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, Field{[]byte(pairs[i]), []byte(pairs[i+1])})
 	}
@@ -28,7 +28,7 @@ func mustIndex(t testing.TB, db *DB, o IndexOptions) *Index {
 	}
 	ix, err := db.OpenIndex(ctx, o)
 	if err == nil {
-		limited, cancel := context.WithTimeout(ctx, hanging())
+		limited, cancel := context.WithTimeout(ctx, hangTimeout())
 		defer cancel()
 		err = ix.Wait(limited)
 	}
@@ -38,8 +38,8 @@ func mustIndex(t testing.TB, db *DB, o IndexOptions) *Index {
 	return ix
 }
 
-// found returns the entries and rows that a scan finds.
-func found(t testing.TB, ix *Index, o IndexScanOptions) string {
+// formatFound returns the entries and rows that a scan finds.
+func formatFound(t testing.TB, ix *Index, o IndexScanOptions) string {
 	t.Helper()
 	page, err := ix.Scan(ctx, o)
 	if err != nil {
@@ -54,13 +54,13 @@ func found(t testing.TB, ix *Index, o IndexScanOptions) string {
 
 func expectFound(t testing.TB, ix *Index, o IndexScanOptions, want string) {
 	t.Helper()
-	if got := found(t, ix, o); got != want {
+	if got := formatFound(t, ix, o); got != want {
 		t.Errorf("found %s, want %s", got, want)
 	}
 }
 
 func TestRowsAreFoundByTheirFieldsAndTheirKeys(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "people", Layout: "country:string | id:int"})
 	must(t, err)
 	layout, err := key.ParseLayout("country:string | id:int")
@@ -72,7 +72,7 @@ func TestRowsAreFoundByTheirFieldsAndTheirKeys(t *testing.T) {
 	}
 	byAge := mustIndex(t, db, IndexOptions{Name: "age", Keyspace: ks, Columns: "age:int, country", Stored: []string{"name", "none"}})
 	byID := mustIndex(t, db, IndexOptions{Name: "id", Keyspace: ks, Columns: "id", Unique: true})
-	for i, f := range [][]Field{fields("age", "9", "name", "ann"), fields("age", "-10", "name", "ben"), fields("age", "100"), fields("name", "nobody")} {
+	for i, f := range [][]Field{newFields("age", "9", "name", "ann"), newFields("age", "-10", "name", "ben"), newFields("age", "100"), newFields("name", "nobody")} {
 		_, err := ks.HSet(ctx, row([]string{"nz", "at"}[i%2], i), f...)
 		must(t, err)
 	}
@@ -122,11 +122,11 @@ func TestRowsAreFoundByTheirFieldsAndTheirKeys(t *testing.T) {
 
 func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 	for _, stores := range []int{1, 3} {
-		db := small(t, stores)
+		db := openSmall(t, stores)
 		ks := db.Default()
 		ix := mustIndex(t, db, IndexOptions{Name: "mail", Columns: "mail", Unique: true})
 		set := func(key, mail string) error {
-			_, err := ks.HSet(ctx, []byte(key), fields("mail", mail)...)
+			_, err := ks.HSet(ctx, []byte(key), newFields("mail", mail)...)
 			return err
 		}
 		must(t, set("a", "x"))
@@ -141,7 +141,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		must(t, set("b", "y"))
 		must(t, db.Update(ctx, func(tx *Txn) error { // they change places
 			for key, mail := range map[string]string{"a": "y", "b": "x"} {
-				if _, err := tx.HSet(ks, []byte(key), fields("mail", mail)...); err != nil {
+				if _, err := tx.HSet(ks, []byte(key), newFields("mail", mail)...); err != nil {
 					return err
 				}
 			}
@@ -149,15 +149,15 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		}))
 		expectFound(t, ix, IndexScanOptions{}, `("x")=b ("y")=a`)
 		var b Batch
-		b.HSet(ks, []byte("c"), fields("mail", "z")...)
-		b.HSet(ks, []byte("d"), fields("mail", "z")...)
+		b.HSet(ks, []byte("c"), newFields("mail", "z")...)
+		b.HSet(ks, []byte("d"), newFields("mail", "z")...)
 		if err := db.Write(ctx, &b); !errors.Is(err, ErrUnique) {
 			t.Errorf("two of a batch: %v", err)
 		}
 		// Rows that were there before are named too, by whoever asks.
 		must(t, db.Update(ctx, func(tx *Txn) error {
-			_, err := tx.HSet(ks, []byte("first"), fields("tax", "1")...)
-			_, err2 := tx.HSet(ks, []byte("second"), fields("tax", "1")...)
+			_, err := tx.HSet(ks, []byte("first"), newFields("tax", "1")...)
+			_, err2 := tx.HSet(ks, []byte("second"), newFields("tax", "1")...)
 			return errors.Join(err, err2)
 		}))
 		twice, err := db.OpenIndex(ctx, IndexOptions{Name: "tax", Keyspace: ks, Columns: "tax", Unique: true})
@@ -201,7 +201,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 
 // Tuples are equal if all of their elements are: one that goes on with nil is another.
 func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	tuples := map[string]key.Tuple{"1": {"a"}, "2": {"a", nil}, "3": {"a", nil, nil}, "4": {nil}, "5": {nil, nil}, "6": {"a", []byte{}}}
 	ix := mustIndex(t, db, IndexOptions{Name: "u", Unique: true, Function: "f", Version: "1", Extract: func(r IndexRow) ([]IndexEntry, error) {
@@ -210,7 +210,7 @@ func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
 	for _, order := range []string{"123456", "654321"} {
 		for _, value := range order {
 			must(t, ks.Set(ctx, []byte(string(value)), []byte(string(value))))
-			refused(t, "the same tuple", ks.Set(ctx, []byte("other"), []byte(string(value))), ErrUnique)
+			checkRefused(t, "the same tuple", ks.Set(ctx, []byte("other"), []byte(string(value))), ErrUnique)
 		}
 		page, err := ix.Scan(ctx, IndexScanOptions{})
 		if must(t, err); len(page.Items) != len(tuples) {
@@ -226,7 +226,7 @@ func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
 // What counts is what the rows are at the commit. An index that is read before has the
 // entries written which there are then, and one of them may be given up again.
 func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := db.Default()
 	ix := mustIndex(t, db, IndexOptions{Name: "mail", Columns: "mail", Unique: true})
 	for _, c := range []struct {
@@ -247,7 +247,7 @@ func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
 						return err
 					}
 					if mail != "" {
-						if _, err := tx.HSet(ks, []byte(row), fields("mail", mail)...); err != nil {
+						if _, err := tx.HSet(ks, []byte(row), newFields("mail", mail)...); err != nil {
 							return err
 						}
 					}
@@ -274,11 +274,11 @@ func TestAnEntryThatWasGivenUpIsFree(t *testing.T) {
 
 // Entries outlive their rows, but nothing outlives the end of time.
 func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
-	p, err := ks.position(nil, []byte("a"))
+	p, err := ks.appendPosition(nil, []byte("a"))
 	must(t, err)
-	_, err = ks.do(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("x"), Expiry: command.At(math.MaxInt64)})
+	_, err = ks.executeCommand(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("x"), Expiry: command.ExpireAt(math.MaxInt64)})
 	must(t, err)
 	must(t, ks.Set(ctx, []byte("b"), []byte("y")))
 	ix, err := db.OpenIndex(ctx, IndexOptions{Name: "f", Keyspace: ks, Function: "f", Extract: func(r IndexRow) ([]IndexEntry, error) {
@@ -291,7 +291,7 @@ func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
 	if must(t, err); !report.Clean() {
 		t.Errorf("%+v", report)
 	}
-	_, err = ks.do(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("z"), Expiry: command.At(math.MaxInt64 - 5)})
+	_, err = ks.executeCommand(ctx, p, RequestID{}, &command.Set{Key: p, Value: []byte("z"), Expiry: command.ExpireAt(math.MaxInt64 - 5)})
 	must(t, err)
 	expectFound(t, ix, IndexScanOptions{}, `("y")=b ("z")=a`)
 }
@@ -300,8 +300,8 @@ func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
 // refused because of them.
 func TestEntriesExpireWithTheirRows(t *testing.T) {
 	clock := newClock()
-	o := memory(3)
-	o.Wall, o.TendEvery = clock.ms.Load, -1
+	o := memoryOptions(3)
+	o.Wall, o.HousekeepInterval = clock.ms.Load, -1
 	db := mustOpen(t, o)
 	defer mustClose(t, db)
 	ks := db.Default()
@@ -311,12 +311,12 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	_, err := ks.SetWith(ctx, []byte("a"), []byte("x"), SetOptions{TTL: time.Second})
 	must(t, err)
 	expectFound(t, ix, IndexScanOptions{}, `("x")=a`)
-	clock.pass(500 * time.Millisecond)
+	clock.advance(500 * time.Millisecond)
 	_, err = ks.Expire(ctx, []byte("a"), time.Second)
 	must(t, err)
-	clock.pass(700 * time.Millisecond)
+	clock.advance(700 * time.Millisecond)
 	expectFound(t, ix, IndexScanOptions{}, `("x")=a`)
-	clock.pass(300 * time.Millisecond)
+	clock.advance(300 * time.Millisecond)
 	expectFound(t, ix, IndexScanOptions{}, ``)
 	_, err = ks.SetWith(ctx, []byte("a"), []byte("y"), SetOptions{TTL: time.Second}) // nobody knows what it was
 	must(t, err)
@@ -328,7 +328,7 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	}
 	_, err = ks.Persist(ctx, []byte("a"))
 	must(t, err)
-	clock.pass(1000 * time.Hour)
+	clock.advance(1000 * time.Hour)
 	expectFound(t, ix, IndexScanOptions{}, `("x")=b ("y")=a`)
 	report, err := ix.Verify(ctx)
 	if must(t, err); !report.Clean() || report.Rows != 2 || report.Entries != 2 {
@@ -340,14 +340,14 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 // is not read by all who come after them.
 func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
 	clock := newClock()
-	o := memory(1)
+	o := memoryOptions(1)
 	o.Wall = clock.ms.Load
 	db := mustOpen(t, o)
 	defer db.Close()
 	ks := db.Default()
 	ix := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name", Unique: true})
 	take := func(tx *Txn, row []byte) error {
-		if _, err := tx.HSet(ks, row, fields("name", "n")...); err != nil {
+		if _, err := tx.HSet(ks, row, newFields("name", "n")...); err != nil {
 			return err
 		}
 		_, err := tx.Expire(ks, row, time.Second)
@@ -356,10 +356,10 @@ func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
 	for i := range 20 {
 		reads := 0
 		must(t, db.Update(ctx, func(tx *Txn) error {
-			if err := take(tx, number(i)); err != nil || i < 19 {
+			if err := take(tx, numberKey(i)); err != nil || i < 19 {
 				return err
 			}
-			if err := tx.maintain(); err != nil {
+			if err := tx.maintainIndexes(); err != nil {
 				return err
 			}
 			err := tx.checkUnique()
@@ -369,31 +369,31 @@ func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
 		if reads > 5 {
 			t.Errorf("after %d rows another one reads %d", i, reads)
 		}
-		clock.pass(2 * time.Second)
+		clock.advance(2 * time.Second)
 	}
 
 	// The last one comes back while another finds that it is gone.
 	attempts := 0
 	err := db.Update(ctx, func(tx *Txn) error {
 		if attempts++; attempts == 1 {
-			must(t, take(tx, number(20)))
-			must(t, tx.maintain())
+			must(t, take(tx, numberKey(20)))
+			must(t, tx.maintainIndexes())
 			must(t, tx.checkUnique())
-			return db.Update(ctx, func(tx *Txn) error { return take(tx, number(19)) })
+			return db.Update(ctx, func(tx *Txn) error { return take(tx, numberKey(19)) })
 		}
-		return take(tx, number(20))
+		return take(tx, numberKey(20))
 	})
-	refused(t, "a name that was taken again", err, ErrUnique)
-	expectFound(t, ix, IndexScanOptions{}, fmt.Sprintf(`("n")=%s`, number(19)))
+	checkRefused(t, "a name that was taken again", err, ErrUnique)
+	expectFound(t, ix, IndexScanOptions{}, fmt.Sprintf(`("n")=%s`, numberKey(19)))
 }
 
 // An index that is read in a transaction is what its rows are there, and what others
 // change in what was read is a conflict.
 func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := db.Default()
 	ix := mustIndex(t, db, IndexOptions{Name: "team", Columns: "team"})
-	_, err := ks.HSet(ctx, []byte("a"), fields("team", "red")...)
+	_, err := ks.HSet(ctx, []byte("a"), newFields("team", "red")...)
 	must(t, err)
 	count := func(tx *Txn, team string) (n int) {
 		for _, err := range tx.ScanIndex(ix, IndexScanOptions{Prefix: key.Tuple{team}}) {
@@ -407,20 +407,20 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 	attempts := 0
 	must(t, db.Update(ctx, func(tx *Txn) error {
 		attempts++
-		if _, err := tx.HSet(ks, []byte("b"), fields("team", "red")...); err != nil {
+		if _, err := tx.HSet(ks, []byte("b"), newFields("team", "red")...); err != nil {
 			return err
 		}
 		if n := count(tx, "red"); n != 1+attempts {
 			t.Errorf("attempt %d sees %d", attempts, n)
 		}
-		if _, err := tx.HSet(ks, []byte("b"), fields("team", "blue")...); err != nil {
+		if _, err := tx.HSet(ks, []byte("b"), newFields("team", "blue")...); err != nil {
 			return err
 		}
 		if red, blue := count(tx, "red"), count(tx, "blue"); red != attempts || blue != 1 {
 			t.Errorf("attempt %d sees %d red and %d blue", attempts, red, blue)
 		}
 		if attempts == 1 { // somebody joins
-			_, err := ks.HSet(ctx, []byte("c"), fields("team", "red")...)
+			_, err := ks.HSet(ctx, []byte("c"), newFields("team", "red")...)
 			return err
 		}
 		return nil
@@ -434,24 +434,24 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 // A row that an index refuses may be repaired in the same transaction, also after another
 // index was read. Then all find it, for as long as it is there.
 func TestARowThatWasRepairedHasItsEntries(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks, row := db.Default(), []byte("row")
 	name := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name"})
 	years := mustIndex(t, db, IndexOptions{Name: "years", Columns: "years:int"})
-	_, err := ks.HSet(ctx, row, fields("name", "n", "years", "7")...)
+	_, err := ks.HSet(ctx, row, newFields("name", "n", "years", "7")...)
 	must(t, err)
 	must(t, db.Update(ctx, func(tx *Txn) error {
-		if _, err := tx.HSet(ks, row, fields("years", "old")...); err != nil {
+		if _, err := tx.HSet(ks, row, newFields("years", "old")...); err != nil {
 			return err
 		}
 		if _, err := tx.Expire(ks, row, time.Hour); err != nil {
 			return err
 		}
 		for _, err := range tx.ScanIndex(name, IndexScanOptions{}) {
-			refused(t, "years that are no number", err, ErrIndexRow)
+			checkRefused(t, "years that are no number", err, ErrIndexRow)
 			break
 		}
-		if _, err := tx.HSet(ks, row, fields("years", "8")...); err != nil {
+		if _, err := tx.HSet(ks, row, newFields("years", "8")...); err != nil {
 			return err
 		}
 		_, err := tx.Persist(ks, row)
@@ -462,10 +462,10 @@ func TestARowThatWasRepairedHasItsEntries(t *testing.T) {
 }
 
 func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	f := func(IndexRow) ([]IndexEntry, error) { return nil, nil }
-	other := small(t, 1)
+	other := openSmall(t, 1)
 	dropped := rangeSpace(t, db, "dropped")
 	must(t, db.DropKeyspace(ctx, "dropped"))
 	ix := mustIndex(t, db, IndexOptions{Name: "age", Columns: "age:int"})
@@ -520,11 +520,11 @@ func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 		}
 	}
 	// Rows.
-	if _, err := ks.HSet(ctx, []byte("a"), fields("age", "old")...); !errors.Is(err, ErrIndexRow) || !strings.Contains(err.Error(), `key "a"`) {
+	if _, err := ks.HSet(ctx, []byte("a"), newFields("age", "old")...); !errors.Is(err, ErrIndexRow) || !strings.Contains(err.Error(), `key "a"`) {
 		t.Errorf("a field of the wrong type: %v", err)
 	}
 	mustIndex(t, db, IndexOptions{Name: "long", Columns: "long"})
-	if _, err := ks.HSet(ctx, []byte("a"), fields("long", strings.Repeat("x", index.MaxKeyBytes))...); !errors.Is(err, ErrIndexRow) {
+	if _, err := ks.HSet(ctx, []byte("a"), newFields("long", strings.Repeat("x", index.MaxKeyBytes))...); !errors.Is(err, ErrIndexRow) {
 		t.Errorf("a long entry: %v", err)
 	}
 	if there, err := ks.Exists(ctx, []byte("a")); there || err != nil {
@@ -552,10 +552,10 @@ func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 }
 
 func TestADroppedIndexIsGoneAndSoAreThoseOfADroppedKeyspace(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "k")
 	must(t, ks.Set(ctx, []byte("a"), []byte("1")))
-	ix := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything})
+	ix := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: extractAll})
 	must(t, db.DropIndex(ctx, "k", "all"))
 	must(t, ks.Set(ctx, []byte("b"), []byte("2")))
 	_, scanned := ix.Scan(ctx, IndexScanOptions{})
@@ -565,7 +565,7 @@ func TestADroppedIndexIsGoneAndSoAreThoseOfADroppedKeyspace(t *testing.T) {
 			t.Errorf("%s: %v", say, err)
 		}
 	}
-	again := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: everything})
+	again := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: extractAll})
 	if _, err := ix.Scan(ctx, IndexScanOptions{}); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("the old one: %v", err)
 	}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/index"
 )
 
 // IndexReport is what Verify has found.
@@ -29,12 +29,12 @@ type IndexReport struct {
 func (r *IndexReport) Clean() bool { return r.Missing == 0 && r.Stray == 0 }
 
 const (
-	reportKeys    = 10     // in a report
-	verifyRounds  = 5      // how often rows that change are looked at again
-	verifySuspect = 10_000 // rows that are looked at again, at most
-	// verifyClocksMS is by how much the clocks of groups may differ: a few seconds after a
+	maxReportKeys   = 10     // in a report
+	maxVerifyRounds = 5      // how often rows that change are looked at again
+	maxSuspectRows  = 10_000 // rows that are looked at again, at most
+	// maxClockSkewMS is by how much the clocks of groups may differ: a few seconds after a
 	// crash, when each goes on from the time that it has promised not to go back behind.
-	verifyClocksMS = 10_000
+	maxClockSkewMS = 10_000
 )
 
 // Verify makes the entries of all rows again and compares them with those that there
@@ -42,75 +42,75 @@ const (
 // which it keeps as long as it takes, while writes go on. What an asynchronous index
 // lacks is looked at again when it has caught up.
 func (ix *Index) Verify(ctx context.Context) (report IndexReport, err error) {
-	x, err := ix.readable(false)
+	x, err := ix.lookupReadable(false)
 	if err != nil {
-		return report, public(err)
+		return report, toPublicError(err)
 	}
 	if x.Extract == nil {
-		return report, undeclared(x)
+		return report, undeclaredError(x)
 	}
-	if err := ix.waitNow(ctx); err != nil {
+	if err := ix.waitCaughtUp(ctx); err != nil {
 		return report, err
 	}
-	v := verifier{ix: ix, x: x, set: node.IndexesOf(x), report: &report}
-	var found suspects
+	v := indexVerifier{ix: ix, x: x, indexes: node.NewIndexSet(x), report: &report}
+	var found suspectRows
 	err = ix.db.View(ctx, func(tx *Txn) error {
-		same, err := v.digests(tx)
+		same, err := v.compareDigests(tx)
 		if err == nil && !same {
-			if err = v.suspect(tx, &found); err == nil && x.Mode == index.Transactional {
-				err = v.judge(tx, &found)
+			if err = v.collectSuspects(tx, &found); err == nil && x.Mode == index.Transactional {
+				err = v.verifySuspects(tx, &found)
 			}
 		}
 		return err
 	})
-	if err == nil && x.Mode == index.Asynchronous && len(found.list) > 0 {
-		err = v.judgeLater(ctx, &found)
+	if err == nil && x.Mode == index.Asynchronous && len(found.rows) > 0 {
+		err = v.verifySuspectsLater(ctx, &found)
 	}
-	return report, ix.gone(err)
+	return report, ix.asDroppedError(err)
 }
 
-// verifier compares an index with its rows.
-type verifier struct {
-	ix     *Index
-	x      *node.Index
-	set    *node.Indexes
-	report *IndexReport
+// indexVerifier compares an index with its rows.
+type indexVerifier struct {
+	ix      *Index
+	x       *node.Index
+	indexes *node.IndexSet
+	report  *IndexReport
 }
 
-// suspect is a row that may not have the right entries.
-type suspect struct {
-	row   []byte
-	extra [][]byte // entries that it has and perhaps should not
+// suspectRow is a row that may not have the right entries.
+type suspectRow struct {
+	row          []byte
+	extraEntries [][]byte // entries that it has and perhaps should not
 	// missing and stray are how many there are, as of a version of the row.
 	missing, stray uint64
 	version        uint64
 }
 
-// suspects are some of them, by row.
-type suspects struct {
-	list []*suspect
-	by   map[string]*suspect
+// suspectRows are some of them, by row.
+type suspectRows struct {
+	rows  []*suspectRow
+	byKey map[string]*suspectRow
 }
 
-func (s *suspects) of(row []byte) *suspect {
-	if s.by == nil {
-		s.by = map[string]*suspect{}
+func (s *suspectRows) findOrAdd(row []byte) *suspectRow {
+	if s.byKey == nil {
+		s.byKey = map[string]*suspectRow{}
 	}
-	x := s.by[string(row)]
-	if x == nil && len(s.list) < verifySuspect {
-		x = &suspect{row: bytes.Clone(row)}
-		s.by[string(row)], s.list = x, append(s.list, x)
+	x := s.byKey[string(row)]
+	if x == nil && len(s.rows) < maxSuspectRows {
+		x = &suspectRow{row: bytes.Clone(row)}
+		s.byKey[string(row)], s.rows = x, append(s.rows, x)
 	}
 	return x
 }
 
-// eachRow visits all rows with the entries that they should have.
-func (v *verifier) eachRow(tx *Txn, visit func(row *index.Row, key []byte, entries []index.Entry) error) error {
+// visitRows visits all rows with the entries that they should have.
+func (v *indexVerifier) visitRows(tx *Txn, visit func(row *index.Row, key []byte, entries []index.Entry) error) error {
 	for item, err := range tx.Scan(v.ix.rows, ScanOptions{KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		row, entries, _, err := v.should(tx, item.Key)
+		row, entries, _, err := v.loadExpected(tx, item.Key)
 		if err == nil && row != nil {
 			err = visit(row, item.Key, entries)
 		}
@@ -121,37 +121,37 @@ func (v *verifier) eachRow(tx *Txn, visit func(row *index.Row, key []byte, entri
 	return nil
 }
 
-// should returns a row, nil if there is none, and the entries that it should have: none
+// loadExpected returns a row, nil if there is none, and the entries that it should have: none
 // if there is a mistake in it.
-func (v *verifier) should(tx *Txn, key []byte) (*index.Row, []index.Entry, uint64, error) {
-	p, err := tx.locate(v.ix.rows, key, false)
+func (v *indexVerifier) loadExpected(tx *Txn, key []byte) (*index.Row, []index.Entry, uint64, error) {
+	p, err := tx.locateKey(v.ix.rows, key, false)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	row, version, err := tx.loadRow(place{v.ix.rows, p}, key, v.set.Needs, v.set.Whole)
+	row, version, err := tx.loadRow(keyRef{v.ix.rows, p}, key, v.indexes.Needs, v.indexes.Whole)
 	if err != nil || row == nil {
 		return nil, nil, 0, err
 	}
-	entries, err := v.x.Extract.Entries(row)
+	entries, err := v.x.Extract.ExtractEntries(row)
 	if errors.Is(err, index.ErrEntry) {
 		entries, err = nil, nil
 	}
 	return row, entries, version, err
 }
 
-// eachEntry visits all entries that count.
-func (v *verifier) eachEntry(tx *Txn, visit func(entry Item, row []byte) error) error {
+// visitEntries visits all entries that count.
+func (v *indexVerifier) visitEntries(tx *Txn, visit func(entry Item, row []byte) error) error {
 	o := ScanOptions{}
-	o.Start, o.End = index.Entries()
+	o.Start, o.End = index.EntriesSpan()
 	for entry, err := range tx.Scan(v.ix.entries, o) {
 		if err != nil {
 			return err
 		}
 		_, row, err := index.SplitKey(entry.Key)
 		if err != nil {
-			return public(err)
+			return toPublicError(err)
 		}
-		counts, err := tx.counts(v.x, v.ix.rows, entry, row)
+		counts, err := tx.isLiveEntry(v.x, v.ix.rows, entry, row)
 		if err == nil && counts {
 			err = visit(entry, row)
 		}
@@ -162,59 +162,59 @@ func (v *verifier) eachEntry(tx *Txn, visit func(entry Item, row []byte) error) 
 	return nil
 }
 
-// expiry is when an entry expires, 0 for never.
-func (v *verifier) expiry(entry Item) int64 {
+// toExpiryMS is when an entry expires, 0 for never.
+func (v *indexVerifier) toExpiryMS(entry Item) int64 {
 	if entry.Expires.IsZero() {
 		return 0
 	}
 	return entry.Expires.UnixMilli()
 }
 
-// digests compares all at once.
-func (v *verifier) digests(tx *Txn) (same bool, err error) {
+// compareDigests compares all at once.
+func (v *indexVerifier) compareDigests(tx *Txn) (same bool, err error) {
 	var want, got index.Digest
-	err = v.eachRow(tx, func(row *index.Row, _ []byte, entries []index.Entry) error {
+	err = v.visitRows(tx, func(row *index.Row, _ []byte, entries []index.Entry) error {
 		v.report.Rows++
 		for _, e := range entries {
-			want.Add(e, entryMS(v.x, row.ExpiryMS))
+			want.Add(e, entryExpiryMS(v.x, row.ExpiryMS))
 		}
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	err = v.eachEntry(tx, func(entry Item, _ []byte) error {
-		got.Add(index.Entry{Key: entry.Key, Value: entry.Value}, v.expiry(entry))
+	err = v.visitEntries(tx, func(entry Item, _ []byte) error {
+		got.Add(index.Entry{Key: entry.Key, Value: entry.Value}, v.toExpiryMS(entry))
 		return nil
 	})
-	v.report.Entries = got.Entries()
+	v.report.Entries = got.EntryCount()
 	return want.Equal(&got), err
 }
 
-// suspect finds the rows whose entries are not what they should be.
-func (v *verifier) suspect(tx *Txn, found *suspects) error {
-	err := v.eachRow(tx, func(row *index.Row, key []byte, entries []index.Entry) error {
-		missing, err := v.missing(tx, row, entries)
+// collectSuspects finds the rows whose entries are not what they should be.
+func (v *indexVerifier) collectSuspects(tx *Txn, found *suspectRows) error {
+	err := v.visitRows(tx, func(row *index.Row, key []byte, entries []index.Entry) error {
+		missing, err := v.countMissing(tx, row, entries)
 		if err == nil && missing > 0 {
-			found.of(key)
+			found.findOrAdd(key)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return v.eachEntry(tx, func(entry Item, key []byte) error {
-		_, entries, _, err := v.should(tx, key)
-		if err == nil && !has(entries, entry.Key) {
-			if s := found.of(key); s != nil {
-				s.extra = append(s.extra, bytes.Clone(entry.Key))
+	return v.visitEntries(tx, func(entry Item, key []byte) error {
+		_, entries, _, err := v.loadExpected(tx, key)
+		if err == nil && !hasEntry(entries, entry.Key) {
+			if s := found.findOrAdd(key); s != nil {
+				s.extraEntries = append(s.extraEntries, bytes.Clone(entry.Key))
 			}
 		}
 		return err
 	})
 }
 
-func has(entries []index.Entry, key []byte) bool {
+func hasEntry(entries []index.Entry, key []byte) bool {
 	for _, e := range entries {
 		if bytes.Equal(e.Key, key) {
 			return true
@@ -223,8 +223,8 @@ func has(entries []index.Entry, key []byte) bool {
 	return false
 }
 
-// missing counts entries that a row should have and has not.
-func (v *verifier) missing(tx *Txn, row *index.Row, entries []index.Entry) (n uint64, err error) {
+// countMissing counts entries that a row should have and has not.
+func (v *indexVerifier) countMissing(tx *Txn, row *index.Row, entries []index.Entry) (n uint64, err error) {
 	for _, e := range entries {
 		item, err := tx.Item(v.ix.entries, e.Key)
 		switch {
@@ -232,92 +232,92 @@ func (v *verifier) missing(tx *Txn, row *index.Row, entries []index.Entry) (n ui
 			n++
 		case err != nil:
 			return n, err
-		case !bytes.Equal(item.Value, e.Value) || v.expiry(item) != entryMS(v.x, row.ExpiryMS):
+		case !bytes.Equal(item.Value, e.Value) || v.toExpiryMS(item) != entryExpiryMS(v.x, row.ExpiryMS):
 			n++
 		}
 	}
 	return n, nil
 }
 
-// look looks at a suspect again.
-func (v *verifier) look(tx *Txn, s *suspect) error {
-	row, entries, version, err := v.should(tx, s.row)
+// checkSuspect looks at a suspect again.
+func (v *indexVerifier) checkSuspect(tx *Txn, s *suspectRow) error {
+	row, entries, version, err := v.loadExpected(tx, s.row)
 	if err != nil {
 		return err
 	}
 	s.missing, s.stray, s.version = 0, 0, version
-	if row != nil && !v.passing(tx, row.ExpiryMS) {
-		if s.missing, err = v.missing(tx, row, entries); err != nil {
+	if row != nil && !v.isExpiryInDoubt(tx, row.ExpiryMS) {
+		if s.missing, err = v.countMissing(tx, row, entries); err != nil {
 			return err
 		}
 	}
-	for _, key := range s.extra {
+	for _, key := range s.extraEntries {
 		entry, err := tx.Item(v.ix.entries, key)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		counts := false
 		if err == nil {
-			counts, err = tx.counts(v.x, v.ix.rows, entry, s.row)
+			counts, err = tx.isLiveEntry(v.x, v.ix.rows, entry, s.row)
 		}
 		if err != nil {
 			return err
 		}
-		if counts && !has(entries, key) && !v.passing(tx, v.expiry(entry)) {
+		if counts && !hasEntry(entries, key) && !v.isExpiryInDoubt(tx, v.toExpiryMS(entry)) {
 			s.stray++
 		}
 	}
 	return nil
 }
 
-// passing tells whether what expires at a time may be there for one clock and gone for
+// isExpiryInDoubt reports whether what expires at a time may be there for one clock and gone for
 // another: the entries of an asynchronous index are judged by their own.
-func (v *verifier) passing(tx *Txn, expiryMS int64) bool {
-	return !plant.Bug("cleave-index-verify-one-clock") && v.x.Mode == index.Asynchronous && expiryMS != 0 && expiryMS <= tx.env.NowMS()+verifyClocksMS
+func (v *indexVerifier) isExpiryInDoubt(tx *Txn, expiryMS int64) bool {
+	return !plant.Bug("cleave-index-verify-one-clock") && v.x.Mode == index.Asynchronous && expiryMS != 0 && expiryMS <= tx.env.NowMS()+maxClockSkewMS
 }
 
-// judge reports suspects on the state on which they were found.
-func (v *verifier) judge(tx *Txn, found *suspects) error {
-	for _, s := range found.list {
-		if err := v.look(tx, s); err != nil {
+// verifySuspects reports suspects on the state on which they were found.
+func (v *indexVerifier) verifySuspects(tx *Txn, found *suspectRows) error {
+	for _, s := range found.rows {
+		if err := v.checkSuspect(tx, s); err != nil {
 			return err
 		}
-		v.tell(s)
+		v.reportSuspect(s)
 	}
 	return nil
 }
 
-// tell adds a suspect to the report.
-func (v *verifier) tell(s *suspect) {
+// reportSuspect adds a suspect to the report.
+func (v *indexVerifier) reportSuspect(s *suspectRow) {
 	v.report.Missing, v.report.Stray = v.report.Missing+s.missing, v.report.Stray+s.stray
-	if s.missing+s.stray > 0 && len(v.report.Keys) < reportKeys {
+	if s.missing+s.stray > 0 && len(v.report.Keys) < maxReportKeys {
 		v.report.Keys = append(v.report.Keys, s.row)
 	}
 }
 
-// judgeLater reports suspects of an asynchronous index that are wrong still when the
+// verifySuspectsLater reports suspects of an asynchronous index that are wrong still when the
 // index has caught up with the version of the row that they were held against.
-func (v *verifier) judgeLater(ctx context.Context, found *suspects) error {
-	for round := 0; len(found.list) > 0; round++ {
+func (v *indexVerifier) verifySuspectsLater(ctx context.Context, found *suspectRows) error {
+	for round := 0; len(found.rows) > 0; round++ {
 		before := map[string]uint64{}
-		if err := v.lookAll(ctx, found, func(s *suspect) { before[string(s.row)] = s.version }); err != nil {
+		if err := v.checkSuspects(ctx, found, func(s *suspectRow) { before[string(s.row)] = s.version }); err != nil {
 			return err
 		}
-		if err := v.ix.waitNow(ctx); err != nil {
+		if err := v.ix.waitCaughtUp(ctx); err != nil {
 			return err
 		}
-		var again []*suspect
-		err := v.lookAll(ctx, found, func(s *suspect) {
+		var again []*suspectRow
+		err := v.checkSuspects(ctx, found, func(s *suspectRow) {
 			if s.missing+s.stray > 0 && s.version != before[string(s.row)] {
 				again = append(again, s)
 			} else {
-				v.tell(s)
+				v.reportSuspect(s)
 			}
 		})
 		if err != nil {
 			return err
 		}
-		if found.list = again; round == verifyRounds {
+		if found.rows = again; round == maxVerifyRounds {
 			v.report.Unsettled = uint64(len(again))
 			return nil
 		}
@@ -325,11 +325,11 @@ func (v *verifier) judgeLater(ctx context.Context, found *suspects) error {
 	return nil
 }
 
-// lookAll looks at all suspects on one state.
-func (v *verifier) lookAll(ctx context.Context, found *suspects, each func(*suspect)) error {
+// checkSuspects looks at all suspects on one state.
+func (v *indexVerifier) checkSuspects(ctx context.Context, found *suspectRows, each func(*suspectRow)) error {
 	return v.ix.db.View(ctx, func(tx *Txn) error {
-		for _, s := range found.list {
-			if err := v.look(tx, s); err != nil {
+		for _, s := range found.rows {
+			if err := v.checkSuspect(tx, s); err != nil {
 				return err
 			}
 			each(s)

@@ -7,89 +7,89 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// doIndexed executes a command on a keyspace with indexes: as a transaction, which
+// executeIndexed executes a command on a keyspace with indexes: as a transaction, which
 // writes the entries too.
-func (k *Keyspace) doIndexed(ctx context.Context, p partition.Position, id RequestID, c command.Command) (reply command.Reply, err error) {
-	at := place{k, bytes.Clone(p)}
-	if c, err = ownCommand(c, at.p); err != nil { // it may be looked at after a caller has left
+func (k *Keyspace) executeIndexed(ctx context.Context, p partition.Position, id RequestID, c command.Command) (reply command.Reply, err error) {
+	at := keyRef{k, bytes.Clone(p)}
+	if c, err = cloneCommand(c, at.p); err != nil { // it may be looked at after a caller has left
 		return reply, err
 	}
 	request := group.Request{Key: at.p, ID: group.RequestID(id)}
-	if reply, done, err := k.db.recall(ctx, request); done || err != nil {
-		return reply, public(err)
+	if reply, done, err := k.db.lookupReply(ctx, request); done || err != nil {
+		return reply, toPublicError(err)
 	}
-	var heard *witness
-	_, err = k.db.update(ctx, func(tx *Txn) error {
-		heard = new(witness) // one for each attempt: an older one may still be evaluated
-		if _, err := tx.locate(k, keyOf(at), true); err != nil {
+	var heard *replyRecorder
+	_, err = k.db.runUpdate(ctx, func(tx *Txn) error {
+		heard = new(replyRecorder) // one for each attempt: an older one may still be evaluated
+		if _, err := tx.locateKey(k, decodeKey(at), true); err != nil {
 			return err
 		}
-		_, err := tx.write(at, c, true, func(c command.Command) command.Command {
+		_, err := tx.evalWrite(at, c, true, func(c command.Command) command.Command {
 			heard.command = c
 			if id == (RequestID{}) {
 				return heard
 			}
 			once := request
 			once.Command = heard
-			return &group.Once{Request: once, Remember: k.db.node.Remember()}
+			return &group.RecordRequest{Request: once, Remember: k.db.node.Remember()}
 		})
 		return err
 	})
 	switch {
 	case errors.Is(err, errRetry):
 		return command.Reply{}, ctx.Err()
-	case errors.Is(err, group.ErrRepeated):
+	case errors.Is(err, group.ErrDuplicateRequest):
 		var done bool
-		if reply, done, err = k.db.recall(ctx, request); err != nil || !done {
-			err = fmt.Errorf("%w: %w", group.ErrUnknown, cmp.Or(err, group.ErrRepeated)) // it has taken effect, but how?
+		if reply, done, err = k.db.lookupReply(ctx, request); err != nil || !done {
+			err = fmt.Errorf("%w: %w", group.ErrUnknown, cmp.Or(err, group.ErrDuplicateRequest)) // it has taken effect, but how?
 		}
-		return reply, public(err)
+		return reply, toPublicError(err)
 	case err != nil && !errors.Is(err, ErrUnknown):
 		// The same request may have been executed meanwhile, and this one be refused
 		// because of that.
-		if reply, done, err := k.db.recall(ctx, request); done || err != nil {
-			return reply, public(err)
+		if reply, done, err := k.db.lookupReply(ctx, request); done || err != nil {
+			return reply, toPublicError(err)
 		}
 	}
 	if err != nil {
-		return command.Reply{}, public(err)
+		return command.Reply{}, toPublicError(err)
 	}
 	return heard.reply, nil
 }
 
-func keyOf(at place) []byte {
-	key, _, _ := at.k.space.Split(nil, at.p) // it was made of one
+func decodeKey(at keyRef) []byte {
+	key, _, _ := at.k.keyspace.Split(nil, at.p) // it was made of one
 	return key
 }
 
-// witness is a command whose reply somebody wants to hear when it is committed.
-type witness struct {
+// replyRecorder is a command whose reply somebody wants to hear when it is committed.
+type replyRecorder struct {
 	command command.Command
 	reply   command.Reply
 }
 
 // Eval evaluates the command and keeps what its reply says.
-func (w *witness) Eval(e *command.Env) command.Reply {
+func (w *replyRecorder) Eval(e *command.Env) command.Reply {
 	r := e.Do(w.command)
 	w.reply = command.Reply{Kind: r.Kind, Int: r.Int, Version: r.Version}
 	return r
 }
 
-// recall returns the reply to a request if it was executed before.
-func (db *DB) recall(ctx context.Context, r group.Request) (reply command.Reply, done bool, err error) {
+// lookupReply returns the reply to a request if it was executed before.
+func (db *DB) lookupReply(ctx context.Context, r group.Request) (reply command.Reply, done bool, err error) {
 	if r.ID == (group.RequestID{}) {
 		return reply, false, nil
 	}
-	err = db.routed(ctx, r.Key, func(part *node.Part) error {
-		found, err := part.Group.Do(ctx, group.Request{Command: &group.Recall{Request: r}})
-		if err = errors.Join(group.Untouched(ctx, err), found.Err); err == nil && found.Int == 1 {
-			reply, err = group.Recorded(found.Bytes)
+	err = db.routeToGroup(ctx, r.Key, func(part *node.GroupHost) error {
+		found, err := part.Group.Do(ctx, group.Request{Command: &group.LookupRecord{Request: r}})
+		if err = errors.Join(group.AsReadError(ctx, err), found.Err); err == nil && found.Int == 1 {
+			reply, err = group.DecodeRecord(found.Bytes)
 			done = err == nil
 		}
 		return err
@@ -97,8 +97,8 @@ func (db *DB) recall(ctx context.Context, r group.Request) (reply command.Reply,
 	return reply, done, err
 }
 
-// ownCommand returns a copy of a command that shares no memory with it.
-func ownCommand(c command.Command, p partition.Position) (command.Command, error) {
+// cloneCommand returns a copy of a command that shares no memory with it.
+func cloneCommand(c command.Command, p partition.Position) (command.Command, error) {
 	switch c := c.(type) {
 	case *command.Set:
 		same := *c
@@ -134,46 +134,46 @@ func ownCommand(c command.Command, p partition.Position) (command.Command, error
 
 // writeIndexed executes a batch of which a keyspace has indexes.
 func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
-	if done, err := b.recalled(ctx, db); done || err != nil {
+	if done, err := b.wasExecuted(ctx, db); done || err != nil {
 		return err
 	}
-	_, err := db.update(ctx, func(tx *Txn) error {
-		for n, at := range b.places {
-			if err := b.writeOne(tx, n, at); err != nil {
+	_, err := db.runUpdate(ctx, func(tx *Txn) error {
+		for n, at := range b.keys {
+			if err := b.writeInTxn(tx, n, at); err != nil {
 				if errors.Is(err, errRetry) {
 					return err
 				}
-				return writeError(n, at.String(), err)
+				return batchWriteError(n, at.String(), err)
 			}
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, group.ErrRepeated):
+	case errors.Is(err, group.ErrDuplicateRequest):
 		return nil
 	case errors.Is(err, errRetry):
 		return ctx.Err()
 	case err != nil && !errors.Is(err, ErrUnknown):
-		// The same batch may have been executed meanwhile: see doIndexed.
-		if done, err := b.recalled(ctx, db); done || err != nil {
+		// The same batch may have been executed meanwhile: see executeIndexed.
+		if done, err := b.wasExecuted(ctx, db); done || err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// writeOne adds a write of the batch to a transaction.
-func (b *Batch) writeOne(tx *Txn, n int, at place) error {
-	if _, err := tx.locate(at.k, keyOf(at), true); err != nil {
+// writeInTxn adds a write of the batch to a transaction.
+func (b *Batch) writeInTxn(tx *Txn, n int, at keyRef) error {
+	if _, err := tx.locateKey(at.k, decodeKey(at), true); err != nil {
 		return err
 	}
 	if n == 0 && b.Request != (RequestID{}) {
-		tx.writes = append(tx.writes, txnWrite{at, &group.Once{Request: b.request(), Remember: tx.db.node.Remember()}})
+		tx.writes = append(tx.writes, txnWrite{at, &group.RecordRequest{Request: b.dedupRequest(), Remember: tx.db.node.Remember()}})
 	}
-	if c, ok := b.commands[n].(*command.Set); ok && c.If == command.IfVersion && c.Version >= firstTxnVersion {
+	if c, ok := b.commands[n].(*command.Set); ok && c.Condition == command.IfVersion && c.Version >= firstTxnVersion {
 		return command.ErrConflict // no key has it, but what the transaction wrote looks as if it had
 	}
-	reply, err := tx.write(at, b.commands[n], true, nil)
+	reply, err := tx.evalWrite(at, b.commands[n], true, nil)
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotStored
 	}

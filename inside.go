@@ -3,30 +3,32 @@ package cleave
 import (
 	"context"
 
-	"github.com/cleavekv/cleave/internal/command"
 	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/feed"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // The server's ways in: see package inside.
 func init() {
-	inside.Node = func(db any) *node.Node { return db.(*DB).node }
+	inside.NodeOf = func(db any) *node.Node { return db.(*DB).node }
 	inside.Update = func(ctx context.Context, db any, f func(inside.Txn)) error {
-		return db.(*DB).Update(ctx, commands(f))
+		return db.(*DB).Update(ctx, asTxnFunc(f))
 	}
 	inside.View = func(ctx context.Context, db any, f func(inside.Txn)) error {
-		return db.(*DB).View(ctx, commands(f))
+		return db.(*DB).View(ctx, asTxnFunc(f))
 	}
-	inside.Scan = func(ctx context.Context, db any, k *node.Space, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) error {
-		return (&Keyspace{db: db.(*DB), space: k}).walk(ctx, span, limit, visit)
+	inside.ScanKeys = func(ctx context.Context, db any, k *node.Keyspace, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) error {
+		return (&Keyspace{db: db.(*DB), keyspace: k}).visitKeys(ctx, span, limit, visit)
 	}
-	inside.Clear = func(ctx context.Context, db any, k *node.Space, most int) (bool, error) {
-		return (&Keyspace{db: db.(*DB), space: k}).clear(ctx, most)
+	inside.DeleteAllKeys = func(ctx context.Context, db any, k *node.Keyspace, most int) (bool, error) {
+		return (&Keyspace{db: db.(*DB), keyspace: k}).deleteAllKeys(ctx, most)
 	}
-	inside.OpenSmall = func(dir string, opts any, disk store.FS) (any, error) {
-		no, err := opts.(Options).node(dir)
+	inside.OpenWithSmallSegments = func(dir string, opts any, disk store.FS) (any, error) {
+		no, err := opts.(Options).toNodeOptions(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -41,12 +43,12 @@ func init() {
 // smallSegmentBytes is the size of the segments of stores that tests open.
 const smallSegmentBytes = 256 << 10
 
-// walk visits live keys with what they hold, and when they expire.
-func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) (err error) {
-	if err := k.space.Check(); err != nil {
-		return public(err)
+// visitKeys visits live keys with what they hold, and when they expire.
+func (k *Keyspace) visitKeys(ctx context.Context, span partition.Span, limit int, visit func([]byte, command.Kind, int64) bool) (err error) {
+	if err := k.keyspace.CheckAddr(); err != nil {
+		return toPublicError(err)
 	}
-	w := walker{k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, left: limit}
+	w := itemScanner{k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, remaining: limit}
 	w.yield = func(item Item, failed error) bool {
 		if err = failed; err != nil {
 			return false
@@ -57,13 +59,13 @@ func (k *Keyspace) walk(ctx context.Context, span partition.Span, limit int, vis
 		}
 		return visit(item.Key, w.kind, expiryMS)
 	}
-	w.walk(span, newest)
+	w.scanSpan(span, scanCommitted)
 	return err
 }
 
-// clear deletes all keys at one moment, unless there are more than so many. What is written
+// deleteAllKeys deletes all keys at one moment, unless there are more than so many. What is written
 // meanwhile is gone too, or comes after it.
-func (k *Keyspace) clear(ctx context.Context, most int) (done bool, err error) {
+func (k *Keyspace) deleteAllKeys(ctx context.Context, most int) (done bool, err error) {
 	err = k.db.Update(ctx, func(tx *Txn) error {
 		var keys [][]byte
 		for item, err := range tx.Scan(k, ScanOptions{Limit: most + 1}) {
@@ -76,7 +78,10 @@ func (k *Keyspace) clear(ctx context.Context, most int) (done bool, err error) {
 			return nil
 		}
 		for _, key := range keys {
-			if _, err := tx.Delete(k, key); err != nil {
+			// As in Redis, nobody is notified of each key.
+			if _, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
+				return &command.WithoutEvents{Command: &command.Delete{Keys: []partition.Position{p}}}, nil
+			}); err != nil {
 				return err
 			}
 		}
@@ -85,8 +90,8 @@ func (k *Keyspace) clear(ctx context.Context, most int) (done bool, err error) {
 	return done && err == nil, err
 }
 
-// commands makes a function of commands one of a transaction.
-func commands(f func(inside.Txn)) func(*Txn) error {
+// asTxnFunc makes a function of commands one of a transaction.
+func asTxnFunc(f func(inside.Txn)) func(*Txn) error {
 	return func(tx *Txn) error {
 		t := &commandTxn{tx: tx}
 		f(t)
@@ -98,23 +103,23 @@ func commands(f func(inside.Txn)) func(*Txn) error {
 type commandTxn struct {
 	tx  *Txn
 	err error // why the transaction cannot go on
-	// marked is how many writes there were at the last mark, and before the state that the
+	// markedWrites is how many writes there were at the last mark, and before the state that the
 	// first one after it has found.
-	marked int
-	before command.Point
+	markedWrites int
+	beforeMark   command.Savepoint
 }
 
-// Do implements [inside.Txn]. What a command refuses is its reply: the transaction goes
+// Eval implements [inside.Txn]. What a command refuses is its reply: the transaction goes
 // on. What the store refuses ends it.
-func (t *commandTxn) Do(space *node.Space, p partition.Position, c command.Command, writes bool) command.Reply {
+func (t *commandTxn) Eval(space *node.Keyspace, p partition.Position, c command.Command, writes bool) command.Reply {
 	if t.err == nil {
-		t.err = t.begin(space, p, writes)
+		t.err = t.beginAt(space, p, writes)
 	}
 	var reply command.Reply
 	if t.err == nil {
-		reply, t.err = t.do(place{&Keyspace{db: t.tx.db, space: space}, p}, c, writes)
+		reply, t.err = t.evalCommand(keyRef{&Keyspace{db: t.tx.db, keyspace: space}, p}, c, writes)
 	}
-	if t.err == nil && reply.Err != nil && !command.IsAnswer(reply.Err) {
+	if t.err == nil && reply.Err != nil && !command.IsCommandError(reply.Err) {
 		t.err = reply.Err
 	}
 	if t.err != nil {
@@ -123,37 +128,37 @@ func (t *commandTxn) Do(space *node.Space, p partition.Position, c command.Comma
 	return reply
 }
 
-// begin begins the transaction where a key is.
-func (t *commandTxn) begin(space *node.Space, p partition.Position, writes bool) error {
-	k := &Keyspace{db: t.tx.db, space: space}
-	if err := space.Check(); err != nil {
-		return public(err)
+// beginAt begins the transaction where a key is.
+func (t *commandTxn) beginAt(space *node.Keyspace, p partition.Position, writes bool) error {
+	k := &Keyspace{db: t.tx.db, keyspace: space}
+	if err := space.CheckAddr(); err != nil {
+		return toPublicError(err)
 	}
 	if writes {
-		if err := k.mayWrite(); err != nil {
+		if err := k.checkWritable(); err != nil {
 			return err
 		}
 	}
-	t.tx.use(k, writes)
-	if err := t.tx.begin(k.part(p).Host); err != nil {
+	t.tx.useKeyspace(k, writes)
+	if err := t.tx.extendSnapshot(k.findGroupHost(p).Host); err != nil {
 		return err
 	}
-	return public(space.Check())
+	return toPublicError(space.CheckAddr())
 }
 
-func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply, error) {
+func (t *commandTxn) evalCommand(at keyRef, c command.Command, writes bool) (command.Reply, error) {
 	if !writes {
-		return t.tx.evaluated(at, c, true)
+		return t.tx.evalToReply(at, c, true)
 	}
-	if err := t.tx.touch(at); err != nil {
+	if err := t.tx.trackIndexedRow(at); err != nil {
 		return command.Reply{}, err
 	}
-	c = t.tx.date(at, c)
-	if len(t.tx.writes) == t.marked {
-		t.before = t.tx.env.Mark()
+	c = t.tx.fixExpiryClock(at, c)
+	if len(t.tx.writes) == t.markedWrites {
+		t.beforeMark = t.tx.env.Savepoint()
 	}
 	set, ok := c.(*command.Set)
-	reply, err := t.tx.evaluated(at, c, !ok || !set.Blind())
+	reply, err := t.tx.evalToReply(at, c, !ok || !set.IsBlind())
 	if err == nil && reply.Err == nil {
 		t.tx.writes = append(t.tx.writes, txnWrite{at, c})
 	}
@@ -162,20 +167,89 @@ func (t *commandTxn) do(at place, c command.Command, writes bool) (command.Reply
 
 // NowMS implements [inside.Txn].
 func (t *commandTxn) NowMS() int64 {
-	if err := t.tx.begin(t.tx.db.node.Hosts()...); err != nil {
+	if err := t.tx.extendSnapshot(t.tx.db.node.StoreHosts()...); err != nil {
 		t.err = err
 		return t.tx.db.node.WallMS()
 	}
 	return t.tx.env.NowMS()
 }
 
+// CheckSize implements [inside.Txn].
+func (t *commandTxn) CheckSize() error {
+	if t.err == nil && t.tx.env != nil {
+		t.err = t.tx.env.CheckTxn(t.tx.beforeWrites)
+	}
+	return t.err
+}
+
 // Mark implements [inside.Txn].
-func (t *commandTxn) Mark() { t.marked = len(t.tx.writes) }
+func (t *commandTxn) Mark() { t.markedWrites = len(t.tx.writes) }
 
 // Rewind implements [inside.Txn]. What was read stays read.
 func (t *commandTxn) Rewind() {
-	if len(t.tx.writes) > t.marked {
-		t.tx.env.Rewind(t.before)
-		t.tx.writes = t.tx.writes[:t.marked]
+	if len(t.tx.writes) > t.markedWrites {
+		t.tx.env.RollbackTo(t.beforeMark)
+		t.tx.writes = t.tx.writes[:t.markedWrites]
 	}
+}
+
+func init() {
+	inside.FollowEvents = func(ctx context.Context, db any, from string, visit func(inside.KeyEvent)) error {
+		return db.(*DB).followEvents(ctx, Cursor(from), visit)
+	}
+}
+
+// followEvents visits the events of keys that are committed after a place, in the order of the
+// commits, until ctx ends, whose error it then returns. It is Feed of what commands did,
+// while the node records that: see [node.Node.RecordEvents].
+func (db *DB) followEvents(ctx context.Context, from Cursor, visit func(inside.KeyEvent)) error {
+	r, err := db.newFeedReader(from, nil)
+	if err != nil {
+		return err
+	}
+	r.KeyEvents = true
+	for {
+		more := db.node.NextCommit() // before it looks, so that nothing slips through
+		found := false
+		for i, h := range db.node.StoreHosts() {
+			batch, err := feed.ReadBatch(&r.Reader, i, h.Store, ctx.Err, db.appendEvent)
+			found = found || len(batch) > 0
+			feed.Deliver(&r.Reader, i, batch, func(events *[]inside.KeyEvent) bool {
+				for _, e := range *events {
+					visit(e)
+				}
+				return true
+			})
+			if err != nil {
+				return toPublicError(err)
+			}
+		}
+		if found {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+// appendEvent adds the event of a key of a user's keyspace.
+func (db *DB) appendEvent(events *[]inside.KeyEvent, op effect.Op) error {
+	p := partition.Position(op.Key[1:])
+	id, err := partition.IDOf(p)
+	if err != nil {
+		return err
+	}
+	space := db.node.KeyspaceByID(id)
+	if space == nil || space.OwningIndex() != "" || len(op.Value) != 1 {
+		return nil // of the system, or dropped since, or what others follow, or of a newer version
+	}
+	key, _, err := space.Split(nil, p)
+	if err != nil {
+		return err
+	}
+	*events = append(*events, inside.KeyEvent{Keyspace: space.Name, Key: key, Event: command.Event(op.Value[0])})
+	return nil
 }

@@ -10,22 +10,22 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cleavekv/cleave/internal/mover"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
 // shardAt returns the shard of a key.
 func shardAt(ks *Keyspace, key string) ShardID {
-	return ks.db.Map().Find(ks.space.AppendPosition(nil, []byte(key))).ID
+	return ks.db.Map().Find(ks.keyspace.AppendPosition(nil, []byte(key))).ID
 }
 
 func groupAt(ks *Keyspace, key string) GroupID {
-	return ks.db.Map().Find(ks.space.AppendPosition(nil, []byte(key))).Group
+	return ks.db.Map().Find(ks.keyspace.AppendPosition(nil, []byte(key))).Group
 }
 
-// elsewhere returns a group on another store than that of a key.
-func elsewhere(ks *Keyspace, key string) (to GroupID) {
+// groupOnOtherStore returns a group on another store than that of a key.
+func groupOnOtherStore(ks *Keyspace, key string) (to GroupID) {
 	groups := ks.db.Groups()
 	for _, g := range groups {
 		if g.ID == groupAt(ks, key) {
@@ -66,7 +66,7 @@ func mustDo(t testing.TB, db *DB, c MapChange) JobStatus {
 
 // What cannot be done is refused with a word for it, and nothing has changed.
 func TestBadChangesOfTheMapAreRefused(t *testing.T) {
-	o := memory(2)
+	o := memoryOptions(2)
 	o.Groups = 4
 	db := mustOpen(t, o)
 	defer mustClose(t, db)
@@ -111,7 +111,7 @@ func TestBadChangesOfTheMapAreRefused(t *testing.T) {
 		"move of no shard":              {Move{Shard: 9999, To: 1}, ErrNoShard},
 		"move to where it is":           {Move{Shard: first, To: groupAt(ks, "a")}, ErrNoChange},
 		"move to a drained group":       {Move{Shard: first, To: 4}, ErrDraining},
-		"too slow":                      {Move{Shard: first, To: elsewhere(ks, "a"), BytesPerSecond: 1}, ErrOptions},
+		"too slow":                      {Move{Shard: first, To: groupOnOtherStore(ks, "a"), BytesPerSecond: 1}, ErrOptions},
 		"merge of distant shards":       {Merge{Left: first, Right: third}, ErrNotNeighbours},
 		"merge in the wrong order":      {Merge{Left: second, Right: first}, ErrNotNeighbours},
 		"merge with itself":             {Merge{Left: first, Right: first}, ErrNotNeighbours},
@@ -151,9 +151,9 @@ func TestBadChangesOfTheMapAreRefused(t *testing.T) {
 	}
 }
 
-// watched opens a store in memory whose jobs are interfered with.
-func watched(t *testing.T, stores int, on func(mover.Job)) *DB {
-	o := memory(stores)
+// openWatched opens a store in memory whose jobs are interfered with.
+func openWatched(t *testing.T, stores int, on func(mover.Job)) *DB {
+	o := memoryOptions(stores)
 	o.Groups = 2 * stores
 	o.OnJob = on
 	db := mustOpen(t, o)
@@ -168,7 +168,7 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 	at, hit := mover.Phase(0), false
 	var answer error
 	var db *DB
-	db = watched(t, 2, func(j mover.Job) {
+	db = openWatched(t, 2, func(j mover.Job) {
 		mu.Lock()
 		defer mu.Unlock()
 		if j.Phase == at && !hit {
@@ -178,10 +178,10 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 	})
 	ks := rangeSpace(t, db, "r")
 	for i := range 200 {
-		must(t, ks.Set(ctx, number(i), []byte("v")))
+		must(t, ks.Set(ctx, numberKey(i), []byte("v")))
 	}
 	phases := []mover.Phase{
-		mover.Planned, mover.Preparing, mover.Clearing, mover.Locating, mover.Opening, mover.Copying, mover.Catching, mover.Verifying,
+		mover.Planned, mover.Preparing, mover.Clearing, mover.Locating, mover.Opening, mover.Copying, mover.CatchingUp, mover.Verifying,
 		mover.Freezing, mover.Finishing, mover.Comparing, mover.Deciding,
 		mover.Releasing, mover.Activating, mover.Publishing, mover.Dropping, mover.Forgetting,
 	}
@@ -189,7 +189,7 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 		mu.Lock()
 		at, hit, answer = p, false, nil
 		mu.Unlock()
-		from, to := groupAt(ks, "0"), elsewhere(ks, "0")
+		from, to := groupAt(ks, "0"), groupOnOtherStore(ks, "0")
 		s, err := mustStart(t, db, Move{Shard: shardAt(ks, "0"), To: to}).Wait(ctx)
 		mu.Lock()
 		hit, answer := hit, answer
@@ -204,7 +204,7 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 			t.Errorf("%v: %v, then %v (%v), and the shard is with %v, not %v", p, answer, s.State, err, now, to)
 		}
 		for i := range 200 {
-			if v, err := ks.Get(ctx, number(i)); err != nil || string(v) != "v" {
+			if v, err := ks.Get(ctx, numberKey(i)); err != nil || string(v) != "v" {
 				t.Fatalf("%v: key %d: %q, %v", p, i, v, err)
 			}
 		}
@@ -215,9 +215,9 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 // noLeftovers fails if a store has rows of a keyspace that none of its groups serve.
 func noLeftovers(t *testing.T, db *DB, ks *Keyspace) {
 	t.Helper()
-	s := ks.space.Span()
+	s := ks.keyspace.Span()
 	rows := 0
-	for _, h := range db.node.Hosts() {
+	for _, h := range db.node.StoreHosts() {
 		must(t, h.Store.Scan(append([]byte{1}, s.Start...), append([]byte{1}, s.End...), false, func(_, _ []byte) bool {
 			rows++
 			return true
@@ -239,7 +239,7 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 	paused := make(chan struct{})
 	var once sync.Once
 	var db *DB
-	db = watched(t, 2, func(j mover.Job) {
+	db = openWatched(t, 2, func(j mover.Job) {
 		if j.Phase == mover.Copying {
 			once.Do(func() {
 				must(t, mustJob(t, db, JobID(j.ID)).Pause(ctx))
@@ -249,14 +249,14 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 	})
 	ks := rangeSpace(t, db, "r")
 	for i := range 300 {
-		must(t, ks.Set(ctx, number(i), make([]byte, 1000)))
+		must(t, ks.Set(ctx, numberKey(i), make([]byte, 1000)))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{number(250)}})
-	shard, to := shardAt(ks, "0"), elsewhere(ks, "0")
+	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(250)}})
+	shard, to := shardAt(ks, "0"), groupOnOtherStore(ks, "0")
 	job := mustStart(t, db, Move{Shard: shard, To: to, BytesPerSecond: 64 << 10})
 	<-paused
 	for _, c := range []MapChange{
-		Move{Shard: shard, To: to}, Split{Keyspace: ks, At: [][]byte{number(10)}}, Merge{Left: shard, Right: shardAt(ks, "000251")},
+		Move{Shard: shard, To: to}, Split{Keyspace: ks, At: [][]byte{numberKey(10)}}, Merge{Left: shard, Right: shardAt(ks, "000251")},
 	} {
 		if _, err := db.Start(ctx, c); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint("job ", job.ID())) {
 			t.Errorf("%+v at the same time: %v", c, err)
@@ -272,7 +272,7 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 		t.Errorf("a byte a second: %v", err)
 	}
 	must(t, job.Throttle(ctx, 0))
-	must(t, ks.Set(ctx, number(0), []byte("written meanwhile")))
+	must(t, ks.Set(ctx, numberKey(0), []byte("written meanwhile")))
 	late, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := job.Wait(late); !errors.Is(err, context.Canceled) {
@@ -283,7 +283,7 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 	if err != nil || s.State != JobDone || groupAt(ks, "0") != to || s.Rows < 250 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if v, err := ks.Get(ctx, number(0)); err != nil || string(v) != "written meanwhile" {
+	if v, err := ks.Get(ctx, numberKey(0)); err != nil || string(v) != "written meanwhile" {
 		t.Errorf("%q, %v", v, err)
 	}
 }
@@ -291,12 +291,12 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 // Groups come and go under the traffic of clients.
 func TestGroupsComeAndGo(t *testing.T) {
 	seed := seedOf(t)
-	o := memory(2)
+	o := memoryOptions(2)
 	o.Groups = 2
 	db := mustOpen(t, o)
 	w := newTraffic(t, db)
 	w.simple = true
-	w.begin(seed)
+	w.start(seed)
 	mustDo(t, db, Split{Keyspace: w.hash, Into: 16})
 	mustDo(t, db, Regroup{Groups: 6, Parallel: 4})
 	if n := len(db.Groups()); n != 6 {
@@ -304,12 +304,12 @@ func TestGroupsComeAndGo(t *testing.T) {
 	}
 	for _, g := range db.Groups() {
 		if g.Shards == 0 {
-			t.Errorf("group %v has no shards", g.ID)
+			t.Errorf("%v has no shards", g.ID)
 		}
 	}
 	mustDo(t, db, Drain{Group: 2, Parallel: 4})
 	mustDo(t, db, Regroup{Groups: 3, Parallel: 4})
-	w.end()
+	w.stopAndCheck()
 	mustClose(t, db)
 	if n := len(db.Groups()); n != 3 {
 		t.Errorf("%d groups, want 3", n)
@@ -319,7 +319,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 // The feed tells what clients did to keys, each once and in order, and nothing of
 // what jobs did to rows.
 func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
-	db := watched(t, 3, nil)
+	db := openWatched(t, 3, nil)
 	ks := rangeSpace(t, db, "r")
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	const keys, rounds = 20, 12
@@ -327,7 +327,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	wrote := map[string][]string{}
 	for round := range rounds {
 		for i := range keys {
-			key, value := number(i), fmt.Sprint(round)
+			key, value := numberKey(i), fmt.Sprint(round)
 			if rng.IntN(4) == 0 {
 				_, err := ks.Delete(ctx, key)
 				must(t, err)
@@ -340,7 +340,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 			}
 			wrote[string(key)] = append(wrote[string(key)], value)
 		}
-		mustDo(t, db, Move{Shard: shardAt(ks, "0"), To: elsewhere(ks, "0")})
+		mustDo(t, db, Move{Shard: shardAt(ks, "0"), To: groupOnOtherStore(ks, "0")})
 	}
 	must(t, ks.Set(ctx, []byte("end"), nil))
 	told := map[string][]string{}
@@ -364,13 +364,13 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 // is brought to its end, or taken back.
 func TestJobsSurviveACrashAtEachPhase(t *testing.T) {
 	phases := []mover.Phase{
-		mover.Planned, mover.Preparing, mover.Clearing, mover.Locating, mover.Opening, mover.Copying, mover.Catching,
+		mover.Planned, mover.Preparing, mover.Clearing, mover.Locating, mover.Opening, mover.Copying, mover.CatchingUp,
 		mover.Verifying, mover.Freezing, mover.Finishing, mover.Comparing, mover.Deciding,
 		mover.Releasing, mover.Activating, mover.Publishing, mover.Dropping, mover.Forgetting, mover.Done,
 	}
 	within := []mover.Phase{mover.Planned, mover.Deciding, mover.Releasing, mover.Publishing, mover.Done}
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
-	for range soaking(1) {
+	for range scaleRounds(1) {
 		crashInPhases(t, rng, "between stores", phases)
 		crashInPhases(t, rng, "within a store", within)
 		crashInPhases(t, rng, "to a new group", within)
@@ -387,7 +387,7 @@ func crashInPhases(t *testing.T, rng *rand.Rand, how string, phases []mover.Phas
 	}
 	o := disks.options(d)
 	o.Groups = 4
-	crashes := map[mover.Phase]crashables{}
+	crashes := map[mover.Phase]crashDisks{}
 	kept := map[mover.Phase]int{}
 	var mu sync.Mutex
 	o.OnJob = func(j mover.Job) {
@@ -403,12 +403,12 @@ func crashInPhases(t *testing.T, rng *rand.Rand, how string, phases []mover.Phas
 	db := mustOpen(t, o)
 	ks := rangeSpace(t, db, "r")
 	for i := range movedKeys {
-		must(t, ks.Set(ctx, number(i), []byte("v")))
+		must(t, ks.Set(ctx, numberKey(i), []byte("v")))
 	}
-	for _, h := range db.node.Hosts() {
+	for _, h := range db.node.StoreHosts() {
 		must(t, h.Store.Sync())
 	}
-	from, to := groupAt(ks, "0"), elsewhere(ks, "0")
+	from, to := groupAt(ks, "0"), groupOnOtherStore(ks, "0")
 	if how == "within a store" {
 		for _, g := range db.Groups() {
 			if g.Store == db.Groups()[from-1].Store && g.ID != from {
@@ -449,16 +449,16 @@ func goOnAfterACrash(t *testing.T, when string, o node.Options, id JobID, to Gro
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	within, cancel := context.WithTimeout(ctx, hanging())
+	within, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
 	if s, err := job.Wait(within); err != nil || to != 0 && groupAt(ks, "0") != to {
 		t.Fatalf("%s: %+v, %v", when, s, err)
 	}
 	for i := range movedKeys {
-		if v, err := ks.Get(ctx, number(i)); err != nil || string(v) != "v" {
+		if v, err := ks.Get(ctx, numberKey(i)); err != nil || string(v) != "v" {
 			t.Fatalf("%s: key %d: %q, %v", when, i, v, err)
 		}
-		must(t, ks.Set(ctx, number(i), []byte("w")))
+		must(t, ks.Set(ctx, numberKey(i), []byte("w")))
 	}
 	noLeftovers(t, db, ks)
 }
@@ -470,7 +470,7 @@ func TestKeyspacesAreMadeWhileTheirPlaceMoves(t *testing.T) {
 	goOn := sync.OnceFunc(func() { close(stop) })
 	var once sync.Once
 	held := make(chan struct{})
-	db := watched(t, 2, func(j mover.Job) {
+	db := openWatched(t, 2, func(j mover.Job) {
 		if j.Kind == mover.Move && j.Phase == mover.Copying {
 			once.Do(func() {
 				close(held)
@@ -519,7 +519,7 @@ func TestKeyspacesAreMadeWhileTheirPlaceMoves(t *testing.T) {
 	ks, err := db.Keyspace("patient")
 	must(t, err)
 	must(t, ks.Set(ctx, []byte("k"), []byte("v")))
-	mustDo(t, db, Move{Shard: shardAt(ks, "k"), To: elsewhere(ks, "k")})
+	mustDo(t, db, Move{Shard: shardAt(ks, "k"), To: groupOnOtherStore(ks, "k")})
 	if v, err := ks.Get(ctx, []byte("k")); err != nil || string(v) != "v" {
 		t.Errorf("%q, %v", v, err)
 	}

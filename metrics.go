@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/actor"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/storage/rowcache"
+	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
 // Metrics are figures of a DB, store by store. Counters count since Open.
@@ -75,14 +76,14 @@ type StoreMetrics struct {
 
 // Metrics returns the figures of now. They are not all of one moment.
 func (db *DB) Metrics() Metrics {
-	c := &db.node.Count
+	c := &db.node.Counters
 	m := Metrics{Keyspaces: len(db.node.Keyspaces()), Transactions: TransactionMetrics{
 		OneGroup: c.OneGroup.Load(), Joint: c.Joint.Load(), TwoPhase: c.TwoPhase.Load(),
-		Retries: c.Retries.Load(), InTurn: c.InTurn.Load(), Open: c.Open.Load(), Scattered: c.Scattered.Load(),
+		Retries: c.Retries.Load(), InTurn: c.Reserved.Load(), Open: c.Open.Load(), Scattered: c.MultiShardReads.Load(),
 	}}
-	for _, h := range db.node.Hosts() {
-		s := storeMetrics(h.Store.Metrics())
-		for _, p := range h.Parts() {
+	for _, h := range db.node.StoreHosts() {
+		s := toStoreMetrics(h.Store.Metrics())
+		for _, p := range h.GroupHosts() {
 			g := p.Group.Metrics()
 			s.QueueDepth, s.Commands = s.QueueDepth+g.QueueDepth, s.Commands+g.Commands
 			s.Refused, s.Batches = s.Refused+g.Refused, s.Batches+g.Batches
@@ -94,14 +95,60 @@ func (db *DB) Metrics() Metrics {
 	return m
 }
 
-func storeMetrics(s store.Metrics) StoreMetrics {
+func toStoreMetrics(s store.Metrics) StoreMetrics {
 	return StoreMetrics{
 		LogBytes: s.Log.WrittenBytes, LogFrames: s.Log.Frames, LogEntries: s.Log.Entries, LogSyncs: s.Log.Syncs,
-		CacheRows: int64(s.Cache.Rows), CacheBytes: s.Cache.Bytes, CachePinnedBytes: s.Cache.PinnedBytes,
+		CacheRows: int64(s.Cache.Rows), CacheBytes: s.Cache.Bytes, CachePinnedBytes: s.Cache.UnappliedBytes,
 		CacheHits: s.Cache.Hits, CacheMisses: s.Cache.Misses, CacheEvictions: s.Cache.Evictions,
 		UnappliedBytes: s.UnappliedBytes, UnflushedBytes: s.UnflushedBytes,
 		CommitWaits: s.CommitWaits, ApplierStalls: s.ApplierStalls, ApplierStalled: s.ApplierStalled,
 		TableBytes: s.TableBytes, Flushes: s.Flushes, Compactions: s.Compactions, CompactionDebtBytes: s.CompactionDebtBytes,
 		DiskFull: s.DiskFull, Failed: s.Failed,
 	}
+}
+
+// CacheMetrics are figures of the row cache for one keyspace, over all stores. A row is
+// that of a key or of a field of a hash, or says that there is none. It is cached when it
+// is written, and when it is read if there is room, or if it was asked for before, not long
+// ago: reads that come once do not drive out rows that are read again and again. A cached
+// row goes when others need the room, or when its key is written, deleted or has expired:
+// it is never older than what the store has, so that it needs no time to live of its own.
+type CacheMetrics struct {
+	// Hits counts looks at rows since Open that the cache could answer, those of writes that
+	// look at what they change included, and two for a read of a key that expires. Misses
+	// counts rows that were looked for on disk.
+	Hits, Misses uint64
+	// Refused counts rows that were read and not cached, for want of room.
+	Refused uint64
+	// Evictions counts rows that made room for others.
+	Evictions uint64
+	// Rows are cached now, and Bytes is what they take.
+	Rows, Bytes int64
+	// Pinned are those of them that are pinned, PinnedBytes what they count against the
+	// half that may be, and Outgrown how many have become too large for that.
+	Pinned, PinnedBytes int64
+	Outgrown            uint64
+}
+
+// HitRate is the share of hits, 0 if there was no look yet.
+func (m CacheMetrics) HitRate() float64 {
+	if m.Hits+m.Misses == 0 {
+		return 0
+	}
+	return float64(m.Hits) / float64(m.Hits+m.Misses)
+}
+
+// CacheMetrics returns the figures of now. Of more than a thousand keyspaces, those that
+// came last are counted in Metrics alone.
+func (k *Keyspace) CacheMetrics() (sum CacheMetrics) {
+	for _, h := range k.db.node.StoreHosts() {
+		sum.addClass(h.Store.CacheMetrics(k.keyspace.ID))
+	}
+	return sum
+}
+
+func (m *CacheMetrics) addClass(c rowcache.ClassMetrics) {
+	m.Hits, m.Misses, m.Refused, m.Evictions = m.Hits+c.Hits, m.Misses+c.Misses, m.Refused+c.Refused, m.Evictions+c.Evictions
+	m.Rows, m.Bytes = m.Rows+int64(c.Rows), m.Bytes+c.RowBytes
+	m.Pinned, m.PinnedBytes, m.Outgrown = m.Pinned+int64(c.PinnedRows), m.PinnedBytes+c.PinnedBytes, m.Outgrown+c.Outgrown
 }

@@ -6,16 +6,16 @@ import (
 )
 
 func TestMetricsTellOfTheQueue(t *testing.T) {
-	db := idle(t)
+	db := openIdle(t)
 	before := db.Metrics().Stores[0]
 	const sets = 1000
 	for i := range sets {
-		must(t, db.Default().Set(ctx, number(i), nil))
+		must(t, db.Default().Set(ctx, numberKey(i), nil))
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for range 3 {
-		refused(t, "Set", db.Default().Set(ended, []byte("a"), nil), context.Canceled)
+		checkRefused(t, "Set", db.Default().Set(ended, []byte("a"), nil), context.Canceled)
 	}
 	after := db.Metrics().Stores[0]
 	if got := after.Commands - before.Commands; got < sets {
@@ -31,12 +31,12 @@ func TestMetricsTellOfTheQueue(t *testing.T) {
 	if n := after.Service.Count() - before.Service.Count(); n < sets/128 || after.Service.Mean() <= 0 {
 		t.Errorf("%d batches were timed, %v each", n, after.Service.Mean())
 	}
-	release := blockGroup(t, db.node.Hosts()[0].Parts()[0])
+	release := blockGroup(t, db.node.StoreHosts()[0].GroupHosts()[0])
 	done := make(chan error, 64)
 	for i := range cap(done) {
-		go func() { done <- db.Default().Set(ctx, number(i), nil) }()
+		go func() { done <- db.Default().Set(ctx, numberKey(i), nil) }()
 	}
-	waiting(db, cap(done))
+	waitQueued(db, cap(done))
 	if got := db.Metrics().Stores[0].QueueDepth; got != cap(done) {
 		t.Errorf("%d wait, want %d", got, cap(done))
 	}

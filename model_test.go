@@ -33,9 +33,9 @@ func (m *model) clone() *model {
 	return c
 }
 
-// live returns the item of a key, nil if there is none. What has expired is
+// liveItem returns the item of a key, nil if there is none. What has expired is
 // gone for good.
-func (m *model) live(key string) *modelItem {
+func (m *model) liveItem(key string) *modelItem {
 	it := m.items[key]
 	if it != nil && it.expires != 0 && m.now() >= it.expires {
 		delete(m.items, key)
@@ -44,16 +44,16 @@ func (m *model) live(key string) *modelItem {
 	return it
 }
 
-func (m *model) text(key string) (*modelItem, error) {
-	it := m.live(key)
+func (m *model) stringItem(key string) (*modelItem, error) {
+	it := m.liveItem(key)
 	if it != nil && it.hash {
 		return nil, ErrWrongType
 	}
 	return it, nil
 }
 
-func (m *model) hash(key string) (*modelItem, error) {
-	it := m.live(key)
+func (m *model) hashItem(key string) (*modelItem, error) {
+	it := m.liveItem(key)
 	if it != nil && !it.hash {
 		return nil, ErrWrongType
 	}
@@ -61,7 +61,7 @@ func (m *model) hash(key string) (*modelItem, error) {
 }
 
 func (m *model) get(key string) (string, error) {
-	it, err := m.text(key)
+	it, err := m.stringItem(key)
 	if err == nil && it == nil {
 		err = ErrNotFound
 	}
@@ -71,10 +71,10 @@ func (m *model) get(key string) (string, error) {
 	return it.value, nil
 }
 
-// set stores under conditions. sameVersion tells whether SetOptions.Version is
+// set stores under conditions. sameVersion reports whether SetOptions.Version is
 // that of the key.
 func (m *model) set(key, value string, o SetOptions, sameVersion bool) error {
-	old := m.live(key)
+	old := m.liveItem(key)
 	switch {
 	case o.IfAbsent && old != nil, o.IfPresent && old == nil:
 		return ErrNotStored
@@ -93,7 +93,7 @@ func (m *model) set(key, value string, o SetOptions, sameVersion bool) error {
 }
 
 func (m *model) delete(key string) bool {
-	there := m.live(key) != nil
+	there := m.liveItem(key) != nil
 	delete(m.items, key)
 	return there
 }
@@ -113,7 +113,7 @@ func addTo(text string, present bool, delta int64) (int64, error) {
 }
 
 func (m *model) add(key string, delta int64, o AddOptions) (int64, error) {
-	it, err := m.text(key)
+	it, err := m.stringItem(key)
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +133,7 @@ func (m *model) add(key string, delta int64, o AddOptions) (int64, error) {
 }
 
 func (m *model) expire(key string, after time.Duration) bool {
-	it := m.live(key)
+	it := m.liveItem(key)
 	if it == nil {
 		return false
 	}
@@ -146,7 +146,7 @@ func (m *model) expire(key string, after time.Duration) bool {
 }
 
 func (m *model) persist(key string) bool {
-	it := m.live(key)
+	it := m.liveItem(key)
 	if it == nil || it.expires == 0 {
 		return false
 	}
@@ -155,7 +155,7 @@ func (m *model) persist(key string) bool {
 }
 
 func (m *model) hset(key string, fields []Field) (int, error) {
-	it, err := m.hash(key)
+	it, err := m.hashItem(key)
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (m *model) hset(key string, fields []Field) (int, error) {
 }
 
 func (m *model) hadd(key, name string, delta int64) (int64, error) {
-	it, err := m.hash(key)
+	it, err := m.hashItem(key)
 	if err != nil {
 		return 0, err
 	}
@@ -188,7 +188,7 @@ func (m *model) hadd(key, name string, delta int64) (int64, error) {
 }
 
 func (m *model) hget(key, name string) (string, error) {
-	it, err := m.hash(key)
+	it, err := m.hashItem(key)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +203,7 @@ func (m *model) hget(key, name string) (string, error) {
 }
 
 func (m *model) hdel(key string, names [][]byte) (int, error) {
-	it, err := m.hash(key)
+	it, err := m.hashItem(key)
 	if err != nil || it == nil {
 		return 0, err
 	}
@@ -219,7 +219,7 @@ func (m *model) hdel(key string, names [][]byte) (int, error) {
 }
 
 func (m *model) hgetall(key string) ([]Field, error) {
-	it, err := m.hash(key)
+	it, err := m.hashItem(key)
 	fields := []Field{}
 	if err != nil || it == nil {
 		return fields, err
@@ -234,7 +234,7 @@ func (m *model) hgetall(key string) ([]Field, error) {
 func (m *model) scan(ks *Keyspace, o ScanOptions) (keys []string) {
 	for key := range m.items {
 		k := []byte(key)
-		if m.live(key) == nil ||
+		if m.liveItem(key) == nil ||
 			o.Start != nil && bytes.Compare(k, o.Start) < 0 ||
 			o.End != nil && bytes.Compare(k, o.End) >= 0 ||
 			o.Prefix != nil && !bytes.HasPrefix(k, o.Prefix) {
@@ -243,14 +243,14 @@ func (m *model) scan(ks *Keyspace, o ScanOptions) (keys []string) {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b string) int {
-		return bytes.Compare(ks.space.AppendPosition(nil, []byte(a)), ks.space.AppendPosition(nil, []byte(b)))
+		return bytes.Compare(ks.keyspace.AppendPosition(nil, []byte(a)), ks.keyspace.AppendPosition(nil, []byte(b)))
 	})
 	if o.Reverse {
 		slices.Reverse(keys)
 	}
 	if o.After != nil {
 		i := slices.IndexFunc(keys, func(k string) bool {
-			c := bytes.Compare(ks.space.AppendPosition(nil, []byte(k)), o.After)
+			c := bytes.Compare(ks.keyspace.AppendPosition(nil, []byte(k)), o.After)
 			return c != 0 && (c > 0) != o.Reverse
 		})
 		if i < 0 {

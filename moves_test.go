@@ -1,17 +1,20 @@
 package cleave
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/tally"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // traffic is clients of a store while something is done to it.
@@ -51,11 +54,11 @@ func newTraffic(t *testing.T, db *DB) *traffic {
 	return w
 }
 
-// begin lets clients loose, until end.
-func (w *traffic) begin(seed uint64) {
-	clients := []func(*rand.Rand, int){w.write, w.write, w.read, w.count, w.count, w.look, w.scan}
+// start lets clients loose, until end.
+func (w *traffic) start(seed uint64) {
+	clients := []func(*rand.Rand, int){w.writeOwnKey, w.writeOwnKey, w.readOthers, w.addToCounter, w.addToCounter, w.readMany, w.scanAll}
 	if !w.simple {
-		clients = append(clients, w.transfer)
+		clients = append(clients, w.transferAmount)
 	}
 	for c, f := range clients {
 		rng := rand.New(rand.NewPCG(seed, uint64(c)))
@@ -68,10 +71,12 @@ func (w *traffic) begin(seed uint64) {
 	}
 }
 
-func (w *traffic) space(rng *rand.Rand) *Keyspace { return []*Keyspace{w.hash, w.ordered}[rng.IntN(2)] }
+func (w *traffic) drawKeyspace(rng *rand.Rand) *Keyspace {
+	return []*Keyspace{w.hash, w.ordered}[rng.IntN(2)]
+}
 
-// write writes a key of this client's own, and reads it back.
-func (w *traffic) write(rng *rand.Rand, c int) {
+// writeOwnKey writes a key of this client's own, and reads it back.
+func (w *traffic) writeOwnKey(rng *rand.Rand, c int) {
 	i := c + 2*rng.IntN(trafficKeys/2) // clients 0 and 1 write
 	key, next := trafficKey("register", i), w.acked[i].Load()+1
 	for _, ks := range []*Keyspace{w.hash, w.ordered} {
@@ -81,18 +86,18 @@ func (w *traffic) write(rng *rand.Rand, c int) {
 		}
 	}
 	w.acked[i].Store(next)
-	if got, err := w.space(rng).Get(ctx, key); err != nil || string(got) != strconv.FormatInt(next, 10) {
+	if got, err := w.drawKeyspace(rng).Get(ctx, key); err != nil || string(got) != strconv.FormatInt(next, 10) {
 		w.t.Errorf("%s is %q, %v; it was set to %d", key, got, err, next)
 	}
 	w.did.Add("writes", 1)
 }
 
-// read reads what others have written: it is never behind what was acknowledged
+// readOthers reads what others have written: it is never behind what was acknowledged
 // before.
-func (w *traffic) read(rng *rand.Rand, _ int) {
+func (w *traffic) readOthers(rng *rand.Rand, _ int) {
 	i := rng.IntN(trafficKeys)
 	floor := w.acked[i].Load()
-	got, err := w.space(rng).Get(ctx, trafficKey("register", i))
+	got, err := w.drawKeyspace(rng).Get(ctx, trafficKey("register", i))
 	n, bad := strconv.ParseInt(string(got), 10, 64)
 	if err = errors.Join(err, bad); err != nil || n < floor || n > w.acked[i].Load()+1 {
 		w.t.Errorf("register %d is %d, %v; %d was acknowledged before", i, n, err, floor)
@@ -100,10 +105,10 @@ func (w *traffic) read(rng *rand.Rand, _ int) {
 	w.did.Add("reads", 1)
 }
 
-// count adds to a counter, each time with an answer.
-func (w *traffic) count(rng *rand.Rand, _ int) {
+// addToCounter adds to a counter, each time with an answer.
+func (w *traffic) addToCounter(rng *rand.Rand, _ int) {
 	i := rng.IntN(trafficKeys)
-	if _, err := w.space(rng).Add(ctx, trafficKey("counter", i), 1); err != nil {
+	if _, err := w.drawKeyspace(rng).Add(ctx, trafficKey("counter", i), 1); err != nil {
 		w.t.Errorf("add: %v", err)
 		return
 	}
@@ -111,9 +116,9 @@ func (w *traffic) count(rng *rand.Rand, _ int) {
 	w.did.Add("additions", 1)
 }
 
-// look reads several keys at once, those of the ordered keyspace included.
-func (w *traffic) look(rng *rand.Rand, _ int) {
-	ks := w.space(rng)
+// readMany reads several keys at once, those of the ordered keyspace included.
+func (w *traffic) readMany(rng *rand.Rand, _ int) {
+	ks := w.drawKeyspace(rng)
 	var keys [][]byte
 	for i := range trafficKeys {
 		keys = append(keys, trafficKey("still", i))
@@ -130,9 +135,9 @@ func (w *traffic) look(rng *rand.Rand, _ int) {
 	w.did.Add("looks", 1)
 }
 
-// scan reads everything in order.
-func (w *traffic) scan(rng *rand.Rand, _ int) {
-	ks := w.space(rng)
+// scanAll reads everything in order.
+func (w *traffic) scanAll(rng *rand.Rand, _ int) {
+	ks := w.drawKeyspace(rng)
 	found, sum := 0, 0
 	var last []byte
 	for item, err := range ks.All(ctx, ScanOptions{}) {
@@ -148,7 +153,7 @@ func (w *traffic) scan(rng *rand.Rand, _ int) {
 		case "still":
 			found++
 		case "accou":
-			sum += total(item.Value)
+			sum += sumDecimals(item.Value)
 		}
 	}
 	if found != trafficKeys || sum != 100*trafficKeys {
@@ -157,9 +162,9 @@ func (w *traffic) scan(rng *rand.Rand, _ int) {
 	w.did.Add("scans", 1)
 }
 
-// transfer takes from one account and gives to another.
-func (w *traffic) transfer(rng *rand.Rand, _ int) {
-	ks := w.space(rng)
+// transferAmount takes from one account and gives to another.
+func (w *traffic) transferAmount(rng *rand.Rand, _ int) {
+	ks := w.drawKeyspace(rng)
 	from, to := trafficKey("account", rng.IntN(trafficKeys)), trafficKey("account", rng.IntN(trafficKeys))
 	err := w.db.Update(ctx, func(tx *Txn) error {
 		if _, err := tx.Add(ks, from, -1); err != nil {
@@ -174,8 +179,8 @@ func (w *traffic) transfer(rng *rand.Rand, _ int) {
 	w.did.Add("transfers", 1)
 }
 
-// end stops the clients and looks at everything.
-func (w *traffic) end() {
+// stopAndCheck stops the clients and looks at everything.
+func (w *traffic) stopAndCheck() {
 	w.stop.Store(true)
 	w.wg.Wait()
 	for i := range trafficKeys {
@@ -185,7 +190,7 @@ func (w *traffic) end() {
 			if errors.Is(err, ErrNotFound) {
 				continue
 			}
-			sum += int64(total(got))
+			sum += int64(sumDecimals(got))
 		}
 		if sum != w.added[i].Load() {
 			w.t.Errorf("counter %d is %d, want %d", i, sum, w.added[i].Load())
@@ -193,19 +198,19 @@ func (w *traffic) end() {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 4 {
-		w.scan(rng, 0)
-		w.look(rng, 0)
+		w.scanAll(rng, 0)
+		w.readMany(rng, 0)
 	}
 }
 
-// wish is a change of the map at random.
-func wish(rng *rand.Rand, w *traffic) MapChange {
+// drawChange is a change of the map at random.
+func drawChange(rng *rand.Rand, w *traffic) MapChange {
 	var shards []ShardID
 	m := w.db.Map()
-	for s := range m.Shards(w.hash.space.Span()) {
+	for s := range m.Shards(w.hash.keyspace.Span()) {
 		shards = append(shards, s.ID)
 	}
-	for s := range m.Shards(w.ordered.space.Span()) {
+	for s := range m.Shards(w.ordered.keyspace.Span()) {
 		shards = append(shards, s.ID)
 	}
 	groups := w.db.Groups()
@@ -228,29 +233,29 @@ func TestNobodyNoticesThatShardsMove(t *testing.T) {
 	for _, stores := range []int{1, 2, 3} {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
 			seed := seedOf(t)
-			o := memory(stores)
+			o := memoryOptions(stores)
 			o.Groups = 4
 			db := mustOpen(t, o)
 			defer mustClose(t, db)
 			w := newTraffic(t, db)
-			w.begin(seed)
+			w.start(seed)
 			var wg sync.WaitGroup
 			for i := range 2 {
-				wg.Go(func() { reshape(t, w, rand.New(rand.NewPCG(seed, uint64(99+i))), soaking(12)) })
+				wg.Go(func() { makeChanges(t, w, rand.New(rand.NewPCG(seed, uint64(99+i))), scaleRounds(12)) })
 			}
 			wg.Wait()
-			w.end()
+			w.stopAndCheck()
 			w.did.Log(t, "writes", "reads", "additions", "looks", "scans", "transfers", "split", "merge", "move")
 		})
 	}
 }
 
-// reshape makes changes until so many were done, and some of each kind.
-func reshape(t *testing.T, w *traffic, rng *rand.Rand, changes int) {
+// makeChanges makes changes until so many were done, and some of each kind.
+func makeChanges(t *testing.T, w *traffic, rng *rand.Rand, changes int) {
 	for done := 0; (done < changes || !w.did.Has("split", "merge", "move")) && !t.Failed(); {
-		job, err := w.db.Start(ctx, wish(rng, w))
+		job, err := w.db.Start(ctx, drawChange(rng, w))
 		if err != nil {
-			if !expected(err) {
+			if !isExpectedRefusal(err) {
 				t.Errorf("start: %v", err)
 			}
 			continue
@@ -273,12 +278,131 @@ func reshape(t *testing.T, w *traffic, rng *rand.Rand, changes int) {
 	}
 }
 
-// expected tells whether a change at random may be refused with an error.
-func expected(err error) bool {
+// isExpectedRefusal reports whether a change at random may be refused with an error.
+func isExpectedRefusal(err error) bool {
 	for _, e := range []error{ErrBoundary, ErrNoChange, ErrNotNeighbours, ErrDifferentGroups, ErrNoShard, ErrBusy} {
 		if errors.Is(err, e) {
 			return true
 		}
 	}
 	return false
+}
+
+// BenchmarkMove moves a shard of 100 MB from one store to another and back while
+// clients read and write it. Reported are how long it took no writes, as the job says
+// and as the slowest client noticed, and what was carried in a second. Run it with
+//
+//	go test -run '^$' -bench '^BenchmarkMove$' -benchtime 20x .
+func BenchmarkMove(b *testing.B) {
+	const rows, size = 100_000, 1000
+	for _, c := range []moveCase{{0, 0, Always}, {8, 10, Always}, {16, 50, Always}, {16, 50, EverySec}} {
+		b.Run(c.String(), func(b *testing.B) {
+			db, err := Open(b.TempDir(), Options{Stores: 2, Groups: 4, Durability: c.durability})
+			must(b, err)
+			defer mustClose(b, db)
+			ks := rangeSpace(b, db, "big")
+			fillRows(b, db, ks, rows, size)
+			shard := db.Map().Find(ks.keyspace.Span().Start)
+			home := map[GroupID]int{}
+			for _, g := range db.Groups() {
+				home[g.ID] = g.Store
+			}
+			load := startLoad(ks, c, rows, size)
+			var pauses, freezes []time.Duration
+			var bytes uint64
+			var spent time.Duration
+			for b.Loop() {
+				to := GroupID(1)
+				now := db.Map().Find(ks.keyspace.Span().Start)
+				for _, g := range db.Groups() {
+					if g.Store != home[now.Group] {
+						to = g.ID
+					}
+				}
+				load.worst.Store(0)
+				job, err := db.Start(ctx, Move{Shard: shard.ID, To: to})
+				must(b, err)
+				s, err := job.Wait(ctx)
+				must(b, err)
+				pauses = append(pauses, s.Pause)
+				freezes = append(freezes, time.Duration(load.worst.Load()))
+				bytes, spent = bytes+s.Bytes, spent+s.Ended.Sub(s.Created)
+			}
+			load.stopClients()
+			b.ReportMetric(float64(quantile(pauses, 0.5).Milliseconds()), "p50-pause-ms")
+			b.ReportMetric(float64(quantile(pauses, 0.99).Milliseconds()), "p99-pause-ms")
+			b.ReportMetric(float64(quantile(freezes, 0.99).Milliseconds()), "p99-slowest-write-ms")
+			b.ReportMetric(float64(bytes)/spent.Seconds()/1e6, "MB/s")
+			b.ReportMetric(float64(load.writes.Load())/b.Elapsed().Seconds(), "writes/s")
+		})
+	}
+}
+
+// fillRows writes rows of a size.
+func fillRows(b *testing.B, db *DB, ks *Keyspace, rows, size int) {
+	value := make([]byte, size)
+	for i := 0; i < rows; {
+		var batch Batch
+		for range min(rows-i, 500) {
+			binary.LittleEndian.PutUint64(value, rand.Uint64())
+			batch.Set(ks, numberKey(i), value)
+			i++
+		}
+		must(b, db.Write(ctx, &batch))
+	}
+}
+
+// moveCase is what clients do meanwhile: of a hundred operations some are writes.
+type moveCase struct {
+	clients, writes int
+	durability      Durability
+}
+
+func (c moveCase) String() string {
+	return fmt.Sprintf("%d_clients_%d%%_writes_%v", c.clients, c.writes, c.durability)
+}
+
+// moveLoad is clients of a keyspace.
+type moveLoad struct {
+	stop   atomic.Bool
+	wg     sync.WaitGroup
+	worst  atomic.Int64
+	writes atomic.Int64
+}
+
+func startLoad(ks *Keyspace, c moveCase, rows, size int) *moveLoad {
+	l := &moveLoad{}
+	for range c.clients {
+		l.wg.Go(func() {
+			value := make([]byte, size)
+			for !l.stop.Load() {
+				key := numberKey(rand.IntN(rows))
+				if rand.IntN(100) >= c.writes {
+					_, _ = ks.Get(ctx, key)
+					continue
+				}
+				begun := time.Now()
+				if ks.Set(ctx, key, value) != nil {
+					return
+				}
+				l.writes.Add(1)
+				for took := int64(time.Since(begun)); ; {
+					if worst := l.worst.Load(); took <= worst || l.worst.CompareAndSwap(worst, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *moveLoad) stopClients() {
+	l.stop.Store(true)
+	l.wg.Wait()
+}
+
+func quantile(of []time.Duration, q float64) time.Duration {
+	slices.SortFunc(of, func(a, b time.Duration) int { return cmp.Compare(a, b) })
+	return of[min(int(q*float64(len(of))), len(of)-1)]
 }

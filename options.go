@@ -3,11 +3,12 @@ package cleave
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
 // Durability says when a write counts as done. The words are those of Redis.
@@ -31,7 +32,7 @@ func (d Durability) String() string { return wal.Durability(d).String() }
 func ParseDurability(word string) (Durability, error) {
 	d, err := wal.ParseDurability(word)
 	if err != nil {
-		return 0, optionError("durability %q: use always, everysec or no", word)
+		return 0, optionErrorf("durability %q: use always, everysec or no", word)
 	}
 	return Durability(d), nil
 }
@@ -48,9 +49,9 @@ type Options struct {
 	// long as one in a group (bench/SHARDS.md).
 	Stores int
 	// Groups is how many groups execute commands, each by itself and one batch at
-	// a time, on keys of its own. It is decided when the directory is made, and a
-	// [Regroup] changes it: later it must be what there is, or 0. Default one for
-	// each store. At least as many as there are stores, at most 1024. A transaction
+	// a time, on keys of its own. It is for a new directory: one that has groups keeps
+	// them, whatever Groups says, as a [Regroup] may have changed their number since;
+	// [DB.Groups] returns them. Default one for each store. At least as many as there are stores, at most 1024. A transaction
 	// whose keys are in several groups of one store is committed by them together.
 	Groups int
 	// CacheBytes is the room for rows in memory, of each store. Default 64 MiB.
@@ -77,13 +78,24 @@ type Options struct {
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
 	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
 	FeedBytes int64
+	// Logger is told of what an operator should know: stores that were opened and how much of
+	// their logs was read again, jobs, backups, builds of indexes, a slow or full disk, a store
+	// that has failed. Values are never told, and what comes often is counted. Default: silent,
+	// but what Open repairs, or loses with AcceptDataLoss, goes to slog.Default().
+	Logger *slog.Logger
+	// AcceptDataLoss opens a store of which acknowledged writes are missing, where Open
+	// otherwise fails with [ErrDataLoss], and goes on with what is left: of each log what
+	// lies before the damage. What is known to be lost is logged, and up to how much may be.
+	// Transactions across stores may be left in part. Copy the directory before: it cannot be
+	// taken back.
+	AcceptDataLoss bool
 	// Now is the clock that expiry and the age of a [RequestID] are judged by.
 	// Default time.Now.
 	Now func() time.Time
 }
 
-// check reports every option that is out of its range.
-func (o *Options) check() error {
+// checkRanges reports every option that is out of its range.
+func (o *Options) checkRanges() error {
 	var errs []error
 	refuse := func(bad bool, option string, value any, use string, args ...any) {
 		if bad {
@@ -91,7 +103,7 @@ func (o *Options) check() error {
 		}
 	}
 	if o.Durability > Never {
-		errs = append(errs, optionError("%v: use Always, EverySec or Never", o.Durability))
+		errs = append(errs, optionErrorf("%v: use Always, EverySec or Never", o.Durability))
 	}
 	refuse(o.Stores < 0 || o.Stores > maxStores, "Stores", o.Stores, "1 to %d, or 0 for the default", maxStores)
 	refuse(o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups), "Groups", o.Groups, "%d to %d, or 0 for the default", max(o.Stores, 1), maxGroups)
@@ -110,37 +122,44 @@ const (
 )
 
 const (
-	// minMemorySegment and maxMemorySegment bound the segments of a log in memory. Small ones
+	// minMemorySegmentBytes and maxMemorySegmentBytes bound the segments of a log in memory. Small ones
 	// are merged into the tables more often; but zeros that wait for a log are memory that
 	// nobody uses.
-	minMemorySegment = 4 << 20
-	maxMemorySegment = 16 << 20
+	minMemorySegmentBytes = 4 << 20
+	maxMemorySegmentBytes = 16 << 20
 	// memoryLayers is for tables in memory, where a scan does not wait for a disk: about a
 	// sixth less of the processors for a write than with the default.
 	memoryLayers = 8
 )
 
-// linger is how long writes wait in memory and in the log for others to be brought into the
+// applyLinger is how long writes wait in memory and in the log for others to be brought into the
 // tables with them: about as long as it takes to fill a segment.
-const linger = time.Second
+const applyLinger = time.Second
 
-// memorySegment is the size of segments beside a row cache of so many bytes: a part of it.
-func memorySegment(cache int64) int64 { return min(max(cache/32, minMemorySegment), maxMemorySegment) }
+// memorySegmentBytes is the size of segments beside a row cache of so many bytes: a part of it.
+func memorySegmentBytes(cache int64) int64 {
+	return min(max(cache/32, minMemorySegmentBytes), maxMemorySegmentBytes)
+}
 
-func (o Options) node(dir string) (node.Options, error) {
-	if err := o.check(); err != nil {
+func (o Options) toNodeOptions(dir string) (node.Options, error) {
+	if err := o.checkRanges(); err != nil {
 		return node.Options{}, err
 	}
 	no := node.Options{
 		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
-		Durability: wal.Durability(o.Durability),
-		Store:      store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload, Linger: linger},
+		Durability: wal.Durability(o.Durability), Log: o.Logger,
+		Store: store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload, Linger: applyLinger},
 	}
+	log := o.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	no.Store.AcceptLoss, no.Store.Report = o.AcceptDataLoss, func(message string) { log.Warn(message) }
 	if dir == "" {
 		if o.Durability == Always {
 			no.Durability = wal.Never // there is nothing to wait for
 		}
-		no.Store.SegmentBytes = memorySegment(o.CacheBytes)
+		no.Store.SegmentBytes = memorySegmentBytes(o.CacheBytes)
 		no.Store.Layers = memoryLayers
 	}
 	if now := o.Now; now != nil {
@@ -153,6 +172,41 @@ func (o Options) node(dir string) (node.Options, error) {
 // what to use, and for [Options] an [OptionError] has it in parts.
 var ErrOptions = errors.New("cleave: bad options")
 
-func optionError(format string, args ...any) error {
+func optionErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+}
+
+// OptionError is one of [Options] that cannot be as it is. It matches ErrOptions. Programs
+// that have other names for options, such as flags, say with it what is wrong in their own
+// words. When several are wrong the error has one for each.
+type OptionError struct {
+	// Option is the name of the field, and Value what it was, such as Stores and 3.
+	Option, Value string
+	// Use is what it may be, such as "1 to 64, or 0 for the default".
+	Use string
+	// Found is what the directory has that it does not go with, such as "data has 2
+	// stores, not 3". It is empty if the value is out of its range in any directory.
+	Found string
+}
+
+// Error says what is wrong and what to use.
+func (e *OptionError) Error() string {
+	if e.Found != "" {
+		return fmt.Sprintf("%v: %s: open it with %s %s", ErrOptions, e.Found, e.Option, e.Use)
+	}
+	return fmt.Sprintf("%v: %s is %s: use %s", ErrOptions, e.Option, e.Value, e.Use)
+}
+
+// Is makes it match ErrOptions.
+func (e *OptionError) Is(target error) bool { return target == ErrOptions }
+
+// As finds an option that does not go with the directory, which the packages below see.
+func (e *publicError) As(target any) bool {
+	to, ok := target.(**OptionError)
+	var found *node.OptionError
+	if !ok || !errors.As(e.cause, &found) {
+		return false
+	}
+	*to = &OptionError{Option: found.Option, Value: fmt.Sprint(found.Value), Use: fmt.Sprintf("0 or %d", found.Have), Found: found.Found}
+	return true
 }

@@ -12,50 +12,50 @@ import (
 	"time"
 )
 
-// until waits for something that happens soon.
-func until(t testing.TB, what string, is func() bool) {
+// waitUntil waits for something that happens soon.
+func waitUntil(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hanging()); !is(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(hangTimeout()); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: it did not come about", what)
 		}
 	}
 }
 
-// flood writes and reads many rows of a keyspace, more than a cache of 64 KiB holds by far.
-func flood(t testing.TB, ks *Keyspace) {
+// floodCache writes and reads many rows of a keyspace, more than a cache of 64 KiB holds by far.
+func floodCache(t testing.TB, ks *Keyspace) {
 	t.Helper()
 	value := make([]byte, 200) // rows that share blocks with others
 	for i := range 1500 {
-		must(t, ks.Set(ctx, number(i), value))
+		must(t, ks.Set(ctx, numberKey(i), value))
 	}
 	for range 3 {
 		for i := range 1500 {
-			_, err := ks.Get(ctx, number(i))
+			_, err := ks.Get(ctx, numberKey(i))
 			must(t, err)
 		}
 	}
 }
 
 func TestPinnedRowsAreReadFromMemoryWhateverElseIsRead(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	pinned, loose, other := rangeSpace(t, db, "pinned"), rangeSpace(t, db, "loose"), rangeSpace(t, db, "other")
 	var keys [][]byte
 	for i := range 20 {
-		keys = append(keys, number(i))
-		must(t, pinned.Set(ctx, number(i), []byte("value")))
-		must(t, loose.Set(ctx, number(i), []byte("value")))
+		keys = append(keys, numberKey(i))
+		must(t, pinned.Set(ctx, numberKey(i), []byte("value")))
+		must(t, loose.Set(ctx, numberKey(i), []byte("value")))
 	}
 	_, err := pinned.HSet(ctx, []byte("hash"), Field{[]byte("a"), []byte("1")}, Field{[]byte("b"), []byte("2")})
 	must(t, err)
-	flood(t, other) // now they are in the tables, and not in memory
+	floodCache(t, other) // now they are in the tables, and not in memory
 	must(t, pinned.Pin(ctx, time.Hour, keys...))
 	must(t, pinned.Pin(ctx, time.Hour, []byte("absent")))
 	must(t, pinned.PinFields(ctx, time.Hour, []byte("hash"), []byte("a"), []byte("none")))
 	if m := pinned.CacheMetrics(); m.Pinned != 24 {
 		t.Fatalf("%d rows are pinned, want 20, one that is not there, a hash, its field, and one that it has not: %+v", m.Pinned, m)
 	}
-	flood(t, other)
+	floodCache(t, other)
 	before := pinned.CacheMetrics()
 	for i, key := range keys {
 		v, err := pinned.Get(ctx, key)
@@ -92,29 +92,29 @@ func TestPinnedRowsAreReadFromMemoryWhateverElseIsRead(t *testing.T) {
 }
 
 func TestAPinEndsWithItsTimeOrItsKeyspace(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "short")
-	must(t, ks.Pin(ctx, time.Millisecond, number(1), number(2)))
-	must(t, ks.Pin(ctx, time.Hour, number(2), number(3))) // for longer
-	until(t, "one pin ends", func() bool { return ks.CacheMetrics().Pinned == 2 })
-	must(t, ks.Pin(ctx, time.Millisecond, number(2))) // for less
-	until(t, "another ends", func() bool { return ks.CacheMetrics().Pinned == 1 })
+	must(t, ks.Pin(ctx, time.Millisecond, numberKey(1), numberKey(2)))
+	must(t, ks.Pin(ctx, time.Hour, numberKey(2), numberKey(3))) // for longer
+	waitUntil(t, "one pin ends", func() bool { return ks.CacheMetrics().Pinned == 2 })
+	must(t, ks.Pin(ctx, time.Millisecond, numberKey(2))) // for less
+	waitUntil(t, "another ends", func() bool { return ks.CacheMetrics().Pinned == 1 })
 	must(t, db.DropKeyspace(ctx, "short"))
-	until(t, "the keyspace is gone", func() bool { return ks.CacheMetrics().Pinned == 0 })
-	if err := ks.Pin(ctx, time.Hour, number(1)); !errors.Is(err, ErrNoKeyspace) {
+	waitUntil(t, "the keyspace is gone", func() bool { return ks.CacheMetrics().Pinned == 0 })
+	if err := ks.Pin(ctx, time.Hour, numberKey(1)); !errors.Is(err, ErrNoKeyspace) {
 		t.Errorf("pin in a keyspace that is gone: %v", err)
 	}
 }
 
 func TestPinsTakeHalfOfTheCacheAndNoMore(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "large")
 	for i := range 100 {
-		must(t, ks.Set(ctx, number(i), make([]byte, 1000)))
+		must(t, ks.Set(ctx, numberKey(i), make([]byte, 1000)))
 	}
 	n := 0
 	for err := error(nil); err == nil; n++ {
-		if err = ks.Pin(ctx, time.Hour, number(n)); err != nil && !errors.Is(err, ErrPinLimit) {
+		if err = ks.Pin(ctx, time.Hour, numberKey(n)); err != nil && !errors.Is(err, ErrPinLimit) {
 			t.Fatal(err)
 		}
 	}
@@ -122,29 +122,29 @@ func TestPinsTakeHalfOfTheCacheAndNoMore(t *testing.T) {
 	if n < 20 || n > 40 {
 		t.Errorf("%d rows of 1000 bytes are pinned in a cache of 64 KiB", n)
 	}
-	err := ks.Pin(ctx, time.Hour, []byte("small, first"), number(99))
+	err := ks.Pin(ctx, time.Hour, []byte("small, first"), numberKey(99))
 	if m := ks.CacheMetrics(); !errors.Is(err, ErrPinLimit) || !strings.Contains(err.Error(), "CacheBytes") || m.Pinned != int64(n) {
 		t.Errorf("%v, and %d rows are pinned, want %d as before", err, m.Pinned, n)
 	}
-	must(t, ks.Unpin(ctx, number(0), number(1)))
-	must(t, ks.Pin(ctx, time.Hour, number(99)))
+	must(t, ks.Unpin(ctx, numberKey(0), numberKey(1)))
+	must(t, ks.Pin(ctx, time.Hour, numberKey(99)))
 	// A value that becomes too large is let go.
-	must(t, ks.Set(ctx, number(99), make([]byte, 30_000)))
+	must(t, ks.Set(ctx, numberKey(99), make([]byte, 30_000)))
 	if m := ks.CacheMetrics(); m.Pinned != int64(n)-2 || m.Outgrown != 1 {
 		t.Errorf("%+v: want %d pins, and one outgrown", m, n-2)
 	}
-	if err := ks.Pin(ctx, time.Hour, number(99)); !errors.Is(err, ErrPinLimit) {
+	if err := ks.Pin(ctx, time.Hour, numberKey(99)); !errors.Is(err, ErrPinLimit) {
 		t.Errorf("pin 30,000 bytes: %v", err)
 	}
 }
 
 func TestAPinFollowsItsKeyToAnotherStore(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "moving")
 	for i := range 10 {
-		must(t, ks.Set(ctx, number(i), []byte("value")))
+		must(t, ks.Set(ctx, numberKey(i), []byte("value")))
 	}
-	must(t, ks.Pin(ctx, time.Hour, number(1), number(5)))
+	must(t, ks.Pin(ctx, time.Hour, numberKey(1), numberKey(5)))
 	for range 3 {
 		shards, err := db.Shards(ctx)
 		must(t, err)
@@ -170,17 +170,17 @@ func TestAPinFollowsItsKeyToAnotherStore(t *testing.T) {
 		must(t, err)
 		_, err = job.Wait(ctx)
 		must(t, err)
-		held := func(store int) int { return db.node.Hosts()[store].Store.CacheOf(ks.space.ID).Held }
-		until(t, "the pins follow", func() bool { return held(to.Store) == 2 && held(from.Store) == 0 })
+		held := func(store int) int { return db.node.StoreHosts()[store].Store.CacheMetrics(ks.keyspace.ID).PinnedRows }
+		waitUntil(t, "the pins follow", func() bool { return held(to.Store) == 2 && held(from.Store) == 0 })
 	}
-	must(t, ks.Unpin(ctx, number(1), number(5)))
+	must(t, ks.Unpin(ctx, numberKey(1), numberKey(5)))
 	if m := ks.CacheMetrics(); m.Pinned != 0 {
 		t.Errorf("%+v", m)
 	}
 }
 
 func TestPinsAreRefusedWithAReason(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -213,7 +213,7 @@ func TestPinsAreRefusedWithAReason(t *testing.T) {
 // read with what they wrote last, while keys are pinned and unpinned, shards are moved and
 // a small cache overflows.
 func TestPinnedKeysAreReadAsTheyAre(t *testing.T) {
-	db := small(t, 2)
+	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "law")
 	seed := seedOf(t)
 	const clients, keys = 4, 8
@@ -223,7 +223,7 @@ func TestPinnedKeysAreReadAsTheyAre(t *testing.T) {
 		working.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(c)))
 			last := map[int]string{}
-			for i := range soaking(400) {
+			for i := range scaleRounds(400) {
 				k := r.IntN(keys)
 				key := fmt.Appendf(nil, "%d/%d", c, k)
 				switch r.IntN(8) {
@@ -277,5 +277,5 @@ func TestPinnedKeysAreReadAsTheyAre(t *testing.T) {
 	working.Wait()
 	close(stop)
 	moving.Wait()
-	until(t, "all pins end", func() bool { return ks.CacheMetrics().Pinned == 0 })
+	waitUntil(t, "all pins end", func() bool { return ks.CacheMetrics().Pinned == 0 })
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
 // A store whose clock is far from the machine's takes the ids that it made.
@@ -36,16 +36,16 @@ func TestARequestIDIsOfTheStoresClock(t *testing.T) {
 // The machine's clock was wrong, and is put right: the store's waits for it.
 func TestARequestIDIsTakenAfterTheClockWasSetBack(t *testing.T) {
 	clock := newClock()
-	o := memory(2)
+	o := memoryOptions(2)
 	o.Wall = clock.ms.Load
 	db := mustOpen(t, o)
 	defer mustClose(t, db)
 	for store := range 2 {
 		must(t, db.Default().Set(ctx, keyOn(db, store), nil))
 	}
-	clock.pass(-24 * time.Hour)
+	clock.advance(-24 * time.Hour)
 	for i := range 8 {
-		_, err := db.Default().AddOnce(ctx, db.NewRequestID(), number(i), 1)
+		_, err := db.Default().AddOnce(ctx, db.NewRequestID(), numberKey(i), 1)
 		must(t, err)
 	}
 }
@@ -59,16 +59,16 @@ func TestARequestIDIsTakenByAllGroupsWhoseClocksAreNotFarApart(t *testing.T) {
 		clock, disks := newClock(), newCrashables(2)
 		reopen := func() *DB {
 			o := disks.options(wal.Always)
-			o.Wall, o.Remember, o.TendEvery = clock.ms.Load, c.remember, -1
+			o.Wall, o.Remember, o.HousekeepInterval = clock.ms.Load, c.remember, -1
 			return mustOpen(t, o)
 		}
 		db := reopen()
-		clock.pass(2 * time.Hour)
+		clock.advance(2 * time.Hour)
 		_, err := db.Default().Add(ctx, keyOn(db, 1), 1)
 		must(t, err)
 		disks = disks.crash()
 		mustClose(t, db)
-		clock.pass(-c.setBack)
+		clock.advance(-c.setBack)
 		db = reopen()
 		for store := range 2 {
 			if _, err := db.Default().AddOnce(ctx, db.NewRequestID(), keyOn(db, store), 1); err != nil {
@@ -115,9 +115,9 @@ func TestARefusedAddIsRemembered(t *testing.T) {
 	}
 }
 
-// between makes an index of the default keyspace whose function takes the next of the
+// createSteppedIndex makes an index of the default keyspace whose function takes the next of the
 // steps whenever somebody evaluates a row, but not while a step does.
-func between(t *testing.T, db *DB) (steps *[]func()) {
+func createSteppedIndex(t *testing.T, db *DB) (steps *[]func()) {
 	steps = new([]func())
 	mustIndex(t, db, IndexOptions{Name: "steps", Function: "steps", Extract: func(IndexRow) ([]IndexEntry, error) {
 		if next := *steps; len(next) > 0 {
@@ -134,8 +134,8 @@ func between(t *testing.T, db *DB) (steps *[]func()) {
 // first, also if its condition does not hold any more because of that.
 func TestARetryMeanwhileGetsTheAnswerOfTheFirst(t *testing.T) {
 	for _, stores := range []int{1, 3} {
-		db := small(t, stores)
-		ks, steps := db.Default(), between(t, db)
+		db := openSmall(t, stores)
+		ks, steps := db.Default(), createSteppedIndex(t, db)
 		old, err := ks.SetWith(ctx, []byte("k"), []byte("old"), SetOptions{})
 		must(t, err)
 		id, batch := db.NewRequestID(), db.NewRequestID()
@@ -165,8 +165,8 @@ func TestARetryMeanwhileGetsTheAnswerOfTheFirst(t *testing.T) {
 // Without a record to be found nothing was stored; who has left cannot look for one, and
 // so is not told that.
 func TestARetryThatCannotLookDoesNotSayThatNothingWasStored(t *testing.T) {
-	db := small(t, 1)
-	ks, steps := db.Default(), between(t, db)
+	db := openSmall(t, 1)
+	ks, steps := db.Default(), createSteppedIndex(t, db)
 	write := func(c context.Context, id RequestID) error {
 		b := &Batch{Request: id}
 		b.SetWith(ks, []byte("a"), nil, SetOptions{IfAbsent: true})
@@ -175,7 +175,7 @@ func TestARetryThatCannotLookDoesNotSayThatNothingWasStored(t *testing.T) {
 	old, err := ks.SetWith(ctx, []byte("k"), []byte("old"), SetOptions{})
 	must(t, err)
 	set := func(c context.Context, id RequestID) error {
-		return second(ks.SetWith(c, []byte("k"), nil, SetOptions{IfVersion: true, Version: old, Request: id}))
+		return secondError(ks.SetWith(c, []byte("k"), nil, SetOptions{IfVersion: true, Version: old, Request: id}))
 	}
 	for what, send := range map[string]func(context.Context, RequestID) error{"SetWith": set, "Write": write} {
 		id := db.NewRequestID()

@@ -52,8 +52,8 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%v of %v on store %d: %s", s.ID, s.Group, s.Store, keys)
 }
 
-// bound says which slots or keys of a keyspace the shard has.
-func (s *Shard) bound(k *partition.Keyspace) {
+// setBounds says which slots or keys of a keyspace the shard has.
+func (s *Shard) setBounds(k *partition.Keyspace) {
 	s.Keyspace = k.Name
 	whole := k.Span()
 	inside := len(s.Span.End) > 0 && whole.Contains(s.Span.End)
@@ -67,15 +67,15 @@ func (s *Shard) bound(k *partition.Keyspace) {
 		}
 		return
 	}
-	s.StartKey = firstKey(k, s.Span.Start)
+	s.StartKey = firstKeyAt(k, s.Span.Start)
 	if inside {
-		s.EndKey = firstKey(k, s.Span.End)
+		s.EndKey = firstKeyAt(k, s.Span.End)
 	}
 }
 
-// firstKey returns the first key of a range keyspace that is at a boundary or behind it.
+// firstKeyAt returns the first key of a range keyspace that is at a boundary or behind it.
 // Shards begin with keys, behind collections, or where keyspaces do: then it is nil.
-func firstKey(k *partition.Keyspace, at partition.Position) []byte {
+func firstKeyAt(k *partition.Keyspace, at partition.Position) []byte {
 	if len(at) == 0 {
 		return nil
 	}
@@ -105,10 +105,10 @@ type Location struct {
 // are apart cost a transaction is said at [DB.Update].
 func (k *Keyspace) Locate(key []byte) Location {
 	m := k.db.node.Map()
-	s := m.Find(k.space.AppendPosition(nil, key))
+	s := m.Find(k.keyspace.AppendPosition(nil, key))
 	at := Location{Shard: s.ID, Group: s.Group, Store: node.StoreOf(m, s.Group), Slot: -1}
-	if k.space.Kind == Hash {
-		at.Slot = int(k.space.SlotOf(key))
+	if k.keyspace.Kind == Hash {
+		at.Slot = int(k.keyspace.SlotOf(key))
 	}
 	return at
 }
@@ -126,16 +126,16 @@ func (db *DB) Shards(ctx context.Context) ([]Shard, error) {
 		stores[g.ID] = g.Store
 	}
 	shards := make([]Shard, 0, m.Len())
-	sizes, err := db.node.Sizes(ctx, m, 0)
+	sizes, err := db.node.ShardSizes(ctx, m, 0)
 	if err != nil {
-		return nil, public(err)
+		return nil, toPublicError(err)
 	}
 	for s := range m.Shards(partition.Whole) {
 		size := sizes(s.ID)
 		shard := Shard{Shard: s, Store: stores[s.Group], FirstSlot: -1, LastSlot: -1, Rows: size.Rows, Bytes: size.Bytes}
 		if id, err := partition.IDOf(s.Span.Start); err == nil {
 			if space := db.node.KeyspaceByID(id); space != nil {
-				shard.bound(&space.Keyspace)
+				shard.setBounds(&space.Keyspace)
 			}
 		}
 		shards = append(shards, shard)

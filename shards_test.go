@@ -10,14 +10,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/cleavekv/cleave/internal/mover"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // Slots and keys tell which shard has a key, and so does Locate.
 func TestAShardSaysWhichKeysItHas(t *testing.T) {
-	db := watched(t, 2, nil)
+	db := openWatched(t, 2, nil)
 	r := rangeSpace(t, db, "r")
 	mustDo(t, db, Split{Keyspace: r, At: [][]byte{[]byte("f"), []byte("m\x00n")}})
 	few, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "few", Slots: 16})
@@ -36,11 +36,11 @@ func TestAShardSaysWhichKeysItHas(t *testing.T) {
 			}
 			next = s.LastSlot + 1
 		}
-		if next != ks.space.SlotCount() {
+		if next != ks.keyspace.SlotCount() {
 			t.Errorf("the last slot of %s is %d", ks.Name(), next-1)
 		}
 		for i := range 100 {
-			at, found := ks.Locate(number(i)), false
+			at, found := ks.Locate(numberKey(i)), false
 			for _, s := range shards {
 				if s.Keyspace == ks.Name() && s.FirstSlot <= at.Slot && at.Slot <= s.LastSlot {
 					found = s.ID == at.Shard && s.Group == at.Group && s.Store == at.Store
@@ -81,16 +81,16 @@ func TestAShardThatIsCutBehindACollectionSaysWhichKeysItHas(t *testing.T) {
 		"m\x00": `keys from the first to before "m\x00" of r; keys from "m\x00" to before "m\x00\x00" of r; keys from "m\x00\x00" to the last of r`,
 		"":      `keys from the first to before "" of r; keys from "" to before "\x00" of r; keys from "\x00" to the last of r`,
 	} {
-		db := watched(t, 1, nil)
+		db := openWatched(t, 1, nil)
 		r := rangeSpace(t, db, "r")
 		for i := range 100 {
-			_, err := r.HSet(ctx, []byte(big), Field{Name: number(i), Value: make([]byte, 1000)})
+			_, err := r.HSet(ctx, []byte(big), Field{Name: numberKey(i), Value: make([]byte, 1000)})
 			must(t, err)
 		}
 		must(t, r.Set(ctx, []byte("z"), nil))
 		for range 2 { // before it, and behind it
-			s := db.Map().Find(r.space.AppendPosition(nil, []byte(big)))
-			at, in, ok := db.node.Middle(s)
+			s := db.Map().Find(r.keyspace.AppendPosition(nil, []byte(big)))
+			at, in, ok := db.node.SplitPoint(s)
 			if !ok {
 				t.Fatalf("%v has no middle", s)
 			}
@@ -125,7 +125,7 @@ func TestAShardThatIsCutBehindACollectionSaysWhichKeysItHas(t *testing.T) {
 // last listed.
 func TestShardsAreListedWhileAStoreHasFailed(t *testing.T) {
 	var broken atomic.Bool
-	o := memory(2)
+	o := memoryOptions(2)
 	o.FS = func(i int) store.FS {
 		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
@@ -138,14 +138,14 @@ func TestShardsAreListedWhileAStoreHasFailed(t *testing.T) {
 	db := mustOpen(t, o)
 	defer db.Close()
 	for i := range 100 {
-		must(t, db.Default().Set(ctx, number(i), []byte("v")))
+		must(t, db.Default().Set(ctx, numberKey(i), []byte("v")))
 	}
 	before, err := db.Shards(ctx)
 	must(t, err)
 	broken.Store(true)
 	for i := 0; err == nil; i++ {
-		err = db.Default().Set(ctx, number(i), []byte("v"))
-		err = errors.Join(err, db.node.Hosts()[1].Store.Sync())
+		err = db.Default().Set(ctx, numberKey(i), []byte("v"))
+		err = errors.Join(err, db.node.StoreHosts()[1].Store.Sync())
 	}
 	after, err := db.Shards(ctx)
 	must(t, err)

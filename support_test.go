@@ -3,22 +3,26 @@ package cleave
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/tally"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 var ctx = context.Background()
 
-// soaking multiplies what random tests do.
-func soaking(n int) int {
+// scaleRounds multiplies what random tests do.
+func scaleRounds(n int) int {
 	if os.Getenv("CLEAVE_SOAK") != "" {
 		return 15 * n
 	}
@@ -28,8 +32,8 @@ func soaking(n int) int {
 	return n
 }
 
-// hanging is how long something may take that hangs if it is wrong.
-func hanging() time.Duration {
+// hangTimeout is how long something may take that hangs if it is wrong.
+func hangTimeout() time.Duration {
 	if os.Getenv("CLEAVE_PLANT") != "" {
 		return 3 * time.Second // the bug is there: say so
 	}
@@ -47,11 +51,11 @@ func newClock() *machineClock {
 	return c
 }
 
-func (c *machineClock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+func (c *machineClock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// tiny are options under which segments are filled, applied and recycled all
+// tinyOptions are options under which segments are filled, applied and recycled all
 // the time.
-func tiny(d wal.Durability, clock *machineClock, disks ...store.FS) node.Options {
+func tinyOptions(d wal.Durability, clock *machineClock, disks ...store.FS) node.Options {
 	o := node.Options{
 		Stores: len(disks), Durability: d, FS: func(i int) store.FS { return disks[i] },
 		Store: store.Options{
@@ -65,21 +69,21 @@ func tiny(d wal.Durability, clock *machineClock, disks ...store.FS) node.Options
 	return o
 }
 
-// memory are tiny options in memory.
-func memory(stores int) node.Options {
+// memoryOptions are tiny options in memory.
+func memoryOptions(stores int) node.Options {
 	disks := make([]store.FS, stores)
 	for i := range disks {
-		disks[i] = store.Memory()
+		disks[i] = store.NewMemFS()
 	}
-	o := tiny(wal.Never, nil, disks...)
+	o := tinyOptions(wal.Never, nil, disks...)
 	o.Store.RetainBytes = 64 << 20
 	return o
 }
 
-// small opens a store in memory, which is closed with the test.
-func small(t testing.TB, stores int) *DB {
+// openSmall opens a store in memory, which is closed with the test.
+func openSmall(t testing.TB, stores int) *DB {
 	t.Helper()
-	db := mustOpen(t, memory(stores))
+	db := mustOpen(t, memoryOptions(stores))
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			t.Error(err)
@@ -120,4 +124,53 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func number(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
+func numberKey(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killDir) != "" {
+		killedChild() // does not return
+	}
+	if os.Getenv(killIndexDir) != "" {
+		killedIndexChild() // nor does this
+	}
+	// A store takes long to open and is worth more the longer it is used: fewer
+	// runs of more steps, unless the caller says otherwise.
+	set := map[string]string{"rapid.checks": "15", "rapid.steps": "100"}
+	for name, value := range set {
+		if f := flag.Lookup(name); f != nil {
+			_ = f.Value.Set(value)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// crashDisk is a disk that crashes. The file system below takes a lock twice
+// while it makes a lock file, which a crash in between would turn into a
+// deadlock: so the two exclude each other.
+type crashDisk struct {
+	*store.CrashableFS
+	locking sync.Mutex
+}
+
+func newCrashDisk() *crashDisk { return &crashDisk{CrashableFS: store.NewCrashableFS()} }
+
+// FS is where a store puts its files.
+func (d *crashDisk) FS() store.FS { return crashFS{d.CrashableFS.FS(), &d.locking} }
+
+// Crash returns what a machine finds after a crash now.
+func (d *crashDisk) Crash(percent int, rng *rand.Rand) *crashDisk {
+	d.locking.Lock()
+	defer d.locking.Unlock()
+	return &crashDisk{CrashableFS: d.CrashableFS.Crash(percent, rng)}
+}
+
+type crashFS struct {
+	store.FS
+	locking *sync.Mutex
+}
+
+func (f crashFS) Lock(name string) (io.Closer, error) {
+	f.locking.Lock()
+	defer f.locking.Unlock()
+	return f.FS.Lock(name)
+}

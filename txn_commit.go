@@ -1,29 +1,32 @@
 package cleave
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/drive"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
-	"github.com/cleavekv/cleave/internal/txn"
+	"github.com/cleavekv/cleave/internal/reshard/protocol"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // commit executes what the transaction wrote, if what it read is still so.
 func (tx *Txn) commit() error {
-	if tx.noteScans(); tx.err != nil { // of loops that were never ended
+	if tx.recordScans(); tx.err != nil { // of loops that were never ended
 		return tx.err
 	}
 	if len(tx.writes) == 0 {
 		return nil // it saw one state: that is when it took place
 	}
-	if err := tx.maintain(); err != nil {
+	if err := tx.maintainIndexes(); err != nil {
 		return err
 	}
 	if err := tx.checkUnique(); err != nil {
@@ -32,45 +35,60 @@ func (tx *Txn) commit() error {
 	if tx.err != nil { // it has looked at what could not be noted: nobody would tell if that changes
 		return tx.err
 	}
-	if err := command.CheckTxn(len(tx.reads)+len(tx.ranges)+len(tx.writes), tx.env.Effects().Size()); err != nil {
-		return public(err)
+	if err := tx.checkSize(); err != nil {
+		return toPublicError(err)
 	}
-	tx.judgeAsTold()
-	return tx.outcome(tx.execute())
+	tx.applyExpiryClocks()
+	return tx.classifyCommitError(tx.executeCommit())
 }
 
-// judgeAsTold has keys that were given an expiry judged by the time by which f was told what
+// checkSize refuses a transaction that has read or written more than one may. Of what was read the
+// keys count: between stores each of them is locked.
+func (tx *Txn) checkSize() error {
+	bytes := 0
+	for p := range tx.reads {
+		bytes += max(0, len(p)-9) / 2 // a key has at least that, see partition.Keyspace.AppendPosition
+	}
+	return cmp.Or(command.CheckTxn(len(tx.reads)+len(tx.rangeReads), bytes), tx.env.CheckTxn(tx.beforeWrites))
+}
+
+// applyExpiryClocks has keys that were given an expiry judged by the time by which f was told what
 // came of it, where it matters. By that of the commit the expiry may have come between one
 // write and the next: they would find nothing, or make another row.
-func (tx *Txn) judgeAsTold() {
-	if len(tx.dated) == 0 || plant.Bug("cleave-expires-between-own-writes") {
+func (tx *Txn) applyExpiryClocks() {
+	if len(tx.expiryClocks) == 0 || plant.Bug("cleave-expires-between-own-writes") {
 		return
 	}
 	for i, w := range tx.writes {
-		if d := tx.dated[string(w.at.p)]; d.matters {
+		if d := tx.expiryClocks[string(w.at.p)]; d.atCommit {
 			tx.writes[i].command = &command.AsOf{Command: w.command, NowMS: d.nowMS}
 		}
 	}
 }
 
-// execute commits by the shortest way that there is.
-func (tx *Txn) execute() error {
-	if apart := tx.isApart(); tx.hold != (txn.ID{}) || apart {
-		tx.db.apart.note(apart)
-		parts, err := tx.parts()
+// executeCommit commits by the shortest way that there is.
+func (tx *Txn) executeCommit() error {
+	if apart := tx.isCrossStore(); tx.reservation != (txn.ID{}) || apart {
+		tx.db.crossStore.record(apart)
+		parts, err := tx.splitByParticipant()
 		if err != nil {
 			return err
 		}
-		tx.db.node.Count.TwoPhase.Add(1)
-		return tx.db.node.Commit(tx.ctx, node.Transaction{Parts: parts, Gate: tx.used, Hold: tx.hold})
+		tx.db.node.Counters.TwoPhase.Add(1)
+		return tx.db.node.Commit(tx.ctx, node.Transaction{Participants: parts, Gate: tx.keyspaces, Reservation: tx.reservation})
 	}
-	tx.db.apart.note(false)
-	pieces := tx.pieces()
-	if !oneHost(pieces) { // a shard has moved since
-		return own.ErrWrongGroup
+	tx.db.crossStore.record(false)
+	pieces := tx.splitByGroup()
+	if !isSingleStore(pieces) { // a shard has moved since
+		return ownership.ErrWrongGroup
 	}
-	tx.db.count(len(pieces))
-	replies, err := atOnce(tx.ctx, pieces)
+	tx.db.countCommit(len(pieces))
+	if tx.env.Effects().Size() > largeCommitBytes {
+		for _, p := range pieces {
+			defer p.groupHost.Group.BeginLargeRequest()()
+		}
+	}
+	replies, err := executeJointOnce(tx.ctx, pieces)
 	for i := range replies {
 		if err == nil {
 			err = replies[i].Err
@@ -79,53 +97,57 @@ func (tx *Txn) execute() error {
 	return err
 }
 
-// isApart tells whether the transaction has touched several stores.
-func (tx *Txn) isApart() bool {
-	first := tx.writes[0].at.part().Host
-	other := func(p partition.Position) bool { return tx.db.node.PartOf(p).Host != first }
+// largeCommitBytes is how many bytes of effects make a commit that holds up its groups for long: 4 MiB
+// are about 60,000 fields of a hash, which take some 50 ms. A server serves other keys meanwhile.
+const largeCommitBytes = 4 << 20
+
+// isCrossStore reports whether the transaction has touched several stores.
+func (tx *Txn) isCrossStore() bool {
+	first := tx.writes[0].at.findGroupHost().Host
+	other := func(p partition.Position) bool { return tx.db.node.GroupHostAt(p).Host != first }
 	for key := range tx.reads {
 		if other(partition.Position(key)) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(tx.ranges, func(r command.RangeRead) bool { return other(r.Start) }) ||
+	return slices.ContainsFunc(tx.rangeReads, func(r command.RangeRead) bool { return other(r.Start) }) ||
 		slices.ContainsFunc(tx.writes, func(w txnWrite) bool { return other(w.at.p) })
 }
 
-// outcome tells a conflict from an error. It is not a conflict of a conditional Set:
+// classifyCommitError tells a conflict from an error. It is not a conflict of a conditional Set:
 // f was told of that when it called it.
-func (tx *Txn) outcome(err error) error {
-	if errors.Is(err, command.ErrConflict) || passes(err) {
+func (tx *Txn) classifyCommitError(err error) error {
+	if errors.Is(err, command.ErrConflict) || isRetryable(err) {
 		return fmt.Errorf("%w: %w", errRetry, err)
 	}
-	return public(err)
+	return toPublicError(err)
 }
 
 // txnWrite is a command that is kept for the commit.
 type txnWrite struct {
-	at      place
+	at      keyRef
 	command command.Command
 }
 
-// pieces are what the transaction has read and written by the groups that have it.
-func (tx *Txn) pieces() (pieces []piece) {
-	of := func(at place) (*group.Request, *command.Commit) {
-		part := at.part()
-		i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+// splitByGroup are what the transaction has read and written by the groups that have it.
+func (tx *Txn) splitByGroup() (pieces []subBatch) {
+	of := func(at keyRef) (*group.Request, *command.Commit) {
+		part := at.findGroupHost()
+		i := slices.IndexFunc(pieces, func(p subBatch) bool { return p.groupHost == part })
 		if i < 0 {
 			i = len(pieces)
-			pieces = append(pieces, piece{part, at, group.Request{Command: &command.Commit{}, Gate: tx.used}})
+			pieces = append(pieces, subBatch{part, at, group.Request{Command: &command.Commit{}, Gate: tx.keyspaces}})
 		}
 		r := &pieces[i].request
 		return r, r.Command.(*command.Commit)
 	}
 	k := tx.writes[0].at.k // for places: only the position counts
 	for key, version := range tx.reads {
-		_, c := of(place{k, partition.Position(key)})
+		_, c := of(keyRef{k, partition.Position(key)})
 		c.Reads = append(c.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
-	for _, r := range tx.ranges {
-		_, c := of(place{k, r.Start})
+	for _, r := range tx.rangeReads {
+		_, c := of(keyRef{k, r.Start})
 		c.Ranges = append(c.Ranges, r)
 	}
 	for _, w := range tx.writes {
@@ -136,35 +158,194 @@ func (tx *Txn) pieces() (pieces []piece) {
 	return pieces
 }
 
-// parts are what the transaction has read and written by what commits as one.
-func (tx *Txn) parts() ([]txn.Part, error) {
+// splitByParticipant are what the transaction has read and written by what commits as one.
+func (tx *Txn) splitByParticipant() ([]txn.Participant, error) {
 	m := tx.db.node.Map()
-	ranges, err := tx.rangesBy(m)
+	ranges, err := tx.splitRanges(m)
 	if err != nil {
 		return nil, err
 	}
-	parts := drive.NewParts(m, ranges)
+	parts := protocol.NewParticipants(m, ranges)
 	for key, version := range tx.reads {
-		part := parts.Of(partition.Position(key))
+		part := parts.ParticipantAt(partition.Position(key))
 		part.Reads = append(part.Reads, command.Read{Key: partition.Position(key), Version: version})
 	}
 	for _, w := range tx.writes {
-		part := parts.Of(w.at.p)
+		part := parts.ParticipantAt(w.at.p)
 		part.Writes = append(part.Writes, w.command)
 	}
 	return parts.Sorted(), nil
 }
 
-// claims are what the transaction has touched.
-func (tx *Txn) claims() (claims []txn.Claim) {
+// spansToReserve are what the transaction has touched.
+func (tx *Txn) spansToReserve() (claims []txn.ReservedSpan) {
 	for key := range tx.reads {
-		claims = append(claims, txn.Claim{Span: txn.KeySpan(partition.Position(key))})
+		claims = append(claims, txn.ReservedSpan{Span: txn.KeySpan(partition.Position(key))})
 	}
-	for _, r := range tx.ranges {
-		claims = append(claims, txn.Claim{Span: partition.Span{Start: r.Start, End: r.End}})
+	for _, r := range tx.rangeReads {
+		claims = append(claims, txn.ReservedSpan{Span: partition.Span{Start: r.Start, End: r.End}})
 	}
 	for _, w := range tx.writes {
-		claims = append(claims, txn.Claim{Span: txn.KeySpan(w.at.p), Write: true})
+		claims = append(claims, txn.ReservedSpan{Span: txn.KeySpan(w.at.p), Write: true})
 	}
 	return claims
+}
+
+// usedKeyspaces are keyspaces that a transaction has used.
+type usedKeyspaces []usedKeyspace
+
+// usedKeyspace is a keyspace that was read or written.
+type usedKeyspace struct {
+	keyspace *node.Keyspace
+	// written tells that it was written, and with which indexes the transaction
+	// maintains: those that there were at its first write.
+	written bool
+	indexes *node.IndexSet
+}
+
+// CheckAddr implements [group.Gate]: all of them must still be there at the commit. Also one
+// that was only read, or the transaction could take place neither before its end nor
+// after.
+func (u usedKeyspaces) CheckAddr() error {
+	for i := range u {
+		err := u[i].keyspace.CheckAddr()
+		switch {
+		case err != nil && u[i].keyspace.OwningIndex() != "":
+			return node.ErrIndexesChanged // who reads it again is told what is gone
+		case err == nil && u[i].written:
+			err = u[i].keyspace.CheckWrite(u[i].indexes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// useKeyspace notes that a keyspace is read or written. The entries of an index are written with
+// their rows, and stand and fall with those.
+func (tx *Txn) useKeyspace(k *Keyspace, writes bool) {
+	if writes && k.writesEntries {
+		return
+	}
+	i := slices.IndexFunc(tx.keyspaces, func(u usedKeyspace) bool { return u.keyspace == k.keyspace })
+	if i < 0 {
+		i = len(tx.keyspaces)
+		tx.keyspaces = append(tx.keyspaces, usedKeyspace{keyspace: k.keyspace})
+	}
+	if u := &tx.keyspaces[i]; writes && !u.written {
+		u.written, u.indexes = true, k.keyspace.Indexes()
+	}
+}
+
+// findIndexes returns the indexes that the transaction maintains of a keyspace that it
+// writes, nil for none.
+func (tx *Txn) findIndexes(k *Keyspace) *node.IndexSet {
+	for i := range tx.keyspaces {
+		if tx.keyspaces[i].keyspace == k.keyspace {
+			return tx.keyspaces[i].indexes
+		}
+	}
+	return nil
+}
+
+// subBatch is what a write of several keys does in one group.
+type subBatch struct {
+	groupHost *node.GroupHost
+	first     keyRef // its first key
+	request   group.Request
+}
+
+// executeJoint executes pieces of one store as one, whatever their number. cut is called
+// for each attempt: which groups have the keys may have changed. The reply that
+// failed is handed to judge with its piece; without one, all of them succeeded. If
+// they are on several stores the error is errCrossStore.
+func (db *DB) executeJoint(ctx context.Context, cut func() []subBatch, judge func(i int, err error) error) ([]command.Reply, error) {
+	for attempt := 0; ; attempt++ {
+		version := db.node.Map().Version()
+		pieces := cut()
+		if !isSingleStore(pieces) {
+			return nil, errCrossStore
+		}
+		db.countCommit(len(pieces))
+		replies, err := executeJointOnce(ctx, pieces)
+		for i := range replies {
+			if err == nil && replies[i].Err != nil {
+				err = replies[i].Err
+				if !errors.Is(err, ownership.ErrWrongGroup) {
+					return replies, judge(i, err)
+				}
+			}
+		}
+		if !errors.Is(err, ownership.ErrWrongGroup) {
+			return replies, err
+		}
+		if err := db.node.WaitForNewMap(ctx, version, attempt); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errCrossStore means that keys are on several stores, so that it takes two phases.
+var errCrossStore = errors.New("cleave: the keys are on several stores")
+
+// isSingleStore reports whether all pieces are on one store.
+func isSingleStore(pieces []subBatch) bool {
+	return !slices.ContainsFunc(pieces, func(p subBatch) bool { return p.groupHost.Host != pieces[0].groupHost.Host })
+}
+
+// executeJointOnce executes pieces of one store once.
+func executeJointOnce(ctx context.Context, pieces []subBatch) ([]command.Reply, error) {
+	if len(pieces) == 1 {
+		reply, err := pieces[0].groupHost.Group.Do(ctx, pieces[0].request)
+		return []command.Reply{reply}, err
+	}
+	joint := make([]group.SubRequest, len(pieces))
+	for i, p := range pieces {
+		joint[i] = group.SubRequest{Group: p.groupHost.Group, Request: p.request}
+	}
+	return group.DoJoint(ctx, joint)
+}
+
+// countCommit counts a transaction by how many groups of one store commit it.
+func (db *DB) countCommit(groups int) {
+	if groups == 1 {
+		db.node.Counters.OneGroup.Add(1)
+	} else {
+		db.node.Counters.Joint.Add(1)
+	}
+}
+
+// crossStorePredictor reports whether the next transaction is likely to need several stores, by those
+// before it. It may be wrong: who takes the state of one store too many has done some
+// work in vain, and so has who looks again at all that he has read when he comes to the
+// second store.
+type crossStorePredictor struct{ score atomic.Int32 }
+
+// How sure a guess gets, and how many stores are looked at because of one.
+const (
+	maxCrossStoreScore = 8
+	maxPredictedStores = 4
+)
+
+// record notes whether a transaction needed several stores.
+func (g *crossStorePredictor) record(needed bool) {
+	n := g.score.Load()
+	switch {
+	case needed && n < maxCrossStoreScore:
+		g.score.Store(n + 1) // others may have noted theirs meanwhile: it is a guess
+	case !needed && n > 0:
+		g.score.Store(n - 1)
+	}
+}
+
+func (g *crossStorePredictor) isLikely(n *node.Node) bool {
+	return g.score.Load() > maxCrossStoreScore/2 && len(n.StoreHosts()) <= maxPredictedStores
+}
+
+// isRetryable reports whether what a transaction has met is no fault of its own, and passes:
+// others that are under way, or a shard on its way to another group.
+func isRetryable(err error) bool {
+	return err != nil && (errors.Is(err, ownership.ErrWrongGroup) || errors.Is(err, node.ErrIndexesChanged) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrReserved) ||
+		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
 }

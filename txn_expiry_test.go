@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/inside"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/txn"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/partition"
 )
 
 // The keys of these tests live for briefly, and their transactions take long.
@@ -45,20 +47,20 @@ func TestATransactionIsToldWhatComesOfKeysThatExpire(t *testing.T) {
 			if _, err := tx.Expire(k, hash, briefly); err != nil {
 				return err
 			}
-			_, err := tx.HSet(k, hash, fields("b", "2")...)
+			_, err := tx.HSet(k, hash, newFields("b", "2")...)
 			return err
 		}, 0},
 		{"made, written again", "b", func(tx *Txn, k *Keyspace) error {
 			if _, err := tx.Delete(k, hash); err != nil {
 				return err
 			}
-			if _, err := tx.HSet(k, hash, fields("a", "3")...); err != nil {
+			if _, err := tx.HSet(k, hash, newFields("a", "3")...); err != nil {
 				return err
 			}
 			if _, err := tx.Expire(k, hash, briefly); err != nil {
 				return err
 			}
-			_, err := tx.HSet(k, hash, fields("b", "2")...)
+			_, err := tx.HSet(k, hash, newFields("b", "2")...)
 			return err
 		}, 0},
 	} {
@@ -71,7 +73,7 @@ func TestATransactionIsToldWhatComesOfKeysThatExpire(t *testing.T) {
 		if c.index != "" {
 			ix = mustIndex(t, db, IndexOptions{Name: "by", Columns: c.index})
 		}
-		if _, err := k.HSet(ctx, hash, fields("a", "1")...); err != nil {
+		if _, err := k.HSet(ctx, hash, newFields("a", "1")...); err != nil {
 			t.Fatal(err)
 		}
 		err = db.Update(ctx, func(tx *Txn) error {
@@ -86,8 +88,8 @@ func TestATransactionIsToldWhatComesOfKeysThatExpire(t *testing.T) {
 		if len(all) != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %d fields", c.name, all, err, c.want)
 		}
-		if ix != nil && len(found(t, ix, IndexScanOptions{})) > 0 != (c.want > 0) {
-			t.Errorf("%s: the index has %q", c.name, found(t, ix, IndexScanOptions{}))
+		if ix != nil && len(formatFound(t, ix, IndexScanOptions{})) > 0 != (c.want > 0) {
+			t.Errorf("%s: the index has %q", c.name, formatFound(t, ix, IndexScanOptions{}))
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -106,12 +108,12 @@ func TestCommandsOfATransactionAreToldWhatComesOfKeysThatExpire(t *testing.T) {
 	if err := k.Set(ctx, []byte("k"), []byte("5")); err != nil {
 		t.Fatal(err)
 	}
-	p := k.space.AppendPosition(nil, []byte("k"))
+	p := k.keyspace.AppendPosition(nil, []byte("k"))
 	var told int64
 	err = inside.Update(ctx, db, func(tx inside.Txn) {
-		tx.Do(k.space, p, &command.Expire{Key: p, Expiry: command.At(tx.NowMS() + briefly.Milliseconds())}, true)
-		tx.Do(k.space, p, &command.Persist{Key: p}, true)
-		told = tx.Do(k.space, p, &command.Add{Key: p, Delta: 1}, true).Int
+		tx.Eval(k.keyspace, p, &command.Expire{Key: p, Expiry: command.ExpireAt(tx.NowMS() + briefly.Milliseconds())}, true)
+		tx.Eval(k.keyspace, p, &command.Persist{Key: p}, true)
+		told = tx.Eval(k.keyspace, p, &command.Add{Key: p, Delta: 1}, true).Int
 		time.Sleep(long)
 	})
 	if err != nil {
@@ -134,7 +136,7 @@ func TestAKeyIsNotOverWithinTheTransactionThatDatedIt(t *testing.T) {
 	var a, b []byte // of different stores
 	for i := 0; a == nil || b == nil; i++ {
 		key := []byte(fmt.Sprint("k", i))
-		if k.part(k.space.AppendPosition(nil, key)).Host == db.node.Hosts()[0] {
+		if k.findGroupHost(k.keyspace.AppendPosition(nil, key)).Host == db.node.StoreHosts()[0] {
 			a = key
 		} else {
 			b = key
@@ -178,17 +180,17 @@ func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := db.Default()
-		p := k.space.AppendPosition(nil, []byte("k"))
+		p := k.keyspace.AppendPosition(nil, []byte("k"))
 		var told, was int64
 		err = inside.Update(ctx, db, func(tx inside.Txn) {
 			was = tx.NowMS() + time.Minute.Milliseconds()
-			tx.Do(k.space, p, &command.Set{Key: p, Expiry: command.At(was)}, true)
+			tx.Eval(k.keyspace, p, &command.Set{Key: p, Expiry: command.ExpireAt(was)}, true)
 		})
 		if err == nil {
 			err = inside.Update(ctx, db, func(tx inside.Txn) {
 				// It is in between when the transaction is told, and not at the commit.
 				in := was - tx.NowMS() - briefly.Milliseconds()
-				told = tx.Do(k.space, p, &command.Expire{Key: p, Expiry: command.In(in), Flags: flags}, true).Int
+				told = tx.Eval(k.keyspace, p, &command.Expire{Key: p, Expiry: command.ExpireIn(in), Flags: flags}, true).Int
 				time.Sleep(long)
 			})
 		}
@@ -210,20 +212,20 @@ func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 func TestATimeToLiveDoesNotCountFromALock(t *testing.T) {
 	const ttl = 500 * time.Millisecond
 	for _, indexed := range []bool{false, true} {
-		db := mustOpen(t, tiny(wal.Never, nil, store.Memory(), store.Memory()))
+		db := mustOpen(t, tinyOptions(wal.Never, nil, store.NewMemFS(), store.NewMemFS()))
 		k, key := db.Default(), []byte("k")
 		if indexed {
 			mustIndex(t, db, IndexOptions{Name: "by", Columns: "a"})
 		}
-		p := k.space.AppendPosition(nil, key)
-		part, span := k.part(p), db.node.Map().Find(p).Span
+		p := k.keyspace.AppendPosition(nil, key)
+		part, span := k.findGroupHost(p), db.node.Map().Find(p).Span
 		do := func(c command.Command) error {
 			reply, err := part.Group.Do(ctx, group.Request{Command: c})
 			return errors.Join(err, reply.Err)
 		}
 		id, deadline := txn.ID{1, 2, 3}, part.Group.NowMS()+time.Minute.Milliseconds()
-		lock := txn.Part{Span: span, Reads: []command.Read{{Key: p}}}
-		if err := do(&txn.Prepare{ID: id, Decider: part.ID, DeadlineMS: deadline, Part: lock}); err != nil {
+		lock := txn.Participant{Span: span, Reads: []command.Read{{Key: p}}}
+		if err := do(&txn.Prepare{ID: id, CoordinatorGroup: part.ID, DeadlineMS: deadline, Participant: lock}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(ttl + 100*time.Millisecond)
@@ -253,10 +255,10 @@ func TestATimeToLiveDoesNotCountFromALock(t *testing.T) {
 func TestATransactionDoesNotForgetWhatALockHasKept(t *testing.T) {
 	const ttl = 200 * time.Millisecond
 	for _, scan := range []bool{false, true} {
-		db := mustOpen(t, tiny(wal.Never, nil, store.Memory(), store.Memory()))
+		db := mustOpen(t, tinyOptions(wal.Never, nil, store.NewMemFS(), store.NewMemFS()))
 		k, key := db.Default(), []byte("k")
-		p := k.space.AppendPosition(nil, key)
-		part, span := k.part(p), db.node.Map().Find(p).Span
+		p := k.keyspace.AppendPosition(nil, key)
+		part, span := k.findGroupHost(p), db.node.Map().Find(p).Span
 		do := func(c command.Command) error {
 			reply, err := part.Group.Do(ctx, group.Request{Command: c})
 			return errors.Join(err, reply.Err)
@@ -266,8 +268,8 @@ func TestATransactionDoesNotForgetWhatALockHasKept(t *testing.T) {
 		item, err := k.Item(ctx, key)
 		must(t, err)
 		id, deadline := txn.ID{1, 2, 3}, part.Group.NowMS()+time.Minute.Milliseconds()
-		lock := txn.Part{Span: span, Reads: []command.Read{{Key: p, Version: item.Version}}}
-		must(t, do(&txn.Prepare{ID: id, Decider: part.ID, DeadlineMS: deadline, Part: lock}))
+		lock := txn.Participant{Span: span, Reads: []command.Read{{Key: p, Version: item.Version}}}
+		must(t, do(&txn.Prepare{ID: id, CoordinatorGroup: part.ID, DeadlineMS: deadline, Participant: lock}))
 		time.Sleep(ttl + 100*time.Millisecond)
 		resolved := false
 		saw, expired := false, false
@@ -310,5 +312,50 @@ func TestATransactionDoesNotForgetWhatALockHasKept(t *testing.T) {
 			t.Errorf("scan %v: it has seen the key: %v, Expire told %v, but after the commit: %v", scan, saw, expired, is)
 		}
 		mustClose(t, db)
+	}
+}
+
+// The clock of one group may be ahead of another's, by seconds after a crash. A transaction
+// judges a key by that of its own group, whatever it asks or writes.
+func TestATransactionJudgesTheTimeOfAKeyByItsOwnGroup(t *testing.T) {
+	db := mustOpen(t, tinyOptions(wal.Never, nil, store.NewMemFS(), store.NewMemFS()))
+	defer mustClose(t, db)
+	k, key := db.Default(), []byte("k")
+	p0, err := k.appendPosition(nil, key)
+	must(t, err)
+	ahead := time.Now().Add(time.Minute).UnixMilli()
+	for _, other := range db.node.GroupHosts() {
+		if other != db.node.GroupHostAt(p0) {
+			reply, err := other.Group.Try(ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: ahead}})
+			must(t, errors.Join(err, reply.Err))
+		}
+	}
+	var other []byte
+	for i := 0; other == nil; i++ {
+		if p, err := k.appendPosition(nil, numberKey(i)); err != nil || db.node.GroupHostAt(p) != db.node.GroupHostAt(p0) {
+			other = numberKey(i)
+		}
+	}
+	_, err = k.SetWith(ctx, key, []byte("v"), SetOptions{TTL: 30 * time.Second})
+	must(t, err)
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.Get(k, other); !errors.Is(err, ErrNotFound) {
+			return err // from here on the later clock is that of the transaction
+		}
+		reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) { return &command.TTL{Key: p}, nil })
+		if err == nil && (reply.Int <= 0 || reply.Int > 30_000) {
+			t.Errorf("it lives for %d ms more", reply.Int)
+		}
+		if err == nil {
+			err = tx.SetWith(k, key, []byte("w"), SetOptions{KeepTTL: true})
+		}
+		if value, missing := tx.Get(k, key); err == nil && (missing != nil || string(value) != "w") {
+			t.Errorf("what was written is %q, %v", value, missing)
+		}
+		return err
+	}))
+	item, err := k.Item(ctx, key)
+	if err != nil || string(item.Value) != "w" || item.Expires.IsZero() {
+		t.Errorf("it is %q, until %v: %v", item.Value, item.Expires, err)
 	}
 }

@@ -5,24 +5,25 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/index"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/index"
+	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // entryGraceMS is for how long the entry of a row that expires outlives it. Groups have
 // clocks of their own, a few seconds apart after a crash: the row's decides, so its
-// entries must still be there when it says that the row is alive. See [Txn.counts].
+// entries must still be there when it says that the row is alive. See [Txn.isLiveEntry].
 const entryGraceMS = 3_600_000
 
 // indexedRow is a row of a keyspace with indexes that a transaction writes.
 type indexedRow struct {
-	at   place
-	key  []byte
-	with *node.Indexes
+	at      keyRef
+	key     []byte
+	indexes *node.IndexSet
 	// entries has, for each index, the entries of the row as the transaction has left
 	// them so far, and expiryMS when they expire.
 	entries  [][]index.Entry
@@ -38,23 +39,23 @@ type uniqueEntry struct {
 	key   []byte
 }
 
-// touch is called before a row is written. If its keyspace has indexes it counts as
+// trackIndexedRow is called before a row is written. If its keyspace has indexes it counts as
 // read: the entries that it has now are those to be taken away.
-func (tx *Txn) touch(at place) error {
-	with := tx.maintained(at.k)
+func (tx *Txn) trackIndexedRow(at keyRef) error {
+	with := tx.findIndexes(at.k)
 	if with == nil {
 		return nil
 	}
-	if r := tx.rows[string(at.p)]; r != nil {
+	if r := tx.indexedRows[string(at.p)]; r != nil {
 		r.changed = true
 		return nil
 	}
-	key, _, err := at.k.space.Split(nil, at.p)
+	key, _, err := at.k.keyspace.Split(nil, at.p)
 	if err != nil {
 		return err
 	}
-	r := &indexedRow{at: at, key: key, with: with, entries: make([][]index.Entry, len(with.All)), changed: true}
-	row, err := tx.rowAt(r)
+	r := &indexedRow{at: at, key: key, indexes: with, entries: make([][]index.Entry, len(with.All)), changed: true}
+	row, err := tx.loadIndexedRow(r)
 	if err != nil {
 		return err
 	}
@@ -62,27 +63,27 @@ func (tx *Txn) touch(at place) error {
 		r.expiryMS = row.ExpiryMS
 		for i, x := range with.All {
 			if x.Extract == nil {
-				return undeclared(x)
+				return undeclaredError(x)
 			}
 			// One that it refuses was there before the index, and has none.
-			r.entries[i], _ = x.Extract.Entries(row)
+			r.entries[i], _ = x.Extract.ExtractEntries(row)
 		}
 	}
-	if tx.rows == nil {
-		tx.rows = map[string]*indexedRow{}
+	if tx.indexedRows == nil {
+		tx.indexedRows = map[string]*indexedRow{}
 	}
-	tx.rows[string(at.p)], tx.touched = r, append(tx.touched, r)
+	tx.indexedRows[string(at.p)], tx.touchedRows = r, append(tx.touchedRows, r)
 	return nil
 }
 
-// maintain writes what has changed in the entries of the rows that were written. It may
+// maintainIndexes writes what has changed in the entries of the rows that were written. It may
 // be called any number of times; the commit does, and whoever reads an index.
-func (tx *Txn) maintain() error {
-	for _, r := range tx.touched {
+func (tx *Txn) maintainIndexes() error {
+	for _, r := range tx.touchedRows {
 		if !r.changed {
 			continue
 		}
-		row, err := tx.rowAt(r)
+		row, err := tx.loadIndexedRow(r)
 		if err != nil {
 			return err
 		}
@@ -92,14 +93,14 @@ func (tx *Txn) maintain() error {
 		}
 		// All are made before the first is written: whoever repairs a row that one index
 		// refuses finds the entries of the others as they were, with their expiry.
-		now := make([][]index.Entry, len(r.with.All))
-		for i, x := range r.with.All {
-			if now[i], err = entriesOf(x, row); err != nil {
-				return indexRefuses(x, r.at, err)
+		now := make([][]index.Entry, len(r.indexes.All))
+		for i, x := range r.indexes.All {
+			if now[i], err = extractEntries(x, row); err != nil {
+				return indexRowError(x, r.at, err)
 			}
 		}
-		for i, x := range r.with.All {
-			if err := tx.apply(r, x, index.Diff(r.entries[i], now[i], expiryMS != r.expiryMS), expiryMS); err != nil {
+		for i, x := range r.indexes.All {
+			if err := tx.writeEntries(r, x, index.Diff(r.entries[i], now[i], expiryMS != r.expiryMS), expiryMS); err != nil {
 				return err
 			}
 		}
@@ -108,49 +109,49 @@ func (tx *Txn) maintain() error {
 	return nil
 }
 
-// entriesOf returns the entries of a row, none of one that is not there.
-func entriesOf(x *node.Index, row *index.Row) ([]index.Entry, error) {
+// extractEntries returns the entries of a row, none of one that is not there.
+func extractEntries(x *node.Index, row *index.Row) ([]index.Entry, error) {
 	switch {
 	case x.Extract == nil:
-		return nil, undeclared(x)
+		return nil, undeclaredError(x)
 	case row == nil:
 		return nil, nil
 	}
-	return x.Extract.Entries(row)
+	return x.Extract.ExtractEntries(row)
 }
 
-// apply writes entries of a row.
-func (tx *Txn) apply(r *indexedRow, x *node.Index, c index.Change, expiryMS int64) error {
+// writeEntries writes entries of a row.
+func (tx *Txn) writeEntries(r *indexedRow, x *node.Index, c index.Change, expiryMS int64) error {
 	if plant.Bug("cleave-index-entry-not-in-commit") {
 		return nil
 	}
-	entries := &Keyspace{db: tx.db, space: x.Entries, inner: true}
+	entries := &Keyspace{db: tx.db, keyspace: x.Entries, writesEntries: true}
 	for _, key := range c.Delete {
-		_, err := tx.do(entries, key, true, false, func(p partition.Position) (command.Command, error) {
+		_, err := tx.executeCommand(entries, key, true, false, func(p partition.Position) (command.Command, error) {
 			return &command.Delete{Keys: []partition.Position{p}}, nil
 		})
 		if err != nil {
-			return tx.without(x, err)
+			return tx.retryIfDropped(x, err)
 		}
 	}
 	for _, e := range c.Put {
-		_, err := tx.do(entries, e.Key, true, false, func(p partition.Position) (command.Command, error) {
+		_, err := tx.executeCommand(entries, e.Key, true, false, func(p partition.Position) (command.Command, error) {
 			return &command.Set{Key: p, Value: e.Value, Expiry: entryExpiry(x, expiryMS)}, nil
 		})
 		if err != nil {
-			return tx.without(x, err)
+			return tx.retryIfDropped(x, err)
 		}
 		if x.Unique {
-			tx.uniques = append(tx.uniques, uniqueEntry{r, x, e.Key})
+			tx.uniqueEntries = append(tx.uniqueEntries, uniqueEntry{r, x, e.Key})
 		}
 	}
 	return nil
 }
 
-// without is why an entry could not be written. If its index was dropped meanwhile, at
+// retryIfDropped is why an entry could not be written. If its index was dropped meanwhile, at
 // any moment up to now, that is none: the transaction is tried again without it.
-func (tx *Txn) without(x *node.Index, err error) error {
-	if x.Entries.Check() == nil {
+func (tx *Txn) retryIfDropped(x *node.Index, err error) error {
+	if x.Entries.CheckAddr() == nil {
 		return err
 	}
 	tx.err = errRetry
@@ -162,46 +163,46 @@ func entryExpiry(x *node.Index, rowMS int64) command.Expiry {
 	if rowMS == 0 {
 		return command.Expiry{}
 	}
-	return command.At(entryMS(x, rowMS))
+	return command.ExpireAt(entryExpiryMS(x, rowMS))
 }
 
-// entryMS is when an entry of a row expires that does so at a time, 0 for never.
-func entryMS(x *node.Index, rowMS int64) int64 {
+// entryExpiryMS is when an entry of a row expires that does so at a time, 0 for never.
+func entryExpiryMS(x *node.Index, rowMS int64) int64 {
 	if rowMS == 0 || x.Mode != index.Transactional {
 		return rowMS
 	}
 	return min(rowMS, math.MaxInt64-entryGraceMS) + entryGraceMS // there is an end of time
 }
 
-// rowAt returns a row as the transaction sees it, with the fields that the indexes need;
+// loadIndexedRow returns a row as the transaction sees it, with the fields that the indexes need;
 // nil if there is none. It counts as read.
-func (tx *Txn) rowAt(r *indexedRow) (*index.Row, error) {
-	row, _, err := tx.loadRow(r.at, r.key, r.with.Needs, r.with.Whole)
+func (tx *Txn) loadIndexedRow(r *indexedRow) (*index.Row, error) {
+	row, _, err := tx.loadRow(r.at, r.key, r.indexes.Needs, r.indexes.Whole)
 	return row, err
 }
 
 // loadRow returns a row as the transaction sees it, and its version; nil if there is
 // none. It counts as read.
-func (tx *Txn) loadRow(at place, key []byte, needs [][]byte, whole bool) (*index.Row, uint64, error) {
+func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*index.Row, uint64, error) {
 	// A command that reads notes what it has read, and whom it must not ask.
 	if _, err := tx.eval(at, &command.Exists{Keys: []partition.Position{at.p}}, true); err != nil {
 		return nil, 0, err
 	}
 	value, ok, err := tx.env.Get(effect.Rows.AppendKey(nil, at.p), nil)
 	if err != nil || !ok {
-		return nil, 0, public(err)
+		return nil, 0, toPublicError(err)
 	}
 	row, err := command.DecodeRow(value)
 	if err != nil {
-		return nil, 0, public(err)
+		return nil, 0, toPublicError(err)
 	}
-	if !row.Alive((*txnGuard)(tx).JudgeMS(at.p, tx.env.NowMS())) {
+	if !row.IsAlive((*txnGuard)(tx).ExpiryCheckMS(at.p, tx.env.NowMS())) {
 		return nil, 0, nil
 	}
-	out := &index.Row{Key: key, Hash: row.Kind == command.Hash, ExpiryMS: row.ExpiryMS}
-	if !out.Hash {
-		out.Value = bytes.Clone(row.Payload)
-		return out, row.Version, nil
+	out := &index.Row{Key: key, IsHash: row.Kind == command.Hash, ExpiryMS: row.ExpiryMS}
+	if !out.IsHash {
+		out.Value, err = command.ReadStringValue(tx.env, at.p, &row) // of memory that is nobody else's
+		return out, row.Version, toPublicError(err)
 	}
 	var read command.Command = &command.HGetAll{Key: at.p}
 	if !whole {
@@ -222,7 +223,113 @@ func (tx *Txn) loadRow(at place, key []byte, needs [][]byte, whole bool) (*index
 	return out, row.Version, nil
 }
 
-// indexRefuses says which index refuses a row, and why.
-func indexRefuses(x *node.Index, at place, err error) error {
-	return public(fmt.Errorf("%v in index %s: %w", at, x.Name, err))
+// indexRowError says which index refuses a row, and why.
+func indexRowError(x *node.Index, at keyRef, err error) error {
+	return toPublicError(fmt.Errorf("%v in index %s: %w", at, x.Name, err))
+}
+
+// UniqueError says which row has the entry of a unique index that another one was to
+// get. It matches [ErrUnique].
+type UniqueError struct {
+	Keyspace, Index string
+	// Entry is what both have.
+	Entry key.Tuple
+	// Key is the row that has it, and Row the one that was refused: in a transaction, or
+	// while the index is built, that is not clear from the call.
+	Key, Row []byte
+}
+
+// Error names the index and both rows.
+func (e *UniqueError) Error() string {
+	return fmt.Sprintf("%v: index %q of keyspace %q: %v of key %q is that of key %q", ErrUnique, e.Index, e.Keyspace, e.Entry,
+		e.Row[:min(len(e.Row), maxShownKeyBytes)], e.Key[:min(len(e.Key), maxShownKeyBytes)])
+}
+
+// Is matches [ErrUnique].
+func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
+
+// checkUnique refuses entries of unique indexes that two rows would have. What it looks
+// at counts as read: of two transactions that bring the same one meets a conflict.
+func (tx *Txn) checkUnique() error {
+	var dead []uniqueEntry
+	for _, u := range tx.uniqueEntries {
+		entries := &Keyspace{db: tx.db, keyspace: u.index.Entries, writesEntries: true}
+		_, stands, err := tx.env.Get(effect.Rows.AppendKey(nil, entries.keyspace.AppendPosition(nil, u.key)), nil)
+		if err != nil {
+			return toPublicError(err)
+		}
+		if !stands {
+			continue // the row was written again and has given it up: another may have it
+		}
+		t, _, err := index.SplitKey(u.key)
+		if err != nil {
+			return toPublicError(err)
+		}
+		prefix, err := index.TuplePrefix(t)
+		if err != nil {
+			return err
+		}
+		for item, err := range tx.Scan(entries, ScanOptions{Prefix: prefix}) {
+			if err != nil {
+				return tx.retryIfDropped(u.index, err)
+			}
+			if bytes.Equal(item.Key, u.key) {
+				continue
+			}
+			_, other, err := index.SplitKey(item.Key)
+			if err != nil {
+				return toPublicError(err)
+			}
+			counts, err := tx.isLiveEntry(u.index, u.row.at.k, item, other)
+			if err != nil {
+				return err
+			}
+			if counts {
+				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other, Row: bytes.Clone(u.row.key)}
+			}
+			dead = append(dead, uniqueEntry{u.row, u.index, item.Key})
+		}
+	}
+	return tx.deleteStaleEntries(dead)
+}
+
+const (
+	// maxSweepTxnKeys and maxSweepTxnBytes are up to what size of a transaction entries are swept: none
+	// may become too large by it, nor much slower.
+	maxSweepTxnKeys  = 9_000
+	maxSweepTxnBytes = command.MaxTxnBytes / 2
+)
+
+// deleteStaleEntries deletes entries that were found not to count, as far as there is room. If they stayed
+// for their hour, a tuple that one row has after the other would cost each of them a read
+// more. Their rows count as read: none of them is there at the commit with that expiry, nor
+// ever again.
+func (tx *Txn) deleteStaleEntries(dead []uniqueEntry) error {
+	for _, e := range dead {
+		effects := tx.env.Effects()
+		if len(tx.reads)+len(tx.rangeReads)+max(len(tx.writes), effects.Len()) >= maxSweepTxnKeys || effects.Size() >= maxSweepTxnBytes {
+			return nil
+		}
+		if err := tx.writeEntries(e.row, e.index, index.Change{Delete: [][]byte{e.key}}, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLiveEntry reports whether an entry is of the row that there is. One without expiry always
+// is. One with expiry outlives its row, see entryGraceMS; and when the row is written
+// anew after it had expired, nobody knows which entries it had, so they are still
+// there. But the expiry of the row that is there now is later than that of the one that
+// had expired: an entry counts if the row is there and expires when the entry says.
+func (tx *Txn) isLiveEntry(x *node.Index, rows *Keyspace, entry Item, row []byte) (bool, error) {
+	if entry.Expires.IsZero() || x.Mode != index.Transactional {
+		return true, nil
+	}
+	p, err := tx.locateKey(rows, row, false)
+	if err != nil {
+		return false, err
+	}
+	found, _, err := tx.loadRow(keyRef{rows, p}, row, nil, false)
+	return found != nil && found.ExpiryMS != 0 && entryExpiryMS(x, found.ExpiryMS) == entry.Expires.UnixMilli(), err
 }

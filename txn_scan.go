@@ -5,9 +5,9 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/drive"
-	"github.com/cleavekv/cleave/internal/own"
+	"github.com/cleavekv/cleave/internal/reshard/protocol"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -20,9 +20,9 @@ import (
 // last key visited.
 func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		r := &scanRead{tx: tx, k: k, o: o}
+		r := &txnScan{tx: tx, k: k, o: o}
 		var err error
-		if r.span, err = k.span(&o); err == nil {
+		if r.span, err = k.toScanSpan(&o); err == nil {
 			err = tx.beginScan(k)
 		}
 		if err != nil {
@@ -30,30 +30,30 @@ func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 			return
 		}
 		r.run(yield)
-		tx.scans = slices.DeleteFunc(tx.scans, func(x *scanRead) bool { return x == r })
-		r.note(r.stopped, r.last)
+		tx.openScans = slices.DeleteFunc(tx.openScans, func(x *txnScan) bool { return x == r })
+		r.recordRead(r.stopped, r.last)
 	}
 }
 
-// noteScans makes what scans that are under way have read so far, which is ahead of
+// recordScans makes what scans that are under way have read so far, which is ahead of
 // their loops, reads of the transaction: its state is about to be a newer one.
-func (tx *Txn) noteScans() {
-	for _, r := range tx.scans {
-		r.note(r.more, r.ahead)
+func (tx *Txn) recordScans() {
+	for _, r := range tx.openScans {
+		r.recordRead(r.hasMore, r.readAheadKey)
 	}
 }
 
 // beginScan notes that a keyspace is scanned.
 func (tx *Txn) beginScan(k *Keyspace) error {
-	if err := tx.own(k); err != nil {
+	if err := tx.checkDB(k); err != nil {
 		return err
 	}
-	tx.use(k, false)
+	tx.useKeyspace(k, false)
 	return tx.err
 }
 
-// scanRead is what a scan of a transaction has seen.
-type scanRead struct {
+// txnScan is what a scan of a transaction has seen.
+type txnScan struct {
 	tx   *Txn
 	k    *Keyspace
 	o    ScanOptions
@@ -62,32 +62,32 @@ type scanRead struct {
 	// the span.
 	stopped bool
 	last    []byte
-	// more tells that it was read up to the key ahead and not to the end.
-	more  bool
-	ahead []byte
+	// hasMore tells that it was read up to the key ahead and not to the end.
+	hasMore      bool
+	readAheadKey []byte
 }
 
-// txnPage is how many keys are read ahead of the loop. The loop may use the
+// txnScanPageKeys is how many keys are read ahead of the loop. The loop may use the
 // transaction, which a scan on its way does not bear.
-const txnPage = 256
+const txnScanPageKeys = 256
 
-func (r *scanRead) run(yield func(Item, error) bool) {
+func (r *txnScan) run(yield func(Item, error) bool) {
 	for left := r.o.Limit; ; {
-		want := txnPage
+		want := txnScanPageKeys
 		if r.o.Limit > 0 {
 			want = min(want, left)
 		}
-		page, err := r.page(want)
+		page, err := r.readPage(want)
 		if err != nil {
 			r.tx.err = err // nobody knows what it would have read
 			yield(Item{}, err)
 			return
 		}
-		if r.more = len(page) == want; r.more {
-			r.ahead = append(r.ahead[:0], page[want-1].Key...)
+		if r.hasMore = len(page) == want; r.hasMore {
+			r.readAheadKey = append(r.readAheadKey[:0], page[want-1].Key...)
 		}
-		if !slices.Contains(r.tx.scans, r) {
-			r.tx.scans = append(r.tx.scans, r) // not before: nothing of a page that is being read counts
+		if !slices.Contains(r.tx.openScans, r) {
+			r.tx.openScans = append(r.tx.openScans, r) // not before: nothing of a page that is being read counts
 		}
 		for _, item := range page {
 			r.last, r.stopped = append(r.last[:0], item.Key...), true // the loop may change it
@@ -102,16 +102,16 @@ func (r *scanRead) run(yield func(Item, error) bool) {
 		if left -= want; left == 0 {
 			return
 		}
-		r.o.After = r.k.space.AppendPosition(nil, r.last)
+		r.o.After = r.k.keyspace.AppendPosition(nil, r.last)
 	}
 }
 
-// page reads the next keys.
-func (r *scanRead) page(want int) (page []Item, err error) {
+// readPage reads the next keys.
+func (r *txnScan) readPage(want int) (page []Item, err error) {
 	if r.tx.err != nil {
 		return nil, r.tx.err
 	}
-	for item, err := range r.k.items(r.tx.ctx, r.o, want, r.tx.source) {
+	for item, err := range r.k.scanItems(r.tx.ctx, r.o, want, r.tx.scanWithWrites) {
 		if err != nil {
 			return nil, err
 		}
@@ -123,77 +123,77 @@ func (r *scanRead) page(want int) (page []Item, err error) {
 	return page, nil
 }
 
-// source is the source of the transaction's state with its own writes. It takes that
+// scanWithWrites is the source of the transaction's state with its own writes. It takes that
 // of the stores which have the span, and no others: most scans end before the rest.
-func (tx *Txn) source(w *walker, s partition.Span) error {
-	if err := tx.begin(w.k.db.hostsOf(s)...); err != nil {
+func (tx *Txn) scanWithWrites(w *itemScanner, s partition.Span) error {
+	if err := tx.extendSnapshot(w.k.db.findStoreHosts(s)...); err != nil {
 		return err
 	}
-	err := w.scan(tx.view, tx.env, tx.nowAt, s)
-	if errors.Is(err, own.ErrWrongGroup) { // it was not there yet, or not any more
+	err := w.scanSnapshot(tx.snapshot, tx.env, tx.nowMSAt, s)
+	if errors.Is(err, ownership.ErrWrongGroup) { // it was not there yet, or not any more
 		tx.err = errRetry
 		return tx.err
 	}
 	return err
 }
 
-// note makes the span, or the part of it up to the last key, a read of the transaction.
-func (r *scanRead) note(part bool, last []byte) {
+// recordRead makes the span, or the part of it up to the last key, a read of the transaction.
+func (r *txnScan) recordRead(part bool, last []byte) {
 	if r.tx.readOnly || r.tx.err != nil {
 		return
 	}
 	span := r.span
 	if part {
-		p := r.k.space.AppendPosition(nil, last)
+		p := r.k.keyspace.AppendPosition(nil, last)
 		if r.o.Reverse {
 			span.Start = p
 		} else {
-			span.End = command.After(p)
+			span.End = command.NextPosition(p)
 		}
 	}
-	for _, p := range r.tx.db.node.Pieces(span) {
-		read, err := r.tx.rangeRead(p.Span)
-		if errors.Is(err, own.ErrWrongGroup) { // it has ended before it came there
+	for _, p := range r.tx.db.node.SplitByGroup(span) {
+		read, err := r.tx.makeRangeRead(p.Span)
+		if errors.Is(err, ownership.ErrWrongGroup) { // it has ended before it came there
 			r.tx.err = errRetry
 			return
 		}
 		if err != nil {
-			r.tx.err = public(err)
+			r.tx.err = toPublicError(err)
 			return
 		}
-		r.tx.ranges = append(r.tx.ranges, read)
+		r.tx.rangeReads = append(r.tx.rangeReads, read)
 	}
 }
 
-// rangesBy returns the ranges that were read, cut where owners change in a map: each of
+// splitRanges returns the ranges that were read, cut where owners change in a map: each of
 // them validates what it has. Mostly they were cut there when they were read.
-func (tx *Txn) rangesBy(m *partition.Map) (ranges []command.RangeRead, err error) {
-	for _, r := range tx.ranges {
-		pieces := drive.Pieces(m, partition.Span{Start: r.Start, End: r.End})
+func (tx *Txn) splitRanges(m *partition.Map) (ranges []command.RangeRead, err error) {
+	for _, r := range tx.rangeReads {
+		pieces := protocol.SplitByGroup(m, partition.Span{Start: r.Start, End: r.End})
 		if len(pieces) == 1 {
 			ranges = append(ranges, r)
 			continue
 		}
 		for _, p := range pieces {
-			read, err := tx.rangeRead(p.Span)
+			read, err := tx.makeRangeRead(p.Span)
 			if err != nil {
 				return nil, err
 			}
 			ranges = append(ranges, read)
 		}
 	}
-	return ranges, command.CheckTxn(len(tx.reads)+len(ranges)+len(tx.writes), 0)
+	return ranges, command.CheckTxn(len(tx.reads)+len(ranges), 0)
 }
 
-// rangeRead is the read of a span of the transaction's state.
-func (tx *Txn) rangeRead(s partition.Span) (command.RangeRead, error) {
-	digest, err := tx.digest(s)
+// makeRangeRead is the read of a span of the transaction's state.
+func (tx *Txn) makeRangeRead(s partition.Span) (command.RangeRead, error) {
+	digest, err := tx.digestSpan(s)
 	return command.RangeRead{Start: s.Start, End: s.End, Digest: digest}, err
 }
 
-// digest returns the digest of the keys of a span as the transaction has seen them.
-func (tx *Txn) digest(s partition.Span) (command.Digest, error) {
-	return command.DigestRange(tx.view, s.Start, s.End, func(p partition.Position, row *command.Row) bool {
-		return row.ExpiryMS == 0 || row.Alive((*txnGuard)(tx).JudgeMS(p, tx.env.NowMS()))
+// digestSpan returns the digest of the keys of a span as the transaction has seen them.
+func (tx *Txn) digestSpan(s partition.Span) (command.Digest, error) {
+	return command.DigestRange(tx.snapshot, s.Start, s.End, func(p partition.Position, row *command.Row) bool {
+		return row.ExpiryMS == 0 || row.IsAlive((*txnGuard)(tx).ExpiryCheckMS(p, tx.env.NowMS()))
 	})
 }

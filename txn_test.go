@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-func amount(t testing.TB, b []byte) int {
+func parseAmount(t testing.TB, b []byte) int {
 	t.Helper()
 	n, err := strconv.Atoi(string(b))
 	must(t, err)
 	return n
 }
 
-// crowd runs f on several goroutines.
-func crowd(n int, f func(i int, rng *rand.Rand)) {
+// runParallel runs f on several goroutines.
+func runParallel(n int, f func(i int, rng *rand.Rand)) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() { f(i, rand.New(rand.NewPCG(uint64(i), 3))) })
@@ -31,16 +31,16 @@ func crowd(n int, f func(i int, rng *rand.Rand)) {
 // of them at once sees the same sum.
 func TestTransfersKeepTheSum(t *testing.T) {
 	const accounts, each = 8, 100
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "accounts")
 	for i := range accounts {
-		_, err := ks.Add(ctx, number(i), each)
+		_, err := ks.Add(ctx, numberKey(i), each)
 		must(t, err)
 	}
 	sum := func(tx *Txn, o ScanOptions) (total int) {
 		for item, err := range tx.Scan(ks, o) {
 			must(t, err)
-			total += amount(t, item.Value)
+			total += parseAmount(t, item.Value)
 		}
 		return total
 	}
@@ -58,7 +58,7 @@ func TestTransfersKeepTheSum(t *testing.T) {
 			total := 0
 			for item, err := range ks.All(ctx, ScanOptions{}) {
 				must(t, err)
-				total += amount(t, item.Value)
+				total += parseAmount(t, item.Value)
 			}
 			if total != accounts*each {
 				t.Errorf("a scan sees %d, want %d", total, accounts*each)
@@ -66,12 +66,12 @@ func TestTransfersKeepTheSum(t *testing.T) {
 		}
 	})
 	var attempts atomic.Int64
-	crowd(4, func(_ int, rng *rand.Rand) {
-		for range soaking(60) {
-			from, to := number(rng.IntN(accounts)), number(rng.IntN(accounts))
+	runParallel(4, func(_ int, rng *rand.Rand) {
+		for range scaleRounds(60) {
+			from, to := numberKey(rng.IntN(accounts)), numberKey(rng.IntN(accounts))
 			must(t, db.Update(ctx, func(tx *Txn) error {
 				attempts.Add(1)
-				return transfer(tx, ks, from, to, 1+rng.IntN(50))
+				return transferMoney(tx, ks, from, to, 1+rng.IntN(50))
 			}))
 		}
 	})
@@ -83,14 +83,14 @@ func TestTransfersKeepTheSum(t *testing.T) {
 		}
 		return nil
 	}))
-	t.Logf("%d attempts for %d transfers under %d views", attempts.Load(), 4*soaking(60), views)
+	t.Logf("%d attempts for %d transfers under %d views", attempts.Load(), 4*scaleRounds(60), views)
 	if views == 0 {
 		t.Error("no views: the test shows nothing")
 	}
 }
 
-// transfer moves money. An empty account is deleted.
-func transfer(tx *Txn, ks *Keyspace, from, to []byte, n int) error {
+// transferMoney moves money. An empty account is deleted.
+func transferMoney(tx *Txn, ks *Keyspace, from, to []byte, n int) error {
 	text, err := tx.Get(ks, from)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -112,14 +112,14 @@ func transfer(tx *Txn, ks *Keyspace, from, to []byte, n int) error {
 
 // Two doctors: each goes off duty only if the other is on.
 func TestNoWriteSkew(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	doctors := [][]byte{[]byte("{d}1"), []byte("{d}2")}
-	for round := range soaking(60) {
+	for round := range scaleRounds(60) {
 		for _, d := range doctors {
 			must(t, ks.Set(ctx, d, []byte("on")))
 		}
-		crowd(2, func(i int, _ *rand.Rand) {
+		runParallel(2, func(i int, _ *rand.Rand) {
 			must(t, db.Update(ctx, func(tx *Txn) error {
 				other, err := tx.Get(ks, doctors[1-i])
 				if err != nil || string(other) != "on" {
@@ -147,12 +147,12 @@ func TestNoPhantoms(t *testing.T) {
 		"reverse, no end": {Start: []byte("b/"), Limit: 10, Reverse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := small(t, 1)
+			db := openSmall(t, 1)
 			ks := rangeSpace(t, db, "bookings")
 			const seats = 3
-			for round := range soaking(15) {
+			for round := range scaleRounds(15) {
 				must(t, ks.Set(ctx, []byte("a"), nil))
-				crowd(4, func(i int, rng *rand.Rand) {
+				runParallel(4, func(i int, rng *rand.Rand) {
 					must(t, db.Update(ctx, func(tx *Txn) error {
 						n := 0
 						for _, err := range tx.Scan(ks, o) {
@@ -209,7 +209,7 @@ func TestAScanConflictsWithWhatItHasSeen(t *testing.T) {
 		{"after a page", ScanOptions{After: key("\x02b\x00\x01")}, 0, "b", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := small(t, 1)
+			db := openSmall(t, 1)
 			ks := rangeSpace(t, db, "s")
 			for _, k := range []string{"a", "b", "c"} {
 				must(t, ks.Set(ctx, key(k), nil))
@@ -237,11 +237,11 @@ func TestAScanConflictsWithWhatItHasSeen(t *testing.T) {
 }
 
 func TestNoLostUpdates(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	const callers = 4
-	each := soaking(50)
-	crowd(callers, func(int, *rand.Rand) {
+	each := scaleRounds(50)
+	runParallel(callers, func(int, *rand.Rand) {
 		for range each {
 			must(t, db.Update(ctx, func(tx *Txn) error {
 				text, err := tx.Get(ks, []byte("n"))
@@ -265,21 +265,21 @@ func TestNoLostUpdates(t *testing.T) {
 
 // The loop over a scan may use the transaction in every way.
 func TestALoopOverAScanMayReadAndWrite(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "s")
-	const keys = txnPage + 50
+	const keys = txnScanPageKeys + 50
 	for i := range keys {
-		must(t, ks.Set(ctx, number(i), []byte("old")))
+		must(t, ks.Set(ctx, numberKey(i), []byte("old")))
 	}
 	_, err := ks.HSet(ctx, []byte("hash"), Field{[]byte("f"), []byte("v")})
 	must(t, err)
 	must(t, db.Update(ctx, func(tx *Txn) error {
-		must(t, tx.Set(ks, number(keys), []byte("mine"))) // visited too
+		must(t, tx.Set(ks, numberKey(keys), []byte("mine"))) // visited too
 		next := 0
 		for item, err := range tx.Scan(ks, ScanOptions{Prefix: []byte("0")}) {
 			must(t, err)
-			if string(item.Key) != string(number(next)) {
-				t.Fatalf("visited %s, want %s", item.Key, number(next))
+			if string(item.Key) != string(numberKey(next)) {
+				t.Fatalf("visited %s, want %s", item.Key, numberKey(next))
 			}
 			if next == keys && item.Version != 0 {
 				t.Errorf("a key that was not yet committed has version %d", item.Version)
@@ -319,11 +319,11 @@ func TestALoopOverAScanMayReadAndWrite(t *testing.T) {
 
 // A field may have a name that looks like the end of a key.
 func TestAnAbsentFieldWithAnOddNameIsNoDamage(t *testing.T) {
-	db := small(t, 1)
+	db := openSmall(t, 1)
 	ks := db.Default()
 	odd := []byte("f\x00\x01")
 	for i := range 20 { // the order of validation is random
-		h := number(i)
+		h := numberKey(i)
 		_, err := ks.HSet(ctx, h, Field{Name: []byte("g")})
 		must(t, err)
 		attempts := 0
@@ -347,7 +347,7 @@ func TestAnAbsentFieldWithAnOddNameIsNoDamage(t *testing.T) {
 // A transaction whose key expires before the commit runs again.
 func TestAKeyThatExpiresIsAConflict(t *testing.T) {
 	clock := newClock()
-	o := memory(1)
+	o := memoryOptions(1)
 	o.Wall = clock.ms.Load
 	db := mustOpen(t, o)
 	defer db.Close()
@@ -370,7 +370,7 @@ func TestAKeyThatExpiresIsAConflict(t *testing.T) {
 			if found != (attempts == 1) {
 				t.Errorf("attempt %d: found %v", attempts, found)
 			}
-			clock.pass(2 * time.Second)
+			clock.advance(2 * time.Second)
 			return tx.Set(ks, []byte("result"), nil)
 		}))
 		if attempts != 2 {
@@ -382,7 +382,7 @@ func TestAKeyThatExpiresIsAConflict(t *testing.T) {
 }
 
 func TestATransactionThatReadADroppedKeyspaceDoesNotCommit(t *testing.T) {
-	db := mustOpen(t, memory(1))
+	db := mustOpen(t, memoryOptions(1))
 	defer mustClose(t, db)
 	x, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "x"})
 	must(t, err)
@@ -396,5 +396,131 @@ func TestATransactionThatReadADroppedKeyspaceDoesNotCommit(t *testing.T) {
 	})
 	if !errors.Is(err, ErrNoKeyspace) {
 		t.Errorf("%v, want ErrNoKeyspace", err)
+	}
+}
+
+// keyOn returns a key of the default keyspace that is on a store.
+func keyOn(db *DB, store int) []byte {
+	for i := 0; ; i++ {
+		key := fmt.Appendf(nil, "key %d", i)
+		if db.node.GroupHostAt(db.Default().keyspace.AppendPosition(nil, key)).Host == db.node.StoreHosts()[store] {
+			return key
+		}
+	}
+}
+
+// A loop that reads from another store makes the transaction's state a newer one:
+// what the scan has read ahead of the loop must be so there too.
+func TestAScanIsOfOneStateWithWhatItsLoopReads(t *testing.T) {
+	db := openSmall(t, 2)
+	ks := rangeSpace(t, db, "r")
+	for i := range 2*txnScanPageKeys + 10 {
+		must(t, ks.Set(ctx, numberKey(i), []byte("old")))
+	}
+	other := keyOn(db, 0)
+	if groupAt(ks, "0") == groupAt(db.Default(), string(other)) {
+		other = keyOn(db, 1)
+	}
+	for name, o := range map[string]ScanOptions{"forward": {}, "reverse": {Reverse: true}, "limited": {Limit: 20}} {
+		for _, changed := range []int{0, 9, txnScanPageKeys + 5, 2*txnScanPageKeys + 9} {
+			must(t, ks.Set(ctx, numberKey(changed), []byte("old")))
+			runs := 0
+			var stale string
+			must(t, db.Update(ctx, func(tx *Txn) error {
+				runs++
+				n := 0
+				stale = ""
+				for item, err := range tx.Scan(ks, o) {
+					if err != nil {
+						return err
+					}
+					if n++; n == 5 && runs == 1 {
+						must(t, ks.Set(ctx, numberKey(changed), []byte("new")))
+						if _, err := tx.Exists(db.Default(), other); err != nil {
+							return err
+						}
+					}
+					if string(item.Key) == string(numberKey(changed)) && string(item.Value) == "old" {
+						stale = string(item.Key)
+					}
+				}
+				return tx.Set(ks, []byte("result"), nil)
+			}))
+			if stale != "" {
+				t.Errorf("%s: %s was committed as it was before the transaction took place", name, stale)
+			}
+		}
+	}
+}
+
+// What a loop does to the keys that it was given is its own business.
+func TestALoopMayChangeTheKeysOfAScan(t *testing.T) {
+	db := openSmall(t, 1)
+	ks := rangeSpace(t, db, "r")
+	for i := range 2*txnScanPageKeys + 10 {
+		must(t, ks.Set(ctx, numberKey(i), nil))
+	}
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		n := 0
+		for item, err := range tx.Scan(ks, ScanOptions{}) {
+			if err != nil {
+				return err
+			}
+			clear(item.Key)
+			if n++; n > 3*txnScanPageKeys {
+				break
+			}
+		}
+		if n != 2*txnScanPageKeys+10 {
+			t.Errorf("%d keys, want %d", n, 2*txnScanPageKeys+10)
+		}
+		return nil
+	}))
+}
+
+// An expiry that a Set keeps is one that the transaction has read.
+func TestAnExpiryThatIsKeptIsRead(t *testing.T) {
+	db := openSmall(t, 1)
+	ks, key := db.Default(), []byte("k")
+	_, err := ks.SetWith(ctx, key, nil, SetOptions{TTL: time.Hour})
+	must(t, err)
+	runs, forever := 0, false
+	must(t, db.Update(ctx, func(tx *Txn) error {
+		if err := tx.SetWith(ks, key, nil, SetOptions{KeepTTL: true}); err != nil {
+			return err
+		}
+		item, err := tx.Item(ks, key)
+		forever = item.Expires.IsZero()
+		if runs++; runs == 1 {
+			_, err := ks.Persist(ctx, key)
+			must(t, err)
+		}
+		return err
+	}))
+	if !forever {
+		t.Error("the transaction saw an expiry that the key did not have when it took place")
+	}
+}
+
+// A conflict that a function meets half way is not its error, whatever it makes of it.
+func TestAFunctionCannotHideAConflict(t *testing.T) {
+	db := openSmall(t, 2)
+	ks, a, b := db.Default(), keyOn(db, 0), keyOn(db, 1)
+	mine := errors.New("mine")
+	runs := 0
+	err := db.Update(ctx, func(tx *Txn) error {
+		if _, err := tx.Exists(ks, a); err != nil {
+			return mine
+		}
+		if runs++; runs == 1 {
+			must(t, ks.Set(ctx, a, nil))
+		}
+		if _, err := tx.Exists(ks, b); err != nil {
+			return mine
+		}
+		return tx.Set(ks, b, nil)
+	})
+	if err != nil || runs != 2 {
+		t.Errorf("%d runs, %v", runs, err)
 	}
 }

@@ -2,14 +2,15 @@ package cleave
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/group"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -30,13 +31,13 @@ type SetOptions struct {
 	Request RequestID
 }
 
-// setCall is a Set with the memory of its key.
-type setCall struct {
+// pooledSet is a Set with the memory of its key.
+type pooledSet struct {
 	command.Set
-	room []byte
+	keyBuf []byte
 }
 
-var setCalls = sync.Pool{New: func() any { return new(setCall) }}
+var setPool = sync.Pool{New: func() any { return new(pooledSet) }}
 
 // Set stores a value, in the place of whatever the key holds, a hash too, and makes
 // it live for ever. See SetWith for conditions and expiry. Add and the writes of
@@ -46,36 +47,36 @@ func (k *Keyspace) Set(ctx context.Context, key, value []byte) error {
 		_, err := k.SetWith(ctx, key, value, SetOptions{})
 		return err
 	}
-	c := setCalls.Get().(*setCall)
-	defer setCalls.Put(c) // nobody leaves early here: the command is done
-	p, err := k.position(c.room[:0], key)
+	c := setPool.Get().(*pooledSet)
+	defer setPool.Put(c) // nobody leaves early here: the command is done
+	p, err := k.appendPosition(c.keyBuf[:0], key)
 	if err != nil {
 		return err
 	}
-	c.room, c.Set = p, command.Set{Key: p, Value: value}
-	_, err = k.do(ctx, p, RequestID{}, &c.Set)
+	c.keyBuf, c.Set = p, command.Set{Key: p, Value: value}
+	_, err = k.executeCommand(ctx, p, RequestID{}, &c.Set)
 	c.Set = command.Set{}
 	return err
 }
 
 // SetWith stores a value under conditions and returns the key's new version.
 func (k *Keyspace) SetWith(ctx context.Context, key, value []byte, o SetOptions) (version uint64, err error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	c, err := o.command(p, owned(ctx, value))
+	c, err := o.toCommand(p, cloneIfCancelable(ctx, value))
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, o.Request, c)
+	reply, err := k.executeCommand(ctx, p, o.Request, c)
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotStored
 	}
 	return reply.Version, err
 }
 
-func (o *SetOptions) command(p partition.Position, value []byte) (*command.Set, error) {
+func (o *SetOptions) toCommand(p partition.Position, value []byte) (*command.Set, error) {
 	c := &command.Set{Key: p, Value: value, Version: o.Version}
 	conditions := 0
 	for _, x := range []struct {
@@ -83,21 +84,21 @@ func (o *SetOptions) command(p partition.Position, value []byte) (*command.Set, 
 		is command.Condition
 	}{{o.IfAbsent, command.IfAbsent}, {o.IfPresent, command.IfPresent}, {o.IfVersion, command.IfVersion}} {
 		if x.on {
-			c.If = x.is
+			c.Condition = x.is
 			conditions++
 		}
 	}
 	switch {
 	case conditions > 1:
-		return nil, optionError("use one of IfAbsent, IfPresent and IfVersion")
+		return nil, optionErrorf("use one of IfAbsent, IfPresent and IfVersion")
 	case o.TTL < 0:
-		return nil, optionError("TTL is %v: use a positive one, or 0 for none", o.TTL)
+		return nil, optionErrorf("TTL is %v: use a positive one, or 0 for none", o.TTL)
 	case o.TTL > 0 && o.KeepTTL:
-		return nil, optionError("use one of TTL and KeepTTL")
+		return nil, optionErrorf("use one of TTL and KeepTTL")
 	case o.KeepTTL:
-		c.Expiry = command.Keep()
+		c.Expiry = command.KeepExpiry()
 	case o.TTL > 0:
-		c.Expiry = command.In(ceilMS(o.TTL))
+		c.Expiry = command.ExpireIn(ceilMS(o.TTL))
 	}
 	return c, nil
 }
@@ -107,24 +108,27 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	if err := k.mayWrite(); err != nil {
+	if err := k.checkWritable(); err != nil {
 		return 0, err
 	}
-	places := make([]place, len(keys))
+	if err := command.CheckTxn(len(keys), 0); err != nil { // wherever they are
+		return 0, toPublicError(err)
+	}
+	places := make([]keyRef, len(keys))
 	for i, key := range keys {
-		p, err := k.position(nil, key)
+		p, err := k.appendPosition(nil, key)
 		if err != nil {
 			return 0, err
 		}
-		places[i] = place{k, p}
+		places[i] = keyRef{k, p}
 	}
-	replies, err := k.db.together(ctx, func() (pieces []piece) {
+	replies, err := k.db.executeJoint(ctx, func() (pieces []subBatch) {
 		for _, at := range places {
-			part := at.part()
-			i := slices.IndexFunc(pieces, func(p piece) bool { return p.part == part })
+			part := at.findGroupHost()
+			i := slices.IndexFunc(pieces, func(p subBatch) bool { return p.groupHost == part })
 			if i < 0 {
 				i = len(pieces)
-				pieces = append(pieces, piece{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: node.Plain{Space: k.space}}})
+				pieces = append(pieces, subBatch{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: node.UnindexedGate{Keyspace: k.keyspace}}})
 			}
 			c := pieces[i].request.Command.(*command.Delete)
 			c.Keys = append(c.Keys, at.p)
@@ -132,7 +136,7 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 		return pieces
 	}, func(_ int, err error) error { return err })
 	deleted := 0
-	if errors.Is(err, errApart) || errors.Is(err, node.ErrIndexes) {
+	if errors.Is(err, errCrossStore) || errors.Is(err, node.ErrIndexesChanged) {
 		err = k.db.Update(ctx, func(tx *Txn) error {
 			deleted, err = tx.Delete(k, keys...)
 			return err
@@ -142,7 +146,7 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 	for i := range replies {
 		deleted += int(replies[i].Int)
 	}
-	return deleted, public(err)
+	return deleted, toPublicError(err)
 }
 
 // Add adds delta to the decimal number that the key holds, 0 if it is absent,
@@ -154,11 +158,11 @@ func (k *Keyspace) Add(ctx context.Context, key []byte, delta int64) (int64, err
 // AddOnce is Add with a request id: a retry with the same one does not add
 // again, and returns what the first returned.
 func (k *Keyspace) AddOnce(ctx context.Context, id RequestID, key []byte, delta int64) (int64, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, id, &command.Add{Key: p, Delta: delta})
+	reply, err := k.executeCommand(ctx, p, id, &command.Add{Key: p, Delta: delta})
 	return reply.Int, err
 }
 
@@ -173,22 +177,22 @@ type AddOptions struct {
 
 // AddWith is Add under conditions.
 func (k *Keyspace) AddWith(ctx context.Context, key []byte, delta int64, o AddOptions) (int64, error) {
-	p, err := k.position(nil, key)
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := k.do(ctx, p, o.Request, &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent})
+	reply, err := k.executeCommand(ctx, p, o.Request, &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotStored
 	}
 	return reply.Int, err
 }
 
-// Expire makes a key expire after a time, and tells whether there is one. A
+// Expire makes a key expire after a time, and reports whether there is one. A
 // time that is not positive deletes it.
 func (k *Keyspace) Expire(ctx context.Context, key []byte, after time.Duration) (bool, error) {
-	return k.count(ctx, key, func(p partition.Position) command.Command {
-		return &command.Expire{Key: p, Expiry: command.In(ceilMS(after))}
+	return k.executeBool(ctx, key, func(p partition.Position) command.Command {
+		return &command.Expire{Key: p, Expiry: command.ExpireIn(ceilMS(after))}
 	})
 }
 
@@ -201,17 +205,41 @@ func ceilMS(d time.Duration) int64 {
 	return ms
 }
 
-// Persist makes a key live for ever, and tells whether it had an expiry.
+// Persist makes a key live for ever, and reports whether it had an expiry.
 func (k *Keyspace) Persist(ctx context.Context, key []byte) (bool, error) {
-	return k.count(ctx, key, func(p partition.Position) command.Command { return &command.Persist{Key: p} })
+	return k.executeBool(ctx, key, func(p partition.Position) command.Command { return &command.Persist{Key: p} })
 }
 
-// count executes a command that answers how many it changed, 0 or 1.
-func (k *Keyspace) count(ctx context.Context, key []byte, c func(partition.Position) command.Command) (bool, error) {
-	p, err := k.position(nil, key)
+// executeBool executes a command that answers how many it changed, 0 or 1.
+func (k *Keyspace) executeBool(ctx context.Context, key []byte, c func(partition.Position) command.Command) (bool, error) {
+	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return false, err
 	}
-	reply, err := k.do(ctx, p, RequestID{}, c(p))
+	reply, err := k.executeCommand(ctx, p, RequestID{}, c(p))
 	return reply.Int == 1, err
 }
+
+// RequestID names a request, so that a retry of it has no second effect: it
+// gets the answer of the first. An id is remembered for Options.Remember from
+// the time that is in it, together with the key: another request on the same key
+// under the same id is taken for a retry and gets the answer of the first. The zero
+// value is no id.
+type RequestID [16]byte
+
+// NewRequestID returns a new id, made now by the clock of Options.Now, or by that of the
+// store while it is ahead: it does not go back. Make one
+// for each request, and use it again for retries of that request alone: also
+// after a restart, if it was kept.
+func (db *DB) NewRequestID() RequestID {
+	var id RequestID
+	_, _ = rand.Read(id[6:]) // never fails
+	ms := uint64(db.node.NowMS())
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return id
+}
+
+// Time is when an id was made, to the millisecond.
+func (id RequestID) Time() time.Time { return time.UnixMilli(group.RequestID(id).TimeMS()) }

@@ -1,8 +1,11 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,54 +20,54 @@ type Actor[S, M, R any] struct {
 	_ cpu.CacheLinePad
 
 	// word is the actor's lock and its mailbox in one: see token.go.
-	word atomic.Pointer[node[M, R]]
-	// crowd is for how many lonely batches more a caller expects others, if it
+	word atomic.Pointer[entry[M, R]]
+	// gatherCredit is for how many lonely batches more a caller expects others, if it
 	// gathers. The holder writes it.
-	crowd atomic.Int32
+	gatherCredit atomic.Int32
 
 	_ cpu.CacheLinePad
-	room
+	mailboxRoom
 	_ cpu.CacheLinePad
 
 	// What only the holder of the actor may touch. The atomics of tally are
 	// written by the holder alone and are read by Stats.
-	state    S
-	head     *node[M, R]    // taken from the mailbox, not yet handled, in order
-	entries  []*node[M, R]  // the batch being handled
-	self     *node[M, R]    // while handling: the holder's own entry, if in the line
-	ms       []M            // scratch: its messages
-	rs       []R            // scratch: its replies
-	answers  []R            // the replies of the batch being handled
-	one      [1]M           // scratch for a message that never was in the mailbox
-	back     [1]R           // and its reply
-	at       int            // the message that Each is handling
-	failures []failure      // of the batch being handled
-	poisoned *PoisonedError // not nil once poisoned
-	batches  int64          // counts towards the next latency sample
-	solo     uint64         // single messages that never were in the mailbox
-	tally
+	state         S
+	head          *entry[M, R]   // taken from the mailbox, not yet handled, in order
+	entries       []*entry[M, R] // the batch being handled
+	ownEntry      *entry[M, R]   // while handling: the holder's own entry, if in the line
+	ms            []M            // scratch: its messages
+	rs            []R            // scratch: its replies
+	answers       []R            // the replies of the batch being handled
+	oneMessage    [1]M           // scratch for a message that never was in the mailbox
+	oneReply      [1]R           // and its reply
+	current       int            // the message that Each is handling
+	failures      []failedRange  // of the batch being handled
+	poisoned      *PoisonedError // not nil once poisoned
+	batches       int64          // counts towards the next latency sample
+	directSingles uint64         // single messages that never were in the mailbox
+	counters
 	_ cpu.CacheLinePad
 
 	// What hardly ever changes.
-	each           func(*S, M) R
-	batch          func(*S, []M, []R)
-	locked, closed *node[M, R] // the two marks of word
-	gate           atomic.Pointer[refusal]
-	combining      bool
-	policy         PanicPolicy
-	refuse         bool
-	maxBatch       int
-	turns          int
-	yields         bool
-	every          int64 // of SampleEvery; 0 means never
-	now            func() time.Duration
-	onPanic        func(*PanicError)
-	id             uint64
-	pool           sync.Pool
-	wake           chan struct{} // Owner: carries the actor to its goroutine
-	stopping       atomic.Bool
-	stopped        chan struct{}
-	_              cpu.CacheLinePad
+	each            func(*S, M) R
+	batch           func(*S, []M, []R)
+	locked, closed  *entry[M, R] // the two marks of word
+	gate            atomic.Pointer[refusal]
+	combining       bool
+	panicPolicy     PanicPolicy
+	refusesWhenFull bool
+	maxBatch        int
+	maxTurns        int
+	gathers         bool
+	sampleEvery     int64 // of SampleEvery; 0 means never
+	now             func() time.Duration
+	onPanic         func(*PanicError)
+	id              uint64
+	pool            sync.Pool
+	wake            chan struct{} // Owner: carries the actor to its goroutine
+	stopping        atomic.Bool
+	stopped         chan struct{}
+	_               cpu.CacheLinePad
 
 	timing
 	_ cpu.CacheLinePad
@@ -80,7 +83,7 @@ var ids atomic.Uint64
 // that lives until [Actor.Stop].
 func New[S, M, R any](state S, h Handler[S, M, R], opts Options) (*Actor[S, M, R], error) {
 	opts, err := opts.withDefaults()
-	if err = errors.Join(err, h.check()); err != nil {
+	if err = errors.Join(err, h.checkFuncs()); err != nil {
 		return nil, err
 	}
 	a := new(Actor[S, M, R])
@@ -91,26 +94,26 @@ func New[S, M, R any](state S, h Handler[S, M, R], opts Options) (*Actor[S, M, R
 
 // init makes a, which has its state, ready to run.
 func (a *Actor[S, M, R]) init(h Handler[S, M, R], opts Options) {
-	marks := new([2]node[M, R])
+	marks := new([2]entry[M, R])
 	a.locked, a.closed = &marks[0], &marks[1]
 	a.each, a.batch = h.each, h.batch
-	a.room.capacity = int64(opts.Capacity)
+	a.mailboxRoom.capacity = int64(opts.Capacity)
 	a.combining = opts.Mode == Combining
-	a.refuse = opts.Full == Refuse
-	a.policy, a.onPanic = opts.AfterPanic, opts.OnPanic
-	a.maxBatch, a.turns, a.yields = opts.MaxBatch, opts.Turns, opts.Gather
-	a.every, a.now = int64(opts.SampleEvery), opts.Now
+	a.refusesWhenFull = opts.Full == Refuse
+	a.panicPolicy, a.onPanic = opts.AfterPanic, opts.OnPanic
+	a.maxBatch, a.maxTurns, a.gathers = opts.MaxBatch, opts.Turns, opts.Gather
+	a.sampleEvery, a.now = int64(opts.SampleEvery), opts.Now
 	a.id = ids.Add(1)
 	a.stopped = make(chan struct{})
 	if !a.combining {
 		a.wake = make(chan struct{}, 1)
-		go a.ownerLoop()
+		go a.runOwner()
 	}
 }
 
-// made reports an actor that New did not make. One that is not nil is not of
+// checkMade reports an actor that New did not make. One that is not nil is not of
 // mode Combining then, so calls that find an actor free need not ask.
-func (a *Actor[S, M, R]) made() error {
+func (a *Actor[S, M, R]) checkMade() error {
 	if a == nil || a.locked == nil {
 		return ErrNotMade
 	}
@@ -120,7 +123,7 @@ func (a *Actor[S, M, R]) made() error {
 // Call sends m and waits for its reply. An error other than [ErrAbandoned] and
 // [*PanicError] means that m was not handled.
 func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
-	if a != nil && !ended(ctx) && a.combining && a.crowd.Load() == 0 && a.word.CompareAndSwap(nil, a.locked) {
+	if a != nil && !hasEnded(ctx) && a.combining && a.gatherCredit.Load() == 0 && a.word.CompareAndSwap(nil, a.locked) {
 		return a.callHere(ctx, m)
 	}
 	return a.callQueued(ctx, m)
@@ -130,31 +133,31 @@ func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
 // A nil error means that m was accepted. In mode [Combining] a Post that finds
 // the actor free handles m before it returns.
 func (a *Actor[S, M, R]) Post(ctx context.Context, m M) error {
-	if a != nil && !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+	if a != nil && !hasEnded(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
 		_, err := a.callHere(ctx, m)
-		return posted(err)
+		return toPostError(err)
 	}
-	if err := a.made(); err != nil {
+	if err := a.checkMade(); err != nil {
 		return err
 	}
-	n := a.fetch(post)
-	n.one = m
-	return a.send(ctx, n)
+	n := a.getEntry(kindPost)
+	n.message = m
+	return a.sendEntry(ctx, n)
 }
 
-// send enters n, which nobody will wait for.
-func (a *Actor[S, M, R]) send(ctx context.Context, n *node[M, R]) error {
-	mine, err := a.admit(ctx, n)
+// sendEntry enters n, which nobody will wait for.
+func (a *Actor[S, M, R]) sendEntry(ctx context.Context, n *entry[M, R]) error {
+	mine, err := a.admitEntry(ctx, n)
 	if mine {
-		a.handle()
-		a.leave(ctx)
+		a.handleBatch()
+		a.endTurn(ctx)
 	}
 	return err
 }
 
-// posted is the error of a Post that ran its own message: the message was
+// toPostError is the error of a Post that ran its own message: the message was
 // accepted, so a panic of its handler is none of the sender's business.
-func posted(err error) error {
+func toPostError(err error) error {
 	if _, hit := err.(*PanicError); hit {
 		return nil
 	}
@@ -165,60 +168,199 @@ func posted(err error) error {
 // the free actor, and lets the actor go.
 func (a *Actor[S, M, R]) callHere(ctx context.Context, m M) (r R, err error) {
 	if g := a.gate.Load(); g != nil {
-		a.letGo()
+		a.releaseActor()
 		a.refused.Add(1)
 		return r, g.err
 	}
-	if a.solo++; a.solo%soloLag == 0 {
-		a.singles.Store(a.solo)
+	if a.directSingles++; a.directSingles%maxSinglesLag == 0 {
+		a.publishedSingles.Store(a.directSingles)
 	}
 	r, err = a.runOne(m)
-	if a.head == nil && a.free() {
+	if a.head == nil && a.tryFree() {
 		return r, err
 	}
-	a.leave(ctx)
+	a.endTurn(ctx)
 	return r, err
 }
 
 // callQueued sends m through the mailbox.
 func (a *Actor[S, M, R]) callQueued(ctx context.Context, m M) (r R, err error) {
-	if err := a.made(); err != nil {
+	if err := a.checkMade(); err != nil {
 		return r, err
 	}
-	n := a.fetch(call)
-	n.one = m
-	if _, err := a.admit(ctx, n); err != nil {
+	n := a.getEntry(kindCall)
+	n.message = m
+	if _, err := a.admitEntry(ctx, n); err != nil {
 		return r, err
 	}
-	if err := a.await(ctx, n); err != nil {
+	if err := a.waitForReply(ctx, n); err != nil {
 		return r, err
 	}
-	r, err = n.back, n.err
-	a.recycle(n)
+	r, err = n.reply, n.err
+	a.recycleEntry(n)
 	return r, err
 }
 
 // runOne handles a message that has no entry. The caller holds the actor.
 func (a *Actor[S, M, R]) runOne(m M) (r R, err error) {
-	a.one[0] = m
-	if a.sample() {
-		a.runTimed(a.one[:], a.back[:])
-		a.wait.observe(0)
-	} else if p := a.guard(a.one[:], a.back[:], 0); p != nil {
-		a.blame(p, 1)
+	a.oneMessage[0] = m
+	if a.shouldSample() {
+		a.runTimed(a.oneMessage[:], a.oneReply[:])
+		a.wait.record(0)
+	} else if p := a.guardHandler(a.oneMessage[:], a.oneReply[:], 0); p != nil {
+		a.recordPanic(p, 1)
 	}
-	r = a.back[0]
+	r = a.oneReply[0]
 	var noM M
 	var noR R
-	a.one[0], a.back[0] = noM, noR
+	a.oneMessage[0], a.oneReply[0] = noM, noR
 	if a.failures != nil {
-		err = a.verdict(0, 1)
+		err = a.errorForRange(0, 1)
 		a.failures = nil
 	}
 	return r, err
 }
 
-// ended reports whether ctx is over. Most contexts on hot paths have no Done.
-func ended(ctx context.Context) bool {
+// hasEnded reports whether ctx is over. Most contexts on hot paths have no Done.
+func hasEnded(ctx context.Context) bool {
 	return ctx.Done() != nil && ctx.Err() != nil
+}
+
+// Do waits for its turn and calls f on the caller's goroutine with the state,
+// which nobody else touches meanwhile: no batch is in flight. An error other
+// than [*PanicError] means that f was not called. Do takes no room in the
+// mailbox.
+func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {
+	if f == nil {
+		return fmt.Errorf("%w: Do with no function", ErrOptions)
+	}
+	if err := a.checkMade(); err != nil {
+		return err
+	}
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	p := guardDo([]*Actor[S, M, R]{a}, func() { f(&a.state) })
+	a.exclusives.Store(a.exclusives.Load() + 1)
+	a.endTurn(ctx)
+	if p != nil {
+		return p
+	}
+	return nil
+}
+
+// DoAll is Do for several actors at once: f sees states[i] of actors[i], with
+// no batch in flight in any of them. They are taken in the order in which they
+// were made, whatever the order here, so that concurrent DoAlls cannot wait
+// for each other in a circle. An error names the actor by its index as
+// [*ShardError]. A panic of f counts as a panic in each.
+//
+// While it waits for one actor it holds those before it, and it may be made to
+// run the handler of the one it waits for. So handlers of actors that are taken
+// together must not call each other.
+func DoAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], f func(states []*S)) error {
+	if f == nil {
+		return fmt.Errorf("%w: DoAll with no function", ErrOptions)
+	}
+	order, err := orderByAge(actors)
+	if err != nil {
+		return err
+	}
+	states := make([]*S, len(actors))
+	for i, a := range actors {
+		states[i] = &a.state
+	}
+	held, err := acquireAll(ctx, actors, order)
+	if err != nil {
+		return err
+	}
+	p := guardDo(held, func() { f(states) })
+	for _, a := range held {
+		a.exclusives.Store(a.exclusives.Load() + 1)
+		a.releaseActor()
+	}
+	if p != nil {
+		return p
+	}
+	return nil
+}
+
+// acquireAll makes the caller the holder of all actors, or of none.
+func acquireAll[S, M, R any](ctx context.Context, actors []*Actor[S, M, R], order []int) (held []*Actor[S, M, R], err error) {
+	all := false
+	defer func() { // also if it ran a handler that ended the goroutine
+		if !all {
+			for _, a := range held {
+				a.releaseActor()
+			}
+		}
+	}()
+	held = make([]*Actor[S, M, R], 0, len(actors))
+	for _, i := range order {
+		if err := actors[i].acquire(ctx); err != nil {
+			return held, &ShardError{Shard: i, Err: err}
+		}
+		held = append(held, actors[i])
+	}
+	all = true
+	return held, nil
+}
+
+// orderByAge returns the indexes of actors in the order in which they were made.
+func orderByAge[S, M, R any](actors []*Actor[S, M, R]) ([]int, error) {
+	order := make([]int, len(actors))
+	for i, a := range actors {
+		if err := a.checkMade(); err != nil {
+			return nil, &ShardError{Shard: i, Err: err}
+		}
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(actors[i].id, actors[j].id) })
+	for k := 1; k < len(order); k++ {
+		if actors[order[k]] == actors[order[k-1]] {
+			return nil, &ShardError{Shard: order[k], Err: ErrDuplicate}
+		}
+	}
+	return order, nil
+}
+
+// acquire makes the caller the holder.
+func (a *Actor[S, M, R]) acquire(ctx context.Context) error {
+	n := a.getEntry(kindExclusive)
+	mine, err := a.admitEntry(ctx, n)
+	if err != nil {
+		return err
+	}
+	if !mine {
+		if err := a.waitForReply(ctx, n); err != nil {
+			return err
+		}
+	}
+	a.recycleEntry(n)
+	if g := a.gate.Load(); g != nil && errors.Is(g.err, ErrPoisoned) {
+		a.releaseActor()
+		return g.err
+	}
+	return nil
+}
+
+// guardDo calls f for actors that are held, and contains its panic.
+func guardDo[S, M, R any](held []*Actor[S, M, R], f func()) (p *PanicError) {
+	ok := false
+	defer func() {
+		if ok {
+			return
+		}
+		p = newPanicError(recover())
+		exits := isGoroutineExiting()
+		for _, a := range held {
+			a.handlePanic(p)
+			if exits { // no frame below this one will let it go
+				a.releaseActor()
+			}
+		}
+	}()
+	f()
+	ok = true
+	return nil
 }

@@ -16,138 +16,138 @@ func (a *Actor[S, M, R]) CallBatch(ctx context.Context, ms []M, rs []R) error {
 	if len(rs) != len(ms) {
 		return fmt.Errorf("%w: %d messages, %d replies", ErrBatchSize, len(ms), len(rs))
 	}
-	if err := a.fits(len(ms)); err != nil || len(ms) == 0 {
+	if err := a.checkFits(len(ms)); err != nil || len(ms) == 0 {
 		return err
 	}
-	if !ended(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
-		return a.batchHere(ctx, ms, rs)
+	if !hasEnded(ctx) && a.combining && a.word.CompareAndSwap(nil, a.locked) {
+		return a.callBatchHere(ctx, ms, rs)
 	}
-	n := a.fetch(callBatch)
+	n := a.getEntry(kindCallBatch)
 	own := ctx.Done() != nil
 	if own {
-		n.own(ms)
+		n.copyMessages(ms)
 	} else {
 		clear(rs)
 		n.ms, n.rs = ms, rs
 	}
-	if _, err := a.admit(ctx, n); err != nil {
+	if _, err := a.admitEntry(ctx, n); err != nil {
 		return err
 	}
-	if err := a.await(ctx, n); err != nil {
+	if err := a.waitForReply(ctx, n); err != nil {
 		return err
 	}
 	if own {
 		copy(rs, n.rs)
 	}
 	err := n.err
-	a.recycle(n)
+	a.recycleEntry(n)
 	return err
 }
 
 // PostBatch sends all of ms as one entry and does not wait for them to be
 // handled. The caller may reuse ms. See [Actor.Post].
 func (a *Actor[S, M, R]) PostBatch(ctx context.Context, ms []M) error {
-	if err := a.fits(len(ms)); err != nil || len(ms) == 0 {
+	if err := a.checkFits(len(ms)); err != nil || len(ms) == 0 {
 		return err
 	}
-	n := a.fetch(postBatch)
-	n.own(ms)
-	return a.send(ctx, n)
+	n := a.getEntry(kindPostBatch)
+	n.copyMessages(ms)
+	return a.sendEntry(ctx, n)
 }
 
-// fits reports whether n messages can ever be in the mailbox together.
-func (a *Actor[S, M, R]) fits(n int) error {
-	if err := a.made(); err != nil {
+// checkFits reports whether n messages can ever be in the mailbox together.
+func (a *Actor[S, M, R]) checkFits(n int) error {
+	if err := a.checkMade(); err != nil {
 		return err
 	}
-	if int64(n) > a.room.capacity {
-		return fmt.Errorf("%w: %d messages, the mailbox holds %d", ErrBatchSize, n, a.room.capacity)
+	if int64(n) > a.mailboxRoom.capacity {
+		return fmt.Errorf("%w: %d messages, the mailbox holds %d", ErrBatchSize, n, a.mailboxRoom.capacity)
 	}
 	return nil
 }
 
-// batchHere handles ms on the caller's goroutine, which has just taken hold of
+// callBatchHere handles ms on the caller's goroutine, which has just taken hold of
 // the free actor, straight from and into the caller's slices.
-func (a *Actor[S, M, R]) batchHere(ctx context.Context, ms []M, rs []R) (err error) {
+func (a *Actor[S, M, R]) callBatchHere(ctx context.Context, ms []M, rs []R) (err error) {
 	if g := a.gate.Load(); g != nil {
-		a.letGo()
+		a.releaseActor()
 		a.refused.Add(uint64(len(ms)))
 		return g.err
 	}
 	clear(rs)
-	a.direct.Store(a.direct.Load() + uint64(len(ms)))
-	a.count(len(ms))
-	if a.sample() {
+	a.directBatched.Store(a.directBatched.Load() + uint64(len(ms)))
+	a.countBatch(len(ms))
+	if a.shouldSample() {
 		a.runTimed(ms, rs)
-		a.wait.observe(0)
+		a.wait.record(0)
 	} else {
-		a.run(ms, rs)
+		a.runHandler(ms, rs)
 	}
 	if a.failures != nil {
-		err = a.verdict(0, len(ms))
+		err = a.errorForRange(0, len(ms))
 		a.failures = nil
 	}
-	a.leave(ctx)
+	a.endTurn(ctx)
 	return err
 }
 
-// handle runs the handler for the next entries of the line, as many as make
+// handleBatch runs the handler for the next entries of the line, as many as make
 // one batch, and answers them. The first entry is not an exclusive request.
-func (a *Actor[S, M, R]) handle() {
-	size, timed := 0, a.sample()
-	for n := a.head; n != nil && n.kind != exclusive; n = a.head {
-		more := n.size()
+func (a *Actor[S, M, R]) handleBatch() {
+	size, timed := 0, a.shouldSample()
+	for n := a.head; n != nil && n.kind != kindExclusive; n = a.head {
+		more := n.messageCount()
 		if size > 0 && size+more > a.maxBatch {
 			break
 		}
 		size += more
-		timed = timed || n.at != 0
+		timed = timed || n.enqueuedAt != 0
 		a.entries = append(a.entries, n)
 		a.head = n.next
 	}
-	a.vacate(int64(size))
-	a.count(size)
-	a.expect(size)
-	ms := a.gather()
+	a.releaseHandled(int64(size))
+	a.countBatch(size)
+	a.updateGatherCredit(size)
+	ms := a.collectMessages()
 	if timed {
-		a.observeWaits()
+		a.recordWaits()
 		a.runTimed(ms, a.answers)
 	} else {
-		a.run(ms, a.answers)
+		a.runHandler(ms, a.answers)
 	}
-	a.answer()
+	a.replyToSenders()
 }
 
-// crowdLag is how many batches of one message make a caller that gathers take
+// maxGatherCredit is how many batches of one message make a caller that gathers take
 // itself to be alone.
-const crowdLag = 64
+const maxGatherCredit = 64
 
-// expect learns from the size of a batch whether others are about.
-func (a *Actor[S, M, R]) expect(size int) {
-	if !a.yields {
+// updateGatherCredit learns from the size of a batch whether others are about.
+func (a *Actor[S, M, R]) updateGatherCredit(size int) {
+	if !a.gathers {
 		return
 	}
-	was := a.crowd.Load()
+	was := a.gatherCredit.Load()
 	now := max(was-1, 0)
 	if size > 1 {
-		now = crowdLag
+		now = maxGatherCredit
 	}
 	if now != was {
-		a.crowd.Store(now)
+		a.gatherCredit.Store(now)
 	}
 }
 
-// gather lays out the messages of a.entries side by side and makes room for
+// collectMessages lays out the messages of a.entries side by side and makes room for
 // the replies in a.answers. A batch that is alone is left where it is.
-func (a *Actor[S, M, R]) gather() []M {
-	if n := a.entries[0]; len(a.entries) == 1 && n.kind != call && n.kind != post {
+func (a *Actor[S, M, R]) collectMessages() []M {
+	if n := a.entries[0]; len(a.entries) == 1 && n.kind != kindCall && n.kind != kindPost {
 		a.answers = n.rs
 		return n.ms
 	}
 	a.ms = a.ms[:0]
 	for _, n := range a.entries {
-		if n.kind == call || n.kind == post {
-			a.ms = append(a.ms, n.one)
+		if n.kind == kindCall || n.kind == kindPost {
+			a.ms = append(a.ms, n.message)
 		} else {
 			a.ms = append(a.ms, n.ms...)
 		}
@@ -159,25 +159,25 @@ func (a *Actor[S, M, R]) gather() []M {
 	return a.ms
 }
 
-// answer gives the senders of a.entries what a.answers holds for them.
-func (a *Actor[S, M, R]) answer() {
+// replyToSenders gives the senders of a.entries what a.answers holds for them.
+func (a *Actor[S, M, R]) replyToSenders() {
 	lo := 0
 	for i, n := range a.entries {
 		a.entries[i] = nil
-		hi := lo + n.size()
+		hi := lo + n.messageCount()
 		switch n.kind {
-		case call:
-			n.back = a.answers[lo]
-		case callBatch:
+		case kindCall:
+			n.reply = a.answers[lo]
+		case kindCallBatch:
 			if &n.rs[0] != &a.answers[0] {
 				copy(n.rs, a.answers[lo:hi])
 			}
 		}
 		if a.failures != nil {
-			n.err = a.verdict(lo, hi)
+			n.err = a.errorForRange(lo, hi)
 		}
 		lo = hi
-		a.finish(n)
+		a.finishEntry(n)
 	}
 	a.entries = a.entries[:0]
 	a.failures = nil
@@ -187,20 +187,20 @@ func (a *Actor[S, M, R]) answer() {
 	a.answers = nil
 }
 
-// finish tells the sender of n that the reply is there. From then on n is the
+// finishEntry tells the sender of n that the reply is there. From then on n is the
 // sender's; without a sender it goes back to the pool.
-func (a *Actor[S, M, R]) finish(n *node[M, R]) {
+func (a *Actor[S, M, R]) finishEntry(n *entry[M, R]) {
 	wake := n.wake
-	switch n.state.Swap(done) {
-	case parked:
+	switch n.state.Swap(stateDone) {
+	case stateParked:
 		wake <- struct{}{}
-	case abandoned:
-		a.recycle(n)
+	case stateAbandoned:
+		a.recycleEntry(n)
 	}
 }
 
-// verdict is the error for the sender of messages lo to hi of a batch.
-func (a *Actor[S, M, R]) verdict(lo, hi int) error {
+// errorForRange is the error for the sender of messages lo to hi of a batch.
+func (a *Actor[S, M, R]) errorForRange(lo, hi int) error {
 	var errs []error
 	for _, f := range a.failures {
 		switch {

@@ -67,7 +67,7 @@ type PanicError struct {
 }
 
 // Error names the panic; the stack is left to the reader of Stack.
-func (e *PanicError) Error() string { return "actor: handler panicked: " + bare(e.Value) }
+func (e *PanicError) Error() string { return "actor: handler panicked: " + trimPackageName(e.Value) }
 
 // Unwrap gives the value that was panicked with, if it was an error, but not if
 // it is one by which this package says what became of a message: a handler that
@@ -87,7 +87,7 @@ func (e *PanicError) Unwrap() error {
 type PoisonedError struct{ Panic *PanicError }
 
 // Error names the panic that poisoned the actor.
-func (e *PoisonedError) Error() string { return ErrPoisoned.Error() + ": " + bare(e.Panic) }
+func (e *PoisonedError) Error() string { return ErrPoisoned.Error() + ": " + trimPackageName(e.Panic) }
 
 // Is makes the error match [ErrPoisoned].
 func (e *PoisonedError) Is(target error) bool { return target == ErrPoisoned }
@@ -100,11 +100,13 @@ type ShardError struct {
 }
 
 // Error names the shard.
-func (e *ShardError) Error() string { return fmt.Sprintf("actor: shard %d: %s", e.Shard, bare(e.Err)) }
+func (e *ShardError) Error() string {
+	return fmt.Sprintf("actor: shard %d: %s", e.Shard, trimPackageName(e.Err))
+}
 
 // Unwrap gives the shard's own error.
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// bare is the text of v without the name of this package, which stands before
+// trimPackageName is the text of v without the name of this package, which stands before
 // it already.
-func bare(v any) string { return strings.TrimPrefix(fmt.Sprint(v), "actor: ") }
+func trimPackageName(v any) string { return strings.TrimPrefix(fmt.Sprint(v), "actor: ") }

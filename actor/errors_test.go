@@ -34,8 +34,8 @@ func TestAnErrorNamesThePackageOnce(t *testing.T) {
 func TestAnAbandonedCallSaysThatItsMessageStays(t *testing.T) {
 	inBubble(t, func(t *testing.T, mode actor.Mode) {
 		a := newWorker(t, actor.Options{Mode: mode})
-		release := occupy(t, a)
-		_, err := a.Call(second(t), job{id: 1})
+		release := occupyActor(t, a)
+		_, err := a.Call(withOneSecond(t), job{id: 1})
 		if !errors.Is(err, actor.ErrAbandoned) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stays accepted") {
 			t.Error(err)
 		}
@@ -70,7 +70,7 @@ func TestAFleetSaysWhichShardRefusedAMessage(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		do := f.Do(second(t), 2, func(*[]int) { t.Error("done") })
+		do := f.Do(withOneSecond(t), 2, func(*[]int) { t.Error("done") })
 		if !errors.Is(do, context.DeadlineExceeded) || shardIn(do) != 2 {
 			t.Error(do)
 		}

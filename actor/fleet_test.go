@@ -17,7 +17,7 @@ import (
 // parcel is a message for a fleet; its reply is its place in its shard.
 type parcel struct{ shard, id int }
 
-func deliver(got *[]int, p parcel) int {
+func deliverParcel(got *[]int, p parcel) int {
 	*got = append(*got, p.id)
 	return len(*got) - 1
 }
@@ -26,7 +26,7 @@ type depot = actor.Fleet[[]int, parcel, int]
 
 func newDepot(t testing.TB, n int, o actor.Options) *depot {
 	t.Helper()
-	f, err := actor.NewFleet(n, func(int) []int { return nil }, actor.Each(deliver), o)
+	f, err := actor.NewFleet(n, func(int) []int { return nil }, actor.Each(deliverParcel), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestAnAbandonedFleetBatchLeavesTheCallersSlicesAlone(t *testing.T) {
 		go func() { _ = f.Do(context.Background(), 1, func(*[]int) { <-until }) }()
 		synctest.Wait()
 		ps, rs := []parcel{{1, 5}, {0, 6}, {1, 7}}, []int{-1, -1, -1}
-		err := f.CallBatch(second(t), shardOf, ps, rs)
+		err := f.CallBatch(withOneSecond(t), shardOf, ps, rs)
 		if !errors.Is(err, actor.ErrAbandoned) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
@@ -188,7 +188,7 @@ func TestAFleetBatchThatWaitsForRoomHoldsUpNoOtherShard(t *testing.T) {
 		}()
 		synctest.Wait()
 		close(until[0])
-		if _, err := f.Call(second(t), 0, parcel{}); err != nil {
+		if _, err := f.Call(withOneSecond(t), 0, parcel{}); err != nil {
 			t.Errorf("shard 0 is stuck: %v", err)
 		}
 		close(until[1])
@@ -204,13 +204,13 @@ func TestAFleetBatchThatWaitsForRoomHoldsUpNoOtherShard(t *testing.T) {
 // a deadlock.
 func TestFleetBatchesDoNotDeadlock(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode actor.Mode) {
-		r := seeded(t)
+		r := newSeededRand(t)
 		f := newDepot(t, 3, actor.Options{Mode: mode, Capacity: 4, MaxBatch: 2, Turns: -1})
 		var wg sync.WaitGroup
 		for range 8 {
 			offset := r.IntN(3)
 			wg.Go(func() {
-				for i := range soak(300) {
+				for i := range scaleRounds(300) {
 					ps := []parcel{{shard: (i + offset) % 3}, {shard: (2*i + offset) % 3}, {shard: offset}, {shard: i % 3}}
 					if err := f.CallBatch(context.Background(), shardOf, ps, make([]int, 4)); err != nil {
 						t.Error(err)
@@ -230,7 +230,7 @@ func TestFleetBatchesDoNotDeadlock(t *testing.T) {
 // nor create money, while calls go on.
 func TestJointWorkConservesMoneyAndDoesNotDeadlock(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode actor.Mode) {
-		r := seeded(t)
+		r := newSeededRand(t)
 		deposit := actor.Each(func(balance *int, amount int) int { *balance += amount; return *balance })
 		f, err := actor.NewFleet(5, func(int) int { return 100 }, deposit, actor.Options{Mode: mode, Turns: -1})
 		if err != nil {
@@ -239,7 +239,7 @@ func TestJointWorkConservesMoneyAndDoesNotDeadlock(t *testing.T) {
 		all := []int{4, 2, 0, 1, 3}
 		var wg sync.WaitGroup
 		for range 6 {
-			pairs := make([][2]int, soak(200))
+			pairs := make([][2]int, scaleRounds(200))
 			for i := range pairs {
 				pairs[i] = [2]int{r.IntN(5), r.IntN(4)}
 			}
@@ -283,7 +283,7 @@ func TestJointWorkTakesAllOrNothing(t *testing.T) {
 		until := make(chan struct{})
 		go func() { _ = f.Do(context.Background(), 1, func(*[]int) { <-until }) }()
 		synctest.Wait()
-		err := f.DoAll(second(t), []int{2, 1, 0}, never)
+		err := f.DoAll(withOneSecond(t), []int{2, 1, 0}, never)
 		shard := new(actor.ShardError)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &shard) || shard.Shard != 1 {
 			t.Error(err)
@@ -294,7 +294,7 @@ func TestJointWorkTakesAllOrNothing(t *testing.T) {
 			}
 		}
 		close(until)
-		err = f.DoAll(ctx, []int{2, 0}, func([]*[]int) { boom() })
+		err = f.DoAll(ctx, []int{2, 0}, func([]*[]int) { panicBoom() })
 		if p := new(actor.PanicError); !errors.As(err, &p) {
 			t.Error(err)
 		}
@@ -332,7 +332,7 @@ func TestAFleetWhoseStateCannotBeMadeLeavesNoOwnersBehind(t *testing.T) {
 				t.Error("the panic did not reach the caller")
 			}
 		}()
-		_, err := actor.NewFleet(3, state, actor.Each(deliver), actor.Options{Mode: actor.Owner})
+		_, err := actor.NewFleet(3, state, actor.Each(deliverParcel), actor.Options{Mode: actor.Owner})
 		t.Errorf("made, with %v", err)
 	})
 }

@@ -2,7 +2,9 @@ package actor
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Handler is what an actor does with its messages. Make one with [Each] or
@@ -27,8 +29,8 @@ func Batch[S, M, R any](handle func(state *S, ms []M, rs []R)) Handler[S, M, R] 
 	return Handler[S, M, R]{batch: handle}
 }
 
-// check reports a handler that was made of nothing.
-func (h Handler[S, M, R]) check() error {
+// checkFuncs reports a handler that was made of nothing.
+func (h Handler[S, M, R]) checkFuncs() error {
 	if h.each == nil && h.batch == nil {
 		return fmt.Errorf("%w: no handler, want one made by Each or Batch from a function", ErrOptions)
 	}
@@ -37,46 +39,46 @@ func (h Handler[S, M, R]) check() error {
 
 // A failure says what became of the messages lo to hi of a batch that were
 // not handled to the end.
-type failure struct {
+type failedRange struct {
 	lo, hi int
 	panic  *PanicError    // what they were hit by, or
 	poison *PoisonedError // why they did not run
 }
 
-// run handles ms, whose replies go to rs, and records failures in a.failures.
+// runHandler handles ms, whose replies go to rs, and records failures in a.failures.
 // The caller holds the actor.
-func (a *Actor[S, M, R]) run(ms []M, rs []R) {
+func (a *Actor[S, M, R]) runHandler(ms []M, rs []R) {
 	if a.poisoned != nil {
-		a.fail(failure{hi: len(ms), poison: a.poisoned})
+		a.recordFailure(failedRange{hi: len(ms), poison: a.poisoned})
 		return
 	}
 	for from := 0; from < len(ms); {
-		p := a.guard(ms, rs, from)
+		p := a.guardHandler(ms, rs, from)
 		if p == nil {
 			return
 		}
-		from = a.blame(p, len(ms))
+		from = a.recordPanic(p, len(ms))
 	}
 }
 
-// guard calls the handler for the messages from index from on and contains its
+// guardHandler calls the handler for the messages from index from on and contains its
 // panic. It keeps in a.at how far it got.
-func (a *Actor[S, M, R]) guard(ms []M, rs []R, from int) (p *PanicError) {
+func (a *Actor[S, M, R]) guardHandler(ms []M, rs []R, from int) (p *PanicError) {
 	ok := false
 	defer func() {
 		if ok {
 			return
 		}
-		p = caught(recover())
-		if exiting() { // no frame below this one will see the result
-			a.exit(p, len(ms))
+		p = newPanicError(recover())
+		if isGoroutineExiting() { // no frame below this one will see the result
+			a.finishGoexit(p, len(ms))
 		}
 	}()
 	if a.each == nil {
 		a.batch(&a.state, ms, rs)
 	} else {
 		for i := from; i < len(ms); i++ {
-			a.at = i
+			a.current = i
 			rs[i] = a.each(&a.state, ms[i])
 		}
 	}
@@ -84,55 +86,55 @@ func (a *Actor[S, M, R]) guard(ms []M, rs []R, from int) (p *PanicError) {
 	return nil
 }
 
-// caught is the error for v, which was recovered.
-func caught(v any) *PanicError {
+// newPanicError is the error for v, which was recovered.
+func newPanicError(v any) *PanicError {
 	if v == nil {
 		v = ErrGoexit
 	}
 	return &PanicError{Value: v, Stack: debug.Stack()}
 }
 
-// blame records whom a panic hit in a batch of n messages and returns where
+// recordPanic records whom a panic hit in a batch of n messages and returns where
 // to go on.
-func (a *Actor[S, M, R]) blame(p *PanicError, n int) (next int) {
+func (a *Actor[S, M, R]) recordPanic(p *PanicError, n int) (next int) {
 	if a.each == nil {
 		p.Index = -1
-		a.panicked(p)
-		a.fail(failure{hi: n, panic: p})
+		a.handlePanic(p)
+		a.recordFailure(failedRange{hi: n, panic: p})
 		return n
 	}
-	a.panicked(p)
-	a.fail(failure{lo: a.at, hi: a.at + 1, panic: p})
+	a.handlePanic(p)
+	a.recordFailure(failedRange{lo: a.current, hi: a.current + 1, panic: p})
 	if a.poisoned != nil {
-		a.fail(failure{lo: a.at + 1, hi: n, poison: a.poisoned})
+		a.recordFailure(failedRange{lo: a.current + 1, hi: n, poison: a.poisoned})
 		return n
 	}
-	return a.at + 1
+	return a.current + 1
 }
 
-// exit settles everything when the handler ends its goroutine in the middle of
+// finishGoexit settles everything when the handler ends its goroutine in the middle of
 // a batch of n messages: those not reached fail too, the others are answered,
 // and the actor is let go. It runs deferred, as the last thing here.
-func (a *Actor[S, M, R]) exit(p *PanicError, n int) {
-	lo := a.at
+func (a *Actor[S, M, R]) finishGoexit(p *PanicError, n int) {
+	lo := a.current
 	if a.each == nil {
 		lo, p.Index = 0, -1
 	}
-	a.panicked(p)
-	a.fail(failure{lo: lo, hi: n, panic: p})
-	a.answer()
-	if n := a.self; n != nil && n.state.Load() != done {
-		n.own(n.ms) // nobody waits any more, and the slices may be the caller's
-		n.state.Store(abandoned)
+	a.handlePanic(p)
+	a.recordFailure(failedRange{lo: lo, hi: n, panic: p})
+	a.replyToSenders()
+	if n := a.ownEntry; n != nil && n.state.Load() != stateDone {
+		n.copyMessages(n.ms) // nobody waits any more, and the slices may be the caller's
+		n.state.Store(stateAbandoned)
 	}
-	a.self = nil
-	a.letGo()
+	a.ownEntry = nil
+	a.releaseActor()
 }
 
-// panicked counts and reports p and poisons the actor if it is so configured.
-func (a *Actor[S, M, R]) panicked(p *PanicError) {
+// handlePanic counts and reports p and poisons the actor if it is so configured.
+func (a *Actor[S, M, R]) handlePanic(p *PanicError) {
 	a.panics.Store(a.panics.Load() + 1)
-	if a.policy == Poison {
+	if a.panicPolicy == Poison {
 		a.poisoned = &PoisonedError{Panic: p}
 		a.gate.Store(&refusal{err: a.poisoned})
 	}
@@ -154,8 +156,8 @@ func guardListener(listen func()) {
 	<-over
 }
 
-// fail records f, unless it is about no message.
-func (a *Actor[S, M, R]) fail(f failure) {
+// recordFailure records f, unless it is about no message.
+func (a *Actor[S, M, R]) recordFailure(f failedRange) {
 	if f.lo >= f.hi {
 		return
 	}
@@ -163,4 +165,57 @@ func (a *Actor[S, M, R]) fail(f failure) {
 	if f.poison != nil {
 		a.dropped.Store(a.dropped.Load() + uint64(f.hi-f.lo))
 	}
+}
+
+const thisPackage = "github.com/cleavekv/cleave/actor."
+
+// callerNames returns the names of the functions on the stack, newest first, from
+// the caller of its caller on.
+func callerNames() (names []string) {
+	pcs := make([]uintptr, 64)
+	n := runtime.Callers(3, pcs)
+	for n == len(pcs) { // there may be more
+		pcs = make([]uintptr, 2*len(pcs))
+		n = runtime.Callers(3, pcs)
+	}
+	frames := runtime.CallersFrames(pcs[:n])
+	for more := n > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		names = append(names, f.Function)
+	}
+	return names
+}
+
+// isGuardFunc reports whether name is one of the functions of this package that call
+// what a user handed in: guard, guardDo, guardListener.
+func isGuardFunc(name string) bool {
+	return strings.HasPrefix(name, thisPackage) && strings.Contains(name, ".guard")
+}
+
+// isInsideHandler reports whether a handler, of some actor, is among the callers.
+// Which actor it is cannot be told, so Stop refuses them all.
+func isInsideHandler() bool {
+	for _, name := range callerNames() {
+		if isGuardFunc(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGoroutineExiting reports whether the deferred function of a guard, which calls it,
+// runs because the guarded function ends its goroutine. That there is nothing
+// to recover is not enough of a sign: a function that panics while it ends its
+// goroutine has a panic to recover, and ends its goroutine all the same.
+func isGoroutineExiting() bool {
+	for _, name := range callerNames()[1:] { // without the deferred function
+		if name == "runtime.Goexit" {
+			return true
+		}
+		if isGuardFunc(name) {
+			return false // what is older does not concern this guard
+		}
+	}
+	return false
 }

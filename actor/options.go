@@ -121,9 +121,9 @@ type Options struct {
 	Now func() time.Duration
 }
 
-var loaded = time.Now()
+var loadTime = time.Now()
 
-func sinceLoaded() time.Duration { return time.Since(loaded) }
+func sinceLoaded() time.Duration { return time.Since(loadTime) }
 
 // withDefaults validates o and fills in what it leaves open.
 func (o Options) withDefaults() (Options, error) {
@@ -146,18 +146,18 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxBatch < 0 {
 		bad("MaxBatch is %d, want at least 1 (0 means the default)", o.MaxBatch)
 	}
-	o.Capacity = or(o.Capacity, 1024)
-	o.MaxBatch = or(o.MaxBatch, 256)
-	o.Turns = max(or(o.Turns, 16), 0)
-	o.SampleEvery = max(or(o.SampleEvery, 64), 0)
+	o.Capacity = orDefault(o.Capacity, 1024)
+	o.MaxBatch = orDefault(o.MaxBatch, 256)
+	o.Turns = max(orDefault(o.Turns, 16), 0)
+	o.SampleEvery = max(orDefault(o.SampleEvery, 64), 0)
 	if o.Now == nil {
 		o.Now = sinceLoaded
 	}
 	return o, errors.Join(errs...)
 }
 
-// or returns v, or def if v is unset.
-func or(v, def int) int {
+// orDefault returns v, or def if v is unset.
+func orDefault(v, def int) int {
 	if v == 0 {
 		return def
 	}

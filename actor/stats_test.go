@@ -13,19 +13,19 @@ import (
 	"github.com/cleavekv/cleave/actor"
 )
 
-// handClock is a clock that tests move by hand.
-type handClock struct {
+// manualClock is a clock that tests move by hand.
+type manualClock struct {
 	mu  sync.Mutex
 	now time.Duration
 }
 
-func (c *handClock) read() time.Duration {
+func (c *manualClock) readTime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *handClock) advance(d time.Duration) {
+func (c *manualClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now += d
@@ -33,9 +33,9 @@ func (c *handClock) advance(d time.Duration) {
 
 func TestLatencyIsWhatTheClockSaw(t *testing.T) {
 	inBubble(t, func(t *testing.T, mode actor.Mode) {
-		clock := &handClock{now: time.Hour}
-		a := newBatchWorker(t, actor.Options{Mode: mode, SampleEvery: 1, Now: clock.read})
-		release := occupy(t, a)
+		clock := &manualClock{now: time.Hour}
+		a := newBatchWorker(t, actor.Options{Mode: mode, SampleEvery: 1, Now: clock.readTime})
+		release := occupyActor(t, a)
 		if err := a.Post(t.Context(), job{run: func() { clock.advance(3 * time.Millisecond) }}); err != nil {
 			t.Fatal(err)
 		}
@@ -71,10 +71,10 @@ func TestSamplingMeasuresOneInSo(t *testing.T) {
 
 func TestAClockThatGoesBackCountsAsNoTime(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode actor.Mode) {
-		clock := new(handClock)
+		clock := new(manualClock)
 		a := newWorker(t, actor.Options{Mode: mode, SampleEvery: 1, Now: func() time.Duration {
 			clock.advance(-time.Hour)
-			return clock.read()
+			return clock.readTime()
 		}})
 		for range 3 {
 			if _, err := a.Call(t.Context(), job{}); err != nil {
@@ -129,8 +129,8 @@ func TestBadOptionsAreReportedAllAtOnce(t *testing.T) {
 	for name, err := range map[string]error{
 		"nil each":  errOf(actor.New(0, actor.Each[int, int, int](nil), actor.Options{})),
 		"nil batch": errOf(actor.New(0, actor.Batch[int, int, int](nil), actor.Options{})),
-		"no shards": errOf(actor.NewFleet(0, func(int) int { return 0 }, actor.Each(add), actor.Options{})),
-		"no states": errOf(actor.NewFleet(1, nil, actor.Each(add), actor.Options{})),
+		"no shards": errOf(actor.NewFleet(0, func(int) int { return 0 }, actor.Each(addDelta), actor.Options{})),
+		"no states": errOf(actor.NewFleet(1, nil, actor.Each(addDelta), actor.Options{})),
 	} {
 		if !errors.Is(err, actor.ErrOptions) {
 			t.Errorf("%s: %v", name, err)

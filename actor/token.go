@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 )
 
@@ -19,48 +20,48 @@ import (
 // goroutine hold it. Holding passes from goroutine to goroutine: by the word,
 // by a node's state becoming leader, or through the owner's wake channel.
 
-// admit gives n a place in the mailbox, waiting for room if need be. If the
+// admitEntry gives n a place in the mailbox, waiting for room if need be. If the
 // actor turned out to be free and the sender may run it, the sender holds it
 // afterwards, with n as the first thing to do: mine is true. After an error n
 // is gone.
-func (a *Actor[S, M, R]) admit(ctx context.Context, n *node[M, R]) (mine bool, err error) {
-	if mine, err = a.enqueue(ctx, n); err != nil {
-		a.refused.Add(uint64(n.size()))
-		a.recycle(n)
+func (a *Actor[S, M, R]) admitEntry(ctx context.Context, n *entry[M, R]) (mine bool, err error) {
+	if mine, err = a.enqueueEntry(ctx, n); err != nil {
+		a.refused.Add(uint64(n.messageCount()))
+		a.recycleEntry(n)
 		return false, err
 	}
-	if mine && n.kind != exclusive {
+	if mine && n.kind != kindExclusive {
 		a.head = n
-		n.state.CompareAndSwap(waiting, leader)
+		n.state.CompareAndSwap(stateWaiting, stateLeader)
 	}
 	return mine, nil
 }
 
-// enqueue gets room for n and pushes it.
-func (a *Actor[S, M, R]) enqueue(ctx context.Context, n *node[M, R]) (mine bool, err error) {
+// enqueueEntry gets room for n and pushes it.
+func (a *Actor[S, M, R]) enqueueEntry(ctx context.Context, n *entry[M, R]) (mine bool, err error) {
 	if g := a.gate.Load(); g != nil {
 		return false, g.err
 	}
-	size := int64(n.size())
+	size := int64(n.messageCount())
 	if size > 0 {
-		before, err := a.enter(ctx, size, a.refuse)
+		before, err := a.acquireRoom(ctx, size, a.refusesWhenFull)
 		if err != nil {
 			return false, err
 		}
-		if a.every > 0 && before/a.every != (before+size)/a.every {
-			n.at = max(a.now(), 1)
+		if a.sampleEvery > 0 && before/a.sampleEvery != (before+size)/a.sampleEvery {
+			n.enqueuedAt = max(a.now(), 1)
 		}
-	} else if ended(ctx) {
+	} else if hasEnded(ctx) {
 		return false, ctx.Err()
 	}
-	if mine, err = a.push(n); err != nil {
-		a.quit(size)
+	if mine, err = a.pushEntry(n); err != nil {
+		a.releaseUnused(size)
 	}
 	return mine, err
 }
 
-// push enters n into the mailbox, or takes hold of a free actor instead.
-func (a *Actor[S, M, R]) push(n *node[M, R]) (mine bool, err error) {
+// pushEntry enters n into the mailbox, or takes hold of a free actor instead.
+func (a *Actor[S, M, R]) pushEntry(n *entry[M, R]) (mine bool, err error) {
 	for {
 		top := a.word.Load()
 		switch {
@@ -71,7 +72,7 @@ func (a *Actor[S, M, R]) push(n *node[M, R]) (mine bool, err error) {
 			if a.word.CompareAndSwap(top, n) {
 				return false, nil
 			}
-		case a.combining || n.kind == exclusive:
+		case a.combining || n.kind == kindExclusive:
 			n.next = nil
 			if a.word.CompareAndSwap(nil, a.locked) {
 				return true, nil
@@ -86,11 +87,11 @@ func (a *Actor[S, M, R]) push(n *node[M, R]) (mine bool, err error) {
 	}
 }
 
-// take makes the whole mailbox the line, oldest first. Nothing taken before is
+// takeMailbox makes the whole mailbox the line, oldest first. Nothing taken before is
 // left. If there is nothing to take, it frees the actor and returns false.
-func (a *Actor[S, M, R]) take() bool {
+func (a *Actor[S, M, R]) takeMailbox() bool {
 	for a.word.Load() == a.locked {
-		if a.free() {
+		if a.tryFree() {
 			return false
 		}
 	}
@@ -118,12 +119,12 @@ func (a *Actor[S, M, R]) takeMore() {
 	}
 }
 
-// free gives the actor up if its mailbox is empty. Nothing taken is left.
-func (a *Actor[S, M, R]) free() bool {
+// tryFree gives the actor up if its mailbox is empty. Nothing taken is left.
+func (a *Actor[S, M, R]) tryFree() bool {
 	if !a.stopping.Load() {
 		return a.word.CompareAndSwap(a.locked, nil)
 	}
-	a.singles.Store(a.solo)
+	a.publishedSingles.Store(a.directSingles)
 	if !a.word.CompareAndSwap(a.locked, a.closed) {
 		return false
 	}
@@ -135,22 +136,22 @@ func (a *Actor[S, M, R]) free() bool {
 	return true
 }
 
-// leave ends a turn that handled the caller's own message: it frees the actor,
+// endTurn ends a turn that handled the caller's own message: it frees the actor,
 // or works on for those who came meanwhile.
-func (a *Actor[S, M, R]) leave(ctx context.Context) {
-	if a.head == nil && a.free() {
+func (a *Actor[S, M, R]) endTurn(ctx context.Context) {
+	if a.head == nil && a.tryFree() {
 		return
 	}
 	if a.combining {
-		a.lead(ctx, nil)
+		a.runAsLeader(ctx, nil)
 		return
 	}
-	a.letGo()
+	a.releaseActor()
 }
 
-// letGo frees the actor or passes it on; it handles no message itself.
-func (a *Actor[S, M, R]) letGo() {
-	if a.head == nil && !a.take() {
+// releaseActor frees the actor or passes it on; it handles no message itself.
+func (a *Actor[S, M, R]) releaseActor() {
+	if a.head == nil && !a.takeMailbox() {
 		return
 	}
 	if !a.combining {
@@ -158,21 +159,21 @@ func (a *Actor[S, M, R]) letGo() {
 		return
 	}
 	for n := a.head; n != nil; n = n.next {
-		if a.offer(n) {
+		if a.offerTo(n) {
 			return
 		}
 	}
 	// Only posts and abandoned calls are left: somebody has to run them.
-	go a.drive()
+	go a.drainMailbox()
 }
 
-// offer hands the actor to the sender of n if it waits.
-func (a *Actor[S, M, R]) offer(n *node[M, R]) bool {
+// offerTo hands the actor to the sender of n if it waits.
+func (a *Actor[S, M, R]) offerTo(n *entry[M, R]) bool {
 	for {
 		switch s := n.state.Load(); s {
-		case waiting, parked:
-			if n.state.CompareAndSwap(s, leader) {
-				if s == parked {
+		case stateWaiting, stateParked:
+			if n.state.CompareAndSwap(s, stateLeader) {
+				if s == stateParked {
 					n.wake <- struct{}{}
 				}
 				return true
@@ -190,38 +191,38 @@ func (a *Actor[S, M, R]) offer(n *node[M, R]) bool {
 //
 // As leader the holder was the first in line that waited, so every request for
 // the actor before self is abandoned: it keeps the actor until self is served.
-func (a *Actor[S, M, R]) step(self *node[M, R]) (more bool) {
-	if a.head == nil && !a.take() {
+func (a *Actor[S, M, R]) step(self *entry[M, R]) (more bool) {
+	if a.head == nil && !a.takeMailbox() {
 		return false
 	}
 	n := a.head
 	switch {
-	case n.kind != exclusive:
-		a.self = self
-		a.handle()
-		a.self = nil
+	case n.kind != kindExclusive:
+		a.ownEntry = self
+		a.handleBatch()
+		a.ownEntry = nil
 		return true
 	case n == self:
 		a.head = n.next
 		return false
-	case a.offer(n): // n stays first in line: its sender takes it out
+	case a.offerTo(n): // n stays first in line: its sender takes it out
 		return false
 	}
 	a.head = n.next
-	a.recycle(n) // abandoned
+	a.recycleEntry(n) // abandoned
 	return true
 }
 
-// drive handles everything there is, until the actor is free or given away.
-func (a *Actor[S, M, R]) drive() {
+// drainMailbox handles everything there is, until the actor is free or given away.
+func (a *Actor[S, M, R]) drainMailbox() {
 	for a.step(nil) {
 	}
 }
 
-// serve is drive for the owner: before it gives up an empty mailbox it lets
+// serveAsOwner is drive for the owner: before it gives up an empty mailbox it lets
 // those it has just answered run, because they are the likeliest to send
 // again. So batches form, and a busy owner needs no waking.
-func (a *Actor[S, M, R]) serve() {
+func (a *Actor[S, M, R]) serveAsOwner() {
 	for a.step(nil) {
 		if a.head == nil && a.word.Load() == a.locked {
 			runtime.Gosched()
@@ -229,18 +230,146 @@ func (a *Actor[S, M, R]) serve() {
 	}
 }
 
-// ownerLoop is the goroutine of mode Owner.
-func (a *Actor[S, M, R]) ownerLoop() {
+// runOwner is the goroutine of mode Owner.
+func (a *Actor[S, M, R]) runOwner() {
 	ended := false
 	defer func() {
 		if !ended { // the handler called Goexit: a new owner takes its place
-			go a.ownerLoop()
+			go a.runOwner()
 			return
 		}
 		close(a.stopped)
 	}()
 	for range a.wake {
-		a.serve()
+		a.serveAsOwner()
 	}
 	ended = true
+}
+
+// waitForReply waits until n is answered; then n belongs to the caller again. For an
+// exclusive request it waits until the caller holds the actor. After an error
+// n must not be touched any more: the holder will recycle it.
+//
+// While it waits the caller may be made the holder, and then runs the actor
+// for a while.
+func (a *Actor[S, M, R]) waitForReply(ctx context.Context, n *entry[M, R]) error {
+	asked := n.kind == kindExclusive // n is not ours to look at once we have left
+	switch a.sleepUntilReply(ctx, n) {
+	case stateAbandoned:
+		return a.abandonError(ctx, asked)
+	case stateLeader:
+		if a.gathers {
+			runtime.Gosched()
+			a.takeMore()
+		}
+		if !a.runAsLeader(ctx, n) {
+			return a.abandonError(ctx, asked)
+		}
+	}
+	return nil
+}
+
+// abandonError is the error of a caller that left. One that asked for the actor
+// never got it, so nothing is in doubt.
+func (a *Actor[S, M, R]) abandonError(ctx context.Context, asked bool) error {
+	if asked {
+		return ctx.Err()
+	}
+	a.abandonedCalls.Add(1)
+	return fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
+}
+
+// sleepUntilReply waits until n is answered (done), its sender holds the actor (leader)
+// or ctx has ended first (abandoned).
+func (a *Actor[S, M, R]) sleepUntilReply(ctx context.Context, n *entry[M, R]) uint32 {
+	n.state.CompareAndSwap(stateQueued, stateWaiting)
+	if !n.state.CompareAndSwap(stateWaiting, stateParked) {
+		return n.state.Load()
+	}
+	if over := ctx.Done(); over == nil {
+		<-n.wake
+	} else {
+		select {
+		case <-n.wake:
+		case <-over:
+			if n.state.CompareAndSwap(stateParked, stateAbandoned) {
+				return stateAbandoned
+			}
+			<-n.wake // the answer was faster
+		}
+	}
+	return n.state.Load()
+}
+
+// runAsLeader runs the held actor on the caller's goroutine until self is served: it
+// has its reply, or the actor that it asked for. Then it goes on for at most
+// a.turns batches more and passes the actor on. self is nil if the caller has
+// nothing in the line. A caller whose context ends before self is served leaves
+// without running anything more: served is false.
+func (a *Actor[S, M, R]) runAsLeader(ctx context.Context, self *entry[M, R]) (served bool) {
+	for turns := 0; ; {
+		if self == nil || self.state.Load() == stateDone {
+			if turns == a.maxTurns || hasEnded(ctx) {
+				a.releaseActor()
+				return true
+			}
+			turns++
+		} else if hasEnded(ctx) {
+			self.state.Store(stateAbandoned)
+			a.releaseActor()
+			return false
+		}
+		if !a.step(self) {
+			return true
+		}
+	}
+}
+
+// Stop makes the actor refuse new messages with [ErrStopped] and waits until
+// those it accepted are handled and its goroutine, if it has one, has ended.
+// If ctx ends first the stop goes on without the caller; Stop again to wait
+// for it. Inside a handler, of whichever actor, it gives [ErrInHandler].
+func (a *Actor[S, M, R]) Stop(ctx context.Context) error {
+	if err := a.checkMade(); err != nil {
+		return err
+	}
+	if isInsideHandler() {
+		return ErrInHandler
+	}
+	a.beginStop()
+	return a.waitStopped(ctx)
+}
+
+// beginStop shuts the door. The last holder to find the mailbox empty closes
+// the actor for good.
+func (a *Actor[S, M, R]) beginStop() {
+	if a.stopping.Swap(true) {
+		return
+	}
+	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps saying so
+	a.mailboxRoom.closeWaiters(ErrStopped)
+	// A holder that freed the actor just now did not see stopping. An entry
+	// of our own makes sure that somebody looks again.
+	n := a.getEntry(kindExclusive)
+	n.state.Store(stateAbandoned)
+	if mine, err := a.pushEntry(n); mine || err != nil {
+		a.recycleEntry(n)
+		if mine {
+			a.releaseActor()
+		}
+	}
+}
+
+func (a *Actor[S, M, R]) waitStopped(ctx context.Context) error {
+	select {
+	case <-a.stopped:
+		return nil
+	default:
+	}
+	select {
+	case <-a.stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("actor: stop still draining: %w", ctx.Err())
+	}
 }

@@ -12,27 +12,28 @@ import (
 
 	"github.com/cleavekv/cleave/affinity"
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/internal/testkit/typecheck"
 )
 
 // North is a third tag beside those of the examples.
 type North struct{}
 
-type world struct {
+type testSpace struct {
 	space *affinity.Space[string]
 	east  affinity.Home[East, string]
 	west  affinity.Home[West, string]
 	north affinity.Home[North, string]
 }
 
-// newWorld places a key by its first letter: e, w, n; others nowhere.
-func newWorld(audit func(affinity.Crossing, string)) world {
+// newTestSpace places a key by its first letter: e, w, n; others nowhere.
+func newTestSpace(audit func(affinity.Crossing, string)) testSpace {
 	space := must(affinity.NewSpace(affinity.Config[string]{
 		Shards: []affinity.Declaration{affinity.Declare[West](1), affinity.Declare[North](2), affinity.Declare[East](0)},
 		Hash:   func(k string) hash.Stable { return hash.Restore(uint64(strings.Index("ewn", k[:1]))) },
 		Route:  func(h hash.Stable) int { return int(int64(h.Uint64())) },
 		Audit:  audit,
 	}))
-	return world{space, must(affinity.HomeOf[East](space)), must(affinity.HomeOf[West](space)), must(affinity.HomeOf[North](space))}
+	return testSpace{space, must(affinity.HomeOf[East](space)), must(affinity.HomeOf[West](space)), must(affinity.HomeOf[North](space))}
 }
 
 // declareAnotherEast declares a type that only prints like East.
@@ -111,7 +112,7 @@ func TestExactlyOneHomeLocatesAKey(t *testing.T) {
 }
 
 func TestLocateSaysWhereAKeyLives(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	_, err := w.east.Locate("wanda")
 	var elsewhere *affinity.ElsewhereError
 	if !errors.As(err, &elsewhere) || elsewhere.Asked != "affinity_test.East" || elsewhere.Owner != "affinity_test.West" {
@@ -130,7 +131,7 @@ func TestLocateSaysWhereAKeyLives(t *testing.T) {
 
 func TestUndeclaredTagsAndZeroHomesAreRefused(t *testing.T) {
 	type South struct{}
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	if _, err := affinity.HomeOf[South](w.space); !errors.Is(err, affinity.ErrUndeclared) {
 		t.Errorf("undeclared tag: %v", err)
 	}
@@ -148,7 +149,7 @@ func TestUndeclaredTagsAndZeroHomesAreRefused(t *testing.T) {
 
 // The compiler cannot see these two, so every door checks them.
 func TestZeroKeysAndKeysOfAnotherSpaceAreRefused(t *testing.T) {
-	here, there := newWorld(nil), newWorld(nil)
+	here, there := newTestSpace(nil), newTestSpace(nil)
 	rows := must(affinity.NewShard[int](here.east))
 	bridge := must(affinity.NewBridge(here.east, here.west, "test", "to see it refused"))
 	for name, k := range map[string]affinity.Key[East, string]{
@@ -177,7 +178,7 @@ func TestZeroKeysAndKeysOfAnotherSpaceAreRefused(t *testing.T) {
 }
 
 func TestZeroValuesRefuseEveryKey(t *testing.T) {
-	here := newWorld(nil)
+	here := newTestSpace(nil)
 	for name, k := range map[string]affinity.Key[East, string]{"zero": {}, "located": must(here.east.Locate("e1"))} {
 		var rows affinity.Shard[East, string, int]
 		var bridge affinity.Bridge[East, West, string]
@@ -212,7 +213,7 @@ func TestAKeyCostsOnePointerMoreThanItsValue(t *testing.T) {
 }
 
 func TestSwitchesNeedOneCaseForEachShard(t *testing.T) {
-	w, other := newWorld(nil), newWorld(nil)
+	w, other := newTestSpace(nil), newTestSpace(nil)
 	type args = struct{}
 	east := affinity.On(w.east, func(affinity.Key[East, string], args) (string, error) { return "e", nil })
 	west := affinity.On(w.west, func(affinity.Key[West, string], args) (string, error) { return "w", nil })
@@ -249,7 +250,7 @@ func TestSwitchesNeedOneCaseForEachShard(t *testing.T) {
 }
 
 func TestBridgesNeedAReasonAndTwoShards(t *testing.T) {
-	w, other := newWorld(nil), newWorld(nil)
+	w, other := newTestSpace(nil), newTestSpace(nil)
 	_, err := affinity.NewBridge(w.east, other.west, "", "")
 	for _, part := range []string{"no who", "no reason", "not in one space"} {
 		if !errors.Is(err, affinity.ErrBridge) || !strings.Contains(err.Error(), part) {
@@ -268,7 +269,7 @@ func TestEveryCrossingIsCountedAndAudited(t *testing.T) {
 	const workers, each = 8, 500
 	var mu sync.Mutex
 	audited := map[affinity.Crossing]string{}
-	w := newWorld(func(c affinity.Crossing, key string) {
+	w := newTestSpace(func(c affinity.Crossing, key string) {
 		mu.Lock()
 		defer mu.Unlock()
 		audited[c] = key
@@ -305,7 +306,7 @@ func TestEveryCrossingIsCountedAndAudited(t *testing.T) {
 // Without an audit that takes a lock, nothing but the counter keeps order.
 func TestNoCrossingIsLostBetweenGoroutines(t *testing.T) {
 	const workers, each = 4, 100_000 // long enough for several time slices
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	eve := must(w.east.Locate("eve"))
 	bridge := must(affinity.NewBridge(w.east, w.west, "test", "to be counted"))
 	start := make(chan struct{})
@@ -326,7 +327,7 @@ func TestNoCrossingIsLostBetweenGoroutines(t *testing.T) {
 }
 
 func TestACrossedKeyRemembersItsHome(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	out := must(affinity.NewBridge(w.east, w.west, "test", "out"))
 	back := must(affinity.NewBridge(w.west, w.east, "test", "back"))
 	eve := must(w.east.Locate("eve"))
@@ -336,5 +337,17 @@ func TestACrossedKeyRemembersItsHome(t *testing.T) {
 	}
 	if home := must(back.Cross(guest)); home != eve || home.Crossed() {
 		t.Errorf("came back as %v, left as %v", home, eve)
+	}
+}
+
+func TestAKeyOfOneShardDoesNotCompileOnAnother(t *testing.T) {
+	if err := typecheck.Check("testdata/shards.go"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADebitOnTheWrongShardDoesNotCompile(t *testing.T) {
+	if err := typecheck.Check("testdata/bank.go"); err != nil {
+		t.Error(err)
 	}
 }

@@ -18,9 +18,9 @@ type Crossing struct {
 	Count uint64 `json:"count"`
 }
 
-// record counts one crossing. Bridges with equal declarations share it, so a
+// crossingRecord counts one crossing. Bridges with equal declarations share it, so a
 // bridge made for each request cannot grow the list for ever.
-type record struct{ count atomic.Uint64 }
+type crossingRecord struct{ count atomic.Uint64 }
 
 // Bridge is the only way for a key of shard From into code for shard To: to
 // keep a copy there, an index entry, a pending credit. It does not move the
@@ -29,7 +29,7 @@ type Bridge[From, To any, K comparable] struct {
 	from     Home[From, K]
 	to       Home[To, K]
 	crossing Crossing // with Count 0
-	record   *record
+	record   *crossingRecord
 }
 
 // NewBridge declares that who takes keys from one shard to the other, and why.
@@ -43,22 +43,22 @@ func NewBridge[From, To any, K comparable](from Home[From, K], to Home[To, K], w
 	}
 	refuse(who == "", "no who: name the code that crosses")
 	refuse(reason == "", "no reason: say why the key must leave its shard")
-	refuse(!from.place.sameSpace(to.place), "its ends are not in one space")
-	refuse(from.place != nil && from.place == to.place, "its ends are one shard: no crossing is needed")
+	refuse(!from.shard.sameSpace(to.shard), "its ends are not in one space")
+	refuse(from.shard != nil && from.shard == to.shard, "its ends are one shard: no crossing is needed")
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	crossing := Crossing{From: from.place.String(), To: to.place.String(), Who: who, Reason: reason}
-	return &Bridge[From, To, K]{from, to, crossing, from.space.record(crossing)}, nil
+	crossing := Crossing{From: from.shard.String(), To: to.shard.String(), Who: who, Reason: reason}
+	return &Bridge[From, To, K]{from, to, crossing, from.space.getOrAddRecord(crossing)}, nil
 }
 
-// record returns the one record of a crossing.
-func (s *Space[K]) record(c Crossing) *record {
+// getOrAddRecord returns the one record of a crossing.
+func (s *Space[K]) getOrAddRecord(c Crossing) *crossingRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.records[c]
 	if r == nil {
-		r = new(record)
+		r = new(crossingRecord)
 		s.records[c] = r
 	}
 	return r
@@ -68,7 +68,7 @@ func (s *Space[K]) record(c Crossing) *record {
 // that shard To takes. It refuses a zero key and one of another space, and
 // does not count it.
 func (b *Bridge[From, To, K]) Cross(k Key[From, K]) (Key[To, K], error) {
-	if err := k.check(b.from.place); err != nil {
+	if err := k.checkSpace(b.from.shard); err != nil {
 		return Key[To, K]{}, err
 	}
 	c := b.crossing
@@ -93,4 +93,75 @@ func (s *Space[K]) Crossings() []Crossing {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Who, b.Who), cmp.Compare(a.Reason, b.Reason))
 	})
 	return all
+}
+
+// Case is what a [Switch] does with the keys of one shard. Make it with [On].
+type Case[K comparable, A, R any] struct {
+	shard *shardInfo
+	run   func(K, A) (R, error) // nil if On was given no function
+}
+
+// On says that f handles the keys that live on h's shard. A generic function
+// serves all shards: On(east, deposit[East]), On(west, deposit[West]).
+func On[S any, K comparable, A, R any](h Home[S, K], f func(Key[S, K], A) (R, error)) Case[K, A, R] {
+	c := Case[K, A, R]{shard: h.shard}
+	if f != nil {
+		c.run = func(k K, arg A) (R, error) {
+			return f(Key[S, K]{origin: h.shard, value: k}, arg)
+		}
+	}
+	return c
+}
+
+// Switch leads keys that are known only at run time into code that is typed by
+// shard. It is immutable and safe for concurrent use.
+type Switch[K comparable, A, R any] struct {
+	space *Space[K]
+	runs  []func(K, A) (R, error) // by index; none is nil
+}
+
+// NewSwitch builds a switch from one case for each shard of space. A missing
+// case is an error here, when the program starts, and never at a key.
+func NewSwitch[K comparable, A, R any](space *Space[K], cases ...Case[K, A, R]) (*Switch[K, A, R], error) {
+	if space == nil || len(space.shards) == 0 {
+		return nil, fmt.Errorf("%w: no space: get it from NewSpace", ErrSwitch)
+	}
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrSwitch}, args...)...))
+	}
+	seen := make([]bool, len(space.shards))
+	runs := make([]func(K, A) (R, error), len(space.shards))
+	for i, c := range cases {
+		if !c.shard.sameSpace(space.shards[0]) {
+			refuse("case %d is for no shard of this space", i)
+			continue
+		}
+		if c.run == nil {
+			refuse("the case for %v has no function", c.shard)
+		}
+		if seen[c.shard.index] {
+			refuse("two cases for %v", c.shard)
+		}
+		seen[c.shard.index], runs[c.shard.index] = true, c.run
+	}
+	for i, p := range space.shards {
+		if !seen[i] {
+			refuse("no case for %v", p)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Switch[K, A, R]{space, runs}, nil
+}
+
+// Do finds the shard where k lives and runs its case.
+func (s *Switch[K, A, R]) Do(k K, arg A) (R, error) {
+	p, err := s.space.locateShard(k)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return s.runs[p.index](k, arg)
 }

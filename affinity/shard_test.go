@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave/affinity"
+	"github.com/cleavekv/cleave/hash"
 )
 
 var errStop = errors.New("stop")
@@ -17,7 +18,7 @@ type eastTx = affinity.Tx[East, string, int]
 
 // A shard is held against a map that is copied before each transaction.
 func TestTransactionsHappenWhollyOrNotAtAll(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	var keys []affinity.Key[East, string]
 	for _, k := range []string{"e0", "e1", "e2", "e3"} {
 		keys = append(keys, must(w.east.Locate(k)))
@@ -74,7 +75,7 @@ func TestTransactionsHappenWhollyOrNotAtAll(t *testing.T) {
 }
 
 func TestSingleStepsAreSeenByTheNext(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	rows := must(affinity.NewShard[int](w.east))
 	eve := must(w.east.Locate("eve"))
 	for _, want := range []int{1, 2} {
@@ -94,7 +95,7 @@ func TestSingleStepsAreSeenByTheNext(t *testing.T) {
 }
 
 func TestATransactionEndsWithItsFunction(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	rows := must(affinity.NewShard[int](w.east))
 	eve := must(w.east.Locate("eve"))
 	var kept *eastTx
@@ -113,7 +114,7 @@ func TestATransactionEndsWithItsFunction(t *testing.T) {
 }
 
 func TestAPanicLeavesTheShardAsItWas(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	rows := must(affinity.NewShard[int](w.east))
 	eve := must(w.east.Locate("eve"))
 	func() {
@@ -129,7 +130,7 @@ func TestAPanicLeavesTheShardAsItWas(t *testing.T) {
 }
 
 func TestTransfersConserveMoneyUnderConcurrency(t *testing.T) {
-	w := newWorld(nil)
+	w := newTestSpace(nil)
 	accounts := must(affinity.NewShard[int](w.east))
 	a, b := must(w.east.Locate("ea")), must(w.east.Locate("eb"))
 	for _, k := range []affinity.Key[East, string]{a, b} {
@@ -148,7 +149,7 @@ func TestTransfersConserveMoneyUnderConcurrency(t *testing.T) {
 				if err := transfer(accounts, from, to, 7); err != nil && !errors.Is(err, errPoor) {
 					t.Error(err)
 				}
-				if sum := total(t, accounts, a, b); sum != 2000 {
+				if sum := sumBalances(t, accounts, a, b); sum != 2000 {
 					t.Errorf("the accounts hold %d, want 2000", sum)
 				}
 			}
@@ -157,8 +158,8 @@ func TestTransfersConserveMoneyUnderConcurrency(t *testing.T) {
 	wg.Wait()
 }
 
-// total reads both balances at one moment.
-func total(t *testing.T, accounts *affinity.Shard[East, string, int], keys ...affinity.Key[East, string]) int {
+// sumBalances reads both balances at one moment.
+func sumBalances(t *testing.T, accounts *affinity.Shard[East, string, int], keys ...affinity.Key[East, string]) int {
 	sum := 0
 	if err := accounts.Do(func(tx *eastTx) error {
 		for _, k := range keys {
@@ -174,3 +175,43 @@ func total(t *testing.T, accounts *affinity.Shard[East, string, int], keys ...af
 	}
 	return sum
 }
+
+// Run with: go test -run '^$' -bench . ./affinity
+func BenchmarkKey(b *testing.B) {
+	space := must(affinity.NewSpace(affinity.Config[string]{
+		Shards: []affinity.Declaration{affinity.Declare[East](0), affinity.Declare[West](1)},
+		Hash:   hash.XXH3String,
+	}))
+	east, west := must(affinity.HomeOf[East](space)), must(affinity.HomeOf[West](space))
+	rows := must(affinity.NewShard[int](east))
+	alice := must(east.Locate("alice"))
+	bridge := must(affinity.NewBridge(east, west, "benchmark", "to be timed"))
+	sw := must(affinity.NewSwitch(space,
+		affinity.On(east, func(affinity.Key[East, string], int) (int, error) { return 0, nil }),
+		affinity.On(west, func(affinity.Key[West, string], int) (int, error) { return 1, nil })))
+	if err := rows.Store(alice, 1); err != nil {
+		b.Fatal(err)
+	}
+	for _, op := range []struct {
+		name string
+		do   func() error
+	}{
+		{"hash", func() error { sink += hash.XXH3String("alice").Uint64(); return nil }},
+		{"locate", func() error { _, err := east.Locate("alice"); return err }},
+		{"switch", func() error { _, err := sw.Do("alice", 1); return err }},
+		{"cross", func() error { _, err := bridge.Cross(alice); return err }},
+		{"load", func() error { _, err := rows.Load(alice); return err }},
+		{"store", func() error { return rows.Store(alice, 2) }},
+	} {
+		b.Run("op="+op.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := op.do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+var sink uint64

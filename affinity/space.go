@@ -44,31 +44,31 @@ type Space[K comparable] struct {
 	hash   func(K) hash.Stable
 	route  func(hash.Stable) int
 	audit  func(Crossing, K)
-	places []*place // by index
+	shards []*shardInfo // by index
 
 	mu      sync.Mutex
-	records map[Crossing]*record // by crossing with Count 0
+	records map[Crossing]*crossingRecord // by crossing with Count 0
 }
 
-// place is one shard of one space. Its address identifies both.
-type place struct {
-	tag   reflect.Type
-	index int
-	all   []*place // of the same space
+// shardInfo is one shard of one space. Its address identifies both.
+type shardInfo struct {
+	tag      reflect.Type
+	index    int
+	siblings []*shardInfo // of the same space
 }
 
 // String returns the tag's name.
-func (p *place) String() string { return p.tag.String() }
+func (p *shardInfo) String() string { return p.tag.String() }
 
-// sameSpace tells whether two places, which may be nil, share a space.
-func (p *place) sameSpace(q *place) bool {
-	return p != nil && q != nil && p.all[0] == q.all[0]
+// sameSpace reports whether two places, which may be nil, share a space.
+func (p *shardInfo) sameSpace(q *shardInfo) bool {
+	return p != nil && q != nil && p.siblings[0] == q.siblings[0]
 }
 
 // NewSpace checks a declaration and returns its space, or an error that lists
 // everything that is wrong with it.
 func NewSpace[K comparable](c Config[K]) (*Space[K], error) {
-	places, err := placesOf(c.Shards)
+	places, err := orderShards(c.Shards)
 	errs := []error{err}
 	if c.Hash == nil {
 		errs = append(errs, fmt.Errorf("%w: no Hash: say how keys are placed", ErrSpace))
@@ -76,7 +76,7 @@ func NewSpace[K comparable](c Config[K]) (*Space[K], error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	s := &Space[K]{hash: c.Hash, route: c.Route, audit: c.Audit, places: places, records: make(map[Crossing]*record)}
+	s := &Space[K]{hash: c.Hash, route: c.Route, audit: c.Audit, shards: places, records: make(map[Crossing]*crossingRecord)}
 	if s.route == nil {
 		n := uint64(len(places))
 		s.route = func(h hash.Stable) int { return int(h.Uint64() % n) }
@@ -84,9 +84,9 @@ func NewSpace[K comparable](c Config[K]) (*Space[K], error) {
 	return s, nil
 }
 
-// placesOf orders declarations by index and checks that they cover 0 to n-1
+// orderShards orders declarations by index and checks that they cover 0 to n-1
 // with n different tags.
-func placesOf(shards []Declaration) ([]*place, error) {
+func orderShards(shards []Declaration) ([]*shardInfo, error) {
 	if len(shards) == 0 {
 		return nil, fmt.Errorf("%w: no shards: declare at least one", ErrSpace)
 	}
@@ -94,7 +94,7 @@ func placesOf(shards []Declaration) ([]*place, error) {
 	refuse := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrSpace}, args...)...))
 	}
-	places := make([]*place, len(shards))
+	places := make([]*shardInfo, len(shards))
 	seen := make(map[reflect.Type]int, len(shards))
 	named := make(map[string]int, len(shards))
 	for _, d := range shards {
@@ -118,7 +118,7 @@ func placesOf(shards []Declaration) ([]*place, error) {
 		case places[d.index] != nil:
 			refuse("shard %d has two tags, %v and %v", d.index, places[d.index], d.tag)
 		default:
-			places[d.index] = &place{d.tag, d.index, places}
+			places[d.index] = &shardInfo{d.tag, d.index, places}
 		}
 	}
 	if i := slices.Index(places, nil); i >= 0 {
@@ -129,8 +129,8 @@ func placesOf(shards []Declaration) ([]*place, error) {
 
 // Shards returns the names of the tags by index.
 func (s *Space[K]) Shards() []string {
-	names := make([]string, len(s.places))
-	for i, p := range s.places {
+	names := make([]string, len(s.shards))
+	for i, p := range s.shards {
 		names[i] = p.String()
 	}
 	return names
@@ -139,20 +139,72 @@ func (s *Space[K]) Shards() []string {
 // Index returns the index of the shard where k lives, for code that has no
 // types for shards, such as a report.
 func (s *Space[K]) Index(k K) (int, error) {
-	p, err := s.place(k)
+	p, err := s.locateShard(k)
 	if err != nil {
 		return 0, err
 	}
 	return p.index, nil
 }
 
-func (s *Space[K]) place(k K) (*place, error) {
+func (s *Space[K]) locateShard(k K) (*shardInfo, error) {
 	if s == nil || s.hash == nil {
 		return nil, fmt.Errorf("%w: the zero Space: get it from NewSpace", ErrSpace)
 	}
 	i := s.route(s.hash(k))
-	if i < 0 || i >= len(s.places) {
-		return nil, fmt.Errorf("%w: %d of %d shards", ErrRoute, i, len(s.places))
+	if i < 0 || i >= len(s.shards) {
+		return nil, fmt.Errorf("%w: %d of %d shards", ErrRoute, i, len(s.shards))
 	}
-	return s.places[i], nil
+	return s.shards[i], nil
+}
+
+// ErrSpace means a space is declared wrongly: the text lists every fault.
+var ErrSpace = errors.New("affinity: bad space")
+
+// ErrUndeclared means a tag is not among those that its space declares, or a
+// Home is the zero one: declare the tag, and get the Home from HomeOf.
+var ErrUndeclared = errors.New("affinity: undeclared tag")
+
+// ErrElsewhere means a key lives on another shard than the one asked: ask
+// that one, or enter through a Switch. An [ElsewhereError] says which.
+var ErrElsewhere = errors.New("affinity: key lives elsewhere")
+
+// ErrRoute means a space's Route answered with a shard that does not exist:
+// it must answer for exactly the declared shards.
+var ErrRoute = errors.New("affinity: route out of range")
+
+// ErrKey means a key is the zero Key or was located in another space: get it
+// from the Home of this one.
+var ErrKey = errors.New("affinity: key not located in this space")
+
+// ErrSwitch means a switch does not have exactly one case for each shard: the
+// text lists those that are missing or too many.
+var ErrSwitch = errors.New("affinity: bad switch")
+
+// ErrBridge means a bridge is declared wrongly: the text lists every fault.
+var ErrBridge = errors.New("affinity: bad bridge")
+
+// ErrAbsent means a shard holds nothing under a key.
+var ErrAbsent = errors.New("affinity: no such row")
+
+// ErrDone means a Tx was used after the function that it was given to: start
+// another with [Shard.Do].
+var ErrDone = errors.New("affinity: transaction is over")
+
+// ElsewhereError tells where a key lives. It matches [ErrElsewhere].
+type ElsewhereError struct {
+	Asked string // the tag of the shard that was asked
+	Owner string // the tag of the shard that has the key
+}
+
+// Error names both shards.
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%v: asked %s, lives on %s", ErrElsewhere, e.Asked, e.Owner)
+}
+
+// Is reports whether target is [ErrElsewhere].
+func (e *ElsewhereError) Is(target error) bool { return target == ErrElsewhere }
+
+// zeroHomeError is the error of a Home that HomeOf did not make.
+func zeroHomeError[S any]() error {
+	return fmt.Errorf("%w: the zero Home of %v: get it from HomeOf", ErrUndeclared, reflect.TypeFor[S]())
 }

@@ -50,7 +50,7 @@ func runTiny() []*duel.Result {
 	return results
 }
 
-// hasRedis tells whether there is a Redis to be compared with.
+// hasRedis reports whether there is a Redis to be compared with.
 func hasRedis() bool {
 	_, err := exec.LookPath("redis-server")
 	_, err2 := exec.LookPath("redis-benchmark")

@@ -48,27 +48,27 @@ func (m Metrics) HitRate() float64 {
 
 // Metrics returns the figures of now. They are not all of one moment.
 func (c *Cache[K, V]) Metrics() Metrics {
-	n := &c.count
+	n := &c.counters
 	m := Metrics{
 		Hits: n.hits.sum(), Stale: n.stale.Load(), Misses: n.misses.sum(),
 		Loads: n.loads.Load(), LoadErrors: n.loadErrors.Load(), Joined: n.joined.Load(), LoadTime: time.Duration(n.loadNS.Load()),
 		Discarded: n.discarded.Load(), Evictions: n.evictions.Load(),
 		Invalidations: n.invalidations.Load(), Flushes: n.flushes.Load(),
-		Entries: c.kept.EstimatedSize(), Bytes: int64(c.kept.WeightedSize()),
+		Entries: c.entries.EstimatedSize(), Bytes: int64(c.entries.WeightedSize()),
 	}
-	m.Following, m.FeedErr = c.feed.state()
+	m.Following, m.FeedErr = c.feed.loadStatus()
 	return m
 }
 
 type counters struct {
-	hits, misses                                striped
+	hits, misses                                stripedCounter
 	stale, loads, loadErrors, joined, discarded atomic.Uint64
 	evictions, invalidations, flushes           atomic.Uint64
 	loadNS                                      atomic.Int64
 }
 
-// load counts a load from now until what it returns is called, with what became of it.
-func (n *counters) load() func(err *error) {
+// startLoadTimer counts a load from now until what it returns is called, with what became of it.
+func (n *counters) startLoadTimer() func(err *error) {
 	began := time.Now()
 	return func(err *error) {
 		n.loads.Add(1)
@@ -79,20 +79,20 @@ func (n *counters) load() func(err *error) {
 	}
 }
 
-// stripes is over how many cache lines a counter of every Get is spread, so that cores
+// counterStripes is over how many cache lines a counter of every Get is spread, so that cores
 // do not wait for each other's.
-const stripes = 16
+const counterStripes = 16
 
-type striped [stripes]struct {
+type stripedCounter [counterStripes]struct {
 	n atomic.Uint64
 	_ [56]byte
 }
 
 // add counts one, wherever: the generator is the processor's own, and cheaper than a
 // line that others write.
-func (s *striped) add() { s[rand.Uint32()%stripes].n.Add(1) }
+func (s *stripedCounter) add() { s[rand.Uint32()%counterStripes].n.Add(1) }
 
-func (s *striped) sum() (n uint64) {
+func (s *stripedCounter) sum() (n uint64) {
 	for i := range s {
 		n += s[i].n.Load()
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cleavekv/cleave"
 )
 
 // Options of a cache. Load or LoadMany is needed; for the rest the zero value works.
@@ -50,10 +52,10 @@ type Options[K comparable, V any] struct {
 
 const (
 	defaultEntries = 10_000
-	leastBytes     = 4 << 10
-	// entryBytes is what an entry takes beside its key and value: that of ours, and a
+	minMaxBytes    = 4 << 10
+	// entryOverhead is what an entry takes beside its key and value: that of ours, and a
 	// node and a place in the table of the library.
-	entryBytes = 128
+	entryOverhead = 128
 )
 
 // withDefaults spells the defaults out, with 0 for what is off, and reports every option
@@ -76,7 +78,7 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	}
 	refuse(o.Load == nil && o.LoadMany == nil, "there is no loader: give Load or LoadMany")
 	refuse(o.MaxEntries < 0, "MaxEntries is %d: use a positive one, or 0 for the default", o.MaxEntries)
-	refuse(o.MaxBytes != 0 && o.MaxBytes < leastBytes, "MaxBytes is %d: use at least %d, or MaxEntries", o.MaxBytes, leastBytes)
+	refuse(o.MaxBytes != 0 && o.MaxBytes < minMaxBytes, "MaxBytes is %d: use at least %d, or MaxEntries", o.MaxBytes, minMaxBytes)
 	refuse(o.MaxBytes != 0 && o.MaxEntries != 0, "use one of MaxEntries and MaxBytes")
 	refuse((o.MaxBytes != 0) != (o.Size != nil), "MaxBytes and Size go together")
 	refuse(o.Jitter != -1 && (o.Jitter < 0 || o.Jitter > 1), "Jitter is %v: use 0 to 1, or -1 for none", o.Jitter)
@@ -106,3 +108,36 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	refuse(o.MaxBackoff < o.Backoff, "MaxBackoff is %v, below Backoff (%v)", o.MaxBackoff, o.Backoff)
 	return o, errors.Join(errs...)
 }
+
+var (
+	// ErrOptions means that an option is out of its range, or missing: the text says
+	// which and what to use. It matches cleave.ErrOptions too.
+	ErrOptions = fmt.Errorf("%w of a cache", cleave.ErrOptions)
+	// ErrClosed means that the cache was closed.
+	ErrClosed = errors.New("cache: closed")
+	// ErrKey means that a key is not equal to itself, as NaN is not: it would never be found.
+	ErrKey = errors.New("cache: a key is not equal to itself: leave out what is not a number")
+	// ErrPanic means that the loader panicked: the text says with what, and a
+	// [PanicError] where.
+	ErrPanic = errors.New("cache: the loader panicked")
+	// ErrFollowing means that the cache follows a feed already: make another cache.
+	ErrFollowing = errors.New("cache: it follows a feed already")
+	// ErrNotFollowing means that the cache follows no feed, and so cannot wait for one:
+	// call Follow first.
+	ErrNotFollowing = errors.New("cache: it follows no feed: call Follow first")
+)
+
+// PanicError is what waiters get of a loader that panicked. It matches [ErrPanic].
+type PanicError struct {
+	Value any
+	Stack []byte // of the loader
+}
+
+// Error tells what the loader panicked with.
+func (e *PanicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, e.Value) }
+
+// Is matches ErrPanic.
+func (e *PanicError) Is(target error) bool { return target == ErrPanic }
+
+// errExit is of a loader that has ended its goroutine, as a test does that fails in it.
+var errExit = errors.New("cache: the loader ended its goroutine instead of returning")

@@ -9,43 +9,43 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/sums"
+	"github.com/cleavekv/cleave/internal/patterns/splitcount"
 )
 
 // Counters are the split counters of a keyspace. Its methods may be called by any
 // goroutine. Several Counters of one keyspace agree with each other: what they keep
 // in memory is only where to try first.
 type Counters struct {
-	db     *cleave.DB
-	space  *cleave.Keyspace
-	layout layout
-	opts   Options
+	db       *cleave.DB
+	keyspace *cleave.Keyspace
+	layout   layout
+	opts     Options
 
-	mu    sync.RWMutex
-	known map[string]*state
+	mu     sync.RWMutex
+	states map[string]*counterState
 
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// state is what is known about a counter that is in use.
-type state struct {
+// counterState is what is known about a counter that is in use.
+type counterState struct {
 	name string
 	// view may be old: the rows decide.
-	view atomic.Pointer[view]
+	view atomic.Pointer[manifestView]
 	// adds and waited are the load since the last look.
-	adds, waited atomic.Int64
-	used         atomic.Bool // since the last look
-	cached       cached
+	adds, addTime atomic.Int64
+	recentlyUsed  atomic.Bool // since the last look
+	cached        cachedSum
 	// Of the one who looks: when nobody used it for a while it is forgotten.
-	sizer sums.Sizer
-	idle  int
+	sizer       splitcount.Sizer
+	idleWindows int
 }
 
-// view is a manifest that was read.
-type view struct {
-	version uint64 // of its row, 0 if absent
-	keys    [][]byte
+// manifestView is a manifest that was read.
+type manifestView struct {
+	version  uint64 // of its row, 0 if absent
+	partKeys [][]byte
 }
 
 // New returns the counters of a keyspace of a store. Close it before the store.
@@ -58,8 +58,8 @@ func New(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
 		return nil, fmt.Errorf("%w: counter: keyspace %s is of another DB: use one of this", cleave.ErrOptions, ks.Name())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Counters{db: db, space: ks, layout: newLayout(ks), opts: o, known: map[string]*state{}, cancel: cancel, done: make(chan struct{})}
-	go c.watch(ctx)
+	c := &Counters{db: db, keyspace: ks, layout: newLayout(ks), opts: o, states: map[string]*counterState{}, cancel: cancel, done: make(chan struct{})}
+	go c.runSizers(ctx)
 	return c, nil
 }
 
@@ -71,57 +71,57 @@ func (c *Counters) Close() error {
 	return nil
 }
 
-// of returns what is known about a counter.
-func (c *Counters) of(ctx context.Context, name string) (*state, error) {
+// getState returns what is known about a counter.
+func (c *Counters) getState(ctx context.Context, name string) (*counterState, error) {
 	c.mu.RLock()
-	s := c.known[name]
+	s := c.states[name]
 	c.mu.RUnlock()
 	if s == nil {
-		if err := check(name); err != nil {
+		if err := checkName(name); err != nil {
 			return nil, err
 		}
-		s = &state{name: name, cached: cached{turn: make(chan struct{}, 1)}}
-		if _, err := c.refresh(ctx, s); err != nil {
+		s = &counterState{name: name, cached: cachedSum{readSlot: make(chan struct{}, 1)}}
+		if _, err := c.refreshView(ctx, s); err != nil {
 			return nil, err
 		}
-		s = c.keep(s)
+		s = c.addState(s)
 	}
-	if !s.used.Load() { // a shared cache line is written to once
-		s.used.Store(true)
+	if !s.recentlyUsed.Load() { // a shared cache line is written to once
+		s.recentlyUsed.Store(true)
 	}
 	return s, nil
 }
 
-// keep remembers the state of a counter, if there is room.
-func (c *Counters) keep(s *state) *state {
+// addState remembers the state of a counter, if there is room.
+func (c *Counters) addState(s *counterState) *counterState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.known[s.name]; other != nil {
+	if other := c.states[s.name]; other != nil {
 		return other
 	}
-	if len(c.known) < c.opts.Watched {
-		c.known[s.name] = s
+	if len(c.states) < c.opts.Watched {
+		c.states[s.name] = s
 	}
 	return s
 }
 
-// refresh reads the manifest.
-func (c *Counters) refresh(ctx context.Context, s *state) (*view, error) {
-	item, err := c.space.Item(ctx, c.layout.manifest(s.name))
+// refreshView reads the manifest.
+func (c *Counters) refreshView(ctx context.Context, s *counterState) (*manifestView, error) {
+	item, err := c.keyspace.Item(ctx, c.layout.manifestKey(s.name))
 	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
 		return nil, err
 	}
-	parts, err := c.parseManifest(s.name, item.Value)
+	parts, err := c.parsePartCount(s.name, item.Value)
 	if err != nil {
 		return nil, err
 	}
-	v := &view{item.Version, c.layout.parts(s.name, parts)}
+	v := &manifestView{item.Version, c.layout.partKeys(s.name, parts)}
 	s.view.Store(v)
 	return v, nil
 }
 
-// watch looks at the counters that are in use, window by window.
-func (c *Counters) watch(ctx context.Context) {
+// runSizers looks at the counters that are in use, window by window.
+func (c *Counters) runSizers(ctx context.Context) {
 	defer close(c.done)
 	tick := time.NewTicker(c.opts.Window)
 	defer tick.Stop()
@@ -132,32 +132,32 @@ func (c *Counters) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			now := c.opts.Now()
-			c.look(ctx, now.Sub(last))
+			c.stepSizers(ctx, now.Sub(last))
 			last = now
 		}
 	}
 }
 
-// idleWindows is after how many windows a counter that nobody used is forgotten.
-const idleWindows = 40
+// maxIdleWindows is after how many windows a counter that nobody used is forgotten.
+const maxIdleWindows = 40
 
-// look decides about all counters that are in use.
-func (c *Counters) look(ctx context.Context, window time.Duration) {
+// stepSizers decides about all counters that are in use.
+func (c *Counters) stepSizers(ctx context.Context, window time.Duration) {
 	c.mu.RLock()
-	list := make([]*state, 0, len(c.known))
-	for _, s := range c.known {
+	list := make([]*counterState, 0, len(c.states))
+	for _, s := range c.states {
 		list = append(list, s)
 	}
 	c.mu.RUnlock()
 	for _, s := range list {
-		load := sums.Load{Window: window, Adds: s.adds.Swap(0), Waited: time.Duration(s.waited.Swap(0))}
-		parts := len(s.view.Load().keys)
-		if s.idle++; s.used.Swap(false) {
-			s.idle = 0
+		load := splitcount.Load{Window: window, Adds: s.adds.Swap(0), AddTime: time.Duration(s.addTime.Swap(0))}
+		parts := len(s.view.Load().partKeys)
+		if s.idleWindows++; s.recentlyUsed.Swap(false) {
+			s.idleWindows = 0
 		}
-		if s.idle > idleWindows && parts == 1 {
+		if s.idleWindows > maxIdleWindows && parts == 1 {
 			c.mu.Lock()
-			delete(c.known, s.name)
+			delete(c.states, s.name)
 			c.mu.Unlock()
 			continue
 		}
@@ -169,4 +169,59 @@ func (c *Counters) look(ctx context.Context, window time.Duration) {
 			c.opts.Resized(s.name, parts, to, err)
 		}
 	}
+}
+
+// ErrName means that a counter cannot have that name: the text says why.
+var ErrName = errors.New("counter: bad name")
+
+// MaxParts is the most parts that a counter can have.
+const MaxParts = splitcount.MaxParts
+
+// Options configure counters. The zero value works.
+type Options struct {
+	// Max is the most parts that a counter is given: a power of two up to MaxParts.
+	// Default 16. 1 never splits. More than there are groups is of no use.
+	Max int
+	// Window is how long adds are watched before it is decided whether a counter gets
+	// more parts or fewer. Default 250 ms. At least 1 ms.
+	Window time.Duration
+	// Watched is how many counters are watched, and have a cached sum, at a time.
+	// Default 4096. At least 1. Others work, but stay as they are, and each call about
+	// one of them reads how many parts it has.
+	Watched int
+	// Now is the clock that the age of sums and the time of adds is measured by.
+	// Default time.Now.
+	Now func() time.Time
+	// Resized is told when a counter got another number of parts, or could not: err
+	// says why. It must not call methods of the Counters.
+	Resized func(name string, from, to int, err error)
+}
+
+// withDefaults spells the defaults out, and reports every option that is out of its range.
+func (o Options) withDefaults() (Options, error) {
+	if o.Max == 0 {
+		o.Max = 16
+	}
+	if o.Window == 0 {
+		o.Window = 250 * time.Millisecond
+	}
+	if o.Watched == 0 {
+		o.Watched = 4096
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Resized == nil {
+		o.Resized = func(string, int, int, error) {}
+	}
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("%w: counter: "+format, append([]any{cleave.ErrOptions}, args...)...))
+		}
+	}
+	refuse(!splitcount.IsValidCount(o.Max), "Max is %d: use a power of two up to %d", o.Max, MaxParts)
+	refuse(o.Window < time.Millisecond, "Window is %v: use at least 1ms", o.Window)
+	refuse(o.Watched < 1, "Watched is %d: use at least 1", o.Watched)
+	return o, errors.Join(errs...)
 }

@@ -18,13 +18,13 @@ const envChild = "CLEAVE_COUNTER_CHILD"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(envChild); dir != "" {
-		addForEver(dir)
+		runAdder(dir)
 	}
 	os.Exit(m.Run())
 }
 
-// addForEver adds and says so, and changes the number of parts.
-func addForEver(dir string) {
+// runAdder adds and says so, and changes the number of parts.
+func runAdder(dir string) {
 	fail := func(err error) {
 		if err != nil {
 			fmt.Println("error", err)
@@ -33,7 +33,7 @@ func addForEver(dir string) {
 	}
 	db, err := cleave.Open(dir, cleave.Options{})
 	fail(err)
-	c, err := New(db, db.Default(), still)
+	c, err := New(db, db.Default(), unwatchedOptions)
 	fail(err)
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -43,7 +43,7 @@ func addForEver(dir string) {
 				if w%2 == 0 {
 					fail(c.Add(ctx, "n", 1))
 				} else {
-					fail(twice(c, "n"))
+					fail(addTwice(c, "n"))
 				}
 				_, _ = os.Stdout.WriteString("added\n")
 			}
@@ -92,7 +92,7 @@ func TestAcknowledgedAddsSurviveAKill(t *testing.T) {
 		stop.Stop()
 		db, err := cleave.Open(dir, cleave.Options{})
 		must(t, err)
-		c := open(t, db.Default(), db, still)
+		c := newCounters(t, db.Default(), db, unwatchedOptions)
 		sum, err := c.Sum(ctx, "n")
 		must(t, err)
 		if sum < int64(added) || sum > int64(begun) {

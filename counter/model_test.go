@@ -16,20 +16,20 @@ type model struct {
 	seen map[cleave.RequestID]bool
 }
 
-func (m *model) of(name string) *big.Int {
+func (m *model) sumOf(name string) *big.Int {
 	if m.sum[name] == nil {
 		m.sum[name] = new(big.Int)
 	}
 	return m.sum[name]
 }
 
-func (m *model) add(name string, delta int64) { m.of(name).Add(m.of(name), big.NewInt(delta)) }
+func (m *model) add(name string, delta int64) { m.sumOf(name).Add(m.sumOf(name), big.NewInt(delta)) }
 
 // Whatever is done by whom in which order, a counter is one number. Two Counters use the
 // same ones, so that what each knows of the parts is often old.
 func TestACounterIsOneNumber(t *testing.T) {
-	db := memory(t, cleave.Options{Groups: 4, Stores: 2})
-	all := spaces(t, db)
+	db := openMemory(t, cleave.Options{Groups: 4, Stores: 2})
+	all := testKeyspaces(t, db)
 	rapid.Check(t, func(t *rapid.T) {
 		ks := all[rapid.SampledFrom([]string{"hash", "few", "range"}).Draw(t, "keyspace")]
 		var both []*Counters
@@ -79,7 +79,7 @@ func TestACounterIsOneNumber(t *testing.T) {
 						return err
 					}
 					sum, err := c.SumTx(tx, name)
-					if want := m.of(name).Int64() + delta; err == nil && sum != want {
+					if want := m.sumOf(name).Int64() + delta; err == nil && sum != want {
 						t.Errorf("in a transaction the sum of %q is %d, want %d", name, sum, want)
 					}
 					return err
@@ -89,16 +89,16 @@ func TestACounterIsOneNumber(t *testing.T) {
 				must(t, c.Write(ctx, name, delta, func(b *cleave.Batch) { b.Set(ks, []byte("row"), []byte("x")) }))
 				m.add(name, delta)
 			case "sum":
-				wantSum(t, c, name, m.of(name).Int64())
+				wantSum(t, c, name, m.sumOf(name).Int64())
 			case "fast":
-				if r, err := c.Fast(ctx, name, 0); err != nil || r.Sum != m.of(name).Int64() {
-					t.Fatalf("the sum of %q is %+v, %v; want %v", name, r, err, m.of(name))
+				if r, err := c.Fast(ctx, name, 0); err != nil || r.Sum != m.sumOf(name).Int64() {
+					t.Fatalf("the sum of %q is %+v, %v; want %v", name, r, err, m.sumOf(name))
 				}
 			case "resize":
 				must(t, c.Resize(ctx, name, 1<<rapid.IntRange(0, 5).Draw(t, "parts")))
 			case "reset":
-				if sum, err := c.Reset(ctx, name); err != nil || sum != m.of(name).Int64() {
-					t.Fatalf("%q was %d, %v; want %v", name, sum, err, m.of(name))
+				if sum, err := c.Reset(ctx, name); err != nil || sum != m.sumOf(name).Int64() {
+					t.Fatalf("%q was %d, %v; want %v", name, sum, err, m.sumOf(name))
 				}
 				m.sum[name] = nil
 			case "delete":
@@ -108,7 +108,7 @@ func TestACounterIsOneNumber(t *testing.T) {
 			}
 		}
 		for _, name := range names {
-			wantSum(t, both[0], name, m.of(name).Int64())
+			wantSum(t, both[0], name, m.sumOf(name).Int64())
 		}
 	})
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/patterns/splitcount"
 	"github.com/cleavekv/cleave/internal/plant"
-	"github.com/cleavekv/cleave/internal/sums"
 )
 
 // Sum returns the exact sum of a counter, 0 if there is none: all of its parts as of one
 // moment. If it does not fit into 64 bits the error is cleave.ErrOverflow; nothing is lost,
 // and adds the other way bring it back.
 func (c *Counters) Sum(ctx context.Context, name string) (sum int64, err error) {
-	if sum, ok := c.sumOf(ctx, name); ok {
+	if sum, ok := c.trySumWithoutTxn(ctx, name); ok {
 		return sum, nil
 	}
 	err = c.db.View(ctx, func(tx *cleave.Txn) error {
@@ -26,22 +26,22 @@ func (c *Counters) Sum(ctx context.Context, name string) (sum int64, err error) 
 	return sum, err
 }
 
-// sumOf reads the manifest together with the parts that it is believed to name, which takes
-// no transaction, and tells whether that is what it names.
-func (c *Counters) sumOf(ctx context.Context, name string) (sum int64, ok bool) {
-	s, err := c.of(ctx, name)
+// trySumWithoutTxn reads the manifest together with the parts that it is believed to name, which takes
+// no transaction, and reports whether that is what it names.
+func (c *Counters) trySumWithoutTxn(ctx context.Context, name string) (sum int64, ok bool) {
+	s, err := c.getState(ctx, name)
 	if err != nil {
 		return 0, false
 	}
 	v := s.view.Load()
-	values, err := c.space.GetMany(ctx, append([][]byte{c.layout.manifest(name)}, v.keys...)...)
+	values, err := c.keyspace.GetMany(ctx, append([][]byte{c.layout.manifestKey(name)}, v.partKeys...)...)
 	if err != nil {
 		return 0, false
 	}
-	if n, err := sums.ParseManifest(values[0]); err != nil || n != len(v.keys) {
+	if n, err := splitcount.ParseManifest(values[0]); err != nil || n != len(v.partKeys) {
 		return 0, false
 	}
-	parts := make([]int64, len(v.keys))
+	parts := make([]int64, len(v.partKeys))
 	for i, value := range values[1:] {
 		if value == nil {
 			continue
@@ -50,18 +50,18 @@ func (c *Counters) sumOf(ctx context.Context, name string) (sum int64, ok bool) 
 			return 0, false
 		}
 	}
-	sum, err = sums.Total(parts)
+	sum, err = splitcount.Total(parts)
 	return sum, err == nil
 }
 
 // SumTx returns the exact sum as a part of a transaction: if the counter is added to
 // before that commits, it is run again, and after some times waits for its turn.
 func (c *Counters) SumTx(tx *cleave.Txn, name string) (int64, error) {
-	_, parts, err := c.read(tx, name)
+	_, parts, err := c.readParts(tx, name)
 	if err != nil {
 		return 0, err
 	}
-	sum, err := sums.Total(parts)
+	sum, err := splitcount.Total(parts)
 	if err != nil {
 		return 0, fmt.Errorf("%w: the sum of counter %.40q", cleave.ErrOverflow, name)
 	}
@@ -75,76 +75,76 @@ type Reading struct {
 	Age time.Duration
 }
 
-// cached is the last sum of a counter that was read.
-type cached struct {
-	turn chan struct{} // taken by the one who reads
-	sum  int64
-	at   time.Time // before it was read; zero if it was not
+// cachedSum is the last sum of a counter that was read.
+type cachedSum struct {
+	readSlot chan struct{} // taken by the one who reads
+	sum      int64
+	readAt   time.Time // before it was read; zero if it was not
 }
 
 // Fast returns a sum that was exact at some moment after the call, or before it by no more
 // than bound, by the clock of Options.Now. It is kept in memory, and read again by one
 // caller for all who wait when it is too old.
 func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (Reading, error) {
-	s, err := c.of(ctx, name)
+	s, err := c.getState(ctx, name)
 	if err != nil {
 		return Reading{}, err
 	}
 	asked := c.opts.Now()
 	select {
-	case s.cached.turn <- struct{}{}:
-		defer func() { <-s.cached.turn }()
+	case s.cached.readSlot <- struct{}{}:
+		defer func() { <-s.cached.readSlot }()
 	case <-ctx.Done():
 		return Reading{}, ctx.Err()
 	}
 	now := c.opts.Now()
-	if !s.cached.serves(asked, now, bound) {
+	if !s.cached.isFreshFor(asked, now, bound) {
 		sum, err := c.Sum(ctx, name)
 		if err != nil {
 			return Reading{}, err
 		}
-		s.cached.sum, s.cached.at = sum, now
+		s.cached.sum, s.cached.readAt = sum, now
 		if plant.Bug("counter-fast-looks-younger") {
-			s.cached.at = c.opts.Now()
+			s.cached.readAt = c.opts.Now()
 		}
 	}
-	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.at)}, nil
+	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.readAt)}, nil
 }
 
-// serves tells whether what is cached is young enough for one who asked then. What is
+// isFreshFor reports whether what is cached is young enough for one who asked then. What is
 // of the future is of a clock that went back, and of no known age.
-func (k *cached) serves(asked, now time.Time, bound time.Duration) bool {
-	return !k.at.IsZero() && !k.at.After(now) && asked.Sub(k.at) <= max(bound, 0)
+func (k *cachedSum) isFreshFor(asked, now time.Time, bound time.Duration) bool {
+	return !k.readAt.IsZero() && !k.readAt.After(now) && asked.Sub(k.readAt) <= max(bound, 0)
 }
 
-// manifest reads how many parts a counter has.
-func (c *Counters) manifest(tx *cleave.Txn, name string) (parts int, err error) {
-	if err := check(name); err != nil {
+// readPartCount reads how many parts a counter has.
+func (c *Counters) readPartCount(tx *cleave.Txn, name string) (parts int, err error) {
+	if err := checkName(name); err != nil {
 		return 0, err
 	}
-	value, err := tx.Get(c.space, c.layout.manifest(name))
+	value, err := tx.Get(c.keyspace, c.layout.manifestKey(name))
 	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
 		return 0, err
 	}
-	return c.parseManifest(name, value)
+	return c.parsePartCount(name, value)
 }
 
-func (c *Counters) parseManifest(name string, value []byte) (int, error) {
-	parts, err := sums.ParseManifest(value)
+func (c *Counters) parsePartCount(name string, value []byte) (int, error) {
+	parts, err := splitcount.ParseManifest(value)
 	if err != nil {
-		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.manifest(name), name, value)
+		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.manifestKey(name), name, value)
 	}
 	return parts, nil
 }
 
-// read reads all parts of a counter.
-func (c *Counters) read(tx *cleave.Txn, name string) (keys [][]byte, parts []int64, err error) {
-	n, err := c.manifest(tx, name)
+// readParts reads all parts of a counter.
+func (c *Counters) readParts(tx *cleave.Txn, name string) (keys [][]byte, parts []int64, err error) {
+	n, err := c.readPartCount(tx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	keys = c.layout.parts(name, n)
-	values, err := c.values(tx, keys)
+	keys = c.layout.partKeys(name, n)
+	values, err := c.readPartValues(tx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,13 +160,13 @@ func (c *Counters) read(tx *cleave.Txn, name string) (keys [][]byte, parts []int
 	return keys, parts, nil
 }
 
-func (c *Counters) values(tx *cleave.Txn, keys [][]byte) ([][]byte, error) {
+func (c *Counters) readPartValues(tx *cleave.Txn, keys [][]byte) ([][]byte, error) {
 	if !plant.Bug("counter-sum-piece-by-piece") {
-		return tx.GetMany(c.space, keys...)
+		return tx.GetMany(c.keyspace, keys...)
 	}
 	values := make([][]byte, len(keys))
 	for i, key := range keys {
-		values[i], _ = c.space.Get(context.Background(), key)
+		values[i], _ = c.keyspace.Get(context.Background(), key)
 	}
 	return values, nil
 }

@@ -3,7 +3,7 @@ package hash_test
 import (
 	"testing"
 
-	"github.com/cleavekv/cleave/internal/typecheck"
+	"github.com/cleavekv/cleave/internal/testkit/typecheck"
 )
 
 func TestRoutingByAPerProcessHashDoesNotCompile(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// quick finds a planted fault in a tenth of the default's work.
-var quick = MeasureOptions{Samples: 256, KeyBytes: 8, Keys: 8192, Buckets: 256}
+// quickOptions finds a planted fault in a tenth of the default's work.
+var quickOptions = MeasureOptions{Samples: 256, KeyBytes: 8, Keys: 8192, Buckets: 256}
 
-func measure(t *testing.T, f Function, o MeasureOptions) Report {
+func mustMeasure(t *testing.T, f Function, o MeasureOptions) Report {
 	t.Helper()
 	r, err := Measure(f, o)
 	if err != nil {
@@ -23,8 +23,8 @@ func measure(t *testing.T, f Function, o MeasureOptions) Report {
 	return r
 }
 
-// measured holds the report on every function: two tests read it.
-var measured = sync.OnceValues(func() (map[string]Report, error) {
+// measuredReports holds the report on every function: two tests read it.
+var measuredReports = sync.OnceValues(func() (map[string]Report, error) {
 	byName := map[string]Report{}
 	all, err := MeasureAll(MeasureOptions{})
 	for _, r := range all {
@@ -35,7 +35,7 @@ var measured = sync.OnceValues(func() (map[string]Report, error) {
 
 func reportsByName(t *testing.T) map[string]Report {
 	t.Helper()
-	reports, err := measured()
+	reports, err := measuredReports()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		"a constant": func([]byte) uint64 { return 7 },
 		"identity":   func(b []byte) uint64 { return binary.BigEndian.Uint64(append(make([]byte, 8), b...)[len(b):]) },
 	} {
-		if r := measure(t, Function{Name: name, Sum: f}, quick); r.Verdict != VerdictBad {
+		if r := mustMeasure(t, Function{Name: name, Sum: f}, quickOptions); r.Verdict != VerdictBad {
 			t.Errorf("%s: %v, want bad: %+v", name, r.Verdict, r)
 		}
 	}
@@ -123,7 +123,7 @@ func TestChanceIsCalledChance(t *testing.T) {
 	for i := range functions {
 		sip := SipHash{uint64(i), 1}
 		f := Function{Name: "random", Sum: func(b []byte) uint64 { return sip.Sum(b).local }}
-		r := measure(t, f, MeasureOptions{Samples: 256, KeyBytes: 4, Keys: 2048, Buckets: 128, Alpha: 1e-9, Seed: uint64(i)})
+		r := mustMeasure(t, f, MeasureOptions{Samples: 256, KeyBytes: 4, Keys: 2048, Buckets: 128, Alpha: 1e-9, Seed: uint64(i)})
 		if r.Verdict != VerdictGood {
 			t.Errorf("function %d is called %v: %+v", i, r.Verdict, r)
 		}
@@ -164,7 +164,7 @@ func TestNoAlphaIsSoSmallThatWeakFunctionsPass(t *testing.T) {
 			continue
 		}
 		for _, alpha := range []float64{1e-12, 1e-16, math.SmallestNonzeroFloat64} {
-			r := measure(t, f, MeasureOptions{Alpha: alpha, Samples: 256, Keys: 8192})
+			r := mustMeasure(t, f, MeasureOptions{Alpha: alpha, Samples: 256, Keys: 8192})
 			if _, err := json.Marshal(r); err != nil || r.Verdict != VerdictBad || math.IsInf(r.Avalanche.Noise, 0) {
 				t.Errorf("%s at %v: %v, noise %v, %v", f.Name, alpha, r.Verdict, r.Avalanche.Noise, err)
 			}
@@ -173,13 +173,13 @@ func TestNoAlphaIsSoSmallThatWeakFunctionsPass(t *testing.T) {
 }
 
 func TestAlphaIsSharedAmongAllTestsOfAReport(t *testing.T) {
-	r := measure(t, Functions()[0], quick)
+	r := mustMeasure(t, Functions()[0], quickOptions)
 	tests := float64(avalancheTests + len(r.Spreads))
 	if want := zLimit(1e-6 / tests); r.LimitZ != want {
 		t.Errorf("limit %v, want %v", r.LimitZ, want)
 	}
-	pairs := float64(8 * quick.KeyBytes * 64)
-	if want := zLimit(1e-6/tests/pairs) / (2 * math.Sqrt(float64(quick.Samples))); r.Avalanche.Noise != want {
+	pairs := float64(8 * quickOptions.KeyBytes * 64)
+	if want := zLimit(1e-6/tests/pairs) / (2 * math.Sqrt(float64(quickOptions.Samples))); r.Avalanche.Noise != want {
 		t.Errorf("noise %v, want %v", r.Avalanche.Noise, want)
 	}
 }
@@ -187,7 +187,7 @@ func TestAlphaIsSharedAmongAllTestsOfAReport(t *testing.T) {
 func TestEqualSeedsMakeEqualReports(t *testing.T) {
 	o := MeasureOptions{Samples: 128, Keys: 4096, Buckets: 128, Seed: 42}
 	for _, f := range Functions() {
-		a, b := measure(t, f, o), measure(t, f, o)
+		a, b := mustMeasure(t, f, o), mustMeasure(t, f, o)
 		if !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: %+v, then %+v", f.Name, a, b)
 		}
@@ -195,7 +195,7 @@ func TestEqualSeedsMakeEqualReports(t *testing.T) {
 	f := Functions()[0]
 	other := o
 	other.Seed++
-	if a, b := measure(t, f, o), measure(t, f, other); a.Avalanche == b.Avalanche {
+	if a, b := mustMeasure(t, f, o), mustMeasure(t, f, other); a.Avalanche == b.Avalanche {
 		t.Error("another seed made the same avalanche")
 	}
 }
@@ -205,7 +205,7 @@ func TestShortHashesAreJudgedByTheirOwnShares(t *testing.T) {
 		for _, n := range []int{2, 1000, 1023, 1024} {
 			var sum float64
 			for i := range n {
-				sum += share(i, n, hashBits)
+				sum += bucketShare(i, n, hashBits)
 			}
 			if math.Abs(sum-1) > 1e-9 {
 				t.Errorf("%d bits over %d buckets: shares sum to %v", hashBits, n, sum)
@@ -213,7 +213,7 @@ func TestShortHashesAreJudgedByTheirOwnShares(t *testing.T) {
 		}
 	}
 	sum := func(b []byte) uint64 { return XXH3(b).bits >> 54 }
-	if r := measure(t, Function{Name: "ten bits", Bits: 10, Sum: sum}, quick); r.Verdict != VerdictGood {
+	if r := mustMeasure(t, Function{Name: "ten bits", Bits: 10, Sum: sum}, quickOptions); r.Verdict != VerdictGood {
 		t.Errorf("ten good bits are %v: %+v", r.Verdict, r)
 	}
 }
@@ -253,7 +253,7 @@ func TestBadOptionsAreRefusedTogether(t *testing.T) {
 }
 
 func TestReportsEncodeTheirWords(t *testing.T) {
-	text, err := json.Marshal(measure(t, Functions()[0], MeasureOptions{Samples: 64, Keys: 1024, Buckets: 64}))
+	text, err := json.Marshal(mustMeasure(t, Functions()[0], MeasureOptions{Samples: 64, Keys: 1024, Buckets: 64}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 // clock is one that is set by hand.
 type clock struct{ ns atomic.Int64 }
 
-func (c *clock) now() time.Time           { return time.Unix(0, c.ns.Load()) }
+func (c *clock) readTime() time.Time      { return time.Unix(0, c.ns.Load()) }
 func (c *clock) advance(by time.Duration) { c.ns.Add(int64(by)) }
 
-func open(t interface{ Fatal(...any) }, o Options) *Detector {
+func mustNew(t interface{ Fatal(...any) }, o Options) *Detector {
 	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -30,8 +30,8 @@ func open(t interface{ Fatal(...any) }, o Options) *Detector {
 	return d
 }
 
-// exact is a detector that keeps every sample.
-type exact struct {
+// exactDetector is a detector that keeps every sample.
+type exactDetector struct {
 	o       Options
 	samples map[string][]sample
 }
@@ -41,8 +41,8 @@ type sample struct {
 	window  int
 }
 
-// report judges by all samples, each with the weight of its age.
-func (e *exact) report(window int) (hot []string, median float64, judged int) {
+// reportWindow judges by all samples, each with the weight of its age.
+func (e *exactDetector) reportWindow(window int) (hot []string, median float64, judged int) {
 	means := map[string]float64{}
 	for key, list := range e.samples {
 		weight, sum := 0.0, 0.0
@@ -72,14 +72,14 @@ func (e *exact) report(window int) (hot []string, median float64, judged int) {
 	return hot, median, len(means)
 }
 
-// forget drops keys of which next to nothing is left.
-func (e *exact) forget(window int) {
+// dropLight drops keys of which next to nothing is left.
+func (e *exactDetector) dropLight(window int) {
 	for key, list := range e.samples {
 		weight := 0.0
 		for _, s := range list {
 			weight += math.Pow(0.5, float64(window-s.window))
 		}
-		if weight < forgotten {
+		if weight < minKeptWeight {
 			delete(e.samples, key)
 		}
 	}
@@ -89,8 +89,8 @@ func TestReportsAreThoseOfAllSamplesAsLongAsKeysFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &clock{}
 		o := Options{Sample: 1, MinSamples: rapid.IntRange(1, 6).Draw(t, "min samples"), MinKeys: rapid.IntRange(1, 4).Draw(t, "min keys"),
-			Ratio: rapid.SampledFrom([]float64{1, 2, 10}).Draw(t, "ratio"), Keys: 8, Window: time.Second, Now: c.now}
-		d, e, window := open(t, o), &exact{o: o, samples: map[string][]sample{}}, 0
+			Ratio: rapid.SampledFrom([]float64{1, 2, 10}).Draw(t, "ratio"), Keys: 8, Window: time.Second, Now: c.readTime}
+		d, e, window := mustNew(t, o), &exactDetector{o: o, samples: map[string][]sample{}}, 0
 		for range rapid.IntRange(1, 60).Draw(t, "samples") {
 			key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", ""}).Draw(t, "key")
 			latency := rapid.SampledFrom([]time.Duration{0, 1, 3, 1000, 30_000, time.Second}).Draw(t, "latency")
@@ -100,10 +100,10 @@ func TestReportsAreThoseOfAllSamplesAsLongAsKeysFit(t *testing.T) {
 				n := rapid.IntRange(1, 3).Draw(t, "windows")
 				c.advance(time.Duration(n) * time.Second)
 				window += n
-				e.forget(window)
+				e.dropLight(window)
 			}
 			r := d.Report()
-			hot, median, judged := e.report(window)
+			hot, median, judged := e.reportWindow(window)
 			var got []string
 			for _, h := range r.Hot {
 				got = append(got, h.Key)
@@ -123,7 +123,7 @@ func TestReportsAreThoseOfAllSamplesAsLongAsKeysFit(t *testing.T) {
 func TestFrequentKeysAreTrackedAmongAnyNumberOfOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 8).Draw(t, "keys")
-		d := open(t, Options{Sample: 1, Keys: size, MinKeys: 1, Now: (&clock{}).now})
+		d := mustNew(t, Options{Sample: 1, Keys: size, MinKeys: 1, Now: (&clock{}).readTime})
 		count := map[string]float64{}
 		for i := range rapid.IntRange(1, 200).Draw(t, "samples") {
 			key := fmt.Sprint("unique ", i)
@@ -136,7 +136,7 @@ func TestFrequentKeysAreTrackedAmongAnyNumberOfOthers(t *testing.T) {
 		total := 0.0
 		for _, k := range d.top.keys {
 			total += k.count
-			if true := count[k.key]; true > k.count || true < k.count-k.missed || k.samples > true || k.at >= len(d.top.least) || d.top.least[k.at] != k {
+			if true := count[k.key]; true > k.count || true < k.count-k.missed || k.samples > true || k.heapIndex >= len(d.top.minHeap) || d.top.minHeap[k.heapIndex] != k {
 				t.Fatalf("%+v of %v", k, true)
 			}
 		}
@@ -153,7 +153,7 @@ func TestFrequentKeysAreTrackedAmongAnyNumberOfOthers(t *testing.T) {
 }
 
 func TestASlowKeyIsFoundAmongHostileOnes(t *testing.T) {
-	d := open(t, Options{Sample: 1, Keys: 64, Now: (&clock{}).now})
+	d := mustNew(t, Options{Sample: 1, Keys: 64, Now: (&clock{}).readTime})
 	for i := range 50_000 {
 		d.Observe(strings.Repeat("x", 400)+fmt.Sprint(i), time.Millisecond)
 		if i%20 == 0 {
@@ -179,8 +179,8 @@ func TestASlowKeyIsFoundAmongHostileOnes(t *testing.T) {
 func TestLongKeysAreToldApartWhateverTheirBytes(t *testing.T) {
 	for _, part := range []string{"a", "é", "\xff", "\xff\xffa", "\x00é\xc3"} {
 		long := strings.Repeat(part, 1000)
-		a, b := short(long+"a"), short(long+"b")
-		if a == b || len(a) > MaxKeyBytes || len(b) > MaxKeyBytes || a != short(long+"a") || !utf8.ValidString(a) {
+		a, b := truncateKey(long+"a"), truncateKey(long+"b")
+		if a == b || len(a) > MaxKeyBytes || len(b) > MaxKeyBytes || a != truncateKey(long+"a") || !utf8.ValidString(a) {
 			t.Errorf("%q and %q", a, b)
 		}
 	}
@@ -190,7 +190,7 @@ func TestAWindowIsReportedOnceWhenItEnds(t *testing.T) {
 	c := &clock{}
 	var reports []Report
 	var d *Detector
-	d = open(t, Options{Sample: 1, MinSamples: 2, MinKeys: 2, Window: time.Minute, Now: c.now, OnWindow: func(r Report) {
+	d = mustNew(t, Options{Sample: 1, MinSamples: 2, MinKeys: 2, Window: time.Minute, Now: c.readTime, OnWindow: func(r Report) {
 		d.Report() // it may ask again
 		reports = append(reports, r)
 	}})
@@ -226,7 +226,7 @@ func TestAWindowIsReportedOnceWhenItEnds(t *testing.T) {
 
 func TestOneOfManyIsMeasured(t *testing.T) {
 	var n uint64
-	d := open(t, Options{Sample: 1000, Random: func() uint64 { n++; return n * (math.MaxUint64 / 10_000) }})
+	d := mustNew(t, Options{Sample: 1000, Random: func() uint64 { n++; return n * (math.MaxUint64 / 10_000) }})
 	calls := 0
 	get := Wrap(d, func(context.Context, string) (int, error) { calls++; return 7, errors.New("as it is") })
 	for range 5000 {
@@ -238,7 +238,7 @@ func TestOneOfManyIsMeasured(t *testing.T) {
 	if r := d.Report(); r.Samples != 10 || calls != 10_000 {
 		t.Errorf("%v samples of %d calls, want 10 of 10000", r.Samples, calls)
 	}
-	plain := open(t, Options{Sample: 10})
+	plain := mustNew(t, Options{Sample: 10})
 	hits := 0
 	for range 100_000 {
 		if plain.Sampled() {
@@ -251,7 +251,7 @@ func TestOneOfManyIsMeasured(t *testing.T) {
 }
 
 func TestManyGoroutinesMayObserve(t *testing.T) {
-	d := open(t, Options{Sample: 2, Keys: 16, Window: time.Millisecond, OnWindow: func(Report) {}})
+	d := mustNew(t, Options{Sample: 2, Keys: 16, Window: time.Millisecond, OnWindow: func(Report) {}})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -270,7 +270,7 @@ func TestManyGoroutinesMayObserve(t *testing.T) {
 }
 
 func TestWhatIsNotMeasuredCostsNoMemory(t *testing.T) {
-	d := open(t, Options{Sample: maxSample, Random: func() uint64 { return math.MaxUint64 }})
+	d := mustNew(t, Options{Sample: maxSample, Random: func() uint64 { return math.MaxUint64 }})
 	f := func() {}
 	if n := testing.AllocsPerRun(1000, func() {
 		d.Observe("key", time.Millisecond)
@@ -295,7 +295,7 @@ func TestBadOptionsAreAllReported(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	for _, sample := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("sample=%d", sample), func(b *testing.B) {
-			d := open(b, Options{Sample: sample})
+			d := mustNew(b, Options{Sample: sample})
 			b.ReportAllocs()
 			for b.Loop() {
 				d.Observe("key", time.Millisecond)

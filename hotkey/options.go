@@ -42,27 +42,27 @@ const maxSample, maxKeys = 1 << 30, 1 << 20
 
 // withDefaults spells the defaults out.
 func (o Options) withDefaults() Options {
-	set(&o.Sample, 1000)
-	set(&o.MinSamples, 20)
-	set(&o.MinKeys, 3)
-	set(&o.Ratio, 10)
-	set(&o.Keys, 1024)
-	set(&o.Window, time.Minute)
+	setDefault(&o.Sample, 1000)
+	setDefault(&o.MinSamples, 20)
+	setDefault(&o.MinKeys, 3)
+	setDefault(&o.Ratio, 10)
+	setDefault(&o.Keys, 1024)
+	setDefault(&o.Window, time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return o
 }
 
-func set[T comparable](v *T, to T) {
+func setDefault[T comparable](v *T, to T) {
 	var zero T
 	if *v == zero {
 		*v = to
 	}
 }
 
-// check reports every option that is out of its range.
-func (o Options) check() error {
+// checkRanges reports every option that is out of its range.
+func (o Options) checkRanges() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {

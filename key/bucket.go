@@ -113,7 +113,7 @@ func (b Bucket) Of(t time.Time) (Span, error) {
 	if sec := t.Unix(); sec < minUnix || sec > maxUnix {
 		return Span{}, fmt.Errorf("%w: time %v is outside the years 1 to 9999", ErrBucket, t)
 	}
-	return Span{b, b.index(t)}, nil
+	return Span{b, b.indexOf(t)}, nil
 }
 
 // At returns the span with the given index, the inverse of [Span.Index].
@@ -121,7 +121,7 @@ func (b Bucket) At(index int64) (Span, error) {
 	if err := b.Validate(); err != nil {
 		return Span{}, err
 	}
-	lo, hi := b.index(time.Unix(minUnix, 0)), b.index(time.Unix(maxUnix, 0))
+	lo, hi := b.indexOf(time.Unix(minUnix, 0)), b.indexOf(time.Unix(maxUnix, 0))
 	if index < lo || index > hi {
 		return Span{}, fmt.Errorf("%w: %v number %d is outside %d to %d", ErrBucket, b, index, lo, hi)
 	}
@@ -138,16 +138,16 @@ func (b Bucket) Parse(s string) (Span, error) {
 		return Span{}, fmt.Errorf("%w: %v %q is not of the form %s", ErrBucket, b, s, b.timeFormat())
 	}
 	// A wide bucket may begin shortly before year 1, where Of would refuse.
-	span := Span{b, b.index(t)}
+	span := Span{b, b.indexOf(t)}
 	if span.String() != s {
 		return Span{}, fmt.Errorf("%w: %q is inside a %v, not its start %v", ErrBucket, s, b, span)
 	}
 	return b.At(span.index)
 }
 
-// index counts buckets from the one that holds the Unix epoch, rounding down
+// indexOf counts buckets from the one that holds the Unix epoch, rounding down
 // so that times before the epoch tile like the ones after it.
-func (b Bucket) index(t time.Time) int64 {
+func (b Bucket) indexOf(t time.Time) int64 {
 	if b == Month {
 		year, month, _ := t.UTC().Date()
 		return int64(year-1970)*12 + int64(month-1)
@@ -176,4 +176,57 @@ func floorDiv(a, n int64) int64 {
 		q--
 	}
 	return q
+}
+
+// A Span is one piece of time: everything from Start up to, but not
+// including, End. Spans of one bucket tile time without gap or overlap. They
+// are comparable values and may be map keys.
+//
+// In a key, write either [Span.Index] as a tuple integer (short) or
+// [Span.String] (readable); both sort as time does.
+//
+// The zero Span is empty. Get one from [Bucket.Of], [Bucket.At] or
+// [Bucket.Parse].
+type Span struct {
+	bucket Bucket
+	index  int64
+}
+
+// Bucket returns the bucket whose piece this is.
+func (s Span) Bucket() Bucket { return s.bucket }
+
+// Index returns the span's number: 0 holds the Unix epoch, later spans have
+// larger numbers, and the next span's number is one more.
+func (s Span) Index() int64 { return s.index }
+
+// Start returns the first instant of the span, in UTC.
+func (s Span) Start() time.Time { return s.bucket.startOf(s.index) }
+
+// End returns the first instant after the span, which is the next one's Start.
+func (s Span) End() time.Time { return s.bucket.startOf(s.index + 1) }
+
+// Next returns the span that begins where this one ends.
+func (s Span) Next() Span { return Span{s.bucket, s.index + 1} }
+
+// Prev returns the span that ends where this one begins.
+func (s Span) Prev() Span { return Span{s.bucket, s.index - 1} }
+
+// Contains reports whether t is in [Start, End).
+func (s Span) Contains(t time.Time) bool {
+	return !t.Before(s.Start()) && t.Before(s.End())
+}
+
+// String returns the start in the shortest form that names it: 2026-03 for a
+// month, 2026-03-01 for days, 2026-03-01T14 for hours, seconds otherwise. Up
+// to the year 9999 the strings of one bucket sort as time does.
+func (s Span) String() string {
+	return s.Start().Format(s.bucket.timeFormat())
+}
+
+func (b Bucket) startOf(index int64) time.Time {
+	if b == Month {
+		// Date carries months beyond December, and before January, into years.
+		return time.Date(1970, time.Month(index+1), 1, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Unix(index*int64(b), 0).UTC()
 }

@@ -13,9 +13,9 @@ import (
 // history is one entity's records: their times, oldest first.
 type history []time.Time
 
-// read answers like a store with one partition per span would: newest first,
+// readPiece answers like a store with one partition per span would: newest first,
 // and it notes which partitions were opened.
-func (h history) read(opened *[]Span, p Piece, want int) iter.Seq2[time.Time, error] {
+func (h history) readPiece(opened *[]Span, p Piece, want int) iter.Seq2[time.Time, error] {
 	*opened = append(*opened, p.Span)
 	return func(yield func(time.Time, error) bool) {
 		for _, t := range slices.Backward(h) {
@@ -32,8 +32,8 @@ func (h history) read(opened *[]Span, p Piece, want int) iter.Seq2[time.Time, er
 	}
 }
 
-// latest is the answer by brute force over the whole history.
-func (h history) latest(w Backward, n int) []time.Time {
+// latestByScan is the answer by brute force over the whole history.
+func (h history) latestByScan(w Backward, n int) []time.Time {
 	var all []time.Time
 	for _, t := range slices.Backward(h) {
 		if !t.Before(w.Since) && t.Before(w.Before) && len(all) < n {
@@ -79,10 +79,10 @@ func TestLatestEqualsBruteForceAndOpensNoBucketInVain(t *testing.T) {
 			w.Since, w.Before = h[i], h[j].Add(time.Duration(rapid.IntRange(0, 1).Draw(t, "past")))
 		}
 		n := rapid.IntRange(1, 45).Draw(t, "n")
-		want := h.latest(w, n)
+		want := h.latestByScan(w, n)
 
 		var opened []Span
-		got, err := Latest(w, n, func(p Piece, want int) iter.Seq2[time.Time, error] { return h.read(&opened, p, want) })
+		got, err := Latest(w, n, func(p Piece, want int) iter.Seq2[time.Time, error] { return h.readPiece(&opened, p, want) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,18 +157,18 @@ func TestPiecesTileTheWindow(t *testing.T) {
 }
 
 func TestLatestStopsAfterEmptyBucketsAndCanContinue(t *testing.T) {
-	now := at(t, "2026-03-02T12:00:00Z")
+	now := parseTime(t, "2026-03-02T12:00:00Z")
 	h := history{now.AddDate(0, 0, -9), now.AddDate(0, 0, -1)}
 	w := Backward{Bucket: Day, Before: now, MaxEmpty: 3}
 	var opened []Span
-	read := func(p Piece, want int) iter.Seq2[time.Time, error] { return h.read(&opened, p, want) }
+	read := func(p Piece, want int) iter.Seq2[time.Time, error] { return h.readPiece(&opened, p, want) }
 
 	first, err := Latest(w, 5, read)
 	if err != nil || first.Stop != StopEmpty || len(first.Items) != 1 || first.Buckets != 5 {
 		t.Fatalf("got %+v, %v; want one record after 5 buckets", first, err)
 	}
 	// Feb 26 to 28 were empty.
-	if want := at(t, "2026-02-26T00:00:00Z"); !first.Reached.Equal(want) {
+	if want := parseTime(t, "2026-02-26T00:00:00Z"); !first.Reached.Equal(want) {
 		t.Fatalf("reached %v, want %v", first.Reached, want)
 	}
 	w.Before, w.MaxEmpty = first.Reached, 5
@@ -186,7 +186,7 @@ func TestLatestStopsAfterEmptyBucketsAndCanContinue(t *testing.T) {
 }
 
 func TestLatestReturnsTheErrorAndWhatItHad(t *testing.T) {
-	now := at(t, "2026-01-01T00:30:00Z")
+	now := parseTime(t, "2026-01-01T00:30:00Z")
 	boom := errors.New("boom")
 	calls := 0
 	got, err := Latest(Backward{Bucket: Hour, Before: now, MaxEmpty: 9}, 5, func(Piece, int) iter.Seq2[int, error] {
@@ -210,7 +210,7 @@ func TestLatestReturnsTheErrorAndWhatItHad(t *testing.T) {
 }
 
 func TestLatestRefusesAWalkWithoutEnd(t *testing.T) {
-	now := at(t, "2026-01-01T00:30:00Z")
+	now := parseTime(t, "2026-01-01T00:30:00Z")
 	none := func(Piece, int) iter.Seq2[int, error] { return nil }
 	good := Backward{Bucket: Day, Before: now, Since: now.AddDate(0, -1, 0)}
 	if got, err := Latest(good, 1, none); err != nil || got.Stop != StopFloor || got.Buckets != 32 {

@@ -1,6 +1,7 @@
 package key
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ const MaxFields = 64
 type column struct {
 	name    string
 	typ     Type
-	bare    int   // the field that is the column itself, -1 if there is none
+	field   int   // the field that is the column itself, -1 if there is none
 	buckets []int // the fields that are buckets of it
 }
 
@@ -202,3 +203,143 @@ func (l *Layout) fieldIndex(name string) int {
 	}
 	return -1
 }
+
+// Type is what a layout declares a column to hold.
+type Type uint8
+
+// The types. The zero Type is that of a column without a declared one.
+const (
+	TypeAny    Type = iota // any element but a tuple
+	TypeString             // string, valid UTF-8
+	TypeBytes              // []byte
+	TypeInt                // an integer of any Go type, or *big.Int
+	TypeFloat              // float64 or float32; encoded as 64 bits
+	TypeBool               // bool
+	TypeUUID               // UUID or [16]byte
+	TypeTime               // time.Time
+)
+
+var typeNames = [...]string{"any", "string", "bytes", "int", "float", "bool", "uuid", "time"}
+
+// String returns the type's name in a layout; "any" for TypeAny, which is
+// written by leaving the type out.
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("Type(%d)", uint8(t))
+}
+
+// Field is one element of a layout's keys: a column, a time bucket of one, or
+// a salt.
+type Field struct {
+	// Column is the column that the field is computed from. It is empty for
+	// a salt that is picked rather than derived.
+	Column string
+	// Type is the column's type.
+	Type Type
+	// Bucket is not zero iff the field is a time bucket of the column.
+	Bucket Bucket
+	// Salts is not zero iff the field is a salt: how many there are.
+	Salts int
+	// Partition says that the field stands before the first bar.
+	Partition bool
+
+	name   string // as Name returns it
+	column int    // index into Layout.columns, -1 if Column is empty
+	// implied says that the layout has a bucket of this column, so that its
+	// type goes without saying.
+	implied bool
+}
+
+func (f *Field) isColumn() bool { return f.Bucket == 0 && f.Salts == 0 }
+
+// Name returns the field as a printed key names it: the layout's text without
+// the type, such as region, hour(ts) or salt(16, user).
+func (f Field) Name() string { return f.name }
+
+// String returns the field as the layout's canonical form writes it.
+func (f Field) String() string {
+	if f.isColumn() && f.Type != TypeAny && !f.implied {
+		return f.name + ":" + f.Type.String()
+	}
+	return f.name
+}
+
+// fieldName computes what Name returns.
+func fieldName(f *Field) string {
+	switch {
+	case f.Salts > 0 && f.Column == "":
+		return fmt.Sprintf("salt(%d)", f.Salts)
+	case f.Salts > 0:
+		return fmt.Sprintf("salt(%d, %s)", f.Salts, f.Column)
+	case f.Bucket == 0:
+		return f.Column
+	case f.Bucket == Hour || f.Bucket == Day || f.Bucket == Month:
+		return fmt.Sprintf("%v(%s)", f.Bucket, f.Column)
+	default:
+		return fmt.Sprintf("every(%v, %s)", f.Bucket, f.Column)
+	}
+}
+
+// ErrLayout means a text is not a layout, or a method was called on a nil
+// *Layout. Every [*LayoutError] matches it.
+var ErrLayout = errors.New("key: bad layout")
+
+// errNilLayout is what a nil *Layout answers: it usually comes from a
+// ParseLayout whose error was passed over.
+var errNilLayout = fmt.Errorf("%w: it is nil; get one from ParseLayout and look at its error", ErrLayout)
+
+// LayoutError says where a layout's text is wrong and what belongs there.
+type LayoutError struct {
+	// Layout is the text as it was given.
+	Layout string
+	// Offset is the byte of Layout at which the trouble starts.
+	Offset int
+	// Problem says what is wrong or what was expected.
+	Problem string
+}
+
+// Error quotes the text and names the byte and the problem.
+func (e *LayoutError) Error() string {
+	return fmt.Sprintf("%v %q: byte %d: %s", ErrLayout, e.Layout, e.Offset, e.Problem)
+}
+
+// Is reports whether target is [ErrLayout].
+func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
+
+// ErrColumn means the columns given do not make a key of the layout: one is
+// missing, of the wrong type, out of range, or not in the layout at all. The
+// message names it and what was wanted.
+var ErrColumn = errors.New("key: column does not fit the layout")
+
+// ErrForeignKey means bytes are not a key of the layout: they belong to another
+// keyspace or layout. Every [*FitError] matches it.
+var ErrForeignKey = errors.New("key: not a key of this layout")
+
+// FitError says where a key stopped fitting a layout.
+type FitError struct {
+	// Offset is the byte of the key at which the field starts that does not
+	// fit, or the exact byte if the key is not a tuple there.
+	Offset int
+	// Field is the name of that field; empty if the key goes on after the
+	// last one.
+	Field string
+	// Cause says what is wrong. It is a [*DecodeError] if the key is not
+	// even a tuple.
+	Cause error
+}
+
+// Error names the byte, the field and the cause.
+func (e *FitError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%v: byte %d: %s", ErrForeignKey, e.Offset, trimPackageName(e.Cause))
+	}
+	return fmt.Sprintf("%v: byte %d: %s: %s", ErrForeignKey, e.Offset, e.Field, trimPackageName(e.Cause))
+}
+
+// Is reports whether target is [ErrForeignKey].
+func (e *FitError) Is(target error) bool { return target == ErrForeignKey }
+
+// Unwrap returns the cause.
+func (e *FitError) Unwrap() error { return e.Cause }

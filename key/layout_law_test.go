@@ -4,10 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"pgregory.net/rapid"
 )
@@ -22,7 +28,7 @@ func mustLayout(t interface{ Fatalf(string, ...any) }, text string) *Layout {
 
 func TestCanonicalFormReadsBackAsItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := layouts().Draw(t, "layout")
+		l := drawLayout().Draw(t, "layout")
 		again := mustLayout(t, l.String())
 		if again.String() != l.String() || !slices.Equal(again.Fields(), l.Fields()) || !slices.Equal(again.Columns(), l.Columns()) {
 			t.Fatalf("%v reads back as %v", l, again)
@@ -32,8 +38,8 @@ func TestCanonicalFormReadsBackAsItself(t *testing.T) {
 
 func TestDecodingAKeyGivesItsColumnsAndThoseTheKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := layouts().Draw(t, "layout")
-		row := rows(l).Draw(t, "row")
+		l := drawLayout().Draw(t, "layout")
+		row := drawRow(l).Draw(t, "row")
 		key, err := l.Encode(row)
 		if err != nil {
 			t.Fatalf("%v: %v", l, err)
@@ -58,12 +64,12 @@ func TestDecodingAKeyGivesItsColumnsAndThoseTheKey(t *testing.T) {
 // checkColumn compares a decoded column with what was encoded.
 func checkColumn(t *rapid.T, c *column, row Columns, v Values) {
 	got, ok := v.Value(c.name)
-	if want := c.bare >= 0 || len(c.buckets) > 0; ok != want || v.Exact(c.name) != (c.bare >= 0) {
+	if want := c.field >= 0 || len(c.buckets) > 0; ok != want || v.Exact(c.name) != (c.field >= 0) {
 		t.Fatalf("%s: known %v, exact %v", c.name, ok, v.Exact(c.name))
 	}
 	switch {
 	case !ok:
-	case c.typ == TypeTime && c.bare >= 0:
+	case c.typ == TypeTime && c.field >= 0:
 		if !got.(time.Time).Equal(row[c.name].(time.Time)) {
 			t.Fatalf("%s: %v came back as %v", c.name, row[c.name], got)
 		}
@@ -83,7 +89,7 @@ func checkColumn(t *rapid.T, c *column, row Columns, v Values) {
 func TestKeysSortByTheirFieldsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := mustLayout(t, "(region:string, hour(ts)) | ts, id:int")
-		a, b := rows(l).Draw(t, "a"), rows(l).Draw(t, "b")
+		a, b := drawRow(l).Draw(t, "a"), drawRow(l).Draw(t, "b")
 		if rapid.Bool().Draw(t, "same region") {
 			b["region"] = a["region"]
 		}
@@ -109,15 +115,15 @@ func mustKey(t interface{ Fatalf(string, ...any) }, l *Layout, row Row) []byte {
 
 func TestFanOutHoldsExactlyTheKeysThatStartLikeThat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := layouts().Draw(t, "layout")
-		row, other := rows(l).Draw(t, "row"), rows(l).Draw(t, "other")
+		l := drawLayout().Draw(t, "layout")
+		row, other := drawRow(l).Draw(t, "row"), drawRow(l).Draw(t, "other")
 		leading, n := leadingOf(t, l, row)
 		ranges, err := l.FanOut(leading)
 		if err != nil {
 			t.Fatalf("%v: fan out by %v: %v", l, leading, err)
 		}
 		key := mustKey(t, l, row)
-		if n := count(ranges, key); n != 1 {
+		if n := countContaining(ranges, key); n != 1 {
 			t.Fatalf("%v: %x lies in %d of the ranges of %v", l, key, n, leading)
 		}
 		for _, name := range slices.Sorted(maps.Keys(row)) {
@@ -129,7 +135,7 @@ func TestFanOutHoldsExactlyTheKeysThatStartLikeThat(t *testing.T) {
 		if startsAlike(t, l, key, mustKey(t, l, other), leading, n) {
 			want = 1
 		}
-		if got := count(ranges, mustKey(t, l, other)); got != want {
+		if got := countContaining(ranges, mustKey(t, l, other)); got != want {
 			t.Fatalf("%v: %v lies in %d ranges of %v, want %d", l, other, got, leading, want)
 		}
 	})
@@ -141,8 +147,8 @@ func TestBetweenHoldsExactlyTheKeysFromOneValueToBeforeTheOther(t *testing.T) {
 			"(region:string, hour(ts)) | id", "(region:string, salt(4)) | ts:time, id", "region:string | name:string",
 		}).Draw(t, "layout"))
 		next := l.columns[1]
-		row := rows(l).Draw(t, "row")
-		from, to := columnValues(next.typ).Draw(t, "from"), columnValues(next.typ).Draw(t, "to")
+		row := drawRow(l).Draw(t, "row")
+		from, to := drawColumnValue(next.typ).Draw(t, "from"), drawColumnValue(next.typ).Draw(t, "to")
 		if compareColumn(from, to) > 0 {
 			from, to = to, from
 		}
@@ -160,7 +166,7 @@ func TestBetweenHoldsExactlyTheKeysFromOneValueToBeforeTheOther(t *testing.T) {
 		if compareColumn(from, value) <= 0 && compareColumn(value, to) < 0 {
 			want = 1
 		}
-		got := count(ranges, mustKey(t, l, row))
+		got := countContaining(ranges, mustKey(t, l, row))
 		if got != want && (got < want || !sharesBucket(t, next, l, value, from, to)) {
 			t.Fatalf("%v lies in %d of the ranges from %v to %v, want %d", row, got, from, to, want)
 		}
@@ -240,7 +246,7 @@ func startsAlike(t *rapid.T, l *Layout, a, b []byte, leading Columns, n int) boo
 	return true
 }
 
-func count(ranges []Range, key []byte) int {
+func countContaining(ranges []Range, key []byte) int {
 	n := 0
 	for _, r := range ranges {
 		if r.Contains(key) {
@@ -248,4 +254,190 @@ func count(ranges []Range, key []byte) int {
 		}
 	}
 	return n
+}
+
+// drawLayout draws valid layouts: a few columns of any type, time columns with or
+// without themselves in the key, and perhaps a salt.
+func drawLayout() *rapid.Generator[*Layout] {
+	return rapid.Custom(func(t *rapid.T) *Layout {
+		var fields, bare []string
+		for i := range rapid.IntRange(1, 4).Draw(t, "columns") {
+			name := fmt.Sprintf("c%d", i)
+			typ := rapid.SampledFrom([]string{"", ":string", ":bytes", ":int", ":float", ":bool", ":uuid", ":time", "bucket"}).Draw(t, "type")
+			if typ != "bucket" {
+				fields, bare = append(fields, name+typ), append(bare, name)
+				continue
+			}
+			for _, b := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"hour(", "day(", "month(", "every(168h, "}), 1, 3, rapid.ID).Draw(t, "buckets") {
+				fields = append(fields, b+name+")")
+			}
+			if rapid.Bool().Draw(t, "exact") {
+				fields = append(fields, name)
+			}
+		}
+		fields = rapid.Permutation(fields).Draw(t, "order")
+		bar := rapid.IntRange(1, len(fields)).Draw(t, "bar")
+		if rapid.Bool().Draw(t, "salted") {
+			salt := fmt.Sprintf("salt(%d)", rapid.IntRange(1, 300).Draw(t, "salts"))
+			if from := append(bare, "other"); rapid.Bool().Draw(t, "derived") {
+				salt = strings.TrimSuffix(salt, ")") + ", " + rapid.SampledFrom(from).Draw(t, "from") + ")"
+			}
+			fields = slices.Insert(fields, rapid.IntRange(0, bar).Draw(t, "salt at"), salt)
+			bar++
+		}
+		text := strings.Join(fields[:bar], ", ")
+		if bar < len(fields) {
+			text = "(" + text + ") | " + strings.Join(fields[bar:], ", ")
+		}
+		l, err := ParseLayout(text)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		return l
+	})
+}
+
+// drawRow draws a row for l, with a salt where one has to be picked.
+func drawRow(l *Layout) *rapid.Generator[Columns] {
+	return rapid.Custom(func(t *rapid.T) Columns {
+		row := Columns{}
+		for _, c := range l.columns {
+			row[c.name] = drawColumnValue(c.typ).Draw(t, c.name)
+		}
+		if f := l.saltField(); f != nil && f.Column == "" {
+			row[f.name] = rapid.IntRange(0, f.Salts-1).Draw(t, "salt")
+		}
+		return row
+	})
+}
+
+func drawColumnValue(typ Type) *rapid.Generator[any] {
+	text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", "a\x00", "a\x00\x00", "b"}), rapid.String())
+	switch typ {
+	case TypeString:
+		return rapid.Map(text, toAny[string])
+	case TypeBytes:
+		return rapid.Map(drawRoughBytes(), toAny[[]byte])
+	case TypeInt:
+		return drawEdgeInteger()
+	case TypeFloat:
+		return rapid.Map(rapid.Float64(), toAny[float64])
+	case TypeBool:
+		return rapid.Map(rapid.Bool(), toAny[bool])
+	case TypeUUID:
+		return rapid.Map(rapid.Byte(), func(b byte) any { return UUID{3: b} })
+	case TypeTime:
+		return rapid.Map(drawTime(), toAny[time.Time])
+	default:
+		return rapid.OneOf(rapid.Map(text, toAny[string]), rapid.Map(drawRoughBytes(), toAny[[]byte]), drawEdgeInteger(),
+			rapid.SampledFrom([]any{nil, true, math.NaN(), float32(-1), UUID{}, Versionstamp{User: 1}}))
+	}
+}
+
+// drawTime draws from all that a layout takes, the ends of what 64 bits of
+// nanoseconds reach included.
+func drawTime() *rapid.Generator[time.Time] {
+	const year = 365 * 24 * 3600
+	return rapid.OneOf(
+		rapid.Map(rapid.Int64(), func(nanos int64) time.Time { return time.Unix(0, nanos).UTC() }),
+		rapid.Custom(func(t *rapid.T) time.Time {
+			sec := rapid.Int64Range(minUnix+2*year, maxUnix).Draw(t, "seconds")
+			return time.Unix(sec, rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
+		}),
+		rapid.Custom(func(t *rapid.T) time.Time {
+			sec := rapid.SampledFrom([]int64{minNanoUnix, maxNanoUnix}).Draw(t, "end") + rapid.Int64Range(-2, 2).Draw(t, "seconds")
+			return time.Unix(sec, rapid.SampledFrom([]int64{0, 999_999_999}).Draw(t, "nanos")).UTC()
+		}),
+	)
+}
+
+// FuzzParseLayout checks on any text that parsing ends, that an error points
+// into the text, and that the canonical form is a fixed point.
+func FuzzParseLayout(f *testing.F) {
+	for _, text := range fuzzLayouts {
+		f.Add(text)
+	}
+	script, err := os.ReadFile(filepath.Join("testdata", "layout", "parse.txt"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(script)) {
+		if text, ok := strings.CutPrefix(line, "layout "); ok {
+			f.Add(strings.TrimSpace(text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLayout(text)
+		if err != nil {
+			var at *LayoutError
+			if !errors.Is(err, ErrLayout) || !errors.As(err, &at) || at.Offset < 0 || at.Offset > len(text) {
+				t.Fatalf("%q: error %#v", text, err)
+			}
+			return
+		}
+		canonical := l.String()
+		again, err := ParseLayout(canonical)
+		if err != nil || again.String() != canonical {
+			t.Fatalf("%q is %q, which reads back as %v, %v", text, canonical, again, err)
+		}
+	})
+}
+
+var fuzzLayouts = []string{
+	"(region, hour(ts)) | id",
+	"salt(16) | ts:time",
+	"salt(16, user) | user:string, ts:time",
+	"(tenant:string, month(ts), every(168h, ts)) | id:uuid",
+	"(a:string, b:bytes, c:int, d:float) | e:bool, f:uuid, g:time",
+	"day(ts) | ts",
+}
+
+// FuzzLayoutDecode checks on any bytes, with layouts of all kinds, that a key
+// that is accepted has no second form, that what is refused says where, and
+// that printing is always printable.
+func FuzzLayoutDecode(f *testing.F) {
+	var all []*Layout
+	for i, text := range fuzzLayouts {
+		all = append(all, mustLayout(f, text))
+		for _, v := range append(specVectors, edgeVectors...) {
+			f.Add(i, mustEncode(f, v.tuple))
+		}
+	}
+	f.Add(0, []byte("\x02eu\x00\x17\x07\x9b\x61\x15\x2a"))
+	f.Add(1, []byte("\x15\x03\x1c\x18\xe8\x13\xaf\x80\x4e\xe0\x00"))
+	f.Add(2, []byte("\x15\x0f\x02bob\x00\x1c\x18\xe8\x13\xaf\x80\x4e\xe0\x00"))
+	f.Add(3, []byte("\x02acme\x00\x16\x02\xaa\x16\x0b\x95\x30aaaabbbbccccdddd"))
+	f.Add(5, []byte("\x16\x51\x22\x1c\x18\xe8\x13\xaf\x80\x4e\xe0\x00"))
+	f.Fuzz(func(t *testing.T, i int, key []byte) {
+		l := all[uint(i)%uint(len(all))]
+		v, err := l.Decode(key)
+		text, formatErr := l.Format(key)
+		if (err == nil) != (formatErr == nil) {
+			t.Fatalf("Decode says %v, Format %v", err, formatErr)
+		}
+		if err == nil && v.String() != text {
+			t.Fatalf("%x prints as %q, its values as %q", key, text, v)
+		}
+		for _, r := range text {
+			if !unicode.IsPrint(r) {
+				t.Fatalf("%x prints as %q", key, text)
+			}
+		}
+		if _, tupleErr := Decode(key); err == nil && tupleErr != nil {
+			t.Fatalf("%x is accepted but is no tuple: %v", key, tupleErr)
+		}
+		if err != nil {
+			var at *FitError
+			if !errors.Is(err, ErrForeignKey) || !errors.As(err, &at) || at.Offset < 0 || at.Offset > len(key) {
+				t.Fatalf("%x: error %#v", key, err)
+			}
+			return
+		}
+		if again, err := l.Encode(v); err != nil || !bytes.Equal(again, key) {
+			t.Fatalf("%v: %x encodes again to %x, %v", l, key, again, err)
+		}
+		if p, err := l.Partition(key); err != nil || !bytes.HasPrefix(key, p) {
+			t.Fatalf("partition %x, %v", p, err)
+		}
+	})
 }

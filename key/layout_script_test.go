@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata/layout answer into them")
+var rewriteScripts = flag.Bool("rewrite", false, "write what the scripts in testdata/layout answer into them")
 
 // TestLayoutScripts runs the transcripts in testdata/layout, which specify how
 // layouts behave. In a script a command stands above ---- and its answer below,
@@ -51,10 +51,10 @@ func runScript(t *testing.T, path string) {
 			fmt.Fprintf(&out, "%s\n\n", block) // prose
 			continue
 		}
-		fmt.Fprintf(&out, "%s\n----\n%s\n\n", command, strings.TrimSpace(s.run(command)))
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", command, strings.TrimSpace(s.runCommand(command)))
 	}
 	got := strings.TrimSpace(out.String()) + "\n"
-	if *rewrite {
+	if *rewriteScripts {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func firstDifference(got, want string) string {
 // script is the state between commands.
 type script struct{ layout *Layout }
 
-func (s *script) run(command string) string {
+func (s *script) runCommand(command string) string {
 	verb, rest, _ := strings.Cut(command, " ")
 	// A command may go on over several lines.
 	rest = strings.ReplaceAll(rest, "\n", " ")
@@ -91,20 +91,20 @@ func (s *script) run(command string) string {
 		s.layout = l
 		return fmt.Sprintf("%v\ncolumns %s", l, strings.Join(l.Columns(), " "))
 	case "encode":
-		return s.encode(parseColumns(rest))
+		return s.runEncode(parseColumns(rest))
 	case "decode":
 		key, err := hex.DecodeString(rest)
 		if err != nil {
 			return err.Error()
 		}
-		return s.decode(key)
+		return s.runDecode(key)
 	case "prefix", "fanout", "between":
-		return s.scan(verb, parseColumns(rest))
+		return s.runScan(verb, parseColumns(rest))
 	}
 	return "unknown command " + verb
 }
 
-func (s *script) scan(verb string, given Columns) string {
+func (s *script) runScan(verb string, given Columns) string {
 	var ranges []Range
 	var err error
 	switch verb {
@@ -129,7 +129,7 @@ func (s *script) scan(verb string, given Columns) string {
 	return b.String()
 }
 
-func (s *script) encode(row Columns) string {
+func (s *script) runEncode(row Columns) string {
 	key, err := s.layout.Encode(row)
 	if err != nil {
 		return err.Error()
@@ -146,7 +146,7 @@ func (s *script) encode(row Columns) string {
 	return strings.TrimSuffix(parts, " | ") + "\n" + text
 }
 
-func (s *script) decode(key []byte) string {
+func (s *script) runDecode(key []byte) string {
 	v, err := s.layout.Decode(key)
 	if err != nil {
 		text, _ := s.layout.Format(key)

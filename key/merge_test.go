@@ -1,10 +1,13 @@
 package key
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -16,15 +19,15 @@ type record struct{ key, source, nth int }
 
 func byKey(a, b record) int { return cmp.Compare(a.key, b.key) }
 
-// spy is a cursor that counts what is asked of it.
-type spy struct {
+// countingCursor is a cursor that counts what is asked of it.
+type countingCursor struct {
 	items         []record
 	asked, closed int
 	err           error // returned in place of the end
 	closeErr      error
 }
 
-func (s *spy) Next() (record, bool, error) {
+func (s *countingCursor) Next() (record, bool, error) {
 	s.asked++
 	if len(s.items) == 0 {
 		return record{}, false, s.err
@@ -34,7 +37,7 @@ func (s *spy) Next() (record, bool, error) {
 	return x, true, nil
 }
 
-func (s *spy) Close() error { s.closed++; return s.closeErr }
+func (s *countingCursor) Close() error { s.closed++; return s.closeErr }
 
 // drawRuns draws sorted runs with many ties, within and between runs.
 func drawRuns(t *rapid.T) [][]record {
@@ -49,9 +52,9 @@ func drawRuns(t *rapid.T) [][]record {
 	return runs
 }
 
-func union(runs [][]record) []record { return slices.Concat(runs...) }
+func concatRuns(runs [][]record) []record { return slices.Concat(runs...) }
 
-func drain(t interface{ Fatal(...any) }, m *Merger[record]) (all []record) {
+func drainMerger(t interface{ Fatal(...any) }, m *Merger[record]) (all []record) {
 	for x, err := range m.All() {
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +78,7 @@ func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
-		want := union(runs)
+		want := concatRuns(runs)
 		slices.SortStableFunc(want, byKey)
 		kind := rapid.SampledFrom([]string{"slice", "page", "seq"}).Draw(t, "cursor")
 		var sources []Cursor[record]
@@ -86,7 +89,7 @@ func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := drain(t, m); !slices.Equal(got, want) {
+		if got := drainMerger(t, m); !slices.Equal(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
 		}
 	})
@@ -95,7 +98,7 @@ func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
 func TestReverseMergeIsTheMirrorImage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
-		want := union(runs)
+		want := concatRuns(runs)
 		slices.SortStableFunc(want, byKey)
 		slices.Reverse(want)
 		var sources []Cursor[record]
@@ -108,7 +111,7 @@ func TestReverseMergeIsTheMirrorImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := drain(t, m); !slices.Equal(got, want) {
+		if got := drainMerger(t, m); !slices.Equal(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
 		}
 	})
@@ -117,10 +120,10 @@ func TestReverseMergeIsTheMirrorImage(t *testing.T) {
 func TestMergeReadsOneItemAheadAndClosesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
-		spies := make([]*spy, len(runs))
+		spies := make([]*countingCursor, len(runs))
 		var sources []Cursor[record]
 		for i, r := range runs {
-			spies[i] = &spy{items: r}
+			spies[i] = &countingCursor{items: r}
 			sources = append(sources, spies[i])
 		}
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")
@@ -170,7 +173,7 @@ func TestResumedMergeNeitherRepeatsNorSkips(t *testing.T) {
 		for i := range runs {
 			runs[i] = slices.CompactFunc(runs[i], func(a, b record) bool { return a.key == b.key })
 		}
-		want := union(runs)
+		want := concatRuns(runs)
 		slices.SortStableFunc(want, byKey)
 		page := rapid.IntRange(1, 5).Draw(t, "page")
 
@@ -211,8 +214,8 @@ func TestResumedMergeNeitherRepeatsNorSkips(t *testing.T) {
 
 func TestMergeStopsAtASourcesError(t *testing.T) {
 	boom := errors.New("boom")
-	bad := &spy{items: []record{{key: 1}, {key: 3}}, err: boom}
-	good := &spy{items: []record{{key: 2}, {key: 4}, {key: 5}}, closeErr: errors.New("leak")}
+	bad := &countingCursor{items: []record{{key: 1}, {key: 3}}, err: boom}
+	good := &countingCursor{items: []record{{key: 2}, {key: 4}, {key: 5}}, closeErr: errors.New("leak")}
 	m, err := Merge(byKey, Cursor[record](good), bad)
 	if err != nil {
 		t.Fatal(err)
@@ -243,8 +246,8 @@ func TestMergeStopsAtASourcesError(t *testing.T) {
 
 func TestErrorsBeforeTheFirstItemAndAtCloseAreSeen(t *testing.T) {
 	boom := errors.New("boom")
-	for name, s := range map[string]*spy{"first read": {err: boom}, "close": {closeErr: boom}} {
-		m, err := Merge(byKey, Cursor[record](&spy{items: []record{{key: 1}}}), s)
+	for name, s := range map[string]*countingCursor{"first read": {err: boom}, "close": {closeErr: boom}} {
+		m, err := Merge(byKey, Cursor[record](&countingCursor{items: []record{{key: 1}}}), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +311,7 @@ func TestBadMergesAreRefused(t *testing.T) {
 
 func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 	boom := errors.New("boom")
-	var opened []*spy
+	var opened []*countingCursor
 	for name, fail := range map[string]func() (Cursor[record], error){
 		"error": func() (Cursor[record], error) { return nil, boom },
 		"nil":   func() (Cursor[record], error) { return nil, nil },
@@ -317,7 +320,7 @@ func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 			if salt == 2 {
 				return fail()
 			}
-			opened = append(opened, &spy{})
+			opened = append(opened, &countingCursor{})
 			return opened[len(opened)-1], nil
 		})
 		if !errors.Is(err, boom) && !errors.Is(err, ErrMerge) {
@@ -325,7 +328,7 @@ func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 		}
 	}
 	if _, err := MergeSalts(1, nil, func(int) (Cursor[record], error) {
-		opened = append(opened, &spy{})
+		opened = append(opened, &countingCursor{})
 		return opened[len(opened)-1], nil
 	}); !errors.Is(err, ErrMerge) {
 		t.Errorf("no comparison: got %v", err)
@@ -362,5 +365,165 @@ func TestLeavingTheLoopEndsTheSequences(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[0 0 1 1 2]" || ended != 2 {
 		t.Errorf("got %v, %d sequences ended", got, ended)
+	}
+}
+
+// heapMerger is the textbook alternative to the tournament: a binary heap of
+// sources whose top is replaced and sifted down. It lives here to be measured.
+type heapMerger[T any] struct {
+	cmp     func(a, b T) int
+	sources []Cursor[T]
+	heads   []T
+	heap    []int32
+	started bool
+}
+
+func (m *heapMerger[T]) less(a, b int32) bool {
+	c := m.cmp(m.heads[a], m.heads[b])
+	return c < 0 || c == 0 && a < b
+}
+
+func (m *heapMerger[T]) siftDown(i int) {
+	for {
+		least := i
+		for _, c := range [2]int{2*i + 1, 2*i + 2} {
+			if c < len(m.heap) && m.less(m.heap[c], m.heap[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		m.heap[i], m.heap[least] = m.heap[least], m.heap[i]
+		i = least
+	}
+}
+
+func (m *heapMerger[T]) Next() (item T, ok bool, err error) {
+	if !m.started {
+		m.started = true
+		m.heads = make([]T, len(m.sources))
+		for i, s := range m.sources {
+			if m.heads[i], ok, _ = s.Next(); ok {
+				m.heap = append(m.heap, int32(i))
+			}
+		}
+		for i := len(m.heap)/2 - 1; i >= 0; i-- {
+			m.siftDown(i)
+		}
+	} else if len(m.heap) > 0 {
+		top := m.heap[0]
+		next, ok, _ := m.sources[top].Next()
+		if ok && m.cmp(m.heads[top], next) > 0 {
+			return item, false, ErrUnsorted
+		}
+		m.heads[top] = next
+		if !ok {
+			last := len(m.heap) - 1
+			m.heap[0] = m.heap[last]
+			m.heap = m.heap[:last]
+		}
+		m.siftDown(0)
+	}
+	if len(m.heap) == 0 {
+		return item, false, nil
+	}
+	return m.heads[m.heap[0]], true, nil
+}
+
+// benchRuns deals 1<<15 sorted keys at random over k runs, like a salted log.
+func benchRuns[T any](k int, make func(i uint64) T) [][]T {
+	rng := rand.New(rand.NewPCG(1, uint64(k)))
+	runs := [][]T{}
+	for range k {
+		runs = append(runs, nil)
+	}
+	for i := range uint64(1 << 15) {
+		r := rng.IntN(k)
+		runs[r] = append(runs[r], make(i))
+	}
+	return runs
+}
+
+func seqOf[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, x := range items {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+func benchMerge[T any](b *testing.B, name string, compare func(a, b T) int, runs [][]T) {
+	items := 0
+	for _, r := range runs {
+		items += len(r)
+	}
+	drain := func(b *testing.B, next func() (T, bool, error)) {
+		n := 0
+		for _, ok, _ := next(); ok; _, ok, _ = next() {
+			n++
+		}
+		if n != items {
+			b.Fatalf("%d items, want %d", n, items)
+		}
+	}
+	cursors := func(open func([]T) Cursor[T]) (cs []Cursor[T]) {
+		for _, r := range runs {
+			cs = append(cs, open(r))
+		}
+		return cs
+	}
+	perItem := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(items), "ns/item")
+	}
+	for _, source := range []struct {
+		name string
+		open func([]T) Cursor[T]
+	}{
+		{"slice", SliceCursor[T]},
+		{"seq", func(r []T) Cursor[T] { return SeqCursor(seqOf(r)) }},
+	} {
+		b.Run(fmt.Sprintf("impl=losers/item=%s/k=%d/source=%s", name, len(runs), source.name), func(b *testing.B) {
+			for b.Loop() {
+				m, _ := Merge(compare, cursors(source.open)...)
+				drain(b, m.Next)
+				m.Close()
+			}
+			perItem(b)
+		})
+	}
+	b.Run(fmt.Sprintf("impl=heap/item=%s/k=%d/source=slice", name, len(runs)), func(b *testing.B) {
+		for b.Loop() {
+			m := &heapMerger[T]{cmp: compare, sources: cursors(SliceCursor[T])}
+			drain(b, m.Next)
+		}
+		perItem(b)
+	})
+}
+
+func BenchmarkMerge(b *testing.B) {
+	for _, k := range []int{2, 16, 100} {
+		benchMerge(b, "uint64", cmp.Compare[uint64], benchRuns(k, func(i uint64) uint64 { return i }))
+		benchMerge(b, "bytes", bytes.Compare, benchRuns(k, func(i uint64) []byte {
+			return binary.BigEndian.AppendUint64([]byte("log/events/"), i)
+		}))
+	}
+}
+
+// The reference must be right for the comparison to mean something.
+func TestHeapReferenceMergesToo(t *testing.T) {
+	runs := benchRuns(7, func(i uint64) uint64 { return i / 3 })
+	m := &heapMerger[uint64]{cmp: cmp.Compare[uint64]}
+	for _, r := range runs {
+		m.sources = append(m.sources, SliceCursor(r))
+	}
+	var got []uint64
+	for x, ok, _ := m.Next(); ok; x, ok, _ = m.Next() {
+		got = append(got, x)
+	}
+	if len(got) != 1<<15 || !slices.IsSorted(got) {
+		t.Errorf("%d items, sorted %v", len(got), slices.IsSorted(got))
 	}
 }

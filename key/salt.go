@@ -98,7 +98,7 @@ func (r RandomSalt) Salt([]byte) int {
 	if r.source == nil {
 		return 0
 	}
-	return scale(r.source(), r.last+1)
+	return scaleToRange(r.source(), r.last+1)
 }
 
 // DerivedSalt computes the salt from a column's bytes, the same in every
@@ -121,12 +121,40 @@ func (d DerivedSalt) Salts() int { return int(d.last) + 1 }
 // Salt returns the column's salt: its XXH3 hash, scaled to the number of
 // salts. Doubling the number sends salt s to 2s or 2s+1 and nowhere else.
 func (d DerivedSalt) Salt(column []byte) int {
-	return scale(hash.XXH3(column).Uint64(), d.last+1)
+	return scaleToRange(hash.XXH3(column).Uint64(), d.last+1)
 }
 
-// scale maps a uniform 64-bit number to [0, n) by multiplication, which
+// scaleToRange maps a uniform 64-bit number to [0, n) by multiplication, which
 // keeps the high bits; the bias is below n/2^64.
-func scale(x, n uint64) int {
+func scaleToRange(x, n uint64) int {
 	hi, _ := bits.Mul64(x, n)
 	return int(hi)
+}
+
+// SaltAdvice is the answer of [SaltCount].
+type SaltAdvice struct {
+	// Salts is the advised number of salts, and of ranges that an ordered
+	// read then opens and merges.
+	Salts int
+	// Price says in words what readers pay.
+	Price string
+}
+
+// SaltCount advises how many salts to use for a number of nodes that can
+// accept writes: as many, rounded up to a power of two. Fewer leave nodes
+// without writes, and more make reads dearer without helping writes. A power
+// of two can be doubled later while every old range splits in two
+// ([DerivedSalt]).
+func SaltCount(writableNodes int) (SaltAdvice, error) {
+	if writableNodes < 1 || writableNodes > MaxSalts {
+		return SaltAdvice{}, fmt.Errorf("%w: %d nodes accept writes; want 1 to %d", ErrSalt, writableNodes, MaxSalts)
+	}
+	n := ceilPowerOfTwo(writableNodes)
+	a := SaltAdvice{Salts: n}
+	a.Price = "a read opens one range, as it would without salt"
+	if n > 1 {
+		a.Price = fmt.Sprintf("an ordered read opens %d ranges, waits for the slowest, and makes about %d comparisons a record",
+			n, bits.Len(uint(n-1)))
+	}
+	return a, nil
 }

@@ -92,7 +92,7 @@ func kindOf(v any, depth int) Kind {
 	case Versionstamp:
 		return KindVersionstamp
 	default:
-		if _, _, ok := integer(v); ok {
+		if _, _, ok := toInteger(v); ok {
 			return KindInt
 		}
 	}
@@ -118,7 +118,7 @@ func numberOf(v any) number {
 		}
 		return n
 	}
-	i, u, _ := integer(v)
+	i, u, _ := toInteger(v)
 	if i < 0 {
 		return number{negative: true, magnitude: -uint64(i)}
 	}

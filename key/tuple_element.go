@@ -3,6 +3,9 @@ package key
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"math"
 	"math/big"
 )
@@ -34,9 +37,9 @@ func (e Element) Bytes() ([]byte, bool) {
 	if k := e.Kind(); k != KindBytes && k != KindString {
 		return nil, false
 	}
-	payload := e.payload()
+	payload := e.escapedPayload()
 	if e.escapes > 0 {
-		return unescape(make([]byte, 0, len(payload)-e.escapes), payload), true
+		return appendUnescaped(make([]byte, 0, len(payload)-e.escapes), payload), true
 	}
 	return payload, true
 }
@@ -47,9 +50,9 @@ func (e Element) AppendPayload(dst []byte) ([]byte, bool) {
 		return dst, false
 	}
 	if e.escapes == 0 {
-		return append(dst, e.payload()...), true
+		return append(dst, e.escapedPayload()...), true
 	}
-	return unescape(dst, e.payload()), true
+	return appendUnescaped(dst, e.escapedPayload()), true
 }
 
 // Text returns a text string.
@@ -61,14 +64,14 @@ func (e Element) Text() (string, bool) {
 	return string(b), true
 }
 
-// payload returns a string's bytes, still escaped.
-func (e Element) payload() []byte {
+// escapedPayload returns a string's bytes, still escaped.
+func (e Element) escapedPayload() []byte {
 	end := len(e.raw) - 1
 	return e.raw[1:end:end]
 }
 
-// unescape appends b without the escape byte that follows each zero.
-func unescape(dst, b []byte) []byte {
+// appendUnescaped appends b without the escape byte that follows each zero.
+func appendUnescaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, 0)
 		if i < 0 {
@@ -81,7 +84,7 @@ func unescape(dst, b []byte) []byte {
 
 // Int returns an integer that fits an int64.
 func (e Element) Int() (int64, bool) {
-	magnitude, negative, ok := e.magnitude()
+	magnitude, negative, ok := e.readMagnitude()
 	switch {
 	case !ok:
 		return 0, false
@@ -94,12 +97,12 @@ func (e Element) Int() (int64, bool) {
 
 // Uint returns an integer that fits a uint64.
 func (e Element) Uint() (uint64, bool) {
-	magnitude, negative, ok := e.magnitude()
+	magnitude, negative, ok := e.readMagnitude()
 	return magnitude, ok && !negative
 }
 
-// magnitude reads an integer of at most eight bytes.
-func (e Element) magnitude() (u uint64, negative, ok bool) {
+// readMagnitude reads an integer of at most eight bytes.
+func (e Element) readMagnitude() (u uint64, negative, ok bool) {
 	if len(e.raw) == 0 || e.raw[0] < codeNegInt8 || e.raw[0] > codePosInt8 {
 		return 0, false, false
 	}
@@ -118,7 +121,7 @@ func (e Element) BigInt() (*big.Int, bool) {
 	if e.Kind() != KindInt {
 		return nil, false
 	}
-	if u, negative, ok := e.magnitude(); ok {
+	if u, negative, ok := e.readMagnitude(); ok {
 		i := new(big.Int).SetUint64(u)
 		if negative {
 			i.Neg(i)
@@ -131,7 +134,7 @@ func (e Element) BigInt() (*big.Int, bool) {
 	}
 	var scratch [maxIntBytes]byte
 	positive := scratch[:copy(scratch[:], magnitude)]
-	invert(positive)
+	invertBits(positive)
 	i := new(big.Int).SetBytes(positive)
 	return i.Neg(i), true
 }
@@ -194,7 +197,7 @@ func (e Element) Tuple() (Reader, bool) {
 	if e.Kind() != KindTuple {
 		return Reader{}, false
 	}
-	return Reader{b: e.payload(), nested: true}, true
+	return Reader{b: e.escapedPayload(), nested: true}, true
 }
 
 // Value returns the element as a [Tuple] holds it, sharing no memory with the
@@ -211,7 +214,7 @@ func (e Element) Value() any {
 		t, _, _ := decodeElements(Tuple{}, e.raw, 1, 1) // checked when it was read
 		return t
 	case KindInt:
-		return e.integer()
+		return e.narrowestInteger()
 	case KindFloat32:
 		f, _ := e.Float32()
 		return f
@@ -235,8 +238,8 @@ func (e Element) Value() any {
 	}
 }
 
-// integer returns an integer in the narrowest of int64, uint64 and *big.Int.
-func (e Element) integer() any {
+// narrowestInteger returns an integer in the narrowest of int64, uint64 and *big.Int.
+func (e Element) narrowestInteger() any {
 	if i, ok := e.Int(); ok {
 		return i
 	}
@@ -246,3 +249,66 @@ func (e Element) integer() any {
 	b, _ := e.BigInt()
 	return b
 }
+
+// ErrUUID means a text is not a UUID: write 8-4-4-4-12 hexadecimal digits.
+var ErrUUID = errors.New("key: not a UUID")
+
+// UUID is an RFC 9562 UUID in network byte order. It sorts by its bytes.
+type UUID [16]byte
+
+// uuidDashes are the places of the dashes in the text form.
+var uuidDashes = [...]int{8, 13, 18, 23}
+
+const uuidTextLen = 36
+
+// ParseUUID reads the text form, in either case. It fails with [ErrUUID] for
+// anything else, braces and the urn: prefix included.
+func ParseUUID(s string) (UUID, error) {
+	var u UUID
+	if len(s) != uuidTextLen {
+		return UUID{}, fmt.Errorf("%w: %d characters, want %d", ErrUUID, len(s), uuidTextLen)
+	}
+	for _, i := range uuidDashes {
+		if s[i] != '-' {
+			return UUID{}, fmt.Errorf("%w: %q at byte %d, want a dash", ErrUUID, s[i], i)
+		}
+	}
+	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {
+		return UUID{}, fmt.Errorf("%w: %w", ErrUUID, err)
+	}
+	return u, nil
+}
+
+// String returns the text form, in lower case.
+func (u UUID) String() string { return string(u.appendText(make([]byte, 0, uuidTextLen))) }
+
+// appendText appends the text form to dst.
+func (u UUID) appendText(dst []byte) []byte {
+	dst = append(hex.AppendEncode(dst, u[0:4]), '-')
+	dst = append(hex.AppendEncode(dst, u[4:6]), '-')
+	dst = append(hex.AppendEncode(dst, u[6:8]), '-')
+	dst = append(hex.AppendEncode(dst, u[8:10]), '-')
+	return hex.AppendEncode(dst, u[10:])
+}
+
+// Versionstamp80 is the position of a transaction in FoundationDB's global
+// order: eight bytes of commit version, two of position in the batch.
+type Versionstamp80 [10]byte
+
+// String returns the stamp as 20 hexadecimal digits.
+func (v Versionstamp80) String() string { return fmt.Sprintf("%x", v[:]) }
+
+// Versionstamp is the 96-bit stamp of FoundationDB's bindings: the
+// transaction's position and the caller's order within the transaction.
+//
+// FoundationDB fills in a Transaction of ten 0xff bytes at commit. This
+// package gives those no meaning: they are encoded as they stand, and sort
+// after every stamp that was filled in.
+type Versionstamp struct {
+	Transaction Versionstamp80
+	User        uint16
+}
+
+// String returns both parts as hexadecimal digits, joined by a colon.
+func (v Versionstamp) String() string { return fmt.Sprintf("%x:%04x", v.Transaction[:], v.User) }

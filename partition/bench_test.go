@@ -53,8 +53,8 @@ func benchMap(tb testing.TB, n int, key func(*rand.Rand) []byte) *Map {
 	return m
 }
 
-// probes are positions to look up, of other keys than the boundaries.
-func probes(key func(*rand.Rand) []byte) []Position {
+// lookupPositions are positions to look up, of other keys than the boundaries.
+func lookupPositions(key func(*rand.Rand) []byte) []Position {
 	r := rand.New(rand.NewPCG(2, 3))
 	ps := make([]Position, 1<<14)
 	for i := range ps {
@@ -67,7 +67,7 @@ var sink GroupID
 
 func BenchmarkOwner(b *testing.B) {
 	for _, shape := range keyShapes {
-		ps := probes(shape.key)
+		ps := lookupPositions(shape.key)
 		for _, n := range []int{10, 1000, 10_000} {
 			m := benchMap(b, n, shape.key)
 			b.Run(fmt.Sprintf("impl=index/keys=%s/shards=%d", shape.name, n), func(b *testing.B) {
@@ -115,7 +115,7 @@ func BenchmarkApply(b *testing.B) {
 	const n = 10_000
 	for _, shape := range keyShapes {
 		m := benchMap(b, n, shape.key)
-		middle := m.at(n / 2)
+		middle := m.shardAt(n / 2)
 		split := Split{Shard: middle.ID, In: &benchRange, At: []Position{keyBehind(b, middle)}}
 		halves, err := m.Apply(split)
 		if err != nil {

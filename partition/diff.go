@@ -28,18 +28,18 @@ type Difference struct {
 // Diff returns what changed from one map to another. A router forgets what it
 // knows of the spans that moved, a feed looks for the new owner there.
 func Diff(from, to *Map) Difference {
-	d := Difference{From: from.version, To: to.version, Moved: moved(from, to)}
-	d.Gone, d.Born = only(shardIDs(from), shardIDs(to))
-	d.Left, d.Joined = only(groupIDs(from), groupIDs(to))
+	d := Difference{From: from.version, To: to.version, Moved: listMoved(from, to)}
+	d.Gone, d.Born = uniqueIDs(shardIDs(from), shardIDs(to))
+	d.Left, d.Joined = uniqueIDs(groupIDs(from), groupIDs(to))
 	return d
 }
 
-// moved walks over both tilings at once.
-func moved(from, to *Map) (all []Moved) {
+// listMoved walks over both tilings at once.
+func listMoved(from, to *Map) (all []Moved) {
 	i, j := 0, 0
 	var start Position
 	for i < len(from.shards) && j < len(to.shards) {
-		a, b := from.at(i), to.at(j)
+		a, b := from.shardAt(i), to.shardAt(j)
 		end := a.Span.End
 		switch c := compareEnds(a.Span.End, b.Span.End); {
 		case c < 0:
@@ -93,8 +93,8 @@ func groupIDs(m *Map) []GroupID {
 	return ids
 }
 
-// only returns what each of two sorted slices has alone.
-func only[T ShardID | GroupID](a, b []T) (onlyA, onlyB []T) {
+// uniqueIDs returns what each of two sorted slices has alone.
+func uniqueIDs[T ShardID | GroupID](a, b []T) (onlyA, onlyB []T) {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
 		case a[0] < b[0]:
@@ -115,14 +115,14 @@ func (d Difference) String() string {
 	for _, m := range d.Moved {
 		fmt.Fprintf(&b, "%v went from %v to %v\n", m.Span, m.From, m.To)
 	}
-	list(&b, "new shards", d.Born)
-	list(&b, "gone shards", d.Gone)
-	list(&b, "new groups", d.Joined)
-	list(&b, "gone groups", d.Left)
+	printIDs(&b, "new shards", d.Born)
+	printIDs(&b, "gone shards", d.Gone)
+	printIDs(&b, "new groups", d.Joined)
+	printIDs(&b, "gone groups", d.Left)
 	return b.String()
 }
 
-func list[T fmt.Stringer](b *strings.Builder, what string, ids []T) {
+func printIDs[T fmt.Stringer](b *strings.Builder, what string, ids []T) {
 	if len(ids) > 0 {
 		fmt.Fprintf(b, "%s %v\n", what, ids)
 	}

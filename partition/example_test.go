@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cleavekv/cleave/partition"
@@ -17,5 +18,39 @@ func ExampleKeyspace_AppendPosition() {
 	fmt.Println(users.KeySpan([]byte("ada")).Contains(field))
 	// Output:
 	// "ada" holds "email"
+	// true
+}
+
+// A map is split and a part of it moved, while readers of the old one go on.
+func ExampleMap_Apply() {
+	users := &partition.Keyspace{ID: 7, Name: "users", Kind: partition.Range}
+	at := func(key string) partition.Position { return users.AppendPosition(nil, []byte(key)) }
+
+	m, err := partition.First(make([]partition.Group, 2), nil) // groups 1 and 2
+	if err != nil {
+		panic(err)
+	}
+	var published partition.Published
+	published.Offer(m)
+
+	next, err := m.Apply(
+		partition.Split{Shard: 1, In: users, At: []partition.Position{at("m")}},
+		partition.Assign{Shard: m.NextShard(), To: 2},
+	)
+	if err != nil {
+		panic(err)
+	}
+	published.Offer(next)
+	fmt.Println("ada is with", published.Load().Owner(at("ada")).Group)
+	fmt.Println("zoe is with", published.Load().Owner(at("zoe")).Group)
+	fmt.Println("zoe was with", m.Owner(at("zoe")).Group)
+
+	// A plan that was made for what a shard used to be is refused.
+	_, err = next.Apply(partition.Assign{Shard: 1, To: 2, Expect: m.Version()})
+	fmt.Println(errors.Is(err, partition.ErrStale))
+	// Output:
+	// ada is with group 1
+	// zoe is with group 2
+	// zoe was with group 1
 	// true
 }

@@ -56,7 +56,7 @@ func ParseConstraint(s string) (Constraint, error) {
 // String is the canonical form, which ParseConstraint reads.
 func (c Constraint) String() string { return c.text }
 
-// Allows tells whether a group with these labels meets the constraint.
+// Allows reports whether a group with these labels meets the constraint.
 func (c Constraint) Allows(l Labels) bool {
 	if c.text == "" {
 		return true
@@ -107,7 +107,7 @@ func parseTerms(s string) ([]term, error) {
 		t := term{key, not, strings.Split(values, "|")}
 		slices.Sort(t.values)
 		t.values = slices.Compact(t.values)
-		if !ok || !isWord(key) || !all(t.values, isWord) {
+		if !ok || !isWord(key) || !allMatch(t.values, isWord) {
 			return nil, fmt.Errorf("%w: %q: write key=value in printable ASCII without spaces and , = ! |", ErrLabels, part)
 		}
 		terms = append(terms, t)
@@ -147,6 +147,6 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-func all(values []string, is func(string) bool) bool {
+func allMatch(values []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(values, func(s string) bool { return !is(s) })
 }

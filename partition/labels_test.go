@@ -8,21 +8,21 @@ import (
 
 func TestLabelsHaveOneForm(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                     "",
-		"zone=eu":              "zone=eu",
-		"zone=eu,store=2":      "store=2,zone=eu",
-		"a-b=2,a=1":            "a=1,a-b=2",
-		"zone=eu,zone=us":      "is there twice",
-		"zone":                 "write key=value",
-		"zone=":                "write key=value",
-		"=eu":                  "write key=value",
-		"zone=e u":             "write key=value",
-		"zone=eu,":             "write key=value",
-		"zone==eu":             "write key=value",
-		"zone=é":               "write key=value",
-		"zone=eu|us":           "a label is key=value",
-		"zone!=eu":             "a label is key=value",
-		"k=" + long("v", 1024): "use at most 1024",
+		"":                         "",
+		"zone=eu":                  "zone=eu",
+		"zone=eu,store=2":          "store=2,zone=eu",
+		"a-b=2,a=1":                "a=1,a-b=2",
+		"zone=eu,zone=us":          "is there twice",
+		"zone":                     "write key=value",
+		"zone=":                    "write key=value",
+		"=eu":                      "write key=value",
+		"zone=e u":                 "write key=value",
+		"zone=eu,":                 "write key=value",
+		"zone==eu":                 "write key=value",
+		"zone=é":                   "write key=value",
+		"zone=eu|us":               "a label is key=value",
+		"zone!=eu":                 "a label is key=value",
+		"k=" + longText("v", 1024): "use at most 1024",
 	} {
 		l, err := ParseLabels(in)
 		checkParsed(t, in, l.String(), want, err)
@@ -60,7 +60,7 @@ func checkParsed(t *testing.T, in, got, want string, err error) {
 	}
 }
 
-func long(s string, n int) string { return strings.Repeat(s, n) }
+func longText(s string, n int) string { return strings.Repeat(s, n) }
 
 func TestAConstraintAllowsTheGroupsThatMeetAllItsTerms(t *testing.T) {
 	for _, test := range []struct {
@@ -83,7 +83,7 @@ func TestAConstraintAllowsTheGroupsThatMeetAllItsTerms(t *testing.T) {
 		{"zone=eu,disk!=slow", "zone=us,disk=fast", false},
 		{"zone=eu|us,zone!=us", "zone=us", false},
 	} {
-		if got := constraint(test.constraint).Allows(labels(test.labels)); got != test.want {
+		if got := mustConstraint(test.constraint).Allows(mustLabels(test.labels)); got != test.want {
 			t.Errorf("%q allows %q: %v", test.constraint, test.labels, got)
 		}
 	}

@@ -1,8 +1,11 @@
 package partition
 
 import (
+	"bytes"
 	"fmt"
+	"iter"
 	"slices"
+	"sync/atomic"
 )
 
 // Version numbers the maps: a higher one is newer. 0 is no map.
@@ -11,14 +14,14 @@ type Version uint64
 // ShardID names a shard for ever: ids are never used again. 0 is no shard.
 type ShardID uint64
 
-// String is the id in commands and reports.
-func (id ShardID) String() string { return fmt.Sprintf("s%d", uint64(id)) }
+// String names it in reports and errors.
+func (id ShardID) String() string { return fmt.Sprintf("shard %d", uint64(id)) }
 
 // GroupID names a group for ever: ids are never used again. 0 is no group.
 type GroupID uint64
 
-// String is the id in commands and reports.
-func (id GroupID) String() string { return fmt.Sprintf("g%d", uint64(id)) }
+// String names it in reports and errors.
+func (id GroupID) String() string { return fmt.Sprintf("group %d", uint64(id)) }
 
 // Shard is a range of the space with one owner.
 type Shard struct {
@@ -82,12 +85,12 @@ func (m *Map) NextGroup() GroupID { return m.nextGroup }
 
 // Find returns the shard that holds a position. Every position has one. A
 // request that only wants to know where to go asks [Map.GroupOf].
-func (m *Map) Find(p Position) Shard { return m.at(m.tiling.find(p)) }
+func (m *Map) Find(p Position) Shard { return m.shardAt(m.tiling.find(p)) }
 
-// at returns the shard of an index.
-func (m *Map) at(i int) Shard {
+// shardAt returns the shard of an index.
+func (m *Map) shardAt(i int) Shard {
 	s := &m.shards[i]
-	return Shard{ID: s.Shard, Span: m.tiling.span(i), Group: s.Group, Changed: s.Changed, Pin: m.pins[s.pin]}
+	return Shard{ID: s.Shard, Span: m.tiling.spanOf(i), Group: s.Group, Changed: s.Changed, Pin: m.pins[s.pin]}
 }
 
 // Shard returns the shard of an id. It looks at every shard: it is for
@@ -97,7 +100,7 @@ func (m *Map) Shard(id ShardID) (Shard, bool) {
 	if i < 0 {
 		return Shard{}, false
 	}
-	return m.at(i), true
+	return m.shardAt(i), true
 }
 
 func (m *Map) indexOf(id ShardID) int {
@@ -127,3 +130,170 @@ func (m *Map) groupIndex(id GroupID) (int, bool) {
 
 // Groups returns all groups in order of their ids.
 func (m *Map) Groups() []Group { return slices.Clone(m.groups) }
+
+// First returns map version 1. Groups with id 0 are given the next one. The
+// space is one shard, or split at boundaries of a keyspace as by [Split], which
+// [Keyspace.EvenSlots] gives; neighbours go to the same group, and each group
+// gets as many shards, give or take one.
+func First(groups []Group, in *Keyspace, at ...Position) (*Map, error) {
+	d := draft{Map: Map{
+		version: 1, nextShard: 2, nextGroup: 1,
+		tiling: newTiling(), shards: []shard{{Owner: Owner{Shard: 1, Changed: 1}}}, pins: []Constraint{{}},
+	}}
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("%w: a map needs at least one", ErrUnknownGroup)
+	}
+	for _, g := range groups {
+		if g.Draining {
+			return nil, fmt.Errorf("first map: %w: %v", ErrDraining, g.ID)
+		}
+		if err := (AddGroup{g.ID, g.Labels}).apply(&d); err != nil {
+			return nil, fmt.Errorf("first map: %w", err)
+		}
+	}
+	if len(at) > 0 {
+		if err := (Split{Shard: 1, In: in, At: at}).apply(&d); err != nil {
+			return nil, fmt.Errorf("first map: %w", err)
+		}
+	}
+	for i := range d.shards {
+		d.shards[i].Group = d.groups[i*len(d.groups)/len(d.shards)].ID
+	}
+	return d.finishMap()
+}
+
+// Shards returns the shards that intersect a span, in order; those of [Whole]
+// are all. Their own spans may reach beyond it.
+func (m *Map) Shards(span Span) iter.Seq[Shard] {
+	// Small enough to be inlined: then a loop over it allocates nothing.
+	return func(yield func(Shard) bool) { m.visitForward(span, yield) }
+}
+
+// Backward returns the shards that intersect a span, the last one first.
+func (m *Map) Backward(span Span) iter.Seq[Shard] {
+	return func(yield func(Shard) bool) { m.visitBackward(span, yield) }
+}
+
+func (m *Map) visitForward(span Span, yield func(Shard) bool) {
+	first, end := m.tiling.shardsIn(span)
+	for i := first; i < end && yield(m.shardAt(i)); i++ {
+	}
+}
+
+func (m *Map) visitBackward(span Span, yield func(Shard) bool) {
+	first, end := m.tiling.shardsIn(span)
+	for i := end - 1; i >= first && yield(m.shardAt(i)); i-- {
+	}
+}
+
+// shardsIn returns the indices of the shards that intersect a span.
+func (t *tiling) shardsIn(span Span) (first, end int) {
+	if span.Empty() {
+		return 0, 0
+	}
+	first, end = t.find(span.Start), t.shardCount()
+	if len(span.End) > 0 {
+		end = t.find(span.End)
+		if !bytes.Equal(t.startOf(end), span.End) {
+			end++ // the end is inside of this one
+		}
+	}
+	return first, end
+}
+
+// Owned returns the shards of a group, in order.
+func (m *Map) Owned(g GroupID) iter.Seq[Shard] {
+	return m.filterShards(func(s *shard) bool { return s.Group == g })
+}
+
+// Misplaced returns the shards that should move, in order: their group is
+// draining, or their pin does not allow it.
+func (m *Map) Misplaced() iter.Seq[Shard] {
+	return m.filterShards(func(s *shard) bool {
+		g, _ := m.Group(s.Group)
+		return g.Draining || !m.pins[s.pin].Allows(g.Labels)
+	})
+}
+
+func (m *Map) filterShards(is func(*shard) bool) iter.Seq[Shard] {
+	return func(yield func(Shard) bool) {
+		for i := range m.shards {
+			if is(&m.shards[i]) && !yield(m.shardAt(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Stretch is positions that follow one another and have one owner, whatever shards
+// they are in.
+type Stretch struct {
+	Span  Span // shares its bytes with the map: only read them
+	Group GroupID
+}
+
+// stretches are a map without the borders inside of groups. Who only looks for a
+// group finds it among them: mostly they are far fewer than shards, since what is cut
+// stays where it is until it moves, and so they stay in a core's own memory.
+type stretches struct {
+	tiling *tiling
+	groups []GroupID
+}
+
+// newStretches joins the shards of a tiling.
+func newStretches(t *tiling, shards []shard) *stretches {
+	s := new(stretches)
+	for i := range shards {
+		if i == 0 || shards[i].Group != shards[i-1].Group {
+			s.groups = append(s.groups, shards[i].Group)
+		}
+	}
+	if len(s.groups) == len(shards) {
+		s.tiling = t // nothing is joined
+		return s
+	}
+	s.tiling = &tiling{ends: make([]uint32, 1, len(s.groups)+1)}
+	for i := range shards {
+		if i == 0 || shards[i].Group != shards[i-1].Group {
+			s.tiling.addStart(t.startOf(i))
+		}
+	}
+	s.tiling.makeIndex()
+	return s
+}
+
+// GroupOf returns the group that owns a position. It is what a request asks that
+// wants to know where to go.
+func (m *Map) GroupOf(p Position) GroupID { return m.stretches.groups[m.stretches.tiling.find(p)] }
+
+// Stretches returns what groups own of a span, in order: two that follow one another
+// are of two groups. The first and the last may reach out of the span.
+func (m *Map) Stretches(span Span) iter.Seq[Stretch] {
+	return func(yield func(Stretch) bool) {
+		s := m.stretches
+		first, end := s.tiling.shardsIn(span)
+		for i := first; i < end && yield(Stretch{s.tiling.spanOf(i), s.groups[i]}); i++ {
+		}
+	}
+}
+
+// Published holds the newest map that a process has heard of. Reading it is one
+// atomic load. The zero value has no map.
+type Published struct{ newest atomic.Pointer[Map] }
+
+// Load returns the newest map, nil before the first was offered.
+func (p *Published) Load() *Map { return p.newest.Load() }
+
+// Offer publishes a map if its version is above that of the newest one, and
+// reports whether it did. Maps may arrive in any order and from anywhere.
+func (p *Published) Offer(m *Map) bool {
+	for {
+		newest := p.newest.Load()
+		if m == nil || newest != nil && m.version <= newest.version {
+			return false
+		}
+		if p.newest.CompareAndSwap(newest, m) {
+			return true
+		}
+	}
+}

@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"pgregory.net/rapid"
 )
 
 // The keyspaces of the tests: of both kinds, with ids of one and more bytes.
 var (
-	testHash   = Keyspace{ID: 1, Name: "default", Kind: Hash, Slots: 16}
-	testRange  = Keyspace{ID: 5, Name: "users", Kind: Range}
-	testFar    = Keyspace{ID: 300, Name: "far", Kind: Range}
-	testSpaces = []*Keyspace{&testHash, &testRange, &testFar}
+	testHash      = Keyspace{ID: 1, Name: "default", Kind: Hash, Slots: 16}
+	testRange     = Keyspace{ID: 5, Name: "users", Kind: Range}
+	testFar       = Keyspace{ID: 300, Name: "far", Kind: Range}
+	testKeyspaces = []*Keyspace{&testHash, &testRange, &testFar}
 )
 
 // model is a map as one would write it down by hand: spans in a list, searched
@@ -24,7 +26,7 @@ type model struct {
 	nextGroup GroupID
 }
 
-func (m *model) find(p Position) Shard {
+func (m *model) findShard(p Position) Shard {
 	for _, s := range m.shards {
 		if s.Span.Contains(p) {
 			return s
@@ -33,11 +35,11 @@ func (m *model) find(p Position) Shard {
 	panic(fmt.Sprintf("a gap at %x", p))
 }
 
-func (m *model) index(id ShardID) int {
+func (m *model) shardIndex(id ShardID) int {
 	return slices.IndexFunc(m.shards, func(s Shard) bool { return s.ID == id })
 }
 
-func (m *model) group(id GroupID) *Group {
+func (m *model) findGroup(id GroupID) *Group {
 	for i := range m.groups {
 		if m.groups[i].ID == id {
 			return &m.groups[i]
@@ -52,9 +54,9 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// split returns what Apply should answer, and makes the change if it is nil.
-func (m *model) split(e Split) error {
-	i := m.index(e.Shard)
+// applySplit returns what Apply should answer, and makes the change if it is nil.
+func (m *model) applySplit(e Split) error {
+	i := m.shardIndex(e.Shard)
 	switch {
 	case i < 0:
 		return ErrUnknownShard
@@ -96,8 +98,8 @@ func (m *model) split(e Split) error {
 	return nil
 }
 
-func (m *model) merge(e Merge) error {
-	i, j := m.index(e.Left), m.index(e.Right)
+func (m *model) applyMerge(e Merge) error {
+	i, j := m.shardIndex(e.Left), m.shardIndex(e.Right)
 	switch {
 	case i < 0 || j < 0:
 		return ErrUnknownShard
@@ -113,7 +115,7 @@ func (m *model) merge(e Merge) error {
 	return nil
 }
 
-func (m *model) mergeSpan(e MergeSpan) error {
+func (m *model) applyMergeSpan(e MergeSpan) error {
 	i := slices.IndexFunc(m.shards, func(s Shard) bool { return bytes.Equal(s.Span.Start, e.Span.Start) })
 	j := slices.IndexFunc(m.shards, func(s Shard) bool { return bytes.Equal(s.Span.End, e.Span.End) })
 	switch {
@@ -129,8 +131,8 @@ func (m *model) mergeSpan(e MergeSpan) error {
 	return nil
 }
 
-func (m *model) assign(e Assign) error {
-	i, g := m.index(e.Shard), m.group(e.To)
+func (m *model) applyAssign(e Assign) error {
+	i, g := m.shardIndex(e.Shard), m.findGroup(e.To)
 	switch {
 	case i < 0:
 		return ErrUnknownShard
@@ -149,8 +151,8 @@ func (m *model) assign(e Assign) error {
 	return nil
 }
 
-func (m *model) pin(e Pin) error {
-	i := m.index(e.Shard)
+func (m *model) applyPin(e Pin) error {
+	i := m.shardIndex(e.Shard)
 	switch {
 	case i < 0:
 		return ErrUnknownShard
@@ -165,7 +167,7 @@ func (m *model) pin(e Pin) error {
 	return nil
 }
 
-func (m *model) changeGroup(e Edit) error {
+func (m *model) applyGroupEdit(e Edit) error {
 	switch e := e.(type) {
 	case AddGroup:
 		if e.ID != 0 && e.ID < m.nextGroup {
@@ -175,7 +177,7 @@ func (m *model) changeGroup(e Edit) error {
 		m.groups = append(m.groups, Group{ID: m.nextGroup, Labels: e.Labels})
 		m.nextGroup++
 	case SetDraining:
-		g := m.group(e.Group)
+		g := m.findGroup(e.Group)
 		switch {
 		case g == nil:
 			return ErrUnknownGroup
@@ -185,7 +187,7 @@ func (m *model) changeGroup(e Edit) error {
 		g.Draining = e.Draining
 	case RemoveGroup:
 		switch {
-		case m.group(e.Group) == nil:
+		case m.findGroup(e.Group) == nil:
 			return ErrUnknownGroup
 		case slices.ContainsFunc(m.shards, func(s Shard) bool { return s.Group == e.Group }):
 			return ErrInUse
@@ -198,15 +200,107 @@ func (m *model) changeGroup(e Edit) error {
 func (m *model) apply(e Edit) error {
 	switch e := e.(type) {
 	case Split:
-		return m.split(e)
+		return m.applySplit(e)
 	case Merge:
-		return m.merge(e)
+		return m.applyMerge(e)
 	case MergeSpan:
-		return m.mergeSpan(e)
+		return m.applyMergeSpan(e)
 	case Assign:
-		return m.assign(e)
+		return m.applyAssign(e)
 	case Pin:
-		return m.pin(e)
+		return m.applyPin(e)
 	}
-	return m.changeGroup(e)
+	return m.applyGroupEdit(e)
+}
+
+func mustLabels(s string) Labels { return must(ParseLabels(s)) }
+
+func mustConstraint(s string) Constraint { return must(ParseConstraint(s)) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+var smallKeys = rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 'b', 0xff}), 0, 10)
+
+// drawPosition returns a position of any keyspace: a key, an element of it, or
+// the edge of a slot, a prefix or a keyspace.
+func drawPosition(t *rapid.T, k *Keyspace) Position {
+	key := smallKeys.Draw(t, "key")
+	p := k.AppendPosition(nil, key)
+	switch rapid.IntRange(0, 6).Draw(t, "shape") {
+	case 0:
+		return append(p, smallKeys.Draw(t, "element")...)
+	case 1:
+		return k.KeySpan(key).End
+	case 2:
+		return k.Span().End
+	case 3:
+		if k.Kind == Hash {
+			return k.SlotSpan(uint16(rapid.IntRange(0, k.Slots-1).Draw(t, "slot"))).Start
+		}
+		return k.PrefixSpan(key).Start
+	}
+	return p
+}
+
+// drawEdit returns an edit that has a fair chance to be right.
+func drawEdit(t *rapid.T, m *model) Edit {
+	some := func(what string) ShardID {
+		return ShardID(rapid.OneOf(
+			rapid.Map(rapid.IntRange(0, len(m.shards)-1), func(i int) uint64 { return uint64(m.shards[i].ID) }),
+			rapid.Map(rapid.IntRange(0, len(m.shards)-1), func(i int) uint64 { return uint64(m.shards[i].ID) }),
+			rapid.Uint64Range(0, uint64(m.nextShard))).Draw(t, what))
+	}
+	group := m.groups[rapid.IntRange(0, len(m.groups)-1).Draw(t, "group")].ID
+	if rapid.IntRange(0, 4).Draw(t, "any group") == 4 {
+		group = GroupID(rapid.Uint64Range(0, uint64(m.nextGroup)).Draw(t, "group id"))
+	}
+	expect := Version(0)
+	if rapid.IntRange(0, 4).Draw(t, "expects") == 4 {
+		expect = Version(rapid.Uint64Range(0, uint64(m.version)).Draw(t, "expect"))
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "edit") {
+	case 0, 1, 2, 3:
+		k := rapid.SampledFrom(testKeyspaces).Draw(t, "keyspace")
+		at := make([]Position, rapid.IntRange(0, 4).Draw(t, "boundaries"))
+		for i := range at {
+			at[i] = drawPosition(t, k)
+		}
+		id := some("shard")
+		if len(at) > 0 {
+			slices.SortFunc(at, func(a, b Position) int { return bytes.Compare(a, b) })
+			s := m.findShard(at[0])
+			id = s.ID
+			if rapid.IntRange(0, 3).Draw(t, "outside") > 0 {
+				at = slices.DeleteFunc(at, func(p Position) bool { return !s.Span.Contains(p) || bytes.Equal(p, s.Span.Start) })
+				at = slices.CompactFunc(at, func(a, b Position) bool { return bytes.Equal(a, b) })
+			}
+		}
+		return Split{Shard: id, In: k, At: at, Expect: expect}
+	case 4, 5:
+		i := rapid.IntRange(0, len(m.shards)-1).Draw(t, "left")
+		if rapid.IntRange(0, 3).Draw(t, "all of a span") == 0 {
+			j := rapid.IntRange(0, len(m.shards)-1).Draw(t, "last")
+			return MergeSpan{Span{Start: m.shards[i].Span.Start, End: rapid.SampledFrom([]Position{m.shards[j].Span.End, drawPosition(t, testKeyspaces[0])}).Draw(t, "end")}}
+		}
+		e := Merge{Left: m.shards[i].ID, Right: some("right"), ExpectRight: expect}
+		if rapid.Bool().Draw(t, "neighbours") && i+1 < len(m.shards) {
+			e.Right = m.shards[i+1].ID
+		}
+		return e
+	case 6:
+		return Assign{Shard: some("shard"), To: group, Expect: expect}
+	case 7:
+		return Pin{Shard: some("shard"), To: mustConstraint(rapid.SampledFrom([]string{"", "zone=eu", "zone=eu|us", "zone!=us", "zone=mars"}).Draw(t, "pin")), Expect: expect}
+	case 8:
+		return AddGroup{ID: GroupID(rapid.SampledFrom([]GroupID{0, 0, group, m.nextGroup + 2}).Draw(t, "id")), Labels: mustLabels(rapid.SampledFrom([]string{"", "zone=eu", "zone=us,store=2"}).Draw(t, "labels"))}
+	}
+	if rapid.Bool().Draw(t, "remove") {
+		return RemoveGroup{group}
+	}
+	return SetDraining{group, rapid.Bool().Draw(t, "draining")}
 }

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata answer into them")
+var rewriteScripts = flag.Bool("rewrite", false, "write what the scripts in testdata answer into them")
 
 // TestScripts runs the transcripts in testdata, which specify how maps behave.
 // In a script commands stand above ---- and the answer below, up to a blank
@@ -54,10 +55,10 @@ func runScript(t *testing.T, path string) {
 			fmt.Fprintf(&out, "%s\n\n", block) // prose
 			continue
 		}
-		fmt.Fprintf(&out, "%s\n----\n%s\n\n", commands, strings.TrimSpace(s.run(strings.Split(commands, "\n"))))
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", commands, strings.TrimSpace(s.runLines(strings.Split(commands, "\n"))))
 	}
 	got := strings.TrimSpace(out.String()) + "\n"
-	if *rewrite {
+	if *rewriteScripts {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -84,23 +85,23 @@ type script struct {
 	maps map[Version]*Map
 }
 
-func (s *script) run(lines []string) string {
+func (s *script) runLines(lines []string) string {
 	words := strings.Fields(lines[0])
 	switch words[0] {
 	case "first":
-		return s.keep(first(words[1:]))
+		return s.keepMap(parseFirst(words[1:]))
 	case "find":
-		return shardLine(s.m.Find(place(words[1])))
+		return shardLine(s.m.Find(parsePosition(words[1])))
 	case "slot":
-		owner, whole := s.m.SlotOwner(spaceNamed(words[1]).ID, uint16(number(words[2])))
+		owner, whole := s.m.SlotOwner(keyspaceNamed(words[1]).ID, uint16(parseNumber(words[2])))
 		return fmt.Sprintf("%v %v changed %d whole %v", owner.Shard, owner.Group, owner.Changed, whole)
 	case "shards", "backward", "misplaced":
 		all := s.m.Misplaced()
 		switch words[0] {
 		case "shards":
-			all = s.m.Shards(spanNamed(words[1]))
+			all = s.m.Shards(parseSpan(words[1]))
 		case "backward":
-			all = s.m.Backward(spanNamed(words[1]))
+			all = s.m.Backward(parseSpan(words[1]))
 		}
 		var b strings.Builder
 		for shard := range all {
@@ -108,21 +109,21 @@ func (s *script) run(lines []string) string {
 		}
 		return cmp.Or(b.String(), "none")
 	case "diff":
-		return Diff(s.maps[Version(number(words[1]))], s.maps[Version(number(words[2]))]).String()
+		return Diff(s.maps[Version(parseNumber(words[1]))], s.maps[Version(parseNumber(words[2]))]).String()
 	}
 	var edits []Edit
 	for _, line := range lines {
 		edits = append(edits, parseEdit(strings.Fields(line)))
 	}
-	return s.keep(s.m.Apply(edits...))
+	return s.keepMap(s.m.Apply(edits...))
 }
 
-// keep goes on with a map, and prints it.
-func (s *script) keep(m *Map, err error) string {
+// keepMap goes on with a map, and prints it.
+func (s *script) keepMap(m *Map, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	if err := m.check(); err != nil {
+	if err := m.checkInvariants(); err != nil {
 		return "does not tile: " + err.Error()
 	}
 	s.m, s.maps[m.version] = m, m
@@ -141,22 +142,22 @@ func (s *script) keep(m *Map, err error) string {
 	return b.String()
 }
 
-func first(words []string) (*Map, error) {
+func parseFirst(words []string) (*Map, error) {
 	var groups []Group
 	for i, word := range words {
 		switch word {
 		case "at":
-			at := places(words[i+1:])
-			return First(groups, spaceOf(words[i+1:]), at...)
+			at := parsePositions(words[i+1:])
+			return First(groups, keyspaceOf(words[i+1:]), at...)
 		case "even":
-			k := spaceNamed(words[i+1])
-			at, err := k.EvenSlots(number(words[i+2]))
+			k := keyspaceNamed(words[i+1])
+			at, err := k.EvenSlots(parseNumber(words[i+2]))
 			if err != nil {
 				return nil, err
 			}
 			return First(groups, k, at...)
 		}
-		groups = append(groups, Group{Labels: labels(strings.Trim(word, "-"))})
+		groups = append(groups, Group{Labels: mustLabels(strings.Trim(word, "-"))})
 	}
 	return First(groups, nil)
 }
@@ -165,31 +166,31 @@ func parseEdit(words []string) Edit {
 	var expect []Version
 	if i := slices.Index(words, "expect"); i >= 0 {
 		for _, word := range words[i+1:] {
-			expect = append(expect, Version(number(word)))
+			expect = append(expect, Version(parseNumber(word)))
 		}
 		words = words[:i]
 	}
 	expect = append(expect, 0, 0) // not asked
-	shard := func(i int) ShardID { return ShardID(number(words[i][1:])) }
-	group := func(i int) GroupID { return GroupID(number(words[i][1:])) }
+	shard := func(i int) ShardID { return ShardID(parseNumber(words[i][1:])) }
+	group := func(i int) GroupID { return GroupID(parseNumber(words[i][1:])) }
 	switch words[0] {
 	case "split":
-		return Split{Shard: shard(1), In: spaceOf(words[3:]), At: places(words[3:]), Expect: expect[0]}
+		return Split{Shard: shard(1), In: keyspaceOf(words[3:]), At: parsePositions(words[3:]), Expect: expect[0]}
 	case "merge":
 		if strings.Contains(words[1], "..") {
-			return MergeSpan{Span: spanNamed(words[1])}
+			return MergeSpan{Span: parseSpan(words[1])}
 		}
 		return Merge{Left: shard(1), Right: shard(2), ExpectLeft: expect[0], ExpectRight: expect[1]}
 	case "assign":
 		return Assign{Shard: shard(1), To: group(2), Expect: expect[0]}
 	case "pin":
-		to := constraint(strings.Trim(words[2], "-"))
+		to := mustConstraint(strings.Trim(words[2], "-"))
 		if strings.Contains(words[1], "..") {
-			return PinSpan{Span: spanNamed(words[1]), To: to}
+			return PinSpan{Span: parseSpan(words[1]), To: to}
 		}
 		return Pin{Shard: shard(1), To: to, Expect: expect[0]}
 	case "add":
-		e := AddGroup{Labels: labels(strings.Trim(words[1], "-"))}
+		e := AddGroup{Labels: mustLabels(strings.Trim(words[1], "-"))}
 		if len(words) > 2 {
 			e.ID = group(3)
 		}
@@ -203,11 +204,117 @@ func parseEdit(words []string) Edit {
 }
 
 func shardLine(s Shard) string {
-	line := fmt.Sprintf("%v %s..%s %v changed %d", s.ID, placeName(s.Span.Start, "begin"), placeName(s.Span.End, "end"), s.Group, s.Changed)
+	line := fmt.Sprintf("%v %s..%s %v changed %d", s.ID, formatEdge(s.Span.Start, "begin"), formatEdge(s.Span.End, "end"), s.Group, s.Changed)
 	if s.Pin != (Constraint{}) {
 		line += fmt.Sprintf(" pinned to %v", s.Pin)
 	}
 	return line
 }
 
-func number(s string) int { return must(strconv.Atoi(s)) }
+func parseNumber(s string) int { return must(strconv.Atoi(s)) }
+
+// parsePosition reads a place of a script:
+//
+//	begin, end           of the space
+//	users, users+        the edges of a keyspace
+//	default@5            the start of a slot
+//	users/"m"            the own row of a key
+//	users/"m"."email"    an element of its collection
+//	users/"m"+           behind all its elements
+//	users/"m"*           before all keys that begin so
+func parsePosition(s string) Position {
+	if s == "begin" || s == "end" {
+		return nil
+	}
+	if name, slot, ok := strings.Cut(s, "@"); ok {
+		return keyspaceNamed(name).SlotSpan(uint16(parseNumber(slot))).Start
+	}
+	name, rest, inside := strings.Cut(s, "/")
+	if !inside {
+		name, end := strings.CutSuffix(s, "+")
+		if span := keyspaceNamed(name).Span(); end {
+			return span.End
+		}
+		return keyspaceNamed(name).Span().Start
+	}
+	k := keyspaceNamed(name)
+	quoted := must(strconv.QuotedPrefix(rest))
+	key := []byte(must(strconv.Unquote(quoted)))
+	switch rest = rest[len(quoted):]; {
+	case rest == "+":
+		return k.KeySpan(key).End
+	case rest == "*":
+		return k.PrefixSpan(key).Start
+	case rest != "":
+		return append(k.AppendPosition(nil, key), must(strconv.Unquote(rest[1:]))...)
+	}
+	return k.AppendPosition(nil, key)
+}
+
+// formatEdge is the reverse of place for the boundaries that maps have.
+func formatEdge(p Position, edge string) string {
+	if len(p) == 0 {
+		return edge
+	}
+	for _, k := range scriptKeyspaces {
+		if bytes.Equal(p, k.Span().Start) {
+			return k.Name
+		}
+		if !k.Span().Contains(p) {
+			continue
+		}
+		if key, element, err := k.Split(nil, p); err == nil && len(element) == 0 {
+			return fmt.Sprintf("%s/%q", k.Name, key)
+		}
+		if k.Kind == Hash && len(p) == 3 {
+			return fmt.Sprintf("%s@%d", k.Name, k.SlotAt(p))
+		}
+		row := bytes.Clone(p)
+		if row[len(row)-1]--; len(p) > 2 {
+			if key, element, err := k.Split(nil, row); err == nil && len(element) == 0 {
+				return fmt.Sprintf("%s/%q+", k.Name, key)
+			}
+		}
+		return fmt.Sprintf("%s/%q*", k.Name, p[1:])
+	}
+	for _, k := range scriptKeyspaces {
+		if bytes.Equal(p, k.Span().End) {
+			return k.Name + "+"
+		}
+	}
+	return fmt.Sprintf("%x", []byte(p))
+}
+
+// scriptKeyspaces are the keyspaces that scripts can name.
+var scriptKeyspaces = []*Keyspace{{ID: 0, Name: "system", Kind: Range}, {ID: 1, Name: "default", Kind: Hash}, {ID: 5, Name: "users", Kind: Range}}
+
+func keyspaceNamed(name string) *Keyspace {
+	for _, k := range scriptKeyspaces {
+		if k.Name == name {
+			return k
+		}
+	}
+	panic("no keyspace " + name)
+}
+
+// keyspaceOf returns the keyspace of the first place that is inside one.
+func keyspaceOf(words []string) *Keyspace {
+	for _, word := range words {
+		if i := strings.IndexAny(word, "/@"); i >= 0 {
+			return keyspaceNamed(word[:i])
+		}
+	}
+	return nil
+}
+
+func parsePositions(words []string) (at []Position) {
+	for _, word := range words {
+		at = append(at, parsePosition(word))
+	}
+	return at
+}
+
+func parseSpan(s string) Span {
+	start, end, _ := strings.Cut(s, "..")
+	return Span{parsePosition(start), parsePosition(end)}
+}

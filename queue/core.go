@@ -1,16 +1,19 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/key"
 )
 
 // core is what queues and logs share: buckets, and how messages come to them.
@@ -20,10 +23,10 @@ type core struct {
 	name string
 	opts Options
 
-	manifest atomic.Pointer[lanes.Manifest] // may be old: the rows decide
-	mu       sync.Mutex
-	posts    map[lanes.Bucket]*lane
-	wake     waker
+	manifest      atomic.Pointer[delivery.Manifest] // may be old: the rows decide
+	mu            sync.Mutex
+	publishQueues map[delivery.Bucket]*publishQueue
+	notifier      changeNotifier
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -31,34 +34,34 @@ type core struct {
 
 func openCore(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, log bool, o Options) (*core, error) {
 	o, err := o.withDefaults()
-	if err := errors.Join(err, checkPlace(ks, name)); err != nil {
+	if err := errors.Join(err, checkKeyspaceAndName(ks, name)); err != nil {
 		return nil, err
 	}
-	c := &core{db: db, ks: ks, name: name, opts: o, posts: map[lanes.Bucket]*lane{}}
+	c := &core{db: db, ks: ks, name: name, opts: o, publishQueues: map[delivery.Bucket]*publishQueue{}}
 	err = db.Update(ctx, func(tx *cleave.Txn) error {
 		_, err := tx.Get(ks, manifestKey(name))
 		if !errors.Is(err, cleave.ErrNotFound) {
 			return err
 		}
-		m := lanes.NewManifest(o.Shards)
+		m := delivery.NewManifest(o.Shards)
 		m.Log = log
-		return c.begin(tx, m, lanes.Tail{})
+		return c.openEpoch(tx, m, delivery.Tail{})
 	})
 	if err == nil {
-		var m *lanes.Manifest
-		if m, err = c.reload(ctx); err == nil && m.Log != log {
-			err = fmt.Errorf("%w: a %s of that name is there already: use another name", cleave.ErrOptions, kindOf(m.Log))
+		var m *delivery.Manifest
+		if m, err = c.reloadManifest(ctx); err == nil && m.Log != log {
+			err = fmt.Errorf("%w: a %s of that name is there already: use another name", cleave.ErrOptions, kindName(m.Log))
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s %s: %w", kindOf(log), name, err)
+		return nil, fmt.Errorf("open %s %s: %w", kindName(log), name, err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.wake.start(c)
+	c.notifier.start(c)
 	return c, nil
 }
 
-func kindOf(log bool) string {
+func kindName(log bool) string {
 	if log {
 		return "log"
 	}
@@ -74,13 +77,13 @@ func (c *core) close() error {
 	if closed {
 		return ErrClosed
 	}
-	c.wake.done.Wait()
+	c.notifier.wg.Wait()
 	return nil
 }
 
-// over tells that the caller has left, or that it was closed: then nothing is begun, so that
+// checkOpen tells that the caller has left, or that it was closed: then nothing is begun, so that
 // nobody has to ask what came of it.
-func (c *core) over(ctx context.Context) error {
+func (c *core) checkOpen(ctx context.Context) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
 	}
@@ -89,42 +92,42 @@ func (c *core) over(ctx context.Context) error {
 
 func (c *core) nowMS() int64 { return c.opts.Now().UnixMilli() }
 
-// begin writes a manifest, and opens the buckets of its last epoch.
-func (c *core) begin(tx *cleave.Txn, m lanes.Manifest, tail lanes.Tail) error {
-	for _, b := range m.Buckets() {
-		if err := tx.Set(c.ks, placeOf(c.name, b).tail(), tail.Append(nil)); err != nil {
+// openEpoch writes a manifest, and opens the buckets of its last epoch.
+func (c *core) openEpoch(tx *cleave.Txn, m delivery.Manifest, tail delivery.Tail) error {
+	for _, b := range m.OpenBuckets() {
+		if err := tx.Set(c.ks, newBucketKeys(c.name, b).tailKey(), tail.Append(nil)); err != nil {
 			return err
 		}
 	}
 	return tx.Set(c.ks, manifestKey(c.name), m.Encode())
 }
 
-// reload reads the manifest.
-func (c *core) reload(ctx context.Context) (*lanes.Manifest, error) {
+// reloadManifest reads the manifest.
+func (c *core) reloadManifest(ctx context.Context) (*delivery.Manifest, error) {
 	value, err := c.ks.Get(ctx, manifestKey(c.name))
 	if err != nil {
 		return nil, err
 	}
 	m, err := parseManifest(value)
 	if err == nil {
-		c.learn(&m)
+		c.keepNewerManifest(&m)
 	}
 	return &m, err
 }
 
-// learn keeps a manifest that was read, unless a newer one is known: who was slow to read
+// keepNewerManifest keeps a manifest that was read, unless a newer one is known: who was slow to read
 // it must not take back an epoch, whose ids nobody would ask for any more.
-func (c *core) learn(m *lanes.Manifest) {
+func (c *core) keepNewerManifest(m *delivery.Manifest) {
 	for {
 		known := c.manifest.Load()
-		if known != nil && known.Open().Number > m.Open().Number && !plant.Bug("queue-manifest-goes-back") || c.manifest.CompareAndSwap(known, m) {
+		if known != nil && known.OpenEpoch().Number > m.OpenEpoch().Number && !plant.Bug("queue-manifest-goes-back") || c.manifest.CompareAndSwap(known, m) {
 			return
 		}
 	}
 }
 
-// edit changes the manifest in a transaction.
-func (c *core) edit(ctx context.Context, f func(tx *cleave.Txn, m lanes.Manifest) error) error {
+// editManifest changes the manifest in a transaction.
+func (c *core) editManifest(ctx context.Context, f func(tx *cleave.Txn, m delivery.Manifest) error) error {
 	err := c.db.Update(ctx, func(tx *cleave.Txn) error {
 		value, err := tx.Get(c.ks, manifestKey(c.name))
 		if err != nil {
@@ -137,90 +140,90 @@ func (c *core) edit(ctx context.Context, f func(tx *cleave.Txn, m lanes.Manifest
 		return f(tx, m)
 	})
 	if err == nil {
-		_, _ = c.reload(ctx) // it is done, and what is known may be old
+		_, _ = c.reloadManifest(ctx) // it is done, and what is known may be old
 	}
 	return err
 }
 
-// resize begins an epoch with another number of shards: all buckets of the last are closed
+// changeShards begins an epoch with another number of shards: all buckets of the last are closed
 // in the same transaction, so that nothing is put there any more.
-func (c *core) resize(ctx context.Context, shards int) error {
+func (c *core) changeShards(ctx context.Context, shards int) error {
 	if shards < 1 || shards > MaxShards {
 		return fmt.Errorf("%w: queue: %d shards: use 1 to %d", cleave.ErrOptions, shards, MaxShards)
 	}
-	return c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
-		if m.Open().Shards == shards {
+	return c.editManifest(ctx, func(tx *cleave.Txn, m delivery.Manifest) error {
+		if m.OpenEpoch().Shards == shards {
 			return nil
 		}
-		first := lanes.Tail{}
-		for _, b := range m.Buckets() {
-			p := placeOf(c.name, b)
-			t, err := c.tail(tx, p)
+		first := delivery.Tail{}
+		for _, b := range m.OpenBuckets() {
+			p := newBucketKeys(c.name, b)
+			t, err := c.loadTail(tx, p)
 			if err != nil {
 				return err
 			}
 			first.TimeMS = max(first.TimeMS, t.TimeMS) // what comes later is not of before
 			t.Closed = true
-			if err := tx.Set(c.ks, p.tail(), t.Append(nil)); err != nil {
+			if err := tx.Set(c.ks, p.tailKey(), t.Append(nil)); err != nil {
 				return err
 			}
 		}
 		now := c.nowMS()
-		return c.begin(tx, m.Resized(shards, now).Forgotten(now-c.opts.keepEpoch().Milliseconds()), first)
+		return c.openEpoch(tx, m.WithShards(shards, now).WithoutClosedEpochs(now-c.opts.epochTTL().Milliseconds()), first)
 	})
 }
 
-// tail reads the tail of a bucket.
-func (c *core) tail(tx *cleave.Txn, p place) (lanes.Tail, error) {
-	return parseTail(tx.Get(c.ks, p.tail()))
+// loadTail reads the tail of a bucket.
+func (c *core) loadTail(tx *cleave.Txn, p bucketKeys) (delivery.Tail, error) {
+	return parseTail(tx.Get(c.ks, p.tailKey()))
 }
 
-// empty tells whether there is no row from one key to another, which then stays so until the
+// isEmptyRange reports whether there is no row from one key to another, which then stays so until the
 // commit.
-func (c *core) empty(tx *cleave.Txn, from, to []byte) (bool, error) {
+func (c *core) isEmptyRange(tx *cleave.Txn, from, to []byte) (bool, error) {
 	for _, err := range tx.Scan(c.ks, cleave.ScanOptions{Start: from, End: to, Limit: 1, KeysOnly: true}) {
 		return false, err
 	}
 	return true, nil
 }
 
-// drained takes a bucket that is closed out of the manifest, if it is empty: who has seen
+// removeDrainedBucket takes a bucket that is closed out of the manifest, if it is empty: who has seen
 // that may have seen what a crash takes back, as in advance.
-func (c *core) drained(ctx context.Context, p place) (done bool, err error) {
-	err = c.edit(ctx, func(tx *cleave.Txn, m lanes.Manifest) error {
-		t, err := c.tail(tx, p)
+func (c *core) removeDrainedBucket(ctx context.Context, p bucketKeys) (done bool, err error) {
+	err = c.editManifest(ctx, func(tx *cleave.Txn, m delivery.Manifest) error {
+		t, err := c.loadTail(tx, p)
 		if err != nil {
 			return err
 		}
-		first, err := parseHead(tx.Get(c.ks, p.head()))
+		first, err := parseHead(tx.Get(c.ks, p.headKey()))
 		if err != nil {
 			return err
 		}
-		if done, err = c.empty(tx, p.numbered(kindMessage, first), p.kind(kindMessage+1)); err != nil || !done {
+		if done, err = c.isEmptyRange(tx, p.seqKey(kindMessage, first), p.kindPrefix(kindMessage+1)); err != nil || !done {
 			return err
 		}
 		if m.Log {
-			m.Gone += t.Next // 0 if others were faster: then it has no tail
+			m.Gone += t.NextSeq // 0 if others were faster: then it has no tail
 		}
-		if _, err := tx.Delete(c.ks, p.tail(), p.head()); err != nil {
+		if _, err := tx.Delete(c.ks, p.tailKey(), p.headKey()); err != nil {
 			return err
 		}
-		before := c.opts.Now().Add(-c.opts.keepEpoch()).UnixMilli()
-		return tx.Set(c.ks, manifestKey(c.name), m.Drained(p.Bucket).Forgotten(before).Encode())
+		before := c.opts.Now().Add(-c.opts.epochTTL()).UnixMilli()
+		return tx.Set(c.ks, manifestKey(c.name), m.WithoutBucket(p.Bucket).WithoutClosedEpochs(before).Encode())
 	})
 	return done, err
 }
 
-// scan visits the rows of a kind of a bucket from a number on, page by page.
-func (c *core) scan(ctx context.Context, p place, kind byte, from uint64, keysOnly bool, visit func(lanes.Row, []byte) bool) error {
-	o := cleave.ScanOptions{Start: p.numbered(kind, from), End: p.kind(kind + 1), Limit: scanPage, KeysOnly: keysOnly}
+// scanBucket visits the rows of a kind of a bucket from a number on, page by page.
+func (c *core) scanBucket(ctx context.Context, p bucketKeys, kind byte, from uint64, keysOnly bool, visit func(delivery.MessageRef, []byte) bool) error {
+	o := cleave.ScanOptions{Start: p.seqKey(kind, from), End: p.kindPrefix(kind + 1), Limit: scanPageRows, KeysOnly: keysOnly}
 	for {
 		page, err := c.ks.Scan(ctx, o)
 		if err != nil {
 			return err
 		}
 		for _, item := range page.Items {
-			r, err := p.row(item.Key)
+			r, err := p.parseRowKey(item.Key)
 			if err != nil {
 				return err
 			}
@@ -235,11 +238,11 @@ func (c *core) scan(ctx context.Context, p place, kind byte, from uint64, keysOn
 	}
 }
 
-// scanPage is how many rows are read at once.
-const scanPage = 256
+// scanPageRows is how many rows are read at once.
+const scanPageRows = 256
 
-// pause waits until something may have changed, or for so long.
-func (c *core) pause(ctx context.Context, seen <-chan struct{}, d time.Duration) error {
+// waitForChange waits until something may have changed, or for so long.
+func (c *core) waitForChange(ctx context.Context, seen <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -251,4 +254,88 @@ func (c *core) pause(ctx context.Context, seen <-chan struct{}, d time.Duration)
 	case <-timer.C:
 	}
 	return nil
+}
+
+// changeNotifier tells those who wait that a row of the queue has changed: by the feed, which one
+// goroutine reads for all of them.
+type changeNotifier struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed by the next change
+	wg      sync.WaitGroup
+}
+
+// subscribe is closed when something changes after the call.
+func (w *changeNotifier) subscribe() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+func (w *changeNotifier) notifyAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// start follows the feed until the core is closed.
+func (w *changeNotifier) start(c *core) {
+	w.changed = make(chan struct{})
+	of, manifest, from := encodeTuple(key.Tuple{c.name}), manifestKey(c.name), c.db.Now()
+	w.wg.Go(func() {
+		for c.ctx.Err() == nil {
+			var failed error
+			for change, err := range c.db.Feed(c.ctx, from) {
+				if failed = err; failed != nil {
+					break // all look for themselves, and it goes on from now
+				}
+				open := c.manifest.Load().OpenEpoch().Number
+				for _, op := range change.Ops {
+					if op.Keyspace == c.ks.Name() && (bytes.HasPrefix(op.Key, of) && canUnblock(op, op.Key[len(of):], open) || bytes.Equal(op.Key, manifest)) {
+						w.notifyAll()
+						break
+					}
+				}
+			}
+			w.notifyAll()
+			from = c.db.Now()
+			if !errors.Is(failed, cleave.ErrGone) { // which only means that it was behind
+				_ = c.waitForChange(c.ctx, nil, c.pollInterval())
+			}
+		}
+	})
+}
+
+// canUnblock reports whether a change of a row, whose key goes on with rest behind the name, may
+// let a message be handed out: one that comes, one that is done and had a key that others
+// wait for, or was of an epoch before the open one, whose messages wait for all of these,
+// and one that is given back. Claims rouse nobody.
+func canUnblock(op cleave.ChangeOp, rest []byte, open uint64) bool {
+	const point = 1 // in front of the epoch
+	if len(rest) < point {
+		return true
+	}
+	epoch := key.NewReader(rest[point:])
+	if epoch.Next(); epoch.Err() != nil {
+		return true
+	}
+	at := point + epoch.Offset()
+	if at >= len(rest) {
+		return true
+	}
+	switch rest[at] {
+	case kindMessage:
+		number, _ := epoch.Element().Int()
+		return !op.Deleted || len(rest) > at+1+8 || uint64(number) < open
+	case kindLease:
+		l, err := delivery.ParseLease(op.Item.Value)
+		return !op.Deleted && (err != nil || l.Token == 0)
+	}
+	return false
+}
+
+// pollInterval is about Options.Poll, so that those who look by themselves do not do so at
+// the same moment.
+func (c *core) pollInterval() time.Duration {
+	return c.opts.Poll/2 + time.Duration(rand.Int64N(int64(c.opts.Poll)))
 }

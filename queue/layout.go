@@ -2,9 +2,11 @@ package queue
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -24,7 +26,7 @@ const (
 	kindTail    = 't' // lanes.Tail
 )
 
-func tuple(t key.Tuple) []byte {
+func encodeTuple(t key.Tuple) []byte {
 	b, err := key.Append(nil, t)
 	if err != nil {
 		panic(err) // strings and numbers always fit
@@ -32,54 +34,58 @@ func tuple(t key.Tuple) []byte {
 	return b
 }
 
-func manifestKey(name string) []byte { return tuple(key.Tuple{"", name}) }
+func manifestKey(name string) []byte { return encodeTuple(key.Tuple{"", name}) }
 
-func readerKey(name, reader string) []byte { return tuple(key.Tuple{"", name, reader}) }
+func readerKey(name, reader string) []byte { return encodeTuple(key.Tuple{"", name, reader}) }
 
-func deadKey(name string, b lanes.Bucket, r lanes.Row) []byte {
-	return append(deadKeys(name), tuple(key.Tuple{b.Epoch, b.Index, r.Seq, r.Key})...)
+func deadKey(name string, b delivery.Bucket, r delivery.MessageRef) []byte {
+	return append(deadPrefix(name), encodeTuple(key.Tuple{b.Epoch, b.Index, r.Seq, r.Key})...)
 }
 
-func deadKeys(name string) []byte { return tuple(key.Tuple{"", name, 0}) }
+func deadPrefix(name string) []byte { return encodeTuple(key.Tuple{"", name, 0}) }
 
 // deadElements is how many elements the key of a message that was set aside has.
 const deadElements = 7
 
-// place makes the keys of a bucket.
-type place struct {
-	lanes.Bucket
+// bucketKeys makes the keys of a bucket.
+type bucketKeys struct {
+	delivery.Bucket
 	prefix []byte
 }
 
-func placeOf(name string, b lanes.Bucket) place {
-	k := append(tuple(key.Tuple{name}), byte(b.First()))
-	return place{b, append(k, tuple(key.Tuple{b.Epoch})...)}
+func newBucketKeys(name string, b delivery.Bucket) bucketKeys {
+	k := append(encodeTuple(key.Tuple{name}), byte(b.FirstPoint()))
+	return bucketKeys{b, append(k, encodeTuple(key.Tuple{b.Epoch})...)}
 }
 
-func (p place) kind(kind byte) []byte { return append(p.prefix[:len(p.prefix):len(p.prefix)], kind) }
-
-func (p place) tail() []byte { return p.kind(kindTail) }
-
-func (p place) head() []byte { return p.kind(kindHead) }
-
-func (p place) numbered(kind byte, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(p.kind(kind), seq)
+func (p bucketKeys) kindPrefix(kind byte) []byte {
+	return append(p.prefix[:len(p.prefix):len(p.prefix)], kind)
 }
 
-func (p place) message(r lanes.Row) []byte {
-	return append(p.numbered(kindMessage, r.Seq), r.Key...)
+func (p bucketKeys) tailKey() []byte { return p.kindPrefix(kindTail) }
+
+func (p bucketKeys) headKey() []byte { return p.kindPrefix(kindHead) }
+
+func (p bucketKeys) seqKey(kind byte, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(p.kindPrefix(kind), seq)
 }
 
-func (p place) lease(seq uint64) []byte { return p.numbered(kindLease, seq) }
+func (p bucketKeys) messageKey(r delivery.MessageRef) []byte {
+	return append(p.seqKey(kindMessage, r.Seq), r.Key...)
+}
 
-func (p place) request(id [16]byte) []byte { return append(p.kind(kindRequest), id[:]...) }
+func (p bucketKeys) leaseKey(seq uint64) []byte { return p.seqKey(kindLease, seq) }
 
-// row reads the number and the key of a message or lease.
-func (p place) row(k []byte) (lanes.Row, error) {
+func (p bucketKeys) requestKey(id [16]byte) []byte {
+	return append(p.kindPrefix(kindRequest), id[:]...)
+}
+
+// parseRowKey reads the number and the key of a message or lease.
+func (p bucketKeys) parseRowKey(k []byte) (delivery.MessageRef, error) {
 	if n := len(p.prefix) + 1; len(k) >= n+8 {
-		return lanes.Row{Seq: binary.BigEndian.Uint64(k[n:]), Key: string(k[n+8:])}, nil
+		return delivery.MessageRef{Seq: binary.BigEndian.Uint64(k[n:]), Key: string(k[n+8:])}, nil
 	}
-	return lanes.Row{}, fmt.Errorf("%w: key %q", ErrDamaged, k)
+	return delivery.MessageRef{}, fmt.Errorf("%w: key %q", ErrDamaged, k)
 }
 
 // SplitKeys returns the keys at which to cut the keyspace of a queue, so that its shards
@@ -90,10 +96,70 @@ func (p place) row(k []byte) (lanes.Row, error) {
 // Then give some of them to other groups, with a cleave.Move for each. Cuts stay good
 // when the queue is resized.
 func SplitKeys(name string, n int) [][]byte {
-	m := lanes.NewManifest(max(1, min(n, MaxShards)))
+	m := delivery.NewManifest(max(1, min(n, MaxShards)))
 	var keys [][]byte
-	for _, b := range m.Buckets() {
-		keys = append(keys, append(tuple(key.Tuple{name}), byte(b.First())))
+	for _, b := range m.OpenBuckets() {
+		keys = append(keys, append(encodeTuple(key.Tuple{name}), byte(b.FirstPoint())))
 	}
 	return keys
+}
+
+// This file reads rows. What is not as the package writes it was written by somebody
+// else: ErrDamaged.
+
+func asDamaged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+func parseManifest(value []byte) (delivery.Manifest, error) {
+	m, err := delivery.ParseManifest(value)
+	return m, asDamaged(err)
+}
+
+// parseTail reads the tail of a bucket. One that is gone is closed.
+func parseTail(value []byte, err error) (delivery.Tail, error) {
+	if errors.Is(err, cleave.ErrNotFound) {
+		return delivery.Tail{Closed: true}, nil
+	}
+	if err != nil {
+		return delivery.Tail{}, err
+	}
+	t, err := delivery.ParseTail(value)
+	return t, asDamaged(err)
+}
+
+// parseHead reads below which number a bucket has nothing: 0 if nobody has said.
+func parseHead(value []byte, err error) (uint64, error) {
+	switch {
+	case errors.Is(err, cleave.ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case len(value) != 8:
+		return 0, fmt.Errorf("%w: the head %.40q", ErrDamaged, value)
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+func encodeHead(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
+
+func parseLease(value []byte) (delivery.Lease, error) {
+	l, err := delivery.ParseLease(value)
+	return l, asDamaged(err)
+}
+
+func parseMessage(value []byte) (delivery.Header, []byte, error) {
+	h, body, err := delivery.ParseHeader(value)
+	return h, body, asDamaged(err)
+}
+
+// keyBytes is the key of a message, nil if it has none.
+func keyBytes(key string) []byte {
+	if key == "" {
+		return nil
+	}
+	return []byte(key)
 }

@@ -1,13 +1,19 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/key"
 )
 
 // Log is a sharded log: entries stay until they are trimmed, and any number of readers go
@@ -37,11 +43,11 @@ func (l *Log) Append(ctx context.Context, entries ...Message) error {
 		}
 		list[i] = &entries[i]
 	}
-	return l.c.publish(ctx, list, nil)
+	return l.c.publishMessages(ctx, list, nil)
 }
 
 // Resize gives the log another number of shards. Entries with equal keys keep their order.
-func (l *Log) Resize(ctx context.Context, shards int) error { return l.c.resize(ctx, shards) }
+func (l *Log) Resize(ctx context.Context, shards int) error { return l.c.changeShards(ctx, shards) }
 
 // Retention says what of a log is kept. Zero is no bound.
 type Retention struct {
@@ -52,14 +58,14 @@ type Retention struct {
 	ShardEntries, ShardBytes uint64
 }
 
-// drops tells whether an entry is not to be kept, in a shard with a tail. What is older than
+// shouldTrim reports whether an entry is not to be kept, in a shard with a tail. What is older than
 // oldest has passed its age.
-func (keep Retention) drops(oldestMS int64, t lanes.Tail, r lanes.Row, h lanes.Head) bool {
-	return h.TimeMS < oldestMS || keep.ShardEntries > 0 && t.Next-r.Seq > keep.ShardEntries || keep.ShardBytes > 0 && t.Bytes-h.Bytes > keep.ShardBytes
+func (keep Retention) shouldTrim(oldestMS int64, t delivery.Tail, r delivery.MessageRef, h delivery.Header) bool {
+	return h.TimeMS < oldestMS || keep.ShardEntries > 0 && t.NextSeq-r.Seq > keep.ShardEntries || keep.ShardBytes > 0 && t.TotalBytes-h.BytesBefore > keep.ShardBytes
 }
 
-// trimAtOnce is how many entries are removed in a transaction.
-const trimAtOnce = 500
+// maxTrimEntries is how many entries are removed in a transaction.
+const maxTrimEntries = 500
 
 // Trim removes what is not to be kept, from the oldest on, and returns how many entries.
 // Call it from time to time.
@@ -67,22 +73,22 @@ func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error)
 	if keep.Age < 0 {
 		return 0, fmt.Errorf("%w: queue: Age is %v: use a positive one, or 0 for no bound", cleave.ErrOptions, keep.Age)
 	}
-	m, err := l.c.reload(ctx)
+	m, err := l.c.reloadManifest(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for _, b := range m.Left() {
-		p := placeOf(l.c.name, b)
+	for _, b := range m.RemainingBuckets() {
+		p := newBucketKeys(l.c.name, b)
 		for {
-			n, drained, err := l.trim(ctx, p, keep)
+			n, drained, err := l.trimBucket(ctx, p, keep)
 			removed += n
 			if err == nil && drained {
-				_, err = l.c.drained(ctx, p)
+				_, err = l.c.removeDrainedBucket(ctx, p)
 			}
 			if err != nil {
 				return removed, err
 			}
-			if n < trimAtOnce {
+			if n < maxTrimEntries {
 				break
 			}
 		}
@@ -90,27 +96,27 @@ func (l *Log) Trim(ctx context.Context, keep Retention) (removed int, err error)
 	return removed, nil
 }
 
-// trim removes some entries of a bucket, and tells whether it is closed and empty then.
-func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, drained bool, err error) {
+// trimBucket removes some entries of a bucket, and reports whether it is closed and empty then.
+func (l *Log) trimBucket(ctx context.Context, p bucketKeys, keep Retention) (n int, drained bool, err error) {
 	oldest := int64(0)
 	if keep.Age > 0 {
 		oldest = l.c.opts.Now().Add(-keep.Age).UnixMilli()
 	}
 	err = l.c.db.Update(ctx, func(tx *cleave.Txn) error {
 		n = 0
-		t, err := l.c.tail(tx, p)
+		t, err := l.c.loadTail(tx, p)
 		if err != nil {
 			return err
 		}
 		var gone [][]byte
 		left := false
-		next := t.Next
-		o := cleave.ScanOptions{Start: p.kind(kindMessage), End: p.kind(kindMessage + 1), Limit: trimAtOnce + 1}
+		next := t.NextSeq
+		o := cleave.ScanOptions{Start: p.kindPrefix(kindMessage), End: p.kindPrefix(kindMessage + 1), Limit: maxTrimEntries + 1}
 		for item, err := range tx.Scan(l.c.ks, o) {
 			if err != nil {
 				return err
 			}
-			r, err := p.row(item.Key)
+			r, err := p.parseRowKey(item.Key)
 			if err != nil {
 				return err
 			}
@@ -118,7 +124,7 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, drained
 			if err != nil {
 				return err
 			}
-			if left = !keep.drops(oldest, t, r, h) || len(gone) == trimAtOnce; left {
+			if left = !keep.shouldTrim(oldest, t, r, h) || len(gone) == maxTrimEntries; left {
 				next = r.Seq
 				break
 			}
@@ -131,10 +137,199 @@ func (l *Log) trim(ctx context.Context, p place, keep Retention) (n int, drained
 		if _, err := tx.Delete(l.c.ks, gone...); err != nil {
 			return err
 		}
-		return tx.Set(l.c.ks, p.head(), headValue(next))
+		return tx.Set(l.c.ks, p.headKey(), encodeHead(next))
 	})
 	if err != nil {
 		return 0, false, err
 	}
 	return n, drained, nil
+}
+
+// Entry is an entry of a log.
+type Entry struct {
+	Key, Body []byte
+	// Time is when it was appended, to the millisecond. In a shard it never falls.
+	Time time.Time
+
+	bucket delivery.Bucket
+	seq    uint64
+}
+
+// compareEntries orders entries by time. Of the same millisecond those of an older epoch come
+// first: then entries with equal keys keep their order.
+func compareEntries(a, b Entry) int {
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.bucket.Epoch, b.bucket.Epoch), cmp.Compare(a.bucket.Index, b.bucket.Index), cmp.Compare(a.seq, b.seq))
+}
+
+// Reader goes through a log, from the oldest entry on or from where Commit left its place.
+// It belongs to one goroutine at a time.
+type Reader struct {
+	l    *Log
+	name string
+	// nextSeqs are the numbers of the next entries, by bucket; 0 for the first. Under gone it
+	// is how many entries the buckets had had that were gone when it looked last. It is
+	// empty as long as nothing was read.
+	nextSeqs map[string]uint64
+}
+
+const goneKey = "gone"
+
+// Reader returns the reader of a name, at the place that it last committed.
+func (l *Log) Reader(ctx context.Context, name string) (*Reader, error) {
+	if name == "" || len(name) > maxNameBytes {
+		return nil, fmt.Errorf("%w: queue: the name %.40q of a reader: use 1 to %d bytes", cleave.ErrOptions, name, maxNameBytes)
+	}
+	r := &Reader{l: l, name: name, nextSeqs: map[string]uint64{}}
+	value, err := l.c.ks.Get(ctx, readerKey(l.c.name, name))
+	switch {
+	case errors.Is(err, cleave.ErrNotFound):
+	case err != nil:
+		return nil, err
+	default:
+		if err := json.Unmarshal(value, &r.nextSeqs); err != nil {
+			return nil, fmt.Errorf("%w: the place of reader %s: %w", ErrDamaged, name, err)
+		}
+	}
+	return r, nil
+}
+
+// bucketName names a bucket in the place of a reader.
+func bucketName(b delivery.Bucket) string { return fmt.Sprintf("%d/%d", b.Epoch, b.Index) }
+
+// Commit stores the place behind what was read, for the next Reader of that name.
+func (r *Reader) Commit(ctx context.Context) error {
+	return r.l.c.db.Update(ctx, r.CommitTx)
+}
+
+// CommitTx stores the place as a part of a transaction, together with what was made of
+// the entries: then each counts once.
+func (r *Reader) CommitTx(tx *cleave.Txn) error {
+	b, err := json.Marshal(r.nextSeqs)
+	if err != nil {
+		return err
+	}
+	return tx.Set(r.l.c.ks, readerKey(r.l.c.name, r.name), b)
+}
+
+// Read returns the next entries, at most max and 1000, none at the end. They are in the order of
+// their times, all shards merged, and those with equal keys in the order in which they were
+// appended. An entry that another shard commits a moment later with an older time comes with
+// a later Read. If entries were trimmed before they were read, the error is ErrTrimmed.
+func (r *Reader) Read(ctx context.Context, max int) (list []Entry, err error) {
+	c := r.l.c
+	err = c.db.View(ctx, func(tx *cleave.Txn) error {
+		list = list[:0]
+		value, err := tx.Get(c.ks, manifestKey(c.name))
+		if err != nil {
+			return err
+		}
+		m, err := parseManifest(value)
+		if err != nil {
+			return err
+		}
+		if err := r.skipTrimmed(tx, m); err != nil {
+			return err
+		}
+		return r.mergeShards(tx, m, clampReceive(max), &list)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		r.nextSeqs[bucketName(e.bucket)] = e.seq + 1
+	}
+	return list, nil
+}
+
+// Next is Read that waits until there is something.
+func (r *Reader) Next(ctx context.Context, max int) ([]Entry, error) {
+	c := r.l.c
+	for {
+		changed := c.notifier.subscribe()
+		list, err := r.Read(ctx, max)
+		if len(list) > 0 || err != nil {
+			return list, err
+		}
+		if err := c.waitForChange(ctx, changed, c.pollInterval()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// skipTrimmed moves the reader to the oldest entries that are left, and says so if it had not
+// read what was there before. Buckets that are gone are forgotten.
+func (r *Reader) skipTrimmed(tx *cleave.Txn, m delivery.Manifest) error {
+	known, lost := map[string]uint64{goneKey: m.Gone}, int64(0)
+	for _, b := range m.RemainingBuckets() {
+		from := r.nextSeqs[bucketName(b)]
+		head, err := parseHead(tx.Get(r.l.c.ks, newBucketKeys(r.l.c.name, b).headKey()))
+		if err != nil {
+			return err
+		}
+		if from < head {
+			lost += int64(head - from)
+			from = head
+		}
+		known[bucketName(b)] = from
+	}
+	// Of the entries whose buckets are gone since, those that were read are not lost.
+	lost += int64(m.Gone - r.nextSeqs[goneKey])
+	for b, from := range r.nextSeqs {
+		if _, left := known[b]; !left && b != goneKey {
+			lost -= int64(from)
+		}
+	}
+	begins := len(r.nextSeqs) == 0
+	r.nextSeqs = known
+	if lost > 0 && !begins && !plant.Bug("queue-trimmed-untold") {
+		return fmt.Errorf("%w: %d", ErrTrimmed, lost)
+	}
+	return nil
+}
+
+// mergeShards reads the next entries of all shards.
+func (r *Reader) mergeShards(tx *cleave.Txn, m delivery.Manifest, most int, list *[]Entry) error {
+	var sources []key.Cursor[Entry]
+	for _, b := range m.RemainingBuckets() {
+		sources = append(sources, key.SeqCursor(r.scanEntries(tx, newBucketKeys(r.l.c.name, b), most)))
+	}
+	merged, err := key.Merge(compareEntries, sources...)
+	if err != nil {
+		return err
+	}
+	defer merged.Close()
+	for len(*list) < most {
+		e, ok, err := merged.Next()
+		if err != nil || !ok {
+			return err
+		}
+		*list = append(*list, e)
+	}
+	return nil
+}
+
+// scanEntries visits those of a bucket that come next.
+func (r *Reader) scanEntries(tx *cleave.Txn, p bucketKeys, most int) iter.Seq2[Entry, error] {
+	o := cleave.ScanOptions{Start: p.seqKey(kindMessage, r.nextSeqs[bucketName(p.Bucket)]), End: p.kindPrefix(kindMessage + 1), Limit: most}
+	return func(yield func(Entry, error) bool) {
+		for item, err := range tx.Scan(r.l.c.ks, o) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			e, err := decodeEntry(p, item)
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func decodeEntry(p bucketKeys, item cleave.Item) (Entry, error) {
+	row, err1 := p.parseRowKey(item.Key)
+	h, body, err2 := parseMessage(item.Value)
+	if err := errors.Join(err1, err2); err != nil {
+		return Entry{}, err
+	}
+	return Entry{Key: keyBytes(row.Key), Body: body, Time: time.UnixMilli(h.TimeMS), bucket: p.Bucket, seq: row.Seq}, nil
 }

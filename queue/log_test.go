@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/caller"
+	"github.com/cleavekv/cleave/internal/testkit/caller"
 )
 
 func openLog(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Options) *Log {
@@ -25,7 +25,7 @@ func openLog(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Op
 // and reopened readers, and entries with equal keys in their order.
 func TestReadersSeeTheLogInOrder(t *testing.T) {
 	clock := newClock()
-	db, ks := memory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
+	db, ks := openMemory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
@@ -64,9 +64,9 @@ func TestReadersSeeTheLogInOrder(t *testing.T) {
 					must(t, l.Append(ctx, Message{Key: key, Body: []byte(body), ID: id}))
 				}
 				want = append(want, body)
-				clock.pass(time.Millisecond) // so that there is one order
+				clock.advance(time.Millisecond) // so that there is one order
 			case "pass":
-				clock.pass(time.Second)
+				clock.advance(time.Second)
 			case "read":
 				read(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "reader"), false)
 			case "resize":
@@ -84,7 +84,7 @@ func TestReadersSeeTheLogInOrder(t *testing.T) {
 
 func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 	clock := newClock()
-	db, ks := memory(t, cleave.Options{Now: clock.Now})
+	db, ks := openMemory(t, cleave.Options{Now: clock.Now})
 	l := openLog(t, db, ks, "log", Options{Shards: 1, Now: clock.Now})
 	wantError(t, "a delay", l.Append(ctx, Message{Delay: 1}), ErrMessage)
 	_, err := l.Trim(ctx, Retention{Age: -1})
@@ -118,16 +118,16 @@ func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 		t.Fatalf("it goes on with %s", list[0].Body)
 	}
 	trim(Retention{ShardBytes: 4 * 10}, 5)
-	clock.pass(time.Hour)
+	clock.advance(time.Hour)
 	put(3)
 	trim(Retention{Age: time.Minute}, 10)
 	must(t, l.Resize(ctx, 2))
 	put(1)
-	clock.pass(time.Hour)
+	clock.advance(time.Hour)
 	trim(Retention{Age: time.Minute}, 4)
-	m, err := l.c.reload(ctx)
+	m, err := l.c.reloadManifest(ctx)
 	must(t, err)
-	if len(m.Left()) != 2 {
+	if len(m.RemainingBuckets()) != 2 {
 		t.Errorf("what is empty for good is still looked at: %+v", m)
 	}
 	fresh, err := l.Reader(ctx, "fresh") // one that never was there has lost nothing
@@ -151,20 +151,20 @@ func TestALogIsTrimmedFromItsOldEnd(t *testing.T) {
 
 // Wherever a trim is interrupted, it counts what it removed.
 func TestATrimCountsWhatItRemoved(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
+	db, ks := openMemory(t, cleave.Options{})
 	l := openLog(t, db, ks, "log", Options{Shards: 1})
 	for range 10 {
 		must(t, l.Append(ctx, Message{Body: []byte("x")}))
 	}
-	p := placeOf("log", l.c.manifest.Load().Buckets()[0])
+	p := newBucketKeys("log", l.c.manifest.Load().OpenBuckets()[0])
 	entries := func() int {
-		page, err := ks.Scan(ctx, cleave.ScanOptions{Start: p.kind(kindMessage), End: p.kind(kindMessage + 1)})
+		page, err := ks.Scan(ctx, cleave.ScanOptions{Start: p.kindPrefix(kindMessage), End: p.kindPrefix(kindMessage + 1)})
 		must(t, err)
 		return len(page.Items)
 	}
 	for looks := 0; entries() == 10; looks++ {
 		left := looks
-		n, err := l.Trim(caller.LeavesWhen(ctx, func() bool { left--; return left < 0 }), Retention{ShardEntries: 4})
+		n, err := l.Trim(caller.WithCancelWhen(ctx, func() bool { left--; return left < 0 }), Retention{ShardEntries: 4})
 		if gone := 10 - entries(); n != gone && !errors.Is(err, cleave.ErrUnknown) {
 			t.Fatalf("after %d looks at its context it says that it removed %d, of %d: %v", looks, n, gone, err)
 		}

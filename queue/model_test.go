@@ -21,13 +21,13 @@ type model struct {
 
 type modelMessage struct {
 	key, body string
-	from      time.Time // nobody gets it before
+	notBefore time.Time // nobody gets it before
 	attempts  int
-	out       *Delivery
+	delivery  *Delivery
 }
 
-// find is the message of a delivery that may be handed out now.
-func (m *model) find(d *Delivery) *modelMessage {
+// findMessage is the message of a delivery that may be handed out now.
+func (m *model) findMessage(d *Delivery) *modelMessage {
 	for _, x := range m.waiting {
 		if x.body == string(d.Body) {
 			return x
@@ -40,16 +40,16 @@ func (m *model) find(d *Delivery) *modelMessage {
 	return nil
 }
 
-func (m *model) received(list []*Delivery) {
+func (m *model) checkReceived(list []*Delivery) {
 	for _, d := range list {
-		x := m.find(d)
-		if m.clock.Now().Before(x.from) {
-			m.t.Fatalf("%q is delivered at %v, and is not to be before %v", d.Body, m.clock.Now(), x.from)
+		x := m.findMessage(d)
+		if m.clock.Now().Before(x.notBefore) {
+			m.t.Fatalf("%q is delivered at %v, and is not to be before %v", d.Body, m.clock.Now(), x.notBefore)
 		}
 		if x.attempts++; x.attempts != d.Attempt || string(d.Key) != x.key {
 			m.t.Fatalf("%q of key %q is delivered as attempt %d of key %q, want %d", d.Body, x.key, d.Attempt, d.Key, x.attempts)
 		}
-		x.from, x.out = m.clock.Now().Add(lease), d
+		x.notBefore, x.delivery = m.clock.Now().Add(testLease), d
 	}
 }
 
@@ -62,20 +62,20 @@ func (m *model) remove(x *modelMessage) {
 	}
 }
 
-const lease, remember = 10 * time.Second, 3 * time.Second
+const testLease, testRemember = 10 * time.Second, 3 * time.Second
 
 // Whatever is done in which order, a queue is a list. Two Queues use the same one, so
 // that what each knows of its shards is often old.
 func TestAQueueIsAList(t *testing.T) {
 	clock := newClock()
-	db, ks := memory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
+	db, ks := openMemory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		name := fmt.Sprint("q", runs)
 		var both []*Queue
 		for range 2 {
-			q, err := Open(ctx, db, ks, name, Options{Shards: 2, Lease: lease, Remember: remember, Now: clock.Now, Poll: time.Hour, MaxDeliveries: 1000})
+			q, err := Open(ctx, db, ks, name, Options{Shards: 2, Lease: testLease, Remember: testRemember, Now: clock.Now, Poll: time.Hour, MaxDeliveries: 1000})
 			must(t, err)
 			defer q.Close()
 			both = append(both, q)
@@ -87,7 +87,7 @@ func TestAQueueIsAList(t *testing.T) {
 			q := rapid.SampledFrom(both).Draw(t, "who")
 			var out *modelMessage
 			for _, x := range m.waiting {
-				if x.out != nil && (out == nil || rapid.Bool().Draw(t, "another")) {
+				if x.delivery != nil && (out == nil || rapid.Bool().Draw(t, "another")) {
 					out = x
 				}
 			}
@@ -98,7 +98,7 @@ func TestAQueueIsAList(t *testing.T) {
 				msg := Message{Key: []byte(x.key), Body: []byte(x.body)}
 				if rapid.Bool().Draw(t, "delayed") {
 					msg.Delay = time.Duration(rapid.IntRange(1, 20).Draw(t, "delay")) * time.Second
-					x.from = clock.Now().Add(msg.Delay)
+					x.notBefore = clock.Now().Add(msg.Delay)
 				}
 				if rapid.Bool().Draw(t, "with an id") {
 					msg.ID = db.NewRequestID()
@@ -110,7 +110,7 @@ func TestAQueueIsAList(t *testing.T) {
 			case op == "again":
 				id := rapid.SampledFrom(ids).Draw(t, "id")
 				err := q.Publish(ctx, Message{Key: []byte(m.keys[id]), Body: []byte("again"), ID: id})
-				if clock.Now().Sub(id.Time()) > remember {
+				if clock.Now().Sub(id.Time()) > testRemember {
 					wantError(t, "an old id", err, cleave.ErrRequestOld)
 				} else {
 					must(t, err)
@@ -118,9 +118,9 @@ func TestAQueueIsAList(t *testing.T) {
 			case op == "receive":
 				got, err := q.TryReceive(ctx, rapid.IntRange(1, 4).Draw(t, "max"))
 				must(t, err)
-				m.received(got)
+				m.checkReceived(got)
 			case op == "pass":
-				clock.pass(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
+				clock.advance(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds")) * time.Second)
 			case op == "resize":
 				must(t, q.Resize(ctx, rapid.IntRange(1, 6).Draw(t, "shards")))
 			case op == "late" && len(old) > 0:
@@ -130,37 +130,37 @@ func TestAQueueIsAList(t *testing.T) {
 				wantError(t, "a late extension", q.Extend(ctx, time.Second, d), ErrLost)
 			case out == nil:
 			case op == "ack":
-				must(t, q.Ack(ctx, out.out))
+				must(t, q.Ack(ctx, out.delivery))
 				m.remove(out)
-				old = append(old, out.out)
+				old = append(old, out.delivery)
 			case op == "nack":
 				delay := time.Duration(rapid.IntRange(0, 20).Draw(t, "delay")) * time.Second
-				must(t, q.Nack(ctx, delay, out.out))
-				old = append(old, out.out)
-				out.from, out.out = clock.Now().Add(delay), nil
+				must(t, q.Nack(ctx, delay, out.delivery))
+				old = append(old, out.delivery)
+				out.notBefore, out.delivery = clock.Now().Add(delay), nil
 			case op == "extend":
-				must(t, q.Extend(ctx, 2*lease, out.out))
-				out.from = clock.Now().Add(2 * lease)
+				must(t, q.Extend(ctx, 2*testLease, out.delivery))
+				out.notBefore = clock.Now().Add(2 * testLease)
 			}
 		}
 		// All that is left comes, in order, when its time has come.
-		clock.pass(time.Minute)
+		clock.advance(time.Minute)
 		for len(m.waiting) > 0 {
 			got, err := both[0].TryReceive(ctx, 3)
 			must(t, err)
 			if len(got) == 0 {
 				t.Fatalf("%d are left, and none comes", len(m.waiting))
 			}
-			m.received(got)
+			m.checkReceived(got)
 			for _, d := range got {
-				m.remove(m.find(d))
+				m.remove(m.findMessage(d))
 			}
 			must(t, both[1].Ack(ctx, got...))
 		}
 		got, err := both[1].TryReceive(ctx, 3)
 		must(t, err)
 		if len(got) > 0 {
-			t.Fatalf("%q come again", bodies(got))
+			t.Fatalf("%q come again", deliveryBodies(got))
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
 )
 
 // What can go wrong, besides the errors of package cleave.
@@ -28,12 +28,12 @@ var (
 )
 
 // MaxShards is the most shards that a queue can have.
-const MaxShards = lanes.Points
+const MaxShards = delivery.Points
 
 const (
-	maxKey  = 1 << 10
-	maxBody = 16 << 20
-	maxName = 256
+	maxKeyBytes  = 1 << 10
+	maxBodyBytes = 16 << 20
+	maxNameBytes = 256
 
 	maxRemember = 365 * 24 * time.Hour
 )
@@ -94,12 +94,12 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-func checkPlace(ks *cleave.Keyspace, name string) error {
+func checkKeyspaceAndName(ks *cleave.Keyspace, name string) error {
 	switch {
 	case ks.Options().Kind != cleave.Range:
 		return fmt.Errorf("%w: queue: keyspace %s is of kind Hash: use one of kind Range, which keeps the order", cleave.ErrOptions, ks.Name())
-	case name == "" || len(name) > maxName || strings.ContainsRune(name, 0):
-		return fmt.Errorf("%w: queue: the name %.40q: use 1 to %d bytes without a zero", cleave.ErrOptions, name, maxName)
+	case name == "" || len(name) > maxNameBytes || strings.ContainsRune(name, 0):
+		return fmt.Errorf("%w: queue: the name %.40q: use 1 to %d bytes without a zero", cleave.ErrOptions, name, maxNameBytes)
 	}
 	return nil
 }
@@ -119,12 +119,12 @@ type Message struct {
 	Delay time.Duration
 }
 
-func (m *Message) check() error {
+func (m *Message) checkBounds() error {
 	switch {
-	case len(m.Key) > maxKey:
-		return fmt.Errorf("%w: its key has %d bytes: use at most %d", ErrMessage, len(m.Key), maxKey)
-	case len(m.Body) > maxBody:
-		return fmt.Errorf("%w: its body has %d bytes: use at most %d", ErrMessage, len(m.Body), maxBody)
+	case len(m.Key) > maxKeyBytes:
+		return fmt.Errorf("%w: its key has %d bytes: use at most %d", ErrMessage, len(m.Key), maxKeyBytes)
+	case len(m.Body) > maxBodyBytes:
+		return fmt.Errorf("%w: its body has %d bytes: use at most %d", ErrMessage, len(m.Body), maxBodyBytes)
 	case m.Delay < 0:
 		return fmt.Errorf("%w: its delay is %v: use none, or a positive one", ErrMessage, m.Delay)
 	}

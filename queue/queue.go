@@ -2,12 +2,13 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
 )
 
 // Queue is a sharded queue. Its methods may be called by any goroutine, and several
@@ -16,16 +17,16 @@ type Queue struct {
 	c *core
 
 	mu    sync.Mutex
-	heads map[lanes.Bucket]*head
+	heads map[delivery.Bucket]*bucketHead
 }
 
-// head is where a bucket is read from.
-type head struct {
-	// turn is taken by the one who claims: two at once would only meet in conflicts.
-	turn sync.Mutex
-	// from is a number below which there is nothing, and kept the one that is stored.
-	from, kept uint64
-	loaded     bool
+// bucketHead is where a bucket is read from.
+type bucketHead struct {
+	// leaseMu is taken by the one who claims: two at once would only meet in conflicts.
+	leaseMu sync.Mutex
+	// firstSeq is a number below which there is nothing, and kept the one that is stored.
+	firstSeq, savedSeq uint64
+	loaded             bool
 }
 
 // Open opens the queue of a name in a keyspace of kind Range, and makes it if there is
@@ -35,7 +36,7 @@ func Open(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, 
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{c: c, heads: map[lanes.Bucket]*head{}}, nil
+	return &Queue{c: c, heads: map[delivery.Bucket]*bucketHead{}}, nil
 }
 
 // Close ends what the Queue runs. Those who wait in Receive get ErrClosed. Messages that are
@@ -53,20 +54,20 @@ func (q *Queue) Publish(ctx context.Context, messages ...Message) error {
 	for i := range messages {
 		list[i] = &messages[i]
 	}
-	return q.c.publish(ctx, list, nil)
+	return q.c.publishMessages(ctx, list, nil)
 }
 
 // Resize gives the queue another number of shards. Producers use the new ones at once;
 // consumers first empty those of the old that have keys in common with them.
-func (q *Queue) Resize(ctx context.Context, shards int) error { return q.c.resize(ctx, shards) }
+func (q *Queue) Resize(ctx context.Context, shards int) error { return q.c.changeShards(ctx, shards) }
 
 // Shards is how many the queue has, and how many of earlier ones are not empty yet.
 func (q *Queue) Shards(ctx context.Context) (now, old int, err error) {
-	m, err := q.c.reload(ctx)
+	m, err := q.c.reloadManifest(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	return m.Open().Shards, len(m.Left()) - m.Open().Shards, nil
+	return m.OpenEpoch().Shards, len(m.RemainingBuckets()) - m.OpenEpoch().Shards, nil
 }
 
 // Delivery is a message that was handed out.
@@ -77,9 +78,9 @@ type Delivery struct {
 	// Attempt is how often it was delivered, this time included.
 	Attempt int
 
-	of     *core
-	bucket lanes.Bucket
-	row    lanes.Row
+	core   *core
+	bucket delivery.Bucket
+	ref    delivery.MessageRef
 	token  uint64
 }
 
@@ -88,16 +89,16 @@ type Delivery struct {
 // one above 1000 as 1000: that is as much as one transaction claims.
 func (q *Queue) Receive(ctx context.Context, max int) ([]*Delivery, error) {
 	for {
-		changed := q.c.wake.next() // before it looks, so that nothing slips through
-		got, wake, err := q.try(ctx, max)
+		changed := q.c.notifier.subscribe() // before it looks, so that nothing slips through
+		got, wake, err := q.tryReceive(ctx, max)
 		if len(got) > 0 || err != nil {
 			return got, err
 		}
-		wait := q.c.jitter()
+		wait := q.c.pollInterval()
 		if wake != 0 {
 			wait = min(wait, time.Duration(wake-q.c.nowMS()+1)*time.Millisecond)
 		}
-		if err := q.c.pause(ctx, changed, wait); err != nil {
+		if err := q.c.waitForChange(ctx, changed, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -105,29 +106,29 @@ func (q *Queue) Receive(ctx context.Context, max int) ([]*Delivery, error) {
 
 // TryReceive is Receive without waiting: none is no error.
 func (q *Queue) TryReceive(ctx context.Context, max int) ([]*Delivery, error) {
-	got, _, err := q.try(ctx, max)
+	got, _, err := q.tryReceive(ctx, max)
 	return got, err
 }
 
-// try claims messages of the first bucket that has some, and tells when the next one
+// tryReceive claims messages of the first bucket that has some, and tells when the next one
 // comes free if there is none.
-func (q *Queue) try(ctx context.Context, max int) (got []*Delivery, wakeMS int64, err error) {
-	if err := q.c.over(ctx); err != nil {
+func (q *Queue) tryReceive(ctx context.Context, max int) (got []*Delivery, wakeMS int64, err error) {
+	if err := q.c.checkOpen(ctx); err != nil {
 		return nil, 0, err
 	}
 	for again := true; again; {
 		again = false
-		m, err := q.c.reload(ctx)
+		m, err := q.c.reloadManifest(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		ready := m.Ready()
+		ready := m.ReadyBuckets()
 		start := rand.IntN(len(ready)) // so that receivers are not all at the same one
 		for i := range ready {
 			b := ready[(start+i)%len(ready)]
-			r, err := q.claim(ctx, b, clampMax(max))
-			if err != nil || len(r.got) > 0 {
-				return r.got, 0, err
+			r, err := q.leaseMessages(ctx, b, clampReceive(max))
+			if err != nil || len(r.deliveries) > 0 {
+				return r.deliveries, 0, err
 			}
 			if r.wakeMS != 0 && (wakeMS == 0 || r.wakeMS < wakeMS) {
 				wakeMS = r.wakeMS
@@ -138,19 +139,108 @@ func (q *Queue) try(ctx context.Context, max int) (got []*Delivery, wakeMS int64
 	return nil, wakeMS, nil
 }
 
-// maxClaim is the most that are handed out at once.
-const maxClaim = 1000
+// maxReceiveMessages is the most that are handed out at once.
+const maxReceiveMessages = 1000
 
-func clampMax(n int) int { return max(1, min(n, maxClaim)) }
+func clampReceive(n int) int { return max(1, min(n, maxReceiveMessages)) }
 
-// headOf is the head of a bucket.
-func (q *Queue) headOf(b lanes.Bucket) *head {
+// getHead is the head of a bucket.
+func (q *Queue) getHead(b delivery.Bucket) *bucketHead {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h := q.heads[b]
 	if h == nil {
-		h = &head{}
+		h = &bucketHead{}
 		q.heads[b] = h
 	}
 	return h
+}
+
+// ShardStats is what a shard holds.
+type ShardStats struct {
+	// Epoch and Shard name it; one that is Closed takes no more messages.
+	Epoch  uint64
+	Shard  int
+	Closed bool
+	// Depth is how many messages are not done, of which Out are with receivers and
+	// Delayed wait for their time.
+	Depth, Out, Delayed int
+	// Published is how many there ever were, and Lag how old the oldest one is that is
+	// not done.
+	Published uint64
+	Lag       time.Duration
+}
+
+// Stats is what a queue holds.
+type Stats struct {
+	// Shards are those of the queue, and before them those of earlier numbers of shards
+	// that are not empty yet.
+	Shards []ShardStats
+	// Depth is how many messages are not done, and Dead how many were set aside.
+	Depth, Dead int
+}
+
+// Stats returns what the queue holds. It looks at all messages that wait, so it takes
+// longer the more there are.
+func (q *Queue) Stats(ctx context.Context) (out Stats, err error) {
+	m, err := q.c.reloadManifest(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, b := range m.RemainingBuckets() {
+		s, err := q.loadShardStats(ctx, b)
+		if err != nil {
+			return out, err
+		}
+		out.Shards, out.Depth = append(out.Shards, s), out.Depth+s.Depth
+	}
+	for _, err := range q.c.ks.All(ctx, cleave.ScanOptions{Prefix: deadPrefix(q.c.name), KeysOnly: true}) {
+		if err != nil {
+			return out, err
+		}
+		out.Dead++
+	}
+	return out, nil
+}
+
+func (q *Queue) loadShardStats(ctx context.Context, b delivery.Bucket) (s ShardStats, err error) {
+	p, now := newBucketKeys(q.c.name, b), q.c.nowMS()
+	t, err := parseTail(q.c.ks.Get(ctx, p.tailKey()))
+	if err != nil {
+		return s, err
+	}
+	s = ShardStats{Epoch: b.Epoch, Shard: b.Index, Closed: t.Closed, Published: t.NextSeq}
+	leases, err := q.loadLeases(ctx, p, 0)
+	if err != nil {
+		return s, err
+	}
+	for _, l := range leases {
+		switch {
+		case !l.IsHidden(now):
+		case l.Token != 0:
+			s.Out++
+		default:
+			s.Delayed++
+		}
+	}
+	var oldest *delivery.MessageRef
+	err = q.c.scanBucket(ctx, p, kindMessage, 0, true, func(r delivery.MessageRef, _ []byte) bool {
+		if s.Depth++; oldest == nil {
+			oldest = &r
+		}
+		return true
+	})
+	if err != nil || oldest == nil {
+		return s, err
+	}
+	value, err := q.c.ks.Get(ctx, p.messageKey(*oldest))
+	if errors.Is(err, cleave.ErrNotFound) {
+		return s, nil // done meanwhile
+	}
+	if err != nil {
+		return s, err
+	}
+	h, _, err := parseMessage(value)
+	s.Lag = time.Duration(now-h.TimeMS) * time.Millisecond
+	return s, err
 }

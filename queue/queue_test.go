@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/caller"
-	"github.com/cleavekv/cleave/internal/lanes"
+	"github.com/cleavekv/cleave/internal/patterns/delivery"
+	"github.com/cleavekv/cleave/internal/testkit/caller"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -22,16 +22,16 @@ import (
 func TestEveryMessageIsDeliveredInTheOrderOfItsKey(t *testing.T) {
 	for _, o := range []cleave.Options{{Groups: 4}, {Stores: 2, Groups: 4}} {
 		t.Run(fmt.Sprintf("stores=%d", o.Stores), func(t *testing.T) {
-			db, ks := memory(t, o)
-			spread(t, db, ks, "q")
+			db, ks := openMemory(t, o)
+			spreadShards(t, db, ks, "q")
 			deliverAll(t, db, ks)
 		})
 	}
 }
 
 func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
-	q := open(t, db, ks, "q", Options{Shards: 4, Lease: 60 * time.Millisecond, MaxDeliveries: 1000})
-	second := open(t, db, ks, "q", q.c.opts) // what each knows is often old
+	q := openQueue(t, db, ks, "q", Options{Shards: 4, Lease: 60 * time.Millisecond, MaxDeliveries: 1000})
+	second := openQueue(t, db, ks, "q", q.c.opts) // what each knows is often old
 	const producers, each, keys = 3, 40, 5
 	live, end := context.WithTimeout(ctx, time.Minute)
 	defer end()
@@ -55,13 +55,13 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 			}
 		})
 	}
-	w := watcher{t: t, acked: map[string]int{}, seen: map[string][]sighting{}}
+	w := deliveryChecker{t: t, acked: map[string]int{}, seen: map[string][]seenDelivery{}}
 	var acked atomic.Int64
 	for c := range 3 {
 		all.Go(func() {
 			q := []*Queue{q, second}[c%2]
 			for n := 0; live.Err() == nil; n++ {
-				asked := w.asks()
+				asked := w.currentTick()
 				got, err := q.Receive(live, 1+c*2)
 				if err != nil {
 					if live.Err() == nil {
@@ -69,7 +69,7 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 					}
 					return
 				}
-				w.delivered(got, asked)
+				w.checkDelivered(got, asked)
 				if n%7 == c {
 					continue // it dies: what it has comes back
 				}
@@ -79,7 +79,7 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 				} else if err != nil && live.Err() == nil {
 					t.Error(err)
 				}
-				w.done(got)
+				w.recordAcked(got)
 				if acked.Add(int64(len(got))) >= producers*each {
 					end()
 				}
@@ -88,7 +88,7 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	}
 	all.Go(func() {
 		for i := 0; live.Err() == nil; i++ {
-			if err := errors.Join(q.Resize(live, []int{8, 2, 3}[i%3]), moveSome(db, i)); err != nil && live.Err() == nil {
+			if err := errors.Join(q.Resize(live, []int{8, 2, 3}[i%3]), moveShard(db, i)); err != nil && live.Err() == nil {
 				t.Error(err)
 			}
 		}
@@ -104,30 +104,30 @@ func deliverAll(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	}
 }
 
-// watcher sees what consumers see. One of them may be late to tell of what it was given,
+// deliveryChecker sees what consumers see. One of them may be late to tell of what it was given,
 // when others have the message already or are done with it: so a delivery is held against
 // what was known when it was asked for.
-type watcher struct {
+type deliveryChecker struct {
 	t     *testing.T
 	mu    sync.Mutex
-	now   int            // how much was seen
+	tick  int            // how much was seen
 	acked map[string]int // when
-	seen  map[string][]sighting
+	seen  map[string][]seenDelivery
 }
 
-// sighting is a delivery of a key.
-type sighting struct{ number, at int }
+// seenDelivery is a delivery of a key.
+type seenDelivery struct{ number, at int }
 
-func (w *watcher) asks() (now int) {
+func (w *deliveryChecker) currentTick() (now int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.now
+	return w.tick
 }
 
-func (w *watcher) delivered(list []*Delivery, asked int) {
+func (w *deliveryChecker) checkDelivered(list []*Delivery, asked int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.now++
+	w.tick++
 	for _, d := range list {
 		if at, done := w.acked[string(d.Body)]; done && at <= asked {
 			w.t.Errorf("%s is delivered after its ack", d.Body)
@@ -142,38 +142,38 @@ func (w *watcher) delivered(list []*Delivery, asked int) {
 				w.t.Errorf("%s of key %s is delivered after %d", d.Body, d.Key, before.number)
 			}
 		}
-		w.seen[string(d.Key)] = append(w.seen[string(d.Key)], sighting{i, w.now})
+		w.seen[string(d.Key)] = append(w.seen[string(d.Key)], seenDelivery{i, w.tick})
 	}
 }
 
-func (w *watcher) done(list []*Delivery) {
+func (w *deliveryChecker) recordAcked(list []*Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.now++
+	w.tick++
 	for _, d := range list {
 		if w.acked[string(d.Body)] > 0 {
 			w.t.Errorf("%s is acknowledged twice", d.Body)
 		}
-		w.acked[string(d.Body)] = w.now
+		w.acked[string(d.Body)] = w.tick
 	}
 }
 
 func TestALeaseThatIsLostIsFenced(t *testing.T) {
 	clock := newClock()
-	db, ks := memory(t, cleave.Options{Now: clock.Now})
-	q := open(t, db, ks, "q", Options{Lease: time.Minute, Now: clock.Now, Poll: time.Hour})
+	db, ks := openMemory(t, cleave.Options{Now: clock.Now})
+	q := openQueue(t, db, ks, "q", Options{Lease: time.Minute, Now: clock.Now, Poll: time.Hour})
 	must(t, q.Publish(ctx, Message{Body: []byte("a")}, Message{Body: []byte("b")}))
 	first, err := q.Receive(ctx, 10)
 	must(t, err)
 	if len(first) != 2 {
-		t.Fatalf("%q", bodies(first))
+		t.Fatalf("%q", deliveryBodies(first))
 	}
-	clock.pass(2 * time.Minute) // run out, but nobody else has them
+	clock.advance(2 * time.Minute) // run out, but nobody else has them
 	must(t, q.Extend(ctx, time.Minute, first[0]))
 	second, err := q.TryReceive(ctx, 10)
 	must(t, err)
 	if len(second) != 1 || second[0].Attempt != 2 {
-		t.Fatalf("%q", bodies(second))
+		t.Fatalf("%q", deliveryBodies(second))
 	}
 	err = q.Ack(ctx, first...)
 	lost := (*LostError)(nil)
@@ -201,29 +201,29 @@ func TestALeaseThatIsLostIsFenced(t *testing.T) {
 
 func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 	clock := newClock()
-	db, ks := memory(t, cleave.Options{Now: clock.Now})
-	q := open(t, db, ks, "q", Options{MaxDeliveries: 3, Now: clock.Now, Poll: time.Hour})
+	db, ks := openMemory(t, cleave.Options{Now: clock.Now})
+	q := openQueue(t, db, ks, "q", Options{MaxDeliveries: 3, Now: clock.Now, Poll: time.Hour})
 	must(t, q.Publish(ctx, Message{Key: []byte("k"), Body: []byte("poison")}))
 	must(t, q.Publish(ctx, Message{Key: []byte("k"), Body: []byte("next")}))
 	for n := 1; n <= 3; n++ {
 		got, err := q.Receive(ctx, 10)
 		must(t, err)
 		if len(got) != 1 || string(got[0].Body) != "poison" || got[0].Attempt != n {
-			t.Fatalf("%q", bodies(got))
+			t.Fatalf("%q", deliveryBodies(got))
 		}
 		must(t, q.Nack(ctx, 0, got...))
 	}
 	got, err := q.TryReceive(ctx, 10)
 	must(t, err)
 	if len(got) != 1 || string(got[0].Body) != "next" {
-		t.Fatalf("%q", bodies(got))
+		t.Fatalf("%q", deliveryBodies(got))
 	}
 	must(t, q.Ack(ctx, got...))
 	must(t, q.Resize(ctx, 2))
 	if got, err := q.TryReceive(ctx, 10); err != nil || len(got) > 0 {
-		t.Fatal(bodies(got), err)
+		t.Fatal(deliveryBodies(got), err)
 	}
-	clock.pass(time.Hour)
+	clock.advance(time.Hour)
 	must(t, q.Resize(ctx, 3)) // the epoch that it died in is forgotten
 	dead, err := q.Dead(ctx, 10)
 	must(t, err)
@@ -234,7 +234,7 @@ func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 	got, err = q.Receive(ctx, 10)
 	must(t, err)
 	if len(got) != 1 || string(got[0].Body) != "poison" || got[0].Attempt != 1 {
-		t.Fatalf("%q", bodies(got))
+		t.Fatalf("%q", deliveryBodies(got))
 	}
 	must(t, q.Bury(ctx, dead...))
 	if s, err := q.Stats(ctx); err != nil || s.Dead != 0 || s.Depth != 1 {
@@ -245,16 +245,16 @@ func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 // A receiver that waits hears of a message, and of one that comes free, though it would
 // look by itself in an hour only.
 func TestReceiversDoNotPoll(t *testing.T) {
-	db, ks := memory(t, cleave.Options{Stores: 2})
-	q := open(t, db, ks, "q", Options{Poll: time.Hour, Lease: time.Millisecond})
-	other := open(t, db, ks, "q", Options{Poll: time.Hour})
+	db, ks := openMemory(t, cleave.Options{Stores: 2})
+	q := openQueue(t, db, ks, "q", Options{Poll: time.Hour, Lease: time.Millisecond})
+	other := openQueue(t, db, ks, "q", Options{Poll: time.Hour})
 	got := make(chan []string)
 	receive := func() {
 		list, err := q.Receive(ctx, 1)
 		if err != nil {
 			t.Error(err)
 		}
-		got <- bodies(list)
+		got <- deliveryBodies(list)
 	}
 	go receive()
 	must(t, other.Publish(ctx, Message{Body: []byte("hello")}))
@@ -285,8 +285,8 @@ func TestReceiversDoNotPoll(t *testing.T) {
 
 // The messages of new shards wait for those of the shards before, also for one without a key.
 func TestWhoWaitsForAShardOfBeforeHearsThatItIsEmpty(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	q := open(t, db, ks, "q", Options{Shards: 1, Poll: time.Hour, Lease: time.Hour})
+	db, ks := openMemory(t, cleave.Options{})
+	q := openQueue(t, db, ks, "q", Options{Shards: 1, Poll: time.Hour, Lease: time.Hour})
 	must(t, q.Publish(ctx, Message{Body: []byte("old")}))
 	old, err := q.Receive(ctx, 1)
 	must(t, err)
@@ -298,7 +298,7 @@ func TestWhoWaitsForAShardOfBeforeHearsThatItIsEmpty(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		got <- bodies(list)
+		got <- deliveryBodies(list)
 	}()
 	time.Sleep(50 * time.Millisecond) // it waits
 	must(t, q.Ack(ctx, old...))
@@ -308,7 +308,7 @@ func TestWhoWaitsForAShardOfBeforeHearsThatItIsEmpty(t *testing.T) {
 }
 
 func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
+	db, ks := openMemory(t, cleave.Options{})
 	for _, o := range []Options{{Shards: -1}, {Shards: 257}, {Lease: 1}, {MaxDeliveries: -1}, {Remember: 1}, {Remember: 1 << 62}, {Poll: 1}} {
 		_, err := Open(ctx, db, ks, "q", o)
 		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
@@ -319,10 +319,10 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	}
 	_, err := Open(ctx, db, db.Default(), "q", Options{})
 	wantError(t, "a hash keyspace", err, cleave.ErrOptions)
-	q := open(t, db, ks, "q", Options{})
+	q := openQueue(t, db, ks, "q", Options{})
 	_, err = OpenLog(ctx, db, ks, "q", Options{})
 	wantError(t, "a queue as a log", err, cleave.ErrOptions)
-	for _, m := range []Message{{Key: make([]byte, maxKey+1)}, {Body: make([]byte, maxBody+1)}, {Delay: -1}} {
+	for _, m := range []Message{{Key: make([]byte, maxKeyBytes+1)}, {Body: make([]byte, maxBodyBytes+1)}, {Delay: -1}} {
 		wantError(t, "a bad message", q.Publish(ctx, Message{Body: []byte("good")}, m), ErrMessage)
 	}
 	wantError(t, "no shards", q.Resize(ctx, 0), cleave.ErrOptions)
@@ -333,27 +333,27 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	wantError(t, "a Dead of nobody, revived", q.Revive(ctx, Dead{}), cleave.ErrOptions)
 	wantError(t, "a Dead of nobody, buried", q.Bury(ctx, Dead{}), cleave.ErrOptions)
 	wantError(t, "a delay that is over", q.Nack(ctx, -1), cleave.ErrOptions)
-	other := open(t, db, ks, "other", Options{})
+	other := openQueue(t, db, ks, "other", Options{})
 	must(t, other.Publish(ctx, Message{Body: []byte("x")}))
 	theirs, err := other.Receive(ctx, 1)
 	must(t, err)
 	wantError(t, "a delivery of another queue", q.Ack(ctx, theirs...), cleave.ErrOptions)
 	wantError(t, "the same in a transaction", db.Update(ctx, func(tx *cleave.Txn) error { return q.AckTx(tx, theirs...) }), cleave.ErrOptions)
-	must(t, open(t, db, ks, "other", Options{}).Ack(ctx, theirs...))
+	must(t, openQueue(t, db, ks, "other", Options{}).Ack(ctx, theirs...))
 	must(t, other.Close())
 	if err := other.Publish(ctx, Message{}); !errors.Is(err, ErrClosed) || errors.Is(err, cleave.ErrUnknown) {
 		t.Errorf("published to a queue that is closed: %v", err)
 	}
 	if got, err := q.TryReceive(ctx, 10); err != nil || len(got) > 0 {
-		t.Errorf("%q, %v", bodies(got), err)
+		t.Errorf("%q, %v", deliveryBodies(got), err)
 	}
 	must(t, ks.Set(ctx, manifestKey("bad"), []byte("nonsense")))
 	_, err = Open(ctx, db, ks, "bad", Options{})
 	wantError(t, "a damaged manifest", err, ErrDamaged)
 
 	// Of each kind of row that can be met.
-	p := placeOf("rows", lanes.NewManifest(1).Buckets()[0])
-	row := lanes.Row{Key: "k"}
+	p := newBucketKeys("rows", delivery.NewManifest(1).OpenBuckets()[0])
+	row := delivery.MessageRef{Key: "k"}
 	stats := func(q *Queue) error { _, err := q.Stats(ctx); return err }
 	receive := func(q *Queue) error { _, err := q.TryReceive(ctx, 1); return err }
 	dead := func(q *Queue) error { _, err := q.Dead(ctx, 10); return err }
@@ -361,16 +361,16 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 		key  []byte
 		call func(*Queue) error
 	}{
-		"a head":             {p.head(), receive},
-		"a tail":             {p.tail(), receive},
-		"a lease":            {p.lease(0), receive},
-		"a message":          {p.message(row), receive},
-		"a lease, counted":   {p.lease(0), stats},
-		"a message, counted": {p.message(row), stats},
+		"a head":             {p.headKey(), receive},
+		"a tail":             {p.tailKey(), receive},
+		"a lease":            {p.leaseKey(0), receive},
+		"a message":          {p.messageKey(row), receive},
+		"a lease, counted":   {p.leaseKey(0), stats},
+		"a message, counted": {p.messageKey(row), stats},
 		"a dead one":         {deadKey("rows", p.Bucket, row), dead},
-		"a short key":        {append(deadKeys("rows"), tuple(key.Tuple{1})...), dead},
+		"a short key":        {append(deadPrefix("rows"), encodeTuple(key.Tuple{1})...), dead},
 	} {
-		q := open(t, db, ks, "rows", Options{Shards: 1})
+		q := openQueue(t, db, ks, "rows", Options{Shards: 1})
 		was, err := ks.Get(ctx, c.key)
 		if !errors.Is(err, cleave.ErrNotFound) {
 			must(t, err)
@@ -391,10 +391,10 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 // Behind many messages that are done, the next one is found without going through what
 // they have left: the head is stored, and a Queue that is opened later begins there.
 func TestTheHeadIsRemembered(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	q := open(t, db, ks, "q", Options{Shards: 1})
+	db, ks := openMemory(t, cleave.Options{})
+	q := openQueue(t, db, ks, "q", Options{Shards: 1})
 	var list []Message
-	for i := range 3 * keepEvery {
+	for i := range 3 * messagesPerHeadSave {
 		list = append(list, Message{Body: fmt.Append(nil, i)})
 	}
 	must(t, q.Publish(ctx, list...))
@@ -404,34 +404,34 @@ func TestTheHeadIsRemembered(t *testing.T) {
 		must(t, q.Ack(ctx, got...))
 		n += len(got)
 	}
-	other := open(t, db, ks, "q", Options{})
+	other := openQueue(t, db, ks, "q", Options{})
 	if got, err := other.TryReceive(ctx, 1); err != nil || len(got) > 0 {
-		t.Fatalf("%q, %v", bodies(got), err)
+		t.Fatalf("%q, %v", deliveryBodies(got), err)
 	}
 	for _, h := range other.heads {
-		if h.from < 2*keepEvery {
-			t.Errorf("it begins at %d", h.from)
+		if h.firstSeq < 2*messagesPerHeadSave {
+			t.Errorf("it begins at %d", h.firstSeq)
 		}
 	}
 }
 
 // Between the look and the claim others may claim, and be done.
 func TestAClaimReadsAgainWhatItHasSeen(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	a, b := open(t, db, ks, "q", Options{Shards: 1}), open(t, db, ks, "q", Options{})
+	db, ks := openMemory(t, cleave.Options{})
+	a, b := openQueue(t, db, ks, "q", Options{Shards: 1}), openQueue(t, db, ks, "q", Options{})
 	must(t, a.Publish(ctx, Message{Body: []byte("one")}, Message{Body: []byte("two")}))
-	p := placeOf("q", a.c.manifest.Load().For(0))
-	look := func(q *Queue) []lanes.Row {
-		pick, _, err := q.look(ctx, p, q.headOf(p.Bucket), 1)
+	p := newBucketKeys("q", a.c.manifest.Load().BucketFor(0))
+	look := func(q *Queue) []delivery.MessageRef {
+		pick, _, err := q.selectMessages(ctx, p, q.getHead(p.Bucket), 1)
 		must(t, err)
-		return pick.Picked
+		return pick.Selected
 	}
-	take := func(q *Queue, rows []lanes.Row, want int) []*Delivery {
+	take := func(q *Queue, rows []delivery.MessageRef, want int) []*Delivery {
 		t.Helper()
-		got, err := q.take(ctx, p, rows)
+		got, err := q.leaseInTxn(ctx, p, rows)
 		must(t, err)
 		if len(got) != want {
-			t.Fatalf("%q are handed out, want %d", bodies(got), want)
+			t.Fatalf("%q are handed out, want %d", deliveryBodies(got), want)
 		}
 		return got
 	}
@@ -445,16 +445,16 @@ func TestAClaimReadsAgainWhatItHasSeen(t *testing.T) {
 
 // What is done is done, also if the caller does not wait until its own queue has learnt it.
 func TestAResizeThatIsDoneIsNoError(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	q := open(t, db, ks, "q", Options{Shards: 1})
+	db, ks := openMemory(t, cleave.Options{})
+	q := openQueue(t, db, ks, "q", Options{Shards: 1})
 	done := func() bool {
 		value, err := ks.Get(ctx, manifestKey("q"))
 		must(t, err)
 		m, err := parseManifest(value)
 		must(t, err)
-		return m.Open().Shards == 4
+		return m.OpenEpoch().Shards == 4
 	}
-	if err := q.Resize(caller.LeavesWhen(ctx, done), 4); err != nil || !done() {
+	if err := q.Resize(caller.WithCancelWhen(ctx, done), 4); err != nil || !done() {
 		t.Errorf("done: %v, and the error is %v", done(), err)
 	}
 	must(t, q.Publish(ctx, Message{Body: []byte("x")})) // it learns it now
@@ -466,8 +466,8 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 // Messages of several buckets are acknowledged one bucket after the other. Whoever leaves
 // in between is told that some may be done, so that what is lost then is no surprise.
 func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
-	db, ks := memory(t, cleave.Options{})
-	q := open(t, db, ks, "q", Options{Shards: 8})
+	db, ks := openMemory(t, cleave.Options{})
+	q := openQueue(t, db, ks, "q", Options{Shards: 8})
 	var list []*Delivery
 	for i := 0; len(list) < 2; i++ {
 		must(t, q.Publish(ctx, Message{Key: []byte{byte(i)}, Body: []byte("x")}))
@@ -477,13 +477,13 @@ func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
 			list = append(list, got...)
 		}
 	}
-	first := placeOf("q", list[0].bucket).message(list[0].row)
+	first := newBucketKeys("q", list[0].bucket).messageKey(list[0].ref)
 	done := func() bool {
 		found, err := ks.Exists(ctx, first)
 		must(t, err)
 		return !found
 	}
-	err := q.Ack(caller.LeavesWhen(ctx, done), list...)
+	err := q.Ack(caller.WithCancelWhen(ctx, done), list...)
 	wantError(t, "an ack that was left", err, cleave.ErrUnknown)
 	wantError(t, "an ack that was left", err, context.Canceled)
 	lost := (*LostError)(nil)

@@ -47,13 +47,13 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-func (c *clock) pass(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-func memory(t testing.TB, o cleave.Options) (*cleave.DB, *cleave.Keyspace) {
+func openMemory(t testing.TB, o cleave.Options) (*cleave.DB, *cleave.Keyspace) {
 	t.Helper()
 	db, err := cleave.OpenMemory(o)
 	must(t, err)
@@ -63,7 +63,7 @@ func memory(t testing.TB, o cleave.Options) (*cleave.DB, *cleave.Keyspace) {
 	return db, ks
 }
 
-func open(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Options) *Queue {
+func openQueue(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Options) *Queue {
 	t.Helper()
 	q, err := Open(ctx, db, ks, name, o)
 	must(t, err)
@@ -71,20 +71,20 @@ func open(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o Optio
 	return q
 }
 
-// spread cuts the keyspace at the shards of a queue, and gives the pieces to all groups.
-func spread(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string) {
+// spreadShards cuts the keyspace at the shards of a queue, and gives the pieces to all groups.
+func spreadShards(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string) {
 	t.Helper()
 	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: SplitKeys(name, 4)})
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)
 	for i := range 5 {
-		must(t, moveSome(db, i))
+		must(t, moveShard(db, i))
 	}
 }
 
-// moveSome gives a shard of the queues to another group.
-func moveSome(db *cleave.DB, i int) error {
+// moveShard gives a shard of the queues to another group.
+func moveShard(db *cleave.DB, i int) error {
 	shards, err := db.Shards(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func moveSome(db *cleave.DB, i int) error {
 	return err
 }
 
-func bodies(list []*Delivery) (out []string) {
+func deliveryBodies(list []*Delivery) (out []string) {
 	for _, d := range list {
 		out = append(out, string(d.Body))
 	}

@@ -36,11 +36,11 @@ var ErrFull = errors.New("route: capacity used up")
 //
 // The zero value is an empty router without capacity.
 type Anchor struct {
-	buckets []bucket
-	nodes   []Node
-	places  []int // the bucket of each node
-	free    []int // the buckets without a node, the one emptied last at the end
-	spread  spread
+	buckets     []bucket
+	nodes       []Node
+	nodeBuckets []int // the bucket of each node
+	freeBuckets []int // the buckets without a node, the one emptied last at the end
+	spread      zoneSpread
 }
 
 // A bucket holds all that a lookup needs to know of it in one cache line.
@@ -74,7 +74,7 @@ func NewAnchor(nodes []Node, opts AnchorOptions) (*Anchor, error) {
 	if capacity == 0 {
 		capacity = max(16, 1<<bits.Len(uint(2*n-1)))
 	}
-	err := check(nodes, false)
+	err := checkNodes(nodes, false)
 	if capacity < n || capacity > maxCapacity {
 		err = errors.Join(err, fmt.Errorf("%w: Capacity is %d, want at least the %d nodes and at most %d", ErrOptions, capacity, n, maxCapacity))
 	}
@@ -113,41 +113,41 @@ func makeAnchor(nodes []Node, places, free []int) *Anchor {
 		buckets[b].left = ^int32(i)
 	}
 	return &Anchor{
-		buckets: buckets,
-		nodes:   slices.Clone(nodes),
-		places:  places,
-		free:    free,
-		spread:  newSpread(nodes),
+		buckets:     buckets,
+		nodes:       slices.Clone(nodes),
+		nodeBuckets: places,
+		freeBuckets: free,
+		spread:      newZoneSpread(nodes),
 	}
 }
 
 // With returns a router with node in the bucket that was emptied last.
-func (r *Anchor) With(node Node) (*Anchor, error) { return r.join(node) }
+func (r *Anchor) With(node Node) (*Anchor, error) { return r.withNodes(node) }
 
 // Without returns a router that lacks the node of that name.
-func (r *Anchor) Without(name string) (*Anchor, error) { return r.leave(name) }
+func (r *Anchor) Without(name string) (*Anchor, error) { return r.withoutNodes(name) }
 
-// join is With for nodes one after the other.
-func (r *Anchor) join(more ...Node) (*Anchor, error) {
+// withNodes is With for nodes one after the other.
+func (r *Anchor) withNodes(more ...Node) (*Anchor, error) {
 	nodes := slices.Concat(r.nodes, more)
-	err := check(nodes, false)
-	if room := len(r.free); len(more) > room {
+	err := checkNodes(nodes, false)
+	if room := len(r.freeBuckets); len(more) > room {
 		err = errors.Join(err, fmt.Errorf("%w: %d nodes for %d free buckets of %d", ErrFull, len(more), room, len(r.buckets)))
 	}
 	if err != nil {
 		return nil, err
 	}
-	left := len(r.free) - len(more)
-	places := slices.Clone(r.places)
-	for _, b := range slices.Backward(r.free[left:]) {
+	left := len(r.freeBuckets) - len(more)
+	places := slices.Clone(r.nodeBuckets)
+	for _, b := range slices.Backward(r.freeBuckets[left:]) {
 		places = append(places, b)
 	}
-	return makeAnchor(nodes, places, r.free[:left:left]), nil
+	return makeAnchor(nodes, places, r.freeBuckets[:left:left]), nil
 }
 
-// leave is Without for nodes one after the other.
-func (r *Anchor) leave(names ...string) (*Anchor, error) {
-	nodes, places, free := slices.Clone(r.nodes), slices.Clone(r.places), slices.Clone(r.free)
+// withoutNodes is Without for nodes one after the other.
+func (r *Anchor) withoutNodes(names ...string) (*Anchor, error) {
+	nodes, places, free := slices.Clone(r.nodes), slices.Clone(r.nodeBuckets), slices.Clone(r.freeBuckets)
 	for _, name := range names {
 		i, err := indexOf(nodes, name)
 		if err != nil {
@@ -156,7 +156,7 @@ func (r *Anchor) leave(names ...string) (*Anchor, error) {
 		free = append(free, places[i])
 		nodes, places = slices.Delete(nodes, i, i+1), slices.Delete(places, i, i+1)
 	}
-	if err := check(nodes, false); err != nil {
+	if err := checkNodes(nodes, false); err != nil {
 		return nil, err
 	}
 	return makeAnchor(nodes, places, free), nil
@@ -173,7 +173,7 @@ func (r *Anchor) Route(h hash.Stable) int {
 	at, _ := bits.Mul64(h.Uint64(), uint64(len(r.buckets)))
 	b := r.buckets[at]
 	for b.left >= 0 {
-		at, _ = bits.Mul64(remix(h.Uint64(), at), uint64(b.left))
+		at, _ = bits.Mul64(mixSalt(h.Uint64(), at), uint64(b.left))
 		// Drawn from the list as it was when b lost its node, at may have
 		// been somebody else's place by then: follow who took it.
 		to := r.buckets[at]
@@ -188,5 +188,59 @@ func (r *Anchor) Route(h hash.Stable) int {
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.
 func (r *Anchor) RouteN(dst []int, h hash.Stable, n int) []int {
-	return r.spread.rehash(dst, h, n, r.Route)
+	return r.spread.appendRehashed(dst, h, n, r.Route)
+}
+
+// AnchorState is everything that decides the answers of an [Anchor]. Equal
+// states answer alike in every process; it may be stored or sent, for instance
+// as JSON.
+type AnchorState struct {
+	// Nodes are the members, in the order of [Anchor.Nodes].
+	Nodes []Node
+	// Places has the bucket of every node.
+	Places []int
+	// Free are the buckets without a node in the order in which they lost
+	// theirs. The next node to join takes the last. Places and Free together
+	// have each number below the capacity once.
+	Free []int
+}
+
+// State returns the state, which the caller may keep and change.
+func (r *Anchor) State() AnchorState {
+	return AnchorState{
+		Nodes:  slices.Clone(r.nodes),
+		Places: slices.Clone(r.nodeBuckets),
+		Free:   slices.Clone(r.freeBuckets),
+	}
+}
+
+// RestoreAnchor returns the router whose state s is.
+func RestoreAnchor(s AnchorState) (*Anchor, error) {
+	err := checkNodes(s.Nodes, false)
+	if len(s.Places) != len(s.Nodes) {
+		err = errors.Join(err, fmt.Errorf("%w: %d places for %d nodes", ErrOptions, len(s.Places), len(s.Nodes)))
+	}
+	if err = errors.Join(err, checkBuckets(s.Places, s.Free)); err != nil {
+		return nil, err
+	}
+	return makeAnchor(s.Nodes, slices.Clone(s.Places), slices.Clone(s.Free)), nil
+}
+
+// checkBuckets reports whether every bucket is named once.
+func checkBuckets(places, free []int) error {
+	capacity := len(places) + len(free)
+	if capacity > maxCapacity {
+		return fmt.Errorf("%w: %d buckets, want at most %d", ErrOptions, capacity, maxCapacity)
+	}
+	seen := make([]bool, capacity)
+	for _, b := range slices.Concat(places, free) {
+		if b < 0 || b >= capacity {
+			return fmt.Errorf("%w: bucket %d, want one below the capacity, %d", ErrOptions, b, capacity)
+		}
+		if seen[b] {
+			return fmt.Errorf("%w: bucket %d is there twice", ErrOptions, b)
+		}
+		seen[b] = true
+	}
+	return nil
 }

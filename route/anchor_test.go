@@ -19,8 +19,8 @@ import (
 func TestAnchorReturnsOldKeysInReverseOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 30).Draw(t, "nodes")
-		r := must(NewAnchor(numbered(n), AnchorOptions{}))
-		leaving := rapid.Permutation(numbered(n)).Draw(t, "leaving")[:rapid.IntRange(1, n-1).Draw(t, "count")]
+		r := must(NewAnchor(newNodes(n), AnchorOptions{}))
+		leaving := rapid.Permutation(newNodes(n)).Draw(t, "leaving")[:rapid.IntRange(1, n-1).Draw(t, "count")]
 		changed := r
 		for _, node := range leaving {
 			changed = must(changed.Without(node.Name))
@@ -39,18 +39,18 @@ func TestAnchorReturnsOldKeysInReverseOrder(t *testing.T) {
 func TestAnchorLoadsStayEvenWhateverLeaves(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ nodes, leave, capacity int }{{10, 5, 0}, {40, 37, 0}, {64, 10, 64}, {100, 50, 1000}} {
-		r := must(NewAnchor(numbered(c.nodes), AnchorOptions{Capacity: c.capacity}))
+		r := must(NewAnchor(newNodes(c.nodes), AnchorOptions{Capacity: c.capacity}))
 		for range c.leave {
 			r = must(r.Without(r.nodes[rng.IntN(len(r.nodes))].Name))
 		}
-		if chi, bound, ok := evenly(loads(r, sampleKeys)); !ok {
+		if chi, bound, ok := checkEven(countLoads(r, sampleKeys)); !ok {
 			t.Errorf("%+v: loads have chi-squared %.1f, want at most %.1f", c, chi, bound)
 		}
 	}
 }
 
 func TestAnchorIsRestoredFromItsState(t *testing.T) {
-	r := must(NewAnchor(numbered(9), AnchorOptions{Capacity: 20}))
+	r := must(NewAnchor(newNodes(9), AnchorOptions{Capacity: 20}))
 	r = must(r.Without("node-4"))
 	r = must(r.Without("node-0"))
 	r = must(r.With(Node{Name: "new", Zone: "z"}))
@@ -60,14 +60,14 @@ func TestAnchorIsRestoredFromItsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := must(RestoreAnchor(s))
-	if !slices.Equal(again.Nodes(), r.Nodes()) || !slices.Equal(owners(again, 5000), owners(r, 5000)) {
+	if !slices.Equal(again.Nodes(), r.Nodes()) || !slices.Equal(sampleOwners(again, 5000), sampleOwners(r, 5000)) {
 		t.Errorf("%s is restored as another router", text)
 	}
 	s.Places[0], s.Free[len(s.Free)-1] = s.Places[1], s.Places[2]
 	r.State().Free[0]++
 	// The next edits agree too, whatever becomes of the states.
 	a, b := must(again.With(Node{Name: "next"})), must(r.With(Node{Name: "next"}))
-	if !slices.Equal(owners(a, 5000), owners(b, 5000)) {
+	if !slices.Equal(sampleOwners(a, 5000), sampleOwners(b, 5000)) {
 		t.Error("the routers part ways with the next node")
 	}
 	if !reflect.DeepEqual(again.State(), r.State()) {
@@ -76,7 +76,7 @@ func TestAnchorIsRestoredFromItsState(t *testing.T) {
 }
 
 func TestAnchorRefusesImpossibleStates(t *testing.T) {
-	two := numbered(2)
+	two := newNodes(2)
 	for _, c := range []struct {
 		what string
 		s    AnchorState
@@ -98,14 +98,14 @@ func TestAnchorRefusesImpossibleStates(t *testing.T) {
 
 func TestAnchorKeepsToItsCapacity(t *testing.T) {
 	for _, capacity := range []int{-1, 2, maxCapacity + 1} {
-		if _, err := NewAnchor(numbered(3), AnchorOptions{Capacity: capacity}); !errors.Is(err, ErrOptions) {
+		if _, err := NewAnchor(newNodes(3), AnchorOptions{Capacity: capacity}); !errors.Is(err, ErrOptions) {
 			t.Errorf("capacity %d for 3 nodes: %v, want %v", capacity, err, ErrOptions)
 		}
 	}
 	if size := int64(unsafe.Sizeof(bucket{})+unsafe.Sizeof(int(0))) * maxCapacity; size > 1<<30 {
 		t.Errorf("the largest anchor has %d bytes", size)
 	}
-	r := must(NewAnchor(numbered(3), AnchorOptions{Capacity: 3}))
+	r := must(NewAnchor(newNodes(3), AnchorOptions{Capacity: 3}))
 	if _, err := r.With(Node{Name: "new"}); !errors.Is(err, ErrFull) {
 		t.Errorf("a fourth node in 3 buckets: %v, want %v", err, ErrFull)
 	}
@@ -113,7 +113,7 @@ func TestAnchorKeepsToItsCapacity(t *testing.T) {
 		t.Errorf("a node in no buckets: %v, want %v", err, ErrFull)
 	}
 	for n, want := range map[int]int{1: 16, 8: 16, 9: 32, 1000: 2048} {
-		if got := len(must(NewAnchor(numbered(n), AnchorOptions{})).buckets); got != want {
+		if got := len(must(NewAnchor(newNodes(n), AnchorOptions{})).buckets); got != want {
 			t.Errorf("%d nodes get %d buckets, want %d", n, got, want)
 		}
 	}
@@ -124,29 +124,29 @@ func TestAnchorKeepsToItsCapacity(t *testing.T) {
 // key, in time nobody would wait for.
 func TestAnchorIsWhatThePaperSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := must(NewAnchor(numbered(rapid.IntRange(1, 12).Draw(t, "nodes")), AnchorOptions{Capacity: 12}))
+		r := must(NewAnchor(newNodes(rapid.IntRange(1, 12).Draw(t, "nodes")), AnchorOptions{Capacity: 12}))
 		for edit := range rapid.IntRange(0, 12).Draw(t, "edits") {
 			switch grow := rapid.Bool().Draw(t, "grow"); {
-			case grow && len(r.free) > 0:
+			case grow && len(r.freeBuckets) > 0:
 				r = must(r.With(Node{Name: fmt.Sprint("new-", edit)}))
 			case !grow && len(r.nodes) > 1:
 				r = must(r.Without(rapid.SampledFrom(r.nodes).Draw(t, "leaving").Name))
 			}
 		}
 		for h := range Sample(200) {
-			if got, want := r.places[r.Route(h)], replay(r.State(), h); got != want {
+			if got, want := r.nodeBuckets[r.Route(h)], replayAnchor(r.State(), h); got != want {
 				t.Fatalf("hash %#x is in bucket %d, want %d", h.Uint64(), got, want)
 			}
 		}
 	})
 }
 
-// replay returns the bucket of a key: the list that a bucket's keys are hashed
+// replayAnchor returns the bucket of a key: the list that a bucket's keys are hashed
 // among again is the one just after it lost its node, in which the last bucket
 // of the list has taken its place.
-func replay(s AnchorState, h hash.Stable) int {
+func replayAnchor(s AnchorState, h hash.Stable) int {
 	capacity := len(s.Places) + len(s.Free)
-	at := times(h.Uint64(), capacity)
+	at := mulHigh(h.Uint64(), capacity)
 	for slices.Contains(s.Free, at) {
 		list := make([]int, capacity)
 		for i := range list {
@@ -160,13 +160,13 @@ func replay(s AnchorState, h hash.Stable) int {
 				break
 			}
 		}
-		at = list[times(remix(h.Uint64(), uint64(at)), len(list))]
+		at = list[mulHigh(mixSalt(h.Uint64(), uint64(at)), len(list))]
 	}
 	return at
 }
 
-// times maps a hash to a number below n.
-func times(x uint64, n int) int {
+// mulHigh maps a hash to a number below n.
+func mulHigh(x uint64, n int) int {
 	hi, _ := bits.Mul64(x, uint64(n))
 	return int(hi)
 }

@@ -34,7 +34,7 @@ type Binomial struct {
 	mask   uint64 // the places of the smallest tree that holds n nodes, less one
 	sparse bool   // more than a quarter of these places have no node
 	nodes  []Node
-	spread spread
+	spread zoneSpread
 }
 
 // maxRedraws bounds the further draws. The paper's tests use 4; the mean
@@ -49,7 +49,7 @@ var _ Router = (*Binomial)(nil)
 
 // NewBinomial returns a router over nodes in that order.
 func NewBinomial(nodes []Node) (*Binomial, error) {
-	if err := check(nodes, false); err != nil {
+	if err := checkNodes(nodes, false); err != nil {
 		return nil, err
 	}
 	n := uint64(len(nodes))
@@ -59,7 +59,7 @@ func NewBinomial(nodes []Node) (*Binomial, error) {
 		mask:   mask,
 		sparse: mask-n+1 > mask/4,
 		nodes:  slices.Clone(nodes),
-		spread: newSpread(nodes),
+		spread: newZoneSpread(nodes),
 	}, nil
 }
 
@@ -84,52 +84,52 @@ func (r *Binomial) Route(h hash.Stable) int {
 	x := h.Uint64()
 	at := withinLevel(x&r.mask, x)
 	if r.sparse {
-		return r.settle(x, at)
+		return r.redrawSparse(x, at)
 	}
 	if at < r.n {
 		return int(at)
 	}
-	return r.redraw(x)
+	return r.redrawOwner(x)
 }
 
-// settle finds the owner of a key whose first draw is at, like redraw, but
+// redrawSparse finds the owner of a key whose first draw is at, like redraw, but
 // makes the next two draws before it looks at any. In a sparse tree a branch on
 // each of them would be a coin toss, which costs a processor more than the
 // draws do: just past a power of two this takes about 3/4 of the time.
-func (r *Binomial) settle(x, at uint64) int {
+func (r *Binomial) redrawSparse(x, at uint64) int {
 	smaller := r.mask >> 1
-	first := remix(x, redrawSalt)
-	second := remix(first, redrawSalt)
+	first := mixSalt(x, redrawSalt)
+	second := mixSalt(first, redrawSalt)
 	first, second = first&r.mask, second&r.mask
-	hit := less(at, r.n)
-	fall1, fall2 := less(first, smaller+1), less(second, smaller+1)
-	hit1 := less(first, r.n) &^ fall1
+	hit := lessBit(at, r.n)
+	fall1, fall2 := lessBit(first, smaller+1), lessBit(second, smaller+1)
+	hit1 := lessBit(first, r.n) &^ fall1
 	if hit|fall1|hit1|fall2 == 0 {
-		return r.redraw(x)
+		return r.redrawOwner(x)
 	}
 	fallback := withinLevel(x&smaller, x)
-	return int(choose(hit, at, choose(hit1, first, fallback)))
+	return int(selectBit(hit, at, selectBit(hit1, first, fallback)))
 }
 
-// less returns 1 if a < b and else 0, without a branch.
-func less(a, b uint64) uint64 {
+// lessBit returns 1 if a < b and else 0, without a branch.
+func lessBit(a, b uint64) uint64 {
 	_, borrow := bits.Sub64(a, b, 0)
 	return borrow
 }
 
-// choose returns a if which is 1 and b if it is 0, without a branch.
-func choose(which, a, b uint64) uint64 { return b ^ (a^b)&-which }
+// selectBit returns a if which is 1 and b if it is 0, without a branch.
+func selectBit(which, a, b uint64) uint64 { return b ^ (a^b)&-which }
 
-// redraw finds the owner of a key whose first draw is past the last node.
+// redrawOwner finds the owner of a key whose first draw is past the last node.
 // Whoever draws a place of the smaller tree stops there and then: those are
 // the draws that made every place of the last level as likely as the others.
-func (r *Binomial) redraw(x uint64) int {
+func (r *Binomial) redrawOwner(x uint64) int {
 	if r.n == 0 {
 		return None
 	}
 	smaller := r.mask >> 1
 	for i, y := 0, x; i < maxRedraws; i++ {
-		y = remix(y, redrawSalt)
+		y = mixSalt(y, redrawSalt)
 		at := y & r.mask
 		if at <= smaller {
 			break
@@ -147,10 +147,10 @@ func (r *Binomial) redraw(x uint64) int {
 func withinLevel(at, x uint64) uint64 {
 	level := bits.Len64(at)
 	end := uint64(1) << (level & 63)
-	return end>>1 | remix(x, uint64(level))&((end-1)>>1)
+	return end>>1 | mixSalt(x, uint64(level))&((end-1)>>1)
 }
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.
 func (r *Binomial) RouteN(dst []int, h hash.Stable, n int) []int {
-	return r.spread.rehash(dst, h, n, r.Route)
+	return r.spread.appendRehashed(dst, h, n, r.Route)
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// evenly reports whether counts could be draws with equal probability, and
+// checkEven reports whether counts could be draws with equal probability, and
 // the statistic and its bound. A right router exceeds it with probability
 // below 1e-6: the Laurent-Massart bound on chi-squared with x = 14.
-func evenly(counts []int) (chi, bound float64, ok bool) {
+func checkEven(counts []int) (chi, bound float64, ok bool) {
 	total := 0
 	for _, c := range counts {
 		total += c
@@ -24,8 +24,8 @@ func evenly(counts []int) (chi, bound float64, ok bool) {
 	return chi, bound, chi <= bound
 }
 
-// loads counts the sample keys of every node.
-func loads(r Router, keys int) []int {
+// countLoads counts the sample keys of every node.
+func countLoads(r Router, keys int) []int {
 	counts := make([]int, len(r.Nodes()))
 	for h := range Sample(keys) {
 		counts[r.Route(h)]++
@@ -38,11 +38,11 @@ var evenKinds = []string{"modulo", "interval", "jump", "binomial", "anchor", "re
 
 func TestLoadsDifferByChanceAlone(t *testing.T) {
 	for _, name := range evenKinds {
-		k := kind(t, name)
+		k := mustKind(t, name)
 		// Just past a power of two is where a tree is emptiest.
 		for _, n := range []int{2, 3, 5, 8, 9, 33, 63, 64, 65, 100, 257} {
-			r := must(k.New(numbered(n)))
-			if chi, bound, ok := evenly(loads(r, sampleKeys)); !ok {
+			r := must(k.New(newNodes(n)))
+			if chi, bound, ok := checkEven(countLoads(r, sampleKeys)); !ok {
 				t.Errorf("%s: loads of %d nodes have chi-squared %.1f, want at most %.1f", name, n, chi, bound)
 			}
 		}
@@ -53,17 +53,17 @@ func TestLoadsDifferByChanceAlone(t *testing.T) {
 // little chance in it: its loads are even, but one node inherits all.
 func TestKeysOfARemovedNodeSpreadEvenly(t *testing.T) {
 	for _, name := range evenKinds[2:] {
-		k := kind(t, name)
+		k := mustKind(t, name)
 		for _, n := range []int{3, 8, 9, 16, 33, 64} {
-			r := must(k.New(numbered(n)))
-			without := must(k.Without(r, numbered(n)[n-1].Name))
+			r := must(k.New(newNodes(n)))
+			without := must(k.Without(r, newNodes(n)[n-1].Name))
 			heirs := make([]int, n-1)
 			for h := range Sample(n << 13) {
 				if r.Route(h) == n-1 {
 					heirs[without.Route(h)]++
 				}
 			}
-			if chi, bound, ok := evenly(heirs); !ok {
+			if chi, bound, ok := checkEven(heirs); !ok {
 				t.Errorf("%s: heirs of the last of %d nodes have chi-squared %.1f, want at most %.1f", name, n, chi, bound)
 			}
 		}
@@ -75,7 +75,7 @@ func TestKeysOfARemovedNodeSpreadEvenly(t *testing.T) {
 func TestSecondChoicesSpreadEvenly(t *testing.T) {
 	const n = 8
 	for _, name := range append([]string{"mask", "maglev"}, evenKinds...) {
-		r := must(kind(t, name).New(numbered(n)))
+		r := must(mustKind(t, name).New(newNodes(n)))
 		var seconds [n][]int
 		for h := range Sample(n << 12) {
 			two := r.RouteN(nil, h, 2)
@@ -85,7 +85,7 @@ func TestSecondChoicesSpreadEvenly(t *testing.T) {
 			seconds[two[0]][two[1]]++
 		}
 		for i, counts := range seconds {
-			if chi, bound, ok := evenly(slices.Delete(counts, i, i+1)); !ok {
+			if chi, bound, ok := checkEven(slices.Delete(counts, i, i+1)); !ok {
 				t.Errorf("%s: second choices after node %d have chi-squared %.1f, want at most %.1f", name, i, chi, bound)
 			}
 		}
@@ -109,15 +109,15 @@ func TestBinomialStaysInItsLevel(t *testing.T) {
 // plain one, for trees both sparse and full.
 func TestBinomialSettlesLikeItRedraws(t *testing.T) {
 	for n := 2; n <= 130; n++ {
-		r := must(NewBinomial(numbered(n)))
+		r := must(NewBinomial(newNodes(n)))
 		for h := range Sample(500) {
 			x := h.Uint64()
 			at := withinLevel(x&r.mask, x)
 			want := int(at)
 			if at >= r.n {
-				want = r.redraw(x)
+				want = r.redrawOwner(x)
 			}
-			if got := r.settle(x, at); got != want {
+			if got := r.redrawSparse(x, at); got != want {
 				t.Fatalf("hash %#x of %d nodes settles at %d, redraws %d", x, n, got, want)
 			}
 		}
@@ -127,17 +127,17 @@ func TestBinomialSettlesLikeItRedraws(t *testing.T) {
 // TestBinomialGivesUpRedrawing covers the rare keys that never draw a node:
 // they fall back to the full tree.
 func TestBinomialGivesUpRedrawing(t *testing.T) {
-	r := must(NewBinomial(numbered(1<<10 + 1)))
+	r := must(NewBinomial(newNodes(1<<10 + 1)))
 	fell := 0
 	for h := range Sample(1 << 16) {
-		if i := r.redraw(h.Uint64()); i < 0 || i > 1<<10 {
+		if i := r.redrawOwner(h.Uint64()); i < 0 || i > 1<<10 {
 			t.Fatalf("hash %#x fell to node %d", h.Uint64(), i)
 		} else if i < 1<<10 {
 			fell++
 		}
 	}
 	// A redraw meets the one node of the last level once in about 2^10 times.
-	if !agrees(1-float64(fell)/(1<<16), 1.0/1024, 1<<16) {
+	if !isWithinError(1-float64(fell)/(1<<16), 1.0/1024, 1<<16) {
 		t.Errorf("%d of %d keys fell back", fell, 1<<16)
 	}
 }

@@ -32,11 +32,11 @@ import (
 //
 // The zero value is an empty router.
 type BoundedRing struct {
-	table  []uint16 // the node of every partition
-	shift  uint
-	ring   *Ring
-	opts   BoundedRingOptions
-	weight float64 // of all nodes
+	table       []uint16 // the node of every partition
+	shift       uint
+	ring        *Ring
+	opts        BoundedRingOptions
+	totalWeight float64 // of all nodes
 }
 
 // BoundedRingOptions tunes a [BoundedRing]. The zero value works. Routers
@@ -68,8 +68,8 @@ const (
 
 var _ Router = (*BoundedRing)(nil)
 
-// check fills in defaults and reports everything that is wrong at once.
-func (o *BoundedRingOptions) check(nodes int) error {
+// setDefaultsAndCheck fills in defaults and reports everything that is wrong at once.
+func (o *BoundedRingOptions) setDefaultsAndCheck(nodes int) error {
 	if o.Epsilon == 0 {
 		o.Epsilon = defaultEpsilon
 	}
@@ -90,25 +90,25 @@ func (o *BoundedRingOptions) check(nodes int) error {
 
 // NewBoundedRing returns a router over nodes.
 func NewBoundedRing(nodes []Node, opts BoundedRingOptions) (*BoundedRing, error) {
-	optErr := opts.check(len(nodes))
+	optErr := opts.setDefaultsAndCheck(len(nodes))
 	ring, err := NewRing(nodes, opts.Ring)
 	if err := errors.Join(optErr, err); err != nil {
 		return nil, err
 	}
-	r := &BoundedRing{ring: ring, opts: opts, weight: weightOf(nodes)}
+	r := &BoundedRing{ring: ring, opts: opts, totalWeight: sumWeights(nodes)}
 	r.shift = uint(64 - bits.Len(uint(opts.Partitions-1)))
-	if err := r.assign(); err != nil {
+	if err := r.assignPartitions(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// weightOf returns the sum of the weights, added up in order of size, so that
+// sumWeights returns the sum of the weights, added up in order of size, so that
 // rounding does not depend on the order of the nodes.
-func weightOf(nodes []Node) float64 {
+func sumWeights(nodes []Node) float64 {
 	weights := make([]float64, len(nodes))
 	for i, n := range nodes {
-		weights[i] = n.weight()
+		weights[i] = n.weightOrDefault()
 	}
 	slices.Sort(weights)
 	sum := 0.0
@@ -118,26 +118,26 @@ func weightOf(nodes []Node) float64 {
 	return sum
 }
 
-// room returns how much of total the node may have: a whole number, which need
+// maxLoad returns how much of total the node may have: a whole number, which need
 // not fit an int.
-func (r *BoundedRing) room(node int, total float64) float64 {
-	share := r.ring.nodes[node].weight() / r.weight
+func (r *BoundedRing) maxLoad(node int, total float64) float64 {
+	share := r.ring.nodes[node].weightOrDefault() / r.totalWeight
 	return math.Ceil((1 + r.opts.Epsilon) * total * share)
 }
 
-// assign gives every partition to the first node clockwise that has room. The
+// assignPartitions gives every partition to the first node clockwise that has room. The
 // rooms add up to more than there is, so there is always one.
-func (r *BoundedRing) assign() error {
+func (r *BoundedRing) assignPartitions() error {
 	room := make([]float64, len(r.ring.nodes))
 	for i := range room {
-		room[i] = r.room(i, float64(r.opts.Partitions))
+		room[i] = r.maxLoad(i, float64(r.opts.Partitions))
 	}
 	r.table = make([]uint16, r.opts.Partitions)
 	got := make([]float64, len(room))
 	for p := range r.table {
-		start := r.ring.find(r.place(p))
+		start := r.ring.find(r.partitionStart(p))
 		for i := range r.ring.slots {
-			if node := r.ring.clockwise(start, i); got[node] < room[node] {
+			if node := r.ring.nodeClockwise(start, i); got[node] < room[node] {
 				got[node]++
 				r.table[p] = uint16(node)
 				break
@@ -150,8 +150,8 @@ func (r *BoundedRing) assign() error {
 	return nil
 }
 
-// place returns where partition p is on the ring.
-func (r *BoundedRing) place(p int) hash.Stable { return hash.Restore(uint64(p) << r.shift) }
+// partitionStart returns where partition p is on the ring.
+func (r *BoundedRing) partitionStart(p int) hash.Stable { return hash.Restore(uint64(p) << r.shift) }
 
 // With returns a router that has node as well.
 func (r *BoundedRing) With(node Node) (*BoundedRing, error) {
@@ -160,7 +160,7 @@ func (r *BoundedRing) With(node Node) (*BoundedRing, error) {
 
 // Without returns a router that lacks the node of that name.
 func (r *BoundedRing) Without(name string) (*BoundedRing, error) {
-	nodes, err := without(r.Nodes(), name)
+	nodes, err := withoutNodes(r.Nodes(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,8 @@ func (r *BoundedRing) RouteN(dst []int, h hash.Stable, n int) []int {
 	if r.ring == nil {
 		return dst
 	}
-	w := r.walk(h)
-	return r.ring.spread.collect(dst, n, w.candidates(), w.at)
+	w := r.newWalk(h)
+	return r.ring.spread.appendDistinct(dst, n, w.candidateCount(), w.candidateAt)
 }
 
 // boundedWalk is an order of preference, with repetitions.
@@ -200,25 +200,56 @@ type boundedWalk struct {
 	start int
 }
 
-func (r *BoundedRing) walk(h hash.Stable) boundedWalk {
+func (r *BoundedRing) newWalk(h hash.Stable) boundedWalk {
 	p := int(h.Uint64() >> r.shift)
-	return boundedWalk{owner: int(r.table[p]), ring: r.ring, start: r.ring.find(r.place(p))}
+	return boundedWalk{owner: int(r.table[p]), ring: r.ring, start: r.ring.find(r.partitionStart(p))}
 }
 
-func (w *boundedWalk) candidates() int { return 1 + len(w.ring.slots) }
+func (w *boundedWalk) candidateCount() int { return 1 + len(w.ring.slots) }
 
-// at returns the i-th candidate.
-func (w *boundedWalk) at(i int) int {
+// candidateAt returns the i-th candidate.
+func (w *boundedWalk) candidateAt(i int) int {
 	if i == 0 {
 		return w.owner
 	}
-	return w.ring.clockwise(w.start, i-1)
+	return w.ring.nodeClockwise(w.start, i-1)
 }
 
-// intervals implements partitioned.
-func (r *BoundedRing) intervals() int { return len(r.table) }
+// intervalCount implements partitioned.
+func (r *BoundedRing) intervalCount() int { return len(r.table) }
 
-// interval implements partitioned.
-func (r *BoundedRing) interval(i int) (first uint64, owner int) {
-	return r.place(i).Uint64(), int(r.table[i])
+// intervalAt implements partitioned.
+func (r *BoundedRing) intervalAt(i int) (first uint64, owner int) {
+	return r.partitionStart(i).Uint64(), int(r.table[i])
+}
+
+// ErrLoad means the loads handed to RouteLoad cannot be: there is no function
+// to ask, or every node has more than its part of the total.
+var ErrLoad = errors.New("route: bad load")
+
+// RouteLoad returns the node that should take one more unit of work for h,
+// such as a connection, given what every node has now: Route(h) or else the
+// first clockwise whose load stays within ceil((1+Epsilon) * (total+1) * its
+// share). So while loads are even it is Route(h), and a hot key overflows to
+// the same few nodes. Unlike RouteN it does not look at zones.
+//
+// Total is the sum of all loads. The caller keeps the loads and adds one where
+// the work went: a router holds no state. If loads change while RouteLoad
+// reads them, the bound holds for what it read.
+func (r *BoundedRing) RouteLoad(h hash.Stable, total int, load func(node int) int) (int, error) {
+	switch {
+	case len(r.table) == 0:
+		return None, ErrNoNodes
+	case load == nil:
+		return None, fmt.Errorf("%w: load is nil", ErrLoad)
+	case total < 0:
+		return None, fmt.Errorf("%w: total is %d", ErrLoad, total)
+	}
+	w := r.newWalk(h)
+	for i := range w.candidateCount() {
+		if node := w.candidateAt(i); float64(load(node)) < r.maxLoad(node, float64(total)+1) {
+			return node, nil
+		}
+	}
+	return None, fmt.Errorf("%w: every node has more than its part of %d: is that the sum of all loads?", ErrLoad, total)
 }

@@ -19,9 +19,9 @@ func drawBounded(t *rapid.T) *BoundedRing {
 	}))
 }
 
-// bound is the promise, written down apart from the code that keeps it.
-func bound(r *BoundedRing, node, total int) int {
-	return int(math.Ceil((1+r.opts.Epsilon)*float64(total)*shares(r.Nodes())[node] + 1e-9))
+// partitionBound is the promise, written down apart from the code that keeps it.
+func partitionBound(r *BoundedRing, node, total int) int {
+	return int(math.Ceil((1+r.opts.Epsilon)*float64(total)*weightShares(r.Nodes())[node] + 1e-9))
 }
 
 func TestNoNodeHasMorePartitionsThanItsBound(t *testing.T) {
@@ -29,10 +29,10 @@ func TestNoNodeHasMorePartitionsThanItsBound(t *testing.T) {
 		r := drawBounded(t)
 		got := make([]int, len(r.Nodes()))
 		for p := range r.table {
-			got[r.Route(r.place(p))]++
+			got[r.Route(r.partitionStart(p))]++
 		}
 		for i, n := range got {
-			if most := bound(r, i, len(r.table)); n > most {
+			if most := partitionBound(r, i, len(r.table)); n > most {
 				t.Errorf("node %d of %d has %d partitions, at most %d", i, len(got), n, most)
 			}
 		}
@@ -54,7 +54,7 @@ func TestNoNodeHasMoreLoadThanItsBound(t *testing.T) {
 			loads[node]++
 		}
 		for i, n := range loads {
-			if most := bound(r, i, total); n > most {
+			if most := partitionBound(r, i, total); n > most {
 				t.Errorf("node %d of %d has load %d, at most %d", i, len(loads), n, most)
 			}
 		}
@@ -62,7 +62,7 @@ func TestNoNodeHasMoreLoadThanItsBound(t *testing.T) {
 }
 
 func TestIdleNodesLeaveKeysWithTheirOwner(t *testing.T) {
-	r := must(NewBoundedRing(numbered(20), BoundedRingOptions{}))
+	r := must(NewBoundedRing(newNodes(20), BoundedRingOptions{}))
 	for h := range Sample(1000) {
 		got, err := r.RouteLoad(h, 0, func(int) int { return 0 })
 		if want := r.Route(h); got != want || err != nil {
@@ -77,7 +77,7 @@ func TestBoundedRingMovesLittleInVain(t *testing.T) {
 	const changes = 5
 	for _, c := range []struct{ epsilon, most float64 }{{0.01, 3.1}, {0.1, 1.4}, {0.25, 1.1}} {
 		for _, n := range []int{4, 64, 256} {
-			r := must(NewBoundedRing(numbered(n), BoundedRingOptions{Epsilon: c.epsilon}))
+			r := must(NewBoundedRing(newNodes(n), BoundedRingOptions{Epsilon: c.epsilon}))
 			var joins, leaves []float64
 			for i := range changes {
 				m := Compare(r, must(r.With(Node{Name: fmt.Sprintf("new-%d", i)})), nil)
@@ -97,9 +97,9 @@ func TestBoundedRingMovesLittleInVain(t *testing.T) {
 }
 
 func TestBoundedRingIsARingWhereNobodyIsFull(t *testing.T) {
-	r := must(NewBoundedRing(numbered(30), BoundedRingOptions{Epsilon: math.MaxFloat64}))
+	r := must(NewBoundedRing(newNodes(30), BoundedRingOptions{Epsilon: math.MaxFloat64}))
 	for p := range r.table {
-		if got, want := r.Route(r.place(p)), r.ring.Route(r.place(p)); got != want {
+		if got, want := r.Route(r.partitionStart(p)), r.ring.Route(r.partitionStart(p)); got != want {
 			t.Fatalf("partition %d is with %d, on the ring with %d", p, got, want)
 		}
 	}
@@ -108,9 +108,9 @@ func TestBoundedRingIsARingWhereNobodyIsFull(t *testing.T) {
 // TestSumOfWeightsDoesNotDependOnTheirOrder: one bit of it may move a bound.
 func TestSumOfWeightsDoesNotDependOnTheirOrder(t *testing.T) {
 	nodes := []Node{{Weight: 0.1}, {Weight: 0.2}, {Weight: 0.3}}
-	sum := weightOf(nodes)
+	sum := sumWeights(nodes)
 	slices.Reverse(nodes)
-	if again := weightOf(nodes); again != sum {
+	if again := sumWeights(nodes); again != sum {
 		t.Errorf("sums are %v and %v", sum, again)
 	}
 }
@@ -122,13 +122,13 @@ func TestBadBoundedRingsAreRefused(t *testing.T) {
 		opts  BoundedRingOptions
 		want  []error
 	}{
-		{"negative epsilon", numbered(2), BoundedRingOptions{Epsilon: -0.1}, []error{ErrOptions}},
-		{"epsilon not a number", numbered(2), BoundedRingOptions{Epsilon: math.NaN()}, []error{ErrOptions}},
-		{"infinite epsilon", numbered(2), BoundedRingOptions{Epsilon: math.Inf(1)}, []error{ErrOptions}},
-		{"odd partitions", numbered(2), BoundedRingOptions{Partitions: 1000}, []error{ErrOptions}},
-		{"negative partitions", numbered(2), BoundedRingOptions{Partitions: -16}, []error{ErrOptions}},
-		{"huge partitions", numbered(2), BoundedRingOptions{Partitions: 1 << 30}, []error{ErrOptions}},
-		{"few partitions", numbered(200), BoundedRingOptions{Partitions: 1024}, []error{ErrOptions}},
+		{"negative epsilon", newNodes(2), BoundedRingOptions{Epsilon: -0.1}, []error{ErrOptions}},
+		{"epsilon not a number", newNodes(2), BoundedRingOptions{Epsilon: math.NaN()}, []error{ErrOptions}},
+		{"infinite epsilon", newNodes(2), BoundedRingOptions{Epsilon: math.Inf(1)}, []error{ErrOptions}},
+		{"odd partitions", newNodes(2), BoundedRingOptions{Partitions: 1000}, []error{ErrOptions}},
+		{"negative partitions", newNodes(2), BoundedRingOptions{Partitions: -16}, []error{ErrOptions}},
+		{"huge partitions", newNodes(2), BoundedRingOptions{Partitions: 1 << 30}, []error{ErrOptions}},
+		{"few partitions", newNodes(200), BoundedRingOptions{Partitions: 1024}, []error{ErrOptions}},
 		{"a node too light", []Node{{Name: "a", Weight: 1000}, {Name: "b", Weight: 0.001}}, BoundedRingOptions{Partitions: 32}, []error{ErrOptions}},
 		{"all that is wrong", []Node{{}}, BoundedRingOptions{Epsilon: -1, Ring: RingOptions{Points: -1}}, []error{ErrName, ErrOptions}},
 	} {
@@ -142,7 +142,7 @@ func TestBadBoundedRingsAreRefused(t *testing.T) {
 }
 
 func TestBadLoadsAreRefused(t *testing.T) {
-	r := must(NewBoundedRing(numbered(3), BoundedRingOptions{}))
+	r := must(NewBoundedRing(newNodes(3), BoundedRingOptions{}))
 	h := hash.Uint64(1)
 	full := func(int) int { return 10 }
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestBadLoadsAreRefused(t *testing.T) {
 }
 
 func TestOverflowFollowsTheOrderOfPreference(t *testing.T) {
-	r := must(NewBoundedRing(numbered(10), BoundedRingOptions{}))
+	r := must(NewBoundedRing(newNodes(10), BoundedRingOptions{}))
 	for h := range Sample(200) {
 		order := r.RouteN(nil, h, 10)
 		for full := range order {

@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,7 @@ type Kind struct {
 	// New returns a router of this kind with its default options.
 	New func(nodes []Node) (Router, error)
 
-	edits edits
+	edits kindEdits
 }
 
 // With returns r, which is of this kind, with more nodes that join one after
@@ -32,7 +33,7 @@ type Kind struct {
 // not the same for kinds that have a history or a table of fixed size.
 func (k Kind) With(r Router, nodes ...Node) (Router, error) {
 	if k.edits.with == nil {
-		return nil, k.unlisted()
+		return nil, k.unlistedError()
 	}
 	return k.edits.with(r, nodes)
 }
@@ -41,13 +42,13 @@ func (k Kind) With(r Router, nodes ...Node) (Router, error) {
 // leave one after the other. It keeps r's options.
 func (k Kind) Without(r Router, names ...string) (Router, error) {
 	if k.edits.without == nil {
-		return nil, k.unlisted()
+		return nil, k.unlistedError()
 	}
 	return k.edits.without(r, names)
 }
 
-// unlisted is the error of a kind that [Kinds] does not return.
-func (k Kind) unlisted() error {
+// unlistedError is the error of a kind that [Kinds] does not return.
+func (k Kind) unlistedError() error {
 	return fmt.Errorf("%w: %q is not from Kinds", ErrUnknownKind, k.Name)
 }
 
@@ -95,62 +96,149 @@ func Kinds() []Kind {
 	return []Kind{
 		{
 			Name: "modulo", Summary: "hash mod n",
-			New:   creator(NewModulo),
-			edits: listed(appended, without, fresh(NewModulo)),
+			New:   asConstructor(NewModulo),
+			edits: newListEdits(appendNodes, withoutNodes, withoutOptions(NewModulo)),
 		},
 		{
 			Name: "mask", Summary: "the low bits of the hash; n is a power of two", Removal: RemovesHalf, Minimal: true,
-			New:   creator(NewMask),
-			edits: listed(appended, withoutLast, fresh(NewMask)),
+			New:   asConstructor(NewMask),
+			edits: newListEdits(appendNodes, withoutLast, withoutOptions(NewMask)),
 		},
 		{
 			Name: "interval", Summary: "n equal intervals of hashes; a new node comes last",
-			New:   creator(NewInterval),
-			edits: listed(appended, without, fresh(NewInterval)),
+			New:   asConstructor(NewInterval),
+			edits: newListEdits(appendNodes, withoutNodes, withoutOptions(NewInterval)),
 		},
 		{
 			Name: "interval-relabelled", Summary: "n equal intervals of hashes; a new node comes in the middle",
-			New:   creator(NewInterval),
-			edits: listed(inserted, withoutGaps, fresh(NewInterval)),
+			New:   asConstructor(NewInterval),
+			edits: newListEdits(insertNodes, withoutGaps, withoutOptions(NewInterval)),
 		},
 		{
 			Name: "jump", Summary: "the key jumps from node to node until past the last", Removal: RemovesLast, Minimal: true,
-			New:   creator(NewJump),
-			edits: listed(appended, withoutLast, fresh(NewJump)),
+			New:   asConstructor(NewJump),
+			edits: newListEdits(appendNodes, withoutLast, withoutOptions(NewJump)),
 		},
 		{
 			Name: "binomial", Summary: "the key draws a place in a binary tree of nodes", Removal: RemovesLast, Minimal: true,
-			New:   creator(NewBinomial),
-			edits: listed(appended, withoutLast, fresh(NewBinomial)),
+			New:   asConstructor(NewBinomial),
+			edits: newListEdits(appendNodes, withoutLast, withoutOptions(NewBinomial)),
 		},
 		{
 			Name: "anchor", Summary: "fixed buckets; one without a node hashes its keys again", Minimal: true,
-			New:   creatorWith(NewAnchor, AnchorOptions{}),
-			edits: edits{with: batch((*Anchor).join), without: batch((*Anchor).leave)},
+			New:   asConstructorWith(NewAnchor, AnchorOptions{}),
+			edits: kindEdits{with: asBatchEdit((*Anchor).withNodes), without: asBatchEdit((*Anchor).withoutNodes)},
 		},
 		{
 			Name: "maglev", Summary: "a table whose entries the nodes choose in turns", Weighted: true,
-			New: creatorWith(NewMaglev, MaglevOptions{}),
-			edits: listed(appended, without, func(r *Maglev, nodes []Node) (*Maglev, error) {
+			New: asConstructorWith(NewMaglev, MaglevOptions{}),
+			edits: newListEdits(appendNodes, withoutNodes, func(r *Maglev, nodes []Node) (*Maglev, error) {
 				return NewMaglev(nodes, MaglevOptions{Entries: r.Entries()})
 			}),
 		},
 		{
 			Name: "ring", Summary: "the next virtual node clockwise", Weighted: true, Minimal: true,
-			New:   creatorWith(NewRing, RingOptions{}),
-			edits: listed(appended, without, func(r *Ring, nodes []Node) (*Ring, error) { return NewRing(nodes, r.opts) }),
+			New:   asConstructorWith(NewRing, RingOptions{}),
+			edits: newListEdits(appendNodes, withoutNodes, func(r *Ring, nodes []Node) (*Ring, error) { return NewRing(nodes, r.opts) }),
 		},
 		{
 			Name: "bounded-ring", Summary: "the next virtual node clockwise whose node has room", Weighted: true,
-			New: creatorWith(NewBoundedRing, BoundedRingOptions{}),
-			edits: listed(appended, without, func(r *BoundedRing, nodes []Node) (*BoundedRing, error) {
+			New: asConstructorWith(NewBoundedRing, BoundedRingOptions{}),
+			edits: newListEdits(appendNodes, withoutNodes, func(r *BoundedRing, nodes []Node) (*BoundedRing, error) {
 				return NewBoundedRing(nodes, r.opts)
 			}),
 		},
 		{
 			Name: "rendezvous", Summary: "the node with the highest score for the key", Weighted: true, Minimal: true,
-			New:   creator(NewRendezvous),
-			edits: listed(appended, without, fresh(NewRendezvous)),
+			New:   asConstructor(NewRendezvous),
+			edits: newListEdits(appendNodes, withoutNodes, withoutOptions(NewRendezvous)),
 		},
 	}
+}
+
+// kindEdits are the edits of a kind, by many nodes at once: a table is built anew
+// once, not once a node.
+type kindEdits struct {
+	with    func(r Router, more []Node) (Router, error)
+	without func(r Router, names []string) (Router, error)
+}
+
+// newListEdits returns the edits of a kind that is made anew from its edited list of
+// nodes, with the options of the router before.
+func newListEdits[R Router](
+	join func(nodes, more []Node) []Node,
+	leave func(nodes []Node, names ...string) ([]Node, error),
+	anew func(was R, nodes []Node) (R, error),
+) kindEdits {
+	return kindEdits{
+		with: asBatchEdit(func(r R, more ...Node) (R, error) { return anew(r, join(r.Nodes(), more)) }),
+		without: asBatchEdit(func(r R, names ...string) (R, error) {
+			nodes, err := leave(r.Nodes(), names...)
+			if err != nil {
+				var none R
+				return none, err
+			}
+			return anew(r, nodes)
+		}),
+	}
+}
+
+// withoutOptions is how a kind without options is made anew.
+func withoutOptions[R Router](construct func([]Node) (R, error)) func(was R, nodes []Node) (R, error) {
+	return func(_ R, nodes []Node) (R, error) { return construct(nodes) }
+}
+
+// asBatchEdit makes an edit take and return the interface.
+func asBatchEdit[R Router, A any](edit func(R, ...A) (R, error)) func(Router, []A) (Router, error) {
+	return func(r Router, args []A) (Router, error) {
+		of, ok := r.(R)
+		if !ok {
+			return nil, fmt.Errorf("%w: a %T was edited as if it were a %T", ErrOptions, r, of)
+		}
+		return asRouter(edit(of, args...))
+	}
+}
+
+// asConstructor makes a constructor return the interface.
+func asConstructor[R Router](construct func([]Node) (R, error)) func([]Node) (Router, error) {
+	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes)) }
+}
+
+// asConstructorWith is creator for a constructor with options.
+func asConstructorWith[R Router, O any](construct func([]Node, O) (R, error), opts O) func([]Node) (Router, error) {
+	return func(nodes []Node) (Router, error) { return asRouter(construct(nodes, opts)) }
+}
+
+// asRouter drops the typed nil pointer that comes with an error.
+func asRouter[R Router](r R, err error) (Router, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// appendNodes returns the topology with more nodes behind the others.
+func appendNodes(nodes, more []Node) []Node { return slices.Concat(nodes, more) }
+
+// insertNodes returns the topology with each of more nodes in the middle.
+func insertNodes(nodes, more []Node) []Node {
+	nodes = slices.Grow(slices.Clone(nodes), len(more))
+	for _, n := range more {
+		nodes = slices.Insert(nodes, len(nodes)/2, n)
+	}
+	return nodes
+}
+
+// withoutGaps returns the topology without the named nodes, each gap where
+// closing it moves the least.
+func withoutGaps(nodes []Node, names ...string) ([]Node, error) {
+	nodes = slices.Clone(nodes)
+	for _, name := range names {
+		at, err := indexOf(nodes, name)
+		if err != nil {
+			return nil, err
+		}
+		nodes = closeGap(nodes, at)
+	}
+	return nodes, nil
 }

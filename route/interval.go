@@ -35,17 +35,17 @@ import (
 type Interval struct {
 	n      uint64
 	nodes  []Node
-	spread spread
+	spread zoneSpread
 }
 
 var _ Router = (*Interval)(nil)
 
 // NewInterval returns a router over nodes in that order.
 func NewInterval(nodes []Node) (*Interval, error) {
-	if err := check(nodes, false); err != nil {
+	if err := checkNodes(nodes, false); err != nil {
 		return nil, err
 	}
-	return &Interval{n: uint64(len(nodes)), nodes: slices.Clone(nodes), spread: newSpread(nodes)}, nil
+	return &Interval{n: uint64(len(nodes)), nodes: slices.Clone(nodes), spread: newZoneSpread(nodes)}, nil
 }
 
 // With returns a router with node behind the others.
@@ -56,7 +56,7 @@ func (r *Interval) With(node Node) (*Interval, error) {
 // Without returns a router that lacks the node of that name; the others keep
 // their order.
 func (r *Interval) Without(name string) (*Interval, error) {
-	nodes, err := without(r.nodes, name)
+	nodes, err := withoutNodes(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}
@@ -77,21 +77,70 @@ func (r *Interval) Route(h hash.Stable) int {
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.
 func (r *Interval) RouteN(dst []int, h hash.Stable, n int) []int {
-	return r.spread.rehash(dst, h, n, r.Route)
+	return r.spread.appendRehashed(dst, h, n, r.Route)
 }
 
-// intervals implements partitioned.
-func (r *Interval) intervals() int { return len(r.nodes) }
+// intervalCount implements partitioned.
+func (r *Interval) intervalCount() int { return len(r.nodes) }
 
-// interval implements partitioned.
-func (r *Interval) interval(i int) (first uint64, owner int) { return cut(uint64(i), r.n), i }
+// intervalAt implements partitioned.
+func (r *Interval) intervalAt(i int) (first uint64, owner int) {
+	return intervalStart(uint64(i), r.n), i
+}
 
-// cut returns the first of the hashes that a multiplication by n maps to i,
+// intervalStart returns the first of the hashes that a multiplication by n maps to i,
 // which is below n: i * 2^64 / n, rounded up.
-func cut(i, n uint64) uint64 {
+func intervalStart(i, n uint64) uint64 {
 	first, rest := bits.Div64(i, 0, n)
 	if rest > 0 {
 		first++
 	}
 	return first
+}
+
+// WithRelabelled returns a router with node in the middle of the others.
+func (r *Interval) WithRelabelled(node Node) (*Interval, error) {
+	return NewInterval(insertNodes(r.nodes, []Node{node}))
+}
+
+// WithoutRelabelled returns a router that lacks the node of that name, with
+// the others in the order that moves fewer keys: as they are, or with the
+// middle node in the removed one's place.
+func (r *Interval) WithoutRelabelled(name string) (*Interval, error) {
+	nodes, err := withoutGaps(r.nodes, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewInterval(nodes)
+}
+
+// closeGap deletes the node at an index, with the gap where closing it moves
+// the least.
+func closeGap(nodes []Node, at int) []Node {
+	left := len(nodes) - 1
+	middle := left / 2
+	if gapCost(middle, left)+keptShare(at, middle, left) < gapCost(at, left) {
+		nodes[at] = nodes[middle]
+		at = middle
+	}
+	return slices.Delete(nodes, at, at+1)
+}
+
+// gapCost tells what moves when the gap of a node is closed at index k and
+// left nodes remain, as a multiple of 1/(left*(left+1)) of all keys. The nodes
+// before the gap lose 1, 2, … k such parts to their neighbours, those
+// behind it 1, 2, … left-k, counted from the ends.
+func gapCost(k, left int) int64 {
+	before, behind := int64(k), int64(left-k)
+	return (before*(before+1) + behind*(behind+1)) / 2
+}
+
+// keptShare tells, in the same unit, what the node at index i keeps when the gap
+// is closed at index k. It is what moves in addition if another node takes
+// over i's interval instead.
+func keptShare(i, k, left int) int64 {
+	if i < k {
+		return int64(left - i)
+	}
+	return int64(i)
 }

@@ -12,9 +12,9 @@ import (
 // TestIntervalsAreContiguousAndEqual checks the cuts, one hash to each side.
 func TestIntervalsAreContiguousAndEqual(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 100, 1000} {
-		r := must(NewInterval(numbered(n)))
+		r := must(NewInterval(newNodes(n)))
 		for i := range n {
-			first, owner := r.interval(i)
+			first, owner := r.intervalAt(i)
 			if got := r.Route(hash.Restore(first)); got != i || owner != i {
 				t.Errorf("%d nodes: interval %d starts at %#x, which %d owns", n, i, first, got)
 			}
@@ -33,7 +33,7 @@ func TestIntervalsAreContiguousAndEqual(t *testing.T) {
 func TestRelabellingMovesTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 24).Draw(t, "nodes")
-		r := must(NewInterval(numbered(n)))
+		r := must(NewInterval(newNodes(n)))
 		moved := func(nodes []Node) float64 { return Compare(r, must(NewInterval(nodes)), nil).Moved }
 
 		best := math.Inf(1)
@@ -63,7 +63,7 @@ func TestRelabellingMovesTheLeast(t *testing.T) {
 
 func TestRemovingAtAnEndMovesHalf(t *testing.T) {
 	for _, n := range []int{2, 3, 10, 33} {
-		r := must(NewInterval(numbered(n)))
+		r := must(NewInterval(newNodes(n)))
 		for _, name := range []string{"node-0", r.nodes[n-1].Name} {
 			if m := Compare(r, must(r.Without(name)), nil); math.Abs(m.Moved-0.5) > 1e-12 {
 				t.Errorf("%d nodes without %s move %v, want 1/2", n, name, m.Moved)

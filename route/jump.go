@@ -23,17 +23,17 @@ import (
 type Jump struct {
 	n      float64
 	nodes  []Node
-	spread spread
+	spread zoneSpread
 }
 
 var _ Router = (*Jump)(nil)
 
 // NewJump returns a router over nodes in that order.
 func NewJump(nodes []Node) (*Jump, error) {
-	if err := check(nodes, false); err != nil {
+	if err := checkNodes(nodes, false); err != nil {
 		return nil, err
 	}
-	return &Jump{n: float64(len(nodes)), nodes: slices.Clone(nodes), spread: newSpread(nodes)}, nil
+	return &Jump{n: float64(len(nodes)), nodes: slices.Clone(nodes), spread: newZoneSpread(nodes)}, nil
 }
 
 // With returns a router with node behind the others.
@@ -74,5 +74,5 @@ func (r *Jump) Route(h hash.Stable) int {
 
 // RouteN implements [Router]: further nodes own the hashes derived from h.
 func (r *Jump) RouteN(dst []int, h hash.Stable, n int) []int {
-	return r.spread.rehash(dst, h, n, r.Route)
+	return r.spread.appendRehashed(dst, h, n, r.Route)
 }

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// published is the function of the paper, step for step, in its types.
-func published(key uint64, buckets int32) int32 {
+// publishedJump is the function of the paper, step for step, in its types.
+func publishedJump(key uint64, buckets int32) int32 {
 	b, j := int64(-1), int64(0)
 	for j < int64(buckets) {
 		b = j
@@ -46,7 +46,7 @@ func TestJumpAgreesWithOtherImplementations(t *testing.T) {
 		{0, 1, 0, 20},
 	} {
 		for n := c.nodes; n <= c.through; n++ {
-			r := must(NewJump(numbered(n)))
+			r := must(NewJump(newNodes(n)))
 			if got := r.Route(hash.Restore(c.key)); got != c.want {
 				t.Errorf("key %d of %d nodes: got %d, want %d", c.key, n, got, c.want)
 			}
@@ -60,7 +60,7 @@ func TestJumpIsThePublishedFunction(t *testing.T) {
 		r := &Jump{n: float64(n)} // no list of two billion nodes
 		for range 100 {
 			key := rapid.Uint64().Draw(t, "key")
-			if got, want := r.Route(hash.Restore(key)), int(published(key, n)); got != want {
+			if got, want := r.Route(hash.Restore(key)), int(publishedJump(key, n)); got != want {
 				t.Fatalf("key %d of %d nodes: got %d, want %d", key, n, got, want)
 			}
 		}
@@ -75,16 +75,16 @@ func TestJumpRoundsLikeThePublishedFunction(t *testing.T) {
 	for from := uint64(3); from < 200; from += 2 {
 		const shift = 10
 		key := keyThatJumps(from, from<<shift)
-		want := published(key, 1<<31-1)
+		want := publishedJump(key, 1<<31-1)
 		if got := (&Jump{n: 1<<31 - 1}).Route(hash.Restore(key)); got != int(want) {
 			t.Errorf("key %d: got %d, want %d", key, got, want)
 		}
 		// Just above the exact answer the jump either ends there or goes on.
-		if published(key, 1<<(31-shift)) == 1<<(31-shift)-1 {
+		if publishedJump(key, 1<<(31-shift)) == 1<<(31-shift)-1 {
 			rounded++
 		}
 		for _, n := range []int32{1<<(31-shift) - 1, 1 << (31 - shift), 1<<(31-shift) + 1} {
-			if got, want := (&Jump{n: float64(n)}).Route(hash.Restore(key)), published(key, n); got != int(want) {
+			if got, want := (&Jump{n: float64(n)}).Route(hash.Restore(key)), publishedJump(key, n); got != int(want) {
 				t.Errorf("key %d of %d nodes: got %d, want %d", key, n, got, want)
 			}
 		}

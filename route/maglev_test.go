@@ -9,7 +9,7 @@ import (
 )
 
 func TestMaglevIgnoresTheOrderOfNodes(t *testing.T) {
-	k := kind(t, "maglev")
+	k := mustKind(t, "maglev")
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := drawNodes(t, k, 20)
 		r := must(NewMaglev(nodes, MaglevOptions{Entries: 1009}))
@@ -26,7 +26,7 @@ func TestMaglevIgnoresTheOrderOfNodes(t *testing.T) {
 // its weight says, give or take one, and one for being there.
 func TestMaglevSharesFollowTheWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		nodes := numbered(rapid.IntRange(1, 20).Draw(t, "nodes"))
+		nodes := newNodes(rapid.IntRange(1, 20).Draw(t, "nodes"))
 		for i := range nodes {
 			nodes[i].Weight = rapid.Float64Range(0.01, 100).Draw(t, "weight")
 		}
@@ -35,7 +35,7 @@ func TestMaglevSharesFollowTheWeights(t *testing.T) {
 		for _, node := range r.table {
 			counts[node]++
 		}
-		for i, share := range shares(nodes) {
+		for i, share := range weightShares(nodes) {
 			// Every node is up to one turn ahead of its share, which the
 			// others together lack in proportion.
 			want := share * float64(len(r.table))
@@ -47,13 +47,13 @@ func TestMaglevSharesFollowTheWeights(t *testing.T) {
 }
 
 func TestMaglevRoundsAreTurnsOfEqualWeight(t *testing.T) {
-	nodes := numbered(13)
+	nodes := newNodes(13)
 	hs := must(hashNames(nodes, 0))
 	const entries = 1009
-	rounds := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
-	rounds.inRounds(newChoosers(nodes, hs, entries))
-	turns := filling{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
-	turns.byDue(newChoosers(nodes, hs, entries))
+	rounds := tableFiller{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
+	rounds.fillInRounds(newChoosers(nodes, hs, entries))
+	turns := tableFiller{table: make([]uint16, entries), taken: make([]uint64, entries/64+1)}
+	turns.fillByDue(newChoosers(nodes, hs, entries))
 	if !slices.Equal(rounds.table, turns.table) {
 		t.Error("rounds and turns fill the table differently")
 	}
@@ -71,7 +71,7 @@ func TestMaglevMovesLittleInVain(t *testing.T) {
 			if c.perNode > 0 {
 				opts.Entries = primeFrom(c.perNode * n)
 			}
-			r := must(NewMaglev(numbered(n), opts))
+			r := must(NewMaglev(newNodes(n), opts))
 			for _, m := range []Movement{
 				Compare(r, must(r.With(Node{Name: "new"})), nil),
 				Compare(r, must(r.Without("node-1")), nil),
@@ -88,7 +88,7 @@ func TestMaglevMovesLittleInVain(t *testing.T) {
 func TestMaglevLoadsDifferByAnEntry(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100} {
 		counts := make([]int, n)
-		for _, node := range must(NewMaglev(numbered(n), MaglevOptions{})).table {
+		for _, node := range must(NewMaglev(newNodes(n), MaglevOptions{})).table {
 			counts[node]++
 		}
 		if slices.Max(counts)-slices.Min(counts) > 1 {
@@ -106,21 +106,21 @@ func TestMaglevTableSizes(t *testing.T) {
 	if got := defaultEntries(maxMaglevNodes); got > maxEntries {
 		t.Errorf("the most nodes get %d entries", got)
 	}
-	if _, err := NewMaglev(numbered(maxMaglevNodes+1), MaglevOptions{}); !errors.Is(err, ErrNodeCount) {
+	if _, err := NewMaglev(newNodes(maxMaglevNodes+1), MaglevOptions{}); !errors.Is(err, ErrNodeCount) {
 		t.Errorf("one node too many: %v, want %v", err, ErrNodeCount)
 	}
 	for _, entries := range []int{-7, 1, 4, 1024, maxEntries + 3} {
-		if _, err := NewMaglev(numbered(2), MaglevOptions{Entries: entries}); !errors.Is(err, ErrOptions) {
+		if _, err := NewMaglev(newNodes(2), MaglevOptions{Entries: entries}); !errors.Is(err, ErrOptions) {
 			t.Errorf("%d entries: %v, want %v", entries, err, ErrOptions)
 		}
 	}
 	if !isPrime(maxEntries) {
 		t.Errorf("%d entries are allowed but not prime", maxEntries)
 	}
-	if _, err := NewMaglev(numbered(4), MaglevOptions{Entries: 3}); !errors.Is(err, ErrOptions) {
+	if _, err := NewMaglev(newNodes(4), MaglevOptions{Entries: 3}); !errors.Is(err, ErrOptions) {
 		t.Errorf("3 entries for 4 nodes: %v, want %v", err, ErrOptions)
 	}
-	r := must(NewMaglev(numbered(10), MaglevOptions{}))
+	r := must(NewMaglev(newNodes(10), MaglevOptions{}))
 	if got := must(r.With(Node{Name: "new"})).Entries(); got != r.Entries() {
 		t.Errorf("an edit changed the size from %d to %d", r.Entries(), got)
 	}

@@ -24,8 +24,8 @@ func TestZonesComeFirstThenTheRestInOrder(t *testing.T) {
 		{7, []int{1, 4, 5, 3, 6, 0, 2}},
 		{100, []int{1, 4, 5, 3, 6, 0, 2}},
 	} {
-		s := newSpread(nodes)
-		got := s.collect(nil, c.n, len(order), func(i int) int { return order[i] })
+		s := newZoneSpread(nodes)
+		got := s.appendDistinct(nil, c.n, len(order), func(i int) int { return order[i] })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("first %d of %v are %v, want %v", c.n, order, got, c.want)
 		}
@@ -53,8 +53,8 @@ func TestCollectAgreesWithAPlainSort(t *testing.T) {
 			}
 		}
 		n := rapid.IntRange(0, len(nodes)).Draw(t, "n")
-		s := newSpread(nodes)
-		got := s.collect([]int{7}, n, len(order), func(i int) int { return order[i] })
+		s := newZoneSpread(nodes)
+		got := s.appendDistinct([]int{7}, n, len(order), func(i int) int { return order[i] })
 		if want := append([]int{7}, append(fresh, rest...)[:n]...); !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
@@ -64,10 +64,10 @@ func TestCollectAgreesWithAPlainSort(t *testing.T) {
 // TestRehashFindsNodesThatNoHashLeadsTo: a router that answers one node for
 // ever still has an order of all nodes, and not the same one for all keys.
 func TestRehashFindsNodesThatNoHashLeadsTo(t *testing.T) {
-	s := newSpread(numbered(50))
+	s := newZoneSpread(newNodes(50))
 	seconds := map[int]bool{}
 	for h := range Sample(100) {
-		got := s.rehash(nil, h, 50, func(hash.Stable) int { return 3 })
+		got := s.appendRehashed(nil, h, 50, func(hash.Stable) int { return 3 })
 		if got[0] != 3 {
 			t.Fatalf("the first is %d", got[0])
 		}
@@ -83,15 +83,15 @@ func TestRehashFindsNodesThatNoHashLeadsTo(t *testing.T) {
 }
 
 func TestShortListsAllocateNothing(t *testing.T) {
-	nodes := numbered(60)
+	nodes := newNodes(60)
 	for i := range nodes {
 		nodes[i].Weight, nodes[i].Zone = float64(1+i%2), []string{"", "a", "b"}[i%3]
 	}
-	many := append(numbered(300), nodes[0])
+	many := append(newNodes(300), nodes[0])
 	many[300].Name = "heavy"
 	many[300].Weight = 2
 	routers := map[string]Router{"rendezvous of many": must(NewRendezvous(many))}
-	for _, k := range hashed {
+	for _, k := range hashedKinds {
 		routers[k.Name] = must(k.New(nodes))
 	}
 	for name, r := range routers {

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -32,16 +33,16 @@ import (
 // The zero value is an empty router.
 type Rendezvous struct {
 	nodes  []Node
-	spread spread
+	spread zoneSpread
 	// ids holds node indexes in order of their names: ties go to the first,
 	// so that they do not depend on the order of the nodes.
 	ids    []int32
 	groups []seedGroup
 	// handicap holds, in the order of ids, the largest weight over the node's
 	// weight. Invariant: 8*len(groups) long, and +Inf for lanes without a node.
-	handicap []float32
-	heaviest float64
-	even     bool // all weights are equal: the highest score wins as it is
+	handicap     []float32
+	heaviest     float64
+	equalWeights bool // all weights are equal: the highest score wins as it is
 }
 
 const (
@@ -53,9 +54,9 @@ var _ Router = (*Rendezvous)(nil)
 
 // NewRendezvous returns a router over nodes.
 func NewRendezvous(nodes []Node) (*Rendezvous, error) {
-	errs := []error{check(nodes, true)}
+	errs := []error{checkNodes(nodes, true)}
 	for _, n := range nodes {
-		if w := n.weight(); w > 0 && w < minRendezvousWeight || w > maxRendezvousWeight && !math.IsInf(w, 0) {
+		if w := n.weightOrDefault(); w > 0 && w < minRendezvousWeight || w > maxRendezvousWeight && !math.IsInf(w, 0) {
 			errs = append(errs, fmt.Errorf("%w: node %q has %v, want a number from %g to %g, or 0, which means 1", ErrWeight, n.Name, w, minRendezvousWeight, maxRendezvousWeight))
 		}
 	}
@@ -66,24 +67,24 @@ func NewRendezvous(nodes []Node) (*Rendezvous, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rendezvous{nodes: slices.Clone(nodes), spread: newSpread(nodes)}
+	r := &Rendezvous{nodes: slices.Clone(nodes), spread: newZoneSpread(nodes)}
 	r.ids = make([]int32, len(nodes))
 	for i := range r.ids {
 		r.ids[i] = int32(i)
 	}
 	slices.SortFunc(r.ids, func(i, j int32) int { return strings.Compare(nodes[i].Name, nodes[j].Name) })
-	r.seed(hs)
+	r.makeGroups(hs)
 	return r, nil
 }
 
-// seed lays out what a lookup reads, in the order of ids.
-func (r *Rendezvous) seed(hs []hash.Stable) {
+// makeGroups lays out what a lookup reads, in the order of ids.
+func (r *Rendezvous) makeGroups(hs []hash.Stable) {
 	lightest := math.Inf(1)
 	for _, n := range r.nodes {
-		r.heaviest = max(r.heaviest, n.weight())
-		lightest = min(lightest, n.weight())
+		r.heaviest = max(r.heaviest, n.weightOrDefault())
+		lightest = min(lightest, n.weightOrDefault())
 	}
-	r.even = lightest == r.heaviest
+	r.equalWeights = lightest == r.heaviest
 	blocks := (len(r.ids) + blockNodes - 1) / blockNodes
 	r.groups = make([]seedGroup, blocks*blockGroups)
 	r.handicap = make([]float32, blocks*blockNodes)
@@ -91,8 +92,8 @@ func (r *Rendezvous) seed(hs []hash.Stable) {
 		r.handicap[at] = float32(math.Inf(1))
 		if at < len(r.ids) {
 			id := r.ids[at]
-			r.groups[at/groupNodes].set(at%groupNodes, hs[id])
-			r.handicap[at] = float32(r.heaviest / r.nodes[id].weight())
+			r.groups[at/groupNodes].setSeed(at%groupNodes, hs[id])
+			r.handicap[at] = float32(r.heaviest / r.nodes[id].weightOrDefault())
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (r *Rendezvous) With(node Node) (*Rendezvous, error) {
 
 // Without returns a router that lacks the node of that name.
 func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
-	nodes, err := without(r.nodes, name)
+	nodes, err := withoutNodes(r.nodes, name)
 	if err != nil {
 		return nil, err
 	}
@@ -119,42 +120,131 @@ func (r *Rendezvous) Route(h hash.Stable) int {
 	switch {
 	case len(r.ids) == 0:
 		return None
-	case r.even:
-		return int(r.ids[best(r.groups, newDraw(h), len(r.ids))])
+	case r.equalWeights:
+		return int(r.ids[bestScore(r.groups, newDraw(h), len(r.ids))])
 	}
-	return r.weighted(newDraw(h))
+	return r.routeWeighted(newDraw(h))
 }
 
-// weighted is Route for unequal weights. Mostly the node with the lowest floor
+// routeWeighted is Route for unequal weights. Mostly the node with the lowest floor
 // costs less than the second lowest floor, so nobody's logarithm is needed.
-func (r *Rendezvous) weighted(d draw) int {
-	at, second := lowest(r.groups, r.handicap, d, len(r.ids))
+func (r *Rendezvous) routeWeighted(d draw) int {
+	at, second := lowestFloor(r.groups, r.handicap, d, len(r.ids))
 	id := int(r.ids[at])
-	ceiling := costCeiling(r.groups[at/groupNodes].score(at%groupNodes, d), r.nodes[id].weight())
+	ceiling := costCeiling(r.groups[at/groupNodes].score(at%groupNodes, d), r.nodes[id].weightOrDefault())
 	if ceiling*r.heaviest*boundScale < float64(second) {
 		return id
 	}
-	return r.winner(d, nil)
+	return r.findWinner(d, nil)
 }
 
-// winner returns the node with the least cost that is not passed over, the
+// findWinner returns the node with the least cost that is not passed over, the
 // first of equals.
-func (r *Rendezvous) winner(d draw, passOver func(node int) bool) int {
+func (r *Rendezvous) findWinner(d draw, passOver func(node int) bool) int {
 	node, least := None, math.Inf(1)
 	bound := float32(math.Inf(1))
 	for g := 0; ; g++ {
 		var lanes uint32
-		if g, lanes = near(r.groups, r.handicap, g, d, bound); lanes == 0 {
+		if g, lanes = nearGroup(r.groups, r.handicap, g, d, bound); lanes == 0 {
 			return node
 		}
 		for ; lanes != 0; lanes &= lanes - 1 {
 			lane := bits.TrailingZeros32(lanes)
 			id := int(r.ids[g*groupNodes+lane])
-			c := cost(r.groups[g].score(lane, d), r.nodes[id].weight())
+			c := scoreCost(r.groups[g].score(lane, d), r.nodes[id].weightOrDefault())
 			if c < least && (passOver == nil || !passOver(id)) {
 				node, least = id, c
 				bound = float32(c * r.heaviest * boundScale)
 			}
 		}
 	}
+}
+
+const (
+	// maxStackNodes is the size of a topology whose scores fit the stack: 1 KiB.
+	maxStackNodes = 128
+	// maxScanAnswers is how often looking at all nodes is quicker than sorting
+	// them.
+	maxScanAnswers = 16
+)
+
+// RouteN implements [Router]: further nodes are those with the next scores.
+func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
+	d := newDraw(h)
+	switch n = min(n, len(r.ids)); {
+	case n <= 0:
+		return dst
+	case len(r.ids) <= maxStackNodes:
+		return r.appendBySelection(dst, d, n)
+	case n <= maxScanAnswers:
+		return r.appendByScan(dst, d, n)
+	}
+	return r.appendBySort(dst, d, n)
+}
+
+// costAt returns the cost of the node at a position or, where weights are
+// equal, something quicker to tell that has the same order.
+func (r *Rendezvous) costAt(at int, d draw) float64 {
+	score := r.groups[at/groupNodes].score(at%groupNodes, d)
+	if r.equalWeights {
+		return float64(^score)
+	}
+	return scoreCost(score, r.nodes[r.ids[at]].weightOrDefault())
+}
+
+// appendBySelection is RouteN for few nodes: their costs are computed once.
+func (r *Rendezvous) appendBySelection(dst []int, d draw, n int) []int {
+	var costs [maxStackNodes]float64
+	left := costs[:len(r.ids)]
+	for at := range left {
+		left[at] = r.costAt(at, d)
+	}
+	from := len(dst)
+	for range n {
+		picked := dst[from:]
+		best, least := 0, math.Inf(1)
+		for at, c := range left {
+			if c < least && !r.passOver(picked, int(r.ids[at])) {
+				best, least = at, c
+			}
+		}
+		left[best] = math.Inf(1)
+		dst = append(dst, int(r.ids[best]))
+	}
+	return dst
+}
+
+// appendByScan is RouteN for few answers: it looks at all nodes for each.
+func (r *Rendezvous) appendByScan(dst []int, d draw, n int) []int {
+	from := len(dst)
+	for range n {
+		picked := dst[from:]
+		dst = append(dst, r.findWinner(d, func(node int) bool { return r.passOver(picked, node) }))
+	}
+	return dst
+}
+
+// passOver says whether a node must wait: it is picked, or its zone is while
+// others are not.
+func (r *Rendezvous) passOver(picked []int, node int) bool {
+	if len(picked) >= r.spread.zoneCount {
+		return slices.Contains(picked, node)
+	}
+	zone := r.spread.zoneOf(node)
+	return slices.ContainsFunc(picked, func(p int) bool { return r.spread.zoneOf(p) == zone })
+}
+
+// appendBySort is RouteN for many answers among many nodes: it sorts them.
+func (r *Rendezvous) appendBySort(dst []int, d draw, n int) []int {
+	type entry struct {
+		cost float64
+		id   int32
+	}
+	order := make([]entry, len(r.ids))
+	for at, id := range r.ids {
+		order[at] = entry{r.costAt(at, d), id}
+	}
+	// Stable, so that ties stay in the order of the names.
+	slices.SortStableFunc(order, func(a, b entry) int { return cmp.Compare(a.cost, b.cost) })
+	return r.spread.appendDistinct(dst, n, len(order), func(i int) int { return int(order[i].id) })
 }

@@ -10,21 +10,21 @@ const loopNodes = 16
 
 var hasAVX2 = cpu.X86.HasAVX2
 
-func best(groups []seedGroup, d draw, n int) int {
+func bestScore(groups []seedGroup, d draw, n int) int {
 	if !hasAVX2 || n <= loopNodes {
 		return bestGo(groups, d, n)
 	}
 	return bestAVX2(&groups[0], len(groups)/blockGroups, d)
 }
 
-func near(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (group int, lanes uint32) {
+func nearGroup(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (group int, lanes uint32) {
 	if !hasAVX2 || from >= len(groups) {
 		return nearGo(groups, handicap, from, d, bound)
 	}
 	return nearAVX2(&groups[0], &handicap[0], from, len(groups), d, bound)
 }
 
-func lowest(groups []seedGroup, handicap []float32, d draw, n int) (position int, second float32) {
+func lowestFloor(groups []seedGroup, handicap []float32, d draw, n int) (position int, second float32) {
 	if !hasAVX2 {
 		return lowestGo(groups, handicap, d, n)
 	}

@@ -52,7 +52,7 @@ func TestEqualScoresGoToTheFirst(t *testing.T) {
 	if !hasAVX2 {
 		t.Skip("no AVX2")
 	}
-	r := must(NewRendezvous(numbered(200)))
+	r := must(NewRendezvous(newNodes(200)))
 	for h := range Sample(200) {
 		d := newDraw(h)
 		winner := bestGo(r.groups, d, 200)

@@ -2,12 +2,12 @@
 
 package route
 
-func best(groups []seedGroup, d draw, n int) int { return bestGo(groups, d, n) }
+func bestScore(groups []seedGroup, d draw, n int) int { return bestGo(groups, d, n) }
 
-func near(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (int, uint32) {
+func nearGroup(groups []seedGroup, handicap []float32, from int, d draw, bound float32) (int, uint32) {
 	return nearGo(groups, handicap, from, d, bound)
 }
 
-func lowest(groups []seedGroup, handicap []float32, d draw, n int) (int, float32) {
+func lowestFloor(groups []seedGroup, handicap []float32, d draw, n int) (int, float32) {
 	return lowestGo(groups, handicap, d, n)
 }

@@ -14,7 +14,7 @@ import (
 // cost, no bounds, no vectors.
 func TestRendezvousPicksTheBestScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		nodes := numbered(rapid.IntRange(1, 300).Draw(t, "nodes"))
+		nodes := newNodes(rapid.IntRange(1, 300).Draw(t, "nodes"))
 		if rapid.Bool().Draw(t, "weighted") {
 			for i := range nodes {
 				nodes[i].Weight = rapid.SampledFrom([]float64{1e-9, 0.3, 1, 1.5, 7, 1e9}).Draw(t, "weight")
@@ -25,14 +25,14 @@ func TestRendezvousPicksTheBestScore(t *testing.T) {
 			want, least := None, math.Inf(1)
 			for at, id := range r.ids {
 				score := r.groups[at/groupNodes].score(at%groupNodes, newDraw(h))
-				if c := cost(score, nodes[id].weight()); c < least {
+				if c := scoreCost(score, nodes[id].weightOrDefault()); c < least {
 					want, least = int(id), c
 				}
 			}
 			if got := r.Route(h); got != want {
 				t.Fatalf("hash %#x goes to %d, want %d", h.Uint64(), got, want)
 			}
-			if got := r.winner(newDraw(h), nil); got != want {
+			if got := r.findWinner(newDraw(h), nil); got != want {
 				t.Fatalf("hash %#x is won by %d, want %d", h.Uint64(), got, want)
 			}
 		}
@@ -47,7 +47,7 @@ func TestAllWaysToOrderNodesAgree(t *testing.T) {
 		n := rapid.IntRange(1, len(r.ids)).Draw(t, "n")
 		for _, h := range drawKeys(t, 5) {
 			d := newDraw(h)
-			a, b, c := r.selection(nil, d, n), r.winners(nil, d, n), r.ranking(nil, d, n)
+			a, b, c := r.appendBySelection(nil, d, n), r.appendByScan(nil, d, n), r.appendBySort(nil, d, n)
 			if !slices.Equal(a, b) || !slices.Equal(a, c) {
 				t.Fatalf("hash %#x: %v, %v and %v", h.Uint64(), a, b, c)
 			}
@@ -56,11 +56,11 @@ func TestAllWaysToOrderNodesAgree(t *testing.T) {
 }
 
 func TestManyNodesAreOrderedWhateverTheNumberOfAnswers(t *testing.T) {
-	for _, nodes := range []int{fewNodes, fewNodes + 1, 300} {
-		r := must(NewRendezvous(numbered(nodes)))
+	for _, nodes := range []int{maxStackNodes, maxStackNodes + 1, 300} {
+		r := must(NewRendezvous(newNodes(nodes)))
 		for h := range Sample(50) {
 			all := r.RouteN(nil, h, nodes)
-			for _, n := range []int{1, fewAnswers, fewAnswers + 1} {
+			for _, n := range []int{1, maxScanAnswers, maxScanAnswers + 1} {
 				if got := r.RouteN(nil, h, n); !slices.Equal(got, all[:n]) {
 					t.Fatalf("hash %#x among %d: first %d are %v, want %v", h.Uint64(), nodes, n, got, all[:n])
 				}
@@ -84,12 +84,12 @@ func TestRendezvousLoadsFollowTheWeights(t *testing.T) {
 	const keys = 200000
 	for _, n := range []int{2, 9, 64, 500} {
 		for _, weights := range [][]float64{{1}, {0.25, 3, 1}, {1, 50}} {
-			nodes := numbered(n)
+			nodes := newNodes(n)
 			for i := range nodes {
 				nodes[i].Weight = weights[i%len(weights)]
 			}
 			r := must(NewRendezvous(nodes))
-			counts, expected := make([]float64, n), shares(nodes)
+			counts, expected := make([]float64, n), weightShares(nodes)
 			for i := range expected {
 				expected[i] *= keys
 			}
@@ -106,7 +106,7 @@ func TestRendezvousLoadsFollowTheWeights(t *testing.T) {
 // TestKeysOfALostNodeSpreadEvenly: second choices are independent of first.
 func TestKeysOfALostNodeSpreadEvenly(t *testing.T) {
 	const n, keys = 12, 200000
-	r := must(NewRendezvous(numbered(n)))
+	r := must(NewRendezvous(newNodes(n)))
 	var counts, expected []float64
 	seconds := [n][n]float64{}
 	for h := range Sample(keys) {
@@ -129,7 +129,7 @@ func TestKeysOfALostNodeSpreadEvenly(t *testing.T) {
 // TestScoresOfThreeNodesAreInAnyOrder would see nodes whose scores go together.
 func TestScoresOfThreeNodesAreInAnyOrder(t *testing.T) {
 	const keys = 6000
-	r := must(NewRendezvous(numbered(24)))
+	r := must(NewRendezvous(newNodes(24)))
 	for a := range 24 {
 		for b := range a {
 			for c := b % 5; c < b; c += 5 {
@@ -138,7 +138,7 @@ func TestScoresOfThreeNodesAreInAnyOrder(t *testing.T) {
 					d := newDraw(h)
 					score := func(i int) uint32 { return r.groups[i/groupNodes].score(i%groupNodes, d) }
 					x, y, z := score(a), score(b), score(c)
-					orders[bit(x < y)|bit(y < z)<<1|bit(x < z)<<2]++
+					orders[toBit(x < y)|toBit(y < z)<<1|toBit(x < z)<<2]++
 				}
 				six := slices.DeleteFunc(orders[:], func(n float64) bool { return n == 0 })
 				if off := chiSquared(six, slices.Repeat([]float64{keys / 6}, 6)); len(six) != 6 || off > 7 {
@@ -149,7 +149,7 @@ func TestScoresOfThreeNodesAreInAnyOrder(t *testing.T) {
 	}
 }
 
-func bit(b bool) int {
+func toBit(b bool) int {
 	if b {
 		return 1
 	}
@@ -160,7 +160,7 @@ func TestLogarithmIsRightAndStrictlyRises(t *testing.T) {
 	for _, start := range []uint64{1, 1 << 20, 1<<32 - 500, 1 << 32, 1<<32 + 1<<25 - 500, 3<<31 - 500, 1<<33 - 2000} {
 		before := math.Inf(-1)
 		for x := start; x < start+1000 && x < 1<<33; x++ {
-			got, want := logarithm(x), math.Log1p(-math.Ldexp(1<<33-float64(x), -33))
+			got, want := fixedLog(x), math.Log1p(-math.Ldexp(1<<33-float64(x), -33))
 			if math.Abs(got-want) > 1e-13*math.Abs(want) {
 				t.Fatalf("logarithm of %d/2^33 is %v, want %v", x, got, want)
 			}
@@ -183,7 +183,7 @@ func TestFloorsAndCeilingsHold(t *testing.T) {
 			math.MaxUint32 - rapid.Uint32Range(0, 1<<18).Draw(t, "high"),
 			rapid.Uint32().Draw(t, "any"),
 		} {
-			c := cost(score, weight)
+			c := scoreCost(score, weight)
 			if floor, bound := costFloor(score, handicap), float32(c*heaviest*boundScale); floor >= bound {
 				t.Fatalf("score %d: floor %v of cost %v", score, floor, bound)
 			}

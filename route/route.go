@@ -29,7 +29,11 @@
 // makes uneven loads. None preserves the order of keys.
 package route
 
-import "github.com/cleavekv/cleave/hash"
+import (
+	"errors"
+
+	"github.com/cleavekv/cleave/hash"
+)
 
 // None is what an empty router answers: no node owns the key.
 const None = -1
@@ -61,3 +65,71 @@ type Router interface {
 	// Nodes returns the members by index. The caller must not change it.
 	Nodes() []Node
 }
+
+// Owner returns the node that owns h, and false if the router is empty. It is
+// Route for those who want the node and not its index. A nil router is an empty
+// one.
+func Owner(r Router, h hash.Stable) (Node, bool) {
+	if r == nil {
+		return Node{}, false
+	}
+	i := r.Route(h)
+	if i == None {
+		return Node{}, false
+	}
+	return r.Nodes()[i], true
+}
+
+// Owners returns min(n, len(r.Nodes())) distinct nodes for h in order of
+// preference, the owner first and then nodes in zones not used yet. It is
+// RouteN for those who want the nodes and not their indexes, and allocates
+// where RouteN need not. A nil router is an empty one.
+func Owners(r Router, h hash.Stable, n int) []Node {
+	if r == nil {
+		return nil
+	}
+	indexes := r.RouteN(nil, h, n)
+	nodes, owners := r.Nodes(), make([]Node, len(indexes))
+	for i, index := range indexes {
+		owners[i] = nodes[index]
+	}
+	return owners
+}
+
+// ErrNoNodes means a router was asked for with no nodes: name at least one.
+var ErrNoNodes = errors.New("route: no nodes")
+
+// ErrDuplicateName means two nodes share a name: rename one, since names
+// identify nodes.
+var ErrDuplicateName = errors.New("route: duplicate node name")
+
+// ErrWeight means a node's weight is not what Node.Weight allows, or not one
+// that this kind of router can honour: the text says what it may be.
+var ErrWeight = errors.New("route: bad weight")
+
+// ErrName means a node has an empty name: give it one that no other has.
+var ErrName = errors.New("route: empty node name")
+
+// ErrUnknownNode means a node to remove is not there: remove one of Nodes. The
+// text lists their names if they are few, and else says how many there are.
+var ErrUnknownNode = errors.New("route: unknown node")
+
+// ErrNotRemovable means this kind of router cannot lose that node: the doc of
+// each type says what it allows.
+var ErrNotRemovable = errors.New("route: node cannot be removed here")
+
+// ErrNodeCount means a router cannot have that number of nodes: the doc of
+// its type says which it can.
+var ErrNodeCount = errors.New("route: impossible number of nodes")
+
+// ErrOptions means an option has a value that its doc excludes: the text says
+// which one, and what it may be.
+var ErrOptions = errors.New("route: bad options")
+
+// ErrTooLarge means a table would outgrow its bound: ask for fewer nodes,
+// smaller weights or a smaller table.
+var ErrTooLarge = errors.New("route: too large")
+
+// ErrNameHash means two names have the same 64-bit hash, so one of the nodes
+// would own nothing: rename one.
+var ErrNameHash = errors.New("route: names hash alike")

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"time"
 	"unicode/utf8"
 )
@@ -54,7 +56,7 @@ type Step[S any] struct {
 	Retired bool
 
 	doTx, undoTx func(tx any, s *S) error
-	fits         func(Together) bool
+	fitsJournal  func(Together) bool
 }
 
 // Call names a call of a step.
@@ -74,17 +76,17 @@ type Call struct {
 	Attempt int
 }
 
-// key names a call, whatever is in the names.
-func key(saga, step, which string) string { return fmt.Sprintf("%q/%q/%s", saga, step, which) }
+// callKey names a call, whatever is in the names.
+func callKey(saga, step, which string) string { return fmt.Sprintf("%q/%q/%s", saga, step, which) }
 
-func callOf(r *Record, undo bool) Call {
+func newCall(r *Record, undo bool) Call {
 	c := Call{
-		Saga: r.ID, Definition: r.Definition, Step: r.step(), Undo: undo, Doubt: r.Doubt, Attempt: r.Attempts + 1,
-		DoKey: key(r.ID, r.step(), "do"),
+		Saga: r.ID, Definition: r.Definition, Step: r.stepName(), Undo: undo, Doubt: r.Doubt, Attempt: r.Attempts + 1,
+		DoKey: callKey(r.ID, r.stepName(), "do"),
 	}
 	c.Key = c.DoKey
 	if undo {
-		c.Key = key(r.ID, r.step(), "undo")
+		c.Key = callKey(r.ID, r.stepName(), "undo")
 	}
 	return c
 }
@@ -95,7 +97,7 @@ func callOf(r *Record, undo bool) Call {
 //
 // do and undo may be run several times for one effect, so they must have no others.
 func Transactional[T, S any](name string, do, undo func(tx T, s *S) error) Step[S] {
-	step := Step[S]{Name: name, fits: func(j Together) bool { var tx T; return j.Fits(tx) }}
+	step := Step[S]{Name: name, fitsJournal: func(j Together) bool { var tx T; return j.Fits(tx) }}
 	if do != nil {
 		step.doTx = func(tx any, s *S) error { return do(tx.(T), s) }
 	}
@@ -121,13 +123,13 @@ func (jsonCodec[S]) Decode(data []byte) (s S, err error) {
 	return s, err
 }
 
-// planned is the step as a record has it.
-func (s *Step[S]) planned() Planned {
+// toPlanned is the step as a record has it.
+func (s *Step[S]) toPlanned() Planned {
 	return Planned{Name: s.Name, Atomic: s.doTx != nil, Lasting: s.Undo == nil && s.undoTx == nil}
 }
 
-// check finds all that is wrong.
-func (d *Definition[S]) check(j Journal) error {
+// checkFor finds all that is wrong.
+func (d *Definition[S]) checkFor(j Journal) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if d.Name == "" || !utf8.ValidString(d.Name) {
@@ -139,7 +141,7 @@ func (d *Definition[S]) check(j Journal) error {
 	if len(d.Steps) > MaxSteps {
 		bad("it has %d steps: at most %d", len(d.Steps), MaxSteps)
 	}
-	if err := d.Retry.check(); err != nil {
+	if err := d.Retry.checkBounds(); err != nil {
 		errs = append(errs, err)
 	}
 	together, _ := j.(Together)
@@ -158,12 +160,12 @@ func (d *Definition[S]) check(j Journal) error {
 			bad("step %q has no Do", s.Name)
 		case s.doTx != nil && (s.Do != nil || s.Undo != nil):
 			bad("step %q is transactional: give do and undo to Transactional, and leave Do and Undo out", s.Name)
-		case s.fits != nil && (together == nil || !s.fits(together)):
+		case s.fitsJournal != nil && (together == nil || !s.fitsJournal(together)):
 			bad("step %q needs a journal with transactions of its type, and %T has none", s.Name, j)
 		case s.Timeout < 0:
 			bad("step %q: Timeout is %v: use 0 for none", s.Name, s.Timeout)
 		}
-		if err := s.Retry.check(); err != nil {
+		if err := s.Retry.checkBounds(); err != nil {
 			bad("step %q: %w", s.Name, err)
 		}
 		names[s.Name] = true
@@ -175,4 +177,285 @@ func (d *Definition[S]) check(j Journal) error {
 		return fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, errors.Join(errs...))
 	}
 	return nil
+}
+
+// Retry says how often, and after which time, a step is tried again.
+type Retry struct {
+	// Attempts is how often a Do is tried before the saga turns round. Default 10,
+	// which with the other defaults takes about half a minute. -1 is no limit: then
+	// the saga should have a deadline.
+	Attempts int
+	// UndoAttempts is how often an Undo is tried before the saga is stuck. Default 0,
+	// no limit.
+	UndoAttempts int
+	// First is the wait after the first failure. It doubles with each up to Max, and
+	// is cut at random by up to a half, so that those who failed together do not come
+	// back together. Defaults 100 ms and 10 s. At least 1 ms, at most a day.
+	First, Max time.Duration
+}
+
+const (
+	defaultAttempts = 10
+	defaultFirst    = 100 * time.Millisecond
+	defaultMax      = 10 * time.Second
+)
+
+func (p Retry) checkBounds() error {
+	var errs []error
+	if p.Attempts < -1 {
+		errs = append(errs, fmt.Errorf("Retry.Attempts is %d: use -1 for no limit", p.Attempts))
+	}
+	if p.UndoAttempts < 0 {
+		errs = append(errs, fmt.Errorf("Retry.UndoAttempts is %d: use 0 for no limit", p.UndoAttempts))
+	}
+	first, most := p.waitBounds()
+	if first < time.Millisecond || most > 24*time.Hour || first > most {
+		errs = append(errs, fmt.Errorf("Retry.First %v and Max %v: use 1 ms <= First <= Max <= 24 h", first, most))
+	}
+	return errors.Join(errs...)
+}
+
+func (p Retry) waitBounds() (first, most time.Duration) {
+	first, most = p.First, p.Max
+	if first == 0 {
+		first = defaultFirst
+	}
+	if most == 0 {
+		most = max(defaultMax, first)
+	}
+	return first, most
+}
+
+func (p Retry) maxAttempts() int {
+	switch p.Attempts {
+	case 0:
+		return defaultAttempts
+	case -1:
+		return math.MaxInt
+	}
+	return p.Attempts
+}
+
+// waitAfter is the wait after the n-th failure in a row: from half of the whole to the
+// whole.
+func (p Retry) waitAfter(n int, random uint64) time.Duration {
+	d, most := p.waitBounds()
+	for i := 1; i < n && d < most; i++ {
+		d *= 2
+	}
+	d = min(d, most)
+	cut, _ := bits.Mul64(random, uint64(d)/2)
+	return max(d-time.Duration(cut), time.Millisecond)
+}
+
+// untypedDefinition is a definition whose type is forgotten: the runner knows values as bytes.
+type untypedDefinition struct {
+	name          string
+	newSteps      []Planned
+	steps         map[string]*untypedStep
+	deadline      time.Duration
+	forget        func(ctx context.Context, id string) error
+	checkReadable func(data []byte) error
+}
+
+// untypedStep is a step that takes bytes and returns them.
+type untypedStep struct {
+	planned      Planned
+	retry        Retry
+	timeout      time.Duration
+	do, undo     func(ctx context.Context, c Call, data []byte) ([]byte, error)
+	doTx, undoTx func(tx any, data []byte) ([]byte, error)
+}
+
+// Sagas are all sagas of a definition.
+type Sagas[S any] struct {
+	runner     *Runner
+	definition *untypedDefinition
+	codec      Codec[S]
+}
+
+// Register makes a definition known to a runner, before Resume.
+func Register[S any](r *Runner, d Definition[S]) (*Sagas[S], error) {
+	if err := d.checkFor(r.journal); err != nil {
+		return nil, err
+	}
+	codec := d.Codec
+	if codec == nil {
+		codec = jsonCodec[S]{}
+	}
+	k := &untypedDefinition{name: d.Name, steps: map[string]*untypedStep{}, deadline: d.Deadline, forget: d.Forget}
+	k.checkReadable = func(data []byte) error { _, err := decodeValue(codec, data); return err }
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		if !s.Retired {
+			k.newSteps = append(k.newSteps, s.toPlanned())
+		}
+		retry := s.Retry
+		if retry == (Retry{}) {
+			retry = d.Retry
+		}
+		k.steps[s.Name] = &untypedStep{
+			planned: s.toPlanned(), retry: retry, timeout: s.Timeout,
+			do: bindStep(codec, s.Do), undo: bindStep(codec, s.Undo), doTx: bindTx(codec, s.doTx), undoTx: bindTx(codec, s.undoTx),
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.definitions[d.Name] != nil {
+		return nil, fmt.Errorf("%w: %q is registered already", ErrDefinition, d.Name)
+	}
+	r.definitions[d.Name] = k
+	return &Sagas[S]{r, k, codec}, nil
+}
+
+func bindStep[S any](codec Codec[S], f func(context.Context, Call, *S) error) func(context.Context, Call, []byte) ([]byte, error) {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, c Call, data []byte) ([]byte, error) {
+		return callWithValue(codec, data, func(s *S) error { return f(ctx, c, s) })
+	}
+}
+
+func bindTx[S any](codec Codec[S], f func(any, *S) error) func(any, []byte) ([]byte, error) {
+	if f == nil {
+		return nil
+	}
+	return func(tx any, data []byte) ([]byte, error) {
+		return callWithValue(codec, data, func(s *S) error { return f(tx, s) })
+	}
+}
+
+// callWithValue runs f on a value that is given as bytes, and returns it as bytes. A panic of f
+// is an error like others: it must not take the sagas of others down, now and after
+// each restart.
+func callWithValue[S any](codec Codec[S], data []byte, f func(*S) error) (after []byte, err error) {
+	s, err := decodeValue(codec, data)
+	if err != nil {
+		return nil, fmt.Errorf("decode the value: %w", err)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			after, err = nil, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if err := f(&s); err != nil {
+		return nil, err
+	}
+	return encodeValue(codec, s)
+}
+
+// decodeValue reads a value. A codec that panics has failed, as a step has.
+func decodeValue[S any](codec Codec[S], data []byte) (s S, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return codec.Decode(data)
+}
+
+func encodeValue[S any](codec Codec[S], s S) ([]byte, error) {
+	data, err := codec.Encode(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode the value: %w", err)
+	}
+	if len(data) > MaxValue {
+		return nil, fmt.Errorf("%w: %d bytes: at most %d, keep the rest elsewhere", ErrValue, len(data), MaxValue)
+	}
+	return data, nil
+}
+
+// Start begins the saga of an id with a value, and returns when that is durable: from
+// then on it ends, whatever happens. A first step that is transactional is done by then,
+// if it can be. If there is one of that id already, under way or ended, that is no error:
+// it goes on, and s is not looked at.
+//
+// After an error that is none of this package, it may have begun: start it again with
+// the same id.
+func (g *Sagas[S]) Start(ctx context.Context, id string, s S) error {
+	_, err := g.startSaga(ctx, id, s)
+	return err
+}
+
+func (g *Sagas[S]) startSaga(ctx context.Context, id string, s S) (*activeSaga, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	data, err := encodeValue(g.codec, s)
+	if err != nil {
+		return nil, fmt.Errorf("saga %s %q: %w", g.definition.name, id, err)
+	}
+	return g.runner.startSaga(ctx, g.definition, id, data)
+}
+
+// Wait returns the value of a saga when it has completed. If it was taken back, the
+// error matches ErrCompensated and says why; if it is stuck, ErrStuck: it may be
+// waited for again. The value is then that of the last step that was done or undone.
+func (g *Sagas[S]) Wait(ctx context.Context, id string) (S, error) {
+	return g.toOutcome(g.runner.waitAtRest(ctx, id))
+}
+
+// Run is Start and Wait: whoever runs a saga of an id gets its outcome, the first time
+// and each time after, as long as it is kept.
+func (g *Sagas[S]) Run(ctx context.Context, id string, s S) (S, error) {
+	a, err := g.startSaga(ctx, id, s)
+	if err != nil {
+		var none S
+		return none, err
+	}
+	if a != nil {
+		select {
+		case <-a.done:
+			if a.lastRecord.isAtRest() {
+				return g.toOutcome(a.lastRecord, nil)
+			}
+		case <-ctx.Done():
+			var none S
+			return none, ctx.Err()
+		}
+	}
+	return g.Wait(ctx, id)
+}
+
+// toOutcome turns the last record into what a caller wants to know.
+func (g *Sagas[S]) toOutcome(r Record, err error) (s S, _ error) {
+	if err != nil {
+		return s, err
+	}
+	if r.Definition != g.definition.name {
+		return s, fmt.Errorf("%w: %q is one of %q", ErrTaken, r.ID, r.Definition)
+	}
+	s, err = g.codec.Decode(r.Data)
+	if err != nil {
+		err = fmt.Errorf("saga %s %q: decode the value: %w", r.Definition, r.ID, err)
+	}
+	return s, errors.Join(toInfo(r).Err(), err)
+}
+
+// missingCode says what the program does not have of what a saga needs, and what to do; "" if
+// it has all.
+func (k *untypedDefinition) missingCode(r *Record) string {
+	if k == nil {
+		return fmt.Sprintf("no definition %q is registered: register it before Resume, or run a program that has it", r.Definition)
+	}
+	for _, need := range Needs(*r) {
+		s := k.steps[need.Name]
+		what := "Do"
+		if need.Undo {
+			what = "Undo"
+		}
+		switch {
+		case s == nil:
+			return fmt.Sprintf("definition %q has no step %q, and the saga may need its %s: put the step back, with Retired set if new sagas do without it", r.Definition, need.Name, what)
+		case need.Undo && s.planned.Lasting:
+			return fmt.Sprintf("step %q of %q has no Undo, and had one when the saga began: put it back, or give the new step another name", need.Name, r.Definition)
+		case s.planned.Atomic != need.Atomic:
+			return fmt.Sprintf("step %q of %q is transactional: %t, and was %t when the saga began: put it back, and give the new step another name", need.Name, r.Definition, s.planned.Atomic, need.Atomic)
+		}
+	}
+	if err := k.checkReadable(r.Data); err != nil {
+		return fmt.Sprintf("the value of definition %q cannot be decoded: %v: use a type and codec that read what older ones wrote", r.Definition, err)
+	}
+	return ""
 }

@@ -71,10 +71,10 @@ func (e *EndError) Is(target error) bool {
 	return target == ErrStuck && e.Stuck != NotStuck || target == ErrCompensated && e.Stuck == NotStuck
 }
 
-// permanent marks an error.
-type permanent struct{ error }
+// permanentError marks an error.
+type permanentError struct{ error }
 
-func (p permanent) Unwrap() error { return p.error }
+func (p permanentError) Unwrap() error { return p.error }
 
 // Permanent marks an error that trying again will not help. In a Do it turns the saga
 // round at once: the steps before are undone, and so is this one unless it is
@@ -84,11 +84,11 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	return permanent{err}
+	return permanentError{err}
 }
 
-// IsPermanent tells whether an error is marked.
+// IsPermanent reports whether an error is marked.
 func IsPermanent(err error) bool {
-	var p permanent
+	var p permanentError
 	return errors.As(err, &p)
 }

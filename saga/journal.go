@@ -1,6 +1,13 @@
 package saga
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
 
 // Journal keeps the records of sagas. What a method has returned without an error is
 // durable. After another error than those that are named, a write may or may not have
@@ -38,6 +45,90 @@ type Together interface {
 	// that: then nothing has happened. f may be run several times, and what it
 	// did with the transaction counts of the last one only.
 	SaveWith(ctx context.Context, old Record, f func(tx any) (Record, error)) error
-	// Fits tells whether tx is what f is given.
+	// Fits reports whether tx is what f is given.
 	Fits(tx any) bool
+}
+
+// memoryJournal is a journal that forgets.
+type memoryJournal struct {
+	mu      sync.Mutex
+	records map[string]Record
+}
+
+// Memory returns a journal in memory, for tests: its sagas do not survive the process.
+func Memory() Journal { return &memoryJournal{records: map[string]Record{}} }
+
+func (m *memoryJournal) Create(_ context.Context, r Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.records[r.ID]; ok {
+		return ErrExists
+	}
+	m.records[r.ID] = cloneRecord(r)
+	return nil
+}
+
+func (m *memoryJournal) Load(_ context.Context, id string) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[id]
+	if !ok {
+		return Record{}, ErrNotFound
+	}
+	return cloneRecord(r), nil
+}
+
+func (m *memoryJournal) Save(_ context.Context, r Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.records[r.ID].Revision+1 != r.Revision {
+		return ErrConflict
+	}
+	m.records[r.ID] = cloneRecord(r)
+	return nil
+}
+
+func (m *memoryJournal) Open(_ context.Context, after string, limit int) ([]Record, error) {
+	return m.listRecords(limit, func(r Record) bool { return !r.State.Ended() && r.ID > after }, compareIDs), nil
+}
+
+func (m *memoryJournal) Ended(_ context.Context, after string, limit int) ([]Record, error) {
+	return m.listRecords(limit, func(r Record) bool { return r.State.Ended() && r.ID > after }, compareIDs), nil
+}
+
+func (m *memoryJournal) Before(_ context.Context, endedMS int64, after Record, limit int) ([]Record, error) {
+	age := func(a, b Record) int { return cmp.Or(cmp.Compare(a.EndedMS, b.EndedMS), compareIDs(a, b)) }
+	old := func(r Record) bool {
+		return r.State.Ended() && r.EndedMS < endedMS && (after.ID == "" || age(r, after) > 0)
+	}
+	return m.listRecords(limit, old, age), nil
+}
+
+func (m *memoryJournal) Remove(_ context.Context, r Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if have := m.records[r.ID]; have.State.Ended() && have.Revision == r.Revision && have.EndedMS == r.EndedMS {
+		delete(m.records, r.ID)
+	}
+	return nil
+}
+
+func compareIDs(a, b Record) int { return strings.Compare(a.ID, b.ID) }
+
+func (m *memoryJournal) listRecords(limit int, want func(Record) bool, order func(a, b Record) int) (list []Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for r := range maps.Values(m.records) {
+		if want(r) {
+			list = append(list, cloneRecord(r))
+		}
+	}
+	slices.SortFunc(list, order)
+	return list[:min(limit, len(list))]
+}
+
+// cloneRecord keeps what is in the journal apart from what callers change.
+func cloneRecord(r Record) Record {
+	r.Steps, r.Data = slices.Clone(r.Steps), slices.Clone(r.Data)
+	return r
 }

@@ -32,16 +32,16 @@ const (
 var stateNames = []string{"", "running", "compensating", "completed", "compensated"}
 
 // String is the word for s.
-func (s State) String() string { return word(stateNames, s) }
+func (s State) String() string { return formatEnum(stateNames, s) }
 
-// Ended tells whether nothing changes any more.
+// Ended reports whether nothing changes any more.
 func (s State) Ended() bool { return s == Completed || s == Compensated }
 
 // MarshalText is for journals.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
-func (s *State) UnmarshalText(text []byte) error { return parse(stateNames, "state", text, s) }
+func (s *State) UnmarshalText(text []byte) error { return parseEnum(stateNames, "state", text, s) }
 
 // Stuck is why a saga stands still.
 type Stuck uint8
@@ -61,22 +61,22 @@ const (
 var stuckNames = []string{"", "undo fails", "code is missing"}
 
 // String is the word for s.
-func (s Stuck) String() string { return word(stuckNames, s) }
+func (s Stuck) String() string { return formatEnum(stuckNames, s) }
 
 // MarshalText is for journals.
 func (s Stuck) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
-func (s *Stuck) UnmarshalText(text []byte) error { return parse(stuckNames, "reason", text, s) }
+func (s *Stuck) UnmarshalText(text []byte) error { return parseEnum(stuckNames, "reason", text, s) }
 
-func word[T ~uint8](words []string, v T) string {
+func formatEnum[T ~uint8](words []string, v T) string {
 	if int(v) < len(words) {
 		return words[v]
 	}
 	return fmt.Sprintf("%d", v)
 }
 
-func parse[T ~uint8](words []string, what string, text []byte, to *T) error {
+func parseEnum[T ~uint8](words []string, what string, text []byte, to *T) error {
 	i := slices.Index(words, string(text))
 	if i < 0 {
 		return fmt.Errorf("%w: %s %q", ErrFormat, what, text)
@@ -141,8 +141,8 @@ func Begin(id, definition string, steps []Planned, data []byte, owner string, no
 	}
 }
 
-// step is the one that is next, or "".
-func (r *Record) step() string {
+// stepName is the one that is next, or "".
+func (r *Record) stepName() string {
 	if r.At >= 0 && r.At < len(r.Steps) {
 		return r.Steps[r.At].Name
 	}
@@ -157,11 +157,11 @@ func checkID(id string) error {
 	return nil
 }
 
-// rests tells whether nothing comes by itself.
-func (r *Record) rests() bool { return r.State.Ended() || r.Stuck != NotStuck }
+// isAtRest reports whether nothing comes by itself.
+func (r *Record) isAtRest() bool { return r.State.Ended() || r.Stuck != NotStuck }
 
-// Check tells whether a record can be: journals that read one from outside ask it.
-func (r *Record) Check() error {
+// CheckAddr reports whether a record can be: journals that read one from outside ask it.
+func (r *Record) CheckAddr() error {
 	bad := func(what string) error { return fmt.Errorf("%w: %q: %s", ErrFormat, r.ID, what) }
 	switch {
 	case checkID(r.ID) != nil:

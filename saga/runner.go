@@ -56,20 +56,20 @@ func (o Options) withDefaults() (Options, error) {
 
 // Runner carries sagas of a journal out. Its methods may be called by any goroutine.
 type Runner struct {
-	journal Journal
-	opts    Options
-	owner   string
-	turns   chan struct{}
-	sweeps  chan struct{} // has an element while somebody sweeps
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	wg      sync.WaitGroup
+	journal   Journal
+	opts      Options
+	owner     string
+	callSlots chan struct{}
+	sweepSlot chan struct{} // has an element while somebody sweeps
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	wg        sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	sweeping bool
-	kinds    map[string]*kind
-	active   map[string]*active
+	mu           sync.Mutex
+	closed       bool
+	sweepStarted bool
+	definitions  map[string]*untypedDefinition
+	activeSagas  map[string]*activeSaga
 }
 
 // NewRunner returns a runner on a journal. It does nothing until it is asked to.
@@ -80,8 +80,8 @@ func NewRunner(j Journal, o Options) (*Runner, error) {
 	}
 	r := &Runner{
 		journal: j, opts: o, owner: rand.Text()[:12],
-		turns: make(chan struct{}, o.Parallel), sweeps: make(chan struct{}, 1),
-		kinds: map[string]*kind{}, active: map[string]*active{},
+		callSlots: make(chan struct{}, o.Parallel), sweepSlot: make(chan struct{}, 1),
+		definitions: map[string]*untypedDefinition{}, activeSagas: map[string]*activeSaga{},
 	}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r, nil
@@ -126,46 +126,46 @@ func (r *Runner) Resume(ctx context.Context) (found Resumed, err error) {
 		}
 		for _, rec := range records {
 			after = rec.ID
-			if err := r.resume(ctx, rec, &found); err != nil {
+			if err := r.resumeSaga(ctx, rec, &found); err != nil {
 				return found, err
 			}
 		}
 		if len(records) < page {
-			return found, r.sweepOn()
+			return found, r.startSweeping()
 		}
 	}
 }
 
-func (r *Runner) resume(ctx context.Context, rec Record, found *Resumed) error {
+func (r *Runner) resumeSaga(ctx context.Context, rec Record, found *Resumed) error {
 	if rec.Stuck == StuckUndo {
-		found.Stuck = append(found.Stuck, infoOf(rec))
+		found.Stuck = append(found.Stuck, toInfo(rec))
 		return nil
 	}
-	if why := r.kind(rec.Definition).lacks(&rec); why != "" {
-		rec, err := r.change(ctx, rec, func(rec Record) (Event, bool) {
+	if why := r.findDefinition(rec.Definition).missingCode(&rec); why != "" {
+		rec, err := r.changeRecord(ctx, rec, func(rec Record) (Event, bool) {
 			return Event{Kind: Blocked, Why: why, NowMS: r.nowMS()}, rec.Stuck == NotStuck && !rec.State.Ended()
 		})
 		if errors.Is(err, ErrNotFound) { // another runner has ended it, and it was removed
 			return nil
 		}
 		if err == nil && !rec.State.Ended() {
-			found.Stuck = append(found.Stuck, infoOf(rec))
+			found.Stuck = append(found.Stuck, toInfo(rec))
 		}
 		return err
 	}
 	found.Running++
-	_, err := r.launch(rec)
+	_, err := r.launchSaga(rec)
 	return err
 }
 
-func (r *Runner) kind(name string) *kind {
+func (r *Runner) findDefinition(name string) *untypedDefinition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.kinds[name]
+	return r.definitions[name]
 }
 
-// start begins a saga, or goes on with the one that there is.
-func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*active, error) {
+// startSaga begins a saga, or goes on with the one that there is.
+func (r *Runner) startSaga(ctx context.Context, k *untypedDefinition, id string, data []byte) (*activeSaga, error) {
 	if r.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -174,9 +174,9 @@ func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*a
 	if k.deadline > 0 {
 		deadline = now + max(k.deadline.Milliseconds(), 1)
 	}
-	rec := Begin(id, k.name, k.plan, data, r.owner, now, deadline)
+	rec := Begin(id, k.name, k.newSteps, data, r.owner, now, deadline)
 	rec.Forget = k.forget != nil
-	rec, err := r.create(ctx, k, rec)
+	rec, err := r.createRecord(ctx, k, rec)
 	if errors.Is(err, ErrExists) {
 		rec, err = r.journal.Load(ctx, id)
 		if err == nil && rec.Definition != k.name {
@@ -189,15 +189,15 @@ func (r *Runner) start(ctx context.Context, k *kind, id string, data []byte) (*a
 		if err != nil {
 			return nil, err
 		}
-		r.told(rec)
+		r.reportChange(rec)
 	}
-	a, _ := r.launch(rec) // whoever is closed by now leaves it to the one who resumes it: it has begun
+	a, _ := r.launchSaga(rec) // whoever is closed by now leaves it to the one who resumes it: it has begun
 	return a, nil
 }
 
-// create stores the first record. If the first step is atomic it is done with it, which
+// createRecord stores the first record. If the first step is atomic it is done with it, which
 // saves a commit; should that fail, nothing has happened, and it is a step like others.
-func (r *Runner) create(ctx context.Context, k *kind, rec Record) (Record, error) {
+func (r *Runner) createRecord(ctx context.Context, k *untypedDefinition, rec Record) (Record, error) {
 	if s := k.steps[rec.Steps[0].Name]; s.planned.Atomic {
 		var next Record
 		within := ctx
@@ -221,77 +221,77 @@ func (r *Runner) create(ctx context.Context, k *kind, rec Record) (Record, error
 	return rec, r.journal.Create(ctx, rec)
 }
 
-func (r *Runner) told(rec Record) {
+func (r *Runner) reportChange(rec Record) {
 	if r.opts.OnChange != nil {
-		r.opts.OnChange(infoOf(rec))
+		r.opts.OnChange(toInfo(rec))
 	}
 }
 
-// launch has a saga carried out, unless it is already.
-func (r *Runner) launch(rec Record) (*active, error) {
+// launchSaga has a saga carried out, unless it is already.
+func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, ErrClosed
 	}
-	if a := r.active[rec.ID]; a != nil {
-		a.look() // it may be about to end, and not know of this record
+	if a := r.activeSagas[rec.ID]; a != nil {
+		a.requestReload() // it may be about to end, and not know of this record
 		return a, nil
 	}
-	a := &active{r: r, k: r.kinds[rec.Definition], wake: make(chan struct{}, 1), done: make(chan struct{})}
-	r.active[rec.ID] = a
+	a := &activeSaga{runner: r, definition: r.definitions[rec.Definition], wakeup: make(chan struct{}, 1), done: make(chan struct{})}
+	r.activeSagas[rec.ID] = a
 	r.wg.Go(func() {
 		defer close(a.done)
-		for a.last = a.run(rec); !r.release(a); {
+		for a.lastRecord = a.run(rec); !r.releaseSaga(a); {
 			// Somebody has counted on this goroutine meanwhile.
 			var err error
-			if rec, err = a.load(a.last); err != nil {
+			if rec, err = a.loadRecord(a.lastRecord); err != nil {
 				continue
 			}
-			if a.last = rec; !rec.rests() {
-				a.last = a.run(rec)
+			if a.lastRecord = rec; !rec.isAtRest() {
+				a.lastRecord = a.run(rec)
 			}
 		}
 	})
 	return a, nil
 }
 
-// release ends the work on a saga, unless somebody has asked to look at it again.
-func (r *Runner) release(a *active) bool {
+// releaseSaga ends the work on a saga, unless somebody has asked to look at it again.
+func (r *Runner) releaseSaga(a *activeSaga) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-a.wake:
+	case <-a.wakeup:
 		if !r.closed && !plant.Bug("saga-wake-lost") {
 			return false
 		}
 	default:
 	}
-	delete(r.active, a.last.ID)
+	delete(r.activeSagas, a.lastRecord.ID)
 	return true
 }
 
-// wait returns the record of a saga that has ended or is stuck.
-func (r *Runner) wait(ctx context.Context, id string) (Record, error) {
+// waitAtRest returns the record of a saga that has ended or is stuck.
+func (r *Runner) waitAtRest(ctx context.Context, id string) (Record, error) {
 	const shortest, longest = 10 * time.Millisecond, time.Second
 	for nap := shortest; ; nap = min(2*nap, longest) {
 		r.mu.Lock()
-		a := r.active[id]
+		a := r.activeSagas[id]
 		r.mu.Unlock()
 		if a == nil { // it has ended, or somebody else has it
 			rec, err := r.journal.Load(ctx, id)
-			if err != nil || rec.rests() {
+			if err != nil || rec.isAtRest() {
 				return rec, err
 			}
-			if err := r.sleep(ctx, nap); err != nil {
+			if err := r.sleepContext(ctx, nap); err != nil {
 				return rec, err
 			}
 			continue
 		}
 		select {
 		case <-a.done:
-			if a.last.rests() {
-				return a.last, nil
+			if a.lastRecord.isAtRest() {
+				return a.lastRecord, nil
 			}
 		case <-ctx.Done():
 			return Record{}, ctx.Err()
@@ -299,8 +299,8 @@ func (r *Runner) wait(ctx context.Context, id string) (Record, error) {
 	}
 }
 
-// sleep waits for a while, unless ctx or the runner ends.
-func (r *Runner) sleep(ctx context.Context, d time.Duration) error {
+// sleepContext waits for a while, unless ctx or the runner ends.
+func (r *Runner) sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -311,4 +311,85 @@ func (r *Runner) sleep(ctx context.Context, d time.Duration) error {
 	case <-r.ctx.Done():
 		return ErrClosed
 	}
+}
+
+// Sweep removes sagas that ended longer ago than Options.Retention, and returns how
+// many. A runner that has resumed does that by itself from time to time.
+//
+// If a definition has a Forget, it comes first. Sagas whose definition had one that
+// this program does not know are kept. A runner sweeps once at a time: a second call
+// waits for the first.
+func (r *Runner) Sweep(ctx context.Context) (n int, err error) {
+	// Else one that is slow would forget what is noted of a later saga, with an id that
+	// another has removed.
+	select {
+	case r.sweepSlot <- struct{}{}:
+		defer func() { <-r.sweepSlot }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	const page = 256
+	before := r.nowMS() - r.opts.Retention.Milliseconds()
+	var errs []error
+	for after := (Record{}); ; {
+		records, err := r.journal.Before(ctx, before, after, page)
+		if err != nil {
+			return n, errors.Join(append(errs, err)...)
+		}
+		for _, rec := range records {
+			after = rec
+			switch removed, err := r.removeSaga(ctx, rec); {
+			case err != nil && len(errs) < 10: // they are much alike
+				errs = append(errs, fmt.Errorf("remove saga %s %q: %w", rec.Definition, rec.ID, err))
+			case removed:
+				n++
+			}
+		}
+		if len(records) < page {
+			return n, errors.Join(errs...)
+		}
+	}
+}
+
+func (r *Runner) removeSaga(ctx context.Context, rec Record) (bool, error) {
+	if rec.Forget {
+		k := r.findDefinition(rec.Definition)
+		if k == nil || k.forget == nil {
+			return false, nil
+		}
+		if err := k.forget(ctx, rec.ID); err != nil {
+			return false, err
+		}
+	}
+	err := r.journal.Remove(ctx, rec)
+	return err == nil, err
+}
+
+// startSweeping sweeps from time to time, until the runner is closed.
+func (r *Runner) startSweeping() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrClosed
+	}
+	if r.sweepStarted {
+		return nil
+	}
+	r.sweepStarted = true
+	const shortest, longest = time.Second, 10 * time.Minute
+	period := max(shortest, min(longest, r.opts.Retention/20))
+	r.wg.Go(func() {
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				// What is not removed now is removed later: an error is no news.
+				_, _ = r.Sweep(r.ctx)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
 }

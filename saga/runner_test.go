@@ -15,22 +15,22 @@ import (
 	"github.com/cleavekv/cleave/saga"
 )
 
-// diary is a saga's value, and notes what its steps did outside of it too.
-type diary struct{ Steps []string }
+// stepLog is a saga's value, and notes what its steps did outside of it too.
+type stepLog struct{ Steps []string }
 
-// notes are what happened, in order.
-type notes struct {
+// eventLog are what happened, in order.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (l *notes) add(format string, args ...any) {
+func (l *eventLog) add(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, fmt.Sprintf(format, args...))
 }
 
-func (l *notes) take() string {
+func (l *eventLog) takeText() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	text := strings.Join(l.lines, " ")
@@ -38,16 +38,16 @@ func (l *notes) take() string {
 	return text
 }
 
-// step is one that notes what it does.
-func (l *notes) step(name string) saga.Step[diary] {
-	return saga.Step[diary]{
+// newStep is one that notes what it does.
+func (l *eventLog) newStep(name string) saga.Step[stepLog] {
+	return saga.Step[stepLog]{
 		Name: name,
-		Do: func(_ context.Context, _ saga.Call, d *diary) error {
+		Do: func(_ context.Context, _ saga.Call, d *stepLog) error {
 			l.add("+%s", name)
 			d.Steps = append(d.Steps, name)
 			return nil
 		},
-		Undo: func(_ context.Context, _ saga.Call, d *diary) error {
+		Undo: func(_ context.Context, _ saga.Call, d *stepLog) error {
 			l.add("-%s", name)
 			d.Steps = slices.DeleteFunc(d.Steps, func(s string) bool { return s == name })
 			return nil
@@ -55,10 +55,10 @@ func (l *notes) step(name string) saga.Step[diary] {
 	}
 }
 
-// fails makes the Do of a step fail.
-func fails(s saga.Step[diary], do func(ctx context.Context, c saga.Call) error) saga.Step[diary] {
+// withFailingDo makes the Do of a step fail.
+func withFailingDo(s saga.Step[stepLog], do func(ctx context.Context, c saga.Call) error) saga.Step[stepLog] {
 	inner := s.Do
-	s.Do = func(ctx context.Context, c saga.Call, d *diary) error {
+	s.Do = func(ctx context.Context, c saga.Call, d *stepLog) error {
 		if err := do(ctx, c); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func newRunner(t *testing.T, j saga.Journal, o saga.Options) *saga.Runner {
 	return r
 }
 
-func register(t *testing.T, r *saga.Runner, d saga.Definition[diary]) *saga.Sagas[diary] {
+func mustRegister(t *testing.T, r *saga.Runner, d saga.Definition[stepLog]) *saga.Sagas[stepLog] {
 	t.Helper()
 	if d.Name == "" {
 		d.Name = "trip"
@@ -96,29 +96,29 @@ func must(t *testing.T, err error) {
 	}
 }
 
-var errWeather = errors.New("bad weather")
+var errTransient = errors.New("bad weather")
 
 func TestAnIDNamesOneSagaHoweverOftenItIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		r := newRunner(t, saga.Memory(), saga.Options{})
-		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), l.step("b")}})
+		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b")}})
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				d, err := g.Run(t.Context(), "1", diary{})
+				d, err := g.Run(t.Context(), "1", stepLog{})
 				if err != nil || !slices.Equal(d.Steps, []string{"a", "b"}) {
 					t.Errorf("%v %v", d, err)
 				}
 			})
 		}
 		wg.Wait()
-		if got := l.take(); got != "+a +b" {
+		if got := l.takeText(); got != "+a +b" {
 			t.Error(got)
 		}
-		other, err := saga.Register(r, saga.Definition[diary]{Name: "other", Steps: []saga.Step[diary]{l.step("a")}})
+		other, err := saga.Register(r, saga.Definition[stepLog]{Name: "other", Steps: []saga.Step[stepLog]{l.newStep("a")}})
 		must(t, err)
-		if _, err := other.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrTaken) {
+		if _, err := other.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrTaken) {
 			t.Errorf("of another definition: %v", err)
 		}
 		if _, err := other.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrTaken) {
@@ -132,26 +132,26 @@ func TestAnIDNamesOneSagaHoweverOftenItIsStarted(t *testing.T) {
 
 func TestAStepIsTriedAgainAfterLongerAndLongerTimesWithOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		var times []time.Time
 		keys := map[string]bool{}
-		flaky := fails(l.step("b"), func(_ context.Context, c saga.Call) error {
+		flaky := withFailingDo(l.newStep("b"), func(_ context.Context, c saga.Call) error {
 			times = append(times, time.Now())
 			keys[c.Key] = true
 			if c.Attempt != len(times) {
 				t.Errorf("attempt %d of %d", c.Attempt, len(times))
 			}
 			if len(times) < 8 {
-				return errWeather
+				return errTransient
 			}
 			return nil
 		})
 		r := newRunner(t, saga.Memory(), saga.Options{})
-		g := register(t, r, saga.Definition[diary]{
-			Steps: []saga.Step[diary]{l.step("a"), flaky},
+		g := mustRegister(t, r, saga.Definition[stepLog]{
+			Steps: []saga.Step[stepLog]{l.newStep("a"), flaky},
 			Retry: saga.Retry{First: 100 * time.Millisecond, Max: time.Second},
 		})
-		_, err := g.Run(t.Context(), "1", diary{})
+		_, err := g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
 		for i, whole := range []time.Duration{100, 200, 400, 800, 1000, 1000, 1000} {
 			whole *= time.Millisecond
@@ -171,24 +171,24 @@ func TestWhatCannotBeDoneIsTakenBackInReverseOrder(t *testing.T) {
 		attempts          int
 		err               error
 	}{
-		{"refused", "+a +b -c -b -a", "bad weather", 0, saga.Permanent(errWeather)},
-		{"too often", "+a +b -c -b -a", "bad weather", 3, errWeather},
+		{"refused", "+a +b -c -b -a", "bad weather", 0, saga.Permanent(errTransient)},
+		{"too often", "+a +b -c -b -a", "bad weather", 3, errTransient},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var l notes
+				var l eventLog
 				tries := 0
-				bad := fails(l.step("c"), func(context.Context, saga.Call) error { tries++; return tc.err })
+				bad := withFailingDo(l.newStep("c"), func(context.Context, saga.Call) error { tries++; return tc.err })
 				r := newRunner(t, saga.Memory(), saga.Options{})
-				g := register(t, r, saga.Definition[diary]{
-					Steps: []saga.Step[diary]{l.step("a"), l.step("b"), bad, l.step("d")}, Retry: saga.Retry{Attempts: tc.attempts},
+				g := mustRegister(t, r, saga.Definition[stepLog]{
+					Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b"), bad, l.newStep("d")}, Retry: saga.Retry{Attempts: tc.attempts},
 				})
-				_, err := g.Run(t.Context(), "1", diary{})
+				_, err := g.Run(t.Context(), "1", stepLog{})
 				var end *saga.EndError
 				if !errors.Is(err, saga.ErrCompensated) || !errors.As(err, &end) || end.Step != "c" || end.Cause != tc.cause {
 					t.Errorf("%v", err)
 				}
-				if got := l.take(); got != tc.want {
+				if got := l.takeText(); got != tc.want {
 					t.Error(got)
 				}
 				if tries != max(tc.attempts, 1) {
@@ -201,45 +201,45 @@ func TestWhatCannotBeDoneIsTakenBackInReverseOrder(t *testing.T) {
 
 func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
-		slow := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+		var l eventLog
+		slow := withFailingDo(l.newStep("b"), func(ctx context.Context, _ saga.Call) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		last := fails(l.step("c"), func(context.Context, saga.Call) error {
+		last := withFailingDo(l.newStep("c"), func(context.Context, saga.Call) error {
 			time.Sleep(2 * time.Minute) // does not listen
 			return nil
 		})
 		r := newRunner(t, saga.Memory(), saga.Options{})
-		g := register(t, r, saga.Definition[diary]{Name: "slow", Steps: []saga.Step[diary]{l.step("a"), slow}, Deadline: time.Minute})
+		g := mustRegister(t, r, saga.Definition[stepLog]{Name: "slow", Steps: []saga.Step[stepLog]{l.newStep("a"), slow}, Deadline: time.Minute})
 		begin := time.Now()
-		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "deadline") {
+		if _, err := g.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "deadline") {
 			t.Error(err)
 		}
-		if got := l.take(); got != "+a -b -a" || time.Since(begin) != time.Minute {
+		if got := l.takeText(); got != "+a -b -a" || time.Since(begin) != time.Minute {
 			t.Error(got, time.Since(begin))
 		}
-		g = register(t, r, saga.Definition[diary]{Name: "last", Steps: []saga.Step[diary]{l.step("a"), last}, Deadline: time.Minute})
-		_, err := g.Run(t.Context(), "2", diary{})
+		g = mustRegister(t, r, saga.Definition[stepLog]{Name: "last", Steps: []saga.Step[stepLog]{l.newStep("a"), last}, Deadline: time.Minute})
+		_, err := g.Run(t.Context(), "2", stepLog{})
 		must(t, err)
-		if got := l.take(); got != "+a +c" {
+		if got := l.takeText(); got != "+a +c" {
 			t.Error(got)
 		}
 		// Also while nobody works on it.
 		j := saga.Memory()
-		wait := fails(l.step("b"), func(context.Context, saga.Call) error { return errWeather })
-		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), wait}, Deadline: time.Hour, Retry: saga.Retry{Attempts: -1}}
+		wait := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { return errTransient })
+		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), wait}, Deadline: time.Hour, Retry: saga.Retry{Attempts: -1}}
 		r = newRunner(t, j, saga.Options{})
-		must(t, register(t, r, d).Start(t.Context(), "3", diary{}))
+		must(t, mustRegister(t, r, d).Start(t.Context(), "3", stepLog{}))
 		synctest.Wait()
 		must(t, r.Close())
 		time.Sleep(2 * time.Hour)
-		l.take()
+		l.takeText()
 		r = newRunner(t, j, saga.Options{})
-		g = register(t, r, d)
+		g = mustRegister(t, r, d)
 		_, err = r.Resume(t.Context())
 		must(t, err)
-		if _, err := g.Wait(t.Context(), "3"); !errors.Is(err, saga.ErrCompensated) || l.take() != "-b -a" {
+		if _, err := g.Wait(t.Context(), "3"); !errors.Is(err, saga.ErrCompensated) || l.takeText() != "-b -a" {
 			t.Error(err)
 		}
 	})
@@ -247,42 +247,42 @@ func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
 
 func TestACancelIsKeptWhereverItComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		inside := make(chan struct{}, 1)
-		long := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+		long := withFailingDo(l.newStep("b"), func(ctx context.Context, _ saga.Call) error {
 			inside <- struct{}{}
 			<-ctx.Done() // an hour's work
 			return ctx.Err()
 		})
-		deaf := fails(l.step("b"), func(context.Context, saga.Call) error {
+		deaf := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error {
 			inside <- struct{}{}
 			time.Sleep(time.Hour)
 			return nil
 		})
-		waits := fails(l.step("b"), func(context.Context, saga.Call) error {
+		waits := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error {
 			inside <- struct{}{}
-			return errWeather
+			return errTransient
 		})
 		r := newRunner(t, saga.Memory(), saga.Options{})
 		for i, tc := range []struct {
-			step saga.Step[diary]
+			step saga.Step[stepLog]
 			want string
 			took time.Duration
 		}{{long, "+a -b -a", 0}, {deaf, "+a +b -b -a", time.Hour}, {waits, "+a -b -a", 0}} {
 			id := fmt.Sprint(i)
-			d := saga.Definition[diary]{
-				Name: id, Steps: []saga.Step[diary]{l.step("a"), tc.step},
+			d := saga.Definition[stepLog]{
+				Name: id, Steps: []saga.Step[stepLog]{l.newStep("a"), tc.step},
 				Retry: saga.Retry{First: 10 * time.Hour, Max: 10 * time.Hour},
 			}
-			g := register(t, r, d)
-			must(t, g.Start(t.Context(), id, diary{}))
+			g := mustRegister(t, r, d)
+			must(t, g.Start(t.Context(), id, stepLog{}))
 			<-inside
 			synctest.Wait()
 			begin := time.Now()
 			must(t, r.Cancel(t.Context(), id, "no more"))
 			must(t, r.Cancel(t.Context(), id, "once more"))
 			_, err := g.Wait(t.Context(), id)
-			if got := l.take(); got != tc.want || !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "no more") {
+			if got := l.takeText(); got != tc.want || !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "no more") {
 				t.Errorf("%d: %s, %v", i, got, err)
 			}
 			if took := time.Since(begin); took != tc.took {
@@ -300,23 +300,23 @@ func TestACancelIsKeptWhereverItComes(t *testing.T) {
 
 func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		var mended atomic.Bool
-		a := l.step("a")
+		a := l.newStep("a")
 		undo := a.Undo
-		a.Undo = func(ctx context.Context, c saga.Call, d *diary) error {
+		a.Undo = func(ctx context.Context, c saga.Call, d *stepLog) error {
 			if !mended.Load() {
-				return errWeather
+				return errTransient
 			}
 			return undo(ctx, c, d)
 		}
 		a.Retry = saga.Retry{UndoAttempts: 3}
-		bad := fails(l.step("b"), func(context.Context, saga.Call) error { return saga.Permanent(errWeather) })
+		bad := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { return saga.Permanent(errTransient) })
 		j := saga.Memory()
-		d := saga.Definition[diary]{Steps: []saga.Step[diary]{a, bad}}
+		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{a, bad}}
 		r := newRunner(t, j, saga.Options{})
-		g := register(t, r, d)
-		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrStuck) || errors.Is(err, saga.ErrCompensated) {
+		g := mustRegister(t, r, d)
+		if _, err := g.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrStuck) || errors.Is(err, saga.ErrCompensated) {
 			t.Error(err)
 		}
 		i, err := r.Inspect(t.Context(), "1")
@@ -329,7 +329,7 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 		must(t, r.Close())
 		// Another program does not go on with it by itself.
 		r = newRunner(t, j, saga.Options{})
-		g = register(t, r, d)
+		g = mustRegister(t, r, d)
 		found, err := r.Resume(t.Context())
 		if err != nil || found.Running != 0 || len(found.Stuck) != 1 || found.Stuck[0].Err() == nil {
 			t.Errorf("%+v %v", found, err)
@@ -343,7 +343,7 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrCompensated) {
 			t.Error(err)
 		}
-		if got := l.take(); got != "+a -b -a" {
+		if got := l.takeText(); got != "+a -b -a" {
 			t.Error(got)
 		}
 		if err := r.Retry(t.Context(), "1"); !errors.Is(err, saga.ErrEnded) {
@@ -354,11 +354,11 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 
 func TestAStepThatPanicsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
-		bad := fails(l.step("b"), func(context.Context, saga.Call) error { panic("a bug") })
+		var l eventLog
+		bad := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { panic("a bug") })
 		r := newRunner(t, saga.Memory(), saga.Options{})
-		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), bad}, Retry: saga.Retry{Attempts: 1}})
-		if _, err := g.Run(t.Context(), "1", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "a bug") {
+		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), bad}, Retry: saga.Retry{Attempts: 1}})
+		if _, err := g.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "a bug") {
 			t.Error(err)
 		}
 	})
@@ -366,31 +366,31 @@ func TestAStepThatPanicsIsTakenBack(t *testing.T) {
 
 func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		j := saga.Memory()
 		var open atomic.Bool
-		gate := fails(l.step("b"), func(ctx context.Context, _ saga.Call) error {
+		gate := withFailingDo(l.newStep("b"), func(ctx context.Context, _ saga.Call) error {
 			if open.Load() {
 				return nil
 			}
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), gate}}
+		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), gate}}
 		r := newRunner(t, j, saga.Options{Parallel: 600})
-		g := register(t, r, d)
+		g := mustRegister(t, r, d)
 		for i := range 600 { // several pages
-			must(t, g.Start(t.Context(), fmt.Sprint(i), diary{}))
+			must(t, g.Start(t.Context(), fmt.Sprint(i), stepLog{}))
 		}
 		synctest.Wait()
 		must(t, r.Close())
-		if err := g.Start(t.Context(), "late", diary{}); !errors.Is(err, saga.ErrClosed) {
+		if err := g.Start(t.Context(), "late", stepLog{}); !errors.Is(err, saga.ErrClosed) {
 			t.Error(err)
 		}
 		open.Store(true)
-		l.take()
+		l.takeText()
 		r = newRunner(t, j, saga.Options{})
-		g = register(t, r, d)
+		g = mustRegister(t, r, d)
 		found, err := r.Resume(t.Context())
 		if err != nil || found.Running != 600 {
 			t.Fatalf("%+v %v", found, err)
@@ -401,7 +401,7 @@ func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
 				t.Fatalf("%v %v", got, err)
 			}
 		}
-		if got := l.take(); strings.Count(got, "+b") != 600 || strings.Contains(got, "+a") {
+		if got := l.takeText(); strings.Count(got, "+b") != 600 || strings.Contains(got, "+a") {
 			t.Error("a closed runner counts as a failure of the step")
 		}
 	})
@@ -410,37 +410,37 @@ func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
 // A runner that was overtaken finds out when it wants to write, and leaves the saga.
 func TestOneRunnerAtATimeWorksOnASaga(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		j := saga.Memory()
 		first, second := make(chan struct{}), make(chan struct{})
 		var passed atomic.Bool
-		a := fails(l.step("a"), func(context.Context, saga.Call) error {
+		a := withFailingDo(l.newStep("a"), func(context.Context, saga.Call) error {
 			if !passed.Swap(true) {
 				<-first
 			}
 			return nil
 		})
-		b := fails(l.step("b"), func(context.Context, saga.Call) error {
+		b := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error {
 			l.add("b?")
 			<-second
 			return nil
 		})
-		d := saga.Definition[diary]{Steps: []saga.Step[diary]{a, b}}
+		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{a, b}}
 		old := newRunner(t, j, saga.Options{})
-		oldSagas := register(t, old, d)
-		must(t, oldSagas.Start(t.Context(), "1", diary{}))
+		oldSagas := mustRegister(t, old, d)
+		must(t, oldSagas.Start(t.Context(), "1", stepLog{}))
 		synctest.Wait()
 		r := newRunner(t, j, saga.Options{})
-		g := register(t, r, d)
+		g := mustRegister(t, r, d)
 		_, err := r.Resume(t.Context())
 		must(t, err)
 		synctest.Wait()
-		if got := l.take(); got != "+a b?" {
+		if got := l.takeText(); got != "+a b?" {
 			t.Fatal(got)
 		}
 		close(first)
 		synctest.Wait()
-		if got := l.take(); got != "+a" { // that is what keys are for
+		if got := l.takeText(); got != "+a" { // that is what keys are for
 			t.Errorf("two runners at once: %s", got)
 		}
 		close(second)
@@ -450,7 +450,7 @@ func TestOneRunnerAtATimeWorksOnASaga(t *testing.T) {
 		if _, err := oldSagas.Wait(t.Context(), "1"); err != nil {
 			t.Error(err)
 		}
-		if got := l.take(); got != "+b" {
+		if got := l.takeText(); got != "+b" {
 			t.Error(got)
 		}
 	})
@@ -458,31 +458,31 @@ func TestOneRunnerAtATimeWorksOnASaga(t *testing.T) {
 
 func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		var mended atomic.Bool
 		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Hour})
-		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}, Forget: func(_ context.Context, id string) error {
+		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}, Forget: func(_ context.Context, id string) error {
 			l.add("forget %s", id)
 			if !mended.Load() {
-				return errWeather
+				return errTransient
 			}
 			return nil
 		}})
 		_, err := r.Resume(t.Context())
 		must(t, err)
-		_, err = g.Run(t.Context(), "1", diary{})
+		_, err = g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
 		time.Sleep(59 * time.Minute)
-		if _, err := g.Wait(t.Context(), "1"); err != nil || l.take() != "+a" {
+		if _, err := g.Wait(t.Context(), "1"); err != nil || l.takeText() != "+a" {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Minute)
-		if _, err := g.Wait(t.Context(), "1"); err != nil || !strings.Contains(l.take(), "forget 1") {
+		if _, err := g.Wait(t.Context(), "1"); err != nil || !strings.Contains(l.takeText(), "forget 1") {
 			t.Error(err)
 		}
 		mended.Store(true)
 		time.Sleep(10 * time.Minute)
-		if _, err := r.Inspect(t.Context(), "1"); !errors.Is(err, saga.ErrNotFound) || !strings.Contains(l.take(), "forget 1") {
+		if _, err := r.Inspect(t.Context(), "1"); !errors.Is(err, saga.ErrNotFound) || !strings.Contains(l.takeText(), "forget 1") {
 			t.Error(err)
 		}
 		if n, err := r.Sweep(t.Context()); n != 0 || err != nil {
@@ -501,7 +501,7 @@ type badJournal struct {
 func (j *badJournal) Save(ctx context.Context, r saga.Record) error {
 	j.saves.Add(1)
 	if time.Now().Before(j.until) {
-		return errWeather
+		return errTransient
 	}
 	return j.Journal.Save(ctx, r)
 }
@@ -510,12 +510,12 @@ func (j *badJournal) Save(ctx context.Context, r saga.Record) error {
 // not given up.
 func TestAJournalThatFailsIsTriedAgainAndNotTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		j := &badJournal{Journal: saga.Memory(), until: time.Now().Add(time.Minute)}
-		g := register(t, newRunner(t, j, saga.Options{}), saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), l.step("b")}})
-		_, err := g.Run(t.Context(), "1", diary{})
+		g := mustRegister(t, newRunner(t, j, saga.Options{}), saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b")}})
+		_, err := g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
-		if got := l.take(); got != "+a +b" || j.saves.Load() < 10 || j.saves.Load() > 60 {
+		if got := l.takeText(); got != "+a +b" || j.saves.Load() < 10 || j.saves.Load() > 60 {
 			t.Errorf("%s, and %d saves", got, j.saves.Load())
 		}
 	})
@@ -523,19 +523,19 @@ func TestAJournalThatFailsIsTriedAgainAndNotTooOften(t *testing.T) {
 
 func TestAValueThatIsTooLargeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
-		large := diary{Steps: []string{strings.Repeat("x", saga.MaxValue)}}
-		grow := l.step("b")
-		grow.Do = func(_ context.Context, _ saga.Call, d *diary) error { *d = large; return nil }
+		var l eventLog
+		large := stepLog{Steps: []string{strings.Repeat("x", saga.MaxValue)}}
+		grow := l.newStep("b")
+		grow.Do = func(_ context.Context, _ saga.Call, d *stepLog) error { *d = large; return nil }
 		r := newRunner(t, saga.Memory(), saga.Options{})
-		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a"), grow}, Retry: saga.Retry{Attempts: 2}})
+		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), grow}, Retry: saga.Retry{Attempts: 2}})
 		if err := g.Start(t.Context(), "1", large); !errors.Is(err, saga.ErrValue) {
 			t.Error(err)
 		}
-		if _, err := g.Run(t.Context(), "2", diary{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "too large") {
+		if _, err := g.Run(t.Context(), "2", stepLog{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "too large") {
 			t.Error(err)
 		}
-		if got := l.take(); got != "+a -b -a" {
+		if got := l.takeText(); got != "+a -b -a" {
 			t.Error(got)
 		}
 	})
@@ -545,18 +545,18 @@ func TestAValueThatIsTooLargeIsRefused(t *testing.T) {
 // meanwhile.
 type slowJournal struct {
 	saga.Journal
-	meanwhile func()
+	duringWrite func()
 }
 
 func (j *slowJournal) Create(ctx context.Context, r saga.Record) error {
 	err := j.Journal.Create(ctx, r)
-	j.meanwhile()
+	j.duringWrite()
 	return err
 }
 
 func (j *slowJournal) Save(ctx context.Context, r saga.Record) error {
 	err := j.Journal.Save(ctx, r)
-	j.meanwhile()
+	j.duringWrite()
 	return err
 }
 
@@ -564,29 +564,29 @@ func (j *slowJournal) Save(ctx context.Context, r saga.Record) error {
 // not find that it was.
 func TestWhatIsInTheJournalIsNotRefusedByAClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		j := &slowJournal{Journal: saga.Memory()}
-		d := saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}}
+		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}}
 		var closing *saga.Runner
-		during := func() (*saga.Runner, *saga.Sagas[diary]) {
+		during := func() (*saga.Runner, *saga.Sagas[stepLog]) {
 			closing = newRunner(t, j, saga.Options{})
-			j.meanwhile = sync.OnceFunc(func() { must(t, closing.Close()) })
-			return closing, register(t, closing, d)
+			j.duringWrite = sync.OnceFunc(func() { must(t, closing.Close()) })
+			return closing, mustRegister(t, closing, d)
 		}
 		_, g := during()
-		if err := g.Start(t.Context(), "1", diary{}); err != nil {
+		if err := g.Start(t.Context(), "1", stepLog{}); err != nil {
 			t.Errorf("Start beside Close: %v", err)
 		}
 		r, _ := during()
 		if err := r.Cancel(t.Context(), "1", "no more"); err != nil {
 			t.Errorf("Cancel beside Close: %v", err)
 		}
-		j.meanwhile = func() {}
+		j.duringWrite = func() {}
 		r = newRunner(t, j, saga.Options{})
-		g = register(t, r, d)
+		g = mustRegister(t, r, d)
 		_, err := r.Resume(t.Context())
 		must(t, err)
-		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrCompensated) || strings.Contains(l.take(), "+a") {
+		if _, err := g.Wait(t.Context(), "1"); !errors.Is(err, saga.ErrCompensated) || strings.Contains(l.takeText(), "+a") {
 			t.Errorf("it was cancelled before it did anything: %v", err)
 		}
 	})
@@ -595,19 +595,19 @@ func TestWhatIsInTheJournalIsNotRefusedByAClose(t *testing.T) {
 // fullJournal removes nothing.
 type fullJournal struct{ saga.Journal }
 
-func (fullJournal) Remove(context.Context, saga.Record) error { return errWeather }
+func (fullJournal) Remove(context.Context, saga.Record) error { return errTransient }
 
 func TestASweepCountsWhatItRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l notes
+		var l eventLog
 		r := newRunner(t, fullJournal{saga.Memory()}, saga.Options{Retention: time.Second})
-		g := register(t, r, saga.Definition[diary]{Steps: []saga.Step[diary]{l.step("a")}})
+		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}})
 		for i := range 20 { // more than the errors that are told
-			_, err := g.Run(t.Context(), fmt.Sprint(i), diary{})
+			_, err := g.Run(t.Context(), fmt.Sprint(i), stepLog{})
 			must(t, err)
 		}
 		time.Sleep(time.Minute)
-		if n, err := r.Sweep(t.Context()); n != 0 || !errors.Is(err, errWeather) {
+		if n, err := r.Sweep(t.Context()); n != 0 || !errors.Is(err, errTransient) {
 			t.Errorf("it removed %d, and none was: %v", n, err)
 		}
 	})
@@ -627,8 +627,8 @@ func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
 		var slow atomic.Bool
 		slow.Store(true)
 		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Second})
-		g := register(t, r, saga.Definition[diary]{
-			Steps: []saga.Step[diary]{{Name: "a", Do: func(_ context.Context, c saga.Call, _ *diary) error {
+		g := mustRegister(t, r, saga.Definition[stepLog]{
+			Steps: []saga.Step[stepLog]{{Name: "a", Do: func(_ context.Context, c saga.Call, _ *stepLog) error {
 				mark(c.Saga, true)
 				return nil
 			}}},
@@ -640,7 +640,7 @@ func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
 				return nil
 			},
 		})
-		_, err := g.Run(t.Context(), "1", diary{})
+		_, err := g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
 		time.Sleep(time.Minute)
 		for range 2 {
@@ -651,7 +651,7 @@ func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		_, err = g.Run(t.Context(), "1", diary{})
+		_, err = g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
 		limited, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()

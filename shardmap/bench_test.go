@@ -11,17 +11,17 @@ const benchEntries = 1_000_000
 
 func BenchmarkMap(b *testing.B) {
 	keys := rand.Perm(benchEntries)
-	mixes(b, "word", func(i int) uint64 { return uint64(keys[i]) }, uint64(1))
-	mixes(b, "wide", func(i int) uint64 { return uint64(keys[i]) }, wide{1})
+	benchMixes(b, "word", func(i int) uint64 { return uint64(keys[i]) }, uint64(1))
+	benchMixes(b, "wide", func(i int) uint64 { return uint64(keys[i]) }, wide{1})
 	texts := make([]string, benchEntries)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("key-%012d", keys[i])
 	}
-	mixes(b, "entry", func(i int) string { return texts[i] }, "value")
+	benchMixes(b, "entry", func(i int) string { return texts[i] }, "value")
 }
 
-// mixes runs shares of reads over a full map, and inserts into an empty one.
-func mixes[K comparable, V any](b *testing.B, layout string, key func(int) K, value V) {
+// benchMixes runs shares of reads over a full map, and inserts into an empty one.
+func benchMixes[K comparable, V any](b *testing.B, layout string, key func(int) K, value V) {
 	full := new(Map[K, V])
 	for i := range benchEntries {
 		full.Store(key(i), value)
@@ -65,7 +65,7 @@ func BenchmarkShardPadding(b *testing.B) {
 	plain, spaced := make([]packed, n), make([]shard, n)
 	for name, touch := range map[string]func(i int) bool{
 		"packed": func(i int) bool { plain[i].count.Add(1); return plain[(i+1)%n].dir.Load() == nil },
-		"padded": func(i int) bool { spaced[i].count.Add(1); return spaced[(i+1)%n].dir.Load() == nil },
+		"padded": func(i int) bool { spaced[i].count.Add(1); return spaced[(i+1)%n].directoryPtr.Load() == nil },
 	} {
 		b.Run("shards="+name, func(b *testing.B) {
 			var worker atomic.Int64

@@ -97,7 +97,7 @@ type typed[K, V comparable] struct {
 	number func(V) uint64
 }
 
-func (d typed[K, V]) run(in linearInput) (out linearOutput) {
+func (d typed[K, V]) runOp(in linearInput) (out linearOutput) {
 	k, v := d.key(in.key), d.value(in.arg)
 	var got V
 	switch in.op {
@@ -155,7 +155,7 @@ func checkLinearizable[K, V comparable](t *testing.T, key func(int) K, value fun
 			t.Fatal(err)
 		}
 		d := typed[K, V]{m, key, value, number}
-		history := record(d, seed+uint64(round))
+		history := recordHistory(d, seed+uint64(round))
 		// A check that does not end proves nothing, so it is no pass.
 		if verdict := porcupine.CheckOperationsTimeout(registerModel, history, 20*time.Second); verdict != porcupine.Ok {
 			t.Fatalf("seed %d: linearizability is %v: %v", seed+uint64(round), verdict, history)
@@ -163,7 +163,7 @@ func checkLinearizable[K, V comparable](t *testing.T, key func(int) K, value fun
 	}
 }
 
-func record[K, V comparable](d typed[K, V], seed uint64) (history []porcupine.Operation) {
+func recordHistory[K, V comparable](d typed[K, V], seed uint64) (history []porcupine.Operation) {
 	const clients, opsEach = 4, 120
 	var clock atomic.Int64
 	var wg sync.WaitGroup
@@ -177,7 +177,7 @@ func record[K, V comparable](d typed[K, V], seed uint64) (history []porcupine.Op
 					in.op = "clear"
 				}
 				call := clock.Add(1)
-				out := d.run(in)
+				out := d.runOp(in)
 				back := clock.Add(1)
 				for k := range linearKeys {
 					if k == in.key || in.op == "clear" {
@@ -190,7 +190,7 @@ func record[K, V comparable](d typed[K, V], seed uint64) (history []porcupine.Op
 	}
 	done := make(chan struct{})
 	var churner sync.WaitGroup
-	churner.Go(func() { churn(d.m, d.key, d.value, done) })
+	churner.Go(func() { churnMap(d.m, d.key, d.value, done) })
 	wg.Wait()
 	close(done)
 	churner.Wait()
@@ -200,8 +200,8 @@ func record[K, V comparable](d typed[K, V], seed uint64) (history []porcupine.Op
 	return history
 }
 
-// churn fills the map with other keys and empties it again until done.
-func churn[K, V comparable](m *Map[K, V], key func(int) K, value func(uint64) V, done <-chan struct{}) {
+// churnMap fills the map with other keys and empties it again until done.
+func churnMap[K, V comparable](m *Map[K, V], key func(int) K, value func(uint64) V, done <-chan struct{}) {
 	const others = 150
 	for {
 		for i := range others {
@@ -223,7 +223,7 @@ func TestEveryLayoutIsLinearizablePerKey(t *testing.T) {
 	word := func(i int) uint64 { return uint64(i) }
 	name := func(i int) string { return fmt.Sprint("key", i) }
 	t.Run("word", func(t *testing.T) { checkLinearizable(t, word, identity, identity) })
-	t.Run("wide", func(t *testing.T) { checkLinearizable(t, word, spread, gather) })
+	t.Run("wide", func(t *testing.T) { checkLinearizable(t, word, spreadWord, gatherWord) })
 	t.Run("word box", func(t *testing.T) { checkLinearizable(t, name, identity, identity) })
 	t.Run("value box", func(t *testing.T) {
 		checkLinearizable(t, name,
@@ -246,18 +246,174 @@ func TestEveryLayoutIsLinearizablePerKey(t *testing.T) {
 	})
 }
 
-// spread and gather put a number into all words of a value, and see whether
+// spreadWord and gather put a number into all words of a value, and see whether
 // the words still agree.
-func spread(x uint64) (v wide) {
+func spreadWord(x uint64) (v wide) {
 	for i := range v {
 		v[i] = x
 	}
 	return v
 }
 
-func gather(v wide) uint64 {
-	if v != spread(v[0]) {
+func gatherWord(v wide) uint64 {
+	if v != spreadWord(v[0]) {
 		panic(fmt.Sprintf("torn value %v", v))
 	}
 	return v[0]
+}
+
+// TestReadersSeeWholeEntries runs without a clock or a lock that would order
+// the goroutines by accident. Every entry holds its own key in its value; keys
+// share slots because they come and go.
+func TestReadersSeeWholeEntries(t *testing.T) {
+	const keys, rounds = 12, 1500
+	t.Run("word", func(t *testing.T) {
+		checkWholeEntries(t, keys, rounds, func(k, i uint64) uint64 { return k + i*keys }, func(v uint64) uint64 { return v % keys })
+	})
+	t.Run("wide", func(t *testing.T) {
+		checkWholeEntries(t, keys, rounds, func(k, i uint64) wide { return spreadWord(k + i*keys) }, func(v wide) uint64 { return gatherWord(v) % keys })
+	})
+	t.Run("entry", func(t *testing.T) {
+		type pair struct{ a, b *uint64 }
+		checkWholeEntries(t, keys, rounds,
+			func(k, i uint64) pair { x := k + i*keys; return pair{&x, &x} },
+			func(v pair) uint64 {
+				if v.a != v.b {
+					panic("torn pair")
+				}
+				return *v.a % keys
+			})
+	})
+}
+
+func checkWholeEntries[V any](t *testing.T, keys uint64, rounds int, value func(k, i uint64) V, keyOf func(V) uint64) {
+	m, err := New[uint64, V](Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers, readers sync.WaitGroup
+	stop := make(chan struct{})
+	for g := range 2 {
+		writers.Go(func() {
+			for i := range rounds {
+				for k := range keys {
+					if (i+int(k)+g)%3 == 0 {
+						m.Delete(k)
+					} else {
+						m.Store(k, value(k, uint64(i)))
+					}
+				}
+			}
+		})
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for k := range keys {
+					if v, ok := m.Load(k); ok && keyOf(v) != k {
+						t.Errorf("Load(%d) returned the value of %d", k, keyOf(v))
+						return
+					}
+				}
+				for k, v := range m.All() {
+					if keyOf(v) != k {
+						t.Errorf("All yields %d with the value of %d", k, keyOf(v))
+						return
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+}
+
+// TestAReusedSlotIsNotTakenForItsOldKey lets two keys take turns in one slot:
+// a reader that finds the one and then copies the value of the other must
+// notice.
+func TestAReusedSlotIsNotTakenForItsOldKey(t *testing.T) {
+	const flips = 60000
+	t.Run("word", func(t *testing.T) {
+		checkSlotReuse(t, flips, func(k uint64) uint64 { return k }, func(v uint64) uint64 { return v })
+	})
+	t.Run("wide", func(t *testing.T) { checkSlotReuse(t, flips, spreadWord, gatherWord) })
+	t.Run("entry", func(t *testing.T) {
+		checkSlotReuse(t, flips, func(k uint64) any { return k }, func(v any) uint64 { return v.(uint64) })
+	})
+}
+
+func checkSlotReuse[V any](t *testing.T, flips int, value func(uint64) V, keyOf func(V) uint64) {
+	m, err := New[uint64, V](Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := [2]uint64{0, rootNeighbour(m)}
+	var writer, readers sync.WaitGroup
+	stop := make(chan struct{})
+	writer.Go(func() {
+		for i := range flips {
+			k := pair[i%2]
+			m.Store(k, value(k))
+			m.Delete(k)
+		}
+	})
+	for _, k := range pair {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for range 100 {
+					if v, ok := m.Load(k); ok && keyOf(v) != k {
+						t.Errorf("Load(%d) returned the value of %d", k, keyOf(v))
+						return
+					}
+				}
+			}
+		})
+	}
+	writer.Wait()
+	close(stop)
+	readers.Wait()
+}
+
+// TestDeletingRaisesTheVersion: readers know by nothing else that a slot has
+// another key than when they looked, in the root and behind it.
+func TestDeletingRaisesTheVersion(t *testing.T) {
+	m, err := New[uint64, uint64](Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := &m.ensureState().words.wordTable
+	tb.seeds.second = 0 // every hash is now 0, so that all keys are in one chain
+	for k := range uint64(2 * wordSlots) {
+		m.Store(k, k)
+	}
+	root := (*wordBucket)(findSegment(tb.shardOf(0).loadDirectory(), 0).bucketAt(0, wordBucketBytes))
+	for k := range uint64(2 * wordSlots) {
+		before := root.header.Load()
+		m.Delete(k)
+		if root.hasVersion(before) {
+			t.Errorf("the version is the same after deleting key %d", k)
+		}
+	}
+}
+
+// rootNeighbour returns a key that has its root in common with key 0 as long as
+// the map has its first, smallest segment.
+func rootNeighbour[V any](m *Map[uint64, V]) uint64 {
+	s := m.ensureState()
+	first := segment{roots: uint32(s.activeTable().sizes[0].buckets)}
+	root := func(k uint64) uint64 { return first.rootIndex(s.activeTable().seeds.hashWord(k)) }
+	k := uint64(1)
+	for root(k) != root(0) {
+		k++
+	}
+	return k
 }

@@ -15,10 +15,10 @@ import (
 
 type bucketWords [8]uint64
 
-// interrupted runs write on a bucket whose first words are on the one page and
+// runInterrupted runs write on a bucket whose first words are on the one page and
 // the others on the next. Page number closed may not be touched. It returns
 // what the bucket was when write came there.
-func interrupted(t *testing.T, before bucketWords, first, closed int, write func(bucket unsafe.Pointer)) (after bucketWords) {
+func runInterrupted(t *testing.T, before bucketWords, first, closed int, write func(bucket unsafe.Pointer)) (after bucketWords) {
 	t.Helper()
 	if unsafe.Sizeof(uintptr(0)) != wordBytes {
 		t.Skip("the words are those of 64-bit machines")
@@ -37,7 +37,7 @@ func interrupted(t *testing.T, before bucketWords, first, closed int, write func
 	if err := syscall.Mprotect(part, syscall.PROT_NONE); err != nil {
 		t.Skip(err)
 	}
-	if !faults(func() { write(bucket) }) {
+	if !doesFault(func() { write(bucket) }) {
 		t.Error("the writer never came to the closed page")
 	}
 	if err := syscall.Mprotect(part, syscall.PROT_READ|syscall.PROT_WRITE); err != nil {
@@ -46,7 +46,7 @@ func interrupted(t *testing.T, before bucketWords, first, closed int, write func
 	return *(*bucketWords)(bucket)
 }
 
-func faults(f func()) (did bool) {
+func doesFault(f func()) (did bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { did = recover() != nil }()
 	f()
@@ -61,12 +61,12 @@ func TestAnEntryIsTaggedBeforeItCanBeFound(t *testing.T) {
 		return &entryCursor{hash: hash, bucket: bucket, slot: slot}
 	}
 	entry := unsafe.Pointer(&valueBox[int, int]{})
-	after := interrupted(t, bucketWords{}, 2, 1, func(b unsafe.Pointer) { cursor(b).insert(entry) })
+	after := runInterrupted(t, bucketWords{}, 2, 1, func(b unsafe.Pointer) { cursor(b).insert(entry) })
 	if tag := after[headerWord] >> (8 * slot) & 0xff; tag != tagOf(hash) {
 		t.Errorf("insert came to the pointer when the tag was %#x, want %#x", tag, tagOf(hash))
 	}
 	present := bucketWords{headerWord: tagOf(hash) << (8 * slot), linkWord + slot: 1}
-	after = interrupted(t, present, 2, 0, func(b unsafe.Pointer) { cursor(b).remove() })
+	after = runInterrupted(t, present, 2, 0, func(b unsafe.Pointer) { cursor(b).remove() })
 	if after[linkWord+slot] != 0 {
 		t.Error("remove came to the tag when the pointer was still there")
 	}
@@ -75,7 +75,7 @@ func TestAnEntryIsTaggedBeforeItCanBeFound(t *testing.T) {
 func TestAWordIsWholeBeforeItsSlotIsOccupied(t *testing.T) {
 	const slot, key, value = 1, 7, 8
 	for first, part := range map[int]string{2: "key", 2 + wordSlots: "value"} {
-		after := interrupted(t, bucketWords{}, first, 1, func(b unsafe.Pointer) {
+		after := runInterrupted(t, bucketWords{}, first, 1, func(b unsafe.Pointer) {
 			c := wordCursor{bucket: (*wordBucket)(b), slot: slot}
 			c.put(key, value)
 		})

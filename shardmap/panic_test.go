@@ -32,7 +32,7 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			m.Store(key, value)
 		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { panic("stop") }) })
-		if n := lockedChains(m.ready().table()); n != 0 {
+		if n := lockedChains(m.ensureState().activeTable()); n != 0 {
 			t.Fatalf("after a panic %d chains are still locked", n)
 		}
 		mustPanic(t, func() { m.Compute(key, func(V, bool) (V, Op) { return none, Delete + 1 }) })
@@ -43,7 +43,7 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 			t.Errorf("after the panic Load = %v, %v", v, ok)
 		}
 	}
-	if n := lockedChains(m.ready().table()); n != 0 {
+	if n := lockedChains(m.ensureState().activeTable()); n != 0 {
 		t.Fatalf("at the end %d chains are still locked", n)
 	}
 	m.Store(key, none)
@@ -56,9 +56,9 @@ func panickingCallback[K comparable, V comparable](t *testing.T, key K, value V)
 // lockedChains counts the chains that a writer has locked, or left so.
 func lockedChains(t *table) (n int) {
 	for i := range t.shardCount() {
-		for _, seg := range segments(t.shardAt(i).directory()) {
-			for b := range seg.buckets() {
-				if !seg.isEmptySegment() && atomic.LoadUint64(word(seg.at(b, t.bucketBytes), headerWord))&lockBit != 0 {
+		for _, seg := range listSegments(t.shardAt(i).loadDirectory()) {
+			for b := range seg.rootCount() {
+				if !seg.isEmptySegment() && atomic.LoadUint64(wordAt(seg.bucketAt(b, t.bucketBytes), headerWord))&lockBit != 0 {
 					n++
 				}
 			}

@@ -7,25 +7,25 @@ import (
 	"unsafe"
 )
 
-// span is a segment as iteration meets it: keys whose hash is below from were
+// segmentSpan is a segment as iteration meets it: keys whose hash is below from were
 // visited before, in a segment that has since been merged into this one.
-type span struct {
+type segmentSpan struct {
 	seg    segment
 	from   uint64
 	filter bool // some keys of seg may hash below from
 }
 
-// eachSpan visits the hash space of every shard in order. A segment that
+// visitSpans visits the hash space of every shard in order. A segment that
 // splits while it is visited stays readable as it was; one that merged is
 // visited from where the visitor had got to.
-func (t *table) eachSpan(visit func(span) bool) {
+func (t *table) visitSpans(visit func(segmentSpan) bool) {
 	for i := range t.shardCount() {
 		s := t.shardAt(i)
 		for at := uint64(0); ; {
-			seg := lookup(s.directory(), at)
+			seg := findSegment(s.loadDirectory(), at)
 			size := uint64(1) << (64 - seg.depth()) // 0 stands for 2^64
 			start := at &^ (size - 1)
-			if !visit(span{seg: seg, from: at, filter: start < at}) {
+			if !visit(segmentSpan{seg: seg, from: at, filter: start < at}) {
 				return
 			}
 			if at = start + size; at == 0 {
@@ -37,14 +37,14 @@ func (t *table) eachSpan(visit func(span) bool) {
 
 func (t *entryTable[K, V]) rangeEntries(yield func(K, V) bool) {
 	var room [4 * entrySlots]unsafe.Pointer
-	t.eachSpan(func(sp span) bool {
-		for i := range sp.seg.buckets() {
-			for _, p := range t.snapshot(sp.seg, i, room[:0]) {
+	t.visitSpans(func(sp segmentSpan) bool {
+		for i := range sp.seg.rootCount() {
+			for _, p := range t.snapshotChain(sp.seg, i, room[:0]) {
 				key := *(*K)(p)
-				if sp.filter && t.hash(key) < sp.from {
+				if sp.filter && t.hashKey(key) < sp.from {
 					continue
 				}
-				if !yield(key, t.unbox(p)) {
+				if !yield(key, t.loadBox(p)) {
 					return false
 				}
 			}
@@ -53,27 +53,27 @@ func (t *entryTable[K, V]) rangeEntries(yield func(K, V) bool) {
 	})
 }
 
-// snapshot appends the entries of the chain i to found. A key that was
+// snapshotChain appends the entries of the chain i to found. A key that was
 // deleted and stored again while the chain was read could be met twice; the
 // second meeting does not count.
-func (t *entryTable[K, V]) snapshot(seg segment, i uint64, found []unsafe.Pointer) []unsafe.Pointer {
-	for b := seg.at(i, entryBucketBytes); ; {
-		header := atomic.LoadUint64(word(b, headerWord))
+func (t *entryTable[K, V]) snapshotChain(seg segment, i uint64, found []unsafe.Pointer) []unsafe.Pointer {
+	for b := seg.bucketAt(i, entryBucketBytes); ; {
+		header := atomic.LoadUint64(wordAt(b, headerWord))
 		for used := ^freeSlots(header) & (tagBytes << 7); used != 0; used &= used - 1 {
 			p := atomic.LoadPointer(entrySlot(b, uint(bits.TrailingZeros64(used))/8))
 			if p != nil && !holdsKey[K](found, p) {
 				found = append(found, p)
 			}
 		}
-		link := atomic.LoadUint64(word(b, linkWord))
+		link := atomic.LoadUint64(wordAt(b, linkWord))
 		if link == 0 {
 			return found
 		}
-		b = seg.at(link, entryBucketBytes)
+		b = seg.bucketAt(link, entryBucketBytes)
 	}
 }
 
-// holdsKey tells whether one of found has the key of p.
+// holdsKey reports whether one of found has the key of p.
 func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
 	for _, q := range found {
 		if *(*K)(q) == *(*K)(p) {
@@ -85,8 +85,8 @@ func holdsKey[K comparable](found []unsafe.Pointer, p unsafe.Pointer) bool {
 
 func (t *wordMap[K, V]) rangeEntries(yield func(K, V) bool) {
 	room := make([]wordEntry, 0, rangeBatch+wordSlots)
-	t.eachSpan(func(sp span) bool {
-		for i := uint64(0); i < sp.seg.buckets(); {
+	t.visitSpans(func(sp segmentSpan) bool {
+		for i := uint64(0); i < sp.seg.rootCount(); {
 			i, room = snapshotWords(sp.seg, i, room[:0])
 			for _, e := range room {
 				if sp.filter && t.seeds.hashWord(e.key) < sp.from {
@@ -112,10 +112,10 @@ type wordEntry struct{ key, value uint64 }
 // found, each chain as of one moment, until it has enough. It returns the next
 // chain.
 func snapshotWords(seg segment, i uint64, found []wordEntry) (uint64, []wordEntry) {
-	for ; i < seg.buckets() && len(found) < rangeBatch; i++ {
+	for ; i < seg.rootCount() && len(found) < rangeBatch; i++ {
 		found = slices.Grow(found, wordSlots)
 		n := len(found)
-		root := (*wordBucket)(seg.at(i, wordBucketBytes))
+		root := (*wordBucket)(seg.bucketAt(i, wordBucketBytes))
 		if got, ok := root.copyTo((*[wordSlots]wordEntry)(found[n : n+wordSlots])); ok {
 			found = found[:n+got]
 			continue
@@ -147,14 +147,14 @@ func copyWords(seg segment, b *wordBucket, header uint64, found []wordEntry) []w
 	for {
 		for slot := range uint64(wordSlots) {
 			if header&(occupiedBit<<slot) != 0 {
-				found = append(found, wordEntry{b.key(slot).Load(), b.value(slot).Load()})
+				found = append(found, wordEntry{b.keyAt(slot).Load(), b.valueAt(slot).Load()})
 			}
 		}
 		link := b.link.Load()
 		if link == 0 {
 			return found
 		}
-		b = (*wordBucket)(seg.at(link, wordBucketBytes))
+		b = (*wordBucket)(seg.bucketAt(link, wordBucketBytes))
 		header = b.header.Load()
 	}
 }

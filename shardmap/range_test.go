@@ -7,14 +7,14 @@ import (
 )
 
 func TestRangeSeesSteadyKeysOnceWhileOthersComeAndGo(t *testing.T) {
-	t.Run("word", func(t *testing.T) { steadyKeys(t, func(i int) uint64 { return uint64(i) }, uint64(1)) })
-	t.Run("wide", func(t *testing.T) { steadyKeys(t, func(i int) uint64 { return uint64(i) }, spread(1)) })
-	t.Run("entry", func(t *testing.T) { steadyKeys(t, func(i int) string { return fmt.Sprint(i) }, "v") })
+	t.Run("word", func(t *testing.T) { checkSteadyKeys(t, func(i int) uint64 { return uint64(i) }, uint64(1)) })
+	t.Run("wide", func(t *testing.T) { checkSteadyKeys(t, func(i int) uint64 { return uint64(i) }, spreadWord(1)) })
+	t.Run("entry", func(t *testing.T) { checkSteadyKeys(t, func(i int) string { return fmt.Sprint(i) }, "v") })
 }
 
-// steadyKeys lets one goroutine grow and shrink the map many times over while
+// checkSteadyKeys lets one goroutine grow and shrink the map many times over while
 // another walks it.
-func steadyKeys[K comparable, V any](t *testing.T, key func(int) K, value V) {
+func checkSteadyKeys[K comparable, V any](t *testing.T, key func(int) K, value V) {
 	const steady, others = 300, 6000
 	m, err := New[K, V](Options{Shards: 1})
 	if err != nil {

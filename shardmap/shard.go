@@ -1,6 +1,9 @@
 package shardmap
 
 import (
+	"hash/maphash"
+	"math/bits"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -19,8 +22,8 @@ const (
 // every operation and written only by growth; what inserts and deletes write
 // is on the second, so that they do not take the first from the readers.
 type shard struct {
-	dir atomic.Pointer[segment] // see directory
-	_   [cacheLine - unsafe.Sizeof(atomic.Pointer[segment]{})]byte
+	directoryPtr atomic.Pointer[segment] // see directory
+	_            [cacheLine - unsafe.Sizeof(atomic.Pointer[segment]{})]byte
 
 	shardState
 	_ [cacheLine - unsafe.Sizeof(shardState{})%cacheLine]byte
@@ -31,11 +34,11 @@ type shardState struct {
 	count    atomic.Int64 // entries
 	shrinkAt atomic.Int64 // a delete that leaves at most so many entries shrinks
 
-	mu     sync.Mutex // serialises growth, shrinking and Clear; guards the rest
-	cursor uint32     // where shrinking looks next
-	moved  uint32     // most entries that were moved under one hold of mu
-	grown  uint32
-	shrunk uint32
+	mu          sync.Mutex // serialises growth, shrinking and Clear; guards the rest
+	mergeCursor uint32     // where shrinking looks next
+	largestMove uint32     // most entries that were moved under one hold of mu
+	growths     uint32
+	shrinks     uint32
 }
 
 // table is what both layouts share.
@@ -46,7 +49,7 @@ type table struct {
 
 	layout bucketLayout
 	geometry
-	floor int // buckets per shard below which shrinking stops
+	minBuckets int // buckets per shard below which shrinking stops
 }
 
 // init makes t an empty table with room for opts.Capacity entries.
@@ -55,7 +58,7 @@ func (t *table) init(layout bucketLayout, shape geometry, opts Options) {
 	t.mask = uint64(opts.Shards-1) << shardShift
 	t.shards = newShards(opts.Shards)
 	if opts.Capacity > 0 {
-		t.reserve(opts.Capacity / opts.Shards)
+		t.reserveCapacity(opts.Capacity / opts.Shards)
 	}
 }
 
@@ -63,17 +66,17 @@ func (t *table) shardAt(i uint64) *shard {
 	return (*shard)(unsafe.Add(t.shards, uintptr(i)*shardBytes))
 }
 
-// shard returns the shard of hash. Its bits are neither those of the segment
+// shardOf returns the shard of hash. Its bits are neither those of the segment
 // (the highest) nor those of the bucket (the low 32).
-func (t *table) shard(hash uint64) *shard {
+func (t *table) shardOf(hash uint64) *shard {
 	return (*shard)(unsafe.Add(t.shards, uintptr(hash>>(32-shardShift)&t.mask)))
 }
 
 func (t *table) shardCount() uint64 { return t.mask>>shardShift + 1 }
 
-func (s *shard) directory() directory { return unsafe.Pointer(s.dir.Load()) }
+func (s *shard) loadDirectory() directory { return unsafe.Pointer(s.directoryPtr.Load()) }
 
-func (s *shard) publish(d directory) { s.dir.Store((*segment)(d)) }
+func (s *shard) publishDirectory(d directory) { s.directoryPtr.Store((*segment)(d)) }
 
 // chain is a locked chain of buckets.
 type chain struct {
@@ -85,25 +88,25 @@ type chain struct {
 
 // lock finds and locks the chain of hash.
 func (t *table) lock(hash uint64) chain {
-	s := t.shard(hash)
+	s := t.shardOf(hash)
 	for {
-		seg := lookup(s.directory(), hash)
-		root := seg.at(seg.root(hash), t.bucketBytes)
+		seg := findSegment(s.loadDirectory(), hash)
+		root := seg.bucketAt(seg.rootIndex(hash), t.bucketBytes)
 		if header, ok := lockChain(root, lockBit); ok {
 			return chain{shard: s, seg: seg, root: root, header: header}
 		}
-		t.awaitMove(s, hash)
+		t.waitForMove(s, hash)
 	}
 }
 
 func (c *chain) unlock() { unlockChain(c.root, c.header) }
 
-// awaitMove returns when the move that froze a chain has been published.
-func (t *table) awaitMove(s *shard, hash uint64) {
+// waitForMove returns when the move that froze a chain has been published.
+func (t *table) waitForMove(s *shard, hash uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if lookup(s.directory(), hash).isEmptySegment() {
-		t.replace(s, emptySegment, t.layout.newSegment(t.sizes[0]))
+	if findSegment(s.loadDirectory(), hash).isEmptySegment() {
+		t.replaceSegment(s, emptySegment, t.layout.newSegment(t.sizes[0]))
 	}
 }
 
@@ -113,4 +116,96 @@ func (t *table) len() int {
 		n += t.shardAt(i).count.Load()
 	}
 	return int(max(n, 0))
+}
+
+// layoutKind tells how a map stores its entries. It is chosen once, by the
+// types of key and value.
+type layoutKind uint8
+
+const (
+	layoutEntry layoutKind = iota // buckets of pointers to entries: any type
+	layoutWord                    // keys and values of a word inside the buckets
+)
+
+// layoutOf chooses the layout for keys of type k and values of type v.
+func layoutOf(k, v reflect.Type) layoutKind {
+	if k.Size() <= wordBytes && v.Size() <= wordBytes && isBitwise(k) && isPointerFree(v) {
+		return layoutWord
+	}
+	return layoutEntry
+}
+
+// isBitwise reports whether == on t is the equality of all its bytes. That is
+// wrong for floats (-0 == 0, NaN != NaN), for padding and blank fields, which
+// == does not look at, and for whatever points elsewhere.
+func isBitwise(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Bool, reflect.Uintptr,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return true
+	case reflect.Array:
+		return t.Size() == 0 || isBitwise(t.Elem())
+	case reflect.Struct:
+		size := uintptr(0)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Name == "_" || !isBitwise(f.Type) {
+				return false
+			}
+			size += f.Type.Size()
+		}
+		return size == t.Size()
+	default:
+		return false
+	}
+}
+
+// isPointerFree reports whether values of t may live in memory that the garbage
+// collector does not scan.
+func isPointerFree(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return true
+	case reflect.Array:
+		return t.Len() == 0 || isPointerFree(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !isPointerFree(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	default:
+		return isBitwise(t)
+	}
+}
+
+// seeds are the secrets of one map. Whoever does not know them cannot choose
+// keys that land in one bucket; two maps never agree on where a key lives.
+type seeds struct {
+	before, first, between, second uint64 // of hashWord
+	general                        maphash.Seed
+}
+
+func newSeeds() seeds {
+	s := seeds{general: maphash.MakeSeed()}
+	for i, p := range []*uint64{&s.before, &s.first, &s.between, &s.second} {
+		*p = maphash.Comparable(s.general, i) | 1 // odd: a factor that loses no bit
+	}
+	return s
+}
+
+// hashWord hashes a key of one word with two folded multiplications by secret
+// factors, the construction of wyhash and of the runtime's own fallback. One
+// would be enough to hide the seeds but not to spread consecutive integers
+// evenly for every factor.
+func (s *seeds) hashWord(key uint64) uint64 {
+	return foldMultiply(foldMultiply(key^s.before, s.first)^s.between, s.second)
+}
+
+// foldMultiply multiplies to 128 bits and xors the halves.
+func foldMultiply(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }

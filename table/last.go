@@ -64,34 +64,34 @@ func (x Txn) Last(l Last) (Newest, error) {
 	if !l.Before.IsZero() && l.Before.Before(l.Since) {
 		return Newest{}, fmt.Errorf("%w: Before, %v, comes before Since, %v", ErrQuery, l.Before, l.Since)
 	}
-	open := t.open(l.Where)
-	apart, err := t.timeAt(l.Where, open)
+	open := t.firstOpenField(l.Where)
+	apart, err := t.checkTimeOrder(l.Where, open)
 	if err != nil {
-		return Newest{}, t.named(err)
+		return Newest{}, t.withTableName(err)
 	}
 	bucket := t.fields[open].Bucket
 	if bucket == 0 && l.MaxEmpty > 0 {
-		return Newest{}, t.named(fmt.Errorf("%w: MaxEmpty counts buckets, and there are none of %s", ErrQuery, t.fields[open].Column))
+		return Newest{}, t.withTableName(fmt.Errorf("%w: MaxEmpty counts buckets, and there are none of %s", ErrQuery, t.fields[open].Column))
 	}
 	if apart {
-		return x.walk(l, open)
+		return x.lastByBucket(l, open)
 	}
-	q := Query{Where: l.Where, Reverse: true, Limit: l.N, From: bound(l.Since), To: bound(l.Before)}
-	return newest(x.Rows(q), l, bucket, t.fields[open].Column)
+	q := Query{Where: l.Where, Reverse: true, Limit: l.N, From: timeBound(l.Since), To: timeBound(l.Before)}
+	return collectNewest(x.Rows(q), l, bucket, t.fields[open].Column)
 }
 
-// bound is a time as a bound of a query.
-func bound(at time.Time) any {
+// timeBound is a time as a bound of a query.
+func timeBound(at time.Time) any {
 	if at.IsZero() {
 		return nil
 	}
 	return at
 }
 
-// timeAt checks that the first open field is the time, or a bucket of it, and that rows
+// checkTimeOrder checks that the first open field is the time, or a bucket of it, and that rows
 // in reverse are then in its order. apart tells that fields which are fixed stand behind
 // the bucket: then each bucket is a read of its own.
-func (t *Table) timeAt(where key.Columns, open int) (apart bool, err error) {
+func (t *Table) checkTimeOrder(where key.Columns, open int) (apart bool, err error) {
 	if open == len(t.fields) || t.fields[open].Type != key.TypeTime {
 		name := "nothing"
 		if open < len(t.fields) {
@@ -117,29 +117,29 @@ func (t *Table) timeAt(where key.Columns, open int) (apart bool, err error) {
 			return false, fmt.Errorf("%w: %s stands apart from the other bucket of %s", ErrQuery, f.Name(), column)
 		case f.Column == column:
 			buckets++
-		case t.given(where, i):
+		case t.isGiven(where, i):
 			apart = true
 			if buckets > 1 {
 				return false, fmt.Errorf("%w: there are %d buckets of %s before %s", ErrQuery, buckets, column, f.Name())
 			}
-		case t.alone[column] != nil:
+		case t.columnLayouts[column] != nil:
 			return false, fmt.Errorf("%w: %s is left open between a bucket of %s and %[3]s: fix it", ErrQuery, f.Name(), column)
 		}
 	}
 	return apart, nil // the time is in the key as a bucket alone
 }
 
-// walk reads bucket after bucket, the newest first.
-func (x Txn) walk(l Last, open int) (Newest, error) {
+// lastByBucket reads bucket after bucket, the newest first.
+func (x Txn) lastByBucket(l Last, open int) (Newest, error) {
 	f := &x.t.fields[open]
 	w := key.Backward{Bucket: f.Bucket, Before: l.Before, Since: l.Since, MaxEmpty: l.MaxEmpty}
 	if _, err := w.Pieces(); err != nil {
-		return Newest{}, x.t.named(fmt.Errorf("%w: %w", ErrQuery, err))
+		return Newest{}, x.t.withTableName(fmt.Errorf("%w: %w", ErrQuery, err))
 	}
 	found, err := key.Latest(w, l.N, func(p key.Piece, want int) iter.Seq2[Row, error] {
 		q := Query{Where: maps.Clone(l.Where), Reverse: true, Limit: want}
 		q.Where[f.Name()] = p.From
-		if x.t.alone[f.Column] != nil {
+		if x.t.columnLayouts[f.Column] != nil {
 			q.From, q.To = p.From, p.To
 		}
 		return x.Rows(q)
@@ -150,13 +150,13 @@ func (x Txn) walk(l Last, open int) (Newest, error) {
 	return Newest{Rows: found.Items, Reads: found.Buckets, Stop: found.Stop, Reached: found.Reached}, nil
 }
 
-// newest takes rows that come newest first until there are enough of them, or too many
+// collectNewest takes rows that come newest first until there are enough of them, or too many
 // empty buckets before the next. They lie side by side, so passing over empty buckets
 // costs nothing, and it ends where a walk would.
-func newest(rows iter.Seq2[Row, error], l Last, bucket key.Bucket, column string) (Newest, error) {
+func collectNewest(rows iter.Seq2[Row, error], l Last, bucket key.Bucket, column string) (Newest, error) {
 	found := Newest{Reads: 1, Stop: key.StopFloor, Reached: l.Since}
-	gap := gap{bucket: bucket, since: l.Since, most: l.MaxEmpty}
-	if err := gap.begin(l.Before); err != nil {
+	gap := emptyBucketCounter{bucket: bucket, since: l.Since, maxEmpty: l.MaxEmpty}
+	if err := gap.startBefore(l.Before); err != nil {
 		return Newest{}, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
 	for row, err := range rows {
@@ -167,7 +167,7 @@ func newest(rows iter.Seq2[Row, error], l Last, bucket key.Bucket, column string
 		if err != nil {
 			return Newest{}, err
 		}
-		if gap.closes(at) {
+		if gap.advanceTo(at) {
 			break
 		}
 		found.Rows = append(found.Rows, row)
@@ -176,58 +176,186 @@ func newest(rows iter.Seq2[Row, error], l Last, bucket key.Bucket, column string
 			return found, nil
 		}
 	}
-	if end, ok := gap.end(); ok {
+	if end, ok := gap.searchEnd(); ok {
 		found.Stop, found.Reached = key.StopEmpty, end
 	}
 	return found, nil
 }
 
-// gap watches for buckets without rows.
-type gap struct {
-	bucket key.Bucket
-	since  time.Time
-	most   int
-	// last is the bucket before which, going back, empty ones are counted.
-	last  key.Span
-	begun bool
+// emptyBucketCounter watches for buckets without rows.
+type emptyBucketCounter struct {
+	bucket   key.Bucket
+	since    time.Time
+	maxEmpty int
+	// lastBucket is the bucket before which, going back, empty ones are counted.
+	lastBucket key.Span
+	started    bool
 }
 
-// begin starts before a time; zero if nothing bounds it, then at the first row.
-func (g *gap) begin(before time.Time) error {
-	if g.most == 0 || before.IsZero() {
+// startBefore starts before a time; zero if nothing bounds it, then at the first row.
+func (g *emptyBucketCounter) startBefore(before time.Time) error {
+	if g.maxEmpty == 0 || before.IsZero() {
 		return nil
 	}
 	span, err := g.bucket.Of(before.Add(-1))
-	g.last, g.begun = span.Next(), true
+	g.lastBucket, g.started = span.Next(), true
 	return err
 }
 
-// closes goes on to the bucket of a row, and tells whether there are too many empty ones
+// advanceTo goes on to the bucket of a row, and reports whether there are too many empty ones
 // in front of it.
-func (g *gap) closes(at time.Time) bool {
-	if g.most == 0 {
+func (g *emptyBucketCounter) advanceTo(at time.Time) bool {
+	if g.maxEmpty == 0 {
 		return false
 	}
 	span, err := g.bucket.Of(at)
 	if err != nil {
 		return true // the layout has no such times
 	}
-	if end, ok := g.end(); ok && g.begun && span.Start().Before(end) {
+	if end, ok := g.searchEnd(); ok && g.started && span.Start().Before(end) {
 		return true
 	}
-	g.last, g.begun = span, true
+	g.lastBucket, g.started = span, true
 	return false
 }
 
-// end returns where the last of the empty buckets begins that end the search, if that
+// searchEnd returns where the last of the empty buckets begins that end the search, if that
 // comes before the floor.
-func (g *gap) end() (time.Time, bool) {
-	if g.most == 0 || !g.begun || plant.Bug("table-last-never-gives-up") {
+func (g *emptyBucketCounter) searchEnd() (time.Time, bool) {
+	if g.maxEmpty == 0 || !g.started || plant.Bug("table-last-never-gives-up") {
 		return time.Time{}, false
 	}
-	span, err := g.bucket.At(g.last.Index() - int64(g.most))
+	span, err := g.bucket.At(g.lastBucket.Index() - int64(g.maxEmpty))
 	if err != nil || !span.Start().After(g.since) {
 		return time.Time{}, false
 	}
 	return span.Start(), true
+}
+
+// LastOfEach reads the newest rows of every entity: the values of the columns that the
+// layout has before the time and that Where leaves open. Entities come in their order, and
+// the rows of each newest first. All is of one moment, as with [Table.Rows]. It costs two
+// reads for each entity, however many rows it has. MaxEmpty is not for it.
+func (t *Table) LastOfEach(ctx context.Context, l Last) iter.Seq2[Row, error] {
+	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.LastOfEach(l) })
+}
+
+// LastOfEach is [Table.LastOfEach].
+func (x Txn) LastOfEach(l Last) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if err := x.visitLastOfEach(l, yield); err != nil {
+			yield(Row{}, err)
+		}
+	}
+}
+
+func (x Txn) visitLastOfEach(l Last, yield func(Row, error) bool) error {
+	t := x.t
+	if l.N < 1 || l.MaxEmpty != 0 {
+		return fmt.Errorf("%w: N is %d and MaxEmpty %d: ask for at least one row, without MaxEmpty", ErrQuery, l.N, l.MaxEmpty)
+	}
+	first := t.firstOpenField(l.Where)
+	columns, end, err := t.findEntityColumns(l.Where, first)
+	if err != nil {
+		return t.withTableName(err)
+	}
+	seek, err := t.newQueryPlan(Query{Where: l.Where, Limit: 1, KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	for {
+		row, ok, err := firstRow(seek.scanRows(x.readPage))
+		if err != nil || !ok {
+			return err
+		}
+		of := maps.Clone(l.Where)
+		if of == nil {
+			of = key.Columns{}
+		}
+		for _, name := range columns {
+			of[name], _ = row.Columns.Value(name)
+		}
+		q := Query{Where: of, Reverse: true, Limit: l.N, From: timeBound(l.Since), To: timeBound(l.Before)}
+		for row, err := range x.Rows(q) {
+			if err != nil {
+				return err
+			}
+			if !yield(row, nil) {
+				return nil
+			}
+		}
+		seek.lo = append(t.unsaltedPrefix(row.Key, end), endByte)
+	}
+}
+
+// firstRow returns the first row.
+func firstRow(rows iter.Seq2[Row, error]) (row Row, ok bool, err error) {
+	for row, err := range rows {
+		return row, err == nil, err
+	}
+	return Row{}, false, nil
+}
+
+// findEntityColumns returns the open columns before the time, and the index of its field.
+func (t *Table) findEntityColumns(where key.Columns, open int) (columns []string, end int, err error) {
+	for end = open; end < len(t.fields); end++ {
+		f := &t.fields[end]
+		if f.Salts > 0 {
+			continue
+		}
+		if f.Type == key.TypeTime {
+			break
+		}
+		columns = append(columns, f.Column)
+	}
+	if len(columns) == 0 || end == len(t.fields) {
+		return nil, 0, fmt.Errorf("%w: no columns are left open in front of a time: use Last", ErrQuery)
+	}
+	fixed := maps.Clone(where)
+	if fixed == nil {
+		fixed = key.Columns{}
+	}
+	for _, name := range columns {
+		fixed[name] = nil
+	}
+	apart, err := t.checkTimeOrder(fixed, end)
+	if err == nil && apart {
+		err = fmt.Errorf("%w: a bucket stands before columns of the entity: ask for one entity with Last", ErrQuery)
+	}
+	return columns, end, err
+}
+
+// unsaltedPrefix returns the place of a key, up to a field.
+func (t *Table) unsaltedPrefix(k []byte, end int) []byte {
+	if t.salt >= 0 && t.salt < end {
+		end--
+	}
+	place := t.removeSalt(k)
+	r := key.NewReader(place)
+	for range end {
+		r.Next()
+	}
+	at := r.Offset()
+	return place[:at:at]
+}
+
+// readInView runs a read of a transaction on one state of its own.
+func (t *Table) readInView(ctx context.Context, read func(Txn) iter.Seq2[Row, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		over := false
+		err := t.db.View(ctx, func(tx *cleave.Txn) error {
+			for row, err := range read(t.In(tx)) {
+				if err != nil {
+					return err
+				}
+				if over = !yield(row, nil); over {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !over {
+			yield(Row{}, err)
+		}
+	}
 }

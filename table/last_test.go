@@ -35,8 +35,8 @@ var entityLayouts = []string{
 // bucketFirst tells that each bucket is a read of its own.
 func bucketFirst(m *model) bool { return m.fields[0].Bucket != 0 }
 
-// last is the answer to Last by a walk over all buckets.
-func (m *model) last(l Last) (key.Found[modelRow], error) {
+// lastRows is the answer to Last by a walk over all buckets.
+func (m *model) lastRows(l Last) (key.Found[modelRow], error) {
 	bucket := key.Bucket(0)
 	for _, f := range m.fields {
 		if f.Bucket != 0 {
@@ -44,8 +44,8 @@ func (m *model) last(l Last) (key.Found[modelRow], error) {
 			break
 		}
 	}
-	rows := slices.DeleteFunc(m.sorted(true), func(r modelRow) bool { return r.columns["dev"] != l.Where["dev"] })
-	exact := m.bare("ts") != nil
+	rows := slices.DeleteFunc(m.sortedRows(true), func(r modelRow) bool { return r.columns["dev"] != l.Where["dev"] })
+	exact := m.columnField("ts") != nil
 	return key.Latest(key.Backward{Bucket: bucket, Before: l.Before, Since: l.Since, MaxEmpty: l.MaxEmpty}, l.N,
 		func(p key.Piece, _ int) iter.Seq2[modelRow, error] {
 			return func(yield func(modelRow, error) bool) {
@@ -65,18 +65,18 @@ func fillEntities(t *rapid.T, m *machine) {
 	for range rapid.IntRange(0, 30).Draw(t, "rows") {
 		c := key.Columns{
 			"dev": rapid.SampledFrom(devs).Draw(t, "dev"),
-			"ts":  epoch.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "ts")) * 15 * time.Minute),
+			"ts":  testEpoch.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "ts")) * 15 * time.Minute),
 			"id":  rapid.Int64Range(0, 2).Draw(t, "id"),
 		}
-		v, salt := m.value(), 0
+		v, salt := m.nextValue(), 0
 		if m.salter != nil {
-			m.salter.next = rapid.IntRange(0, m.salter.salts-1).Draw(t, "salt")
-			salt = m.salter.next
+			m.salter.nextSalt = rapid.IntRange(0, m.salter.salts-1).Draw(t, "salt")
+			salt = m.salter.nextSalt
 		}
-		if err := m.table.Put(bg, c, []byte(v)); err != nil {
+		if err := m.table.Put(background, c, []byte(v)); err != nil {
 			t.Fatal(err)
 		}
-		m.model.put(c, salt, v)
+		m.model.putRow(c, salt, v)
 	}
 }
 
@@ -84,8 +84,8 @@ func entityMachine(t *rapid.T, db *cleave.DB, layout string) *machine {
 	l := must(key.ParseLayout(layout))
 	m := &machine{db: db, model: newModel(l)}
 	o := Options{}
-	if m.model.picked() {
-		m.salter = &chosen{salts: l.Salts()}
+	if m.model.isSaltPicked() {
+		m.salter = &chosenSalter{salts: l.Salts()}
 		o.Salter = m.salter
 	}
 	m.table = openTable(t, db, layout, o)
@@ -95,7 +95,7 @@ func entityMachine(t *rapid.T, db *cleave.DB, layout string) *machine {
 func drawLast(t *rapid.T, m *model) Last {
 	l := Last{N: rapid.IntRange(1, 6).Draw(t, "n")}
 	drawTime := func(name string) time.Time {
-		return epoch.Add(time.Duration(rapid.IntRange(-4, 66).Draw(t, name)) * 15 * time.Minute)
+		return testEpoch.Add(time.Duration(rapid.IntRange(-4, 66).Draw(t, name)) * 15 * time.Minute)
 	}
 	l.Before = drawTime("before")
 	if rapid.Bool().Draw(t, "since?") {
@@ -114,17 +114,17 @@ func drawLast(t *rapid.T, m *model) Last {
 }
 
 func TestTheLastRowsAreThoseOfAWalkOverAllBuckets(t *testing.T) {
-	db := store
+	db := sharedStore
 	rapid.Check(t, func(t *rapid.T) {
 		m := entityMachine(t, db, rapid.SampledFrom(entityLayouts).Draw(t, "layout"))
-		defer db.DropKeyspace(bg, m.table.ks.Name())
+		defer db.DropKeyspace(background, m.table.ks.Name())
 		fillEntities(t, m)
 		for range 5 {
 			l := drawLast(t, m.model)
 			l.Where = key.Columns{"dev": rapid.SampledFrom([]any{"a", "b", int64(7), "none"}).Draw(t, "of")}
 			var got Newest
-			m.both(t, true,
-				func() (err error) { got, err = m.table.Last(bg, l); return err },
+			m.runBothWays(t, true,
+				func() (err error) { got, err = m.table.Last(background, l); return err },
 				func(x Txn) (err error) { got, err = x.Last(l); return err })
 			m.checkLast(t, l, got)
 		}
@@ -138,18 +138,18 @@ func (m *machine) checkLast(t *rapid.T, l Last, got Newest) {
 		oracle.MaxEmpty = 0
 	}
 	if oracle.Since.IsZero() && oracle.MaxEmpty == 0 { // then it has no floor: take one before all rows
-		oracle.Since = epoch.Add(-24 * time.Hour)
+		oracle.Since = testEpoch.Add(-24 * time.Hour)
 	}
 	if unbucketed {
-		want := m.model.query(Query{Where: l.Where, From: oracle.Since, To: l.Before, Reverse: true, Limit: l.N})
-		m.equal(t, fmt.Sprintf("%+v", l), got.Rows, want)
+		want := m.model.queryRows(Query{Where: l.Where, From: oracle.Since, To: l.Before, Reverse: true, Limit: l.N})
+		m.compareRows(t, fmt.Sprintf("%+v", l), got.Rows, want)
 		return
 	}
-	want, err := m.model.last(oracle)
+	want, err := m.model.lastRows(oracle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.equal(t, fmt.Sprintf("%+v", l), got.Rows, want.Items)
+	m.compareRows(t, fmt.Sprintf("%+v", l), got.Rows, want.Items)
 	if got.Stop != want.Stop || got.Stop == key.StopEmpty && !got.Reached.Equal(want.Reached) {
 		t.Fatalf("%v: %+v: stopped with %v at %v, want %v at %v", m.model.layout, l, got.Stop, got.Reached, want.Stop, want.Reached)
 	}
@@ -159,7 +159,7 @@ func (m *machine) checkLast(t *rapid.T, l Last, got Newest) {
 }
 
 func TestTheLastRowsOfEachAreThoseOfEveryOne(t *testing.T) {
-	db := store
+	db := sharedStore
 	rapid.Check(t, func(t *rapid.T) {
 		var layouts []string
 		for _, l := range entityLayouts {
@@ -168,28 +168,28 @@ func TestTheLastRowsOfEachAreThoseOfEveryOne(t *testing.T) {
 			}
 		}
 		m := entityMachine(t, db, rapid.SampledFrom(layouts).Draw(t, "layout"))
-		defer db.DropKeyspace(bg, m.table.ks.Name())
+		defer db.DropKeyspace(background, m.table.ks.Name())
 		fillEntities(t, m)
 		l := drawLast(t, m.model)
 		l.MaxEmpty = 0
 		var got []Row
-		m.both(t, true,
-			func() (err error) { got, err = all(m.table.LastOfEach(bg, l)); return err },
-			func(x Txn) (err error) { got, err = all(x.LastOfEach(l)); return err })
+		m.runBothWays(t, true,
+			func() (err error) { got, err = collectRows(m.table.LastOfEach(background, l)); return err },
+			func(x Txn) (err error) { got, err = collectRows(x.LastOfEach(l)); return err })
 		var want []modelRow
 		for _, dev := range []any{"a", "b", int64(7)} {
 			q := Query{Where: key.Columns{"dev": dev}, To: l.Before, Reverse: true, Limit: l.N}
 			if !l.Since.IsZero() {
 				q.From = l.Since
 			}
-			want = append(want, m.model.query(q)...)
+			want = append(want, m.model.queryRows(q)...)
 		}
-		m.equal(t, fmt.Sprintf("each %+v", l), got, want)
+		m.compareRows(t, fmt.Sprintf("each %+v", l), got, want)
 	})
 }
 
 func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
-	db := store
+	db := sharedStore
 	dev := key.Columns{"dev": "a"}
 	for _, c := range []struct {
 		layout string
@@ -198,18 +198,18 @@ func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
 		{"(dev, hour(ts)) | ts", Last{Where: dev}},
 		{"(dev, hour(ts)) | ts", Last{Where: dev, N: 1, MaxEmpty: -1}},
 		{"(dev, hour(ts)) | ts", Last{N: 1}},
-		{"(dev, hour(ts)) | ts", Last{N: 1, Where: dev, Before: epoch, Since: epoch.Add(1)}},
-		{"(dev, hour(ts)) | ts", Last{N: 1, Where: key.Columns{"dev": "a", "ts": epoch}}},
+		{"(dev, hour(ts)) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch.Add(1)}},
+		{"(dev, hour(ts)) | ts", Last{N: 1, Where: key.Columns{"dev": "a", "ts": testEpoch}}},
 		{"dev | ts:time", Last{Where: dev, N: 1, MaxEmpty: 1}},
 		{"dev | n:int", Last{Where: dev, N: 1}},
-		{"(hour(ts), dev) | ts", Last{N: 1, Before: epoch, Since: epoch}},
-		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: epoch}},
-		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Since: epoch}},
-		{"(month(ts), hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: epoch, Since: epoch}},
-		{"(hour(ts), dev, month(ts)) | ts", Last{N: 1, Where: dev, Before: epoch, Since: epoch}},
+		{"(hour(ts), dev) | ts", Last{N: 1, Before: testEpoch, Since: testEpoch}},
+		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: testEpoch}},
+		{"(hour(ts), dev) | ts", Last{N: 1, Where: dev, Since: testEpoch}},
+		{"(month(ts), hour(ts), dev) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
+		{"(hour(ts), dev, month(ts)) | ts", Last{N: 1, Where: dev, Before: testEpoch, Since: testEpoch}},
 	} {
 		table := openTable(t, db, c.layout, Options{})
-		if _, err := table.Last(bg, c.last); !errors.Is(err, ErrQuery) {
+		if _, err := table.Last(background, c.last); !errors.Is(err, ErrQuery) {
 			t.Errorf("%s, %+v: %v, want ErrQuery", c.layout, c.last, err)
 		}
 	}
@@ -225,7 +225,7 @@ func TestLastRefusesWhatTheLayoutCannotAnswer(t *testing.T) {
 		{"(dev, hour(ts), id) | ts", Last{N: 1}},
 	} {
 		table := openTable(t, db, c.layout, Options{})
-		if _, err := all(table.LastOfEach(bg, c.last)); !errors.Is(err, ErrQuery) {
+		if _, err := collectRows(table.LastOfEach(background, c.last)); !errors.Is(err, ErrQuery) {
 			t.Errorf("each of %s, %+v: %v, want ErrQuery", c.layout, c.last, err)
 		}
 	}

@@ -34,11 +34,11 @@ func newModel(l *key.Layout) *model {
 	return m
 }
 
-func (m *model) picked() bool { return m.salt >= 0 && m.fields[m.salt].Column == "" }
+func (m *model) isSaltPicked() bool { return m.salt >= 0 && m.fields[m.salt].Column == "" }
 
 // saltOf returns the salt that follows from columns.
 func (m *model) saltOf(c key.Columns) int {
-	if m.salt < 0 || m.picked() {
+	if m.salt < 0 || m.isSaltPicked() {
 		return 0
 	}
 	f := m.fields[m.salt]
@@ -46,11 +46,11 @@ func (m *model) saltOf(c key.Columns) int {
 	if err != nil {
 		panic(err)
 	}
-	return salter.Salt(encoded(f, c[f.Column]))
+	return salter.Salt(encodeColumn(f, c[f.Column]))
 }
 
-// encoded is a column as the layout has it.
-func encoded(f key.Field, v any) []byte {
+// encodeColumn is a column as the layout has it.
+func encodeColumn(f key.Field, v any) []byte {
 	text := f.Column
 	if f.Type != key.TypeAny {
 		text += ":" + f.Type.String()
@@ -66,17 +66,17 @@ func encoded(f key.Field, v any) []byte {
 	return b
 }
 
-// place is what a row is ordered by.
-func (m *model) place(c key.Columns) (t key.Tuple) {
+// sortKey is what a row is ordered by.
+func (m *model) sortKey(c key.Columns) (t key.Tuple) {
 	for _, f := range m.fields {
 		if f.Salts == 0 {
-			t = append(t, element(f, c[f.Column]))
+			t = append(t, toElement(f, c[f.Column]))
 		}
 	}
 	return t
 }
 
-func element(f key.Field, v any) any {
+func toElement(f key.Field, v any) any {
 	at, isTime := v.(time.Time)
 	switch {
 	case f.Bucket != 0:
@@ -91,81 +91,81 @@ func element(f key.Field, v any) any {
 	return v
 }
 
-func (m *model) compare(a, b modelRow) int {
-	return cmp.Or(key.Compare(m.place(a.columns), m.place(b.columns)), cmp.Compare(a.salt, b.salt))
+func (m *model) compareRows(a, b modelRow) int {
+	return cmp.Or(key.Compare(m.sortKey(a.columns), m.sortKey(b.columns)), cmp.Compare(a.salt, b.salt))
 }
 
-// same tells whether columns name a row.
-func (m *model) same(r modelRow, c key.Columns) bool {
-	return key.Compare(m.place(r.columns), m.place(c)) == 0 && (m.picked() || r.salt == m.saltOf(c))
+// matchesRow reports whether columns name a row.
+func (m *model) matchesRow(r modelRow, c key.Columns) bool {
+	return key.Compare(m.sortKey(r.columns), m.sortKey(c)) == 0 && (m.isSaltPicked() || r.salt == m.saltOf(c))
 }
 
-func (m *model) get(c key.Columns) (string, bool) {
-	for _, r := range m.sorted(false) {
-		if m.same(r, c) {
+func (m *model) getRow(c key.Columns) (string, bool) {
+	for _, r := range m.sortedRows(false) {
+		if m.matchesRow(r, c) {
 			return r.value, true
 		}
 	}
 	return "", false
 }
 
-func (m *model) delete(c key.Columns) bool {
+func (m *model) deleteRow(c key.Columns) bool {
 	before := len(m.rows)
-	m.rows = slices.DeleteFunc(m.rows, func(r modelRow) bool { return m.same(r, c) })
+	m.rows = slices.DeleteFunc(m.rows, func(r modelRow) bool { return m.matchesRow(r, c) })
 	return len(m.rows) < before
 }
 
-// put stores a row; salt is what a row that is new gets if it is picked.
-func (m *model) put(c key.Columns, salt int, value string) {
-	if !m.picked() {
+// putRow stores a row; salt is what a row that is new gets if it is picked.
+func (m *model) putRow(c key.Columns, salt int, value string) {
+	if !m.isSaltPicked() {
 		salt = m.saltOf(c)
 	}
-	for _, r := range m.sorted(false) {
-		if m.same(r, c) {
+	for _, r := range m.sortedRows(false) {
+		if m.matchesRow(r, c) {
 			salt = r.salt
 			break
 		}
 	}
-	m.delete(c)
+	m.deleteRow(c)
 	m.rows = append(m.rows, modelRow{c, salt, value})
 }
 
-// append stores a row under a salt.
-func (m *model) append(c key.Columns, salt int, value string) {
-	if !m.picked() {
-		m.put(c, 0, value)
+// appendRow stores a row under a salt.
+func (m *model) appendRow(c key.Columns, salt int, value string) {
+	if !m.isSaltPicked() {
+		m.putRow(c, 0, value)
 		return
 	}
-	m.rows = slices.DeleteFunc(m.rows, func(r modelRow) bool { return m.same(r, c) && r.salt == salt })
+	m.rows = slices.DeleteFunc(m.rows, func(r modelRow) bool { return m.matchesRow(r, c) && r.salt == salt })
 	m.rows = append(m.rows, modelRow{c, salt, value})
 }
 
-func (m *model) sorted(reverse bool) []modelRow {
-	rows := slices.SortedFunc(slices.Values(m.rows), m.compare)
+func (m *model) sortedRows(reverse bool) []modelRow {
+	rows := slices.SortedFunc(slices.Values(m.rows), m.compareRows)
 	if reverse {
 		slices.Reverse(rows)
 	}
 	return rows
 }
 
-func (m *model) given(where key.Columns, f key.Field) bool {
+func (m *model) isGiven(where key.Columns, f key.Field) bool {
 	_, column := where[f.Column]
 	_, name := where[f.Name()]
 	return column && f.Column != "" || name
 }
 
-// open is the first field that is not fixed, nil if all are.
-func (m *model) open(where key.Columns) *key.Field {
+// firstOpenField is the first field that is not fixed, nil if all are.
+func (m *model) firstOpenField(where key.Columns) *key.Field {
 	for i, f := range m.fields {
-		if f.Salts == 0 && !m.given(where, f) {
+		if f.Salts == 0 && !m.isGiven(where, f) {
 			return &m.fields[i]
 		}
 	}
 	return nil
 }
 
-// bare is the field that is a column itself.
-func (m *model) bare(column string) *key.Field {
+// columnField is the field that is a column itself.
+func (m *model) columnField(column string) *key.Field {
 	for i, f := range m.fields {
 		if f.Column == column && f.Bucket == 0 && f.Salts == 0 {
 			return &m.fields[i]
@@ -174,8 +174,8 @@ func (m *model) bare(column string) *key.Field {
 	return nil
 }
 
-// matches tells whether a row is one of a query.
-func (m *model) matches(r modelRow, q Query) bool {
+// matchesQuery reports whether a row is one of a query.
+func (m *model) matchesQuery(r modelRow, q Query) bool {
 	for name, v := range q.Where {
 		if m.salt >= 0 && name == m.fields[m.salt].Name() {
 			if r.salt != v.(int) {
@@ -183,14 +183,14 @@ func (m *model) matches(r modelRow, q Query) bool {
 			}
 			continue
 		}
-		if f := m.bare(name); f != nil {
-			if key.Compare(key.Tuple{element(*f, r.columns[name])}, key.Tuple{element(*f, v)}) != 0 {
+		if f := m.columnField(name); f != nil {
+			if key.Compare(key.Tuple{toElement(*f, r.columns[name])}, key.Tuple{toElement(*f, v)}) != 0 {
 				return false
 			}
 			continue
 		}
 		for _, f := range m.fields {
-			if f.Bucket != 0 && (f.Column == name || f.Name() == name) && element(f, v) != element(f, r.columns[f.Column]) {
+			if f.Bucket != 0 && (f.Column == name || f.Name() == name) && toElement(f, v) != toElement(f, r.columns[f.Column]) {
 				return false
 			}
 		}
@@ -198,48 +198,48 @@ func (m *model) matches(r modelRow, q Query) bool {
 			return false
 		}
 	}
-	return m.between(r, q)
+	return m.isInBounds(r, q)
 }
 
-// between tells whether the first open column of a row is within the bounds.
-func (m *model) between(r modelRow, q Query) bool {
-	f := m.open(q.Where)
+// isInBounds reports whether the first open column of a row is within the bounds.
+func (m *model) isInBounds(r modelRow, q Query) bool {
+	f := m.firstOpenField(q.Where)
 	if f == nil {
 		return true
 	}
-	if exact := m.bare(f.Column); exact != nil {
+	if exact := m.columnField(f.Column); exact != nil {
 		f = exact
 	}
-	at := key.Tuple{element(*f, r.columns[f.Column])}
-	if q.From != nil && key.Compare(at, key.Tuple{element(*f, q.From)}) < 0 {
+	at := key.Tuple{toElement(*f, r.columns[f.Column])}
+	if q.From != nil && key.Compare(at, key.Tuple{toElement(*f, q.From)}) < 0 {
 		return false
 	}
 	if q.To == nil {
 		return true
 	}
 	if f.Bucket != 0 { // the whole of each bucket that has a part of it
-		return key.Compare(at, key.Tuple{element(*f, q.To.(time.Time).Add(-1))}) <= 0
+		return key.Compare(at, key.Tuple{toElement(*f, q.To.(time.Time).Add(-1))}) <= 0
 	}
-	return key.Compare(at, key.Tuple{element(*f, q.To)}) < 0
+	return key.Compare(at, key.Tuple{toElement(*f, q.To)}) < 0
 }
 
-// query is the answer to a query.
-func (m *model) query(q Query) (rows []modelRow) {
+// queryRows is the answer to a query.
+func (m *model) queryRows(q Query) (rows []modelRow) {
 	if from, ok := q.From.(time.Time); ok {
 		if to, ok := q.To.(time.Time); ok && !from.Before(to) {
 			return nil
 		}
 	}
-	for _, r := range m.sorted(q.Reverse) {
-		if m.matches(r, q) && (q.Limit == 0 || len(rows) < q.Limit) {
+	for _, r := range m.sortedRows(q.Reverse) {
+		if m.matchesQuery(r, q) && (q.Limit == 0 || len(rows) < q.Limit) {
 			rows = append(rows, r)
 		}
 	}
 	return rows
 }
 
-// epoch is where the times of the tests begin.
-var epoch = time.Date(2026, 11, 14, 21, 0, 0, 0, time.UTC)
+// testEpoch is where the times of the tests begin.
+var testEpoch = time.Date(2026, 11, 14, 21, 0, 0, 0, time.UTC)
 
 // drawLayout draws a layout of few columns, some of them times with buckets.
 func drawLayout(t *rapid.T) *key.Layout {
@@ -297,7 +297,7 @@ func drawColumn(t *rapid.T, l *key.Layout, name string) any {
 	case key.TypeInt:
 		return rapid.Int64Range(-1, 2).Draw(t, name)
 	case key.TypeTime:
-		return epoch.Add(time.Duration(rapid.IntRange(0, 24).Draw(t, name)) * 15 * time.Minute)
+		return testEpoch.Add(time.Duration(rapid.IntRange(0, 24).Draw(t, name)) * 15 * time.Minute)
 	}
 	return rapid.SampledFrom([]any{int64(0), int64(300), "x", "", []byte{0}}).Draw(t, name)
 }
@@ -324,11 +324,11 @@ func drawWhere(t *rapid.T, m *model) key.Columns {
 			if rapid.Bool().Draw(t, "fix the salt") {
 				fixSalt(t, m, f, where)
 			}
-		case m.given(where, f):
+		case m.isGiven(where, f):
 		case f.Bucket != 0 && rapid.IntRange(0, 3).Draw(t, "by name") > 0:
 			where[f.Name()] = drawColumn(t, m.layout, f.Column)
 		default:
-			if !mixed(m, where, f.Column) {
+			if !hasFixedBucket(m, where, f.Column) {
 				where[f.Column] = drawColumn(t, m.layout, f.Column)
 			} else if f.Bucket != 0 {
 				where[f.Name()] = drawColumn(t, m.layout, f.Column)
@@ -340,9 +340,9 @@ func drawWhere(t *rapid.T, m *model) key.Columns {
 	return where
 }
 
-// mixed tells that a bucket of the column is fixed already: fixing the column as well
+// hasFixedBucket tells that a bucket of the column is fixed already: fixing the column as well
 // would say it twice.
-func mixed(m *model, where key.Columns, column string) bool {
+func hasFixedBucket(m *model, where key.Columns, column string) bool {
 	for _, f := range m.fields {
 		if _, ok := where[f.Name()]; ok && f.Column == column {
 			return true
@@ -352,7 +352,7 @@ func mixed(m *model, where key.Columns, column string) bool {
 }
 
 func fixSalt(t *rapid.T, m *model, f key.Field, where key.Columns) {
-	if _, given := where[f.Column]; given && f.Column != "" || mixed(m, where, f.Column) {
+	if _, given := where[f.Column]; given && f.Column != "" || hasFixedBucket(m, where, f.Column) {
 		return
 	}
 	if f.Column != "" && rapid.Bool().Draw(t, "by its column") {
@@ -364,7 +364,7 @@ func fixSalt(t *rapid.T, m *model, f key.Field, where key.Columns) {
 
 func drawQuery(t *rapid.T, m *model) Query {
 	q := Query{Where: drawWhere(t, m), Reverse: rapid.Bool().Draw(t, "reverse")}
-	if f := m.open(q.Where); f != nil {
+	if f := m.firstOpenField(q.Where); f != nil {
 		if rapid.Bool().Draw(t, "from?") {
 			q.From = drawColumn(t, m.layout, f.Column)
 		}
@@ -376,8 +376,8 @@ func drawQuery(t *rapid.T, m *model) Query {
 	return q
 }
 
-// full adds a salt to columns, where it is known.
-func full(m *model, c key.Columns, salt int) key.Columns {
+// withSalt adds a salt to columns, where it is known.
+func withSalt(m *model, c key.Columns, salt int) key.Columns {
 	c = maps.Clone(c)
 	c[m.fields[m.salt].Name()] = salt
 	return c

@@ -13,8 +13,8 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// shuffle moves shards of a table from group to group until ctx ends.
-func shuffle(ctx context.Context, t *testing.T, table *Table, seed uint64) (moves int) {
+// moveShards moves shards of a table from group to group until ctx ends.
+func moveShards(ctx context.Context, t *testing.T, table *Table, seed uint64) (moves int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for ctx.Err() == nil {
 		shards, err := table.db.Shards(ctx)
@@ -28,8 +28,8 @@ func shuffle(ctx context.Context, t *testing.T, table *Table, seed uint64) (move
 			}
 		}
 		s := mine[rng.IntN(len(mine))]
-		groups := table.groups()
-		err = table.change(ctx, cleave.Move{Shard: s.ID, To: groups[rng.IntN(len(groups))]})
+		groups := table.listGroups()
+		err = table.applyMapChange(ctx, cleave.Move{Shard: s.ID, To: groups[rng.IntN(len(groups))]})
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cleave.ErrNoShard) && !errors.Is(err, cleave.ErrBusy) && !errors.Is(err, cleave.ErrJobUndone) {
 			t.Errorf("move %v: %v", s, err)
 			break
@@ -44,24 +44,24 @@ func shuffle(ctx context.Context, t *testing.T, table *Table, seed uint64) (move
 func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 	for _, layout := range []string{"salt(4, n) | seq:int, n:int", "(part:int, salt(3)) | seq:int, n:int"} {
 		t.Run(layout, func(t *testing.T) {
-			db := store
+			db := sharedStore
 			table := openTable(t, db, layout, Options{})
 			cuts := []key.Columns{}
 			if table.salt > 0 {
 				cuts = []key.Columns{{"part": 0}, {"part": 1}}
 			}
-			if err := table.Spread(bg, cuts...); err != nil {
+			if err := table.Spread(background, cuts...); err != nil {
 				t.Fatal(err)
 			}
-			ctx, stop := context.WithCancel(bg)
+			ctx, stop := context.WithCancel(background)
 			var moving, writing, reading sync.WaitGroup
 			var moves atomic.Int64
-			moving.Go(func() { moves.Store(int64(shuffle(ctx, t, table, 1))) })
+			moving.Go(func() { moves.Store(int64(moveShards(ctx, t, table, 1))) })
 			const writers, rounds = 3, 24
 			for w := range writers {
 				writing.Go(func() {
 					for i := range rounds {
-						err := db.Update(bg, func(tx *cleave.Txn) error {
+						err := db.Update(background, func(tx *cleave.Txn) error {
 							x := table.In(tx)
 							if i >= 8 { // the oldest pair goes
 								for n := range 2 {
@@ -93,7 +93,7 @@ func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 							return
 						default:
 						}
-						rows, err := all(table.Rows(bg, Query{Reverse: r == 1}))
+						rows, err := collectRows(table.Rows(background, Query{Reverse: r == 1}))
 						if err != nil {
 							t.Error(err)
 							return
@@ -107,7 +107,7 @@ func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 			reading.Wait()
 			stop()
 			moving.Wait()
-			rows := must(all(table.Rows(bg, Query{})))
+			rows := must(collectRows(table.Rows(background, Query{})))
 			checkPairs(t, table, rows, false)
 			if len(rows) != writers*8*2 || moves.Load() == 0 {
 				t.Errorf("%d rows after %d moves, want %d", len(rows), moves.Load(), writers*8*2)
@@ -134,7 +134,7 @@ func checkPairs(t *testing.T, table *Table, rows []Row, reverse bool) {
 			continue
 		}
 		if c := table.layout.CompareUnsalted(rows[i-1].Key, r.Key); c == 0 || (c > 0) != reverse {
-			t.Fatalf("out of order: %v", texts(table, rows[i-1:i+1]))
+			t.Fatalf("out of order: %v", formatRows(table, rows[i-1:i+1]))
 		}
 	}
 	for v, n := range count {
@@ -146,27 +146,27 @@ func checkPairs(t *testing.T, table *Table, rows []Row, reverse bool) {
 
 // Pages are of different moments, but rows that are there all the time come once.
 func TestPagesMissAndRepeatNothingWhileShardsMove(t *testing.T) {
-	db := store
+	db := sharedStore
 	table := openTable(t, db, "salt(4) | n:int", Options{})
-	if err := table.Spread(bg); err != nil {
+	if err := table.Spread(background); err != nil {
 		t.Fatal(err)
 	}
 	const rows = 200
 	for i := range rows {
-		if err := table.Append(bg, key.Columns{"n": 2 * i}, nil); err != nil {
+		if err := table.Append(background, key.Columns{"n": 2 * i}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithCancel(bg)
+	ctx, stop := context.WithCancel(background)
 	var others sync.WaitGroup
-	others.Go(func() { shuffle(ctx, t, table, 2) })
+	others.Go(func() { moveShards(ctx, t, table, 2) })
 	others.Go(func() { // rows that come and go between them
 		for i := 0; ctx.Err() == nil; i++ {
 			c := key.Columns{"n": 2*(i%rows) + 1}
-			if err := table.Append(bg, c, nil); err != nil {
+			if err := table.Append(background, c, nil); err != nil {
 				t.Error(err)
 			}
-			if _, err := table.Delete(bg, c); err != nil {
+			if _, err := table.Delete(background, c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -174,7 +174,7 @@ func TestPagesMissAndRepeatNothingWhileShardsMove(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		q, next := Query{Limit: 17, Reverse: reverse}, 0
 		for {
-			page, err := table.Page(bg, q)
+			page, err := table.Page(background, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,18 +212,18 @@ func TestSpreadGivesEachSaltAShardAndEachGroupItsShare(t *testing.T) {
 	defer db.Close()
 	table := openTable(t, db, "salt(8, n) | n:int", Options{})
 	for i := range 100 {
-		if err := table.Put(bg, key.Columns{"n": i}, nil); err != nil {
+		if err := table.Put(background, key.Columns{"n": i}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // the second has nothing to do
-		if err := table.Spread(bg); err != nil {
+		if err := table.Spread(background); err != nil {
 			t.Fatal(err)
 		}
 	}
 	shards, groups := map[cleave.ShardID]bool{}, map[cleave.GroupID]int{}
 	for salt := range 8 {
-		at := table.ks.Locate(join(nil, salt, []byte("x")))
+		at := table.ks.Locate(joinKey(nil, salt, []byte("x")))
 		shards[at.Shard] = true
 		groups[at.Group]++
 	}
@@ -235,21 +235,21 @@ func TestSpreadGivesEachSaltAShardAndEachGroupItsShare(t *testing.T) {
 			t.Errorf("group %d has %d shards, want 2", g, n)
 		}
 	}
-	if rows := must(all(table.Rows(bg, Query{}))); len(rows) != 100 {
+	if rows := must(collectRows(table.Rows(background, Query{}))); len(rows) != 100 {
 		t.Errorf("%d rows", len(rows))
 	}
 	plain := openTable(t, db, "(dev, hour(ts)) | ts", Options{})
-	if err := plain.Spread(bg); !errors.Is(err, ErrQuery) {
+	if err := plain.Spread(background); !errors.Is(err, ErrQuery) {
 		t.Errorf("nothing to cut by: %v, want ErrQuery", err)
 	}
-	if err := plain.Spread(bg, key.Columns{"dev": "m"}, key.Columns{"dev": "f"}, key.Columns{"dev": "m"}); err != nil {
+	if err := plain.Spread(background, key.Columns{"dev": "m"}, key.Columns{"dev": "f"}, key.Columns{"dev": "m"}); err != nil {
 		t.Error(err)
 	}
 	a, z := must(plain.Boundaries(key.Columns{"dev": "a"})), must(plain.Boundaries(key.Columns{"dev": "z"}))
 	if plain.ks.Locate(a[0]).Group == plain.ks.Locate(z[0]).Group {
 		t.Error("devices a and z are in one group")
 	}
-	if _, err := plain.Boundaries(key.Columns{"ts": epoch}); !errors.Is(err, key.ErrColumn) {
+	if _, err := plain.Boundaries(key.Columns{"ts": testEpoch}); !errors.Is(err, key.ErrColumn) {
 		t.Errorf("a column that does not lead: %v, want ErrColumn", err)
 	}
 }
@@ -257,9 +257,9 @@ func TestSpreadGivesEachSaltAShardAndEachGroupItsShare(t *testing.T) {
 // A transaction that read a range in order and writes by it is not overtaken by a row
 // that comes under any salt.
 func TestRowsThatWereReadAreValidated(t *testing.T) {
-	db := store
+	db := sharedStore
 	table := openTable(t, db, "salt(4) | n:int", Options{})
-	if err := table.Spread(bg); err != nil {
+	if err := table.Spread(background); err != nil {
 		t.Fatal(err)
 	}
 	const writers, each = 3, 6
@@ -267,7 +267,7 @@ func TestRowsThatWereReadAreValidated(t *testing.T) {
 	for range writers {
 		wg.Go(func() {
 			for range each {
-				err := db.Update(bg, func(tx *cleave.Txn) error {
+				err := db.Update(background, func(tx *cleave.Txn) error {
 					x, next := table.In(tx), int64(0)
 					for row, err := range x.Rows(Query{Reverse: true, Limit: 1}) {
 						if err != nil {
@@ -288,7 +288,7 @@ func TestRowsThatWereReadAreValidated(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rows := must(all(table.Rows(bg, Query{})))
+	rows := must(collectRows(table.Rows(background, Query{})))
 	for i, r := range rows {
 		if n := must(Column[int64](r, "n")); n != int64(i) {
 			t.Fatalf("row %d is %d: a number was given twice", i, n)
@@ -300,20 +300,20 @@ func TestRowsThatWereReadAreValidated(t *testing.T) {
 }
 
 func TestPutsOfOneRowAtOnceMakeOne(t *testing.T) {
-	db := store
+	db := sharedStore
 	table := openTable(t, db, "salt(8) | n:int", Options{})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for range 5 {
-				if err := table.Put(bg, key.Columns{"n": 1}, []byte{byte(i)}); err != nil {
+				if err := table.Put(background, key.Columns{"n": 1}, []byte{byte(i)}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if rows := must(all(table.Rows(bg, Query{}))); len(rows) != 1 {
-		t.Errorf("%v, want one row", texts(table, rows))
+	if rows := must(collectRows(table.Rows(background, Query{}))); len(rows) != 1 {
+		t.Errorf("%v, want one row", formatRows(table, rows))
 	}
 }

@@ -2,6 +2,8 @@ package table
 
 import (
 	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -29,89 +31,89 @@ type Query struct {
 	KeysOnly bool
 }
 
-// plan is a query as bounds of places.
-type plan struct {
+// queryPlan is a query as bounds of places.
+type queryPlan struct {
 	t *Table
 	// lo and hi are the places to read from, lo included and hi not.
 	lo, hi []byte
-	// only is the one salt to read, -1 for all of them.
-	only              int
-	filters           []filter
+	// onlySalt is the one salt to read, -1 for all of them.
+	onlySalt          int
+	filters           []rowFilter
 	reverse, keysOnly bool
 	limit             int // 0 for none
 	// after is the key of the row to continue behind, nil for none.
 	after []byte
 }
 
-// filter tells whether a row that lies between the bounds is one to return.
-type filter func(key.Values) bool
+// rowFilter reports whether a row that lies between the bounds is one to return.
+type rowFilter func(key.Values) bool
 
-// plan checks a query and turns it into bounds.
-func (t *Table) plan(q Query) (*plan, error) {
+// newQueryPlan checks a query and turns it into bounds.
+func (t *Table) newQueryPlan(q Query) (*queryPlan, error) {
 	if q.Limit < 0 {
 		return nil, fmt.Errorf("%w: Limit is %d: use a positive one, or 0 for none", ErrQuery, q.Limit)
 	}
-	p := &plan{t: t, only: -1, reverse: q.Reverse, keysOnly: q.KeysOnly, limit: q.Limit}
-	open := t.open(q.Where)
-	lo, err := t.bound(q.Where, open, q.From, false)
+	p := &queryPlan{t: t, onlySalt: -1, reverse: q.Reverse, keysOnly: q.KeysOnly, limit: q.Limit}
+	open := t.firstOpenField(q.Where)
+	lo, err := t.boundKey(q.Where, open, q.From, false)
 	if err != nil {
-		return nil, t.named(t.bounding("From", open, q.From, err))
+		return nil, t.withTableName(t.withBoundName("From", open, q.From, err))
 	}
-	hi, err := t.bound(q.Where, open, q.To, true)
+	hi, err := t.boundKey(q.Where, open, q.To, true)
 	if err != nil {
-		return nil, t.named(t.bounding("To", open, q.To, err))
+		return nil, t.withTableName(t.withBoundName("To", open, q.To, err))
 	}
-	p.lo, p.hi = t.unsalt(lo), t.unsalt(hi)
-	if noTime(q.From, q.To) {
+	p.lo, p.hi = t.removeSalt(lo), t.removeSalt(hi)
+	if isEmptyTimeRange(q.From, q.To) {
 		p.hi = p.lo
 	}
-	if t.salt >= 0 && t.given(q.Where, t.salt) {
-		if _, rest, whole := t.stem(lo); whole && len(rest) > 0 {
-			p.only = t.saltOf(lo)
+	if t.salt >= 0 && t.isGiven(q.Where, t.salt) {
+		if _, rest, whole := t.splitAtSalt(lo); whole && len(rest) > 0 {
+			p.onlySalt = t.saltOf(lo)
 		}
 	}
-	if err := p.filter(q, open); err != nil {
-		return nil, t.named(err)
+	if err := p.addFilters(q, open); err != nil {
+		return nil, t.withTableName(err)
 	}
-	return p, p.resume(q.After)
+	return p, p.resumeAfter(q.After)
 }
 
-// noTime tells whether no time lies between bounds, which their buckets need not show.
-func noTime(from, to any) bool {
+// isEmptyTimeRange reports whether no time lies between bounds, which their buckets need not show.
+func isEmptyTimeRange(from, to any) bool {
 	f, ok := from.(time.Time)
 	t, also := to.(time.Time)
 	return ok && also && !f.Before(t)
 }
 
-// given tells whether a field follows from columns.
-func (t *Table) given(where key.Columns, i int) bool {
+// isGiven reports whether a field follows from columns.
+func (t *Table) isGiven(where key.Columns, i int) bool {
 	f := &t.fields[i]
 	_, byColumn := where[f.Column]
 	_, byName := where[f.Name()]
 	return byColumn && f.Column != "" || byName
 }
 
-// open returns the index of the first field, salts aside, that columns leave open.
-func (t *Table) open(where key.Columns) int {
+// firstOpenField returns the index of the first field, salts aside, that columns leave open.
+func (t *Table) firstOpenField(where key.Columns) int {
 	for i := range t.fields {
-		if t.fields[i].Salts == 0 && !t.given(where, i) {
+		if t.fields[i].Salts == 0 && !t.isGiven(where, i) {
 			return i
 		}
 	}
 	return len(t.fields)
 }
 
-// bound returns the key with which the rows that lie on one side of a value begin, or
+// boundKey returns the key with which the rows that lie on one side of a value begin, or
 // before which they end. If the salt is open, it is that of the first salt.
-func (t *Table) bound(where key.Columns, open int, value any, upper bool) ([]byte, error) {
+func (t *Table) boundKey(where key.Columns, open int, value any, upper bool) ([]byte, error) {
 	ranges, err := []key.Range(nil), error(nil)
 	switch {
 	case value == nil:
 		ranges, err = t.layout.FanOut(where)
 	case upper:
-		ranges, err = t.layout.Between(t.within(where, open, value, -1), nil, value)
+		ranges, err = t.layout.Between(t.withBuckets(where, open, value, -1), nil, value)
 	default:
-		ranges, err = t.layout.Between(t.within(where, open, value, 0), value, nil)
+		ranges, err = t.layout.Between(t.withBuckets(where, open, value, 0), value, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -122,21 +124,21 @@ func (t *Table) bound(where key.Columns, open int, value any, upper bool) ([]byt
 	return ranges[0].Begin, nil
 }
 
-// bounding says which column a bound was taken for: whoever has left one out in Where meant
+// withBoundName says which column a bound was taken for: whoever has left one out in Where meant
 // another.
-func (t *Table) bounding(name string, open int, value any, err error) error {
+func (t *Table) withBoundName(name string, open int, value any, err error) error {
 	if value == nil || open == len(t.fields) {
 		return err
 	}
 	return fmt.Errorf("%s bounds %s, the first that Where leaves open: %w", name, t.fields[open].Name(), err)
 }
 
-// within adds to columns the buckets that a time lies in, if the open field is such a
+// withBuckets adds to columns the buckets that a time lies in, if the open field is such a
 // bucket and the column itself comes right behind it: then the bound is exact. That is
 // so because a later time is in no earlier bucket, so places sort by the time alone.
-func (t *Table) within(where key.Columns, open int, value any, shift time.Duration) key.Columns {
+func (t *Table) withBuckets(where key.Columns, open int, value any, shift time.Duration) key.Columns {
 	at, isTime := value.(time.Time)
-	if !isTime || !t.exact(open) || t.fields[open].Bucket == 0 {
+	if !isTime || !t.isExactOrder(open) || t.fields[open].Bucket == 0 {
 		return where
 	}
 	where = maps.Clone(where)
@@ -154,9 +156,9 @@ func (t *Table) within(where key.Columns, open int, value any, shift time.Durati
 	return where
 }
 
-// exact tells whether rows that agree on all before a field are in the order of its
+// isExactOrder reports whether rows that agree on all before a field are in the order of its
 // column: it is the column, or buckets of it with the column right behind them.
-func (t *Table) exact(open int) bool {
+func (t *Table) isExactOrder(open int) bool {
 	if open >= len(t.fields) {
 		return false
 	}
@@ -172,12 +174,12 @@ func (t *Table) exact(open int) bool {
 	return false
 }
 
-// unsalt takes the salt out of a bound, if it reaches that far.
-func (t *Table) unsalt(bound []byte) []byte {
+// removeSalt takes the salt out of a bound, if it reaches that far.
+func (t *Table) removeSalt(bound []byte) []byte {
 	if t.salt < 0 {
 		return bound
 	}
-	stem, rest, whole := t.stem(bound)
+	stem, rest, whole := t.splitAtSalt(bound)
 	r := key.NewReader(rest)
 	if !whole || !r.Next() {
 		return bound
@@ -185,9 +187,9 @@ func (t *Table) unsalt(bound []byte) []byte {
 	return append(stem, rest[r.Offset():]...)
 }
 
-// filter adds what the bounds alone do not tell: columns that are fixed but stand
+// addFilters adds what the bounds alone do not tell: columns that are fixed but stand
 // behind an open one, and times that are not compared exactly.
-func (p *plan) filter(q Query, open int) error {
+func (p *queryPlan) addFilters(q Query, open int) error {
 	t := p.t
 	for i := open; i < len(t.fields); i++ {
 		f := &t.fields[i]
@@ -195,13 +197,13 @@ func (p *plan) filter(q Query, open int) error {
 		if f.Salts > 0 || !fixed {
 			continue
 		}
-		want, err := t.element(f, value)
+		want, err := t.encodeElement(f, value)
 		if err != nil {
 			return err
 		}
 		p.filters = append(p.filters, func(v key.Values) bool { return bytes.Equal(v.Element(i).Raw(), want) })
 	}
-	if open == len(t.fields) || t.exact(open) || t.alone[t.fields[open].Column] == nil {
+	if open == len(t.fields) || t.isExactOrder(open) || t.columnLayouts[t.fields[open].Column] == nil {
 		return nil
 	}
 	column := t.fields[open].Column
@@ -217,10 +219,10 @@ func (p *plan) filter(q Query, open int) error {
 	return nil
 }
 
-// element returns what a field of a key holds for a value of its column.
-func (t *Table) element(f *key.Field, value any) ([]byte, error) {
+// encodeElement returns what a field of a key holds for a value of its column.
+func (t *Table) encodeElement(f *key.Field, value any) ([]byte, error) {
 	if f.Bucket == 0 {
-		return t.alone[f.Column].AppendValues(nil, value)
+		return t.columnLayouts[f.Column].AppendValues(nil, value)
 	}
 	at, ok := value.(time.Time)
 	if !ok {
@@ -233,12 +235,48 @@ func (t *Table) element(f *key.Field, value any) ([]byte, error) {
 	return key.AppendInt(nil, span.Index()), nil
 }
 
-// wanted tells whether a row passes the filters.
-func (p *plan) wanted(v key.Values) bool {
+// matchesFilters reports whether a row passes the filters.
+func (p *queryPlan) matchesFilters(v key.Values) bool {
 	for _, f := range p.filters {
 		if !f(v) {
 			return false
 		}
 	}
 	return true
+}
+
+// ErrCursor means that a Cursor is not from a page of this query: begin anew.
+var ErrCursor = errors.New("table: bad cursor")
+
+// Cursor is a place behind a row. It may be kept anywhere, and put into a URL as it
+// is. Empty is the beginning.
+type Cursor string
+
+// cursorVersion is the first byte of what a cursor encodes; the key comes after it.
+const cursorVersion = 1
+
+func encodeCursor(k []byte) Cursor {
+	return Cursor(base64.RawURLEncoding.EncodeToString(append([]byte{cursorVersion}, k...)))
+}
+
+// resumeAfter lets the plan continue behind a cursor.
+func (p *queryPlan) resumeAfter(c Cursor) error {
+	if c == "" {
+		return nil
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(string(c))
+	if err != nil || len(b) == 0 || b[0] != cursorVersion {
+		return fmt.Errorf("%w: %q is none of this version", ErrCursor, c)
+	}
+	k := b[1:]
+	if _, err := p.t.layout.Decode(k); err != nil {
+		return fmt.Errorf("%w: it is of another table: %w", ErrCursor, err)
+	}
+	place := p.t.removeSalt(k)
+	outside := bytes.Compare(place, p.lo) < 0 || bytes.Compare(place, p.hi) >= 0
+	if outside || p.onlySalt >= 0 && p.onlySalt != p.t.saltOf(k) {
+		return fmt.Errorf("%w: its row is not one of this query: keep Where, From and To from page to page", ErrCursor)
+	}
+	p.after = k
+	return nil
 }

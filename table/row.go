@@ -31,19 +31,19 @@ func Column[T any](r Row, name string) (T, error) {
 	return typed, nil
 }
 
-// row makes a row of an item. ok is false if its key is foreign and passed over.
-func (t *Table) row(item cleave.Item) (r Row, ok bool, err error) {
+// decodeRow makes a row of an item. ok is false if its key is foreign and passed over.
+func (t *Table) decodeRow(item cleave.Item) (r Row, ok bool, err error) {
 	r = Row{Item: item}
 	if err := t.layout.DecodeInto(&r.Columns, item.Key); err != nil {
-		return Row{}, false, t.stray(item.Key, err)
+		return Row{}, false, t.handleForeignKey(item.Key, err)
 	}
 	return r, true, nil
 }
 
-// stray says what to do about a key that is not of the layout: nil is to pass over it.
-func (t *Table) stray(k []byte, cause error) error {
-	if t.skip {
-		t.foreign.Add(1)
+// handleForeignKey says what to do about a key that is not of the layout: nil is to pass over it.
+func (t *Table) handleForeignKey(k []byte, cause error) error {
+	if t.skipForeign {
+		t.foreignCount.Add(1)
 		return nil
 	}
 	return &ForeignKeyError{Keyspace: t.ks.Name(), Key: slices.Clone(k), Cause: cause}
@@ -53,29 +53,29 @@ func (t *Table) stray(k []byte, cause error) error {
 // kinds: those of a [cleave.Batch], or of fields of a hash. With a salt that is picked,
 // every call picks one.
 func (t *Table) Key(columns key.Columns) ([]byte, error) {
-	if err := t.check(columns); err != nil {
+	if err := t.checkColumns(columns); err != nil {
 		return nil, err
 	}
 	k, err := t.layout.Append(nil, columns)
 	if err != nil {
-		return nil, t.named(err)
+		return nil, t.withTableName(err)
 	}
 	return k, nil
 }
 
-// keys returns all keys that the row of these columns can be under: several if nothing
+// candidateKeys returns all keys that the row of these columns can be under: several if nothing
 // tells its salt.
-func (t *Table) keys(columns key.Columns) ([][]byte, error) {
-	if t.picks(columns) {
+func (t *Table) candidateKeys(columns key.Columns) ([][]byte, error) {
+	if t.needsSaltPick(columns) {
 		return t.saltedKeys(columns)
 	}
 	k, err := t.Key(columns)
 	return [][]byte{k}, err
 }
 
-// picks tells whether nothing but the Salter tells the salt of a row.
-func (t *Table) picks(columns key.Columns) bool {
-	if !t.picked {
+// needsSaltPick reports whether nothing but the Salter tells the salt of a row.
+func (t *Table) needsSaltPick(columns key.Columns) bool {
+	if !t.saltPicked {
 		return false
 	}
 	_, given := columns[t.fields[t.salt].Name()]
@@ -87,26 +87,78 @@ func (t *Table) saltedKeys(columns key.Columns) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	stem, rest := t.cut(one)
+	stem, rest := t.cutSalt(one)
 	keys := make([][]byte, t.layout.Salts())
 	for salt := range keys {
-		keys[salt] = join(stem, salt, rest)
+		keys[salt] = joinKey(stem, salt, rest)
 	}
 	return keys, nil
 }
 
-// check refuses columns that the layout does not name: what was meant by them would
+// checkColumns refuses columns that the layout does not name: what was meant by them would
 // be lost.
-func (t *Table) check(columns key.Columns) error {
+func (t *Table) checkColumns(columns key.Columns) error {
 	for name := range columns {
-		if !t.known[name] {
-			return t.named(fmt.Errorf("%w: %q is not among %v", key.ErrColumn, name, t.layout.Columns()))
+		if !t.knownNames[name] {
+			return t.withTableName(fmt.Errorf("%w: %q is not among %v", key.ErrColumn, name, t.layout.Columns()))
 		}
 	}
 	return nil
 }
 
-// named says which table and layout an error is about.
-func (t *Table) named(err error) error {
+// withTableName says which table and layout an error is about.
+func (t *Table) withTableName(err error) error {
 	return fmt.Errorf("table %s, %v: %w", t.ks.Name(), t.layout, err)
+}
+
+// A key without its salt is a place. Places sort as rows are to be read: by all of
+// the fields but the salt. A bound of a read is a place as well, with fields missing
+// at its end, and perhaps beyond at the end, which comes after all that begin with
+// what is before it.
+//
+// The fields before the salt are the stem, and those behind it the rest. Rows with one
+// stem lie in as many stretches of keys as there are salts, each in the order of places.
+//
+// All of this relies on two properties of tuples: their bytes sort as their elements
+// do, one after another, and no element begins with the byte of beyond.
+
+// endByte sorts after every element.
+const endByte = 0xff
+
+// cutSalt takes the salt out of a key of the layout.
+func (t *Table) cutSalt(k []byte) (stem, rest []byte) {
+	stem, tail, _ := t.splitAtSalt(k)
+	r := key.NewReader(tail)
+	r.Next()
+	return stem, tail[r.Offset():]
+}
+
+// splitAtSalt divides a key or a place before the salt. whole is false if it ends before that:
+// then all of it is returned as the stem.
+func (t *Table) splitAtSalt(p []byte) (stem, rest []byte, whole bool) {
+	r := key.NewReader(p)
+	for range t.salt {
+		if !r.Next() {
+			return p, nil, false
+		}
+	}
+	at := r.Offset()
+	return p[:at:at], p[at:], true
+}
+
+// joinKey makes the key, or the bound of keys, with a salt between a stem and a rest.
+func joinKey(stem []byte, salt int, rest []byte) []byte {
+	var room [9]byte
+	return slices.Concat(stem, key.AppendInt(room[:0], int64(salt)), rest)
+}
+
+// saltOf returns the salt of a key of the layout.
+func (t *Table) saltOf(k []byte) int {
+	_, tail, _ := t.splitAtSalt(k)
+	r := key.NewReader(tail)
+	if !r.Next() {
+		return 0
+	}
+	salt, _ := r.Element().Int()
+	return int(salt)
 }

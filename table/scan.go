@@ -10,19 +10,19 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// source reads a page of the keys from start up to end, the last ones first in reverse.
-type source func(start, end []byte, o pageOptions) ([]cleave.Item, error)
+// pageSource reads a page of the keys from start up to end, the last ones first in reverse.
+type pageSource func(start, end []byte, o pageOptions) ([]cleave.Item, error)
 
 type pageOptions struct {
 	reverse, keysOnly bool
 	limit             int
 }
 
-// rows reads the rows of a plan in order: stem after stem, and for each the stretches
+// scanRows reads the rows of a plan in order: stem after stem, and for each the stretches
 // of all salts as one.
-func (p *plan) rows(from source) iter.Seq2[Row, error] {
+func (p *queryPlan) scanRows(from pageSource) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		r := reading{plan: p, from: from, yield: yield, left: p.limit}
+		r := queryReader{queryPlan: p, readPage: from, yield: yield, remaining: p.limit}
 		if bytes.Compare(p.lo, p.hi) >= 0 {
 			return
 		}
@@ -38,40 +38,40 @@ func (p *plan) rows(from source) iter.Seq2[Row, error] {
 	}
 }
 
-// reading is a plan that is carried out.
-type reading struct {
-	*plan
-	from  source
-	yield func(Row, error) bool
-	left  int // rows until the limit
+// queryReader is a plan that is carried out.
+type queryReader struct {
+	*queryPlan
+	readPage  pageSource
+	yield     func(Row, error) bool
+	remaining int // rows until the limit
 }
 
 // oneStem returns the stem of all rows, if the bounds tell that there is one.
-func (p *plan) oneStem() (stem []byte, ok bool) {
+func (p *queryPlan) oneStem() (stem []byte, ok bool) {
 	if p.t.salt < 0 {
 		return nil, true
 	}
-	lo, _, whole := p.t.stem(p.lo)
-	hi, rest, also := p.t.stem(p.hi)
+	lo, _, whole := p.t.splitAtSalt(p.lo)
+	hi, rest, also := p.t.splitAtSalt(p.hi)
 	return lo, whole && also && len(rest) > 0 && bytes.Equal(lo, hi)
 }
 
 // readStems finds one stem after the other by its first key. It costs one more read for
 // each, whatever lies between them.
-func (r *reading) readStems() error {
+func (r *queryReader) readStems() error {
 	lo, hi := r.seekBounds()
 	for {
-		found, err := r.from(lo, hi, pageOptions{reverse: r.reverse, keysOnly: true, limit: 1})
+		found, err := r.readPage(lo, hi, pageOptions{reverse: r.reverse, keysOnly: true, limit: 1})
 		if err != nil || len(found) == 0 {
 			return err
 		}
 		k := found[0].Key
-		stem, _, _ := r.t.stem(k)
+		stem, _, _ := r.t.splitAtSalt(k)
 		if _, err := r.t.layout.Decode(k); err != nil {
-			if err := r.t.stray(k, err); err != nil {
+			if err := r.t.handleForeignKey(k, err); err != nil {
 				return err
 			}
-			lo, hi = r.past(lo, hi, k)
+			lo, hi = r.boundsAfter(lo, hi, k)
 			continue
 		}
 		if more, err := r.readStem(stem); !more {
@@ -80,22 +80,22 @@ func (r *reading) readStems() error {
 		if r.reverse {
 			hi = stem
 		} else {
-			lo = append(stem, beyond)
+			lo = append(stem, endByte)
 		}
 	}
 }
 
 // seekBounds returns between which keys stems are looked for.
-func (r *reading) seekBounds() (lo, hi []byte) {
-	lo, _, _ = r.t.stem(r.lo)
-	hi, rest, whole := r.t.stem(r.hi)
+func (r *queryReader) seekBounds() (lo, hi []byte) {
+	lo, _, _ = r.t.splitAtSalt(r.lo)
+	hi, rest, whole := r.t.splitAtSalt(r.hi)
 	if whole && len(rest) > 0 {
-		hi = append(hi, beyond)
+		hi = append(hi, endByte)
 	}
 	if r.after != nil {
-		stem, _, _ := r.t.stem(r.after)
+		stem, _, _ := r.t.splitAtSalt(r.after)
 		if r.reverse {
-			hi = append(stem, beyond)
+			hi = append(stem, endByte)
 		} else {
 			lo = stem
 		}
@@ -103,26 +103,26 @@ func (r *reading) seekBounds() (lo, hi []byte) {
 	return lo, hi
 }
 
-// past returns the bounds of what is left behind a key.
-func (p *plan) past(lo, hi, k []byte) (newLo, newHi []byte) {
+// boundsAfter returns the bounds of what is left behind a key.
+func (p *queryPlan) boundsAfter(lo, hi, k []byte) (newLo, newHi []byte) {
 	if p.reverse {
 		return lo, k
 	}
 	return append(slices.Clip(k), 0), hi
 }
 
-// readStem reads the rows of a stem, and tells whether to go on.
-func (r *reading) readStem(stem []byte) (more bool, err error) {
-	stretches := r.stretches(stem)
-	cursors := make([]key.Cursor[entry], len(stretches))
+// readStem reads the rows of a stem, and reports whether to go on.
+func (r *queryReader) readStem(stem []byte) (more bool, err error) {
+	stretches := r.saltRanges(stem)
+	cursors := make([]key.Cursor[mergeRow], len(stretches))
 	for i, s := range stretches {
-		f := &feeder{reading: r, stretch: s}
-		f.begin(len(stretches))
+		f := &pageReader{queryReader: r, saltRange: s}
+		f.setPageSize(len(stretches))
 		cursors[i] = key.PageCursor(f.next)
 	}
 	next := cursors[0].Next
 	if len(cursors) > 1 {
-		merger, err := key.Merge(r.compare, cursors...)
+		merger, err := key.Merge(r.compareRows, cursors...)
 		if err != nil {
 			return false, err
 		}
@@ -136,47 +136,47 @@ func (r *reading) readStem(stem []byte) (more bool, err error) {
 		if !r.yield(e.row, nil) {
 			return false, nil
 		}
-		if r.left--; r.left == 0 { // without a limit it is below 0
+		if r.remaining--; r.remaining == 0 { // without a limit it is below 0
 			return false, nil
 		}
 	}
 }
 
-// compare orders rows of one stem. Equal ones stay in the order of the stretches.
-func (p *plan) compare(a, b entry) int {
+// compareRows orders rows of one stem. Equal ones stay in the order of the stretches.
+func (p *queryPlan) compareRows(a, b mergeRow) int {
 	if plant.Bug("table-salts-not-merged") {
 		return 0
 	}
 	if p.reverse {
 		a, b = b, a
 	}
-	return bytes.Compare(a.rest, b.rest)
+	return bytes.Compare(a.sortKey, b.sortKey)
 }
 
-// stretch is where the rows of one salt with one stem are: between two keys, which have
+// saltRange is where the rows of one salt with one stem are: between two keys, which have
 // the first bytes in common.
-type stretch struct {
-	start, end []byte
-	common     int
+type saltRange struct {
+	start, end  []byte
+	prefixBytes int
 }
 
-// stretches returns those of a stem, in the order in which equal rows are to come.
-func (p *plan) stretches(stem []byte) []stretch {
+// saltRanges returns those of a stem, in the order in which equal rows are to come.
+func (p *queryPlan) saltRanges(stem []byte) []saltRange {
 	if p.t.salt < 0 {
-		s := stretch{start: p.lo, end: p.hi}
+		s := saltRange{start: p.lo, end: p.hi}
 		if p.after != nil {
-			s.start, s.end = p.past(s.start, s.end, p.after)
+			s.start, s.end = p.boundsAfter(s.start, s.end, p.after)
 		}
-		return []stretch{s}
+		return []saltRange{s}
 	}
-	lo, hi := p.rests(stem)
-	var list []stretch
+	lo, hi := p.restBounds(stem)
+	var list []saltRange
 	for salt := range p.t.layout.Salts() {
-		if p.only >= 0 && salt != p.only {
+		if p.onlySalt >= 0 && salt != p.onlySalt {
 			continue
 		}
-		s := stretch{start: join(stem, salt, lo), end: join(stem, salt, hi), common: len(join(stem, salt, nil))}
-		p.behind(&s, stem, salt)
+		s := saltRange{start: joinKey(stem, salt, lo), end: joinKey(stem, salt, hi), prefixBytes: len(joinKey(stem, salt, nil))}
+		p.skipReturned(&s, stem, salt)
 		list = append(list, s)
 	}
 	if p.reverse {
@@ -185,29 +185,29 @@ func (p *plan) stretches(stem []byte) []stretch {
 	return list
 }
 
-// rests returns between which rests the rows of a stem lie.
-func (p *plan) rests(stem []byte) (lo, hi []byte) {
-	hi = []byte{beyond}
-	if s, rest, whole := p.t.stem(p.lo); whole && bytes.Equal(s, stem) {
+// restBounds returns between which rests the rows of a stem lie.
+func (p *queryPlan) restBounds(stem []byte) (lo, hi []byte) {
+	hi = []byte{endByte}
+	if s, rest, whole := p.t.splitAtSalt(p.lo); whole && bytes.Equal(s, stem) {
 		lo = rest
 	}
-	if s, rest, whole := p.t.stem(p.hi); whole && bytes.Equal(s, stem) {
+	if s, rest, whole := p.t.splitAtSalt(p.hi); whole && bytes.Equal(s, stem) {
 		hi = rest
 	}
 	return lo, hi
 }
 
-// behind cuts off what comes up to the row to continue behind. Rows of the same place
+// skipReturned cuts off what comes up to the row to continue behind. Rows of the same place
 // with another salt may still be to come.
-func (p *plan) behind(s *stretch, stem []byte, salt int) {
+func (p *queryPlan) skipReturned(s *saltRange, stem []byte, salt int) {
 	if p.after == nil {
 		return
 	}
-	last, rest := p.t.cut(p.after)
+	last, rest := p.t.cutSalt(p.after)
 	if !bytes.Equal(last, stem) {
 		return
 	}
-	at, same := join(stem, salt, rest), p.t.saltOf(p.after)
+	at, same := joinKey(stem, salt, rest), p.t.saltOf(p.after)
 	if plant.Bug("table-cursor-drops-twins") {
 		same = salt
 	}
@@ -221,4 +221,70 @@ func (p *plan) behind(s *stretch, stem []byte, salt int) {
 	default:
 		s.start = at
 	}
+}
+
+// mergeRow is a row with what it is ordered by.
+type mergeRow struct {
+	row     Row
+	sortKey []byte
+}
+
+const (
+	// firstPageRows is how many rows of a stretch are read at first if there is no limit:
+	// enough to see how large they are.
+	firstPageRows = 16
+	// maxPageRows is how many are read at a time later: a seek is then a small part of
+	// what a page costs.
+	maxPageRows = 256
+	// readAheadBytes is about how much is read ahead for all stretches of a read.
+	readAheadBytes = 8 << 20
+	// extraPageRows is how many more rows than its share of the limit are read of a
+	// stretch, since salts do not divide rows exactly.
+	extraPageRows = 8
+)
+
+// pageReader reads the rows of a stretch in pages.
+type pageReader struct {
+	*queryReader
+	saltRange
+	pageRows, pageBytes int
+	done                bool
+}
+
+// setPageSize says how many stretches share the memory, and the limit.
+func (f *pageReader) setPageSize(stretches int) {
+	f.pageRows, f.pageBytes = firstPageRows, readAheadBytes/stretches
+	if f.remaining > 0 {
+		f.pageRows = f.remaining
+		if stretches > 1 {
+			f.pageRows = f.remaining/stretches + extraPageRows
+		}
+		f.pageRows = min(f.pageRows, f.remaining, maxPageRows)
+	}
+}
+
+// next returns the next rows that are wanted, none at the end.
+func (f *pageReader) next() (page []mergeRow, err error) {
+	for !f.done && len(page) == 0 {
+		items, err := f.readPage(f.start, f.end, pageOptions{reverse: f.reverse, keysOnly: f.keysOnly, limit: f.pageRows})
+		if err != nil {
+			return nil, err
+		}
+		read := 0
+		for _, item := range items {
+			read += len(item.Key) + len(item.Value)
+			row, ok, err := f.t.decodeRow(item)
+			if err != nil {
+				return nil, err
+			}
+			if ok && f.matchesFilters(row.Columns) {
+				page = append(page, mergeRow{row, item.Key[f.prefixBytes:]})
+			}
+		}
+		if f.done = len(items) < f.pageRows; !f.done {
+			f.start, f.end = f.boundsAfter(f.start, f.end, items[len(items)-1].Key)
+			f.pageRows = max(1, min(2*f.pageRows, maxPageRows, f.pageBytes*len(items)/max(read, 1)))
+		}
+	}
+	return page, nil
 }

@@ -1,8 +1,11 @@
 package table
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -38,16 +41,16 @@ type Table struct {
 	fields []key.Field
 	// salt is the index of the salt among the fields, -1 if there is none.
 	salt int
-	// picked tells that nothing but the Salter says which salt a row gets.
-	picked bool
-	// known are the names that columns may be given by.
-	known map[string]bool
-	// alone are layouts of one column each, by which its values are encoded, for
+	// saltPicked tells that nothing but the Salter says which salt a row gets.
+	saltPicked bool
+	// knownNames are the names that columns may be given by.
+	knownNames map[string]bool
+	// columnLayouts are layouts of one column each, by which its values are encoded, for
 	// columns that are in the key themselves.
-	alone map[string]*key.Layout
+	columnLayouts map[string]*key.Layout
 
-	skip    bool
-	foreign atomic.Uint64
+	skipForeign  bool
+	foreignCount atomic.Uint64
 }
 
 // Open returns the table that a keyspace is. The keyspace must be of kind Range and
@@ -69,19 +72,19 @@ func Open(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrNoTable, ks.Name(), err)
 	}
-	t := &Table{db: db, ks: ks, skip: o.SkipForeign}
-	if err := t.shape(layout, o.Salter); err != nil {
+	t := &Table{db: db, ks: ks, skipForeign: o.SkipForeign}
+	if err := t.setLayout(layout, o.Salter); err != nil {
 		return nil, fmt.Errorf("%w: %s, %v: %w", ErrNoTable, ks.Name(), layout, err)
 	}
 	return t, nil
 }
 
-// shape takes the layout to pieces.
-func (t *Table) shape(layout *key.Layout, salter key.Salter) (err error) {
+// setLayout takes the layout to pieces.
+func (t *Table) setLayout(layout *key.Layout, salter key.Salter) (err error) {
 	t.fields = layout.Fields()
 	t.salt = slices.IndexFunc(t.fields, func(f key.Field) bool { return f.Salts > 0 })
-	t.picked = t.salt >= 0 && t.fields[t.salt].Column == ""
-	if t.picked && salter == nil {
+	t.saltPicked = t.salt >= 0 && t.fields[t.salt].Column == ""
+	if t.saltPicked && salter == nil {
 		if salter, err = key.NewRandomSalt(t.fields[t.salt].Salts, rand.Uint64); err != nil {
 			return err
 		}
@@ -92,9 +95,9 @@ func (t *Table) shape(layout *key.Layout, salter key.Salter) (err error) {
 		}
 	}
 	t.layout = layout
-	t.known, t.alone = map[string]bool{}, map[string]*key.Layout{}
+	t.knownNames, t.columnLayouts = map[string]bool{}, map[string]*key.Layout{}
 	for _, name := range layout.Columns() {
-		t.known[name] = true
+		t.knownNames[name] = true
 	}
 	for _, f := range t.fields {
 		if f.Bucket != 0 || f.Salts > 0 {
@@ -104,14 +107,14 @@ func (t *Table) shape(layout *key.Layout, salter key.Salter) (err error) {
 		if f.Type != key.TypeAny {
 			text += ":" + f.Type.String()
 		}
-		if t.alone[f.Column], err = key.ParseLayout(text); err != nil {
+		if t.columnLayouts[f.Column], err = key.ParseLayout(text); err != nil {
 			return err
 		}
 	}
 	if t.salt >= 0 {
 		// One that follows from the rest of the key may not be chosen.
 		f := &t.fields[t.salt]
-		t.known[f.Name()] = t.picked || t.alone[f.Column] == nil
+		t.knownNames[f.Name()] = t.saltPicked || t.columnLayouts[f.Column] == nil
 	}
 	return nil
 }
@@ -124,7 +127,7 @@ func (t *Table) Layout() *key.Layout { return t.layout }
 
 // Foreign returns how many keys that are not of the layout were passed over since Open,
 // each as often as it was met.
-func (t *Table) Foreign() uint64 { return t.foreign.Load() }
+func (t *Table) Foreign() uint64 { return t.foreignCount.Load() }
 
 // ForeignKeyError says which key of the keyspace is not of the layout. It matches
 // key.ErrForeignKey.
@@ -142,3 +145,204 @@ func (e *ForeignKeyError) Error() string {
 
 // Unwrap returns the cause.
 func (e *ForeignKeyError) Unwrap() error { return e.Cause }
+
+// defaultPageRows is how many rows a page has if nothing else is asked for.
+const defaultPageRows = 1000
+
+// Page is a part of the rows of a query.
+type Page struct {
+	Rows []Row
+	// Next is where the next page begins, for Query.After; empty at the end.
+	Next Cursor
+}
+
+// Get returns the row of the given columns, which are all of the layout's, or
+// cleave.ErrNotFound. With a salt that is picked it asks for a key of each salt, at
+// one moment, and if Append made several rows of these columns it returns the one of the
+// first salt.
+func (t *Table) Get(ctx context.Context, columns key.Columns) (row Row, err error) {
+	keys, err := t.candidateKeys(columns)
+	if err != nil {
+		return Row{}, err
+	}
+	if len(keys) == 1 {
+		item, err := t.ks.Item(ctx, keys[0])
+		if err != nil {
+			return Row{}, err
+		}
+		row, _, err = t.decodeRow(item)
+		return row, err
+	}
+	err = t.db.View(ctx, func(tx *cleave.Txn) (err error) {
+		row, err = t.In(tx).Get(columns)
+		return err
+	})
+	return row, err
+}
+
+// Rows reads rows in order, all of one moment: that of the first step. It keeps that
+// moment's data as long as it runs, as [cleave.Keyspace.All] does; for a read that
+// rests in between use Page. An error ends it.
+func (t *Table) Rows(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Rows(q) })
+}
+
+// Page reads the next rows in order, at most Limit, all of one moment. Two pages are of
+// two.
+func (t *Table) Page(ctx context.Context, q Query) (page Page, err error) {
+	err = t.db.View(ctx, func(tx *cleave.Txn) (err error) {
+		page, err = t.In(tx).Page(q)
+		return err
+	})
+	return page, err
+}
+
+// Put stores a row in the place of the one with these columns, if there is one, and
+// makes it live for ever. With a salt that is picked it is a transaction that looks for
+// the row under each salt: see [Table.Append].
+func (t *Table) Put(ctx context.Context, columns key.Columns, value []byte) error {
+	return t.PutWith(ctx, columns, value, cleave.SetOptions{})
+}
+
+// PutWith is Put with an expiry, or under conditions that the row must meet: see
+// [cleave.SetOptions]. A Request goes with salts that follow from columns only.
+func (t *Table) PutWith(ctx context.Context, columns key.Columns, value []byte, o cleave.SetOptions) error {
+	if !t.saltPicked {
+		return t.AppendWith(ctx, columns, value, o)
+	}
+	return t.db.Update(ctx, func(tx *cleave.Txn) error { return t.In(tx).PutWith(columns, value, o) })
+}
+
+// Append stores a row whose columns were never used, in one write, whatever salt it
+// gets. It does not look: if there is a row with these columns and its salt is picked,
+// there may be two of them then, and both are read; otherwise it is Put.
+func (t *Table) Append(ctx context.Context, columns key.Columns, value []byte) error {
+	k, err := t.Key(columns)
+	if err != nil {
+		return err
+	}
+	return t.ks.Set(ctx, k, value)
+}
+
+// AppendWith is Append with an expiry, or under conditions, which with a salt that is
+// picked are about that salt alone. A Request does not go with such a salt: a retry would
+// pick another, and make a second row.
+func (t *Table) AppendWith(ctx context.Context, columns key.Columns, value []byte, o cleave.SetOptions) error {
+	if o.Request != (cleave.RequestID{}) && t.needsSaltPick(columns) {
+		return t.withTableName(fmt.Errorf("%w: Request with a salt that is picked: a retry would pick another: give the salt", cleave.ErrOptions))
+	}
+	k, err := t.Key(columns)
+	if err != nil {
+		return err
+	}
+	_, err = t.ks.SetWith(ctx, k, value, o)
+	return err
+}
+
+// Delete deletes the row of the given columns, all of them if Append made several, and
+// reports whether there was one.
+func (t *Table) Delete(ctx context.Context, columns key.Columns) (bool, error) {
+	keys, err := t.candidateKeys(columns)
+	if err != nil {
+		return false, err
+	}
+	n, err := t.ks.Delete(ctx, keys...)
+	return n > 0, err
+}
+
+// Boundaries returns the keys with which shards are to begin so that each salt has one of
+// its own, for a [cleave.Split]. If columns are given, each fixes leading ones of the
+// layout, and shards begin with them, or with each salt of them: so a table without a
+// salt is cut by devices, say. Without them the salt must come first in the layout.
+func (t *Table) Boundaries(columns ...key.Columns) (at [][]byte, err error) {
+	if len(columns) == 0 {
+		if t.salt != 0 {
+			return nil, t.withTableName(fmt.Errorf("%w: there is no salt at the beginning to cut by: say which columns to cut at", ErrQuery))
+		}
+		for salt := 1; salt < t.layout.Salts(); salt++ { // what is before them is the first
+			at = append(at, joinKey(nil, salt, nil))
+		}
+		return at, nil
+	}
+	for _, c := range columns {
+		ranges, err := t.layout.FanOut(c)
+		if err != nil {
+			return nil, t.withTableName(err)
+		}
+		for _, r := range ranges {
+			if len(r.Begin) > 0 {
+				at = append(at, r.Begin)
+			}
+		}
+	}
+	return at, nil
+}
+
+// Spread cuts the table at [Table.Boundaries], and gives the shards to the groups in turn,
+// store by store, as far as they are not there already. A keyspace begins in one shard of
+// one group, and salts bring nothing until it is spread; do it before there are rows, while
+// it costs next to nothing. It waits for the jobs that it starts: if it is left early or
+// fails, they go on, and calling it again does the rest. Groups that are drained get none.
+func (t *Table) Spread(ctx context.Context, columns ...key.Columns) error {
+	at, err := t.Boundaries(columns...)
+	if err != nil {
+		return err
+	}
+	if len(at) > 0 {
+		err = t.applyMapChange(ctx, cleave.Split{Keyspace: t.ks, At: at})
+	}
+	if err != nil {
+		return t.withTableName(fmt.Errorf("split: %w", err))
+	}
+	groups := t.listGroups()
+	if len(groups) == 0 {
+		return t.withTableName(fmt.Errorf("spread: %w", cleave.ErrNowhere))
+	}
+	slices.SortFunc(at, slices.Compare)
+	for i, k := range append([][]byte{{}}, slices.CompactFunc(at, slices.Equal)...) {
+		to := groups[i%len(groups)]
+		where := t.ks.Locate(k)
+		if where.Group == to {
+			continue
+		}
+		if err := t.applyMapChange(ctx, cleave.Move{Shard: where.Shard, To: to}); err != nil {
+			return t.withTableName(fmt.Errorf("move %v to %v: %w", where.Shard, to, err))
+		}
+	}
+	return nil
+}
+
+// applyMapChange makes a change of the map, unless all is so already.
+func (t *Table) applyMapChange(ctx context.Context, c cleave.MapChange) error {
+	job, err := t.db.Start(ctx, c)
+	if errors.Is(err, cleave.ErrNoChange) {
+		return nil
+	}
+	if err == nil {
+		_, err = job.Wait(ctx)
+	}
+	return err
+}
+
+// listGroups returns the groups that may have shards, so that neighbours in the list are on
+// different stores.
+func (t *Table) listGroups() []cleave.GroupID {
+	type place struct {
+		turn, store int
+		id          cleave.GroupID
+	}
+	var places []place
+	turns := map[int]int{}
+	for _, g := range t.db.Groups() {
+		if !g.Draining {
+			places = append(places, place{turns[g.Store], g.Store, g.ID})
+			turns[g.Store]++
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.store, b.store)) })
+	ids := make([]cleave.GroupID, len(places))
+	for i, p := range places {
+		ids[i] = p.id
+	}
+	return ids
+}

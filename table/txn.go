@@ -24,7 +24,7 @@ func (t *Table) In(tx *cleave.Txn) Txn { return Txn{t, tx} }
 
 // Get is [Table.Get].
 func (x Txn) Get(columns key.Columns) (Row, error) {
-	rows, err := x.find(columns)
+	rows, err := x.findRows(columns)
 	if err != nil {
 		return Row{}, err
 	}
@@ -34,9 +34,9 @@ func (x Txn) Get(columns key.Columns) (Row, error) {
 	return rows[0], nil
 }
 
-// find returns the rows of columns: several only if Append made them.
-func (x Txn) find(columns key.Columns) (rows []Row, err error) {
-	keys, err := x.t.keys(columns)
+// findRows returns the rows of columns: several only if Append made them.
+func (x Txn) findRows(columns key.Columns) (rows []Row, err error) {
+	keys, err := x.t.candidateKeys(columns)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (x Txn) find(columns key.Columns) (rows []Row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		row, _, err := x.t.row(item)
+		row, _, err := x.t.decodeRow(item)
 		if err != nil {
 			return nil, err
 		}
@@ -64,10 +64,10 @@ func (x Txn) Put(columns key.Columns, value []byte) error {
 
 // PutWith is [Table.PutWith]. A Request is refused, as by [cleave.Txn.SetWith].
 func (x Txn) PutWith(columns key.Columns, value []byte, o cleave.SetOptions) error {
-	if !x.t.picked || plant.Bug("table-put-does-not-look") {
+	if !x.t.saltPicked || plant.Bug("table-put-does-not-look") {
 		return x.AppendWith(columns, value, o)
 	}
-	rows, err := x.find(columns)
+	rows, err := x.findRows(columns)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (x Txn) AppendWith(columns key.Columns, value []byte, o cleave.SetOptions) 
 
 // Delete is [Table.Delete].
 func (x Txn) Delete(columns key.Columns) (bool, error) {
-	keys, err := x.t.keys(columns)
+	keys, err := x.t.candidateKeys(columns)
 	if err != nil {
 		return false, err
 	}
@@ -115,17 +115,17 @@ func (x Txn) Delete(columns key.Columns) (bool, error) {
 // or goes there before the commit is a conflict.
 func (x Txn) Rows(q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		p, err := x.t.plan(q)
+		p, err := x.t.newQueryPlan(q)
 		if err != nil {
 			yield(Row{}, err)
 			return
 		}
-		p.rows(x.page)(yield)
+		p.scanRows(x.readPage)(yield)
 	}
 }
 
-// page is the source of the transaction's state.
-func (x Txn) page(start, end []byte, o pageOptions) (items []cleave.Item, err error) {
+// readPage is the source of the transaction's state.
+func (x Txn) readPage(start, end []byte, o pageOptions) (items []cleave.Item, err error) {
 	scan := cleave.ScanOptions{Start: start, End: end, Reverse: o.reverse, Limit: o.limit, KeysOnly: o.keysOnly}
 	if scan.Start == nil {
 		scan.Start = []byte{}
@@ -139,7 +139,7 @@ func (x Txn) page(start, end []byte, o pageOptions) (items []cleave.Item, err er
 			return nil, err
 		}
 		if items == nil {
-			items = make([]cleave.Item, 0, min(o.limit, mostRows))
+			items = make([]cleave.Item, 0, min(o.limit, maxPageRows))
 		}
 		items = append(items, item)
 	}
@@ -150,7 +150,7 @@ func (x Txn) page(start, end []byte, o pageOptions) (items []cleave.Item, err er
 func (x Txn) Page(q Query) (Page, error) {
 	limit := q.Limit
 	if limit == 0 {
-		limit = defaultPage
+		limit = defaultPageRows
 	}
 	q.Limit = limit + 1
 	if limit < 0 {
@@ -162,7 +162,7 @@ func (x Txn) Page(q Query) (Page, error) {
 			return Page{}, err
 		}
 		if len(page.Rows) == limit {
-			page.Next = cursorOf(page.Rows[limit-1].Key)
+			page.Next = encodeCursor(page.Rows[limit-1].Key)
 			break
 		}
 		page.Rows = append(page.Rows, row)

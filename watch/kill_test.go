@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -16,22 +17,22 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// killDir tells a child process where to work.
-const killDir = "CLEAVE_TEST_KILL_DIR"
+// killDirEnv tells a child process where to work.
+const killDirEnv = "CLEAVE_TEST_KILL_DIR"
 
-// saved is a copy with the place up to which it is made.
-type saved struct {
+// savedCopy is a copy with the place up to which it is made.
+type savedCopy struct {
 	Texts  map[string]string
 	Hashes map[string]map[string]string
 	At     cleave.Cursor
 }
 
-func load(dir string) (*mirror, cleave.Cursor, error) {
+func loadCopy(dir string) (*mirror, cleave.Cursor, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "copy"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return newMirror(), "", nil
 	}
-	s := saved{}
+	s := savedCopy{}
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
@@ -40,8 +41,8 @@ func load(dir string) (*mirror, cleave.Cursor, error) {
 	return m, s.At, err
 }
 
-func (m *mirror) save(dir string, at cleave.Cursor) error {
-	text, err := json.Marshal(saved{m.texts, m.hashes, at})
+func (m *mirror) saveCopy(dir string, at cleave.Cursor) error {
+	text, err := json.Marshal(savedCopy{m.texts, m.hashes, at})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "next"), text, 0o600)
 	}
@@ -55,10 +56,10 @@ func (m *mirror) save(dir string, at cleave.Cursor) error {
 // the process is killed.
 func TestACopyIsRightAfterItsProcessWasKilled(t *testing.T) {
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(seedOf(t), 1))
-	for range soaking(2) {
+	rng := rand.New(rand.NewPCG(testSeed(t), 1))
+	for range scaleRounds(2) {
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), killDir+"="+dir)
+		child.Env = append(os.Environ(), killDirEnv+"="+dir)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		must(t, err)
@@ -79,12 +80,12 @@ func TestACopyIsRightAfterItsProcessWasKilled(t *testing.T) {
 	must(t, err)
 	defer db.Close()
 	must(t, db.Default().Set(ctx, []byte("end"), nil))
-	m, at, err := load(dir)
+	m, at, err := loadCopy(dir)
 	must(t, err)
 	if at == "" || len(m.texts) == 0 {
 		t.Error("nothing was copied: the test shows nothing")
 	}
-	for e, err := range New(db).Follow(patience(t), Target{Keyspace: db.Default()}, Options{From: at}) {
+	for e, err := range New(db).Follow(hangContext(t), Target{Keyspace: db.Default()}, Options{From: at}) {
 		must(t, err)
 		if e.Kind == Reset {
 			t.Error("it had to begin anew")
@@ -95,7 +96,7 @@ func TestACopyIsRightAfterItsProcessWasKilled(t *testing.T) {
 		}
 	}
 	now, _ := readAll(t, db.Default())
-	if d := m.differs(now); d != "" {
+	if d := m.diffFrom(now); d != "" {
 		t.Errorf("the copy is %s", d)
 	}
 }
@@ -108,23 +109,37 @@ func killedChild() {
 			os.Exit(1)
 		}
 	}
-	dir := os.Getenv(killDir)
+	dir := os.Getenv(killDirEnv)
 	db, err := cleave.Open(filepath.Join(dir, "store"), cleave.Options{Durability: cleave.EverySec})
 	fail(err)
 	go func() {
 		for rng := rand.New(rand.NewPCG(rand.Uint64(), 1)); ; time.Sleep(50 * time.Microsecond) {
-			fail(write(db.Default(), rng, 300))
+			fail(writeRandom(db.Default(), rng, 300))
 		}
 	}()
-	m, at, err := load(dir)
+	m, at, err := loadCopy(dir)
 	fail(err)
 	n := 0
 	for e, err := range New(db).Follow(ctx, Target{Keyspace: db.Default()}, Options{From: at, Buffer: 10}) {
 		fail(err)
 		fail(m.apply(e))
 		if n++; n%7 == 0 {
-			fail(m.save(dir, e.After))
+			fail(m.saveCopy(dir, e.After))
 			fmt.Println(n)
 		}
 	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killDirEnv) != "" {
+		killedChild() // does not return
+	}
+	// A store takes long to open and is worth more the longer it is used: fewer
+	// runs of more steps, unless the caller says otherwise.
+	for name, value := range map[string]string{"rapid.checks": "25", "rapid.steps": "60"} {
+		if f := flag.Lookup(name); f != nil {
+			_ = f.Value.Set(value)
+		}
+	}
+	os.Exit(m.Run())
 }

@@ -44,7 +44,7 @@ func (o PollOptions) withDefaults() (PollOptions, error) {
 		o.Rand = rand.Float64
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = sleepContext
 	}
 	var errs []error
 	if o.Every < time.Millisecond {
@@ -59,7 +59,7 @@ func (o PollOptions) withDefaults() (PollOptions, error) {
 	return o, errors.Join(errs...)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -86,8 +86,8 @@ func Poll[T any](ctx context.Context, o PollOptions, look func(context.Context) 
 			yield(none, err)
 			return
 		}
-		p := pace{o: o, pause: o.Every}
-		for d := p.first(); ; {
+		p := pollPacer{opts: o, pause: o.Every}
+		for d := p.firstPause(); ; {
 			if err := o.Sleep(ctx, d); err != nil {
 				yield(none, err)
 				return
@@ -103,48 +103,48 @@ func Poll[T any](ctx context.Context, o PollOptions, look func(context.Context) 
 			if changed && !yield(value, err) {
 				return
 			}
-			d = p.next(changed, err)
+			d = p.nextPause(changed, err)
 		}
 	}
 }
 
-// pace decides how long to wait before the next look.
-type pace struct {
-	o     PollOptions
+// pollPacer decides how long to wait before the next look.
+type pollPacer struct {
+	opts  PollOptions
 	pause time.Duration // on average, while there are no errors
-	// back is the last pause after an error, 0 if the last look had none.
-	back time.Duration
+	// errorPause is the last pause after an error, 0 if the last look had none.
+	errorPause time.Duration
 }
 
-// first is how long one who has always polled, every now and then, would wait from a
+// firstPause is how long one who has always polled, every now and then, would wait from a
 // moment that knows nothing of it: so those who begin together are spread evenly from
 // the beginning on. A pause longer than t is as likely as 1 for t up to half a round, and
 // from there on falls to 0 at one and a half; the share of waits that are longer is the
 // area behind t.
-func (p *pace) first() time.Duration {
-	t := p.o.Rand()
+func (p *pollPacer) firstPause() time.Duration {
+	t := p.opts.Rand()
 	if t > 0.5 {
 		t = 1.5 - math.Sqrt(2*(1-t))
 	}
-	return time.Duration(t * float64(p.o.Every))
+	return time.Duration(t * float64(p.opts.Every))
 }
 
-func (p *pace) next(changed bool, err error) time.Duration {
+func (p *pollPacer) nextPause(changed bool, err error) time.Duration {
 	if err != nil {
 		// From one pause to three times the last: those who have failed together do not
 		// come back together, and each waits longer and longer.
-		p.back = min(p.between(p.o.Every, 3*max(p.back, p.o.Every)), p.o.Slow)
-		return p.back
+		p.errorPause = min(p.randomBetween(p.opts.Every, 3*max(p.errorPause, p.opts.Every)), p.opts.Slow)
+		return p.errorPause
 	}
-	p.back = 0
+	p.errorPause = 0
 	if changed {
-		p.pause = p.o.Fast
+		p.pause = p.opts.Fast
 	} else {
-		p.pause = min(2*p.pause, p.o.Every)
+		p.pause = min(2*p.pause, p.opts.Every)
 	}
-	return p.between(p.pause/2, p.pause+p.pause/2)
+	return p.randomBetween(p.pause/2, p.pause+p.pause/2)
 }
 
-func (p *pace) between(least, most time.Duration) time.Duration {
-	return least + time.Duration(p.o.Rand()*float64(most-least))
+func (p *pollPacer) randomBetween(least, most time.Duration) time.Duration {
+	return least + time.Duration(p.opts.Rand()*float64(most-least))
 }

@@ -20,8 +20,8 @@ func TestPollersAreSpreadEvenly(t *testing.T) {
 	counts := make([]int, rounds*slices)
 	looks := 0
 	for range pollers {
-		p := pace{o: o, pause: o.Every}
-		for at := p.first(); ; at += p.next(false, nil) {
+		p := pollPacer{opts: o, pause: o.Every}
+		for at := p.firstPause(); ; at += p.nextPause(false, nil) {
 			i := int(at * slices / time.Second)
 			if i >= len(counts) {
 				break
@@ -45,7 +45,7 @@ func TestPollWaitsLongerAfterErrorsAndLessAfterChanges(t *testing.T) {
 	o, err := PollOptions{Every: 8 * time.Second, Fast: time.Second, Slow: time.Minute, Rand: func() float64 { return 0.5 }}.withDefaults()
 	must(t, err)
 	bad := errors.New("bad")
-	p := pace{o: o, pause: o.Every}
+	p := pollPacer{opts: o, pause: o.Every}
 	for i, step := range []struct {
 		changed bool
 		err     error
@@ -56,7 +56,7 @@ func TestPollWaitsLongerAfterErrorsAndLessAfterChanges(t *testing.T) {
 		{true, bad, 16 * time.Second}, {true, bad, 28 * time.Second}, {true, bad, 46 * time.Second}, {true, bad, time.Minute}, {true, bad, time.Minute},
 		{false, nil, 8 * time.Second}, {true, bad, 16 * time.Second},
 	} {
-		if d := p.next(step.changed, step.err); d != step.want {
+		if d := p.nextPause(step.changed, step.err); d != step.want {
 			t.Errorf("step %d: %v, want %v", i, d, step.want)
 		}
 	}
@@ -91,12 +91,12 @@ func TestPollYieldsChangesAndErrorsUntilItsContextEnds(t *testing.T) {
 	}
 	for _, o := range []PollOptions{{Every: 1}, {Fast: time.Minute}, {Slow: time.Second}} {
 		for _, err := range Poll(ctx, o, func(context.Context) (int, bool, error) { return 0, true, nil }) {
-			refused(t, fmt.Sprint(o.Every), err, cleave.ErrOptions)
+			checkRefused(t, fmt.Sprint(o.Every), err, cleave.ErrOptions)
 		}
 	}
 	c, cancel = context.WithTimeout(ctx, 5*time.Millisecond)
 	defer cancel()
 	for _, err := range Poll(c, PollOptions{Every: time.Millisecond}, func(context.Context) (int, bool, error) { return 0, false, nil }) {
-		refused(t, "the end", err, context.DeadlineExceeded)
+		checkRefused(t, "the end", err, context.DeadlineExceeded)
 	}
 }

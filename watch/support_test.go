@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/tally"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 var ctx = context.Background()
 
-// soaking multiplies what random tests do.
-func soaking(n int) int {
+// scaleRounds multiplies what random tests do.
+func scaleRounds(n int) int {
 	if os.Getenv("CLEAVE_SOAK") != "" {
 		return 15 * n
 	}
@@ -31,22 +31,22 @@ func soaking(n int) int {
 	return n
 }
 
-// hanging is how long something may take that hangs if it is wrong.
-func hanging() time.Duration {
+// hangTimeout is how long something may take that hangs if it is wrong.
+func hangTimeout() time.Duration {
 	if os.Getenv("CLEAVE_PLANT") != "" {
 		return 3 * time.Second // the bug is there: say so
 	}
 	return time.Minute
 }
 
-// patience returns a context that ends when something hangs.
-func patience(t testing.TB) context.Context {
-	c, cancel := context.WithTimeout(ctx, hanging())
+// hangContext returns a context that ends when something hangs.
+func hangContext(t testing.TB) context.Context {
+	c, cancel := context.WithTimeout(ctx, hangTimeout())
 	t.Cleanup(cancel)
 	return c
 }
 
-func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./watch") }
+func testSeed(t *testing.T) uint64 { return tally.Seed(t, "./watch") }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -55,15 +55,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func refused(t testing.TB, what string, err, want error) {
+func checkRefused(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
 }
 
-// memory opens a store in memory, which is closed with the test.
-func memory(t testing.TB, o cleave.Options) *cleave.DB {
+// openMemory opens a store in memory, which is closed with the test.
+func openMemory(t testing.TB, o cleave.Options) *cleave.DB {
 	t.Helper()
 	db, err := cleave.OpenMemory(o)
 	must(t, err)
@@ -75,20 +75,20 @@ func memory(t testing.TB, o cleave.Options) *cleave.DB {
 	return db
 }
 
-// common is a store of two that tests share: to open one takes long. It is never closed.
-var common = sync.OnceValues(func() (*cleave.DB, error) { return cleave.OpenMemory(cleave.Options{Stores: 2, Groups: 4}) })
+// sharedStore is a store of two that tests share: to open one takes long. It is never closed.
+var sharedStore = sync.OnceValues(func() (*cleave.DB, error) { return cleave.OpenMemory(cleave.Options{Stores: 2, Groups: 4}) })
 
-var spaces atomic.Int64
+var keyspaceCount atomic.Int64
 
-// fresh returns a new keyspace of the common store, and a hub.
-func fresh(t testing.TB, kind cleave.Kind) (*cleave.Keyspace, *Hub) {
+// newKeyspaceAndHub returns a new keyspace of the common store, and a hub.
+func newKeyspaceAndHub(t testing.TB, kind cleave.Kind) (*cleave.Keyspace, *Hub) {
 	t.Helper()
-	db, err := common()
+	db, err := sharedStore()
 	must(t, err)
-	return space(t, db, fmt.Sprint("space", spaces.Add(1)), kind), New(db)
+	return createKeyspace(t, db, fmt.Sprint("space", keyspaceCount.Add(1)), kind), New(db)
 }
 
-func space(t testing.TB, db *cleave.DB, name string, kind cleave.Kind) *cleave.Keyspace {
+func createKeyspace(t testing.TB, db *cleave.DB, name string, kind cleave.Kind) *cleave.Keyspace {
 	t.Helper()
 	ks, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: name, Kind: kind})
 	must(t, err)
@@ -103,7 +103,7 @@ func watchAll(t testing.TB, h *Hub, ks *cleave.Keyspace, o Options) *Watcher {
 	return w
 }
 
-func number(i int) []byte { return fmt.Appendf(nil, "%04d", i) }
+func numberKey(i int) []byte { return fmt.Appendf(nil, "%04d", i) }
 
 // mirror is what somebody makes of events.
 type mirror struct {
@@ -165,16 +165,16 @@ func (m *mirror) apply(e Event) error {
 	return nil
 }
 
-// within returns what a target has of a mirror.
-func (m *mirror) within(t *Target) *mirror {
+// restrictTo returns what a target has of a mirror.
+func (m *mirror) restrictTo(t *Target) *mirror {
 	c := m.clone()
-	maps.DeleteFunc(c.texts, func(key, _ string) bool { return !t.has([]byte(key)) })
-	maps.DeleteFunc(c.hashes, func(key string, _ map[string]string) bool { return !t.has([]byte(key)) })
+	maps.DeleteFunc(c.texts, func(key, _ string) bool { return !t.hasKey([]byte(key)) })
+	maps.DeleteFunc(c.hashes, func(key string, _ map[string]string) bool { return !t.hasKey([]byte(key)) })
 	return c
 }
 
-// differs says how a mirror differs from another, or nothing.
-func (m *mirror) differs(other *mirror) (text string) {
+// diffFrom says how a mirror differs from another, or nothing.
+func (m *mirror) diffFrom(other *mirror) (text string) {
 	all := m.clone()
 	maps.Copy(all.texts, other.texts)
 	maps.Copy(all.hashes, other.hashes)
@@ -219,11 +219,11 @@ func readAll(t testing.TB, ks *cleave.Keyspace) (*mirror, cleave.Cursor) {
 	return m, at
 }
 
-// leaks fails the test if it leaves goroutines behind.
-func leaks(t *testing.T) {
+// checkGoroutines fails the test if it leaves goroutines behind.
+func checkGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(hanging()); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(hangTimeout()); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 1<<16)
 				stacks = stacks[:runtime.Stack(stacks, true)]
@@ -236,9 +236,9 @@ func leaks(t *testing.T) {
 	})
 }
 
-// write does something to one of some keys at random.
-func write(ks *cleave.Keyspace, rng *rand.Rand, keys int) error {
-	key := number(rng.IntN(keys))
+// writeRandom does something to one of some keys at random.
+func writeRandom(ks *cleave.Keyspace, rng *rand.Rand, keys int) error {
+	key := numberKey(rng.IntN(keys))
 	var err error
 	switch rng.IntN(8) {
 	case 0, 1:

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	osexec "os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,13 +20,13 @@ import (
 
 // What rueidis has in its cache goes when another client writes it, and only then.
 func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--groups", "4")
+	p := startServer(t, "--storage", "memory", "--groups", "4")
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	other := client(p.addr)
+	other := newRedisClient(p.addr)
 	defer other.Close()
 	read := func(key string) (string, bool) {
 		t.Helper()
@@ -42,12 +45,12 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 			t.Fatalf("at first %s is %q, from the cache: %v", key, v, hit)
 		}
 		// The client may hear of that write after it has read it, and then reads once more.
-		eventually(t, key+" from the cache", func() bool { v, hit := read(key); return v == "old" && hit })
+		waitUntil(t, key+" from the cache", func() bool { v, hit := read(key); return v == "old" && hit })
 	}
 	if err := other.Set(ctx, "a", "new", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new value of a", func() bool { v, _ := read("a"); return v == "new" })
+	waitUntil(t, "the new value of a", func() bool { v, _ := read("a"); return v == "new" })
 	// The client hears of writes in their order: now there is nothing more to hear about b.
 	read("b")
 	if v, hit := read("b"); v != "old" || !hit {
@@ -56,14 +59,14 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 	if err := other.FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an empty store", func() bool {
+	waitUntil(t, "an empty store", func() bool {
 		return rueidis.IsRedisNil(c.DoCache(ctx, c.B().Get().Key("b").Cache(), time.Hour).Error())
 	})
 }
 
 // A store in memory that has no room says so, and goes on to read and to delete.
 func TestAServerInMemoryHasALimit(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--maxmemory", "64mb")
+	p := startServer(t, "--storage", "memory", "--maxmemory", "64mb")
 	c := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, ReadTimeout: time.Minute})
 	defer c.Close()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
@@ -86,14 +89,14 @@ func TestAServerInMemoryHasALimit(t *testing.T) {
 // Users are there after a kill, and nobody is served without them.
 func TestUsersOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
-	p := serving(t, "--data", dir)
-	c := client(p.addr)
+	p := startServer(t, "--data", dir)
+	c := newRedisClient(p.addr)
 	if err := c.Do(ctx, "acl", "setuser", "default", "resetpass", ">secret").Err(); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	_ = p.end(syscall.SIGKILL)
-	p = serving(t, "--data", dir)
+	_ = p.stopWith(syscall.SIGKILL)
+	p = startServer(t, "--data", dir)
 	for password, ok := range map[string]bool{"": false, "wrong": false, "secret": true} {
 		c := redis.NewClient(&redis.Options{Addr: p.addr, Password: password, MaxRetries: -1, ReadTimeout: time.Minute})
 		if err := c.Ping(ctx).Err(); (err == nil) != ok {
@@ -103,8 +106,8 @@ func TestUsersOutliveTheServer(t *testing.T) {
 	}
 }
 
-// tool returns a command of Redis' own tools that talks to a server.
-func tool(t *testing.T, p *process, name string, args ...string) *osexec.Cmd {
+// redisTool returns a command of Redis' own tools that talks to a server.
+func redisTool(t *testing.T, p *serverProcess, name string, args ...string) *osexec.Cmd {
 	t.Helper()
 	path, err := osexec.LookPath(name)
 	if err != nil {
@@ -118,7 +121,7 @@ func tool(t *testing.T, p *process, name string, args ...string) *osexec.Cmd {
 }
 
 func TestRedisCliWorksWithTheServer(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--groups", "4")
+	p := startServer(t, "--storage", "memory", "--groups", "4")
 	for _, c := range []struct {
 		args, stdin, want string
 	}{
@@ -142,32 +145,32 @@ func TestRedisCliWorksWithTheServer(t *testing.T) {
 		{args: "-n 1 get greeting", want: "DB index is out of range"},
 		{args: "--cluster check " + p.addr, want: "is not configured as a cluster node"},
 	} {
-		cmd := tool(t, p, "redis-cli", strings.Fields(c.args)...)
+		cmd := redisTool(t, p, "redis-cli", strings.Fields(c.args)...)
 		if strings.HasPrefix(c.args, "--cluster") {
 			cmd.Args = append(cmd.Args[:1], strings.Fields(c.args)...)
 		}
 		cmd.Stdin = strings.NewReader(c.stdin)
 		out, _ := cmd.CombinedOutput() // how it ends differs between versions
 		if !strings.Contains(string(out), c.want) || strings.Contains(string(out), "Warning") {
-			t.Errorf("redis-cli %s: %s: %s", c.args, out, p.plain.String())
+			t.Errorf("redis-cli %s: %s: %s", c.args, out, p.stderrText.String())
 		}
 	}
 }
 
 // Forms of redis-cli that go on until they are ended say something soon.
 func TestRedisCliWatchesTheServer(t *testing.T) {
-	p := serving(t, "--storage", "memory")
+	p := startServer(t, "--storage", "memory")
 	for args, want := range map[string]string{
 		"--latency -i 0.1 --raw": " ",          // one line of figures, as it is not a terminal
 		"-r 3 -i 0.01 ping":      "PONG\nPONG", // thrice
 		"-r 1 info clients":      "connected_clients:1",
 	} {
-		if out, err := tool(t, p, "redis-cli", strings.Fields(args)...).CombinedOutput(); !strings.Contains(string(out), want) {
+		if out, err := redisTool(t, p, "redis-cli", strings.Fields(args)...).CombinedOutput(); !strings.Contains(string(out), want) {
 			t.Errorf("redis-cli %s: %s, %v", args, out, err)
 		}
 	}
-	cmd := tool(t, p, "redis-cli", "--stat", "-i", "0.05")
-	out := new(lines)
+	cmd := redisTool(t, p, "redis-cli", "--stat", "-i", "0.05")
+	out := new(lineCounter)
 	cmd.Stdout = out
 	cmd.Env = append(cmd.Environ(), "TERM=dumb")
 	if stdbuf, err := osexec.LookPath("stdbuf"); err == nil { // it would keep its lines to itself
@@ -178,13 +181,13 @@ func TestRedisCliWatchesTheServer(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a line of redis-cli --stat", func() bool { return out.count() > 2 })
+	waitUntil(t, "a line of redis-cli --stat", func() bool { return out.countLines() > 2 })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }
 
 func TestRedisBenchmarkWorksWithTheServer(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--groups", "4")
+	p := startServer(t, "--storage", "memory", "--groups", "4")
 	const n = 1000
 	for _, c := range []struct {
 		tests, keys string
@@ -193,7 +196,7 @@ func TestRedisBenchmarkWorksWithTheServer(t *testing.T) {
 		{"ping,set,get,incr,hset", "100", []string{"PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "HSET"}},
 		{"mset", "100000", []string{"MSET (10 keys)"}},
 	} {
-		out, err := tool(t, p, "redis-benchmark", "-t", c.tests, "-r", c.keys, "-P", "16", "-c", "50", "-n", strconv.Itoa(n), "--csv").CombinedOutput()
+		out, err := redisTool(t, p, "redis-benchmark", "-t", c.tests, "-r", c.keys, "-P", "16", "-c", "50", "-n", strconv.Itoa(n), "--csv").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -206,7 +209,7 @@ func TestRedisBenchmarkWorksWithTheServer(t *testing.T) {
 			t.Errorf("it was refused something: %s", out)
 		}
 	}
-	c := client(p.addr)
+	c := newRedisClient(p.addr)
 	defer c.Close()
 	sum := int64(0)
 	for i := range 100 {
@@ -219,4 +222,78 @@ func TestRedisBenchmarkWorksWithTheServer(t *testing.T) {
 	if sum < n {
 		t.Errorf("INCR was answered %d times, and the counters make %d", n, sum)
 	}
+}
+
+// Ten thousand connections that say nothing take little memory, and others are served.
+func TestTenThousandIdleConnections(t *testing.T) {
+	const n = 10_000
+	p := startServer(t, "--storage", "memory", "--maxclients", strconv.Itoa(n+100))
+	c := newRedisClient(p.addr)
+	defer c.Close()
+	heap := func() int {
+		m := regexp.MustCompile(`heap_bytes:(\d+)`).FindStringSubmatch(c.Info(ctx, "memory").Val())
+		if m == nil {
+			t.Fatal("INFO memory does not tell heap_bytes")
+		}
+		bytes, _ := strconv.Atoi(m[1])
+		return bytes
+	}
+	before := heap()
+	idle := make([]net.Conn, 0, n)
+	defer func() {
+		for _, c := range idle {
+			c.Close()
+		}
+	}()
+	for range n {
+		conn, err := net.Dial("tcp", p.addr)
+		if errors.Is(err, syscall.EMFILE) {
+			t.Skipf("this machine lets a process have %d connections, not %d", len(idle), n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
+	}
+	waitUntil(t, "all of them are there", func() bool {
+		m := regexp.MustCompile(`connected_clients:(\d+)`).FindStringSubmatch(c.Info(ctx, "clients").Val())
+		there, _ := strconv.Atoi(m[1])
+		return there > n
+	})
+	// What is garbage counts too, so that this is a bound and not the figure.
+	if each := (heap() - before) / n; each > 32<<10 {
+		t.Errorf("an idle connection takes %d bytes", each)
+	}
+	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+	for _, i := range []int{0, n / 2, n - 1} {
+		reply := make([]byte, 7)
+		if _, err := idle[i].Write([]byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := idle[i].Read(reply); err != nil || string(reply) != "+PONG\r\n" {
+			t.Errorf("connection %d: %q, %v", i, reply, err)
+		}
+	}
+}
+
+// lineCounter counts the lines that a program has written so far.
+type lineCounter struct {
+	mu sync.Mutex
+	n  int
+}
+
+// Write implements [io.Writer].
+func (l *lineCounter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n += bytes.Count(p, []byte("\n"))
+	return len(p), nil
+}
+
+func (l *lineCounter) countLines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
 }

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/config"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/config"
 )
 
-// write puts a text into a file of a new directory.
-func write(t *testing.T, name, text string) (path string) {
+// writeTempFile puts a text into a file of a new directory.
+func writeTempFile(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -24,14 +25,14 @@ func write(t *testing.T, name, text string) (path string) {
 }
 
 func TestConfigCheckTellsPlacesAndExits2(t *testing.T) {
-	bad := write(t, "bad.toml", "timeout = 1\nmaxclient = 2\nstorage = 'tape'\n")
-	code, stdout, stderr := exec("config", "check", bad)
+	bad := writeTempFile(t, "bad.toml", "timeout = 1\nmaxclient = 2\nstorage = 'tape'\n")
+	code, stdout, stderr := runCommand("config", "check", bad)
 	want := bad + ":2:1: unknown setting \"maxclient\": did you mean \"maxclients\"?\n" + bad + ":3:1: storage: \"tape\": want disk or memory\n"
 	if code != exitUsage || stdout != want || stderr != "" {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	good := write(t, "good.toml", "timeout = 1\n")
-	if code, stdout, _ := exec("config", "check", good); code != exitOK || stdout != good+": no mistakes\n" {
+	good := writeTempFile(t, "good.toml", "timeout = 1\n")
+	if code, stdout, _ := runCommand("config", "check", good); code != exitOK || stdout != good+": no mistakes\n" {
 		t.Errorf("exit %d, %q", code, stdout)
 	}
 	for args, want := range map[string]string{
@@ -41,7 +42,7 @@ func TestConfigCheckTellsPlacesAndExits2(t *testing.T) {
 		"config chek":            `did you mean "check"?`,
 		"config example nothing": "takes no arguments",
 	} {
-		if code, _, stderr := exec(strings.Fields(args)...); code != exitUsage || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCommand(strings.Fields(args)...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("cleave %s: exit %d, %q", args, code, stderr)
 		}
 	}
@@ -53,17 +54,17 @@ func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(file) != config.Example() {
+	if string(file) != config.ExampleFile() {
 		t.Error("packaging/cleave.toml is not what cleave config example prints: write it anew")
 	}
-	if code, stdout, stderr := exec("config", "check", path); code != exitOK {
+	if code, stdout, stderr := runCommand("config", "check", path); code != exitOK {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
 
-// eventually waits for something that another process does. It fails only if it has not
+// waitUntil waits for something that another process does. It fails only if it has not
 // come about after a minute.
-func eventually(t *testing.T, what string, holds func() bool) {
+func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 6000 {
 		if holds() {
@@ -75,9 +76,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func TestSIGHUPTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
-	file := write(t, "c.toml", "storage = 'memory'\ntimeout = 10\ngroups = 2\nslowlog-max-len = 7\n")
-	p := serving(t, "--config", file, "--slowlog-max-len", "9")
-	c := client(p.addr)
+	file := writeTempFile(t, "c.toml", "storage = 'memory'\ntimeout = 10\ngroups = 2\nslowlog-max-len = 7\n")
+	p := startServer(t, "--config", file, "--slowlog-max-len", "9")
+	c := newRedisClient(p.addr)
 	defer c.Close()
 	setting := func(name string) string { return c.ConfigGet(ctx, name).Val()[name] }
 	if setting("timeout") != "10" || setting("slowlog-max-len") != "9" {
@@ -96,21 +97,34 @@ func TestSIGHUPTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 		}
 	}
 	hup("storage = 'memory'\ntimeout = 20\ngroups = 3\nslowlog-max-len = 8\n")
-	eventually(t, "timeout 20", func() bool { return setting("timeout") == "20" })
+	waitUntil(t, "timeout 20", func() bool { return setting("timeout") == "20" })
 	if setting("slowlog-log-slower-than") != "5" || setting("slowlog-max-len") != "9" {
 		t.Error("what a client has set, or a flag, was lost")
 	}
 	says := func(want string) {
 		t.Helper()
-		eventually(t, "it says "+want, func() bool { return strings.Contains(p.plain.String(), want) })
+		waitUntil(t, "it says "+want, func() bool { return strings.Contains(p.stderrText.String(), want) })
 	}
-	says("now in effect: timeout; waiting for a restart: groups")
+	says("msg=reloaded signal=SIGHUP in_effect=timeout waits_for_restart=groups")
 	hup("timeout = 30\nnonsense = 1\n")
-	says("nothing is changed:\n" + file + ":2:1: unknown setting")
+	says(`msg="reload refused, nothing is changed" signal=SIGHUP error="` + file + `:2:1: unknown setting`)
 	hup("timeout = 40\nstorage = 'memory'\ngroups = 3\n")
-	eventually(t, "timeout 40", func() bool { return setting("timeout") == "40" })
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v: %s", err, p.plain.String())
+	waitUntil(t, "timeout 40", func() bool { return setting("timeout") == "40" })
+	var groups, timeout api.Setting
+	all, err := p.operatorClient(t, "").Config(ctx)
+	for _, s := range all {
+		switch s.Name {
+		case "groups":
+			groups = s
+		case "timeout":
+			timeout = s
+		}
+	}
+	if err != nil || groups.Value != "2" || groups.Pending != "3" || groups.Source != "file" || timeout.Source != "file" || timeout.From != file+":1:1" || timeout.Value != "40" {
+		t.Errorf("the settings are %+v and %+v, %v", groups, timeout, err)
+	}
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v: %s", err, p.stderrText.String())
 	}
 }
 
@@ -126,7 +140,7 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	}
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", socket.LocalAddr().String())
-	p := serving(t, "--storage", "memory")
+	p := startServer(t, "--storage", "memory")
 	told := func() string {
 		b := make([]byte, 100)
 		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
@@ -139,8 +153,8 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 	if got := told(); got != "READY=1" {
 		t.Errorf("told %q", got)
 	}
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v: %s", err, p.plain.String())
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v: %s", err, p.stderrText.String())
 	}
 	if got := told(); got != "STOPPING=1" {
 		t.Errorf("told %q", got)

@@ -11,24 +11,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/importer"
-	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/importer"
+	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
-// at is a moment that is the same in each run.
-var at = time.Date(2026, 11, 27, 8, 15, 0, 0, time.UTC)
+// goldenTime is a moment that is the same in each run.
+var goldenTime = time.Date(2026, 11, 27, 8, 15, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
-// golden holds what is shown against a file: the schema and the looks that people and
+// checkGolden holds what is shown against a file: the schema and the looks that people and
 // scripts rely on.
-func golden(t *testing.T, name string, got []byte) {
+func checkGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if *update {
+	if *updateGolden {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -45,23 +45,23 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// list is rows in both forms.
-func list[T any](t *testing.T, b *bytes.Buffer, name string, columns []output.Column[T], rows ...T) {
+// writeListForms is rows in both forms.
+func writeListForms[T any](t *testing.T, b *bytes.Buffer, name string, columns []output.Column[T], rows ...T) {
 	t.Helper()
 	for _, f := range []output.Format{output.Table, output.JSONL} {
 		fmt.Fprintf(b, "-- %s %v\n", name, f)
-		if err := output.Write(b, f, rows, columns); err != nil {
+		if err := output.WriteRows(b, f, 0, rows, columns); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// single is a thing in both forms.
-func single[T any](t *testing.T, b *bytes.Buffer, name string, text func(T) string, thing T) {
+// writeSingleForms is a thing in both forms.
+func writeSingleForms[T any](t *testing.T, b *bytes.Buffer, name string, text func(T) string, thing T) {
 	t.Helper()
 	for _, f := range []output.Format{output.Table, output.JSONL} {
 		fmt.Fprintf(b, "-- %s %v\n", name, f)
-		if err := output.One(b, f, thing, text); err != nil {
+		if err := output.WriteOne(b, f, thing, text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,42 +72,43 @@ var (
 	goldRange = api.Shard{ID: 8, Keyspace: "orders", Kind: "range", Group: 11, StartKey: ptr(api.Key("eu\x00")), EndKey: ptr(api.Key(strings.Repeat("n", 40))), Share: 0.25}
 	goldJob   = api.Job{ID: "12", Kind: "move", State: api.JobRunning, Phase: "copy", Shard: 7, From: 2, To: 3, Rows: 500, Bytes: 48 << 20, Progress: 0.5,
 		Expected:           &api.Price{Rows: 1000, Bytes: 96 << 20, Moves: 1, Seconds: 2, PauseSeconds: 0.006, SkewBefore: 2.5, SkewAfter: 1.2},
-		RateBytesPerSecond: 24 << 20, ETASeconds: ptr(2.0), Created: at, Changed: at, LimitBytesPerSecond: 32 << 20}
+		RateBytesPerSecond: 24 << 20, ETASeconds: ptr(2.0), Created: goldenTime, Changed: goldenTime, LimitBytesPerSecond: 32 << 20}
 	goldGroup = api.Group{ID: 2, Store: 1, Draining: true, Shards: 3, Rows: 1234567, Bytes: 96 << 20, QueueDepth: 4, Commands: 99, ServiceP99Seconds: 0.0042, QueueWaitP99Seconds: 0.001}
 )
 
 func TestListsLookTheSameAsEver(t *testing.T) {
 	var b bytes.Buffer
-	list(t, &b, "shard list", shardColumns, goldShard, goldRange)
-	list(t, &b, "group list", groupColumns, goldGroup)
-	list(t, &b, "keyspace list", keyspaceColumns, api.Keyspace{Name: "default", Kind: "hash", Slots: 16384, Default: true, Shards: 16, Rows: 5, Bytes: 500, CacheHitRatio: 0.9},
+	writeListForms(t, &b, "shard list", shardColumns, goldShard, goldRange)
+	writeListForms(t, &b, "group list", groupColumns, goldGroup)
+	writeListForms(t, &b, "keyspace list", keyspaceColumns, api.Keyspace{Name: "default", Kind: "hash", Slots: 16384, Default: true, Shards: 16, Rows: 5, Bytes: 500, CacheHitRatio: 0.9},
 		api.Keyspace{Name: "orders", Kind: "range", Layout: "(region) | id", Shards: 2, Indexes: 1})
-	list(t, &b, "index list", indexColumns, api.Index{Keyspace: "orders", Name: "by-mail", Mode: "asynchronous", Unique: true, Columns: "mail", Ready: true, BehindSeconds: 0.25, BehindBytes: 100})
-	list(t, &b, "job list", jobColumns, goldJob)
-	list(t, &b, "saga list", sagaColumns, api.Saga{ID: "s1", Definition: "transfer", State: "compensating", Stuck: "undo fails", Steps: []string{"take", "give"}, At: 1, Attempts: 3, Failure: "no", Started: at})
-	list(t, &b, "backup list", backupColumns, api.Backup{Name: "night", Created: at, Bytes: 1 << 20, Files: 21, Stores: 1})
-	golden(t, "lists.txt", scrub(b.Bytes()))
+	writeListForms(t, &b, "index list", indexColumns, api.Index{Keyspace: "orders", Name: "by-mail", Mode: "asynchronous", Unique: true, Columns: "mail", Ready: true, BehindSeconds: 0.25, BehindBytes: 100})
+	writeListForms(t, &b, "job list", jobColumns, goldJob)
+	writeListForms(t, &b, "saga list", sagaColumns, api.Saga{ID: "s1", Definition: "transfer", State: "compensating", Stuck: "undo fails", Steps: []string{"take", "give"}, At: 1, Attempts: 3, Failure: "no", Started: goldenTime})
+	writeListForms(t, &b, "backup list", backupColumns, api.Backup{Name: "night", Created: goldenTime, Bytes: 1 << 20, Files: 21, Stores: 1})
+	checkGolden(t, "lists.txt", replaceLocalTime(b.Bytes()))
 }
 
-// scrub takes the zone of the machine out of what is shown.
-func scrub(b []byte) []byte {
-	return bytes.ReplaceAll(b, []byte(at.Local().Format(timeForm)), []byte(at.Format(timeForm)))
+// replaceLocalTime takes the zone of the machine out of what is shown.
+func replaceLocalTime(b []byte) []byte {
+	return bytes.ReplaceAll(b, []byte(goldenTime.Local().Format(timeLayout)), []byte(goldenTime.Format(timeLayout)))
 }
 
 func TestSingleThingsLookTheSameAsEver(t *testing.T) {
 	var b bytes.Buffer
-	single(t, &b, "explain key", explanationText, api.Explanation{Keyspace: "default", Kind: "hash", Key: ptr(api.Key("{a}b")), HashTag: ptr(api.Key("a")), Slot: ptr(5000),
+	writeSingleForms(t, &b, "explain key", func(e api.Explanation) string { return formatExplanation(e, 0) }, api.Explanation{Keyspace: "default", Kind: "hash", Key: ptr(api.Key("{a}b")), HashTag: ptr(api.Key("a")), Slot: ptr(5000),
 		Exists: ptr(false), Shard: goldShard, Why: []string{"The tag decides."}})
-	single(t, &b, "job show", jobText, goldJob)
-	single(t, &b, "map", mapText, api.Map{Version: 9, Groups: []api.Group{goldGroup, {ID: 11}}, Shards: []api.Shard{goldShard, goldRange}})
-	single(t, &b, "status --ready", readyText, api.Ready{Checks: []api.Check{{Name: "store", Detail: "the disk is full"}}})
-	single(t, &b, "shard move", func(a api.Action) string { return planText(&a.Plan) + actionText(a) },
+	writeSingleForms(t, &b, "job show", formatJob, goldJob)
+	writeSingleForms(t, &b, "map", func(m api.Map) string { return formatMap(m, 0) }, api.Map{Version: 9, Groups: []api.Group{goldGroup, {ID: 11}}, Shards: []api.Shard{goldShard, goldRange}})
+	writeSingleForms(t, &b, "status --ready", formatReadiness, api.Ready{Checks: []api.Check{{Name: "store", Detail: "the disk is full"}}})
+	writeSingleForms(t, &b, "shard move", func(a api.Action) string { return formatPlan(&a.Plan, 0) + formatAction(a) },
 		api.Action{Plan: api.Plan{Summary: "move shard 7 from group 2 to group 3", Steps: []string{"Its rows are copied."}, Price: goldJob.Expected, Irreversible: true}, Job: &goldJob})
-	single(t, &b, "import", importText, importer.Report{Keys: 10, Total: 10, Strings: 5, Hashes: 3, Bytes: 1 << 20, Skipped: map[string]int64{"list": 1}, Gone: 1, Failed: 1,
-		Failures: []string{`"k": too long`}, Complete: true, Seconds: 2})
-	_, text := progressOf(&goldJob)
+	writeSingleForms(t, &b, "import", formatImport, importer.Report{Keys: 10, Total: 10, Strings: 5, Hashes: 3, Bytes: 1 << 20, Skipped: map[string]int64{"list": 1}, Gone: 1, Failed: 1,
+		Failures: []string{`"k": too long`}, Complete: true, Seconds: 2,
+		LeftOut: []importer.LeftOut{{Why: "with a value over 64.0 MiB", Count: 1, Keys: []string{"k"}}, {Why: "of type list, which is not served", Count: 12, Keys: []string{"a", `b\x00`}}}})
+	_, text := formatJobProgress(&goldJob)
 	b.WriteString("-- progress\n" + text + "\n")
-	golden(t, "single.txt", b.Bytes())
+	checkGolden(t, "single.txt", replaceLocalTime(b.Bytes()))
 }
 
 func TestStatusFitsOnAScreenWhateverThereIs(t *testing.T) {
@@ -116,14 +117,14 @@ func TestStatusFitsOnAScreenWhateverThereIs(t *testing.T) {
 	for i := range 20 {
 		s.Findings = append(s.Findings, api.Finding{Severity: api.Unhealthy, Message: fmt.Sprint("finding ", i, strings.Repeat(" and so on", 20)), Fix: "cleave group list"})
 		s.Jobs = append(s.Jobs, goldJob)
-		s.Events = append(s.Events, api.Event{Time: at.Local(), Message: "a shard has split", Command: "cleave job show 1"})
+		s.Events = append(s.Events, api.Event{Time: goldenTime.Local(), Message: "a shard has split", Command: "cleave job show 1"})
 	}
-	text := statusText(s)
+	text := formatStatus(s, output.MaxWidth)
 	checkWidth(t, text)
 	if n := strings.Count(text, "\n"); n > 25 || !strings.HasPrefix(text, "UNHEALTHY: 20 findings\n") {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
-	golden(t, "status.txt", bytes.ReplaceAll([]byte(text), []byte(at.Local().Format(time.TimeOnly)), []byte(at.Format(time.TimeOnly))))
+	checkGolden(t, "status.txt", bytes.ReplaceAll([]byte(text), []byte(goldenTime.Local().Format(time.TimeOnly)), []byte(goldenTime.Format(time.TimeOnly))))
 	var back api.Status
 	raw, err := json.Marshal(s)
 	if err == nil {

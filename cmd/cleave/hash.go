@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave/hash"
-	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/ops/output"
+	"github.com/cleavekv/cleave/internal/ops/terminal"
 )
 
-func hashCommand() *cobra.Command {
+func newHashCommand() *cobra.Command {
 	var (
 		format output.Format
 		opts   hash.MeasureOptions
@@ -39,20 +40,20 @@ it spreads keys over slots and mixes nothing.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reports, err := hash.MeasureAll(opts)
 			if errors.Is(err, hash.ErrOptions) {
-				return usageError{hashMisuse(err)}
+				return usageError{toHashOptionError(err)}
 			}
 			if err != nil {
 				return err
 			}
-			return output.Write(cmd.OutOrStdout(), format, reports, hashColumns())
+			return output.WriteRows(cmd.OutOrStdout(), format, terminal.Width(cmd.OutOrStdout()), reports, newHashColumns())
 		},
 	}
-	hashFlags(cmd, &opts, &format)
+	addHashFlags(cmd, &opts, &format)
 	return cmd
 }
 
-// hashFlags defines the flags in the order in which they are best read.
-func hashFlags(cmd *cobra.Command, opts *hash.MeasureOptions, format *output.Format) {
+// addHashFlags defines the flags in the order in which they are best read.
+func addHashFlags(cmd *cobra.Command, opts *hash.MeasureOptions, format *output.Format) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&opts.Samples, "samples", 0, "random keys whose bits are flipped (default 1024)")
@@ -64,10 +65,10 @@ func hashFlags(cmd *cobra.Command, opts *hash.MeasureOptions, format *output.For
 	completeFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput})
 }
 
-// hashMisuse says what is wrong with the options as the command line has them:
+// toHashOptionError says what is wrong with the options as the command line has them:
 // "measure xxh3: hash: bad report options: Buckets is 1000, want ..." becomes
 // "--buckets 1000: want ...".
-func hashMisuse(err error) error {
+func toHashOptionError(err error) error {
 	flags := map[string]string{"Samples": "--samples", "KeyBytes": "--key-bytes", "Buckets": "--buckets", "Keys": "--keys"}
 	var errs []error
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -84,7 +85,7 @@ func hashMisuse(err error) error {
 	return errors.Join(errs...)
 }
 
-func hashColumns() []output.Column[hash.Report] {
+func newHashColumns() []output.Column[hash.Report] {
 	type report = hash.Report
 	columns := []output.Column[report]{
 		{Head: "function", Cell: func(r report) string { return r.Name }},
@@ -105,7 +106,7 @@ func hashColumns() []output.Column[hash.Report] {
 			if math.Abs(s.Z) >= 100 {
 				decimals = 0
 			}
-			return fmt.Sprintf("%s %-4s", output.Signed(s.Z, decimals), strings.TrimSuffix(s.By, "ulo"))
+			return fmt.Sprintf("%s %-4s", output.FormatSigned(s.Z, decimals), strings.TrimSuffix(s.By, "ulo"))
 		}})
 	}
 	return append(columns, output.Column[report]{Head: "verdict", Cell: func(r report) string { return r.Verdict.String() }})

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHashShowsEveryFunctionAndTellsTheWeakOnes(t *testing.T) {
-	code, stdout, stderr := exec("hash", "-o", "json")
+	code, stdout, stderr := runCommand("hash", "-o", "json")
 	if code != exitOK {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
@@ -32,7 +32,7 @@ func TestHashShowsEveryFunctionAndTellsTheWeakOnes(t *testing.T) {
 }
 
 func TestHashTableHasAColumnForEachKindOfKeys(t *testing.T) {
-	code, stdout, _ := exec("hash", "--samples", "64", "--keys", "8192")
+	code, stdout, _ := runCommand("hash", "--samples", "64", "--keys", "8192")
 	checkWidth(t, stdout)
 	head, _, _ := strings.Cut(stdout, "\n")
 	for _, c := range hash.Corpora(0) {
@@ -44,7 +44,7 @@ func TestHashTableHasAColumnForEachKindOfKeys(t *testing.T) {
 
 func TestHashRefusesBadFlags(t *testing.T) {
 	for _, args := range []string{"--buckets 1000", "--samples -1", "--keys 10", "--key-bytes 1000", "-o xml", "xxh3"} {
-		code, stdout, stderr := exec(strings.Fields("hash " + args)...)
+		code, stdout, stderr := runCommand(strings.Fields("hash " + args)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "cleave hash --help") {
 			t.Errorf("cleave hash %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
@@ -58,7 +58,7 @@ func TestHashNamesTheFlagThatAFunctionCannotHave(t *testing.T) {
 		}
 		// Measured alone, since the whole command measures others before it.
 		_, err := hash.Measure(f, hash.MeasureOptions{Buckets: 32768})
-		if got, want := hashMisuse(err).Error(), `--buckets 32768: "crc16-slot" has 14 bits only`; got != want {
+		if got, want := toHashOptionError(err).Error(), `--buckets 32768: "crc16-slot" has 14 bits only`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		return

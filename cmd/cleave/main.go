@@ -7,24 +7,32 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-func rootCommand() *cobra.Command {
+func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "cleave",
 		Short:             "A sharded, ordered, transactional store for Redis clients, and its toolkit",
-		Version:           versionText(),
+		Version:           formatVersion(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		Args:              knownCommand,
+		Args:              checkKnownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{flagError(cmd, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{explainFlagError(cmd, err)} })
 	root.SetVersionTemplate("{{.Version}}\n")
 	// Defined here, the flag has no -v, which elsewhere means verbose.
 	root.Flags().Bool("version", false, "print the version of this binary")
@@ -32,7 +40,7 @@ func rootCommand() *cobra.Command {
 	// usage for it alone would mislead.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	addCommands(root)
-	strictBuiltins(root)
+	makeBuiltinsStrict(root)
 	return root
 }
 
@@ -43,10 +51,10 @@ func addCommands(root *cobra.Command) {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"server", "Run a server:", []*cobra.Command{serveCommand(), configCommand(), importCommand(), restoreCommand()}},
-		{"look", "Look at a running server:", []*cobra.Command{statusCommand(), mapCommand(), explainCommand(), sagaCommand(), clientCommand(), slowlogCommand(), auditCommand()}},
-		{"change", "Look at and change a running server:", []*cobra.Command{shardCommand(), groupCommand(), keyspaceCommand(), indexCommand(), jobCommand(), backupCommand()}},
-		{"toolkit", "The toolkit, without a server:", []*cobra.Command{routeCommand(), hashCommand()}},
+		{"server", "Run a server:", []*cobra.Command{newServeCommand(), newConfigCommand(), newImportCommand(), newRestoreCommand()}},
+		{"look", "Look at a running server:", []*cobra.Command{newStatusCommand(), newMapCommand(), newExplainCommand(), newSagaCommand(), newClientCommand(), newSlowlogCommand(), newAuditCommand()}},
+		{"change", "Look at and change a running server:", []*cobra.Command{newShardCommand(), newGroupCommand(), newKeyspaceCommand(), newIndexCommand(), newJobCommand(), newBackupCommand()}},
+		{"toolkit", "The toolkit, without a server:", []*cobra.Command{newRouteCommand(), newHashCommand()}},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -55,12 +63,12 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(versionCommand())
+	root.AddCommand(newVersionCommand())
 }
 
-// strictBuiltins makes the commands that cobra brings along exit with 2 when
+// makeBuiltinsStrict makes the commands that cobra brings along exit with 2 when
 // they are asked wrongly. They would explain themselves and exit with 0.
-func strictBuiltins(root *cobra.Command) {
+func makeBuiltinsStrict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -71,10 +79,10 @@ func strictBuiltins(root *cobra.Command) {
 				if err != nil {
 					return usageError{err}
 				}
-				return knownCommand(found, rest)
+				return checkKnownCommand(found, rest)
 			}
 		case "completion":
-			cmd.Args = knownCommand
+			cmd.Args = checkKnownCommand
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			for _, shell := range cmd.Commands() {
 				shell.Args = noArgs
@@ -89,7 +97,92 @@ func run(root *cobra.Command) int {
 	if err == nil {
 		return exitOK
 	}
-	return report(root, cmd, err)
+	return reportError(root, cmd, err)
 }
 
-func main() { os.Exit(run(rootCommand())) }
+func main() { os.Exit(run(newRootCommand())) }
+
+// The exit codes that scripts rely on.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2 // or it needs --yes
+	exitUnhealthy   = 3 // something is found that wants to be put right
+	exitUnreachable = 4
+	exitTimeout     = 5
+	exitInterrupted = 130 // by Ctrl-C, as shells have it, or asked to end
+)
+
+// errInterrupted is what a command ends with that was interrupted.
+var errInterrupted = exitError{exitInterrupted, errors.New("interrupted")}
+
+// signalContext is a context that ends with Ctrl-C, or when the command is asked to end. From then on
+// a second one ends the program at once, whatever it is at.
+func signalContext(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// silentExit ends a command whose output says all.
+type silentExit struct{ code int }
+
+func (e silentExit) Error() string { return fmt.Sprintf("exit %d", e.code) }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return e.err.Error() }
+func (e exitError) Unwrap() error { return e.err }
+
+// reportError tells an error and returns the exit code.
+func reportError(root, cmd *cobra.Command, err error) int {
+	var quiet silentExit
+	if errors.As(err, &quiet) {
+		return quiet.code
+	}
+	if err == context.Canceled { // nobody has said what was under way
+		err = errInterrupted
+	}
+	// Errors of the packages begin with their names, too.
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cleave: "), "api: ")
+	fmt.Fprintf(root.ErrOrStderr(), "cleave: %s\n", output.EscapeUnprintable(text))
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(root.ErrOrStderr(), "See '%s --help'.\n", cmd.CommandPath())
+		return exitUsage
+	}
+	var code exitError
+	if errors.As(err, &code) {
+		return code.code
+	}
+	return exitFailed
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Print the version of this binary",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), formatVersion())
+			return err
+		},
+	}
+}
+
+// moduleVersion is that of the module that was built.
+func moduleVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+func formatVersion() string {
+	return fmt.Sprintf("cleave %s %s %s/%s", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

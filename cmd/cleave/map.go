@@ -3,16 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-func mapCommand() *cobra.Command {
-	return showing[api.Map]{
+func newMapCommand() *cobra.Command {
+	return showCommand[api.Map]{
 		use: "map", short: "Show which group has which keys",
 		long: `Show which group has which keys.
 
@@ -21,17 +22,17 @@ the group that has each part: 1 to 9, then a to z, and * for those beyond. Of a 
 keyspace each place is as many slots as any other; of a range keyspace it is a
 shard.`,
 		get:  func(ctx context.Context, c *api.Client, _ []string) (api.Map, error) { return c.Map(ctx) },
-		text: mapText,
-	}.command(nil)
+		text: formatMap,
+	}.toCobra(nil)
 }
 
 // stripCells is how wide the strip of a keyspace is.
 const stripCells = 64
 
-func mapText(m api.Map) string {
+func formatMap(m api.Map, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "version %d: %s in %s\n\n", m.Version, output.Counted(len(m.Shards), "shard"), output.Counted(len(m.Groups), "group"))
-	b.WriteString(output.Render(m.Groups, mapColumns(m)))
+	fmt.Fprintf(&b, "version %d: %s in %s\n\n", m.Version, output.Plural(len(m.Shards), "shard"), output.Plural(len(m.Groups), "group"))
+	b.WriteString(output.RenderTable(width, m.Groups, newMapColumns(m)))
 	var names []string
 	shards := map[string][]api.Shard{}
 	for _, s := range m.Shards {
@@ -43,15 +44,15 @@ func mapText(m api.Map) string {
 		}
 		shards[s.Keyspace] = append(shards[s.Keyspace], s)
 	}
-	width := 0
+	longest := 0
 	for _, n := range names {
-		width = max(width, len(n))
+		longest = max(longest, len(n))
 	}
 	if len(names) > 0 {
 		b.WriteString("\n")
 	}
 	for _, n := range names {
-		fmt.Fprintf(&b, "%-*s  %s\n", width, n, strip(shards[n]))
+		fmt.Fprintf(&b, "%-*s  %s\n", longest, n, renderStrip(shards[n]))
 	}
 	if m.Truncated {
 		b.WriteString("\nThere are more shards than are shown: cleave shard list\n")
@@ -59,8 +60,8 @@ func mapText(m api.Map) string {
 	return b.String()
 }
 
-// mapColumns are those of groups, with a bar for the part of all bytes that each has.
-func mapColumns(m api.Map) []output.Column[api.Group] {
+// newMapColumns are those of groups, with a bar for the part of all bytes that each has.
+func newMapColumns(m api.Map) []output.Column[api.Group] {
 	var all uint64
 	for _, g := range m.Groups {
 		all += g.Bytes
@@ -68,16 +69,16 @@ func mapColumns(m api.Map) []output.Column[api.Group] {
 	share := func(g api.Group) float64 { return float64(g.Bytes) / float64(max(all, 1)) }
 	return []output.Column[api.Group]{
 		{Head: "group", Right: true, Cell: func(g api.Group) string { return fmt.Sprint(g.ID) }},
-		{Head: "drawn", Cell: func(g api.Group) string { return string(groupSign(g.ID)) }},
+		{Head: "drawn", Cell: func(g api.Group) string { return string(groupSymbol(g.ID)) }},
 		{Head: "store", Right: true, Cell: func(g api.Group) string { return fmt.Sprint(g.Store) }},
 		{Head: "shards", Right: true, Cell: func(g api.Group) string { return output.Count(g.Shards) }},
-		{Head: "rows", Right: true, Cell: func(g api.Group) string { return output.Count(g.Rows) }},
-		{Head: "bytes", Right: true, Cell: func(g api.Group) string { return output.Bytes(g.Bytes) }, Bar: share},
+		{Head: "rows", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Count(g.Rows)) }},
+		{Head: "bytes", Right: true, Cell: func(g api.Group) string { return formatEstimate(output.Bytes(g.Bytes)) }, Bar: share},
 	}
 }
 
-// groupSign is one character for a group.
-func groupSign(id uint64) rune {
+// groupSymbol is one character for a group.
+func groupSymbol(id uint64) rune {
 	const signs = "0123456789abcdefghijklmnopqrstuvwxyz"
 	if id < uint64(len(signs)) {
 		return rune(signs[id])
@@ -85,8 +86,8 @@ func groupSign(id uint64) rune {
 	return '*'
 }
 
-// strip draws who has what of a keyspace, its shards in the order of their keys.
-func strip(shards []api.Shard) string {
+// renderStrip draws who has what of a keyspace, its shards in the order of their keys.
+func renderStrip(shards []api.Shard) string {
 	last := shards[len(shards)-1].LastSlot
 	var b strings.Builder
 	if last == nil { // a range keyspace
@@ -95,7 +96,7 @@ func strip(shards []api.Shard) string {
 				b.WriteString("…")
 				break
 			}
-			b.WriteRune(groupSign(s.Group))
+			b.WriteRune(groupSymbol(s.Group))
 		}
 		return b.String()
 	}
@@ -104,7 +105,93 @@ func strip(shards []api.Shard) string {
 		for at < len(shards)-1 && shards[at].LastSlot != nil && *shards[at].LastSlot < slot {
 			at++
 		}
-		b.WriteRune(groupSign(shards[at].Group))
+		b.WriteRune(groupSymbol(shards[at].Group))
+	}
+	return b.String()
+}
+
+func newExplainCommand() *cobra.Command {
+	cmd := newNounCommand("explain", "Say where a key, a slot or a shard is, and why")
+	shard := newShardExplainCommand()
+	shard.Use = "shard SHARD"
+	cmd.AddCommand(newExplainKeyCommand(), newExplainSlotCommand(), shard)
+	return cmd
+}
+
+func newExplainKeyCommand() *cobra.Command {
+	var keyspace string
+	return showCommand[api.Explanation]{
+		use: "key KEY", short: "Say where a key is, and why", args: exactArgs("KEY"),
+		example: "  cleave explain key user:42\n  cleave explain key '{cart}:7' --keyspace shop",
+		get: func(ctx context.Context, c *api.Client, args []string) (e api.Explanation, err error) {
+			k, err := api.ParseKey(args[0])
+			if err != nil {
+				return e, usageError{fmt.Errorf("key %q: %w", args[0], err)}
+			}
+			return c.ExplainKey(ctx, keyspace, k)
+		},
+		text: formatExplanation,
+	}.toCobra(withKeyspaceFlag(&keyspace, "keyspace of the key (default the usual one)"))
+}
+
+func newExplainSlotCommand() *cobra.Command {
+	var keyspace string
+	return showCommand[api.Explanation]{
+		use: "slot N", short: "Say where a slot of a hash keyspace is", args: exactArgs("N"),
+		get: func(ctx context.Context, c *api.Client, args []string) (e api.Explanation, err error) {
+			n, err := strconv.Atoi(args[0])
+			if err != nil || n < 0 {
+				return e, usageError{fmt.Errorf("slot %q: want a number from 0 on", args[0])}
+			}
+			return c.ExplainSlot(ctx, keyspace, n)
+		},
+		text: formatExplanation,
+	}.toCobra(withKeyspaceFlag(&keyspace, "keyspace of the slot (default the usual one)"))
+}
+
+// withKeyspaceFlag gives a command --keyspace.
+func withKeyspaceFlag(keyspace *string, help string) func(*cobra.Command) {
+	return func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(keyspace, "keyspace", "", help)
+		completeMissingFlags(cmd, map[string]cobra.CompletionFunc{"keyspace": completeKeyspaces})
+	}
+}
+
+// formatExplanation shows where something is, from the key down to the store, on a screen of so many columns.
+func formatExplanation(e api.Explanation, width int) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if e.Key != nil {
+		there := ""
+		if e.Exists != nil && !*e.Exists {
+			there = " (there is no such key now)"
+		}
+		line("key", "%s%s", e.Key, there)
+	}
+	if e.HashTag != nil {
+		line("tag", "%s", e.HashTag)
+	}
+	if e.Keyspace != "" {
+		line("keyspace", "%s (%s)", e.Keyspace, e.Kind)
+	}
+	if e.Slot != nil {
+		line("slot", "%d", *e.Slot)
+	}
+	s := e.Shard
+	line("shard", "%d: %s, %s, %s (~%.0f %% of all)", s.ID, formatShardKeys(s), formatEstimate(output.Plural(s.Rows, "row")), formatEstimate(output.Bytes(s.Bytes)), 100*s.Share)
+	line("group", "%d", s.Group)
+	line("store", "%d", s.Store)
+	if s.Job != "" {
+		line("job", "%s is at work on it: cleave job watch %s", s.Job, s.Job)
+	}
+	why := e.Why
+	if len(why) == 0 {
+		why = s.Why
+	}
+	for _, w := range why {
+		b.WriteString(output.WrapTo(w, width) + "\n")
 	}
 	return b.String()
 }

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/admin"
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/config"
-	"github.com/cleavekv/cleave/internal/serve"
-	"github.com/cleavekv/cleave/internal/spans"
+	"github.com/cleavekv/cleave/internal/ops/admin"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/config"
+	"github.com/cleavekv/cleave/internal/ops/tracing"
+	"github.com/cleavekv/cleave/internal/server"
 )
 
-// operators are those who connect by HTTP. It is nil if none may.
-type operators struct {
+// operatorServer are those who connect by HTTP. It is nil if none may.
+type operatorServer struct {
 	*admin.Admin
-	addr net.Addr
+	addr    net.Addr
+	usesTLS bool
 }
 
 // listenHTTP listens for operators, if there are to be any.
@@ -35,21 +36,48 @@ func listenHTTP(c *config.Config) (net.Listener, error) {
 	return l, nil
 }
 
-// newOperators makes what serves operators.
-func newOperators(c *config.Config, db *cleave.DB, s *serve.Server, l net.Listener, tracer *spans.Tracer, complain func(error)) (*operators, error) {
+// operatorTokens are what operators are let in with.
+type operatorTokens struct{ full, read string }
+
+// readTokens reads the tokens that the server was given, before anything is served: one that is
+// no use is told at once.
+func readTokens(c *config.Config) (operatorTokens, error) {
+	t := operatorTokens{os.Getenv(api.EnvToken), os.Getenv(api.EnvReadToken)}
+	for _, x := range []struct {
+		setting string
+		token   *string
+	}{{"http-token-file", &t.full}, {"http-read-token-file", &t.read}} {
+		file := c.Text(x.setting)
+		if file == "" || *x.token != "" {
+			continue
+		}
+		token, err := api.ReadToken(file)
+		if err == nil && token == "" {
+			err = fmt.Errorf("%s is empty", file)
+		}
+		if err != nil {
+			return t, fmt.Errorf("--%s: %w: name a file that has a token", x.setting, err)
+		}
+		*x.token = token
+	}
+	return t, nil
+}
+
+// newOperatorServer makes what serves operators.
+func newOperatorServer(r *runningServer, db *cleave.DB, l net.Listener, t operatorTokens, tracer *tracing.Tracer) (*operatorServer, error) {
 	if l == nil {
 		return nil, nil
 	}
+	c := r.started
 	o := admin.Options{
-		DB: db, Server: s, Listener: l, Token: os.Getenv(api.EnvToken), Pprof: c.Text("http-pprof") == "yes",
-		Version: versionNumber(), Durability: c.Text("appendfsync"), Spans: tracer, Complain: complain,
+		DB: db, Server: r.s, Listener: l, Token: t.full, ReadToken: t.read, Pprof: c.Text("http-pprof") == "yes",
+		Version: moduleVersion(), Durability: c.Text("appendfsync"), Tracer: tracer, Log: r.log.Logger, Config: r.currentConfig,
 	}
-	if file := c.Text("http-token-file"); file != "" && o.Token == "" {
-		token, err := api.ReadToken(file)
-		if err != nil {
-			return nil, fmt.Errorf("--http-token-file: %w", err)
+	if cert := c.Text("http-tls-cert-file"); cert != "" {
+		var err error
+		if o.TLS, err = server.TLSConfig(cert, c.Text("http-tls-key-file")); err != nil {
+			return nil, err
 		}
-		o.Token = token
 	}
 	if names := c.Text("http-hosts"); names != "" {
 		o.Hosts = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
@@ -64,20 +92,28 @@ func newOperators(c *config.Config, db *cleave.DB, s *serve.Server, l net.Listen
 	if err != nil {
 		return nil, err
 	}
-	return &operators{a, l.Addr()}, nil
+	return &operatorServer{a, l.Addr(), o.TLS != nil}, nil
 }
 
-// at is where operators connect, for the line that says that the server is ready.
-func (o *operators) at() string {
+// baseURL is where operators connect.
+func (o *operatorServer) baseURL() string {
+	if o.usesTLS {
+		return "https://" + o.addr.String()
+	}
+	return "http://" + o.addr.String()
+}
+
+// formatReady is where operators connect, for the line that says that the server is ready.
+func (o *operatorServer) formatReady() string {
 	if o == nil {
 		return ""
 	}
-	return ", operators at http://" + o.addr.String()
+	return ", operators at " + o.baseURL()
 }
 
-// end says that the server is not ready any more, and closes what clients and then what
+// drainAndClose says that the server is not ready any more, and closes what clients and then what
 // operators connect to. If it has served, it waits in between, until a second signal comes.
-func (o *operators) end(s *serve.Server, c *config.Config, signals <-chan os.Signal, served bool) error {
+func (o *operatorServer) drainAndClose(s *server.Server, c *config.Config, signals <-chan os.Signal, served bool) error {
 	if o == nil {
 		s.Close()
 		return nil

@@ -13,26 +13,26 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/spans/spantest"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/tracing/spantest"
 )
 
-// operator returns a client that has found the token as the command line does.
-func (p *process) operator(t *testing.T, data string) *api.Client {
+// operatorClient returns a client that has found the token as the command line does.
+func (p *serverProcess) operatorClient(t *testing.T, data string) *api.Client {
 	t.Helper()
-	token, err := api.FindToken(p.http, data)
+	token, err := api.FindToken(p.httpAddr, data)
 	if err != nil || token == "" {
 		t.Fatalf("the token is %q, %v", token, err)
 	}
-	return &api.Client{Addr: p.http, Token: token, Timeout: time.Minute}
+	return &api.Client{Addr: p.httpAddr, Token: token, Timeout: time.Minute}
 }
 
 // The whole of it with the real binary: shards are split and moved while clients write, a
 // backup is made, verified and restored, and what was restored is served.
 func TestOperatorsOfTheServer(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	p := serving(t, "--data", data, "--stores", "2", "--groups", "4", "--appendfsync", "everysec")
-	o := p.operator(t, data)
+	p := startServer(t, "--data", data, "--stores", "2", "--groups", "4", "--appendfsync", "everysec")
+	o := p.operatorClient(t, data)
 	var stop atomic.Bool
 	var added atomic.Int64
 	var wg sync.WaitGroup
@@ -49,7 +49,7 @@ func TestOperatorsOfTheServer(t *testing.T) {
 	})
 	act := func(path string, request any) api.Job {
 		t.Helper()
-		a, err := o.Act(ctx, path, request, false)
+		a, err := o.Post(ctx, path, request, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,12 +77,12 @@ func TestOperatorsOfTheServer(t *testing.T) {
 	if err != nil || s.Verdict != api.Healthy || s.Durability != "everysec" || s.Storage != "disk" {
 		t.Errorf("the status is %+v, %v", s, err)
 	}
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v: %s", err, p.plain.String())
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v: %s", err, p.stderrText.String())
 	}
 	for _, where := range []string{data, dir} {
-		p := serving(t, "--data", where)
-		c := client(p.addr)
+		p := startServer(t, "--data", where)
+		c := newRedisClient(p.addr)
 		sum := int64(0)
 		for i := range 100 {
 			n, err := c.Get(ctx, fmt.Sprint("n", i)).Int64()
@@ -96,7 +96,7 @@ func TestOperatorsOfTheServer(t *testing.T) {
 			t.Errorf("%s has %d, and %d were added", where, sum, added.Load())
 		}
 		if where == data {
-			if a, err := p.operator(t, data).Audit(ctx); err != nil || len(a) != 16 {
+			if a, err := p.operatorClient(t, data).Audit(ctx); err != nil || len(a) != 16 {
 				t.Errorf("after a restart the audit log has %d entries, %v", len(a), err)
 			}
 		}
@@ -105,25 +105,25 @@ func TestOperatorsOfTheServer(t *testing.T) {
 
 // When it is told to end it says so first, and serves on until it was seen.
 func TestTheServerIsNotReadyBeforeItsSocketsClose(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--shutdown-delay", "600")
-	o := p.operator(t, "")
+	p := startServer(t, "--storage", "memory", "--shutdown-delay", "600")
+	o := p.operatorClient(t, "")
 	if r, err := o.Ready(ctx); err != nil || !r.Ready {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "not ready", func() bool {
+	waitUntil(t, "not ready", func() bool {
 		r, err := o.Ready(ctx)
 		return err == nil && !r.Ready
 	})
-	c := client(p.addr)
+	c := newRedisClient(p.addr)
 	defer c.Close()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Errorf("it does not serve any more: %v", err)
 	}
-	if err := p.end(syscall.SIGTERM); err != nil { // enough
-		t.Errorf("the second: %v: %s", err, p.plain.String())
+	if err := p.stopWith(syscall.SIGTERM); err != nil { // enough
+		t.Errorf("the second: %v: %s", err, p.stderrText.String())
 	}
 	if _, err := o.Status(ctx); !errors.Is(err, api.ErrUnreachable) {
 		t.Errorf("when it has ended: %v", err)
@@ -131,15 +131,15 @@ func TestTheServerIsNotReadyBeforeItsSocketsClose(t *testing.T) {
 }
 
 func TestTheServerWithoutOperators(t *testing.T) {
-	if p := serving(t, "--storage", "memory", "--http-addr", "none"); p.http != "" {
-		t.Errorf("it listens at %s", p.http)
+	if p := startServer(t, "--storage", "memory", "--http-addr", "none"); p.httpAddr != "" {
+		t.Errorf("it listens at %s", p.httpAddr)
 	}
 	for args, want := range map[string]string{
 		"--http-addr here":                "--http-addr",
 		"--http-token-file /nowhere/file": "/nowhere/file",
 		"--shutdown-delay 1000":           "--shutdown-delay",
 	} {
-		code, _, stderr := exec(append([]string{"serve", "--storage", "memory", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, strings.Fields(args)...)...)
+		code, _, stderr := runCommand(append([]string{"serve", "--storage", "memory", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, strings.Fields(args)...)...)
 		if code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
@@ -148,19 +148,19 @@ func TestTheServerWithoutOperators(t *testing.T) {
 
 func TestTheServerTellsACollectorOfSpans(t *testing.T) {
 	c := spantest.Start(t)
-	p := serving(t, "--storage", "memory", "--groups", "4", "--otlp-endpoint", c.URL)
-	rdb := client(p.addr)
+	p := startServer(t, "--storage", "memory", "--groups", "4", "--otlp-endpoint", c.URL)
+	rdb := newRedisClient(p.addr)
 	defer rdb.Close()
 	if err := rdb.MSet(ctx, "a", 1, "b", 2, "c", 3, "d", 4).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.operator(t, "").Status(ctx); err != nil {
+	if _, err := p.operatorClient(t, "").Status(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v: %s", err, p.plain.String())
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v: %s", err, p.stderrText.String())
 	}
-	if s := c.Named("GET " + api.PathStatus); len(s) != 1 || len(c.Named("mset")) != 1 {
+	if s := c.FindByName("GET " + api.PathStatus); len(s) != 1 || len(c.FindByName("mset")) != 1 {
 		t.Errorf("it was told of %+v", c.All())
 	}
 }

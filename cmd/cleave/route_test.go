@@ -10,7 +10,7 @@ import (
 // routeJSON runs cleave route with args and returns its rows by name.
 func routeJSON(t *testing.T, args ...string) map[string]routeRow {
 	t.Helper()
-	code, stdout, stderr := exec(append([]string{"route", "-o", "json"}, args...)...)
+	code, stdout, stderr := runCommand(append([]string{"route", "-o", "json"}, args...)...)
 	if code != exitOK {
 		t.Fatalf("cleave route %v: exit %d, %s", args, code, stderr)
 	}
@@ -55,21 +55,21 @@ func TestRouteTakesAChange(t *testing.T) {
 }
 
 func TestRouteLeavesOutOfJSONWhatCannotMakeTheChangeAndSaysWhy(t *testing.T) {
-	code, stdout, stderr := exec(strings.Fields("route --remove 1 --keys 1000 -o jsonl")...)
+	code, stdout, stderr := runCommand(strings.Fields("route --remove 1 --keys 1000 -o jsonl")...)
 	if code != exitOK || strings.Contains(stdout, `"jump"`) || !strings.Contains(stdout, `"ring"`) || !strings.Contains(stderr, "left out mask, jump, binomial: node cannot be removed here") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
 func TestRouteFailsIfNothingCanMakeTheChange(t *testing.T) {
-	code, stdout, stderr := exec("route", "--kind", "mask", "--keys", "1000")
+	code, stdout, stderr := runCommand("route", "--kind", "mask", "--keys", "1000")
 	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "mask: impossible number of nodes: 9") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
 func TestRouteTableSaysHowToReadItAndWhatCannotBe(t *testing.T) {
-	code, stdout, _ := exec("route", "--keys", "1000")
+	code, stdout, _ := runCommand("route", "--keys", "1000")
 	for _, want := range []string{"rendezvous", "█", "No mask: impossible number of nodes: 9", "At least 11.11 %", "1 is even"} {
 		if code != exitOK || !strings.Contains(stdout, want) {
 			t.Errorf("exit %d, %q is not in\n%s", code, want, stdout)
@@ -90,7 +90,7 @@ func TestRouteSaysFirstWhatIsCompared(t *testing.T) {
 		"--weights 2":                  "1 node of weight 2, then 1 joins:",
 		"--weights 1,2,3,4,5,6,7,8,99": "9 nodes with weights, then 1 joins:",
 	} {
-		_, stdout, stderr := exec(strings.Fields("route --keys 100 --kind ring " + args)...)
+		_, stdout, stderr := runCommand(strings.Fields("route --keys 100 --kind ring " + args)...)
 		if got, _, _ := strings.Cut(stdout, "\n"); got != want {
 			t.Errorf("cleave route %s begins with %q, want %q; stderr %q", args, got, want, stderr)
 		}
@@ -106,7 +106,7 @@ func TestRouteRowsTellHowManyNodesThereAre(t *testing.T) {
 
 func TestRouteKeepsToTheWidthAndShowsNoNegativeNothing(t *testing.T) {
 	for _, args := range []string{"", "--weights 1,1,2", "--remove 1", "--remove 4 --last", "--multiply 2", "--add 0"} {
-		_, stdout, stderr := exec(strings.Fields("route --keys 20000 " + args)...)
+		_, stdout, stderr := runCommand(strings.Fields("route --keys 20000 " + args)...)
 		if stdout == "" || strings.Contains(stdout, "-0.00") || strings.Contains(stdout, "+0.00") {
 			t.Errorf("cleave route %s: stderr %q, stdout\n%s", args, stderr, stdout)
 		}
@@ -115,25 +115,25 @@ func TestRouteKeepsToTheWidthAndShowsNoNegativeNothing(t *testing.T) {
 }
 
 func TestRouteNamesAReasonOnceForAllWhoShareIt(t *testing.T) {
-	_, stdout, _ := exec(strings.Fields("route --keys 100 --weights 1,2,2")...)
+	_, stdout, _ := runCommand(strings.Fields("route --keys 100 --weights 1,2,2")...)
 	if !strings.Contains(stdout, "\nNo modulo, mask, interval, interval-relabelled, jump, binomial, anchor: this router has no weights.\n") || strings.Contains(stdout, "more)") {
 		t.Errorf("got\n%s", stdout)
 	}
-	_, _, stderr := exec(strings.Fields("route --keys 100 --remove 1 --kind ring,mask,jump -o json")...)
+	_, _, stderr := runCommand(strings.Fields("route --keys 100 --remove 1 --kind ring,mask,jump -o json")...)
 	if !strings.Contains(stderr, "left out mask, jump: node cannot be removed here") || strings.Count(stderr, "left out") != 1 {
 		t.Errorf("got %q", stderr)
 	}
 }
 
 func TestRouteShowsAKindOnce(t *testing.T) {
-	if _, stdout, stderr := exec(strings.Fields("route --keys 100 --kind ring,ring --kind ring")...); strings.Count(stdout, "\nring ") != 1 {
+	if _, stdout, stderr := runCommand(strings.Fields("route --keys 100 --kind ring,ring --kind ring")...); strings.Count(stdout, "\nring ") != 1 {
 		t.Errorf("stderr %q, stdout\n%s", stderr, stdout)
 	}
 }
 
 func TestRouteRefusesBadFlags(t *testing.T) {
 	for _, args := range []string{"--nodes 0", "--nodes x", "--add -1", "--remove 8", "--multiply -1", "--multiply 0", "--last", "--keys -1", "--weights 1,-1", "--weights 1 --nodes 2", "--kind wheel", "--kind=", "--keys 1000000000000", "-o xml", "more"} {
-		code, stdout, stderr := exec(strings.Fields("route " + args)...)
+		code, stdout, stderr := runCommand(strings.Fields("route " + args)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, "cleave route --help") {
 			t.Errorf("cleave route %s: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}

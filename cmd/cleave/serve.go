@@ -5,25 +5,31 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
+	"strings"
+	"sync"
 	"syscall"
+	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/config"
-	"github.com/cleavekv/cleave/internal/serve"
+	"github.com/cleavekv/cleave/internal/memlimit"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/config"
+	"github.com/cleavekv/cleave/internal/ops/oplog"
+	"github.com/cleavekv/cleave/internal/server"
 )
 
-func serveCommand() *cobra.Command {
+func newServeCommand() *cobra.Command {
 	var from config.Sources
+	var acceptLoss bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a store to Redis clients",
@@ -32,37 +38,46 @@ func serveCommand() *cobra.Command {
 Without flags it listens on 127.0.0.1:7379, and keeps its data in the directory
 cleave-data. What it has acknowledged is on disk.
 
-Every flag but --config can stand in a file too, under the same name, and in the
-environment: CLEAVE_TLS_PORT for --tls-port. A flag counts more than the
-environment, and that more than the file. SIGHUP reads the file again; what
-cannot change while it runs is named, and waits for a restart.`,
+Every flag but --config and --accept-data-loss can stand in a file too, under the
+same name, and in the environment: CLEAVE_TLS_PORT for --tls-port (but
+CLEAVE_RESP_ADDR for --port: Kubernetes sets CLEAVE_PORT). A flag counts more than
+the environment, and that more than the file. SIGHUP reads the file again and opens
+the log anew; what cannot change while it runs is named, and waits for a restart.
+
+The log goes to stderr or to --logfile. The line on stdout that begins with
+"cleave is ready" is for scripts that wait for it.`,
 		Example: `  cleave serve
+  cleave serve --bind 0.0.0.0 --port 6380   where it listens, as Redis says it
   cleave serve --appendfsync everysec       as durable as Redis usually is
   cleave serve --storage memory             nothing is kept
   cleave serve --config cleave.toml         cleave config example shows a file`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, from) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, from, acceptLoss) },
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&from.File, "config", "", "`file` of settings (default none)")
-	from.Flags = settingFlags(cmd)
+	from.Flags = addSettingFlags(cmd)
+	cmd.Flags().BoolVar(&acceptLoss, "accept-data-loss", false,
+		"go on with what is left where acknowledged data is\nmissing, and say what is known to be lost and up to how\nmuch may be; for one start, after a copy of the data was made")
 	from.Env = os.LookupEnv
 	return cmd
 }
 
-// serveQueue is how many commands may wait for a group: more than a loop brings at once.
-const serveQueue = 1 << 16
+// maxQueuedCommands is how many commands may wait for a group: more than a loop brings at once.
+const maxQueuedCommands = 1 << 16
 
-// openStore opens the store that a configuration names.
-func openStore(c *config.Config) (*cleave.DB, error) {
+// openStore opens the store that a configuration names, in a process that may take so much memory.
+func openStore(c *config.Config, memory int64, acceptLoss bool, log *slog.Logger) (*cleave.DB, error) {
 	d, err := cleave.ParseDurability(c.Text("appendfsync"))
 	if err != nil {
 		return nil, err
 	}
 	o := cleave.Options{
 		Durability: d, Stores: int(c.Number("stores")), Groups: int(c.Number("groups")),
-		CacheBytes: c.Number("cache-mib") << 20, Queue: serveQueue, Preload: true,
+		Queue: maxQueuedCommands, Preload: true, AcceptDataLoss: acceptLoss, Logger: log,
 	}
+	rows, blocks := computeCacheSizes(c, memory)
+	o.CacheBytes = rows
 	if c.Text("storage") == "memory" {
 		if most := c.Number("maxmemory"); most > 0 {
 			// The rest is for the tables: what is cached is in them too.
@@ -70,79 +85,127 @@ func openStore(c *config.Config) (*cleave.DB, error) {
 			o.BlockCacheBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
 			o.FeedBytes = max(1<<20, min(64<<20, most/8/max(1, int64(o.Stores))))
 		}
-		return inFlags(cleave.OpenMemory(o))
+		return withFlagErrors(cleave.OpenMemory(o))
 	}
-	o.BlockCacheBytes = c.Number("block-cache-mib") << 20
+	o.BlockCacheBytes = blocks
 	if c.Text("data") == "" {
 		return nil, usageError{errors.New("--data is empty: name a directory")}
 	}
-	return inFlags(cleave.Open(c.Text("data"), o))
+	if err := checkNotBackup(c.Text("data")); err != nil {
+		return nil, err
+	}
+	db, err := withFlagErrors(cleave.Open(c.Text("data"), o))
+	if errors.Is(err, cleave.ErrDataLoss) {
+		err = fmt.Errorf("%w: to go on with what is left, copy the directory and start once with --accept-data-loss", err)
+	}
+	return db, err
+}
+
+// checkNotBackup refuses to serve a backup where it lies: it would be a backup no more.
+func checkNotBackup(dir string) error {
+	if !node.IsBackup(dir) {
+		return nil
+	}
+	to := filepath.Base(dir)
+	if path, err := filepath.Abs(dir); err == nil {
+		to = filepath.Base(path)
+	}
+	to += "-restored"
+	return usageError{fmt.Errorf("--data %s is a backup, and would be changed: restore it with: cleave restore %s --data %s, and start with --data %s",
+		dir, quoteShell(dir), quoteShell(to), quoteShell(to))}
+}
+
+// quoteShell writes a path so that a shell takes it for one word.
+func quoteShell(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !strings.ContainsRune("/._-+:@%,=", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // optionFlags are the flags for options of package cleave whose values are the same.
 var optionFlags = map[string]string{"Stores": "--stores", "Groups": "--groups"}
 
-// inFlags says what is wrong with an option in the words of its flag.
-func inFlags(db *cleave.DB, err error) (*cleave.DB, error) {
+// withFlagErrors says what is wrong with an option in the words of its flag.
+func withFlagErrors(db *cleave.DB, err error) (*cleave.DB, error) {
 	var wrong *cleave.OptionError
 	if !errors.As(err, &wrong) || optionFlags[wrong.Option] == "" {
 		return db, err
 	}
-	flag, first := optionFlags[wrong.Option], ""
+	flag := optionFlags[wrong.Option]
 	if wrong.Found == "" {
 		return nil, usageError{fmt.Errorf("%s is %s: use %s", flag, wrong.Value, wrong.Use)}
 	}
-	if wrong.Option == "Groups" {
-		first = "change that with cleave group resize while it is served, and "
+	return nil, fmt.Errorf("%s: start it with %s %s, or name a new directory with --data", wrong.Found, flag, wrong.Use)
+}
+
+// warnGroups warns of a number of groups that is not that of the directory: it is for a new one.
+func warnGroups(log *slog.Logger, c *config.Config, db *cleave.DB) {
+	if want, have := int(c.Number("groups")), len(db.Groups()); want != 0 && want != have {
+		log.Warn("the setting groups is for a new directory", "groups", have, "setting", want, "hint", fmt.Sprintf("cleave group resize %d changes how many there are", want))
 	}
-	return nil, fmt.Errorf("%s: %sstart it with %s %s", wrong.Found, first, flag, wrong.Use)
 }
 
 // listeners are where clients come in.
 type listeners struct{ plain, encrypted, http net.Listener }
 
-// listen opens them, before the store: a port that is taken is told at once, and a
+// openListeners opens them, before the store: a port that is taken is told at once, and a
 // certificate that is no use.
-func listen(c *config.Config) (l listeners, err error) {
-	if l.plain, err = net.Listen("tcp", c.Text("resp-addr")); err != nil {
-		return l, fmt.Errorf("--resp-addr: %w: name another address", err)
+func openListeners(c *config.Config) (l listeners, err error) {
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	for _, prefix := range []string{"", "http-"} {
+		cert, key := prefix+"tls-cert-file", prefix+"tls-key-file"
+		if c.Text(cert) == "" {
+			continue
+		}
+		if _, err := tls.LoadX509KeyPair(c.Text(cert), c.Text(key)); err != nil {
+			return l, fmt.Errorf("--%s and --%s: %w: name a certificate and its key, both as PEM", cert, key, err)
+		}
+	}
+	if addr := c.RespAddr(); addr != "" {
+		if l.plain, err = net.Listen("tcp", addr); err != nil {
+			return l, fmt.Errorf("listen for Redis clients: %w: name another place with --port, --bind or --resp-addr", err)
+		}
 	}
 	if l.http, err = listenHTTP(c); err != nil {
-		l.close()
 		return l, err
 	}
-	if c.Number("tls-port") == 0 {
-		return l, nil
-	}
-	host, _, err := net.SplitHostPort(c.Text("resp-addr"))
-	if err == nil {
-		l.encrypted, err = net.Listen("tcp", net.JoinHostPort(host, strconv.FormatInt(c.Number("tls-port"), 10)))
-	}
-	if err != nil {
-		l.close()
-		return l, fmt.Errorf("--tls-port: %w: name another port", err)
-	}
-	if _, err := tls.LoadX509KeyPair(c.Text("tls-cert-file"), c.Text("tls-key-file")); err != nil {
-		l.close()
-		return l, fmt.Errorf("--tls-cert-file and --tls-key-file: %w: name a certificate and its key, both as PEM", err)
+	if addr := c.TLSAddr(); addr != "" {
+		if l.encrypted, err = net.Listen("tcp", addr); err != nil {
+			return l, fmt.Errorf("--tls-port: %w: name another port", err)
+		}
 	}
 	return l, nil
 }
 
 func (l listeners) close() {
-	l.plain.Close()
-	if l.encrypted != nil {
-		l.encrypted.Close()
-	}
-	if l.http != nil {
-		l.http.Close()
+	for _, x := range []net.Listener{l.plain, l.encrypted, l.http} {
+		if x != nil {
+			x.Close()
+		}
 	}
 }
 
-// serve serves all of them, and tells who ends.
-func (l listeners) serve(s *serve.Server, o *operators, c *config.Config) <-chan error {
+// formatTryCommand is a command line that reaches the server.
+func (l listeners) formatTryCommand() string {
+	if l.plain == nil {
+		return fmt.Sprintf("redis-cli --tls -p %d", l.encrypted.Addr().(*net.TCPAddr).Port)
+	}
+	return fmt.Sprintf("redis-cli -p %d", l.plain.Addr().(*net.TCPAddr).Port)
+}
+
+// serveAll serves all of them, and tells who ends.
+func (l listeners) serveAll(s *server.Server, o *operatorServer, c *config.Config) <-chan error {
 	ended := make(chan error, 3)
-	go func() { ended <- s.Serve(l.plain) }()
+	if l.plain != nil {
+		go func() { ended <- s.Serve(l.plain) }()
+	}
 	if l.encrypted != nil {
 		go func() { ended <- s.ServeTLS(l.encrypted, c.Text("tls-cert-file"), c.Text("tls-key-file")) }()
 	}
@@ -152,67 +215,98 @@ func (l listeners) serve(s *serve.Server, o *operators, c *config.Config) <-chan
 	return ended
 }
 
-// warnMisspelt tells of variables that were most likely meant to be settings. It goes on:
+// findMisspeltVariables returns variables that were most likely meant to be settings. The server goes on:
 // somebody else may use them.
-func warnMisspelt(errOut io.Writer) {
-	for _, m := range config.Misspelt(os.Environ(), api.EnvToken, api.EnvAddr) {
-		fmt.Fprintf(errOut, "cleave: %v\n", m)
-	}
+func findMisspeltVariables() []config.Mistake {
+	return config.FindMisspelt(os.Environ(), api.EnvToken, api.EnvReadToken, api.EnvAddr, api.EnvCACert)
 }
 
-func runServe(cmd *cobra.Command, from config.Sources) (err error) {
-	warnMisspelt(cmd.ErrOrStderr())
+func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err error) {
+	began := time.Now()
 	c, err := config.Load(from)
 	if err != nil {
-		return misconfigured(err)
+		for _, m := range findMisspeltVariables() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "cleave: %v\n", m)
+		}
+		return toConfigError(err)
 	}
+	log, level, err := openLog(c, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	defer func() {
+		if err != nil && c.Text("logfile") != "" { // elsewhere it is on stderr in any case
+			log.Error("the server ends", "error", err)
+		}
+	}()
+	for _, m := range findMisspeltVariables() {
+		log.Warn("a variable is misspelt", "variable", m.Location, "error", m.Text)
+	}
+	logStart(log.Logger, c, from.File)
 	// From here on signals are ours: one that comes early must not be lost.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	l, err := listen(c)
+	tokens, err := readTokens(c)
+	if err != nil {
+		return err
+	}
+	l, err := openListeners(c)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	db, err := openStore(c)
+	limit := memlimit.Read(os.DirFS("/"))
+	limitHeap(limit)
+	db, err := openStore(c, limit.Bytes(), acceptLoss, log.Logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	var ending shutdownLog
+	defer func() {
+		err = errors.Join(err, db.Close())
+		ending.logStopped(log.Logger, err)
+	}()
+	warnGroups(log.Logger, c, db)
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	oneMoreProcessor()
-	go collectOften(ctx)
-	tracer, err := newTracer(cmd.Context(), c, cmd.ErrOrStderr())
+	addProcessor()
+	go tuneGarbageCollection(ctx, db, c.Text("storage") == "memory")
+	tracer, err := newTracer(cmd.Context(), c, log.Logger)
 	if err != nil {
 		return err
 	}
 	defer closeTracer(tracer)
-	s := serve.New(db, serve.Options{
-		Dir: dataDir(c), Shutdown: func() { go func() { signals <- syscall.SIGTERM }() }, // it must not block
-		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory",
-		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Version: versionNumber(), Observe: tracer.Observer(),
+	s := server.New(db, server.Options{
+		Dir: dataDir(c), Shutdown: func() { go func() { signals <- shutdownSignal{} }() }, // it must not block
+		Clients: int(c.Number("maxclients")), Fsync: c.Text("appendfsync"), Memory: c.Text("storage") == "memory", Cluster: c.Text("cluster-enabled") == "yes",
+		Log: log.Logger, LogLevel: level, LogFile: c.Text("logfile"), Version: moduleVersion(), Observe: tracer.Observer(),
 	})
-	o, err := newOperators(c, db, s, l.http, tracer, func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "cleave: %v\n", err) })
+	run := &runningServer{log: log, s: s, from: from, started: c, latest: c}
+	o, err := newOperatorServer(run, db, l.http, tokens, tracer)
 	if err != nil {
 		s.Close()
 		return err
 	}
-	defer func() { err = errors.Join(err, o.end(s, c, signals, err == nil)) }()
+	defer func() { err = errors.Join(err, o.drainAndClose(s, c, signals, err == nil)) }()
 	if err := s.LoadUsers(cmd.Context()); err != nil {
 		return err
 	}
-	if err := s.Configure(c.ForClients()); err != nil {
+	forClients := c.ClientSettings()
+	forClients["maxmemory-clients"] = defaultClientMemory(limit.Bytes())
+	if err := s.Configure(forClients); err != nil {
 		return err
 	}
-	ended := l.serve(s, o, c)
+	ended := l.serveAll(s, o, c)
+	logReady(log.Logger, l, o, time.Since(began))
 	where := c.Text("data")
 	if c.Text("storage") == "memory" {
 		where = "memory"
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "cleave is ready: redis-cli -p %d (data in %s, appendfsync %s%s)\n", l.plain.Addr().(*net.TCPAddr).Port, where, c.Text("appendfsync"), o.at())
-	return superviseServe(cmd.ErrOrStderr(), s, from, c, signals, ended)
+	fmt.Fprintf(cmd.OutOrStdout(), "cleave is ready: %s (data in %s, appendfsync %s%s)\n", l.formatTryCommand(), where, c.Text("appendfsync"), o.formatReady())
+	ending, err = run.runUntilSignal(signals, ended)
+	return err
 }
 
 // dataDir returns where the store is, as clients are told: empty in memory.
@@ -227,24 +321,43 @@ func dataDir(c *config.Config) string {
 	return dir
 }
 
-// superviseServe tells the service manager how it stands, and waits for signals.
-func superviseServe(errOut io.Writer, s *serve.Server, from config.Sources, c *config.Config, signals <-chan os.Signal, ended <-chan error) error {
-	complain := func(err error) {
-		if err != nil {
-			fmt.Fprintf(errOut, "cleave: %v\n", err)
+// runningServer is a server that runs, with its configuration.
+type runningServer struct {
+	log  *oplog.Log
+	s    *server.Server
+	from config.Sources
+
+	mu              sync.Mutex
+	started, latest *config.Config
+}
+
+// currentConfig returns the configuration that the server was started with, and the latest that it has
+// read.
+func (r *runningServer) currentConfig() (started, latest *config.Config) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started, r.latest
+}
+
+// runUntilSignal tells the service manager how it stands, and waits for signals until one of them ends
+// the server.
+func (r *runningServer) runUntilSignal(signals <-chan os.Signal, ended <-chan error) (shutdownLog, error) {
+	tell := func(state string) {
+		if err := notifyServiceManager(state); err != nil {
+			r.log.Warn("the service manager cannot be told", "error", err)
 		}
 	}
-	complain(notify("READY=1"))
-	defer func() { complain(notify("STOPPING=1")) }()
+	tell("READY=1")
+	defer tell("STOPPING=1")
 	for {
 		select {
 		case err := <-ended:
-			return err
+			return beginShutdown(r.log.Logger, "a listener has failed"), err
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
-				return nil
+				return beginShutdown(r.log.Logger, formatSignal(sig)), nil
 			}
-			c = reload(errOut, s, from, c)
+			r.reloadConfig()
 		}
 	}
 }

@@ -4,13 +4,22 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,68 +30,73 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
 var ctx = context.Background()
 
-// binary builds the program once.
-var binary = sync.OnceValues(func() (string, error) {
+// buildBinary builds the program once.
+var buildBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "cleave-serve")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "cleave")
-	out, err := osexec.Command("go", "build", "-race", "-o", path, ".").CombinedOutput()
+	args := []string{"build", "-o", path, "."}
+	if raceDetector {
+		args = slices.Insert(args, 1, "-race")
+	}
+	out, err := osexec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
 })
 
-// process is a server that runs.
-type process struct {
+// serverProcess is a server that runs.
+type serverProcess struct {
 	*osexec.Cmd
-	addr  string
-	http  string // for operators, empty if there is none
-	plain said   // on stderr
+	addr       string
+	httpAddr   string     // for operators, empty if there is none
+	stderrText syncBuffer // on stderr
 }
 
-// said is what a process says while it runs.
-type said struct {
+// syncBuffer is what a process says while it runs.
+type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *syncBuffer) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(b)
 }
 
-func (s *said) String() string {
+func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// client is one that waits for a busy machine.
-func client(addr string) *redis.Client {
+// newRedisClient is one that waits for a busy machine.
+func newRedisClient(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 }
 
-// serving starts a server and waits until it is ready.
-func serving(t *testing.T, args ...string) *process {
+// startServer starts a server and waits until it is ready.
+func startServer(t *testing.T, args ...string) *serverProcess {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM here")
 	}
-	path, err := binary()
+	path, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // of the tokens of servers in memory
-	p := &process{Cmd: osexec.Command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)}
-	p.Stderr = &p.plain
+	p := &serverProcess{Cmd: osexec.Command(path, append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, args...)...)}
+	p.Stderr = &p.stderrText
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,24 +108,24 @@ func serving(t *testing.T, args ...string) *process {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	port := regexp.MustCompile(`redis-cli -p (\d+)`).FindStringSubmatch(line)
 	if err != nil || port == nil {
-		t.Fatalf("it says %q and %s, %v", line, p.plain.String(), err)
+		t.Fatalf("it says %q and %s, %v", line, p.stderrText.String(), err)
 	}
 	p.addr = "127.0.0.1:" + port[1]
-	if at := regexp.MustCompile(`http://([^ )]+)`).FindStringSubmatch(line); at != nil {
-		p.http = at[1]
+	if at := regexp.MustCompile(`https?://([^ )]+)`).FindStringSubmatch(line); at != nil {
+		p.httpAddr = at[1]
 	}
 	return p
 }
 
-// end sends a signal and waits.
-func (p *process) end(s syscall.Signal) error {
+// stopWith sends a signal and waits.
+func (p *serverProcess) stopWith(s syscall.Signal) error {
 	_ = p.Process.Signal(s)
 	return p.Wait()
 }
 
 func TestClientsOfGoRedisWorkWithTheServer(t *testing.T) {
-	p := serving(t, "--storage", "memory", "--groups", "4")
-	plain := client(p.addr)
+	p := startServer(t, "--storage", "memory", "--groups", "4")
+	plain := newRedisClient(p.addr)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.addr}, ReadTimeout: time.Minute})
 	for name, c := range map[string]redis.UniversalClient{"plain": plain, "cluster": cluster} {
 		t.Run(name, func(t *testing.T) {
@@ -162,14 +176,14 @@ func TestClientsOfGoRedisWorkWithTheServer(t *testing.T) {
 			}
 		})
 	}
-	if err := p.end(syscall.SIGTERM); err != nil {
-		t.Errorf("SIGTERM: %v: %s", err, p.plain.String())
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Errorf("SIGTERM: %v: %s", err, p.stderrText.String())
 	}
 }
 
 func TestAClientEndsTheServerAndNothingIsLost(t *testing.T) {
 	dir := t.TempDir()
-	p := serving(t, "--data", dir)
+	p := startServer(t, "--data", dir)
 	// Others would try again to end what has ended.
 	c := redis.NewClient(&redis.Options{Addr: p.addr, ReadTimeout: time.Minute, MaxRetries: -1})
 	if got := c.ConfigGet(ctx, "dir").Val()["dir"]; got != dir {
@@ -183,9 +197,9 @@ func TestAClientEndsTheServerAndNothingIsLost(t *testing.T) {
 	}
 	c.Close()
 	if err := p.Wait(); err != nil {
-		t.Errorf("it ends with %v: %s", err, p.plain.String())
+		t.Errorf("it ends with %v: %s", err, p.stderrText.String())
 	}
-	again := client(serving(t, "--data", dir).addr)
+	again := newRedisClient(startServer(t, "--data", dir).addr)
 	defer again.Close()
 	if v, err := again.Get(ctx, "k").Result(); v != "v" || err != nil {
 		t.Errorf("then the key holds %q, %v", v, err)
@@ -200,8 +214,8 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 			const clients, kills, writes = 4, 2, 100
 			var acked [clients]atomic.Int64
 			for life := range kills + 1 {
-				p := serving(t, "--data", dir, "--appendfsync", fsync, "--groups", "3")
-				check := client(p.addr)
+				p := startServer(t, "--data", dir, "--appendfsync", fsync, "--groups", "3")
+				check := newRedisClient(p.addr)
 				for w := range clients {
 					n, err := check.Get(ctx, fmt.Sprint("last", w)).Int64()
 					if err != nil && !errors.Is(err, redis.Nil) {
@@ -241,7 +255,7 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 					})
 				}
 				busy.Wait()
-				_ = p.end(syscall.SIGKILL)
+				_ = p.stopWith(syscall.SIGKILL)
 				wg.Wait()
 			}
 		})
@@ -257,14 +271,32 @@ func TestServeSaysWhatTheDirectoryHas(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]string{
-		"--groups 3": "cleave: there are 4 groups, not 3: change that with cleave group resize while it is served, and start it with --groups 0 or 4\n",
-		"--stores 3": "cleave: " + dir + " has 2 stores, not 3: start it with --stores 0 or 2\n",
-	} {
-		code, _, stderr := exec(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "none", "--data", dir}, strings.Fields(args)...)...)
-		if code != exitFailed || stderr != want {
-			t.Errorf("%s: exit %d, %q, want %q", args, code, stderr, want)
-		}
+	code, _, stderr := runCommand("serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "none", "--data", dir, "--stores", "3")
+	if want := "cleave: " + dir + " has 2 stores, not 3: start it with --stores 0 or 2, or name a new directory with --data\n"; code != exitFailed || !strings.HasSuffix(stderr, want) { // behind the log
+		t.Errorf("exit %d, %q, want %q", code, stderr, want)
+	}
+}
+
+// The command line that has made a directory serves it after its groups were resized, and a crash.
+func TestServe_GroupsOfAResizedDirectory_AreKeptWithAWarning(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *serverProcess { return startServer(t, "--data", dir, "--groups", "2") }
+	p := start()
+	const warning = "the setting groups is for a new directory"
+	if said := p.stderrText.String(); strings.Contains(said, warning) {
+		t.Errorf("of a new directory it says %q", said)
+	}
+	runAction(t, p, "group", "resize", "4", "--yes")
+	_ = p.stopWith(syscall.SIGKILL)
+	p = start()
+	if n := len(runJSON[[]api.Group](t, p, "group", "list")); n != 4 {
+		t.Errorf("there are %d groups", n)
+	}
+	if said := p.stderrText.String(); !strings.Contains(said, warning) || !strings.Contains(said, "cleave group resize 2") {
+		t.Errorf("it says %q, want %q in it", said, warning)
+	}
+	if err := p.stopWith(syscall.SIGTERM); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -272,7 +304,7 @@ func TestServeWarnsOfAVariableThatIsMisspelt(t *testing.T) {
 	for _, name := range []string{"CLEAVE_DAAT", "CLEAVE_SEED", "CLEAVE_PLANT", "CLEAVE_WRITE", "CLEAVE_SOAK", "CLEAVE_HTTP_TOKEN"} {
 		t.Setenv(name, "value")
 	}
-	_, _, stderr := exec("serve", "--tls-port", "6380") // which ends at once: there is no certificate
+	_, _, stderr := runCommand("serve", "--tls-port", "6380") // which ends at once: there is no certificate
 	warnings, _, _ := strings.Cut(stderr, "cleave: --tls-port")
 	if want := "cleave: CLEAVE_DAAT: nobody reads this variable: did you mean CLEAVE_DATA?\n"; warnings != want {
 		t.Errorf("it says %q, want %q", warnings, want)
@@ -289,12 +321,18 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 		"--data=":                                "--data is empty",
 		"--tls-port 6380":                        "--tls-port: tls-port needs tls-cert-file",
 		"--tls-cert-file x":                      "say where to listen",
+		"--port 1 --bind 127.0.0.2":              "--port: port is 1, and resp-addr at --resp-addr is 127.0.0.1:0: leave one of them out",
+		"--loglevel loud":                        `--loglevel "loud": want debug, verbose, notice or warning`,
+		"--logfile /nowhere/file":                "--logfile: open /nowhere/file",
+		"--log-format xml":                       `--log-format "xml": want text or json`,
+		"--http-tls-cert-file x":                 "http-tls-cert-file needs http-tls-key-file",
+		"--http-read-token-file /nowhere/file":   "--http-read-token-file: open /nowhere/file",
 		"--maxmemory lots":                       "want a number of bytes",
 		"--config /nowhere/c.toml":               "/nowhere/c.toml",
 		"--resp-addr 127.0.0.1:0 more":           "takes no arguments",
 		"--data /dev/null/x --resp-addr [::]:0":  "/dev/null",
 	} {
-		code, _, stderr := exec(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, strings.Fields(args)...)...)
+		code, _, stderr := runCommand(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"}, strings.Fields(args)...)...)
 		if code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
@@ -302,11 +340,143 @@ func TestServeSaysWhatIsWrongWithItsFlags(t *testing.T) {
 	for _, args := range []string{"--resp-addr 127.0.0.1:99999", "--http-addr 127.0.0.1:99999", "--tls-port 99999", "--otlp-endpoint http://127.0.0.1:99999", "--otlp-endpoint here"} {
 		flag, value, _ := strings.Cut(args, " ")
 		data := filepath.Join(t.TempDir(), "data")
-		code, _, stderr := exec("serve", "--data", data, flag, value)
+		code, _, stderr := runCommand("serve", "--data", data, flag, value)
 		if _, err := os.Stat(data); code != exitUsage || !strings.Contains(stderr, flag+` "`+value+`": `) || err == nil {
 			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
 	}
-	_, help, _ := exec("serve", "--help")
+	_, help, _ := runCommand("serve", "--help")
 	checkWidth(t, help)
+}
+
+// serveOnce is serve where it is expected to refuse.
+func serveOnce(args ...string) (code int, stderr string) {
+	code, _, stderr = runCommand(append([]string{"serve", "--resp-addr", "127.0.0.1:0", "--http-addr", "none"}, args...)...)
+	return code, stderr
+}
+
+func TestServe_BackupInPlace_IsRefusedWithTheCommandToType(t *testing.T) {
+	root := t.TempDir()
+	db, err := cleave.Open(filepath.Join(root, "data"), cleave.Options{Stores: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Default().Set(ctx, []byte("k"), []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(root, "the backup")
+	if err := db.Backup(ctx, backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, stderr := serveOnce("--data", backup)
+	if code != exitUsage || !strings.Contains(stderr, "cleave restore '"+backup+"' --data 'the backup-restored'") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(backup, "*", "log")); len(logs) > 0 {
+		t.Errorf("the backup has %q: it was opened", logs)
+	}
+	restored := filepath.Join(root, "the backup-restored") // whoever types it is there
+	if code, _, stderr := runCommand("restore", backup, "--data", restored); code != exitOK {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	p := startServer(t, "--data", restored)
+	if v, err := newRedisClient(p.addr).Get(ctx, "k").Result(); err != nil || v != "v" {
+		t.Errorf("%q %v", v, err)
+	}
+}
+
+func TestServe_MissingData_IsRefusedUntilTheLossIsAccepted(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	p := startServer(t, "--data", data)
+	if err := newRedisClient(p.addr).Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Wait() // it was killed
+	segments, err := filepath.Glob(filepath.Join(data, "0", "log", "*.wal"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("%q %v", segments, err)
+	}
+	for _, name := range segments {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stderr := serveOnce("--data", data)
+	if code == exitOK || !strings.Contains(stderr, "--accept-data-loss") || !strings.Contains(stderr, "restore a backup") || !strings.Contains(stderr, filepath.Base(segments[0])) {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	p = startServer(t, "--data", data, "--accept-data-loss")
+	if n, err := newRedisClient(p.addr).Exists(ctx, "k").Result(); err != nil || n != 0 {
+		t.Errorf("%d %v", n, err)
+	}
+	if said := p.stderrText.String(); !strings.Contains(said, "accepted data loss") || !strings.Contains(said, "committed behind position") || strings.Contains(said, "nothing is") {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// writeCertificate writes a certificate of its own and its key.
+func writeCertificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "EC PRIVATE KEY", Bytes: der}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// freePort returns an address where nobody listens, and its port.
+func freePort(t *testing.T) (addr, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr = l.Addr().String()
+	_, port, _ = net.SplitHostPort(addr)
+	return addr, port
+}
+
+func TestACertificateThatIsNoUseIsToldBeforeAnythingIsServed(t *testing.T) {
+	certFile, _ := writeCertificate(t)
+	_, port := freePort(t)
+	data := filepath.Join(t.TempDir(), "data")
+	code, stdout, stderr := runCommand("serve", "--data", data, "--resp-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", certFile)
+	if _, err := os.Stat(data); code != exitFailed || !strings.Contains(stderr, "--tls-key-file") || stdout != "" || err == nil {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+}
+
+func TestClientsThatEncryptAreServedAtTheirPort(t *testing.T) {
+	certFile, keyFile := writeCertificate(t)
+	addr, port := freePort(t)
+	file := writeTempFile(t, "c.toml", "storage = 'memory'\ntls-port = "+port+"\ntls-cert-file = '"+certFile+"'\ntls-key-file = '"+keyFile+"'\n")
+	startServer(t, "--config", file)
+	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	defer c.Close()
+	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleavekv/cleave/internal/api"
-	"github.com/cleavekv/cleave/internal/output"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-func statusCommand() *cobra.Command {
+func newStatusCommand() *cobra.Command {
 	var ready bool
-	cmd := showing[api.Status]{
+	cmd := showCommand[api.Status]{
 		use: "status", short: "Say how the server is, and what to do",
 		long: `Say how the server is, and what to do.
 
@@ -22,19 +22,19 @@ The verdict comes first, then each finding with the command that fixes it. Exit 
 means that the server is unhealthy, 4 that it does not answer.`,
 		example: "  cleave status\n  cleave status --watch\n  cleave status --ready       for health checks",
 		get:     func(ctx context.Context, c *api.Client, _ []string) (api.Status, error) { return c.Status(ctx) },
-		text:    statusText,
+		text:    formatStatus,
 		paint:   paintStatus,
-		verdict: func(s api.Status) error {
+		check: func(s api.Status) error {
 			if s.Verdict == api.Unhealthy {
-				return silent{exitUnhealthy}
+				return silentExit{exitUnhealthy}
 			}
 			return nil
 		},
-	}.command(func(cmd *cobra.Command) {
+	}.toCobra(func(cmd *cobra.Command) {
 		cmd.Flags().BoolVar(&ready, "ready", false, "only ask whether it takes requests: exit 0 if so, else 3")
 	})
 	all := cmd.RunE
-	only := readyRun(cmd)
+	only := newReadyRun(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if ready {
 			return only(cmd, args)
@@ -44,31 +44,31 @@ means that the server is unhealthy, 4 that it does not answer.`,
 	return cmd
 }
 
-// readyRun asks whether the server takes requests, with the flags of a command that has
+// newReadyRun asks whether the server takes requests, with the flags of a command that has
 // those of a remote one.
-func readyRun(from *cobra.Command) func(*cobra.Command, []string) error {
+func newReadyRun(from *cobra.Command) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		r, err := remoteOf(from)
+		r, err := parseRemote(from)
 		if err != nil {
 			return err
 		}
-		return r.talk(cmd, func(ctx context.Context, c *api.Client) error {
+		return r.runWithClient(cmd, func(ctx context.Context, c *api.Client) error {
 			is, err := c.Ready(ctx)
 			if err != nil {
 				return err
 			}
-			if err := output.One(cmd.OutOrStdout(), r.format, is, readyText); err != nil {
+			if err := output.WriteOne(cmd.OutOrStdout(), r.format, is, formatReadiness); err != nil {
 				return err
 			}
 			if !is.Ready {
-				return silent{exitUnhealthy}
+				return silentExit{exitUnhealthy}
 			}
 			return nil
 		})
 	}
 }
 
-func readyText(r api.Ready) string {
+func formatReadiness(r api.Ready) string {
 	var b strings.Builder
 	if b.WriteString("ready\n"); !r.Ready {
 		b.Reset()
@@ -84,16 +84,17 @@ func readyText(r api.Ready) string {
 
 // What of a list fits on the screen of 25 lines.
 const (
-	statusFindings = 4
-	statusJobs     = 3
-	statusEvents   = 3
+	maxStatusFindings = 4
+	maxStatusJobs     = 3
+	maxStatusEvents   = 3
 )
 
-// statusText is at most 25 lines: who is called at night reads the first ones.
-func statusText(s api.Status) string {
+// formatStatus is at most 25 lines: who is called at night reads the first ones.
+// On a screen of so many columns none is broken.
+func formatStatus(s api.Status, width int) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-9s %s\n", name, clip(fmt.Sprintf(format, args...), output.Width-10))
+		b.WriteString(output.Clip(output.EscapeUnprintable(fmt.Sprintf("%-9s %s", name, fmt.Sprintf(format, args...))), width) + "\n")
 	}
 	verdict := strings.ToUpper(s.Verdict)
 	if s.Verdict == api.Healthy {
@@ -101,32 +102,32 @@ func statusText(s api.Status) string {
 	}
 	what := "nothing to do"
 	if n := len(s.Findings); n > 0 {
-		what = output.Counted(n, "finding")
+		what = output.Plural(n, "finding")
 	}
 	fmt.Fprintf(&b, "%s: %s\n", verdict, what)
 	for i, f := range s.Findings {
-		if i == statusFindings {
+		if i == maxStatusFindings {
 			fmt.Fprintf(&b, "  … and %d more: cleave status -o json\n", len(s.Findings)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %s\n", clip(f.Severity+": "+f.Message, output.Width-2))
+		b.WriteString(output.Clip(output.EscapeUnprintable("  "+f.Severity+": "+f.Message), width) + "\n")
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "    fix: %s\n", f.Fix)
+			b.WriteString(output.Clip("    fix: "+f.Fix, width) + "\n")
 		}
 	}
-	line("tolerates", "%s; storage %s, appendfsync %s", output.Counted(s.FailuresTolerated, "lost machine"), s.Storage, s.Durability)
-	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Counted(s.MaxClients, "client"), output.Counted(s.Commands, "command"))
-	line("data", "%s in %s of %s", output.Bytes(s.Bytes), output.Counted(s.Rows, "row"), output.Counted(s.Keyspaces, "keyspace"))
-	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Counted(s.Shards, "shard"), output.Counted(s.Groups, "group"), output.Counted(len(s.Stores), "store"))
+	line("tolerates", "%s; storage %s, appendfsync %s", output.Plural(s.FailuresTolerated, "lost machine"), s.Storage, s.Durability)
+	line("server", "%s, up %s, %s of %s, %s", s.Version, output.Seconds(s.UptimeSeconds), output.Count(s.Clients), output.Plural(s.MaxClients, "client"), output.Plural(s.Commands, "command"))
+	line("data", "%s in %s of %s", formatEstimate(output.Bytes(s.Bytes)), formatEstimate(output.Plural(s.Rows, "row")), output.Plural(s.Keyspaces, "keyspace"))
+	line("map", "version %d, %s in %s on %s", s.MapVersion, output.Plural(s.Shards, "shard"), output.Plural(s.Groups, "group"), output.Plural(len(s.Stores), "store"))
 	if h := s.Hottest; h != nil {
-		line(mostBy(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
+		line(hottestLabel(h.By), "shard %d has %.1f times the mean by %s: cleave shard explain %d", h.Shard, h.Ratio, h.By, h.Shard)
 	}
-	statusWork(&s, line)
+	writeStatusWork(&s, line)
 	return b.String()
 }
 
-// mostBy is the word for a shard that has most: what has many bytes need not be hot.
-func mostBy(measure string) string {
+// hottestLabel is the word for a shard that has most: what has many bytes need not be hot.
+func hottestLabel(measure string) string {
 	if measure == "bytes" {
 		return "fullest"
 	}
@@ -140,20 +141,20 @@ func paintStatus(s api.Status, text string) string {
 	return "\x1b[" + colour + "m" + verdict + "\x1b[0m:" + rest
 }
 
-// statusWork tells of jobs and events, each with the command that shows more.
-func statusWork(s *api.Status, line func(name, format string, args ...any)) {
+// writeStatusWork tells of jobs and events, each with the command that shows more.
+func writeStatusWork(s *api.Status, line func(name, format string, args ...any)) {
 	if len(s.Jobs) == 0 {
 		line("jobs", "none under way")
 	}
 	for i, j := range s.Jobs {
-		if i == statusJobs {
+		if i == maxStatusJobs {
 			line("", "… and %d more: cleave job list", len(s.Jobs)-i)
 			break
 		}
 		line("job", "%s %s %s %.0f %%: cleave job watch %s", j.ID, j.Kind, j.State, 100*j.Progress, j.ID)
 	}
 	for i, e := range s.Events {
-		if i == statusEvents {
+		if i == maxStatusEvents {
 			break
 		}
 		more := ""
@@ -164,10 +165,86 @@ func statusWork(s *api.Status, line func(name, format string, args ...any)) {
 	}
 }
 
-// clip cuts a text that would run over the screen.
-func clip(text string, width int) string {
-	if runes := []rune(text); len(runes) > width {
-		return string(runes[:width-1]) + "…"
-	}
-	return text
+func newAuditCommand() *cobra.Command {
+	return listCommand[api.Audit]{
+		use: "audit", short: "Show who has changed what, the newest first",
+		rows: func(ctx context.Context, c *api.Client, _ []string) ([]api.Audit, string, error) {
+			rows, err := c.Audit(ctx)
+			return rows, "", err
+		},
+		columns: auditColumns, emptyText: "nothing was changed yet",
+	}.toCobra(nil)
+}
+
+var auditColumns = []output.Column[api.Audit]{
+	{Head: "time", Cell: func(a api.Audit) string { return a.Time.Local().Format(timeLayout) }},
+	{Head: "who", Cell: func(a api.Audit) string {
+		if a.Claims != "" {
+			return a.Who + " (" + a.Claims + ")"
+		}
+		return a.Who
+	}, CutPriority: 1},
+	{Head: "action", Cell: func(a api.Audit) string { return a.Action }, CutPriority: 2},
+	{Head: "what", Cell: func(a api.Audit) string { return a.What }, CutPriority: 3},
+	{Head: "outcome", Cell: func(a api.Audit) string {
+		if a.Job != "" {
+			return a.Outcome + ", job " + a.Job
+		}
+		return a.Outcome
+	}},
+	{Head: "detail", Cell: func(a api.Audit) string { return a.Detail }, CutPriority: 4},
+}
+
+func newSlowlogCommand() *cobra.Command {
+	return listCommand[api.Slow]{
+		use: "slowlog", short: "Show requests of Redis clients that took long, the newest first",
+		rows: func(ctx context.Context, c *api.Client, _ []string) ([]api.Slow, string, error) {
+			rows, err := c.Slowlog(ctx)
+			return rows, "", err
+		},
+		columns: slowColumns, emptyText: "no request took long",
+	}.toCobra(nil)
+}
+
+var slowColumns = []output.Column[api.Slow]{
+	{Head: "time", Cell: func(s api.Slow) string { return s.Time.Local().Format(timeLayout) }},
+	{Head: "took", Right: true, Cell: func(s api.Slow) string { return output.Seconds(s.Seconds) }},
+	{Head: "command", Cell: func(s api.Slow) string { return s.Command }},
+	{Head: "keys", Cell: func(s api.Slow) string {
+		var keys []string
+		for _, k := range s.Keys {
+			keys = append(keys, k.String())
+		}
+		return strings.Join(keys, " ")
+	}, CutPriority: 2},
+	{Head: "shard", Right: true, Cell: func(s api.Slow) string { return formatIDOrDash(s.Shard) }},
+	{Head: "group", Right: true, Cell: func(s api.Slow) string { return formatIDOrDash(s.Group) }},
+	{Head: "client", Cell: func(s api.Slow) string { return strings.TrimSpace(s.Client + " " + s.Name) }, CutPriority: 1},
+}
+
+func newClientCommand() *cobra.Command {
+	cmd := newNounCommand("client", "List the connections of Redis clients")
+	cmd.AddCommand(listCommand[api.Connection]{
+		use: "list", short: "List the connections of Redis clients",
+		rows: func(ctx context.Context, c *api.Client, _ []string) ([]api.Connection, string, error) {
+			rows, err := c.Clients(ctx)
+			return rows, "", err
+		},
+		columns: clientColumns, emptyText: "no clients",
+	}.toCobra(nil))
+	return cmd
+}
+
+var clientColumns = []output.Column[api.Connection]{
+	{Head: "id", Right: true, Cell: func(c api.Connection) string { return fmt.Sprint(c.ID) }},
+	{Head: "addr", Cell: func(c api.Connection) string { return c.Addr }},
+	{Head: "name", Cell: func(c api.Connection) string { return formatOrDash(c.Name) }, CutPriority: 1},
+	{Head: "user", Cell: func(c api.Connection) string { return c.User }},
+	{Head: "keyspace", Cell: func(c api.Connection) string { return c.Keyspace }},
+	{Head: "library", Cell: func(c api.Connection) string {
+		return formatOrDash(strings.TrimSpace(c.Library + " " + c.LibraryVersion))
+	}, CutPriority: 2},
+	{Head: "age", Right: true, Cell: func(c api.Connection) string { return output.Seconds(c.AgeSeconds) }},
+	{Head: "idle", Right: true, Cell: func(c api.Connection) string { return output.Seconds(c.IdleSeconds) }},
+	{Head: "last", Cell: func(c api.Connection) string { return formatOrDash(c.Command) }},
 }

@@ -34,12 +34,12 @@ func (s step) String() string {
 	return fmt.Sprintf("step %d", int(s))
 }
 
-// stops tells whether a transfer waits at the step until it is killed there.
+// stops reports whether a transfer waits at the step until it is killed there.
 // The outcome of a transaction is known then: see happened.
 func (s step) stops() bool {
 	return s == begun || s == looked || s == debited || s == between || s == credited || s == returning || s == committed
 }
 
-// happened tells whether a transfer that was killed at a step where it stops has
+// happened reports whether a transfer that was killed at a step where it stops has
 // taken place.
 func (s step) happened() bool { return s == committed }

@@ -6,23 +6,39 @@ import (
 	"testing"
 )
 
-// TestTheReadmeShowsHello keeps the first program of the README whole: what it shows
-// is what is run here.
-func TestTheReadmeShowsHello(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// TestHello_IsInTheDocumentation keeps the first program that a reader meets compiling: docs/embedding.md
+// has all of it, and the README lines of it.
+func TestHello_IsInTheDocumentation(t *testing.T) {
+	program := read(t, "main.go")
+	_, code, _ := strings.Cut(program, "package main\n")
+	if !strings.Contains(read(t, "../../docs/embedding.md"), "```go\npackage main\n"+code+"```") {
+		t.Error("docs/embedding.md does not have examples/hello/main.go")
 	}
-	program, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
+	const first = "db, err := cleave.Open("
+	_, block, found := strings.Cut(read(t, "../../README.md"), "```go\n"+first)
+	block, _, ended := strings.Cut(block, "```")
+	if !found || !ended {
+		t.Fatal("the README does not open a store")
 	}
-	_, code, _ := strings.Cut(string(program), "package main\n")
-	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```") {
-		t.Error("the README does not show examples/hello/main.go")
+	for line := range strings.Lines(first + block) {
+		if !strings.Contains(program, strings.TrimSpace(line)) {
+			t.Errorf("not in main.go: %s", line)
+		}
 	}
+}
+
+func TestHello_RunsOnWhatItLeft(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for range 2 { // the second time on what the first has left
+	for range 2 {
 		main()
 	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -47,7 +47,7 @@ func openLikes(ctx context.Context, db *cleave.DB) (*likes, error) {
 	return &likes{db, rows, counts}, nil
 }
 
-// like tells whether it is the user's first for the post.
+// like reports whether it is the user's first for the post.
 func (l *likes) like(ctx context.Context, post, user string) (bool, error) {
 	err := l.counts.Write(ctx, post, 1, func(b *cleave.Batch) {
 		b.SetWith(l.rows, []byte(post+"/"+user), nil, cleave.SetOptions{IfAbsent: true})
@@ -58,7 +58,7 @@ func (l *likes) like(ctx context.Context, post, user string) (bool, error) {
 	return err == nil, err
 }
 
-// unlike tells whether the user had liked the post.
+// unlike reports whether the user had liked the post.
 func (l *likes) unlike(ctx context.Context, post, user string) (liked bool, err error) {
 	err = l.db.Update(ctx, func(tx *cleave.Txn) error {
 		n, err := tx.Delete(l.rows, []byte(post+"/"+user))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/serve"
+	"github.com/cleavekv/cleave/internal/server"
 )
 
 // Example is what the program prints, and a server that it can talk to.
@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	s := serve.New(db, serve.Options{})
+	s := server.New(db, server.Options{})
 	defer s.Close()
 	go s.Serve(l)
 	if err := transfer(l.Addr().String()); err != nil {
@@ -30,10 +30,10 @@ func Example() {
 	// Output: 70 30
 }
 
-// TestTheReadmeShowsTheTransfer keeps the code in the README compiling: it is lines of
-// the program.
-func TestTheReadmeShowsTheTransfer(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTransfer_IsInTheDocumentation keeps the code in docs/redis.md compiling: its lines are
+// lines of the program.
+func TestTransfer_IsInTheDocumentation(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,14 +41,14 @@ func TestTheReadmeShowsTheTransfer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, found := strings.Cut(string(readme), "```go\nc := redis.NewClient(")
+	_, block, found := strings.Cut(string(doc), "```go\nc := redis.NewClient(")
 	block, _, ended := strings.Cut(block, "```")
 	if !found || !ended {
-		t.Fatal("the README has no client of Redis")
+		t.Fatal("docs/redis.md has no client of Redis")
 	}
 	for line := range strings.Lines("c := redis.NewClient(" + block) {
 		if line = strings.TrimSpace(line); !strings.Contains(string(program), line) {
-			t.Errorf("the README has a line that the program has not: %s", line)
+			t.Errorf("docs/redis.md has a line that the program does not have: %s", line)
 		}
 	}
 }

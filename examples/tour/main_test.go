@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Example fails if the tour prints anything else; the README shows the same.
+// Example fails if the tour prints anything else; docs/embedding.md shows the same.
 func Example() {
 	main()
 	// Output:
@@ -16,13 +16,13 @@ func Example() {
 	// orders in eu: 1
 }
 
-// TestTheReadmeShowsTheTour keeps the code in the README compiling: it is a
-// part of this program, leaving out what handles errors.
-func TestTheReadmeShowsTheTour(t *testing.T) {
-	_, block, found := strings.Cut(read(t, "../../README.md"), "```go\n// Which node owns a key?")
+// TestTour_IsInTheDocumentation keeps the code in docs/embedding.md compiling: it is a
+// part of this program, leaving out the handling of errors.
+func TestTour_IsInTheDocumentation(t *testing.T) {
+	_, block, found := strings.Cut(read(t, "../../docs/embedding.md"), "```go\n// Which node owns a key?")
 	block, _, ended := strings.Cut(block, "```")
 	if !found || !ended {
-		t.Fatal("the README has no block of Go")
+		t.Fatal("docs/embedding.md has no block of the tour")
 	}
 	source := read(t, "main.go")
 	for line := range strings.Lines("// Which node owns a key?" + block) {

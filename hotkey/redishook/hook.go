@@ -93,7 +93,7 @@ func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		took := h.o.Now().Sub(start)
 		keys := make(map[string]bool, len(cmds))
 		for _, cmd := range cmds {
-			if blocks(cmd.Args()) {
+			if isBlocking(cmd.Args()) {
 				return err // the whole has waited for it
 			}
 			if key, ok := h.o.Key(cmd); ok {

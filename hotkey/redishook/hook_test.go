@@ -14,9 +14,9 @@ import (
 	"github.com/cleavekv/cleave/hotkey"
 )
 
-var bg = context.Background()
+var background = context.Background()
 
-func cmd(args ...any) redis.Cmder { return redis.NewCmd(bg, args...) }
+func newCmd(args ...any) redis.Cmder { return redis.NewCmd(background, args...) }
 
 func TestTheKeyOfACommandIsFoundByItsPosition(t *testing.T) {
 	for _, args := range [][]any{
@@ -24,18 +24,18 @@ func TestTheKeyOfACommandIsFoundByItsPosition(t *testing.T) {
 		{"zunion", 2, "k", "l"}, {"bitop", "and", "k", "l"}, {"object", "encoding", "k"}, {"xread", "count", 1, "streams", "k", "0"},
 		{"xreadgroup", "group", "g", "c", "streams", "k", ">"}, {"migrate", "host", 1, "k", 0, 1},
 	} {
-		if key, ok := Key(cmd(args...)); key != "k" || !ok {
+		if key, ok := Key(newCmd(args...)); key != "k" || !ok {
 			t.Errorf("%v: %q %t, want k", args, key, ok)
 		}
 	}
-	if key, ok := Key(cmd("get", 7)); key != "7" || !ok {
+	if key, ok := Key(newCmd("get", 7)); key != "7" || !ok {
 		t.Errorf("a key that is a number: %q %t", key, ok)
 	}
 	for _, args := range [][]any{
 		{}, {"ping"}, {"get"}, {"exec"}, {"scan", 0}, {"eval", "return 1", 0}, {"eval"}, {"zunion"}, {"xread", "streams"}, {"xread"},
 		{"blpop", "k", 0}, {"xread", "block", 0, "streams", "k", "$"}, {"wait", 1, 0},
 	} {
-		if key, ok := Key(cmd(args...)); ok {
+		if key, ok := Key(newCmd(args...)); ok {
 			t.Errorf("%v has the key %q", args, key)
 		}
 	}
@@ -45,24 +45,24 @@ func FuzzKey(f *testing.F) {
 	f.Add("eval", "x", "-1")
 	f.Add("xread", "streams", "")
 	f.Fuzz(func(_ *testing.T, a, b, c string) {
-		Key(cmd(a, b, c))
-		Key(cmd(a, b))
+		Key(newCmd(a, b, c))
+		Key(newCmd(a, b))
 	})
 }
 
-// ticks is a clock that moves when it is told to.
-type ticks struct{ at atomic.Int64 }
+// testClock is a clock that moves when it is told to.
+type testClock struct{ at atomic.Int64 }
 
-func (c *ticks) now() time.Time { return time.Unix(0, c.at.Load()) }
+func (c *testClock) readTime() time.Time { return time.Unix(0, c.at.Load()) }
 
-// hooked is a hook in front of a server that takes as long as its keys say.
-func hooked(t *testing.T, o Options) (*hotkey.Detector, *Hook, redis.ProcessHook, redis.ProcessPipelineHook) {
-	c := &ticks{}
-	d, err := hotkey.New(hotkey.Options{Sample: 1, Now: c.now})
+// newHookedServer is a hook in front of a server that takes as long as its keys say.
+func newHookedServer(t *testing.T, o Options) (*hotkey.Detector, *Hook, redis.ProcessHook, redis.ProcessPipelineHook) {
+	c := &testClock{}
+	d, err := hotkey.New(hotkey.Options{Sample: 1, Now: c.readTime})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Now = c.now
+	o.Now = c.readTime
 	h, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)
@@ -90,26 +90,26 @@ func hooked(t *testing.T, o Options) (*hotkey.Detector, *Hook, redis.ProcessHook
 }
 
 func TestASlowKeyIsFoundInSingleCommandsAndPipelines(t *testing.T) {
-	d, h, one, many := hooked(t, Options{})
+	d, h, one, many := newHookedServer(t, Options{})
 	others := []string{"a", "b", "c", "d"}
 	for i := range 100 {
 		for _, k := range others {
-			if err := one(bg, cmd("get", k)); err == nil {
+			if err := one(background, newCmd("get", k)); err == nil {
 				t.Fatal("the error is lost")
 			}
 		}
-		pipeline := []redis.Cmder{cmd("multi"), cmd("get", others[i%4]), cmd("get", others[i%4]), cmd("exec")}
+		pipeline := []redis.Cmder{newCmd("multi"), newCmd("get", others[i%4]), newCmd("get", others[i%4]), newCmd("exec")}
 		if i%10 == 0 {
-			pipeline = append(pipeline, cmd("get", "hot"))
+			pipeline = append(pipeline, newCmd("get", "hot"))
 		}
-		if err := many(bg, pipeline); err == nil {
+		if err := many(background, pipeline); err == nil {
 			t.Fatal("the error is lost")
 		}
-		_ = one(bg, cmd("blpop", "queue", 0))
-		_ = many(bg, []redis.Cmder{cmd("get", "a"), cmd("xread", "block", 0, "streams", "hot", "$")})
+		_ = one(background, newCmd("blpop", "queue", 0))
+		_ = many(background, []redis.Cmder{newCmd("get", "a"), newCmd("xread", "block", 0, "streams", "hot", "$")})
 	}
 	for range 20 {
-		_ = one(bg, cmd("get", "hot"))
+		_ = one(background, newCmd("get", "hot"))
 	}
 	r := d.Report()
 	if len(r.Hot) != 1 || r.Hot[0].Key != "hot" || r.Hot[0].Samples != 30 || r.Samples != 100*4+100+10+20 {
@@ -117,9 +117,9 @@ func TestASlowKeyIsFoundInSingleCommandsAndPipelines(t *testing.T) {
 	}
 	long := make([]redis.Cmder, 17)
 	for i := range long {
-		long[i] = cmd("get", "a")
+		long[i] = newCmd("get", "a")
 	}
-	_ = many(bg, long)
+	_ = many(background, long)
 	if after := d.Report(); after.Samples != r.Samples || h.SkippedPipelines() != 1 {
 		t.Errorf("a long pipeline counts: %v samples, %d skipped", after.Samples, h.SkippedPipelines())
 	}
@@ -162,22 +162,22 @@ func TestAClientOfARealServerIsWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Dialer: dialUntilThere})
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Dialer: dialUntilUp})
 	defer client.Close()
 	client.AddHook(h)
 	for i := range 4 {
 		for _, k := range []string{"a", "b", "c"} {
-			if err := client.Set(bg, k, i, 0).Err(); err != nil {
+			if err := client.Set(background, k, i, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		pipe := client.TxPipeline()
-		pipe.Get(bg, "a")
-		pipe.Get(bg, "b")
-		if _, err := pipe.Exec(bg); err != nil {
+		pipe.Get(background, "a")
+		pipe.Get(background, "b")
+		if _, err := pipe.Exec(background); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Eval(bg, "return redis.call('GET', KEYS[1])", []string{"script"}).Err(); !errors.Is(err, redis.Nil) {
+		if err := client.Eval(background, "return redis.call('GET', KEYS[1])", []string{"script"}).Err(); !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 	}
@@ -187,8 +187,8 @@ func TestAClientOfARealServerIsWatched(t *testing.T) {
 	}
 }
 
-// dialUntilThere waits for a server that has just been started.
-func dialUntilThere(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialUntilUp waits for a server that has just been started.
+func dialUntilUp(ctx context.Context, network, addr string) (net.Conn, error) {
 	for {
 		c, err := net.Dial(network, addr)
 		if err == nil || ctx.Err() != nil {

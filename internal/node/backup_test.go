@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
 func TestABackupIntoTheNodesOwnDirectoryIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
-	o := small(1)
+	o := smallOptions(1)
 	o.Dir = dir
-	n := open(t, o)
+	n := mustOpen(t, o)
 	defer n.Close(ctx)
 	for _, to := range []string{"", filepath.Join(dir, "backup"), filepath.Join(dir, "0", "log", "backup")} {
 		if err := n.Backup(ctx, to); !errors.Is(err, ErrOptions) {
@@ -37,11 +37,11 @@ func TestABackupIntoTheNodesOwnDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// held begins backups to one place and lets none of them copy anything until release, or for
+// holdBackups begins backups to one place and lets none of them copy anything until release, or for
 // long enough that all have looked at it. What they end with comes from ended.
-func held(t *testing.T, n *Node, to string, backups int) (release func(), ended <-chan error) {
+func holdBackups(t *testing.T, n *Node, to string, backups int) (release func(), ended <-chan error) {
 	t.Helper()
-	release, err := n.quieten(ctx) // as a job does that takes long
+	release, err := n.pauseJobs(ctx) // as a job does that takes long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +59,12 @@ func held(t *testing.T, n *Node, to string, backups int) (release func(), ended 
 	return release, errs
 }
 
-// openCopy opens a backup, and tells whether it has a keyspace.
-func openCopy(t *testing.T, dir, keyspace string) {
+// checkBackupHas opens a backup, and reports whether it has a keyspace.
+func checkBackupHas(t *testing.T, dir, keyspace string) {
 	t.Helper()
-	o := small(0)
+	o := smallOptions(0)
 	o.Dir = dir
-	n := open(t, o)
+	n := mustOpen(t, o)
 	if _, err := n.Keyspace(keyspace); err != nil {
 		t.Errorf("the copy: %v", err)
 	}
@@ -75,14 +75,14 @@ func openCopy(t *testing.T, dir, keyspace string) {
 
 func TestOfTwoBackupsToOnePlaceOneIsWholeAndTheOtherRefused(t *testing.T) {
 	for stores := 1; stores <= 2; stores++ {
-		o := small(stores)
+		o := smallOptions(stores)
 		o.Dir = filepath.Join(t.TempDir(), "node")
-		n := open(t, o)
+		n := mustOpen(t, o)
 		if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "s"}); err != nil {
 			t.Fatal(err)
 		}
 		to := filepath.Join(t.TempDir(), "backup")
-		release, ended := held(t, n, to, 2)
+		release, ended := holdBackups(t, n, to, 2)
 		release()
 		one, other := <-ended, <-ended
 		if one != nil {
@@ -91,7 +91,7 @@ func TestOfTwoBackupsToOnePlaceOneIsWholeAndTheOtherRefused(t *testing.T) {
 		if one != nil || !errors.Is(other, store.ErrForeign) {
 			t.Errorf("%d stores: one ends with %v, the other with %v: want nil and ErrForeign", stores, one, other)
 		}
-		openCopy(t, to, "s")
+		checkBackupHas(t, to, "s")
 		if err := n.Close(ctx); err != nil {
 			t.Error(err)
 		}
@@ -99,15 +99,15 @@ func TestOfTwoBackupsToOnePlaceOneIsWholeAndTheOtherRefused(t *testing.T) {
 }
 
 func TestABackupThatFailsAtItsLastStepCanBeTriedAgain(t *testing.T) {
-	o := small(2)
+	o := smallOptions(2)
 	o.Dir = filepath.Join(t.TempDir(), "node")
-	n := open(t, o)
+	n := mustOpen(t, o)
 	defer n.Close(ctx)
 	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "backup")
-	release, ended := held(t, n, to, 1)
+	release, ended := holdBackups(t, n, to, 1)
 	stores := filepath.Join(to, storesFile) // something is in the way of the last file
 	if err := os.Mkdir(stores, 0o700); err != nil {
 		t.Fatal(err)
@@ -122,5 +122,5 @@ func TestABackupThatFailsAtItsLastStepCanBeTriedAgain(t *testing.T) {
 	if err := n.Backup(ctx, to); err != nil {
 		t.Fatalf("again: %v", err)
 	}
-	openCopy(t, to, "s")
+	checkBackupHas(t, to, "s")
 }

@@ -4,56 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/drive"
-	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/mover"
-	"github.com/cleavekv/cleave/internal/own"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/reshard/protocol"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// meta is where the map and the jobs are.
-var meta = drive.Catalog{Space: &system}
+// catalogKeys is where the map and the jobs are.
+var catalogKeys = protocol.Catalog{Keyspace: &systemKeyspace}
 
-// catalog is the group that has the rows.
-func (n *Node) catalog() *group.Group { return n.part(firstGroup).Group }
+// catalogGroup is the group that has the rows.
+func (n *Node) catalogGroup() *group.Group { return n.lookupGroup(firstGroup).Group }
 
-// enter executes commands of the catalog as one, and syncs them whatever the
+// writeCatalog executes commands of the catalog as one, and syncs them whatever the
 // durability class: other stores hold keys of a keyspace by its id, and a crash
 // that took the id back would give them to the next keyspace. It does not stop
 // half way because a caller lost patience.
-func (n *Node) enter(ctx context.Context, commands ...command.Command) error {
+func (n *Node) writeCatalog(ctx context.Context, commands ...command.Command) error {
 	c := commands[0] // which may be one that only a group evaluates
 	if len(commands) > 1 {
 		c = &command.Batch{Commands: commands}
 	}
-	return n.settle(ctx, n.part(firstGroup), c)
+	return n.doDurably(ctx, n.lookupGroup(firstGroup), c)
 }
 
-// settle executes a command of the node's own in a group, and syncs it whatever the
+// doDurably executes a command of the node's own in a group, and syncs it whatever the
 // durability class. If that fails the error is group.ErrUnknown: it may have happened.
-func (n *Node) settle(ctx context.Context, p *Part, c command.Command) error {
-	if err := p.do(context.WithoutCancel(ctx), c); err != nil {
+func (n *Node) doDurably(ctx context.Context, p *GroupHost, c command.Command) error {
+	if err := p.doCommand(context.WithoutCancel(ctx), c); err != nil {
 		return err
 	}
-	if err := n.sync(p); err != nil {
+	if err := n.syncStore(p); err != nil {
 		return fmt.Errorf("%w: %w", group.ErrUnknown, err)
 	}
 	return nil
 }
 
-// ask executes a command of the catalog that only reads.
-func (n *Node) ask(ctx context.Context, c command.Command) (command.Reply, error) {
-	reply, err := n.catalog().Do(ctx, group.Request{Command: c})
-	return reply, errors.Join(group.Untouched(ctx, err), reply.Err)
+// readCatalog executes a command of the catalog that only reads.
+func (n *Node) readCatalog(ctx context.Context, c command.Command) (command.Reply, error) {
+	reply, err := n.catalogGroup().Do(ctx, group.Request{Command: c})
+	return reply, errors.Join(group.AsReadError(ctx, err), reply.Err)
 }
 
-// newestMap reads the map, which may be newer than the one that is published: a job
+// loadNewestMap reads the map, which may be newer than the one that is published: a job
 // publishes what it has decided when the groups know of it.
-func (n *Node) newestMap(ctx context.Context) (*partition.Map, error) {
-	reply, err := n.ask(ctx, &command.Get{Key: meta.Map()})
+func (n *Node) loadNewestMap(ctx context.Context) (*partition.Map, error) {
+	reply, err := n.readCatalog(ctx, &command.Get{Key: catalogKeys.MapKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +66,13 @@ func (n *Node) newestMap(ctx context.Context) (*partition.Map, error) {
 	return m, nil
 }
 
-// records reads the records of all jobs, in the order of their numbers.
-func (n *Node) records(ctx context.Context) ([]mover.Job, error) {
-	reply, err := n.ask(ctx, meta.Jobs())
+// loadJobs reads the records of all jobs, in the order of their numbers.
+func (n *Node) loadJobs(ctx context.Context) ([]mover.Job, error) {
+	reply, err := n.readCatalog(ctx, catalogKeys.ListJobs())
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := drive.Records(reply)
+	jobs, err := protocol.DecodeJobs(reply)
 	if err != nil {
 		return nil, fmt.Errorf("%w: a job: %w", store.ErrCorrupt, err)
 	}
@@ -80,18 +82,69 @@ func (n *Node) records(ctx context.Context) ([]mover.Job, error) {
 // ErrNoJob means that there is no such job: there never was, or it ended long ago.
 var ErrNoJob = errors.New("node: no such job")
 
-// record reads the record of a job.
-func (n *Node) record(ctx context.Context, id own.Job) (mover.Job, error) {
-	reply, err := n.ask(ctx, &command.Get{Key: meta.Job(id)})
+// loadJob reads the record of a job.
+func (n *Node) loadJob(ctx context.Context, id ownership.JobID) (mover.Job, error) {
+	reply, err := n.readCatalog(ctx, &command.Get{Key: catalogKeys.JobKey(id)})
 	switch {
 	case err != nil:
 		return mover.Job{}, err
 	case reply.Kind == command.Nil:
 		return mover.Job{}, fmt.Errorf("%w: %d", ErrNoJob, id)
 	}
-	j, err := mover.Decode(reply.Bytes)
+	j, err := mover.DecodeRecord(reply.Bytes)
 	if err != nil {
 		return j, fmt.Errorf("%w: job %d: %w", store.ErrCorrupt, id, err)
 	}
 	return j, nil
+}
+
+// Users of the server are rows of the catalog: where the keyspaces are, out of the reach of
+// clients, in every backup, and one truth for all nodes that will share a catalog. What
+// their rules mean is not known here.
+
+const userPrefix = "user/"
+
+func userKey(name string) partition.Position {
+	return systemKeyspace.AppendPosition(nil, []byte(userPrefix+name))
+}
+
+// PutUser keeps the rules of a user, durably. Empty rules forget it.
+func (n *Node) PutUser(ctx context.Context, name, rules string) error {
+	at := userKey(name)
+	var c command.Command = &command.Set{Key: at, Value: []byte(rules)}
+	if rules == "" {
+		c = &command.Delete{Keys: []partition.Position{at}}
+	}
+	if err := n.writeCatalog(ctx, c); err != nil {
+		return fmt.Errorf("keep user %q: %w", name, err)
+	}
+	return nil
+}
+
+// Users returns the rules of the users that are kept, by name.
+func (n *Node) Users(ctx context.Context) (users map[string]string, err error) {
+	users = map[string]string{}
+	span := systemKeyspace.PrefixSpan([]byte(userPrefix))
+	var bad error
+	err = n.lookupGroup(firstGroup).Store.Scan(effect.Rows.AppendKey(nil, span.Start), effect.Rows.AppendKey(nil, span.End), false, func(key, value []byte) bool {
+		if bad = ctx.Err(); bad != nil {
+			return false
+		}
+		name, _, err := systemKeyspace.Split(nil, key[1:])
+		var row command.Row
+		if err == nil {
+			row, err = command.DecodeRow(value)
+		}
+		if bad = err; err == nil {
+			users[strings.TrimPrefix(string(name), userPrefix)] = string(row.Payload)
+		}
+		return err == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the users: %w", err)
+	}
+	return users, nil
 }

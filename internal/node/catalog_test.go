@@ -11,18 +11,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/mover"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// broken is a disk that does not sync any more.
-type broken struct{ on atomic.Bool }
+// brokenDisk is a disk that does not sync any more.
+type brokenDisk struct{ on atomic.Bool }
 
 var errBroken = errors.New("the disk is broken")
 
-func (b *broken) MaybeError(op errorfs.Op) error {
+func (b *brokenDisk) MaybeError(op errorfs.Op) error {
 	switch op.Kind {
 	case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
 		if b.on.Load() {
@@ -32,10 +32,10 @@ func (b *broken) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-func (b *broken) String() string { return "broken" }
+func (b *brokenDisk) String() string { return "broken" }
 
-// failsAt are disks of which one ceases to sync the log when it is told to.
-func failsAt(i int, broken *atomic.Bool) func(int) store.FS {
+// failingDisks are disks of which one ceases to sync the log when it is told to.
+func failingDisks(i int, broken *atomic.Bool) func(int) store.FS {
 	return func(at int) store.FS {
 		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			sync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData
@@ -52,7 +52,7 @@ func failsAt(i int, broken *atomic.Bool) func(int) store.FS {
 func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	for what, change := range map[string]func(*Node) error{
 		"a job": func(n *Node) error {
-			k := &partition.Keyspace{ID: defaultID, Kind: partition.Hash}
+			k := &partition.Keyspace{ID: defaultKeyspaceID, Kind: partition.Hash}
 			at := k.SlotSpan(7).Start
 			_, err := n.StartJob(ctx, mover.Request{Kind: mover.Split, Shard: n.Map().Find(at).ID, In: k, At: []partition.Position{at}})
 			return err
@@ -67,7 +67,7 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 		// nothing has happened.
 		err := store.ErrFailed
 		for range 50 {
-			if err = onBrokenDisk(t, change); !errors.Is(err, store.ErrFailed) || errors.Is(err, group.ErrUnknown) {
+			if err = runOnBrokenDisk(t, change); !errors.Is(err, store.ErrFailed) || errors.Is(err, group.ErrUnknown) {
 				break
 			}
 		}
@@ -77,12 +77,12 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	}
 }
 
-// onBrokenDisk returns what a change is told whose disk has just ceased to sync.
-func onBrokenDisk(t *testing.T, change func(*Node) error) error {
-	disk := new(broken)
-	o := small(1)
+// runOnBrokenDisk returns what a change is told whose disk has just ceased to sync.
+func runOnBrokenDisk(t *testing.T, change func(*Node) error) error {
+	disk := new(brokenDisk)
+	o := smallOptions(1)
 	o.FS = func(int) store.FS { return errorfs.Wrap(vfs.NewMem(), disk) }
-	n := open(t, o)
+	n := mustOpen(t, o)
 	defer n.Close(ctx)
 	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
 		t.Fatal(err)
@@ -93,11 +93,11 @@ func onBrokenDisk(t *testing.T, change func(*Node) error) error {
 
 // A keyspace waits for a backup to end. Nobody waits for the keyspace.
 func TestAKeyspaceThatWaitsForABackupHoldsNobodyUp(t *testing.T) {
-	n := open(t, small(1))
+	n := mustOpen(t, smallOptions(1))
 	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {
 		t.Fatal(err)
 	}
-	release, err := n.quieten(ctx) // as a backup does
+	release, err := n.pauseJobs(ctx) // as a backup does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/own"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -23,7 +23,7 @@ func TestTheStoreOfAGroupIsItsLabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[partition.GroupID]int{1: 0, 2: 3, 3: Nowhere, 4: Nowhere, 5: Nowhere, 6: Nowhere, 7: Nowhere} {
+	for id, want := range map[partition.GroupID]int{1: 0, 2: 3, 3: NoStore, 4: NoStore, 5: NoStore, 6: NoStore, 7: NoStore} {
 		if got := StoreOf(m, id); got != want {
 			t.Errorf("%v is on store %d, want %d", id, got, want)
 		}
@@ -35,15 +35,15 @@ func TestTheStoreOfAGroupIsItsLabel(t *testing.T) {
 func TestAGroupIsNotBehindThoseThatAreThere(t *testing.T) {
 	var wall atomic.Int64
 	wall.Store(1 << 41)
-	o := small(1)
+	o := smallOptions(1)
 	o.Wall = wall.Load
-	n := open(t, o)
+	n := mustOpen(t, o)
 	defer n.Close(ctx)
-	k, err := n.Keyspace(DefaultName)
+	k, err := n.Keyspace(DefaultKeyspace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := setIn(n, k, inPart(n, k, 0)); err != nil {
+	if err := setUnindexed(n, k, keyInGroup(n, k, 0)); err != nil {
 		t.Fatal(err)
 	}
 	wall.Add(-24 * time.Hour.Milliseconds())
@@ -52,7 +52,7 @@ func TestAGroupIsNotBehindThoseThatAreThere(t *testing.T) {
 	if err := n.openGroup(g); err != nil {
 		t.Fatal(err)
 	}
-	if now := n.part(9).Group.NowMS(); now < 1<<41 {
+	if now := n.lookupGroup(9).Group.NowMS(); now < 1<<41 {
 		t.Errorf("it is %d ms behind", 1<<41-now)
 	}
 }
@@ -62,14 +62,14 @@ func TestAGroupIsNotBehindThoseThatAreThere(t *testing.T) {
 func TestClocksDoNotRunAheadOverCrashes(t *testing.T) {
 	var wall atomic.Int64
 	wall.Store(1 << 41)
-	disk := store.NewCrashable()
-	o := small(1)
+	disk := store.NewCrashableFS()
+	o := smallOptions(1)
 	o.Groups, o.Wall = 16, wall.Load
 	o.FS = func(int) store.FS { return disk.FS() }
-	n := open(t, o)
+	n := mustOpen(t, o)
 	for i := range 20 { // each of them reserves time when it needs some
 		wall.Add(397)
-		mustTry(t, n.Parts()[i*7%16].Group, &own.Reown{})
+		mustTryCommand(t, n.GroupHosts()[i*7%16].Group, &ownership.ChangeOwnership{})
 	}
 	end := wall.Load()
 	wall.Add(-time.Hour.Milliseconds())
@@ -79,7 +79,7 @@ func TestClocksDoNotRunAheadOverCrashes(t *testing.T) {
 			t.Fatal(err)
 		}
 		disk = crashed
-		n = open(t, o)
+		n = mustOpen(t, o)
 		if ahead := n.NowMS() - end; ahead > 4000 {
 			t.Errorf("they are %d ms ahead of where the machine's clock was", ahead)
 		}

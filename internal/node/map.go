@@ -7,12 +7,12 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/own"
 	"github.com/cleavekv/cleave/internal/plant"
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -23,44 +23,40 @@ const shardsPerGroup = 4
 // firstGroup owns the catalog, for ever.
 const firstGroup partition.GroupID = 1
 
-// firstVersion is that of the first map: no group has anything before it, and only
+// firstMapVersion is that of the first map: no group has anything before it, and only
 // jobs and placings make later ones.
-const firstVersion = 2
+const firstMapVersion = 2
 
 // openGroups reads the map, or makes the first one, and opens its groups.
 func (n *Node) openGroups(ctx context.Context) error {
-	m, err := n.loadMap()
+	m, err := n.readStoredMap()
 	if err != nil {
 		return err
 	}
 	if m == nil {
-		if m, err = n.firstMap(ctx); err != nil {
+		if m, err = n.makeFirstMap(ctx); err != nil {
 			return err
 		}
-	}
-	if have := len(m.Groups()); n.opts.Groups != 0 && n.opts.Groups != have {
-		found := fmt.Sprintf("there are %d groups, not %d", have, n.opts.Groups)
-		return &OptionError{Option: "Groups", Value: n.opts.Groups, Have: have, Found: found}
 	}
 	for _, g := range m.Groups() {
 		if err := n.openGroup(g); err != nil {
 			return err
 		}
 	}
-	n.offer(m)
-	return n.giveFirst(ctx, m)
+	n.publishMap(m)
+	return n.assignFirstRanges(ctx, m)
 }
 
-// offer publishes a map to those who route by it.
-func (n *Node) offer(m *partition.Map) {
+// publishMap publishes a map to those who route by it.
+func (n *Node) publishMap(m *partition.Map) {
 	if n.published.Offer(m) {
-		n.remapped.ring()
+		n.mapChanged.notify()
 	}
 }
 
-// loadMap reads the map past the groups, which it names. It is nil if there is none.
-func (n *Node) loadMap() (*partition.Map, error) {
-	value, ok, err := n.hosts[0].Store.Get(effect.Rows.AppendKey(nil, meta.Map()), nil)
+// readStoredMap reads the map past the groups, which it names. It is nil if there is none.
+func (n *Node) readStoredMap() (*partition.Map, error) {
+	value, ok, err := n.storeHosts[0].Store.Get(effect.Rows.AppendKey(nil, catalogKeys.MapKey()), nil)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -75,23 +71,23 @@ func (n *Node) loadMap() (*partition.Map, error) {
 	return m, nil
 }
 
-// firstMap makes the first map. It is durable together with the ranges of the first
+// makeFirstMap makes the first map. It is durable together with the ranges of the first
 // group, which has the catalog: so how many groups there are is decided once. The
 // catalog is a shard of its own, which stays where it is.
-func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
+func (n *Node) makeFirstMap(ctx context.Context) (*partition.Map, error) {
 	count := n.opts.Groups
 	if count == 0 {
-		count = len(n.hosts)
+		count = len(n.storeHosts)
 	}
 	groups := make([]partition.Group, count)
 	for i := range groups {
-		labels, err := partition.ParseLabels(fmt.Sprintf("%s=%d", storeLabel, i*len(n.hosts)/count))
+		labels, err := partition.ParseLabels(fmt.Sprintf("%s=%d", storeLabel, i*len(n.storeHosts)/count))
 		if err != nil {
 			return nil, err
 		}
 		groups[i] = partition.Group{ID: firstGroup + partition.GroupID(i), Labels: labels}
 	}
-	first := partition.Keyspace{ID: defaultID, Name: DefaultName, Kind: partition.Hash}
+	first := partition.Keyspace{ID: defaultKeyspaceID, Name: DefaultKeyspace, Kind: partition.Hash}
 	at, err := first.EvenSlots(count * shardsPerGroup)
 	if err != nil {
 		return nil, err
@@ -100,44 +96,44 @@ func (n *Node) firstMap(ctx context.Context) (*partition.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	home := m.Find(system.Span().Start)
-	if m, err = m.Apply(partition.Split{Shard: home.ID, At: []partition.Position{system.Span().End}}); err != nil {
+	home := m.Find(systemKeyspace.Span().Start)
+	if m, err = m.Apply(partition.Split{Shard: home.ID, At: []partition.Position{systemKeyspace.Span().End}}); err != nil {
 		return nil, err
 	}
 	if err := n.openGroup(groups[0]); err != nil {
 		return nil, err
 	}
 	c := group.Steps{
-		&own.Reown{Become: rangesOf(m, firstGroup)},
-		meta.FirstMap(m),
+		&ownership.ChangeOwnership{Become: rangesInMap(m, firstGroup)},
+		catalogKeys.InsertFirstMap(m),
 	}
-	return m, n.settle(ctx, n.part(firstGroup), c)
+	return m, n.doDurably(ctx, n.lookupGroup(firstGroup), c)
 }
 
-// giveFirst gives every group what the map says that has nothing yet: a new node was
+// assignFirstRanges gives every group what the map says that has nothing yet: a new node was
 // interrupted, or is being made. A later map may say what a job has decided and not
 // done yet: that is the job's.
-func (n *Node) giveFirst(ctx context.Context, m *partition.Map) error {
-	if m.Version() > firstVersion && !plant.Bug("node-later-map-given") {
+func (n *Node) assignFirstRanges(ctx context.Context, m *partition.Map) error {
+	if m.Version() > firstMapVersion && !plant.Bug("node-later-map-given") {
 		return nil
 	}
 	for _, g := range m.Groups() {
-		p := n.part(g.ID)
-		become := rangesOf(m, g.ID)
-		if p.Group.List().Len() > 0 || len(become) == 0 {
+		p := n.lookupGroup(g.ID)
+		become := rangesInMap(m, g.ID)
+		if p.Group.OwnershipTable().Len() > 0 || len(become) == 0 {
 			continue
 		}
-		if err := n.settle(ctx, p, &own.Reown{Become: become}); err != nil {
+		if err := n.doDurably(ctx, p, &ownership.ChangeOwnership{Become: become}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rangesOf returns what a map gives to a group.
-func rangesOf(m *partition.Map, id partition.GroupID) (ranges []own.Range) {
+// rangesInMap returns what a map gives to a group.
+func rangesInMap(m *partition.Map, id partition.GroupID) (ranges []ownership.Range) {
 	for s := range m.Owned(id) {
-		ranges = append(ranges, own.Range{Span: s.Span, Version: s.Changed, State: own.Serving})
+		ranges = append(ranges, ownership.Range{Span: s.Span, Version: s.Changed, State: ownership.Serving})
 	}
 	return ranges
 }
@@ -145,10 +141,10 @@ func rangesOf(m *partition.Map, id partition.GroupID) (ranges []own.Range) {
 // Map returns the newest map.
 func (n *Node) Map() *partition.Map { return n.published.Load() }
 
-// PartOf returns the group that serves a position, as far as the map knows.
-func (n *Node) PartOf(p partition.Position) *Part {
+// GroupHostAt returns the group that serves a position, as far as the map knows.
+func (n *Node) GroupHostAt(p partition.Position) *GroupHost {
 	for {
-		if part := n.part(n.published.Load().GroupOf(p)); part != nil {
+		if part := n.lookupGroup(n.published.Load().GroupOf(p)); part != nil {
 			return part
 		}
 		// It was removed after the map was loaded. The next one, which does not have
@@ -157,43 +153,43 @@ func (n *Node) PartOf(p partition.Position) *Part {
 	}
 }
 
-// Piece is a stretch of positions of one group.
-type Piece struct {
-	Part *Part
-	Span partition.Span
+// GroupSpan is a stretch of positions of one group.
+type GroupSpan struct {
+	Owner *GroupHost
+	Span  partition.Span
 }
 
-// Pieces returns the stretches of a span by group, in order.
-func (n *Node) Pieces(s partition.Span) (pieces []Piece) {
+// SplitByGroup returns the stretches of a span by group, in order.
+func (n *Node) SplitByGroup(s partition.Span) (pieces []GroupSpan) {
 	if s.Empty() {
 		return nil
 	}
 	for stretch := range n.published.Load().Stretches(s) {
-		p := n.part(stretch.Group)
+		p := n.lookupGroup(stretch.Group)
 		if p == nil {
 			runtime.Gosched()
-			return n.Pieces(s) // as in PartOf
+			return n.SplitByGroup(s) // as in PartOf
 		}
-		pieces = append(pieces, Piece{p, stretch.Span})
+		pieces = append(pieces, GroupSpan{p, stretch.Span})
 	}
 	pieces[0].Span.Start, pieces[len(pieces)-1].Span.End = s.Start, s.End
 	return pieces
 }
 
-// Run is a stretch of positions on one store.
-type Run struct {
-	Host *Host
+// StoreSpan is a stretch of positions on one store.
+type StoreSpan struct {
+	Host *StoreHost
 	Span partition.Span
 }
 
-// Runs returns the stretches of a span by store, in order.
-func (n *Node) Runs(s partition.Span) (runs []Run) {
-	for _, p := range n.Pieces(s) {
-		if k := len(runs) - 1; k >= 0 && runs[k].Host == p.Part.Host {
+// SplitByStore returns the stretches of a span by store, in order.
+func (n *Node) SplitByStore(s partition.Span) (runs []StoreSpan) {
+	for _, p := range n.SplitByGroup(s) {
+		if k := len(runs) - 1; k >= 0 && runs[k].Host == p.Owner.Host {
 			runs[k].Span.End = p.Span.End
 			continue
 		}
-		runs = append(runs, Run{p.Part.Host, p.Span})
+		runs = append(runs, StoreSpan{p.Owner.Host, p.Span})
 	}
 	return runs
 }
@@ -201,17 +197,17 @@ func (n *Node) Runs(s partition.Span) (runs []Run) {
 // The wait of a router whose map is old. The groups answer at once, so without it
 // those who are lost would keep everybody busy.
 const (
-	rerouteDelay = 10 * time.Millisecond
-	rerouteMost  = 1280 * time.Millisecond
+	minRerouteDelay = 10 * time.Millisecond
+	maxRerouteDelay = 1280 * time.Millisecond
 )
 
-// Reroute waits before a request that met own.ErrWrongGroup is sent again: until
+// WaitForNewMap waits before a request that met own.ErrWrongGroup is sent again: until
 // the map is another than the one that was used, or for a while.
-func (n *Node) Reroute(ctx context.Context, used partition.Version, attempt int) error {
-	remapped := n.remapped.listen()
+func (n *Node) WaitForNewMap(ctx context.Context, used partition.Version, attempt int) error {
+	remapped := n.mapChanged.subscribe()
 	if n.published.Load().Version() > used {
 		return ctx.Err()
 	}
-	wait := min(rerouteDelay<<min(attempt, 10), rerouteMost)
-	return await(ctx, remapped, wait/2+rand.N(wait/2))
+	wait := min(minRerouteDelay<<min(attempt, 10), maxRerouteDelay)
+	return waitContext(ctx, remapped, wait/2+rand.N(wait/2))
 }

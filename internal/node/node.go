@@ -3,39 +3,47 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/cleavekv/cleave/internal/store"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // Node is a running node. Its methods may be called by any goroutine.
 type Node struct {
-	opts  Options
-	hosts []*Host
-	// parts are the groups by their ids; nil where there is none.
-	parts     atomic.Pointer[[]*Part]
-	published partition.Published
-	// remapped rings when there is a newer map.
-	remapped bell
-	// dismissed are groups that the map does not have any more, until they are closed.
+	opts       Options
+	storeHosts []*StoreHost
+	// groupHosts are the groups by their ids; nil where there is none.
+	groupHosts atomic.Pointer[[]*GroupHost]
+	published  partition.Published
+	// mapChanged rings when there is a newer map.
+	mapChanged notifier
+	// retiring are groups that the map does not have any more, until they are closed.
 	// Invariant: jobs.mu is held, or no job is driven.
-	dismissed []*Part
-	jobs      jobs
-	spaces
-	feeds   bell
-	handing handing
-	pins    pins
-	// Count counts what transactions do.
-	Count Counters
+	retiring []*GroupHost
+	jobs     jobRegistry
+	keyspaceCatalog
+	committed notifier
+	handovers handovers
+	pins      pinTable
+	events    eventLog
+	// eventListeners is how many want the events of keys.
+	eventListeners atomic.Int32
+	// Counters counts what transactions do.
+	Counters Counters
 
 	// ctx ends when the node is closed.
-	ctx  context.Context
-	stop context.CancelFunc
-	done sync.WaitGroup
-	// tasks is held by whoever adds to done, or ends ctx.
-	tasks sync.Mutex
+	ctx       context.Context
+	stop      context.CancelFunc
+	taskGroup sync.WaitGroup
+	// tasksMu is held by whoever adds to done, or ends ctx.
+	tasksMu sync.Mutex
 }
 
 // Open opens what is in the directory, or makes it.
@@ -44,22 +52,25 @@ func Open(opts Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs, ids, err := storeDirs(&opts)
+	dirs, ids, err := loadStoreDirs(&opts)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{opts: opts}
-	n.parts.Store(new([]*Part))
+	n := &Node{opts: opts, events: newEventLog(opts.Log)}
+	n.groupHosts.Store(new([]*GroupHost))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.ctx, n.stop = ctx, cancel
-	if err := n.open(ctx, dirs, ids); err != nil {
+	if err := n.openAll(ctx, dirs, ids); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
-	for _, p := range n.Parts() {
-		n.attend(p)
+	for _, p := range n.GroupHosts() {
+		n.startHousekeeping(p)
 	}
-	if n.opts.TendEvery > 0 {
-		n.background(n.tendDropped)
+	if n.opts.HousekeepInterval > 0 {
+		n.runBackground(n.housekeepDropped)
+	}
+	if n.opts.Log != nil {
+		n.runBackground(n.watchStores)
 	}
 	if err := n.resumeJobs(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
@@ -67,21 +78,24 @@ func Open(opts Options) (*Node, error) {
 	return n, nil
 }
 
-// open opens the stores, and their groups. If it is not known which stores there are the
-// catalog, which is in the first, tells whether all the others were made.
-func (n *Node) open(ctx context.Context, dirs []string, ids []store.ID) error {
+// openAll opens the stores, and their groups. If it is not known which stores there are the
+// catalog, which is in the first, reports whether all the others were made.
+func (n *Node) openAll(ctx context.Context, dirs []string, ids []store.ID) error {
 	for i, dir := range dirs {
-		if err := n.openHost(i, dir); err != nil {
+		if err := n.openStore(i, dir); err != nil {
 			return err
 		}
 		if i > 0 || ids != nil {
 			continue
 		}
-		if err := n.checkDirs(dirs); err != nil {
+		if err := n.checkStoresMade(dirs); err != nil {
 			return err
 		}
 	}
-	if err := n.checkStores(dirs, ids); err != nil {
+	if err := n.checkStoreIDs(dirs, ids); err != nil {
+		return err
+	}
+	if err := n.checkPeerLogs(dirs); err != nil {
 		return err
 	}
 	if err := n.openGroups(ctx); err != nil {
@@ -93,16 +107,16 @@ func (n *Node) open(ctx context.Context, dirs []string, ids []store.ID) error {
 	if err := n.separateCatalog(ctx); err != nil {
 		return err
 	}
-	if err := n.loadSpaces(ctx); err != nil {
+	if err := n.loadKeyspaces(ctx); err != nil {
 		return err
 	}
-	return n.recover(ctx)
+	return n.recoverTransactions(ctx)
 }
 
-// Parts returns the groups, store by store.
-func (n *Node) Parts() (parts []*Part) {
-	for _, h := range n.hosts {
-		parts = append(parts, h.Parts()...)
+// GroupHosts returns the groups, store by store.
+func (n *Node) GroupHosts() (parts []*GroupHost) {
+	for _, h := range n.storeHosts {
+		parts = append(parts, h.GroupHosts()...)
 	}
 	return parts
 }
@@ -113,17 +127,123 @@ func (n *Node) WallMS() int64 { return n.opts.Wall() }
 // Close ends everything and waits for it. What was acknowledged stays. If ctx
 // ends first, commands that still run are not waited for.
 func (n *Node) Close(ctx context.Context) error {
-	n.tasks.Lock()
+	n.tasksMu.Lock()
 	n.stop()
-	n.tasks.Unlock()
-	n.done.Wait()
+	n.tasksMu.Unlock()
+	n.taskGroup.Wait()
 	var errs []error
-	for _, p := range append(n.Parts(), n.dismissed...) {
+	for _, p := range append(n.GroupHosts(), n.retiring...) {
 		errs = append(errs, p.Group.Close(ctx))
 	}
-	for _, h := range n.hosts {
+	for _, h := range n.storeHosts {
 		errs = append(errs, h.Store.Close())
 	}
-	n.feeds.ring() // whoever waits for a commit finds the stores closed
+	n.committed.notify() // whoever waits for a commit finds the stores closed
+	n.events.close()
 	return errors.Join(errs...)
 }
+
+// Options configure a node. The zero value works, in memory.
+type Options struct {
+	// Dir is where the stores are. Empty means in memory, gone with the process.
+	Dir string
+	// FS, if set, returns the file system of each store, and Dir is where it
+	// keeps its files there. For simulations and tests.
+	FS func(store int) store.FS
+	// Stores is how many stores there are, each with a log of its own. Default 1
+	// for a new directory, else what the directory has. At most 64.
+	Stores int
+	// Groups is how many groups execute commands in a new directory. One that has
+	// groups keeps them. Default one for each store. At least as many as there are
+	// stores, at most 1024.
+	Groups int
+	// Store has the options of each store. Dir and FS are set from here.
+	Store store.Options
+	// Durability is when a write counts as done. Default wal.Always.
+	Durability wal.Durability
+	// Queue bounds the commands that wait for each group. 0 means the default.
+	Queue int
+	// Refuse makes a full queue refuse instead of block.
+	Refuse bool
+	// Remember is for how long request ids are known. 0 means the default.
+	Remember time.Duration
+	// Wall is the machine's clock in Unix milliseconds. Default time.Now.
+	Wall func() int64
+	// waitForClock is set if Wall goes on by itself: see [group.Options].
+	waitForClock bool
+	// HousekeepInterval is how often a group does its housekeeping, and how often the node
+	// looks for dropped keyspaces to clear. Default 100 milliseconds: how long an
+	// expired key may take room, about. Negative means never by itself, for tests
+	// that call Tend.
+	HousekeepInterval time.Duration
+	// Log is told of what an operator should know. Default nobody.
+	Log *slog.Logger
+	// OnJob, if set, is called with each record of a job, before that goes on: for
+	// tests that crash or cancel it there.
+	OnJob func(mover.Job)
+}
+
+const (
+	maxStores = 64
+	maxGroups = 1024
+)
+
+// ErrOptions means that an option is out of its range, or does not go with what
+// is in the directory: the text says what to use.
+var ErrOptions = errors.New("node: bad options")
+
+// OptionError is an option that does not go with what is in the directory. It matches
+// ErrOptions.
+type OptionError struct {
+	Option      string
+	Value, Have int
+	Found       string // what there is, as a sentence
+}
+
+// Error says what there is and what to use.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("%v: %s: open it with %s 0 or %d", ErrOptions, e.Found, e.Option, e.Have)
+}
+
+// Is makes it match ErrOptions.
+func (e *OptionError) Is(target error) bool { return target == ErrOptions }
+
+func (o Options) withDefaults() (Options, error) {
+	if o.HousekeepInterval == 0 {
+		o.HousekeepInterval = 100 * time.Millisecond
+	}
+	if o.Wall == nil {
+		o.Wall = func() int64 { return time.Now().UnixMilli() }
+		o.waitForClock = true
+	}
+	var errs []error
+	if o.Stores < 0 || o.Stores > maxStores {
+		errs = append(errs, fmt.Errorf("%w: Stores is %d: use 1 to %d, or 0 for the default", ErrOptions, o.Stores, maxStores))
+	}
+	if o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups) {
+		errs = append(errs, fmt.Errorf("%w: Groups is %d: use %d to %d, or 0 for the default", ErrOptions, o.Groups, max(o.Stores, 1), maxGroups))
+	}
+	return o, errors.Join(errs...)
+}
+
+// NextCommit returns a channel that is closed when something is committed after
+// the call.
+func (n *Node) NextCommit() <-chan struct{} { return n.committed.subscribe() }
+
+// KeyspaceByID returns the keyspace of an id, nil if there is none or if it is
+// the system's own.
+func (n *Node) KeyspaceByID(id partition.KeyspaceID) *Keyspace {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.byID[id]
+}
+
+// RecordEvents makes all groups record the events of keys, see [command.Env.RecordEvents],
+// from their next batches on, until each caller has called its stop.
+func (n *Node) RecordEvents() (stop func()) {
+	n.eventListeners.Add(1)
+	return func() { n.eventListeners.Add(-1) }
+}
+
+// RecordsEvents reports whether groups record the events of keys.
+func (n *Node) RecordsEvents() bool { return n.eventListeners.Load() > 0 }

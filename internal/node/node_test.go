@@ -9,24 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/command"
-	"github.com/cleavekv/cleave/internal/effect"
-	"github.com/cleavekv/cleave/internal/group"
-	"github.com/cleavekv/cleave/internal/store"
-	"github.com/cleavekv/cleave/internal/wal"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/partition"
 )
 
 var ctx = context.Background()
 
-func small(stores int) Options {
+func smallOptions(stores int) Options {
 	return Options{
-		Stores: stores, Durability: wal.Never, TendEvery: -1,
+		Stores: stores, Durability: wal.Never, HousekeepInterval: -1,
 		Store: store.Options{SegmentBytes: 64 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10},
 	}
 }
 
-func open(t *testing.T, o Options) *Node {
+func mustOpen(t *testing.T, o Options) *Node {
 	t.Helper()
 	n, err := Open(o)
 	if err != nil {
@@ -36,23 +36,23 @@ func open(t *testing.T, o Options) *Node {
 }
 
 func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
-	n := open(t, small(2))
+	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
 	k, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keys = clearLimit + 50 // in more than one step
+	const keys = maxClearedRows + 50 // in more than one step
 	for i := range keys {
 		p := k.AppendPosition(nil, []byte{byte(i >> 8), byte(i)})
-		_, err := n.PartOf(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1 << 30)}})
+		_, err := n.GroupHostAt(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1 << 30)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	count := func() (rows int) {
 		span := k.Span()
-		for _, p := range n.Parts() {
+		for _, p := range n.GroupHosts() {
 			for _, table := range []effect.Table{effect.Rows, effect.Expiry} {
 				_ = p.Store.Scan(table.AppendKey(nil, span.Start), table.AppendKey(nil, span.End), false, func(_, _ []byte) bool { rows++; return true })
 			}
@@ -78,24 +78,24 @@ func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
 }
 
 func TestWhoeverListensHearsTheNextRing(t *testing.T) {
-	var b bell
-	b.ring() // nobody listens
-	first, second := b.listen(), b.listen()
+	var b notifier
+	b.notify() // nobody listens
+	first, second := b.subscribe(), b.subscribe()
 	select {
 	case <-first:
 		t.Fatal("heard a ring of the past")
 	default:
 	}
-	b.ring()
+	b.notify()
 	<-first
 	<-second
-	later := b.listen()
+	later := b.subscribe()
 	select {
 	case <-later:
 		t.Error("heard an old ring")
 	default:
 	}
-	b.ring()
+	b.notify()
 	<-later
 }
 
@@ -105,15 +105,15 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, storesTemp), []byte("cle"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, storeListTemp), []byte("cle"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := small(3)
+	o := smallOptions(3)
 	o.Dir = dir
-	if _, _, err := storeDirs(&o); err != nil {
+	if _, _, err := loadStoreDirs(&o); err != nil {
 		t.Fatal(err)
 	}
-	one := small(1)
+	one := smallOptions(1)
 	one.Store.Dir = filepath.Join(dir, "0")
 	s, err := store.Open(one.Store)
 	if err != nil {
@@ -126,9 +126,9 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := open(t, o)
-	if len(n.Parts()) != 3 {
-		t.Errorf("%d parts, want 3", len(n.Parts()))
+	n := mustOpen(t, o)
+	if len(n.GroupHosts()) != 3 {
+		t.Errorf("%d parts, want 3", len(n.GroupHosts()))
 	}
 	if err := n.Close(ctx); err != nil {
 		t.Error(err)
@@ -138,9 +138,9 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 // An index is made beside a change of the number of groups: whoever waits for all that went
 // before does not fail for a group that is gone.
 func TestABarrierPassesAGroupThatWasRemoved(t *testing.T) {
-	n := open(t, small(2))
+	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
-	if err := n.Parts()[1].Group.Retire(ctx); err != nil {
+	if err := n.GroupHosts()[1].Group.Retire(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Barrier(ctx); err != nil {
@@ -152,9 +152,9 @@ func TestABarrierPassesAGroupThatWasRemoved(t *testing.T) {
 // that of the failure alone.
 func TestAFailedOpenClosesWhatItOpened(t *testing.T) {
 	dir := t.TempDir()
-	o := small(2)
+	o := smallOptions(2)
 	o.Dir = dir
-	if err := open(t, o).Close(ctx); err != nil {
+	if err := mustOpen(t, o).Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	format := filepath.Join(dir, "1", "FORMAT")
@@ -172,27 +172,27 @@ func TestAFailedOpenClosesWhatItOpened(t *testing.T) {
 	if err := os.WriteFile(format, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := open(t, o) // nobody holds the first
+	n := mustOpen(t, o) // nobody holds the first
 	if err := n.Close(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestHousekeepingGoesOnByItself(t *testing.T) {
-	o := small(1)
-	o.TendEvery = time.Millisecond
-	n := open(t, o)
+	o := smallOptions(1)
+	o.HousekeepInterval = time.Millisecond
+	n := mustOpen(t, o)
 	defer n.Close(ctx)
-	k, err := n.Keyspace(DefaultName)
+	k, err := n.Keyspace(DefaultKeyspace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := k.AppendPosition(nil, []byte("k"))
-	if _, err := n.Parts()[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.In(1)}}); err != nil {
+	if _, err := n.GroupHosts()[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		_, there, err := n.Parts()[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
+		_, there, err := n.GroupHosts()[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

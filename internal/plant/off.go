@@ -2,5 +2,5 @@
 
 package plant
 
-// Bug tells whether the named bug is planted: never in this build.
+// Bug reports whether the named bug is planted: never in this build.
 func Bug(string) bool { return false }

@@ -27,8 +27,8 @@ const (
 	shapeDate                // a date as text
 )
 
-// specimen is one distinct value of a sample.
-type specimen struct {
+// sampleValue is one distinct value of a sample.
+type sampleValue struct {
 	shape shape
 	text  string // as given, and how it sorts unless it is an integer
 	first int    // its place in order of arrival
@@ -36,12 +36,12 @@ type specimen struct {
 
 	negative bool      // shapeInt
 	num      uint64    // shapeInt: magnitude
-	raw      key.UUID  // shapeUUID, shapeHex, shapeBytes; shapeBase32: decoded
-	when     time.Time // shapeTime, shapeDate; others once a reading is chosen
+	bytes    key.UUID  // shapeUUID, shapeHex, shapeBytes; shapeBase32: decoded
+	time     time.Time // shapeTime, shapeDate; others once a reading is chosen
 }
 
 // compare orders two specimens of the same shape as their keys would sort.
-func (s *specimen) compare(t *specimen) int {
+func (s *sampleValue) compare(t *sampleValue) int {
 	if s.shape != shapeInt || t.shape != shapeInt {
 		return strings.Compare(s.text, t.text)
 	}
@@ -59,55 +59,55 @@ func (s *specimen) compare(t *specimen) int {
 	return 1
 }
 
-// value is the integer as a float, for distances where rounding is harmless.
-func (s *specimen) value() float64 {
+// toFloat is the integer as a float, for distances where rounding is harmless.
+func (s *sampleValue) toFloat() float64 {
 	if s.negative {
 		return -float64(s.num)
 	}
 	return float64(s.num)
 }
 
-func specimenOf(v any) *specimen {
+func newSampleValue(v any) *sampleValue {
 	switch v := v.(type) {
 	case int:
-		return intSpecimen(int64(v))
+		return newIntValue(int64(v))
 	case int64:
-		return intSpecimen(v)
+		return newIntValue(v)
 	case uint64:
-		return &specimen{shape: shapeInt, num: v, text: strconv.FormatUint(v, 10)}
+		return &sampleValue{shape: shapeInt, num: v, text: strconv.FormatUint(v, 10)}
 	case []byte:
-		return bytesSpecimen(v)
+		return newBytesValue(v)
 	case string:
-		return textSpecimen(v)
+		return newTextValue(v)
 	}
-	return &specimen{}
+	return &sampleValue{}
 }
 
-func intSpecimen(v int64) *specimen {
-	s := &specimen{shape: shapeInt, num: uint64(v), text: strconv.FormatInt(v, 10)}
+func newIntValue(v int64) *sampleValue {
+	s := &sampleValue{shape: shapeInt, num: uint64(v), text: strconv.FormatInt(v, 10)}
 	if v < 0 {
 		s.negative, s.num = true, -s.num
 	}
 	return s
 }
 
-// bytesSpecimen reads printable bytes as text and takes 8 and 16 other bytes
+// newBytesValue reads printable bytes as text and takes 8 and 16 other bytes
 // for a big-endian integer and a binary UUID or ULID.
-func bytesSpecimen(b []byte) *specimen {
-	s := &specimen{text: string(b)}
+func newBytesValue(b []byte) *sampleValue {
+	s := &sampleValue{text: string(b)}
 	switch {
-	case printable(b):
-		return textSpecimen(s.text)
+	case isPrintable(b):
+		return newTextValue(s.text)
 	case len(b) == 8:
 		s.shape, s.num = shapeInt, binary.BigEndian.Uint64(b)
 	case len(b) == 16:
 		s.shape = shapeBytes
-		copy(s.raw[:], b)
+		copy(s.bytes[:], b)
 	}
 	return s
 }
 
-func printable(b []byte) bool {
+func isPrintable(b []byte) bool {
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
 		if r == utf8.RuneError && size == 1 || r < ' ' || r == 0x7f {
@@ -118,27 +118,27 @@ func printable(b []byte) bool {
 	return true
 }
 
-func textSpecimen(text string) *specimen {
-	s := &specimen{text: text}
+func newTextValue(text string) *sampleValue {
+	s := &sampleValue{text: text}
 	switch len(text) {
 	case 36:
 		if u, err := key.ParseUUID(text); err == nil {
-			s.shape, s.raw = shapeUUID, u
+			s.shape, s.bytes = shapeUUID, u
 			return s
 		}
 	case 32:
-		if _, err := hex.Decode(s.raw[:], []byte(text)); err == nil {
+		if _, err := hex.Decode(s.bytes[:], []byte(text)); err == nil {
 			s.shape = shapeHex
 			return s
 		}
 	case 26:
 		if raw, ok := parseULID(text); ok {
-			s.shape, s.raw = shapeBase32, raw
+			s.shape, s.bytes = shapeBase32, raw
 			return s
 		}
 	}
 	if when, sh, ok := parseTimeText(text); ok {
-		s.shape, s.when = sh, when
+		s.shape, s.time = sh, when
 		return s
 	}
 	digits, negative := strings.CutPrefix(text, "-")
@@ -166,10 +166,10 @@ func parseTimeText(text string) (time.Time, shape, bool) {
 	return time.Time{}, 0, false
 }
 
-// crockford maps the characters of Crockford's base 32, in either case, to
+// base32Values maps the characters of Crockford's base 32, in either case, to
 // their values; others map to 0xff. The look-alikes that his decoders also
 // accept (I, L, O) are not in ULIDs that a program wrote.
-var crockford = func() (t [256]byte) {
+var base32Values = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 0xff
 	}
@@ -185,12 +185,12 @@ var crockford = func() (t [256]byte) {
 // parseULID decodes 26 characters of 5 bits into 128 bits; the first
 // character has only three of them.
 func parseULID(text string) (raw key.UUID, ok bool) {
-	if len(text) != 26 || crockford[text[0]] > 7 {
+	if len(text) != 26 || base32Values[text[0]] > 7 {
 		return raw, false
 	}
 	var hi, lo uint64
 	for i := range 26 {
-		v := crockford[text[i]]
+		v := base32Values[text[i]]
 		if v == 0xff {
 			return raw, false
 		}

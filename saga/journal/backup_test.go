@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	accounts = 8
-	credit   = 100
+	accounts      = 8
+	initialCredit = 100
 )
 
 // remittance is money on its way.
 type remittance struct{ From, To, Amount int }
 
-func account(n int) []byte { return fmt.Appendf(nil, "account %d", n) }
+func accountKey(n int) []byte { return fmt.Appendf(nil, "account %d", n) }
 
-// remitting has sagas that move money in two steps, some of which are taken back.
-func remitting(t *testing.T, dir string) (*cleave.DB, *saga.Runner, *saga.Sagas[remittance]) {
+// openRemittances has sagas that move money in two steps, some of which are taken back.
+func openRemittances(t *testing.T, dir string) (*cleave.DB, *saga.Runner, *saga.Sagas[remittance]) {
 	t.Helper()
 	db, err := cleave.Open(dir, cleave.Options{Stores: 2, Groups: 3})
 	must(t, err)
@@ -36,7 +36,7 @@ func remitting(t *testing.T, dir string) (*cleave.DB, *saga.Runner, *saga.Sagas[
 	must(t, err)
 	give := func(n func(*remittance) int, sign int64) func(*cleave.Txn, *remittance) error {
 		return func(tx *cleave.Txn, s *remittance) error {
-			_, err := tx.Add(db.Default(), account(n(s)), sign*int64(s.Amount))
+			_, err := tx.Add(db.Default(), accountKey(n(s)), sign*int64(s.Amount))
 			return err
 		}
 	}
@@ -60,9 +60,9 @@ func remitting(t *testing.T, dir string) (*cleave.DB, *saga.Runner, *saga.Sagas[
 // ends whole or undone there too, and no money is lost or made.
 func TestABackupHasSagasThatGoOn(t *testing.T) {
 	dir := t.TempDir()
-	db, r, g := remitting(t, filepath.Join(dir, "db"))
+	db, r, g := openRemittances(t, filepath.Join(dir, "db"))
 	for n := range accounts {
-		must(t, db.Default().Set(t.Context(), account(n), []byte(strconv.Itoa(credit))))
+		must(t, db.Default().Set(t.Context(), accountKey(n), []byte(strconv.Itoa(initialCredit))))
 	}
 	stop, all := make(chan struct{}), sync.WaitGroup{}
 	for w := range 3 {
@@ -86,7 +86,7 @@ func TestABackupHasSagasThatGoOn(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		to := filepath.Join(dir, fmt.Sprint("backup", i))
 		must(t, db.Backup(t.Context(), to))
-		under += resumed(t, to)
+		under += resumeAndCheck(t, to)
 	}
 	close(stop)
 	all.Wait()
@@ -96,10 +96,10 @@ func TestABackupHasSagasThatGoOn(t *testing.T) {
 	}
 }
 
-// resumed opens a backup, waits until its sagas have ended, and counts the money.
-func resumed(t *testing.T, dir string) (running int) {
+// resumeAndCheck opens a backup, waits until its sagas have ended, and counts the money.
+func resumeAndCheck(t *testing.T, dir string) (running int) {
 	t.Helper()
-	db, r, g := remitting(t, dir)
+	db, r, g := openRemittances(t, dir)
 	found, err := r.Resume(t.Context())
 	if must(t, err); len(found.Stuck) > 0 {
 		t.Errorf("stuck: %+v", found.Stuck)
@@ -112,14 +112,14 @@ func resumed(t *testing.T, dir string) (running int) {
 	}
 	sum := 0
 	for n := range accounts {
-		b, err := db.Default().Get(t.Context(), account(n))
+		b, err := db.Default().Get(t.Context(), accountKey(n))
 		must(t, err)
 		v, err := strconv.Atoi(string(b))
 		must(t, err)
 		sum += v
 	}
-	if sum != accounts*credit {
-		t.Errorf("%d are left of %d", sum, accounts*credit)
+	if sum != accounts*initialCredit {
+		t.Errorf("%d are left of %d", sum, accounts*initialCredit)
 	}
 	must(t, errors.Join(r.Close(), db.Close()))
 	return found.Running

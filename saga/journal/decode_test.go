@@ -13,7 +13,7 @@ func FuzzRecordsAreReadAsTheyWereWritten(f *testing.F) {
 	steps := []saga.Planned{{Name: "a", Atomic: true}, {Name: "b", Lasting: true}}
 	r := saga.Begin("1", "d", steps, []byte{0, 255}, "me", 5, 6)
 	for range 3 {
-		text, err := encode(r)
+		text, err := encodeRecord(r)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -22,15 +22,15 @@ func FuzzRecordsAreReadAsTheyWereWritten(f *testing.F) {
 	}
 	f.Add([]byte(`{"format":1,"id":"1","steps":[{}],"state":"compensating","revision":1,"stuck":"undo fails"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := decode(text)
+		r, err := decodeRecord(text)
 		if err != nil {
 			return
 		}
-		again, err := encode(r)
+		again, err := encodeRecord(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := decode(again)
+		back, err := decodeRecord(again)
 		if err != nil || !reflect.DeepEqual(back, r) {
 			t.Fatalf("%+v is read back as %+v, %v", r, back, err)
 		}
@@ -38,7 +38,7 @@ func FuzzRecordsAreReadAsTheyWereWritten(f *testing.F) {
 		saga.Needs(r)
 		for kind := saga.Did; kind <= saga.Pushed; kind++ {
 			if next, err := saga.Next(r, saga.Event{Kind: kind, Step: r.At, NowMS: 9}); err == nil {
-				if err := next.Check(); err != nil {
+				if err := next.CheckAddr(); err != nil {
 					t.Fatalf("%+v after %d: %v", r, kind, err)
 				}
 			}

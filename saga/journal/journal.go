@@ -60,44 +60,44 @@ func ageKey(r *saga.Record) []byte {
 	return fmt.Appendf(nil, "%s%016x/%s", agePrefix, uint64(r.EndedMS), r.ID)
 }
 
-// format is the version of records that this package writes.
-const format = 1
+// recordFormat is the version of records that this package writes.
+const recordFormat = 1
 
-// row is a record as it is stored.
-type row struct {
+// storedRecord is a record as it is stored.
+type storedRecord struct {
 	Format int `json:"format"`
 	saga.Record
 }
 
-func encode(r saga.Record) ([]byte, error) { return json.Marshal(row{format, r}) }
+func encodeRecord(r saga.Record) ([]byte, error) { return json.Marshal(storedRecord{recordFormat, r}) }
 
-func decode(value []byte) (saga.Record, error) {
-	var r row
+func decodeRecord(value []byte) (saga.Record, error) {
+	var r storedRecord
 	if err := json.Unmarshal(value, &r); err != nil {
 		return saga.Record{}, fmt.Errorf("%w: %w", saga.ErrFormat, err)
 	}
-	if r.Format != format {
-		return saga.Record{}, fmt.Errorf("%w: format %d, this version knows %d", saga.ErrFormat, r.Format, format)
+	if r.Format != recordFormat {
+		return saga.Record{}, fmt.Errorf("%w: format %d, this version knows %d", saga.ErrFormat, r.Format, recordFormat)
 	}
-	return r.Record, r.Check()
+	return r.Record, r.CheckAddr()
 }
 
 // Create stores the first record of a saga.
 func (j *Journal) Create(ctx context.Context, r saga.Record) error {
-	value, err := encode(r)
+	value, err := encodeRecord(r)
 	if err != nil {
 		return err
 	}
 	return j.db.Update(ctx, func(tx *cleave.Txn) error {
-		if err := j.absent(tx, r.ID); err != nil {
+		if err := j.checkAbsent(tx, r.ID); err != nil {
 			return err
 		}
 		return tx.Set(j.ks, openKey(r.ID), value)
 	})
 }
 
-// absent fails if there is a saga of an id.
-func (j *Journal) absent(tx *cleave.Txn, id string) error {
+// checkAbsent fails if there is a saga of an id.
+func (j *Journal) checkAbsent(tx *cleave.Txn, id string) error {
 	for _, key := range [][]byte{openKey(id), endedKey(id)} {
 		if found, err := tx.Exists(j.ks, key); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (j *Journal) Load(ctx context.Context, id string) (saga.Record, error) {
 	}
 	for _, value := range values {
 		if value != nil {
-			return decode(value)
+			return decodeRecord(value)
 		}
 	}
 	return saga.Record{}, fmt.Errorf("%w: %q", saga.ErrNotFound, id)
@@ -124,7 +124,7 @@ func (j *Journal) Load(ctx context.Context, id string) (saga.Record, error) {
 
 // Save stores a record in the place of the one before.
 func (j *Journal) Save(ctx context.Context, r saga.Record) error {
-	return j.db.Update(ctx, func(tx *cleave.Txn) error { return j.save(tx, r) })
+	return j.db.Update(ctx, func(tx *cleave.Txn) error { return j.saveRecord(tx, r) })
 }
 
 // SaveWith runs f in the transaction that saves what it returns.
@@ -140,9 +140,9 @@ func (j *Journal) SaveWith(ctx context.Context, old saga.Record, f func(tx any) 
 	return j.db.Update(ctx, func(tx *cleave.Txn) error {
 		var err error
 		if old.Revision == 0 {
-			err = j.absent(tx, old.ID)
+			err = j.checkAbsent(tx, old.ID)
 		} else {
-			err = j.expect(tx, old.ID, old.Revision)
+			err = j.checkRevision(tx, old.ID, old.Revision)
 		}
 		if err != nil {
 			return err
@@ -151,23 +151,23 @@ func (j *Journal) SaveWith(ctx context.Context, old saga.Record, f func(tx any) 
 		if err != nil {
 			return err
 		}
-		return j.put(tx, next)
+		return j.putRecord(tx, next)
 	})
 }
 
-// Fits tells whether tx is a transaction of the store.
+// Fits reports whether tx is a transaction of the store.
 func (j *Journal) Fits(tx any) bool { _, ok := tx.(*cleave.Txn); return ok }
 
-func (j *Journal) save(tx *cleave.Txn, r saga.Record) error {
-	if err := j.expect(tx, r.ID, r.Revision-1); err != nil {
+func (j *Journal) saveRecord(tx *cleave.Txn, r saga.Record) error {
+	if err := j.checkRevision(tx, r.ID, r.Revision-1); err != nil {
 		return err
 	}
-	return j.put(tx, r)
+	return j.putRecord(tx, r)
 }
 
-// expect fails unless the record that is open has a revision: whoever was overtaken
+// checkRevision fails unless the record that is open has a revision: whoever was overtaken
 // gets no further. What it reads is validated by the commit.
-func (j *Journal) expect(tx *cleave.Txn, id string, revision uint64) error {
+func (j *Journal) checkRevision(tx *cleave.Txn, id string, revision uint64) error {
 	value, err := tx.Get(j.ks, openKey(id))
 	if errors.Is(err, cleave.ErrNotFound) {
 		return saga.ErrConflict
@@ -175,7 +175,7 @@ func (j *Journal) expect(tx *cleave.Txn, id string, revision uint64) error {
 	if err != nil {
 		return err
 	}
-	r, err := decode(value)
+	r, err := decodeRecord(value)
 	if err != nil {
 		return err
 	}
@@ -185,9 +185,9 @@ func (j *Journal) expect(tx *cleave.Txn, id string, revision uint64) error {
 	return nil
 }
 
-// put stores a record where its state says.
-func (j *Journal) put(tx *cleave.Txn, r saga.Record) error {
-	value, err := encode(r)
+// putRecord stores a record where its state says.
+func (j *Journal) putRecord(tx *cleave.Txn, r saga.Record) error {
+	value, err := encodeRecord(r)
 	if err != nil {
 		return err
 	}
@@ -205,22 +205,22 @@ func (j *Journal) put(tx *cleave.Txn, r saga.Record) error {
 
 // Open returns records of sagas that have not ended.
 func (j *Journal) Open(ctx context.Context, after string, limit int) ([]saga.Record, error) {
-	return j.list(ctx, openPrefix, after, limit)
+	return j.listRecords(ctx, openPrefix, after, limit)
 }
 
 // Ended returns records of sagas that have.
 func (j *Journal) Ended(ctx context.Context, after string, limit int) ([]saga.Record, error) {
-	return j.list(ctx, endedPrefix, after, limit)
+	return j.listRecords(ctx, endedPrefix, after, limit)
 }
 
-func (j *Journal) list(ctx context.Context, prefix, after string, limit int) ([]saga.Record, error) {
-	page, err := j.ks.Scan(ctx, behind(prefix, after, limit))
+func (j *Journal) listRecords(ctx context.Context, prefix, after string, limit int) ([]saga.Record, error) {
+	page, err := j.ks.Scan(ctx, scanAfter(prefix, after, limit))
 	if err != nil {
 		return nil, err
 	}
 	var records []saga.Record
 	for _, item := range page.Items {
-		r, err := decode(item.Value)
+		r, err := decodeRecord(item.Value)
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", item.Key, err)
 		}
@@ -229,17 +229,17 @@ func (j *Journal) list(ctx context.Context, prefix, after string, limit int) ([]
 	return records, nil
 }
 
-// behind are the keys with a prefix behind one of them, or all.
-func behind(prefix, after string, limit int) cleave.ScanOptions {
-	o := cleave.ScanOptions{Start: []byte(prefix), End: end(prefix), Limit: limit}
+// scanAfter are the keys with a prefix behind one of them, or all.
+func scanAfter(prefix, after string, limit int) cleave.ScanOptions {
+	o := cleave.ScanOptions{Start: []byte(prefix), End: prefixEnd(prefix), Limit: limit}
 	if after != "" {
 		o.Start = []byte(prefix + after + "\x00")
 	}
 	return o
 }
 
-// end is the first key behind those with a prefix.
-func end(prefix string) []byte {
+// prefixEnd is the first key behind those with a prefix.
+func prefixEnd(prefix string) []byte {
 	b := []byte(prefix)
 	b[len(b)-1]++
 	return b
@@ -247,9 +247,9 @@ func end(prefix string) []byte {
 
 // Before returns records of sagas that ended before a time.
 func (j *Journal) Before(ctx context.Context, endedMS int64, after saga.Record, limit int) ([]saga.Record, error) {
-	o := behind(agePrefix, "", limit)
+	o := scanAfter(agePrefix, "", limit)
 	if after.ID != "" {
-		o = behind(agePrefix, strings.TrimPrefix(string(ageKey(&after)), agePrefix), limit)
+		o = scanAfter(agePrefix, strings.TrimPrefix(string(ageKey(&after)), agePrefix), limit)
 	}
 	o.End = fmt.Appendf(nil, "%s%016x/", agePrefix, uint64(max(endedMS, 0)))
 	page, err := j.ks.Scan(ctx, o)
@@ -273,7 +273,7 @@ func (j *Journal) Before(ctx context.Context, endedMS int64, after saga.Record, 
 		if value == nil {
 			continue // removed meanwhile
 		}
-		r, err := decode(value)
+		r, err := decodeRecord(value)
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", keys[i], err)
 		}
@@ -292,11 +292,75 @@ func (j *Journal) Remove(ctx context.Context, r saga.Record) error {
 		if err != nil {
 			return err
 		}
-		have, err := decode(value)
+		have, err := decodeRecord(value)
 		if err != nil || have.Revision != r.Revision || have.EndedMS != r.EndedMS {
 			return err // it was removed before, and the id is that of another one
 		}
 		_, err = tx.Delete(j.ks, endedKey(r.ID), ageKey(&r))
 		return err
 	})
+}
+
+// What a marker says.
+const (
+	markDo   = "do"
+	markUndo = "undo"
+)
+
+// Once makes a call of a step take effect at most once in a store that is not that of
+// the journal: it runs f in tx if the rules of saga.Judge say so, and leaves a marker in
+// marks, which is a keyspace of the same store, of any kind, for markers alone. A Do that
+// comes after its Undo is refused with an error that matches saga.ErrUndone and is
+// permanent.
+//
+// A call that is repeated does not run f again: what f would put into the saga's value
+// must be read from the store instead.
+//
+// Markers of a saga are one key. Have the definition's Forget call Forget, so that they
+// are removed with the saga and no earlier.
+func Once(tx *cleave.Txn, marks *cleave.Keyspace, c saga.Call, f func() error) error {
+	key := []byte(c.Saga)
+	field := func(mark string) []byte { return []byte(c.Step + "/" + mark) }
+	did, err := hasMark(tx, marks, key, field(markDo))
+	if err != nil {
+		return err
+	}
+	undid, err := hasMark(tx, marks, key, field(markUndo))
+	if err != nil {
+		return err
+	}
+	mark := markDo
+	if c.Undo {
+		mark = markUndo
+	}
+	verdict := saga.Judge(c.Undo, did, undid)
+	if plant.Bug("journal-marks-ignored") {
+		verdict = saga.Execute
+	}
+	switch verdict {
+	case saga.Repeat:
+		return nil
+	case saga.Refuse:
+		return saga.Permanent(saga.ErrUndone)
+	case saga.Execute:
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	_, err = tx.HSet(marks, key, cleave.Field{Name: field(mark)})
+	return err
+}
+
+func hasMark(tx *cleave.Txn, marks *cleave.Keyspace, key, field []byte) (bool, error) {
+	_, err := tx.HGet(marks, key, field)
+	if errors.Is(err, cleave.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Forget removes the markers of a saga.
+func Forget(ctx context.Context, marks *cleave.Keyspace, id string) error {
+	_, err := marks.Delete(ctx, []byte(id))
+	return err
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/tally"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/saga"
 	"github.com/cleavekv/cleave/saga/journal"
 )
@@ -94,8 +94,8 @@ type transfer struct {
 
 var errFunds = errors.New("not enough money")
 
-// move is a step that adds to an account, and refuses to leave it with less than nothing.
-func move(accounts *cleave.Keyspace, delta func(*transfer) (string, int64)) func(tx *cleave.Txn, s *transfer) error {
+// newMoveStep is a step that adds to an account, and refuses to leave it with less than nothing.
+func newMoveStep(accounts *cleave.Keyspace, delta func(*transfer) (string, int64)) func(tx *cleave.Txn, s *transfer) error {
 	return func(tx *cleave.Txn, s *transfer) error {
 		name, by := delta(s)
 		sum, err := tx.Add(accounts, []byte(name), by)
@@ -106,19 +106,19 @@ func move(accounts *cleave.Keyspace, delta func(*transfer) (string, int64)) func
 	}
 }
 
-func transfers(t *testing.T, r *saga.Runner, accounts *cleave.Keyspace) *saga.Sagas[transfer] {
+func registerTransfers(t *testing.T, r *saga.Runner, accounts *cleave.Keyspace) *saga.Sagas[transfer] {
 	t.Helper()
 	g, err := saga.Register(r, saga.Definition[transfer]{
 		Name: "transfer",
 		Steps: []saga.Step[transfer]{
 			journal.Step("debit",
-				move(accounts, func(s *transfer) (string, int64) { return s.From, -s.Amount }),
-				move(accounts, func(s *transfer) (string, int64) { return s.From, s.Amount })),
+				newMoveStep(accounts, func(s *transfer) (string, int64) { return s.From, -s.Amount }),
+				newMoveStep(accounts, func(s *transfer) (string, int64) { return s.From, s.Amount })),
 			journal.Step("credit", func(tx *cleave.Txn, s *transfer) error {
 				if s.To == "closed" {
 					return saga.Permanent(errors.New("the account is closed"))
 				}
-				return move(accounts, func(s *transfer) (string, int64) { return s.To, s.Amount })(tx, s)
+				return newMoveStep(accounts, func(s *transfer) (string, int64) { return s.To, s.Amount })(tx, s)
 			}, nil),
 		},
 	})
@@ -126,7 +126,7 @@ func transfers(t *testing.T, r *saga.Runner, accounts *cleave.Keyspace) *saga.Sa
 	return g
 }
 
-func total(t *testing.T, accounts *cleave.Keyspace) (sum int64) {
+func sumAccounts(t *testing.T, accounts *cleave.Keyspace) (sum int64) {
 	t.Helper()
 	for i := range 8 {
 		n, err := accounts.Add(t.Context(), fmt.Appendf(nil, "a%d", i), 0)
@@ -149,7 +149,7 @@ func TestTransfersConserveMoney(t *testing.T) {
 	must(t, err)
 	r, err := saga.NewRunner(j, saga.Options{})
 	must(t, err)
-	g := transfers(t, r, accounts)
+	g := registerTransfers(t, r, accounts)
 	var wg sync.WaitGroup
 	var done, undone atomic.Int64
 	for w := range 8 {
@@ -177,7 +177,7 @@ func TestTransfersConserveMoney(t *testing.T) {
 	if done.Load() == 0 || undone.Load() == 0 {
 		t.Errorf("%d completed, %d taken back: the test shows nothing", done.Load(), undone.Load())
 	}
-	if sum := total(t, accounts); sum != 800 {
+	if sum := sumAccounts(t, accounts); sum != 800 {
 		t.Errorf("all accounts together have %d", sum)
 	}
 }
@@ -188,10 +188,10 @@ func TestARunnerThatWasOvertakenChangesNothing(t *testing.T) {
 	w := newStoreWorld(t, openMemory(t, cleave.Options{Stores: 2, Groups: 4}), openMemory(t, cleave.Options{}))
 	inside, resume := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int64
-	define := func() saga.Definition[value] {
-		return saga.Definition[value]{Name: "race", Steps: []saga.Step[value]{
-			w.step(true, "1", "a", func(bool) error { return nil }), // done by Start
-			w.step(true, "1", "b", func(bool) error {
+	define := func() saga.Definition[sagaValue] {
+		return saga.Definition[sagaValue]{Name: "race", Steps: []saga.Step[sagaValue]{
+			w.newStep(true, "1", "a", func(bool) error { return nil }), // done by Start
+			w.newStep(true, "1", "b", func(bool) error {
 				if calls.Add(1) == 1 {
 					close(inside)
 					<-resume
@@ -200,7 +200,7 @@ func TestARunnerThatWasOvertakenChangesNothing(t *testing.T) {
 			}),
 		}}
 	}
-	start := func() (*saga.Runner, *saga.Sagas[value]) {
+	start := func() (*saga.Runner, *saga.Sagas[sagaValue]) {
 		r, err := saga.NewRunner(w.j, saga.Options{})
 		must(t, err)
 		g, err := saga.Register(r, define())
@@ -208,7 +208,7 @@ func TestARunnerThatWasOvertakenChangesNothing(t *testing.T) {
 		return r, g
 	}
 	old, oldSagas := start()
-	must(t, oldSagas.Start(t.Context(), "1", value{}))
+	must(t, oldSagas.Start(t.Context(), "1", sagaValue{}))
 	<-inside
 	r, g := start()
 	_, err := r.Resume(t.Context())
@@ -219,7 +219,7 @@ func TestARunnerThatWasOvertakenChangesNothing(t *testing.T) {
 	v, err := oldSagas.Wait(t.Context(), "1")
 	must(t, errors.Join(err, old.Close(), r.Close()))
 	for _, name := range []string{"a", "b"} {
-		if did, undid := w.counts(t, "1", name); did != 1 || undid != 0 {
+		if did, undid := w.countEffects(t, "1", name); did != 1 || undid != 0 {
 			t.Errorf("%s was done %d times and undone %d times", name, did, undid)
 		}
 	}
@@ -235,12 +235,12 @@ func TestMarkersAreForgottenWithTheirSaga(t *testing.T) {
 	w := newStoreWorld(t, db, other)
 	r, err := saga.NewRunner(w.j, saga.Options{Retention: time.Hour, Now: now})
 	must(t, err)
-	g, err := saga.Register(r, saga.Definition[value]{
-		Name: "elsewhere", Steps: []saga.Step[value]{w.step(false, "1", "a", func(bool) error { return nil })},
+	g, err := saga.Register(r, saga.Definition[sagaValue]{
+		Name: "elsewhere", Steps: []saga.Step[sagaValue]{w.newStep(false, "1", "a", func(bool) error { return nil })},
 		Forget: func(ctx context.Context, id string) error { return journal.Forget(ctx, w.mark, id) },
 	})
 	must(t, err)
-	_, err = g.Run(t.Context(), "1", value{})
+	_, err = g.Run(t.Context(), "1", sagaValue{})
 	must(t, err)
 	there := func() bool {
 		found, err := w.mark.Exists(t.Context(), []byte("1"))
@@ -305,4 +305,53 @@ func TestADamagedRecordIsReported(t *testing.T) {
 	if _, err := journal.Open(t.Context(), db, journal.Options{Keyspace: hash.Name()}); !errors.Is(err, cleave.ErrKeyspaceExists) {
 		t.Error(err)
 	}
+}
+
+// A saga goes on where it was when its store is opened again.
+func TestASagaOutlivesItsStoreBeingClosed(t *testing.T) {
+	dir := t.TempDir()
+	inside := make(chan struct{})
+	open := func(wait bool) (*cleave.DB, *saga.Runner, *saga.Sagas[sagaValue]) {
+		db, err := cleave.Open(dir, cleave.Options{})
+		must(t, err)
+		j, err := journal.Open(t.Context(), db, journal.Options{})
+		must(t, err)
+		r, err := saga.NewRunner(j, saga.Options{})
+		must(t, err)
+		count := func(tx *cleave.Txn, s *sagaValue) error {
+			_, err := tx.Add(db.Default(), []byte("count"), 1)
+			return errors.Join(err, recordStep(s, "count", false))
+		}
+		g, err := saga.Register(r, saga.Definition[sagaValue]{Name: "long", Steps: []saga.Step[sagaValue]{
+			journal.Step("count", count, nil),
+			{Name: "wait", Do: func(ctx context.Context, _ saga.Call, s *sagaValue) error {
+				if wait {
+					close(inside)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return recordStep(s, "wait", false)
+			}},
+		}})
+		must(t, err)
+		return db, r, g
+	}
+	db, r, g := open(true)
+	must(t, g.Start(t.Context(), "1", sagaValue{}))
+	<-inside
+	must(t, errors.Join(r.Close(), db.Close()))
+
+	db, r, g = open(false)
+	found, err := r.Resume(t.Context())
+	if err != nil || found.Running != 1 {
+		t.Errorf("%+v %v", found, err)
+	}
+	v, err := g.Wait(t.Context(), "1")
+	if err != nil || len(v.Done) != 2 {
+		t.Errorf("%v %v", v, err)
+	}
+	if n, err := db.Default().Get(t.Context(), []byte("count")); err != nil || string(n) != "1" {
+		t.Errorf("%s %v", n, err)
+	}
+	must(t, errors.Join(r.Close(), db.Close()))
 }

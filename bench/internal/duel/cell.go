@@ -68,7 +68,7 @@ type Cell struct {
 	Contestants []Contestant
 }
 
-// fixed tells whether a round is a fixed piece of work, not a window of time.
+// fixed reports whether a round is a fixed piece of work, not a window of time.
 func (c *Cell) fixed() bool {
 	return c.Ops > 0 || len(c.Contestants) > 0 && c.Contestants[0].Work == nil
 }

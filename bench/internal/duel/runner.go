@@ -93,7 +93,7 @@ func (r *Runner) calibrate(k Contestant) int {
 	}
 }
 
-// fills tells whether so many operations take a fair part of a window.
+// fills reports whether so many operations take a fair part of a window.
 func (r *Runner) fills(perOp float64, ops int) bool {
 	return perOp*float64(ops)*4 >= float64(r.Window)
 }

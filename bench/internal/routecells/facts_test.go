@@ -61,7 +61,7 @@ func TestPeakIsRelativeToWeights(t *testing.T) {
 }
 
 // Consistent routers, ours and the peers', move keys to the joining node only.
-// It tells whether each adapter grows the router that it says.
+// It reports whether each adapter grows the router that it says.
 func TestAdaptersOfConsistentRoutersMoveKeysToTheJoiningNodeOnly(t *testing.T) {
 	names := nodeNames(8)
 	joining := nodeName(8)

@@ -140,7 +140,7 @@ func mixCells(cfg Config, yield func(duel.Cell) bool) bool {
 	return true
 }
 
-// have tells whether there is a server of a name.
+// have reports whether there is a server of a name.
 func (all servers) have(name string) bool {
 	return slices.ContainsFunc(all, func(s *server) bool { return s.name == name })
 }

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/memlimit"
+	"github.com/cleavekv/cleave/internal/ops/config"
+)
+
+const (
+	// maxCacheBytes is the memory for rows of a store on a machine that has enough of it: twice as much
+	// is for who asks for it. minCacheBytes is that on one that has little.
+	maxCacheBytes = 512 << 20
+	minCacheBytes = 4 << 20
+	// cacheDivisor is the part of the memory that is for rows. Blocks of tables take half as much, and
+	// what waits for the tables up to half again; the rest is for clients, garbage and the pages of files.
+	cacheDivisor = 4
+	// heapLimitPercent is the part of a cgroup's memory, in percent, above which garbage is collected
+	// whatever that costs: the rest is for what is not on the heap.
+	heapLimitPercent = 85
+	// maxClientMemory is the default of maxmemory-clients, and minClientMemory what is enough for the largest
+	// request.
+	maxClientMemory = 1 << 30
+	minClientMemory = 128 << 20
+)
+
+// computeCacheSizes returns how much memory the rows and the blocks of each store may take: what is set,
+// or a part of what the process may take, if that is known.
+func computeCacheSizes(c *config.Config, memory int64) (rows, blocks int64) {
+	rows, blocks = c.Number("cache-mib")<<20, c.Number("block-cache-mib")<<20
+	share := int64(maxCacheBytes)
+	if memory > 0 {
+		share = max(minCacheBytes, min(maxCacheBytes, memory/cacheDivisor/max(1, c.Number("stores"))))
+	}
+	if rows == 0 {
+		rows = share
+	}
+	if blocks == 0 {
+		blocks = share / 2
+	}
+	return rows, blocks
+}
+
+// limitHeap makes the collector keep the heap below the limit of the cgroup, unless GOMEMLIMIT does.
+func limitHeap(l memlimit.Limit) {
+	if l.Cgroup > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(l.Bytes() / 100 * heapLimitPercent)
+	}
+}
+
+// defaultClientMemory is the default of maxmemory-clients: a quarter of what the process may take.
+func defaultClientMemory(memory int64) string {
+	most := int64(maxClientMemory)
+	if memory > 0 {
+		most = max(minClientMemory, min(maxClientMemory, memory/4))
+	}
+	return strconv.FormatInt(most, 10)
+}
+
+const (
+	// minFreedBytes is how much less memory the stores must take for the heap to be given back, beside a
+	// quarter, and how much of the heap must be free or garbage beyond what tuneGarbageCollection allows.
+	minFreedBytes = 64 << 20
+	// freeInterval is how long it is left alone after that: it stops everybody for a moment.
+	freeInterval = 5 * time.Second
+	// quietBytes is how little a server allocates between two checks that has nothing to do: garbage is
+	// collected then, which the runtime does only for those who allocate.
+	quietBytes = 1 << 20
+)
+
+// memoryReclaimer decides when memory that is free is given back to the operating system, which the
+// runtime does too, but over many minutes, and not before other memory is asked for.
+type memoryReclaimer struct {
+	peakBytes int64 // most that the stores took since
+	lastFreed time.Time
+	// allocatedBytes is what was allocated at the last check, and freedAtBytes at the last time that
+	// memory was given back.
+	allocatedBytes, freedAtBytes int64
+}
+
+// heapUse is what the heap takes, in bytes: objects with their garbage and free pages, what was alive at
+// the last collection, and all that was ever allocated.
+type heapUse struct{ mapped, live, allocated int64 }
+
+// hasExcess reports whether much of the heap is neither alive nor the garbage that is let be.
+func (h heapUse) hasExcess() bool {
+	return h.mapped-h.live > minFreedBytes+h.live/100*int64(computeGarbagePercent(uint64(h.live)))
+}
+
+// shouldReclaim reports whether the stores take so much less than before, or so much of the heap is
+// free, that it is worth it, or whether the server has garbage and nothing to do.
+func (f *memoryReclaimer) shouldReclaim(stored int64, heap heapUse, now time.Time) bool {
+	f.peakBytes = max(f.peakBytes, stored)
+	dropped := f.peakBytes-stored >= max(minFreedBytes, f.peakBytes/4)
+	quiet := heap.allocated-f.allocatedBytes < quietBytes && heap.allocated-f.freedAtBytes >= minFreedBytes
+	f.allocatedBytes = heap.allocated
+	if !dropped && !quiet && !heap.hasExcess() || now.Sub(f.lastFreed) < freeInterval {
+		return false
+	}
+	f.peakBytes, f.lastFreed, f.freedAtBytes = stored, now, heap.allocated
+	return true
+}
+
+// sumStoredBytes is what all stores have in memory: rows, and with inMemory tables too.
+func sumStoredBytes(db *cleave.DB, inMemory bool) (n int64) {
+	for _, s := range db.Metrics().Stores {
+		n += s.CacheBytes
+		if inMemory {
+			n += s.TableBytes
+		}
+	}
+	return n
+}
+
+// tuneGarbageCollection lets the garbage be collected more often than a Go program does by itself,
+// until ctx ends. Most of the heap of a server is rows, segments of the log and blocks of
+// tables: large pieces without pointers that cost the collector nothing, so it need not wait
+// until there is as much garbage as that. Who sets GOGC decides for himself.
+// What rows and requests have left, after FLUSHALL say, is given back to the operating system.
+func tuneGarbageCollection(ctx context.Context, db *cleave.DB, inMemory bool) {
+	adapts := os.Getenv("GOGC") == ""
+	var freed memoryReclaimer
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	for percent := 100; ; {
+		metrics.Read(sample) // Go has had all of them since 1.21
+		live := sample[0].Value.Uint64()
+		if want := computeGarbagePercent(live); adapts && want != percent {
+			percent = want
+			debug.SetGCPercent(percent)
+		}
+		heap := heapUse{mapped: int64(sample[1].Value.Uint64() + sample[2].Value.Uint64()), live: int64(live), allocated: int64(sample[3].Value.Uint64())}
+		if freed.shouldReclaim(sumStoredBytes(db, inMemory), heap, time.Now()) {
+			debug.FreeOSMemory()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+const (
+	// A quarter of the heap may be garbage, but minGarbageBytes in any case: a small heap
+	// would be looked through all the time otherwise.
+	minGarbagePercent = 25
+	minGarbageBytes   = 64 << 20
+)
+
+// computeGarbagePercent returns how much garbage there may be beside so many bytes that are in use,
+// as a share of them.
+func computeGarbagePercent(live uint64) int {
+	least := minGarbageBytes * 100 / max(live, 1<<20)
+	return int(max(minGarbagePercent, least/5*5)) // in steps, as each change stops everybody for a moment
+}
+
+// addProcessor lets one goroutine more run at a time than there are processors. The loop
+// that serves clients keeps its own while it waits for them, and Go takes it away only after
+// a while: those who read rows that are not in memory would leave a processor idle until
+// then. Who sets GOMAXPROCS decides for himself.
+func addProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+}

@@ -1,0 +1,333 @@
+package cleave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/index"
+	"github.com/cleavekv/cleave/internal/storage/wal"
+)
+
+// indexWorkers are the goroutines of a DB that look after indexes.
+type indexWorkers struct {
+	mu        sync.Mutex
+	ctx       context.Context // ends when the DB is closed
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	byEntries map[*node.Keyspace]*indexWorker // by the keyspace of the entries
+}
+
+// startAll begins to look after the indexes that there are.
+func (ks *indexWorkers) startAll(db *DB) {
+	ks.ctx, ks.cancel = context.WithCancel(context.Background())
+	ks.byEntries = map[*node.Keyspace]*indexWorker{}
+	for _, x := range db.node.AllIndexes() {
+		ks.startOrWake(db, x)
+	}
+}
+
+// stopAll ends all of them.
+func (ks *indexWorkers) stopAll() {
+	ks.mu.Lock()
+	ks.cancel()
+	ks.mu.Unlock()
+	ks.wg.Wait()
+}
+
+// startOrWake begins to look after an index, or wakes whoever does because it has changed.
+func (ks *indexWorkers) startOrWake(db *DB, x *node.Index) {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	if k := ks.byEntries[x.Entries]; k != nil {
+		k.wake()
+		return
+	}
+	k := &indexWorker{ix: db.newIndex(x), mode: x.Mode, wakeup: make(chan struct{}, 1), changed: make(chan struct{})}
+	k.ctx, k.cancel = context.WithCancel(ks.ctx)
+	ks.byEntries[x.Entries] = k
+	if x.Mode == index.Transactional && x.IsReady() || ks.ctx.Err() != nil {
+		k.cancel()
+		return
+	}
+	ks.wg.Go(func() {
+		defer k.cancel()
+		k.run()
+	})
+}
+
+// stopDropped ends those who look after an index that was dropped.
+func (ks *indexWorkers) stopDropped() {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	for entries, k := range ks.byEntries {
+		if entries.CheckAddr() != nil {
+			k.cancel()
+			delete(ks.byEntries, entries)
+		}
+	}
+}
+
+// find returns who looks after an index, nil if that is nobody yet: whoever makes an index
+// starts its keeper when others can see it already.
+func (ks *indexWorkers) find(ix *Index) *indexWorker {
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
+	return ks.byEntries[ix.entries.keyspace]
+}
+
+// indexWorker builds an index, and follows the feed for an asynchronous one.
+type indexWorker struct {
+	ix     *Index
+	mode   index.Mode
+	ctx    context.Context
+	cancel context.CancelFunc
+	wakeup chan struct{}
+
+	mu     sync.Mutex
+	status indexWorkerStatus
+	// changed is closed when status is another.
+	changed chan struct{}
+}
+
+// indexWorkerStatus is what is known about the keeper's work.
+type indexWorkerStatus struct {
+	err         error  // why it stands still
+	builtRows   uint64 // rows, since it began to build
+	refusedRows uint64
+	rebuilds    uint64
+	// positions is the place in the feed up to which the index has everything, and since when
+	// it is known to have been there; empty if it is not following.
+	positions []wal.Position
+	freshAt   time.Time
+}
+
+func (k *indexWorker) wake() {
+	select {
+	case k.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// updateStatus changes the status.
+func (k *indexWorker) updateStatus(change func(*indexWorkerStatus)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change(&k.status)
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// loadStatus returns the status, and a channel that is closed when it is another; nothing if
+// there is no keeper yet.
+func (k *indexWorker) loadStatus() (indexWorkerStatus, <-chan struct{}) {
+	if k == nil {
+		return indexWorkerStatus{}, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status, k.changed
+}
+
+// indexLogger is the log of the index.
+func (k *indexWorker) indexLogger() *slog.Logger {
+	return k.ix.db.log.With("keyspace", k.ix.rows.Name(), "index", k.ix.Name())
+}
+
+// logError logs why the index stands still. That a row is refused may be said with its values:
+// they are in [IndexStatus] and not in the log.
+func (k *indexWorker) logError(err error) {
+	if errors.Is(err, ErrIndexRow) {
+		err = ErrIndexRow
+	}
+	k.indexLogger().Warn("index stands still and is tried again: its status says more", "error", err)
+}
+
+// How long a keeper waits after an error before it tries again.
+const (
+	minIndexPause = 50 * time.Millisecond
+	maxIndexPause = 5 * time.Second
+)
+
+// run works until there is nothing more to do. An error is shown in the status, and
+// tried again: somebody may repair the row, or declare the function.
+func (k *indexWorker) run() {
+	for pause := minIndexPause; ; pause = min(2*pause, maxIndexPause) {
+		began := time.Now()
+		err := k.runOnce()
+		if k.ctx.Err() != nil || err == nil || errors.Is(err, node.ErrNoIndex) {
+			return
+		}
+		if time.Since(began) > maxIndexPause {
+			pause = minIndexPause // it has done something
+		}
+		if status, _ := k.loadStatus(); status.err == nil || status.err.Error() != err.Error() { // once for each cause
+			k.logError(err)
+		}
+		k.updateStatus(func(s *indexWorkerStatus) { s.err = err })
+		select {
+		case <-k.ctx.Done():
+			return
+		case <-k.wakeup:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// runOnce builds the index, and follows.
+func (k *indexWorker) runOnce() error {
+	x, err := k.ix.lookupCurrent()
+	if err != nil {
+		return err
+	}
+	if x.Extract == nil {
+		return undeclaredError(x)
+	}
+	if k.mode == index.Asynchronous {
+		return k.runFollower()
+	}
+	if x.IsReady() {
+		return nil
+	}
+	began := time.Now()
+	if status, _ := k.loadStatus(); status.err == nil { // once, not each time that it is tried again
+		k.indexLogger().Info("index build begun")
+	}
+	if err := k.buildIndex(x); err != nil {
+		return err
+	}
+	k.updateStatus(func(s *indexWorkerStatus) { s.err = nil })
+	status, _ := k.loadStatus()
+	k.indexLogger().Info("index build done", "rows", status.builtRows, "took", time.Since(began))
+	return nil
+}
+
+// yieldFor lets others work for as long as something took.
+func (k *indexWorker) yieldFor(took time.Duration) {
+	select {
+	case <-k.ctx.Done():
+	case <-time.After(min(took, minIndexPause)):
+	}
+}
+
+// Wait waits until all rows have their entries. If ctx ends first, the error also says
+// why the index stands still, if it does.
+func (ix *Index) Wait(ctx context.Context) error {
+	for {
+		status, changed := ix.db.indexWorkers.find(ix).loadStatus()
+		x, err := ix.lookupCurrent()
+		if err != nil {
+			return toPublicError(err)
+		}
+		if x.IsReady() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(minIndexPause): // it may be dropped
+			if err := ix.db.node.CheckOpen(); err != nil {
+				return toPublicError(err)
+			}
+		case <-ctx.Done():
+			return waitError(ctx, status.err)
+		}
+	}
+}
+
+// waitError is the error of who has waited for too long for an index, with why it stands
+// still if it does.
+func waitError(ctx context.Context, why error) error {
+	if why != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), why)
+	}
+	return ctx.Err()
+}
+
+// buildPageRows is how many rows one transaction of a build is about: so few that writers
+// whom it meets wait for milliseconds.
+const buildPageRows = 64
+
+// buildProgressKey is where a build goes on: the Next of the last page, empty behind all of them.
+var buildProgressKey = index.MetaKey("progress")
+
+// buildIndex gives the rows that were there before a transactional index their entries, page
+// by page, each in a transaction that reads the rows again. Writes maintain the index
+// meanwhile, so a row that was looked at stays right, and one that is written is right
+// whether it was looked at or not. It goes on where the last one ended.
+func (k *indexWorker) buildIndex(x *node.Index) error {
+	// Whoever made the index has waited for this too, unless their context had ended.
+	if err := k.ix.db.node.Barrier(k.ctx); err != nil {
+		return err
+	}
+	after, err := k.ix.entries.Get(k.ctx, buildProgressKey)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err == nil && len(after) == 0 { // there was no next page: only the note is missing
+		return k.ix.db.node.SetIndexReady(k.ctx, x, true)
+	}
+	for limit := buildPageRows; ; {
+		began := time.Now()
+		page, err := k.ix.rows.Scan(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
+		if err == nil {
+			// What is not in the page because it was deleted must not come back in a crash that
+			// leaves the build behind it.
+			err = toPublicError(k.ix.db.node.SyncStores())
+		}
+		if err == nil {
+			err = k.ix.db.Update(k.ctx, func(tx *Txn) error { return k.buildPage(tx, page) })
+		}
+		if errors.Is(err, ErrTooLarge) && limit > 1 {
+			limit /= 2 // rows with many entries
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.updateStatus(func(s *indexWorkerStatus) { s.err, s.builtRows = nil, s.builtRows+uint64(len(page.Items)) })
+		if after = page.Next; after == nil {
+			break
+		}
+		k.yieldFor(time.Since(began))
+	}
+	return k.ix.db.node.SetIndexReady(k.ctx, x, true)
+}
+
+// buildPageRows gives rows their entries.
+func (k *indexWorker) buildPage(tx *Txn, page Page) error {
+	x, err := k.ix.lookupCurrent()
+	if err != nil {
+		return err
+	}
+	if x.Extract == nil {
+		return undeclaredError(x)
+	}
+	set := node.NewIndexSet(x)
+	tx.useKeyspace(k.ix.entries, false) // they must still be there at the commit
+	for _, item := range page.Items {
+		p, err := tx.locateKey(k.ix.rows, item.Key, false)
+		if err != nil {
+			return err
+		}
+		r := &indexedRow{at: keyRef{k.ix.rows, p}, key: item.Key, indexes: set}
+		row, err := tx.loadIndexedRow(r)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			continue // deleted meanwhile
+		}
+		entries, err := x.Extract.ExtractEntries(row)
+		if err != nil {
+			return indexRowError(x, r.at, err)
+		}
+		if err := tx.writeEntries(r, x, index.Change{Put: entries}, row.ExpiryMS); err != nil {
+			return err
+		}
+	}
+	return tx.Set(k.ix.entries, buildProgressKey, page.Next)
+}

@@ -1,0 +1,401 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/metrics"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/cputime"
+	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/reshard/protocol"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// jobDriver does what one job wants: it stores a record, does what that wants, hears
+// what came of it, and stores the next.
+type jobDriver struct {
+	node *Node
+	job  mover.Job
+	// storedRev is the Rev of the record that is stored: that of job, or of one from
+	// which it follows, see mover.Passing.
+	storedRev uint64
+	// completion is told how the job has ended.
+	completion *jobCompletion
+	// woken tells that the record may be another one.
+	woken chan struct{}
+	// decidedMap is the map that the job has decided on, nil if somebody else did.
+	decidedMap *partition.Map
+	// cleared is the last store key that was removed in a phase of an attempt:
+	// before it are only rows that are gone.
+	cleared struct {
+		phase   mover.Phase
+		attempt uint64
+		key     []byte
+	}
+	// copier carries rows. brake says how much it hurries, and for how long writers
+	// of the range wait, and ease how much it rests.
+	copier   protocol.Copier
+	throttle mover.AdaptiveThrottle
+	yielder  yielder
+	// hasBackupLock tells that n.jobs.quiet is shared.
+	hasBackupLock bool
+	// endHandover ends what n.handing began, and releaseLog gives the source's log free. They
+	// are nil if there is nothing to end.
+	endHandover, releaseLog func()
+}
+
+// startDriver begins to drive a job.
+func (n *Node) startDriver(j mover.Job) *jobCompletion {
+	d := &jobDriver{node: n, job: j, storedRev: j.Rev, completion: newJobCompletion(), woken: make(chan struct{}, 1)}
+	d.copier.Yield = d.maybeYield
+	if j.Phase == mover.Releasing && j.IsRemote() { // before a crash it may have been given up
+		d.endHandover = n.handovers.begin()
+	}
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	n.jobs.drivers[j.ID] = d
+	n.runBackground(func() {
+		d.run(n.ctx)
+		n.jobs.mu.Lock()
+		delete(n.jobs.drivers, j.ID)
+		n.jobs.mu.Unlock()
+	})
+	return d.completion
+}
+
+// wakeDriver makes the driver of a job look at the record.
+func (n *Node) wakeDriver(id ownership.JobID) {
+	n.jobs.mu.Lock()
+	defer n.jobs.mu.Unlock()
+	if d := n.jobs.drivers[id]; d != nil {
+		select {
+		case d.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// How long a driver waits for something to change before it asks for the same
+// again, while a range takes no writes, otherwise, and for other jobs.
+const (
+	frozenPause = time.Millisecond
+	retryPause  = 25 * time.Millisecond
+	surveyPause = 250 * time.Millisecond
+)
+
+// run drives the job until it has ended, or the node is closed: then it goes on
+// when that is open again.
+func (d *jobDriver) run(ctx context.Context) {
+	defer d.releaseAll()
+	d.setRecord(d.job) // as it was stored by whoever admitted it, or before a crash
+	ev := mover.Event(mover.Timeout{})
+	for ctx.Err() == nil {
+		if !d.hasBackupLock {
+			if d.node.jobs.backupLock.lockShared(ctx) != nil {
+				return
+			}
+			d.hasBackupLock = true
+		}
+		changed := d.node.jobs.changed.subscribe()
+		ev = d.step(ctx, ev)
+		d.releaseUnneeded()
+		if d.job.Phase.IsFinal() {
+			_ = d.node.trimJobs(ctx, d.job.ID) // the next one that ends tries again
+			d.node.events.reportJobEnded(&d.job)
+			d.completion.completeWith(d.job)
+			d.node.jobs.changed.notify()
+			return
+		}
+		if ev == nil {
+			ev = mover.Timeout{}
+			d.waitForChange(ctx, changed)
+		}
+	}
+}
+
+// releaseAll gives back what the driver holds.
+func (d *jobDriver) releaseAll() {
+	d.releaseThrottle()
+	d.copier.Close()
+	if d.hasBackupLock {
+		d.hasBackupLock = false
+		d.node.jobs.backupLock.unlockShared()
+	}
+	for _, end := range []*func(){&d.endHandover, &d.releaseLog} {
+		if *end != nil {
+			(*end)()
+			*end = nil
+		}
+	}
+}
+
+// releaseUnneeded gives back what the phase does not need. A range that takes no writes, or
+// that nobody serves, is brought through without a break.
+func (d *jobDriver) releaseUnneeded() {
+	p := d.job.Phase
+	if p.IsFrozen() || p == mover.Releasing || p == mover.Activating {
+		return
+	}
+	if d.hasBackupLock {
+		d.hasBackupLock = false
+		d.node.jobs.backupLock.unlockShared()
+	}
+	if d.job.Paused || p < mover.Copying || p == mover.Verifying || p > mover.Deciding {
+		d.releaseThrottle() // a comparison does not take less time for it
+	}
+	if d.job.Paused || p < mover.Locating || p > mover.Deciding {
+		d.copier.Close()
+	}
+	if d.releaseLog != nil && (d.job.Paused || p < mover.Locating || p > mover.Deciding || d.hasTooMuchLog()) {
+		d.releaseLog()
+		d.releaseLog = nil
+	}
+}
+
+// waitForChange waits until there may be something to do.
+func (d *jobDriver) waitForChange(ctx context.Context, changed <-chan struct{}) {
+	wait := retryPause
+	switch {
+	case d.job.Phase.IsFrozen():
+		wait, changed = frozenPause, nil
+	case d.job.Phase == mover.Surveying || d.job.Phase == mover.Stopping:
+		wait = surveyPause
+	default:
+		changed = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-changed:
+	case <-d.woken:
+		d.reloadRecord(ctx)
+	}
+}
+
+// waitUntil waits for a time of the job, unless somebody interferes with it meanwhile.
+func (d *jobDriver) waitUntil(ctx context.Context, ms int64) bool {
+	wait := ms - d.node.jobNowMS()
+	if wait <= 0 {
+		return true
+	}
+	if d.hasBackupLock && !d.job.Phase.IsFrozen() { // a backup does not wait for a slow job
+		d.hasBackupLock = false
+		d.node.jobs.backupLock.unlockShared()
+		defer func() {
+			d.hasBackupLock = d.node.jobs.backupLock.lockShared(context.WithoutCancel(ctx)) == nil
+		}()
+	}
+	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+		return true
+	case <-d.woken:
+		d.reloadRecord(ctx)
+	}
+	return false
+}
+
+// step gives an event to the job, stores what it becomes, does what it wants then,
+// and returns what came of that; nil for nothing yet.
+func (d *jobDriver) step(ctx context.Context, ev mover.Event) mover.Event {
+	next, effects := mover.Step(d.job, ev, d.node.jobNowMS())
+	switch {
+	case next.Rev == d.job.Rev:
+	case mover.CanStoreLater(&d.job, next.Phase):
+		d.setRecord(next)
+	default:
+		begun := time.Now()
+		if err := d.storeRecord(ctx, next); err != nil {
+			d.reloadRecord(ctx)
+			return nil
+		}
+		d.node.jobs.rates.recordRound(time.Since(begun))
+		d.storedRev = next.Rev
+		d.setRecord(next)
+	}
+	return d.runEffects(ctx, effects)
+}
+
+// storeRecord stores a record. With the last one of a job that was done for another, that
+// one's is stored too, with what it has cost.
+func (d *jobDriver) storeRecord(ctx context.Context, next mover.Job) error {
+	if !next.Phase.IsFinal() || next.Parent == 0 {
+		return d.node.writeCatalog(ctx, d.swapCommand(next))
+	}
+	for {
+		parent, err := d.node.loadJob(ctx, next.Parent)
+		if errors.Is(err, ErrNoJob) || err == nil && parent.Phase.IsFinal() {
+			return d.node.writeCatalog(ctx, d.swapCommand(next)) // it has no use for it any more
+		}
+		if err != nil {
+			return err
+		}
+		sum := &protocol.SwapJob{Catalog: catalogKeys, Rev: parent.Rev, Job: mover.AddChildCost(parent, &next.Cost, d.node.jobNowMS())}
+		err = d.node.writeCatalog(ctx, group.Steps{d.swapCommand(next), sum})
+		if errors.Is(err, protocol.ErrStaleRecord) {
+			if now, e := d.node.loadJob(ctx, next.Parent); e == nil && now.Rev != parent.Rev {
+				continue // the parent has gone on meanwhile, maybe not the job itself
+			}
+		}
+		if err == nil {
+			d.node.wakeDriver(next.Parent)
+		}
+		return err
+	}
+}
+
+// swapCommand is the command that stores a record.
+func (d *jobDriver) swapCommand(next mover.Job) *protocol.SwapJob {
+	return &protocol.SwapJob{Catalog: catalogKeys, Rev: d.storedRev, Job: next}
+}
+
+// setRecord goes on with a record.
+func (d *jobDriver) setRecord(j mover.Job) {
+	d.job = j
+	if d.node.opts.OnJob != nil {
+		d.node.opts.OnJob(j)
+	}
+}
+
+// runEffects does what the job wants. At most one effect has an answer.
+func (d *jobDriver) runEffects(ctx context.Context, effects []mover.Effect) (answer mover.Event) {
+	for _, x := range effects {
+		if ev := d.runEffect(ctx, x); ev != nil {
+			answer = ev
+		}
+	}
+	if f, ok := answer.(mover.Failed); ok {
+		return d.handleFailure(ctx, f)
+	}
+	return answer
+}
+
+// handleFailure tells the job of an error, and waits before the same is tried again. One that
+// says nothing about the job, as that of a queue that is full, or leaves open whether
+// something was done, it is not told of: an error means to some phases that nothing was,
+// and to those with a decision to make that the map refuses it.
+func (d *jobDriver) handleFailure(ctx context.Context, f mover.Failed) mover.Event {
+	passes := errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrOverloaded)
+	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || passes {
+		return nil
+	}
+	d.node.events.reportStepFailed(&d.job, f.Err)
+	round := d.job.Round
+	if ev := d.step(ctx, f); d.job.Round != round {
+		return ev
+	}
+	return nil
+}
+
+// reloadRecord takes the record that is stored.
+func (d *jobDriver) reloadRecord(ctx context.Context) {
+	if j, err := d.node.loadJob(ctx, d.job.ID); err == nil && j.Rev != d.storedRev {
+		d.job, d.storedRev = j, j.Rev
+	}
+}
+
+// yielder lets a job work while processors are free, and rest when others wait for them.
+// A goroutine that works all the time is given ten milliseconds at a time, and whoever
+// comes back from the disk meanwhile waits for that long: with few processors, that is
+// what clients notice of a job. So it works for a moment and sleeps for several.
+type yielder struct {
+	// sleepRatio is for how many times as long as it has worked the job sleeps.
+	sleepRatio float64
+	// workingSince is since when it works, and looked when that was last thought about.
+	workingSince, probedAt time.Time
+	// samples are of how long goroutines had to wait for a processor, and how many do
+	// now; late and all are how many had to wait for long, and how many there were.
+	samples               [2]metrics.Sample
+	lateCount, totalCount uint64
+	// cpuUsed is what the process had used of processors.
+	cpuUsed time.Duration
+}
+
+const (
+	// minWork is the least that a job works before it sleeps: a timer is not much
+	// finer. probeInterval is how often it looks at how others are.
+	minWork       = 100 * time.Microsecond
+	probeInterval = 10 * time.Millisecond
+	// maxSleepRatio leaves a job an eleventh of a processor, and busySleepRatio a twentieth, where more
+	// than busyCPUShare of all of them are used: a job that takes longer takes less of each second.
+	maxSleepRatio  = 10
+	busySleepRatio = 19
+	busyCPUShare   = 0.4
+	// longWaitSeconds is a wait for a processor that somebody notices who waits for a disk
+	// otherwise, and maxLateShare the share of those who may have to wait for longer.
+	longWaitSeconds = 100e-6
+	maxLateShare    = 0.05
+	// busyQueuePerCPU is how many may wait for each processor, or the job rests as much as it can:
+	// none of them waits for long then, but whatever the job does they do not.
+	busyQueuePerCPU = 2
+)
+
+// maybeSleep sleeps if that is good for others, for most times as long as the job has worked.
+func (e *yielder) maybeSleep(ctx context.Context, most float64) {
+	now := time.Now()
+	worked := now.Sub(e.workingSince)
+	if worked < minWork {
+		return
+	}
+	if now.Sub(e.probedAt) > probeInterval {
+		e.probeScheduler(now)
+	}
+	if most = min(most, e.sleepRatio); most > 0 {
+		_ = sleepContext(ctx, time.Duration(most*float64(min(worked, probeInterval)))) // the caller looks at ctx
+	}
+	e.workingSince = time.Now()
+}
+
+// probeScheduler asks the scheduler how long goroutines have waited since it was asked last, and how
+// many do.
+func (e *yielder) probeScheduler(now time.Time) {
+	most := float64(maxSleepRatio)
+	if e.cpuUsage(now) > busyCPUShare*float64(runtime.GOMAXPROCS(0)) {
+		most = busySleepRatio
+	}
+	e.samples[0].Name = "/sched/latencies:seconds"
+	e.samples[1].Name = "/sched/goroutines/runnable:goroutines"
+	metrics.Read(e.samples[:])
+	if v := e.samples[0].Value; v.Kind() == metrics.KindFloat64Histogram { // else the runtime does not tell
+		h := v.Float64Histogram()
+		var late, all uint64
+		for i, n := range h.Counts {
+			if all += n; h.Buckets[i] >= longWaitSeconds {
+				late += n
+			}
+		}
+		e.sleepRatio = nextSleepRatio(e.sleepRatio, most, float64(late-e.lateCount), float64(all-e.totalCount))
+		e.lateCount, e.totalCount = late, all
+	}
+	if v := e.samples[1].Value; v.Kind() == metrics.KindUint64 && v.Uint64() > busyQueuePerCPU*uint64(runtime.GOMAXPROCS(0)) {
+		e.sleepRatio = most
+	}
+}
+
+// cpuUsage returns how many processors the process has used since it was asked last.
+func (e *yielder) cpuUsage(now time.Time) float64 {
+	user, system := cputime.Used()
+	used, since := user+system-e.cpuUsed, now.Sub(e.probedAt)
+	e.cpuUsed, e.probedAt = user+system, now
+	return float64(used) / float64(since)
+}
+
+// nextSleepRatio returns how much a job rests after so many of all goroutines had to wait
+// for long.
+func nextSleepRatio(rests, most, late, all float64) float64 {
+	if late > all*maxLateShare {
+		return min(max(2*rests, 0.5), most)
+	}
+	if rests /= 2; rests < 0.5 {
+		return 0
+	}
+	return min(rests, most)
+}

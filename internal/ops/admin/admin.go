@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/ops/config"
+	"github.com/cleavekv/cleave/internal/ops/oplog"
+	"github.com/cleavekv/cleave/internal/ops/tracing"
+	"github.com/cleavekv/cleave/internal/server"
+)
+
+// Options are how operators are served.
+type Options struct {
+	// DB and Server are what they see.
+	DB     *cleave.DB
+	Server *server.Server
+	// Listener is where they connect. It is closed by Close.
+	Listener net.Listener
+	// TLS, if set, makes the listener speak HTTPS.
+	TLS *tls.Config
+	// Token lets in whoever has it, at least [api.MinToken] characters. Default what the
+	// file http-token in Data has, which is made if there is none that is of use; without Data
+	// the token is put into a file of the user's, see [api.TokenPath], and removed by Close. If
+	// there is no place for that either, nobody has it, and nothing can be changed.
+	Token string
+	// ReadToken lets in whoever has it for what changes nothing, profiles excepted. It must be
+	// another one than Token. Default none.
+	ReadToken string
+	// Data is the directory of the store, "" if it is in memory.
+	Data string
+	// Backups is the directory that backups are in. Default none: they are refused.
+	Backups string
+	// Hosts are names of the server that clients may use, besides those of loopback and
+	// the address of the listener.
+	Hosts []string
+	// Pprof serves the profiles of the process, for those who have the token.
+	Pprof bool
+	// Tracer are told of requests and jobs. Nil for nobody.
+	Tracer *tracing.Tracer
+	// Version and Durability are told by the status.
+	Version    string
+	Durability string
+	// Config returns the configuration that the server was started with, and the latest that it
+	// has read. Default: one that says nothing.
+	Config func() (started, latest *config.Config)
+	// Log is told of what an operator should know. Default nobody.
+	Log *slog.Logger
+	// Now is the clock of what is told. Default time.Now.
+	Now func() time.Time
+
+	// headerTimeout is how long a client may take for its header. Tests need not wait as
+	// long.
+	headerTimeout time.Duration
+}
+
+// Admin serves operators.
+type Admin struct {
+	o        Options
+	node     *node.Node
+	http     *http.Server
+	listener limitListener
+	guard    guard
+	audit    *auditLog
+	// eventLog is the log for what clients can cause as often as they like, and limit bounds it.
+	eventLog     *slog.Logger
+	eventLimiter *oplog.Limiter
+	serverJobs   serverJobs
+	shardCache   shardCache
+	requests     requestStats
+	startedAt    time.Time
+	// tokenCopyPath is a file to remove at the end.
+	tokenCopyPath string
+	// jobTracer tells of jobs that end.
+	jobTracer jobTracer
+	// draining tells that the server is about to end.
+	draining  atomic.Bool
+	closeOnce sync.Once
+}
+
+// New makes an Admin, with its token and its audit log.
+func New(o Options) (*Admin, error) {
+	if o.DB == nil || o.Server == nil || o.Listener == nil {
+		return nil, errors.New("admin: DB, Server and Listener are needed")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Config == nil {
+		none, err := config.Load(config.Sources{})
+		if err != nil {
+			return nil, err
+		}
+		o.Config = func() (started, latest *config.Config) { return none, none }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.headerTimeout == 0 {
+		o.headerTimeout = readHeaderTimeout
+	}
+	a := &Admin{o: o, node: inside.NodeOf(o.DB), startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
+	a.eventLog = slog.New(a.eventLimiter)
+	a.listener = limitListener{Listener: o.Listener, maxConns: maxConns, maxHealthConns: maxHealthConns, onClose: func(reason string, from net.Addr) {
+		a.eventLog.Warn("operator connection closed", "reason", reason, "addr", from.String())
+	}}
+	token, left, err := findOrMakeToken(&o)
+	if err != nil {
+		return nil, err
+	}
+	a.tokenCopyPath = left
+	if a.audit, err = openAuditLog(o.Data, maxAuditFileBytes, o.Now); err != nil {
+		return nil, err
+	}
+	if a.guard, err = newGuard(o.Listener.Addr(), o.Hosts, token, o.ReadToken); err != nil {
+		return nil, errors.Join(err, a.audit.close(), removeIfExists(a.tokenCopyPath))
+	}
+	o.Server.SetAudit(a.audit.beginAction)
+	a.serverJobs.init(o.Now, o.Log)
+	a.startJobTracer()
+	a.http = &http.Server{
+		Handler:           a.newHandler(),
+		ReadHeaderTimeout: o.headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          newDiscardLogger(),
+		ConnState:         a.listener.recordState,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connContextKey{}, unwrapConn(c))
+		},
+	}
+	return a, nil
+}
+
+// What a client may take, in time and room. A request is small and so is its header; an
+// answer may be a profile of half a minute.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 2 * time.Minute
+	idleTimeout       = time.Minute
+	maxHeaderBytes    = 32 << 10
+	maxBodyBytes      = 1 << 20
+	// maxConns is how many connections there may be at a time: a few operators, and what
+	// scrapes figures. maxHealthConns more are for health alone: a probe comes every few seconds
+	// and is answered at once.
+	maxConns       = 256
+	maxHealthConns = 16
+	// logBurst lines of one kind are logged in logWindow. The rest is counted.
+	logBurst  = 5
+	logWindow = 10 * time.Second
+	// queryTimeout is how long a request may take, and actionTimeout an action until its job has
+	// begun.
+	queryTimeout  = 25 * time.Second
+	actionTimeout = time.Minute
+)
+
+// Serve serves until Close.
+func (a *Admin) Serve() error {
+	l := net.Listener(&a.listener)
+	if a.o.TLS != nil {
+		l = tls.NewListener(l, a.o.TLS)
+	}
+	err := a.http.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("http: %w", err)
+}
+
+// Drain makes /readyz say that the server is about to end, while all else goes on: what
+// sends clients here can look elsewhere before the sockets close.
+func (a *Admin) Drain() { a.draining.Store(true) }
+
+// Close ends connections and the jobs of backups, and waits for what was begun. It is
+// called before the store is closed.
+func (a *Admin) Close() error {
+	var err error
+	a.closeOnce.Do(func() {
+		a.Drain()
+		a.serverJobs.close()
+		a.stopJobTracer()
+		err = errors.Join(a.shutdownHTTP(), a.audit.close(), removeIfExists(a.tokenCopyPath))
+		a.eventLimiter.Close()
+	})
+	return err
+}

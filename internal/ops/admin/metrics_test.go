@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cleavekv/cleave/internal/ops/api"
+)
+
+var (
+	helpLine    = regexp.MustCompile(`^# HELP (cleave_[a-z0-9_]+) \S.*\.$`)
+	typeLine    = regexp.MustCompile(`^# TYPE (cleave_[a-z0-9_]+) (counter|gauge|histogram)$`)
+	sampleLine  = regexp.MustCompile(`^(cleave_[a-z0-9_]+)(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)+\})? (\S+)$`)
+	bucketBound = regexp.MustCompile(`,?le="([^"]*)"`)
+)
+
+// parseMetrics reads the text as strictly as something that scrapes it would, and more so: the
+// names are those of the house.
+func parseMetrics(t *testing.T, text string) map[string]float64 {
+	t.Helper()
+	all, kinds, helped := map[string]float64{}, map[string]string{}, map[string]bool{}
+	family, last, lastLe := "", math.Inf(-1), ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := helpLine.FindStringSubmatch(line); m != nil {
+			helped[m[1]] = true
+			continue
+		}
+		if m := typeLine.FindStringSubmatch(line); m != nil {
+			if family = m[1]; kinds[family] != "" || !helped[family] {
+				t.Errorf("family %s comes twice, or without help", family)
+			}
+			kinds[family] = m[2]
+			if total := strings.HasSuffix(family, "_total"); total != (m[2] == "counter") {
+				t.Errorf("family %s is a %s", family, m[2])
+			}
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("no line of the format: %q", line)
+			continue
+		}
+		value, err := strconv.ParseFloat(m[5], 64)
+		if err != nil || math.IsNaN(value) {
+			t.Errorf("%s: %v", line, err)
+		}
+		base := m[1]
+		if kinds[family] == "histogram" {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				base = strings.TrimSuffix(base, suffix)
+			}
+			if le := bucketBound.FindStringSubmatch(m[2]); le != nil {
+				if lastLe != "" && lastLe != "+Inf" && value < last {
+					t.Errorf("buckets shrink: %s", line)
+				}
+				last, lastLe = value, le[1]
+			}
+		}
+		if base != family {
+			t.Errorf("%s stands in family %s", m[1], family)
+		}
+		if _, ok := all[m[1]+m[2]]; ok {
+			t.Errorf("%s comes twice", m[1]+m[2])
+		}
+		all[m[1]+m[2]] = value
+	}
+	return all
+}
+
+func TestMetricsAreOfTheFormatAndTheHouse(t *testing.T) {
+	forMemoryAndDisk(t, func(t *testing.T, l *testServer) {
+		l.createEverything()
+		l.sendRequest("POST", api.PathSplit, splitBody) // without the token
+		l.waitJobDone(l.client.Post(ctx, api.PathPresplit, api.Presplit{Into: 64}, false))
+		status, text, h := l.sendRequest("GET", api.PathMetrics, "")
+		if status != 200 || h.Get("Content-Type") != metricsContentType {
+			t.Fatalf("%d, %s", status, h)
+		}
+		all := parseMetrics(t, text)
+		for name, least := range map[string]float64{
+			"cleave_ready": 1, "cleave_clients": 1, `cleave_commands_total{command="set"}`: 1, "cleave_shards": 64, "cleave_groups": 4,
+			`cleave_executed_total{store="0"}`: 1, `cleave_log_written_bytes_total{store="1"}`: 1, "cleave_map_version": 2, "cleave_goroutines": 2, "cleave_heap_bytes": 1000, "cleave_http_denied_total": 1,
+			`cleave_batch_seconds_bucket{store="0",le="+Inf"}`: 0, `cleave_http_requests_total{path="/api/v1/shards/split",method="POST",status="202"}`: 1,
+		} {
+			if v, ok := all[name]; !ok || v < least {
+				t.Errorf("%s is %v (%v), want at least %v", name, v, ok, least)
+			}
+		}
+		shards := 0
+		for name := range all {
+			if strings.HasPrefix(name, "cleave_shard_bytes{") {
+				shards++
+			}
+		}
+		if shards != maxShardSeries {
+			t.Errorf("%d shards have figures of their own", shards)
+		}
+		// Keys, values, and paths that strangers make up are no labels.
+		l.sendRequest("GET", "/made/up/by/a/stranger", "")
+		_, text, _ = l.sendRequest("GET", api.PathMetrics, "")
+		for _, word := range []string{"key1", "secret", "stranger", "anna", "saga-1"} {
+			if strings.Contains(text, word) {
+				t.Errorf("the figures have %q in them", word)
+			}
+		}
+	})
+}
+
+func TestCountersOnlyGrow(t *testing.T) {
+	l := startSmallServer(t)
+	_, first, _ := l.sendRequest("GET", api.PathMetrics, "")
+	l.writeKeys(100)
+	_, second, _ := l.sendRequest("GET", api.PathMetrics, "")
+	before, after := parseMetrics(t, first), parseMetrics(t, second)
+	for name, v := range before {
+		if strings.Contains(name, "_total") && after[name] < v {
+			t.Errorf("%s goes from %v to %v", name, v, after[name])
+		}
+	}
+}
+
+func TestWhetherItIsReady(t *testing.T) {
+	l := startSmallServer(t)
+	if status, body, _ := l.sendRequest("GET", api.PathLive, ""); status != 200 || body != "ok\n" {
+		t.Errorf("live: %d, %s", status, body)
+	}
+	r, err := l.client.Ready(ctx)
+	if err != nil || !r.Ready || len(r.Checks) < 3 {
+		t.Errorf("ready: %+v, %v", r, err)
+	}
+	if _, body, _ := l.sendRequest("GET", api.PathReady, ""); body != `{"ready":true,"checks":[]}`+"\n" {
+		t.Errorf("in short: %s", body)
+	}
+	l.admin.Drain()
+	r, err = l.client.Ready(ctx)
+	if err != nil || r.Ready || r.Checks[0].OK || r.Checks[0].Detail == "" {
+		t.Errorf("about to end: %+v, %v", r, err)
+	}
+	if status, _, _ := l.sendRequest("GET", api.PathReady, ""); status != 503 {
+		t.Errorf("about to end: %d", status)
+	}
+	if s, err := l.client.Status(ctx); err != nil || s.Verdict != api.Unhealthy {
+		t.Errorf("about to end, all else goes on: %+v, %v", s, err)
+	}
+}

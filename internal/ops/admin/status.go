@@ -1,0 +1,230 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/ops/output"
+)
+
+func (a *Admin) getStatus(ctx context.Context, _ *query) (api.Status, error) {
+	shards, err := a.loadShards(ctx)
+	if err != nil && !a.hasFailedStore() {
+		return api.Status{}, err
+	}
+	jobs, err := a.loadJobs(ctx)
+	if err != nil && !a.hasFailedStore() {
+		return api.Status{}, err
+	}
+	now, counts := a.o.Now(), a.o.Server.Counts()
+	s := api.Status{
+		Version: a.o.Version, Go: runtime.Version(), Started: a.startedAt.UTC(), UptimeSeconds: now.Sub(a.startedAt).Seconds(),
+		Durability: a.o.Durability, Storage: a.storageKind(), MapVersion: uint64(a.o.DB.Map().Version()), Shards: len(shards),
+		Groups: len(a.o.DB.Groups()), Keyspaces: a.countKeyspaces(), Clients: counts.Clients, MaxClients: counts.MaxClients,
+		Hottest: findHottest(shards), Stores: a.listStores(), Jobs: []api.Job{}, Events: a.listEvents(jobs),
+	}
+	s.MemoryBytes, s.MaxMemoryBytes = a.o.Server.Memory()
+	for _, c := range counts.Commands {
+		s.Commands += c.Calls
+	}
+	for _, sh := range shards {
+		s.Rows, s.Bytes = s.Rows+sh.Rows, s.Bytes+sh.Bytes
+	}
+	for _, j := range jobs {
+		if !j.HasEnded() {
+			s.Jobs = append(s.Jobs, j)
+		}
+	}
+	a.checkHealth(&s)
+	return s, nil
+}
+
+// hasFailedStore reports whether a store has stopped. Then shards and jobs may be unknown, and the rest is
+// told all the same: it says what is wrong.
+func (a *Admin) hasFailedStore() bool {
+	return slices.ContainsFunc(a.o.DB.Metrics().Stores, func(s cleave.StoreMetrics) bool { return s.Failed != nil })
+}
+
+func (a *Admin) storageKind() string {
+	if a.o.Data == "" {
+		return "memory"
+	}
+	return "disk"
+}
+
+// countKeyspaces is how many keyspaces there are that somebody has made.
+func (a *Admin) countKeyspaces() (n int) {
+	for _, k := range a.o.DB.Keyspaces() {
+		if !strings.HasPrefix(k.Name(), indexPrefix) {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	// A shard is named as the one that has most from minHottestBytes on, if that is
+	// minHottestRatio times the mean: one of some shards always has most, and that says
+	// nothing while it is copied within a blink, or while the others are much like it.
+	minHottestRatio = 2
+	minHottestBytes = 16 << 20
+)
+
+// findHottest compares shards by bytes: what requests each of them has is not measured yet.
+// It is nil if none stands out.
+func findHottest(shards []api.Shard) *api.Hottest {
+	most, sum, n := -1, 0.0, 0
+	for i, s := range shards {
+		if s.Keyspace == "" {
+			continue
+		}
+		n++
+		sum += float64(s.Bytes)
+		if most < 0 || s.Bytes > shards[most].Bytes {
+			most = i
+		}
+	}
+	if most < 0 || sum == 0 {
+		return nil
+	}
+	h := api.Hottest{By: "bytes", Shard: shards[most].ID, Value: float64(shards[most].Bytes), Mean: sum / float64(n)}
+	h.Ratio = h.Value / h.Mean
+	if h.Value < minHottestBytes || h.Ratio < minHottestRatio {
+		return nil
+	}
+	return &h
+}
+
+func (a *Admin) listStores() []api.Store {
+	groups := map[int]int{}
+	for _, g := range a.o.DB.Groups() {
+		groups[g.Store]++
+	}
+	all := []api.Store{}
+	for i, m := range a.o.DB.Metrics().Stores {
+		s := api.Store{
+			ID: i, Groups: groups[i], TableBytes: m.TableBytes, LogWrittenBytes: m.LogBytes, LogSyncs: m.LogSyncs, CacheBytes: m.CacheBytes,
+			UnappliedBytes: m.UnappliedBytes, CompactionDebtBytes: m.CompactionDebtBytes, QueueDepth: m.QueueDepth, Commands: m.Commands,
+			ServiceP99Seconds: m.Service.Quantile(0.99).Seconds(), QueueWaitP99Seconds: m.QueueWait.Quantile(0.99).Seconds(), DiskFull: m.DiskFull,
+		}
+		if looks := m.CacheHits + m.CacheMisses; looks > 0 {
+			s.CacheHitRatio = float64(m.CacheHits) / float64(looks)
+		}
+		if m.Failed != nil {
+			s.Failed = m.Failed.Error()
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+const (
+	// minSkewRatio and minSkewBytes are from when on one shard has too much: less is moved within
+	// seconds, and is nobody's business yet.
+	minSkewRatio = 4
+	minSkewBytes = 256 << 20
+	// nearLimitShare is from when on clients, or writes, are about to be turned away.
+	nearLimitShare = 0.9
+)
+
+// checkHealth makes the verdict: that of the worst finding.
+func (a *Admin) checkHealth(s *api.Status) {
+	s.Findings = []api.Finding{}
+	find := func(severity, fix, format string, args ...any) {
+		s.Findings = append(s.Findings, api.Finding{Severity: severity, Message: fmt.Sprintf(format, args...), Fix: fix})
+	}
+	if a.draining.Load() {
+		find(api.Unhealthy, "", "the server is about to end")
+	}
+	for _, st := range s.Stores {
+		switch {
+		case st.Failed != "":
+			find(api.Unhealthy, "repair the cause and start the server again: what was acknowledged is there", "store %d has stopped: %s", st.ID, st.Failed)
+		case st.DiskFull:
+			find(api.Unhealthy, "free some room: writes go on by themselves", "the disk of store %d is full: writes are refused, reads go on", st.ID)
+		}
+	}
+	switch share := float64(s.MemoryBytes) / float64(max(s.MaxMemoryBytes, 1)); {
+	case s.MaxMemoryBytes == 0:
+	case share > 1:
+		find(api.Unhealthy, "cleave config set maxmemory=…, or delete something", "%s are in memory, and maxmemory is %s: writes are refused", output.Bytes(s.MemoryBytes), output.Bytes(s.MaxMemoryBytes))
+	case share >= nearLimitShare:
+		find(api.Degraded, "cleave config set maxmemory=…, or delete something", "%s are in memory, and maxmemory is %s: soon writes are refused", output.Bytes(s.MemoryBytes), output.Bytes(s.MaxMemoryBytes))
+	}
+	if s.MaxClients > 0 && float64(s.Clients) >= nearLimitShare*float64(s.MaxClients) {
+		find(api.Degraded, "cleave client list", "nearly all connections are taken: %d of at most %d", s.Clients, s.MaxClients)
+	}
+	for _, j := range s.Jobs {
+		if j.State == api.JobPaused {
+			find(api.Degraded, "cleave job resume "+j.ID, "job %s, a %s, is paused", j.ID, j.Kind)
+		}
+	}
+	for _, ix := range a.o.DB.Indexes() {
+		if st, err := ix.Status(); err == nil && st.Err != nil {
+			name, space := ix.Name(), ix.Keyspace().Name()
+			find(api.Degraded, fmt.Sprintf("cleave index show %s --keyspace %s says why", name, space), "index %s of keyspace %s stands still: %s", name, space, operatorMessage(st.Err))
+		}
+	}
+	a.checkDrainingGroups(s, find)
+	if h := s.Hottest; h != nil && h.Ratio >= minSkewRatio && h.Value >= minSkewBytes {
+		find(api.Degraded, fmt.Sprint("cleave shard split --shard ", h.Shard), "shard %d has %.1f times the bytes of the mean", h.Shard, h.Ratio)
+	}
+	slices.SortStableFunc(s.Findings, func(x, y api.Finding) int { return cmp.Compare(y.Severity, x.Severity) }) // unhealthy before degraded
+	s.Verdict = api.Healthy
+	if len(s.Findings) > 0 {
+		s.Verdict = s.Findings[0].Severity
+	}
+}
+
+// checkDrainingGroups finds groups that were to be emptied and were not.
+func (a *Admin) checkDrainingGroups(s *api.Status, find func(severity, fix, format string, args ...any)) {
+	for _, g := range a.o.DB.Groups() {
+		busy := slices.ContainsFunc(s.Jobs, func(j api.Job) bool { return j.Kind == "drain" || j.Kind == "regroup" })
+		if g.Draining && g.Shards > 0 && !busy {
+			find(api.Degraded, fmt.Sprint("cleave group drain ", uint64(g.ID)), "group %d takes no more shards and has %d, and nobody moves them", uint64(g.ID), g.Shards)
+		}
+	}
+}
+
+// maxStatusEvents is how many events a status has.
+const maxStatusEvents = 10
+
+// listEvents are the last things that happened, from what is known anyway: jobs, and the audit
+// log.
+func (a *Admin) listEvents(jobs []api.Job) []api.Event {
+	all := []api.Event{{Time: a.startedAt.UTC(), Kind: "start", Message: "the server has started"}}
+	for _, j := range jobs {
+		what := fmt.Sprintf("job %s, a %s", j.ID, j.Kind)
+		show := "cleave job show " + j.ID
+		if j.Ended == nil { // else its end says all, and few events are shown
+			all = append(all, api.Event{Time: j.Created, Kind: "job", Message: what + ", has begun", Command: show})
+		} else {
+			end := map[string]string{api.JobDone: ", is done", api.JobUndone: ", was taken back", api.JobFailed: ", has failed"}[j.State]
+			if j.Why != "" {
+				end += ": " + j.Why
+			}
+			all = append(all, api.Event{Time: *j.Ended, Kind: "job", Message: what + end, Command: show})
+		}
+	}
+	for _, e := range a.audit.listNewest() {
+		if e.Outcome == api.AuditDone && e.Job == "" {
+			all = append(all, api.Event{Time: e.Time, Kind: "change", Message: e.What + ", from " + trimPort(e.From)})
+		}
+	}
+	slices.SortStableFunc(all, func(x, y api.Event) int { return y.Time.Compare(x.Time) })
+	return all[:min(len(all), maxStatusEvents)]
+}
+
+// trimPort is an address without its port, which says nothing to people.
+func trimPort(addr string) string {
+	if i := strings.LastIndexByte(addr, ':'); i > 0 {
+		return addr[:i]
+	}
+	return addr
+}

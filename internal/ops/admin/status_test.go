@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/ops/api"
+)
+
+func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
+	of := func(bytes ...uint64) (shards []api.Shard) {
+		for i, b := range bytes {
+			shards = append(shards, api.Shard{ID: uint64(i + 1), Keyspace: "default", Bytes: b})
+		}
+		return append(shards, api.Shard{ID: 99, Bytes: 1 << 40}) // the catalog
+	}
+	for name, c := range map[string]struct {
+		shards []api.Shard
+		want   uint64
+	}{
+		"nothing":        {of(0, 0, 0), 0},
+		"tiny":           {of(500, 0, 0), 0},
+		"alone":          {of(1 << 30), 0},
+		"like the rest":  {of(100<<20, 90<<20, 80<<20), 0},
+		"one stands out": {of(1<<20, 100<<20, 1<<20), 2},
+	} {
+		got := findHottest(c.shards)
+		if (got != nil) != (c.want != 0) || got != nil && (got.Shard != c.want || got.By != "bytes" || got.Ratio < minHottestRatio) {
+			t.Errorf("%s: %+v, want shard %d", name, got, c.want)
+		}
+	}
+}
+
+// A verdict follows from what is wrong, and says what to do.
+func TestVerdicts(t *testing.T) {
+	l := startSmallServer(t)
+	l.writeKeys(100)
+	set := func(name, value string) {
+		t.Helper()
+		if _, err := l.client.Post(ctx, api.PathSetConfig, api.SetConfig{Settings: map[string]string{name: value}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verdict := func(want, finding string) {
+		t.Helper()
+		s, err := l.client.Status(ctx)
+		if err != nil || s.Verdict != want || finding != "" && (len(s.Findings) == 0 || !strings.Contains(s.Findings[0].Message, finding) || s.Findings[0].Fix == "") {
+			t.Errorf("the verdict is %s because of %+v, %v; want %s", s.Verdict, s.Findings, err, want)
+		}
+	}
+	verdict(api.Healthy, "")
+	set("maxmemory", "1kb")
+	verdict(api.Unhealthy, "writes are refused")
+	used, limit := l.server.Memory()
+	if limit != 1024 || used <= limit {
+		t.Errorf("%d of %d", used, limit)
+	}
+	set("maxmemory", fmt.Sprint(used+used/20))
+	verdict(api.Degraded, "soon writes are refused")
+	set("maxmemory", "0")
+	verdict(api.Healthy, "")
+	for _, bad := range []string{"-1", "lots", "1tb", "", "1e9"} {
+		if _, err := l.client.Post(ctx, api.PathSetConfig, api.SetConfig{Settings: map[string]string{"maxmemory": bad}}, false); err == nil {
+			t.Errorf("maxmemory %q is taken", bad)
+		}
+	}
+}
+
+// brokenDisk is a disk that takes no log any more once it is broken.
+type brokenDisk struct{ broken atomic.Bool }
+
+func (d *brokenDisk) String() string { return "broken" }
+
+// MaybeError implements errorfs.Injector.
+func (d *brokenDisk) MaybeError(op errorfs.Op) error {
+	if d.broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "log") {
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+// When a store has stopped nobody knows what its shards hold. What is known is told.
+func TestAStoreThatHasStoppedIsTold(t *testing.T) {
+	d := &brokenDisk{}
+	db, err := inside.OpenWithSmallSegments("disk", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, errorfs.Wrap(vfs.NewMem(), d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startServerOn(t, db.(*cleave.DB), "")
+	l.writeKeys(10)
+	d.broken.Store(true)
+	for i := 0; i < 100 && !l.admin.hasFailedStore(); i++ {
+		_ = l.db.Default().Set(ctx, []byte{byte(i)}, []byte("v"))
+	}
+	if s, err := l.client.Status(ctx); err != nil || s.Verdict != api.Unhealthy || !strings.Contains(fmt.Sprint(s.Findings), "has stopped") {
+		t.Errorf("status: %s, %+v, %v", s.Verdict, s.Findings, err)
+	}
+	if status, body, _ := l.sendRequest("GET", api.PathMetrics, ""); status != http.StatusOK || !strings.Contains(body, `cleave_store_failed{store="`) || !strings.Contains(body, "cleave_goroutines") {
+		t.Errorf("metrics: %d, %.200s", status, body)
+	}
+}
+
+// A job that is done by others comes further while they do.
+func TestAJobComesFurtherWithItsChildren(t *testing.T) {
+	now := time.UnixMilli(1e12)
+	drain := cleave.JobStatus{ID: 7, Kind: "drain", Children: 2, Rows: 2, Bytes: 200, Expected: cleave.Price{Bytes: 1000}, Created: now.Add(-time.Second)}
+	jobs := []cleave.JobStatus{
+		drain,
+		{ID: 8, Parent: 7, State: cleave.JobDone, Rows: 2, Bytes: 200},
+		{ID: 9, Parent: 7, Rows: 3, Bytes: 300},
+		{ID: 10, Rows: 9, Bytes: 900},
+	}
+	if j := toJob(withChildTotals(drain, jobs), now); j.Rows != 5 || j.Bytes != 500 || j.Progress != 0.5 || j.ETASeconds == nil || *j.ETASeconds != 1 {
+		t.Errorf("%+v", j)
+	}
+	if s := withChildTotals(drain, jobs[2:]); s.Bytes != 300 { // the first is forgotten
+		t.Errorf("%+v", s)
+	}
+}

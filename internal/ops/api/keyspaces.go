@@ -1,0 +1,104 @@
+package api
+
+import "time"
+
+// Keyspace is a named collection of keys.
+type Keyspace struct {
+	Name string `json:"name"`
+	// Kind is hash or range.
+	Kind   string `json:"kind"`
+	Slots  int    `json:"slots,omitempty"`
+	Layout string `json:"layout,omitempty"`
+	// Default is the one that cannot be dropped; Index tells that it has the entries of
+	// an index.
+	Default bool `json:"default,omitempty"`
+	Index   bool `json:"index,omitempty"`
+	Shards  int  `json:"shards"`
+	Indexes int  `json:"indexes"`
+	// Rows and Bytes are estimates, as those of a [Shard] are.
+	Rows  uint64 `json:"rows"`
+	Bytes uint64 `json:"bytes"`
+	// CacheHitRatio is the share of looks at rows that memory could answer.
+	CacheHitRatio float64 `json:"cache_hit_ratio"`
+}
+
+// CreateKeyspace makes a keyspace.
+type CreateKeyspace struct {
+	Name string `json:"name"`
+	// Kind is hash or range. Default hash.
+	Kind string `json:"kind,omitempty"`
+	// Slots of a hash keyspace: a power of two. Default 16384, which is also the most.
+	Slots  int    `json:"slots,omitempty"`
+	Layout string `json:"layout,omitempty"`
+}
+
+// DropKeyspace removes a keyspace with all its keys and indexes.
+type DropKeyspace struct {
+	Name string `json:"name"`
+}
+
+// Index finds the rows of a keyspace by what they hold.
+type Index struct {
+	Keyspace string `json:"keyspace"`
+	Name     string `json:"name"`
+	// Mode is transactional or asynchronous.
+	Mode     string   `json:"mode"`
+	Unique   bool     `json:"unique"`
+	Columns  string   `json:"columns,omitempty"`
+	Stored   []string `json:"stored,omitempty"`
+	Function string   `json:"function,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	// Ready tells that all rows have their entries, Built how many were looked at for that.
+	Ready bool   `json:"ready"`
+	Built uint64 `json:"built"`
+	// Error is why it stands still.
+	Error string `json:"error,omitempty"`
+	// BehindSeconds and BehindBytes are how late an asynchronous one is at most.
+	BehindSeconds float64 `json:"behind_seconds"`
+	BehindBytes   int64   `json:"behind_bytes"`
+	// Refused counts rows without an entry because of a mistake in them.
+	Refused uint64 `json:"refused"`
+	Rebuilt uint64 `json:"rebuilt"`
+}
+
+// DropIndex removes an index.
+type DropIndex struct {
+	Keyspace string `json:"keyspace"`
+	Name     string `json:"name"`
+}
+
+// Saga is work of several steps, as its journal has it. Its value is not told.
+type Saga struct {
+	ID         string `json:"id"`
+	Definition string `json:"definition"`
+	// State is running, compensating, completed or compensated.
+	State string `json:"state"`
+	// Stuck is why it stands still: "undo fails" or "code is missing".
+	Stuck string `json:"stuck,omitempty"`
+	// Steps are the names of all, and At is which of them is done or undone next.
+	Steps []string `json:"steps"`
+	At    int      `json:"at"`
+	// Attempts is how often that step has failed in a row, Failure its last error.
+	Attempts int    `json:"attempts"`
+	Failure  string `json:"failure,omitempty"`
+	// Cause is why it turned round.
+	Cause   string     `json:"cause,omitempty"`
+	Started time.Time  `json:"started"`
+	Ended   *time.Time `json:"ended,omitempty"`
+}
+
+// Explanation says where a key, a slot or a shard is, and why.
+type Explanation struct {
+	Keyspace string `json:"keyspace"`
+	Kind     string `json:"kind"`
+	// Key and HashTag are of a key: the tag is the part of it that decides the slot.
+	Key     *Key `json:"key,omitempty"`
+	HashTag *Key `json:"hash_tag,omitempty"`
+	Slot    *int `json:"slot,omitempty"`
+	// Exists reports whether there is such a key now.
+	Exists *bool `json:"exists,omitempty"`
+	// Shard is where it is, and its group and store.
+	Shard Shard `json:"shard"`
+	// Why says how one follows from the other, in sentences.
+	Why []string `json:"why"`
+}

@@ -1,0 +1,135 @@
+// Package watchbuffer answers one question: what has somebody who hears of changes not been
+// told yet, and from where can it go on?
+//
+// Promise: there is one entry for each key, whose owner makes it the newest state. Who
+// goes on from the place that comes with an entry that was taken out misses nothing that
+// was not: it may hear again what it has heard.
+//
+// Choice: an entry knows the place before the first change that it stands for, and keeps
+// its turn when there are more. Places are the caller's: cursors of package watch,
+// positions of the simulator.
+package watchbuffer
+
+import (
+	"bytes"
+
+	"github.com/cleavekv/cleave/internal/plant"
+)
+
+// Buffer is what waits, in the order in which it began to wait. The zero value is empty.
+//
+// The place before the first entry is behind all that was taken out, and before all that
+// was not: entries are added in the order of places, and each is taken out whole.
+type Buffer[P, V any] struct {
+	entries []*Entry[P, V] // from head on
+	head    int
+	byKey   map[string]*Entry[P, V] // once there are many
+}
+
+// Entry is a key that has changed.
+type Entry[P, V any] struct {
+	Key []byte
+	// Before is the place before the first change that is told by it.
+	Before P
+	Value  V
+}
+
+// Len is how many entries wait.
+func (q *Buffer[P, V]) Len() int { return len(q.entries) - q.head }
+
+// Clear takes all out.
+func (q *Buffer[P, V]) Clear() { *q = Buffer[P, V]{} }
+
+// minIndexedEntries is from where on a map is worth its while: most who wait do so for one key.
+const minIndexedEntries = 16
+
+// GetOrAdd returns the entry of a key, for a change behind a place. If none waits there is a new
+// one.
+func (q *Buffer[P, V]) GetOrAdd(key []byte, before P) *Entry[P, V] {
+	e := q.find(key)
+	if e != nil && plant.Bug("watch-coalescing-reorders") {
+		e = &Entry[P, V]{Key: key, Before: before}
+		q.entries = append([]*Entry[P, V]{e}, q.entries[q.head:]...)
+		q.head = 0
+		return e
+	}
+	if e != nil {
+		return e
+	}
+	e = q.Append(key, before)
+	switch {
+	case q.byKey != nil:
+		q.byKey[string(key)] = e
+	case q.Len() > minIndexedEntries:
+		q.byKey = map[string]*Entry[P, V]{}
+		for _, e := range q.entries[q.head:] {
+			q.byKey[string(e.Key)] = e
+		}
+	}
+	return e
+}
+
+// Has reports whether an entry of a key waits.
+func (q *Buffer[P, V]) Has(key []byte) bool { return q.find(key) != nil }
+
+func (q *Buffer[P, V]) find(key []byte) *Entry[P, V] {
+	if q.byKey != nil {
+		return q.byKey[string(key)]
+	}
+	for _, e := range q.entries[q.head:] {
+		if bytes.Equal(e.Key, key) {
+			return e
+		}
+	}
+	return nil
+}
+
+// Append adds an entry by itself, for who is to be told of each change: then all are added
+// so.
+func (q *Buffer[P, V]) Append(key []byte, before P) *Entry[P, V] {
+	if q.head > len(q.entries)/2 { // what was taken out is most of it
+		n := copy(q.entries, q.entries[q.head:])
+		clear(q.entries[n:])
+		q.entries, q.head = q.entries[:n], 0
+	}
+	e := &Entry[P, V]{Key: key, Before: before}
+	q.entries = append(q.entries, e)
+	return e
+}
+
+// Pop takes the first entry out, and returns the place behind all that was: before the
+// next entry, or what is behind the queue.
+func (q *Buffer[P, V]) Pop(behind P) (e *Entry[P, V], after P) {
+	e = q.entries[q.head]
+	q.entries[q.head] = nil
+	q.head++
+	if delete(q.byKey, string(e.Key)); q.Len() == 0 {
+		q.byKey = nil
+	}
+	if q.Len() > 0 && !plant.Bug("watch-cursor-ahead") {
+		behind = q.entries[q.head].Before
+	}
+	return e, behind
+}
+
+// Cursor is a place in a feed of several stores.
+type Cursor[P any] interface {
+	// Covers reports whether all before the other place is before this one.
+	Covers(P) bool
+	// Join returns the place behind all that is before either.
+	Join(P) P
+}
+
+// PlanJoin tells what somebody has to do who was told all before at, and is told by another,
+// who has come to there, what is behind that: of two places each may have something before
+// it that the other has not. Then it knows all before a place.
+func PlanJoin[P Cursor[P]](at, there P) (known P, skip, own bool) {
+	// What it was told is not told again: it passes over what is before known.
+	skip = !there.Covers(at) && !plant.Bug("watch-joins-behind")
+	// What the other has told by then it reads by itself, from at up to there.
+	own = !at.Covers(there) && !plant.Bug("watch-joins-ahead")
+	if plant.Bug("watch-joins-twice") {
+		return at, skip, own
+	}
+	return at.Join(there), skip, own
+}

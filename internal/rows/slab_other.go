@@ -1,5 +1,0 @@
-//go:build !linux
-
-package rows
-
-func largePages([]byte) {}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/ops/oplog"
+	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/glob"
+	"github.com/cleavekv/cleave/internal/server/redis"
+)
+
+func init() {
+	registerHandlers(map[string]func(*call){
+		"config|resetstat": func(t *call) { t.s.stats.reset(t.s.countExpired()); t.out.OK() },
+		"config|rewrite": func(t *call) {
+			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
+		},
+		"config|help": newHelpHandler("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
+			"SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT", "    Reset statistics reported by the INFO command."),
+	})
+	registerBlockingHandlers(map[string]func(*call){"config|get": handleConfigGet, "config|set": handleConfigSet})
+}
+
+// config is what clients may ask for and change: see settings.go.
+type config struct {
+	mu        sync.Mutex
+	values    map[string]string
+	defaults  map[string]string // the first values: they show which settings are numbers, and which are yes or no
+	immutable map[string]string // those that cannot be changed while the server runs
+	onDisk    bool              // maxmemory is not for the store
+}
+
+// signedSettings are the numbers that may be less than 0.
+var signedSettings = map[string]bool{
+	"list-max-listpack-size": true, "list-max-ziplist-size": true,
+}
+
+func (c *config) init(s *Server) {
+	c.immutable, c.values, c.onDisk = immutableSettings(&s.opts), firstSettings(&s.opts), !s.opts.Memory
+	c.defaults = maps.Clone(c.values)
+}
+
+// setListenAddr notes where the server is found: the port of an address is the setting of a name.
+func (c *config) setListenAddr(name string, at net.Addr) {
+	tcp, ok := at.(*net.TCPAddr)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.values[name] = strconv.Itoa(tcp.Port)
+	c.values["bind"] = tcp.IP.String()
+}
+
+func (c *config) get(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.values[name]
+}
+
+// matchPatterns returns the settings that fit patterns, by name.
+func (c *config) matchPatterns(patterns [][]byte) (names []string, values map[string]string) {
+	c.mu.Lock()
+	all := maps.Clone(c.values) // others need not wait for patterns that take long
+	c.mu.Unlock()
+	values = map[string]string{}
+	for name, value := range all {
+		for _, p := range patterns {
+			if glob.Match([]byte(strings.ToLower(string(p))), []byte(name)) {
+				values[name] = value
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(values)), values
+}
+
+func handleConfigGet(t *call) {
+	if err := checkNames("pattern", t.Args[2:]...); err != nil {
+		t.out.Fail(err)
+		return
+	}
+	names, values := t.s.config.matchPatterns(t.Args[2:])
+	t.out.Map(len(names))
+	for _, name := range names {
+		t.out.Text(name)
+		t.out.Text(values[name])
+	}
+}
+
+// handleConfigSet changes settings, all or none.
+func handleConfigSet(t *call) {
+	args := t.Args[2:]
+	if len(args)%2 != 0 {
+		if len(args) == 1 {
+			t.out.Fail(redis.NewArityError("config|set"))
+		} else {
+			t.out.Fail(redis.ErrSyntax)
+		}
+		return
+	}
+	t.s.usersMu.Lock()
+	defer t.s.usersMu.Unlock()
+	if err := t.s.config.set(args); err != nil {
+		t.out.Fail(err)
+		return
+	}
+	t.s.applySettings(args)
+	t.logSettings(args)
+	for i := 0; i < len(args); i += 2 {
+		if redis.IsKeyword(args[i], "REQUIREPASS") {
+			if err := t.s.keepUser(t.ctx, acl.DefaultUser); err != nil {
+				t.out.Fail(err)
+				return
+			}
+			t.s.unsavedPassword = ""
+		}
+	}
+	t.out.OK()
+}
+
+// applySettings does what follows from settings that were changed. Who calls it holds keeping.
+func (s *Server) applySettings(args [][]byte) {
+	for i := 0; i < len(args); i += 2 {
+		if redis.IsKeyword(args[i], "REQUIREPASS") {
+			rules := []string{"resetpass", "nopass"}
+			if len(args[i+1]) > 0 {
+				rules = []string{"resetpass", ">" + string(args[i+1])}
+			}
+			_ = s.users.Set(acl.DefaultUser, rules...) // they are right
+			s.unsavedPassword = string(args[i+1])
+		}
+	}
+	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set
+	kept, _ := strconv.ParseInt(s.config.get("slowlog-max-len"), 10, 64)
+	if limits, err := parseBufferLimits(s.config.get("client-output-buffer-limit"), *s.clientMemory.outputLimits.Load()); err == nil { // it is right: see set
+		s.clientMemory.outputLimits.Store(&limits)
+	}
+	most, _ := strconv.ParseInt(s.config.get("maxmemory-clients"), 10, 64)
+	s.clientMemory.maxBytes.Store(most)
+	limit, _ := strconv.ParseInt(s.config.get("maxmemory"), 10, 64)
+	s.memory.limitBytes.Store(limit)
+	s.updateMemory()
+	level, _ := oplog.ParseLevel(s.config.get("loglevel")) // it is one: see read
+	s.opts.LogLevel.Set(level)
+	classes, _ := parseNotifyClasses(s.config.get("notify-keyspace-events")) // it is right: see read
+	s.setNotifyClasses(classes)
+	s.stats.tracksLatency.Store(s.config.get("latency-tracking") == "yes")
+	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
+	s.latency.threshold.Store(int64(time.Duration(long) * time.Millisecond))
+	s.slowlog.setLimits(time.Duration(least)*time.Microsecond, int(kept))
+}
+
+// maxSlowlogLen is how many slow requests are kept at most.
+const maxSlowlogLen = 100_000
+
+func (c *config) set(args [][]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := map[string]string{}
+	for i := 0; i < len(args); i += 2 {
+		name := strings.ToLower(string(args[i]))
+		value, known := c.values[name]
+		_, twice := changed[name]
+		switch {
+		case !known:
+			return redis.Error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
+		case twice:
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - duplicate parameter")
+		}
+		value, err := c.check(name, string(args[i+1]))
+		if err != nil {
+			return redis.Error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
+		}
+		changed[name] = value
+	}
+	maps.Copy(c.values, changed)
+	return nil
+}
+
+// errNoMaxmemory refuses maxmemory of a store on disk.
+var errNoMaxmemory = errors.New("maxmemory is for storage memory; a store on disk keeps more keys than fit in memory: set cache-mib and block-cache-mib when the server starts")
+
+// check returns a value of a setting in the form in which it is kept, or why it is refused: it is none, or it would
+// have no effect. The value that a setting has is always accepted. REQUIRES: c.mu held.
+func (c *config) check(name, text string) (string, error) {
+	value, err := c.parseSetting(name, text)
+	_, immutable := c.immutable[name]
+	reason := constantReasons[name]
+	switch {
+	case err == nil && (value == c.values[name] || reason != "" && strings.EqualFold(value, c.values[name])):
+		return c.values[name], nil
+	case immutable:
+		return "", errors.New("can't set immutable config: start the server with another --" + flagOf(name))
+	case err != nil:
+		return "", err
+	case reason != "":
+		return "", errors.New(reason)
+	case name == "maxmemory" && c.onDisk:
+		return "", errNoMaxmemory
+	}
+	return value, nil
+}
+
+// flagOf returns the flag of cleave serve for a setting that clients know.
+func flagOf(name string) string {
+	if name == "dir" {
+		return "data"
+	}
+	return name
+}
+
+// parseSetting returns a value of a setting in the form in which it is kept: a number without a
+// unit, and yes and no in small letters.
+func (c *config) parseSetting(name, value string) (string, error) {
+	switch name {
+	case "client-output-buffer-limit":
+		_, err := parseBufferLimits(value, bufferLimits{})
+		return value, err
+	case "loglevel":
+		value = strings.ToLower(value)
+		if _, ok := oplog.ParseLevel(value); !ok {
+			return "", errors.New("argument(s) must be one of the following: " + strings.Join(oplog.LevelNames(), ", "))
+		}
+		return value, nil
+	case "notify-keyspace-events":
+		classes, err := parseNotifyClasses(value)
+		return classes.String(), err
+	case "latency-tracking-info-percentiles":
+		list, err := parsePercentiles(value)
+		return strings.Trim(fmt.Sprint(list), "[]"), err
+	}
+	first := c.defaults[name] // not the value of now: that of a text may look like a number
+	if _, err := strconv.ParseInt(first, 10, 64); err == nil {
+		return parseNumber(name, value)
+	}
+	if first == "yes" || first == "no" {
+		value = strings.ToLower(value)
+		if value != "yes" && value != "no" {
+			return "", errors.New("argument must be 'yes' or 'no'")
+		}
+	}
+	return value, nil
+}
+
+// numberBounds are the bounds of settings that are numbers without a unit, as in Redis but for
+// slowlog-max-len.
+var numberBounds = map[string]struct{ least, most int64 }{
+	"timeout":                   {0, math.MaxInt32},
+	"slowlog-log-slower-than":   {-1, math.MaxInt64},
+	"slowlog-max-len":           {0, maxSlowlogLen},
+	"latency-monitor-threshold": {0, math.MaxInt64},
+}
+
+// parseNumber returns a setting that is a number, without its unit.
+func parseNumber(name, value string) (string, error) {
+	n, ok := parseBytes(value)
+	least, most := int64(0), int64(math.MaxInt64)
+	if bounds, bounded := numberBounds[name]; bounded {
+		n, ok = redis.ParseInteger([]byte(value))
+		least, most = bounds.least, bounds.most
+	} else if signedSettings[name] {
+		least = math.MinInt64
+	}
+	switch {
+	case !ok:
+		return "", errors.New("argument couldn't be parsed into an integer")
+	case n < least || n > most:
+		return "", fmt.Errorf("argument must be between %d and %d inclusive", least, most)
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// parseBytes reads a number of bytes, such as 64mb.
+func parseBytes(s string) (n int64, ok bool) {
+	digits := strings.TrimRight(strings.ToLower(s), "kmgb")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	units := map[string]int64{"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1e6, "mb": 1 << 20, "g": 1e9, "gb": 1 << 30}
+	unit, ok := units[strings.ToLower(s[len(digits):])]
+	if !ok || n > (1<<63-1)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}

@@ -1,0 +1,515 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop waits for many connections. It belongs to one goroutine, which stays on its
+// thread.
+type loop struct {
+	w        *worker
+	epoll    int
+	listenFD int
+	clients  map[int32]*socket
+	// arena is where what arrives in a round is read to. Requests point into it until
+	// they are executed.
+	arena     []byte
+	arenaUsed int
+	// acceptPausedAt is since when it does not wait for connections, zero if it does.
+	acceptPausedAt time.Time
+	// dirty are clients that have something to write.
+	dirty  []*socket
+	events [256]syscall.EpollEvent
+
+	// back are clients that are busy no more, mailed those with messages, and killed
+	// those to be closed. Whoever adds one while the loop sleeps wakes it.
+	mu                         sync.Mutex
+	resumed, withMail, toClose []*socket
+	asleep                     bool
+	wakeFD                     int // an eventfd
+}
+
+// socket is a client of a loop.
+type socket struct {
+	*client
+	fd int
+	l  *loop
+	// interest is what epoll tells of it.
+	interest   uint32
+	isDirty    bool // in written
+	dropped    bool
+	halfClosed bool // it says nothing more, and may still read
+}
+
+const (
+	// readChunkBytes is how much is read from a connection in a round, and arenaBytes how
+	// much from all of them.
+	readChunkBytes = 64 << 10
+	arenaBytes     = 8 << 20
+	// pollsBeforeSleep is how often a loop looks for something to do before it lets its thread
+	// sleep: waking it costs more than a few looks.
+	pollsBeforeSleep = 20
+	// maxDrainReads is how often it reads at most from a connection that is about to be closed.
+	maxDrainReads = 64
+	// keepAliveSeconds is after how many seconds of silence the system asks whether a client is
+	// still there.
+	keepAliveSeconds = 300
+)
+
+// serveLoops serves connections of TCP by loops.
+func (s *Server) serveLoops(l *net.TCPListener) error {
+	defer l.Close()
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return err
+	}
+	lp := &loop{w: newWorker(s, rowKeyBytes), listenFD: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
+	if lp.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	defer syscall.Close(lp.epoll)
+	if lp.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return err
+	}
+	defer syscall.Close(lp.wakeFD) // nobody writes to it when the loop is awake
+	for _, fd := range []int{fd, lp.wakeFD} {
+		if err := lp.controlEpoll(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
+			return err
+		}
+	}
+	over := make(chan struct{})
+	s.running.Go(func() {
+		<-s.ctx.Done()
+		lp.wakeWith(func() {})
+		<-over
+	})
+	defer close(over)
+	return lp.run()
+}
+
+func (l *loop) controlEpoll(op, fd int, events uint32) error {
+	return syscall.EpollCtl(l.epoll, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(fd)})
+}
+
+// setInterest changes what a client is waited for.
+func (l *loop) setInterest(c *socket, events uint32) {
+	if c.interest != events && !c.dropped {
+		c.interest = events
+		if l.controlEpoll(syscall.EPOLL_CTL_MOD, c.fd, events) != nil {
+			l.dropClient(c)
+		}
+	}
+}
+
+// interestIgnored is the interest in a client that is gone while it is busy.
+const interestIgnored = 1 << 31
+
+// ignoreEvents stops waiting for a client that is gone while it is busy: epoll would tell of that
+// again and again. When it is busy no more it is dropped: see watch.
+func (l *loop) ignoreEvents(c *socket) {
+	if c.interest != interestIgnored {
+		c.interest = interestIgnored
+		_ = l.controlEpoll(syscall.EPOLL_CTL_DEL, c.fd, 0) // it is among those of ep: see accept
+	}
+}
+
+func (l *loop) run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer l.closeAll()
+	for {
+		if l.w.s.ctx.Err() != nil {
+			return ErrClosed
+		}
+		n, err := l.waitEvents()
+		if err != nil {
+			return fmt.Errorf("wait for clients: %w", err)
+		}
+		if !l.acceptPausedAt.IsZero() && time.Since(l.acceptPausedAt) > acceptPause {
+			l.acceptPausedAt = time.Time{}
+			l.setListenInterest(syscall.EPOLLIN)
+		}
+		l.w.nowMS = l.w.s.opts.Now().UnixMilli()
+		for i := range n {
+			l.handleEvent(&l.events[i])
+		}
+		l.resumeClients()
+		l.endRound()
+		if l.w.hasResumed { // they are answered with the others
+			l.w.hasResumed = false
+			l.resumeClients()
+			l.endRound()
+		}
+		l.deliverMail()
+		for _, c := range l.dirty {
+			c.isDirty = false
+			l.flushClient(c)
+		}
+		clear(l.dirty)
+		l.dirty = l.dirty[:0]
+	}
+}
+
+func (l *loop) handleEvent(e *syscall.EpollEvent) {
+	switch fd := int(e.Fd); fd {
+	case l.listenFD:
+		l.acceptClients()
+	case l.wakeFD:
+		var room [8]byte
+		_, _ = syscall.Read(fd, room[:])
+	default:
+		c := l.clients[e.Fd]
+		if c == nil {
+			return
+		}
+		if e.Events&syscall.EPOLLOUT != 0 {
+			c.notifyOutput()
+		}
+		switch {
+		case c.busy && e.Events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0:
+			l.ignoreEvents(c)
+		case e.Events&^syscall.EPOLLOUT != 0:
+			l.readClient(c)
+		}
+	}
+}
+
+// waitEvents returns how many events there are. It looks some times without leaving the
+// processor to others, and then sleeps.
+func (l *loop) waitEvents() (int, error) {
+	for range pollsBeforeSleep {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])), uintptr(len(l.events)), 0, 0, 0)
+		if errno == 0 && n > 0 {
+			return int(n), nil
+		}
+		if l.w.hasOverflow {
+			return 0, nil // there is something to do without them
+		}
+	}
+	l.mu.Lock()
+	l.asleep = len(l.resumed)+len(l.withMail)+len(l.toClose) == 0 && l.w.s.ctx.Err() == nil
+	asleep := l.asleep
+	l.mu.Unlock()
+	if !asleep {
+		return 0, nil
+	}
+	patience := -1 // milliseconds
+	if !l.acceptPausedAt.IsZero() {
+		patience = int(acceptPause.Milliseconds()) + 1
+	}
+	for {
+		n, err := syscall.EpollWait(l.epoll, l.events[:], patience)
+		if err != syscall.EINTR {
+			l.mu.Lock()
+			l.asleep = false
+			l.mu.Unlock()
+			return n, err
+		}
+	}
+}
+
+// resumeClients goes on with clients that are busy no more.
+func (l *loop) resumeClients() {
+	l.mu.Lock()
+	back := l.resumed
+	l.resumed = nil
+	l.mu.Unlock()
+	for _, c := range back {
+		c.busy = false
+		if c.dropped {
+			l.w.s.removeClient(c.client)
+			continue
+		}
+		c.collectMail()
+		c.notifyOutput()
+		if len(c.in) > 0 || c.hasBacklog() {
+			l.takeBuffered(c)
+		}
+		l.updateInterest(c)
+	}
+}
+
+// deliverMail takes the messages for clients, and closes those that were killed. It comes
+// when all that was executed is answered: a message is about something later.
+func (l *loop) deliverMail() {
+	l.mu.Lock()
+	mailed, killed := l.withMail, l.toClose
+	l.withMail, l.toClose = nil, nil
+	l.mu.Unlock()
+	for _, c := range mailed {
+		if !c.busy && !c.dropped { // else its answers are another's: see resumeClients
+			c.collectMail()
+		}
+	}
+	for _, c := range killed {
+		l.dropClient(c)
+	}
+}
+
+// wakeWith does something under the lock of the loop, and wakes it.
+func (l *loop) wakeWith(f func()) {
+	l.mu.Lock()
+	f()
+	wake := l.asleep
+	l.asleep = false
+	l.mu.Unlock()
+	if wake {
+		one := [8]byte{1}
+		_, _ = syscall.Write(l.wakeFD, one[:])
+	}
+}
+
+// sendOutput implements transport.
+func (c *socket) sendOutput() {
+	if len(c.out.Bytes) > 0 {
+		c.l.flushClient(c)
+	}
+}
+
+// resumeClient implements transport.
+func (c *socket) resumeClient() { c.l.wakeWith(func() { c.l.resumed = append(c.l.resumed, c) }) }
+
+// notifyMail implements transport.
+func (c *socket) notifyMail() { c.l.wakeWith(func() { c.l.withMail = append(c.l.withMail, c) }) }
+
+// closeConn implements transport.
+func (c *socket) closeConn() { c.l.wakeWith(func() { c.l.toClose = append(c.l.toClose, c) }) }
+
+// closeAll closes all connections.
+func (l *loop) closeAll() {
+	l.endRound()
+	for _, c := range l.clients {
+		if !c.busy {
+			l.flushClient(c)
+		}
+		l.dropClient(c)
+	}
+}
+
+// endRound ends a round: what was read is executed, and its memory is free again.
+func (l *loop) endRound() {
+	l.w.commit()
+	l.arenaUsed = 0
+}
+
+func (l *loop) acceptClients() {
+	for {
+		fd, from, err := syscall.Accept4(l.listenFD, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+		case syscall.EINTR, syscall.ECONNABORTED:
+			continue
+		case syscall.EAGAIN:
+			return
+		default: // too many open files, say: epoll would tell of that one again and again
+			l.w.s.logAcceptError(err)
+			l.setListenInterest(0)
+			l.acceptPausedAt = time.Now()
+			return
+		}
+		// It would be slower without, and not wrong.
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // who is gone without a word is noticed
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAliveSeconds)
+		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
+		to, _ := syscall.Getsockname(fd)
+		var refused string
+		if c.client, refused = l.w.s.newClient(c, formatSockaddr(from), formatSockaddr(to)); c.client == nil {
+			_, _ = syscall.Write(fd, []byte(refused))
+			syscall.Close(fd)
+			continue
+		}
+		if l.controlEpoll(syscall.EPOLL_CTL_ADD, fd, c.interest) != nil {
+			l.w.s.removeClient(c.client)
+			syscall.Close(fd)
+			continue
+		}
+		l.clients[int32(fd)] = c
+	}
+}
+
+// setListenInterest waits for connections if events is EPOLLIN, and not if it is 0.
+func (l *loop) setListenInterest(events uint32) {
+	_ = l.controlEpoll(syscall.EPOLL_CTL_MOD, l.listenFD, events) // it was added, and is open as long as the loop runs
+}
+
+// formatSockaddr is an address as people write it.
+func formatSockaddr(a syscall.Sockaddr) string {
+	switch a := a.(type) {
+	case *syscall.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *syscall.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
+	}
+	return "?:0"
+}
+
+// dropClient closes a connection. What is still under way for it is done first.
+func (l *loop) dropClient(c *socket) {
+	if c.dropped {
+		return
+	}
+	c.dropped = true
+	c.disconnected.Store(true)
+	delete(l.clients, int32(c.fd))
+	syscall.Close(c.fd)
+	if !c.busy {
+		l.w.s.removeClient(c.client)
+	}
+}
+
+// readClient takes what has arrived at a connection.
+func (l *loop) readClient(c *socket) {
+	if c.busy || !c.closing && len(c.out.Bytes) > maxUnreadBytes {
+		l.updateInterest(c)
+		return
+	}
+	if len(l.arena)-l.arenaUsed < readChunkBytes {
+		l.endRound()
+	}
+	room := l.arena[l.arenaUsed : l.arenaUsed+readChunkBytes]
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room)))
+	switch {
+	case errno == syscall.EAGAIN || errno == syscall.EINTR:
+		return
+	case errno == 0 && n == 0 && c.closing && len(c.out.Bytes) > 0:
+		c.halfClosed = true
+		l.updateInterest(c)
+		return
+	case errno != 0 || n == 0:
+		if c.staged > 0 {
+			l.endRound()
+		}
+		l.dropClient(c)
+		return
+	}
+	l.w.s.stats.bytesIn.Add(uint64(n))
+	if c.closing {
+		return // it is read, or the last answers would be thrown away with it
+	}
+	data := room[:n]
+	if len(c.in) > 0 {
+		c.appendInput(data)
+		l.takeBuffered(c)
+		c.accountMemory()
+		return
+	}
+	l.arenaUsed += int(n)
+	if rest := l.w.takeRequests(c.client, data); len(rest) > 0 {
+		c.in = append(c.in, rest...)
+		c.accountMemory()
+	}
+}
+
+// drainInput throws away what has arrived at a connection that is about to be closed: to close it with that
+// unread would take the last answers from the client.
+func (l *loop) drainInput(c *socket) {
+	var room [4096]byte
+	for range maxDrainReads {
+		if n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&room[0])), uintptr(len(room))); errno != 0 || n == 0 {
+			return
+		}
+	}
+}
+
+// takeBuffered takes requests from the client's own memory.
+func (l *loop) takeBuffered(c *socket) {
+	rest := l.w.takeRequests(c.client, c.in)
+	if len(rest) < len(c.in) && c.staged > 0 {
+		l.endRound() // what is staged points into it
+	}
+	if len(rest) == 0 {
+		c.in = nil
+		return
+	}
+	c.keepRest(rest)
+}
+
+// updateInterest waits for what the client can go on with: requests, unless it is busy or does
+// not read its answers, and room for these. What comes behind its goodbye is read and thrown away.
+func (l *loop) updateInterest(c *socket) {
+	events := uint32(0)
+	if !c.busy { // else its answers are another's
+		if (len(c.out.Bytes) <= maxUnreadBytes || c.closing) && !c.halfClosed {
+			events |= syscall.EPOLLIN
+		}
+		if len(c.out.Bytes) > 0 && !c.isDirty {
+			events |= syscall.EPOLLOUT
+		}
+	}
+	l.setInterest(c, events)
+}
+
+// notifyOutput implements transport.
+func (c *socket) notifyOutput() {
+	if !c.busy && !c.isDirty { // else it is called by another, and resumeClients comes later
+		c.isDirty = true
+		c.l.dirty = append(c.l.dirty, c)
+	}
+}
+
+// flushClient writes what a client is answered, as much as it takes.
+func (l *loop) flushClient(c *socket) {
+	if c.busy && c.handedOff || c.dropped {
+		return // it is another's now, and comes back
+	}
+	l.w.s.tracker.recordAnswered(c.client)
+	out, sent := c.out.Bytes, len(c.out.Bytes)
+	for len(out) > 0 {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
+		if errno == syscall.EINTR {
+			continue
+		}
+		if errno == syscall.EAGAIN {
+			break
+		}
+		if errno != 0 {
+			l.dropClient(c)
+			return
+		}
+		out = out[n:]
+	}
+	l.w.s.stats.bytesOut.Add(uint64(sent - len(out)))
+	c.keepUnsent(out)
+	c.status.recordUnread(len(out), len(out) < sent, l.w.nowMS)
+	c.status.unsentBytes.Store(int64(len(out)))
+	c.accountMemory()
+	if c.closing && len(out) == 0 && c.lingering && !c.dropped {
+		// It hears that there is no more, and what it still sends is read and thrown away until it
+		// has heard it. The sweep ends one that goes on.
+		c.lingering = false
+		if syscall.Shutdown(c.fd, syscall.SHUT_WR) == nil {
+			c.status.partialSinceMS.Store(l.w.nowMS)
+			l.updateInterest(c)
+			return
+		}
+	}
+	if c.closing && len(out) == 0 {
+		l.drainInput(c)
+		l.dropClient(c)
+		return
+	}
+	if c.stalled && !c.busy && len(out) <= maxUnreadBytes {
+		// Its requests are taken in the next round. Until then it is busy: were it taken for
+		// another event, it could be busy with something else when that comes.
+		c.stalled, c.busy = false, true
+		c.resumeClient()
+	}
+	if len(out) > 0 || c.interest != syscall.EPOLLIN {
+		l.updateInterest(c)
+	}
+}

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/shard/command"
+)
+
+// Options are how a server serves. The zero value is ready.
+type Options struct {
+	// Clients is how many connections there may be at a time. Default 10,000.
+	Clients int
+	// Fsync is the durability as CONFIG GET appendfsync tells it.
+	Fsync string
+	// Dir is the directory of the store, as CONFIG GET dir tells it; empty in memory.
+	Dir string
+	// Shutdown is called when a client asks for the end of the server, and must not block.
+	// Default: that is refused.
+	Shutdown func()
+	// Memory tells that the store is in memory, so that the setting maxmemory is about
+	// it.
+	Memory bool
+	// Cluster makes the server report itself as a cluster of one node, so that cluster clients connect. Commands
+	// are the same with and without it.
+	Cluster bool
+	// Log is told of what an operator should know: clients that are refused or closed, wrong
+	// passwords, settings that clients change. Default: nobody is.
+	Log *slog.Logger
+	// LogLevel is changed by CONFIG SET loglevel. Default one that nobody reads.
+	LogLevel *slog.LevelVar
+	// LogFile is where the log is, as CONFIG GET logfile tells it.
+	LogFile string
+	// Version is that of the program, for INFO.
+	Version string
+	// Observe is told of requests that did not go the short way, and must not block.
+	// Default nobody.
+	Observe func(api.ObservedRequest)
+	// Now is the clock of what clients are told about the server. Default time.Now.
+	Now func() time.Time
+}
+
+// Server serves clients of a store.
+type Server struct {
+	db        *cleave.DB
+	node      *node.Node
+	opts      Options
+	startedAt time.Time
+	runID     string
+	// ctx ends when the server is closed, and running waits for what was begun.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	closing sync.Mutex // a listener is served before Close waits, or not at all
+
+	lastClientID atomic.Uint64
+	clientLog    clientLog
+	stats        stats
+	clients      clientRegistry
+	hub          hub
+	config       config
+	scanCursors  scanCursors
+	users        *acl.Table
+	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
+	deniedLog    deniedLog
+	tracker      tracker
+	notifier     notifier
+	slowlog      slowlog
+	memory       memory
+	audit        atomic.Pointer[Audit]
+	clientMemory clientMemory
+	latency      latencyMonitor
+	authThrottle authThrottle
+	// counters are those of CLEAVE.COUNTER.
+	counters     counterTable
+	cursorCipher cursorCipher
+	// unsavedPassword is the password of the default user if that is not kept: one of the settings. It
+	// goes with keeping.
+	unsavedPassword string
+}
+
+// ErrClosed means that the server was closed.
+var ErrClosed = errors.New("serve: closed")
+
+// New makes a server. It is closed before the store is.
+func New(db *cleave.DB, o Options) *Server {
+	if o.Clients == 0 {
+		o.Clients = 10_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.LogLevel == nil {
+		o.LogLevel = new(slog.LevelVar)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{db: db, node: inside.NodeOf(db), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.stats.init()
+	s.clients.init()
+	s.hub.init()
+	s.slowlog.init()
+	s.config.init(s)
+	s.clientMemory.outputLimits.Store(&bufferLimits{})
+	s.applySettings(nil)
+	s.cursorCipher.init(s)
+	s.running.Go(s.sweepClients)
+	if o.Memory {
+		s.running.Go(s.watchMemory)
+	}
+	return s
+}
+
+// Serve serves the connections of a listener until the server is closed: then the error
+// is ErrClosed.
+func (s *Server) Serve(l net.Listener) error {
+	s.config.setListenAddr("port", l.Addr())
+	return s.serveListener(l)
+}
+
+func (s *Server) serveListener(l net.Listener) error {
+	if !s.beginServing() {
+		_ = l.Close()
+		return ErrClosed
+	}
+	defer s.running.Done()
+	if tcp, ok := l.(*net.TCPListener); ok {
+		return s.serveLoops(tcp)
+	}
+	return s.serveStreams(l)
+}
+
+// beginServing counts one more that runs, unless the server is closed.
+func (s *Server) beginServing() bool {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.running.Add(1)
+	return true
+}
+
+// Close ends all connections, and waits for what they have begun.
+func (s *Server) Close() {
+	s.closing.Lock()
+	s.cancel()
+	s.closing.Unlock()
+	s.notifier.close()
+	s.clients.forEach(func(c *client) { c.conn.closeConn() })
+	s.running.Wait()
+	s.counters.close()
+	s.clientLog.limiter.Close()
+}
+
+// newClient begins to serve a connection. If it must not be served it returns nil, and
+// what to say before it is closed.
+func (s *Server) newClient(t transport, from, to string) (_ *client, refused string) {
+	if !s.isTrusted(from) {
+		s.stats.refusedClients.Add(1)
+		s.clientLog.logRefused("protected mode", from)
+		return nil, replyProtectedMode
+	}
+	c := &client{id: s.lastClientID.Add(1), s: s, conn: t, remoteAddr: from, localAddr: to, connectedAt: s.opts.Now()}
+	c.setProtocol(resp.RESP2)
+	c.setKeyspace(s.defaultKeyspace())
+	c.setDefaultAccount()
+	if !s.clients.add(c, s.opts.Clients) {
+		s.stats.refusedClients.Add(1)
+		s.clientLog.logRefused("maxclients", from)
+		return nil, replyTooManyClients
+	}
+	s.stats.connections.Add(1)
+	s.clientLog.logConnection("client connected", c)
+	return c, ""
+}
+
+// removeClient ends what the server knows about a client. It is for the client's owner.
+func (s *Server) removeClient(c *client) {
+	s.clients.remove(c)
+	s.clientLog.logConnection("client gone", c)
+	s.clientMemory.usedBytes.Add(-c.accountedBytes)
+	c.accountedBytes = 0
+	s.hub.unsubscribeAll(c)
+	s.tracker.stopTracking(c)
+	c.mailbox.mu.Lock() // from now on nobody leaves anything there
+	c.mailbox.discardAll(s)
+	c.mailbox.mu.Unlock()
+}
+
+// defaultKeyspace is the keyspace that clients begin with.
+func (s *Server) defaultKeyspace() *node.Keyspace {
+	k, err := s.node.Keyspace(node.DefaultKeyspace)
+	if err != nil {
+		panic("serve: a node without a default keyspace: " + err.Error())
+	}
+	return k
+}
+
+// defaultLimits are the limits of clients who may do something.
+var defaultLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
+
+// requestLimits are those of a client.
+func (s *Server) requestLimits(c *client) *resp.Limits {
+	if c.needsAuth() {
+		return &resp.UnauthenticatedLimits
+	}
+	return &defaultLimits
+}
+
+// What clients hear that are not served.
+const (
+	replyTooManyClients = "-ERR max number of clients reached\r\n"
+	replyProtectedMode  = "-DENIED Cleave is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+		"In this mode connections are only accepted from the loopback interface. To connect from elsewhere, set a password from the machine itself: " +
+		"CONFIG SET requirepass; or turn the protection off: CONFIG SET protected-mode no.\r\n"
+)
+
+// isTrusted reports whether an address may connect. Without a password only the machine itself
+// may, unless it was told otherwise: a server that listens to the world by mistake must
+// not serve it.
+func (s *Server) isTrusted(from string) bool {
+	if s.config.get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {
+		return true
+	}
+	at, err := netip.ParseAddrPort(from)
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}

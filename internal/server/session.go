@@ -1,0 +1,264 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
+)
+
+func init() {
+	registerHandlers(map[string]func(*call){
+		"ping": handlePing, "echo": func(t *call) { t.out.Bulk(t.Args[1]) },
+		"select": handleSelect, "quit": handleQuit, "reset": handleReset,
+		"readonly": handleNoOp, "readwrite": handleNoOp, "asking": handleNoOp,
+	})
+	registerBlockingHandlers(map[string]func(*call){"hello": handleHello})
+}
+
+// handleNoOp answers that all is well.
+func handleNoOp(t *call) { t.out.OK() }
+
+func handlePing(t *call) {
+	switch {
+	case len(t.Args) > 2:
+		t.out.Fail(redis.NewArityError("ping"))
+	case t.c.subscribed && t.out.Version == resp.RESP2:
+		t.out.Array(2)
+		t.out.Text("pong")
+		if len(t.Args) == 2 {
+			t.out.Bulk(t.Args[1])
+		} else {
+			t.out.Text("")
+		}
+	case len(t.Args) == 2:
+		t.out.Bulk(t.Args[1])
+	default:
+		t.out.Simple("PONG")
+	}
+}
+
+// handleQuit answers first and closes then.
+func handleQuit(t *call) {
+	t.out.OK()
+	t.c.closing = true
+}
+
+// handleReset makes the connection as it was at first.
+func handleReset(t *call) {
+	c := t.c
+	c.queue, c.repliesOff, c.skipReplies = nil, false, 0
+	c.clearWatched()
+	t.s.hub.unsubscribeAll(c)
+	t.s.tracker.stopTracking(c)
+	t.collectMailFirst()
+	c.subscribed, c.tracking, c.cachingGiven, c.nameBytes, c.prefixBytes = false, nil, false, 0, 0
+	c.status.subscribed.Store(false)
+	c.setKeyspace(t.s.defaultKeyspace())
+	c.setDefaultAccount()
+	c.status.updateInfo(func(a *clientInfo) { a.name = "" })
+	c.setProtocol(resp.RESP2)
+	t.out.Simple("RESET")
+}
+
+// handleSelect chooses a keyspace: 0 is the default one, anything else is a name.
+func handleSelect(t *call) {
+	space, err := t.s.findKeyspace(string(t.Args[1]))
+	if err != nil {
+		t.out.Fail(err)
+		return
+	}
+	t.c.setKeyspace(space)
+	t.out.OK()
+}
+
+// findKeyspace returns the keyspace that a client names.
+func (s *Server) findKeyspace(name string) (*node.Keyspace, error) {
+	if name == "0" {
+		name = node.DefaultKeyspace
+	}
+	space, err := s.node.Keyspace(name)
+	switch {
+	case err == nil && space.OwningIndex() != "":
+		return nil, redis.Error("ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN")
+	case err == nil:
+		return space, nil
+	}
+	if strings.Trim(name, "+-0123456789") == "" {
+		return nil, redis.CheckDatabase([]byte(name))
+	}
+	return nil, redis.Error("ERR no such keyspace: create it, or SELECT 0 for the default one")
+}
+
+func handleHello(t *call) {
+	version, name, who, err := parseHello(t.Args[1:], t.out.Version)
+	if err == nil && who != nil {
+		err = t.authenticateUser(string(who[0]), who[1])
+	}
+	if err == nil && t.c.needsAuth() {
+		err = redis.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	if err != nil {
+		t.out.Fail(err)
+		return
+	}
+	t.collectMailFirst() // they are in the version before
+	t.c.setProtocol(version)
+	t.out.Version = version // it may be another's, in MULTI
+	if name != nil {
+		t.c.status.updateInfo(func(a *clientInfo) { a.name = string(name) })
+	}
+	t.out.Map(7)
+	t.out.Text("server")
+	t.out.Text("redis")
+	t.out.Text("version")
+	t.out.Text(redisVersion)
+	t.out.Text("proto")
+	t.out.Int(int64(version))
+	t.out.Text("id")
+	t.out.Int(int64(t.c.id))
+	t.out.Text("mode")
+	t.out.Text(t.s.mode())
+	t.out.Text("role")
+	t.out.Text("master")
+	t.out.Text("modules")
+	t.out.Array(0)
+}
+
+// redisVersion is the version of Redis whose commands are spoken here.
+const redisVersion = "7.2.0"
+
+// parseHello reads what HELLO is told: the version, a name for the connection, and a
+// user with its password.
+func parseHello(args [][]byte, version resp.Version) (_ resp.Version, name []byte, who [][]byte, err error) {
+	if len(args) > 0 {
+		n, ok := redis.Integer(args[0])
+		if !ok {
+			return version, nil, nil, redis.Error("ERR Protocol version is not an integer or out of range")
+		}
+		if n != 2 && n != 3 {
+			return version, nil, nil, redis.Error("NOPROTO unsupported protocol version")
+		}
+		version, args = resp.Version(n), args[1:]
+	}
+	for len(args) > 0 {
+		switch {
+		case redis.IsKeyword(args[0], "AUTH") && len(args) >= 3:
+			who, args = args[1:3], args[3:]
+		case redis.IsKeyword(args[0], "SETNAME") && len(args) >= 2:
+			if !isPlainName(args[1]) {
+				return version, nil, nil, errClientName
+			}
+			name, args = args[1], args[2:]
+		default:
+			return version, nil, nil, redis.Error("ERR Syntax error in HELLO option '" + redis.Printed(args[0]) + "'")
+		}
+	}
+	return version, name, who, nil
+}
+
+func init() { registerBlockingHandlers(map[string]func(*call){"auth": handleAuth}) }
+
+// setDefaultAccount makes the connection one of the default user, who may have to say a password.
+func (c *client) setDefaultAccount() {
+	c.setAccount(c.s.users.DefaultAccount())
+	u := c.account.User()
+	c.status.authenticated.Store(u.NoPass && u.IsOn)
+}
+
+// needsAuth tells that a client has not said who it is, and has to.
+func (c *client) needsAuth() bool {
+	if c.status.authenticated.Load() {
+		return false
+	}
+	u := c.account.User()
+	return !u.NoPass || !u.IsOn
+}
+
+func handleAuth(t *call) {
+	name, password := acl.DefaultUser, t.Args[1]
+	switch len(t.Args) {
+	case 2:
+		if t.s.users.Get(acl.DefaultUser).NoPass {
+			t.out.Fail(redis.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"))
+			return
+		}
+	case 3:
+		name, password = string(t.Args[1]), t.Args[2]
+	default:
+		t.out.Fail(redis.ErrSyntax)
+		return
+	}
+	if err := t.authenticateUser(name, password); err != nil {
+		t.out.Fail(err)
+		return
+	}
+	t.out.OK()
+}
+
+// authenticateUser makes the connection one of a user.
+func (t *call) authenticateUser(name string, password []byte) error {
+	a, err := t.s.users.Authenticate(name, password)
+	if err != nil {
+		t.s.deniedLog.record(t, "auth", "AUTH", name)
+		t.s.clientLog.Warn("authentication failed", "user", name[:min(len(name), maxNameBytes)], "id", t.c.id, "addr", t.c.remoteAddr)
+		select {
+		case <-time.After(t.s.authThrottle.recordFailure(t.c.remoteAddr, t.s.opts.Now())):
+		case <-t.ctx.Done():
+		}
+		return redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	t.c.status.authenticated.Store(true)
+	t.c.setAccount(a)
+	return nil
+}
+
+// How long who says a wrong password waits: twice as long each time, by address, since
+// another connection is soon made. After a time without one it is forgotten.
+const (
+	minAuthDelay      = 10 * time.Millisecond
+	maxAuthDelay      = 2 * time.Second
+	authFailureWindow = time.Minute
+	// maxThrottledAddrs is how many addresses are remembered.
+	maxThrottledAddrs = 10_000
+)
+
+// authThrottle are the addresses that wrong passwords came from.
+type authThrottle struct {
+	mu       sync.Mutex
+	failures map[netip.Addr]authFailures
+}
+
+type authFailures struct {
+	count int
+	last  time.Time
+}
+
+// recordFailure counts a wrong password, and returns how long its sender waits.
+func (g *authThrottle) recordFailure(from string, now time.Time) time.Duration {
+	at, _ := netip.ParseAddrPort(from) // what has no address is one
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failures == nil {
+		g.failures = map[netip.Addr]authFailures{}
+	}
+	if len(g.failures) >= maxThrottledAddrs { // some are forgotten early: there is no room for all
+		for a, old := range g.failures {
+			if now.Sub(old.last) > authFailureWindow || len(g.failures) > maxThrottledAddrs/2 {
+				delete(g.failures, a)
+			}
+		}
+	}
+	n := g.failures[at.Addr()]
+	if now.Sub(n.last) > authFailureWindow {
+		n.count = 0
+	}
+	n.count, n.last = n.count+1, now
+	g.failures[at.Addr()] = n
+	return min(maxAuthDelay, minAuthDelay<<min(n.count-1, 16))
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/inside"
+)
+
+// Who is not answered yet when a keyspace is emptied may read what is newer, and hears of
+// what comes after that.
+func TestWhoReadsWhileAKeyspaceIsEmptiedHearsOfLaterChanges(t *testing.T) {
+	forEachShape(t, func(t *testing.T, l *testServer) {
+		c, other := l.dial(), l.dial()
+		words := "MSET"
+		for i := range maxClearedKeys + 1 {
+			words += fmt.Sprintf(" k%d x", i)
+		}
+		other.runScript(words + " -> OK")
+		c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nMULTI -> OK\nGET k1 -> QUEUED")
+		other.runScript("FLUSHALL -> OK\nSET k1 new -> OK")
+		c.send("EXEC")
+		for got := ""; got != "[new]"; {
+			if got = c.readReply(); got != "[new]" && !strings.HasPrefix(got, "[invalidate ") {
+				t.Fatal(got)
+			}
+		}
+		other.runScript("SET k1 newer -> OK")
+		for c.readReply() != "[invalidate [k1]]" {
+		}
+	})
+}
+
+// Nothing is noted for a MULTI that is not executed any more: it may have no end.
+func TestNothingIsTrackedForAMultiThatHasFailed(t *testing.T) {
+	l := startServer(t, shapes[0], Options{})
+	c := l.dial()
+	c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nMULTI -> OK\nNOSUCH -> -ERR *\nGET a -> QUEUED\nGET b -> QUEUED")
+	l.s.tracker.mu.Lock()
+	defer l.s.tracker.mu.Unlock()
+	if n := len(l.s.tracker.keys); n != 0 {
+		t.Errorf("%d keys are tracked", n)
+	}
+}
+
+// A read that was not answered yet reads what has changed meanwhile, so who is told for it hears
+// of what comes after that, whatever the client asks for behind it.
+func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
+	l := startCold(t, shapes[0], 2, "k")
+	told, other := l.dial(), l.dial()
+	id := strings.Trim(told.ask("CLIENT ID"), "()")
+	told.runScript("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+	w := newWorker(l.s, rowKeyBytes)
+	h := newManualClient(t, l)
+	w.takeRequests(h.c, []byte("CLIENT TRACKING ON REDIRECT "+id+"\r\n"))
+	w.commit()
+	h.c.out.Bytes = nil
+	w.takeRequests(h.c, []byte("GET k0\r\nGET k1\r\n"))
+	other.runScript("SET k0 new -> OK")
+	const message = "[message __redis__:invalidate [k0]]"
+	if got := told.readReply(); got != message {
+		t.Error(got)
+	}
+	w.commit()
+	h.waitIdle()
+	if got := string(h.c.out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
+		t.Errorf("answered was %q", got)
+	}
+	l.s.tracker.recordAnswered(h.c) // as it is written
+	other.runScript("SET k0 newer -> OK")
+	if got := told.readReply(); got != message {
+		t.Error(got)
+	}
+}
+
+// Who is named by others hears of changes as long as it listens. Whoever does not, or listens to
+// something else, would take them for answers.
+func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
+	forEachShape(t, func(t *testing.T, l *testServer) {
+		c, named, watch := l.dial(), l.dial(), l.dial()
+		id := strings.Trim(named.ask("CLIENT ID"), "()")
+		watch.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON BCAST -> OK")
+		c.runScript("CLIENT TRACKING ON REDIRECT " + id + " BCAST -> OK")
+		told := func(key string) {
+			t.Helper()
+			c.runScript("SET " + key + " 1 -> OK")
+			watch.readReply()
+			l.s.tracker.len() // it waits until all are told
+		}
+		told("x")
+		named.runScript("GET none -> (nil)\nSUBSCRIBE other -> [subscribe other (1)]")
+		told("y")
+		named.runScript("PING a -> [pong a]\nUNSUBSCRIBE -> [unsubscribe other (0)]\nSUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+		told("z")
+		if got := named.readReply(); got != "[message __redis__:invalidate [z]]" {
+			t.Errorf("it hears %s", got)
+		}
+		named.runScript("UNSUBSCRIBE -> [unsubscribe __redis__:invalidate (0)]")
+		told("x")
+		named.runScript("GET none -> (nil)\nECHO a -> a")
+	})
+}
+
+// setShortDeadline is how long a client may take to hear of something.
+func (c *testConn) setShortDeadline() { _ = c.SetDeadline(time.Now().Add(5 * time.Second)) }
+
+// A keyspace is dropped, by an operator or the program that embeds the store, and made again. All
+// who track hear that everything has changed, however they do.
+func TestWhoTracksHearsThatAKeyspaceIsDropped(t *testing.T) {
+	forEachShape(t, func(t *testing.T, l *testServer) {
+		reader, listener, told, redirects := l.dial(), l.dial(), l.dial(), l.dial()
+		id := strings.Trim(told.ask("CLIENT ID"), "()")
+		told.runScript("SUBSCRIBE __redis__:invalidate -> [subscribe __redis__:invalidate (1)]")
+		for i := range 2 {
+			if _, err := l.db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				reader.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK")
+				listener.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON BCAST PREFIX none -> OK")
+				redirects.runScript("CLIENT TRACKING ON REDIRECT " + id + " -> OK")
+			}
+			reader.runScript("SELECT s -> OK\nGET k -> (nil)")
+			redirects.runScript("SELECT s -> OK\nGET k -> (nil)")
+			if err := l.db.DropKeyspace(ctx, "s"); err != nil {
+				t.Fatal(err)
+			}
+			for c, want := range map[*testConn]string{reader: "[invalidate (nil)]", listener: "[invalidate (nil)]", told: "[message __redis__:invalidate (nil)]"} {
+				c.setShortDeadline()
+				if got := c.readReply(); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		}
+	})
+}
+
+// badLog is a disk that cannot read logs while it fails.
+type badLog struct{ fails, failed atomic.Bool }
+
+func (d *badLog) String() string { return "bad log" }
+
+// MaybeError implements errorfs.Injector.
+func (d *badLog) MaybeError(op errorfs.Op) error {
+	if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".wal") && d.fails.Load() {
+		d.failed.Store(true)
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+// The log cannot be read for a moment, and the store goes on. Who tracks hears that everything has
+// changed, and of each change after that.
+func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
+	disk := new(badLog)
+	db, err := inside.OpenWithSmallSegments("disk", shapes[0].options(), errorfs.Wrap(vfs.NewMem(), disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startOn(t, db.(*cleave.DB), shapes[0], Options{})
+	c, other := l.dial(), l.dial()
+	other.runScript("SET k old -> OK")
+	c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> old")
+	c.setShortDeadline()
+	disk.fails.Store(true)
+	other.runScript("SET k new -> OK")
+	for !disk.failed.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	disk.fails.Store(false)
+	const all = "[invalidate (nil)]"
+	if got := c.readReply(); got != all {
+		t.Errorf("%s, want %s", got, all)
+	}
+	c.send("GET k")
+	for c.readReply() != "new" { // it may be told again before it is answered
+	}
+	other.runScript("SET k newer -> OK")
+	for got := all; got == all; {
+		if got = c.readReply(); got != all && got != "[invalidate [k]]" {
+			t.Error(got)
+		}
+	}
+}
+
+// Clients that have read a key and have gone are not remembered for as long as the key does not
+// change.
+func TestWhoHasGoneIsNotTrackedForEver(t *testing.T) {
+	l := startServer(t, shapes[0], Options{})
+	l.dial().runScript("SET k v -> OK\nHELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v")
+	const gone = 100
+	for range gone {
+		c := l.dial()
+		c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v\nQUIT -> OK")
+		for l.s.tracker.len() > 1 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	l.s.tracker.mu.Lock()
+	defer l.s.tracker.mu.Unlock()
+	for at, readers := range l.s.tracker.keys {
+		if len(readers) > gone/2 {
+			t.Errorf("of %v %d readers are remembered", at, len(readers))
+		}
+	}
+}

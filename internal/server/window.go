@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
+)
+
+// The commands that most requests are.
+var getSpec, setSpec = redis.SpecByName("get"), redis.SpecByName("set")
+
+// windowEntry is a request of one command on one key whose row is about to be looked at.
+// Invariant: those that wait are of one client, whose requests are taken; all that it asks
+// for else comes after them.
+type windowEntry struct {
+	c         *client
+	user      *acl.User // who was asked
+	groupHost *node.GroupHost
+	row       group.RowKey
+	prefetch  group.Lookup
+	// key is that of a GET that is answered past the queue of its group. It is good until
+	// the client's next bytes are taken.
+	key []byte
+	// command is what is staged for any other request, if the row is known in memory.
+	command command.Command
+	request redis.Request
+}
+
+// addGetToWindow begins a GET. Several are answered together: most of the time of one is waiting
+// for memory, and they wait for it together.
+func (w *worker) addGetToWindow(c *client, key []byte, row group.RowKey, part *node.GroupHost) {
+	w.windowGets++
+	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, key: key})
+}
+
+// addRequestToWindow begins another request. Whether its row is in memory is asked for several
+// together too.
+func (w *worker) addRequestToWindow(c *client, r redis.Request, row group.RowKey, part *node.GroupHost) {
+	cmd := w.buildOrReject(c, &r, row)
+	if cmd == nil {
+		return
+	}
+	c.staged++ // until it is staged
+	c.stagedStore = part.Store
+	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, command: cmd, request: r})
+}
+
+func (w *worker) addToWindow(l windowEntry) {
+	l.prefetch, l.user = l.groupHost.Group.NewLookup(l.row), l.c.stagedUser
+	if w.window = append(w.window, l); len(w.window) == cap(w.window) {
+		w.flushWindow()
+	}
+}
+
+// flushWindow answers the reads that have begun, and stages the other requests.
+func (w *worker) flushWindow() {
+	if len(w.window) == 0 {
+		return
+	}
+	timed := w.windowGets > 0 && w.untimedWindows == 0
+	var began time.Duration
+	if timed {
+		w.recordReadTimes() // with the time of the one before
+		began = monotonicNow()
+	}
+	looks := w.window
+	w.window, w.windowGets = w.window[:0], 0
+	for i := range looks {
+		looks[i].prefetch.PrefetchRow()
+	}
+	reads := 0
+	for i := range looks {
+		if l := &looks[i]; l.command != nil {
+			w.stageIfInMemory(l)
+		} else if w.lookupAndReply(l) {
+			reads++
+		}
+	}
+	switch w.unrecordedReads += reads; {
+	case timed:
+		w.readTime = (monotonicNow() - began) / time.Duration(len(looks))
+		w.untimedWindows = windowsPerTiming - 1
+	case reads > 0 && w.untimedWindows > 0:
+		w.untimedWindows--
+	}
+	clear(looks)
+}
+
+// windowsPerTiming is of how many looks of a round one is timed, and stands for the others: to ask for the time twice
+// takes about as long as to find a row.
+const windowsPerTiming = 4
+
+// recordReadTimes notes how long the reads took that were answered.
+func (w *worker) recordReadTimes() {
+	if w.unrecordedReads > 0 {
+		w.s.stats.recordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
+	}
+	w.unrecordedReads = 0
+}
+
+// flushReadTimes does so, and lets the next look be timed.
+func (w *worker) flushReadTimes() {
+	w.recordReadTimes()
+	w.untimedWindows = 0
+}
+
+// stageIfInMemory stages a request if its row is known in memory. If not, the row is brought
+// there first, and what the client asks for behind it waits too.
+func (w *worker) stageIfInMemory(l *windowEntry) {
+	c := l.c
+	c.staged--
+	size, known := 0, !c.busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
+	if !c.busy && !known {
+		size, known = l.groupHost.Group.LookupSize(l.row)
+	}
+	if !known {
+		w.enqueueRequest(c, l.request, l.user)
+		return
+	}
+	w.stagedBytes += size
+	w.stageRequest(c, l.request, l.row, l.groupHost, l.command)
+}
+
+// isBlindWrite reports whether a request is executed without a look at the row that it replaces.
+func (w *worker) isBlindWrite(r *redis.Request, part *node.GroupHost) bool {
+	return r.Spec == setSpec && len(r.Args) == 3 && part.Group.CanSetBlindly()
+}
+
+// lookupAndReply answers a read if the row is known in memory. If not, it is left to do, and so are
+// those behind this one: see release.
+func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
+	c := l.c
+	var row command.Row
+	found, known := false, false
+	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
+	// of it that are seen gone come before all that is looked at behind them.
+	if !c.busy && c.keyspace.CheckAddr() == nil {
+		row, w.rowBuf, found, known = l.prefetch.Get(w.rowBuf[:0])
+	}
+	if !known {
+		w.enqueueRequest(c, newGetRequest(l.key), l.user)
+		return false
+	}
+	start := len(c.out.Bytes)
+	c.writeGetReply(row, found)
+	if cap(w.rowBuf) > maxRetainedBytes {
+		w.rowBuf = nil
+	}
+	c.finishReply(getSpec, start)
+	c.conn.notifyOutput()
+	return true
+}
+
+// writeGetReply answers a GET.
+func (c *client) writeGetReply(row command.Row, found bool) {
+	switch {
+	case !found:
+		c.out.Null()
+	case row.Type() != command.String:
+		c.out.Fail(command.ErrWrongType)
+	default:
+		c.out.Bulk(row.Payload)
+	}
+}
+
+// newGetRequest is the request for a key.
+func newGetRequest(key []byte) redis.Request {
+	return redis.Request{Spec: getSpec, Args: [][]byte{getArg, key}}
+}
+
+var getArg = []byte("GET")
+
+// runGet answers a GET, and waits as long as it takes.
+func (s *Server) runGet(ctx context.Context, c *client, t *task) {
+	start := len(c.out.Bytes)
+	p := t.keyPosition()
+	err := s.withGroup(ctx, p, func(part *node.GroupHost) error {
+		s.prefetchRow(ctx, part, p)
+		row, found, err := part.Group.Read(ctx, p, nil)
+		if err == nil && found && row.Kind == command.Chunked {
+			var reply command.Reply // its chunks are rows too: they are read of one moment
+			if reply, err = s.readSnapshot(ctx, t.keyspace, p, &command.Get{Key: p}); err == nil {
+				found, row = reply.Kind == command.Bytes, command.Row{Kind: command.String, Payload: reply.Bytes}
+			}
+		}
+		if err == nil {
+			c.writeGetReply(row, found)
+		}
+		return err
+	})
+	if err != nil {
+		c.out.Fail(err)
+	}
+	c.finishReply(getSpec, start)
+}
+
+// replyReadRow answers a GET of a row that was read.
+func (c *client) replyReadRow(t *task) {
+	start := len(c.out.Bytes)
+	c.writeGetReply(t.readRow.Row, t.readRow.Found)
+	c.finishReply(getSpec, start)
+}

@@ -1,0 +1,408 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/rowcache"
+	"github.com/cleavekv/cleave/internal/storage/store"
+)
+
+// worker takes requests of clients, stages those that are to be executed in a group, and
+// commits them together. It belongs to one goroutine.
+type worker struct {
+	s *Server
+	// batches are what is staged, by store: what is executed at the groups of one is one
+	// write of its log. Those of used are not empty.
+	batches     map[*store.Store]*batch
+	usedBatches []*batch
+	staged      int
+	stagedBytes int // of the values that what is staged may answer
+	// pending are clients that have something left to do, as long as they have not left.
+	pending []*client
+	// hasResumed tells that some of them were answered at once, and crowded that some
+	// have to come with the next round.
+	hasResumed, hasOverflow bool
+	// hasWaited tells that some have waited before they were staged.
+	hasWaited bool
+	// inlineClients are those whose rows the worker reads, lending how many goroutines read for others
+	// beside it, and maxHelpers how many may do so.
+	inlineClients []*client
+	helpers       atomic.Int32
+	maxHelpers    int32
+	nowMS         int64
+
+	// request and builder are what a command is made of.
+	request redis.Request
+	builder redis.Builder
+
+	scratch  redis.CommandPool
+	rowKeys  []byte   // row keys of this round
+	heldArgs [][]byte // arguments of what is staged
+
+	// window are requests of the client at hand whose rows are looked at together, next.
+	window     []windowEntry
+	windowGets int    // how many of them are GETs
+	rowBuf     []byte // memory for one row
+	// unrecordedReads is how many reads were answered whose time is not noted, each how long the last took that was
+	// timed, and untimed how many looks come before another is.
+	unrecordedReads, untimedWindows int
+	readTime                        time.Duration
+}
+
+// batch is what is staged for the groups of one store.
+type batch struct {
+	many     group.Pipeline
+	requests []stagedRequest
+}
+
+// stagedRequest is a request that is staged.
+type stagedRequest struct {
+	c        *client
+	request  redis.Request
+	keyspace *node.Keyspace
+	command  command.Command // of a single one
+	unit     *unit           // of any other
+	refusals int8            // see task
+}
+
+const (
+	// maxStaged is how many requests are committed at once: enough for a sync to be
+	// shared, and few enough for the first not to wait long for the last.
+	maxStaged = 8192
+	// rowKeyBytes is how much memory there is for row keys in a round.
+	rowKeyBytes = 1 << 20
+	// maxRetainedArgs is for how many arguments memory is kept.
+	maxRetainedArgs = 4 * maxStaged
+)
+
+// newWorker returns a worker with so much room for row keys: those of a loop are many,
+// those of one connection few.
+func newWorker(s *Server, room int) *worker {
+	return &worker{
+		s: s, batches: map[*store.Store]*batch{}, rowKeys: make([]byte, 0, room), window: make([]windowEntry, 0, rowcache.MaxPrefetchKeys),
+		maxHelpers: int32(max(1, runtime.GOMAXPROCS(0)-1)),
+	}
+}
+
+// takeRequests takes the requests at the front of data and returns what is left. It stops at a
+// request that takes long: then the client is busy. Of a server that ends it takes nothing:
+// what the client has asked for before may have been refused for that.
+func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
+	c.stalled = false
+	if w.s.ctx.Err() != nil {
+		return data
+	}
+	c.status.lastRequestMS.Store(w.nowMS)
+	c.out.Limit = int(c.outputLimit().hard)
+	had := len(data)
+	if c.hasBacklog() && len(c.out.Bytes) > maxUnreadBytes {
+		c.stalled = true
+		return data
+	}
+	if w.restageBacklog(c); c.busy {
+		return data
+	}
+	if c.hasBacklog() {
+		c.stalled = true
+		return data
+	}
+	for len(data) > 0 && (!c.busy || !c.handedOff) && !c.closing {
+		args, n, err := c.parser.Next(data, *w.s.requestLimits(c))
+		if err != nil {
+			w.rejectProtocolError(c, err)
+			return nil
+		}
+		if n == 0 {
+			break
+		}
+		if len(c.out.Bytes) > maxUnreadBytes {
+			c.stalled = true // it is taken again when they are read
+			break
+		}
+		if len(args) == 0 {
+			data = data[n:]
+			continue
+		}
+		spec, err := redis.LookupRequest(args)
+		if !(err == nil && spec.IsSingleKey() && c.queue == nil) {
+			if w.flushWindow(); c.busy {
+				break // it is taken again when they are done
+			}
+		}
+		if c.busy && c.backlog.isFull() {
+			break
+		}
+		data = data[n:]
+		w.dispatch(c, spec, args, err)
+		if w.isFull() {
+			w.commit()
+		}
+	}
+	w.flushWindow()
+	c.status.recordPartialRequest(len(data) > 0 && !c.busy && !c.stalled, len(data) < had, w.nowMS)
+	return data
+}
+
+// isFull reports whether enough is staged to be committed.
+func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > maxUnreadBytes }
+
+// rejectProtocolError ends a client that does not speak the protocol.
+func (w *worker) rejectProtocolError(c *client, err error) {
+	var protocol *resp.ProtocolError
+	large, reason := errors.As(err, &protocol) && protocol.TooLarge, "protocol error"
+	if large {
+		w.s.stats.largeRequests.Add(1)
+		reason = "request too large"
+	}
+	c.s.clientLog.logClosed(c, reason, "error", err)
+	w.replyInOrder(c, nil, func(out *redis.Writer) {
+		out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error())
+		c.closing, c.lingering = true, large // here: the client may be another's now
+	})
+}
+
+// replyInOrder writes a reply that needs no group, behind those that are staged. It may be called
+// after the round, so it must not point to anything of that.
+func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Writer)) {
+	if w.ensureExecuted(c) {
+		c.writeReply(spec, write)
+		return
+	}
+	w.enqueueTask(c, task{run: func(context.Context) { c.writeReply(spec, write) }})
+}
+
+// ensureExecuted executes what a client has staged, and reports whether that is done. If not, the
+// client is busy, and what it asks for next comes later: see slow.
+func (w *worker) ensureExecuted(c *client) bool {
+	w.flushWindow()
+	w.flushReadTimes()
+	if c.staged > 0 {
+		w.executeStaged()
+		if c.busy {
+			return false
+		}
+		w.schedulePending()
+	}
+	return !c.busy // it may be with rows that are not in memory
+}
+
+// beginSingle begins a request that is one command on one key.
+func (w *worker) beginSingle(c *client, r redis.Request) {
+	key := r.Args[r.Spec.Keys.First]
+	if err := command.CheckKey(key); err != nil {
+		w.replyInOrder(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
+		return
+	}
+	if c.busy {
+		w.enqueueRequest(c, r, c.stagedUser)
+		return
+	}
+	row, part := w.locateKey(c, key)
+	switch {
+	case part == nil:
+		w.enqueueRequest(c, r, c.stagedUser) // behind what was refused
+	case r.Spec == getSpec && c.staged == 0:
+		w.addGetToWindow(c, key, row, part)
+	case part.Group.HasLargeRequest(): // all clients of the worker would wait for it
+		w.flushWindow()
+		w.enqueueExclusive(c, r, c.stagedUser)
+	case r.Spec.Flags&redis.Write != 0 && part.Group.WriteDelay(row.Position()) > 0:
+		w.flushWindow()
+		w.enqueueRequest(c, r, c.stagedUser)
+	case len(w.window) == 0 && w.isBlindWrite(&r, part):
+		w.stageSingle(c, r, row, part)
+	default:
+		w.addRequestToWindow(c, r, row, part)
+	}
+}
+
+// stageSingle stages a request that is one command on one key.
+func (w *worker) stageSingle(c *client, r redis.Request, row group.RowKey, part *node.GroupHost) {
+	if cmd := w.buildOrReject(c, &r, row); cmd != nil {
+		w.stageRequest(c, r, row, part, cmd)
+	}
+}
+
+// buildOrReject returns the command that a request is. If it is none, it says why and returns nil.
+func (w *worker) buildOrReject(c *client, r *redis.Request, row group.RowKey) command.Command {
+	cmd, err := w.buildCommand(r, row)
+	if err != nil {
+		w.replyInOrder(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
+		return nil
+	}
+	return cmd
+}
+
+// buildCommand returns the command that a request is, and lets the request keep its arguments: both are
+// good until the round ends.
+func (w *worker) buildCommand(r *redis.Request, row group.RowKey) (command.Command, error) {
+	r.Args = w.holdArgs(r.Args)
+	w.request = *r
+	w.builder = redis.Builder{Request: &w.request, Key: row.Position(), Pool: &w.scratch}
+	return r.Spec.Build(&w.builder)
+}
+
+// stageRequest adds a command to those of its group.
+func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part *node.GroupHost, cmd command.Command) *stagedRequest {
+	b := w.openBatch(c, part)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.id)
+	b.requests = append(b.requests, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd})
+	return &b.requests[len(b.requests)-1]
+}
+
+// locateKey returns the row key of a key, which is good until the round ends, and the part
+// that has it. What the client has staged for another store is executed before: its
+// requests keep their order. If that has to wait, the part is nil.
+func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost) {
+	if cap(w.rowKeys)-len(w.rowKeys) < 2*len(key)+16 {
+		w.executeStaged()
+		if c.busy {
+			return nil, nil
+		}
+		w.schedulePending()
+	}
+	start := len(w.rowKeys)
+	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
+	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
+	part := w.s.node.GroupHostAt(row.Position())
+	if c.staged == 0 || c.stagedStore == part.Store {
+		return row, part
+	}
+	if !w.ensureExecuted(c) {
+		return nil, nil
+	}
+	return w.locateKey(c, key)
+}
+
+// newGate is what must hold of a keyspace when a request is executed.
+func newGate(k *node.Keyspace, s *redis.Spec) group.Gate {
+	if s.Flags&redis.Write != 0 {
+		return node.UnindexedGate{Keyspace: k}
+	}
+	return k
+}
+
+// openBatch returns the batch of a group for a request of a client.
+// Invariant: whatever else the client has staged is of the same store.
+func (w *worker) openBatch(c *client, part *node.GroupHost) *batch {
+	b := w.batches[part.Store]
+	if b == nil {
+		b = new(batch)
+		w.batches[part.Store] = b
+	}
+	if len(b.requests) == 0 {
+		w.usedBatches = append(w.usedBatches, b)
+	}
+	c.stagedStore = part.Store
+	c.staged++
+	w.staged++
+	return b
+}
+
+// commit executes what is staged and answers it.
+func (w *worker) commit() {
+	w.executeStaged()
+	w.schedulePending()
+}
+
+// executeStaged executes what is staged. Clients whose requests have to wait are busy then, and
+// leave with release.
+func (w *worker) executeStaged() {
+	w.flushWindow()
+	w.flushReadTimes()
+	for _, b := range w.usedBatches {
+		began := time.Now()
+		b.many.Try()
+		took := time.Since(began)
+		w.recordSlowBatch(b, took)
+		for i := range b.requests {
+			if !w.replyStaged(b, i) {
+				b.requests[i].c = nil // its time comes
+			}
+		}
+		w.recordBatchTimes(b, took)
+		b.many.Reset()
+		clear(b.requests)
+		b.requests = b.requests[:0]
+	}
+	w.usedBatches, w.staged, w.stagedBytes, w.hasWaited = w.usedBatches[:0], 0, 0, false
+	w.rowKeys = w.rowKeys[:0]
+	clear(w.heldArgs)
+	if w.heldArgs = w.heldArgs[:0]; cap(w.heldArgs) > maxRetainedArgs {
+		w.heldArgs = nil
+	}
+	w.scratch.Reset()
+}
+
+// holdArgs keeps a list of arguments until what is staged is executed: the parser writes
+// that of the next request to the same place.
+func (w *worker) holdArgs(args [][]byte) [][]byte {
+	start := len(w.heldArgs)
+	w.heldArgs = append(w.heldArgs, args...) // if it grows, what was held before stays where it is
+	return w.heldArgs[start:len(w.heldArgs):len(w.heldArgs)]
+}
+
+// replyStaged answers a request of a batch, or leaves it for later.
+func (w *worker) replyStaged(b *batch, i int) (answered bool) {
+	a := &b.requests[i]
+	c := a.c
+	c.staged--
+	reply, err := b.many.Reply(i)
+	if err == nil {
+		err = reply.Err
+	}
+	if isRetryable(err) {
+		w.requeueRefused(a, err)
+		return false
+	}
+	start := len(c.out.Bytes)
+	switch {
+	case a.unit == nil:
+		reply.Err = err
+		a.request.Spec.WriteReply(&c.out, &a.request, a.command, reply)
+	case err != nil:
+		c.out.Fail(err)
+	default:
+		a.unit.writeReplies(&c.out)
+	}
+	c.finishReply(a.commandSpec(), start)
+	c.conn.notifyOutput()
+	return true
+}
+
+// commandSpec is the command that a request is.
+func (a *stagedRequest) commandSpec() *redis.Spec {
+	if a.unit != nil {
+		return a.unit.commandSpec()
+	}
+	return a.request.Spec
+}
+
+// recordBatchTimes notes how long the requests of a batch took that are answered. Each has waited for
+// all of it; what they have taken together is their share of it, and what was waited before.
+func (w *worker) recordBatchTimes(b *batch, took time.Duration) {
+	share := took / time.Duration(len(b.requests))
+	for rest := b.requests; len(rest) > 0; {
+		a, n := &rest[0], 1
+		switch {
+		case a.c == nil:
+		case a.unit != nil:
+			w.s.stats.recordUnitTime(a.unit, a.c.waited+took, a.c.waited+share)
+		default:
+			for n < len(rest) && rest[n].c != nil && rest[n].request.Spec == a.request.Spec && rest[n].c.waited == a.c.waited {
+				n++
+			}
+			w.s.stats.recordTime(a.request.Spec, n, a.c.waited+took, a.c.waited+share*time.Duration(n))
+		}
+		rest = rest[n:]
+	}
+}

@@ -1,0 +1,498 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+)
+
+// maxBatchBytes is how many bytes of effects make a batch, unless a single
+// command has more. It bounds how long the first command waits for the last.
+const maxBatchBytes = 1 << 20
+
+// maxRunAnswerBytes is how many bytes of answers, or a little more, hasty requests have that are
+// executed together.
+const maxRunAnswerBytes = 16 << 20
+
+// executor is the state that only the holder of the mailbox touches.
+type executor struct {
+	log    Log
+	env    *command.Env
+	reader *executorReader
+	clock  *clock
+	opts   *Options
+	// hasOrphans is set when a batch leaves elements of a collection behind.
+	hasOrphans *atomic.Bool
+	guard      *guard
+	published  *publishedGuard
+	cached     CachedState // nil if the state is none
+
+	ledger ledger
+	// sealedLedger is the ledger of the batch that is being committed.
+	sealedLedger ledger
+	nextVersion  uint64
+	// nowMS is the clock of the batch.
+	nowMS int64
+	// tracedChanges is how many changes of locks of the batch have left traces.
+	tracedChanges int
+	// fatalErr is why nothing is executed any more.
+	fatalErr error
+	// expiries are the keys that expire next. filling means that those of the table are
+	// still being read, so that some are missing.
+	expiries        expiryQueue
+	fillingExpiries bool
+	// leavesOrphans means that the batch leaves elements of a collection behind.
+	leavesOrphans bool
+
+	// piggyback are requests that ride along with the next batch.
+	piggyback *piggybackQueue
+
+	ledgerRowKey []byte // scratch: key of the ledger
+	scratch      []byte
+	answerBytes  int // bytes of what hasty requests were answered in this run
+	// haltedChains are the chains whose calls are not executed any more in this run.
+	haltedChains map[uint64]bool
+}
+
+// run executes calls in order, in as many batches as it takes, after those that were
+// in no hurry.
+func (x *executor) run(calls []*call, errs []error) {
+	clear(x.haltedChains)
+	x.answerBytes, x.reader.uncachedReads = 0, 0
+	late := x.piggyback.takeAll()
+	if len(late) == 0 {
+		x.runCalls(calls, errs)
+		return
+	}
+	all, each := append(late, calls...), make([]error, len(late)+len(calls))
+	ran := false
+	defer func() {
+		if !ran { // it panics, and they have nobody else who tells them
+			notifyAll(late, ErrUnknown)
+		}
+	}()
+	x.runCalls(all, each)
+	ran = true
+	copy(errs, each[len(late):])
+	for i, c := range late {
+		c.notifyDone(each[i])
+	}
+}
+
+func (x *executor) runCalls(calls []*call, errs []error) {
+	for len(calls) > 0 {
+		n, err := x.runBatch(calls)
+		for i := range n {
+			errs[i] = x.callerError(calls[i], err)
+		}
+		if err != nil && x.fatalErr == nil {
+			x.retryUrgent(calls[:n], errs[:n], false)
+		}
+		calls, errs = calls[n:], errs[n:]
+	}
+}
+
+// retryUrgent executes urgent calls of a batch that was refused again, without the others of
+// it, or other groups: they may use what is kept for them.
+func (x *executor) retryUrgent(calls []*call, errs []error, others bool) {
+	var which []int
+	refused := 0
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if refused++; isUrgent(calls[i].Command) {
+			which = append(which, i)
+		}
+	}
+	if len(which) == refused && !others { // they were by themselves
+		return
+	}
+	for _, i := range which {
+		c := calls[i] // whoever waits for it looks at done
+		c.reply, c.hasWritten, c.replayed = command.Reply{}, false, false
+		_, err := x.runBatch(calls[i : i+1])
+		errs[i] = x.callerError(calls[i], err)
+	}
+}
+
+// runBatch executes the first n of calls as one batch. The error is that of the
+// whole batch.
+func (x *executor) runBatch(calls []*call) (n int, err error) {
+	if x.fatalErr != nil {
+		return len(calls), x.fatalErr
+	}
+	err = x.raiseCeilings()
+	for i := 0; i < len(calls) && err == nil; i++ {
+		err = x.admitCall(calls[i])
+	}
+	if err != nil {
+		if x.fatalErr == nil {
+			x.answerReads(calls)
+		}
+		return len(calls), err
+	}
+	n = x.evalCalls(calls)
+	if x.needsLogEntry() {
+		urgentOnly := !slices.ContainsFunc(calls[:n], func(c *call) bool { return c.hasWritten && !isUrgent(c.Command) })
+		if err = x.log.Commit(urgentOnly, x.sealBatch()); errors.Is(err, ErrUncertain) {
+			x.fatalErr = failedError(err)
+		}
+	}
+	x.finishBatch(err == nil)
+	if x.fatalErr != nil {
+		return n, err
+	}
+	if err != nil {
+		x.answerReads(calls[:n])
+		return n, err
+	}
+	for _, c := range calls[:n] {
+		copyReply(c)
+	}
+	x.env.End()
+	return n, nil
+}
+
+// evalCalls executes calls until the batch is large enough, and returns how
+// many it took. It holds the clock.
+func (x *executor) evalCalls(calls []*call) (n int) {
+	x.beginBatch()
+	out := x.env.Effects()
+	for i, c := range calls {
+		if i%prefetchAhead == 0 && len(calls)-i > 1 {
+			x.prefetchRows(calls[i:min(i+prefetchAhead, len(calls))])
+		}
+		before := out.Len()
+		x.evalCall(c)
+		x.maybeHaltChain(c)
+		c.hasWritten = c.hasWritten || out.Len() > before
+		if x.isBatchFull() {
+			return i + 1
+		}
+	}
+	return len(calls)
+}
+
+// beginBatch begins a batch. It holds the clock.
+func (x *executor) beginBatch() {
+	x.env.RecordEvents(x.opts.RecordsEvents != nil && x.opts.RecordsEvents())
+	x.nowMS = x.clock.pauseTime()
+	x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
+	x.guard.beginBatch()
+	x.sealedLedger, x.tracedChanges = x.ledger, 0
+}
+
+// isBatchFull reports whether the batch ends with what it has.
+func (x *executor) isBatchFull() bool {
+	return x.env.Effects().Size() > maxBatchBytes ||
+		x.guard.hasTableChanged() // the locks follow the list when it is durable
+}
+
+// savepoint is a state within a batch to which an executor can go back.
+type savepoint struct {
+	env    command.Savepoint
+	table  *ownership.Table
+	locks  int
+	sealed ledger
+}
+
+func (x *executor) takeSavepoint() savepoint {
+	return savepoint{x.env.Savepoint(), x.guard.ownerSite.Table, x.guard.locks.Savepoint(), x.sealedLedger}
+}
+
+// rollbackTo takes back what was executed since mark, records of requests included.
+func (x *executor) rollbackTo(m savepoint) {
+	x.env.RollbackTo(m.env)
+	x.guard.ownerSite.Table, x.sealedLedger = m.table, m.sealed
+	x.guard.locks.RollbackTo(m.locks)
+}
+
+// evalCall executes one call, unless its gate is closed or its request was
+// executed before.
+func (x *executor) evalCall(c *call) {
+	x.guard.reservationID = c.ReservationID
+	if x.isChainHalted(c) {
+		c.reply = command.Reply{Kind: command.Failed, Err: ErrSkipped}
+		return
+	}
+	if c.Gate != nil {
+		if err := c.Gate.CheckAddr(); err != nil {
+			c.reply = command.Reply{Kind: command.Failed, Err: err}
+			x.haltChain(c)
+			return
+		}
+	}
+	if c.NonBlocking {
+		x.evalNonBlocking(c)
+		return
+	}
+	if c.ID == (RequestID{}) {
+		c.reply = x.evalCommand(c.Command)
+		return
+	}
+	err := checkRequestID(c.ID, x.nowMS, x.opts.Remember)
+	if err == nil {
+		err = x.guard.ownerSite.CheckPosition(c.Key, false) // its record would be with its key
+	}
+	if err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+		return
+	}
+	x.scratch = c.dedupKey(x.scratch[:0])
+	record, found, err := x.reader.Get(x.scratch, nil)
+	if err == nil && !found && !plant.Bug("group-record-in-batch-unseen") {
+		// A call of this batch may have executed it, or a transaction: what becomes of that
+		// becomes of it.
+		record, found = x.env.GetWritten(x.scratch, nil)
+		c.hasWritten = found
+	}
+	if err == nil && found {
+		err, c.replayed = replayReply(c, record), true
+	}
+	if err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+	}
+	if err != nil || found {
+		return
+	}
+	// The record is a write, also of a command that changes nothing: a range that is
+	// about to be given away must not get it.
+	if err := x.guard.ownerSite.CheckPosition(c.Key, true); err != nil {
+		c.reply = command.Reply{Kind: command.Failed, Err: err}
+		return
+	}
+	if c.reply = x.evalCommand(c.Command); c.reply.Err == nil {
+		x.recordReply(c)
+	}
+}
+
+// evalNonBlocking executes a hasty call, which has no id.
+func (x *executor) evalNonBlocking(c *call) {
+	if x.answerBytes > maxRunAnswerBytes {
+		c.reply = command.Reply{Kind: command.Failed, Err: ErrSkipped}
+		x.haltChain(c)
+		return
+	}
+	before := x.env.ReplyBytes()
+	x.reader.nonBlocking, x.reader.readOnly, x.reader.rowsRead, x.reader.bytesRead = x.reader.cached != nil, c.ReadOnly, 0, 0
+	c.reply = x.evalCommand(c.Command)
+	x.reader.nonBlocking = false
+	x.answerBytes += x.env.ReplyBytes() - before
+}
+
+// checkRequestID refuses ids of which nobody knows any more, or not yet, whether they
+// were executed.
+func checkRequestID(id RequestID, nowMS int64, remember time.Duration) error {
+	ms := remember.Milliseconds()
+	if t := id.TimeMS(); t < nowMS-ms || t > nowMS+ms {
+		return fmt.Errorf("%w: it is of %d, the clock says %d, the limit is %v either way", ErrRequestOld, t, nowMS, remember)
+	}
+	return nil
+}
+
+// evalCommand evaluates a command.
+func (x *executor) evalCommand(c command.Command) command.Reply {
+	reply := x.guard.evalCommand(x.env, c)
+	if r, ok := c.(rangeReceiver); ok && reply.Err == nil {
+		_, mixed := r.Floors()
+		x.sealedLedger.mixed = x.sealedLedger.mixed || mixed
+	}
+	return reply
+}
+
+// needsLogEntry reports whether the batch needs a log entry: for what it writes, or because a command
+// was told a time that a crash must not take back.
+func (x *executor) needsLogEntry() bool {
+	return x.env.Effects().Len() > 0 || x.env.HasReadClock() && x.nowMS > x.ledger.clockCeiling
+}
+
+// freeTimeEnd is the end of free time: no key of the group expires before that and above the
+// ceiling. What transactions have locked may expire as they leave it, at any time.
+func (x *executor) freeTimeEnd() int64 {
+	if x.fillingExpiries || x.expiries.horizon == unknownHorizon || x.guard.locks.Len() > 0 || x.guard.hasTableChanged() {
+		return noTimeFree
+	}
+	return x.expiries.nextExpiryMS() - 1
+}
+
+// sealBatch ends the batch with the ledger and returns its effects. They are about to be
+// committed.
+func (x *executor) sealBatch() []byte {
+	x.tracedChanges = len(x.guard.locks.ListChanges())
+	x.published.traces.beginBatch(x.guard.locks.ListChanges())
+	x.sealedLedger.seq++
+	x.sealedLedger.mixed = x.sealedLedger.mixed || writesMixed(x.env.Effects())
+	x.leavesOrphans = false
+	if x.sealedLedger.mixed {
+		x.recordHousekeeping()
+	}
+	x.clock.setFreeEnd(min(x.clock.freeEnd.Load(), x.freeTimeEnd())) // before the batch is visible
+	x.sealedLedger.clockCeiling = x.nextClockCeiling(x.sealedLedger.clockCeiling)
+	// A range that comes from another group may lift versions far above what is
+	// reserved: a crash before the next reservation must not take them back.
+	if next := x.env.NextVersion(); !plant.Bug("group-floor-not-kept") {
+		x.sealedLedger.versionCeiling = max(x.sealedLedger.versionCeiling, next)
+	}
+	x.scratch = x.sealedLedger.appendRecord(x.scratch[:0])
+	x.env.Effects().Put(x.ledgerRowKey, x.scratch)
+	return x.env.Effects().Bytes()
+}
+
+// finishBatch makes a batch that is durable visible to readers past the queue, or takes
+// back one that was refused, and lets the clock go on. After a failure that leaves
+// open which of the two it is, the clock stays held: nobody knows what is visible at
+// the next Open.
+func (x *executor) finishBatch(committed bool) {
+	if x.fatalErr != nil {
+		return
+	}
+	if committed && x.env.Effects().Len() > 0 {
+		x.ledger, x.nextVersion = x.sealedLedger, x.env.NextVersion()
+		x.clock.raiseCeiling(x.ledger.clockCeiling)
+		if x.ledger.mixed {
+			x.reader.mixed.Store(true)
+		}
+		if x.leavesOrphans {
+			x.hasOrphans.Store(true)
+		}
+		x.publishChanges()
+		x.clock.setFreeEnd(x.freeTimeEnd())
+	} else {
+		x.published.traces.endBatch(x.guard.locks.ListChanges()[:x.tracedChanges], false)
+		x.guard.rollbackBatch()
+	}
+	if x.guard.reservations.ReleasedCount() != x.guard.releasedBefore {
+		x.published.wakeWaiters()
+	}
+	x.clock.resumeTime()
+}
+
+// publishChanges shows what the batch has changed of the list and the locks.
+func (x *executor) publishChanges() {
+	traces := &x.published.traces
+	traces.endBatch(x.guard.locks.ListChanges()[:x.tracedChanges], true)
+	reowned := x.guard.hasTableChanged()
+	if reowned {
+		came, err := x.guard.syncLocks(unlimitedScanState{x.reader.State})
+		if err != nil {
+			x.fatalErr = failedError(err)
+			return
+		}
+		followed := x.guard.locks.ListChanges()[x.tracedChanges:] // before others know the list
+		traces.beginBatch(followed)
+		traces.endBatch(followed, true)
+		if came { // with what may expire, and may have elements to sweep
+			x.expiries.horizon = unknownHorizon
+			x.hasOrphans.Store(true)
+		}
+	}
+	if reowned || x.guard.locks.Savepoint() > 0 {
+		x.published.publishGuard(x.guard, true)
+	}
+}
+
+// answerReads evaluates the calls of a refused batch again, each by itself:
+// what they saw of the batch's writes did not happen. Those that write nothing
+// now are answered, retries of requests that were executed before among them.
+func (x *executor) answerReads(calls []*call) {
+	for _, c := range calls {
+		x.nowMS = x.clock.now()
+		x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
+		x.guard.beginBatch()
+		x.evalCall(c)
+		x.maybeHaltChain(c)
+		if c.hasWritten = x.needsLogEntry(); !c.hasWritten {
+			copyReply(c)
+		}
+		x.guard.rollbackBatch()
+	}
+}
+
+// callerError is what the caller hears, given the error of the batch.
+func (x *executor) callerError(c *call, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case x.fatalErr != nil && c.hasWritten:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case x.fatalErr != nil:
+		return x.fatalErr
+	case c.hasWritten:
+		return err
+	}
+	return nil
+}
+
+// writerError is what all callers hear who wrote something in a batch.
+func (x *executor) writerError(err error) error { return x.callerError(&call{hasWritten: true}, err) }
+
+// writesMixed reports whether there is a row that a plain Set must not overwrite
+// blindly.
+func writesMixed(out *effect.Builder) bool {
+	batch, err := effect.Parse(out.Bytes())
+	if err != nil {
+		return true
+	}
+	for _, op := range batch.All() {
+		if op.Key[0] == byte(effect.Expiry) || op.Key[0] == byte(effect.Orphans) ||
+			!op.Delete && op.Key[0] == byte(effect.Rows) && op.Value[0] != byte(command.String) {
+			return true
+		}
+	}
+	return false
+}
+
+// recordHousekeeping notes which keys of the batch expire, and whether it leaves
+// elements behind. If the batch is refused that is too much, which does no harm.
+func (x *executor) recordHousekeeping() {
+	batch, err := effect.Parse(x.env.Effects().Bytes())
+	if err != nil {
+		return
+	}
+	for _, op := range batch.All() {
+		if op.Delete {
+			continue
+		}
+		switch effect.Table(op.Key[0]) {
+		case effect.Orphans:
+			x.leavesOrphans = true
+		case effect.Expiry:
+			if at, err := command.DecodeExpiry(op.Value); err == nil {
+				x.expiries.add(op.Key[1:], at)
+			}
+		}
+	}
+}
+
+// unlimitedScanState is a State that refuses nobody because others have too many scans open: what is
+// committed has to be followed.
+type unlimitedScanState struct{ State }
+
+// Scan implements [command.Reader].
+func (b unlimitedScanState) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
+	if s, ok := b.State.(interface {
+		ScanBriefly(start, end []byte, reverse bool, visit func(key, value []byte) bool) error
+	}); ok {
+		return s.ScanBriefly(start, end, reverse, visit)
+	}
+	return b.State.Scan(start, end, reverse, visit)
+}
+
+// UrgentCommand is a command that may use what is kept for it when the disk is full, if it
+// says so: one that ends what is under way, or gives room back. There are no more of
+// them than of commands that found room before, and of steps of jobs, which are few and
+// small: what a job carries is not urgent.
+type UrgentCommand interface{ IsUrgent() bool }
+
+func isUrgent(c command.Command) bool {
+	u, ok := c.(UrgentCommand)
+	return ok && u.IsUrgent()
+}

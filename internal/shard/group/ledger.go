@@ -1,0 +1,265 @@
+package group
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// ledger is what a group remembers about itself over a restart. It is one row,
+// written in every batch.
+type ledger struct {
+	// seq is the sequence of the last batch.
+	seq uint64
+	// versionCeiling is above every version that was given out. A batch gives
+	// out versions only below one that was synced before, so that a batch which
+	// a crash takes back does not get its versions used again.
+	versionCeiling uint64
+	// clockCeiling is at or above every time that was given out.
+	clockCeiling int64
+	// mixed tells that there may be rows that a plain Set must not overwrite
+	// blindly: collections and keys that expire.
+	mixed bool
+}
+
+const (
+	ledgerFormat = 1
+	ledgerSize   = 2 + 3*8
+)
+
+// ledgerKey is the store key of a group's ledger.
+func ledgerKey(id partition.GroupID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{byte(effect.State), 'g'}, uint64(id))
+}
+
+func (l *ledger) appendRecord(dst []byte) []byte {
+	mixed := byte(0)
+	if l.mixed {
+		mixed = 1
+	}
+	dst = append(dst, ledgerFormat, mixed)
+	dst = binary.LittleEndian.AppendUint64(dst, l.seq)
+	dst = binary.LittleEndian.AppendUint64(dst, l.versionCeiling)
+	return binary.LittleEndian.AppendUint64(dst, uint64(l.clockCeiling))
+}
+
+func decodeLedger(b []byte) (ledger, error) {
+	if len(b) != ledgerSize || b[0] != ledgerFormat || b[1] > 1 {
+		return ledger{}, fmt.Errorf("group: the ledger is not of this version: %x: use the version that wrote it", b)
+	}
+	return ledger{
+		mixed:          b[1] == 1,
+		seq:            binary.LittleEndian.Uint64(b[2:]),
+		versionCeiling: binary.LittleEndian.Uint64(b[10:]),
+		clockCeiling:   int64(binary.LittleEndian.Uint64(b[18:])),
+	}, nil
+}
+
+// initialVersion is the first version that a group gives out after it found l:
+// above everything that may have been given out before.
+func initialVersion(l ledger) uint64 {
+	if plant.Bug("version-repeated") {
+		return 1
+	}
+	return max(l.versionCeiling, 1)
+}
+
+// initialClockMS is the time at which a group's clock starts after it found l.
+func initialClockMS(l ledger) int64 {
+	if plant.Bug("clock-back") {
+		return 0
+	}
+	return l.clockCeiling
+}
+
+// maxBatchVersions is more than a batch gives out, whatever its commands are: each version
+// is in a row, which takes 16 bytes of effects at least, and a log takes 1 GiB at once.
+const maxBatchVersions = 1 << 26
+
+// versionReserve is how many versions are reserved at once: so many that a
+// reservation is rare, so few that 64 bits never run out.
+const versionReserve = 2 * maxBatchVersions
+
+// raiseCeilings raises the ceilings if little is left below them. That of versions is synced before
+// it is used, whatever the durability class: a crash may take back what was done with a
+// version, but it is never given out again. That of time is as durable as a write is.
+func (x *executor) raiseCeilings() error {
+	enough := x.nextVersion+maxBatchVersions < x.ledger.versionCeiling
+	short := x.clock.isAtLimit()
+	if enough && !short {
+		return nil
+	}
+	next := x.ledger
+	next.seq++
+	if short {
+		next.clockCeiling = x.nextClockCeiling(next.clockCeiling)
+	}
+	if !enough {
+		next.versionCeiling = x.nextVersion + versionReserve
+	}
+	return x.writeLedger(next, !enough)
+}
+
+// nextClockCeiling is the ceiling of a ledger that is written anyway: not below the time that
+// the batch has used, and ahead of it if a key may expire soon, or commands ask for the time.
+func (x *executor) nextClockCeiling(ceiling int64) int64 {
+	used := x.clock.now()
+	// By the machine's clock, or each crash would leave the group's further ahead.
+	if ahead := x.opts.Wall() + x.opts.ClockAhead.Milliseconds(); ahead > x.clock.freeEnd.Load() || x.env.HasReadClock() {
+		used = max(used, ahead)
+	}
+	return max(ceiling, used)
+}
+
+// admitCall makes the clock ready for a call: one that takes a range over must not find
+// it behind that of the group that had the range.
+func (x *executor) admitCall(c *call) error {
+	r, ok := c.Command.(rangeReceiver)
+	if !ok {
+		return nil
+	}
+	floor, _ := r.Floors()
+	if floor <= x.clock.now() {
+		return nil
+	}
+	if floor > x.ledger.clockCeiling {
+		next := x.ledger
+		next.seq++
+		next.clockCeiling = floor
+		if err := x.writeLedger(next, false); err != nil {
+			return err
+		}
+	}
+	x.clock.advanceTo(floor)
+	return nil
+}
+
+// rangeReceiver is a command that takes a range over from another group.
+type rangeReceiver interface {
+	// Floors returns the time below which the group's clock must not be, and
+	// whether there may be rows that a plain Set must not overwrite blindly.
+	Floors() (clockMS int64, mixed bool)
+}
+
+// writeLedger logs a ledger, syncs it if asked to, and uses it from then on.
+func (x *executor) writeLedger(next ledger, sync bool) error {
+	x.env.Begin(effect.Header{Seq: next.seq, ClockMS: x.clock.now()}, x.nextVersion)
+	x.scratch = next.appendRecord(x.scratch[:0])
+	x.env.Effects().Put(x.ledgerRowKey, x.scratch)
+	err := x.log.Commit(true, x.env.Effects().Bytes())
+	if err == nil && sync {
+		if err = x.log.Sync(); err != nil {
+			err = errors.Join(ErrUncertain, err)
+		}
+	}
+	if err != nil {
+		if errors.Is(err, ErrUncertain) {
+			x.fatalErr = failedError(err)
+			return x.fatalErr
+		}
+		return err
+	}
+	x.ledger = next
+	x.clock.raiseCeiling(next.clockCeiling)
+	return nil
+}
+
+// clock is the one clock by which a group judges expiry, in Unix milliseconds. It follows the
+// machine's clock, and never goes back while the group is open.
+//
+// Over a restart a key that was seen expired is never seen alive again. Nothing expires above
+// the ceiling without a log write first: the clock stays at or below its limit, which is the
+// ceiling or the end of the free time, whichever is later. The ceiling was logged before it
+// is used. In free time no key of the group expires, so no reader can tell one moment of
+// it from another, and none of it has to be logged.
+//
+// It stands still from the moment at which a batch reads it until the batch is
+// visible. Otherwise a reader could see a key expire that a batch on its way to
+// the disk has found alive and goes on with.
+type clock struct {
+	wall    func() int64 // what the machine says; may jump
+	word    atomic.Int64 // the highest time given out, times two, plus one while it is held
+	ceiling atomic.Int64 // logged
+	// freeTimeEnd is the end of free time. Invariant: a key of the group expires at or below the
+	// ceiling, or above free. It falls before a batch that breaks this becomes visible.
+	freeEnd atomic.Int64
+}
+
+const pausedBit = 1
+
+// Ends of free time of a group that expires nothing, and of one that may expire anything.
+const (
+	allTimeFree = math.MaxInt64 >> 1 // a time times two is a word
+	noTimeFree  = math.MinInt64
+)
+
+// startAt sets a clock that continues one whose ceiling was found on disk.
+func (c *clock) startAt(ceiling int64) {
+	c.word.Store(ceiling << 1)
+	c.ceiling.Store(ceiling)
+	c.freeEnd.Store(noTimeFree)
+}
+
+// limitMS is the latest time that may be given out.
+func (c *clock) limitMS() int64 { return max(c.ceiling.Load(), c.freeEnd.Load()) }
+
+// now returns the time. It stands still while it is held or the limit is in
+// the way.
+func (c *clock) now() int64 {
+	for {
+		w := c.word.Load()
+		if w&pausedBit != 0 {
+			return w >> 1
+		}
+		t := min(c.wall(), c.limitMS())
+		if t <= w>>1 {
+			return w >> 1
+		}
+		if c.word.CompareAndSwap(w, t<<1) {
+			return t
+		}
+	}
+}
+
+// pauseTime returns the time and keeps it until release. Only the holder of the
+// mailbox holds.
+func (c *clock) pauseTime() int64 {
+	for {
+		c.now()
+		if w := c.word.Load(); c.word.CompareAndSwap(w, w|pausedBit) {
+			return w >> 1
+		}
+	}
+}
+
+// resumeTime lets the time go on.
+func (c *clock) resumeTime() { c.word.And(^int64(pausedBit)) }
+
+// advanceTo moves the time to at least t, which is not above the ceiling. It is not
+// held.
+func (c *clock) advanceTo(t int64) {
+	for {
+		w := c.word.Load()
+		if w>>1 >= t || c.word.CompareAndSwap(w, t<<1) {
+			return
+		}
+	}
+}
+
+// raiseCeiling moves the ceiling, once the new one is logged.
+func (c *clock) raiseCeiling(ceiling int64) { c.ceiling.Store(ceiling) }
+
+// setFreeEnd moves the end of free time. Only the holder of the mailbox does.
+func (c *clock) setFreeEnd(t int64) { c.freeEnd.Store(min(t, allTimeFree)) }
+
+// isAtLimit reports whether the machine's clock is past the limit, so that time stands still.
+func (c *clock) isAtLimit() bool { return c.wall() > c.limitMS() }
+
+// latestMS is the time as if there were no limit. A row that is alive at it is alive at now.
+func (c *clock) latestMS() int64 { return max(c.wall(), c.word.Load()>>1) }

@@ -1,0 +1,280 @@
+package group
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/storage/rowcache"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// CachedState is a State that knows some rows without a look at the disk.
+type CachedState interface {
+	// Lookup appends the value of a key to dst, if it is known.
+	Lookup(key, dst []byte) (value []byte, found, known bool)
+	// LookupView is Look, but a large value may be a view of memory that nobody changes.
+	LookupView(key, dst []byte) (value []byte, found, known bool)
+	// PrefetchIndex begins to fetch what is known of a key from memory, and Near goes on with it.
+	PrefetchIndex(key []byte) (hint uint64)
+	PrefetchRow(hint uint64)
+	// LookupSize reports whether a Look would know a key, and how long its value is. Warm lets it
+	// know some.
+	LookupSize(key []byte) (size int, known bool)
+	Prefetch(keys ...[]byte)
+	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
+	// is his until he returns. Unmoved reports whether it is still the newest, or may say no.
+	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
+	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
+	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
+	IsCurrent(t rowcache.Ticket) bool
+	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then near is false.
+	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
+	// Sequence counts publications: it is odd while one is under way. Who finds the same even
+	// number before and after several Gets has read one moment.
+	Sequence() uint64
+}
+
+// RowKey is what a row is looked up by: what [AppendRowKeyPrefix] appends, and the position.
+type RowKey []byte
+
+// AppendRowKeyPrefix appends what comes before the position.
+func AppendRowKeyPrefix(dst []byte) []byte { return effect.Rows.AppendKey(dst, nil) }
+
+// Position is where the row is.
+func (k RowKey) Position() partition.Position { return partition.Position(k[1:]) }
+
+// Lookup is a Look that is prepared: who looks at several rows prepares all of them
+// before the first, and waits for memory once.
+type Lookup struct {
+	group *Group
+	key   RowKey
+	hint  uint64
+}
+
+// canceledCtx is the context of those who do not wait.
+var canceledCtx = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// NewLookup prepares a look at a row. The key is the glance's until it is done.
+func (g *Group) NewLookup(key RowKey) Lookup {
+	if g.cached == nil {
+		return Lookup{group: g, key: key}
+	}
+	return Lookup{group: g, key: key, hint: g.cached.PrefetchIndex(key)}
+}
+
+// PrefetchRow goes on with preparing.
+func (l *Lookup) PrefetchRow() {
+	if l.group.cached != nil {
+		l.group.cached.PrefetchRow(l.hint)
+	}
+}
+
+// prefetchAhead is for how many commands rows are fetched from memory together.
+const prefetchAhead = rowcache.MaxPrefetchKeys
+
+// prefetchRows begins to fetch the rows of calls, ahead at most, from memory: executed one after the
+// other, each would wait for its own.
+func (x *executor) prefetchRows(calls []*call) {
+	if x.cached == nil {
+		return
+	}
+	blind := !x.reader.mixed.Load()
+	var hints [prefetchAhead]uint64
+	n := 0
+	for _, c := range calls {
+		if _, set := c.Command.(*command.Set); set && blind || len(c.Key) == 0 {
+			continue // it does not look
+		}
+		x.scratch = effect.Rows.AppendKey(x.scratch[:0], c.Key)
+		hints[n] = x.cached.PrefetchIndex(x.scratch)
+		n++
+	}
+	for _, h := range hints[:n] {
+		x.cached.PrefetchRow(h)
+	}
+}
+
+// Get is Read for those who must not wait: it returns the row of a key if that is known
+// in memory, and no lock or hand-over is in the way. Otherwise known is false: use Read.
+// The value that the row is a part of is appended to dst, and returned too.
+func (l *Lookup) Get(dst []byte) (row command.Row, value []byte, found, known bool) {
+	g := l.group
+	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
+		return row, dst, false, false
+	}
+	p := l.key.Position()
+	list := g.published.table.Load()
+	if !list.CanRead(p) || g.published.findWriteLock(p) != nil {
+		return row, dst, false, false
+	}
+	row, value, found, known = g.lookupRow(l.key, dst)
+	if found && row.ExpiryMS != 0 {
+		// The clock comes before the row that it judges: see readRow.
+		now, latest := g.NowMS(), g.clock.latestMS()
+		judge := g.published.expiryCheckMS(p, now)
+		if row, value, found, known = g.lookupRow(l.key, value[:len(dst)]); found && !row.IsAlive(now) {
+			known = known && !row.IsAlive(judge) // else it takes its turn: see readRowInTurn
+			row, found = command.Row{}, false
+		} else if found && !row.IsAlive(latest) {
+			known = false // time has to be reserved first
+		}
+	}
+	return row, value, found, known && g.isTableCurrent(list)
+}
+
+// LookupSize reports whether the row of a key is known in memory: a command on it does not wait
+// for the disk to find it.
+func (g *Group) LookupSize(key RowKey) (size int, known bool) {
+	if g.cached == nil {
+		return 0, true
+	}
+	return g.cached.LookupSize(key)
+}
+
+// PrefetchRows reads rows, so that they are known if there is room. It waits for the disk.
+func (g *Group) PrefetchRows(keys ...[]byte) {
+	if g.cached != nil {
+		g.cached.Prefetch(keys...)
+	}
+}
+
+// RowBuffer is rows that ReadMany reads. It may be used again: then what was read before is
+// gone.
+type RowBuffer struct {
+	Rows []ReadRow // in the order of the keys
+
+	readable      []bool  // nothing is in the way of a read
+	expiryCheckMS []int64 // when those that expire are judged
+	values        []byte
+}
+
+const (
+	// maxKeptValueBytes is how much memory for values is used again.
+	maxKeptValueBytes = 64 << 10
+	// maxValueBytes is how many bytes of values are read together, and maxNonBlockingValueBytes by one who
+	// must not wait: those that are more stay unknown.
+	maxValueBytes            = 1 << 20
+	maxNonBlockingValueBytes = 256 << 10
+)
+
+// resetFor makes room for so many rows.
+func (r *RowBuffer) resetFor(n int) {
+	clear(r.Rows)
+	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
+	r.readable = slices.Grow(r.readable[:0], n)[:n]
+	r.expiryCheckMS = slices.Grow(r.expiryCheckMS[:0], n)[:n]
+	if r.values = r.values[:0]; cap(r.values) > maxKeptValueBytes {
+		r.values = nil
+	}
+	r.values = slices.Grow(r.values, 128*n) // enough for most
+}
+
+// ReadRow is what ReadMany has found out about a row.
+type ReadRow struct {
+	Row command.Row
+	// Found reports whether there is one, and Known whether that is known.
+	Found, Known bool
+
+	group    *Group
+	position partition.Position
+	table    *ownership.Table
+	ticket   rowcache.Ticket
+}
+
+// IsCurrent reports whether the row is now as it was read. If those of several are, asked one after
+// the other, none is older than the one before it. It may say no though it is so.
+func (r *ReadRow) IsCurrent() bool {
+	g := r.group
+	if r.Found && r.Row.ExpiryMS != 0 && !plant.Bug("group-still-though-expired") {
+		if !r.Row.IsAlive(g.clock.latestMS()) {
+			return false // nothing is published when a row expires
+		}
+	}
+	return r.Known && g.published.findWriteLock(r.position) == nil && g.cached.IsCurrent(r.ticket) && g.isTableCurrent(r.table)
+}
+
+// ReadMany is Read for several rows, which the disk is asked for together, in any order: see
+// [ReadRow.IsCurrent]. What is not as simple as most rows, for a transaction or a group that has to
+// reserve time first, stays unknown: use Read. So do those behind the end of ctx or of the room
+// for values, and all after an error.
+func (g *Group) ReadMany(ctx context.Context, r *RowBuffer, keys [][]byte) {
+	g.readMany(ctx, r, keys, false)
+}
+
+// ReadManyNonBlocking is ReadMany for one who must not wait for a disk: it does so once at most, and then
+// not again for a while. What comes behind that stays unknown.
+func (g *Group) ReadManyNonBlocking(ctx context.Context, r *RowBuffer, keys [][]byte) {
+	g.readMany(ctx, r, keys, true)
+}
+
+func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near bool) {
+	r.resetFor(len(keys))
+	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
+		return
+	}
+	get, most := g.cached.GetMany, maxValueBytes
+	if near {
+		get, most = g.cached.GetManyNonBlocking, maxNonBlockingValueBytes
+	}
+	list := g.published.table.Load()
+	// The clock comes before the rows that it judges: see readRow.
+	nowMS, latestMS := g.NowMS(), g.clock.latestMS()
+	for i, k := range keys { // before the rows are read
+		p := RowKey(k).Position()
+		r.readable[i] = list.CanRead(p) && g.published.findWriteLock(p) == nil
+		if r.expiryCheckMS[i] = nowMS; !plant.Bug("group-many-judged-alone") {
+			r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
+		}
+	}
+	err := get(keys, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
+		start := len(r.values)
+		if ctx.Err() != nil || start > 0 && start+len(value) > most {
+			return false
+		}
+		read := &r.Rows[i]
+		*read = ReadRow{Known: r.readable[i], group: g, position: RowKey(keys[i]).Position(), table: list, ticket: t}
+		if !ok || !read.Known {
+			return true
+		}
+		r.values = append(r.values, value...)
+		row, err := command.DecodeRow(r.values[start:len(r.values):len(r.values)])
+		read.Known = err == nil && row.Kind != command.Chunked && (row.IsAlive(latestMS) || !row.IsAlive(nowMS)) // else time has to be reserved first
+		switch {
+		case !read.Known:
+		case row.IsAlive(nowMS):
+			read.Row, read.Found = row, true
+		default: // what only a lock keeps alive takes its turn: see readRowInTurn
+			read.Known = !row.IsAlive(r.expiryCheckMS[i])
+		}
+		return true
+	})
+	if err != nil || !g.isTableCurrent(list) {
+		clear(r.Rows)
+	}
+}
+
+// CanSetBlindly reports whether a plain Set is executed without a look at the row that it replaces.
+func (g *Group) CanSetBlindly() bool { return !g.reader.mixed.Load() }
+
+// isTableCurrent reports whether the list is the one that a reader has begun with: a range that
+// was given away meanwhile may have been changed by its new owner.
+func (g *Group) isTableCurrent(list *ownership.Table) bool { return g.published.table.Load() == list }
+
+// lookupRow returns a row, dead or alive, if it is known.
+func (g *Group) lookupRow(key RowKey, dst []byte) (row command.Row, value []byte, found, known bool) {
+	value, found, known = g.cached.Lookup(key, dst)
+	if !found || !known {
+		return row, value, false, known
+	}
+	row, err := command.DecodeRow(value[len(dst):])
+	known = err == nil && row.Kind != command.Chunked // the chunks are not of this look
+	return row, value, known, known
+}

@@ -1,0 +1,118 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/shard/command"
+)
+
+// maxPiggybackWait is how long a request that is in no hurry waits for a batch to ride along
+// with: a few writes to the log, and little for whoever waits for the end of
+// a transaction.
+const maxPiggybackWait = time.Millisecond
+
+// piggybackQueue are requests in no hurry. The next batch of the group executes them before all
+// others, so what they leave behind is in nobody's way: who comes to see it sees them
+// done.
+type piggybackQueue struct {
+	mu         sync.Mutex
+	calls      []*call
+	since      time.Time // when the first of calls came
+	timerArmed bool      // somebody looks after them when it is time
+}
+
+// add adds a call, and reports whether nobody will look after it.
+func (l *piggybackQueue) add(c *call) (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls) == 0 {
+		l.since = time.Now()
+	}
+	l.calls = append(l.calls, c)
+	first, l.timerArmed = !l.timerArmed, true
+	return first
+}
+
+// takeAll takes all that wait.
+func (l *piggybackQueue) takeAll() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := l.calls
+	l.calls = nil
+	return calls
+}
+
+// hasCalls reports whether there are any.
+func (l *piggybackQueue) hasCalls() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.calls) > 0
+}
+
+// remainingWait tells how long those that wait have to; 0 if their time has come. If nobody
+// waits, nobody is there any more to look after the next.
+func (l *piggybackQueue) remainingWait() (left time.Duration, some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timerArmed = len(l.calls) > 0
+	return max(0, maxPiggybackWait-time.Since(l.since)), l.timerArmed
+}
+
+// TryPiggyback is Try for a request that costs nothing of its own: it waits until others
+// make the group write, a moment at most, and is executed before them; if somebody
+// waits for a change, it is executed at once. If ctx ends first it may still be
+// executed, and the error is ErrUnknown.
+func (g *Group) TryPiggyback(ctx context.Context, r Request) (command.Reply, error) {
+	if g.published.hasWaiters.CompareAndSwap(true, false) {
+		return g.Try(ctx, r) // if it was in vain, who waits says so again
+	}
+	c := &call{Request: r, done: make(chan error, 1)}
+	if g.piggyback.add(c) {
+		time.AfterFunc(maxPiggybackWait, g.runPiggybackTimer)
+	}
+	select {
+	case err := <-c.done:
+		return c.reply, err
+	case <-ctx.Done():
+		return command.Reply{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+// runPiggybackTimer executes what nobody took along when its time has come.
+func (g *Group) runPiggybackTimer() {
+	for {
+		left, some := g.piggyback.remainingWait()
+		switch {
+		case !some:
+			return
+		case left > 0:
+			time.AfterFunc(left, g.runPiggybackTimer)
+			return
+		}
+		g.flushPiggyback()
+	}
+}
+
+// flushPiggyback executes what is late.
+func (g *Group) flushPiggyback() {
+	if err := g.actor.Do(context.Background(), func(x *executor) { x.run(nil, nil) }); err != nil {
+		notifyAll(g.piggyback.takeAll(), g.mailboxError(err))
+	}
+}
+
+// notifyDone tells a caller who waits apart from the mailbox.
+func (c *call) notifyDone(err error) {
+	select {
+	case c.done <- err:
+	default: // it was told before
+	}
+}
+
+func notifyAll(calls []*call, err error) {
+	for _, c := range calls {
+		c.notifyDone(err)
+	}
+}

@@ -1,0 +1,177 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// isRetryable reports whether what refused a command goes away by itself: the caller of a
+// plain command never hears of transactions and moves.
+func isRetryable(err error) bool { return IsRetryable(err) }
+
+// IsRetryable reports whether what refused a request goes away by itself: try it again.
+func IsRetryable(err error) bool {
+	return errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrReserved) || errors.Is(err, ownership.ErrFrozen)
+}
+
+// waiter is a request that was refused and is tried again.
+type waiter struct {
+	attempts int
+	// blockedSince is when others came first, at first.
+	blockedSince time.Time
+	// spans is all that they came first in.
+	spans []txn.ReservedSpan
+	// reservationID is the one that it has, and release gives it up; nil if it has none.
+	reservationID txn.ID
+	release       func()
+}
+
+// reserveAfter is for how long others come first before a request asks for a turn of its own.
+// Mostly they are through before, and it goes without: turns take commands of their own, and
+// whoever waits looks again at the end of each.
+const reserveAfter = 10 * time.Millisecond
+
+// wait waits until what was met may be gone, or for the turn of the request. It is not
+// tried again if it has to come with a turn: what a transaction has read before it is its
+// turn is of no use any more.
+func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool, err error) {
+	hold := p.Group.opts.Reserve
+	var held *txn.ReservedError
+	if errors.As(met, &held) && w.shouldReserve(held.Reserved) && hold != nil {
+		if _, commits := p.Request.Command.(*command.Commit); commits {
+			return false, nil
+		}
+		w.releaseReservation() // it was for less, or is over
+		if w.reservationID, w.release, err = hold(ctx, w.spans); err == nil {
+			return true, nil
+		}
+	}
+	if held == nil {
+		w.releaseReservation() // it cannot use it now, and whoever it waits for may wait for it
+	}
+	w.attempts++
+	return true, p.Group.waitForUnlock(ctx, met, w.attempts-1)
+}
+
+// shouldReserve notes that others came first, and reports whether it is time to ask for a turn.
+func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
+	if w.blockedSince.IsZero() {
+		w.blockedSince = time.Now()
+	}
+	if !slices.ContainsFunc(w.spans, func(x txn.ReservedSpan) bool { return bytes.Equal(x.Span.Start, c.Span.Start) }) {
+		w.spans = append(w.spans, c)
+	}
+	return time.Since(w.blockedSince) >= reserveAfter && !plant.Bug("group-write-passed-by")
+}
+
+// releaseReservation gives up the turn.
+func (w *waiter) releaseReservation() {
+	if w.release != nil {
+		w.release()
+	}
+	w.reservationID, w.release = txn.ID{}, nil
+}
+
+// lockWaitTime is how long a command waits for those who are at it before it looks after
+// a lock itself. A transaction takes a few writes to the log.
+const lockWaitTime = 2 * time.Millisecond
+
+// waitForUnlock waits until locks or ranges have changed, or for a moment. What was met may
+// be gone when it begins to wait; then it waits for nothing, but not for long. It stays
+// for good if the group's store has failed: nobody can write there that it is over.
+func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error {
+	changed := g.Changed()
+	if parked > 0 && g.opts.StoreErr != nil {
+		if err := g.opts.StoreErr(); err != nil {
+			return err
+		}
+	}
+	var lock *txn.LockedError
+	if parked > 0 && errors.As(met, &lock) && g.opts.ResolveLock != nil {
+		if err := g.opts.ResolveLock(ctx, lock.Lock); err != nil {
+			return err
+		}
+	}
+	timer := time.NewTimer(lockWaitTime << min(parked, 5))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// writeThrottle is the ranges whose writers are held up.
+type writeThrottle struct {
+	mu    sync.Mutex // of those who change it
+	spans atomic.Pointer[[]throttledSpan]
+}
+
+type throttledSpan struct {
+	span  partition.Span
+	delay time.Duration
+}
+
+// ThrottleWrites lets each caller of Do or Joint who writes to a range wait for so long before he
+// takes his turn, until it is called again with another time, or with 0. It is for jobs: a
+// range that is written faster than it can be carried elsewhere would never get there.
+// Transactions of several stores are not held up: they take long enough.
+func (g *Group) ThrottleWrites(s partition.Span, wait time.Duration) {
+	g.throttle.mu.Lock()
+	defer g.throttle.mu.Unlock()
+	var list []throttledSpan
+	if old := g.throttle.spans.Load(); old != nil {
+		list = slices.DeleteFunc(slices.Clone(*old), func(x throttledSpan) bool { return bytes.Equal(x.span.Start, s.Start) })
+	}
+	if wait > 0 {
+		list = append(list, throttledSpan{s, wait})
+	}
+	if len(list) == 0 {
+		g.throttle.spans.Store(nil)
+		return
+	}
+	g.throttle.spans.Store(&list)
+}
+
+// delayAt is for how long a writer of a position is held up.
+func (s *writeThrottle) delayAt(at partition.Position) time.Duration {
+	list := s.spans.Load()
+	if list == nil || len(at) == 0 {
+		return 0
+	}
+	for _, x := range *list {
+		if x.span.Contains(at) {
+			return x.delay
+		}
+	}
+	return 0
+}
+
+// waitAt holds up a writer of a position.
+func (s *writeThrottle) waitAt(ctx context.Context, at partition.Position) error {
+	wait := s.delayAt(at)
+	if wait == 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,103 @@
+package txn
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/cleavekv/cleave/partition"
+)
+
+// ID names a transaction for ever. Its first six bytes are the Unix time in
+// milliseconds at which it was made, high byte first; the rest is random. The
+// zero value is no transaction.
+type ID [16]byte
+
+// TimeMS is when the id was made.
+func (id ID) TimeMS() int64 { return int64(binary.BigEndian.Uint64(id[:8]) >> 16) }
+
+// String is the id in errors and reports.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// Outcome is what became of a transaction.
+type Outcome byte
+
+// The outcomes. Their numbers are on disks: none is ever changed or used again.
+const (
+	// Undecided means that it may still become either of the others.
+	Undecided Outcome = 0
+	// Committed means that all of it took effect.
+	Committed Outcome = 1
+	// Aborted means that nothing of it did, and never will.
+	Aborted Outcome = 2
+)
+
+// String is the outcome in errors and reports.
+func (o Outcome) String() string {
+	switch o {
+	case Undecided:
+		return "undecided"
+	case Committed:
+		return "committed"
+	case Aborted:
+		return "aborted"
+	}
+	return "not an outcome"
+}
+
+// isFinal reports whether o is one that is kept.
+func (o Outcome) isFinal() bool { return o == Committed || o == Aborted }
+
+var (
+	// ErrLocked means that another transaction has locked what a command would
+	// read or write: wait until it is resolved, or ask its decider. See
+	// [LockedError] for which.
+	ErrLocked = errors.New("txn: locked by another transaction: retry later")
+	// ErrReserved means that a transaction that was turned away too often comes
+	// first: retry later.
+	ErrReserved = errors.New("txn: held for another transaction: retry later")
+	// ErrDeadline means that the time of the transaction is over: it is
+	// aborted, unless a decision says otherwise. Begin a new one.
+	ErrDeadline = errors.New("txn: past the deadline: begin a new transaction")
+	// ErrFinished means that the transaction is over: this message came late.
+	ErrFinished = errors.New("txn: the transaction is over")
+	// ErrForgotten means that a decider was asked so late that it has no record
+	// of the transaction any more: look at the data.
+	ErrForgotten = errors.New("txn: too late to know whether it was committed: look at the data")
+	// ErrBadParticipant means that a part is not well formed: its text says why.
+	ErrBadParticipant = errors.New("txn: bad part")
+	// ErrNotCoordinator means that a group was asked for a decision that is another's
+	// to make or to keep: ask that one.
+	ErrNotCoordinator = errors.New("txn: another group decides: ask that one")
+	// ErrBadRecord means that stored bytes are not a record that this version can
+	// read: they are damaged, or a newer version wrote them. Restore a backup,
+	// or use that version.
+	ErrBadRecord = errors.New("txn: bad record: it is damaged, or of another version")
+)
+
+// LockedError says which lock was met. It matches [ErrLocked].
+type LockedError struct{ Lock Lock }
+
+// Error names the transaction and the place.
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%v: %v of %v, decided by %v until %d",
+		ErrLocked, e.Lock.Span(), e.Lock.Txn, e.Lock.CoordinatorGroup, e.Lock.DeadlineMS)
+}
+
+// Is matches ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// ReservedError tells what a plain write has met that others hold: that is what it may ask for
+// itself. It matches [ErrReserved].
+type ReservedError struct{ Reserved ReservedSpan }
+
+// Error is that of ErrHeld.
+func (e *ReservedError) Error() string { return ErrReserved.Error() }
+
+// Is matches ErrHeld.
+func (e *ReservedError) Is(target error) bool { return target == ErrReserved }
+
+func outsideError(p partition.Position, s partition.Span) error {
+	return fmt.Errorf("%w: it touches %q, outside of its span %v", ErrBadParticipant, []byte(p), s)
+}

@@ -1,8 +1,0 @@
-//go:build !linux && !windows && !darwin && !freebsd && !netbsd && !openbsd && !dragonfly
-
-package terminal
-
-import "os"
-
-// fileIsTerminal knows none here: then nobody is asked, and --yes is needed.
-func fileIsTerminal(*os.File) bool { return false }
