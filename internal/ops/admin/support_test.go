@@ -183,5 +183,23 @@ func (l *testServer) waitJobDone(a api.Action, err error) api.Job {
 	if err != nil || j.State != api.JobDone {
 		l.t.Fatalf("%s: %+v, %v", a.Plan.Summary, j, err)
 	}
+	l.waitDriverEnded(j.ID)
 	return j
+}
+
+// waitDriverEnded waits until nothing of a job goes on: its record is done a moment before the
+// map that it has made is published.
+func (l *testServer) waitDriverEnded(id string) {
+	l.t.Helper()
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return // a backup has no driver
+	}
+	j, err := l.db.Job(ctx, cleave.JobID(n))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := j.Wait(ctx); err != nil {
+		l.t.Fatal(err)
+	}
 }
