@@ -153,6 +153,7 @@ var dependencyHomes = []struct {
 	{"github.com/redis/go-redis", []string{"hotkey/redishook", "internal/ops/importer", "examples/redis"}, "who wants the detector or the store alone does not take a client along"},
 	{"github.com/pelletier/go-toml", []string{"internal/ops/config"}, "the settings hide the language of their file"},
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
+	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
 	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
