@@ -154,6 +154,7 @@ var dependencyHomes = []struct {
 	{"github.com/pelletier/go-toml", []string{"internal/ops/config"}, "the settings hide the language of their file"},
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
 	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
+	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
 	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
