@@ -279,7 +279,7 @@ func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
 	}
 	must(t, db.Default().Set(ctx, []byte("k"), nil))
 	must(t, db.Backup(ctx, filepath.Join(dir, "copy")))
-	cursor := db.Now()
+	cursor := db.Head()
 	mustClose(t, db)
 	if db, err = Open(filepath.Join(dir, "copy"), Options{}); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func TestChunkedString_IsReadAsAnyOther(t *testing.T) {
 func TestChunkedString_IsToldByTheFeedAsLarge(t *testing.T) {
 	db := openSmall(t, 1)
 	k := rangeSpace(t, db, "k")
-	from := db.Now()
+	from := db.Head()
 	appendTo(t, k, "b", make([]byte, 200_000))
 	appendTo(t, k, "b", []byte("x"))
 	mustDelete(t, k, "b")

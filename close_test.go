@@ -249,7 +249,7 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 	for db.Metrics().Stores[0].QueueDepth == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	checkRefused(t, "the one too many", db.Default().Set(ctx, []byte("b"), nil), ErrOverloaded, "Queue")
+	checkRefused(t, "the one too many", db.Default().Set(ctx, []byte("b"), nil), ErrOverloaded, "QueueLimit")
 	release()
 	must(t, <-first)
 	if _, err := db.Default().Get(ctx, []byte("b")); !errors.Is(err, ErrNotFound) {
@@ -328,7 +328,7 @@ func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	end := db.Now()
+	end := db.Head()
 	if db, err = Open(dir, Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	}{
 		{Options{Stores: 65}, OptionError{Option: "Stores", Value: "65", Use: "1 to 64, or 0 for the default"}, "Stores is 65: use 1 to 64, or 0 for the default"},
 		{Options{Stores: 2, Groups: 1}, OptionError{Option: "Groups", Value: "1", Use: "2 to 1024, or 0 for the default"}, "Groups is 1: use 2 to 1024, or 0 for the default"},
-		{Options{Remember: time.Millisecond}, OptionError{Option: "Remember", Value: "1ms", Use: "1s to 24h, or 0 for the default"}, "Remember is 1ms: use 1s to 24h, or 0 for the default"},
+		{Options{RequestTTL: time.Millisecond}, OptionError{Option: "RequestTTL", Value: "1ms", Use: "1s to 24h, or 0 for the default"}, "RequestTTL is 1ms: use 1s to 24h, or 0 for the default"},
 		{Options{Stores: 3}, OptionError{Option: "Stores", Value: "3", Use: "0 or 2", Found: dir + " has 2 stores, not 3"}, dir + " has 2 stores, not 3: open it with Stores 0 or 2"},
 	} {
 		_, err := Open(dir, c.opts)
@@ -40,7 +40,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 			t.Errorf("%q and %q, want %q", err, got, want)
 		}
 	}
-	_, err = OpenMemory(Options{Queue: -1, Stores: -1})
+	_, err = OpenMemory(Options{QueueLimit: -1, Stores: -1})
 	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: Queue is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
 		t.Errorf("two of them: %v, want %s", err, want)
 	}
@@ -308,9 +308,9 @@ func TestADroppedKeyspaceIsGone(t *testing.T) {
 
 func TestBadOptionsAreAllReported(t *testing.T) {
 	_, err := Open(t.TempDir(), Options{
-		Durability: 9, Stores: 65, CacheBytes: 1, BlockCacheBytes: 1, Queue: -1, Remember: time.Millisecond, FeedBytes: -2,
+		Durability: 9, Stores: 65, CacheBytes: 1, BlockCacheBytes: 1, QueueLimit: -1, RequestTTL: time.Millisecond, FeedBytes: -2,
 	})
-	checkRefused(t, "Open", err, ErrOptions, "Durability", "Stores", "CacheBytes", "BlockCacheBytes", "Queue", "Remember", "FeedBytes")
+	checkRefused(t, "Open", err, ErrOptions, "Durability", "Stores", "CacheBytes", "BlockCacheBytes", "QueueLimit", "RequestTTL", "FeedBytes")
 	_, err = Open("", Options{})
 	checkRefused(t, "Open without a directory", err, ErrOptions, "OpenMemory")
 }

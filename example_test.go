@@ -194,7 +194,7 @@ func ExampleDB_Feed() {
 	}
 	defer db.Close()
 	defer cancel()
-	from := db.Now()
+	from := db.Head()
 	ks := db.Default()
 	_ = ks.Set(ctx, []byte("a"), []byte("1"))
 	_, _ = ks.Delete(ctx, []byte("a"))

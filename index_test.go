@@ -560,7 +560,7 @@ func TestADroppedIndexIsGoneAndSoAreThoseOfADroppedKeyspace(t *testing.T) {
 	must(t, ks.Set(ctx, []byte("b"), []byte("2")))
 	_, scanned := ix.Scan(ctx, IndexScanOptions{})
 	_, status := ix.Status()
-	for say, err := range map[string]error{"Scan": scanned, "Status": status, "Wait": ix.Wait(ctx), "WaitFresh": ix.WaitFresh(ctx, db.Now())} {
+	for say, err := range map[string]error{"Scan": scanned, "Status": status, "Wait": ix.Wait(ctx), "WaitFresh": ix.WaitFresh(ctx, db.Head())} {
 		if !errors.Is(err, ErrNoIndex) {
 			t.Errorf("%s: %v", say, err)
 		}

@@ -96,7 +96,7 @@ func (l *numberLog) writeNumber() {
 	if version <= l.version {
 		w.t.Fatalf("version %d after %d", version, l.version)
 	}
-	l.version, l.cursor = version, w.db.Now()
+	l.version, l.cursor = version, w.db.Head()
 	w.did.Add("numbers written", 1)
 }
 
