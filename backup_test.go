@@ -116,7 +116,7 @@ func checkBackup(t *testing.T, dir string, known []int) {
 	}
 	must(t, db.Default().Set(ctx, []byte("own"), []byte("life")))
 	fresh := rangeSpace(t, db, "fresh")
-	if page, err := fresh.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+	if page, err := fresh.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 		t.Errorf("a new keyspace of the backup has %d keys, %v", len(page.Items), err)
 	}
 }

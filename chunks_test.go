@@ -76,13 +76,13 @@ func readAll(t testing.TB, k *Keyspace, key string, want []byte) {
 		}
 	}
 	for _, o := range []ScanOptions{{}, {Reverse: true}, {Limit: 2}, {Limit: 2, Reverse: true}} {
-		scanned(fmt.Sprintf("All %+v", o), k.All(ctx, ScanOptions{Reverse: o.Reverse}))
+		scanned(fmt.Sprintf("Scan %+v", o), k.Scan(ctx, ScanOptions{Reverse: o.Reverse}))
 		must(t, k.db.View(ctx, func(tx *Txn) error {
 			scanned(fmt.Sprintf("Txn.Scan %+v", o), tx.Scan(k, ScanOptions{Reverse: o.Reverse}))
 			return nil
 		}))
 		for o.After = nil; ; {
-			page, err := k.Scan(ctx, o)
+			page, err := k.ScanPage(ctx, o)
 			must(t, err)
 			for _, item := range page.Items {
 				if string(item.Key) == key {

@@ -104,7 +104,7 @@ func (r *replica) compareWithStore(t testing.TB, db *DB) {
 	t.Helper()
 	texts, hashes := map[string]string{}, map[string]map[string]string{}
 	for _, ks := range db.Keyspaces() {
-		for item, err := range ks.All(ctx, ScanOptions{}) {
+		for item, err := range ks.Scan(ctx, ScanOptions{}) {
 			must(t, err)
 			key := ks.Name() + "/" + string(item.Key)
 			if item.Value != nil {

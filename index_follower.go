@@ -152,7 +152,7 @@ func (f *indexFollower) nextPage() (keys [][]byte, next []byte, err error) {
 		from = f.ix.entries
 		o.Start, o.End = index.RecordsSpan()
 	}
-	page, err := from.Scan(f.ctx, o)
+	page, err := from.ScanPage(f.ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}

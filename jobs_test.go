@@ -224,7 +224,7 @@ func noLeftovers(t *testing.T, db *DB, ks *Keyspace) {
 		}))
 	}
 	items := 0
-	for _, err := range ks.All(ctx, ScanOptions{}) {
+	for _, err := range ks.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		items++
 	}

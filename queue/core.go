@@ -218,7 +218,7 @@ func (c *core) removeDrainedBucket(ctx context.Context, p bucketKeys) (done bool
 func (c *core) scanBucket(ctx context.Context, p bucketKeys, kind byte, from uint64, keysOnly bool, visit func(delivery.MessageRef, []byte) bool) error {
 	o := cleave.ScanOptions{Start: p.seqKey(kind, from), End: p.kindPrefix(kind + 1), Limit: scanPageRows, KeysOnly: keysOnly}
 	for {
-		page, err := c.ks.Scan(ctx, o)
+		page, err := c.ks.ScanPage(ctx, o)
 		if err != nil {
 			return err
 		}
