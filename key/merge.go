@@ -233,12 +233,12 @@ type Cursor[T any] interface {
 	Close() error
 }
 
-// SliceCursor returns a cursor over items, which are not copied.
+// NewSliceCursor returns a cursor over items, which are not copied.
 func NewSliceCursor[T any](items []T) Cursor[T] {
 	return &pageCursor[T]{page: items}
 }
 
-// PageCursor returns a cursor over a source that is read a page at a time,
+// NewPageCursor returns a cursor over a source that is read a page at a time,
 // such as the batches of a remote scan: next returns the following page, and
 // an empty one at the end. It is the cheapest cursor for anything that is not
 // in memory.
@@ -270,7 +270,7 @@ func (c *pageCursor[T]) Close() error {
 	return nil
 }
 
-// SeqCursor returns a cursor over a sequence that ends with an error if there
+// NewSeqCursor returns a cursor over a sequence that ends with an error if there
 // was one. Stepping a sequence from outside switches stacks for every item:
 // in BenchmarkMerge 16 sequences take three to four times as long as 16
 // slices. So prefer [NewPageCursor] where the source has pages.

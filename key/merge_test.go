@@ -503,7 +503,7 @@ func benchMerge[T any](b *testing.B, name string, compare func(a, b T) int, runs
 	})
 }
 
-func BenchmarkMerger(b *testing.B) {
+func BenchmarkMerge(b *testing.B) {
 	for _, k := range []int{2, 16, 100} {
 		benchMerge(b, "uint64", cmp.Compare[uint64], benchRuns(k, func(i uint64) uint64 { return i }))
 		benchMerge(b, "bytes", bytes.Compare, benchRuns(k, func(i uint64) []byte {
