@@ -91,7 +91,7 @@ func TestAClosedDBRefuses(t *testing.T) {
 	} {
 		checkRefused(t, what, err, ErrClosed)
 	}
-	for _, err := range db.Feed(ctx, "") {
+	for _, err := range db.Feed(ctx, FeedOptions{}) {
 		checkRefused(t, "Feed", err, ErrClosed)
 	}
 	_ = db.Metrics()
@@ -336,7 +336,7 @@ func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
 	if err := db.Default().Set(ctx, []byte("after"), nil); err != nil {
 		t.Fatal(err)
 	}
-	for c, err := range db.Feed(ctx, end) {
+	for c, err := range db.Feed(ctx, FeedOptions{From: end}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -453,7 +453,7 @@ func TestAnEndedContextHasNoEffect(t *testing.T) {
 			t.Errorf("%s: %v, want context.Canceled alone", what, err)
 		}
 	}
-	for _, err := range db.Feed(ended, "") {
+	for _, err := range db.Feed(ended, FeedOptions{}) {
 		checkRefused(t, "Feed", err, context.Canceled)
 	}
 	if page, err := ks.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 || len(db.Keyspaces()) != 1 {

@@ -344,7 +344,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	}
 	must(t, ks.Set(ctx, []byte("end"), nil))
 	told := map[string][]string{}
-	for change, err := range db.Feed(ctx, from) {
+	for change, err := range db.Feed(ctx, FeedOptions{From: from}) {
 		must(t, err)
 		for _, op := range change.Ops {
 			told[string(op.Key)] = append(told[string(op.Key)], string(op.Item.Value))
