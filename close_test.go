@@ -498,7 +498,7 @@ func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
 		"HLen": func(ctx context.Context) error { _, err := ks.HLen(ctx, []byte("h")); return err },
 		"Jobs": func(ctx context.Context) error { _, err := db.Jobs(ctx); return err },
 		"a split": func(ctx context.Context) error {
-			_, err := db.Start(ctx, Split{Keyspace: ks, Slots: []int{7}})
+			_, err := db.Start(ctx, SplitAtSlots(ks, 7))
 			return err
 		},
 		"a regroup": func(ctx context.Context) error { _, err := db.Start(ctx, Regroup{Groups: 2}); return err },

@@ -234,7 +234,7 @@ func ExampleDB_Start() {
 			log.Fatal(err)
 		}
 	}
-	split, err := db.Start(ctx, cleave.Split{Keyspace: users, At: [][]byte{[]byte("m")}})
+	split, err := db.Start(ctx, cleave.SplitAtKeys(users, []byte("m")))
 	if err != nil {
 		log.Fatal(err)
 	}

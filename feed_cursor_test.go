@@ -20,7 +20,7 @@ func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 	seed := seedOf(t)
 	db := openWatched(t, 3, nil)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(5), numberKey(10), numberKey(15)}})
+	mustDo(t, db, SplitAtKeys(ks, numberKey(5), numberKey(10), numberKey(15)))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	write := func(worker uint64, f func(rng *rand.Rand) error) {

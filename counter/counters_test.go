@@ -425,7 +425,7 @@ func createRangeKeyspace(t testing.TB, db *cleave.DB, name string) *cleave.Keysp
 	t.Helper()
 	ks, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: name, Kind: cleave.Range})
 	must(t, err)
-	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: SplitKeys(4)})
+	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, SplitKeys(4)...))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)
