@@ -29,7 +29,8 @@
 //
 // Rows have keys of the form queue/shard/number in a keyspace of kind Range. Numbers ascend
 // in the order of commits, by one row for each shard, which concurrent calls of Publish on
-// that shard share. Receivers wait for the feed of the store and do not poll.
+// that shard share. Receivers wait for the feed of the store and do not poll. A keyspace begins
+// in one shard of one group: see [Queue.Spread].
 //
 // # Limits
 //

@@ -77,21 +77,23 @@ var layers = map[string]int{
 
 	".": 10,
 
+	"internal/patterns/spread": 11,
+
 	// Patterns on the store: each uses package cleave as a program would.
-	"saga/journal": 11,
-	"counter":      11,
-	"queue":        11,
-	"table":        11,
-	"cache":        11,
-	"watch":        11,
+	"saga/journal": 12,
+	"counter":      12,
+	"queue":        12,
+	"table":        12,
+	"cache":        12,
+	"watch":        12,
 
-	"internal/server":    12,
-	"internal/ops/admin": 13,
+	"internal/server":    13,
+	"internal/ops/admin": 14,
 
-	"cmd/cleave":                14,
-	"internal/testkit/mutants":  14,
-	"internal/testkit/killtest": 14,
-	"examples":                  14,
+	"cmd/cleave":                15,
+	"internal/testkit/mutants":  15,
+	"internal/testkit/killtest": 15,
+	"examples":                  15,
 }
 
 // purePackages lists the packages that decide. They are handed time, randomness and
