@@ -49,6 +49,8 @@ var layers = map[string]int{
 	"affinity":  2,
 	"hotkey":    2,
 
+	"route/meter": 3,
+
 	"internal/shard/effect": 2,
 
 	"internal/shard/command": 3,
@@ -103,6 +105,10 @@ var purePackages = []string{
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 }
+
+// impurePackages lie in the folder of a pure package and use it; they measure, or drive what it
+// decides.
+var impurePackages = []string{"route/meter"}
 
 // lookupImpure names what a pure package may not use. A nil list forbids the whole
 // package with all below it that is not listed itself; otherwise only the
