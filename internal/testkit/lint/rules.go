@@ -48,6 +48,7 @@ var layers = map[string]int{
 	"actor":     2,
 	"affinity":  2,
 	"hotkey":    2,
+	"cache":     2,
 
 	"route/meter": 3,
 
@@ -82,12 +83,12 @@ var layers = map[string]int{
 	"internal/patterns/spread": 11,
 
 	// Patterns on the store: each uses package cleave as a program would.
-	"saga/journal": 12,
-	"counter":      12,
-	"queue":        12,
-	"table":        12,
-	"cache":        12,
-	"watch":        12,
+	"saga/journal":     12,
+	"counter":          12,
+	"queue":            12,
+	"table":            12,
+	"cache/storecache": 12,
+	"watch":            12,
 
 	"internal/server":    13,
 	"internal/ops/admin": 14,

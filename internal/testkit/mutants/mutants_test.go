@@ -106,7 +106,7 @@ var mutants = map[string][]guard{
 
 	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
-	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
+	"cache-gap-without-flush": {{folder: "cache/storecache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
 
 	"command-overlay-skipped": {guardEdges},
 	"command-expired-visible": {guardEdges},
