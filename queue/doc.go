@@ -5,11 +5,12 @@
 //	if err != nil { … }
 //	defer jobs.Close()
 //	err = jobs.Publish(ctx, queue.Message{Key: []byte("user/7"), Body: []byte("welcome")})
-//	for {
-//		got, err := jobs.Receive(ctx, 10) // waits until there is something
-//		…
-//		err = jobs.Ack(ctx, got...)
-//	}
+//	err = jobs.Consume(ctx, queue.ConsumeOptions{}, func(ctx context.Context, d *queue.Delivery) error {
+//		… // acknowledged if it returns nil, else it comes again
+//	})
+//
+// [Queue.Consume] is the loop that most receivers want; [Queue.Receive] and [Queue.Ack] are what it
+// is made of.
 //
 // # Promises
 //
