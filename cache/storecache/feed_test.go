@@ -152,7 +152,7 @@ func checkReadYourWrites(t *testing.T, breaks bool) {
 					t.Error(err)
 					return
 				}
-				if err := Wait(ctx, c, db.Now()); err != nil {
+				if err := Wait(ctx, c, db.Head()); err != nil {
 					t.Error(err)
 					return
 				}
@@ -244,7 +244,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 		}
 	}
 	close(slow)
-	if err := Wait(ctx, c, db.Now()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	if m := c.Metrics(); m.Flushes < 2 {
@@ -252,7 +252,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 	}
 	mustGet(t, c, "a", 2)
 	set("a", 3)
-	if err := Wait(ctx, c, db.Now()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	mustGet(t, c, "a", 3)
@@ -287,7 +287,7 @@ func TestACacheWhoseStoreIsClosedKeepsNothing(t *testing.T) {
 	if m := c.Metrics(); loads.Load() != 3 || m.FeedErr == nil {
 		t.Errorf("%d loads, %+v: nobody tells what changes", loads.Load(), m)
 	}
-	if err := Wait(ctx, c, db.Now()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Errorf("wait with nothing to wait for: %v", err)
 	}
 }
@@ -307,7 +307,7 @@ func TestAFunctionForKeysThatPanicsCostsTheCacheAndNoMore(t *testing.T) {
 		if err := ks.Set(ctx, []byte("a"), strconv.AppendInt(nil, int64(i), 10)); err != nil {
 			t.Fatal(err)
 		}
-		if err := Wait(ctx, c, db.Now()); err != nil {
+		if err := Wait(ctx, c, db.Head()); err != nil {
 			t.Fatal(err)
 		}
 		mustGet(t, c, "a", i)
@@ -339,7 +339,7 @@ func TestNew_WhatTheStoreDoesNotHaveIsRemembered(t *testing.T) {
 	if err := ks.Set(ctx, []byte("a"), []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Wait(ctx, c, db.Now()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	mustGet(t, c, "a", "1")

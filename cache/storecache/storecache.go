@@ -80,7 +80,7 @@ type feed[K comparable] struct {
 }
 
 // Now implements [cache.Source].
-func (f feed[K]) Now() cache.Place { return cache.Place(f.db.Now()) }
+func (f feed[K]) Now() cache.Place { return cache.Place(f.db.Head()) }
 
 // Covers implements [cache.Source].
 func (f feed[K]) Covers(at, place cache.Place) bool {
