@@ -59,6 +59,7 @@ var layers = map[string]int{
 	"internal/shard/index":   3,
 	"internal/ops/api":       3,
 	"saga":                   3,
+	"saga/machine":           2,
 	"hotkey/redishook":       3,
 
 	"internal/server/redis":     4,
@@ -103,7 +104,7 @@ var layers = map[string]int{
 // purePackages lists the packages that decide. They are handed time, randomness and
 // I/O, so that the simulator can own them and a test can replay them.
 var purePackages = []string{
-	"route", "key", "affinity", "partition",
+	"route", "key", "affinity", "partition", "saga/machine",
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 	"internal/throttle",

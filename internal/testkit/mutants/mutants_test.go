@@ -47,7 +47,7 @@ var (
 	guardQueue          = guard{"queue", "TestAQueueIsAList", quietFlags}
 	guardCounterRetries = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
 	guardSimSagas       = guard{folder: "internal/testkit/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
-	guardSagas          = guard{folder: "saga", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
+	guardSagas          = guard{folder: "saga/machine", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
 
 // moduleRoot is where the module is.
