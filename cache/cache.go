@@ -11,7 +11,6 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/freshness"
 )
 
@@ -193,7 +192,7 @@ func (c *Cache[K, V]) newEntry(old *entry[V], f *flight[V]) *entry[V] {
 			e.freshUntil, e.staleUntil = forever, forever
 		}
 		return e
-	case errors.Is(err, cleave.ErrNotFound):
+	case c.isNotFound(err):
 		if o.NotFoundTTL == 0 {
 			return nil
 		}

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/cleavekv/cleave"
 )
 
 var ctx = context.Background()
@@ -156,11 +154,11 @@ func TestThatThereIsNothingIsRememberedForItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loads := 0
 		c := mustNew(t, Options[int, int]{
-			Load:        func(context.Context, int) (int, error) { loads++; return 0, cleave.ErrNotFound },
+			Load:        func(context.Context, int) (int, error) { loads++; return 0, ErrNotFound },
 			NotFoundTTL: 10 * time.Second, Jitter: -1,
 		})
 		for i := range 5 {
-			if _, err := c.Get(ctx, 1); !errors.Is(err, cleave.ErrNotFound) {
+			if _, err := c.Get(ctx, 1); !errors.Is(err, ErrNotFound) {
 				t.Fatal(err)
 			}
 			if want := i/2 + 1; loads != want {
@@ -298,7 +296,7 @@ func TestManyKeysAreLoadedByOneCall(t *testing.T) {
 	if err != nil || len(got) != 3 || got[1] != 1 || got[2] != 2 || got[3] != 3 {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := c.Get(ctx, 10); !errors.Is(err, cleave.ErrNotFound) || calls != 2 {
+	if _, err := c.Get(ctx, 10); !errors.Is(err, ErrNotFound) || calls != 2 {
 		t.Errorf("%v after %d calls: a key that was left out is not found, and that is remembered", err, calls)
 	}
 	if m := c.Metrics(); m.Loads != 2 || m.Hits != 2 {
@@ -378,12 +376,12 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{Options[int, int]{Load: load, Backoff: time.Hour, MaxBackoff: 1}, "MaxBackoff"},
 		{Options[int, int]{Load: load, MaxBackoff: -1}, "MaxBackoff"},
 	} {
-		if _, err := New(test.o); !errors.Is(err, ErrOptions) || !errors.Is(err, cleave.ErrOptions) || !strings.Contains(err.Error(), test.text) {
+		if _, err := New(test.o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: %v, want something about %s", test.o, err, test.text)
 		}
 	}
 	c := mustNew(t, Options[int, int]{Load: load})
-	if err := c.Follow(nil, nil); !errors.Is(err, ErrOptions) {
+	if err := c.Follow(nil); !errors.Is(err, ErrOptions) {
 		t.Errorf("follow nothing: %v", err)
 	}
 	if err := c.Wait(ctx, ""); !errors.Is(err, ErrNotFollowing) {
@@ -503,4 +501,26 @@ func (l *lru) get(key int) bool {
 		delete(l.at, l.order.Remove(l.order.Back()).(int))
 	}
 	return false
+}
+
+func TestNotFound_TheErrorOfTheSourceCountsAsNone(t *testing.T) {
+	errNoRows := errors.New("no rows")
+	for name, o := range map[string]Options[int, int]{
+		"Load":     {Load: func(context.Context, int) (int, error) { return 0, fmt.Errorf("query: %w", errNoRows) }},
+		"LoadMany": {LoadMany: func(context.Context, []int) (map[int]int, error) { return nil, nil }},
+	} {
+		o.NotFound = errNoRows
+		c := mustNew(t, o)
+		for range 3 {
+			if _, err := c.Get(ctx, 1); !errors.Is(err, errNoRows) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if found, err := c.GetMany(ctx, 1, 2); len(found) != 0 || err != nil {
+			t.Errorf("%s: GetMany: %v, %v", name, found, err)
+		}
+		if m := c.Metrics(); m.Loads != 2 || m.LoadErrors != 0 {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
 }

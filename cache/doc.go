@@ -14,12 +14,12 @@
 //   - A [Cache.Get] that begins after [Cache.Invalidate] or [Cache.Flush] has returned
 //     does not return what was loaded before: a load that began earlier does not put its
 //     value in later.
-//   - A cache that follows the feed of a store ([Cache.Follow]) returns values that were
-//     current not longer ago than the feed is behind, and than the TTL. If the feed breaks
-//     off, or has gone further than it is kept, everything is forgotten, and until it goes
-//     on every Get loads. What the source itself gives late is late here too.
-//   - [Cache.Wait] returns when the cache has heard of all that was committed before a
-//     place in the feed: who has written, and waits for [cleave.DB.StableHead], reads what he wrote.
+//   - A cache that follows a [Source] of changes ([Cache.Follow]), such as the feed of a store
+//     (package storecache), returns values that were current not longer ago than what it
+//     follows is behind, and than the TTL. If that breaks off, everything is forgotten, and
+//     until it goes on every Get loads. What the loader itself gives late is late here too.
+//   - [Cache.Wait] returns when the cache has heard of all that changed before a place in
+//     what it follows: who has written, and waits for the place behind that, reads it.
 //   - It holds at most so many entries or bytes as Options say, up to what is just being
 //     evicted.
 //
@@ -34,7 +34,5 @@
 // # Limits
 //
 // The cache is one process's and is gone with it. Two caches that follow one feed read it
-// twice. A value is shared by all who get it: do not change it. Keys of a keyspace that
-// was dropped are not told by the feed: they stay until their TTL ends, or call Flush. A
-// key of the store that expires is told when it is removed, some tenths of a second later.
+// twice. A value is shared by all who get it: do not change it.
 package cache

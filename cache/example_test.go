@@ -5,24 +5,13 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/cache"
 )
 
-// Prices live in a slow place. Whoever changes one also notes that in the store, and every
-// cache that follows the store's feed forgets the old one.
-func Example() {
+// Who changes what the loader reads forgets it afterwards. A cache of several processes follows
+// a source of changes instead, such as the feed of a store: see package storecache.
+func ExampleCache_Invalidate() {
 	ctx := context.Background()
-	db, err := cleave.OpenMemory(cleave.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	changed, err := db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "changed-prices"})
-	if err != nil {
-		log.Fatal(err)
-	}
-
 	slow := map[string]int{"tea": 4}
 	loads := 0
 	prices, err := cache.New(cache.Options[string, int]{
@@ -30,7 +19,7 @@ func Example() {
 			loads++
 			price, ok := slow[name]
 			if !ok {
-				return 0, cleave.ErrNotFound
+				return 0, cache.ErrNotFound
 			}
 			return price, nil
 		},
@@ -39,10 +28,6 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer prices.Close()
-	if err := prices.Follow(db, cache.Keys(changed)); err != nil {
-		log.Fatal(err)
-	}
-
 	for range 1000 {
 		if _, err := prices.Get(ctx, "tea"); err != nil {
 			log.Fatal(err)
@@ -50,18 +35,8 @@ func Example() {
 	}
 	fmt.Println("loads:", loads)
 
-	// A change: first the source, then the store, which tells everybody.
 	slow["tea"] = 5
-	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
-		log.Fatal(err)
-	}
-	place, err := db.StableHead(ctx) // to read one's own write
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := prices.Wait(ctx, place); err != nil {
-		log.Fatal(err)
-	}
+	prices.Invalidate("tea")
 	price, err := prices.Get(ctx, "tea")
 	fmt.Println("price:", price, err, "loads:", loads)
 	// Output:

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/freshness"
 	"github.com/cleavekv/cleave/internal/plant"
 )
@@ -143,7 +142,7 @@ func (c *Cache[K, V]) runLoad(key K, f *flight[V]) {
 	}()
 	ctx, cancel := c.loadContext(f.ctx)
 	defer cancel()
-	defer c.counters.startLoadTimer()(&err)
+	defer c.startLoadTimer()(&err)
 	value, err = c.callLoader(ctx, key)
 	f.size = c.measureEntry(key, value)
 }
@@ -165,7 +164,7 @@ func (c *Cache[K, V]) callLoader(ctx context.Context, key K) (V, error) {
 	many, err := c.opts.LoadMany(ctx, []K{key})
 	value, ok := many[key]
 	if err == nil && !ok {
-		err = cleave.ErrNotFound
+		err = c.opts.notFound()
 	}
 	return value, err
 }
@@ -250,7 +249,7 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys ...K) (map[K]V, error) {
 			continue
 		}
 		if e := c.lookupEntry(ctx, key); e != nil {
-			errs = addResult(found, errs, key, e.value, e.err)
+			errs = c.addResult(found, errs, key, e.value, e.err)
 			continue
 		}
 		f, mine, err := c.joinForMany(ctx, key)
@@ -271,7 +270,7 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys ...K) (map[K]V, error) {
 	}
 	for key, f := range flights {
 		value, err := f.wait(ctx, c.ctx)
-		errs = addResult(found, errs, key, value, err)
+		errs = c.addResult(found, errs, key, value, err)
 	}
 	return found, errors.Join(errs...)
 }
@@ -286,11 +285,11 @@ func (c *Cache[K, V]) joinForMany(ctx context.Context, key K) (f *flight[V], min
 }
 
 // addResult adds what is known of a key to what was found, or to what went wrong.
-func addResult[K comparable, V any](found map[K]V, errs []error, key K, value V, err error) []error {
+func (c *Cache[K, V]) addResult(found map[K]V, errs []error, key K, value V, err error) []error {
 	switch {
 	case err == nil:
 		found[key] = value
-	case errors.Is(err, cleave.ErrNotFound):
+	case c.isNotFound(err):
 	case len(errs) == 0 || !errors.Is(errs[len(errs)-1], err): // that of one load once
 		errs = append(errs, err)
 	}
@@ -309,7 +308,7 @@ func (c *Cache[K, V]) runMany(keys []K, flights []*flight[V]) {
 			value, ok := many[key]
 			failed := err
 			if failed == nil && !ok {
-				failed = cleave.ErrNotFound
+				failed = c.opts.notFound()
 			}
 			c.finishLoad(key, flights[i], value, failed)
 			c.wg.Done()
@@ -317,7 +316,7 @@ func (c *Cache[K, V]) runMany(keys []K, flights []*flight[V]) {
 	}()
 	ctx, cancel := c.loadContext(flights[0].ctx)
 	defer cancel()
-	defer c.counters.startLoadTimer()(&err)
+	defer c.startLoadTimer()(&err)
 	many, err = c.opts.LoadMany(ctx, keys)
 	for i, key := range keys {
 		flights[i].size = c.measureEntry(key, many[key])

@@ -1,12 +1,9 @@
 package cache
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
-
-	"github.com/cleavekv/cleave"
 )
 
 // Metrics are figures of a cache. Counters count since New.
@@ -68,12 +65,12 @@ type counters struct {
 }
 
 // startLoadTimer counts a load from now until what it returns is called, with what became of it.
-func (n *counters) startLoadTimer() func(err *error) {
-	began := time.Now()
+func (c *Cache[K, V]) startLoadTimer() func(err *error) {
+	n, began := &c.counters, time.Now()
 	return func(err *error) {
 		n.loads.Add(1)
 		n.loadNS.Add(int64(time.Since(began)))
-		if *err != nil && !errors.Is(*err, cleave.ErrNotFound) {
+		if *err != nil && !c.isNotFound(*err) {
 			n.loadErrors.Add(1)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
@@ -137,7 +136,7 @@ func (x *modelRun) newLoader(how uint64, took time.Duration) func(ctx context.Co
 		case n == 1:
 			return 0, errSource
 		case got%2 == 1:
-			return 0, fmt.Errorf("%d: %w", got, cleave.ErrNotFound)
+			return 0, fmt.Errorf("%d: %w", got, ErrNotFound)
 		}
 		return got, nil
 	}
@@ -151,7 +150,7 @@ func (x *modelRun) checkGet(key int, patience time.Duration) {
 		defer cancel()
 		got, err := x.cache.Get(ctx, key)
 		switch {
-		case errors.Is(err, cleave.ErrNotFound):
+		case errors.Is(err, ErrNotFound):
 			_, _ = fmt.Sscanf(err.Error(), "%d:", &got)
 		case err == nil && got%2 == 0:
 		case err == nil:

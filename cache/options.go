@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/cleavekv/cleave"
 )
 
 // Options of a cache. Load or LoadMany is needed; for the rest the zero value works.
 type Options[K comparable, V any] struct {
 	// Load returns the value of a key from where it lives. An error that matches
-	// cleave.ErrNotFound means that there is none, which is remembered. Its context has
+	// [ErrNotFound] means that there is none, which is remembered. Its context has
 	// the values of that of a caller, and ends with LoadTimeout or Close.
 	Load func(ctx context.Context, key K) (V, error)
 	// LoadMany returns the values of several keys at once, for [Cache.GetMany]. Keys that
 	// it leaves out are not found. If there is no Load it is used for single keys too.
 	LoadMany func(ctx context.Context, keys []K) (map[K]V, error)
+	// NotFound is another error by which Load says that there is no value, that of the source,
+	// such as sql.ErrNoRows. Package storecache sets it to that of the store. Default none.
+	NotFound error
 	// LoadTimeout is when the context of a load ends. Default 30 s; -1 for never.
 	LoadTimeout time.Duration
 
@@ -109,10 +110,26 @@ func (o Options[K, V]) withDefaults() (Options[K, V], error) {
 	return o, errors.Join(errs...)
 }
 
+// isNotFound reports whether a loader means by an error that there is no value.
+func (c *Cache[K, V]) isNotFound(err error) bool {
+	return errors.Is(err, ErrNotFound) || c.opts.NotFound != nil && errors.Is(err, c.opts.NotFound)
+}
+
+// notFound is the error of a key that LoadMany has left out. It matches that of the source, too.
+func (o *Options[K, V]) notFound() error {
+	if o.NotFound == nil {
+		return ErrNotFound
+	}
+	return fmt.Errorf("%w: %w", ErrNotFound, o.NotFound)
+}
+
 var (
 	// ErrOptions means that an option is out of its range, or missing: the text says
-	// which and what to use. It matches cleave.ErrOptions too.
-	ErrOptions = fmt.Errorf("%w of a cache", cleave.ErrOptions)
+	// which and what to use.
+	ErrOptions = errors.New("cache: bad options")
+	// ErrNotFound means that the source has no value for the key: loaders return it, and Get
+	// returns what its loader did.
+	ErrNotFound = errors.New("cache: not found")
 	// ErrClosed means that the cache was closed.
 	ErrClosed = errors.New("cache: closed")
 	// ErrKey means that a key is not equal to itself, as NaN is not: it would never be found.
@@ -122,6 +139,9 @@ var (
 	ErrPanic = errors.New("cache: the loader panicked")
 	// ErrFollowing means that the cache follows a feed already: make another cache.
 	ErrFollowing = errors.New("cache: it follows a feed already")
+	// ErrSourceEnded means that a [Source] will never yield a change again: the cache does
+	// not follow it any longer, and keeps nothing.
+	ErrSourceEnded = errors.New("cache: the source of changes has ended")
 	// ErrNotFollowing means that the cache follows no feed, and so cannot wait for one:
 	// call Follow first.
 	ErrNotFollowing = errors.New("cache: it follows no feed: call Follow first")

@@ -24,7 +24,7 @@
 // it is given twice the parts, in other shards, and an add goes to any of them. They are
 // kept only if adds then take less time, and folded again when the crowd has gone: see
 // [Options]. In a keyspace of kind Hash parts are spread evenly over the slots. In one of
-// kind Range a byte stands in front of the key, and [SplitKeys] says where to cut it.
+// kind Range a byte stands in front of the key, and [Counters.Spread] gives each group a piece.
 //
 // # Limits
 //

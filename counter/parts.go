@@ -242,7 +242,8 @@ func (l layout) saltedKey(name string, i int, what any) []byte {
 //	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, counter.SplitKeys(8)...))
 //
 // Then give some of the shards to other groups, with a [cleave.Move] for each. One of
-// kind Hash needs nothing: its slots are spread from the start.
+// kind Hash needs nothing: its slots are spread from the start. [Counters.Spread] does both, for
+// all groups.
 func SplitKeys(n int) [][]byte {
 	var keys [][]byte
 	for i := 1; i < min(n, MaxParts); i++ {

@@ -19,6 +19,9 @@
 //		owner = m.Owner(space.AppendPosition(buf, key))
 //	}
 //
+// Where there is no order of keys to keep, and nothing but a number of shards, [Buckets] are
+// simpler: many logical buckets over few shards, one of which moves at a time.
+//
 // The choice: an edit copies the map, so that lookups are a search in arrays
 // that nobody writes. At ten thousand shards a lookup takes tens of nanoseconds
 // and an edit a fraction of a millisecond.

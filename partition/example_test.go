@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleavekv/cleave/hash"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -53,4 +54,25 @@ func ExampleMap_Apply() {
 	// zoe is with group 2
 	// zoe was with group 1
 	// true
+}
+
+// Many logical buckets lie over few shards, and one of them moves: no key is hashed again, and
+// none of another bucket moves.
+func ExampleBuckets() {
+	b, err := partition.NewBuckets(1024, 12)
+	if err != nil {
+		panic(err)
+	}
+	h := hash.XXH3String("user:42")
+	bucket := b.BucketOf(h)
+	fmt.Printf("bucket %d is with shard %d\n", bucket, b.ShardOf(h))
+
+	next, err := b.Move(bucket, 12) // a shard that joins
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("bucket %d is with shard %d at version %d\n", next.BucketOf(h), next.ShardOf(h), next.Version())
+	// Output:
+	// bucket 639 is with shard 7
+	// bucket 639 is with shard 12 at version 2
 }

@@ -5,11 +5,12 @@
 //	if err != nil { … }
 //	defer jobs.Close()
 //	err = jobs.Publish(ctx, queue.Message{Key: []byte("user/7"), Body: []byte("welcome")})
-//	for {
-//		got, err := jobs.Receive(ctx, 10) // waits until there is something
-//		…
-//		err = jobs.Ack(ctx, got...)
-//	}
+//	err = jobs.Consume(ctx, queue.ConsumeOptions{}, func(ctx context.Context, d *queue.Delivery) error {
+//		… // acknowledged if it returns nil, else it comes again
+//	})
+//
+// [Queue.Consume] is the loop that most receivers want; [Queue.Receive] and [Queue.Ack] are what it
+// is made of.
 //
 // # Promises
 //
@@ -29,7 +30,8 @@
 //
 // Rows have keys of the form queue/shard/number in a keyspace of kind Range. Numbers ascend
 // in the order of commits, by one row for each shard, which concurrent calls of Publish on
-// that shard share. Receivers wait for the feed of the store and do not poll.
+// that shard share. Receivers wait for the feed of the store and do not poll. A keyspace begins
+// in one shard of one group: see [Queue.Spread].
 //
 // # Limits
 //

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -46,6 +47,46 @@ func Example() {
 	// Output:
 	// user/7: welcome
 	// user/7: remind
+}
+
+// A loop of workers: it takes messages, extends their leases, and acknowledges those that are done.
+func ExampleQueue_Consume() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	db, err := cleave.OpenMemory(cleave.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ks, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: "queues", Kind: cleave.Range})
+	if err != nil {
+		log.Fatal(err)
+	}
+	jobs, err := queue.Open(ctx, db, ks, "jobs", queue.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer jobs.Close()
+	user := []byte("user/7")
+	if err := jobs.Publish(ctx, queue.Message{Key: user, Body: []byte("welcome")}, queue.Message{Key: user, Body: []byte("remind")}); err != nil {
+		log.Fatal(err)
+	}
+	err = jobs.Consume(ctx, queue.ConsumeOptions{Concurrency: 8}, func(_ context.Context, d *queue.Delivery) error {
+		fmt.Printf("%s: %s, delivery %d\n", d.Key, d.Body, d.Attempt)
+		if string(d.Body) == "remind" && d.Attempt == 1 {
+			return errors.New("no connection") // it comes again
+		}
+		if string(d.Body) == "remind" {
+			stop()
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// user/7: welcome, delivery 1
+	// user/7: remind, delivery 1
+	// user/7: remind, delivery 2
+	// context canceled
 }
 
 func ExampleLog() {

@@ -94,7 +94,7 @@ func (p bucketKeys) parseRowKey(k []byte) (delivery.MessageRef, error) {
 //	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, queue.SplitKeys("jobs", 4)...))
 //
 // Then give some of them to other groups, with a cleave.Move for each. Cuts stay good
-// when the queue is resized.
+// when the queue is resized. [Queue.Spread] does both, for all groups.
 func SplitKeys(name string, n int) [][]byte {
 	m := delivery.NewManifest(max(1, min(n, MaxShards)))
 	var keys [][]byte

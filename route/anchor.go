@@ -195,7 +195,8 @@ func (r *Anchor) RouteN(dst []int, h hash.Stable, n int) []int {
 // states answer alike in every process; it may be stored or sent, for instance
 // as JSON.
 type AnchorState struct {
-	// Nodes are the members, in the order of [Anchor.Nodes].
+	// Nodes are the members, in the order of [Anchor.Nodes], without what they carry: set
+	// Payload anew before [RestoreAnchor].
 	Nodes []Node
 	// Places has the bucket of every node.
 	Places []int
@@ -207,8 +208,12 @@ type AnchorState struct {
 
 // State returns the state, which the caller may keep and change.
 func (r *Anchor) State() AnchorState {
+	nodes := slices.Clone(r.nodes)
+	for i := range nodes {
+		nodes[i].Payload = Payload{}
+	}
 	return AnchorState{
-		Nodes:  slices.Clone(r.nodes),
+		Nodes:  nodes,
 		Places: slices.Clone(r.nodeBuckets),
 		Free:   slices.Clone(r.freeBuckets),
 	}

@@ -66,3 +66,20 @@ func ExampleOwners() {
 	// bob: b2 (west) c2 (north) a2 (east)
 	// carol: c1 (north) b2 (west) a1 (east)
 }
+
+// The node that owns a key brings its connection along.
+func ExamplePayloadOf() {
+	type conn struct{ address string }
+	r, err := route.NewRendezvous([]route.Node{
+		{Name: "a", Payload: route.NewPayload(&conn{"10.0.0.1:7379"})},
+		{Name: "b", Payload: route.NewPayload(&conn{"10.0.0.2:7379"})},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	node, _ := route.Owner(r, hash.XXH3String("alice"))
+	c, ok := route.PayloadOf[*conn](node)
+	fmt.Println(node.Name, c.address, ok)
+	// Output:
+	// b 10.0.0.2:7379 true
+}

@@ -18,7 +18,9 @@
 //   - the number of nodes is fixed, or doubles: [Modulo], [Mask].
 //   - a node must own one contiguous range of hashes: [Interval].
 //
-// [Owner] and [Owners] turn the indexes that a router answers into nodes.
+// [Owner] and [Owners] turn the indexes that a router answers into nodes. A node carries what
+// belongs to it, such as a connection, as its [Payload]. Package meter counts what any router
+// sends to each node, and how that went.
 //
 // The doc of each type says what moves when, which nodes can leave, and what
 // weights, memory and lookups cost. [Kinds] lists them all for programs that
@@ -49,6 +51,9 @@ type Node struct {
 	// Zone is the failure domain that RouteN spreads over. Nodes with an
 	// empty zone are each their own zone.
 	Zone string
+	// Payload is whatever the program wants to find with the node, such as its connection: see
+	// [NewPayload]. Routers hand it on and never look at it.
+	Payload Payload `json:"-"`
 }
 
 // Router finds the owner of a key. Implementations are safe for concurrent

@@ -57,7 +57,7 @@ func (a *activeSaga) run(rec Record) Record {
 		rec, _ = a.applyEvent(rec, Event{Kind: Blocked, Why: why})
 		return rec
 	}
-	for !rec.isAtRest() {
+	for !rec.AtRest() {
 		var err error
 		if rec, err = a.driveOnce(rec); err != nil {
 			return rec
@@ -114,7 +114,7 @@ func (a *activeSaga) waitUntilDue(rec Record, d time.Duration) (Record, error) {
 
 // callStep carries out a Do or Undo and writes down what came of it.
 func (a *activeSaga) callStep(rec Record, undo bool) (Record, error) {
-	s := a.definition.steps[rec.stepName()]
+	s := a.definition.steps[rec.StepName()]
 	ctx, stop := a.newCallContext(&rec, s, undo)
 	defer stop()
 	e := Event{Step: rec.At, Retry: s.retry}
@@ -230,7 +230,7 @@ func (a *activeSaga) applyEvent(rec Record, e Event) (Record, error) {
 			return next, nil
 		}
 		// Another one is there, or nobody knows whether it was written: look.
-		if !errors.Is(err, ErrConflict) && a.runner.sleepContext(a.runner.ctx, journalRetry.waitAfter(n, e.Random)) != nil {
+		if !errors.Is(err, ErrConflict) && a.runner.sleepContext(a.runner.ctx, journalRetry.WaitAfter(n, e.Random)) != nil {
 			return rec, errReleased
 		}
 		if rec, err = a.loadRecord(rec); err != nil {
@@ -277,7 +277,7 @@ func (a *activeSaga) loadRecord(old Record) (Record, error) {
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrFormat):
 			return old, errReleased
 		}
-		if a.runner.sleepContext(a.runner.ctx, journalRetry.waitAfter(n, a.runner.opts.Random())) != nil {
+		if a.runner.sleepContext(a.runner.ctx, journalRetry.WaitAfter(n, a.runner.opts.Random())) != nil {
 			return old, errReleased
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cleavekv/cleave/saga/machine"
 )
 
 // Definition says what a kind of saga does. S is the value that each of them carries
@@ -81,12 +81,12 @@ func callKey(saga, step, which string) string { return fmt.Sprintf("%q/%q/%s", s
 
 func newCall(r *Record, undo bool) Call {
 	c := Call{
-		Saga: r.ID, Definition: r.Definition, Step: r.stepName(), Undo: undo, Doubt: r.Doubt, Attempt: r.Attempts + 1,
-		DoKey: callKey(r.ID, r.stepName(), "do"),
+		Saga: r.ID, Definition: r.Definition, Step: r.StepName(), Undo: undo, Doubt: r.Doubt, Attempt: r.Attempts + 1,
+		DoKey: callKey(r.ID, r.StepName(), "do"),
 	}
 	c.Key = c.DoKey
 	if undo {
-		c.Key = callKey(r.ID, r.stepName(), "undo")
+		c.Key = callKey(r.ID, r.StepName(), "undo")
 	}
 	return c
 }
@@ -141,7 +141,7 @@ func (d *Definition[S]) checkFor(j Journal) error {
 	if len(d.Steps) > MaxSteps {
 		bad("it has %d steps: at most %d", len(d.Steps), MaxSteps)
 	}
-	if err := d.Retry.checkBounds(); err != nil {
+	if err := d.Retry.Check(); err != nil {
 		errs = append(errs, err)
 	}
 	together, _ := j.(Together)
@@ -165,7 +165,7 @@ func (d *Definition[S]) checkFor(j Journal) error {
 		case s.Timeout < 0:
 			bad("step %q: Timeout is %v: use 0 for none", s.Name, s.Timeout)
 		}
-		if err := s.Retry.checkBounds(); err != nil {
+		if err := s.Retry.Check(); err != nil {
 			bad("step %q: %w", s.Name, err)
 		}
 		names[s.Name] = true
@@ -177,75 +177,6 @@ func (d *Definition[S]) checkFor(j Journal) error {
 		return fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, errors.Join(errs...))
 	}
 	return nil
-}
-
-// Retry says how often, and after which time, a step is tried again.
-type Retry struct {
-	// Attempts is how often a Do is tried before the saga turns round. Default 10,
-	// which with the other defaults takes about half a minute. -1 is no limit: then
-	// the saga should have a deadline.
-	Attempts int
-	// UndoAttempts is how often an Undo is tried before the saga is stuck. Default 0,
-	// no limit.
-	UndoAttempts int
-	// First is the wait after the first failure. It doubles with each up to Max, and
-	// is cut at random by up to a half, so that those who failed together do not come
-	// back together. Defaults 100 ms and 10 s. At least 1 ms, at most a day.
-	First, Max time.Duration
-}
-
-const (
-	defaultAttempts = 10
-	defaultFirst    = 100 * time.Millisecond
-	defaultMax      = 10 * time.Second
-)
-
-func (p Retry) checkBounds() error {
-	var errs []error
-	if p.Attempts < -1 {
-		errs = append(errs, fmt.Errorf("Retry.Attempts is %d: use -1 for no limit", p.Attempts))
-	}
-	if p.UndoAttempts < 0 {
-		errs = append(errs, fmt.Errorf("Retry.UndoAttempts is %d: use 0 for no limit", p.UndoAttempts))
-	}
-	first, most := p.waitBounds()
-	if first < time.Millisecond || most > 24*time.Hour || first > most {
-		errs = append(errs, fmt.Errorf("Retry.First %v and Max %v: use 1 ms <= First <= Max <= 24 h", first, most))
-	}
-	return errors.Join(errs...)
-}
-
-func (p Retry) waitBounds() (first, most time.Duration) {
-	first, most = p.First, p.Max
-	if first == 0 {
-		first = defaultFirst
-	}
-	if most == 0 {
-		most = max(defaultMax, first)
-	}
-	return first, most
-}
-
-func (p Retry) maxAttempts() int {
-	switch p.Attempts {
-	case 0:
-		return defaultAttempts
-	case -1:
-		return math.MaxInt
-	}
-	return p.Attempts
-}
-
-// waitAfter is the wait after the n-th failure in a row: from half of the whole to the
-// whole.
-func (p Retry) waitAfter(n int, random uint64) time.Duration {
-	d, most := p.waitBounds()
-	for i := 1; i < n && d < most; i++ {
-		d *= 2
-	}
-	d = min(d, most)
-	cut, _ := bits.Mul64(random, uint64(d)/2)
-	return max(d-time.Duration(cut), time.Millisecond)
 }
 
 // untypedDefinition is a definition whose type is forgotten: the runner knows values as bytes.
@@ -379,7 +310,7 @@ func (g *Sagas[S]) Start(ctx context.Context, id string, s S) error {
 }
 
 func (g *Sagas[S]) startSaga(ctx context.Context, id string, s S) (*activeSaga, error) {
-	if err := checkID(id); err != nil {
+	if err := machine.CheckID(id); err != nil {
 		return nil, err
 	}
 	data, err := encodeValue(g.codec, s)
@@ -407,7 +338,7 @@ func (g *Sagas[S]) Run(ctx context.Context, id string, s S) (S, error) {
 	if a != nil {
 		select {
 		case <-a.done:
-			if a.lastRecord.isAtRest() {
+			if a.lastRecord.AtRest() {
 				return g.toOutcome(a.lastRecord, nil)
 			}
 		case <-ctx.Done():

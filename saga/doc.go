@@ -41,6 +41,9 @@
 // added to the code later is for new sagas. One that is removed makes those that need
 // it stuck: keep it with Retired set until they have ended.
 //
+// What a saga does next is decided by package machine, which does nothing itself: it is for those
+// who write a runner of their own, or simulate one. This package has the runner.
+//
 // # Limits
 //
 // A saga is not isolated: others see what its steps have done before it ends, and an

@@ -3,6 +3,8 @@ package saga
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cleavekv/cleave/saga/machine"
 )
 
 // What can go wrong. Errors match one of these with errors.Is, and their text says
@@ -16,7 +18,7 @@ var (
 	// ErrConflict means that the journal has another revision: load it and look again.
 	ErrConflict = errors.New("saga: the journal has another revision")
 	// ErrEnded means that the saga has ended: nothing changes it any more.
-	ErrEnded = errors.New("saga: it has ended")
+	ErrEnded = machine.ErrEnded
 	// ErrCompensated means that the saga was taken back: the text says why.
 	ErrCompensated = errors.New("saga: taken back")
 	// ErrStuck means that the saga stands still: the text says why. Remove the cause,
@@ -25,7 +27,7 @@ var (
 	// ErrDefinition means that a definition cannot be used: the text says why.
 	ErrDefinition = errors.New("saga: bad definition")
 	// ErrID means that an id cannot be used: it has 1 to MaxID bytes of UTF-8.
-	ErrID = errors.New("saga: bad id")
+	ErrID = machine.ErrID
 	// ErrValue means that the value of a saga is too large: at most MaxValue bytes.
 	ErrValue = errors.New("saga: the value is too large")
 	// ErrTaken means that the id names a saga of another definition: choose another.
@@ -40,10 +42,10 @@ var (
 	ErrUndone = errors.New("saga: the step was undone before")
 	// ErrTurn means that an event does not fit the record: it comes too late, or
 	// twice. Nothing has changed.
-	ErrTurn = errors.New("saga: not the turn for it")
+	ErrTurn = machine.ErrTurn
 	// ErrFormat means that a record in the journal cannot be read: it is damaged, or
 	// was written by a newer version.
-	ErrFormat = errors.New("saga: unreadable record")
+	ErrFormat = machine.ErrFormat
 )
 
 // EndError says why a saga did not complete. It matches ErrCompensated or ErrStuck.

@@ -47,7 +47,7 @@ func (i Info) Err() error {
 
 func toInfo(r Record) Info {
 	i := Info{
-		ID: r.ID, Definition: r.Definition, State: r.State, Step: r.stepName(), Attempts: r.Attempts, Failure: r.Failure,
+		ID: r.ID, Definition: r.Definition, State: r.State, Step: r.StepName(), Attempts: r.Attempts, Failure: r.Failure,
 		Next: toTime(r.NotBeforeMS), Cancelled: r.Cancel, Cause: r.Cause, Turned: r.Turned, Stuck: r.Stuck,
 		Deadline: toTime(r.DeadlineMS), Created: toTime(r.CreatedMS), Changed: toTime(r.ChangedMS), Ended: toTime(r.EndedMS),
 		Owner: r.Owner, Data: slices.Clone(r.Data), Revision: r.Revision,

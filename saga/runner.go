@@ -248,7 +248,7 @@ func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 			if rec, err = a.loadRecord(a.lastRecord); err != nil {
 				continue
 			}
-			if a.lastRecord = rec; !rec.isAtRest() {
+			if a.lastRecord = rec; !rec.AtRest() {
 				a.lastRecord = a.run(rec)
 			}
 		}
@@ -280,7 +280,7 @@ func (r *Runner) waitAtRest(ctx context.Context, id string) (Record, error) {
 		r.mu.Unlock()
 		if a == nil { // it has ended, or somebody else has it
 			rec, err := r.journal.Load(ctx, id)
-			if err != nil || rec.isAtRest() {
+			if err != nil || rec.AtRest() {
 				return rec, err
 			}
 			if err := r.sleepContext(ctx, nap); err != nil {
@@ -290,7 +290,7 @@ func (r *Runner) waitAtRest(ctx context.Context, id string) (Record, error) {
 		}
 		select {
 		case <-a.done:
-			if a.lastRecord.isAtRest() {
+			if a.lastRecord.AtRest() {
 				return a.lastRecord, nil
 			}
 		case <-ctx.Done():

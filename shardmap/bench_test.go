@@ -77,3 +77,39 @@ func BenchmarkShardPadding(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCountOperations shows what counting costs, of each layout.
+func BenchmarkCountOperations(b *testing.B) {
+	benchCounting(b, "word", func(i int) uint64 { return uint64(i) }, uint64(1))
+	texts := make([]string, 1<<16)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("key-%012d", i)
+	}
+	benchCounting(b, "entry", func(i int) string { return texts[i] }, "value")
+}
+
+func benchCounting[K comparable, V any](b *testing.B, layout string, key func(int) K, value V) {
+	const entries = 1 << 16
+	for _, count := range []bool{false, true} {
+		m, err := New[K, V](Options{CountOperations: count})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range entries {
+			m.Store(key(i), value)
+		}
+		for _, reads := range []int{100, 0} {
+			b.Run(fmt.Sprintf("layout=%s/reads=%d/count=%t", layout, reads, count), func(b *testing.B) {
+				b.RunParallel(func(pb *testing.PB) {
+					for i := rand.IntN(entries); pb.Next(); i++ {
+						if k := key(i * 7919 % entries); reads > 0 {
+							m.Load(k)
+						} else {
+							m.Store(k, value)
+						}
+					}
+				})
+			})
+		}
+	}
+}

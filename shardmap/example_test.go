@@ -2,6 +2,7 @@ package shardmap_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -62,6 +63,21 @@ func ExampleMap_Compute() {
 	// 1 true
 	// 0 false
 	// 0 false
+}
+
+func ExampleMap_LoadOrCompute() {
+	var patterns shardmap.Map[string, *regexp.Regexp]
+	compile := func(text string) (*regexp.Regexp, bool, error) {
+		return patterns.LoadOrCompute(text, func() (*regexp.Regexp, error) { return regexp.Compile(text) })
+	}
+	for _, text := range []string{"a+", "a+", "("} {
+		re, loaded, err := compile(text)
+		fmt.Println(re, loaded, err)
+	}
+	// Output:
+	// a+ false <nil>
+	// a+ true <nil>
+	// <nil> false error parsing regexp: missing closing ): `(`
 }
 
 func ExampleCompareAndSwap() {

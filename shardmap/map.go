@@ -28,6 +28,7 @@ type mapState[K comparable, V any] struct {
 	layout  layoutKind
 	words   wordMap[K, V]    // layoutWord
 	entries entryTable[K, V] // layoutEntry
+	counts  *operationCounts // nil unless Options.CountOperations
 }
 
 // New returns an empty map, or an error that matches [ErrOptions].
@@ -48,6 +49,9 @@ func newMapState[K comparable, V any](opts Options) *mapState[K, V] {
 		s.entries.init(opts)
 	} else {
 		s.words.init(opts)
+	}
+	if opts.CountOperations {
+		s.counts = newOperationCounts(opts.Shards)
 	}
 	return s
 }
@@ -70,6 +74,7 @@ func (m *Map[K, V]) makeState() *mapState[K, V] {
 // Store sets the value of key.
 func (m *Map[K, V]) Store(key K, value V) {
 	s := m.ensureState()
+	s.countStore(key)
 	if s.layout == layoutEntry {
 		s.entries.storeEntry(key, value)
 	} else {
@@ -80,6 +85,7 @@ func (m *Map[K, V]) Store(key K, value V) {
 // Swap sets the value of key and returns the one it had, if any.
 func (m *Map[K, V]) Swap(key K, value V) (previous V, loaded bool) {
 	s := m.ensureState()
+	s.countStore(key)
 	if s.layout == layoutEntry {
 		return s.entries.swapValue(key, value)
 	}
@@ -93,6 +99,7 @@ func (m *Map[K, V]) LoadOrStore(key K, value V) (actual V, loaded bool) {
 	if actual, loaded = m.Load(key); loaded {
 		return actual, true
 	}
+	s.countStore(key)
 	if s.layout == layoutEntry {
 		return s.entries.loadOrStore(key, value)
 	}
@@ -108,6 +115,7 @@ func (m *Map[K, V]) LoadAndDelete(key K) (value V, loaded bool) {
 	if _, loaded = m.Load(key); !loaded {
 		return value, false // absent keys need no lock
 	}
+	s.countStore(key)
 	if s.layout == layoutEntry {
 		return s.entries.loadAndDelete(key)
 	}
@@ -170,6 +178,9 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 	if s == nil {
 		return value, false
 	}
+	if s.counts != nil {
+		s.countLoad(key)
+	}
 	if s.layout != layoutEntry {
 		w, found := s.words.readRoot(toWord(&key))
 		if found == resultUnclear {
@@ -231,10 +242,38 @@ const (
 // none of the three panics likewise.
 func (m *Map[K, V]) Compute(key K, update func(old V, loaded bool) (V, Op)) (actual V, ok bool) {
 	s := m.ensureState()
+	s.countStore(key)
 	if s.layout == layoutEntry {
 		return s.entries.computeEntry(key, update)
 	}
 	return s.words.computeEntry(key, update)
+}
+
+// LoadOrCompute returns the value of key if it has one, with loaded true. Otherwise it stores
+// what compute returns, and returns that; if compute fails nothing is stored, and its error is
+// returned. However many callers miss a key at once, compute is called for one at a time, and
+// for none once there is a value.
+//
+// compute runs under the lock of the key's bucket, as the callback of [Map.Compute] does, and
+// under the same rules: it may Load from the map, and must not write to it. While it runs,
+// writers of the few keys that share the bucket wait, and so does growth of their shard;
+// readers do not. So it is for what is computed in memory. For what is loaded from elsewhere use
+// package cache, which waits without a lock.
+func (m *Map[K, V]) LoadOrCompute(key K, compute func() (V, error)) (actual V, loaded bool, err error) {
+	if actual, loaded = m.Load(key); loaded {
+		return actual, true, nil
+	}
+	actual, _ = m.Compute(key, func(old V, present bool) (V, Op) {
+		if loaded = present; loaded {
+			return old, Cancel
+		}
+		var value V
+		if value, err = compute(); err != nil {
+			return old, Cancel
+		}
+		return value, Update
+	})
+	return actual, loaded, err
 }
 
 // CompareAndSwap stores new if the value of key is old, and reports whether it
@@ -282,6 +321,11 @@ type Options struct {
 	// causes little growth, and deleting them does not give the room back.
 	// Default 0: the map starts empty. At most 2^40.
 	Capacity int
+
+	// CountOperations counts loads and stores by shard, for [ShardStats]: to see whether some
+	// shards have all the work. Each operation then hashes its key twice, and writes to memory
+	// of its processor. Default false: it costs nothing.
+	CountOperations bool
 }
 
 const (
@@ -321,6 +365,11 @@ type ShardStats struct {
 	Growths         int // segments that were enlarged, split or tidied up
 	Shrinks         int // segments that were halved or merged
 	LargestMove     int // most entries copied by one growth or shrink
+
+	// Loads are lookups, those included with which LoadOrStore, LoadOrCompute and deletes
+	// begin. Stores are operations that have locked a bucket, whether or not they changed
+	// it. Both are 0 without Options.CountOperations.
+	Loads, Stores uint64
 }
 
 // Stats is a snapshot of a map's shards.
@@ -345,6 +394,8 @@ func (s Stats) Total() ShardStats {
 		sum.Bytes += sh.Bytes
 		sum.Growths += sh.Growths
 		sum.Shrinks += sh.Shrinks
+		sum.Loads += sh.Loads
+		sum.Stores += sh.Stores
 		sum.LargestMove = max(sum.LargestMove, sh.LargestMove)
 	}
 	return sum
@@ -357,7 +408,9 @@ func (m *Map[K, V]) Stats() Stats {
 	t := s.activeTable()
 	stats := Stats{SlotsPerBucket: t.slots, EntriesInBuckets: s.layout != layoutEntry}
 	for i := range t.shardCount() {
-		stats.Shards = append(stats.Shards, t.shardStats(t.shardAt(i)))
+		shard := t.shardStats(t.shardAt(i))
+		shard.Loads, shard.Stores = s.counts.sumShard(i)
+		stats.Shards = append(stats.Shards, shard)
 	}
 	return stats
 }

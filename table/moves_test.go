@@ -28,9 +28,12 @@ func moveShards(ctx context.Context, t *testing.T, table *Table, seed uint64) (m
 			}
 		}
 		s := mine[rng.IntN(len(mine))]
-		groups := table.listGroups()
-		err = table.applyMapChange(ctx, cleave.Move{Shard: s.ID, To: groups[rng.IntN(len(groups))]})
-		if err != nil && ctx.Err() == nil && !errors.Is(err, cleave.ErrNoShard) && !errors.Is(err, cleave.ErrBusy) && !errors.Is(err, cleave.ErrJobUndone) {
+		groups := table.db.Groups()
+		job, err := table.db.Start(ctx, cleave.Move{Shard: s.ID, To: groups[rng.IntN(len(groups))].ID})
+		if err == nil {
+			_, err = job.Wait(ctx)
+		}
+		if err != nil && !errors.Is(err, cleave.ErrNoChange) && ctx.Err() == nil && !errors.Is(err, cleave.ErrNoShard) && !errors.Is(err, cleave.ErrBusy) && !errors.Is(err, cleave.ErrJobUndone) {
 			t.Errorf("move %v: %v", s, err)
 			break
 		}

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/patterns/spread"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -288,61 +288,14 @@ func (t *Table) Spread(ctx context.Context, columns ...key.Columns) error {
 	if err != nil {
 		return err
 	}
-	if len(at) > 0 {
-		err = t.applyMapChange(ctx, cleave.SplitAtKeys(t.ks, at...))
+	starts := append([][]byte{{}}, at...)
+	slices.SortFunc(starts, slices.Compare)
+	places, err := spread.InTurn(t.db, slices.CompactFunc(starts, slices.Equal))
+	if err == nil {
+		err = spread.Apply(ctx, t.db, t.ks, at, places)
 	}
 	if err != nil {
-		return t.withTableName(fmt.Errorf("split: %w", err))
-	}
-	groups := t.listGroups()
-	if len(groups) == 0 {
-		return t.withTableName(fmt.Errorf("spread: %w", cleave.ErrNowhere))
-	}
-	slices.SortFunc(at, slices.Compare)
-	for i, k := range append([][]byte{{}}, slices.CompactFunc(at, slices.Equal)...) {
-		to := groups[i%len(groups)]
-		where := t.ks.Locate(k)
-		if where.Group == to {
-			continue
-		}
-		if err := t.applyMapChange(ctx, cleave.Move{Shard: where.Shard, To: to}); err != nil {
-			return t.withTableName(fmt.Errorf("move %v to %v: %w", where.Shard, to, err))
-		}
+		return t.withTableName(fmt.Errorf("spread: %w", err))
 	}
 	return nil
-}
-
-// applyMapChange makes a change of the map, unless all is so already.
-func (t *Table) applyMapChange(ctx context.Context, c cleave.MapChange) error {
-	job, err := t.db.Start(ctx, c)
-	if errors.Is(err, cleave.ErrNoChange) {
-		return nil
-	}
-	if err == nil {
-		_, err = job.Wait(ctx)
-	}
-	return err
-}
-
-// listGroups returns the groups that may have shards, so that neighbours in the list are on
-// different stores.
-func (t *Table) listGroups() []cleave.GroupID {
-	type place struct {
-		turn, store int
-		id          cleave.GroupID
-	}
-	var places []place
-	turns := map[int]int{}
-	for _, g := range t.db.Groups() {
-		if !g.Draining {
-			places = append(places, place{turns[g.Store], g.Store, g.ID})
-			turns[g.Store]++
-		}
-	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.store, b.store)) })
-	ids := make([]cleave.GroupID, len(places))
-	for i, p := range places {
-		ids[i] = p.id
-	}
-	return ids
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/bench/internal/duel"
 	"github.com/cleavekv/cleave/cache"
+	"github.com/cleavekv/cleave/cache/storecache"
 )
 
 const (
@@ -80,7 +81,7 @@ func openSource(cfg Config) (s *source, err error) {
 	}
 	s.cache, err = cache.New(cache.Options[uint64, []byte]{Load: s.load, MaxEntries: cacheKeys / 10, TTL: -1})
 	if err == nil {
-		err = s.cache.Follow(s.db, func(op cleave.ChangeOp) []uint64 { return []uint64{binary.BigEndian.Uint64(op.Key)} })
+		err = storecache.Follow(s.cache, s.db, func(op cleave.ChangeOp) []uint64 { return []uint64{binary.BigEndian.Uint64(op.Key)} })
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

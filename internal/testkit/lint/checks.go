@@ -167,7 +167,7 @@ func checkPurity(s *sourceFile) []Finding {
 }
 
 func isPure(folder string) bool {
-	return slices.ContainsFunc(purePackages, func(p string) bool { return isWithin(folder, p) })
+	return !slices.Contains(impurePackages, folder) && slices.ContainsFunc(purePackages, func(p string) bool { return isWithin(folder, p) })
 }
 
 // lookupImpure returns the row of impure for a package: its own, or that of the

@@ -49,6 +49,9 @@ var layers = map[string]int{
 	"actor":     2,
 	"affinity":  2,
 	"hotkey":    2,
+	"cache":     2,
+
+	"route/meter": 3,
 
 	"internal/shard/effect": 2,
 
@@ -56,6 +59,7 @@ var layers = map[string]int{
 	"internal/shard/index":   3,
 	"internal/ops/api":       3,
 	"saga":                   3,
+	"saga/machine":           2,
 	"hotkey/redishook":       3,
 
 	"internal/server/redis":     4,
@@ -78,31 +82,37 @@ var layers = map[string]int{
 
 	".": 10,
 
+	"internal/patterns/spread": 11,
+
 	// Patterns on the store: each uses package cleave as a program would.
-	"saga/journal": 11,
-	"counter":      11,
-	"queue":        11,
-	"table":        11,
-	"cache":        11,
-	"watch":        11,
+	"saga/journal":     12,
+	"counter":          12,
+	"queue":            12,
+	"table":            12,
+	"cache/storecache": 12,
+	"watch":            12,
 
-	"internal/server":    12,
-	"internal/ops/admin": 13,
+	"internal/server":    13,
+	"internal/ops/admin": 14,
 
-	"cmd/cleave":                14,
-	"internal/testkit/mutants":  14,
-	"internal/testkit/killtest": 14,
-	"examples":                  14,
+	"cmd/cleave":                15,
+	"internal/testkit/mutants":  15,
+	"internal/testkit/killtest": 15,
+	"examples":                  15,
 }
 
 // purePackages lists the packages that decide. They are handed time, randomness and
 // I/O, so that the simulator can own them and a test can replay them.
 var purePackages = []string{
-	"route", "key", "affinity", "partition",
+	"route", "key", "affinity", "partition", "saga/machine",
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
 	"internal/throttle",
 }
+
+// impurePackages lie in the folder of a pure package and use it; they measure, or drive what it
+// decides.
+var impurePackages = []string{"route/meter"}
 
 // lookupImpure names what a pure package may not use. A nil list forbids the whole
 // package with all below it that is not listed itself; otherwise only the

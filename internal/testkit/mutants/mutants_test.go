@@ -47,7 +47,7 @@ var (
 	guardQueue          = guard{"queue", "TestAQueueIsAList", quietFlags}
 	guardCounterRetries = guard{folder: "counter", test: "TestARetryDoesNotAddAgainWhateverTheCounterBecame"}
 	guardSimSagas       = guard{folder: "internal/testkit/sim", test: "TestSagasEndWholeOrUndoneWhateverHappens"}
-	guardSagas          = guard{folder: "saga", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
+	guardSagas          = guard{folder: "saga/machine", test: "TestEverySagaEndsWholeOrUndoneWhateverHappens"}
 )
 
 // moduleRoot is where the module is.
@@ -106,7 +106,7 @@ var mutants = map[string][]guard{
 
 	"cache-stale-put":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
-	"cache-gap-without-flush": {{folder: "cache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
+	"cache-gap-without-flush": {{folder: "cache/storecache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
 
 	"command-overlay-skipped": {guardEdges},
 	"command-expired-visible": {guardEdges},

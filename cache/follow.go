@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/plant"
 )
 
@@ -17,13 +16,14 @@ type feedState struct {
 	mu            sync.Mutex
 	started       bool
 	err           error         // why it follows no more for now, or nil
-	invalidatedTo cleave.Cursor // all up to here is invalidated
+	invalidatedTo Place         // all up to here is invalidated
 	changed       chan struct{} // closed at the next change of the above; nil if nobody waits
-	source        changeFeed
+	place         func() Place  // of the source, as covers
+	covers        func(at, place Place) bool
 }
 
 // setProgress notes a change, and wakes those who wait for one.
-func (f *feedState) setProgress(passed cleave.Cursor, ended error) {
+func (f *feedState) setProgress(passed Place, ended error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.invalidatedTo, f.err = passed, ended
@@ -39,41 +39,41 @@ func (f *feedState) loadStatus() (following bool, err error) {
 	return f.started && f.err == nil, f.err
 }
 
-// Keys returns a function for Follow, for a cache whose keys are those of a keyspace.
-func Keys(k *cleave.Keyspace) func(cleave.ChangeOp) []string {
-	name := k.Name()
-	return func(op cleave.ChangeOp) []string {
-		if op.Keyspace != name {
-			return nil
-		}
-		return []string{string(op.Key)}
+// Place is a place in what a source yields, in an encoding of its own.
+type Place string
+
+// Change is what a source yields: keys of the cache whose values have changed.
+type Change[K comparable] struct {
+	// Keys may be none. The cache is done with the slice when it asks for the next change.
+	Keys []K
+	// After is the place behind the change.
+	After Place
+}
+
+// Source tells a cache what has changed: see [Cache.Follow]. Package storecache has that of a
+// store.
+type Source[K comparable] interface {
+	// Now returns the place behind all that has changed so far.
+	Now() Place
+	// Changes yields what changes behind a place, in an order in which no change comes before
+	// one that a reader of the other could have seen, until ctx ends. An error ends it: then the
+	// cache forgets everything, and begins again at Now, unless it is [ErrSourceEnded].
+	Changes(ctx context.Context, from Place) iter.Seq2[Change[K], error]
+	// Covers reports whether all that comes before a place comes before at, too.
+	Covers(at, place Place) bool
+}
+
+// Follow forgets everything, and from then on what a source yields. The source is used by one
+// goroutine, and must not wait for this cache. Follow returns at once; what it began ends with
+// Close of the cache, or when the source ends. A cache follows one source.
+func (c *Cache[K, V]) Follow(from Source[K]) error {
+	if from == nil {
+		return fmt.Errorf("%w: Follow needs a source", ErrOptions)
 	}
-}
-
-// Follow forgets everything, and from then on what the feed of a store tells of: keys
-// returns the keys of the cache that a change is about, of any keyspace, or nil. It is
-// called by one goroutine, and must not wait for this cache. Follow returns at once; what
-// it began ends with Close of the cache or of the store. A cache follows one feed.
-func (c *Cache[K, V]) Follow(db *cleave.DB, keys func(cleave.ChangeOp) []K) error {
-	if db == nil || keys == nil {
-		return fmt.Errorf("%w: Follow needs a store and a function for keys", ErrOptions)
-	}
-	return c.followFeed(newChangeFeed(db), keys)
-}
-
-// changeFeed is what is followed: a store's.
-type changeFeed struct {
-	now     func() cleave.Cursor
-	changes func(context.Context, cleave.FeedOptions) iter.Seq2[cleave.Change, error]
-}
-
-func newChangeFeed(db *cleave.DB) changeFeed { return changeFeed{db.Head, db.Feed} }
-
-func (c *Cache[K, V]) followFeed(from changeFeed, keys func(cleave.ChangeOp) []K) error {
 	c.feed.mu.Lock()
 	begun := c.feed.started
 	if !begun {
-		c.feed.started, c.feed.source = true, from
+		c.feed.started, c.feed.place, c.feed.covers = true, from.Now, from.Covers
 	}
 	c.feed.mu.Unlock()
 	if begun {
@@ -87,9 +87,9 @@ func (c *Cache[K, V]) followFeed(from changeFeed, keys func(cleave.ChangeOp) []K
 		defer c.wg.Done()
 		for attempt := 0; ; attempt++ {
 			began := time.Now()
-			err := c.readFeed(from, at, keys)
+			err := c.readFeed(from, at)
 			c.interruptFeed(err)
-			if c.ctx.Err() != nil || errors.Is(err, cleave.ErrClosed) || errors.Is(err, cleave.ErrFailed) {
+			if c.ctx.Err() != nil || errors.Is(err, ErrSourceEnded) {
 				return // for good
 			}
 			if time.Since(began) > time.Second {
@@ -110,19 +110,17 @@ func (c *Cache[K, V]) followFeed(from changeFeed, keys func(cleave.ChangeOp) []K
 const minFeedRetryPause = 10 * time.Millisecond
 
 // readFeed invalidates what the feed tells of, until it breaks off.
-func (c *Cache[K, V]) readFeed(from changeFeed, at cleave.Cursor, keys func(cleave.ChangeOp) []K) (err error) {
+func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("cache: the function for keys panicked: %v", p)
+			err = fmt.Errorf("cache: the source of changes panicked: %v", p)
 		}
 	}()
-	for change, err := range from.changes(c.ctx, cleave.FeedOptions{From: at, Progress: true}) {
+	for change, err := range from.Changes(c.ctx, at) {
 		if err != nil {
 			return err
 		}
-		for _, op := range change.Ops {
-			c.Invalidate(keys(op)...)
-		}
+		c.Invalidate(change.Keys...)
 		// Only now: who waits for this place reads what is told before it.
 		c.feed.setProgress(change.After, nil)
 	}
@@ -142,8 +140,8 @@ func (c *Cache[K, V]) interruptFeed(err error) {
 // resumeFeed begins to keep what is loaded from now on, and returns the place from which the
 // feed is to be read. The place comes first: a load of the new epoch reads what was
 // there at that place, or something newer that the feed tells of.
-func (c *Cache[K, V]) resumeFeed(from changeFeed) cleave.Cursor {
-	at := from.now()
+func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
+	at := from.Now()
 	if plant.Bug("cache-gap-without-flush") {
 		c.feed.setProgress(at, nil)
 		return at
@@ -154,28 +152,28 @@ func (c *Cache[K, V]) resumeFeed(from changeFeed) cleave.Cursor {
 	return at
 }
 
-// Wait returns when the cache has heard of all that was committed before a place in the
-// feed that it follows: a Get after that returns nothing older. After a write of one's own
-// the place is cleave.DB.StableHead. While the feed is interrupted nothing is kept, so that there
+// Wait returns when the cache has heard of all that has changed before a place in the
+// source that it follows: a Get after that returns nothing older. While the feed is interrupted nothing is kept, so that there
 // is nothing to wait for.
-func (c *Cache[K, V]) Wait(ctx context.Context, place cleave.Cursor) error {
+func (c *Cache[K, V]) Wait(ctx context.Context, place Place) error {
 	f := &c.feed
 	for {
 		f.mu.Lock()
 		if f.changed == nil {
 			f.changed = make(chan struct{})
 		}
-		begun, ended, passed, moved, from := f.started, f.err, f.invalidatedTo, f.changed, f.source
+		begun, ended, passed, moved := f.started, f.err, f.invalidatedTo, f.changed
+		now, covers := f.place, f.covers
 		f.mu.Unlock()
 		switch {
 		case c.ctx.Err() != nil:
 			return ErrClosed
 		case !begun:
 			return ErrNotFollowing
-		case ended != nil || passed.Covers(place):
+		case ended != nil || covers(passed, place):
 			return nil
-		case !from.now().Covers(place):
-			return fmt.Errorf("%w: %q is no place in the feed that the cache follows: use one of its Now", ErrOptions, place)
+		case !covers(now(), place):
+			return fmt.Errorf("%w: %q is no place in what the cache follows: use one of its Now", ErrOptions, place)
 		}
 		select {
 		case <-moved:

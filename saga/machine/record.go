@@ -1,4 +1,4 @@
-package saga
+package machine
 
 import (
 	"fmt"
@@ -6,12 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxID is the most bytes of an id, MaxSteps the most steps of a definition, and MaxValue
-// the most bytes of a saga's value: it is written with every step.
+// MaxID is the most bytes of an id, and MaxSteps the most steps of a saga.
 const (
 	MaxID    = 256
 	MaxSteps = 1000
-	MaxValue = 1 << 20
 )
 
 // State is how a saga stands.
@@ -141,30 +139,30 @@ func Begin(id, definition string, steps []Planned, data []byte, owner string, no
 	}
 }
 
-// stepName is the one that is next, or "".
-func (r *Record) stepName() string {
+// StepName is the one that is next, or "".
+func (r *Record) StepName() string {
 	if r.At >= 0 && r.At < len(r.Steps) {
 		return r.Steps[r.At].Name
 	}
 	return ""
 }
 
-// checkID refuses ids that a journal may not be able to write as they are.
-func checkID(id string) error {
+// CheckID refuses ids that a journal may not be able to write as they are.
+func CheckID(id string) error {
 	if id == "" || len(id) > MaxID || !utf8.ValidString(id) {
 		return fmt.Errorf("%w: %q: use 1 to %d bytes of UTF-8", ErrID, id, MaxID)
 	}
 	return nil
 }
 
-// isAtRest reports whether nothing comes by itself.
-func (r *Record) isAtRest() bool { return r.State.Ended() || r.Stuck != NotStuck }
+// AtRest reports whether nothing comes by itself.
+func (r *Record) AtRest() bool { return r.State.Ended() || r.Stuck != NotStuck }
 
 // CheckAddr reports whether a record can be: journals that read one from outside ask it.
 func (r *Record) CheckAddr() error {
 	bad := func(what string) error { return fmt.Errorf("%w: %q: %s", ErrFormat, r.ID, what) }
 	switch {
-	case checkID(r.ID) != nil:
+	case CheckID(r.ID) != nil:
 		return bad("id")
 	case len(r.Steps) == 0 || len(r.Steps) > MaxSteps:
 		return bad("steps")

@@ -1,4 +1,4 @@
-package saga
+package machine
 
 import (
 	"fmt"
@@ -144,7 +144,7 @@ func (r *Record) applyDoResult(e Event) {
 			r.turnRound(e.Why)
 			return
 		}
-		r.NotBeforeMS = e.NowMS + e.Retry.waitAfter(r.Attempts, e.Random).Milliseconds()
+		r.NotBeforeMS = e.NowMS + e.Retry.WaitAfter(r.Attempts, e.Random).Milliseconds()
 	}
 }
 
@@ -164,10 +164,10 @@ func (r *Record) turnRound(why string) {
 		}
 	}
 	if r.Steps[r.At].Atomic || plant.Bug("saga-doubt-ignored") {
-		r.startCompensating(r.At-1, false, why, r.stepName())
+		r.startCompensating(r.At-1, false, why, r.StepName())
 		return
 	}
-	r.startCompensating(r.At, true, why, r.stepName())
+	r.startCompensating(r.At, true, why, r.StepName())
 }
 
 // startCompensating begins to undo at a step, or ends if there is nothing to undo.
@@ -211,7 +211,7 @@ func (r *Record) applyUndoResult(e Event) {
 			r.Stuck = StuckUndo
 			return
 		}
-		r.NotBeforeMS = e.NowMS + e.Retry.waitAfter(r.Attempts, e.Random).Milliseconds()
+		r.NotBeforeMS = e.NowMS + e.Retry.WaitAfter(r.Attempts, e.Random).Milliseconds()
 	}
 }
 
@@ -258,7 +258,7 @@ type Want struct {
 // follows from r and the time alone, so whoever reads the journal can go on.
 func Wanted(r Record, nowMS int64) Want {
 	switch {
-	case r.isAtRest():
+	case r.AtRest():
 		return Want{Kind: Nothing}
 	case r.mustTurnRound(nowMS):
 		return Want{Kind: Turn}

@@ -1,4 +1,4 @@
-package cache
+package storecache
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/cache"
 )
 
 func openMemory(t testing.TB, o cleave.Options) *cleave.DB {
@@ -29,9 +31,58 @@ func openMemory(t testing.TB, o cleave.Options) *cleave.DB {
 	return db
 }
 
+var ctx = context.Background()
+
+func mustNew[K comparable, V any](t testing.TB, o cache.Options[K, V]) *cache.Cache[K, V] {
+	t.Helper()
+	c, err := cache.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, cache.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func mustGet[K, V comparable](t testing.TB, c *cache.Cache[K, V], key K, want V) {
+	t.Helper()
+	if got, err := c.Get(ctx, key); err != nil || got != want {
+		t.Fatalf("%v is %v, %v; want %v", key, got, err, want)
+	}
+}
+
+// testSeed returns the seed of a random test, and says how to play it again.
+func testSeed(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if text := os.Getenv("CLEAVE_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = n
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay: CLEAVE_SEED=%d go test -run '^%s$' ./cache/storecache", seed, t.Name())
+		}
+	})
+	return seed
+}
+
+// scaleRounds returns how often to repeat something.
+func scaleRounds(n int) int {
+	if os.Getenv("CLEAVE_SOAK") != "" {
+		return 50 * n
+	}
+	return n
+}
+
 // newStoreCache returns a cache of numbers that a keyspace has.
-func newStoreCache(t testing.TB, ks *cleave.Keyspace) *Cache[string, int] {
-	return mustNew(t, Options[string, int]{TTL: -1, Load: func(ctx context.Context, key string) (int, error) {
+func newStoreCache(t testing.TB, ks *cleave.Keyspace) *cache.Cache[string, int] {
+	return mustNew(t, cache.Options[string, int]{TTL: -1, NotFound: cleave.ErrNotFound, Load: func(ctx context.Context, key string) (int, error) {
 		b, err := ks.Get(ctx, []byte(key))
 		if err != nil {
 			return 0, err
@@ -40,20 +91,23 @@ func newStoreCache(t testing.TB, ks *cleave.Keyspace) *Cache[string, int] {
 	}})
 }
 
-// newFlakyFeed is a feed that breaks off now and then, and then has lost what was told meanwhile.
-func newFlakyFeed(from changeFeed, now func() bool) changeFeed {
-	return changeFeed{now: from.now, changes: func(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error] {
-		return func(yield func(cleave.Change, error) bool) {
-			for change, err := range from.changes(ctx, o) {
-				if err == nil && now() {
-					err = cleave.ErrGone
-				}
-				if !yield(change, err) || err != nil {
-					return
-				}
+// flakyFeed is a feed that breaks off now and then, and then has lost what came meanwhile.
+type flakyFeed struct {
+	feed[string]
+	breaks func() bool
+}
+
+func (f flakyFeed) Changes(ctx context.Context, at cache.Place) iter.Seq2[cache.Change[string], error] {
+	return func(yield func(cache.Change[string], error) bool) {
+		for change, err := range f.feed.Changes(ctx, at) {
+			if err == nil && f.breaks() {
+				err = cleave.ErrGone
+			}
+			if !yield(change, err) || err != nil {
+				return
 			}
 		}
-	}}
+	}
 }
 
 // TestWhoWaitsForTheFeedReadsWhatHeWrote lets several writers, each with keys of its own,
@@ -70,19 +124,19 @@ func checkReadYourWrites(t *testing.T, breaks bool) {
 	db := openMemory(t, cleave.Options{Stores: 2, Groups: 4, Durability: cleave.Never})
 	ks := db.Default()
 	c := newStoreCache(t, ks)
-	from := newChangeFeed(db)
+	var from cache.Source[string] = feed[string]{db, Keys(ks)}
 	if breaks {
 		var mu sync.Mutex
 		told := 0
 		r := rand.New(rand.NewPCG(seed, 0))
-		from = newFlakyFeed(from, func() bool {
+		from = flakyFeed{feed[string]{db, Keys(ks)}, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			told++
 			return told == 20 || r.IntN(40) == 0 // once for certain
-		})
+		}}
 	}
-	if err := c.followFeed(from, Keys(ks)); err != nil {
+	if err := c.Follow(from); err != nil {
 		t.Fatal(err)
 	}
 	var last [writers][keys]atomic.Int64 // what the owner knows that everybody gets
@@ -98,7 +152,7 @@ func checkReadYourWrites(t *testing.T, breaks bool) {
 					t.Error(err)
 					return
 				}
-				if err := c.Wait(ctx, db.Head()); err != nil {
+				if err := Wait(ctx, c, db.Head()); err != nil {
 					t.Error(err)
 					return
 				}
@@ -168,7 +222,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 	ks := db.Default()
 	c := newStoreCache(t, ks)
 	slow := make(chan struct{})
-	if err := c.Follow(db, func(op cleave.ChangeOp) []string {
+	if err := Follow(c, db, func(op cleave.ChangeOp) []string {
 		<-slow
 		return Keys(ks)(op)
 	}); err != nil {
@@ -190,7 +244,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 		}
 	}
 	close(slow)
-	if err := c.Wait(ctx, db.Head()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	if m := c.Metrics(); m.Flushes < 2 {
@@ -198,7 +252,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 	}
 	mustGet(t, c, "a", 2)
 	set("a", 3)
-	if err := c.Wait(ctx, db.Head()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	mustGet(t, c, "a", 3)
@@ -207,14 +261,14 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 func TestACacheWhoseStoreIsClosedKeepsNothing(t *testing.T) {
 	db := openMemory(t, cleave.Options{})
 	var loads atomic.Int64
-	c := mustNew(t, Options[int, int]{Load: newCountingLoader(&loads)})
-	if err := c.Follow(db, func(cleave.ChangeOp) []int { return nil }); err != nil {
+	c := mustNew(t, cache.Options[int, int]{Load: func(_ context.Context, key int) (int, error) { loads.Add(1); return key * 10, nil }})
+	if err := Follow(c, db, func(cleave.ChangeOp) []int { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Follow(db, func(cleave.ChangeOp) []int { return nil }); !errors.Is(err, ErrFollowing) {
+	if err := Follow(c, db, func(cleave.ChangeOp) []int { return nil }); !errors.Is(err, cache.ErrFollowing) {
 		t.Errorf("a second Follow: %v", err)
 	}
-	if err := c.Wait(ctx, "0123abcd-1"); !errors.Is(err, ErrOptions) {
+	if err := Wait(ctx, c, "0123abcd-1"); !errors.Is(err, cache.ErrOptions) {
 		t.Errorf("wait for a place of another store: %v", err)
 	}
 	mustGet(t, c, 1, 10)
@@ -233,7 +287,7 @@ func TestACacheWhoseStoreIsClosedKeepsNothing(t *testing.T) {
 	if m := c.Metrics(); loads.Load() != 3 || m.FeedErr == nil {
 		t.Errorf("%d loads, %+v: nobody tells what changes", loads.Load(), m)
 	}
-	if err := c.Wait(ctx, db.Head()); err != nil {
+	if err := Wait(ctx, c, db.Head()); err != nil {
 		t.Errorf("wait with nothing to wait for: %v", err)
 	}
 }
@@ -243,7 +297,7 @@ func TestAFunctionForKeysThatPanicsCostsTheCacheAndNoMore(t *testing.T) {
 	ks := db.Default()
 	c := newStoreCache(t, ks)
 	var once sync.Once
-	if err := c.Follow(db, func(op cleave.ChangeOp) []string {
+	if err := Follow(c, db, func(op cleave.ChangeOp) []string {
 		once.Do(func() { panic("boom") })
 		return Keys(ks)(op)
 	}); err != nil {
@@ -253,9 +307,46 @@ func TestAFunctionForKeysThatPanicsCostsTheCacheAndNoMore(t *testing.T) {
 		if err := ks.Set(ctx, []byte("a"), strconv.AppendInt(nil, int64(i), 10)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Wait(ctx, db.Head()); err != nil {
+		if err := Wait(ctx, c, db.Head()); err != nil {
 			t.Fatal(err)
 		}
 		mustGet(t, c, "a", i)
+	}
+}
+
+// A loader that reads the store says with the store's own error that there is no value.
+func TestNew_WhatTheStoreDoesNotHaveIsRemembered(t *testing.T) {
+	db := openMemory(t, cleave.Options{})
+	ks := db.Default()
+	loads := 0
+	c, err := New(db, Keys(ks), cache.Options[string, string]{TTL: -1, NotFoundTTL: time.Hour, Load: func(ctx context.Context, key string) (string, error) {
+		loads++
+		b, err := ks.Get(ctx, []byte(key))
+		return string(b), err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 3 {
+		if _, err := c.Get(ctx, "a"); !errors.Is(err, cleave.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if m := c.Metrics(); loads != 1 || m.LoadErrors != 0 || !m.Following {
+		t.Errorf("%d loads, %+v", loads, m)
+	}
+	if err := ks.Set(ctx, []byte("a"), []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Wait(ctx, c, db.Head()); err != nil {
+		t.Fatal(err)
+	}
+	mustGet(t, c, "a", "1")
+	if _, err := New(db, Keys(ks), cache.Options[string, string]{}); !errors.Is(err, cache.ErrOptions) {
+		t.Errorf("without a loader: %v", err)
+	}
+	if _, err := New(nil, Keys(ks), cache.Options[string, int]{Load: func(context.Context, string) (int, error) { return 0, nil }}); !errors.Is(err, cache.ErrOptions) {
+		t.Errorf("without a store: %v", err)
 	}
 }
