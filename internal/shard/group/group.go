@@ -403,15 +403,6 @@ func mailboxErrorOf(groups []*Group, err error) error {
 	return groups[0].mailboxError(err)
 }
 
-// mailboxError is mailboxErrorOf for the groups of a joint request.
-func (c *jointCall) mailboxError(err error) error {
-	groups := make([]*Group, len(c.requests))
-	for i := range c.requests {
-		groups[i] = c.requests[i].Group
-	}
-	return mailboxErrorOf(groups, err)
-}
-
 // Metrics are figures of a group. Counters count since Open.
 type Metrics struct {
 	QueueDepth int

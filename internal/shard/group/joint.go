@@ -1,16 +1,15 @@
 package group
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave/actor"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
 )
 
 // JointLog is a Log that can commit for several groups at once.
@@ -68,12 +67,17 @@ func DoJoint(ctx context.Context, pieces []SubRequest) ([]command.Reply, error) 
 
 // TryJoint is Joint without the wait for locks and ranges that are given away.
 func TryJoint(ctx context.Context, pieces []SubRequest) ([]command.Reply, error) {
-	c := &jointCall{requests: pieces, replies: make([]command.Reply, len(pieces))}
-	if j := pieces[0].Group.opts.JointQueue; j != nil {
-		return j.doCall(ctx, c)
+	j := newJointCall(pieces)
+	if q := pieces[0].Group.opts.JointQueue; q != nil {
+		if err := q.doCall(ctx, j); err != nil {
+			return nil, err // the request may be under way still
+		}
+		return j.listReplies(), nil
 	}
-	runJointCalls(ctx, []*jointCall{c})
-	return c.replies, c.err
+	if executeJoint(ctx, []*jointCall{j}); j.err != nil {
+		return nil, j.err
+	}
+	return j.listReplies(), nil
 }
 
 // RunBetweenBatches calls f while no batch of any of the groups is on its way.
@@ -109,218 +113,190 @@ func NewJointQueue() *JointQueue {
 	return &JointQueue{a}
 }
 
-// jointCall is a joint request on its way. It belongs to whoever has claimed it.
+// jointCall is a joint request on its way. It belongs to the goroutine that has claimed it.
 type jointCall struct {
-	requests []SubRequest
-	replies  []command.Reply
-	err      error
-	// replayed tells that it was executed before, batchRefused that its batch was refused.
-	replayed, batchRefused bool
-	// claimed is set by whoever executes it, or by the caller who leaves before.
+	// call stands for the request in a [batchRun].
+	call
+	parts []jointPart
+	// first is the part that is evaluated before the others: the one with an ID, because it may
+	// turn out that nothing is left to do.
+	first int
+	err   error
+	// claimed is set by the goroutine that executes it, or by the caller that leaves before.
 	claimed atomic.Bool
 }
 
-// doCall executes a request together with others.
-func (j *JointQueue) doCall(ctx context.Context, c *jointCall) ([]command.Reply, error) {
-	_, err := j.actor.Call(ctx, c)
-	if errors.Is(err, actor.ErrAbandoned) && c.claimed.CompareAndSwap(false, true) {
-		return nil, ctx.Err() // nobody looks at it any more
-	}
-	if err != nil {
-		return nil, c.mailboxError(err)
-	}
-	return c.replies, c.err
+// jointPart is what a joint request does in one group.
+type jointPart struct {
+	call
+	group *Group
+	// mark is the state of the group's batch before the part was evaluated.
+	mark savepoint
 }
 
-// run is the handler: it executes what has come, in order.
-func (*JointQueue) run(_ *struct{}, calls []*jointCall, _ []struct{}) {
-	claimed := make([]*jointCall, 0, len(calls))
-	for _, c := range calls {
-		if c.claimed.CompareAndSwap(false, true) {
-			claimed = append(claimed, c)
+func newJointCall(requests []SubRequest) *jointCall {
+	j := &jointCall{parts: make([]jointPart, len(requests))}
+	j.joint = j
+	for i, r := range requests {
+		j.parts[i].Request, j.parts[i].group = r.Request, r.Group
+		if r.Request.ID != (RequestID{}) {
+			j.first = i
 		}
 	}
-	runJointCalls(context.Background(), claimed)
+	return j
 }
 
-// runJointCalls executes joint requests in order, in as many batches as it takes.
-func runJointCalls(ctx context.Context, calls []*jointCall) {
-	for len(calls) > 0 {
-		b := newJointBatch(calls)
-		err := actor.DoAll(ctx, collectActors(b.groups), b.run)
-		var panicked *actor.PanicError
-		switch {
-		case err == nil:
-			b.retryUrgent(ctx)
-			calls = calls[b.evaluated:]
-		case len(calls) == 1 || errors.As(err, &panicked):
-			for _, c := range calls {
-				c.replies, c.err = nil, c.mailboxError(err)
-			}
-			b.abandonPiggybacked(err)
-			return
-		default: // a group is closed: those that do not need it go on
-			for i := range calls {
-				runJointCalls(ctx, calls[i:i+1])
-			}
-			return
-		}
+// listReplies returns the replies of the parts.
+func (j *jointCall) listReplies() []command.Reply {
+	replies := make([]command.Reply, len(j.parts))
+	for i := range j.parts {
+		replies[i] = j.parts[i].reply
 	}
+	return replies
 }
 
-// jointBatch is joint requests as a batch of their groups.
-type jointBatch struct {
-	multiGroupBatch
-	calls     []*jointCall
-	evaluated int // of calls, so far
+func (j *jointCall) listGroups() []*Group {
+	groups := make([]*Group, len(j.parts))
+	for i := range j.parts {
+		groups[i] = j.parts[i].group
+	}
+	return groups
 }
 
-func newJointBatch(calls []*jointCall) *jointBatch {
-	b := &jointBatch{calls: calls}
-	for _, c := range calls {
-		for i := range c.requests {
-			if g := c.requests[i].Group; !slices.Contains(b.groups, g) {
-				b.groups = append(b.groups, g)
-			}
-		}
+// partAt returns the part that is evaluated as the nth.
+func (j *jointCall) partAt(n int) *jointPart {
+	switch n {
+	case 0:
+		n = j.first
+	case j.first:
+		n = 0
 	}
-	return b
-}
-
-// run evaluates requests until the batch is large enough, and commits what they write.
-func (b *jointBatch) run(states []*executor) {
-	b.setStates(states)
-	b.admitCalls()
-	b.beginBatches()
-	for full := false; b.evaluated < len(b.calls) && !full; b.evaluated++ {
-		c := b.calls[b.evaluated]
-		if c.err == nil { // a group may have died since it was admitted
-			for i := range c.requests {
-				c.err = cmp.Or(c.err, b.refusedErrs[b.groupIndex(&c.requests[i])])
-			}
-		}
-		if c.err != nil {
-			continue
-		}
-		var again bool
-		if full, again = b.evalCall(c); again {
-			break // its record has to be there first
-		}
-	}
-	err := b.commit(!slices.ContainsFunc(b.calls[:b.evaluated], func(c *jointCall) bool { return c.hasWritten() && !c.isUrgent() }))
-	b.finishBatches(err)
-	if err == nil {
-		return
-	}
-	for _, c := range b.calls[:b.evaluated] {
-		switch {
-		case c.replayed, c.err != nil:
-			// The record of a request that was executed before was there before, and one
-			// that was refused before has seen nothing of the batch.
-		case errors.Is(err, ErrUncertain) && !c.hasFailed():
-			c.err = fmt.Errorf("%w: %w", ErrUnknown, failedError(err))
-		case errors.Is(err, ErrUncertain):
-			c.err = failedError(err)
-		default: // also of one that failed: what it has met did not happen
-			c.err, c.batchRefused = err, true
-		}
-	}
-}
-
-// retryUrgent executes urgent requests that were refused with others again, each by itself: they
-// may use what is kept for them when the disk is full.
-func (b *jointBatch) retryUrgent(ctx context.Context) {
-	for _, c := range b.calls[:b.evaluated] {
-		if c.batchRefused && b.evaluated > 1 && c.isUrgent() {
-			c.err, c.batchRefused = nil, false
-			clear(c.replies)
-			runJointCalls(ctx, []*jointCall{c})
-		}
-	}
-}
-
-// admitCalls makes the groups ready for the requests. Whatever of that is a batch of its own
-// comes before any clock is held.
-func (b *jointBatch) admitCalls() {
-	b.raiseCeilings()
-	for _, c := range b.calls {
-		for i := range c.requests {
-			at := b.groupIndex(&c.requests[i])
-			if c.err == nil {
-				c.err = b.refusedErrs[at]
-			}
-			if c.err == nil {
-				c.err = b.states[at].admitCall(&call{Request: c.requests[i].Request})
-			}
-		}
-	}
-}
-
-// groupIndex is which of the groups a piece is for.
-func (b *jointBatch) groupIndex(p *SubRequest) int { return slices.Index(b.groups, p.Group) }
-
-// evalCall evaluates one request. If a part fails, no part of it leaves anything. full
-// tells that the batch ends with it, again that it ends before it: it was executed in it.
-func (b *jointBatch) evalCall(c *jointCall) (full, again bool) {
-	marks := make([]savepoint, 0, len(c.requests))
-	order := c.evalOrder()
-	for n, i := range order {
-		x := b.states[b.groupIndex(&c.requests[i])]
-		marks = append(marks, x.takeSavepoint())
-		one := call{Request: c.requests[i].Request}
-		x.evalCall(&one)
-		copyReply(&one)
-		c.replies[i], c.replayed = one.reply, one.replayed
-		if one.reply.Err != nil || one.replayed {
-			for ; n >= 0 && !plant.Bug("group-joint-not-taken-back"); n-- {
-				b.states[b.groupIndex(&c.requests[order[n]])].rollbackTo(marks[n])
-			}
-			if again = one.replayed && one.hasWritten; again {
-				c.replayed = false
-				clear(c.replies)
-			}
-			return false, again
-		}
-		full = full || x.isBatchFull()
-	}
-	return full, false
-}
-
-// evalOrder is that in which the pieces are evaluated. The one with an ID comes first: it
-// may turn out that nothing is left to do.
-func (c *jointCall) evalOrder() []int {
-	order := make([]int, len(c.requests))
-	for i := range order {
-		order[i] = i
-	}
-	if i := slices.IndexFunc(c.requests, func(p SubRequest) bool { return p.Request.ID != RequestID{} }); i > 0 {
-		order[0], order[i] = i, 0
-	}
-	return order
+	return &j.parts[n]
 }
 
 // isUrgent reports whether all parts of it are.
-func (c *jointCall) isUrgent() bool {
-	return !slices.ContainsFunc(c.requests, func(p SubRequest) bool { return !isUrgent(p.Request.Command) })
+func (j *jointCall) isUrgent() bool {
+	for i := range j.parts {
+		if !isUrgent(j.parts[i].Command) {
+			return false
+		}
+	}
+	return true
 }
 
-// hasWritten reports whether the batch has what it writes.
-func (c *jointCall) hasWritten() bool { return c.err == nil && !c.replayed && !c.hasFailed() }
-
-// hasFailed reports whether a part of it has failed, so that it writes nothing.
-func (c *jointCall) hasFailed() bool {
-	return slices.ContainsFunc(c.replies, func(r command.Reply) bool { return r.Err != nil })
+// doCall executes a request together with others.
+func (q *JointQueue) doCall(ctx context.Context, j *jointCall) error {
+	_, err := q.actor.Call(ctx, j)
+	if errors.Is(err, actor.ErrAbandoned) && j.claimed.CompareAndSwap(false, true) {
+		return ctx.Err() // the handler does not look at it any more
+	}
+	if err != nil {
+		return mailboxErrorOf(j.listGroups(), err)
+	}
+	return j.err
 }
 
-// multiGroupBatch is a batch of several groups that share a log: one entry of it for each, all in
-// one frame, so that all of it is visible at one moment or never.
-type multiGroupBatch struct {
-	groups []*Group
-	states []*executor
-	// refusedErrs is why a group cannot take part, by group. Those that can have begun a
-	// batch, and hold their clocks until all of it is visible.
-	refusedErrs []error
-	piggybacked [][]*call // those of each group that ride along
+// run is the handler: it executes what has come, in order.
+func (*JointQueue) run(_ *struct{}, queued []*jointCall, _ []struct{}) {
+	claimed := make([]*jointCall, 0, len(queued))
+	for _, j := range queued {
+		if j.claimed.CompareAndSwap(false, true) {
+			claimed = append(claimed, j)
+		}
+	}
+	executeJoint(context.Background(), claimed)
+}
+
+// executeJoint executes joint requests in order, in as many batches as it takes. Between two of
+// them the groups are free for others.
+func executeJoint(ctx context.Context, joints []*jointCall) {
+	calls, errs := make([]*call, len(joints)), make([]error, len(joints))
+	for i, j := range joints {
+		calls[i] = &j.call
+	}
+	var r batchRun
+	for done := 0; done < len(joints); {
+		groups := numberParts(joints[done:])
+		err := r.holdGroups(ctx, groups, func() {
+			r.reset()
+			done += r.executeBatch(calls[done:], errs[done:])
+		})
+		if err != nil {
+			err = mailboxErrorOf(groups, err)
+			for ; done < len(joints); done++ {
+				errs[done] = err
+			}
+		}
+	}
+	for i, j := range joints {
+		j.err = errs[i]
+	}
+}
+
+// numberParts gives each part the number of its group among those of joint requests, and returns
+// the groups.
+func numberParts(joints []*jointCall) (groups []*Group) {
+	for _, j := range joints {
+		for i := range j.parts {
+			part := &j.parts[i]
+			if part.participant = slices.Index(groups, part.group); part.participant < 0 {
+				part.participant, groups = len(groups), append(groups, part.group)
+			}
+		}
+	}
+	return groups
+}
+
+// evalJoint evaluates a joint request: all of its parts, or none if one of them fails.
+func (r *batchRun) evalJoint(c *call) {
+	j := c.joint
+	c.hasWritten, c.replayed = false, false
+	for i := range j.parts {
+		j.parts[i].reply = command.Reply{}
+	}
+	size := 0
+	for n := range j.parts {
+		part := j.partAt(n)
+		x := r.participants[part.participant]
+		before := x.env.Effects().Size()
+		part.mark = x.takeSavepoint()
+		x.evalCall(&part.call)
+		copyReply(&part.call)
+		if part.reply.Err != nil || part.replayed {
+			for ; n >= 0 && !plant.Bug("group-joint-not-taken-back"); n-- {
+				undone := j.partAt(n)
+				r.participants[undone.participant].rollbackTo(undone.mark)
+			}
+			// If its record is of this batch, then what becomes of that becomes of it.
+			c.replayed, c.hasWritten = part.replayed, part.replayed && part.hasWritten
+			return
+		}
+		size += x.env.Effects().Size() - before
+		c.hasWritten = c.hasWritten || part.hasWritten
+	}
+	r.effectBytes += size
+	for i := range j.parts {
+		r.tableChanged = r.tableChanged || r.participants[j.parts[i].participant].guard.hasTableChanged()
+	}
+}
+
+// savepoint is a state within a batch to which an executor can go back.
+type savepoint struct {
+	env    command.Savepoint
+	table  *ownership.Table
+	locks  int
+	sealed ledger
+}
+
+func (x *executor) takeSavepoint() savepoint {
+	return savepoint{x.env.Savepoint(), x.guard.ownerSite.Table, x.guard.locks.Savepoint(), x.sealedLedger}
+}
+
+// rollbackTo takes back what was executed since mark, records of requests included.
+func (x *executor) rollbackTo(m savepoint) {
+	x.env.RollbackTo(m.env)
+	x.guard.ownerSite.Table, x.sealedLedger = m.table, m.sealed
+	x.guard.locks.RollbackTo(m.locks)
 }
 
 func collectActors(groups []*Group) []*actor.Actor[executor, *call, error] {
@@ -329,113 +305,4 @@ func collectActors(groups []*Group) []*actor.Actor[executor, *call, error] {
 		actors[i] = g.actor
 	}
 	return actors
-}
-
-func (b *multiGroupBatch) setStates(states []*executor) {
-	b.states, b.refusedErrs, b.piggybacked = states, make([]error, len(states)), make([][]*call, len(states))
-}
-
-// raiseCeilings sees to it that the groups have time and versions left. That may be a batch of
-// its own.
-func (b *multiGroupBatch) raiseCeilings() {
-	for i, x := range b.states {
-		if b.refusedErrs[i] = x.fatalErr; x.fatalErr == nil {
-			b.refusedErrs[i] = x.raiseCeilings()
-		}
-	}
-}
-
-// beginBatches begins the batch of each group, with what rides along: that is requests without an
-// id which take no range over, so nobody has to admit them, or to know them again.
-func (b *multiGroupBatch) beginBatches() {
-	for i, x := range b.states {
-		if b.refusedErrs[i] == nil {
-			b.refusedErrs[i] = x.fatalErr // since another was admitted
-		}
-		if b.refusedErrs[i] == nil {
-			x.beginBatch()
-			b.piggybacked[i] = x.piggyback.takeAll()
-			for _, c := range b.piggybacked[i] {
-				x.evalCall(c)
-			}
-		}
-	}
-}
-
-// commit commits what every group writes in one frame. It is urgent if what rides along is, too.
-func (b *multiGroupBatch) commit(urgently bool) error {
-	for _, late := range b.piggybacked {
-		urgently = urgently && !slices.ContainsFunc(late, func(c *call) bool { return !isUrgent(c.Command) })
-	}
-	var parts []JointEntry
-	for i, x := range b.states {
-		if b.refusedErrs[i] == nil && x.needsLogEntry() {
-			parts = append(parts, JointEntry{x.log, x.sealBatch()})
-		}
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	log, ok := parts[0].Log.(JointLog)
-	if !ok {
-		return ErrNoSharedLog
-	}
-	err := log.CommitJoint(urgently, parts)
-	if errors.Is(err, ErrUncertain) {
-		for _, x := range b.states {
-			x.fatalErr = failedError(err)
-		}
-	}
-	return err
-}
-
-// finishBatches shows what the batch has changed. A range that one group gives another is
-// nobody's, or both have it, until both have shown their lists: until then readers of
-// several groups are told so.
-func (b *multiGroupBatch) finishBatches(err error) {
-	reowned := err == nil && slices.ContainsFunc(b.states, func(x *executor) bool { return x.guard.hasTableChanged() })
-	if reowned {
-		for _, x := range b.states {
-			x.published.tableChanges.Add(1)
-		}
-	}
-	for i, x := range b.states {
-		if b.refusedErrs[i] == nil {
-			x.finishBatch(err == nil)
-		}
-	}
-	if reowned {
-		for _, x := range b.states {
-			x.published.tableChanges.Add(-1)
-		}
-	}
-	for i, x := range b.states {
-		b.notifyPiggybacked(x, b.piggybacked[i], err)
-		b.piggybacked[i] = nil
-	}
-}
-
-// notifyPiggybacked answers those who ride along. Who is refused with others has another try by
-// himself, if he is urgent.
-func (b *multiGroupBatch) notifyPiggybacked(x *executor, late []*call, err error) {
-	errs := make([]error, len(late))
-	for i, c := range late {
-		copyReply(c)
-		errs[i] = x.writerError(err)
-	}
-	if err != nil && x.fatalErr == nil {
-		x.retryUrgent(late, errs, true)
-	}
-	for i, c := range late {
-		c.notifyDone(errs[i])
-	}
-}
-
-// abandonPiggybacked answers those who ride along with a batch that panicked.
-func (b *multiGroupBatch) abandonPiggybacked(err error) {
-	for i, g := range b.groups {
-		if i < len(b.piggybacked) {
-			notifyAll(b.piggybacked[i], g.mailboxError(err))
-		}
-	}
 }

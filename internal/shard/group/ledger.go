@@ -119,25 +119,24 @@ func (x *executor) nextClockCeiling(ceiling int64) int64 {
 
 // admitCall makes the clock ready for a call: one that takes a range over must not find
 // it behind that of the group that had the range.
-func (x *executor) admitCall(c *call) error {
+func (x *executor) admitCall(c *call) {
 	r, ok := c.Command.(rangeReceiver)
-	if !ok {
-		return nil
+	if !ok || x.refusedErr != nil {
+		return
 	}
 	floor, _ := r.Floors()
 	if floor <= x.clock.now() {
-		return nil
+		return
 	}
 	if floor > x.ledger.clockCeiling {
 		next := x.ledger
 		next.seq++
 		next.clockCeiling = floor
-		if err := x.writeLedger(next, false); err != nil {
-			return err
+		if x.refusedErr = x.writeLedger(next, false); x.refusedErr != nil {
+			return
 		}
 	}
 	x.clock.advanceTo(floor)
-	return nil
 }
 
 // rangeReceiver is a command that takes a range over from another group.

@@ -57,15 +57,28 @@ type Gate interface {
 // until it is answered, also if the caller has left meanwhile.
 type call struct {
 	Request
-	reply      command.Reply
-	hasWritten bool // something, in this batch
-	// chain is that of a Many, 0 for none, and group the number of the group in it.
-	chain      uint64
-	groupIndex int
-	// replayed tells that the reply is that of the first time.
+	reply command.Reply
+	// hasWritten reports whether the call depends on what is written in this batch, by itself or by
+	// the first call of its request.
+	hasWritten bool
+	// replayed reports whether the reply is that of the first time.
 	replayed bool
+	// participant is the index of its group in the [batchRun].
+	participant int
+	// chain is that of a pipeline, 0 for none.
+	chain uint64
+	// joint is the request of several groups that the call stands for, nil for a request of one.
+	joint *jointCall
 	// done takes the outcome of a call that is late; nil for others.
 	done chan error
+}
+
+// isUrgent reports whether the call may use the reserved disk space.
+func (c *call) isUrgent() bool {
+	if c.joint != nil {
+		return c.joint.isUrgent()
+	}
+	return isUrgent(c.Command)
 }
 
 var callPool = sync.Pool{New: func() any { return new(call) }}

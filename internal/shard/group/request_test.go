@@ -119,19 +119,19 @@ func TestARequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 func TestAJointRequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 	j := newJointFixture(t, 2)
 	retry := func(id RequestID) *jointCall {
-		return &jointCall{requests: []SubRequest{{j.groups[0], newAdd("a", id)}, {j.groups[1], newAdd("b", RequestID{})}}, replies: make([]command.Reply, 2)}
+		return newJointCall([]SubRequest{{j.groups[0], newAdd("a", id)}, {j.groups[1], newAdd("b", RequestID{})}})
 	}
 	check := func(c *jointCall) {
 		t.Helper()
-		if c.err != nil || !c.replayed || c.hasFailed() || c.replies[0].Int == 0 || c.replies[1].Int != 0 {
-			t.Errorf("the retry: recalled %v, %v, %v", c.replayed, c.replies, c.err)
+		if c.err != nil || !c.replayed || c.hasFailed() || c.parts[0].reply.Int == 0 || c.parts[1].reply.Int != 0 {
+			t.Errorf("the retry: recalled %v, %v, %v", c.replayed, c.listReplies(), c.err)
 		}
 	}
 	id := requestAt(j.nowMS, 1)
 	first := retry(id)
-	first.requests[0].Request = newAddTxn("a", id)
+	first.parts[0].Request = newAddTxn("a", id)
 	calls := []*jointCall{first, retry(id), j.transferCall(0, 1, 1)}
-	runJointCalls(t.Context(), calls)
+	executeJoint(t.Context(), calls)
 	check(calls[1])
 	j.checkValues(0, 2)
 
@@ -143,7 +143,7 @@ func TestAJointRequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 	})
 	last := retry(id)
 	if err := whilePiggybacking(t, j.groups[0], &txn.Resolve{ID: txn.ID{1}, Span: span, Commit: true, DeadlineMS: j.nowMS + 60_000}, func() {
-		runJointCalls(t.Context(), []*jointCall{last})
+		executeJoint(t.Context(), []*jointCall{last})
 	}); err != nil {
 		t.Error(err)
 	}
