@@ -46,7 +46,7 @@ func BenchmarkExecute(b *testing.B) {
 		b.Run("do="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := g.Do(context.Background(), Request{Command: c, Key: positionOf("a")}); err != nil {
+				if _, err := g.Execute(context.Background(), Request{Command: c, Key: positionOf("a")}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -72,7 +72,7 @@ func BenchmarkPipeline(b *testing.B) {
 				for i := range keys {
 					m.Add(groups[i%n], Request{Command: sets[i], Key: keys[i], NonBlocking: true}, uint64(i%4+1))
 				}
-				m.Try()
+				m.Execute()
 				if _, err := m.Reply(63); err != nil {
 					b.Fatal(err)
 				}
@@ -91,7 +91,7 @@ func BenchmarkExecuteJoint(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := DoJoint(context.Background(), pieces); err != nil {
+				if _, err := ExecuteJoint(context.Background(), pieces); err != nil {
 					b.Fatal(err)
 				}
 			}

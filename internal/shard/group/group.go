@@ -236,25 +236,31 @@ func (r *executorReader) isOverLimit() bool {
 // CanSetBlindly implements [command.BlindSetReader].
 func (r *executorReader) CanSetBlindly([]byte) bool { return !r.mixed.Load() }
 
-// Do executes a request in its turn. The reply may be a failure of the command
+// Execute executes a request in its turn. The reply may be a failure of the command
 // itself, see [command.Reply]; an error means that the command was not
-// executed, or with ErrUnknown that nobody knows. If ctx can end before the
+// executed, or with ErrUnknown that it may have been. If ctx can end before the
 // answer, what the command points to must not be changed afterwards: it may
 // still be executed.
 //
 // A command that meets a lock of a transaction, or a range that is being given
-// away, waits until that is over, and takes its turn again. Own it no longer, and
-// the reply is own.ErrWrongGroup.
-func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
+// away, waits until that is over, and takes its turn again, unless the request says
+// NoWait. If the group owns the key no longer, the reply is ownership.ErrWrongGroup.
+func (g *Group) Execute(ctx context.Context, r Request) (command.Reply, error) {
+	switch {
+	case r.Piggyback:
+		return g.executePiggybacked(ctx, r)
+	case r.NoWait:
+		return g.executeOnce(ctx, r)
+	}
 	if err := g.throttle.waitAt(ctx, r.Key); err != nil {
 		return command.Reply{}, err
 	}
-	return g.doUnthrottled(ctx, r)
+	return g.executeUnthrottled(ctx, r)
 }
 
-// doUnthrottled is Do of whoever is not held up.
-func (g *Group) doUnthrottled(ctx context.Context, r Request) (command.Reply, error) {
-	reply, err := g.Try(ctx, r)
+// executeUnthrottled executes a request, again while a lock or a frozen range is in its way.
+func (g *Group) executeUnthrottled(ctx context.Context, r Request) (command.Reply, error) {
+	reply, err := g.executeOnce(ctx, r)
 	if err != nil || !isRetryable(reply.Err) {
 		return reply, err
 	}
@@ -267,13 +273,13 @@ func (g *Group) doUnthrottled(ctx context.Context, r Request) (command.Reply, er
 			return reply, nil
 		}
 		r.ReservationID = w.reservationID
-		reply, err = g.Try(ctx, r)
+		reply, err = g.executeOnce(ctx, r)
 	}
 	return reply, err
 }
 
-// Try is Do without the wait: the reply is the error that Do would wait for.
-func (g *Group) Try(ctx context.Context, r Request) (command.Reply, error) {
+// executeOnce executes a request in its turn, whatever is in its way.
+func (g *Group) executeOnce(ctx context.Context, r Request) (command.Reply, error) {
 	c := callPool.Get().(*call)
 	c.Request = r
 	failure, err := g.actor.Call(ctx, c)
@@ -376,7 +382,7 @@ var (
 // failedError marks what stopped the group.
 func failedError(cause error) error { return fmt.Errorf("%w: %w", ErrFailed, cause) }
 
-// AsReadError is what an error of Do or Try means if the command changes nothing that
+// AsReadError is what an error of Execute means if the command changes nothing that
 // anybody reads: a caller who has left before the answer is in no doubt.
 func AsReadError(ctx context.Context, err error) error {
 	if left := ctx.Err(); left != nil && errors.Is(err, ErrUnknown) {

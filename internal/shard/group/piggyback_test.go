@@ -24,7 +24,7 @@ func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) erro
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var reply command.Reply
-		if reply, err = g.TryPiggyback(context.Background(), Request{Command: c}); err == nil {
+		if reply, err = g.Execute(context.Background(), Request{Piggyback: true, Command: c}); err == nil {
 			err = reply.Err
 		}
 	})
@@ -51,7 +51,7 @@ func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 		t.Error(err)
 	}
 	if err := whilePiggybacking(t, a, add(5), func() {
-		replies, err := DoJoint(context.Background(), []SubRequest{{a, Request{Command: add(1)}}, {b, Request{Command: newSet("x", "1")}}})
+		replies, err := ExecuteJoint(context.Background(), []SubRequest{{a, Request{Command: add(1)}}, {b, Request{Command: newSet("x", "1")}}})
 		if err != nil || replies[0].Int != 12 {
 			t.Errorf("of several groups: %v, %v; want 12", replies, err)
 		}
@@ -61,7 +61,7 @@ func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 	if n := d.commits - before; n != 2 {
 		t.Errorf("%d writes, want 2", n)
 	}
-	if reply, err := a.TryPiggyback(context.Background(), Request{Command: add(1)}); err != nil || reply.Int != 13 {
+	if reply, err := a.Execute(context.Background(), Request{Piggyback: true, Command: add(1)}); err != nil || reply.Int != 13 {
 		t.Errorf("with nobody to ride along with: %v, %v", reply, err)
 	}
 }
@@ -75,7 +75,7 @@ func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 	if err := whilePiggybacking(t, g, panicCommand{}, func() { _ = tryCommand(g, newSet("b", "1")) }); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after a panic: %v", err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); err == nil {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); err == nil {
 		t.Error("a poisoned group has executed it")
 	}
 	d = newMemoryDisk(true)
@@ -88,13 +88,13 @@ func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 	if err := whilePiggybacking(t, g, newSet("b", "1"), func() { _ = tryCommand(g, newSet("c", "1")) }); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after a failure: %v", err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); !errors.Is(err, ErrFailed) {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); !errors.Is(err, ErrFailed) {
 		t.Errorf("of a dead group: %v", err)
 	}
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); !errors.Is(err, ErrClosed) {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); !errors.Is(err, ErrClosed) {
 		t.Errorf("of a closed group: %v", err)
 	}
 }

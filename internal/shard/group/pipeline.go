@@ -60,7 +60,7 @@ func (m *Pipeline) groupIndex(g *Group) int {
 // Len is how many requests there are.
 func (m *Pipeline) Len() int { return len(m.calls) }
 
-// Reply returns what became of a request, as Try would.
+// Reply returns what became of a request, as [Group.Execute] would.
 func (m *Pipeline) Reply(i int) (command.Reply, error) { return m.calls[i].reply, m.errs[i] }
 
 // Reset empties the list.
@@ -72,10 +72,10 @@ func (m *Pipeline) Reset() {
 	m.calls, m.groups = m.calls[:0], m.groups[:0]
 }
 
-// Try executes the requests: see [Group.Try]. What the list points to is the groups' until
-// it returns, so nothing can make it return early. If they are of one group, and more than
-// its queue takes, none is executed.
-func (m *Pipeline) Try() {
+// Execute executes the requests. None waits for locks or ranges. What the list points to belongs
+// to the groups until it returns, so nothing can make it return early. If they are of one group,
+// and more than its queue takes, none is executed.
+func (m *Pipeline) Execute() {
 	m.errs = append(m.errs[:0], make([]error, len(m.calls))...)
 	switch len(m.groups) {
 	case 0:
@@ -87,18 +87,18 @@ func (m *Pipeline) Try() {
 			}
 		}
 	default:
-		m.tryGroups()
+		m.executeGroups()
 	}
 }
 
 // WriteDelay is for how long a writer of a position is held up: wait so long before it is
-// written by [Pipeline.Try], which does not.
+// written by [Pipeline.Execute], which does not.
 func (g *Group) WriteDelay(at partition.Position) time.Duration {
 	return g.throttle.delayAt(at)
 }
 
-// tryGroups executes requests of several groups.
-func (m *Pipeline) tryGroups() {
+// executeGroups executes requests of several groups.
+func (m *Pipeline) executeGroups() {
 	err := m.run.holdGroups(context.Background(), m.groups, func() {
 		m.run.execute(m.calls, m.errs)
 		m.countCalls()

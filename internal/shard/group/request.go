@@ -40,6 +40,14 @@ type Request struct {
 	// NonBlocking tells that it is not executed if that takes a disk, or if those before it in its
 	// batch have had large answers, or if it scans much: the errors are ErrCold, ErrBehind and ErrLong.
 	NonBlocking bool
+	// NoWait means that what is in the way of the request, for which it would be executed again, is
+	// the error of its reply: see [IsRetryable]. Writers are not throttled either.
+	NoWait bool
+	// Piggyback means that the request costs no write of its own: it waits until others make
+	// the group write, a millisecond at most, or until a caller waits for a lock, and is executed
+	// before them in their batch. It includes NoWait. A group executes it by itself, not as a part of
+	// a pipeline or a joint request.
+	Piggyback bool
 	// ReadOnly tells that it changes nothing. If it is hasty it may not look up much either: others can
 	// execute it past the queue.
 	ReadOnly bool

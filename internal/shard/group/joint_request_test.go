@@ -130,7 +130,7 @@ func TestJointRequestsOfALogThatFailsAreUnknown(t *testing.T) {
 	if !errors.Is(calls[0].err, ErrUnknown) || errors.Is(calls[1].err, ErrUnknown) || !errors.Is(calls[1].err, ErrFailed) {
 		t.Errorf("%v and %v", calls[0].err, calls[1].err)
 	}
-	if _, err := TryJoint(context.Background(), j.newTransfer(0, 1, 1)); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
+	if _, err := ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
 		t.Errorf("the next: %v", err)
 	}
 }
@@ -158,7 +158,7 @@ func TestManyJointRequestsLoseNothingAndShareWrites(t *testing.T) {
 		wg.Go(func() {
 			for range each {
 				from := rand.IntN(4)
-				replies, err := DoJoint(context.Background(), j.newTransfer(from, (from+1+rand.IntN(3))%4, 1))
+				replies, err := ExecuteJoint(context.Background(), j.newTransfer(from, (from+1+rand.IntN(3))%4, 1))
 				if err != nil || replies[0].Err != nil || replies[1].Err != nil {
 					t.Errorf("%v %v", replies, err)
 				}
@@ -185,16 +185,16 @@ func TestWhoLeavesAJointRequestKnowsThatItDidNotHappen(t *testing.T) {
 		<-leave
 	})
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = DoJoint(context.Background(), j.newTransfer(0, 1, 1)) })
+	wg.Go(func() { _, _ = ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)) })
 	<-entered
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := DoJoint(ctx, j.newTransfer(0, 1, 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
+	if _, err := ExecuteJoint(ctx, j.newTransfer(0, 1, 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
 		t.Errorf("who left hears %v", err)
 	}
 	close(leave)
 	wg.Wait()
-	if _, err := DoJoint(context.Background(), j.newTransfer(0, 1, 1)); err != nil {
+	if _, err := ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)); err != nil {
 		t.Error(err)
 	}
 	j.checkValues(-2, 2)
@@ -268,10 +268,10 @@ func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
 		groups = append(groups, g)
 	}
 	d.refuseButUrgent = errFull
-	a, b := Request{Command: newSet("aa", "1")}, Request{Command: newSet("bb", "1")}
+	a, b := Request{NoWait: true, Command: newSet("aa", "1")}, Request{NoWait: true, Command: newSet("bb", "1")}
 	for who, write := range map[string]func(){
-		"a writer of the group":     func() { _, _ = groups[0].Try(context.Background(), a) },
-		"writers of several groups": func() { _, _ = TryJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}) },
+		"a writer of the group":     func() { _, _ = groups[0].Execute(context.Background(), a) },
+		"writers of several groups": func() { _, _ = ExecuteJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}) },
 	} {
 		var stop atomic.Bool
 		var wg sync.WaitGroup
@@ -283,12 +283,14 @@ func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
 			})
 		}
 		for range 100 {
-			a := Request{Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("a"))}}}
-			b := Request{Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("b"))}}}
-			if _, err := groups[0].TryPiggyback(context.Background(), a); err != nil {
+			a := Request{NoWait: true, Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("a"))}}}
+			b := Request{NoWait: true, Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("b"))}}}
+			late := a
+			late.Piggyback = true
+			if _, err := groups[0].Execute(context.Background(), late); err != nil {
 				t.Errorf("beside %s: %v", who, err)
 			}
-			if _, err := TryJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}); err != nil {
+			if _, err := ExecuteJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}); err != nil {
 				t.Errorf("of two groups, beside %s: %v", who, err)
 			}
 		}

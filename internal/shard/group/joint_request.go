@@ -34,41 +34,45 @@ type SubRequest struct {
 // ErrNoSharedLog means that the groups do not share a log.
 var ErrNoSharedLog = errors.New("group: the groups have no log in common")
 
-// DoJoint executes requests of several groups as one: all of them, at one moment,
+// ExecuteJoint executes requests of several groups as one: all of them, at one moment,
 // or none. The groups share a log, and each has at most one request. If one fails,
-// its reply tells why, and the others have changed nothing. At most one has an ID,
-// which stands for all: if it was executed before, nothing is now, and the replies of
-// the others are empty.
-func DoJoint(ctx context.Context, pieces []SubRequest) ([]command.Reply, error) {
-	for _, p := range pieces {
-		if err := p.Group.throttle.waitAt(ctx, p.Request.Key); err != nil {
+// its reply says why, and the others have changed nothing. At most one has an ID,
+// which stands for all: if it was executed before, nothing is executed, and the replies of
+// the others are empty. It waits as [Group.Execute] does, unless the request that is refused says
+// NoWait.
+func ExecuteJoint(ctx context.Context, requests []SubRequest) ([]command.Reply, error) {
+	for _, r := range requests {
+		if r.Request.NoWait {
+			continue
+		}
+		if err := r.Group.throttle.waitAt(ctx, r.Request.Key); err != nil {
 			return nil, err
 		}
 	}
 	w := new(waiter)
 	defer w.releaseReservation()
 	for {
-		replies, err := TryJoint(ctx, pieces)
+		replies, err := executeJointOnce(ctx, requests)
 		met := slices.IndexFunc(replies, func(r command.Reply) bool { return isRetryable(r.Err) })
-		if err != nil || met < 0 {
+		if err != nil || met < 0 || requests[met].Request.NoWait {
 			return replies, err
 		}
-		if again, err := w.wait(ctx, pieces[met], replies[met].Err); err != nil {
+		if again, err := w.wait(ctx, requests[met], replies[met].Err); err != nil {
 			return nil, err
 		} else if !again {
 			return replies, nil
 		}
-		pieces = slices.Clone(pieces) // those before are the caller's, or others'
-		for i := range pieces {
-			pieces[i].Request.ReservationID = w.reservationID
+		requests = slices.Clone(requests) // those before are the caller's, or others'
+		for i := range requests {
+			requests[i].Request.ReservationID = w.reservationID
 		}
 	}
 }
 
-// TryJoint is Joint without the wait for locks and ranges that are given away.
-func TryJoint(ctx context.Context, pieces []SubRequest) ([]command.Reply, error) {
-	j := newJointCall(pieces)
-	if q := pieces[0].Group.opts.JointQueue; q != nil {
+// executeJointOnce executes joint requests, whatever is in their way.
+func executeJointOnce(ctx context.Context, requests []SubRequest) ([]command.Reply, error) {
+	j := newJointCall(requests)
+	if q := requests[0].Group.opts.JointQueue; q != nil {
 		if err := q.doCall(ctx, j); err != nil {
 			return nil, err // the request may be under way still
 		}
