@@ -12,10 +12,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 )
 
-// maxBatchBytes is how many bytes of effects make a batch, unless a single
-// command has more. It bounds how long the first command waits for the last.
-const maxBatchBytes = 1 << 20
-
 // batchRun executes calls in order, in as many batches as it takes. Its goroutine holds the
 // mailboxes of all participants. A batch is one write: an entry of the log for each participant
 // that has something to log, all in one frame, so that all of it is visible at one moment or never.

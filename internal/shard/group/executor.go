@@ -10,10 +10,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/effect"
 )
 
-// maxRunAnswerBytes is how many bytes of answers, or a little more, hasty requests have that are
-// executed together.
-const maxRunAnswerBytes = 16 << 20
-
 // executor is the state that only the holder of the mailbox touches.
 type executor struct {
 	log    Log

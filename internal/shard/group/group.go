@@ -131,16 +131,6 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) OwnershipTable() *ownership.Table { return g.published.table.Load() }
 
-// maxUncachedReads is how many rows that are near, but not in memory, hasty commands of a run read: each takes
-// some microseconds. A scan counts for uncachedScanCost of them.
-const maxUncachedReads, uncachedScanCost = 1024, 16
-
-// maxNonBlockingRows and maxNonBlockingBytes are how much a hasty command scans, and looks up if it only reads: about two
-// milliseconds, in which nobody else is served. The row that passes a limit is still read, so that one
-// large row alone is none too many. Twice as much is a GET of another client that waits twice as long;
-// half as much gains nothing for hashes of some hundred fields, which are nearly all.
-const maxNonBlockingRows, maxNonBlockingBytes = 2048, 1 << 20
-
 // executorReader tells a plain Set when it may overwrite without a look, and a hasty command when
 // it would wait for a disk.
 type executorReader struct {

@@ -103,9 +103,6 @@ type JointQueue struct {
 	actor *actor.Actor[struct{}, *jointCall, struct{}]
 }
 
-// maxQueuedJoints bounds the joint requests that wait. Each is a caller that waits for it.
-const maxQueuedJoints = 1 << 16
-
 // NewJointQueue returns what the groups of one log have in common, for [Options.JointQueue].
 func NewJointQueue() *JointQueue {
 	// As for a group: the handler waits for a disk, and a batch costs a write to it,

@@ -78,14 +78,6 @@ func initialClockMS(l ledger) int64 {
 	return l.clockCeiling
 }
 
-// maxBatchVersions is more than a batch gives out, whatever its commands are: each version
-// is in a row, which takes 16 bytes of effects at least, and a log takes 1 GiB at once.
-const maxBatchVersions = 1 << 26
-
-// versionReserve is how many versions are reserved at once: so many that a
-// reservation is rare, so few that 64 bits never run out.
-const versionReserve = 2 * maxBatchVersions
-
 // raiseCeilings raises the ceilings if little is left below them. That of versions is synced before
 // it is used, whatever the durability class: a crash may take back what was done with a
 // version, but it is never given out again. That of time is as durable as a write is.

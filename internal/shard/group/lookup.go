@@ -77,9 +77,6 @@ func (l *Lookup) PrefetchRow() {
 	}
 }
 
-// prefetchAhead is for how many commands rows are fetched from memory together.
-const prefetchAhead = rowcache.MaxPrefetchKeys
-
 // prefetchRows begins to fetch the rows of calls, ahead at most, from memory: executed one after the
 // other, each would wait for its own.
 func (x *executor) prefetchRows(calls []*call) {
@@ -155,15 +152,6 @@ type RowBuffer struct {
 	expiryCheckMS []int64 // when those that expire are judged
 	values        []byte
 }
-
-const (
-	// maxKeptValueBytes is how much memory for values is used again.
-	maxKeptValueBytes = 64 << 10
-	// maxValueBytes is how many bytes of values are read together, and maxNonBlockingValueBytes by one who
-	// must not wait: those that are more stay unknown.
-	maxValueBytes            = 1 << 20
-	maxNonBlockingValueBytes = 256 << 10
-)
 
 // resetFor makes room for so many rows.
 func (r *RowBuffer) resetFor(n int) {

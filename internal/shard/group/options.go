@@ -67,9 +67,6 @@ type Options struct {
 	ExpiryKeys int
 }
 
-// defaultRemember is how long requests are known.
-const defaultRemember = 10 * time.Minute
-
 func (o Options) withDefaults() (Options, error) {
 	if o.Wall == nil {
 		o.Wall = func() int64 { return time.Now().UnixMilli() }

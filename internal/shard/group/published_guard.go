@@ -176,10 +176,6 @@ func (g *Group) Changed() <-chan struct{} {
 // since a late request was last hurried for that.
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
-// traceSlots is how many keys are told from each other: many times those that are
-// locked at once.
-const traceSlots = 1024
-
 // lockTraces tells readers of a snapshot which keys were not locked in it, without a look
 // at its locks. Keys share slots, so it may name one that was not locked either.
 //

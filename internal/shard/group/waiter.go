@@ -37,11 +37,6 @@ type waiter struct {
 	release       func()
 }
 
-// reserveAfter is for how long others come first before a request asks for a turn of its own.
-// Mostly they are through before, and it goes without: turns take commands of their own, and
-// whoever waits looks again at the end of each.
-const reserveAfter = 10 * time.Millisecond
-
 // wait waits until what was met may be gone, or for the turn of the request. It is not
 // tried again if it has to come with a turn: what a transaction has read before it is its
 // turn is of no use any more.
@@ -82,10 +77,6 @@ func (w *waiter) releaseReservation() {
 	}
 	w.reservationID, w.release = txn.ID{}, nil
 }
-
-// lockWaitTime is how long a command waits for those who are at it before it looks after
-// a lock itself. A transaction takes a few writes to the log.
-const lockWaitTime = 2 * time.Millisecond
 
 // waitForUnlock waits until locks or ranges have changed, or for a moment. What was met may
 // be gone when it begins to wait; then it waits for nothing, but not for long. It stays

@@ -205,9 +205,6 @@ func (g *Group) evalInTurn(ctx context.Context, key partition.Position, c comman
 	return reply, AsReadError(ctx, err)
 }
 
-// maxReadOnlyTries is how often Peek looks before it takes its turn.
-const maxReadOnlyTries = 3
-
 // tryReadOnly is false if all that it has seen may be of two moments.
 func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply command.Reply, ok bool) {
 	p := readOnlyEvaluators.Get().(*readOnlyEvaluator)

@@ -9,11 +9,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// maxPiggybackWait is how long a request that is in no hurry waits for a batch to ride along
-// with: a few writes to the log, and little for whoever waits for the end of
-// a transaction.
-const maxPiggybackWait = time.Millisecond
-
 // piggybackQueue are requests in no hurry. The next batch of the group executes them before all
 // others, so what they leave behind is in nobody's way: who comes to see it sees them
 // done.
