@@ -26,6 +26,8 @@ type batchRun struct {
 	// has changed an ownership table.
 	effectBytes  int
 	tableChanged bool
+	// someRefused reports whether a participant takes no part in it.
+	someRefused bool
 }
 
 // execute executes all calls.
@@ -48,10 +50,14 @@ func (r *batchRun) reset() {
 // executeBatch executes the first n of calls as one batch, behind the piggybacked calls of all
 // participants. It may be 0, if those make a batch of their own.
 func (r *batchRun) executeBatch(calls []*call, errs []error) (n int) {
-	late := r.takePiggybacked()
-	if len(late) == 0 {
-		return r.runBatch(calls, errs)
+	if late := r.takePiggybacked(); len(late) > 0 {
+		return r.executeBehind(late, calls, errs)
 	}
+	return r.runBatch(calls, errs)
+}
+
+// executeBehind executes all of late and the first n of calls, in one batch if late ends none.
+func (r *batchRun) executeBehind(late, calls []*call, errs []error) (n int) {
 	all, each := append(late, calls...), make([]error, len(late)+len(calls))
 	done := 0
 	defer func() {
@@ -139,11 +145,13 @@ func (r *batchRun) admitCalls(calls []*call) {
 // beginBatch begins the batch of each participant. It pauses their clocks until all of it is
 // visible.
 func (r *batchRun) beginBatch() {
-	r.effectBytes, r.tableChanged = 0, false
+	r.effectBytes, r.tableChanged, r.someRefused = 0, false, false
 	for _, x := range r.participants {
-		if x.refusedErr == nil {
-			x.beginBatch()
+		if x.refusedErr != nil {
+			r.someRefused = true
+			continue
 		}
+		x.beginBatch()
 	}
 }
 
@@ -152,9 +160,11 @@ func (r *batchRun) beginBatch() {
 func (r *batchRun) evalCalls(calls []*call, errs []error) (n int, urgent bool) {
 	urgent = true
 	for i, c := range calls {
-		if err := r.refusalOf(c); err != nil {
-			errs[i] = r.refuseUnevaluated(c, err)
-			continue
+		if r.someRefused {
+			if err := r.refusalOf(c); err != nil {
+				errs[i] = r.refuseUnevaluated(c, err)
+				continue
+			}
 		}
 		if i%prefetchAhead == 0 && len(calls)-i > 1 {
 			r.participants[c.participant].prefetchRows(calls[i:min(i+prefetchAhead, len(calls))])
