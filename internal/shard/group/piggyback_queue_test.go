@@ -8,7 +8,16 @@ import (
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/partition"
 )
+
+// openTimeless opens a group whose clock stands still: it logs nothing to reserve time.
+func openTimeless(t *testing.T, d *memoryDisk, id partition.GroupID, r ownership.Range) *Group {
+	t.Helper()
+	g := openGroup(t, d, Options{ID: id, Wall: func() int64 { return 1 << 40 }})
+	replaceRange(t, g, ownership.Range{}, r)
+	return g
+}
 
 // whilePiggybacking calls f when a late request waits, which nobody else takes along for now.
 func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) error {
@@ -40,7 +49,7 @@ func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) erro
 
 func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 	d := newMemoryDisk(true)
-	a, b := openOwner(t, d, 1, servingRange("a", "m", 1)), openOwner(t, d, 2, servingRange("m", "", 1))
+	a, b := openTimeless(t, d, 1, servingRange("a", "m", 1)), openTimeless(t, d, 2, servingRange("m", "", 1))
 	add := func(n int64) command.Command { return &command.Add{Key: positionOf("k"), Delta: n} }
 	before := d.commits
 	if err := whilePiggybacking(t, a, add(5), func() {
@@ -68,7 +77,7 @@ func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 
 func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 	d := newMemoryDisk(true)
-	g := openOwner(t, d, 1, servingRange("a", "m", 1))
+	g := openTimeless(t, d, 1, servingRange("a", "m", 1))
 	if err := whilePiggybacking(t, g, newSet("x", "1"), func() { mustDo(t, g, newSet("b", "1")) }); !errors.Is(err, ownership.ErrWrongGroup) {
 		t.Errorf("a key of another: %v", err)
 	}
@@ -79,7 +88,7 @@ func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 		t.Error("a poisoned group has executed it")
 	}
 	d = newMemoryDisk(true)
-	g = openOwner(t, d, 1, servingRange("a", "m", 1))
+	g = openTimeless(t, d, 1, servingRange("a", "m", 1))
 	d.refuse = errFull
 	if err := whilePiggybacking(t, g, newSet("b", "1"), func() { _ = tryCommand(g, newSet("c", "1")) }); !errors.Is(err, errFull) {
 		t.Errorf("on a full disk: %v", err)
