@@ -363,7 +363,7 @@ var (
 	// a disk: rehearse it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
 	// ErrReadTooLarge means that a hasty request was not executed, because it reads more than others should
-	// wait for: execute it by itself, past the queue if it only reads. It is an ErrCold too.
+	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
 	// ErrOptions means that an option is out of its range: the text says which.
 	ErrOptions = errors.New("group: bad options")
@@ -382,7 +382,7 @@ func AsReadError(ctx context.Context, err error) error {
 }
 
 // Retire closes a group that owns nothing and never will again. Whoever still has hold
-// of it is not told that it is closed, but to look elsewhere: own.ErrWrongGroup.
+// of it is not told that it is closed, but to look elsewhere: ownership.ErrWrongGroup.
 func (g *Group) Retire(ctx context.Context) error {
 	g.retired.Store(true)
 	return g.Close(ctx)

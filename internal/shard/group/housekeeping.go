@@ -22,7 +22,7 @@ type housekeeping struct {
 	requests, marks, decisions tableScan
 }
 
-// HousekeepingNeeded has an element when Tend should be called soon.
+// HousekeepingNeeded has an element when Housekeep should be called soon.
 func (g *Group) HousekeepingNeeded() <-chan struct{} { return g.housekeepingNeeded }
 
 // Housekeep does a round of housekeeping: it reserves time, ends the turns of transactions

@@ -31,7 +31,7 @@ type Pipeline struct {
 
 // Add appends a request to a group. Those with the same chain, if that is not 0, are
 // executed in order or not at all: if one meets a closed gate, a lock, a range that is given
-// away or a disk, those behind it are not executed, and their error is ErrBehind.
+// away or a disk, those behind it are not executed, and their error is ErrSkipped.
 func (m *Pipeline) Add(g *Group, r Request, chain uint64) {
 	if len(m.calls) < cap(m.calls) {
 		m.calls = m.calls[:len(m.calls)+1]

@@ -108,7 +108,7 @@ func (v *publishedGuard) findWriteLock(p partition.Position) *txn.Lock {
 	return &found
 }
 
-// expiryCheckMS is [command.Guard]'s JudgeMS for readers.
+// expiryCheckMS is [command.Guard]'s ExpiryCheckMS for readers.
 func (v *publishedGuard) expiryCheckMS(p partition.Position, nowMS int64) int64 {
 	if v.lockCount.Load() == 0 {
 		return nowMS
@@ -228,7 +228,7 @@ func (t *lockTraces) endBatch(changes []txn.LockChange, committed bool) {
 	}
 }
 
-// LockEpoch is for MayLock. Take it before the snapshot.
+// LockEpoch is for MayHaveLock. Take it before the snapshot.
 func (g *Group) LockEpoch() uint64 { return g.published.traces.epoch.Load() }
 
 // MayHaveLock reports whether a key of the group may have been locked in a snapshot that was

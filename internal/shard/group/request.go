@@ -38,7 +38,8 @@ type Request struct {
 	// [Options].
 	ReservationID txn.ID
 	// NonBlocking tells that it is not executed if that takes a disk, or if those before it in its
-	// batch have had large answers, or if it scans much: the errors are ErrCold, ErrBehind and ErrLong.
+	// batch have had large answers, or if it scans much: the errors are ErrWouldBlock, ErrSkipped and
+	// ErrReadTooLarge.
 	NonBlocking bool
 	// NoWait means that what is in the way of the request, for which it would be executed again, is
 	// the error of its reply: see [IsRetryable]. Writers are not throttled either.
@@ -180,7 +181,7 @@ func replayReply(c *call, record []byte) (err error) {
 var ErrDuplicateRequest = errors.New("group: the request was executed before")
 
 // RecordRequest is a command that makes a transaction one that is not executed again: it keeps
-// the record of a request that Do would keep, or fails with ErrRepeated if there is
+// the record of a request that Execute would keep, or fails with ErrDuplicateRequest if there is
 // one. It comes first in the part of the transaction that writes the key.
 type RecordRequest struct {
 	// Request has the Key and ID. If it has a Command, that is evaluated, and its reply

@@ -116,7 +116,7 @@ type throttledSpan struct {
 	delay time.Duration
 }
 
-// ThrottleWrites lets each caller of Do or Joint who writes to a range wait for so long before he
+// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so long before it
 // takes his turn, until it is called again with another time, or with 0. It is for jobs: a
 // range that is written faster than it can be carried elsewhere would never get there.
 // Transactions of several stores are not held up: they take long enough.
