@@ -341,7 +341,7 @@ func (b *Batch) wasExecuted(ctx context.Context, db *DB) (done bool, err error) 
 		return false, nil
 	}
 	err = db.routeToGroup(ctx, b.keys[0].p, func(part *node.GroupHost) error {
-		reply, err := part.Group.Do(ctx, group.Request{Command: &group.LookupRecord{Request: b.dedupRequest()}})
+		reply, err := part.Group.Execute(ctx, group.Request{Command: &group.LookupRecord{Request: b.dedupRequest()}})
 		done = reply.Int == 1
 		return errors.Join(group.AsReadError(ctx, err), reply.Err)
 	})

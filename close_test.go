@@ -166,7 +166,7 @@ func useEverything(db *DB, key string) error {
 // blockGroup gives a group a command that waits, so that others queue behind it.
 func blockGroup(t *testing.T, p *node.GroupHost) (release func()) {
 	inside, goOn := make(chan struct{}), make(chan struct{})
-	go func() { _, _ = p.Group.Do(ctx, group.Request{Command: blockingCommand{inside, goOn}}) }()
+	go func() { _, _ = p.Group.Execute(ctx, group.Request{Command: blockingCommand{inside, goOn}}) }()
 	<-inside
 	return func() { close(goOn) }
 }
@@ -487,7 +487,7 @@ func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
 	must(t, err)
 	// Something else is locked, so those who read past the queue have to look twice.
 	p := ks.keyspace.AppendPosition(nil, []byte("other"))
-	reply, err := part.Group.Try(ctx, group.Request{Command: &txn.Prepare{
+	reply, err := part.Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Prepare{
 		ID: txn.ID{1}, CoordinatorGroup: 1, DeadlineMS: part.Group.NowMS() + 60_000,
 		Participant: txn.Participant{Span: db.node.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}},
 	}})

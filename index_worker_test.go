@@ -85,7 +85,7 @@ func TestAnIndexMissesNoRowThatWasOnItsWay(t *testing.T) {
 	gate := &slowGate{node.UnindexedGate{Keyspace: ks.keyspace}, db, make(chan struct{})}
 	written := make(chan error)
 	go func() {
-		reply, err := ks.findGroupHost(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
+		reply, err := ks.findGroupHost(p).Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
 		written <- errors.Join(err, reply.Err)
 	}()
 	<-gate.passed
@@ -459,7 +459,7 @@ func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
 	gate := &slowGate{node.UnindexedGate{Keyspace: ks.keyspace}, db, make(chan struct{})}
 	written := make(chan error)
 	go func() {
-		reply, err := ks.findGroupHost(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
+		reply, err := ks.findGroupHost(p).Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("1")}, Key: p, Gate: gate})
 		written <- errors.Join(err, reply.Err)
 	}()
 	<-gate.passed
@@ -527,7 +527,7 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 		if ahead == "rows" {
 			turned = rows
 		}
-		reply, err := turned.Do(ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: turned.NowMS() + 6000}})
+		reply, err := turned.Execute(ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: turned.NowMS() + 6000}})
 		must(t, errors.Join(err, reply.Err))
 		report, err := ix.Verify(ctx)
 		must(t, err)

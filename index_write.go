@@ -87,7 +87,7 @@ func (db *DB) lookupReply(ctx context.Context, r group.Request) (reply command.R
 		return reply, false, nil
 	}
 	err = db.routeToGroup(ctx, r.Key, func(part *node.GroupHost) error {
-		found, err := part.Group.Do(ctx, group.Request{Command: &group.LookupRecord{Request: r}})
+		found, err := part.Group.Execute(ctx, group.Request{Command: &group.LookupRecord{Request: r}})
 		if err = errors.Join(group.AsReadError(ctx, err), found.Err); err == nil && found.Int == 1 {
 			reply, err = group.DecodeRecord(found.Bytes)
 			done = err == nil

@@ -191,13 +191,13 @@ func (k *Keyspace) executeCommand(ctx context.Context, p partition.Position, id 
 		return k.executeIndexed(ctx, p, id, c)
 	}
 	r := group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: node.UnindexedGate{Keyspace: k.keyspace}}
-	reply, err := k.findGroupHost(p).Group.Do(ctx, r)
+	reply, err := k.findGroupHost(p).Group.Execute(ctx, r)
 	if err == nil {
 		err = reply.Err
 	}
 	if errors.Is(err, ownership.ErrWrongGroup) {
 		err = k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
-			if reply, err = part.Group.Do(ctx, r); err == nil {
+			if reply, err = part.Group.Execute(ctx, r); err == nil {
 				err = reply.Err
 			}
 			return err

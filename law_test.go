@@ -118,7 +118,7 @@ func (l *law) advanceClock(t *rapid.T) {
 	l.clock.advance(time.Duration(rapid.IntRange(1, 20).Draw(t, "ms")) * time.Millisecond)
 	for _, p := range l.db.node.GroupHosts() {
 		ks := l.db.Default()
-		if _, err := p.Group.Do(ctx, group.Request{Command: &command.Get{Key: ks.keyspace.AppendPosition(nil, []byte("none"))}}); err != nil {
+		if _, err := p.Group.Execute(ctx, group.Request{Command: &command.Get{Key: ks.keyspace.AppendPosition(nil, []byte("none"))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,7 +45,7 @@ func claimsOf(db *DB, keys ...[]byte) (claims []txn.ReservedSpan) {
 // countReservations is how many have asked for a turn in the group of a key.
 func countReservations(t *testing.T, db *DB, key []byte) int64 {
 	t.Helper()
-	reply, err := partOf(db, key).Group.Try(ctx, group.Request{Command: &txn.Release{}}) // of nobody
+	reply, err := partOf(db, key).Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Release{}}) // of nobody
 	must(t, err)
 	return reply.Int
 }
@@ -136,7 +136,7 @@ func TestATurnThatIsOfNoUseIsGivenUp(t *testing.T) {
 }
 
 func tryAt(db *DB, key []byte, c command.Command) error {
-	reply, err := partOf(db, key).Group.Try(ctx, group.Request{Command: c})
+	reply, err := partOf(db, key).Group.Execute(ctx, group.Request{NoWait: true, Command: c})
 	return errors.Join(err, reply.Err)
 }
 

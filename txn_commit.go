@@ -297,14 +297,14 @@ func isSingleStore(pieces []subBatch) bool {
 // executeJointOnce executes pieces of one store once.
 func executeJointOnce(ctx context.Context, pieces []subBatch) ([]command.Reply, error) {
 	if len(pieces) == 1 {
-		reply, err := pieces[0].groupHost.Group.Do(ctx, pieces[0].request)
+		reply, err := pieces[0].groupHost.Group.Execute(ctx, pieces[0].request)
 		return []command.Reply{reply}, err
 	}
 	joint := make([]group.SubRequest, len(pieces))
 	for i, p := range pieces {
 		joint[i] = group.SubRequest{Group: p.groupHost.Group, Request: p.request}
 	}
-	return group.DoJoint(ctx, joint)
+	return group.ExecuteJoint(ctx, joint)
 }
 
 // countCommit counts a transaction by how many groups of one store commit it.

@@ -157,7 +157,7 @@ func addOrphanLock(t *testing.T, db *DB, key, decider []byte) {
 	p := ks.keyspace.AppendPosition(nil, key)
 	m := db.node.Map()
 	part := db.node.GroupHostAt(p)
-	reply, err := part.Group.Do(ctx, group.Request{Command: &txn.Prepare{
+	reply, err := part.Group.Execute(ctx, group.Request{Command: &txn.Prepare{
 		ID: txn.ID{1, 2, 3}, CoordinatorGroup: m.Owner(ks.keyspace.AppendPosition(nil, decider)).Group, DeadlineMS: part.Group.NowMS() + 5000,
 		Participant: txn.Participant{Span: m.Find(p).Span, Writes: []command.Command{&command.Set{Key: p, Value: []byte("orphan")}}},
 	}})
@@ -208,7 +208,7 @@ func TestADecisionIsCarriedOutAfterARestart(t *testing.T) {
 	m := db.node.Map()
 	first := m.Find(ks.keyspace.AppendPosition(nil, keys[0])).Span
 	part := db.node.GroupHostAt(decider)
-	reply, err := part.Group.Do(ctx, group.Request{Command: &txn.Decide{
+	reply, err := part.Group.Execute(ctx, group.Request{Command: &txn.Decide{
 		ID: txn.ID{1, 2, 3}, Commit: true, CoordinatorGroup: part.ID, DeadlineMS: part.Group.NowMS() + 5000, OtherSpans: []partition.Span{first},
 		Participant: txn.Participant{Span: m.Find(decider).Span, Writes: []command.Command{&command.Set{Key: decider, Value: []byte("orphan")}}},
 	}})
@@ -358,7 +358,8 @@ func TestARetryWaitsForTheRecordOfItsRequest(t *testing.T) {
 	c, _ := txn.NewCoordinator(plan)
 	do := func(i int, command group.Request) {
 		t.Helper()
-		reply, err := db.node.GroupHostAt(parts[i].Span.Start).Group.Try(ctx, command)
+		command.NoWait = true
+		reply, err := db.node.GroupHostAt(parts[i].Span.Start).Group.Execute(ctx, command)
 		must(t, errors.Join(err, reply.Err))
 	}
 	do(1, group.Request{Command: c.MakePrepare(txn.SendPrepare{Participant: 1})})

@@ -220,7 +220,7 @@ func TestATimeToLiveDoesNotCountFromALock(t *testing.T) {
 		p := k.keyspace.AppendPosition(nil, key)
 		part, span := k.findGroupHost(p), db.node.Map().Find(p).Span
 		do := func(c command.Command) error {
-			reply, err := part.Group.Do(ctx, group.Request{Command: c})
+			reply, err := part.Group.Execute(ctx, group.Request{Command: c})
 			return errors.Join(err, reply.Err)
 		}
 		id, deadline := txn.ID{1, 2, 3}, part.Group.NowMS()+time.Minute.Milliseconds()
@@ -260,7 +260,7 @@ func TestATransactionDoesNotForgetWhatALockHasKept(t *testing.T) {
 		p := k.keyspace.AppendPosition(nil, key)
 		part, span := k.findGroupHost(p), db.node.Map().Find(p).Span
 		do := func(c command.Command) error {
-			reply, err := part.Group.Do(ctx, group.Request{Command: c})
+			reply, err := part.Group.Execute(ctx, group.Request{Command: c})
 			return errors.Join(err, reply.Err)
 		}
 		_, err := k.SetWith(ctx, key, []byte("v"), SetOptions{TTL: ttl})
@@ -326,7 +326,7 @@ func TestATransactionJudgesTheTimeOfAKeyByItsOwnGroup(t *testing.T) {
 	ahead := time.Now().Add(time.Minute).UnixMilli()
 	for _, other := range db.node.GroupHosts() {
 		if other != db.node.GroupHostAt(p0) {
-			reply, err := other.Group.Try(ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: ahead}})
+			reply, err := other.Group.Execute(ctx, group.Request{NoWait: true, Command: &ownership.ChangeOwnership{ClockFloorMS: ahead}})
 			must(t, errors.Join(err, reply.Err))
 		}
 	}

@@ -48,7 +48,7 @@ func (n *Node) doDurably(ctx context.Context, p *GroupHost, c command.Command) e
 
 // readCatalog executes a command of the catalog that only reads.
 func (n *Node) readCatalog(ctx context.Context, c command.Command) (command.Reply, error) {
-	reply, err := n.catalogGroup().Do(ctx, group.Request{Command: c})
+	reply, err := n.catalogGroup().Execute(ctx, group.Request{Command: c})
 	return reply, errors.Join(group.AsReadError(ctx, err), reply.Err)
 }
 

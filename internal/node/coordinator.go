@@ -343,7 +343,8 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 		}
 		return l.sendDecide(ctx, p, r, c, e)
 	case txn.SendResolve:
-		reply, err := p.Group.TryPiggyback(ctx, r)
+		r.Piggyback = true
+		reply, err := p.Group.Execute(ctx, r)
 		if err == nil && reply.Err == nil {
 			err = l.node.syncStoreLater(p)
 		}
@@ -351,14 +352,16 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 	}
 	// Nobody acts upon the end of a decision: if that is lost, whoever opens the node
 	// finds it carried out.
-	reply, err := p.Group.TryPiggyback(ctx, r)
+	r.Piggyback = true
+	reply, err := p.Group.Execute(ctx, r)
 	return replyEvent(c, reply, err)
 }
 
-// tryRequest is Try of whoever asks again while something is in the way: it stays so for good if the
+// tryRequest executes the request of a caller that asks again while something is in the way: it stays so for good if the
 // store has failed.
 func (p *GroupHost) tryRequest(ctx context.Context, r group.Request) (command.Reply, error) {
-	reply, err := p.Group.Try(ctx, r)
+	r.NoWait = true
+	reply, err := p.Group.Execute(ctx, r)
 	if err == nil && group.IsRetryable(reply.Err) && p.hasFailed() {
 		err = store.ErrFailed
 	}

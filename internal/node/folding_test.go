@@ -174,7 +174,7 @@ func TestFoldingForgetsNoJob(t *testing.T) {
 				Job: j.ID, AllowMissing: true,
 				Become: ownership.Range{Span: from.Span, Version: j.Expect, State: ownership.Incoming, Job: j.ID, Attempt: 1},
 			}
-			reply, err := n.lookupGroup(id).Group.Do(ctx, group.Request{Command: late})
+			reply, err := n.lookupGroup(id).Group.Execute(ctx, group.Request{Command: late})
 			if err = errors.Join(err, reply.Err); !errors.Is(err, ownership.ErrStale) {
 				t.Errorf("a copy of before begins in %v: %v", r, err)
 			}

@@ -112,7 +112,7 @@ func (n *Node) openGroup(g partition.Group) error {
 	// Where the machine's clock was set back those of other groups stand still, and this one
 	// is not to be hours behind: ids of requests, and entries of rows, go from group to group.
 	if floor := n.NowMS(); floor > opened.NowMS() {
-		_, _ = opened.Try(n.ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: floor}}) // on a full disk it stays behind
+		_, _ = opened.Execute(n.ctx, group.Request{NoWait: true, Command: &ownership.ChangeOwnership{ClockFloorMS: floor}}) // on a full disk it stays behind
 	}
 	p := &GroupHost{ID: g.ID, Host: h, Store: h.Store, Group: opened}
 	n.registerGroup(p)

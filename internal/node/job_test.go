@@ -51,7 +51,7 @@ func TestJobsOfEveryKindComeToTheirEnd(t *testing.T) {
 	keys := 300
 	for i := range keys {
 		p := k.AppendPosition(nil, fmt.Append(nil, i))
-		if _, err := n.GroupHostAt(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("v")}}); err != nil {
+		if _, err := n.GroupHostAt(p).Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("v")}}); err != nil {
 			t.Fatal(err)
 		}
 	}

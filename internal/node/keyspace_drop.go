@@ -230,7 +230,7 @@ func (p *GroupHost) clearRange(ctx context.Context, from, end []byte) error {
 
 // doCommand executes a command of the node's own.
 func (p *GroupHost) doCommand(ctx context.Context, c command.Command) error {
-	reply, err := p.Group.Do(ctx, group.Request{Command: c})
+	reply, err := p.Group.Execute(ctx, group.Request{Command: c})
 	return errors.Join(err, reply.Err)
 }
 

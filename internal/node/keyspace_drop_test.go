@@ -70,7 +70,7 @@ func TestAWriteOnItsWayDuringADropLeavesNothing(t *testing.T) {
 	<-b.entered
 	wrote := make(chan error, 1)
 	go func() {
-		reply, err := part.Group.Do(ctx, group.Request{Command: &command.Set{Key: p}, Gate: k})
+		reply, err := part.Group.Execute(ctx, group.Request{Command: &command.Set{Key: p}, Gate: k})
 		wrote <- errors.Join(err, reply.Err)
 	}()
 	depth := func() int { return part.Group.Metrics().QueueDepth }
@@ -115,7 +115,7 @@ func TestAWriteThatIsBeingCommittedDuringADropIsCleared(t *testing.T) {
 	<-first.entered
 	wrote := make(chan error, 1)
 	go func() {
-		reply, err := part.Group.Do(ctx, group.Request{Command: &command.Set{Key: keyInGroup(n, k, 1)}, Gate: k})
+		reply, err := part.Group.Execute(ctx, group.Request{Command: &command.Set{Key: keyInGroup(n, k, 1)}, Gate: k})
 		wrote <- errors.Join(err, reply.Err)
 	}()
 	depth(1)
@@ -301,7 +301,7 @@ func TestAKeyspaceThatCannotBeClearedHoldsUpNoOther(t *testing.T) {
 }
 
 func setUnindexed(n *Node, k *Keyspace, p partition.Position) error {
-	reply, err := n.GroupHostAt(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("v")}, Key: p, Gate: UnindexedGate{k}})
+	reply, err := n.GroupHostAt(p).Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("v")}, Key: p, Gate: UnindexedGate{k}})
 	return errors.Join(err, reply.Err)
 }
 
@@ -353,7 +353,7 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	stop := blockingCommand{make(chan struct{}), make(chan struct{})}
 	held := make(chan error, 1)
 	go func() {
-		_, err := n.catalogGroup().Do(ctx, group.Request{Command: stop})
+		_, err := n.catalogGroup().Execute(ctx, group.Request{Command: stop})
 		held <- err
 	}()
 	<-stop.entered // the catalog changes only when it may go on

@@ -45,7 +45,7 @@ func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
 	const keys = maxClearedRows + 50 // in more than one step
 	for i := range keys {
 		p := k.AppendPosition(nil, []byte{byte(i >> 8), byte(i)})
-		_, err := n.GroupHostAt(p).Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1 << 30)}})
+		_, err := n.GroupHostAt(p).Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1 << 30)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestHousekeepingGoesOnByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := k.AppendPosition(nil, []byte("k"))
-	if _, err := n.GroupHosts()[0].Group.Do(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1)}}); err != nil {
+	if _, err := n.GroupHosts()[0].Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -278,7 +278,7 @@ func (h *StoreHost) alignGroups(ctx context.Context, m *partition.Map, spans []p
 	if len(pieces) == 0 {
 		return nil
 	}
-	replies, err := group.DoJoint(context.WithoutCancel(ctx), pieces)
+	replies, err := group.ExecuteJoint(context.WithoutCancel(ctx), pieces)
 	for i := range replies {
 		err = errors.Join(err, replies[i].Err)
 	}

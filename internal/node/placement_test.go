@@ -153,7 +153,7 @@ func TestARouterWithAnOldMapWaitsForTheNext(t *testing.T) {
 		to = firstGroup
 	}
 	mustRunJob(t, n, mover.Request{Kind: mover.Move, Shard: n.Map().Find(p).ID, To: to})
-	reply, err := was.Group.Do(ctx, group.Request{Command: &command.Set{Key: p}})
+	reply, err := was.Group.Execute(ctx, group.Request{Command: &command.Set{Key: p}})
 	if err = errors.Join(err, reply.Err); !errors.Is(err, ownership.ErrWrongGroup) {
 		t.Errorf("the group that has lost the key: %v", err)
 	}
@@ -242,7 +242,7 @@ func TestAPlacingForgetsNoJob(t *testing.T) {
 				Job: j.ID, AllowMissing: true,
 				Become: ownership.Range{Span: r.Span, Version: j.Expect, State: ownership.Incoming, Job: j.ID, Attempt: 1},
 			}
-			reply, err := p.Group.Do(ctx, group.Request{Command: late})
+			reply, err := p.Group.Execute(ctx, group.Request{Command: late})
 			if err = errors.Join(err, reply.Err); !errors.Is(err, ownership.ErrStale) {
 				t.Errorf("a copy of before begins in %v: %v", r, err)
 			}
@@ -274,7 +274,7 @@ func TestAPlacingIsNotConfusedByAJobElsewhere(t *testing.T) {
 			was := change.Expect[0]
 			other := was
 			other.Version++
-			reply, err := p.Group.Do(ctx, group.Request{Command: &ownership.ChangeOwnership{Expect: []ownership.Range{was}, Become: []ownership.Range{other}}})
+			reply, err := p.Group.Execute(ctx, group.Request{Command: &ownership.ChangeOwnership{Expect: []ownership.Range{was}, Become: []ownership.Range{other}}})
 			if err = errors.Join(err, reply.Err); err != nil {
 				t.Error(err)
 			}

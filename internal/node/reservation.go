@@ -171,6 +171,6 @@ func (t *reservation) release() {
 
 // releaseGroup gives up the place in one group. It is false if that has to be tried again.
 func (t *reservation) releaseGroup(p *GroupHost) bool {
-	_, err := p.Group.Try(t.node.ctx, group.Request{Command: &txn.Release{ID: t.id}})
+	_, err := p.Group.Execute(t.node.ctx, group.Request{NoWait: true, Command: &txn.Release{ID: t.id}})
 	return !errors.Is(err, group.ErrOverloaded)
 }

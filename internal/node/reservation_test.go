@@ -90,7 +90,7 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 	err = group.RunBetweenBatches(ctx, []*group.Group{g}, func() {
 		for full := false; !full; {
 			limited, stop := context.WithTimeout(ctx, time.Millisecond)
-			_, err := g.Try(limited, group.Request{Command: &command.Get{Key: p}})
+			_, err := g.Execute(limited, group.Request{NoWait: true, Command: &command.Get{Key: p}})
 			full = errors.Is(err, group.ErrOverloaded)
 			stop()
 		}
@@ -100,7 +100,7 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		reply, err := g.Try(ctx, group.Request{Command: &command.Set{Key: p}})
+		reply, err := g.Execute(ctx, group.Request{NoWait: true, Command: &command.Set{Key: p}})
 		if err == nil && reply.Err == nil {
 			return
 		}

@@ -52,7 +52,7 @@ func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Com
 	if owner == nil {
 		return protocol.ErrGroupNotOpen
 	}
-	reply, err := owner.Group.Try(ctx, group.Request{Command: resolve})
+	reply, err := owner.Group.Execute(ctx, group.Request{NoWait: true, Command: resolve})
 	return errors.Join(err, reply.Err)
 }
 
@@ -65,7 +65,7 @@ func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, ques
 		}
 		return txn.Undecided, protocol.ErrGroupNotOpen
 	}
-	reply, err := p.Group.Try(ctx, group.Request{Command: question})
+	reply, err := p.Group.Execute(ctx, group.Request{NoWait: true, Command: question})
 	switch {
 	case err != nil:
 		return txn.Undecided, err

@@ -175,7 +175,7 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 	n.wallMS.Add(2 * txnTimeoutMS) // nobody leads it: from its deadline on it is aborted
 	checkWaitersFail(t,
 		failureWaiter{"a write", func(ctx context.Context) error {
-			_, err := g.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			_, err := g.Execute(ctx, group.Request{Command: &command.Set{Key: key}})
 			return err
 		}},
 		failureWaiter{"a read in its turn", func(ctx context.Context) error {
@@ -198,13 +198,13 @@ func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 	// Up to its deadline somebody may lead it, who is refused by the decider and aborts it.
 	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	if _, err := n.GroupHostAt(key).Group.Do(limited, group.Request{Command: &command.Set{Key: key}}); errors.Is(err, store.ErrFailed) {
+	if _, err := n.GroupHostAt(key).Group.Execute(limited, group.Request{Command: &command.Set{Key: key}}); errors.Is(err, store.ErrFailed) {
 		t.Errorf("a write before the deadline: %v", err)
 	}
 	n.wallMS.Add(2 * txnTimeoutMS)
 	checkWaitersFail(t,
 		failureWaiter{"a write", func(ctx context.Context) error {
-			_, err := n.GroupHostAt(key).Group.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			_, err := n.GroupHostAt(key).Group.Execute(ctx, group.Request{Command: &command.Set{Key: key}})
 			return err
 		}},
 		failureWaiter{"a turn", func(ctx context.Context) error {
@@ -237,7 +237,7 @@ func TestWhoWaitsForAFrozenRangeOfAFailedStoreIsTold(t *testing.T) {
 	}
 	checkWaitersFail(t,
 		failureWaiter{"a write", func(ctx context.Context) error {
-			_, err := g.Do(ctx, group.Request{Command: &command.Set{Key: key}})
+			_, err := g.Execute(ctx, group.Request{Command: &command.Set{Key: key}})
 			return err
 		}},
 		failureWaiter{"a turn", func(ctx context.Context) error {
@@ -284,7 +284,7 @@ func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 			n := mustOpen(t, o)
 			left, right := adjacentShards(t, n, 2)
 			span := partition.Span{Start: left.Span.Start, End: right.Span.End}
-			reply, err := n.lookupGroup(2).Group.Try(ctx, group.Request{Command: &txn.Prepare{
+			reply, err := n.lookupGroup(2).Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Prepare{
 				ID: n.newTxnID(), CoordinatorGroup: 4, DeadlineMS: n.deadlineMS() + 1<<30,
 				Participant: txn.Participant{Span: span, Ranges: []command.RangeRead{{Start: span.Start, End: span.End}}},
 			}})
@@ -298,7 +298,7 @@ func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 			mustRunJob(t, n, mover.Request{Kind: mover.Move, Shard: moved.ID, To: to})
 			for _, s := range []partition.Shard{left, right} {
 				p := keyIn(n, s.Span)
-				reply, err := n.GroupHostAt(p).Group.Try(ctx, group.Request{Command: &command.Set{Key: p, Value: []byte("phantom")}, Key: p})
+				reply, err := n.GroupHostAt(p).Group.Execute(ctx, group.Request{NoWait: true, Command: &command.Set{Key: p, Value: []byte("phantom")}, Key: p})
 				if err != nil || !errors.Is(reply.Err, txn.ErrLocked) {
 					t.Errorf("%v moves %s, and %v is written: %v, %v", moved.ID, where, s.ID, err, reply.Err)
 				}
@@ -363,7 +363,7 @@ func keyOnStore(n *Node, h *StoreHost, from byte) partition.Position {
 
 func mustTryCommand(t *testing.T, g *group.Group, c command.Command) command.Reply {
 	t.Helper()
-	reply, err := g.Try(ctx, group.Request{Command: c})
+	reply, err := g.Execute(ctx, group.Request{NoWait: true, Command: c})
 	if err = errors.Join(err, reply.Err); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 				seen = row.IsAlive(now)
 			}
 			_, got, err2 := owner.Group.Read(ctx, b, nil)
-			reply, err3 := owner.Group.Try(ctx, group.Request{Command: &command.Commit{
+			reply, err3 := owner.Group.Execute(ctx, group.Request{NoWait: true, Command: &command.Commit{
 				Reads:  []command.Read{{Key: b, Version: version}},
 				Writes: command.Batch{Commands: []command.Command{&command.Set{Key: keyOnStore(n, owner.Host, 100), Value: nil}}},
 			}})

@@ -607,7 +607,7 @@ func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 		w.commit()
 		h.waitIdle()
 		block := &blockingCommand{make(chan struct{}), make(chan struct{})}
-		go func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) }()
+		go func() { _, _ = part.Group.Execute(ctx, group.Request{Command: block}) }()
 		<-block.begun
 		w.takeRequests(h.c, nil)
 		w.commit() // it is executed by itself
@@ -627,7 +627,7 @@ func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 		}
 		others.Wait()
 		close(block.end)
-		if _, err := part.Group.Do(ctx, group.Request{Command: &command.Exists{}}); err != nil { // behind it
+		if _, err := part.Group.Execute(ctx, group.Request{Command: &command.Exists{}}); err != nil { // behind it
 			t.Fatal(err)
 		}
 		v, err := l.db.Default().Get(ctx, []byte("large"))
@@ -648,7 +648,7 @@ func TestAReadByItselfTakesNoTurn(t *testing.T) {
 	part := l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte("hash0")))
 	block := &blockingCommand{make(chan struct{}), make(chan struct{})}
 	var held sync.WaitGroup
-	held.Go(func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) })
+	held.Go(func() { _, _ = part.Group.Execute(ctx, group.Request{Command: block}) })
 	<-block.begun
 	late := time.AfterFunc(5*time.Second, func() {
 		t.Error("a read by itself waits for its turn")
@@ -677,7 +677,7 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 			part := l.s.node.GroupHostAt(l.s.defaultKeyspace().AppendPosition(nil, []byte("known")))
 			block := &blockingCommand{make(chan struct{}), make(chan struct{})}
 			var busy sync.WaitGroup
-			busy.Go(func() { _, _ = part.Group.Do(ctx, group.Request{Command: block}) })
+			busy.Go(func() { _, _ = part.Group.Execute(ctx, group.Request{Command: block}) })
 			<-block.begun
 			busy.Go(func() { w.takeRequests(h.c, []byte(asks)) })
 			for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < 10*time.Second; {

@@ -90,7 +90,7 @@ func (s *Server) prefetchRow(ctx context.Context, part *node.GroupHost, p partit
 // executeOnGroup executes a request at the group that has a position, wherever it goes meanwhile.
 func (s *Server) executeOnGroup(ctx context.Context, p partition.Position, r group.Request) (reply command.Reply, err error) {
 	err = s.withGroup(ctx, p, func(part *node.GroupHost) (err error) {
-		if reply, err = part.Group.Do(ctx, r); err == nil {
+		if reply, err = part.Group.Execute(ctx, r); err == nil {
 			err = reply.Err
 		}
 		return err

@@ -320,7 +320,7 @@ func (l *testServer) lockKey(key string) (unlock func()) {
 	part := l.s.node.GroupHostAt(p)
 	do := func(c command.Command) {
 		l.t.Helper()
-		if reply, err := part.Group.Do(ctx, group.Request{Command: c}); err != nil || reply.Err != nil {
+		if reply, err := part.Group.Execute(ctx, group.Request{Command: c}); err != nil || reply.Err != nil {
 			l.t.Fatal(err, reply.Err)
 		}
 	}

@@ -321,7 +321,7 @@ func (w *worker) executeStaged() {
 	w.flushReadTimes()
 	for _, b := range w.usedBatches {
 		began := time.Now()
-		b.many.Try()
+		b.many.Execute()
 		took := time.Since(began)
 		w.recordSlowBatch(b, took)
 		for i := range b.requests {

@@ -74,7 +74,7 @@ func (w *testCluster) findHost(id partition.GroupID) (GroupHost, error) {
 // tryCommand evaluates a command.
 func (w *testCluster) tryCommand(id partition.GroupID, c command.Command) command.Reply {
 	w.t.Helper()
-	reply, err := w.hosts[id].Group.Try(background, group.Request{Command: c})
+	reply, err := w.hosts[id].Group.Execute(background, group.Request{NoWait: true, Command: c})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (l Chunk) Apply(ctx context.Context, find Finder) mover.Event {
 	}
 	upto := uint64(0)
 	for _, c := range l.ingests { // a copy: it may be brought twice
-		reply, err := to.Group.Try(ctx, group.Request{Command: &annotatedCommand{&c, feed.CopiedSpanKey(l.span)}})
+		reply, err := to.Group.Execute(ctx, group.Request{NoWait: true, Command: &annotatedCommand{&c, feed.CopiedSpanKey(l.span)}})
 		if err == nil {
 			err = reply.Err
 		}

@@ -57,7 +57,7 @@ func EvalHandover(ctx context.Context, find Finder, x mover.EvalCommands, from *
 		if err != nil {
 			return failed(err)
 		}
-		pieces[i] = group.SubRequest{Group: places[i].Group, Request: group.Request{Command: c}}
+		pieces[i] = group.SubRequest{Group: places[i].Group, Request: group.Request{NoWait: true, Command: c}}
 	}
 	var given nextVersionProbe
 	if c := &pieces[0].Request.Command; x.CarryFloors {
@@ -95,9 +95,9 @@ func prepareCommand(ctx context.Context, p GroupHost, c mover.SiteCommand, floor
 // or that of the one that failed.
 func tryCommands(ctx context.Context, pieces []group.SubRequest) (command.Reply, error) {
 	if len(pieces) == 1 {
-		return pieces[0].Group.Try(ctx, pieces[0].Request)
+		return pieces[0].Group.Execute(ctx, pieces[0].Request)
 	}
-	replies, err := group.TryJoint(ctx, pieces)
+	replies, err := group.ExecuteJoint(ctx, pieces)
 	if err != nil {
 		return command.Reply{}, err
 	}
@@ -115,7 +115,7 @@ func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	if floorMS <= g.NowMS() {
 		return nil
 	}
-	reply, err := g.Try(ctx, group.Request{Command: &ownership.ChangeOwnership{ClockFloorMS: floorMS}})
+	reply, err := g.Execute(ctx, group.Request{NoWait: true, Command: &ownership.ChangeOwnership{ClockFloorMS: floorMS}})
 	if err == nil {
 		err = reply.Err
 	}

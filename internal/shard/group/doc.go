@@ -22,7 +22,7 @@
 //     else: neither commands nor readers past the queue get round that.
 //   - What a transaction across groups has locked is left alone until it is
 //     decided, see package txn. Plain commands wait for that and never hear of it.
-//   - [DoJoint] executes requests of several groups of one log as one.
+//   - [ExecuteJoint] executes requests of several groups of one log as one.
 //
 // # Limits
 //

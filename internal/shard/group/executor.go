@@ -1,25 +1,14 @@
 package group
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
-	"github.com/cleavekv/cleave/internal/shard/ownership"
 )
-
-// maxBatchBytes is how many bytes of effects make a batch, unless a single
-// command has more. It bounds how long the first command waits for the last.
-const maxBatchBytes = 1 << 20
-
-// maxRunAnswerBytes is how many bytes of answers, or a little more, hasty requests have that are
-// executed together.
-const maxRunAnswerBytes = 16 << 20
 
 // executor is the state that only the holder of the mailbox touches.
 type executor struct {
@@ -42,8 +31,9 @@ type executor struct {
 	nowMS int64
 	// tracedChanges is how many changes of locks of the batch have left traces.
 	tracedChanges int
-	// fatalErr is why nothing is executed any more.
-	fatalErr error
+	// fatalErr is why nothing is executed any more, and refusedErr why the group takes no part in
+	// the batch at hand.
+	fatalErr, refusedErr error
 	// expiries are the keys that expire next. filling means that those of the table are
 	// still being read, so that some are missing.
 	expiries        expiryQueue
@@ -57,128 +47,16 @@ type executor struct {
 	ledgerRowKey []byte // scratch: key of the ledger
 	scratch      []byte
 	answerBytes  int // bytes of what hasty requests were answered in this run
-	// haltedChains are the chains whose calls are not executed any more in this run.
-	haltedChains map[uint64]bool
+	// solo executes the calls that are for this group alone.
+	solo batchRun
 }
 
-// run executes calls in order, in as many batches as it takes, after those that were
-// in no hurry.
+// run executes calls that are for this group alone: it is the handler of the mailbox.
 func (x *executor) run(calls []*call, errs []error) {
-	clear(x.haltedChains)
-	x.answerBytes, x.reader.uncachedReads = 0, 0
-	late := x.piggyback.takeAll()
-	if len(late) == 0 {
-		x.runCalls(calls, errs)
-		return
+	if x.solo.participants == nil {
+		x.solo.participants = []*executor{x}
 	}
-	all, each := append(late, calls...), make([]error, len(late)+len(calls))
-	ran := false
-	defer func() {
-		if !ran { // it panics, and they have nobody else who tells them
-			notifyAll(late, ErrUnknown)
-		}
-	}()
-	x.runCalls(all, each)
-	ran = true
-	copy(errs, each[len(late):])
-	for i, c := range late {
-		c.notifyDone(each[i])
-	}
-}
-
-func (x *executor) runCalls(calls []*call, errs []error) {
-	for len(calls) > 0 {
-		n, err := x.runBatch(calls)
-		for i := range n {
-			errs[i] = x.callerError(calls[i], err)
-		}
-		if err != nil && x.fatalErr == nil {
-			x.retryUrgent(calls[:n], errs[:n], false)
-		}
-		calls, errs = calls[n:], errs[n:]
-	}
-}
-
-// retryUrgent executes urgent calls of a batch that was refused again, without the others of
-// it, or other groups: they may use what is kept for them.
-func (x *executor) retryUrgent(calls []*call, errs []error, others bool) {
-	var which []int
-	refused := 0
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		if refused++; isUrgent(calls[i].Command) {
-			which = append(which, i)
-		}
-	}
-	if len(which) == refused && !others { // they were by themselves
-		return
-	}
-	for _, i := range which {
-		c := calls[i] // whoever waits for it looks at done
-		c.reply, c.hasWritten, c.replayed = command.Reply{}, false, false
-		_, err := x.runBatch(calls[i : i+1])
-		errs[i] = x.callerError(calls[i], err)
-	}
-}
-
-// runBatch executes the first n of calls as one batch. The error is that of the
-// whole batch.
-func (x *executor) runBatch(calls []*call) (n int, err error) {
-	if x.fatalErr != nil {
-		return len(calls), x.fatalErr
-	}
-	err = x.raiseCeilings()
-	for i := 0; i < len(calls) && err == nil; i++ {
-		err = x.admitCall(calls[i])
-	}
-	if err != nil {
-		if x.fatalErr == nil {
-			x.answerReads(calls)
-		}
-		return len(calls), err
-	}
-	n = x.evalCalls(calls)
-	if x.needsLogEntry() {
-		urgentOnly := !slices.ContainsFunc(calls[:n], func(c *call) bool { return c.hasWritten && !isUrgent(c.Command) })
-		if err = x.log.Commit(urgentOnly, x.sealBatch()); errors.Is(err, ErrUncertain) {
-			x.fatalErr = failedError(err)
-		}
-	}
-	x.finishBatch(err == nil)
-	if x.fatalErr != nil {
-		return n, err
-	}
-	if err != nil {
-		x.answerReads(calls[:n])
-		return n, err
-	}
-	for _, c := range calls[:n] {
-		copyReply(c)
-	}
-	x.env.End()
-	return n, nil
-}
-
-// evalCalls executes calls until the batch is large enough, and returns how
-// many it took. It holds the clock.
-func (x *executor) evalCalls(calls []*call) (n int) {
-	x.beginBatch()
-	out := x.env.Effects()
-	for i, c := range calls {
-		if i%prefetchAhead == 0 && len(calls)-i > 1 {
-			x.prefetchRows(calls[i:min(i+prefetchAhead, len(calls))])
-		}
-		before := out.Len()
-		x.evalCall(c)
-		x.maybeHaltChain(c)
-		c.hasWritten = c.hasWritten || out.Len() > before
-		if x.isBatchFull() {
-			return i + 1
-		}
-	}
-	return len(calls)
+	x.solo.execute(calls, errs)
 }
 
 // beginBatch begins a batch. It holds the clock.
@@ -190,54 +68,36 @@ func (x *executor) beginBatch() {
 	x.sealedLedger, x.tracedChanges = x.ledger, 0
 }
 
-// isBatchFull reports whether the batch ends with what it has.
-func (x *executor) isBatchFull() bool {
-	return x.env.Effects().Size() > maxBatchBytes ||
-		x.guard.hasTableChanged() // the locks follow the list when it is durable
-}
-
-// savepoint is a state within a batch to which an executor can go back.
-type savepoint struct {
-	env    command.Savepoint
-	table  *ownership.Table
-	locks  int
-	sealed ledger
-}
-
-func (x *executor) takeSavepoint() savepoint {
-	return savepoint{x.env.Savepoint(), x.guard.ownerSite.Table, x.guard.locks.Savepoint(), x.sealedLedger}
-}
-
-// rollbackTo takes back what was executed since mark, records of requests included.
-func (x *executor) rollbackTo(m savepoint) {
-	x.env.RollbackTo(m.env)
-	x.guard.ownerSite.Table, x.sealedLedger = m.table, m.sealed
-	x.guard.locks.RollbackTo(m.locks)
-}
-
-// evalCall executes one call, unless its gate is closed or its request was
-// executed before.
-func (x *executor) evalCall(c *call) {
+// evalCall executes one call, and reports whether it did: not if its gate is closed, or if those
+// before it have had large answers.
+func (x *executor) evalCall(c *call) (evaluated bool) {
 	x.guard.reservationID = c.ReservationID
-	if x.isChainHalted(c) {
-		c.reply = command.Reply{Kind: command.Failed, Err: ErrSkipped}
-		return
-	}
+	c.hasWritten, c.replayed = false, false
 	if c.Gate != nil {
 		if err := c.Gate.CheckAddr(); err != nil {
 			c.reply = command.Reply{Kind: command.Failed, Err: err}
-			x.haltChain(c)
-			return
+			return false
 		}
 	}
-	if c.NonBlocking {
+	if c.NonBlocking && x.answerBytes > maxRunAnswerBytes {
+		c.reply = command.Reply{Kind: command.Failed, Err: ErrSkipped}
+		return false
+	}
+	before := x.env.Effects().Len()
+	switch {
+	case c.NonBlocking:
 		x.evalNonBlocking(c)
-		return
-	}
-	if c.ID == (RequestID{}) {
+	case c.ID == RequestID{}:
 		c.reply = x.evalCommand(c.Command)
-		return
+	default:
+		x.evalOnce(c)
 	}
+	c.hasWritten = c.hasWritten || x.env.Effects().Len() > before
+	return true
+}
+
+// evalOnce executes a call that has an id, unless its request was executed before.
+func (x *executor) evalOnce(c *call) {
 	err := checkRequestID(c.ID, x.nowMS, x.opts.Remember)
 	if err == nil {
 		err = x.guard.ownerSite.CheckPosition(c.Key, false) // its record would be with its key
@@ -276,11 +136,6 @@ func (x *executor) evalCall(c *call) {
 
 // evalNonBlocking executes a hasty call, which has no id.
 func (x *executor) evalNonBlocking(c *call) {
-	if x.answerBytes > maxRunAnswerBytes {
-		c.reply = command.Reply{Kind: command.Failed, Err: ErrSkipped}
-		x.haltChain(c)
-		return
-	}
 	before := x.env.ReplyBytes()
 	x.reader.nonBlocking, x.reader.readOnly, x.reader.rowsRead, x.reader.bytesRead = x.reader.cached != nil, c.ReadOnly, 0, 0
 	c.reply = x.evalCommand(c.Command)
@@ -399,23 +254,6 @@ func (x *executor) publishChanges() {
 	}
 }
 
-// answerReads evaluates the calls of a refused batch again, each by itself:
-// what they saw of the batch's writes did not happen. Those that write nothing
-// now are answered, retries of requests that were executed before among them.
-func (x *executor) answerReads(calls []*call) {
-	for _, c := range calls {
-		x.nowMS = x.clock.now()
-		x.env.Begin(effect.Header{Seq: x.ledger.seq + 1, ClockMS: x.nowMS}, x.nextVersion)
-		x.guard.beginBatch()
-		x.evalCall(c)
-		x.maybeHaltChain(c)
-		if c.hasWritten = x.needsLogEntry(); !c.hasWritten {
-			copyReply(c)
-		}
-		x.guard.rollbackBatch()
-	}
-}
-
 // callerError is what the caller hears, given the error of the batch.
 func (x *executor) callerError(c *call, err error) error {
 	switch {
@@ -430,9 +268,6 @@ func (x *executor) callerError(c *call, err error) error {
 	}
 	return nil
 }
-
-// writerError is what all callers hear who wrote something in a batch.
-func (x *executor) writerError(err error) error { return x.callerError(&call{hasWritten: true}, err) }
 
 // writesMixed reports whether there is a row that a plain Set must not overwrite
 // blindly.

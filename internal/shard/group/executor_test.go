@@ -32,7 +32,7 @@ func TestAWriteIsNotAcknowledgedIfItsReservationWasRefused(t *testing.T) {
 	mustDo(t, g, &command.Set{Key: positionOf("a"), Value: []byte("1")})
 	d.refuse = errFull
 	wall.ms.Add(time.Hour.Milliseconds()) // more time has to be reserved
-	if _, err := g.Do(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("2")}}); !errors.Is(err, errFull) {
+	if _, err := g.Execute(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("2")}}); !errors.Is(err, errFull) {
 		t.Errorf("the write: %v, want %v", err, errFull)
 	}
 	if reply := mustDo(t, g, &command.Get{Key: positionOf("a")}); string(reply.Bytes) != "1" {
@@ -51,7 +51,7 @@ func TestARetryOfWhatWasExecutedIsAnsweredOnAFullDisk(t *testing.T) {
 	d := newMemoryDisk(true)
 	g := openGroup(t, d, Options{Wall: wall.readMS})
 	add := func(id RequestID) (command.Reply, error) {
-		return g.Do(context.Background(), Request{Command: &command.Add{Key: positionOf("n"), Delta: 5}, Key: positionOf("n"), ID: id})
+		return g.Execute(context.Background(), Request{Command: &command.Add{Key: positionOf("n"), Delta: 5}, Key: positionOf("n"), ID: id})
 	}
 	first, err := add(requestAt(wall.readMS(), 1))
 	if err != nil {
@@ -107,14 +107,14 @@ func TestACommandThatIsAbandonedIsUnknownAndMayStillHappen(t *testing.T) {
 	}
 	first := make(chan error, 1)
 	go func() {
-		_, err := g.Do(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("1")}})
+		_, err := g.Execute(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("1")}})
 		first <- err
 	}()
 	<-inside
 	ctx, cancel := context.WithCancel(context.Background())
 	second := make(chan error, 1)
 	go func() {
-		_, err := g.Do(ctx, Request{Command: &command.Set{Key: positionOf("b"), Value: []byte("2")}})
+		_, err := g.Execute(ctx, Request{Command: &command.Set{Key: positionOf("b"), Value: []byte("2")}})
 		second <- err
 	}()
 	for g.Metrics().QueueDepth == 0 {
@@ -160,7 +160,7 @@ func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 		return Request{Command: &command.Set{Key: positionOf(key), Value: []byte("1")}, Key: positionOf(key), ID: id, Gate: &door}
 	}
 	id := requestAt(wall.readMS(), 1)
-	if reply, err := g.Do(context.Background(), set("a", id)); err != nil || reply.Err != nil {
+	if reply, err := g.Execute(context.Background(), set("a", id)); err != nil || reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}
 	inside, goOn := make(chan struct{}), make(chan struct{})
@@ -171,7 +171,7 @@ func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 	}
 	replies := make(chan error, 2)
 	send := func(key string) {
-		reply, err := g.Do(context.Background(), set(key, RequestID{}))
+		reply, err := g.Execute(context.Background(), set(key, RequestID{}))
 		replies <- errors.Join(err, reply.Err)
 	}
 	go send("passed")
@@ -193,7 +193,7 @@ func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 		t.Errorf("what came late has passed: %q", got)
 	}
 	// A request that was executed before does not pass either.
-	if reply, err := g.Do(context.Background(), set("a", id)); err != nil || !errors.Is(reply.Err, shut) {
+	if reply, err := g.Execute(context.Background(), set("a", id)); err != nil || !errors.Is(reply.Err, shut) {
 		t.Errorf("a retry: %+v, %v, want %v", reply, err, shut)
 	}
 }
@@ -216,7 +216,7 @@ func tryNonBlocking(g *Group, commands ...command.Command) (became []string) {
 	for i, c := range commands {
 		m.Add(g, Request{Command: c, Key: positionOf("key"), NonBlocking: true}, uint64(1+i%2))
 	}
-	m.Try()
+	m.Execute()
 	for i := range commands {
 		reply, err := m.Reply(i)
 		switch err = errors.Join(err, reply.Err); {
@@ -353,7 +353,7 @@ func TestHasty_ReadsOfManyRows_AreRefused(t *testing.T) {
 	} {
 		var m Pipeline
 		m.Add(g, Request{Command: c.command, Key: positionOf("key"), NonBlocking: true, ReadOnly: c.reads}, 1)
-		m.Try()
+		m.Execute()
 		reply, err := m.Reply(0)
 		if err = errors.Join(err, reply.Err); errors.Is(err, ErrReadTooLarge) != c.long || err != nil && !c.long {
 			t.Errorf("%T that only reads %v: %v", c.command, c.reads, err)

@@ -131,16 +131,6 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) OwnershipTable() *ownership.Table { return g.published.table.Load() }
 
-// maxUncachedReads is how many rows that are near, but not in memory, hasty commands of a run read: each takes
-// some microseconds. A scan counts for uncachedScanCost of them.
-const maxUncachedReads, uncachedScanCost = 1024, 16
-
-// maxNonBlockingRows and maxNonBlockingBytes are how much a hasty command scans, and looks up if it only reads: about two
-// milliseconds, in which nobody else is served. The row that passes a limit is still read, so that one
-// large row alone is none too many. Twice as much is a GET of another client that waits twice as long;
-// half as much gains nothing for hashes of some hundred fields, which are nearly all.
-const maxNonBlockingRows, maxNonBlockingBytes = 2048, 1 << 20
-
 // executorReader tells a plain Set when it may overwrite without a look, and a hasty command when
 // it would wait for a disk.
 type executorReader struct {
@@ -236,25 +226,31 @@ func (r *executorReader) isOverLimit() bool {
 // CanSetBlindly implements [command.BlindSetReader].
 func (r *executorReader) CanSetBlindly([]byte) bool { return !r.mixed.Load() }
 
-// Do executes a request in its turn. The reply may be a failure of the command
+// Execute executes a request in its turn. The reply may be a failure of the command
 // itself, see [command.Reply]; an error means that the command was not
-// executed, or with ErrUnknown that nobody knows. If ctx can end before the
+// executed, or with ErrUnknown that it may have been. If ctx can end before the
 // answer, what the command points to must not be changed afterwards: it may
 // still be executed.
 //
 // A command that meets a lock of a transaction, or a range that is being given
-// away, waits until that is over, and takes its turn again. Own it no longer, and
-// the reply is own.ErrWrongGroup.
-func (g *Group) Do(ctx context.Context, r Request) (command.Reply, error) {
+// away, waits until that is over, and takes its turn again, unless the request says
+// NoWait. If the group owns the key no longer, the reply is ownership.ErrWrongGroup.
+func (g *Group) Execute(ctx context.Context, r Request) (command.Reply, error) {
+	switch {
+	case r.Piggyback:
+		return g.executePiggybacked(ctx, r)
+	case r.NoWait:
+		return g.executeOnce(ctx, r)
+	}
 	if err := g.throttle.waitAt(ctx, r.Key); err != nil {
 		return command.Reply{}, err
 	}
-	return g.doUnthrottled(ctx, r)
+	return g.executeUnthrottled(ctx, r)
 }
 
-// doUnthrottled is Do of whoever is not held up.
-func (g *Group) doUnthrottled(ctx context.Context, r Request) (command.Reply, error) {
-	reply, err := g.Try(ctx, r)
+// executeUnthrottled executes a request, again while a lock or a frozen range is in its way.
+func (g *Group) executeUnthrottled(ctx context.Context, r Request) (command.Reply, error) {
+	reply, err := g.executeOnce(ctx, r)
 	if err != nil || !isRetryable(reply.Err) {
 		return reply, err
 	}
@@ -267,13 +263,13 @@ func (g *Group) doUnthrottled(ctx context.Context, r Request) (command.Reply, er
 			return reply, nil
 		}
 		r.ReservationID = w.reservationID
-		reply, err = g.Try(ctx, r)
+		reply, err = g.executeOnce(ctx, r)
 	}
 	return reply, err
 }
 
-// Try is Do without the wait: the reply is the error that Do would wait for.
-func (g *Group) Try(ctx context.Context, r Request) (command.Reply, error) {
+// executeOnce executes a request in its turn, whatever is in its way.
+func (g *Group) executeOnce(ctx context.Context, r Request) (command.Reply, error) {
 	c := callPool.Get().(*call)
 	c.Request = r
 	failure, err := g.actor.Call(ctx, c)
@@ -367,7 +363,7 @@ var (
 	// a disk: rehearse it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
 	// ErrReadTooLarge means that a hasty request was not executed, because it reads more than others should
-	// wait for: execute it by itself, past the queue if it only reads. It is an ErrCold too.
+	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
 	// ErrOptions means that an option is out of its range: the text says which.
 	ErrOptions = errors.New("group: bad options")
@@ -376,7 +372,7 @@ var (
 // failedError marks what stopped the group.
 func failedError(cause error) error { return fmt.Errorf("%w: %w", ErrFailed, cause) }
 
-// AsReadError is what an error of Do or Try means if the command changes nothing that
+// AsReadError is what an error of Execute means if the command changes nothing that
 // anybody reads: a caller who has left before the answer is in no doubt.
 func AsReadError(ctx context.Context, err error) error {
 	if left := ctx.Err(); left != nil && errors.Is(err, ErrUnknown) {
@@ -386,7 +382,7 @@ func AsReadError(ctx context.Context, err error) error {
 }
 
 // Retire closes a group that owns nothing and never will again. Whoever still has hold
-// of it is not told that it is closed, but to look elsewhere: own.ErrWrongGroup.
+// of it is not told that it is closed, but to look elsewhere: ownership.ErrWrongGroup.
 func (g *Group) Retire(ctx context.Context) error {
 	g.retired.Store(true)
 	return g.Close(ctx)
@@ -401,15 +397,6 @@ func mailboxErrorOf(groups []*Group, err error) error {
 		}
 	}
 	return groups[0].mailboxError(err)
-}
-
-// mailboxError is mailboxErrorOf for the groups of a joint request.
-func (c *jointCall) mailboxError(err error) error {
-	groups := make([]*Group, len(c.requests))
-	for i := range c.requests {
-		groups[i] = c.requests[i].Group
-	}
-	return mailboxErrorOf(groups, err)
 }
 
 // Metrics are figures of a group. Counters count since Open.

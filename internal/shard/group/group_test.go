@@ -41,7 +41,7 @@ func mustDo(t interface {
 	Fatalf(format string, args ...any)
 }, g *Group, c command.Command) command.Reply {
 	t.Helper()
-	reply, err := g.Do(context.Background(), Request{Command: c})
+	reply, err := g.Execute(context.Background(), Request{Command: c})
 	if err != nil || reply.Err != nil {
 		t.Fatalf("%T: %v, %v", c, err, reply.Err)
 	}
@@ -101,7 +101,7 @@ func TestARefusedBatchLeavesNothingAndTheGroupGoesOn(t *testing.T) {
 	g := openGroup(t, d, Options{})
 	mustDo(t, g, &command.Set{Key: positionOf("a"), Value: []byte("1")})
 	d.refuse = errors.New("disk full")
-	if _, err := g.Do(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("2")}}); !errors.Is(err, d.refuse) || errors.Is(err, ErrUnknown) {
+	if _, err := g.Execute(context.Background(), Request{Command: &command.Set{Key: positionOf("a"), Value: []byte("2")}}); !errors.Is(err, d.refuse) || errors.Is(err, ErrUnknown) {
 		t.Errorf("write on a full disk: %v", err)
 	}
 	if reply := mustDo(t, g, &command.Get{Key: positionOf("a")}); string(reply.Bytes) != "1" {
@@ -137,11 +137,11 @@ func TestAnUncertainCommitIsReportedAsSuchAndStopsTheGroup(t *testing.T) {
 	g := openGroup(t, d, Options{})
 	d.refuse = fmt.Errorf("sync: %w", ErrUncertain)
 	set := &command.Set{Key: positionOf("a"), Value: []byte("1")}
-	if _, err := g.Do(context.Background(), Request{Command: set}); !errors.Is(err, ErrUnknown) {
+	if _, err := g.Execute(context.Background(), Request{Command: set}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("uncertain commit: %v, want ErrUnknown", err)
 	}
 	d.refuse = nil
-	if _, err := g.Do(context.Background(), Request{Command: set}); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
+	if _, err := g.Execute(context.Background(), Request{Command: set}); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
 		t.Errorf("command after it: %v, want ErrFailed alone", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestARequestIsExecutedOnce(t *testing.T) {
 		id[i] = byte(wall.readMS() >> (8 * (5 - i)))
 	}
 	add := func(g *Group) (command.Reply, error) {
-		return g.Do(context.Background(), Request{Command: &command.Add{Key: positionOf("n"), Delta: 5}, Key: positionOf("n"), ID: id})
+		return g.Execute(context.Background(), Request{Command: &command.Add{Key: positionOf("n"), Delta: 5}, Key: positionOf("n"), ID: id})
 	}
 	first, err := add(g)
 	if err != nil {
@@ -219,7 +219,7 @@ func TestAClosedGroupRefuses(t *testing.T) {
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Do(context.Background(), Request{Command: &command.Get{Key: positionOf("a")}}); !errors.Is(err, ErrClosed) {
+	if _, err := g.Execute(context.Background(), Request{Command: &command.Get{Key: positionOf("a")}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("command: %v, want ErrClosed", err)
 	}
 	if _, _, err := g.Read(context.Background(), positionOf("a"), nil); !errors.Is(err, ErrClosed) {
@@ -283,9 +283,9 @@ func TestARetiredGroupSendsEverybodyElsewhere(t *testing.T) {
 	get := &command.Get{Key: positionOf("x")}
 	_, _, read := g.Read(ctx, positionOf("x"), nil)
 	_, peek := g.EvalReadOnly(ctx, positionOf("x"), get)
-	_, do := g.Do(ctx, Request{Command: get, Key: positionOf("x")})
-	_, later := g.TryPiggyback(ctx, Request{Command: get, Key: positionOf("x")})
-	_, joint := DoJoint(ctx, []SubRequest{{other, Request{Command: newSet("b", "1")}}, {g, Request{Command: newSet("x", "1")}}})
+	_, do := g.Execute(ctx, Request{Command: get, Key: positionOf("x")})
+	_, later := g.Execute(ctx, Request{Piggyback: true, Command: get, Key: positionOf("x")})
+	_, joint := ExecuteJoint(ctx, []SubRequest{{other, Request{Command: newSet("b", "1")}}, {g, Request{Command: newSet("x", "1")}}})
 	still := RunBetweenBatches(ctx, []*Group{other, g}, func() {})
 	for what, err := range map[string]error{"read": read, "peek": peek, "do": do, "later": later, "joint": joint, "still": still} {
 		if !errors.Is(err, ownership.ErrWrongGroup) {

@@ -49,7 +49,7 @@ func openOwner(t testing.TB, d *memoryDisk, id partition.GroupID, r ownership.Ra
 }
 
 func tryCommand(g *Group, c command.Command) error {
-	reply, err := g.Try(context.Background(), Request{Command: c})
+	reply, err := g.Execute(context.Background(), Request{NoWait: true, Command: c})
 	return errors.Join(err, reply.Err)
 }
 
@@ -99,7 +99,7 @@ func TestWritersOfAFrozenRangeWaitAndReadersDoNot(t *testing.T) {
 		t.Errorf("a write: %v, want ErrFrozen", err)
 	}
 	// One that changes nothing leaves a record of its request all the same.
-	reply, err := g.Try(context.Background(), Request{Command: &command.Delete{Keys: []partition.Position{positionOf("c")}}, Key: positionOf("c"), ID: requestAt(g.NowMS(), 1)})
+	reply, err := g.Execute(context.Background(), Request{NoWait: true, Command: &command.Delete{Keys: []partition.Position{positionOf("c")}}, Key: positionOf("c"), ID: requestAt(g.NowMS(), 1)})
 	if err != nil || !errors.Is(reply.Err, ownership.ErrFrozen) {
 		t.Errorf("a delete of nothing with an id: %v, %v, want ErrFrozen", reply, err)
 	}
@@ -136,7 +136,7 @@ func TestJointRequestsHappenTogetherOrNotAtAll(t *testing.T) {
 				if w%2 == 0 {
 					pieces[0], pieces[1] = pieces[1], pieces[0] // any order
 				}
-				replies, err := DoJoint(context.Background(), pieces)
+				replies, err := ExecuteJoint(context.Background(), pieces)
 				if err != nil || replies[0].Err != nil || replies[1].Err != nil {
 					t.Errorf("%v %v", replies, err)
 				}
@@ -148,14 +148,14 @@ func TestJointRequestsHappenTogetherOrNotAtAll(t *testing.T) {
 	if x, y := readText(t, a, "alice"), readText(t, b, "zoe"); x != "500" || y != "1500" {
 		t.Errorf("%s and %s, want 500 and 1500", x, y)
 	}
-	replies, err := DoJoint(context.Background(), []SubRequest{
+	replies, err := ExecuteJoint(context.Background(), []SubRequest{
 		{a, Request{Command: &command.Add{Key: positionOf("alice"), Delta: 1}}}, {b, Request{Command: &command.Add{Key: positionOf("bob"), Delta: 1}}},
 	})
 	if err != nil || replies[0].Err != nil || !errors.Is(replies[1].Err, ownership.ErrWrongGroup) {
 		t.Errorf("with a key of another: %v %v", replies, err)
 	}
 	d.refuse = errors.New("disk full")
-	if _, err := DoJoint(context.Background(), move(1)); !errors.Is(err, d.refuse) {
+	if _, err := ExecuteJoint(context.Background(), move(1)); !errors.Is(err, d.refuse) {
 		t.Errorf("on a full disk: %v", err)
 	}
 	d.refuse = nil
@@ -181,7 +181,7 @@ func TestARangeIsHandedOverWithItsVersionsAndItsTime(t *testing.T) {
 	row, _, _ := a.Read(context.Background(), positionOf("k"), nil)
 	gone, come := r, r
 	gone.State, gone.Version, come.Version = ownership.Foreign, 2, 2
-	replies, err := DoJoint(context.Background(), []SubRequest{
+	replies, err := ExecuteJoint(context.Background(), []SubRequest{
 		{a, Request{Command: &ownership.ChangeOwnership{Expect: []ownership.Range{r}, Become: []ownership.Range{gone}}}},
 		{b, Request{Command: &ownership.ChangeOwnership{Become: []ownership.Range{come}, VersionFloor: row.Version + 1, ClockFloorMS: a.NowMS()}}},
 	})
@@ -325,7 +325,7 @@ func (p *ownershipGroup) changeRange(t *rapid.T) {
 }
 
 func (p *ownershipGroup) changeOwnership(t *rapid.T, expect, become []ownership.Range) {
-	reply, err := p.Try(context.Background(), Request{Command: &ownership.ChangeOwnership{Expect: expect, Become: become}})
+	reply, err := p.Execute(context.Background(), Request{NoWait: true, Command: &ownership.ChangeOwnership{Expect: expect, Become: become}})
 	if err != nil || reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}
@@ -343,7 +343,7 @@ func (p *ownershipGroup) prepareTxn(t *rapid.T) {
 	if rapid.Bool().Draw(t, "range") {
 		part.Ranges = []command.RangeRead{{Start: positionOf(key), End: r.Span.End}}
 	}
-	_, err := p.Try(context.Background(), Request{Command: &txn.Prepare{ID: txn.ID{p.next}, CoordinatorGroup: 9, DeadlineMS: p.NowMS() + 60_000, Participant: part}})
+	_, err := p.Execute(context.Background(), Request{NoWait: true, Command: &txn.Prepare{ID: txn.ID{p.next}, CoordinatorGroup: 9, DeadlineMS: p.NowMS() + 60_000, Participant: part}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func (p *ownershipGroup) resolveTxn(t *rapid.T) {
 	for r := range p.OwnershipTable().All() {
 		if r.State == ownership.Serving {
 			c := &txn.Resolve{ID: id, Span: r.Span, Commit: id[0]%2 == 0, DeadlineMS: p.NowMS()}
-			if _, err := p.Try(context.Background(), Request{Command: c}); err != nil {
+			if _, err := p.Execute(context.Background(), Request{NoWait: true, Command: c}); err != nil {
 				t.Fatal(err)
 			}
 		}

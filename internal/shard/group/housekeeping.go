@@ -13,23 +13,6 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-const (
-	// housekeepLimit bounds what one round of housekeeping does of each kind, so that
-	// commands do not wait for it.
-	housekeepLimit = 512
-	// retryUnreadMS is after what time a row is looked at again that could not be read, retryLockedMS the same for one that
-	// was locked, or not tried, because those that could not be read took more than maxFailedReadTime in a round.
-	retryUnreadMS, retryLockedMS = 10_000, 1000
-	maxFailedReadTime            = 200 * time.Millisecond
-	// maxSweptKeys is of how many keys elements are swept in a round.
-	maxSweptKeys = 16
-	// maxSweepStep is how many elements are looked at together if there may be a disk to wait for.
-	maxSweepStep = 16
-	// minReportedSweep is from how many elements on that were swept at a key a scan would take long
-	// to step over their deletions, some milliseconds: then Options.Swept is called.
-	minReportedSweep = 1 << 14
-)
-
 // housekeeping is where housekeeping goes on. One goroutine at a time tends.
 type housekeeping struct {
 	nextOrphanKey []byte // store key up to which notes of orphans were looked at
@@ -39,7 +22,7 @@ type housekeeping struct {
 	requests, marks, decisions tableScan
 }
 
-// HousekeepingNeeded has an element when Tend should be called soon.
+// HousekeepingNeeded has an element when Housekeep should be called soon.
 func (g *Group) HousekeepingNeeded() <-chan struct{} { return g.housekeepingNeeded }
 
 // Housekeep does a round of housekeeping: it reserves time, ends the turns of transactions
@@ -399,10 +382,6 @@ type tableScan struct {
 	emptyScans  int    // how often there were none
 }
 
-// maxIdleMS is up to when it looks half as often each time that there is nothing: a look
-// sorts what was written since the last one.
-const maxIdleMS = 60_000
-
 // deleteObsolete removes a few rows that nobody asks for any more: records of requests that
 // are refused by now anyway, marks of transactions past their deadline, and
 // decisions that all have heard of.
@@ -423,10 +402,6 @@ func (g *Group) deleteObsolete(ctx context.Context) (more bool, err error) {
 	})
 	return requests || marks || decisions, errors.Join(err1, err2, err3)
 }
-
-// obsoleteScanMS is how often what transactions have left is looked through: seldom against
-// how long it is kept, for a look passes all that is too young, and the gaps of what is gone.
-const obsoleteScanMS = txn.DecisionKeepMS / 2
 
 // deleteObsoleteIn looks at the next rows of a span of store keys and removes those that
 // are over. When it has seen all, it waits before it begins again.

@@ -78,14 +78,6 @@ func initialClockMS(l ledger) int64 {
 	return l.clockCeiling
 }
 
-// maxBatchVersions is more than a batch gives out, whatever its commands are: each version
-// is in a row, which takes 16 bytes of effects at least, and a log takes 1 GiB at once.
-const maxBatchVersions = 1 << 26
-
-// versionReserve is how many versions are reserved at once: so many that a
-// reservation is rare, so few that 64 bits never run out.
-const versionReserve = 2 * maxBatchVersions
-
 // raiseCeilings raises the ceilings if little is left below them. That of versions is synced before
 // it is used, whatever the durability class: a crash may take back what was done with a
 // version, but it is never given out again. That of time is as durable as a write is.
@@ -119,25 +111,24 @@ func (x *executor) nextClockCeiling(ceiling int64) int64 {
 
 // admitCall makes the clock ready for a call: one that takes a range over must not find
 // it behind that of the group that had the range.
-func (x *executor) admitCall(c *call) error {
+func (x *executor) admitCall(c *call) {
 	r, ok := c.Command.(rangeReceiver)
-	if !ok {
-		return nil
+	if !ok || x.refusedErr != nil {
+		return
 	}
 	floor, _ := r.Floors()
 	if floor <= x.clock.now() {
-		return nil
+		return
 	}
 	if floor > x.ledger.clockCeiling {
 		next := x.ledger
 		next.seq++
 		next.clockCeiling = floor
-		if err := x.writeLedger(next, false); err != nil {
-			return err
+		if x.refusedErr = x.writeLedger(next, false); x.refusedErr != nil {
+			return
 		}
 	}
 	x.clock.advanceTo(floor)
-	return nil
 }
 
 // rangeReceiver is a command that takes a range over from another group.

@@ -62,7 +62,7 @@ func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				reply, err := g.Do(context.Background(), Request{Command: &command.Set{Key: positionOf("k"), Value: []byte("v")}})
+				reply, err := g.Execute(context.Background(), Request{Command: &command.Set{Key: positionOf("k"), Value: []byte("v")}})
 				if err != nil || reply.Err != nil {
 					t.Fatal(err, reply.Err)
 				}

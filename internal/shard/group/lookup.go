@@ -16,17 +16,17 @@ import (
 type CachedState interface {
 	// Lookup appends the value of a key to dst, if it is known.
 	Lookup(key, dst []byte) (value []byte, found, known bool)
-	// LookupView is Look, but a large value may be a view of memory that nobody changes.
+	// LookupView is Lookup, but a large value may be a view of memory that nobody changes.
 	LookupView(key, dst []byte) (value []byte, found, known bool)
-	// PrefetchIndex begins to fetch what is known of a key from memory, and Near goes on with it.
+	// PrefetchIndex begins to fetch what is known of a key from memory, and PrefetchRow goes on with it.
 	PrefetchIndex(key []byte) (hint uint64)
 	PrefetchRow(hint uint64)
-	// LookupSize reports whether a Look would know a key, and how long its value is. Warm lets it
+	// LookupSize reports whether a Lookup would know a key, and how long its value is. Prefetch lets it
 	// know some.
 	LookupSize(key []byte) (size int, known bool)
 	Prefetch(keys ...[]byte)
 	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
-	// is his until he returns. Unmoved reports whether it is still the newest, or may say no.
+	// is the visitor's until it returns. IsCurrent reports whether it is still the newest, or may say no.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
 	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
@@ -47,7 +47,7 @@ func AppendRowKeyPrefix(dst []byte) []byte { return effect.Rows.AppendKey(dst, n
 // Position is where the row is.
 func (k RowKey) Position() partition.Position { return partition.Position(k[1:]) }
 
-// Lookup is a Look that is prepared: who looks at several rows prepares all of them
+// Lookup is a look at a row that is prepared: who looks at several rows prepares all of them
 // before the first, and waits for memory once.
 type Lookup struct {
 	group *Group
@@ -62,7 +62,7 @@ var canceledCtx = func() context.Context {
 	return ctx
 }()
 
-// NewLookup prepares a look at a row. The key is the glance's until it is done.
+// NewLookup prepares a look at a row. The key belongs to the lookup until it is done.
 func (g *Group) NewLookup(key RowKey) Lookup {
 	if g.cached == nil {
 		return Lookup{group: g, key: key}
@@ -76,9 +76,6 @@ func (l *Lookup) PrefetchRow() {
 		l.group.cached.PrefetchRow(l.hint)
 	}
 }
-
-// prefetchAhead is for how many commands rows are fetched from memory together.
-const prefetchAhead = rowcache.MaxPrefetchKeys
 
 // prefetchRows begins to fetch the rows of calls, ahead at most, from memory: executed one after the
 // other, each would wait for its own.
@@ -155,15 +152,6 @@ type RowBuffer struct {
 	expiryCheckMS []int64 // when those that expire are judged
 	values        []byte
 }
-
-const (
-	// maxKeptValueBytes is how much memory for values is used again.
-	maxKeptValueBytes = 64 << 10
-	// maxValueBytes is how many bytes of values are read together, and maxNonBlockingValueBytes by one who
-	// must not wait: those that are more stay unknown.
-	maxValueBytes            = 1 << 20
-	maxNonBlockingValueBytes = 256 << 10
-)
 
 // resetFor makes room for so many rows.
 func (r *RowBuffer) resetFor(n int) {

@@ -16,7 +16,7 @@ type Options struct {
 	// ID names the group in the store. Groups that share one differ in it.
 	ID partition.GroupID
 	// OwnsAll means that the group owns every position, and keeps no list of what
-	// it owns. Otherwise it owns what [own.Reown] has given it.
+	// it owns. Otherwise it owns what [ownership.ChangeOwnership] has given it.
 	OwnsAll bool
 	// ResolveLock is called with a lock that a command or a reader has met, and which
 	// is still there after a moment: it asks the decider, and resolves the
@@ -66,9 +66,6 @@ type Options struct {
 	// Default 65536. At least 16.
 	ExpiryKeys int
 }
-
-// defaultRemember is how long requests are known.
-const defaultRemember = 10 * time.Minute
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Wall == nil {

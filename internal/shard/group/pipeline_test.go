@@ -74,7 +74,7 @@ func TestRequestsOfSeveralGroupsShareAWrite(t *testing.T) {
 	keys := []string{"a1", "b1", "a2", "c1", "b2"}
 	m := j.newPipeline(7, newSets(keys...), keys...)
 	m.Add(j.groups[1], Request{Command: &command.Get{Key: positionOf("b1")}, Key: positionOf("b1")}, 7)
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done done done done done done")
 	if reply, _ := m.Reply(5); string(reply.Bytes) != "b1" {
 		t.Errorf("a read finds %q of what is before it", reply.Bytes)
@@ -98,13 +98,13 @@ func TestAChainStopsInAllGroups(t *testing.T) {
 	})
 	m := j.newPipeline(7, newSets("a1", "bl", "c1", "b2"), "a1", "bl", "c1", "b2")
 	m.Add(j.groups[2], Request{Command: newSet("c3", "c3"), Key: positionOf("c3")}, 8)
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done wait behind behind done")
 	if got := readText(t, j.groups[2], "c1"); got != "" {
 		t.Errorf("c1 is %q", got)
 	}
 	m = j.newPipeline(7, newSets("c1", "a1"), "c1", "a1") // the next list is another matter
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done done")
 }
 
@@ -114,18 +114,18 @@ func TestRequestsOfSeveralGroupsOnAFullDisk(t *testing.T) {
 	commands := newSets("a1", "b1")
 	commands["a2"], commands["b2"] = &command.Get{Key: positionOf("a1")}, &command.Get{Key: positionOf("b2")}
 	m := j.newPipeline(7, commands, "a1", "b1", "a2", "b2")
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "full full done done")
 	if reply, _ := m.Reply(2); reply.Kind != command.Nil {
 		t.Errorf("a read sees what was refused: %+v", reply)
 	}
 	j.disk.refuse = nil
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done done done done")
 	j.disk.refuse = ErrUncertain
-	j.newPipeline(7, newSets("a3"), "a3").Try()
+	j.newPipeline(7, newSets("a3"), "a3").Execute()
 	m = j.newPipeline(7, newSets("a3", "b3"), "a3", "b3")
-	m.Try()
+	m.Execute()
 	if got := formatOutcomes(m); got[1] == "done" {
 		t.Errorf("told %v of a log that fails", got)
 	}
@@ -136,14 +136,14 @@ func TestRequestsOfSeveralGroupsOnAFullDisk(t *testing.T) {
 func TestReadsOfSeveralGroupsAreAnsweredWhenNoTimeCanBeReserved(t *testing.T) {
 	j := newJointFixture(t, 2)
 	m := j.newPipeline(7, newSets("a1", "b1"), "a1", "b1")
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done done")
 	j.disk.refuse = errFull
 	j.nowMS += time.Hour.Milliseconds()
 	commands := newSets("a2", "b2")
 	commands["a3"], commands["b3"] = &command.Get{Key: positionOf("a1")}, &command.Get{Key: positionOf("b1")}
 	m = j.newPipeline(7, commands, "a2", "b2", "a3", "b3")
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "full full done done")
 	for i, want := range []string{2: "a1", 3: "b1"} {
 		if reply, _ := m.Reply(i); string(reply.Bytes) != want {
@@ -151,7 +151,7 @@ func TestReadsOfSeveralGroupsAreAnsweredWhenNoTimeCanBeReserved(t *testing.T) {
 		}
 	}
 	j.disk.refuse = nil
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done done done done")
 }
 
@@ -161,14 +161,14 @@ func TestAListGoesOnWithoutGroupsThatAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := j.newPipeline(7, newSets("a1", "b1", "c1"), "a1", "b1", "c1")
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done closed done")
 	for _, g := range []*Group{j.groups[0], j.groups[2]} {
 		if err := g.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "closed closed closed")
 }
 
@@ -183,7 +183,7 @@ func TestWhatIsBehindARequestOfARetiredGroupWaitsForIt(t *testing.T) {
 	}
 	m := j.newPipeline(7, newSets("a1", "b1", "c1"), "a1", "b1", "c1")
 	m.Add(j.groups[2], Request{Command: newSet("c2", "c2"), Key: positionOf("c2")}, 8)
-	m.Try()
+	m.Execute()
 	j.checkOutcomes(m, "done elsewhere behind done")
 }
 
@@ -212,7 +212,7 @@ func TestALongListIsWrittenInItsOrder(t *testing.T) {
 			torn = append(torn, first)
 		}
 	}
-	m.Try()
+	m.Execute()
 	if looks < 4 || len(torn) > 0 {
 		t.Errorf("%d writes; rows are missing before others at %v", looks, torn)
 	}

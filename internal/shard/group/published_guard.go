@@ -108,7 +108,7 @@ func (v *publishedGuard) findWriteLock(p partition.Position) *txn.Lock {
 	return &found
 }
 
-// expiryCheckMS is [command.Guard]'s JudgeMS for readers.
+// expiryCheckMS is [command.Guard]'s ExpiryCheckMS for readers.
 func (v *publishedGuard) expiryCheckMS(p partition.Position, nowMS int64) int64 {
 	if v.lockCount.Load() == 0 {
 		return nowMS
@@ -176,10 +176,6 @@ func (g *Group) Changed() <-chan struct{} {
 // since a late request was last hurried for that.
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
-// traceSlots is how many keys are told from each other: many times those that are
-// locked at once.
-const traceSlots = 1024
-
 // lockTraces tells readers of a snapshot which keys were not locked in it, without a look
 // at its locks. Keys share slots, so it may name one that was not locked either.
 //
@@ -232,7 +228,7 @@ func (t *lockTraces) endBatch(changes []txn.LockChange, committed bool) {
 	}
 }
 
-// LockEpoch is for MayLock. Take it before the snapshot.
+// LockEpoch is for MayHaveLock. Take it before the snapshot.
 func (g *Group) LockEpoch() uint64 { return g.published.traces.epoch.Load() }
 
 // MayHaveLock reports whether a key of the group may have been locked in a snapshot that was

@@ -38,8 +38,17 @@ type Request struct {
 	// [Options].
 	ReservationID txn.ID
 	// NonBlocking tells that it is not executed if that takes a disk, or if those before it in its
-	// batch have had large answers, or if it scans much: the errors are ErrCold, ErrBehind and ErrLong.
+	// batch have had large answers, or if it scans much: the errors are ErrWouldBlock, ErrSkipped and
+	// ErrReadTooLarge.
 	NonBlocking bool
+	// NoWait means that what is in the way of the request, for which it would be executed again, is
+	// the error of its reply: see [IsRetryable]. Writers are not throttled either.
+	NoWait bool
+	// Piggyback means that the request costs no write of its own: it waits until others make
+	// the group write, a millisecond at most, or until a caller waits for a lock, and is executed
+	// before them in their batch. It includes NoWait. A group executes it by itself, not as a part of
+	// a pipeline or a joint request.
+	Piggyback bool
 	// ReadOnly tells that it changes nothing. If it is hasty it may not look up much either: others can
 	// execute it past the queue.
 	ReadOnly bool
@@ -57,15 +66,28 @@ type Gate interface {
 // until it is answered, also if the caller has left meanwhile.
 type call struct {
 	Request
-	reply      command.Reply
-	hasWritten bool // something, in this batch
-	// chain is that of a Many, 0 for none, and group the number of the group in it.
-	chain      uint64
-	groupIndex int
-	// replayed tells that the reply is that of the first time.
+	reply command.Reply
+	// hasWritten reports whether the call depends on what is written in this batch, by itself or by
+	// the first call of its request.
+	hasWritten bool
+	// replayed reports whether the reply is that of the first time.
 	replayed bool
+	// participant is the index of its group in the [batchRun].
+	participant int
+	// chain is that of a pipeline, 0 for none.
+	chain uint64
+	// joint is the request of several groups that the call stands for, nil for a request of one.
+	joint *jointCall
 	// done takes the outcome of a call that is late; nil for others.
 	done chan error
+}
+
+// isUrgent reports whether the call may use the reserved disk space.
+func (c *call) isUrgent() bool {
+	if c.joint != nil {
+		return c.joint.isUrgent()
+	}
+	return isUrgent(c.Command)
 }
 
 var callPool = sync.Pool{New: func() any { return new(call) }}
@@ -159,7 +181,7 @@ func replayReply(c *call, record []byte) (err error) {
 var ErrDuplicateRequest = errors.New("group: the request was executed before")
 
 // RecordRequest is a command that makes a transaction one that is not executed again: it keeps
-// the record of a request that Do would keep, or fails with ErrRepeated if there is
+// the record of a request that Execute would keep, or fails with ErrDuplicateRequest if there is
 // one. It comes first in the part of the transaction that writes the key.
 type RecordRequest struct {
 	// Request has the Key and ID. If it has a Command, that is evaluated, and its reply

@@ -34,7 +34,7 @@ func TestARecordIsNotWrittenIntoAFrozenRange(t *testing.T) {
 	frozen := serves
 	frozen.State = ownership.Frozen
 	replaceRange(t, g, serves, frozen)
-	reply, err := g.Try(context.Background(), Request{Key: positionOf("k"), Command: &command.Commit{
+	reply, err := g.Execute(context.Background(), Request{NoWait: true, Key: positionOf("k"), Command: &command.Commit{
 		Reads: []command.Read{{Key: positionOf("k")}},
 		Writes: command.Batch{Commands: []command.Command{
 			&RecordRequest{Request: Request{Key: positionOf("k"), ID: requestAt(g.NowMS(), 7)}},
@@ -54,7 +54,7 @@ func TestOneIDForTwoKeysIsTwoRequests(t *testing.T) {
 	for _, key := range []string{"a", "b", "a", "b"} {
 		m.Add(g, Request{Command: &command.Add{Key: positionOf(key), Delta: 1}, Key: positionOf(key), ID: id}, 0)
 	}
-	m.Try()
+	m.Execute()
 	for i := range 4 {
 		if r, err := m.Reply(i); err != nil || r.Err != nil || r.Int != 1 {
 			t.Errorf("request %d: %d, %v, %v", i, r.Int, r.Err, err)
@@ -89,7 +89,7 @@ func TestARequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 				for _, r := range c.batch() {
 					m.Add(g, r, 0)
 				}
-				m.Try()
+				m.Execute()
 				return m
 			}
 			d.refuse = errFull
@@ -119,19 +119,19 @@ func TestARequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 func TestAJointRequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 	j := newJointFixture(t, 2)
 	retry := func(id RequestID) *jointCall {
-		return &jointCall{requests: []SubRequest{{j.groups[0], newAdd("a", id)}, {j.groups[1], newAdd("b", RequestID{})}}, replies: make([]command.Reply, 2)}
+		return newJointCall([]SubRequest{{j.groups[0], newAdd("a", id)}, {j.groups[1], newAdd("b", RequestID{})}})
 	}
 	check := func(c *jointCall) {
 		t.Helper()
-		if c.err != nil || !c.replayed || c.hasFailed() || c.replies[0].Int == 0 || c.replies[1].Int != 0 {
-			t.Errorf("the retry: recalled %v, %v, %v", c.replayed, c.replies, c.err)
+		if c.err != nil || !c.replayed || c.hasFailed() || c.parts[0].reply.Int == 0 || c.parts[1].reply.Int != 0 {
+			t.Errorf("the retry: recalled %v, %v, %v", c.replayed, c.listReplies(), c.err)
 		}
 	}
 	id := requestAt(j.nowMS, 1)
 	first := retry(id)
-	first.requests[0].Request = newAddTxn("a", id)
+	first.parts[0].Request = newAddTxn("a", id)
 	calls := []*jointCall{first, retry(id), j.transferCall(0, 1, 1)}
-	runJointCalls(t.Context(), calls)
+	executeJoint(t.Context(), calls)
 	check(calls[1])
 	j.checkValues(0, 2)
 
@@ -143,7 +143,7 @@ func TestAJointRequestAndATransactionOfItInOneBatchAreOne(t *testing.T) {
 	})
 	last := retry(id)
 	if err := whilePiggybacking(t, j.groups[0], &txn.Resolve{ID: txn.ID{1}, Span: span, Commit: true, DeadlineMS: j.nowMS + 60_000}, func() {
-		runJointCalls(t.Context(), []*jointCall{last})
+		executeJoint(t.Context(), []*jointCall{last})
 	}); err != nil {
 		t.Error(err)
 	}
@@ -225,12 +225,12 @@ func TestARetryGetsTheRepliesOfAllParts(t *testing.T) {
 	mustDo(t, g, &command.Set{Key: positionOf("other"), Value: make([]byte, 500)})
 	mustDo(t, g, &command.Get{Key: positionOf("other")})
 	third, c := request()
-	if reply, err := g.Do(context.Background(), third); err != nil || reply.Err != nil {
+	if reply, err := g.Execute(context.Background(), third); err != nil || reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}
 	g = openGroup(t, d.crashCopy(), Options{Wall: wall.readMS})
 	fourth, e := request()
-	if reply, err := g.Do(context.Background(), fourth); err != nil || reply.Err != nil {
+	if reply, err := g.Execute(context.Background(), fourth); err != nil || reply.Err != nil {
 		t.Fatal(err, reply.Err)
 	}
 	for when, batch := range map[string]*command.Batch{"first": a, "in the same batch": b, "later": c, "after a crash": e} {

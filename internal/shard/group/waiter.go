@@ -37,11 +37,6 @@ type waiter struct {
 	release       func()
 }
 
-// reserveAfter is for how long others come first before a request asks for a turn of its own.
-// Mostly they are through before, and it goes without: turns take commands of their own, and
-// whoever waits looks again at the end of each.
-const reserveAfter = 10 * time.Millisecond
-
 // wait waits until what was met may be gone, or for the turn of the request. It is not
 // tried again if it has to come with a turn: what a transaction has read before it is its
 // turn is of no use any more.
@@ -83,10 +78,6 @@ func (w *waiter) releaseReservation() {
 	w.reservationID, w.release = txn.ID{}, nil
 }
 
-// lockWaitTime is how long a command waits for those who are at it before it looks after
-// a lock itself. A transaction takes a few writes to the log.
-const lockWaitTime = 2 * time.Millisecond
-
 // waitForUnlock waits until locks or ranges have changed, or for a moment. What was met may
 // be gone when it begins to wait; then it waits for nothing, but not for long. It stays
 // for good if the group's store has failed: nobody can write there that it is over.
@@ -125,7 +116,7 @@ type throttledSpan struct {
 	delay time.Duration
 }
 
-// ThrottleWrites lets each caller of Do or Joint who writes to a range wait for so long before he
+// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so long before it
 // takes his turn, until it is called again with another time, or with 0. It is for jobs: a
 // range that is written faster than it can be carried elsewhere would never get there.
 // Transactions of several stores are not held up: they take long enough.

@@ -127,7 +127,9 @@ type visit func(protocol.GroupHost) (command.Reply, error)
 // makeVisit is a request in its turn, as a visit.
 func (w *world) makeVisit(r func() group.Request) visit {
 	return func(p protocol.GroupHost) (command.Reply, error) {
-		reply, err := p.Group.Try(ctx, r())
+		request := r()
+		request.NoWait = true
+		reply, err := p.Group.Execute(ctx, request)
 		w.isReplyLost(w.findDisk(p), err)
 		return reply, err
 	}

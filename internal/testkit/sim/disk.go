@@ -79,7 +79,7 @@ func (w *world) fetchOutcome(ctx context.Context, l txn.Lock) (txn.Outcome, erro
 	if err != nil {
 		return txn.Undecided, err
 	}
-	reply, err := p.Group.Try(ctx, group.Request{Command: protocol.NewOutcomeQuery(l)})
+	reply, err := p.Group.Execute(ctx, group.Request{NoWait: true, Command: protocol.NewOutcomeQuery(l)})
 	if err == nil {
 		err = reply.Err
 	}

@@ -108,7 +108,7 @@ func (x *tx) readKeys(keys []string, then func()) {
 func (x *tx) scanSpan(s partition.Span, keys *[]string, then func()) {
 	piece := protocol.SplitByGroup(x.o.c.m, s)[0]
 	x.o.sendVisit(piece.Span.Start, true, func(p protocol.GroupHost) (command.Reply, error) {
-		return p.Group.Try(ctx, group.Request{Command: &command.Range{Start: piece.Span.Start, End: piece.Span.End, Limit: 10000}})
+		return p.Group.Execute(ctx, group.Request{NoWait: true, Command: &command.Range{Start: piece.Span.Start, End: piece.Span.End, Limit: 10000}})
 	}, func(r command.Reply) {
 		if r.Err != nil {
 			x.o.finish(check.Failed)
@@ -196,9 +196,9 @@ func (x *tx) commitJoint(parts []txn.Participant, groups []partition.GroupID) {
 			if err != nil {
 				return
 			}
-			pieces = append(pieces, group.SubRequest{Group: p.Group, Request: group.Request{Command: commits[g]}})
+			pieces = append(pieces, group.SubRequest{Group: p.Group, Request: group.Request{NoWait: true, Command: commits[g]}})
 		}
-		replies, err := group.TryJoint(ctx, pieces)
+		replies, err := group.ExecuteJoint(ctx, pieces)
 		d := w.homeDisk(groups[0])
 		if w.isReplyLost(d, err) {
 			return

@@ -254,7 +254,8 @@ func (w *world) tryRequest(to partition.GroupID, r group.Request) (reply command
 	if err != nil {
 		return reply, false
 	}
-	reply, err = p.Group.Try(ctx, r)
+	r.NoWait = true
+	reply, err = p.Group.Execute(ctx, r)
 	news := w.storedJobs
 	w.storedJobs = nil
 	switch {

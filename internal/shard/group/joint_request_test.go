@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,19 +40,28 @@ func newJointFixture(t testing.TB, groups int) *jointFixture {
 
 func groupLetter(i int) string { return string(rune('a' + i)) }
 
-// transferCall makes a request that takes from a group and gives to another.
-func (j *jointFixture) transferCall(from, to int, n int64) *jointCall {
+// newTransfer makes a request that takes from a group and gives to another.
+func (j *jointFixture) newTransfer(from, to int, n int64) []SubRequest {
 	add := func(g int, n int64) SubRequest {
 		return SubRequest{j.groups[g], Request{Command: &command.Add{Key: positionOf(groupLetter(g)), Delta: n}, Key: positionOf(groupLetter(g))}}
 	}
-	return &jointCall{requests: []SubRequest{add(from, -n), add(to, n)}, replies: make([]command.Reply, 2)}
+	return []SubRequest{add(from, -n), add(to, n)}
+}
+
+func (j *jointFixture) transferCall(from, to int, n int64) *jointCall {
+	return newJointCall(j.newTransfer(from, to, n))
 }
 
 // failingCall makes one whose second part is of a key that its group does not have.
 func (j *jointFixture) failingCall(from, to int) *jointCall {
 	c := j.transferCall(from, to, 1000)
-	c.requests[1].Request.Command = &command.Add{Key: positionOf("zzz"), Delta: 1}
+	c.parts[1].Command = &command.Add{Key: positionOf("zzz"), Delta: 1}
 	return c
+}
+
+// hasFailed reports whether a part of a joint request has failed.
+func (j *jointCall) hasFailed() bool {
+	return slices.ContainsFunc(j.listReplies(), func(r command.Reply) bool { return r.Err != nil })
 }
 
 // checkValues tells what the groups have.
@@ -68,13 +78,13 @@ func TestJointRequestsOfOneBatchShareAWriteAndFailAlone(t *testing.T) {
 	j := newJointFixture(t, 3)
 	before := j.disk.commits
 	calls := []*jointCall{j.transferCall(0, 1, 5), j.failingCall(0, 1), j.transferCall(1, 2, 3), j.failingCall(2, 0), j.transferCall(2, 0, 1)}
-	runJointCalls(context.Background(), calls)
+	executeJoint(context.Background(), calls)
 	for i, c := range calls {
 		if c.err != nil || c.hasFailed() != (i == 1 || i == 3) {
-			t.Errorf("request %d: %v %v", i, c.replies, c.err)
+			t.Errorf("request %d: %v %v", i, c.listReplies(), c.err)
 		}
 	}
-	if n := calls[4].replies[0].Int; n != 2 {
+	if n := calls[4].parts[0].reply.Int; n != 2 {
 		t.Errorf("the last one finds %d, want 2: it comes after the others", n)
 	}
 	if n := j.disk.commits - before; n != 1 {
@@ -86,29 +96,29 @@ func TestJointRequestsOfOneBatchShareAWriteAndFailAlone(t *testing.T) {
 func TestARequestOfSeveralGroupsIsExecutedOnceInABatchToo(t *testing.T) {
 	j := newJointFixture(t, 2)
 	named := func(id RequestID) *jointCall {
-		c := j.transferCall(0, 1, 1)
-		c.requests[1].Request.ID = id
-		return c
+		pieces := j.newTransfer(0, 1, 1)
+		pieces[1].Request.ID = id
+		return newJointCall(pieces)
 	}
 	a, b := requestAt(j.nowMS, 1), requestAt(j.nowMS, 2)
 	failed := named(b)
-	failed.requests[0].Request.Command = &command.Add{Key: positionOf("zzz"), Delta: 1}
+	failed.parts[0].Command = &command.Add{Key: positionOf("zzz"), Delta: 1}
 	calls := []*jointCall{named(a), failed, named(b), named(a), named(b), named(a)}
-	runJointCalls(context.Background(), calls)
+	executeJoint(context.Background(), calls)
 	for i, c := range calls {
 		if c.err != nil || c.replayed != (i > 2) || c.hasFailed() != (i == 1) {
-			t.Errorf("request %d: recalled %v, %v %v", i, c.replayed, c.replies, c.err)
+			t.Errorf("request %d: recalled %v, %v %v", i, c.replayed, c.listReplies(), c.err)
 		}
 	}
 	j.checkValues(-2, 2)
 	j.disk.refuse = errFull
 	calls = []*jointCall{j.transferCall(0, 1, 1), named(a), j.failingCall(0, 1)}
-	runJointCalls(context.Background(), calls)
+	executeJoint(context.Background(), calls)
 	if !errors.Is(calls[0].err, errFull) || calls[1].err != nil || !calls[1].replayed || !errors.Is(calls[2].err, errFull) {
 		t.Errorf("on a full disk: %v, %v, %v", calls[0].err, calls[1].err, calls[2].err)
 	}
 	j.disk.refuse = nil
-	runJointCalls(context.Background(), []*jointCall{j.transferCall(0, 1, 1)})
+	executeJoint(context.Background(), []*jointCall{j.transferCall(0, 1, 1)})
 	j.checkValues(-3, 3)
 }
 
@@ -116,11 +126,11 @@ func TestJointRequestsOfALogThatFailsAreUnknown(t *testing.T) {
 	j := newJointFixture(t, 2)
 	j.disk.refuse = ErrUncertain
 	calls := []*jointCall{j.transferCall(0, 1, 1), j.failingCall(0, 1)}
-	runJointCalls(context.Background(), calls)
+	executeJoint(context.Background(), calls)
 	if !errors.Is(calls[0].err, ErrUnknown) || errors.Is(calls[1].err, ErrUnknown) || !errors.Is(calls[1].err, ErrFailed) {
 		t.Errorf("%v and %v", calls[0].err, calls[1].err)
 	}
-	if _, err := TryJoint(context.Background(), j.transferCall(0, 1, 1).requests); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
+	if _, err := ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)); !errors.Is(err, ErrFailed) || errors.Is(err, ErrUnknown) {
 		t.Errorf("the next: %v", err)
 	}
 }
@@ -131,7 +141,7 @@ func TestAGroupThatIsClosedRefusesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := []*jointCall{j.transferCall(0, 1, 1), j.transferCall(1, 2, 1), j.transferCall(0, 1, 1)}
-	runJointCalls(context.Background(), calls)
+	executeJoint(context.Background(), calls)
 	if calls[0].err != nil || calls[2].err != nil || !errors.Is(calls[1].err, ErrClosed) {
 		t.Errorf("%v, %v, %v", calls[0].err, calls[1].err, calls[2].err)
 	}
@@ -148,7 +158,7 @@ func TestManyJointRequestsLoseNothingAndShareWrites(t *testing.T) {
 		wg.Go(func() {
 			for range each {
 				from := rand.IntN(4)
-				replies, err := DoJoint(context.Background(), j.transferCall(from, (from+1+rand.IntN(3))%4, 1).requests)
+				replies, err := ExecuteJoint(context.Background(), j.newTransfer(from, (from+1+rand.IntN(3))%4, 1))
 				if err != nil || replies[0].Err != nil || replies[1].Err != nil {
 					t.Errorf("%v %v", replies, err)
 				}
@@ -175,16 +185,16 @@ func TestWhoLeavesAJointRequestKnowsThatItDidNotHappen(t *testing.T) {
 		<-leave
 	})
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = DoJoint(context.Background(), j.transferCall(0, 1, 1).requests) })
+	wg.Go(func() { _, _ = ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)) })
 	<-entered
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := DoJoint(ctx, j.transferCall(0, 1, 1).requests); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
+	if _, err := ExecuteJoint(ctx, j.newTransfer(0, 1, 1)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknown) {
 		t.Errorf("who left hears %v", err)
 	}
 	close(leave)
 	wg.Wait()
-	if _, err := DoJoint(context.Background(), j.transferCall(0, 1, 1).requests); err != nil {
+	if _, err := ExecuteJoint(context.Background(), j.newTransfer(0, 1, 1)); err != nil {
 		t.Error(err)
 	}
 	j.checkValues(-2, 2)
@@ -194,8 +204,7 @@ func TestWhoLeavesAJointRequestKnowsThatItDidNotHappen(t *testing.T) {
 // nothing of one that was admitted before is committed.
 func TestAJointRequestIsWholeThoughAGroupDiesAtAnothersAdmission(t *testing.T) {
 	j := newJointFixture(t, 2)
-	taker := &jointCall{requests: []SubRequest{{j.groups[0], Request{Command: &ownership.ChangeOwnership{ClockFloorMS: j.nowMS + 1<<30}}}}}
-	taker.replies = make([]command.Reply, 1)
+	taker := newJointCall([]SubRequest{{j.groups[0], Request{Command: &ownership.ChangeOwnership{ClockFloorMS: j.nowMS + 1<<30}}}})
 	first := j.transferCall(0, 1, 5)
 	n := 0
 	j.disk.before = func() { // the first write, which is that of the admission, fails
@@ -205,10 +214,10 @@ func TestAJointRequestIsWholeThoughAGroupDiesAtAnothersAdmission(t *testing.T) {
 			j.disk.refuse = nil
 		}
 	}
-	runJointCalls(context.Background(), []*jointCall{first, taker})
+	executeJoint(context.Background(), []*jointCall{first, taker})
 	j.disk.before, j.disk.refuse = nil, nil
 	if got := readText(t, j.groups[1], "b"); first.err == nil && !first.hasFailed() || got != "" {
-		t.Errorf("it was told %v %v; group 2 has %q, group 1 has died without its half", first.replies, first.err, got)
+		t.Errorf("it was told %v %v; group 2 has %q, group 1 has died without its half", first.listReplies(), first.err, got)
 	}
 }
 
@@ -259,10 +268,10 @@ func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
 		groups = append(groups, g)
 	}
 	d.refuseButUrgent = errFull
-	a, b := Request{Command: newSet("aa", "1")}, Request{Command: newSet("bb", "1")}
+	a, b := Request{NoWait: true, Command: newSet("aa", "1")}, Request{NoWait: true, Command: newSet("bb", "1")}
 	for who, write := range map[string]func(){
-		"a writer of the group":     func() { _, _ = groups[0].Try(context.Background(), a) },
-		"writers of several groups": func() { _, _ = TryJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}) },
+		"a writer of the group":     func() { _, _ = groups[0].Execute(context.Background(), a) },
+		"writers of several groups": func() { _, _ = ExecuteJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}) },
 	} {
 		var stop atomic.Bool
 		var wg sync.WaitGroup
@@ -274,12 +283,14 @@ func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
 			})
 		}
 		for range 100 {
-			a := Request{Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("a"))}}}
-			b := Request{Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("b"))}}}
-			if _, err := groups[0].TryPiggyback(context.Background(), a); err != nil {
+			a := Request{NoWait: true, Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("a"))}}}
+			b := Request{NoWait: true, Command: &deleteRows{keys: [][]byte{effect.Rows.AppendKey(nil, positionOf("b"))}}}
+			late := a
+			late.Piggyback = true
+			if _, err := groups[0].Execute(context.Background(), late); err != nil {
 				t.Errorf("beside %s: %v", who, err)
 			}
-			if _, err := TryJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}); err != nil {
+			if _, err := ExecuteJoint(context.Background(), []SubRequest{{groups[0], a}, {groups[1], b}}); err != nil {
 				t.Errorf("of two groups, beside %s: %v", who, err)
 			}
 		}

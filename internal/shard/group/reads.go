@@ -15,7 +15,7 @@ import (
 // Read returns the row of a key on the caller's goroutine, past the queue. It
 // is linearizable: it sees everything that was acknowledged before the call,
 // and nothing that is not durable. The row's payload is appended to dst. If the
-// group does not own the key the error is own.ErrWrongGroup.
+// group does not own the key the error is ownership.ErrWrongGroup.
 func (g *Group) Read(ctx context.Context, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	if err := g.ReadBarrier(ctx); err != nil {
 		return row, false, err
@@ -199,14 +199,11 @@ func (g *Group) EvalReadOnly(ctx context.Context, key partition.Position, c comm
 	return reply, nil
 }
 
-// evalInTurn is Peek through the queue.
+// evalInTurn is EvalReadOnly through the queue.
 func (g *Group) evalInTurn(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
-	reply, err := g.doUnthrottled(ctx, Request{Command: c, Key: key})
+	reply, err := g.executeUnthrottled(ctx, Request{Command: c, Key: key})
 	return reply, AsReadError(ctx, err)
 }
-
-// maxReadOnlyTries is how often Peek looks before it takes its turn.
-const maxReadOnlyTries = 3
 
 // tryReadOnly is false if all that it has seen may be of two moments.
 func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply command.Reply, ok bool) {
@@ -236,7 +233,7 @@ func (g *Group) stateSequence() uint64 {
 	return g.cached.Sequence()
 }
 
-// EvalReadOnlyAt is Peek for any command that only reads, on a state of the past and
+// EvalReadOnlyAt is EvalReadOnly for any command that only reads, on a state of the past and
 // its time: see node.View.
 func EvalReadOnlyAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	p := readOnlyEvaluators.Get().(*readOnlyEvaluator)

@@ -8,7 +8,16 @@ import (
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/partition"
 )
+
+// openTimeless opens a group whose clock stands still: it logs nothing to reserve time.
+func openTimeless(t *testing.T, d *memoryDisk, id partition.GroupID, r ownership.Range) *Group {
+	t.Helper()
+	g := openGroup(t, d, Options{ID: id, Wall: func() int64 { return 1 << 40 }})
+	replaceRange(t, g, ownership.Range{}, r)
+	return g
+}
 
 // whilePiggybacking calls f when a late request waits, which nobody else takes along for now.
 func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) error {
@@ -24,7 +33,7 @@ func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) erro
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var reply command.Reply
-		if reply, err = g.TryPiggyback(context.Background(), Request{Command: c}); err == nil {
+		if reply, err = g.Execute(context.Background(), Request{Piggyback: true, Command: c}); err == nil {
 			err = reply.Err
 		}
 	})
@@ -40,7 +49,7 @@ func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) erro
 
 func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 	d := newMemoryDisk(true)
-	a, b := openOwner(t, d, 1, servingRange("a", "m", 1)), openOwner(t, d, 2, servingRange("m", "", 1))
+	a, b := openTimeless(t, d, 1, servingRange("a", "m", 1)), openTimeless(t, d, 2, servingRange("m", "", 1))
 	add := func(n int64) command.Command { return &command.Add{Key: positionOf("k"), Delta: n} }
 	before := d.commits
 	if err := whilePiggybacking(t, a, add(5), func() {
@@ -51,7 +60,7 @@ func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 		t.Error(err)
 	}
 	if err := whilePiggybacking(t, a, add(5), func() {
-		replies, err := DoJoint(context.Background(), []SubRequest{{a, Request{Command: add(1)}}, {b, Request{Command: newSet("x", "1")}}})
+		replies, err := ExecuteJoint(context.Background(), []SubRequest{{a, Request{Command: add(1)}}, {b, Request{Command: newSet("x", "1")}}})
 		if err != nil || replies[0].Int != 12 {
 			t.Errorf("of several groups: %v, %v; want 12", replies, err)
 		}
@@ -61,25 +70,25 @@ func TestALateRequestIsDoneBeforeTheNextOneInItsBatch(t *testing.T) {
 	if n := d.commits - before; n != 2 {
 		t.Errorf("%d writes, want 2", n)
 	}
-	if reply, err := a.TryPiggyback(context.Background(), Request{Command: add(1)}); err != nil || reply.Int != 13 {
+	if reply, err := a.Execute(context.Background(), Request{Piggyback: true, Command: add(1)}); err != nil || reply.Int != 13 {
 		t.Errorf("with nobody to ride along with: %v, %v", reply, err)
 	}
 }
 
 func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 	d := newMemoryDisk(true)
-	g := openOwner(t, d, 1, servingRange("a", "m", 1))
+	g := openTimeless(t, d, 1, servingRange("a", "m", 1))
 	if err := whilePiggybacking(t, g, newSet("x", "1"), func() { mustDo(t, g, newSet("b", "1")) }); !errors.Is(err, ownership.ErrWrongGroup) {
 		t.Errorf("a key of another: %v", err)
 	}
 	if err := whilePiggybacking(t, g, panicCommand{}, func() { _ = tryCommand(g, newSet("b", "1")) }); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after a panic: %v", err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); err == nil {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); err == nil {
 		t.Error("a poisoned group has executed it")
 	}
 	d = newMemoryDisk(true)
-	g = openOwner(t, d, 1, servingRange("a", "m", 1))
+	g = openTimeless(t, d, 1, servingRange("a", "m", 1))
 	d.refuse = errFull
 	if err := whilePiggybacking(t, g, newSet("b", "1"), func() { _ = tryCommand(g, newSet("c", "1")) }); !errors.Is(err, errFull) {
 		t.Errorf("on a full disk: %v", err)
@@ -88,13 +97,13 @@ func TestALateRequestHearsWhatBecameOfItsBatch(t *testing.T) {
 	if err := whilePiggybacking(t, g, newSet("b", "1"), func() { _ = tryCommand(g, newSet("c", "1")) }); !errors.Is(err, ErrUnknown) {
 		t.Errorf("after a failure: %v", err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); !errors.Is(err, ErrFailed) {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); !errors.Is(err, ErrFailed) {
 		t.Errorf("of a dead group: %v", err)
 	}
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.TryPiggyback(context.Background(), Request{Command: newSet("b", "1")}); !errors.Is(err, ErrClosed) {
+	if _, err := g.Execute(context.Background(), Request{Piggyback: true, Command: newSet("b", "1")}); !errors.Is(err, ErrClosed) {
 		t.Errorf("of a closed group: %v", err)
 	}
 }

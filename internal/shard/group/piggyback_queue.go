@@ -9,11 +9,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// maxPiggybackWait is how long a request that is in no hurry waits for a batch to ride along
-// with: a few writes to the log, and little for whoever waits for the end of
-// a transaction.
-const maxPiggybackWait = time.Millisecond
-
 // piggybackQueue are requests in no hurry. The next batch of the group executes them before all
 // others, so what they leave behind is in nobody's way: who comes to see it sees them
 // done.
@@ -61,13 +56,12 @@ func (l *piggybackQueue) remainingWait() (left time.Duration, some bool) {
 	return max(0, maxPiggybackWait-time.Since(l.since)), l.timerArmed
 }
 
-// TryPiggyback is Try for a request that costs nothing of its own: it waits until others
-// make the group write, a moment at most, and is executed before them; if somebody
-// waits for a change, it is executed at once. If ctx ends first it may still be
+// executePiggybacked executes a request with the next batch of the group, before the other calls
+// of it; at once if a caller waits for a change. If ctx ends first it may still be
 // executed, and the error is ErrUnknown.
-func (g *Group) TryPiggyback(ctx context.Context, r Request) (command.Reply, error) {
+func (g *Group) executePiggybacked(ctx context.Context, r Request) (command.Reply, error) {
 	if g.published.hasWaiters.CompareAndSwap(true, false) {
-		return g.Try(ctx, r) // if it was in vain, who waits says so again
+		return g.executeOnce(ctx, r) // if it was in vain, the waiter says so again
 	}
 	c := &call{Request: r, done: make(chan error, 1)}
 	if g.piggyback.add(c) {
