@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // countKey has in each commit of a damaged store how many there were.
@@ -48,7 +48,7 @@ func makeDamagedStore(t *testing.T, rng *rand.Rand, settled bool) *damagedStore 
 		}
 	}
 	if settled {
-		waitUntil(t, "the manifest is fresh", func() bool { m := s.Metrics().Log; return m.Recorded == m.Durable })
+		eventually.Holds(t, "the manifest is fresh", func() bool { m := s.Metrics().Log; return m.Recorded == m.Durable })
 	}
 	recorded := s.Metrics().Log.Recorded
 	crashed := d.disk.CrashClone(vfs.CrashCloneCfg{})
@@ -340,7 +340,7 @@ func TestLog_UnbegunSegmentGone_IsRefusedAfterUncleanStopOnly(t *testing.T) {
 			for i := range 40 { // it is over the small first segment
 				pos, _ = s.Commit(false, newEntry(encodeWrites(rowWrite{[]byte("k"), bytes.Repeat([]byte{byte(i)}, 5000)})))
 			}
-			waitUntil(t, "a segment is ready", func() bool { return s.Metrics().Log.Ready > 0 })
+			eventually.Holds(t, "a segment is ready", func() bool { return s.Metrics().Log.Ready > 0 })
 			crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 			mustClose(t, s)
 			if !clean {
@@ -447,16 +447,6 @@ func listFilesByPrefix(t *testing.T, disk *vfs.MemFS, prefix string) []string {
 		t.Fatalf("no %s: %v", prefix, err)
 	}
 	return names
-}
-
-// waitUntil polls a condition.
-func waitUntil(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // listFiles lists the files of a kind with something in them.

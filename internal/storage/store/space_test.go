@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // smallDisk is a disk in memory that has room for so many bytes.
@@ -216,7 +217,7 @@ func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 		}
 		return full.Need
 	}
-	waitUntil(t, "the reserve is made", s.hasReserve.Load)
+	eventually.Holds(t, "the reserve is made", s.hasReserve.Load)
 	before := need()
 	if !s.releaseReserve() {
 		t.Fatal("there is no reserve")

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // gatedDisk is a disk whose durable writes wait to be let through.
@@ -59,7 +61,7 @@ func TestTheNextFrameIsWrittenWhileOneIsPublished(t *testing.T) {
 		})
 	}
 	staged := func(n int) {
-		waitUntil(t, "entries are staged", func() bool {
+		eventually.Holds(t, "entries are staged", func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.openFrame != nil && len(l.openFrame.entries) == n

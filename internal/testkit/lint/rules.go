@@ -36,6 +36,8 @@ var layers = map[string]int{
 
 	"internal/ops/tracing/spantest": 0,
 
+	"internal/testkit/eventually": 0,
+
 	"key":                           1,
 	"internal/patterns/splitcount":  1,
 	"internal/patterns/delivery":    1,
