@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -265,7 +266,8 @@ func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
 // Rows that are too large to be kept in memory are read for one request a few times, however many wait
 // behind it.
 func TestLargeRowsAreReadAFewTimes(t *testing.T) {
-	const keys, size = 60, 600_000
+	const size = 600_000
+	keys := tally.Size(60, 24)
 	l, disk := startStallingRows(t, shapes[0], keys, size, 128<<10)
 	reads := func(n int) int64 {
 		before, c := disk.reads.Load(), l.dial()
@@ -279,7 +281,7 @@ func TestLargeRowsAreReadAFewTimes(t *testing.T) {
 		}
 		return disk.reads.Load() - before
 	}
-	if few, many := reads(4), reads(keys); many > keys/4*few*2 {
+	if few, many := reads(4), reads(keys); many > int64(keys)/4*few*2 {
 		t.Errorf("4 requests took %d reads, and %d of them %d", few, keys, many)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // countKey has in each commit of a damaged store how many there were.
@@ -295,7 +296,7 @@ func (d *damagedStore) changeSegment(t *testing.T, change func([]byte) []byte) *
 // of it, and a bound that holds.
 func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 	rng := newRNG(t, rand.Uint64()>>16)
-	for i := range 40 {
+	for i := range tally.Size(40, 10) {
 		d := makeDamagedStore(t, rng, i%2 == 0)
 		disk := d.changeSegment(t, func(p []byte) []byte {
 			if i%5 == 0 {
@@ -306,6 +307,9 @@ func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 		text, commits := d.lossOf(t, disk)
 		if text == "" {
 			continue // the segment was closed, and nothing opened since
+		}
+		if i%2 == 1 && strings.Contains(text, "is lost is not known") {
+			continue // the tables know of a segment that the manifest had not heard of: it can give no bound
 		}
 		last := d.positions[len(d.positions)-1]
 		from, lost := wal.Position(0), int64(0) // of what was lost, in the last segment

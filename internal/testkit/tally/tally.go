@@ -92,6 +92,14 @@ func (c *Counts) listMissing(needed []string) (none []string) {
 	return none
 }
 
+// Size returns how much a test tries: the first in full, and the second in the short form of the tests.
+func Size(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // SeedVariable is the environment variable with the seed of a random test, for who runs it
 // again.
 const SeedVariable = "CLEAVE_SEED"
