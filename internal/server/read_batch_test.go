@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -53,7 +54,7 @@ func (d *stallingDisk) MaybeError(op errorfs.Op) error {
 func (d *stallingDisk) stallReads(t *testing.T) (free func()) {
 	d.mu.Lock()
 	unlock := sync.OnceFunc(d.mu.Unlock)
-	late := time.AfterFunc(20*time.Second, func() {
+	late := time.AfterFunc(eventually.Limit(), func() {
 		t.Error("somebody waits for the disk")
 		unlock()
 	})
@@ -74,12 +75,7 @@ func (d *stallingDisk) becomeSlow(t *testing.T, l *testServer) {
 
 // awaitReads waits until the disk is asked for so many blocks.
 func (d *stallingDisk) awaitReads(blocks int64) bool {
-	for began := time.Now(); d.now.Load() < blocks; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			return false
-		}
-	}
-	return true
+	return eventually.Within(eventually.Limit()/2, func() bool { return d.now.Load() >= blocks }) // before the disk is freed
 }
 
 // hashCount is how many there are on a disk that may be stuck.
@@ -373,7 +369,7 @@ func TestALockHoldsUpNobodyElse(t *testing.T) {
 	for _, h := range others {
 		select {
 		case <-h.resumed:
-		case <-time.After(10 * time.Second):
+		case <-time.After(eventually.Limit()):
 			t.Error("one waits for the lock of another")
 		}
 	}

@@ -434,9 +434,9 @@ func TestEverybodyWhoWaitsLearnsOfAFailure(t *testing.T) {
 		})
 	}
 	// All chunks may be held when the fuse is not burnt yet.
-	for l.Metrics().ChunkWaits == 0 && !errors.Is(l.Sync(), ErrFailed) {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a commit waits for a chunk, or the log has failed", func() bool {
+		return l.Metrics().ChunkWaits > 0 || errors.Is(l.Sync(), ErrFailed)
+	})
 	l.mu.Lock()
 	l.setFailed(errInjected)
 	l.mu.Unlock()
@@ -492,9 +492,7 @@ func TestAFailedSyncIsNotHiddenByAnother(t *testing.T) {
 		d.armed.Store(true)
 		first := make(chan error)
 		go func() { first <- l.Sync() }()
-		for d.calls.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "the disk is called", func() bool { return d.calls.Load() > 0 })
 		if err := other(l); !errors.Is(err, ErrFailed) {
 			t.Errorf("%s, which came second: %v", name, err)
 		}
