@@ -12,9 +12,10 @@ TALLY := $(CURDIR)/.bin/tally
 # Folders whose mutants `make mutants` plants, separated by commas: all of them if it is empty.
 MUTANTS ?=
 
-# Packages whose goroutines meet: `make test` runs these with the race detector.
-RACE := . ./actor ./cache ./counter ./hotkey ./queue ./saga/... ./shardmap ./watch ./internal/node ./internal/ops/admin \
-	./internal/ops/importer ./internal/ops/oplog ./internal/reshard/protocol ./internal/server ./internal/shard/group ./internal/storage/...
+# Packages whose goroutines meet: `make test` runs these with the race detector. They begin in this order:
+# the longest come first, so that none is left to run alone at the end.
+RACE := ./internal/server . ./internal/storage/... ./queue ./internal/ops/admin ./internal/shard/group ./internal/node ./shardmap \
+	./saga/... ./cache ./counter ./actor ./hotkey ./watch ./internal/ops/importer ./internal/ops/oplog ./internal/reshard/protocol
 
 # Tests whose work is many bytes on a disk in memory. It takes the race detector and the checks that Pebble
 # makes under it many times as long, and what their goroutines share, smaller tests share too: `make test`
