@@ -37,6 +37,7 @@ var layers = map[string]int{
 	"internal/ops/tracing/spantest": 0,
 
 	"internal/testkit/eventually": 0,
+	"internal/testkit/rowtable":   3,
 
 	"key":                           1,
 	"internal/patterns/splitcount":  1,

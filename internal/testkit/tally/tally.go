@@ -122,3 +122,18 @@ func Seed(t testing.TB, folder string) uint64 {
 	})
 	return seed
 }
+
+// SeedRange returns how many worlds a test plays, and the first of their seeds: that of CLEAVE_SEED
+// alone, if it is set. They are the same every time, but for a soak, which plays so many times as many.
+func SeedRange(t testing.TB, normal, soak int) (first uint64, n int) {
+	t.Helper()
+	switch {
+	case os.Getenv(SeedVariable) != "":
+		return Seed(t, "."), 1
+	case os.Getenv("CLEAVE_SOAK") != "":
+		return rand.Uint64() >> 1, soak * normal
+	case testing.Short():
+		return 1, normal / 10
+	}
+	return 1, normal
+}
