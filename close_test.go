@@ -27,7 +27,7 @@ import (
 // waitGoroutines waits until no more goroutines run than before.
 func waitGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(hangTimeout()); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
@@ -313,7 +313,7 @@ func TestALoopThatPanicsLeavesNothingBehind(t *testing.T) {
 }
 
 func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout())
 	defer cancel()
 	dir := t.TempDir()
 	db, err := Open(dir, Options{Stores: 2})
@@ -402,7 +402,7 @@ func TestADropUnderLoadLeavesNoRows(t *testing.T) {
 				}
 			}
 		})
-		for deadline := time.Now().Add(20 * time.Second); rowsOf(t, ks) > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(hangTimeout()); rowsOf(t, ks) > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("round %d: %d rows are never removed", round, rowsOf(t, ks))
 			}
@@ -423,7 +423,7 @@ func rowsOf(t *testing.T, ks *Keyspace) (rows int) {
 
 // A condition that can never hold ends the transaction, it does not repeat it.
 func TestAVersionThatWasNeverGivenOutIsAConflictAtOnce(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hangTimeout())
 	defer cancel()
 	db, err := OpenMemory(Options{})
 	if err != nil {

@@ -185,7 +185,7 @@ func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
 		o.Groups = 0
 		for range 2 {
 			db = mustOpen(t, o)
-			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+			limited, cancel := context.WithTimeout(ctx, hangTimeout())
 			until, err := db.StableHead(limited)
 			must(t, err)
 			changes := 0

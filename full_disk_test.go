@@ -111,7 +111,7 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f.fillStore(t, db, 0)
 	must(t, db.DropKeyspace(ctx, "gone"))
 	must(t, db.DropIndex(ctx, "kept", "gone"))
-	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	limited, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
 	job := mustStart(t, db, Move{Shard: shard, To: groupOnOtherStore(ks, string(key))})
 	if s, err := job.Wait(limited); err != nil {
@@ -153,7 +153,7 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 	f.fillStore(t, db, 0)
 	for i := range 4 {
 		full, room := full[i%2], room[1-i%2] // the first in order decides
-		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		limited, cancel := context.WithTimeout(ctx, hangTimeout())
 		err := db.Update(limited, func(tx *Txn) error {
 			if _, err := tx.Add(ks, room, 1); err != nil {
 				return err
@@ -203,7 +203,7 @@ func TestAMoveWithinAFullStoreEnds(t *testing.T) {
 		}
 	}
 	f.fillStore(t, db, 0)
-	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	limited, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -251,7 +251,7 @@ func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 		t.Errorf("a keyspace is made on a full disk: %v", err)
 	}
 	must(t, db.node.EmptyKeyspace(ctx, emptied.keyspace))
-	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+	limited, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
 	if s, err := mustStart(t, db, Move{Shard: shardAt(ks, key), To: groupOnOtherStore(ks, key)}).Wait(limited); err != nil {
 		t.Errorf("a move off the full store: %v: %+v", err, s)

@@ -425,7 +425,7 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for deadline := time.Now().Add(20 * time.Second); rowsOf(t, ks) > 0; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(hangTimeout()); rowsOf(t, ks) > 0; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d rows are never removed", rowsOf(t, ks))
 			}

@@ -389,7 +389,7 @@ func TestAnIndexThatFollowsPassesOverRowsThatDoNotFit(t *testing.T) {
 			must(t, err)
 			_, err = ks.HSet(ctx, []byte("z"), newFields("f", "nz")...)
 			must(t, err)
-			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+			limited, cancel := context.WithTimeout(ctx, hangTimeout())
 			defer cancel()
 			if err := ix.waitCaughtUp(limited); err != nil {
 				t.Fatal(err)

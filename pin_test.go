@@ -10,16 +10,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // waitUntil waits for something that happens soon.
 func waitUntil(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hangTimeout()); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: it did not come about", what)
-		}
-	}
+	eventually.Holds(t, what, is)
 }
 
 // floodCache writes and reads many rows of a keyspace, more than a cache of 64 KiB holds by far.

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 func TestBadTargetsAndOptionsAreRefused(t *testing.T) {
@@ -551,9 +552,7 @@ func TestAHubThatHasMissedSomethingReadsNoMoreWhenNobodyWatches(t *testing.T) {
 	w := watchAll(t, h, ks, Options{})
 	must(t, ks.Set(ctx, []byte("a"), nil))
 	w.Close()
-	for feed.reads.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "the feed is read", func() bool { return feed.reads.Load() > 0 })
 	time.Sleep(20 * time.Millisecond)
 	if n := feed.reads.Load(); n > 1 {
 		t.Errorf("nobody watches, and it was read %d times", n)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // mirroredWatcher is a watcher with what it makes of events.
@@ -315,9 +316,7 @@ func moveShardOf(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, key []byte) {
 // waitResolved waits until transactions across stores are in the rows, and so in the feed.
 func waitResolved(t testing.TB, ks *cleave.Keyspace) {
 	t.Helper()
-	for ks.DB().Metrics().Transactions.Open > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "transactions are resolved", func() bool { return ks.DB().Metrics().Transactions.Open == 0 })
 }
 
 // The order of commits to one key is that of its events, to whichever store it is moved.

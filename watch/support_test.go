@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
@@ -33,10 +34,7 @@ func scaleRounds(n int) int {
 
 // hangTimeout is how long something may take that hangs if it is wrong.
 func hangTimeout() time.Duration {
-	if os.Getenv("CLEAVE_PLANT") != "" {
-		return 3 * time.Second // the bug is there: say so
-	}
-	return time.Minute
+	return eventually.Limit()
 }
 
 // hangContext returns a context that ends when something hangs.

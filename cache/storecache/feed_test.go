@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/cache"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 func openMemory(t testing.TB, o cleave.Options) *cleave.DB {
@@ -279,9 +279,7 @@ func TestACacheWhoseStoreIsClosedKeepsNothing(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for c.Metrics().Following {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "the cache follows no more", func() bool { return !c.Metrics().Following })
 	mustGet(t, c, 1, 10)
 	mustGet(t, c, 1, 10)
 	if m := c.Metrics(); loads.Load() != 3 || m.FeedErr == nil {

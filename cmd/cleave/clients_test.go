@@ -16,6 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // What rueidis has in its cache goes when another client writes it, and only then.
@@ -45,12 +47,12 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 			t.Fatalf("at first %s is %q, from the cache: %v", key, v, hit)
 		}
 		// The client may hear of that write after it has read it, and then reads once more.
-		waitUntil(t, key+" from the cache", func() bool { v, hit := read(key); return v == "old" && hit })
+		eventually.Holds(t, key+" from the cache", func() bool { v, hit := read(key); return v == "old" && hit })
 	}
 	if err := other.Set(ctx, "a", "new", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the new value of a", func() bool { v, _ := read("a"); return v == "new" })
+	eventually.Holds(t, "the new value of a", func() bool { v, _ := read("a"); return v == "new" })
 	// The client hears of writes in their order: now there is nothing more to hear about b.
 	read("b")
 	if v, hit := read("b"); v != "old" || !hit {
@@ -59,7 +61,7 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 	if err := other.FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "an empty store", func() bool {
+	eventually.Holds(t, "an empty store", func() bool {
 		return rueidis.IsRedisNil(c.DoCache(ctx, c.B().Get().Key("b").Cache(), time.Hour).Error())
 	})
 }
@@ -181,7 +183,7 @@ func TestRedisCliWatchesTheServer(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "a line of redis-cli --stat", func() bool { return out.countLines() > 2 })
+	eventually.Holds(t, "a line of redis-cli --stat", func() bool { return out.countLines() > 2 })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }
@@ -255,7 +257,7 @@ func TestTenThousandIdleConnections(t *testing.T) {
 		}
 		idle = append(idle, conn)
 	}
-	waitUntil(t, "all of them are there", func() bool {
+	eventually.Holds(t, "all of them are there", func() bool {
 		m := regexp.MustCompile(`connected_clients:(\d+)`).FindStringSubmatch(c.Info(ctx, "clients").Val())
 		there, _ := strconv.Atoi(m[1])
 		return there > n

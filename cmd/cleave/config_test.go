@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/config"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // writeTempFile puts a text into a file of a new directory.
@@ -62,19 +63,6 @@ func TestTheExampleFileHasEverySettingWithItsDefault(t *testing.T) {
 	}
 }
 
-// waitUntil waits for something that another process does. It fails only if it has not
-// come about after a minute.
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 6000 {
-		if holds() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
-}
-
 func TestSIGHUPTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	file := writeTempFile(t, "c.toml", "storage = 'memory'\ntimeout = 10\ngroups = 2\nslowlog-max-len = 7\n")
 	p := startServer(t, "--config", file, "--slowlog-max-len", "9")
@@ -97,19 +85,19 @@ func TestSIGHUPTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 		}
 	}
 	hup("storage = 'memory'\ntimeout = 20\ngroups = 3\nslowlog-max-len = 8\n")
-	waitUntil(t, "timeout 20", func() bool { return setting("timeout") == "20" })
+	eventually.Holds(t, "timeout 20", func() bool { return setting("timeout") == "20" })
 	if setting("slowlog-log-slower-than") != "5" || setting("slowlog-max-len") != "9" {
 		t.Error("what a client has set, or a flag, was lost")
 	}
 	says := func(want string) {
 		t.Helper()
-		waitUntil(t, "it says "+want, func() bool { return strings.Contains(p.stderrText.String(), want) })
+		eventually.Holds(t, "it says "+want, func() bool { return strings.Contains(p.stderrText.String(), want) })
 	}
 	says("msg=reloaded signal=SIGHUP in_effect=timeout waits_for_restart=groups")
 	hup("timeout = 30\nnonsense = 1\n")
 	says(`msg="reload refused, nothing is changed" signal=SIGHUP error="` + file + `:2:1: unknown setting`)
 	hup("timeout = 40\nstorage = 'memory'\ngroups = 3\n")
-	waitUntil(t, "timeout 40", func() bool { return setting("timeout") == "40" })
+	eventually.Holds(t, "timeout 40", func() bool { return setting("timeout") == "40" })
 	var groups, timeout api.Setting
 	all, err := p.operatorClient(t, "").Config(ctx)
 	for _, s := range all {

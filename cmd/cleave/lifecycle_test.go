@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/config"
 	"github.com/cleavekv/cleave/internal/ops/oplog"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // The life of a server is in its log: one line of JSON for each event, in the file that has the
@@ -31,7 +32,7 @@ func TestLog_OfAServer_HasItsLifeAndFollowsTheFile(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "a new file", func() bool { text, _ := os.ReadFile(file); return strings.Contains(string(text), `"reloaded"`) })
+	eventually.Holds(t, "a new file", func() bool { text, _ := os.ReadFile(file); return strings.Contains(string(text), `"reloaded"`) })
 	if err := p.operatorClient(t, data).Get(ctx, api.PathStatus, nil, new(api.Status)); err != nil {
 		t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/tracing/spantest"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // operatorClient returns a client that has found the token as the command line does.
@@ -113,7 +114,7 @@ func TestTheServerIsNotReadyBeforeItsSocketsClose(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "not ready", func() bool {
+	eventually.Holds(t, "not ready", func() bool {
 		r, err := o.Ready(ctx)
 		return err == nil && !r.Ready
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/terminal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // runJSON runs a command against a server and reads its JSON.
@@ -173,13 +174,13 @@ func TestAJobIsPausedResumedThrottledAndCancelled(t *testing.T) {
 	id := begun.Job.ID
 	state := func() string { return runJSON[api.Job](t, p, "job", "show", id).State }
 	runJSON[api.Action](t, p, "job", "pause", id)
-	waitUntil(t, "it is paused", func() bool { return state() == api.JobPaused })
+	eventually.Holds(t, "it is paused", func() bool { return state() == api.JobPaused })
 	runJSON[api.Action](t, p, "job", "throttle", id, "--rate", "128kb")
 	if j := runJSON[api.Job](t, p, "job", "show", id); j.LimitBytesPerSecond != 128<<10 {
 		t.Errorf("the limit is %d", j.LimitBytesPerSecond)
 	}
 	runJSON[api.Action](t, p, "job", "resume", id)
-	waitUntil(t, "it runs", func() bool { return state() == api.JobRunning })
+	eventually.Holds(t, "it runs", func() bool { return state() == api.JobRunning })
 	if code, _, stderr := runCommand("job", "cancel", id, "--addr", p.httpAddr); code != exitUsage || !strings.Contains(stderr, "say --yes") {
 		t.Errorf("cancel without --yes: exit %d, %q", code, stderr)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -124,7 +125,7 @@ func TestAKeyspaceThatWaitsForABackupHoldsNobodyUp(t *testing.T) {
 			}
 		case err := <-made:
 			t.Fatalf("made in the middle of a backup: %v", err)
-		case <-time.After(20 * time.Second):
+		case <-time.After(eventually.Limit()):
 			t.Fatal("somebody waits for a keyspace that waits for a backup")
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -363,9 +364,7 @@ func TestShardsAreFoldedUnderTransactionsAndMoves(t *testing.T) {
 	// What is gone is one shard, beside those of the last one.
 	few := was + 4*shardsPerGroup + 1
 	for began := time.Now(); ; {
-		for n.hasDropped.Load() {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "what was dropped is cleared", func() bool { return !n.hasDropped.Load() })
 		if empty(); n.Map().Len() <= few && len(countStrayRows(n)) == 0 {
 			break
 		}

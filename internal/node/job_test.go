@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -21,6 +20,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -131,7 +131,7 @@ func TestADestinationThatStandsStillKeepsNoRangeFrozen(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := <-stalled
-		limited, stop := context.WithTimeout(ctx, 5*time.Second) // more than a hundred times FreezeLimitMS
+		limited, stop := context.WithTimeout(ctx, eventually.Limit()) // many times FreezeLimitMS
 		defer stop()
 		key := keysIn(k, s.Span, 1)[0]
 		if err := n.lookupGroup(s.Group).doCommand(limited, &command.Set{Key: key}); err != nil {
@@ -202,11 +202,11 @@ func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
 // them.
 func checkGroupsGone(t *testing.T, n *Node, before []*GroupHost) {
 	t.Helper()
-	for left := 1; left > 0; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "groups that were removed are forgotten", func() bool {
 		n.jobs.mu.Lock()
-		left = len(n.retiring)
-		n.jobs.mu.Unlock()
-	}
+		defer n.jobs.mu.Unlock()
+		return len(n.retiring) == 0
+	})
 	for _, p := range before {
 		if n.lookupGroup(p.ID) != nil {
 			continue

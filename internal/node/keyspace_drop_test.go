@@ -15,6 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -74,17 +75,13 @@ func TestAWriteOnItsWayDuringADropLeavesNothing(t *testing.T) {
 		wrote <- errors.Join(err, reply.Err)
 	}()
 	depth := func() int { return part.Group.Metrics().QueueDepth }
-	for depth() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "the write waits", func() bool { return depth() > 0 })
 	if err := n.DropKeyspace(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
 	cleared := make(chan error, 1)
 	go func() { cleared <- n.clearDropped(ctx) }()
-	for len(cleared) == 0 && depth() < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "the clearing waits, or is over", func() bool { return len(cleared) > 0 || depth() >= 2 })
 	close(b.release)
 	if err := <-wrote; !errors.Is(err, ErrNoKeyspace) {
 		t.Errorf("the write: %v, want ErrNoKeyspace", err)
@@ -107,9 +104,7 @@ func TestAWriteThatIsBeingCommittedDuringADropIsCleared(t *testing.T) {
 	first := blockingCommand{make(chan struct{}), make(chan struct{})}
 	second := blockingCommand{make(chan struct{}), make(chan struct{})}
 	depth := func(n int) {
-		for part.Group.Metrics().QueueDepth < n {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "so many wait", func() bool { return part.Group.Metrics().QueueDepth >= n })
 	}
 	go func() { _ = part.doCommand(ctx, first) }()
 	<-first.entered
@@ -128,9 +123,7 @@ func TestAWriteThatIsBeingCommittedDuringADropIsCleared(t *testing.T) {
 	}
 	cleared := make(chan error, 1)
 	go func() { cleared <- n.clearDropped(ctx) }()
-	for len(cleared) == 0 && part.Group.Metrics().QueueDepth == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "the clearing waits, or is over", func() bool { return len(cleared) > 0 || part.Group.Metrics().QueueDepth > 0 })
 	close(second.release)
 	if err := errors.Join(<-wrote, <-cleared); err != nil {
 		t.Fatal(err)
@@ -183,10 +176,9 @@ func TestACrashDoesNotBringBackRowsOfADroppedKeyspace(t *testing.T) {
 }
 
 // waitQueued waits until a command waits for its turn in a part.
-func waitQueued(p *GroupHost) {
-	for p.Group.Metrics().QueueDepth == 0 {
-		time.Sleep(time.Millisecond)
-	}
+func waitQueued(t *testing.T, p *GroupHost) {
+	t.Helper()
+	eventually.Holds(t, "a command waits", func() bool { return p.Group.Metrics().QueueDepth > 0 })
 }
 
 // stallGroup lets a part do nothing until release is closed.
@@ -211,7 +203,7 @@ func TestKeysExpireWhileADroppedKeyspaceIsCleared(t *testing.T) {
 	if err := n.DropKeyspace(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
-	waitQueued(second) // it is being cleared, and will be for a while
+	waitQueued(t, second) // it is being cleared, and will be for a while
 	k, err := n.Keyspace(DefaultKeyspace)
 	if err != nil {
 		t.Fatal(err)
@@ -220,18 +212,13 @@ func TestKeysExpireWhileADroppedKeyspaceIsCleared(t *testing.T) {
 	if err := first.doCommand(ctx, &command.Set{Key: p, Expiry: command.ExpireIn(1)}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "a row that has expired is removed while a keyspace is cleared", func() bool {
 		_, ok, err := first.Store.Get(effect.Rows.AppendKey(nil, p), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a row that has expired stays while a keyspace is cleared")
-		}
-	}
+		return !ok
+	})
 }
 
 // What clears a keyspace ends with the node, and before its stores do.
@@ -245,10 +232,10 @@ func TestCloseWaitsForWhatIsBeingCleared(t *testing.T) {
 	if err := n.DropKeyspace(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
-	waitQueued(second)
+	waitQueued(t, second)
 	goOn := stallGroup(first)
 	close(cleared)
-	waitQueued(first) // the note that it was dropped is to go: nobody interrupts that
+	waitQueued(t, first) // the note that it was dropped is to go: nobody interrupts that
 	hurried, cancel := context.WithCancel(ctx)
 	cancel() // other commands that still run are not waited for
 	closed := make(chan error, 1)
@@ -359,13 +346,9 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	<-stop.entered // the catalog changes only when it may go on
 	done := make(chan error, 1)
 	go func() { done <- n.EmptyKeyspace(ctx, k) }()
-	closed := false
-	for range 500 {
-		if closed = errors.Is(setUnindexed(n, k, keyInGroup(n, k, 1)), ErrNoKeyspace); closed {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	closed := eventually.Within(eventually.Limit(), func() bool {
+		return errors.Is(setUnindexed(n, k, keyInGroup(n, k, 1)), ErrNoKeyspace)
+	})
 	close(stop.release)
 	if err := errors.Join(<-held, <-done); err != nil {
 		t.Fatal(err)
@@ -384,9 +367,7 @@ func TestAKeyspaceThatWasNotEmptiedIsAsItWas(t *testing.T) {
 		hurried, cancel := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- n.EmptyKeyspace(hurried, k) }()
-		for k.CheckAddr() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "the keyspace is closed", func() bool { return k.CheckAddr() != nil })
 		n.jobs.backupLock.mu.Lock() // so that it cannot end before the drop has
 		cancel()
 		if err := lockContext(ctx, &n.changeMu); err != nil { // it has failed, and lets others

@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -191,16 +192,11 @@ func TestHousekeepingGoesOnByItself(t *testing.T) {
 	if _, err := n.GroupHosts()[0].Group.Execute(ctx, group.Request{Command: &command.Set{Key: p, Expiry: command.ExpireIn(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "a key that has expired is removed", func() bool {
 		_, there, err := n.GroupHosts()[0].Store.Get(effect.Rows.AppendKey(nil, p), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !there {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a key that has expired is never removed")
-		}
-	}
+		return !there
+	})
 }

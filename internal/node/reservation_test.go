@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -36,7 +37,7 @@ func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
 	}
 	first, last := n.GroupHostAt(a).Group, n.GroupHostAt(b).Group
 	mustTryCommand(t, last, &txn.Reserve{ID: txn.ID{1}, Spans: writeClaims(b), DeadlineMS: 1 << 50})
-	limited, stop := context.WithTimeout(ctx, time.Second)
+	limited, stop := context.WithTimeout(ctx, eventually.Limit())
 	defer stop()
 	type held struct {
 		release func()
@@ -79,6 +80,7 @@ func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
 func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 	o := smallOptions(1)
 	o.Refuse, o.Queue = true, 1
+	o.Wall = func() int64 { return 1 << 40 } // its deadline does not come
 	n := mustOpen(t, o)
 	defer n.Close(ctx)
 	p := keyOnStore(n, n.StoreHosts()[0], 0)
@@ -104,7 +106,7 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 		if err == nil && reply.Err == nil {
 			return
 		}
-		if time.Since(began) > time.Second {
+		if time.Since(began) > eventually.Limit() {
 			t.Fatalf("nobody has a turn, and a write is refused: %v, %v", reply.Err, err)
 		}
 	}
@@ -125,7 +127,7 @@ func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 		defer mustTryCommand(t, g, &txn.Release{ID: txn.ID{3}})
 		return txn.IsReserved(mustTryCommand(t, g, &txn.Reserve{ID: txn.ID{3}, Spans: writeClaims(free), DeadlineMS: 1 << 50}))
 	}
-	limited, stop := context.WithTimeout(ctx, 5*time.Second)
+	limited, stop := context.WithTimeout(ctx, eventually.Limit())
 	defer stop()
 	if _, _, err := n.Reserve(limited, writeClaims(locked, free)); !errors.Is(err, store.ErrFailed) || !late() {
 		t.Errorf("a turn behind the lock: %v, or it is not over", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -53,7 +54,7 @@ func TestWhatIsDecidedIsSettledWhileAShardIsSplit(t *testing.T) {
 	goOn := stallGroup(decider)
 	settled := make(chan error, 1)
 	go func() { settled <- n.ResolveDecided(ctx) }()
-	waitQueued(decider) // it asks for one of the locks
+	waitQueued(t, decider) // it asks for one of the locks
 	n.publishMap(next)
 	close(goOn)
 	if err := <-settled; err != nil {
@@ -106,12 +107,7 @@ func (n *failingNode) decideAndFail(t *testing.T) (keys []partition.Position) {
 	if err := n.Commit(ctx, Transaction{Participants: parts}); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); n.Counters.Open.Load() > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > time.Second {
-			t.Error("somebody goes on with what has no hope")
-			break
-		}
-	}
+	eventually.Holds(t, "nobody goes on with what has no hope", func() bool { return n.Counters.Open.Load() == 0 })
 	return keys
 }
 
@@ -124,7 +120,7 @@ func TestADecisionThatCannotBeMadeDurableIsLeftToTheNextOpen(t *testing.T) {
 	if len(n.GroupHostAt(keys[1]).Group.ListLocks()) == 0 {
 		t.Error("a decision that a crash may take back was carried out")
 	}
-	limited, stop := context.WithTimeout(ctx, time.Second)
+	limited, stop := context.WithTimeout(ctx, eventually.Limit())
 	defer stop()
 	if err := n.ResolveDecided(limited); !errors.Is(err, store.ErrFailed) || limited.Err() != nil {
 		t.Errorf("who waits for it: %v, want ErrFailed", err)
@@ -150,7 +146,7 @@ type failureWaiter struct {
 func checkWaitersFail(t *testing.T, waiters ...failureWaiter) {
 	for _, w := range waiters {
 		t.Run(w.name, func(t *testing.T) {
-			limited, stop := context.WithTimeout(ctx, 5*time.Second)
+			limited, stop := context.WithTimeout(ctx, eventually.Limit())
 			defer stop()
 			if err := w.waitFn(limited); !errors.Is(err, store.ErrFailed) || limited.Err() != nil {
 				t.Errorf("%v, want ErrFailed", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // One that has it alone is alone, whatever others do, give up or wait for.
@@ -66,7 +67,7 @@ func TestABackupThatGaveUpIsInNobodysWay(t *testing.T) {
 	if _, err := n.pauseJobs(limited); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("it did not wait: %v", err)
 	}
-	limited, cancel = context.WithTimeout(ctx, 10*time.Second)
+	limited, cancel = context.WithTimeout(ctx, eventually.Limit())
 	defer cancel()
 	if err := n.jobs.backupLock.lockShared(limited); err != nil {
 		t.Fatalf("another job does not go on: %v", err)
@@ -150,7 +151,7 @@ func TestStoresAreSyncedSideBySide(t *testing.T) {
 			once()
 			select {
 			case <-all:
-			case <-time.After(5 * time.Second):
+			case <-time.After(eventually.Limit()):
 				t.Error("a disk has synced, and others have not begun")
 			}
 			return nil

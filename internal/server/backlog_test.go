@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -520,7 +521,7 @@ func TestAPipelineGoesOnInAnEmptiedKeyspace(t *testing.T) {
 			c, other := l.dial(), l.dial()
 			c.runScript("INCR k7 -> (8)\nINCR k8 -> (9)\nGET k9 -> 9\nHGET h f -> (nil)")
 			other.runScript("FLUSHALL -> OK")
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(eventually.Limit()))
 			c.sendPipeline("INCR k7\r\nINCR k8\r\nAPPEND k9 x\r\nHSET h f 1\r\nGET k10\r\n")
 			c.expectReplies("(1)", "(1)", "(1)", "(1)", "(nil)")
 		})
@@ -611,7 +612,7 @@ func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 		<-block.begun
 		w.takeRequests(h.c, nil)
 		w.commit() // it is executed by itself
-		for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < 10*time.Second; {
+		for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < eventually.Limit(); {
 			time.Sleep(time.Millisecond)
 		}
 		l.s.cancel()
@@ -650,7 +651,7 @@ func TestAReadByItselfTakesNoTurn(t *testing.T) {
 	var held sync.WaitGroup
 	held.Go(func() { _, _ = part.Group.Execute(ctx, group.Request{Command: block}) })
 	<-block.begun
-	late := time.AfterFunc(5*time.Second, func() {
+	late := time.AfterFunc(eventually.Limit(), func() {
 		t.Error("a read by itself waits for its turn")
 		close(block.end)
 	})
@@ -680,7 +681,7 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 			busy.Go(func() { _, _ = part.Group.Execute(ctx, group.Request{Command: block}) })
 			<-block.begun
 			busy.Go(func() { w.takeRequests(h.c, []byte(asks)) })
-			for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < 10*time.Second; {
+			for began := time.Now(); part.Group.Metrics().QueueDepth == 0 && time.Since(began) < eventually.Limit(); {
 				time.Sleep(time.Millisecond)
 			}
 			if err := l.s.users.Set("u", "resetkeys", "~known"); err != nil {

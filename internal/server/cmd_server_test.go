@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // Beyond what is counted, the number of keys is about right, whatever they hold.
@@ -67,7 +69,7 @@ func TestINFOTellsWhatExpires(t *testing.T) {
 		c.runScript("CONFIG RESETSTAT -> OK\nSET lasting 1 -> OK\nSET late 1 EX 100 -> OK\nSET later 1 EX 300 -> OK\nHSET gone f 1 -> (1)\nPEXPIRE gone 1 -> (1)\nSET gone2 1 PX 1 -> OK")
 		var info string
 		for began := time.Now(); !strings.Contains(info, "expired_keys:2\r\n"); info = c.ask("INFO stats") {
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > eventually.Limit() {
 				t.Fatalf("two keys have expired, and INFO says\n%s", info)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -91,7 +93,7 @@ func TestINFOTellsOfTraffic(t *testing.T) {
 		c.runScript("PING -> PONG\nCONFIG RESETSTAT -> OK")
 		value := strings.Repeat("x", 10_000)
 		c.runScript("SET k " + value + " -> OK\nGET k -> " + value + "\nGET k -> " + value)
-		for began := time.Now(); l.s.stats.bytesOut.Load() < 20_000 && time.Since(began) < 10*time.Second; { // it is counted behind the write
+		for began := time.Now(); l.s.stats.bytesOut.Load() < 20_000 && time.Since(began) < eventually.Limit(); { // it is counted behind the write
 			time.Sleep(time.Millisecond)
 		}
 		info := c.ask("INFO stats")

@@ -39,7 +39,7 @@ func TestPipelinesAreAnsweredAsByRedis(t *testing.T) {
 		{serverShape{"two stores", 2, 4, false}, false}, {serverShape{"cold", 2, 4, false}, true},
 	} {
 		t.Run(sh.name, func(t *testing.T) {
-			o, dir, pipelines := sh.options(), "", 4
+			o, dir, pipelines := sh.options(), "", tally.Size(4, 2)
 			if os.Getenv("CLEAVE_SOAK") != "" {
 				pipelines *= 30
 			}

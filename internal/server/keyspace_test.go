@@ -10,6 +10,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // Empty requests are no requests, wherever they stand: also behind some on rows that are
@@ -75,7 +76,7 @@ func TestFlushesLeaveNoShards(t *testing.T) {
 		flush()
 	}
 	for began := time.Now(); l.s.node.Map().Len() > once+1; flush() { // one for all that are gone
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > eventually.Limit() {
 			t.Fatalf("after one there were %d shards, now there are %d", once, l.s.node.Map().Len())
 		}
 		time.Sleep(10 * time.Millisecond) // it is cleared in the background

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // While a group is held up by a large commit, such as that of a COPY of a hash of a million fields, the
@@ -33,7 +34,7 @@ func TestLargeCommit_HoldsUpOnlyClientsThatNeedItsGroup(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		for range 8 {
 			c := l.dial()
-			_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(eventually.Limit()))
 			c.runScript("PING -> PONG\nGET k -> 1")
 		}
 		close(release)

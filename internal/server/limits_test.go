@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // forLoopsAndStreams runs a test with loops and with a goroutine for each connection. What the
@@ -389,7 +390,7 @@ func TestWhatIsSentBehindQUITIsNotKept(t *testing.T) {
 			all := l.s.clients.list()
 			return len(all) == 1 && all[0].status.unsentBytes.Load() > 0
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetWriteDeadline(time.Now().Add(eventually.Limit()))
 		for err := error(nil); !waits() && err == nil; time.Sleep(time.Millisecond) {
 			_, err = c.Write(bytes.Repeat([]byte("WRONG\r\n"), 100))
 		}

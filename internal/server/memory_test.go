@@ -6,21 +6,15 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // waitUntil waits for something that comes about by itself.
 func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for range 6000 {
-		if holds() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
+	eventually.Holds(t, what, holds)
 }
 
 func TestWhatNeedsMemoryIsRefusedBeyondMaxmemory(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -52,7 +54,7 @@ func (d *stallingDisk) MaybeError(op errorfs.Op) error {
 func (d *stallingDisk) stallReads(t *testing.T) (free func()) {
 	d.mu.Lock()
 	unlock := sync.OnceFunc(d.mu.Unlock)
-	late := time.AfterFunc(20*time.Second, func() {
+	late := time.AfterFunc(eventually.Limit(), func() {
 		t.Error("somebody waits for the disk")
 		unlock()
 	})
@@ -73,12 +75,7 @@ func (d *stallingDisk) becomeSlow(t *testing.T, l *testServer) {
 
 // awaitReads waits until the disk is asked for so many blocks.
 func (d *stallingDisk) awaitReads(blocks int64) bool {
-	for began := time.Now(); d.now.Load() < blocks; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			return false
-		}
-	}
-	return true
+	return eventually.Within(eventually.Limit()/2, func() bool { return d.now.Load() >= blocks }) // before the disk is freed
 }
 
 // hashCount is how many there are on a disk that may be stuck.
@@ -265,7 +262,8 @@ func TestASlowDiskIsAskedForMuchAtOnce(t *testing.T) {
 // Rows that are too large to be kept in memory are read for one request a few times, however many wait
 // behind it.
 func TestLargeRowsAreReadAFewTimes(t *testing.T) {
-	const keys, size = 60, 600_000
+	const size = 600_000
+	keys := tally.Size(60, 24)
 	l, disk := startStallingRows(t, shapes[0], keys, size, 128<<10)
 	reads := func(n int) int64 {
 		before, c := disk.reads.Load(), l.dial()
@@ -279,7 +277,7 @@ func TestLargeRowsAreReadAFewTimes(t *testing.T) {
 		}
 		return disk.reads.Load() - before
 	}
-	if few, many := reads(4), reads(keys); many > keys/4*few*2 {
+	if few, many := reads(4), reads(keys); many > int64(keys)/4*few*2 {
 		t.Errorf("4 requests took %d reads, and %d of them %d", few, keys, many)
 	}
 }
@@ -371,7 +369,7 @@ func TestALockHoldsUpNobodyElse(t *testing.T) {
 	for _, h := range others {
 		select {
 		case <-h.resumed:
-		case <-time.After(10 * time.Second):
+		case <-time.After(eventually.Limit()):
 			t.Error("one waits for the lock of another")
 		}
 	}

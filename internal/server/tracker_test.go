@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // Who is not answered yet when a keyspace is emptied may read what is newer, and hears of
@@ -109,7 +110,7 @@ func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 }
 
 // setShortDeadline is how long a client may take to hear of something.
-func (c *testConn) setShortDeadline() { _ = c.SetDeadline(time.Now().Add(5 * time.Second)) }
+func (c *testConn) setShortDeadline() { _ = c.SetDeadline(time.Now().Add(eventually.Limit())) }
 
 // A keyspace is dropped, by an operator or the program that embeds the store, and made again. All
 // who track hear that everything has changed, however they do.

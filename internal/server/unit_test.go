@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // numberedRequest returns a request whose words behind the first are made of numbers.
@@ -40,7 +41,7 @@ func (c *testConn) askWords(w ...string) string {
 
 func TestManyKeys_AreTakenWhereverTheyAre(t *testing.T) {
 	forOneAndTwoStores(t, func(t *testing.T, c *testConn) {
-		const n = 10_001 // more than once were taken
+		n := tally.Size(10_001, 2_001) // many more than a batch has
 		for _, ask := range []struct {
 			words []string
 			want  string

@@ -8,6 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/testkit/rowtable"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -18,7 +19,7 @@ var (
 
 // newOwner is a group that has these ranges.
 func newOwner(t *testing.T, ranges ...ownership.Range) *peer {
-	p := newPeer(1, &memoryDisk{rows: newMemoryTable()})
+	p := newPeer(1, &memoryDisk{rows: rowtable.New()})
 	if len(ranges) > 0 {
 		if reply, _ := p.evalOne(&ownership.ChangeOwnership{Become: ranges}); reply.Err != nil {
 			t.Fatal(reply.Err)
@@ -74,7 +75,7 @@ func TestADestinationTakesOnlyWhatComesNext(t *testing.T) {
 		reply, _ := p.evalOne(&c.do)
 		r, _ := p.site.Table.FindContaining(testSpan)
 		n := 0
-		for _, key := range p.disk.rows.keys {
+		for _, key := range p.disk.rows.Keys {
 			if effect.Table(key[0]) == effect.Rows {
 				n++
 			}
@@ -104,9 +105,9 @@ func TestOnlyWhatIsLeftOverIsCleared(t *testing.T) {
 	} {
 		p := newOwner(t, c.have)
 		for i, key := range []string{"a", "b", "c", "d"} { // a and d are outside
-			p.disk.rows.applyOp(effect.Op{Key: effect.ByPosition[i].AppendKey(nil, positionOf(key)), Value: []byte("x")})
+			p.disk.rows.Apply(effect.Op{Key: effect.ByPosition[i].AppendKey(nil, positionOf(key)), Value: []byte("x")})
 		}
-		before := len(p.disk.rows.keys)
+		before := len(p.disk.rows.Keys)
 		c.do.Span, c.do.Limit = testSpan, 1
 		reply, _ := p.evalOne(&c.do)
 		if c.ok != (reply.Err == nil) || !c.ok && !errors.Is(reply.Err, ErrRowsInUse) || c.ok && !reply.More {
@@ -115,7 +116,7 @@ func TestOnlyWhatIsLeftOverIsCleared(t *testing.T) {
 		for reply.More {
 			reply, _ = p.evalOne(&c.do)
 		}
-		if gone := before - len(p.disk.rows.keys); c.ok && gone != 2 || !c.ok && gone != 0 {
+		if gone := before - len(p.disk.rows.Keys); c.ok && gone != 2 || !c.ok && gone != 0 {
 			t.Errorf("%s: %d rows are gone", name, gone)
 		}
 	}
@@ -207,11 +208,11 @@ func TestChunksTogetherAreAllRowsOfASpanAndNoOthers(t *testing.T) {
 	p := newOwner(t, newRange(ownership.Serving, 1, 0))
 	for _, key := range allKeys {
 		for _, table := range append(effect.ByPosition[:], effect.State, effect.Capture) {
-			p.disk.rows.applyOp(effect.Op{Key: table.AppendKey(nil, positionOf(key)), Value: []byte(key)})
+			p.disk.rows.Apply(effect.Op{Key: table.AppendKey(nil, positionOf(key)), Value: []byte(key)})
 		}
 	}
 	for limit := range 200 {
-		copied := newMemoryTable()
+		copied := rowtable.New()
 		for cursor, first := []byte(nil), true; first || len(cursor) > 0; first = false {
 			var into effect.Builder
 			next, err := ReadChunk(p.disk.rows, testSpan, cursor, limit, &into)
@@ -219,14 +220,14 @@ func TestChunksTogetherAreAllRowsOfASpanAndNoOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, op := range parseBatch(&into).All() {
-				copied.applyOp(op)
+				copied.Apply(op)
 			}
 			cursor = next
 		}
 		a, _ := SumSpan(p.disk.rows, testSpan)
 		b, _ := SumSpan(copied, partition.Whole)
-		if a != b || len(copied.keys) != 6*len(effect.ByPosition) {
-			t.Fatalf("with chunks of %d bytes: %d rows", limit, len(copied.keys))
+		if a != b || len(copied.Keys) != 6*len(effect.ByPosition) {
+			t.Fatalf("with chunks of %d bytes: %d rows", limit, len(copied.Keys))
 		}
 	}
 }
@@ -234,9 +235,9 @@ func TestChunksTogetherAreAllRowsOfASpanAndNoOthers(t *testing.T) {
 func TestADigestTellsRowsApart(t *testing.T) {
 	key := func(table effect.Table, key string) string { return string(table.AppendKey(nil, positionOf(key))) }
 	sum := func(rows map[string]string) TableDigests {
-		s := newMemoryTable()
+		s := rowtable.New()
 		for k, v := range rows {
-			s.applyOp(effect.Op{Key: []byte(k), Value: []byte(v)})
+			s.Apply(effect.Op{Key: []byte(k), Value: []byte(v)})
 		}
 		d, err := SumSpan(s, testSpan)
 		if err != nil {
@@ -259,8 +260,8 @@ func TestADigestTellsRowsApart(t *testing.T) {
 	if sum(map[string]string{key(effect.Rows, "c1"): "x", key(effect.Rows, "z"): "y", key(effect.State, "c1"): "z"}) != base {
 		t.Error("rows outside are a part of the digest")
 	}
-	empty, gone := newMemoryTable(), newMemoryTable()
-	empty.applyOp(effect.Op{Key: []byte("k")})
+	empty, gone := rowtable.New(), rowtable.New()
+	empty.Apply(effect.Op{Key: []byte("k")})
 	a, _ := SumKeys(empty, [][]byte{[]byte("k")})
 	b, _ := SumKeys(gone, [][]byte{[]byte("k")})
 	if a == b {
@@ -268,4 +269,4 @@ func TestADigestTellsRowsApart(t *testing.T) {
 	}
 }
 
-var _ command.Reader = (*memoryTable)(nil)
+var _ command.Reader = (*rowtable.Table)(nil)

@@ -284,7 +284,7 @@ func (d *testDriver) catchUp(j Job, x CatchUp) {
 func (d *testDriver) verifyCopy(j Job, x Verify) {
 	w := d.world
 	source := w.peers[x.From].disk
-	snap, place := source.rows.clone(), source.lastPosition()
+	snap, place := source.rows.Clone(), source.lastPosition()
 	after := max(d.findCopiedUpTo(x.To, x.Span, x.Job, x.Attempt), x.CopiedUpTo)
 	if place < after {
 		panic("the destination is ahead of the source")

@@ -3,40 +3,19 @@ package mover
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/testkit/rowtable"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
 
-// seedRange returns how many worlds to play, and the first of their seeds: that of
-// CLEAVE_SEED alone, if it is set.
-func seedRange(t *testing.T, normal int) (first uint64, n int) {
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("CLEAVE_SEED=%s: %v", s, err)
-		}
-		return seed, 1
-	}
-	switch {
-	case os.Getenv("CLEAVE_SOAK") != "":
-		return rand.Uint64() >> 1, 50 * normal
-	case testing.Short():
-		return 1, normal / 10
-	}
-	return 1, normal
-}
-
 func TestOneGroupServesEachPositionAndNothingIsLostWhateverHappens(t *testing.T) {
 	t.Parallel()
-	first, n := seedRange(t, 60)
+	first, n := tally.SeedRange(t, 60, 50)
 	counts := new(tally.Counts)
 	for seed := first; seed < first+uint64(n); seed++ {
 		w := newWorld(t, seed, counts)
@@ -285,10 +264,10 @@ func (w *world) checkHandover(key string, first bool) {
 // hasTrueRows reports whether a group's store has exactly the true rows of a span. It
 // does not use the code that is tested.
 func (w *world) hasTrueRows(p *peer, s partition.Span) bool {
-	rows := func(t *memoryTable) (found []string) {
-		for _, key := range t.keys {
+	rows := func(t *rowtable.Table) (found []string) {
+		for _, key := range t.Keys {
 			if effect.Table(key[0]) != effect.State && s.Contains(partition.Position(key[1:])) {
-				found = append(found, key, t.rows[key])
+				found = append(found, key, t.Rows[key])
 			}
 		}
 		return found
@@ -356,7 +335,7 @@ func (w *world) checkFinalState() {
 // checkNoLeftovers checks that a store has no rows that none of its groups serves.
 func (w *world) checkNoLeftovers() {
 	for _, d := range w.disks {
-		for _, key := range d.rows.keys {
+		for _, key := range d.rows.Keys {
 			if effect.Table(key[0]) == effect.State {
 				continue
 			}

@@ -2,11 +2,11 @@ package mover
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/testkit/rowtable"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -14,60 +14,10 @@ var testKeyspace = partition.Keyspace{ID: 1, Name: "test", Kind: partition.Range
 
 func positionOf(key string) partition.Position { return testKeyspace.AppendPosition(nil, []byte(key)) }
 
-// memoryTable is a Reader: rows in order.
-type memoryTable struct {
-	keys []string
-	rows map[string]string
-}
-
-func newMemoryTable() *memoryTable { return &memoryTable{rows: map[string]string{}} }
-
-func (s *memoryTable) Get(key, dst []byte) ([]byte, bool, error) {
-	value, ok := s.rows[string(key)]
-	return append(dst, value...), ok, nil
-}
-
-func (s *memoryTable) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	from, _ := slices.BinarySearch(s.keys, string(start))
-	to, _ := slices.BinarySearch(s.keys, string(end))
-	keys := slices.Clone(s.keys[from:max(from, to)])
-	if reverse {
-		slices.Reverse(keys)
-	}
-	for _, key := range keys {
-		if !visit([]byte(key), []byte(s.rows[key])) {
-			return nil
-		}
-	}
-	return nil
-}
-
-func (s *memoryTable) applyOp(op effect.Op) {
-	i, found := slices.BinarySearch(s.keys, string(op.Key))
-	switch {
-	case op.Delete && found:
-		s.keys = slices.Delete(s.keys, i, i+1)
-	case !op.Delete && !found:
-		s.keys = slices.Insert(s.keys, i, string(op.Key))
-	}
-	if delete(s.rows, string(op.Key)); !op.Delete {
-		s.rows[string(op.Key)] = string(op.Value)
-	}
-}
-
-func (s *memoryTable) clone() *memoryTable {
-	c := newMemoryTable()
-	c.keys = slices.Clone(s.keys)
-	for k, v := range s.rows {
-		c.rows[k] = v
-	}
-	return c
-}
-
 // memoryDisk is a store: rows, and the log of what has changed them.
 type memoryDisk struct {
 	id   uint64
-	rows *memoryTable
+	rows *rowtable.Table
 	log  []logEntry
 }
 
@@ -124,7 +74,7 @@ func (p *peer) commit() effect.Batch {
 		panic(err)
 	}
 	for _, op := range batch.All() {
-		p.disk.rows.applyOp(op)
+		p.disk.rows.Apply(op)
 	}
 	if batch.Len() > 0 {
 		p.disk.log = append(p.disk.log, logEntry{p.disk.lastPosition() + 1 + uint64(len(p.disk.log)%3), batch})

@@ -12,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/testkit/rowtable"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -40,7 +41,7 @@ type world struct {
 	// messages has what is on its way, and late what comes when nobody thinks of it
 	// any more.
 	messages, delayed []message
-	expected          *memoryTable
+	expected          *rowtable.Table
 	// versions and clocks are the last that were seen of each key.
 	versions   map[string]uint64
 	clocks     map[string]int64
@@ -76,11 +77,11 @@ var allKeys = []string{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "d1
 func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), counts: counts, peers: map[partition.GroupID]*peer{},
-		records: map[ownership.JobID]Job{}, drainedBefore: map[ownership.JobID][]partition.GroupID{}, expected: newMemoryTable(), versions: map[string]uint64{}, clocks: map[string]int64{},
+		records: map[ownership.JobID]Job{}, drainedBefore: map[ownership.JobID][]partition.GroupID{}, expected: rowtable.New(), versions: map[string]uint64{}, clocks: map[string]int64{},
 		nowMS: 1_000_000, hasFewFaults: seed%2 == 0, storesLater: seed/2%2 == 0,
 	}
 	for i := range 2 {
-		w.disks = append(w.disks, &memoryDisk{id: uint64(i), rows: newMemoryTable()})
+		w.disks = append(w.disks, &memoryDisk{id: uint64(i), rows: rowtable.New()})
 	}
 	m, err := partition.NewMap(make([]partition.Group, 4), &testKeyspace, positionOf("b1"), positionOf("c1"), positionOf("d1"))
 	if err != nil {
@@ -501,7 +502,7 @@ func (w *world) writeKey() {
 // recordWrite makes an acknowledged write true.
 func (w *world) recordWrite(key string, p *peer, reply command.Reply, batch effect.Batch) {
 	for _, op := range batch.All() {
-		w.expected.applyOp(op)
+		w.expected.Apply(op)
 	}
 	if reply.Version > 0 && reply.Version <= w.versions[key] {
 		w.fatalf("%v gives %s version %d after %d", p.id, key, reply.Version, w.versions[key])

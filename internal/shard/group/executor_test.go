@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 var errFull = errors.New("disk full")
@@ -117,9 +118,7 @@ func TestACommandThatIsAbandonedIsUnknownAndMayStillHappen(t *testing.T) {
 		_, err := g.Execute(ctx, Request{Command: &command.Set{Key: positionOf("b"), Value: []byte("2")}})
 		second <- err
 	}()
-	for g.Metrics().QueueDepth == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a command waits", func() bool { return g.Metrics().QueueDepth > 0 })
 	cancel()
 	if err := <-second; !errors.Is(err, ErrUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that left hears %v, want ErrUnknown", err)
@@ -177,9 +176,7 @@ func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 	go send("passed")
 	<-inside
 	go send("late") // it waits for its turn
-	for g.Metrics().QueueDepth == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a command waits", func() bool { return g.Metrics().QueueDepth > 0 })
 	door.close(shut)
 	close(goOn)
 	mustDo(t, g, &command.Get{Key: positionOf("a")})

@@ -85,7 +85,7 @@ func TestAPartLocksAllThatItTouches(t *testing.T) {
 			p := newLonePeer()
 			p.evalOne(newSet("s", "old"))
 			p.evalOne(&command.HSet{Key: positionOf("h"), Fields: []command.FieldValue{{Field: []byte("f"), Value: []byte("1")}, {Field: []byte("g"), Value: []byte("2")}}})
-			before := maps.Clone(p.store.rows)
+			before := maps.Clone(p.store.Rows)
 			c := newPrepare(1)
 			c.Participant = test.part
 			if r := p.evalOne(c); r.Err != nil {
@@ -95,12 +95,12 @@ func TestAPartLocksAllThatItTouches(t *testing.T) {
 				t.Errorf("locked %s, want %s", got, test.want)
 			}
 			for key, value := range before {
-				if p.store.rows[key] != value {
+				if p.store.Rows[key] != value {
 					t.Errorf("prepare has changed %q", key)
 				}
 			}
 			plain := newLonePeer()
-			plain.store.rows, plain.store.keys = before, slices.Sorted(maps.Keys(before))
+			plain.store.Rows, plain.store.Keys = before, slices.Sorted(maps.Keys(before))
 			plain.next = 3
 			for _, w := range test.part.Writes {
 				plain.evalOne(w)
@@ -108,7 +108,7 @@ func TestAPartLocksAllThatItTouches(t *testing.T) {
 			if r := p.evalOne(&Resolve{ID: ID{1}, Commit: true}); r.Err != nil || p.locks.Len() != 0 {
 				t.Fatalf("%v, %d locks left", r.Err, p.locks.Len())
 			}
-			if got, want := p.store.rows, plain.store.rows; !maps.Equal(got, want) {
+			if got, want := p.store.Rows, plain.store.Rows; !maps.Equal(got, want) {
 				t.Errorf("resolved to %q\nwant %q", got, want)
 			}
 		})
@@ -151,11 +151,11 @@ func TestAPartThatIsNotWellFormedIsRefused(t *testing.T) {
 			c := newPrepare(1, newSet("a", "1"))
 			c.Participant.Span.End = positionOf("y")
 			test.change(c)
-			size := len(p.store.rows)
+			size := len(p.store.Rows)
 			if r := p.evalOne(c); !errors.Is(r.Err, test.want) {
 				t.Errorf("got %v, want %v", r.Err, test.want)
 			}
-			if len(p.store.rows) != size || p.locks.Len() != 0 || p.next != 2 {
+			if len(p.store.Rows) != size || p.locks.Len() != 0 || p.next != 2 {
 				t.Error("it left something")
 			}
 		})
@@ -263,7 +263,7 @@ func TestAFinishedPartStaysFinished(t *testing.T) {
 					t.Errorf("commit %v, early %v: at %d it is prepared again: %v", commit, early, clock, r.Err)
 				}
 			}
-			if n := p.store.countRows(effect.Marks); n != 0 {
+			if n := p.store.Count(effect.Marks); n != 0 {
 				t.Errorf("%d marks are left past the deadline", n)
 			}
 		}
@@ -299,7 +299,7 @@ func TestADecisionIsKeptUntilNobodyAsks(t *testing.T) {
 		t.Error("it is forgotten too early")
 	}
 	p.clock++
-	if collect("c", "d"); !errors.Is(p.evalOne(c).Err, ErrForgotten) || p.store.countRows(effect.State) != 0 {
+	if collect("c", "d"); !errors.Is(p.evalOne(c).Err, ErrForgotten) || p.store.Count(effect.State) != 0 {
 		t.Error("it is not forgotten")
 	}
 }

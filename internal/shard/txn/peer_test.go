@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/testkit/rowtable"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -14,62 +15,13 @@ var space = partition.Keyspace{ID: 1, Name: "test", Kind: partition.Range}
 
 func positionOf(key string) partition.Position { return space.AppendPosition(nil, []byte(key)) }
 
-// memoryTable is a Reader: rows in order.
-type memoryTable struct {
-	keys []string
-	rows map[string]string
-}
-
-func (s *memoryTable) Get(key, dst []byte) ([]byte, bool, error) {
-	value, ok := s.rows[string(key)]
-	return append(dst, value...), ok, nil
-}
-
-func (s *memoryTable) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	from, _ := slices.BinarySearch(s.keys, string(start))
-	to, _ := slices.BinarySearch(s.keys, string(end))
-	keys := slices.Clone(s.keys[from:max(from, to)])
-	if reverse {
-		slices.Reverse(keys)
-	}
-	for _, key := range keys {
-		if !visit([]byte(key), []byte(s.rows[key])) {
-			return nil
-		}
-	}
-	return nil
-}
-
-func (s *memoryTable) applyOp(op effect.Op) {
-	i, found := slices.BinarySearch(s.keys, string(op.Key))
-	switch {
-	case op.Delete && found:
-		s.keys = slices.Delete(s.keys, i, i+1)
-	case !op.Delete && !found:
-		s.keys = slices.Insert(s.keys, i, string(op.Key))
-	}
-	if delete(s.rows, string(op.Key)); !op.Delete {
-		s.rows[string(op.Key)] = string(op.Value)
-	}
-}
-
-// countRows returns how many rows a table has.
-func (s *memoryTable) countRows(t effect.Table) (n int) {
-	for _, key := range s.keys {
-		if key[0] == byte(t) {
-			n++
-		}
-	}
-	return n
-}
-
 var errWrongShard = errors.New("test: wrong shard")
 
 // peer is a group in memory: it evaluates batches of commands and applies what
 // comes out of them.
 type peer struct {
 	id           partition.GroupID
-	store        *memoryTable
+	store        *rowtable.Table
 	env          *command.Env
 	locks        *Locks
 	reservations *ReservationQueue
@@ -80,7 +32,7 @@ type peer struct {
 }
 
 func newPeer(id partition.GroupID) *peer {
-	p := &peer{id: id, store: &memoryTable{rows: map[string]string{}}, clock: 1000, next: 1, reservations: new(ReservationQueue)}
+	p := &peer{id: id, store: rowtable.New(), clock: 1000, next: 1, reservations: new(ReservationQueue)}
 	p.env = command.NewEnv(p.store)
 	p.reopen()
 	return p
@@ -134,7 +86,7 @@ func (p *peer) evalBatch(refuse bool, commands ...command.Command) []command.Rep
 		panic(err)
 	}
 	for _, op := range batch.All() {
-		p.store.applyOp(op)
+		p.store.Apply(op)
 	}
 	p.next = p.env.NextVersion()
 	return replies

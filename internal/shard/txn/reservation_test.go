@@ -38,8 +38,8 @@ func TestHoldsAreAskedForInTurnAndStoreNothing(t *testing.T) {
 	if r := p.evalOne(&Release{ID: ID{1}}); r.Int != 2 {
 		t.Errorf("to leave twice is to leave once: %d are left", r.Int)
 	}
-	if len(p.store.keys) > 0 {
-		t.Errorf("something is stored: %q", p.store.keys)
+	if len(p.store.Keys) > 0 {
+		t.Errorf("something is stored: %q", p.store.Keys)
 	}
 	p.reopen() // as after a crash
 	if r := p.evalOne(newPrepare(4, newSet("c", "1"))); r.Err != nil {
@@ -90,7 +90,7 @@ func TestBadHoldsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.name, r.Err, test.want)
 		}
 	}
-	if p.reservations.Len() > 0 || p.store.countRows(effect.Intents) > 0 {
+	if p.reservations.Len() > 0 || p.store.Count(effect.Intents) > 0 {
 		t.Error("what was refused has left something")
 	}
 }

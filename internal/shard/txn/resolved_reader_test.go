@@ -57,10 +57,10 @@ func TestReadingThroughShowsWhatResolvingWouldDo(t *testing.T) {
 				t.Fatalf("reverse %v: through %v and %v\nresolved %v and %v", reverse, got[2*i], got[2*i+1], all, some)
 			}
 		}
-		for _, key := range p.store.keys {
+		for _, key := range p.store.Keys {
 			value, ok, err := through.Get([]byte(key), nil)
-			if key[0] == 1 && (!ok || err != nil || string(value) != p.store.rows[key]) {
-				t.Fatalf("%q is %q, %v, %v through, %q resolved", key, value, ok, err, p.store.rows[key])
+			if key[0] == 1 && (!ok || err != nil || string(value) != p.store.Rows[key]) {
+				t.Fatalf("%q is %q, %v, %v through, %q resolved", key, value, ok, err, p.store.Rows[key])
 			}
 		}
 	})

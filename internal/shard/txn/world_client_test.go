@@ -266,8 +266,8 @@ func (w *world) handOver(s *shard, to *peer) {
 			if t == effect.Intents {
 				w.counts.Add("locks that moved", 1)
 			}
-			to.store.applyOp(effect.Op{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-			from.store.applyOp(effect.Op{Key: bytes.Clone(key), Delete: true})
+			to.store.Apply(effect.Op{Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			from.store.Apply(effect.Op{Key: bytes.Clone(key), Delete: true})
 			return true
 		})
 	}

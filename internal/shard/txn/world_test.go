@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -17,27 +15,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// seedRange returns how many worlds to play, and the first of their seeds: that of
-// CLEAVE_SEED alone, if it is set. The same every time, but for CLEAVE_SOAK.
-func seedRange(t *testing.T, normal int) (first uint64, n int) {
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("CLEAVE_SEED=%s: %v", s, err)
-		}
-		return seed, 1
-	}
-	switch {
-	case os.Getenv("CLEAVE_SOAK") != "":
-		return rand.Uint64() >> 1, 100 * normal
-	case testing.Short():
-		return 1, normal / 10
-	}
-	return 1, normal
-}
-
 func TestWhatIsDecidedHappensEverywhereAndNothingElseDoes(t *testing.T) {
-	first, n := seedRange(t, 400)
+	first, n := tally.SeedRange(t, 400, 100)
 	counts := new(tally.Counts)
 	for seed := first; seed < first+uint64(n); seed++ {
 		w := newWorld(t, seed, counts)
@@ -561,7 +540,7 @@ func (w *world) checkFinalState() {
 			w.fatalf("%v has %d locks left, the first %+v", p.id, n, *p.locks.ListAll()[0])
 		}
 		for _, t := range []effect.Table{effect.Intents, effect.Marks, effect.State} {
-			if n := p.store.countRows(t); n > 0 {
+			if n := p.store.Count(t); n > 0 {
 				w.fatalf("%v has %d rows of table %d left", p.id, n, t)
 			}
 		}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 func TestWhatIsPreloadedIsWhatThereIs(t *testing.T) {
@@ -14,8 +17,9 @@ func TestWhatIsPreloadedIsWhatThereIs(t *testing.T) {
 	o.CacheBytes, o.Preload = 4<<20, true
 	s := mustOpen(t, o)
 	want := map[string]string{}
+	keys := tally.Size(6000, 1500)
 	put := func() {
-		k, v := fmt.Sprintf("key%05d", rand.IntN(6000)), fmt.Sprint(rand.Int())
+		k, v := fmt.Sprintf("key%05d", rand.IntN(keys)), fmt.Sprint(rand.Int())
 		w := rowWrite{[]byte(k), []byte(v)}
 		if want[k] = v; rand.IntN(3) == 0 {
 			w.value = nil
@@ -23,19 +27,19 @@ func TestWhatIsPreloadedIsWhatThereIs(t *testing.T) {
 		}
 		mustCommit(t, s, w)
 	}
-	for range 5000 {
+	for range keys {
 		put()
 	}
 	for round := range 3 {
 		mustClose(t, s)
 		s = mustOpen(t, o)
 		// It goes on while rows are brought into memory.
-		for end := time.Now().Add(10 * time.Second); !isCached(s, []byte("nobody")); put() {
+		for end := time.Now().Add(eventually.Limit()); !isCached(s, []byte("nobody")); put() {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: it does not know what is absent", round)
 			}
 		}
-		for i := range 6000 {
+		for i := range keys {
 			k := fmt.Sprintf("key%05d", i)
 			value, found, known := s.Lookup([]byte(k), nil)
 			if w, ok := want[k]; !known || found != ok || string(value) != w {

@@ -17,6 +17,8 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // opTrap stops the first operation on the disk that it is set for, until it is let go.
@@ -230,7 +232,7 @@ func TestChunksThatLingerAreAppliedTogether(t *testing.T) {
 		var applies atomic.Int64
 		s.hooks.beforeApply = func() { applies.Add(1) }
 		want := map[string]string{}
-		for i := range 6000 {
+		for i := range tally.Size(6000, 2000) {
 			k, v := fmt.Sprintf("key%03d", rand.IntN(500)), fmt.Sprint(i)
 			w := rowWrite{[]byte(k), []byte(v)}
 			if want[k] = v; rand.IntN(5) == 0 {
@@ -277,7 +279,7 @@ func TestAChunkDoesNotLingerWhileCommitsWaitForIt(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(eventually.Limit()):
 		t.Fatal("commits wait for ever")
 	}
 	mustClose(t, s)
@@ -437,15 +439,12 @@ func waitApplied(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	s.applier.wake.notify()
-	for began := time.Now(); s.applier.appliedPosition() < s.Position(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("what was committed is not applied")
-		}
-	}
+	eventually.Holds(t, "what was committed is applied", func() bool { return s.applier.appliedPosition() >= s.Position() })
 }
 
 func TestStore_LargeValues_StayWithinCacheBytes(t *testing.T) {
-	const cache, size, values = 4 << 20, 1 << 20, 20
+	const cache, size = 4 << 20, 1 << 20
+	values := tally.Size(20, 10)
 	s, err := Open(Options{Dir: "s", FS: vfs.NewMem(), Durability: wal.Never, CacheBytes: cache, BlockCacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -469,12 +468,13 @@ func TestStore_LargeValues_StayWithinCacheBytes(t *testing.T) {
 }
 
 func TestStore_SmallValues_StayWithinCacheBytes(t *testing.T) {
-	const cache, size = 8 << 20, 64
+	const size = 64
+	cache := int64(tally.Size(8<<20, 2<<20))
 	s, err := Open(Options{Dir: "s", FS: vfs.NewMem(), Durability: wal.Never, CacheBytes: cache, BlockCacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 700 {
+	for i := range tally.Size(700, 175) {
 		var ws []rowWrite
 		for j := range 200 {
 			ws = append(ws, rowWrite{fmt.Appendf(nil, "k%06d", i*200+j), make([]byte, size)})
@@ -497,7 +497,7 @@ func TestStore_WritesLargerThanASegment_WaitForTheApplier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20 {
+	for i := range tally.Size(20, 6) {
 		if err := commitWrites(s, rowWrite{fmt.Appendf(nil, "k%02d", i), make([]byte, size)}); err != nil {
 			t.Fatal(err)
 		}

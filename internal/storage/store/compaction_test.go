@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // What was deleted takes no room after Tidy, though nothing was written since, and
@@ -91,12 +92,8 @@ func TestTidySpan_LeavesNoDeletionsInTheSpan(t *testing.T) {
 	if err := s.CompactRange(context.Background(), []byte("h"), []byte("i")); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); tombstones() != 0 && time.Since(began) < 30*time.Second; {
-		time.Sleep(time.Millisecond) // Pebble counts them in the background
-	}
-	if n := tombstones(); n != 0 {
-		t.Errorf("%d deletions are left", n)
-	}
+	// Pebble counts them in the background.
+	eventually.Holds(t, "no deletions are left", func() bool { return tombstones() == 0 })
 	for k, want := range map[string]string{"a": "before", "z": "behind", string(key(rows - 1)): "v"} {
 		if v, ok := mustGetRow(t, s, []byte(k)); !ok || string(v) != want {
 			t.Errorf("%s is %q, %v", k, v, ok)
@@ -140,11 +137,7 @@ func TestStore_ReclaimsTablesByItselfAfterDeletes(t *testing.T) {
 				t.Fatalf("the tables have %d bytes of %d", m.TableBytes, rows*size)
 			}
 			remove(s)
-			for deadline := time.Now().Add(30 * time.Second); s.Metrics().TableBytes > rows*size/2; time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("the tables still have %d bytes", s.Metrics().TableBytes)
-				}
-			}
+			eventually.Holds(t, "the tables are half as large", func() bool { return s.Metrics().TableBytes <= rows*size/2 })
 			if v, ok := mustGetRow(t, s, []byte("a")); !ok || string(v) != "stays" {
 				t.Errorf("what was not deleted is %q, %v", v, ok)
 			}

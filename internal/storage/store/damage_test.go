@@ -9,11 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // countKey has in each commit of a damaged store how many there were.
@@ -48,7 +49,7 @@ func makeDamagedStore(t *testing.T, rng *rand.Rand, settled bool) *damagedStore 
 		}
 	}
 	if settled {
-		waitUntil(t, "the manifest is fresh", func() bool { m := s.Metrics().Log; return m.Recorded == m.Durable })
+		eventually.Holds(t, "the manifest is fresh", func() bool { m := s.Metrics().Log; return m.Recorded == m.Durable })
 	}
 	recorded := s.Metrics().Log.Recorded
 	crashed := d.disk.CrashClone(vfs.CrashCloneCfg{})
@@ -295,7 +296,7 @@ func (d *damagedStore) changeSegment(t *testing.T, change func([]byte) []byte) *
 // of it, and a bound that holds.
 func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 	rng := newRNG(t, rand.Uint64()>>16)
-	for i := range 40 {
+	for i := range tally.Size(40, 10) {
 		d := makeDamagedStore(t, rng, i%2 == 0)
 		disk := d.changeSegment(t, func(p []byte) []byte {
 			if i%5 == 0 {
@@ -306,6 +307,9 @@ func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 		text, commits := d.lossOf(t, disk)
 		if text == "" {
 			continue // the segment was closed, and nothing opened since
+		}
+		if i%2 == 1 && strings.Contains(text, "is lost is not known") {
+			continue // the tables know of a segment that the manifest had not heard of: it can give no bound
 		}
 		last := d.positions[len(d.positions)-1]
 		from, lost := wal.Position(0), int64(0) // of what was lost, in the last segment
@@ -340,7 +344,7 @@ func TestLog_UnbegunSegmentGone_IsRefusedAfterUncleanStopOnly(t *testing.T) {
 			for i := range 40 { // it is over the small first segment
 				pos, _ = s.Commit(false, newEntry(encodeWrites(rowWrite{[]byte("k"), bytes.Repeat([]byte{byte(i)}, 5000)})))
 			}
-			waitUntil(t, "a segment is ready", func() bool { return s.Metrics().Log.Ready > 0 })
+			eventually.Holds(t, "a segment is ready", func() bool { return s.Metrics().Log.Ready > 0 })
 			crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 			mustClose(t, s)
 			if !clean {
@@ -447,16 +451,6 @@ func listFilesByPrefix(t *testing.T, disk *vfs.MemFS, prefix string) []string {
 		t.Fatalf("no %s: %v", prefix, err)
 	}
 	return names
-}
-
-// waitUntil polls a condition.
-func waitUntil(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // listFiles lists the files of a kind with something in them.

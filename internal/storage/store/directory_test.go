@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/shard/effect"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 func TestFormatFilesAreReadBackOrRefused(t *testing.T) {
@@ -316,7 +317,7 @@ func TestOpenOfAReadOnlyDirectoryReturns(t *testing.T) {
 		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("Open: %v, want ErrPermission", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(eventually.Limit()):
 		t.Fatal("Open hangs")
 	}
 	s = mustOpen(t, tinyOptions(disk))

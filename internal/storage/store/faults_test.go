@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // faultInjector is a disk on which matching operations fail while it is on.
@@ -300,9 +302,7 @@ func TestWhoLooksWhileCloseGivesUpSeesAllRowsOrAnError(t *testing.T) {
 		}()
 		time.Sleep(20 * time.Millisecond) // it is inside
 		go func() { closed <- s.Close() }()
-		for n := 1; n > 0; n = len(s.chunks.listOldestSealed(1, 1)) {
-			time.Sleep(time.Millisecond) // until Close has given up
-		}
+		eventually.Holds(t, "Close has given up", func() bool { return len(s.chunks.listOldestSealed(1, 1)) == 0 })
 		s.chunks.sequence.Add(1)
 		s.chunks.publishMu.Unlock()
 		if err := <-looked; err == nil && rows != want || err != nil && !errors.Is(err, ErrClosed) {

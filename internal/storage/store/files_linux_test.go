@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // filesEnv makes the test binary a process that may have few files open: the limit is that of
@@ -52,7 +54,7 @@ func TestAStoreThatCouldOpenNoMoreFilesGoesOnWhenItCan(t *testing.T) {
 	if !errors.Is(err, ErrNoFiles) || !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrFailed) {
 		t.Fatalf("without files: %v, want ErrNoFiles alone", err)
 	}
-	for patience := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for patience := time.Now().Add(eventually.Limit()); ; time.Sleep(time.Millisecond) {
 		if err = step(0); err == nil {
 			break
 		}

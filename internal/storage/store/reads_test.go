@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 func TestWarmMakesRowsKnownAsTheyAre(t *testing.T) {
@@ -416,8 +417,7 @@ func TestFewWaitForADisk(t *testing.T) {
 			}
 		})
 	}
-	for began := time.Now(); disk.now.Load() < maxTableReads && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
-	}
+	eventually.Holds(t, "as many as may wait for the disk do", func() bool { return disk.now.Load() >= maxTableReads })
 	time.Sleep(20 * time.Millisecond) // more would come now
 	if n := disk.now.Load(); n != maxTableReads {
 		t.Errorf("%d of %d wait for the disk, want %d", n, readers, maxTableReads)

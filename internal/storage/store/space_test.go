@@ -13,6 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // smallDisk is a disk in memory that has room for so many bytes.
@@ -144,7 +146,7 @@ func waitForRoom(t *testing.T, s *Store, value []byte) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, ErrDiskFull) || time.Since(began) > 30*time.Second {
+		if !errors.Is(err, ErrDiskFull) || time.Since(began) > eventually.Limit() {
 			t.Fatal(err)
 		}
 	}
@@ -193,15 +195,10 @@ func TestStore_FullDisk_OpensAndIsEmptiedAgain(t *testing.T) {
 	if err := s.DropRange(context.Background(), []byte("k"), []byte("l")); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "two thirds of the disk are free", func() bool {
 		u, _ := disk.GetDiskUsage("")
-		if u.UsedBytes < total/3 {
-			break
-		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatalf("%d of %d bytes of the disk are used by no rows", u.UsedBytes, total)
-		}
-	}
+		return u.UsedBytes < total/3
+	})
 	mustClose(t, s)
 }
 
@@ -216,7 +213,7 @@ func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 		}
 		return full.Need
 	}
-	waitUntil(t, "the reserve is made", s.hasReserve.Load)
+	eventually.Holds(t, "the reserve is made", s.hasReserve.Load)
 	before := need()
 	if !s.releaseReserve() {
 		t.Fatal("there is no reserve")
@@ -235,7 +232,7 @@ func TestStore_DropRange_RemovesRowsAndGivesMemoryBack(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := Options{Dir: "s", FS: fsys, Durability: wal.Never, CacheBytes: 64 << 20, SegmentBytes: 1 << 20, BlockCacheBytes: 1 << 20}
 	s := mustOpen(t, o)
-	const rows = 20_000
+	rows := tally.Size(20_000, 4_000)
 	for i := 0; i < rows; i += 100 {
 		var ws []rowWrite
 		for j := range 100 {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // gatedDisk is a disk whose durable writes wait to be let through.
@@ -59,7 +61,7 @@ func TestTheNextFrameIsWrittenWhileOneIsPublished(t *testing.T) {
 		})
 	}
 	staged := func(n int) {
-		waitUntil(t, "entries are staged", func() bool {
+		eventually.Holds(t, "entries are staged", func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.openFrame != nil && len(l.openFrame.entries) == n
@@ -432,9 +434,9 @@ func TestEverybodyWhoWaitsLearnsOfAFailure(t *testing.T) {
 		})
 	}
 	// All chunks may be held when the fuse is not burnt yet.
-	for l.Metrics().ChunkWaits == 0 && !errors.Is(l.Sync(), ErrFailed) {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.Holds(t, "a commit waits for a chunk, or the log has failed", func() bool {
+		return l.Metrics().ChunkWaits > 0 || errors.Is(l.Sync(), ErrFailed)
+	})
 	l.mu.Lock()
 	l.setFailed(errInjected)
 	l.mu.Unlock()
@@ -490,9 +492,7 @@ func TestAFailedSyncIsNotHiddenByAnother(t *testing.T) {
 		d.armed.Store(true)
 		first := make(chan error)
 		go func() { first <- l.Sync() }()
-		for d.calls.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Holds(t, "the disk is called", func() bool { return d.calls.Load() > 0 })
 		if err := other(l); !errors.Is(err, ErrFailed) {
 			t.Errorf("%s, which came second: %v", name, err)
 		}

@@ -9,19 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// waitUntil waits for something that another goroutine will do.
-func waitUntil(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 5000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("never: " + what)
-}
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
+)
 
 func TestAppendWaitsWhileAllChunksAreInUse(t *testing.T) {
 	var mu sync.Mutex
@@ -43,7 +33,7 @@ func TestAppendWaitsWhileAllChunksAreInUse(t *testing.T) {
 			}
 		}
 	})
-	waitUntil(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits == 1 })
+	eventually.Holds(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits == 1 })
 	if m := l.Metrics(); m.ChunksInUse != 3 || m.Entries != 6 {
 		t.Errorf("%d chunks in use, %d entries; want 3 and 6", m.ChunksInUse, m.Entries)
 	}
@@ -93,7 +83,7 @@ func TestCloseDoesNotWaitForChunksThatAreHeld(t *testing.T) {
 			}
 		})
 	}
-	waitUntil(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits > 0 })
+	eventually.Holds(t, "a writer waits", func() bool { return l.Metrics().ChunkWaits > 0 })
 	mustClose(t, l)
 	wg.Wait()
 	n := len(r.published)
@@ -112,7 +102,7 @@ func TestCloseWaitsForReaders(t *testing.T) {
 	closed := make(chan error, 1)
 	_, err := l.ReadFrom(0, func(Entry) error {
 		go func() { closed <- l.Close() }()
-		waitUntil(t, "it is closing", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.closed })
+		eventually.Holds(t, "it is closing", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.closed })
 		return nil
 	})
 	if err != nil {
@@ -212,12 +202,12 @@ func TestAFullDiskRefusesBeforeStagingAndKeepsAReserve(t *testing.T) {
 	}
 	// What was applied makes room, without anybody asking the disk for more.
 	l.Recycle(l.Committed())
-	waitUntil(t, "the reserve is back and one more", func() bool { return ordinary() == nil })
+	eventually.Holds(t, "the reserve is back and one more", func() bool { return ordinary() == nil })
 	// So does space that others give back.
 	for ordinary() == nil {
 	}
 	d.configure(func(d *crashDisk) { d.capacity = 1 << 30 })
-	waitUntil(t, "space is back", func() bool { return ordinary() == nil })
+	eventually.Holds(t, "space is back", func() bool { return ordinary() == nil })
 	if m := l.Metrics(); m.DiskFull {
 		t.Error("still full")
 	}
@@ -343,7 +333,7 @@ func TestWantOfFilesPasses(t *testing.T) {
 					t.Fatalf("%s: %v, want ErrNoFiles", what, err)
 				}
 				d.on.Store(false)
-				waitUntil(t, what+": it goes on", func() bool { return add() == nil })
+				eventually.Holds(t, what+": it goes on", func() bool { return add() == nil })
 			}
 			mustClose(t, l)
 			if recycles {
@@ -386,7 +376,7 @@ func TestPositionsThatWereReadDoNotComeBackOnAFullDisk(t *testing.T) {
 	o.FS, o.MinFree = d, 1<<20
 	o.ManifestFS = newCrashDisk(2) // without a manifest, as one that is lost or was never kept
 	l = r.openLog(t, o, 0)
-	waitUntil(t, "it is full", func() bool { return l.Metrics().DiskFull })
+	eventually.Holds(t, "it is full", func() bool { return l.Metrics().DiskFull })
 	time.Sleep(2 * diskFullRetryPause) // it looks for room again
 	mustClose(t, l)
 	d.configure(func(d *crashDisk) { d.capacity = 1 << 30 })

@@ -37,6 +37,9 @@ var layers = map[string]int{
 
 	"internal/ops/tracing/spantest": 0,
 
+	"internal/testkit/eventually": 0,
+	"internal/testkit/rowtable":   3,
+
 	"key":                           1,
 	"internal/patterns/splitcount":  1,
 	"internal/patterns/delivery":    1,

@@ -92,6 +92,14 @@ func (c *Counts) listMissing(needed []string) (none []string) {
 	return none
 }
 
+// Size returns how much a test tries: the first in full, and the second in the short form of the tests.
+func Size(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
 // SeedVariable is the environment variable with the seed of a random test, for who runs it
 // again.
 const SeedVariable = "CLEAVE_SEED"
@@ -113,4 +121,19 @@ func Seed(t testing.TB, folder string) uint64 {
 		}
 	})
 	return seed
+}
+
+// SeedRange returns how many worlds a test plays, and the first of their seeds: that of CLEAVE_SEED
+// alone, if it is set. They are the same every time, but for a soak, which plays so many times as many.
+func SeedRange(t testing.TB, normal, soak int) (first uint64, n int) {
+	t.Helper()
+	switch {
+	case os.Getenv(SeedVariable) != "":
+		return Seed(t, "."), 1
+	case os.Getenv("CLEAVE_SOAK") != "":
+		return rand.Uint64() >> 1, soak * normal
+	case testing.Short():
+		return 1, normal / 10
+	}
+	return 1, normal
 }
