@@ -68,7 +68,7 @@ func Keys(k *cleave.Keyspace) func(cleave.ChangeOp) []string {
 
 // Wait returns when the cache has heard of all that was committed before a place in the feed of
 // the store that it follows: a Get after that returns nothing older. After a write of one's own
-// the place is cleave.DB.Settled.
+// the place is cleave.DB.StableHead.
 func Wait[K comparable, V any](ctx context.Context, c *cache.Cache[K, V], place cleave.Cursor) error {
 	return c.Wait(ctx, cache.Place(place))
 }
@@ -91,7 +91,7 @@ func (f feed[K]) Covers(at, place cache.Place) bool {
 func (f feed[K]) Changes(ctx context.Context, from cache.Place) iter.Seq2[cache.Change[K], error] {
 	return func(yield func(cache.Change[K], error) bool) {
 		var keys []K
-		for change, err := range f.db.Progress(ctx, cleave.Cursor(from)) {
+		for change, err := range f.db.Feed(ctx, cleave.FeedOptions{From: cleave.Cursor(from), Progress: true}) {
 			if errors.Is(err, cleave.ErrClosed) || errors.Is(err, cleave.ErrFailed) {
 				err = fmt.Errorf("%w: %w", cache.ErrSourceEnded, err)
 			}

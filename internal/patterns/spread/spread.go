@@ -23,7 +23,7 @@ type Place struct {
 // calling it again does the rest.
 func Apply(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, cuts [][]byte, places []Place) error {
 	if len(cuts) > 0 {
-		if err := runJob(ctx, db, cleave.Split{Keyspace: ks, At: cuts}); err != nil {
+		if err := runJob(ctx, db, cleave.SplitAtKeys(ks, cuts...)); err != nil {
 			return fmt.Errorf("split: %w", err)
 		}
 	}
