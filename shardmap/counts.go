@@ -73,11 +73,31 @@ func (t *table) shardNumberOf(hash uint64) uint64 {
 	return hash >> (32 - shardShift) & t.mask >> shardShift
 }
 
-// countLoad counts a lookup, if operations are counted. It is not inlined, so that Load stays
-// as short as it is for maps that count none.
+// loadCounted is Load where operations are counted. It stands apart, as storeCounted does, so
+// that Load and Store stay as short as they are for maps that count none.
 //
 //go:noinline
-func (s *mapState[K, V]) countLoad(key K) { s.counts.addLoad(s.shardNumber(key)) }
+func (s *mapState[K, V]) loadCounted(key K) (value V, ok bool) {
+	s.counts.addLoad(s.shardNumber(key))
+	if s.layout != layoutEntry {
+		w, ok := s.words.loadWordSlow(toWord(&key))
+		return fromWord[V](w), ok
+	}
+	if p := s.entries.findEntry(key, s.entries.hashKey(key)); p != nil {
+		return s.entries.loadBox(p), true
+	}
+	return value, false
+}
+
+//go:noinline
+func (s *mapState[K, V]) storeCounted(key K, value V) {
+	s.countStore(key)
+	if s.layout == layoutEntry {
+		s.entries.storeEntry(key, value)
+	} else {
+		s.words.storeWord(toWord(&key), toWord(&value))
+	}
+}
 
 // countStore counts an operation that locks a bucket, if operations are counted.
 func (s *mapState[K, V]) countStore(key K) {

@@ -26,9 +26,9 @@ type Map[K comparable, V any] struct {
 // mapState is the map proper; it is immutable but for the tables' contents.
 type mapState[K comparable, V any] struct {
 	layout  layoutKind
+	counts  *operationCounts // nil unless Options.CountOperations
 	words   wordMap[K, V]    // layoutWord
 	entries entryTable[K, V] // layoutEntry
-	counts  *operationCounts // nil unless Options.CountOperations
 }
 
 // New returns an empty map, or an error that matches [ErrOptions].
@@ -74,7 +74,10 @@ func (m *Map[K, V]) makeState() *mapState[K, V] {
 // Store sets the value of key.
 func (m *Map[K, V]) Store(key K, value V) {
 	s := m.ensureState()
-	s.countStore(key)
+	if s.counts != nil {
+		s.storeCounted(key, value)
+		return
+	}
 	if s.layout == layoutEntry {
 		s.entries.storeEntry(key, value)
 	} else {
@@ -179,7 +182,7 @@ func (m *Map[K, V]) Load(key K) (value V, ok bool) {
 		return value, false
 	}
 	if s.counts != nil {
-		s.countLoad(key)
+		return s.loadCounted(key)
 	}
 	if s.layout != layoutEntry {
 		w, found := s.words.readRoot(toWord(&key))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/cache"
