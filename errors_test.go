@@ -41,7 +41,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 		}
 	}
 	_, err = OpenMemory(Options{QueueLimit: -1, Stores: -1})
-	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: Queue is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
+	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: QueueLimit is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
 		t.Errorf("two of them: %v, want %s", err, want)
 	}
 }

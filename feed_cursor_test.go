@@ -152,7 +152,7 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatal("nothing was told")
 	}
-	for i := 0; i < len(places); i += 1 + len(places)/10 {
+	for i := 1; i < len(places); i += 1 + len(places)/10 { // the beginning is no end
 		n := 0
 		for c, err := range db.Feed(ctx, FeedOptions{Until: places[i]}) {
 			must(t, err)
