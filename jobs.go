@@ -86,7 +86,7 @@ func (c Split) toRequest(db *DB) (mover.Request, error) {
 	if c.Keyspace == nil {
 		return mover.Request{}, optionErrorf("a Split needs a Keyspace")
 	}
-	if c.Keyspace.db != db {
+	if c.Keyspace.db.engine != db.engine {
 		return mover.Request{}, optionErrorf("keyspace %s is of another DB than the one that is to be split", c.Keyspace.Name())
 	}
 	k := &c.Keyspace.keyspace.Keyspace

@@ -73,7 +73,7 @@ var layers = map[string]int{
 	"internal/testkit/sim":      8,
 	"internal/node":             8,
 
-	"internal/inside": 9,
+	"internal/engine": 9,
 
 	".": 10,
 
@@ -84,6 +84,8 @@ var layers = map[string]int{
 	"table":        11,
 	"cache":        11,
 	"watch":        11,
+
+	"internal/testkit/smallstore": 11,
 
 	"internal/server":    12,
 	"internal/ops/admin": 13,
