@@ -54,7 +54,7 @@ type ChangeOp struct {
 // those to one key in theirs, wherever it is moved. Keys of keyspaces that were
 // dropped since are left out, and so are the entries of indexes: they follow from the
 // rows. If the place is no longer kept, the error is
-// ErrGone: read the data, and follow the feed from a Cursor that Now returned
+// ErrGone: read the data, and follow the feed from a Cursor that Head returned
 // before you began, or from that of the [Txn] that has read it. Each reader reads the
 // log by itself: for many who wait for some keys, package watch has one for all.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
@@ -70,7 +70,7 @@ func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, 
 
 // Progress is Feed that also tells how far it has come when nothing was changed: the
 // store commits things of its own, and a reader who waits until it has seen all up to
-// a Cursor of Now would wait for ever behind one. Such a Change has a place and no Ops.
+// a Cursor of Head would wait for ever behind one. Such a Change has a place and no Ops.
 func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return db.readFeed(ctx, from, nil, true)
 }
@@ -186,10 +186,10 @@ func (c *Change) Before(place Cursor) bool {
 	return tag == myTag && isAtOrAfter(a, b)
 }
 
-// Now returns the place in the feed behind all that is in it, to follow it from there on.
+// Head returns the place in the feed behind all that is in it, to follow it from there on.
 // After Close that is the place from which to go on when the store is open again. Who
 // waits for his own writes wants [DB.Settled].
-func (db *DB) Now() Cursor { return Cursor(db.engine.Now()) }
+func (db *DB) Head() Cursor { return Cursor(db.engine.Head()) }
 
 // Settled returns a place in the feed behind all that was acknowledged before the call:
 // who has come that far in the feed knows of it. What a transaction across stores has

@@ -220,8 +220,8 @@ func (tx *Txn) HLen(k *Keyspace, key []byte) (int, error) {
 	return int(reply.Int), err
 }
 
-// HScan returns the next fields of the hash at key, as [Keyspace.HScan] does.
-func (tx *Txn) HScan(k *Keyspace, key, after []byte, limit int) (fields []Field, next []byte, err error) {
+// HScanPage returns the next fields of the hash at key, as [Keyspace.HScanPage] does.
+func (tx *Txn) HScanPage(k *Keyspace, key, after []byte, limit int) (fields []Field, next []byte, err error) {
 	p, err := tx.toPosition(k, key)
 	if err != nil {
 		return nil, nil, err

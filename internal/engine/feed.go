@@ -197,8 +197,8 @@ func (r *FeedReader[C]) appendEffect(change *feedChange[C], op effect.Op) error 
 	return nil
 }
 
-// Now returns the place in the feed behind all that is in it, also of a closed store.
-func (db *DB) Now() string {
+// Head returns the place in the feed behind all that is in it, also of a closed store.
+func (db *DB) Head() string {
 	var stores []*store.Store
 	for _, h := range db.node.StoreHosts() {
 		stores = append(stores, h.Store)
@@ -212,7 +212,7 @@ func (db *DB) Settled(ctx context.Context) (string, error) {
 	if err := db.node.ResolveDecided(ctx); err != nil {
 		return "", err
 	}
-	return db.Now(), nil
+	return db.Head(), nil
 }
 
 // FormatCursor returns the cursor of positions in the logs of the stores. It begins with
@@ -235,7 +235,7 @@ func (db *DB) parseCursor(c string) ([]wal.Position, error) {
 	}
 	words := strings.Split(string(c), "-")
 	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag) {
-		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 	}
 	if words[0] != db.cursorTag {
 		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", store.ErrGone, c)
@@ -243,7 +243,7 @@ func (db *DB) parseCursor(c string) ([]wal.Position, error) {
 	for i, w := range words[1:] {
 		n, err := strconv.ParseUint(w, 16, 64)
 		if err != nil {
-			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 		}
 		pos[i] = wal.Position(n)
 	}

@@ -59,7 +59,7 @@ func (k *indexWorker) runFollower() error {
 	case err != nil:
 		return err
 	case !found:
-		f.state.Cursor = k.ix.db.Now()
+		f.state.Cursor = k.ix.db.Head()
 	default:
 		if err := json.Unmarshal(text, &f.state); err != nil {
 			return fmt.Errorf("%w: the state of index %s: %w", store.ErrCorrupt, x.Name, err)
@@ -92,7 +92,7 @@ func (f *indexFollower) restartBuild() error {
 	}
 	f.indexLogger().Info("index is built anew: the feed does not reach back to where it was")
 	f.updateStatus(func(s *indexWorkerStatus) { s.rebuilds, s.positions = s.rebuilds+1, nil })
-	f.state = followerState{Cursor: f.ix.db.Now(), Phase: scanningRows}
+	f.state = followerState{Cursor: f.ix.db.Head(), Phase: scanningRows}
 	return f.refreshRows(nil)
 }
 

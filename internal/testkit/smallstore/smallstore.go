@@ -24,7 +24,7 @@ const memoryLayers = 8
 // the place of the machine's.
 func Open(dir string, o cleave.Options, disk store.FS) (*cleave.DB, error) {
 	no := node.Options{
-		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
+		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.QueueLimit, Refuse: o.FailWhenFull, Remember: o.RequestTTL,
 		Durability: wal.Durability(o.Durability), Log: o.Logger,
 		Store: store.Options{
 			SegmentBytes: segmentBytes, CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes,
