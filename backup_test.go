@@ -285,7 +285,7 @@ func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mustClose(t, db)
-	for _, err := range db.Feed(ctx, cursor) {
+	for _, err := range db.Feed(ctx, FeedOptions{From: cursor}) {
 		if !errors.Is(err, ErrGone) {
 			t.Errorf("the copy takes the cursor: %v, want ErrGone", err)
 		}

@@ -147,7 +147,7 @@ func TestChunkedString_IsToldByTheFeedAsLarge(t *testing.T) {
 	mustDelete(t, k, "b")
 	must(t, k.Set(ctx, []byte("end"), nil))
 	var got []string
-	for c, err := range db.Feed(ctx, from) {
+	for c, err := range db.Feed(ctx, FeedOptions{From: from}) {
 		must(t, err)
 		for _, op := range c.Ops {
 			got = append(got, fmt.Sprintf("%s field=%v deleted=%v large=%v value=%d", op.Key, op.Field != nil, op.Deleted, op.Large, len(op.Item.Value)))

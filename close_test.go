@@ -91,7 +91,7 @@ func TestAClosedDBRefuses(t *testing.T) {
 	} {
 		checkRefused(t, what, err, ErrClosed)
 	}
-	for _, err := range db.Feed(ctx, "") {
+	for _, err := range db.Feed(ctx, FeedOptions{}) {
 		checkRefused(t, "Feed", err, ErrClosed)
 	}
 	_ = db.Metrics()
@@ -336,7 +336,7 @@ func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
 	if err := db.Default().Set(ctx, []byte("after"), nil); err != nil {
 		t.Fatal(err)
 	}
-	for c, err := range db.Feed(ctx, end) {
+	for c, err := range db.Feed(ctx, FeedOptions{From: end}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -498,7 +498,7 @@ func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
 		"HLen": func(ctx context.Context) error { _, err := ks.HLen(ctx, []byte("h")); return err },
 		"Jobs": func(ctx context.Context) error { _, err := db.Jobs(ctx); return err },
 		"a split": func(ctx context.Context) error {
-			_, err := db.Start(ctx, Split{Keyspace: ks, Slots: []int{7}})
+			_, err := db.Start(ctx, SplitAtSlots(ks, 7))
 			return err
 		},
 		"a regroup": func(ctx context.Context) error { _, err := db.Start(ctx, Regroup{Groups: 2}); return err },

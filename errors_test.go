@@ -41,7 +41,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 		}
 	}
 	_, err = OpenMemory(Options{QueueLimit: -1, Stores: -1})
-	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: Queue is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
+	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: QueueLimit is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
 		t.Errorf("two of them: %v, want %s", err, want)
 	}
 }
@@ -50,7 +50,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 func TestARefusalSaysWhatToDo(t *testing.T) {
 	db := openWatched(t, 2, nil)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("f"), []byte("m")}})
+	mustDo(t, db, SplitAtKeys(ks, []byte("f"), []byte("m")))
 	mustDo(t, db, Drain{Group: 4, Parallel: 8})
 	first, third := shardAt(ks, "a"), shardAt(ks, "n")
 	start := func(c MapChange) error {
@@ -62,7 +62,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		over = tx
 		return nil
 	}))
-	ended := mustStart(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("x")}})
+	ended := mustStart(t, db, SplitAtKeys(ks, []byte("x")))
 	if _, err := ended.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,8 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		{start(Drain{Group: 4}), "cleave: nothing to change: group 4 is drained, and has no shards"},
 		{start(Undrain{Group: 2}), "cleave: nothing to change: group 2 is not draining"},
 		{start(Merge{Left: first, Right: third}), fmt.Sprintf("cleave: not neighbours: %v is not followed by %v: see DB.Shards", first, third)},
-		{start(Split{Keyspace: ks, At: [][]byte{[]byte("f")}}), "cleave: nothing to change: a shard begins at each of these boundaries already"},
-		{start(Split{Keyspace: db.Default(), Slots: []int{16384}}), "cleave: bad boundary: slot 16384: use 1 to 16383"},
+		{start(SplitAtKeys(ks, []byte("f"))), "cleave: nothing to change: a shard begins at each of these boundaries already"},
+		{start(SplitAtSlots(db.Default(), 16384)), "cleave: bad boundary: slot 16384: use 1 to 16383"},
 		{start(Move{Shard: first, To: 4, BytesPerSecond: 1}), "cleave: bad options: BytesPerSecond is 1: use 65536 or more"},
 		{start(Drain{Group: 2, Parallel: 100}), "cleave: bad options: Parallel is 100: use 1 to 64"},
 		{start(Regroup{Groups: 2000}), "cleave: bad options: Groups is 2000: use 2 to 1024, no fewer than there are stores"},
@@ -100,12 +100,12 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 func TestASplitLeavesOutWhatIsThere(t *testing.T) {
 	db := openWatched(t, 1, nil)
 	ks := rangeSpace(t, db, "r")
-	at := func(keys ...string) (c Split) {
-		c.Keyspace = ks
-		for _, key := range keys {
-			c.At = append(c.At, []byte(key))
+	at := func(names ...string) Split {
+		keys := make([][]byte, len(names))
+		for i, name := range names {
+			keys[i] = []byte(name)
 		}
-		return c
+		return SplitAtKeys(ks, keys...)
 	}
 	mustDo(t, db, at("m", "m"))
 	mustDo(t, db, at("m", "f"))
@@ -453,7 +453,7 @@ func TestAnEndedContextHasNoEffect(t *testing.T) {
 			t.Errorf("%s: %v, want context.Canceled alone", what, err)
 		}
 	}
-	for _, err := range db.Feed(ended, "") {
+	for _, err := range db.Feed(ended, FeedOptions{}) {
 		checkRefused(t, "Feed", err, context.Canceled)
 	}
 	if page, err := ks.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 || len(db.Keyspaces()) != 1 {

@@ -198,7 +198,7 @@ func ExampleDB_Feed() {
 	ks := db.Default()
 	_ = ks.Set(ctx, []byte("a"), []byte("1"))
 	_, _ = ks.Delete(ctx, []byte("a"))
-	for change, err := range db.Feed(ctx, from) {
+	for change, err := range db.Feed(ctx, cleave.FeedOptions{From: from}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func ExampleDB_Start() {
 			log.Fatal(err)
 		}
 	}
-	split, err := db.Start(ctx, cleave.Split{Keyspace: users, At: [][]byte{[]byte("m")}})
+	split, err := db.Start(ctx, cleave.SplitAtKeys(users, []byte("m")))
 	if err != nil {
 		log.Fatal(err)
 	}

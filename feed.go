@@ -48,37 +48,32 @@ type ChangeOp struct {
 	Item Item
 }
 
-// Feed yields what is committed after a place, in the order of the commits, and
-// waits for more until ctx ends, whose error it then yields. Every commit to one
-// store comes once and in order; those to different stores come in any order, but
-// those to one key in theirs, wherever it is moved. Keys of keyspaces that were
-// dropped since are left out, and so are the entries of indexes: they follow from the
-// rows. If the place is no longer kept, the error is
-// ErrGone: read the data, and follow the feed from a Cursor that Head returned
-// before you began, or from that of the [Txn] that has read it. Each reader reads the
-// log by itself: for many who wait for some keys, package watch has one for all.
-func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, nil, false)
+// FeedOptions say what of the feed is read. The zero value is all, from the beginning of
+// the store on, without an end.
+type FeedOptions struct {
+	// From is the place behind which reading begins. Default the beginning of the store.
+	From Cursor
+	// Until is the place at which the feed ends: it waits only for what is not committed
+	// yet. That of [DB.StableHead] has all that was acknowledged before. Default no end.
+	Until Cursor
+	// Progress also reports how far the feed has come when nothing was changed, by a Change
+	// that has a place and no Ops. The store commits things of its own: without Progress
+	// a reader who waits until it has seen all up to a Cursor of Head may wait for ever.
+	Progress bool
 }
 
-// FeedUntil yields what is committed after a place and up to another one, as Feed
-// does, and ends there. It waits only for what is not committed yet. That of
-// [DB.Settled] has all that was acknowledged before.
-func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, &to, false)
-}
-
-// Progress is Feed that also tells how far it has come when nothing was changed: the
-// store commits things of its own, and a reader who waits until it has seen all up to
-// a Cursor of Head would wait for ever behind one. Such a Change has a place and no Ops.
-func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, nil, true)
-}
-
-// readFeed reads from a place on, up to another one if there is one.
-func (db *DB) readFeed(ctx context.Context, from Cursor, to *Cursor, progress bool) iter.Seq2[Change, error] {
+// Feed yields what is committed after a place, in the order of the commits, up to another
+// one if o.Until is set. Without it Feed waits for more until ctx ends, whose error it then
+// yields. Every commit to one store comes once and in order; those to different stores come
+// in any order, but those to one key in theirs, wherever it is moved. Keys of keyspaces that
+// were dropped since are left out, and so are the entries of indexes: they follow from the
+// rows. If the place is no longer kept, the error is ErrGone: read the data, and follow the
+// feed from a Cursor that Head returned before you began, or from that of the [Txn] that has
+// read it. Each reader reads the log by itself: for many who wait for some keys, package
+// watch has one for all.
+func (db *DB) Feed(ctx context.Context, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		r := engine.FeedReader[Change]{Progress: progress}
+		r := engine.FeedReader[Change]{Progress: o.Progress}
 		r.Append = func(c *Change, op engine.FeedOp) { c.insertOp(toChangeOp(op)) }
 		r.Yield = func(store int, after string, c *Change) bool {
 			if c == nil {
@@ -87,7 +82,7 @@ func (db *DB) readFeed(ctx context.Context, from Cursor, to *Cursor, progress bo
 			c.After, c.store = Cursor(after), store
 			return yield(*c, nil)
 		}
-		err := r.Open(db.engine, string(from), (*string)(to))
+		err := r.Open(db.engine, string(o.From), string(o.Until))
 		if err == nil {
 			err = r.Run(ctx)
 		}
@@ -188,13 +183,13 @@ func (c *Change) Before(place Cursor) bool {
 
 // Head returns the place in the feed behind all that is in it, to follow it from there on.
 // After Close that is the place from which to go on when the store is open again. Who
-// waits for his own writes wants [DB.Settled].
+// waits for its own writes uses [DB.StableHead].
 func (db *DB) Head() Cursor { return Cursor(db.engine.Head()) }
 
-// Settled returns a place in the feed behind all that was acknowledged before the call:
+// StableHead returns a place in the feed behind all that was acknowledged before the call:
 // who has come that far in the feed knows of it. What a transaction across stores has
-// written reaches the feed a moment after it was acknowledged; Settled waits for that.
-func (db *DB) Settled(ctx context.Context) (Cursor, error) {
-	c, err := db.engine.Settled(ctx)
+// written reaches the feed a moment after it was acknowledged; StableHead waits for that.
+func (db *DB) StableHead(ctx context.Context) (Cursor, error) {
+	c, err := db.engine.StableHead(ctx)
 	return Cursor(c), toPublicError(err)
 }

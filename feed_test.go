@@ -69,7 +69,7 @@ func (r *replica) drainFeed(t testing.TB, db *DB, from Cursor) Cursor {
 		must(t, db.Default().Set(ctx, p, []byte(mark)))
 		marked++
 	}
-	for change, err := range db.Feed(c, from) {
+	for change, err := range db.Feed(c, FeedOptions{From: from}) {
 		must(t, err)
 		r.apply(t, change)
 		from = change.After
@@ -189,7 +189,7 @@ func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
 	last := db.Head()
 	var all []Change
 	read := func(from Cursor) (changes []Change) {
-		for c, err := range db.Feed(ctx, from) {
+		for c, err := range db.Feed(ctx, FeedOptions{From: from}) {
 			must(t, err)
 			changes = append(changes, c)
 			if c.After == last {
@@ -221,7 +221,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	}
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); !errors.Is(err, ErrGone) && time.Now().Before(deadline); {
-		for _, err = range db.Feed(ctx, early) {
+		for _, err = range db.Feed(ctx, FeedOptions{From: early}) {
 			break
 		}
 		must(t, ks.Set(ctx, []byte("more"), make([]byte, 4000))) // recycling is in the background
@@ -231,7 +231,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	}
 	now := db.Head()
 	must(t, ks.Set(ctx, []byte("last"), []byte("v")))
-	for c, err := range db.Feed(ctx, now) {
+	for c, err := range db.Feed(ctx, FeedOptions{From: now}) {
 		must(t, err)
 		if string(c.Ops[0].Key) != "last" {
 			t.Errorf("behind now comes %s", c.Ops[0].Key)
@@ -239,7 +239,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 		break
 	}
 	for _, bad := range []Cursor{"x", "1-2", "-"} {
-		for _, err := range db.Feed(ctx, bad) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: bad}) {
 			if !errors.Is(err, ErrOptions) {
 				t.Errorf("cursor %q: %v, want ErrOptions", bad, err)
 			}
@@ -255,7 +255,7 @@ func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
 	must(t, ks.Set(ctx, []byte("a"), nil))
 	inside, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		for _, err := range db.Feed(ctx, "") {
+		for _, err := range db.Feed(ctx, FeedOptions{}) {
 			if err != nil {
 				over <- err
 				return
@@ -276,7 +276,7 @@ func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
 	db := openSmall(t, 2)
 	over := make(chan error)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Head()) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: db.Head()}) {
 			over <- err
 			return
 		}
@@ -314,7 +314,7 @@ func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	defer db.Close()
 	over := make(chan error, 1)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Head()) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: db.Head()}) {
 			if err != nil {
 				over <- err
 				return
@@ -383,7 +383,7 @@ func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
 			}
 			return tx.Set(ks, other, nil)
 		}))
-		_, err = db.Settled(ctx)
+		_, err = db.StableHead(ctx)
 		must(t, err)
 		r := newReplica()
 		r.drainFeed(t, db, "")
@@ -402,7 +402,7 @@ func BenchmarkFeedReaders(b *testing.B) {
 			var wg sync.WaitGroup
 			for range readers {
 				wg.Go(func() {
-					for _, err := range db.Feed(c, db.Head()) {
+					for _, err := range db.Feed(c, FeedOptions{From: db.Head()}) {
 						if err != nil {
 							return
 						}
@@ -432,7 +432,7 @@ func BenchmarkFeedBehind(b *testing.B) {
 	}
 	to := db.Head()
 	for b.Loop() {
-		for _, err := range db.FeedUntil(ctx, from, to) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: from, Until: to}) {
 			must(b, err)
 		}
 	}

@@ -389,7 +389,7 @@ func TestASplitOfAnotherDBsKeyspaceIsRefused(t *testing.T) {
 	must(t, err)
 	foreign := rangeSpace(t, other, "r")
 	before := db.Map().Version()
-	c := Split{Keyspace: foreign, At: [][]byte{[]byte("m")}}
+	c := SplitAtKeys(foreign, []byte("m"))
 	_, err = db.Plan(ctx, c)
 	checkRefused(t, "the plan", err, ErrOptions)
 	_, err = db.Start(ctx, c)
@@ -415,7 +415,7 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 			}
 		}
 		must(t, ks.Set(ctx, []byte("z"), nil))
-		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("z")}})
+		mustDo(t, db, SplitAtKeys(ks, []byte("z")))
 		shard := shardAt(ks, "z")
 		must(t, db.DropKeyspace(ctx, "r"))
 		for begun := time.Now(); time.Since(begun) < 100*time.Millisecond; {
@@ -440,7 +440,7 @@ func TestSplitsMayFollowOneAnother(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	for i := 1; i <= 80; i++ {
 		for {
-			_, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{numberKey(i)}})
+			_, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
 			if err == nil {
 				break
 			}

@@ -310,8 +310,8 @@ func (ix *Index) Status() (IndexStatus, error) {
 func (ix *Index) Wait(ctx context.Context) error { return toPublicError(ix.index.Wait(ctx)) }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
-// in the feed: that of [DB.Settled] after a write, say. Whoever was told of a version of
-// a key waits for Settled too, because that version is committed. A transactional index
+// in the feed: that of [DB.StableHead] after a write, say. Whoever was told of a version of
+// a key waits for StableHead too, because that version is committed. A transactional index
 // is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.
 func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {

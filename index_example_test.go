@@ -78,7 +78,7 @@ func ExampleIndex_WaitFresh() {
 	if err := notes.Set(ctx, []byte("n1"), []byte("Buy bread")); err != nil {
 		log.Fatal(err)
 	}
-	place, err := db.Settled(ctx)
+	place, err := db.StableHead(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

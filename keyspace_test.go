@@ -281,7 +281,7 @@ func openHalfway(t *testing.T) (ks *Keyspace, goOn func()) {
 	}
 	b.Set(ks, []byte("z"), []byte("v"))
 	must(t, db.Write(ctx, &b))
-	_, err := mustStart(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("m")}}).Wait(ctx)
+	_, err := mustStart(t, db, SplitAtKeys(ks, []byte("m"))).Wait(ctx)
 	must(t, err)
 	job := mustStart(t, db, Move{Shard: shardAt(ks, "z"), To: groupOnOtherStore(ks, "z")})
 	<-between

@@ -129,7 +129,7 @@ func (l *numberLog) check(keep int) {
 	}
 	if last < l.last {
 		// Who had followed the feed is ahead of the store, and is told so.
-		for _, err := range w.db.Feed(ctx, l.cursor) {
+		for _, err := range w.db.Feed(ctx, FeedOptions{From: l.cursor}) {
 			checkRefused(w.t, "feed from what was taken back", err, ErrGone)
 			break
 		}

@@ -34,7 +34,7 @@ func TestAPageIsTheSameWhereverShardsBegin(t *testing.T) {
 			must(t, ks.Set(ctx, numberKey(10*i+1), nil))
 		}
 	}
-	job, err := db.Start(ctx, Split{Keyspace: ks, At: at})
+	job, err := db.Start(ctx, SplitAtKeys(ks, at...))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)
@@ -132,7 +132,7 @@ func TestAScanOfManyShardsIsOneRead(t *testing.T) {
 	for i := range 10_000 {
 		at = append(at, numberKey(i))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: at})
+	mustDo(t, db, SplitAtKeys(ks, at...))
 	must(t, db.Update(ctx, func(tx *Txn) error {
 		for _, err := range tx.Scan(ks, ScanOptions{}) {
 			if err != nil {
@@ -153,7 +153,7 @@ func TestAScanOfManyShardsInItsTurnIsAReadForEachOwner(t *testing.T) {
 		for i := range 10_000 {
 			at = append(at, numberKey(i))
 		}
-		mustDo(t, db, Split{Keyspace: ks, At: at})
+		mustDo(t, db, SplitAtKeys(ks, at...))
 		if apart {
 			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(5000))), To: groupOnOtherStore(ks, string(numberKey(0)))})
 		}
@@ -183,7 +183,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		db := openSmall(t, 2)
 		ks := rangeSpace(t, db, "r")
-		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200), numberKey(300)}})
+		mustDo(t, db, SplitAtKeys(ks, numberKey(100), numberKey(200), numberKey(300)))
 		home := groupOnOtherStore(ks, string(numberKey(0)))
 		if apart {
 			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(300))), To: home})
@@ -200,7 +200,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 				}
 				if attempts == 1 {
 					must(t, ks.Set(ctx, numberKey(come), nil))
-					mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(140 + i)}})
+					mustDo(t, db, SplitAtKeys(ks, numberKey(140+i)))
 				}
 				return tx.Set(ks, numberKey(999), nil)
 			}))
@@ -219,7 +219,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200)}})
+	mustDo(t, db, SplitAtKeys(ks, numberKey(100), numberKey(200)))
 	mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(200))), To: groupOnOtherStore(ks, string(numberKey(0)))})
 	attempts := 0
 	must(t, db.Update(ctx, func(tx *Txn) error {
@@ -230,7 +230,7 @@ func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
 			}
 		}
 		if attempts == 1 {
-			mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(150)}})
+			mustDo(t, db, SplitAtKeys(ks, numberKey(150)))
 		}
 		return tx.Set(ks, numberKey(5), nil)
 	}))

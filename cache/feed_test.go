@@ -42,9 +42,9 @@ func newStoreCache(t testing.TB, ks *cleave.Keyspace) *Cache[string, int] {
 
 // newFlakyFeed is a feed that breaks off now and then, and then has lost what was told meanwhile.
 func newFlakyFeed(from changeFeed, now func() bool) changeFeed {
-	return changeFeed{now: from.now, progress: func(ctx context.Context, at cleave.Cursor) iter.Seq2[cleave.Change, error] {
+	return changeFeed{now: from.now, changes: func(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error] {
 		return func(yield func(cleave.Change, error) bool) {
-			for change, err := range from.progress(ctx, at) {
+			for change, err := range from.changes(ctx, o) {
 				if err == nil && now() {
 					err = cleave.ErrGone
 				}

@@ -285,7 +285,7 @@ func (w *changeNotifier) start(c *core) {
 	w.wg.Go(func() {
 		for c.ctx.Err() == nil {
 			var failed error
-			for change, err := range c.db.Feed(c.ctx, from) {
+			for change, err := range c.db.Feed(c.ctx, cleave.FeedOptions{From: from}) {
 				if failed = err; failed != nil {
 					break // all look for themselves, and it goes on from now
 				}

@@ -251,7 +251,7 @@ func (t *Table) Delete(ctx context.Context, columns key.Columns) (bool, error) {
 }
 
 // Boundaries returns the keys with which shards are to begin so that each salt has one of
-// its own, for a [cleave.Split]. If columns are given, each fixes leading ones of the
+// its own, for [cleave.SplitAtKeys]. If columns are given, each fixes leading ones of the
 // layout, and shards begin with them, or with each salt of them: so a table without a
 // salt is cut by devices, say. Without them the salt must come first in the layout.
 func (t *Table) Boundaries(columns ...key.Columns) (at [][]byte, err error) {
@@ -289,7 +289,7 @@ func (t *Table) Spread(ctx context.Context, columns ...key.Columns) error {
 		return err
 	}
 	if len(at) > 0 {
-		err = t.applyMapChange(ctx, cleave.Split{Keyspace: t.ks, At: at})
+		err = t.applyMapChange(ctx, cleave.SplitAtKeys(t.ks, at...))
 	}
 	if err != nil {
 		return t.withTableName(fmt.Errorf("split: %w", err))

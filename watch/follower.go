@@ -122,7 +122,7 @@ func (f *followLoop) sendRows() (at cleave.Cursor, err error) {
 
 // catchUp tells what has changed between two places of keys that come before next.
 func (f *followLoop) catchUp(from, to cleave.Cursor, next []byte) error {
-	for c, err := range f.hub.feed.FeedUntil(f.ctx, from, to) {
+	for c, err := range f.hub.feed.Feed(f.ctx, cleave.FeedOptions{From: from, Until: to}) {
 		if err != nil {
 			return err
 		}

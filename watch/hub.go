@@ -16,8 +16,7 @@ import (
 // feedSource is what a hub needs of a store.
 type feedSource interface {
 	Head() cleave.Cursor
-	Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error]
-	FeedUntil(ctx context.Context, from, to cleave.Cursor) iter.Seq2[cleave.Change, error]
+	Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error]
 }
 
 // Hub reads the feed of a store for all who watch it. Its methods may be called by any
@@ -89,7 +88,7 @@ func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 }
 
 func (h *Hub) readFeed(ctx context.Context, life uint64, from cleave.Cursor) error {
-	for change, err := range h.feed.Progress(ctx, from) {
+	for change, err := range h.feed.Feed(ctx, cleave.FeedOptions{From: from, Progress: true}) {
 		switch {
 		case errors.Is(err, cleave.ErrGone):
 			return err

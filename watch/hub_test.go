@@ -253,13 +253,16 @@ type delayedFeed struct {
 	release chan struct{}
 }
 
-func (l *delayedFeed) Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error] {
+func (l *delayedFeed) Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error] {
+	if !o.Progress { // of another than the hub
+		return l.feedSource.Feed(ctx, o)
+	}
 	return func(yield func(cleave.Change, error) bool) {
 		select {
 		case <-l.release:
 		case <-ctx.Done():
 		}
-		l.feedSource.Progress(ctx, from)(yield)
+		l.feedSource.Feed(ctx, o)(yield)
 	}
 }
 
@@ -304,7 +307,7 @@ func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 			versions = append(versions, e.Item.Version)
 		}
 		first := true
-		for c, err := range h.db.FeedUntil(ctx, begun, h.db.Head()) {
+		for c, err := range h.db.Feed(ctx, cleave.FeedOptions{From: begun, Until: h.db.Head()}) {
 			must(t, err)
 			if first && len(c.Ops) > 0 {
 				w.offerChange(&c, &c.Ops[0], *h.deliveredTo.Load())
@@ -370,7 +373,7 @@ func checkKnowsMoreAndLess(t *testing.T, o Options) {
 	both := places[0].Join(places[1])
 	h.deliveredTo.Store(&both)
 	must(t, ks.Set(ctx, []byte("later"), nil))
-	for c, err := range h.db.FeedUntil(ctx, both, h.db.Head()) {
+	for c, err := range h.db.Feed(ctx, cleave.FeedOptions{From: both, Until: h.db.Head()}) {
 		must(t, err)
 		h.deliverChange(h.readerEpoch, &c)
 	}
@@ -436,7 +439,10 @@ type lossyFeed struct {
 	fail chan error
 }
 
-func (f *lossyFeed) Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error] {
+func (f *lossyFeed) Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error] {
+	if !o.Progress { // of another than the hub
+		return f.feedSource.Feed(ctx, o)
+	}
 	return func(yield func(cleave.Change, error) bool) {
 		c, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -448,7 +454,7 @@ func (f *lossyFeed) Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[
 			case <-c.Done():
 			}
 		}()
-		for change, e := range f.feedSource.Progress(c, from) {
+		for change, e := range f.feedSource.Feed(c, o) {
 			if e != nil && err != nil && ctx.Err() == nil {
 				yield(cleave.Change{}, err)
 				return
@@ -527,7 +533,10 @@ type overrunFeed struct {
 	reads atomic.Int64
 }
 
-func (s *overrunFeed) Progress(ctx context.Context, _ cleave.Cursor) iter.Seq2[cleave.Change, error] {
+func (s *overrunFeed) Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error] {
+	if !o.Progress { // of another than the hub
+		return s.feedSource.Feed(ctx, o)
+	}
 	return func(yield func(cleave.Change, error) bool) {
 		<-ctx.Done()
 		s.reads.Add(1)

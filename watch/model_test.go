@@ -164,7 +164,7 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	db := h.db
 	checkGoroutines(t)
 	const keys = 400 // more than a page of rows
-	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200), numberKey(300)}})
+	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, numberKey(100), numberKey(200), numberKey(300)))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)

@@ -58,11 +58,11 @@ type feedChange[C any] struct {
 	change C
 }
 
-// Open begins to read at a place in the feed, and ends at another one if that is not nil.
-func (r *FeedReader[C]) Open(db *DB, from string, until *string) (err error) {
+// Open begins to read at a place in the feed, and ends at another one if that is not empty.
+func (r *FeedReader[C]) Open(db *DB, from, until string) (err error) {
 	r.db = db
-	if r.log, err = db.newLogReader(from); err == nil && until != nil {
-		r.log.Until, err = db.parseCursor(*until)
+	if r.log, err = db.newLogReader(from); err == nil && until != "" {
+		r.log.Until, err = db.parseCursor(until)
 	}
 	return err
 }
@@ -206,9 +206,9 @@ func (db *DB) Head() string {
 	return db.FormatCursor(store.PositionsOf(stores...)) // also of closed stores
 }
 
-// Settled returns a place in the feed behind all that was acknowledged before the call: it waits for
+// StableHead returns a place in the feed behind all that was acknowledged before the call: it waits for
 // the decided transactions across stores, whose writes reach the feed after they are acknowledged.
-func (db *DB) Settled(ctx context.Context) (string, error) {
+func (db *DB) StableHead(ctx context.Context) (string, error) {
 	if err := db.node.ResolveDecided(ctx); err != nil {
 		return "", err
 	}

@@ -185,7 +185,7 @@ func (ix *Index) WaitCaughtUp(ctx context.Context) error {
 	if now, err := ix.Lookup(); err != nil || now.Mode == index.Transactional {
 		return err
 	}
-	c, err := ix.db.Settled(ctx)
+	c, err := ix.db.StableHead(ctx)
 	if err != nil {
 		return err
 	}

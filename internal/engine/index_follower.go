@@ -227,7 +227,7 @@ func (f *indexFollower) newKeyReader() (*changedKeyReader, error) {
 	r.Keyspace = f.ix.rows
 	r.Append = func(_ *struct{}, op FeedOp) { r.addKey(op.Key) }
 	r.Yield = func(int, string, *struct{}) bool { return true }
-	return r, r.Open(f.ix.db, f.state.Cursor, nil)
+	return r, r.Open(f.ix.db, f.state.Cursor, "")
 }
 
 func (r *changedKeyReader) addKey(key []byte) {

@@ -172,7 +172,7 @@ func (k *tracker) evictKeys() {
 func (k *tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
 		var failed error
-		for change, err := range db.Feed(ctx, from) {
+		for change, err := range db.Feed(ctx, cleave.FeedOptions{From: from}) {
 			if failed = err; err != nil {
 				break
 			}

@@ -24,7 +24,7 @@ func TestAJournalOnAStoreIsAJournal(t *testing.T) {
 	db := openMemory(t, cleave.Options{})
 	ours, err := journal.Open(t.Context(), db, journal.Options{Keyspace: "j"})
 	must(t, err)
-	model := saga.Memory()
+	model := saga.NewMemoryJournal()
 	steps := []saga.Planned{{Name: "a", Atomic: true}, {Name: "b"}, {Name: "c", Lasting: true}}
 	now := int64(1)
 	const rounds = 1500

@@ -89,7 +89,7 @@ func (t *table) cut(shards, were int) error {
 	if len(at) == 0 {
 		return nil
 	}
-	_, err := t.change(cleave.Split{Keyspace: t.ks, At: at})
+	_, err := t.change(cleave.SplitAtKeys(t.ks, at...))
 	return err
 }
 

@@ -166,7 +166,7 @@ func TestToLookChangesNothing(t *testing.T) {
 	if v := l.db.Map().Version(); v != before {
 		t.Errorf("the map has gone from version %d to %d", before, v)
 	}
-	for c, err := range l.db.FeedUntil(ctx, now, l.db.Head()) {
+	for c, err := range l.db.Feed(ctx, cleave.FeedOptions{From: now, Until: l.db.Head()}) {
 		if err != nil || len(c.Ops) > 0 {
 			t.Errorf("something was written: %+v, %v", c, err)
 		}
