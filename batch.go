@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/reshard/protocol"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
-	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -28,12 +25,9 @@ type Batch struct {
 	// Set. Reset clears it: what is written next is another request.
 	Request RequestID
 
-	commands  []command.Command
-	keys      []keyRef         // of the commands
-	keyspaces writtenKeyspaces // that the keys are in
-	rows      int              // at least so many are written
-	bytes     int              // and so many bytes
-	err       error
+	writes engine.Batch
+	db     *engine.DB // that the keys are in, nil if there are none
+	err    error
 
 	buf     []byte // what commands point to
 	scratch []byte // scratch: a position
@@ -42,21 +36,8 @@ type Batch struct {
 	abandoned bool
 }
 
-// writtenKeyspaces are keyspaces that must all be there, without an index to maintain.
-type writtenKeyspaces []*node.Keyspace
-
-// CheckAddr implements [group.Gate].
-func (g writtenKeyspaces) CheckAddr() error {
-	for _, space := range g {
-		if err := space.CheckWrite(nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Len is the number of writes; a Delete of several keys counts for each.
-func (b *Batch) Len() int { return len(b.commands) }
+func (b *Batch) Len() int { return b.writes.Len() }
 
 // Err returns why the batch cannot be written, or nil: the first write that was
 // refused, which the text names. Those after it were not added.
@@ -68,13 +49,11 @@ func (b *Batch) Reset() {
 		*b = Batch{}
 		return
 	}
-	clear(b.commands)
-	clear(b.keys)
-	clear(b.keyspaces)
 	if cap(b.buf) > maxBatchBufBytes {
 		b.buf = nil
 	}
-	*b = Batch{commands: b.commands[:0], keys: b.keys[:0], keyspaces: b.keyspaces[:0], buf: b.buf[:0], scratch: b.scratch[:0]}
+	b.writes.Reset()
+	*b = Batch{writes: b.writes, buf: b.buf[:0], scratch: b.scratch[:0]}
 }
 
 var errBatchRequest = optionErrorf("a write of a batch has no request of its own: set Batch.Request")
@@ -89,7 +68,7 @@ func (b *Batch) SetWith(k *Keyspace, key, value []byte, o SetOptions) {
 		b.recordError(k, key, errBatchRequest)
 		return
 	}
-	b.appendWrite(k, key, 1, len(value), command.CheckValue(value), func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, len(value), command.CheckValue(value), func(p partition.Position) (command.Command, error) {
 		return o.toCommand(p, b.copyBytes(value))
 	})
 }
@@ -97,7 +76,7 @@ func (b *Batch) SetWith(k *Keyspace, key, value []byte, o SetOptions) {
 // Delete deletes keys, those that there are.
 func (b *Batch) Delete(k *Keyspace, keys ...[]byte) {
 	for _, key := range keys {
-		b.appendWrite(k, key, 1, 0, nil, func(p partition.Position) (command.Command, error) {
+		b.appendWrite(k, key, 0, nil, func(p partition.Position) (command.Command, error) {
 			return &command.Delete{Keys: []partition.Position{p}}, nil
 		})
 	}
@@ -113,7 +92,7 @@ func (b *Batch) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) {
 		b.recordError(k, key, errBatchRequest)
 		return
 	}
-	b.appendWrite(k, key, 1, 0, nil, func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, 0, nil, func(p partition.Position) (command.Command, error) {
 		return &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent}, nil
 	})
 }
@@ -121,14 +100,14 @@ func (b *Batch) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) {
 // Expire makes a key, if there is one, expire after a time. A time that is not
 // positive deletes it.
 func (b *Batch) Expire(k *Keyspace, key []byte, after time.Duration) {
-	b.appendWrite(k, key, 1, 0, nil, func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, 0, nil, func(p partition.Position) (command.Command, error) {
 		return &command.Expire{Key: p, Expiry: command.ExpireIn(ceilMS(after))}, nil
 	})
 }
 
 // Persist makes a key, if there is one, live for ever.
 func (b *Batch) Persist(k *Keyspace, key []byte) {
-	b.appendWrite(k, key, 1, 0, nil, func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, 0, nil, func(p partition.Position) (command.Command, error) {
 		return &command.Persist{Key: p}, nil
 	})
 }
@@ -140,7 +119,7 @@ func (b *Batch) HSet(k *Keyspace, key []byte, fields ...Field) {
 		size += len(f.Name) + len(f.Value)
 		err = errors.Join(err, command.CheckField(f.Name), command.CheckValue(f.Value))
 	}
-	b.appendWrite(k, key, 1, size, err, func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, size, err, func(p partition.Position) (command.Command, error) {
 		return newHSetCommand(p, fields, b.copyBytes), nil
 	})
 }
@@ -152,70 +131,62 @@ func (b *Batch) HDel(k *Keyspace, key []byte, names ...[]byte) {
 		size += len(name)
 		err = errors.Join(err, command.CheckField(name))
 	}
-	b.appendWrite(k, key, 1, size, err, func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, size, err, func(p partition.Position) (command.Command, error) {
 		return newHDelCommand(p, names, b.copyBytes), nil
 	})
 }
 
 // HAdd adds delta to the decimal number in a field of the hash at key.
 func (b *Batch) HAdd(k *Keyspace, key, name []byte, delta int64) {
-	b.appendWrite(k, key, 1, len(name), command.CheckField(name), func(p partition.Position) (command.Command, error) {
+	b.appendWrite(k, key, len(name), command.CheckField(name), func(p partition.Position) (command.Command, error) {
 		return &command.HIncrBy{Key: p, Field: b.copyBytes(name), Delta: delta}, nil
 	})
 }
 
-// appendWrite adds a write of at least so many keys and bytes besides its key, unless
-// something is wrong with it.
-func (b *Batch) appendWrite(k *Keyspace, key []byte, rows, bytes int, bad error, c func(partition.Position) (command.Command, error)) {
+// appendWrite adds a write of at least so many bytes besides its key, unless something is wrong with
+// it.
+func (b *Batch) appendWrite(k *Keyspace, key []byte, bytes int, bad error, c func(partition.Position) (command.Command, error)) {
 	if b.err != nil {
 		return
 	}
-	p, err := k.appendPosition(b.scratch[:0], key)
-	if err == nil {
-		err = bad
-	}
-	if err == nil {
-		err = k.checkWritable()
-	}
-	if err == nil {
-		b.scratch = p
-		p = b.copyBytes(p)
-		err = b.checkFits(keyRef{k, p}, rows, bytes+len(p))
-	}
-	if err != nil {
-		b.recordError(k, key, err)
-		return
-	}
-	cmd, err := c(p)
-	if err != nil {
-		b.recordError(k, key, err)
-		return
-	}
-	b.commands, b.keys = append(b.commands, cmd), append(b.keys, keyRef{k, p})
-	b.rows, b.bytes = b.rows+rows, b.bytes+bytes+len(p)
-	if !slices.Contains(b.keyspaces, k.keyspace) {
-		b.keyspaces = append(b.keyspaces, k.keyspace)
+	if err := b.tryAppendWrite(k, key, bytes, bad, c); err != nil {
+		b.err = batchWriteError(b.Len(), formatKey(k, key), err)
 	}
 }
 
-// checkFits refuses a write that cannot be in one transaction with those before it.
-func (b *Batch) checkFits(at keyRef, rows, bytes int) error {
-	if err := command.CheckTxn(b.rows+rows, b.bytes+bytes); err != nil {
+func (b *Batch) tryAppendWrite(k *Keyspace, key []byte, bytes int, bad error, c func(partition.Position) (command.Command, error)) error {
+	p, err := k.appendPosition(b.scratch[:0], key)
+	if err != nil {
 		return err
 	}
-	if len(b.keys) == 0 {
-		return nil
+	if bad != nil {
+		return bad
 	}
-	if first := b.keys[0]; first.k.db != at.k.db {
-		return optionErrorf("it is of another DB than %v: use a batch for each", first)
+	if err := engine.CheckWritable(k.keyspace); err != nil {
+		return err
 	}
+	b.scratch = p
+	p = b.copyBytes(p)
+	bytes += len(p)
+	if err := b.writes.CheckFits(bytes); err != nil {
+		return err
+	}
+	if b.db != nil && b.db != k.db.engine {
+		return optionErrorf("it is of another DB than %s: use a batch for each", b.writes.FirstKey())
+	}
+	cmd, err := c(p)
+	if err != nil {
+		return err
+	}
+	b.db = k.db.engine
+	b.writes.Add(k.keyspace, p, cmd, bytes)
 	return nil
 }
 
 // recordError keeps the first error.
 func (b *Batch) recordError(k *Keyspace, key []byte, err error) {
 	if b.err == nil {
-		b.err = batchWriteError(len(b.commands), formatKey(k, key), err)
+		b.err = batchWriteError(b.Len(), formatKey(k, key), err)
 	}
 }
 
@@ -253,150 +224,17 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 		return b.err
 	case b.Len() == 0:
 		return ctx.Err()
-	case b.keys[0].k.db != db:
-		return optionErrorf("%v is of another DB than the one that writes", b.keys[0])
+	case b.db != db.engine:
+		return optionErrorf("%s is of another DB than the one that writes", b.writes.FirstKey())
 	}
-	err := b.writeUnindexed(ctx, db)
-	if errors.Is(err, node.ErrIndexesChanged) {
-		err = b.writeIndexed(ctx, db)
-	}
-	// Who leaves early may leave a part of it in a queue, also if it is known not to
-	// be committed.
+	b.writes.Request = group.RequestID(b.Request)
+	err := db.engine.Write(ctx, &b.writes)
+	// A caller that leaves early may leave a part of it in a queue, also if it is known not to be
+	// committed.
 	b.abandoned = b.abandoned || ctx.Err() != nil || errors.Is(err, group.ErrUnknown)
+	var at *engine.WriteError
+	if errors.As(err, &at) {
+		return batchWriteError(at.Index, at.Key, at.Err)
+	}
 	return toPublicError(err)
-}
-
-// writeUnindexed executes the batch if its keyspaces have no index to maintain.
-func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
-	for _, space := range b.keyspaces {
-		if space.Indexes() != nil {
-			return node.ErrIndexesChanged // it would be told so in its turn
-		}
-	}
-	var numbers [][]int
-	_, err := db.executeJoint(ctx, func() (pieces []subBatch) {
-		pieces, numbers = b.splitByGroup()
-		return pieces
-	}, func(i int, err error) error {
-		if at := (*command.WriteError)(nil); errors.As(err, &at) {
-			n := numbers[i][at.Index]
-			return batchWriteError(n, b.keys[n].String(), at.Err)
-		}
-		return toPublicError(err)
-	})
-	if errors.Is(err, errCrossStore) {
-		err = b.writeTwoPhase(ctx, db)
-	}
-	return err
-}
-
-// writeTwoPhase executes the batch in two phases.
-func (b *Batch) writeTwoPhase(ctx context.Context, db *DB) error {
-	_, err := db.retryUntilCommitted(ctx, b.spansToReserve, func(_ int, hold txn.ID) error { return b.tryTwoPhase(ctx, db, hold) })
-	if errors.Is(err, errRetry) {
-		return ctx.Err()
-	}
-	return err
-}
-
-// tryTwoPhase tries once.
-func (b *Batch) tryTwoPhase(ctx context.Context, db *DB, hold txn.ID) error {
-	db.node.Counters.TwoPhase.Add(1)
-	err := db.node.Commit(ctx, node.Transaction{Participants: b.splitByParticipant(db), Gate: b.keyspaces, Reservation: hold})
-	at := (*command.WriteError)(nil)
-	switch {
-	case errors.Is(err, group.ErrDuplicateRequest):
-		return nil
-	case errors.Is(err, node.ErrIndexesChanged):
-		return err // it cannot be written like that
-	case errors.As(err, &at):
-		// The part with the record is evaluated last, if at all.
-		if done, err := b.wasExecuted(ctx, db); done || err != nil {
-			return err
-		}
-		return batchWriteError(at.Index, b.keys[at.Index].String(), at.Err)
-	case isRetryable(err), errors.Is(err, command.ErrConflict):
-		return fmt.Errorf("%w: %w", errRetry, err)
-	}
-	return err
-}
-
-// spansToReserve are what the batch writes.
-func (b *Batch) spansToReserve() []txn.ReservedSpan {
-	claims := make([]txn.ReservedSpan, len(b.keys))
-	for i, at := range b.keys {
-		claims[i] = txn.ReservedSpan{Span: txn.KeySpan(at.p), Write: true}
-	}
-	return claims
-}
-
-// dedupRequest is what the record of the batch is kept by.
-func (b *Batch) dedupRequest() group.Request {
-	return group.Request{Key: b.keys[0].p, ID: group.RequestID(b.Request)}
-}
-
-// wasExecuted reports whether the batch was executed before.
-func (b *Batch) wasExecuted(ctx context.Context, db *DB) (done bool, err error) {
-	if b.Request == (RequestID{}) {
-		return false, nil
-	}
-	err = db.routeToGroup(ctx, b.keys[0].p, func(part *node.GroupHost) error {
-		reply, err := part.Group.Execute(ctx, group.Request{Command: &group.LookupRecord{Request: b.dedupRequest()}})
-		done = reply.Int == 1
-		return errors.Join(group.AsReadError(ctx, err), reply.Err)
-	})
-	return done, err
-}
-
-// splitByParticipant are the writes by what commits as one.
-func (b *Batch) splitByParticipant(db *DB) []txn.Participant {
-	parts := protocol.NewParticipants(db.node.Map(), nil)
-	if b.Request != (RequestID{}) {
-		first := parts.ParticipantAt(b.keys[0].p)
-		first.Writes = append(first.Writes, &group.RecordRequest{Request: b.dedupRequest(), Remember: db.node.Remember()})
-	}
-	for n, at := range b.keys {
-		part := parts.ParticipantAt(at.p)
-		part.Writes = append(part.Writes, &batchWrite{n, len(b.commands), b.commands[n]})
-	}
-	return parts.Sorted()
-}
-
-// batchWrite is a write of a batch that is divided.
-type batchWrite struct {
-	index, total int
-	command      command.Command
-}
-
-// Eval evaluates the write. If it fails it says which one it was.
-func (c *batchWrite) Eval(e *command.Env) command.Reply {
-	reply := e.Do(c.command)
-	err := reply.Err
-	if err == nil && reply.Kind == command.Nil {
-		err = command.ErrNotStored
-	}
-	if err != nil {
-		return command.Reply{Kind: command.Failed, Err: &command.WriteError{Index: c.index, Of: c.total, Err: err}}
-	}
-	return reply
-}
-
-// splitByGroup are the writes by the groups that have their keys, and which of all writes
-// each has.
-func (b *Batch) splitByGroup() (pieces []subBatch, numbers [][]int) {
-	for n, at := range b.keys {
-		part := at.findGroupHost()
-		i := slices.IndexFunc(pieces, func(p subBatch) bool { return p.groupHost == part })
-		if i < 0 {
-			i = len(pieces)
-			r := group.Request{Command: &command.Write{}, Key: at.p, Gate: b.keyspaces}
-			if i == 0 {
-				r.ID = group.RequestID(b.Request)
-			}
-			pieces, numbers = append(pieces, subBatch{part, at, r}), append(numbers, nil)
-		}
-		w := pieces[i].request.Command.(*command.Write)
-		w.Commands, numbers[i] = append(w.Commands, b.commands[n]), append(numbers[i], n)
-	}
-	return pieces, numbers
 }

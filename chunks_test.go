@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/key"
@@ -35,7 +35,7 @@ func appendTo(t testing.TB, k *Keyspace, key string, tail []byte) {
 		must(t, err)
 		return
 	}
-	must(t, inside.Update(ctx, k.db, func(tx inside.Txn) { err = tx.Eval(k.keyspace, p, c, true).Err }))
+	must(t, k.db.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) { err = tx.Eval(k.keyspace, p, c, true).Err }))
 	must(t, err)
 }
 

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cleavekv/cleave/hash"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/key"
@@ -21,16 +20,9 @@ import (
 
 // DB is an open store. Its methods may be called by any goroutine.
 type DB struct {
-	node            *node.Node
+	engine          *engine.DB
+	node            *node.Node               // that of the engine
 	defaultKeyspace atomic.Pointer[Keyspace] // the default one
-	crossStore      crossStorePredictor      // of the next transaction
-	cursorTag       string                   // with which cursors begin
-	log             *slog.Logger
-	// indexWorkers build indexes, and follow the feed for those that are asynchronous.
-	indexWorkers indexWorkers
-	// closed tells that Close was called, and closing is held meanwhile.
-	closeMu sync.Mutex
-	closed  bool
 }
 
 // Open opens the store in a directory, which it makes if there is none. It
@@ -57,32 +49,18 @@ func open(dir string, opts Options) (*DB, error) {
 }
 
 func openNode(o node.Options) (*DB, error) {
-	n, err := node.Open(o)
+	e, err := engine.Open(o)
 	if err != nil {
 		return nil, toPublicError(err)
 	}
-	db := &DB{node: n, cursorTag: n.StoreHosts()[0].Store.ID().String()[:8], log: o.Log}
-	if db.log == nil {
-		db.log = slog.New(slog.DiscardHandler)
-	}
-	db.indexWorkers.startAll(db)
-	return db, nil
+	return New(e), nil
 }
 
 // Close ends everything that the store runs and waits for it. Commands that are
 // being executed are finished, those that come later get ErrClosed. It also
 // waits for functions of Update and View and for loops over All, so do not call
 // it from one of them. A second call gets ErrClosed, when the first has returned.
-func (db *DB) Close() error {
-	db.closeMu.Lock()
-	defer db.closeMu.Unlock()
-	if db.closed {
-		return ErrClosed
-	}
-	db.closed = true
-	db.indexWorkers.stopAll()
-	return toPublicError(db.node.Close(context.Background()))
-}
+func (db *DB) Close() error { return toPublicError(db.engine.Close()) }
 
 // Default returns the default keyspace, which is of kind Hash.
 func (db *DB) Default() *Keyspace {
@@ -193,8 +171,7 @@ func (db *DB) Keyspaces() []*Keyspace {
 // returns; the room that they took is given back in the background. The default
 // keyspace cannot be dropped.
 func (db *DB) DropKeyspace(ctx context.Context, name string) error {
-	err := db.node.DropKeyspace(ctx, name)
-	db.indexWorkers.stopDropped()
+	err := db.engine.DropKeyspace(ctx, name)
 	if errors.Is(err, node.ErrDefaultKeyspace) {
 		return optionErrorf("the default keyspace cannot be dropped: delete its keys instead")
 	}
@@ -209,7 +186,7 @@ func (db *DB) DropKeyspace(ctx context.Context, name string) error {
 // cleave serve refuses a backup that was not restored by cleave restore, which copies. Where the file system can, its files are links to
 // those of the store: copy them elsewhere to survive the disk.
 func (db *DB) Backup(ctx context.Context, dir string) error {
-	log, began := db.log.With("dir", dir), time.Now()
+	log, began := db.engine.Logger().With("dir", dir), time.Now()
 	log.Info("backup begun")
 	err := db.node.Backup(ctx, dir)
 	if err != nil {

@@ -2,8 +2,10 @@ package cleave
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -11,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -159,6 +162,7 @@ func (dataLossError) Is(target error) bool { return target == ErrCorrupt }
 var publicErrors = []struct{ from, to error }{
 	{group.ErrUnknown, ErrUnknown},
 	{store.ErrUnknown, ErrUnknown},
+	{engine.ErrClosed, ErrClosed},
 	{group.ErrClosed, ErrClosed},
 	{store.ErrClosed, ErrClosed},
 	{store.ErrNoFiles, errNoFiles},
@@ -211,6 +215,11 @@ var publicErrors = []struct{ from, to error }{
 	{partition.ErrDifferent, ErrDifferentGroups},
 	{partition.ErrNoChange, ErrNoChange},
 	{partition.ErrLimit, ErrTooLarge},
+	{engine.ErrOptions, ErrOptions},
+	{engine.ErrConflict, ErrConflict},
+	{engine.ErrReadOnly, ErrReadOnly},
+	{engine.ErrTxnOver, ErrTxnOver},
+	{engine.ErrUndeclared, ErrUndeclared},
 }
 
 // errorAdvice says what to do about errors that cannot know it where they come from.
@@ -237,12 +246,44 @@ func toPublicError(err error) error {
 	if errors.As(err, &said) {
 		return err
 	}
+	if same := toEngineError(err); same != nil {
+		return same
+	}
 	for _, w := range publicErrors {
 		if errors.Is(err, w.from) {
 			return &publicError{public: w.to, internal: w.from, cause: err}
 		}
 	}
 	return err
+}
+
+// toEngineError returns the public error that is the same as one of the engine, or nil: one that is
+// nothing but its name, or has parts.
+func toEngineError(err error) error {
+	switch err {
+	case engine.ErrClosed:
+		return ErrClosed
+	case engine.ErrReadOnly:
+		return ErrReadOnly
+	case engine.ErrTxnOver:
+		return ErrTxnOver
+	}
+	var unique *engine.UniqueError
+	var building *engine.BuildingError
+	var stalled *engine.StalledError
+	switch {
+	case errors.As(err, &unique):
+		return (*UniqueError)(unique)
+	case errors.As(err, &building):
+		text := fmt.Errorf("%w: %q of keyspace %q: use Wait", ErrIndexBuilding, building.Index, building.Keyspace)
+		if building.Stalled != nil {
+			text = fmt.Errorf("%w, but it stands still: %v", text, toPublicError(building.Stalled))
+		}
+		return text
+	case errors.As(err, &stalled):
+		return fmt.Errorf("%w: %w", stalled.Ended, toPublicError(stalled.Stalled))
+	}
+	return nil
 }
 
 // toPublicReason is why a job was taken back, or waits, in the words of this package: its record
@@ -284,3 +325,22 @@ func (e *publicError) Error() string {
 
 // Unwrap makes it match both.
 func (e *publicError) Unwrap() []error { return []error{e.public, e.cause} }
+
+// UniqueError says which row has the entry of a unique index that another one was to
+// get. It matches [ErrUnique].
+type UniqueError struct {
+	Keyspace, Index string
+	// Entry is what both have.
+	Entry key.Tuple
+	// Key is the row that has it, and Row the one that was refused: in a transaction, or
+	// while the index is built, that is not clear from the call.
+	Key, Row []byte
+}
+
+// Error names the index and both rows.
+func (e *UniqueError) Error() string {
+	return strings.Replace((*engine.UniqueError)(e).Error(), engine.ErrUnique.Error(), ErrUnique.Error(), 1)
+}
+
+// Is matches [ErrUnique].
+func (e *UniqueError) Is(target error) bool { return target == ErrUnique }

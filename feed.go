@@ -3,20 +3,12 @@ package cleave
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/reshard/feed"
-	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/internal/shard/effect"
-	"github.com/cleavekv/cleave/internal/storage/store"
-	"github.com/cleavekv/cleave/internal/storage/wal"
-	"github.com/cleavekv/cleave/partition"
+	"github.com/cleavekv/cleave/internal/engine"
 )
 
 // Change is what one commit changed in one store: a command, a batch or a
@@ -81,157 +73,31 @@ type FeedOptions struct {
 // watch has one for all.
 func (db *DB) Feed(ctx context.Context, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		r, err := db.newFeedReader(o.From, yield)
-		if r.reportsProgress = o.Progress; err == nil && o.Until != "" {
-			r.Until, err = db.parseCursor(o.Until)
+		r := engine.FeedReader[Change]{Progress: o.Progress}
+		r.Append = func(c *Change, op engine.FeedOp) { c.insertOp(toChangeOp(op)) }
+		r.Yield = func(store int, after string, c *Change) bool {
+			if c == nil {
+				c = new(Change)
+			}
+			c.After, c.store = Cursor(after), store
+			return yield(*c, nil)
+		}
+		err := r.Open(db.engine, string(o.From), string(o.Until))
+		if err == nil {
+			err = r.Run(ctx)
 		}
 		if err != nil {
-			yield(Change{}, err)
-			return
-		}
-		for {
-			more := db.node.NextCommit() // before it looks, so that nothing slips through
-			found, err := r.readNext(ctx, db.node.StoreHosts())
-			switch {
-			case errors.Is(err, errStop):
-				return
-			case err != nil:
-				yield(Change{}, toPublicError(err))
-				return
-			case r.IsDone():
-				return
-			case found:
-				continue
-			}
-			select {
-			case <-ctx.Done():
-				yield(Change{}, ctx.Err())
-				return
-			case <-more:
-			}
+			yield(Change{}, toPublicError(err))
 		}
 	}
 }
 
-// newFeedReader reads ahead of its consumer, who may take its time: meanwhile the
-// store is free to recycle its log, and to close.
-type feedReader struct {
-	feed.Reader
-	db    *DB
-	yield func(Change, error) bool
-	// keyspace is the keyspace that the changes are of; nil for all of users.
-	keyspace *node.Keyspace
-	// reportsProgress tells that places are yielded without changes too. Then silent is
-	// whether the last one was not.
-	reportsProgress, unreported bool
-}
-
-// newFeedReader returns a reader from a place on.
-func (db *DB) newFeedReader(from Cursor, yield func(Change, error) bool) (feedReader, error) {
-	at, err := db.parseCursor(from)
-	if err == nil {
-		err = db.checkRetained(at)
+func toChangeOp(op engine.FeedOp) ChangeOp {
+	out := ChangeOp{Keyspace: op.Keyspace, Key: op.Key, Field: op.Field, Deleted: op.Deleted, Created: op.Created, Large: op.Large}
+	if !op.Deleted {
+		out.Item = Item{Key: op.Key, Value: op.Value, Version: op.Version, Expires: toExpiryTime(op.ExpiryMS)}
 	}
-	return feedReader{db: db, yield: yield, Reader: feed.Reader{Positions: at, MaxCommits: readAheadCommits, MaxBytes: readAheadBytes}}, err
-}
-
-// checkRetained returns ErrGone if a place is not kept by one of the stores. Who begins to read is
-// told so before it hears of what others have.
-func (db *DB) checkRetained(at []wal.Position) error {
-	for i, h := range db.node.StoreHosts() {
-		_, err := h.Store.Feed(at[i], func(store.FeedEntry) error { return errStop })
-		if err != nil && !errors.Is(err, errStop) {
-			return toPublicError(err)
-		}
-	}
-	return nil
-}
-
-var errStop = errors.New("cleave: the reader has stopped")
-
-// readNext yields the next changes of each store, and reports whether there were any.
-func (r *feedReader) readNext(ctx context.Context, hosts []*node.StoreHost) (found bool, err error) {
-	for i, h := range hosts {
-		if r.IsStoreDone(i) {
-			continue
-		}
-		before := r.Positions[i]
-		batch, err := feed.ReadBatch(&r.Reader, i, h.Store, ctx.Err, r.appendEffect)
-		r.unreported = r.unreported || r.Positions[i] != before // there was no commit to tell
-		found = found || len(batch) > 0
-		if !feed.Deliver(&r.Reader, i, batch, func(c *Change) bool { return r.yieldChange(i, c) }) {
-			return found, errStop
-		}
-		if err != nil {
-			return found, err
-		}
-		if r.reportsProgress && r.unreported {
-			r.unreported = false
-			if !r.yield(Change{After: r.db.formatCursor(r.Positions)}, nil) {
-				return found, errStop
-			}
-		}
-	}
-	return found, nil
-}
-
-// yieldChange yields a change of a store, unless it is of the system.
-func (r *feedReader) yieldChange(store int, c *Change) bool {
-	if r.unreported = len(c.Ops) == 0; r.unreported {
-		return true
-	}
-	c.After, c.store = r.db.formatCursor(r.Positions), store
-	return r.yield(*c, nil)
-}
-
-const (
-	// readAheadCommits and readAheadBytes bound what is read ahead, unless one change
-	// is larger.
-	readAheadCommits = 1024
-	readAheadBytes   = 1 << 20
-)
-
-// appendEffect turns an effect on a row of a user's keyspace into an operation.
-func (r *feedReader) appendEffect(change *Change, op effect.Op) error {
-	p := partition.Position(op.Key[1:])
-	id, err := partition.IDOf(p)
-	if err != nil {
-		return err
-	}
-	space := r.db.node.KeyspaceByID(id)
-	if space == nil || space.OwningIndex() != "" || r.keyspace != nil && space != r.keyspace {
-		return nil // of the system, or dropped since, or what others follow
-	}
-	out := ChangeOp{Keyspace: space.Name, Deleted: op.Delete}
-	key, element, err := space.Split(nil, p)
-	if err != nil {
-		return err
-	}
-	out.Key = key
-	if len(element) > 0 {
-		name := command.FieldName(element)
-		if name == nil {
-			return nil // a chunk of a string, whose own row is written too
-		}
-		out.Field = append([]byte{}, name...)
-	}
-	if !op.Delete {
-		row, err := command.DecodeRow(op.Value)
-		if err != nil {
-			return fmt.Errorf("feed of %s: %w", space.Name, err)
-		}
-		out.Item = Item{Key: key, Expires: toExpiryTime(row.ExpiryMS)}
-		if row.Kind == command.String || row.Kind == command.Element {
-			out.Item.Value = append([]byte{}, row.Payload...)
-		}
-		out.Large = row.Kind == command.Chunked
-		if row.Kind != command.Element {
-			out.Item.Version = row.Version
-		}
-		out.Created = row.Kind == command.Hash && row.Generation == row.Version
-	}
-	change.insertOp(out)
-	return nil
+	return out
 }
 
 // insertOp adds an operation. A hash is written after the fields that it is made
@@ -318,54 +184,12 @@ func (c *Change) Before(place Cursor) bool {
 // Head returns the place in the feed behind all that is in it, to follow it from there on.
 // After Close that is the place from which to go on when the store is open again. Who
 // waits for its own writes uses [DB.StableHead].
-func (db *DB) Head() Cursor {
-	var stores []*store.Store
-	for _, h := range db.node.StoreHosts() {
-		stores = append(stores, h.Store)
-	}
-	return db.formatCursor(store.PositionsOf(stores...)) // also of closed stores
-}
+func (db *DB) Head() Cursor { return Cursor(db.engine.Head()) }
 
 // StableHead returns a place in the feed behind all that was acknowledged before the call:
 // who has come that far in the feed knows of it. What a transaction across stores has
 // written reaches the feed a moment after it was acknowledged; StableHead waits for that.
 func (db *DB) StableHead(ctx context.Context) (Cursor, error) {
-	if err := db.node.ResolveDecided(ctx); err != nil {
-		return "", toPublicError(err)
-	}
-	return db.Head(), nil
-}
-
-// formatCursor returns the cursor of positions in the logs of the stores. It begins with
-// a piece of the first one's identity: a copy that was restored from a backup goes on
-// with other changes at the same positions.
-func (db *DB) formatCursor(pos []wal.Position) Cursor {
-	var room [64]byte // of most: it is made for each change
-	b := append(room[:0], db.cursorTag...)
-	for _, p := range pos {
-		b = strconv.AppendUint(append(b, '-'), uint64(p), 16)
-	}
-	return Cursor(b)
-}
-
-func (db *DB) parseCursor(c Cursor) ([]wal.Position, error) {
-	pos := make([]wal.Position, len(db.node.StoreHosts()))
-	if c == "" {
-		return pos, nil
-	}
-	words := strings.Split(string(c), "-")
-	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag) {
-		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
-	}
-	if words[0] != db.cursorTag {
-		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
-	}
-	for i, w := range words[1:] {
-		n, err := strconv.ParseUint(w, 16, 64)
-		if err != nil {
-			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
-		}
-		pos[i] = wal.Position(n)
-	}
-	return pos, nil
+	c, err := db.engine.StableHead(ctx)
+	return Cursor(c), toPublicError(err)
 }

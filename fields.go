@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -96,13 +95,13 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	v, now, err := k.openSnapshot(ctx, p)
+	v, now, err := k.db.engine.SnapshotAt(ctx, p)
 	if err != nil {
 		return nil, toPublicError(err)
 	}
 	defer v.Close()
-	reply := group.EvalReadOnlyAt(&command.HGetAll{Key: p}, v, now)
-	return toFields(reply), toPublicError(withKeyName(keyRef{k, p}, reply.Err))
+	reply, err := engine.EvalAt(v, now, k.keyspace, p, &command.HGetAll{Key: p})
+	return toFields(reply), toPublicError(err)
 }
 
 // HScanPage returns the next fields of the hash at key, by name: at most limit, 1000
@@ -118,14 +117,14 @@ func (k *Keyspace) HScanPage(ctx context.Context, key, after []byte, limit int) 
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	v, now, err := k.openSnapshot(ctx, p)
+	v, now, err := k.db.engine.SnapshotAt(ctx, p)
 	if err != nil {
 		return nil, nil, toPublicError(err)
 	}
 	defer v.Close()
 	return scanFields(p, after, limit, func(c *command.HScan) (command.Reply, error) {
-		reply := group.EvalReadOnlyAt(c, v, now)
-		return reply, errors.Join(toPublicError(withKeyName(keyRef{k, p}, reply.Err)), ctx.Err())
+		reply, err := engine.EvalAt(v, now, k.keyspace, p, c)
+		return reply, errors.Join(toPublicError(err), ctx.Err())
 	})
 }
 
@@ -162,31 +161,8 @@ func toFields(r command.Reply) []Field {
 	return fields
 }
 
-// openSnapshot returns the state of the store that has a position, and the time there.
-func (k *Keyspace) openSnapshot(ctx context.Context, p partition.Position) (v *node.Snapshot, nowMS int64, err error) {
-	err = k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
-		if v, err = k.db.node.Snapshot(ctx, part.Host); err != nil {
-			return err
-		}
-		if nowMS, err = v.NowMS(p); err != nil {
-			v.Close()
-		}
-		return err
-	})
-	return v, nowMS, err
-}
-
 // evalReadOnly evaluates a command that reads past the queue.
 func (k *Keyspace) evalReadOnly(ctx context.Context, p partition.Position, c command.Command) (command.Reply, error) {
-	if err := ctx.Err(); err != nil {
-		return command.Reply{}, err
-	}
-	var reply command.Reply
-	err := k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
-		if reply, err = part.Group.EvalReadOnly(ctx, p, c); err == nil {
-			err = reply.Err
-		}
-		return err
-	})
-	return reply, toPublicError(withKeyName(keyRef{k, p}, err))
+	reply, err := k.db.engine.EvalReadOnly(ctx, k.keyspace, p, c)
+	return reply, toPublicError(err)
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/index"
-	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -107,7 +107,7 @@ func (o *IndexOptions) toDefinition(db *DB) (index.Definition, index.Extractor, 
 	switch {
 	case o.Keyspace == nil:
 		return d, nil, optionErrorf("an index needs a Keyspace")
-	case o.Keyspace.db != db:
+	case o.Keyspace.db.engine != db.engine:
 		return d, nil, optionErrorf("keyspace %s is of another DB than the index", o.Keyspace.Name())
 	case o.Keyspace.keyspace.OwningIndex() != "":
 		return d, nil, optionErrorf("keyspace %s has the entries of %s: index the rows", o.Keyspace.Name(), o.Keyspace.keyspace.OwningIndex())
@@ -145,26 +145,13 @@ func newExtractor(f func(IndexRow) ([]IndexEntry, error)) index.Extractor {
 
 // Index is an index on a keyspace. Its methods may be called by any goroutine.
 type Index struct {
-	db      *DB
-	rows    *Keyspace
-	entries *Keyspace
-	name    string
+	db    *DB
+	rows  *Keyspace
+	index *engine.Index
 }
 
-func (db *DB) newIndex(x *node.Index) *Index {
-	return &Index{
-		db: db, name: x.Name, rows: &Keyspace{db: db, keyspace: x.Rows},
-		entries: &Keyspace{db: db, keyspace: x.Entries, writesEntries: true},
-	}
-}
-
-// lookupCurrent returns the index as it is now.
-func (ix *Index) lookupCurrent() (*node.Index, error) {
-	x, err := ix.db.node.Index(ix.rows.Name(), ix.name)
-	if err == nil && x.Entries != ix.entries.keyspace {
-		err = fmt.Errorf("%w: %q of keyspace %q was dropped", node.ErrNoIndex, ix.name, ix.rows.Name())
-	}
-	return x, err
+func (db *DB) newIndex(x *engine.Index) *Index {
+	return &Index{db: db, rows: &Keyspace{db: db, keyspace: x.Rows()}, index: x}
 }
 
 // CreateIndex makes an index. When it returns, writes maintain it, if it is
@@ -176,10 +163,7 @@ func (db *DB) CreateIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 	if err != nil {
 		return nil, toPublicError(err)
 	}
-	x, err := db.node.CreateIndex(ctx, o.Keyspace.keyspace, d, extract)
-	if x != nil { // also if the caller did not wait for the end
-		db.indexWorkers.startOrWake(db, x)
-	}
+	x, err := db.engine.CreateIndex(ctx, o.Keyspace.keyspace, d, extract)
 	if err != nil {
 		return nil, toPublicError(err)
 	}
@@ -213,16 +197,18 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 			return nil, fmt.Errorf("%w with other options: %q of keyspace %q is %s, not %s: drop it first", ErrIndexExists, d.Name, d.Keyspace, formatDefinition(&x.Definition), formatDefinition(&d))
 		}
 		if d.Function != "" && x.Extract == nil {
-			x, err = db.node.DeclareIndex(x, extract)
-			if errors.Is(err, node.ErrNoIndex) {
-				continue // dropped meanwhile: look again
-			}
-			if err != nil {
+			if _, err = db.engine.DeclareIndex(x, extract); err != nil && !errors.Is(err, node.ErrNoIndex) {
 				return nil, toPublicError(err)
 			}
-			db.indexWorkers.startOrWake(db, x)
 		}
-		return db.newIndex(x), nil
+		ix, err := db.engine.Index(d.Keyspace, d.Name)
+		if errors.Is(err, node.ErrNoIndex) {
+			continue // dropped meanwhile: look again
+		}
+		if err != nil {
+			return nil, toPublicError(err)
+		}
+		return db.newIndex(ix), nil
 	}
 }
 
@@ -240,7 +226,7 @@ func formatDefinition(d *index.Definition) string {
 
 // Index returns the index of a name on a keyspace, or ErrNoIndex.
 func (db *DB) Index(keyspace, name string) (*Index, error) {
-	x, err := db.node.Index(keyspace, name)
+	x, err := db.engine.Index(keyspace, name)
 	if err != nil {
 		return nil, toPublicError(err)
 	}
@@ -249,7 +235,7 @@ func (db *DB) Index(keyspace, name string) (*Index, error) {
 
 // Indexes returns all indexes by keyspace and name.
 func (db *DB) Indexes() (all []*Index) {
-	for _, x := range db.node.AllIndexes() {
+	for _, x := range db.engine.Indexes() {
 		all = append(all, db.newIndex(x))
 	}
 	return all
@@ -258,24 +244,22 @@ func (db *DB) Indexes() (all []*Index) {
 // DropIndex removes an index. Nobody finds its entries when it returns; the room that
 // they took is given back in the background. Dropping a keyspace drops its indexes.
 func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
-	err := db.node.DropIndex(ctx, keyspace, name)
-	db.indexWorkers.stopDropped()
-	return toPublicError(err)
+	return toPublicError(db.engine.DropIndex(ctx, keyspace, name))
 }
 
 // Name is the name of the index.
-func (ix *Index) Name() string { return ix.name }
+func (ix *Index) Name() string { return ix.index.Name() }
 
 // Keyspace is the keyspace that it is about.
 func (ix *Index) Keyspace() *Keyspace { return ix.rows }
 
 // Entries is the keyspace of its entries, named "index/", the keyspace, "/" and the
 // index. It splits and moves like others, and takes no writes but those of the index.
-func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, keyspace: ix.entries.keyspace} }
+func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, keyspace: ix.index.Entries()} }
 
 // Options returns what the index was created with. A function is told by its name.
 func (ix *Index) Options() (IndexOptions, error) {
-	x, err := ix.lookupCurrent()
+	x, err := ix.index.Lookup()
 	if err != nil {
 		return IndexOptions{}, toPublicError(err)
 	}
@@ -283,12 +267,6 @@ func (ix *Index) Options() (IndexOptions, error) {
 		Name: x.Name, Keyspace: ix.rows, Mode: IndexMode(x.Mode), Unique: x.Unique, Columns: x.Columns,
 		Stored: slices.Clone(x.Stored), Function: x.Function, Version: x.Version,
 	}, nil
-}
-
-// undeclaredError says that a function is missing.
-func undeclaredError(x *node.Index) error {
-	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
-		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
 }
 
 // IndexStatus is how an index is.
@@ -317,37 +295,19 @@ type IndexStatus struct {
 
 // Status tells how the index is.
 func (ix *Index) Status() (IndexStatus, error) {
-	x, err := ix.lookupCurrent()
+	s, err := ix.index.Status()
 	if err != nil {
 		return IndexStatus{}, toPublicError(err)
 	}
-	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
-	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
-	if x.Extract == nil && status.Err == nil {
-		status.Err = undeclaredError(x) // though nobody is at work on one that is ready
-	}
-	if x.Mode == index.Asynchronous {
-		status.Behind, status.BehindBytes = ix.measureLag(&s)
-	}
-	return status, nil
+	return IndexStatus{
+		Ready: s.Ready, Built: s.Built, Err: toPublicError(s.Err),
+		Behind: s.Behind, BehindBytes: s.BehindBytes, Refused: s.Refused, Rebuilt: s.Rebuilt,
+	}, nil
 }
 
-// measureLag returns how far an index is behind its rows.
-func (ix *Index) measureLag(s *indexWorkerStatus) (age time.Duration, bytes int64) {
-	hosts := ix.db.node.StoreHosts()
-	if len(s.positions) == len(hosts) {
-		for i, h := range hosts {
-			bytes += max(h.Store.LogBytesAfter(s.positions[i]), 0)
-		}
-		if bytes == 0 {
-			return 0, 0
-		}
-	}
-	if !s.freshAt.IsZero() {
-		age = max(time.Since(s.freshAt), 1)
-	}
-	return age, bytes
-}
+// Wait waits until all rows have their entries. If ctx ends first, the error also says
+// why the index stands still, if it does.
+func (ix *Index) Wait(ctx context.Context) error { return toPublicError(ix.index.Wait(ctx)) }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
 // in the feed: that of [DB.StableHead] after a write, say. Whoever was told of a version of
@@ -355,55 +315,5 @@ func (ix *Index) measureLag(s *indexWorkerStatus) (age time.Duration, bytes int6
 // is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.
 func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
-	x, err := ix.lookupCurrent()
-	if err != nil {
-		return toPublicError(err)
-	}
-	if x.Mode == index.Transactional {
-		return nil
-	}
-	want, err := ix.db.parseCursor(c)
-	if err != nil {
-		return err
-	}
-	for {
-		s, changed := ix.db.indexWorkers.find(ix).loadStatus()
-		if x.IsReady() && hasReached(s.positions, want) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-time.After(minIndexPause):
-			if _, err := ix.lookupCurrent(); err != nil {
-				return toPublicError(err)
-			}
-			if err := ix.db.node.CheckOpen(); err != nil {
-				return toPublicError(err)
-			}
-		case <-ctx.Done():
-			return waitError(ctx, s.err)
-		}
-	}
-}
-
-// waitCaughtUp waits until an asynchronous index has all that was acknowledged before the call.
-func (ix *Index) waitCaughtUp(ctx context.Context) error {
-	if now, err := ix.lookupCurrent(); err != nil || now.Mode == index.Transactional {
-		return toPublicError(err)
-	}
-	c, err := ix.db.StableHead(ctx)
-	if err != nil {
-		return err
-	}
-	return ix.WaitFresh(ctx, c)
-}
-
-// hasReached reports whether a place in the feed has all that is before another.
-func hasReached(at, want []wal.Position) bool {
-	for i := range want {
-		if i >= len(at) || at[i] < want[i] {
-			return false
-		}
-	}
-	return true
+	return toPublicError(ix.index.WaitFresh(ctx, string(c)))
 }

@@ -106,33 +106,6 @@ func TestAnIndexThatFollowsHasWhatATransactionAcrossStoresWrote(t *testing.T) {
 	did.Log(t, "across stores", "moves")
 }
 
-// What a function is still looking at when the store is closed is looked at again.
-func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
-	o := memoryOptions(1)
-	db := mustOpen(t, o)
-	entered, slow := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	options := IndexOptions{Name: "all", Mode: Asynchronous, Function: "all", Extract: func(r IndexRow) ([]IndexEntry, error) {
-		once.Do(func() {
-			close(entered)
-			<-slow
-		})
-		return extractAll(r)
-	}}
-	mustIndex(t, db, options)
-	must(t, db.Default().Set(ctx, []byte("a"), []byte("1")))
-	<-entered
-	closed := make(chan error)
-	go func() { closed <- db.Close() }()
-	<-db.indexWorkers.ctx.Done()
-	close(slow)
-	must(t, <-closed)
-	db = mustOpen(t, o)
-	defer mustClose(t, db)
-	ix := mustIndex(t, db, options)
-	expectFound(t, ix, IndexScanOptions{Fresh: true}, `("value", "1")=a`)
-}
-
 // An index whose function is not declared stands still and says so; writes to the rows
 // of a transactional one are refused.
 func TestFunctionsHaveToBeDeclaredAgain(t *testing.T) {
@@ -160,7 +133,7 @@ func TestFunctionsHaveToBeDeclaredAgain(t *testing.T) {
 	must(t, err)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	if err := ix.waitCaughtUp(short); !errors.Is(err, ErrUndeclared) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := toPublicError(ix.index.WaitCaughtUp(short)); !errors.Is(err, ErrUndeclared) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("WaitFresh: %v", err)
 	}
 	if status, err := ix.Status(); err != nil || !errors.Is(status.Err, ErrUndeclared) {
@@ -206,7 +179,7 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 	ix = mustIndex(t, db, options)
 	limited, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
-	must(t, ix.waitCaughtUp(limited))
+	must(t, ix.index.WaitCaughtUp(limited))
 	status, err := ix.Status()
 	if must(t, err); status.Rebuilt != 1 {
 		t.Errorf("%+v", status)

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
@@ -65,7 +66,7 @@ func TestARowThatACrashBringsBackIsIndexed(t *testing.T) {
 	}}
 	ix, err := db.CreateIndex(ctx, x)
 	must(t, err)
-	moveTo(t, ix.entries, "", 0)
+	moveTo(t, ix.Entries(), "", 0)
 	for _, h := range db.node.StoreHosts() {
 		must(t, h.Store.Sync())
 	}
@@ -74,7 +75,7 @@ func TestARowThatACrashBringsBackIsIndexed(t *testing.T) {
 	must(t, err)
 	good.Store(true)
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if at, err := ix.entries.Get(ctx, buildProgressKey); err == nil && len(at) == 0 {
+		if at, err := ix.Entries().Get(ctx, index.MetaKey("progress")); err == nil && len(at) == 0 {
 			break // else it waits for the slow disk
 		}
 	}
@@ -171,7 +172,7 @@ func checkKept(t *testing.T, db *DB, mails map[string]bool) {
 	must(t, err)
 	for _, o := range killTestIndexes(ks) {
 		ix := mustIndex(t, db, o)
-		must(t, ix.waitCaughtUp(limited))
+		must(t, ix.index.WaitCaughtUp(limited))
 		mustVerify(t, ix)
 		if o.Mode == Transactional && o.Function != "" {
 			_, err := saysAsRows(db, ix, extractAll)

@@ -1,11 +1,12 @@
 package cleave
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/key"
@@ -85,18 +86,6 @@ type IndexPage struct {
 	Next []byte
 }
 
-// lookupReadable returns the index if it may be read.
-func (ix *Index) lookupReadable(building bool) (*node.Index, error) {
-	x, err := ix.lookupCurrent()
-	if err == nil && !building && !x.IsReady() {
-		err = fmt.Errorf("%w: %q of keyspace %q: use Wait", ErrIndexBuilding, ix.name, ix.rows.Name())
-		if s, _ := ix.db.indexWorkers.find(ix).loadStatus(); s.err != nil {
-			err = fmt.Errorf("%w, but it stands still: %v", err, s.err)
-		}
-	}
-	return x, err
-}
-
 // ScanPage returns the next entries in order. A page is of one moment; two pages are of two.
 func (ix *Index) ScanPage(ctx context.Context, o IndexScanOptions) (page IndexPage, err error) {
 	if o.Limit == 0 {
@@ -107,19 +96,17 @@ func (ix *Index) ScanPage(ctx context.Context, o IndexScanOptions) (page IndexPa
 		o.Limit++ // one more reports whether there is more
 	}
 	var last []byte
-	collect := func(item IndexItem, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case len(page.Items) == limit:
-			page.Next = ix.entries.keyspace.AppendPosition(nil, last)
-			return errStop
+	var failed error
+	err = ix.visitEntries(ctx, o, func(item IndexItem) bool {
+		if len(page.Items) == limit {
+			page.Next = ix.index.Entries().AppendPosition(nil, last)
+			return false
 		}
 		page.Items = append(page.Items, item)
-		last, err = index.AppendKey(last[:0], item.Entry, item.Key)
-		return err
-	}
-	if err = ix.visitEntries(ctx, o, collect); err != nil {
+		last, failed = index.AppendKey(last[:0], item.Entry, item.Key)
+		return failed == nil
+	})
+	if err = cmp.Or(err, failed); err != nil {
 		return IndexPage{}, err
 	}
 	return page, nil
@@ -128,13 +115,7 @@ func (ix *Index) ScanPage(ctx context.Context, o IndexScanOptions) (page IndexPa
 // Scan visits entries in order, all as of one moment, see [Keyspace.Scan].
 func (ix *Index) Scan(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexItem, error] {
 	return func(yield func(IndexItem, error) bool) {
-		err := ix.visitEntries(ctx, o, func(item IndexItem, err error) error {
-			if err == nil && !yield(item, nil) {
-				err = errStop
-			}
-			return err
-		})
-		if err != nil {
+		if err := ix.visitEntries(ctx, o, func(item IndexItem) bool { return yield(item, nil) }); err != nil {
 			yield(IndexItem{}, err)
 		}
 	}
@@ -154,87 +135,61 @@ func (ix *Index) Get(ctx context.Context, values ...any) (IndexItem, error) {
 	return page.Items[0], nil
 }
 
-// visitEntries visits entries in one View, or without one if nothing but the entries counts.
-func (ix *Index) visitEntries(ctx context.Context, o IndexScanOptions, f func(IndexItem, error) error) error {
-	x, err := ix.lookupReadable(o.Building)
+// visitEntries visits entries in order until visit returns false.
+func (ix *Index) visitEntries(ctx context.Context, o IndexScanOptions, visit func(IndexItem) bool) error {
+	x, err := ix.index.Readable(o.Building)
+	if err == nil && o.Fresh {
+		err = ix.index.WaitCaughtUp(ctx)
+	}
 	if err != nil {
 		return toPublicError(err)
 	}
-	if o.Fresh {
-		if err := ix.waitCaughtUp(ctx); err != nil {
-			return err
-		}
-		o.Fresh = false // a transaction could not wait
-	}
-	if o.Limit > 0 && o.Limit <= smallScanItems && !o.Rows {
-		done, err := ix.tryVisitWithoutSnapshot(ctx, x, o, f)
-		if done || err != nil {
-			return err
-		}
-	}
-	return ix.db.View(ctx, func(tx *Txn) error {
-		for item, err := range tx.ScanIndex(ix, o) {
-			if err := f(item, err); errors.Is(err, errStop) {
-				break
-			} else if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// tryVisitWithoutSnapshot visits few entries without a View. It gives up if one of them may be of no row.
-func (ix *Index) tryVisitWithoutSnapshot(ctx context.Context, x *node.Index, o IndexScanOptions, f func(IndexItem, error) error) (done bool, err error) {
-	s, err := o.toScanOptions(x)
+	s, err := ix.toEngineScan(x, &o)
 	if err != nil {
-		return false, err
+		return err
 	}
-	var items []Item
-	for item, err := range ix.entries.scanItems(ctx, s, s.Limit, scanCommitted) {
-		if err != nil {
-			return false, ix.asDroppedError(err)
-		}
-		if !item.Expires.IsZero() && x.Mode == index.Transactional {
-			return false, nil
-		}
-		items = append(items, item)
-	}
-	for _, entry := range items {
-		item, err := toIndexItem(x, entry)
-		if err := f(item, err); errors.Is(err, errStop) {
-			break
-		} else if err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return toItems(x, visit, func(visit func(engine.IndexEntry) bool) error { return ix.index.Scan(ctx, x, s, visit) })
 }
 
-// asDroppedError says that an index was dropped, where its keyspace is missing.
-func (ix *Index) asDroppedError(err error) error {
-	if errors.Is(err, ErrNoKeyspace) {
-		if _, gone := ix.lookupCurrent(); gone != nil {
-			return toPublicError(gone)
-		}
+// toEngineScan returns the bounds as those of the keyspace of entries.
+func (ix *Index) toEngineScan(x *node.Index, o *IndexScanOptions) (s engine.IndexScan, err error) {
+	in, err := o.toScanOptions(x)
+	if err != nil {
+		return s, err
 	}
-	return err
+	span, err := ix.Entries().toScanSpan(&in)
+	if err != nil {
+		return s, toPublicError(ix.index.AsDroppedError(err))
+	}
+	return engine.IndexScan{ScanOptions: in.toEngine(span, in.Limit), Rows: o.Rows}, nil
+}
+
+// toItems hands over the entries that scan visits as items.
+func toItems(x *node.Index, visit func(IndexItem) bool, scan func(func(engine.IndexEntry) bool) error) error {
+	var failed error
+	err := scan(func(e engine.IndexEntry) bool {
+		item, err := toIndexItem(x, &e)
+		if failed = err; err != nil {
+			return false
+		}
+		return visit(item)
+	})
+	return toPublicError(cmp.Or(err, failed))
 }
 
 // toIndexItem takes an entry apart.
-func toIndexItem(x *node.Index, entry Item) (IndexItem, error) {
-	t, row, err := index.SplitKey(entry.Key)
-	if err != nil {
-		return IndexItem{}, toPublicError(err)
+func toIndexItem(x *node.Index, entry *engine.IndexEntry) (IndexItem, error) {
+	item := IndexItem{Entry: entry.Tuple, Key: entry.RowKey}
+	if entry.Row != nil {
+		item.Row = toIndexRow(entry.Row)
 	}
-	item := IndexItem{Entry: t, Key: row}
 	switch {
 	case x.Function != "":
 		item.Value = entry.Value
 	case len(x.Stored) > 0:
 		fields, err := index.DecodeStored(x.Stored, entry.Value)
 		if err != nil {
-			return IndexItem{}, toPublicError(err)
+			return IndexItem{}, err
 		}
 		for _, f := range fields {
 			item.Fields = append(item.Fields, Field(f))
@@ -254,75 +209,29 @@ func toIndexItem(x *node.Index, entry Item) (IndexItem, error) {
 func (tx *Txn) ScanIndex(ix *Index, o IndexScanOptions) iter.Seq2[IndexItem, error] {
 	return func(yield func(IndexItem, error) bool) {
 		if err := tx.visitIndex(ix, o, func(item IndexItem) bool { return yield(item, nil) }); err != nil {
-			yield(IndexItem{}, ix.asDroppedError(err))
+			yield(IndexItem{}, err)
 		}
 	}
 }
 
 func (tx *Txn) visitIndex(ix *Index, o IndexScanOptions, visit func(IndexItem) bool) error {
 	switch {
-	case tx.err != nil:
-		return tx.err
-	case ix.db != tx.db:
-		return optionErrorf("index %s is of another DB than the transaction", ix.name)
+	case tx.engine().Err() != nil:
+		return toPublicError(tx.engine().Err())
+	case ix.db.engine != tx.engine().DB():
+		return optionErrorf("index %s is of another DB than the transaction", ix.Name())
 	case o.Fresh:
 		return optionErrorf("a transaction cannot wait for an index: use WaitFresh before it, and leave Fresh out")
 	}
-	x, err := ix.lookupReadable(o.Building)
+	x, err := ix.index.Readable(o.Building)
 	if err != nil {
 		return toPublicError(err)
 	}
-	s, err := o.toScanOptions(x)
+	s, err := ix.toEngineScan(x, &o)
 	if err != nil {
 		return err
 	}
-	if err := tx.maintainIndexes(); err != nil {
-		return err
-	}
-	for left := o.Limit; ; {
-		s.Limit = left
-		seen, counted, more := 0, 0, true
-		for entry, err := range tx.Scan(ix.entries, s) {
-			if err != nil {
-				return err
-			}
-			seen++
-			s.After = ix.entries.keyspace.AppendPosition(nil, entry.Key)
-			item, counts, err := tx.makeIndexItem(ix, x, entry, o.Rows)
-			if err != nil {
-				return err
-			}
-			if counts {
-				counted++
-				if more = visit(item); !more {
-					break
-				}
-			}
-		}
-		// Entries that did not count have to be made up for.
-		if left -= counted; !more || o.Limit == 0 || left == 0 || seen < s.Limit {
-			return nil
-		}
-	}
-}
-
-// makeIndexItem takes an entry apart, if it is of the row that there is.
-func (tx *Txn) makeIndexItem(ix *Index, x *node.Index, entry Item, rows bool) (item IndexItem, counts bool, err error) {
-	if item, err = toIndexItem(x, entry); err != nil {
-		return item, false, err
-	}
-	if counts, err = tx.isLiveEntry(x, ix.rows, entry, item.Key); err != nil || !counts || !rows {
-		return item, counts, err
-	}
-	p, err := tx.locateKey(ix.rows, item.Key, false)
-	if err != nil {
-		return item, false, err
-	}
-	row, _, err := tx.loadRow(keyRef{ix.rows, p}, item.Key, nil, true)
-	if err == nil && row != nil {
-		item.Row = toIndexRow(row)
-	}
-	return item, err == nil, err
+	return toItems(x, visit, func(visit func(engine.IndexEntry) bool) error { return tx.engine().ScanIndex(ix.index, x, s, visit) })
 }
 
 // toIndexRow is a row as programs see it.

@@ -336,57 +336,6 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	}
 }
 
-// One row after the other has a name, and expires, as those of leases do: what they have left
-// is not read by all who come after them.
-func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
-	clock := newClock()
-	o := memoryOptions(1)
-	o.Wall = clock.ms.Load
-	db := mustOpen(t, o)
-	defer db.Close()
-	ks := db.Default()
-	ix := mustIndex(t, db, IndexOptions{Name: "name", Columns: "name", Unique: true})
-	take := func(tx *Txn, row []byte) error {
-		if _, err := tx.HSet(ks, row, newFields("name", "n")...); err != nil {
-			return err
-		}
-		_, err := tx.Expire(ks, row, time.Second)
-		return err
-	}
-	for i := range 20 {
-		reads := 0
-		must(t, db.Update(ctx, func(tx *Txn) error {
-			if err := take(tx, numberKey(i)); err != nil || i < 19 {
-				return err
-			}
-			if err := tx.maintainIndexes(); err != nil {
-				return err
-			}
-			err := tx.checkUnique()
-			reads = len(tx.reads)
-			return err
-		}))
-		if reads > 5 {
-			t.Errorf("after %d rows another one reads %d", i, reads)
-		}
-		clock.advance(2 * time.Second)
-	}
-
-	// The last one comes back while another finds that it is gone.
-	attempts := 0
-	err := db.Update(ctx, func(tx *Txn) error {
-		if attempts++; attempts == 1 {
-			must(t, take(tx, numberKey(20)))
-			must(t, tx.maintainIndexes())
-			must(t, tx.checkUnique())
-			return db.Update(ctx, func(tx *Txn) error { return take(tx, numberKey(19)) })
-		}
-		return take(tx, numberKey(20))
-	})
-	checkRefused(t, "a name that was taken again", err, ErrUnique)
-	expectFound(t, ix, IndexScanOptions{}, fmt.Sprintf(`("n")=%s`, numberKey(19)))
-}
-
 // An index that is read in a transaction is what its rows are there, and what others
 // change in what was read is a conflict.
 func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {

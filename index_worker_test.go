@@ -296,7 +296,7 @@ func TestIndexesAreRightAfterCrashes(t *testing.T) {
 					if round%3 == 2 {
 						must(t, ix.Wait(ctx))
 						// What is asynchronous may find that it has to be built anew.
-						must(t, ix.waitCaughtUp(ctx))
+						must(t, ix.index.WaitCaughtUp(ctx))
 						mustVerify(t, ix)
 					}
 				}
@@ -349,7 +349,7 @@ func TestAnIndexThatSeveralOpenAtOnceMayBeUsedByAll(t *testing.T) {
 					err = ix.Wait(limited)
 				}
 				if err == nil {
-					err = ix.waitCaughtUp(limited)
+					err = ix.index.WaitCaughtUp(limited)
 				}
 				if err != nil {
 					t.Error(err)
@@ -391,7 +391,7 @@ func TestAnIndexThatFollowsPassesOverRowsThatDoNotFit(t *testing.T) {
 			must(t, err)
 			limited, cancel := context.WithTimeout(ctx, hangTimeout())
 			defer cancel()
-			if err := ix.waitCaughtUp(limited); err != nil {
+			if err := ix.index.WaitCaughtUp(limited); err != nil {
 				t.Fatal(err)
 			}
 			expectFound(t, ix, IndexScanOptions{Prefix: key.Tuple{"nz"}}, `("nz")=z`)
@@ -431,24 +431,6 @@ func hostileEntries(r IndexRow) (all []IndexEntry, _ error) {
 		return []IndexEntry{{Entry: key.Tuple{struct{}{}}}}, nil
 	}
 	return []IndexEntry{{Entry: key.Tuple{text}}}, nil
-}
-
-// Whoever looked after an index that was dropped is gone, and nothing is kept of it.
-func TestNobodyLooksAfterADroppedIndex(t *testing.T) {
-	db := openSmall(t, 1)
-	for i := range 6 {
-		ks := rangeSpace(t, db, "k")
-		mustIndex(t, db, IndexOptions{Name: "i", Keyspace: ks, Mode: IndexMode(i % 2), Columns: "a"})
-		if i < 3 {
-			must(t, db.DropIndex(ctx, "k", "i"))
-		}
-		must(t, db.DropKeyspace(ctx, "k"))
-	}
-	db.indexWorkers.mu.Lock()
-	defer db.indexWorkers.mu.Unlock()
-	if n := len(db.indexWorkers.byEntries); n > 0 {
-		t.Errorf("%d are looked after still", n)
-	}
 }
 
 // Whoever makes an index and does not wait for the end of that leaves one behind that is
@@ -516,13 +498,13 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 		for i := 0; entries == nil || entries == rows; i++ {
 			ix = mustIndex(t, db, IndexOptions{Name: fmt.Sprint(i), Keyspace: ks, Mode: Asynchronous, Function: "all", Extract: extractAll})
 			start, _ := index.EntriesSpan()
-			entries = ix.entries.findGroupHost(ix.entries.keyspace.AppendPosition(nil, start)).Group
+			entries = ix.Entries().findGroupHost(ix.Entries().keyspace.AppendPosition(nil, start)).Group
 		}
 		key, _, err := ks.keyspace.Split(nil, p)
 		must(t, err)
 		_, err = ks.SetWith(ctx, key, []byte("1"), SetOptions{TTL: 4 * time.Second})
 		must(t, err)
-		must(t, ix.waitCaughtUp(ctx))
+		must(t, ix.index.WaitCaughtUp(ctx))
 		turned := entries
 		if ahead == "rows" {
 			turned = rows

@@ -93,7 +93,7 @@ func (c Split) toRequest(db *DB) (mover.Request, error) {
 	if c.keyspace == nil {
 		return mover.Request{}, optionErrorf("a Split needs a keyspace: make it with SplitAtKeys, SplitAtSlots or SplitEvenly")
 	}
-	if c.keyspace.db != db {
+	if c.keyspace.db.engine != db.engine {
 		return mover.Request{}, optionErrorf("keyspace %s is of another DB than the one that is to be split", c.keyspace.Name())
 	}
 	k := &c.keyspace.keyspace.Keyspace

@@ -2,19 +2,15 @@ package cleave
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/group"
-	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -24,8 +20,6 @@ import (
 type Keyspace struct {
 	db       *DB
 	keyspace *node.Keyspace
-	// writesEntries lets the entries of an index be written.
-	writesEntries bool
 }
 
 // Name is the name of the keyspace.
@@ -56,41 +50,8 @@ type Item struct {
 
 // appendPosition checks a key and appends its position to dst.
 func (k *Keyspace) appendPosition(dst, key []byte) (partition.Position, error) {
-	if err := k.keyspace.CheckAddr(); err != nil {
-		return nil, toPublicError(err)
-	}
-	if err := command.CheckKey(key); err != nil {
-		return nil, toPublicError(err)
-	}
-	return k.keyspace.AppendPosition(dst, key), nil
-}
-
-// checkWritable refuses a keyspace that has the entries of an index.
-func (k *Keyspace) checkWritable() error {
-	if of := k.keyspace.OwningIndex(); of != "" && !k.writesEntries {
-		return optionErrorf("keyspace %s has the entries of %s: write the rows, and they follow", k.Name(), of)
-	}
-	return nil
-}
-
-// findGroupHost returns the part of the node that has a position.
-func (k *Keyspace) findGroupHost(p partition.Position) *node.GroupHost {
-	return k.db.node.GroupHostAt(p)
-}
-
-// routeToGroup calls f with the part that has a position, again if it turns out that
-// another has it.
-func (db *DB) routeToGroup(ctx context.Context, p partition.Position, f func(*node.GroupHost) error) error {
-	for attempt := 0; ; attempt++ {
-		version := db.node.Map().Version()
-		err := f(db.node.GroupHostAt(p))
-		if !errors.Is(err, ownership.ErrWrongGroup) {
-			return err
-		}
-		if err := db.node.WaitForNewMap(ctx, version, attempt); err != nil {
-			return err
-		}
-	}
+	p, err := engine.AppendPosition(dst, k.keyspace, key)
+	return p, toPublicError(err)
 }
 
 // Get returns the value of a key, or ErrNotFound.
@@ -134,20 +95,14 @@ func (k *Keyspace) loadStringRow(ctx context.Context, key []byte) (command.Row, 
 	return row, nil
 }
 
-// loadChunkedRow returns the row of a key whose value is in chunks, with all of it: a read past the
-// queue is of one row, so this is one of a moment.
+// loadChunkedRow returns the row of a key whose value is in chunks, with all of it.
 func (k *Keyspace) loadChunkedRow(ctx context.Context, key []byte) (row command.Row, ok bool, err error) {
 	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return row, false, err
 	}
-	v, _, err := k.openSnapshot(ctx, p)
-	if err != nil {
-		return row, false, toPublicError(err)
-	}
-	defer v.Close()
-	row, ok, err = readStringRow(v, effect.Rows.AppendKey(nil, p))
-	return row, ok, toPublicError(withKeyName(keyRef{k, p}, err))
+	row, ok, err = k.db.engine.ReadString(ctx, k.keyspace, p)
+	return row, ok, toPublicError(err)
 }
 
 // loadRow returns the row of a key, if there is one.
@@ -162,13 +117,7 @@ func (k *Keyspace) loadRow(ctx context.Context, key []byte) (row command.Row, ok
 		return row, false, err
 	}
 	*room = p
-	row, ok, err = k.findGroupHost(p).Group.Read(ctx, p, nil)
-	if errors.Is(err, ownership.ErrWrongGroup) {
-		err = k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
-			row, ok, err = part.Group.Read(ctx, p, nil)
-			return err
-		})
-	}
+	row, ok, err = k.db.engine.Read(ctx, p)
 	return row, ok, toPublicError(err)
 }
 
@@ -184,29 +133,8 @@ func toExpiryTime(ms int64) time.Time {
 
 // executeCommand executes a command on the group of its first key.
 func (k *Keyspace) executeCommand(ctx context.Context, p partition.Position, id RequestID, c command.Command) (command.Reply, error) {
-	if err := k.checkWritable(); err != nil {
-		return command.Reply{}, err
-	}
-	if k.keyspace.Indexes() != nil {
-		return k.executeIndexed(ctx, p, id, c)
-	}
-	r := group.Request{Command: c, Key: p, ID: group.RequestID(id), Gate: node.UnindexedGate{Keyspace: k.keyspace}}
-	reply, err := k.findGroupHost(p).Group.Execute(ctx, r)
-	if err == nil {
-		err = reply.Err
-	}
-	if errors.Is(err, ownership.ErrWrongGroup) {
-		err = k.db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
-			if reply, err = part.Group.Execute(ctx, r); err == nil {
-				err = reply.Err
-			}
-			return err
-		})
-	}
-	if errors.Is(err, node.ErrIndexesChanged) { // it has got one meanwhile
-		return k.executeIndexed(ctx, p, id, c)
-	}
-	return reply, toPublicError(withKeyName(keyRef{k, p}, err))
+	reply, err := k.db.engine.Execute(ctx, k.keyspace, p, group.RequestID(id), c)
+	return reply, toPublicError(err)
 }
 
 // cloneIfCancelable returns b itself if the command cannot outlive the call, else a copy:
@@ -218,44 +146,8 @@ func cloneIfCancelable(ctx context.Context, b []byte) []byte {
 	return append([]byte{}, b...)
 }
 
-// keyRef is where a key is.
-type keyRef struct {
-	k *Keyspace
-	p partition.Position
-}
-
-func (a keyRef) findGroupHost() *node.GroupHost { return a.k.findGroupHost(a.p) }
-
-// String names the key in an error.
-func (a keyRef) String() string {
-	key, _, err := a.k.keyspace.Split(nil, a.p)
-	if err != nil {
-		return fmt.Sprintf("position %x of keyspace %s", []byte(a.p), a.k.Name())
-	}
-	return formatKey(a.k, key)
-}
-
-// withKeyName adds to an error of a command which key it is about.
-func withKeyName(at keyRef, err error) error {
-	switch {
-	case errors.Is(err, command.ErrConflict):
-		return fmt.Errorf("%w: %v has changed: read it again", command.ErrConflict, at)
-	case errors.Is(err, command.ErrWrongType), errors.Is(err, command.ErrNotInteger), errors.Is(err, command.ErrOverflow):
-		return fmt.Errorf("%w: %v", err, at)
-	}
-	return err
-}
-
-// maxShownKeyBytes is how much of a key an error shows.
-const maxShownKeyBytes = 40
-
 // formatKey names a key in an error.
-func formatKey(k *Keyspace, key []byte) string {
-	if len(key) > maxShownKeyBytes {
-		return fmt.Sprintf("key %q… of keyspace %s", key[:maxShownKeyBytes], k.Name())
-	}
-	return fmt.Sprintf("key %q of keyspace %s", key, k.Name())
-}
+func formatKey(k *Keyspace, key []byte) string { return engine.FormatKey(k.keyspace, key) }
 
 // GetMany returns the values of keys in their order, nil for one that is absent, all
 // as of one moment.
@@ -263,85 +155,15 @@ func (k *Keyspace) GetMany(ctx context.Context, keys ...[]byte) ([][]byte, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	values := make([][]byte, len(keys))
 	if len(keys) == 0 {
-		return values, nil
+		return [][]byte{}, nil
 	}
-	some, err := k.encodeRowKeys(keys)
+	rows, err := engine.EncodeRowKeys(k.keyspace, keys)
 	if err != nil {
-		return nil, err
+		return nil, toPublicError(err)
 	}
-	shard := k.db.node.Map().Find(some[0][1:]).Span
-	if slices.ContainsFunc(some, func(key []byte) bool { return !shard.Contains(key[1:]) }) {
-		k.db.node.Counters.MultiShardReads.Add(1)
-	}
-	for attempt := 0; ; attempt++ {
-		version := k.db.node.Map().Version()
-		var hosts []*node.StoreHost
-		for _, key := range some {
-			if h := k.findGroupHost(key[1:]).Host; !slices.Contains(hosts, h) {
-				hosts = append(hosts, h)
-			}
-		}
-		err := k.db.node.ReadSnapshot(ctx, hosts, func(v *node.Snapshot) error {
-			for i, key := range some {
-				value, err := readStringValue(v, key)
-				if err != nil {
-					return fmt.Errorf("%s: %w", formatKey(k, keys[i]), err)
-				}
-				values[i] = value
-			}
-			// Not before: rows of one that was dropped meanwhile go piece by piece.
-			return cmp.Or(k.keyspace.CheckAddr(), ctx.Err())
-		})
-		if !errors.Is(err, ownership.ErrWrongGroup) {
-			return values, toPublicError(err)
-		}
-		if err := k.db.node.WaitForNewMap(ctx, version, attempt); err != nil {
-			return nil, toPublicError(err)
-		}
-	}
-}
-
-// encodeRowKeys returns the store keys of the rows of keys, in memory of their own. Behind
-// the first byte of each is the position.
-func (k *Keyspace) encodeRowKeys(keys [][]byte) ([][]byte, error) {
-	var all []byte
-	ends := make([]int, len(keys))
-	for i, key := range keys {
-		p, err := k.appendPosition(append(all, byte(effect.Rows)), key)
-		if err != nil {
-			return nil, err
-		}
-		all, ends[i] = p, len(p)
-	}
-	cut, from := make([][]byte, len(keys)), 0
-	for i, end := range ends {
-		cut[i], from = all[from:end], end
-	}
-	return cut, nil
-}
-
-// readStringValue returns the value of a string of bytes, nil if there is none.
-func readStringValue(v *node.Snapshot, key []byte) ([]byte, error) {
-	row, _, err := readStringRow(v, key)
-	return row.Payload, err
-}
-
-// readStringRow returns the row of a key that holds a string of bytes, with all of its value, and
-// whether there is one.
-func readStringRow(v *node.Snapshot, key []byte) (row command.Row, ok bool, err error) {
-	value, nowMS, ok, err := v.GetWithTime(key, nil)
-	if err != nil || !ok {
-		return row, false, err
-	}
-	if row, err = command.DecodeRow(value); err != nil || !row.IsAlive(nowMS) {
-		return command.Row{}, false, err
-	}
-	if row.Payload, err = command.ReadStringValue(v, key[1:], &row); err != nil {
-		return command.Row{}, false, err
-	}
-	return row, true, nil
+	values, err := k.db.engine.ReadStrings(ctx, k.keyspace, rows)
+	return values, toPublicError(err)
 }
 
 // Pin keeps the rows of keys in memory for a time, so that reads of them never wait for

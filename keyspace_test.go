@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/storage/wal"
@@ -351,12 +351,12 @@ func TestWhoReadsADroppedKeyspaceSeesNothingThatCameLater(t *testing.T) {
 			return seen, err
 		},
 		"commands of the server": func(ctx context.Context, ks *Keyspace) (seen int, err error) {
-			err = inside.View(ctx, ks.db, func(tx inside.Txn) {
+			err = ks.db.engine.ViewCommands(ctx, func(tx *engine.CommandTxn) {
 				was, later := ks.keyspace.AppendPosition(nil, []byte("z")), ks.db.Default().After([]byte("later"))
 				seen += len(tx.Eval(ks.keyspace, was, &command.Get{Key: was}, false).Bytes)
 				seen += len(tx.Eval(ks.db.Default().keyspace, later, &command.Get{Key: later}, false).Bytes)
 			})
-			return seen, err
+			return seen, toPublicError(err)
 		},
 	} {
 		t.Run(how, func(t *testing.T) {

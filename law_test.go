@@ -400,12 +400,12 @@ func (l *law) runBatch(t *rapid.T) {
 			ks = l.drawKeyspace(t)
 		}
 		key, n := lawKey(t), b.Len()+1
-		at := keyRef{ks, ks.keyspace.AppendPosition(nil, key)}
+		at := ks.keyspace.AppendPosition(nil, key)
 		err := addWrite(t, &b, ks, key, copies[ks.Name()])
 		if b.Err() != nil {
 			t.Fatalf("write %d: %v", n, b.Err())
 		}
-		shard := l.db.node.Map().Find(at.p).ID
+		shard := l.db.node.Map().Find(at).ID
 		if err != nil && !slices.ContainsFunc(want, func(r refusal) bool { return r.shard == shard }) {
 			want = append(want, refusal{n, err, shard})
 		}

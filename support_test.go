@@ -17,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
+	"github.com/cleavekv/cleave/partition"
 )
 
 var ctx = context.Background()
@@ -173,4 +174,16 @@ func (f crashFS) Lock(name string) (io.Closer, error) {
 	f.locking.Lock()
 	defer f.locking.Unlock()
 	return f.FS.Lock(name)
+}
+
+// attemptsBeforeReserve is how often a transaction tries before it asks others to wait, as in package
+// engine.
+const attemptsBeforeReserve = 3
+
+// txnScanPageKeys is how many keys a scan of a transaction reads ahead, as in package engine.
+const txnScanPageKeys = 256
+
+// findGroupHost returns the part of the node that has a position.
+func (k *Keyspace) findGroupHost(p partition.Position) *node.GroupHost {
+	return k.db.node.GroupHostAt(p)
 }

@@ -1,55 +1,20 @@
 package cleave
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/internal/shard/effect"
-	"github.com/cleavekv/cleave/internal/shard/ownership"
-	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // Txn is a transaction: a consistent state to read from, and writes that happen
 // together when its function returns, or not at all. It belongs to the
 // goroutine of that function and must not be used after it.
-type Txn struct {
-	ctx      context.Context
-	db       *DB
-	readOnly bool
-	// allStores takes the state of all stores at once: one that has to be taken again
-	// cannot be seen to its end.
-	allStores bool
+type Txn engine.Txn
 
-	snapshot     *node.Snapshot // of the stores that it has touched, or of all if it only reads
-	env          *command.Env
-	beforeWrites command.Savepoint // before the first write
-	reads        map[string]uint64 // versions by position, 0 for absent
-	// trackedKey is the key whose row counts as read if it is looked at, nil for
-	// none.
-	trackedKey partition.Position
-	rangeReads []command.RangeRead
-	openScans  []*txnScan // under way
-	writes     []txnWrite
-	// expiryClocks are keys that it has given an expiry: that does not come while it is under way.
-	expiryClocks map[string]expiryClock
-	keyspaces    usedKeyspaces // keyspaces that it read or wrote
-	// indexedRows are those of indexed keyspaces that it wrote.
-	indexedRows map[string]*indexedRow
-	touchedRows []*indexedRow // in the order in which they were
-	// uniqueEntries are entries that no other row may have, if theirs still does at the commit.
-	uniqueEntries []uniqueEntry
-	// reservation names the transaction if it holds what it needs.
-	reservation txn.ID
-	err         error // why it cannot commit
-}
+// engine returns the transaction itself.
+func (tx *Txn) engine() *engine.Txn { return (*engine.Txn)(tx) }
 
 // Update runs f in a transaction and commits it. If something that f has read
 // was changed by others meanwhile, nothing is committed and f runs again on the
@@ -63,434 +28,54 @@ type Txn struct {
 // and then nobody comes before it. Only time does: a key that it has read, or that is in a
 // range that it has read, and that expires before the commit, has changed.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
-	attempts, err := db.runUpdate(ctx, f)
-	if errors.Is(err, errRetry) {
-		return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempts, ctx.Err())
-	}
-	return err
-}
-
-// runUpdate is Update, but if ctx ends before it is committed the error is errRetry.
-func (db *DB) runUpdate(ctx context.Context, f func(tx *Txn) error) (attempts int, err error) {
-	if err := db.node.CheckOpen(); err != nil { // whether f touches anything or not
-		return 0, toPublicError(err)
-	}
-	var claims []txn.ReservedSpan // of the last attempt
-	return db.retryUntilCommitted(ctx, func() []txn.ReservedSpan { return claims }, func(attempt int, hold txn.ID) (err error) {
-		claims, err = db.tryUpdate(ctx, f, attempt > 0, hold)
-		return err
-	})
-}
-
-// attemptsBeforeReserve is how often a transaction tries before it asks others to wait.
-const attemptsBeforeReserve = 3
-
-// retryUntilCommitted tries to commit until that is no conflict, or ctx ends: then the error
-// is errRetry. After attemptsBeforeReserve it waits for its turn, and then tries under the id
-// that it is held by.
-func (db *DB) retryUntilCommitted(ctx context.Context, claims func() []txn.ReservedSpan, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
-	for attempt := 0; ; attempt++ {
-		attempts++
-		var touched []txn.ReservedSpan
-		if attempt >= attemptsBeforeReserve {
-			touched = claims()
-		}
-		if len(touched) == 0 {
-			err = try(attempt, txn.ID{})
-		} else {
-			err = db.withReservation(ctx, touched, func(id txn.ID) error { return try(attempt, id) })
-		}
-		if !errors.Is(err, errRetry) {
-			return attempts, err
-		}
-		db.node.Counters.Retries.Add(1)
-		if db.waitBeforeRetry(ctx, attempt, err) != nil {
-			return attempts, err
-		}
-		if errors.Is(err, txn.ErrReserved) {
-			attempt = max(attempt, attemptsBeforeReserve-1) // others stand in a queue: so do we
-		}
-	}
-}
-
-// withReservation calls f when it is the turn of a transaction that claims something, with the
-// id that it is to be committed under.
-func (db *DB) withReservation(ctx context.Context, claims []txn.ReservedSpan, f func(txn.ID) error) error {
-	id, release, err := db.node.Reserve(ctx, claims)
-	if isRetryable(err) {
-		return fmt.Errorf("%w: %w", errRetry, err)
-	}
-	if err != nil {
-		return toPublicError(err)
-	}
-	defer release()
-	db.node.Counters.Reserved.Add(1)
-	return f(id)
-}
-
-// errRetry is a conflict of the transaction itself, as opposed to one that its
-// function has met.
-var errRetry = errors.New("cleave: retry")
-
-// waitBeforeRetry waits before the next attempt: for a lock that was met to be gone; else not at
-// all at first, then longer and longer, at random, so that two that collide do not
-// go on in step.
-func (db *DB) waitBeforeRetry(ctx context.Context, attempt int, met error) error {
-	most := time.Millisecond << min(attempt, 6)
-	switch {
-	case errors.Is(met, txn.ErrLocked):
-		return db.node.WaitForUnlock(ctx, met, most)
-	case attempt < 2 || errors.Is(met, txn.ErrReserved):
-		return ctx.Err()
-	}
-	return db.node.WaitForUnlock(ctx, met, rand.N(most))
-}
-
-// tryUpdate runs f once, and returns what it has touched if it must be tried again.
-func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, again bool, hold txn.ID) ([]txn.ReservedSpan, error) {
-	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: hold}
-	defer tx.close()
-	err := f(tx)
-	switch {
-	case errors.Is(tx.err, errRetry):
-		err = tx.err // whatever f made of it: what it has read is not of one state
-	case err == nil:
-		err = tx.commit()
-	}
-	if !errors.Is(err, errRetry) {
-		return nil, err
-	}
-	return tx.spansToReserve(), err
+	return toPublicError(db.engine.Update(ctx, func(tx *engine.Txn) error { return f((*Txn)(tx)) }))
 }
 
 // View runs f on one consistent state, which stays the same for f whatever
 // happens meanwhile.
 func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
-	if err := db.node.CheckOpen(); err != nil {
-		return toPublicError(err)
-	}
-	tx := &Txn{ctx: ctx, db: db, readOnly: true, allStores: true}
-	defer tx.close()
-	return f(tx)
+	return toPublicError(db.engine.View(ctx, func(tx *engine.Txn) error { return f((*Txn)(tx)) }))
 }
 
 // Cursor returns the place in the feed behind the state that the transaction reads:
 // what it sees was committed before, and what comes there is not seen yet, but for
 // writes of transactions across stores that it sees already, which are told again.
 func (tx *Txn) Cursor() (Cursor, error) {
-	if err := tx.extendSnapshot(tx.db.node.StoreHosts()...); err != nil {
-		return "", err
-	}
-	return tx.db.formatCursor(tx.snapshot.LogPositions()), nil
-}
-
-func (tx *Txn) close() {
-	if tx.snapshot != nil {
-		tx.snapshot.Close()
-		tx.snapshot, tx.env = nil, nil
-	}
-	tx.err = ErrTxnOver
-}
-
-// extendSnapshot takes the state of stores at their first use. One that only reads takes that
-// of all at once, as nothing reports whether what it has read is still so; so does one
-// that has failed before, to learn all that it touches, and one that is expected to
-// need several.
-func (tx *Txn) extendSnapshot(hosts ...*node.StoreHost) error {
-	if tx.err != nil {
-		return tx.err
-	}
-	if tx.snapshot != nil {
-		hosts = slices.DeleteFunc(slices.Clone(hosts), tx.snapshot.HasStore)
-		if len(hosts) == 0 {
-			return nil
-		}
-		hosts = append(tx.snapshot.StoreHosts(), hosts...)
-	} else if tx.allStores {
-		hosts = tx.db.node.StoreHosts()
-	}
-	if err := tx.ctx.Err(); err != nil {
-		return err
-	}
-	v, err := tx.db.node.Snapshot(tx.ctx, hosts...)
+	at, err := tx.engine().LogPositions()
 	if err != nil {
+		return "", toPublicError(err)
+	}
+	return Cursor(tx.engine().DB().FormatCursor(at)), nil
+}
+
+// toPosition checks a key and returns its position.
+func (tx *Txn) toPosition(k *Keyspace, key []byte) (partition.Position, error) {
+	if err := tx.checkUsable(k); err != nil {
+		return nil, err
+	}
+	return k.appendPosition(nil, key)
+}
+
+// checkUsable refuses a keyspace of another DB, and a transaction that cannot go on.
+func (tx *Txn) checkUsable(k *Keyspace) error {
+	if err := tx.engine().Err(); err != nil {
 		return toPublicError(err)
 	}
-	was := tx.snapshot
-	if was != nil {
-		tx.recordScans()
-	}
-	if tx.snapshot = v; was == nil {
-		tx.env = command.NewEnv((*txnReader)(tx))
-		tx.env.SetGuard((*txnGuard)(tx))
-		tx.env.Begin(effect.Header{ClockMS: v.LatestMS()}, firstTxnVersion)
-		tx.beforeWrites = tx.env.Savepoint()
-		return nil
-	}
-	was.Close()
-	return tx.validateReads()
-}
-
-// validateReads reports whether all that was read is the same in a state that was taken later:
-// then all of it is of that state.
-func (tx *Txn) validateReads() error {
-	for key, version := range tx.reads {
-		now, err := tx.readVersion(partition.Position(key))
-		if err != nil && !errors.Is(err, ownership.ErrWrongGroup) {
-			return toPublicError(err)
-		}
-		if err != nil || now != version {
-			tx.err = errRetry
-			return tx.err
-		}
-	}
-	for _, r := range tx.rangeReads {
-		s := partition.Span{Start: r.Start, End: r.End}
-		err := tx.snapshot.CheckServed(s)
-		var digest command.Digest
-		if err == nil {
-			digest, err = tx.digestSpan(s)
-		}
-		if err != nil && !errors.Is(err, ownership.ErrWrongGroup) {
-			return toPublicError(err)
-		}
-		if err != nil || digest != r.Digest {
-			tx.err = errRetry
-			return tx.err
-		}
-	}
-	return nil
-}
-
-// readVersion returns the version of a key in the transaction's state, 0 if it is absent.
-func (tx *Txn) readVersion(p partition.Position) (uint64, error) {
-	nowMS, err := tx.snapshot.NowMS(p)
-	if err != nil {
-		return 0, err
-	}
-	value, ok, err := tx.snapshot.Get(effect.Rows.AppendKey(nil, p), nil)
-	if err != nil || !ok {
-		return 0, err
-	}
-	row, err := command.DecodeRow(value)
-	if err != nil || !row.IsAlive(nowMS) {
-		return 0, err
-	}
-	return row.Version, nil
-}
-
-// txnGuard judges keys by the groups that served them at the transaction's moment.
-type txnGuard Txn
-
-// CheckRead implements [command.Guard].
-func (g *txnGuard) CheckRead(p partition.Position) error {
-	_, err := g.snapshot.NowMS(p)
-	return err
-}
-
-// CheckWrite implements [command.Guard].
-func (g *txnGuard) CheckWrite(p partition.Position) error { return g.CheckRead(p) }
-
-// CheckReadSpan implements [command.Guard].
-func (g *txnGuard) CheckReadSpan(s partition.Span) error { return g.snapshot.CheckServed(s) }
-
-// ExpiryCheckMS implements [command.Guard].
-func (g *txnGuard) ExpiryCheckMS(p partition.Position, nowMS int64) int64 {
-	if t, err := (*Txn)(g).nowMSAt(p); err == nil {
-		return t
-	}
-	return nowMS
-}
-
-// nowMSAt is the time by which a key is judged.
-func (tx *Txn) nowMSAt(p partition.Position) (int64, error) {
-	if len(tx.expiryClocks) > 0 {
-		if d, ok := tx.expiryClocks[string(p)]; ok {
-			return d.nowMS, nil
-		}
-	}
-	return tx.snapshot.NowMS(p)
-}
-
-// firstTxnVersion is above all versions that are ever given out: what a
-// transaction has written gets its version at the commit.
-const firstTxnVersion = 1 << 62
-
-// checkDB refuses a keyspace of another DB.
-func (tx *Txn) checkDB(k *Keyspace) error {
-	if k.db != tx.db {
+	if k.db.engine != tx.engine().DB() {
 		return optionErrorf("keyspace %s is of another DB than the transaction", k.Name())
 	}
 	return nil
 }
 
-// txnReader reads from the transaction's state, and notes what it read.
-type txnReader Txn
-
-// Get implements [command.Reader]. Elements need not be noted: the row of their
-// collection has another version after each change of one.
-func (r *txnReader) Get(key, dst []byte) ([]byte, bool, error) {
-	value, ok, err := r.snapshot.Get(key, dst)
-	if err != nil || r.trackedKey == nil || key[0] != byte(effect.Rows) || !bytes.Equal(key[1:], r.trackedKey) {
-		return value, ok, err
-	}
-	version := uint64(0)
-	if ok {
-		row, err := command.DecodeRow(value[len(dst):])
-		if err != nil {
-			return value, ok, err
-		}
-		if row.IsAlive((*txnGuard)(r).ExpiryCheckMS(r.trackedKey, r.env.NowMS())) {
-			version = row.Version
-		}
-	}
-	r.reads[string(r.trackedKey)] = version
-	return value, ok, nil
+// read evaluates a command that only reads on the transaction's state.
+func (tx *Txn) read(k *Keyspace, p partition.Position, c command.Command) (command.Reply, error) {
+	reply, err := tx.engine().Read(k.keyspace, p, c)
+	return reply, toPublicError(err)
 }
 
-// Scan implements [command.Reader]. What it visits belongs to a collection
-// whose row was read.
-func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
-	return r.snapshot.Scan(start, end, reverse, visit)
-}
-
-// locateKey checks a key and begins the transaction where it is.
-func (tx *Txn) locateKey(k *Keyspace, key []byte, writes bool) (partition.Position, error) {
-	if tx.err != nil {
-		return nil, tx.err
-	}
-	if err := tx.checkDB(k); err != nil {
-		return nil, err
-	}
-	p, err := k.appendPosition(nil, key)
-	if err != nil {
-		return nil, err
-	}
-	if writes {
-		if err := k.checkWritable(); err != nil {
-			return nil, err
-		}
-		if tx.readOnly {
-			return nil, ErrReadOnly
-		}
-	}
-	tx.useKeyspace(k, writes)
-	if err := tx.extendSnapshot(k.findGroupHost(p).Host); err != nil {
-		return p, err
-	}
-	return p, toPublicError(k.keyspace.CheckAddr()) // also of the moment of the state
-}
-
-// executeCommand evaluates a command on the transaction's state. One that writes is kept
-// for the commit; seen reports whether f learns something from it.
-func (tx *Txn) executeCommand(k *Keyspace, key []byte, writes, seen bool, c func(partition.Position) (command.Command, error)) (command.Reply, error) {
-	p, err := tx.locateKey(k, key, writes)
-	if err != nil {
-		return command.Reply{}, err
-	}
-	cmd, err := c(p)
-	if err != nil {
-		return command.Reply{}, err
-	}
-	if !writes {
-		return tx.eval(keyRef{k, p}, cmd, seen)
-	}
-	return tx.evalWrite(keyRef{k, p}, cmd, seen, nil)
-}
-
-// eval evaluates a command on the transaction's state.
-func (tx *Txn) eval(at keyRef, cmd command.Command, seen bool) (command.Reply, error) {
-	reply, err := tx.evalToReply(at, cmd, seen)
-	if err == nil {
-		err = toPublicError(withKeyName(at, reply.Err))
-	}
-	if err != nil {
-		return command.Reply{}, err
-	}
-	return reply, nil
-}
-
-// evalToReply is eval, but what the command refuses is in its reply.
-func (tx *Txn) evalToReply(at keyRef, cmd command.Command, seen bool) (command.Reply, error) {
-	if tx.trackedKey = nil; seen && !tx.readOnly {
-		tx.trackedKey = at.p
-	}
-	reply := tx.env.Do(cmd)
-	if errors.Is(reply.Err, ownership.ErrWrongGroup) {
-		tx.err = errRetry
-		return command.Reply{}, tx.err
-	}
-	return reply.Clone(), nil
-}
-
-// evalWrite evaluates a command that writes, and keeps it for the commit, as something else
-// if that is given.
-func (tx *Txn) evalWrite(at keyRef, cmd command.Command, seen bool, as func(command.Command) command.Command) (command.Reply, error) {
-	if err := tx.trackIndexedRow(at); err != nil {
-		return command.Reply{}, err
-	}
-	cmd = tx.fixExpiryClock(at, cmd)
-	reply, err := tx.eval(at, cmd, seen)
-	if err != nil {
-		return command.Reply{}, err
-	}
-	if as != nil {
-		cmd = as(cmd)
-	}
-	tx.writes = append(tx.writes, txnWrite{at, cmd})
-	return reply, nil
-}
-
-// expiryClock is how a key is judged that a transaction has given an expiry.
-type expiryClock struct {
-	nowMS int64
-	// atCommit tells that the commit must judge it like that too.
-	atCommit bool
-}
-
-// fixExpiryClock returns a command as it is evaluated, and notes by which time its key is judged from
-// then on if it gives it an expiry: by that of its group, also if a transaction that is in
-// doubt has locked the key. A time to live does not count from the lock; and at the commit
-// the lock is gone. If the row has entries in indexes it becomes a time on the clock: the
-// entries, which may be in other groups, have to expire with it.
-func (tx *Txn) fixExpiryClock(at keyRef, cmd command.Command) command.Command {
-	dates, matters := command.SetsExpiry(cmd)
-	if !dates {
-		return cmd
-	}
-	d, dated := tx.expiryClocks[string(at.p)]
-	if !dated {
-		nowMS, err := tx.snapshot.ClockMS(at.p)
-		if err != nil { // the command hears it too
-			return cmd
-		}
-		d.nowMS = nowMS
-		if tx.isKeptByLock(at.p, nowMS) {
-			tx.err = errRetry // it is there for whoever has read it, and not at the commit
-			return cmd
-		}
-	}
-	if tx.indexedRows[string(at.p)] != nil {
-		cmd, matters = command.WithAbsoluteExpiry(cmd, d.nowMS), true
-	}
-	d.atCommit = d.atCommit || matters
-	if tx.expiryClocks == nil {
-		tx.expiryClocks = map[string]expiryClock{}
-	}
-	tx.expiryClocks[string(at.p)] = d
-	return cmd
-}
-
-// isKeptByLock reports whether nothing but a lock keeps a key alive in the transaction's state.
-func (tx *Txn) isKeptByLock(p partition.Position, nowMS int64) bool {
-	judgeMS, err := tx.snapshot.NowMS(p)
-	if err != nil || judgeMS >= nowMS {
-		return false
-	}
-	value, ok, err := tx.snapshot.Get(effect.Rows.AppendKey(nil, p), nil)
-	if err != nil || !ok {
-		return false
-	}
-	row, err := command.DecodeRow(value)
-	return err == nil && row.IsAlive(judgeMS) && !row.IsAlive(nowMS)
+// write evaluates a command on the transaction's state and keeps it for the commit. seen reports
+// whether the program learns something about the key from it.
+func (tx *Txn) write(k *Keyspace, p partition.Position, c command.Command, seen bool) (command.Reply, error) {
+	reply, err := tx.engine().Write(k.keyspace, p, c, seen)
+	return reply, toPublicError(err)
 }

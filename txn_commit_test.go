@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
@@ -350,10 +351,20 @@ func TestARetryWaitsForTheRecordOfItsRequest(t *testing.T) {
 	db := openSmall(t, 3)
 	ks := db.Default()
 	batch := Batch{Request: db.NewRequestID()}
+	m := db.node.Map()
+	participants := protocol.NewParticipants(m, nil)
 	for _, store := range []int{2, 1, 0} { // the last part has the record
-		batch.SetWith(ks, keyOn(db, store), nil, SetOptions{IfAbsent: true})
+		key := keyOn(db, store)
+		p := ks.keyspace.AppendPosition(nil, key)
+		part := participants.ParticipantAt(p)
+		if batch.Len() == 0 {
+			once := group.Request{Key: p, ID: group.RequestID(batch.Request)}
+			part.Writes = append(part.Writes, &group.RecordRequest{Request: once, Remember: db.node.Remember()})
+		}
+		part.Writes = append(part.Writes, &command.Set{Key: p, Condition: command.IfAbsent})
+		batch.SetWith(ks, key, nil, SetOptions{IfAbsent: true})
 	}
-	parts, m := batch.splitByParticipant(db), db.node.Map()
+	parts := participants.Sorted()
 	plan := txn.Plan{ID: txn.ID{7}, DeadlineMS: db.node.WallMS() + 5000, Participants: parts, CoordinatorGroup: m.Owner(parts[0].Span.Start).Group}
 	c, _ := txn.NewCoordinator(plan)
 	do := func(i int, command group.Request) {
@@ -397,7 +408,11 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	calls := map[string]func(context.Context) error{
 		"for its turn": func(c context.Context) error {
 			claim := txn.ReservedSpan{Span: txn.KeySpan(ks.keyspace.AppendPosition(nil, key)), Write: true}
-			return db.withReservation(c, []txn.ReservedSpan{claim}, func(txn.ID) error { return nil })
+			_, release, err := db.node.Reserve(c, []txn.ReservedSpan{claim})
+			if err == nil {
+				release()
+			}
+			return toPublicError(err)
 		},
 		"for the record of its request": func(c context.Context) error {
 			return secondError(ks.SetWith(c, key, nil, SetOptions{Request: id}))

@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
-	"github.com/cleavekv/cleave/partition"
 )
 
 // The keys of these tests live for briefly, and their transactions take long.
@@ -110,7 +109,7 @@ func TestCommandsOfATransactionAreToldWhatComesOfKeysThatExpire(t *testing.T) {
 	}
 	p := k.keyspace.AppendPosition(nil, []byte("k"))
 	var told int64
-	err = inside.Update(ctx, db, func(tx inside.Txn) {
+	err = db.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) {
 		tx.Eval(k.keyspace, p, &command.Expire{Key: p, Expiry: command.ExpireAt(tx.NowMS() + briefly.Milliseconds())}, true)
 		tx.Eval(k.keyspace, p, &command.Persist{Key: p}, true)
 		told = tx.Eval(k.keyspace, p, &command.Add{Key: p, Delta: 1}, true).Int
@@ -182,12 +181,12 @@ func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 		k := db.Default()
 		p := k.keyspace.AppendPosition(nil, []byte("k"))
 		var told, was int64
-		err = inside.Update(ctx, db, func(tx inside.Txn) {
+		err = db.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) {
 			was = tx.NowMS() + time.Minute.Milliseconds()
 			tx.Eval(k.keyspace, p, &command.Set{Key: p, Expiry: command.ExpireAt(was)}, true)
 		})
 		if err == nil {
-			err = inside.Update(ctx, db, func(tx inside.Txn) {
+			err = db.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) {
 				// It is in between when the transaction is told, and not at the commit.
 				in := was - tx.NowMS() - briefly.Milliseconds()
 				told = tx.Eval(k.keyspace, p, &command.Expire{Key: p, Expiry: command.ExpireIn(in), Flags: flags}, true).Int
@@ -342,7 +341,7 @@ func TestATransactionJudgesTheTimeOfAKeyByItsOwnGroup(t *testing.T) {
 		if _, err := tx.Get(k, other); !errors.Is(err, ErrNotFound) {
 			return err // from here on the later clock is that of the transaction
 		}
-		reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) { return &command.TTL{Key: p}, nil })
+		reply, err := tx.read(k, p0, &command.TTL{Key: p0})
 		if err == nil && (reply.Int <= 0 || reply.Int > 30_000) {
 			t.Errorf("it lives for %d ms more", reply.Int)
 		}

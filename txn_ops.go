@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // Get returns the value of a key, or ErrNotFound.
 func (tx *Txn) Get(k *Keyspace, key []byte) ([]byte, error) {
-	reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.Get{Key: p}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := tx.read(k, p, &command.Get{Key: p})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotFound
 	}
@@ -37,33 +40,28 @@ func (tx *Txn) GetMany(k *Keyspace, keys ...[]byte) ([][]byte, error) {
 // Item returns a key with its value, version and expiry, or ErrNotFound. The
 // version of what the transaction wrote is 0: it is not known before the commit.
 func (tx *Txn) Item(k *Keyspace, key []byte) (Item, error) {
-	value, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.Get{Key: p}, nil
-	})
-	if err == nil && value.Kind == command.Nil {
-		err = ErrNotFound
-	}
+	p, err := tx.toPosition(k, key)
 	if err != nil {
 		return Item{}, err
 	}
-	expiry, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.TTL{Key: p, Absolute: true}, nil
-	})
-	if err != nil {
-		return Item{}, err
+	item, found, err := tx.engine().Item(k.keyspace, p)
+	switch {
+	case err != nil:
+		return Item{}, toPublicError(err)
+	case !found:
+		return Item{}, ErrNotFound
 	}
-	item := Item{Key: bytes.Clone(key), Value: value.Bytes, Expires: toExpiryTime(max(expiry.Int, 0))}
-	if value.Version < firstTxnVersion {
-		item.Version = value.Version
-	}
-	return item, nil
+	item.Key = bytes.Clone(key)
+	return toItem(item), nil
 }
 
 // Exists reports whether there is a key, whatever it holds.
 func (tx *Txn) Exists(k *Keyspace, key []byte) (bool, error) {
-	reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.Exists{Keys: []partition.Position{p}}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return false, err
+	}
+	reply, err := tx.read(k, p, &command.Exists{Keys: []partition.Position{p}})
 	return reply.Int == 1, err
 }
 
@@ -81,15 +79,21 @@ func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
 	if o.Request != (RequestID{}) {
 		return errTxnRequest
 	}
-	if o.IfVersion && o.Version >= firstTxnVersion {
+	if o.IfVersion && o.Version >= engine.FirstTxnVersion {
 		// No key has it, but what the transaction wrote looks as if it had.
 		return fmt.Errorf("%w: version %d was never given out", ErrConflict, o.Version)
 	}
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return err
+	}
+	c, err := o.toCommand(p, bytes.Clone(value))
+	if err != nil {
+		return err
+	}
 	// An expiry that is kept is what a later Item shows.
 	seen := o.IfAbsent || o.IfPresent || o.IfVersion || o.KeepTTL
-	reply, err := tx.executeCommand(k, key, true, seen, func(p partition.Position) (command.Command, error) {
-		return o.toCommand(p, bytes.Clone(value))
-	})
+	reply, err := tx.write(k, p, c, seen)
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotStored
 	}
@@ -98,22 +102,14 @@ func (tx *Txn) SetWith(k *Keyspace, key, value []byte, o SetOptions) error {
 
 // Delete deletes keys and returns how many there were.
 func (tx *Txn) Delete(k *Keyspace, keys ...[]byte) (n int, err error) {
-	for _, key := range keys {
-		// All of them before the first is deleted: an error leaves nothing.
-		if _, err := tx.locateKey(k, key, true); err != nil {
+	at := make([]partition.Position, len(keys))
+	for i, key := range keys {
+		if at[i], err = tx.toPosition(k, key); err != nil {
 			return 0, err
 		}
 	}
-	for _, key := range keys {
-		reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-			return &command.Delete{Keys: []partition.Position{p}}, nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		n += int(reply.Int)
-	}
-	return n, nil
+	n, err = tx.engine().Delete(k.keyspace, at)
+	return n, toPublicError(err)
 }
 
 // Add adds delta to the decimal number that the key holds and returns the sum.
@@ -126,9 +122,11 @@ func (tx *Txn) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) (int6
 	if o.Request != (RequestID{}) {
 		return 0, errTxnRequest
 	}
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := tx.write(k, p, &command.Add{Key: p, Delta: delta, IfPresent: o.IfPresent}, true)
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotStored
 	}
@@ -140,25 +138,31 @@ func (tx *Txn) AddWith(k *Keyspace, key []byte, delta int64, o AddOptions) (int6
 // ends. The time counts from the commit, or from the moment of the transaction's state if the
 // keyspace has indexes.
 func (tx *Txn) Expire(k *Keyspace, key []byte, after time.Duration) (bool, error) {
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.Expire{Key: p, Expiry: command.ExpireIn(ceilMS(after))}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return false, err
+	}
+	reply, err := tx.write(k, p, &command.Expire{Key: p, Expiry: command.ExpireIn(ceilMS(after))}, true)
 	return reply.Int == 1, err
 }
 
 // Persist makes a key live for ever, and reports whether it had an expiry.
 func (tx *Txn) Persist(k *Keyspace, key []byte) (bool, error) {
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.Persist{Key: p}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return false, err
+	}
+	reply, err := tx.write(k, p, &command.Persist{Key: p}, true)
 	return reply.Int == 1, err
 }
 
 // HGet returns the value of a field of the hash at key, or ErrNotFound.
 func (tx *Txn) HGet(k *Keyspace, key, name []byte) ([]byte, error) {
-	reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.HGet{Key: p, Field: name}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := tx.read(k, p, &command.HGet{Key: p, Field: name})
 	if err == nil && reply.Kind == command.Nil {
 		err = ErrNotFound
 	}
@@ -167,51 +171,60 @@ func (tx *Txn) HGet(k *Keyspace, key, name []byte) ([]byte, error) {
 
 // HGetAll returns all fields of the hash at key by name.
 func (tx *Txn) HGetAll(k *Keyspace, key []byte) ([]Field, error) {
-	reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.HGetAll{Key: p}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := tx.read(k, p, &command.HGetAll{Key: p})
 	return toFields(reply), err
 }
 
 // HSet sets fields of the hash at key and returns how many of them are new.
 func (tx *Txn) HSet(k *Keyspace, key []byte, fields ...Field) (int, error) {
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return newHSetCommand(p, fields, bytes.Clone), nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := tx.write(k, p, newHSetCommand(p, fields, bytes.Clone), true)
 	return int(reply.Int), err
 }
 
 // HDel removes fields of the hash at key and returns how many there were.
 func (tx *Txn) HDel(k *Keyspace, key []byte, names ...[]byte) (int, error) {
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return newHDelCommand(p, names, bytes.Clone), nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := tx.write(k, p, newHDelCommand(p, names, bytes.Clone), true)
 	return int(reply.Int), err
 }
 
 // HAdd adds delta to the decimal number in a field of the hash at key and
 // returns the sum.
 func (tx *Txn) HAdd(k *Keyspace, key, name []byte, delta int64) (int64, error) {
-	reply, err := tx.executeCommand(k, key, true, true, func(p partition.Position) (command.Command, error) {
-		return &command.HIncrBy{Key: p, Field: bytes.Clone(name), Delta: delta}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := tx.write(k, p, &command.HIncrBy{Key: p, Field: bytes.Clone(name), Delta: delta}, true)
 	return reply.Int, err
 }
 
 // HLen returns how many fields the hash at key has, 0 if there is none.
 func (tx *Txn) HLen(k *Keyspace, key []byte) (int, error) {
-	reply, err := tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-		return &command.HLen{Key: p}, nil
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := tx.read(k, p, &command.HLen{Key: p})
 	return int(reply.Int), err
 }
 
 // HScanPage returns the next fields of the hash at key, as [Keyspace.HScanPage] does.
 func (tx *Txn) HScanPage(k *Keyspace, key, after []byte, limit int) (fields []Field, next []byte, err error) {
-	return scanFields(nil, after, limit, func(c *command.HScan) (command.Reply, error) {
-		return tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
-			c.Key = p
-			return c, nil
-		})
-	})
+	p, err := tx.toPosition(k, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return scanFields(p, after, limit, func(c *command.HScan) (command.Reply, error) { return tx.read(k, p, c) })
 }

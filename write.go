@@ -3,12 +3,9 @@ package cleave
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
@@ -108,45 +105,16 @@ func (k *Keyspace) Delete(ctx context.Context, keys ...[]byte) (int, error) {
 	if len(keys) == 0 {
 		return 0, nil
 	}
-	if err := k.checkWritable(); err != nil {
-		return 0, err
-	}
-	if err := command.CheckTxn(len(keys), 0); err != nil { // wherever they are
-		return 0, toPublicError(err)
-	}
-	places := make([]keyRef, len(keys))
+	at := make([]partition.Position, len(keys))
 	for i, key := range keys {
 		p, err := k.appendPosition(nil, key)
 		if err != nil {
 			return 0, err
 		}
-		places[i] = keyRef{k, p}
+		at[i] = p
 	}
-	replies, err := k.db.executeJoint(ctx, func() (pieces []subBatch) {
-		for _, at := range places {
-			part := at.findGroupHost()
-			i := slices.IndexFunc(pieces, func(p subBatch) bool { return p.groupHost == part })
-			if i < 0 {
-				i = len(pieces)
-				pieces = append(pieces, subBatch{part, at, group.Request{Command: &command.Delete{}, Key: at.p, Gate: node.UnindexedGate{Keyspace: k.keyspace}}})
-			}
-			c := pieces[i].request.Command.(*command.Delete)
-			c.Keys = append(c.Keys, at.p)
-		}
-		return pieces
-	}, func(_ int, err error) error { return err })
-	deleted := 0
-	if errors.Is(err, errCrossStore) || errors.Is(err, node.ErrIndexesChanged) {
-		err = k.db.Update(ctx, func(tx *Txn) error {
-			deleted, err = tx.Delete(k, keys...)
-			return err
-		})
-		return deleted, err
-	}
-	for i := range replies {
-		deleted += int(replies[i].Int)
-	}
-	return deleted, toPublicError(err)
+	n, err := k.db.engine.DeleteKeys(ctx, k.keyspace, at)
+	return n, toPublicError(err)
 }
 
 // Add adds delta to the decimal number that the key holds, 0 if it is absent,

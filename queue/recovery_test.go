@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 // slowDisk has two stores, and crashes. When one of them is slow its syncs wait.
@@ -46,11 +46,11 @@ func (d *slowDisk) MaybeError(op errorfs.Op) error {
 
 func (d *slowDisk) openQueueStore(t *testing.T) (*cleave.DB, *cleave.Keyspace) {
 	t.Helper()
-	db, err := inside.OpenWithSmallSegments("disk", cleave.Options{Stores: 2, Groups: 2, Durability: cleave.Never}, errorfs.Wrap(d.FS(), d))
+	db, err := smallstore.Open("disk", cleave.Options{Stores: 2, Groups: 2, Durability: cleave.Never}, errorfs.Wrap(d.FS(), d))
 	must(t, err)
-	ks, err := db.(*cleave.DB).OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "queues", Kind: cleave.Range})
+	ks, err := db.OpenKeyspace(ctx, cleave.KeyspaceOptions{Name: "queues", Kind: cleave.Range})
 	must(t, err)
-	return db.(*cleave.DB), ks
+	return db, ks
 }
 
 // keyOnStore returns a key of the default keyspace that is on a store.
@@ -138,7 +138,7 @@ func TestAMessageWhoseAckIsTakenBackComesAgain(t *testing.T) {
 func syncStores(t *testing.T, db *cleave.DB, stores ...int) {
 	t.Helper()
 	for _, i := range stores {
-		must(t, inside.NodeOf(db).StoreHosts()[i].Store.Sync())
+		must(t, smallstore.Engine(db).Node().StoreHosts()[i].Store.Sync())
 	}
 }
 

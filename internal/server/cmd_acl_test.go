@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 // startWithUsers is a server on a directory, with its users.
@@ -91,7 +91,7 @@ func TestAUserWhoseRulesAreNotUnderstoodIsOff(t *testing.T) {
 	end()
 	db := openDB(t, dir, cleave.Options{Groups: 3})
 	for _, name := range []string{"bob", acl.DefaultUser} {
-		if err := inside.NodeOf(db).PutUser(ctx, name, "on ~a nopass resetchannels +@all"); err != nil {
+		if err := smallstore.Engine(db).Node().PutUser(ctx, name, "on ~a nopass resetchannels +@all"); err != nil {
 			t.Fatal(err)
 		}
 	}

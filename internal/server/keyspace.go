@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -144,9 +145,9 @@ type foundKey struct {
 // scanKeys visits live keys of a span in order, so many if limit is positive.
 func (s *Server) scanKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(foundKey) bool) error {
 	return s.withKeyspace(ctx, k, func() error {
-		return inside.ScanKeys(ctx, s.db, k, span, limit, func(name []byte, kind command.Kind, expiryMS int64) bool {
-			return visit(foundKey{name, kind, expiryMS})
-		})
+		return cleave.PublicError(s.engine.ScanKeys(ctx, k, span, limit, func(item engine.Item) bool {
+			return visit(foundKey{item.Key, item.Kind, item.ExpiryMS})
+		}))
 	})
 }
 
@@ -213,9 +214,9 @@ const maxClearedKeys = 2000
 // several steps, and those that are left at one moment.
 func (s *Server) emptyKeyspace(ctx context.Context, k *node.Keyspace) error {
 	for {
-		emptied, err := inside.DeleteAllKeys(ctx, s.db, k, maxClearedKeys)
+		emptied, err := s.engine.DeleteAllKeys(ctx, k, maxClearedKeys)
 		if err != nil || emptied {
-			return err
+			return cleave.PublicError(err)
 		}
 		if k.Indexes() == nil {
 			err := s.node.EmptyKeyspace(ctx, k)
@@ -239,7 +240,7 @@ func (s *Server) emptyKeyspace(ctx context.Context, k *node.Keyspace) error {
 // deleteKeys deletes keys at once.
 func (s *Server) deleteKeys(ctx context.Context, k *node.Keyspace, names [][]byte) error {
 	var failed error
-	err := inside.Update(ctx, s.db, func(tx inside.Txn) {
+	err := s.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) {
 		failed = nil
 		for _, name := range names {
 			p := k.AppendPosition(nil, name)
@@ -249,7 +250,7 @@ func (s *Server) deleteKeys(ctx context.Context, k *node.Keyspace, names [][]byt
 			}
 		}
 	})
-	return errors.Join(err, failed)
+	return cleave.PublicError(errors.Join(err, failed))
 }
 
 // handleSave waits until all that was acknowledged is on disk.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -149,12 +149,12 @@ func (n *notifier) close() {
 // followEvents publishes what is committed until ctx ends.
 func (s *Server) followEvents(ctx context.Context, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
-		err := inside.FollowEvents(ctx, s.db, string(from), func(e inside.KeyEvent) {
+		err := cleave.PublicError(s.engine.FollowEvents(ctx, string(from), func(e engine.KeyEvent) {
 			pause = 0
 			if event, ok := keyEvents[e.Event]; ok {
 				s.publishEvent(event.class, event.name, e.Keyspace, e.Key)
 			}
-		})
+		}))
 		if ctx.Err() != nil || errors.Is(err, cleave.ErrClosed) {
 			return
 		}

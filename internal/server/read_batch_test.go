@@ -12,11 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -103,11 +103,11 @@ func startStallingRows(t *testing.T, sh serverShape, keys, size int, blockCache 
 	o.Durability = cleave.Never
 	o.BlockCacheBytes = blockCache
 	reopen := func() *cleave.DB {
-		db, err := inside.OpenWithSmallSegments("disk", o, disk.FS)
+		db, err := smallstore.Open("disk", o, disk.FS)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return db.(*cleave.DB)
+		return db
 	}
 	db := reopen()
 	var b cleave.Batch

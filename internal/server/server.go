@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server/acl"
@@ -55,6 +55,7 @@ type Options struct {
 // Server serves clients of a store.
 type Server struct {
 	db        *cleave.DB
+	engine    *engine.DB // of db
 	node      *node.Node
 	opts      Options
 	startedAt time.Time
@@ -108,7 +109,9 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{db: db, node: inside.NodeOf(db), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
+	var e *engine.DB
+	db.Engine(&e)
+	s := &Server{db: db, engine: e, node: e.Node(), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stats.init()
 	s.clients.init()

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 var ctx = context.Background()
@@ -50,11 +50,11 @@ func (sh serverShape) options() cleave.Options {
 // openDB opens a store, in memory if there is no directory.
 func openDB(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 	t.Helper()
-	db, err := inside.OpenWithSmallSegments(dir, o, nil)
+	db, err := smallstore.Open(dir, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return db.(*cleave.DB)
+	return db
 }
 
 // startOn starts a server of a store, which it closes in the end.

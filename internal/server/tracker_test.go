@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 // Who is not answered yet when a keyspace is emptied may read what is newer, and hears of
@@ -161,11 +161,11 @@ func (d *badLog) MaybeError(op errorfs.Op) error {
 // changed, and of each change after that.
 func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
 	disk := new(badLog)
-	db, err := inside.OpenWithSmallSegments("disk", shapes[0].options(), errorfs.Wrap(vfs.NewMem(), disk))
+	db, err := smallstore.Open("disk", shapes[0].options(), errorfs.Wrap(vfs.NewMem(), disk))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startOn(t, db.(*cleave.DB), shapes[0], Options{})
+	l := startOn(t, db, shapes[0], Options{})
 	c, other := l.dial(), l.dial()
 	other.runScript("SET k old -> OK")
 	c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> old")

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -182,7 +183,7 @@ func (u *unit) Eval(e *command.Env) command.Reply {
 func (u *unit) IsUrgent() bool { return u.freesSpace }
 
 // txnState is the state of a transaction.
-type txnState struct{ inside.Txn }
+type txnState struct{ *engine.CommandTxn }
 
 func (t txnState) eval(k *node.Keyspace, p partition.Position, c command.Command, writes bool) command.Reply {
 	return t.Eval(k, p, c, writes)
@@ -476,9 +477,9 @@ func (s *Server) evalUnitInTxn(ctx context.Context, u *unit) error {
 		u.replyEnds = make([]int, len(u.items))
 		return nil
 	case writes:
-		return inside.Update(ctx, s.db, func(tx inside.Txn) { u.run(txnState{tx}) })
+		return cleave.PublicError(s.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) { u.run(txnState{tx}) }))
 	}
-	return inside.View(ctx, s.db, func(tx inside.Txn) { u.run(txnState{tx}) })
+	return cleave.PublicError(s.engine.ViewCommands(ctx, func(tx *engine.CommandTxn) { u.run(txnState{tx}) }))
 }
 
 // clone is the same for after the round.

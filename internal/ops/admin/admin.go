@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/config"
 	"github.com/cleavekv/cleave/internal/ops/oplog"
@@ -110,7 +110,9 @@ func New(o Options) (*Admin, error) {
 	if o.headerTimeout == 0 {
 		o.headerTimeout = readHeaderTimeout
 	}
-	a := &Admin{o: o, node: inside.NodeOf(o.DB), startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
+	var e *engine.DB
+	o.DB.Engine(&e)
+	a := &Admin{o: o, node: e.Node(), startedAt: o.Now(), eventLimiter: oplog.NewLimiter(o.Log.Handler(), logBurst, logWindow)}
 	a.eventLog = slog.New(a.eventLimiter)
 	a.listener = limitListener{Listener: o.Listener, maxConns: maxConns, maxHealthConns: maxHealthConns, onClose: func(reason string, from net.Addr) {
 		a.eventLog.Warn("operator connection closed", "reason", reason, "addr", from.String())

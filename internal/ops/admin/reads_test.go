@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 func TestTheStatusHasItAll(t *testing.T) {
@@ -184,12 +184,12 @@ func TestListsAreThereWhileAStoreHasFailed(t *testing.T) {
 		}
 		return nil
 	}))
-	opened, err := inside.OpenWithSmallSegments("data", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, disk)
+	opened, err := smallstore.Open("data", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, disk)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := opened.(*cleave.DB)
-	a := &Admin{o: Options{DB: db}, node: inside.NodeOf(db)}
+	db := opened
+	a := &Admin{o: Options{DB: db}, node: smallstore.Engine(db).Node()}
 	defer db.Close()
 	set := func(i int) error { return db.Default().Set(ctx, fmt.Append(nil, i), []byte("v")) }
 	for i := range 100 {

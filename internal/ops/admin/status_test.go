@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/ops/api"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 func TestAShardIsNamedAsTheHottestOnlyIfItStandsOut(t *testing.T) {
@@ -91,11 +91,11 @@ func (d *brokenDisk) MaybeError(op errorfs.Op) error {
 // When a store has stopped nobody knows what its shards hold. What is known is told.
 func TestAStoreThatHasStoppedIsTold(t *testing.T) {
 	d := &brokenDisk{}
-	db, err := inside.OpenWithSmallSegments("disk", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, errorfs.Wrap(vfs.NewMem(), d))
+	db, err := smallstore.Open("disk", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, errorfs.Wrap(vfs.NewMem(), d))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startServerOn(t, db.(*cleave.DB), "")
+	l := startServerOn(t, db, "")
 	l.writeKeys(10)
 	d.broken.Store(true)
 	for i := 0; i < 100 && !l.admin.hasFailedStore(); i++ {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/inside"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server"
+	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
 var ctx = context.Background()
@@ -52,11 +52,11 @@ func startSmallServer(t *testing.T, change ...func(*Options)) *testServer {
 // openDB opens a store, in memory if there is no directory.
 func openDB(t *testing.T, dir string, o cleave.Options) *cleave.DB {
 	t.Helper()
-	db, err := inside.OpenWithSmallSegments(dir, o, nil)
+	db, err := smallstore.Open(dir, o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return db.(*cleave.DB)
+	return db
 }
 
 func startServerOn(t *testing.T, db *cleave.DB, data string, change ...func(*Options)) *testServer {

@@ -81,7 +81,7 @@ var layers = map[string]int{
 	"internal/testkit/sim":      8,
 	"internal/node":             8,
 
-	"internal/inside": 9,
+	"internal/engine": 9,
 
 	".": 10,
 
@@ -94,6 +94,8 @@ var layers = map[string]int{
 	"table":            12,
 	"cache/storecache": 12,
 	"watch":            12,
+
+	"internal/testkit/smallstore": 12,
 
 	"internal/server":    13,
 	"internal/ops/admin": 14,

@@ -199,7 +199,7 @@ var mutants = map[string][]guard{
 	"cleave-index-entry-not-in-commit":  {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}},
 	"index-old-entry-left":              {{folder: ".", test: "TestATransactionReadsAnIndexWithItsOwnWrites"}, guardSim},
 	"cleave-index-verify-one-clock":     {{folder: ".", test: "TestAnIndexThatFollowsIsWellWhileClocksDiffer"}},
-	"cleave-index-cursor-apart":         {{folder: ".", test: "TestAnIndexThatFollowsSkipsNothingOverARestart"}},
+	"cleave-index-cursor-apart":         {{folder: "internal/engine", test: "TestAnIndexThatFollowsSkipsNothingOverARestart"}},
 
 	"drive-some-changes-taken-for-all": {{folder: "internal/reshard/protocol", test: "TestADestinationBecomesItsSourceWhoeverBringsWhatWhen"}},
 	"store-follow-knows-before":        {{folder: "internal/reshard/protocol", test: "TestADestinationBecomesItsSourceWhoeverBringsWhatWhen"}, guardSim},

@@ -1,10 +1,11 @@
-package cleave
+package engine
 
 import (
 	"errors"
 	"iter"
 	"slices"
 
+	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -18,12 +19,13 @@ import (
 // What was visited counts as read: a key that comes or goes there before the
 // commit is a conflict. With Limit, or a loop that ends early, that is up to the
 // last key visited.
-func (tx *Txn) Scan(k *Keyspace, o ScanOptions) iter.Seq2[Item, error] {
+func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		r := &txnScan{tx: tx, k: k, o: o}
-		var err error
-		if r.span, err = k.toScanSpan(&o); err == nil {
-			err = tx.beginScan(k)
+		r := &txnScan{tx: tx, k: k, o: o, span: o.Span}
+		err := k.CheckAddr()
+		if err == nil {
+			tx.useKeyspace(k, readRow)
+			err = tx.err
 		}
 		if err != nil {
 			yield(Item{}, err)
@@ -43,19 +45,10 @@ func (tx *Txn) recordScans() {
 	}
 }
 
-// beginScan notes that a keyspace is scanned.
-func (tx *Txn) beginScan(k *Keyspace) error {
-	if err := tx.checkDB(k); err != nil {
-		return err
-	}
-	tx.useKeyspace(k, false)
-	return tx.err
-}
-
 // txnScan is what a scan of a transaction has seen.
 type txnScan struct {
 	tx   *Txn
-	k    *Keyspace
+	k    *node.Keyspace
 	o    ScanOptions
 	span partition.Span
 	// stopped tells that the scan ended at the last key and not at the end of
@@ -102,7 +95,7 @@ func (r *txnScan) run(yield func(Item, error) bool) {
 		if left -= want; left == 0 {
 			return
 		}
-		r.o.After = r.k.keyspace.AppendPosition(nil, r.last)
+		r.o.Span = SpanBehind(r.k, r.o.Span, r.last, r.o.Reverse)
 	}
 }
 
@@ -111,11 +104,11 @@ func (r *txnScan) readPage(want int) (page []Item, err error) {
 	if r.tx.err != nil {
 		return nil, r.tx.err
 	}
-	for item, err := range r.k.scanItems(r.tx.ctx, r.o, want, r.tx.scanWithWrites) {
+	for item, err := range r.tx.db.scanItems(r.tx.ctx, r.k, r.o, want, r.tx.scanWithWrites) {
 		if err != nil {
 			return nil, err
 		}
-		if item.Version >= firstTxnVersion {
+		if item.Version >= FirstTxnVersion {
 			item.Version = 0
 		}
 		page = append(page, item)
@@ -126,7 +119,7 @@ func (r *txnScan) readPage(want int) (page []Item, err error) {
 // scanWithWrites is the source of the transaction's state with its own writes. It takes that
 // of the stores which have the span, and no others: most scans end before the rest.
 func (tx *Txn) scanWithWrites(w *itemScanner, s partition.Span) error {
-	if err := tx.extendSnapshot(w.k.db.findStoreHosts(s)...); err != nil {
+	if err := tx.extendSnapshot(tx.db.findStoreHosts(s)...); err != nil {
 		return err
 	}
 	err := w.scanSnapshot(tx.snapshot, tx.env, tx.nowMSAt, s)
@@ -144,7 +137,7 @@ func (r *txnScan) recordRead(part bool, last []byte) {
 	}
 	span := r.span
 	if part {
-		p := r.k.keyspace.AppendPosition(nil, last)
+		p := r.k.AppendPosition(nil, last)
 		if r.o.Reverse {
 			span.Start = p
 		} else {
@@ -158,7 +151,7 @@ func (r *txnScan) recordRead(part bool, last []byte) {
 			return
 		}
 		if err != nil {
-			r.tx.err = toPublicError(err)
+			r.tx.err = err
 			return
 		}
 		r.tx.rangeReads = append(r.tx.rangeReads, read)

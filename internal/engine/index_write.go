@@ -1,4 +1,4 @@
-package cleave
+package engine
 
 import (
 	"bytes"
@@ -10,34 +10,35 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
+	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/partition"
 )
 
 // executeIndexed executes a command on a keyspace with indexes: as a transaction, which
 // writes the entries too.
-func (k *Keyspace) executeIndexed(ctx context.Context, p partition.Position, id RequestID, c command.Command) (reply command.Reply, err error) {
+func (db *DB) executeIndexed(ctx context.Context, k *node.Keyspace, p partition.Position, id group.RequestID, c command.Command) (reply command.Reply, err error) {
 	at := keyRef{k, bytes.Clone(p)}
 	if c, err = cloneCommand(c, at.p); err != nil { // it may be looked at after a caller has left
 		return reply, err
 	}
-	request := group.Request{Key: at.p, ID: group.RequestID(id)}
-	if reply, done, err := k.db.lookupReply(ctx, request); done || err != nil {
-		return reply, toPublicError(err)
+	request := group.Request{Key: at.p, ID: id}
+	if reply, done, err := db.lookupReply(ctx, request); done || err != nil {
+		return reply, err
 	}
 	var heard *replyRecorder
-	_, err = k.db.runUpdate(ctx, func(tx *Txn) error {
+	_, err = db.runUpdate(ctx, func(tx *Txn) error {
 		heard = new(replyRecorder) // one for each attempt: an older one may still be evaluated
-		if _, err := tx.locateKey(k, decodeKey(at), true); err != nil {
+		if err := tx.locate(k, at.p, writeRow); err != nil {
 			return err
 		}
 		_, err := tx.evalWrite(at, c, true, func(c command.Command) command.Command {
 			heard.command = c
-			if id == (RequestID{}) {
+			if id == (group.RequestID{}) {
 				return heard
 			}
 			once := request
 			once.Command = heard
-			return &group.RecordRequest{Request: once, Remember: k.db.node.Remember()}
+			return &group.RecordRequest{Request: once, Remember: db.node.Remember()}
 		})
 		return err
 	})
@@ -46,26 +47,21 @@ func (k *Keyspace) executeIndexed(ctx context.Context, p partition.Position, id 
 		return command.Reply{}, ctx.Err()
 	case errors.Is(err, group.ErrDuplicateRequest):
 		var done bool
-		if reply, done, err = k.db.lookupReply(ctx, request); err != nil || !done {
+		if reply, done, err = db.lookupReply(ctx, request); err != nil || !done {
 			err = fmt.Errorf("%w: %w", group.ErrUnknown, cmp.Or(err, group.ErrDuplicateRequest)) // it has taken effect, but how?
 		}
-		return reply, toPublicError(err)
-	case err != nil && !errors.Is(err, ErrUnknown):
+		return reply, err
+	case err != nil && !isUnknown(err):
 		// The same request may have been executed meanwhile, and this one be refused
 		// because of that.
-		if reply, done, err := k.db.lookupReply(ctx, request); done || err != nil {
-			return reply, toPublicError(err)
+		if reply, done, err := db.lookupReply(ctx, request); done || err != nil {
+			return reply, err
 		}
 	}
 	if err != nil {
-		return command.Reply{}, toPublicError(err)
+		return command.Reply{}, err
 	}
 	return heard.reply, nil
-}
-
-func decodeKey(at keyRef) []byte {
-	key, _, _ := at.k.keyspace.Split(nil, at.p) // it was made of one
-	return key
 }
 
 // replyRecorder is a command whose reply somebody wants to hear when it is committed.
@@ -79,6 +75,11 @@ func (w *replyRecorder) Eval(e *command.Env) command.Reply {
 	r := e.Do(w.command)
 	w.reply = command.Reply{Kind: r.Kind, Int: r.Int, Version: r.Version}
 	return r
+}
+
+// isUnknown reports whether a write may or may not have taken effect.
+func isUnknown(err error) bool {
+	return errors.Is(err, group.ErrUnknown) || errors.Is(err, store.ErrUnknown)
 }
 
 // lookupReply returns the reply to a request if it was executed before.
@@ -129,53 +130,5 @@ func cloneCommand(c command.Command, p partition.Position) (command.Command, err
 	case *command.HIncrBy:
 		return &command.HIncrBy{Key: p, Field: bytes.Clone(c.Field), Delta: c.Delta}, nil
 	}
-	return nil, fmt.Errorf("cleave: %T is not known to keyspaces with indexes", c)
-}
-
-// writeIndexed executes a batch of which a keyspace has indexes.
-func (b *Batch) writeIndexed(ctx context.Context, db *DB) error {
-	if done, err := b.wasExecuted(ctx, db); done || err != nil {
-		return err
-	}
-	_, err := db.runUpdate(ctx, func(tx *Txn) error {
-		for n, at := range b.keys {
-			if err := b.writeInTxn(tx, n, at); err != nil {
-				if errors.Is(err, errRetry) {
-					return err
-				}
-				return batchWriteError(n, at.String(), err)
-			}
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, group.ErrDuplicateRequest):
-		return nil
-	case errors.Is(err, errRetry):
-		return ctx.Err()
-	case err != nil && !errors.Is(err, ErrUnknown):
-		// The same batch may have been executed meanwhile: see executeIndexed.
-		if done, err := b.wasExecuted(ctx, db); done || err != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// writeInTxn adds a write of the batch to a transaction.
-func (b *Batch) writeInTxn(tx *Txn, n int, at keyRef) error {
-	if _, err := tx.locateKey(at.k, decodeKey(at), true); err != nil {
-		return err
-	}
-	if n == 0 && b.Request != (RequestID{}) {
-		tx.writes = append(tx.writes, txnWrite{at, &group.RecordRequest{Request: b.dedupRequest(), Remember: tx.db.node.Remember()}})
-	}
-	if c, ok := b.commands[n].(*command.Set); ok && c.Condition == command.IfVersion && c.Version >= firstTxnVersion {
-		return command.ErrConflict // no key has it, but what the transaction wrote looks as if it had
-	}
-	reply, err := tx.evalWrite(at, b.commands[n], true, nil)
-	if err == nil && reply.Kind == command.Nil {
-		err = ErrNotStored
-	}
-	return err
+	return nil, fmt.Errorf("engine: %T is not known to keyspaces with indexes", c)
 }

@@ -1,12 +1,10 @@
-package cleave
+package engine
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
@@ -36,7 +34,7 @@ func (tx *Txn) commit() error {
 		return tx.err
 	}
 	if err := tx.checkSize(); err != nil {
-		return toPublicError(err)
+		return err
 	}
 	tx.applyExpiryClocks()
 	return tx.classifyCommitError(tx.executeCommit())
@@ -103,7 +101,7 @@ const largeCommitBytes = 4 << 20
 
 // isCrossStore reports whether the transaction has touched several stores.
 func (tx *Txn) isCrossStore() bool {
-	first := tx.writes[0].at.findGroupHost().Host
+	first := tx.db.node.GroupHostAt(tx.writes[0].at.p).Host
 	other := func(p partition.Position) bool { return tx.db.node.GroupHostAt(p).Host != first }
 	for key := range tx.reads {
 		if other(partition.Position(key)) {
@@ -120,7 +118,7 @@ func (tx *Txn) classifyCommitError(err error) error {
 	if errors.Is(err, command.ErrConflict) || isRetryable(err) {
 		return fmt.Errorf("%w: %w", errRetry, err)
 	}
-	return toPublicError(err)
+	return err
 }
 
 // txnWrite is a command that is kept for the commit.
@@ -132,11 +130,11 @@ type txnWrite struct {
 // splitByGroup are what the transaction has read and written by the groups that have it.
 func (tx *Txn) splitByGroup() (pieces []subBatch) {
 	of := func(at keyRef) (*group.Request, *command.Commit) {
-		part := at.findGroupHost()
+		part := tx.db.node.GroupHostAt(at.p)
 		i := slices.IndexFunc(pieces, func(p subBatch) bool { return p.groupHost == part })
 		if i < 0 {
 			i = len(pieces)
-			pieces = append(pieces, subBatch{part, at, group.Request{Command: &command.Commit{}, Gate: tx.keyspaces}})
+			pieces = append(pieces, subBatch{part, group.Request{Command: &command.Commit{}, Gate: tx.keyspaces}})
 		}
 		r := &pieces[i].request
 		return r, r.Command.(*command.Commit)
@@ -189,163 +187,4 @@ func (tx *Txn) spansToReserve() (claims []txn.ReservedSpan) {
 		claims = append(claims, txn.ReservedSpan{Span: txn.KeySpan(w.at.p), Write: true})
 	}
 	return claims
-}
-
-// usedKeyspaces are keyspaces that a transaction has used.
-type usedKeyspaces []usedKeyspace
-
-// usedKeyspace is a keyspace that was read or written.
-type usedKeyspace struct {
-	keyspace *node.Keyspace
-	// written tells that it was written, and with which indexes the transaction
-	// maintains: those that there were at its first write.
-	written bool
-	indexes *node.IndexSet
-}
-
-// CheckAddr implements [group.Gate]: all of them must still be there at the commit. Also one
-// that was only read, or the transaction could take place neither before its end nor
-// after.
-func (u usedKeyspaces) CheckAddr() error {
-	for i := range u {
-		err := u[i].keyspace.CheckAddr()
-		switch {
-		case err != nil && u[i].keyspace.OwningIndex() != "":
-			return node.ErrIndexesChanged // who reads it again is told what is gone
-		case err == nil && u[i].written:
-			err = u[i].keyspace.CheckWrite(u[i].indexes)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// useKeyspace notes that a keyspace is read or written. The entries of an index are written with
-// their rows, and stand and fall with those.
-func (tx *Txn) useKeyspace(k *Keyspace, writes bool) {
-	if writes && k.writesEntries {
-		return
-	}
-	i := slices.IndexFunc(tx.keyspaces, func(u usedKeyspace) bool { return u.keyspace == k.keyspace })
-	if i < 0 {
-		i = len(tx.keyspaces)
-		tx.keyspaces = append(tx.keyspaces, usedKeyspace{keyspace: k.keyspace})
-	}
-	if u := &tx.keyspaces[i]; writes && !u.written {
-		u.written, u.indexes = true, k.keyspace.Indexes()
-	}
-}
-
-// findIndexes returns the indexes that the transaction maintains of a keyspace that it
-// writes, nil for none.
-func (tx *Txn) findIndexes(k *Keyspace) *node.IndexSet {
-	for i := range tx.keyspaces {
-		if tx.keyspaces[i].keyspace == k.keyspace {
-			return tx.keyspaces[i].indexes
-		}
-	}
-	return nil
-}
-
-// subBatch is what a write of several keys does in one group.
-type subBatch struct {
-	groupHost *node.GroupHost
-	first     keyRef // its first key
-	request   group.Request
-}
-
-// executeJoint executes pieces of one store as one, whatever their number. cut is called
-// for each attempt: which groups have the keys may have changed. The reply that
-// failed is handed to judge with its piece; without one, all of them succeeded. If
-// they are on several stores the error is errCrossStore.
-func (db *DB) executeJoint(ctx context.Context, cut func() []subBatch, judge func(i int, err error) error) ([]command.Reply, error) {
-	for attempt := 0; ; attempt++ {
-		version := db.node.Map().Version()
-		pieces := cut()
-		if !isSingleStore(pieces) {
-			return nil, errCrossStore
-		}
-		db.countCommit(len(pieces))
-		replies, err := executeJointOnce(ctx, pieces)
-		for i := range replies {
-			if err == nil && replies[i].Err != nil {
-				err = replies[i].Err
-				if !errors.Is(err, ownership.ErrWrongGroup) {
-					return replies, judge(i, err)
-				}
-			}
-		}
-		if !errors.Is(err, ownership.ErrWrongGroup) {
-			return replies, err
-		}
-		if err := db.node.WaitForNewMap(ctx, version, attempt); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// errCrossStore means that keys are on several stores, so that it takes two phases.
-var errCrossStore = errors.New("cleave: the keys are on several stores")
-
-// isSingleStore reports whether all pieces are on one store.
-func isSingleStore(pieces []subBatch) bool {
-	return !slices.ContainsFunc(pieces, func(p subBatch) bool { return p.groupHost.Host != pieces[0].groupHost.Host })
-}
-
-// executeJointOnce executes pieces of one store once.
-func executeJointOnce(ctx context.Context, pieces []subBatch) ([]command.Reply, error) {
-	if len(pieces) == 1 {
-		reply, err := pieces[0].groupHost.Group.Execute(ctx, pieces[0].request)
-		return []command.Reply{reply}, err
-	}
-	joint := make([]group.SubRequest, len(pieces))
-	for i, p := range pieces {
-		joint[i] = group.SubRequest{Group: p.groupHost.Group, Request: p.request}
-	}
-	return group.ExecuteJoint(ctx, joint)
-}
-
-// countCommit counts a transaction by how many groups of one store commit it.
-func (db *DB) countCommit(groups int) {
-	if groups == 1 {
-		db.node.Counters.OneGroup.Add(1)
-	} else {
-		db.node.Counters.Joint.Add(1)
-	}
-}
-
-// crossStorePredictor reports whether the next transaction is likely to need several stores, by those
-// before it. It may be wrong: who takes the state of one store too many has done some
-// work in vain, and so has who looks again at all that he has read when he comes to the
-// second store.
-type crossStorePredictor struct{ score atomic.Int32 }
-
-// How sure a guess gets, and how many stores are looked at because of one.
-const (
-	maxCrossStoreScore = 8
-	maxPredictedStores = 4
-)
-
-// record notes whether a transaction needed several stores.
-func (g *crossStorePredictor) record(needed bool) {
-	n := g.score.Load()
-	switch {
-	case needed && n < maxCrossStoreScore:
-		g.score.Store(n + 1) // others may have noted theirs meanwhile: it is a guess
-	case !needed && n > 0:
-		g.score.Store(n - 1)
-	}
-}
-
-func (g *crossStorePredictor) isLikely(n *node.Node) bool {
-	return g.score.Load() > maxCrossStoreScore/2 && len(n.StoreHosts()) <= maxPredictedStores
-}
-
-// isRetryable reports whether what a transaction has met is no fault of its own, and passes:
-// others that are under way, or a shard on its way to another group.
-func isRetryable(err error) bool {
-	return err != nil && (errors.Is(err, ownership.ErrWrongGroup) || errors.Is(err, node.ErrIndexesChanged) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrReserved) ||
-		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
 }

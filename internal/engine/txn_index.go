@@ -1,7 +1,6 @@
-package cleave
+package engine
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/index"
-	"github.com/cleavekv/cleave/key"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -32,13 +30,6 @@ type indexedRow struct {
 	changed bool
 }
 
-// uniqueEntry is an entry of a unique index that was put.
-type uniqueEntry struct {
-	row   *indexedRow
-	index *node.Index
-	key   []byte
-}
-
 // trackIndexedRow is called before a row is written. If its keyspace has indexes it counts as
 // read: the entries that it has now are those to be taken away.
 func (tx *Txn) trackIndexedRow(at keyRef) error {
@@ -50,7 +41,7 @@ func (tx *Txn) trackIndexedRow(at keyRef) error {
 		r.changed = true
 		return nil
 	}
-	key, _, err := at.k.keyspace.Split(nil, at.p)
+	key, _, err := at.k.Split(nil, at.p)
 	if err != nil {
 		return err
 	}
@@ -125,18 +116,17 @@ func (tx *Txn) writeEntries(r *indexedRow, x *node.Index, c index.Change, expiry
 	if plant.Bug("cleave-index-entry-not-in-commit") {
 		return nil
 	}
-	entries := &Keyspace{db: tx.db, keyspace: x.Entries, writesEntries: true}
 	for _, key := range c.Delete {
-		_, err := tx.executeCommand(entries, key, true, false, func(p partition.Position) (command.Command, error) {
-			return &command.Delete{Keys: []partition.Position{p}}, nil
+		err := tx.writeEntryKey(x.Entries, key, func(p partition.Position) command.Command {
+			return &command.Delete{Keys: []partition.Position{p}}
 		})
 		if err != nil {
 			return tx.retryIfDropped(x, err)
 		}
 	}
 	for _, e := range c.Put {
-		_, err := tx.executeCommand(entries, e.Key, true, false, func(p partition.Position) (command.Command, error) {
-			return &command.Set{Key: p, Value: e.Value, Expiry: entryExpiry(x, expiryMS)}, nil
+		err := tx.writeEntryKey(x.Entries, e.Key, func(p partition.Position) command.Command {
+			return &command.Set{Key: p, Value: e.Value, Expiry: entryExpiry(x, expiryMS)}
 		})
 		if err != nil {
 			return tx.retryIfDropped(x, err)
@@ -146,6 +136,22 @@ func (tx *Txn) writeEntries(r *indexedRow, x *node.Index, c index.Change, expiry
 		}
 	}
 	return nil
+}
+
+// writeEntryKey writes a key of the keyspace of the entries of an index.
+func (tx *Txn) writeEntryKey(entries *node.Keyspace, key []byte, c func(partition.Position) command.Command) error {
+	if tx.err != nil {
+		return tx.err
+	}
+	p, err := AppendPosition(nil, entries, key)
+	if err != nil {
+		return err
+	}
+	if err := tx.locate(entries, p, writeEntry); err != nil {
+		return err
+	}
+	_, err = tx.evalWrite(keyRef{entries, p}, c(p), false, nil)
+	return err
 }
 
 // retryIfDropped is why an entry could not be written. If its index was dropped meanwhile, at
@@ -190,11 +196,11 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 	}
 	value, ok, err := tx.env.Get(effect.Rows.AppendKey(nil, at.p), nil)
 	if err != nil || !ok {
-		return nil, 0, toPublicError(err)
+		return nil, 0, err
 	}
 	row, err := command.DecodeRow(value)
 	if err != nil {
-		return nil, 0, toPublicError(err)
+		return nil, 0, err
 	}
 	if !row.IsAlive((*txnGuard)(tx).ExpiryCheckMS(at.p, tx.env.NowMS())) {
 		return nil, 0, nil
@@ -202,7 +208,7 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 	out := &index.Row{Key: key, IsHash: row.Kind == command.Hash, ExpiryMS: row.ExpiryMS}
 	if !out.IsHash {
 		out.Value, err = command.ReadStringValue(tx.env, at.p, &row) // of memory that is nobody else's
-		return out, row.Version, toPublicError(err)
+		return out, row.Version, err
 	}
 	var read command.Command = &command.HGetAll{Key: at.p}
 	if !whole {
@@ -225,96 +231,7 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 
 // indexRowError says which index refuses a row, and why.
 func indexRowError(x *node.Index, at keyRef, err error) error {
-	return toPublicError(fmt.Errorf("%v in index %s: %w", at, x.Name, err))
-}
-
-// UniqueError says which row has the entry of a unique index that another one was to
-// get. It matches [ErrUnique].
-type UniqueError struct {
-	Keyspace, Index string
-	// Entry is what both have.
-	Entry key.Tuple
-	// Key is the row that has it, and Row the one that was refused: in a transaction, or
-	// while the index is built, that is not clear from the call.
-	Key, Row []byte
-}
-
-// Error names the index and both rows.
-func (e *UniqueError) Error() string {
-	return fmt.Sprintf("%v: index %q of keyspace %q: %v of key %q is that of key %q", ErrUnique, e.Index, e.Keyspace, e.Entry,
-		e.Row[:min(len(e.Row), maxShownKeyBytes)], e.Key[:min(len(e.Key), maxShownKeyBytes)])
-}
-
-// Is matches [ErrUnique].
-func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
-
-// checkUnique refuses entries of unique indexes that two rows would have. What it looks
-// at counts as read: of two transactions that bring the same one meets a conflict.
-func (tx *Txn) checkUnique() error {
-	var dead []uniqueEntry
-	for _, u := range tx.uniqueEntries {
-		entries := &Keyspace{db: tx.db, keyspace: u.index.Entries, writesEntries: true}
-		_, stands, err := tx.env.Get(effect.Rows.AppendKey(nil, entries.keyspace.AppendPosition(nil, u.key)), nil)
-		if err != nil {
-			return toPublicError(err)
-		}
-		if !stands {
-			continue // the row was written again and has given it up: another may have it
-		}
-		t, _, err := index.SplitKey(u.key)
-		if err != nil {
-			return toPublicError(err)
-		}
-		prefix, err := index.TuplePrefix(t)
-		if err != nil {
-			return err
-		}
-		for item, err := range tx.Scan(entries, ScanOptions{Prefix: prefix}) {
-			if err != nil {
-				return tx.retryIfDropped(u.index, err)
-			}
-			if bytes.Equal(item.Key, u.key) {
-				continue
-			}
-			_, other, err := index.SplitKey(item.Key)
-			if err != nil {
-				return toPublicError(err)
-			}
-			counts, err := tx.isLiveEntry(u.index, u.row.at.k, item, other)
-			if err != nil {
-				return err
-			}
-			if counts {
-				return &UniqueError{Keyspace: u.index.Keyspace, Index: u.index.Name, Entry: t, Key: other, Row: bytes.Clone(u.row.key)}
-			}
-			dead = append(dead, uniqueEntry{u.row, u.index, item.Key})
-		}
-	}
-	return tx.deleteStaleEntries(dead)
-}
-
-const (
-	// maxSweepTxnKeys and maxSweepTxnBytes are up to what size of a transaction entries are swept: none
-	// may become too large by it, nor much slower.
-	maxSweepTxnKeys  = 9_000
-	maxSweepTxnBytes = command.MaxTxnBytes / 2
-)
-
-// deleteStaleEntries deletes entries that were found not to count, as far as there is room. If they stayed
-// for their hour, a tuple that one row has after the other would cost each of them a read
-// more. Their rows count as read: none of them is there at the commit with that expiry, nor
-// ever again.
-func (tx *Txn) deleteStaleEntries(dead []uniqueEntry) error {
-	for _, e := range dead {
-		effects := tx.env.Effects()
-		if len(tx.reads)+len(tx.rangeReads)+max(len(tx.writes), effects.Len()) >= maxSweepTxnKeys || effects.Size() >= maxSweepTxnBytes {
-			return nil
-		}
-		if err := tx.writeEntries(e.row, e.index, index.Change{Delete: [][]byte{e.key}}, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Errorf("%v in index %s: %w", at, x.Name, err)
 }
 
 // isLiveEntry reports whether an entry is of the row that there is. One without expiry always
@@ -322,14 +239,14 @@ func (tx *Txn) deleteStaleEntries(dead []uniqueEntry) error {
 // anew after it had expired, nobody knows which entries it had, so they are still
 // there. But the expiry of the row that is there now is later than that of the one that
 // had expired: an entry counts if the row is there and expires when the entry says.
-func (tx *Txn) isLiveEntry(x *node.Index, rows *Keyspace, entry Item, row []byte) (bool, error) {
-	if entry.Expires.IsZero() || x.Mode != index.Transactional {
+func (tx *Txn) isLiveEntry(x *node.Index, rows *node.Keyspace, entry Item, row []byte) (bool, error) {
+	if entry.ExpiryMS == 0 || x.Mode != index.Transactional {
 		return true, nil
 	}
-	p, err := tx.locateKey(rows, row, false)
+	at, err := tx.locateKey(rows, row)
 	if err != nil {
 		return false, err
 	}
-	found, _, err := tx.loadRow(keyRef{rows, p}, row, nil, false)
-	return found != nil && found.ExpiryMS != 0 && entryExpiryMS(x, found.ExpiryMS) == entry.Expires.UnixMilli(), err
+	found, _, err := tx.loadRow(at, row, nil, false)
+	return found != nil && found.ExpiryMS != 0 && entryExpiryMS(x, found.ExpiryMS) == entry.ExpiryMS, err
 }

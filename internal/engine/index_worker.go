@@ -1,9 +1,8 @@
-package cleave
+package engine
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -78,7 +77,7 @@ func (ks *indexWorkers) stopDropped() {
 func (ks *indexWorkers) find(ix *Index) *indexWorker {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
-	return ks.byEntries[ix.entries.keyspace]
+	return ks.byEntries[ix.entries]
 }
 
 // indexWorker builds an index, and follows the feed for an asynchronous one.
@@ -136,14 +135,14 @@ func (k *indexWorker) loadStatus() (indexWorkerStatus, <-chan struct{}) {
 
 // indexLogger is the log of the index.
 func (k *indexWorker) indexLogger() *slog.Logger {
-	return k.ix.db.log.With("keyspace", k.ix.rows.Name(), "index", k.ix.Name())
+	return k.ix.db.log.With("keyspace", k.ix.rows.Name, "index", k.ix.Name())
 }
 
 // logError logs why the index stands still. That a row is refused may be said with its values:
-// they are in [IndexStatus] and not in the log.
+// they are in its status and not in the log.
 func (k *indexWorker) logError(err error) {
-	if errors.Is(err, ErrIndexRow) {
-		err = ErrIndexRow
+	if errors.Is(err, index.ErrEntry) {
+		err = index.ErrEntry
 	}
 	k.indexLogger().Warn("index stands still and is tried again: its status says more", "error", err)
 }
@@ -181,7 +180,7 @@ func (k *indexWorker) run() {
 
 // runOnce builds the index, and follows.
 func (k *indexWorker) runOnce() error {
-	x, err := k.ix.lookupCurrent()
+	x, err := k.ix.Lookup()
 	if err != nil {
 		return err
 	}
@@ -213,122 +212,4 @@ func (k *indexWorker) yieldFor(took time.Duration) {
 	case <-k.ctx.Done():
 	case <-time.After(throttle.Rest(took, minIndexPause, 1)):
 	}
-}
-
-// Wait waits until all rows have their entries. If ctx ends first, the error also says
-// why the index stands still, if it does.
-func (ix *Index) Wait(ctx context.Context) error {
-	for {
-		status, changed := ix.db.indexWorkers.find(ix).loadStatus()
-		x, err := ix.lookupCurrent()
-		if err != nil {
-			return toPublicError(err)
-		}
-		if x.IsReady() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-time.After(minIndexPause): // it may be dropped
-			if err := ix.db.node.CheckOpen(); err != nil {
-				return toPublicError(err)
-			}
-		case <-ctx.Done():
-			return waitError(ctx, status.err)
-		}
-	}
-}
-
-// waitError is the error of who has waited for too long for an index, with why it stands
-// still if it does.
-func waitError(ctx context.Context, why error) error {
-	if why != nil {
-		return fmt.Errorf("%w: %w", ctx.Err(), why)
-	}
-	return ctx.Err()
-}
-
-// buildPageRows is how many rows one transaction of a build is about: so few that writers
-// whom it meets wait for milliseconds.
-const buildPageRows = 64
-
-// buildProgressKey is where a build goes on: the Next of the last page, empty behind all of them.
-var buildProgressKey = index.MetaKey("progress")
-
-// buildIndex gives the rows that were there before a transactional index their entries, page
-// by page, each in a transaction that reads the rows again. Writes maintain the index
-// meanwhile, so a row that was looked at stays right, and one that is written is right
-// whether it was looked at or not. It goes on where the last one ended.
-func (k *indexWorker) buildIndex(x *node.Index) error {
-	// Whoever made the index has waited for this too, unless their context had ended.
-	if err := k.ix.db.node.Barrier(k.ctx); err != nil {
-		return err
-	}
-	after, err := k.ix.entries.Get(k.ctx, buildProgressKey)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	if err == nil && len(after) == 0 { // there was no next page: only the note is missing
-		return k.ix.db.node.SetIndexReady(k.ctx, x, true)
-	}
-	for limit := buildPageRows; ; {
-		began := time.Now()
-		page, err := k.ix.rows.ScanPage(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
-		if err == nil {
-			// What is not in the page because it was deleted must not come back in a crash that
-			// leaves the build behind it.
-			err = toPublicError(k.ix.db.node.SyncStores())
-		}
-		if err == nil {
-			err = k.ix.db.Update(k.ctx, func(tx *Txn) error { return k.buildPage(tx, page) })
-		}
-		if errors.Is(err, ErrTooLarge) && limit > 1 {
-			limit /= 2 // rows with many entries
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		k.updateStatus(func(s *indexWorkerStatus) { s.err, s.builtRows = nil, s.builtRows+uint64(len(page.Items)) })
-		if after = page.Next; after == nil {
-			break
-		}
-		k.yieldFor(time.Since(began))
-	}
-	return k.ix.db.node.SetIndexReady(k.ctx, x, true)
-}
-
-// buildPageRows gives rows their entries.
-func (k *indexWorker) buildPage(tx *Txn, page Page) error {
-	x, err := k.ix.lookupCurrent()
-	if err != nil {
-		return err
-	}
-	if x.Extract == nil {
-		return undeclaredError(x)
-	}
-	set := node.NewIndexSet(x)
-	tx.useKeyspace(k.ix.entries, false) // they must still be there at the commit
-	for _, item := range page.Items {
-		p, err := tx.locateKey(k.ix.rows, item.Key, false)
-		if err != nil {
-			return err
-		}
-		r := &indexedRow{at: keyRef{k.ix.rows, p}, key: item.Key, indexes: set}
-		row, err := tx.loadIndexedRow(r)
-		if err != nil {
-			return err
-		}
-		if row == nil {
-			continue // deleted meanwhile
-		}
-		entries, err := x.Extract.ExtractEntries(row)
-		if err != nil {
-			return indexRowError(x, r.at, err)
-		}
-		if err := tx.writeEntries(r, x, index.Change{Put: entries}, row.ExpiryMS); err != nil {
-			return err
-		}
-	}
-	return tx.Set(k.ix.entries, buildProgressKey, page.Next)
 }

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/index"
+	"github.com/cleavekv/cleave/internal/storage/wal"
+)
+
+// Index is an index on a keyspace. Its methods may be called by any goroutine.
+type Index struct {
+	db      *DB
+	rows    *node.Keyspace
+	entries *node.Keyspace
+	name    string
+}
+
+func (db *DB) newIndex(x *node.Index) *Index {
+	return &Index{db: db, name: x.Name, rows: x.Rows, entries: x.Entries}
+}
+
+// CreateIndex makes an index on a keyspace. When it returns, writes maintain it, if it is
+// transactional; a worker gives the rows that are there already their entries.
+func (db *DB) CreateIndex(ctx context.Context, rows *node.Keyspace, d index.Definition, extract index.Extractor) (*Index, error) {
+	x, err := db.node.CreateIndex(ctx, rows, d, extract)
+	if x != nil { // also if the caller did not wait for the end
+		db.indexWorkers.startOrWake(db, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db.newIndex(x), nil
+}
+
+// DeclareIndex gives an index its function, and wakes its worker.
+func (db *DB) DeclareIndex(x *node.Index, extract index.Extractor) (*Index, error) {
+	x, err := db.node.DeclareIndex(x, extract)
+	if err != nil {
+		return nil, err
+	}
+	db.indexWorkers.startOrWake(db, x)
+	return db.newIndex(x), nil
+}
+
+// Index returns the index of a name on a keyspace.
+func (db *DB) Index(keyspace, name string) (*Index, error) {
+	x, err := db.node.Index(keyspace, name)
+	if err != nil {
+		return nil, err
+	}
+	return db.newIndex(x), nil
+}
+
+// Indexes returns all indexes by keyspace and name.
+func (db *DB) Indexes() (all []*Index) {
+	for _, x := range db.node.AllIndexes() {
+		all = append(all, db.newIndex(x))
+	}
+	return all
+}
+
+// DropIndex removes an index.
+func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
+	err := db.node.DropIndex(ctx, keyspace, name)
+	db.indexWorkers.stopDropped()
+	return err
+}
+
+// Name is the name of the index.
+func (ix *Index) Name() string { return ix.name }
+
+// DB is the store that the index is of.
+func (ix *Index) DB() *DB { return ix.db }
+
+// Rows is the keyspace that it is about.
+func (ix *Index) Rows() *node.Keyspace { return ix.rows }
+
+// Entries is the keyspace of its entries.
+func (ix *Index) Entries() *node.Keyspace { return ix.entries }
+
+// Lookup returns the index as it is now.
+func (ix *Index) Lookup() (*node.Index, error) {
+	x, err := ix.db.node.Index(ix.rows.Name, ix.name)
+	if err == nil && x.Entries != ix.entries {
+		err = fmt.Errorf("%w: %q of keyspace %q was dropped", node.ErrNoIndex, ix.name, ix.rows.Name)
+	}
+	return x, err
+}
+
+// undeclaredError says that a function is missing.
+func undeclaredError(x *node.Index) error {
+	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
+		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
+}
+
+// IndexStatus is how an index is.
+type IndexStatus struct {
+	Ready bool   // all rows have their entries
+	Built uint64 // rows that were looked at since the store was opened, to build it
+	Err   error  // why it stands still, nil if it does not
+
+	// Of asynchronous indexes: how old the state of the rows is at most that the entries are of, how
+	// much of the log was not looked at since, how many rows have no entry because of a mistake in
+	// them, and how often it was built anew.
+	Behind      time.Duration
+	BehindBytes int64
+	Refused     uint64
+	Rebuilt     uint64
+}
+
+// Status tells how the index is.
+func (ix *Index) Status() (IndexStatus, error) {
+	x, err := ix.Lookup()
+	if err != nil {
+		return IndexStatus{}, err
+	}
+	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
+	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
+	if x.Extract == nil && status.Err == nil {
+		status.Err = undeclaredError(x) // though nobody is at work on one that is ready
+	}
+	if x.Mode == index.Asynchronous {
+		status.Behind, status.BehindBytes = ix.measureLag(&s)
+	}
+	return status, nil
+}
+
+// measureLag returns how far an index is behind its rows.
+func (ix *Index) measureLag(s *indexWorkerStatus) (age time.Duration, bytes int64) {
+	hosts := ix.db.node.StoreHosts()
+	if len(s.positions) == len(hosts) {
+		for i, h := range hosts {
+			bytes += max(h.Store.LogBytesAfter(s.positions[i]), 0)
+		}
+		if bytes == 0 {
+			return 0, 0
+		}
+	}
+	if !s.freshAt.IsZero() {
+		age = max(time.Since(s.freshAt), 1)
+	}
+	return age, bytes
+}
+
+// WaitFresh waits until an asynchronous index has all that was committed up to a place in the feed. A
+// transactional index is always fresh. If ctx ends first, the error is a [StalledError] if the index
+// stands still.
+func (ix *Index) WaitFresh(ctx context.Context, c string) error {
+	x, err := ix.Lookup()
+	if err != nil {
+		return err
+	}
+	if x.Mode == index.Transactional {
+		return nil
+	}
+	want, err := ix.db.parseCursor(c)
+	if err != nil {
+		return err
+	}
+	for {
+		s, changed := ix.db.indexWorkers.find(ix).loadStatus()
+		if x.IsReady() && hasReached(s.positions, want) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(minIndexPause):
+			if _, err := ix.Lookup(); err != nil {
+				return err
+			}
+			if err := ix.db.node.CheckOpen(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return waitError(ctx, s.err)
+		}
+	}
+}
+
+// WaitCaughtUp waits until an asynchronous index has all that was acknowledged before the call.
+func (ix *Index) WaitCaughtUp(ctx context.Context) error {
+	if now, err := ix.Lookup(); err != nil || now.Mode == index.Transactional {
+		return err
+	}
+	c, err := ix.db.StableHead(ctx)
+	if err != nil {
+		return err
+	}
+	return ix.WaitFresh(ctx, c)
+}
+
+// hasReached reports whether a place in the feed has all that is before another.
+func hasReached(at, want []wal.Position) bool {
+	for i := range want {
+		if i >= len(at) || at[i] < want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Wait waits until all rows have their entries. If ctx ends first, the error is a [StalledError] if
+// the index stands still.
+func (ix *Index) Wait(ctx context.Context) error {
+	for {
+		status, changed := ix.db.indexWorkers.find(ix).loadStatus()
+		x, err := ix.Lookup()
+		if err != nil {
+			return err
+		}
+		if x.IsReady() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(minIndexPause): // it may be dropped
+			if err := ix.db.node.CheckOpen(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return waitError(ctx, status.err)
+		}
+	}
+}
+
+// waitError is the error of who has waited for too long for an index, with why it stands
+// still if it does.
+func waitError(ctx context.Context, why error) error {
+	if why != nil {
+		return &StalledError{Ended: ctx.Err(), Stalled: why}
+	}
+	return ctx.Err()
+}

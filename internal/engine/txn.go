@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/shard/txn"
+	"github.com/cleavekv/cleave/partition"
+)
+
+// Txn is a transaction: a consistent state to read from, and writes that happen
+// together when its function returns, or not at all. It belongs to the
+// goroutine of that function and must not be used after it.
+//
+// Invariant: all of reads and rangeReads is of the state in snapshot, unless err is errRetry.
+type Txn struct {
+	ctx      context.Context
+	db       *DB
+	readOnly bool
+	// allStores takes the state of all stores at once: one that has to be taken again
+	// cannot be seen to its end.
+	allStores bool
+
+	snapshot     *node.Snapshot // of the stores that it has touched, or of all if it only reads
+	env          *command.Env
+	beforeWrites command.Savepoint // before the first write
+	reads        map[string]uint64 // versions by position, 0 for absent
+	// trackedKey is the key whose row counts as read if it is looked at, nil for
+	// none.
+	trackedKey partition.Position
+	rangeReads []command.RangeRead
+	openScans  []*txnScan // under way
+	writes     []txnWrite
+	// expiryClocks are keys that it has given an expiry: that does not come while it is under way.
+	expiryClocks map[string]expiryClock
+	keyspaces    usedKeyspaces // keyspaces that it read or wrote
+	// indexedRows are those of indexed keyspaces that it wrote.
+	indexedRows map[string]*indexedRow
+	touchedRows []*indexedRow // in the order in which they were
+	// uniqueEntries are entries that no other row may have, if theirs still does at the commit.
+	uniqueEntries []uniqueEntry
+	// reservation names the transaction if it holds what it needs.
+	reservation txn.ID
+	err         error // why it cannot commit
+}
+
+// Update runs f in a transaction and commits it. If something that f has read
+// was changed by others meanwhile, nothing is committed and f runs again on the
+// newer state, until ctx ends: so f must have no effects besides those on tx. If f returns
+// an error, nothing is committed and Update returns it.
+//
+// In one group the commit is one command, in several groups of one store one batch of theirs, and
+// otherwise it takes two phases. After attemptsBeforeReserve conflicts a transaction reserves what
+// it has touched, and is tried before others.
+func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
+	attempts, err := db.runUpdate(ctx, f)
+	if errors.Is(err, errRetry) {
+		return fmt.Errorf("%w: %d attempts: %w", ErrConflict, attempts, ctx.Err())
+	}
+	return err
+}
+
+// runUpdate is Update, but if ctx ends before it is committed the error is errRetry.
+func (db *DB) runUpdate(ctx context.Context, f func(tx *Txn) error) (attempts int, err error) {
+	if err := db.node.CheckOpen(); err != nil { // whether f touches anything or not
+		return 0, err
+	}
+	var claims []txn.ReservedSpan // of the last attempt
+	return db.retryUntilCommitted(ctx, func() []txn.ReservedSpan { return claims }, func(attempt int, hold txn.ID) (err error) {
+		claims, err = db.tryUpdate(ctx, f, attempt > 0, hold)
+		return err
+	})
+}
+
+// View runs f on one consistent state, which stays the same for f whatever
+// happens meanwhile.
+func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
+	if err := db.node.CheckOpen(); err != nil {
+		return err
+	}
+	tx := &Txn{ctx: ctx, db: db, readOnly: true, allStores: true}
+	defer tx.close()
+	return f(tx)
+}
+
+// tryUpdate runs f once, and returns what it has touched if it must be tried again.
+func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, again bool, hold txn.ID) ([]txn.ReservedSpan, error) {
+	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: hold}
+	defer tx.close()
+	err := f(tx)
+	switch {
+	case errors.Is(tx.err, errRetry):
+		err = tx.err // whatever f made of it: what it has read is not of one state
+	case err == nil:
+		err = tx.commit()
+	}
+	if !errors.Is(err, errRetry) {
+		return nil, err
+	}
+	return tx.spansToReserve(), err
+}
+
+func (tx *Txn) close() {
+	if tx.snapshot != nil {
+		tx.snapshot.Close()
+		tx.snapshot, tx.env = nil, nil
+	}
+	tx.err = ErrTxnOver
+}
+
+// attemptsBeforeReserve is how often a transaction tries before it asks others to wait.
+const attemptsBeforeReserve = 3
+
+// retryUntilCommitted tries to commit until that is no conflict, or ctx ends: then the error
+// is errRetry. After attemptsBeforeReserve it waits for its turn, and then tries under the id
+// that it is held by.
+func (db *DB) retryUntilCommitted(ctx context.Context, claims func() []txn.ReservedSpan, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
+	for attempt := 0; ; attempt++ {
+		attempts++
+		var touched []txn.ReservedSpan
+		if attempt >= attemptsBeforeReserve {
+			touched = claims()
+		}
+		if len(touched) == 0 {
+			err = try(attempt, txn.ID{})
+		} else {
+			err = db.withReservation(ctx, touched, func(id txn.ID) error { return try(attempt, id) })
+		}
+		if !errors.Is(err, errRetry) {
+			return attempts, err
+		}
+		db.node.Counters.Retries.Add(1)
+		if db.waitBeforeRetry(ctx, attempt, err) != nil {
+			return attempts, err
+		}
+		if errors.Is(err, txn.ErrReserved) {
+			attempt = max(attempt, attemptsBeforeReserve-1) // others stand in a queue: so do we
+		}
+	}
+}
+
+// withReservation calls f when it is the turn of a transaction that claims something, with the
+// id that it is to be committed under.
+func (db *DB) withReservation(ctx context.Context, claims []txn.ReservedSpan, f func(txn.ID) error) error {
+	id, release, err := db.node.Reserve(ctx, claims)
+	if isRetryable(err) {
+		return fmt.Errorf("%w: %w", errRetry, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	db.node.Counters.Reserved.Add(1)
+	return f(id)
+}
+
+// waitBeforeRetry waits before the next attempt: for a lock that was met to be gone; else not at
+// all at first, then longer and longer, at random, so that two that collide do not
+// go on in step.
+func (db *DB) waitBeforeRetry(ctx context.Context, attempt int, met error) error {
+	most := time.Millisecond << min(attempt, 6)
+	switch {
+	case errors.Is(met, txn.ErrLocked):
+		return db.node.WaitForUnlock(ctx, met, most)
+	case attempt < 2 || errors.Is(met, txn.ErrReserved):
+		return ctx.Err()
+	}
+	return db.node.WaitForUnlock(ctx, met, rand.N(most))
+}
+
+// isRetryable reports whether what a transaction has met is no fault of its own, and passes:
+// others that are under way, or a shard on its way to another group.
+func isRetryable(err error) bool {
+	return err != nil && (errors.Is(err, ownership.ErrWrongGroup) || errors.Is(err, node.ErrIndexesChanged) || errors.Is(err, txn.ErrLocked) || errors.Is(err, txn.ErrReserved) ||
+		errors.Is(err, txn.ErrDeadline) || errors.Is(err, txn.ErrFinished))
+}
+
+// DB returns the store that the transaction is of.
+func (tx *Txn) DB() *DB { return tx.db }
+
+// Err returns why the transaction cannot go on, or nil.
+func (tx *Txn) Err() error { return tx.err }
