@@ -14,7 +14,7 @@ MUTANTS ?=
 
 # Packages whose goroutines meet: `make test` runs these with the race detector.
 RACE := . ./actor ./cache ./counter ./hotkey ./queue ./saga/... ./shardmap ./watch ./internal/node ./internal/ops/admin \
-	./internal/ops/importer ./internal/ops/oplog ./internal/reshard/protocol ./internal/server ./internal/shard/group ./internal/storage/...
+	./internal/ops/importer ./internal/ops/oplog ./internal/reshard/protocol ./internal/server/... ./internal/shard/group ./internal/storage/...
 
 # Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
 vet staticcheck rules cross short long mutants soak fuzz: export GOFLAGS += -pgo=off

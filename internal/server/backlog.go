@@ -94,7 +94,7 @@ var backlogPool = sync.Pool{New: func() any { return new(backlog) }}
 // their arguments.
 const maxPooledTasks, maxPooledTaskBytes = 128, 16 << 10
 
-// memoryBytes is about how much memory it takes.
+// MemoryBytes is about how much memory it takes.
 func (b *backlog) memoryBytes() int {
 	return cap(b.tasks)*int(unsafe.Sizeof(task{})) + cap(b.args)*int(unsafe.Sizeof(b.argBytes)) + cap(b.argBytes) + b.largeArgBytes
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,9 +79,9 @@ type client struct {
 
 	// tracking is what it wants to hear of what it reads, nil for nothing, caching tells
 	// that CLIENT CACHING was said, and reads is what it has no answer to yet.
-	tracking        *tracking
+	tracking        *pubsub.Tracking
 	cachingGiven    bool
-	unansweredReads []trackedKey
+	unansweredReads pubsub.UnansweredReads
 
 	status  clientStatus
 	mailbox mailbox
@@ -100,7 +101,7 @@ type clientStatus struct {
 	// partialSinceMS, unreadSinceMS and softLimitSinceMS are since when a request is not whole, no answer is
 	// taken, and more than the soft limit waits; 0 for not at all. waiting is how much.
 	partialSinceMS, unreadSinceMS, softLimitSinceMS, unsentBytes atomic.Int64
-	// memoryBytes is about how much it takes, as of when its answers were last sent.
+	// MemoryBytes is about how much it takes, as of when its answers were last sent.
 	memoryBytes atomic.Int64
 }
 
@@ -271,9 +272,9 @@ func (s *Server) exceedsOutputLimit(n int64) bool {
 	return hard > 0 && n > hard || most > 0 && s.clientMemory.usedBytes.Load() > most && n > most/int64(max(1, s.clients.len()))
 }
 
-// postMessage leaves a message for a client. It is sent behind all answers to requests that were
+// Post implements Subscriber: it leaves a message for the client. It is sent behind all answers to requests that were
 // executed before.
-func (c *client) postMessage(message func(dst []byte) []byte) {
+func (c *client) Post(message func(dst []byte) []byte) {
 	c.mailbox.mu.Lock()
 	before := len(c.mailbox.bytes)
 	c.mailbox.bytes = message(c.mailbox.bytes)
@@ -302,4 +303,22 @@ func (c *client) collectMail() {
 	c.out.Bytes = append(c.out.Bytes, c.mailbox.bytes...)
 	c.mailbox.discardAll(c.s)
 	c.conn.notifyOutput()
+}
+
+// ClientID implements Subscriber.
+func (c *client) ClientID() uint64 { return c.id }
+
+// Protocol implements Subscriber.
+func (c *client) Protocol() resp.Version { return resp.Version(c.status.protocol.Load()) }
+
+// IsConnected implements Subscriber.
+func (c *client) IsConnected() bool { return c.s.clients.get(c.id) != nil }
+
+// RecordAnswered notes that the client has the answers to all that it has read, if it has. It is for the
+// client's owner.
+func (c *client) recordAnswered() {
+	if len(c.unansweredReads) == 0 || c.staged > 0 || c.busy || c.hasBacklog() || c.queue != nil {
+		return
+	}
+	c.s.tracker.RecordAnswered(c, &c.unansweredReads)
 }

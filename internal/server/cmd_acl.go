@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/acl"
@@ -69,9 +70,9 @@ func (s *Server) hasForbiddenSubscription(c *client, u *acl.User) bool {
 	if u.IsUnlimited() {
 		return false
 	}
-	for scope := range scopeCount {
-		for _, name := range s.hub.listNames(c, scope) {
-			if !u.CanAccessChannel([]byte(name), scope == byPattern) {
+	for scope := range pubsub.ScopeCount {
+		for _, name := range s.hub.ListNames(c, scope) {
+			if !u.CanAccessChannel([]byte(name), scope == pubsub.ByPattern) {
 				return true
 			}
 		}

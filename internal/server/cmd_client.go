@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"strconv"
 	"strings"
 	"time"
@@ -109,23 +110,23 @@ const clientBaseBytes = 3 << 10
 
 // formatClient is a client in CLIENT LIST.
 func (s *Server) formatClient(c *client, now time.Time) string {
-	a, subs := c.status.loadInfo(), s.hub.countSubscriptions(c)
+	a, subs := c.status.loadInfo(), s.hub.CountSubscriptions(c)
 	cmd := "NULL"
 	if last := c.status.lastCommand.Load(); last != nil {
 		cmd = last.Name
 	}
 	flags := "N"
-	if subs != [scopeCount]int{} {
+	if subs != [pubsub.ScopeCount]int{} {
 		flags = "P"
 	}
 	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.remoteAddr, a.name, int(now.Sub(c.connectedAt).Seconds()), max(0, now.UnixMilli()-c.status.lastRequestMS.Load())/1000, flags, a.keyspace,
-		subs[byChannel], subs[byPattern], subs[bySlot], clientBaseBytes+c.status.memoryBytes.Load(), cmd, a.user, a.library, a.libraryVersion, c.status.protocol.Load())
+		subs[pubsub.ByChannel], subs[pubsub.ByPattern], subs[pubsub.BySlot], clientBaseBytes+c.status.memoryBytes.Load(), cmd, a.user, a.library, a.libraryVersion, c.status.protocol.Load())
 }
 
 // clientKind is the TYPE of a client.
 func (s *Server) clientKind(c *client) string {
-	if n := s.hub.countSubscriptions(c); n != [scopeCount]int{} && resp.Version(c.status.protocol.Load()) == resp.RESP2 {
+	if n := s.hub.CountSubscriptions(c); n != [pubsub.ScopeCount]int{} && resp.Version(c.status.protocol.Load()) == resp.RESP2 {
 		return "pubsub"
 	}
 	return "normal"

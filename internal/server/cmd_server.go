@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"maps"
 	"os"
 	"runtime"
@@ -168,11 +169,11 @@ func infoServer(s *Server, b *strings.Builder) {
 func infoClients(s *Server, b *strings.Builder) {
 	listening := 0
 	s.clients.forEach(func(c *client) {
-		if s.hub.countSubscriptions(c) != [scopeCount]int{} {
+		if s.hub.CountSubscriptions(c) != [pubsub.ScopeCount]int{} {
 			listening++
 		}
 	})
-	writeInfoLines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.len(), "pubsub_clients", listening)
+	writeInfoLines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.Len(), "pubsub_clients", listening)
 }
 
 // formatBytes is a number of bytes for people.
@@ -202,7 +203,7 @@ func infoStats(s *Server, b *strings.Builder) {
 		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.bytesIn.Load(), "total_net_output_bytes", s.stats.bytesOut.Load(),
 		"instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024), "instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024),
 		"rejected_connections", s.stats.refusedClients.Load(), "clients_closed_for_limits", s.stats.closedClients.Load(), "requests_too_large", s.stats.largeRequests.Load(), "expired_keys", s.countExpired()-s.stats.expiredAtReset.Load(), "evicted_keys", 0,
-		"pubsub_channels", s.hub.countNames(byChannel), "pubsub_patterns", s.hub.countPatterns(), "pubsubshard_channels", s.hub.countNames(bySlot),
+		"pubsub_channels", s.hub.CountNames(pubsub.ByChannel), "pubsub_patterns", s.hub.CountPatterns(), "pubsubshard_channels", s.hub.CountNames(pubsub.BySlot),
 		"total_error_replies", failed)
 }
 

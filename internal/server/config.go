@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"maps"
 	"math"
 	"net"
@@ -151,8 +152,8 @@ func (s *Server) applySettings(args [][]byte) {
 	s.updateMemory()
 	level, _ := oplog.ParseLevel(s.config.get("loglevel")) // it is one: see read
 	s.opts.LogLevel.Set(level)
-	classes, _ := parseNotifyClasses(s.config.get("notify-keyspace-events")) // it is right: see read
-	s.setNotifyClasses(classes)
+	classes, _ := pubsub.ParseClasses(s.config.get("notify-keyspace-events")) // it is right: see read
+	s.notifier.SetClasses(classes)
 	s.stats.tracksLatency.Store(s.config.get("latency-tracking") == "yes")
 	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
 	s.latency.threshold.Store(int64(time.Duration(long) * time.Millisecond))
@@ -232,7 +233,7 @@ func (c *config) parseSetting(name, value string) (string, error) {
 		}
 		return value, nil
 	case "notify-keyspace-events":
-		classes, err := parseNotifyClasses(value)
+		classes, err := pubsub.ParseClasses(value)
 		return classes.String(), err
 	case "latency-tracking-info-percentiles":
 		list, err := parsePercentiles(value)

@@ -43,7 +43,7 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 	}
 	if c.tracking != nil {
 		if len(w.window) == 0 { // else it waits for answers
-			w.s.tracker.recordAnswered(c)
+			c.recordAnswered()
 		}
 		w.s.trackReads(c, spec, args)
 	}
@@ -55,7 +55,7 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 		w.enqueueForExec(c, r)
 	case spec.Flags&redis.ServerCommand != 0:
 		w.beginServerCommand(c, r)
-	case spec.IsSingleKey() && !(w.s.notifiesMisses() && mayMiss(spec)):
+	case spec.IsSingleKey() && !(w.s.notifier.PublishesMisses() && mayMiss(spec)):
 		w.beginSingle(c, r)
 	default:
 		w.beginUnit(c, &unit{c: c, items: []unitRequest{{r, c.keyspace}}})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -265,7 +266,7 @@ func (s *Server) sweepClientsOnce(now time.Time) {
 			last = c.connectedAt
 		}
 		idle := now.Sub(last)
-		listens := s.hub.countSubscriptions(c) != [scopeCount]int{}
+		listens := s.hub.CountSubscriptions(c) != [pubsub.ScopeCount]int{}
 		if limit > 0 && idle > limit && !listens {
 			s.clientLog.logClosed(c, "idle for longer than the setting timeout")
 			c.conn.closeConn()

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"io"
 	"log/slog"
 	"net"
@@ -350,11 +351,9 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 			visit(i)
 		}
 		waitUntil(t, "the last one to be gone", func() bool { return l.s.clients.len() == 0 })
-		l.s.hub.mu.Lock()
-		listeners := len(l.s.hub.byClient)
-		l.s.hub.mu.Unlock()
-		if listeners != 0 || l.s.tracker.len() != 0 || l.s.clientMemory.usedBytes.Load() != 0 {
-			t.Errorf("%d listeners, %d trackers and %d bytes are left", listeners, l.s.tracker.len(), l.s.clientMemory.usedBytes.Load())
+		listeners := l.s.hub.CountNames(pubsub.ByChannel) + l.s.hub.CountPatterns()
+		if listeners != 0 || l.s.tracker.Len() != 0 || l.s.clientMemory.usedBytes.Load() != 0 {
+			t.Errorf("%d listeners, %d trackers and %d bytes are left", listeners, l.s.tracker.Len(), l.s.clientMemory.usedBytes.Load())
 		}
 		l.dial().runScript("PING -> PONG")
 	})

@@ -467,7 +467,7 @@ func (l *loop) flushClient(c *socket) {
 	if c.busy && c.handedOff || c.dropped {
 		return // it is another's now, and comes back
 	}
-	l.w.s.tracker.recordAnswered(c.client)
+	c.recordAnswered()
 	out, sent := c.out.Bytes, len(c.out.Bytes)
 	for len(out) > 0 {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))

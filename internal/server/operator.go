@@ -18,7 +18,7 @@ func (s *Server) Connections() []api.Connection {
 	now, all := s.opts.Now(), s.clients.list()
 	list := make([]api.Connection, 0, len(all))
 	for _, c := range all {
-		a, subs := c.status.loadInfo(), s.hub.countSubscriptions(c)
+		a, subs := c.status.loadInfo(), s.hub.CountSubscriptions(c)
 		one := api.Connection{
 			ID: c.id, Addr: c.remoteAddr, Name: a.name, User: a.user, Keyspace: a.keyspace, AgeSeconds: max(0, now.Sub(c.connectedAt).Seconds()),
 			Library: a.library, LibraryVersion: a.libraryVersion, Protocol: int(c.status.protocol.Load()),

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -69,14 +70,14 @@ type Server struct {
 	clientLog    clientLog
 	stats        stats
 	clients      clientRegistry
-	hub          hub
+	hub          *pubsub.Hub
 	config       config
 	scanCursors  scanCursors
 	users        *acl.Table
 	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
 	deniedLog    deniedLog
-	tracker      tracker
-	notifier     notifier
+	tracker      *pubsub.Tracker
+	notifier     *pubsub.Notifier
 	slowlog      slowlog
 	memory       memory
 	audit        atomic.Pointer[Audit]
@@ -112,7 +113,9 @@ func New(db *cleave.DB, o Options) *Server {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stats.init()
 	s.clients.init()
-	s.hub.init()
+	changes := &pubsub.Source{Db: db, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
+	s.hub = pubsub.NewHub()
+	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
 	s.slowlog.init()
 	s.config.init(s)
 	s.clientMemory.outputLimits.Store(&bufferLimits{})
@@ -160,7 +163,7 @@ func (s *Server) Close() {
 	s.closing.Lock()
 	s.cancel()
 	s.closing.Unlock()
-	s.notifier.close()
+	s.notifier.Close()
 	s.clients.forEach(func(c *client) { c.conn.closeConn() })
 	s.running.Wait()
 	s.counters.close()
@@ -195,8 +198,8 @@ func (s *Server) removeClient(c *client) {
 	s.clientLog.logConnection("client gone", c)
 	s.clientMemory.usedBytes.Add(-c.accountedBytes)
 	c.accountedBytes = 0
-	s.hub.unsubscribeAll(c)
-	s.tracker.stopTracking(c)
+	s.hub.UnsubscribeAll(c)
+	s.tracker.Stop(c)
 	c.mailbox.mu.Lock() // from now on nobody leaves anything there
 	c.mailbox.discardAll(s)
 	c.mailbox.mu.Unlock()

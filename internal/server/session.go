@@ -54,8 +54,8 @@ func handleReset(t *call) {
 	c := t.c
 	c.queue, c.repliesOff, c.skipReplies = nil, false, 0
 	c.clearWatched()
-	t.s.hub.unsubscribeAll(c)
-	t.s.tracker.stopTracking(c)
+	t.s.hub.UnsubscribeAll(c)
+	t.s.tracker.Stop(c)
 	t.collectMailFirst()
 	c.subscribed, c.tracking, c.cachingGiven, c.nameBytes, c.prefixBytes = false, nil, false, 0, 0
 	c.status.subscribed.Store(false)

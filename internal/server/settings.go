@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"maps"
 	"strconv"
 )
@@ -57,7 +58,7 @@ var constantSettings = []constantGroup{
 	{"the limits of a request are fixed, see docs/redis.md", map[string]string{
 		"proto-max-bulk-len": strconv.Itoa(defaultLimits.Bulk), "client-query-buffer-limit": strconv.Itoa(defaultLimits.Total),
 	}},
-	{"the number of tracked keys is fixed", map[string]string{"tracking-table-max-keys": strconv.Itoa(maxTrackedKeys)}},
+	{"the number of tracked keys is fixed", map[string]string{"tracking-table-max-keys": strconv.Itoa(pubsub.MaxTrackedKeys)}},
 	{"the number of refusals in ACL LOG is fixed", map[string]string{"acllog-max-len": strconv.Itoa(maxDeniedEntries)}},
 	{"the time between probes is fixed", map[string]string{"tcp-keepalive": "300"}},
 }

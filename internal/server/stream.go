@@ -122,7 +122,7 @@ func (t *stream) takeInput(more []byte) bool {
 
 // flushReplies writes the answers.
 func (t *stream) flushReplies() bool {
-	t.c.s.tracker.recordAnswered(t.c)
+	t.c.recordAnswered()
 	if len(t.c.out.Bytes) == 0 {
 		return true
 	}

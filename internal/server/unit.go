@@ -61,7 +61,7 @@ type unitState interface {
 func (u *unit) run(s unitState) {
 	u.out = redis.Writer{Version: u.c.out.Version, Limit: u.c.out.Limit, Bytes: u.out.Bytes[:0]}
 	u.replyEnds, u.watchedChanged, u.misses = u.replyEnds[:0], false, nil
-	notifies := u.c.s.notifiesMisses()
+	notifies := u.c.s.notifier.PublishesMisses()
 	for i := range u.watchedKeys {
 		w := &u.watchedKeys[i]
 		p := w.keyspace.AppendPosition(nil, w.key)

@@ -85,8 +85,9 @@ var layers = map[string]int{
 	"cache":        11,
 	"watch":        11,
 
-	"internal/server":    12,
-	"internal/ops/admin": 13,
+	"internal/server/pubsub": 11,
+	"internal/server":        12,
+	"internal/ops/admin":     13,
 
 	"cmd/cleave":                14,
 	"internal/testkit/mutants":  14,
