@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
 )
 
 // Action is a request of a client that changes the server, its users or all keys of a keyspace, as the audit log
@@ -57,7 +58,7 @@ func (t *call) perform(do func(*call)) {
 // failure returns the error that was answered behind start, nil if there is none.
 func (t *call) failure(start int) error {
 	answer := t.out.Bytes[start:]
-	if !isError(answer) {
+	if !resp.IsError(answer) {
 		return nil
 	}
 	if t.Spec.Name == "acl|setuser" && !strings.Contains(string(answer), "the user was changed") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"sync"
 	"time"
 	"unsafe"
@@ -256,7 +257,7 @@ func (s *Server) runTask(ctx context.Context, c *client, t *task, first bool) {
 	default:
 		t.exclusive = true // it may be the read of a keyspace that was emptied
 		took := c.runTimed(&t.request, t.keyspace, func() { s.runExclusive(ctx, c, t) })
-		s.stats.recordTime(t.request.Spec, 1, took, took)
+		s.stats.RecordTime(t.request.Spec, 1, took, took)
 	}
 }
 
@@ -292,16 +293,16 @@ func (c *client) finishBacklogRun(from int) {
 	b := c.backlog
 	b.discardReads()
 	c.waited = time.Since(b.waitingSince)
-	reads, slow := 0, c.s.recordLatency(eventCommand, c.waited)
+	reads, slow := 0, c.s.recordLatency(stats.EventCommand, c.waited)
 	for i := range b.tasks[from:b.done] {
 		if t := &b.tasks[from+i]; t.isGet() {
-			if reads++; slow && reads <= maxSlowlogPerBatch {
-				c.s.slowlog.record(c, &t.request, c.waited, t.keyspace)
+			if reads++; slow && reads <= stats.MaxSlowlogPerBatch {
+				c.recordSlow(&t.request, c.waited, t.keyspace)
 			}
 		}
 	}
 	if reads > 0 {
-		c.s.stats.recordTime(getSpec, reads, c.waited, c.waited)
+		c.s.stats.RecordTime(getSpec, reads, c.waited, c.waited)
 	}
 	if len(b.remaining()) == 0 {
 		if c.s.ctx.Err() == nil || plant.Bug("serve-recycles-what-is-under-way") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"io"
 	"slices"
 	"strings"
@@ -342,7 +343,7 @@ func TestRequestsThatWaitBeforeTheirTurnAreNoted(t *testing.T) {
 	var reads string
 	for i := 1; i <= maxInlineRows+1; i++ { // too many for the worker: a goroutine reads them
 		reads += fmt.Sprintf("GET k%d\r\n", i)
-		if i <= maxSlowlogPerBatch {
+		if i <= stats.MaxSlowlogPerBatch {
 			want = append(want, fmt.Sprintf("get k%d", i))
 		}
 	}

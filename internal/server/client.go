@@ -178,7 +178,7 @@ func (c *client) isReplyDiscarded() bool { return c.repliesOff && !c.replyIsPush
 // it.
 func (c *client) finishReply(spec *redis.Spec, start int) {
 	if len(c.out.Bytes) > start && c.out.Bytes[start] == '-' {
-		c.s.stats.recordError(spec, c.out.Bytes[start:])
+		c.s.stats.RecordError(spec, c.out.Bytes[start:])
 	}
 	if c.isReplyDiscarded() {
 		c.out.Bytes = c.out.Bytes[:start]

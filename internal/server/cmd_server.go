@@ -193,16 +193,14 @@ func infoPersistence(s *Server, b *strings.Builder) {
 
 func infoStats(s *Server, b *strings.Builder) {
 	failed := uint64(0)
-	s.stats.mu.Lock()
-	for _, n := range s.stats.errors {
+	for _, n := range s.stats.ErrorCounts() {
 		failed += n
 	}
-	s.stats.mu.Unlock()
-	requests, in, out := s.stats.rates.perSecond()
-	writeInfoLines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.totalCalls(),
-		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.bytesIn.Load(), "total_net_output_bytes", s.stats.bytesOut.Load(),
+	requests, in, out := s.stats.PerSecond()
+	writeInfoLines(b, "total_connections_received", s.stats.Connections.Load(), "total_commands_processed", s.stats.TotalCalls(),
+		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.BytesIn.Load(), "total_net_output_bytes", s.stats.BytesOut.Load(),
 		"instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024), "instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024),
-		"rejected_connections", s.stats.refusedClients.Load(), "clients_closed_for_limits", s.stats.closedClients.Load(), "requests_too_large", s.stats.largeRequests.Load(), "expired_keys", s.countExpired()-s.stats.expiredAtReset.Load(), "evicted_keys", 0,
+		"rejected_connections", s.stats.RefusedClients.Load(), "clients_closed_for_limits", s.stats.ClosedClients.Load(), "requests_too_large", s.stats.LargeRequests.Load(), "expired_keys", s.countExpired()-s.stats.ExpiredAtReset.Load(), "evicted_keys", 0,
 		"pubsub_channels", s.hub.CountNames(pubsub.ByChannel), "pubsub_patterns", s.hub.CountPatterns(), "pubsubshard_channels", s.hub.CountNames(pubsub.BySlot),
 		"total_error_replies", failed)
 }
@@ -228,11 +226,10 @@ func infoCPU(_ *Server, b *strings.Builder) {
 
 func infoCommands(s *Server, b *strings.Builder) {
 	for _, spec := range redis.AllSpecs() {
-		c := &s.stats.commands[spec.Index]
-		if n, r := c.calls.Load(), c.rejected.Load(); n+r > 0 {
-			micros := c.times.sum.Load() / 1000
+		if c := s.stats.CountsOf(spec); c.Calls+c.Rejected > 0 {
+			micros := c.Took.Microseconds()
 			fmt.Fprintf(b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d\r\n",
-				spec.Name, n, micros, float64(micros)/float64(max(1, n)), r, c.failed.Load())
+				spec.Name, c.Calls, micros, float64(micros)/float64(max(1, c.Calls)), c.Rejected, c.Failed)
 		}
 	}
 }
@@ -240,8 +237,8 @@ func infoCommands(s *Server, b *strings.Builder) {
 func infoLatencies(s *Server, b *strings.Builder) {
 	percentiles, _ := parsePercentiles(s.config.get("latency-tracking-info-percentiles")) // they are numbers: see config.set
 	for _, spec := range redis.AllSpecs() {
-		micros := s.stats.commands[spec.Index].times.estimateQuantiles(percentiles)
-		if !s.stats.tracksLatency.Load() || len(micros) == 0 {
+		micros := s.stats.QuantilesOf(spec, percentiles)
+		if !s.stats.TracksLatency.Load() || len(micros) == 0 {
 			continue
 		}
 		var list []string
@@ -265,10 +262,9 @@ func parsePercentiles(text string) (list []float64, err error) {
 }
 
 func infoErrors(s *Server, b *strings.Builder) {
-	s.stats.mu.Lock()
-	defer s.stats.mu.Unlock()
-	for _, word := range slices.Sorted(maps.Keys(s.stats.errors)) {
-		fmt.Fprintf(b, "errorstat_%s:count=%d\r\n", word, s.stats.errors[word])
+	counts := s.stats.ErrorCounts()
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(b, "errorstat_%s:count=%d\r\n", word, counts[word])
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 func init() {
 	registerHandlers(map[string]func(*call){
-		"config|resetstat": func(t *call) { t.s.stats.reset(t.s.countExpired()); t.out.OK() },
+		"config|resetstat": func(t *call) { t.s.stats.Reset(t.s.countExpired()); t.out.OK() },
 		"config|rewrite": func(t *call) {
 			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
 		},
@@ -154,10 +154,10 @@ func (s *Server) applySettings(args [][]byte) {
 	s.opts.LogLevel.Set(level)
 	classes, _ := pubsub.ParseClasses(s.config.get("notify-keyspace-events")) // it is right: see read
 	s.notifier.SetClasses(classes)
-	s.stats.tracksLatency.Store(s.config.get("latency-tracking") == "yes")
+	s.stats.TracksLatency.Store(s.config.get("latency-tracking") == "yes")
 	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
-	s.latency.threshold.Store(int64(time.Duration(long) * time.Millisecond))
-	s.slowlog.setLimits(time.Duration(least)*time.Microsecond, int(kept))
+	s.latency.SetThreshold(time.Duration(long) * time.Millisecond)
+	s.slowlog.SetLimits(time.Duration(least)*time.Microsecond, int(kept))
 }
 
 // maxSlowlogLen is how many slow requests are kept at most.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"maps"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 			err = w.s.checkAllowed(c, spec, args)
 		}
 		if err != nil || c.queue == nil || unqueuedCommands[spec.Name] {
-			w.s.stats.recordCall(spec, err) // what is gathered is called by EXEC
+			w.s.stats.RecordCall(spec, err) // what is gathered is called by EXEC
 		}
 	}
 	if err != nil {
@@ -154,10 +155,10 @@ func HandledCommands() map[string]bool {
 func (w *worker) beginServerCommand(c *client, r redis.Request) {
 	e := handlers[r.Spec.Name]
 	if !e.isBlocking && !(e.mayBlock != nil && e.mayBlock(w.s, &r)) && w.ensureExecuted(c) {
-		began := monotonicNow()
+		began := stats.MonotonicNow()
 		c.writeReply(r.Spec, func(out *redis.Writer) { (&call{w.s.ctx, w.s, c, r, out, false}).perform(e.handle) })
-		took := monotonicNow() - began
-		w.s.stats.recordTime(r.Spec, 1, took, took)
+		took := stats.MonotonicNow() - began
+		w.s.stats.RecordTime(r.Spec, 1, took, took)
 		return
 	}
 	r = cloneRequest(r)
@@ -166,7 +167,7 @@ func (w *worker) beginServerCommand(c *client, r redis.Request) {
 		took := c.runTimed(&r, nil, func() {
 			c.writeReply(r.Spec, func(out *redis.Writer) { (&call{ctx, w.s, c, r, out, false}).perform(e.handle) })
 		})
-		w.s.stats.recordTime(r.Spec, 1, took, took)
+		w.s.stats.RecordTime(r.Spec, 1, took, took)
 	}})
 }
 

@@ -177,7 +177,7 @@ func checkNames(what string, names ...[]byte) error {
 // be called from any goroutine.
 func (c *client) closeForLimit(why string) {
 	c.s.clientLog.logClosed(c, why)
-	c.s.stats.closedClients.Add(1)
+	c.s.stats.ClosedClients.Add(1)
 	c.conn.closeConn()
 }
 
@@ -251,7 +251,7 @@ func (s *Server) sweepClients() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
-			s.stats.rates.record(s.stats.sampleTraffic(monotonicNow()))
+			s.stats.Sample()
 			s.sweepClientsOnce(s.opts.Now())
 		}
 	}

@@ -397,7 +397,7 @@ func (l *loop) readClient(c *socket) {
 		l.dropClient(c)
 		return
 	}
-	l.w.s.stats.bytesIn.Add(uint64(n))
+	l.w.s.stats.BytesIn.Add(uint64(n))
 	if c.closing {
 		return // it is read, or the last answers would be thrown away with it
 	}
@@ -483,7 +483,7 @@ func (l *loop) flushClient(c *socket) {
 		}
 		out = out[n:]
 	}
-	l.w.s.stats.bytesOut.Add(uint64(sent - len(out)))
+	l.w.s.stats.BytesOut.Add(uint64(sent - len(out)))
 	c.keepUnsent(out)
 	c.status.recordUnread(len(out), len(out) < sent, l.w.nowMS)
 	c.status.unsentBytes.Store(int64(len(out)))

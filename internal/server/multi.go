@@ -178,7 +178,7 @@ func (w *worker) beginExec(c *client) {
 		w.replyInOrder(c, execSpec, func(out *redis.Writer) { out.Array(0) })
 	default:
 		for i := range q.requests {
-			w.s.stats.recordCall(q.requests[i].Spec, nil)
+			w.s.stats.RecordCall(q.requests[i].Spec, nil)
 		}
 		w.beginUnit(c, &unit{c: c, items: q.requests, multi: true, watchedKeys: keys})
 	}

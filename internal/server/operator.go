@@ -39,23 +39,12 @@ func (s *Server) Connections() []api.Connection {
 
 // Slowlog returns the requests that took long, the newest first, without their values.
 func (s *Server) Slowlog() []api.Slow {
-	entries := s.slowlog.listNewest(-1)
+	entries := s.slowlog.ListNewest(-1)
 	list := make([]api.Slow, 0, len(entries))
 	for i := range entries {
-		list = append(list, entries[i].toAPI())
+		list = append(list, entries[i].ToAPI())
 	}
 	return list
-}
-
-func (e *slowlogEntry) toAPI() api.Slow {
-	keys := e.keys
-	if keys == nil {
-		keys = []api.Key{}
-	}
-	return api.Slow{
-		ID: e.id, Time: e.at, Seconds: e.took.Seconds(), Command: e.command, Keys: keys, Arguments: e.argCount,
-		Shard: uint64(e.location.shard), Group: uint64(e.location.group), Client: e.from, Name: e.name,
-	}
 }
 
 // Counts are what a server has counted since it was made, or since CONFIG RESETSTAT.
@@ -81,16 +70,13 @@ type CommandCounts struct {
 
 // Counts returns what the server has counted.
 func (s *Server) Counts() Counts {
-	c := Counts{Clients: s.clients.len(), MaxClients: s.opts.Clients, Connections: s.stats.connections.Load(), Refused: s.stats.refusedClients.Load(), TooLarge: s.stats.largeRequests.Load()}
+	c := Counts{Clients: s.clients.len(), MaxClients: s.opts.Clients, Connections: s.stats.Connections.Load(), Refused: s.stats.RefusedClients.Load(), TooLarge: s.stats.LargeRequests.Load()}
 	for _, spec := range redis.AllSpecs() {
-		n := &s.stats.commands[spec.Index]
-		if calls, rejected := n.calls.Load(), n.rejected.Load(); calls+rejected > 0 {
-			c.Commands = append(c.Commands, CommandCounts{spec.Name, calls, rejected})
+		if n := s.stats.CountsOf(spec); n.Calls+n.Rejected > 0 {
+			c.Commands = append(c.Commands, CommandCounts{spec.Name, n.Calls, n.Rejected})
 		}
 	}
-	s.stats.mu.Lock()
-	defer s.stats.mu.Unlock()
-	c.Errors = maps.Clone(s.stats.errors)
+	c.Errors = s.stats.ErrorCounts()
 	return c
 }
 
@@ -122,28 +108,6 @@ func (s *Server) Configure(settings map[string]string) error {
 	}
 	s.applySettings(args)
 	return nil
-}
-
-// reportRequest tells whoever wants to know about a request. It costs nothing if nobody does.
-func (s *Server) reportRequest(kind string, requests int, e func() slowlogEntry) {
-	if s.opts.Observe == nil {
-		return
-	}
-	entry := e()
-	s.opts.Observe(api.ObservedRequest{Slow: entry.toAPI(), Kind: kind, Requests: requests})
-}
-
-// runReported runs a transaction, and tells of it unless it is told of as one that took long.
-func (s *Server) runReported(u *unit, run func()) {
-	if s.opts.Observe == nil {
-		run()
-		return
-	}
-	began := time.Now()
-	run()
-	if took := time.Since(began); !s.slowlog.isSlow(took) {
-		s.reportRequest("transaction", len(u.items), func() slowlogEntry { return u.c.newSlowlogEntry(u.items[0].Args, took, location{}) })
-	}
 }
 
 // clientLog tells the log what an operator should know about clients. They can cause it as often as

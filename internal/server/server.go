@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -68,7 +69,7 @@ type Server struct {
 
 	lastClientID atomic.Uint64
 	clientLog    clientLog
-	stats        stats
+	stats        *stats.Counters
 	clients      clientRegistry
 	hub          *pubsub.Hub
 	config       config
@@ -78,11 +79,11 @@ type Server struct {
 	deniedLog    deniedLog
 	tracker      *pubsub.Tracker
 	notifier     *pubsub.Notifier
-	slowlog      slowlog
+	slowlog      *stats.Slowlog
 	memory       memory
 	audit        atomic.Pointer[Audit]
 	clientMemory clientMemory
-	latency      latencyMonitor
+	latency      *stats.LatencyMonitor
 	authThrottle authThrottle
 	// counters are those of CLEAVE.COUNTER.
 	counters     counterTable
@@ -111,12 +112,12 @@ func New(db *cleave.DB, o Options) *Server {
 	}
 	s := &Server{db: db, node: inside.NodeOf(db), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.stats.init()
+	s.stats = stats.NewCounters()
 	s.clients.init()
 	changes := &pubsub.Source{Db: db, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
-	s.slowlog.init()
+	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)
 	s.config.init(s)
 	s.clientMemory.outputLimits.Store(&bufferLimits{})
 	s.applySettings(nil)
@@ -174,7 +175,7 @@ func (s *Server) Close() {
 // what to say before it is closed.
 func (s *Server) newClient(t transport, from, to string) (_ *client, refused string) {
 	if !s.isTrusted(from) {
-		s.stats.refusedClients.Add(1)
+		s.stats.RefusedClients.Add(1)
 		s.clientLog.logRefused("protected mode", from)
 		return nil, replyProtectedMode
 	}
@@ -183,11 +184,11 @@ func (s *Server) newClient(t transport, from, to string) (_ *client, refused str
 	c.setKeyspace(s.defaultKeyspace())
 	c.setDefaultAccount()
 	if !s.clients.add(c, s.opts.Clients) {
-		s.stats.refusedClients.Add(1)
+		s.stats.RefusedClients.Add(1)
 		s.clientLog.logRefused("maxclients", from)
 		return nil, replyTooManyClients
 	}
-	s.stats.connections.Add(1)
+	s.stats.Connections.Add(1)
 	s.clientLog.logConnection("client connected", c)
 	return c, ""
 }

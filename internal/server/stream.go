@@ -75,7 +75,7 @@ func (s *Server) serveStream(conn net.Conn) {
 	room := make([]byte, streamReadBytes)
 	for s.ctx.Err() == nil {
 		n, err := conn.Read(room)
-		s.stats.bytesIn.Add(uint64(n))
+		s.stats.BytesIn.Add(uint64(n))
 		if !t.takeInput(room[:n]) || err != nil {
 			t.drainInput()
 			return
@@ -129,7 +129,7 @@ func (t *stream) flushReplies() bool {
 	_ = t.conn.SetWriteDeadline(time.Now().Add(maxWriteTime))
 	t.c.status.unsentBytes.Store(int64(len(t.c.out.Bytes)))
 	n, err := t.conn.Write(t.c.out.Bytes)
-	t.c.s.stats.bytesOut.Add(uint64(n))
+	t.c.s.stats.BytesOut.Add(uint64(n))
 	t.c.status.unsentBytes.Store(0)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.c.closeForLimit("it does not read its answers")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"math"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
@@ -82,7 +84,7 @@ func (u *unit) run(s unitState) {
 				on = missRecorder{s, &u.misses}
 			}
 			it.Spec.Run(requestState{on, it.keyspace}, &it.Request, &u.out)
-			if isError(u.out.Bytes[start:]) {
+			if resp.IsError(u.out.Bytes[start:]) {
 				s.rollbackToSavepoint()
 			}
 			if s.checkSize() != nil {
@@ -92,9 +94,6 @@ func (u *unit) run(s unitState) {
 		u.replyEnds = append(u.replyEnds, len(u.out.Bytes))
 	}
 }
-
-// isError reports whether an answer is an error.
-func isError(answer []byte) bool { return len(answer) > 0 && answer[0] == '-' }
 
 // requestState is a state as one request sees it.
 type requestState struct {
@@ -207,7 +206,7 @@ func (u *unit) writeReplies(out *redis.Writer) {
 		out.Array(len(u.items))
 		from := 0
 		for i, end := range u.replyEnds {
-			u.c.s.stats.recordError(u.items[i].Spec, u.out.Bytes[from:end])
+			u.c.s.stats.RecordError(u.items[i].Spec, u.out.Bytes[from:end])
 			from = end
 		}
 	}
@@ -223,14 +222,14 @@ func (u *unit) commandSpec() *redis.Spec {
 	return u.items[0].Spec
 }
 
-// recordUnitTime notes that a unit took so long, of which so much is its own.
-func (s *stats) recordUnitTime(u *unit, took, own time.Duration) {
-	s.recordTime(u.commandSpec(), 1, took, own)
+// RecordTime notes that the unit took so long, of which so much is its own.
+func (u *unit) recordTime(s *stats.Counters, took, own time.Duration) {
+	s.RecordTime(u.commandSpec(), 1, took, own)
 	if !u.multi {
 		return
 	}
 	for i := range u.items { // each has waited for all of it
-		s.recordTime(u.items[i].Spec, 1, took, own/time.Duration(len(u.items)))
+		s.RecordTime(u.items[i].Spec, 1, took, own/time.Duration(len(u.items)))
 	}
 }
 
@@ -393,7 +392,7 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 	}
 	s.runReported(u, func() {
 		took := u.c.runTimed(&u.items[0].Request, nil, func() { s.runUnitInTxn(ctx, u) })
-		s.stats.recordUnitTime(u, took, took)
+		u.recordTime(s.stats, took, took)
 	})
 }
 
@@ -461,7 +460,7 @@ func (s *Server) writeMultiReplies(ctx context.Context, u *unit) {
 			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.replyEnds[i]]...)
 			from = u.replyEnds[i]
 		}
-		s.stats.recordError(it.Spec, c.out.Bytes[start:])
+		s.stats.RecordError(it.Spec, c.out.Bytes[start:])
 	}
 }
 

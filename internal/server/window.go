@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -67,7 +68,7 @@ func (w *worker) flushWindow() {
 	var began time.Duration
 	if timed {
 		w.recordReadTimes() // with the time of the one before
-		began = monotonicNow()
+		began = stats.MonotonicNow()
 	}
 	looks := w.window
 	w.window, w.windowGets = w.window[:0], 0
@@ -84,7 +85,7 @@ func (w *worker) flushWindow() {
 	}
 	switch w.unrecordedReads += reads; {
 	case timed:
-		w.readTime = (monotonicNow() - began) / time.Duration(len(looks))
+		w.readTime = (stats.MonotonicNow() - began) / time.Duration(len(looks))
 		w.untimedWindows = windowsPerTiming - 1
 	case reads > 0 && w.untimedWindows > 0:
 		w.untimedWindows--
@@ -99,7 +100,7 @@ const windowsPerTiming = 4
 // recordReadTimes notes how long the reads took that were answered.
 func (w *worker) recordReadTimes() {
 	if w.unrecordedReads > 0 {
-		w.s.stats.recordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
+		w.s.stats.RecordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
 	}
 	w.unrecordedReads = 0
 }

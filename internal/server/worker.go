@@ -160,7 +160,7 @@ func (w *worker) rejectProtocolError(c *client, err error) {
 	var protocol *resp.ProtocolError
 	large, reason := errors.As(err, &protocol) && protocol.TooLarge, "protocol error"
 	if large {
-		w.s.stats.largeRequests.Add(1)
+		w.s.stats.LargeRequests.Add(1)
 		reason = "request too large"
 	}
 	c.s.clientLog.logClosed(c, reason, "error", err)
@@ -396,12 +396,12 @@ func (w *worker) recordBatchTimes(b *batch, took time.Duration) {
 		switch {
 		case a.c == nil:
 		case a.unit != nil:
-			w.s.stats.recordUnitTime(a.unit, a.c.waited+took, a.c.waited+share)
+			a.unit.recordTime(w.s.stats, a.c.waited+took, a.c.waited+share)
 		default:
 			for n < len(rest) && rest[n].c != nil && rest[n].request.Spec == a.request.Spec && rest[n].c.waited == a.c.waited {
 				n++
 			}
-			w.s.stats.recordTime(a.request.Spec, n, a.c.waited+took, a.c.waited+share*time.Duration(n))
+			w.s.stats.RecordTime(a.request.Spec, n, a.c.waited+took, a.c.waited+share*time.Duration(n))
 		}
 		rest = rest[n:]
 	}

@@ -86,6 +86,7 @@ var layers = map[string]int{
 	"watch":        11,
 
 	"internal/server/pubsub": 11,
+	"internal/server/stats":  5,
 	"internal/server":        12,
 	"internal/ops/admin":     13,
 
