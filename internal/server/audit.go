@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 // Action is a request of a client that changes the server, its users or all keys of a keyspace, as the audit log
@@ -129,14 +130,14 @@ func maskRules(args [][]byte) []string {
 
 // maskSettings returns the arguments of CONFIG SET, with the values of known settings that are no secrets.
 func maskSettings(args [][]byte) []string {
-	list, known := auditedWords(args), firstSettings(&Options{})
+	list := auditedWords(args)
 	for i := 0; i < len(list); i += 2 {
 		name := strings.ToLower(list[i])
-		_, ok := known[name]
+		ok := settings.IsKnown(name)
 		if !ok {
 			list[i] = hiddenValue // it may be a value: name and value are exchanged
 		}
-		if i+1 < len(list) && (!ok || isSecretSetting(name)) {
+		if i+1 < len(list) && (!ok || settings.IsSecret(name)) {
 			list[i+1] = hiddenValue
 		}
 	}

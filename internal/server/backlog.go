@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"sync"
 	"time"
 	"unsafe"
@@ -13,6 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/group"
 )
 

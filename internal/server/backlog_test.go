@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"io"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"

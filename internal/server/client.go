@@ -1,7 +1,6 @@
 package server
 
 import (
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/storage/store"
@@ -268,7 +268,7 @@ func (m *mailbox) discardAll(s *Server) {
 
 // exceedsOutputLimit reports whether so many bytes are too many to wait for one who listens.
 func (s *Server) exceedsOutputLimit(n int64) bool {
-	hard, most := s.clientMemory.outputLimits.Load().pubsub.hard, s.clientMemory.maxBytes.Load()
+	hard, most := s.clientMemory.outputLimits.Load().Pubsub.Hard, s.clientMemory.maxBytes.Load()
 	return hard > 0 && n > hard || most > 0 && s.clientMemory.usedBytes.Load() > most && n > most/int64(max(1, s.clients.len()))
 }
 

@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 

@@ -2,11 +2,11 @@ package server
 
 import (
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 )

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"slices"
 	"strconv"
 
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 

@@ -3,9 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"maps"
 	"os"
 	"runtime"
@@ -15,7 +13,9 @@ import (
 
 	"github.com/cleavekv/cleave/internal/cputime"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 func init() {
@@ -162,7 +162,7 @@ func infoServer(s *Server, b *strings.Builder) {
 	up := int64(s.opts.Now().Sub(s.startedAt).Seconds())
 	writeInfoLines(b, "redis_version", redisVersion, "cleave_version", s.opts.Version, "redis_mode", s.mode(), "os", runtime.GOOS+" "+runtime.GOARCH,
 		"arch_bits", strconv.IntSize, "go_version", runtime.Version(), "process_id", os.Getpid(), "run_id", s.runID,
-		"tcp_port", s.config.get("port"), "server_time_usec", s.opts.Now().UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400,
+		"tcp_port", s.config.Get("port"), "server_time_usec", s.opts.Now().UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400,
 		"durability", s.opts.Fsync)
 }
 
@@ -235,7 +235,7 @@ func infoCommands(s *Server, b *strings.Builder) {
 }
 
 func infoLatencies(s *Server, b *strings.Builder) {
-	percentiles, _ := parsePercentiles(s.config.get("latency-tracking-info-percentiles")) // they are numbers: see config.set
+	percentiles, _ := settings.ParsePercentiles(s.config.Get("latency-tracking-info-percentiles")) // they are numbers: see config.set
 	for _, spec := range redis.AllSpecs() {
 		micros := s.stats.QuantilesOf(spec, percentiles)
 		if !s.stats.TracksLatency.Load() || len(micros) == 0 {
@@ -247,18 +247,6 @@ func infoLatencies(s *Server, b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "latency_percentiles_usec_%s:%s\r\n", spec.Name, strings.Join(list, ","))
 	}
-}
-
-// parsePercentiles reads a list of percentages.
-func parsePercentiles(text string) (list []float64, err error) {
-	for _, word := range strings.Fields(text) {
-		p, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(p >= 0 && p <= 100) {
-			return nil, errors.New("the percentiles should be numbers from 0 to 100")
-		}
-		list = append(list, p)
-	}
-	return list, nil
 }
 
 func infoErrors(s *Server, b *strings.Builder) {

@@ -2,8 +2,8 @@ package server
 
 import (
 	"bytes"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +12,8 @@ import (
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/settings"
+	"github.com/cleavekv/cleave/internal/server/stats"
 )
 
 // dispatch begins one request. The error is why there is no such command.
@@ -250,9 +251,6 @@ type deniedEntry struct {
 	first                                     time.Time
 }
 
-// maxDeniedEntries is how many are kept.
-const maxDeniedEntries = 128
-
 func (d *deniedLog) record(t *call, reason, object, user string) {
 	now, object := t.s.opts.Now(), object[:min(len(object), maxNameBytes)]
 	user = user[:min(len(user), maxNameBytes)]
@@ -270,7 +268,7 @@ func (d *deniedLog) record(t *call, reason, object, user string) {
 		}
 	}
 	d.entries = slices.Insert(d.entries, 0, deniedEntry{1, reason, context, object, user, t.s.formatClient(t.c, now), now})
-	d.entries = d.entries[:min(len(d.entries), maxDeniedEntries)]
+	d.entries = d.entries[:min(len(d.entries), settings.MaxDeniedEntries)]
 }
 
 func handleACLLog(t *call) {

@@ -1,13 +1,11 @@
 package server
 
 import (
-	"github.com/cleavekv/cleave/internal/server/pubsub"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
+	"github.com/cleavekv/cleave/internal/server/settings"
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
@@ -43,61 +41,20 @@ func (c *client) appendInput(data []byte) {
 	c.in = append(c.in, data...)
 }
 
-// bufferLimits are the setting client-output-buffer-limit, by the kinds of clients.
-type bufferLimits struct{ normal, pubsub bufferLimit }
-
-// bufferLimit is how many bytes may wait for a client: never more than hard, and no more
-// than soft for longer than a time. 0 is no limit.
-type bufferLimit struct {
-	hard, soft int64
-	softTime   time.Duration
-}
-
-// defaultBufferLimits is the setting at first. Redis has no limit for normal clients: who asks
-// for more than fits into memory, and does not read it, would end the server.
-const defaultBufferLimits = "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
-
-// parseBufferLimits reads the setting. Kinds that it does not name stay as they are.
-func parseBufferLimits(text string, now bufferLimits) (bufferLimits, error) {
-	words := strings.Fields(text)
-	if len(words) == 0 || len(words)%4 != 0 {
-		return now, redis.Error("Wrong number of arguments in buffer limit configuration.")
-	}
-	for ; len(words) > 0; words = words[4:] {
-		hard, ok1 := parseBytes(words[1])
-		soft, ok2 := parseBytes(words[2])
-		seconds, err := strconv.ParseInt(words[3], 10, 32)
-		if !ok1 || !ok2 || err != nil || hard < 0 || soft < 0 || seconds < 0 {
-			return now, redis.Error("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
-		}
-		limit := bufferLimit{hard, soft, time.Duration(seconds) * time.Second}
-		switch strings.ToLower(words[0]) {
-		case "normal":
-			now.normal = limit
-		case "pubsub":
-			now.pubsub = limit
-		case "slave", "replica": // there are none
-		default:
-			return now, redis.Error("Invalid client class specified in buffer limit configuration.")
-		}
-	}
-	return now, nil
-}
-
 // clientMemory are what all clients take up, and may.
 type clientMemory struct {
-	outputLimits atomic.Pointer[bufferLimits]
+	outputLimits atomic.Pointer[settings.BufferLimits]
 	// usedBytes is what is counted, and most the setting maxmemory-clients, 0 for no limit.
 	usedBytes, maxBytes atomic.Int64
 }
 
 // outputLimit is that of a client.
-func (c *client) outputLimit() bufferLimit {
+func (c *client) outputLimit() settings.BufferLimit {
 	l := c.s.clientMemory.outputLimits.Load()
 	if c.status.subscribed.Load() {
-		return l.pubsub
+		return l.Pubsub
 	}
-	return l.normal
+	return l.Normal
 }
 
 // accountMemory counts the buffers of a client, and what it has left to do. If all clients together take more than they may,
@@ -223,11 +180,11 @@ func (c *client) overdueReason(now time.Time) string {
 	}
 	l, n := c.outputLimit(), c.status.unsentBytes.Load()
 	switch {
-	case l.soft == 0 || n <= l.soft:
+	case l.Soft == 0 || n <= l.Soft:
 		c.status.softLimitSinceMS.Store(0)
 	case c.status.softLimitSinceMS.Load() == 0:
 		c.status.softLimitSinceMS.Store(now.UnixMilli())
-	case since(c.status.softLimitSinceMS.Load()) > l.softTime:
+	case since(c.status.softLimitSinceMS.Load()) > l.SoftTime:
 		return "more messages and answers than the soft limit of client-output-buffer-limit have waited for too long"
 	}
 	return ""
@@ -258,8 +215,7 @@ func (s *Server) sweepClients() {
 }
 
 func (s *Server) sweepClientsOnce(now time.Time) {
-	seconds, _ := strconv.ParseInt(s.config.get("timeout"), 10, 64) // it is a number: see config.set
-	limit := time.Duration(seconds) * time.Second
+	limit := time.Duration(s.config.Number("timeout")) * time.Second
 	for _, c := range s.clients.list() {
 		last := time.UnixMilli(c.status.lastRequestMS.Load())
 		if last.Before(c.connectedAt) {

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"io"
 	"log/slog"
 	"net"
@@ -13,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/settings"
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
@@ -498,7 +499,7 @@ func TestRequest_AboveTheLimit_IsAnsweredLoggedAndCounted(t *testing.T) {
 		}{
 			{fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n", bulk), fmt.Sprintf("-ERR Protocol error: invalid bulk length: an argument of %d bytes, at most %d", bulk, command.MaxValueBytes), bulk},
 			{"*1048577\r\n", "-ERR Protocol error: invalid multibulk length: a request of 1048577 arguments, at most 1048576", 1 << 20},
-			{many, fmt.Sprintf("-ERR Protocol error: too big request: at most %d bytes", defaultLimits.Total), 0},
+			{many, fmt.Sprintf("-ERR Protocol error: too big request: at most %d bytes", settings.RequestLimits.Total), 0},
 		} {
 			client := l.dial()
 			_, _ = client.Write([]byte(c.head))

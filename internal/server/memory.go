@@ -154,7 +154,7 @@ func infoMemory(s *Server, b *strings.Builder) {
 	if s.opts.Memory {
 		used = uint64(h.inMemoryBytes(true)) // what maxmemory is about
 	}
-	limit := s.config.get("maxmemory")
+	limit := s.config.Get("maxmemory")
 	n, _ := strconv.ParseUint(limit, 10, 64) // it is a number: see config.set
 	writeInfoLines(b, "used_memory", used, "used_memory_human", formatBytes(used), "used_memory_rss", m.Sys, "heap_bytes", m.HeapAlloc,
 		"row_cache_bytes", h.rows, "block_cache_bytes", h.blocks, "unflushed_bytes", h.unflushed, "log_bytes", h.log, "table_bytes", h.tables,

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/ops/oplog"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 // Connections returns the connections of clients in the order in which they came.
@@ -89,7 +90,7 @@ func (s *Server) Memory() (used, limit int64) {
 }
 
 // Setting returns what CONFIG GET tells of one setting.
-func (s *Server) Setting(name string) string { return s.config.get(name) }
+func (s *Server) Setting(name string) string { return s.config.Get(name) }
 
 // Configure changes settings as CONFIG SET does, all or none. Those that are as they were
 // stay: an empty password in a file does not take away one that was set by ACL SETUSER. One
@@ -99,11 +100,11 @@ func (s *Server) Configure(settings map[string]string) error {
 	defer s.usersMu.Unlock()
 	var args [][]byte
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if settings[name] != s.config.get(name) {
+		if settings[name] != s.config.Get(name) {
 			args = append(args, []byte(name), []byte(settings[name]))
 		}
 	}
-	if err := s.config.set(args); err != nil {
+	if err := s.config.Set(args); err != nil {
 		return err
 	}
 	s.applySettings(args)
@@ -144,18 +145,13 @@ func (e *clientLog) logConnection(message string, c *client) {
 	}
 }
 
-// isSecretSetting reports whether the value of a setting must not be logged.
-func isSecretSetting(name string) bool {
-	return strings.Contains(name, "pass") || strings.Contains(name, "auth")
-}
-
 // logSettings logs settings that a client has changed.
 func (t *call) logSettings(args [][]byte) {
 	log := t.s.opts.Log.With("by", "CONFIG SET", "addr", t.c.remoteAddr, "user", t.c.status.loadInfo().user)
 	for i := 0; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))
-		value := t.s.config.get(name)
-		if isSecretSetting(name) {
+		value := t.s.config.Get(name)
+		if settings.IsSecret(name) {
 			value = "(hidden)"
 		}
 		log.Info("setting changed", "setting", name, "value", value)

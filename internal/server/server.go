@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"github.com/cleavekv/cleave/internal/server/pubsub"
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -17,8 +15,10 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/resp"
-	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/server/settings"
+	"github.com/cleavekv/cleave/internal/server/stats"
 )
 
 // Options are how a server serves. The zero value is ready.
@@ -72,7 +72,7 @@ type Server struct {
 	stats        *stats.Counters
 	clients      clientRegistry
 	hub          *pubsub.Hub
-	config       config
+	config       *settings.Table
 	scanCursors  scanCursors
 	users        *acl.Table
 	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
@@ -118,8 +118,8 @@ func New(db *cleave.DB, o Options) *Server {
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
 	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)
-	s.config.init(s)
-	s.clientMemory.outputLimits.Store(&bufferLimits{})
+	s.config = settings.NewTable(&settings.Start{Fsync: o.Fsync, Dir: o.Dir, LogFile: o.LogFile, Clients: o.Clients, Cluster: o.Cluster, Memory: o.Memory})
+	s.clientMemory.outputLimits.Store(&settings.BufferLimits{})
 	s.applySettings(nil)
 	s.cursorCipher.init(s)
 	s.running.Go(s.sweepClients)
@@ -132,7 +132,7 @@ func New(db *cleave.DB, o Options) *Server {
 // Serve serves the connections of a listener until the server is closed: then the error
 // is ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	s.config.setListenAddr("port", l.Addr())
+	s.config.SetListenAddr("port", l.Addr())
 	return s.serveListener(l)
 }
 
@@ -215,15 +215,12 @@ func (s *Server) defaultKeyspace() *node.Keyspace {
 	return k
 }
 
-// defaultLimits are the limits of clients who may do something.
-var defaultLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
-
 // requestLimits are those of a client.
 func (s *Server) requestLimits(c *client) *resp.Limits {
 	if c.needsAuth() {
 		return &resp.UnauthenticatedLimits
 	}
-	return &defaultLimits
+	return &settings.RequestLimits
 }
 
 // What clients hear that are not served.
@@ -238,7 +235,7 @@ const (
 // may, unless it was told otherwise: a server that listens to the world by mistake must
 // not serve it.
 func (s *Server) isTrusted(from string) bool {
-	if s.config.get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {
+	if s.config.Get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {
 		return true
 	}
 	at, err := netip.ParseAddrPort(from)

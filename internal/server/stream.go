@@ -171,7 +171,7 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	s.config.setListenAddr("tls-port", l.Addr())
+	s.config.SetListenAddr("tls-port", l.Addr())
 	return s.serveListener(tls.NewListener(l, c))
 }
 

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 )
 
 // runTimed does something for a client and notes it if it took long. The keyspace is nil if it is

@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
-	"github.com/cleavekv/cleave/internal/server/stats"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 )

@@ -102,7 +102,7 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		return data
 	}
 	c.status.lastRequestMS.Store(w.nowMS)
-	c.out.Limit = int(c.outputLimit().hard)
+	c.out.Limit = int(c.outputLimit().Hard)
 	had := len(data)
 	if c.hasBacklog() && len(c.out.Bytes) > maxUnreadBytes {
 		c.stalled = true

@@ -85,15 +85,16 @@ var layers = map[string]int{
 	"cache":        11,
 	"watch":        11,
 
-	"internal/server/pubsub": 11,
-	"internal/server/stats":  5,
-	"internal/server":        12,
-	"internal/ops/admin":     13,
+	"internal/server/pubsub":   11,
+	"internal/server/settings": 12,
+	"internal/server/stats":    5,
+	"internal/server":          15,
+	"internal/ops/admin":       16,
 
-	"cmd/cleave":                14,
-	"internal/testkit/mutants":  14,
-	"internal/testkit/killtest": 14,
-	"examples":                  14,
+	"cmd/cleave":                17,
+	"internal/testkit/mutants":  17,
+	"internal/testkit/killtest": 17,
+	"examples":                  17,
 }
 
 // purePackages lists the packages that decide. They are handed time, randomness and
