@@ -46,7 +46,7 @@ func (t *call) perform(do func(*call)) {
 	if strings.HasPrefix(t.Spec.Name, "flushdb") || strings.HasPrefix(t.Spec.Name, "cleave.index") {
 		what = append(what, "(keyspace "+t.c.keyspace.Name+")")
 	}
-	done, err := (*audit)(Action{User: t.c.account.User().Name, From: t.c.remoteAddr, Name: name, What: clip(strings.Join(what, " "), maxAuditedBytes)})
+	done, err := (*audit)(Action{User: t.c.account.User().Name, From: t.c.RemoteAddr, Name: name, What: clip(strings.Join(what, " "), maxAuditedBytes)})
 	if err != nil {
 		t.out.Fail(redis.Error("ERR nothing was changed: the audit log cannot be written: " + err.Error()))
 		return

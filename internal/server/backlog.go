@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -161,8 +162,8 @@ func (w *worker) openBacklog(c *client) *backlog {
 	if c.backlog == nil {
 		c.backlog = backlogPool.Get().(*backlog)
 	}
-	if !c.busy {
-		c.busy, c.handedOff = true, false
+	if !c.Busy {
+		c.Busy, c.HandedOff = true, false
 		c.backlog.waitingSince = time.Now().Add(-c.waited)
 		w.pending = append(w.pending, c)
 	}
@@ -182,7 +183,7 @@ func (w *worker) enqueueExclusive(c *client, r redis.Request, u *acl.User) {
 
 // enqueueTask adds anything else, behind all that the client has staged, and lets it leave.
 func (w *worker) enqueueTask(c *client, t task) {
-	if c.staged > 0 {
+	if c.Staged > 0 {
 		w.executeStaged()
 	}
 	t.keyspace, t.user = c.keyspace, c.stagedUser // not the user of now: who was asked may have been another
@@ -224,13 +225,13 @@ func (c *client) mergeRefused() {
 // long as the client may leave the answers unread.
 func (s *Server) runBacklog(ctx context.Context, c *client) {
 	b, began := c.backlog, c.backlog.done
-	for first := true; len(b.remaining()) > 0 && len(c.out.Bytes) <= maxUnreadBytes; first = false {
+	for first := true; len(b.remaining()) > 0 && len(c.Out.Bytes) <= conn.MaxUnreadBytes; first = false {
 		t := &b.remaining()[0]
-		if t.isStageable() && (!t.isGet() || b.done >= b.prefetchedTo || ctx.Err() != nil || c.disconnected.Load()) {
+		if t.isStageable() && (!t.isGet() || b.done >= b.prefetchedTo || ctx.Err() != nil || c.Disconnected.Load()) {
 			break
 		}
 		if err := c.checkStillAllowed(t, c.account.User()); err != nil {
-			c.writeReply(nil, func(out *redis.Writer) { out.Fail(err) })
+			c.WriteReply(nil, func(out *redis.Writer) { out.Fail(err) })
 		} else {
 			s.runTask(ctx, c, t, first)
 		}
@@ -283,7 +284,7 @@ func (c *client) checkStillAllowed(t *task, u *acl.User) error {
 // setStagedUser notes that a user may ask for what is staged next. If there is more that is staged, it was asked for
 // by that user or one before: see postpone.
 func (c *client) setStagedUser(u *acl.User) {
-	if c.staged == 0 {
+	if c.Staged == 0 {
 		c.stagedUser = u
 	}
 }
@@ -322,7 +323,7 @@ func (w *worker) restageBacklog(c *client) {
 	}
 	w.hasWaited = true
 	c.backlog.changeKeyspace(c.keyspace)
-	for !c.busy && len(c.out.Bytes) <= maxUnreadBytes {
+	for !c.Busy && len(c.Out.Bytes) <= conn.MaxUnreadBytes {
 		if len(c.backlog.remaining()) == 0 {
 			c.backlog = nil // what it is made of may be staged
 			return
@@ -398,6 +399,6 @@ func (w *worker) rejectTask(c *client, err error) bool {
 		return false
 	}
 	c.backlog.done++
-	c.writeReply(nil, func(out *redis.Writer) { out.Fail(err) })
+	c.WriteReply(nil, func(out *redis.Writer) { out.Fail(err) })
 	return true
 }

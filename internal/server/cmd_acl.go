@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
@@ -58,15 +59,15 @@ func handleACLSetUser(t *call) {
 // closeRevoked closes clients that listen to what their user may not, or whose user is gone, as Redis does:
 // else they would go on hearing it. It comes after the users were changed.
 func (t *call) closeRevoked() {
-	for _, c := range t.s.clients.list() {
-		if u := t.s.users.Get(c.status.loadInfo().user); u == nil || t.s.hasForbiddenSubscription(c, u) {
+	for _, c := range t.s.clients.List() {
+		if u := t.s.users.Get(c.Status.LoadInfo().User); u == nil || t.s.hasForbiddenSubscription(c, u) {
 			t.killClient(c)
 		}
 	}
 }
 
 // hasForbiddenSubscription reports whether a client listens to anything that a user may not.
-func (s *Server) hasForbiddenSubscription(c *client, u *acl.User) bool {
+func (s *Server) hasForbiddenSubscription(c *conn.Conn, u *acl.User) bool {
 	if u.IsUnlimited() {
 		return false
 	}
@@ -147,8 +148,8 @@ func handleACLDelUser(t *call) {
 			t.out.Fail(err)
 			return
 		}
-		for _, c := range t.s.clients.list() {
-			if c.status.loadInfo().user == string(a) {
+		for _, c := range t.s.clients.List() {
+			if c.Status.LoadInfo().User == string(a) {
 				t.killClient(c)
 			}
 		}

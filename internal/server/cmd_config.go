@@ -78,10 +78,10 @@ func (s *Server) applySettings(args [][]byte) {
 			s.unsavedPassword = string(args[i+1])
 		}
 	}
-	if limits, err := settings.ParseBufferLimits(s.config.Get("client-output-buffer-limit"), *s.clientMemory.outputLimits.Load()); err == nil { // it is right: see set
-		s.clientMemory.outputLimits.Store(&limits)
+	if limits, err := settings.ParseBufferLimits(s.config.Get("client-output-buffer-limit"), *s.clients.OutputLimits.Load()); err == nil { // it is right: see set
+		s.clients.OutputLimits.Store(&limits)
 	}
-	s.clientMemory.maxBytes.Store(s.config.Number("maxmemory-clients"))
+	s.clients.MaxBytes.Store(s.config.Number("maxmemory-clients"))
 	s.memory.limitBytes.Store(s.config.Number("maxmemory"))
 	s.updateMemory()
 	level, _ := oplog.ParseLevel(s.config.Get("loglevel")) // it is one: see read

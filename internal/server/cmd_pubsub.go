@@ -42,7 +42,7 @@ func writeSubscription(out *redis.Writer, word string, name []byte, n int64) {
 
 func handleSubscribe(s pubsub.Scope) func(*call) {
 	return func(t *call) {
-		if n := t.s.hub.CountSubscriptions(t.c); n[pubsub.ByChannel]+n[pubsub.ByPattern]+n[pubsub.BySlot]+len(t.Args)-1 > maxSubscriptions {
+		if n := t.s.hub.CountSubscriptions(&t.c.Conn); n[pubsub.ByChannel]+n[pubsub.ByPattern]+n[pubsub.BySlot]+len(t.Args)-1 > maxSubscriptions {
 			t.out.Fail(redis.Error("ERR too many subscriptions: at most " + strconv.Itoa(maxSubscriptions) + " of a connection"))
 			return
 		}
@@ -50,41 +50,41 @@ func handleSubscribe(s pubsub.Scope) func(*call) {
 			t.out.Fail(err)
 			return
 		}
-		t.c.replyIsPush = true
+		t.c.ReplyIsPush = true
 		for _, name := range t.Args[1:] {
-			t.s.hub.Subscribe(t.c, s, string(name), func(n int64) { writeSubscription(t.out, pubsub.SubscribeKinds[s], name, n) })
+			t.s.hub.Subscribe(&t.c.Conn, s, string(name), func(n int64) { writeSubscription(t.out, pubsub.SubscribeKinds[s], name, n) })
 		}
 		t.c.subscribed = true
-		t.c.status.subscribed.Store(true)
-		t.c.nameBytes = t.s.hub.SubscriptionBytes(t.c)
+		t.c.Status.Subscribed.Store(true)
+		t.c.nameBytes = t.s.hub.SubscriptionBytes(&t.c.Conn)
 		// The user may have been changed meanwhile: then closeRevoked has not seen these names.
 		if u := t.c.account.User(); !u.IsUnlimited() && slices.ContainsFunc(t.Args[1:], func(name []byte) bool { return !u.CanAccessChannel(name, s == pubsub.ByPattern) }) {
-			t.c.closing = true
+			t.c.Closing = true
 		}
 	}
 }
 
 func handleUnsubscribe(s pubsub.Scope) func(*call) {
 	return func(t *call) {
-		t.c.replyIsPush = true
+		t.c.ReplyIsPush = true
 		names := t.Args[1:]
 		if len(names) == 0 {
-			for _, name := range t.s.hub.ListNames(t.c, s) {
+			for _, name := range t.s.hub.ListNames(&t.c.Conn, s) {
 				names = append(names, []byte(name))
 			}
 		}
 		if len(names) == 0 {
-			writeSubscription(t.out, pubsub.UnsubscribeKinds[s], nil, pubsub.ReportedCount(s, t.s.hub.CountSubscriptions(t.c)))
+			writeSubscription(t.out, pubsub.UnsubscribeKinds[s], nil, pubsub.ReportedCount(s, t.s.hub.CountSubscriptions(&t.c.Conn)))
 		}
 		for _, name := range names {
-			t.s.hub.Unsubscribe(t.c, s, string(name), func(n int64) {
+			t.s.hub.Unsubscribe(&t.c.Conn, s, string(name), func(n int64) {
 				t.collectMailFirst()
 				writeSubscription(t.out, pubsub.UnsubscribeKinds[s], name, n)
 			})
 		}
-		t.c.subscribed = t.s.hub.CountSubscriptions(t.c) != [pubsub.ScopeCount]int{}
-		t.c.status.subscribed.Store(t.c.subscribed)
-		t.c.nameBytes = t.s.hub.SubscriptionBytes(t.c)
+		t.c.subscribed = t.s.hub.CountSubscriptions(&t.c.Conn) != [pubsub.ScopeCount]int{}
+		t.c.Status.Subscribed.Store(t.c.subscribed)
+		t.c.nameBytes = t.s.hub.SubscriptionBytes(&t.c.Conn)
 	}
 }
 

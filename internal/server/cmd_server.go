@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/cputime"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/settings"
@@ -168,12 +169,12 @@ func infoServer(s *Server, b *strings.Builder) {
 
 func infoClients(s *Server, b *strings.Builder) {
 	listening := 0
-	s.clients.forEach(func(c *client) {
+	s.clients.ForEach(func(c *conn.Conn) {
 		if s.hub.CountSubscriptions(c) != [pubsub.ScopeCount]int{} {
 			listening++
 		}
 	})
-	writeInfoLines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.Len(), "pubsub_clients", listening)
+	writeInfoLines(b, "connected_clients", s.clients.Len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.Len(), "pubsub_clients", listening)
 }
 
 // formatBytes is a number of bytes for people.
@@ -354,7 +355,7 @@ func handleShutdown(t *call) {
 	case t.s.opts.Shutdown == nil:
 		t.out.Fail(redis.Error("ERR SHUTDOWN is not served here: end the program that the server is part of"))
 	default:
-		t.s.opts.Log.Warn("a client ends the server", "id", t.c.id, "addr", t.c.remoteAddr, "user", t.c.status.loadInfo().user)
+		t.s.opts.Log.Warn("a client ends the server", "id", t.c.ID, "addr", t.c.RemoteAddr, "user", t.c.Status.LoadInfo().User)
 		t.s.opts.Shutdown()
 	}
 }

@@ -26,7 +26,7 @@ func handleClientTracking(t *call) {
 	}
 	if !on {
 		t.c.tracking, t.c.cachingGiven, t.c.prefixBytes = nil, false, 0
-		t.s.tracker.Stop(t.c)
+		t.s.tracker.Stop(&t.c.Conn)
 		t.out.OK()
 		return
 	}
@@ -35,7 +35,7 @@ func handleClientTracking(t *call) {
 		return
 	}
 	t.c.tracking, t.c.prefixBytes = want, want.MemoryBytes()
-	t.s.tracker.Start(t.c, want)
+	t.s.tracker.Start(&t.c.Conn, want)
 	t.out.OK()
 }
 
@@ -50,7 +50,7 @@ func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
 			if !ok {
 				return nil, redis.ErrNotInteger
 			}
-			to := s.clients.get(uint64(id))
+			to := s.clients.Get(uint64(id))
 			if to == nil {
 				return nil, redis.Error("ERR The client ID you want redirect to does not exist")
 			}
@@ -154,6 +154,6 @@ func (s *Server) trackReads(c *client, spec *redis.Spec, args [][]byte) {
 	}
 	at, _ := spec.KeyIndexes(args)
 	for _, i := range at {
-		s.tracker.RecordReads(c, &c.unansweredReads, space, args[i])
+		s.tracker.RecordReads(&c.Conn, &c.unansweredReads, space, args[i])
 	}
 }

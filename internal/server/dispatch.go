@@ -19,7 +19,7 @@ import (
 // dispatch begins one request. The error is why there is no such command.
 func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error) {
 	if err == nil {
-		c.status.lastCommand.Store(spec)
+		c.Status.LastCommand.Store(spec)
 		if err = spec.CheckArity(args); err == nil {
 			err = w.s.checkAllowed(c, spec, args)
 		}
@@ -29,9 +29,9 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 	}
 	if err != nil {
 		if isHTTP(args) {
-			c.s.clientLog.logClosed(c, "it speaks HTTP on the port of Redis clients")
-			c.closing = true // a web page may make a browser send commands in its body
-			c.conn.notifyOutput()
+			w.s.clients.Log.LogClosed(&c.Conn, "it speaks HTTP on the port of Redis clients")
+			c.Closing = true // a web page may make a browser send commands in its body
+			c.NotifyOutput()
 			return
 		}
 		if spec != nil && spec.Name == "exec" {
@@ -45,7 +45,7 @@ func (w *worker) dispatch(c *client, spec *redis.Spec, args [][]byte, err error)
 	}
 	if c.tracking != nil {
 		if len(w.window) == 0 { // else it waits for answers
-			c.recordAnswered()
+			c.RecordAnswered()
 		}
 		w.s.trackReads(c, spec, args)
 	}
@@ -90,7 +90,7 @@ func (s *Server) checkAllowed(c *client, spec *redis.Spec, args [][]byte) error 
 		}
 	}
 	c.setStagedUser(u)
-	if c.subscribed && c.out.Version == resp.RESP2 && !allowedWhileSubscribed[spec.Name] {
+	if c.subscribed && c.Out.Version == resp.RESP2 && !allowedWhileSubscribed[spec.Name] {
 		return redis.Error("ERR Can't execute '" + spec.Name +
 			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	}
@@ -111,8 +111,8 @@ type call struct {
 // collectMailFirst has the messages that wait come before the answer: a client may take what
 // comes behind it for another answer. Nobody leaves more of those that it is about.
 func (t *call) collectMailFirst() {
-	if !t.inExec && !t.c.isReplyDiscarded() { // else there is no place for them, or no answer
-		t.c.collectMail()
+	if !t.inExec && !t.c.IsReplyDiscarded() { // else there is no place for them, or no answer
+		t.c.CollectMail()
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *worker) beginServerCommand(c *client, r redis.Request) {
 	e := handlers[r.Spec.Name]
 	if !e.isBlocking && !(e.mayBlock != nil && e.mayBlock(w.s, &r)) && w.ensureExecuted(c) {
 		began := stats.MonotonicNow()
-		c.writeReply(r.Spec, func(out *redis.Writer) { (&call{w.s.ctx, w.s, c, r, out, false}).perform(e.handle) })
+		c.WriteReply(r.Spec, func(out *redis.Writer) { (&call{w.s.ctx, w.s, c, r, out, false}).perform(e.handle) })
 		took := stats.MonotonicNow() - began
 		w.s.stats.RecordTime(r.Spec, 1, took, took)
 		return
@@ -166,7 +166,7 @@ func (w *worker) beginServerCommand(c *client, r redis.Request) {
 	w.enqueueTask(c, task{request: r, run: func(ctx context.Context) {
 		w.s.followKeyspace(ctx, c)
 		took := c.runTimed(&r, nil, func() {
-			c.writeReply(r.Spec, func(out *redis.Writer) { (&call{ctx, w.s, c, r, out, false}).perform(e.handle) })
+			c.WriteReply(r.Spec, func(out *redis.Writer) { (&call{ctx, w.s, c, r, out, false}).perform(e.handle) })
 		})
 		w.s.stats.RecordTime(r.Spec, 1, took, took)
 	}})
@@ -267,7 +267,7 @@ func (d *deniedLog) record(t *call, reason, object, user string) {
 			return
 		}
 	}
-	d.entries = slices.Insert(d.entries, 0, deniedEntry{1, reason, context, object, user, t.s.formatClient(t.c, now), now})
+	d.entries = slices.Insert(d.entries, 0, deniedEntry{1, reason, context, object, user, t.s.formatClient(&t.c.Conn, now), now})
 	d.entries = d.entries[:min(len(d.entries), settings.MaxDeniedEntries)]
 }
 

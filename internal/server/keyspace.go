@@ -54,7 +54,7 @@ func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
 		return
 	}
 	reply.Err = err
-	c.writeReply(r.Spec, func(out *redis.Writer) { r.Spec.WriteReply(out, r, cmd, reply) })
+	c.WriteReply(r.Spec, func(out *redis.Writer) { r.Spec.WriteReply(out, r, cmd, reply) })
 }
 
 // readSnapshot executes a command that only reads on a snapshot of the store that has a position, wherever it goes

@@ -133,7 +133,7 @@ func handleMemoryStats(t *call) {
 	replyMap{
 		{"total.allocated", m.HeapAlloc}, {"heap.system", m.Sys}, {"heap.garbage-collections", uint64(m.NumGC)},
 		{"store.rows", h.rows}, {"store.blocks", h.blocks}, {"store.unflushed", h.unflushed}, {"store.log", h.log}, {"store.tables", h.tables},
-		{"store.in-memory", h.inMemoryBytes(t.s.opts.Memory)}, {"clients.count", t.s.clients.len()},
+		{"store.in-memory", h.inMemoryBytes(t.s.opts.Memory)}, {"clients.count", t.s.clients.Len()},
 	}.writeReply(t.out)
 }
 

@@ -1,33 +1,29 @@
 package server
 
 import (
-	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/ops/api"
-	"github.com/cleavekv/cleave/internal/ops/oplog"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 // Connections returns the connections of clients in the order in which they came.
 func (s *Server) Connections() []api.Connection {
-	now, all := s.opts.Now(), s.clients.list()
+	now, all := s.opts.Now(), s.clients.List()
 	list := make([]api.Connection, 0, len(all))
 	for _, c := range all {
-		a, subs := c.status.loadInfo(), s.hub.CountSubscriptions(c)
+		a, subs := c.Status.LoadInfo(), s.hub.CountSubscriptions(c)
 		one := api.Connection{
-			ID: c.id, Addr: c.remoteAddr, Name: a.name, User: a.user, Keyspace: a.keyspace, AgeSeconds: max(0, now.Sub(c.connectedAt).Seconds()),
-			Library: a.library, LibraryVersion: a.libraryVersion, Protocol: int(c.status.protocol.Load()),
+			ID: c.ID, Addr: c.RemoteAddr, Name: a.Name, User: a.User, Keyspace: a.Keyspace, AgeSeconds: max(0, now.Sub(c.ConnectedAt).Seconds()),
+			Library: a.Library, LibraryVersion: a.LibraryVersion, Protocol: int(c.Status.Protocol.Load()),
 		}
 		// One that has asked for nothing yet has been idle since it came.
-		since := max(c.status.lastRequestMS.Load(), c.connectedAt.UnixMilli())
+		since := max(c.Status.LastRequestMS.Load(), c.ConnectedAt.UnixMilli())
 		one.IdleSeconds = float64(max(0, now.UnixMilli()-since)) / 1000
-		if last := c.status.lastCommand.Load(); last != nil {
+		if last := c.Status.LastCommand.Load(); last != nil {
 			one.Command = last.Name
 		}
 		for _, n := range subs {
@@ -71,7 +67,7 @@ type CommandCounts struct {
 
 // Counts returns what the server has counted.
 func (s *Server) Counts() Counts {
-	c := Counts{Clients: s.clients.len(), MaxClients: s.opts.Clients, Connections: s.stats.Connections.Load(), Refused: s.stats.RefusedClients.Load(), TooLarge: s.stats.LargeRequests.Load()}
+	c := Counts{Clients: s.clients.Len(), MaxClients: s.opts.Clients, Connections: s.stats.Connections.Load(), Refused: s.stats.RefusedClients.Load(), TooLarge: s.stats.LargeRequests.Load()}
 	for _, spec := range redis.AllSpecs() {
 		if n := s.stats.CountsOf(spec); n.Calls+n.Rejected > 0 {
 			c.Commands = append(c.Commands, CommandCounts{spec.Name, n.Calls, n.Rejected})
@@ -111,43 +107,9 @@ func (s *Server) Configure(settings map[string]string) error {
 	return nil
 }
 
-// clientLog tells the log what an operator should know about clients. They can cause it as often as
-// they like, so it is bounded by kind: logBurst lines in logWindow, and the rest is counted.
-type clientLog struct {
-	*slog.Logger
-	limiter *oplog.Limiter
-}
-
-const (
-	logBurst  = 5
-	logWindow = 10 * time.Second
-)
-
-func newClientLog(log *slog.Logger) clientLog {
-	limit := oplog.NewLimiter(log.Handler(), logBurst, logWindow)
-	return clientLog{slog.New(limit), limit}
-}
-
-// logRefused logs a connection that is not served. The reason is a constant.
-func (e *clientLog) logRefused(reason, from string) {
-	e.Warn("client refused", "reason", reason, "addr", from)
-}
-
-// logClosed logs a connection that the server closes. The reason is a constant.
-func (e *clientLog) logClosed(c *client, reason string, more ...any) {
-	e.Warn("client closed", append([]any{"reason", reason, "id", c.id, "addr", c.remoteAddr, "user", c.status.loadInfo().user}, more...)...)
-}
-
-// logConnection logs that a client is there, or has left, for who looks closely.
-func (e *clientLog) logConnection(message string, c *client) {
-	if e.Enabled(context.Background(), oplog.LevelVerbose) { // most often it is not
-		c.s.opts.Log.Log(context.Background(), oplog.LevelVerbose, message, "id", c.id, "addr", c.remoteAddr)
-	}
-}
-
 // logSettings logs settings that a client has changed.
 func (t *call) logSettings(args [][]byte) {
-	log := t.s.opts.Log.With("by", "CONFIG SET", "addr", t.c.remoteAddr, "user", t.c.status.loadInfo().user)
+	log := t.s.opts.Log.With("by", "CONFIG SET", "addr", t.c.RemoteAddr, "user", t.c.Status.LoadInfo().User)
 	for i := 0; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))
 		value := t.s.config.Get(name)

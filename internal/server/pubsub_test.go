@@ -46,12 +46,12 @@ func TestNames_OfChannelsAndWatchedKeys_AreBoundedAndCounted(t *testing.T) {
 			c.readReply()
 		}
 		counted("patterns to be counted", 320_000, 400_000)
-		if used := l.s.clientMemory.usedBytes.Load(); used < 320_000 {
+		if used := l.s.clients.UsedBytes.Load(); used < 320_000 {
 			t.Errorf("%d bytes are counted", used)
 		}
 		admin.runScript("CONFIG SET maxmemory-clients 1mb -> OK")
 		c.send("SUBSCRIBE" + names(100))
-		waitUntil(t, "the end of one that takes too much", func() bool { return l.s.clients.len() == 1 })
+		waitUntil(t, "the end of one that takes too much", func() bool { return l.s.clients.Len() == 1 })
 		if !strings.Contains(said(), "maxmemory-clients") {
 			t.Errorf("the log says %s", said())
 		}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/server/settings"
@@ -67,10 +67,8 @@ type Server struct {
 	running sync.WaitGroup
 	closing sync.Mutex // a listener is served before Close waits, or not at all
 
-	lastClientID atomic.Uint64
-	clientLog    clientLog
 	stats        *stats.Counters
-	clients      clientRegistry
+	clients      *conn.Set
 	hub          *pubsub.Hub
 	config       *settings.Table
 	scanCursors  scanCursors
@@ -82,7 +80,6 @@ type Server struct {
 	slowlog      *stats.Slowlog
 	memory       memory
 	audit        atomic.Pointer[Audit]
-	clientMemory clientMemory
 	latency      *stats.LatencyMonitor
 	authThrottle authThrottle
 	// counters are those of CLEAVE.COUNTER.
@@ -92,9 +89,6 @@ type Server struct {
 	// goes with keeping.
 	unsavedPassword string
 }
-
-// ErrClosed means that the server was closed.
-var ErrClosed = errors.New("serve: closed")
 
 // New makes a server. It is closed before the store is.
 func New(db *cleave.DB, o Options) *Server {
@@ -110,16 +104,20 @@ func New(db *cleave.DB, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{db: db, node: inside.NodeOf(db), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
+	s := &Server{db: db, node: inside.NodeOf(db), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stats = stats.NewCounters()
-	s.clients.init()
-	changes := &pubsub.Source{Db: db, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
+	s.clients = conn.NewSet(s.ctx, &s.running, s.stats, o.Log, o.Now, func(isLoop bool) conn.Executor {
+		if isLoop {
+			return newWorker(s, rowKeyBytes)
+		}
+		return newWorker(s, streamRowKeyBytes)
+	})
+	changes := &pubsub.Source{DB: db, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
 	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)
 	s.config = settings.NewTable(&settings.Start{Fsync: o.Fsync, Dir: o.Dir, LogFile: o.LogFile, Clients: o.Clients, Cluster: o.Cluster, Memory: o.Memory})
-	s.clientMemory.outputLimits.Store(&settings.BufferLimits{})
 	s.applySettings(nil)
 	s.cursorCipher.init(s)
 	s.running.Go(s.sweepClients)
@@ -139,13 +137,13 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) serveListener(l net.Listener) error {
 	if !s.beginServing() {
 		_ = l.Close()
-		return ErrClosed
+		return conn.ErrClosed
 	}
 	defer s.running.Done()
 	if tcp, ok := l.(*net.TCPListener); ok {
-		return s.serveLoops(tcp)
+		return s.clients.ServeLoops(tcp)
 	}
-	return s.serveStreams(l)
+	return s.clients.ServeStreams(l)
 }
 
 // beginServing counts one more that runs, unless the server is closed.
@@ -165,45 +163,43 @@ func (s *Server) Close() {
 	s.cancel()
 	s.closing.Unlock()
 	s.notifier.Close()
-	s.clients.forEach(func(c *client) { c.conn.closeConn() })
+	s.clients.ForEach(func(c *conn.Conn) { c.CloseConn() })
 	s.running.Wait()
 	s.counters.close()
-	s.clientLog.limiter.Close()
+	s.clients.Log.Close()
 }
 
 // newClient begins to serve a connection. If it must not be served it returns nil, and
 // what to say before it is closed.
-func (s *Server) newClient(t transport, from, to string) (_ *client, refused string) {
+func (s *Server) newClient(t conn.Transport, from, to string) (_ *client, refused string) {
 	if !s.isTrusted(from) {
 		s.stats.RefusedClients.Add(1)
-		s.clientLog.logRefused("protected mode", from)
+		s.clients.Log.LogRefused("protected mode", from)
 		return nil, replyProtectedMode
 	}
-	c := &client{id: s.lastClientID.Add(1), s: s, conn: t, remoteAddr: from, localAddr: to, connectedAt: s.opts.Now()}
-	c.setProtocol(resp.RESP2)
+	c := &client{s: s}
+	c.Init(s.clients, t, c, from, to)
+	c.SetProtocol(resp.RESP2)
 	c.setKeyspace(s.defaultKeyspace())
 	c.setDefaultAccount()
-	if !s.clients.add(c, s.opts.Clients) {
+	if !s.clients.Add(&c.Conn, s.opts.Clients) {
 		s.stats.RefusedClients.Add(1)
-		s.clientLog.logRefused("maxclients", from)
+		s.clients.Log.LogRefused("maxclients", from)
 		return nil, replyTooManyClients
 	}
 	s.stats.Connections.Add(1)
-	s.clientLog.logConnection("client connected", c)
+	s.clients.Log.LogConnection("client connected", &c.Conn)
 	return c, ""
 }
 
 // removeClient ends what the server knows about a client. It is for the client's owner.
 func (s *Server) removeClient(c *client) {
-	s.clients.remove(c)
-	s.clientLog.logConnection("client gone", c)
-	s.clientMemory.usedBytes.Add(-c.accountedBytes)
-	c.accountedBytes = 0
-	s.hub.UnsubscribeAll(c)
-	s.tracker.Stop(c)
-	c.mailbox.mu.Lock() // from now on nobody leaves anything there
-	c.mailbox.discardAll(s)
-	c.mailbox.mu.Unlock()
+	s.clients.Remove(&c.Conn)
+	s.clients.Log.LogConnection("client gone", &c.Conn)
+	c.ReleaseMemory()
+	s.hub.UnsubscribeAll(&c.Conn)
+	s.tracker.Stop(&c.Conn)
+	c.CloseMailbox()
 }
 
 // defaultKeyspace is the keyspace that clients begin with.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
@@ -46,23 +47,23 @@ func handlePing(t *call) {
 // handleQuit answers first and closes then.
 func handleQuit(t *call) {
 	t.out.OK()
-	t.c.closing = true
+	t.c.Closing = true
 }
 
 // handleReset makes the connection as it was at first.
 func handleReset(t *call) {
 	c := t.c
-	c.queue, c.repliesOff, c.skipReplies = nil, false, 0
+	c.queue, c.RepliesOff, c.SkipReplies = nil, false, 0
 	c.clearWatched()
-	t.s.hub.UnsubscribeAll(c)
-	t.s.tracker.Stop(c)
+	t.s.hub.UnsubscribeAll(&c.Conn)
+	t.s.tracker.Stop(&c.Conn)
 	t.collectMailFirst()
 	c.subscribed, c.tracking, c.cachingGiven, c.nameBytes, c.prefixBytes = false, nil, false, 0, 0
-	c.status.subscribed.Store(false)
+	c.Status.Subscribed.Store(false)
 	c.setKeyspace(t.s.defaultKeyspace())
 	c.setDefaultAccount()
-	c.status.updateInfo(func(a *clientInfo) { a.name = "" })
-	c.setProtocol(resp.RESP2)
+	c.Status.UpdateInfo(func(a *conn.Info) { a.Name = "" })
+	c.SetProtocol(resp.RESP2)
 	t.out.Simple("RESET")
 }
 
@@ -108,10 +109,10 @@ func handleHello(t *call) {
 		return
 	}
 	t.collectMailFirst() // they are in the version before
-	t.c.setProtocol(version)
+	t.c.SetProtocol(version)
 	t.out.Version = version // it may be another's, in MULTI
 	if name != nil {
-		t.c.status.updateInfo(func(a *clientInfo) { a.name = string(name) })
+		t.c.Status.UpdateInfo(func(a *conn.Info) { a.Name = string(name) })
 	}
 	t.out.Map(7)
 	t.out.Text("server")
@@ -121,7 +122,7 @@ func handleHello(t *call) {
 	t.out.Text("proto")
 	t.out.Int(int64(version))
 	t.out.Text("id")
-	t.out.Int(int64(t.c.id))
+	t.out.Int(int64(t.c.ID))
 	t.out.Text("mode")
 	t.out.Text(t.s.mode())
 	t.out.Text("role")
@@ -168,12 +169,12 @@ func init() { registerBlockingHandlers(map[string]func(*call){"auth": handleAuth
 func (c *client) setDefaultAccount() {
 	c.setAccount(c.s.users.DefaultAccount())
 	u := c.account.User()
-	c.status.authenticated.Store(u.NoPass && u.IsOn)
+	c.Status.Authenticated.Store(u.NoPass && u.IsOn)
 }
 
 // needsAuth tells that a client has not said who it is, and has to.
 func (c *client) needsAuth() bool {
-	if c.status.authenticated.Load() {
+	if c.Status.Authenticated.Load() {
 		return false
 	}
 	u := c.account.User()
@@ -206,14 +207,14 @@ func (t *call) authenticateUser(name string, password []byte) error {
 	a, err := t.s.users.Authenticate(name, password)
 	if err != nil {
 		t.s.deniedLog.record(t, "auth", "AUTH", name)
-		t.s.clientLog.Warn("authentication failed", "user", name[:min(len(name), maxNameBytes)], "id", t.c.id, "addr", t.c.remoteAddr)
+		t.s.clients.Log.Warn("authentication failed", "user", name[:min(len(name), maxNameBytes)], "id", t.c.ID, "addr", t.c.RemoteAddr)
 		select {
-		case <-time.After(t.s.authThrottle.recordFailure(t.c.remoteAddr, t.s.opts.Now())):
+		case <-time.After(t.s.authThrottle.recordFailure(t.c.RemoteAddr, t.s.opts.Now())):
 		case <-t.ctx.Done():
 		}
 		return redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
 	}
-	t.c.status.authenticated.Store(true)
+	t.c.Status.Authenticated.Store(true)
 	t.c.setAccount(a)
 	return nil
 }

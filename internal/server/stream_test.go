@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/cleavekv/cleave/internal/server/conn"
 )
 
 // writeCertificate writes a certificate of its own with a number.
@@ -85,7 +87,7 @@ func TestEncryptedConnectionsAreServedAndCertificatesReplaced(t *testing.T) {
 	}
 	first.runScript("GET a -> 1")
 	l.s.Close()
-	if err := <-done; err != ErrClosed {
+	if err := <-done; err != conn.ErrClosed {
 		t.Error(err)
 	}
 }

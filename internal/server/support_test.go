@@ -9,11 +9,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/inside"
+	"github.com/cleavekv/cleave/internal/server/conn"
 )
 
 var ctx = context.Background()
@@ -33,10 +35,26 @@ type testServer struct {
 	db   *cleave.DB
 	s    *Server
 	addr string
+	// accepted are the connections of a server whose connections have goroutines.
+	accepted *opaqueListener
 }
 
 // opaqueListener keeps a server from seeing that a listener is one of TCP.
-type opaqueListener struct{ net.Listener }
+type opaqueListener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *opaqueListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
 
 func startServer(t *testing.T, sh serverShape, o Options) *testServer {
 	t.Helper()
@@ -63,7 +81,7 @@ func startOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) *testServer
 	lab, done := serveOn(t, db, sh, o)
 	t.Cleanup(func() {
 		lab.s.Close()
-		if err := <-done; err != ErrClosed {
+		if err := <-done; err != conn.ErrClosed {
 			t.Errorf("Serve: %v", err)
 		}
 		if err := db.Close(); err != nil {
@@ -80,10 +98,10 @@ func serveOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) (*testServe
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := &testServer{t, db, New(db, o), l.Addr().String()}
+	lab := &testServer{t, db, New(db, o), l.Addr().String(), &opaqueListener{Listener: l}}
 	done := make(chan error, 1)
 	if sh.streams {
-		go func() { done <- lab.s.Serve(opaqueListener{l}) }()
+		go func() { done <- lab.s.Serve(lab.accepted) }()
 	} else {
 		go func() { done <- lab.s.Serve(l) }()
 	}

@@ -69,7 +69,7 @@ func (c *client) recordSlow(r *redis.Request, took time.Duration, in *node.Keysp
 
 // NewSlowlogEntry is what there is to report about a request of the client without its values.
 func (c *client) newSlowlogEntry(args [][]byte, took time.Duration, at stats.Location) stats.SlowlogEntry {
-	return stats.NewSlowlogEntry(args, c.s.opts.Now(), took, c.remoteAddr, c.status.loadInfo().name, at)
+	return stats.NewSlowlogEntry(args, c.s.opts.Now(), took, c.RemoteAddr, c.Status.LoadInfo().Name, at)
 }
 
 // recordLatency is how long something took, for SLOWLOG and LATENCY.

@@ -46,8 +46,8 @@ func TestNothingIsTrackedForAMultiThatHasFailed(t *testing.T) {
 	h.waitIdle()
 	w.takeRequests(h.c, []byte("CLIENT TRACKING ON\r\nMULTI\r\nNOSUCH\r\nGET a\r\nGET b\r\n"))
 	w.commit()
-	if n := len(h.c.unansweredReads); n != 0 || !strings.HasSuffix(string(h.c.out.Bytes), "+QUEUED\r\n+QUEUED\r\n") {
-		t.Errorf("%d keys are tracked, and answered was %q", n, h.c.out.Bytes)
+	if n := len(h.c.unansweredReads); n != 0 || !strings.HasSuffix(string(h.c.Out.Bytes), "+QUEUED\r\n+QUEUED\r\n") {
+		t.Errorf("%d keys are tracked, and answered was %q", n, h.c.Out.Bytes)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	h := newManualClient(t, l)
 	w.takeRequests(h.c, []byte("CLIENT TRACKING ON REDIRECT "+id+"\r\n"))
 	w.commit()
-	h.c.out.Bytes = nil
+	h.c.Out.Bytes = nil
 	w.takeRequests(h.c, []byte("GET k0\r\nGET k1\r\n"))
 	other.runScript("SET k0 new -> OK")
 	const message = "[message __redis__:invalidate [k0]]"
@@ -71,10 +71,10 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	}
 	w.commit()
 	h.waitIdle()
-	if got := string(h.c.out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
+	if got := string(h.c.Out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
 		t.Errorf("answered was %q", got)
 	}
-	h.c.recordAnswered() // as it is written
+	h.c.RecordAnswered() // as it is written
 	other.runScript("SET k0 newer -> OK")
 	if got := told.readReply(); got != message {
 		t.Error(got)

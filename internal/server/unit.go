@@ -61,7 +61,7 @@ type unitState interface {
 // run executes the unit on a state. It may be called again: then all of it is new.
 // Requests about the connection have no part in it: their turn comes after the commit.
 func (u *unit) run(s unitState) {
-	u.out = redis.Writer{Version: u.c.out.Version, Limit: u.c.out.Limit, Bytes: u.out.Bytes[:0]}
+	u.out = redis.Writer{Version: u.c.Out.Version, Limit: u.c.Out.Limit, Bytes: u.out.Bytes[:0]}
 	u.replyEnds, u.watchedChanged, u.misses = u.replyEnds[:0], false, nil
 	notifies := u.c.s.notifier.PublishesMisses()
 	for i := range u.watchedKeys {
@@ -241,7 +241,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 	}
 	part, p := w.s.findSingleGroup(u)
 	size, known := 0, false
-	if part != nil && (c.staged == 0 || c.stagedStore == part.Store || w.ensureExecuted(c)) {
+	if part != nil && (c.Staged == 0 || c.stagedStore == part.Store || w.ensureExecuted(c)) {
 		size, known = u.sizeInMemory(part)
 	}
 	if !known {
@@ -253,7 +253,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 		u.items[0].Args = w.holdArgs(u.items[0].Args)
 	}
 	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()}, c.id)
+	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()}, c.ID)
 	b.requests = append(b.requests, stagedRequest{c: c, unit: u})
 }
 
@@ -402,17 +402,17 @@ func (s *Server) runUnitInTxn(ctx context.Context, u *unit) {
 		err = s.evalUnitInTxn(ctx, u)
 	}
 	c := u.c
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	switch {
 	case err != nil:
-		c.out.Fail(redactRows(err))
+		c.Out.Fail(redactRows(err))
 	case u.watchedChanged || !u.multi:
-		u.writeReplies(&c.out)
+		u.writeReplies(&c.Out)
 	default:
 		s.writeMultiReplies(ctx, u)
 	}
-	c.finishReply(u.commandSpec(), start)
-	c.conn.notifyOutput()
+	c.FinishReply(u.commandSpec(), start)
+	c.NotifyOutput()
 }
 
 // versionGone is no version of a key.
@@ -449,18 +449,18 @@ func (s *Server) writeMultiReplies(ctx context.Context, u *unit) {
 	c, from := u.c, 0
 	u.publishMisses()
 	s.followKeyspace(ctx, c)
-	c.out.HasOverflowed = c.out.HasOverflowed || u.out.HasOverflowed
-	c.out.Array(len(u.items))
+	c.Out.HasOverflowed = c.Out.HasOverflowed || u.out.HasOverflowed
+	c.Out.Array(len(u.items))
 	for i := range u.items {
 		it := &u.items[i]
-		start := len(c.out.Bytes)
+		start := len(c.Out.Bytes)
 		if it.isServerCommand() {
-			(&call{ctx, s, c, it.Request, &c.out, true}).perform(handlers[it.Spec.Name].handle)
+			(&call{ctx, s, c, it.Request, &c.Out, true}).perform(handlers[it.Spec.Name].handle)
 		} else {
-			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.replyEnds[i]]...)
+			c.Out.Bytes = append(c.Out.Bytes, u.out.Bytes[from:u.replyEnds[i]]...)
 			from = u.replyEnds[i]
 		}
-		s.stats.RecordError(it.Spec, c.out.Bytes[start:])
+		s.stats.RecordError(it.Spec, c.Out.Bytes[start:])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -47,7 +48,7 @@ func (w *worker) addRequestToWindow(c *client, r redis.Request, row group.RowKey
 	if cmd == nil {
 		return
 	}
-	c.staged++ // until it is staged
+	c.Staged++ // until it is staged
 	c.stagedStore = part.Store
 	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, command: cmd, request: r})
 }
@@ -115,9 +116,9 @@ func (w *worker) flushReadTimes() {
 // there first, and what the client asks for behind it waits too.
 func (w *worker) stageIfInMemory(l *windowEntry) {
 	c := l.c
-	c.staged--
-	size, known := 0, !c.busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
-	if !c.busy && !known {
+	c.Staged--
+	size, known := 0, !c.Busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
+	if !c.Busy && !known {
 		size, known = l.groupHost.Group.LookupSize(l.row)
 	}
 	if !known {
@@ -141,20 +142,20 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	found, known := false, false
 	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
 	// of it that are seen gone come before all that is looked at behind them.
-	if !c.busy && c.keyspace.CheckAddr() == nil {
+	if !c.Busy && c.keyspace.CheckAddr() == nil {
 		row, w.rowBuf, found, known = l.prefetch.Get(w.rowBuf[:0])
 	}
 	if !known {
 		w.enqueueRequest(c, newGetRequest(l.key), l.user)
 		return false
 	}
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	c.writeGetReply(row, found)
-	if cap(w.rowBuf) > maxRetainedBytes {
+	if cap(w.rowBuf) > conn.MaxRetainedBytes {
 		w.rowBuf = nil
 	}
-	c.finishReply(getSpec, start)
-	c.conn.notifyOutput()
+	c.FinishReply(getSpec, start)
+	c.NotifyOutput()
 	return true
 }
 
@@ -162,11 +163,11 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 func (c *client) writeGetReply(row command.Row, found bool) {
 	switch {
 	case !found:
-		c.out.Null()
+		c.Out.Null()
 	case row.Type() != command.String:
-		c.out.Fail(command.ErrWrongType)
+		c.Out.Fail(command.ErrWrongType)
 	default:
-		c.out.Bulk(row.Payload)
+		c.Out.Bulk(row.Payload)
 	}
 }
 
@@ -179,7 +180,7 @@ var getArg = []byte("GET")
 
 // runGet answers a GET, and waits as long as it takes.
 func (s *Server) runGet(ctx context.Context, c *client, t *task) {
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	p := t.keyPosition()
 	err := s.withGroup(ctx, p, func(part *node.GroupHost) error {
 		s.prefetchRow(ctx, part, p)
@@ -196,14 +197,14 @@ func (s *Server) runGet(ctx context.Context, c *client, t *task) {
 		return err
 	})
 	if err != nil {
-		c.out.Fail(err)
+		c.Out.Fail(err)
 	}
-	c.finishReply(getSpec, start)
+	c.FinishReply(getSpec, start)
 }
 
 // replyReadRow answers a GET of a row that was read.
 func (c *client) replyReadRow(t *task) {
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	c.writeGetReply(t.readRow.Row, t.readRow.Found)
-	c.finishReply(getSpec, start)
+	c.FinishReply(getSpec, start)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -82,6 +83,8 @@ const (
 	rowKeyBytes = 1 << 20
 	// maxRetainedArgs is for how many arguments memory is kept.
 	maxRetainedArgs = 4 * maxStaged
+	// streamRowKeyBytes is how much there is for the round of a single connection.
+	streamRowKeyBytes = 4 << 10
 )
 
 // newWorker returns a worker with so much room for row keys: those of a loop are many,
@@ -93,30 +96,56 @@ func newWorker(s *Server, room int) *worker {
 	}
 }
 
+// Accept implements executor.
+func (w *worker) Accept(t conn.Transport, from, to string) (*conn.Conn, string) {
+	c, refused := w.s.newClient(t, from, to)
+	if c == nil {
+		return nil, refused
+	}
+	c.w = w
+	return &c.Conn, ""
+}
+
+// BeginRound implements executor.
+func (w *worker) BeginRound(nowMS int64) { w.nowMS = nowMS }
+
+// Commit implements executor.
+func (w *worker) Commit() { w.commit() }
+
+// HasOverflow implements executor.
+func (w *worker) HasOverflow() bool { return w.hasOverflow }
+
+// TakeResumed implements executor.
+func (w *worker) TakeResumed() bool {
+	resumed := w.hasResumed
+	w.hasResumed = false
+	return resumed
+}
+
 // takeRequests takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy. Of a server that ends it takes nothing:
 // what the client has asked for before may have been refused for that.
 func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
-	c.stalled = false
+	c.Stalled = false
 	if w.s.ctx.Err() != nil {
 		return data
 	}
-	c.status.lastRequestMS.Store(w.nowMS)
-	c.out.Limit = int(c.outputLimit().Hard)
+	c.Status.LastRequestMS.Store(w.nowMS)
+	c.Out.Limit = int(c.OutputLimit().Hard)
 	had := len(data)
-	if c.hasBacklog() && len(c.out.Bytes) > maxUnreadBytes {
-		c.stalled = true
+	if c.hasBacklog() && len(c.Out.Bytes) > conn.MaxUnreadBytes {
+		c.Stalled = true
 		return data
 	}
-	if w.restageBacklog(c); c.busy {
+	if w.restageBacklog(c); c.Busy {
 		return data
 	}
 	if c.hasBacklog() {
-		c.stalled = true
+		c.Stalled = true
 		return data
 	}
-	for len(data) > 0 && (!c.busy || !c.handedOff) && !c.closing {
-		args, n, err := c.parser.Next(data, *w.s.requestLimits(c))
+	for len(data) > 0 && (!c.Busy || !c.HandedOff) && !c.Closing {
+		args, n, err := c.Parser.Next(data, *w.s.requestLimits(c))
 		if err != nil {
 			w.rejectProtocolError(c, err)
 			return nil
@@ -124,8 +153,8 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		if n == 0 {
 			break
 		}
-		if len(c.out.Bytes) > maxUnreadBytes {
-			c.stalled = true // it is taken again when they are read
+		if len(c.Out.Bytes) > conn.MaxUnreadBytes {
+			c.Stalled = true // it is taken again when they are read
 			break
 		}
 		if len(args) == 0 {
@@ -134,11 +163,11 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		}
 		spec, err := redis.LookupRequest(args)
 		if !(err == nil && spec.IsSingleKey() && c.queue == nil) {
-			if w.flushWindow(); c.busy {
+			if w.flushWindow(); c.Busy {
 				break // it is taken again when they are done
 			}
 		}
-		if c.busy && c.backlog.isFull() {
+		if c.Busy && c.backlog.isFull() {
 			break
 		}
 		data = data[n:]
@@ -148,12 +177,12 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		}
 	}
 	w.flushWindow()
-	c.status.recordPartialRequest(len(data) > 0 && !c.busy && !c.stalled, len(data) < had, w.nowMS)
+	c.Status.RecordPartialRequest(len(data) > 0 && !c.Busy && !c.Stalled, len(data) < had, w.nowMS)
 	return data
 }
 
 // isFull reports whether enough is staged to be committed.
-func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > maxUnreadBytes }
+func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > conn.MaxUnreadBytes }
 
 // rejectProtocolError ends a client that does not speak the protocol.
 func (w *worker) rejectProtocolError(c *client, err error) {
@@ -163,10 +192,10 @@ func (w *worker) rejectProtocolError(c *client, err error) {
 		w.s.stats.LargeRequests.Add(1)
 		reason = "request too large"
 	}
-	c.s.clientLog.logClosed(c, reason, "error", err)
+	w.s.clients.Log.LogClosed(&c.Conn, reason, "error", err)
 	w.replyInOrder(c, nil, func(out *redis.Writer) {
 		out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error())
-		c.closing, c.lingering = true, large // here: the client may be another's now
+		c.Closing, c.Lingering = true, large // here: the client may be another's now
 	})
 }
 
@@ -174,10 +203,10 @@ func (w *worker) rejectProtocolError(c *client, err error) {
 // after the round, so it must not point to anything of that.
 func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Writer)) {
 	if w.ensureExecuted(c) {
-		c.writeReply(spec, write)
+		c.WriteReply(spec, write)
 		return
 	}
-	w.enqueueTask(c, task{run: func(context.Context) { c.writeReply(spec, write) }})
+	w.enqueueTask(c, task{run: func(context.Context) { c.WriteReply(spec, write) }})
 }
 
 // ensureExecuted executes what a client has staged, and reports whether that is done. If not, the
@@ -185,14 +214,14 @@ func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Wri
 func (w *worker) ensureExecuted(c *client) bool {
 	w.flushWindow()
 	w.flushReadTimes()
-	if c.staged > 0 {
+	if c.Staged > 0 {
 		w.executeStaged()
-		if c.busy {
+		if c.Busy {
 			return false
 		}
 		w.schedulePending()
 	}
-	return !c.busy // it may be with rows that are not in memory
+	return !c.Busy // it may be with rows that are not in memory
 }
 
 // beginSingle begins a request that is one command on one key.
@@ -202,7 +231,7 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 		w.replyInOrder(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	if c.busy {
+	if c.Busy {
 		w.enqueueRequest(c, r, c.stagedUser)
 		return
 	}
@@ -210,7 +239,7 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 	switch {
 	case part == nil:
 		w.enqueueRequest(c, r, c.stagedUser) // behind what was refused
-	case r.Spec == getSpec && c.staged == 0:
+	case r.Spec == getSpec && c.Staged == 0:
 		w.addGetToWindow(c, key, row, part)
 	case part.Group.HasLargeRequest(): // all clients of the worker would wait for it
 		w.flushWindow()
@@ -254,7 +283,7 @@ func (w *worker) buildCommand(r *redis.Request, row group.RowKey) (command.Comma
 // stageRequest adds a command to those of its group.
 func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part *node.GroupHost, cmd command.Command) *stagedRequest {
 	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.id)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.ID)
 	b.requests = append(b.requests, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd})
 	return &b.requests[len(b.requests)-1]
 }
@@ -265,7 +294,7 @@ func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part
 func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost) {
 	if cap(w.rowKeys)-len(w.rowKeys) < 2*len(key)+16 {
 		w.executeStaged()
-		if c.busy {
+		if c.Busy {
 			return nil, nil
 		}
 		w.schedulePending()
@@ -274,7 +303,7 @@ func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost
 	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
 	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
 	part := w.s.node.GroupHostAt(row.Position())
-	if c.staged == 0 || c.stagedStore == part.Store {
+	if c.Staged == 0 || c.stagedStore == part.Store {
 		return row, part
 	}
 	if !w.ensureExecuted(c) {
@@ -303,7 +332,7 @@ func (w *worker) openBatch(c *client, part *node.GroupHost) *batch {
 		w.usedBatches = append(w.usedBatches, b)
 	}
 	c.stagedStore = part.Store
-	c.staged++
+	c.Staged++
 	w.staged++
 	return b
 }
@@ -355,7 +384,7 @@ func (w *worker) holdArgs(args [][]byte) [][]byte {
 func (w *worker) replyStaged(b *batch, i int) (answered bool) {
 	a := &b.requests[i]
 	c := a.c
-	c.staged--
+	c.Staged--
 	reply, err := b.many.Reply(i)
 	if err == nil {
 		err = reply.Err
@@ -364,18 +393,18 @@ func (w *worker) replyStaged(b *batch, i int) (answered bool) {
 		w.requeueRefused(a, err)
 		return false
 	}
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	switch {
 	case a.unit == nil:
 		reply.Err = err
-		a.request.Spec.WriteReply(&c.out, &a.request, a.command, reply)
+		a.request.Spec.WriteReply(&c.Out, &a.request, a.command, reply)
 	case err != nil:
-		c.out.Fail(err)
+		c.Out.Fail(err)
 	default:
-		a.unit.writeReplies(&c.out)
+		a.unit.writeReplies(&c.Out)
 	}
-	c.finishReply(a.commandSpec(), start)
-	c.conn.notifyOutput()
+	c.FinishReply(a.commandSpec(), start)
+	c.NotifyOutput()
 	return true
 }
 

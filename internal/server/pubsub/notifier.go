@@ -131,7 +131,7 @@ func (n *Notifier) SetClasses(classes Classes) {
 		ctx, cancel := context.WithCancel(n.source.Ctx)
 		release := n.source.Node.RecordEvents()
 		n.stop = func() { cancel(); release() }
-		from := n.source.Db.Now()
+		from := n.source.DB.Now()
 		n.source.Running.Go(func() { n.followEvents(ctx, from) })
 	case !follows && n.stop != nil:
 		n.stop()
@@ -152,7 +152,7 @@ func (n *Notifier) Close() {
 // followEvents publishes what is committed until ctx ends.
 func (n *Notifier) followEvents(ctx context.Context, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
-		err := inside.FollowEvents(ctx, n.source.Db, string(from), func(e inside.KeyEvent) {
+		err := inside.FollowEvents(ctx, n.source.DB, string(from), func(e inside.KeyEvent) {
 			pause = 0
 			if event, ok := keyEvents[e.Event]; ok {
 				n.publishEvent(event.class, event.name, e.Keyspace, e.Key)
@@ -166,7 +166,7 @@ func (n *Notifier) followEvents(ctx context.Context, from cleave.Cursor) {
 			pause = min(2*pause+10*time.Millisecond, time.Second)
 			wait(ctx, pause)
 		}
-		from = n.source.Db.Now()
+		from = n.source.DB.Now()
 	}
 }
 

@@ -76,7 +76,7 @@ func TestWhoHasGoneIsNotTrackedForEver(t *testing.T) {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	k := NewTracker(NewHub(), &Source{Db: db, Node: inside.NodeOf(db), Log: slog.New(slog.DiscardHandler), Ctx: ctx, Running: &running})
+	k := NewTracker(NewHub(), &Source{DB: db, Node: inside.NodeOf(db), Log: slog.New(slog.DiscardHandler), Ctx: ctx, Running: &running})
 	read := func(c Subscriber) {
 		var unanswered UnansweredReads
 		k.Start(c, &Tracking{})

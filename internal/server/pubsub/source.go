@@ -12,7 +12,7 @@ import (
 
 // Source is where changes are read from, and how long: the store of a server.
 type Source struct {
-	Db   *cleave.DB
+	DB   *cleave.DB
 	Node *node.Node
 	Log  *slog.Logger
 	// Ctx ends with the server, which waits for running.

@@ -69,8 +69,8 @@ func (k *Tracker) Start(c Subscriber, t *Tracking) {
 	if k.stop == nil {
 		ctx, stop := context.WithCancel(k.source.Ctx)
 		k.stop = stop
-		from, drop := k.source.Db.Now(), k.source.Node.NextDrop()
-		k.source.Running.Go(func() { k.followFeed(ctx, k.source.Db, from) })
+		from, drop := k.source.DB.Now(), k.source.Node.NextDrop()
+		k.source.Running.Go(func() { k.followFeed(ctx, k.source.DB, from) })
 		k.source.Running.Go(func() { k.followDrops(ctx, k.source.Node, drop) })
 	}
 }

@@ -88,6 +88,7 @@ var layers = map[string]int{
 	"internal/server/pubsub":   11,
 	"internal/server/settings": 12,
 	"internal/server/stats":    5,
+	"internal/server/conn":     13,
 	"internal/server":          15,
 	"internal/ops/admin":       16,
 
