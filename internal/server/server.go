@@ -90,6 +90,9 @@ type Server struct {
 	unsavedPassword string
 }
 
+// ErrClosed means that the server was closed.
+var ErrClosed = conn.ErrClosed
+
 // New makes a server. It is closed before the store is.
 func New(db *cleave.DB, o Options) *Server {
 	if o.Clients == 0 {
@@ -137,7 +140,7 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) serveListener(l net.Listener) error {
 	if !s.beginServing() {
 		_ = l.Close()
-		return conn.ErrClosed
+		return ErrClosed
 	}
 	defer s.running.Done()
 	if tcp, ok := l.(*net.TCPListener); ok {

@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/server/conn"
 )
 
 // writeCertificate writes a certificate of its own with a number.
@@ -87,7 +85,7 @@ func TestEncryptedConnectionsAreServedAndCertificatesReplaced(t *testing.T) {
 	}
 	first.runScript("GET a -> 1")
 	l.s.Close()
-	if err := <-done; err != conn.ErrClosed {
+	if err := <-done; err != ErrClosed {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/inside"
-	"github.com/cleavekv/cleave/internal/server/conn"
 )
 
 var ctx = context.Background()
@@ -81,7 +80,7 @@ func startOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) *testServer
 	lab, done := serveOn(t, db, sh, o)
 	t.Cleanup(func() {
 		lab.s.Close()
-		if err := <-done; err != conn.ErrClosed {
+		if err := <-done; err != ErrClosed {
 			t.Errorf("Serve: %v", err)
 		}
 		if err := db.Close(); err != nil {

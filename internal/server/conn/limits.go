@@ -7,7 +7,7 @@ import (
 )
 
 // What clients may take up. A buffer grows by what has arrived, never by what a client
-// says that it will send. See DESIGN.md for the attacks that each limit is about.
+// says that it will send. See ../DESIGN.md for the attacks that each limit is about.
 const (
 	// MaxUnreadBytes is how many bytes of answers a client may leave unread before its requests
 	// are left unread too.
