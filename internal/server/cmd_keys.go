@@ -234,7 +234,7 @@ func parseCursor(word []byte) (uint64, error) {
 
 // handleScan returns some keys. A page ends where a slot ends, so that the number of the next
 // slot is a cursor that stays good whatever happens to the keys, and to the server. See
-// DESIGN.md for what happens to slots with many keys.
+// scanCursors for slots with many keys.
 func handleScan(t *call) {
 	cursor, err := parseCursor(t.Args[1])
 	var o scanOptions
