@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
@@ -89,4 +90,39 @@ func (c *client) RecordAnswered() {
 		return
 	}
 	c.s.tracker.RecordAnswered(&c.Conn, &c.unansweredReads)
+}
+
+// setDefaultAccount makes the connection one of the default user, who may have to say a password.
+func (c *client) setDefaultAccount() {
+	c.setAccount(c.s.users.DefaultAccount())
+	u := c.account.User()
+	c.Status.Authenticated.Store(u.NoPass && u.IsOn)
+}
+
+// needsAuth tells that a client has not said who it is, and has to.
+func (c *client) needsAuth() bool {
+	if c.Status.Authenticated.Load() {
+		return false
+	}
+	u := c.account.User()
+	return !u.NoPass || !u.IsOn
+}
+
+// clientBaseBytes is about how much memory a client takes that has nothing waiting.
+const clientBaseBytes = 3 << 10
+
+// formatClient is a client in CLIENT LIST.
+func (s *Server) formatClient(c *conn.Conn, now time.Time) string {
+	a, subs := c.Status.LoadInfo(), s.hub.CountSubscriptions(c)
+	cmd := "NULL"
+	if last := c.Status.LastCommand.Load(); last != nil {
+		cmd = last.Name
+	}
+	flags := "N"
+	if subs != [pubsub.ScopeCount]int{} {
+		flags = "P"
+	}
+	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
+		c.ID, c.RemoteAddr, a.Name, int(now.Sub(c.ConnectedAt).Seconds()), max(0, now.UnixMilli()-c.Status.LastRequestMS.Load())/1000, flags, a.Keyspace,
+		subs[pubsub.ByChannel], subs[pubsub.ByPattern], subs[pubsub.BySlot], clientBaseBytes+c.Status.MemoryBytes.Load(), cmd, a.User, a.Library, a.LibraryVersion, c.Status.Protocol.Load())
 }

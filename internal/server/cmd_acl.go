@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/acl"
@@ -253,5 +254,44 @@ func handleACLDryRun(t *call) {
 		t.out.Text("This user has no permissions to run the '" + object + "' command")
 	default:
 		t.out.Text("This user has no permissions to access the '" + object + "' " + reason)
+	}
+}
+
+func init() { registerHandlers(map[string]func(*call){"acl|log": handleACLLog}) }
+
+func handleACLLog(t *call) {
+	n := 10
+	if len(t.Args) > 3 {
+		t.out.Fail(redis.SubcommandArity(&t.Request))
+		return
+	}
+	if len(t.Args) == 3 {
+		if redis.IsKeyword(t.Args[2], "RESET") {
+			t.s.deniedLog.mu.Lock()
+			t.s.deniedLog.entries = nil
+			t.s.deniedLog.mu.Unlock()
+			t.out.OK()
+			return
+		}
+		most, ok := redis.Integer(t.Args[2])
+		if !ok {
+			t.out.Fail(redis.ErrNotInteger)
+			return
+		}
+		n = int(max(0, most))
+	}
+	t.s.deniedLog.mu.Lock()
+	list := slices.Clone(t.s.deniedLog.entries[:min(n, len(t.s.deniedLog.entries))])
+	t.s.deniedLog.mu.Unlock()
+	t.out.Array(len(list))
+	for _, e := range list {
+		t.out.Map(7)
+		t.out.Text("count")
+		t.out.Int(int64(e.count))
+		for _, p := range [][2]string{{"reason", e.reason}, {"context", e.context}, {"object", e.object}, {"username", e.user},
+			{"age-seconds", fmt.Sprintf("%.3f", t.s.opts.Now().Sub(e.first).Seconds())}, {"client-info", e.clientInfo}} {
+			t.out.Text(p[0])
+			t.out.Text(p[1])
+		}
 	}
 }

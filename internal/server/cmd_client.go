@@ -1,10 +1,8 @@
 package server
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/pubsub"
@@ -104,25 +102,6 @@ func handleClientReply(t *call) {
 	default:
 		t.out.Fail(redis.ErrSyntax)
 	}
-}
-
-// clientBaseBytes is about how much memory a client takes that has nothing waiting.
-const clientBaseBytes = 3 << 10
-
-// formatClient is a client in CLIENT LIST.
-func (s *Server) formatClient(c *conn.Conn, now time.Time) string {
-	a, subs := c.Status.LoadInfo(), s.hub.CountSubscriptions(c)
-	cmd := "NULL"
-	if last := c.Status.LastCommand.Load(); last != nil {
-		cmd = last.Name
-	}
-	flags := "N"
-	if subs != [pubsub.ScopeCount]int{} {
-		flags = "P"
-	}
-	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
-		c.ID, c.RemoteAddr, a.Name, int(now.Sub(c.ConnectedAt).Seconds()), max(0, now.UnixMilli()-c.Status.LastRequestMS.Load())/1000, flags, a.Keyspace,
-		subs[pubsub.ByChannel], subs[pubsub.ByPattern], subs[pubsub.BySlot], clientBaseBytes+c.Status.MemoryBytes.Load(), cmd, a.User, a.Library, a.LibraryVersion, c.Status.Protocol.Load())
 }
 
 // clientKind is the TYPE of a client.

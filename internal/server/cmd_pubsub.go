@@ -129,10 +129,3 @@ func handlePubsubNumSub(s pubsub.Scope) func(*call) {
 		}
 	}
 }
-
-// allowedWhileSubscribed are the commands that a client of RESP2 may use while it listens: it
-// could not tell other answers from messages.
-var allowedWhileSubscribed = map[string]bool{
-	"subscribe": true, "unsubscribe": true, "psubscribe": true, "punsubscribe": true, "ssubscribe": true, "sunsubscribe": true,
-	"ping": true, "quit": true, "reset": true,
-}

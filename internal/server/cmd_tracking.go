@@ -133,27 +133,3 @@ func handleClientGetRedir(t *call) {
 		t.out.Int(int64(k.Redirect.ClientID()))
 	}
 }
-
-// trackReads enters a client that tracks as a reader of what it is about to read. What CLIENT
-// CACHING says holds for the next request, and for all of a MULTI.
-func (s *Server) trackReads(c *client, spec *redis.Spec, args [][]byte) {
-	asked := c.cachingGiven
-	if c.queue == nil && spec.Name != "multi" || spec.Name == "exec" || spec.Name == "discard" {
-		c.cachingGiven = false
-	}
-	k := c.tracking
-	if c.queue != nil && c.queue.failed {
-		return // it is never read, and what is noted in MULTI stays until EXEC
-	}
-	if spec.Flags&redis.ReadOnly == 0 || k.Broadcast || k.OptIn && !asked || k.OptOut && asked {
-		return
-	}
-	space := c.keyspace.Name
-	if c.queue != nil {
-		space = c.queue.keyspace.Name
-	}
-	at, _ := spec.KeyIndexes(args)
-	for _, i := range at {
-		s.tracker.RecordReads(&c.Conn, &c.unansweredReads, space, args[i])
-	}
-}

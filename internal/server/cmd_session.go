@@ -1,12 +1,8 @@
 package server
 
 import (
-	"net/netip"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -78,24 +74,6 @@ func handleSelect(t *call) {
 	t.out.OK()
 }
 
-// findKeyspace returns the keyspace that a client names.
-func (s *Server) findKeyspace(name string) (*node.Keyspace, error) {
-	if name == "0" {
-		name = node.DefaultKeyspace
-	}
-	space, err := s.node.Keyspace(name)
-	switch {
-	case err == nil && space.OwningIndex() != "":
-		return nil, redis.Error("ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN")
-	case err == nil:
-		return space, nil
-	}
-	if strings.Trim(name, "+-0123456789") == "" {
-		return nil, redis.CheckDatabase([]byte(name))
-	}
-	return nil, redis.Error("ERR no such keyspace: create it, or SELECT 0 for the default one")
-}
-
 func handleHello(t *call) {
 	version, name, who, err := parseHello(t.Args[1:], t.out.Version)
 	if err == nil && who != nil {
@@ -165,22 +143,6 @@ func parseHello(args [][]byte, version resp.Version) (_ resp.Version, name []byt
 
 func init() { registerBlockingHandlers(map[string]func(*call){"auth": handleAuth}) }
 
-// setDefaultAccount makes the connection one of the default user, who may have to say a password.
-func (c *client) setDefaultAccount() {
-	c.setAccount(c.s.users.DefaultAccount())
-	u := c.account.User()
-	c.Status.Authenticated.Store(u.NoPass && u.IsOn)
-}
-
-// needsAuth tells that a client has not said who it is, and has to.
-func (c *client) needsAuth() bool {
-	if c.Status.Authenticated.Load() {
-		return false
-	}
-	u := c.account.User()
-	return !u.NoPass || !u.IsOn
-}
-
 func handleAuth(t *call) {
 	name, password := acl.DefaultUser, t.Args[1]
 	switch len(t.Args) {
@@ -217,49 +179,4 @@ func (t *call) authenticateUser(name string, password []byte) error {
 	t.c.Status.Authenticated.Store(true)
 	t.c.setAccount(a)
 	return nil
-}
-
-// How long who says a wrong password waits: twice as long each time, by address, since
-// another connection is soon made. After a time without one it is forgotten.
-const (
-	minAuthDelay      = 10 * time.Millisecond
-	maxAuthDelay      = 2 * time.Second
-	authFailureWindow = time.Minute
-	// maxThrottledAddrs is how many addresses are remembered.
-	maxThrottledAddrs = 10_000
-)
-
-// authThrottle are the addresses that wrong passwords came from.
-type authThrottle struct {
-	mu       sync.Mutex
-	failures map[netip.Addr]authFailures
-}
-
-type authFailures struct {
-	count int
-	last  time.Time
-}
-
-// recordFailure counts a wrong password, and returns how long its sender waits.
-func (g *authThrottle) recordFailure(from string, now time.Time) time.Duration {
-	at, _ := netip.ParseAddrPort(from) // what has no address is one
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.failures == nil {
-		g.failures = map[netip.Addr]authFailures{}
-	}
-	if len(g.failures) >= maxThrottledAddrs { // some are forgotten early: there is no room for all
-		for a, old := range g.failures {
-			if now.Sub(old.last) > authFailureWindow || len(g.failures) > maxThrottledAddrs/2 {
-				delete(g.failures, a)
-			}
-		}
-	}
-	n := g.failures[at.Addr()]
-	if now.Sub(n.last) > authFailureWindow {
-		n.count = 0
-	}
-	n.count, n.last = n.count+1, now
-	g.failures[at.Addr()] = n
-	return min(maxAuthDelay, minAuthDelay<<min(n.count-1, 16))
 }
