@@ -116,7 +116,7 @@ func checkBackup(t *testing.T, dir string, known []int) {
 	}
 	must(t, db.Default().Set(ctx, []byte("own"), []byte("life")))
 	fresh := rangeSpace(t, db, "fresh")
-	if page, err := fresh.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+	if page, err := fresh.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 		t.Errorf("a new keyspace of the backup has %d keys, %v", len(page.Items), err)
 	}
 }
@@ -279,13 +279,13 @@ func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
 	}
 	must(t, db.Default().Set(ctx, []byte("k"), nil))
 	must(t, db.Backup(ctx, filepath.Join(dir, "copy")))
-	cursor := db.Now()
+	cursor := db.Head()
 	mustClose(t, db)
 	if db, err = Open(filepath.Join(dir, "copy"), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer mustClose(t, db)
-	for _, err := range db.Feed(ctx, cursor) {
+	for _, err := range db.Feed(ctx, FeedOptions{From: cursor}) {
 		if !errors.Is(err, ErrGone) {
 			t.Errorf("the copy takes the cursor: %v, want ErrGone", err)
 		}

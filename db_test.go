@@ -106,7 +106,7 @@ func TestLogger_OfAStore_HearsOfRecoveryJobsBackupsAndIndexes(t *testing.T) {
 	if err := ix.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
-	job, err := db.Start(ctx, cleave.Split{Keyspace: k, Slots: []int{100}})
+	job, err := db.Start(ctx, cleave.SplitAtSlots(k, 100))
 	if err != nil {
 		t.Fatal(err)
 	}

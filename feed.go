@@ -56,39 +56,34 @@ type ChangeOp struct {
 	Item Item
 }
 
-// Feed yields what is committed after a place, in the order of the commits, and
-// waits for more until ctx ends, whose error it then yields. Every commit to one
-// store comes once and in order; those to different stores come in any order, but
-// those to one key in theirs, wherever it is moved. Keys of keyspaces that were
-// dropped since are left out, and so are the entries of indexes: they follow from the
-// rows. If the place is no longer kept, the error is
-// ErrGone: read the data, and follow the feed from a Cursor that Now returned
-// before you began, or from that of the [Txn] that has read it. Each reader reads the
-// log by itself: for many who wait for some keys, package watch has one for all.
-func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, nil, false)
+// FeedOptions say what of the feed is read. The zero value is all, from the beginning of
+// the store on, without an end.
+type FeedOptions struct {
+	// From is the place behind which reading begins. Default the beginning of the store.
+	From Cursor
+	// Until is the place at which the feed ends: it waits only for what is not committed
+	// yet. That of [DB.StableHead] has all that was acknowledged before. Default no end.
+	Until Cursor
+	// Progress also reports how far the feed has come when nothing was changed, by a Change
+	// that has a place and no Ops. The store commits things of its own: without Progress
+	// a reader who waits until it has seen all up to a Cursor of Head may wait for ever.
+	Progress bool
 }
 
-// FeedUntil yields what is committed after a place and up to another one, as Feed
-// does, and ends there. It waits only for what is not committed yet. That of
-// [DB.Settled] has all that was acknowledged before.
-func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, &to, false)
-}
-
-// Progress is Feed that also tells how far it has come when nothing was changed: the
-// store commits things of its own, and a reader who waits until it has seen all up to
-// a Cursor of Now would wait for ever behind one. Such a Change has a place and no Ops.
-func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
-	return db.readFeed(ctx, from, nil, true)
-}
-
-// readFeed reads from a place on, up to another one if there is one.
-func (db *DB) readFeed(ctx context.Context, from Cursor, to *Cursor, progress bool) iter.Seq2[Change, error] {
+// Feed yields what is committed after a place, in the order of the commits, up to another
+// one if o.Until is set. Without it Feed waits for more until ctx ends, whose error it then
+// yields. Every commit to one store comes once and in order; those to different stores come
+// in any order, but those to one key in theirs, wherever it is moved. Keys of keyspaces that
+// were dropped since are left out, and so are the entries of indexes: they follow from the
+// rows. If the place is no longer kept, the error is ErrGone: read the data, and follow the
+// feed from a Cursor that Head returned before you began, or from that of the [Txn] that has
+// read it. Each reader reads the log by itself: for many who wait for some keys, package
+// watch has one for all.
+func (db *DB) Feed(ctx context.Context, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		r, err := db.newFeedReader(from, yield)
-		if r.reportsProgress = progress; err == nil && to != nil {
-			r.Until, err = db.parseCursor(*to)
+		r, err := db.newFeedReader(o.From, yield)
+		if r.reportsProgress = o.Progress; err == nil && o.Until != "" {
+			r.Until, err = db.parseCursor(o.Until)
 		}
 		if err != nil {
 			yield(Change{}, err)
@@ -320,10 +315,10 @@ func (c *Change) Before(place Cursor) bool {
 	return tag == myTag && isAtOrAfter(a, b)
 }
 
-// Now returns the place in the feed behind all that is in it, to follow it from there on.
+// Head returns the place in the feed behind all that is in it, to follow it from there on.
 // After Close that is the place from which to go on when the store is open again. Who
-// waits for his own writes wants [DB.Settled].
-func (db *DB) Now() Cursor {
+// waits for its own writes uses [DB.StableHead].
+func (db *DB) Head() Cursor {
 	var stores []*store.Store
 	for _, h := range db.node.StoreHosts() {
 		stores = append(stores, h.Store)
@@ -331,14 +326,14 @@ func (db *DB) Now() Cursor {
 	return db.formatCursor(store.PositionsOf(stores...)) // also of closed stores
 }
 
-// Settled returns a place in the feed behind all that was acknowledged before the call:
+// StableHead returns a place in the feed behind all that was acknowledged before the call:
 // who has come that far in the feed knows of it. What a transaction across stores has
-// written reaches the feed a moment after it was acknowledged; Settled waits for that.
-func (db *DB) Settled(ctx context.Context) (Cursor, error) {
+// written reaches the feed a moment after it was acknowledged; StableHead waits for that.
+func (db *DB) StableHead(ctx context.Context) (Cursor, error) {
 	if err := db.node.ResolveDecided(ctx); err != nil {
 		return "", toPublicError(err)
 	}
-	return db.Now(), nil
+	return db.Head(), nil
 }
 
 // formatCursor returns the cursor of positions in the logs of the stores. It begins with
@@ -360,7 +355,7 @@ func (db *DB) parseCursor(c Cursor) ([]wal.Position, error) {
 	}
 	words := strings.Split(string(c), "-")
 	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag) {
-		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 	}
 	if words[0] != db.cursorTag {
 		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
@@ -368,7 +363,7 @@ func (db *DB) parseCursor(c Cursor) ([]wal.Position, error) {
 	for i, w := range words[1:] {
 		n, err := strconv.ParseUint(w, 16, 64)
 		if err != nil {
-			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 		}
 		pos[i] = wal.Position(n)
 	}

@@ -14,13 +14,13 @@ import (
 )
 
 // What a View sees is what the feed tells up to its place, no more and no less, and
-// FeedUntil ends there, while others write and shards move. Transactions across stores
+// ends there, while others write and shards move. Transactions across stores
 // may be seen before they are told, so they are compared at the end alone.
 func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 	seed := seedOf(t)
 	db := openWatched(t, 3, nil)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(5), numberKey(10), numberKey(15)}})
+	mustDo(t, db, SplitAtKeys(ks, numberKey(5), numberKey(10), numberKey(15)))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	write := func(worker uint64, f func(rng *rand.Rand) error) {
@@ -76,7 +76,7 @@ func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 			to, err = tx.Cursor()
 			return err
 		}))
-		for c, err := range db.FeedUntil(ctx, from, to) {
+		for c, err := range db.Feed(ctx, FeedOptions{From: from, Until: to}) {
 			must(t, err)
 			if !c.Before(to) || c.Before(from) || !c.Before(c.After) || !to.Covers(c.After) {
 				t.Fatalf("the change up to %s is not between %s and %s", c.After, from, to)
@@ -144,8 +144,8 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	writeRandom(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 50)
 	places := []Cursor{""}
 	var all []Change
-	end := db.Now()
-	for c, err := range db.FeedUntil(ctx, "", end) {
+	end := db.Head()
+	for c, err := range db.Feed(ctx, FeedOptions{Until: end}) {
 		must(t, err)
 		all, places = append(all, c), append(places, c.After)
 	}
@@ -154,7 +154,7 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	}
 	for i := 0; i < len(places); i += 1 + len(places)/10 {
 		n := 0
-		for c, err := range db.FeedUntil(ctx, "", places[i]) {
+		for c, err := range db.Feed(ctx, FeedOptions{Until: places[i]}) {
 			must(t, err)
 			if !slices.ContainsFunc(all[:i], func(a Change) bool { return a.store == c.store && fmt.Sprint(a.Ops) == fmt.Sprint(c.Ops) }) {
 				t.Errorf("%v is not before place %d", c, i)
@@ -165,7 +165,7 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 			t.Errorf("%d changes up to place %d", n, i)
 		}
 	}
-	for _, err := range db.FeedUntil(ctx, end, "nonsense") {
+	for _, err := range db.Feed(ctx, FeedOptions{From: end, Until: "nonsense"}) {
 		checkRefused(t, "a bad end", err, ErrOptions)
 	}
 }
@@ -179,17 +179,17 @@ func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
 		o.Store.RetainBytes = 64 << 20
 		db := mustOpen(t, o)
 		mustDo(t, db, Regroup{Groups: 2})
-		before := db.Now()
+		before := db.Head()
 		must(t, db.Default().Set(ctx, []byte("a"), nil))
 		mustClose(t, db)
 		o.Groups = 0
 		for range 2 {
 			db = mustOpen(t, o)
 			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-			until, err := db.Settled(limited)
+			until, err := db.StableHead(limited)
 			must(t, err)
 			changes := 0
-			for _, err := range db.FeedUntil(limited, before, until) {
+			for _, err := range db.Feed(limited, FeedOptions{From: before, Until: until}) {
 				must(t, err)
 				changes++
 			}
@@ -206,7 +206,7 @@ func TestProgressReachesEveryPlaceOfNow(t *testing.T) {
 	db := openSmall(t, 2)
 	c, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
-	from := db.Now()
+	from := db.Head()
 	for i := range 40 {
 		// Half of the commits are the store's own, which the feed does not tell of.
 		if i%2 == 0 {
@@ -214,9 +214,9 @@ func TestProgressReachesEveryPlaceOfNow(t *testing.T) {
 		} else {
 			must(t, db.Default().Set(ctx, numberKey(i), []byte("value")))
 		}
-		now := db.Now()
+		now := db.Head()
 		seen := 0
-		for change, err := range db.Progress(c, from) {
+		for change, err := range db.Feed(c, FeedOptions{From: from, Progress: true}) {
 			if err != nil {
 				t.Fatalf("commit %d: at %s, waiting for %s: %v", i, from, now, err)
 			}

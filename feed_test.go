@@ -69,7 +69,7 @@ func (r *replica) drainFeed(t testing.TB, db *DB, from Cursor) Cursor {
 		must(t, db.Default().Set(ctx, p, []byte(mark)))
 		marked++
 	}
-	for change, err := range db.Feed(c, from) {
+	for change, err := range db.Feed(c, FeedOptions{From: from}) {
 		must(t, err)
 		r.apply(t, change)
 		from = change.After
@@ -104,7 +104,7 @@ func (r *replica) compareWithStore(t testing.TB, db *DB) {
 	t.Helper()
 	texts, hashes := map[string]string{}, map[string]map[string]string{}
 	for _, ks := range db.Keyspaces() {
-		for item, err := range ks.All(ctx, ScanOptions{}) {
+		for item, err := range ks.Scan(ctx, ScanOptions{}) {
 			must(t, err)
 			key := ks.Name() + "/" + string(item.Key)
 			if item.Value != nil {
@@ -186,10 +186,10 @@ func TestTheFeedRebuildsTheStoreOverRestarts(t *testing.T) {
 func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
 	db := openSmall(t, 1)
 	writeRandom(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 200)
-	last := db.Now()
+	last := db.Head()
 	var all []Change
 	read := func(from Cursor) (changes []Change) {
-		for c, err := range db.Feed(ctx, from) {
+		for c, err := range db.Feed(ctx, FeedOptions{From: from}) {
 			must(t, err)
 			changes = append(changes, c)
 			if c.After == last {
@@ -215,13 +215,13 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	defer db.Close()
 	ks := db.Default()
 	must(t, ks.Set(ctx, []byte("first"), nil))
-	early := db.Now()
+	early := db.Head()
 	for i := range 400 {
 		must(t, ks.Set(ctx, numberKey(i), make([]byte, 4000)))
 	}
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); !errors.Is(err, ErrGone) && time.Now().Before(deadline); {
-		for _, err = range db.Feed(ctx, early) {
+		for _, err = range db.Feed(ctx, FeedOptions{From: early}) {
 			break
 		}
 		must(t, ks.Set(ctx, []byte("more"), make([]byte, 4000))) // recycling is in the background
@@ -229,9 +229,9 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	if !errors.Is(err, ErrGone) {
 		t.Fatalf("feed from an early place: %v, want ErrGone", err)
 	}
-	now := db.Now()
+	now := db.Head()
 	must(t, ks.Set(ctx, []byte("last"), []byte("v")))
-	for c, err := range db.Feed(ctx, now) {
+	for c, err := range db.Feed(ctx, FeedOptions{From: now}) {
 		must(t, err)
 		if string(c.Ops[0].Key) != "last" {
 			t.Errorf("behind now comes %s", c.Ops[0].Key)
@@ -239,7 +239,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 		break
 	}
 	for _, bad := range []Cursor{"x", "1-2", "-"} {
-		for _, err := range db.Feed(ctx, bad) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: bad}) {
 			if !errors.Is(err, ErrOptions) {
 				t.Errorf("cursor %q: %v, want ErrOptions", bad, err)
 			}
@@ -255,7 +255,7 @@ func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
 	must(t, ks.Set(ctx, []byte("a"), nil))
 	inside, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		for _, err := range db.Feed(ctx, "") {
+		for _, err := range db.Feed(ctx, FeedOptions{}) {
 			if err != nil {
 				over <- err
 				return
@@ -276,7 +276,7 @@ func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
 	db := openSmall(t, 2)
 	over := make(chan error)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Now()) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: db.Head()}) {
 			over <- err
 			return
 		}
@@ -314,7 +314,7 @@ func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	defer db.Close()
 	over := make(chan error, 1)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Now()) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: db.Head()}) {
 			if err != nil {
 				over <- err
 				return
@@ -383,7 +383,7 @@ func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
 			}
 			return tx.Set(ks, other, nil)
 		}))
-		_, err = db.Settled(ctx)
+		_, err = db.StableHead(ctx)
 		must(t, err)
 		r := newReplica()
 		r.drainFeed(t, db, "")
@@ -402,7 +402,7 @@ func BenchmarkFeedReaders(b *testing.B) {
 			var wg sync.WaitGroup
 			for range readers {
 				wg.Go(func() {
-					for _, err := range db.Feed(c, db.Now()) {
+					for _, err := range db.Feed(c, FeedOptions{From: db.Head()}) {
 						if err != nil {
 							return
 						}
@@ -426,13 +426,13 @@ func BenchmarkFeedBehind(b *testing.B) {
 	defer db.Close()
 	value := make([]byte, 100)
 	const changes = 100_000
-	from := db.Now()
+	from := db.Head()
 	for i := range changes {
 		must(b, db.Default().Set(ctx, numberKey(i%1000), value))
 	}
-	to := db.Now()
+	to := db.Head()
 	for b.Loop() {
-		for _, err := range db.FeedUntil(ctx, from, to) {
+		for _, err := range db.Feed(ctx, FeedOptions{From: from, Until: to}) {
 			must(b, err)
 		}
 	}

@@ -102,8 +102,8 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 				return tx.Set(ks, []byte("0"), []byte("0")) // all of it is validated
 			})
 		},
-		"All": func() (sum int, err error) {
-			for item, err := range ks.All(ctx, ScanOptions{}) {
+		"Scan": func() (sum int, err error) {
+			for item, err := range ks.Scan(ctx, ScanOptions{}) {
 				if err != nil {
 					return sum, err
 				}
@@ -176,7 +176,7 @@ func TestAClockThatJumpsLeavesNothingAliveThatIsDead(t *testing.T) {
 	for i, look := range []func() bool{
 		func() bool { _, err := ks.Get(ctx, []byte("k")); return err == nil },
 		func() bool { v, _ := ks.GetMany(ctx, []byte("k")); return v[0] != nil },
-		func() bool { p, _ := ks.Scan(ctx, ScanOptions{}); return len(p.Items) > 0 },
+		func() bool { p, _ := ks.ScanPage(ctx, ScanOptions{}); return len(p.Items) > 0 },
 	} {
 		_, err := ks.SetWith(ctx, []byte("k"), []byte("v"), SetOptions{TTL: time.Hour})
 		must(t, err)
@@ -261,7 +261,7 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 				t.Error("a collection is in two shards")
 			}
 			found := 0
-			for _, err := range ks.All(ctx, ScanOptions{}) {
+			for _, err := range ks.Scan(ctx, ScanOptions{}) {
 				must(t, err)
 				found++
 			}
@@ -389,7 +389,7 @@ func TestASplitOfAnotherDBsKeyspaceIsRefused(t *testing.T) {
 	must(t, err)
 	foreign := rangeSpace(t, other, "r")
 	before := db.Map().Version()
-	c := Split{Keyspace: foreign, At: [][]byte{[]byte("m")}}
+	c := SplitAtKeys(foreign, []byte("m"))
 	_, err = db.Plan(ctx, c)
 	checkRefused(t, "the plan", err, ErrOptions)
 	_, err = db.Start(ctx, c)
@@ -415,7 +415,7 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 			}
 		}
 		must(t, ks.Set(ctx, []byte("z"), nil))
-		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("z")}})
+		mustDo(t, db, SplitAtKeys(ks, []byte("z")))
 		shard := shardAt(ks, "z")
 		must(t, db.DropKeyspace(ctx, "r"))
 		for begun := time.Now(); time.Since(begun) < 100*time.Millisecond; {
@@ -440,7 +440,7 @@ func TestSplitsMayFollowOneAnother(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	for i := 1; i <= 80; i++ {
 		for {
-			_, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{numberKey(i)}})
+			_, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
 			if err == nil {
 				break
 			}

@@ -350,8 +350,8 @@ func (ix *Index) measureLag(s *indexWorkerStatus) (age time.Duration, bytes int6
 }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
-// in the feed: that of [DB.Settled] after a write, say. Whoever was told of a version of
-// a key waits for Settled too, because that version is committed. A transactional index
+// in the feed: that of [DB.StableHead] after a write, say. Whoever was told of a version of
+// a key waits for StableHead too, because that version is committed. A transactional index
 // is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.
 func (ix *Index) WaitFresh(ctx context.Context, c Cursor) error {
@@ -391,7 +391,7 @@ func (ix *Index) waitCaughtUp(ctx context.Context) error {
 	if now, err := ix.lookupCurrent(); err != nil || now.Mode == index.Transactional {
 		return toPublicError(err)
 	}
-	c, err := ix.db.Settled(ctx)
+	c, err := ix.db.StableHead(ctx)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func TestARowThatACrashBringsBackIsIndexed(t *testing.T) {
 	for _, key := range []string{"deleted", "there"} {
 		must(t, ks.Set(ctx, []byte(key), []byte("v")))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("there")}})
+	mustDo(t, db, SplitAtKeys(ks, []byte("there")))
 	moveTo(t, ks, "deleted", 1)
 	moveTo(t, ks, "there", 0)
 	var good atomic.Bool

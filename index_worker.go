@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/throttle"
 )
 
 // indexWorkers are the goroutines of a DB that look after indexes.
@@ -210,7 +211,7 @@ func (k *indexWorker) runOnce() error {
 func (k *indexWorker) yieldFor(took time.Duration) {
 	select {
 	case <-k.ctx.Done():
-	case <-time.After(min(took, minIndexPause)):
+	case <-time.After(throttle.Rest(took, minIndexPause, 1)):
 	}
 }
 
@@ -272,7 +273,7 @@ func (k *indexWorker) buildIndex(x *node.Index) error {
 	}
 	for limit := buildPageRows; ; {
 		began := time.Now()
-		page, err := k.ix.rows.Scan(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
+		page, err := k.ix.rows.ScanPage(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
 		if err == nil {
 			// What is not in the page because it was deleted must not come back in a crash that
 			// leaves the build behind it.

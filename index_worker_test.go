@@ -262,7 +262,7 @@ func moveShards(t *testing.T, db *DB, rng *rand.Rand, stop <-chan struct{}, did 
 		var c MapChange = Move{Shard: shards[rng.IntN(len(shards))].ID, To: groups[rng.IntN(len(groups))].ID}
 		if spaces := db.Keyspaces(); rng.IntN(4) == 0 && len(shards) < 30 {
 			if ks := spaces[rng.IntN(len(spaces))]; ks.Options().Kind == Range {
-				c = Split{Keyspace: ks, At: [][]byte{{5, 2, 'v', byte(rng.IntN(256))}}}
+				c = SplitAtKeys(ks, []byte{5, 2, 'v', byte(rng.IntN(256))})
 			}
 		}
 		job, err := db.Start(ctx, c)

@@ -27,19 +27,26 @@ type MapChange interface {
 	toRequest(db *DB) (mover.Request, error)
 }
 
-// Split cuts shards of a keyspace, in whatever shards the boundaries lie. No keys
-// are moved. Boundaries that are there already, and those that are named twice, are
-// left out; if no new one is left, the error is ErrNoChange. One outside of the
-// keyspace is ErrBoundary.
+// Split cuts shards of a keyspace, in whatever shards the boundaries lie. [SplitAtKeys],
+// [SplitAtSlots] and [SplitEvenly] make one. No keys are moved. Boundaries that are there
+// already, and those that are named twice, are left out; if no new one is left, the error
+// is ErrNoChange. One outside of the keyspace is ErrBoundary.
 type Split struct {
-	Keyspace *Keyspace
-	// At are keys of a range keyspace with which new shards begin.
-	At [][]byte
-	// Slots are slots of a hash keyspace with which new shards begin.
-	Slots []int
-	// Into cuts all slots of a hash keyspace into that many pieces.
-	Into int
+	keyspace   *Keyspace
+	boundaries splitBoundaries
 }
+
+// SplitAtKeys makes each key the first one of a shard. In a keyspace of kind Hash it cuts
+// the slot of the key, so that keys of one slot can have several groups: each slot has its
+// keys in the order of their bytes. Transactions about keys on both sides then cost what
+// those of two groups do, see [DB.Update].
+func SplitAtKeys(k *Keyspace, keys ...[]byte) Split { return Split{k, keyBoundaries(keys)} }
+
+// SplitAtSlots makes each slot of a hash keyspace the first one of a shard.
+func SplitAtSlots(k *Keyspace, slots ...int) Split { return Split{k, slotBoundaries(slots)} }
+
+// SplitEvenly cuts a hash keyspace into pieces that have as many slots, give or take one.
+func SplitEvenly(k *Keyspace, pieces int) Split { return Split{k, evenBoundaries(pieces)} }
 
 // Merge joins two shards that are neighbours and of one group.
 type Merge struct{ Left, Right ShardID }
@@ -83,23 +90,23 @@ type Regroup struct {
 }
 
 func (c Split) toRequest(db *DB) (mover.Request, error) {
-	if c.Keyspace == nil {
-		return mover.Request{}, optionErrorf("a Split needs a Keyspace")
+	if c.keyspace == nil {
+		return mover.Request{}, optionErrorf("a Split needs a keyspace: make it with SplitAtKeys, SplitAtSlots or SplitEvenly")
 	}
-	if c.Keyspace.db != db {
-		return mover.Request{}, optionErrorf("keyspace %s is of another DB than the one that is to be split", c.Keyspace.Name())
+	if c.keyspace.db != db {
+		return mover.Request{}, optionErrorf("keyspace %s is of another DB than the one that is to be split", c.keyspace.Name())
 	}
-	k := &c.Keyspace.keyspace.Keyspace
-	if err := c.Keyspace.keyspace.CheckAddr(); err != nil {
+	k := &c.keyspace.keyspace.Keyspace
+	if err := c.keyspace.keyspace.CheckAddr(); err != nil {
 		return mover.Request{}, err
 	}
-	at, err := c.boundaryPositions(k)
+	at, err := c.boundaries.positions(c.keyspace)
 	if err != nil {
 		return mover.Request{}, err
 	}
 	slices.SortFunc(at, func(a, b partition.Position) int { return bytes.Compare(a, b) })
 	at = slices.CompactFunc(at, func(a, b partition.Position) bool { return bytes.Equal(a, b) })
-	m := c.Keyspace.db.node.Map()
+	m := db.node.Map()
 	at = slices.DeleteFunc(at, func(p partition.Position) bool { return bytes.Equal(m.Find(p).Span.Start, p) })
 	if len(at) == 0 {
 		return mover.Request{}, fmt.Errorf("%w: a shard begins at each of these boundaries already", partition.ErrNoChange)
@@ -111,45 +118,63 @@ func (c Split) toRequest(db *DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.PreSplit, In: k, At: at}, nil
 }
 
-// boundaryPositions returns where the new shards begin.
-func (c Split) boundaryPositions(k *partition.Keyspace) (at []partition.Position, err error) {
-	ways := 0
-	for _, given := range []bool{len(c.At) > 0, len(c.Slots) > 0, c.Into != 0} {
-		if given {
-			ways++
-		}
+// splitBoundaries is where the new shards of a Split begin.
+type splitBoundaries interface {
+	positions(k *Keyspace) ([]partition.Position, error)
+}
+
+type keyBoundaries [][]byte
+
+func (keys keyBoundaries) positions(k *Keyspace) (at []partition.Position, err error) {
+	if len(keys) == 0 {
+		return nil, optionErrorf("SplitAtKeys needs a key")
 	}
-	switch {
-	case ways != 1:
-		return nil, optionErrorf("a Split needs one of At, Slots and Into")
-	case k.Kind == Range && len(c.At) == 0:
-		return nil, optionErrorf("a range keyspace has no slots: use At")
-	case k.Kind == Hash && len(c.At) > 0:
-		return nil, optionErrorf("a hash keyspace is split at slots: use Slots or Into")
-	case c.Into != 0:
-		if at, err = k.EvenSlots(c.Into); err == nil && len(at) == 0 {
-			err = fmt.Errorf("%w: one piece is what there is", partition.ErrNoChange)
-		}
-		return at, err
-	}
-	for _, key := range c.At {
-		p, err := c.Keyspace.appendPosition(nil, key)
+	for _, key := range keys {
+		p, err := k.appendPosition(nil, key)
 		if err != nil {
 			return nil, err
 		}
-		if len(key) == 0 {
+		if len(key) == 0 { // its slot, if it has one, is the first
 			return nil, fmt.Errorf("%w: nothing comes before the empty key: use another", partition.ErrBoundary)
 		}
 		at = append(at, p)
 	}
-	for _, slot := range c.Slots {
-		if slot < 1 || slot >= k.SlotCount() {
-			return nil, fmt.Errorf("%w: slot %d: use 1 to %d", partition.ErrBoundary, slot, k.SlotCount()-1)
+	return at, nil
+}
+
+type slotBoundaries []int
+
+func (slots slotBoundaries) positions(k *Keyspace) (at []partition.Position, err error) {
+	space := &k.keyspace.Keyspace
+	switch {
+	case space.Kind == Range:
+		return nil, errNoSlots
+	case len(slots) == 0:
+		return nil, optionErrorf("SplitAtSlots needs a slot")
+	}
+	for _, slot := range slots {
+		if slot < 1 || slot >= space.SlotCount() {
+			return nil, fmt.Errorf("%w: slot %d: use 1 to %d", partition.ErrBoundary, slot, space.SlotCount()-1)
 		}
-		at = append(at, k.SlotSpan(uint16(slot)).Start)
+		at = append(at, space.SlotSpan(uint16(slot)).Start)
 	}
 	return at, nil
 }
+
+type evenBoundaries int
+
+func (pieces evenBoundaries) positions(k *Keyspace) ([]partition.Position, error) {
+	if k.keyspace.Kind == Range {
+		return nil, errNoSlots
+	}
+	at, err := k.keyspace.EvenSlots(int(pieces))
+	if err == nil && len(at) == 0 {
+		err = fmt.Errorf("%w: one piece is what there is", partition.ErrNoChange)
+	}
+	return at, err
+}
+
+var errNoSlots = optionErrorf("a range keyspace has no slots: use SplitAtKeys")
 
 func (c Merge) toRequest(*DB) (mover.Request, error) {
 	return mover.Request{Kind: mover.Merge, Shard: c.Left, Right: c.Right}, nil

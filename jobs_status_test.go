@@ -25,7 +25,7 @@ func newFilledKeyspace(t *testing.T, db *DB, rows int) *Keyspace {
 	for i := rows / 10; i < rows; i += rows / 10 {
 		at = append(at, numberKey(i))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: at})
+	mustDo(t, db, SplitAtKeys(ks, at...))
 	for i := range rows {
 		must(t, ks.Set(ctx, numberKey(i), make([]byte, 1<<10)))
 	}
@@ -107,7 +107,7 @@ func TestAJobThatIsDoneByOthersSaysWhy(t *testing.T) {
 		}
 	}
 	text := fmt.Sprintf("job %d, a move of %v, is paused: resume or cancel it", move.ID(), shardAt(ks, "000000"))
-	if _, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{[]byte("000001")}}); !errors.Is(err, ErrBusy) || !strings.HasSuffix(err.Error(), text) {
+	if _, err := db.Start(ctx, SplitAtKeys(ks, []byte("000001"))); !errors.Is(err, ErrBusy) || !strings.HasSuffix(err.Error(), text) {
 		t.Errorf("a split in the way of a paused move: %v", err)
 	}
 	must(t, drain.Cancel(ctx))
@@ -208,8 +208,8 @@ func TestAJobThatIsHeldIsNotForgotten(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	var jobs []*Job
 	for i := 1; i <= 130; i++ {
-		job, err := db.Start(ctx, Split{Keyspace: ks, At: [][]byte{numberKey(i)}})
-		for ; errors.Is(err, ErrBusy); job, err = db.Start(ctx, Split{Keyspace: ks, At: [][]byte{numberKey(i)}}) {
+		job, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
+		for ; errors.Is(err, ErrBusy); job, err = db.Start(ctx, SplitAtKeys(ks, numberKey(i))) {
 			time.Sleep(100 * time.Microsecond)
 		}
 		must(t, err)
@@ -238,11 +238,11 @@ func TestAJobThatIsHeldIsNotForgotten(t *testing.T) {
 func TestAJobThatWasFoundIsHeld(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "r")
-	id := mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(500)}}).ID
+	id := mustDo(t, db, SplitAtKeys(ks, numberKey(500))).ID
 	job, err := db.Job(ctx, id)
 	must(t, err)
 	for i := range 110 {
-		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(i)}})
+		mustDo(t, db, SplitAtKeys(ks, numberKey(i)))
 	}
 	if s, err := job.Wait(ctx); err != nil || s.State != JobDone || s.ID != id {
 		t.Errorf("%+v, %v", s, err)

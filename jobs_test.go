@@ -71,7 +71,7 @@ func TestBadChangesOfTheMapAreRefused(t *testing.T) {
 	db := mustOpen(t, o)
 	defer mustClose(t, db)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{[]byte("f"), []byte("m"), []byte("t")}})
+	mustDo(t, db, SplitAtKeys(ks, []byte("f"), []byte("m"), []byte("t")))
 	mustDo(t, db, Drain{Group: 4, Parallel: 8})
 	first, second, third := shardAt(ks, "a"), shardAt(ks, "g"), shardAt(ks, "n")
 	hash := db.Default()
@@ -92,20 +92,23 @@ func TestBadChangesOfTheMapAreRefused(t *testing.T) {
 		want   error
 	}{
 		"nothing":                       {nil, ErrOptions},
-		"no keyspace":                   {Split{At: [][]byte{[]byte("x")}}, ErrOptions},
-		"no boundary":                   {Split{Keyspace: ks}, ErrOptions},
-		"two sorts of boundaries":       {Split{Keyspace: hash, Slots: []int{1}, Into: 4}, ErrOptions},
-		"slots of a range keyspace":     {Split{Keyspace: ks, Slots: []int{1}}, ErrOptions},
-		"keys of a hash keyspace":       {Split{Keyspace: hash, At: [][]byte{[]byte("x")}}, ErrOptions},
-		"at a boundary":                 {Split{Keyspace: ks, At: [][]byte{[]byte("m")}}, ErrNoChange},
-		"at boundaries, each twice":     {Split{Keyspace: ks, At: [][]byte{[]byte("m"), []byte("f"), []byte("f"), []byte("m")}}, ErrNoChange},
-		"at the start":                  {Split{Keyspace: hash, Slots: []int{0}}, ErrBoundary},
-		"at the first key":              {Split{Keyspace: ks, At: [][]byte{{}}}, ErrBoundary},
-		"outside":                       {Split{Keyspace: hash, Slots: []int{16384}}, ErrBoundary},
-		"below":                         {Split{Keyspace: hash, Slots: []int{-1}}, ErrBoundary},
-		"too many pieces":               {Split{Keyspace: hash, Into: 20000}, ErrBoundary},
-		"one piece":                     {Split{Keyspace: hash, Into: 1}, ErrNoChange},
-		"too long a key":                {Split{Keyspace: ks, At: [][]byte{make([]byte, 17<<10)}}, ErrTooLarge},
+		"no keyspace":                   {SplitAtKeys(nil, []byte("x")), ErrOptions},
+		"no constructor":                {Split{}, ErrOptions},
+		"no keys":                       {SplitAtKeys(ks), ErrOptions},
+		"no slots":                      {SplitAtSlots(hash), ErrOptions},
+		"no pieces":                     {SplitEvenly(hash, 0), ErrBoundary},
+		"pieces of a range keyspace":    {SplitEvenly(ks, 2), ErrOptions},
+		"slots of a range keyspace":     {SplitAtSlots(ks, 1), ErrOptions},
+		"the empty key of a hash":       {SplitAtKeys(hash, []byte{}), ErrBoundary},
+		"at a boundary":                 {SplitAtKeys(ks, []byte("m")), ErrNoChange},
+		"at boundaries, each twice":     {SplitAtKeys(ks, []byte("m"), []byte("f"), []byte("f"), []byte("m")), ErrNoChange},
+		"at the start":                  {SplitAtSlots(hash, 0), ErrBoundary},
+		"at the first key":              {SplitAtKeys(ks, []byte{}), ErrBoundary},
+		"outside":                       {SplitAtSlots(hash, 16384), ErrBoundary},
+		"below":                         {SplitAtSlots(hash, -1), ErrBoundary},
+		"too many pieces":               {SplitEvenly(hash, 20000), ErrBoundary},
+		"one piece":                     {SplitEvenly(hash, 1), ErrNoChange},
+		"too long a key":                {SplitAtKeys(ks, make([]byte, 17<<10)), ErrTooLarge},
 		"move to no group":              {Move{Shard: first, To: 99}, ErrNoGroup},
 		"move to group 0":               {Move{Shard: first}, ErrNoGroup},
 		"move of no shard":              {Move{Shard: 9999, To: 1}, ErrNoShard},
@@ -224,7 +227,7 @@ func noLeftovers(t *testing.T, db *DB, ks *Keyspace) {
 		}))
 	}
 	items := 0
-	for _, err := range ks.All(ctx, ScanOptions{}) {
+	for _, err := range ks.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		items++
 	}
@@ -251,12 +254,12 @@ func TestAJobIsPausedThrottledAndInTheWay(t *testing.T) {
 	for i := range 300 {
 		must(t, ks.Set(ctx, numberKey(i), make([]byte, 1000)))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(250)}})
+	mustDo(t, db, SplitAtKeys(ks, numberKey(250)))
 	shard, to := shardAt(ks, "0"), groupOnOtherStore(ks, "0")
 	job := mustStart(t, db, Move{Shard: shard, To: to, BytesPerSecond: 64 << 10})
 	<-paused
 	for _, c := range []MapChange{
-		Move{Shard: shard, To: to}, Split{Keyspace: ks, At: [][]byte{numberKey(10)}}, Merge{Left: shard, Right: shardAt(ks, "000251")},
+		Move{Shard: shard, To: to}, SplitAtKeys(ks, numberKey(10)), Merge{Left: shard, Right: shardAt(ks, "000251")},
 	} {
 		if _, err := db.Start(ctx, c); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint("job ", job.ID())) {
 			t.Errorf("%+v at the same time: %v", c, err)
@@ -297,7 +300,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 	w := newTraffic(t, db)
 	w.simple = true
 	w.start(seed)
-	mustDo(t, db, Split{Keyspace: w.hash, Into: 16})
+	mustDo(t, db, SplitEvenly(w.hash, 16))
 	mustDo(t, db, Regroup{Groups: 6, Parallel: 4})
 	if n := len(db.Groups()); n != 6 {
 		t.Errorf("%d groups, want 6", n)
@@ -323,7 +326,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	const keys, rounds = 20, 12
-	from := db.Now()
+	from := db.Head()
 	wrote := map[string][]string{}
 	for round := range rounds {
 		for i := range keys {
@@ -344,7 +347,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	}
 	must(t, ks.Set(ctx, []byte("end"), nil))
 	told := map[string][]string{}
-	for change, err := range db.Feed(ctx, from) {
+	for change, err := range db.Feed(ctx, FeedOptions{From: from}) {
 		must(t, err)
 		for _, op := range change.Ops {
 			told[string(op.Key)] = append(told[string(op.Key)], string(op.Item.Value))

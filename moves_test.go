@@ -1,6 +1,7 @@
 package cleave
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -140,7 +141,7 @@ func (w *traffic) scanAll(rng *rand.Rand, _ int) {
 	ks := w.drawKeyspace(rng)
 	found, sum := 0, 0
 	var last []byte
-	for item, err := range ks.All(ctx, ScanOptions{}) {
+	for item, err := range ks.Scan(ctx, ScanOptions{}) {
 		if err != nil {
 			w.t.Errorf("scan of %s: %v", ks.Name(), err)
 			return
@@ -217,10 +218,13 @@ func drawChange(rng *rand.Rand, w *traffic) MapChange {
 	i := rng.IntN(len(shards))
 	switch n := rng.IntN(20); {
 	case n < 3 && len(shards) < 40:
-		return Split{Keyspace: w.hash, Slots: []int{1 + rng.IntN(16383)}}
+		if rng.IntN(2) == 0 {
+			return SplitAtKeys(w.hash, trafficKey("counter", rng.IntN(trafficKeys)))
+		}
+		return SplitAtSlots(w.hash, 1+rng.IntN(16383))
 	case n < 6 && len(shards) < 40:
 		sort := []string{"register", "still", "counter", "account"}[rng.IntN(4)]
-		return Split{Keyspace: w.ordered, At: [][]byte{trafficKey(sort, rng.IntN(trafficKeys))}}
+		return SplitAtKeys(w.ordered, trafficKey(sort, rng.IntN(trafficKeys)))
 	case n < 11 && i > 0:
 		return Merge{Left: shards[i-1], Right: shards[i]}
 	}
@@ -405,4 +409,86 @@ func (l *moveLoad) stopClients() {
 func quantile(of []time.Duration, q float64) time.Duration {
 	slices.SortFunc(of, func(a, b time.Duration) int { return cmp.Compare(a, b) })
 	return of[min(int(q*float64(len(of))), len(of)-1)]
+}
+
+// A slot of which one shard cannot serve all the traffic is cut at a key, and its halves go
+// to different stores, while clients write to both.
+func TestSplit_AtAKeyOfAHashKeyspace_CutsItsSlot(t *testing.T) {
+	const keys, cut = 60, 25
+	db := openWatched(t, 2, nil)
+	ks, names := db.Default(), make([][]byte, keys)
+	for i := range names {
+		names[i] = fmt.Appendf(nil, "{hot}%02d", i)
+		must(t, ks.Set(ctx, names[i], []byte("0")))
+	}
+	slot := ks.Locate(names[0]).Slot
+	var added [keys]int64
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for round := 0; ; round++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			i, j := round%keys, (round*7+cut)%keys
+			if _, err := ks.Add(ctx, names[i], 1); err != nil {
+				t.Errorf("add: %v", err)
+				return
+			}
+			err := db.Update(ctx, func(tx *Txn) error {
+				_, err1 := tx.Add(ks, names[i], 1)
+				_, err2 := tx.Add(ks, names[j], 1)
+				return errors.Join(err1, err2)
+			})
+			if err != nil {
+				t.Errorf("update: %v", err)
+				return
+			}
+			added[i] += 2
+			added[j]++
+		}
+	}()
+	left, right := string(names[cut-1]), string(names[cut])
+	home := groupAt(ks, left)
+	mustDo(t, db, SplitAtKeys(ks, names[cut]))
+	mustDo(t, db, Move{Shard: shardAt(ks, right), To: groupOnOtherStore(ks, left)})
+	if a, b := ks.Locate(names[cut-1]), ks.Locate(names[cut]); a.Slot != slot || b.Slot != slot || a.Store == b.Store {
+		t.Errorf("the halves of slot %d are at %+v and %+v", slot, a, b)
+	}
+	shards, err := db.Shards(ctx)
+	must(t, err)
+	for _, s := range shards {
+		if s.ID == shardAt(ks, left) && s.LastSlot != slot || s.ID == shardAt(ks, right) && s.FirstSlot != slot {
+			t.Errorf("%v, want one that shares slot %d", s, slot)
+		}
+	}
+	check := func() {
+		t.Helper()
+		i := 0
+		for item, err := range ks.Scan(ctx, ScanOptions{}) {
+			must(t, err)
+			if i >= keys || !bytes.Equal(item.Key, names[i]) {
+				t.Fatalf("key %d of the scan is %q", i, item.Key)
+			}
+			i++
+		}
+		got, err := ks.GetMany(ctx, names...)
+		must(t, err)
+		for i := range got {
+			if n := sumDecimals(got[i]); int64(n) != added[i] {
+				t.Errorf("%s is %d, want %d", names[i], n, added[i])
+			}
+		}
+		if i != keys {
+			t.Errorf("a scan found %d keys of %d", i, keys)
+		}
+	}
+	close(stop)
+	<-ended
+	check()
+	mustDo(t, db, Move{Shard: shardAt(ks, right), To: home})
+	mustDo(t, db, Merge{Left: shardAt(ks, left), Right: shardAt(ks, right)})
+	check()
 }

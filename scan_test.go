@@ -36,7 +36,7 @@ func TestAPageIsTheSameWhereverShardsBegin(t *testing.T) {
 			must(t, ks.Set(ctx, numberKey(10*i+1), nil))
 		}
 	}
-	job, err := db.Start(ctx, Split{Keyspace: ks, At: at})
+	job, err := db.Start(ctx, SplitAtKeys(ks, at...))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)
@@ -47,7 +47,7 @@ func TestAPageIsTheSameWhereverShardsBegin(t *testing.T) {
 		}
 		for _, limit := range []int{1, 3, len(keys), 2000} {
 			o := ScanOptions{Limit: limit, Reverse: reverse}
-			page, err := ks.Scan(ctx, o)
+			page, err := ks.ScanPage(ctx, o)
 			must(t, err)
 			samePage(t, fmt.Sprint("Scan ", o), page.Items, want[:min(limit, len(want))])
 			must(t, db.Update(ctx, func(tx *Txn) error {
@@ -134,7 +134,7 @@ func TestAScanOfManyShardsIsOneRead(t *testing.T) {
 	for i := range 10_000 {
 		at = append(at, numberKey(i))
 	}
-	mustDo(t, db, Split{Keyspace: ks, At: at})
+	mustDo(t, db, SplitAtKeys(ks, at...))
 	must(t, db.Update(ctx, func(tx *Txn) error {
 		for _, err := range tx.Scan(ks, ScanOptions{}) {
 			if err != nil {
@@ -155,7 +155,7 @@ func TestAScanOfManyShardsInItsTurnIsAReadForEachOwner(t *testing.T) {
 		for i := range 10_000 {
 			at = append(at, numberKey(i))
 		}
-		mustDo(t, db, Split{Keyspace: ks, At: at})
+		mustDo(t, db, SplitAtKeys(ks, at...))
 		if apart {
 			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(5000))), To: groupOnOtherStore(ks, string(numberKey(0)))})
 		}
@@ -185,7 +185,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		db := openSmall(t, 2)
 		ks := rangeSpace(t, db, "r")
-		mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200), numberKey(300)}})
+		mustDo(t, db, SplitAtKeys(ks, numberKey(100), numberKey(200), numberKey(300)))
 		home := groupOnOtherStore(ks, string(numberKey(0)))
 		if apart {
 			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(300))), To: home})
@@ -202,7 +202,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 				}
 				if attempts == 1 {
 					must(t, ks.Set(ctx, numberKey(come), nil))
-					mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(140 + i)}})
+					mustDo(t, db, SplitAtKeys(ks, numberKey(140+i)))
 				}
 				return tx.Set(ks, numberKey(999), nil)
 			}))
@@ -221,7 +221,7 @@ func TestWhatComesIntoAnyShardOfAScanIsNoticed(t *testing.T) {
 func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200)}})
+	mustDo(t, db, SplitAtKeys(ks, numberKey(100), numberKey(200)))
 	mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(200))), To: groupOnOtherStore(ks, string(numberKey(0)))})
 	attempts := 0
 	must(t, db.Update(ctx, func(tx *Txn) error {
@@ -232,7 +232,7 @@ func TestAShardThatIsCutIsNoConflictOfAScan(t *testing.T) {
 			}
 		}
 		if attempts == 1 {
-			mustDo(t, db, Split{Keyspace: ks, At: [][]byte{numberKey(150)}})
+			mustDo(t, db, SplitAtKeys(ks, numberKey(150)))
 		}
 		return tx.Set(ks, numberKey(5), nil)
 	}))
@@ -385,7 +385,7 @@ func TestItemsOfAScanAreTheCallersOwn(t *testing.T) {
 		must(t, k.Set(ctx, numberKey(i), value(i)))
 	}
 	var items []Item
-	for item, err := range k.All(ctx, ScanOptions{}) {
+	for item, err := range k.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		items = append(items, item)
 	}
@@ -395,7 +395,7 @@ func TestItemsOfAScanAreTheCallersOwn(t *testing.T) {
 		_ = append(items[i].Value, "more"...)
 		clear(items[i].Value)
 	}
-	page, err := k.Scan(ctx, ScanOptions{})
+	page, err := k.ScanPage(ctx, ScanOptions{})
 	must(t, err)
 	if len(items) != rows || len(page.Items) != rows {
 		t.Fatalf("%d and %d rows, want %d", len(items), len(page.Items), rows)

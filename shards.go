@@ -11,7 +11,17 @@ import (
 
 // Shard is a stretch of keys that one group has.
 type Shard struct {
-	partition.Shard
+	ID ShardID
+	// Span is its positions. It shares its bytes with the map: only read them.
+	Span partition.Span
+	// Group is the group that has it.
+	Group GroupID
+	// Changed is the version of the map in which the shard last got another span or
+	// group. What was learned of an older one may not hold any more.
+	Changed partition.Version
+	// Pin says which groups may have the shard. One that had it before the pin may be
+	// another: see [partition.Map.Misplaced].
+	Pin partition.Constraint
 	// Store is the store that the group lives on.
 	Store int
 	// Keyspace is the name of the keyspace that the shard begins in; empty for
@@ -132,7 +142,10 @@ func (db *DB) Shards(ctx context.Context) ([]Shard, error) {
 	}
 	for s := range m.Shards(partition.Whole) {
 		size := sizes(s.ID)
-		shard := Shard{Shard: s, Store: stores[s.Group], FirstSlot: -1, LastSlot: -1, Rows: size.Rows, Bytes: size.Bytes}
+		shard := Shard{
+			ID: s.ID, Span: s.Span, Group: s.Group, Changed: s.Changed, Pin: s.Pin,
+			Store: stores[s.Group], FirstSlot: -1, LastSlot: -1, Rows: size.Rows, Bytes: size.Bytes,
+		}
 		if id, err := partition.IDOf(s.Span.Start); err == nil {
 			if space := db.node.KeyspaceByID(id); space != nil {
 				shard.setBounds(&space.Keyspace)

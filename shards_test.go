@@ -19,7 +19,7 @@ import (
 func TestAShardSaysWhichKeysItHas(t *testing.T) {
 	db := openWatched(t, 2, nil)
 	r := rangeSpace(t, db, "r")
-	mustDo(t, db, Split{Keyspace: r, At: [][]byte{[]byte("f"), []byte("m\x00n")}})
+	mustDo(t, db, SplitAtKeys(r, []byte("f"), []byte("m\x00n")))
 	few, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "few", Slots: 16})
 	must(t, err)
 	rangeSpace(t, db, "behind") // so that shards end before the end of all

@@ -19,7 +19,7 @@
 //     off, or has gone further than it is kept, everything is forgotten, and until it goes
 //     on every Get loads. What the source itself gives late is late here too.
 //   - [Cache.Wait] returns when the cache has heard of all that was committed before a
-//     place in the feed: who has written, and waits for [cleave.DB.Settled], reads what he wrote.
+//     place in the feed: who has written, and waits for [cleave.DB.StableHead], reads what he wrote.
 //   - It holds at most so many entries or bytes as Options say, up to what is just being
 //     evicted.
 //

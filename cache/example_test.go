@@ -55,7 +55,7 @@ func Example() {
 	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
 		log.Fatal(err)
 	}
-	place, err := db.Settled(ctx) // to read one's own write
+	place, err := db.StableHead(ctx) // to read one's own write
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -63,11 +63,11 @@ func (c *Cache[K, V]) Follow(db *cleave.DB, keys func(cleave.ChangeOp) []K) erro
 
 // changeFeed is what is followed: a store's.
 type changeFeed struct {
-	now      func() cleave.Cursor
-	progress func(context.Context, cleave.Cursor) iter.Seq2[cleave.Change, error]
+	now     func() cleave.Cursor
+	changes func(context.Context, cleave.FeedOptions) iter.Seq2[cleave.Change, error]
 }
 
-func newChangeFeed(db *cleave.DB) changeFeed { return changeFeed{db.Now, db.Progress} }
+func newChangeFeed(db *cleave.DB) changeFeed { return changeFeed{db.Head, db.Feed} }
 
 func (c *Cache[K, V]) followFeed(from changeFeed, keys func(cleave.ChangeOp) []K) error {
 	c.feed.mu.Lock()
@@ -116,7 +116,7 @@ func (c *Cache[K, V]) readFeed(from changeFeed, at cleave.Cursor, keys func(clea
 			err = fmt.Errorf("cache: the function for keys panicked: %v", p)
 		}
 	}()
-	for change, err := range from.progress(c.ctx, at) {
+	for change, err := range from.changes(c.ctx, cleave.FeedOptions{From: at, Progress: true}) {
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (c *Cache[K, V]) resumeFeed(from changeFeed) cleave.Cursor {
 
 // Wait returns when the cache has heard of all that was committed before a place in the
 // feed that it follows: a Get after that returns nothing older. After a write of one's own
-// the place is cleave.DB.Settled. While the feed is interrupted nothing is kept, so that there
+// the place is cleave.DB.StableHead. While the feed is interrupted nothing is kept, so that there
 // is nothing to wait for.
 func (c *Cache[K, V]) Wait(ctx context.Context, place cleave.Cursor) error {
 	f := &c.feed

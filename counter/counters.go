@@ -48,8 +48,8 @@ type manifestView struct {
 	partKeys [][]byte
 }
 
-// New returns the counters of a keyspace of a store. Close it before the store.
-func New(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
+// Open returns the counters of a keyspace of a store. Close it before the store.
+func Open(db *cleave.DB, ks *cleave.Keyspace, o Options) (*Counters, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

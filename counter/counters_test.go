@@ -257,10 +257,10 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	db := openMemory(t, cleave.Options{})
 	ks := db.Default()
 	for _, o := range []Options{{Max: 3}, {Max: 512}, {Max: -1}, {Window: 1}, {Watched: -1}} {
-		_, err := New(db, ks, o)
+		_, err := Open(db, ks, o)
 		wantError(t, fmt.Sprintf("%+v", o), err, cleave.ErrOptions)
 	}
-	_, err := New(openMemory(t, cleave.Options{}), ks, Options{})
+	_, err := Open(openMemory(t, cleave.Options{}), ks, Options{})
 	wantError(t, "a keyspace of another store", err, cleave.ErrOptions)
 	c := newCounters(t, ks, db, unwatchedOptions)
 	long := strings.Repeat("x", maxNameBytes+1)
@@ -398,7 +398,7 @@ var unwatchedOptions = Options{Window: time.Hour}
 
 func newCounters(t testing.TB, ks *cleave.Keyspace, db *cleave.DB, o Options) *Counters {
 	t.Helper()
-	c, err := New(db, ks, o)
+	c, err := Open(db, ks, o)
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -425,7 +425,7 @@ func createRangeKeyspace(t testing.TB, db *cleave.DB, name string) *cleave.Keysp
 	t.Helper()
 	ks, err := db.CreateKeyspace(ctx, cleave.KeyspaceOptions{Name: name, Kind: cleave.Range})
 	must(t, err)
-	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: SplitKeys(4)})
+	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, SplitKeys(4)...))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)

@@ -1,7 +1,7 @@
 // Package counter answers one question: how do many writers add to one number
 // without all of them waiting at one key?
 //
-//	likes, err := counter.New(db, db.Default(), counter.Options{})
+//	likes, err := counter.Open(db, db.Default(), counter.Options{})
 //	if err != nil { … }
 //	defer likes.Close()
 //	err = likes.Add(ctx, "post/17", 1)

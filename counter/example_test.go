@@ -17,7 +17,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	likes, err := counter.New(db, db.Default(), counter.Options{})
+	likes, err := counter.Open(db, db.Default(), counter.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

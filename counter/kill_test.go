@@ -33,7 +33,7 @@ func runAdder(dir string) {
 	}
 	db, err := cleave.Open(dir, cleave.Options{})
 	fail(err)
-	c, err := New(db, db.Default(), unwatchedOptions)
+	c, err := Open(db, db.Default(), unwatchedOptions)
 	fail(err)
 	var wg sync.WaitGroup
 	for w := range 4 {

@@ -34,7 +34,7 @@ func TestACounterIsOneNumber(t *testing.T) {
 		ks := all[rapid.SampledFrom([]string{"hash", "few", "range"}).Draw(t, "keyspace")]
 		var both []*Counters
 		for range 2 {
-			c, err := New(db, ks, Options{Window: time.Hour, Watched: 1})
+			c, err := Open(db, ks, Options{Window: time.Hour, Watched: 1})
 			must(t, err)
 			defer c.Close()
 			both = append(both, c)

@@ -239,7 +239,7 @@ func (l layout) saltedKey(name string, i int, what any) []byte {
 // SplitKeys returns the keys at which to cut a keyspace of kind Range, so that the parts
 // of counters fall evenly into n pieces, at most MaxParts:
 //
-//	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: counter.SplitKeys(8)})
+//	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, counter.SplitKeys(8)...))
 //
 // Then give some of the shards to other groups, with a [cleave.Move] for each. One of
 // kind Hash needs nothing: its slots are spread from the start.

@@ -9,7 +9,7 @@
 //     (region, hour(ts)) | id or salt(16) | ts:time, and then encodes, decodes,
 //     prints and scans them.
 //   - Time buckets and salts: a [Bucket] and a [Salter] are the two ways to keep
-//     an ever growing key from becoming one hot place; [Latest] and [Merge] are
+//     an ever growing key from becoming one hot place; [Latest] and [NewMerger] are
 //     what reads need in return.
 //
 // Package key/ident says from a sample what kind of identifier a column holds.

@@ -268,9 +268,9 @@ func ExampleLayout_CompareUnsalted() {
 	}
 	sources := make([]key.Cursor[[]byte], len(ranges))
 	for i, r := range ranges {
-		sources[i] = key.SliceCursor(scan(r))
+		sources[i] = key.NewSliceCursor(scan(r))
 	}
-	merged, err := key.Merge(layout.CompareUnsalted, sources...)
+	merged, err := key.NewMerger(layout.CompareUnsalted, sources...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func ExampleSizeBucket() {
 }
 
 // A log whose writes go round over four salts and whose reads see one order.
-func ExampleMergeSalts() {
+func ExampleNewSaltMerger() {
 	type event struct {
 		at   int
 		text string
@@ -390,8 +390,8 @@ func ExampleMergeSalts() {
 	}
 
 	byTime := func(a, b event) int { return cmp.Compare(a.at, b.at) }
-	m, err := key.MergeSalts(salter.Salts(), byTime, func(salt int) (key.Cursor[event], error) {
-		return key.SliceCursor(ranges[salt]), nil
+	m, err := key.NewSaltMerger(salter.Salts(), byTime, func(salt int) (key.Cursor[event], error) {
+		return key.NewSliceCursor(ranges[salt]), nil
 	})
 	if err != nil {
 		log.Fatal(err)

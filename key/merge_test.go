@@ -66,15 +66,15 @@ func drainMerger(t interface{ Fatal(...any) }, m *Merger[record]) (all []record)
 
 func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
 	open := map[string]func([]record) Cursor[record]{
-		"slice": SliceCursor[record],
+		"slice": NewSliceCursor[record],
 		"page": func(items []record) Cursor[record] {
-			return PageCursor(func() ([]record, error) {
+			return NewPageCursor(func() ([]record, error) {
 				page := items[:min(3, len(items))]
 				items = items[len(page):]
 				return page, nil
 			})
 		},
-		"seq": func(items []record) Cursor[record] { return SeqCursor(seqOf(items)) },
+		"seq": func(items []record) Cursor[record] { return NewSeqCursor(seqOf(items)) },
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		runs := drawRuns(t)
@@ -85,7 +85,7 @@ func TestMergeEqualsStableSortOfTheUnion(t *testing.T) {
 		for _, r := range runs {
 			sources = append(sources, open[kind](r))
 		}
-		m, err := Merge(byKey, sources...)
+		m, err := NewMerger(byKey, sources...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,9 +105,9 @@ func TestReverseMergeIsTheMirrorImage(t *testing.T) {
 		for _, r := range slices.Backward(runs) {
 			r = slices.Clone(r)
 			slices.Reverse(r)
-			sources = append(sources, SliceCursor(r))
+			sources = append(sources, NewSliceCursor(r))
 		}
-		m, err := Merge(Reverse(byKey), sources...)
+		m, err := NewMerger(Reverse(byKey), sources...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestMergeReadsOneItemAheadAndClosesOnce(t *testing.T) {
 			sources = append(sources, spies[i])
 		}
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")
-		m, err := Merge(byKey, sources...)
+		m, err := NewMerger(byKey, sources...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestResumedMergeNeitherRepeatsNorSkips(t *testing.T) {
 		var got []record
 		rest := runs
 		for len(runs) > 0 && len(got) <= len(want) {
-			m, err := MergeSalts(len(runs), byKey, func(salt int) (Cursor[record], error) { return SliceCursor(rest[salt]), nil })
+			m, err := NewSaltMerger(len(runs), byKey, func(salt int) (Cursor[record], error) { return NewSliceCursor(rest[salt]), nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestMergeStopsAtASourcesError(t *testing.T) {
 	boom := errors.New("boom")
 	bad := &countingCursor{items: []record{{key: 1}, {key: 3}}, err: boom}
 	good := &countingCursor{items: []record{{key: 2}, {key: 4}, {key: 5}}, closeErr: errors.New("leak")}
-	m, err := Merge(byKey, Cursor[record](good), bad)
+	m, err := NewMerger(byKey, Cursor[record](good), bad)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestMergeStopsAtASourcesError(t *testing.T) {
 func TestErrorsBeforeTheFirstItemAndAtCloseAreSeen(t *testing.T) {
 	boom := errors.New("boom")
 	for name, s := range map[string]*countingCursor{"first read": {err: boom}, "close": {closeErr: boom}} {
-		m, err := Merge(byKey, Cursor[record](&countingCursor{items: []record{{key: 1}}}), s)
+		m, err := NewMerger(byKey, Cursor[record](&countingCursor{items: []record{{key: 1}}}), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestUnsortedSourceIsReported(t *testing.T) {
 		"swapped":   {cmp.Compare[int], [][]int{{1, 3, 2}, {5}}},
 		"direction": {Reverse(cmp.Compare[int]), [][]int{{1, 2}, {1, 2}}},
 	} {
-		m, err := Merge(c.cmp, SliceCursor(c.runs[0]), SliceCursor(c.runs[1]))
+		m, err := NewMerger(c.cmp, NewSliceCursor(c.runs[0]), NewSliceCursor(c.runs[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,23 +284,23 @@ func TestUnsortedSourceIsReported(t *testing.T) {
 }
 
 func TestBadMergesAreRefused(t *testing.T) {
-	if _, err := Merge(nil, SliceCursor([]int{1})); !errors.Is(err, ErrMerge) {
+	if _, err := NewMerger(nil, NewSliceCursor([]int{1})); !errors.Is(err, ErrMerge) {
 		t.Errorf("no comparison: got %v", err)
 	}
-	if _, err := Merge(cmp.Compare[int], SliceCursor([]int{1}), nil); !errors.Is(err, ErrMerge) {
+	if _, err := NewMerger(cmp.Compare[int], NewSliceCursor([]int{1}), nil); !errors.Is(err, ErrMerge) {
 		t.Errorf("no source: got %v", err)
 	}
-	if _, err := Merge(cmp.Compare[int], slices.Repeat([]Cursor[int]{SliceCursor[int](nil)}, MaxSalts+1)...); !errors.Is(err, ErrMerge) {
+	if _, err := NewMerger(cmp.Compare[int], slices.Repeat([]Cursor[int]{NewSliceCursor[int](nil)}, MaxSalts+1)...); !errors.Is(err, ErrMerge) {
 		t.Errorf("too many: got %v", err)
 	}
-	m, err := Merge[int](cmp.Compare[int])
+	m, err := NewMerger[int](cmp.Compare[int])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := m.Next(); ok || err != nil {
 		t.Errorf("no sources: got %v, %v", ok, err)
 	}
-	m, err = Merge(cmp.Compare[int], SeqCursor[int](nil), PageCursor[int](nil), SliceCursor[int](nil))
+	m, err = NewMerger(cmp.Compare[int], NewSeqCursor[int](nil), NewPageCursor[int](nil), NewSliceCursor[int](nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 		"error": func() (Cursor[record], error) { return nil, boom },
 		"nil":   func() (Cursor[record], error) { return nil, nil },
 	} {
-		_, err := MergeSalts(4, byKey, func(salt int) (Cursor[record], error) {
+		_, err := NewSaltMerger(4, byKey, func(salt int) (Cursor[record], error) {
 			if salt == 2 {
 				return fail()
 			}
@@ -327,7 +327,7 @@ func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := MergeSalts(1, nil, func(int) (Cursor[record], error) {
+	if _, err := NewSaltMerger(1, nil, func(int) (Cursor[record], error) {
 		opened = append(opened, &countingCursor{})
 		return opened[len(opened)-1], nil
 	}); !errors.Is(err, ErrMerge) {
@@ -338,10 +338,10 @@ func TestMergeSaltsClosesWhatItOpenedWhenOneFails(t *testing.T) {
 			t.Errorf("cursor %d of %d was closed %d times", i, len(opened), s.closed)
 		}
 	}
-	if _, err := MergeSalts(0, byKey, nil); !errors.Is(err, ErrSalt) {
+	if _, err := NewSaltMerger(0, byKey, nil); !errors.Is(err, ErrSalt) {
 		t.Errorf("no salts: got %v", err)
 	}
-	if _, err := MergeSalts(1, byKey, nil); !errors.Is(err, ErrMerge) {
+	if _, err := NewSaltMerger(1, byKey, nil); !errors.Is(err, ErrMerge) {
 		t.Errorf("no open: got %v", err)
 	}
 }
@@ -353,7 +353,7 @@ func TestLeavingTheLoopEndsTheSequences(t *testing.T) {
 		for i := 0; yield(i, nil); i++ {
 		}
 	}
-	m, err := Merge(cmp.Compare[int], SeqCursor(iter.Seq2[int, error](seq)), SeqCursor(iter.Seq2[int, error](seq)))
+	m, err := NewMerger(cmp.Compare[int], NewSeqCursor(iter.Seq2[int, error](seq)), NewSeqCursor(iter.Seq2[int, error](seq)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,12 +482,12 @@ func benchMerge[T any](b *testing.B, name string, compare func(a, b T) int, runs
 		name string
 		open func([]T) Cursor[T]
 	}{
-		{"slice", SliceCursor[T]},
-		{"seq", func(r []T) Cursor[T] { return SeqCursor(seqOf(r)) }},
+		{"slice", NewSliceCursor[T]},
+		{"seq", func(r []T) Cursor[T] { return NewSeqCursor(seqOf(r)) }},
 	} {
 		b.Run(fmt.Sprintf("impl=losers/item=%s/k=%d/source=%s", name, len(runs), source.name), func(b *testing.B) {
 			for b.Loop() {
-				m, _ := Merge(compare, cursors(source.open)...)
+				m, _ := NewMerger(compare, cursors(source.open)...)
 				drain(b, m.Next)
 				m.Close()
 			}
@@ -496,7 +496,7 @@ func benchMerge[T any](b *testing.B, name string, compare func(a, b T) int, runs
 	}
 	b.Run(fmt.Sprintf("impl=heap/item=%s/k=%d/source=slice", name, len(runs)), func(b *testing.B) {
 		for b.Loop() {
-			m := &heapMerger[T]{cmp: compare, sources: cursors(SliceCursor[T])}
+			m := &heapMerger[T]{cmp: compare, sources: cursors(NewSliceCursor[T])}
 			drain(b, m.Next)
 		}
 		perItem(b)
@@ -517,7 +517,7 @@ func TestHeapReferenceMergesToo(t *testing.T) {
 	runs := benchRuns(7, func(i uint64) uint64 { return i / 3 })
 	m := &heapMerger[uint64]{cmp: cmp.Compare[uint64]}
 	for _, r := range runs {
-		m.sources = append(m.sources, SliceCursor(r))
+		m.sources = append(m.sources, NewSliceCursor(r))
 	}
 	var got []uint64
 	for x, ok, _ := m.Next(); ok; x, ok, _ = m.Next() {

@@ -92,7 +92,7 @@ func (l *Layout) Prefix(leading Columns) (Range, error) {
 // FanOut is [Layout.Prefix] for reads that may not know the salt: it returns
 // one range for each salt, in the salts' order. It is one range if the salt is
 // given, if there is none, or if the fields before it are not all given. To
-// read the ranges as one in order, [Merge] them by [Layout.CompareUnsalted].
+// read the ranges as one in order, merge them with [NewMerger] by [Layout.CompareUnsalted].
 func (l *Layout) FanOut(leading Columns) ([]Range, error) {
 	p, err := l.encodeLeading(leading)
 	if err != nil {

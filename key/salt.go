@@ -20,7 +20,7 @@ const MaxSalts = 1 << 16
 // A Salter picks the salt, a number in [0, Salts), that goes in front of a key
 // whose natural order is time, so that consecutive writes land in Salts
 // places. The price is paid by readers: an ordered read opens one range per
-// salt and merges them ([Merge]).
+// salt and merges them ([NewMerger]).
 //
 // [RoundRobin] spreads most evenly and [RandomSalt] needs no shared state;
 // with either, a reader must ask every salt. [DerivedSalt] computes the salt

@@ -46,7 +46,7 @@ func benchMap(tb testing.TB, n int, key func(*rand.Rand) []byte) *Map {
 		slices.SortFunc(at, func(a, b Position) int { return bytes.Compare(a, b) })
 		at = slices.CompactFunc(at, func(a, b Position) bool { return bytes.Equal(a, b) })
 	}
-	m, err := First(make([]Group, 8), &benchRange, at...)
+	m, err := NewMap(make([]Group, 8), &benchRange, at...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func BenchmarkSlotOwner(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m, err := First(make([]Group, 8), &benchHash, at...)
+		m, err := NewMap(make([]Group, 8), &benchHash, at...)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // goldenMap has everything that a map can have.
 func goldenMap() *Map {
-	m := must(First([]Group{{Labels: mustLabels("store=1,zone=eu")}, {}}, &testHash, testHash.SlotSpan(8).Start))
+	m := must(NewMap([]Group{{Labels: mustLabels("store=1,zone=eu")}, {}}, &testHash, testHash.SlotSpan(8).Start))
 	m = must(m.Apply(
 		Split{Shard: 2, In: &testRange, At: []Position{testRange.AppendPosition(nil, []byte("mary")), testRange.AppendPosition(nil, []byte("max"))}},
 		AddGroup{ID: 300, Labels: mustLabels("zone=us")},
@@ -130,7 +130,7 @@ func appendChecksum(b []byte) []byte {
 func FuzzDecodeTakesNoBytesForAMapThatItWouldNotWrite(f *testing.F) {
 	good := goldenMap().Append(nil)
 	f.Add(good[:len(good)-checksumBytes])
-	one := must(First([]Group{{}}, nil)).Append(nil)
+	one := must(NewMap([]Group{{}}, nil)).Append(nil)
 	f.Add(one[:len(one)-checksumBytes])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = appendChecksum(bytes.Clone(b))

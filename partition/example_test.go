@@ -26,7 +26,7 @@ func ExampleMap_Apply() {
 	users := &partition.Keyspace{ID: 7, Name: "users", Kind: partition.Range}
 	at := func(key string) partition.Position { return users.AppendPosition(nil, []byte(key)) }
 
-	m, err := partition.First(make([]partition.Group, 2), nil) // groups 1 and 2
+	m, err := partition.NewMap(make([]partition.Group, 2), nil) // groups 1 and 2
 	if err != nil {
 		panic(err)
 	}

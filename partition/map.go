@@ -49,7 +49,7 @@ type Group struct {
 // nothing of it.
 //
 // The shards tile the space: together they have every position, and each once.
-// Maps come from [First], [Map.Apply] and [Decode]; the zero value is none.
+// Maps come from [NewMap], [Map.Apply] and [Decode]; the zero value is none.
 type Map struct {
 	version Version
 	// nextShard and nextGroup are above all ids that were ever used.
@@ -131,11 +131,11 @@ func (m *Map) groupIndex(id GroupID) (int, bool) {
 // Groups returns all groups in order of their ids.
 func (m *Map) Groups() []Group { return slices.Clone(m.groups) }
 
-// First returns map version 1. Groups with id 0 are given the next one. The
+// NewMap returns map version 1. Groups with id 0 are given the next one. The
 // space is one shard, or split at boundaries of a keyspace as by [Split], which
 // [Keyspace.EvenSlots] gives; neighbours go to the same group, and each group
 // gets as many shards, give or take one.
-func First(groups []Group, in *Keyspace, at ...Position) (*Map, error) {
+func NewMap(groups []Group, in *Keyspace, at ...Position) (*Map, error) {
 	d := draft{Map: Map{
 		version: 1, nextShard: 2, nextGroup: 1,
 		tiling: newTiling(), shards: []shard{{Owner: Owner{Shard: 1, Changed: 1}}}, pins: []Constraint{{}},

@@ -18,7 +18,7 @@ import (
 func TestEveryMapTilesTheSpaceAndIsWhatItsEditsSay(t *testing.T) {
 	made, refused := 0, map[error]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		first := must(First([]Group{{Labels: mustLabels("zone=eu")}, {Labels: mustLabels("zone=us")}}, nil))
+		first := must(NewMap([]Group{{Labels: mustLabels("zone=eu")}, {Labels: mustLabels("zone=us")}}, nil))
 		h := &history{m: first, bytes: first.Append(nil), shards: map[ShardID]bool{1: true}, groups: map[GroupID]bool{1: true, 2: true}}
 		h.model = &model{version: 1, shards: []Shard{{ID: 1, Group: 1, Changed: 1}}, groups: first.Groups(), nextShard: 2, nextGroup: 3}
 		for range 100 {

@@ -212,7 +212,10 @@ func TestEvenSlotsDifferByAtMostOne(t *testing.T) {
 
 func TestBadFirstMapsAreRefused(t *testing.T) {
 	even := func(k Keyspace, n int) error { _, err := k.EvenSlots(n); return err }
-	first := func(groups []Group, k *Keyspace, at ...Position) error { _, err := First(groups, k, at...); return err }
+	first := func(groups []Group, k *Keyspace, at ...Position) error {
+		_, err := NewMap(groups, k, at...)
+		return err
+	}
 	one := []Group{{}}
 	key := func(k *Keyspace, key string) Position { return k.AppendPosition(nil, []byte(key)) }
 	for _, test := range []struct {
@@ -243,7 +246,7 @@ func TestBadFirstMapsAreRefused(t *testing.T) {
 }
 
 func TestTheLastVersionAndTheLastIDAreNotPassed(t *testing.T) {
-	m := must(First([]Group{{}}, nil))
+	m := must(NewMap([]Group{{}}, nil))
 	m.version = maxNumber
 	if _, err := m.Apply(AddGroup{}); !errors.Is(err, ErrLimit) {
 		t.Errorf("a map behind the last: %v", err)
@@ -258,7 +261,7 @@ func TestTheLastVersionAndTheLastIDAreNotPassed(t *testing.T) {
 }
 
 func TestAStaleEditSaysWhatIsAndWhatWasExpected(t *testing.T) {
-	m := must(First([]Group{{}, {}}, nil))
+	m := must(NewMap([]Group{{}, {}}, nil))
 	m = must(m.Apply(Assign{Shard: 1, To: 2}))
 	_, err := m.Apply(Assign{Shard: 1, To: 1, Expect: 1})
 	var stale *StaleError

@@ -148,18 +148,18 @@ func parseFirst(words []string) (*Map, error) {
 		switch word {
 		case "at":
 			at := parsePositions(words[i+1:])
-			return First(groups, keyspaceOf(words[i+1:]), at...)
+			return NewMap(groups, keyspaceOf(words[i+1:]), at...)
 		case "even":
 			k := keyspaceNamed(words[i+1])
 			at, err := k.EvenSlots(parseNumber(words[i+2]))
 			if err != nil {
 				return nil, err
 			}
-			return First(groups, k, at...)
+			return NewMap(groups, k, at...)
 		}
 		groups = append(groups, Group{Labels: mustLabels(strings.Trim(word, "-"))})
 	}
-	return First(groups, nil)
+	return NewMap(groups, nil)
 }
 
 func parseEdit(words []string) Edit {

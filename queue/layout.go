@@ -91,7 +91,7 @@ func (p bucketKeys) parseRowKey(k []byte) (delivery.MessageRef, error) {
 // SplitKeys returns the keys at which to cut the keyspace of a queue, so that its shards
 // fall evenly into n pieces, at most MaxShards:
 //
-//	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: queue.SplitKeys("jobs", 4)})
+//	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, queue.SplitKeys("jobs", 4)...))
 //
 // Then give some of them to other groups, with a cleave.Move for each. Cuts stay good
 // when the queue is resized.

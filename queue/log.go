@@ -291,9 +291,9 @@ func (r *Reader) skipTrimmed(tx *cleave.Txn, m delivery.Manifest) error {
 func (r *Reader) mergeShards(tx *cleave.Txn, m delivery.Manifest, most int, list *[]Entry) error {
 	var sources []key.Cursor[Entry]
 	for _, b := range m.RemainingBuckets() {
-		sources = append(sources, key.SeqCursor(r.scanEntries(tx, newBucketKeys(r.l.c.name, b), most)))
+		sources = append(sources, key.NewSeqCursor(r.scanEntries(tx, newBucketKeys(r.l.c.name, b), most)))
 	}
-	merged, err := key.Merge(compareEntries, sources...)
+	merged, err := key.NewMerger(compareEntries, sources...)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func openQueue(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string, o 
 // spreadShards cuts the keyspace at the shards of a queue, and gives the pieces to all groups.
 func spreadShards(t testing.TB, db *cleave.DB, ks *cleave.Keyspace, name string) {
 	t.Helper()
-	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: SplitKeys(name, 4)})
+	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, SplitKeys(name, 4)...))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)

@@ -51,7 +51,7 @@ func TestASagaWhoseCodeIsGoneIsStuckAndNamesIt(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := saga.Memory()
+				j := saga.NewMemoryJournal()
 				r := newRunner(t, j, saga.Options{})
 				must(t, mustRegister(t, r, old).Start(t.Context(), "1", stepLog{}))
 				synctest.Wait()
@@ -115,7 +115,7 @@ func TestASagaThatEndsMeanwhileIsNotStuckForWantOfCode(t *testing.T) {
 		t.Run(fmt.Sprintf("removed=%v", removed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var l eventLog
-				j := saga.Memory()
+				j := saga.NewMemoryJournal()
 				goOn := make(chan struct{})
 				wait := withFailingDo(l.newStep("a"), func(context.Context, saga.Call) error { <-goOn; return nil })
 				other := newRunner(t, j, saga.Options{Retention: time.Second})
@@ -142,7 +142,7 @@ func TestASagaThatEndsMeanwhileIsNotStuckForWantOfCode(t *testing.T) {
 func TestASagaThatCannotGoForwardCanGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		j := saga.Memory()
+		j := saga.NewMemoryJournal()
 		wait := withFailingDo(l.newStep("b"), func(ctx context.Context, _ saga.Call) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -193,11 +193,11 @@ func TestBadDefinitionsAndOptionsAreRefusedWithAllThatIsWrong(t *testing.T) {
 		{"First 1m0s and Max 1s", saga.Definition[stepLog]{Name: "x", Steps: []saga.Step[stepLog]{l.newStep("a")}, Retry: saga.Retry{First: time.Minute, Max: time.Second}}},
 		{"at most 1000", saga.Definition[stepLog]{Name: "x", Steps: make([]saga.Step[stepLog], saga.MaxSteps+1)}},
 	} {
-		if _, err := saga.Register(newRunner(t, saga.Memory(), saga.Options{}), tc.d); !errors.Is(err, saga.ErrDefinition) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := saga.Register(newRunner(t, saga.NewMemoryJournal(), saga.Options{}), tc.d); !errors.Is(err, saga.ErrDefinition) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", tc.want, err)
 		}
 	}
-	r := newRunner(t, saga.Memory(), saga.Options{})
+	r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 	g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}})
 	if _, err := saga.Register(r, saga.Definition[stepLog]{Name: "trip", Steps: []saga.Step[stepLog]{l.newStep("a")}}); !errors.Is(err, saga.ErrDefinition) {
 		t.Error(err)
@@ -212,7 +212,7 @@ func TestBadDefinitionsAndOptionsAreRefusedWithAllThatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 	for _, o := range []saga.Options{{Retention: time.Millisecond}, {Parallel: -1}} {
-		if _, err := saga.NewRunner(saga.Memory(), o); !errors.Is(err, saga.ErrOptions) {
+		if _, err := saga.NewRunner(saga.NewMemoryJournal(), o); !errors.Is(err, saga.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestSagasAreListedByStateAndDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
 		var changes atomic.Int64
-		r := newRunner(t, saga.Memory(), saga.Options{Parallel: 1, OnChange: func(saga.Info) { changes.Add(1) }})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{Parallel: 1, OnChange: func(saga.Info) { changes.Add(1) }})
 		good := mustRegister(t, r, saga.Definition[stepLog]{Name: "good", Steps: []saga.Step[stepLog]{l.newStep("a")}})
 		bad := mustRegister(t, r, saga.Definition[stepLog]{Name: "bad", Steps: []saga.Step[stepLog]{
 			withFailingDo(l.newStep("a"), func(context.Context, saga.Call) error { return saga.Permanent(errTransient) })}})
@@ -274,7 +274,7 @@ func TestARetryThatComesAsTheSagaGetsStuckIsNotLost(t *testing.T) {
 		var repaired atomic.Bool
 		var r *saga.Runner
 		retried := make(chan error, 1)
-		r = newRunner(t, saga.Memory(), saga.Options{OnChange: func(i saga.Info) {
+		r = newRunner(t, saga.NewMemoryJournal(), saga.Options{OnChange: func(i saga.Info) {
 			if i.Stuck == saga.StuckUndo {
 				repaired.Store(true)
 				retried <- r.Retry(context.Background(), i.ID)
@@ -324,7 +324,7 @@ func (panickingCodec) Decode([]byte) (undecodable, error)   { panic("rotten") }
 
 // A codec that panics makes a saga stuck, and not the program end.
 func TestACodecThatPanicsMakesTheSagaStuck(t *testing.T) {
-	r := newRunner(t, saga.Memory(), saga.Options{})
+	r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 	sagas, err := saga.Register(r, saga.Definition[undecodable]{
 		Name: "rot", Codec: panickingCodec{},
 		Steps: []saga.Step[undecodable]{{Name: "a", Do: func(context.Context, saga.Call, *undecodable) error { return nil }}},

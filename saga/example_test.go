@@ -22,7 +22,7 @@ func Example() {
 	refuse := func(context.Context, saga.Call, *Order) error {
 		return saga.Permanent(errors.New("no address"))
 	}
-	runner, err := saga.NewRunner(saga.Memory(), saga.Options{})
+	runner, err := saga.NewRunner(saga.NewMemoryJournal(), saga.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -55,8 +55,8 @@ type memoryJournal struct {
 	records map[string]Record
 }
 
-// Memory returns a journal in memory, for tests: its sagas do not survive the process.
-func Memory() Journal { return &memoryJournal{records: map[string]Record{}} }
+// NewMemoryJournal returns a journal in memory, for tests: its sagas do not survive the process.
+func NewMemoryJournal() Journal { return &memoryJournal{records: map[string]Record{}} }
 
 func (m *memoryJournal) Create(_ context.Context, r Record) error {
 	m.mu.Lock()

@@ -101,7 +101,7 @@ var errTransient = errors.New("bad weather")
 func TestAnIDNamesOneSagaHoweverOftenItIsStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b")}})
 		var wg sync.WaitGroup
 		for range 8 {
@@ -146,7 +146,7 @@ func TestAStepIsTriedAgainAfterLongerAndLongerTimesWithOneKey(t *testing.T) {
 			}
 			return nil
 		})
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		g := mustRegister(t, r, saga.Definition[stepLog]{
 			Steps: []saga.Step[stepLog]{l.newStep("a"), flaky},
 			Retry: saga.Retry{First: 100 * time.Millisecond, Max: time.Second},
@@ -179,7 +179,7 @@ func TestWhatCannotBeDoneIsTakenBackInReverseOrder(t *testing.T) {
 				var l eventLog
 				tries := 0
 				bad := withFailingDo(l.newStep("c"), func(context.Context, saga.Call) error { tries++; return tc.err })
-				r := newRunner(t, saga.Memory(), saga.Options{})
+				r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 				g := mustRegister(t, r, saga.Definition[stepLog]{
 					Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b"), bad, l.newStep("d")}, Retry: saga.Retry{Attempts: tc.attempts},
 				})
@@ -210,7 +210,7 @@ func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
 			time.Sleep(2 * time.Minute) // does not listen
 			return nil
 		})
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Name: "slow", Steps: []saga.Step[stepLog]{l.newStep("a"), slow}, Deadline: time.Minute})
 		begin := time.Now()
 		if _, err := g.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "deadline") {
@@ -226,7 +226,7 @@ func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
 			t.Error(got)
 		}
 		// Also while nobody works on it.
-		j := saga.Memory()
+		j := saga.NewMemoryJournal()
 		wait := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { return errTransient })
 		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), wait}, Deadline: time.Hour, Retry: saga.Retry{Attempts: -1}}
 		r = newRunner(t, j, saga.Options{})
@@ -263,7 +263,7 @@ func TestACancelIsKeptWhereverItComes(t *testing.T) {
 			inside <- struct{}{}
 			return errTransient
 		})
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		for i, tc := range []struct {
 			step saga.Step[stepLog]
 			want string
@@ -312,7 +312,7 @@ func TestASagaWhoseUndoFailsIsStuckUntilItIsTriedAgain(t *testing.T) {
 		}
 		a.Retry = saga.Retry{UndoAttempts: 3}
 		bad := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { return saga.Permanent(errTransient) })
-		j := saga.Memory()
+		j := saga.NewMemoryJournal()
 		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{a, bad}}
 		r := newRunner(t, j, saga.Options{})
 		g := mustRegister(t, r, d)
@@ -356,7 +356,7 @@ func TestAStepThatPanicsIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
 		bad := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { panic("a bug") })
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), bad}, Retry: saga.Retry{Attempts: 1}})
 		if _, err := g.Run(t.Context(), "1", stepLog{}); !errors.Is(err, saga.ErrCompensated) || !strings.Contains(err.Error(), "a bug") {
 			t.Error(err)
@@ -367,7 +367,7 @@ func TestAStepThatPanicsIsTakenBack(t *testing.T) {
 func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		j := saga.Memory()
+		j := saga.NewMemoryJournal()
 		var open atomic.Bool
 		gate := withFailingDo(l.newStep("b"), func(ctx context.Context, _ saga.Call) error {
 			if open.Load() {
@@ -411,7 +411,7 @@ func TestASagaGoesOnWithAnotherRunner(t *testing.T) {
 func TestOneRunnerAtATimeWorksOnASaga(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		j := saga.Memory()
+		j := saga.NewMemoryJournal()
 		first, second := make(chan struct{}), make(chan struct{})
 		var passed atomic.Bool
 		a := withFailingDo(l.newStep("a"), func(context.Context, saga.Call) error {
@@ -460,7 +460,7 @@ func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
 		var mended atomic.Bool
-		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Hour})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{Retention: time.Hour})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}, Forget: func(_ context.Context, id string) error {
 			l.add("forget %s", id)
 			if !mended.Load() {
@@ -511,7 +511,7 @@ func (j *badJournal) Save(ctx context.Context, r saga.Record) error {
 func TestAJournalThatFailsIsTriedAgainAndNotTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		j := &badJournal{Journal: saga.Memory(), until: time.Now().Add(time.Minute)}
+		j := &badJournal{Journal: saga.NewMemoryJournal(), until: time.Now().Add(time.Minute)}
 		g := mustRegister(t, newRunner(t, j, saga.Options{}), saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), l.newStep("b")}})
 		_, err := g.Run(t.Context(), "1", stepLog{})
 		must(t, err)
@@ -527,7 +527,7 @@ func TestAValueThatIsTooLargeIsRefused(t *testing.T) {
 		large := stepLog{Steps: []string{strings.Repeat("x", saga.MaxValue)}}
 		grow := l.newStep("b")
 		grow.Do = func(_ context.Context, _ saga.Call, d *stepLog) error { *d = large; return nil }
-		r := newRunner(t, saga.Memory(), saga.Options{})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), grow}, Retry: saga.Retry{Attempts: 2}})
 		if err := g.Start(t.Context(), "1", large); !errors.Is(err, saga.ErrValue) {
 			t.Error(err)
@@ -565,7 +565,7 @@ func (j *slowJournal) Save(ctx context.Context, r saga.Record) error {
 func TestWhatIsInTheJournalIsNotRefusedByAClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		j := &slowJournal{Journal: saga.Memory()}
+		j := &slowJournal{Journal: saga.NewMemoryJournal()}
 		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}}
 		var closing *saga.Runner
 		during := func() (*saga.Runner, *saga.Sagas[stepLog]) {
@@ -600,7 +600,7 @@ func (fullJournal) Remove(context.Context, saga.Record) error { return errTransi
 func TestASweepCountsWhatItRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventLog
-		r := newRunner(t, fullJournal{saga.Memory()}, saga.Options{Retention: time.Second})
+		r := newRunner(t, fullJournal{saga.NewMemoryJournal()}, saga.Options{Retention: time.Second})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}})
 		for i := range 20 { // more than the errors that are told
 			_, err := g.Run(t.Context(), fmt.Sprint(i), stepLog{})
@@ -626,7 +626,7 @@ func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
 		goOn := make(chan struct{})
 		var slow atomic.Bool
 		slow.Store(true)
-		r := newRunner(t, saga.Memory(), saga.Options{Retention: time.Second})
+		r := newRunner(t, saga.NewMemoryJournal(), saga.Options{Retention: time.Second})
 		g := mustRegister(t, r, saga.Definition[stepLog]{
 			Steps: []saga.Step[stepLog]{{Name: "a", Do: func(_ context.Context, c saga.Call, _ *stepLog) error {
 				mark(c.Saga, true)

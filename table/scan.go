@@ -118,11 +118,11 @@ func (r *queryReader) readStem(stem []byte) (more bool, err error) {
 	for i, s := range stretches {
 		f := &pageReader{queryReader: r, saltRange: s}
 		f.setPageSize(len(stretches))
-		cursors[i] = key.PageCursor(f.next)
+		cursors[i] = key.NewPageCursor(f.next)
 	}
 	next := cursors[0].Next
 	if len(cursors) > 1 {
-		merger, err := key.Merge(r.compareRows, cursors...)
+		merger, err := key.NewMerger(r.compareRows, cursors...)
 		if err != nil {
 			return false, err
 		}

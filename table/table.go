@@ -180,18 +180,18 @@ func (t *Table) Get(ctx context.Context, columns key.Columns) (row Row, err erro
 	return row, err
 }
 
-// Rows reads rows in order, all of one moment: that of the first step. It keeps that
-// moment's data as long as it runs, as [cleave.Keyspace.All] does; for a read that
-// rests in between use Page. An error ends it.
-func (t *Table) Rows(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Rows(q) })
+// Scan reads rows in order, all of one moment: that of the first step. It keeps that
+// moment's data as long as it runs, as [cleave.Keyspace.Scan] does; for a read that
+// rests in between use ScanPage. An error ends it.
+func (t *Table) Scan(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Scan(q) })
 }
 
-// Page reads the next rows in order, at most Limit, all of one moment. Two pages are of
+// ScanPage reads the next rows in order, at most Limit, all of one moment. Two pages are of
 // two.
-func (t *Table) Page(ctx context.Context, q Query) (page Page, err error) {
+func (t *Table) ScanPage(ctx context.Context, q Query) (page Page, err error) {
 	err = t.db.View(ctx, func(tx *cleave.Txn) (err error) {
-		page, err = t.In(tx).Page(q)
+		page, err = t.In(tx).ScanPage(q)
 		return err
 	})
 	return page, err
@@ -251,7 +251,7 @@ func (t *Table) Delete(ctx context.Context, columns key.Columns) (bool, error) {
 }
 
 // Boundaries returns the keys with which shards are to begin so that each salt has one of
-// its own, for a [cleave.Split]. If columns are given, each fixes leading ones of the
+// its own, for [cleave.SplitAtKeys]. If columns are given, each fixes leading ones of the
 // layout, and shards begin with them, or with each salt of them: so a table without a
 // salt is cut by devices, say. Without them the salt must come first in the layout.
 func (t *Table) Boundaries(columns ...key.Columns) (at [][]byte, err error) {
@@ -289,7 +289,7 @@ func (t *Table) Spread(ctx context.Context, columns ...key.Columns) error {
 		return err
 	}
 	if len(at) > 0 {
-		err = t.applyMapChange(ctx, cleave.Split{Keyspace: t.ks, At: at})
+		err = t.applyMapChange(ctx, cleave.SplitAtKeys(t.ks, at...))
 	}
 	if err != nil {
 		return t.withTableName(fmt.Errorf("split: %w", err))

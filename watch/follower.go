@@ -122,7 +122,7 @@ func (f *followLoop) sendRows() (at cleave.Cursor, err error) {
 
 // catchUp tells what has changed between two places of keys that come before next.
 func (f *followLoop) catchUp(from, to cleave.Cursor, next []byte) error {
-	for c, err := range f.hub.feed.FeedUntil(f.ctx, from, to) {
+	for c, err := range f.hub.feed.Feed(f.ctx, cleave.FeedOptions{From: from, Until: to}) {
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (f *followLoop) addRow(tx *cleave.Txn, p *rowPage, item cleave.Item) error 
 	}
 	p.events = append(p.events, Event{Kind: Created, Key: item.Key, Item: item})
 	for after := []byte(nil); ; {
-		fields, next, err := tx.HScan(f.target.Keyspace, item.Key, after, 0)
+		fields, next, err := tx.HScanPage(f.target.Keyspace, item.Key, after, 0)
 		if err != nil {
 			return err
 		}

@@ -15,9 +15,8 @@ import (
 
 // feedSource is what a hub needs of a store.
 type feedSource interface {
-	Now() cleave.Cursor
-	Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error]
-	FeedUntil(ctx context.Context, from, to cleave.Cursor) iter.Seq2[cleave.Change, error]
+	Head() cleave.Cursor
+	Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error]
 }
 
 // Hub reads the feed of a store for all who watch it. Its methods may be called by any
@@ -45,7 +44,7 @@ func (h *Hub) register(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cancelReader == nil {
-		now := h.feed.Now()
+		now := h.feed.Head()
 		h.deliveredTo.Store(&now)
 		h.readerEpoch++
 		ctx, stop := context.WithCancel(context.Background())
@@ -80,7 +79,7 @@ func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 		// something. It begins anew at the end.
 		h.mu.Lock()
 		if h.readerEpoch == life && h.cancelReader != nil {
-			from = h.feed.Now()
+			from = h.feed.Head()
 			h.visitWatchers(func(w *Watcher) { w.markLost(*h.deliveredTo.Load()) })
 			h.deliveredTo.Store(&from)
 		}
@@ -89,7 +88,7 @@ func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 }
 
 func (h *Hub) readFeed(ctx context.Context, life uint64, from cleave.Cursor) error {
-	for change, err := range h.feed.Progress(ctx, from) {
+	for change, err := range h.feed.Feed(ctx, cleave.FeedOptions{From: from, Progress: true}) {
 		switch {
 		case errors.Is(err, cleave.ErrGone):
 			return err

@@ -147,7 +147,7 @@ func TestAWatcherEndsWithWhatTheStoreHas(t *testing.T) {
 		})
 		now, _ := readAll(t, ks)
 		for _, s := range watching {
-			drainUntil(t, s.watcher, h.db.Now(), func(e Event) { hear(s, e) })
+			drainUntil(t, s.watcher, h.db.Head(), func(e Event) { hear(s, e) })
 			if d := s.copy.diffFrom(now.restrictTo(&s.target)); d != "" {
 				rt.Fatalf("a watcher of %+v with %+v has %s", s.target, s.opts, d)
 			}
@@ -164,7 +164,7 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	db := h.db
 	checkGoroutines(t)
 	const keys = 400 // more than a page of rows
-	job, err := db.Start(ctx, cleave.Split{Keyspace: ks, At: [][]byte{numberKey(100), numberKey(200), numberKey(300)}})
+	job, err := db.Start(ctx, cleave.SplitAtKeys(ks, numberKey(100), numberKey(200), numberKey(300)))
 	must(t, err)
 	_, err = job.Wait(ctx)
 	must(t, err)

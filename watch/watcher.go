@@ -128,7 +128,7 @@ func (w *Watcher) joinHub(h *Hub) {
 	}
 	w.lost, w.resumeAt, w.skipTo = false, "", ""
 	if w.cursor == "" {
-		w.cursor = h.feed.Now()
+		w.cursor = h.feed.Head()
 	}
 	place := *h.deliveredTo.Load()
 	known, skip, own := watchbuffer.PlanJoin(w.cursor, place)
@@ -453,7 +453,7 @@ type logReader struct {
 // newLogReader reads from a place to another for a target, into a queue that is empty.
 func newLogReader(feed feedSource, t *Target, q eventQueue, from, to cleave.Cursor) *logReader {
 	ctx, cancel := context.WithCancel(context.Background())
-	next, end := iter.Pull2(feed.FeedUntil(ctx, from, to))
+	next, end := iter.Pull2(feed.Feed(ctx, cleave.FeedOptions{From: from, Until: to}))
 	return &logReader{target: t, next: next, queue: q, cursor: from, stop: func() { cancel(); end() }}
 }
 

@@ -40,7 +40,7 @@ func openLikes(ctx context.Context, db *cleave.DB) (*likes, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := counter.New(db, rows, counter.Options{})
+	counts, err := counter.Open(db, rows, counter.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -385,7 +385,7 @@ func TestShardsAreFoldedUnderTransactionsAndMoves(t *testing.T) {
 func TestTheLongestRunIsFolded(t *testing.T) {
 	any := func(partition.Group) bool { return true }
 	none := func(partition.Shard) bool { return false }
-	m, err := partition.First([]partition.Group{{ID: 1}, {ID: 2}}, nil)
+	m, err := partition.NewMap([]partition.Group{{ID: 1}, {ID: 2}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

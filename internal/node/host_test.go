@@ -19,7 +19,7 @@ func TestTheStoreOfAGroupIsItsLabel(t *testing.T) {
 		}
 		groups = append(groups, partition.Group{ID: partition.GroupID(len(groups) + 1), Labels: labels})
 	}
-	m, err := partition.First(groups, nil)
+	m, err := partition.NewMap(groups, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

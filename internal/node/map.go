@@ -92,7 +92,7 @@ func (n *Node) makeFirstMap(ctx context.Context) (*partition.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := partition.First(groups, &first, at...)
+	m, err := partition.NewMap(groups, &first, at...)
 	if err != nil {
 		return nil, err
 	}

@@ -180,7 +180,7 @@ func (k *counterTable) forKeyspace(db *cleave.DB, name string, old *counter.Coun
 	if err != nil {
 		return nil, err
 	}
-	c, err := counter.New(db, space, counter.Options{})
+	c, err := counter.Open(db, space, counter.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func TestExplainAndShardsSayWhereAKeyIs(t *testing.T) {
 // Clients and programs that embed the store count together.
 func TestCountersAreThoseOfThePackage(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
-		mine, err := counter.New(l.db, l.db.Default(), counter.Options{})
+		mine, err := counter.Open(l.db, l.db.Default(), counter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

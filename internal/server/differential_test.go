@@ -169,9 +169,9 @@ func (l *testServer) moveShardsAtRandom(rng *rand.Rand, stop *atomic.Bool, count
 			change, what = cleave.Merge{Left: shards[at].ID, Right: shards[at+1].ID}, "merges"
 		case 1:
 			k := l.db.Keyspaces()[rng.IntN(len(l.db.Keyspaces()))]
-			cut := cleave.Split{Keyspace: k, Slots: []int{rng.IntN(hash.Slots)}}
+			cut := cleave.SplitAtSlots(k, rng.IntN(hash.Slots))
 			if k.Options().Kind == cleave.Range {
-				cut = cleave.Split{Keyspace: k, At: [][]byte{fmt.Appendf(nil, "c%d:%d", rng.IntN(clientCount), rng.IntN(100))}}
+				cut = cleave.SplitAtKeys(k, fmt.Appendf(nil, "c%d:%d", rng.IntN(clientCount), rng.IntN(100)))
 			}
 			change, what = cut, "splits"
 		}

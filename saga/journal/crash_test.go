@@ -377,7 +377,7 @@ type memoryWorld struct {
 }
 
 func newMemoryWorld() *memoryWorld {
-	return &memoryWorld{Journal: saga.Memory(), effect: map[string]int{}, marks: map[string]bool{}}
+	return &memoryWorld{Journal: saga.NewMemoryJournal(), effect: map[string]int{}, marks: map[string]bool{}}
 }
 
 // memoryTxn gathers effects.

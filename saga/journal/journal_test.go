@@ -24,7 +24,7 @@ func TestAJournalOnAStoreIsAJournal(t *testing.T) {
 	db := openMemory(t, cleave.Options{})
 	ours, err := journal.Open(t.Context(), db, journal.Options{Keyspace: "j"})
 	must(t, err)
-	model := saga.Memory()
+	model := saga.NewMemoryJournal()
 	steps := []saga.Planned{{Name: "a", Atomic: true}, {Name: "b"}, {Name: "c", Lasting: true}}
 	now := int64(1)
 	const rounds = 1500
@@ -258,7 +258,7 @@ func TestMarkersAreForgottenWithTheirSaga(t *testing.T) {
 	must(t, r.Close())
 	ks, err := db.Keyspace("sagas")
 	must(t, err)
-	if page, err := ks.Scan(t.Context(), cleave.ScanOptions{}); err != nil || len(page.Items) != 0 {
+	if page, err := ks.ScanPage(t.Context(), cleave.ScanOptions{}); err != nil || len(page.Items) != 0 {
 		t.Errorf("left in the journal: %v %v", page, err)
 	}
 }

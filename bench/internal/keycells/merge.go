@@ -51,13 +51,13 @@ func expect(want, got int) {
 func cursors(sources [][]uint64) []key.Cursor[uint64] {
 	out := make([]key.Cursor[uint64], len(sources))
 	for i, s := range sources {
-		out[i] = key.SliceCursor(s)
+		out[i] = key.NewSliceCursor(s)
 	}
 	return out
 }
 
 func ourMerge(sources [][]uint64) int {
-	m := must(key.Merge(cmp.Compare[uint64], cursors(sources)...))
+	m := must(key.NewMerger(cmp.Compare[uint64], cursors(sources)...))
 	n := 0
 	for {
 		_, ok, err := m.Next()

@@ -108,7 +108,7 @@ func openTally(cfg Config, way counterWay) (t *tally, err error) {
 		o.Max = way.parts
 		o.Window = 1 << 40 // it stays as it is
 	}
-	if t.counters, err = counter.New(t.db, ks, o); err != nil {
+	if t.counters, err = counter.Open(t.db, ks, o); err != nil {
 		return nil, errors.Join(err, t.db.Close(), os.RemoveAll(t.dir))
 	}
 	t.add = func() error { return t.counters.Add(ctx, "n", 1) }

@@ -104,7 +104,7 @@ func (t *queueTable) spread(ctx context.Context, ks *cleave.Keyspace) error {
 		}
 		return err
 	}
-	if err := wait(cleave.Split{Keyspace: ks, At: queue.SplitKeys("q", 4)}); err != nil {
+	if err := wait(cleave.SplitAtKeys(ks, queue.SplitKeys("q", 4)...)); err != nil {
 		return err
 	}
 	shards, err := t.db.Shards(ctx)

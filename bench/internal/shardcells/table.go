@@ -89,7 +89,7 @@ func (t *table) cut(shards, were int) error {
 	if len(at) == 0 {
 		return nil
 	}
-	_, err := t.change(cleave.Split{Keyspace: t.ks, At: at})
+	_, err := t.change(cleave.SplitAtKeys(t.ks, at...))
 	return err
 }
 
@@ -180,7 +180,7 @@ func (t *table) apart(blocks int, value []byte) {
 
 // scan reads rows from one on.
 func (t *table) scan(from, rows int) {
-	page, err := t.ks.Scan(ctx, cleave.ScanOptions{Start: rowKey(from), Limit: rows})
+	page, err := t.ks.ScanPage(ctx, cleave.ScanOptions{Start: rowKey(from), Limit: rows})
 	must(err)
 	if len(page.Items) != rows {
 		panic("lost a row")

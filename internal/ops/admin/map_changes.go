@@ -72,34 +72,48 @@ func (a *Admin) planSplit(ctx context.Context, _ *query, r api.Split) (*plannedC
 		return nil, err
 	}
 	hash := k.Options().Kind == cleave.Hash
-	c := cleave.Split{Keyspace: k, Slots: r.Slots}
-	for _, key := range r.Keys {
-		if hash {
-			c.Slots = append(c.Slots, k.Locate(key).Slot)
-		} else {
-			c.At = append(c.At, key)
-		}
-	}
 	if len(r.Slots) > 0 && !hash {
 		return nil, invalidError("keyspace "+k.Name()+" is of kind range and has no slots", "give keys")
 	}
-	return a.planMapChange(ctx, c, describeCuts(k.Name(), c), "No keys are moved: each new shard stays with the group of the one that it was part of.")
+	c := cuts{keyspace: k, slots: r.Slots}
+	for _, key := range r.Keys {
+		if hash {
+			c.slots = append(c.slots, k.Locate(key).Slot)
+		} else {
+			c.keys = append(c.keys, key)
+		}
+	}
+	return a.planMapChange(ctx, c.toSplit(), c.describe(), "No keys are moved: each new shard stays with the group of the one that it was part of.")
 }
 
-// describeCuts says where a split cuts.
-func describeCuts(name string, c cleave.Split) string {
+// cuts are the slots or the keys of a keyspace that a split cuts at.
+type cuts struct {
+	keyspace *cleave.Keyspace
+	slots    []int
+	keys     [][]byte
+}
+
+func (c *cuts) toSplit() cleave.Split {
+	if len(c.slots) > 0 {
+		return cleave.SplitAtSlots(c.keyspace, c.slots...)
+	}
+	return cleave.SplitAtKeys(c.keyspace, c.keys...)
+}
+
+// describe returns the cuts in words.
+func (c *cuts) describe() string {
 	var at []string
-	for _, s := range c.Slots {
+	for _, s := range c.slots {
 		at = append(at, fmt.Sprint("slot ", s))
 	}
-	for _, k := range c.At {
+	for _, k := range c.keys {
 		at = append(at, "key "+quoteKey(k))
 	}
 	const shown = 8
 	if n := len(at); n > shown {
 		at = append(at[:shown:shown], fmt.Sprintf("and %d more", n-shown))
 	}
-	return fmt.Sprintf("cut keyspace %s at %s", name, strings.Join(at, ", "))
+	return fmt.Sprintf("cut keyspace %s at %s", c.keyspace.Name(), strings.Join(at, ", "))
 }
 
 // planSplitMiddle plans a cut in the middle of a shard.
@@ -117,17 +131,17 @@ func (a *Admin) planSplitMiddle(ctx context.Context, id uint64) (*plannedChange,
 	if err != nil {
 		return nil, err
 	}
-	c := cleave.Split{Keyspace: k}
+	c := cuts{keyspace: k}
 	if in.Kind == cleave.Hash {
-		c.Slots = []int{in.SlotAt(at)}
+		c.slots = []int{in.SlotAt(at)}
 	} else {
 		key, _, err := in.Split(nil, at)
 		if err != nil {
 			return nil, whole // behind the one key that has most of it
 		}
-		c.At = [][]byte{key}
+		c.keys = [][]byte{key}
 	}
-	return a.planMapChange(ctx, c, fmt.Sprintf("%s, the middle of shard %d", describeCuts(k.Name(), c), id), "No keys are moved: the new shard stays with the group of the old one.")
+	return a.planMapChange(ctx, c.toSplit(), fmt.Sprintf("%s, the middle of shard %d", c.describe(), id), "No keys are moved: the new shard stays with the group of the old one.")
 }
 
 // planPresplit plans many cuts of a keyspace.
@@ -147,15 +161,15 @@ func (a *Admin) planPresplit(ctx context.Context, _ *query, r api.Presplit) (*pl
 	case len(r.Keys) > 0 && hash:
 		return nil, invalidError("keyspace "+k.Name()+" is of kind hash: its keys are spread over slots", "give into")
 	}
-	c := cleave.Split{Keyspace: k, Into: r.Into}
-	for _, key := range r.Keys {
-		c.At = append(c.At, key)
-	}
-	summary := fmt.Sprintf("cut keyspace %s into %s", k.Name(), output.Plural(r.Into, "piece"))
+	change, summary := cleave.SplitEvenly(k, r.Into), fmt.Sprintf("cut keyspace %s into %s", k.Name(), output.Plural(r.Into, "piece"))
 	if r.Into == 0 {
-		summary = describeCuts(k.Name(), c)
+		c := cuts{keyspace: k}
+		for _, key := range r.Keys {
+			c.keys = append(c.keys, key)
+		}
+		change, summary = c.toSplit(), c.describe()
 	}
-	return a.planMapChange(ctx, c, summary, "No keys are moved: move shards to other groups to spread them.")
+	return a.planMapChange(ctx, change, summary, "No keys are moved: move shards to other groups to spread them.")
 }
 
 func (a *Admin) planMerge(ctx context.Context, _ *query, r api.Merge) (*plannedChange, error) {

@@ -13,7 +13,7 @@ import (
 
 // fourShards is a map of four groups with a shard each, two to a store.
 func fourShards(t *testing.T) ClusterState {
-	m, err := partition.First(make([]partition.Group, 4), &testKeyspace, positionOf("b"), positionOf("c"), positionOf("d"))
+	m, err := partition.NewMap(make([]partition.Group, 4), &testKeyspace, positionOf("b"), positionOf("c"), positionOf("d"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestWhatCannotBeDoneIsRefusedBeforeAnythingChanges(t *testing.T) {
 	drained, one := v, v
 	drained.Map = applyEdits(t, v.Map, partition.SetDraining{Group: 3, Draining: true})
 	var err error
-	one.Map, err = partition.First(make([]partition.Group, 1), nil)
+	one.Map, err = partition.NewMap(make([]partition.Group, 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestAJobThatIsDecidedOrHasEndedCannotBeTakenBack(t *testing.T) {
 func TestAFixedShardStaysAsItIs(t *testing.T) {
 	space := partition.Keyspace{ID: 1, Name: "k", Kind: partition.Range}
 	at := func(key string) partition.Position { return space.AppendPosition(nil, []byte(key)) }
-	m, err := partition.First([]partition.Group{{ID: 1}, {ID: 2}}, &space, at("c"), at("m"), at("t"))
+	m, err := partition.NewMap([]partition.Group{{ID: 1}, {ID: 2}}, &space, at("c"), at("m"), at("t"))
 	if err != nil {
 		t.Fatal(err)
 	}

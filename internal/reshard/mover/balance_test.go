@@ -119,7 +119,7 @@ func newTestMap(t fataler, groups int, cuts []int) *testMap {
 	for _, n := range slices.Compact(cuts) {
 		at = append(at, positionAt(n))
 	}
-	m, err := partition.First(make([]partition.Group, groups), &testKeyspace, at...)
+	m, err := partition.NewMap(make([]partition.Group, groups), &testKeyspace, at...)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -82,7 +82,7 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	for i := range 2 {
 		w.disks = append(w.disks, &memoryDisk{id: uint64(i), rows: newMemoryTable()})
 	}
-	m, err := partition.First(make([]partition.Group, 4), &testKeyspace, positionOf("b1"), positionOf("c1"), positionOf("d1"))
+	m, err := partition.NewMap(make([]partition.Group, 4), &testKeyspace, positionOf("b1"), positionOf("c1"), positionOf("d1"))
 	if err != nil {
 		t.Fatal(err)
 	}

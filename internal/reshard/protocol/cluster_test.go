@@ -42,7 +42,7 @@ func newTestCluster(t *testing.T) *testCluster {
 		w.stores = append(w.stores, s)
 	}
 	var err error
-	w.shards, err = partition.First(make([]partition.Group, 3), &dataKeyspace, dataKeyspace.Span().Start, dataKeyspace.PrefixSpan([]byte("m")).Start)
+	w.shards, err = partition.NewMap(make([]partition.Group, 3), &dataKeyspace, dataKeyspace.Span().Start, dataKeyspace.PrefixSpan([]byte("m")).Start)
 	if err != nil {
 		t.Fatal(err)
 	}

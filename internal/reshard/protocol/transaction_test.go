@@ -278,7 +278,7 @@ func drawMap(t *rapid.T) *partition.Map {
 			starts = append(starts, dataKeyspace.PrefixSpan([]byte{k}).Start)
 		}
 	}
-	m, err := partition.First(make([]partition.Group, 3), &dataKeyspace, append([]partition.Position{dataKeyspace.Span().Start}, starts...)...)
+	m, err := partition.NewMap(make([]partition.Group, 3), &dataKeyspace, append([]partition.Position{dataKeyspace.Span().Start}, starts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

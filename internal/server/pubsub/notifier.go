@@ -131,7 +131,7 @@ func (n *Notifier) SetClasses(classes Classes) {
 		ctx, cancel := context.WithCancel(n.source.Ctx)
 		release := n.source.Node.RecordEvents()
 		n.stop = func() { cancel(); release() }
-		from := n.source.DB.Now()
+		from := n.source.DB.Head()
 		n.source.Running.Go(func() { n.followEvents(ctx, from) })
 	case !follows && n.stop != nil:
 		n.stop()
@@ -166,7 +166,7 @@ func (n *Notifier) followEvents(ctx context.Context, from cleave.Cursor) {
 			pause = min(2*pause+10*time.Millisecond, time.Second)
 			wait(ctx, pause)
 		}
-		from = n.source.DB.Now()
+		from = n.source.DB.Head()
 	}
 }
 

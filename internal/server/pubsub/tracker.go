@@ -69,7 +69,7 @@ func (k *Tracker) Start(c Subscriber, t *Tracking) {
 	if k.stop == nil {
 		ctx, stop := context.WithCancel(k.source.Ctx)
 		k.stop = stop
-		from, drop := k.source.DB.Now(), k.source.Node.NextDrop()
+		from, drop := k.source.DB.Head(), k.source.Node.NextDrop()
 		k.source.Running.Go(func() { k.followFeed(ctx, k.source.DB, from) })
 		k.source.Running.Go(func() { k.followDrops(ctx, k.source.Node, drop) })
 	}
@@ -159,7 +159,7 @@ func (k *Tracker) evictKeys() {
 func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
 		var failed error
-		for change, err := range db.Feed(ctx, from) {
+		for change, err := range db.Feed(ctx, cleave.FeedOptions{From: from}) {
 			if failed = err; err != nil {
 				break
 			}
@@ -173,7 +173,7 @@ func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cur
 			pause = min(2*pause+10*time.Millisecond, time.Second)
 			wait(ctx, pause)
 		}
-		from = db.Now()
+		from = db.Head()
 		k.InvalidateAll() // it has missed something: all may have changed
 	}
 }

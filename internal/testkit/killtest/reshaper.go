@@ -104,13 +104,13 @@ func (r *reshaper) drawSplit() cleave.MapChange {
 		n = 4 // in several shards
 	}
 	if r.rng.IntN(2) == 0 {
-		s := cleave.Split{Keyspace: r.hash}
-		for range n {
-			s.Slots = append(s.Slots, 1+r.rng.IntN(16383))
+		slots := make([]int, n)
+		for i := range slots {
+			slots[i] = 1 + r.rng.IntN(16383)
 		}
-		return s
+		return cleave.SplitAtSlots(r.hash, slots...)
 	}
-	s := cleave.Split{Keyspace: r.ordered}
+	keys := make([][]byte, 0, n)
 	for range n {
 		key := scanKey(r.rng.IntN(scanKeyCount))
 		switch r.rng.IntN(6) {
@@ -123,9 +123,9 @@ func (r *reshaper) drawSplit() cleave.MapChange {
 		case 3:
 			key = fmt.Sprintf("o:cnt %d", r.rng.IntN(countersPerKeyspace))
 		}
-		s.At = append(s.At, []byte(key))
+		keys = append(keys, []byte(key))
 	}
-	return s
+	return cleave.SplitAtKeys(r.ordered, keys...)
 }
 
 // drawMerge joins the first two from i on that can be, or brings two together.

@@ -123,7 +123,7 @@ func (w *world) setUp() {
 			d.groups = append(d.groups, id)
 		}
 	}
-	m, err := partition.First(make([]partition.Group, len(w.groups)), &dataKeyspace, firstBoundaries()...)
+	m, err := partition.NewMap(make([]partition.Group, len(w.groups)), &dataKeyspace, firstBoundaries()...)
 	w.must(err, "the first map")
 	for _, d := range w.disks {
 		d.openStore()

@@ -272,9 +272,9 @@ func (w *world) compareSaltedRows(found [][]string, bits uint64) {
 		for _, k := range list {
 			rows = append(rows, bytes.TrimPrefix([]byte(k), []byte(saltedKey(salt, nil))))
 		}
-		sources = append(sources, keys.SliceCursor(rows))
+		sources = append(sources, keys.NewSliceCursor(rows))
 	}
-	merged, err := keys.Merge(saltedLayout.CompareUnsalted, sources...)
+	merged, err := keys.NewMerger(saltedLayout.CompareUnsalted, sources...)
 	w.must(err, "merge salts")
 	var got, want []int64
 	for k, err := range merged.All() {
