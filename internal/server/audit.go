@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 // Action is a request of a client that changes the server, its users or all keys of a keyspace, as the audit log
@@ -44,7 +46,7 @@ func (t *call) perform(do func(*call)) {
 	if strings.HasPrefix(t.Spec.Name, "flushdb") || strings.HasPrefix(t.Spec.Name, "cleave.index") {
 		what = append(what, "(keyspace "+t.c.keyspace.Name+")")
 	}
-	done, err := (*audit)(Action{User: t.c.account.User().Name, From: t.c.remoteAddr, Name: name, What: clip(strings.Join(what, " "), maxAuditedBytes)})
+	done, err := (*audit)(Action{User: t.c.account.User().Name, From: t.c.RemoteAddr, Name: name, What: clip(strings.Join(what, " "), maxAuditedBytes)})
 	if err != nil {
 		t.out.Fail(redis.Error("ERR nothing was changed: the audit log cannot be written: " + err.Error()))
 		return
@@ -57,7 +59,7 @@ func (t *call) perform(do func(*call)) {
 // failure returns the error that was answered behind start, nil if there is none.
 func (t *call) failure(start int) error {
 	answer := t.out.Bytes[start:]
-	if !isError(answer) {
+	if !resp.IsError(answer) {
 		return nil
 	}
 	if t.Spec.Name == "acl|setuser" && !strings.Contains(string(answer), "the user was changed") {
@@ -128,14 +130,14 @@ func maskRules(args [][]byte) []string {
 
 // maskSettings returns the arguments of CONFIG SET, with the values of known settings that are no secrets.
 func maskSettings(args [][]byte) []string {
-	list, known := auditedWords(args), firstSettings(&Options{})
+	list := auditedWords(args)
 	for i := 0; i < len(list); i += 2 {
 		name := strings.ToLower(list[i])
-		_, ok := known[name]
+		ok := settings.IsKnown(name)
 		if !ok {
 			list[i] = hiddenValue // it may be a value: name and value are exchanged
 		}
-		if i+1 < len(list) && (!ok || isSecretSetting(name)) {
+		if i+1 < len(list) && (!ok || settings.IsSecret(name)) {
 			list[i+1] = hiddenValue
 		}
 	}

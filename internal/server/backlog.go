@@ -11,7 +11,9 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/group"
 )
 
@@ -94,7 +96,7 @@ var backlogPool = sync.Pool{New: func() any { return new(backlog) }}
 // their arguments.
 const maxPooledTasks, maxPooledTaskBytes = 128, 16 << 10
 
-// memoryBytes is about how much memory it takes.
+// MemoryBytes is about how much memory it takes.
 func (b *backlog) memoryBytes() int {
 	return cap(b.tasks)*int(unsafe.Sizeof(task{})) + cap(b.args)*int(unsafe.Sizeof(b.argBytes)) + cap(b.argBytes) + b.largeArgBytes
 }
@@ -160,8 +162,8 @@ func (w *worker) openBacklog(c *client) *backlog {
 	if c.backlog == nil {
 		c.backlog = backlogPool.Get().(*backlog)
 	}
-	if !c.busy {
-		c.busy, c.handedOff = true, false
+	if !c.Busy {
+		c.Busy, c.HandedOff = true, false
 		c.backlog.waitingSince = time.Now().Add(-c.waited)
 		w.pending = append(w.pending, c)
 	}
@@ -181,7 +183,7 @@ func (w *worker) enqueueExclusive(c *client, r redis.Request, u *acl.User) {
 
 // enqueueTask adds anything else, behind all that the client has staged, and lets it leave.
 func (w *worker) enqueueTask(c *client, t task) {
-	if c.staged > 0 {
+	if c.Staged > 0 {
 		w.executeStaged()
 	}
 	t.keyspace, t.user = c.keyspace, c.stagedUser // not the user of now: who was asked may have been another
@@ -223,13 +225,13 @@ func (c *client) mergeRefused() {
 // long as the client may leave the answers unread.
 func (s *Server) runBacklog(ctx context.Context, c *client) {
 	b, began := c.backlog, c.backlog.done
-	for first := true; len(b.remaining()) > 0 && len(c.out.Bytes) <= maxUnreadBytes; first = false {
+	for first := true; len(b.remaining()) > 0 && len(c.Out.Bytes) <= conn.MaxUnreadBytes; first = false {
 		t := &b.remaining()[0]
-		if t.isStageable() && (!t.isGet() || b.done >= b.prefetchedTo || ctx.Err() != nil || c.disconnected.Load()) {
+		if t.isStageable() && (!t.isGet() || b.done >= b.prefetchedTo || ctx.Err() != nil || c.Disconnected.Load()) {
 			break
 		}
 		if err := c.checkStillAllowed(t, c.account.User()); err != nil {
-			c.writeReply(nil, func(out *redis.Writer) { out.Fail(err) })
+			c.WriteReply(nil, func(out *redis.Writer) { out.Fail(err) })
 		} else {
 			s.runTask(ctx, c, t, first)
 		}
@@ -256,7 +258,7 @@ func (s *Server) runTask(ctx context.Context, c *client, t *task, first bool) {
 	default:
 		t.exclusive = true // it may be the read of a keyspace that was emptied
 		took := c.runTimed(&t.request, t.keyspace, func() { s.runExclusive(ctx, c, t) })
-		s.stats.recordTime(t.request.Spec, 1, took, took)
+		s.stats.RecordTime(t.request.Spec, 1, took, took)
 	}
 }
 
@@ -282,7 +284,7 @@ func (c *client) checkStillAllowed(t *task, u *acl.User) error {
 // setStagedUser notes that a user may ask for what is staged next. If there is more that is staged, it was asked for
 // by that user or one before: see postpone.
 func (c *client) setStagedUser(u *acl.User) {
-	if c.staged == 0 {
+	if c.Staged == 0 {
 		c.stagedUser = u
 	}
 }
@@ -292,16 +294,16 @@ func (c *client) finishBacklogRun(from int) {
 	b := c.backlog
 	b.discardReads()
 	c.waited = time.Since(b.waitingSince)
-	reads, slow := 0, c.s.recordLatency(eventCommand, c.waited)
+	reads, slow := 0, c.s.recordLatency(stats.EventCommand, c.waited)
 	for i := range b.tasks[from:b.done] {
 		if t := &b.tasks[from+i]; t.isGet() {
-			if reads++; slow && reads <= maxSlowlogPerBatch {
-				c.s.slowlog.record(c, &t.request, c.waited, t.keyspace)
+			if reads++; slow && reads <= stats.MaxSlowlogPerBatch {
+				c.recordSlow(&t.request, c.waited, t.keyspace)
 			}
 		}
 	}
 	if reads > 0 {
-		c.s.stats.recordTime(getSpec, reads, c.waited, c.waited)
+		c.s.stats.RecordTime(getSpec, reads, c.waited, c.waited)
 	}
 	if len(b.remaining()) == 0 {
 		if c.s.ctx.Err() == nil || plant.Bug("serve-recycles-what-is-under-way") {
@@ -321,7 +323,7 @@ func (w *worker) restageBacklog(c *client) {
 	}
 	w.hasWaited = true
 	c.backlog.changeKeyspace(c.keyspace)
-	for !c.busy && len(c.out.Bytes) <= maxUnreadBytes {
+	for !c.Busy && len(c.Out.Bytes) <= conn.MaxUnreadBytes {
 		if len(c.backlog.remaining()) == 0 {
 			c.backlog = nil // what it is made of may be staged
 			return
@@ -397,6 +399,6 @@ func (w *worker) rejectTask(c *client, err error) bool {
 		return false
 	}
 	c.backlog.done++
-	c.writeReply(nil, func(out *redis.Writer) { out.Fail(err) })
+	c.WriteReply(nil, func(out *redis.Writer) { out.Fail(err) })
 	return true
 }

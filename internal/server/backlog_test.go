@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
@@ -83,15 +85,15 @@ func newManualClient(t *testing.T, l *testServer) *manualClient {
 
 // waitIdle waits until the client is not busy.
 func (h *manualClient) waitIdle() {
-	if h.c.busy {
+	if h.c.Busy {
 		<-h.resumed
-		h.c.busy = false
+		h.c.Busy = false
 	}
 }
 
 // finishBacklog makes rounds of a worker until all is done for the client.
 func (h *manualClient) finishBacklog(w *worker) {
-	for first := true; first || h.c.busy; first = false {
+	for first := true; first || h.c.Busy; first = false {
 		h.waitIdle()
 		w.takeRequests(h.c, nil)
 		w.commit()
@@ -106,11 +108,11 @@ func (h *manualClient) remainingTasks() []task {
 	return h.c.backlog.remaining()
 }
 
-func (h *manualClient) notifyOutput() {}
-func (h *manualClient) sendOutput()   {}
-func (h *manualClient) resumeClient() { h.resumed <- h }
-func (h *manualClient) notifyMail()   {}
-func (h *manualClient) closeConn()    {}
+func (h *manualClient) NotifyOutput() {}
+func (h *manualClient) SendOutput()   {}
+func (h *manualClient) Resume()       { h.resumed <- h }
+func (h *manualClient) NotifyMail()   {}
+func (h *manualClient) Close()        {}
 
 // More clients in a round than there is room for are all answered, in their order, with what
 // is said in between.
@@ -127,7 +129,7 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 				h.c, _ = l.s.newClient(h, "127.0.0.1:1", "127.0.0.1:2")
 				var text string
 				text, want[h.c] = expectedReads(n*keys, keys, n == clients-1)
-				h.c.in = w.takeRequests(h.c, []byte(text))
+				h.c.In = w.takeRequests(h.c, []byte(text))
 			}
 			w.commit()
 			if !w.hasOverflow && l.s.isStorageFast() { // were there a disk to wait for, none would stay
@@ -139,11 +141,11 @@ func TestManyClientsReadRowsThatAreNotInMemory(t *testing.T) {
 					if h == nil {
 						break // the next round
 					}
-					h.c.busy = false
-					if h.c.in = w.takeRequests(h.c, h.c.in); len(h.c.in) > 0 || h.c.busy {
+					h.c.Busy = false
+					if h.c.In = w.takeRequests(h.c, h.c.In); len(h.c.In) > 0 || h.c.Busy {
 						continue
 					}
-					if got := string(h.c.out.Bytes); got != want[h.c] {
+					if got := string(h.c.Out.Bytes); got != want[h.c] {
 						t.Errorf("answered was %q, want %q", got, want[h.c])
 					}
 					answered++
@@ -160,7 +162,7 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 	w := newWorker(l.s, rowKeyBytes)
 	h := newManualClient(t, l)
 	w.takeRequests(h.c, []byte("INCR k0\r\n"))
-	if w.staged > 0 || !h.c.busy {
+	if w.staged > 0 || !h.c.Busy {
 		t.Fatalf("%d requests are staged, of a row that is not in memory", w.staged)
 	}
 	w.commit()
@@ -171,7 +173,7 @@ func TestAGroupGetsWhatItKnowsTheRowsOf(t *testing.T) {
 		t.Errorf("%d requests are staged when their rows were fetched", w.staged)
 	}
 	w.commit()
-	if got := string(h.c.out.Bytes); got != ":1\r\n" {
+	if got := string(h.c.Out.Bytes); got != ":1\r\n" {
 		t.Errorf("answered was %q", got)
 	}
 }
@@ -183,7 +185,7 @@ func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
 	h := newManualClient(t, l)
 	const ask, want = "MGET k0 k1\r\n", "*2\r\n$1\r\n0\r\n$1\r\n1\r\n"
 	w.takeRequests(h.c, []byte(ask))
-	if w.staged > 0 || !h.c.busy {
+	if w.staged > 0 || !h.c.Busy {
 		t.Fatalf("%d requests are staged, of rows that are not in memory", w.staged)
 	}
 	w.commit()
@@ -193,7 +195,7 @@ func TestAGroupGetsSeveralKeysWhenItKnowsTheirRows(t *testing.T) {
 		t.Errorf("%d requests are staged, of rows that are", w.staged)
 	}
 	w.commit()
-	if got := string(h.c.out.Bytes); got != want+want+"+OK\r\n" {
+	if got := string(h.c.Out.Bytes); got != want+want+"+OK\r\n" {
 		t.Errorf("answered was %q", got)
 	}
 }
@@ -218,9 +220,9 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 			w := newWorker(l.s, rowKeyBytes)
 			h := newManualClient(t, l)
 			most, answers := 0, 0
-			h.c.in = []byte(c.ask)
+			h.c.In = []byte(c.ask)
 			for answers < c.answers {
-				h.c.in = w.takeRequests(h.c, h.c.in)
+				h.c.In = w.takeRequests(h.c, h.c.In)
 				w.commit()
 				h.waitIdle()
 				for _, a := range h.remainingTasks() {
@@ -228,11 +230,11 @@ func TestFewAnswersWaitToBeRead(t *testing.T) {
 						t.Fatal("what was read on a trip is kept beyond its end")
 					}
 				}
-				most = max(most, len(h.c.out.Bytes))
-				answers += strings.Count(string(h.c.out.Bytes), value) + strings.Count(string(h.c.out.Bytes), ":")
-				h.c.out.Bytes = nil // it has read them
+				most = max(most, len(h.c.Out.Bytes))
+				answers += strings.Count(string(h.c.Out.Bytes), value) + strings.Count(string(h.c.Out.Bytes), ":")
+				h.c.Out.Bytes = nil // it has read them
 			}
-			if most > 3*maxUnreadBytes {
+			if most > 3*conn.MaxUnreadBytes {
 				t.Errorf("%d bytes wait to be read", most)
 			}
 		})
@@ -343,7 +345,7 @@ func TestRequestsThatWaitBeforeTheirTurnAreNoted(t *testing.T) {
 	var reads string
 	for i := 1; i <= maxInlineRows+1; i++ { // too many for the worker: a goroutine reads them
 		reads += fmt.Sprintf("GET k%d\r\n", i)
-		if i <= maxSlowlogPerBatch {
+		if i <= stats.MaxSlowlogPerBatch {
 			want = append(want, fmt.Sprintf("get k%d", i))
 		}
 	}
@@ -438,15 +440,15 @@ func TestWhatIsDoneLaterMustStillBeAllowed(t *testing.T) {
 		tasks := []task{
 			{request: get, exclusive: true},
 			{unit: &unit{c: h.c, items: []unitRequest{{get, h.c.keyspace}}}},
-			{request: get, run: func(context.Context) { h.c.writeReply(nil, func(out *redis.Writer) { out.OK() }) }},
-			{run: func(context.Context) { h.c.writeReply(nil, func(out *redis.Writer) { out.Null() }) }},
+			{request: get, run: func(context.Context) { h.c.WriteReply(nil, func(out *redis.Writer) { out.OK() }) }},
+			{run: func(context.Context) { h.c.WriteReply(nil, func(out *redis.Writer) { out.Null() }) }},
 		}
 		for i := range tasks {
 			tasks[i].keyspace, tasks[i].user = h.c.keyspace, allowed
 		}
-		h.c.backlog, h.c.out.Bytes = &backlog{tasks: tasks}, nil
+		h.c.backlog, h.c.Out.Bytes = &backlog{tasks: tasks}, nil
 		l.s.runBacklog(ctx, h.c)
-		return string(h.c.out.Bytes)
+		return string(h.c.Out.Bytes)
 	}
 	if got := later(); got != "$1\r\n1\r\n$1\r\n1\r\n+OK\r\n$-1\r\n" {
 		t.Errorf("answered was %q", got)
@@ -535,17 +537,17 @@ func TestWhatIsLeftToDoIsBounded(t *testing.T) {
 	l, disk := startStalling(t, 10, 8<<20)
 	disk.becomeSlow(t, l)
 	w, h := newWorker(l.s, rowKeyBytes), newManualClient(t, l)
-	h.c.in = []byte(strings.Repeat("STRLEN k1\r\n", n))
-	for len(h.c.in) > 0 || h.c.busy {
+	h.c.In = []byte(strings.Repeat("STRLEN k1\r\n", n))
+	for len(h.c.In) > 0 || h.c.Busy {
 		h.waitIdle()
 		had := len(h.remainingTasks())
-		h.c.in = w.takeRequests(h.c, h.c.in)
+		h.c.In = w.takeRequests(h.c, h.c.In)
 		if left := len(h.remainingTasks()); left > max(had, maxBatchTasks) {
 			t.Fatalf("%d requests are left to do at once", left)
 		}
 		w.commit()
 	}
-	if got := strings.Count(string(h.c.out.Bytes), ":300\r\n"); got != n {
+	if got := strings.Count(string(h.c.Out.Bytes), ":300\r\n"); got != n {
 		t.Errorf("%d of %d requests are answered", got, n)
 	}
 	much := strings.Repeat("x", 60_000)
@@ -554,11 +556,11 @@ func TestWhatIsLeftToDoIsBounded(t *testing.T) {
 		encodeRequest("MSETNX", "k4", much, "k5", much),
 		encodeRequest(append([]string{"WATCH", "k6"}, slices.Repeat([]string{much[:12_000]}, 10)...)...),
 	} {
-		h, before := newManualClient(t, l), l.s.clientMemory.usedBytes.Load()
+		h, before := newManualClient(t, l), l.s.clients.UsedBytes.Load()
 		free := disk.stallReads(t)
 		w.takeRequests(h.c, asks)
 		w.commit()
-		if counted := l.s.clientMemory.usedBytes.Load() - before; counted < 120_000 {
+		if counted := l.s.clients.UsedBytes.Load() - before; counted < 120_000 {
 			t.Errorf("%d bytes are counted for what is left to do of %.20q", counted, asks)
 		}
 		free()
@@ -660,7 +662,7 @@ func TestAReadByItselfTakesNoTurn(t *testing.T) {
 		close(block.end)
 	}
 	held.Wait()
-	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "*4\r\n") {
+	if got := string(h.c.Out.Bytes); !strings.HasPrefix(got, "*4\r\n") {
 		t.Errorf("answered was %q", got)
 	}
 }
@@ -691,7 +693,7 @@ func TestWhatIsForbiddenWhileOthersAreCommittedIsRefused(t *testing.T) {
 			busy.Wait()
 			w.commit()
 			h.finishBacklog(w)
-			if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "+OK\r\n+OK\r\n-NOPERM") {
+			if got := string(h.c.Out.Bytes); !strings.HasPrefix(got, "+OK\r\n+OK\r\n-NOPERM") {
 				t.Errorf("answered was %q", got)
 			}
 		})
@@ -710,7 +712,7 @@ func TestAReadThatWaitsIsOfTheUserThatWasAsked(t *testing.T) {
 	w.dispatch(h.c, getSpec, [][]byte{[]byte("GET"), []byte("k2")}, nil)
 	w.commit()
 	h.finishBacklog(w)
-	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "-NOPERM") || !strings.Contains(got, "$300\r\n777") {
+	if got := string(h.c.Out.Bytes); !strings.HasPrefix(got, "-NOPERM") || !strings.Contains(got, "$300\r\n777") {
 		t.Errorf("answered was %.100q", got)
 	}
 }

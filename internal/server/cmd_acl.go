@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
@@ -57,21 +60,21 @@ func handleACLSetUser(t *call) {
 // closeRevoked closes clients that listen to what their user may not, or whose user is gone, as Redis does:
 // else they would go on hearing it. It comes after the users were changed.
 func (t *call) closeRevoked() {
-	for _, c := range t.s.clients.list() {
-		if u := t.s.users.Get(c.status.loadInfo().user); u == nil || t.s.hasForbiddenSubscription(c, u) {
+	for _, c := range t.s.clients.List() {
+		if u := t.s.users.Get(c.Status.LoadInfo().User); u == nil || t.s.hasForbiddenSubscription(c, u) {
 			t.killClient(c)
 		}
 	}
 }
 
 // hasForbiddenSubscription reports whether a client listens to anything that a user may not.
-func (s *Server) hasForbiddenSubscription(c *client, u *acl.User) bool {
+func (s *Server) hasForbiddenSubscription(c *conn.Conn, u *acl.User) bool {
 	if u.IsUnlimited() {
 		return false
 	}
-	for scope := range scopeCount {
-		for _, name := range s.hub.listNames(c, scope) {
-			if !u.CanAccessChannel([]byte(name), scope == byPattern) {
+	for scope := range pubsub.ScopeCount {
+		for _, name := range s.hub.ListNames(c, scope) {
+			if !u.CanAccessChannel([]byte(name), scope == pubsub.ByPattern) {
 				return true
 			}
 		}
@@ -146,8 +149,8 @@ func handleACLDelUser(t *call) {
 			t.out.Fail(err)
 			return
 		}
-		for _, c := range t.s.clients.list() {
-			if c.status.loadInfo().user == string(a) {
+		for _, c := range t.s.clients.List() {
+			if c.Status.LoadInfo().User == string(a) {
 				t.killClient(c)
 			}
 		}
@@ -251,5 +254,44 @@ func handleACLDryRun(t *call) {
 		t.out.Text("This user has no permissions to run the '" + object + "' command")
 	default:
 		t.out.Text("This user has no permissions to access the '" + object + "' " + reason)
+	}
+}
+
+func init() { registerHandlers(map[string]func(*call){"acl|log": handleACLLog}) }
+
+func handleACLLog(t *call) {
+	n := 10
+	if len(t.Args) > 3 {
+		t.out.Fail(redis.SubcommandArity(&t.Request))
+		return
+	}
+	if len(t.Args) == 3 {
+		if redis.IsKeyword(t.Args[2], "RESET") {
+			t.s.deniedLog.mu.Lock()
+			t.s.deniedLog.entries = nil
+			t.s.deniedLog.mu.Unlock()
+			t.out.OK()
+			return
+		}
+		most, ok := redis.Integer(t.Args[2])
+		if !ok {
+			t.out.Fail(redis.ErrNotInteger)
+			return
+		}
+		n = int(max(0, most))
+	}
+	t.s.deniedLog.mu.Lock()
+	list := slices.Clone(t.s.deniedLog.entries[:min(n, len(t.s.deniedLog.entries))])
+	t.s.deniedLog.mu.Unlock()
+	t.out.Array(len(list))
+	for _, e := range list {
+		t.out.Map(7)
+		t.out.Text("count")
+		t.out.Int(int64(e.count))
+		for _, p := range [][2]string{{"reason", e.reason}, {"context", e.context}, {"object", e.object}, {"username", e.user},
+			{"age-seconds", fmt.Sprintf("%.3f", t.s.opts.Now().Sub(e.first).Seconds())}, {"client-info", e.clientInfo}} {
+			t.out.Text(p[0])
+			t.out.Text(p[1])
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
@@ -85,7 +86,7 @@ func TestAUserWhoseRulesAreNotUnderstoodIsOff(t *testing.T) {
 	c, end := startWithUsers(t, dir, nil)
 	c.runScript("ACL SETUSER ann on nopass ~a* +@all -> OK")
 	c.sendWords("ACL", "SETUSER", "bob", "on", ">secret", "~a nopass", "+@all")
-	if got := c.readReply(); !isError([]byte(got)) {
+	if got := c.readReply(); !resp.IsError([]byte(got)) {
 		t.Errorf("a pattern with a space: %s", got)
 	}
 	end()

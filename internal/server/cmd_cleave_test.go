@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/counter"
+	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
@@ -300,7 +301,7 @@ func TestARequestThatIsRefusedChangesNothing(t *testing.T) {
 		bad := dumpOf("f", "v", strings.Repeat("x", command.MaxKeyBytes+1), "v")
 		c.runScript("SET dest precious -> OK")
 		c.sendWords("RESTORE", "dest", "0", bad, "REPLACE")
-		if got := c.readReply(); !isError([]byte(got)) {
+		if got := c.readReply(); !resp.IsError([]byte(got)) {
 			t.Errorf("a field that is too long: %s", got)
 		}
 		c.runScript(`

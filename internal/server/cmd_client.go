@@ -1,22 +1,22 @@
 package server
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/cleavekv/cleave/internal/server/conn"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
 
 func init() {
 	registerHandlers(map[string]func(*call){
-		"client|id":       func(t *call) { t.out.Int(int64(t.c.id)) },
+		"client|id":       func(t *call) { t.out.Int(int64(t.c.ID)) },
 		"client|getname":  handleClientGetName,
 		"client|setname":  handleClientSetName,
 		"client|setinfo":  handleClientSetInfo,
-		"client|info":     func(t *call) { t.out.Verbatim(t.s.formatClient(t.c, t.s.opts.Now()) + "\n") },
+		"client|info":     func(t *call) { t.out.Verbatim(t.s.formatClient(&t.c.Conn, t.s.opts.Now()) + "\n") },
 		"client|list":     handleClientList,
 		"client|reply":    handleClientReply,
 		"client|no-evict": handleOnOff,
@@ -45,7 +45,7 @@ func isPlainName(name []byte) bool {
 }
 
 func handleClientGetName(t *call) {
-	if name := t.c.status.loadInfo().name; name != "" {
+	if name := t.c.Status.LoadInfo().Name; name != "" {
 		t.out.Text(name)
 	} else {
 		t.out.Null()
@@ -58,7 +58,7 @@ func handleClientSetName(t *call) {
 		return
 	}
 	name := string(t.Args[2])
-	t.c.status.updateInfo(func(a *clientInfo) { a.name = name })
+	t.c.Status.UpdateInfo(func(a *conn.Info) { a.Name = name })
 	t.out.OK()
 }
 
@@ -69,9 +69,9 @@ func handleClientSetInfo(t *call) {
 		t.out.Fail(redis.Error("ERR " + string(what) + " cannot contain spaces, newlines or special characters."))
 		return
 	case redis.IsKeyword(what, "LIB-NAME"):
-		t.c.status.updateInfo(func(a *clientInfo) { a.library = value })
+		t.c.Status.UpdateInfo(func(a *conn.Info) { a.Library = value })
 	case redis.IsKeyword(what, "LIB-VER"):
-		t.c.status.updateInfo(func(a *clientInfo) { a.libraryVersion = value })
+		t.c.Status.UpdateInfo(func(a *conn.Info) { a.LibraryVersion = value })
 	default:
 		t.out.Fail(redis.Error("ERR Unrecognized option '" + string(what) + "'"))
 		return
@@ -91,41 +91,22 @@ func handleOnOff(t *call) {
 func handleClientReply(t *call) {
 	switch mode := t.Args[2]; {
 	case redis.IsKeyword(mode, "ON"):
-		t.c.repliesOff, t.c.skipReplies = false, 0
+		t.c.RepliesOff, t.c.SkipReplies = false, 0
 		t.out.OK()
 	case redis.IsKeyword(mode, "OFF"):
-		t.c.repliesOff = true
+		t.c.RepliesOff = true
 	case redis.IsKeyword(mode, "SKIP"):
-		if !t.c.repliesOff {
-			t.c.skipReplies = 2 // this one is not answered either
+		if !t.c.RepliesOff {
+			t.c.SkipReplies = 2 // this one is not answered either
 		}
 	default:
 		t.out.Fail(redis.ErrSyntax)
 	}
 }
 
-// clientBaseBytes is about how much memory a client takes that has nothing waiting.
-const clientBaseBytes = 3 << 10
-
-// formatClient is a client in CLIENT LIST.
-func (s *Server) formatClient(c *client, now time.Time) string {
-	a, subs := c.status.loadInfo(), s.hub.countSubscriptions(c)
-	cmd := "NULL"
-	if last := c.status.lastCommand.Load(); last != nil {
-		cmd = last.Name
-	}
-	flags := "N"
-	if subs != [scopeCount]int{} {
-		flags = "P"
-	}
-	return fmt.Sprintf("id=%d addr=%s name=%s age=%d idle=%d flags=%s db=0 keyspace=%s sub=%d psub=%d ssub=%d tot-mem=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
-		c.id, c.remoteAddr, a.name, int(now.Sub(c.connectedAt).Seconds()), max(0, now.UnixMilli()-c.status.lastRequestMS.Load())/1000, flags, a.keyspace,
-		subs[byChannel], subs[byPattern], subs[bySlot], clientBaseBytes+c.status.memoryBytes.Load(), cmd, a.user, a.library, a.libraryVersion, c.status.protocol.Load())
-}
-
 // clientKind is the TYPE of a client.
-func (s *Server) clientKind(c *client) string {
-	if n := s.hub.countSubscriptions(c); n != [scopeCount]int{} && resp.Version(c.status.protocol.Load()) == resp.RESP2 {
+func (s *Server) clientKind(c *conn.Conn) string {
+	if n := s.hub.CountSubscriptions(c); n != [pubsub.ScopeCount]int{} && resp.Version(c.Status.Protocol.Load()) == resp.RESP2 {
 		return "pubsub"
 	}
 	return "normal"
@@ -139,7 +120,7 @@ func handleClientList(t *call) {
 	}
 	var b strings.Builder
 	now := t.s.opts.Now()
-	for _, c := range t.s.clients.list() {
+	for _, c := range t.s.clients.List() {
 		if keep(c) {
 			b.WriteString(t.s.formatClient(c, now))
 			b.WriteByte('\n')
@@ -152,17 +133,17 @@ func handleClientList(t *call) {
 var clientKinds = map[string]bool{"normal": true, "pubsub": true, "master": true, "replica": true, "slave": true}
 
 // parseClientListFilter is which clients are wanted.
-func parseClientListFilter(t *call) (keep func(*client) bool, err error) {
+func parseClientListFilter(t *call) (keep func(*conn.Conn) bool, err error) {
 	args := t.Args[2:]
 	switch {
 	case len(args) == 0:
-		return func(*client) bool { return true }, nil
+		return func(*conn.Conn) bool { return true }, nil
 	case redis.IsKeyword(args[0], "TYPE") && len(args) == 2:
 		kind := strings.ToLower(string(args[1]))
 		if !clientKinds[kind] {
 			return nil, redis.Error("ERR Unknown client type '" + redis.Printed(args[1]) + "'")
 		}
-		return func(c *client) bool { return t.s.clientKind(c) == kind }, nil
+		return func(c *conn.Conn) bool { return t.s.clientKind(c) == kind }, nil
 	case redis.IsKeyword(args[0], "ID") && len(args) > 1:
 		ids := map[uint64]bool{}
 		for _, a := range args[1:] {
@@ -172,7 +153,7 @@ func parseClientListFilter(t *call) (keep func(*client) bool, err error) {
 			}
 			ids[uint64(id)] = true
 		}
-		return func(c *client) bool { return ids[c.id] }, nil
+		return func(c *conn.Conn) bool { return ids[c.ID] }, nil
 	}
 	return nil, redis.ErrSyntax
 }
@@ -180,8 +161,8 @@ func parseClientListFilter(t *call) (keep func(*client) bool, err error) {
 func handleClientKill(t *call) {
 	args := t.Args[2:]
 	if len(args) == 1 { // the old form: an address
-		for _, c := range t.s.clients.list() {
-			if c.remoteAddr == string(args[0]) {
+		for _, c := range t.s.clients.List() {
+			if c.RemoteAddr == string(args[0]) {
 				t.killClient(c)
 				t.out.OK()
 				return
@@ -196,7 +177,7 @@ func handleClientKill(t *call) {
 		return
 	}
 	n := int64(0)
-	for _, c := range t.s.clients.list() {
+	for _, c := range t.s.clients.List() {
 		if keep(c) {
 			t.killClient(c)
 			n++
@@ -206,20 +187,20 @@ func handleClientKill(t *call) {
 }
 
 // killClient closes a connection; the client's own when it is answered.
-func (t *call) killClient(c *client) {
-	if c == t.c {
-		c.closing = true
+func (t *call) killClient(c *conn.Conn) {
+	if c == &t.c.Conn {
+		c.Closing = true
 		return
 	}
-	c.conn.closeConn()
+	c.CloseConn()
 }
 
 // parseClientKillFilter is which clients are to be killed.
-func parseClientKillFilter(t *call, args [][]byte) (func(*client) bool, error) {
+func parseClientKillFilter(t *call, args [][]byte) (func(*conn.Conn) bool, error) {
 	if len(args)%2 != 0 {
 		return nil, redis.ErrSyntax
 	}
-	var all []func(*client) bool
+	var all []func(*conn.Conn) bool
 	me := true // whether the one who asks is left alone
 	for i := 0; i < len(args); i += 2 {
 		value := string(args[i+1])
@@ -229,22 +210,22 @@ func parseClientKillFilter(t *call, args [][]byte) (func(*client) bool, error) {
 			if err != nil || id == 0 {
 				return nil, redis.Error("ERR client-id should be greater than 0")
 			}
-			all = append(all, func(c *client) bool { return c.id == id })
+			all = append(all, func(c *conn.Conn) bool { return c.ID == id })
 		case redis.IsKeyword(name, "ADDR"):
-			all = append(all, func(c *client) bool { return c.remoteAddr == value })
+			all = append(all, func(c *conn.Conn) bool { return c.RemoteAddr == value })
 		case redis.IsKeyword(name, "TYPE"):
 			kind := strings.ToLower(value)
 			if !clientKinds[kind] {
 				return nil, redis.Error("ERR Unknown client type '" + redis.Printed(args[i+1]) + "'")
 			}
-			all = append(all, func(c *client) bool { return t.s.clientKind(c) == kind })
+			all = append(all, func(c *conn.Conn) bool { return t.s.clientKind(c) == kind })
 		case redis.IsKeyword(name, "USER"):
 			if t.s.users.Get(value) == nil {
 				return nil, redis.Error("ERR No such user '" + redis.Printed(args[i+1]) + "'")
 			}
-			all = append(all, func(c *client) bool { return c.status.loadInfo().user == value })
+			all = append(all, func(c *conn.Conn) bool { return c.Status.LoadInfo().User == value })
 		case redis.IsKeyword(name, "LADDR"):
-			all = append(all, func(*client) bool { return false })
+			all = append(all, func(*conn.Conn) bool { return false })
 		case redis.IsKeyword(name, "SKIPME"):
 			switch {
 			case redis.IsKeyword(args[i+1], "YES"):
@@ -258,8 +239,8 @@ func parseClientKillFilter(t *call, args [][]byte) (func(*client) bool, error) {
 			return nil, redis.ErrSyntax
 		}
 	}
-	return func(c *client) bool {
-		if me && c == t.c {
+	return func(c *conn.Conn) bool {
+		if me && c == &t.c.Conn {
 			return false
 		}
 		for _, f := range all {

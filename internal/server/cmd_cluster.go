@@ -32,7 +32,7 @@ func init() {
 
 // addressFor is where a client has reached the server.
 func (s *Server) addressFor(c *client) (host string, port int) {
-	host, text, err := net.SplitHostPort(c.localAddr)
+	host, text, err := net.SplitHostPort(c.LocalAddr)
 	if err != nil {
 		return "", 0
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/settings"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	tuple "github.com/cleavekv/cleave/key"
 )
@@ -115,14 +116,14 @@ func handleIndexInfo(t *call) {
 	f.add("name", o.Name)
 	f.add("keyspace", o.Keyspace.Name())
 	f.add("mode", o.Mode.String())
-	f.add("unique", formatYesNo(o.Unique))
+	f.add("unique", settings.FormatYesNo(o.Unique))
 	if o.Function != "" {
 		f.add("function", o.Function+" "+o.Version)
 	} else {
 		f.add("columns", o.Columns)
 		f.add("stored", fmt.Sprintf("%q", o.Stored))
 	}
-	f.add("ready", formatYesNo(s.Ready))
+	f.add("ready", settings.FormatYesNo(s.Ready))
 	f.add("rows-built", s.Built)
 	f.add("behind-ms", s.Behind.Milliseconds())
 	f.add("behind-bytes", s.BehindBytes)
@@ -132,13 +133,6 @@ func handleIndexInfo(t *call) {
 		f.add("error", redactRows(s.Err).Error())
 	}
 	f.writeReply(t.out)
-}
-
-func formatYesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 // parseIndexValues reads values to look for as the columns of an index have them.

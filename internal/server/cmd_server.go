@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,7 +13,10 @@ import (
 
 	"github.com/cleavekv/cleave/internal/cputime"
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/conn"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 func init() {
@@ -161,18 +163,18 @@ func infoServer(s *Server, b *strings.Builder) {
 	up := int64(s.opts.Now().Sub(s.startedAt).Seconds())
 	writeInfoLines(b, "redis_version", redisVersion, "cleave_version", s.opts.Version, "redis_mode", s.mode(), "os", runtime.GOOS+" "+runtime.GOARCH,
 		"arch_bits", strconv.IntSize, "go_version", runtime.Version(), "process_id", os.Getpid(), "run_id", s.runID,
-		"tcp_port", s.config.get("port"), "server_time_usec", s.opts.Now().UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400,
+		"tcp_port", s.config.Get("port"), "server_time_usec", s.opts.Now().UnixMicro(), "uptime_in_seconds", up, "uptime_in_days", up/86400,
 		"durability", s.opts.Fsync)
 }
 
 func infoClients(s *Server, b *strings.Builder) {
 	listening := 0
-	s.clients.forEach(func(c *client) {
-		if s.hub.countSubscriptions(c) != [scopeCount]int{} {
+	s.clients.ForEach(func(c *conn.Conn) {
+		if s.hub.CountSubscriptions(c) != [pubsub.ScopeCount]int{} {
 			listening++
 		}
 	})
-	writeInfoLines(b, "connected_clients", s.clients.len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.len(), "pubsub_clients", listening)
+	writeInfoLines(b, "connected_clients", s.clients.Len(), "maxclients", s.opts.Clients, "blocked_clients", 0, "tracking_clients", s.tracker.Len(), "pubsub_clients", listening)
 }
 
 // formatBytes is a number of bytes for people.
@@ -192,17 +194,15 @@ func infoPersistence(s *Server, b *strings.Builder) {
 
 func infoStats(s *Server, b *strings.Builder) {
 	failed := uint64(0)
-	s.stats.mu.Lock()
-	for _, n := range s.stats.errors {
+	for _, n := range s.stats.ErrorCounts() {
 		failed += n
 	}
-	s.stats.mu.Unlock()
-	requests, in, out := s.stats.rates.perSecond()
-	writeInfoLines(b, "total_connections_received", s.stats.connections.Load(), "total_commands_processed", s.stats.totalCalls(),
-		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.bytesIn.Load(), "total_net_output_bytes", s.stats.bytesOut.Load(),
+	requests, in, out := s.stats.PerSecond()
+	writeInfoLines(b, "total_connections_received", s.stats.Connections.Load(), "total_commands_processed", s.stats.TotalCalls(),
+		"instantaneous_ops_per_sec", int64(requests), "total_net_input_bytes", s.stats.BytesIn.Load(), "total_net_output_bytes", s.stats.BytesOut.Load(),
 		"instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024), "instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024),
-		"rejected_connections", s.stats.refusedClients.Load(), "clients_closed_for_limits", s.stats.closedClients.Load(), "requests_too_large", s.stats.largeRequests.Load(), "expired_keys", s.countExpired()-s.stats.expiredAtReset.Load(), "evicted_keys", 0,
-		"pubsub_channels", s.hub.countNames(byChannel), "pubsub_patterns", s.hub.countPatterns(), "pubsubshard_channels", s.hub.countNames(bySlot),
+		"rejected_connections", s.stats.RefusedClients.Load(), "clients_closed_for_limits", s.stats.ClosedClients.Load(), "requests_too_large", s.stats.LargeRequests.Load(), "expired_keys", s.countExpired()-s.stats.ExpiredAtReset.Load(), "evicted_keys", 0,
+		"pubsub_channels", s.hub.CountNames(pubsub.ByChannel), "pubsub_patterns", s.hub.CountPatterns(), "pubsubshard_channels", s.hub.CountNames(pubsub.BySlot),
 		"total_error_replies", failed)
 }
 
@@ -227,20 +227,19 @@ func infoCPU(_ *Server, b *strings.Builder) {
 
 func infoCommands(s *Server, b *strings.Builder) {
 	for _, spec := range redis.AllSpecs() {
-		c := &s.stats.commands[spec.Index]
-		if n, r := c.calls.Load(), c.rejected.Load(); n+r > 0 {
-			micros := c.times.sum.Load() / 1000
+		if c := s.stats.CountsOf(spec); c.Calls+c.Rejected > 0 {
+			micros := c.Took.Microseconds()
 			fmt.Fprintf(b, "cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d\r\n",
-				spec.Name, n, micros, float64(micros)/float64(max(1, n)), r, c.failed.Load())
+				spec.Name, c.Calls, micros, float64(micros)/float64(max(1, c.Calls)), c.Rejected, c.Failed)
 		}
 	}
 }
 
 func infoLatencies(s *Server, b *strings.Builder) {
-	percentiles, _ := parsePercentiles(s.config.get("latency-tracking-info-percentiles")) // they are numbers: see config.set
+	percentiles, _ := settings.ParsePercentiles(s.config.Get("latency-tracking-info-percentiles")) // they are numbers: see config.set
 	for _, spec := range redis.AllSpecs() {
-		micros := s.stats.commands[spec.Index].times.estimateQuantiles(percentiles)
-		if !s.stats.tracksLatency.Load() || len(micros) == 0 {
+		micros := s.stats.QuantilesOf(spec, percentiles)
+		if !s.stats.TracksLatency.Load() || len(micros) == 0 {
 			continue
 		}
 		var list []string
@@ -251,23 +250,10 @@ func infoLatencies(s *Server, b *strings.Builder) {
 	}
 }
 
-// parsePercentiles reads a list of percentages.
-func parsePercentiles(text string) (list []float64, err error) {
-	for _, word := range strings.Fields(text) {
-		p, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(p >= 0 && p <= 100) {
-			return nil, errors.New("the percentiles should be numbers from 0 to 100")
-		}
-		list = append(list, p)
-	}
-	return list, nil
-}
-
 func infoErrors(s *Server, b *strings.Builder) {
-	s.stats.mu.Lock()
-	defer s.stats.mu.Unlock()
-	for _, word := range slices.Sorted(maps.Keys(s.stats.errors)) {
-		fmt.Fprintf(b, "errorstat_%s:count=%d\r\n", word, s.stats.errors[word])
+	counts := s.stats.ErrorCounts()
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(b, "errorstat_%s:count=%d\r\n", word, counts[word])
 	}
 }
 
@@ -369,7 +355,7 @@ func handleShutdown(t *call) {
 	case t.s.opts.Shutdown == nil:
 		t.out.Fail(redis.Error("ERR SHUTDOWN is not served here: end the program that the server is part of"))
 	default:
-		t.s.opts.Log.Warn("a client ends the server", "id", t.c.id, "addr", t.c.remoteAddr, "user", t.c.status.loadInfo().user)
+		t.s.opts.Log.Warn("a client ends the server", "id", t.c.ID, "addr", t.c.RemoteAddr, "user", t.c.Status.LoadInfo().User)
 		t.s.opts.Shutdown()
 	}
 }

@@ -93,7 +93,7 @@ func TestINFOTellsOfTraffic(t *testing.T) {
 		c.runScript("PING -> PONG\nCONFIG RESETSTAT -> OK")
 		value := strings.Repeat("x", 10_000)
 		c.runScript("SET k " + value + " -> OK\nGET k -> " + value + "\nGET k -> " + value)
-		for began := time.Now(); l.s.stats.bytesOut.Load() < 20_000 && time.Since(began) < eventually.Limit(); { // it is counted behind the write
+		for began := time.Now(); l.s.stats.BytesOut.Load() < 20_000 && time.Since(began) < eventually.Limit(); { // it is counted behind the write
 			time.Sleep(time.Millisecond)
 		}
 		info := c.ask("INFO stats")
@@ -101,29 +101,6 @@ func TestINFOTellsOfTraffic(t *testing.T) {
 			t.Errorf("10 kB came and 20 kB went, and INFO says\n%s", info)
 		}
 	})
-}
-
-func TestRatesAreOfTheLastSecond(t *testing.T) {
-	var r trafficRates
-	expect := func(requests, in, out float64) {
-		t.Helper()
-		if a, b, c := r.perSecond(); a != requests || b != in || c != out {
-			t.Errorf("%v requests, %v and %v bytes in a second, want %v, %v and %v", a, b, c, requests, in, out)
-		}
-	}
-	expect(0, 0, 0)
-	r.record(trafficSample{time.Second, 1000, 10, 20})
-	expect(0, 0, 0)
-	r.record(trafficSample{3 * time.Second, 1500, 20, 50})
-	expect(250, 5, 15)
-	r.record(trafficSample{4 * time.Second, 1500, 20, 50})
-	expect(0, 0, 0)
-	r.reset(trafficSample{5 * time.Second, 0, 0, 0})
-	expect(0, 0, 0)
-	r.record(trafficSample{6 * time.Second, 7, 8, 9})
-	expect(7, 8, 9)
-	r.record(trafficSample{7 * time.Second, 1, 1, 1}) // counted anew in between
-	expect(0, 0, 0)
 }
 
 func TestShutdownAsksForTheEndOnceItIsUnderstood(t *testing.T) {

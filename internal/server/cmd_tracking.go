@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
@@ -25,22 +26,22 @@ func handleClientTracking(t *call) {
 	}
 	if !on {
 		t.c.tracking, t.c.cachingGiven, t.c.prefixBytes = nil, false, 0
-		t.s.tracker.stopTracking(t.c)
+		t.s.tracker.Stop(&t.c.Conn)
 		t.out.OK()
 		return
 	}
-	if err := want.check(t.c.tracking); err != nil {
+	if err := want.Check(t.c.tracking); err != nil {
 		t.out.Fail(err)
 		return
 	}
-	t.c.tracking, t.c.prefixBytes = want, want.memoryBytes()
-	t.s.tracker.startTracking(t.s, t.c, want)
+	t.c.tracking, t.c.prefixBytes = want, want.MemoryBytes()
+	t.s.tracker.Start(&t.c.Conn, want)
 	t.out.OK()
 }
 
 // parseTracking reads what a client wants to hear.
-func (s *Server) parseTracking(words [][]byte) (*tracking, error) {
-	t := &tracking{}
+func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
+	t := &pubsub.Tracking{}
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; {
 		case redis.IsKeyword(word, "REDIRECT") && i+1 < len(words):
@@ -49,18 +50,20 @@ func (s *Server) parseTracking(words [][]byte) (*tracking, error) {
 			if !ok {
 				return nil, redis.ErrNotInteger
 			}
-			if t.redirect = s.clients.get(uint64(id)); t.redirect == nil {
+			to := s.clients.Get(uint64(id))
+			if to == nil {
 				return nil, redis.Error("ERR The client ID you want redirect to does not exist")
 			}
+			t.Redirect = to
 		case redis.IsKeyword(word, "PREFIX") && i+1 < len(words):
 			i++
-			t.prefixes = append(t.prefixes, bytes.Clone(words[i]))
+			t.Prefixes = append(t.Prefixes, bytes.Clone(words[i]))
 		case redis.IsKeyword(word, "BCAST"):
-			t.broadcast = true
+			t.Broadcast = true
 		case redis.IsKeyword(word, "OPTIN"):
-			t.optIn = true
+			t.OptIn = true
 		case redis.IsKeyword(word, "OPTOUT"):
-			t.optOut = true
+			t.OptOut = true
 		case redis.IsKeyword(word, "NOLOOP"):
 			return nil, redis.Error("ERR NOLOOP is not served: who writes a key that it has read is told so")
 		default:
@@ -70,24 +73,6 @@ func (s *Server) parseTracking(words [][]byte) (*tracking, error) {
 	return t, nil
 }
 
-// check refuses what does not go together, or not with what the client tracks already: nil for nothing.
-func (t *tracking) check(old *tracking) error {
-	const again = " before disabling tracking for this client, and then re-enabling it with a different mode."
-	switch {
-	case len(t.prefixes) > 0 && !t.broadcast:
-		return redis.Error("ERR PREFIX option requires BCAST mode to be enabled")
-	case old != nil && old.broadcast != t.broadcast:
-		return redis.Error("ERR You can't switch BCAST mode on/off" + again)
-	case t.broadcast && (t.optIn || t.optOut):
-		return redis.Error("ERR OPTIN and OPTOUT are not compatible with BCAST")
-	case t.optIn && t.optOut:
-		return redis.Error("ERR You can't specify both OPTIN mode and OPTOUT mode")
-	case old != nil && (t.optIn && old.optOut || t.optOut && old.optIn):
-		return redis.Error("ERR You can't switch OPTIN/OPTOUT mode" + again)
-	}
-	return checkPrefixes(t.prefixes)
-}
-
 // handleClientCaching says whether what the next request reads is tracked.
 func handleClientCaching(t *call) {
 	c := t.c
@@ -95,9 +80,9 @@ func handleClientCaching(t *call) {
 	switch {
 	case c.tracking == nil:
 		t.out.Fail(redis.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
-	case yes && !c.tracking.optIn:
+	case yes && !c.tracking.OptIn:
 		t.out.Fail(redis.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
-	case no && !c.tracking.optOut:
+	case no && !c.tracking.OptOut:
 		t.out.Fail(redis.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
 	case yes || no:
 		c.cachingGiven = true
@@ -110,17 +95,17 @@ func handleClientCaching(t *call) {
 func handleClientTrackingInfo(t *call) {
 	flags, to, prefixes := []string{"off"}, int64(-1), [][]byte(nil)
 	if k := t.c.tracking; k != nil {
-		flags, to, prefixes = []string{"on"}, 0, k.prefixes
+		flags, to, prefixes = []string{"on"}, 0, k.Prefixes
 		for _, f := range []struct {
 			on   bool
 			name string
-		}{{k.broadcast, "bcast"}, {k.optIn, "optin"}, {k.optOut, "optout"}, {k.optIn && t.c.cachingGiven, "caching-yes"}, {k.optOut && t.c.cachingGiven, "caching-no"}} {
+		}{{k.Broadcast, "bcast"}, {k.OptIn, "optin"}, {k.OptOut, "optout"}, {k.OptIn && t.c.cachingGiven, "caching-yes"}, {k.OptOut && t.c.cachingGiven, "caching-no"}} {
 			if f.on {
 				flags = append(flags, f.name)
 			}
 		}
-		if k.redirect != nil {
-			to = int64(k.redirect.id)
+		if k.Redirect != nil {
+			to = int64(k.Redirect.ClientID())
 		}
 	}
 	t.out.Map(3)
@@ -142,33 +127,9 @@ func handleClientGetRedir(t *call) {
 	switch k := t.c.tracking; {
 	case k == nil:
 		t.out.Int(-1)
-	case k.redirect == nil:
+	case k.Redirect == nil:
 		t.out.Int(0)
 	default:
-		t.out.Int(int64(k.redirect.id))
-	}
-}
-
-// trackReads enters a client that tracks as a reader of what it is about to read. What CLIENT
-// CACHING says holds for the next request, and for all of a MULTI.
-func (s *Server) trackReads(c *client, spec *redis.Spec, args [][]byte) {
-	asked := c.cachingGiven
-	if c.queue == nil && spec.Name != "multi" || spec.Name == "exec" || spec.Name == "discard" {
-		c.cachingGiven = false
-	}
-	k := c.tracking
-	if c.queue != nil && c.queue.failed {
-		return // it is never read, and what is noted in MULTI stays until EXEC
-	}
-	if spec.Flags&redis.ReadOnly == 0 || k.broadcast || k.optIn && !asked || k.optOut && asked {
-		return
-	}
-	space := c.keyspace.Name
-	if c.queue != nil {
-		space = c.queue.keyspace.Name
-	}
-	at, _ := spec.KeyIndexes(args)
-	for _, i := range at {
-		s.tracker.recordReads(c, space, args[i])
+		t.out.Int(int64(k.Redirect.ClientID()))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/server/settings"
 )
 
 // What clients write after a command is read or refused, whatever it is.
@@ -34,8 +35,8 @@ func FuzzWordsAreReadOrRefused(f *testing.F) {
 		if o, err := parseScan(words, "scan"); err == nil && (o.count < 1 || o.count > maxPageKeys) {
 			t.Errorf("%q: %d keys", text, o.count)
 		}
-		limits, err := parseBufferLimits(strings.Join(strings.Fields(string(text)), " "), bufferLimits{})
-		if err == nil && (limits.normal.hard < 0 || limits.pubsub.soft < 0 || limits.pubsub.softTime < 0) {
+		limits, err := settings.ParseBufferLimits(strings.Join(strings.Fields(string(text)), " "), settings.BufferLimits{})
+		if err == nil && (limits.Normal.Hard < 0 || limits.Pubsub.Soft < 0 || limits.Pubsub.SoftTime < 0) {
 			t.Errorf("%q: %+v", text, limits)
 		}
 		_, _, _, _ = parseHello(words, 2)

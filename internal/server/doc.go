@@ -15,8 +15,9 @@
 //
 // # Choices
 //
-// What a command means is not known here: packages redis and command say it, whichever way
-// a request goes. The ways are in DESIGN.md.
+// What a command means is not known here: packages redis and command define it, whichever way
+// a request goes. Bytes come and go by package conn, messages by package pubsub. The ways of a
+// request and the states of a client are in DESIGN.md.
 //
 // # Limits
 //

@@ -44,7 +44,7 @@ func TestIdleConnectionsTakeLittle(t *testing.T) {
 			}
 			all = append(all, c)
 		}
-		waitUntil(t, "all of them", func() bool { return l.s.clients.len() == n+1 })
+		waitUntil(t, "all of them", func() bool { return l.s.clients.Len() == n+1 })
 		each := (heapBytes() - before) / int64(n)
 		t.Logf("an idle connection takes %d bytes, its other end included", each)
 		if each > 32<<10 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/engine"
@@ -55,7 +56,7 @@ func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
 		return
 	}
 	reply.Err = err
-	c.writeReply(r.Spec, func(out *redis.Writer) { r.Spec.WriteReply(out, r, cmd, reply) })
+	c.WriteReply(r.Spec, func(out *redis.Writer) { r.Spec.WriteReply(out, r, cmd, reply) })
 }
 
 // readSnapshot executes a command that only reads on a snapshot of the store that has a position, wherever it goes
@@ -168,33 +169,6 @@ func (s *Server) withKeyspace(ctx context.Context, k *node.Keyspace, look func()
 	}
 }
 
-func init() {
-	registerBlockingHandlers(map[string]func(*call){
-		"flushdb":  func(t *call) { flushKeyspaces(t, func() []*node.Keyspace { return []*node.Keyspace{t.c.keyspace} }) },
-		"flushall": func(t *call) { flushKeyspaces(t, t.s.node.Keyspaces) },
-		"save":     handleSave, "bgsave": handleSave,
-	})
-}
-
-// flushKeyspaces removes all keys of keyspaces. Each is empty at one moment.
-func flushKeyspaces(t *call, which func() []*node.Keyspace) {
-	if len(t.Args) > 2 || len(t.Args) == 2 && !redis.IsKeyword(t.Args[1], "ASYNC") && !redis.IsKeyword(t.Args[1], "SYNC") {
-		t.out.Fail(redis.ErrSyntax)
-		return
-	}
-	for _, k := range which() {
-		if k.OwningIndex() != "" {
-			continue // its entries follow from the rows
-		}
-		if err := t.s.emptyKeyspace(t.ctx, k); err != nil && !errors.Is(err, node.ErrNoKeyspace) {
-			t.out.Fail(err)
-			return
-		}
-	}
-	t.s.followKeyspace(t.ctx, t.c)
-	t.out.OK()
-}
-
 // followKeyspace lets a client use the keyspace that has taken the place of its own, if that was
 // emptied.
 func (s *Server) followKeyspace(ctx context.Context, c *client) {
@@ -220,7 +194,7 @@ func (s *Server) emptyKeyspace(ctx context.Context, k *node.Keyspace) error {
 		}
 		if k.Indexes() == nil {
 			err := s.node.EmptyKeyspace(ctx, k)
-			s.tracker.invalidateAll() // the feed does not tell the keys of what is gone as a whole
+			s.tracker.InvalidateAll() // the feed does not tell the keys of what is gone as a whole
 			return err
 		}
 		var names [][]byte
@@ -253,21 +227,20 @@ func (s *Server) deleteKeys(ctx context.Context, k *node.Keyspace, names [][]byt
 	return cleave.PublicError(errors.Join(err, failed))
 }
 
-// handleSave waits until all that was acknowledged is on disk.
-func handleSave(t *call) {
-	if len(t.Args) > 2 || len(t.Args) == 2 && !redis.IsKeyword(t.Args[1], "SCHEDULE") { // only BGSAVE may have any
-		t.out.Fail(redis.ErrSyntax)
-		return
+// findKeyspace returns the keyspace that a client names.
+func (s *Server) findKeyspace(name string) (*node.Keyspace, error) {
+	if name == "0" {
+		name = node.DefaultKeyspace
 	}
-	for _, h := range t.s.node.StoreHosts() {
-		if err := h.Store.Sync(); err != nil {
-			t.out.Fail(err)
-			return
-		}
+	space, err := s.node.Keyspace(name)
+	switch {
+	case err == nil && space.OwningIndex() != "":
+		return nil, redis.Error("ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN")
+	case err == nil:
+		return space, nil
 	}
-	if t.Spec.Name == "bgsave" {
-		t.out.Simple("Background saving started")
-		return
+	if strings.Trim(name, "+-0123456789") == "" {
+		return nil, redis.CheckDatabase([]byte(name))
 	}
-	t.out.OK()
+	return nil, redis.Error("ERR no such keyspace: create it, or SELECT 0 for the default one")
 }

@@ -101,9 +101,9 @@ func TestAKeyspaceThatIsEmptiedMeanwhileIsEmpty(t *testing.T) {
 			args = append(args, []byte(word))
 		}
 		spec := redis.SpecByName(string(args[0]))
-		h.c.out.Bytes = nil
-		handlers[spec.Name].handle(&call{ctx, l.s, h.c, redis.Request{Spec: spec, Args: args}, &h.c.out, false})
-		if got := string(h.c.out.Bytes); got != want {
+		h.c.Out.Bytes = nil
+		handlers[spec.Name].handle(&call{ctx, l.s, h.c, redis.Request{Spec: spec, Args: args}, &h.c.Out, false})
+		if got := string(h.c.Out.Bytes); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

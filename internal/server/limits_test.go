@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/conn"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
+	"github.com/cleavekv/cleave/internal/server/settings"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
@@ -104,21 +106,21 @@ func TestHalfRequestsAreNotWaitedForForEver(t *testing.T) {
 		}
 		waitUntil(t, "two half requests", func() bool {
 			n := 0
-			l.s.clients.forEach(func(c *client) {
-				if c.status.partialSinceMS.Load() != 0 {
+			l.s.clients.ForEach(func(c *conn.Conn) {
+				if c.Status.PartialSinceMS.Load() != 0 {
 					n++
 				}
 			})
 			return n == 2
 		})
-		l.s.sweepClientsOnce(time.Now().Add(maxRequestTime - 10*time.Second))
+		l.s.sweepClientsOnce(time.Now().Add(conn.MaxRequestTime - 10*time.Second))
 		if _, err := slow.Write([]byte("cde\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		if got := slow.readReply(); got != "OK" {
 			t.Fatal(got)
 		}
-		l.s.sweepClientsOnce(time.Now().Add(maxRequestTime + 10*time.Second))
+		l.s.sweepClientsOnce(time.Now().Add(conn.MaxRequestTime + 10*time.Second))
 		if _, err := half.in.ReadByte(); err == nil {
 			t.Error("the half request is still waited for")
 		}
@@ -146,7 +148,7 @@ func TestASlowReaderTakesLittleAndIsClosed(t *testing.T) {
 		}
 		waitUntil(t, "answers that wait", func() bool {
 			waits := false
-			l.s.clients.forEach(func(c *client) { waits = waits || c.status.unsentBytes.Load() > 1<<20 })
+			l.s.clients.ForEach(func(c *conn.Conn) { waits = waits || c.Status.UnsentBytes.Load() > 1<<20 })
 			return waits
 		})
 		for range 50 {
@@ -155,11 +157,11 @@ func TestASlowReaderTakesLittleAndIsClosed(t *testing.T) {
 		if grown := heapBytes() - before; grown > 128<<20 {
 			t.Errorf("one that does not read takes %d MiB", grown>>20)
 		}
-		if l.s.clients.len() != 2 {
-			t.Errorf("%d clients", l.s.clients.len())
+		if l.s.clients.Len() != 2 {
+			t.Errorf("%d clients", l.s.clients.Len())
 		}
 		closeStuck(l)
-		waitUntil(t, "the end of the slow reader", func() bool { return l.s.clients.len() == 1 })
+		waitUntil(t, "the end of the slow reader", func() bool { return l.s.clients.Len() == 1 })
 		if !strings.Contains(said(), "does not read") {
 			t.Errorf("the log says %s", said())
 		}
@@ -168,12 +170,12 @@ func TestASlowReaderTakesLittleAndIsClosed(t *testing.T) {
 
 // closeStuck makes the time pass that a client may leave its answers unread.
 func closeStuck(l *testServer) {
-	l.s.clients.forEach(func(c *client) {
-		if s, ok := c.conn.(*stream); ok && c.status.unsentBytes.Load() > 0 {
-			_ = s.conn.SetWriteDeadline(time.Now()) // it waits in a write
-		}
-	})
-	l.s.sweepClientsOnce(time.Now().Add(maxWriteTime + 10*time.Second))
+	l.accepted.mu.Lock()
+	for _, c := range l.accepted.conns {
+		_ = c.SetWriteDeadline(time.Now()) // a stream waits in a write; others set another deadline before they write
+	}
+	l.accepted.mu.Unlock()
+	l.s.sweepClientsOnce(time.Now().Add(conn.MaxWriteTime + 10*time.Second))
 }
 
 // A client that reads gets every answer, however many there are and however large.
@@ -248,7 +250,7 @@ func TestTheBuffersOfAllClientsAreBounded(t *testing.T) {
 			_, _ = c.Write(part) // it may be closed meanwhile
 		}
 		waitUntil(t, "one that is closed", func() bool { return strings.Contains(said(), "maxmemory-clients") })
-		if used := l.s.clientMemory.usedBytes.Load(); used > 32<<20 {
+		if used := l.s.clients.UsedBytes.Load(); used > 32<<20 {
 			t.Errorf("they take %d MiB", used>>20)
 		}
 		calm.runScript("PING -> PONG")
@@ -350,12 +352,10 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 		for i := range 1000 {
 			visit(i)
 		}
-		waitUntil(t, "the last one to be gone", func() bool { return l.s.clients.len() == 0 })
-		l.s.hub.mu.Lock()
-		listeners := len(l.s.hub.byClient)
-		l.s.hub.mu.Unlock()
-		if listeners != 0 || l.s.tracker.len() != 0 || l.s.clientMemory.usedBytes.Load() != 0 {
-			t.Errorf("%d listeners, %d trackers and %d bytes are left", listeners, l.s.tracker.len(), l.s.clientMemory.usedBytes.Load())
+		waitUntil(t, "the last one to be gone", func() bool { return l.s.clients.Len() == 0 })
+		listeners := l.s.hub.CountNames(pubsub.ByChannel) + l.s.hub.CountPatterns()
+		if listeners != 0 || l.s.tracker.Len() != 0 || l.s.clients.UsedBytes.Load() != 0 {
+			t.Errorf("%d listeners, %d trackers and %d bytes are left", listeners, l.s.tracker.Len(), l.s.clients.UsedBytes.Load())
 		}
 		l.dial().runScript("PING -> PONG")
 	})
@@ -376,7 +376,7 @@ func TestWhoIsGoneWhileBusyIsDropped(t *testing.T) {
 			_ = c.(*net.TCPConn).SetLinger(0)
 			c.Close()
 		}
-		waitUntil(t, "the last one to be gone", func() bool { return l.s.clients.len() == 1 })
+		waitUntil(t, "the last one to be gone", func() bool { return l.s.clients.Len() == 1 })
 		l.dial().runScript("AUTH boss -> OK\nPING -> PONG")
 	})
 }
@@ -387,8 +387,8 @@ func TestWhatIsSentBehindQUITIsNotKept(t *testing.T) {
 		c := l.dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4096)
 		waits := func() bool {
-			all := l.s.clients.list()
-			return len(all) == 1 && all[0].status.unsentBytes.Load() > 0
+			all := l.s.clients.List()
+			return len(all) == 1 && all[0].Status.UnsentBytes.Load() > 0
 		}
 		_ = c.SetWriteDeadline(time.Now().Add(eventually.Limit()))
 		for err := error(nil); !waits() && err == nil; time.Sleep(time.Millisecond) {
@@ -401,7 +401,7 @@ func TestWhatIsSentBehindQUITIsNotKept(t *testing.T) {
 				break
 			}
 		}
-		if used := l.s.clientMemory.usedBytes.Load(); used > 8<<20 {
+		if used := l.s.clients.UsedBytes.Load(); used > 8<<20 {
 			t.Errorf("%d bytes are kept", used)
 		}
 	})
@@ -457,36 +457,6 @@ func TestWhoEndsBehindQUITReadsItsAnswers(t *testing.T) {
 	c.expectReplies("OK")
 }
 
-// A large request that comes in small pieces, as over TLS, is moved a bounded number of times however
-// many pieces it has.
-func TestStream_LargeRequestInSmallReads_IsMovedOnce(t *testing.T) {
-	l := startServer(t, shapes[3], Options{})
-	for _, size := range []int{1 << 20, 8 << 20} {
-		c, refused := l.s.newClient(&stream{}, "127.0.0.1:1", "127.0.0.1:2")
-		if c == nil {
-			t.Fatal(refused)
-		}
-		w, moved := newWorker(l.s, streamRowKeyBytes), 0
-		request := encodeRequest("SET", "k", strings.Repeat("x", size))
-		request = append(request, encodeRequest("PING")[:5]...) // and a part of the next
-		for len(request) > 0 {
-			n := min(len(request), streamReadBytes)
-			c.in = append(c.in, request[:n]...)
-			request = request[n:]
-			rest := w.takeRequests(c, c.in)
-			w.commit()
-			moved += c.keepRest(rest)
-		}
-		if string(c.out.Bytes) != "+OK\r\n" || len(c.in) != 5 {
-			t.Fatalf("%q, and %d bytes wait", c.out.Bytes, len(c.in))
-		}
-		if moved > 2*streamReadBytes {
-			t.Errorf("a request of %d bytes was moved by %d", size, moved)
-		}
-		l.s.removeClient(c)
-	}
-}
-
 // Who sends a request that is too large hears which limit it is above, though it has not read while it was
 // sending; the log and the figures tell of it.
 func TestRequest_AboveTheLimit_IsAnsweredLoggedAndCounted(t *testing.T) {
@@ -500,7 +470,7 @@ func TestRequest_AboveTheLimit_IsAnsweredLoggedAndCounted(t *testing.T) {
 		}{
 			{fmt.Sprintf("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n", bulk), fmt.Sprintf("-ERR Protocol error: invalid bulk length: an argument of %d bytes, at most %d", bulk, command.MaxValueBytes), bulk},
 			{"*1048577\r\n", "-ERR Protocol error: invalid multibulk length: a request of 1048577 arguments, at most 1048576", 1 << 20},
-			{many, fmt.Sprintf("-ERR Protocol error: too big request: at most %d bytes", defaultLimits.Total), 0},
+			{many, fmt.Sprintf("-ERR Protocol error: too big request: at most %d bytes", settings.RequestLimits.Total), 0},
 		} {
 			client := l.dial()
 			_, _ = client.Write([]byte(c.head))
@@ -526,64 +496,9 @@ func TestRequest_AboveTheLimit_IsAnsweredLoggedAndCounted(t *testing.T) {
 		if got := l.s.Counts().TooLarge; got != 3 {
 			t.Errorf("%d are counted", got)
 		}
-		waitUntil(t, "the end of all", func() bool { return l.s.clients.len() == 1 })
+		waitUntil(t, "the end of all", func() bool { return l.s.clients.Len() == 1 })
 		if n := strings.Count(said(), `reason="request too large"`); n != 3 {
 			t.Errorf("the log says it %d times: %s", n, said())
 		}
 	})
-}
-
-// An answer that is taken in small parts is not moved at each of them.
-func TestAnswer_TakenInSmallParts_IsNotMovedEachTime(t *testing.T) {
-	for _, size := range []int{1 << 20, 16 << 20} {
-		c := &client{}
-		c.out.Bytes = make([]byte, size)
-		for i := range c.out.Bytes {
-			c.out.Bytes[i] = byte(i >> 10)
-		}
-		moved, sent := 0, 0
-		for len(c.out.Bytes) > 0 {
-			n := min(len(c.out.Bytes), 10_000)
-			if c.out.Bytes[0] != byte(sent>>10) || len(c.out.Bytes) != size-sent {
-				t.Fatalf("behind %d bytes that were sent come %d others", sent, len(c.out.Bytes))
-			}
-			sent += n
-			moved += c.keepUnsent(c.out.Bytes[n:])
-		}
-		if moved > 8*maxRetainedBytes {
-			t.Errorf("of an answer of %d bytes %d were moved", size, moved)
-		}
-		if c.outSent != 0 || cap(c.out.Bytes) > maxRetainedBytes {
-			t.Errorf("%d and %d bytes are held", c.outSent, cap(c.out.Bytes))
-		}
-	}
-}
-
-func TestClient_LargeRequestArrives_InFewBuffersOfItsSize(t *testing.T) {
-	const size = 32 << 20
-	head := []byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$33554432\r\n")
-	c := &client{}
-	limits := resp.Limits{Args: 10, Bulk: 64 << 20, Total: 64 << 20}
-	c.appendInput(head)
-	piece := make([]byte, 64<<10)
-	var made, total int
-	for len(c.in) < len(head)+size+2 {
-		if _, n, err := c.parser.Next(c.in, limits); n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-		before := cap(c.in)
-		c.appendInput(piece[:min(len(piece), len(head)+size+2-len(c.in))])
-		if now := cap(c.in); now != before {
-			made, total = made+1, total+now
-		}
-		if cap(c.in) > 2*len(c.in)+2*len(piece) {
-			t.Fatalf("%d bytes have arrived, and take %d", len(c.in), cap(c.in))
-		}
-	}
-	if args, _, err := c.parser.Next(c.in, limits); err != nil || len(args) != 3 || len(args[2]) != size {
-		t.Fatalf("%d arguments, %v", len(args), err)
-	}
-	if total > 3*size || cap(c.in) > size+1<<20 {
-		t.Errorf("%d buffers of %d bytes were made, the last of %d, for a request of %d", made, total, cap(c.in), size)
-	}
 }

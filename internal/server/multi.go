@@ -4,18 +4,11 @@ import (
 	"bytes"
 	"hash/maphash"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/redis"
-	"github.com/cleavekv/cleave/internal/shard/command"
 )
-
-func init() {
-	registerHandlers(map[string]func(*call){"multi": handleMulti, "discard": handleDiscard, "unwatch": handleUnwatch})
-	registerBlockingHandlers(map[string]func(*call){"watch": handleWatch})
-}
 
 // multiQueue is what a client has said between MULTI and EXEC.
 type multiQueue struct {
@@ -41,30 +34,6 @@ const (
 	watchedKeyOverhead = 128
 )
 
-func handleMulti(t *call) {
-	if t.c.queue != nil {
-		t.out.Fail(redis.Error("ERR MULTI calls can not be nested"))
-		return
-	}
-	t.c.queue = &multiQueue{keyspace: t.c.keyspace}
-	t.out.OK()
-}
-
-func handleDiscard(t *call) {
-	if t.c.queue == nil {
-		t.out.Fail(redis.Error("ERR DISCARD without MULTI"))
-		return
-	}
-	t.c.queue = nil
-	t.c.clearWatched()
-	t.out.OK()
-}
-
-func handleUnwatch(t *call) {
-	t.c.clearWatched()
-	t.out.OK()
-}
-
 // clearWatched forgets the keys of WATCH.
 func (c *client) clearWatched() { c.watchedKeys, c.watchedByHash, c.watchedBytes = nil, nil, 0 }
 
@@ -88,37 +57,6 @@ func (c *client) addWatched(w watchedKey) {
 	c.watchedByHash[hash] = append(c.watchedByHash[hash], int32(len(c.watchedKeys)))
 	c.watchedKeys = append(c.watchedKeys, w)
 	c.watchedBytes += len(w.key) + watchedKeyOverhead
-}
-
-// handleWatch notes the versions of keys.
-func handleWatch(t *call) {
-	if t.c.queue != nil {
-		t.out.Fail(redis.Error("ERR WATCH inside MULTI is not allowed"))
-		return
-	}
-	for _, key := range t.Args[1:] {
-		if err := command.CheckKey(key); err != nil {
-			t.out.Fail(err)
-			return
-		}
-		if t.c.isWatched(t.c.keyspace, key) {
-			continue
-		}
-		if len(t.c.watchedKeys) == maxWatchedKeys {
-			t.out.Fail(redis.Error("ERR too many watched keys: at most " + strconv.Itoa(maxWatchedKeys)))
-			return
-		}
-		version, err := t.s.readVersion(t.ctx, t.c.keyspace, key)
-		if err == nil {
-			err = t.ctx.Err()
-		}
-		if err != nil {
-			t.out.Fail(err)
-			return
-		}
-		t.c.addWatched(watchedKey{t.c.keyspace, key, version})
-	}
-	t.out.OK()
 }
 
 // enqueueForExec keeps a request for EXEC.
@@ -178,7 +116,7 @@ func (w *worker) beginExec(c *client) {
 		w.replyInOrder(c, execSpec, func(out *redis.Writer) { out.Array(0) })
 	default:
 		for i := range q.requests {
-			w.s.stats.recordCall(q.requests[i].Spec, nil)
+			w.s.stats.RecordCall(q.requests[i].Spec, nil)
 		}
 		w.beginUnit(c, &unit{c: c, items: q.requests, multi: true, watchedKeys: keys})
 	}

@@ -73,7 +73,7 @@ func TestLog_OfClients_SaysWhyTheyAreRefusedAndClosed(t *testing.T) {
 			} {
 				out.awaitText(t, want)
 			}
-			if n := strings.Count(out.String(), "reason=maxclients addr"); n > logBurst {
+			if n := strings.Count(out.String(), "reason=maxclients addr"); n > 5 {
 				t.Errorf("there are %d lines of one kind", n)
 			}
 			l.s.Close()

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +19,7 @@ func TestNames_OfChannelsAndWatchedKeys_AreBoundedAndCounted(t *testing.T) {
 			}
 		}
 		c.runScript("PUBLISH " + long + " m -> -ERR too large: channel*\nSCAN 0 MATCH " + long + " -> -ERR too large: pattern*")
-		c.runScript("CLIENT TRACKING ON BCAST PREFIX " + strings.Repeat("p", maxPrefixBytes+1) + " -> -ERR too large: prefix of 1025 bytes, at most 1024*")
+		c.runScript("CLIENT TRACKING ON BCAST PREFIX " + strings.Repeat("p", 1025) + " -> -ERR too large: prefix of 1025 bytes, at most 1024*")
 		id := strings.Trim(c.ask("CLIENT ID"), "()")
 		total := func() (n int) {
 			line := admin.ask("CLIENT LIST ID " + id)
@@ -47,12 +46,12 @@ func TestNames_OfChannelsAndWatchedKeys_AreBoundedAndCounted(t *testing.T) {
 			c.readReply()
 		}
 		counted("patterns to be counted", 320_000, 400_000)
-		if used := l.s.clientMemory.usedBytes.Load(); used < 320_000 {
+		if used := l.s.clients.UsedBytes.Load(); used < 320_000 {
 			t.Errorf("%d bytes are counted", used)
 		}
 		admin.runScript("CONFIG SET maxmemory-clients 1mb -> OK")
 		c.send("SUBSCRIBE" + names(100))
-		waitUntil(t, "the end of one that takes too much", func() bool { return l.s.clients.len() == 1 })
+		waitUntil(t, "the end of one that takes too much", func() bool { return l.s.clients.Len() == 1 })
 		if !strings.Contains(said(), "maxmemory-clients") {
 			t.Errorf("the log says %s", said())
 		}
@@ -67,7 +66,7 @@ func TestPublish_AgainstPatternsThatTakeLong_HoldsUpNobody(t *testing.T) {
 		slow := strings.Repeat("*a", 8000)
 		listener.runScript("PSUBSCRIBE " + slow + "b -> [psubscribe*\nPSUBSCRIBE a*c -> [psubscribe a*c (2)]")
 		channel := strings.Repeat("a", command.MaxKeyBytes-1) + "c"
-		if !l.s.hub.isPublishSlow([]byte(channel)) || l.s.hub.isPublishSlow([]byte("news")) {
+		if !l.s.hub.IsPublishSlow([]byte(channel)) || l.s.hub.IsPublishSlow([]byte("news")) {
 			t.Error("it is not known which takes long")
 		}
 		c.sendWords("PUBLISH", channel, "m")
@@ -80,39 +79,6 @@ func TestPublish_AgainstPatternsThatTakeLong_HoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A change costs the same however many prefixes others track.
-func TestTracker_WithManyPrefixes_LooksForEachLengthOnce(t *testing.T) {
-	var p prefixTable
-	clients := make([]*client, 40)
-	for i := range clients {
-		clients[i] = &client{id: uint64(i)}
-		want := &tracking{broadcast: true}
-		for j := range maxPrefixes {
-			want.prefixes = append(want.prefixes, fmt.Appendf(nil, "%02d:%06d:", i, j))
-		}
-		if err := checkPrefixes(want.prefixes); err != nil {
-			t.Fatal(err)
-		}
-		p.add(clients[i], want)
-		defer func() {
-			if p.remove(clients[i], want); i == 0 && (len(p.clients) != 0 || len(p.lengthCounts) != 0 || len(p.sortedLengths) != 0) {
-				t.Errorf("%d prefixes of %d lengths are left", len(p.clients), len(p.sortedLengths))
-			}
-		}()
-	}
-	everything := &client{id: 100}
-	p.add(everything, &tracking{broadcast: true})
-	defer p.remove(everything, &tracking{broadcast: true})
-	if len(p.sortedLengths) != 2 {
-		t.Errorf("400,000 prefixes of one length, and the empty one, are looked for %d times", len(p.sortedLengths))
-	}
-	for key, want := range map[string]int{"07:000042:x": 2, "07:000042:": 2, "07:00004": 1, "": 1, "zz:000042:x": 1} {
-		if got := slices.Collect(p.clientsFor([]byte(key))); len(got) != want || !slices.Contains(got, everything) {
-			t.Errorf("%q is heard of by %d", key, len(got))
-		}
-	}
-}
-
 func TestTrackingPrefixes_ThatOverlapOrAreTooMany_AreRefused(t *testing.T) {
 	l := startServer(t, shapes[1], Options{})
 	c := l.dial()
@@ -122,7 +88,7 @@ func TestTrackingPrefixes_ThatOverlapOrAreTooMany_AreRefused(t *testing.T) {
 		CLIENT TRACKING ON BCAST PREFIX a PREFIX b -> OK
 	`)
 	many := []string{"CLIENT", "TRACKING", "ON", "BCAST"}
-	for i := range maxPrefixes + 1 {
+	for i := range 10_001 {
 		many = append(many, "PREFIX", fmt.Sprintf("%06d", i))
 	}
 	c.sendWords(many...)

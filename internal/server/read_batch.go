@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/group"
 )
@@ -67,7 +68,7 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 	w.inlineClients = w.inlineClients[:0]
 	room, lend, near := maxInlineRows, w.planHelperRows(), w.s.isStorageFast()
 	w.pending = slices.DeleteFunc(w.pending, func(c *client) bool {
-		if c.staged > 0 {
+		if c.Staged > 0 {
 			return false // what it has staged comes first
 		}
 		c.mergeRefused()
@@ -75,10 +76,10 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 		case needsExclusive(tasks) || w.s.throttleTime(tasks) > 0:
 			// It may wait for a lock, which must hold up nobody else. And it leaves now: what it asks for next
 			// may depend on this.
-			c.conn.sendOutput()
+			c.SendOutput()
 			alone = append(alone, c)
 		case !near || !c.canReadInline():
-			c.conn.sendOutput()
+			c.SendOutput()
 			away = append(away, c)
 		case room > 0:
 			w.inlineClients, room = append(w.inlineClients, c), room-len(tasks)
@@ -88,9 +89,9 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 			w.hasOverflow = true
 			return false
 		}
-		c.accountMemory()
-		c.status.unreadSinceMS.Store(0) // nothing is written until it is back
-		c.handedOff = true
+		c.AccountMemory()
+		c.Status.UnreadSinceMS.Store(0) // nothing is written until it is back
+		c.HandedOff = true
 		return true
 	})
 	return alone, away, lent
@@ -162,7 +163,7 @@ func (s *Server) readFast(clients []*client) (far []*client) {
 		if !c.replyReadRows() {
 			return false
 		}
-		c.conn.resumeClient()
+		c.Resume()
 		return true
 	})
 }
@@ -173,7 +174,7 @@ func (c *client) replyReadRows() bool {
 	b, began := c.backlog, c.backlog.done
 	for first := true; len(b.remaining()) > 0; first = false {
 		t := &b.remaining()[0]
-		if !t.isReadCurrent(first) || len(c.out.Bytes) > maxUnreadBytes || c.account.User() != t.user {
+		if !t.isReadCurrent(first) || len(c.Out.Bytes) > conn.MaxUnreadBytes || c.account.User() != t.user {
 			break
 		}
 		c.replyReadRow(t)
@@ -351,7 +352,7 @@ func (s *Server) runReadBatch(ctx context.Context, clients []*client) {
 	for _, c := range clients {
 		s.prefetchRefused(ctx, c)
 		s.runBacklog(ctx, c)
-		c.conn.resumeClient()
+		c.Resume()
 	}
 }
 
@@ -360,7 +361,7 @@ func (s *Server) prefetchRefused(ctx context.Context, c *client) {
 	tasks := c.backlog.tasks[c.backlog.done:c.backlog.prefetchedTo]
 	for i := range tasks {
 		t := &tasks[i]
-		if t.refusals == 0 || !t.isStageable() || ctx.Err() != nil || c.disconnected.Load() {
+		if t.refusals == 0 || !t.isStageable() || ctx.Err() != nil || c.Disconnected.Load() {
 			continue
 		}
 		p := t.keyPosition()

@@ -148,15 +148,15 @@ func TestAWorkerWaitsForNoDisk(t *testing.T) {
 		h := newManualClient(t, l)
 		w.takeRequests(h.c, []byte(ask))
 		w.commit()
-		known.c.out.Bytes = nil
+		known.c.Out.Bytes = nil
 		w.takeRequests(known.c, []byte("INCR known\r\n"))
 		w.commit()
-		if got := string(known.c.out.Bytes); !strings.HasPrefix(got, ":") {
+		if got := string(known.c.Out.Bytes); !strings.HasPrefix(got, ":") {
 			t.Errorf("beside %q another is answered %q", ask, got)
 		}
 		free()
 		h.finishBacklog(w)
-		if len(h.c.out.Bytes) == 0 {
+		if len(h.c.Out.Bytes) == 0 {
 			t.Errorf("%q is not answered", ask)
 		}
 		if t.Failed() {
@@ -195,12 +195,12 @@ func TestAWorkerWaitsForNoField(t *testing.T) {
 		say(fmt.Sprintf("TTL hash%d\r\n", i)).finishBacklog(w)
 		free := disk.stallReads(t)
 		h := say(ask)
-		if got := string(say("INCR known\r\n").c.out.Bytes); !strings.HasPrefix(got, ":") {
+		if got := string(say("INCR known\r\n").c.Out.Bytes); !strings.HasPrefix(got, ":") {
 			t.Errorf("beside %q another is answered %q", ask, got)
 		}
 		free()
 		h.finishBacklog(w)
-		if got := string(h.c.out.Bytes); got != c.want {
+		if got := string(h.c.Out.Bytes); got != c.want {
 			t.Errorf("%q is answered %q, want %q", ask, got, c.want)
 		}
 	}
@@ -220,14 +220,14 @@ func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
 	w.takeRequests(h.c, []byte(known))
 	w.commit()
 	h.finishBacklog(w)
-	h.c.out.Bytes = nil
+	h.c.Out.Bytes = nil
 	w.takeRequests(h.c, []byte(asks))
 	if w.staged != 2*hashCount {
 		t.Fatalf("%d requests are staged", w.staged)
 	}
 	w.commit()
 	h.waitIdle()
-	if got := string(h.c.out.Bytes); got != "" {
+	if got := string(h.c.Out.Bytes); got != "" {
 		t.Errorf("without the disk they are answered %q", got)
 	}
 	w.takeRequests(h.c, nil)
@@ -236,7 +236,7 @@ func TestWritesThatWereRefusedComeBackTogether(t *testing.T) {
 	}
 	w.commit()
 	h.finishBacklog(w)
-	if got := string(h.c.out.Bytes); got != want {
+	if got := string(h.c.Out.Bytes); got != want {
 		t.Errorf("answered was %q, want %q", got, want)
 	}
 }
@@ -346,7 +346,7 @@ func TestWhatMeetsALockMustStillBeAllowed(t *testing.T) {
 	w.commit()
 	unlock()
 	h.finishBacklog(w)
-	if got := string(h.c.out.Bytes); !strings.HasPrefix(got, "-NOPERM") {
+	if got := string(h.c.Out.Bytes); !strings.HasPrefix(got, "-NOPERM") {
 		t.Errorf("answered was %q", got)
 	}
 }
@@ -380,7 +380,7 @@ func TestALockHoldsUpNobodyElse(t *testing.T) {
 	}
 	unlock()
 	meets.finishBacklog(w)
-	if got := string(meets.c.out.Bytes); got != "+OK\r\n:1\r\n" {
+	if got := string(meets.c.Out.Bytes); got != "+OK\r\n:1\r\n" {
 		t.Errorf("answered was %q", got)
 	}
 }

@@ -721,7 +721,7 @@ func TestSettingsAreKeptInOneForm(t *testing.T) {
 		CONFIG SET requirepass yes -> OK
 		CONFIG SET requirepass another -> OK
 	`)
-	if !l.s.stats.tracksLatency.Load() {
+	if !l.s.stats.TracksLatency.Load() {
 		t.Error("how long calls take is not measured")
 	}
 	if err := l.s.Configure(map[string]string{"latency-tracking-info-percentiles": "50 99"}); err != nil {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,8 +14,11 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/ops/api"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/resp"
-	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/server/settings"
+	"github.com/cleavekv/cleave/internal/server/stats"
 )
 
 // Options are how a server serves. The zero value is ready.
@@ -66,23 +68,20 @@ type Server struct {
 	running sync.WaitGroup
 	closing sync.Mutex // a listener is served before Close waits, or not at all
 
-	lastClientID atomic.Uint64
-	clientLog    clientLog
-	stats        stats
-	clients      clientRegistry
-	hub          hub
-	config       config
+	stats        *stats.Counters
+	clients      *conn.Set
+	hub          *pubsub.Hub
+	config       *settings.Table
 	scanCursors  scanCursors
 	users        *acl.Table
 	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
 	deniedLog    deniedLog
-	tracker      tracker
-	notifier     notifier
-	slowlog      slowlog
+	tracker      *pubsub.Tracker
+	notifier     *pubsub.Notifier
+	slowlog      *stats.Slowlog
 	memory       memory
 	audit        atomic.Pointer[Audit]
-	clientMemory clientMemory
-	latency      latencyMonitor
+	latency      *stats.LatencyMonitor
 	authThrottle authThrottle
 	// counters are those of CLEAVE.COUNTER.
 	counters     counterTable
@@ -93,7 +92,7 @@ type Server struct {
 }
 
 // ErrClosed means that the server was closed.
-var ErrClosed = errors.New("serve: closed")
+var ErrClosed = conn.ErrClosed
 
 // New makes a server. It is closed before the store is.
 func New(db *cleave.DB, o Options) *Server {
@@ -111,14 +110,20 @@ func New(db *cleave.DB, o Options) *Server {
 	}
 	var e *engine.DB
 	db.Engine(&e)
-	s := &Server{db: db, engine: e, node: e.Node(), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable(), clientLog: newClientLog(o.Log)}
+	s := &Server{db: db, engine: e, node: e.Node(), opts: o, startedAt: o.Now(), runID: newRunID(), users: acl.NewTable()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.stats.init()
-	s.clients.init()
-	s.hub.init()
-	s.slowlog.init()
-	s.config.init(s)
-	s.clientMemory.outputLimits.Store(&bufferLimits{})
+	s.stats = stats.NewCounters()
+	s.clients = conn.NewSet(s.ctx, &s.running, s.stats, o.Log, o.Now, func(isLoop bool) conn.Executor {
+		if isLoop {
+			return newWorker(s, rowKeyBytes)
+		}
+		return newWorker(s, streamRowKeyBytes)
+	})
+	changes := &pubsub.Source{DB: db, Engine: e, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
+	s.hub = pubsub.NewHub()
+	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
+	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)
+	s.config = settings.NewTable(&settings.Start{Fsync: o.Fsync, Dir: o.Dir, LogFile: o.LogFile, Clients: o.Clients, Cluster: o.Cluster, Memory: o.Memory})
 	s.applySettings(nil)
 	s.cursorCipher.init(s)
 	s.running.Go(s.sweepClients)
@@ -131,7 +136,7 @@ func New(db *cleave.DB, o Options) *Server {
 // Serve serves the connections of a listener until the server is closed: then the error
 // is ErrClosed.
 func (s *Server) Serve(l net.Listener) error {
-	s.config.setListenAddr("port", l.Addr())
+	s.config.SetListenAddr("port", l.Addr())
 	return s.serveListener(l)
 }
 
@@ -142,9 +147,9 @@ func (s *Server) serveListener(l net.Listener) error {
 	}
 	defer s.running.Done()
 	if tcp, ok := l.(*net.TCPListener); ok {
-		return s.serveLoops(tcp)
+		return s.clients.ServeLoops(tcp)
 	}
-	return s.serveStreams(l)
+	return s.clients.ServeStreams(l)
 }
 
 // beginServing counts one more that runs, unless the server is closed.
@@ -163,46 +168,44 @@ func (s *Server) Close() {
 	s.closing.Lock()
 	s.cancel()
 	s.closing.Unlock()
-	s.notifier.close()
-	s.clients.forEach(func(c *client) { c.conn.closeConn() })
+	s.notifier.Close()
+	s.clients.ForEach(func(c *conn.Conn) { c.CloseConn() })
 	s.running.Wait()
 	s.counters.close()
-	s.clientLog.limiter.Close()
+	s.clients.Log.Close()
 }
 
 // newClient begins to serve a connection. If it must not be served it returns nil, and
 // what to say before it is closed.
-func (s *Server) newClient(t transport, from, to string) (_ *client, refused string) {
+func (s *Server) newClient(t conn.Transport, from, to string) (_ *client, refused string) {
 	if !s.isTrusted(from) {
-		s.stats.refusedClients.Add(1)
-		s.clientLog.logRefused("protected mode", from)
+		s.stats.RefusedClients.Add(1)
+		s.clients.Log.LogRefused("protected mode", from)
 		return nil, replyProtectedMode
 	}
-	c := &client{id: s.lastClientID.Add(1), s: s, conn: t, remoteAddr: from, localAddr: to, connectedAt: s.opts.Now()}
-	c.setProtocol(resp.RESP2)
+	c := &client{s: s}
+	c.Init(s.clients, t, c, from, to)
+	c.SetProtocol(resp.RESP2)
 	c.setKeyspace(s.defaultKeyspace())
 	c.setDefaultAccount()
-	if !s.clients.add(c, s.opts.Clients) {
-		s.stats.refusedClients.Add(1)
-		s.clientLog.logRefused("maxclients", from)
+	if !s.clients.Add(&c.Conn, s.opts.Clients) {
+		s.stats.RefusedClients.Add(1)
+		s.clients.Log.LogRefused("maxclients", from)
 		return nil, replyTooManyClients
 	}
-	s.stats.connections.Add(1)
-	s.clientLog.logConnection("client connected", c)
+	s.stats.Connections.Add(1)
+	s.clients.Log.LogConnection("client connected", &c.Conn)
 	return c, ""
 }
 
 // removeClient ends what the server knows about a client. It is for the client's owner.
 func (s *Server) removeClient(c *client) {
-	s.clients.remove(c)
-	s.clientLog.logConnection("client gone", c)
-	s.clientMemory.usedBytes.Add(-c.accountedBytes)
-	c.accountedBytes = 0
-	s.hub.unsubscribeAll(c)
-	s.tracker.stopTracking(c)
-	c.mailbox.mu.Lock() // from now on nobody leaves anything there
-	c.mailbox.discardAll(s)
-	c.mailbox.mu.Unlock()
+	s.clients.Remove(&c.Conn)
+	s.clients.Log.LogConnection("client gone", &c.Conn)
+	c.ReleaseMemory()
+	s.hub.UnsubscribeAll(&c.Conn)
+	s.tracker.Stop(&c.Conn)
+	c.CloseMailbox()
 }
 
 // defaultKeyspace is the keyspace that clients begin with.
@@ -214,15 +217,12 @@ func (s *Server) defaultKeyspace() *node.Keyspace {
 	return k
 }
 
-// defaultLimits are the limits of clients who may do something.
-var defaultLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
-
 // requestLimits are those of a client.
 func (s *Server) requestLimits(c *client) *resp.Limits {
 	if c.needsAuth() {
 		return &resp.UnauthenticatedLimits
 	}
-	return &defaultLimits
+	return &settings.RequestLimits
 }
 
 // What clients hear that are not served.
@@ -237,7 +237,7 @@ const (
 // may, unless it was told otherwise: a server that listens to the world by mistake must
 // not serve it.
 func (s *Server) isTrusted(from string) bool {
-	if s.config.get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {
+	if s.config.Get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {
 		return true
 	}
 	at, err := netip.ParseAddrPort(from)

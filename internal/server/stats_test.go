@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,48 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
-
-func TestATimeIsKnownToAnEighth(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(math.Exp2(rapid.Float64Range(3, 38).Draw(t, "log2 of the time")))
-		var one timeHistogram
-		one.add(3, d, 3*d, true)
-		micros := one.estimateQuantiles([]float64{0, 50, 100})
-		exact := float64(d) / 1000
-		for _, m := range micros {
-			if m < exact || m > exact*1.15+0.002 {
-				t.Fatalf("%v is said to be %v us", d, m)
-			}
-		}
-	})
-	for d, want := range map[time.Duration]int{-1: 0, 0: 0, math.MaxInt64: timeBuckets - 1} {
-		if got := timeBucket(d); got != want {
-			t.Errorf("%v is in bucket %d, want %d", d, got, want)
-		}
-	}
-	for i := range timeBuckets - 1 {
-		if timeBucketBound(i) >= timeBucketBound(i+1) {
-			t.Errorf("bucket %d ends at %v, the next at %v", i, timeBucketBound(i), timeBucketBound(i+1))
-		}
-	}
-}
-
-func TestQuantilesCountTheCalls(t *testing.T) {
-	var all timeHistogram
-	for i := range 1000 {
-		all.add(1, time.Duration(1+i)*time.Millisecond, 0, true)
-	}
-	micros := all.estimateQuantiles([]float64{0, 50, 99, 100})
-	for i, want := range []float64{1e3, 500e3, 990e3, 1000e3} {
-		if got := micros[i]; got < want || got > want*1.15 {
-			t.Errorf("quantile %d is %v us, want about %v", i, got, want)
-		}
-	}
-}
 
 // readCommandStats is what INFO commandstats tells of a command.
 func (c *testConn) readCommandStats(name string) (calls, rejected, failed int, micros float64) {
@@ -180,9 +139,10 @@ func TestATimeHasAllThatWasWaitedFor(t *testing.T) {
 			answered.Store(true)
 			free()
 		}
-		times := &l.s.stats.commands[redis.SpecByName(name).Index].times
-		if longest := times.estimateQuantiles([]float64{100})[0]; longest < float64(wait.Microseconds())/2 || times.sum.Load() < int64(wait)/2 {
-			t.Errorf("%s took %v us at most, and %v in all, though it has waited for %v", name, longest, time.Duration(times.sum.Load()), wait)
+		spec := redis.SpecByName(name)
+		sum := l.s.stats.CountsOf(spec).Took
+		if longest := l.s.stats.QuantilesOf(spec, []float64{100})[0]; longest < float64(wait.Microseconds())/2 || sum < wait/2 {
+			t.Errorf("%s took %v us at most, and %v in all, though it has waited for %v", name, longest, sum, wait)
 		}
 	}
 }

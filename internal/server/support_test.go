@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,10 +34,26 @@ type testServer struct {
 	db   *cleave.DB
 	s    *Server
 	addr string
+	// accepted are the connections of a server whose connections have goroutines.
+	accepted *opaqueListener
 }
 
 // opaqueListener keeps a server from seeing that a listener is one of TCP.
-type opaqueListener struct{ net.Listener }
+type opaqueListener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *opaqueListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
 
 func startServer(t *testing.T, sh serverShape, o Options) *testServer {
 	t.Helper()
@@ -80,10 +97,10 @@ func serveOn(t *testing.T, db *cleave.DB, sh serverShape, o Options) (*testServe
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := &testServer{t, db, New(db, o), l.Addr().String()}
+	lab := &testServer{t, db, New(db, o), l.Addr().String(), &opaqueListener{Listener: l}}
 	done := make(chan error, 1)
 	if sh.streams {
-		go func() { done <- lab.s.Serve(opaqueListener{l}) }()
+		go func() { done <- lab.s.Serve(lab.accepted) }()
 	} else {
 		go func() { done <- lab.s.Serve(l) }()
 	}

@@ -42,12 +42,13 @@ func TestWhoReadsWhileAKeyspaceIsEmptiedHearsOfLaterChanges(t *testing.T) {
 // Nothing is noted for a MULTI that is not executed any more: it may have no end.
 func TestNothingIsTrackedForAMultiThatHasFailed(t *testing.T) {
 	l := startServer(t, shapes[0], Options{})
-	c := l.dial()
-	c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nMULTI -> OK\nNOSUCH -> -ERR *\nGET a -> QUEUED\nGET b -> QUEUED")
-	l.s.tracker.mu.Lock()
-	defer l.s.tracker.mu.Unlock()
-	if n := len(l.s.tracker.keys); n != 0 {
-		t.Errorf("%d keys are tracked", n)
+	w, h := newWorker(l.s, rowKeyBytes), newManualClient(t, l)
+	w.takeRequests(h.c, []byte("HELLO 3\r\n"))
+	h.waitIdle()
+	w.takeRequests(h.c, []byte("CLIENT TRACKING ON\r\nMULTI\r\nNOSUCH\r\nGET a\r\nGET b\r\n"))
+	w.commit()
+	if n := len(h.c.unansweredReads); n != 0 || !strings.HasSuffix(string(h.c.Out.Bytes), "+QUEUED\r\n+QUEUED\r\n") {
+		t.Errorf("%d keys are tracked, and answered was %q", n, h.c.Out.Bytes)
 	}
 }
 
@@ -62,7 +63,7 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	h := newManualClient(t, l)
 	w.takeRequests(h.c, []byte("CLIENT TRACKING ON REDIRECT "+id+"\r\n"))
 	w.commit()
-	h.c.out.Bytes = nil
+	h.c.Out.Bytes = nil
 	w.takeRequests(h.c, []byte("GET k0\r\nGET k1\r\n"))
 	other.runScript("SET k0 new -> OK")
 	const message = "[message __redis__:invalidate [k0]]"
@@ -71,10 +72,10 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	}
 	w.commit()
 	h.waitIdle()
-	if got := string(h.c.out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
+	if got := string(h.c.Out.Bytes); got != "$3\r\nnew\r\n$1\r\n1\r\n" {
 		t.Errorf("answered was %q", got)
 	}
-	l.s.tracker.recordAnswered(h.c) // as it is written
+	h.c.RecordAnswered() // as it is written
 	other.runScript("SET k0 newer -> OK")
 	if got := told.readReply(); got != message {
 		t.Error(got)
@@ -93,7 +94,7 @@ func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 			t.Helper()
 			c.runScript("SET " + key + " 1 -> OK")
 			watch.readReply()
-			l.s.tracker.len() // it waits until all are told
+			l.s.tracker.Len() // it waits until all are told
 		}
 		told("x")
 		named.runScript("GET none -> (nil)\nSUBSCRIBE other -> [subscribe other (1)]")
@@ -187,28 +188,6 @@ func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
 	for got := all; got == all; {
 		if got = c.readReply(); got != all && got != "[invalidate [k]]" {
 			t.Error(got)
-		}
-	}
-}
-
-// Clients that have read a key and have gone are not remembered for as long as the key does not
-// change.
-func TestWhoHasGoneIsNotTrackedForEver(t *testing.T) {
-	l := startServer(t, shapes[0], Options{})
-	l.dial().runScript("SET k v -> OK\nHELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v")
-	const gone = 100
-	for range gone {
-		c := l.dial()
-		c.runScript("HELLO 3 -> [server*\nCLIENT TRACKING ON -> OK\nGET k -> v\nQUIT -> OK")
-		for l.s.tracker.len() > 1 {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	l.s.tracker.mu.Lock()
-	defer l.s.tracker.mu.Unlock()
-	for at, readers := range l.s.tracker.keys {
-		if len(readers) > gone/2 {
-			t.Errorf("of %v %d readers are remembered", at, len(readers))
 		}
 	}
 }

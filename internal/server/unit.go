@@ -13,6 +13,8 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/partition"
@@ -60,9 +62,9 @@ type unitState interface {
 // run executes the unit on a state. It may be called again: then all of it is new.
 // Requests about the connection have no part in it: their turn comes after the commit.
 func (u *unit) run(s unitState) {
-	u.out = redis.Writer{Version: u.c.out.Version, Limit: u.c.out.Limit, Bytes: u.out.Bytes[:0]}
+	u.out = redis.Writer{Version: u.c.Out.Version, Limit: u.c.Out.Limit, Bytes: u.out.Bytes[:0]}
 	u.replyEnds, u.watchedChanged, u.misses = u.replyEnds[:0], false, nil
-	notifies := u.c.s.notifiesMisses()
+	notifies := u.c.s.notifier.PublishesMisses()
 	for i := range u.watchedKeys {
 		w := &u.watchedKeys[i]
 		p := w.keyspace.AppendPosition(nil, w.key)
@@ -83,7 +85,7 @@ func (u *unit) run(s unitState) {
 				on = missRecorder{s, &u.misses}
 			}
 			it.Spec.Run(requestState{on, it.keyspace}, &it.Request, &u.out)
-			if isError(u.out.Bytes[start:]) {
+			if resp.IsError(u.out.Bytes[start:]) {
 				s.rollbackToSavepoint()
 			}
 			if s.checkSize() != nil {
@@ -93,9 +95,6 @@ func (u *unit) run(s unitState) {
 		u.replyEnds = append(u.replyEnds, len(u.out.Bytes))
 	}
 }
-
-// isError reports whether an answer is an error.
-func isError(answer []byte) bool { return len(answer) > 0 && answer[0] == '-' }
 
 // requestState is a state as one request sees it.
 type requestState struct {
@@ -208,7 +207,7 @@ func (u *unit) writeReplies(out *redis.Writer) {
 		out.Array(len(u.items))
 		from := 0
 		for i, end := range u.replyEnds {
-			u.c.s.stats.recordError(u.items[i].Spec, u.out.Bytes[from:end])
+			u.c.s.stats.RecordError(u.items[i].Spec, u.out.Bytes[from:end])
 			from = end
 		}
 	}
@@ -224,14 +223,14 @@ func (u *unit) commandSpec() *redis.Spec {
 	return u.items[0].Spec
 }
 
-// recordUnitTime notes that a unit took so long, of which so much is its own.
-func (s *stats) recordUnitTime(u *unit, took, own time.Duration) {
-	s.recordTime(u.commandSpec(), 1, took, own)
+// RecordTime notes that the unit took so long, of which so much is its own.
+func (u *unit) recordTime(s *stats.Counters, took, own time.Duration) {
+	s.RecordTime(u.commandSpec(), 1, took, own)
 	if !u.multi {
 		return
 	}
 	for i := range u.items { // each has waited for all of it
-		s.recordTime(u.items[i].Spec, 1, took, own/time.Duration(len(u.items)))
+		s.RecordTime(u.items[i].Spec, 1, took, own/time.Duration(len(u.items)))
 	}
 }
 
@@ -243,7 +242,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 	}
 	part, p := w.s.findSingleGroup(u)
 	size, known := 0, false
-	if part != nil && (c.staged == 0 || c.stagedStore == part.Store || w.ensureExecuted(c)) {
+	if part != nil && (c.Staged == 0 || c.stagedStore == part.Store || w.ensureExecuted(c)) {
 		size, known = u.sizeInMemory(part)
 	}
 	if !known {
@@ -255,7 +254,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 		u.items[0].Args = w.holdArgs(u.items[0].Args)
 	}
 	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()}, c.id)
+	b.many.Add(part.Group, group.Request{Command: u, Key: p, Gate: u.newGate(), NonBlocking: true, ReadOnly: !u.isWrite()}, c.ID)
 	b.requests = append(b.requests, stagedRequest{c: c, unit: u})
 }
 
@@ -394,7 +393,7 @@ func (s *Server) runUnit(ctx context.Context, u *unit) {
 	}
 	s.runReported(u, func() {
 		took := u.c.runTimed(&u.items[0].Request, nil, func() { s.runUnitInTxn(ctx, u) })
-		s.stats.recordUnitTime(u, took, took)
+		u.recordTime(s.stats, took, took)
 	})
 }
 
@@ -404,17 +403,17 @@ func (s *Server) runUnitInTxn(ctx context.Context, u *unit) {
 		err = s.evalUnitInTxn(ctx, u)
 	}
 	c := u.c
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	switch {
 	case err != nil:
-		c.out.Fail(redactRows(err))
+		c.Out.Fail(redactRows(err))
 	case u.watchedChanged || !u.multi:
-		u.writeReplies(&c.out)
+		u.writeReplies(&c.Out)
 	default:
 		s.writeMultiReplies(ctx, u)
 	}
-	c.finishReply(u.commandSpec(), start)
-	c.conn.notifyOutput()
+	c.FinishReply(u.commandSpec(), start)
+	c.NotifyOutput()
 }
 
 // versionGone is no version of a key.
@@ -451,18 +450,18 @@ func (s *Server) writeMultiReplies(ctx context.Context, u *unit) {
 	c, from := u.c, 0
 	u.publishMisses()
 	s.followKeyspace(ctx, c)
-	c.out.HasOverflowed = c.out.HasOverflowed || u.out.HasOverflowed
-	c.out.Array(len(u.items))
+	c.Out.HasOverflowed = c.Out.HasOverflowed || u.out.HasOverflowed
+	c.Out.Array(len(u.items))
 	for i := range u.items {
 		it := &u.items[i]
-		start := len(c.out.Bytes)
+		start := len(c.Out.Bytes)
 		if it.isServerCommand() {
-			(&call{ctx, s, c, it.Request, &c.out, true}).perform(handlers[it.Spec.Name].handle)
+			(&call{ctx, s, c, it.Request, &c.Out, true}).perform(handlers[it.Spec.Name].handle)
 		} else {
-			c.out.Bytes = append(c.out.Bytes, u.out.Bytes[from:u.replyEnds[i]]...)
+			c.Out.Bytes = append(c.Out.Bytes, u.out.Bytes[from:u.replyEnds[i]]...)
 			from = u.replyEnds[i]
 		}
-		s.stats.recordError(it.Spec, c.out.Bytes[start:])
+		s.stats.RecordError(it.Spec, c.Out.Bytes[start:])
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
+	"github.com/cleavekv/cleave/internal/server/stats"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 )
@@ -46,7 +48,7 @@ func (w *worker) addRequestToWindow(c *client, r redis.Request, row group.RowKey
 	if cmd == nil {
 		return
 	}
-	c.staged++ // until it is staged
+	c.Staged++ // until it is staged
 	c.stagedStore = part.Store
 	w.addToWindow(windowEntry{c: c, groupHost: part, row: row, command: cmd, request: r})
 }
@@ -67,7 +69,7 @@ func (w *worker) flushWindow() {
 	var began time.Duration
 	if timed {
 		w.recordReadTimes() // with the time of the one before
-		began = monotonicNow()
+		began = stats.MonotonicNow()
 	}
 	looks := w.window
 	w.window, w.windowGets = w.window[:0], 0
@@ -84,7 +86,7 @@ func (w *worker) flushWindow() {
 	}
 	switch w.unrecordedReads += reads; {
 	case timed:
-		w.readTime = (monotonicNow() - began) / time.Duration(len(looks))
+		w.readTime = (stats.MonotonicNow() - began) / time.Duration(len(looks))
 		w.untimedWindows = windowsPerTiming - 1
 	case reads > 0 && w.untimedWindows > 0:
 		w.untimedWindows--
@@ -99,7 +101,7 @@ const windowsPerTiming = 4
 // recordReadTimes notes how long the reads took that were answered.
 func (w *worker) recordReadTimes() {
 	if w.unrecordedReads > 0 {
-		w.s.stats.recordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
+		w.s.stats.RecordTime(getSpec, w.unrecordedReads, w.readTime, w.readTime*time.Duration(w.unrecordedReads))
 	}
 	w.unrecordedReads = 0
 }
@@ -114,9 +116,9 @@ func (w *worker) flushReadTimes() {
 // there first, and what the client asks for behind it waits too.
 func (w *worker) stageIfInMemory(l *windowEntry) {
 	c := l.c
-	c.staged--
-	size, known := 0, !c.busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
-	if !c.busy && !known {
+	c.Staged--
+	size, known := 0, !c.Busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
+	if !c.Busy && !known {
 		size, known = l.groupHost.Group.LookupSize(l.row)
 	}
 	if !known {
@@ -140,20 +142,20 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	found, known := false, false
 	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
 	// of it that are seen gone come before all that is looked at behind them.
-	if !c.busy && c.keyspace.CheckAddr() == nil {
+	if !c.Busy && c.keyspace.CheckAddr() == nil {
 		row, w.rowBuf, found, known = l.prefetch.Get(w.rowBuf[:0])
 	}
 	if !known {
 		w.enqueueRequest(c, newGetRequest(l.key), l.user)
 		return false
 	}
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	c.writeGetReply(row, found)
-	if cap(w.rowBuf) > maxRetainedBytes {
+	if cap(w.rowBuf) > conn.MaxRetainedBytes {
 		w.rowBuf = nil
 	}
-	c.finishReply(getSpec, start)
-	c.conn.notifyOutput()
+	c.FinishReply(getSpec, start)
+	c.NotifyOutput()
 	return true
 }
 
@@ -161,11 +163,11 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 func (c *client) writeGetReply(row command.Row, found bool) {
 	switch {
 	case !found:
-		c.out.Null()
+		c.Out.Null()
 	case row.Type() != command.String:
-		c.out.Fail(command.ErrWrongType)
+		c.Out.Fail(command.ErrWrongType)
 	default:
-		c.out.Bulk(row.Payload)
+		c.Out.Bulk(row.Payload)
 	}
 }
 
@@ -178,7 +180,7 @@ var getArg = []byte("GET")
 
 // runGet answers a GET, and waits as long as it takes.
 func (s *Server) runGet(ctx context.Context, c *client, t *task) {
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	p := t.keyPosition()
 	err := s.withGroup(ctx, p, func(part *node.GroupHost) error {
 		s.prefetchRow(ctx, part, p)
@@ -195,14 +197,14 @@ func (s *Server) runGet(ctx context.Context, c *client, t *task) {
 		return err
 	})
 	if err != nil {
-		c.out.Fail(err)
+		c.Out.Fail(err)
 	}
-	c.finishReply(getSpec, start)
+	c.FinishReply(getSpec, start)
 }
 
 // replyReadRow answers a GET of a row that was read.
 func (c *client) replyReadRow(t *task) {
-	start := len(c.out.Bytes)
+	start := len(c.Out.Bytes)
 	c.writeGetReply(t.readRow.Row, t.readRow.Found)
-	c.finishReply(getSpec, start)
+	c.FinishReply(getSpec, start)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/shard/command"
@@ -58,22 +59,6 @@ type worker struct {
 	readTime                        time.Duration
 }
 
-// batch is what is staged for the groups of one store.
-type batch struct {
-	many     group.Pipeline
-	requests []stagedRequest
-}
-
-// stagedRequest is a request that is staged.
-type stagedRequest struct {
-	c        *client
-	request  redis.Request
-	keyspace *node.Keyspace
-	command  command.Command // of a single one
-	unit     *unit           // of any other
-	refusals int8            // see task
-}
-
 const (
 	// maxStaged is how many requests are committed at once: enough for a sync to be
 	// shared, and few enough for the first not to wait long for the last.
@@ -82,6 +67,8 @@ const (
 	rowKeyBytes = 1 << 20
 	// maxRetainedArgs is for how many arguments memory is kept.
 	maxRetainedArgs = 4 * maxStaged
+	// streamRowKeyBytes is how much there is for the round of a single connection.
+	streamRowKeyBytes = 4 << 10
 )
 
 // newWorker returns a worker with so much room for row keys: those of a loop are many,
@@ -93,30 +80,56 @@ func newWorker(s *Server, room int) *worker {
 	}
 }
 
+// Accept implements executor.
+func (w *worker) Accept(t conn.Transport, from, to string) (*conn.Conn, string) {
+	c, refused := w.s.newClient(t, from, to)
+	if c == nil {
+		return nil, refused
+	}
+	c.w = w
+	return &c.Conn, ""
+}
+
+// BeginRound implements executor.
+func (w *worker) BeginRound(nowMS int64) { w.nowMS = nowMS }
+
+// Commit implements executor.
+func (w *worker) Commit() { w.commit() }
+
+// HasOverflow implements executor.
+func (w *worker) HasOverflow() bool { return w.hasOverflow }
+
+// TakeResumed implements executor.
+func (w *worker) TakeResumed() bool {
+	resumed := w.hasResumed
+	w.hasResumed = false
+	return resumed
+}
+
 // takeRequests takes the requests at the front of data and returns what is left. It stops at a
 // request that takes long: then the client is busy. Of a server that ends it takes nothing:
 // what the client has asked for before may have been refused for that.
 func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
-	c.stalled = false
+	c.Stalled = false
 	if w.s.ctx.Err() != nil {
 		return data
 	}
-	c.status.lastRequestMS.Store(w.nowMS)
-	c.out.Limit = int(c.outputLimit().hard)
+	c.Status.LastRequestMS.Store(w.nowMS)
+	c.Out.Limit = int(c.OutputLimit().Hard)
 	had := len(data)
-	if c.hasBacklog() && len(c.out.Bytes) > maxUnreadBytes {
-		c.stalled = true
+	if c.hasBacklog() && len(c.Out.Bytes) > conn.MaxUnreadBytes {
+		c.Stalled = true
 		return data
 	}
-	if w.restageBacklog(c); c.busy {
+	if w.restageBacklog(c); c.Busy {
 		return data
 	}
 	if c.hasBacklog() {
-		c.stalled = true
+		c.Stalled = true
 		return data
 	}
-	for len(data) > 0 && (!c.busy || !c.handedOff) && !c.closing {
-		args, n, err := c.parser.Next(data, *w.s.requestLimits(c))
+	for len(data) > 0 && (!c.Busy || !c.HandedOff) && !c.Closing {
+		args, n, err := c.Parser.Next(data, *w.s.requestLimits(c))
 		if err != nil {
 			w.rejectProtocolError(c, err)
 			return nil
@@ -124,8 +137,8 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		if n == 0 {
 			break
 		}
-		if len(c.out.Bytes) > maxUnreadBytes {
-			c.stalled = true // it is taken again when they are read
+		if len(c.Out.Bytes) > conn.MaxUnreadBytes {
+			c.Stalled = true // it is taken again when they are read
 			break
 		}
 		if len(args) == 0 {
@@ -134,11 +147,11 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		}
 		spec, err := redis.LookupRequest(args)
 		if !(err == nil && spec.IsSingleKey() && c.queue == nil) {
-			if w.flushWindow(); c.busy {
+			if w.flushWindow(); c.Busy {
 				break // it is taken again when they are done
 			}
 		}
-		if c.busy && c.backlog.isFull() {
+		if c.Busy && c.backlog.isFull() {
 			break
 		}
 		data = data[n:]
@@ -148,25 +161,25 @@ func (w *worker) takeRequests(c *client, data []byte) (rest []byte) {
 		}
 	}
 	w.flushWindow()
-	c.status.recordPartialRequest(len(data) > 0 && !c.busy && !c.stalled, len(data) < had, w.nowMS)
+	c.Status.RecordPartialRequest(len(data) > 0 && !c.Busy && !c.Stalled, len(data) < had, w.nowMS)
 	return data
 }
 
 // isFull reports whether enough is staged to be committed.
-func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > maxUnreadBytes }
+func (w *worker) isFull() bool { return w.staged >= maxStaged || w.stagedBytes > conn.MaxUnreadBytes }
 
 // rejectProtocolError ends a client that does not speak the protocol.
 func (w *worker) rejectProtocolError(c *client, err error) {
 	var protocol *resp.ProtocolError
 	large, reason := errors.As(err, &protocol) && protocol.TooLarge, "protocol error"
 	if large {
-		w.s.stats.largeRequests.Add(1)
+		w.s.stats.LargeRequests.Add(1)
 		reason = "request too large"
 	}
-	c.s.clientLog.logClosed(c, reason, "error", err)
+	w.s.clients.Log.LogClosed(&c.Conn, reason, "error", err)
 	w.replyInOrder(c, nil, func(out *redis.Writer) {
 		out.Bytes = resp.AppendError(out.Bytes, "ERR "+err.Error())
-		c.closing, c.lingering = true, large // here: the client may be another's now
+		c.Closing, c.Lingering = true, large // here: the client may be another's now
 	})
 }
 
@@ -174,10 +187,10 @@ func (w *worker) rejectProtocolError(c *client, err error) {
 // after the round, so it must not point to anything of that.
 func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Writer)) {
 	if w.ensureExecuted(c) {
-		c.writeReply(spec, write)
+		c.WriteReply(spec, write)
 		return
 	}
-	w.enqueueTask(c, task{run: func(context.Context) { c.writeReply(spec, write) }})
+	w.enqueueTask(c, task{run: func(context.Context) { c.WriteReply(spec, write) }})
 }
 
 // ensureExecuted executes what a client has staged, and reports whether that is done. If not, the
@@ -185,14 +198,14 @@ func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Wri
 func (w *worker) ensureExecuted(c *client) bool {
 	w.flushWindow()
 	w.flushReadTimes()
-	if c.staged > 0 {
+	if c.Staged > 0 {
 		w.executeStaged()
-		if c.busy {
+		if c.Busy {
 			return false
 		}
 		w.schedulePending()
 	}
-	return !c.busy // it may be with rows that are not in memory
+	return !c.Busy // it may be with rows that are not in memory
 }
 
 // beginSingle begins a request that is one command on one key.
@@ -202,7 +215,7 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 		w.replyInOrder(c, r.Spec, func(out *redis.Writer) { out.Fail(err) })
 		return
 	}
-	if c.busy {
+	if c.Busy {
 		w.enqueueRequest(c, r, c.stagedUser)
 		return
 	}
@@ -210,7 +223,7 @@ func (w *worker) beginSingle(c *client, r redis.Request) {
 	switch {
 	case part == nil:
 		w.enqueueRequest(c, r, c.stagedUser) // behind what was refused
-	case r.Spec == getSpec && c.staged == 0:
+	case r.Spec == getSpec && c.Staged == 0:
 		w.addGetToWindow(c, key, row, part)
 	case part.Group.HasLargeRequest(): // all clients of the worker would wait for it
 		w.flushWindow()
@@ -254,7 +267,7 @@ func (w *worker) buildCommand(r *redis.Request, row group.RowKey) (command.Comma
 // stageRequest adds a command to those of its group.
 func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part *node.GroupHost, cmd command.Command) *stagedRequest {
 	b := w.openBatch(c, part)
-	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.id)
+	b.many.Add(part.Group, group.Request{Command: cmd, Key: row.Position(), Gate: newGate(c.keyspace, r.Spec), NonBlocking: true, ReadOnly: r.Spec.Flags&redis.Write == 0}, c.ID)
 	b.requests = append(b.requests, stagedRequest{c: c, request: r, keyspace: c.keyspace, command: cmd})
 	return &b.requests[len(b.requests)-1]
 }
@@ -265,7 +278,7 @@ func (w *worker) stageRequest(c *client, r redis.Request, row group.RowKey, part
 func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost) {
 	if cap(w.rowKeys)-len(w.rowKeys) < 2*len(key)+16 {
 		w.executeStaged()
-		if c.busy {
+		if c.Busy {
 			return nil, nil
 		}
 		w.schedulePending()
@@ -274,7 +287,7 @@ func (w *worker) locateKey(c *client, key []byte) (group.RowKey, *node.GroupHost
 	w.rowKeys = c.keyspace.AppendPosition(group.AppendRowKeyPrefix(w.rowKeys), key)
 	row := group.RowKey(w.rowKeys[start:len(w.rowKeys):len(w.rowKeys)])
 	part := w.s.node.GroupHostAt(row.Position())
-	if c.staged == 0 || c.stagedStore == part.Store {
+	if c.Staged == 0 || c.stagedStore == part.Store {
 		return row, part
 	}
 	if !w.ensureExecuted(c) {
@@ -289,120 +302,4 @@ func newGate(k *node.Keyspace, s *redis.Spec) group.Gate {
 		return node.UnindexedGate{Keyspace: k}
 	}
 	return k
-}
-
-// openBatch returns the batch of a group for a request of a client.
-// Invariant: whatever else the client has staged is of the same store.
-func (w *worker) openBatch(c *client, part *node.GroupHost) *batch {
-	b := w.batches[part.Store]
-	if b == nil {
-		b = new(batch)
-		w.batches[part.Store] = b
-	}
-	if len(b.requests) == 0 {
-		w.usedBatches = append(w.usedBatches, b)
-	}
-	c.stagedStore = part.Store
-	c.staged++
-	w.staged++
-	return b
-}
-
-// commit executes what is staged and answers it.
-func (w *worker) commit() {
-	w.executeStaged()
-	w.schedulePending()
-}
-
-// executeStaged executes what is staged. Clients whose requests have to wait are busy then, and
-// leave with release.
-func (w *worker) executeStaged() {
-	w.flushWindow()
-	w.flushReadTimes()
-	for _, b := range w.usedBatches {
-		began := time.Now()
-		b.many.Execute()
-		took := time.Since(began)
-		w.recordSlowBatch(b, took)
-		for i := range b.requests {
-			if !w.replyStaged(b, i) {
-				b.requests[i].c = nil // its time comes
-			}
-		}
-		w.recordBatchTimes(b, took)
-		b.many.Reset()
-		clear(b.requests)
-		b.requests = b.requests[:0]
-	}
-	w.usedBatches, w.staged, w.stagedBytes, w.hasWaited = w.usedBatches[:0], 0, 0, false
-	w.rowKeys = w.rowKeys[:0]
-	clear(w.heldArgs)
-	if w.heldArgs = w.heldArgs[:0]; cap(w.heldArgs) > maxRetainedArgs {
-		w.heldArgs = nil
-	}
-	w.scratch.Reset()
-}
-
-// holdArgs keeps a list of arguments until what is staged is executed: the parser writes
-// that of the next request to the same place.
-func (w *worker) holdArgs(args [][]byte) [][]byte {
-	start := len(w.heldArgs)
-	w.heldArgs = append(w.heldArgs, args...) // if it grows, what was held before stays where it is
-	return w.heldArgs[start:len(w.heldArgs):len(w.heldArgs)]
-}
-
-// replyStaged answers a request of a batch, or leaves it for later.
-func (w *worker) replyStaged(b *batch, i int) (answered bool) {
-	a := &b.requests[i]
-	c := a.c
-	c.staged--
-	reply, err := b.many.Reply(i)
-	if err == nil {
-		err = reply.Err
-	}
-	if isRetryable(err) {
-		w.requeueRefused(a, err)
-		return false
-	}
-	start := len(c.out.Bytes)
-	switch {
-	case a.unit == nil:
-		reply.Err = err
-		a.request.Spec.WriteReply(&c.out, &a.request, a.command, reply)
-	case err != nil:
-		c.out.Fail(err)
-	default:
-		a.unit.writeReplies(&c.out)
-	}
-	c.finishReply(a.commandSpec(), start)
-	c.conn.notifyOutput()
-	return true
-}
-
-// commandSpec is the command that a request is.
-func (a *stagedRequest) commandSpec() *redis.Spec {
-	if a.unit != nil {
-		return a.unit.commandSpec()
-	}
-	return a.request.Spec
-}
-
-// recordBatchTimes notes how long the requests of a batch took that are answered. Each has waited for
-// all of it; what they have taken together is their share of it, and what was waited before.
-func (w *worker) recordBatchTimes(b *batch, took time.Duration) {
-	share := took / time.Duration(len(b.requests))
-	for rest := b.requests; len(rest) > 0; {
-		a, n := &rest[0], 1
-		switch {
-		case a.c == nil:
-		case a.unit != nil:
-			w.s.stats.recordUnitTime(a.unit, a.c.waited+took, a.c.waited+share)
-		default:
-			for n < len(rest) && rest[n].c != nil && rest[n].request.Spec == a.request.Spec && rest[n].c.waited == a.c.waited {
-				n++
-			}
-			w.s.stats.recordTime(a.request.Spec, n, a.c.waited+took, a.c.waited+share*time.Duration(n))
-		}
-		rest = rest[n:]
-	}
 }

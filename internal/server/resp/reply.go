@@ -146,3 +146,6 @@ func (v Version) AppendVerbatim(dst []byte, text string) []byte {
 	dst = append(dst, text...)
 	return append(dst, '\r', '\n')
 }
+
+// IsError reports whether a reply is an error.
+func IsError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }

@@ -97,13 +97,17 @@ var layers = map[string]int{
 
 	"internal/testkit/smallstore": 12,
 
-	"internal/server":    13,
-	"internal/ops/admin": 14,
+	"internal/server/pubsub":   12,
+	"internal/server/settings": 13,
+	"internal/server/stats":    5,
+	"internal/server/conn":     14,
+	"internal/server":          16,
+	"internal/ops/admin":       17,
 
-	"cmd/cleave":                15,
-	"internal/testkit/mutants":  15,
-	"internal/testkit/killtest": 15,
-	"examples":                  15,
+	"cmd/cleave":                18,
+	"internal/testkit/mutants":  18,
+	"internal/testkit/killtest": 18,
+	"examples":                  18,
 }
 
 // purePackages lists the packages that decide. They are handed time, randomness and

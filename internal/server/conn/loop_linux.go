@@ -1,4 +1,4 @@
-package server
+package conn
 
 import (
 	"fmt"
@@ -16,7 +16,8 @@ import (
 // loop waits for many connections. It belongs to one goroutine, which stays on its
 // thread.
 type loop struct {
-	w        *worker
+	set      *Set
+	e        Executor
 	epoll    int
 	listenFD int
 	clients  map[int32]*socket
@@ -29,6 +30,7 @@ type loop struct {
 	// dirty are clients that have something to write.
 	dirty  []*socket
 	events [256]syscall.EpollEvent
+	nowMS  int64
 
 	// back are clients that are busy no more, mailed those with messages, and killed
 	// those to be closed. Whoever adds one while the loop sleeps wakes it.
@@ -40,7 +42,7 @@ type loop struct {
 
 // socket is a client of a loop.
 type socket struct {
-	*client
+	*Conn
 	fd int
 	l  *loop
 	// interest is what epoll tells of it.
@@ -65,8 +67,8 @@ const (
 	keepAliveSeconds = 300
 )
 
-// serveLoops serves connections of TCP by loops.
-func (s *Server) serveLoops(l *net.TCPListener) error {
+// ServeLoops serves connections of TCP by loops.
+func (s *Set) ServeLoops(l *net.TCPListener) error {
 	defer l.Close()
 	f, err := l.File()
 	if err != nil {
@@ -77,7 +79,7 @@ func (s *Server) serveLoops(l *net.TCPListener) error {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
 	}
-	lp := &loop{w: newWorker(s, rowKeyBytes), listenFD: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
+	lp := &loop{set: s, e: s.newExecutor(true), listenFD: fd, clients: map[int32]*socket{}, arena: make([]byte, arenaBytes)}
 	if lp.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (l *loop) run() error {
 	defer runtime.UnlockOSThread()
 	defer l.closeAll()
 	for {
-		if l.w.s.ctx.Err() != nil {
+		if l.set.ctx.Err() != nil {
 			return ErrClosed
 		}
 		n, err := l.waitEvents()
@@ -143,14 +145,14 @@ func (l *loop) run() error {
 			l.acceptPausedAt = time.Time{}
 			l.setListenInterest(syscall.EPOLLIN)
 		}
-		l.w.nowMS = l.w.s.opts.Now().UnixMilli()
+		l.nowMS = l.set.now().UnixMilli()
+		l.e.BeginRound(l.nowMS)
 		for i := range n {
 			l.handleEvent(&l.events[i])
 		}
 		l.resumeClients()
 		l.endRound()
-		if l.w.hasResumed { // they are answered with the others
-			l.w.hasResumed = false
+		if l.e.TakeResumed() { // they are answered with the others
 			l.resumeClients()
 			l.endRound()
 		}
@@ -177,10 +179,10 @@ func (l *loop) handleEvent(e *syscall.EpollEvent) {
 			return
 		}
 		if e.Events&syscall.EPOLLOUT != 0 {
-			c.notifyOutput()
+			c.NotifyOutput()
 		}
 		switch {
-		case c.busy && e.Events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0:
+		case c.Busy && e.Events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0:
 			l.ignoreEvents(c)
 		case e.Events&^syscall.EPOLLOUT != 0:
 			l.readClient(c)
@@ -196,12 +198,12 @@ func (l *loop) waitEvents() (int, error) {
 		if errno == 0 && n > 0 {
 			return int(n), nil
 		}
-		if l.w.hasOverflow {
+		if l.e.HasOverflow() {
 			return 0, nil // there is something to do without them
 		}
 	}
 	l.mu.Lock()
-	l.asleep = len(l.resumed)+len(l.withMail)+len(l.toClose) == 0 && l.w.s.ctx.Err() == nil
+	l.asleep = len(l.resumed)+len(l.withMail)+len(l.toClose) == 0 && l.set.ctx.Err() == nil
 	asleep := l.asleep
 	l.mu.Unlock()
 	if !asleep {
@@ -229,14 +231,14 @@ func (l *loop) resumeClients() {
 	l.resumed = nil
 	l.mu.Unlock()
 	for _, c := range back {
-		c.busy = false
+		c.Busy = false
 		if c.dropped {
-			l.w.s.removeClient(c.client)
+			c.session.Close()
 			continue
 		}
-		c.collectMail()
-		c.notifyOutput()
-		if len(c.in) > 0 || c.hasBacklog() {
+		c.CollectMail()
+		c.NotifyOutput()
+		if len(c.In) > 0 || c.session.HasBacklog() {
 			l.takeBuffered(c)
 		}
 		l.updateInterest(c)
@@ -251,8 +253,8 @@ func (l *loop) deliverMail() {
 	l.withMail, l.toClose = nil, nil
 	l.mu.Unlock()
 	for _, c := range mailed {
-		if !c.busy && !c.dropped { // else its answers are another's: see resumeClients
-			c.collectMail()
+		if !c.Busy && !c.dropped { // else its answers are another's: see resumeClients
+			c.CollectMail()
 		}
 	}
 	for _, c := range killed {
@@ -273,27 +275,27 @@ func (l *loop) wakeWith(f func()) {
 	}
 }
 
-// sendOutput implements transport.
-func (c *socket) sendOutput() {
-	if len(c.out.Bytes) > 0 {
+// SendOutput implements transport.
+func (c *socket) SendOutput() {
+	if len(c.Out.Bytes) > 0 {
 		c.l.flushClient(c)
 	}
 }
 
-// resumeClient implements transport.
-func (c *socket) resumeClient() { c.l.wakeWith(func() { c.l.resumed = append(c.l.resumed, c) }) }
+// Resume implements transport.
+func (c *socket) Resume() { c.l.wakeWith(func() { c.l.resumed = append(c.l.resumed, c) }) }
 
-// notifyMail implements transport.
-func (c *socket) notifyMail() { c.l.wakeWith(func() { c.l.withMail = append(c.l.withMail, c) }) }
+// NotifyMail implements transport.
+func (c *socket) NotifyMail() { c.l.wakeWith(func() { c.l.withMail = append(c.l.withMail, c) }) }
 
-// closeConn implements transport.
-func (c *socket) closeConn() { c.l.wakeWith(func() { c.l.toClose = append(c.l.toClose, c) }) }
+// CloseConn implements transport.
+func (c *socket) Close() { c.l.wakeWith(func() { c.l.toClose = append(c.l.toClose, c) }) }
 
 // closeAll closes all connections.
 func (l *loop) closeAll() {
 	l.endRound()
 	for _, c := range l.clients {
-		if !c.busy {
+		if !c.Busy {
 			l.flushClient(c)
 		}
 		l.dropClient(c)
@@ -302,7 +304,7 @@ func (l *loop) closeAll() {
 
 // endRound ends a round: what was read is executed, and its memory is free again.
 func (l *loop) endRound() {
-	l.w.commit()
+	l.e.Commit()
 	l.arenaUsed = 0
 }
 
@@ -316,7 +318,7 @@ func (l *loop) acceptClients() {
 		case syscall.EAGAIN:
 			return
 		default: // too many open files, say: epoll would tell of that one again and again
-			l.w.s.logAcceptError(err)
+			l.set.logAcceptError(err)
 			l.setListenInterest(0)
 			l.acceptPausedAt = time.Now()
 			return
@@ -328,13 +330,13 @@ func (l *loop) acceptClients() {
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		to, _ := syscall.Getsockname(fd)
 		var refused string
-		if c.client, refused = l.w.s.newClient(c, formatSockaddr(from), formatSockaddr(to)); c.client == nil {
+		if c.Conn, refused = l.e.Accept(c, formatSockaddr(from), formatSockaddr(to)); c.Conn == nil {
 			_, _ = syscall.Write(fd, []byte(refused))
 			syscall.Close(fd)
 			continue
 		}
 		if l.controlEpoll(syscall.EPOLL_CTL_ADD, fd, c.interest) != nil {
-			l.w.s.removeClient(c.client)
+			c.session.Close()
 			syscall.Close(fd)
 			continue
 		}
@@ -364,17 +366,17 @@ func (l *loop) dropClient(c *socket) {
 		return
 	}
 	c.dropped = true
-	c.disconnected.Store(true)
+	c.Disconnected.Store(true)
 	delete(l.clients, int32(c.fd))
 	syscall.Close(c.fd)
-	if !c.busy {
-		l.w.s.removeClient(c.client)
+	if !c.Busy {
+		c.session.Close()
 	}
 }
 
 // readClient takes what has arrived at a connection.
 func (l *loop) readClient(c *socket) {
-	if c.busy || !c.closing && len(c.out.Bytes) > maxUnreadBytes {
+	if c.Busy || !c.Closing && len(c.Out.Bytes) > MaxUnreadBytes {
 		l.updateInterest(c)
 		return
 	}
@@ -386,32 +388,32 @@ func (l *loop) readClient(c *socket) {
 	switch {
 	case errno == syscall.EAGAIN || errno == syscall.EINTR:
 		return
-	case errno == 0 && n == 0 && c.closing && len(c.out.Bytes) > 0:
+	case errno == 0 && n == 0 && c.Closing && len(c.Out.Bytes) > 0:
 		c.halfClosed = true
 		l.updateInterest(c)
 		return
 	case errno != 0 || n == 0:
-		if c.staged > 0 {
+		if c.Staged > 0 {
 			l.endRound()
 		}
 		l.dropClient(c)
 		return
 	}
-	l.w.s.stats.bytesIn.Add(uint64(n))
-	if c.closing {
+	l.set.stats.BytesIn.Add(uint64(n))
+	if c.Closing {
 		return // it is read, or the last answers would be thrown away with it
 	}
 	data := room[:n]
-	if len(c.in) > 0 {
+	if len(c.In) > 0 {
 		c.appendInput(data)
 		l.takeBuffered(c)
-		c.accountMemory()
+		c.AccountMemory()
 		return
 	}
 	l.arenaUsed += int(n)
-	if rest := l.w.takeRequests(c.client, data); len(rest) > 0 {
-		c.in = append(c.in, rest...)
-		c.accountMemory()
+	if rest := c.session.TakeRequests(data); len(rest) > 0 {
+		c.In = append(c.In, rest...)
+		c.AccountMemory()
 	}
 }
 
@@ -428,12 +430,12 @@ func (l *loop) drainInput(c *socket) {
 
 // takeBuffered takes requests from the client's own memory.
 func (l *loop) takeBuffered(c *socket) {
-	rest := l.w.takeRequests(c.client, c.in)
-	if len(rest) < len(c.in) && c.staged > 0 {
+	rest := c.session.TakeRequests(c.In)
+	if len(rest) < len(c.In) && c.Staged > 0 {
 		l.endRound() // what is staged points into it
 	}
 	if len(rest) == 0 {
-		c.in = nil
+		c.In = nil
 		return
 	}
 	c.keepRest(rest)
@@ -443,20 +445,20 @@ func (l *loop) takeBuffered(c *socket) {
 // not read its answers, and room for these. What comes behind its goodbye is read and thrown away.
 func (l *loop) updateInterest(c *socket) {
 	events := uint32(0)
-	if !c.busy { // else its answers are another's
-		if (len(c.out.Bytes) <= maxUnreadBytes || c.closing) && !c.halfClosed {
+	if !c.Busy { // else its answers are another's
+		if (len(c.Out.Bytes) <= MaxUnreadBytes || c.Closing) && !c.halfClosed {
 			events |= syscall.EPOLLIN
 		}
-		if len(c.out.Bytes) > 0 && !c.isDirty {
+		if len(c.Out.Bytes) > 0 && !c.isDirty {
 			events |= syscall.EPOLLOUT
 		}
 	}
 	l.setInterest(c, events)
 }
 
-// notifyOutput implements transport.
-func (c *socket) notifyOutput() {
-	if !c.busy && !c.isDirty { // else it is called by another, and resumeClients comes later
+// NotifyOutput implements transport.
+func (c *socket) NotifyOutput() {
+	if !c.Busy && !c.isDirty { // else it is called by another, and resumeClients comes later
 		c.isDirty = true
 		c.l.dirty = append(c.l.dirty, c)
 	}
@@ -464,11 +466,11 @@ func (c *socket) notifyOutput() {
 
 // flushClient writes what a client is answered, as much as it takes.
 func (l *loop) flushClient(c *socket) {
-	if c.busy && c.handedOff || c.dropped {
+	if c.Busy && c.HandedOff || c.dropped {
 		return // it is another's now, and comes back
 	}
-	l.w.s.tracker.recordAnswered(c.client)
-	out, sent := c.out.Bytes, len(c.out.Bytes)
+	c.session.RecordAnswered()
+	out, sent := c.Out.Bytes, len(c.Out.Bytes)
 	for len(out) > 0 {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&out[0])), uintptr(len(out)))
 		if errno == syscall.EINTR {
@@ -483,31 +485,31 @@ func (l *loop) flushClient(c *socket) {
 		}
 		out = out[n:]
 	}
-	l.w.s.stats.bytesOut.Add(uint64(sent - len(out)))
+	l.set.stats.BytesOut.Add(uint64(sent - len(out)))
 	c.keepUnsent(out)
-	c.status.recordUnread(len(out), len(out) < sent, l.w.nowMS)
-	c.status.unsentBytes.Store(int64(len(out)))
-	c.accountMemory()
-	if c.closing && len(out) == 0 && c.lingering && !c.dropped {
+	c.Status.recordUnread(len(out), len(out) < sent, l.nowMS)
+	c.Status.UnsentBytes.Store(int64(len(out)))
+	c.AccountMemory()
+	if c.Closing && len(out) == 0 && c.Lingering && !c.dropped {
 		// It hears that there is no more, and what it still sends is read and thrown away until it
 		// has heard it. The sweep ends one that goes on.
-		c.lingering = false
+		c.Lingering = false
 		if syscall.Shutdown(c.fd, syscall.SHUT_WR) == nil {
-			c.status.partialSinceMS.Store(l.w.nowMS)
+			c.Status.PartialSinceMS.Store(l.nowMS)
 			l.updateInterest(c)
 			return
 		}
 	}
-	if c.closing && len(out) == 0 {
+	if c.Closing && len(out) == 0 {
 		l.drainInput(c)
 		l.dropClient(c)
 		return
 	}
-	if c.stalled && !c.busy && len(out) <= maxUnreadBytes {
+	if c.Stalled && !c.Busy && len(out) <= MaxUnreadBytes {
 		// Its requests are taken in the next round. Until then it is busy: were it taken for
 		// another event, it could be busy with something else when that comes.
-		c.stalled, c.busy = false, true
-		c.resumeClient()
+		c.Stalled, c.Busy = false, true
+		c.Resume()
 	}
 	if len(out) > 0 || c.interest != syscall.EPOLLIN {
 		l.updateInterest(c)

@@ -1,4 +1,4 @@
-package server
+package settings
 
 import (
 	"errors"
@@ -10,28 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/ops/oplog"
-	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/glob"
+	"github.com/cleavekv/cleave/internal/server/pubsub"
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-func init() {
-	registerHandlers(map[string]func(*call){
-		"config|resetstat": func(t *call) { t.s.stats.reset(t.s.countExpired()); t.out.OK() },
-		"config|rewrite": func(t *call) {
-			t.out.Fail(redis.Error("ERR CONFIG REWRITE is not served: the file of settings is the operator's, and users are kept in the store"))
-		},
-		"config|help": newHelpHandler("CONFIG", "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
-			"SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT", "    Reset statistics reported by the INFO command."),
-	})
-	registerBlockingHandlers(map[string]func(*call){"config|get": handleConfigGet, "config|set": handleConfigSet})
-}
-
-// config is what clients may ask for and change: see settings.go.
-type config struct {
+// Table is what clients may ask for and change: see settings.go.
+type Table struct {
 	mu        sync.Mutex
 	values    map[string]string
 	defaults  map[string]string // the first values: they show which settings are numbers, and which are yes or no
@@ -44,13 +31,15 @@ var signedSettings = map[string]bool{
 	"list-max-listpack-size": true, "list-max-ziplist-size": true,
 }
 
-func (c *config) init(s *Server) {
-	c.immutable, c.values, c.onDisk = immutableSettings(&s.opts), firstSettings(&s.opts), !s.opts.Memory
+// NewTable returns the settings of a server with their first values.
+func NewTable(o *Start) *Table {
+	c := &Table{immutable: immutableSettings(o), values: firstSettings(o), onDisk: !o.Memory}
 	c.defaults = maps.Clone(c.values)
+	return c
 }
 
-// setListenAddr notes where the server is found: the port of an address is the setting of a name.
-func (c *config) setListenAddr(name string, at net.Addr) {
+// SetListenAddr notes where the server is found: the port of an address is the setting of a name.
+func (c *Table) SetListenAddr(name string, at net.Addr) {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok {
 		return
@@ -61,14 +50,21 @@ func (c *config) setListenAddr(name string, at net.Addr) {
 	c.values["bind"] = tcp.IP.String()
 }
 
-func (c *config) get(name string) string {
+// Number returns the value of a setting that is a number.
+func (c *Table) Number(name string) int64 {
+	n, _ := strconv.ParseInt(c.Get(name), 10, 64) // it is a number: see set
+	return n
+}
+
+// Get returns the value of a setting.
+func (c *Table) Get(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.values[name]
 }
 
-// matchPatterns returns the settings that fit patterns, by name.
-func (c *config) matchPatterns(patterns [][]byte) (names []string, values map[string]string) {
+// MatchPatterns returns the settings that fit patterns, by name.
+func (c *Table) MatchPatterns(patterns [][]byte) (names []string, values map[string]string) {
 	c.mu.Lock()
 	all := maps.Clone(c.values) // others need not wait for patterns that take long
 	c.mu.Unlock()
@@ -83,86 +79,11 @@ func (c *config) matchPatterns(patterns [][]byte) (names []string, values map[st
 	return slices.Sorted(maps.Keys(values)), values
 }
 
-func handleConfigGet(t *call) {
-	if err := checkNames("pattern", t.Args[2:]...); err != nil {
-		t.out.Fail(err)
-		return
-	}
-	names, values := t.s.config.matchPatterns(t.Args[2:])
-	t.out.Map(len(names))
-	for _, name := range names {
-		t.out.Text(name)
-		t.out.Text(values[name])
-	}
-}
-
-// handleConfigSet changes settings, all or none.
-func handleConfigSet(t *call) {
-	args := t.Args[2:]
-	if len(args)%2 != 0 {
-		if len(args) == 1 {
-			t.out.Fail(redis.NewArityError("config|set"))
-		} else {
-			t.out.Fail(redis.ErrSyntax)
-		}
-		return
-	}
-	t.s.usersMu.Lock()
-	defer t.s.usersMu.Unlock()
-	if err := t.s.config.set(args); err != nil {
-		t.out.Fail(err)
-		return
-	}
-	t.s.applySettings(args)
-	t.logSettings(args)
-	for i := 0; i < len(args); i += 2 {
-		if redis.IsKeyword(args[i], "REQUIREPASS") {
-			if err := t.s.keepUser(t.ctx, acl.DefaultUser); err != nil {
-				t.out.Fail(err)
-				return
-			}
-			t.s.unsavedPassword = ""
-		}
-	}
-	t.out.OK()
-}
-
-// applySettings does what follows from settings that were changed. Who calls it holds keeping.
-func (s *Server) applySettings(args [][]byte) {
-	for i := 0; i < len(args); i += 2 {
-		if redis.IsKeyword(args[i], "REQUIREPASS") {
-			rules := []string{"resetpass", "nopass"}
-			if len(args[i+1]) > 0 {
-				rules = []string{"resetpass", ">" + string(args[i+1])}
-			}
-			_ = s.users.Set(acl.DefaultUser, rules...) // they are right
-			s.unsavedPassword = string(args[i+1])
-		}
-	}
-	least, _ := strconv.ParseInt(s.config.get("slowlog-log-slower-than"), 10, 64) // they are numbers: see set
-	kept, _ := strconv.ParseInt(s.config.get("slowlog-max-len"), 10, 64)
-	if limits, err := parseBufferLimits(s.config.get("client-output-buffer-limit"), *s.clientMemory.outputLimits.Load()); err == nil { // it is right: see set
-		s.clientMemory.outputLimits.Store(&limits)
-	}
-	most, _ := strconv.ParseInt(s.config.get("maxmemory-clients"), 10, 64)
-	s.clientMemory.maxBytes.Store(most)
-	limit, _ := strconv.ParseInt(s.config.get("maxmemory"), 10, 64)
-	s.memory.limitBytes.Store(limit)
-	s.updateMemory()
-	level, _ := oplog.ParseLevel(s.config.get("loglevel")) // it is one: see read
-	s.opts.LogLevel.Set(level)
-	classes, _ := parseNotifyClasses(s.config.get("notify-keyspace-events")) // it is right: see read
-	s.setNotifyClasses(classes)
-	s.stats.tracksLatency.Store(s.config.get("latency-tracking") == "yes")
-	long, _ := strconv.ParseInt(s.config.get("latency-monitor-threshold"), 10, 64)
-	s.latency.threshold.Store(int64(time.Duration(long) * time.Millisecond))
-	s.slowlog.setLimits(time.Duration(least)*time.Microsecond, int(kept))
-}
-
 // maxSlowlogLen is how many slow requests are kept at most.
 const maxSlowlogLen = 100_000
 
-func (c *config) set(args [][]byte) error {
+// Set changes settings, given as names and values: all or none.
+func (c *Table) Set(args [][]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := map[string]string{}
@@ -191,7 +112,7 @@ var errNoMaxmemory = errors.New("maxmemory is for storage memory; a store on dis
 
 // check returns a value of a setting in the form in which it is kept, or why it is refused: it is none, or it would
 // have no effect. The value that a setting has is always accepted. REQUIRES: c.mu held.
-func (c *config) check(name, text string) (string, error) {
+func (c *Table) check(name, text string) (string, error) {
 	value, err := c.parseSetting(name, text)
 	_, immutable := c.immutable[name]
 	reason := constantReasons[name]
@@ -220,10 +141,10 @@ func flagOf(name string) string {
 
 // parseSetting returns a value of a setting in the form in which it is kept: a number without a
 // unit, and yes and no in small letters.
-func (c *config) parseSetting(name, value string) (string, error) {
+func (c *Table) parseSetting(name, value string) (string, error) {
 	switch name {
 	case "client-output-buffer-limit":
-		_, err := parseBufferLimits(value, bufferLimits{})
+		_, err := ParseBufferLimits(value, BufferLimits{})
 		return value, err
 	case "loglevel":
 		value = strings.ToLower(value)
@@ -232,10 +153,10 @@ func (c *config) parseSetting(name, value string) (string, error) {
 		}
 		return value, nil
 	case "notify-keyspace-events":
-		classes, err := parseNotifyClasses(value)
+		classes, err := pubsub.ParseClasses(value)
 		return classes.String(), err
 	case "latency-tracking-info-percentiles":
-		list, err := parsePercentiles(value)
+		list, err := ParsePercentiles(value)
 		return strings.Trim(fmt.Sprint(list), "[]"), err
 	}
 	first := c.defaults[name] // not the value of now: that of a text may look like a number
@@ -292,4 +213,16 @@ func parseBytes(s string) (n int64, ok bool) {
 		return 0, false
 	}
 	return n * unit, true
+}
+
+// ParsePercentiles reads a list of percentages.
+func ParsePercentiles(text string) (list []float64, err error) {
+	for _, word := range strings.Fields(text) {
+		p, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return nil, errors.New("the percentiles should be numbers from 0 to 100")
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }

@@ -1,15 +1,20 @@
-package server
+package settings
 
 import (
 	"maps"
 	"strconv"
+	"strings"
+
+	"github.com/cleavekv/cleave/internal/server/pubsub"
+	"github.com/cleavekv/cleave/internal/server/resp"
+	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
 // A setting of Redis is one of four: honoured, immutable while the server runs, constant (Cleave has one value,
 // and refuses any other), or about the encodings of Redis. No other setting is accepted without an effect.
 
 // honouredSettings are the settings that CONFIG SET changes and the server obeys, with their first values.
-// Server.configured and the readers of config.get are where they have their effect.
+// Server.applySettings and the readers of config.get are where they have their effect.
 var honouredSettings = map[string]string{
 	"client-output-buffer-limit": defaultBufferLimits, "latency-monitor-threshold": "0", "latency-tracking": "yes",
 	"latency-tracking-info-percentiles": "50 99 99.9", "loglevel": "notice", "maxmemory": "0", "maxmemory-clients": "1073741824",
@@ -55,10 +60,10 @@ var constantSettings = []constantGroup{
 	}},
 	{"Cleave has no scripts: use MULTI and WATCH", map[string]string{"lua-time-limit": "5000", "busy-reply-threshold": "5000"}},
 	{"the limits of a request are fixed, see docs/redis.md", map[string]string{
-		"proto-max-bulk-len": strconv.Itoa(defaultLimits.Bulk), "client-query-buffer-limit": strconv.Itoa(defaultLimits.Total),
+		"proto-max-bulk-len": strconv.Itoa(RequestLimits.Bulk), "client-query-buffer-limit": strconv.Itoa(RequestLimits.Total),
 	}},
-	{"the number of tracked keys is fixed", map[string]string{"tracking-table-max-keys": strconv.Itoa(maxTrackedKeys)}},
-	{"the number of refusals in ACL LOG is fixed", map[string]string{"acllog-max-len": strconv.Itoa(maxDeniedEntries)}},
+	{"the number of tracked keys is fixed", map[string]string{"tracking-table-max-keys": strconv.Itoa(pubsub.MaxTrackedKeys)}},
+	{"the number of refusals in ACL LOG is fixed", map[string]string{"acllog-max-len": strconv.Itoa(MaxDeniedEntries)}},
 	{"the time between probes is fixed", map[string]string{"tcp-keepalive": "300"}},
 }
 
@@ -73,16 +78,24 @@ var constantReasons = func() map[string]string {
 	return reasons
 }()
 
+// Start are the settings that are chosen when the server starts.
+type Start struct {
+	Fsync, Dir, LogFile string
+	Clients             int
+	// Cluster makes the server report itself as a cluster, and Memory tells that the store is in memory.
+	Cluster, Memory bool
+}
+
 // immutableSettings returns the settings that are chosen when the server starts.
-func immutableSettings(o *Options) map[string]string {
+func immutableSettings(o *Start) map[string]string {
 	return map[string]string{
 		"appendfsync": o.Fsync, "dir": o.Dir, "maxclients": strconv.Itoa(o.Clients),
-		"bind": "", "port": "0", "tls-port": "0", "logfile": o.LogFile, "cluster-enabled": formatYesNo(o.Cluster),
+		"bind": "", "port": "0", "tls-port": "0", "logfile": o.LogFile, "cluster-enabled": FormatYesNo(o.Cluster),
 	}
 }
 
 // firstSettings returns all settings with their first values.
-func firstSettings(o *Options) map[string]string {
+func firstSettings(o *Start) map[string]string {
 	all := immutableSettings(o)
 	maps.Copy(all, honouredSettings)
 	maps.Copy(all, encodingSettings)
@@ -91,3 +104,28 @@ func firstSettings(o *Options) map[string]string {
 	}
 	return all
 }
+
+// IsKnown reports whether there is a setting of a name.
+func IsKnown(name string) bool {
+	_, ok := firstSettings(&Start{})[name]
+	return ok
+}
+
+// IsSecret reports whether the value of a setting must not be logged.
+func IsSecret(name string) bool {
+	return strings.Contains(name, "pass") || strings.Contains(name, "auth")
+}
+
+// FormatYesNo returns a setting that is yes or no.
+func FormatYesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// RequestLimits are the limits of clients who may do something.
+var RequestLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
+
+// MaxDeniedEntries is how many refusals are kept for ACL LOG.
+const MaxDeniedEntries = 128

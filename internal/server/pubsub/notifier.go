@@ -1,4 +1,4 @@
-package server
+package pubsub
 
 import (
 	"context"
@@ -11,16 +11,14 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/command"
-	"github.com/cleavekv/cleave/partition"
 )
 
-// notifyClasses are the classes of the setting notify-keyspace-events.
-type notifyClasses uint32
+// Classes are the classes of the setting notify-keyspace-events.
+type Classes uint32
 
 const (
-	notifyGeneric notifyClasses = 1 << iota
+	notifyGeneric Classes = 1 << iota
 	notifyString
 	notifyList
 	notifySet
@@ -41,8 +39,8 @@ const (
 // notifyLetters are the letters of the classes, in the order in which Redis prints them.
 const notifyLetters = "g$lshzxetdnKEm"
 
-// parseNotifyClasses reads the setting as Redis does.
-func parseNotifyClasses(text string) (classes notifyClasses, err error) {
+// ParseClasses reads the setting as Redis does.
+func ParseClasses(text string) (classes Classes, err error) {
 	for _, letter := range text {
 		i := strings.IndexRune(notifyLetters, letter)
 		switch {
@@ -59,7 +57,7 @@ func parseNotifyClasses(text string) (classes notifyClasses, err error) {
 
 // String is the setting as Redis prints it: it leaves n out beside A, and CONFIG GET of Cleave
 // does not, so that what it prints may be set again.
-func (c notifyClasses) String() string {
+func (c Classes) String() string {
 	var text strings.Builder
 	if c&notifyAll == notifyAll {
 		text.WriteByte('A')
@@ -76,7 +74,7 @@ func (c notifyClasses) String() string {
 // keyEvents are the events by what commands record, with their classes.
 var keyEvents = map[command.Event]struct {
 	name  string
-	class notifyClasses
+	class Classes
 }{
 	command.EventNew:          {"new", notifyNew},
 	command.EventSet:          {"set", notifyString},
@@ -99,25 +97,30 @@ var keyEvents = map[command.Event]struct {
 	command.EventRestore:      {"restore", notifyGeneric},
 }
 
-// notifier publishes keyspace notifications.
+// Notifier publishes keyspace notifications.
 //
 // While a class is on, the groups record the event of each write in their logs, and the
 // notifier reads the feed of these. So an event is published once, after it was committed, in
 // the order of the commits to its key, whoever has made the change: a client, a program that
 // embeds the store, a transaction, an expiry. Misses change nothing, so they are in no log:
 // who answers a read publishes them.
-type notifier struct {
+type Notifier struct {
 	mu      sync.Mutex
 	classes atomic.Uint32
 	stop    func() // nil if it does not follow the feed
+
+	hub    *Hub
+	source *Source
 }
 
-func (n *notifier) enabledClasses() notifyClasses { return notifyClasses(n.classes.Load()) }
+// NewNotifier returns a notifier that publishes nothing before SetClasses.
+func NewNotifier(h *Hub, source *Source) *Notifier { return &Notifier{hub: h, source: source} }
 
-// setNotifyClasses changes which events are published. Those of writes that begin after it has
+func (n *Notifier) enabledClasses() Classes { return Classes(n.classes.Load()) }
+
+// SetClasses changes which events are published. Those of writes that begin after it has
 // returned are.
-func (s *Server) setNotifyClasses(classes notifyClasses) {
-	n := &s.notifier
+func (n *Notifier) SetClasses(classes Classes) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.classes.Store(uint32(classes))
@@ -125,19 +128,19 @@ func (s *Server) setNotifyClasses(classes notifyClasses) {
 	follows := recorded != 0 && classes&(notifyKeyspace|notifyKeyevent) != 0
 	switch {
 	case follows && n.stop == nil:
-		ctx, cancel := context.WithCancel(s.ctx)
-		release := s.node.RecordEvents()
+		ctx, cancel := context.WithCancel(n.source.Ctx)
+		release := n.source.Node.RecordEvents()
 		n.stop = func() { cancel(); release() }
-		from := s.db.Head()
-		s.running.Go(func() { s.followEvents(ctx, from) })
+		from := n.source.DB.Head()
+		n.source.Running.Go(func() { n.followEvents(ctx, from) })
 	case !follows && n.stop != nil:
 		n.stop()
 		n.stop = nil
 	}
 }
 
-// close stops recording.
-func (n *notifier) close() {
+// Close stops recording.
+func (n *Notifier) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stop != nil {
@@ -147,29 +150,29 @@ func (n *notifier) close() {
 }
 
 // followEvents publishes what is committed until ctx ends.
-func (s *Server) followEvents(ctx context.Context, from cleave.Cursor) {
+func (n *Notifier) followEvents(ctx context.Context, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
-		err := cleave.PublicError(s.engine.FollowEvents(ctx, string(from), func(e engine.KeyEvent) {
+		err := cleave.PublicError(n.source.Engine.FollowEvents(ctx, string(from), func(e engine.KeyEvent) {
 			pause = 0
 			if event, ok := keyEvents[e.Event]; ok {
-				s.publishEvent(event.class, event.name, e.Keyspace, e.Key)
+				n.publishEvent(event.class, event.name, e.Keyspace, e.Key)
 			}
 		}))
 		if ctx.Err() != nil || errors.Is(err, cleave.ErrClosed) {
 			return
 		}
-		s.opts.Log.Warn("keyspace notifications were lost: the log is written faster than it is read, or cannot be read", "error", err)
+		n.source.Log.Warn("keyspace notifications were lost: the log is written faster than it is read, or cannot be read", "error", err)
 		if !errors.Is(err, cleave.ErrGone) {
 			pause = min(2*pause+10*time.Millisecond, time.Second)
-			sleepContext(ctx, pause)
+			wait(ctx, pause)
 		}
-		from = s.db.Head()
+		from = n.source.DB.Head()
 	}
 }
 
 // publishEvent publishes an event of a key, if its class is on.
-func (s *Server) publishEvent(class notifyClasses, event, space string, key []byte) {
-	classes := s.notifier.enabledClasses()
+func (n *Notifier) publishEvent(class Classes, event, space string, key []byte) {
+	classes := n.enabledClasses()
 	if classes&class == 0 {
 		return
 	}
@@ -177,56 +180,17 @@ func (s *Server) publishEvent(class notifyClasses, event, space string, key []by
 		space = "0"
 	}
 	if classes&notifyKeyspace != 0 {
-		s.hub.publish(byChannel, "__keyspace@"+space+"__:"+string(key), []byte(event))
+		n.hub.Publish(ByChannel, "__keyspace@"+space+"__:"+string(key), []byte(event))
 	}
 	if classes&notifyKeyevent != 0 {
-		s.hub.publish(byChannel, "__keyevent@"+space+"__:"+event, key)
+		n.hub.Publish(ByChannel, "__keyevent@"+space+"__:"+event, key)
 	}
 }
 
-// notifiesMisses reports whether reads of keys that do not exist are published.
-func (s *Server) notifiesMisses() bool { return s.notifier.enabledClasses()&notifyKeyMiss != 0 }
+// PublishesMisses reports whether reads of keys that do not exist are published.
+func (n *Notifier) PublishesMisses() bool { return n.enabledClasses()&notifyKeyMiss != 0 }
 
-// mayMiss reports whether Redis publishes a miss of a key that the command reads.
-func mayMiss(spec *redis.Spec) bool {
-	switch spec.Name {
-	case "getdel", "getex":
-		return true
-	case "memory|usage":
-		return false
-	}
-	return spec.Flags&redis.ReadOnly != 0 && spec.Keys.First > 0 && !strings.HasPrefix(spec.Name, "object|")
-}
-
-// missRecorder is a state that notes which keys a request did not find.
-type missRecorder struct {
-	unitState
-	misses *[]missedKey
-}
-
-type missedKey struct {
-	keyspace *node.Keyspace
-	p        partition.Position
-}
-
-// eval implements [unitState].
-func (m missRecorder) eval(k *node.Keyspace, p partition.Position, c command.Command, writes bool) command.Reply {
-	if !writes {
-		list := *m.misses
-		again := len(list) > 0 && string(list[len(list)-1].p) == string(p)
-		if exists := m.unitState.eval(k, p, &command.Exists{Keys: []partition.Position{p}}, false); !again && exists.Err == nil && exists.Int == 0 {
-			*m.misses = append(list, missedKey{k, p})
-		}
-	}
-	return m.unitState.eval(k, p, c, writes)
-}
-
-// publishMisses publishes what the unit did not find.
-func (u *unit) publishMisses() {
-	for _, m := range u.misses {
-		if key, _, err := m.keyspace.Split(nil, m.p); err == nil {
-			u.c.s.publishEvent(notifyKeyMiss, "keymiss", m.keyspace.Name, key)
-		}
-	}
-	u.misses = nil
+// PublishMiss publishes that a read has not found a key.
+func (n *Notifier) PublishMiss(space string, key []byte) {
+	n.publishEvent(notifyKeyMiss, "keymiss", space, key)
 }

@@ -1,13 +1,10 @@
 package server
 
 import (
-	"net/netip"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/server/acl"
+	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
@@ -46,23 +43,23 @@ func handlePing(t *call) {
 // handleQuit answers first and closes then.
 func handleQuit(t *call) {
 	t.out.OK()
-	t.c.closing = true
+	t.c.Closing = true
 }
 
 // handleReset makes the connection as it was at first.
 func handleReset(t *call) {
 	c := t.c
-	c.queue, c.repliesOff, c.skipReplies = nil, false, 0
+	c.queue, c.RepliesOff, c.SkipReplies = nil, false, 0
 	c.clearWatched()
-	t.s.hub.unsubscribeAll(c)
-	t.s.tracker.stopTracking(c)
+	t.s.hub.UnsubscribeAll(&c.Conn)
+	t.s.tracker.Stop(&c.Conn)
 	t.collectMailFirst()
 	c.subscribed, c.tracking, c.cachingGiven, c.nameBytes, c.prefixBytes = false, nil, false, 0, 0
-	c.status.subscribed.Store(false)
+	c.Status.Subscribed.Store(false)
 	c.setKeyspace(t.s.defaultKeyspace())
 	c.setDefaultAccount()
-	c.status.updateInfo(func(a *clientInfo) { a.name = "" })
-	c.setProtocol(resp.RESP2)
+	c.Status.UpdateInfo(func(a *conn.Info) { a.Name = "" })
+	c.SetProtocol(resp.RESP2)
 	t.out.Simple("RESET")
 }
 
@@ -75,24 +72,6 @@ func handleSelect(t *call) {
 	}
 	t.c.setKeyspace(space)
 	t.out.OK()
-}
-
-// findKeyspace returns the keyspace that a client names.
-func (s *Server) findKeyspace(name string) (*node.Keyspace, error) {
-	if name == "0" {
-		name = node.DefaultKeyspace
-	}
-	space, err := s.node.Keyspace(name)
-	switch {
-	case err == nil && space.OwningIndex() != "":
-		return nil, redis.Error("ERR the keyspace has the entries of an index: see CLEAVE.INDEX SCAN")
-	case err == nil:
-		return space, nil
-	}
-	if strings.Trim(name, "+-0123456789") == "" {
-		return nil, redis.CheckDatabase([]byte(name))
-	}
-	return nil, redis.Error("ERR no such keyspace: create it, or SELECT 0 for the default one")
 }
 
 func handleHello(t *call) {
@@ -108,10 +87,10 @@ func handleHello(t *call) {
 		return
 	}
 	t.collectMailFirst() // they are in the version before
-	t.c.setProtocol(version)
+	t.c.SetProtocol(version)
 	t.out.Version = version // it may be another's, in MULTI
 	if name != nil {
-		t.c.status.updateInfo(func(a *clientInfo) { a.name = string(name) })
+		t.c.Status.UpdateInfo(func(a *conn.Info) { a.Name = string(name) })
 	}
 	t.out.Map(7)
 	t.out.Text("server")
@@ -121,7 +100,7 @@ func handleHello(t *call) {
 	t.out.Text("proto")
 	t.out.Int(int64(version))
 	t.out.Text("id")
-	t.out.Int(int64(t.c.id))
+	t.out.Int(int64(t.c.ID))
 	t.out.Text("mode")
 	t.out.Text(t.s.mode())
 	t.out.Text("role")
@@ -164,22 +143,6 @@ func parseHello(args [][]byte, version resp.Version) (_ resp.Version, name []byt
 
 func init() { registerBlockingHandlers(map[string]func(*call){"auth": handleAuth}) }
 
-// setDefaultAccount makes the connection one of the default user, who may have to say a password.
-func (c *client) setDefaultAccount() {
-	c.setAccount(c.s.users.DefaultAccount())
-	u := c.account.User()
-	c.status.authenticated.Store(u.NoPass && u.IsOn)
-}
-
-// needsAuth tells that a client has not said who it is, and has to.
-func (c *client) needsAuth() bool {
-	if c.status.authenticated.Load() {
-		return false
-	}
-	u := c.account.User()
-	return !u.NoPass || !u.IsOn
-}
-
 func handleAuth(t *call) {
 	name, password := acl.DefaultUser, t.Args[1]
 	switch len(t.Args) {
@@ -206,59 +169,14 @@ func (t *call) authenticateUser(name string, password []byte) error {
 	a, err := t.s.users.Authenticate(name, password)
 	if err != nil {
 		t.s.deniedLog.record(t, "auth", "AUTH", name)
-		t.s.clientLog.Warn("authentication failed", "user", name[:min(len(name), maxNameBytes)], "id", t.c.id, "addr", t.c.remoteAddr)
+		t.s.clients.Log.Warn("authentication failed", "user", name[:min(len(name), maxNameBytes)], "id", t.c.ID, "addr", t.c.RemoteAddr)
 		select {
-		case <-time.After(t.s.authThrottle.recordFailure(t.c.remoteAddr, t.s.opts.Now())):
+		case <-time.After(t.s.authThrottle.recordFailure(t.c.RemoteAddr, t.s.opts.Now())):
 		case <-t.ctx.Done():
 		}
 		return redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
 	}
-	t.c.status.authenticated.Store(true)
+	t.c.Status.Authenticated.Store(true)
 	t.c.setAccount(a)
 	return nil
-}
-
-// How long who says a wrong password waits: twice as long each time, by address, since
-// another connection is soon made. After a time without one it is forgotten.
-const (
-	minAuthDelay      = 10 * time.Millisecond
-	maxAuthDelay      = 2 * time.Second
-	authFailureWindow = time.Minute
-	// maxThrottledAddrs is how many addresses are remembered.
-	maxThrottledAddrs = 10_000
-)
-
-// authThrottle are the addresses that wrong passwords came from.
-type authThrottle struct {
-	mu       sync.Mutex
-	failures map[netip.Addr]authFailures
-}
-
-type authFailures struct {
-	count int
-	last  time.Time
-}
-
-// recordFailure counts a wrong password, and returns how long its sender waits.
-func (g *authThrottle) recordFailure(from string, now time.Time) time.Duration {
-	at, _ := netip.ParseAddrPort(from) // what has no address is one
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.failures == nil {
-		g.failures = map[netip.Addr]authFailures{}
-	}
-	if len(g.failures) >= maxThrottledAddrs { // some are forgotten early: there is no room for all
-		for a, old := range g.failures {
-			if now.Sub(old.last) > authFailureWindow || len(g.failures) > maxThrottledAddrs/2 {
-				delete(g.failures, a)
-			}
-		}
-	}
-	n := g.failures[at.Addr()]
-	if now.Sub(n.last) > authFailureWindow {
-		n.count = 0
-	}
-	n.count, n.last = n.count+1, now
-	g.failures[at.Addr()] = n
-	return min(maxAuthDelay, minAuthDelay<<min(n.count-1, 16))
 }
