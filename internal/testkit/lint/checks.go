@@ -92,6 +92,8 @@ func checkDirections(s *sourceFile) []Finding {
 		folder := folderOf(imp.path)
 		to, toName, ok := layerOf(folder)
 		switch {
+		case isWithin(folder, mutantSwitch) && !isWithin(s.folderPath(), path.Dir(mutantSwitch)):
+			findings = append(findings, Finding{imp.pos, "mutant", "asks for a mutant: make extract moves the condition into a patch"})
 		case !ok:
 			findings = append(findings, Finding{imp.pos, "direction", fmt.Sprintf("imports %s, which has no layer", folder)})
 		case to >= from && toName != fromName:

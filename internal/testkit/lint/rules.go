@@ -156,6 +156,9 @@ var dependencyHomes = []struct {
 	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
+// mutantSwitch is the package that copies of the code ask for their mutants. The code itself has none.
+const mutantSwitch = "internal/testkit/mutants/plant"
+
 // vagueNames are package names that say nothing about what is inside.
 var vagueNames = []string{"util", "utils", "common", "types", "helper", "helpers", "misc", "base"}
 

@@ -114,6 +114,7 @@ type HunkError struct {
 	What string
 }
 
+// Error names the mutants of the hunk and its function.
 func (e *HunkError) Error() string {
 	place := ""
 	if e.Hunk.Function != "" {
