@@ -144,6 +144,35 @@ func TestTwoPackageCommentsAreAFinding(t *testing.T) {
 	}
 }
 
+func TestATypeNameWithTwoMeaningsIsAFinding(t *testing.T) {
+	declare := func(name, declaration string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(documentedPackage(name) + "// It is.\n" + declaration)}
+	}
+	for _, tc := range []struct {
+		name   string
+		module fstest.MapFS
+		want   int
+	}{
+		{"twice", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget int")}, 1},
+		{"three times", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget int"),
+			"internal/storage/store/a.go": declare("store", "type Gadget int")}, 2},
+		{"once", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Widget int")}, 0},
+		{"generic", fstest.MapFS{"internal/node/a.go": declare("node", "type Options int"), "internal/server/a.go": declare("server", "type Options int")}, 0},
+		{"alias", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget = int")}, 0},
+		{"private", fstest.MapFS{"internal/node/a.go": declare("node", "type gadget int"), "internal/server/a.go": declare("server", "type gadget int")}, 0},
+		{"wire form", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/ops/api/a.go": declare("api", "type Gadget int")}, 0},
+		{"public", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "actor/a.go": declare("actor", "type Gadget int")}, 0},
+	} {
+		findings, err := Check(tc.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(findings) != tc.want || tc.want > 0 && findings[0].Rule != "type" {
+			t.Errorf("%s: found %v, want %d findings", tc.name, findings, tc.want)
+		}
+	}
+}
+
 func TestBrokenGoIsAnErrorNotASilence(t *testing.T) {
 	if _, err := Check(fstest.MapFS{"route/a.go": {Data: []byte("package")}}); err == nil {
 		t.Error("a file that does not parse was passed over")
