@@ -27,6 +27,9 @@ func run(args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("mutate plant [FILE or FOLDER]… | mutate extract")
 	}
+	if _, err := os.Stat("go.mod"); err != nil {
+		return fmt.Errorf("mutate runs in the top folder of the module: %w", err)
+	}
 	tree, err := mutants.OpenTree(".")
 	if err != nil {
 		return err
