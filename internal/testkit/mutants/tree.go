@@ -72,6 +72,9 @@ func (t *Tree) Mutated(source string) ([]byte, error) {
 			return text, nil
 		}
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: if the file has moved, move the patch and name the file in its first two lines", err)
+	}
 	return text, fmt.Errorf(`%s does not fit %s:
 %w
 Either edit its lines to what the file has, or renew it: make plant puts all mutants that fit into the code,
