@@ -116,7 +116,7 @@ func checkBackup(t *testing.T, dir string, known []int) {
 	}
 	must(t, db.Default().Set(ctx, []byte("own"), []byte("life")))
 	fresh := rangeSpace(t, db, "fresh")
-	if page, err := fresh.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+	if page, err := fresh.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 		t.Errorf("a new keyspace of the backup has %d keys, %v", len(page.Items), err)
 	}
 }
@@ -279,7 +279,7 @@ func TestACursorOfTheOriginalIsNotOneOfTheCopy(t *testing.T) {
 	}
 	must(t, db.Default().Set(ctx, []byte("k"), nil))
 	must(t, db.Backup(ctx, filepath.Join(dir, "copy")))
-	cursor := db.Now()
+	cursor := db.Head()
 	mustClose(t, db)
 	if db, err = Open(filepath.Join(dir, "copy"), Options{}); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestABadWriteIsRefusedWhenItIsAdded(t *testing.T) {
 				t.Error("a batch that is refused takes more")
 			}
 			checkRefused(t, "Write", db.Write(ctx, &b), c.want, c.says)
-			if page, err := ks.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+			if page, err := ks.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 				t.Errorf("%d keys, %v: something was written", len(page.Items), err)
 			}
 			b.Reset()
@@ -91,7 +91,7 @@ func TestTheLargestBatchIsWritten(t *testing.T) {
 	addMany(&b, ks, command.MaxTxnKeys)
 	must(t, db.Write(ctx, &b))
 	n := 0
-	for _, err := range ks.All(ctx, ScanOptions{KeysOnly: true}) {
+	for _, err := range ks.Scan(ctx, ScanOptions{KeysOnly: true}) {
 		must(t, err)
 		n++
 	}
@@ -250,7 +250,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	release()
 	must(t, <-next)
 	n := map[string]int{}
-	for item, err := range ks.All(ctx, ScanOptions{}) {
+	for item, err := range ks.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		round, _, _ := strings.Cut(string(item.Key), "/")
 		n[round]++

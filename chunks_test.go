@@ -76,13 +76,13 @@ func readAll(t testing.TB, k *Keyspace, key string, want []byte) {
 		}
 	}
 	for _, o := range []ScanOptions{{}, {Reverse: true}, {Limit: 2}, {Limit: 2, Reverse: true}} {
-		scanned(fmt.Sprintf("All %+v", o), k.All(ctx, ScanOptions{Reverse: o.Reverse}))
+		scanned(fmt.Sprintf("Scan %+v", o), k.Scan(ctx, ScanOptions{Reverse: o.Reverse}))
 		must(t, k.db.View(ctx, func(tx *Txn) error {
 			scanned(fmt.Sprintf("Txn.Scan %+v", o), tx.Scan(k, ScanOptions{Reverse: o.Reverse}))
 			return nil
 		}))
 		for o.After = nil; ; {
-			page, err := k.Scan(ctx, o)
+			page, err := k.ScanPage(ctx, o)
 			must(t, err)
 			for _, item := range page.Items {
 				if string(item.Key) == key {
@@ -141,7 +141,7 @@ func TestChunkedString_IsReadAsAnyOther(t *testing.T) {
 func TestChunkedString_IsToldByTheFeedAsLarge(t *testing.T) {
 	db := openSmall(t, 1)
 	k := rangeSpace(t, db, "k")
-	from := db.Now()
+	from := db.Head()
 	appendTo(t, k, "b", make([]byte, 200_000))
 	appendTo(t, k, "b", []byte("x"))
 	mustDelete(t, k, "b")

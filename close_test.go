@@ -79,7 +79,7 @@ func TestAClosedDBRefuses(t *testing.T) {
 		"HGet": secondError(ks.HGet(ctx, key, nil)), "HDel": secondError(ks.HDel(ctx, key, nil)),
 		"HAdd": secondError(ks.HAdd(ctx, key, nil, 1)), "HGetAll": secondError(ks.HGetAll(ctx, key)),
 		"HLen": secondError(ks.HLen(ctx, key)), "GetMany": secondError(ks.GetMany(ctx, key)),
-		"Exists": secondError(ks.Exists(ctx, key)), "HScan": thirdError(ks.HScan(ctx, key, nil, 0)), "Scan": secondError(ks.Scan(ctx, ScanOptions{})),
+		"Exists": secondError(ks.Exists(ctx, key)), "HScanPage": thirdError(ks.HScanPage(ctx, key, nil, 0)), "ScanPage": secondError(ks.ScanPage(ctx, ScanOptions{})),
 		"OpenKeyspace":   secondError(db.OpenKeyspace(ctx, KeyspaceOptions{Name: "default"})),
 		"OpenIndex":      secondError(db.OpenIndex(ctx, IndexOptions{Name: "a", Keyspace: ks, Columns: "a"})),
 		"CreateKeyspace": secondError(db.CreateKeyspace(ctx, KeyspaceOptions{Name: "s"})),
@@ -153,7 +153,7 @@ func useEverything(db *DB, key string) error {
 	// The write counts, whatever becomes of these.
 	for _, err := range []error{
 		secondError(ks.Get(ctx, []byte(key))), secondError(ks.HLen(ctx, []byte("h"))), secondError(ks.HGetAll(ctx, []byte("h"))),
-		secondError(ks.Scan(ctx, ScanOptions{Limit: 3})),
+		secondError(ks.ScanPage(ctx, ScanOptions{Limit: 3})),
 		db.Update(ctx, func(tx *Txn) error { return secondError(tx.Add(ks, []byte("n"), 1)) }),
 	} {
 		if err != nil && !errors.Is(err, ErrClosed) {
@@ -249,7 +249,7 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 	for db.Metrics().Stores[0].QueueDepth == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	checkRefused(t, "the one too many", db.Default().Set(ctx, []byte("b"), nil), ErrOverloaded, "Queue")
+	checkRefused(t, "the one too many", db.Default().Set(ctx, []byte("b"), nil), ErrOverloaded, "QueueLimit")
 	release()
 	must(t, <-first)
 	if _, err := db.Default().Get(ctx, []byte("b")); !errors.Is(err, ErrNotFound) {
@@ -262,8 +262,8 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 func TestALoopThatPanicsLeavesNothingBehind(t *testing.T) {
 	ctx := context.Background()
 	loops := map[string]func(db *DB, leave func()){
-		"All": func(db *DB, leave func()) {
-			for range db.Default().All(ctx, ScanOptions{}) {
+		"Scan": func(db *DB, leave func()) {
+			for range db.Default().Scan(ctx, ScanOptions{}) {
 				leave()
 			}
 		},
@@ -328,7 +328,7 @@ func TestNowOfAClosedStoreIsItsEnd(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	end := db.Now()
+	end := db.Head()
 	if db, err = Open(dir, Options{}); err != nil {
 		t.Fatal(err)
 	}

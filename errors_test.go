@@ -27,7 +27,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	}{
 		{Options{Stores: 65}, OptionError{Option: "Stores", Value: "65", Use: "1 to 64, or 0 for the default"}, "Stores is 65: use 1 to 64, or 0 for the default"},
 		{Options{Stores: 2, Groups: 1}, OptionError{Option: "Groups", Value: "1", Use: "2 to 1024, or 0 for the default"}, "Groups is 1: use 2 to 1024, or 0 for the default"},
-		{Options{Remember: time.Millisecond}, OptionError{Option: "Remember", Value: "1ms", Use: "1s to 24h, or 0 for the default"}, "Remember is 1ms: use 1s to 24h, or 0 for the default"},
+		{Options{RequestTTL: time.Millisecond}, OptionError{Option: "RequestTTL", Value: "1ms", Use: "1s to 24h, or 0 for the default"}, "RequestTTL is 1ms: use 1s to 24h, or 0 for the default"},
 		{Options{Stores: 3}, OptionError{Option: "Stores", Value: "3", Use: "0 or 2", Found: dir + " has 2 stores, not 3"}, dir + " has 2 stores, not 3: open it with Stores 0 or 2"},
 	} {
 		_, err := Open(dir, c.opts)
@@ -40,7 +40,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 			t.Errorf("%q and %q, want %q", err, got, want)
 		}
 	}
-	_, err = OpenMemory(Options{Queue: -1, Stores: -1})
+	_, err = OpenMemory(Options{QueueLimit: -1, Stores: -1})
 	if want := "cleave: bad options: Stores is -1: use 1 to 64, or 0 for the default\ncleave: bad options: Queue is -1: use at least 1, or 0 for the default"; err == nil || err.Error() != want {
 		t.Errorf("two of them: %v, want %s", err, want)
 	}
@@ -144,27 +144,27 @@ func TestLimitsAreNamed(t *testing.T) {
 	longValue := make([]byte, command.MaxValueBytes+1)
 	limit := fmt.Sprint(command.MaxKeyBytes)
 	for what, err := range map[string]error{
-		"Get":     secondError(ks.Get(ctx, longKey)),
-		"Item":    secondError(ks.Item(ctx, longKey)),
-		"Set":     ks.Set(ctx, longKey, nil),
-		"SetWith": secondError(ks.SetWith(ctx, longKey, nil, SetOptions{})),
-		"Delete":  secondError(ks.Delete(ctx, []byte("a"), longKey)),
-		"Add":     secondError(ks.Add(ctx, longKey, 1)),
-		"Expire":  secondError(ks.Expire(ctx, longKey, time.Second)),
-		"Persist": secondError(ks.Persist(ctx, longKey)),
-		"HSet":    secondError(ks.HSet(ctx, longKey, Field{})),
-		"HGet":    secondError(ks.HGet(ctx, longKey, nil)),
-		"HDel":    secondError(ks.HDel(ctx, longKey, nil)),
-		"HAdd":    secondError(ks.HAdd(ctx, longKey, nil, 1)),
-		"HGetAll": secondError(ks.HGetAll(ctx, longKey)),
-		"HLen":    secondError(ks.HLen(ctx, longKey)),
-		"GetMany": secondError(ks.GetMany(ctx, []byte("a"), longKey)),
-		"Exists":  secondError(ks.Exists(ctx, longKey)),
-		"HScan":   thirdError(ks.HScan(ctx, longKey, nil, 1)),
-		"a place": thirdError(ks.HScan(ctx, []byte("h"), longKey, 1)),
-		"a field": secondError(ks.HSet(ctx, []byte("h"), Field{Name: longKey})),
-		"tx.Get":  db.View(ctx, func(tx *Txn) error { return secondError(tx.Get(ks, longKey)) }),
-		"tx.Set":  db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, longKey, nil) }),
+		"Get":       secondError(ks.Get(ctx, longKey)),
+		"Item":      secondError(ks.Item(ctx, longKey)),
+		"Set":       ks.Set(ctx, longKey, nil),
+		"SetWith":   secondError(ks.SetWith(ctx, longKey, nil, SetOptions{})),
+		"Delete":    secondError(ks.Delete(ctx, []byte("a"), longKey)),
+		"Add":       secondError(ks.Add(ctx, longKey, 1)),
+		"Expire":    secondError(ks.Expire(ctx, longKey, time.Second)),
+		"Persist":   secondError(ks.Persist(ctx, longKey)),
+		"HSet":      secondError(ks.HSet(ctx, longKey, Field{})),
+		"HGet":      secondError(ks.HGet(ctx, longKey, nil)),
+		"HDel":      secondError(ks.HDel(ctx, longKey, nil)),
+		"HAdd":      secondError(ks.HAdd(ctx, longKey, nil, 1)),
+		"HGetAll":   secondError(ks.HGetAll(ctx, longKey)),
+		"HLen":      secondError(ks.HLen(ctx, longKey)),
+		"GetMany":   secondError(ks.GetMany(ctx, []byte("a"), longKey)),
+		"Exists":    secondError(ks.Exists(ctx, longKey)),
+		"HScanPage": thirdError(ks.HScanPage(ctx, longKey, nil, 1)),
+		"a place":   thirdError(ks.HScanPage(ctx, []byte("h"), longKey, 1)),
+		"a field":   secondError(ks.HSet(ctx, []byte("h"), Field{Name: longKey})),
+		"tx.Get":    db.View(ctx, func(tx *Txn) error { return secondError(tx.Get(ks, longKey)) }),
+		"tx.Set":    db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, longKey, nil) }),
 	} {
 		checkRefused(t, what, err, ErrTooLarge, limit)
 	}
@@ -183,7 +183,7 @@ func TestLimitsAreNamed(t *testing.T) {
 	if got, err := ks.Get(ctx, longKey[1:]); err != nil || !bytes.Equal(got, longKey) {
 		t.Errorf("the longest key: %d bytes, %v", len(got), err)
 	}
-	if page, err := ks.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) != 1 {
+	if page, err := ks.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) != 1 {
 		t.Errorf("%d keys, %v: something was stored", len(page.Items), err)
 	}
 }
@@ -221,7 +221,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	db, other := openSmall(t, 1), openSmall(t, 1)
 	ks := db.Default()
 	set := func(o SetOptions) error { return secondError(ks.SetWith(ctx, []byte("a"), nil, o)) }
-	scan := func(o ScanOptions) error { return secondError(ks.Scan(ctx, o)) }
+	scan := func(o ScanOptions) error { return secondError(ks.ScanPage(ctx, o)) }
 	for what, err := range map[string]error{
 		"two conditions":           set(SetOptions{IfAbsent: true, IfVersion: true}),
 		"a negative TTL":           set(SetOptions{TTL: -1}),
@@ -244,7 +244,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		checkRefused(t, what, err, ErrOptions)
 	}
 	rs := rangeSpace(t, db, "range")
-	checkRefused(t, "Prefix and Start", secondError(rs.Scan(ctx, ScanOptions{Prefix: []byte("a"), Start: []byte("a")})), ErrOptions, "Prefix")
+	checkRefused(t, "Prefix and Start", secondError(rs.ScanPage(ctx, ScanOptions{Prefix: []byte("a"), Start: []byte("a")})), ErrOptions, "Prefix")
 	old := RequestID{1}
 	checkRefused(t, "an old request", secondError(ks.AddOnce(ctx, old, []byte("n"), 1)), ErrRequestOld)
 }
@@ -268,7 +268,7 @@ func TestATransactionThatIsOverRefuses(t *testing.T) {
 			"Exists": secondError(tx.Exists(ks, key)), "Set": tx.Set(ks, key, nil), "Delete": secondError(tx.Delete(ks, key)),
 			"Add": secondError(tx.Add(ks, key, 1)), "Expire": secondError(tx.Expire(ks, key, 1)), "Persist": secondError(tx.Persist(ks, key)),
 			"HGet": secondError(tx.HGet(ks, key, nil)), "HGetAll": secondError(tx.HGetAll(ks, key)), "HLen": secondError(tx.HLen(ks, key)),
-			"HScan": thirdError(tx.HScan(ks, key, nil, 1)), "HSet": secondError(tx.HSet(ks, key, Field{})),
+			"HScanPage": thirdError(tx.HScanPage(ks, key, nil, 1)), "HSet": secondError(tx.HSet(ks, key, Field{})),
 			"HDel": secondError(tx.HDel(ks, key, nil)), "HAdd": secondError(tx.HAdd(ks, key, nil, 1)),
 		} {
 			checkRefused(t, what, err, ErrTxnOver)
@@ -288,15 +288,15 @@ func TestADroppedKeyspaceIsGone(t *testing.T) {
 	must(t, ks.Set(ctx, []byte("a"), nil))
 	must(t, db.DropKeyspace(ctx, "s"))
 	for what, err := range map[string]error{
-		"Get":      secondError(ks.Get(ctx, []byte("a"))),
-		"Set":      ks.Set(ctx, []byte("a"), nil),
-		"Scan":     secondError(ks.Scan(ctx, ScanOptions{})),
-		"HGetAll":  secondError(ks.HGetAll(ctx, []byte("a"))),
-		"GetMany":  secondError(ks.GetMany(ctx, []byte("a"))),
-		"HScan":    thirdError(ks.HScan(ctx, []byte("a"), nil, 0)),
-		"Keyspace": secondError(db.Keyspace("s")),
-		"drop":     db.DropKeyspace(ctx, "s"),
-		"tx":       db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, []byte("a"), nil) }),
+		"Get":       secondError(ks.Get(ctx, []byte("a"))),
+		"Set":       ks.Set(ctx, []byte("a"), nil),
+		"ScanPage":  secondError(ks.ScanPage(ctx, ScanOptions{})),
+		"HGetAll":   secondError(ks.HGetAll(ctx, []byte("a"))),
+		"GetMany":   secondError(ks.GetMany(ctx, []byte("a"))),
+		"HScanPage": thirdError(ks.HScanPage(ctx, []byte("a"), nil, 0)),
+		"Keyspace":  secondError(db.Keyspace("s")),
+		"drop":      db.DropKeyspace(ctx, "s"),
+		"tx":        db.Update(ctx, func(tx *Txn) error { return tx.Set(ks, []byte("a"), nil) }),
 	} {
 		checkRefused(t, what, err, ErrNoKeyspace, `"s"`)
 	}
@@ -308,9 +308,9 @@ func TestADroppedKeyspaceIsGone(t *testing.T) {
 
 func TestBadOptionsAreAllReported(t *testing.T) {
 	_, err := Open(t.TempDir(), Options{
-		Durability: 9, Stores: 65, CacheBytes: 1, BlockCacheBytes: 1, Queue: -1, Remember: time.Millisecond, FeedBytes: -2,
+		Durability: 9, Stores: 65, CacheBytes: 1, BlockCacheBytes: 1, QueueLimit: -1, RequestTTL: time.Millisecond, FeedBytes: -2,
 	})
-	checkRefused(t, "Open", err, ErrOptions, "Durability", "Stores", "CacheBytes", "BlockCacheBytes", "Queue", "Remember", "FeedBytes")
+	checkRefused(t, "Open", err, ErrOptions, "Durability", "Stores", "CacheBytes", "BlockCacheBytes", "QueueLimit", "RequestTTL", "FeedBytes")
 	_, err = Open("", Options{})
 	checkRefused(t, "Open without a directory", err, ErrOptions, "OpenMemory")
 }
@@ -443,7 +443,7 @@ func TestAnEndedContextHasNoEffect(t *testing.T) {
 		"HGet": secondError(ks.HGet(ended, key, nil)), "HDel": secondError(ks.HDel(ended, key, nil)),
 		"HAdd": secondError(ks.HAdd(ended, key, nil, 1)), "HGetAll": secondError(ks.HGetAll(ended, key)),
 		"HLen": secondError(ks.HLen(ended, key)), "GetMany": secondError(ks.GetMany(ended, key)),
-		"Exists": secondError(ks.Exists(ended, key)), "HScan": thirdError(ks.HScan(ended, key, nil, 0)), "Scan": secondError(ks.Scan(ended, ScanOptions{})),
+		"Exists": secondError(ks.Exists(ended, key)), "HScanPage": thirdError(ks.HScanPage(ended, key, nil, 0)), "ScanPage": secondError(ks.ScanPage(ended, ScanOptions{})),
 		"CreateKeyspace": secondError(db.CreateKeyspace(ended, KeyspaceOptions{Name: "s"})),
 		"DropKeyspace":   db.DropKeyspace(ended, "s"),
 		"Update":         db.Update(ended, func(tx *Txn) error { return tx.Set(ks, key, nil) }),
@@ -456,7 +456,7 @@ func TestAnEndedContextHasNoEffect(t *testing.T) {
 	for _, err := range db.Feed(ended, "") {
 		checkRefused(t, "Feed", err, context.Canceled)
 	}
-	if page, err := ks.Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 || len(db.Keyspaces()) != 1 {
+	if page, err := ks.ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 || len(db.Keyspaces()) != 1 {
 		t.Errorf("%d keys and %d keyspaces, %v: something happened", len(page.Items), len(db.Keyspaces()), err)
 	}
 }

@@ -127,7 +127,7 @@ func ExampleKeyspace_Scan() {
 	for _, key := range []string{"2026-03-01", "2026-01-15", "2026-02-10"} {
 		_ = events.Set(ctx, []byte(key), []byte("…"))
 	}
-	page, err := events.Scan(ctx, cleave.ScanOptions{Reverse: true, Limit: 2})
+	page, err := events.ScanPage(ctx, cleave.ScanOptions{Reverse: true, Limit: 2})
 	for _, item := range page.Items {
 		fmt.Printf("%s\n", item.Key)
 	}
@@ -168,7 +168,7 @@ func ExampleKeyspace_HScan() {
 		_, _ = db.Default().HAdd(ctx, cart, []byte(item), 2)
 	}
 	for after := []byte(nil); ; {
-		page, next, err := db.Default().HScan(ctx, cart, after, 2)
+		page, next, err := db.Default().HScanPage(ctx, cart, after, 2)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func ExampleDB_Feed() {
 	}
 	defer db.Close()
 	defer cancel()
-	from := db.Now()
+	from := db.Head()
 	ks := db.Default()
 	_ = ks.Set(ctx, []byte("a"), []byte("1"))
 	_, _ = ks.Delete(ctx, []byte("a"))

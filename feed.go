@@ -62,7 +62,7 @@ type ChangeOp struct {
 // those to one key in theirs, wherever it is moved. Keys of keyspaces that were
 // dropped since are left out, and so are the entries of indexes: they follow from the
 // rows. If the place is no longer kept, the error is
-// ErrGone: read the data, and follow the feed from a Cursor that Now returned
+// ErrGone: read the data, and follow the feed from a Cursor that Head returned
 // before you began, or from that of the [Txn] that has read it. Each reader reads the
 // log by itself: for many who wait for some keys, package watch has one for all.
 func (db *DB) Feed(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
@@ -78,7 +78,7 @@ func (db *DB) FeedUntil(ctx context.Context, from, to Cursor) iter.Seq2[Change, 
 
 // Progress is Feed that also tells how far it has come when nothing was changed: the
 // store commits things of its own, and a reader who waits until it has seen all up to
-// a Cursor of Now would wait for ever behind one. Such a Change has a place and no Ops.
+// a Cursor of Head would wait for ever behind one. Such a Change has a place and no Ops.
 func (db *DB) Progress(ctx context.Context, from Cursor) iter.Seq2[Change, error] {
 	return db.readFeed(ctx, from, nil, true)
 }
@@ -320,10 +320,10 @@ func (c *Change) Before(place Cursor) bool {
 	return tag == myTag && isAtOrAfter(a, b)
 }
 
-// Now returns the place in the feed behind all that is in it, to follow it from there on.
+// Head returns the place in the feed behind all that is in it, to follow it from there on.
 // After Close that is the place from which to go on when the store is open again. Who
 // waits for his own writes wants [DB.Settled].
-func (db *DB) Now() Cursor {
+func (db *DB) Head() Cursor {
 	var stores []*store.Store
 	for _, h := range db.node.StoreHosts() {
 		stores = append(stores, h.Store)
@@ -338,7 +338,7 @@ func (db *DB) Settled(ctx context.Context) (Cursor, error) {
 	if err := db.node.ResolveDecided(ctx); err != nil {
 		return "", toPublicError(err)
 	}
-	return db.Now(), nil
+	return db.Head(), nil
 }
 
 // formatCursor returns the cursor of positions in the logs of the stores. It begins with
@@ -360,7 +360,7 @@ func (db *DB) parseCursor(c Cursor) ([]wal.Position, error) {
 	}
 	words := strings.Split(string(c), "-")
 	if len(words) != len(pos)+1 || len(words[0]) != len(db.cursorTag) {
-		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+		return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 	}
 	if words[0] != db.cursorTag {
 		return nil, fmt.Errorf("%w: cursor %q is of another store, or of the one that this was restored from: read the data, and follow the feed from where you read", ErrGone, c)
@@ -368,7 +368,7 @@ func (db *DB) parseCursor(c Cursor) ([]wal.Position, error) {
 	for i, w := range words[1:] {
 		n, err := strconv.ParseUint(w, 16, 64)
 		if err != nil {
-			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Now, or an empty one", c)
+			return nil, optionErrorf("cursor %q is not of this store: use one of its feed or of Head, or an empty one", c)
 		}
 		pos[i] = wal.Position(n)
 	}

@@ -144,7 +144,7 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	writeRandom(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 50)
 	places := []Cursor{""}
 	var all []Change
-	end := db.Now()
+	end := db.Head()
 	for c, err := range db.FeedUntil(ctx, "", end) {
 		must(t, err)
 		all, places = append(all, c), append(places, c.After)
@@ -179,7 +179,7 @@ func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
 		o.Store.RetainBytes = 64 << 20
 		db := mustOpen(t, o)
 		mustDo(t, db, Regroup{Groups: 2})
-		before := db.Now()
+		before := db.Head()
 		must(t, db.Default().Set(ctx, []byte("a"), nil))
 		mustClose(t, db)
 		o.Groups = 0
@@ -206,7 +206,7 @@ func TestProgressReachesEveryPlaceOfNow(t *testing.T) {
 	db := openSmall(t, 2)
 	c, cancel := context.WithTimeout(ctx, hangTimeout())
 	defer cancel()
-	from := db.Now()
+	from := db.Head()
 	for i := range 40 {
 		// Half of the commits are the store's own, which the feed does not tell of.
 		if i%2 == 0 {
@@ -214,7 +214,7 @@ func TestProgressReachesEveryPlaceOfNow(t *testing.T) {
 		} else {
 			must(t, db.Default().Set(ctx, numberKey(i), []byte("value")))
 		}
-		now := db.Now()
+		now := db.Head()
 		seen := 0
 		for change, err := range db.Progress(c, from) {
 			if err != nil {

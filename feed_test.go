@@ -104,7 +104,7 @@ func (r *replica) compareWithStore(t testing.TB, db *DB) {
 	t.Helper()
 	texts, hashes := map[string]string{}, map[string]map[string]string{}
 	for _, ks := range db.Keyspaces() {
-		for item, err := range ks.All(ctx, ScanOptions{}) {
+		for item, err := range ks.Scan(ctx, ScanOptions{}) {
 			must(t, err)
 			key := ks.Name() + "/" + string(item.Key)
 			if item.Value != nil {
@@ -186,7 +186,7 @@ func TestTheFeedRebuildsTheStoreOverRestarts(t *testing.T) {
 func TestTheFeedGoesOnFromAnyCursor(t *testing.T) {
 	db := openSmall(t, 1)
 	writeRandom(t, db, rand.New(rand.NewPCG(seedOf(t), 1)), 200)
-	last := db.Now()
+	last := db.Head()
 	var all []Change
 	read := func(from Cursor) (changes []Change) {
 		for c, err := range db.Feed(ctx, from) {
@@ -215,7 +215,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	defer db.Close()
 	ks := db.Default()
 	must(t, ks.Set(ctx, []byte("first"), nil))
-	early := db.Now()
+	early := db.Head()
 	for i := range 400 {
 		must(t, ks.Set(ctx, numberKey(i), make([]byte, 4000)))
 	}
@@ -229,7 +229,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 	if !errors.Is(err, ErrGone) {
 		t.Fatalf("feed from an early place: %v, want ErrGone", err)
 	}
-	now := db.Now()
+	now := db.Head()
 	must(t, ks.Set(ctx, []byte("last"), []byte("v")))
 	for c, err := range db.Feed(ctx, now) {
 		must(t, err)
@@ -276,7 +276,7 @@ func TestAReaderThatWaitsHearsThatTheStoreWasClosed(t *testing.T) {
 	db := openSmall(t, 2)
 	over := make(chan error)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Now()) {
+		for _, err := range db.Feed(ctx, db.Head()) {
 			over <- err
 			return
 		}
@@ -314,7 +314,7 @@ func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	defer db.Close()
 	over := make(chan error, 1)
 	go func() {
-		for _, err := range db.Feed(ctx, db.Now()) {
+		for _, err := range db.Feed(ctx, db.Head()) {
 			if err != nil {
 				over <- err
 				return
@@ -402,7 +402,7 @@ func BenchmarkFeedReaders(b *testing.B) {
 			var wg sync.WaitGroup
 			for range readers {
 				wg.Go(func() {
-					for _, err := range db.Feed(c, db.Now()) {
+					for _, err := range db.Feed(c, db.Head()) {
 						if err != nil {
 							return
 						}
@@ -426,11 +426,11 @@ func BenchmarkFeedBehind(b *testing.B) {
 	defer db.Close()
 	value := make([]byte, 100)
 	const changes = 100_000
-	from := db.Now()
+	from := db.Head()
 	for i := range changes {
 		must(b, db.Default().Set(ctx, numberKey(i%1000), value))
 	}
-	to := db.Now()
+	to := db.Head()
 	for b.Loop() {
 		for _, err := range db.FeedUntil(ctx, from, to) {
 			must(b, err)

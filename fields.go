@@ -105,12 +105,12 @@ func (k *Keyspace) HGetAll(ctx context.Context, key []byte) ([]Field, error) {
 	return toFields(reply), toPublicError(withKeyName(keyRef{k, p}, reply.Err))
 }
 
-// HScan returns the next fields of the hash at key, by name: at most limit, 1000
+// HScanPage returns the next fields of the hash at key, by name: at most limit, 1000
 // if it is 0, from behind the field after, or from the first one if after is nil.
 // next is what to give as after for the fields behind them; nil at the end. A
 // call sees one moment; two see two, but a field that is there during all of
 // them is returned once.
-func (k *Keyspace) HScan(ctx context.Context, key, after []byte, limit int) (fields []Field, next []byte, err error) {
+func (k *Keyspace) HScanPage(ctx context.Context, key, after []byte, limit int) (fields []Field, next []byte, err error) {
 	p, err := k.appendPosition(nil, key)
 	if err != nil {
 		return nil, nil, err

@@ -102,8 +102,8 @@ func transfersAreSeenWhole(t *testing.T, db *DB) {
 				return tx.Set(ks, []byte("0"), []byte("0")) // all of it is validated
 			})
 		},
-		"All": func() (sum int, err error) {
-			for item, err := range ks.All(ctx, ScanOptions{}) {
+		"Scan": func() (sum int, err error) {
+			for item, err := range ks.Scan(ctx, ScanOptions{}) {
 				if err != nil {
 					return sum, err
 				}
@@ -176,7 +176,7 @@ func TestAClockThatJumpsLeavesNothingAliveThatIsDead(t *testing.T) {
 	for i, look := range []func() bool{
 		func() bool { _, err := ks.Get(ctx, []byte("k")); return err == nil },
 		func() bool { v, _ := ks.GetMany(ctx, []byte("k")); return v[0] != nil },
-		func() bool { p, _ := ks.Scan(ctx, ScanOptions{}); return len(p.Items) > 0 },
+		func() bool { p, _ := ks.ScanPage(ctx, ScanOptions{}); return len(p.Items) > 0 },
 	} {
 		_, err := ks.SetWith(ctx, []byte("k"), []byte("v"), SetOptions{TTL: time.Hour})
 		must(t, err)
@@ -261,7 +261,7 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 				t.Error("a collection is in two shards")
 			}
 			found := 0
-			for _, err := range ks.All(ctx, ScanOptions{}) {
+			for _, err := range ks.Scan(ctx, ScanOptions{}) {
 				must(t, err)
 				found++
 			}

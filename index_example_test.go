@@ -42,7 +42,7 @@ func ExampleDB_OpenIndex() {
 	if err := byAge.Wait(ctx); err != nil { // rows that were there before the index have their entries too
 		log.Fatal(err)
 	}
-	page, err := byAge.Scan(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{"nz"}})
+	page, err := byAge.ScanPage(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{"nz"}})
 	for _, item := range page.Items {
 		fmt.Printf("%s %v %s\n", item.Key, item.Entry, item.Fields[0].Value)
 	}

@@ -59,7 +59,7 @@ func (k *indexWorker) runFollower() error {
 	text, err := k.ix.entries.Get(k.ctx, followerStateKey)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		f.state.Cursor = k.ix.db.Now()
+		f.state.Cursor = k.ix.db.Head()
 	case err != nil:
 		return err
 	default:
@@ -94,7 +94,7 @@ func (f *indexFollower) restartBuild() error {
 	}
 	f.indexLogger().Info("index is built anew: the feed does not reach back to where it was")
 	f.updateStatus(func(s *indexWorkerStatus) { s.rebuilds, s.positions = s.rebuilds+1, nil })
-	f.state = followerState{Cursor: f.ix.db.Now(), Phase: scanningRows}
+	f.state = followerState{Cursor: f.ix.db.Head(), Phase: scanningRows}
 	return f.refreshRows(nil)
 }
 
@@ -152,7 +152,7 @@ func (f *indexFollower) nextPage() (keys [][]byte, next []byte, err error) {
 		from = f.ix.entries
 		o.Start, o.End = index.RecordsSpan()
 	}
-	page, err := from.Scan(f.ctx, o)
+	page, err := from.ScanPage(f.ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,7 +41,7 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(1)=old (7)=a`)
 			_, err = ks.HSet(ctx, []byte("a"), newFields("name", "eve")...)
 			must(t, err)
-			page, err := ix.Scan(ctx, IndexScanOptions{Fresh: true, Prefix: key.Tuple{7}, Rows: true})
+			page, err := ix.ScanPage(ctx, IndexScanOptions{Fresh: true, Prefix: key.Tuple{7}, Rows: true})
 			if must(t, err); len(page.Items) != 1 || string(page.Items[0].Fields[0].Value) != "eve" || string(page.Items[0].Row.Field("age")) != "7" {
 				t.Errorf("found %+v", page.Items)
 			}

@@ -24,7 +24,7 @@ type IndexScanOptions struct {
 	From, To key.Tuple
 	// Reverse visits the last entry first.
 	Reverse bool
-	// Limit is the most entries of a page. Default 1000. All and ScanIndex have no
+	// Limit is the most entries of a page. Default 1000. Scan and ScanIndex have no
 	// limit unless one is set.
 	Limit int
 	// After continues behind a page: its Next.
@@ -97,8 +97,8 @@ func (ix *Index) lookupReadable(building bool) (*node.Index, error) {
 	return x, err
 }
 
-// Scan returns the next entries in order. A page is of one moment; two pages are of two.
-func (ix *Index) Scan(ctx context.Context, o IndexScanOptions) (page IndexPage, err error) {
+// ScanPage returns the next entries in order. A page is of one moment; two pages are of two.
+func (ix *Index) ScanPage(ctx context.Context, o IndexScanOptions) (page IndexPage, err error) {
 	if o.Limit == 0 {
 		o.Limit = defaultPageItems
 	}
@@ -125,8 +125,8 @@ func (ix *Index) Scan(ctx context.Context, o IndexScanOptions) (page IndexPage, 
 	return page, nil
 }
 
-// All visits entries in order, all as of one moment, see [Keyspace.All].
-func (ix *Index) All(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexItem, error] {
+// Scan visits entries in order, all as of one moment, see [Keyspace.Scan].
+func (ix *Index) Scan(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexItem, error] {
 	return func(yield func(IndexItem, error) bool) {
 		err := ix.visitEntries(ctx, o, func(item IndexItem, err error) error {
 			if err == nil && !yield(item, nil) {
@@ -144,7 +144,7 @@ func (ix *Index) All(ctx context.Context, o IndexScanOptions) iter.Seq2[IndexIte
 // unique index with all its values is the only one. Values are as in
 // [IndexScanOptions].
 func (ix *Index) Get(ctx context.Context, values ...any) (IndexItem, error) {
-	page, err := ix.Scan(ctx, IndexScanOptions{Prefix: values, Limit: 1})
+	page, err := ix.ScanPage(ctx, IndexScanOptions{Prefix: values, Limit: 1})
 	switch {
 	case err != nil:
 		return IndexItem{}, err

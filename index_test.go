@@ -41,7 +41,7 @@ func mustIndex(t testing.TB, db *DB, o IndexOptions) *Index {
 // formatFound returns the entries and rows that a scan finds.
 func formatFound(t testing.TB, ix *Index, o IndexScanOptions) string {
 	t.Helper()
-	page, err := ix.Scan(ctx, o)
+	page, err := ix.ScanPage(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRowsAreFoundByTheirFieldsAndTheirKeys(t *testing.T) {
 	must(t, ks.Set(ctx, []byte("not of the layout"), nil))
 	must(t, ks.Set(ctx, row("ch", 7), []byte("no hash")))
 	ages := func(o IndexScanOptions) (all string) {
-		for item, err := range byAge.All(ctx, o) {
+		for item, err := range byAge.Scan(ctx, o) {
 			must(t, err)
 			all += fmt.Sprintf("%v", item.Entry)
 			for _, f := range item.Fields {
@@ -113,9 +113,9 @@ func TestRowsAreFoundByTheirFieldsAndTheirKeys(t *testing.T) {
 	if _, err := byID.Get(ctx, 8); !errors.Is(err, ErrNotFound) {
 		t.Errorf("8: %v", err)
 	}
-	page, err := byAge.Scan(ctx, IndexScanOptions{Limit: 2})
+	page, err := byAge.ScanPage(ctx, IndexScanOptions{Limit: 2})
 	must(t, err)
-	if next, err := byAge.Scan(ctx, IndexScanOptions{Limit: 2, After: page.Next}); err != nil || len(page.Items) != 2 || len(next.Items) != 1 || next.Next != nil {
+	if next, err := byAge.ScanPage(ctx, IndexScanOptions{Limit: 2, After: page.Next}); err != nil || len(page.Items) != 2 || len(next.Items) != 1 || next.Next != nil {
 		t.Errorf("%d and %d entries: %v", len(page.Items), len(next.Items), err)
 	}
 }
@@ -170,7 +170,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		waited := twice.Wait(short)
 		cancel()
-		_, scanned := twice.Scan(ctx, IndexScanOptions{})
+		_, scanned := twice.ScanPage(ctx, IndexScanOptions{})
 		for say, err := range map[string]error{"Wait": waited, "Scan": scanned} {
 			if err == nil || !strings.Contains(err.Error(), `"first"`) || !strings.Contains(err.Error(), `"second"`) {
 				t.Errorf("%s of one that cannot be built: %v", say, err)
@@ -212,7 +212,7 @@ func TestATupleThatGoesOnWithNilIsAnother(t *testing.T) {
 			must(t, ks.Set(ctx, []byte(string(value)), []byte(string(value))))
 			checkRefused(t, "the same tuple", ks.Set(ctx, []byte("other"), []byte(string(value))), ErrUnique)
 		}
-		page, err := ix.Scan(ctx, IndexScanOptions{})
+		page, err := ix.ScanPage(ctx, IndexScanOptions{})
 		if must(t, err); len(page.Items) != len(tuples) {
 			t.Errorf("%d of %d are found", len(page.Items), len(tuples))
 		}
@@ -504,7 +504,7 @@ func TestWhatAnIndexCannotDoIsRefusedAndSaid(t *testing.T) {
 		t.Errorf("no index to drop: %v", err)
 	}
 	for say, o := range map[string]IndexScanOptions{"prefix": {Prefix: key.Tuple{"9"}}, "from": {From: key.Tuple{"9"}}, "to": {To: key.Tuple{9, 9, 9}}} {
-		if _, err := ix.Scan(ctx, o); !errors.Is(err, ErrOptions) {
+		if _, err := ix.ScanPage(ctx, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("values that no entry can have, %s: %v", say, err)
 		}
 	}
@@ -558,15 +558,15 @@ func TestADroppedIndexIsGoneAndSoAreThoseOfADroppedKeyspace(t *testing.T) {
 	ix := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: extractAll})
 	must(t, db.DropIndex(ctx, "k", "all"))
 	must(t, ks.Set(ctx, []byte("b"), []byte("2")))
-	_, scanned := ix.Scan(ctx, IndexScanOptions{})
+	_, scanned := ix.ScanPage(ctx, IndexScanOptions{})
 	_, status := ix.Status()
-	for say, err := range map[string]error{"Scan": scanned, "Status": status, "Wait": ix.Wait(ctx), "WaitFresh": ix.WaitFresh(ctx, db.Now())} {
+	for say, err := range map[string]error{"Scan": scanned, "Status": status, "Wait": ix.Wait(ctx), "WaitFresh": ix.WaitFresh(ctx, db.Head())} {
 		if !errors.Is(err, ErrNoIndex) {
 			t.Errorf("%s: %v", say, err)
 		}
 	}
 	again := mustIndex(t, db, IndexOptions{Name: "all", Keyspace: ks, Function: "all", Extract: extractAll})
-	if _, err := ix.Scan(ctx, IndexScanOptions{}); !errors.Is(err, ErrNoIndex) {
+	if _, err := ix.ScanPage(ctx, IndexScanOptions{}); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("the old one: %v", err)
 	}
 	expectFound(t, again, IndexScanOptions{}, `("value", "1")=a ("value", "2")=b`)

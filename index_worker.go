@@ -272,7 +272,7 @@ func (k *indexWorker) buildIndex(x *node.Index) error {
 	}
 	for limit := buildPageRows; ; {
 		began := time.Now()
-		page, err := k.ix.rows.Scan(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
+		page, err := k.ix.rows.ScanPage(k.ctx, ScanOptions{After: after, Limit: limit, KeysOnly: true})
 		if err == nil {
 			// What is not in the page because it was deleted must not come back in a crash that
 			// leaves the build behind it.

@@ -224,7 +224,7 @@ func noLeftovers(t *testing.T, db *DB, ks *Keyspace) {
 		}))
 	}
 	items := 0
-	for _, err := range ks.All(ctx, ScanOptions{}) {
+	for _, err := range ks.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		items++
 	}
@@ -323,7 +323,7 @@ func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	const keys, rounds = 20, 12
-	from := db.Now()
+	from := db.Head()
 	wrote := map[string][]string{}
 	for round := range rounds {
 		for i := range keys {

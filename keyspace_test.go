@@ -134,7 +134,7 @@ func TestAHashIsReadInPages(t *testing.T) {
 	for _, limit := range []int{0, 7, fields, fields + 1} {
 		seen := 0
 		for after := []byte(nil); ; {
-			page, next, err := ks.HScan(ctx, h, after, limit)
+			page, next, err := ks.HScanPage(ctx, h, after, limit)
 			must(t, err)
 			if len(page) > max(limit, defaultPageItems) || limit == 7 && len(page) > limit {
 				t.Fatalf("a page of %d with limit %d", len(page), limit)
@@ -159,10 +159,10 @@ func TestAHashIsReadInPages(t *testing.T) {
 			t.Errorf("limit %d: %d fields, want %d", limit, seen, fields)
 		}
 	}
-	checkRefused(t, "a negative limit", thirdError(ks.HScan(ctx, h, nil, -1)), ErrOptions, "limit")
+	checkRefused(t, "a negative limit", thirdError(ks.HScanPage(ctx, h, nil, -1)), ErrOptions, "limit")
 	must(t, ks.Set(ctx, []byte("text"), nil))
-	checkRefused(t, "a string", thirdError(ks.HScan(ctx, []byte("text"), nil, 1)), ErrWrongType)
-	if page, next, err := ks.HScan(ctx, []byte("none"), nil, 1); err != nil || page == nil || len(page) != 0 || next != nil {
+	checkRefused(t, "a string", thirdError(ks.HScanPage(ctx, []byte("text"), nil, 1)), ErrWrongType)
+	if page, next, err := ks.HScanPage(ctx, []byte("none"), nil, 1); err != nil || page == nil || len(page) != 0 || next != nil {
 		t.Errorf("of an absent key: %v, %q, %v", page, next, err)
 	}
 }
@@ -173,21 +173,21 @@ func thirdError[A, B any](_ A, _ B, err error) error { return err }
 func TestEveryReadOfATransactionCounts(t *testing.T) {
 	key := []byte("k")
 	for what, read := range map[string]func(tx *Txn, ks *Keyspace) error{
-		"Get":     func(tx *Txn, ks *Keyspace) error { return secondError(tx.Get(ks, key)) },
-		"GetMany": func(tx *Txn, ks *Keyspace) error { return secondError(tx.GetMany(ks, []byte("x"), key)) },
-		"Item":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.Item(ks, key)) },
-		"Exists":  func(tx *Txn, ks *Keyspace) error { return secondError(tx.Exists(ks, key)) },
-		"Persist": func(tx *Txn, ks *Keyspace) error { return secondError(tx.Persist(ks, key)) },
-		"Expire":  func(tx *Txn, ks *Keyspace) error { return secondError(tx.Expire(ks, key, time.Hour)) },
-		"Delete":  func(tx *Txn, ks *Keyspace) error { return secondError(tx.Delete(ks, []byte("x"), key)) },
-		"Add":     func(tx *Txn, ks *Keyspace) error { return secondError(tx.Add(ks, key, 1)) },
-		"HGet":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.HGet(ks, key, nil)) },
-		"HLen":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.HLen(ks, key)) },
-		"HGetAll": func(tx *Txn, ks *Keyspace) error { return secondError(tx.HGetAll(ks, key)) },
-		"HScan":   func(tx *Txn, ks *Keyspace) error { return thirdError(tx.HScan(ks, key, nil, 1)) },
-		"HAdd":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.HAdd(ks, key, nil, 1)) },
-		"HSet":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.HSet(ks, key, Field{})) },
-		"HDel":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.HDel(ks, key, nil)) },
+		"Get":       func(tx *Txn, ks *Keyspace) error { return secondError(tx.Get(ks, key)) },
+		"GetMany":   func(tx *Txn, ks *Keyspace) error { return secondError(tx.GetMany(ks, []byte("x"), key)) },
+		"Item":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.Item(ks, key)) },
+		"Exists":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.Exists(ks, key)) },
+		"Persist":   func(tx *Txn, ks *Keyspace) error { return secondError(tx.Persist(ks, key)) },
+		"Expire":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.Expire(ks, key, time.Hour)) },
+		"Delete":    func(tx *Txn, ks *Keyspace) error { return secondError(tx.Delete(ks, []byte("x"), key)) },
+		"Add":       func(tx *Txn, ks *Keyspace) error { return secondError(tx.Add(ks, key, 1)) },
+		"HGet":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.HGet(ks, key, nil)) },
+		"HLen":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.HLen(ks, key)) },
+		"HGetAll":   func(tx *Txn, ks *Keyspace) error { return secondError(tx.HGetAll(ks, key)) },
+		"HScanPage": func(tx *Txn, ks *Keyspace) error { return thirdError(tx.HScanPage(ks, key, nil, 1)) },
+		"HAdd":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.HAdd(ks, key, nil, 1)) },
+		"HSet":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.HSet(ks, key, Field{})) },
+		"HDel":      func(tx *Txn, ks *Keyspace) error { return secondError(tx.HDel(ks, key, nil)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			db := openSmall(t, 1)
@@ -311,8 +311,8 @@ func TestWhoReadsADroppedKeyspaceSeesNoHalfOfIt(t *testing.T) {
 			}
 			return seen, err
 		},
-		"All": func(ctx context.Context, ks *Keyspace) (seen int, err error) {
-			for item, failed := range ks.All(ctx, ScanOptions{}) {
+		"Scan": func(ctx context.Context, ks *Keyspace) (seen int, err error) {
+			for item, failed := range ks.Scan(ctx, ScanOptions{}) {
 				seen, err = seen+count(item, failed), failed
 			}
 			return seen, err

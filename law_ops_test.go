@@ -67,7 +67,7 @@ func (d keyspaceOps) HGet(key, name []byte) ([]byte, error) { return d.ks.HGet(c
 func (d keyspaceOps) HGetAll(key []byte) ([]Field, error)   { return d.ks.HGetAll(ctx, key) }
 func (d keyspaceOps) HLen(key []byte) (int, error)          { return d.ks.HLen(ctx, key) }
 func (d keyspaceOps) HScan(key, after []byte, limit int) ([]Field, []byte, error) {
-	return d.ks.HScan(ctx, key, after, limit)
+	return d.ks.HScanPage(ctx, key, after, limit)
 }
 func (d keyspaceOps) HSet(key []byte, fields ...Field) (int, error) {
 	return d.ks.HSet(ctx, key, fields...)
@@ -79,7 +79,7 @@ func (d keyspaceOps) HAdd(key, name []byte, delta int64) (int64, error) {
 	return d.ks.HAdd(ctx, key, name, delta)
 }
 func (d keyspaceOps) Scan(o ScanOptions) (items []Item, err error) {
-	for item, err := range d.ks.All(ctx, o) {
+	for item, err := range d.ks.Scan(ctx, o) {
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (d txnOps) HGet(key, name []byte) ([]byte, error) { return d.tx.HGet(d.ks, 
 func (d txnOps) HGetAll(key []byte) ([]Field, error)   { return d.tx.HGetAll(d.ks, key) }
 func (d txnOps) HLen(key []byte) (int, error)          { return d.tx.HLen(d.ks, key) }
 func (d txnOps) HScan(key, after []byte, limit int) ([]Field, []byte, error) {
-	return d.tx.HScan(d.ks, key, after, limit)
+	return d.tx.HScanPage(d.ks, key, after, limit)
 }
 func (d txnOps) HSet(key []byte, fields ...Field) (int, error) {
 	return d.tx.HSet(d.ks, key, fields...)
@@ -138,11 +138,10 @@ func TestKeyspacesTransactionsAndBatchesReadAlike(t *testing.T) {
 	keyspace, txn, batch := reflect.TypeFor[*Keyspace](), reflect.TypeFor[*Txn](), reflect.TypeFor[*Batch]()
 	notInTxn := []string{
 		"Name", "Options", "DB", "After", // of the keyspace itself
-		"Locate",  // of the map, which no transaction sees another state of
-		"Dropped", // something to wait for, which a transaction does not
-		"AddOnce", // a transaction has no request
-		"All",     // Txn.Scan is that
-		"Scan",    // in pages: a transaction has one state anyway
+		"Locate",   // of the map, which no transaction sees another state of
+		"Dropped",  // something to wait for, which a transaction does not
+		"AddOnce",  // a transaction has no request
+		"ScanPage", // a transaction has one state anyway: Scan
 		// Of memory, not of data.
 		"Pin", "PinFields", "Unpin", "UnpinFields", "CacheMetrics",
 	}
@@ -366,7 +365,7 @@ func (l *law) readPages(t *rapid.T, ks *Keyspace, m *model) {
 	o.After, o.Limit = nil, rapid.IntRange(1, 4).Draw(t, "size")
 	want := m.scan(ks, o)
 	for {
-		page, err := ks.Scan(ctx, o)
+		page, err := ks.ScanPage(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}

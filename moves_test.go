@@ -140,7 +140,7 @@ func (w *traffic) scanAll(rng *rand.Rand, _ int) {
 	ks := w.drawKeyspace(rng)
 	found, sum := 0, 0
 	var last []byte
-	for item, err := range ks.All(ctx, ScanOptions{}) {
+	for item, err := range ks.Scan(ctx, ScanOptions{}) {
 		if err != nil {
 			w.t.Errorf("scan of %s: %v", ks.Name(), err)
 			return

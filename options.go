@@ -65,16 +65,16 @@ type Options struct {
 	// small enough for CacheBytes: then reads need no disk, not even those of keys that do
 	// not exist.
 	Preload bool
-	// Queue bounds the commands that wait. Default 1024. At least 1.
-	Queue int
-	// Refuse makes a full queue refuse with ErrOverloaded at once instead of
+	// QueueLimit bounds the commands that wait. Default 1024. At least 1.
+	QueueLimit int
+	// FailWhenFull makes a full queue fail with ErrOverloaded at once instead of
 	// blocking until there is room or the context ends.
-	Refuse bool
-	// Remember is for how long a [RequestID] is known. Default 10 minutes. From
+	FailWhenFull bool
+	// RequestTTL is for how long a [RequestID] is remembered. Default 10 minutes. From
 	// a second to a day. What was forgotten stays so: a store that is opened with a
 	// longer one takes ids that it has forgotten for new. Raise it while nothing is
 	// retried that is older than the shorter one.
-	Remember time.Duration
+	RequestTTL time.Duration
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
 	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
 	FeedBytes int64
@@ -109,8 +109,8 @@ func (o *Options) checkRanges() error {
 	refuse(o.Groups != 0 && (o.Groups < max(o.Stores, 1) || o.Groups > maxGroups), "Groups", o.Groups, "%d to %d, or 0 for the default", max(o.Stores, 1), maxGroups)
 	refuse(o.CacheBytes != 0 && o.CacheBytes < minCacheBytes, "CacheBytes", o.CacheBytes, "at least %d, or 0 for the default", minCacheBytes)
 	refuse(o.BlockCacheBytes != 0 && o.BlockCacheBytes < minCacheBytes, "BlockCacheBytes", o.BlockCacheBytes, "at least %d, or 0 for the default", minCacheBytes)
-	refuse(o.Queue < 0, "Queue", o.Queue, "at least 1, or 0 for the default")
-	refuse(o.Remember != 0 && (o.Remember < time.Second || o.Remember > 24*time.Hour), "Remember", o.Remember, "1s to 24h, or 0 for the default")
+	refuse(o.QueueLimit < 0, "QueueLimit", o.QueueLimit, "at least 1, or 0 for the default")
+	refuse(o.RequestTTL != 0 && (o.RequestTTL < time.Second || o.RequestTTL > 24*time.Hour), "RequestTTL", o.RequestTTL, "1s to 24h, or 0 for the default")
 	refuse(o.FeedBytes < -1, "FeedBytes", o.FeedBytes, "a positive one, 0 for the default, or -1 for none")
 	return errors.Join(errs...)
 }
@@ -146,7 +146,7 @@ func (o Options) toNodeOptions(dir string) (node.Options, error) {
 		return node.Options{}, err
 	}
 	no := node.Options{
-		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.Queue, Refuse: o.Refuse, Remember: o.Remember,
+		Dir: dir, Stores: o.Stores, Groups: o.Groups, Queue: o.QueueLimit, Refuse: o.FailWhenFull, Remember: o.RequestTTL,
 		Durability: wal.Durability(o.Durability), Log: o.Logger,
 		Store: store.Options{CacheBytes: o.CacheBytes, BlockCacheBytes: o.BlockCacheBytes, RetainBytes: o.FeedBytes, Preload: o.Preload, Linger: applyLinger},
 	}

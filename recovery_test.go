@@ -96,7 +96,7 @@ func (l *numberLog) writeNumber() {
 	if version <= l.version {
 		w.t.Fatalf("version %d after %d", version, l.version)
 	}
-	l.version, l.cursor = version, w.db.Now()
+	l.version, l.cursor = version, w.db.Head()
 	w.did.Add("numbers written", 1)
 }
 
@@ -115,7 +115,7 @@ func (l *numberLog) check(keep int) {
 		w.t.Fatalf("%d is the last of %d that were acknowledged", last, l.last)
 	}
 	there := map[string]bool{}
-	for item, err := range ks.All(ctx, ScanOptions{KeysOnly: true}) {
+	for item, err := range ks.Scan(ctx, ScanOptions{KeysOnly: true}) {
 		must(w.t, err)
 		there[string(item.Key)] = true
 	}
@@ -167,7 +167,7 @@ func TestTheCatalogSurvivesACrashAtAnyDurability(t *testing.T) {
 				t.Errorf("the one that was dropped: %v", err)
 			}
 			for _, name := range []string{"third", "fourth"} {
-				if page, err := rangeSpace(t, db, name).Scan(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
+				if page, err := rangeSpace(t, db, name).ScanPage(ctx, ScanOptions{}); err != nil || len(page.Items) > 0 {
 					t.Errorf("a new keyspace has %d keys, %v", len(page.Items), err)
 				}
 			}
@@ -412,7 +412,7 @@ func TestExpiry_NothingExpires_ClockWritesNothing(t *testing.T) {
 		if _, err := ks.Get(ctx, []byte("key")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ks.Scan(ctx, ScanOptions{}); err != nil {
+		if _, err := ks.ScanPage(ctx, ScanOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		tend()

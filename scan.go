@@ -24,7 +24,7 @@ type ScanOptions struct {
 	Start, End, Prefix []byte
 	// Reverse visits the last key first.
 	Reverse bool
-	// Limit is the most keys of a page. Default 1000. All has no limit unless
+	// Limit is the most keys of a page. Default 1000. Scan has no limit unless
 	// one is set.
 	Limit int
 	// After continues behind a page: its Next.
@@ -45,13 +45,13 @@ type Page struct {
 	Next []byte
 }
 
-// Scan returns the next keys in order. A page is of one moment; two pages are
-// of two. Use [Keyspace.All] or a View for more of one moment.
+// ScanPage returns the next keys in order. A page is of one moment; two pages are
+// of two. Use [Keyspace.Scan] or a View for more of one moment.
 //
 // Items are the caller's to keep and to change. The short keys and values of a
 // scan share memory in blocks of 4 KiB: a key or value of up to 1 KiB that is
 // kept keeps its block, a longer one itself alone.
-func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
+func (k *Keyspace) ScanPage(ctx context.Context, o ScanOptions) (Page, error) {
 	if o.Limit == 0 {
 		o.Limit = defaultPageItems
 	}
@@ -73,12 +73,12 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) (Page, error) {
 // ScanOptions.After. Compared as bytes, these are in the order in which keys are visited.
 func (k *Keyspace) After(key []byte) []byte { return k.keyspace.AppendPosition(nil, key) }
 
-// All visits keys in order, all as of one moment: that of the first step. It keeps
+// Scan visits keys in order, all as of one moment: that of the first step. It keeps
 // that moment's data as long as it runs, and that is in memory if it was written
 // just before: with many loops open, begun at different times while others write,
 // another ends with ErrSnapshots. 16 may be too many if much was written before
-// each, 60 if little. An error ends it. Items are as those of [Keyspace.Scan].
-func (k *Keyspace) All(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
+// each, 60 if little. An error ends it. Items are as those of [Keyspace.ScanPage].
+func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) iter.Seq2[Item, error] {
 	return k.scanItems(ctx, o, o.Limit, scanCommitted)
 }
 

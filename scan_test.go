@@ -47,7 +47,7 @@ func TestAPageIsTheSameWhereverShardsBegin(t *testing.T) {
 		}
 		for _, limit := range []int{1, 3, len(keys), 2000} {
 			o := ScanOptions{Limit: limit, Reverse: reverse}
-			page, err := ks.Scan(ctx, o)
+			page, err := ks.ScanPage(ctx, o)
 			must(t, err)
 			samePage(t, fmt.Sprint("Scan ", o), page.Items, want[:min(limit, len(want))])
 			must(t, db.Update(ctx, func(tx *Txn) error {
@@ -385,7 +385,7 @@ func TestItemsOfAScanAreTheCallersOwn(t *testing.T) {
 		must(t, k.Set(ctx, numberKey(i), value(i)))
 	}
 	var items []Item
-	for item, err := range k.All(ctx, ScanOptions{}) {
+	for item, err := range k.Scan(ctx, ScanOptions{}) {
 		must(t, err)
 		items = append(items, item)
 	}
@@ -395,7 +395,7 @@ func TestItemsOfAScanAreTheCallersOwn(t *testing.T) {
 		_ = append(items[i].Value, "more"...)
 		clear(items[i].Value)
 	}
-	page, err := k.Scan(ctx, ScanOptions{})
+	page, err := k.ScanPage(ctx, ScanOptions{})
 	must(t, err)
 	if len(items) != rows || len(page.Items) != rows {
 		t.Fatalf("%d and %d rows, want %d", len(items), len(page.Items), rows)

@@ -206,8 +206,8 @@ func (tx *Txn) HLen(k *Keyspace, key []byte) (int, error) {
 	return int(reply.Int), err
 }
 
-// HScan returns the next fields of the hash at key, as [Keyspace.HScan] does.
-func (tx *Txn) HScan(k *Keyspace, key, after []byte, limit int) (fields []Field, next []byte, err error) {
+// HScanPage returns the next fields of the hash at key, as [Keyspace.HScanPage] does.
+func (tx *Txn) HScanPage(k *Keyspace, key, after []byte, limit int) (fields []Field, next []byte, err error) {
 	return scanFields(nil, after, limit, func(c *command.HScan) (command.Reply, error) {
 		return tx.executeCommand(k, key, false, true, func(p partition.Position) (command.Command, error) {
 			c.Key = p

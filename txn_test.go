@@ -56,7 +56,7 @@ func TestTransfersKeepTheSum(t *testing.T) {
 				return nil
 			}))
 			total := 0
-			for item, err := range ks.All(ctx, ScanOptions{}) {
+			for item, err := range ks.Scan(ctx, ScanOptions{}) {
 				must(t, err)
 				total += parseAmount(t, item.Value)
 			}
@@ -167,7 +167,7 @@ func TestNoPhantoms(t *testing.T) {
 						return tx.Set(ks, fmt.Appendf(nil, "b/%d", i), nil)
 					}))
 				})
-				page, err := ks.Scan(ctx, ScanOptions{Prefix: []byte("b/")})
+				page, err := ks.ScanPage(ctx, ScanOptions{Prefix: []byte("b/")})
 				must(t, err)
 				if len(page.Items) != seats {
 					t.Fatalf("round %d: %d booked, want %d", round, len(page.Items), seats)
@@ -304,7 +304,7 @@ func TestALoopOverAScanMayReadAndWrite(t *testing.T) {
 	}))
 	for _, prefix := range []string{"0", "1"} {
 		n := 0
-		for item, err := range ks.All(ctx, ScanOptions{Prefix: []byte(prefix)}) {
+		for item, err := range ks.Scan(ctx, ScanOptions{Prefix: []byte(prefix)}) {
 			must(t, err)
 			if string(item.Value) == "old" {
 				t.Errorf("%s is %s", item.Key, item.Value)

@@ -221,7 +221,7 @@ func (k *Keyspace) executeBool(ctx context.Context, key []byte, c func(partition
 }
 
 // RequestID names a request, so that a retry of it has no second effect: it
-// gets the answer of the first. An id is remembered for Options.Remember from
+// gets the answer of the first. An id is remembered for Options.RequestTTL from
 // the time that is in it, together with the key: another request on the same key
 // under the same id is taken for a retry and gets the answer of the first. The zero
 // value is no id.

@@ -67,7 +67,7 @@ type changeFeed struct {
 	progress func(context.Context, cleave.Cursor) iter.Seq2[cleave.Change, error]
 }
 
-func newChangeFeed(db *cleave.DB) changeFeed { return changeFeed{db.Now, db.Progress} }
+func newChangeFeed(db *cleave.DB) changeFeed { return changeFeed{db.Head, db.Progress} }
 
 func (c *Cache[K, V]) followFeed(from changeFeed, keys func(cleave.ChangeOp) []K) error {
 	c.feed.mu.Lock()

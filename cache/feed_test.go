@@ -98,7 +98,7 @@ func checkReadYourWrites(t *testing.T, breaks bool) {
 					t.Error(err)
 					return
 				}
-				if err := c.Wait(ctx, db.Now()); err != nil {
+				if err := c.Wait(ctx, db.Head()); err != nil {
 					t.Error(err)
 					return
 				}
@@ -190,7 +190,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 		}
 	}
 	close(slow)
-	if err := c.Wait(ctx, db.Now()); err != nil {
+	if err := c.Wait(ctx, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	if m := c.Metrics(); m.Flushes < 2 {
@@ -198,7 +198,7 @@ func TestAFeedThatIsGoneIsFollowedAgainWithAnEmptyCache(t *testing.T) {
 	}
 	mustGet(t, c, "a", 2)
 	set("a", 3)
-	if err := c.Wait(ctx, db.Now()); err != nil {
+	if err := c.Wait(ctx, db.Head()); err != nil {
 		t.Fatal(err)
 	}
 	mustGet(t, c, "a", 3)
@@ -233,7 +233,7 @@ func TestACacheWhoseStoreIsClosedKeepsNothing(t *testing.T) {
 	if m := c.Metrics(); loads.Load() != 3 || m.FeedErr == nil {
 		t.Errorf("%d loads, %+v: nobody tells what changes", loads.Load(), m)
 	}
-	if err := c.Wait(ctx, db.Now()); err != nil {
+	if err := c.Wait(ctx, db.Head()); err != nil {
 		t.Errorf("wait with nothing to wait for: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestAFunctionForKeysThatPanicsCostsTheCacheAndNoMore(t *testing.T) {
 		if err := ks.Set(ctx, []byte("a"), strconv.AppendInt(nil, int64(i), 10)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Wait(ctx, db.Now()); err != nil {
+		if err := c.Wait(ctx, db.Head()); err != nil {
 			t.Fatal(err)
 		}
 		mustGet(t, c, "a", i)

@@ -109,7 +109,7 @@ func (c *Counters) NewRequestID(ctx context.Context, name string) (cleave.Reques
 }
 
 // AddOnce is Add with a request id: a retry with the same one does not add again. Ids
-// are remembered for cleave.Options.Remember. It is refused with cleave.ErrOverflow if
+// are remembered for cleave.Options.RequestTTL. It is refused with cleave.ErrOverflow if
 // its part has no room for delta.
 //
 // The id names a part, and where the add is made depends on nothing else: that part, or

@@ -218,7 +218,7 @@ func (c *core) removeDrainedBucket(ctx context.Context, p bucketKeys) (done bool
 func (c *core) scanBucket(ctx context.Context, p bucketKeys, kind byte, from uint64, keysOnly bool, visit func(delivery.MessageRef, []byte) bool) error {
 	o := cleave.ScanOptions{Start: p.seqKey(kind, from), End: p.kindPrefix(kind + 1), Limit: scanPageRows, KeysOnly: keysOnly}
 	for {
-		page, err := c.ks.Scan(ctx, o)
+		page, err := c.ks.ScanPage(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (w *changeNotifier) notifyAll() {
 // start follows the feed until the core is closed.
 func (w *changeNotifier) start(c *core) {
 	w.changed = make(chan struct{})
-	of, manifest, from := encodeTuple(key.Tuple{c.name}), manifestKey(c.name), c.db.Now()
+	of, manifest, from := encodeTuple(key.Tuple{c.name}), manifestKey(c.name), c.db.Head()
 	w.wg.Go(func() {
 		for c.ctx.Err() == nil {
 			var failed error
@@ -298,7 +298,7 @@ func (w *changeNotifier) start(c *core) {
 				}
 			}
 			w.notifyAll()
-			from = c.db.Now()
+			from = c.db.Head()
 			if !errors.Is(failed, cleave.ErrGone) { // which only means that it was behind
 				_ = c.waitForChange(c.ctx, nil, c.pollInterval())
 			}

@@ -350,7 +350,7 @@ type Dead struct {
 // Dead returns up to max messages that were set aside, 1000 at the most, the oldest of each
 // shard first. To see more, Revive or Bury some.
 func (q *Queue) Dead(ctx context.Context, max int) (list []Dead, err error) {
-	for item, err := range q.c.ks.All(ctx, cleave.ScanOptions{Prefix: deadPrefix(q.c.name), Limit: clampReceive(max)}) {
+	for item, err := range q.c.ks.Scan(ctx, cleave.ScanOptions{Prefix: deadPrefix(q.c.name), Limit: clampReceive(max)}) {
 		if err != nil {
 			return nil, err
 		}

@@ -158,7 +158,7 @@ func TestATrimCountsWhatItRemoved(t *testing.T) {
 	}
 	p := newBucketKeys("log", l.c.manifest.Load().OpenBuckets()[0])
 	entries := func() int {
-		page, err := ks.Scan(ctx, cleave.ScanOptions{Start: p.kindPrefix(kindMessage), End: p.kindPrefix(kindMessage + 1)})
+		page, err := ks.ScanPage(ctx, cleave.ScanOptions{Start: p.kindPrefix(kindMessage), End: p.kindPrefix(kindMessage + 1)})
 		must(t, err)
 		return len(page.Items)
 	}

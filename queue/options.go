@@ -50,7 +50,7 @@ type Options struct {
 	MaxDeliveries int
 	// Remember is for how long a Message.ID is good for a retry, by the clock of the
 	// store: older ones, and those that are as much ahead, are refused. Default 10 minutes.
-	// From 1 s to a year. As with cleave.Options.Remember, raise it while nothing is
+	// From 1 s to a year. As with cleave.Options.RequestTTL, raise it while nothing is
 	// retried that is older than the shorter one.
 	Remember time.Duration
 	// Poll is about how long a receiver waits before it looks by itself, should the feed

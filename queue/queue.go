@@ -194,7 +194,7 @@ func (q *Queue) Stats(ctx context.Context) (out Stats, err error) {
 		}
 		out.Shards, out.Depth = append(out.Shards, s), out.Depth+s.Depth
 	}
-	for _, err := range q.c.ks.All(ctx, cleave.ScanOptions{Prefix: deadPrefix(q.c.name), KeysOnly: true}) {
+	for _, err := range q.c.ks.Scan(ctx, cleave.ScanOptions{Prefix: deadPrefix(q.c.name), KeysOnly: true}) {
 		if err != nil {
 			return out, err
 		}

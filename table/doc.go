@@ -16,7 +16,7 @@
 //
 //   - Rows come in the order of the layout's fields without the salt, whatever salts
 //     they have, both ways, and a limit or a loop that is left costs no more than it says.
-//   - A call reads one state of the store: [Table.Rows] all of its rows, [Table.Page]
+//   - A call reads one state of the store: [Table.Scan] all of its rows, [Table.ScanPage]
 //     one page. In a transaction, [Table.In], it is the state of the transaction, and
 //     what was read is validated with the rest of it.
 //   - A page tells where the next begins; that place stays good whatever happens to rows

@@ -40,7 +40,7 @@ func Example() {
 
 	q := table.Query{From: start.Add(time.Minute), Limit: 3}
 	for {
-		page, err := events.Page(ctx, q)
+		page, err := events.ScanPage(ctx, q)
 		if err != nil {
 			log.Fatal(err)
 		}

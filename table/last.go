@@ -77,7 +77,7 @@ func (x Txn) Last(l Last) (Newest, error) {
 		return x.lastByBucket(l, open)
 	}
 	q := Query{Where: l.Where, Reverse: true, Limit: l.N, From: timeBound(l.Since), To: timeBound(l.Before)}
-	return collectNewest(x.Rows(q), l, bucket, t.fields[open].Column)
+	return collectNewest(x.Scan(q), l, bucket, t.fields[open].Column)
 }
 
 // timeBound is a time as a bound of a query.
@@ -142,7 +142,7 @@ func (x Txn) lastByBucket(l Last, open int) (Newest, error) {
 		if x.t.columnLayouts[f.Column] != nil {
 			q.From, q.To = p.From, p.To
 		}
-		return x.Rows(q)
+		return x.Scan(q)
 	})
 	if err != nil {
 		return Newest{}, err
@@ -234,7 +234,7 @@ func (g *emptyBucketCounter) searchEnd() (time.Time, bool) {
 
 // LastOfEach reads the newest rows of every entity: the values of the columns that the
 // layout has before the time and that Where leaves open. Entities come in their order, and
-// the rows of each newest first. All is of one moment, as with [Table.Rows]. It costs two
+// the rows of each newest first. All is of one moment, as with [Table.Scan]. It costs two
 // reads for each entity, however many rows it has. MaxEmpty is not for it.
 func (t *Table) LastOfEach(ctx context.Context, l Last) iter.Seq2[Row, error] {
 	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.LastOfEach(l) })
@@ -276,7 +276,7 @@ func (x Txn) visitLastOfEach(l Last, yield func(Row, error) bool) error {
 			of[name], _ = row.Columns.Value(name)
 		}
 		q := Query{Where: of, Reverse: true, Limit: l.N, From: timeBound(l.Since), To: timeBound(l.Before)}
-		for row, err := range x.Rows(q) {
+		for row, err := range x.Scan(q) {
 			if err != nil {
 				return err
 			}

@@ -93,7 +93,7 @@ func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 							return
 						default:
 						}
-						rows, err := collectRows(table.Rows(background, Query{Reverse: r == 1}))
+						rows, err := collectRows(table.Scan(background, Query{Reverse: r == 1}))
 						if err != nil {
 							t.Error(err)
 							return
@@ -107,7 +107,7 @@ func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 			reading.Wait()
 			stop()
 			moving.Wait()
-			rows := must(collectRows(table.Rows(background, Query{})))
+			rows := must(collectRows(table.Scan(background, Query{})))
 			checkPairs(t, table, rows, false)
 			if len(rows) != writers*8*2 || moves.Load() == 0 {
 				t.Errorf("%d rows after %d moves, want %d", len(rows), moves.Load(), writers*8*2)
@@ -174,7 +174,7 @@ func TestPagesMissAndRepeatNothingWhileShardsMove(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		q, next := Query{Limit: 17, Reverse: reverse}, 0
 		for {
-			page, err := table.Page(background, q)
+			page, err := table.ScanPage(background, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +235,7 @@ func TestSpreadGivesEachSaltAShardAndEachGroupItsShare(t *testing.T) {
 			t.Errorf("group %d has %d shards, want 2", g, n)
 		}
 	}
-	if rows := must(collectRows(table.Rows(background, Query{}))); len(rows) != 100 {
+	if rows := must(collectRows(table.Scan(background, Query{}))); len(rows) != 100 {
 		t.Errorf("%d rows", len(rows))
 	}
 	plain := openTable(t, db, "(dev, hour(ts)) | ts", Options{})
@@ -269,7 +269,7 @@ func TestRowsThatWereReadAreValidated(t *testing.T) {
 			for range each {
 				err := db.Update(background, func(tx *cleave.Txn) error {
 					x, next := table.In(tx), int64(0)
-					for row, err := range x.Rows(Query{Reverse: true, Limit: 1}) {
+					for row, err := range x.Scan(Query{Reverse: true, Limit: 1}) {
 						if err != nil {
 							return err
 						}
@@ -288,7 +288,7 @@ func TestRowsThatWereReadAreValidated(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rows := must(collectRows(table.Rows(background, Query{})))
+	rows := must(collectRows(table.Scan(background, Query{})))
 	for i, r := range rows {
 		if n := must(Column[int64](r, "n")); n != int64(i) {
 			t.Fatalf("row %d is %d: a number was given twice", i, n)
@@ -313,7 +313,7 @@ func TestPutsOfOneRowAtOnceMakeOne(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if rows := must(collectRows(table.Rows(background, Query{}))); len(rows) != 1 {
+	if rows := must(collectRows(table.Scan(background, Query{}))); len(rows) != 1 {
 		t.Errorf("%v, want one row", formatRows(table, rows))
 	}
 }

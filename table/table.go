@@ -180,18 +180,18 @@ func (t *Table) Get(ctx context.Context, columns key.Columns) (row Row, err erro
 	return row, err
 }
 
-// Rows reads rows in order, all of one moment: that of the first step. It keeps that
-// moment's data as long as it runs, as [cleave.Keyspace.All] does; for a read that
-// rests in between use Page. An error ends it.
-func (t *Table) Rows(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Rows(q) })
+// Scan reads rows in order, all of one moment: that of the first step. It keeps that
+// moment's data as long as it runs, as [cleave.Keyspace.Scan] does; for a read that
+// rests in between use ScanPage. An error ends it.
+func (t *Table) Scan(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	return t.readInView(ctx, func(x Txn) iter.Seq2[Row, error] { return x.Scan(q) })
 }
 
-// Page reads the next rows in order, at most Limit, all of one moment. Two pages are of
+// ScanPage reads the next rows in order, at most Limit, all of one moment. Two pages are of
 // two.
-func (t *Table) Page(ctx context.Context, q Query) (page Page, err error) {
+func (t *Table) ScanPage(ctx context.Context, q Query) (page Page, err error) {
 	err = t.db.View(ctx, func(tx *cleave.Txn) (err error) {
-		page, err = t.In(tx).Page(q)
+		page, err = t.In(tx).ScanPage(q)
 		return err
 	})
 	return page, err

@@ -164,7 +164,7 @@ func (m *machine) checkQuery(t *rapid.T) {
 		rows, err = collectRows(s)
 		return err
 	}
-	m.runBothWays(t, true, func() error { return collect(m.table.Rows(background, q)) }, func(x Txn) error { return collect(x.Rows(q)) })
+	m.runBothWays(t, true, func() error { return collect(m.table.Scan(background, q)) }, func(x Txn) error { return collect(x.Scan(q)) })
 	m.compareRows(t, fmt.Sprintf("%+v", q), rows, m.model.queryRows(q))
 }
 
@@ -176,8 +176,8 @@ func (m *machine) checkPages(t *rapid.T) {
 	for {
 		var page Page
 		m.runBothWays(t, true,
-			func() (err error) { page, err = m.table.Page(background, q); return err },
-			func(x Txn) (err error) { page, err = x.Page(q); return err })
+			func() (err error) { page, err = m.table.ScanPage(background, q); return err },
+			func(x Txn) (err error) { page, err = x.ScanPage(q); return err })
 		rows = append(rows, page.Rows...)
 		if page.Next == "" {
 			break
@@ -235,7 +235,7 @@ func TestATableIsASortedListOfRowsWhateverItsLayout(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
 			rapid.SampledFrom(ops).Draw(t, "operation")(t)
 		}
-		m.compareRows(t, "all", must(collectRows(m.table.Rows(background, Query{}))), m.model.queryRows(Query{}))
+		m.compareRows(t, "all", must(collectRows(m.table.Scan(background, Query{}))), m.model.queryRows(Query{}))
 	})
 }
 
@@ -254,7 +254,7 @@ func TestAFixedTimeIsFixedInAllOfItsBuckets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows, err := collectRows(table.Rows(background, Query{Where: key.Columns{"ts": testEpoch.Add(90 * time.Minute)}}))
+	rows, err := collectRows(table.Scan(background, Query{Where: key.Columns{"ts": testEpoch.Add(90 * time.Minute)}}))
 	if err != nil || len(rows) != 1 || must(Column[int64](rows[0], "n")) != 1 {
 		t.Errorf("%v, %v, want the row of the second hour", formatRows(table, rows), err)
 	}
@@ -317,13 +317,13 @@ func TestColumnsThatDoNotFitAreNamed(t *testing.T) {
 		{From: 1},
 		{Where: key.Columns{"ts": testEpoch, "id": 1}, From: 1},
 	} {
-		if _, err := table.Page(background, q); !errors.Is(err, key.ErrColumn) {
+		if _, err := table.ScanPage(background, q); !errors.Is(err, key.ErrColumn) {
 			t.Errorf("%+v: %v, want ErrColumn", q, err)
 		}
 	}
 	for want, err := range map[string]error{
-		"From bounds ts,": func() error { _, err := table.Page(background, Query{From: 1}); return err }(),
-		"To bounds ts,":   func() error { _, err := table.Page(background, Query{To: 1}); return err }(),
+		"From bounds ts,": func() error { _, err := table.ScanPage(background, Query{From: 1}); return err }(),
+		"To bounds ts,":   func() error { _, err := table.ScanPage(background, Query{To: 1}); return err }(),
 		`"dev" is not in`: func() error {
 			_, err := openTable(t, db, "device | ts:time", Options{}).Last(background, Last{N: 1, Where: key.Columns{"dev": "a"}})
 			return err
@@ -333,7 +333,7 @@ func TestColumnsThatDoNotFitAreNamed(t *testing.T) {
 			t.Errorf("%v, want ErrColumn and %q", err, want)
 		}
 	}
-	if _, err := table.Page(background, Query{Limit: -1}); !errors.Is(err, ErrQuery) {
+	if _, err := table.ScanPage(background, Query{Limit: -1}); !errors.Is(err, ErrQuery) {
 		t.Errorf("a negative limit: %v, want ErrQuery", err)
 	}
 }
@@ -355,11 +355,11 @@ func TestAForeignKeyIsNamedOrPassedOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			var e *ForeignKeyError
-			_, err := collectRows(strict.Rows(background, Query{Reverse: reverse}))
+			_, err := collectRows(strict.Scan(background, Query{Reverse: reverse}))
 			if !errors.As(err, &e) || string(e.Key) != string(foreign) || !errors.Is(err, key.ErrForeignKey) {
 				t.Errorf("%s: %v, want a ForeignKeyError that names %q", layout, err, foreign)
 			}
-			rows, err := collectRows(lenient.Rows(background, Query{Reverse: reverse}))
+			rows, err := collectRows(lenient.Scan(background, Query{Reverse: reverse}))
 			if err != nil || len(rows) != 40 || lenient.Foreign() == 0 {
 				t.Errorf("%s: %d rows, %v, and %d foreign keys", layout, len(rows), err, lenient.Foreign())
 			}
@@ -369,7 +369,7 @@ func TestAForeignKeyIsNamedOrPassedOver(t *testing.T) {
 	if err := table.Keyspace().Set(background, []byte("\x15\x01no tuple"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := collectRows(table.Rows(background, Query{})); err != nil || len(rows) != 0 || table.Foreign() != 1 {
+	if rows, err := collectRows(table.Scan(background, Query{})); err != nil || len(rows) != 0 || table.Foreign() != 1 {
 		t.Errorf("%v %v, %d foreign keys, want 1", rows, err, table.Foreign())
 	}
 }
@@ -392,20 +392,20 @@ func TestACursorOfAnotherQueryIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := must(table.Page(background, Query{Limit: 3})).Next
-	foreign := must(other.Page(background, Query{Limit: 3})).Next
+	good := must(table.ScanPage(background, Query{Limit: 3})).Next
+	foreign := must(other.ScanPage(background, Query{Limit: 3})).Next
 	for _, q := range []Query{
 		{After: foreign}, {After: "?"}, {After: "AA"}, {After: "Ag"}, {After: good + "A"},
 		{After: good, From: 3}, {After: good, To: 2}, {After: good, Where: key.Columns{"a": 1}},
 	} {
-		if _, err := table.Page(background, q); !errors.Is(err, ErrCursor) {
+		if _, err := table.ScanPage(background, q); !errors.Is(err, ErrCursor) {
 			t.Errorf("%+v: %v, want ErrCursor", q, err)
 		}
 	}
 	if _, err := table.Delete(background, key.Columns{"a": 2}); err != nil { // the row that it names
 		t.Fatal(err)
 	}
-	if page, err := table.Page(background, Query{After: good, From: 1}); err != nil || len(page.Rows) != 2 {
+	if page, err := table.ScanPage(background, Query{After: good, From: 1}); err != nil || len(page.Rows) != 2 {
 		t.Errorf("behind a row that is gone: %v, %v", formatRows(table, page.Rows), err)
 	}
 }
@@ -418,10 +418,10 @@ func FuzzCursor(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	f.Add(string(must(table.Page(background, Query{Limit: 2})).Next))
+	f.Add(string(must(table.ScanPage(background, Query{Limit: 2})).Next))
 	f.Add("AQ")
 	f.Fuzz(func(t *testing.T, c string) {
-		if _, err := table.Page(background, Query{After: Cursor(c)}); err != nil && !errors.Is(err, ErrCursor) {
+		if _, err := table.ScanPage(background, Query{After: Cursor(c)}); err != nil && !errors.Is(err, ErrCursor) {
 			t.Error(err)
 		}
 	})
@@ -454,7 +454,7 @@ func TestRowsExpireAndConditionsHold(t *testing.T) {
 		if _, err := table.Get(background, one); !errors.Is(err, cleave.ErrNotFound) {
 			t.Errorf("%s: past its time: %v, want ErrNotFound", layout, err)
 		}
-		if rows := must(collectRows(table.Rows(background, Query{}))); len(rows) != 0 {
+		if rows := must(collectRows(table.Scan(background, Query{}))); len(rows) != 0 {
 			t.Errorf("%s: past their time: %v", layout, formatRows(table, rows))
 		}
 	}
@@ -469,7 +469,7 @@ func TestAPutThatIsNotStoredChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := must(collectRows(table.Rows(background, Query{})))
+	before := must(collectRows(table.Scan(background, Query{})))
 	put := func(o cleave.SetOptions) error {
 		return sharedStore.Update(background, func(tx *cleave.Txn) error {
 			err := table.In(tx).PutWith(one, nil, o)
@@ -482,13 +482,13 @@ func TestAPutThatIsNotStoredChangesNothing(t *testing.T) {
 	if err := put(cleave.SetOptions{IfAbsent: true}); err != nil {
 		t.Fatal(err)
 	}
-	if after := must(collectRows(table.Rows(background, Query{}))); len(after) != len(before) {
+	if after := must(collectRows(table.Scan(background, Query{}))); len(after) != len(before) {
 		t.Errorf("%d of %d rows are left", len(after), len(before))
 	}
 	if err := put(cleave.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if after := must(collectRows(table.Rows(background, Query{}))); len(after) != 1 {
+	if after := must(collectRows(table.Scan(background, Query{}))); len(after) != 1 {
 		t.Errorf("%d rows are left", len(after))
 	}
 }
@@ -499,7 +499,7 @@ func TestColumnSaysWhatAKeyDoesNotHold(t *testing.T) {
 	if err := table.Put(background, key.Columns{"dev": "a", "ts": testEpoch.Add(time.Minute), "n": 3}, nil); err != nil {
 		t.Fatal(err)
 	}
-	row := must(table.Page(background, Query{})).Rows[0]
+	row := must(table.ScanPage(background, Query{})).Rows[0]
 	if dev, err := Column[string](row, "dev"); err != nil || dev != "a" {
 		t.Error(dev, err)
 	}
@@ -530,7 +530,7 @@ func TestARequestGoesWithASaltThatIsKnown(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, err := range table.Rows(background, Query{}) {
+	for _, err := range table.Scan(background, Query{}) {
 		if n++; err != nil {
 			t.Fatal(err)
 		}

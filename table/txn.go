@@ -110,10 +110,10 @@ func (x Txn) Delete(columns key.Columns) (bool, error) {
 	return n > 0, err
 }
 
-// Rows is [Table.Rows], of the state of the transaction. What was read of each salt,
+// Scan is [Table.Scan], of the state of the transaction. What was read of each salt,
 // up to a page behind the last row that was returned, counts as read: a row that comes
 // or goes there before the commit is a conflict.
-func (x Txn) Rows(q Query) iter.Seq2[Row, error] {
+func (x Txn) Scan(q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		p, err := x.t.newQueryPlan(q)
 		if err != nil {
@@ -131,7 +131,7 @@ func (x Txn) readPage(start, end []byte, o pageOptions) (items []cleave.Item, er
 		scan.Start = []byte{}
 	}
 	if plant.Bug("table-pages-of-many-moments") {
-		page, err := x.t.ks.Scan(context.Background(), scan)
+		page, err := x.t.ks.ScanPage(context.Background(), scan)
 		return page.Items, err
 	}
 	for item, err := range x.tx.Scan(x.t.ks, scan) {
@@ -146,8 +146,8 @@ func (x Txn) readPage(start, end []byte, o pageOptions) (items []cleave.Item, er
 	return items, nil
 }
 
-// Page is [Table.Page].
-func (x Txn) Page(q Query) (Page, error) {
+// ScanPage is [Table.ScanPage].
+func (x Txn) ScanPage(q Query) (Page, error) {
 	limit := q.Limit
 	if limit == 0 {
 		limit = defaultPageRows
@@ -157,7 +157,7 @@ func (x Txn) Page(q Query) (Page, error) {
 		q.Limit = limit // to be refused
 	}
 	var page Page
-	for row, err := range x.Rows(q) {
+	for row, err := range x.Scan(q) {
 		if err != nil {
 			return Page{}, err
 		}

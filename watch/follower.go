@@ -228,7 +228,7 @@ func (f *followLoop) addRow(tx *cleave.Txn, p *rowPage, item cleave.Item) error 
 	}
 	p.events = append(p.events, Event{Kind: Created, Key: item.Key, Item: item})
 	for after := []byte(nil); ; {
-		fields, next, err := tx.HScan(f.target.Keyspace, item.Key, after, 0)
+		fields, next, err := tx.HScanPage(f.target.Keyspace, item.Key, after, 0)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 
 // feedSource is what a hub needs of a store.
 type feedSource interface {
-	Now() cleave.Cursor
+	Head() cleave.Cursor
 	Progress(ctx context.Context, from cleave.Cursor) iter.Seq2[cleave.Change, error]
 	FeedUntil(ctx context.Context, from, to cleave.Cursor) iter.Seq2[cleave.Change, error]
 }
@@ -45,7 +45,7 @@ func (h *Hub) register(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cancelReader == nil {
-		now := h.feed.Now()
+		now := h.feed.Head()
 		h.deliveredTo.Store(&now)
 		h.readerEpoch++
 		ctx, stop := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 		// something. It begins anew at the end.
 		h.mu.Lock()
 		if h.readerEpoch == life && h.cancelReader != nil {
-			from = h.feed.Now()
+			from = h.feed.Head()
 			h.visitWatchers(func(w *Watcher) { w.markLost(*h.deliveredTo.Load()) })
 			h.deliveredTo.Store(&from)
 		}

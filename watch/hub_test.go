@@ -231,7 +231,7 @@ func TestUntilMissesNothing(t *testing.T) {
 func TestWhoFollowsBeginsAnewIfThePlaceIsGone(t *testing.T) {
 	ks, h := newKeyspaceAndHub(t, cleave.Hash)
 	must(t, ks.Set(ctx, []byte("a"), []byte("v")))
-	gone := "00000000" + h.db.Now()[8:]
+	gone := "00000000" + h.db.Head()[8:]
 	_, err := watchAll(t, h, ks, Options{From: gone}).Next(hangContext(t))
 	checkRefused(t, "who watches", err, cleave.ErrGone)
 	var told []string
@@ -270,7 +270,7 @@ func TestAPlaceAheadOfTheHubIsNotToldAgain(t *testing.T) {
 	h.feed = feed
 	first := watchAll(t, h, ks, Options{})
 	must(t, ks.Set(ctx, []byte("a"), nil))
-	now, from := watchAll(t, h, ks, Options{}), watchAll(t, h, ks, Options{From: h.db.Now()})
+	now, from := watchAll(t, h, ks, Options{}), watchAll(t, h, ks, Options{From: h.db.Head()})
 	must(t, ks.Set(ctx, []byte("b"), nil))
 	close(feed.release)
 	for w, want := range map[*Watcher]string{first: "a", now: "b", from: "b"} {
@@ -287,7 +287,7 @@ func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 		ks, h := newKeyspaceAndHub(t, cleave.Range)
 		h.feed = &delayedFeed{h.feed, nil} // the test tells
 		w := watchAll(t, h, ks, o)
-		begun := h.db.Now()
+		begun := h.db.Head()
 		keys := []string{"a", "b", "b", "c", "d", "e"}
 		for _, key := range keys {
 			must(t, ks.Set(ctx, []byte(key), nil))
@@ -304,7 +304,7 @@ func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 			versions = append(versions, e.Item.Version)
 		}
 		first := true
-		for c, err := range h.db.FeedUntil(ctx, begun, h.db.Now()) {
+		for c, err := range h.db.FeedUntil(ctx, begun, h.db.Head()) {
 			must(t, err)
 			if first && len(c.Ops) > 0 {
 				w.offerChange(&c, &c.Ops[0], *h.deliveredTo.Load())
@@ -338,14 +338,14 @@ func TestWhoKnowsMoreThanTheHubAndLessIsToldNothingTwice(t *testing.T) {
 func checkKnowsMoreAndLess(t *testing.T, o Options) {
 	ks, h := newKeyspaceAndHub(t, cleave.Hash)
 	h.feed = &delayedFeed{h.feed, nil} // the test tells
-	begun := h.db.Now()
+	begun := h.db.Head()
 	// places are behind the change of a key in each of the two stores.
 	var places [2]cleave.Cursor
 	var keys [2]string
 	for i := 0; places[0] == "" || places[1] == ""; i++ {
-		before := strings.Split(string(h.db.Now()), "-")
+		before := strings.Split(string(h.db.Head()), "-")
 		must(t, ks.Set(ctx, numberKey(i), nil))
-		after := strings.Split(string(h.db.Now()), "-")
+		after := strings.Split(string(h.db.Head()), "-")
 		one := strings.Split(string(begun), "-")
 		for s := range places {
 			if places[s] == "" && before[s+1] != after[s+1] && before[2-s] == after[2-s] {
@@ -370,7 +370,7 @@ func checkKnowsMoreAndLess(t *testing.T, o Options) {
 	both := places[0].Join(places[1])
 	h.deliveredTo.Store(&both)
 	must(t, ks.Set(ctx, []byte("later"), nil))
-	for c, err := range h.db.FeedUntil(ctx, both, h.db.Now()) {
+	for c, err := range h.db.FeedUntil(ctx, both, h.db.Head()) {
 		must(t, err)
 		h.deliverChange(h.readerEpoch, &c)
 	}

@@ -147,7 +147,7 @@ func TestAWatcherEndsWithWhatTheStoreHas(t *testing.T) {
 		})
 		now, _ := readAll(t, ks)
 		for _, s := range watching {
-			drainUntil(t, s.watcher, h.db.Now(), func(e Event) { hear(s, e) })
+			drainUntil(t, s.watcher, h.db.Head(), func(e Event) { hear(s, e) })
 			if d := s.copy.diffFrom(now.restrictTo(&s.target)); d != "" {
 				rt.Fatalf("a watcher of %+v with %+v has %s", s.target, s.opts, d)
 			}

@@ -128,7 +128,7 @@ func (w *Watcher) joinHub(h *Hub) {
 	}
 	w.lost, w.resumeAt, w.skipTo = false, "", ""
 	if w.cursor == "" {
-		w.cursor = h.feed.Now()
+		w.cursor = h.feed.Head()
 	}
 	place := *h.deliveredTo.Load()
 	known, skip, own := watchbuffer.PlanJoin(w.cursor, place)

@@ -62,7 +62,7 @@ func (l *line) soldTo(r cleave.IndexRow) ([]cleave.IndexEntry, error) {
 
 // bought returns the cabins that a customer has bought, by sailing.
 func (s *search) bought(ctx context.Context, customer string) (cabins []cabin, err error) {
-	for item, err := range s.history.All(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{customer}, Fresh: true}) {
+	for item, err := range s.history.Scan(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{customer}, Fresh: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (s *search) between(ctx context.Context, origin, target, since string) (fou
 		From: key.Tuple{origin, target, since},
 		To:   key.Tuple{origin, target + "\x00"}, // the next name that there can be
 	}
-	for item, err := range s.routes.All(ctx, o) {
+	for item, err := range s.routes.Scan(ctx, o) {
 		if err != nil {
 			return nil, err
 		}

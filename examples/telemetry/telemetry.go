@@ -78,7 +78,7 @@ func (t *telemetry) last(ctx context.Context, device string, n int) (list []read
 // between returns a page of the readings of all devices in the order of time, and where
 // the next page begins.
 func (t *telemetry) between(ctx context.Context, from, to time.Time, after table.Cursor, n int) ([]reading, table.Cursor, error) {
-	page, err := t.byTime.Page(ctx, table.Query{From: from, To: to, After: after, Limit: n})
+	page, err := t.byTime.ScanPage(ctx, table.Query{From: from, To: to, After: after, Limit: n})
 	if err != nil {
 		return nil, "", err
 	}

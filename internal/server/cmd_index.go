@@ -185,7 +185,7 @@ func handleIndexScan(t *call) {
 	}
 	var page cleave.IndexPage
 	if err == nil {
-		page, err = ix.Scan(t.ctx, o)
+		page, err = ix.ScanPage(t.ctx, o)
 	}
 	if err != nil {
 		t.out.Fail(clientError(err))

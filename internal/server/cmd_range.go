@@ -92,7 +92,7 @@ func (t *call) readRangePage(space *cleave.Keyspace, o rangeOptions) (items []cl
 		o.Limit = 0 // values may be large: they come one by one, and the page ends in time
 	}
 	var last []byte
-	for item, err := range space.All(t.ctx, o.ScanOptions) {
+	for item, err := range space.Scan(t.ctx, o.ScanOptions) {
 		if err != nil {
 			return nil, "0", err
 		}

@@ -128,7 +128,7 @@ func (s *Server) setNotifyClasses(classes notifyClasses) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		release := s.node.RecordEvents()
 		n.stop = func() { cancel(); release() }
-		from := s.db.Now()
+		from := s.db.Head()
 		s.running.Go(func() { s.followEvents(ctx, from) })
 	case !follows && n.stop != nil:
 		n.stop()
@@ -163,7 +163,7 @@ func (s *Server) followEvents(ctx context.Context, from cleave.Cursor) {
 			pause = min(2*pause+10*time.Millisecond, time.Second)
 			sleepContext(ctx, pause)
 		}
-		from = s.db.Now()
+		from = s.db.Head()
 	}
 }
 

@@ -44,7 +44,7 @@ func startServer(t *testing.T, sh serverShape, o Options) *testServer {
 }
 
 func (sh serverShape) options() cleave.Options {
-	return cleave.Options{Stores: sh.stores, Groups: sh.groups, Queue: 1 << 16}
+	return cleave.Options{Stores: sh.stores, Groups: sh.groups, QueueLimit: 1 << 16}
 }
 
 // openDB opens a store, in memory if there is no directory.

@@ -78,7 +78,7 @@ func (k *tracker) startTracking(s *Server, c *client, t *tracking) {
 	if k.stop == nil {
 		ctx, stop := context.WithCancel(s.ctx)
 		k.stop = stop
-		from, drop := s.db.Now(), s.node.NextDrop()
+		from, drop := s.db.Head(), s.node.NextDrop()
 		s.running.Go(func() { k.followFeed(ctx, s.db, from) })
 		s.running.Go(func() { k.followDrops(ctx, s.node, drop) })
 	}
@@ -186,7 +186,7 @@ func (k *tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cur
 			pause = min(2*pause+10*time.Millisecond, time.Second)
 			sleepContext(ctx, pause)
 		}
-		from = db.Now()
+		from = db.Head()
 		k.invalidateAll() // it has missed something: all may have changed
 	}
 }

@@ -256,7 +256,7 @@ func TestSCANGoesOnBehindARestart(t *testing.T) {
 func BenchmarkPipelines(b *testing.B) {
 	for _, command := range []string{"GET", "SET"} {
 		b.Run(command, func(b *testing.B) {
-			db, err := cleave.OpenMemory(cleave.Options{Queue: 1 << 16})
+			db, err := cleave.OpenMemory(cleave.Options{QueueLimit: 1 << 16})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -214,7 +214,7 @@ func (j *Journal) Ended(ctx context.Context, after string, limit int) ([]saga.Re
 }
 
 func (j *Journal) listRecords(ctx context.Context, prefix, after string, limit int) ([]saga.Record, error) {
-	page, err := j.ks.Scan(ctx, scanAfter(prefix, after, limit))
+	page, err := j.ks.ScanPage(ctx, scanAfter(prefix, after, limit))
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (j *Journal) Before(ctx context.Context, endedMS int64, after saga.Record, 
 		o = scanAfter(agePrefix, strings.TrimPrefix(string(ageKey(&after)), agePrefix), limit)
 	}
 	o.End = fmt.Appendf(nil, "%s%016x/", agePrefix, uint64(max(endedMS, 0)))
-	page, err := j.ks.Scan(ctx, o)
+	page, err := j.ks.ScanPage(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -258,7 +258,7 @@ func TestMarkersAreForgottenWithTheirSaga(t *testing.T) {
 	must(t, r.Close())
 	ks, err := db.Keyspace("sagas")
 	must(t, err)
-	if page, err := ks.Scan(t.Context(), cleave.ScanOptions{}); err != nil || len(page.Items) != 0 {
+	if page, err := ks.ScanPage(t.Context(), cleave.ScanOptions{}); err != nil || len(page.Items) != 0 {
 		t.Errorf("left in the journal: %v %v", page, err)
 	}
 }

@@ -91,7 +91,7 @@ func (e *cleaveEngine) Set(key, value []byte) error {
 }
 
 func (e *cleaveEngine) Scan(from []byte, n int) (rows int, err error) {
-	for _, err := range e.ks.All(context.Background(), cleave.ScanOptions{Start: from, Limit: n}) {
+	for _, err := range e.ks.Scan(context.Background(), cleave.ScanOptions{Start: from, Limit: n}) {
 		if err != nil {
 			return rows, err
 		}

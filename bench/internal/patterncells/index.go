@@ -131,10 +131,10 @@ func (t *indexed) write() error {
 func (t *indexed) find() (n int, err error) {
 	ctx, wanted := context.Background(), team(int(t.serial.Add(1)))
 	if t.index != nil {
-		page, err := t.index.Scan(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{string(wanted)}})
+		page, err := t.index.ScanPage(ctx, cleave.IndexScanOptions{Prefix: key.Tuple{string(wanted)}})
 		return len(page.Items), err
 	}
-	for item, err := range t.rows.All(ctx, cleave.ScanOptions{KeysOnly: true}) {
+	for item, err := range t.rows.Scan(ctx, cleave.ScanOptions{KeysOnly: true}) {
 		if err != nil {
 			return n, err
 		}

@@ -196,7 +196,7 @@ func tableRanges(cfg Config, yield func(duel.Cell) bool) bool {
 			cell.Contestants = append(cell.Contestants, duel.Contestant{Name: shapes[i].name, Ours: i > 0, Prepare: t.fill, Work: func(ops int) {
 				for range ops {
 					from := tableStart.Add(time.Duration(1+rand.IntN(t.size-tableRange)) * time.Second)
-					page, err := t.rows.Page(context.Background(), table.Query{From: from, Limit: tableRange})
+					page, err := t.rows.ScanPage(context.Background(), table.Query{From: from, Limit: tableRange})
 					if err != nil || len(page.Rows) != tableRange {
 						panic(fmt.Sprint(len(page.Rows), err))
 					}

@@ -180,7 +180,7 @@ func (t *table) apart(blocks int, value []byte) {
 
 // scan reads rows from one on.
 func (t *table) scan(from, rows int) {
-	page, err := t.ks.Scan(ctx, cleave.ScanOptions{Start: rowKey(from), Limit: rows})
+	page, err := t.ks.ScanPage(ctx, cleave.ScanOptions{Start: rowKey(from), Limit: rows})
 	must(err)
 	if len(page.Items) != rows {
 		panic("lost a row")

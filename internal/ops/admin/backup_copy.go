@@ -142,7 +142,7 @@ func scanStore(ctx context.Context, dir string) (keys, spaces int, err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for _, k := range db.Keyspaces() {
 		spaces++
-		for item, err := range k.All(ctx, cleave.ScanOptions{}) {
+		for item, err := range k.Scan(ctx, cleave.ScanOptions{}) {
 			if err != nil {
 				return keys, spaces, err
 			}
@@ -151,7 +151,7 @@ func scanStore(ctx context.Context, dir string) (keys, spaces int, err error) {
 				continue
 			}
 			for after, more := []byte(nil), true; more; more = after != nil { // a hash
-				if _, after, err = k.HScan(ctx, item.Key, after, 0); err != nil {
+				if _, after, err = k.HScanPage(ctx, item.Key, after, 0); err != nil {
 					return keys, spaces, err
 				}
 			}

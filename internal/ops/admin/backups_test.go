@@ -42,7 +42,7 @@ func TestBackupsAreMadeVerifiedAndRestored(t *testing.T) {
 		t.Errorf("%+v, %q, %v", all, note, err)
 	}
 	keys := 0
-	for _, err := range l.db.Default().All(ctx, cleave.ScanOptions{KeysOnly: true}) {
+	for _, err := range l.db.Default().Scan(ctx, cleave.ScanOptions{KeysOnly: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

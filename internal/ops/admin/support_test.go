@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ type testServer struct {
 // startServer starts a server: in memory, or on disk if it is given a directory.
 func startServer(t *testing.T, data string, change ...func(*Options)) *testServer {
 	t.Helper()
-	return startServerOn(t, openDB(t, data, cleave.Options{Stores: 2, Groups: 4, Queue: 1 << 12, CacheBytes: 4 << 20, BlockCacheBytes: 1 << 20}), data, change...)
+	return startServerOn(t, openDB(t, data, cleave.Options{Stores: 2, Groups: 4, QueueLimit: 1 << 12, CacheBytes: 4 << 20, BlockCacheBytes: 1 << 20}), data, change...)
 }
 
 // startSmallServer starts a server that is there at once: in memory, with one store.

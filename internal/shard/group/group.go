@@ -301,7 +301,7 @@ func (g *Group) mailboxError(err error) error {
 	case errors.Is(err, actor.ErrStopped):
 		return ErrClosed
 	case errors.Is(err, actor.ErrFull):
-		return fmt.Errorf("%w: %d commands wait: slow down or raise Options.Queue", ErrOverloaded, g.opts.Queue)
+		return fmt.Errorf("%w: %d commands wait: slow down or raise Options.QueueLimit", ErrOverloaded, g.opts.Queue)
 	case errors.Is(err, actor.ErrPoisoned):
 		return failedError(err)
 	}

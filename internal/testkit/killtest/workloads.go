@@ -228,7 +228,7 @@ func (c *client) runScan() {
 		switch way {
 		case 0:
 			o.Limit = s.Limit
-			p, err := c.ordered.Scan(ctx, o)
+			p, err := c.ordered.ScanPage(ctx, o)
 			s.Keys = appendKeys(nil, p.Items)
 			return err
 		case 1:
@@ -245,7 +245,7 @@ func (c *client) runScan() {
 				return nil
 			})
 		}
-		for item, err := range c.ordered.All(ctx, o) {
+		for item, err := range c.ordered.Scan(ctx, o) {
 			if err != nil {
 				return err
 			}
@@ -257,7 +257,7 @@ func (c *client) runScan() {
 
 func (c *client) scanPages(s *check.Scan, o cleave.ScanOptions) error {
 	for o.Limit = 1 + c.rng.IntN(5); ; {
-		p, err := c.ordered.Scan(ctx, o)
+		p, err := c.ordered.ScanPage(ctx, o)
 		if err != nil {
 			return err
 		}
