@@ -156,7 +156,7 @@ func ExampleKeyspace_SetWith() {
 }
 
 // A hash of any size is read in pages.
-func ExampleKeyspace_HScan() {
+func ExampleKeyspace_HScanPage() {
 	ctx := context.Background()
 	db, err := cleave.OpenMemory(cleave.Options{})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/throttle"
 )
 
 // indexWorkers are the goroutines of a DB that look after indexes.
@@ -210,7 +211,7 @@ func (k *indexWorker) runOnce() error {
 func (k *indexWorker) yieldFor(took time.Duration) {
 	select {
 	case <-k.ctx.Done():
-	case <-time.After(min(took, minIndexPause)):
+	case <-time.After(throttle.Rest(took, minIndexPause, 1)):
 	}
 }
 

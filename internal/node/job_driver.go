@@ -3,15 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"runtime"
-	"runtime/metrics"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/cputime"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
+	"github.com/cleavekv/cleave/internal/throttle"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -36,11 +34,11 @@ type jobDriver struct {
 		attempt uint64
 		key     []byte
 	}
-	// copier carries rows. brake says how much it hurries, and for how long writers
-	// of the range wait, and ease how much it rests.
-	copier   protocol.Copier
-	throttle mover.AdaptiveThrottle
-	yielder  yielder
+	// copier carries rows. pacer decides how much it sleeps meanwhile, by what scheduler reports, and how
+	// long writers of the range wait.
+	copier    protocol.Copier
+	pacer     throttle.Pacer
+	scheduler schedulerReader
 	// hasBackupLock tells that n.jobs.quiet is shared.
 	hasBackupLock bool
 	// endHandover ends what n.handing began, and releaseLog gives the source's log free. They
@@ -51,7 +49,7 @@ type jobDriver struct {
 // startDriver begins to drive a job.
 func (n *Node) startDriver(j mover.Job) *jobCompletion {
 	d := &jobDriver{node: n, job: j, storedRev: j.Rev, completion: newJobCompletion(), woken: make(chan struct{}, 1)}
-	d.copier.Yield = d.maybeYield
+	d.copier.Yield = d.maybeRest
 	if j.Phase == mover.Releasing && j.IsRemote() { // before a crash it may have been given up
 		d.endHandover = n.handovers.begin()
 	}
@@ -119,7 +117,7 @@ func (d *jobDriver) run(ctx context.Context) {
 
 // releaseAll gives back what the driver holds.
 func (d *jobDriver) releaseAll() {
-	d.releaseThrottle()
+	d.releaseWriters()
 	d.copier.Close()
 	if d.hasBackupLock {
 		d.hasBackupLock = false
@@ -145,7 +143,7 @@ func (d *jobDriver) releaseUnneeded() {
 		d.node.jobs.backupLock.unlockShared()
 	}
 	if d.job.Paused || p < mover.Copying || p == mover.Verifying || p > mover.Deciding {
-		d.releaseThrottle() // a comparison does not take less time for it
+		d.releaseWriters() // a comparison does not take less time for it
 	}
 	if d.job.Paused || p < mover.Locating || p > mover.Deciding {
 		d.copier.Close()
@@ -300,102 +298,4 @@ func (d *jobDriver) reloadRecord(ctx context.Context) {
 	if j, err := d.node.loadJob(ctx, d.job.ID); err == nil && j.Rev != d.storedRev {
 		d.job, d.storedRev = j, j.Rev
 	}
-}
-
-// yielder lets a job work while processors are free, and rest when others wait for them.
-// A goroutine that works all the time is given ten milliseconds at a time, and whoever
-// comes back from the disk meanwhile waits for that long: with few processors, that is
-// what clients notice of a job. So it works for a moment and sleeps for several.
-type yielder struct {
-	// sleepRatio is for how many times as long as it has worked the job sleeps.
-	sleepRatio float64
-	// workingSince is since when it works, and looked when that was last thought about.
-	workingSince, probedAt time.Time
-	// samples are of how long goroutines had to wait for a processor, and how many do
-	// now; late and all are how many had to wait for long, and how many there were.
-	samples               [2]metrics.Sample
-	lateCount, totalCount uint64
-	// cpuUsed is what the process had used of processors.
-	cpuUsed time.Duration
-}
-
-const (
-	// minWork is the least that a job works before it sleeps: a timer is not much
-	// finer. probeInterval is how often it looks at how others are.
-	minWork       = 100 * time.Microsecond
-	probeInterval = 10 * time.Millisecond
-	// maxSleepRatio leaves a job an eleventh of a processor, and busySleepRatio a twentieth, where more
-	// than busyCPUShare of all of them are used: a job that takes longer takes less of each second.
-	maxSleepRatio  = 10
-	busySleepRatio = 19
-	busyCPUShare   = 0.4
-	// longWaitSeconds is a wait for a processor that somebody notices who waits for a disk
-	// otherwise, and maxLateShare the share of those who may have to wait for longer.
-	longWaitSeconds = 100e-6
-	maxLateShare    = 0.05
-	// busyQueuePerCPU is how many may wait for each processor, or the job rests as much as it can:
-	// none of them waits for long then, but whatever the job does they do not.
-	busyQueuePerCPU = 2
-)
-
-// maybeSleep sleeps if that is good for others, for most times as long as the job has worked.
-func (e *yielder) maybeSleep(ctx context.Context, most float64) {
-	now := time.Now()
-	worked := now.Sub(e.workingSince)
-	if worked < minWork {
-		return
-	}
-	if now.Sub(e.probedAt) > probeInterval {
-		e.probeScheduler(now)
-	}
-	if most = min(most, e.sleepRatio); most > 0 {
-		_ = sleepContext(ctx, time.Duration(most*float64(min(worked, probeInterval)))) // the caller looks at ctx
-	}
-	e.workingSince = time.Now()
-}
-
-// probeScheduler asks the scheduler how long goroutines have waited since it was asked last, and how
-// many do.
-func (e *yielder) probeScheduler(now time.Time) {
-	most := float64(maxSleepRatio)
-	if e.cpuUsage(now) > busyCPUShare*float64(runtime.GOMAXPROCS(0)) {
-		most = busySleepRatio
-	}
-	e.samples[0].Name = "/sched/latencies:seconds"
-	e.samples[1].Name = "/sched/goroutines/runnable:goroutines"
-	metrics.Read(e.samples[:])
-	if v := e.samples[0].Value; v.Kind() == metrics.KindFloat64Histogram { // else the runtime does not tell
-		h := v.Float64Histogram()
-		var late, all uint64
-		for i, n := range h.Counts {
-			if all += n; h.Buckets[i] >= longWaitSeconds {
-				late += n
-			}
-		}
-		e.sleepRatio = nextSleepRatio(e.sleepRatio, most, float64(late-e.lateCount), float64(all-e.totalCount))
-		e.lateCount, e.totalCount = late, all
-	}
-	if v := e.samples[1].Value; v.Kind() == metrics.KindUint64 && v.Uint64() > busyQueuePerCPU*uint64(runtime.GOMAXPROCS(0)) {
-		e.sleepRatio = most
-	}
-}
-
-// cpuUsage returns how many processors the process has used since it was asked last.
-func (e *yielder) cpuUsage(now time.Time) float64 {
-	user, system := cputime.Used()
-	used, since := user+system-e.cpuUsed, now.Sub(e.probedAt)
-	e.cpuUsed, e.probedAt = user+system, now
-	return float64(used) / float64(since)
-}
-
-// nextSleepRatio returns how much a job rests after so many of all goroutines had to wait
-// for long.
-func nextSleepRatio(rests, most, late, all float64) float64 {
-	if late > all*maxLateShare {
-		return min(max(2*rests, 0.5), most)
-	}
-	if rests /= 2; rests < 0.5 {
-		return 0
-	}
-	return min(rests, most)
 }

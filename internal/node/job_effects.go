@@ -15,6 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/throttle"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -159,7 +160,7 @@ func (d *jobDriver) evalCommands(ctx context.Context, x mover.EvalCommands) move
 	if _, done := ev.(mover.Evaluated); done && clearing != nil && len(clearing.Keys) > 0 {
 		d.cleared.phase, d.cleared.attempt = d.job.Phase, d.job.Attempt
 		d.cleared.key = clearing.Keys[len(clearing.Keys)-1]
-		d.maybeYield()
+		d.maybeRest()
 	}
 	return ev
 }
@@ -201,14 +202,14 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 		if _, known := d.copier.ChangedBytes(); known {
 			return ev // it need not hurry: nobody reads the log
 		}
-		d.applyThrottle(func(s *store.Store, nowMS int64) mover.AdaptiveThrottle {
-			return d.throttle.OnCopied(s.LogBytesAfter(wal.Position(d.job.BasePosition)), maxKeptLogBytes, nowMS)
+		d.throttleWriters(func(source *store.Store, nowMS int64) {
+			d.pacer.RecordCopied(source.LogBytesAfter(wal.Position(d.job.BasePosition)), maxKeptLogBytes, nowMS)
 		})
 	case mover.CaughtUp:
 		e.TookMS = took.Milliseconds()
-		d.applyThrottle(func(s *store.Store, nowMS int64) mover.AdaptiveThrottle {
-			left, own := d.copier.RemainingBytes(s, d.job.CopiedUpTo, e.CopiedUpTo, e.Bytes)
-			return d.throttle.OnCaughtUp(left, own, nowMS)
+		d.throttleWriters(func(source *store.Store, nowMS int64) {
+			left, own := d.copier.RemainingBytes(source, d.job.CopiedUpTo, e.CopiedUpTo, e.Bytes)
+			d.pacer.RecordCaughtUp(throttle.Lag{Bytes: left, RoundBytes: mover.RoundBytes, OwnRange: own}, nowMS)
 		})
 		return e
 	}
@@ -223,49 +224,6 @@ func (d *jobDriver) withThawDeadline(ctx context.Context) (context.Context, cont
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, time.Duration(thaws-d.node.jobNowMS())*time.Millisecond)
-}
-
-// applyThrottle holds up the writers of the range if they write faster than it is carried.
-func (d *jobDriver) applyThrottle(look func(source *store.Store, nowMS int64) mover.AdaptiveThrottle) {
-	if p := d.node.lookupGroup(d.job.From); p != nil {
-		d.throttle = look(p.Store, d.node.jobNowMS())
-		p.Group.ThrottleWrites(d.job.Span, time.Duration(d.throttle.WriteDelayUS)*time.Microsecond)
-	}
-}
-
-// maxYieldRatios is for how many times as long as it has worked a job rests at most, by
-// its haste.
-var maxYieldRatios = [mover.MaxUrgency + 1]float64{busySleepRatio, 3, 1}
-
-// finalBytes is how much is brought at one go of what has changed, and finalVerifyMS how long
-// both sides are compared at one go: a second's work or so.
-const finalBytes, finalVerifyMS = 128 << 20, 1000
-
-// maybeYield lets the job rest if others need the processors. Who waits for it, or would
-// overtake it, does not wait longer for that.
-func (d *jobDriver) maybeYield() {
-	if !d.job.Phase.IsFrozen() && !d.isNearEnd() {
-		d.yielder.maybeSleep(d.node.ctx, maxYieldRatios[d.throttle.Urgency])
-	}
-}
-
-// isNearEnd reports whether the end is in sight: what was brought is written again meanwhile, so
-// the sooner the job is there the less it brings.
-func (d *jobDriver) isNearEnd() bool {
-	compares := d.job.Phase == mover.Verifying && d.node.jobNowMS()-d.job.ChangedMS < finalVerifyMS
-	if d.job.Phase != mover.CatchingUp && !compares {
-		return false
-	}
-	left, known := d.copier.ChangedBytes()
-	return known && left < finalBytes
-}
-
-// releaseThrottle lets them go on, and the job begin without haste.
-func (d *jobDriver) releaseThrottle() {
-	if p := d.node.lookupGroup(d.job.From); p != nil && d.throttle.WriteDelayUS > 0 {
-		p.Group.ThrottleWrites(d.job.Span, 0)
-	}
-	d.throttle = mover.AdaptiveThrottle{}
 }
 
 // maxKeptLogBytes is how much log a store keeps for a job beyond what it would. A move that takes

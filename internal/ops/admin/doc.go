@@ -21,9 +21,9 @@
 //
 // Reads need no token if the listener is on loopback: whoever is on the machine may look.
 // Elsewhere everything does but /livez, /readyz and the first page. A second token is for
-// reading alone. Metrics are written by hand from the typed figures that the store has
-// (metrics.go says why). Health has connections of its own (listen.go): who starts and stops
-// servers must not take one with many visitors for a dead one.
+// reading alone. Metrics are read anew for each request, from the typed figures that the store
+// has: client_golang checks and writes them, and keeps none. Health has connections of its own
+// (listener.go): who starts and stops servers must not take one with many visitors for a dead one.
 //
 // # Limits
 //

@@ -1,11 +1,18 @@
 package admin
 
 import (
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
@@ -84,7 +91,7 @@ func TestMetricsAreOfTheFormatAndTheHouse(t *testing.T) {
 		for name, least := range map[string]float64{
 			"cleave_ready": 1, "cleave_clients": 1, `cleave_commands_total{command="set"}`: 1, "cleave_shards": 64, "cleave_groups": 4,
 			`cleave_executed_total{store="0"}`: 1, `cleave_log_written_bytes_total{store="1"}`: 1, "cleave_map_version": 2, "cleave_goroutines": 2, "cleave_heap_bytes": 1000, "cleave_http_denied_total": 1,
-			`cleave_batch_seconds_bucket{store="0",le="+Inf"}`: 0, `cleave_http_requests_total{path="/api/v1/shards/split",method="POST",status="202"}`: 1,
+			`cleave_batch_seconds_bucket{store="0",le="+Inf"}`: 0, `cleave_http_requests_total{method="POST",path="/api/v1/shards/split",status="202"}`: 1,
 		} {
 			if v, ok := all[name]; !ok || v < least {
 				t.Errorf("%s is %v (%v), want at least %v", name, v, ok, least)
@@ -108,6 +115,67 @@ func TestMetricsAreOfTheFormatAndTheHouse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// describeFamilies lists the families of the text, each with its type, the names of its labels and its
+// help.
+func describeFamilies(text string) (families []string) {
+	help, kind, labels := map[string]string{}, map[string]string{}, map[string]string{}
+	family := ""
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		switch {
+		case fields[0] != "#":
+			var names []string
+			for _, m := range labelName.FindAllStringSubmatch(line, -1) {
+				if m[1] != "le" {
+					names = append(names, m[1])
+				}
+			}
+			slices.Sort(names)
+			labels[family] = strings.Join(names, ",")
+		case fields[1] == "HELP":
+			help[fields[2]] = fields[3]
+		case fields[1] == "TYPE":
+			family, kind[fields[2]] = fields[2], fields[3]
+		}
+	}
+	for name := range labels {
+		families = append(families, fmt.Sprintf("%s %s {%s} %s", name, kind[name], labels[name], help[name]))
+	}
+	slices.Sort(families)
+	return families
+}
+
+var labelName = regexp.MustCompile(`[{,]([a-z]+)="`)
+
+// Dashboards and alerts are written against names and labels: none of them changes or goes.
+func TestMetrics_NamesTypesAndLabels_DoNotChange(t *testing.T) {
+	l := startSmallServer(t)
+	l.writeKeys(10)
+	c := redis.NewClient(&redis.Options{Addr: l.redisAddr, ReadTimeout: time.Minute})
+	defer c.Close()
+	if err := c.Do(ctx, "no-such-command").Err(); err == nil { // an error, so that their family has a figure
+		t.Error("a command that does not exist was executed")
+	}
+	l.sendRequest("GET", api.PathMetrics, "")
+	_, text, _ := l.sendRequest("GET", api.PathMetrics, "")
+	golden, err := os.ReadFile(filepath.Join("testdata", "metrics.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(strings.TrimSpace(string(golden)), "\n")
+	got := describeFamilies(text)
+	for _, f := range want {
+		if !slices.Contains(got, f) {
+			t.Errorf("there is no %s", f)
+		}
+	}
+	for _, f := range got {
+		if !slices.Contains(want, f) {
+			t.Errorf("testdata/metrics.golden does not have %s", f)
+		}
+	}
 }
 
 func TestCountersOnlyGrow(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
@@ -45,16 +47,19 @@ func NewForTest(in io.Reader, out io.Writer, person bool) *Terminal {
 // isTerminal reports whether a stream is a file that is one.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	return ok && fileIsTerminal(f)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Width is how many columns a stream has: 0 if it is no terminal, or one that does not tell.
 func Width(stream any) int {
-	f, ok := stream.(*os.File)
-	if !ok || !fileIsTerminal(f) {
+	if !isTerminal(stream) {
 		return 0
 	}
-	return fileWidth(f)
+	columns, _, err := term.GetSize(int(stream.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }
 
 // Confirm asks a question. Only y or yes is one. If ctx ends before there is an answer, it returns

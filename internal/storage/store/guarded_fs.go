@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/cleavekv/cleave/internal/plant"
+	"github.com/cleavekv/cleave/internal/throttle"
 )
 
 // guardedFS is the file system that Pebble gets. It keeps six rules: nothing is
@@ -293,28 +294,17 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 	return f.File.SyncTo(length)
 }
 
-// cpuYielder lets a goroutine that works in the background give way. The scheduler takes a
-// processor away after ten milliseconds, and whoever comes back from the disk meanwhile waits
-// for that long, where there are few processors. So it works for a moment and stands in line
-// again; and where that line is long, it works for as long as it has stood there, so that it
-// gets on among others who are not polite.
-type cpuYielder struct {
-	workStart time.Time     // it works since then
-	interval  time.Duration // before it gives way
-}
-
-// minYieldInterval is long against the change of a goroutine, and maxYieldInterval what the scheduler allows.
-const minYieldInterval, maxYieldInterval = 100 * time.Microsecond, 10 * time.Millisecond
+// cpuYielder lets a goroutine that works in the background give way.
+type cpuYielder struct{ throttle.Yielder }
 
 // maybeYield lets others have the processor if it is time for that.
-func (p *cpuYielder) maybeYield() {
+func (y *cpuYielder) maybeYield() {
 	now := time.Now()
-	if now.Sub(p.workStart) < p.interval {
+	if !y.IsDue(now) {
 		return
 	}
 	runtime.Gosched()
-	p.workStart = time.Now()
-	p.interval = min(max(p.workStart.Sub(now), minYieldInterval), maxYieldInterval)
+	y.Resume(now, time.Now())
 }
 
 // yieldingFile is a table that Pebble writes in the background.

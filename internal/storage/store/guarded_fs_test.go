@@ -85,7 +85,7 @@ func maxYields(f func()) (turns int64) {
 }
 
 // What Pebble writes in the background gives way more often than it is made to.
-func TestTablesAreWrittenPolitely(t *testing.T) {
+func TestYieldingFile_Written_YieldsOften(t *testing.T) {
 	f, err := newGuardedFS(vfs.NewMem(), new(health), "").Create("000001.sst", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTablesAreWrittenPolitely(t *testing.T) {
 }
 
 // So does who prepares them.
-func TestBatchesAreMadePolitely(t *testing.T) {
+func TestNewEngineBatch_ManyOperations_YieldsOften(t *testing.T) {
 	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: new(health)})
 	if err != nil {
 		t.Fatal(err)

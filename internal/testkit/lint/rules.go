@@ -28,6 +28,7 @@ var layers = map[string]int{
 	"internal/server/resp":       0,
 	"internal/server/glob":       0,
 	"internal/cputime":           0,
+	"internal/throttle":          0,
 	"internal/ops/oplog":         0,
 	"internal/ops/config":        0,
 	"internal/memlimit":          0,
@@ -100,6 +101,7 @@ var purePackages = []string{
 	"route", "key", "affinity", "partition",
 	"internal/shard/effect", "internal/shard/command", "internal/shard/ownership", "internal/shard/txn", "internal/reshard/mover",
 	"internal/testkit/check", "internal/shard/index", "internal/patterns/splitcount", "internal/patterns/delivery", "internal/patterns/watchbuffer", "internal/patterns/freshness",
+	"internal/throttle",
 }
 
 // lookupImpure names what a pure package may not use. A nil list forbids the whole
@@ -153,6 +155,8 @@ var dependencyHomes = []struct {
 	{"github.com/redis/go-redis", []string{"hotkey/redishook", "internal/ops/importer", "examples/redis"}, "who wants the detector or the store alone does not take a client along"},
 	{"github.com/pelletier/go-toml", []string{"internal/ops/config"}, "the settings hide the language of their file"},
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
+	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
+	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
 	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
@@ -167,6 +171,7 @@ var retiredWords = map[string]string{
 	"hasty": "non-blocking", "glance": "lookup or prefetch", "rehearse": "prefetch", "lent": "helper", "tend": "housekeep",
 	"tidy": "compact or reclaim", "reown": "change ownership", "bell": "notifier", "hush": "suppress", "ordeal": "kill test",
 	"planted": "mutant", "knots": "strongly connected", "nobody": "none", "whoever": "caller", "tells": "reports", "mend": "fix",
+	"brake": "throttle", "ease": "throttle", "gentle": "throttle", "polite": "throttle", "politely": "throttle", "haste": "urgency",
 }
 
 // mirrors are folders whose types have the names of others on purpose: the wire form of a thing, and what
