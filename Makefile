@@ -9,8 +9,9 @@ FUZZTIME ?= 1m
 SOAK ?= 480
 SOAKED ?= .bin/soak
 TALLY := $(CURDIR)/.bin/tally
-# Folders whose mutants `make mutants` plants, separated by commas: all of them if it is empty.
+# Folders whose mutants `make mutants` tries, and `make plant` puts into the code, separated by commas: all if it is empty.
 MUTANTS ?=
+comma := ,
 
 # Packages whose goroutines meet: `make test` runs these with the race detector. They begin in this order:
 # the longest come first, so that none is left to run alone at the end.
@@ -23,11 +24,11 @@ RACE := ./internal/server/... . ./internal/storage/... ./queue ./internal/ops/ad
 BYTES := ^TestStore_(ReclaimsTablesByItselfAfterDeletes|FullDisk_OpensAndIsEmptiedAgain)$$
 
 # Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
-vet staticcheck rules cross short long mutants soak fuzz: export GOFLAGS += -pgo=off
+vet staticcheck rules cross short long mutants plant extract soak fuzz: export GOFLAGS += -pgo=off
 # The linker takes half the time without what only debuggers read, and vet has been run.
 TEST := go test -vet=off -ldflags=-w -timeout 40m
 
-.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants soak fuzz bench bench-redis profile build measure
+.PHONY: help test check nightly deps format vet staticcheck rules cross short long mutants plant extract soak fuzz bench bench-redis profile build measure
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +80,12 @@ long: ## all tests in full with the race detector, the fallback without assembly
 
 mutants: ## plant every bug that the tests must catch, or those of the folders in MUTANTS
 	CLEAVE_MUTANTS=$(MUTANTS) $(TEST) -count=1 -v ./internal/testkit/mutants
+
+plant: ## put the mutants of all patches into the code, or those of the files and folders in MUTANTS, to edit them
+	go run ./internal/testkit/mutants/mutate plant $(subst $(comma), ,$(MUTANTS))
+
+extract: ## take the mutants out of the code again, into patches
+	go run ./internal/testkit/mutants/mutate extract
 
 soak: deps ## the long form of the tests with new seeds for SOAK minutes
 	@scripts/soak $(SOAK) $(abspath $(SOAKED))

@@ -129,13 +129,9 @@ func (d *Detector) buildReport() Report {
 	if r.Tracked == d.o.Keys {
 		r.Bound = d.top.minHeap[0].count
 	}
-	enough := float64(d.o.MinSamples)
-	if plant.Bug("hotkey-one-sample-is-enough") {
-		enough = 1
-	}
 	var judged []*trackedKey
 	for _, k := range d.top.minHeap {
-		if k.samples >= enough {
+		if k.samples >= float64(d.o.MinSamples) || plant.Bug("hotkey-one-sample-is-enough") && k.samples >= 1 {
 			judged = append(judged, k)
 		}
 	}

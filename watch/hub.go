@@ -157,13 +157,16 @@ func (h *Hub) Until(ctx context.Context, ks *cleave.Keyspace, key []byte, wanted
 		return item, false, err
 	}
 	defer w.Close()
+	if plant.Bug("watch-reads-before-it-registers") {
+		if _, err := w.Next(ctx); err != nil {
+			return cleave.Item{}, false, err
+		}
+	}
 	// An event tells that there is something to look at. What it tells may be older than
 	// what was read before, so the key is read again.
-	for first := true; ; first = false {
-		if !first || !plant.Bug("watch-reads-before-it-registers") {
-			if item, found, err = lookupKey(ctx, ks, key); err != nil || wanted(item, found) {
-				return item, found, err
-			}
+	for {
+		if item, found, err = lookupKey(ctx, ks, key); err != nil || wanted(item, found) {
+			return item, found, err
 		}
 		if _, err := w.Next(ctx); err != nil {
 			return cleave.Item{}, false, err

@@ -303,11 +303,10 @@ func Decide(j Job, c DecideJob, m *partition.Map, nowMS int64) (Job, *partition.
 		}
 	case Unmarking:
 		then = RolledBack
-		marked := j.MarkedGroups
+		edits = makeUnmarkEdits(m, j.MarkedGroups)
 		if plant.Bug("mover-unmarks-for-others") {
-			marked = j.Groups
+			edits = makeUnmarkEdits(m, j.Groups)
 		}
-		edits = makeUnmarkEdits(m, marked)
 	default:
 		if !plant.Bug("mover-decided-after-rollback") || j.Kind != Move || j.IsDecided() {
 			return j, nil, nil, fmt.Errorf("%w: it is %v", ErrNotDeciding, j.Phase)

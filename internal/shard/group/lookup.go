@@ -218,8 +218,9 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 	for i, k := range keys { // before the rows are read
 		p := RowKey(k).Position()
 		r.readable[i] = list.CanRead(p) && g.published.findWriteLock(p) == nil
-		if r.expiryCheckMS[i] = nowMS; !plant.Bug("group-many-judged-alone") {
-			r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
+		r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
+		if plant.Bug("group-many-judged-alone") {
+			r.expiryCheckMS[i] = nowMS
 		}
 	}
 	err := get(keys, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {

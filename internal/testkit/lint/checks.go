@@ -61,6 +61,36 @@ func checkRetiredWords(s *sourceFile) (findings []Finding) {
 	return findings
 }
 
+// checkTypeNames wants each exported type under internal to have a name of its own.
+func checkTypeNames(sources []*sourceFile) (findings []Finding) {
+	homes := map[string]string{} // by the name of a type, the first folder that declares it
+	for _, s := range sources {
+		folder := s.folderPath()
+		if s.isTest() || !isWithin(folder, "internal") || slices.ContainsFunc(mirrors, func(m string) bool { return isWithin(folder, m) }) {
+			continue
+		}
+		for _, decl := range s.ast.Decls {
+			d, ok := decl.(*ast.GenDecl)
+			if !ok || d.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range d.Specs {
+				t := spec.(*ast.TypeSpec)
+				name := t.Name.Name
+				if !t.Name.IsExported() || t.Assign.IsValid() || genericTypeNames[name] != "" || slices.Contains(sharedTypeNames, name) {
+					continue
+				}
+				if home := cmp.Or(homes[name], folder); home != folder {
+					findings = append(findings, Finding{s.formatPos(t.Pos()), "type", fmt.Sprintf("%s is a type of %s too: one word has one meaning, see docs/glossary.md", name, home)})
+				} else {
+					homes[name] = folder
+				}
+			}
+		}
+	}
+	return findings
+}
+
 // layerOf returns the layer of a folder: its own, or that of the nearest
 // listed folder above it, as subpackages belong to their parent.
 func layerOf(folder string) (layer int, listed string, ok bool) {
@@ -92,6 +122,8 @@ func checkDirections(s *sourceFile) []Finding {
 		folder := folderOf(imp.path)
 		to, toName, ok := layerOf(folder)
 		switch {
+		case isWithin(folder, mutantSwitch) && !isWithin(s.folderPath(), path.Dir(mutantSwitch)):
+			findings = append(findings, Finding{imp.pos, "mutant", "asks for a mutant: make extract moves the condition into a patch"})
 		case !ok:
 			findings = append(findings, Finding{imp.pos, "direction", fmt.Sprintf("imports %s, which has no layer", folder)})
 		case to >= from && toName != fromName:

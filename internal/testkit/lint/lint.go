@@ -90,6 +90,7 @@ func Check(root fs.FS) ([]Finding, error) {
 		findings = append(findings, checkExported(s)...)
 	}
 	findings = append(findings, checkDocs(sources)...)
+	findings = append(findings, checkTypeNames(sources)...)
 	return findings, nil
 }
 

@@ -33,6 +33,10 @@ func TestEveryRuleFailsOnAPlantedViolation(t *testing.T) {
 			"shardmap/a.go:3: direction: shardmap (layer 2) imports actor (layer 2)"},
 		{"import of the facade", "shardmap/a.go", documentedPackage("shardmap") + `import _ "github.com/cleavekv/cleave"`,
 			"shardmap/a.go:3: direction: shardmap (layer 2) imports . (layer 10)"},
+		{"mutant in production code", "internal/node/a.go", documentedPackage("node") + "import _ " + own + `internal/testkit/mutants/plant"`,
+			"internal/node/a.go:3: mutant: asks for a mutant"},
+		{"mutant in a command", "cmd/cleave/a.go", "// Command cleave is.\npackage main\nimport _ " + own + `internal/testkit/mutants/plant"`,
+			"cmd/cleave/a.go:3: mutant: asks for a mutant"},
 		{"subpackage belongs to its parent", "hotkey/csv/a.go", documentedPackage("csv") + "import _ " + own + `hotkey"`, ""},
 		{"folder without a layer", "gadget/a.go", documentedPackage("gadget"), "gadget/a.go: direction: folder gadget has no layer"},
 		{"import of a folder without a layer", "shardmap/a.go", documentedPackage("shardmap") + "import _ " + own + `gadget"`,
@@ -137,6 +141,35 @@ func TestTwoPackageCommentsAreAFinding(t *testing.T) {
 	}
 	if len(findings) != 1 || !strings.Contains(findings[0].What, "2 package comments") {
 		t.Errorf("found %v", findings)
+	}
+}
+
+func TestATypeNameWithTwoMeaningsIsAFinding(t *testing.T) {
+	declare := func(name, declaration string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(documentedPackage(name) + "// It is.\n" + declaration)}
+	}
+	for _, tc := range []struct {
+		name   string
+		module fstest.MapFS
+		want   int
+	}{
+		{"twice", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget int")}, 1},
+		{"three times", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget int"),
+			"internal/storage/store/a.go": declare("store", "type Gadget int")}, 2},
+		{"once", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Widget int")}, 0},
+		{"generic", fstest.MapFS{"internal/node/a.go": declare("node", "type Options int"), "internal/server/a.go": declare("server", "type Options int")}, 0},
+		{"alias", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/server/a.go": declare("server", "type Gadget = int")}, 0},
+		{"private", fstest.MapFS{"internal/node/a.go": declare("node", "type gadget int"), "internal/server/a.go": declare("server", "type gadget int")}, 0},
+		{"wire form", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "internal/ops/api/a.go": declare("api", "type Gadget int")}, 0},
+		{"public", fstest.MapFS{"internal/node/a.go": declare("node", "type Gadget int"), "actor/a.go": declare("actor", "type Gadget int")}, 0},
+	} {
+		findings, err := Check(tc.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(findings) != tc.want || tc.want > 0 && findings[0].Rule != "type" {
+			t.Errorf("%s: found %v, want %d findings", tc.name, findings, tc.want)
+		}
 	}
 }
 

@@ -179,6 +179,9 @@ var dependencyHomes = []struct {
 	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
+// mutantSwitch is the package that copies of the code ask for their mutants. The code itself has none.
+const mutantSwitch = "internal/testkit/mutants/plant"
+
 // vagueNames are package names that say nothing about what is inside.
 var vagueNames = []string{"util", "utils", "common", "types", "helper", "helpers", "misc", "base"}
 
@@ -188,4 +191,32 @@ var retiredWords = map[string]string{
 	"tidy": "compact or reclaim", "reown": "change ownership", "bell": "notifier", "hush": "suppress", "ordeal": "kill test",
 	"planted": "mutant", "knots": "strongly connected", "nobody": "none", "whoever": "caller", "tells": "reports", "mend": "fix",
 	"brake": "throttle", "ease": "throttle", "gentle": "throttle", "polite": "throttle", "politely": "throttle", "haste": "urgency",
+}
+
+// mirrors are folders whose types have the names of others on purpose: the wire form of a thing, and what
+// plays its part in tests.
+var mirrors = []string{"internal/ops/api", "internal/testkit"}
+
+// genericTypeNames are names of types that several packages may have, with what they mean in each.
+var genericTypeNames = map[string]string{
+	"Options":      "what the constructor of the package takes",
+	"Metrics":      "what the package counts",
+	"State":        "the states of the one machine of the package",
+	"Kind":         "the kinds of the one thing of the package",
+	"Event":        "what a step function is given",
+	"Effect":       "what a step function wants done",
+	"Timeout":      "the event that time has passed",
+	"Builder":      "makes the one thing of the package piece by piece",
+	"Reader":       "reads the one thing of the package",
+	"Iter":         "goes over the rows of the package",
+	"Header":       "the first bytes of the record of the package",
+	"ID":           "names the one thing of the package",
+	"CorruptError": "damage that the package has found in its files",
+}
+
+// sharedTypeNames are names of types that several packages still have for different things. A name goes
+// from here when one of its types gets another; none is added.
+var sharedTypeNames = []string{
+	"Batch", "Change", "Chunk", "Commit", "DecideJob", "Digest", "Entry", "Epoch", "GroupHost", "GroupSpan", "Job", "Load", "Log", "Op",
+	"Range", "Request", "Row", "Savepoint", "Set", "Site", "SiteCommand", "Snapshot", "Table",
 }

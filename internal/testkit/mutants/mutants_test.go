@@ -1,12 +1,12 @@
 package mutants
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,6 +31,7 @@ var (
 	guardLog            = guard{folder: "internal/storage/wal", test: "TestAcknowledgedEntriesSurviveCrashes"}
 	guardRows           = guard{"internal/storage/rowcache", "TestPinnedRowsAreNeverLostAndNoRowIsEverStale", append([]string{"-rapid.checks=500"}, quietFlags...)}
 	guardEdges          = guard{"internal/shard/command", "TestEdgesAnswerLikeRedis", quietFlags}
+	guardCommands       = guard{"internal/shard/command", "TestCommandsMeanWhatTheModelSays", quietFlags}
 	guardVersions       = guard{"internal/shard/group", "TestVersionsAndTimeGoForwardOverCrashes", quietFlags}
 	guardRetries        = guard{"internal/shard/group", "TestARequestIsExecutedOnce", quietFlags}
 	guardTxns           = guard{"internal/shard/txn", "TestWhatIsDecidedHappensEverywhereAndNothingElseDoes", quietFlags}
@@ -108,8 +109,8 @@ var mutants = map[string][]guard{
 	"cache-two-loads":         {{folder: "cache", test: "TestNoAnswerIsOlderThanAnInvalidationOrATTL"}},
 	"cache-gap-without-flush": {{folder: "cache/storecache", test: "TestWhoWaitsForTheFeedReadsWhatHeWrote"}, guardSim},
 
-	"command-overlay-skipped": {guardEdges},
-	"command-expired-visible": {guardEdges},
+	"command-overlay-skipped": {guardEdges, guardCommands},
+	"command-expired-visible": {guardEdges, guardCommands},
 
 	"store-fill-stale":                  {{folder: "internal/storage/store", test: "TestASlowReadDoesNotBringBackAnOldRow"}},
 	"store-all-wait-for-the-disk":       {{folder: "internal/storage/store", test: "TestFewWaitForADisk"}},
@@ -244,9 +245,10 @@ var knownSeeds = map[string]int{
 // fail, and without one they pass.
 func TestPlantedBugsAreCaught(t *testing.T) {
 	bugs := slices.Sorted(maps.Keys(mutants))
-	found := findMutants(t)
+	tree := openTree(t)
+	found := findMutants(t, tree)
 	if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, bugs) {
-		t.Fatalf("the tree has the bugs %q, this test knows %q", names, bugs)
+		t.Fatalf("the patches have the mutants %q, this test has guards for %q", names, bugs)
 	}
 	if testing.Short() {
 		t.Skip("builds test binaries: make mutants")
@@ -261,7 +263,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	if len(bugs) == 0 {
 		t.Skip("no mutant is in these folders, and no test that catches one")
 	}
-	bin := buildGuards(t, goTool, bugs)
+	bin := buildGuards(t, goTool, tree, bugs)
 	var tasks []guardTask
 	seen := map[string]bool{}
 	for _, bug := range bugs {
@@ -299,9 +301,9 @@ func isNear(bug string, plantedIn map[string]bool, folders []string) bool {
 	})
 }
 
-// buildGuards builds the tests of all folders with guards of the bugs, and returns where
-// they are.
-func buildGuards(t *testing.T, goTool string, bugs []string) string {
+// buildGuards builds the tests of all folders with guards of the bugs, once with all mutants, and returns
+// where they are. The compiler reads copies of the files that have mutants, with all patches applied.
+func buildGuards(t *testing.T, goTool string, tree *Tree, bugs []string) string {
 	bin := t.TempDir()
 	folders := map[string]bool{}
 	for _, bug := range bugs {
@@ -309,7 +311,7 @@ func buildGuards(t *testing.T, goTool string, bugs []string) string {
 			folders["./"+g.folder] = true
 		}
 	}
-	args := []string{"test", "-c", "-tags", "plant", "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
+	args := []string{"test", "-c", "-vet=off", "-tags", "plant", "-overlay", writeOverlay(t, tree), "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
 	build := exec.Command(goTool, append(args, slices.Sorted(maps.Keys(folders))...)...)
 	build.Dir = moduleRoot
 	out, err := build.CombinedOutput()
@@ -317,6 +319,38 @@ func buildGuards(t *testing.T, goTool string, bugs []string) string {
 		t.Fatalf("build the guards: %v\n%s", err, out)
 	}
 	return bin
+}
+
+// writeOverlay writes the files that have patches with their mutants, and returns the file that tells the go
+// command to read these instead.
+func writeOverlay(t *testing.T, tree *Tree) string {
+	folder := t.TempDir()
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = map[string]string{}
+	for source := range tree.Patches {
+		text, err := tree.Mutated(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		original, err := filepath.Abs(tree.path(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(folder, strings.ReplaceAll(source, "/", "_"))
+		overlay.Replace[original] = copied
+		if err := os.WriteFile(copied, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // guardTask is a guard that runs with a bug, or with none.
@@ -381,31 +415,42 @@ func (g guard) runTest(bin, bug string, env ...string) (output string, err error
 	return string(out), err
 }
 
-var mutantPattern = regexp.MustCompile(`plant\.Bug\("([^"]+)"\)`)
-
-// findMutants finds the names of all planted bugs, with the folders that they are in.
-func findMutants(t *testing.T) map[string]map[string]bool {
-	found := map[string]map[string]bool{}
-	err := filepath.WalkDir(moduleRoot, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		folder, err := filepath.Rel(moduleRoot, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range mutantPattern.FindAllSubmatch(text, -1) {
-			name := string(m[1])
-			if found[name] == nil {
-				found[name] = map[string]bool{}
-			}
-			found[name][filepath.ToSlash(folder)] = true
-		}
-		return err
-	})
+// openTree reads the patches of this module.
+func openTree(t *testing.T) *Tree {
+	tree, err := OpenTree(moduleRoot)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return tree
+}
+
+// findMutants finds the names of all mutants, with the folders of the files that they change. Most are
+// in patches, those that are being edited in the code.
+func findMutants(t *testing.T, tree *Tree) map[string]map[string]bool {
+	found := map[string]map[string]bool{}
+	add := func(name, source string) {
+		if found[name] == nil {
+			found[name] = map[string]bool{}
+		}
+		found[name][folderOf(source)] = true
+	}
+	for source, p := range tree.Patches {
+		for _, name := range p.Mutants() {
+			add(name, source)
+		}
+	}
+	mutated, err := tree.ListMutated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range mutated {
+		text, err := os.ReadFile(tree.path(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range mutantPattern.FindAllSubmatch(text, -1) {
+			add(string(m[1]), source)
+		}
 	}
 	return found
 }
