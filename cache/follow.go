@@ -7,8 +7,6 @@ import (
 	"iter"
 	"sync"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // feedState is how far a cache has come with a feed.
@@ -129,9 +127,6 @@ func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 
 // interruptFeed forgets everything and keeps nothing: what is told meanwhile is not heard.
 func (c *Cache[K, V]) interruptFeed(err error) {
-	if plant.Bug("cache-gap-without-flush") {
-		return
-	}
 	c.epochs.Interrupt()
 	c.discardEntries()
 	c.feed.setProgress("", err)
@@ -142,10 +137,6 @@ func (c *Cache[K, V]) interruptFeed(err error) {
 // there at that place, or something newer that the feed tells of.
 func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
 	at := from.Now()
-	if plant.Bug("cache-gap-without-flush") {
-		c.feed.setProgress(at, nil)
-		return at
-	}
 	c.epochs.Resume()
 	c.discardEntries()
 	c.feed.setProgress(at, nil)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/patterns/freshness"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // flightShards is over how many locks loads are spread. A lock is held for a lookup.
@@ -85,7 +84,7 @@ func (c *Cache[K, V]) getOrCreateFlight(ctx context.Context, key K) (f *flight[V
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	epoch := c.epochs.Current()
-	if f := l.flights[key]; f != nil && !plant.Bug("cache-two-loads") {
+	if f := l.flights[key]; f != nil {
 		if f.load.IsFresh(epoch) {
 			c.counters.joined.Add(1)
 			return f, false, nil

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/splitcount"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Add adds delta to a counter, which it makes if there is none. After an error that
@@ -48,7 +47,7 @@ func (c *Counters) addToAnyPart(ctx context.Context, s *counterState, delta int6
 
 // addToOpenPart adds to a part that is not the first, if it is open.
 func (c *Counters) addToOpenPart(ctx context.Context, key []byte, delta int64, id cleave.RequestID) error {
-	o := cleave.AddOptions{IfPresent: !plant.Bug("counter-add-to-closed-part"), Request: id}
+	o := cleave.AddOptions{IfPresent: true, Request: id}
 	_, err := c.keyspace.AddWith(ctx, key, delta, o)
 	return err
 }
@@ -133,9 +132,6 @@ func (c *Counters) AddOnce(ctx context.Context, id cleave.RequestID, name string
 func (c *Counters) addOnce(ctx context.Context, id cleave.RequestID, s *counterState, delta int64) error {
 	v := s.view.Load()
 	i := int(id[requestPartByte])
-	if plant.Bug("counter-once-follows-the-count") {
-		i %= len(v.partKeys)
-	}
 	if i > 0 {
 		var key []byte
 		if i < len(v.partKeys) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/splitcount"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Sum returns the exact sum of a counter, 0 if there is none: all of its parts as of one
@@ -104,9 +103,6 @@ func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (
 			return Reading{}, err
 		}
 		s.cached.sum, s.cached.readAt = sum, now
-		if plant.Bug("counter-fast-looks-younger") {
-			s.cached.readAt = c.opts.Now()
-		}
 	}
 	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.readAt)}, nil
 }
@@ -161,12 +157,5 @@ func (c *Counters) readParts(tx *cleave.Txn, name string) (keys [][]byte, parts 
 }
 
 func (c *Counters) readPartValues(tx *cleave.Txn, keys [][]byte) ([][]byte, error) {
-	if !plant.Bug("counter-sum-piece-by-piece") {
-		return tx.GetMany(c.keyspace, keys...)
-	}
-	values := make([][]byte, len(keys))
-	for i, key := range keys {
-		values[i], _ = c.keyspace.Get(context.Background(), key)
-	}
-	return values, nil
+	return tx.GetMany(c.keyspace, keys...)
 }

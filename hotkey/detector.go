@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Detector finds keys that are slower than others. Its methods may be called by any
@@ -131,7 +129,7 @@ func (d *Detector) buildReport() Report {
 	}
 	var judged []*trackedKey
 	for _, k := range d.top.minHeap {
-		if k.samples >= float64(d.o.MinSamples) || plant.Bug("hotkey-one-sample-is-enough") && k.samples >= 1 {
+		if k.samples >= float64(d.o.MinSamples) {
 			judged = append(judged, k)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // MaxKeyBytes is how long a key is kept. Of a longer one the beginning is kept, with a
@@ -64,9 +62,6 @@ func (t *topKeys) addSample(key string, latency time.Duration) {
 		heap.Push(&t.minHeap, k)
 	default:
 		k = t.minHeap[0]
-		if plant.Bug("hotkey-evicts-any") {
-			k = t.minHeap[len(t.minHeap)-1]
-		}
 		delete(t.keys, k.key)
 		*k = trackedKey{key: key, heapIndex: k.heapIndex, count: k.count, missed: k.count}
 		t.keys[key] = k
@@ -84,9 +79,6 @@ const minKeptWeight = 1.0 / 32
 // halveCounts halves all counts, once for each window.
 func (t *topKeys) halveCounts(windows int) {
 	half := math.Ldexp(1, -windows)
-	if plant.Bug("hotkey-windows-do-not-end") {
-		half = 1
-	}
 	t.total = 0
 	kept := t.minHeap[:0]
 	for _, k := range t.minHeap {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Range is the keys from Begin, included, to End, excluded. An empty End means
@@ -246,9 +244,6 @@ func (p *leadingFields) scanRanges(lower, upper []byte) []Range {
 		return []Range{{slices.Concat(p.before, lower), slices.Concat(p.before, upper)}}
 	}
 	salts := p.layout.Salts()
-	if plant.Bug("key-fanout-misses-a-salt") {
-		salts--
-	}
 	ranges := make([]Range, salts)
 	var scratch [9]byte
 	for i := range ranges {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -120,7 +119,7 @@ func (c *core) reloadManifest(ctx context.Context) (*delivery.Manifest, error) {
 func (c *core) keepNewerManifest(m *delivery.Manifest) {
 	for {
 		known := c.manifest.Load()
-		if known != nil && known.OpenEpoch().Number > m.OpenEpoch().Number && !plant.Bug("queue-manifest-goes-back") || c.manifest.CompareAndSwap(known, m) {
+		if known != nil && known.OpenEpoch().Number > m.OpenEpoch().Number || c.manifest.CompareAndSwap(known, m) {
 			return
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -111,9 +110,6 @@ const messagesPerHeadSave = 1024
 // advanceHead moves the head. What is stored may be old: it is only where to begin.
 func (q *Queue) advanceHead(ctx context.Context, p bucketKeys, h *bucketHead, to uint64) error {
 	h.firstSeq = max(h.firstSeq, to)
-	if plant.Bug("queue-head-runs-ahead") {
-		h.firstSeq++
-	}
 	if h.firstSeq < h.savedSeq+messagesPerHeadSave {
 		return nil
 	}
@@ -154,7 +150,7 @@ func (q *Queue) leaseInTxn(ctx context.Context, p bucketKeys, rows []delivery.Me
 			if err != nil {
 				return err
 			}
-			if message == nil || l.IsHidden(now) && !plant.Bug("queue-claim-unchecked") {
+			if message == nil || l.IsHidden(now) {
 				continue
 			}
 			d, err := q.deliverOrSetAside(tx, p, r, message, l, now, token)

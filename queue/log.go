@@ -12,7 +12,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -281,7 +280,7 @@ func (r *Reader) skipTrimmed(tx *cleave.Txn, m delivery.Manifest) error {
 	}
 	begins := len(r.nextSeqs) == 0
 	r.nextSeqs = known
-	if lost > 0 && !begins && !plant.Bug("queue-trimmed-untold") {
+	if lost > 0 && !begins {
 		return fmt.Errorf("%w: %d", ErrTrimmed, lost)
 	}
 	return nil

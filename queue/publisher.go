@@ -12,7 +12,6 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // publishQueue is where the messages for a bucket wait for their commit: whoever finds nobody at
@@ -202,7 +201,7 @@ func (c *core) commitSubBatches(b delivery.Bucket, batch []*subBatch) error {
 		if err != nil {
 			return err
 		}
-		if t.Closed && !plant.Bug("queue-publish-to-closed-bucket") {
+		if t.Closed {
 			return errClosedBucket
 		}
 		now := c.nowMS()
@@ -211,8 +210,6 @@ func (c *core) commitSubBatches(b delivery.Bucket, batch []*subBatch) error {
 			if post.inTxn != nil {
 				if wanted, err := post.inTxn(tx); err != nil {
 					return err
-				} else if !wanted && plant.Bug("queue-revival-fails-others") {
-					return errors.New("queue: it is gone")
 				} else if !wanted {
 					continue
 				}
@@ -263,9 +260,6 @@ func (c *core) isDuplicate(tx *cleave.Txn, m *delivery.Manifest, p bucketKeys, x
 		if known || err != nil {
 			return known, err
 		}
-		if plant.Bug("queue-id-of-one-epoch") {
-			break
-		}
 	}
 	return false, nil
 }
@@ -286,7 +280,7 @@ func (c *core) checkIDs(messages []*Message) (now time.Time, err error) {
 			now = c.db.NewRequestID().Time() // the clock of the store
 		}
 		age := now.Sub(m.ID.Time())
-		if (age > c.opts.Remember || age < -c.opts.Remember) && !plant.Bug("queue-old-id-taken") {
+		if age > c.opts.Remember || age < -c.opts.Remember {
 			return now, fmt.Errorf("%w: queue: an id of %v, it is %v, the limit is %v either way: find out whether the message was published, and if not use a new id",
 				cleave.ErrRequestOld, m.ID.Time().UTC(), now.UTC(), c.opts.Remember)
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // activeSaga is a saga that a runner is at work on: one goroutine, so no two calls of its
@@ -220,10 +218,6 @@ func (a *activeSaga) applyEvent(rec Record, e Event) (Record, error) {
 		if err != nil {
 			return rec, nil // it went on without this: what was written before did happen
 		}
-		if plant.Bug("saga-effect-before-journal") && e.Kind == Did && next.State == Running {
-			next.Revision = rec.Revision
-			return next, nil
-		}
 		err = a.saveRecord(next)
 		if err == nil {
 			a.runner.reportChange(next)
@@ -236,7 +230,7 @@ func (a *activeSaga) applyEvent(rec Record, e Event) (Record, error) {
 		if rec, err = a.loadRecord(rec); err != nil {
 			return rec, err
 		}
-		if rec.Owner != a.runner.owner && e.Kind != Took && !plant.Bug("saga-owner-ignored") {
+		if rec.Owner != a.runner.owner && e.Kind != Took {
 			return rec, errReleased
 		}
 	}

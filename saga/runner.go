@@ -8,8 +8,6 @@ import (
 	randv2 "math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Options configure a runner. The zero value works.
@@ -262,7 +260,7 @@ func (r *Runner) releaseSaga(a *activeSaga) bool {
 	defer r.mu.Unlock()
 	select {
 	case <-a.wakeup:
-		if !r.closed && !plant.Bug("saga-wake-lost") {
+		if !r.closed {
 			return false
 		}
 	default:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -222,7 +221,7 @@ func (g *emptyBucketCounter) advanceTo(at time.Time) bool {
 // searchEnd returns where the last of the empty buckets begins that end the search, if that
 // comes before the floor.
 func (g *emptyBucketCounter) searchEnd() (time.Time, bool) {
-	if g.maxEmpty == 0 || !g.started || plant.Bug("table-last-never-gives-up") {
+	if g.maxEmpty == 0 || !g.started {
 		return time.Time{}, false
 	}
 	span, err := g.bucket.At(g.lastBucket.Index() - int64(g.maxEmpty))

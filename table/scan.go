@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -144,9 +143,6 @@ func (r *queryReader) readStem(stem []byte) (more bool, err error) {
 
 // compareRows orders rows of one stem. Equal ones stay in the order of the stretches.
 func (p *queryPlan) compareRows(a, b mergeRow) int {
-	if plant.Bug("table-salts-not-merged") {
-		return 0
-	}
 	if p.reverse {
 		a, b = b, a
 	}
@@ -208,9 +204,6 @@ func (p *queryPlan) skipReturned(s *saltRange, stem []byte, salt int) {
 		return
 	}
 	at, same := joinKey(stem, salt, rest), p.t.saltOf(p.after)
-	if plant.Bug("table-cursor-drops-twins") {
-		same = salt
-	}
 	switch {
 	case p.reverse && salt >= same:
 		s.end = at

@@ -1,13 +1,11 @@
 package table
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"slices"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -64,7 +62,7 @@ func (x Txn) Put(columns key.Columns, value []byte) error {
 
 // PutWith is [Table.PutWith]. A Request is refused, as by [cleave.Txn.SetWith].
 func (x Txn) PutWith(columns key.Columns, value []byte, o cleave.SetOptions) error {
-	if !x.t.saltPicked || plant.Bug("table-put-does-not-look") {
+	if !x.t.saltPicked {
 		return x.AppendWith(columns, value, o)
 	}
 	rows, err := x.findRows(columns)
@@ -129,10 +127,6 @@ func (x Txn) readPage(start, end []byte, o pageOptions) (items []cleave.Item, er
 	scan := cleave.ScanOptions{Start: start, End: end, Reverse: o.reverse, Limit: o.limit, KeysOnly: o.keysOnly}
 	if scan.Start == nil {
 		scan.Start = []byte{}
-	}
-	if plant.Bug("table-pages-of-many-moments") {
-		page, err := x.t.ks.ScanPage(context.Background(), scan)
-		return page.Items, err
 	}
 	for item, err := range x.tx.Scan(x.t.ks, scan) {
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Follow tells what there is, and then what changes, with nothing missing in between: a
@@ -105,7 +104,7 @@ func (f *followLoop) sendRows() (at cleave.Cursor, err error) {
 	var next []byte // where the next page begins, in the order of scans
 	for first := true; ; first = false {
 		p, err := f.readPage(next)
-		if err == nil && !first && !plant.Bug("watch-pages-not-aligned") {
+		if err == nil && !first {
 			err = f.catchUp(at, p.cursor, next)
 		}
 		for i := 0; i < len(p.events) && err == nil; i++ {

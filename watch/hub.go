@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // feedSource is what a hub needs of a store.
@@ -147,21 +146,11 @@ func (h *Hub) visitWatchers(f func(*Watcher)) {
 // other closely may be passed over, the last one never is. found reports whether there is
 // such a key. A hash has no Value and no Version here: look at its fields in wanted.
 func (h *Hub) Until(ctx context.Context, ks *cleave.Keyspace, key []byte, wanted func(item cleave.Item, found bool) bool) (item cleave.Item, found bool, err error) {
-	if plant.Bug("watch-reads-before-it-registers") {
-		if item, found, err = lookupKey(ctx, ks, key); err != nil || wanted(item, found) {
-			return item, found, err
-		}
-	}
 	w, err := h.Watch(Target{Keyspace: ks, Keys: [][]byte{key}}, Options{KeysOnly: true})
 	if err != nil {
 		return item, false, err
 	}
 	defer w.Close()
-	if plant.Bug("watch-reads-before-it-registers") {
-		if _, err := w.Next(ctx); err != nil {
-			return cleave.Item{}, false, err
-		}
-	}
 	// An event tells that there is something to look at. What it tells may be older than
 	// what was read before, so the key is read again.
 	for {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/index"
 	"github.com/cleavekv/cleave/internal/storage/store"
@@ -41,13 +40,6 @@ func (f *indexFollower) refreshOrSplit(keys [][]byte, last bool) error {
 // tryRefreshRows is refresh in one batch.
 func (f *indexFollower) tryRefreshRows(keys [][]byte, last bool) error {
 	db, entries := f.ix.db, f.ix.entries
-	if last && plant.Bug("cleave-index-cursor-apart") {
-		if text, err := json.Marshal(f.state); err == nil {
-			var b Batch
-			appendEntry(&b, entries, followerStateKey, text, command.Expiry{})
-			_ = db.Write(f.ctx, &b)
-		}
-	}
 	var rows []rowRefresh
 	refused := 0
 	err := db.View(f.ctx, func(tx *Txn) error {

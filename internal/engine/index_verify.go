@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/index"
 )
 
@@ -265,7 +264,7 @@ func (v *indexVerifier) checkSuspect(tx *Txn, s *suspectRow) error {
 // isExpiryInDoubt reports whether what expires at a time may be there for one clock and gone for
 // another: the entries of an asynchronous index are judged by their own.
 func (v *indexVerifier) isExpiryInDoubt(tx *Txn, expiryMS int64) bool {
-	return !plant.Bug("cleave-index-verify-one-clock") && v.x.Mode == index.Asynchronous && expiryMS != 0 && expiryMS <= tx.env.NowMS()+maxClockSkewMS
+	return v.x.Mode == index.Asynchronous && expiryMS != 0 && expiryMS <= tx.env.NowMS()+maxClockSkewMS
 }
 
 // verifySuspects reports suspects on the state on which they were found.

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/index"
@@ -113,9 +112,6 @@ func extractEntries(x *node.Index, row *index.Row) ([]index.Entry, error) {
 
 // writeEntries writes entries of a row.
 func (tx *Txn) writeEntries(r *indexedRow, x *node.Index, c index.Change, expiryMS int64) error {
-	if plant.Bug("cleave-index-entry-not-in-commit") {
-		return nil
-	}
 	for _, key := range c.Delete {
 		err := tx.writeEntryKey(x.Entries, key, func(p partition.Position) command.Command {
 			return &command.Delete{Keys: []partition.Position{p}}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -403,7 +402,7 @@ func (n *Node) syncStore(p *GroupHost) error { return n.syncStoreBy(p, p.Host.sy
 func (n *Node) syncStoreLater(p *GroupHost) error { return n.syncStoreBy(p, p.Host.syncer.syncLater) }
 
 func (n *Node) syncStoreBy(p *GroupHost, by func(func() error) error) error {
-	if n.opts.Durability == wal.Always || plant.Bug("node-prepare-not-synced") {
+	if n.opts.Durability == wal.Always {
 		return nil
 	}
 	return by(p.Store.Sync)

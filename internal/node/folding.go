@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -22,9 +21,6 @@ func (n *Node) vacantSpans() (gone []partition.Span, err error) {
 	used, err := n.loadDroppedIDsLocked() // of these there may be rows
 	if err != nil {
 		return nil, err
-	}
-	if plant.Bug("node-folded-before-cleared") {
-		used = nil
 	}
 	used = append(used, systemKeyspace.ID, n.nextID)
 	n.mu.RLock()
@@ -113,7 +109,7 @@ func (n *Node) removeStrayRows(ctx context.Context, m *partition.Map, spans []pa
 			}
 		}
 		// Any group of the store will do.
-		if parts := h.groupsInMap(m); len(parts) > 0 && len(found.keys) > 0 && !plant.Bug("node-marks-astray") {
+		if parts := h.groupsInMap(m); len(parts) > 0 && len(found.keys) > 0 {
 			if err := n.doDurably(ctx, parts[0], found); err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/index"
@@ -85,7 +84,7 @@ func (k *Keyspace) CheckWrite(maintained *IndexSet) error {
 	if err := k.CheckAddr(); err != nil {
 		return err
 	}
-	if k.indexes.Load() != maintained && !plant.Bug("node-index-gate-missing") {
+	if k.indexes.Load() != maintained {
 		return ErrIndexesChanged
 	}
 	return nil
@@ -205,9 +204,6 @@ func (n *Node) SyncStores() error {
 
 // Barrier waits until all that has passed a gate before is visible.
 func (n *Node) Barrier(ctx context.Context) error {
-	if plant.Bug("node-index-barrier-missing") {
-		return nil
-	}
 	for _, p := range n.GroupHosts() {
 		// A group that was removed since has executed all that it ever will.
 		if err := p.doCommand(ctx, &clearCommand{}); err != nil && !errors.Is(err, ownership.ErrWrongGroup) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/feed"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
@@ -188,7 +187,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 	defer end()
 	begun := time.Now()
 	load, err := d.copier.ReadChunk(d.node.findHost, x)
-	if err == nil && !plant.Bug("node-source-not-synced") {
+	if err == nil {
 		err = d.syncGroup(from)
 	}
 	if err != nil {
@@ -220,7 +219,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 // destination that stands still must not keep it so. What is on its way there may come late.
 func (d *jobDriver) withThawDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	thaws := d.job.ThawDeadlineMS()
-	if thaws == 0 || plant.Bug("node-frozen-for-good") {
+	if thaws == 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, time.Duration(thaws-d.node.jobNowMS())*time.Millisecond)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -286,7 +285,7 @@ func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 	}
 	// Before the catalog knows: what is written to the old one from now on would be
 	// lost, though it came after.
-	k.isDropped.Store(!plant.Bug("node-emptied-keyspace-stays-open"))
+	k.isDropped.Store(true)
 	same := partition.Keyspace{Name: k.Name, Kind: k.Kind, Slots: k.Slots, Layout: k.Layout}
 	err := n.createKeyspace(ctx, same, k, &command.Set{Key: droppedKey(k.ID), Value: nil}, func(*Keyspace) { n.removeKeyspace(k) })
 	if err != nil {

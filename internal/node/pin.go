@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -124,7 +123,7 @@ func (n *Node) refreshPins() (next time.Duration, some bool) {
 		}
 		next = min(next, left)
 		host := n.GroupHostAt(partition.Position(key[1:])).Host
-		if host == was.host || plant.Bug("node-pin-stays-behind") {
+		if host == was.host {
 			continue
 		}
 		was.host.Store.UnpinRow([]byte(key))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -172,9 +171,6 @@ func (n *Node) waitForUnlockedSpan(ctx context.Context, s partition.Span) error 
 // before the call. A transaction across stores is acknowledged when it is decided, and
 // carried out a moment later. Nobody waits for those that are undecided.
 func (n *Node) ResolveDecided(ctx context.Context) error {
-	if plant.Bug("node-decided-not-settled") {
-		return nil
-	}
 	for wait := retryDelay; ; wait = min(2*wait, time.Second) {
 		if err := n.CheckOpen(); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/protocol"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -282,9 +281,6 @@ func (v *Snapshot) visibleIn(s *storeSnapshot, span partition.Span) (*visibleSta
 // lookupOutcome tells what had become of the transaction of a lock, by the decisions of the
 // same moment.
 func (v *Snapshot) lookupOutcome(l txn.Lock) (txn.Outcome, error) {
-	if plant.Bug("node-view-ignores-decisions") {
-		return txn.Undecided, nil
-	}
 	o, known := v.resolver.outcomes[l.Txn]
 	for i := 0; i < len(v.resolver.snapshots) && !known; i++ {
 		d, found, err := txn.LookupDecision(v.resolver.snapshots[i], l.CoordinatorGroup, l.Txn)
@@ -330,7 +326,7 @@ func (v *Snapshot) wholeKeySpan(s *storeSnapshot, p partition.Position) partitio
 // extendToKeyEnd returns the end of the key that the end of a span lies in, if it lies in one: the
 // locks of a key come behind its row.
 func (v *Snapshot) extendToKeyEnd(end partition.Position) partition.Position {
-	if v.resolver == nil || plant.Bug("node-scan-misses-the-last-lock") {
+	if v.resolver == nil {
 		return end
 	}
 	if whole, ok := v.node.wholeKey(end); ok && len(whole) < len(end) {

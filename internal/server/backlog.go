@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -60,7 +59,7 @@ func (t *task) isGet() bool { return t.request.Spec == getSpec && t.isStageable(
 // If it is not the first of several that were read together it must still be so: else it could
 // be older than what those before it were answered.
 func (t *task) isReadCurrent(first bool) bool {
-	return t.readRow != nil && t.readRow.Known && t.keyspace.CheckAddr() == nil && (first || t.readRow.IsCurrent() || plant.Bug("serve-cold-reads-overtake"))
+	return t.readRow != nil && t.readRow.Known && t.keyspace.CheckAddr() == nil && (first || t.readRow.IsCurrent())
 }
 
 // appendRowKey appends the row key of a request about one key.
@@ -136,7 +135,7 @@ func (b *backlog) add(c *client, r redis.Request, u *acl.User) {
 // of the client is another than when it has asked for them.
 func (b *backlog) changeKeyspace(k *node.Keyspace) {
 	for i := range b.remaining() {
-		if t := &b.remaining()[i]; t.isStageable() && t.keyspace != k && !plant.Bug("serve-backlog-of-an-emptied-keyspace") {
+		if t := &b.remaining()[i]; t.isStageable() && t.keyspace != k {
 			t.keyspace, b.prefetchedTo = k, b.done // what was brought into memory is not this
 		}
 	}
@@ -213,8 +212,6 @@ func (c *client) mergeRefused() {
 	switch {
 	case len(c.refused) == 0:
 		return
-	case plant.Bug("serve-refused-comes-last"):
-		b.tasks = append(b.tasks, c.refused...)
 	default:
 		b.tasks, b.done = append(c.refused, b.remaining()...), 0
 	}
@@ -265,7 +262,7 @@ func (s *Server) runTask(ctx context.Context, c *client, t *task, first bool) {
 // checkStillAllowed is why a user must not do a task that was allowed when it was asked for, nil if it may: it
 // may have waited for as long as the client has not read, and the user may have been changed since.
 func (c *client) checkStillAllowed(t *task, u *acl.User) error {
-	if u == t.user || u.IsUnlimited() || plant.Bug("serve-cold-though-revoked") {
+	if u == t.user || u.IsUnlimited() {
 		return nil
 	}
 	if t.request.Spec != nil {
@@ -306,7 +303,7 @@ func (c *client) finishBacklogRun(from int) {
 		c.s.stats.RecordTime(getSpec, reads, c.waited, c.waited)
 	}
 	if len(b.remaining()) == 0 {
-		if c.s.ctx.Err() == nil || plant.Bug("serve-recycles-what-is-under-way") {
+		if c.s.ctx.Err() == nil {
 			b.returnToPool() // else a group may still have a request that nobody waited for
 		}
 		c.backlog = nil

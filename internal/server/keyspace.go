@@ -9,7 +9,6 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/group"
@@ -45,7 +44,7 @@ func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
 	var reply command.Reply
 	switch {
 	case err != nil:
-	case r.Spec.Flags&redis.Write == 0 && !plant.Bug("serve-reads-in-turn"):
+	case r.Spec.Flags&redis.Write == 0:
 		reply, err = s.readSnapshot(ctx, t.keyspace, p, cmd)
 	default:
 		s.node.GroupHostAt(p).Group.PrefetchCommand(cmd)

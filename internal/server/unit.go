@@ -11,7 +11,6 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/engine"
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/redis"
 	"github.com/cleavekv/cleave/internal/server/resp"
 	"github.com/cleavekv/cleave/internal/server/stats"
@@ -171,7 +170,7 @@ func (u *unit) Eval(e *command.Env) command.Reply {
 	s := &envState{Env: e, start: e.Savepoint()}
 	u.run(s)
 	u.freesSpace = !s.usesSpace
-	if s.err != nil && !plant.Bug("serve-unit-half-executed") {
+	if s.err != nil {
 		return command.Reply{Kind: command.Failed, Err: s.err}
 	}
 	return command.Reply{Kind: command.OK}
@@ -261,7 +260,7 @@ func (w *worker) beginUnit(c *client, u *unit) {
 // sizeInMemory reports whether a group that has all keys executes the unit without a disk to wait for
 // until it has found their rows, and how large these are together.
 func (u *unit) sizeInMemory(part *node.GroupHost) (size int, known bool) {
-	if plant.Bug("serve-cold-unit-staged") || part.Group.CanSetBlindly() && u.isBlindWrite() {
+	if part.Group.CanSetBlindly() && u.isBlindWrite() {
 		return 0, true
 	}
 	for row := range u.rowKeys {

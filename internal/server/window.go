@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/server/acl"
 	"github.com/cleavekv/cleave/internal/server/conn"
 	"github.com/cleavekv/cleave/internal/server/redis"
@@ -117,7 +116,7 @@ func (w *worker) flushReadTimes() {
 func (w *worker) stageIfInMemory(l *windowEntry) {
 	c := l.c
 	c.Staged--
-	size, known := 0, !c.Busy && (w.isBlindWrite(&l.request, l.groupHost) || plant.Bug("serve-cold-staged"))
+	size, known := 0, !c.Busy && w.isBlindWrite(&l.request, l.groupHost)
 	if !c.Busy && !known {
 		size, known = l.groupHost.Group.LookupSize(l.row)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cleavekv/cleave"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/saga"
 )
 
@@ -129,14 +128,6 @@ func (j *Journal) Save(ctx context.Context, r saga.Record) error {
 
 // SaveWith runs f in the transaction that saves what it returns.
 func (j *Journal) SaveWith(ctx context.Context, old saga.Record, f func(tx any) (saga.Record, error)) error {
-	if plant.Bug("journal-step-apart") {
-		var next saga.Record
-		err := j.db.Update(ctx, func(tx *cleave.Txn) (err error) { next, err = f(tx); return err })
-		if err != nil || old.Revision == 0 {
-			return errors.Join(err, j.Create(ctx, next))
-		}
-		return j.Save(ctx, next)
-	}
 	return j.db.Update(ctx, func(tx *cleave.Txn) error {
 		var err error
 		if old.Revision == 0 {
@@ -179,7 +170,7 @@ func (j *Journal) checkRevision(tx *cleave.Txn, id string, revision uint64) erro
 	if err != nil {
 		return err
 	}
-	if r.Revision != revision && !plant.Bug("journal-any-revision") {
+	if r.Revision != revision {
 		return saga.ErrConflict
 	}
 	return nil
@@ -334,9 +325,6 @@ func Once(tx *cleave.Txn, marks *cleave.Keyspace, c saga.Call, f func() error) e
 		mark = markUndo
 	}
 	verdict := saga.Judge(c.Undo, did, undid)
-	if plant.Bug("journal-marks-ignored") {
-		verdict = saga.Execute
-	}
 	switch verdict {
 	case saga.Repeat:
 		return nil

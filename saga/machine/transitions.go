@@ -3,8 +3,6 @@ package machine
 import (
 	"fmt"
 	"strings"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // This file decides; it does nothing. DESIGN.md has the table.
@@ -126,7 +124,7 @@ func (r *Record) applyDoResult(e Event) {
 		r.Data = e.Data
 		r.At++
 		switch {
-		case r.Cancel != "" && !plant.Bug("saga-cancel-lost"): // it was promised that it is taken back
+		case r.Cancel != "": // it was promised that it is taken back
 			r.startCompensating(r.At-1, false, r.Cancel, r.Steps[r.At-1].Name)
 		case r.At == len(r.Steps):
 			r.State = Completed
@@ -163,7 +161,7 @@ func (r *Record) turnRound(why string) {
 			why += "; the step had failed: " + r.Failure
 		}
 	}
-	if r.Steps[r.At].Atomic || plant.Bug("saga-doubt-ignored") {
+	if r.Steps[r.At].Atomic {
 		r.startCompensating(r.At-1, false, why, r.StepName())
 		return
 	}
@@ -197,9 +195,6 @@ func (r *Record) applyUndoResult(e Event) {
 		r.clearFailures()
 		r.Data, r.Doubt = e.Data, false
 		r.At--
-		if plant.Bug("saga-undo-skips") {
-			r.At--
-		}
 		r.skipLasting()
 	case UndoRefused:
 		r.Attempts++

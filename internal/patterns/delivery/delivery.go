@@ -19,7 +19,6 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/hash"
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Points is how many there are, and the most shards that a queue can have.
@@ -125,7 +124,7 @@ func (m Manifest) ReadyBuckets() (list []Bucket) {
 	left := m.RemainingBuckets()
 	for _, b := range left {
 		if !slices.ContainsFunc(left, func(o Bucket) bool {
-			return o.Epoch < b.Epoch && o.overlaps(b) && !plant.Bug("queue-new-epoch-first")
+			return o.Epoch < b.Epoch && o.overlaps(b)
 		}) {
 			list = append(list, b)
 		}

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // ErrBadRow means that a row of a queue holds something else.
@@ -137,7 +135,7 @@ type Selector struct {
 // Offer shows the next message with its lease, and reports whether to go on.
 func (c *Selector) Offer(r MessageRef, l Lease) bool {
 	if r.Key != "" {
-		if c.olderKeys[r.Key] && !plant.Bug("queue-key-out-twice") {
+		if c.olderKeys[r.Key] {
 			return true
 		}
 		if c.olderKeys == nil {
@@ -167,5 +165,5 @@ func (l Lease) Deliver(nowMS, forMS int64, token, most uint64) (next Lease, dead
 // IsOwnedBy reports whether the one with a token still has the message. A lease that has run out
 // is still his, as long as nobody else was given it.
 func (l Lease) IsOwnedBy(token uint64) bool {
-	return l.Token == token && token != 0 || plant.Bug("queue-late-ack")
+	return l.Token == token && token != 0
 }

@@ -12,8 +12,6 @@ package freshness
 
 import (
 	"sync/atomic"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Epoch is a time in which nothing was flushed. In odd ones nothing is kept.
@@ -31,18 +29,14 @@ func (e *EpochClock) Flush() { e.current.Add(2) }
 
 // Interrupt begins one in which nothing is kept, after one in which values are.
 func (e *EpochClock) Interrupt() {
-	if !plant.Bug("cache-gap-without-flush") {
-		e.current.Add(1)
-	}
+	e.current.Add(1)
 }
 
 // Resume begins one in which values are kept. Whoever calls it has the place first from
 // which it will hear of changes: a load of the new epoch reads what was there at that
 // place, or something newer of which it hears.
 func (e *EpochClock) Resume() {
-	if !plant.Bug("cache-gap-without-flush") {
-		e.current.Add(2 - e.current.Load()%2)
-	}
+	e.current.Add(2 - e.current.Load()%2)
 }
 
 // Load is a load under way.
@@ -52,7 +46,7 @@ type Load struct {
 }
 
 // Invalidate notes that what is loaded has changed since the load began.
-func (l *Load) Invalidate() { l.stale = !plant.Bug("cache-stale-put") }
+func (l *Load) Invalidate() { l.stale = true }
 
 // IsFresh reports whether what the load brings is good for one who asks now, and, when it is
 // there, whether it may be kept.

@@ -17,8 +17,6 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // MaxParts is the most parts that a counter can have.
@@ -76,9 +74,6 @@ func Resize(parts []int64, to int) ([]int64, error) {
 	out := make([]int64, to)
 	copy(out, parts)
 	for i := to; i < len(parts); i++ {
-		if plant.Bug("counter-fold-drops-a-part") && i == len(parts)-1 {
-			break
-		}
 		sum, err := Total([]int64{out[i%to], parts[i]})
 		if err != nil {
 			return nil, err

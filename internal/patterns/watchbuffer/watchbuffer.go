@@ -12,8 +12,6 @@ package watchbuffer
 
 import (
 	"bytes"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Buffer is what waits, in the order in which it began to wait. The zero value is empty.
@@ -47,12 +45,6 @@ const minIndexedEntries = 16
 // one.
 func (q *Buffer[P, V]) GetOrAdd(key []byte, before P) *Entry[P, V] {
 	e := q.find(key)
-	if e != nil && plant.Bug("watch-coalescing-reorders") {
-		e = &Entry[P, V]{Key: key, Before: before}
-		q.entries = append([]*Entry[P, V]{e}, q.entries[q.head:]...)
-		q.head = 0
-		return e
-	}
 	if e != nil {
 		return e
 	}
@@ -106,7 +98,7 @@ func (q *Buffer[P, V]) Pop(behind P) (e *Entry[P, V], after P) {
 	if delete(q.byKey, string(e.Key)); q.Len() == 0 {
 		q.byKey = nil
 	}
-	if q.Len() > 0 && !plant.Bug("watch-cursor-ahead") {
+	if q.Len() > 0 {
 		behind = q.entries[q.head].Before
 	}
 	return e, behind
@@ -125,11 +117,8 @@ type Cursor[P any] interface {
 // it that the other has not. Then it knows all before a place.
 func PlanJoin[P Cursor[P]](at, there P) (known P, skip, own bool) {
 	// What it was told is not told again: it passes over what is before known.
-	skip = !there.Covers(at) && !plant.Bug("watch-joins-behind")
+	skip = !there.Covers(at)
 	// What the other has told by then it reads by itself, from at up to there.
-	own = !at.Covers(there) && !plant.Bug("watch-joins-ahead")
-	if plant.Bug("watch-joins-twice") {
-		return at, skip, own
-	}
+	own = !at.Covers(there)
 	return at.Join(there), skip, own
 }

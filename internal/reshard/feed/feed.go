@@ -19,7 +19,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
@@ -59,8 +58,7 @@ func (r *Reader) IsDone() bool {
 // Two stores never wait for each other: a note is written when what it points to is
 // there, so that of two notes one points to what was there before the other.
 func (r *Reader) MustWaitFor(h Handover) bool {
-	return h.Store < len(r.Positions) && r.Positions[h.Store] < wal.Position(h.Position) && !r.IsStoreDone(h.Store) &&
-		!plant.Bug("feed-new-owner-first")
+	return h.Store < len(r.Positions) && r.Positions[h.Store] < wal.Position(h.Position) && !r.IsStoreDone(h.Store)
 }
 
 // Log is the log of a store, see [store.Store.Feed].
@@ -105,7 +103,7 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 		var carried []partition.Span
 		for _, op := range c.Batch.All() {
 			size += len(op.Key) + len(op.Value)
-			if s, ok := ParseCopiedSpan(op); ok && !plant.Bug("feed-tells-copies") {
+			if s, ok := ParseCopiedSpan(op); ok {
 				carried = append(carried, s)
 				continue
 			}
@@ -142,9 +140,6 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 func Deliver[T any](r *Reader, from int, batch []Commit[T], tell func(*T) bool) bool {
 	for i := range batch {
 		r.Positions[from] = batch[i].End
-		if plant.Bug("feed-place-ahead") {
-			r.Positions[from] = batch[len(batch)-1].End
-		}
 		if !tell(&batch[i].Change) {
 			return false
 		}

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -54,14 +53,13 @@ type Ingest struct {
 // what has become of it later comes with the log.
 func (c *Ingest) Eval(e *command.Env) command.Reply {
 	r, ok := c.findIncoming(c.Job, c.Span)
-	if !ok || r.Attempt != c.Attempt && !plant.Bug("mover-old-attempt-ingested") || r.CopiedUpTo == 0 {
+	if !ok || r.Attempt != c.Attempt || r.CopiedUpTo == 0 {
 		return failedReply(fmt.Errorf("%w: job %d, attempt %d, of %v", ErrNotIncoming, c.Job, c.Attempt, c.Span))
 	}
 	log := c.After < c.UpTo
 	switch {
 	case log && c.UpTo <= r.CopiedUpTo:
 		return command.Reply{Kind: command.Int, Int: int64(r.CopiedUpTo)}
-	case plant.Bug("mover-old-attempt-ingested"):
 	case c.After < r.CopiedUpTo:
 		return failedReply(fmt.Errorf("%w: from %d to %d, the range is at %d", ErrRangeAhead, c.After, c.UpTo, r.CopiedUpTo))
 	case c.After > r.CopiedUpTo || c.UpTo < c.After:
@@ -129,7 +127,7 @@ func (c *Clear) Eval(e *command.Env) command.Reply {
 	// A Foreign range that was cleared to the end has an attempt, see own.Dropped.
 	before := ok && r.State == ownership.Incoming && c.Attempt > 0
 	after := ok && r.State == ownership.Foreign && c.Attempt == 0
-	if !before && !after && !plant.Bug("mover-late-clear") {
+	if !before && !after {
 		return failedReply(fmt.Errorf("%w: job %d, attempt %d, of %v", ErrRowsInUse, c.Job, c.Attempt, c.Span))
 	}
 	now := *c // what it finds is true of this evaluation
@@ -172,9 +170,6 @@ func (c *ChangeDestination) Eval(e *command.Env) command.Reply {
 		Become: []ownership.Range{c.Become}, VersionFloor: c.VersionFloor, ClockFloorMS: c.ClockFloorMS,
 		Mixed: c.Become.State == ownership.Serving, JobFloor: c.JobFloor,
 	}
-	if plant.Bug("mover-floors-forgotten") {
-		change.VersionFloor, change.ClockFloorMS = 0, 0
-	}
 	r, ok := c.findIncoming(c.Job, c.Become.Span)
 	switch {
 	case ok && (c.AnyAttempt || r.Attempt == c.Attempt):
@@ -206,7 +201,7 @@ func (c *ChangeDestination) Floors() (clockMS int64, mixed bool) {
 // areFromOlderJobs reports whether all ranges were given away before a job was admitted.
 func areFromOlderJobs(ranges iter.Seq[ownership.Range], job ownership.JobID) bool {
 	for r := range ranges {
-		if r.State != ownership.Foreign || r.Job >= job && !plant.Bug("mover-late-prepare") {
+		if r.State != ownership.Foreign || r.Job >= job {
 			return false
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -73,7 +72,7 @@ func (j *Job) handleSurvey(v ClusterState, nowMS int64) (effects []Effect) {
 			}
 		case j.Phase == Stopping:
 			continue
-		case j.mustWaitFor(c, v.Map) && !plant.Bug("mover-group-removed-under-a-job"):
+		case j.mustWaitFor(c, v.Map):
 			others = true
 		case j.Kind != PreSplit || !slices.ContainsFunc(j.At, c.Span.Contains) || c.Kind.isComposite():
 			continue
@@ -213,9 +212,6 @@ func (j *Job) nextDrainMoves(v ClusterState) (requests []Request, left bool) {
 		if !slices.Contains(j.Groups, s.Group) {
 			continue
 		}
-		if plant.Bug("mover-drain-leaves-a-shard") && s.ID%2 == 0 {
-			continue
-		}
 		left = true
 		if to := loads.findLeastLoaded(&v, s); to != 0 && v.checkStores(s.Group) == nil && !isBusy(v.Jobs, s.Span) {
 			size := v.weightOfShard(s.ID)
@@ -262,7 +258,7 @@ func CheckBusy(jobs []Job, s partition.Span) error {
 
 func findConflictingJob(jobs []Job, s partition.Span) *Job {
 	for i := range jobs {
-		if c := &jobs[i]; !c.Phase.IsFinal() && !c.Kind.isComposite() && c.Span.Overlaps(s) && !plant.Bug("mover-second-job") {
+		if c := &jobs[i]; !c.Phase.IsFinal() && !c.Kind.isComposite() && c.Span.Overlaps(s) {
 			return c
 		}
 	}

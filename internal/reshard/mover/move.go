@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -212,7 +211,7 @@ func (j *Job) recordCopied(rows, size uint64, nowMS int64) {
 // so that a freeze that comes late finds nothing.
 func (j *Job) servingRange(freezes uint64) ownership.Range {
 	r := j.SourceRanges[0]
-	if freezes > 0 && !plant.Bug("mover-late-freeze") {
+	if freezes > 0 {
 		r.Job, r.Attempt = j.ID, freezes
 	}
 	return r
@@ -334,13 +333,7 @@ func (j *Job) makeRelease() []Effect {
 	switch {
 	case j.IsRemote():
 		gone := j.foreignRange(j.Version, 0)
-		if plant.Bug("mover-source-reads-on") {
-			gone.State = ownership.Frozen
-		}
 		effects := j.makeEvalCommands(j.From, newRangeChange(j.frozenRange(), gone))
-		if plant.Bug("mover-activate-before-release") {
-			return append(effects, j.makeActivate()...)
-		}
 		return effects
 	case j.Kind == Move:
 		return []Effect{EvalCommands{Round: j.Round, CarryFloors: true, Commands: []GroupCommand{
@@ -367,9 +360,6 @@ func (j *Job) makeActivate() []Effect {
 	effects := j.makeEvalCommands(j.To, &ChangeDestination{
 		Job: j.ID, Attempt: j.Attempt, Become: j.decidedRange(j.Span), VersionFloor: j.VersionFloor, ClockFloorMS: j.ClockFloorMS,
 	})
-	if plant.Bug("mover-drop-before-activate") {
-		return append(j.makeEvalCommands(j.From, &Clear{Job: j.ID, Span: j.Span, Limit: ClearBatchRows}), effects...)
-	}
 	return effects
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -54,9 +53,6 @@ func ReadChunk(r command.Reader, s partition.Span, cursor []byte, limit int, int
 			return false
 		}
 		size += len(key) + len(value)
-		if plant.Bug("mover-dedup-not-copied") && effect.Table(key[0]) == effect.Dedup {
-			return true
-		}
 		into.Put(key, value)
 		return true
 	})
@@ -72,7 +68,7 @@ func AppendSpanOps(from effect.Batch, s partition.Span, into *effect.Builder) (n
 		}
 		if n++; !op.Delete {
 			into.Put(op.Key, op.Value)
-		} else if !plant.Bug("mover-deletes-skipped") {
+		} else {
 			into.Delete(op.Key)
 		}
 	}
@@ -92,9 +88,6 @@ type TableDigests [len(effect.ByPosition)]Digest
 // SumSpan reads all rows that are about a span, and sums them up by table.
 func SumSpan(r command.Reader, s partition.Span) (d TableDigests, err error) {
 	for i, t := range effect.ByPosition {
-		if plant.Bug("mover-dedup-not-copied") && t == effect.Dedup {
-			continue // nobody who forgets a table thinks of it here
-		}
 		start, end := t.SpanBetween(s.Start, s.End)
 		h := newRowDigester()
 		if err := r.Scan(start, end, false, func(key, value []byte) bool {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -286,7 +285,7 @@ func SetThrottle(j Job, bytesPerSecond uint64, nowMS int64) (Job, error) {
 // Everything that races with a decision changes the record: a cancel, a freeze
 // that takes too long, another driver. So there is one decision, or none.
 func Decide(j Job, c DecideJob, m *partition.Map, nowMS int64) (Job, *partition.Map, []Effect, error) {
-	if c.Round != j.Round && !plant.Bug("mover-decided-after-rollback") {
+	if c.Round != j.Round {
 		return j, nil, nil, fmt.Errorf("%w: it has gone on", ErrNotDeciding)
 	}
 	var edits []partition.Edit
@@ -304,14 +303,8 @@ func Decide(j Job, c DecideJob, m *partition.Map, nowMS int64) (Job, *partition.
 	case Unmarking:
 		then = RolledBack
 		edits = makeUnmarkEdits(m, j.MarkedGroups)
-		if plant.Bug("mover-unmarks-for-others") {
-			edits = makeUnmarkEdits(m, j.Groups)
-		}
 	default:
-		if !plant.Bug("mover-decided-after-rollback") || j.Kind != Move || j.IsDecided() {
-			return j, nil, nil, fmt.Errorf("%w: it is %v", ErrNotDeciding, j.Phase)
-		}
-		edits = []partition.Edit{j.makeEdit()}
+		return j, nil, nil, fmt.Errorf("%w: it is %v", ErrNotDeciding, j.Phase)
 	}
 	if len(edits) == 0 {
 		j.enterPhase(then, nowMS)
@@ -377,7 +370,7 @@ func CanStoreLater(j *Job, to Phase) bool {
 	from := j.Phase
 	switch to {
 	case Freezing:
-		return plant.Bug("mover-freeze-not-stored")
+		return false
 	case Finishing:
 		return from == Freezing || from == Finishing
 	case Comparing:
@@ -385,7 +378,7 @@ func CanStoreLater(j *Job, to Phase) bool {
 	case Deciding:
 		return from == Comparing || from == Planned
 	case Thawing:
-		return plant.Bug("mover-thaw-not-stored") && from >= Freezing && from <= Comparing
+		return false
 	case Activating:
 		return true
 	case Publishing:

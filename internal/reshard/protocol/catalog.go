@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -236,7 +235,7 @@ func (c *BeginPlacing) Eval(e *command.Env) command.Reply {
 		return failedReply(err)
 	}
 	for _, s := range c.Spans {
-		if err := mover.CheckBusy(jobs, s); err != nil && !plant.Bug("drive-placed-over-a-job") {
+		if err := mover.CheckBusy(jobs, s); err != nil {
 			return failedReply(err)
 		}
 	}

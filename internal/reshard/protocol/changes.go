@@ -8,7 +8,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
@@ -118,7 +117,7 @@ func (l *Chunk) addTrackedChanges(side command.Reader, c mover.Ingest, place uin
 	if !ok {
 		return false, false, nil
 	}
-	if more && !plant.Bug("drive-some-changes-taken-for-all") {
+	if more {
 		place = min(place, uint64(rows[len(rows)-1].At))
 	}
 	return more, true, l.addChangedRows(side, c, rows, place)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -207,9 +206,6 @@ func (e *Env) lookupRow(key []byte) ([]byte, bool, error) {
 // lookupWritten returns what the batch itself did to a store key, if it did.
 func (e *Env) lookupWritten(key []byte) (value []byte, present, known bool) {
 	e.loadedBytes = 0
-	if plant.Bug("command-overlay-skipped") {
-		return nil, false, false
-	}
 	op, known := e.overlay.find(&e.effects, key)
 	return op.Value, known && !op.Delete, known
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cleavekv/cleave/actor"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -359,7 +358,7 @@ func haltsChain(err error) bool {
 
 // haltChain notes that the calls of a chain are not executed any more in this run.
 func (r *batchRun) haltChain(c *call) {
-	if c.chain == 0 || len(r.participants) > 1 && plant.Bug("group-chain-of-one-group") {
+	if c.chain == 0 {
 		return
 	}
 	if r.haltedChains == nil {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 )
@@ -108,7 +107,7 @@ func (x *executor) evalOnce(c *call) {
 	}
 	x.scratch = c.dedupKey(x.scratch[:0])
 	record, found, err := x.reader.Get(x.scratch, nil)
-	if err == nil && !found && !plant.Bug("group-record-in-batch-unseen") {
+	if err == nil && !found {
 		// A call of this batch may have executed it, or a transaction: what becomes of that
 		// becomes of it.
 		record, found = x.env.GetWritten(x.scratch, nil)
@@ -193,9 +192,8 @@ func (x *executor) sealBatch() []byte {
 	x.sealedLedger.clockCeiling = x.nextClockCeiling(x.sealedLedger.clockCeiling)
 	// A range that comes from another group may lift versions far above what is
 	// reserved: a crash before the next reservation must not take them back.
-	if next := x.env.NextVersion(); !plant.Bug("group-floor-not-kept") {
-		x.sealedLedger.versionCeiling = max(x.sealedLedger.versionCeiling, next)
-	}
+	next := x.env.NextVersion()
+	x.sealedLedger.versionCeiling = max(x.sealedLedger.versionCeiling, next)
 	x.scratch = x.sealedLedger.appendRecord(x.scratch[:0])
 	x.env.Effects().Put(x.ledgerRowKey, x.scratch)
 	return x.env.Effects().Bytes()

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
@@ -183,7 +182,7 @@ type ownershipCommand struct {
 func (c ownershipCommand) Eval(e *command.Env) command.Reply {
 	before := c.guard.ownerSite.Table
 	reply := c.Command.Eval(e)
-	if now := c.guard.ownerSite.Table; reply.Err == nil && now != before && c.guard.locks.Len() > 0 && !plant.Bug("group-range-lock-not-carried") {
+	if now := c.guard.ownerSite.Table; reply.Err == nil && now != before && c.guard.locks.Len() > 0 {
 		c.guard.cutLocks(e, before.ScanMissingFrom(now))
 		c.guard.cutLocks(e, now.ScanMissingFrom(before))
 	}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cleavekv/cleave/actor"
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 )
@@ -264,7 +263,7 @@ func (r *batchRun) evalJoint(c *call) {
 		x.evalCall(&part.call)
 		copyReply(&part.call)
 		if part.reply.Err != nil || part.replayed {
-			for ; n >= 0 && !plant.Bug("group-joint-not-taken-back"); n-- {
+			for ; n >= 0; n-- {
 				undone := j.partAt(n)
 				r.participants[undone.participant].rollbackTo(undone.mark)
 			}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -64,17 +63,11 @@ func decodeLedger(b []byte) (ledger, error) {
 // initialVersion is the first version that a group gives out after it found l:
 // above everything that may have been given out before.
 func initialVersion(l ledger) uint64 {
-	if plant.Bug("version-repeated") {
-		return 1
-	}
 	return max(l.versionCeiling, 1)
 }
 
 // initialClockMS is the time at which a group's clock starts after it found l.
 func initialClockMS(l ledger) int64 {
-	if plant.Bug("clock-back") {
-		return 0
-	}
 	return l.clockCeiling
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
@@ -181,7 +180,7 @@ type ReadRow struct {
 // the other, none is older than the one before it. It may say no though it is so.
 func (r *ReadRow) IsCurrent() bool {
 	g := r.group
-	if r.Found && r.Row.ExpiryMS != 0 && !plant.Bug("group-still-though-expired") {
+	if r.Found && r.Row.ExpiryMS != 0 {
 		if !r.Row.IsAlive(g.clock.latestMS()) {
 			return false // nothing is published when a row expires
 		}
@@ -219,9 +218,6 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 		p := RowKey(k).Position()
 		r.readable[i] = list.CanRead(p) && g.published.findWriteLock(p) == nil
 		r.expiryCheckMS[i] = g.published.expiryCheckMS(p, nowMS)
-		if plant.Bug("group-many-judged-alone") {
-			r.expiryCheckMS[i] = nowMS
-		}
 	}
 	err := get(keys, func(i int, value []byte, ok bool, t rowcache.Ticket) bool {
 		start := len(r.values)

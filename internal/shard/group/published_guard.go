@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
 	"github.com/cleavekv/cleave/partition"
@@ -212,7 +211,7 @@ func (t *lockTraces) beginBatch(changes []txn.LockChange) {
 		case c.Lock.Range: // whoever meets one looks at all locks
 		case c.Added:
 			slot.locks.Add(1)
-		case !plant.Bug("group-trace-lost"):
+		default:
 			slot.removedEpoch.Store(epoch)
 		}
 	}

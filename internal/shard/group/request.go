@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/shard/txn"
@@ -138,9 +137,6 @@ func copyReply(c *call) {
 // recordReply writes the record of an executed request into the batch, where others of the
 // same request find it, transactions included.
 func (x *executor) recordReply(c *call) {
-	if plant.Bug("dedup-lost") {
-		return
-	}
 	x.scratch = c.dedupKey(x.scratch[:0])
 	key := len(x.scratch)
 	x.scratch = appendRecord(x.scratch, &c.reply)

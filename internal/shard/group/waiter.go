@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/shard/txn"
@@ -67,7 +66,7 @@ func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
 	if !slices.ContainsFunc(w.spans, func(x txn.ReservedSpan) bool { return bytes.Equal(x.Span.Start, c.Span.Start) }) {
 		w.spans = append(w.spans, c)
 	}
-	return time.Since(w.blockedSince) >= reserveAfter && !plant.Bug("group-write-passed-by")
+	return time.Since(w.blockedSince) >= reserveAfter
 }
 
 // releaseReservation gives up the turn.

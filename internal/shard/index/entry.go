@@ -10,7 +10,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/key"
 )
 
@@ -157,9 +156,7 @@ func Diff(old, now []Entry, renew bool) (c Change) {
 		}
 		switch {
 		case order < 0:
-			if !plant.Bug("index-old-entry-left") {
-				c.Delete = append(c.Delete, old[0].Key)
-			}
+			c.Delete = append(c.Delete, old[0].Key)
 			old = old[1:]
 			continue
 		case order > 0 || renew || !bytes.Equal(old[0].Value, now[0].Value):

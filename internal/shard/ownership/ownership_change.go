@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -140,7 +139,7 @@ const AttemptDropped = 1
 // has made, no job has left rows in.
 func (r *Range) isMergeable(floor JobID) bool {
 	return r.State == Foreign && (r.Attempt == AttemptDropped || r.Job == 0) &&
-		(r.Job < floor || plant.Bug("own-joined-before-the-end"))
+		r.Job < floor
 }
 
 // planMerges returns what is to become of the ranges of a chunk that can be joined.
@@ -151,9 +150,7 @@ func (c *chunk) planMerges(floor JobID) (expect, become []Range) {
 			next := c.ranges[i+n]
 			whole.Span.End = next.Span.End
 			whole.Version = max(whole.Version, next.Version)
-			if whole.Job = max(whole.Job, next.Job); plant.Bug("own-joined-as-older") {
-				whole.Job = min(c.ranges[i].Job, next.Job)
-			}
+			whole.Job = max(whole.Job, next.Job)
 			whole.Attempt = AttemptDropped
 		}
 		if n > 1 {

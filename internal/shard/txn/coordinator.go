@@ -3,7 +3,6 @@ package txn
 import (
 	"errors"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -186,7 +185,7 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 	case Resolved:
 		c.unresolved = subtractSpan(c.unresolved, ev.Span)
 		c.confirmed = append(c.confirmed, ev.Span)
-		if len(c.unresolved) == 0 || plant.Bug("txn-collect-unconfirmed") {
+		if len(c.unresolved) == 0 {
 			return c.becomeCollecting()
 		}
 	case Timeout:
@@ -209,7 +208,7 @@ func (c *Coordinator) becomeDeciding() []Effect {
 // becomeUndoing has an abort recorded, unless there is no Decide that it would have to
 // keep from committing.
 func (c *Coordinator) becomeUndoing(noneLeft bool) []Effect {
-	if noneLeft || plant.Bug("txn-abort-not-recorded") {
+	if noneLeft {
 		c.commitSent = false
 		return c.becomeResolving(Aborted)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -155,7 +154,7 @@ func (c *Decide) replyPastDeadline(e *command.Env) command.Reply {
 }
 
 func (c *Decide) evalCommit(e *command.Env) command.Reply {
-	if e.NowMS() > c.DeadlineMS && !plant.Bug("txn-decide-past-deadline") {
+	if e.NowMS() > c.DeadlineMS {
 		return c.replyPastDeadline(e)
 	}
 	if err := c.site.checkOwned(c.Participant.Span); err != nil {
@@ -177,7 +176,7 @@ func (c *Decide) evalCommit(e *command.Env) command.Reply {
 // findDecision returns the decision if there is one.
 func (c *Decide) findDecision(e *command.Env) (Decision, bool, error) {
 	s := c.site
-	if !s.decisionsLoaded && !plant.Bug("txn-decisions-not-loaded") {
+	if !s.decisionsLoaded {
 		err := ScanDecisions(e, s.group, func(d Decision) bool {
 			s.decidedTxns.add(d.ID, d.DeadlineMS, e.NowMS())
 			return true
@@ -222,8 +221,6 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 	switch {
 	case err != nil:
 		return failedReply(err)
-	case plant.Bug("txn-inquiry-overrules") && e.NowMS() > c.DeadlineMS:
-		return outcomeReply(Aborted)
 	case decided:
 		return outcomeReply(d.Outcome)
 	case e.NowMS() > c.DeadlineMS:
@@ -263,9 +260,6 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	for _, s := range c.Confirmed {
 		d.Spans = subtractSpan(d.Spans, s)
 	}
-	if plant.Bug("txn-collect-unconfirmed") {
-		d.Spans = nil
-	}
 	key := decisionKey(nil, c.site.group, c.ID)
 	switch {
 	case d.IsObsolete(e.NowMS()):
@@ -282,9 +276,6 @@ func (c *Collect) IsUrgent() bool { return true }
 // IsObsolete reports whether nobody asks for the decision any more, or would be told the
 // same without it.
 func (d *Decision) IsObsolete(nowMS int64) bool {
-	if plant.Bug("txn-decision-not-kept") {
-		return len(d.Spans) == 0
-	}
 	if d.Outcome == Aborted {
 		return nowMS > d.DeadlineMS
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -88,9 +87,7 @@ func (l *Locks) loadMarks(r command.Reader, s partition.Span) error {
 			return false
 		}
 		copy(id[:], key[len(key)-len(id):])
-		if !plant.Bug("txn-marks-not-loaded") {
-			l.markedTxns.add(id, m.DeadlineMS, 0)
-		}
+		l.markedTxns.add(id, m.DeadlineMS, 0)
 		return true
 	})
 	if err == nil {
@@ -172,9 +169,6 @@ func (l *Locks) Savepoint() int { return len(l.journal) }
 // RollbackTo takes back what has changed since mark, 0 for all since Begin: the
 // command has failed, or the batch has.
 func (l *Locks) RollbackTo(mark int) {
-	if plant.Bug("txn-locks-not-taken-back") {
-		return
-	}
 	for i := len(l.journal) - 1; i >= mark; i-- {
 		if c := l.journal[i]; c.Added {
 			l.removeLock(c.Lock)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -109,9 +108,6 @@ func (c *Prepare) Eval(e *command.Env) command.Reply {
 	}
 	for i := range t.entries {
 		lock, effects := t.entries[i].lock, &t.entries[i].effects
-		if !lock.Write && plant.Bug("txn-read-locks-not-taken") {
-			continue
-		}
 		lock.Txn, lock.ParticipantStart = c.ID, clonePosition(c.Participant.Span.Start)
 		lock.CoordinatorGroup, lock.DeadlineMS, lock.PrepareMS = c.CoordinatorGroup, c.DeadlineMS, e.NowMS()
 		var ops []byte
@@ -140,7 +136,7 @@ func (c *Prepare) checkAdmission(e *command.Env) (done bool, err error) {
 			return true, nil
 		}
 	}
-	if e.NowMS() > c.DeadlineMS && !plant.Bug("txn-prepare-past-deadline") {
+	if e.NowMS() > c.DeadlineMS {
 		return false, ErrDeadline
 	}
 	return false, nil
@@ -175,9 +171,6 @@ type Resolve struct {
 // Eval resolves.
 func (c *Resolve) Eval(e *command.Env) command.Reply {
 	if err := c.site.checkOwned(c.Span); err != nil {
-		if plant.Bug("txn-old-owner-confirms") {
-			return command.Reply{Kind: command.Int}
-		}
 		return failedReply(err)
 	}
 	n := int64(0)
@@ -185,9 +178,7 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 		if err := c.endLock(e, lock); err != nil {
 			return failedReply(err)
 		}
-		if !plant.Bug("txn-mark-at-start-only") {
-			c.writeMark(e, lock.Start)
-		}
+		c.writeMark(e, lock.Start)
 		n++
 	}
 	if n == 0 {
@@ -229,7 +220,7 @@ func (c *Resolve) endLock(e *command.Env, lock *Lock) error {
 // yet, and finds one at the start of its span. If there is one already, it is the same:
 // so nobody looks.
 func (c *Resolve) writeMark(e *command.Env, at partition.Position) {
-	if e.NowMS() > c.DeadlineMS || plant.Bug("txn-mark-forgotten") {
+	if e.NowMS() > c.DeadlineMS {
 		return
 	}
 	m := Mark{Outcome: Aborted, DeadlineMS: c.DeadlineMS}
@@ -254,7 +245,7 @@ func (c *lockEntry) applyEffects(e *command.Env) error {
 func CutRangeLocks(e *command.Env, l *Locks, at partition.Position) {
 	var over []*Lock
 	l.tree.visitAt(at, func(lock *Lock) {
-		if lock.Range && bytes.Compare(lock.RecordPosition(), at) < 0 && !plant.Bug("txn-range-lock-not-cut") {
+		if lock.Range && bytes.Compare(lock.RecordPosition(), at) < 0 {
 			over = append(over, lock)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -190,7 +189,7 @@ func (h *ReservationQueue) grantFrom(from int) (granted []ID) {
 func (h *ReservationQueue) isBlocked(i int, firm []*reservation) bool {
 	x := &h.queue[i]
 	conflict := func(before *reservation) bool {
-		return slices.ContainsFunc(x.spans, before.conflictsWith) && (before.granted || !plant.Bug("txn-holds-overtaken"))
+		return slices.ContainsFunc(x.spans, before.conflictsWith)
 	}
 	if x.plainOnly {
 		return slices.ContainsFunc(firm, conflict)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/command"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/partition"
@@ -18,9 +17,6 @@ func (s *Site) tryParticipant(e *command.Env, id ID, p *Participant) (lockSet, e
 	s.recorder = recordingReader{env: e, locks: s.locks}
 	defer func() { s.recorder = recordingReader{} }()
 	c := &command.Commit{Reads: p.Reads, Ranges: p.Ranges, Writes: command.Batch{Commands: p.Writes}}
-	if plant.Bug("txn-digest-by-newest-version") {
-		c.Ranges = s.recorder.ignoreDeletes(p.Ranges)
-	}
 	s.trialEnv.RecordEvents(e.RecordsEvents())
 	s.trialEnv.Begin(effect.Header{ClockMS: e.NowMS()}, e.NextVersion())
 	err := s.trialEnv.Do(c).Err
@@ -69,12 +65,10 @@ func (s *Site) findConflict(id ID, t *lockSet) *Lock {
 		switch {
 		case lock.Range:
 			other = s.locks.FindSpanConflict(id, lock.Start, lock.End)
-		case plant.Bug("txn-write-ignores-read-locks"):
-			other = s.locks.FindKeyConflict(id, lock.Start, false)
 		default:
 			other = s.locks.FindKeyConflict(id, lock.Start, lock.Write)
 		}
-		if other != nil && (lock.Write || !plant.Bug("txn-validation-ignores-intents")) {
+		if other != nil {
 			return other
 		}
 	}
@@ -143,24 +137,12 @@ func (n *recordingReader) recordIfExpired(p partition.Position, value []byte) {
 		return
 	}
 	row, err := command.DecodeRow(value)
-	if err != nil || row.IsAlive(n.env.NowMS()) || plant.Bug("txn-locked-rows-expire") {
+	if err != nil || row.IsAlive(n.env.NowMS()) {
 		return
 	}
 	if lock := n.locks.findOldest(p); lock != nil && row.IsAlive(lock.PrepareMS) {
 		n.expiredLock = lock
 	}
-}
-
-// ignoreDeletes is a bug to plant: a range is taken for unchanged if nothing in
-// it is newer, and a delete leaves nothing newer.
-func (n *recordingReader) ignoreDeletes(ranges []command.RangeRead) (kept []command.RangeRead) {
-	for _, r := range ranges {
-		d, err := command.DigestRange(n, r.Start, r.End, command.AliveAt(n.env.NowMS()))
-		if err != nil || d.KeyCount() >= r.Digest.KeyCount() {
-			kept = append(kept, r)
-		}
-	}
-	return kept
 }
 
 // lockSet is what a part reads and writes, in order.

@@ -3,8 +3,6 @@ package rowcache
 import (
 	"bytes"
 	"hash/maphash"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 const (
@@ -74,10 +72,10 @@ func (s *stripe) reclaimBlocks(effort int) bool {
 
 // shouldKeep reports whether a row must or should outlive its block.
 func (s *stripe) shouldKeep(r row, polite bool) bool {
-	if r.generation() > s.unapplied.appliedGen && !plant.Bug("rows-pinned-evicted") {
+	if r.generation() > s.unapplied.appliedGen {
 		return true
 	}
-	if r.hasFlag(flagPinned) && !plant.Bug("rows-held-evicted") {
+	if r.hasFlag(flagPinned) {
 		return true
 	}
 	return polite && r.hasFlag(flagUsed)
@@ -238,7 +236,7 @@ func (s *stripe) hasRoom() bool {
 // admitRow reports whether a row that was read may be cached: there is room, or its key was
 // asked for before, not long ago.
 func (s *stripe) admitRow(hash uint64, key []byte) bool {
-	if s.hasRoom() || plant.Bug("rows-admit-all") {
+	if s.hasRoom() {
 		return true
 	}
 	// As many marks as the index has words: up to four for each row.

@@ -1,9 +1,5 @@
 package rowcache
 
-import (
-	"github.com/cleavekv/cleave/internal/plant"
-)
-
 // MarkComplete says that there is nothing behind the log that the table does not know. Call it
 // when there is nothing at all, before the first publication. Until rows have to go for
 // lack of room, a key without a row is known to be absent.
@@ -19,7 +15,7 @@ func (t *Cache) MarkComplete() {
 // recordLoss is for the rows of a stripe that go without being replaced: from then on it does
 // not know everything.
 func (s *stripe) recordLoss(r row) {
-	if !r.hasFlag(flagAbsent) && !plant.Bug("rows-whole-after-eviction") {
+	if !r.hasFlag(flagAbsent) {
 		s.isComplete = false
 		s.lostRows++
 	}
@@ -106,7 +102,7 @@ func (g *Preload) End() (whole bool) {
 	for i := range g.cache.stripes {
 		s := &g.cache.stripes[i]
 		s.mu.Lock()
-		s.isComplete = s.isComplete || !g.incomplete[i] && (s.lostRows == g.lostBefore[i] || plant.Bug("rows-gathered-in-part"))
+		s.isComplete = s.isComplete || !g.incomplete[i] && s.lostRows == g.lostBefore[i]
 		whole = whole && s.isComplete
 		s.mu.Unlock()
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // lanes is how many publication counters a stripe has. A key's publications
@@ -90,7 +88,7 @@ func (s *stripe) get(hash uint64, key, dst []byte) (out []byte, state State, lon
 		s.mu.Unlock()
 		return dst, state, nil, 0
 	}
-	if s.lastBatch[laneOf(hash)] > s.cache.revealedBatch.Load() && !plant.Bug("rows-batch-torn") {
+	if s.lastBatch[laneOf(hash)] > s.cache.revealedBatch.Load() {
 		s.mu.Unlock()
 		return dst, Unknown, nil, notRevealed
 	}
@@ -136,9 +134,6 @@ func (s *stripe) publishRow(hash, gen uint64, flags uint32, key, value []byte, l
 	slot, place, old := s.find(hash, key)
 	if old == nil {
 		s.insertRow(hash, gen, flags, key, value, lone)
-		return
-	}
-	if old.hasFlag(flagPinned) && plant.Bug("rows-pin-keeps-old") {
 		return
 	}
 	extent := old.sizeBytes()
@@ -209,7 +204,7 @@ const (
 // isFillable reports whether a ticket is good still: nothing has happened to the key, and nobody else has
 // filled it in. s.mu is held.
 func (s *stripe) isFillable(tk Ticket, key []byte) bool {
-	if tk.sequence != s.sequence[laneOf(tk.hash)] && !plant.Bug("rows-stale-fill") {
+	if tk.sequence != s.sequence[laneOf(tk.hash)] {
 		return false
 	}
 	_, _, r := s.find(tk.hash, key)

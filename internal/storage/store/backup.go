@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
@@ -52,9 +51,6 @@ func BackupAll(ctx context.Context, stores []*Store, dirs []string) (at []wal.Po
 	}
 	at = visiblePositions(stores)
 	for i, b := range copies {
-		if plant.Bug("store-backups-one-by-one") {
-			at[i] = b.store.Position()
-		}
 		if err := b.finishCopy(ctx, at[i]); err != nil {
 			return nil, fmt.Errorf("backup to %s: %w", dirs[i], err)
 		}

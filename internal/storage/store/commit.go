@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/storage/memruns"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
@@ -48,9 +47,6 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 			s.reclaimInBackground()
 			return 0, err
 		}
-	}
-	if plant.Bug("store-publish-before-durable") {
-		s.chunks.publishUncommitted(es)
 	}
 	pos, err := s.log.Append(urgent, es...)
 	if urgent && err == nil {
@@ -148,9 +144,6 @@ type chunk struct {
 // left most unused. Were that not counted, a store that dies again and again soon after Open would
 // keep a segment for each time.
 func (c *chunk) logBytes() int64 {
-	if plant.Bug("store-crashes-pile-up") {
-		return int64(uint32(c.end))
-	}
 	return int64(c.memory.SegmentBytes())
 }
 
@@ -356,14 +349,4 @@ func (u *chunkList) dropOldest(c *chunk) {
 	u.roomCond.Broadcast()
 	u.mu.Unlock()
 	c.memory.Release()
-}
-
-// publishUncommitted makes rows visible that are not committed. It is a planted bug.
-func (u *chunkList) publishUncommitted(es []wal.Entry) {
-	for i := range es {
-		b, _ := effect.Parse(es[i].Payload)
-		for _, op := range b.All() {
-			u.table.Publish(0, op.Key, op.Value, op.Delete)
-		}
-	}
 }

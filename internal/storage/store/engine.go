@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
@@ -144,7 +143,7 @@ func readAppliedPosition(db *pebble.DB, durable bool) (wal.Position, error) {
 	it, err := db.NewIter(&pebble.IterOptions{
 		LowerBound:                appliedKey,
 		UpperBound:                append(appliedKey[:len(appliedKey):len(appliedKey)], 0),
-		OnlyReadGuaranteedDurable: durable && !plant.Bug("store-recycle-applied-not-durable"),
+		OnlyReadGuaranteedDurable: durable,
 	})
 	if err != nil {
 		return 0, readError(err)

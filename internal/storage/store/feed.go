@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/shard/effect"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
@@ -137,9 +136,7 @@ func (s *Store) TrackChanges(concerns func(key []byte) bool, most int64) *Change
 	c := &ChangeTracker{chunks: &s.chunks, matches: concerns, maxMemory: most, rows: map[string]*changedRow{}}
 	c.chunks.publishMu.Lock()
 	defer c.chunks.publishMu.Unlock()
-	if c.since = s.Position(); plant.Bug("store-follow-knows-before") {
-		c.since = 0
-	}
+	c.since = s.Position()
 	c.chunks.trackers = append(c.chunks.trackers, c)
 	return c
 }
@@ -200,8 +197,6 @@ func (c *ChangeTracker) recordChange(key []byte, at wal.Position, size int64) {
 		}
 		r = &changedRow{key: string(key)}
 		c.rows[r.key] = r
-	} else if plant.Bug("store-change-stays-where-it-was") {
-		return
 	}
 	c.bytes += size - r.bytes
 	if r.bytes = size; r.at == at {

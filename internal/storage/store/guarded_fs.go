@@ -12,7 +12,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/throttle"
 )
 
@@ -52,7 +51,7 @@ func isTableName(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 func (g *guardedFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := g.FS.Open(name, opts...)
-	if err != nil || !isTableName(name) || plant.Bug("store-all-wait-for-the-disk") {
+	if err != nil || !isTableName(name) {
 		return f, err
 	}
 	return &limitedReadFile{File: f, readSlots: g.readSlots}, nil

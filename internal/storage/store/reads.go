@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/cleavekv/cleave/internal/plant"
 	"github.com/cleavekv/cleave/internal/storage/rowcache"
 )
 
@@ -71,9 +70,6 @@ func (s *Store) getApplied(key, dst []byte) (value []byte, ok bool, err error) {
 	ticket := s.table.NewTicket(key)
 	value, ok, err = getFromEngine(s.db, key, dst)
 	callHook(s.hooks.afterRead)
-	if plant.Bug("store-fill-stale") {
-		ticket = s.table.NewTicket(key)
-	}
 	if err == nil {
 		s.table.Fill(ticket, key, value[len(dst):], ok)
 	}
@@ -324,9 +320,6 @@ const budgetCheckRows, budgetCheckBytes = 8, 4 << 10
 // isExceeded reports whether an iterator has waited for a disk since the last time, or for all its blocks
 // together too long. If it was a disk, nothing is near for a while.
 func (p *readBudget) isExceeded(it *pebble.Iterator) bool {
-	if plant.Bug("store-near-waits") {
-		return false
-	}
 	before := p.readTime
 	p.readTime = it.Stats().InternalStats.BlockReadDuration
 	return p.s.recordReadTime(p.readTime-before) || p.readTime > fastReadBudget

@@ -3,8 +3,6 @@ package wal
 import (
 	"runtime"
 	"time"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Append adds entries, all in one frame: after a crash all of them are there or
@@ -229,7 +227,7 @@ func (l *Log) syncAndWrite(t *writeTask, info frameInfo) error {
 		return nil
 	}
 	image, from := l.buildImage(t, info)
-	if t.kind == kindClose || l.o.Durability == Always && !plant.Bug("wal-ack-before-durable") {
+	if t.kind == kindClose || l.o.Durability == Always {
 		return file.WriteDurable(image, int64(from))
 	}
 	_, err := file.WriteAt(image, int64(from))
@@ -387,9 +385,7 @@ func (l *Log) Sync() error {
 	// Segments are synced before the next one is begun, so only this is not.
 	s := l.current.seg
 	l.pinSegment(s)
-	if !plant.Bug("wal-sync-without-fence") {
-		l.setFence()
-	}
+	l.setFence()
 	t := &writeTask{chunk: l.current}
 	l.enqueueTask(t)
 	l.runTask(t)

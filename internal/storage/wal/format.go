@@ -7,8 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Position is a place in the log: the segment's sequence in the upper 32 bits, the
@@ -136,7 +134,7 @@ func parseFrame(b []byte, s salt) (f frameInfo, reason string) {
 	if n < frameHeader || uint64(n) > uint64(len(b)) {
 		return f, fmt.Sprintf("frame claims %d bytes of %d", n, len(b))
 	}
-	if s.checksum(b[8:n]) != binary.LittleEndian.Uint32(b[4:]) && !plant.Bug("wal-torn-frame-accepted") {
+	if s.checksum(b[8:n]) != binary.LittleEndian.Uint32(b[4:]) {
 		return f, "checksum does not match"
 	}
 	f = frameInfo{

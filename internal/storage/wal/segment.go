@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/cleavekv/cleave/internal/plant"
 )
 
 // Chunk is the image of one segment in memory. Payloads that the log hands out are
@@ -314,7 +312,7 @@ func (l *Log) isRecyclable(s *segment) bool {
 	if !s.sealed || l.durable.sequence() <= s.sequence {
 		return false
 	}
-	return s.end <= l.applied || plant.Bug("wal-recycle-early")
+	return s.end <= l.applied
 }
 
 // retireSegments gives back the oldest segments until no more than Retain bytes of

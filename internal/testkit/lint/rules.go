@@ -21,7 +21,6 @@ var layers = map[string]int{
 	"internal/testkit/lint":      0,
 	"internal/testkit/measure":   0,
 	"internal/testkit/typecheck": 0,
-	"internal/plant":             0,
 	"internal/testkit/tally":     0,
 	"internal/testkit/caller":    0,
 	"internal/testkit/check":     0,
@@ -137,8 +136,6 @@ var impureNames = map[string][]string{
 	// Our own wrapping of it is a table's business, not that of a decision.
 	module + "/hash": {"Maphash", "NewMaphash", "Comparable"},
 	"math/rand":      nil,
-	// In a normal build it is a constant.
-	module + "/internal/plant": {},
 	// The generators with an explicit seed are values like any other.
 	"math/rand/v2": {
 		"Int", "IntN", "Int32", "Int32N", "Int64", "Int64N", "Uint", "UintN", "Uint32", "Uint32N",

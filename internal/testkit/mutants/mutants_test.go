@@ -311,7 +311,7 @@ func buildGuards(t *testing.T, goTool string, tree *Tree, bugs []string) string 
 			folders["./"+g.folder] = true
 		}
 	}
-	args := []string{"test", "-c", "-vet=off", "-tags", "plant", "-overlay", writeOverlay(t, tree), "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
+	args := []string{"test", "-c", "-vet=off", "-overlay", writeOverlay(t, tree), "-ldflags", "-s -w", "-o", bin + string(filepath.Separator)}
 	build := exec.Command(goTool, append(args, slices.Sorted(maps.Keys(folders))...)...)
 	build.Dir = moduleRoot
 	out, err := build.CombinedOutput()
