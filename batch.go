@@ -232,7 +232,7 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 	// A caller that leaves early may leave a part of it in a queue, also if it is known not to be
 	// committed.
 	b.abandoned = b.abandoned || ctx.Err() != nil || errors.Is(err, group.ErrUnknown)
-	var at *engine.WriteError
+	var at *engine.BatchWriteError
 	if errors.As(err, &at) {
 		return batchWriteError(at.Index, at.Key, at.Err)
 	}

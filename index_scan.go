@@ -41,7 +41,7 @@ type IndexScanOptions struct {
 }
 
 // toScanOptions returns the bounds as those of the keyspace of entries.
-func (o *IndexScanOptions) toScanOptions(x *node.Index) (s ScanOptions, err error) {
+func (o *IndexScanOptions) toScanOptions(x *node.IndexInfo) (s ScanOptions, err error) {
 	s = ScanOptions{Reverse: o.Reverse, Limit: o.Limit, After: o.After}
 	if o.Prefix != nil && (o.From != nil || o.To != nil) {
 		return s, optionErrorf("Prefix excludes From and To: leave out either")
@@ -152,7 +152,7 @@ func (ix *Index) visitEntries(ctx context.Context, o IndexScanOptions, visit fun
 }
 
 // toEngineScan returns the bounds as those of the keyspace of entries.
-func (ix *Index) toEngineScan(x *node.Index, o *IndexScanOptions) (s engine.IndexScan, err error) {
+func (ix *Index) toEngineScan(x *node.IndexInfo, o *IndexScanOptions) (s engine.IndexScan, err error) {
 	in, err := o.toScanOptions(x)
 	if err != nil {
 		return s, err
@@ -165,7 +165,7 @@ func (ix *Index) toEngineScan(x *node.Index, o *IndexScanOptions) (s engine.Inde
 }
 
 // toItems hands over the entries that scan visits as items.
-func toItems(x *node.Index, visit func(IndexItem) bool, scan func(func(engine.IndexEntry) bool) error) error {
+func toItems(x *node.IndexInfo, visit func(IndexItem) bool, scan func(func(engine.IndexEntry) bool) error) error {
 	var failed error
 	err := scan(func(e engine.IndexEntry) bool {
 		item, err := toIndexItem(x, &e)
@@ -178,7 +178,7 @@ func toItems(x *node.Index, visit func(IndexItem) bool, scan func(func(engine.In
 }
 
 // toIndexItem takes an entry apart.
-func toIndexItem(x *node.Index, entry *engine.IndexEntry) (IndexItem, error) {
+func toIndexItem(x *node.IndexInfo, entry *engine.IndexEntry) (IndexItem, error) {
 	item := IndexItem{Entry: entry.Tuple, Key: entry.RowKey}
 	if entry.Row != nil {
 		item.Row = toIndexRow(entry.Row)

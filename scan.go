@@ -127,7 +127,7 @@ func (o *ScanOptions) toEngine(span partition.Span, limit int) engine.ScanOption
 }
 
 // yieldItems hands over the items of a scan.
-func yieldItems(items iter.Seq2[engine.Item, error], yield func(Item, error) bool) {
+func yieldItems(items iter.Seq2[engine.ScanItem, error], yield func(Item, error) bool) {
 	for item, err := range items {
 		if !yield(toItem(item), toPublicError(err)) {
 			return
@@ -135,7 +135,7 @@ func yieldItems(items iter.Seq2[engine.Item, error], yield func(Item, error) boo
 	}
 }
 
-func toItem(item engine.Item) Item {
+func toItem(item engine.ScanItem) Item {
 	return Item{Key: item.Key, Value: item.Value, Version: item.Version, Expires: toExpiryTime(item.ExpiryMS)}
 }
 

@@ -67,7 +67,7 @@ func (b *Batch) FirstKey() string { return b.keys[0].String() }
 
 // writeError says which write cannot be done.
 func (b *Batch) writeError(n int, err error) error {
-	return &WriteError{Index: n, Key: b.keys[n].String(), Err: err}
+	return &BatchWriteError{Index: n, Key: b.keys[n].String(), Err: err}
 }
 
 // Write executes a batch that is not empty: when it returns nil, all of its writes have taken effect

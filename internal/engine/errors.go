@@ -93,18 +93,20 @@ func (e *StalledError) Error() string { return fmt.Sprintf("%v: %v", e.Ended, e.
 // Unwrap returns both parts.
 func (e *StalledError) Unwrap() []error { return []error{e.Ended, e.Stalled} }
 
-// WriteError says which write of a batch cannot be done.
-type WriteError struct {
+// BatchWriteError says which write of a batch cannot be done.
+type BatchWriteError struct {
 	Index int    // of the write, from 0
 	Key   string // that it is about, see [FormatKey]
 	Err   error
 }
 
 // Error names the write.
-func (e *WriteError) Error() string { return fmt.Sprintf("write %d, %s: %v", e.Index+1, e.Key, e.Err) }
+func (e *BatchWriteError) Error() string {
+	return fmt.Sprintf("write %d, %s: %v", e.Index+1, e.Key, e.Err)
+}
 
 // Unwrap is why it cannot be done.
-func (e *WriteError) Unwrap() error { return e.Err }
+func (e *BatchWriteError) Unwrap() error { return e.Err }
 
 // keyRef is where a key is.
 type keyRef struct {

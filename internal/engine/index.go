@@ -18,7 +18,7 @@ type Index struct {
 	name    string
 }
 
-func (db *DB) newIndex(x *node.Index) *Index {
+func (db *DB) newIndex(x *node.IndexInfo) *Index {
 	return &Index{db: db, name: x.Name, rows: x.Rows, entries: x.Entries}
 }
 
@@ -36,7 +36,7 @@ func (db *DB) CreateIndex(ctx context.Context, rows *node.Keyspace, d index.Defi
 }
 
 // DeclareIndex gives an index its function, and wakes its worker.
-func (db *DB) DeclareIndex(x *node.Index, extract index.Extractor) (*Index, error) {
+func (db *DB) DeclareIndex(x *node.IndexInfo, extract index.Extractor) (*Index, error) {
 	x, err := db.node.DeclareIndex(x, extract)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (ix *Index) Rows() *node.Keyspace { return ix.rows }
 func (ix *Index) Entries() *node.Keyspace { return ix.entries }
 
 // Lookup returns the index as it is now.
-func (ix *Index) Lookup() (*node.Index, error) {
+func (ix *Index) Lookup() (*node.IndexInfo, error) {
 	x, err := ix.db.node.Index(ix.rows.Name, ix.name)
 	if err == nil && x.Entries != ix.entries {
 		err = fmt.Errorf("%w: %q of keyspace %q was dropped", node.ErrNoIndex, ix.name, ix.rows.Name)
@@ -91,7 +91,7 @@ func (ix *Index) Lookup() (*node.Index, error) {
 }
 
 // undeclaredError says that a function is missing.
-func undeclaredError(x *node.Index) error {
+func undeclaredError(x *node.IndexInfo) error {
 	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
 		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
 }

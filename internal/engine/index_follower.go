@@ -39,7 +39,7 @@ var followerStateKey = index.MetaKey("state")
 // indexFollower is the work of a keeper of an asynchronous index.
 type indexFollower struct {
 	*indexWorker
-	x       *node.Index
+	x       *node.IndexInfo
 	indexes *node.IndexSet // of x alone
 	state   followerState
 	// savedPositions is the place in the feed that the state on disk has.

@@ -200,10 +200,10 @@ func (tx *Txn) getEntry(entries *node.Keyspace, key []byte) (value []byte, found
 }
 
 // getEntryItem returns a key of a keyspace of entries, and whether there is one.
-func (tx *Txn) getEntryItem(entries *node.Keyspace, key []byte) (Item, bool, error) {
+func (tx *Txn) getEntryItem(entries *node.Keyspace, key []byte) (ScanItem, bool, error) {
 	at, err := tx.locateKey(entries, key)
 	if err != nil {
-		return Item{}, false, err
+		return ScanItem{}, false, err
 	}
 	return tx.Item(entries, at.p)
 }

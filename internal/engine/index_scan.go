@@ -18,7 +18,7 @@ type IndexScan struct {
 
 // IndexEntry is an entry of an index.
 type IndexEntry struct {
-	Item
+	ScanItem
 	Tuple  key.Tuple // what the row was found by
 	RowKey []byte
 	// Row is the row, if it was asked for: nil if there is none, as may be with an asynchronous index.
@@ -27,7 +27,7 @@ type IndexEntry struct {
 
 // Readable returns the index as it is now, if it may be read. If it is being built the error is a
 // [BuildingError], unless building is set.
-func (ix *Index) Readable(building bool) (*node.Index, error) {
+func (ix *Index) Readable(building bool) (*node.IndexInfo, error) {
 	x, err := ix.Lookup()
 	if err == nil && !building && !x.IsReady() {
 		s, _ := ix.db.indexWorkers.find(ix).loadStatus()
@@ -38,7 +38,7 @@ func (ix *Index) Readable(building bool) (*node.Index, error) {
 
 // Scan visits entries in order, all as of one moment, until visit returns false: in one View, or
 // without one if nothing but the entries counts.
-func (ix *Index) Scan(ctx context.Context, x *node.Index, o IndexScan, visit func(IndexEntry) bool) error {
+func (ix *Index) Scan(ctx context.Context, x *node.IndexInfo, o IndexScan, visit func(IndexEntry) bool) error {
 	if o.Limit > 0 && o.Limit <= smallScanItems && !o.Rows {
 		done, err := ix.tryScanWithoutSnapshot(ctx, x, o, visit)
 		if done || err != nil {
@@ -50,8 +50,8 @@ func (ix *Index) Scan(ctx context.Context, x *node.Index, o IndexScan, visit fun
 
 // tryScanWithoutSnapshot visits few entries without a View. It gives up if one of them may be of no
 // row.
-func (ix *Index) tryScanWithoutSnapshot(ctx context.Context, x *node.Index, o IndexScan, visit func(IndexEntry) bool) (done bool, err error) {
-	var items []Item
+func (ix *Index) tryScanWithoutSnapshot(ctx context.Context, x *node.IndexInfo, o IndexScan, visit func(IndexEntry) bool) (done bool, err error) {
+	var items []ScanItem
 	for item, err := range ix.db.Scan(ctx, ix.entries, o.ScanOptions) {
 		if err != nil {
 			return false, ix.AsDroppedError(err)
@@ -74,7 +74,7 @@ func (ix *Index) tryScanWithoutSnapshot(ctx context.Context, x *node.Index, o In
 }
 
 // splitEntry takes an entry apart.
-func splitEntry(item Item) (e IndexEntry, err error) {
+func splitEntry(item ScanItem) (e IndexEntry, err error) {
 	e.Item = item
 	e.Tuple, e.RowKey, err = index.SplitKey(item.Key)
 	return e, err
@@ -92,11 +92,11 @@ func (ix *Index) AsDroppedError(err error) error {
 
 // ScanIndex visits entries of an index in order until visit returns false. Those of a transactional one
 // are exactly those of the rows as the transaction sees them. What was visited counts as read.
-func (tx *Txn) ScanIndex(ix *Index, x *node.Index, o IndexScan, visit func(IndexEntry) bool) error {
+func (tx *Txn) ScanIndex(ix *Index, x *node.IndexInfo, o IndexScan, visit func(IndexEntry) bool) error {
 	return ix.AsDroppedError(tx.scanIndex(ix, x, o, visit))
 }
 
-func (tx *Txn) scanIndex(ix *Index, x *node.Index, o IndexScan, visit func(IndexEntry) bool) error {
+func (tx *Txn) scanIndex(ix *Index, x *node.IndexInfo, o IndexScan, visit func(IndexEntry) bool) error {
 	if tx.err != nil {
 		return tx.err
 	}
@@ -134,7 +134,7 @@ func (tx *Txn) scanIndex(ix *Index, x *node.Index, o IndexScan, visit func(Index
 }
 
 // makeIndexEntry takes an entry apart, if it is of the row that there is.
-func (tx *Txn) makeIndexEntry(ix *Index, x *node.Index, item Item, rows bool) (e IndexEntry, counts bool, err error) {
+func (tx *Txn) makeIndexEntry(ix *Index, x *node.IndexInfo, item ScanItem, rows bool) (e IndexEntry, counts bool, err error) {
 	if e, err = splitEntry(item); err != nil {
 		return e, false, err
 	}

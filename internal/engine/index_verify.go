@@ -71,7 +71,7 @@ func (ix *Index) Verify(ctx context.Context) (report IndexReport, err error) {
 // indexVerifier compares an index with its rows.
 type indexVerifier struct {
 	ix      *Index
-	x       *node.Index
+	x       *node.IndexInfo
 	indexes *node.IndexSet
 	report  *IndexReport
 }
@@ -139,7 +139,7 @@ func (v *indexVerifier) loadExpected(tx *Txn, key []byte) (*index.Row, []index.E
 }
 
 // visitEntries visits all entries that count.
-func (v *indexVerifier) visitEntries(tx *Txn, visit func(entry Item, row []byte) error) error {
+func (v *indexVerifier) visitEntries(tx *Txn, visit func(entry ScanItem, row []byte) error) error {
 	start, end := index.EntriesSpan()
 	o := ScanOptions{Span: KeyRange(v.ix.entries, start, end)}
 	for entry, err := range tx.Scan(v.ix.entries, o) {
@@ -174,7 +174,7 @@ func (v *indexVerifier) compareDigests(tx *Txn) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = v.visitEntries(tx, func(entry Item, _ []byte) error {
+	err = v.visitEntries(tx, func(entry ScanItem, _ []byte) error {
 		got.Add(index.Entry{Key: entry.Key, Value: entry.Value}, entry.ExpiryMS)
 		return nil
 	})
@@ -194,7 +194,7 @@ func (v *indexVerifier) collectSuspects(tx *Txn, found *suspectRows) error {
 	if err != nil {
 		return err
 	}
-	return v.visitEntries(tx, func(entry Item, key []byte) error {
+	return v.visitEntries(tx, func(entry ScanItem, key []byte) error {
 		_, entries, _, err := v.loadExpected(tx, key)
 		if err == nil && !hasEntry(entries, entry.Key) {
 			if s := found.findOrAdd(key); s != nil {

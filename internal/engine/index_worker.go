@@ -40,7 +40,7 @@ func (ks *indexWorkers) stopAll() {
 }
 
 // startOrWake begins to look after an index, or wakes whoever does because it has changed.
-func (ks *indexWorkers) startOrWake(db *DB, x *node.Index) {
+func (ks *indexWorkers) startOrWake(db *DB, x *node.IndexInfo) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	if k := ks.byEntries[x.Entries]; k != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Item is a key with what it holds.
-type Item struct {
+// ScanItem is a key with what it holds.
+type ScanItem struct {
 	Key, Value []byte
 	// Version is that of the row: 0 if the transaction that reads has written it.
 	Version uint64
@@ -71,20 +71,20 @@ func KeyRange(k *node.Keyspace, start, end []byte) partition.Span {
 }
 
 // Scan visits live keys in order, all as of one moment. An error ends it.
-func (db *DB) Scan(ctx context.Context, k *node.Keyspace, o ScanOptions) iter.Seq2[Item, error] {
+func (db *DB) Scan(ctx context.Context, k *node.Keyspace, o ScanOptions) iter.Seq2[ScanItem, error] {
 	return db.scanItems(ctx, k, o, o.Limit, scanCommitted)
 }
 
 // scanItems visits live keys, at most limit if it is positive.
-func (db *DB) scanItems(ctx context.Context, k *node.Keyspace, o ScanOptions, limit int, from rowSource) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func (db *DB) scanItems(ctx context.Context, k *node.Keyspace, o ScanOptions, limit int, from rowSource) iter.Seq2[ScanItem, error] {
+	return func(yield func(ScanItem, error) bool) {
 		span := o.Span
 		err := k.CheckAddr()
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			yield(Item{}, err)
+			yield(ScanItem{}, err)
 			return
 		}
 		if bytes.Compare(span.Start, span.End) >= 0 {
@@ -114,12 +114,12 @@ const (
 // scanSmall visits few keys of a span that may have many shards, of which most are never
 // come to: it looks into the first ones, and only if they have not enough into more,
 // from the beginning, so that all are of one moment.
-func (db *DB) scanSmall(ctx context.Context, k *node.Keyspace, o *ScanOptions, limit int, span partition.Span, from rowSource, yield func(Item, error) bool) {
+func (db *DB) scanSmall(ctx context.Context, k *node.Keyspace, o *ScanOptions, limit int, span partition.Span, from rowSource, yield func(ScanItem, error) bool) {
 	for shards := smallScanShards; ; shards *= smallScanShards {
 		part, rest := limitToShards(db.node.Map(), span, shards, o.Reverse)
-		items := make([]Item, 0, min(limit, 16))
+		items := make([]ScanItem, 0, min(limit, 16))
 		var failure error
-		w := itemScanner{db: db, k: k, ctx: ctx, o: o, remaining: limit, yield: func(item Item, err error) bool {
+		w := itemScanner{db: db, k: k, ctx: ctx, o: o, remaining: limit, yield: func(item ScanItem, err error) bool {
 			if failure = err; err == nil {
 				items = append(items, item)
 			}
@@ -135,7 +135,7 @@ func (db *DB) scanSmall(ctx context.Context, k *node.Keyspace, o *ScanOptions, l
 			}
 		}
 		if failure != nil {
-			yield(Item{}, failure)
+			yield(ScanItem{}, failure)
 		}
 		return
 	}
@@ -172,7 +172,7 @@ type itemScanner struct {
 	ctx       context.Context
 	o         *ScanOptions
 	remaining int // 0 for no limit
-	yield     func(Item, error) bool
+	yield     func(ScanItem, error) bool
 	done      bool
 
 	keyClock    node.KeyClock
@@ -185,7 +185,7 @@ type itemScanner struct {
 
 	chunks command.StringAssembler
 	// pending is an item whose chunks are being passed.
-	pending *Item
+	pending *ScanItem
 }
 
 // scanSpan visits the rows of a span.
@@ -213,7 +213,7 @@ func (w *itemScanner) scanSpan(span partition.Span, from rowSource) {
 
 // yieldError ends the scan with an error.
 func (w *itemScanner) yieldError(err error) {
-	w.yield(Item{}, err)
+	w.yield(ScanItem{}, err)
 	w.done = true
 }
 
@@ -270,7 +270,7 @@ func (w *itemScanner) visitRow(key, value []byte) bool {
 	if w.keyBuf, _, w.err = w.k.Split(w.keyBuf[:0], key[1:]); w.err != nil {
 		return false
 	}
-	item := Item{Key: w.arena.clone(w.keyBuf), Version: row.Version, ExpiryMS: row.ExpiryMS, Kind: row.Type()}
+	item := ScanItem{Key: w.arena.clone(w.keyBuf), Version: row.Version, ExpiryMS: row.ExpiryMS, Kind: row.Type()}
 	switch {
 	case w.o.KeysOnly:
 	case row.Kind == command.String:
@@ -296,7 +296,7 @@ func (w *itemScanner) yieldPending() bool {
 }
 
 // yieldItem hands over an item, and reports whether to go on.
-func (w *itemScanner) yieldItem(item Item) bool {
+func (w *itemScanner) yieldItem(item ScanItem) bool {
 	if !w.yield(item, nil) {
 		w.done = true
 		return false

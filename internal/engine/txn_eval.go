@@ -93,7 +93,7 @@ func (tx *Txn) Write(k *node.Keyspace, p partition.Position, c command.Command, 
 
 // Item returns what the transaction sees of a key that holds a string, and whether there is one. The
 // version of what it wrote is 0.
-func (tx *Txn) Item(k *node.Keyspace, p partition.Position) (item Item, found bool, err error) {
+func (tx *Txn) Item(k *node.Keyspace, p partition.Position) (item ScanItem, found bool, err error) {
 	value, err := tx.Read(k, p, &command.Get{Key: p})
 	if err != nil || value.Kind == command.Nil {
 		return item, false, err
@@ -102,7 +102,7 @@ func (tx *Txn) Item(k *node.Keyspace, p partition.Position) (item Item, found bo
 	if err != nil {
 		return item, false, err
 	}
-	item = Item{Value: value.Bytes, ExpiryMS: max(expiry.Int, 0), Kind: command.String}
+	item = ScanItem{Value: value.Bytes, ExpiryMS: max(expiry.Int, 0), Kind: command.String}
 	if value.Version < FirstTxnVersion {
 		item.Version = value.Version
 	}

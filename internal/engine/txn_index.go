@@ -100,7 +100,7 @@ func (tx *Txn) maintainIndexes() error {
 }
 
 // extractEntries returns the entries of a row, none of one that is not there.
-func extractEntries(x *node.Index, row *index.Row) ([]index.Entry, error) {
+func extractEntries(x *node.IndexInfo, row *index.Row) ([]index.Entry, error) {
 	switch {
 	case x.Extract == nil:
 		return nil, undeclaredError(x)
@@ -111,7 +111,7 @@ func extractEntries(x *node.Index, row *index.Row) ([]index.Entry, error) {
 }
 
 // writeEntries writes entries of a row.
-func (tx *Txn) writeEntries(r *indexedRow, x *node.Index, c index.Change, expiryMS int64) error {
+func (tx *Txn) writeEntries(r *indexedRow, x *node.IndexInfo, c index.Change, expiryMS int64) error {
 	for _, key := range c.Delete {
 		err := tx.writeEntryKey(x.Entries, key, func(p partition.Position) command.Command {
 			return &command.Delete{Keys: []partition.Position{p}}
@@ -152,7 +152,7 @@ func (tx *Txn) writeEntryKey(entries *node.Keyspace, key []byte, c func(partitio
 
 // retryIfDropped is why an entry could not be written. If its index was dropped meanwhile, at
 // any moment up to now, that is none: the transaction is tried again without it.
-func (tx *Txn) retryIfDropped(x *node.Index, err error) error {
+func (tx *Txn) retryIfDropped(x *node.IndexInfo, err error) error {
 	if x.Entries.CheckAddr() == nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (tx *Txn) retryIfDropped(x *node.Index, err error) error {
 }
 
 // entryExpiry is when an entry of a row expires.
-func entryExpiry(x *node.Index, rowMS int64) command.Expiry {
+func entryExpiry(x *node.IndexInfo, rowMS int64) command.Expiry {
 	if rowMS == 0 {
 		return command.Expiry{}
 	}
@@ -169,7 +169,7 @@ func entryExpiry(x *node.Index, rowMS int64) command.Expiry {
 }
 
 // entryExpiryMS is when an entry of a row expires that does so at a time, 0 for never.
-func entryExpiryMS(x *node.Index, rowMS int64) int64 {
+func entryExpiryMS(x *node.IndexInfo, rowMS int64) int64 {
 	if rowMS == 0 || x.Mode != index.Transactional {
 		return rowMS
 	}
@@ -226,7 +226,7 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 }
 
 // indexRowError says which index refuses a row, and why.
-func indexRowError(x *node.Index, at keyRef, err error) error {
+func indexRowError(x *node.IndexInfo, at keyRef, err error) error {
 	return fmt.Errorf("%v in index %s: %w", at, x.Name, err)
 }
 
@@ -235,7 +235,7 @@ func indexRowError(x *node.Index, at keyRef, err error) error {
 // anew after it had expired, nobody knows which entries it had, so they are still
 // there. But the expiry of the row that is there now is later than that of the one that
 // had expired: an entry counts if the row is there and expires when the entry says.
-func (tx *Txn) isLiveEntry(x *node.Index, rows *node.Keyspace, entry Item, row []byte) (bool, error) {
+func (tx *Txn) isLiveEntry(x *node.IndexInfo, rows *node.Keyspace, entry ScanItem, row []byte) (bool, error) {
 	if entry.ExpiryMS == 0 || x.Mode != index.Transactional {
 		return true, nil
 	}

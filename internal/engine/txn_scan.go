@@ -19,8 +19,8 @@ import (
 // What was visited counts as read: a key that comes or goes there before the
 // commit is a conflict. With Limit, or a loop that ends early, that is up to the
 // last key visited.
-func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[ScanItem, error] {
+	return func(yield func(ScanItem, error) bool) {
 		r := &txnScan{tx: tx, k: k, o: o, span: o.Span}
 		err := k.CheckAddr()
 		if err == nil {
@@ -28,7 +28,7 @@ func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[Item, error] {
 			err = tx.err
 		}
 		if err != nil {
-			yield(Item{}, err)
+			yield(ScanItem{}, err)
 			return
 		}
 		r.run(yield)
@@ -64,7 +64,7 @@ type txnScan struct {
 // transaction, which a scan on its way does not bear.
 const txnScanPageKeys = 256
 
-func (r *txnScan) run(yield func(Item, error) bool) {
+func (r *txnScan) run(yield func(ScanItem, error) bool) {
 	for left := r.o.Limit; ; {
 		want := txnScanPageKeys
 		if r.o.Limit > 0 {
@@ -73,7 +73,7 @@ func (r *txnScan) run(yield func(Item, error) bool) {
 		page, err := r.readPage(want)
 		if err != nil {
 			r.tx.err = err // nobody knows what it would have read
-			yield(Item{}, err)
+			yield(ScanItem{}, err)
 			return
 		}
 		if r.hasMore = len(page) == want; r.hasMore {
@@ -100,7 +100,7 @@ func (r *txnScan) run(yield func(Item, error) bool) {
 }
 
 // readPage reads the next keys.
-func (r *txnScan) readPage(want int) (page []Item, err error) {
+func (r *txnScan) readPage(want int) (page []ScanItem, err error) {
 	if r.tx.err != nil {
 		return nil, r.tx.err
 	}

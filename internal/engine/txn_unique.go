@@ -12,7 +12,7 @@ import (
 // uniqueEntry is an entry of a unique index that was put.
 type uniqueEntry struct {
 	row   *indexedRow
-	index *node.Index
+	index *node.IndexInfo
 	key   []byte
 }
 

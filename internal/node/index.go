@@ -30,9 +30,9 @@ var (
 	ErrIndexKeyspace = errors.New("node: the keyspace is that of an index")
 )
 
-// Index is an index of a keyspace. It does not change: one whose function is declared
+// IndexInfo is an index of a keyspace. It does not change: one whose function is declared
 // is another one.
-type Index struct {
+type IndexInfo struct {
 	index.Definition // but for Ready, see the method
 	// Rows is what it is about, and Entries has its entries.
 	Rows, Entries *Keyspace
@@ -42,12 +42,12 @@ type Index struct {
 }
 
 // IsReady reports whether all rows have their entries.
-func (x *Index) IsReady() bool { return x.ready.Load() }
+func (x *IndexInfo) IsReady() bool { return x.ready.Load() }
 
 // IndexSet are those that a write to a keyspace has to maintain. The same ones are the
 // same pointer.
 type IndexSet struct {
-	All []*Index
+	All []*IndexInfo
 	// Needs are the fields of a hash that they look at, sorted, unless they look at
 	// the Whole of it.
 	Needs [][]byte
@@ -55,7 +55,7 @@ type IndexSet struct {
 }
 
 // NewIndexSet are some indexes.
-func NewIndexSet(all ...*Index) *IndexSet {
+func NewIndexSet(all ...*IndexInfo) *IndexSet {
 	set := &IndexSet{All: all}
 	var names []string
 	for _, x := range all {
@@ -102,7 +102,7 @@ func indexKey(d *index.Definition) partition.Position {
 	return systemKeyspace.AppendPosition(nil, []byte(indexPrefix+d.Keyspace+"/"+d.Name))
 }
 
-func (x *Index) dropCommands() []command.Command {
+func (x *IndexInfo) dropCommands() []command.Command {
 	return append(dropKeyspaceCommands(x.Entries), &command.Delete{Keys: []partition.Position{indexKey(&x.Definition)}})
 }
 
@@ -113,7 +113,7 @@ func (n *Node) loadIndexes(defined []*index.Definition) error {
 		if rows == nil || entries == nil {
 			return fmt.Errorf("node: the catalog has an index %q of keyspace %q without its keyspaces", d.Name, d.Keyspace)
 		}
-		x := &Index{Definition: *d, Rows: rows, Entries: entries, ready: new(atomic.Bool)}
+		x := &IndexInfo{Definition: *d, Rows: rows, Entries: entries, ready: new(atomic.Bool)}
 		x.ready.Store(d.Ready)
 		if d.Function == "" {
 			var err error
@@ -135,7 +135,7 @@ func describeIndex(d *index.Definition) string {
 // publishIndexes makes everybody who writes to a keyspace maintain its indexes. mu is
 // held, or nobody uses the node yet.
 func (n *Node) publishIndexes(rows *Keyspace) {
-	var all []*Index
+	var all []*IndexInfo
 	for _, name := range slices.Sorted(maps.Keys(n.indexes)) {
 		if x := n.indexes[name]; x.Rows == rows && x.Mode == index.Transactional {
 			all = append(all, x)
@@ -151,7 +151,7 @@ func (n *Node) publishIndexes(rows *Keyspace) {
 // CreateIndex makes an index and the keyspace of its entries in one step. From when it
 // returns on, whoever writes a row maintains a transactional index; the rows that were
 // there before have no entries yet.
-func (n *Node) CreateIndex(ctx context.Context, rows *Keyspace, d index.Definition, extract index.Extractor) (made *Index, err error) {
+func (n *Node) CreateIndex(ctx context.Context, rows *Keyspace, d index.Definition, extract index.Extractor) (made *IndexInfo, err error) {
 	d.Ready = false
 	err = n.changeKeyspaces(ctx, func() error {
 		// While it waited its keyspace may have been dropped, and another have got the name.
@@ -168,7 +168,7 @@ func (n *Node) CreateIndex(ctx context.Context, rows *Keyspace, d index.Definiti
 		space := partition.Keyspace{Name: d.EntryKeyspace(), Kind: partition.Range}
 		return n.createKeyspace(ctx, space, nil, &command.Set{Key: indexKey(&d), Value: text}, func(entries *Keyspace) {
 			entries.owningIndex = describeIndex(&d)
-			made = &Index{Definition: d, Rows: rows, Entries: entries, Extract: extract, ready: new(atomic.Bool)}
+			made = &IndexInfo{Definition: d, Rows: rows, Entries: entries, Extract: extract, ready: new(atomic.Bool)}
 			n.indexes[entries.Name] = made
 			n.publishIndexes(rows)
 		})
@@ -214,7 +214,7 @@ func (n *Node) Barrier(ctx context.Context) error {
 }
 
 // DeclareIndex gives an index its function, and returns the index that has it.
-func (n *Node) DeclareIndex(x *Index, extract index.Extractor) (*Index, error) {
+func (n *Node) DeclareIndex(x *IndexInfo, extract index.Extractor) (*IndexInfo, error) {
 	n.changeMu.Lock()
 	defer n.changeMu.Unlock()
 	now, err := n.Index(x.Keyspace, x.Name)
@@ -235,7 +235,7 @@ func (n *Node) DeclareIndex(x *Index, extract index.Extractor) (*Index, error) {
 
 // SetIndexReady notes in the catalog whether all rows have their entries. What was written
 // for that is synced before: a crash must not take back entries and leave the note.
-func (n *Node) SetIndexReady(ctx context.Context, x *Index, ready bool) error {
+func (n *Node) SetIndexReady(ctx context.Context, x *IndexInfo, ready bool) error {
 	for _, h := range n.storeHosts {
 		if err := h.Store.Sync(); err != nil {
 			return err
@@ -283,14 +283,14 @@ func (n *Node) DropIndex(ctx context.Context, keyspace, name string) error {
 }
 
 // removeIndex closes an index that is not in the catalog any more. mu is held.
-func (n *Node) removeIndex(x *Index) {
+func (n *Node) removeIndex(x *IndexInfo) {
 	delete(n.indexes, x.Entries.Name)
 	n.publishIndexes(x.Rows) // before the entries are closed, which writers meet second
 	n.removeKeyspace(x.Entries)
 }
 
 // Index returns the index of a name on a keyspace.
-func (n *Node) Index(keyspace, name string) (*Index, error) {
+func (n *Node) Index(keyspace, name string) (*IndexInfo, error) {
 	d := index.Definition{Keyspace: keyspace, Name: name}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -301,13 +301,13 @@ func (n *Node) Index(keyspace, name string) (*Index, error) {
 }
 
 // AllIndexes returns all indexes by keyspace and name.
-func (n *Node) AllIndexes() []*Index {
+func (n *Node) AllIndexes() []*IndexInfo {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(n.indexes), func(a, b *Index) int { return strings.Compare(a.Entries.Name, b.Entries.Name) })
+	return slices.SortedFunc(maps.Values(n.indexes), func(a, b *IndexInfo) int { return strings.Compare(a.Entries.Name, b.Entries.Name) })
 }
 
 // indexesOf returns the indexes on a keyspace.
-func (n *Node) indexesOf(keyspace string) []*Index {
-	return slices.DeleteFunc(n.AllIndexes(), func(x *Index) bool { return x.Keyspace != keyspace })
+func (n *Node) indexesOf(keyspace string) []*IndexInfo {
+	return slices.DeleteFunc(n.AllIndexes(), func(x *IndexInfo) bool { return x.Keyspace != keyspace })
 }

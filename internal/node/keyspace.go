@@ -67,7 +67,7 @@ type keyspaceCatalog struct {
 	byName map[string]*Keyspace
 	byID   map[partition.KeyspaceID]*Keyspace
 	// indexes are by the name of the keyspace of their entries.
-	indexes map[string]*Index
+	indexes map[string]*IndexInfo
 	nextID  partition.KeyspaceID // changed by whoever holds changing
 	// changeMu serialises changes. It comes after jobs.quiet and before mapping.
 	changeMu sync.Mutex
@@ -93,7 +93,7 @@ func nextIDKey() partition.Position { return systemKeyspace.AppendPosition(nil, 
 // loadKeyspaces reads the catalog, and makes the default keyspace if it is new.
 func (n *Node) loadKeyspaces(ctx context.Context) error {
 	n.byName, n.byID, n.nextID = map[string]*Keyspace{}, map[partition.KeyspaceID]*Keyspace{}, defaultKeyspaceID
-	n.indexes = map[string]*Index{}
+	n.indexes = map[string]*IndexInfo{}
 	var defined []*index.Definition
 	n.hasDropped.Store(true)
 	row, ok, err := n.catalogGroup().Read(ctx, nextIDKey(), nil)

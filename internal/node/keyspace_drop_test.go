@@ -419,7 +419,7 @@ func TestAnIndexIsOfWhatItWasAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before *Index
+	var before *IndexInfo
 	for range 2 {
 		k := newKeyspace(t, n, "k")
 		x, err := n.CreateIndex(ctx, k, d, extract)

@@ -145,7 +145,7 @@ type foundKey struct {
 // scanKeys visits live keys of a span in order, so many if limit is positive.
 func (s *Server) scanKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(foundKey) bool) error {
 	return s.withKeyspace(ctx, k, func() error {
-		return cleave.PublicError(s.engine.ScanKeys(ctx, k, span, limit, func(item engine.Item) bool {
+		return cleave.PublicError(s.engine.ScanKeys(ctx, k, span, limit, func(item engine.ScanItem) bool {
 			return visit(foundKey{item.Key, item.Kind, item.ExpiryMS})
 		}))
 	})

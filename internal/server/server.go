@@ -68,7 +68,7 @@ type Server struct {
 	running sync.WaitGroup
 	closing sync.Mutex // a listener is served before Close waits, or not at all
 
-	stats        *stats.Counters
+	stats        *stats.ServerCounters
 	clients      *conn.Set
 	hub          *pubsub.Hub
 	config       *settings.Table
@@ -119,7 +119,7 @@ func New(db *cleave.DB, o Options) *Server {
 		}
 		return newWorker(s, streamRowKeyBytes)
 	})
-	changes := &pubsub.Source{DB: db, Engine: e, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
+	changes := &pubsub.ChangeSource{DB: db, Engine: e, Node: s.node, Log: o.Log, Ctx: s.ctx, Running: &s.running}
 	s.hub = pubsub.NewHub()
 	s.tracker, s.notifier = pubsub.NewTracker(s.hub, changes), pubsub.NewNotifier(s.hub, changes)
 	s.slowlog, s.latency = stats.NewSlowlog(), new(stats.LatencyMonitor)

@@ -223,7 +223,7 @@ func (u *unit) commandSpec() *redis.Spec {
 }
 
 // RecordTime notes that the unit took so long, of which so much is its own.
-func (u *unit) recordTime(s *stats.Counters, took, own time.Duration) {
+func (u *unit) recordTime(s *stats.ServerCounters, took, own time.Duration) {
 	s.RecordTime(u.commandSpec(), 1, took, own)
 	if !u.multi {
 		return

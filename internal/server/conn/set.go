@@ -30,7 +30,7 @@ type Set struct {
 	// ctx ends with the server, which waits for running.
 	ctx     context.Context
 	running *sync.WaitGroup
-	stats   *stats.Counters
+	stats   *stats.ServerCounters
 	Log     *Log
 	now     func() time.Time
 	// newExecutor makes what executes requests, for a loop of many connections or for one stream.
@@ -38,7 +38,7 @@ type Set struct {
 }
 
 // NewSet returns a set without connections.
-func NewSet(ctx context.Context, running *sync.WaitGroup, counters *stats.Counters, log *slog.Logger, now func() time.Time, newExecutor func(isLoop bool) Executor) *Set {
+func NewSet(ctx context.Context, running *sync.WaitGroup, counters *stats.ServerCounters, log *slog.Logger, now func() time.Time, newExecutor func(isLoop bool) Executor) *Set {
 	s := &Set{byID: map[uint64]*Conn{}, ctx: ctx, running: running, stats: counters, Log: newLog(log), now: now, newExecutor: newExecutor}
 	s.OutputLimits.Store(&settings.BufferLimits{})
 	return s

@@ -110,11 +110,11 @@ type Notifier struct {
 	stop    func() // nil if it does not follow the feed
 
 	hub    *Hub
-	source *Source
+	source *ChangeSource
 }
 
 // NewNotifier returns a notifier that publishes nothing before SetClasses.
-func NewNotifier(h *Hub, source *Source) *Notifier { return &Notifier{hub: h, source: source} }
+func NewNotifier(h *Hub, source *ChangeSource) *Notifier { return &Notifier{hub: h, source: source} }
 
 func (n *Notifier) enabledClasses() Classes { return Classes(n.classes.Load()) }
 

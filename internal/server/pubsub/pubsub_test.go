@@ -78,7 +78,7 @@ func TestWhoHasGoneIsNotTrackedForEver(t *testing.T) {
 	defer cancel()
 	var e *engine.DB
 	db.Engine(&e)
-	k := NewTracker(NewHub(), &Source{DB: db, Engine: e, Node: e.Node(), Log: slog.New(slog.DiscardHandler), Ctx: ctx, Running: &running})
+	k := NewTracker(NewHub(), &ChangeSource{DB: db, Engine: e, Node: e.Node(), Log: slog.New(slog.DiscardHandler), Ctx: ctx, Running: &running})
 	read := func(c Subscriber) {
 		var unanswered UnansweredReads
 		k.Start(c, &Tracking{})

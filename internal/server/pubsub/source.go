@@ -11,8 +11,8 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 )
 
-// Source is where changes are read from, and how long: the store of a server.
-type Source struct {
+// ChangeSource is where changes are read from, and how long: the store of a server.
+type ChangeSource struct {
 	DB     *cleave.DB
 	Engine *engine.DB
 	Node   *node.Node

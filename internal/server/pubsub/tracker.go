@@ -35,7 +35,7 @@ type Tracker struct {
 	stop  context.CancelFunc // ends followFeed and followDrops; nil if they do not run
 
 	hub    *Hub
-	source *Source
+	source *ChangeSource
 }
 
 type trackedKey struct{ keyspace, key string }
@@ -51,7 +51,7 @@ const MaxTrackedKeys = 1_000_000
 const maxTrackedBytes = 256 << 20
 
 // NewTracker returns a tracker that reads the changes of a store while any client tracks.
-func NewTracker(h *Hub, source *Source) *Tracker { return &Tracker{hub: h, source: source} }
+func NewTracker(h *Hub, source *ChangeSource) *Tracker { return &Tracker{hub: h, source: source} }
 
 // Start makes a client one who tracks. From now on it hears of what it reads.
 func (k *Tracker) Start(c Subscriber, t *Tracking) {

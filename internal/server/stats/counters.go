@@ -11,8 +11,8 @@ import (
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
 
-// Counters are what the server counts.
-type Counters struct {
+// ServerCounters are what the server counts.
+type ServerCounters struct {
 	Connections, RefusedClients, ClosedClients atomic.Uint64
 	LargeRequests                              atomic.Uint64  // requests that were refused for their size
 	BytesIn, BytesOut                          atomic.Uint64  // bytes that came and went
@@ -36,26 +36,26 @@ type commandStats struct {
 }
 
 // NewCounters returns counters of all commands.
-func NewCounters() *Counters {
-	return &Counters{commands: make([]commandStats, len(redis.AllSpecs())), errors: map[string]uint64{}}
+func NewCounters() *ServerCounters {
+	return &ServerCounters{commands: make([]commandStats, len(redis.AllSpecs())), errors: map[string]uint64{}}
 }
 
-// CommandCounts is what was counted of one command.
-type CommandCounts struct {
+// CommandStats is what was counted of one command.
+type CommandStats struct {
 	Calls, Rejected, Failed uint64
 	// Took is how long all calls took together.
 	Took time.Duration
 }
 
 // CountsOf returns what was counted of a command.
-func (s *Counters) CountsOf(spec *redis.Spec) CommandCounts {
+func (s *ServerCounters) CountsOf(spec *redis.Spec) CommandStats {
 	c := &s.commands[spec.Index]
-	return CommandCounts{c.calls.Load(), c.rejected.Load(), c.failed.Load(), time.Duration(c.times.sum.Load())}
+	return CommandStats{c.calls.Load(), c.rejected.Load(), c.failed.Load(), time.Duration(c.times.sum.Load())}
 }
 
 // QuantilesOf returns times in microseconds that so many percent of the calls of a command did not exceed, nil if
 // there were none.
-func (s *Counters) QuantilesOf(spec *redis.Spec, percent []float64) (micros []float64) {
+func (s *ServerCounters) QuantilesOf(spec *redis.Spec, percent []float64) (micros []float64) {
 	return s.commands[spec.Index].times.estimateQuantiles(percent)
 }
 
@@ -64,7 +64,7 @@ type doublingCount struct{ Micros, Calls int64 }
 
 // DoublingsOf returns how many calls of a command took up to how long, for the powers of two up to which there are
 // more of them than up to the one before, and how many calls there were.
-func (s *Counters) DoublingsOf(spec *redis.Spec) (steps []doublingCount, calls uint64) {
+func (s *ServerCounters) DoublingsOf(spec *redis.Spec) (steps []doublingCount, calls uint64) {
 	counts, calls := s.commands[spec.Index].times.snapshot()
 	seen, told := uint64(0), uint64(0)
 	for i, n := range counts {
@@ -79,20 +79,20 @@ func (s *Counters) DoublingsOf(spec *redis.Spec) (steps []doublingCount, calls u
 }
 
 // ErrorCounts returns how many errors were answered, by the words that they begin with.
-func (s *Counters) ErrorCounts() map[string]uint64 {
+func (s *ServerCounters) ErrorCounts() map[string]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.errors)
 }
 
 // Sample notes how much was done up to now, for the rates. It is called about once a second.
-func (s *Counters) Sample() { s.rates.record(s.sampleTraffic(MonotonicNow())) }
+func (s *ServerCounters) Sample() { s.rates.record(s.sampleTraffic(MonotonicNow())) }
 
 // PerSecond is how many requests, and bytes that came and went, there were in a second.
-func (s *Counters) PerSecond() (requests, in, out float64) { return s.rates.perSecond() }
+func (s *ServerCounters) PerSecond() (requests, in, out float64) { return s.rates.perSecond() }
 
 // RecordCall counts a request, or one that was refused before it was begun.
-func (s *Counters) RecordCall(spec *redis.Spec, refused error) {
+func (s *ServerCounters) RecordCall(spec *redis.Spec, refused error) {
 	if refused != nil {
 		s.commands[spec.Index].rejected.Add(1)
 		return
@@ -101,12 +101,12 @@ func (s *Counters) RecordCall(spec *redis.Spec, refused error) {
 }
 
 // RecordTime notes that n calls of a command took so long each, and so long together.
-func (s *Counters) RecordTime(spec *redis.Spec, n int, each, together time.Duration) {
+func (s *ServerCounters) RecordTime(spec *redis.Spec, n int, each, together time.Duration) {
 	s.commands[spec.Index].times.add(n, each, together, s.TracksLatency.Load())
 }
 
 // TotalCalls is how many requests there were.
-func (s *Counters) TotalCalls() (n uint64) {
+func (s *ServerCounters) TotalCalls() (n uint64) {
 	for i := range s.commands {
 		n += s.commands[i].calls.Load()
 	}
@@ -119,7 +119,7 @@ const maxErrorWords = 128
 
 // RecordError counts the answer to a request, given as it is sent, if it is an error. There is no
 // command if the request was refused before it was begun.
-func (s *Counters) RecordError(spec *redis.Spec, reply []byte) {
+func (s *ServerCounters) RecordError(spec *redis.Spec, reply []byte) {
 	if !resp.IsError(reply) {
 		return
 	}
@@ -135,7 +135,7 @@ func (s *Counters) RecordError(spec *redis.Spec, reply []byte) {
 }
 
 // Reset is CONFIG RESETSTAT.
-func (s *Counters) Reset(expired uint64) {
+func (s *ServerCounters) Reset(expired uint64) {
 	s.ExpiredAtReset.Store(expired)
 	s.Connections.Store(0)
 	s.RefusedClients.Store(0)
@@ -157,7 +157,7 @@ func (s *Counters) Reset(expired uint64) {
 }
 
 // sampleTraffic is that up to a time.
-func (s *Counters) sampleTraffic(at time.Duration) trafficSample {
+func (s *ServerCounters) sampleTraffic(at time.Duration) trafficSample {
 	return trafficSample{at, s.TotalCalls(), s.BytesIn.Load(), s.BytesOut.Load()}
 }
 
