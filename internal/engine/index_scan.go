@@ -75,7 +75,7 @@ func (ix *Index) tryScanWithoutSnapshot(ctx context.Context, x *node.IndexInfo, 
 
 // splitEntry takes an entry apart.
 func splitEntry(item ScanItem) (e IndexEntry, err error) {
-	e.Item = item
+	e.ScanItem = item
 	e.Tuple, e.RowKey, err = index.SplitKey(item.Key)
 	return e, err
 }
