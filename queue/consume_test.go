@@ -181,11 +181,11 @@ func TestConsume_WorksOnNoMoreThanConcurrencyAtATime(t *testing.T) {
 func TestConsume_WaitsForHandlersWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeMessages(2*time.Second, "finishes", "gives up", "ends by itself")
-		returned := 0
+		var returned atomic.Int64
 		err := consumeFor(t, f, time.Minute, ConsumeOptions{}, func(ctx context.Context, d *Delivery) error {
 			<-ctx.Done()
 			time.Sleep(10 * time.Second) // longer than the lease
-			returned++
+			returned.Add(1)
 			switch string(d.Body) {
 			case "finishes":
 				return nil
@@ -194,8 +194,8 @@ func TestConsume_WaitsForHandlersWhenItsContextEnds(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		if !errors.Is(err, context.DeadlineExceeded) || returned != 3 || !slices.Equal(f.acked, []string{"finishes"}) || !slices.Equal(f.delays, []time.Duration{0}) {
-			t.Errorf("%v: %d returned, %v acknowledged, given back after %v", err, returned, f.acked, f.delays)
+		if !errors.Is(err, context.DeadlineExceeded) || returned.Load() != 3 || !slices.Equal(f.acked, []string{"finishes"}) || !slices.Equal(f.delays, []time.Duration{0}) {
+			t.Errorf("%v: %d returned, %v acknowledged, given back after %v", err, returned.Load(), f.acked, f.delays)
 		}
 	})
 }
