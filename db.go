@@ -64,7 +64,7 @@ func (db *DB) Close() error { return toPublicError(db.engine.Close()) }
 
 // Default returns the default keyspace, which is of kind Hash.
 func (db *DB) Default() *Keyspace {
-	if k := db.defaultKeyspace.Load(); k != nil && k.keyspace.CheckAddr() == nil {
+	if k := db.defaultKeyspace.Load(); k != nil && k.keyspace.CheckOpen() == nil {
 		return k
 	}
 	k, err := db.Keyspace(node.DefaultKeyspace)

@@ -114,7 +114,7 @@ func (o *IndexOptions) toDefinition(db *DB) (index.Definition, index.Extractor, 
 	case (o.Extract == nil) != (o.Function == ""):
 		return d, nil, optionErrorf("Extract and Function, its name, come together")
 	}
-	if err := o.Keyspace.keyspace.CheckAddr(); err != nil {
+	if err := o.Keyspace.keyspace.CheckOpen(); err != nil {
 		return d, nil, err
 	}
 	d.Keyspace = o.Keyspace.Name()

@@ -62,9 +62,9 @@ type slowGate struct {
 	passed chan struct{}
 }
 
-// CheckAddr implements [group.Gate].
-func (g *slowGate) CheckAddr() error {
-	if err := g.UnindexedGate.CheckAddr(); err != nil {
+// CheckOpen implements [group.Gate].
+func (g *slowGate) CheckOpen() error {
+	if err := g.UnindexedGate.CheckOpen(); err != nil {
 		return err
 	}
 	close(g.passed)

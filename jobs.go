@@ -97,7 +97,7 @@ func (c Split) toRequest(db *DB) (mover.Request, error) {
 		return mover.Request{}, optionErrorf("keyspace %s is of another DB than the one that is to be split", c.keyspace.Name())
 	}
 	k := &c.keyspace.keyspace.Keyspace
-	if err := c.keyspace.keyspace.CheckAddr(); err != nil {
+	if err := c.keyspace.keyspace.CheckOpen(); err != nil {
 		return mover.Request{}, err
 	}
 	at, err := c.boundaries.positions(c.keyspace)

@@ -79,7 +79,7 @@ func (k *Keyspace) Scan(ctx context.Context, o ScanOptions) iter.Seq2[Item, erro
 // toScanSpan returns the positions to scan.
 func (k *Keyspace) toScanSpan(o *ScanOptions) (partition.Span, error) {
 	span := engine.KeyspaceSpan(k.keyspace)
-	if err := k.keyspace.CheckAddr(); err != nil {
+	if err := k.keyspace.CheckOpen(); err != nil {
 		return span, toPublicError(err)
 	}
 	bounded := o.Start != nil || o.End != nil || o.Prefix != nil

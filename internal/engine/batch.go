@@ -29,8 +29,8 @@ type Batch struct {
 // writtenKeyspaces are keyspaces that must all be there, without an index to maintain.
 type writtenKeyspaces []*node.Keyspace
 
-// CheckAddr implements [group.Gate].
-func (g writtenKeyspaces) CheckAddr() error {
+// CheckOpen implements [group.Gate].
+func (g writtenKeyspaces) CheckOpen() error {
 	for _, space := range g {
 		if err := space.CheckWrite(nil); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (db *DB) routeToGroup(ctx context.Context, p partition.Position, f func(*no
 
 // AppendPosition checks a key and appends its position to dst.
 func AppendPosition(dst []byte, k *node.Keyspace, key []byte) (partition.Position, error) {
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		return nil, err
 	}
 	if err := command.CheckKey(key); err != nil {

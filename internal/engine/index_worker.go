@@ -65,7 +65,7 @@ func (ks *indexWorkers) stopDropped() {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	for entries, k := range ks.byEntries {
-		if entries.CheckAddr() != nil {
+		if entries.CheckOpen() != nil {
 			k.cancel()
 			delete(ks.byEntries, entries)
 		}

@@ -14,7 +14,7 @@ import (
 // ScanKeys visits live keys of a span of a keyspace in order, so many if limit is positive, all of
 // one moment, without their values. Their names are the visitor's to keep.
 func (db *DB) ScanKeys(ctx context.Context, k *node.Keyspace, span partition.Span, limit int, visit func(ScanItem) bool) (err error) {
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		return err
 	}
 	w := itemScanner{db: db, k: k, ctx: ctx, o: &ScanOptions{KeysOnly: true}, remaining: limit}

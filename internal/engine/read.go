@@ -65,7 +65,7 @@ func (db *DB) ReadStrings(ctx context.Context, k *node.Keyspace, keys [][]byte) 
 				values[i] = value
 			}
 			// Not before: rows of one that was dropped meanwhile go piece by piece.
-			return cmp.Or(k.CheckAddr(), ctx.Err())
+			return cmp.Or(k.CheckOpen(), ctx.Err())
 		})
 		if !errors.Is(err, ownership.ErrWrongGroup) {
 			return values, err

@@ -79,7 +79,7 @@ func (db *DB) Scan(ctx context.Context, k *node.Keyspace, o ScanOptions) iter.Se
 func (db *DB) scanItems(ctx context.Context, k *node.Keyspace, o ScanOptions, limit int, from rowSource) iter.Seq2[ScanItem, error] {
 	return func(yield func(ScanItem, error) bool) {
 		span := o.Span
-		err := k.CheckAddr()
+		err := k.CheckOpen()
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -230,7 +230,7 @@ func (w *itemScanner) isAlive(p partition.Position, row *command.Row) bool {
 // checkKeyspace reports whether the keyspace was there when the state was taken: the rows of one that was
 // dropped go piece by piece.
 func (w *itemScanner) checkKeyspace() bool {
-	w.err = w.k.CheckAddr()
+	w.err = w.k.CheckOpen()
 	return w.err == nil
 }
 

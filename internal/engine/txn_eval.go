@@ -43,7 +43,7 @@ func (tx *Txn) locate(k *node.Keyspace, p partition.Position, to access) error {
 	if tx.err != nil {
 		return tx.err
 	}
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		return err
 	}
 	if to == writeRow {
@@ -58,7 +58,7 @@ func (tx *Txn) locate(k *node.Keyspace, p partition.Position, to access) error {
 	if err := tx.extendSnapshot(tx.db.node.GroupHostAt(p).Host); err != nil {
 		return err
 	}
-	return k.CheckAddr() // also of the moment of the state
+	return k.CheckOpen() // also of the moment of the state
 }
 
 // locateKey checks a key that is to be read and begins the transaction where it is.
@@ -218,12 +218,12 @@ type usedKeyspace struct {
 	indexes *node.IndexSet
 }
 
-// CheckAddr implements [group.Gate]: all of them must still be there at the commit. Also one
+// CheckOpen implements [group.Gate]: all of them must still be there at the commit. Also one
 // that was only read, or the transaction could take place neither before its end nor
 // after.
-func (u usedKeyspaces) CheckAddr() error {
+func (u usedKeyspaces) CheckOpen() error {
 	for i := range u {
-		err := u[i].keyspace.CheckAddr()
+		err := u[i].keyspace.CheckOpen()
 		switch {
 		case err != nil && u[i].keyspace.OwningIndex() != "":
 			return node.ErrIndexesChanged // who reads it again is told what is gone

@@ -153,7 +153,7 @@ func (tx *Txn) writeEntryKey(entries *node.Keyspace, key []byte, c func(partitio
 // retryIfDropped is why an entry could not be written. If its index was dropped meanwhile, at
 // any moment up to now, that is none: the transaction is tried again without it.
 func (tx *Txn) retryIfDropped(x *node.IndexInfo, err error) error {
-	if x.Entries.CheckAddr() == nil {
+	if x.Entries.CheckOpen() == nil {
 		return err
 	}
 	tx.err = errRetry

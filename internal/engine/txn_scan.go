@@ -22,7 +22,7 @@ import (
 func (tx *Txn) Scan(k *node.Keyspace, o ScanOptions) iter.Seq2[ScanItem, error] {
 	return func(yield func(ScanItem, error) bool) {
 		r := &txnScan{tx: tx, k: k, o: o, span: o.Span}
-		err := k.CheckAddr()
+		err := k.CheckOpen()
 		if err == nil {
 			tx.useKeyspace(k, readRow)
 			err = tx.err

@@ -81,7 +81,7 @@ func (k *Keyspace) OwningIndex() string { return k.owningIndex }
 // CheckWrite returns why a write that has maintained some indexes, nil for none, must not
 // happen any more. It is the gate of every request that writes to the keyspace.
 func (k *Keyspace) CheckWrite(maintained *IndexSet) error {
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		return err
 	}
 	if k.indexes.Load() != maintained {
@@ -93,8 +93,8 @@ func (k *Keyspace) CheckWrite(maintained *IndexSet) error {
 // UnindexedGate is the gate of writes to a keyspace that maintain no index.
 type UnindexedGate struct{ *Keyspace }
 
-// CheckAddr implements [group.Gate].
-func (g UnindexedGate) CheckAddr() error { return g.CheckWrite(nil) }
+// CheckOpen implements [group.Gate].
+func (g UnindexedGate) CheckOpen() error { return g.CheckWrite(nil) }
 
 const indexPrefix = "index/"
 
@@ -155,7 +155,7 @@ func (n *Node) CreateIndex(ctx context.Context, rows *Keyspace, d index.Definiti
 	d.Ready = false
 	err = n.changeKeyspaces(ctx, func() error {
 		// While it waited its keyspace may have been dropped, and another have got the name.
-		if err := rows.CheckAddr(); err != nil {
+		if err := rows.CheckOpen(); err != nil {
 			return err
 		}
 		if _, err := n.Index(d.Keyspace, d.Name); err == nil {
@@ -245,7 +245,7 @@ func (n *Node) SetIndexReady(ctx context.Context, x *IndexInfo, ready bool) erro
 		return err
 	}
 	defer n.changeMu.Unlock()
-	if err := x.Entries.CheckAddr(); err != nil { // it was dropped meanwhile
+	if err := x.Entries.CheckOpen(); err != nil { // it was dropped meanwhile
 		return fmt.Errorf("%w: %s", ErrNoIndex, describeIndex(&x.Definition))
 	}
 	d := x.Definition

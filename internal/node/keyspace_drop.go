@@ -277,7 +277,7 @@ func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 
 // emptyKeyspace is EmptyKeyspace while changing is held.
 func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		return err
 	}
 	if k.owningIndex != "" || len(n.indexesOf(k.Name)) > 0 {
@@ -299,7 +299,7 @@ func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 func (n *Node) Successor(ctx context.Context, k *Keyspace) (*Keyspace, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		now, err := n.Keyspace(k.Name)
-		if err != nil || now != k || k.CheckAddr() == nil {
+		if err != nil || now != k || k.CheckOpen() == nil {
 			return now, err
 		}
 		select {

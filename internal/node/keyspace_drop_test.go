@@ -367,7 +367,7 @@ func TestAKeyspaceThatWasNotEmptiedIsAsItWas(t *testing.T) {
 		hurried, cancel := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- n.EmptyKeyspace(hurried, k) }()
-		eventually.Holds(t, "the keyspace is closed", func() bool { return k.CheckAddr() != nil })
+		eventually.Holds(t, "the keyspace is closed", func() bool { return k.CheckOpen() != nil })
 		n.jobs.backupLock.mu.Lock() // so that it cannot end before the drop has
 		cancel()
 		if err := lockContext(ctx, &n.changeMu); err != nil { // it has failed, and lets others
@@ -406,7 +406,7 @@ func TestAKeyspaceWithAnIndexIsNotEmptiedLikeThat(t *testing.T) {
 	if err := n.EmptyKeyspace(ctx, k); !errors.Is(err, ErrIndexesChanged) {
 		t.Errorf("emptied: %v", err)
 	}
-	if err := k.CheckAddr(); err != nil {
+	if err := k.CheckOpen(); err != nil {
 		t.Errorf("and closed: %v", err)
 	}
 }

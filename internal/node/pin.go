@@ -117,7 +117,7 @@ func (n *Node) refreshPins() (next time.Duration, some bool) {
 	next = time.Hour
 	for key, was := range p.byKey {
 		left := was.expires.Sub(now)
-		if left <= 0 || was.space.CheckAddr() != nil {
+		if left <= 0 || was.space.CheckOpen() != nil {
 			p.removePin(key)
 			continue
 		}

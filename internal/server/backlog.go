@@ -59,7 +59,7 @@ func (t *task) isGet() bool { return t.request.Spec == getSpec && t.isStageable(
 // If it is not the first of several that were read together it must still be so: else it could
 // be older than what those before it were answered.
 func (t *task) isReadCurrent(first bool) bool {
-	return t.readRow != nil && t.readRow.Known && t.keyspace.CheckAddr() == nil && (first || t.readRow.IsCurrent())
+	return t.readRow != nil && t.readRow.Known && t.keyspace.CheckOpen() == nil && (first || t.readRow.IsCurrent())
 }
 
 // appendRowKey appends the row key of a request about one key.
@@ -250,7 +250,7 @@ func (s *Server) runTask(ctx context.Context, c *client, t *task, first bool) {
 		c.waited = before
 	case t.isReadCurrent(first):
 		c.replyReadRow(t)
-	case t.isGet() && t.keyspace.CheckAddr() == nil:
+	case t.isGet() && t.keyspace.CheckOpen() == nil:
 		s.runGet(ctx, c, t)
 	default:
 		t.exclusive = true // it may be the read of a keyspace that was emptied

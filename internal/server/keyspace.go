@@ -67,7 +67,7 @@ func (s *Server) readSnapshot(ctx context.Context, k *node.Keyspace, p partition
 			return err
 		}
 		defer v.Close()
-		if err := k.CheckAddr(); err != nil { // not before: it must be there at that moment
+		if err := k.CheckOpen(); err != nil { // not before: it must be there at that moment
 			return err
 		}
 		nowMS, err := v.NowMS(p)
@@ -171,7 +171,7 @@ func (s *Server) withKeyspace(ctx context.Context, k *node.Keyspace, look func()
 // followKeyspace lets a client use the keyspace that has taken the place of its own, if that was
 // emptied.
 func (s *Server) followKeyspace(ctx context.Context, c *client) {
-	if c.keyspace.CheckAddr() == nil {
+	if c.keyspace.CheckOpen() == nil {
 		return
 	}
 	if k, err := s.node.Successor(ctx, c.keyspace); err == nil && k != c.keyspace {

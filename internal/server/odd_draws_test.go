@@ -185,7 +185,7 @@ func newOddDraws(rng *rand.Rand) *oddDraws {
 			continue
 		}
 		d.specs = append(d.specs, s)
-		if s.RunsOnUnit() {
+		if s.RunsOnView() {
 			d.specs = append(d.specs, s, s) // those about keys come more often
 			d.inMulti = append(d.inMulti, s)
 		}

@@ -42,7 +42,7 @@ func (w *worker) schedulePending() {
 	for _, c := range alone {
 		w.s.running.Go(func() {
 			sleepContext(w.s.ctx, w.s.throttleTime(c.backlog.remaining()))
-			w.s.runReadBatch(w.s.ctx, []*client{c})
+			w.s.runBacklogs(w.s.ctx, []*client{c})
 		})
 	}
 	w.s.scheduleOnPool(away)
@@ -131,7 +131,7 @@ func (s *Server) readAsHelper(clients []*client) {
 			s.scheduleOnPool(slices.Concat(far, clients))
 			return
 		case len(far) > 0:
-			s.runReadBatch(s.ctx, far)
+			s.runBacklogs(s.ctx, far)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (s *Server) scheduleOnPool(clients []*client) {
 	for range min(len(shares), hands) {
 		s.running.Go(func() {
 			for i := next.Add(1); i <= int64(len(shares)); i = next.Add(1) {
-				s.runReadBatch(s.ctx, shares[i-1])
+				s.runBacklogs(s.ctx, shares[i-1])
 			}
 		})
 	}
@@ -341,8 +341,9 @@ func (t *readBatch) returnToPool() {
 	readBatchPool.Put(t)
 }
 
-// runReadBatch brings into memory what some clients need, does what it can for them, and lets them go.
-func (s *Server) runReadBatch(ctx context.Context, clients []*client) {
+// runBacklogs reads what some clients need together, runs what is left of each (runBacklog: transactions
+// and other requests that wait), and resumes them.
+func (s *Server) runBacklogs(ctx context.Context, clients []*client) {
 	t := s.planReadBatch(clients)
 	defer t.returnToPool()
 	for i := range t.groups {

@@ -101,27 +101,27 @@ type requestState struct {
 	keyspace *node.Keyspace
 }
 
-// PositionOf implements [redis.Unit].
+// PositionOf implements [redis.KeyspaceView].
 func (s requestState) PositionOf(key []byte) partition.Position {
 	return s.keyspace.AppendPosition(nil, key)
 }
 
-// IsSelected implements [redis.Unit].
+// IsSelected implements [redis.KeyspaceView].
 func (s requestState) IsSelected(name []byte) bool {
 	return string(name) == s.keyspace.Name || string(name) == "0" && s.keyspace.Name == node.DefaultKeyspace
 }
 
-// Read implements [redis.Unit].
+// Read implements [redis.KeyspaceView].
 func (s requestState) Read(p partition.Position, c command.Command) command.Reply {
 	return s.eval(s.keyspace, p, c, false)
 }
 
-// Write implements [redis.Unit].
+// Write implements [redis.KeyspaceView].
 func (s requestState) Write(p partition.Position, c command.Command) command.Reply {
 	return s.eval(s.keyspace, p, c, true)
 }
 
-// NowMS implements [redis.Unit].
+// NowMS implements [redis.KeyspaceView].
 func (s requestState) NowMS() int64 { return s.nowMS() }
 
 // envState is the state of a group's batch.

@@ -141,7 +141,7 @@ func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	found, known := false, false
 	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
 	// of it that are seen gone come before all that is looked at behind them.
-	if !c.Busy && c.keyspace.CheckAddr() == nil {
+	if !c.Busy && c.keyspace.CheckOpen() == nil {
 		row, w.rowBuf, found, known = l.prefetch.Get(w.rowBuf[:0])
 	}
 	if !known {

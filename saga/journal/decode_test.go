@@ -38,7 +38,7 @@ func FuzzRecordsAreReadAsTheyWereWritten(f *testing.F) {
 		saga.Needs(r)
 		for kind := saga.Did; kind <= saga.Pushed; kind++ {
 			if next, err := saga.Next(r, saga.Event{Kind: kind, Step: r.At, NowMS: 9}); err == nil {
-				if err := next.CheckAddr(); err != nil {
+				if err := next.Validate(); err != nil {
 					t.Fatalf("%+v after %d: %v", r, kind, err)
 				}
 			}

@@ -78,7 +78,7 @@ func decodeRecord(value []byte) (saga.Record, error) {
 	if r.Format != recordFormat {
 		return saga.Record{}, fmt.Errorf("%w: format %d, this version knows %d", saga.ErrFormat, r.Format, recordFormat)
 	}
-	return r.Record, r.CheckAddr()
+	return r.Record, r.Validate()
 }
 
 // Create stores the first record of a saga.

@@ -158,8 +158,8 @@ func CheckID(id string) error {
 // AtRest reports whether nothing comes by itself.
 func (r *Record) AtRest() bool { return r.State.Ended() || r.Stuck != NotStuck }
 
-// CheckAddr reports whether a record can be: journals that read one from outside ask it.
-func (r *Record) CheckAddr() error {
+// Validate returns an error unless a record can be one: journals that read records from outside call it.
+func (r *Record) Validate() error {
 	bad := func(what string) error { return fmt.Errorf("%w: %q: %s", ErrFormat, r.ID, what) }
 	switch {
 	case CheckID(r.ID) != nil:

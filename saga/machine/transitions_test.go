@@ -101,7 +101,7 @@ func (u *stateExplorer) applyWrite(m model, e Event) (model, bool) {
 	if err != nil {
 		return m, false
 	}
-	if err := next.CheckAddr(); err != nil {
+	if err := next.Validate(); err != nil {
 		u.failf(m, "after %+v: %v", e, err)
 	}
 	m.journal, m.pendingWrite, m.pendingStep = u.numberOf(next), 0, -1
@@ -238,7 +238,7 @@ func (u *stateExplorer) exploreSave(m model, e Event) {
 		u.failf(m, "%+v: %v", e, err)
 		return
 	}
-	if err := next.CheckAddr(); err != nil {
+	if err := next.Validate(); err != nil {
 		u.failf(m, "after %+v: %v", e, err)
 	}
 	done := m

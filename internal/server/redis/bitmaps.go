@@ -100,7 +100,7 @@ func parseValueRange(words [][]byte, open bool) (s command.ValueRange, err error
 }
 
 // runBitCount looks at the key before it looks at the other arguments, as Redis does.
-func runBitCount(u Unit, r *Request, w *Writer) {
+func runBitCount(u KeyspaceView, r *Request, w *Writer) {
 	key := u.PositionOf(r.Args[1])
 	found := u.Read(key, &command.Strlen{Key: key})
 	if found.Err != nil || found.Version == 0 {
@@ -115,7 +115,7 @@ func runBitCount(u Unit, r *Request, w *Writer) {
 	writePlainReply(w, r, u.Read(key, &command.BitCount{Key: key, Range: part}))
 }
 
-func runBitPos(u Unit, r *Request, w *Writer) {
+func runBitPos(u KeyspaceView, r *Request, w *Writer) {
 	on, ok := parseBit(r.Args[2])
 	if !ok {
 		if _, number := parseInteger(r.Args[2]); !number {
@@ -137,7 +137,7 @@ func runBitPos(u Unit, r *Request, w *Writer) {
 	writePlainReply(w, r, u.Read(c.Key, c))
 }
 
-func runBitOp(u Unit, r *Request, w *Writer) {
+func runBitOp(u KeyspaceView, r *Request, w *Writer) {
 	var combine func(a, b byte) byte
 	switch op := r.Args[1]; {
 	case isKeyword(op, "AND"):

@@ -19,7 +19,7 @@ type contents struct {
 }
 
 // loadContents returns what a key holds, of kind None if it is absent.
-func loadContents(u Unit, p position) (v contents, err error) {
+func loadContents(u KeyspaceView, p position) (v contents, err error) {
 	reply := u.Read(p, &command.Type{Key: p})
 	if reply.Err != nil {
 		return v, reply.Err
@@ -49,7 +49,7 @@ func loadContents(u Unit, p position) (v contents, err error) {
 const fieldsPerCommand = 1000
 
 // storeAt makes a key hold a value, and nothing else, and announces that as an event.
-func (v *contents) storeAt(u Unit, p position, event command.Event) error {
+func (v *contents) storeAt(u KeyspaceView, p position, event command.Event) error {
 	if err := v.storeWithoutEvents(u, p); err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (v *contents) storeAt(u Unit, p position, event command.Event) error {
 }
 
 // recordEvents records the events of a key that was written silently.
-func recordEvents(u Unit, p position, events ...command.Event) error {
+func recordEvents(u KeyspaceView, p position, events ...command.Event) error {
 	return u.Write(p, &command.RecordKeyEvents{Key: p, Events: events}).Err
 }
 
-func (v *contents) storeWithoutEvents(u Unit, p position) error {
+func (v *contents) storeWithoutEvents(u KeyspaceView, p position) error {
 	write := func(c command.Command) error { return u.Write(p, &command.WithoutEvents{Command: c}).Err }
 	expiry := command.Expiry{}
 	if v.expiryMS > 0 {
@@ -138,7 +138,7 @@ func decodeDump(b []byte) (v contents, err error) {
 
 func init() {
 	const group = "generic"
-	spec := func(name, since, summary string, arity int, flags Flag, keys KeySpec, run func(Unit, *Request, *Writer)) *Spec {
+	spec := func(name, since, summary string, arity int, flags Flag, keys KeySpec, run func(KeyspaceView, *Request, *Writer)) *Spec {
 		return &Spec{Name: name, Arity: arity, Flags: flags, ACL: Keyspace, Keys: keys, run: run,
 			Doc: Doc{group, since, summary, "O(N) for a hash of N fields", ""}}
 	}
@@ -150,7 +150,7 @@ func init() {
 	restore.ACL |= Dangerous
 	cp := spec("copy", "6.2.0", "Copies all that a key holds to another.", -3, Write|DenyOOM, two, runCopy)
 	cp.Doc.Difference = "Option DB is refused but for the keyspace itself: a copy stays in its keyspace."
-	object := func(name, summary string, run func(Unit, *Request, *Writer)) *Spec {
+	object := func(name, summary string, run func(KeyspaceView, *Request, *Writer)) *Spec {
 		return &Spec{Name: "object|" + name, Arity: 3, Flags: ReadOnly, ACL: Keyspace, Keys: KeySpec{2, 2, 1}, run: run,
 			Doc: Doc{group, "2.2.3", summary, "O(1)", ""}}
 	}
@@ -175,7 +175,7 @@ func init() {
 	)
 }
 
-func runRename(u Unit, r *Request, w *Writer) {
+func runRename(u KeyspaceView, r *Request, w *Writer) {
 	from, to := u.PositionOf(r.Args[1]), u.PositionOf(r.Args[2])
 	v, err := loadContents(u, from)
 	onlyNew := r.Spec.Name == "renamenx"
@@ -215,7 +215,7 @@ func runRename(u Unit, r *Request, w *Writer) {
 }
 
 // moveTo makes another key hold a value, and removes its own. The events are in the order of Redis.
-func (v *contents) moveTo(u Unit, from, to position) error {
+func (v *contents) moveTo(u KeyspaceView, from, to position) error {
 	if err := v.storeWithoutEvents(u, to); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (v *contents) moveTo(u Unit, from, to position) error {
 	return recordEvents(u, to, command.EventRenameTo)
 }
 
-func runCopy(u Unit, r *Request, w *Writer) {
+func runCopy(u KeyspaceView, r *Request, w *Writer) {
 	replace := false
 	for i := 3; i < len(r.Args); i++ {
 		switch {
@@ -274,7 +274,7 @@ func runCopy(u Unit, r *Request, w *Writer) {
 	}
 }
 
-func runDump(u Unit, r *Request, w *Writer) {
+func runDump(u KeyspaceView, r *Request, w *Writer) {
 	v, err := loadContents(u, u.PositionOf(r.Args[1]))
 	switch {
 	case err != nil:
@@ -286,7 +286,7 @@ func runDump(u Unit, r *Request, w *Writer) {
 	}
 }
 
-func runRestore(u Unit, r *Request, w *Writer) {
+func runRestore(u KeyspaceView, r *Request, w *Writer) {
 	replace, absolute, err := parseRestoreOptions(r.Args[4:])
 	if err != nil {
 		w.Fail(err)
@@ -362,8 +362,8 @@ func parseRestoreOptions(words [][]byte) (replace, absolute bool, err error) {
 }
 
 // replyIfExists answers with a number if there is such a key.
-func replyIfExists(n int64) func(Unit, *Request, *Writer) {
-	return func(u Unit, r *Request, w *Writer) {
+func replyIfExists(n int64) func(KeyspaceView, *Request, *Writer) {
+	return func(u KeyspaceView, r *Request, w *Writer) {
 		p := u.PositionOf(r.Args[2])
 		reply := u.Read(p, &command.Exists{Keys: []position{p}})
 		switch {
@@ -376,7 +376,7 @@ func replyIfExists(n int64) func(Unit, *Request, *Writer) {
 	}
 }
 
-func runObjectFreq(u Unit, r *Request, w *Writer) {
+func runObjectFreq(u KeyspaceView, r *Request, w *Writer) {
 	p := u.PositionOf(r.Args[2])
 	reply := u.Read(p, &command.Exists{Keys: []position{p}})
 	if w.maybeFail(reply) {
@@ -397,7 +397,7 @@ const (
 )
 
 // runObjectEncoding answers with the name that Redis would give: clients look at it.
-func runObjectEncoding(u Unit, r *Request, w *Writer) {
+func runObjectEncoding(u KeyspaceView, r *Request, w *Writer) {
 	p := u.PositionOf(r.Args[2])
 	kind := u.Read(p, &command.Type{Key: p})
 	switch {
@@ -412,7 +412,7 @@ func runObjectEncoding(u Unit, r *Request, w *Writer) {
 }
 
 // writeHashEncoding reads the fields only if they are few.
-func writeHashEncoding(u Unit, p position, w *Writer) {
+func writeHashEncoding(u KeyspaceView, p position, w *Writer) {
 	size := u.Read(p, &command.HLen{Key: p})
 	switch {
 	case w.maybeFail(size):
@@ -426,7 +426,7 @@ func writeHashEncoding(u Unit, p position, w *Writer) {
 }
 
 // writeStringEncoding reads the value only if it is short.
-func writeStringEncoding(u Unit, p position, w *Writer) {
+func writeStringEncoding(u KeyspaceView, p position, w *Writer) {
 	size := u.Read(p, &command.Strlen{Key: p})
 	switch {
 	case w.maybeFail(size):
@@ -461,7 +461,7 @@ func stringEncoding(text []byte) string {
 // rowOverheadBytes is about what a row takes besides its key and value.
 const rowOverheadBytes = 16
 
-func runMemoryUsage(u Unit, r *Request, w *Writer) {
+func runMemoryUsage(u KeyspaceView, r *Request, w *Writer) {
 	for i := 3; i < len(r.Args); i += 2 {
 		if !isKeyword(r.Args[i], "SAMPLES") || i+1 == len(r.Args) {
 			w.Fail(ErrSyntax)

@@ -44,7 +44,7 @@ func (s memoryStore) Scan(start, end []byte, reverse bool, visit func(key, value
 	return nil
 }
 
-// testUnit is a Unit over a map, which commits after each request.
+// testUnit is a KeyspaceView over a map, which commits after each request.
 type testUnit struct {
 	rows        memoryStore
 	env         *command.Env
@@ -268,7 +268,7 @@ func TestAnswersAreThoseOfRedis(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var specs []*Spec
 	for _, s := range AllSpecs() {
-		if s.RunsOnUnit() && !ownAnswers[s.Name] {
+		if s.RunsOnView() && !ownAnswers[s.Name] {
 			specs = append(specs, s)
 		}
 	}

@@ -7,7 +7,7 @@
 // RESP. Nothing here does I/O or knows of connections.
 //
 // A command that is about one key is one [command.Command]: it is built, executed where
-// the key is, and its reply is written. Any other runs as a function on a [Unit], which
+// the key is, and its reply is written. Any other runs as a function on a [KeyspaceView], which
 // is all that it sees of the store: a group that has all of its keys, or a transaction.
 // So MULTI, RENAME and BITOP are atomic wherever their keys are.
 //

@@ -114,7 +114,7 @@ func init() {
 
 // runHRandField answers with one field, so many different ones, or so many that may be
 // the same if the number is negative.
-func runHRandField(u Unit, r *Request, w *Writer) {
+func runHRandField(u KeyspaceView, r *Request, w *Writer) {
 	p := u.PositionOf(r.Args[1])
 	many, values := len(r.Args) > 2, len(r.Args) == 4
 	n := int64(1)
@@ -170,7 +170,7 @@ const rowsPerSample = 512
 
 // sampleFields draws fields of a large hash without a look at all of them: n different ones, or -n. It is
 // not drawn if the hash is not large, or if so many are wanted that it is less work to read it.
-func sampleFields(u Unit, p position, n int64, values bool) (reply command.Reply, drawn bool) {
+func sampleFields(u KeyspaceView, p position, n int64, values bool) (reply command.Reply, drawn bool) {
 	size := u.Read(p, &command.HLen{Key: p})
 	want := max(n, -n)
 	if size.Err != nil {

@@ -10,7 +10,7 @@ func init() {
 		s.build, s.writeReply = build, answer
 		return s
 	}
-	running := func(s *Spec, run func(Unit, *Request, *Writer)) *Spec {
+	running := func(s *Spec, run func(KeyspaceView, *Request, *Writer)) *Spec {
 		s.run = run
 		return s
 	}
@@ -36,7 +36,7 @@ func init() {
 }
 
 // sumReplies answers with the sum of what is answered about each key.
-func sumReplies(u Unit, r *Request, w *Writer, f func(position) command.Reply) {
+func sumReplies(u KeyspaceView, r *Request, w *Writer, f func(position) command.Reply) {
 	n := int64(0)
 	for _, key := range r.Args[1:] {
 		reply := f(u.PositionOf(key))
@@ -49,11 +49,11 @@ func sumReplies(u Unit, r *Request, w *Writer, f func(position) command.Reply) {
 }
 
 // runDel deletes key by key: one name may come twice, and counts once.
-func runDel(u Unit, r *Request, w *Writer) {
+func runDel(u KeyspaceView, r *Request, w *Writer) {
 	sumReplies(u, r, w, func(p position) command.Reply { return u.Write(p, &command.Delete{Keys: []position{p}}) })
 }
 
-func runExists(u Unit, r *Request, w *Writer) {
+func runExists(u KeyspaceView, r *Request, w *Writer) {
 	sumReplies(u, r, w, func(p position) command.Reply { return u.Read(p, &command.Exists{Keys: []position{p}}) })
 }
 

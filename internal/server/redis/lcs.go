@@ -47,7 +47,7 @@ func parseLCSOptions(words [][]byte) (o lcsOptions, err error) {
 	return o, nil
 }
 
-func runLCS(u Unit, r *Request, w *Writer) {
+func runLCS(u KeyspaceView, r *Request, w *Writer) {
 	var texts [2][]byte
 	for i := range texts {
 		p := u.PositionOf(r.Args[1+i])

@@ -71,7 +71,7 @@ type Spec struct {
 	writeResult func(w *Writer, r *Request, c command.Command)
 	// mapError gives an error other words than the usual ones.
 	mapError func(error) error
-	run      func(u Unit, r *Request, w *Writer)
+	run      func(u KeyspaceView, r *Request, w *Writer)
 	// findKeys finds those that Keys does not tell.
 	findKeys func(args [][]byte) ([]int, error)
 }
@@ -109,8 +109,8 @@ type Builder struct {
 // IsSingleKey reports whether the command is about one key, and one step: see Build.
 func (s *Spec) IsSingleKey() bool { return s.build != nil }
 
-// RunsOnUnit reports whether the command is run on a Unit: see Run.
-func (s *Spec) RunsOnUnit() bool { return s.build != nil || s.run != nil }
+// RunsOnView reports whether the command is run on a KeyspaceView: see Run.
+func (s *Spec) RunsOnView() bool { return s.build != nil || s.run != nil }
 
 // Build returns the command that a request of a single one asks for.
 func (s *Spec) Build(b *Builder) (command.Command, error) { return s.build(b) }
@@ -134,7 +134,7 @@ func (s *Spec) WriteReply(w *Writer, r *Request, c command.Command, reply comman
 }
 
 // Run runs a request on a unit and writes its reply.
-func (s *Spec) Run(u Unit, r *Request, w *Writer) {
+func (s *Spec) Run(u KeyspaceView, r *Request, w *Writer) {
 	if s.run != nil {
 		s.run(u, r, w)
 		return

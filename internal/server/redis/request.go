@@ -8,10 +8,10 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Unit is what a request sees of the store: one state, which it changes as a whole or
+// KeyspaceView is what a request sees of the store: one state, which it changes as a whole or
 // not at all. It is good until the request is done, and may be thrown away and another
 // one used from the start.
-type Unit interface {
+type KeyspaceView interface {
 	// PositionOf returns the position of a key of the keyspace that the client has selected.
 	PositionOf(key []byte) partition.Position
 	// IsSelected reports whether a client that selects this has the same keyspace.

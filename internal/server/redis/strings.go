@@ -143,7 +143,7 @@ func buildGetSet(b *Builder) (command.Command, error) {
 	return c, nil
 }
 
-func runGetDel(u Unit, r *Request, w *Writer) {
+func runGetDel(u KeyspaceView, r *Request, w *Writer) {
 	key := u.PositionOf(r.Args[1])
 	reply := u.Read(key, &command.Get{Key: key})
 	if reply.Kind == command.Bytes {
@@ -155,7 +155,7 @@ func runGetDel(u Unit, r *Request, w *Writer) {
 	writePlainReply(w, r, reply)
 }
 
-func runGetEx(u Unit, r *Request, w *Writer) {
+func runGetEx(u KeyspaceView, r *Request, w *Writer) {
 	key := u.PositionOf(r.Args[1])
 	persist, unit, time, err := readGetEx(r.Args[2:])
 	if err != nil {
@@ -174,7 +174,7 @@ func runGetEx(u Unit, r *Request, w *Writer) {
 }
 
 // changeExpiry gives a key another time, or none if there is no unit.
-func changeExpiry(u Unit, key position, unit, time []byte) error {
+func changeExpiry(u KeyspaceView, key position, unit, time []byte) error {
 	if unit == nil {
 		return u.Write(key, &command.Persist{Key: key}).Err
 	}
@@ -230,7 +230,7 @@ func buildSetRange(b *Builder) (command.Command, error) {
 	return &command.SetRange{Key: b.Key, Offset: offset, Value: b.Args[3]}, nil
 }
 
-func runMSet(u Unit, r *Request, w *Writer) {
+func runMSet(u KeyspaceView, r *Request, w *Writer) {
 	if len(r.Args)%2 == 0 {
 		w.Fail(newArityError(r.Spec.Name))
 		return
@@ -241,7 +241,7 @@ func runMSet(u Unit, r *Request, w *Writer) {
 }
 
 // setPairs sets the pairs of a request. If one cannot be, it says why.
-func setPairs(u Unit, r *Request, w *Writer) bool {
+func setPairs(u KeyspaceView, r *Request, w *Writer) bool {
 	for i := 1; i < len(r.Args); i += 2 {
 		key := u.PositionOf(r.Args[i])
 		if w.maybeFail(u.Write(key, &command.Set{Key: key, Value: r.Args[i+1]})) {
@@ -251,7 +251,7 @@ func setPairs(u Unit, r *Request, w *Writer) bool {
 	return true
 }
 
-func runMSetNX(u Unit, r *Request, w *Writer) {
+func runMSetNX(u KeyspaceView, r *Request, w *Writer) {
 	if len(r.Args)%2 == 0 {
 		w.Fail(newArityError(r.Spec.Name))
 		return
@@ -272,7 +272,7 @@ func runMSetNX(u Unit, r *Request, w *Writer) {
 	}
 }
 
-func runMGet(u Unit, r *Request, w *Writer) {
+func runMGet(u KeyspaceView, r *Request, w *Writer) {
 	w.Array(len(r.Args) - 1)
 	for _, key := range r.Args[1:] {
 		if w.HasOverflowed {

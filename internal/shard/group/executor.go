@@ -73,7 +73,7 @@ func (x *executor) evalCall(c *call) (evaluated bool) {
 	x.guard.reservationID = c.ReservationID
 	c.hasWritten, c.replayed = false, false
 	if c.Gate != nil {
-		if err := c.Gate.CheckAddr(); err != nil {
+		if err := c.Gate.CheckOpen(); err != nil {
 			c.reply = command.Reply{Kind: command.Failed, Err: err}
 			return false
 		}

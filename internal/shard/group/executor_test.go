@@ -140,7 +140,7 @@ type testGate struct{ why atomic.Pointer[error] }
 
 func (g *testGate) close(err error) { g.why.Store(&err) }
 
-func (g *testGate) CheckAddr() error {
+func (g *testGate) CheckOpen() error {
 	if err := g.why.Load(); err != nil {
 		return *err
 	}

@@ -57,8 +57,8 @@ type Request struct {
 // request of his own answered knows that no request passes it any more, and that
 // the effects of those that did are visible.
 type Gate interface {
-	// CheckAddr returns why it is closed, or nil. Any goroutine may call it.
-	CheckAddr() error
+	// CheckOpen returns why it is closed, or nil. Any goroutine may call it.
+	CheckOpen() error
 }
 
 // call is a request on its way through the mailbox. It belongs to the handler

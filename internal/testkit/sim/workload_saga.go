@@ -54,7 +54,7 @@ func encodeRecord(r saga.Record) []byte {
 
 func (w *world) decodeRecord(text []byte) (r saga.Record) {
 	w.must(json.Unmarshal(text, &r), "a record of a saga")
-	w.must(r.CheckAddr(), "a record of a saga")
+	w.must(r.Validate(), "a record of a saga")
 	return r
 }
 
