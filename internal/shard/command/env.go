@@ -29,7 +29,7 @@ type BlindSetReader interface {
 // ViewReader is a Reader that need not copy large values.
 type ViewReader interface {
 	Reader
-	// View is Get, but the value may be a view of memory that nobody changes.
+	// View is Get, but the value may be a view of memory that never changes.
 	View(key, dst []byte) (value []byte, ok bool, err error)
 }
 
@@ -53,7 +53,7 @@ type Env struct {
 	reader      Reader
 	blindReader BlindSetReader // reader, if it can tell
 	view        func(key, dst []byte) (value []byte, ok bool, err error)
-	guard       Guard // nil if there is nobody to ask
+	guard       Guard // nil if there is none to ask
 	// guardErr is why the guard has refused a change of the command at hand.
 	guardErr     error
 	effects      effect.Builder
@@ -251,8 +251,8 @@ type Guard interface {
 	ExpiryCheckMS(p partition.Position, nowMS int64) int64
 }
 
-// SetGuard makes g be asked from now on, nil for nobody. Rows that a command
-// reads and writes as such, by Get, Scan, Put and Delete, are its own business.
+// SetGuard makes g be asked from this call on; nil removes the guard. Rows that a command reads
+// and writes as such, by Get, Scan, Put and Delete, are its own business.
 func (e *Env) SetGuard(g Guard) { e.guard = g }
 
 // CheckWrite returns why the key at p must not be changed now, for commands that

@@ -33,9 +33,9 @@ const (
 	EventRestore
 )
 
-// RecordEvents makes the batches from the next Begin on carry the event of each write, in
-// [effect.Events], or not. The group decides: nobody listens most of the time, and then
-// they would cost a part of the log for nothing.
+// RecordEvents switches on or off that the batches from the next Begin on carry the event of
+// each write, in [effect.Events]. The group decides: most of the time there is no subscriber,
+// and then events would only take space in the log.
 func (e *Env) RecordEvents(on bool) { e.recordsEvents = on }
 
 // RecordsEvents reports whether the batch carries events.

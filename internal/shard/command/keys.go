@@ -135,8 +135,8 @@ func NextPosition(p partition.Position) partition.Position {
 	return append(append(make(partition.Position, 0, len(p)+1), p...), 0)
 }
 
-// Reap deletes a key that has expired, if nobody has written it since it was
-// found. The reply is 1 if it did. What a transaction has locked is not: the caller tries
+// Reap deletes a key that has expired, if it was not written since it was found. The reply is 1
+// if Reap deleted it. A key that a transaction has locked is not deleted: the caller tries
 // again.
 type Reap struct {
 	Key     partition.Position

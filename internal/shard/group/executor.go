@@ -142,8 +142,7 @@ func (x *executor) evalNonBlocking(c *call) {
 	x.answerBytes += x.env.ReplyBytes() - before
 }
 
-// checkRequestID refuses ids of which nobody knows any more, or not yet, whether they
-// were executed.
+// checkRequestID refuses ids that are too old or too new to know whether they were executed.
 func checkRequestID(id RequestID, nowMS int64, remember time.Duration) error {
 	ms := remember.Milliseconds()
 	if t := id.TimeMS(); t < nowMS-ms || t > nowMS+ms {
@@ -199,10 +198,9 @@ func (x *executor) sealBatch() []byte {
 	return x.env.Effects().Bytes()
 }
 
-// finishBatch makes a batch that is durable visible to readers past the queue, or takes
-// back one that was refused, and lets the clock go on. After a failure that leaves
-// open which of the two it is, the clock stays held: nobody knows what is visible at
-// the next Open.
+// finishBatch makes a durable batch visible to readers past the queue, or takes back one that
+// was refused, and lets the clock go on. After a failure that leaves open which of the two it
+// is, the clock stays held: what is visible at the next Open is unknown.
 func (x *executor) finishBatch(committed bool) {
 	if x.fatalErr != nil {
 		return
@@ -305,8 +303,8 @@ func (x *executor) recordHousekeeping() {
 	}
 }
 
-// unlimitedScanState is a State that refuses nobody because others have too many scans open: what is
-// committed has to be followed.
+// unlimitedScanState is a State that refuses no scan because others have too many scans open:
+// what is committed has to be followed.
 type unlimitedScanState struct{ State }
 
 // Scan implements [command.Reader].

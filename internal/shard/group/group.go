@@ -29,9 +29,9 @@ type Group struct {
 	piggyback piggybackQueue
 
 	closed atomic.Bool
-	// retired tells that it is closed because nobody needs it any more.
+	// retired reports whether it was closed by Retire: it owns nothing.
 	retired atomic.Bool
-	// hasOrphans tells that deleted collections may have left elements behind.
+	// hasOrphans reports whether deleted collections may have left elements behind.
 	hasOrphans atomic.Bool
 	// housekeepingNeeded has an element when housekeeping should not wait for its turn.
 	housekeepingNeeded chan struct{}
@@ -327,15 +327,15 @@ func (g *Group) closeExecutor(x *executor) error {
 	return x.writeFinalLedger(g.mailboxError(actor.ErrStopped))
 }
 
-// writeFinalLedger writes the last ledger. Versions stay reserved: there are enough. Whoever comes
-// after it is refused, or the time would be reserved again.
+// writeFinalLedger writes the last ledger. Versions stay reserved: there are enough. Requests
+// after it are refused; otherwise time would be reserved again.
 func (x *executor) writeFinalLedger(refused error) error {
 	if x.fatalErr != nil {
 		return nil
 	}
 	next := x.ledger
 	next.seq++
-	next.clockCeiling = x.clock.pauseTime() // for good: nobody is told a later time
+	next.clockCeiling = x.clock.pauseTime() // for good: no caller gets a later time
 	err := x.writeLedger(next, true)
 	if x.fatalErr == nil {
 		x.fatalErr = refused
@@ -352,9 +352,9 @@ var (
 	// ErrFailed means that the group stopped after an error of its log: the
 	// command was not executed. Repair what the text names and open again.
 	ErrFailed = errors.New("group: failed")
-	// ErrRequestOld means that a request id is too old, or too far ahead of the
-	// clock, to tell whether it was executed: it was not executed now. Do not
-	// retry it under another id without a look at the data.
+	// ErrRequestOld means that a request id is too old, or too far ahead of the clock, to
+	// determine whether it was executed: it was not executed by this call. Read the data before
+	// retrying it under another id.
 	ErrRequestOld = errors.New("group: request id out of the remembered time")
 	// ErrOverloaded means that the queue is full and the group refuses rather
 	// than blocks: slow down.
@@ -381,8 +381,8 @@ func AsReadError(ctx context.Context, err error) error {
 	return err
 }
 
-// Retire closes a group that owns nothing and never will again. Whoever still has hold
-// of it is not told that it is closed, but to look elsewhere: ownership.ErrWrongGroup.
+// Retire closes a group that owns nothing and never will again. A caller that still has it does
+// not get the error that it is closed, but ownership.ErrWrongGroup: it looks elsewhere.
 func (g *Group) Retire(ctx context.Context) error {
 	g.retired.Store(true)
 	return g.Close(ctx)
@@ -411,7 +411,7 @@ type Metrics struct {
 	Expired    uint64 // keys that were deleted because their time was over
 }
 
-// Metrics returns the figures of now. It waits for nobody.
+// Metrics returns the current figures. It never blocks.
 func (g *Group) Metrics() Metrics {
 	s := g.actor.Stats()
 	return Metrics{

@@ -25,12 +25,12 @@ type housekeeping struct {
 // HousekeepingNeeded has an element when Housekeep should be called soon.
 func (g *Group) HousekeepingNeeded() <-chan struct{} { return g.housekeepingNeeded }
 
-// Housekeep does a round of housekeeping: it reserves time, ends the turns of transactions
-// that are overdue, deletes keys that have expired, removes what deleted collections
-// left behind, and forgets old requests and transactions. Whoever owns the group calls
-// it about every 100 milliseconds, from one goroutine; nothing depends on it but the
-// space that dead rows take, how long a dead transaction keeps its turn, and how long
-// an idle group's clock stands still. more tells that there is more to do at once.
+// Housekeep does a round of housekeeping: it reserves time, ends overdue reservations of
+// transactions, deletes expired keys, removes what deleted collections left behind, and forgets
+// old requests and transactions. The owner of the group calls it about every 100 milliseconds,
+// from one goroutine. Only this depends on it: the space that dead rows take, how long a dead
+// transaction keeps its reservation, and how long an idle group's clock stands still. more
+// reports whether there is more to do at once.
 func (g *Group) Housekeep(ctx context.Context) (more bool, err error) {
 	var due []partition.Position
 	var fill bool
@@ -231,7 +231,7 @@ func (g *Group) sweepOrphans(ctx context.Context) (more bool, err error) {
 	}
 	for _, c := range batch {
 		if ctx.Err() == nil {
-			g.PrefetchCommand(c.Command) // nobody has looked at the elements of what was deleted
+			g.PrefetchCommand(c.Command) // the elements of what was deleted were not read yet
 		}
 	}
 	if err == nil {
@@ -382,9 +382,9 @@ type tableScan struct {
 	emptyScans  int    // how often there were none
 }
 
-// deleteObsolete removes a few rows that nobody asks for any more: records of requests that
-// are refused by now anyway, marks of transactions past their deadline, and
-// decisions that all have heard of.
+// deleteObsolete removes a few rows that are no longer needed: records of requests that are
+// refused by now anyway, marks of transactions past their deadline, and decisions that all
+// participants have received.
 func (g *Group) deleteObsolete(ctx context.Context) (more bool, err error) {
 	now, remember := g.clock.now(), g.opts.Remember.Milliseconds()
 	requests, err1 := g.deleteObsoleteIn(ctx, &g.housekeeping.requests, remember/10, effect.Dedup.Span, func(key, _ []byte) (bool, error) {

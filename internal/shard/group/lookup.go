@@ -15,7 +15,7 @@ import (
 type CachedState interface {
 	// Lookup appends the value of a key to dst, if it is known.
 	Lookup(key, dst []byte) (value []byte, found, known bool)
-	// LookupView is Lookup, but a large value may be a view of memory that nobody changes.
+	// LookupView is Lookup, but a large value may be a view of memory that never changes.
 	LookupView(key, dst []byte) (value []byte, found, known bool)
 	// PrefetchIndex begins to fetch what is known of a key from memory, and PrefetchRow goes on with it.
 	PrefetchIndex(key []byte) (hint uint64)

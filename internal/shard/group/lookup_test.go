@@ -30,7 +30,7 @@ func (k cachedDisk) Lookup(key, dst []byte) (value []byte, found, known bool) {
 
 func (k cachedDisk) LookupSize(key []byte) (int, bool) { return 0, !k.unknown[string(key)] }
 
-func (k cachedDisk) Sequence() uint64 { return 1 } // nobody counts
+func (k cachedDisk) Sequence() uint64 { return 1 } // no writer counts it
 
 func (k cachedDisk) Prefetch(keys ...[]byte) {
 	for _, key := range keys {
@@ -189,8 +189,8 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	}
 }
 
-// A transaction that has seen a key alive is decided later, as if that were at one time: for
-// nobody has the key expired before.
+// A transaction that has seen a key alive is decided later, as if both were at one time: no
+// reader sees the key expired before.
 func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)

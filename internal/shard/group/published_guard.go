@@ -19,9 +19,10 @@ import (
 // group's, while a reader still sees the key without the lock, or the range.
 type publishedGuard struct {
 	table atomic.Pointer[ownership.Table]
-	// tableChanges is not 0 while the groups of a batch show lists that belong together.
+	// tableChanges is not 0 while the groups of a batch publish ownership tables that belong
+	// together.
 	tableChanges atomic.Int64
-	// lockCount is how many locks there are. Mostly none, and nobody takes mu.
+	// lockCount is how many locks there are. Mostly none, and no reader takes mu.
 	lockCount atomic.Int64
 	// rangeLockCount is how many of them are of ranges.
 	rangeLockCount atomic.Int64
@@ -117,10 +118,10 @@ func (v *publishedGuard) expiryCheckMS(p partition.Position, nowMS int64) int64 
 	return v.locks.ExpiryCheckMS(p, nowMS)
 }
 
-// LockStatus reports whether there are locks of transactions, for readers who then ask
-// their deciders, and counts the batches that have changed one. Who finds none and
-// the same count before and after a look at the state has seen it without any, but
-// for such as nobody was told of.
+// LockStatus reports whether transactions hold locks, for readers that then ask the deciders,
+// and returns the number of batches that have changed a lock. A reader that finds no lock, and
+// the same number before and after it reads the state, has read it without locks, except for
+// those that were not acknowledged to any caller.
 func (g *Group) LockStatus() (locked bool, changes uint64) {
 	changes = g.published.lockChanges.Load()
 	return g.published.lockCount.Load() > 0, changes
@@ -208,7 +209,7 @@ func (t *lockTraces) beginBatch(changes []txn.LockChange) {
 	epoch := t.epoch.Add(1)
 	for _, c := range changes {
 		switch slot := t.slotOf(c.Lock.Start); {
-		case c.Lock.Range: // whoever meets one looks at all locks
+		case c.Lock.Range: // a reader that meets one searches all locks
 		case c.Added:
 			slot.locks.Add(1)
 		default:

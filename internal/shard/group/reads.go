@@ -171,15 +171,15 @@ var readOnlyEvaluators = sync.Pool{New: func() any {
 // queue, against the newest committed state. It is linearizable for commands
 // that read a key's row and then at most one of its elements, such as HGet.
 //
-// A transaction may fall in between: an element that is not found may have been
-// replaced together with the row, and one that is found may have been written by
-// a transaction that has deleted the row as well, so that nobody ever had it. So
-// either nothing became visible meanwhile, or the row is the same before and
-// after; if not, it is looked at again, and then the command takes its turn.
+// A transaction may fall in between: an element that is not found may have been replaced
+// together with the row, and one that is found may have been written by a transaction that has
+// deleted the row as well, so that no state ever had both. So either nothing became visible
+// meanwhile, or the row is the same before and after; if not, it is read again, and then the
+// command is queued.
 //
-// A group that has anything locked for a transaction across groups, or has given a range
-// away meanwhile, is nothing for it: then the command takes its turn. That transaction may
-// have seen a key alive, which does not expire for others before it is decided.
+// If the group has locked anything for a transaction across groups, or has given a range away
+// meanwhile, the command is queued. That transaction may have seen a key alive, which does not
+// expire for others before it is decided.
 func (g *Group) EvalReadOnly(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
 	if err := g.ReadBarrier(ctx); err != nil {
 		return command.Reply{}, err
@@ -224,7 +224,7 @@ func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply co
 	return reply, ok
 }
 
-// stateSequence is that of the state, see [CachedState], or odd if nobody counts.
+// stateSequence is that of the state, see [CachedState], or odd if the state has no count.
 func (g *Group) stateSequence() uint64 {
 	if g.cached == nil {
 		return 1

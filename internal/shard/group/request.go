@@ -53,9 +53,9 @@ type Request struct {
 	ReadOnly bool
 }
 
-// Gate is a condition outside of the state. Whoever closes it and then has a
-// request of his own answered knows that no request passes it any more, and that
-// the effects of those that did are visible.
+// Gate is a condition outside of the state. A caller that closes it and then gets a reply to a
+// request of its own knows that no request passes the gate any more, and that the effects of
+// those that did are visible.
 type Gate interface {
 	// CheckAddr returns why it is closed, or nil. Any goroutine may call it.
 	CheckAddr() error
@@ -91,7 +91,7 @@ func (c *call) isUrgent() bool {
 
 var callPool = sync.Pool{New: func() any { return new(call) }}
 
-// returnToPool gives a call that nobody else holds back to the pool.
+// returnToPool gives a call that no other goroutine holds back to the pool.
 func (c *call) returnToPool() {
 	*c = call{}
 	callPool.Put(c)

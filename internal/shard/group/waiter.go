@@ -52,7 +52,7 @@ func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool,
 		}
 	}
 	if held == nil {
-		w.releaseReservation() // it cannot use it now, and whoever it waits for may wait for it
+		w.releaseReservation() // it cannot use it now, and the transaction that it waits for may wait for it
 	}
 	w.attempts++
 	return true, p.Group.waitForUnlock(ctx, met, w.attempts-1)
@@ -77,9 +77,9 @@ func (w *waiter) releaseReservation() {
 	w.reservationID, w.release = txn.ID{}, nil
 }
 
-// waitForUnlock waits until locks or ranges have changed, or for a moment. What was met may
-// be gone when it begins to wait; then it waits for nothing, but not for long. It stays
-// for good if the group's store has failed: nobody can write there that it is over.
+// waitForUnlock waits until locks or ranges have changed, or for a moment. The obstacle may be
+// gone when it begins to wait; then it waits in vain, but not for long. The obstacle stays for
+// good if the group's store has failed: its end cannot be written there.
 func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error {
 	changed := g.Changed()
 	if parked > 0 && g.opts.StoreErr != nil {

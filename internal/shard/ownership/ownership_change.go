@@ -32,9 +32,8 @@ type ChangeOwnership struct {
 // Site is the group that evaluates Reowns.
 type Site struct {
 	Group partition.GroupID
-	// Table is what the group has, the changes of the batch that is being
-	// evaluated included. Whoever evaluates takes them back if they do not
-	// become durable.
+	// Table is what the group has, the changes of the batch that is being evaluated included.
+	// The evaluating group takes them back if they do not become durable.
 	Table *Table
 }
 
@@ -134,9 +133,9 @@ const AttemptDropped = 1
 // commands matters; and for those of open jobs, and of jobs to come, which have higher
 // numbers, it stays yes.
 
-// isMergeable reports whether nobody asks any more for a range as it is but to know that it is
-// there: no rows are left, and its job, like all before floor, has ended. What no job
-// has made, no job has left rows in.
+// isMergeable reports whether a range is needed for nothing but to know that it exists: no rows
+// are left, and its job, like all before floor, has ended. A range that no job has made has no
+// rows of a job.
 func (r *Range) isMergeable(floor JobID) bool {
 	return r.State == Foreign && (r.Attempt == AttemptDropped || r.Job == 0) &&
 		r.Job < floor

@@ -52,9 +52,8 @@ func sortAndCheck(ranges []Range) ([]Range, error) {
 
 func compareStarts(a, b Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) }
 
-// Version is the highest that a range of the list has, or had in a list that this one
-// was made from: whoever was routed by a map that is at least as new was routed by
-// what the list says.
+// Version is the highest version that a range of the table has, or had in a table that this one
+// was made from: a request routed by a map at least as new was routed by what this table says.
 func (l *Table) Version() partition.Version { return l.version }
 
 // Len returns how many ranges there are, in any state.

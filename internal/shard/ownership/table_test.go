@@ -57,7 +57,7 @@ func (s memoryState) apply(t fataler, b *effect.Builder) {
 
 type fataler interface{ Fatal(...any) }
 
-// evalChange evaluates a Reown on a site whose records are in s.
+// evalChange evaluates a ChangeOwnership on a site whose records are in s.
 func evalChange(t fataler, s memoryState, site *Site, c *ChangeOwnership) error {
 	e := command.NewEnv(s)
 	c.Bind(site)

@@ -29,9 +29,9 @@ type Coordinator struct {
 	// Invariant: unprepared is how many of them are true.
 	unprepared      []bool
 	unpreparedCount int
-	// commitSent reports whether a Decide to commit was ever sent, and may be on its way or
-	// have succeeded. Invariant: if not, nobody but this Coordinator can make the
-	// transaction anything but aborted, and it needs no record to be so.
+	// commitSent reports whether a Decide to commit was ever sent, and may be in flight or have
+	// succeeded. Invariant: if not, only this Coordinator can make the transaction anything but
+	// aborted, and it needs no record to be aborted.
 	commitSent bool
 	outcome    Outcome // Invariant: final iff state >= Resolving, unless forgotten
 	err        error   // why it is aborted
@@ -39,7 +39,7 @@ type Coordinator struct {
 	unresolved []partition.Span
 	// confirmed are those that have, for the decider.
 	confirmed []partition.Span
-	silent    bool // nobody waits for an answer
+	silent    bool // no caller waits for an answer
 }
 
 // State is how far a Coordinator has come.
@@ -154,7 +154,7 @@ func (c *Coordinator) stepDeciding(ev Event) []Effect {
 			if !ev.NoneInFlight {
 				return c.becomeLost()
 			}
-			c.err = ErrDeadline // nobody has committed it: there is nothing that was forgotten
+			c.err = ErrDeadline // it was not committed: no record was forgotten
 		}
 		return c.becomeUndoing(ev.NoneInFlight)
 	case Cancel:
@@ -194,8 +194,9 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 	return nil
 }
 
-// shouldWaitFor reports whether what refused passes by itself: those who locked something before the
-// transaction held it wait for nobody. Whoever holds what it did not ask for may wait for it.
+// shouldWaitFor reports whether the reason for a refusal passes by itself. A transaction that
+// locked something before this one reserved it waits for no other. A transaction that holds what
+// this one did not reserve may wait for this one.
 func (c *Coordinator) shouldWaitFor(err error) bool {
 	return c.plan.Patient && errors.Is(err, ErrLocked)
 }
@@ -285,8 +286,8 @@ type Event interface{ isEvent() }
 type (
 	// Prepared is the reply OK to a Prepare.
 	Prepared struct{ Participant int }
-	// Refused is an error as the reply to a Prepare. If nobody knows whether
-	// it was prepared, there is no event: a Timeout sends it again.
+	// Refused is an error as the reply to a Prepare. If it is unknown whether it was prepared,
+	// there is no event: a Timeout sends it again.
 	Refused struct {
 		Participant int
 		Err         error
@@ -340,8 +341,8 @@ type (
 	}
 	// SendCollect wants [Coordinator.MakeCollect] evaluated by the decider.
 	SendCollect struct{}
-	// Answer is for the caller: what became of the transaction, and why it is
-	// aborted, or Undecided with ErrForgotten: nobody knows.
+	// Answer is for the caller: what became of the transaction, and why it is aborted, or
+	// Undecided with ErrForgotten if that is unknown.
 	Answer struct {
 		Outcome Outcome
 		Err     error

@@ -115,7 +115,7 @@ func (k *coordinatorPath) checkEffects(t *testing.T, effects []Effect) {
 			k.commitSent = k.commitSent || x.Commit
 			ok = !x.Commit || len(k.prepared) == 2 && k.c.State() == Deciding
 		case SendResolve:
-			// What was recorded, or an abort that nobody else can prevent.
+			// What was recorded, or an abort that no other coordinator can prevent.
 			ok = x.Commit == (k.decided == Committed) && (k.decided != Undecided || !k.commitSent)
 		case SendCollect:
 			left := k.c.plan.otherSpans()
@@ -156,7 +156,7 @@ func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 	}
 }
 
-// It holds what it has asked for: whoever holds the rest may wait for it.
+// It holds what it has asked for: the transaction that holds the rest may wait for it.
 func TestAPatientCoordinatorWaitsForNobodyWhoHolds(t *testing.T) {
 	c, _ := NewCoordinator(Plan{ID: ID{1}, CoordinatorGroup: 1, Participants: make([]Participant, 2), Patient: true})
 	if c.Step(Refused{1, ErrReserved}); c.State() != Resolving {

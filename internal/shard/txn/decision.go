@@ -135,7 +135,7 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 		return c.evalCommit(e)
 	}
 	if e.NowMS() > c.DeadlineMS {
-		// Nobody can commit it any more: no record says the same.
+		// It can no longer be committed: the absence of a record means the same.
 		return c.replyPastDeadline(e)
 	}
 	c.recordDecision(e, Aborted)
@@ -202,9 +202,8 @@ func (c *Decide) recordDecision(e *command.Env, o Outcome) {
 // record, the transaction is Aborted from its deadline on, as no decision to
 // commit is made after it, and Undecided before.
 //
-// An answer is about locks that are still there when it has come: once all are
-// resolved the decision is forgotten. So whoever hears Aborted looks at the lock
-// again, and if it is gone at the key.
+// A reply is about locks that still exist when it arrives: once all are resolved the decision is
+// forgotten. So a caller that receives Aborted reads the lock again, and if it is gone, the key.
 type Inquire struct {
 	siteBinding
 	ID               ID
@@ -273,8 +272,8 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 // IsUrgent tells that it makes room.
 func (c *Collect) IsUrgent() bool { return true }
 
-// IsObsolete reports whether nobody asks for the decision any more, or would be told the
-// same without it.
+// IsObsolete reports whether no group asks for the decision any more, or would get the same
+// reply without it.
 func (d *Decision) IsObsolete(nowMS int64) bool {
 	if d.Outcome == Aborted {
 		return nowMS > d.DeadlineMS
@@ -305,19 +304,19 @@ func subtractSpan(list []partition.Span, s partition.Span) []partition.Span {
 	return slices.Replace(list, first, end, left...)
 }
 
-// recentTxns has the transactions of which there may be a record, each until its deadline.
-// Most that are asked for are new: that is known here, and nobody has to look in the
-// store for what is not there.
+// recentTxns has the transactions of which there may be a record, each until its deadline. Most
+// transactions asked for are new: recentTxns knows that, and spares a search of the store for a
+// record that does not exist.
 //
-// Invariant: a transaction before its deadline that is not in it has no record. Whoever
-// writes one adds it, and whoever finds some loads them. It may have too many: a
-// batch that failed leaves what it has added.
+// Invariant: a transaction before its deadline that is not in it has no record. The code that
+// writes a record adds the transaction, and the code that finds records loads them. It may have
+// too many: a batch that failed leaves what it has added.
 type recentTxns struct {
 	deadlines  map[ID]int64
 	sweepAbove int // how many there may be before those past their deadlines are looked for
 }
 
-// minSweepAbove is below how many nobody looks for those that are over.
+// minSweepAbove is the size up to which expired transactions are not swept.
 const minSweepAbove = 1024
 
 func (r *recentTxns) add(id ID, deadlineMS, nowMS int64) {

@@ -70,8 +70,8 @@ func lockKey(dst []byte, start partition.Position, isRange bool, id ID) []byte {
 // recordKey appends the store key of the lock.
 func (l *Lock) recordKey(dst []byte) []byte { return lockKey(dst, l.Start, l.Range, l.Txn) }
 
-// RecordPosition is where the record of the lock lies. Whoever owns that place has the lock: a shard may
-// begin between the start of a range and its record.
+// RecordPosition is the position of the lock's record. The group that owns this position has the
+// lock: a shard may begin between the start of a range and its record.
 func (l *Lock) RecordPosition() partition.Position { return l.recordKey(nil)[1:] }
 
 // isRecordIn reports whether the record of the lock lies in a span of the table.

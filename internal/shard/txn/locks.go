@@ -206,9 +206,9 @@ func (l *Locks) FindSpanConflict(id ID, start, end partition.Position) *Lock {
 	return l.tree.find(conflictQuery{exceptTxn: id, start: start, end: end})
 }
 
-// ExpiryCheckMS returns the time at which to judge whether a key has expired: nowMS,
-// or when the first lock on it was taken. Whoever locked it has seen it then,
-// and must not be contradicted before he is decided.
+// ExpiryCheckMS returns the time at which to check whether a key has expired: nowMS, or the time
+// of the first lock on it. The transaction that locked the key saw it at that time, and must not
+// be contradicted before it is decided.
 func (l *Locks) ExpiryCheckMS(p partition.Position, nowMS int64) int64 {
 	if lock := l.findOldest(p); lock != nil {
 		return min(nowMS, lock.PrepareMS)

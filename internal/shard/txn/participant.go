@@ -214,11 +214,10 @@ func (c *Resolve) endLock(e *command.Env, lock *Lock) error {
 	return nil
 }
 
-// writeMark keeps a Prepare away that is still on its way. After the deadline the
-// clock does. There is one where each lock was, as the piece that is resolved
-// need not be the whole part; if there was none, the Prepare may not have come
-// yet, and finds one at the start of its span. If there is one already, it is the same:
-// so nobody looks.
+// writeMark keeps away a Prepare that is still in flight. After the deadline the clock does.
+// There is one mark where each lock was, as the span that is resolved need not be the whole
+// part. If there was no lock, the Prepare may not have arrived yet, and finds a mark at the
+// start of its span. A mark that exists already is the same, so there is no check for one.
 func (c *Resolve) writeMark(e *command.Env, at partition.Position) {
 	if e.NowMS() > c.DeadlineMS {
 		return

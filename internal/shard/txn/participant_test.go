@@ -394,8 +394,8 @@ func TestOnlyTheOwnerConfirms(t *testing.T) {
 	}
 }
 
-// The parts of a transaction are by shard: after a merge a group may have two,
-// and whoever resolves both with one command has finished both.
+// The parts of a transaction are by shard: after a merge a group may have two, and one command
+// that resolves both has finished both.
 func TestOneResolveFinishesAllPartsInItsSpan(t *testing.T) {
 	p := newLonePeer()
 	var parts []*Prepare

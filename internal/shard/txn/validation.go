@@ -10,9 +10,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// tryParticipant validates a part and evaluates its writes, without doing them, and takes
-// their versions. What it fails with is the lock that is in the way, if there is
-// one: until it is gone nobody knows what the rest means.
+// tryParticipant validates a part, evaluates its writes without applying them, and takes their
+// versions. If a lock is in the way, that lock is the error: until it is gone, what the rest
+// means is unknown.
 func (s *Site) tryParticipant(e *command.Env, id ID, p *Participant) (lockSet, error) {
 	s.recorder = recordingReader{env: e, locks: s.locks}
 	defer func() { s.recorder = recordingReader{} }()
@@ -161,10 +161,10 @@ type rowAccess struct {
 	effectIndex int
 }
 
-// collectLocks finds the keys that rows belong to. The position of no key begins with
-// that of another, and whoever looks at an element looks at, or changes, its key
-// too: so in the order of positions each key comes before its elements, and what
-// begins with the last key belongs to it.
+// collectLocks finds the keys that rows belong to. The position of no key begins with that of
+// another, and a command that reads an element also reads, or changes, its key: so in the order
+// of positions each key comes before its elements, and what begins with the last key belongs to
+// it.
 func collectLocks(n *recordingReader, batch effect.Batch) (lockSet, error) {
 	places := make([]rowAccess, 0, len(n.keys)+batch.Len())
 	for _, p := range n.keys {
@@ -248,7 +248,7 @@ func (t *lockSet) checkInside(s partition.Span) error {
 		case lock.Range && len(s.End) > 0 && (len(lock.End) == 0 || bytes.Compare(lock.End, s.End) > 0):
 			return outsideError(lock.End, s)
 		case lock.Range && !lock.isRecordIn(s):
-			return outsideError(lock.RecordPosition(), s) // nobody would end it
+			return outsideError(lock.RecordPosition(), s) // no resolve would end it
 		}
 	}
 	return nil

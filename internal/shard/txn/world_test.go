@@ -47,7 +47,7 @@ type world struct {
 	shards []shard
 	// net has what is on its way, each to be delivered never, once or often.
 	net []message
-	// late are duplicates that come when nobody thinks of them any more.
+	// late are duplicates that are delivered long after their transactions are over.
 	late []message
 	runs []*run
 	// model is what each key holds. No value is written twice.
@@ -151,7 +151,7 @@ var moods = []mood{
 		begin: 6, deliver: 45, write: 14, read: 8, timeout: 6, crash: 1, tick: 2, move: 5, split: 8, merge: 6, housekeep: 1,
 		lose: 3, repeat: 5, delay: 12, late: 8, jump: 5, scan: 50,
 	},
-	{ // messages that come when nobody thinks of them any more
+	{ // messages that are delivered long after their transactions are over
 		begin: 6, deliver: 60, write: 5, read: 8, timeout: 10, crash: 1, tick: 5, restart: 1, move: 1, housekeep: 3,
 		lose: 3, repeat: 40, delay: 12, late: 20, jump: 10, scan: 5,
 	},
@@ -262,7 +262,7 @@ func (w *world) evalMessages(p *peer, batch []message) {
 	replies := p.evalBatch(refused, commands...)
 	if refused {
 		w.counts.Add("refused batches", 1)
-		return // nobody knows why there is no answer
+		return // the sender does not learn why there is no reply
 	}
 	for i, reply := range replies {
 		w.checkReply(commands[i], reply)
