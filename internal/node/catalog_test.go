@@ -48,8 +48,8 @@ func failingDisks(i int, broken *atomic.Bool) func(int) store.FS {
 	}
 }
 
-// Who changes the catalog is told that a change may have happened, if nobody knows
-// whether it is on the disk.
+// A caller that changes the catalog gets the error that a change may have happened, if it is
+// unknown whether it is on the disk.
 func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	for what, change := range map[string]func(*Node) error{
 		"a job": func(n *Node) error {
@@ -92,7 +92,7 @@ func runOnBrokenDisk(t *testing.T, change func(*Node) error) error {
 	return change(n)
 }
 
-// A keyspace waits for a backup to end. Nobody waits for the keyspace.
+// A keyspace waits for a backup to end. No caller waits for the keyspace.
 func TestAKeyspaceThatWaitsForABackupHoldsNobodyUp(t *testing.T) {
 	n := mustOpen(t, smallOptions(1))
 	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {

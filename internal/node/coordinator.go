@@ -47,8 +47,8 @@ type Counters struct {
 // Remember is for how long request ids are known, 0 for the default.
 func (n *Node) Remember() time.Duration { return n.opts.Remember }
 
-// txnTimeoutMS is how long a transaction may take. It bounds for how long what a
-// dead coordinator has locked stays so, if nobody finds that out before.
+// txnTimeoutMS is how long a transaction may take. It bounds how long the locks of a dead
+// coordinator stay, if no other transaction finds out before.
 const txnTimeoutMS = 5000
 
 // newTxnID makes the id of a transaction.
@@ -160,11 +160,11 @@ type txnDriver struct {
 	decisionSynced bool
 }
 
-// run does what the coordinator wants until it has an answer, if somebody waits for
-// one, and returns that with what is left to do; otherwise to the end, or that of the
-// node, or of all groups that are left: then whoever opens it goes on. No answer for who
-// waits means that nobody knows: ctx has ended too late to take it back, or the decider
-// has failed.
+// run does what the coordinator wants until it has an answer, if a caller waits for one, and
+// returns the answer with what is left to do. Otherwise it runs to the end, or that of the node,
+// or of all groups that are left: then the next Open goes on. If a caller waits and there is no
+// answer, the outcome is unknown: ctx has ended too late to take it back, or the decider has
+// failed.
 func (l *txnDriver) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
 	for wait := 0; l.coordinator.State() != txn.Done || len(effects) > 0; {
 		if i := slices.IndexFunc(effects, isAnswer); i >= 0 {
@@ -182,7 +182,7 @@ func (l *txnDriver) run(ctx context.Context, effects []txn.Effect, waited bool) 
 		case len(effects) > 0 || l.coordinator.State() == txn.Done:
 			wait = 0
 			continue
-		case !waited && l.allFailed: // whoever opens the node goes on
+		case !waited && l.allFailed: // the next Open goes on
 			return nil, nil
 		case !l.shouldStop(ctx, waited):
 			_ = waitContext(ctx, l.changed, retryDelay<<min(wait, 8))
@@ -204,8 +204,8 @@ func isAnswer(e txn.Effect) bool {
 	return ok
 }
 
-// shouldStop reports whether there is no point in going on: for who waits also if the decider
-// has failed to answer, as whoever goes on may take long to find out.
+// shouldStop reports whether there is no point in going on: if a caller waits, also if the
+// decider has failed to answer, as resolving the transaction may take long.
 func (l *txnDriver) shouldStop(ctx context.Context, waited bool) bool {
 	failed := l.lastErr != nil && !errors.Is(l.lastErr, group.ErrOverloaded)
 	return ctx.Err() != nil || l.node.ctx.Err() != nil || waited && failed && l.coordinator.State() > txn.Preparing
@@ -332,7 +332,7 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 		if err == nil && reply.Err == nil {
 			err = l.node.syncStore(p)
 		}
-		if err != nil { // nobody can have committed it: it is enough not to go on
+		if err != nil { // it cannot have been committed: it is enough not to go on
 			reply = command.Reply{Kind: command.Failed, Err: err}
 		}
 		return c.Event(reply), nil
@@ -349,8 +349,8 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 		}
 		return replyEvent(c, reply, err)
 	}
-	// Nobody acts upon the end of a decision: if that is lost, whoever opens the node
-	// finds it carried out.
+	// No caller acts upon the end of a decision: if that is lost, the next Open finds it carried
+	// out.
 	r.Piggyback = true
 	reply, err := p.Group.Execute(ctx, r)
 	return replyEvent(c, reply, err)

@@ -271,8 +271,8 @@ func countStrayRows(n *Node) map[effect.Table]int {
 	return count
 }
 
-// A resolve that comes once more behind the clearing leaves a mark, which does not stay where
-// nobody serves it.
+// A resolve that comes again after the clearing leaves a mark, which does not stay where no
+// group serves it.
 func TestFoldingLeavesNoMarksAstray(t *testing.T) {
 	o := smallOptions(2)
 	o.Groups = 4
@@ -470,7 +470,7 @@ func TestFoldingWaitsForNoStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The positions that nobody has yet are with store 0.
+		// The positions that are not in use yet are with store 0.
 		if last := lastShard(n); StoreOf(n.Map(), last.Group) != 0 {
 			mustRunJob(t, n, mover.Request{Kind: mover.Move, Shard: last.ID, To: 1})
 		}

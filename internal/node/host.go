@@ -32,7 +32,7 @@ type StoreHost struct {
 	compactions compactionQueue
 }
 
-// GroupHosts returns the groups of now, in the order of their ids. Whoever looks at them
+// GroupHosts returns the current groups, in the order of their ids. A caller that needs them
 // twice for one thing keeps what it got: there may be more of them by then, or fewer.
 func (h *StoreHost) GroupHosts() []*GroupHost { return *h.groupHosts.Load() }
 
@@ -186,9 +186,8 @@ func (n *Node) startHousekeeping(p *GroupHost) {
 	}
 }
 
-// removeGroups forgets groups that the map does not have any more. They own
-// nothing, so whoever still has hold of one is told to look elsewhere. They are closed
-// beside what goes on, and not opened again.
+// removeGroups forgets groups that the map does not have any more. They own nothing, so a caller
+// that still has one is sent elsewhere. They are closed in the background, and not opened again.
 func (n *Node) removeGroups(ids []partition.GroupID) {
 	for _, id := range ids {
 		p := n.lookupGroup(id)
@@ -228,7 +227,7 @@ func (n *Node) housekeepGroup(ctx context.Context, p *GroupHost) {
 			nudged = g.HousekeepingNeeded()
 		}
 		if p.hasFailed() {
-			n.committed.notify() // nobody will commit: those who wait for that hear why
+			n.committed.notify() // no commit will come: those who wait for one get the reason
 		}
 		n.resolveOverdue(ctx, p)
 		for {

@@ -127,9 +127,9 @@ type jobRegistry struct {
 	changed notifier
 	mu      sync.Mutex
 	drivers map[ownership.JobID]*jobDriver
-	// backupLock is shared by drivers while they do something, from a freeze to the end of
-	// it without a break, and by whoever makes a keyspace; a backup has it alone. It
-	// comes before spaces.mapping.
+	// backupLock is shared by drivers while they work, from a freeze to its end without a break,
+	// and by the making of a keyspace; a backup has it alone. It is locked before
+	// keyspaceCatalog.mapMu.
 	backupLock ctxRWMutex
 	rates      jobRates
 	sizes      sizeCache

@@ -39,7 +39,7 @@ type jobDriver struct {
 	copier    protocol.Copier
 	pacer     throttle.Pacer
 	scheduler schedulerReader
-	// hasBackupLock tells that n.jobs.quiet is shared.
+	// hasBackupLock reports whether n.jobs.backupLock is shared.
 	hasBackupLock bool
 	// endHandover ends what n.handing began, and releaseLog gives the source's log free. They
 	// are nil if there is nothing to end.
@@ -89,7 +89,7 @@ const (
 // when that is open again.
 func (d *jobDriver) run(ctx context.Context) {
 	defer d.releaseAll()
-	d.setRecord(d.job) // as it was stored by whoever admitted it, or before a crash
+	d.setRecord(d.job) // as it was stored by its admission, or before a crash
 	ev := mover.Event(mover.Timeout{})
 	for ctx.Err() == nil {
 		if !d.hasBackupLock {
@@ -131,8 +131,8 @@ func (d *jobDriver) releaseAll() {
 	}
 }
 
-// releaseUnneeded gives back what the phase does not need. A range that takes no writes, or
-// that nobody serves, is brought through without a break.
+// releaseUnneeded releases what the phase does not need. A range that takes no writes, or that
+// no group serves, is brought through without a break.
 func (d *jobDriver) releaseUnneeded() {
 	p := d.job.Phase
 	if p.IsFrozen() || p == mover.Releasing || p == mover.Activating {

@@ -147,7 +147,7 @@ func (d *jobDriver) evalCommands(ctx context.Context, x mover.EvalCommands) move
 	}
 	ev := d.syncGroups(ctx, x.Round, protocol.EvalHandover(ctx, d.node.findHost, x, from), groups...)
 	if _, done := ev.(mover.Evaluated); done && last {
-		// Whoever waits for the range need not wait for the record.
+		// A caller that waits for the range need not wait for the record.
 		if d.endHandover != nil {
 			d.endHandover()
 			d.endHandover = nil
@@ -199,7 +199,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 	case mover.Copied:
 		d.node.jobs.rates.recordCopy(e.Bytes, took)
 		if _, known := d.copier.ChangedBytes(); known {
-			return ev // it need not hurry: nobody reads the log
+			return ev // it need not hurry: the log is not read
 		}
 		d.throttleWriters(func(source *store.Store, nowMS int64) {
 			d.pacer.RecordCopied(source.LogBytesAfter(wal.Position(d.job.BasePosition)), maxKeptLogBytes, nowMS)
@@ -293,8 +293,8 @@ func (d *jobDriver) publishVersion(ctx context.Context, v partition.Version) err
 	return err
 }
 
-// checkNoDecisions returns mover.ErrDecisions if a group keeps any: whoever has to ask
-// what became of a transaction must find it.
+// checkNoDecisions returns mover.ErrDecisions if a group keeps any: a group that has to ask what
+// became of a transaction must find it.
 func (n *Node) checkNoDecisions(groups []partition.GroupID) error {
 	for _, id := range groups {
 		p := n.lookupGroup(id)

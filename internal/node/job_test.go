@@ -159,7 +159,7 @@ func TestAFullQueueTakesNoJobBack(t *testing.T) {
 		mover.Deciding: {Kind: mover.Split, Shard: s.ID, In: &k.Keyspace, At: at},
 	} {
 		c := &protocol.AdmitJob{Catalog: catalogKeys, Request: r, Home: homeStores(n.Map()), NowMS: n.jobNowMS()}
-		if err := n.writeCatalog(ctx, c); err != nil { // nobody drives it
+		if err := n.writeCatalog(ctx, c); err != nil { // no driver drives it
 			t.Fatal(err)
 		}
 		d := &jobDriver{node: n, job: c.Job, storedRev: c.Job.Rev}

@@ -24,9 +24,8 @@ func droppedKey(id partition.KeyspaceID) partition.Position {
 	return systemKeyspace.AppendPosition(nil, binary.BigEndian.AppendUint32([]byte(droppedPrefix), uint32(id)))
 }
 
-// DropKeyspace removes a keyspace. When it returns, nobody finds its keys any
-// more; the room that they take is given back in the background, also over a
-// restart.
+// DropKeyspace removes a keyspace. When it returns, no caller finds its keys any more; their
+// space is reclaimed in the background, also over a restart.
 func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	if name == DefaultKeyspace {
 		return ErrDefaultKeyspace
@@ -113,9 +112,9 @@ func (n *Node) clearDropped(ctx context.Context) error {
 	return err
 }
 
-// loadDroppedIDs returns the keyspaces that were dropped and may have rows. Whoever
-// drops one notes that first and closes it second, and is not looked at in
-// between: a keyspace that is open must not be cleared.
+// loadDroppedIDs returns the keyspaces that were dropped and may have rows. A drop notes that
+// first and closes the keyspace second, and changeMu is held in between: a keyspace that is open
+// must not be cleared.
 func (n *Node) loadDroppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err error) {
 	if err := lockContext(ctx, &n.changeMu); err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (n *Node) loadDroppedIDs(ctx context.Context) (ids []partition.KeyspaceID, 
 	return n.loadDroppedIDsLocked()
 }
 
-// loadDroppedIDsLocked is loadDroppedIDs while changing is held.
+// loadDroppedIDsLocked is loadDroppedIDs while changeMu is held.
 func (n *Node) loadDroppedIDsLocked() (ids []partition.KeyspaceID, err error) {
 	start := effect.Rows.AppendKey(nil, systemKeyspace.AppendPosition(nil, []byte(droppedPrefix)))
 	err = n.GroupHostAt(start[1:]).Store.ScanBriefly(start, effect.Rows.AppendKey(nil, systemKeyspace.Span().End), false, func(key, _ []byte) bool {
@@ -169,8 +168,8 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return fmt.Errorf("%w: %v has changed hands while it was cleared", ownership.ErrWrongGroup, s.ID)
 		}
 	}
-	// The note is synced, so what it stands for must be before it goes: otherwise
-	// a crash could bring back rows that nobody knows of.
+	// The note is synced, so what it stands for must be before it goes: otherwise a crash could
+	// bring back rows that are in no record.
 	for _, h := range n.storeHosts {
 		if err := h.Store.Sync(); err != nil {
 			return err
@@ -233,9 +232,9 @@ func (p *GroupHost) doCommand(ctx context.Context, c command.Command) error {
 	return errors.Join(err, reply.Err)
 }
 
-// clearCommand is the command that removes rows nobody can reach. The group must serve
-// their ranges: what is removed from one that is frozen, or being copied, would come
-// back, and what another group has is that one's to remove.
+// clearCommand is the command that removes rows that no request can reach. The group must serve
+// their ranges: what is removed from one that is frozen, or being copied, would come back, and
+// what another group has is that group's to remove.
 type clearCommand struct {
 	keys [][]byte
 	site *ownership.Site
@@ -275,7 +274,7 @@ func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 	return nil
 }
 
-// emptyKeyspace is EmptyKeyspace while changing is held.
+// emptyKeyspace is EmptyKeyspace while changeMu is held.
 func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 	if err := k.CheckAddr(); err != nil {
 		return err

@@ -200,8 +200,8 @@ const (
 	maxRerouteDelay = 1280 * time.Millisecond
 )
 
-// WaitForNewMap waits before a request that met own.ErrWrongGroup is sent again: until
-// the map is another than the one that was used, or for a while.
+// WaitForNewMap waits before a request that met ownership.ErrWrongGroup is sent again: until the
+// map is another than the one that was used, or for a while.
 func (n *Node) WaitForNewMap(ctx context.Context, used partition.Version, attempt int) error {
 	remapped := n.mapChanged.subscribe()
 	if n.published.Load().Version() > used {

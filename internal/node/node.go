@@ -42,7 +42,7 @@ type Node struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	taskGroup sync.WaitGroup
-	// tasksMu is held by whoever adds to done, or ends ctx.
+	// tasksMu is held while done is added to, or ctx is ended.
 	tasksMu sync.Mutex
 }
 
@@ -138,7 +138,7 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, h := range n.storeHosts {
 		errs = append(errs, h.Store.Close())
 	}
-	n.committed.notify() // whoever waits for a commit finds the stores closed
+	n.committed.notify() // callers that wait for a commit find the stores closed
 	n.events.close()
 	return errors.Join(errs...)
 }
@@ -176,7 +176,7 @@ type Options struct {
 	// expired key may take room, about. Negative means never by itself, for tests
 	// that call Tend.
 	HousekeepInterval time.Duration
-	// Log is told of what an operator should know. Default nobody.
+	// Log gets what an operator should know. Default none.
 	Log *slog.Logger
 	// OnJob, if set, is called with each record of a job, before that goes on: for
 	// tests that crash or cancel it there.

@@ -45,11 +45,11 @@ func (n *Node) retryWhileBusy(ctx context.Context, try func() error) error {
 // mover.BusyError and nothing has changed. Shards of keyspaces that are gone are folded
 // in the same step, see [foldShards].
 //
-// The catalog notes the map that is to be, and uses up the id. From then on the
-// groups are brought in line with it, over a restart too; nobody else can be at these
-// positions, as the keyspace is not known before made, its own row, is written, after
-// that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
-// uses the node yet. If it frees room it is done on a full disk too.
+// The catalog notes the map that is to be, and uses up the id. From then on the groups are
+// brought in line with it, over a restart too. No other caller can use these positions, as the
+// keyspace is not known before made, its own row, is written, after that. No other map is made
+// meanwhile, and no backup: jobs.backupLock is shared, or the node is not in use yet. If it
+// frees space it is done on a full disk too.
 //
 // Groups of stores that have failed are given nothing, and if one would have to give
 // something the keyspace is refused. A store that fails after that was asked leaves the
@@ -61,8 +61,8 @@ func (n *Node) placeKeyspace(ctx context.Context, k *partition.Keyspace, gone []
 	if err != nil {
 		return err
 	}
-	// A group that a job has added is open a moment later: until then nobody could
-	// tell it what it owns. Nor could anybody one whose store has failed.
+	// A group that a job has added is open a moment later: until then it cannot get its ranges.
+	// Nor can a group whose store has failed.
 	takes := func(g partition.Group) bool {
 		p := n.lookupGroup(g.ID)
 		return !g.Draining && p != nil && !p.hasFailed()
@@ -79,7 +79,7 @@ func (n *Node) placeKeyspace(ctx context.Context, k *partition.Keyspace, gone []
 		note := &protocol.BeginPlacing{Catalog: catalogKeys, BaseVersion: old.Version(), Commands: dropNil(use), ReclaimsSpace: frees}
 		busy := func(s partition.Shard) bool { return mover.CheckBusy(jobs, s.Span) != nil }
 		if slices.ContainsFunc(n.storeHosts, (*StoreHost).hasFailed) {
-			gone = nil // it may have its share of what is gone, and nobody could take it
+			gone = nil // it may have its share of what is gone, and that cannot be taken
 		}
 		note.Map = foldShards(next, gone, busy, takes)
 		note.Spans = changedSpans(note.Map, old.Version())
@@ -113,7 +113,7 @@ func (n *Node) finishPlacing(ctx context.Context, m *partition.Map, with []comma
 	return nil
 }
 
-// finishPendingPlacing brings a placing that failed half way to its end. mapping is held.
+// finishPendingPlacing brings a placing that failed half way to its end. mapMu is held.
 func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	if !n.hasPendingPlacing {
 		return nil
@@ -121,7 +121,7 @@ func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	return n.resumePlacing(ctx)
 }
 
-// loadSettledMap returns the newest map, when no placing is on its way. mapping is held.
+// loadSettledMap returns the newest map, when no placing is pending. mapMu is held.
 func (n *Node) loadSettledMap(ctx context.Context) (*partition.Map, error) {
 	if err := n.finishPendingPlacing(ctx); err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (n *Node) alignGroupsBy(ctx context.Context, m *partition.Map, spans []part
 }
 
 // alignGroups gives the groups of a store what the map says, all or none. If the error is
-// own.ErrStale, their lists have changed meanwhile.
+// ownership.ErrStale, their tables have changed meanwhile.
 func (h *StoreHost) alignGroups(ctx context.Context, m *partition.Map, spans []partition.Span, by alignFunc) error {
 	var pieces []group.SubRequest
 	for _, p := range h.groupsInMap(m) {

@@ -309,7 +309,7 @@ func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 				return
 			}
 			once.Do(func() {
-				m, err := n.loadNewestMap(ctx) // which nobody else may know yet
+				m, err := n.loadNewestMap(ctx) // which no router may have yet
 				if err != nil {
 					t.Error(err)
 				}

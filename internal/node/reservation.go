@@ -31,7 +31,7 @@ func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.I
 		}
 	}
 	t := &reservation{node: n, id: n.newTxnID(), claims: byGroup, renewedMS: n.WallMS()}
-	// In one order for all, so that nobody waits in a circle.
+	// In one order for all, so that they never wait in a circle.
 	for _, g := range slices.Sorted(maps.Keys(byGroup)) {
 		p := n.lookupGroup(g)
 		if p == nil {
@@ -119,10 +119,10 @@ func (t *reservation) reserveGroup(ctx context.Context, p *GroupHost) error {
 	}
 }
 
-// waitForLocks waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed, or their store has
-// failed, or, past their deadline, that of their decider. Otherwise they end by their deadline:
-// for longer it keeps no place.
+// waitForLocks waits for transactions that had locked something before it was held: they would
+// change what is read now. They do not end once the node is closed, or their store has failed,
+// or, past their deadline, that of their decider. Otherwise they end by their deadline: for
+// longer the reservation keeps no place.
 func (t *reservation) waitForLocks(ctx context.Context, p *GroupHost) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {

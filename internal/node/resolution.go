@@ -26,7 +26,7 @@ func (n *Node) runBackground(f func()) {
 }
 
 // resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The error is
-// nil, or store.ErrFailed: then the lock stays.
+// Until its deadline a coordinator may lead it, which is refused by the decider, and aborts it.
 func (n *Node) resolveIfDecided(ctx context.Context, l txn.Lock) error {
 	// Until its deadline somebody may lead it, who is refused by the decider, and aborts it.
 	if err := n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)); isPermanentFailure(err) && n.NowMS() > l.DeadlineMS {
@@ -35,7 +35,7 @@ func (n *Node) resolveIfDecided(ctx context.Context, l txn.Lock) error {
 	return nil
 }
 
-// resolveAbandoned ends the transaction of a lock that nobody leads any more.
+// resolveAbandoned ends the transaction of a lock that no coordinator leads any more.
 func (n *Node) resolveAbandoned(ctx context.Context, l txn.Lock) error {
 	return n.resolveLock(ctx, l, &txn.Decide{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS})
 }
@@ -76,15 +76,15 @@ func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, ques
 	return txn.ParseOutcome(reply), n.syncStore(p)
 }
 
-// resolveOverdue ends transactions of a group that nobody looks after.
+// resolveOverdue ends transactions of a group that no coordinator looks after.
 func (n *Node) resolveOverdue(ctx context.Context, p *GroupHost) {
 	for _, l := range p.Group.ListOverdueLocks() {
 		_ = n.resolveIfDecided(ctx, l) // it is looked at again
 	}
 }
 
-// firstLocks returns one lock of each transaction in each shard of a group: whoever
-// ends it there ends them all.
+// firstLocks returns one lock of each transaction in each shard of a group: a resolve there
+// resolves all of the transaction's locks in the shard.
 func (n *Node) firstLocks(p *GroupHost) []txn.Lock {
 	type part struct {
 		txn   txn.ID
@@ -99,8 +99,8 @@ func (n *Node) firstLocks(p *GroupHost) []txn.Lock {
 }
 
 // recoverTransactions ends the transactions that were under way when the node was last closed:
-// whoever led them is gone. What cannot be done now is done later: a range that is
-// being given away keeps its locks until it has come.
+// their coordinators are gone. What cannot be done now is done later: a range that is being
+// given away keeps its locks until it has arrived.
 func (n *Node) recoverTransactions(ctx context.Context) error {
 	for _, p := range n.GroupHosts() {
 		for _, l := range n.firstLocks(p) {
@@ -143,8 +143,8 @@ func (n *Node) resolveAbandonedLater(l txn.Lock) {
 	})
 }
 
-// waitForUnlockedSpan waits until no transaction has locked anything in a span, or one stays. Nobody
-// locks anything there any more.
+// waitForUnlockedSpan waits until no transaction has locked anything in a span, or one stays. No
+// new locks are taken there.
 func (n *Node) waitForUnlockedSpan(ctx context.Context, s partition.Span) error {
 	for {
 		some := false
@@ -167,9 +167,9 @@ func (n *Node) waitForUnlockedSpan(ctx context.Context, s partition.Span) error 
 	}
 }
 
-// ResolveDecided returns when the rows, and so the feed, have all that was acknowledged
-// before the call. A transaction across stores is acknowledged when it is decided, and
-// carried out a moment later. Nobody waits for those that are undecided.
+// ResolveDecided returns when the rows, and so the feed, have all that was acknowledged before
+// the call. A transaction across stores is acknowledged when it is decided, and carried out a
+// moment later. ResolveDecided does not wait for undecided transactions.
 func (n *Node) ResolveDecided(ctx context.Context) error {
 	for wait := retryDelay; ; wait = min(2*wait, time.Second) {
 		if err := n.CheckOpen(); err != nil {
@@ -199,7 +199,7 @@ func (n *Node) tryResolveDecided(ctx context.Context) (bool, error) {
 			failed = errors.Join(failed, n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)))
 		}
 	}
-	// By another map whoever ends one lock of a shard may have left others that were in it.
+	// By another map, a resolve of one lock of a shard may have left others that were in it.
 	still := n.handovers.isUnchangedSince(handing) && n.published.Load() == m
 	for i, p := range parts {
 		still = still && !p.Group.IsChangingOwnership() && p.Group.OwnershipTable() == lists[i]

@@ -68,7 +68,7 @@ func (n *Node) trySnapshot(ctx context.Context, hosts []*StoreHost) (*Snapshot, 
 		}
 		var v *Snapshot
 		var err error
-		// Whoever hands a range over has to take his turns: no group is held until he has.
+		// A job that hands a range over waits for its turns: no group is held until it has them.
 		if attempt < maxSnapshotTries || apart && n.handovers.hasOpen() {
 			v, err = n.takeSnapshot(hosts, false)
 		} else {
@@ -140,7 +140,7 @@ func (n *Node) takeSnapshot(hosts []*StoreHost, held bool) (*Snapshot, error) {
 	if locked {
 		v.resolver = newOutcomeResolver(v.stores, snaps)
 	}
-	still := len(hosts) == 1 || n.handovers.isUnchangedSince(handing) // between two stores a range is nobody's for a moment
+	still := len(hosts) == 1 || n.handovers.isUnchangedSince(handing) // between two stores no group has a range for a moment
 	for i := 0; i < len(hosts) && still && !held; i++ {
 		still = v.stores[i].groups.isUnchangedButLocks() && (locked || v.stores[i].groups.IsUnchanged())
 	}
@@ -322,9 +322,9 @@ func endReaches(end, other partition.Position) bool {
 	return len(end) == 0 || len(other) > 0 && bytes.Compare(end, other) >= 0
 }
 
-// handovers counts ranges that are changing stores: the one that had them has given
-// them up, and the other does not serve them yet. Then a look at several stores
-// finds a range that is nobody's.
+// handovers counts ranges that are changing stores: the one that had them has given them up, and
+// the other does not serve them yet. A snapshot of several stores then finds a range that no
+// group serves.
 type handovers struct {
 	openCount atomic.Int64
 	changes   atomic.Uint64

@@ -13,8 +13,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// KeyClock returns the time by which a key is judged, or own.ErrWrongGroup if nobody
-// serves it.
+// KeyClock returns the time at which to check whether a key has expired, or
+// ownership.ErrWrongGroup if no group serves the key.
 type KeyClock func(partition.Position) (nowMS int64, err error)
 
 // findStore returns the side that served a position, and the group.
@@ -38,7 +38,7 @@ func (v *Snapshot) Get(key, dst []byte) ([]byte, bool, error) {
 	switch {
 	case err == nil:
 		seen, err = v.visibleKey(s, k, key[1:])
-	case len(v.stores) == 1: // of one store nobody asks who serves it
+	case len(v.stores) == 1: // with one store, it need not be served
 		seen, err = v.visibleIn(&v.stores[0], v.wholeKeySpan(&v.stores[0], key[1:]))
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func (v *Snapshot) NowMS(p partition.Position) (int64, error) {
 	return nowMS, err
 }
 
-// ClockMS returns the time of the group that served a key, whoever had locked it.
+// ClockMS returns the time of the group that served a key, whatever transaction had locked it.
 func (v *Snapshot) ClockMS(p partition.Position) (int64, error) {
 	_, k, err := v.findStore(p)
 	if err != nil {
@@ -171,7 +171,7 @@ func (v *Snapshot) ClockMS(p partition.Position) (int64, error) {
 	return k.clockMS, nil
 }
 
-// CheckServed returns nil if all of a span was served, else own.ErrWrongGroup.
+// CheckServed returns nil if all of a span was served, else ownership.ErrWrongGroup.
 func (v *Snapshot) CheckServed(s partition.Span) error {
 	if len(v.stores) == 1 {
 		return v.stores[0].groups.CheckServed(s)
@@ -212,10 +212,10 @@ func newOutcomeResolver(sides []storeSnapshot, at []*store.Snapshot) *outcomeRes
 	return j
 }
 
-// visibleState is the state of one store in a span: what is seen of it, with all done that
-// was committed and is not done yet, and the other locks, nil if there are none. Keys under
-// those do not expire, for nobody, as long as they are there: whoever reads a key past a view
-// does not ask what was decided.
+// visibleState is the state of one store in a span: what is seen of it, with all applied that
+// was committed and is not applied yet, and the other locks, nil if there are none. Keys under
+// those do not expire, for any reader, as long as the locks exist: a reader of a key outside a
+// snapshot does not ask what was decided.
 type visibleState struct {
 	span   partition.Span
 	reader command.Reader

@@ -1,17 +1,16 @@
-// Package feed answers one question: in which order does one who reads the logs of
-// several stores tell what was committed?
+// Package feed orders what was committed, for a reader of the logs of several stores.
 //
-// Promise: every commit of a store is told once, whole and in its order, and those to
-// one key in theirs, wherever it is moved. What a job does to rows is not told: nobody
-// has changed them. Who goes on from a place that he has kept is told what he was not.
+// Promise: every commit of a store is delivered once, whole and in its order, and those to one
+// key in theirs, wherever it is moved. What a job does to rows is not delivered: it changes no
+// data. A reader that goes on from a position that it has stored gets what it has not received.
 //
-// Choice: a range that comes from another store comes with a note in the log, which says
-// up to where in the log of that one its past is. A reader who meets it before it has come
-// so far leaves the store for now, and reads the other.
+// Choice: a range that comes from another store comes with a note in the log: the position in
+// the log of that store up to which the range has its past. A reader that meets the note before
+// it has come so far leaves the store for now, and reads the other.
 //
 // Limit: commits to different stores that have no key in common come in any order.
 //
-// Package cleave makes changes of commits; the simulator plays readers.
+// Package cleave turns commits into changes; the simulator plays readers.
 package feed
 
 import (
@@ -52,8 +51,8 @@ func (r *Reader) IsDone() bool {
 	return r.Until != nil
 }
 
-// MustWaitFor reports whether a range that was handed over has a past that was not told yet. What
-// is behind the end of another store is not wanted, and nobody waits for it.
+// MustWaitFor reports whether a range that was handed over has a past that was not delivered
+// yet. What is behind the end of another store is not wanted, and not waited for.
 //
 // Two stores never wait for each other: a note is written when what it points to is
 // there, so that of two notes one points to what was there before the other.
@@ -122,7 +121,7 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 	})
 	switch {
 	case err == nil && len(batch) == 0:
-		// A log may end behind its last commit, and nobody may ever commit to it again.
+		// A log may end behind its last commit, and there may never be another.
 		if r.Until != nil {
 			end = min(end, r.Until[from])
 		}

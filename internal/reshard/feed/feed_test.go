@@ -72,7 +72,7 @@ func TestThePastOfARangeComesBeforeWhatItsNewStoreDoes(t *testing.T) {
 		want  []string
 	}{
 		{1, []string{"b1"}}, {1, nil}, {0, []string{"a1"}}, {1, nil}, {0, []string{"a2"}},
-		{1, nil}, {1, []string{"a3"}}, {1, nil}, // first the note alone, which nobody waits for
+		{1, nil}, {1, []string{"a3"}}, {1, nil}, // first the note alone, which no reader waits for
 	} {
 		if got := readAndDeliver(t, r, step.store, logs[step.store]); !slices.Equal(got, step.want) {
 			t.Fatalf("store %d tells %q, not %q", step.store, got, step.want)

@@ -176,8 +176,8 @@ func (j *Job) admitDrain(v ClusterState, groups []partition.GroupID) error {
 	return checkDrainTargets(v)
 }
 
-// admitUndrain admits that a group has shards again, if it drains and nobody is at
-// that: who drains a group takes the mark back when that is cancelled.
+// admitUndrain admits that a group has shards again, if it drains and no job drains it: a job
+// that drains a group takes the mark back when it is cancelled.
 func (j *Job) admitUndrain(v ClusterState, g partition.GroupID) error {
 	if err := j.checkConflicts(v.Jobs, []partition.GroupID{g}); err != nil {
 		return err

@@ -112,8 +112,8 @@ func (f *fillPlan) countRunningJob(o *Job, p candidate) {
 	}
 }
 
-// countSplit counts a split as done, with a half that has gone where it is needed. Which
-// that is nobody knows before it is done.
+// countSplit counts a split as done, with one half gone where it is needed. Which half that is
+// is unknown before the split is done.
 func (f *fillPlan) countSplit(p candidate) {
 	if to := f.findLeastLoaded(f.findOrAddPool(p.Shard)); to != 0 {
 		f.moveLoad(p.Group, to, p.weight/2)

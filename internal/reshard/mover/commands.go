@@ -81,10 +81,10 @@ func (c *Ingest) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(c.UpTo)}
 }
 
-// Clear removes rows that nobody needs: those of a range whose copy is about to
-// begin, or of one that was given away or did not come. The reply is how many;
-// if More, call again. A range that was cleared to the end is cleared no more:
-// its positions may be another group's on the same store.
+// Clear removes rows that are not needed: those of a range whose copy is about to begin, or of
+// one that was given away or did not come. The reply is how many; if More, call again. A range
+// that was cleared to the end is not cleared again: its positions may be another group's on the
+// same store.
 type Clear struct {
 	siteBinding
 	Job ownership.JobID
@@ -92,7 +92,7 @@ type Clear struct {
 	Attempt uint64
 	Span    partition.Span
 	Limit   int
-	// After is a store key up to which everything was removed, for whoever knows.
+	// After is a store key up to which everything was removed, for a caller that knows it.
 	After []byte
 	// Keys are what Find has found, and More that there were others; found tells
 	// that it was asked.
@@ -104,9 +104,9 @@ type Clear struct {
 // IsUrgent tells that it gives room back.
 func (c *Clear) IsUrgent() bool { return true }
 
-// Find looks for what is to be removed. A driver does that before the command is
-// evaluated, so that the group need not wait for a search among rows that are gone;
-// nobody adds any to such a range meanwhile.
+// Find looks for what is to be removed. A driver calls it before the command is evaluated, so
+// that the group need not wait for a search among deleted rows; no rows are added to such a
+// range meanwhile.
 func (c *Clear) Find(r command.Reader) error {
 	c.Keys, c.More = nil, false
 	err := visitSpanRows(r, c.Span, c.After, func(key, _ []byte) bool {
@@ -124,7 +124,7 @@ func (c *Clear) Find(r command.Reader) error {
 func (c *Clear) Eval(e *command.Env) command.Reply {
 	r, ok := c.site.Table.FindContaining(c.Span)
 	ok = ok && isSameSpan(r.Span, c.Span) && r.Job == c.Job && r.Attempt == c.Attempt && r.CopiedUpTo == 0
-	// A Foreign range that was cleared to the end has an attempt, see own.Dropped.
+	// A Foreign range that was cleared to the end has an attempt, see ownership.AttemptDropped.
 	before := ok && r.State == ownership.Incoming && c.Attempt > 0
 	after := ok && r.State == ownership.Foreign && c.Attempt == 0
 	if !before && !after {

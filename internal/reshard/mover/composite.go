@@ -112,7 +112,7 @@ func (j *Job) handleSurvey(v ClusterState, nowMS int64) (effects []Effect) {
 	return nil
 }
 
-// explainStall says, for whoever wonders, why nothing happens: a shard has nowhere to go, a store
+// explainStall records why nothing happens, for the operator: a shard has nowhere to go, a store
 // has failed, or another job stands still, or it is not one of this job's.
 func (j *Job) explainStall(v ClusterState, stuck bool, before *Job, nowMS int64) {
 	const waits = "waits for job "

@@ -50,8 +50,8 @@ func TestAGroupIsNotRemovedWhileAJobNeedsIt(t *testing.T) {
 	}
 }
 
-// A group that somebody has drained before drains on, whenever the job that found it so
-// is cancelled, and whoever goes on with it then.
+// A group that another job has drained before drains on, whenever the job that found it so is
+// cancelled, and whichever driver goes on with it then.
 func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
 	v := fourShards(t)
 	v.Map = applyEdits(t, v.Map, partition.SetDraining{Group: 4, Draining: true}, partition.Assign{Shard: 4, To: 1})

@@ -20,9 +20,9 @@ type (
 		From, To partition.GroupID
 		Span     partition.Span
 	}
-	// EvalCommands wants commands evaluated by groups: one, or those of one store
-	// together, all or nothing. If Carry, versions and time of the first group,
-	// read while it does nothing else, are floors for the Settle of the other.
+	// EvalCommands wants commands evaluated by groups: one, or those of one store together, all
+	// or nothing. If CarryFloors, versions and time of the first group, read while it does
+	// nothing else, are floors for the ChangeDestination of the other.
 	EvalCommands struct {
 		Round       uint64
 		Commands    []GroupCommand
@@ -136,16 +136,16 @@ type Event interface{ answeredRound() uint64 }
 
 // The events.
 type (
-	// OwnershipRead answers a Look: the ranges of both groups that overlap with the
+	// OwnershipRead answers a ReadOwnership: the ranges of both groups that overlap with the
 	// span.
 	OwnershipRead struct {
 		Round        uint64
 		Source, Dest []ownership.Range
 	}
-	// Evaluated answers an Evaluate, all of whose commands were evaluated
-	// without an error. Rows and More are of a Clear. The rest is of the first
-	// group, when that was durable: the place in the log of its store, the first
-	// version that it has not given out, and its time.
+	// Evaluated answers an EvalCommands, all of whose commands were evaluated without an error.
+	// Rows and More are of a Clear. The rest is of the first group, when that was durable: the
+	// position in the log of its store, the first version that it has not given out, and its
+	// time.
 	Evaluated struct {
 		Round       uint64
 		Rows        uint64
@@ -179,10 +179,10 @@ type (
 		ComparedRows      uint64
 		Rows, Bytes       uint64
 	}
-	// Acknowledged answers a Publish, and Hosted a Host, and Retired a Retire.
+	// Acknowledged answers a PublishMap, an OpenGroups or a CheckNoDecisions.
 	Acknowledged struct{ Round uint64 }
-	// Surveyed answers a Survey: the newest map, all jobs that have not ended,
-	// and what is known about shards.
+	// Surveyed answers a SurveyCluster: the newest map, all jobs that have not ended, and what
+	// is known about shards.
 	Surveyed struct {
 		Round uint64
 		View  ClusterState

@@ -1,13 +1,11 @@
-// Package mover answers one question: what is the next step of a job that
-// changes owners?
+// Package mover computes the steps of a job that changes owners.
 //
-// A [Job] is a record: everything that is known about a split, a merge, a move,
-// a drain or a change of the number of groups. [Admit] makes one or says why
-// not, [Plan] says what it would cost, [Step] makes the next record out of an
-// event, and [PendingEffects] says what the record wants done. What it wants depends on
-// the record alone, so whoever has the record can go on, however often the work
-// was interrupted. [Decide] is the one place at which a job can no longer be
-// taken back.
+// A [Job] is a record: everything that is known about a split, a merge, a move, a drain or a
+// change of the number of groups. [Admit] makes one or returns why not, [Plan] estimates its
+// cost, [Step] makes the next record out of an event, and [PendingEffects] returns what the
+// record wants done. That depends on the record alone, so any driver that has the record can go
+// on, however often the work was interrupted. [Decide] is the one place at which a job can no
+// longer be taken back.
 //
 // # Promises
 //
@@ -19,15 +17,14 @@
 //
 // # Choices
 //
-// A job has one thing outstanding at a time, and says it again after a
-// [Timeout]. Everything that it wants may happen late, twice or never: receivers
-// compare before they change, and a reply to an earlier round is ignored.
+// A job has one thing outstanding at a time, and asks for it again after a [Timeout]. Everything
+// that it wants may happen late, twice or never: receivers compare before they change, and a
+// reply to an earlier round is ignored.
 //
 // # Limits
 //
-// The package is pure: a driver keeps the records, evaluates commands at groups,
-// reads and carries rows, and knows the time. DESIGN.md has the states, and what
-// a driver owes.
+// The package is pure: a driver keeps the records, evaluates commands at groups, reads and
+// copies rows, and knows the time. DESIGN.md has the states, and what a driver must do.
 package mover
 
 import (
@@ -37,8 +34,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Job is a piece of work that changes owners, and how far it has come. It is a
-// value: whoever changes one makes another. Its slices are never written to.
+// Job is a piece of work that changes owners, and how far it has come. It is a value: to change
+// a job is to make another. Its slices are never written to.
 type Job struct {
 	ID    ownership.JobID
 	Kind  Kind

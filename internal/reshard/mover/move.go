@@ -285,7 +285,7 @@ func (j *Job) makeCatchUp() Effect {
 		CopiedUpTo: j.CopiedUpTo, LimitBytes: RoundBytes,
 	}
 	if j.Phase == Finishing {
-		c.Until, c.LimitBytes = j.EndPosition, frozenRoundBytes // nobody throttles a range that takes no writes
+		c.Until, c.LimitBytes = j.EndPosition, frozenRoundBytes // a range that takes no writes needs no throttling
 	} else {
 		c.NotBeforeMS = j.NotBeforeMS
 	}

@@ -186,7 +186,7 @@ func DecodeRecord(b []byte) (Job, error) {
 		return Job{}, fmt.Errorf("%w: a job of %d bytes", ErrBadRecord, len(b))
 	}
 	if c.format == firstFormat && j.Version != 0 && len(j.Labels) == 0 {
-		j.MarkedGroups = j.Groups // one of them at least, and nobody knows which
+		j.MarkedGroups = j.Groups // at least one of them is marked, and it is unknown which
 	}
 	return j, nil
 }

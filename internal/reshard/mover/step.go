@@ -132,7 +132,7 @@ func (j *Job) handleFailure(err error, nowMS int64) {
 		j.beginUndo(nowMS)
 	case j.Reason != why:
 		j.Reason = why
-		j.markChanged(nowMS) // for whoever looks; the next Timeout tries again
+		j.markChanged(nowMS) // for the operator; the next Timeout tries again
 	}
 }
 
@@ -194,7 +194,7 @@ func (j *Job) beginUndo(nowMS int64) {
 	j.Undo, j.Paused = true, false
 	switch {
 	case j.Phase == Thawing || j.Phase.isUndoing() || j.Phase == Hosting:
-		j.markChanged(nowMS) // groups that the map has must be open, whoever asked for them
+		j.markChanged(nowMS) // groups that the map has must be open, whichever job asked for them
 	case j.Kind == Undrain:
 		j.enterPhase(RolledBack, nowMS) // nothing was changed
 	case j.Kind.isComposite():

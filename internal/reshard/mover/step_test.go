@@ -226,8 +226,8 @@ func TestADecisionIsMadeOnceAndOnlyInItsPlace(t *testing.T) {
 	}
 }
 
-// A freeze that was lost on its way must not find the range after the job was
-// taken back: nobody would thaw it again.
+// A freeze that was lost in flight must not find the range after the job was taken back: the
+// range would stay frozen.
 func TestAFreezeThatComesAfterItsThawChangesNothing(t *testing.T) {
 	for _, arrived := range []bool{false, true} {
 		p := newOwner(t, ownership.Range{Span: testSpan, Version: 1, State: ownership.Serving})

@@ -38,8 +38,7 @@ type world struct {
 	drainedBefore map[ownership.JobID][]partition.GroupID
 	drivers       []*testDriver
 	routerMap     *partition.Map
-	// messages has what is on its way, and late what comes when nobody thinks of it
-	// any more.
+	// messages are in flight; delayed are delivered long after their jobs are over.
 	messages, delayed []message
 	expected          *rowtable.Table
 	// versions and clocks are the last that were seen of each key.
@@ -54,8 +53,8 @@ type world struct {
 	target       *targetFault
 	// storesLater tells that drivers go on before a record is stored, where they may.
 	storesLater bool
-	// checkedTables are the lists as they were checked last, and gap tells that a key
-	// was served by nobody then.
+	// checkedTables are the tables as they were checked last, and hasGap reports whether no
+	// group served a key then.
 	checkedTables []*ownership.Table
 	hasGap        bool
 }
@@ -232,8 +231,8 @@ func (w *world) checkFinished(j Job) {
 	}
 }
 
-// checkUnmarked checks that a job that was taken back leaves its groups as they were: nobody
-// else may mark them meanwhile.
+// checkUnmarked checks that a job that was taken back leaves its groups as they were: no other
+// job may mark them meanwhile.
 func (w *world) checkUnmarked(j Job) {
 	for _, id := range j.Groups {
 		was := slices.Contains(w.drainedBefore[j.ID], id)

@@ -196,9 +196,9 @@ func (c *DecideJob) Eval(e *command.Env) command.Reply {
 // IsUrgent tells that a job is not to stand still for want of it.
 func (c *DecideJob) IsUrgent() bool { return true }
 
-// Positions that nobody uses are given to groups without a job: a [BeginPlacing] says
-// what is to be, the groups are brought in line with it, and [FinishPlacing] makes it the
-// map. Whoever keeps the catalog lets nobody else change the map in between.
+// Positions that are not in use are given to groups without a job: a [BeginPlacing] records what
+// is to be, the groups are brought in line with it, and [FinishPlacing] makes it the map. The
+// caller of both lets no other change of the map in between.
 
 // PlacingKey is the position of a map that groups are being brought in line with.
 func (c Catalog) PlacingKey() partition.Position {

@@ -57,7 +57,7 @@ func (f *changeTracker) Close() {
 	*f = changeTracker{}
 }
 
-// discardUpTo forgets what is at the destination, and stays there whoever crashes.
+// discardUpTo forgets what is at the destination, and stays there whichever side crashes.
 func (f *changeTracker) discardUpTo(upto uint64) { f.changes.Forget(wal.Position(upto)) }
 
 // ChangedBytes returns how many bytes the rows have that have changed since, if that is known.
@@ -69,9 +69,9 @@ func (f *changeTracker) ChangedBytes() (bytes int64, known bool) {
 	return f.changes.Bytes(), known
 }
 
-// RemainingBytes returns about how many bytes are still to be brought to a destination that is at a
-// place, and stays there whoever crashes. Own tells that these are of the range for the most
-// part; carried is how much was since it was at the place before.
+// RemainingBytes returns about how many bytes are still to be copied to a destination that is at
+// a position, and stays there whichever side crashes. own reports whether most of these are of
+// the range; carried is how much was copied since the destination was at before.
 func (f *changeTracker) RemainingBytes(source *store.Store, before, upto, carried uint64) (left int64, own bool) {
 	if f.source == source {
 		f.discardUpTo(upto)

@@ -16,7 +16,7 @@ import (
 // to serve.
 var errClockBehind = errors.New("protocol: the clock is behind that of the range: try again")
 
-// ReadOwnership answers a mover.Look.
+// ReadOwnership answers a mover.ReadOwnership.
 func ReadOwnership(find Finder, x mover.ReadOwnership) mover.Event {
 	from, err := find(x.From)
 	if err != nil {
@@ -122,8 +122,8 @@ func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	return err
 }
 
-// checkedSettle is a Settle that is refused while the clock is behind its floor, and that
-// notes where the range comes from.
+// checkedSettle is a ChangeDestination that is refused while the clock is behind its floor, and
+// that notes where the range comes from.
 type checkedSettle struct {
 	*mover.ChangeDestination
 	source *feed.Handover
