@@ -64,8 +64,8 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 		},
 		"the end of one": func(n *Node) error { return n.DropKeyspace(ctx, "old") },
 	} {
-		// Somebody else may have met the broken disk before: then it is known that
-		// nothing has happened.
+		// Another write may have met the broken disk before: then it is known that nothing has
+		// happened.
 		err := store.ErrFailed
 		for range 50 {
 			if err = runOnBrokenDisk(t, change); !errors.Is(err, store.ErrFailed) || errors.Is(err, group.ErrUnknown) {

@@ -135,7 +135,7 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	case answer.Outcome == txn.Undecided:
 		return fmt.Errorf("%w: %w", group.ErrUnknown, answer.Err)
 	case answer.Err == nil:
-		return command.ErrConflict // somebody who waited for it has given it up
+		return command.ErrConflict // a caller that waited for it has given it up
 	}
 	return answer.Err
 }
@@ -248,7 +248,7 @@ func (l *txnDriver) runEffects(ctx context.Context, effects []txn.Effect, wait i
 	if len(calls) == 0 {
 		return nil
 	}
-	// Who listens makes what is late be done at once: not for a first try.
+	// A subscriber hurries queued requests: not for a first try.
 	if p := l.node.lookupGroup(calls[0].Group); p != nil && (l.hasReservation || wait > 0) {
 		l.changed = p.Group.Changed()
 	}
@@ -289,7 +289,7 @@ func isPermanentFailure(err error) bool {
 	return errors.Is(err, group.ErrFailed) || errors.Is(err, store.ErrFailed)
 }
 
-// syncDecision makes the decision durable before anybody acts on it.
+// syncDecision makes the decision durable before any group acts on it.
 func (l *txnDriver) syncDecision(calls []effectCall) error {
 	if _, ok := calls[0].effect.(txn.SendResolve); !ok || l.decisionSynced || l.coordinator.Outcome() != txn.Committed {
 		return nil
@@ -301,7 +301,7 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 	sync := l.node.syncStoreLater
 	for _, c := range calls {
 		if p := l.node.lookupGroup(c.Group); p != nil && p.Group.HasWaiters() {
-			sync = l.node.syncStore // somebody waits for the locks to go
+			sync = l.node.syncStore // a caller waits for the locks to go
 		}
 	}
 	if err := sync(decider); err != nil {
@@ -397,8 +397,7 @@ func replyEvent(c effectCall, reply command.Reply, err error) (txn.Event, error)
 // leave one store and enter another, a crash must not take back one half.
 func (n *Node) syncStore(p *GroupHost) error { return n.syncStoreBy(p, p.Host.syncer.syncNow) }
 
-// syncStoreLater is sync for those who are in no hurry: they wait a moment for others who
-// are.
+// syncStoreLater is syncStore for callers in no hurry: they wait a moment for others that are.
 func (n *Node) syncStoreLater(p *GroupHost) error { return n.syncStoreBy(p, p.Host.syncer.syncLater) }
 
 func (n *Node) syncStoreBy(p *GroupHost, by func(func() error) error) error {

@@ -64,8 +64,8 @@ func loadStoreDirs(opts *Options) (dirs []string, ids []store.ID, err error) {
 	return dirs, list.ids, nil
 }
 
-// decideStoreList returns what stores a directory has: n, if it is new. Of
-// several who open a new one at the same time the first decides for all.
+// decideStoreList returns what stores a directory has: n, if it is new. Of several processes
+// that open a new one at the same time the first decides for all.
 func decideStoreList(dir string, n int) (storeList, error) {
 	for {
 		have, err := readStoreList(dir)
@@ -136,8 +136,8 @@ func IsBackup(dir string) bool {
 }
 
 // CountStores returns how many stores a directory has, and an error if one of them is missing.
-// Who opens a backup asks first: its stores have no ids yet, so one that was lost would be made
-// anew, and empty.
+// Call it before opening a backup: its stores have no ids yet, so one that was lost would be
+// made anew, and empty.
 func CountStores(dir fs.FS) (int, error) {
 	text, err := fs.ReadFile(dir, storesFile)
 	if err != nil {
@@ -273,7 +273,7 @@ func SyncTree(top string) error {
 	})
 }
 
-// errAlreadyDecided means that somebody else was faster.
+// errAlreadyDecided means that another process was faster.
 var errAlreadyDecided = errors.New("node: the number of stores is decided")
 
 // createStoreList makes the directory and the file, durably. If there is one the
@@ -282,8 +282,8 @@ func createStoreList(dir string, n int) error {
 	if err := MakeDir(dir); err != nil {
 		return err
 	}
-	// One that was there may be that of a process which was killed before it synced the parent.
-	// Where the parent cannot be read or written somebody else has made it.
+	// One that existed may be that of a process that was killed before it synced the parent.
+	// Where the parent cannot be read or written, another user has made it.
 	err := SyncDir(filepath.Dir(filepath.Clean(dir)))
 	if err != nil && !errors.Is(err, fs.ErrPermission) && !isUnsyncable(err) {
 		return err

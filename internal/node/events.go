@@ -99,7 +99,7 @@ func (c *storeCondition) reportChange(log *slog.Logger, lack, failed error, now 
 	c.lack = lack
 }
 
-// jobLogger is the log of a job. What is done for another job is for who looks closely.
+// jobLogger is the log of a job. What is done for another job is logged at a finer level.
 type jobLogger struct {
 	logger  *slog.Logger
 	isChild bool
@@ -136,7 +136,7 @@ func (e *eventLog) reportJobStarted(j *mover.Job) {
 	e.newJobLogger(j).Info("job begun", args...)
 }
 
-// reportJobControl logs what somebody has changed about a job.
+// reportJobControl logs what a caller has changed about a job.
 func (e *eventLog) reportJobControl(before, after *mover.Job) {
 	l := e.newJobLogger(after)
 	switch {

@@ -32,8 +32,8 @@ func countRanges(n *Node) (count int) {
 	return count
 }
 
-// Who empties keyspaces all day has no more shards in the evening than in the morning. Ids from
-// 252 on take more bytes than those before.
+// A keyspace that is emptied again and again has no more shards at the end than at the start.
+// Ids from 252 on take more bytes than those before.
 func TestKeyspacesThatAreEmptiedAgainAndAgainLeaveNoShards(t *testing.T) {
 	for _, kind := range []partition.Kind{partition.Hash, partition.Range} {
 		o := durableOptions(2)

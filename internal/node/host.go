@@ -227,7 +227,7 @@ func (n *Node) housekeepGroup(ctx context.Context, p *GroupHost) {
 			nudged = g.HousekeepingNeeded()
 		}
 		if p.hasFailed() {
-			n.committed.notify() // no commit will come: those who wait for one get the reason
+			n.committed.notify() // no commit will come: waiters for one get the reason
 		}
 		n.resolveOverdue(ctx, p)
 		for {
@@ -257,7 +257,7 @@ func (n *Node) housekeepDropped() {
 	}
 }
 
-// isPermanentFailure reports whether the store has stopped, which it may do by itself.
+// hasFailed reports whether the store has stopped, which it may do by itself.
 func (p *GroupHost) hasFailed() bool { return p.Host.hasFailed() }
 
 func (h *StoreHost) hasFailed() bool { return h.failureCause() != nil }

@@ -17,8 +17,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Job is a job for those who watch it. Records of jobs are forgotten some time after
-// their end; who holds a Job is told of it by the driver, and knows it for ever.
+// Job is a job for its observers. Records of jobs are forgotten some time after their end; the
+// driver notifies each Job, which keeps the result for ever.
 type Job struct {
 	ID         ownership.JobID
 	node       *Node
@@ -120,8 +120,8 @@ func (j *Job) Control(ctx context.Context, f func(j mover.Job, nowMS int64) (mov
 	return err
 }
 
-// jobRegistry are what changes the map: splits, merges, moves and what is made of them.
-// Their records in the catalog are the truth; here is who drives them.
+// jobRegistry has the jobs that change the map: splits, merges, moves and what is made of them.
+// Their records in the catalog are the truth; here are their drivers.
 type jobRegistry struct {
 	// changed rings when a job has begun, ended, or was interfered with.
 	changed notifier

@@ -13,19 +13,19 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// jobDriver does what one job wants: it stores a record, does what that wants, hears
-// what came of it, and stores the next.
+// jobDriver does what one job wants: it stores a record, does what that wants, takes the event
+// that comes of it, and stores the next.
 type jobDriver struct {
 	node *Node
 	job  mover.Job
-	// storedRev is the Rev of the record that is stored: that of job, or of one from
-	// which it follows, see mover.Passing.
+	// storedRev is the Rev of the record that is stored: that of job, or of one from which it
+	// follows, see mover.CanStoreLater.
 	storedRev uint64
-	// completion is told how the job has ended.
+	// completion is notified how the job has ended.
 	completion *jobCompletion
-	// woken tells that the record may be another one.
+	// woken is sent to when the record may be another one.
 	woken chan struct{}
-	// decidedMap is the map that the job has decided on, nil if somebody else did.
+	// decidedMap is the map that the job has decided on, nil if another driver did.
 	decidedMap *partition.Map
 	// cleared is the last store key that was removed in a phase of an attempt:
 	// before it are only rows that are gone.
@@ -41,7 +41,7 @@ type jobDriver struct {
 	scheduler schedulerReader
 	// hasBackupLock reports whether n.jobs.backupLock is shared.
 	hasBackupLock bool
-	// endHandover ends what n.handing began, and releaseLog gives the source's log free. They
+	// endHandover ends what n.handovers began, and releaseLog releases the source's log. They
 	// are nil if there is nothing to end.
 	endHandover, releaseLog func()
 }
@@ -176,7 +176,7 @@ func (d *jobDriver) waitForChange(ctx context.Context, changed <-chan struct{}) 
 	}
 }
 
-// waitUntil waits for a time of the job, unless somebody interferes with it meanwhile.
+// waitUntil waits for a time of the job, unless the job is changed meanwhile.
 func (d *jobDriver) waitUntil(ctx context.Context, ms int64) bool {
 	wait := ms - d.node.jobNowMS()
 	if wait <= 0 {

@@ -281,7 +281,7 @@ func (n *Node) decideJob(ctx context.Context, s *protocol.SwapJob, x mover.Decid
 	return c, n.writeCatalog(ctx, group.Steps{s, c})
 }
 
-// publishVersion offers a map of at least some version to those who route.
+// publishVersion offers a map of at least some version to the routers.
 func (d *jobDriver) publishVersion(ctx context.Context, v partition.Version) error {
 	if d.node.published.Load().Version() >= v {
 		return nil
@@ -293,8 +293,8 @@ func (d *jobDriver) publishVersion(ctx context.Context, v partition.Version) err
 	return err
 }
 
-// checkNoDecisions returns mover.ErrDecisions if a group keeps any: a group that has to ask what
-// became of a transaction must find it.
+// checkNoDecisions returns mover.ErrKeepsDecisions if a group keeps any: a group that has to ask
+// what became of a transaction must find it.
 func (n *Node) checkNoDecisions(groups []partition.GroupID) error {
 	for _, id := range groups {
 		p := n.lookupGroup(id)

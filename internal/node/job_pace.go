@@ -15,8 +15,8 @@ import (
 // both sides are compared at one go: a second's work or so.
 const finalBytes, finalVerifyMS = 128 << 20, 1000
 
-// maybeRest lets the job sleep if others need the processors. Who waits for it, or would
-// overtake it, does not wait longer for that.
+// maybeRest lets the job sleep if others need the processors. A caller that waits for it, or
+// would overtake it, does not wait longer for that.
 func (d *jobDriver) maybeRest() {
 	if d.job.Phase.IsFrozen() || d.isNearEnd() {
 		return

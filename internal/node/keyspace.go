@@ -50,9 +50,9 @@ type Keyspace struct {
 // Dropped returns a channel that is closed when the keyspace is dropped.
 func (k *Keyspace) Dropped() <-chan struct{} { return k.droppedCh }
 
-// CheckAddr implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
-// dropped. Every request that reads the keyspace, and validates that later, must have
-// it as its gate. See [Keyspace.Writes] for those that write.
+// CheckAddr implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was dropped.
+// Every request that reads the keyspace, and validates that later, must have it as its gate. See
+// [Keyspace.CheckWrite] for those that write.
 func (k *Keyspace) CheckAddr() error {
 	if k.isDropped.Load() {
 		return fmt.Errorf("%w: %q was dropped", ErrNoKeyspace, k.Name)
@@ -193,16 +193,16 @@ func (n *Node) changeKeyspaces(ctx context.Context, change func() error) error {
 	})
 }
 
-// createKeyspace makes a keyspace, in the place of another one if that is given. more, if
-// it is set, is changed in the catalog in the same step; done is called when it is made,
-// before anybody else finds it. It is called in changeKeyspaces.
+// createKeyspace makes a keyspace, in the place of another one if that is given. more, if it is
+// set, is changed in the catalog in the same step; done is called when it is made, before any
+// other caller finds it. It is called in changeKeyspaces.
 func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Keyspace, more command.Command, done func(*Keyspace)) error {
 	if found, err := n.Keyspace(k.Name); err == nil && found != was {
 		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}
 	for _, h := range n.storeHosts {
-		// What was begun is brought to its end by what is kept for that on a full disk. Who empties a
-		// keyspace gives room back.
+		// What was begun is completed with the space kept for that on a full disk. To empty a
+		// keyspace frees space.
 		if err := h.Store.CheckFreeSpace(); err != nil && was == nil {
 			return fmt.Errorf("store %d: %w", h.index, err)
 		}

@@ -85,7 +85,7 @@ func (n *Node) removeKeyspace(k *Keyspace) {
 // dropBatch is what the catalog notes of a keyspace or an index that goes.
 type dropBatch struct{ command.Batch }
 
-// IsUrgent tells that it makes room: who drops one on a full disk does it for that.
+// IsUrgent reports that it frees space: on a full disk, a keyspace is dropped for that.
 func (c *dropBatch) IsUrgent() bool { return true }
 
 // maxClearedRows is how many rows of a dropped keyspace one command removes.
@@ -148,9 +148,9 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	// A transaction that is on its way may still write what it has locked. Locks change hands
-	// with their ranges: so who has them is looked at before, and only that group is asked to
-	// clear them, which it refuses if it has them no more.
+	// A transaction in flight may still write what it has locked. Locks change hands with their
+	// ranges: so the group that has them is determined before, and only that group is asked to
+	// clear them, which it refuses if it no longer has them.
 	version, pieces := n.Map().Version(), n.SplitByGroup(span)
 	if err := n.waitForUnlockedSpan(ctx, span); err != nil {
 		return err
@@ -262,10 +262,10 @@ func (c *clearCommand) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// EmptyKeyspace removes all keys of a keyspace at one moment. It is the same as before,
-// under another id: who has the old Space is told that it was dropped, and finds the new
-// one by its name. The room that the keys take is given back in the background. One with
-// indexes is refused with ErrIndexes: their entries would be left.
+// EmptyKeyspace removes all keys of a keyspace at one moment. It is the same as before, under
+// another id: a caller with the old Keyspace gets the error that it was dropped, and finds the
+// new one by its name. The space of the keys is reclaimed in the background. A keyspace with
+// indexes is refused with ErrIndexesChanged: their entries would be left.
 func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 	err := n.changeKeyspaces(ctx, func() error { return n.emptyKeyspace(ctx, k) })
 	if err != nil {
@@ -288,7 +288,7 @@ func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 	same := partition.Keyspace{Name: k.Name, Kind: k.Kind, Slots: k.Slots, Layout: k.Layout}
 	err := n.createKeyspace(ctx, same, k, &command.Set{Key: droppedKey(k.ID), Value: nil}, func(*Keyspace) { n.removeKeyspace(k) })
 	if err != nil {
-		k.isDropped.Store(false) // before anybody else may drop it, which stays so
+		k.isDropped.Store(false) // before another call may drop it, which stays so
 	}
 	return err
 }

@@ -358,7 +358,8 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	}
 }
 
-// Who empties a keyspace and fails opens it again, unless somebody has dropped it by then.
+// A keyspace that could not be emptied is open again, unless another call has dropped it by
+// then.
 func TestAKeyspaceThatWasNotEmptiedIsAsItWas(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		n := mustOpen(t, smallOptions(2))
@@ -411,7 +412,7 @@ func TestAKeyspaceWithAnIndexIsNotEmptiedLikeThat(t *testing.T) {
 	}
 }
 
-// Who has waited for a backup, say, may come when another has the name.
+// A caller that has waited for a backup, say, may come when another keyspace has the name.
 func TestAnIndexIsOfWhatItWasAskedFor(t *testing.T) {
 	n := mustOpen(t, smallOptions(1))
 	d := index.Definition{Keyspace: "k", Name: "x", Columns: "f"}

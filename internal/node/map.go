@@ -46,7 +46,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 	return n.assignFirstRanges(ctx, m)
 }
 
-// publishMap publishes a map to those who route by it.
+// publishMap publishes a map to the routers.
 func (n *Node) publishMap(m *partition.Map) {
 	if n.published.Offer(m) {
 		n.mapChanged.notify()
@@ -167,7 +167,7 @@ func (n *Node) SplitByGroup(s partition.Span) (pieces []GroupSpan) {
 		p := n.lookupGroup(stretch.Group)
 		if p == nil {
 			runtime.Gosched()
-			return n.SplitByGroup(s) // as in PartOf
+			return n.SplitByGroup(s) // as in GroupHostAt
 		}
 		pieces = append(pieces, GroupSpan{p, stretch.Span})
 	}
@@ -193,8 +193,8 @@ func (n *Node) SplitByStore(s partition.Span) (runs []StoreSpan) {
 	return runs
 }
 
-// The wait of a router whose map is old. The groups answer at once, so without it
-// those who are lost would keep everybody busy.
+// The wait of a router whose map is old. The groups answer at once, so without it such routers
+// would keep all groups busy.
 const (
 	minRerouteDelay = 10 * time.Millisecond
 	maxRerouteDelay = 1280 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 type pinTable struct {
 	mu    sync.Mutex
 	byKey map[string]pin // by the row's key in its store
-	// hasKeeper tells that somebody keeps them up to date, and is woken by more.
+	// hasKeeper reports whether a goroutine keeps them up to date, and is woken by more.
 	hasKeeper bool
 	changed   notifier
 }

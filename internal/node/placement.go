@@ -102,7 +102,7 @@ func dropNil(commands ...command.Command) []command.Command {
 	return slices.DeleteFunc(commands, func(c command.Command) bool { return c == nil })
 }
 
-// finishPlacing makes a map the one that everybody goes by, with changes of the catalog
+// finishPlacing makes a map the one that all groups and routers use, with changes of the catalog
 // that belong to it.
 func (n *Node) finishPlacing(ctx context.Context, m *partition.Map, with []command.Command) error {
 	if err := n.writeCatalog(ctx, &protocol.FinishPlacing{Catalog: catalogKeys, Map: m, Commands: with}); err != nil {
@@ -329,10 +329,10 @@ func alignCommand(p *GroupHost, m *partition.Map, spans []partition.Span) comman
 	return &c
 }
 
-// lastJobOf is the last one that left something in a place, which ranges that are made without
-// a job keep: otherwise a command of one before that, however late, would find that it may
+// lastJobOf is the last job that left something in a place. Ranges that are made without a job
+// keep it: otherwise a command of a job before that one, however late, would find that it may
 // begin there once they are lost. No job that has not ended has left anything: see
-// [protocol.Note].
+// [protocol.BeginPlacing].
 func lastJobOf(was []ownership.Range) (last ownership.JobID) {
 	for _, r := range was {
 		last = max(last, r.Job)

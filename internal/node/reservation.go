@@ -18,9 +18,9 @@ import (
 // needs, and returns when it has all of it: from then on no other begins to change
 // it. The transaction is committed under the id. Call release when it is over.
 //
-// A hold is a courtesy that keeps those who were turned away too often from starving.
-// It ends with the deadline of the transaction, which is put off while it waits, and
-// nothing depends on it but who comes first.
+// A reservation is a courtesy that keeps transactions that were turned away too often from
+// starving. It ends with the deadline of the transaction, which is put off while it waits, and
+// nothing depends on it but which transaction comes first.
 func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error) {
 	m := n.published.Load()
 	byGroup := map[partition.GroupID][]txn.ReservedSpan{}
@@ -52,7 +52,7 @@ func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.I
 		err = t.maybeRenew(ctx)
 	}
 	release = func() {
-		if ctx.Err() != nil { // who leaves early does not wait for groups that stand still
+		if ctx.Err() != nil { // a caller that leaves early does not wait for groups that stand still
 			n.runBackground(t.release)
 			return
 		}
@@ -74,8 +74,8 @@ type reservation struct {
 	renewedMS int64        // when all of them were asked last, or later
 }
 
-// renewIntervalMS is how often a transaction that waits tells those whom it has asked that
-// it has not died.
+// renewIntervalMS is how often a waiting transaction renews its reservations, to show that it
+// has not died.
 const renewIntervalMS = txnTimeoutMS / 10
 
 // tryReserve asks a group for its place, or again, which keeps it.

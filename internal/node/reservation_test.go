@@ -132,7 +132,7 @@ func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 	if _, _, err := n.Reserve(limited, writeClaims(locked, free)); !errors.Is(err, store.ErrFailed) || !late() {
 		t.Errorf("a turn behind the lock: %v, or it is not over", err)
 	}
-	// Who needs what the failed store has hears so, or goes on and is told when it commits.
+	// A reservation of what the failed store has fails, or goes on and fails when it commits.
 	_, release, err := n.Reserve(limited, writeClaims(keys[0], free))
 	if err == nil {
 		release()

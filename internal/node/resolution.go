@@ -25,12 +25,13 @@ func (n *Node) runBackground(f func()) {
 	}
 }
 
-// resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The error is
-// Until its deadline a coordinator may lead it, which is refused by the decider, and aborts it.
+// resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The
+// error is nil, or store.ErrFailed: then the lock stays.
 func (n *Node) resolveIfDecided(ctx context.Context, l txn.Lock) error {
-	// Until its deadline somebody may lead it, who is refused by the decider, and aborts it.
+	// Until its deadline a coordinator may lead it, which is refused by the decider, and aborts
+	// it.
 	if err := n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)); isPermanentFailure(err) && n.NowMS() > l.DeadlineMS {
-		return fmt.Errorf("%w: %v", store.ErrFailed, err) // who waits for the lock is in no doubt
+		return fmt.Errorf("%w: %v", store.ErrFailed, err) // a waiter for the lock is in no doubt
 	}
 	return nil
 }
@@ -131,8 +132,8 @@ func (n *Node) recoverTransactions(ctx context.Context) error {
 	return nil
 }
 
-// resolveAbandonedLater is abandon until that succeeds, or the node is closed. It does no harm
-// if somebody else was faster.
+// resolveAbandonedLater is resolveAbandoned until that succeeds, or the node is closed. It does
+// no harm if another goroutine was faster.
 func (n *Node) resolveAbandonedLater(l txn.Lock) {
 	n.Counters.Open.Add(1)
 	n.runBackground(func() {

@@ -21,9 +21,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A transaction is acknowledged, and has locked two keys of a shard that is split just now: the
-// group has the new ranges, and the map follows while somebody waits for what is acknowledged. Then
-// both keys have what was written.
+// A transaction is acknowledged, and has locked two keys of a shard that is split just then: the
+// group has the new ranges, and the map follows while a caller waits for what is acknowledged.
+// Then both keys have what was written.
 func TestWhatIsDecidedIsSettledWhileAShardIsSplit(t *testing.T) {
 	o := smallOptions(2)
 	o.Groups = 4
@@ -137,13 +137,13 @@ func (n *failingNode) failFirstStore(t *testing.T) {
 	}
 }
 
-// failureWaiter is somebody who waits for what does not come any more.
+// failureWaiter is a caller that waits for what does not come any more.
 type failureWaiter struct {
 	name   string
 	waitFn func(context.Context) error
 }
 
-// checkWaitersFail checks that those who wait hear that a store has failed.
+// checkWaitersFail checks that waiters get the error that a store has failed.
 func checkWaitersFail(t *testing.T, waiters ...failureWaiter) {
 	for _, w := range waiters {
 		t.Run(w.name, func(t *testing.T) {
@@ -191,7 +191,8 @@ func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	key := n.decideAndFail(t)[1]
-	// Up to its deadline somebody may lead it, who is refused by the decider and aborts it.
+	// Up to its deadline a coordinator may lead it, which is refused by the decider and aborts
+	// it.
 	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
 	if _, err := n.GroupHostAt(key).Group.Execute(limited, group.Request{Command: &command.Set{Key: key}}); errors.Is(err, store.ErrFailed) {

@@ -41,9 +41,9 @@ const maxSnapshotTries = 10
 
 // Snapshot returns the state of stores now.
 //
-// It looks without disturbing anybody. If the clocks and the ranges of the groups were
-// the same before and after, it has seen one moment; if that does not work out, the
-// groups stand still for a look.
+// It reads without disturbing any writer. If the clocks and the ranges of the groups were the
+// same before and after, it has seen one moment; if that does not work out, the groups stand
+// still for a moment.
 func (n *Node) Snapshot(ctx context.Context, hosts ...*StoreHost) (*Snapshot, error) {
 	for {
 		v, err := n.trySnapshot(ctx, hosts)
@@ -262,7 +262,7 @@ func (m *GroupStates) IsUnchanged() bool {
 	return m.isUnchangedButLocks()
 }
 
-// isUnchangedButLocks is Still for one who has seen the locks for himself.
+// isUnchangedButLocks is IsUnchanged for a caller that has checked the locks itself.
 func (m *GroupStates) isUnchangedButLocks() bool {
 	for i := range m.states {
 		k := &m.states[i]

@@ -47,7 +47,7 @@ func (v *Snapshot) Get(key, dst []byte) ([]byte, bool, error) {
 	return seen.reader.Get(key, dst)
 }
 
-// GetWithTime is Get with NowMS, for who has a key and asks once.
+// GetWithTime is Get with NowMS, for a caller that has a key and asks once.
 func (v *Snapshot) GetWithTime(key, dst []byte) (value []byte, nowMS int64, ok bool, err error) {
 	seen, nowMS, err := v.visibleAt(key[1:])
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 	}
 }
 
-// A clock that never shows the same time twice does not keep anybody from a moment.
+// A clock that never shows the same time twice keeps no snapshot from being taken.
 func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
 	o := smallOptions(1)
 	o.Groups = 3
@@ -253,7 +253,7 @@ func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
 	}
 }
 
-// A Regroup may remove all groups of a store. Somebody may have hold of it by then.
+// A Regroup may remove all groups of a store. A caller may still have the store by then.
 func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
 	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)

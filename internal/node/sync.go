@@ -151,8 +151,8 @@ func (c *ctxRWMutex) waitUntil(ctx context.Context, try func() bool) error {
 	}
 }
 
-// sharedSyncer lets all who wait for a store to be synced share it: one sync runs, and those
-// who come meanwhile wait for the next one together.
+// sharedSyncer lets all that wait for a store to be synced share a sync: one runs, and those
+// that come meanwhile wait for the next one together.
 type sharedSyncer struct {
 	// running is held during a sync.
 	running sync.Mutex
@@ -163,13 +163,13 @@ type sharedSyncer struct {
 }
 
 type syncRound struct {
-	hasLeader bool          // somebody begins it
+	hasLeader bool          // a caller begins it
 	timer     *time.Timer   // begins it if no caller does before; nil if not asked for
 	done      chan struct{} // closed at its end
 	err       error         // of the sync, when it is done
 }
 
-// lazySyncDelay is how long those who are in no hurry wait for a sync that others need.
+// lazySyncDelay is how long callers in no hurry wait for a sync that others need.
 const lazySyncDelay = 500 * time.Microsecond
 
 // syncNow returns when a sync that began after the call has ended.
@@ -178,7 +178,7 @@ func (s *sharedSyncer) syncNow(sync func() error) error {
 	return s.finishRound(r, sync)
 }
 
-// syncStoreLater is do, but leaves it to others to sync for a moment.
+// syncLater is syncNow, but leaves it to others to sync for a moment.
 func (s *sharedSyncer) syncLater(sync func() error) error {
 	r := s.joinRound()
 	s.mu.Lock()
@@ -200,7 +200,7 @@ func (s *sharedSyncer) joinRound() *syncRound {
 	return s.next
 }
 
-// finishRound brings a round to its end, or waits for who does.
+// finishRound syncs if the caller leads the round, or waits for the leader.
 func (s *sharedSyncer) finishRound(r *syncRound, sync func() error) error {
 	s.mu.Lock()
 	led := r.hasLeader

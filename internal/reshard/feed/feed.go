@@ -24,9 +24,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Reader is how far somebody has come with the logs of several stores.
+// Reader is how far a reader has come in the logs of several stores.
 type Reader struct {
-	// Positions is a place in the log of each store: all before it was told.
+	// Positions is a position in the log of each store: all before it was delivered.
 	Positions []wal.Position
 	// Until is where to end, nil for never.
 	Until []wal.Position

@@ -79,7 +79,7 @@ func TestThePastOfARangeComesBeforeWhatItsNewStoreDoes(t *testing.T) {
 		}
 	}
 
-	// Who wants no more of the old store does not wait for it.
+	// A reader that wants no more of the old store does not wait for it.
 	r = &Reader{Positions: make([]wal.Position, 2), Until: []wal.Position{1, 3}, MaxCommits: 9, MaxBytes: 1 << 10}
 	if got := readAndDeliver(t, r, 0, logs[0]); !slices.Equal(got, []string{"a1"}) || !r.IsStoreDone(0) || r.IsDone() {
 		t.Errorf("up to a place it tells %q", got)

@@ -187,7 +187,7 @@ func (j *Job) admitUndrain(v ClusterState, g partition.GroupID) error {
 	return unwrapEditError(err)
 }
 
-// unwrapEditError takes the edit from an error of a map: who asks for a job knows what for.
+// unwrapEditError takes the edit from an error of a map: the caller knows what job it asked for.
 func unwrapEditError(err error) error {
 	if cause := errors.Unwrap(err); cause != nil && errors.Unwrap(cause) != nil {
 		return cause
@@ -273,21 +273,21 @@ var (
 	// ErrNotIncoming means that a range does not take rows of this job and
 	// attempt, or not any more.
 	ErrNotIncoming = errors.New("mover: the range does not take these rows")
-	// ErrRangeAhead means that the range has come further meanwhile, because somebody
-	// else was faster: read the log from there.
+	// ErrRangeAhead means that the range has come further meanwhile, because another driver was
+	// faster: read the log from there.
 	ErrRangeAhead = errors.New("mover: the range has come further")
 	// ErrLogGap means that rows are not those that come next: something is missing.
 	// The copy begins again.
 	ErrLogGap = errors.New("mover: not what comes next")
 	// ErrOutsideRange means that rows are not of the range.
 	ErrOutsideRange = errors.New("mover: rows outside of the range")
-	// ErrRowsInUse means that rows are to be removed that somebody may still need.
+	// ErrRowsInUse means that rows are to be removed that may still be needed.
 	ErrRowsInUse = errors.New("mover: not left over")
 	// ErrGone is for a driver: the source's log does not go back as far any
 	// more. The copy begins again.
 	ErrGone = errors.New("mover: the log does not go back as far")
-	// ErrKeepsDecisions is for a driver: a group to remove keeps decisions of
-	// transactions that somebody may still ask for.
+	// ErrKeepsDecisions is for a driver: a group to remove keeps decisions of transactions that
+	// may still be asked for.
 	ErrKeepsDecisions = errors.New("mover: the group keeps decisions")
 	// ErrBadRecord means that bytes are not a job that this version can read: they
 	// are damaged, or a newer version wrote them.

@@ -136,7 +136,8 @@ func (f *fillPlan) findLeastLoaded(h *shardPool) (to partition.GroupID) {
 	return to
 }
 
-// findTarget returns who takes something of a stock, or 0, and whether he is far from full.
+// findTarget returns the group that takes something of a stock, or 0, and whether it is far from
+// full.
 func (f *fillPlan) findTarget(h *shardPool) (to partition.GroupID, low bool) {
 	to = f.findLeastLoaded(h)
 	if low = f.loads[to] < fullShare*f.meanLoad; h.isNewGroup && (!low || f.loads[h.group] <= f.meanLoad) {

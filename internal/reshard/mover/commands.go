@@ -208,8 +208,8 @@ func areFromOlderJobs(ranges iter.Seq[ownership.Range], job ownership.JobID) boo
 	return true
 }
 
-// Thaw gives a range back to those who write, whether its freeze has come or is
-// still on its way: that will find another range than it expects.
+// Thaw lets a range take writes again, whether its freeze has arrived or is still in flight: the
+// freeze will find another range than it expects.
 type Thaw struct {
 	siteBinding
 	// Frozen is the range as the freeze makes it, Before as it was before, and
@@ -226,7 +226,7 @@ func (c *Thaw) Eval(e *command.Env) command.Reply {
 	return c.changeOwnership(e, ownership.ChangeOwnership{Expect: []ownership.Range{expect}, Become: []ownership.Range{c.Become}})
 }
 
-// IsUrgent tells that it gives a range back to those who write.
+// IsUrgent reports that it lets a range take writes again.
 func (c *Thaw) IsUrgent() bool { return true }
 
 func isSameSpan(a, b partition.Span) bool {

@@ -137,8 +137,8 @@ func (j *Job) explainStall(v ClusterState, stuck bool, before *Job, nowMS int64)
 	j.setReason(why, nowMS)
 }
 
-// explainStop adds to why the job is taken back for whom it has to wait: of those that it has
-// asked for, one that cannot be stopped, or was, and stands still.
+// explainStop adds to the reason why the job is taken back which job it waits for: of those that
+// it has asked for, one that cannot be stopped, or was, and stands still.
 func (j *Job) explainStop(before *Job, nowMS int64) {
 	const waits = "; waits for job "
 	why, _, _ := strings.Cut(j.Reason, waits)
@@ -222,8 +222,8 @@ func (j *Job) nextDrainMoves(v ClusterState) (requests []Request, left bool) {
 	return requests, left
 }
 
-// nextFillRequests asks for moves to groups that were added, and for splits where shards are
-// too large to fill them evenly. Where a store has failed it is not over: who would give or
+// nextFillRequests asks for moves to groups that were added, and for splits where shards are too
+// large to fill them evenly. Where a store has failed it is not over: a group that would give or
 // take more than the others waits for it.
 func (j *Job) nextFillRequests(v ClusterState) (requests []Request, left bool) {
 	f := j.newFillPlan(v)

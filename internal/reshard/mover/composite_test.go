@@ -94,7 +94,7 @@ func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
 	}
 }
 
-// Who has cancelled a drain, and sees that it does not end, is told for whom it waits.
+// A drain that was cancelled and does not end names the job that it waits for.
 func TestACancelledJobSaysForWhomItWaits(t *testing.T) {
 	v := fourShards(t)
 	j, err := Admit(v, Request{Kind: Drain, Group: 4}, 1, 0)
@@ -148,7 +148,7 @@ func TestACancelledJobSaysForWhomItWaits(t *testing.T) {
 	}
 }
 
-// decodeAgain is a job as somebody else finds it after a crash.
+// decodeAgain is a job as another driver finds it after a crash.
 func decodeAgain(t *testing.T, j Job) Job {
 	t.Helper()
 	read, err := DecodeRecord(j.AppendRecord(nil))

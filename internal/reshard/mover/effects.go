@@ -129,9 +129,9 @@ func (StartJob) isEffect()         {}
 func (CancelJob) isEffect()        {}
 func (CheckNoDecisions) isEffect() {}
 
-// Event is what happened: the answer to an [Effect], with its round, or a
-// [Timeout]. An answer may come late, twice or never. It says that something
-// would survive a crash of everybody.
+// Event is what happened: the answer to an [Effect], with its round, or a [Timeout]. An answer
+// may come late, twice or never. It reports something that would survive a crash of every
+// process.
 type Event interface{ answeredRound() uint64 }
 
 // The events.

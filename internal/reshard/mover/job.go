@@ -104,8 +104,7 @@ type Job struct {
 
 	// Reason is the last error, or why the job was taken back.
 	Reason string
-	// Plan is what was expected, if somebody has asked [Plan] before, and Cost
-	// what happened.
+	// Plan is what was expected, if [Plan] was called before, and Cost what happened.
 	Plan Price
 	Cost Cost
 	// CreatedMS, ChangedMS and EndedMS are when the job was admitted, last got
@@ -121,8 +120,8 @@ type Cost struct {
 	Rows, Bytes, DroppedRows uint64
 	// CatchUpRounds is how often the log of the source was read to catch up.
 	CatchUpRounds uint64
-	// PauseMS is how long the range took no writes, all freezes together, and
-	// LongestMS the longest of them.
+	// PauseMS is how long the range took no writes, all freezes together, and LongestPauseMS the
+	// longest of them.
 	PauseMS, LongestPauseMS int64
 	// Children were asked for by this one, Splits of them to split shards.
 	Children, Splits uint64

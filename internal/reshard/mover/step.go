@@ -275,12 +275,11 @@ func SetThrottle(j Job, bytesPerSecond uint64, nowMS int64) (Job, error) {
 	return j, nil
 }
 
-// Decide makes the decision of a job: the record in which it goes forward, the
-// map that it makes, and what the job wants then. It is called with the stored
-// record and the newest map, and what it returns is stored in their places as
-// one; where the groups concerned share the store, what the job wants may be a
-// part of that too. If it returns an error, nothing is stored, and the error is
-// the answer to the Choose.
+// Decide makes the decision of a job: the record in which it goes forward, the map that it
+// makes, and what the job wants then. It is called with the stored record and the newest map,
+// and what it returns is stored in their places as one; where the groups concerned share the
+// store, what the job wants may be a part of that too. If it returns an error, nothing is
+// stored, and the error is the answer to the DecideJob.
 //
 // Everything that races with a decision changes the record: a cancel, a freeze
 // that takes too long, another driver. So there is one decision, or none.

@@ -354,7 +354,7 @@ func (w *world) resumeAny() {
 	}
 }
 
-// controlJob is somebody who changes his mind.
+// controlJob plays an operator that changes its mind.
 func (w *world) controlJob() {
 	jobs := w.listOpenJobs()
 	if len(jobs) == 0 || w.isSettling {
@@ -476,7 +476,7 @@ func (w *world) admitJob(r Request) {
 	pickOne(w, w.drivers).resumeJob(j.ID)
 }
 
-// writeKey is a client. Sometimes it asks somebody who does not own the key.
+// writeKey is a client. Sometimes it asks a group that does not own the key.
 func (w *world) writeKey() {
 	key := pickOne(w, allKeys)
 	p := w.findPeer(key)
@@ -518,7 +518,7 @@ func (w *world) checkClock(key string, p *peer) {
 	w.clocks[key] = p.clock
 }
 
-// findPeer finds a group for a key: by a map that may be old, or anybody.
+// findPeer finds a group for a key: by a map that may be old, or any group.
 func (w *world) findPeer(key string) *peer {
 	switch {
 	case w.drawChance(10):

@@ -27,8 +27,8 @@ func (c Catalog) lastJobKey() partition.Position {
 	return c.Keyspace.AppendPosition(nil, []byte("job"))
 }
 
-// IsFixed tells that the shard of the catalog stays where it is, so that everybody
-// knows where to ask.
+// IsFixed reports that the shard of the catalog stays where it is, so that every node knows
+// where to ask.
 func (c Catalog) IsFixed(s partition.Shard) bool { return s.Span.Contains(c.Keyspace.Span().Start) }
 
 const jobPrefix = "job/"
@@ -97,7 +97,7 @@ type AdmitJob struct {
 	Catalog
 	Request mover.Request
 	Home    func(partition.GroupID) uint64
-	Failed  func(partition.GroupID) error // see mover.View
+	Failed  func(partition.GroupID) error // see mover.ClusterState
 	Plan    mover.Price                   // for the record
 	NowMS   int64
 	Job     mover.Job
@@ -128,8 +128,8 @@ func (c *AdmitJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: id.Int}
 }
 
-// IsUrgent tells that it may be what makes room: who moves shards off a full store begins
-// with a record, which may be on that store.
+// IsUrgent reports that it may be what frees space: to move shards off a full store begins with
+// a record, which may be on that store.
 func (c *AdmitJob) IsUrgent() bool { return true }
 
 // SwapJob stores a record in the place of the one with revision Rev.

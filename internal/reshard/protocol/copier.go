@@ -15,7 +15,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Copier reads for one job at its source. It is one driver's, who does one thing at a
+// Copier reads at the source of one job. It belongs to one driver, which does one thing at a
 // time; the zero value works.
 type Copier struct {
 	// Yield, if set, is called again and again while rows are carried, after some work

@@ -29,14 +29,13 @@ func ReadOwnership(find Finder, x mover.ReadOwnership) mover.Event {
 	return mover.OwnershipRead{Round: x.Round, Source: overlappingRanges(from.Group.OwnershipTable(), x.Span), Dest: overlappingRanges(to.Group.OwnershipTable(), x.Span)}
 }
 
-// EvalCommands answers a mover.Evaluate. What it says is synced at durability always;
-// at any other, the caller syncs the stores first.
+// EvalCommands answers a mover.EvalCommands. What it reports is synced at durability always; at
+// any other, the caller syncs the stores first.
 func EvalCommands(ctx context.Context, find Finder, x mover.EvalCommands) mover.Event {
 	return EvalHandover(ctx, find, x, nil)
 }
 
-// EvalHandover is Evaluate of what lets a group serve a range that comes from
-// elsewhere.
+// EvalHandover is EvalCommands of what lets a group serve a range that comes from elsewhere.
 func EvalHandover(ctx context.Context, find Finder, x mover.EvalCommands, from *feed.Handover) mover.Event {
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
 	places := make([]GroupHost, len(x.Commands))
@@ -176,8 +175,8 @@ func (c *floorSetter) Eval(e *command.Env) command.Reply {
 	return reply
 }
 
-// Notes are for readers of the feed: what a job does to rows is not what somebody did to
-// keys. See package feed.
+// Notes are for readers of the feed: what a job does to rows is no change of keys. See package
+// feed.
 
 // HandoverSource returns where readers of the feed find what happened to a range before it is
 // served by another store, if that is what a job is about to let happen. number

@@ -21,7 +21,7 @@ type GroupHost struct {
 	Store *store.Store
 }
 
-// Finder returns the place of a group, or ErrAway.
+// Finder returns the host of a group, or ErrGroupNotOpen.
 type Finder func(partition.GroupID) (GroupHost, error)
 
 // overlappingRanges returns the ranges of a list that overlap with a span.

@@ -83,7 +83,7 @@ func decideCall(c *txn.Coordinator, e txn.SendDecide) Call {
 			}
 			return txn.DecideRefused{Err: r.Err}
 		},
-		// It may have committed, and forgotten it when everybody had heard of it.
+		// It may have committed, and forgotten it when every participant had received it.
 		RemovedEvent: txn.DecideRefused{Err: txn.ErrForgotten},
 	}
 }

@@ -149,8 +149,8 @@ func (c *WithoutEvents) Eval(e *Env) Reply {
 	return reply
 }
 
-// RecordKeyEvents records events of a key, and changes nothing. It is for who writes the key in
-// several steps.
+// RecordKeyEvents records events of a key, and changes nothing. It is for a caller that writes
+// the key in several steps.
 type RecordKeyEvents struct {
 	Key    partition.Position
 	Events []Event

@@ -175,8 +175,8 @@ func WithAbsoluteExpiry(c Command, nowMS int64) Command {
 	return c
 }
 
-// AsOf evaluates a command that judges its key by an earlier time than the clock's: the one
-// at which somebody was told what comes of it.
+// AsOf evaluates a command by an earlier time than the clock's: the one at which a caller
+// learned what comes of it.
 type AsOf struct {
 	Command Command
 	NowMS   int64

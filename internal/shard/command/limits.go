@@ -44,10 +44,9 @@ func checkPosition(p partition.Position) error {
 	return nil
 }
 
-// CheckTxn refuses what a Batch, a Write or a Commit would be refused for in the
-// end: callers who gather commands ask as they go. Both figures may be too low,
-// as effects carry more than what they are made of. What is read is held to the
-// same limits, by itself.
+// CheckTxn refuses what a Batch, a Write or a Commit would be refused for in the end: callers
+// that gather commands ask as they go. Both figures may be too low, as effects hold more than
+// what they are made of. What is read is held to the same limits, by itself.
 func CheckTxn(keys, bytes int) error {
 	if bytes > MaxTxnBytes {
 		return &LimitError{"transaction", bytes, MaxTxnBytes}

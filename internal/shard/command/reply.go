@@ -41,10 +41,10 @@ type Item struct {
 
 // Reply is the answer to a command.
 //
-// Bytes and Items are views of the Env's memory, and good until its next Begin:
-// that is, until the batch is committed and answered. A later command of the
-// batch does not change them. Who keeps them longer takes a Clone. (The Field of
-// an item of HMGet is the caller's own.)
+// Bytes and Items are views of the Env's memory, and valid until its next Begin: that is, until
+// the batch is committed and answered. A later command of the batch does not change them. A
+// caller that keeps them longer takes a Clone. (The Field of an item of HMGet is the caller's
+// own.)
 type Reply struct {
 	Kind ReplyKind
 	// More is of HScan, Range and Sweep: there is more to do.

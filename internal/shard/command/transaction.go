@@ -204,8 +204,8 @@ func digestRange(scan scanFunc, start, end partition.Position, alive func(partit
 	return d, err
 }
 
-// Commands that give room back, or lead to that, may use what is kept for them when the disk is
-// full: see group.Urgent.
+// Commands that free space, or lead to that, may use what is kept for them when the disk is
+// full: see group.UrgentCommand.
 
 // IsUrgent reports that it gives room back.
 func (c *Delete) IsUrgent() bool { return true }

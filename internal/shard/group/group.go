@@ -372,8 +372,8 @@ var (
 // failedError marks what stopped the group.
 func failedError(cause error) error { return fmt.Errorf("%w: %w", ErrFailed, cause) }
 
-// AsReadError is what an error of Execute means if the command changes nothing that
-// anybody reads: a caller who has left before the answer is in no doubt.
+// AsReadError is what an error of Execute means if the command changes nothing that is ever
+// read: a caller that has left before the reply is in no doubt.
 func AsReadError(ctx context.Context, err error) error {
 	if left := ctx.Err(); left != nil && errors.Is(err, ErrUnknown) {
 		return left

@@ -32,8 +32,8 @@ type CachedState interface {
 	IsCurrent(t rowcache.Ticket) bool
 	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then near is false.
 	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
-	// Sequence counts publications: it is odd while one is under way. Who finds the same even
-	// number before and after several Gets has read one moment.
+	// Sequence counts publications: it is odd while one is under way. A reader that finds the
+	// same even number before and after several Gets has read one moment.
 	Sequence() uint64
 }
 
@@ -46,7 +46,7 @@ func AppendRowKeyPrefix(dst []byte) []byte { return effect.Rows.AppendKey(dst, n
 // Position is where the row is.
 func (k RowKey) Position() partition.Position { return partition.Position(k[1:]) }
 
-// Lookup is a look at a row that is prepared: who looks at several rows prepares all of them
+// Lookup is a prepared read of a row: a caller that reads several rows prepares all of them
 // before the first, and waits for memory once.
 type Lookup struct {
 	group *Group
@@ -54,7 +54,7 @@ type Lookup struct {
 	hint  uint64
 }
 
-// canceledCtx is the context of those who do not wait.
+// canceledCtx is the context of callers that do not wait.
 var canceledCtx = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -98,9 +98,9 @@ func (x *executor) prefetchRows(calls []*call) {
 	}
 }
 
-// Get is Read for those who must not wait: it returns the row of a key if that is known
-// in memory, and no lock or hand-over is in the way. Otherwise known is false: use Read.
-// The value that the row is a part of is appended to dst, and returned too.
+// Get is Read for callers that must not wait: it returns the row of a key if that is known in
+// memory, and no lock or handover is in the way. Otherwise known is false: use Read. The value
+// that the row is a part of is appended to dst, and returned too.
 func (l *Lookup) Get(dst []byte) (row command.Row, value []byte, found, known bool) {
 	g := l.group
 	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
@@ -196,8 +196,8 @@ func (g *Group) ReadMany(ctx context.Context, r *RowBuffer, keys [][]byte) {
 	g.readMany(ctx, r, keys, false)
 }
 
-// ReadManyNonBlocking is ReadMany for one who must not wait for a disk: it does so once at most, and then
-// not again for a while. What comes behind that stays unknown.
+// ReadManyNonBlocking is ReadMany for a caller that must not wait for a disk: it does so once at
+// most, and then not again for a while. What comes behind that stays unknown.
 func (g *Group) ReadManyNonBlocking(ctx context.Context, r *RowBuffer, keys [][]byte) {
 	g.readMany(ctx, r, keys, true)
 }

@@ -255,7 +255,8 @@ func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	}
 }
 
-// Large rows are not all read at once: who must not wait would be held up, and memory is short.
+// Large rows are not all read at once: a caller that must not wait would be held up, and memory
+// is short.
 func TestFewBytesAreReadTogether(t *testing.T) {
 	const n, size = 20, 100 << 10
 	_, g := openCached(t, Options{OwnsAll: true})

@@ -97,7 +97,7 @@ func (g *Group) flushPiggyback() {
 	}
 }
 
-// notifyDone tells a caller who waits apart from the mailbox.
+// notifyDone notifies a caller that waits apart from the mailbox.
 func (c *call) notifyDone(err error) {
 	select {
 	case c.done <- err:

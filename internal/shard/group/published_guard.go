@@ -30,11 +30,11 @@ type publishedGuard struct {
 	lockChanges atomic.Uint64
 	mu          sync.RWMutex
 	locks       *txn.Locks
-	// changed is closed when a list or lock has changed, for those who wait.
+	// changed is closed when a table or lock has changed, for those that wait.
 	changed chan struct{}
-	// hasWaiters tells that somebody does, and has not been noticed.
+	// hasWaiters reports whether one has begun to wait, and was not noticed yet.
 	hasWaiters atomic.Bool
-	// traces tell where locks were.
+	// traces hold where locks were.
 	traces lockTraces
 }
 
@@ -51,18 +51,18 @@ func (v *publishedGuard) init(g *guard) {
 	v.rangeLockCount.Store(int64(v.locks.RangeCount()))
 }
 
-// publishGuard shows what g has now, and wakes those who wait for a change. The locks of g
+// publishGuard publishes what g has, and wakes those that wait for a change. The locks of g
 // still know what the batch has changed.
 func (v *publishedGuard) publishGuard(g *guard, locks bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if locks {
-		v.lockCount.Add(1) // who sees a range that has come asks for its locks, and waits until they are here
+		v.lockCount.Add(1) // a reader of a range that has come asks for its locks, and waits until they are here
 		if v.table.Load() != g.ownerSite.Table {
 			v.rangeLockCount.Add(1) // they may be of ranges
 		}
 	}
-	v.table.Store(g.ownerSite.Table) // who sees a lock gone with its range sees that this is
+	v.table.Store(g.ownerSite.Table) // a reader that sees a lock gone with its range sees this table
 	if locks {
 		v.locks.ApplyChanges(g.locks)
 		v.lockCount.Store(int64(v.locks.Len()))
@@ -72,7 +72,7 @@ func (v *publishedGuard) publishGuard(g *guard, locks bool) {
 	v.wakeWaitersLocked()
 }
 
-// wakeWaiters wakes those who wait for a change: the turn of one has come.
+// wakeWaiters wakes those that wait for a change: the turn of one has come.
 func (v *publishedGuard) wakeWaiters() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,9 +127,9 @@ func (g *Group) LockStatus() (locked bool, changes uint64) {
 	return g.published.lockCount.Load() > 0, changes
 }
 
-// IsChangingOwnership reports whether the group is changing its list together with others, and
-// perhaps not all of them have shown theirs. Who finds that it is not, and then the
-// lists that he has seen before, has seen lists that belong together.
+// IsChangingOwnership reports whether the group is changing its table together with others, and
+// perhaps not all of them have published theirs. A caller that gets false, and then the tables
+// that it has read before, has read tables that belong together.
 func (g *Group) IsChangingOwnership() bool { return g.published.tableChanges.Load() > 0 }
 
 // HasRangeLocks reports whether a range is locked.
@@ -172,8 +172,8 @@ func (g *Group) Changed() <-chan struct{} {
 	return changed
 }
 
-// HasWaiters reports whether somebody has begun to wait for a lock or a range to change,
-// since a late request was last hurried for that.
+// HasWaiters reports whether a caller has begun to wait for a lock or a range to change, since a
+// queued request was last hurried for that.
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
 // lockTraces tells readers of a snapshot which keys were not locked in it, without a look

@@ -12,8 +12,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A range comes to a group, with locks on keys and one on a range. Who sees that the group serves it sees
-// that a range is locked there: keys of that do not expire.
+// A range comes to a group, with locks on keys and one on a range. A reader that sees that the
+// group serves it sees that a range is locked there: keys of that do not expire.
 func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
 	none, err := ownership.NewTable()
 	if err != nil {

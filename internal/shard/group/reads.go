@@ -232,8 +232,8 @@ func (g *Group) stateSequence() uint64 {
 	return g.cached.Sequence()
 }
 
-// EvalReadOnlyAt is EvalReadOnly for any command that only reads, on a state of the past and
-// its time: see node.View.
+// EvalReadOnlyAt is EvalReadOnly for any command that only reads, on a state of the past and its
+// time: see node.Snapshot.
 func EvalReadOnlyAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	p := readOnlyEvaluators.Get().(*readOnlyEvaluator)
 	p.reader.Reader = from

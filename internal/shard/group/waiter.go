@@ -106,7 +106,7 @@ func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error 
 
 // writeThrottle is the ranges whose writers are held up.
 type writeThrottle struct {
-	mu    sync.Mutex // of those who change it
+	mu    sync.Mutex // held to change spans
 	spans atomic.Pointer[[]throttledSpan]
 }
 
@@ -115,10 +115,10 @@ type throttledSpan struct {
 	delay time.Duration
 }
 
-// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so long before it
-// takes his turn, until it is called again with another time, or with 0. It is for jobs: a
-// range that is written faster than it can be carried elsewhere would never get there.
-// Transactions of several stores are not held up: they take long enough.
+// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so
+// long before it is queued, until ThrottleWrites is called again with another time, or with 0.
+// It is for jobs: a range that is written faster than it can be copied would never arrive.
+// Transactions of several stores are not throttled: they take long enough.
 func (g *Group) ThrottleWrites(s partition.Span, wait time.Duration) {
 	g.throttle.mu.Lock()
 	defer g.throttle.mu.Unlock()

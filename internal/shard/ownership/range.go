@@ -134,8 +134,8 @@ func LoadTable(r command.Reader, group partition.GroupID) (*Table, error) {
 }
 
 var (
-	// ErrStale means that the list is not what a change expects: somebody else
-	// has changed it. Nothing was changed now: look again.
+	// ErrStale means that the table is not what a change expects: another command has changed
+	// it. This one changed nothing: read the table again.
 	ErrStale = errors.New("ownership: the group's list has changed")
 	// ErrWrongGroup means that the group does not serve a position, or not any
 	// more: look at a newer map and ask the group that does. See [WrongGroupError].

@@ -185,9 +185,9 @@ func TestAResumedCoordinatorAnswersNobody(t *testing.T) {
 	}
 }
 
-// A machine may sleep between the last Prepare and the first Decide. The decider has no
-// record then, and cannot say more; but who knows that it was never asked before knows
-// that nothing was committed.
+// A machine may sleep between the last Prepare and the first Decide. The decider has no record
+// then, and cannot report more; but a coordinator that knows that the decider was never asked
+// before knows that nothing was committed.
 func TestADeciderThatIsAskedForTheFirstTimeHasForgottenNothing(t *testing.T) {
 	for _, none := range []bool{true, false} {
 		c, _ := NewCoordinator(Plan{ID: ID{1}, CoordinatorGroup: 1, Participants: []Participant{{}, {Span: partition.Span{Start: positionOf("b"), End: positionOf("c")}}}})

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Decision is what became of a transaction, and who has yet to hear of it.
+// Decision is what became of a transaction, and the spans whose owners have yet to receive it.
 type Decision struct {
 	ID         ID
 	Outcome    Outcome
@@ -233,10 +233,10 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 // many times what a message takes, and such a record is some 30 bytes.
 const DecisionKeepMS = 10_000
 
-// Collect tells a decider which spans are resolved: their owners at that time
-// have confirmed it. When all are, the decision is forgotten, but not before
-// KeepMS after the deadline: until the deadline it keeps a late Decide away, and
-// then it answers one. The reply is how many spans are left.
+// Collect tells a decider which spans are resolved: their owners at that time have confirmed it.
+// When all are, the decision is forgotten, but not before DecisionKeepMS after the deadline:
+// until the deadline it keeps a late Decide away, and then it answers one. The reply is how many
+// spans are left.
 type Collect struct {
 	siteBinding
 	ID               ID

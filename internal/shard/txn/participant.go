@@ -74,10 +74,10 @@ func ParseOutcome(r command.Reply) Outcome {
 	return Outcome(r.Int)
 }
 
-// Prepare validates a part, locks what it reads and writes, and keeps what it
-// is going to do until it is resolved. The reply is OK, also if it was prepared
-// before. [ErrLocked] and [command.ErrConflict] are for a new attempt with a new
-// ID; so are ErrDeadline and ErrFinished, if anybody waits for the answer.
+// Prepare validates a part, locks what it reads and writes, and keeps what it is going to do
+// until it is resolved. The reply is OK, also if it was prepared before. [ErrLocked] and
+// [command.ErrConflict] are for a new attempt with a new ID; so are ErrDeadline and ErrFinished,
+// if a caller waits for the answer.
 type Prepare struct {
 	siteBinding
 	ID               ID

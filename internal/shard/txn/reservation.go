@@ -117,10 +117,10 @@ func (h *ReservationQueue) Expire(nowMS int64) []ID {
 	return h.removeMatching(func(x reservation) bool { return nowMS > x.deadlineMS })
 }
 
-// Check returns ErrHeld if somebody other than id comes first in a span. A write, Prepare
-// or Decide of one that has not asked gives way to all that have asked; one that has, to
-// those before it. A plain write has asked for what it claims only: others were given their
-// turns while it had its own.
+// Check returns ErrReserved if a transaction other than id comes first in a span. A write,
+// Prepare or Decide of a transaction that has not asked gives way to all that have asked; one
+// that has, to those before it. A plain write has asked for what it claims only: others were
+// given their turns while it had its own.
 func (h *ReservationQueue) Check(id ID, c ReservedSpan) error {
 	for i := range h.queue {
 		x := &h.queue[i]
@@ -142,8 +142,8 @@ func (h *ReservationQueue) Len() int {
 	return len(h.queue)
 }
 
-// ReleasedCount counts those that were released: who waits behind one looks again when there
-// are more.
+// ReleasedCount counts those that were released: a transaction behind one looks again when the
+// count has grown.
 func (h *ReservationQueue) ReleasedCount() uint64 { return h.released }
 
 func (h *ReservationQueue) removeMatching(who func(reservation) bool) (granted []ID) {
@@ -160,8 +160,8 @@ func (h *ReservationQueue) indexOf(id ID) int {
 	return slices.IndexFunc(h.queue, func(x reservation) bool { return x.id == id })
 }
 
-// grantFrom gives everybody from one on a turn who has no conflict with one before it, also one
-// that waits itself: a later one that passed by would do so for ever.
+// grantFrom grants its turn to each reservation from one on that has no conflict with one before
+// it, also if that one waits itself: a later one that overtook it would do so for ever.
 func (h *ReservationQueue) grantFrom(from int) (granted []ID) {
 	var firm []*reservation // of those before that are known: a plain one conflicts with no others
 	known := 0

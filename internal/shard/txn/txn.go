@@ -92,10 +92,10 @@ func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 // itself. It matches [ErrReserved].
 type ReservedError struct{ Reserved ReservedSpan }
 
-// Error is that of ErrHeld.
+// Error returns the text of ErrReserved.
 func (e *ReservedError) Error() string { return ErrReserved.Error() }
 
-// Is matches ErrHeld.
+// Is matches ErrReserved.
 func (e *ReservedError) Is(target error) bool { return target == ErrReserved }
 
 func outsideError(p partition.Position, s partition.Span) error {

@@ -75,8 +75,8 @@ func (s *Site) findConflict(id ID, t *lockSet) *Lock {
 	return nil
 }
 
-// checkReserved reports whether another transaction comes first. Locks come before that:
-// those who have them do not wait for anybody.
+// checkReserved reports whether another transaction comes first. Locks come before that: a
+// transaction that has locks does not wait for another.
 func (s *Site) checkReserved(id ID, t *lockSet) error {
 	if s.reservations.Len() == 0 {
 		return nil
