@@ -149,14 +149,14 @@ type txnDriver struct {
 	hasReservation bool
 	// lastErr is why a group could not be asked, the last time.
 	lastErr error
-	// allFailed tells that all groups that could not be asked, the last time, have failed for
+	// allFailed reports whether all groups that could not be asked, the last time, have failed for
 	// good.
 	allFailed bool
-	// maybeCommitted tells that a Decide to commit has no answer, and may have succeeded.
+	// maybeCommitted reports whether a Decide to commit has no answer, and may have succeeded.
 	maybeCommitted bool
 	// changed is closed when what was in the way may be gone.
 	changed <-chan struct{}
-	// decisionSynced tells that the decision would survive a crash.
+	// decisionSynced reports whether the decision would survive a crash.
 	decisionSynced bool
 }
 
@@ -311,8 +311,8 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 	return nil
 }
 
-// sendCall sends a command to a group. The event is nil if there is nothing to tell, and
-// then the error says why if the group could not be asked.
+// sendCall sends a command to a group. The event is nil if there is none, and
+// then the error is why if the group could not be asked.
 func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, error) {
 	p := l.node.lookupGroup(c.Group)
 	if p == nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
-// storesFile says how many stores a directory has, and which. It is there before the first
+// storesFile has how many stores a directory has, and which. It is there before the first
 // of them is made, and has their ids before anything is committed to them, if it can be written.
 const storesFile = "STORES"
 
-// storeList is what storesFile says.
+// storeList is the content of storesFile.
 type storeList struct {
 	count int        // 0 if there is no file
 	ids   []store.ID // of all, or none: they were not all made yet
@@ -168,7 +168,7 @@ const (
 	storeListTemp   = storesFile + ".new"  // and a number
 )
 
-// formatText is what the file says.
+// formatText is the content of the file.
 func (l *storeList) formatText() string {
 	text := fmt.Sprintf(storeListFormat, l.count)
 	for _, id := range l.ids {
@@ -382,7 +382,7 @@ func (n *Node) checkPeerLogs(dirs []string) error {
 	return nil
 }
 
-// reportMessage passes on what Open has to say.
+// reportMessage passes on a message of Open.
 func (n *Node) reportMessage(message string) {
 	if n.opts.Store.Report != nil {
 		n.opts.Store.Report(message)

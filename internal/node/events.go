@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
-// eventLog tells the log what an operator should know. What can come often is bounded.
+// eventLog writes to the log what an operator should know. What can come often is bounded.
 type eventLog struct {
 	logger  *slog.Logger
 	limited *slog.Logger
@@ -54,7 +54,7 @@ func (e storeEvents) SlowDisk(op string, took time.Duration, bytes int) {
 	e.limited.Warn("slow disk", "reason", op, "store", e.store, "took", took, "bytes", bytes)
 }
 
-// watchStores tells the log of stores that lack room or have stopped, and of the end of the lack,
+// watchStores logs stores that lack room or have stopped, and of the end of the lack,
 // until the node is closed.
 func (n *Node) watchStores() {
 	ticker := time.NewTicker(watchInterval)

@@ -45,7 +45,7 @@ type GroupHost struct {
 	stopHousekeeping context.CancelFunc // of its housekeeping
 }
 
-// storeLabel is the label of a group that says on which store it lives.
+// storeLabel is the label of a group with the store on which it lives.
 const storeLabel = "store"
 
 // NoStore is the store of a group that a map does not have: no store has the number.

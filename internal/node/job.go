@@ -115,7 +115,7 @@ func (j *Job) Control(ctx context.Context, f func(j mover.Job, nowMS int64) (mov
 	}
 	last, err := j.Wait(ctx)
 	if err == nil {
-		_, err = f(last, j.node.jobNowMS()) // it says that it is too late
+		_, err = f(last, j.node.jobNowMS()) // the error is that it is too late
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (n *Node) surveyCluster(ctx context.Context) (mover.ClusterState, error) {
 	return v, err
 }
 
-// storeFailures tells which groups are on stores that have failed, and why, for the mover.
+// storeFailures returns which groups are on stores that have failed, and why, for the mover.
 func (n *Node) storeFailures() func(partition.GroupID) error {
 	why := make([]error, len(n.storeHosts))
 	for i, h := range n.storeHosts {

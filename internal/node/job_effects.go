@@ -28,7 +28,7 @@ func (n *Node) findHost(id partition.GroupID) (protocol.GroupHost, error) {
 }
 
 // syncGroups returns an event when the stores of groups have synced what they did, and
-// the error if they cannot, or not before ctx ends: a job hears only of what survives a
+// the error if they cannot, or not before ctx ends: a job gets only events that survive a
 // crash.
 func (d *jobDriver) syncGroups(ctx context.Context, round uint64, ev mover.Event, groups ...partition.GroupID) mover.Event {
 	if _, bad := ev.(mover.Failed); bad {
@@ -65,8 +65,8 @@ func (d *jobDriver) syncGroupWithin(ctx context.Context, g partition.GroupID) er
 	}
 }
 
-// runEffect does what a job wants, and returns what it is to hear. It is nil if there
-// is nothing to hear, or nothing was done.
+// runEffect does what a job wants, and returns the event for it. It is nil if there
+// is none, or nothing was done.
 func (d *jobDriver) runEffect(ctx context.Context, x mover.Effect) mover.Event {
 	switch x := x.(type) {
 	case mover.ReadOwnership:

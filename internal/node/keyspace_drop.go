@@ -240,7 +240,7 @@ type clearCommand struct {
 	site *ownership.Site
 }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (c *clearCommand) Bind(s *ownership.Site) { c.site = s }
 
 func (c *clearCommand) addKey(key, _ []byte) bool {

@@ -121,7 +121,7 @@ func (n *Node) GroupHosts() (parts []*GroupHost) {
 	return parts
 }
 
-// WallMS is what the machine's clock says, in Unix milliseconds.
+// WallMS is the time of the machine's clock, in Unix milliseconds.
 func (n *Node) WallMS() int64 { return n.opts.Wall() }
 
 // Close ends everything and waits for it. What was acknowledged stays. If ctx
@@ -189,7 +189,7 @@ const (
 )
 
 // ErrOptions means that an option is out of its range, or does not go with what
-// is in the directory: the text says what to use.
+// is in the directory: the text has what to use.
 var ErrOptions = errors.New("node: bad options")
 
 // OptionError is an option that does not go with what is in the directory. It matches
@@ -200,7 +200,7 @@ type OptionError struct {
 	Found       string // what there is, as a sentence
 }
 
-// Error says what there is and what to use.
+// Error names what there is and what to use.
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("%v: %s: open it with %s 0 or %d", ErrOptions, e.Found, e.Option, e.Have)
 }

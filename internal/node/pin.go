@@ -108,7 +108,7 @@ func (n *Node) housekeepPins(ctx context.Context) {
 }
 
 // refreshPins ends the pins whose time is up or whose keyspace is gone, gives those whose
-// keys have moved to the stores that have them now, and tells when to look again.
+// keys have moved to the stores that have them now, and returns when to check again.
 func (n *Node) refreshPins() (next time.Duration, some bool) {
 	p := &n.pins
 	p.mu.Lock()

@@ -217,7 +217,7 @@ func (n *Node) separateCatalog(ctx context.Context) error {
 	return n.placeKeyspace(ctx, &systemKeyspace, nil, false, nil)
 }
 
-// alignGroups gives every group what the map says of some spans, and leaves nothing where they
+// alignGroups gives every group what the map has for some spans, and leaves nothing where they
 // were.
 func (n *Node) alignGroups(ctx context.Context, m *partition.Map, spans ...partition.Span) error {
 	if err := n.alignGroupsBy(ctx, m, spans, alignCommand); err != nil {
@@ -244,7 +244,7 @@ func (n *Node) checkAlign(m *partition.Map, spans []partition.Span) error {
 	return nil
 }
 
-// alignFunc returns a command that makes the list of a group say what the map says of some
+// alignFunc returns a command that makes the table of a group what the map has for some
 // spans, which are in order, or nil if it does.
 type alignFunc func(*GroupHost, *partition.Map, []partition.Span) command.Command
 
@@ -265,7 +265,7 @@ func (n *Node) alignGroupsBy(ctx context.Context, m *partition.Map, spans []part
 	return nil
 }
 
-// alignGroups gives the groups of a store what the map says, all or none. If the error is
+// alignGroups gives the groups of a store what the map has, all or none. If the error is
 // ownership.ErrStale, their tables have changed meanwhile.
 func (h *StoreHost) alignGroups(ctx context.Context, m *partition.Map, spans []partition.Span, by alignFunc) error {
 	var pieces []group.SubRequest

@@ -41,7 +41,7 @@ func (n *Node) resolveAbandoned(ctx context.Context, l txn.Lock) error {
 	return n.resolveLock(ctx, l, &txn.Decide{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS})
 }
 
-// resolveLock asks the decider of a lock, and does what it says where the lock is.
+// resolveLock asks the decider of a lock, and applies the outcome where the lock is.
 func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Command) error {
 	o, err := n.fetchOutcome(ctx, l.CoordinatorGroup, question)
 	if err != nil || o == txn.Undecided {
@@ -56,7 +56,7 @@ func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Com
 	return errors.Join(err, reply.Err)
 }
 
-// fetchOutcome asks a decider. What it says would survive a crash.
+// fetchOutcome asks a decider. Its answer would survive a crash.
 func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, question command.Command) (txn.Outcome, error) {
 	p := n.lookupGroup(decider)
 	if p == nil {

@@ -132,7 +132,7 @@ func (r *jobRates) recordCopy(bytes uint64, took time.Duration) {
 	updateMean(&r.bytesPerSecond, float64(bytes)/took.Seconds())
 }
 
-// minMeasuredBytes is the least that tells something about how fast rows are carried.
+// minMeasuredBytes is the least from which to measure how fast rows are copied.
 const minMeasuredBytes = 64 << 10
 
 // currentRates returns what was measured, and nothing of what was not.

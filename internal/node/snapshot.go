@@ -221,7 +221,7 @@ func (h *StoreHost) listGroups() []*group.Group {
 type GroupStates struct {
 	states   []groupState
 	hasLocks bool
-	// hasRangeLocks tells that a range was locked, and not only keys.
+	// hasRangeLocks reports whether a range was locked, and not only keys.
 	hasRangeLocks bool
 }
 

@@ -191,14 +191,14 @@ func (v *Snapshot) LatestMS() (latest int64) {
 	return latest
 }
 
-// outcomeResolver is what a view needs to tell which transactions that have locked something
+// outcomeResolver is what a view needs to determine which transactions that have locked something
 // were committed at its moment.
 type outcomeResolver struct {
 	// snapshots are all stores at the moment: any group may be the decider, also one that
 	// was removed since.
 	snapshots []*store.Snapshot
 	outcomes  map[txn.ID]txn.Outcome
-	// hasRangeLocks tells that a range was locked. Such a lock is found far from the keys
+	// hasRangeLocks reports whether a range was locked. Such a lock is found far from the keys
 	// that it is about, so everything is judged at once.
 	hasRangeLocks bool
 }
@@ -278,7 +278,7 @@ func (v *Snapshot) visibleIn(s *storeSnapshot, span partition.Span) (*visibleSta
 	return &s.visible, nil
 }
 
-// lookupOutcome tells what had become of the transaction of a lock, by the decisions of the
+// lookupOutcome returns what had become of the transaction of a lock, by the decisions of the
 // same moment.
 func (v *Snapshot) lookupOutcome(l txn.Lock) (txn.Outcome, error) {
 	o, known := v.resolver.outcomes[l.Txn]
@@ -355,8 +355,8 @@ func (n *Node) wholeKey(p partition.Position) (partition.Position, bool) {
 // liveReader reads what is visible now.
 func liveReader(p *GroupHost) command.Reader { return p.Store }
 
-// readOutcome tells what became of the transaction of a lock, as far as the state of its
-// decider says.
+// readOutcome returns what became of the transaction of a lock, as far as the state of its
+// decider has that.
 func (n *Node) readOutcome(l txn.Lock, at func(*GroupHost) command.Reader) (txn.Outcome, error) {
 	p := n.lookupGroup(l.CoordinatorGroup)
 	if p == nil {

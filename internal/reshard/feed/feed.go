@@ -32,7 +32,7 @@ type Reader struct {
 	Until []wal.Position
 	// MaxCommits and MaxBytes bound what is read at a time, unless one commit is larger.
 	MaxCommits, MaxBytes int
-	// KeyEvents tells that operations of [effect.Events] are added, and those on rows are not.
+	// KeyEvents means that operations of [effect.Events] are added, and those on rows are not.
 	KeyEvents bool
 }
 
@@ -68,7 +68,7 @@ type Log interface {
 // Commit is what one commit to a store has changed, as T, with its place.
 type Commit[T any] struct {
 	Change T
-	// End is the place behind it: what the reader is at when it was told.
+	// End is the place behind it: where the reader is when it was delivered.
 	End wal.Position
 }
 
@@ -76,7 +76,7 @@ var errBatchFull = errors.New("feed: enough for now")
 
 // ReadBatch returns the next commits of a store. Operations on rows, or events, but for those that
 // a job has carried, are added to what they are commits of; check, if it fails, ends the
-// reading. The reader stays where it is, see [Deliver], but if there is nothing to tell. With
+// reading. The reader stays where it is, see [Deliver], but if there is nothing to deliver. With
 // an error come the commits before it.
 func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func(*T, effect.Op) error) (batch []Commit[T], err error) {
 	size, table := 0, effect.Rows
@@ -91,7 +91,7 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 			// Behind a whole commit is a good place to stop.
 			past := r.Until != nil && c.Pos > r.Until[from]
 			if past && n == 0 {
-				r.Positions[from] = max(r.Positions[from], r.Until[from]) // where no commit ends: all before it was told
+				r.Positions[from] = max(r.Positions[from], r.Until[from]) // where no commit ends: all before it was delivered
 			}
 			if past || n >= r.MaxCommits || size >= r.MaxBytes {
 				return errBatchFull
@@ -180,7 +180,7 @@ func ParseCopiedSpan(op effect.Op) (s partition.Span, ok bool) {
 	return partition.Span{Start: rest[:n], End: rest[n:]}, true
 }
 
-// Handover says that a range comes from another store: what became of its keys before
+// Handover is the note that a range comes from another store: what became of its keys before
 // is in the log of that one, up to a position.
 type Handover struct {
 	Store    int

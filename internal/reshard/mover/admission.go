@@ -40,7 +40,7 @@ type Request struct {
 // maxParallel bounds how many ranges of one job are under way.
 const maxParallel = 64
 
-// Admit makes the job that a request asks for, or says why not, and then
+// Admit makes the job that a request asks for, or returns why not, and then
 // nothing has changed. It is called where the job is stored, as one with that:
 // otherwise two jobs for one range could be admitted. The id is one that no job
 // ever had.
@@ -78,7 +78,7 @@ func Admit(v ClusterState, r Request, id ownership.JobID, nowMS int64) (Job, err
 }
 
 // findJobFloor returns the lowest number of jobs that change ranges and have not ended. Those
-// that are done by others never say anything to a group.
+// that are done by others never send anything to a group.
 func findJobFloor(jobs []Job, id ownership.JobID) ownership.JobID {
 	for i := range jobs {
 		if o := &jobs[i]; !o.Phase.IsFinal() && !o.Kind.isComposite() {
@@ -249,7 +249,7 @@ func cloneSpan(s partition.Span) partition.Span {
 }
 
 // Why a job is not admitted, or a command refused. What is wrong with a request
-// as a change of the map is said with the errors of package partition.
+// as a change of the map is reported with the errors of package partition.
 var (
 	// ErrBusy means that another job changes a part of what this one would:
 	// wait until it has ended, or cancel it. See [BusyError].
@@ -294,7 +294,7 @@ var (
 	ErrBadRecord = errors.New("mover: bad record: it is damaged, or of another version")
 )
 
-// BusyError says which job is in the way. It matches [ErrBusy].
+// BusyError names the job that is in the way. It matches [ErrBusy].
 type BusyError struct {
 	Job  ownership.JobID
 	Kind Kind
@@ -308,7 +308,7 @@ func newBusyError(j *Job) *BusyError {
 	return &BusyError{Job: j.ID, Kind: j.Kind, Shard: j.Shard, Groups: j.Groups, Paused: j.Paused}
 }
 
-// Error names the job, and says what to do about it.
+// Error names the job, and what to do about it.
 func (e *BusyError) Error() string {
 	of := ""
 	switch {

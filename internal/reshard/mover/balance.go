@@ -53,7 +53,7 @@ type candidate struct {
 	partition.Shard
 	size   Size
 	weight float64
-	// isPartial tells that it is not all of a shard, and whole that there is no place to
+	// isPartial reports whether it is not all of a shard, and whole whether there is no place to
 	// split it at.
 	isPartial, isUnsplittable bool
 }

@@ -15,7 +15,7 @@ import (
 // siteBinding is a command that knows where it is evaluated.
 type siteBinding struct{ site *ownership.Site }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (b *siteBinding) Bind(s *ownership.Site) { b.site = s }
 
 // changeOwnership evaluates a change of the list as a part of a command.
@@ -154,7 +154,7 @@ type ChangeDestination struct {
 	// Attempt is the copy that gives way, and Any that it may be any.
 	Attempt    uint64
 	AnyAttempt bool
-	// AllowMissing tells that the group may have nothing there yet but ranges that were
+	// AllowMissing means that the group may have nothing there yet but ranges that were
 	// given away. Numbers of jobs grow, so one of a later job than this, or of
 	// this one, tells that the command comes too late.
 	AllowMissing bool
@@ -186,7 +186,7 @@ func (c *ChangeDestination) Eval(e *command.Env) command.Reply {
 // IsUrgent tells that a job is not to stand still for want of it, as in [ownership.ChangeOwnership].
 func (c *ChangeDestination) IsUrgent() bool { return true }
 
-// SetFloors says what the group's versions and its time must be above once it
+// SetFloors sets what the group's versions and its time must be above once it
 // serves the range.
 func (c *ChangeDestination) SetFloors(versions uint64, clockMS int64) {
 	c.VersionFloor, c.ClockFloorMS = versions, clockMS

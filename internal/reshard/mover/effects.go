@@ -192,7 +192,7 @@ type (
 		Round uint64
 		Err   error
 	}
-	// Timeout says that nothing has come for a while.
+	// Timeout means that nothing has come for a while.
 	Timeout struct{}
 )
 
@@ -215,15 +215,15 @@ type ClusterState struct {
 	// HomeStore names the store of a group, for ever; for a [Plan] also those of groups that
 	// are yet to be added.
 	HomeStore func(partition.GroupID) uint64
-	// ShardSize tells what is known about a shard; nil for nothing.
+	// ShardSize returns what is known about a shard; nil for nothing.
 	ShardSize func(partition.ShardID) Size
-	// SplitPoint tells where to split a shard, or a part of one, so that about half of its
+	// SplitPoint returns where to split a shard, or a part of one, so that about half of its
 	// bytes are on each side, and in which keyspace; false, if nowhere. It is asked for
 	// shards that are too large to fill groups evenly; nil if they are not to be split.
 	SplitPoint func(partition.Shard) (partition.Position, *partition.Keyspace, bool)
-	// IsFixed tells that a shard stays as it is, and where it is; nil for none.
+	// IsFixed reports whether a shard stays as it is, and where it is; nil for none.
 	IsFixed func(partition.Shard) bool
-	// StoreErr tells why the store of a group has failed, nil if it has not: nothing is
+	// StoreErr returns why the store of a group has failed, nil if it has not: nothing is
 	// changed there until it is open again. It is nil if none has.
 	StoreErr func(partition.GroupID) error
 }
@@ -234,7 +234,7 @@ func (v *ClusterState) isFixedShard(s partition.Shard) bool { return v.IsFixed !
 // storeErrorPrefix is how an error about a store begins.
 const storeErrorPrefix = "the store of "
 
-// checkStores tells why nothing can be done about the shards of some groups now, nil if it can.
+// checkStores returns why nothing can be done about the shards of some groups now, nil if it can.
 func (v *ClusterState) checkStores(groups ...partition.GroupID) error {
 	for _, g := range groups {
 		if v.StoreErr == nil {
@@ -252,7 +252,7 @@ func (v *ClusterState) canTakeShards(g partition.Group) bool {
 	return !g.Draining && v.checkStores(g.ID) == nil
 }
 
-// checkAllStores tells why nothing can be done about the shards of one of the groups that there
+// checkAllStores returns why nothing can be done about the shards of one of the groups that there
 // are.
 func (v *ClusterState) checkAllStores() error {
 	for _, g := range v.Map.Groups() {

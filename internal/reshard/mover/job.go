@@ -64,7 +64,7 @@ type Job struct {
 	// From owns what the job changes, To is to own it. They are the same unless
 	// it is a move.
 	From, To partition.GroupID
-	// Local tells that both live on one store, so that no rows are moved.
+	// Local reports whether both live on one store, so that no rows are moved.
 	Local bool
 	// Version is that of the map in which the change was decided. Invariant: it
 	// is not 0 iff the decision was made.
@@ -209,7 +209,7 @@ func (k Kind) String() string {
 // isComposite reports whether a job of this kind is done by others.
 func (k Kind) isComposite() bool { return k >= PreSplit }
 
-// Phase is how far a job has come. DESIGN.md says for each what is outstanding,
+// Phase is how far a job has come. DESIGN.md has for each what is outstanding,
 // and what holds meanwhile.
 type Phase uint8
 

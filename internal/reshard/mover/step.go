@@ -47,7 +47,7 @@ const (
 // its Rev has changed, the record is stored first, in the place of the one
 // before; if another one is there, nothing of this has happened: look again.
 //
-// What a job wants when it has gone on is what [PendingEffects] says, so a driver that
+// What a job wants when it has gone on is what [PendingEffects] returns, so a driver that
 // crashes before it has done that loses nothing.
 func Step(j Job, ev Event, nowMS int64) (Job, []Effect) {
 	if j.Phase.IsFinal() {
@@ -106,7 +106,7 @@ func (j *Job) handleAnswer(ev Event, nowMS int64) {
 	}
 }
 
-// handleFailure takes an error. What may pass by itself is tried again; what says that
+// handleFailure takes an error. What may pass by itself is tried again; what means that
 // the world is not as it was ends the attempt, or the job.
 func (j *Job) handleFailure(err error, nowMS int64) {
 	if err == nil {
@@ -323,7 +323,7 @@ func Decide(j Job, c DecideJob, m *partition.Map, nowMS int64) (Job, *partition.
 		}
 		j.MarkedGroups = j.listUnmarked(m)
 	}
-	if j.Version = next.Version(); !j.Undo { // of one that is taken back it says why
+	if j.Version = next.Version(); !j.Undo { // of one that is taken back it is the reason
 		j.Reason = ""
 	}
 	j.enterPhase(then, nowMS)
@@ -364,7 +364,7 @@ func listAddedGroups(before, now *partition.Map) (ids []partition.GroupID) {
 //     that are not lower. A destination that serves stays as it is. So does publishing,
 //     where no rows are moved.
 //   - Freezing and thawing are stored first: a crash would forget that a range is to be
-//     thawed, and a driver that has not heard of a thaw must not decide.
+//     thawed, and a driver that has no answer to a thaw must not decide.
 func CanStoreLater(j *Job, to Phase) bool {
 	from := j.Phase
 	switch to {

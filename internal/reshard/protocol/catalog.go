@@ -15,7 +15,7 @@ import (
 // was made from: read it again.
 var ErrStaleRecord = errors.New("protocol: the record has changed")
 
-// Catalog says where in a keyspace the map and the jobs are. Its commands are
+// Catalog is where in a keyspace the map and the jobs are. Its commands are
 // evaluated by the group that owns their rows, which makes each of them one step.
 type Catalog struct{ Keyspace *partition.Keyspace }
 
@@ -213,7 +213,7 @@ type BeginPlacing struct {
 	Spans       []partition.Span
 	Map         *partition.Map
 	Commands    []command.Command
-	// ReclaimsSpace tells that it gives room back in the end.
+	// ReclaimsSpace means that it frees space in the end.
 	ReclaimsSpace bool
 }
 

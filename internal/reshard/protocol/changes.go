@@ -84,7 +84,7 @@ func (f *changeTracker) RemainingBytes(source *store.Store, before, upto, carrie
 }
 
 // addCatchUp adds what brings the destination nearer to a place at which the source is, about
-// limit bytes of it. More tells that it goes on.
+// limit bytes of it. More reports whether it goes on.
 func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limit int) (more bool, err error) {
 	changes := l.copier.changes
 	if more, ok, err := l.addTrackedChanges(from, c, place, limit); ok {
@@ -101,7 +101,7 @@ func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limi
 }
 
 // addUpTo adds what brings the destination to a place, at which side shows the source, or if
-// that is too much at once, nearer to it. More tells that it goes on.
+// that is too much at once, nearer to it. More reports whether it goes on.
 func (l *Chunk) addUpTo(from *store.Store, side command.Reader, c mover.Ingest, place uint64) (more bool, err error) {
 	limit := cmp.Or(l.copier.verifyLimitBytes, noLimit)
 	if more, ok, err := l.addTrackedChanges(side, c, place, limit); ok {
@@ -111,7 +111,7 @@ func (l *Chunk) addUpTo(from *store.Store, side command.Reader, c mover.Ingest, 
 }
 
 // addTrackedChanges adds rows as a side of the source has them at a place, about limit bytes of those
-// that have changed, if these are known. More tells that it goes on.
+// that have changed, if these are known. More reports whether it goes on.
 func (l *Chunk) addTrackedChanges(side command.Reader, c mover.Ingest, place uint64, limit int) (more, ok bool, err error) {
 	rows, more, ok := l.copier.changes.Next(wal.Position(c.After), int64(limit))
 	if !ok {
@@ -169,7 +169,7 @@ const maxSampledKeys = 2048
 // range changes hands. Of more than a few thousand it remembers a sample, in which
 // each is as likely to be as any other.
 //
-// It is the memory of one driver of one job. Where it is lost, the log tells.
+// It is the memory of one driver of one job. Where it is lost, the log is read.
 type keySample struct {
 	job     ownership.JobID
 	attempt uint64

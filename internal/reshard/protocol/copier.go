@@ -35,10 +35,10 @@ type Chunk struct {
 	span            partition.Span
 	ingests         []mover.Ingest // in the order in which they are brought
 	rows, sizeBytes uint64
-	// needsSamePosition tells that the destination must be where it was when this was read: what
+	// needsSamePosition means that the destination must be where it was when this was read: what
 	// another driver brings there may be newer than what it is to be compared with.
 	needsSamePosition bool
-	// makeEvent says what the job hears, once all is at the destination, which is at
+	// makeEvent returns the event for the job, once all is at the destination, which is at
 	// upto then.
 	makeEvent func(to GroupHost, upto uint64) mover.Event
 }
@@ -58,7 +58,7 @@ func (r *Copier) ReadChunk(find Finder, x mover.Effect) (Chunk, error) {
 }
 
 // Apply brings what was read to the destination, piece by piece, so that commands of
-// others need not wait for all of it, and returns what the job hears.
+// others need not wait for all of it, and returns the event for the job.
 func (l Chunk) Apply(ctx context.Context, find Finder) mover.Event {
 	to, err := find(l.to)
 	if err != nil {
@@ -284,7 +284,7 @@ const (
 var errStopFeed = errors.New("protocol: enough")
 
 // addFromLog adds what the log has about the span of an ingest behind its place, up to
-// another or until that is about limit bytes. More tells that it goes on.
+// another or until that is about limit bytes. More reports whether it goes on.
 func (l *Chunk) addFromLog(from *store.Store, c mover.Ingest, until uint64, limit int) (more bool, err error) {
 	into, picked := new(effect.Builder), 0
 	c.UpTo = c.After // the end of the last frame: frames are taken whole

@@ -109,7 +109,7 @@ func tryCommands(ctx context.Context, pieces []group.SubRequest) (command.Reply,
 }
 
 // raiseClock moves the clock of a group to a floor: a range of another group comes with
-// the time that was told there.
+// the time that was given out there.
 func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	if floorMS <= g.NowMS() {
 		return nil
@@ -180,7 +180,7 @@ func (c *floorSetter) Eval(e *command.Env) command.Reply {
 
 // HandoverSource returns where readers of the feed find what happened to a range before it is
 // served by another store, if that is what a job is about to let happen. number
-// tells which store is which.
+// maps each store.
 func HandoverSource(find Finder, j *mover.Job, number func(*store.Store) int) (*feed.Handover, error) {
 	if j.Phase != mover.Activating {
 		return nil, nil

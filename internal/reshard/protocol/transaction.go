@@ -18,8 +18,8 @@ type Call struct {
 	Group partition.GroupID
 	// Command makes the command anew, as each evaluation binds its own.
 	Command func() command.Command
-	// Event says what a reply means to the coordinator; nil for nothing: it
-	// hears a Timeout later, and asks again.
+	// Event returns what a reply means to the coordinator; nil for nothing: it
+	// gets a Timeout later, and asks again.
 	Event func(command.Reply) txn.Event
 	// RemovedEvent is what it means to the coordinator that the group was removed (see
 	// [IsGroupRemoved]); nil if that only means that the map is old.
@@ -101,8 +101,8 @@ func resolveCall(c *txn.Coordinator, e txn.SendResolve, p GroupSpan) Call {
 	}
 }
 
-// IsGroupRemoved reports whether a map says that there was such a group, and is no more. Ids are
-// not used again, so any map that says so is new enough.
+// IsGroupRemoved reports whether a map shows that there was such a group, and is no more. Ids are
+// not used again, so any map that shows so is new enough.
 //
 // A group is removed when it keeps no decision. A decision to commit is kept until no lock of
 // its transaction is left. So a lock whose decider was removed is one of a transaction that was
@@ -121,7 +121,7 @@ func NewOutcomeQuery(l txn.Lock) *txn.Inquire {
 }
 
 // NewResolve makes the command that ends a transaction in the shard of one of its
-// locks, and says whose it is. The reply to an Inquire said what became of it.
+// locks, and says whose it is. The reply to an Inquire was what became of it.
 func NewResolve(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID, *txn.Resolve) {
 	s := m.Find(l.RecordPosition())
 	return s.Group, &txn.Resolve{ID: l.Txn, Span: s.Span, Commit: o == txn.Committed, DeadlineMS: l.DeadlineMS}

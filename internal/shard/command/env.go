@@ -51,7 +51,7 @@ const (
 // not safe for concurrent use.
 type Env struct {
 	reader      Reader
-	blindReader BlindSetReader // reader, if it can tell
+	blindReader BlindSetReader // reader, if it implements that
 	view        func(key, dst []byte) (value []byte, ok bool, err error)
 	guard       Guard // nil if there is none to ask
 	// guardErr is why the guard has refused a change of the command at hand.
@@ -64,7 +64,7 @@ type Env struct {
 	nextVersion  uint64
 	writtenKeys  int // own rows of keys that were written since Begin
 	freshHash    freshHash
-	// recordsEvents tells that the batch carries events; event is that of the command at hand,
+	// recordsEvents reports whether the batch has events; event is that of the command at hand,
 	// then the one behind it, and silent that another command speaks for it.
 	recordsEvents, eventsOff bool
 	event, followUpEvent     Event
@@ -341,7 +341,7 @@ func (e *Env) Put(key, value []byte) { e.putRow(key, value, nil) }
 // Delete is Put of no row.
 func (e *Env) Delete(key []byte) { e.deleteRow(key) }
 
-// ApplyOp does what op says: it was evaluated before, and is to happen now.
+// ApplyOp applies op: it was evaluated before, and is to happen now.
 func (e *Env) ApplyOp(op effect.Op) {
 	if op.Delete {
 		e.deleteRow(op.Key)

@@ -6,7 +6,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Expiry says when a key shall expire. The zero value is never.
+// Expiry is when a key shall expire. The zero value is never.
 type Expiry struct {
 	mode expiryMode
 	ms   int64

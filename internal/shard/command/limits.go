@@ -25,7 +25,7 @@ const (
 const maxPositionBytes = 2*MaxKeyBytes + 9
 
 // CheckKey refuses a key that is over the limit. Callers ask before they encode
-// its position, which does not tell the length of the key.
+// its position, which does not determine the length of the key.
 func CheckKey(key []byte) error {
 	if len(key) > MaxKeyBytes {
 		return &LimitError{"key", len(key), MaxKeyBytes}

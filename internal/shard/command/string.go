@@ -4,7 +4,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Condition says when a Set writes.
+// Condition is the condition under which a Set writes.
 type Condition uint8
 
 // The conditions.
@@ -34,7 +34,7 @@ type Set struct {
 	ReturnOld bool
 }
 
-// IsBlind tells that what the key held before does not matter: not for what it holds then, nor for
+// IsBlind reports that what the key held before does not matter: not for what it holds then, nor for
 // the reply.
 func (c *Set) IsBlind() bool {
 	return c.Condition == Always && !c.ReturnOld && c.Expiry.mode != expiryKeep

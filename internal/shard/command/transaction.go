@@ -69,7 +69,7 @@ func (c *Write) Eval(e *Env) Reply {
 	return Reply{Kind: OK}
 }
 
-// WriteError says which command of a Write failed. It matches what Err matches.
+// WriteError names the command of a Write that failed. It matches what Err matches.
 type WriteError struct {
 	Index, Of int
 	Err       error

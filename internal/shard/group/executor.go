@@ -250,7 +250,7 @@ func (x *executor) publishChanges() {
 	}
 }
 
-// callerError is what the caller hears, given the error of the batch.
+// callerError is what the caller gets, given the error of the batch.
 func (x *executor) callerError(c *call, err error) error {
 	switch {
 	case err == nil:

@@ -87,7 +87,7 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 	return g, nil
 }
 
-// newExecutor reads the ledger and reserves above what it says.
+// newExecutor reads the ledger and reserves above what it has.
 func (g *Group) newExecutor() (executor, error) {
 	reader := &executorReader{State: g.state, cached: g.cached}
 	g.reader = reader
@@ -131,14 +131,14 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) OwnershipTable() *ownership.Table { return g.published.table.Load() }
 
-// executorReader tells a plain Set when it may overwrite without a look, and a hasty command when
+// executorReader reports to a plain Set when it may overwrite blindly, and to a NonBlocking command when
 // it would wait for a disk.
 type executorReader struct {
 	State
 	cached        CachedState // nil if the state is none
 	nonBlocking   bool        // the command at hand is
 	uncachedReads int         // what hasty commands of this run have read that was not in memory
-	// readOnly tells that the hasty command at hand changes nothing, and rows and bytes are what it has read.
+	// readOnly reports whether the NonBlocking command at hand changes nothing, and rows and bytes are what it has read.
 	readOnly            bool
 	rowsRead, bytesRead int
 	// mixed is false as long as no collection and no expiry was ever written.
@@ -365,7 +365,7 @@ var (
 	// ErrReadTooLarge means that a hasty request was not executed, because it reads more than others should
 	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
-	// ErrOptions means that an option is out of its range: the text says which.
+	// ErrOptions means that an option is out of its range: the text has the name.
 	ErrOptions = errors.New("group: bad options")
 )
 

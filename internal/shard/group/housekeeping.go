@@ -277,7 +277,7 @@ func (g *Group) sweepInSteps(ctx context.Context, p partition.Position) (some bo
 	return some, nil
 }
 
-// countSwept counts what a sweep has removed. At the end of a long one it says where that was.
+// countSwept counts what a sweep has removed. At the end of a long one it logs where that was.
 func (g *Group) countSwept(p partition.Position, reply *command.Reply) {
 	n := g.housekeeping.sweptCounts[string(p)] + reply.Int
 	if reply.More {

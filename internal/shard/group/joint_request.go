@@ -35,7 +35,7 @@ var ErrNoSharedLog = errors.New("group: the groups have no log in common")
 
 // ExecuteJoint executes requests of several groups as one: all of them, at one moment,
 // or none. The groups share a log, and each has at most one request. If one fails,
-// its reply says why, and the others have changed nothing. At most one has an ID,
+// its reply has the reason, and the others have changed nothing. At most one has an ID,
 // which stands for all: if it was executed before, nothing is executed, and the replies of
 // the others are empty. It waits as [Group.Execute] does, unless the request that is refused says
 // NoWait.

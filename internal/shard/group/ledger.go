@@ -167,7 +167,7 @@ func (x *executor) writeLedger(next ledger, sync bool) error {
 // visible. Otherwise a reader could see a key expire that a batch on its way to
 // the disk has found alive and goes on with.
 type clock struct {
-	wall    func() int64 // what the machine says; may jump
+	wall    func() int64 // the machine's clock; may jump
 	word    atomic.Int64 // the highest time given out, times two, plus one while it is held
 	ceiling atomic.Int64 // logged
 	// freeTimeEnd is the end of free time. Invariant: a key of the group expires at or below the

@@ -25,7 +25,7 @@ type CachedState interface {
 	LookupSize(key []byte) (size int, known bool)
 	Prefetch(keys ...[]byte)
 	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
-	// is the visitor's until it returns. IsCurrent reports whether it is still the newest, or may say no.
+	// is the visitor's until it returns. IsCurrent reports whether it is still the newest, or may return false.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
 	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
@@ -177,7 +177,7 @@ type ReadRow struct {
 }
 
 // IsCurrent reports whether the row is now as it was read. If those of several are, asked one after
-// the other, none is older than the one before it. It may say no though it is so.
+// the other, none is older than the one before it. It may return false though it is so.
 func (r *ReadRow) IsCurrent() bool {
 	g := r.group
 	if r.Found && r.Row.ExpiryMS != 0 {

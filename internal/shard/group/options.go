@@ -30,7 +30,7 @@ type Options struct {
 	// when what is claimed is held for it, see [txn.ReservationQueue], under an id, until it is
 	// released. Nil lets it try again and again.
 	Reserve func(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error)
-	// LookupOutcome asks the decider of a lock what became of its transaction. Nil says
+	// LookupOutcome asks the decider of a lock what became of its transaction. Nil means
 	// that it is undecided.
 	LookupOutcome func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
 	// OnSwept, if set, is called with the store keys of the elements of a key, when many that a

@@ -61,7 +61,7 @@ func (l *piggybackQueue) remainingWait() (left time.Duration, some bool) {
 // executed, and the error is ErrUnknown.
 func (g *Group) executePiggybacked(ctx context.Context, r Request) (command.Reply, error) {
 	if g.published.hasWaiters.CompareAndSwap(true, false) {
-		return g.executeOnce(ctx, r) // if it was in vain, the waiter says so again
+		return g.executeOnce(ctx, r) // if it was in vain, the waiter asks again
 	}
 	c := &call{Request: r, done: make(chan error, 1)}
 	if g.piggyback.add(c) {
@@ -101,7 +101,7 @@ func (g *Group) flushPiggyback() {
 func (c *call) notifyDone(err error) {
 	select {
 	case c.done <- err:
-	default: // it was told before
+	default: // it was notified before
 	}
 }
 

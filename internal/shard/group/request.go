@@ -36,7 +36,7 @@ type Request struct {
 	// ReservationID is the id by which that is held which it writes, if it had to ask for it: see
 	// [Options].
 	ReservationID txn.ID
-	// NonBlocking tells that it is not executed if that takes a disk, or if those before it in its
+	// NonBlocking means that it is not executed if that takes a disk, or if those before it in its
 	// batch have had large answers, or if it scans much: the errors are ErrWouldBlock, ErrSkipped and
 	// ErrReadTooLarge.
 	NonBlocking bool
@@ -48,7 +48,7 @@ type Request struct {
 	// before them in their batch. It includes NoWait. A group executes it by itself, not as a part of
 	// a pipeline or a joint request.
 	Piggyback bool
-	// ReadOnly tells that it changes nothing. If it is hasty it may not look up much either: others can
+	// ReadOnly means that it changes nothing. If it is NonBlocking it may not look up much either: others can
 	// execute it past the queue.
 	ReadOnly bool
 }

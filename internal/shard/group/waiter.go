@@ -16,7 +16,7 @@ import (
 )
 
 // isRetryable reports whether what refused a command goes away by itself: the caller of a
-// plain command never hears of transactions and moves.
+// plain command gets no error of transactions and moves.
 func isRetryable(err error) bool { return IsRetryable(err) }
 
 // IsRetryable reports whether what refused a request goes away by itself: try it again.

@@ -19,10 +19,10 @@ type ChangeOwnership struct {
 	// from now on, so that neither goes back for any key.
 	VersionFloor uint64
 	ClockFloorMS int64
-	// Mixed tells that the range may have rows that a plain Set must not
+	// Mixed means that the range may have rows that a plain Set must not
 	// overwrite blindly.
 	Mixed bool
-	// JobFloor tells that all jobs with a lower number have ended, of those that change
+	// JobFloor means that all jobs with a lower number have ended, of those that change
 	// ranges: some of what they have left in the list is joined. 0 joins nothing.
 	JobFloor JobID
 
@@ -37,7 +37,7 @@ type Site struct {
 	Table *Table
 }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (c *ChangeOwnership) Bind(s *Site) { c.site = s }
 
 // Floors returns what a group must see to before it evaluates the command, and what
@@ -117,7 +117,7 @@ func (s *Site) wrongGroupError() error {
 	return &WrongGroupError{Group: s.Group, Version: s.Table.Version()}
 }
 
-// AttemptDropped in the attempt of a Foreign range tells that nothing is left of its rows.
+// AttemptDropped in the attempt of a Foreign range means that nothing is left of its rows.
 const AttemptDropped = 1
 
 // Ranges that were given away stay, so that what comes late finds that it is late. As

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// State says what a group does with a range.
+// State is what a group does with a range.
 type State uint8
 
 // The states. Their numbers are on disks: none is ever changed or used again.
@@ -150,7 +150,7 @@ var (
 	ErrBadRecord = errors.New("ownership: bad record: it is damaged, or of another version")
 )
 
-// WrongGroupError says what the group knows. It matches [ErrWrongGroup].
+// WrongGroupError has what the group knows. It matches [ErrWrongGroup].
 type WrongGroupError struct {
 	Group partition.GroupID
 	// Version is that of the newest map that the group had a part in: one that is

@@ -15,7 +15,7 @@ type Table struct {
 	chunks []*chunk
 	// chunkStarts are the starts of the chunks.
 	chunkStarts startIndex
-	// readableChunks tells of each chunk whether all from its start up to the next one's, or
+	// readableChunks has for each chunk whether all from its start up to the next one's, or
 	// the end of the space, is readable: then a read need not look into it.
 	readableChunks []bool
 	// frozenCount is how many ranges are.
@@ -53,7 +53,7 @@ func sortAndCheck(ranges []Range) ([]Range, error) {
 func compareStarts(a, b Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) }
 
 // Version is the highest version that a range of the table has, or had in a table that this one
-// was made from: a request routed by a map at least as new was routed by what this table says.
+// was made from: a request routed by a map at least as new was routed by what this table has.
 func (l *Table) Version() partition.Version { return l.version }
 
 // Len returns how many ranges there are, in any state.
@@ -326,7 +326,7 @@ func (l *Table) hasAll(become []Range) bool {
 	return len(become) > 0
 }
 
-// staleError says what is in the place of what was expected.
+// staleError names what is in the place of what was expected.
 func (l *Table) staleError(want *Range) error {
 	for r := range l.ScanOverlapping(want.Span) {
 		return fmt.Errorf("%w: %v, not %v", ErrStale, r, *want)

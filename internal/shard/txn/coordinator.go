@@ -20,12 +20,12 @@ type Plan struct {
 }
 
 // Coordinator leads a transaction to its end, or one that was led before from
-// its decision on. It is told what has happened and says what to send; it may
-// be told twice, late, or never. DESIGN.md has its states as a table.
+// its decision on. It takes events and returns what to send; it may
+// get an event twice, late, or never. DESIGN.md has its states as a table.
 type Coordinator struct {
 	plan  Plan
 	state State
-	// unprepared tells of each part whether it has yet to say that it is prepared.
+	// unprepared has for each part whether its Prepared is still to come.
 	// Invariant: unprepared is how many of them are true.
 	unprepared      []bool
 	unpreparedCount int
@@ -279,7 +279,7 @@ func (p *Plan) otherSpans() []partition.Span {
 	return spans
 }
 
-// Event is what a [Coordinator] is told.
+// Event is the input of a [Coordinator].
 type Event interface{ isEvent() }
 
 // The events.
@@ -297,7 +297,7 @@ type (
 	// DecideRefused is an error as the reply to a Decide.
 	DecideRefused struct {
 		Err error
-		// NoneInFlight says that each Decide to commit that was ever sent has been refused,
+		// NoneInFlight means that each Decide to commit that was ever sent has been refused,
 		// so that none is on its way: the transaction cannot be committed any more.
 		NoneInFlight bool
 	}

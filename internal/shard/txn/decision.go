@@ -233,7 +233,7 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 // many times what a message takes, and such a record is some 30 bytes.
 const DecisionKeepMS = 10_000
 
-// Collect tells a decider which spans are resolved: their owners at that time have confirmed it.
+// Collect reports to a decider which spans are resolved: their owners at that time have confirmed it.
 // When all are, the decision is forgotten, but not before DecisionKeepMS after the deadline:
 // until the deadline it keeps a late Decide away, and then it answers one. The reply is how many
 // spans are left.
@@ -335,7 +335,7 @@ func (r *recentTxns) add(id ID, deadlineMS, nowMS int64) {
 	r.sweepAbove = 2 * len(r.deadlines)
 }
 
-// hasNoRecord tells that there is no record of a transaction.
+// hasNoRecord reports whether there is surely no record of a transaction.
 func (r *recentTxns) hasNoRecord(id ID, deadlineMS, nowMS int64) bool {
 	if nowMS > deadlineMS {
 		return false // it may be no more in it

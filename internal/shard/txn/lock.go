@@ -80,7 +80,7 @@ func (l *Lock) isRecordIn(s partition.Span) bool { return s.Contains(l.RecordPos
 // lockFormat is the first byte of a record.
 const lockFormat = 1
 
-// The second byte of a record says what it locks, and how.
+// The second byte of a record is what it locks, and how.
 const (
 	kindReadKey   = 1
 	kindWriteKey  = 2
@@ -151,7 +151,7 @@ func decodeIntent(key, value []byte) (x Intent, err error) {
 	return x, r.checkEnd()
 }
 
-// decodeKey reads what the store key says.
+// decodeKey decodes the store key.
 func (x *Intent) decodeKey(key []byte) error {
 	n := len(key) - len(x.Txn)
 	if n < 1 || key[0] != byte(effect.Intents) {
@@ -171,7 +171,7 @@ func (x *Intent) decodeKey(key []byte) error {
 // keySuffix is what every position of a key ends with.
 var keySuffix = []byte{0x00, 0x01}
 
-// Mark says that a transaction is finished with what was locked at a position,
+// Mark is the record that a transaction is finished with what was locked at a position,
 // until no message of it can do harm any more.
 type Mark struct {
 	Outcome    Outcome

@@ -39,7 +39,7 @@ type Site struct {
 	decisionsLoaded bool
 }
 
-// NewSite returns the site of a group with its locks and holds. owns tells why the group must not change
+// NewSite returns the site of a group with its locks and holds. owns returns why the group must not change
 // anything in a span now, because it has no part of it, or another owner, or is
 // frozen; nil if it may.
 func NewSite(group partition.GroupID, locks *Locks, holds *ReservationQueue, owns func(partition.Span) error) *Site {
@@ -58,7 +58,7 @@ type SiteCommand interface {
 // siteBinding is the part of a command that knows the site.
 type siteBinding struct{ site *Site }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (b *siteBinding) Bind(s *Site) { b.site = s }
 
 func failedReply(err error) command.Reply { return command.Reply{Kind: command.Failed, Err: err} }
@@ -258,7 +258,7 @@ func CutRangeLocks(e *command.Env, l *Locks, at partition.Position) {
 	}
 }
 
-// redoEffects does what effects say.
+// redoEffects applies effects.
 func redoEffects(e *command.Env, effects []byte) error {
 	batch, err := effect.Parse(effects)
 	if err != nil {

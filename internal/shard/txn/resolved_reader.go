@@ -44,7 +44,7 @@ type ResolvedReader struct {
 }
 
 // NewResolvedReader returns a reader of base with the intents in a span done that
-// belong to transactions of which committed says so. Base must be a state of
+// belong to transactions of which committed reports so. Base must be a state of
 // after the decision was known: before it, other parts may not be prepared, and
 // half of the transaction would be seen.
 func NewResolvedReader(base command.Reader, s partition.Span, committed func(ID) bool) (*ResolvedReader, error) {

@@ -190,7 +190,7 @@ func collectLocks(n *recordingReader, batch effect.Batch) (lockSet, error) {
 			keys[x.effectIndex] = len(t.entries) - 1
 		}
 	}
-	// In the order in which they were made: so the feed tells them, and the fields of a hash
+	// In the order in which they were made: so the feed delivers them, and the fields of a hash
 	// that were written before it was deleted must not come after.
 	for i, op := range batch.All() {
 		appendOp(&t.entries[keys[i]].effects, op)
