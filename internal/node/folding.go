@@ -121,7 +121,7 @@ func (n *Node) removeStrayRows(ctx context.Context, m *partition.Map, spans []pa
 // strayRowsCommand is the command that removes rows of which no group of the store has the position.
 type strayRowsCommand struct{ keys [][]byte }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *strayRowsCommand) IsUrgent() bool { return true }
 
 // Eval deletes the rows.

@@ -248,7 +248,7 @@ func (c *clearCommand) addKey(key, _ []byte) bool {
 	return len(c.keys) < maxClearedRows
 }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *clearCommand) IsUrgent() bool { return true }
 
 // Eval deletes the rows.

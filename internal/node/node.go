@@ -173,7 +173,7 @@ type Options struct {
 	waitForClock bool
 	// HousekeepInterval is how often a group does its housekeeping, and how often the node
 	// looks for dropped keyspaces to clear. Default 100 milliseconds: how long an
-	// expired key may take room, about. Negative means never by itself, for tests
+	// expired key may take space, about. Negative means never by itself, for tests
 	// that call Tend.
 	HousekeepInterval time.Duration
 	// Log gets what an operator should know. Default none.

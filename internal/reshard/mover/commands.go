@@ -101,7 +101,7 @@ type Clear struct {
 	hasSearched bool
 }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Clear) IsUrgent() bool { return true }
 
 // Find looks for what is to be removed. A driver calls it before the command is evaluated, so
@@ -183,7 +183,7 @@ func (c *ChangeDestination) Eval(e *command.Env) command.Reply {
 	return c.changeOwnership(e, change)
 }
 
-// IsUrgent tells that a job is not to stand still for want of it, as in [ownership.ChangeOwnership].
+// IsUrgent reports that a job is not to stand still for want of it, as in [ownership.ChangeOwnership].
 func (c *ChangeDestination) IsUrgent() bool { return true }
 
 // SetFloors sets what the group's versions and its time must be above once it

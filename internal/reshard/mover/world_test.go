@@ -51,7 +51,7 @@ type world struct {
 	// has none but that.
 	hasFewFaults bool
 	target       *targetFault
-	// storesLater tells that drivers go on before a record is stored, where they may.
+	// storesLater reports whether drivers go on before a record is stored, where they may.
 	storesLater bool
 	// checkedTables are the tables as they were checked last, and hasGap reports whether no
 	// group served a key then.

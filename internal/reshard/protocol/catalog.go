@@ -154,7 +154,7 @@ func (c *SwapJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that a job is not to stand still for want of it.
+// IsUrgent reports that a job is not to stand still for want of it.
 func (c *SwapJob) IsUrgent() bool { return true }
 
 // DecideJob is mover.Decide where the records and the map are. Job, Effects and Map
@@ -193,7 +193,7 @@ func (c *DecideJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(made.Version())}
 }
 
-// IsUrgent tells that a job is not to stand still for want of it.
+// IsUrgent reports that a job is not to stand still for want of it.
 func (c *DecideJob) IsUrgent() bool { return true }
 
 // Positions that are not in use are given to groups without a job: a [BeginPlacing] records what
@@ -263,7 +263,7 @@ func (c *FinishPlacing) Eval(e *command.Env) command.Reply {
 	return evalAll(e, append(c.Commands, &command.Delete{Keys: []partition.Position{c.PlacingKey()}}))
 }
 
-// IsUrgent tells that no other map is made before: the [BeginPlacing] found room.
+// IsUrgent reports that no other map is made before: the [BeginPlacing] found space.
 func (c *FinishPlacing) IsUrgent() bool { return true }
 
 // evalAll does commands until one fails.

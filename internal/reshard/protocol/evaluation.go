@@ -149,7 +149,7 @@ func (s *nextVersionProbe) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that it needs no room.
+// IsUrgent reports that it needs no space.
 func (s *nextVersionProbe) IsUrgent() bool { return true }
 
 // floorSetter is the first command of two: what its group has given out by then is

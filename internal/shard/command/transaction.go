@@ -207,19 +207,19 @@ func digestRange(scan scanFunc, start, end partition.Position, alive func(partit
 // Commands that free space, or lead to that, may use what is kept for them when the disk is
 // full: see group.UrgentCommand.
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Delete) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *HDel) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back, sooner or later.
+// IsUrgent reports that it frees space, sooner or later.
 func (c *Expire) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Reap) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Sweep) IsUrgent() bool { return true }
 
 // IsUrgent reports whether all of its commands are.

@@ -18,7 +18,7 @@
 //     crashes: both stay below ceilings that are durable before they are used.
 //   - A command with a [RequestID] that was executed before is not executed
 //     again: it gets the reply it got then.
-//   - A group serves what its list of ranges says, see package own, and nothing
+//   - A group serves what its list of ranges says, see package ownership, and nothing
 //     else: neither commands nor readers past the queue get round that.
 //   - What a transaction across groups has locked is left alone until it is
 //     decided, see package txn. Plain commands wait for that and never hear of it.

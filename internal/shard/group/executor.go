@@ -45,7 +45,7 @@ type executor struct {
 
 	ledgerRowKey []byte // scratch: key of the ledger
 	scratch      []byte
-	answerBytes  int // bytes of what hasty requests were answered in this run
+	answerBytes  int // bytes of what NonBlocking requests were answered in this run
 	// solo executes the calls that are for this group alone.
 	solo batchRun
 }
@@ -133,7 +133,7 @@ func (x *executor) evalOnce(c *call) {
 	}
 }
 
-// evalNonBlocking executes a hasty call, which has no id.
+// evalNonBlocking executes a NonBlocking call, which has no id.
 func (x *executor) evalNonBlocking(c *call) {
 	before := x.env.ReplyBytes()
 	x.reader.nonBlocking, x.reader.readOnly, x.reader.rowsRead, x.reader.bytesRead = x.reader.cached != nil, c.ReadOnly, 0, 0
@@ -318,8 +318,8 @@ func (b unlimitedScanState) Scan(start, end []byte, reverse bool, visit func(key
 }
 
 // UrgentCommand is a command that may use what is kept for it when the disk is full, if it
-// says so: one that ends what is under way, or gives room back. There are no more of
-// them than of commands that found room before, and of steps of jobs, which are few and
+// says so: one that ends what is under way, or frees space. There are no more of
+// them than of commands that found space before, and of steps of jobs, which are few and
 // small: what a job carries is not urgent.
 type UrgentCommand interface{ IsUrgent() bool }
 

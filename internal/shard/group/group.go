@@ -137,7 +137,7 @@ type executorReader struct {
 	State
 	cached        CachedState // nil if the state is none
 	nonBlocking   bool        // the command at hand is
-	uncachedReads int         // what hasty commands of this run have read that was not in memory
+	uncachedReads int         // what NonBlocking commands of this run have read that was not in memory
 	// readOnly reports whether the NonBlocking command at hand changes nothing, and rows and bytes are what it has read.
 	readOnly            bool
 	rowsRead, bytesRead int
@@ -218,7 +218,7 @@ func (r *executorReader) Scan(start, end []byte, reverse bool, visit func(key, v
 	return err
 }
 
-// isOverLimit reports whether the hasty command at hand has read all that it may.
+// isOverLimit reports whether the NonBlocking command at hand has read all that it may.
 func (r *executorReader) isOverLimit() bool {
 	return r.rowsRead >= maxNonBlockingRows || r.bytesRead >= maxNonBlockingBytes
 }
@@ -359,10 +359,10 @@ var (
 	// ErrOverloaded means that the queue is full and the group refuses rather
 	// than blocks: slow down.
 	ErrOverloaded = errors.New("group: overloaded")
-	// ErrWouldBlock means that a hasty request was not executed, because it would have waited for
+	// ErrWouldBlock means that a NonBlocking request was not executed, because it would have waited for
 	// a disk: rehearse it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
-	// ErrReadTooLarge means that a hasty request was not executed, because it reads more than others should
+	// ErrReadTooLarge means that a NonBlocking request was not executed, because it reads more than others should
 	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
 	// ErrOptions means that an option is out of its range: the text has the name.

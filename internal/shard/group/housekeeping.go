@@ -140,7 +140,7 @@ func (g *Group) requeueExpiries(ctx context.Context, unread, left []partition.Po
 	return err
 }
 
-// runNonBlockingCalls executes hasty calls. Those that are refused for a disk are rehearsed, and tried again together;
+// runNonBlockingCalls executes NonBlocking calls. Those that are refused for a disk are rehearsed, and tried again together;
 // those that are refused then are executed each by itself.
 func (g *Group) runNonBlockingCalls(ctx context.Context, batch []*call) error {
 	err := g.runCalls(ctx, batch)
@@ -175,12 +175,12 @@ func (g *Group) checkExpired(key partition.Position) (over bool, version uint64,
 	return err == nil && !row.IsAlive(g.clock.now()), row.Version, err
 }
 
-// isNotExecuted reports whether a hasty call was not executed for a disk, or for what others take.
+// isNotExecuted reports whether a NonBlocking call was not executed for a disk, or for what others take.
 func isNotExecuted(err error) bool {
 	return errors.Is(err, ErrWouldBlock) || errors.Is(err, ErrSkipped)
 }
 
-// runCalls executes housekeeping calls. Those that are hasty may be refused for a disk; of others, which may wait
+// runCalls executes housekeeping calls. Those that are NonBlocking may be refused for a disk; of others, which may wait
 // for one, there should be one. After an error they are the group's still.
 func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	for len(batch) > 0 {
@@ -461,5 +461,5 @@ func (c *deleteRows) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent implements [UrgentCommand]: it makes room.
+// IsUrgent implements [UrgentCommand]: it frees space.
 func (c *deleteRows) IsUrgent() bool { return true }

@@ -22,7 +22,7 @@ type ledger struct {
 	versionCeiling uint64
 	// clockCeiling is at or above every time that was given out.
 	clockCeiling int64
-	// mixed tells that there may be rows that a plain Set must not overwrite
+	// mixed reports whether there may be rows that a plain Set must not overwrite
 	// blindly: collections and keys that expire.
 	mixed bool
 }

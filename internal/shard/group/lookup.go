@@ -152,7 +152,7 @@ type RowBuffer struct {
 	values        []byte
 }
 
-// resetFor makes room for so many rows.
+// resetFor frees space for so many rows.
 func (r *RowBuffer) resetFor(n int) {
 	clear(r.Rows)
 	r.Rows = slices.Grow(r.Rows[:0], n)[:n]

@@ -62,7 +62,7 @@ func (c *ChangeOwnership) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that it is a step of what frees or ends something: on a full disk no
+// IsUrgent reports that it is a step of what frees or ends something: on a full disk no
 // range stays frozen, or with two groups, for want of it.
 func (c *ChangeOwnership) IsUrgent() bool { return true }
 

@@ -142,7 +142,7 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 	return outcomeReply(Aborted)
 }
 
-// IsUrgent tells that it ends what found room before, unless it is to commit.
+// IsUrgent reports that it ends what found space before, unless it is to commit.
 func (c *Decide) IsUrgent() bool { return !c.Commit }
 
 // replyPastDeadline is the answer about a transaction without a record past its deadline.
@@ -269,7 +269,7 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
 }
 
-// IsUrgent tells that it makes room.
+// IsUrgent reports that it frees space.
 func (c *Collect) IsUrgent() bool { return true }
 
 // IsObsolete reports whether no group asks for the decision any more, or would get the same

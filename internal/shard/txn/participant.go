@@ -187,7 +187,7 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: n}
 }
 
-// IsUrgent tells that it ends what found room before.
+// IsUrgent reports that it ends what found space before.
 func (c *Resolve) IsUrgent() bool { return true }
 
 // endLock removes a lock, after doing what it was kept for.

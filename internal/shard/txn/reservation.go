@@ -87,7 +87,7 @@ type reservation struct {
 type ReservedSpan struct {
 	Span  partition.Span // of one key: KeySpan
 	Write bool
-	// Plain tells that a plain write needs it. It reads nothing before it has its turn, so two
+	// Plain reports whether a plain write needs it. It reads nothing before it has its turn, so two
 	// of them do not wait for each other: they would go on to queue, one write of the log for
 	// each, when the transactions that made them do so have long left.
 	Plain bool
