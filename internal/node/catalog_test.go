@@ -35,7 +35,7 @@ func (b *brokenDisk) MaybeError(op errorfs.Op) error {
 
 func (b *brokenDisk) String() string { return "broken" }
 
-// failingDisks are disks of which one ceases to sync the log when it is told to.
+// failingDisks are disks of which one ceases to sync the log when broken is set.
 func failingDisks(i int, broken *atomic.Bool) func(int) store.FS {
 	return func(at int) store.FS {
 		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -78,7 +78,7 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	}
 }
 
-// runOnBrokenDisk returns what a change is told whose disk has just ceased to sync.
+// runOnBrokenDisk returns the error of a change whose disk has just ceased to sync.
 func runOnBrokenDisk(t *testing.T, change func(*Node) error) error {
 	disk := new(brokenDisk)
 	o := smallOptions(1)

@@ -278,8 +278,8 @@ type compactionQueue struct {
 	running bool
 }
 
-// maxPendingCompactions is how many spans wait: those that come then are left to the compactions that
-// writes bring about.
+// maxPendingCompactions is how many spans wait: those that come then are left to the compactions
+// that writes cause.
 const maxPendingCompactions = 64
 
 // enqueueCompaction has the deletions of a span of store keys removed from a store. It does not wait.

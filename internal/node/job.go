@@ -228,7 +228,7 @@ func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error
 func (n *Node) StartJob(ctx context.Context, r mover.Request) (*Job, error) {
 	var price mover.Price
 	switch r.Kind {
-	case mover.Move, mover.Drain, mover.Regroup: // the others carry nothing
+	case mover.Move, mover.Drain, mover.Regroup: // the others copy nothing
 		var err error
 		if price, err = n.PlanJob(ctx, r); err != nil {
 			return nil, err

@@ -34,8 +34,8 @@ type jobDriver struct {
 		attempt uint64
 		key     []byte
 	}
-	// copier carries rows. pacer decides how much it sleeps meanwhile, by what scheduler reports, and how
-	// long writers of the range wait.
+	// copier copies rows. pacer decides how much it sleeps meanwhile, by what scheduler reports,
+	// and how long writers of the range wait.
 	copier    protocol.Copier
 	pacer     throttle.Pacer
 	scheduler schedulerReader
@@ -132,7 +132,7 @@ func (d *jobDriver) releaseAll() {
 }
 
 // releaseUnneeded releases what the phase does not need. A range that takes no writes, or that
-// no group serves, is brought through without a break.
+// no group serves, is moved without a break.
 func (d *jobDriver) releaseUnneeded() {
 	p := d.job.Phase
 	if p.IsFrozen() || p == mover.Releasing || p == mover.Activating {
@@ -276,10 +276,10 @@ func (d *jobDriver) runEffects(ctx context.Context, effects []mover.Effect) (ans
 	return answer
 }
 
-// handleFailure tells the job of an error, and waits before the same is tried again. One that
-// says nothing about the job, as that of a queue that is full, or leaves open whether
-// something was done, it is not told of: an error means to some phases that nothing was,
-// and to those with a decision to make that the map refuses it.
+// handleFailure passes an error to the job, and waits before the same is tried again. An error
+// that means nothing about the job, as that of a queue that is full, or leaves open whether
+// something was done, is not passed on: an error means to some phases that nothing was done, and
+// to those with a decision to make that the map refuses it.
 func (d *jobDriver) handleFailure(ctx context.Context, f mover.Failed) mover.Event {
 	passes := errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrOverloaded)
 	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || passes {

@@ -176,8 +176,8 @@ func (d *jobDriver) handoverSource() (*feed.Handover, error) {
 	return from, err
 }
 
-// copyRows brings rows from one store to another. What a crash could take back at the
-// source must not be at the destination.
+// copyRows copies rows from one store to another. What a crash could take back at the source
+// must not be at the destination.
 func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to partition.GroupID, round uint64, notBeforeMS int64) mover.Event {
 	if !d.waitUntil(ctx, notBeforeMS) {
 		return nil

@@ -171,10 +171,10 @@ type Options struct {
 	Wall func() int64
 	// waitForClock is set if Wall goes on by itself: see [group.Options].
 	waitForClock bool
-	// HousekeepInterval is how often a group does its housekeeping, and how often the node
-	// looks for dropped keyspaces to clear. Default 100 milliseconds: how long an
-	// expired key may take space, about. Negative means never by itself, for tests
-	// that call Tend.
+	// HousekeepInterval is how often a group does its housekeeping, and how often the node looks
+	// for dropped keyspaces to clear. Default 100 milliseconds: about how long an expired key
+	// may take space. Negative means never by itself, for tests that do the housekeeping
+	// themselves.
 	HousekeepInterval time.Duration
 	// Log gets what an operator should know. Default none.
 	Log *slog.Logger

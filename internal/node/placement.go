@@ -113,7 +113,7 @@ func (n *Node) finishPlacing(ctx context.Context, m *partition.Map, with []comma
 	return nil
 }
 
-// finishPendingPlacing brings a placing that failed half way to its end. mapMu is held.
+// finishPendingPlacing completes a placing that failed half way. mapMu is held.
 func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	if !n.hasPendingPlacing {
 		return nil

@@ -471,8 +471,9 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	}
 }
 
-// A transaction across stores has read a key, so that it does not expire before that is decided. Until
-// then its time stands still: it is neither told that it never expires, -1, nor that it is gone, -2.
+// A transaction across stores has read a key, so that it does not expire before that is decided.
+// Until then its time stands still: a reader gets neither that it never expires, -1, nor that it
+// is gone, -2.
 func TestTheTimeOfAKeyThatALockKeepsAliveStandsStill(t *testing.T) {
 	wall := int64(1 << 40)
 	o := smallOptions(2)

@@ -31,7 +31,7 @@ type storeSnapshot struct {
 	host   *StoreHost
 	groups GroupStates
 	snap   *store.Snapshot // nil if the view is of the state itself
-	// visible is the last one, or what is seen if there is nothing to judge.
+	// visible is the last one, or what is seen if there are no locks.
 	visible visibleState
 }
 
@@ -273,8 +273,8 @@ func (m *GroupStates) isUnchangedButLocks() bool {
 	return true
 }
 
-// NowMS returns the time by which a key was judged at the moment: that of the group
-// that served it.
+// NowMS returns the time at which the expiry of a key was checked: that of the group that served
+// it.
 func (m *GroupStates) NowMS(p partition.Position) (int64, error) {
 	k := m.findServing(p)
 	if k == nil {

@@ -57,7 +57,7 @@ func (v *Snapshot) GetWithTime(key, dst []byte) (value []byte, nowMS int64, ok b
 	return value, nowMS, ok, err
 }
 
-// visibleAt returns what is seen of a key, and the time by which it was judged.
+// visibleAt returns what is seen of a key, and the time at which its expiry was checked.
 func (v *Snapshot) visibleAt(p partition.Position) (seen *visibleState, nowMS int64, err error) {
 	s, k, err := v.findStore(p)
 	if err != nil {
@@ -155,8 +155,8 @@ func (v *Snapshot) splitByStore(s partition.Span) (list []servedSpan, err error)
 	}
 }
 
-// NowMS returns the time by which a key was judged: that of the group that served it,
-// or that of an undecided transaction that has locked it.
+// NowMS returns the time at which the expiry of a key was checked: that of the group that served
+// it, or that of an undecided transaction that has locked it.
 func (v *Snapshot) NowMS(p partition.Position) (int64, error) {
 	_, nowMS, err := v.visibleAt(p)
 	return nowMS, err
@@ -199,7 +199,7 @@ type outcomeResolver struct {
 	snapshots []*store.Snapshot
 	outcomes  map[txn.ID]txn.Outcome
 	// hasRangeLocks reports whether a range was locked. Such a lock is found far from the keys
-	// that it is about, so everything is judged at once.
+	// that it is about, so all outcomes are resolved at once.
 	hasRangeLocks bool
 }
 
@@ -225,7 +225,7 @@ type visibleState struct {
 	committed *txn.Locks
 }
 
-// keyTimeMS is when a key is judged that was served at nowMS.
+// keyTimeMS is when the expiry of a key is checked that was served at nowMS.
 func (v *visibleState) keyTimeMS(p partition.Position, nowMS int64) int64 {
 	if v.locks == nil || v.committed != nil && v.committed.FindKeyConflict(txn.ID{}, p, false) != nil {
 		return nowMS
@@ -233,9 +233,9 @@ func (v *visibleState) keyTimeMS(p partition.Position, nowMS int64) int64 {
 	return v.locks.ExpiryCheckMS(p, nowMS)
 }
 
-// visibleIn returns what is seen of a side in a span. Locks are looked at where something
-// is read: there may be many of them, and a transaction reads few keys. The last
-// verdict is kept, because a key is asked about several times.
+// visibleIn returns what is seen of a side in a span. Locks are looked up where something is
+// read: there may be many of them, and a transaction reads few keys. The last result is kept,
+// because a key is asked about several times.
 func (v *Snapshot) visibleIn(s *storeSnapshot, span partition.Span) (*visibleState, error) {
 	if v.resolver == nil || s.visible.reader != nil && s.visible.span.Covers(span) {
 		return &s.visible, nil

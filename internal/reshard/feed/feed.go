@@ -74,9 +74,9 @@ type Commit[T any] struct {
 
 var errBatchFull = errors.New("feed: enough for now")
 
-// ReadBatch returns the next commits of a store. Operations on rows, or events, but for those that
-// a job has carried, are added to what they are commits of; check, if it fails, ends the
-// reading. The reader stays where it is, see [Deliver], but if there is nothing to deliver. With
+// ReadBatch returns the next commits of a store. Operations on rows, or events, except those
+// that a job has copied, are added to what they are commits of; check, if it fails, ends the
+// reading. The reader stays where it is, see [Deliver], unless there is nothing to deliver. With
 // an error come the commits before it.
 func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func(*T, effect.Op) error) (batch []Commit[T], err error) {
 	size, table := 0, effect.Rows
@@ -134,8 +134,9 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 	return batch, err
 }
 
-// Deliver tells commits of a store, one after the other, until it is told to stop: then it
-// returns false. While one is told the reader is behind it, and before the next.
+// Deliver calls tell with the commits of a store, one after the other, until tell returns false:
+// then Deliver returns false. During a call the reader is behind that commit, and before the
+// next.
 func Deliver[T any](r *Reader, from int, batch []Commit[T], tell func(*T) bool) bool {
 	for i := range batch {
 		r.Positions[from] = batch[i].End
@@ -159,14 +160,14 @@ const (
 	handoverTag = 'h'
 )
 
-// CopiedSpanKey is the note that rows of a span were brought, or removed, by a job.
+// CopiedSpanKey is the note that rows of a span were written, or removed, by a job.
 func CopiedSpanKey(s partition.Span) []byte {
 	key := binary.AppendUvarint([]byte{byte(effect.State), copiedTag}, uint64(len(s.Start)))
 	return append(append(key, s.Start...), s.End...)
 }
 
-// ParseCopiedSpan returns the span of which an entry of the log brings or removes rows that
-// a job has carried, if the operation is a note of that.
+// ParseCopiedSpan returns the span of which an entry of the log writes or removes rows that a
+// job has copied, if the operation is a note of that.
 func ParseCopiedSpan(op effect.Op) (s partition.Span, ok bool) {
 	rest, ok := parseNote(op, copiedTag)
 	if !ok {

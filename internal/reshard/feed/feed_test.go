@@ -44,7 +44,7 @@ func newEntry(t *testing.T, notes [][]byte, rows ...string) effect.Batch {
 	return batch
 }
 
-// readAndDeliver reads one store and tells all of it.
+// readAndDeliver reads one store and delivers all of it.
 func readAndDeliver(t *testing.T, r *Reader, from int, log Log) (rows []string) {
 	t.Helper()
 	batch, err := ReadBatch(r, from, log, func() error { return nil }, func(rows *[]string, op effect.Op) error {
@@ -107,7 +107,7 @@ func TestAReaderEndsAtAPlaceWhereNoCommitDoes(t *testing.T) {
 	for to, want := range []string{"", "", "a", "a", "ab", "ab", "abc"} {
 		r := &Reader{Positions: make([]wal.Position, 1), Until: []wal.Position{wal.Position(to)}, MaxCommits: 9, MaxBytes: 1 << 10}
 		got := ""
-		for range 2 { // it may be told so when it asks for more
+		for range 2 { // the limit may be found only at the next read
 			got += strings.Join(readAndDeliver(t, r, 0, log), "")
 		}
 		if got != want || !r.IsDone() || r.Positions[0] != r.Until[0] {

@@ -32,10 +32,9 @@ func (b *siteBinding) findIncoming(job ownership.JobID, s partition.Span) (owner
 
 func failedReply(err error) command.Reply { return command.Reply{Kind: command.Failed, Err: err} }
 
-// Ingest brings rows into a range that is being copied. If After is Upto, they
-// are a piece of the copy that began there; if not, they are what the source's
-// log has between the two. The reply is how far the range has come, which is
-// behind Upto if they were here before.
+// Ingest writes rows into a range that is being copied. If After is Upto, they are a piece of
+// the copy that began there; if not, they are what the source's log has between the two. The
+// reply is how far the range has come, which is behind Upto if they were here before.
 type Ingest struct {
 	siteBinding
 	Job     ownership.JobID
@@ -46,7 +45,7 @@ type Ingest struct {
 	Rows        effect.Batch
 }
 
-// Eval brings them in, if they are what comes next.
+// Eval writes them, if they are what comes next.
 //
 // A piece of the copy may come in any order and again, as long as nothing of the
 // log has: each row of it is what the key had at some moment since After, and
@@ -94,8 +93,8 @@ type Clear struct {
 	Limit   int
 	// After is a store key up to which everything was removed, for a caller that knows it.
 	After []byte
-	// Keys are what Find has found, and More that there were others; found tells
-	// that it was asked.
+	// Keys are what Find has found, and More reports that there were others; hasSearched reports
+	// whether Find was called.
 	Keys        [][]byte
 	More        bool
 	hasSearched bool
@@ -142,11 +141,10 @@ func (c *Clear) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(now.Keys)), More: now.More}
 }
 
-// ChangeDestination changes what the destination of a job has for its span. It finds out
-// itself what that is: how far the log has come, which a lost answer may have
-// told (from the freeze on the log has nothing about the range, so further is as
-// good), and how ranges that were given away before lie around it, which jobs
-// on both sides may have changed.
+// ChangeDestination changes what the destination of a job has for its span. It finds out itself
+// what that is: how far the log has come, which a lost answer may have reported (from the freeze
+// on the log has nothing about the range, so further is as good), and how ranges that were given
+// away before lie around it, which jobs on both sides may have changed.
 type ChangeDestination struct {
 	siteBinding
 	Job    ownership.JobID
@@ -154,9 +152,9 @@ type ChangeDestination struct {
 	// Attempt is the copy that gives way, and Any that it may be any.
 	Attempt    uint64
 	AnyAttempt bool
-	// AllowMissing means that the group may have nothing there yet but ranges that were
-	// given away. Numbers of jobs grow, so one of a later job than this, or of
-	// this one, tells that the command comes too late.
+	// AllowMissing means that the group may have nothing there yet but ranges that were given
+	// away. Numbers of jobs grow, so a range of a later job than this, or of this one, means
+	// that the command comes too late.
 	AllowMissing bool
 	// VersionFloor, ClockFloorMS and Floor are as in [ownership.ChangeOwnership].
 	VersionFloor uint64

@@ -9,10 +9,10 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A job that is done by others looks at the map and at the jobs that there are,
-// asks for those that bring it nearer to its end, and looks again. It remembers
-// nothing about them, so that nothing can be forgotten: what is asked for twice
-// is refused, because the range is busy or has changed.
+// A job that is done by other jobs reads the map and the jobs that there are, asks for those
+// that take it nearer to its end, and reads again. It remembers nothing about them, so that
+// nothing can be forgotten: what is asked for twice is refused, because the range is busy or has
+// changed.
 
 // makeMarkEdits returns how the job changes groups before shards are moved, and what
 // comes then.
@@ -173,8 +173,8 @@ func (j *Job) isShrinking(m *partition.Map) bool {
 	return false
 }
 
-// nextRequests returns jobs that bring this one nearer to its end, and whether there
-// is anything left to do.
+// nextRequests returns jobs that take this one nearer to its end, and whether there is anything
+// left to do.
 func (j *Job) nextRequests(v ClusterState) (requests []Request, left bool) {
 	switch {
 	case j.Kind == PreSplit:

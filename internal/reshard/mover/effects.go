@@ -63,10 +63,10 @@ type (
 		LimitBytes        int
 		NotBeforeMS       int64
 	}
-	// Verify wants the destination brought to exactly the place of a snapshot of
-	// the source, and all rows compared there (see [SumSpan]). If Since is not 0 the
-	// source is frozen: then up to Until or behind it, and those rows are compared
-	// that the log names since then, or a sample if they are many (see [SumKeys]).
+	// Verify wants the destination copied up to exactly the position of a snapshot of the
+	// source, and all rows compared there (see [SumSpan]). If Since is not 0 the source is
+	// frozen: then up to Until or behind it, and those rows are compared that the log names
+	// since then, or a sample if they are many (see [SumKeys]).
 	Verify struct {
 		Round                    uint64
 		Job                      ownership.JobID
@@ -78,7 +78,7 @@ type (
 	// DecideJob wants [Decide] called with the stored record and the newest map, and
 	// what it returns stored as one.
 	DecideJob struct{ Round uint64 }
-	// PublishMap wants a map of at least this version brought to the routers.
+	// PublishMap wants a map of at least this version published to the routers.
 	PublishMap struct {
 		Round   uint64
 		Version partition.Version
@@ -170,9 +170,9 @@ type (
 		Rows, Bytes       uint64
 		TookMS            int64
 	}
-	// Verified answers a Verify: up to where the destination has come, and
-	// whether it has the same rows as the source there. So many rows were Compared,
-	// and Rows and Bytes carried to be there.
+	// Verified answers a Verify: up to where the destination has come, and whether it has the
+	// same rows as the source there. ComparedRows rows were compared, and Rows and Bytes copied
+	// to get there.
 	Verified struct {
 		Round, CopiedUpTo uint64
 		Equal             bool

@@ -115,8 +115,7 @@ type Job struct {
 // Cost is what a job has taken. One that is done by others has that of its children
 // that have ended, see [AddChildCost].
 type Cost struct {
-	// Rows and Bytes were carried, copies that were begun anew included, and
-	// Dropped rows removed.
+	// Rows and Bytes were copied, copies that were begun anew included, and DroppedRows removed.
 	Rows, Bytes, DroppedRows uint64
 	// CatchUpRounds is how often the log of the source was read to catch up.
 	CatchUpRounds uint64
@@ -130,7 +129,7 @@ type Cost struct {
 // HasEnded reports whether the job has come to an end, and whether it was taken back.
 func (j *Job) HasEnded() (ended, undone bool) { return j.Phase.IsFinal(), j.Phase == RolledBack }
 
-// IsRemote reports whether the job carries rows from one store to another.
+// IsRemote reports whether the job copies rows from one store to another.
 func (j *Job) IsRemote() bool { return j.Kind == Move && !j.Local }
 
 // IsDecided reports whether the job goes forward only.
@@ -284,7 +283,7 @@ func (p Phase) isUndoing() bool { return p >= Abandoning && p <= Dismissing }
 // IsFrozen reports whether the source may take no writes because of the job.
 func (p Phase) IsFrozen() bool { return p >= Freezing && p <= Thawing }
 
-// isPausable reports whether the phase carries or removes rows: it may be paused.
+// isPausable reports whether the phase copies or removes rows: it may be paused.
 func (p Phase) isPausable() bool {
 	return p >= Planned && p <= Verifying || p == Dropping || p == Wiping || p == Surveying
 }

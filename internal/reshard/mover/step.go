@@ -10,17 +10,17 @@ import (
 
 // Bounds of a job.
 const (
-	// RoundBytes is how much is carried before both stores are synced. It is brought in
-	// pieces (package drive), so that commands of others wait for one of them at most.
+	// RoundBytes is how much is copied before both stores are synced. It is applied in chunks
+	// (package protocol), so that commands of others wait for one of them at most.
 	RoundBytes = 8 << 20
 	// frozenRoundBytes is that while a range takes no writes: what is left is little, or
 	// the job should look at the time in between.
 	frozenRoundBytes = 4 << 20
 	// ClearBatchRows is how many rows are removed at a time.
 	ClearBatchRows = 4096
-	// smallRoundBytes is what is left to catch up with when a range may be frozen: at
-	// 100 MiB/s it is carried in a tenth of the freeze. It may be more, if that took
-	// no more than shortRoundMS.
+	// smallRoundBytes is what is left to catch up with when a range may be frozen: at 100 MiB/s
+	// it is copied in a tenth of the freeze. It may be more, if that took no more than
+	// shortRoundMS.
 	smallRoundBytes = 256 << 10
 	shortRoundMS    = FreezeLimitMS / 3
 	// FreezeLimitMS is how long a range may take no writes before it is thawed
@@ -224,8 +224,8 @@ func Cancel(j Job, nowMS int64) (Job, []Effect, error) {
 	return j, PendingEffects(j), nil
 }
 
-// Pause lets a job begin nothing more that carries or removes rows. One that has
-// frozen a range goes on until it is thawed or handed over.
+// Pause lets a job begin nothing more that copies or removes rows. One that has frozen a range
+// goes on until it is thawed or handed over.
 func Pause(j Job, nowMS int64) (Job, error) {
 	if j.Phase.IsFinal() {
 		return j, fmt.Errorf("%w: it is %v", ErrJobEnded, j.Phase)
@@ -351,11 +351,11 @@ func listAddedGroups(before, now *partition.Map) (ids []partition.GroupID) {
 	return ids
 }
 
-// CanStoreLater reports whether a driver may do what a job wants in a phase to which an event
-// has brought it before that record is stored, which makes the time in which a range
-// takes no writes shorter. The record that is stored wants something that was done, and
-// finds it so: then comes the same again. A record that follows is stored in the place
-// of the one that is stored, as all are.
+// CanStoreLater reports whether a driver may do what a job wants in a phase that an event has
+// led to before that record is stored, which makes the time in which a range takes no writes
+// shorter. The record that is stored wants something that was done, and finds it so: then comes
+// the same again. A record that follows is stored in the place of the one that is stored, as all
+// are.
 //
 //   - Finishing and comparing only bring to the destination what its attempt may have
 //     at any time. The decision is made with the record that comes after them.

@@ -281,7 +281,7 @@ func (w *world) sendMessage(j Job, deliver func()) {
 	w.messages = append(w.messages, message{j.ID, deliver})
 }
 
-// deliverMessage brings something to where it was going: once, twice, late or never.
+// deliverMessage delivers a message to its destination: once, twice, late or never.
 func (w *world) deliverMessage() {
 	if n := len(w.delayed); n > 0 && w.drawChance(4) {
 		i := w.rng.IntN(n)

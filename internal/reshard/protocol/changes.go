@@ -18,8 +18,8 @@ import (
 )
 
 // changeTracker knows which rows of a span have changed at the source since it was first asked:
-// these are brought as they are now, once, however often they were written. It is a
-// memory: where it does not go back far enough, the log does.
+// these are copied as they are now, once, however often they were written. It is a memory: where
+// it does not go back far enough, the log does.
 type changeTracker struct {
 	changes *store.ChangeTracker
 	source  *store.Store
@@ -83,8 +83,8 @@ func (f *changeTracker) RemainingBytes(source *store.Store, before, upto, carrie
 	return left, 2*int64(carried) > source.LogBytesAfter(wal.Position(before))-left
 }
 
-// addCatchUp adds what brings the destination nearer to a place at which the source is, about
-// limit bytes of it. More reports whether it goes on.
+// addCatchUp adds what takes the destination nearer to a position at which the source is, about
+// limit bytes of it. more reports whether it goes on.
 func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limit int) (more bool, err error) {
 	changes := l.copier.changes
 	if more, ok, err := l.addTrackedChanges(from, c, place, limit); ok {
@@ -100,7 +100,7 @@ func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limi
 	return more || ok && uint64(since) < place, err
 }
 
-// addUpTo adds what brings the destination to a place, at which side shows the source, or if
+// addUpTo adds what takes the destination to a position, at which side shows the source, or if
 // that is too much at once, nearer to it. More reports whether it goes on.
 func (l *Chunk) addUpTo(from *store.Store, side command.Reader, c mover.Ingest, place uint64) (more bool, err error) {
 	limit := cmp.Or(l.copier.verifyLimitBytes, noLimit)
@@ -164,10 +164,9 @@ func (l *Chunk) addChangedRows(side command.Reader, c mover.Ingest, rows []store
 // finds that many in a few milliseconds.
 const maxSampledKeys = 2048
 
-// keySample remembers which rows of a range were brought to a destination since both
-// sides were found to have the same, so that they can be compared again before the
-// range changes hands. Of more than a few thousand it remembers a sample, in which
-// each is as likely to be as any other.
+// keySample remembers which rows of a range were copied to a destination since both sides were
+// found to have the same, so that they can be compared again before the range changes hands. Of
+// more than a few thousand it remembers a sample, in which each is as likely to be as any other.
 //
 // It is the memory of one driver of one job. Where it is lost, the log is read.
 type keySample struct {

@@ -233,7 +233,7 @@ func TestADestinationThatIsElsewhereIsNotCompared(t *testing.T) {
 	}
 }
 
-// So much may be left that not all of it is brought at once: that is no difference.
+// So much may be left that not all of it is copied at once: that is no difference.
 func TestWhatIsLeftIsBroughtBeforeItIsCompared(t *testing.T) {
 	w := newTestCluster(t)
 	span, base := w.beginCopy()

@@ -153,8 +153,8 @@ func (e *Env) NowMS() int64 {
 // crash, at a time before this one.
 func (e *Env) ClockMS() int64 { return e.nowMS }
 
-// HasReadClock reports whether a command of the batch has asked for the clock by NowMS, for another
-// purpose than to judge whether a key has expired.
+// HasReadClock reports whether a command of the batch has asked for the clock by NowMS, for
+// another purpose than to check whether a key has expired.
 func (e *Env) HasReadClock() bool { return e.hasReadClock }
 
 // Savepoint is a state to which an Env can go back.
@@ -246,8 +246,8 @@ type Guard interface {
 	CheckWrite(p partition.Position) error
 	// CheckReadSpan returns why the keys of a span must not be read now.
 	CheckReadSpan(s partition.Span) error
-	// ExpiryCheckMS returns the time at which to judge whether the key at p has
-	// expired: nowMS, or an earlier one for a key that is locked.
+	// ExpiryCheckMS returns the time at which to check whether the key at p has expired: nowMS,
+	// or an earlier one for a key that is locked.
 	ExpiryCheckMS(p partition.Position, nowMS int64) int64
 }
 
@@ -295,8 +295,8 @@ func (e *Env) isAlive(p partition.Position, row *Row) bool {
 	return row.ExpiryMS == 0 || row.IsAlive(e.nowMSAt(p))
 }
 
-// nowMSAt is the time by which the key at p is judged: in a transaction that of its own group,
-// which may be behind that of others, and under a lock that of the lock.
+// nowMSAt is the time at which the expiry of the key at p is checked: in a transaction that of
+// its own group, which may be behind that of others, and under a lock that of the lock.
 func (e *Env) nowMSAt(p partition.Position) int64 {
 	if e.asOfMS != 0 {
 		return e.asOfMS

@@ -142,8 +142,7 @@ func (e *Env) replaceExpiry(p partition.Position, old *Row, expiry int64) uint64
 }
 
 // SetsExpiry reports whether a command gives its key a time at which it expires, and whether it
-// matters by which clock that is judged: one that counts from then on has not come, whenever
-// it is.
+// matters which clock decides that: one that counts from then on has not come, whenever it is.
 func SetsExpiry(c Command) (dates, matters bool) {
 	var x Expiry
 	switch c := c.(type) {

@@ -184,7 +184,7 @@ func (r *modelRun) sweepAll() {
 	r.compareState() // without notes, so every element has its owner now
 }
 
-// formatOutcome is a reply as text: what a caller can tell apart.
+// formatOutcome is a reply as text: what a caller can distinguish.
 func formatOutcome(r Reply) string {
 	if r.Err != nil {
 		for _, err := range []error{ErrWrongType, ErrNotInteger, ErrNotFloat, ErrOverflow, ErrConflict} {

@@ -178,7 +178,7 @@ func DigestRange(r Reader, start, end partition.Position, alive func(partition.P
 	return digestRange(r.Scan, start, end, alive)
 }
 
-// AliveAt judges all keys by one time.
+// AliveAt checks the expiry of all keys at one time.
 func AliveAt(nowMS int64) func(partition.Position, *Row) bool {
 	return func(_ partition.Position, row *Row) bool { return row.IsAlive(nowMS) }
 }

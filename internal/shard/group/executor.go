@@ -161,8 +161,8 @@ func (x *executor) evalCommand(c command.Command) command.Reply {
 	return reply
 }
 
-// needsLogEntry reports whether the batch needs a log entry: for what it writes, or because a command
-// was told a time that a crash must not take back.
+// needsLogEntry reports whether the batch needs a log entry: for what it writes, or because a
+// command got a time that a crash must not take back.
 func (x *executor) needsLogEntry() bool {
 	return x.env.Effects().Len() > 0 || x.env.HasReadClock() && x.nowMS > x.ledger.clockCeiling
 }
@@ -317,10 +317,10 @@ func (b unlimitedScanState) Scan(start, end []byte, reverse bool, visit func(key
 	return b.State.Scan(start, end, reverse, visit)
 }
 
-// UrgentCommand is a command that may use what is kept for it when the disk is full, if it
-// says so: one that ends what is under way, or frees space. There are no more of
-// them than of commands that found space before, and of steps of jobs, which are few and
-// small: what a job carries is not urgent.
+// UrgentCommand is a command that may use what is kept for it when the disk is full, if
+// IsUrgent: one that ends what is under way, or frees space. There are no more of them than of
+// commands that found space before, and of steps of jobs, which are few and small: what a job
+// copies is not urgent.
 type UrgentCommand interface{ IsUrgent() bool }
 
 func isUrgent(c command.Command) bool {

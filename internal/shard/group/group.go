@@ -359,8 +359,8 @@ var (
 	// ErrOverloaded means that the queue is full and the group refuses rather
 	// than blocks: slow down.
 	ErrOverloaded = errors.New("group: overloaded")
-	// ErrWouldBlock means that a NonBlocking request was not executed, because it would have waited for
-	// a disk: rehearse it, and try again with more time.
+	// ErrWouldBlock means that a NonBlocking request was not executed, because it would have
+	// waited for a disk: prefetch for it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
 	// ErrReadTooLarge means that a NonBlocking request was not executed, because it reads more than others should
 	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.

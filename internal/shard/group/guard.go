@@ -206,9 +206,9 @@ func (g *guard) rollbackBatch() {
 // hasTableChanged reports whether the batch has changed what the group owns.
 func (g *guard) hasTableChanged() bool { return g.ownerSite.Table != g.durableTable }
 
-// syncLocks brings the locks in step with the list after the batch is durable: those
-// of ranges that came are in the table, and those of ranges that went are others'. It
-// looks at what has changed of the list only, and reports whether something came.
+// syncLocks makes the locks those of the table after the batch is durable: those of ranges that
+// came are in the table of intents, and those of ranges that went are others'. It looks at what
+// has changed of the table only, and reports whether something came.
 func (g *guard) syncLocks(state State) (came bool, err error) {
 	list := g.ownerSite.Table
 	for r := range g.durableTable.ScanMissingFrom(list) {

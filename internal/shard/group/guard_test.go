@@ -411,8 +411,8 @@ func formatLocks(l *txn.Locks) (found []string) {
 	return found
 }
 
-// All keys that expire are looked for when a range has come, which takes as long as
-// there are such. A split brings none.
+// All keys that expire are searched for when a range has come, which takes as long as there are
+// such. With a split, no range comes.
 func TestOnlyARangeThatComesMakesTheGroupLookForWhatExpires(t *testing.T) {
 	whole := servingRange("a", "", 1)
 	g := openOwner(t, newMemoryDisk(true), 1, whole)

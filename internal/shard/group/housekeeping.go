@@ -140,8 +140,8 @@ func (g *Group) requeueExpiries(ctx context.Context, unread, left []partition.Po
 	return err
 }
 
-// runNonBlockingCalls executes NonBlocking calls. Those that are refused for a disk are rehearsed, and tried again together;
-// those that are refused then are executed each by itself.
+// runNonBlockingCalls executes NonBlocking calls. Those that are refused for a disk are
+// prefetched, and tried again together; those that are refused then are executed each by itself.
 func (g *Group) runNonBlockingCalls(ctx context.Context, batch []*call) error {
 	err := g.runCalls(ctx, batch)
 	for _, hasty := range []bool{true, false} {

@@ -64,7 +64,7 @@ func (j *jointCall) hasFailed() bool {
 	return slices.ContainsFunc(j.listReplies(), func(r command.Reply) bool { return r.Err != nil })
 }
 
-// checkValues tells what the groups have.
+// checkValues checks what the groups have.
 func (j *jointFixture) checkValues(want ...int64) {
 	j.Helper()
 	for i, n := range want {

@@ -154,14 +154,14 @@ func (x *executor) writeLedger(next ledger, sync bool) error {
 	return nil
 }
 
-// clock is the one clock by which a group judges expiry, in Unix milliseconds. It follows the
-// machine's clock, and never goes back while the group is open.
+// clock is the one clock of a group for expiry, in Unix milliseconds. It follows the machine's
+// clock, and never goes back while the group is open.
 //
 // Over a restart a key that was seen expired is never seen alive again. Nothing expires above
 // the ceiling without a log write first: the clock stays at or below its limit, which is the
-// ceiling or the end of the free time, whichever is later. The ceiling was logged before it
-// is used. In free time no key of the group expires, so no reader can tell one moment of
-// it from another, and none of it has to be logged.
+// ceiling or the end of the free time, whichever is later. The ceiling was logged before it is
+// used. In free time no key of the group expires, so its moments look the same to every reader,
+// and none of it has to be logged.
 //
 // It stands still from the moment at which a batch reads it until the batch is
 // visible. Otherwise a reader could see a key expire that a batch on its way to

@@ -53,8 +53,8 @@ const (
 	maxNonBlockingValueBytes = 256 << 10
 	// maxKeptValueBytes is how much memory for values a RowBuffer uses again.
 	maxKeptValueBytes = 64 << 10
-	// traceSlots is how many keys lockTraces tells from each other: many times those that are locked
-	// at once, in 16 KiB for each group.
+	// traceSlots is how many keys lockTraces distinguishes: many times those that are locked at
+	// once, in 16 KiB for each group.
 	traceSlots = 1024
 )
 

@@ -113,7 +113,7 @@ func (l *Lookup) Get(dst []byte) (row command.Row, value []byte, found, known bo
 	}
 	row, value, found, known = g.lookupRow(l.key, dst)
 	if found && row.ExpiryMS != 0 {
-		// The clock comes before the row that it judges: see readRow.
+		// The clock is read before the row whose expiry it decides: see readRow.
 		now, latest := g.NowMS(), g.clock.latestMS()
 		judge := g.published.expiryCheckMS(p, now)
 		if row, value, found, known = g.lookupRow(l.key, value[:len(dst)]); found && !row.IsAlive(now) {
@@ -148,11 +148,11 @@ type RowBuffer struct {
 	Rows []ReadRow // in the order of the keys
 
 	readable      []bool  // nothing is in the way of a read
-	expiryCheckMS []int64 // when those that expire are judged
+	expiryCheckMS []int64 // when the expiry of those that expire is checked
 	values        []byte
 }
 
-// resetFor frees space for so many rows.
+// resetFor prepares the buffer for so many rows.
 func (r *RowBuffer) resetFor(n int) {
 	clear(r.Rows)
 	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
@@ -212,7 +212,7 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 		get, most = g.cached.GetManyNonBlocking, maxNonBlockingValueBytes
 	}
 	list := g.published.table.Load()
-	// The clock comes before the rows that it judges: see readRow.
+	// The clock is read before the rows whose expiry it decides: see readRow.
 	nowMS, latestMS := g.NowMS(), g.clock.latestMS()
 	for i, k := range keys { // before the rows are read
 		p := RowKey(k).Position()

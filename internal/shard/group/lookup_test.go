@@ -180,7 +180,7 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	expect("[1 - - ? ? ? 1]")
 	mustDo(t, g, &command.Set{Key: positionOf("passing"), Value: []byte("2"), Expiry: command.ExpireIn(100)})
 	wall.ms.Add(1 << 40)
-	expect("[1 ? - ? ? ? 1]") // a clock that stands still judges nothing
+	expect("[1 ? - ? ? ? 1]") // with a clock that stands still nothing expires
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	}
 	calls := 0
 	later = func() {
-		if calls++; calls == 2 { // Peek has seen that nothing is locked
+		if calls++; calls == 2 { // the lookup has seen that nothing is locked
 			later = func() {}
 			prepare()
 		}
@@ -235,7 +235,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	}
 }
 
-// A row that was read long ago may have expired since, and nothing tells of that but the clock.
+// A row that was read long ago may have expired since, and only the clock shows that.
 func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)

@@ -176,8 +176,8 @@ func (g *Group) Changed() <-chan struct{} {
 // queued request was last hurried for that.
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
-// lockTraces tells readers of a snapshot which keys were not locked in it, without a look
-// at its locks. Keys share slots, so it may name one that was not locked either.
+// lockTraces is for readers of a snapshot: it has which keys were not locked in it, without a
+// look at its locks. Keys share slots, so a key that was not locked may count as locked.
 //
 // A batch that changes locks has an epoch, one more than the last, which it takes
 // before it is committed. A reader takes the epoch of then before it takes the

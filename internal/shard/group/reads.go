@@ -43,8 +43,8 @@ func (g *Group) readRow(ctx context.Context, key partition.Position, dst []byte)
 	if err != nil || !ok || row.ExpiryMS == 0 {
 		return row, ok, err
 	}
-	// The clock comes before the row that it judges. The other way round a
-	// write that kept the key from expiring could fall in between.
+	// The clock is read before the row whose expiry it decides. The other way round a write that
+	// kept the key from expiring could fall in between.
 	if !row.IsAlive(g.clock.latestMS()) {
 		g.EnsureTime(ctx)
 	}
@@ -123,9 +123,9 @@ func (g *Group) loadRow(key partition.Position, dst []byte) (row command.Row, ok
 // keyBuffers holds memory for store keys, which a State does not keep.
 var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// EnsureTime reserves time if the group's clock stands still for want of it, as it does
-// when a key is about to expire, or may be: a caller that judges by it then does not
-// find alive what is dead. On a full disk it stands still all the same.
+// EnsureTime reserves time if the group's clock stands still for want of it, as it does when a
+// key is about to expire, or may be: a caller that checks expiry after it does not find alive
+// what is dead. On a full disk the clock stands still all the same.
 func (g *Group) EnsureTime(ctx context.Context) {
 	if !g.clock.isAtLimit() {
 		return
@@ -243,7 +243,7 @@ func EvalReadOnlyAt(c command.Command, from command.Reader, nowMS int64) command
 	return reply
 }
 
-// prefetchingReader is a Reader that brings what is asked for into memory.
+// prefetchingReader is a Reader that fetches what is asked for into memory.
 type prefetchingReader struct {
 	State
 	cached CachedState

@@ -175,9 +175,9 @@ func (l *Table) hasRange(r *Range) bool {
 	return found != nil && found.equal(r)
 }
 
-// changeRanges returns the list in which become has taken the place of expect. Done
-// tells that become is there already, as it is when a step is repeated. It copies
-// what lies between the first and the last of them.
+// changeRanges returns the table in which become has taken the place of expect. done reports
+// whether become is there already, as it is when a step is repeated. It copies what lies between
+// the first and the last of them.
 func (l *Table) changeRanges(expect, become []Range) (next *Table, done bool, err error) {
 	if l.hasAll(become) || len(expect)+len(become) == 0 {
 		return l, true, nil

@@ -82,7 +82,7 @@ func NewCoordinator(p Plan) (*Coordinator, []Effect) {
 	return c, c.sendPrepares()
 }
 
-// ResumeCoordinator carries out a decision that was found in its group's state.
+// ResumeCoordinator resolves the transaction of a decision that was found in its group's state.
 func ResumeCoordinator(d Decision, decider partition.GroupID) (*Coordinator, []Effect) {
 	c := &Coordinator{plan: Plan{ID: d.ID, DeadlineMS: d.DeadlineMS, CoordinatorGroup: decider}, commitSent: true, silent: true}
 	c.unresolved = d.Spans

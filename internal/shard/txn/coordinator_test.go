@@ -9,13 +9,13 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// coordinatorPath is a coordinator with what was sent and heard on the way to its state.
+// coordinatorPath is a coordinator with the effects and events on the way to its state.
 type coordinatorPath struct {
 	c          *Coordinator
 	answers    int
 	commitSent bool // a Decide to commit was sent
 	prepared   map[int]bool
-	decided    Outcome // the first that was heard
+	decided    Outcome // the first that was reported
 	resolved   []partition.Span
 	path       []Event
 	outcome    Outcome
@@ -75,7 +75,7 @@ func TestACoordinatorKeepsItsRulesWhateverItIsTold(t *testing.T) {
 	}
 }
 
-// recordEvent notes what an event says, if the coordinator is in a state to hear it.
+// recordEvent records an event, if the coordinator is in a state to take it.
 func (k *coordinatorPath) recordEvent(ev Event) {
 	switch ev := ev.(type) {
 	case Prepared:

@@ -85,8 +85,8 @@ func LookupDecision(r command.Reader, group partition.GroupID, id ID) (Decision,
 	return d, err == nil, err
 }
 
-// ScanDecisions visits the decisions that a group keeps, in the order of their IDs,
-// until visit returns false: those with spans left have to be carried out.
+// ScanDecisions visits the decisions that a group keeps, in the order of their IDs, until visit
+// returns false: those with spans left have yet to be resolved.
 func ScanDecisions(r command.Reader, group partition.GroupID, visit func(Decision) bool) error {
 	from, to := DecisionSpan(group)
 	var bad error
@@ -228,9 +228,9 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 	return outcomeReply(Undecided)
 }
 
-// DecisionKeepMS is for how long after the deadline a decision is kept that all parts
-// have heard of, in milliseconds: its coordinator may not have. Ten seconds are
-// many times what a message takes, and such a record is some 30 bytes.
+// DecisionKeepMS is for how long after the deadline a decision is kept that all parts have
+// received, in milliseconds: its coordinator may not have. Ten seconds are many times what a
+// message takes, and such a record is some 30 bytes.
 const DecisionKeepMS = 10_000
 
 // Collect reports to a decider which spans are resolved: their owners at that time have confirmed it.

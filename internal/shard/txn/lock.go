@@ -26,9 +26,9 @@ type Lock struct {
 	ParticipantStart partition.Position
 	// CoordinatorGroup is the group that has, or will have, the decision.
 	CoordinatorGroup partition.GroupID
-	// DeadlineMS is that of the transaction, and PrepareMS when it was locked,
-	// both in Unix milliseconds by clocks of groups. Keys under the lock do not
-	// expire: whether they are alive is judged at PrepareMS.
+	// DeadlineMS is that of the transaction, and PrepareMS when it was locked, both in Unix
+	// milliseconds by clocks of groups. Keys under the lock do not expire: their expiry is
+	// checked at PrepareMS.
 	DeadlineMS, PrepareMS int64
 
 	// txnIndex is its place among those of its transaction, for [Locks].

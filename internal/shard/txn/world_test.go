@@ -53,7 +53,7 @@ type world struct {
 	// model is what each key holds. No value is written twice.
 	model    map[string]string
 	outcomes map[ID]Outcome // of transactions whose decision was made
-	answers  map[ID]Outcome // what the callers were told
+	answers  map[ID]Outcome // what the callers got
 	serial   uint64
 	healing  bool
 	mood     mood
@@ -218,8 +218,8 @@ func (w *world) takeMessage(i int) message {
 	return m
 }
 
-// deliverMessage brings something to where it was going, unless it is lost. Commands
-// for one group may come together and make one batch.
+// deliverMessage delivers a message to its destination, unless it is lost. Commands for one
+// group may come together and make one batch.
 func (w *world) deliverMessage() {
 	if n := len(w.late); n > 0 && w.chance(w.mood.late) {
 		i := w.rng.IntN(n)
@@ -507,8 +507,8 @@ func (w *world) newID() (id ID) {
 	return id
 }
 
-// settleFaults lets everything come to rest: no more faults, time passes, and groups
-// tend what they have.
+// settleFaults lets everything come to rest: no more faults, time passes, and groups do their
+// housekeeping.
 func (w *world) settleFaults() {
 	w.healing = true
 	w.net = append(w.net, w.late...)
