@@ -109,9 +109,9 @@ func (n *Node) makeFirstMap(ctx context.Context) (*partition.Map, error) {
 	return m, n.doDurably(ctx, n.lookupGroup(firstGroup), c)
 }
 
-// assignFirstRanges gives every group what the map says that has nothing yet: a new node was
-// interrupted, or is being made. A later map may say what a job has decided and not
-// done yet: that is the job's.
+// assignFirstRanges gives every group that has nothing yet its ranges by the map: a new node was
+// interrupted, or is being made. A later map may have what a job has decided and not done yet:
+// that is the job's.
 func (n *Node) assignFirstRanges(ctx context.Context, m *partition.Map) error {
 	if m.Version() > firstMapVersion {
 		return nil

@@ -226,9 +226,9 @@ func (n *Node) alignGroups(ctx context.Context, m *partition.Map, spans ...parti
 	return n.removeStrayRows(ctx, m, spans)
 }
 
-// checkAlign returns why align cannot be done now: a group that would have to change its list
-// is on a store that has failed. What is noted is in the way of all that come after it until
-// it is done, so it is asked before.
+// checkAlign returns why align cannot be done now: a group that would have to change its table
+// is on a store that has failed. A placing that is noted is in the way of all that come after it
+// until it is done, so this is checked before.
 func (n *Node) checkAlign(m *partition.Map, spans []partition.Span) error {
 	for _, h := range n.storeHosts {
 		why := h.failureCause()

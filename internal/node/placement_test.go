@@ -28,7 +28,7 @@ func durableOptions(stores int) Options {
 	return o
 }
 
-// checkGroupsMatchMap fails if the groups do not serve exactly what the map says.
+// checkGroupsMatchMap fails if the groups do not serve exactly what the map has for them.
 func checkGroupsMatchMap(t *testing.T, n *Node) {
 	t.Helper()
 	m, err := n.loadNewestMap(ctx)

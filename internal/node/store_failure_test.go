@@ -35,8 +35,8 @@ func openWithFailingStore(t *testing.T, lame int, last partition.GroupID) (n *No
 	}
 }
 
-// checkOthersGoOn fails if a store that has failed keeps others from what they do: the groups of the
-// other stores have what the map says, and it can change.
+// checkOthersGoOn fails if a store that has failed keeps others from what they do: the groups of
+// the other stores have what the map has for them, and it can change.
 func checkOthersGoOn(t *testing.T, n *Node) {
 	t.Helper()
 	m := n.Map()

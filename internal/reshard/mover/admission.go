@@ -88,8 +88,8 @@ func findJobFloor(jobs []Job, id ownership.JobID) ownership.JobID {
 	return id
 }
 
-// admitChange admits a job that changes one range. The map itself says what is
-// wrong with it: the change is made on a copy.
+// admitChange admits a job that changes one range. The map itself reports what is wrong with it:
+// the change is made on a copy.
 func (j *Job) admitChange(v ClusterState, r Request) error {
 	s, ok := v.Map.Shard(r.Shard)
 	if !ok {

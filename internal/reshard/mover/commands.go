@@ -18,7 +18,7 @@ type siteBinding struct{ site *ownership.Site }
 // Bind sets the site at which the command is evaluated.
 func (b *siteBinding) Bind(s *ownership.Site) { b.site = s }
 
-// changeOwnership evaluates a change of the list as a part of a command.
+// changeOwnership evaluates a change of the ownership table as a part of a command.
 func (b *siteBinding) changeOwnership(e *command.Env, c ownership.ChangeOwnership) command.Reply {
 	c.Bind(b.site)
 	return c.Eval(e)

@@ -163,8 +163,8 @@ func withPhaseDone(j Job) Job {
 	return j
 }
 
-// While a store has failed, nothing is asked for that it would have to take or give. What is
-// left for that says so, and goes on when it is open again.
+// While a store has failed, nothing is asked for that it would have to take or give. The part
+// that is left because of that has that as its reason, and goes on when the store is open again.
 func TestAStoreThatHasFailedIsLeftOut(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	v := fourShards(t)

@@ -109,7 +109,7 @@ type GroupCommand struct {
 	Command SiteCommand
 }
 
-// SiteCommand is a command about the list of the group that evaluates it.
+// SiteCommand is a command about the ownership table of the group that evaluates it.
 type SiteCommand interface {
 	command.Command
 	Bind(*ownership.Site)

@@ -250,8 +250,8 @@ func TestAFreezeThatComesAfterItsThawChangesNothing(t *testing.T) {
 	}
 }
 
-// The tables of DESIGN.md say for each phase what is wanted. They are compared
-// with what jobs want.
+// The tables of DESIGN.md have for each phase what is wanted. They are compared with what jobs
+// want.
 func TestTheDesignSaysWhatEachPhaseWants(t *testing.T) {
 	text, err := os.ReadFile("DESIGN.md")
 	if err != nil {

@@ -19,7 +19,7 @@ type moveRace struct {
 	rng     *rand.Rand
 	span    partition.Span
 	base    uint64
-	upto    uint64 // as the record says
+	upto    uint64 // as in the record
 	copiers []*Copier
 	chunks  []Chunk
 }

@@ -24,7 +24,7 @@ type GroupHost struct {
 // Finder returns the host of a group, or ErrGroupNotOpen.
 type Finder func(partition.GroupID) (GroupHost, error)
 
-// overlappingRanges returns the ranges of a list that overlap with a span.
+// overlappingRanges returns the ranges of a table that overlap with a span.
 func overlappingRanges(l *ownership.Table, s partition.Span) []ownership.Range {
 	return slices.Collect(l.ScanOverlapping(s))
 }

@@ -120,8 +120,8 @@ func NewOutcomeQuery(l txn.Lock) *txn.Inquire {
 	return &txn.Inquire{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS}
 }
 
-// NewResolve makes the command that ends a transaction in the shard of one of its
-// locks, and says whose it is. The reply to an Inquire was what became of it.
+// NewResolve makes the command that ends a transaction in the shard of one of its locks, and
+// returns the group that has it. The reply to an Inquire was what became of it.
 func NewResolve(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID, *txn.Resolve) {
 	s := m.Find(l.RecordPosition())
 	return s.Group, &txn.Resolve{ID: l.Txn, Span: s.Span, Commit: o == txn.Committed, DeadlineMS: l.DeadlineMS}

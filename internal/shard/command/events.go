@@ -136,8 +136,8 @@ func (e *Env) recordEvent(p partition.Position, event Event) {
 	e.effects.Put(e.keyBuf, []byte{byte(event)})
 }
 
-// WithoutEvents evaluates a command that is one step of several: an [RecordKeyEvents] says what they
-// are together. That a key has expired is recorded all the same.
+// WithoutEvents evaluates a command that is one step of several: a [RecordKeyEvents] records
+// what they are together. That a key has expired is recorded all the same.
 type WithoutEvents struct{ Command Command }
 
 // Eval evaluates the command.

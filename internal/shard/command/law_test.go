@@ -18,8 +18,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// hintingReader is a Reader that may know which keys are plain, and says so now and
-// then.
+// hintingReader is a Reader that may know which keys are plain, and reports so now and then.
 type hintingReader struct {
 	*memoryStore
 	count int

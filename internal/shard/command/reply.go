@@ -112,8 +112,9 @@ var (
 	ErrRow = errors.New("command: bad row: it is damaged, or of another version")
 )
 
-// IsCommandError reports whether an error is the answer of a command, which has seen the state and says
-// no. Any other means that the command was not evaluated: nothing is known about the state.
+// IsCommandError reports whether an error is the answer of a command, which has seen the state
+// and refuses. Any other means that the command was not evaluated: nothing is known about the
+// state.
 func IsCommandError(err error) bool {
 	for _, answer := range []error{ErrWrongType, ErrNotInteger, ErrNotFloat, ErrOverflow, ErrConflict, ErrNotStored, ErrTooLarge, ErrSyntax} {
 		if errors.Is(err, answer) {

@@ -226,7 +226,7 @@ func (x *executor) finishBatch(committed bool) {
 	x.clock.resumeTime()
 }
 
-// publishChanges shows what the batch has changed of the list and the locks.
+// publishChanges publishes what the batch has changed of the ownership table and the locks.
 func (x *executor) publishChanges() {
 	traces := &x.published.traces
 	traces.endBatch(x.guard.locks.ListChanges()[:x.tracedChanges], true)
@@ -237,7 +237,7 @@ func (x *executor) publishChanges() {
 			x.fatalErr = failedError(err)
 			return
 		}
-		followed := x.guard.locks.ListChanges()[x.tracedChanges:] // before others know the list
+		followed := x.guard.locks.ListChanges()[x.tracedChanges:] // before others know the table
 		traces.beginBatch(followed)
 		traces.endBatch(followed, true)
 		if came { // with what may expire, and may have elements to sweep

@@ -138,7 +138,8 @@ type executorReader struct {
 	cached        CachedState // nil if the state is none
 	nonBlocking   bool        // the command at hand is
 	uncachedReads int         // what NonBlocking commands of this run have read that was not in memory
-	// readOnly reports whether the NonBlocking command at hand changes nothing, and rows and bytes are what it has read.
+	// readOnly reports whether the NonBlocking command at hand changes nothing. rowsRead and
+	// bytesRead are what it has read.
 	readOnly            bool
 	rowsRead, bytesRead int
 	// mixed is false as long as no collection and no expiry was ever written.
@@ -232,9 +233,9 @@ func (r *executorReader) CanSetBlindly([]byte) bool { return !r.mixed.Load() }
 // answer, what the command points to must not be changed afterwards: it may
 // still be executed.
 //
-// A command that meets a lock of a transaction, or a range that is being given
-// away, waits until that is over, and takes its turn again, unless the request says
-// NoWait. If the group owns the key no longer, the reply is ownership.ErrWrongGroup.
+// A command that meets a lock of a transaction, or a range that is being given away, waits until
+// that is over, and is queued again, unless the request has NoWait. If the group owns the key no
+// longer, the reply is ownership.ErrWrongGroup.
 func (g *Group) Execute(ctx context.Context, r Request) (command.Reply, error) {
 	switch {
 	case r.Piggyback:
@@ -362,8 +363,9 @@ var (
 	// ErrWouldBlock means that a NonBlocking request was not executed, because it would have
 	// waited for a disk: prefetch for it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
-	// ErrReadTooLarge means that a NonBlocking request was not executed, because it reads more than others should
-	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
+	// ErrReadTooLarge means that a NonBlocking request was not executed, because it reads more
+	// than others should wait for: execute it by itself, past the queue if it only reads. It is
+	// an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
 	// ErrOptions means that an option is out of its range: the text has the name.
 	ErrOptions = errors.New("group: bad options")

@@ -19,9 +19,9 @@ type guard struct {
 	locks        *txn.Locks
 	reservations *txn.ReservationQueue
 	txnSite      *txn.Site
-	// durableTable is the list without the changes of the batch.
+	// durableTable is the ownership table without the changes of the batch.
 	durableTable *ownership.Table
-	// releasedBefore is how many had left the queue of holds before the batch.
+	// releasedBefore is how many had left the reservation queue before the batch.
 	releasedBefore uint64
 	// reservationID is that of the call at hand, see [Request].
 	reservationID txn.ID
@@ -178,7 +178,7 @@ type ownershipCommand struct {
 	guard *guard
 }
 
-// Eval changes the list and cuts the locks.
+// Eval changes the ownership table and cuts the locks.
 func (c ownershipCommand) Eval(e *command.Env) command.Reply {
 	before := c.guard.ownerSite.Table
 	reply := c.Command.Eval(e)

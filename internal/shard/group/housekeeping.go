@@ -180,8 +180,9 @@ func isNotExecuted(err error) bool {
 	return errors.Is(err, ErrWouldBlock) || errors.Is(err, ErrSkipped)
 }
 
-// runCalls executes housekeeping calls. Those that are NonBlocking may be refused for a disk; of others, which may wait
-// for one, there should be one. After an error they are the group's still.
+// runCalls executes housekeeping calls. Those that are NonBlocking may be refused for a disk; of
+// others, which may wait for one, there should be one. After an error they are the group's
+// still.
 func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	for len(batch) > 0 {
 		n := min(len(batch), g.opts.Queue)

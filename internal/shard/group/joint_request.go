@@ -33,12 +33,11 @@ type SubRequest struct {
 // ErrNoSharedLog means that the groups do not share a log.
 var ErrNoSharedLog = errors.New("group: the groups have no log in common")
 
-// ExecuteJoint executes requests of several groups as one: all of them, at one moment,
-// or none. The groups share a log, and each has at most one request. If one fails,
-// its reply has the reason, and the others have changed nothing. At most one has an ID,
-// which stands for all: if it was executed before, nothing is executed, and the replies of
-// the others are empty. It waits as [Group.Execute] does, unless the request that is refused says
-// NoWait.
+// ExecuteJoint executes requests of several groups as one: all of them, at one moment, or none.
+// The groups share a log, and each has at most one request. If one fails, its reply has the
+// reason, and the others have changed nothing. At most one has an ID, which stands for all: if
+// it was executed before, nothing is executed, and the replies of the others are empty. It waits
+// as [Group.Execute] does, unless the request that is refused has NoWait.
 func ExecuteJoint(ctx context.Context, requests []SubRequest) ([]command.Reply, error) {
 	for _, r := range requests {
 		if r.Request.NoWait {

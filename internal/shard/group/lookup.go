@@ -24,8 +24,9 @@ type CachedState interface {
 	// know some.
 	LookupSize(key []byte) (size int, known bool)
 	Prefetch(keys ...[]byte)
-	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
-	// is the visitor's until it returns. IsCurrent reports whether it is still the newest, or may return false.
+	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value is
+	// the visitor's until it returns. IsCurrent reports whether it is still the newest, or may
+	// return false.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
 	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
@@ -249,7 +250,7 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 // CanSetBlindly reports whether a plain Set is executed without a look at the row that it replaces.
 func (g *Group) CanSetBlindly() bool { return !g.reader.mixed.Load() }
 
-// isTableCurrent reports whether the list is the one that a reader has begun with: a range that
+// isTableCurrent reports whether the table is the one that a reader has begun with: a range that
 // was given away meanwhile may have been changed by its new owner.
 func (g *Group) isTableCurrent(list *ownership.Table) bool { return g.published.table.Load() == list }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// publishedGuard is what readers past the queue see of the guard: the list and the locks
-// as of the last batch that is durable.
+// publishedGuard is what readers past the queue see of the guard: the ownership table and the
+// locks as of the last batch that is durable.
 //
-// It follows the publication of the batch's rows and precedes its answers. So a
-// reader may meet a lock whose transaction is already resolved, and then finds
-// the row as it left it; but no answer says that a key is changed, or is another
-// group's, while a reader still sees the key without the lock, or the range.
+// It follows the publication of the batch's rows and precedes its answers. So a reader may meet
+// a lock whose transaction is already resolved, and then finds the row as it left it; but no
+// answer reports that a key is changed, or is another group's, while a reader still sees the key
+// without the lock, or the range.
 type publishedGuard struct {
 	table atomic.Pointer[ownership.Table]
 	// tableChanges is not 0 while the groups of a batch publish ownership tables that belong

@@ -8,10 +8,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ChangeOwnership changes the list of a group: ranges that must be there give way to
-// others. If what is to become is there already, the reply is OK and nothing
-// changes: a step may be repeated. The reply to one that comes too late is
-// ErrStale.
+// ChangeOwnership changes the table of a group: ranges that must be there give way to others. If
+// what is to become is there already, the reply is OK and nothing changes: a step may be
+// repeated. The reply to one that comes too late is ErrStale.
 type ChangeOwnership struct {
 	Expect, Become []Range
 	// VersionFloor and ClockFloorMS are of a range that comes from another
@@ -22,8 +21,8 @@ type ChangeOwnership struct {
 	// Mixed means that the range may have rows that a plain Set must not
 	// overwrite blindly.
 	Mixed bool
-	// JobFloor means that all jobs with a lower number have ended, of those that change
-	// ranges: some of what they have left in the list is joined. 0 joins nothing.
+	// JobFloor means that all jobs with a lower number have ended, of those that change ranges:
+	// some of what they have left in the table is joined. 0 joins nothing.
 	JobFloor JobID
 
 	site *Site
@@ -44,7 +43,7 @@ func (c *ChangeOwnership) Bind(s *Site) { c.site = s }
 // comes with the range.
 func (c *ChangeOwnership) Floors() (clockMS int64, mixed bool) { return c.ClockFloorMS, c.Mixed }
 
-// Eval changes the list and its records.
+// Eval changes the table and its records.
 func (c *ChangeOwnership) Eval(e *command.Env) command.Reply {
 	next, done, err := c.site.Table.changeRanges(c.Expect, c.Become)
 	if err != nil {
@@ -164,8 +163,8 @@ func (c *chunk) planMerges(floor JobID) (expect, become []Range) {
 }
 
 // mergeForeign joins ranges of jobs before floor in two chunks: that of a range that has just
-// changed, and another one, which its job chooses. A command adds a few ranges to a list
-// at most, so to look at some hundred each time keeps up with them wherever they are.
+// changed, and another one, which its job chooses. A command adds a few ranges to a table at
+// most, so to look at some hundred each time keeps up with them wherever they are.
 func (s *Site) mergeForeign(e *command.Env, floor JobID, changed []Range) {
 	for i := range 2 {
 		where, _ := s.Table.locateRange(changed[0].Span.Start)

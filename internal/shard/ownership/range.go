@@ -45,7 +45,7 @@ func (s State) String() string {
 // JobID names a piece of work that changes owners, for ever. 0 is none.
 type JobID uint64
 
-// Range is a range in a group's list.
+// Range is a range in a group's table.
 type Range struct {
 	Span partition.Span
 	// Version is that of the map to which the range in this state belongs: that
@@ -110,7 +110,7 @@ func decodeRange(start partition.Position, b []byte) (Range, error) {
 	}, nil
 }
 
-// LoadTable reads the list of a group.
+// LoadTable reads the table of a group.
 func LoadTable(r command.Reader, group partition.GroupID) (*Table, error) {
 	from := recordKey(nil, group, nil)
 	to := recordKey(nil, group+1, nil)
@@ -143,7 +143,7 @@ var (
 	// ErrFrozen means that a range takes no writes for the moment, because it is
 	// about to be given away: wait, and look at the map again.
 	ErrFrozen = errors.New("ownership: the range is being given away")
-	// ErrBadTable means that ranges are not a list.
+	// ErrBadTable means that ranges are not a table.
 	ErrBadTable = errors.New("ownership: bad list")
 	// ErrBadRecord means that stored bytes are not a range that this version can
 	// read: they are damaged, or a newer version wrote them.

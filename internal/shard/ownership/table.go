@@ -34,7 +34,7 @@ func NewTable(ranges ...Range) (*Table, error) {
 	return l.replaceRanges(rangeIndex{}, rangeIndex{}, ranges), nil
 }
 
-// sortAndCheck returns a copy of ranges in order, if they could be a list.
+// sortAndCheck returns a copy of ranges in order, if they could be a table.
 func sortAndCheck(ranges []Range) ([]Range, error) {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, compareStarts)
@@ -169,7 +169,7 @@ func flattenChunks(chunks []*chunk) (ranges []*Range) {
 	return ranges
 }
 
-// hasRange reports whether a range is in the list.
+// hasRange reports whether a range is in the table.
 func (l *Table) hasRange(r *Range) bool {
 	found := l.findRange(r.Span.Start)
 	return found != nil && found.equal(r)
@@ -234,8 +234,8 @@ func boundingSpan(expect, become []Range) (hull partition.Span) {
 	return hull
 }
 
-// replaceRanges returns the list in which ranges have taken the place of those from one
-// place up to another.
+// replaceRanges returns the table in which ranges have taken the place of those from one index
+// up to another.
 func (l *Table) replaceRanges(from, to rangeIndex, ranges []Range) *Table {
 	first, last := from.chunk, min(to.chunk+1, len(l.chunks)) // chunks that are made anew
 	var head, tail []*Range
@@ -276,8 +276,8 @@ func (l *Table) replaceRanges(from, to rangeIndex, ranges []Range) *Table {
 	return next
 }
 
-// markReadableChunks says which chunks are solid, like index. It matters to a chunk where the
-// next one starts.
+// markReadableChunks determines which chunks are readable, like indexChunks. It matters to a
+// chunk where the next one starts.
 func (l *Table) markReadableChunks(before *Table, first, last, n int) {
 	l.readableChunks = make([]bool, len(l.chunks))
 	for i, c := range l.chunks {
@@ -294,8 +294,8 @@ func (l *Table) markReadableChunks(before *Table, first, last, n int) {
 	}
 }
 
-// indexChunks makes the index of chunks, of which n have taken the place of those from
-// first to last of a list before.
+// indexChunks makes the index of chunks, of which n have taken the place of those from first to
+// last of a table before.
 func (l *Table) indexChunks(before *Table, first, last, n int) {
 	if len(l.chunks) == 0 {
 		return
@@ -316,7 +316,7 @@ func (l *Table) indexChunks(before *Table, first, last, n int) {
 	}
 }
 
-// hasAll reports whether all of become is in the list.
+// hasAll reports whether all of become is in the table.
 func (l *Table) hasAll(become []Range) bool {
 	for i := range become {
 		if !l.hasRange(&become[i]) {

@@ -358,7 +358,7 @@ func TestAChangedListIsWhatASliceWouldBe(t *testing.T) {
 	})
 }
 
-// checkReads checks what a list says of reads against a look at all ranges.
+// checkReads checks what a table reports about reads against a look at all ranges.
 func checkReads(t *rapid.T, l *Table, want sliceTable) {
 	frozen := 0
 	var upto partition.Position // of the reads that want[i] is among

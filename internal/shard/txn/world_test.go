@@ -90,7 +90,7 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	return w
 }
 
-// assignOwners makes the groups' own lists say what the shards say.
+// assignOwners makes the groups' own tables match the shards.
 func (w *world) assignOwners() {
 	for _, p := range w.peers {
 		p.owned = nil
