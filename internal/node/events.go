@@ -54,7 +54,7 @@ func (e storeEvents) SlowDisk(op string, took time.Duration, bytes int) {
 	e.limited.Warn("slow disk", "reason", op, "store", e.store, "took", took, "bytes", bytes)
 }
 
-// watchStores logs stores that lack room or have stopped, and of the end of the lack,
+// watchStores logs that stores lack space or have stopped, and the end of the lack,
 // until the node is closed.
 func (n *Node) watchStores() {
 	ticker := time.NewTicker(watchInterval)

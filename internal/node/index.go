@@ -48,7 +48,7 @@ func (x *IndexInfo) IsReady() bool { return x.ready.Load() }
 // same pointer.
 type IndexSet struct {
 	All []*IndexInfo
-	// Needs are the fields of a hash that they look at, sorted, unless they look at
+	// Needs are the fields of a hash that they read, sorted, unless they read
 	// the Whole of it.
 	Needs [][]byte
 	Whole bool

@@ -65,7 +65,7 @@ func (n *Node) startDriver(j mover.Job) *jobCompletion {
 	return d.completion
 }
 
-// wakeDriver makes the driver of a job look at the record.
+// wakeDriver makes the driver of a job read the record.
 func (n *Node) wakeDriver(id ownership.JobID) {
 	n.jobs.mu.Lock()
 	defer n.jobs.mu.Unlock()

@@ -216,7 +216,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 }
 
 // withThawDeadline is a context that ends when the range has taken no writes for too long: a
-// destination that stands still must not keep it so. What is on its way there may come late.
+// destination that stands still must not keep it so. What is in flight there may come late.
 func (d *jobDriver) withThawDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	thaws := d.job.ThawDeadlineMS()
 	if thaws == 0 {

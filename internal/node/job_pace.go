@@ -29,7 +29,7 @@ func (d *jobDriver) maybeRest() {
 		d.pacer.Measure(now, d.scheduler.read())
 	}
 	if rest := d.pacer.Sleep(now); rest > 0 {
-		_ = sleepContext(d.node.ctx, rest) // the caller looks at the context
+		_ = sleepContext(d.node.ctx, rest) // the caller checks the context
 	}
 	d.pacer.Resume(time.Now())
 }

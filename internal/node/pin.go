@@ -11,7 +11,7 @@ import (
 )
 
 // pinTable are rows that users want in memory. The stores hold the rows; this knows for how
-// long, and sees to it that the store that has a row now is the one that holds it.
+// long, and makes sure that the store that has a row now is the one that holds it.
 type pinTable struct {
 	mu    sync.Mutex
 	byKey map[string]pin // by the row's key in its store

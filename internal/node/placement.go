@@ -248,7 +248,7 @@ func (n *Node) checkAlign(m *partition.Map, spans []partition.Span) error {
 // spans, which are in order, or nil if it does.
 type alignFunc func(*GroupHost, *partition.Map, []partition.Span) command.Command
 
-// maxAlignTries is how often lists are looked at again: jobs elsewhere in the same groups
+// maxAlignTries is how often tables are read again: jobs elsewhere in the same groups
 // join ranges that were given away, and those may reach into the span.
 const maxAlignTries = 100
 

@@ -77,10 +77,10 @@ func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, ques
 	return txn.ParseOutcome(reply), n.syncStore(p)
 }
 
-// resolveOverdue ends transactions of a group that no coordinator looks after.
+// resolveOverdue ends transactions of a group that no coordinator leads.
 func (n *Node) resolveOverdue(ctx context.Context, p *GroupHost) {
 	for _, l := range p.Group.ListOverdueLocks() {
-		_ = n.resolveIfDecided(ctx, l) // it is looked at again
+		_ = n.resolveIfDecided(ctx, l) // it is tried again
 	}
 }
 
@@ -186,7 +186,7 @@ func (n *Node) ResolveDecided(ctx context.Context) error {
 	}
 }
 
-// tryResolveDecided looks at all groups, and ends what is decided. It has failed, too, if a
+// tryResolveDecided checks all groups, and ends what is decided. It has failed, too, if a
 // range has changed hands meanwhile: its locks may have gone where it had looked before.
 func (n *Node) tryResolveDecided(ctx context.Context) (bool, error) {
 	handing, parts, m := n.handovers.changeCount(), n.GroupHosts(), n.published.Load()

@@ -35,7 +35,7 @@ type storeSnapshot struct {
 	visible visibleState
 }
 
-// maxSnapshotTries is how often stores are looked at before their groups are held. A look
+// maxSnapshotTries is how often stores are read before their groups are held. A look
 // takes a fraction of the millisecond in which the clocks must not move.
 const maxSnapshotTries = 10
 
@@ -47,7 +47,7 @@ const maxSnapshotTries = 10
 func (n *Node) Snapshot(ctx context.Context, hosts ...*StoreHost) (*Snapshot, error) {
 	for {
 		v, err := n.trySnapshot(ctx, hosts)
-		// A group that is no more does not matter, unless all are.
+		// A group that was removed does not matter, unless all are.
 		gone := errors.Is(err, group.ErrClosed) || errors.Is(err, ownership.ErrWrongGroup)
 		if !gone || n.ctx.Err() != nil {
 			return v, err
@@ -61,7 +61,7 @@ func (n *Node) trySnapshot(ctx context.Context, hosts []*StoreHost) (*Snapshot, 
 	}
 	apart := len(hosts) > 1
 	for attempt := 0; ; attempt++ {
-		if apart { // nothing comes of a look meanwhile
+		if apart { // a snapshot would fail meanwhile
 			if err := n.handovers.wait(ctx); err != nil {
 				return nil, err
 			}
@@ -331,7 +331,7 @@ type handovers struct {
 	noneOpen  notifier // rings when the last of them is served again
 }
 
-// maxHandoverWait is how long a look waits for that to be over, which takes two commands,
+// maxHandoverWait is how long a snapshot waits for that to be over, which takes two commands,
 // before it finds out whether the stores are there at all.
 const maxHandoverWait = 100 * time.Millisecond
 
@@ -369,7 +369,7 @@ func (h *handovers) isUnchangedSince(mark uint64) bool {
 	return !h.hasOpen() && h.changes.Load() == mark
 }
 
-// maxOptimisticReads is how often At looks at rows before it takes a snapshot.
+// maxOptimisticReads is how often At reads rows before it takes a snapshot.
 const maxOptimisticReads = 3
 
 // commitSequences returns how often something became visible in stores.

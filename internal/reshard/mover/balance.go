@@ -101,7 +101,7 @@ func (f *fillPlan) findOrAddPool(s partition.Shard) *shardPool {
 }
 
 // countRunningJob counts what a job under way will do with a shard. If it were not counted, a
-// group would be filled again by each look at the map before the shards have come.
+// group would be filled again by each survey of the map before the shards have come.
 func (f *fillPlan) countRunningJob(o *Job, p candidate) {
 	switch {
 	case o.Phase.IsFinal() || o.Undo || o.Shard != p.ID || o.From != p.Group || o.Expect != p.Changed:

@@ -88,7 +88,7 @@ type (
 		Round  uint64
 		Groups []partition.GroupID
 	}
-	// SurveyCluster wants a look at everything. When a child has ended, a Timeout makes
+	// SurveyCluster wants the state of everything. When a child has ended, a Timeout makes
 	// the job ask again at once.
 	SurveyCluster struct{ Round uint64 }
 	// StartJob wants a job admitted. There is no answer: if it is refused, the next

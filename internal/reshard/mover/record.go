@@ -20,7 +20,7 @@ const (
 
 // recordCoder writes a record, or reads one. The fields are named once for both, so
 // that neither can forget what the other knows. When it writes, it only looks:
-// others may look at the same job.
+// others may read the same job.
 type recordCoder struct {
 	buf        []byte
 	format     byte

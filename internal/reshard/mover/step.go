@@ -14,7 +14,7 @@ const (
 	// (package protocol), so that commands of others wait for one of them at most.
 	RoundBytes = 8 << 20
 	// frozenRoundBytes is that while a range takes no writes: what is left is little, or
-	// the job should look at the time in between.
+	// the job should check the time in between.
 	frozenRoundBytes = 4 << 20
 	// ClearBatchRows is how many rows are removed at a time.
 	ClearBatchRows = 4096

@@ -280,7 +280,7 @@ const (
 	noLimit       = 1 << 30
 )
 
-// errStopFeed ends a look at the feed.
+// errStopFeed ends a read of the feed.
 var errStopFeed = errors.New("protocol: enough")
 
 // addFromLog adds what the log has about the span of an ingest behind its place, up to

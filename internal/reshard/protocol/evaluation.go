@@ -73,7 +73,7 @@ func EvalHandover(ctx context.Context, find Finder, x mover.EvalCommands, from *
 	}
 	return mover.Evaluated{
 		Round: x.Round, Rows: uint64(reply.Int), More: reply.More, Position: uint64(first.Store.Position()),
-		// Readers go by the clock until they see what the command did.
+		// Readers use the clock until they see what the command did.
 		NextVersion: given.nextVersion, ClockMS: first.Group.NowMS(),
 	}
 }

@@ -310,7 +310,7 @@ func (e *Env) nowMSAt(p partition.Position) int64 {
 // An Env is also the Reader of what its batch has made of the state so far, and
 // a place to write rows that no command of this package writes. That is what a
 // command needs that keeps tables of its own, such as the locks of
-// transactions. Nothing here looks at what the bytes mean.
+// transactions. Nothing here depends on what the bytes mean.
 var _ Reader = (*Env)(nil)
 
 // Get implements [Reader]: it appends the newest value of a store key to dst,

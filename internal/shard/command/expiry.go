@@ -31,7 +31,7 @@ func ExpireAt(ms int64) Expiry { return Expiry{expiryAt, ms} }
 func KeepExpiry() Expiry { return Expiry{mode: expiryKeep} }
 
 // ToAbsolute turns a time from now on into the time that it is by a clock, so that several
-// groups go by the same one. What cannot be resolved stays as it is, and is refused
+// groups use the same one. What cannot be resolved stays as it is, and is refused
 // when it is evaluated.
 func (x Expiry) ToAbsolute(nowMS int64) Expiry {
 	if x.mode != expiryIn || x.ms <= 0 || nowMS > math.MaxInt64-x.ms {

@@ -92,7 +92,7 @@ func (c *Set) checkOptions(e *Env) (expiry int64, err error) {
 		return 0, err
 	}
 	now := e.nowMS
-	if c.Expiry.mode == expiryIn { // most have none, and the time of a key takes a look at its group
+	if c.Expiry.mode == expiryIn { // most have none, and the time of a key takes a lookup of its group
 		now = e.nowMSAt(c.Key)
 	}
 	return c.Expiry.toPositiveUnixMS(now)

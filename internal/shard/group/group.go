@@ -348,7 +348,7 @@ var (
 	// ErrClosed means that the group was closed: the command was not executed.
 	ErrClosed = errors.New("group: closed")
 	// ErrUnknown means that the command may or may not have taken effect:
-	// look at the data once the store is open again.
+	// read the data once the store is open again.
 	ErrUnknown = errors.New("group: outcome unknown")
 	// ErrFailed means that the group stopped after an error of its log: the
 	// command was not executed. Repair what the text names and open again.

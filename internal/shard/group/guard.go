@@ -41,7 +41,7 @@ func openGuard(state State, id partition.GroupID, alone bool) (*guard, error) {
 	}
 	g.durableTable = g.ownerSite.Table
 	g.txnSite = txn.NewSite(id, g.locks, g.reservations, g.ownerSite.CheckWriteSpan)
-	// There are few locks, and may be many ranges: so look at all locks of the store.
+	// There are few locks, and may be many ranges: so read all locks of the store.
 	if err := g.locks.Load(state, partition.Whole, g.durableTable.CanRead); err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (g *guard) rollbackBatch() {
 func (g *guard) hasTableChanged() bool { return g.ownerSite.Table != g.durableTable }
 
 // syncLocks makes the locks those of the table after the batch is durable: those of ranges that
-// came are in the table of intents, and those of ranges that went are others'. It looks at what
+// came are in the table of intents, and those of ranges that went are others'. It reads what
 // has changed of the table only, and reports whether something came.
 func (g *guard) syncLocks(state State) (came bool, err error) {
 	list := g.ownerSite.Table

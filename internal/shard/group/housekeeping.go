@@ -15,7 +15,7 @@ import (
 
 // housekeeping is where housekeeping goes on. One goroutine at a time tends.
 type housekeeping struct {
-	nextOrphanKey []byte // store key up to which notes of orphans were looked at
+	nextOrphanKey []byte // store key up to which notes of orphans were read
 	// sweptCounts is how many elements were swept at positions where that goes on.
 	sweptCounts map[string]int64
 	// What is looked through for rows that are over.
@@ -83,7 +83,7 @@ func (x *executor) popDueKeys(now int64) (positions []partition.Position) {
 }
 
 // reapKeys deletes those of keys that have expired and were not written since. Those that cannot be read, or
-// are locked, keep no other from it, and are looked at again later.
+// are locked, keep no other from it, and are tried again later.
 func (g *Group) reapKeys(ctx context.Context, keys []partition.Position) (more bool, err error) {
 	var batch []*call
 	var unread, left []partition.Position
@@ -198,7 +198,7 @@ func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	return nil
 }
 
-// firstFailure is why one of some calls has failed. What is locked or on its way elsewhere is left to a later
+// firstFailure is why one of some calls has failed. What is locked or being moved elsewhere is left to a later
 // round, or to another group.
 func firstFailure(batch []*call) error {
 	for _, c := range batch {
@@ -209,7 +209,7 @@ func firstFailure(batch []*call) error {
 	return nil
 }
 
-// sweepOrphans removes elements of collections that are no more.
+// sweepOrphans removes elements of collections that no longer exist.
 func (g *Group) sweepOrphans(ctx context.Context) (more bool, err error) {
 	if !g.hasOrphans.Load() && g.housekeeping.nextOrphanKey == nil {
 		return false, nil
@@ -404,7 +404,7 @@ func (g *Group) deleteObsolete(ctx context.Context) (more bool, err error) {
 	return requests || marks || decisions, errors.Join(err1, err2, err3)
 }
 
-// deleteObsoleteIn looks at the next rows of a span of store keys and removes those that
+// deleteObsoleteIn reads the next rows of a span of store keys and removes those that
 // are over. When it has seen all, it waits before it begins again.
 func (g *Group) deleteObsoleteIn(
 	ctx context.Context, l *tableScan, everyMS int64,

@@ -164,7 +164,7 @@ func (x *executor) writeLedger(next ledger, sync bool) error {
 // and none of it has to be logged.
 //
 // It stands still from the moment at which a batch reads it until the batch is
-// visible. Otherwise a reader could see a key expire that a batch on its way to
+// visible. Otherwise a reader could see a key expire that a batch in flight to
 // the disk has found alive and goes on with.
 type clock struct {
 	wall    func() int64 // the machine's clock; may jump

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// CachedState is a State that knows some rows without a look at the disk.
+// CachedState is a State that knows some rows without reading the disk.
 type CachedState interface {
 	// Lookup appends the value of a key to dst, if it is known.
 	Lookup(key, dst []byte) (value []byte, found, known bool)
@@ -62,7 +62,7 @@ var canceledCtx = func() context.Context {
 	return ctx
 }()
 
-// NewLookup prepares a look at a row. The key belongs to the lookup until it is done.
+// NewLookup prepares a read of a row. The key belongs to the lookup until it is done.
 func (g *Group) NewLookup(key RowKey) Lookup {
 	if g.cached == nil {
 		return Lookup{group: g, key: key}
@@ -247,7 +247,7 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 	}
 }
 
-// CanSetBlindly reports whether a plain Set is executed without a look at the row that it replaces.
+// CanSetBlindly reports whether a plain Set is executed without reading the row that it replaces.
 func (g *Group) CanSetBlindly() bool { return !g.reader.mixed.Load() }
 
 // isTableCurrent reports whether the table is the one that a reader has begun with: a range that

@@ -177,7 +177,7 @@ func (g *Group) Changed() <-chan struct{} {
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
 // lockTraces is for readers of a snapshot: it has which keys were not locked in it, without a
-// look at its locks. Keys share slots, so a key that was not locked may count as locked.
+// search of its locks. Keys share slots, so a key that was not locked may count as locked.
 //
 // A batch that changes locks has an epoch, one more than the last, which it takes
 // before it is committed. A reader takes the epoch of then before it takes the

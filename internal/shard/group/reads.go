@@ -211,7 +211,7 @@ func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply co
 	for i := 0; i < maxReadOnlyTries && !ok; i++ {
 		before := g.stateSequence()
 		reply = p.eval(c, g.NowMS())
-		// Without a row no element was looked at.
+		// Without a row no element was read.
 		ok = reply.Version == 0 || before%2 == 0 && g.stateSequence() == before
 		if !ok {
 			row, _, _ := g.loadRow(key, nil) // if it cannot be read, it is not the same

@@ -61,7 +61,7 @@ type Gate interface {
 	CheckAddr() error
 }
 
-// call is a request on its way through the mailbox. It belongs to the handler
+// call is a request in flight through the mailbox. It belongs to the handler
 // until it is answered, also if the caller has left meanwhile.
 type call struct {
 	Request

@@ -37,7 +37,7 @@ func (r *Row) Field(name string) (value []byte, ok bool) {
 
 // Extractor makes the entries of rows. It may be used by any goroutine.
 type Extractor interface {
-	// NeededFields returns which fields of a hash it looks at, sorted; all of them if whole.
+	// NeededFields returns which fields of a hash it reads, sorted; all of them if whole.
 	NeededFields() (fields []string, whole bool)
 	// ExtractEntries returns the entries of a row by their keys, none if it has none. The
 	// error matches ErrEntry: then there is a mistake in the row.

@@ -164,7 +164,7 @@ func (c *chunk) planMerges(floor JobID) (expect, become []Range) {
 
 // mergeForeign joins ranges of jobs before floor in two chunks: that of a range that has just
 // changed, and another one, which its job chooses. A command adds a few ranges to a table at
-// most, so to look at some hundred each time keeps up with them wherever they are.
+// most, so to check some hundred each time keeps up with them wherever they are.
 func (s *Site) mergeForeign(e *command.Env, floor JobID, changed []Range) {
 	for i := range 2 {
 		where, _ := s.Table.locateRange(changed[0].Span.Start)

@@ -138,10 +138,10 @@ var (
 	// it. This one changed nothing: read the table again.
 	ErrStale = errors.New("ownership: the group's list has changed")
 	// ErrWrongGroup means that the group does not serve a position, or not any
-	// more: look at a newer map and ask the group that does. See [WrongGroupError].
+	// more: get a newer map and ask the group that does. See [WrongGroupError].
 	ErrWrongGroup = errors.New("ownership: another group serves this position")
 	// ErrFrozen means that a range takes no writes for the moment, because it is
-	// about to be given away: wait, and look at the map again.
+	// about to be given away: wait, and get the map again.
 	ErrFrozen = errors.New("ownership: the range is being given away")
 	// ErrBadTable means that ranges are not a table.
 	ErrBadTable = errors.New("ownership: bad list")

@@ -298,7 +298,7 @@ type (
 	DecideRefused struct {
 		Err error
 		// NoneInFlight means that each Decide to commit that was ever sent has been refused,
-		// so that none is on its way: the transaction cannot be committed any more.
+		// so that none is in flight: the transaction cannot be committed any more.
 		NoneInFlight bool
 	}
 	// Resolved is the reply to a Resolve of a span, or of a piece of one.
@@ -310,7 +310,7 @@ type (
 		// NoneInFlight is as in DecideRefused.
 		NoneInFlight bool
 	}
-	// Timeout means that nothing has come for a while: what is on its way may
+	// Timeout means that nothing has come for a while: what is in flight may
 	// be lost.
 	Timeout struct{}
 )

@@ -239,7 +239,7 @@ func (l *Locks) listTxnIn(id ID, s partition.Span) (found []*Lock) {
 	return slices.DeleteFunc(l.ListIn(s), func(lock *Lock) bool { return lock.Txn != id })
 }
 
-// maxScannedLocks is how many locks of a transaction are looked at one by one, whatever
+// maxScannedLocks is how many locks of a transaction are checked one by one, whatever
 // others there are in a span.
 const maxScannedLocks = 32
 

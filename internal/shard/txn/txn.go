@@ -63,7 +63,7 @@ var (
 	// ErrFinished means that the transaction is over: this message came late.
 	ErrFinished = errors.New("txn: the transaction is over")
 	// ErrForgotten means that a decider was asked so late that it has no record
-	// of the transaction any more: look at the data.
+	// of the transaction any more: read the data.
 	ErrForgotten = errors.New("txn: too late to know whether it was committed: look at the data")
 	// ErrBadParticipant means that a part is not well formed: its text has the reason.
 	ErrBadParticipant = errors.New("txn: bad part")

@@ -90,7 +90,7 @@ func (s *Site) checkReserved(id ID, t *lockSet) error {
 	return nil
 }
 
-// recordingReader is the state as a part sees it, with a note of all that it looks at. So
+// recordingReader is the state as a part sees it, with a note of all that it reads. So
 // what has to be locked is known, whatever the commands are: also of one that
 // writes nothing because of what it has read.
 type recordingReader struct {
@@ -154,7 +154,7 @@ type lockEntry struct {
 	effects effect.Builder
 }
 
-// rowAccess is a row that was looked at, or is to be changed.
+// rowAccess is a row that was read, or is to be changed.
 type rowAccess struct {
 	position partition.Position
 	// effectIndex is the number of the effect on it, -1 if there is none.
