@@ -20,8 +20,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Transaction is what is to be committed in two phases: parts on several stores, or
-// the part of one that holds what it needs.
+// Transaction is a transaction to be committed in two phases: parts on several stores, or the
+// part of one that holds what it needs.
 type Transaction struct {
 	// Participants are in the order of their spans, see [protocol.Participants].
 	Participants []txn.Participant
@@ -356,8 +356,8 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 	return replyEvent(c, reply, err)
 }
 
-// tryRequest executes the request of a caller that asks again while something is in the way: it stays so for good if the
-// store has failed.
+// tryRequest executes the request of a caller that asks again while something is in the way:
+// that stays so for good if the store has failed.
 func (p *GroupHost) tryRequest(ctx context.Context, r group.Request) (command.Reply, error) {
 	r.NoWait = true
 	reply, err := p.Group.Execute(ctx, r)

@@ -44,12 +44,11 @@ type IndexInfo struct {
 // IsReady reports whether all rows have their entries.
 func (x *IndexInfo) IsReady() bool { return x.ready.Load() }
 
-// IndexSet are those that a write to a keyspace has to maintain. The same ones are the
+// IndexSet is the set of indexes that a write to a keyspace has to maintain. Equal sets are the
 // same pointer.
 type IndexSet struct {
 	All []*IndexInfo
-	// Needs are the fields of a hash that they read, sorted, unless they read
-	// the Whole of it.
+	// Needs are the fields of a hash that they read, sorted, unless they read the Whole of it.
 	Needs [][]byte
 	Whole bool
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// pinTable are rows that users want in memory. The stores hold the rows; this knows for how
-// long, and makes sure that the store that has a row now is the one that holds it.
+// pinTable has the rows that users want in memory. The stores hold the rows; pinTable knows for
+// how long, and makes sure that the store that has a row is the one that holds it.
 type pinTable struct {
 	mu    sync.Mutex
 	byKey map[string]pin // by the row's key in its store

@@ -35,8 +35,8 @@ type storeSnapshot struct {
 	visible visibleState
 }
 
-// maxSnapshotTries is how often stores are read before their groups are held. A look
-// takes a fraction of the millisecond in which the clocks must not move.
+// maxSnapshotTries is how often stores are read before their groups are held. A read takes a
+// fraction of the millisecond in which the clocks must not move.
 const maxSnapshotTries = 10
 
 // Snapshot returns the state of stores now.
@@ -217,7 +217,7 @@ func (h *StoreHost) listGroups() []*group.Group {
 	return groups
 }
 
-// GroupStates is what the groups of a host knew at one.
+// GroupStates is what the groups of a host knew at one moment.
 type GroupStates struct {
 	states   []groupState
 	hasLocks bool
@@ -369,7 +369,7 @@ func (h *handovers) isUnchangedSince(mark uint64) bool {
 	return !h.hasOpen() && h.changes.Load() == mark
 }
 
-// maxOptimisticReads is how often At reads rows before it takes a snapshot.
+// maxOptimisticReads is how often ReadSnapshot reads rows before it takes a snapshot.
 const maxOptimisticReads = 3
 
 // commitSequences returns how often something became visible in stores.

@@ -198,8 +198,8 @@ func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	return nil
 }
 
-// firstFailure is why one of some calls has failed. What is locked or being moved elsewhere is left to a later
-// round, or to another group.
+// firstFailure returns why one of some calls has failed. What is locked or being moved elsewhere
+// is left to a later round, or to another group.
 func firstFailure(batch []*call) error {
 	for _, c := range batch {
 		if err := c.reply.Err; err != nil && !isRetryable(err) && !errors.Is(err, ownership.ErrWrongGroup) && !isNotExecuted(err) {

@@ -28,7 +28,7 @@ type ChangeOwnership struct {
 	site *Site
 }
 
-// Site is the group that evaluates Reowns.
+// Site is the group that evaluates ChangeOwnership commands.
 type Site struct {
 	Group partition.GroupID
 	// Table is what the group has, the changes of the batch that is being evaluated included.

@@ -19,9 +19,9 @@ type Plan struct {
 	Patient bool
 }
 
-// Coordinator leads a transaction to its end, or one that was led before from
-// its decision on. It takes events and returns what to send; it may
-// get an event twice, late, or never. DESIGN.md has its states as a table.
+// Coordinator leads a transaction to its end, or one that was led before from its decision on.
+// It takes events and returns what to send; it may get an event twice, late, or never. DESIGN.md
+// has its states as a table.
 type Coordinator struct {
 	plan  Plan
 	state State

@@ -27,7 +27,7 @@ type Locks struct {
 	markedTxns recentTxns
 }
 
-// LockChange is that of one lock, which was added or removed.
+// LockChange is the addition or removal of one lock.
 type LockChange struct {
 	Lock  *Lock
 	Added bool

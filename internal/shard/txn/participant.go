@@ -154,11 +154,10 @@ func (c *Prepare) checkMark(e *command.Env, at partition.Position) error {
 	return err
 }
 
-// Resolve ends a transaction in a span: what it was to do there is done, or
-// forgotten, and its locks are gone. The reply is how many. Once it is durable
-// nothing of the transaction is left in the span, or ever comes back to it, so
-// the reply confirms that to the decider. It may come before the Prepare, and
-// any number of times.
+// Resolve ends a transaction in a span: what it was to do there is applied, or forgotten, and
+// its locks are gone. The reply is how many. Once it is durable nothing of the transaction is
+// left in the span, or ever comes back to it, so the reply confirms that to the decider. It may
+// come before the Prepare, and any number of times.
 type Resolve struct {
 	siteBinding
 	ID ID
