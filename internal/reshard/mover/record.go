@@ -12,7 +12,7 @@ import (
 
 // recordFormat is the first byte of a record. Numbers are varints in the order
 // of fields, signed ones in zigzag, and bytes follow their length. DESIGN.md has
-// the list. Records of firstFormat are read, and have no Marked.
+// the list. Records of firstFormat are read, and have no MarkedGroups.
 const (
 	firstFormat  = 1
 	recordFormat = 2

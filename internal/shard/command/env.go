@@ -59,7 +59,7 @@ type Env struct {
 	effects      effect.Builder
 	overlay      overlay
 	nowMS        int64
-	hasReadClock bool  // see Timed
+	hasReadClock bool  // see HasReadClock
 	asOfMS       int64 // if not 0, see AsOf
 	nextVersion  uint64
 	writtenKeys  int // own rows of keys that were written since Begin

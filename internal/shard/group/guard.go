@@ -113,8 +113,8 @@ func (g *guard) beginBatch() {
 	g.locks.BeginBatch()
 }
 
-// expireReservations ends the turns of transactions whose deadline has passed, and reports whether
-// there were any: their owners may have died.
+// expireReservations ends the reservations of transactions whose deadline has passed, and
+// reports whether there were any: their owners may have died.
 func (g *guard) expireReservations(nowMS int64) (some bool) {
 	before := g.reservations.ReleasedCount()
 	g.reservations.Expire(nowMS)

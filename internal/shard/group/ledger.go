@@ -170,8 +170,8 @@ type clock struct {
 	wall    func() int64 // the machine's clock; may jump
 	word    atomic.Int64 // the highest time given out, times two, plus one while it is held
 	ceiling atomic.Int64 // logged
-	// freeTimeEnd is the end of free time. Invariant: a key of the group expires at or below the
-	// ceiling, or above free. It falls before a batch that breaks this becomes visible.
+	// freeEnd is the end of free time. Invariant: a key of the group expires at or below the
+	// ceiling, or above freeEnd. It falls before a batch that breaks this becomes visible.
 	freeEnd atomic.Int64
 }
 

@@ -26,9 +26,9 @@ type Options struct {
 	// StoreErr returns why nothing changes in the group any more, as its store has failed; nil
 	// while it may. If nil, the store is taken not to fail.
 	StoreErr func() error
-	// Reserve asks for the turn of a write that others have come before too often: it returns
-	// when what is claimed is held for it, see [txn.ReservationQueue], under an id, until it is
-	// released. Nil lets it try again and again.
+	// Reserve asks for a reservation for a write that others have come before too often: it
+	// returns when what is claimed is held for it, see [txn.ReservationQueue], under an id,
+	// until it is released. If nil, the write tries again and again.
 	Reserve func(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error)
 	// LookupOutcome asks the decider of a lock what became of its transaction. Nil means
 	// that it is undecided.

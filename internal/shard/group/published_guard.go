@@ -72,7 +72,7 @@ func (v *publishedGuard) publishGuard(g *guard, locks bool) {
 	v.wakeWaitersLocked()
 }
 
-// wakeWaiters wakes those that wait for a change: the turn of one has come.
+// wakeWaiters wakes those that wait for a change: a reservation was granted.
 func (v *publishedGuard) wakeWaiters() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -161,9 +161,8 @@ func (g *Group) ListOverdueLocks() (locks []txn.Lock) {
 	return locks
 }
 
-// Changed returns a channel that is closed when a lock or a range changes after the
-// call, or a transaction that others wait behind has had its turn. What is late is so
-// no more.
+// Changed returns a channel that is closed when a lock or a range changes after the call, or a
+// reservation that others wait behind is released. Piggybacked requests are executed at once.
 func (g *Group) Changed() <-chan struct{} {
 	changed := g.published.changedChan()
 	if g.piggyback.hasCalls() {

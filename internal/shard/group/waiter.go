@@ -36,9 +36,9 @@ type waiter struct {
 	release       func()
 }
 
-// wait waits until what was met may be gone, or for the turn of the request. It is not
-// tried again if it has to come with a turn: what a transaction has read before it is its
-// turn is of no use any more.
+// wait waits until what was met may be gone, or for the reservation of the request. The request
+// is not tried again if it needs a reservation for a commit: what a transaction has read before
+// its reservation is of no use any more.
 func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool, err error) {
 	hold := p.Group.opts.Reserve
 	var held *txn.ReservedError
@@ -58,7 +58,7 @@ func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool,
 	return true, p.Group.waitForUnlock(ctx, met, w.attempts-1)
 }
 
-// shouldReserve notes that others came first, and reports whether it is time to ask for a turn.
+// shouldReserve notes that others came first, and reports whether it is time to ask for a reservation.
 func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
 	if w.blockedSince.IsZero() {
 		w.blockedSince = time.Now()
@@ -69,7 +69,7 @@ func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
 	return time.Since(w.blockedSince) >= reserveAfter
 }
 
-// releaseReservation gives up the turn.
+// releaseReservation gives up the reservation.
 func (w *waiter) releaseReservation() {
 	if w.release != nil {
 		w.release()

@@ -26,14 +26,14 @@ type Coordinator struct {
 	plan  Plan
 	state State
 	// unprepared has for each part whether its Prepared is still to come.
-	// Invariant: unprepared is how many of them are true.
+	// Invariant: unpreparedCount is how many of them are true.
 	unprepared      []bool
 	unpreparedCount int
 	// commitSent reports whether a Decide to commit was ever sent, and may be in flight or have
 	// succeeded. Invariant: if not, only this Coordinator can make the transaction anything but
 	// aborted, and it needs no record to be aborted.
 	commitSent bool
-	outcome    Outcome // Invariant: final iff state >= Resolving, unless forgotten
+	outcome    Outcome // Invariant: it is final iff state >= Resolving, unless forgotten
 	err        error   // why it is aborted
 	// unresolved are the spans whose owners have not confirmed.
 	unresolved []partition.Span

@@ -39,9 +39,9 @@ type Site struct {
 	decisionsLoaded bool
 }
 
-// NewSite returns the site of a group with its locks and holds. owns returns why the group must not change
-// anything in a span now, because it has no part of it, or another owner, or is
-// frozen; nil if it may.
+// NewSite returns the site of a group with its locks and reservations. owns returns why the
+// group must not change anything in a span, because it has no part of it, or another owner, or
+// is frozen; nil if it may.
 func NewSite(group partition.GroupID, locks *Locks, holds *ReservationQueue, owns func(partition.Span) error) *Site {
 	s := &Site{group: group, locks: locks, reservations: holds, checkOwned: owns}
 	s.trialEnv = command.NewEnv(&s.recorder)

@@ -87,9 +87,9 @@ type reservation struct {
 type ReservedSpan struct {
 	Span  partition.Span // of one key: KeySpan
 	Write bool
-	// Plain reports whether a plain write needs it. It reads nothing before it has its turn, so two
-	// of them do not wait for each other: they would go on to queue, one write of the log for
-	// each, when the transactions that made them do so have long left.
+	// Plain means that a plain write needs it. It reads nothing before it has its reservation,
+	// so two of them do not wait for each other: they would go on to queue, one write of the log
+	// for each, when the transactions that made them do so have long left.
 	Plain bool
 }
 
@@ -106,8 +106,7 @@ func (h *ReservationQueue) Reserve(id ID, claims []ReservedSpan, deadlineMS int6
 	return len(h.grantFrom(len(h.queue)-1)) > 0
 }
 
-// Release takes a transaction out of the queue and returns those whose turn has
-// come.
+// Release takes a transaction out of the queue and returns those that are granted by that.
 func (h *ReservationQueue) Release(id ID) []ID {
 	return h.removeMatching(func(x reservation) bool { return x.id == id })
 }
