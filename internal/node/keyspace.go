@@ -50,9 +50,9 @@ type Keyspace struct {
 // Dropped returns a channel that is closed when the keyspace is dropped.
 func (k *Keyspace) Dropped() <-chan struct{} { return k.droppedCh }
 
-// CheckAddr implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was dropped.
-// Every request that reads the keyspace, and validates that later, must have it as its gate. See
-// [Keyspace.CheckWrite] for those that write.
+// CheckAddr implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
+// dropped. Every request that reads the keyspace, and validates that later, must have
+// it as its gate. See [Keyspace.Writes] for those that write.
 func (k *Keyspace) CheckAddr() error {
 	if k.isDropped.Load() {
 		return fmt.Errorf("%w: %q was dropped", ErrNoKeyspace, k.Name)
