@@ -137,9 +137,8 @@ func (n *Node) copyStores(ctx context.Context, dir string) error {
 	return err
 }
 
-// pauseJobs waits until no job does anything, and keeps them all from it until release
-// is called. A range on its way is brought there first, which a full disk may hinder
-// for long.
+// pauseJobs waits until no job does anything, and keeps all jobs from it until release is
+// called. A range in flight arrives first, which a full disk may delay for long.
 func (n *Node) pauseJobs(ctx context.Context) (release func(), err error) {
 	if err := n.jobs.backupLock.lock(ctx); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (b *brokenDisk) MaybeError(op errorfs.Op) error {
 
 func (b *brokenDisk) String() string { return "broken" }
 
-// failingDisks are disks of which one ceases to sync the log when it is told to.
+// failingDisks are disks of which one ceases to sync the log when broken is set.
 func failingDisks(i int, broken *atomic.Bool) func(int) store.FS {
 	return func(at int) store.FS {
 		return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -48,8 +48,8 @@ func failingDisks(i int, broken *atomic.Bool) func(int) store.FS {
 	}
 }
 
-// Who changes the catalog is told that a change may have happened, if nobody knows
-// whether it is on the disk.
+// A caller that changes the catalog gets the error that a change may have happened, if it is
+// unknown whether it is on the disk.
 func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	for what, change := range map[string]func(*Node) error{
 		"a job": func(n *Node) error {
@@ -64,8 +64,8 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 		},
 		"the end of one": func(n *Node) error { return n.DropKeyspace(ctx, "old") },
 	} {
-		// Somebody else may have met the broken disk before: then it is known that
-		// nothing has happened.
+		// Another write may have met the broken disk before: then it is known that nothing has
+		// happened.
 		err := store.ErrFailed
 		for range 50 {
 			if err = runOnBrokenDisk(t, change); !errors.Is(err, store.ErrFailed) || errors.Is(err, group.ErrUnknown) {
@@ -78,7 +78,7 @@ func TestWhatTheDiskMayHaveOfTheCatalogIsUnknown(t *testing.T) {
 	}
 }
 
-// runOnBrokenDisk returns what a change is told whose disk has just ceased to sync.
+// runOnBrokenDisk returns the error of a change whose disk has just ceased to sync.
 func runOnBrokenDisk(t *testing.T, change func(*Node) error) error {
 	disk := new(brokenDisk)
 	o := smallOptions(1)
@@ -92,7 +92,7 @@ func runOnBrokenDisk(t *testing.T, change func(*Node) error) error {
 	return change(n)
 }
 
-// A keyspace waits for a backup to end. Nobody waits for the keyspace.
+// A keyspace waits for a backup to end. No caller waits for the keyspace.
 func TestAKeyspaceThatWaitsForABackupHoldsNobodyUp(t *testing.T) {
 	n := mustOpen(t, smallOptions(1))
 	if _, err := n.CreateKeyspace(ctx, partition.Keyspace{Name: "old"}); err != nil {

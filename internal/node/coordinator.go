@@ -20,8 +20,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Transaction is what is to be committed in two phases: parts on several stores, or
-// the part of one that holds what it needs.
+// Transaction is a transaction to be committed in two phases: parts on several stores, or the
+// part of one that holds what it needs.
 type Transaction struct {
 	// Participants are in the order of their spans, see [protocol.Participants].
 	Participants []txn.Participant
@@ -47,8 +47,8 @@ type Counters struct {
 // Remember is for how long request ids are known, 0 for the default.
 func (n *Node) Remember() time.Duration { return n.opts.Remember }
 
-// txnTimeoutMS is how long a transaction may take. It bounds for how long what a
-// dead coordinator has locked stays so, if nobody finds that out before.
+// txnTimeoutMS is how long a transaction may take. It bounds how long the locks of a dead
+// coordinator stay, if no other transaction finds out before.
 const txnTimeoutMS = 5000
 
 // newTxnID makes the id of a transaction.
@@ -135,7 +135,7 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	case answer.Outcome == txn.Undecided:
 		return fmt.Errorf("%w: %w", group.ErrUnknown, answer.Err)
 	case answer.Err == nil:
-		return command.ErrConflict // somebody who waited for it has given it up
+		return command.ErrConflict // a caller that waited for it has given it up
 	}
 	return answer.Err
 }
@@ -149,22 +149,22 @@ type txnDriver struct {
 	hasReservation bool
 	// lastErr is why a group could not be asked, the last time.
 	lastErr error
-	// allFailed tells that all groups that could not be asked, the last time, have failed for
+	// allFailed reports whether all groups that could not be asked, the last time, have failed for
 	// good.
 	allFailed bool
-	// maybeCommitted tells that a Decide to commit has no answer, and may have succeeded.
+	// maybeCommitted reports whether a Decide to commit has no answer, and may have succeeded.
 	maybeCommitted bool
 	// changed is closed when what was in the way may be gone.
 	changed <-chan struct{}
-	// decisionSynced tells that the decision would survive a crash.
+	// decisionSynced reports whether the decision would survive a crash.
 	decisionSynced bool
 }
 
-// run does what the coordinator wants until it has an answer, if somebody waits for
-// one, and returns that with what is left to do; otherwise to the end, or that of the
-// node, or of all groups that are left: then whoever opens it goes on. No answer for who
-// waits means that nobody knows: ctx has ended too late to take it back, or the decider
-// has failed.
+// run does what the coordinator wants until it has an answer, if a caller waits for one, and
+// returns the answer with what is left to do. Otherwise it runs to the end, or that of the node,
+// or of all groups that are left: then the next Open goes on. If a caller waits and there is no
+// answer, the outcome is unknown: ctx has ended too late to take it back, or the decider has
+// failed.
 func (l *txnDriver) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
 	for wait := 0; l.coordinator.State() != txn.Done || len(effects) > 0; {
 		if i := slices.IndexFunc(effects, isAnswer); i >= 0 {
@@ -182,7 +182,7 @@ func (l *txnDriver) run(ctx context.Context, effects []txn.Effect, waited bool) 
 		case len(effects) > 0 || l.coordinator.State() == txn.Done:
 			wait = 0
 			continue
-		case !waited && l.allFailed: // whoever opens the node goes on
+		case !waited && l.allFailed: // the next Open goes on
 			return nil, nil
 		case !l.shouldStop(ctx, waited):
 			_ = waitContext(ctx, l.changed, retryDelay<<min(wait, 8))
@@ -204,8 +204,8 @@ func isAnswer(e txn.Effect) bool {
 	return ok
 }
 
-// shouldStop reports whether there is no point in going on: for who waits also if the decider
-// has failed to answer, as whoever goes on may take long to find out.
+// shouldStop reports whether there is no point in going on: if a caller waits, also if the
+// decider has failed to answer, as resolving the transaction may take long.
 func (l *txnDriver) shouldStop(ctx context.Context, waited bool) bool {
 	failed := l.lastErr != nil && !errors.Is(l.lastErr, group.ErrOverloaded)
 	return ctx.Err() != nil || l.node.ctx.Err() != nil || waited && failed && l.coordinator.State() > txn.Preparing
@@ -248,7 +248,7 @@ func (l *txnDriver) runEffects(ctx context.Context, effects []txn.Effect, wait i
 	if len(calls) == 0 {
 		return nil
 	}
-	// Who listens makes what is late be done at once: not for a first try.
+	// A subscriber hurries queued requests: not for a first try.
 	if p := l.node.lookupGroup(calls[0].Group); p != nil && (l.hasReservation || wait > 0) {
 		l.changed = p.Group.Changed()
 	}
@@ -289,7 +289,7 @@ func isPermanentFailure(err error) bool {
 	return errors.Is(err, group.ErrFailed) || errors.Is(err, store.ErrFailed)
 }
 
-// syncDecision makes the decision durable before anybody acts on it.
+// syncDecision makes the decision durable before any group acts on it.
 func (l *txnDriver) syncDecision(calls []effectCall) error {
 	if _, ok := calls[0].effect.(txn.SendResolve); !ok || l.decisionSynced || l.coordinator.Outcome() != txn.Committed {
 		return nil
@@ -301,7 +301,7 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 	sync := l.node.syncStoreLater
 	for _, c := range calls {
 		if p := l.node.lookupGroup(c.Group); p != nil && p.Group.HasWaiters() {
-			sync = l.node.syncStore // somebody waits for the locks to go
+			sync = l.node.syncStore // a caller waits for the locks to go
 		}
 	}
 	if err := sync(decider); err != nil {
@@ -311,8 +311,8 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 	return nil
 }
 
-// sendCall sends a command to a group. The event is nil if there is nothing to tell, and
-// then the error says why if the group could not be asked.
+// sendCall sends a command to a group. The event is nil if there is none, and
+// then the error is why if the group could not be asked.
 func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, error) {
 	p := l.node.lookupGroup(c.Group)
 	if p == nil {
@@ -332,7 +332,7 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 		if err == nil && reply.Err == nil {
 			err = l.node.syncStore(p)
 		}
-		if err != nil { // nobody can have committed it: it is enough not to go on
+		if err != nil { // it cannot have been committed: it is enough not to go on
 			reply = command.Reply{Kind: command.Failed, Err: err}
 		}
 		return c.Event(reply), nil
@@ -349,15 +349,15 @@ func (l *txnDriver) sendCall(ctx context.Context, c effectCall) (txn.Event, erro
 		}
 		return replyEvent(c, reply, err)
 	}
-	// Nobody acts upon the end of a decision: if that is lost, whoever opens the node
-	// finds it carried out.
+	// No caller acts upon the end of a decision: if that is lost, the next Open finds it carried
+	// out.
 	r.Piggyback = true
 	reply, err := p.Group.Execute(ctx, r)
 	return replyEvent(c, reply, err)
 }
 
-// tryRequest executes the request of a caller that asks again while something is in the way: it stays so for good if the
-// store has failed.
+// tryRequest executes the request of a caller that asks again while something is in the way:
+// that stays so for good if the store has failed.
 func (p *GroupHost) tryRequest(ctx context.Context, r group.Request) (command.Reply, error) {
 	r.NoWait = true
 	reply, err := p.Group.Execute(ctx, r)
@@ -397,8 +397,7 @@ func replyEvent(c effectCall, reply command.Reply, err error) (txn.Event, error)
 // leave one store and enter another, a crash must not take back one half.
 func (n *Node) syncStore(p *GroupHost) error { return n.syncStoreBy(p, p.Host.syncer.syncNow) }
 
-// syncStoreLater is sync for those who are in no hurry: they wait a moment for others who
-// are.
+// syncStoreLater is syncStore for callers in no hurry: they wait a moment for others that are.
 func (n *Node) syncStoreLater(p *GroupHost) error { return n.syncStoreBy(p, p.Host.syncer.syncLater) }
 
 func (n *Node) syncStoreBy(p *GroupHost, by func(func() error) error) error {

@@ -17,11 +17,11 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
-// storesFile says how many stores a directory has, and which. It is there before the first
+// storesFile has how many stores a directory has, and which. It is there before the first
 // of them is made, and has their ids before anything is committed to them, if it can be written.
 const storesFile = "STORES"
 
-// storeList is what storesFile says.
+// storeList is the content of storesFile.
 type storeList struct {
 	count int        // 0 if there is no file
 	ids   []store.ID // of all, or none: they were not all made yet
@@ -64,8 +64,8 @@ func loadStoreDirs(opts *Options) (dirs []string, ids []store.ID, err error) {
 	return dirs, list.ids, nil
 }
 
-// decideStoreList returns what stores a directory has: n, if it is new. Of
-// several who open a new one at the same time the first decides for all.
+// decideStoreList returns what stores a directory has: n, if it is new. Of several processes
+// that open a new one at the same time the first decides for all.
 func decideStoreList(dir string, n int) (storeList, error) {
 	for {
 		have, err := readStoreList(dir)
@@ -136,8 +136,8 @@ func IsBackup(dir string) bool {
 }
 
 // CountStores returns how many stores a directory has, and an error if one of them is missing.
-// Who opens a backup asks first: its stores have no ids yet, so one that was lost would be made
-// anew, and empty.
+// Call it before opening a backup: its stores have no ids yet, so one that was lost would be
+// made anew, and empty.
 func CountStores(dir fs.FS) (int, error) {
 	text, err := fs.ReadFile(dir, storesFile)
 	if err != nil {
@@ -168,7 +168,7 @@ const (
 	storeListTemp   = storesFile + ".new"  // and a number
 )
 
-// formatText is what the file says.
+// formatText is the content of the file.
 func (l *storeList) formatText() string {
 	text := fmt.Sprintf(storeListFormat, l.count)
 	for _, id := range l.ids {
@@ -273,7 +273,7 @@ func SyncTree(top string) error {
 	})
 }
 
-// errAlreadyDecided means that somebody else was faster.
+// errAlreadyDecided means that another process was faster.
 var errAlreadyDecided = errors.New("node: the number of stores is decided")
 
 // createStoreList makes the directory and the file, durably. If there is one the
@@ -282,8 +282,8 @@ func createStoreList(dir string, n int) error {
 	if err := MakeDir(dir); err != nil {
 		return err
 	}
-	// One that was there may be that of a process which was killed before it synced the parent.
-	// Where the parent cannot be read or written somebody else has made it.
+	// One that existed may be that of a process that was killed before it synced the parent.
+	// Where the parent cannot be read or written, another user has made it.
 	err := SyncDir(filepath.Dir(filepath.Clean(dir)))
 	if err != nil && !errors.Is(err, fs.ErrPermission) && !isUnsyncable(err) {
 		return err
@@ -382,7 +382,7 @@ func (n *Node) checkPeerLogs(dirs []string) error {
 	return nil
 }
 
-// reportMessage passes on what Open has to say.
+// reportMessage passes on a message of Open.
 func (n *Node) reportMessage(message string) {
 	if n.opts.Store.Report != nil {
 		n.opts.Store.Report(message)

@@ -13,7 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
-// runAsPlainUser runs f on a thread to which modes of files apply, whoever runs the tests. The
+// runAsPlainUser runs f on a thread to which file modes apply, whatever user runs the tests. The
 // thread ends with it.
 func runAsPlainUser(f func() error) error {
 	done := make(chan error)

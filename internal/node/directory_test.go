@@ -36,8 +36,8 @@ func TestADamagedNumberOfStoresIsReported(t *testing.T) {
 	}
 }
 
-// Of those who open a new directory at the same time one decides how many stores
-// it has, for all of them.
+// Of several processes that open a new directory at the same time one decides how many stores it
+// has, for all of them.
 func TestANewDirectoryIsDecidedOnce(t *testing.T) {
 	for range 50 {
 		dir := filepath.Join(t.TempDir(), "new")

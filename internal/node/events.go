@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/store"
 )
 
-// eventLog tells the log what an operator should know. What can come often is bounded.
+// eventLog writes to the log what an operator should know. What can come often is bounded.
 type eventLog struct {
 	logger  *slog.Logger
 	limited *slog.Logger
@@ -54,7 +54,7 @@ func (e storeEvents) SlowDisk(op string, took time.Duration, bytes int) {
 	e.limited.Warn("slow disk", "reason", op, "store", e.store, "took", took, "bytes", bytes)
 }
 
-// watchStores tells the log of stores that lack room or have stopped, and of the end of the lack,
+// watchStores logs that stores lack space or have stopped, and the end of the lack,
 // until the node is closed.
 func (n *Node) watchStores() {
 	ticker := time.NewTicker(watchInterval)
@@ -99,7 +99,7 @@ func (c *storeCondition) reportChange(log *slog.Logger, lack, failed error, now 
 	c.lack = lack
 }
 
-// jobLogger is the log of a job. What is done for another job is for who looks closely.
+// jobLogger is the log of a job. What is done for another job is logged at a finer level.
 type jobLogger struct {
 	logger  *slog.Logger
 	isChild bool
@@ -136,7 +136,7 @@ func (e *eventLog) reportJobStarted(j *mover.Job) {
 	e.newJobLogger(j).Info("job begun", args...)
 }
 
-// reportJobControl logs what somebody has changed about a job.
+// reportJobControl logs what a caller has changed about a job.
 func (e *eventLog) reportJobControl(before, after *mover.Job) {
 	l := e.newJobLogger(after)
 	switch {

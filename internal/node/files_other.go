@@ -3,7 +3,7 @@
 package node
 
 // isLocked reports whether a store has locked the file. Where files are opened alone, copying it
-// fails and says so.
+// fails with an error.
 func isLocked(string) bool { return false }
 
 // SyncDir does nothing: the system keeps the order of names by itself.

@@ -30,7 +30,7 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// isUnsyncable reports whether an error of SyncDir says that there is nothing to be synced: the file
+// isUnsyncable reports whether an error of SyncDir means that there is nothing to be synced: the file
 // system has no sync of directories, or takes no changes.
 func isUnsyncable(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EROFS)

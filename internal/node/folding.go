@@ -14,9 +14,9 @@ import (
 // then some.
 const maxFoldedShards = 4 * maxGroups * shardsPerGroup
 
-// vacantSpans returns the positions of keyspaces that were dropped and cleared, and of ids
-// that were used up for none: nothing is there and nobody asks for it, as ids are not used
-// again. changing is held.
+// vacantSpans returns the positions of keyspaces that were dropped and cleared, and of ids that
+// were used up for none: nothing is there and no request asks for it, as ids are not used again.
+// changeMu is held.
 func (n *Node) vacantSpans() (gone []partition.Span, err error) {
 	used, err := n.loadDroppedIDsLocked() // of these there may be rows
 	if err != nil {
@@ -83,14 +83,14 @@ func isWithin(s, of partition.Span) bool {
 	return bytes.Compare(s.Start, of.Start) >= 0 && len(s.End) > 0 && bytes.Compare(s.End, of.End) <= 0
 }
 
-// removeStrayRows removes what groups have left in some spans on stores that have lost them: a resolve
-// that comes once more leaves a mark where all was cleared, housekeeping a note of where it
-// goes on, and only who serves the place removes them again. From now on the groups there
-// refuse to write any. mapping is held, and no job is in the spans, so nothing is on its way
-// there.
+// removeStrayRows removes what groups have left in some spans on stores that have lost them. A
+// resolve that comes again leaves a mark where all was cleared, and housekeeping a note of where
+// it goes on; only the group that serves the position removes them again. From the call on the
+// groups there refuse to write any. mapMu is held, and no job is in the spans, so nothing is in
+// flight there.
 func (n *Node) removeStrayRows(ctx context.Context, m *partition.Map, spans []partition.Span) error {
 	for _, h := range n.storeHosts {
-		if h.hasFailed() { // as it is, nobody serves anything there
+		if h.hasFailed() { // as it is, no group serves anything there
 			continue
 		}
 		found := &strayRowsCommand{}
@@ -121,7 +121,7 @@ func (n *Node) removeStrayRows(ctx context.Context, m *partition.Map, spans []pa
 // strayRowsCommand is the command that removes rows of which no group of the store has the position.
 type strayRowsCommand struct{ keys [][]byte }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *strayRowsCommand) IsUrgent() bool { return true }
 
 // Eval deletes the rows.

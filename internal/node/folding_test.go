@@ -32,8 +32,8 @@ func countRanges(n *Node) (count int) {
 	return count
 }
 
-// Who empties keyspaces all day has no more shards in the evening than in the morning. Ids from
-// 252 on take more bytes than those before.
+// A keyspace that is emptied again and again has no more shards at the end than at the start.
+// Ids from 252 on take more bytes than those before.
 func TestKeyspacesThatAreEmptiedAgainAndAgainLeaveNoShards(t *testing.T) {
 	for _, kind := range []partition.Kind{partition.Hash, partition.Range} {
 		o := durableOptions(2)
@@ -271,8 +271,8 @@ func countStrayRows(n *Node) map[effect.Table]int {
 	return count
 }
 
-// A resolve that comes once more behind the clearing leaves a mark, which does not stay where
-// nobody serves it.
+// A resolve that comes again after the clearing leaves a mark, which does not stay where no
+// group serves it.
 func TestFoldingLeavesNoMarksAstray(t *testing.T) {
 	o := smallOptions(2)
 	o.Groups = 4
@@ -470,7 +470,7 @@ func TestFoldingWaitsForNoStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The positions that nobody has yet are with store 0.
+		// The positions that are not in use yet are with store 0.
 		if last := lastShard(n); StoreOf(n.Map(), last.Group) != 0 {
 			mustRunJob(t, n, mover.Request{Kind: mover.Move, Shard: last.ID, To: 1})
 		}

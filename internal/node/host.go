@@ -32,7 +32,7 @@ type StoreHost struct {
 	compactions compactionQueue
 }
 
-// GroupHosts returns the groups of now, in the order of their ids. Whoever looks at them
+// GroupHosts returns the current groups, in the order of their ids. A caller that needs them
 // twice for one thing keeps what it got: there may be more of them by then, or fewer.
 func (h *StoreHost) GroupHosts() []*GroupHost { return *h.groupHosts.Load() }
 
@@ -45,7 +45,7 @@ type GroupHost struct {
 	stopHousekeeping context.CancelFunc // of its housekeeping
 }
 
-// storeLabel is the label of a group that says on which store it lives.
+// storeLabel is the label of a group with the store on which it lives.
 const storeLabel = "store"
 
 // NoStore is the store of a group that a map does not have: no store has the number.
@@ -186,9 +186,8 @@ func (n *Node) startHousekeeping(p *GroupHost) {
 	}
 }
 
-// removeGroups forgets groups that the map does not have any more. They own
-// nothing, so whoever still has hold of one is told to look elsewhere. They are closed
-// beside what goes on, and not opened again.
+// removeGroups forgets groups that the map does not have any more. They own nothing, so a caller
+// that still has one is sent elsewhere. They are closed in the background, and not opened again.
 func (n *Node) removeGroups(ids []partition.GroupID) {
 	for _, id := range ids {
 		p := n.lookupGroup(id)
@@ -228,7 +227,7 @@ func (n *Node) housekeepGroup(ctx context.Context, p *GroupHost) {
 			nudged = g.HousekeepingNeeded()
 		}
 		if p.hasFailed() {
-			n.committed.notify() // nobody will commit: those who wait for that hear why
+			n.committed.notify() // no commit will come: waiters for one get the reason
 		}
 		n.resolveOverdue(ctx, p)
 		for {
@@ -258,7 +257,7 @@ func (n *Node) housekeepDropped() {
 	}
 }
 
-// isPermanentFailure reports whether the store has stopped, which it may do by itself.
+// hasFailed reports whether the store has stopped, which it may do by itself.
 func (p *GroupHost) hasFailed() bool { return p.Host.hasFailed() }
 
 func (h *StoreHost) hasFailed() bool { return h.failureCause() != nil }
@@ -279,8 +278,8 @@ type compactionQueue struct {
 	running bool
 }
 
-// maxPendingCompactions is how many spans wait: those that come then are left to the compactions that
-// writes bring about.
+// maxPendingCompactions is how many spans wait: those that come then are left to the compactions
+// that writes cause.
 const maxPendingCompactions = 64
 
 // enqueueCompaction has the deletions of a span of store keys removed from a store. It does not wait.

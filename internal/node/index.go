@@ -36,7 +36,7 @@ type IndexInfo struct {
 	index.Definition // but for Ready, see the method
 	// Rows is what it is about, and Entries has its entries.
 	Rows, Entries *Keyspace
-	// Extract makes the entries; nil as long as nobody has declared the function.
+	// Extract makes the entries; nil until the function is declared.
 	Extract index.Extractor
 	ready   *atomic.Bool
 }
@@ -44,12 +44,11 @@ type IndexInfo struct {
 // IsReady reports whether all rows have their entries.
 func (x *IndexInfo) IsReady() bool { return x.ready.Load() }
 
-// IndexSet are those that a write to a keyspace has to maintain. The same ones are the
+// IndexSet is the set of indexes that a write to a keyspace has to maintain. Equal sets are the
 // same pointer.
 type IndexSet struct {
 	All []*IndexInfo
-	// Needs are the fields of a hash that they look at, sorted, unless they look at
-	// the Whole of it.
+	// Needs are the fields of a hash that they read, sorted, unless they read the Whole of it.
 	Needs [][]byte
 	Whole bool
 }
@@ -132,8 +131,8 @@ func describeIndex(d *index.Definition) string {
 	return fmt.Sprintf("index %q of keyspace %q", d.Name, d.Keyspace)
 }
 
-// publishIndexes makes everybody who writes to a keyspace maintain its indexes. mu is
-// held, or nobody uses the node yet.
+// publishIndexes makes every writer to a keyspace maintain its indexes. mu is held, or the node
+// is not in use yet.
 func (n *Node) publishIndexes(rows *Keyspace) {
 	var all []*IndexInfo
 	for _, name := range slices.Sorted(maps.Keys(n.indexes)) {
@@ -148,9 +147,9 @@ func (n *Node) publishIndexes(rows *Keyspace) {
 	rows.indexes.Store(NewIndexSet(all...))
 }
 
-// CreateIndex makes an index and the keyspace of its entries in one step. From when it
-// returns on, whoever writes a row maintains a transactional index; the rows that were
-// there before have no entries yet.
+// CreateIndex makes an index and the keyspace of its entries in one step. From its return on,
+// every writer of a row maintains a transactional index; the rows that were there before have no
+// entries yet.
 func (n *Node) CreateIndex(ctx context.Context, rows *Keyspace, d index.Definition, extract index.Extractor) (made *IndexInfo, err error) {
 	d.Ready = false
 	err = n.changeKeyspaces(ctx, func() error {
@@ -261,9 +260,8 @@ func (n *Node) SetIndexReady(ctx context.Context, x *IndexInfo, ready bool) erro
 	return nil
 }
 
-// DropIndex removes an index. When it returns nobody finds or maintains it any more;
-// the room that its entries take is given back in the background, as that of a
-// keyspace that is dropped.
+// DropIndex removes an index. When it returns, no caller finds or maintains it any more; the
+// space of its entries is reclaimed in the background, as that of a keyspace that is dropped.
 func (n *Node) DropIndex(ctx context.Context, keyspace, name string) error {
 	if err := lockContext(ctx, &n.changeMu); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Job is a job for those who watch it. Records of jobs are forgotten some time after
-// their end; who holds a Job is told of it by the driver, and knows it for ever.
+// Job is a job for its observers. Records of jobs are forgotten some time after their end; the
+// driver notifies each Job, which keeps the result for ever.
 type Job struct {
 	ID         ownership.JobID
 	node       *Node
@@ -115,21 +115,21 @@ func (j *Job) Control(ctx context.Context, f func(j mover.Job, nowMS int64) (mov
 	}
 	last, err := j.Wait(ctx)
 	if err == nil {
-		_, err = f(last, j.node.jobNowMS()) // it says that it is too late
+		_, err = f(last, j.node.jobNowMS()) // the error is that it is too late
 	}
 	return err
 }
 
-// jobRegistry are what changes the map: splits, merges, moves and what is made of them.
-// Their records in the catalog are the truth; here is who drives them.
+// jobRegistry has the jobs that change the map: splits, merges, moves and what is made of them.
+// Their records in the catalog are the truth; here are their drivers.
 type jobRegistry struct {
 	// changed rings when a job has begun, ended, or was interfered with.
 	changed notifier
 	mu      sync.Mutex
 	drivers map[ownership.JobID]*jobDriver
-	// backupLock is shared by drivers while they do something, from a freeze to the end of
-	// it without a break, and by whoever makes a keyspace; a backup has it alone. It
-	// comes before spaces.mapping.
+	// backupLock is shared by drivers while they work, from a freeze to its end without a break,
+	// and by the making of a keyspace; a backup has it alone. It is locked before
+	// keyspaceCatalog.mapMu.
 	backupLock ctxRWMutex
 	rates      jobRates
 	sizes      sizeCache
@@ -186,7 +186,7 @@ func (n *Node) surveyCluster(ctx context.Context) (mover.ClusterState, error) {
 	return v, err
 }
 
-// storeFailures tells which groups are on stores that have failed, and why, for the mover.
+// storeFailures returns which groups are on stores that have failed, and why, for the mover.
 func (n *Node) storeFailures() func(partition.GroupID) error {
 	why := make([]error, len(n.storeHosts))
 	for i, h := range n.storeHosts {
@@ -228,7 +228,7 @@ func (n *Node) PlanJob(ctx context.Context, r mover.Request) (mover.Price, error
 func (n *Node) StartJob(ctx context.Context, r mover.Request) (*Job, error) {
 	var price mover.Price
 	switch r.Kind {
-	case mover.Move, mover.Drain, mover.Regroup: // the others carry nothing
+	case mover.Move, mover.Drain, mover.Regroup: // the others copy nothing
 		var err error
 		if price, err = n.PlanJob(ctx, r); err != nil {
 			return nil, err

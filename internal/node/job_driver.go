@@ -13,19 +13,19 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// jobDriver does what one job wants: it stores a record, does what that wants, hears
-// what came of it, and stores the next.
+// jobDriver does what one job wants: it stores a record, does what that wants, takes the event
+// that comes of it, and stores the next.
 type jobDriver struct {
 	node *Node
 	job  mover.Job
-	// storedRev is the Rev of the record that is stored: that of job, or of one from
-	// which it follows, see mover.Passing.
+	// storedRev is the Rev of the record that is stored: that of job, or of one from which it
+	// follows, see mover.CanStoreLater.
 	storedRev uint64
-	// completion is told how the job has ended.
+	// completion is notified how the job has ended.
 	completion *jobCompletion
-	// woken tells that the record may be another one.
+	// woken is sent to when the record may be another one.
 	woken chan struct{}
-	// decidedMap is the map that the job has decided on, nil if somebody else did.
+	// decidedMap is the map that the job has decided on, nil if another driver did.
 	decidedMap *partition.Map
 	// cleared is the last store key that was removed in a phase of an attempt:
 	// before it are only rows that are gone.
@@ -34,14 +34,14 @@ type jobDriver struct {
 		attempt uint64
 		key     []byte
 	}
-	// copier carries rows. pacer decides how much it sleeps meanwhile, by what scheduler reports, and how
-	// long writers of the range wait.
+	// copier copies rows. pacer decides how much it sleeps meanwhile, by what scheduler reports,
+	// and how long writers of the range wait.
 	copier    protocol.Copier
 	pacer     throttle.Pacer
 	scheduler schedulerReader
-	// hasBackupLock tells that n.jobs.quiet is shared.
+	// hasBackupLock reports whether n.jobs.backupLock is shared.
 	hasBackupLock bool
-	// endHandover ends what n.handing began, and releaseLog gives the source's log free. They
+	// endHandover ends what n.handovers began, and releaseLog releases the source's log. They
 	// are nil if there is nothing to end.
 	endHandover, releaseLog func()
 }
@@ -65,7 +65,7 @@ func (n *Node) startDriver(j mover.Job) *jobCompletion {
 	return d.completion
 }
 
-// wakeDriver makes the driver of a job look at the record.
+// wakeDriver makes the driver of a job read the record.
 func (n *Node) wakeDriver(id ownership.JobID) {
 	n.jobs.mu.Lock()
 	defer n.jobs.mu.Unlock()
@@ -89,7 +89,7 @@ const (
 // when that is open again.
 func (d *jobDriver) run(ctx context.Context) {
 	defer d.releaseAll()
-	d.setRecord(d.job) // as it was stored by whoever admitted it, or before a crash
+	d.setRecord(d.job) // as it was stored by its admission, or before a crash
 	ev := mover.Event(mover.Timeout{})
 	for ctx.Err() == nil {
 		if !d.hasBackupLock {
@@ -131,8 +131,8 @@ func (d *jobDriver) releaseAll() {
 	}
 }
 
-// releaseUnneeded gives back what the phase does not need. A range that takes no writes, or
-// that nobody serves, is brought through without a break.
+// releaseUnneeded releases what the phase does not need. A range that takes no writes, or that
+// no group serves, is moved without a break.
 func (d *jobDriver) releaseUnneeded() {
 	p := d.job.Phase
 	if p.IsFrozen() || p == mover.Releasing || p == mover.Activating {
@@ -176,7 +176,7 @@ func (d *jobDriver) waitForChange(ctx context.Context, changed <-chan struct{}) 
 	}
 }
 
-// waitUntil waits for a time of the job, unless somebody interferes with it meanwhile.
+// waitUntil waits for a time of the job, unless the job is changed meanwhile.
 func (d *jobDriver) waitUntil(ctx context.Context, ms int64) bool {
 	wait := ms - d.node.jobNowMS()
 	if wait <= 0 {
@@ -276,10 +276,10 @@ func (d *jobDriver) runEffects(ctx context.Context, effects []mover.Effect) (ans
 	return answer
 }
 
-// handleFailure tells the job of an error, and waits before the same is tried again. One that
-// says nothing about the job, as that of a queue that is full, or leaves open whether
-// something was done, it is not told of: an error means to some phases that nothing was,
-// and to those with a decision to make that the map refuses it.
+// handleFailure passes an error to the job, and waits before the same is tried again. An error
+// that means nothing about the job, as that of a queue that is full, or leaves open whether
+// something was done, is not passed on: an error means to some phases that nothing was done, and
+// to those with a decision to make that the map refuses it.
 func (d *jobDriver) handleFailure(ctx context.Context, f mover.Failed) mover.Event {
 	passes := errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrOverloaded)
 	if ctx.Err() != nil || errors.Is(f.Err, group.ErrClosed) || passes {

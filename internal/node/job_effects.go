@@ -28,7 +28,7 @@ func (n *Node) findHost(id partition.GroupID) (protocol.GroupHost, error) {
 }
 
 // syncGroups returns an event when the stores of groups have synced what they did, and
-// the error if they cannot, or not before ctx ends: a job hears only of what survives a
+// the error if they cannot, or not before ctx ends: a job gets only events that survive a
 // crash.
 func (d *jobDriver) syncGroups(ctx context.Context, round uint64, ev mover.Event, groups ...partition.GroupID) mover.Event {
 	if _, bad := ev.(mover.Failed); bad {
@@ -65,8 +65,8 @@ func (d *jobDriver) syncGroupWithin(ctx context.Context, g partition.GroupID) er
 	}
 }
 
-// runEffect does what a job wants, and returns what it is to hear. It is nil if there
-// is nothing to hear, or nothing was done.
+// runEffect does what a job wants, and returns the event for it. It is nil if there
+// is none, or nothing was done.
 func (d *jobDriver) runEffect(ctx context.Context, x mover.Effect) mover.Event {
 	switch x := x.(type) {
 	case mover.ReadOwnership:
@@ -147,7 +147,7 @@ func (d *jobDriver) evalCommands(ctx context.Context, x mover.EvalCommands) move
 	}
 	ev := d.syncGroups(ctx, x.Round, protocol.EvalHandover(ctx, d.node.findHost, x, from), groups...)
 	if _, done := ev.(mover.Evaluated); done && last {
-		// Whoever waits for the range need not wait for the record.
+		// A caller that waits for the range need not wait for the record.
 		if d.endHandover != nil {
 			d.endHandover()
 			d.endHandover = nil
@@ -176,8 +176,8 @@ func (d *jobDriver) handoverSource() (*feed.Handover, error) {
 	return from, err
 }
 
-// copyRows brings rows from one store to another. What a crash could take back at the
-// source must not be at the destination.
+// copyRows copies rows from one store to another. What a crash could take back at the source
+// must not be at the destination.
 func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to partition.GroupID, round uint64, notBeforeMS int64) mover.Event {
 	if !d.waitUntil(ctx, notBeforeMS) {
 		return nil
@@ -199,7 +199,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 	case mover.Copied:
 		d.node.jobs.rates.recordCopy(e.Bytes, took)
 		if _, known := d.copier.ChangedBytes(); known {
-			return ev // it need not hurry: nobody reads the log
+			return ev // it need not hurry: the log is not read
 		}
 		d.throttleWriters(func(source *store.Store, nowMS int64) {
 			d.pacer.RecordCopied(source.LogBytesAfter(wal.Position(d.job.BasePosition)), maxKeptLogBytes, nowMS)
@@ -216,7 +216,7 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 }
 
 // withThawDeadline is a context that ends when the range has taken no writes for too long: a
-// destination that stands still must not keep it so. What is on its way there may come late.
+// destination that stands still must not keep it so. What is in flight there may come late.
 func (d *jobDriver) withThawDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	thaws := d.job.ThawDeadlineMS()
 	if thaws == 0 {
@@ -281,7 +281,7 @@ func (n *Node) decideJob(ctx context.Context, s *protocol.SwapJob, x mover.Decid
 	return c, n.writeCatalog(ctx, group.Steps{s, c})
 }
 
-// publishVersion offers a map of at least some version to those who route.
+// publishVersion offers a map of at least some version to the routers.
 func (d *jobDriver) publishVersion(ctx context.Context, v partition.Version) error {
 	if d.node.published.Load().Version() >= v {
 		return nil
@@ -293,7 +293,7 @@ func (d *jobDriver) publishVersion(ctx context.Context, v partition.Version) err
 	return err
 }
 
-// checkNoDecisions returns mover.ErrDecisions if a group keeps any: whoever has to ask
+// checkNoDecisions returns mover.ErrKeepsDecisions if a group keeps any: a group that has to ask
 // what became of a transaction must find it.
 func (n *Node) checkNoDecisions(groups []partition.GroupID) error {
 	for _, id := range groups {

@@ -11,12 +11,12 @@ import (
 	"github.com/cleavekv/cleave/internal/throttle"
 )
 
-// finalBytes is how much is brought at one go of what has changed, and finalVerifyMS how long
+// finalBytes is how much of what has changed is copied at one go, and finalVerifyMS how long
 // both sides are compared at one go: a second's work or so.
 const finalBytes, finalVerifyMS = 128 << 20, 1000
 
-// maybeRest lets the job sleep if others need the processors. Who waits for it, or would
-// overtake it, does not wait longer for that.
+// maybeRest lets the job sleep if others need the processors. A caller that waits for it, or
+// would overtake it, does not wait longer for that.
 func (d *jobDriver) maybeRest() {
 	if d.job.Phase.IsFrozen() || d.isNearEnd() {
 		return
@@ -29,13 +29,13 @@ func (d *jobDriver) maybeRest() {
 		d.pacer.Measure(now, d.scheduler.read())
 	}
 	if rest := d.pacer.Sleep(now); rest > 0 {
-		_ = sleepContext(d.node.ctx, rest) // the caller looks at the context
+		_ = sleepContext(d.node.ctx, rest) // the caller checks the context
 	}
 	d.pacer.Resume(time.Now())
 }
 
-// isNearEnd reports whether the end is in sight: what was brought is written again meanwhile, so
-// the sooner the job is there the less it brings.
+// isNearEnd reports whether the end is in sight: what was copied is written again meanwhile, so
+// the sooner the job is there the less it copies.
 func (d *jobDriver) isNearEnd() bool {
 	compares := d.job.Phase == mover.Verifying && d.node.jobNowMS()-d.job.ChangedMS < finalVerifyMS
 	if d.job.Phase != mover.CatchingUp && !compares {
@@ -45,8 +45,8 @@ func (d *jobDriver) isNearEnd() bool {
 	return known && left < finalBytes
 }
 
-// throttleWriters delays the writers of the range if they write faster than it is carried, which record
-// finds out.
+// throttleWriters delays the writers of the range if they write faster than it is copied, which
+// record finds out.
 func (d *jobDriver) throttleWriters(record func(source *store.Store, nowMS int64)) {
 	if p := d.node.lookupGroup(d.job.From); p != nil {
 		record(p.Store, d.node.jobNowMS())

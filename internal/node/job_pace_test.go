@@ -66,8 +66,8 @@ func restOf(ctx context.Context, j mover.Job, worked time.Duration, lateReadings
 	return time.Since(now)
 }
 
-// A driver sleeps for as long as its pacer says, and not at all while the range is frozen or when the
-// node is closed.
+// A driver sleeps for as long as its pacer wants, and not at all while the range is frozen or
+// when the node is closed.
 func TestJobDriver_OthersWaitForProcessors_SleepsAsLongAsItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())

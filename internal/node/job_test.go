@@ -159,7 +159,7 @@ func TestAFullQueueTakesNoJobBack(t *testing.T) {
 		mover.Deciding: {Kind: mover.Split, Shard: s.ID, In: &k.Keyspace, At: at},
 	} {
 		c := &protocol.AdmitJob{Catalog: catalogKeys, Request: r, Home: homeStores(n.Map()), NowMS: n.jobNowMS()}
-		if err := n.writeCatalog(ctx, c); err != nil { // nobody drives it
+		if err := n.writeCatalog(ctx, c); err != nil { // no driver drives it
 			t.Fatal(err)
 		}
 		d := &jobDriver{node: n, job: c.Job, storedRev: c.Job.Rev}
@@ -171,8 +171,9 @@ func TestAFullQueueTakesNoJobBack(t *testing.T) {
 	}
 }
 
-// A decider that was removed before it was ever asked has not committed anything: who wants
-// to is sent elsewhere. One that may have been asked may have committed, and forgotten it.
+// A decider that was removed before it was ever asked has not committed anything: a coordinator
+// that asks it is sent elsewhere. One that may have been asked may have committed, and forgotten
+// it.
 func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
 	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
@@ -198,8 +199,7 @@ func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
 	}
 }
 
-// checkGroupsGone fails if groups that are no more are kept, or do not send away who has hold of
-// them.
+// checkGroupsGone fails if removed groups are kept, or do not send their callers elsewhere.
 func checkGroupsGone(t *testing.T, n *Node, before []*GroupHost) {
 	t.Helper()
 	eventually.Holds(t, "groups that were removed are forgotten", func() bool {
@@ -218,8 +218,8 @@ func checkGroupsGone(t *testing.T, n *Node, before []*GroupHost) {
 	}
 }
 
-// Many jobs that are cancelled while their drivers stand still, as during a backup, end
-// for those who wait: no record is forgotten before its driver has seen it.
+// Many jobs that are cancelled while their drivers stand still, as during a backup, end for
+// their waiters: no record is forgotten before its driver has seen it.
 func TestJobsEndForWhoWaitsHoweverManyAreCancelled(t *testing.T) {
 	n := mustOpen(t, smallOptions(1))
 	defer n.Close(ctx)

@@ -40,7 +40,7 @@ type Keyspace struct {
 	partition.Keyspace
 	isDropped atomic.Bool
 	droppedCh chan struct{} // closed when it is dropped
-	// indexes are those that whoever writes to the keyspace maintains, nil for none.
+	// indexes are those that every writer to the keyspace maintains, nil for none.
 	indexes atomic.Pointer[IndexSet]
 	// owningIndex names the keyspace and the index that it has the entries of; empty if it is
 	// a keyspace like others.
@@ -68,15 +68,15 @@ type keyspaceCatalog struct {
 	byID   map[partition.KeyspaceID]*Keyspace
 	// indexes are by the name of the keyspace of their entries.
 	indexes map[string]*IndexInfo
-	nextID  partition.KeyspaceID // changed by whoever holds changing
-	// changeMu serialises changes. It comes after jobs.quiet and before mapping.
+	nextID  partition.KeyspaceID // guarded by changeMu
+	// changeMu serialises changes. It is locked after jobs.backupLock and before mapMu.
 	changeMu sync.Mutex
-	// mapMu is held by whoever makes a map, and by whoever admits jobs.
+	// mapMu is held while a map is made or a job is admitted.
 	mapMu sync.Mutex
-	// hasPendingPlacing tells that a placing was noted and may not have come to its end.
-	// Invariant: mapping is held, or nobody uses the node yet.
+	// hasPendingPlacing reports whether a placing was noted and may not have come to its end.
+	// Invariant: mapMu is held, or the node is not in use yet.
 	hasPendingPlacing bool
-	// hasDropped tells that rows of dropped keyspaces may be left.
+	// hasDropped reports whether rows of dropped keyspaces may be left.
 	hasDropped atomic.Bool
 	// dropped rings when a keyspace was dropped.
 	dropped notifier
@@ -176,11 +176,11 @@ func (n *Node) CreateKeyspace(ctx context.Context, k partition.Keyspace) (made *
 	return made, err
 }
 
-// changeKeyspaces calls change while it holds changing, and again until no job is in its
-// way: it waits for those, unless they are paused.
+// changeKeyspaces calls change while it holds changeMu, and again until no job is in its way: it
+// waits for those, unless they are paused.
 func (n *Node) changeKeyspaces(ctx context.Context, change func() error) error {
 	return n.retryWhileBusy(ctx, func() error {
-		// Before changing: a backup may take long, and others do not wait for it.
+		// Before changeMu: a backup may take long, and others do not wait for it.
 		if err := n.jobs.backupLock.lockShared(ctx); err != nil {
 			return err
 		}
@@ -193,16 +193,16 @@ func (n *Node) changeKeyspaces(ctx context.Context, change func() error) error {
 	})
 }
 
-// createKeyspace makes a keyspace, in the place of another one if that is given. more, if
-// it is set, is changed in the catalog in the same step; done is called when it is made,
-// before anybody else finds it. It is called in changeKeyspaces.
+// createKeyspace makes a keyspace, in the place of another one if that is given. more, if it is
+// set, is changed in the catalog in the same step; done is called when it is made, before any
+// other caller finds it. It is called in changeKeyspaces.
 func (n *Node) createKeyspace(ctx context.Context, k partition.Keyspace, was *Keyspace, more command.Command, done func(*Keyspace)) error {
 	if found, err := n.Keyspace(k.Name); err == nil && found != was {
 		return fmt.Errorf("%w: %q", ErrKeyspaceExists, k.Name)
 	}
 	for _, h := range n.storeHosts {
-		// What was begun is brought to its end by what is kept for that on a full disk. Who empties a
-		// keyspace gives room back.
+		// What was begun is completed with the space kept for that on a full disk. To empty a
+		// keyspace frees space.
 		if err := h.Store.CheckFreeSpace(); err != nil && was == nil {
 			return fmt.Errorf("store %d: %w", h.index, err)
 		}

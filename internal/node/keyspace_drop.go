@@ -24,9 +24,8 @@ func droppedKey(id partition.KeyspaceID) partition.Position {
 	return systemKeyspace.AppendPosition(nil, binary.BigEndian.AppendUint32([]byte(droppedPrefix), uint32(id)))
 }
 
-// DropKeyspace removes a keyspace. When it returns, nobody finds its keys any
-// more; the room that they take is given back in the background, also over a
-// restart.
+// DropKeyspace removes a keyspace. When it returns, no caller finds its keys any more; their
+// space is reclaimed in the background, also over a restart.
 func (n *Node) DropKeyspace(ctx context.Context, name string) error {
 	if name == DefaultKeyspace {
 		return ErrDefaultKeyspace
@@ -86,7 +85,7 @@ func (n *Node) removeKeyspace(k *Keyspace) {
 // dropBatch is what the catalog notes of a keyspace or an index that goes.
 type dropBatch struct{ command.Batch }
 
-// IsUrgent tells that it makes room: who drops one on a full disk does it for that.
+// IsUrgent reports that it frees space: on a full disk, a keyspace is dropped for that.
 func (c *dropBatch) IsUrgent() bool { return true }
 
 // maxClearedRows is how many rows of a dropped keyspace one command removes.
@@ -113,9 +112,9 @@ func (n *Node) clearDropped(ctx context.Context) error {
 	return err
 }
 
-// loadDroppedIDs returns the keyspaces that were dropped and may have rows. Whoever
-// drops one notes that first and closes it second, and is not looked at in
-// between: a keyspace that is open must not be cleared.
+// loadDroppedIDs returns the keyspaces that were dropped and may have rows. A drop notes that
+// first and closes the keyspace second, and changeMu is held in between: a keyspace that is open
+// must not be cleared.
 func (n *Node) loadDroppedIDs(ctx context.Context) (ids []partition.KeyspaceID, err error) {
 	if err := lockContext(ctx, &n.changeMu); err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (n *Node) loadDroppedIDs(ctx context.Context) (ids []partition.KeyspaceID, 
 	return n.loadDroppedIDsLocked()
 }
 
-// loadDroppedIDsLocked is loadDroppedIDs while changing is held.
+// loadDroppedIDsLocked is loadDroppedIDs while changeMu is held.
 func (n *Node) loadDroppedIDsLocked() (ids []partition.KeyspaceID, err error) {
 	start := effect.Rows.AppendKey(nil, systemKeyspace.AppendPosition(nil, []byte(droppedPrefix)))
 	err = n.GroupHostAt(start[1:]).Store.ScanBriefly(start, effect.Rows.AppendKey(nil, systemKeyspace.Span().End), false, func(key, _ []byte) bool {
@@ -149,9 +148,9 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return err
 		}
 	}
-	// A transaction that is on its way may still write what it has locked. Locks change hands
-	// with their ranges: so who has them is looked at before, and only that group is asked to
-	// clear them, which it refuses if it has them no more.
+	// A transaction in flight may still write what it has locked. Locks change hands with their
+	// ranges: so the group that has them is determined before, and only that group is asked to
+	// clear them, which it refuses if it no longer has them.
 	version, pieces := n.Map().Version(), n.SplitByGroup(span)
 	if err := n.waitForUnlockedSpan(ctx, span); err != nil {
 		return err
@@ -169,8 +168,8 @@ func (n *Node) clearKeyspace(ctx context.Context, id partition.KeyspaceID) error
 			return fmt.Errorf("%w: %v has changed hands while it was cleared", ownership.ErrWrongGroup, s.ID)
 		}
 	}
-	// The note is synced, so what it stands for must be before it goes: otherwise
-	// a crash could bring back rows that nobody knows of.
+	// The note is synced, so what it stands for must be before it goes: otherwise a crash could
+	// bring back rows that are in no record.
 	for _, h := range n.storeHosts {
 		if err := h.Store.Sync(); err != nil {
 			return err
@@ -233,15 +232,15 @@ func (p *GroupHost) doCommand(ctx context.Context, c command.Command) error {
 	return errors.Join(err, reply.Err)
 }
 
-// clearCommand is the command that removes rows nobody can reach. The group must serve
-// their ranges: what is removed from one that is frozen, or being copied, would come
-// back, and what another group has is that one's to remove.
+// clearCommand is the command that removes rows that no request can reach. The group must serve
+// their ranges: what is removed from one that is frozen, or being copied, would come back, and
+// what another group has is that group's to remove.
 type clearCommand struct {
 	keys [][]byte
 	site *ownership.Site
 }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (c *clearCommand) Bind(s *ownership.Site) { c.site = s }
 
 func (c *clearCommand) addKey(key, _ []byte) bool {
@@ -249,7 +248,7 @@ func (c *clearCommand) addKey(key, _ []byte) bool {
 	return len(c.keys) < maxClearedRows
 }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *clearCommand) IsUrgent() bool { return true }
 
 // Eval deletes the rows.
@@ -263,10 +262,10 @@ func (c *clearCommand) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// EmptyKeyspace removes all keys of a keyspace at one moment. It is the same as before,
-// under another id: who has the old Space is told that it was dropped, and finds the new
-// one by its name. The room that the keys take is given back in the background. One with
-// indexes is refused with ErrIndexes: their entries would be left.
+// EmptyKeyspace removes all keys of a keyspace at one moment. It is the same as before, under
+// another id: a caller with the old Keyspace gets the error that it was dropped, and finds the
+// new one by its name. The space of the keys is reclaimed in the background. A keyspace with
+// indexes is refused with ErrIndexesChanged: their entries would be left.
 func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 	err := n.changeKeyspaces(ctx, func() error { return n.emptyKeyspace(ctx, k) })
 	if err != nil {
@@ -275,7 +274,7 @@ func (n *Node) EmptyKeyspace(ctx context.Context, k *Keyspace) error {
 	return nil
 }
 
-// emptyKeyspace is EmptyKeyspace while changing is held.
+// emptyKeyspace is EmptyKeyspace while changeMu is held.
 func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 	if err := k.CheckOpen(); err != nil {
 		return err
@@ -289,7 +288,7 @@ func (n *Node) emptyKeyspace(ctx context.Context, k *Keyspace) error {
 	same := partition.Keyspace{Name: k.Name, Kind: k.Kind, Slots: k.Slots, Layout: k.Layout}
 	err := n.createKeyspace(ctx, same, k, &command.Set{Key: droppedKey(k.ID), Value: nil}, func(*Keyspace) { n.removeKeyspace(k) })
 	if err != nil {
-		k.isDropped.Store(false) // before anybody else may drop it, which stays so
+		k.isDropped.Store(false) // before another call may drop it, which stays so
 	}
 	return err
 }

@@ -58,8 +58,8 @@ func (b blockingCommand) Eval(*command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// A write that waits for its turn while its keyspace is dropped and cleared must
-// not be executed after that: nobody would ever remove it.
+// A write that is queued while its keyspace is dropped and cleared must not be executed after
+// that: its row would never be removed.
 func TestAWriteOnItsWayDuringADropLeavesNothing(t *testing.T) {
 	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
@@ -235,7 +235,7 @@ func TestCloseWaitsForWhatIsBeingCleared(t *testing.T) {
 	waitQueued(t, second)
 	goOn := stallGroup(first)
 	close(cleared)
-	waitQueued(t, first) // the note that it was dropped is to go: nobody interrupts that
+	waitQueued(t, first) // the note that it was dropped is to go: nothing interrupts that
 	hurried, cancel := context.WithCancel(ctx)
 	cancel() // other commands that still run are not waited for
 	closed := make(chan error, 1)
@@ -265,7 +265,7 @@ func TestAKeyspaceThatCannotBeClearedHoldsUpNoOther(t *testing.T) {
 	var before, away []ownership.Range
 	for r := range part.Group.OwnershipTable().ScanOverlapping(spaces[0].Span()) {
 		before = append(before, r)
-		r.State, r.Job = ownership.Foreign, 7 // as in a move that nobody has published yet
+		r.State, r.Job = ownership.Foreign, 7 // as in a move that was not published yet
 		away = append(away, r)
 	}
 	if err := part.doCommand(ctx, &ownership.ChangeOwnership{Expect: before, Become: away}); err != nil {
@@ -358,7 +358,8 @@ func TestAKeyspaceIsClosedBeforeItIsEmptied(t *testing.T) {
 	}
 }
 
-// Who empties a keyspace and fails opens it again, unless somebody has dropped it by then.
+// A keyspace that could not be emptied is open again, unless another call has dropped it by
+// then.
 func TestAKeyspaceThatWasNotEmptiedIsAsItWas(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		n := mustOpen(t, smallOptions(2))
@@ -411,7 +412,7 @@ func TestAKeyspaceWithAnIndexIsNotEmptiedLikeThat(t *testing.T) {
 	}
 }
 
-// Who has waited for a backup, say, may come when another has the name.
+// A caller that has waited for a backup, say, may come when another keyspace has the name.
 func TestAnIndexIsOfWhatItWasAskedFor(t *testing.T) {
 	n := mustOpen(t, smallOptions(1))
 	d := index.Definition{Keyspace: "k", Name: "x", Columns: "f"}

@@ -46,7 +46,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 	return n.assignFirstRanges(ctx, m)
 }
 
-// publishMap publishes a map to those who route by it.
+// publishMap publishes a map to the routers.
 func (n *Node) publishMap(m *partition.Map) {
 	if n.published.Offer(m) {
 		n.mapChanged.notify()
@@ -109,9 +109,9 @@ func (n *Node) makeFirstMap(ctx context.Context) (*partition.Map, error) {
 	return m, n.doDurably(ctx, n.lookupGroup(firstGroup), c)
 }
 
-// assignFirstRanges gives every group what the map says that has nothing yet: a new node was
-// interrupted, or is being made. A later map may say what a job has decided and not
-// done yet: that is the job's.
+// assignFirstRanges gives every group that has nothing yet its ranges by the map: a new node was
+// interrupted, or is being made. A later map may have what a job has decided and not done yet:
+// that is the job's.
 func (n *Node) assignFirstRanges(ctx context.Context, m *partition.Map) error {
 	if m.Version() > firstMapVersion {
 		return nil
@@ -167,7 +167,7 @@ func (n *Node) SplitByGroup(s partition.Span) (pieces []GroupSpan) {
 		p := n.lookupGroup(stretch.Group)
 		if p == nil {
 			runtime.Gosched()
-			return n.SplitByGroup(s) // as in PartOf
+			return n.SplitByGroup(s) // as in GroupHostAt
 		}
 		pieces = append(pieces, GroupSpan{p, stretch.Span})
 	}
@@ -193,15 +193,15 @@ func (n *Node) SplitByStore(s partition.Span) (runs []StoreSpan) {
 	return runs
 }
 
-// The wait of a router whose map is old. The groups answer at once, so without it
-// those who are lost would keep everybody busy.
+// The wait of a router whose map is old. The groups answer at once, so without it such routers
+// would keep all groups busy.
 const (
 	minRerouteDelay = 10 * time.Millisecond
 	maxRerouteDelay = 1280 * time.Millisecond
 )
 
-// WaitForNewMap waits before a request that met own.ErrWrongGroup is sent again: until
-// the map is another than the one that was used, or for a while.
+// WaitForNewMap waits before a request that met ownership.ErrWrongGroup is sent again: until the
+// map is another than the one that was used, or for a while.
 func (n *Node) WaitForNewMap(ctx context.Context, used partition.Version, attempt int) error {
 	remapped := n.mapChanged.subscribe()
 	if n.published.Load().Version() > used {

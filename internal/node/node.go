@@ -42,7 +42,7 @@ type Node struct {
 	ctx       context.Context
 	stop      context.CancelFunc
 	taskGroup sync.WaitGroup
-	// tasksMu is held by whoever adds to done, or ends ctx.
+	// tasksMu is held while done is added to, or ctx is ended.
 	tasksMu sync.Mutex
 }
 
@@ -121,7 +121,7 @@ func (n *Node) GroupHosts() (parts []*GroupHost) {
 	return parts
 }
 
-// WallMS is what the machine's clock says, in Unix milliseconds.
+// WallMS is the time of the machine's clock, in Unix milliseconds.
 func (n *Node) WallMS() int64 { return n.opts.Wall() }
 
 // Close ends everything and waits for it. What was acknowledged stays. If ctx
@@ -138,7 +138,7 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, h := range n.storeHosts {
 		errs = append(errs, h.Store.Close())
 	}
-	n.committed.notify() // whoever waits for a commit finds the stores closed
+	n.committed.notify() // callers that wait for a commit find the stores closed
 	n.events.close()
 	return errors.Join(errs...)
 }
@@ -171,12 +171,12 @@ type Options struct {
 	Wall func() int64
 	// waitForClock is set if Wall goes on by itself: see [group.Options].
 	waitForClock bool
-	// HousekeepInterval is how often a group does its housekeeping, and how often the node
-	// looks for dropped keyspaces to clear. Default 100 milliseconds: how long an
-	// expired key may take room, about. Negative means never by itself, for tests
-	// that call Tend.
+	// HousekeepInterval is how often a group does its housekeeping, and how often the node looks
+	// for dropped keyspaces to clear. Default 100 milliseconds: about how long an expired key
+	// may take space. Negative means never by itself, for tests that do the housekeeping
+	// themselves.
 	HousekeepInterval time.Duration
-	// Log is told of what an operator should know. Default nobody.
+	// Log gets what an operator should know. Default none.
 	Log *slog.Logger
 	// OnJob, if set, is called with each record of a job, before that goes on: for
 	// tests that crash or cancel it there.
@@ -189,7 +189,7 @@ const (
 )
 
 // ErrOptions means that an option is out of its range, or does not go with what
-// is in the directory: the text says what to use.
+// is in the directory: the text has what to use.
 var ErrOptions = errors.New("node: bad options")
 
 // OptionError is an option that does not go with what is in the directory. It matches
@@ -200,7 +200,7 @@ type OptionError struct {
 	Found       string // what there is, as a sentence
 }
 
-// Error says what there is and what to use.
+// Error names what there is and what to use.
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("%v: %s: open it with %s 0 or %d", ErrOptions, e.Found, e.Option, e.Have)
 }

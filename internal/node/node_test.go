@@ -80,7 +80,7 @@ func TestADroppedKeyspaceGivesBackItsRoom(t *testing.T) {
 
 func TestWhoeverListensHearsTheNextRing(t *testing.T) {
 	var b notifier
-	b.notify() // nobody listens
+	b.notify() // no goroutine listens
 	first, second := b.subscribe(), b.subscribe()
 	select {
 	case <-first:
@@ -136,8 +136,8 @@ func TestADirectoryThatWasCutShortIsMadeAgain(t *testing.T) {
 	}
 }
 
-// An index is made beside a change of the number of groups: whoever waits for all that went
-// before does not fail for a group that is gone.
+// An index is made beside a change of the number of groups: a barrier that waits for all that
+// went before does not fail for a group that is gone.
 func TestABarrierPassesAGroupThatWasRemoved(t *testing.T) {
 	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
@@ -173,7 +173,7 @@ func TestAFailedOpenClosesWhatItOpened(t *testing.T) {
 	if err := os.WriteFile(format, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := mustOpen(t, o) // nobody holds the first
+	n := mustOpen(t, o) // no process holds the first
 	if err := n.Close(ctx); err != nil {
 		t.Error(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// pinTable are rows that users want in memory. The stores hold the rows; this knows for how
-// long, and sees to it that the store that has a row now is the one that holds it.
+// pinTable has the rows that users want in memory. The stores hold the rows; pinTable knows for
+// how long, and makes sure that the store that has a row is the one that holds it.
 type pinTable struct {
 	mu    sync.Mutex
 	byKey map[string]pin // by the row's key in its store
-	// hasKeeper tells that somebody keeps them up to date, and is woken by more.
+	// hasKeeper reports whether a goroutine keeps them up to date, and is woken by more.
 	hasKeeper bool
 	changed   notifier
 }
@@ -108,7 +108,7 @@ func (n *Node) housekeepPins(ctx context.Context) {
 }
 
 // refreshPins ends the pins whose time is up or whose keyspace is gone, gives those whose
-// keys have moved to the stores that have them now, and tells when to look again.
+// keys have moved to the stores that have them now, and returns when to check again.
 func (n *Node) refreshPins() (next time.Duration, some bool) {
 	p := &n.pins
 	p.mu.Lock()

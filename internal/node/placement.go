@@ -45,11 +45,11 @@ func (n *Node) retryWhileBusy(ctx context.Context, try func() error) error {
 // mover.BusyError and nothing has changed. Shards of keyspaces that are gone are folded
 // in the same step, see [foldShards].
 //
-// The catalog notes the map that is to be, and uses up the id. From then on the
-// groups are brought in line with it, over a restart too; nobody else can be at these
-// positions, as the keyspace is not known before made, its own row, is written, after
-// that. No other map is made meanwhile, and no backup: jobs.quiet is shared, or nobody
-// uses the node yet. If it frees room it is done on a full disk too.
+// The catalog notes the map that is to be, and uses up the id. From then on the groups are
+// brought in line with it, over a restart too. No other caller can use these positions, as the
+// keyspace is not known before made, its own row, is written, after that. No other map is made
+// meanwhile, and no backup: jobs.backupLock is shared, or the node is not in use yet. If it
+// frees space it is done on a full disk too.
 //
 // Groups of stores that have failed are given nothing, and if one would have to give
 // something the keyspace is refused. A store that fails after that was asked leaves the
@@ -61,8 +61,8 @@ func (n *Node) placeKeyspace(ctx context.Context, k *partition.Keyspace, gone []
 	if err != nil {
 		return err
 	}
-	// A group that a job has added is open a moment later: until then nobody could
-	// tell it what it owns. Nor could anybody one whose store has failed.
+	// A group that a job has added is open a moment later: until then it cannot get its ranges.
+	// Nor can a group whose store has failed.
 	takes := func(g partition.Group) bool {
 		p := n.lookupGroup(g.ID)
 		return !g.Draining && p != nil && !p.hasFailed()
@@ -79,7 +79,7 @@ func (n *Node) placeKeyspace(ctx context.Context, k *partition.Keyspace, gone []
 		note := &protocol.BeginPlacing{Catalog: catalogKeys, BaseVersion: old.Version(), Commands: dropNil(use), ReclaimsSpace: frees}
 		busy := func(s partition.Shard) bool { return mover.CheckBusy(jobs, s.Span) != nil }
 		if slices.ContainsFunc(n.storeHosts, (*StoreHost).hasFailed) {
-			gone = nil // it may have its share of what is gone, and nobody could take it
+			gone = nil // it may have its share of what is gone, and that cannot be taken
 		}
 		note.Map = foldShards(next, gone, busy, takes)
 		note.Spans = changedSpans(note.Map, old.Version())
@@ -102,7 +102,7 @@ func dropNil(commands ...command.Command) []command.Command {
 	return slices.DeleteFunc(commands, func(c command.Command) bool { return c == nil })
 }
 
-// finishPlacing makes a map the one that everybody goes by, with changes of the catalog
+// finishPlacing makes a map the one that all groups and routers use, with changes of the catalog
 // that belong to it.
 func (n *Node) finishPlacing(ctx context.Context, m *partition.Map, with []command.Command) error {
 	if err := n.writeCatalog(ctx, &protocol.FinishPlacing{Catalog: catalogKeys, Map: m, Commands: with}); err != nil {
@@ -113,7 +113,7 @@ func (n *Node) finishPlacing(ctx context.Context, m *partition.Map, with []comma
 	return nil
 }
 
-// finishPendingPlacing brings a placing that failed half way to its end. mapping is held.
+// finishPendingPlacing completes a placing that failed half way. mapMu is held.
 func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	if !n.hasPendingPlacing {
 		return nil
@@ -121,7 +121,7 @@ func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	return n.resumePlacing(ctx)
 }
 
-// loadSettledMap returns the newest map, when no placing is on its way. mapping is held.
+// loadSettledMap returns the newest map, when no placing is pending. mapMu is held.
 func (n *Node) loadSettledMap(ctx context.Context) (*partition.Map, error) {
 	if err := n.finishPendingPlacing(ctx); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (n *Node) separateCatalog(ctx context.Context) error {
 	return n.placeKeyspace(ctx, &systemKeyspace, nil, false, nil)
 }
 
-// alignGroups gives every group what the map says of some spans, and leaves nothing where they
+// alignGroups gives every group what the map has for some spans, and leaves nothing where they
 // were.
 func (n *Node) alignGroups(ctx context.Context, m *partition.Map, spans ...partition.Span) error {
 	if err := n.alignGroupsBy(ctx, m, spans, alignCommand); err != nil {
@@ -226,9 +226,9 @@ func (n *Node) alignGroups(ctx context.Context, m *partition.Map, spans ...parti
 	return n.removeStrayRows(ctx, m, spans)
 }
 
-// checkAlign returns why align cannot be done now: a group that would have to change its list
-// is on a store that has failed. What is noted is in the way of all that come after it until
-// it is done, so it is asked before.
+// checkAlign returns why align cannot be done now: a group that would have to change its table
+// is on a store that has failed. A placing that is noted is in the way of all that come after it
+// until it is done, so this is checked before.
 func (n *Node) checkAlign(m *partition.Map, spans []partition.Span) error {
 	for _, h := range n.storeHosts {
 		why := h.failureCause()
@@ -244,11 +244,11 @@ func (n *Node) checkAlign(m *partition.Map, spans []partition.Span) error {
 	return nil
 }
 
-// alignFunc returns a command that makes the list of a group say what the map says of some
+// alignFunc returns a command that makes the table of a group what the map has for some
 // spans, which are in order, or nil if it does.
 type alignFunc func(*GroupHost, *partition.Map, []partition.Span) command.Command
 
-// maxAlignTries is how often lists are looked at again: jobs elsewhere in the same groups
+// maxAlignTries is how often tables are read again: jobs elsewhere in the same groups
 // join ranges that were given away, and those may reach into the span.
 const maxAlignTries = 100
 
@@ -265,8 +265,8 @@ func (n *Node) alignGroupsBy(ctx context.Context, m *partition.Map, spans []part
 	return nil
 }
 
-// alignGroups gives the groups of a store what the map says, all or none. If the error is
-// own.ErrStale, their lists have changed meanwhile.
+// alignGroups gives the groups of a store what the map has, all or none. If the error is
+// ownership.ErrStale, their tables have changed meanwhile.
 func (h *StoreHost) alignGroups(ctx context.Context, m *partition.Map, spans []partition.Span, by alignFunc) error {
 	var pieces []group.SubRequest
 	for _, p := range h.groupsInMap(m) {
@@ -329,10 +329,10 @@ func alignCommand(p *GroupHost, m *partition.Map, spans []partition.Span) comman
 	return &c
 }
 
-// lastJobOf is the last one that left something in a place, which ranges that are made without
-// a job keep: otherwise a command of one before that, however late, would find that it may
+// lastJobOf is the last job that left something in a place. Ranges that are made without a job
+// keep it: otherwise a command of a job before that one, however late, would find that it may
 // begin there once they are lost. No job that has not ended has left anything: see
-// [protocol.Note].
+// [protocol.BeginPlacing].
 func lastJobOf(was []ownership.Range) (last ownership.JobID) {
 	for _, r := range was {
 		last = max(last, r.Job)

@@ -28,7 +28,7 @@ func durableOptions(stores int) Options {
 	return o
 }
 
-// checkGroupsMatchMap fails if the groups do not serve exactly what the map says.
+// checkGroupsMatchMap fails if the groups do not serve exactly what the map has for them.
 func checkGroupsMatchMap(t *testing.T, n *Node) {
 	t.Helper()
 	m, err := n.loadNewestMap(ctx)
@@ -87,8 +87,8 @@ func TestTheCatalogIsAShardOfItsOwn(t *testing.T) {
 	alone()
 }
 
-// A placing that was noted and then interrupted is brought to its end by the next
-// Open, next to a job that waits; the id is not used for another keyspace.
+// A placing that was noted and then interrupted is completed by the next Open, next to a job
+// that waits; the id is not used for another keyspace.
 func TestAPlacingThatWasInterruptedIsBroughtToItsEnd(t *testing.T) {
 	o := durableOptions(2)
 	o.Groups = 4
@@ -136,8 +136,8 @@ func TestAPlacingThatWasInterruptedIsBroughtToItsEnd(t *testing.T) {
 	checkGroupsMatchMap(t, n)
 }
 
-// A router with an old map is told so by the group, waits for a newer map, and finds
-// the new owner. If there is none, it waits before it asks again.
+// A router with an old map gets that error from the group, waits for a newer map, and finds the
+// new owner. If there is none, it waits before it asks again.
 func TestARouterWithAnOldMapWaitsForTheNext(t *testing.T) {
 	o := smallOptions(2)
 	n := mustOpen(t, o)
@@ -290,8 +290,8 @@ func TestAPlacingIsNotConfusedByAJobElsewhere(t *testing.T) {
 	checkGroupsMatchMap(t, n)
 }
 
-// A crash leaves a placing that was noted and a job at work next to it, in the same
-// groups: Open brings the one to its end, and then the other goes on.
+// A crash leaves a placing that was noted and a job at work next to it, in the same groups: Open
+// completes the placing, and then the job goes on.
 func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 	for i, phase := range []mover.Phase{
 		mover.CatchingUp, mover.Finishing, mover.Releasing, mover.Activating, mover.CatchingUp, mover.Finishing, mover.Releasing, mover.Activating,
@@ -309,7 +309,7 @@ func TestACrashLeavesAPlacingNextToAJob(t *testing.T) {
 				return
 			}
 			once.Do(func() {
-				m, err := n.loadNewestMap(ctx) // which nobody else may know yet
+				m, err := n.loadNewestMap(ctx) // which no router may have yet
 				if err != nil {
 					t.Error(err)
 				}

@@ -18,9 +18,9 @@ import (
 // needs, and returns when it has all of it: from then on no other begins to change
 // it. The transaction is committed under the id. Call release when it is over.
 //
-// A hold is a courtesy that keeps those who were turned away too often from starving.
-// It ends with the deadline of the transaction, which is put off while it waits, and
-// nothing depends on it but who comes first.
+// A reservation is a courtesy that keeps transactions that were turned away too often from
+// starving. It ends with the deadline of the transaction, which is put off while it waits, and
+// nothing depends on it but which transaction comes first.
 func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error) {
 	m := n.published.Load()
 	byGroup := map[partition.GroupID][]txn.ReservedSpan{}
@@ -31,7 +31,7 @@ func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.I
 		}
 	}
 	t := &reservation{node: n, id: n.newTxnID(), claims: byGroup, renewedMS: n.WallMS()}
-	// In one order for all, so that nobody waits in a circle.
+	// In one order for all, so that they never wait in a circle.
 	for _, g := range slices.Sorted(maps.Keys(byGroup)) {
 		p := n.lookupGroup(g)
 		if p == nil {
@@ -52,7 +52,7 @@ func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.I
 		err = t.maybeRenew(ctx)
 	}
 	release = func() {
-		if ctx.Err() != nil { // who leaves early does not wait for groups that stand still
+		if ctx.Err() != nil { // a caller that leaves early does not wait for groups that stand still
 			n.runBackground(t.release)
 			return
 		}
@@ -74,8 +74,8 @@ type reservation struct {
 	renewedMS int64        // when all of them were asked last, or later
 }
 
-// renewIntervalMS is how often a transaction that waits tells those whom it has asked that
-// it has not died.
+// renewIntervalMS is how often a waiting transaction renews its reservations, to show that it
+// has not died.
 const renewIntervalMS = txnTimeoutMS / 10
 
 // tryReserve asks a group for its place, or again, which keeps it.
@@ -119,10 +119,10 @@ func (t *reservation) reserveGroup(ctx context.Context, p *GroupHost) error {
 	}
 }
 
-// waitForLocks waits for transactions that had locked something before it was held: they
-// would change what is read now. Nobody ends them once the node is closed, or their store has
-// failed, or, past their deadline, that of their decider. Otherwise they end by their deadline:
-// for longer it keeps no place.
+// waitForLocks waits for transactions that had locked something before it was held: they would
+// change what is read now. They do not end once the node is closed, or their store has failed,
+// or, past their deadline, that of their decider. Otherwise they end by their deadline: for
+// longer the reservation keeps no place.
 func (t *reservation) waitForLocks(ctx context.Context, p *GroupHost) error {
 	claims := t.claims[p.ID]
 	for wait := 0; ; wait++ {

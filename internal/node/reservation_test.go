@@ -76,7 +76,7 @@ func TestATransactionKeepsItsPlaceForAsLongAsItWaits(t *testing.T) {
 	}
 }
 
-// Nobody else ends a turn before its deadline.
+// No other ends a reservation before its deadline.
 func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 	o := smallOptions(1)
 	o.Refuse, o.Queue = true, 1
@@ -112,13 +112,13 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 	}
 }
 
-// A transaction has locked a key, and nobody ends it while the store of its decider has failed.
-// Whoever would wait for that is in nobody's way: others need other keys.
+// A transaction has locked a key, and cannot be resolved while the store of its decider has
+// failed. A reservation that would wait for that blocks no other: others need other keys.
 func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	keys := n.decideAndFail(t)
-	n.wallMS.Add(2 * txnTimeoutMS) // nobody leads it
+	n.wallMS.Add(2 * txnTimeoutMS) // no coordinator leads it
 	k, _ := n.Keyspace(DefaultKeyspace)
 	locked, free := keys[1], keysIn(k, n.Map().Find(keys[1]).Span, 1)[0]
 	g := n.GroupHostAt(free).Group
@@ -132,7 +132,7 @@ func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 	if _, _, err := n.Reserve(limited, writeClaims(locked, free)); !errors.Is(err, store.ErrFailed) || !late() {
 		t.Errorf("a turn behind the lock: %v, or it is not over", err)
 	}
-	// Who needs what the failed store has hears so, or goes on and is told when it commits.
+	// A reservation of what the failed store has fails, or goes on and fails when it commits.
 	_, release, err := n.Reserve(limited, writeClaims(keys[0], free))
 	if err == nil {
 		release()

@@ -25,22 +25,23 @@ func (n *Node) runBackground(f func()) {
 	}
 }
 
-// resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The error is
-// nil, or store.ErrFailed: then the lock stays.
+// resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The
+// error is nil, or store.ErrFailed: then the lock stays.
 func (n *Node) resolveIfDecided(ctx context.Context, l txn.Lock) error {
-	// Until its deadline somebody may lead it, who is refused by the decider, and aborts it.
+	// Until its deadline a coordinator may lead it, which is refused by the decider, and aborts
+	// it.
 	if err := n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)); isPermanentFailure(err) && n.NowMS() > l.DeadlineMS {
-		return fmt.Errorf("%w: %v", store.ErrFailed, err) // who waits for the lock is in no doubt
+		return fmt.Errorf("%w: %v", store.ErrFailed, err) // a waiter for the lock is in no doubt
 	}
 	return nil
 }
 
-// resolveAbandoned ends the transaction of a lock that nobody leads any more.
+// resolveAbandoned ends the transaction of a lock that no coordinator leads any more.
 func (n *Node) resolveAbandoned(ctx context.Context, l txn.Lock) error {
 	return n.resolveLock(ctx, l, &txn.Decide{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS})
 }
 
-// resolveLock asks the decider of a lock, and does what it says where the lock is.
+// resolveLock asks the decider of a lock, and applies the outcome where the lock is.
 func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Command) error {
 	o, err := n.fetchOutcome(ctx, l.CoordinatorGroup, question)
 	if err != nil || o == txn.Undecided {
@@ -55,7 +56,7 @@ func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Com
 	return errors.Join(err, reply.Err)
 }
 
-// fetchOutcome asks a decider. What it says would survive a crash.
+// fetchOutcome asks a decider. Its answer would survive a crash.
 func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, question command.Command) (txn.Outcome, error) {
 	p := n.lookupGroup(decider)
 	if p == nil {
@@ -76,15 +77,15 @@ func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, ques
 	return txn.ParseOutcome(reply), n.syncStore(p)
 }
 
-// resolveOverdue ends transactions of a group that nobody looks after.
+// resolveOverdue ends transactions of a group that no coordinator leads.
 func (n *Node) resolveOverdue(ctx context.Context, p *GroupHost) {
 	for _, l := range p.Group.ListOverdueLocks() {
-		_ = n.resolveIfDecided(ctx, l) // it is looked at again
+		_ = n.resolveIfDecided(ctx, l) // it is tried again
 	}
 }
 
-// firstLocks returns one lock of each transaction in each shard of a group: whoever
-// ends it there ends them all.
+// firstLocks returns one lock of each transaction in each shard of a group: a resolve there
+// resolves all of the transaction's locks in the shard.
 func (n *Node) firstLocks(p *GroupHost) []txn.Lock {
 	type part struct {
 		txn   txn.ID
@@ -99,8 +100,8 @@ func (n *Node) firstLocks(p *GroupHost) []txn.Lock {
 }
 
 // recoverTransactions ends the transactions that were under way when the node was last closed:
-// whoever led them is gone. What cannot be done now is done later: a range that is
-// being given away keeps its locks until it has come.
+// their coordinators are gone. What cannot be done now is done later: a range that is being
+// given away keeps its locks until it has arrived.
 func (n *Node) recoverTransactions(ctx context.Context) error {
 	for _, p := range n.GroupHosts() {
 		for _, l := range n.firstLocks(p) {
@@ -131,8 +132,8 @@ func (n *Node) recoverTransactions(ctx context.Context) error {
 	return nil
 }
 
-// resolveAbandonedLater is abandon until that succeeds, or the node is closed. It does no harm
-// if somebody else was faster.
+// resolveAbandonedLater is resolveAbandoned until that succeeds, or the node is closed. It does
+// no harm if another goroutine was faster.
 func (n *Node) resolveAbandonedLater(l txn.Lock) {
 	n.Counters.Open.Add(1)
 	n.runBackground(func() {
@@ -143,8 +144,8 @@ func (n *Node) resolveAbandonedLater(l txn.Lock) {
 	})
 }
 
-// waitForUnlockedSpan waits until no transaction has locked anything in a span, or one stays. Nobody
-// locks anything there any more.
+// waitForUnlockedSpan waits until no transaction has locked anything in a span, or one stays. No
+// new locks are taken there.
 func (n *Node) waitForUnlockedSpan(ctx context.Context, s partition.Span) error {
 	for {
 		some := false
@@ -167,9 +168,9 @@ func (n *Node) waitForUnlockedSpan(ctx context.Context, s partition.Span) error 
 	}
 }
 
-// ResolveDecided returns when the rows, and so the feed, have all that was acknowledged
-// before the call. A transaction across stores is acknowledged when it is decided, and
-// carried out a moment later. Nobody waits for those that are undecided.
+// ResolveDecided returns when the rows, and so the feed, have all that was acknowledged before
+// the call. A transaction across stores is acknowledged when it is decided, and carried out a
+// moment later. ResolveDecided does not wait for undecided transactions.
 func (n *Node) ResolveDecided(ctx context.Context) error {
 	for wait := retryDelay; ; wait = min(2*wait, time.Second) {
 		if err := n.CheckOpen(); err != nil {
@@ -185,7 +186,7 @@ func (n *Node) ResolveDecided(ctx context.Context) error {
 	}
 }
 
-// tryResolveDecided looks at all groups, and ends what is decided. It has failed, too, if a
+// tryResolveDecided checks all groups, and ends what is decided. It has failed, too, if a
 // range has changed hands meanwhile: its locks may have gone where it had looked before.
 func (n *Node) tryResolveDecided(ctx context.Context) (bool, error) {
 	handing, parts, m := n.handovers.changeCount(), n.GroupHosts(), n.published.Load()
@@ -199,7 +200,7 @@ func (n *Node) tryResolveDecided(ctx context.Context) (bool, error) {
 			failed = errors.Join(failed, n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)))
 		}
 	}
-	// By another map whoever ends one lock of a shard may have left others that were in it.
+	// By another map, a resolve of one lock of a shard may have left others that were in it.
 	still := n.handovers.isUnchangedSince(handing) && n.published.Load() == m
 	for i, p := range parts {
 		still = still && !p.Group.IsChangingOwnership() && p.Group.OwnershipTable() == lists[i]

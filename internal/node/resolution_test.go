@@ -21,9 +21,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A transaction is acknowledged, and has locked two keys of a shard that is split just now: the
-// group has the new ranges, and the map follows while somebody waits for what is acknowledged. Then
-// both keys have what was written.
+// A transaction is acknowledged, and has locked two keys of a shard that is split just then: the
+// group has the new ranges, and the map follows while a caller waits for what is acknowledged.
+// Then both keys have what was written.
 func TestWhatIsDecidedIsSettledWhileAShardIsSplit(t *testing.T) {
 	o := smallOptions(2)
 	o.Groups = 4
@@ -85,7 +85,7 @@ type failingNode struct {
 
 func openFailing(t *testing.T) *failingNode {
 	n := new(failingNode)
-	n.wallMS.Store(1 << 40) // it stands still: nobody reserves time, which is durable
+	n.wallMS.Store(1 << 40) // it stands still: no group reserves time, which is durable
 	o := smallOptions(2)
 	o.Wall = n.wallMS.Load
 	o.FS = failingDisks(0, &n.broken)
@@ -94,7 +94,7 @@ func openFailing(t *testing.T) *failingNode {
 }
 
 // decideAndFail commits a transaction that writes a key of each store, and whose decider's store
-// fails then. It returns the keys when nobody leads it any more.
+// fails then. It returns the keys when no coordinator leads it any more.
 func (n *failingNode) decideAndFail(t *testing.T) (keys []partition.Position) {
 	t.Helper()
 	var parts []txn.Participant
@@ -111,8 +111,9 @@ func (n *failingNode) decideAndFail(t *testing.T) (keys []partition.Position) {
 	return keys
 }
 
-// A transaction is decided, and the store of its decider fails before that is durable. Nobody acts
-// upon it, since the next Open may not find it, and nobody goes on trying.
+// A transaction is decided, and the store of its decider fails before that is durable. The
+// decision has no effect, since the next Open may not find it, and no coordinator goes on
+// trying.
 func TestADecisionThatCannotBeMadeDurableIsLeftToTheNextOpen(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
@@ -136,13 +137,13 @@ func (n *failingNode) failFirstStore(t *testing.T) {
 	}
 }
 
-// failureWaiter is somebody who waits for what does not come any more.
+// failureWaiter is a caller that waits for what does not come any more.
 type failureWaiter struct {
 	name   string
 	waitFn func(context.Context) error
 }
 
-// checkWaitersFail checks that those who wait hear that a store has failed.
+// checkWaitersFail checks that waiters get the error that a store has failed.
 func checkWaitersFail(t *testing.T, waiters ...failureWaiter) {
 	for _, w := range waiters {
 		t.Run(w.name, func(t *testing.T) {
@@ -159,8 +160,8 @@ func writeParticipant(n *Node, p partition.Position) txn.Participant {
 	return txn.Participant{Span: n.Map().Find(p).Span, Writes: []command.Command{&command.Set{Key: p}}}
 }
 
-// A transaction has locked a key, and the store of the key fails: nobody can write there that the
-// transaction is over.
+// A transaction has locked a key, and the store of the key fails: the end of the transaction
+// cannot be written there.
 func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
@@ -168,7 +169,7 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 	g := n.GroupHostAt(key).Group
 	mustTryCommand(t, g, &txn.Prepare{ID: n.newTxnID(), Participant: writeParticipant(n.Node, key), CoordinatorGroup: n.GroupHostAt(other).ID, DeadlineMS: n.deadlineMS()})
 	n.failFirstStore(t)
-	n.wallMS.Add(2 * txnTimeoutMS) // nobody leads it: from its deadline on it is aborted
+	n.wallMS.Add(2 * txnTimeoutMS) // no coordinator leads it: from its deadline on it is aborted
 	checkWaitersFail(t,
 		failureWaiter{"a write", func(ctx context.Context) error {
 			_, err := g.Execute(ctx, group.Request{Command: &command.Set{Key: key}})
@@ -185,13 +186,13 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 		failureWaiter{"who clears a keyspace", func(ctx context.Context) error { return n.waitForUnlockedSpan(ctx, partition.Whole) }})
 }
 
-// A transaction has locked a key, and the store of its decider fails: nobody can tell what became
-// of it.
+// A transaction has locked a key, and the store of its decider fails: the outcome is unknown.
 func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	key := n.decideAndFail(t)[1]
-	// Up to its deadline somebody may lead it, who is refused by the decider and aborts it.
+	// Up to its deadline a coordinator may lead it, which is refused by the decider and aborts
+	// it.
 	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
 	if _, err := n.GroupHostAt(key).Group.Execute(limited, group.Request{Command: &command.Set{Key: key}}); errors.Is(err, store.ErrFailed) {
@@ -209,7 +210,8 @@ func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 		}})
 }
 
-// A range is frozen, and its store fails: nobody can write there that it is thawed, or given away.
+// A range is frozen, and its store fails: it cannot be written there that the range is thawed,
+// or given away.
 func TestWhoWaitsForAFrozenRangeOfAFailedStoreIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
@@ -269,8 +271,8 @@ func keyIn(n *Node, s partition.Span) partition.Position {
 	}
 }
 
-// A transaction that is not decided has locked a range across two shards. Wherever one of
-// them goes: nobody writes into either before it is.
+// A transaction that is not decided has locked a range across two shards. Whichever of them
+// moves, neither is written to before the transaction is decided.
 func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 	for where, to := range map[string]partition.GroupID{"within the store": 1, "to the other store": 3} {
 		for _, second := range []bool{true, false} {
@@ -306,9 +308,9 @@ func TestALockOnARangeStaysWhenAShardOfItMoves(t *testing.T) {
 	}
 }
 
-// Maps from before may have a shard that begins with the first slot of a hash keyspace. The record
-// of a lock on all of the keyspace lies in that one, and goes with it. Whoever ends the
-// transaction finds it there.
+// Maps from before may have a shard that begins with the first slot of a hash keyspace. The
+// record of a lock on all of the keyspace lies in that shard, and moves with it. The resolve of
+// the transaction finds it there.
 func TestALockIsEndedWhereItsRecordIs(t *testing.T) {
 	o := smallOptions(2)
 	o.Groups = 4
@@ -367,8 +369,8 @@ func mustTryCommand(t *testing.T, g *group.Group, c command.Command) command.Rep
 }
 
 // A transaction has read a key, is decided, and what it has locked is not released yet. Until
-// then the key does not expire, and from then on it has: whoever has seen it gone never sees
-// it again, in a view, past the queue or in a transaction.
+// then the key does not expire, and from then on it has: a reader that has seen it gone never
+// sees it again, in a view, past the queue or in a transaction.
 func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 	for _, outcome := range []txn.Outcome{txn.Committed, txn.Aborted} {
 		wall := int64(1 << 40)
@@ -418,9 +420,9 @@ func TestAKeyThatWasSeenGoneStaysGone(t *testing.T) {
 	}
 }
 
-// A transaction has read a range and written a key of it that expires soon. It is
-// committed, and not resolved yet, as if its range were frozen. Whoever has seen the key
-// gone must not see it again.
+// A transaction has read a range and written a key of it that expires soon. It is committed, and
+// not resolved yet, as if its range were frozen. A reader that has seen the key gone must not
+// see it again.
 func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	wall := int64(1 << 40)
 	o := smallOptions(2)
@@ -469,8 +471,9 @@ func TestWhatACommittedTransactionHasWrittenExpires(t *testing.T) {
 	}
 }
 
-// A transaction across stores has read a key, so that it does not expire before that is decided. Until
-// then its time stands still: it is neither told that it never expires, -1, nor that it is gone, -2.
+// A transaction across stores has read a key, so that it does not expire before that is decided.
+// Until then its time stands still: a reader gets neither that it never expires, -1, nor that it
+// is gone, -2.
 func TestTheTimeOfAKeyThatALockKeepsAliveStandsStill(t *testing.T) {
 	wall := int64(1 << 40)
 	o := smallOptions(2)

@@ -69,7 +69,7 @@ func (z *sizeCache) loadSizes() map[partition.ShardID]measuredSize {
 	return z.byShard
 }
 
-// storeSizes remembers what was found, which nobody changes any more.
+// storeSizes remembers what was found; the map is not changed after that.
 func (z *sizeCache) storeSizes(of map[partition.ShardID]measuredSize) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *jobRates) recordCopy(bytes uint64, took time.Duration) {
 	updateMean(&r.bytesPerSecond, float64(bytes)/took.Seconds())
 }
 
-// minMeasuredBytes is the least that tells something about how fast rows are carried.
+// minMeasuredBytes is the least from which to measure how fast rows are copied.
 const minMeasuredBytes = 64 << 10
 
 // currentRates returns what was measured, and nothing of what was not.
@@ -142,9 +142,9 @@ func (r *jobRates) currentRates() mover.Rates {
 	return mover.Rates{BytesPerSecond: uint64(r.bytesPerSecond), RoundMS: int64(r.roundMS + 1)}
 }
 
-// SplitPoint returns where to split a shard so that about half of its bytes are on each
-// side, and in which keyspace: at a slot, or at a key, never among the elements of one.
-// It is false if there is no such place, or nobody knows.
+// SplitPoint returns where to split a shard so that about half of its bytes are on each side,
+// and in which keyspace: at a slot, or at a key, never among the elements of one. ok is false if
+// there is no such place, or it is unknown.
 func (n *Node) SplitPoint(s partition.Shard) (at partition.Position, in *partition.Keyspace, ok bool) {
 	p := n.lookupGroup(s.Group)
 	if p == nil {

@@ -31,23 +31,23 @@ type storeSnapshot struct {
 	host   *StoreHost
 	groups GroupStates
 	snap   *store.Snapshot // nil if the view is of the state itself
-	// visible is the last one, or what is seen if there is nothing to judge.
+	// visible is the last one, or what is seen if there are no locks.
 	visible visibleState
 }
 
-// maxSnapshotTries is how often stores are looked at before their groups are held. A look
-// takes a fraction of the millisecond in which the clocks must not move.
+// maxSnapshotTries is how often stores are read before their groups are held. A read takes a
+// fraction of the millisecond in which the clocks must not move.
 const maxSnapshotTries = 10
 
 // Snapshot returns the state of stores now.
 //
-// It looks without disturbing anybody. If the clocks and the ranges of the groups were
-// the same before and after, it has seen one moment; if that does not work out, the
-// groups stand still for a look.
+// It reads without disturbing any writer. If the clocks and the ranges of the groups were the
+// same before and after, it has seen one moment; if that does not work out, the groups stand
+// still for a moment.
 func (n *Node) Snapshot(ctx context.Context, hosts ...*StoreHost) (*Snapshot, error) {
 	for {
 		v, err := n.trySnapshot(ctx, hosts)
-		// A group that is no more does not matter, unless all are.
+		// A group that was removed does not matter, unless all are.
 		gone := errors.Is(err, group.ErrClosed) || errors.Is(err, ownership.ErrWrongGroup)
 		if !gone || n.ctx.Err() != nil {
 			return v, err
@@ -61,14 +61,14 @@ func (n *Node) trySnapshot(ctx context.Context, hosts []*StoreHost) (*Snapshot, 
 	}
 	apart := len(hosts) > 1
 	for attempt := 0; ; attempt++ {
-		if apart { // nothing comes of a look meanwhile
+		if apart { // a snapshot would fail meanwhile
 			if err := n.handovers.wait(ctx); err != nil {
 				return nil, err
 			}
 		}
 		var v *Snapshot
 		var err error
-		// Whoever hands a range over has to take his turns: no group is held until he has.
+		// A job that hands a range over waits for its turns: no group is held until it has them.
 		if attempt < maxSnapshotTries || apart && n.handovers.hasOpen() {
 			v, err = n.takeSnapshot(hosts, false)
 		} else {
@@ -140,7 +140,7 @@ func (n *Node) takeSnapshot(hosts []*StoreHost, held bool) (*Snapshot, error) {
 	if locked {
 		v.resolver = newOutcomeResolver(v.stores, snaps)
 	}
-	still := len(hosts) == 1 || n.handovers.isUnchangedSince(handing) // between two stores a range is nobody's for a moment
+	still := len(hosts) == 1 || n.handovers.isUnchangedSince(handing) // between two stores no group has a range for a moment
 	for i := 0; i < len(hosts) && still && !held; i++ {
 		still = v.stores[i].groups.isUnchangedButLocks() && (locked || v.stores[i].groups.IsUnchanged())
 	}
@@ -217,11 +217,11 @@ func (h *StoreHost) listGroups() []*group.Group {
 	return groups
 }
 
-// GroupStates is what the groups of a host knew at one.
+// GroupStates is what the groups of a host knew at one moment.
 type GroupStates struct {
 	states   []groupState
 	hasLocks bool
-	// hasRangeLocks tells that a range was locked, and not only keys.
+	// hasRangeLocks reports whether a range was locked, and not only keys.
 	hasRangeLocks bool
 }
 
@@ -262,7 +262,7 @@ func (m *GroupStates) IsUnchanged() bool {
 	return m.isUnchangedButLocks()
 }
 
-// isUnchangedButLocks is Still for one who has seen the locks for himself.
+// isUnchangedButLocks is IsUnchanged for a caller that has checked the locks itself.
 func (m *GroupStates) isUnchangedButLocks() bool {
 	for i := range m.states {
 		k := &m.states[i]
@@ -273,8 +273,8 @@ func (m *GroupStates) isUnchangedButLocks() bool {
 	return true
 }
 
-// NowMS returns the time by which a key was judged at the moment: that of the group
-// that served it.
+// NowMS returns the time at which the expiry of a key was checked: that of the group that served
+// it.
 func (m *GroupStates) NowMS(p partition.Position) (int64, error) {
 	k := m.findServing(p)
 	if k == nil {
@@ -322,16 +322,16 @@ func endReaches(end, other partition.Position) bool {
 	return len(end) == 0 || len(other) > 0 && bytes.Compare(end, other) >= 0
 }
 
-// handovers counts ranges that are changing stores: the one that had them has given
-// them up, and the other does not serve them yet. Then a look at several stores
-// finds a range that is nobody's.
+// handovers counts ranges that are changing stores: the one that had them has given them up, and
+// the other does not serve them yet. A snapshot of several stores then finds a range that no
+// group serves.
 type handovers struct {
 	openCount atomic.Int64
 	changes   atomic.Uint64
 	noneOpen  notifier // rings when the last of them is served again
 }
 
-// maxHandoverWait is how long a look waits for that to be over, which takes two commands,
+// maxHandoverWait is how long a snapshot waits for that to be over, which takes two commands,
 // before it finds out whether the stores are there at all.
 const maxHandoverWait = 100 * time.Millisecond
 
@@ -369,7 +369,7 @@ func (h *handovers) isUnchangedSince(mark uint64) bool {
 	return !h.hasOpen() && h.changes.Load() == mark
 }
 
-// maxOptimisticReads is how often At looks at rows before it takes a snapshot.
+// maxOptimisticReads is how often ReadSnapshot reads rows before it takes a snapshot.
 const maxOptimisticReads = 3
 
 // commitSequences returns how often something became visible in stores.

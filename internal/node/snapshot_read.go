@@ -13,8 +13,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// KeyClock returns the time by which a key is judged, or own.ErrWrongGroup if nobody
-// serves it.
+// KeyClock returns the time at which to check whether a key has expired, or
+// ownership.ErrWrongGroup if no group serves the key.
 type KeyClock func(partition.Position) (nowMS int64, err error)
 
 // findStore returns the side that served a position, and the group.
@@ -38,7 +38,7 @@ func (v *Snapshot) Get(key, dst []byte) ([]byte, bool, error) {
 	switch {
 	case err == nil:
 		seen, err = v.visibleKey(s, k, key[1:])
-	case len(v.stores) == 1: // of one store nobody asks who serves it
+	case len(v.stores) == 1: // with one store, it need not be served
 		seen, err = v.visibleIn(&v.stores[0], v.wholeKeySpan(&v.stores[0], key[1:]))
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (v *Snapshot) Get(key, dst []byte) ([]byte, bool, error) {
 	return seen.reader.Get(key, dst)
 }
 
-// GetWithTime is Get with NowMS, for who has a key and asks once.
+// GetWithTime is Get with NowMS, for a caller that has a key and asks once.
 func (v *Snapshot) GetWithTime(key, dst []byte) (value []byte, nowMS int64, ok bool, err error) {
 	seen, nowMS, err := v.visibleAt(key[1:])
 	if err != nil {
@@ -57,7 +57,7 @@ func (v *Snapshot) GetWithTime(key, dst []byte) (value []byte, nowMS int64, ok b
 	return value, nowMS, ok, err
 }
 
-// visibleAt returns what is seen of a key, and the time by which it was judged.
+// visibleAt returns what is seen of a key, and the time at which its expiry was checked.
 func (v *Snapshot) visibleAt(p partition.Position) (seen *visibleState, nowMS int64, err error) {
 	s, k, err := v.findStore(p)
 	if err != nil {
@@ -155,14 +155,14 @@ func (v *Snapshot) splitByStore(s partition.Span) (list []servedSpan, err error)
 	}
 }
 
-// NowMS returns the time by which a key was judged: that of the group that served it,
-// or that of an undecided transaction that has locked it.
+// NowMS returns the time at which the expiry of a key was checked: that of the group that served
+// it, or that of an undecided transaction that has locked it.
 func (v *Snapshot) NowMS(p partition.Position) (int64, error) {
 	_, nowMS, err := v.visibleAt(p)
 	return nowMS, err
 }
 
-// ClockMS returns the time of the group that served a key, whoever had locked it.
+// ClockMS returns the time of the group that served a key, whatever transaction had locked it.
 func (v *Snapshot) ClockMS(p partition.Position) (int64, error) {
 	_, k, err := v.findStore(p)
 	if err != nil {
@@ -171,7 +171,7 @@ func (v *Snapshot) ClockMS(p partition.Position) (int64, error) {
 	return k.clockMS, nil
 }
 
-// CheckServed returns nil if all of a span was served, else own.ErrWrongGroup.
+// CheckServed returns nil if all of a span was served, else ownership.ErrWrongGroup.
 func (v *Snapshot) CheckServed(s partition.Span) error {
 	if len(v.stores) == 1 {
 		return v.stores[0].groups.CheckServed(s)
@@ -191,15 +191,15 @@ func (v *Snapshot) LatestMS() (latest int64) {
 	return latest
 }
 
-// outcomeResolver is what a view needs to tell which transactions that have locked something
+// outcomeResolver is what a view needs to determine which transactions that have locked something
 // were committed at its moment.
 type outcomeResolver struct {
 	// snapshots are all stores at the moment: any group may be the decider, also one that
 	// was removed since.
 	snapshots []*store.Snapshot
 	outcomes  map[txn.ID]txn.Outcome
-	// hasRangeLocks tells that a range was locked. Such a lock is found far from the keys
-	// that it is about, so everything is judged at once.
+	// hasRangeLocks reports whether a range was locked. Such a lock is found far from the keys
+	// that it is about, so all outcomes are resolved at once.
 	hasRangeLocks bool
 }
 
@@ -212,10 +212,10 @@ func newOutcomeResolver(sides []storeSnapshot, at []*store.Snapshot) *outcomeRes
 	return j
 }
 
-// visibleState is the state of one store in a span: what is seen of it, with all done that
-// was committed and is not done yet, and the other locks, nil if there are none. Keys under
-// those do not expire, for nobody, as long as they are there: whoever reads a key past a view
-// does not ask what was decided.
+// visibleState is the state of one store in a span: what is seen of it, with all applied that
+// was committed and is not applied yet, and the other locks, nil if there are none. Keys under
+// those do not expire, for any reader, as long as the locks exist: a reader of a key outside a
+// snapshot does not ask what was decided.
 type visibleState struct {
 	span   partition.Span
 	reader command.Reader
@@ -225,7 +225,7 @@ type visibleState struct {
 	committed *txn.Locks
 }
 
-// keyTimeMS is when a key is judged that was served at nowMS.
+// keyTimeMS is when the expiry of a key is checked that was served at nowMS.
 func (v *visibleState) keyTimeMS(p partition.Position, nowMS int64) int64 {
 	if v.locks == nil || v.committed != nil && v.committed.FindKeyConflict(txn.ID{}, p, false) != nil {
 		return nowMS
@@ -233,9 +233,9 @@ func (v *visibleState) keyTimeMS(p partition.Position, nowMS int64) int64 {
 	return v.locks.ExpiryCheckMS(p, nowMS)
 }
 
-// visibleIn returns what is seen of a side in a span. Locks are looked at where something
-// is read: there may be many of them, and a transaction reads few keys. The last
-// verdict is kept, because a key is asked about several times.
+// visibleIn returns what is seen of a side in a span. Locks are looked up where something is
+// read: there may be many of them, and a transaction reads few keys. The last result is kept,
+// because a key is asked about several times.
 func (v *Snapshot) visibleIn(s *storeSnapshot, span partition.Span) (*visibleState, error) {
 	if v.resolver == nil || s.visible.reader != nil && s.visible.span.Covers(span) {
 		return &s.visible, nil
@@ -278,7 +278,7 @@ func (v *Snapshot) visibleIn(s *storeSnapshot, span partition.Span) (*visibleSta
 	return &s.visible, nil
 }
 
-// lookupOutcome tells what had become of the transaction of a lock, by the decisions of the
+// lookupOutcome returns what had become of the transaction of a lock, by the decisions of the
 // same moment.
 func (v *Snapshot) lookupOutcome(l txn.Lock) (txn.Outcome, error) {
 	o, known := v.resolver.outcomes[l.Txn]
@@ -355,8 +355,8 @@ func (n *Node) wholeKey(p partition.Position) (partition.Position, bool) {
 // liveReader reads what is visible now.
 func liveReader(p *GroupHost) command.Reader { return p.Store }
 
-// readOutcome tells what became of the transaction of a lock, as far as the state of its
-// decider says.
+// readOutcome returns what became of the transaction of a lock, as far as the state of its
+// decider has that.
 func (n *Node) readOutcome(l txn.Lock, at func(*GroupHost) command.Reader) (txn.Outcome, error) {
 	p := n.lookupGroup(l.CoordinatorGroup)
 	if p == nil {

@@ -95,7 +95,7 @@ func TestRowsThatChangeMeanwhileAreReadAgain(t *testing.T) {
 	}
 }
 
-// A clock that never shows the same time twice does not keep anybody from a moment.
+// A clock that never shows the same time twice keeps no snapshot from being taken.
 func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
 	o := smallOptions(1)
 	o.Groups = 3
@@ -128,8 +128,8 @@ func TestAViewIsTakenWhileTimeRunsOn(t *testing.T) {
 	}
 }
 
-// Whoever hands a range over needs the groups, and many may wait for him: they look when he is
-// done, and not again and again until then.
+// A job that hands a range over needs the groups, and many readers may wait for it: they look
+// when it is done, and not again and again until then.
 func TestNobodyLooksAtStoresBetweenWhichARangeIsHandedOver(t *testing.T) {
 	var looks atomic.Int64 // a look reads the clocks of all groups
 	o := smallOptions(2)
@@ -163,7 +163,7 @@ func TestNobodyLooksAtStoresBetweenWhichARangeIsHandedOver(t *testing.T) {
 	}
 }
 
-// checkWhole fails if a view of all stores has a position that nobody serves.
+// checkWhole fails if a view of all stores has a position that no group serves.
 func checkWhole(t *testing.T, n *Node) {
 	t.Helper()
 	v, err := n.Snapshot(ctx, n.StoreHosts()...)
@@ -212,8 +212,8 @@ func TestAViewIsWholeWhileARangeChangesGroups(t *testing.T) {
 	}
 }
 
-// Between two stores a range is nobody's for a moment, and if a crash comes then,
-// until the job goes on: whoever looks waits for that.
+// Between two stores no group serves a range for a moment, and if a crash comes then, until the
+// job goes on: a reader waits for that.
 func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
 	for range 10 {
 		o := durableOptions(2)
@@ -221,7 +221,7 @@ func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
 		at := make(chan struct{}, 1)
 		o.OnJob = func(j mover.Job) {
 			if j.Phase == mover.Activating {
-				n.stop() // the source has given it up, and nobody goes on
+				n.stop() // the source has given it up, and no driver goes on
 				at <- struct{}{}
 			}
 		}
@@ -253,7 +253,7 @@ func TestAViewIsWholeAfterACrashInAHandover(t *testing.T) {
 	}
 }
 
-// A Regroup may remove all groups of a store. Somebody may have hold of it by then.
+// A Regroup may remove all groups of a store. A caller may still have the store by then.
 func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
 	n := mustOpen(t, smallOptions(2))
 	defer n.Close(ctx)
@@ -276,8 +276,8 @@ func TestAStoreWithoutGroupsIsLookedAt(t *testing.T) {
 	}
 }
 
-// A look while groups stand still is of those groups. One that was opened since does not stand
-// still: nobody asks whether its clock, its list and its locks stay.
+// A snapshot while groups stand still is of those groups. A group that was opened since does not
+// stand still: whether its clock, its table and its locks stay is not asked.
 func TestALookIsOfGroupsThatStandStill(t *testing.T) {
 	o := smallOptions(1)
 	o.Groups = 2

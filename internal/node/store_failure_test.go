@@ -11,8 +11,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// openWithFailingStore returns a node of three stores, one group on each, of which one fails when it is
-// told to. The positions that nobody has yet are with the group last.
+// openWithFailingStore returns a node of three stores, one group on each, of which one fails
+// when fail is called. The positions that are not in use yet are with the group last.
 func openWithFailingStore(t *testing.T, lame int, last partition.GroupID) (n *Node, fail func()) {
 	t.Helper()
 	var broken atomic.Bool
@@ -35,8 +35,8 @@ func openWithFailingStore(t *testing.T, lame int, last partition.GroupID) (n *No
 	}
 }
 
-// checkOthersGoOn fails if a store that has failed keeps others from what they do: the groups of the
-// other stores have what the map says, and it can change.
+// checkOthersGoOn fails if a store that has failed keeps others from what they do: the groups of
+// the other stores have what the map has for them, and it can change.
 func checkOthersGoOn(t *testing.T, n *Node) {
 	t.Helper()
 	m := n.Map()
@@ -79,7 +79,7 @@ func TestJobsBesideAStoreThatHasFailedGoOn(t *testing.T) {
 	if was := before(lost.ID); was.Rows == 0 || after(lost.ID) != was || n.LastShardSize(lost.ID) != was {
 		t.Errorf("what cannot be measured was %v and is %v", was, after(lost.ID))
 	}
-	n.jobs.sizes.storeSizes(nil) // as if nobody had asked before
+	n.jobs.sizes.storeSizes(nil) // as if no caller had asked before
 	at := []partition.Position{d.SlotSpan(1).Start, middleSlot(&d.Keyspace, first.Span)}
 	for _, r := range []mover.Request{
 		{Kind: mover.Move, Shard: lost.ID, To: 1},
@@ -143,8 +143,8 @@ func TestAKeyspaceIsMadeBesideAStoreThatHasFailed(t *testing.T) {
 	checkOthersGoOn(t, n)
 }
 
-// A store that has failed has the positions that nobody has yet, and nobody can take any of
-// them from it: no keyspace is made, which is in nobody's way.
+// A store that has failed has the positions that are not in use yet, and they cannot be taken
+// from it: no keyspace is made, and that blocks no other caller.
 func TestAKeyspaceThatAFailedStoreWouldGiveWayToIsRefused(t *testing.T) {
 	n, fail := openWithFailingStore(t, 2, 3)
 	defer n.Close(ctx)

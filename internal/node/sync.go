@@ -24,8 +24,8 @@ func waitContext(ctx context.Context, changed <-chan struct{}, most time.Duratio
 	}
 }
 
-// lockContext takes a lock, unless ctx ends first. Whoever leaves is not in the way of others:
-// the lock is given back when its turn comes.
+// lockContext takes a lock, unless ctx ends first. A caller that leaves blocks no other: the
+// lock is released when its turn comes.
 func lockContext(ctx context.Context, l sync.Locker) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -47,16 +47,16 @@ func lockContext(ctx context.Context, l sync.Locker) error {
 	}
 }
 
-// notifier wakes those who wait for something to have happened. Ringing it when
-// nobody waits is one atomic load.
+// notifier wakes goroutines that wait for something to have happened. A notify when none waits
+// is one atomic load.
 type notifier struct {
 	hasWaiters atomic.Bool
 	mu         sync.Mutex
-	next       chan struct{} // closed by the next ring
+	next       chan struct{} // closed by the next notify
 }
 
-// subscribe returns a channel that the next ring closes. Look after that whether
-// it has happened already.
+// subscribe returns a channel that the next notify closes. Check after subscribe whether the
+// event has happened already.
 func (b *notifier) subscribe() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,14 +80,14 @@ func (b *notifier) notify() {
 	}
 }
 
-// ctxRWMutex is a lock that many share, or one has alone, as that of package sync. But
-// whoever waits to have it alone and leaves is in nobody's way from then on: a backup
-// that gave up must not keep jobs from going on until one that hangs has ended.
+// ctxRWMutex is a lock that many share, or one has alone, as that of package sync. But a caller
+// that waits to have it alone and leaves blocks no other from then on: a backup that gave up
+// must not keep jobs from going on until one that hangs has ended.
 type ctxRWMutex struct {
 	mu sync.Mutex
-	// readers is how many share it, alone whether one has it alone, and waiting how
-	// many want to: until they have left, nobody else begins to share it.
-	// Invariant: shared is 0 if alone.
+	// readers is how many share it, hasWriter whether one has it alone, and waitingWriters how
+	// many want to: until they have left, no other begins to share it. Invariant: readers is 0
+	// if hasWriter.
 	readers, waitingWriters int
 	hasWriter               bool
 	changed                 notifier
@@ -151,25 +151,25 @@ func (c *ctxRWMutex) waitUntil(ctx context.Context, try func() bool) error {
 	}
 }
 
-// sharedSyncer lets all who wait for a store to be synced share it: one sync runs, and those
-// who come meanwhile wait for the next one together.
+// sharedSyncer lets all that wait for a store to be synced share a sync: one runs, and those
+// that come meanwhile wait for the next one together.
 type sharedSyncer struct {
-	// running is held by whoever syncs.
+	// running is held during a sync.
 	running sync.Mutex
 	mu      sync.Mutex
-	// next is the round that begins when the running one has ended; nil if nobody
-	// waits for one.
+	// next is the round that begins when the running one has ended; nil if no caller waits for
+	// one.
 	next *syncRound
 }
 
 type syncRound struct {
-	hasLeader bool          // somebody begins it
-	timer     *time.Timer   // begins it if nobody else does; nil if nobody has asked for that
+	hasLeader bool          // a caller begins it
+	timer     *time.Timer   // begins it if no caller does before; nil if not asked for
 	done      chan struct{} // closed at its end
 	err       error         // of the sync, when it is done
 }
 
-// lazySyncDelay is how long those who are in no hurry wait for a sync that others need.
+// lazySyncDelay is how long callers in no hurry wait for a sync that others need.
 const lazySyncDelay = 500 * time.Microsecond
 
 // syncNow returns when a sync that began after the call has ended.
@@ -178,7 +178,7 @@ func (s *sharedSyncer) syncNow(sync func() error) error {
 	return s.finishRound(r, sync)
 }
 
-// syncStoreLater is do, but leaves it to others to sync for a moment.
+// syncLater is syncNow, but leaves it to others to sync for a moment.
 func (s *sharedSyncer) syncLater(sync func() error) error {
 	r := s.joinRound()
 	s.mu.Lock()
@@ -200,7 +200,7 @@ func (s *sharedSyncer) joinRound() *syncRound {
 	return s.next
 }
 
-// finishRound brings a round to its end, or waits for who does.
+// finishRound syncs if the caller leads the round, or waits for the leader.
 func (s *sharedSyncer) finishRound(r *syncRound, sync func() error) error {
 	s.mu.Lock()
 	led := r.hasLeader
@@ -215,7 +215,7 @@ func (s *sharedSyncer) finishRound(r *syncRound, sync func() error) error {
 	}
 	s.running.Lock()
 	s.mu.Lock()
-	s.next = nil // whoever comes from here on may have written something since
+	s.next = nil // a caller from here on may have written something since
 	s.mu.Unlock()
 	r.err = sync()
 	s.running.Unlock()

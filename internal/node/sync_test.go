@@ -18,7 +18,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
-// One that has it alone is alone, whatever others do, give up or wait for.
+// A goroutine that has it alone is alone, whatever others do, give up or wait for.
 func TestCalmIsSharedOrHadAlone(t *testing.T) {
 	var c ctxRWMutex
 	var sharing, alone atomic.Int64
@@ -75,7 +75,7 @@ func TestABackupThatGaveUpIsInNobodysWay(t *testing.T) {
 	n.jobs.backupLock.unlockShared()
 }
 
-// Whoever asks for a sync gets one that begins later, however many share it.
+// A caller that asks for a sync gets one that begins later, however many share it.
 func TestASharedSyncBeginsAfterAllWhoShareItHaveAsked(t *testing.T) {
 	var s sharedSyncer
 	var written, synced, ran atomic.Int64

@@ -1,17 +1,16 @@
-// Package feed answers one question: in which order does one who reads the logs of
-// several stores tell what was committed?
+// Package feed orders what was committed, for a reader of the logs of several stores.
 //
-// Promise: every commit of a store is told once, whole and in its order, and those to
-// one key in theirs, wherever it is moved. What a job does to rows is not told: nobody
-// has changed them. Who goes on from a place that he has kept is told what he was not.
+// Promise: every commit of a store is delivered once, whole and in its order, and those to one
+// key in theirs, wherever it is moved. What a job does to rows is not delivered: it changes no
+// data. A reader that goes on from a position that it has stored gets what it has not received.
 //
-// Choice: a range that comes from another store comes with a note in the log, which says
-// up to where in the log of that one its past is. A reader who meets it before it has come
-// so far leaves the store for now, and reads the other.
+// Choice: a range that comes from another store comes with a note in the log: the position in
+// the log of that store up to which the range has its past. A reader that meets the note before
+// it has come so far leaves the store for now, and reads the other.
 //
 // Limit: commits to different stores that have no key in common come in any order.
 //
-// Package cleave makes changes of commits; the simulator plays readers.
+// Package cleave turns commits into changes; the simulator plays readers.
 package feed
 
 import (
@@ -25,15 +24,15 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Reader is how far somebody has come with the logs of several stores.
+// Reader is how far a reader has come in the logs of several stores.
 type Reader struct {
-	// Positions is a place in the log of each store: all before it was told.
+	// Positions is a position in the log of each store: all before it was delivered.
 	Positions []wal.Position
 	// Until is where to end, nil for never.
 	Until []wal.Position
 	// MaxCommits and MaxBytes bound what is read at a time, unless one commit is larger.
 	MaxCommits, MaxBytes int
-	// KeyEvents tells that operations of [effect.Events] are added, and those on rows are not.
+	// KeyEvents means that operations of [effect.Events] are added, and those on rows are not.
 	KeyEvents bool
 }
 
@@ -52,8 +51,8 @@ func (r *Reader) IsDone() bool {
 	return r.Until != nil
 }
 
-// MustWaitFor reports whether a range that was handed over has a past that was not told yet. What
-// is behind the end of another store is not wanted, and nobody waits for it.
+// MustWaitFor reports whether a range that was handed over has a past that was not delivered
+// yet. What is behind the end of another store is not wanted, and not waited for.
 //
 // Two stores never wait for each other: a note is written when what it points to is
 // there, so that of two notes one points to what was there before the other.
@@ -69,15 +68,15 @@ type Log interface {
 // Commit is what one commit to a store has changed, as T, with its place.
 type Commit[T any] struct {
 	Change T
-	// End is the place behind it: what the reader is at when it was told.
+	// End is the place behind it: where the reader is when it was delivered.
 	End wal.Position
 }
 
 var errBatchFull = errors.New("feed: enough for now")
 
-// ReadBatch returns the next commits of a store. Operations on rows, or events, but for those that
-// a job has carried, are added to what they are commits of; check, if it fails, ends the
-// reading. The reader stays where it is, see [Deliver], but if there is nothing to tell. With
+// ReadBatch returns the next commits of a store. Operations on rows, or events, except those
+// that a job has copied, are added to what they are commits of; check, if it fails, ends the
+// reading. The reader stays where it is, see [Deliver], unless there is nothing to deliver. With
 // an error come the commits before it.
 func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func(*T, effect.Op) error) (batch []Commit[T], err error) {
 	size, table := 0, effect.Rows
@@ -92,7 +91,7 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 			// Behind a whole commit is a good place to stop.
 			past := r.Until != nil && c.Pos > r.Until[from]
 			if past && n == 0 {
-				r.Positions[from] = max(r.Positions[from], r.Until[from]) // where no commit ends: all before it was told
+				r.Positions[from] = max(r.Positions[from], r.Until[from]) // where no commit ends: all before it was delivered
 			}
 			if past || n >= r.MaxCommits || size >= r.MaxBytes {
 				return errBatchFull
@@ -122,7 +121,7 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 	})
 	switch {
 	case err == nil && len(batch) == 0:
-		// A log may end behind its last commit, and nobody may ever commit to it again.
+		// A log may end behind its last commit, and there may never be another.
 		if r.Until != nil {
 			end = min(end, r.Until[from])
 		}
@@ -135,8 +134,9 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 	return batch, err
 }
 
-// Deliver tells commits of a store, one after the other, until it is told to stop: then it
-// returns false. While one is told the reader is behind it, and before the next.
+// Deliver calls tell with the commits of a store, one after the other, until tell returns false:
+// then Deliver returns false. During a call the reader is behind that commit, and before the
+// next.
 func Deliver[T any](r *Reader, from int, batch []Commit[T], tell func(*T) bool) bool {
 	for i := range batch {
 		r.Positions[from] = batch[i].End
@@ -160,14 +160,14 @@ const (
 	handoverTag = 'h'
 )
 
-// CopiedSpanKey is the note that rows of a span were brought, or removed, by a job.
+// CopiedSpanKey is the note that rows of a span were written, or removed, by a job.
 func CopiedSpanKey(s partition.Span) []byte {
 	key := binary.AppendUvarint([]byte{byte(effect.State), copiedTag}, uint64(len(s.Start)))
 	return append(append(key, s.Start...), s.End...)
 }
 
-// ParseCopiedSpan returns the span of which an entry of the log brings or removes rows that
-// a job has carried, if the operation is a note of that.
+// ParseCopiedSpan returns the span of which an entry of the log writes or removes rows that a
+// job has copied, if the operation is a note of that.
 func ParseCopiedSpan(op effect.Op) (s partition.Span, ok bool) {
 	rest, ok := parseNote(op, copiedTag)
 	if !ok {
@@ -181,7 +181,7 @@ func ParseCopiedSpan(op effect.Op) (s partition.Span, ok bool) {
 	return partition.Span{Start: rest[:n], End: rest[n:]}, true
 }
 
-// Handover says that a range comes from another store: what became of its keys before
+// Handover is the note that a range comes from another store: what became of its keys before
 // is in the log of that one, up to a position.
 type Handover struct {
 	Store    int

@@ -44,7 +44,7 @@ func newEntry(t *testing.T, notes [][]byte, rows ...string) effect.Batch {
 	return batch
 }
 
-// readAndDeliver reads one store and tells all of it.
+// readAndDeliver reads one store and delivers all of it.
 func readAndDeliver(t *testing.T, r *Reader, from int, log Log) (rows []string) {
 	t.Helper()
 	batch, err := ReadBatch(r, from, log, func() error { return nil }, func(rows *[]string, op effect.Op) error {
@@ -72,14 +72,14 @@ func TestThePastOfARangeComesBeforeWhatItsNewStoreDoes(t *testing.T) {
 		want  []string
 	}{
 		{1, []string{"b1"}}, {1, nil}, {0, []string{"a1"}}, {1, nil}, {0, []string{"a2"}},
-		{1, nil}, {1, []string{"a3"}}, {1, nil}, // first the note alone, which nobody waits for
+		{1, nil}, {1, []string{"a3"}}, {1, nil}, // first the note alone, which no reader waits for
 	} {
 		if got := readAndDeliver(t, r, step.store, logs[step.store]); !slices.Equal(got, step.want) {
 			t.Fatalf("store %d tells %q, not %q", step.store, got, step.want)
 		}
 	}
 
-	// Who wants no more of the old store does not wait for it.
+	// A reader that wants no more of the old store does not wait for it.
 	r = &Reader{Positions: make([]wal.Position, 2), Until: []wal.Position{1, 3}, MaxCommits: 9, MaxBytes: 1 << 10}
 	if got := readAndDeliver(t, r, 0, logs[0]); !slices.Equal(got, []string{"a1"}) || !r.IsStoreDone(0) || r.IsDone() {
 		t.Errorf("up to a place it tells %q", got)
@@ -107,7 +107,7 @@ func TestAReaderEndsAtAPlaceWhereNoCommitDoes(t *testing.T) {
 	for to, want := range []string{"", "", "a", "a", "ab", "ab", "abc"} {
 		r := &Reader{Positions: make([]wal.Position, 1), Until: []wal.Position{wal.Position(to)}, MaxCommits: 9, MaxBytes: 1 << 10}
 		got := ""
-		for range 2 { // it may be told so when it asks for more
+		for range 2 { // the limit may be found only at the next read
 			got += strings.Join(readAndDeliver(t, r, 0, log), "")
 		}
 		if got != want || !r.IsDone() || r.Positions[0] != r.Until[0] {

@@ -40,7 +40,7 @@ type Request struct {
 // maxParallel bounds how many ranges of one job are under way.
 const maxParallel = 64
 
-// Admit makes the job that a request asks for, or says why not, and then
+// Admit makes the job that a request asks for, or returns why not, and then
 // nothing has changed. It is called where the job is stored, as one with that:
 // otherwise two jobs for one range could be admitted. The id is one that no job
 // ever had.
@@ -78,7 +78,7 @@ func Admit(v ClusterState, r Request, id ownership.JobID, nowMS int64) (Job, err
 }
 
 // findJobFloor returns the lowest number of jobs that change ranges and have not ended. Those
-// that are done by others never say anything to a group.
+// that are done by others never send anything to a group.
 func findJobFloor(jobs []Job, id ownership.JobID) ownership.JobID {
 	for i := range jobs {
 		if o := &jobs[i]; !o.Phase.IsFinal() && !o.Kind.isComposite() {
@@ -88,8 +88,8 @@ func findJobFloor(jobs []Job, id ownership.JobID) ownership.JobID {
 	return id
 }
 
-// admitChange admits a job that changes one range. The map itself says what is
-// wrong with it: the change is made on a copy.
+// admitChange admits a job that changes one range. The map itself reports what is wrong with it:
+// the change is made on a copy.
 func (j *Job) admitChange(v ClusterState, r Request) error {
 	s, ok := v.Map.Shard(r.Shard)
 	if !ok {
@@ -176,8 +176,8 @@ func (j *Job) admitDrain(v ClusterState, groups []partition.GroupID) error {
 	return checkDrainTargets(v)
 }
 
-// admitUndrain admits that a group has shards again, if it drains and nobody is at
-// that: who drains a group takes the mark back when that is cancelled.
+// admitUndrain admits that a group has shards again, if it drains and no job drains it: a job
+// that drains a group takes the mark back when it is cancelled.
 func (j *Job) admitUndrain(v ClusterState, g partition.GroupID) error {
 	if err := j.checkConflicts(v.Jobs, []partition.GroupID{g}); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (j *Job) admitUndrain(v ClusterState, g partition.GroupID) error {
 	return unwrapEditError(err)
 }
 
-// unwrapEditError takes the edit from an error of a map: who asks for a job knows what for.
+// unwrapEditError takes the edit from an error of a map: the caller knows what job it asked for.
 func unwrapEditError(err error) error {
 	if cause := errors.Unwrap(err); cause != nil && errors.Unwrap(cause) != nil {
 		return cause
@@ -249,7 +249,7 @@ func cloneSpan(s partition.Span) partition.Span {
 }
 
 // Why a job is not admitted, or a command refused. What is wrong with a request
-// as a change of the map is said with the errors of package partition.
+// as a change of the map is reported with the errors of package partition.
 var (
 	// ErrBusy means that another job changes a part of what this one would:
 	// wait until it has ended, or cancel it. See [BusyError].
@@ -273,28 +273,28 @@ var (
 	// ErrNotIncoming means that a range does not take rows of this job and
 	// attempt, or not any more.
 	ErrNotIncoming = errors.New("mover: the range does not take these rows")
-	// ErrRangeAhead means that the range has come further meanwhile, because somebody
-	// else was faster: read the log from there.
+	// ErrRangeAhead means that the range has come further meanwhile, because another driver was
+	// faster: read the log from there.
 	ErrRangeAhead = errors.New("mover: the range has come further")
 	// ErrLogGap means that rows are not those that come next: something is missing.
 	// The copy begins again.
 	ErrLogGap = errors.New("mover: not what comes next")
 	// ErrOutsideRange means that rows are not of the range.
 	ErrOutsideRange = errors.New("mover: rows outside of the range")
-	// ErrRowsInUse means that rows are to be removed that somebody may still need.
+	// ErrRowsInUse means that rows are to be removed that may still be needed.
 	ErrRowsInUse = errors.New("mover: not left over")
 	// ErrGone is for a driver: the source's log does not go back as far any
 	// more. The copy begins again.
 	ErrGone = errors.New("mover: the log does not go back as far")
-	// ErrKeepsDecisions is for a driver: a group to remove keeps decisions of
-	// transactions that somebody may still ask for.
+	// ErrKeepsDecisions is for a driver: a group to remove keeps decisions of transactions that
+	// may still be asked for.
 	ErrKeepsDecisions = errors.New("mover: the group keeps decisions")
 	// ErrBadRecord means that bytes are not a job that this version can read: they
 	// are damaged, or a newer version wrote them.
 	ErrBadRecord = errors.New("mover: bad record: it is damaged, or of another version")
 )
 
-// BusyError says which job is in the way. It matches [ErrBusy].
+// BusyError names the job that is in the way. It matches [ErrBusy].
 type BusyError struct {
 	Job  ownership.JobID
 	Kind Kind
@@ -308,7 +308,7 @@ func newBusyError(j *Job) *BusyError {
 	return &BusyError{Job: j.ID, Kind: j.Kind, Shard: j.Shard, Groups: j.Groups, Paused: j.Paused}
 }
 
-// Error names the job, and says what to do about it.
+// Error names the job, and what to do about it.
 func (e *BusyError) Error() string {
 	of := ""
 	switch {

@@ -53,7 +53,7 @@ type candidate struct {
 	partition.Shard
 	size   Size
 	weight float64
-	// isPartial tells that it is not all of a shard, and whole that there is no place to
+	// isPartial reports whether it is not all of a shard, and whole whether there is no place to
 	// split it at.
 	isPartial, isUnsplittable bool
 }
@@ -101,7 +101,7 @@ func (f *fillPlan) findOrAddPool(s partition.Shard) *shardPool {
 }
 
 // countRunningJob counts what a job under way will do with a shard. If it were not counted, a
-// group would be filled again by each look at the map before the shards have come.
+// group would be filled again by each survey of the map before the shards have come.
 func (f *fillPlan) countRunningJob(o *Job, p candidate) {
 	switch {
 	case o.Phase.IsFinal() || o.Undo || o.Shard != p.ID || o.From != p.Group || o.Expect != p.Changed:
@@ -112,8 +112,8 @@ func (f *fillPlan) countRunningJob(o *Job, p candidate) {
 	}
 }
 
-// countSplit counts a split as done, with a half that has gone where it is needed. Which
-// that is nobody knows before it is done.
+// countSplit counts a split as done, with one half gone where it is needed. Which half that is
+// is unknown before the split is done.
 func (f *fillPlan) countSplit(p candidate) {
 	if to := f.findLeastLoaded(f.findOrAddPool(p.Shard)); to != 0 {
 		f.moveLoad(p.Group, to, p.weight/2)
@@ -136,7 +136,8 @@ func (f *fillPlan) findLeastLoaded(h *shardPool) (to partition.GroupID) {
 	return to
 }
 
-// findTarget returns who takes something of a stock, or 0, and whether he is far from full.
+// findTarget returns the group that takes something of a stock, or 0, and whether it is far from
+// full.
 func (f *fillPlan) findTarget(h *shardPool) (to partition.GroupID, low bool) {
 	to = f.findLeastLoaded(h)
 	if low = f.loads[to] < fullShare*f.meanLoad; h.isNewGroup && (!low || f.loads[h.group] <= f.meanLoad) {

@@ -12,8 +12,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// testMap is a map whose shards have as many bytes as their positions are long: the
-// first two bytes of a key say where it is.
+// testMap is a map whose shards have as many bytes as their positions are long: the first two
+// bytes of a key are where it is.
 type testMap struct {
 	m    *partition.Map
 	jobs []Job

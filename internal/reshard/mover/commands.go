@@ -15,10 +15,10 @@ import (
 // siteBinding is a command that knows where it is evaluated.
 type siteBinding struct{ site *ownership.Site }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (b *siteBinding) Bind(s *ownership.Site) { b.site = s }
 
-// changeOwnership evaluates a change of the list as a part of a command.
+// changeOwnership evaluates a change of the ownership table as a part of a command.
 func (b *siteBinding) changeOwnership(e *command.Env, c ownership.ChangeOwnership) command.Reply {
 	c.Bind(b.site)
 	return c.Eval(e)
@@ -32,10 +32,9 @@ func (b *siteBinding) findIncoming(job ownership.JobID, s partition.Span) (owner
 
 func failedReply(err error) command.Reply { return command.Reply{Kind: command.Failed, Err: err} }
 
-// Ingest brings rows into a range that is being copied. If After is Upto, they
-// are a piece of the copy that began there; if not, they are what the source's
-// log has between the two. The reply is how far the range has come, which is
-// behind Upto if they were here before.
+// Ingest writes rows into a range that is being copied. If After is Upto, they are a piece of
+// the copy that began there; if not, they are what the source's log has between the two. The
+// reply is how far the range has come, which is behind Upto if they were here before.
 type Ingest struct {
 	siteBinding
 	Job     ownership.JobID
@@ -46,7 +45,7 @@ type Ingest struct {
 	Rows        effect.Batch
 }
 
-// Eval brings them in, if they are what comes next.
+// Eval writes them, if they are what comes next.
 //
 // A piece of the copy may come in any order and again, as long as nothing of the
 // log has: each row of it is what the key had at some moment since After, and
@@ -81,10 +80,10 @@ func (c *Ingest) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(c.UpTo)}
 }
 
-// Clear removes rows that nobody needs: those of a range whose copy is about to
-// begin, or of one that was given away or did not come. The reply is how many;
-// if More, call again. A range that was cleared to the end is cleared no more:
-// its positions may be another group's on the same store.
+// Clear removes rows that are not needed: those of a range whose copy is about to begin, or of
+// one that was given away or did not come. The reply is how many; if More, call again. A range
+// that was cleared to the end is not cleared again: its positions may be another group's on the
+// same store.
 type Clear struct {
 	siteBinding
 	Job ownership.JobID
@@ -92,21 +91,21 @@ type Clear struct {
 	Attempt uint64
 	Span    partition.Span
 	Limit   int
-	// After is a store key up to which everything was removed, for whoever knows.
+	// After is a store key up to which everything was removed, for a caller that knows it.
 	After []byte
-	// Keys are what Find has found, and More that there were others; found tells
-	// that it was asked.
+	// Keys are what Find has found, and More reports that there were others; hasSearched reports
+	// whether Find was called.
 	Keys        [][]byte
 	More        bool
 	hasSearched bool
 }
 
-// IsUrgent tells that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Clear) IsUrgent() bool { return true }
 
-// Find looks for what is to be removed. A driver does that before the command is
-// evaluated, so that the group need not wait for a search among rows that are gone;
-// nobody adds any to such a range meanwhile.
+// Find looks for what is to be removed. A driver calls it before the command is evaluated, so
+// that the group need not wait for a search among deleted rows; no rows are added to such a
+// range meanwhile.
 func (c *Clear) Find(r command.Reader) error {
 	c.Keys, c.More = nil, false
 	err := visitSpanRows(r, c.Span, c.After, func(key, _ []byte) bool {
@@ -124,7 +123,7 @@ func (c *Clear) Find(r command.Reader) error {
 func (c *Clear) Eval(e *command.Env) command.Reply {
 	r, ok := c.site.Table.FindContaining(c.Span)
 	ok = ok && isSameSpan(r.Span, c.Span) && r.Job == c.Job && r.Attempt == c.Attempt && r.CopiedUpTo == 0
-	// A Foreign range that was cleared to the end has an attempt, see own.Dropped.
+	// A Foreign range that was cleared to the end has an attempt, see ownership.AttemptDropped.
 	before := ok && r.State == ownership.Incoming && c.Attempt > 0
 	after := ok && r.State == ownership.Foreign && c.Attempt == 0
 	if !before && !after {
@@ -142,11 +141,10 @@ func (c *Clear) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(now.Keys)), More: now.More}
 }
 
-// ChangeDestination changes what the destination of a job has for its span. It finds out
-// itself what that is: how far the log has come, which a lost answer may have
-// told (from the freeze on the log has nothing about the range, so further is as
-// good), and how ranges that were given away before lie around it, which jobs
-// on both sides may have changed.
+// ChangeDestination changes what the destination of a job has for its span. It finds out itself
+// what that is: how far the log has come, which a lost answer may have reported (from the freeze
+// on the log has nothing about the range, so further is as good), and how ranges that were given
+// away before lie around it, which jobs on both sides may have changed.
 type ChangeDestination struct {
 	siteBinding
 	Job    ownership.JobID
@@ -154,9 +152,9 @@ type ChangeDestination struct {
 	// Attempt is the copy that gives way, and Any that it may be any.
 	Attempt    uint64
 	AnyAttempt bool
-	// AllowMissing tells that the group may have nothing there yet but ranges that were
-	// given away. Numbers of jobs grow, so one of a later job than this, or of
-	// this one, tells that the command comes too late.
+	// AllowMissing means that the group may have nothing there yet but ranges that were given
+	// away. Numbers of jobs grow, so a range of a later job than this, or of this one, means
+	// that the command comes too late.
 	AllowMissing bool
 	// VersionFloor, ClockFloorMS and Floor are as in [ownership.ChangeOwnership].
 	VersionFloor uint64
@@ -183,10 +181,10 @@ func (c *ChangeDestination) Eval(e *command.Env) command.Reply {
 	return c.changeOwnership(e, change)
 }
 
-// IsUrgent tells that a job is not to stand still for want of it, as in [ownership.ChangeOwnership].
+// IsUrgent reports that a job is not to stand still for want of it, as in [ownership.ChangeOwnership].
 func (c *ChangeDestination) IsUrgent() bool { return true }
 
-// SetFloors says what the group's versions and its time must be above once it
+// SetFloors sets what the group's versions and its time must be above once it
 // serves the range.
 func (c *ChangeDestination) SetFloors(versions uint64, clockMS int64) {
 	c.VersionFloor, c.ClockFloorMS = versions, clockMS
@@ -208,8 +206,8 @@ func areFromOlderJobs(ranges iter.Seq[ownership.Range], job ownership.JobID) boo
 	return true
 }
 
-// Thaw gives a range back to those who write, whether its freeze has come or is
-// still on its way: that will find another range than it expects.
+// Thaw lets a range take writes again, whether its freeze has arrived or is still in flight: the
+// freeze will find another range than it expects.
 type Thaw struct {
 	siteBinding
 	// Frozen is the range as the freeze makes it, Before as it was before, and
@@ -226,7 +224,7 @@ func (c *Thaw) Eval(e *command.Env) command.Reply {
 	return c.changeOwnership(e, ownership.ChangeOwnership{Expect: []ownership.Range{expect}, Become: []ownership.Range{c.Become}})
 }
 
-// IsUrgent tells that it gives a range back to those who write.
+// IsUrgent reports that it lets a range take writes again.
 func (c *Thaw) IsUrgent() bool { return true }
 
 func isSameSpan(a, b partition.Span) bool {

@@ -9,10 +9,10 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A job that is done by others looks at the map and at the jobs that there are,
-// asks for those that bring it nearer to its end, and looks again. It remembers
-// nothing about them, so that nothing can be forgotten: what is asked for twice
-// is refused, because the range is busy or has changed.
+// A job that is done by other jobs reads the map and the jobs that there are, asks for those
+// that take it nearer to its end, and reads again. It remembers nothing about them, so that
+// nothing can be forgotten: what is asked for twice is refused, because the range is busy or has
+// changed.
 
 // makeMarkEdits returns how the job changes groups before shards are moved, and what
 // comes then.
@@ -112,7 +112,7 @@ func (j *Job) handleSurvey(v ClusterState, nowMS int64) (effects []Effect) {
 	return nil
 }
 
-// explainStall says, for whoever wonders, why nothing happens: a shard has nowhere to go, a store
+// explainStall records why nothing happens, for the operator: a shard has nowhere to go, a store
 // has failed, or another job stands still, or it is not one of this job's.
 func (j *Job) explainStall(v ClusterState, stuck bool, before *Job, nowMS int64) {
 	const waits = "waits for job "
@@ -137,8 +137,8 @@ func (j *Job) explainStall(v ClusterState, stuck bool, before *Job, nowMS int64)
 	j.setReason(why, nowMS)
 }
 
-// explainStop adds to why the job is taken back for whom it has to wait: of those that it has
-// asked for, one that cannot be stopped, or was, and stands still.
+// explainStop adds to the reason why the job is taken back which job it waits for: of those that
+// it has asked for, one that cannot be stopped, or was, and stands still.
 func (j *Job) explainStop(before *Job, nowMS int64) {
 	const waits = "; waits for job "
 	why, _, _ := strings.Cut(j.Reason, waits)
@@ -173,8 +173,8 @@ func (j *Job) isShrinking(m *partition.Map) bool {
 	return false
 }
 
-// nextRequests returns jobs that bring this one nearer to its end, and whether there
-// is anything left to do.
+// nextRequests returns jobs that take this one nearer to its end, and whether there is anything
+// left to do.
 func (j *Job) nextRequests(v ClusterState) (requests []Request, left bool) {
 	switch {
 	case j.Kind == PreSplit:
@@ -222,8 +222,8 @@ func (j *Job) nextDrainMoves(v ClusterState) (requests []Request, left bool) {
 	return requests, left
 }
 
-// nextFillRequests asks for moves to groups that were added, and for splits where shards are
-// too large to fill them evenly. Where a store has failed it is not over: who would give or
+// nextFillRequests asks for moves to groups that were added, and for splits where shards are too
+// large to fill them evenly. Where a store has failed it is not over: a group that would give or
 // take more than the others waits for it.
 func (j *Job) nextFillRequests(v ClusterState) (requests []Request, left bool) {
 	f := j.newFillPlan(v)

@@ -50,8 +50,8 @@ func TestAGroupIsNotRemovedWhileAJobNeedsIt(t *testing.T) {
 	}
 }
 
-// A group that somebody has drained before drains on, whenever the job that found it so
-// is cancelled, and whoever goes on with it then.
+// A group that another job has drained before drains on, whenever the job that found it so is
+// cancelled, and whichever driver goes on with it then.
 func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
 	v := fourShards(t)
 	v.Map = applyEdits(t, v.Map, partition.SetDraining{Group: 4, Draining: true}, partition.Assign{Shard: 4, To: 1})
@@ -94,7 +94,7 @@ func TestACancelledJobTakesBackItsOwnMarksOnly(t *testing.T) {
 	}
 }
 
-// Who has cancelled a drain, and sees that it does not end, is told for whom it waits.
+// A drain that was cancelled and does not end names the job that it waits for.
 func TestACancelledJobSaysForWhomItWaits(t *testing.T) {
 	v := fourShards(t)
 	j, err := Admit(v, Request{Kind: Drain, Group: 4}, 1, 0)
@@ -148,7 +148,7 @@ func TestACancelledJobSaysForWhomItWaits(t *testing.T) {
 	}
 }
 
-// decodeAgain is a job as somebody else finds it after a crash.
+// decodeAgain is a job as another driver finds it after a crash.
 func decodeAgain(t *testing.T, j Job) Job {
 	t.Helper()
 	read, err := DecodeRecord(j.AppendRecord(nil))
@@ -163,8 +163,8 @@ func withPhaseDone(j Job) Job {
 	return j
 }
 
-// While a store has failed, nothing is asked for that it would have to take or give. What is
-// left for that says so, and goes on when it is open again.
+// While a store has failed, nothing is asked for that it would have to take or give. The part
+// that is left because of that has that as its reason, and goes on when the store is open again.
 func TestAStoreThatHasFailedIsLeftOut(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	v := fourShards(t)

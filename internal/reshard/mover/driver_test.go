@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// testDriver is somebody who drives jobs. It remembers them, and may be wrong.
+// testDriver drives jobs. It remembers them, and may be wrong.
 type testDriver struct {
 	world *world
 	jobs  map[ownership.JobID]knownJob
@@ -57,7 +57,7 @@ func (d *testDriver) loadRecord(id ownership.JobID) (knownJob, bool) {
 	return knownJob{j, j.Rev}, ok
 }
 
-// reloadRecord reads what somebody else has stored.
+// reloadRecord reads what another driver has stored.
 func (d *testDriver) reloadRecord(id ownership.JobID) {
 	d.jobs[id], _ = d.loadRecord(id)
 	d.world.countFault(d.jobs[id].Job, "overtaken")

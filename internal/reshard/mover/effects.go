@@ -20,9 +20,9 @@ type (
 		From, To partition.GroupID
 		Span     partition.Span
 	}
-	// EvalCommands wants commands evaluated by groups: one, or those of one store
-	// together, all or nothing. If Carry, versions and time of the first group,
-	// read while it does nothing else, are floors for the Settle of the other.
+	// EvalCommands wants commands evaluated by groups: one, or those of one store together, all
+	// or nothing. If CarryFloors, versions and time of the first group, read while it does
+	// nothing else, are floors for the ChangeDestination of the other.
 	EvalCommands struct {
 		Round       uint64
 		Commands    []GroupCommand
@@ -63,10 +63,10 @@ type (
 		LimitBytes        int
 		NotBeforeMS       int64
 	}
-	// Verify wants the destination brought to exactly the place of a snapshot of
-	// the source, and all rows compared there (see [SumSpan]). If Since is not 0 the
-	// source is frozen: then up to Until or behind it, and those rows are compared
-	// that the log names since then, or a sample if they are many (see [SumKeys]).
+	// Verify wants the destination copied up to exactly the position of a snapshot of the
+	// source, and all rows compared there (see [SumSpan]). If Since is not 0 the source is
+	// frozen: then up to Until or behind it, and those rows are compared that the log names
+	// since then, or a sample if they are many (see [SumKeys]).
 	Verify struct {
 		Round                    uint64
 		Job                      ownership.JobID
@@ -78,7 +78,7 @@ type (
 	// DecideJob wants [Decide] called with the stored record and the newest map, and
 	// what it returns stored as one.
 	DecideJob struct{ Round uint64 }
-	// PublishMap wants a map of at least this version brought to the routers.
+	// PublishMap wants a map of at least this version published to the routers.
 	PublishMap struct {
 		Round   uint64
 		Version partition.Version
@@ -88,7 +88,7 @@ type (
 		Round  uint64
 		Groups []partition.GroupID
 	}
-	// SurveyCluster wants a look at everything. When a child has ended, a Timeout makes
+	// SurveyCluster wants the state of everything. When a child has ended, a Timeout makes
 	// the job ask again at once.
 	SurveyCluster struct{ Round uint64 }
 	// StartJob wants a job admitted. There is no answer: if it is refused, the next
@@ -109,7 +109,7 @@ type GroupCommand struct {
 	Command SiteCommand
 }
 
-// SiteCommand is a command about the list of the group that evaluates it.
+// SiteCommand is a command about the ownership table of the group that evaluates it.
 type SiteCommand interface {
 	command.Command
 	Bind(*ownership.Site)
@@ -129,23 +129,23 @@ func (StartJob) isEffect()         {}
 func (CancelJob) isEffect()        {}
 func (CheckNoDecisions) isEffect() {}
 
-// Event is what happened: the answer to an [Effect], with its round, or a
-// [Timeout]. An answer may come late, twice or never. It says that something
-// would survive a crash of everybody.
+// Event is what happened: the answer to an [Effect], with its round, or a [Timeout]. An answer
+// may come late, twice or never. It reports something that would survive a crash of every
+// process.
 type Event interface{ answeredRound() uint64 }
 
 // The events.
 type (
-	// OwnershipRead answers a Look: the ranges of both groups that overlap with the
+	// OwnershipRead answers a ReadOwnership: the ranges of both groups that overlap with the
 	// span.
 	OwnershipRead struct {
 		Round        uint64
 		Source, Dest []ownership.Range
 	}
-	// Evaluated answers an Evaluate, all of whose commands were evaluated
-	// without an error. Rows and More are of a Clear. The rest is of the first
-	// group, when that was durable: the place in the log of its store, the first
-	// version that it has not given out, and its time.
+	// Evaluated answers an EvalCommands, all of whose commands were evaluated without an error.
+	// Rows and More are of a Clear. The rest is of the first group, when that was durable: the
+	// position in the log of its store, the first version that it has not given out, and its
+	// time.
 	Evaluated struct {
 		Round       uint64
 		Rows        uint64
@@ -170,19 +170,19 @@ type (
 		Rows, Bytes       uint64
 		TookMS            int64
 	}
-	// Verified answers a Verify: up to where the destination has come, and
-	// whether it has the same rows as the source there. So many rows were Compared,
-	// and Rows and Bytes carried to be there.
+	// Verified answers a Verify: up to where the destination has come, and whether it has the
+	// same rows as the source there. ComparedRows rows were compared, and Rows and Bytes copied
+	// to get there.
 	Verified struct {
 		Round, CopiedUpTo uint64
 		Equal             bool
 		ComparedRows      uint64
 		Rows, Bytes       uint64
 	}
-	// Acknowledged answers a Publish, and Hosted a Host, and Retired a Retire.
+	// Acknowledged answers a PublishMap, an OpenGroups or a CheckNoDecisions.
 	Acknowledged struct{ Round uint64 }
-	// Surveyed answers a Survey: the newest map, all jobs that have not ended,
-	// and what is known about shards.
+	// Surveyed answers a SurveyCluster: the newest map, all jobs that have not ended, and what
+	// is known about shards.
 	Surveyed struct {
 		Round uint64
 		View  ClusterState
@@ -192,7 +192,7 @@ type (
 		Round uint64
 		Err   error
 	}
-	// Timeout says that nothing has come for a while.
+	// Timeout means that nothing has come for a while.
 	Timeout struct{}
 )
 
@@ -215,15 +215,15 @@ type ClusterState struct {
 	// HomeStore names the store of a group, for ever; for a [Plan] also those of groups that
 	// are yet to be added.
 	HomeStore func(partition.GroupID) uint64
-	// ShardSize tells what is known about a shard; nil for nothing.
+	// ShardSize returns what is known about a shard; nil for nothing.
 	ShardSize func(partition.ShardID) Size
-	// SplitPoint tells where to split a shard, or a part of one, so that about half of its
+	// SplitPoint returns where to split a shard, or a part of one, so that about half of its
 	// bytes are on each side, and in which keyspace; false, if nowhere. It is asked for
 	// shards that are too large to fill groups evenly; nil if they are not to be split.
 	SplitPoint func(partition.Shard) (partition.Position, *partition.Keyspace, bool)
-	// IsFixed tells that a shard stays as it is, and where it is; nil for none.
+	// IsFixed reports whether a shard stays as it is, and where it is; nil for none.
 	IsFixed func(partition.Shard) bool
-	// StoreErr tells why the store of a group has failed, nil if it has not: nothing is
+	// StoreErr returns why the store of a group has failed, nil if it has not: nothing is
 	// changed there until it is open again. It is nil if none has.
 	StoreErr func(partition.GroupID) error
 }
@@ -234,7 +234,7 @@ func (v *ClusterState) isFixedShard(s partition.Shard) bool { return v.IsFixed !
 // storeErrorPrefix is how an error about a store begins.
 const storeErrorPrefix = "the store of "
 
-// checkStores tells why nothing can be done about the shards of some groups now, nil if it can.
+// checkStores returns why nothing can be done about the shards of some groups now, nil if it can.
 func (v *ClusterState) checkStores(groups ...partition.GroupID) error {
 	for _, g := range groups {
 		if v.StoreErr == nil {
@@ -252,7 +252,7 @@ func (v *ClusterState) canTakeShards(g partition.Group) bool {
 	return !g.Draining && v.checkStores(g.ID) == nil
 }
 
-// checkAllStores tells why nothing can be done about the shards of one of the groups that there
+// checkAllStores returns why nothing can be done about the shards of one of the groups that there
 // are.
 func (v *ClusterState) checkAllStores() error {
 	for _, g := range v.Map.Groups() {

@@ -1,13 +1,11 @@
-// Package mover answers one question: what is the next step of a job that
-// changes owners?
+// Package mover computes the steps of a job that changes owners.
 //
-// A [Job] is a record: everything that is known about a split, a merge, a move,
-// a drain or a change of the number of groups. [Admit] makes one or says why
-// not, [Plan] says what it would cost, [Step] makes the next record out of an
-// event, and [PendingEffects] says what the record wants done. What it wants depends on
-// the record alone, so whoever has the record can go on, however often the work
-// was interrupted. [Decide] is the one place at which a job can no longer be
-// taken back.
+// A [Job] is a record: everything that is known about a split, a merge, a move, a drain or a
+// change of the number of groups. [Admit] makes one or returns why not, [Plan] estimates its
+// cost, [Step] makes the next record out of an event, and [PendingEffects] returns what the
+// record wants done. That depends on the record alone, so any driver that has the record can go
+// on, however often the work was interrupted. [Decide] is the one place at which a job can no
+// longer be taken back.
 //
 // # Promises
 //
@@ -19,15 +17,14 @@
 //
 // # Choices
 //
-// A job has one thing outstanding at a time, and says it again after a
-// [Timeout]. Everything that it wants may happen late, twice or never: receivers
-// compare before they change, and a reply to an earlier round is ignored.
+// A job has one thing outstanding at a time, and asks for it again after a [Timeout]. Everything
+// that it wants may happen late, twice or never: receivers compare before they change, and a
+// reply to an earlier round is ignored.
 //
 // # Limits
 //
-// The package is pure: a driver keeps the records, evaluates commands at groups,
-// reads and carries rows, and knows the time. DESIGN.md has the states, and what
-// a driver owes.
+// The package is pure: a driver keeps the records, evaluates commands at groups, reads and
+// copies rows, and knows the time. DESIGN.md has the states, and what a driver must do.
 package mover
 
 import (
@@ -37,8 +34,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Job is a piece of work that changes owners, and how far it has come. It is a
-// value: whoever changes one makes another. Its slices are never written to.
+// Job is a piece of work that changes owners, and how far it has come. It is a value: to change
+// a job is to make another. Its slices are never written to.
 type Job struct {
 	ID    ownership.JobID
 	Kind  Kind
@@ -67,7 +64,7 @@ type Job struct {
 	// From owns what the job changes, To is to own it. They are the same unless
 	// it is a move.
 	From, To partition.GroupID
-	// Local tells that both live on one store, so that no rows are moved.
+	// Local reports whether both live on one store, so that no rows are moved.
 	Local bool
 	// Version is that of the map in which the change was decided. Invariant: it
 	// is not 0 iff the decision was made.
@@ -107,8 +104,7 @@ type Job struct {
 
 	// Reason is the last error, or why the job was taken back.
 	Reason string
-	// Plan is what was expected, if somebody has asked [Plan] before, and Cost
-	// what happened.
+	// Plan is what was expected, if [Plan] was called before, and Cost what happened.
 	Plan Price
 	Cost Cost
 	// CreatedMS, ChangedMS and EndedMS are when the job was admitted, last got
@@ -119,13 +115,12 @@ type Job struct {
 // Cost is what a job has taken. One that is done by others has that of its children
 // that have ended, see [AddChildCost].
 type Cost struct {
-	// Rows and Bytes were carried, copies that were begun anew included, and
-	// Dropped rows removed.
+	// Rows and Bytes were copied, copies that were begun anew included, and DroppedRows removed.
 	Rows, Bytes, DroppedRows uint64
 	// CatchUpRounds is how often the log of the source was read to catch up.
 	CatchUpRounds uint64
-	// PauseMS is how long the range took no writes, all freezes together, and
-	// LongestMS the longest of them.
+	// PauseMS is how long the range took no writes, all freezes together, and LongestPauseMS the
+	// longest of them.
 	PauseMS, LongestPauseMS int64
 	// Children were asked for by this one, Splits of them to split shards.
 	Children, Splits uint64
@@ -134,7 +129,7 @@ type Cost struct {
 // HasEnded reports whether the job has come to an end, and whether it was taken back.
 func (j *Job) HasEnded() (ended, undone bool) { return j.Phase.IsFinal(), j.Phase == RolledBack }
 
-// IsRemote reports whether the job carries rows from one store to another.
+// IsRemote reports whether the job copies rows from one store to another.
 func (j *Job) IsRemote() bool { return j.Kind == Move && !j.Local }
 
 // IsDecided reports whether the job goes forward only.
@@ -213,7 +208,7 @@ func (k Kind) String() string {
 // isComposite reports whether a job of this kind is done by others.
 func (k Kind) isComposite() bool { return k >= PreSplit }
 
-// Phase is how far a job has come. DESIGN.md says for each what is outstanding,
+// Phase is how far a job has come. DESIGN.md has for each what is outstanding,
 // and what holds meanwhile.
 type Phase uint8
 
@@ -288,7 +283,7 @@ func (p Phase) isUndoing() bool { return p >= Abandoning && p <= Dismissing }
 // IsFrozen reports whether the source may take no writes because of the job.
 func (p Phase) IsFrozen() bool { return p >= Freezing && p <= Thawing }
 
-// isPausable reports whether the phase carries or removes rows: it may be paused.
+// isPausable reports whether the phase copies or removes rows: it may be paused.
 func (p Phase) isPausable() bool {
 	return p >= Planned && p <= Verifying || p == Dropping || p == Wiping || p == Surveying
 }

@@ -246,8 +246,8 @@ func (w *world) checkServing() {
 	}
 }
 
-// checkHandover checks that somebody hands over a key that nobody serves, and that
-// whoever had it has not thrown it away. To look at one key is enough for that.
+// checkHandover checks that a key that no group serves is being handed over, and that the group
+// that had it has not deleted it. One key is enough for that.
 func (w *world) checkHandover(key string, first bool) {
 	for _, j := range w.listOpenJobs() {
 		if !j.Span.Contains(positionOf(key)) || j.Kind != Move || !j.IsDecided() {
@@ -275,7 +275,7 @@ func (w *world) hasTrueRows(p *peer, s partition.Span) bool {
 	return slices.Equal(rows(p.disk.rows), rows(w.expected))
 }
 
-// checkContents checks that whoever serves a range has what was acknowledged.
+// checkContents checks that the group that serves a range has what was acknowledged.
 func (w *world) checkContents() {
 	for _, g := range w.groups {
 		p := w.peers[g]

@@ -108,8 +108,8 @@ func (j *Job) handleCopied(ev Copied, nowMS int64) {
 	j.enterPhase(CatchingUp, nowMS)
 }
 
-// handleCaughtUp goes on with the log until little is left, or soon carried, compares
-// everything while writes go on, and freezes when little is left after that too.
+// handleCaughtUp goes on with the log until little is left, or soon copied, compares everything
+// while writes go on, and freezes when little is left after that too.
 func (j *Job) handleCaughtUp(ev CaughtUp, nowMS int64) {
 	if j.Phase != CatchingUp && j.Phase != Finishing {
 		return
@@ -177,8 +177,8 @@ func (j *Job) handleThawed(nowMS int64) {
 	}
 }
 
-// handleAcknowledged goes on after the map was brought to the routers, or groups opened
-// or found to be of no more use.
+// handleAcknowledged goes on after the map was published, or groups opened or found to be of no
+// more use.
 func (j *Job) handleAcknowledged(nowMS int64) {
 	switch {
 	case j.Phase == Publishing && j.IsRemote():
@@ -194,9 +194,8 @@ func (j *Job) handleAcknowledged(nowMS int64) {
 	}
 }
 
-// recordCopied counts what was carried, and lets the job wait if that was fast. What is
-// written meanwhile is carried as it comes: a job that is slower than its writers
-// would never end.
+// recordCopied counts what was copied, and lets the job wait if that was fast. What is written
+// meanwhile is copied as it comes: a job that is slower than its writers would never end.
 func (j *Job) recordCopied(rows, size uint64, nowMS int64) {
 	j.Cost.Rows += rows
 	j.Cost.Bytes += size
@@ -285,7 +284,7 @@ func (j *Job) makeCatchUp() Effect {
 		CopiedUpTo: j.CopiedUpTo, LimitBytes: RoundBytes,
 	}
 	if j.Phase == Finishing {
-		c.Until, c.LimitBytes = j.EndPosition, frozenRoundBytes // nobody throttles a range that takes no writes
+		c.Until, c.LimitBytes = j.EndPosition, frozenRoundBytes // a range that takes no writes needs no throttling
 	} else {
 		c.NotBeforeMS = j.NotBeforeMS
 	}

@@ -128,7 +128,7 @@ func evalJoint(peers []*peer, commands []SiteCommand, carry bool) command.Reply 
 	return command.Reply{Kind: command.OK}
 }
 
-// clientWrite is a write of somebody: rows of all tables that are about a key.
+// clientWrite is a write of a client: rows of all tables that are about a key.
 type clientWrite struct {
 	site     *ownership.Site
 	position partition.Position

@@ -16,7 +16,7 @@ type Skew struct{ Bytes, Heat float64 }
 
 // Price is what a job is expected to cost, and to change.
 type Price struct {
-	// Rows and Bytes are to be carried to other stores.
+	// Rows and Bytes are to be copied to other stores.
 	Rows, Bytes uint64
 	// Moves is how many shards get another owner, and Splits how many are cut for that.
 	Moves, Splits int
@@ -28,8 +28,8 @@ type Price struct {
 
 // Rates are what a driver has measured.
 type Rates struct {
-	// BytesPerSecond is how fast rows are carried. Default 100 MiB: what a
-	// single stream of a store gives.
+	// BytesPerSecond is how fast rows are copied. Default 100 MiB: what a single stream of a
+	// store gives.
 	BytesPerSecond uint64
 	// RoundMS is how long a durable command takes, there and back. Default 2.
 	RoundMS int64

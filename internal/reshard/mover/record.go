@@ -12,7 +12,7 @@ import (
 
 // recordFormat is the first byte of a record. Numbers are varints in the order
 // of fields, signed ones in zigzag, and bytes follow their length. DESIGN.md has
-// the list. Records of firstFormat are read, and have no Marked.
+// the list. Records of firstFormat are read, and have no MarkedGroups.
 const (
 	firstFormat  = 1
 	recordFormat = 2
@@ -20,7 +20,7 @@ const (
 
 // recordCoder writes a record, or reads one. The fields are named once for both, so
 // that neither can forget what the other knows. When it writes, it only looks:
-// others may look at the same job.
+// others may read the same job.
 type recordCoder struct {
 	buf        []byte
 	format     byte
@@ -186,7 +186,7 @@ func DecodeRecord(b []byte) (Job, error) {
 		return Job{}, fmt.Errorf("%w: a job of %d bytes", ErrBadRecord, len(b))
 	}
 	if c.format == firstFormat && j.Version != 0 && len(j.Labels) == 0 {
-		j.MarkedGroups = j.Groups // one of them at least, and nobody knows which
+		j.MarkedGroups = j.Groups // at least one of them is marked, and it is unknown which
 	}
 	return j, nil
 }

@@ -73,7 +73,7 @@ func TestRecordsOfTheFirstFormatCanBeRead(t *testing.T) {
 	}
 	groups := []partition.GroupID{3, 4}
 	labels := make([]partition.Labels, 2)
-	// They do not say who has marked which groups: all are taken back that may be the
+	// They do not name the job that has marked each group: all are taken back that may be the
 	// job's, as it was done then.
 	for name, c := range map[string]struct {
 		job  Job

@@ -6,8 +6,8 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 )
 
-// A round that was over soon is followed by the freeze, however much it carried; one
-// that was not is followed by another.
+// A round that was over soon is followed by the freeze, however much it copied; one that was not
+// is followed by another.
 func TestAFreezeFollowsARoundThatWasShort(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -75,8 +75,8 @@ func AppendSpanOps(from effect.Batch, s partition.Span, into *effect.Builder) (n
 	return n
 }
 
-// Digest sums up rows. Equal rows have the same, and the same means equal rows
-// but for a chance of one in 2^128, if nobody chose them to that end.
+// Digest is a checksum of rows. Equal rows have the same, and the same means equal rows except
+// for a chance of one in 2^128, unless the rows were chosen to collide.
 type Digest struct {
 	Rows, Bytes uint64
 	Hash        [16]byte

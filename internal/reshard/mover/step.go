@@ -10,17 +10,17 @@ import (
 
 // Bounds of a job.
 const (
-	// RoundBytes is how much is carried before both stores are synced. It is brought in
-	// pieces (package drive), so that commands of others wait for one of them at most.
+	// RoundBytes is how much is copied before both stores are synced. It is applied in chunks
+	// (package protocol), so that commands of others wait for one of them at most.
 	RoundBytes = 8 << 20
 	// frozenRoundBytes is that while a range takes no writes: what is left is little, or
-	// the job should look at the time in between.
+	// the job should check the time in between.
 	frozenRoundBytes = 4 << 20
 	// ClearBatchRows is how many rows are removed at a time.
 	ClearBatchRows = 4096
-	// smallRoundBytes is what is left to catch up with when a range may be frozen: at
-	// 100 MiB/s it is carried in a tenth of the freeze. It may be more, if that took
-	// no more than shortRoundMS.
+	// smallRoundBytes is what is left to catch up with when a range may be frozen: at 100 MiB/s
+	// it is copied in a tenth of the freeze. It may be more, if that took no more than
+	// shortRoundMS.
 	smallRoundBytes = 256 << 10
 	shortRoundMS    = FreezeLimitMS / 3
 	// FreezeLimitMS is how long a range may take no writes before it is thawed
@@ -47,7 +47,7 @@ const (
 // its Rev has changed, the record is stored first, in the place of the one
 // before; if another one is there, nothing of this has happened: look again.
 //
-// What a job wants when it has gone on is what [PendingEffects] says, so a driver that
+// What a job wants when it has gone on is what [PendingEffects] returns, so a driver that
 // crashes before it has done that loses nothing.
 func Step(j Job, ev Event, nowMS int64) (Job, []Effect) {
 	if j.Phase.IsFinal() {
@@ -106,7 +106,7 @@ func (j *Job) handleAnswer(ev Event, nowMS int64) {
 	}
 }
 
-// handleFailure takes an error. What may pass by itself is tried again; what says that
+// handleFailure takes an error. What may pass by itself is tried again; what means that
 // the world is not as it was ends the attempt, or the job.
 func (j *Job) handleFailure(err error, nowMS int64) {
 	if err == nil {
@@ -132,7 +132,7 @@ func (j *Job) handleFailure(err error, nowMS int64) {
 		j.beginUndo(nowMS)
 	case j.Reason != why:
 		j.Reason = why
-		j.markChanged(nowMS) // for whoever looks; the next Timeout tries again
+		j.markChanged(nowMS) // for the operator; the next Timeout tries again
 	}
 }
 
@@ -194,7 +194,7 @@ func (j *Job) beginUndo(nowMS int64) {
 	j.Undo, j.Paused = true, false
 	switch {
 	case j.Phase == Thawing || j.Phase.isUndoing() || j.Phase == Hosting:
-		j.markChanged(nowMS) // groups that the map has must be open, whoever asked for them
+		j.markChanged(nowMS) // groups that the map has must be open, whichever job asked for them
 	case j.Kind == Undrain:
 		j.enterPhase(RolledBack, nowMS) // nothing was changed
 	case j.Kind.isComposite():
@@ -224,8 +224,8 @@ func Cancel(j Job, nowMS int64) (Job, []Effect, error) {
 	return j, PendingEffects(j), nil
 }
 
-// Pause lets a job begin nothing more that carries or removes rows. One that has
-// frozen a range goes on until it is thawed or handed over.
+// Pause lets a job begin nothing more that copies or removes rows. One that has frozen a range
+// goes on until it is thawed or handed over.
 func Pause(j Job, nowMS int64) (Job, error) {
 	if j.Phase.IsFinal() {
 		return j, fmt.Errorf("%w: it is %v", ErrJobEnded, j.Phase)
@@ -275,12 +275,11 @@ func SetThrottle(j Job, bytesPerSecond uint64, nowMS int64) (Job, error) {
 	return j, nil
 }
 
-// Decide makes the decision of a job: the record in which it goes forward, the
-// map that it makes, and what the job wants then. It is called with the stored
-// record and the newest map, and what it returns is stored in their places as
-// one; where the groups concerned share the store, what the job wants may be a
-// part of that too. If it returns an error, nothing is stored, and the error is
-// the answer to the Choose.
+// Decide makes the decision of a job: the record in which it goes forward, the map that it
+// makes, and what the job wants then. It is called with the stored record and the newest map,
+// and what it returns is stored in their places as one; where the groups concerned share the
+// store, what the job wants may be a part of that too. If it returns an error, nothing is
+// stored, and the error is the answer to the DecideJob.
 //
 // Everything that races with a decision changes the record: a cancel, a freeze
 // that takes too long, another driver. So there is one decision, or none.
@@ -324,7 +323,7 @@ func Decide(j Job, c DecideJob, m *partition.Map, nowMS int64) (Job, *partition.
 		}
 		j.MarkedGroups = j.listUnmarked(m)
 	}
-	if j.Version = next.Version(); !j.Undo { // of one that is taken back it says why
+	if j.Version = next.Version(); !j.Undo { // of one that is taken back it is the reason
 		j.Reason = ""
 	}
 	j.enterPhase(then, nowMS)
@@ -352,11 +351,11 @@ func listAddedGroups(before, now *partition.Map) (ids []partition.GroupID) {
 	return ids
 }
 
-// CanStoreLater reports whether a driver may do what a job wants in a phase to which an event
-// has brought it before that record is stored, which makes the time in which a range
-// takes no writes shorter. The record that is stored wants something that was done, and
-// finds it so: then comes the same again. A record that follows is stored in the place
-// of the one that is stored, as all are.
+// CanStoreLater reports whether a driver may do what a job wants in a phase that an event has
+// led to before that record is stored, which makes the time in which a range takes no writes
+// shorter. The record that is stored wants something that was done, and finds it so: then comes
+// the same again. A record that follows is stored in the place of the one that is stored, as all
+// are.
 //
 //   - Finishing and comparing only bring to the destination what its attempt may have
 //     at any time. The decision is made with the record that comes after them.
@@ -365,7 +364,7 @@ func listAddedGroups(before, now *partition.Map) (ids []partition.GroupID) {
 //     that are not lower. A destination that serves stays as it is. So does publishing,
 //     where no rows are moved.
 //   - Freezing and thawing are stored first: a crash would forget that a range is to be
-//     thawed, and a driver that has not heard of a thaw must not decide.
+//     thawed, and a driver that has no answer to a thaw must not decide.
 func CanStoreLater(j *Job, to Phase) bool {
 	from := j.Phase
 	switch to {

@@ -226,8 +226,8 @@ func TestADecisionIsMadeOnceAndOnlyInItsPlace(t *testing.T) {
 	}
 }
 
-// A freeze that was lost on its way must not find the range after the job was
-// taken back: nobody would thaw it again.
+// A freeze that was lost in flight must not find the range after the job was taken back: the
+// range would stay frozen.
 func TestAFreezeThatComesAfterItsThawChangesNothing(t *testing.T) {
 	for _, arrived := range []bool{false, true} {
 		p := newOwner(t, ownership.Range{Span: testSpan, Version: 1, State: ownership.Serving})
@@ -250,8 +250,8 @@ func TestAFreezeThatComesAfterItsThawChangesNothing(t *testing.T) {
 	}
 }
 
-// The tables of DESIGN.md say for each phase what is wanted. They are compared
-// with what jobs want.
+// The tables of DESIGN.md have for each phase what is wanted. They are compared with what jobs
+// want.
 func TestTheDesignSaysWhatEachPhaseWants(t *testing.T) {
 	text, err := os.ReadFile("DESIGN.md")
 	if err != nil {

@@ -38,8 +38,7 @@ type world struct {
 	drainedBefore map[ownership.JobID][]partition.GroupID
 	drivers       []*testDriver
 	routerMap     *partition.Map
-	// messages has what is on its way, and late what comes when nobody thinks of it
-	// any more.
+	// messages are in flight; delayed are delivered long after their jobs are over.
 	messages, delayed []message
 	expected          *rowtable.Table
 	// versions and clocks are the last that were seen of each key.
@@ -52,10 +51,10 @@ type world struct {
 	// has none but that.
 	hasFewFaults bool
 	target       *targetFault
-	// storesLater tells that drivers go on before a record is stored, where they may.
+	// storesLater reports whether drivers go on before a record is stored, where they may.
 	storesLater bool
-	// checkedTables are the lists as they were checked last, and gap tells that a key
-	// was served by nobody then.
+	// checkedTables are the tables as they were checked last, and hasGap reports whether no
+	// group served a key then.
 	checkedTables []*ownership.Table
 	hasGap        bool
 }
@@ -232,8 +231,8 @@ func (w *world) checkFinished(j Job) {
 	}
 }
 
-// checkUnmarked checks that a job that was taken back leaves its groups as they were: nobody
-// else may mark them meanwhile.
+// checkUnmarked checks that a job that was taken back leaves its groups as they were: no other
+// job may mark them meanwhile.
 func (w *world) checkUnmarked(j Job) {
 	for _, id := range j.Groups {
 		was := slices.Contains(w.drainedBefore[j.ID], id)
@@ -282,7 +281,7 @@ func (w *world) sendMessage(j Job, deliver func()) {
 	w.messages = append(w.messages, message{j.ID, deliver})
 }
 
-// deliverMessage brings something to where it was going: once, twice, late or never.
+// deliverMessage delivers a message to its destination: once, twice, late or never.
 func (w *world) deliverMessage() {
 	if n := len(w.delayed); n > 0 && w.drawChance(4) {
 		i := w.rng.IntN(n)
@@ -355,7 +354,7 @@ func (w *world) resumeAny() {
 	}
 }
 
-// controlJob is somebody who changes his mind.
+// controlJob plays an operator that changes its mind.
 func (w *world) controlJob() {
 	jobs := w.listOpenJobs()
 	if len(jobs) == 0 || w.isSettling {
@@ -477,7 +476,7 @@ func (w *world) admitJob(r Request) {
 	pickOne(w, w.drivers).resumeJob(j.ID)
 }
 
-// writeKey is a client. Sometimes it asks somebody who does not own the key.
+// writeKey is a client. Sometimes it asks a group that does not own the key.
 func (w *world) writeKey() {
 	key := pickOne(w, allKeys)
 	p := w.findPeer(key)
@@ -519,7 +518,7 @@ func (w *world) checkClock(key string, p *peer) {
 	w.clocks[key] = p.clock
 }
 
-// findPeer finds a group for a key: by a map that may be old, or anybody.
+// findPeer finds a group for a key: by a map that may be old, or any group.
 func (w *world) findPeer(key string) *peer {
 	switch {
 	case w.drawChance(10):

@@ -15,7 +15,7 @@ import (
 // was made from: read it again.
 var ErrStaleRecord = errors.New("protocol: the record has changed")
 
-// Catalog says where in a keyspace the map and the jobs are. Its commands are
+// Catalog is where in a keyspace the map and the jobs are. Its commands are
 // evaluated by the group that owns their rows, which makes each of them one step.
 type Catalog struct{ Keyspace *partition.Keyspace }
 
@@ -27,8 +27,8 @@ func (c Catalog) lastJobKey() partition.Position {
 	return c.Keyspace.AppendPosition(nil, []byte("job"))
 }
 
-// IsFixed tells that the shard of the catalog stays where it is, so that everybody
-// knows where to ask.
+// IsFixed reports that the shard of the catalog stays where it is, so that every node knows
+// where to ask.
 func (c Catalog) IsFixed(s partition.Shard) bool { return s.Span.Contains(c.Keyspace.Span().Start) }
 
 const jobPrefix = "job/"
@@ -97,7 +97,7 @@ type AdmitJob struct {
 	Catalog
 	Request mover.Request
 	Home    func(partition.GroupID) uint64
-	Failed  func(partition.GroupID) error // see mover.View
+	Failed  func(partition.GroupID) error // see mover.ClusterState
 	Plan    mover.Price                   // for the record
 	NowMS   int64
 	Job     mover.Job
@@ -128,8 +128,8 @@ func (c *AdmitJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: id.Int}
 }
 
-// IsUrgent tells that it may be what makes room: who moves shards off a full store begins
-// with a record, which may be on that store.
+// IsUrgent reports that it may be what frees space: to move shards off a full store begins with
+// a record, which may be on that store.
 func (c *AdmitJob) IsUrgent() bool { return true }
 
 // SwapJob stores a record in the place of the one with revision Rev.
@@ -154,7 +154,7 @@ func (c *SwapJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that a job is not to stand still for want of it.
+// IsUrgent reports that a job is not to stand still for want of it.
 func (c *SwapJob) IsUrgent() bool { return true }
 
 // DecideJob is mover.Decide where the records and the map are. Job, Effects and Map
@@ -193,12 +193,12 @@ func (c *DecideJob) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(made.Version())}
 }
 
-// IsUrgent tells that a job is not to stand still for want of it.
+// IsUrgent reports that a job is not to stand still for want of it.
 func (c *DecideJob) IsUrgent() bool { return true }
 
-// Positions that nobody uses are given to groups without a job: a [BeginPlacing] says
-// what is to be, the groups are brought in line with it, and [FinishPlacing] makes it the
-// map. Whoever keeps the catalog lets nobody else change the map in between.
+// Positions that are not in use are given to groups without a job: a [BeginPlacing] records what
+// is to be, the groups are brought in line with it, and [FinishPlacing] makes it the map. The
+// caller of both lets no other change of the map in between.
 
 // PlacingKey is the position of a map that groups are being brought in line with.
 func (c Catalog) PlacingKey() partition.Position {
@@ -213,7 +213,7 @@ type BeginPlacing struct {
 	Spans       []partition.Span
 	Map         *partition.Map
 	Commands    []command.Command
-	// ReclaimsSpace tells that it gives room back in the end.
+	// ReclaimsSpace means that it frees space in the end.
 	ReclaimsSpace bool
 }
 
@@ -263,7 +263,7 @@ func (c *FinishPlacing) Eval(e *command.Env) command.Reply {
 	return evalAll(e, append(c.Commands, &command.Delete{Keys: []partition.Position{c.PlacingKey()}}))
 }
 
-// IsUrgent tells that no other map is made before: the [BeginPlacing] found room.
+// IsUrgent reports that no other map is made before: the [BeginPlacing] found space.
 func (c *FinishPlacing) IsUrgent() bool { return true }
 
 // evalAll does commands until one fails.

@@ -91,8 +91,8 @@ func applyEdits(t *testing.T, m *partition.Map, edits ...partition.Edit) *partit
 	return next
 }
 
-// Everything that the job wants is done twice, by one that knows nothing but this
-// package, while somebody writes.
+// Everything that the job wants is done twice, by a driver that knows nothing but this package,
+// while a client writes.
 func TestAJobIsDrivenToItsEnd(t *testing.T) {
 	for name, to := range map[string]partition.GroupID{"to another store": 3, "within the store": 1} {
 		t.Run(name, func(t *testing.T) {

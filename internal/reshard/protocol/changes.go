@@ -18,8 +18,8 @@ import (
 )
 
 // changeTracker knows which rows of a span have changed at the source since it was first asked:
-// these are brought as they are now, once, however often they were written. It is a
-// memory: where it does not go back far enough, the log does.
+// these are copied as they are now, once, however often they were written. It is a memory: where
+// it does not go back far enough, the log does.
 type changeTracker struct {
 	changes *store.ChangeTracker
 	source  *store.Store
@@ -57,7 +57,7 @@ func (f *changeTracker) Close() {
 	*f = changeTracker{}
 }
 
-// discardUpTo forgets what is at the destination, and stays there whoever crashes.
+// discardUpTo forgets what is at the destination, and stays there whichever side crashes.
 func (f *changeTracker) discardUpTo(upto uint64) { f.changes.Forget(wal.Position(upto)) }
 
 // ChangedBytes returns how many bytes the rows have that have changed since, if that is known.
@@ -69,9 +69,9 @@ func (f *changeTracker) ChangedBytes() (bytes int64, known bool) {
 	return f.changes.Bytes(), known
 }
 
-// RemainingBytes returns about how many bytes are still to be brought to a destination that is at a
-// place, and stays there whoever crashes. Own tells that these are of the range for the most
-// part; carried is how much was since it was at the place before.
+// RemainingBytes returns about how many bytes are still to be copied to a destination that is at
+// a position, and stays there whichever side crashes. own reports whether most of these are of
+// the range; carried is how much was copied since the destination was at before.
 func (f *changeTracker) RemainingBytes(source *store.Store, before, upto, carried uint64) (left int64, own bool) {
 	if f.source == source {
 		f.discardUpTo(upto)
@@ -83,8 +83,8 @@ func (f *changeTracker) RemainingBytes(source *store.Store, before, upto, carrie
 	return left, 2*int64(carried) > source.LogBytesAfter(wal.Position(before))-left
 }
 
-// addCatchUp adds what brings the destination nearer to a place at which the source is, about
-// limit bytes of it. More tells that it goes on.
+// addCatchUp adds what takes the destination nearer to a position at which the source is, about
+// limit bytes of it. more reports whether it goes on.
 func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limit int) (more bool, err error) {
 	changes := l.copier.changes
 	if more, ok, err := l.addTrackedChanges(from, c, place, limit); ok {
@@ -100,8 +100,8 @@ func (l *Chunk) addCatchUp(from *store.Store, c mover.Ingest, place uint64, limi
 	return more || ok && uint64(since) < place, err
 }
 
-// addUpTo adds what brings the destination to a place, at which side shows the source, or if
-// that is too much at once, nearer to it. More tells that it goes on.
+// addUpTo adds what takes the destination to a position, at which side shows the source, or if
+// that is too much at once, nearer to it. More reports whether it goes on.
 func (l *Chunk) addUpTo(from *store.Store, side command.Reader, c mover.Ingest, place uint64) (more bool, err error) {
 	limit := cmp.Or(l.copier.verifyLimitBytes, noLimit)
 	if more, ok, err := l.addTrackedChanges(side, c, place, limit); ok {
@@ -111,7 +111,7 @@ func (l *Chunk) addUpTo(from *store.Store, side command.Reader, c mover.Ingest, 
 }
 
 // addTrackedChanges adds rows as a side of the source has them at a place, about limit bytes of those
-// that have changed, if these are known. More tells that it goes on.
+// that have changed, if these are known. More reports whether it goes on.
 func (l *Chunk) addTrackedChanges(side command.Reader, c mover.Ingest, place uint64, limit int) (more, ok bool, err error) {
 	rows, more, ok := l.copier.changes.Next(wal.Position(c.After), int64(limit))
 	if !ok {
@@ -164,12 +164,11 @@ func (l *Chunk) addChangedRows(side command.Reader, c mover.Ingest, rows []store
 // finds that many in a few milliseconds.
 const maxSampledKeys = 2048
 
-// keySample remembers which rows of a range were brought to a destination since both
-// sides were found to have the same, so that they can be compared again before the
-// range changes hands. Of more than a few thousand it remembers a sample, in which
-// each is as likely to be as any other.
+// keySample remembers which rows of a range were copied to a destination since both sides were
+// found to have the same, so that they can be compared again before the range changes hands. Of
+// more than a few thousand it remembers a sample, in which each is as likely to be as any other.
 //
-// It is the memory of one driver of one job. Where it is lost, the log tells.
+// It is the memory of one driver of one job. Where it is lost, the log is read.
 type keySample struct {
 	job     ownership.JobID
 	attempt uint64

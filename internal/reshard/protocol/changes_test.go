@@ -12,14 +12,14 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// moveRace is a move by several drivers, while rows are written. What one of them has read may be
-// brought late, twice, or never.
+// moveRace is a move by several drivers, while rows are written. What one of them has read may
+// be applied late, twice, or never.
 type moveRace struct {
 	*testCluster
 	rng     *rand.Rand
 	span    partition.Span
 	base    uint64
-	upto    uint64 // as the record says
+	upto    uint64 // as in the record
 	copiers []*Copier
 	chunks  []Chunk
 }
@@ -66,7 +66,8 @@ func (r *moveRace) readChunk(x mover.Effect) {
 	r.chunks = append(r.chunks, load)
 }
 
-// applyChunk brings one of the last that were read, and returns what is heard of it.
+// applyChunk applies one of the last chunks that were read, and returns the event that comes of
+// it.
 func (r *moveRace) applyChunk() mover.Event {
 	r.t.Helper()
 	last := len(r.chunks) - 1
@@ -104,7 +105,7 @@ func (r *moveRace) copyAll() {
 	}
 }
 
-// runStep writes, reads or brings something.
+// runStep writes, reads or applies something.
 func (r *moveRace) runStep() {
 	catchUp := mover.CatchUp{Job: 7, From: 2, To: 3, Span: r.span, Attempt: 1, CopiedUpTo: r.upto, LimitBytes: r.rng.IntN(300)}
 	switch r.rng.IntN(10) {
@@ -119,8 +120,8 @@ func (r *moveRace) runStep() {
 	}
 }
 
-// Two drivers that know nothing of each other, one of which may forget what it knew, bring the
-// destination to what the source is: where it is compared at one place, and at the end.
+// Two drivers that know nothing of each other, one of which may forget what it knew, make the
+// destination what the source is: where it is compared at one position, and at the end.
 func TestADestinationBecomesItsSourceWhoeverBringsWhatWhen(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestADestinationBecomesItsSourceWhoeverBringsWhatWhen(t *testing.T) {
 	}
 }
 
-// A row that is written again and again is brought once.
+// A row that is written again and again is copied once.
 func TestWhatIsWrittenOftenIsBroughtOnce(t *testing.T) {
 	w := newTestCluster(t)
 	span, base := w.beginCopy()
@@ -218,8 +219,8 @@ func TestFewKeysAreAllRememberedAndOfManyASample(t *testing.T) {
 	}
 }
 
-// What was carried since both sides were compared is compared before the range changes
-// hands, whether the driver remembers it or the log has to tell.
+// What was copied since both sides were compared is compared before the range changes hands,
+// whether the driver remembers it or the log has to be read.
 func TestWhatWasCarriedIsComparedFromMemoryOrFromTheLog(t *testing.T) {
 	for _, name := range []string{"remembered", "forgotten", "with a gap"} {
 		t.Run(name, func(t *testing.T) {

@@ -15,13 +15,13 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Copier reads for one job at its source. It is one driver's, who does one thing at a
+// Copier reads at the source of one job. It belongs to one driver, which does one thing at a
 // time; the zero value works.
 type Copier struct {
-	// Yield, if set, is called again and again while rows are carried, after some work
-	// of a tenth of a millisecond or so.
+	// Yield, if set, is called again and again while rows are copied, after some work of a tenth
+	// of a millisecond or so.
 	Yield            func()
-	verifyLimitBytes int // about how many bytes a Verify brings at most, noLimit unless it is set
+	verifyLimitBytes int // about how many bytes a Verify copies at most, noLimit unless it is set
 	sample           keySample
 	changeTracker
 }
@@ -33,18 +33,18 @@ type Chunk struct {
 	round           uint64
 	to              partition.GroupID
 	span            partition.Span
-	ingests         []mover.Ingest // in the order in which they are brought
+	ingests         []mover.Ingest // in the order in which they are applied
 	rows, sizeBytes uint64
-	// needsSamePosition tells that the destination must be where it was when this was read: what
-	// another driver brings there may be newer than what it is to be compared with.
+	// needsSamePosition means that the destination must be where it was when this was read: what
+	// another driver has applied there may be newer than what it is to be compared with.
 	needsSamePosition bool
-	// makeEvent says what the job hears, once all is at the destination, which is at
+	// makeEvent returns the event for the job, once all is at the destination, which is at
 	// upto then.
 	makeEvent func(to GroupHost, upto uint64) mover.Event
 }
 
-// ReadChunk reads at the source what a Copy, CatchUp or Verify wants brought to the
-// destination. [Chunk.Apply] does the rest, here or elsewhere, now or later.
+// ReadChunk reads at the source what a Copy, CatchUp or Verify wants copied to the destination.
+// [Chunk.Apply] does the rest, here or elsewhere, now or later.
 func (r *Copier) ReadChunk(find Finder, x mover.Effect) (Chunk, error) {
 	switch x := x.(type) {
 	case mover.Copy:
@@ -57,8 +57,8 @@ func (r *Copier) ReadChunk(find Finder, x mover.Effect) (Chunk, error) {
 	return Chunk{}, fmt.Errorf("protocol: %T carries nothing", x)
 }
 
-// Apply brings what was read to the destination, piece by piece, so that commands of
-// others need not wait for all of it, and returns what the job hears.
+// Apply writes what was read to the destination, piece by piece, so that commands of others need
+// not wait for all of it, and returns the event for the job.
 func (l Chunk) Apply(ctx context.Context, find Finder) mover.Event {
 	to, err := find(l.to)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l Chunk) Apply(ctx context.Context, find Finder) mover.Event {
 		}
 	}
 	upto := uint64(0)
-	for _, c := range l.ingests { // a copy: it may be brought twice
+	for _, c := range l.ingests { // a copy: it may be applied twice
 		reply, err := to.Group.Execute(ctx, group.Request{NoWait: true, Command: &annotatedCommand{&c, feed.CopiedSpanKey(l.span)}})
 		if err == nil {
 			err = reply.Err
@@ -84,9 +84,9 @@ func (l Chunk) Apply(ctx context.Context, find Finder) mover.Event {
 	return l.makeEvent(to, upto)
 }
 
-// ingestsPerChunk is in how many a load is brought: each takes its group some tenths of a
-// millisecond. It is fewer for a range that takes no writes: they cost a write to the
-// log each.
+// ingestsPerChunk is in how many pieces a chunk is applied: each takes its group some tenths of
+// a millisecond. There are fewer for a range that takes no writes: each costs a write to the
+// log.
 const ingestsPerChunk, frozenIngestsPerChunk = 64, 4
 
 func (r *Copier) maybeYield() {
@@ -226,10 +226,10 @@ func (r *Copier) prepareChecksum(source *store.Store, x mover.Verify, place uint
 	}, nil
 }
 
-// errTooManyChanges means that a destination was only brought nearer to where it is to be compared.
+// errTooManyChanges means that a destination has only come nearer to where it is to be compared.
 var errTooManyChanges = errors.New("protocol: more has changed than is brought at once: try again")
 
-// errDestinationMoved means that a destination is not where it was brought to.
+// errDestinationMoved means that a destination is not at the expected position.
 var errDestinationMoved = errors.New("protocol: another driver has brought the range further: try again")
 
 // compareDestination sums the destination up, if it is at the place of the source.
@@ -247,8 +247,8 @@ func compareDestination(to GroupHost, x mover.Verify, place uint64, want checksu
 	if err != nil {
 		return mover.Verified{}, err
 	}
-	// The range only goes forward: at this place now, it was not behind it then,
-	// and it was brought there before.
+	// The range only goes forward: at this position now, it was not behind it then, and it was
+	// copied up to there before.
 	if r, ok := to.Group.OwnershipTable().FindContaining(x.Span); !ok || r.Job != x.Job || r.Attempt != x.Attempt || r.CopiedUpTo != place {
 		return mover.Verified{}, errDestinationMoved
 	}
@@ -280,11 +280,11 @@ const (
 	noLimit       = 1 << 30
 )
 
-// errStopFeed ends a look at the feed.
+// errStopFeed ends a read of the feed.
 var errStopFeed = errors.New("protocol: enough")
 
 // addFromLog adds what the log has about the span of an ingest behind its place, up to
-// another or until that is about limit bytes. More tells that it goes on.
+// another or until that is about limit bytes. More reports whether it goes on.
 func (l *Chunk) addFromLog(from *store.Store, c mover.Ingest, until uint64, limit int) (more bool, err error) {
 	into, picked := new(effect.Builder), 0
 	c.UpTo = c.After // the end of the last frame: frames are taken whole

@@ -148,7 +148,7 @@ func TestCatchingUpGoesOnWhereTheDestinationIs(t *testing.T) {
 	if !ok || !ev.More || ev.CopiedUpTo <= base {
 		t.Fatalf("a little: %+v", ev)
 	}
-	// The record still says base, as after an answer that was lost.
+	// The record still has base, as after an answer that was lost.
 	x.Until = uint64(w.stores[0].Position())
 	rest, err := new(Copier).ReadChunk(w.findHost, x)
 	if err != nil {
@@ -233,7 +233,7 @@ func TestADestinationThatIsElsewhereIsNotCompared(t *testing.T) {
 	}
 }
 
-// So much may be left that not all of it is brought at once: that is no difference.
+// So much may be left that not all of it is copied at once: that is no difference.
 func TestWhatIsLeftIsBroughtBeforeItIsCompared(t *testing.T) {
 	w := newTestCluster(t)
 	span, base := w.beginCopy()

@@ -1,11 +1,10 @@
-// Package protocol answers one question: how is what a coordinator or a job wants
-// done to groups?
+// Package protocol carries out, on groups, what a coordinator or a job wants.
 //
-// Packages txn and mover decide and send nothing. Here is, for each of their
-// effects, the command or the read that it takes, and the event that the answer
-// makes. Nothing here waits, retries, or knows the time: a node calls it from
-// goroutines, the simulator from its one loop, and both do the same to groups.
+// Packages txn and mover decide and send nothing. This package has, for each of their effects,
+// the command or the read that it takes, and the event that the answer makes. Nothing here
+// waits, retries, or knows the time: a node calls it from goroutines, the simulator from its one
+// loop, and both do the same to groups.
 //
-// The limit: it finds groups by a [Finder] that somebody else provides, and keeps
-// no records; those of jobs are the catalog's.
+// The limit: it finds groups by a [Finder] that the caller provides, and keeps no records; those
+// of jobs are the catalog's.
 package protocol

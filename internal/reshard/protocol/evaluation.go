@@ -16,7 +16,7 @@ import (
 // to serve.
 var errClockBehind = errors.New("protocol: the clock is behind that of the range: try again")
 
-// ReadOwnership answers a mover.Look.
+// ReadOwnership answers a mover.ReadOwnership.
 func ReadOwnership(find Finder, x mover.ReadOwnership) mover.Event {
 	from, err := find(x.From)
 	if err != nil {
@@ -29,14 +29,13 @@ func ReadOwnership(find Finder, x mover.ReadOwnership) mover.Event {
 	return mover.OwnershipRead{Round: x.Round, Source: overlappingRanges(from.Group.OwnershipTable(), x.Span), Dest: overlappingRanges(to.Group.OwnershipTable(), x.Span)}
 }
 
-// EvalCommands answers a mover.Evaluate. What it says is synced at durability always;
-// at any other, the caller syncs the stores first.
+// EvalCommands answers a mover.EvalCommands. What it reports is synced at durability always; at
+// any other, the caller syncs the stores first.
 func EvalCommands(ctx context.Context, find Finder, x mover.EvalCommands) mover.Event {
 	return EvalHandover(ctx, find, x, nil)
 }
 
-// EvalHandover is Evaluate of what lets a group serve a range that comes from
-// elsewhere.
+// EvalHandover is EvalCommands of what lets a group serve a range that comes from elsewhere.
 func EvalHandover(ctx context.Context, find Finder, x mover.EvalCommands, from *feed.Handover) mover.Event {
 	failed := func(err error) mover.Event { return mover.Failed{Round: x.Round, Err: err} }
 	places := make([]GroupHost, len(x.Commands))
@@ -74,7 +73,7 @@ func EvalHandover(ctx context.Context, find Finder, x mover.EvalCommands, from *
 	}
 	return mover.Evaluated{
 		Round: x.Round, Rows: uint64(reply.Int), More: reply.More, Position: uint64(first.Store.Position()),
-		// Readers go by the clock until they see what the command did.
+		// Readers use the clock until they see what the command did.
 		NextVersion: given.nextVersion, ClockMS: first.Group.NowMS(),
 	}
 }
@@ -110,7 +109,7 @@ func tryCommands(ctx context.Context, pieces []group.SubRequest) (command.Reply,
 }
 
 // raiseClock moves the clock of a group to a floor: a range of another group comes with
-// the time that was told there.
+// the time that was given out there.
 func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	if floorMS <= g.NowMS() {
 		return nil
@@ -122,8 +121,8 @@ func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	return err
 }
 
-// checkedSettle is a Settle that is refused while the clock is behind its floor, and that
-// notes where the range comes from.
+// checkedSettle is a ChangeDestination that is refused while the clock is behind its floor, and
+// that notes where the range comes from.
 type checkedSettle struct {
 	*mover.ChangeDestination
 	source *feed.Handover
@@ -150,7 +149,7 @@ func (s *nextVersionProbe) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that it needs no room.
+// IsUrgent reports that it needs no space.
 func (s *nextVersionProbe) IsUrgent() bool { return true }
 
 // floorSetter is the first command of two: what its group has given out by then is
@@ -176,12 +175,12 @@ func (c *floorSetter) Eval(e *command.Env) command.Reply {
 	return reply
 }
 
-// Notes are for readers of the feed: what a job does to rows is not what somebody did to
-// keys. See package feed.
+// Notes are for readers of the feed: what a job does to rows is no change of keys. See package
+// feed.
 
 // HandoverSource returns where readers of the feed find what happened to a range before it is
 // served by another store, if that is what a job is about to let happen. number
-// tells which store is which.
+// maps each store.
 func HandoverSource(find Finder, j *mover.Job, number func(*store.Store) int) (*feed.Handover, error) {
 	if j.Phase != mover.Activating {
 		return nil, nil

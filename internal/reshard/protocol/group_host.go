@@ -21,10 +21,10 @@ type GroupHost struct {
 	Store *store.Store
 }
 
-// Finder returns the place of a group, or ErrAway.
+// Finder returns the host of a group, or ErrGroupNotOpen.
 type Finder func(partition.GroupID) (GroupHost, error)
 
-// overlappingRanges returns the ranges of a list that overlap with a span.
+// overlappingRanges returns the ranges of a table that overlap with a span.
 func overlappingRanges(l *ownership.Table, s partition.Span) []ownership.Range {
 	return slices.Collect(l.ScanOverlapping(s))
 }
@@ -34,8 +34,8 @@ func overlappingRanges(l *ownership.Table, s partition.Span) []ownership.Range {
 type LocalLog struct {
 	Store *store.Store
 	Group partition.GroupID
-	// OnCommit, if set, is called after each commit, also after one that failed:
-	// whoever waits for the next one may wait in vain.
+	// OnCommit, if set, is called after each commit, also after one that failed: a caller that
+	// waits for the next one may wait in vain.
 	OnCommit func()
 }
 
@@ -68,7 +68,7 @@ func (l *LocalLog) CommitJoint(urgent bool, parts []group.JointEntry) error {
 // Sync implements [group.Log].
 func (l *LocalLog) Sync() error { return wrapUnknown(l.Store.Sync()) }
 
-// ReadBarrier implements [group.Log]: nobody else commits for the group.
+// ReadBarrier implements [group.Log]: no other process commits for the group.
 func (l *LocalLog) ReadBarrier(context.Context) error { return nil }
 
 func (l *LocalLog) makeEntry(effects []byte) wal.Entry {

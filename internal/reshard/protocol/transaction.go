@@ -18,8 +18,8 @@ type Call struct {
 	Group partition.GroupID
 	// Command makes the command anew, as each evaluation binds its own.
 	Command func() command.Command
-	// Event says what a reply means to the coordinator; nil for nothing: it
-	// hears a Timeout later, and asks again.
+	// Event returns what a reply means to the coordinator; nil for nothing: it
+	// gets a Timeout later, and asks again.
 	Event func(command.Reply) txn.Event
 	// RemovedEvent is what it means to the coordinator that the group was removed (see
 	// [IsGroupRemoved]); nil if that only means that the map is old.
@@ -83,7 +83,7 @@ func decideCall(c *txn.Coordinator, e txn.SendDecide) Call {
 			}
 			return txn.DecideRefused{Err: r.Err}
 		},
-		// It may have committed, and forgotten it when everybody had heard of it.
+		// It may have committed, and forgotten it when every participant had received it.
 		RemovedEvent: txn.DecideRefused{Err: txn.ErrForgotten},
 	}
 }
@@ -94,20 +94,19 @@ func resolveCall(c *txn.Coordinator, e txn.SendResolve, p GroupSpan) Call {
 		Command: func() command.Command { return c.MakeResolve(e, p.Span) },
 		Event: func(r command.Reply) txn.Event {
 			if r.Err != nil {
-				return nil // whoever owns it is asked with a newer map
+				return nil // the owner is asked with a newer map
 			}
 			return txn.Resolved{Span: p.Span}
 		},
 	}
 }
 
-// IsGroupRemoved reports whether a map says that there was such a group, and is no more.
-// Ids are not used again, so any map that says so is new enough.
+// IsGroupRemoved reports whether a map shows that there was such a group, and is no more. Ids are
+// not used again, so any map that shows so is new enough.
 //
-// A group is removed when it keeps no decision. One to commit is kept until no lock
-// of its transaction is left, so a lock whose decider was removed is one of a
-// transaction that was not committed, and nobody is there to commit it: it is
-// aborted.
+// A group is removed when it keeps no decision. A decision to commit is kept until no lock of
+// its transaction is left. So a lock whose decider was removed is one of a transaction that was
+// not committed, and that no coordinator can commit: it is aborted.
 func IsGroupRemoved(m *partition.Map, g partition.GroupID) bool {
 	if g == 0 || g >= m.NextGroup() {
 		return false
@@ -121,15 +120,15 @@ func NewOutcomeQuery(l txn.Lock) *txn.Inquire {
 	return &txn.Inquire{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS}
 }
 
-// NewResolve makes the command that ends a transaction in the shard of one of its
-// locks, and says whose it is. The reply to an Inquire said what became of it.
+// NewResolve makes the command that ends a transaction in the shard of one of its locks, and
+// returns the group that has it. The reply to an Inquire was what became of it.
 func NewResolve(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID, *txn.Resolve) {
 	s := m.Find(l.RecordPosition())
 	return s.Group, &txn.Resolve{ID: l.Txn, Span: s.Span, Commit: o == txn.Committed, DeadlineMS: l.DeadlineMS}
 }
 
-// OverdueLocks returns the locks of a span whose deadline has passed by a group's clock:
-// nobody looks after them any more, and whoever owns them asks the decider.
+// OverdueLocks returns the locks of a span whose deadline has passed by a group's clock: their
+// coordinator has given up, and the group that owns them asks the decider.
 func OverdueLocks(r command.Reader, s partition.Span, nowMS int64) (due []txn.Lock, err error) {
 	err = ScanLocks(r, s, func(l txn.Lock) bool {
 		if nowMS > l.DeadlineMS {

@@ -26,8 +26,7 @@ func (w *testCluster) newTxn(id byte) (*txn.Coordinator, []txn.Effect) {
 	}})
 }
 
-// Every call is made twice, and every reply heard twice: the transaction happens
-// once.
+// Every call is made twice, and every reply delivered twice: the transaction happens once.
 func TestATransactionIsLedToItsEnd(t *testing.T) {
 	w := newTestCluster(t)
 	c, effects := w.newTxn(1)

@@ -134,7 +134,7 @@ type BitPos struct {
 	Key   partition.Position
 	On    bool
 	Range ValueRange
-	// HasEnd tells that the client has said where to end.
+	// HasEnd reports whether the client has given an end.
 	HasEnd bool
 }
 

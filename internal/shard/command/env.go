@@ -29,7 +29,7 @@ type BlindSetReader interface {
 // ViewReader is a Reader that need not copy large values.
 type ViewReader interface {
 	Reader
-	// View is Get, but the value may be a view of memory that nobody changes.
+	// View is Get, but the value may be a view of memory that never changes.
 	View(key, dst []byte) (value []byte, ok bool, err error)
 }
 
@@ -51,20 +51,20 @@ const (
 // not safe for concurrent use.
 type Env struct {
 	reader      Reader
-	blindReader BlindSetReader // reader, if it can tell
+	blindReader BlindSetReader // reader, if it implements that
 	view        func(key, dst []byte) (value []byte, ok bool, err error)
-	guard       Guard // nil if there is nobody to ask
+	guard       Guard // nil if there is none to ask
 	// guardErr is why the guard has refused a change of the command at hand.
 	guardErr     error
 	effects      effect.Builder
 	overlay      overlay
 	nowMS        int64
-	hasReadClock bool  // see Timed
+	hasReadClock bool  // see HasReadClock
 	asOfMS       int64 // if not 0, see AsOf
 	nextVersion  uint64
 	writtenKeys  int // own rows of keys that were written since Begin
 	freshHash    freshHash
-	// recordsEvents tells that the batch carries events; event is that of the command at hand,
+	// recordsEvents reports whether the batch has events; event is that of the command at hand,
 	// then the one behind it, and silent that another command speaks for it.
 	recordsEvents, eventsOff bool
 	event, followUpEvent     Event
@@ -153,8 +153,8 @@ func (e *Env) NowMS() int64 {
 // crash, at a time before this one.
 func (e *Env) ClockMS() int64 { return e.nowMS }
 
-// HasReadClock reports whether a command of the batch has asked for the clock by NowMS, for another
-// purpose than to judge whether a key has expired.
+// HasReadClock reports whether a command of the batch has asked for the clock by NowMS, for
+// another purpose than to check whether a key has expired.
 func (e *Env) HasReadClock() bool { return e.hasReadClock }
 
 // Savepoint is a state to which an Env can go back.
@@ -246,13 +246,13 @@ type Guard interface {
 	CheckWrite(p partition.Position) error
 	// CheckReadSpan returns why the keys of a span must not be read now.
 	CheckReadSpan(s partition.Span) error
-	// ExpiryCheckMS returns the time at which to judge whether the key at p has
-	// expired: nowMS, or an earlier one for a key that is locked.
+	// ExpiryCheckMS returns the time at which to check whether the key at p has expired: nowMS,
+	// or an earlier one for a key that is locked.
 	ExpiryCheckMS(p partition.Position, nowMS int64) int64
 }
 
-// SetGuard makes g be asked from now on, nil for nobody. Rows that a command
-// reads and writes as such, by Get, Scan, Put and Delete, are its own business.
+// SetGuard makes g be asked from this call on; nil removes the guard. Rows that a command reads
+// and writes as such, by Get, Scan, Put and Delete, are its own business.
 func (e *Env) SetGuard(g Guard) { e.guard = g }
 
 // CheckWrite returns why the key at p must not be changed now, for commands that
@@ -295,8 +295,8 @@ func (e *Env) isAlive(p partition.Position, row *Row) bool {
 	return row.ExpiryMS == 0 || row.IsAlive(e.nowMSAt(p))
 }
 
-// nowMSAt is the time by which the key at p is judged: in a transaction that of its own group,
-// which may be behind that of others, and under a lock that of the lock.
+// nowMSAt is the time at which the expiry of the key at p is checked: in a transaction that of
+// its own group, which may be behind that of others, and under a lock that of the lock.
 func (e *Env) nowMSAt(p partition.Position) int64 {
 	if e.asOfMS != 0 {
 		return e.asOfMS
@@ -310,7 +310,7 @@ func (e *Env) nowMSAt(p partition.Position) int64 {
 // An Env is also the Reader of what its batch has made of the state so far, and
 // a place to write rows that no command of this package writes. That is what a
 // command needs that keeps tables of its own, such as the locks of
-// transactions. Nothing here looks at what the bytes mean.
+// transactions. Nothing here depends on what the bytes mean.
 var _ Reader = (*Env)(nil)
 
 // Get implements [Reader]: it appends the newest value of a store key to dst,
@@ -341,7 +341,7 @@ func (e *Env) Put(key, value []byte) { e.putRow(key, value, nil) }
 // Delete is Put of no row.
 func (e *Env) Delete(key []byte) { e.deleteRow(key) }
 
-// ApplyOp does what op says: it was evaluated before, and is to happen now.
+// ApplyOp applies op: it was evaluated before, and is to happen now.
 func (e *Env) ApplyOp(op effect.Op) {
 	if op.Delete {
 		e.deleteRow(op.Key)

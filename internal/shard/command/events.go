@@ -33,9 +33,9 @@ const (
 	EventRestore
 )
 
-// RecordEvents makes the batches from the next Begin on carry the event of each write, in
-// [effect.Events], or not. The group decides: nobody listens most of the time, and then
-// they would cost a part of the log for nothing.
+// RecordEvents switches on or off that the batches from the next Begin on carry the event of
+// each write, in [effect.Events]. The group decides: most of the time there is no subscriber,
+// and then events would only take space in the log.
 func (e *Env) RecordEvents(on bool) { e.recordsEvents = on }
 
 // RecordsEvents reports whether the batch carries events.
@@ -136,8 +136,8 @@ func (e *Env) recordEvent(p partition.Position, event Event) {
 	e.effects.Put(e.keyBuf, []byte{byte(event)})
 }
 
-// WithoutEvents evaluates a command that is one step of several: an [RecordKeyEvents] says what they
-// are together. That a key has expired is recorded all the same.
+// WithoutEvents evaluates a command that is one step of several: a [RecordKeyEvents] records
+// what they are together. That a key has expired is recorded all the same.
 type WithoutEvents struct{ Command Command }
 
 // Eval evaluates the command.
@@ -149,8 +149,8 @@ func (c *WithoutEvents) Eval(e *Env) Reply {
 	return reply
 }
 
-// RecordKeyEvents records events of a key, and changes nothing. It is for who writes the key in
-// several steps.
+// RecordKeyEvents records events of a key, and changes nothing. It is for a caller that writes
+// the key in several steps.
 type RecordKeyEvents struct {
 	Key    partition.Position
 	Events []Event

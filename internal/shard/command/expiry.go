@@ -6,7 +6,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Expiry says when a key shall expire. The zero value is never.
+// Expiry is when a key shall expire. The zero value is never.
 type Expiry struct {
 	mode expiryMode
 	ms   int64
@@ -31,7 +31,7 @@ func ExpireAt(ms int64) Expiry { return Expiry{expiryAt, ms} }
 func KeepExpiry() Expiry { return Expiry{mode: expiryKeep} }
 
 // ToAbsolute turns a time from now on into the time that it is by a clock, so that several
-// groups go by the same one. What cannot be resolved stays as it is, and is refused
+// groups use the same one. What cannot be resolved stays as it is, and is refused
 // when it is evaluated.
 func (x Expiry) ToAbsolute(nowMS int64) Expiry {
 	if x.mode != expiryIn || x.ms <= 0 || nowMS > math.MaxInt64-x.ms {
@@ -142,8 +142,7 @@ func (e *Env) replaceExpiry(p partition.Position, old *Row, expiry int64) uint64
 }
 
 // SetsExpiry reports whether a command gives its key a time at which it expires, and whether it
-// matters by which clock that is judged: one that counts from then on has not come, whenever
-// it is.
+// matters which clock decides that: one that counts from then on has not come, whenever it is.
 func SetsExpiry(c Command) (dates, matters bool) {
 	var x Expiry
 	switch c := c.(type) {
@@ -175,8 +174,8 @@ func WithAbsoluteExpiry(c Command, nowMS int64) Command {
 	return c
 }
 
-// AsOf evaluates a command that judges its key by an earlier time than the clock's: the one
-// at which somebody was told what comes of it.
+// AsOf evaluates a command by an earlier time than the clock's: the one at which a caller
+// learned what comes of it.
 type AsOf struct {
 	Command Command
 	NowMS   int64

@@ -95,14 +95,14 @@ type hashEditor struct {
 	hashState
 	env *Env
 	key partition.Position
-	// isNew tells that this command creates the hash, and isFresh that this batch does, so that no
+	// isNew reports whether this command creates the hash, and isFresh whether this batch does, so that no
 	// field can be in the committed state.
 	isNew, isFresh bool
 }
 
 // freshHash names the last hash that a batch has created. A large hash is written by one command
 // after another: none of them has to look in the committed state for fields that cannot be there.
-// BenchmarkHSet_NewHashInSeveralCommands says what that saves.
+// BenchmarkHSet_NewHashInSeveralCommands measures what that saves.
 type freshHash struct {
 	key        partition.Position
 	generation uint64 // 0 for none
@@ -142,7 +142,7 @@ func (x *hashEditor) readField(field []byte) (value []byte, ok bool, err error) 
 	return x.decodeElement(raw)
 }
 
-// setField sets a field. existed is what read has said about it.
+// setField sets a field. existed is what read has returned about it.
 func (x *hashEditor) setField(field, value []byte, existed bool) error {
 	if err := checkValueBytes(len(value)); err != nil {
 		return err

@@ -170,7 +170,7 @@ type HScan struct {
 	// After is where to go on, nil for the beginning.
 	After []byte
 	Limit int
-	// MaxBytes is after how many bytes of names and values the piece ends, whatever Limit says; 0 for never.
+	// MaxBytes is after how many bytes of names and values the piece ends, whatever Limit is; 0 for never.
 	MaxBytes int
 }
 

@@ -19,7 +19,7 @@ import (
 type HSample struct {
 	Key   partition.Position
 	Draws int
-	// WithValues tells that the items have values.
+	// WithValues means that the items have values.
 	WithValues bool
 	// Rand returns random numbers.
 	Rand func() uint64

@@ -54,7 +54,7 @@ func (c *Exists) Eval(e *Env) Reply {
 // Type is TYPE. The reply is the Kind as a number, None for an absent key.
 type Type struct{ Key partition.Position }
 
-// Eval looks at the key.
+// Eval reads the key.
 func (c *Type) Eval(e *Env) Reply {
 	row, alive, err := e.loadRow(c.Key)
 	if err != nil {
@@ -135,8 +135,8 @@ func NextPosition(p partition.Position) partition.Position {
 	return append(append(make(partition.Position, 0, len(p)+1), p...), 0)
 }
 
-// Reap deletes a key that has expired, if nobody has written it since it was
-// found. The reply is 1 if it did. What a transaction has locked is not: the caller tries
+// Reap deletes a key that has expired, if it was not written since it was found. The reply is 1
+// if Reap deleted it. A key that a transaction has locked is not deleted: the caller tries
 // again.
 type Reap struct {
 	Key     partition.Position
@@ -164,7 +164,7 @@ func (c *Reap) Eval(e *Env) Reply {
 // removed; if More, call again.
 type Sweep struct {
 	Key partition.Position
-	// Limit is how many rows to look at.
+	// Limit is how many rows to read.
 	Limit int
 }
 
@@ -222,8 +222,8 @@ func elementSpan(p partition.Position, cursor []byte) (start, end []byte) {
 	return start, prefix
 }
 
-// findOrphans looks at up to limit elements and returns the store keys of those
-// that are not of the hash, and the last one that it has looked at.
+// findOrphans reads up to limit elements and returns the store keys of those
+// that are not of the hash, and the last one that it has read.
 func (e *Env) findOrphans(h *hashState, start, end []byte, limit int) (orphans []Item, last []byte, more bool, err error) {
 	from, seen := len(e.items), 0
 	var bad error

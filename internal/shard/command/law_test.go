@@ -18,8 +18,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// hintingReader is a Reader that may know which keys are plain, and says so now and
-// then.
+// hintingReader is a Reader that may know which keys are plain, and reports so now and then.
 type hintingReader struct {
 	*memoryStore
 	count int
@@ -184,7 +183,7 @@ func (r *modelRun) sweepAll() {
 	r.compareState() // without notes, so every element has its owner now
 }
 
-// formatOutcome is a reply as text: what a caller can tell apart.
+// formatOutcome is a reply as text: what a caller can distinguish.
 func formatOutcome(r Reply) string {
 	if r.Err != nil {
 		for _, err := range []error{ErrWrongType, ErrNotInteger, ErrNotFloat, ErrOverflow, ErrConflict} {

@@ -25,7 +25,7 @@ const (
 const maxPositionBytes = 2*MaxKeyBytes + 9
 
 // CheckKey refuses a key that is over the limit. Callers ask before they encode
-// its position, which does not tell the length of the key.
+// its position, which does not determine the length of the key.
 func CheckKey(key []byte) error {
 	if len(key) > MaxKeyBytes {
 		return &LimitError{"key", len(key), MaxKeyBytes}
@@ -44,10 +44,9 @@ func checkPosition(p partition.Position) error {
 	return nil
 }
 
-// CheckTxn refuses what a Batch, a Write or a Commit would be refused for in the
-// end: callers who gather commands ask as they go. Both figures may be too low,
-// as effects carry more than what they are made of. What is read is held to the
-// same limits, by itself.
+// CheckTxn refuses what a Batch, a Write or a Commit would be refused for in the end: callers
+// that gather commands ask as they go. Both figures may be too low, as effects hold more than
+// what they are made of. What is read is held to the same limits, by itself.
 func CheckTxn(keys, bytes int) error {
 	if bytes > MaxTxnBytes {
 		return &LimitError{"transaction", bytes, MaxTxnBytes}

@@ -161,7 +161,7 @@ func parseFloat(b []byte) (*big.Float, error) {
 	base, digits := 10, bytes.TrimLeft(b, "+-")
 	switch {
 	case len(digits) > 1 && digits[0] == '0' && digits[1]|0x20 == 'x' && !bytes.ContainsAny(b, "_"):
-		base = 0 // which the prefix says
+		base = 0 // which the prefix determines
 	case len(b)-len(digits) <= 1 && (bytes.EqualFold(digits, []byte("inf")) || bytes.EqualFold(digits, []byte("infinity"))):
 		return nil, ErrOverflow
 	}

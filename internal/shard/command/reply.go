@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ReplyKind says which fields of a Reply to look at.
+// ReplyKind determines which fields of a Reply to read.
 type ReplyKind uint8
 
 // The kinds of replies.
@@ -17,7 +17,7 @@ const (
 	// Nil is the reply about a key or field that is absent, and of a condition
 	// that did not hold.
 	Nil ReplyKind = iota
-	// OK has nothing to say.
+	// OK has no value.
 	OK
 	// Int is the number Reply.Int.
 	Int
@@ -32,7 +32,7 @@ const (
 // Item is one element of a reply.
 type Item struct {
 	Field, Value []byte
-	// Found tells an absent value from an empty one.
+	// Found distinguishes an absent value from an empty one.
 	Found bool
 	// Kind and Version are set by Range.
 	Kind    Kind
@@ -41,10 +41,10 @@ type Item struct {
 
 // Reply is the answer to a command.
 //
-// Bytes and Items are views of the Env's memory, and good until its next Begin:
-// that is, until the batch is committed and answered. A later command of the
-// batch does not change them. Who keeps them longer takes a Clone. (The Field of
-// an item of HMGet is the caller's own.)
+// Bytes and Items are views of the Env's memory, and valid until its next Begin: that is, until
+// the batch is committed and answered. A later command of the batch does not change them. A
+// caller that keeps them longer takes a Clone. (The Field of an item of HMGet is the caller's
+// own.)
 type Reply struct {
 	Kind ReplyKind
 	// More is of HScan, Range and Sweep: there is more to do.
@@ -102,7 +102,7 @@ var (
 	// ErrTooLarge means that a limit is passed. See [LimitError] for which.
 	ErrTooLarge = errors.New("command: too large")
 	// ErrSyntax means that the options of a command cannot be combined or are
-	// out of range: the text says what to change.
+	// out of range: the text has what to change.
 	ErrSyntax = errors.New("command: bad options")
 	// ErrExpiry means that a time is out of the range of the clock. It is an ErrSyntax.
 	ErrExpiry = fmt.Errorf("%w: the expiry is not in the range of the clock: give a positive time", ErrSyntax)
@@ -112,8 +112,9 @@ var (
 	ErrRow = errors.New("command: bad row: it is damaged, or of another version")
 )
 
-// IsCommandError reports whether an error is the answer of a command, which has seen the state and says
-// no. Any other means that the command was not evaluated: nothing is known about the state.
+// IsCommandError reports whether an error is the answer of a command, which has seen the state
+// and refuses. Any other means that the command was not evaluated: nothing is known about the
+// state.
 func IsCommandError(err error) bool {
 	for _, answer := range []error{ErrWrongType, ErrNotInteger, ErrNotFloat, ErrOverflow, ErrConflict, ErrNotStored, ErrTooLarge, ErrSyntax} {
 		if errors.Is(err, answer) {
@@ -137,11 +138,11 @@ var (
 	errPosition      = fmt.Errorf("command: %w: a command takes the position of a key's own row", partition.ErrPosition)
 )
 
-// ConflictError says which key or range had changed. It matches [ErrConflict].
+// ConflictError names the key or range that had changed. It matches [ErrConflict].
 type ConflictError struct {
 	// Start is the position of the key, or the start of the range.
 	Start partition.Position
-	// IsRange tells which of the two it is.
+	// IsRange reports whether it is a range.
 	IsRange bool
 }
 
@@ -157,7 +158,7 @@ func (e *ConflictError) Error() string {
 // Is matches ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// LimitError says which limit was passed. It matches [ErrTooLarge].
+// LimitError names the limit that was passed. It matches [ErrTooLarge].
 type LimitError struct {
 	What       string // "key", "field", "value" and "transaction", in bytes, or "keys in a transaction"
 	Got, Limit int

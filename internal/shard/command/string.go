@@ -4,7 +4,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Condition says when a Set writes.
+// Condition is the condition under which a Set writes.
 type Condition uint8
 
 // The conditions.
@@ -34,7 +34,7 @@ type Set struct {
 	ReturnOld bool
 }
 
-// IsBlind tells that what the key held before does not matter: not for what it holds then, nor for
+// IsBlind reports that what the key held before does not matter: not for what it holds then, nor for
 // the reply.
 func (c *Set) IsBlind() bool {
 	return c.Condition == Always && !c.ReturnOld && c.Expiry.mode != expiryKeep
@@ -92,7 +92,7 @@ func (c *Set) checkOptions(e *Env) (expiry int64, err error) {
 		return 0, err
 	}
 	now := e.nowMS
-	if c.Expiry.mode == expiryIn { // most have none, and the time of a key takes a look at its group
+	if c.Expiry.mode == expiryIn { // most have none, and the time of a key takes a lookup of its group
 		now = e.nowMSAt(c.Key)
 	}
 	return c.Expiry.toPositiveUnixMS(now)

@@ -43,7 +43,7 @@ type failReporter interface {
 	Fatal(args ...any)
 }
 
-// applyEffects brings a batch in, as a replica would: from its bytes.
+// applyEffects applies a batch, as a replica would: from its bytes.
 func (s *memoryStore) applyEffects(t failReporter, effects []byte) {
 	t.Helper()
 	batch, err := effect.Parse(bytes.Clone(effects))

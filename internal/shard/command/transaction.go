@@ -69,7 +69,7 @@ func (c *Write) Eval(e *Env) Reply {
 	return Reply{Kind: OK}
 }
 
-// WriteError says which command of a Write failed. It matches what Err matches.
+// WriteError names the command of a Write that failed. It matches what Err matches.
 type WriteError struct {
 	Index, Of int
 	Err       error
@@ -178,7 +178,7 @@ func DigestRange(r Reader, start, end partition.Position, alive func(partition.P
 	return digestRange(r.Scan, start, end, alive)
 }
 
-// AliveAt judges all keys by one time.
+// AliveAt checks the expiry of all keys at one time.
 func AliveAt(nowMS int64) func(partition.Position, *Row) bool {
 	return func(_ partition.Position, row *Row) bool { return row.IsAlive(nowMS) }
 }
@@ -204,22 +204,22 @@ func digestRange(scan scanFunc, start, end partition.Position, alive func(partit
 	return d, err
 }
 
-// Commands that give room back, or lead to that, may use what is kept for them when the disk is
-// full: see group.Urgent.
+// Commands that free space, or lead to that, may use what is kept for them when the disk is
+// full: see group.UrgentCommand.
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Delete) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *HDel) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back, sooner or later.
+// IsUrgent reports that it frees space, sooner or later.
 func (c *Expire) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Reap) IsUrgent() bool { return true }
 
-// IsUrgent reports that it gives room back.
+// IsUrgent reports that it frees space.
 func (c *Sweep) IsUrgent() bool { return true }
 
 // IsUrgent reports whether all of its commands are.

@@ -23,7 +23,7 @@ const (
 // memory would lie idle afterwards.
 const maxRetainedBytes = 4 << 20
 
-// Header says where a batch belongs.
+// Header has the place of a batch.
 type Header struct {
 	// Seq is the group's sequence that this batch makes: it was evaluated on
 	// the state of Seq-1 and means nothing on any other.

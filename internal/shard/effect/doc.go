@@ -1,9 +1,9 @@
-// Package effect answers one question: what did a batch change?
+// Package effect encodes what a batch changed.
 //
-// A group evaluates commands once and keeps only what came out of it: a list
-// of rows put and deleted. [Builder] writes such a list, [Parse] reads it. The
-// bytes go into the log, to replicas and into the feed, and mean the same in
-// every process and version: Parse accepts exactly what a Builder can write.
+// A group evaluates commands once and keeps only what came out of it: a list of rows put and
+// deleted. [Builder] writes such a list, [Parse] reads it. The bytes go into the log, to
+// replicas and into the feed, and mean the same in every process and version: Parse accepts
+// exactly what a Builder can write.
 //
 // A batch is, with integers little-endian:
 //

@@ -243,7 +243,7 @@ func (r *batchRun) commitJoint(urgent bool) error {
 
 // finishBatch publishes what the batch has changed, or takes it back. A range that one group gives
 // another is owned by none of them, or by both, until both have published their tables: until then
-// readers of several groups are told so.
+// readers of several groups get that error.
 func (r *batchRun) finishBatch(committed bool) {
 	handsOver := committed && r.tableChanged && len(r.participants) > 1
 	if handsOver {

@@ -45,7 +45,7 @@ type executor struct {
 
 	ledgerRowKey []byte // scratch: key of the ledger
 	scratch      []byte
-	answerBytes  int // bytes of what hasty requests were answered in this run
+	answerBytes  int // bytes of what NonBlocking requests were answered in this run
 	// solo executes the calls that are for this group alone.
 	solo batchRun
 }
@@ -133,7 +133,7 @@ func (x *executor) evalOnce(c *call) {
 	}
 }
 
-// evalNonBlocking executes a hasty call, which has no id.
+// evalNonBlocking executes a NonBlocking call, which has no id.
 func (x *executor) evalNonBlocking(c *call) {
 	before := x.env.ReplyBytes()
 	x.reader.nonBlocking, x.reader.readOnly, x.reader.rowsRead, x.reader.bytesRead = x.reader.cached != nil, c.ReadOnly, 0, 0
@@ -142,8 +142,7 @@ func (x *executor) evalNonBlocking(c *call) {
 	x.answerBytes += x.env.ReplyBytes() - before
 }
 
-// checkRequestID refuses ids of which nobody knows any more, or not yet, whether they
-// were executed.
+// checkRequestID refuses ids that are too old or too new to know whether they were executed.
 func checkRequestID(id RequestID, nowMS int64, remember time.Duration) error {
 	ms := remember.Milliseconds()
 	if t := id.TimeMS(); t < nowMS-ms || t > nowMS+ms {
@@ -162,8 +161,8 @@ func (x *executor) evalCommand(c command.Command) command.Reply {
 	return reply
 }
 
-// needsLogEntry reports whether the batch needs a log entry: for what it writes, or because a command
-// was told a time that a crash must not take back.
+// needsLogEntry reports whether the batch needs a log entry: for what it writes, or because a
+// command got a time that a crash must not take back.
 func (x *executor) needsLogEntry() bool {
 	return x.env.Effects().Len() > 0 || x.env.HasReadClock() && x.nowMS > x.ledger.clockCeiling
 }
@@ -199,10 +198,9 @@ func (x *executor) sealBatch() []byte {
 	return x.env.Effects().Bytes()
 }
 
-// finishBatch makes a batch that is durable visible to readers past the queue, or takes
-// back one that was refused, and lets the clock go on. After a failure that leaves
-// open which of the two it is, the clock stays held: nobody knows what is visible at
-// the next Open.
+// finishBatch makes a durable batch visible to readers past the queue, or takes back one that
+// was refused, and lets the clock go on. After a failure that leaves open which of the two it
+// is, the clock stays held: what is visible at the next Open is unknown.
 func (x *executor) finishBatch(committed bool) {
 	if x.fatalErr != nil {
 		return
@@ -228,7 +226,7 @@ func (x *executor) finishBatch(committed bool) {
 	x.clock.resumeTime()
 }
 
-// publishChanges shows what the batch has changed of the list and the locks.
+// publishChanges publishes what the batch has changed of the ownership table and the locks.
 func (x *executor) publishChanges() {
 	traces := &x.published.traces
 	traces.endBatch(x.guard.locks.ListChanges()[:x.tracedChanges], true)
@@ -239,7 +237,7 @@ func (x *executor) publishChanges() {
 			x.fatalErr = failedError(err)
 			return
 		}
-		followed := x.guard.locks.ListChanges()[x.tracedChanges:] // before others know the list
+		followed := x.guard.locks.ListChanges()[x.tracedChanges:] // before others know the table
 		traces.beginBatch(followed)
 		traces.endBatch(followed, true)
 		if came { // with what may expire, and may have elements to sweep
@@ -252,7 +250,7 @@ func (x *executor) publishChanges() {
 	}
 }
 
-// callerError is what the caller hears, given the error of the batch.
+// callerError is what the caller gets, given the error of the batch.
 func (x *executor) callerError(c *call, err error) error {
 	switch {
 	case err == nil:
@@ -305,8 +303,8 @@ func (x *executor) recordHousekeeping() {
 	}
 }
 
-// unlimitedScanState is a State that refuses nobody because others have too many scans open: what is
-// committed has to be followed.
+// unlimitedScanState is a State that refuses no scan because others have too many scans open:
+// what is committed has to be followed.
 type unlimitedScanState struct{ State }
 
 // Scan implements [command.Reader].
@@ -319,10 +317,10 @@ func (b unlimitedScanState) Scan(start, end []byte, reverse bool, visit func(key
 	return b.State.Scan(start, end, reverse, visit)
 }
 
-// UrgentCommand is a command that may use what is kept for it when the disk is full, if it
-// says so: one that ends what is under way, or gives room back. There are no more of
-// them than of commands that found room before, and of steps of jobs, which are few and
-// small: what a job carries is not urgent.
+// UrgentCommand is a command that may use what is kept for it when the disk is full, if
+// IsUrgent: one that ends what is under way, or frees space. There are no more of them than of
+// commands that found space before, and of steps of jobs, which are few and small: what a job
+// copies is not urgent.
 type UrgentCommand interface{ IsUrgent() bool }
 
 func isUrgent(c command.Command) bool {

@@ -147,7 +147,7 @@ func (g *testGate) CheckOpen() error {
 	return nil
 }
 
-// Whoever closes a gate and then has a request answered sees all that passed.
+// A caller that closes a gate and then gets a reply sees all that passed.
 func TestAGateIsAskedWhenTheTurnHasCome(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1 << 40)
@@ -344,7 +344,7 @@ func TestHasty_ReadsOfManyRows_AreRefused(t *testing.T) {
 		{&command.HGetAll{Key: positionOf("wide")}, true, true},
 		{&command.HScan{Key: positionOf("many"), Limit: 10}, true, false},
 		{&command.HMGet{Key: positionOf("many"), Fields: names}, true, true},
-		{&command.HMGet{Key: positionOf("many"), Fields: names}, false, false}, // nobody can do that elsewhere
+		{&command.HMGet{Key: positionOf("many"), Fields: names}, false, false}, // no other group can do that
 		{&command.Get{Key: positionOf("large")}, true, false},
 		{&command.HLen{Key: positionOf("many")}, true, false},
 	} {

@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// expiryQueue knows which keys expire next. It holds the soonest ones only, so
-// its memory is bounded: when more were added it forgets the latest, says that
-// it is not complete, and wants to be filled again from the expiry table.
+// expiryQueue knows which keys expire next. It holds the soonest ones only, so its memory is
+// bounded: when more were added it forgets the latest, is marked incomplete, and has to be
+// filled again from the expiry table.
 //
-// It is a hint. A key's row alone says when it expires, so an entry that is out
-// of date costs a look at the row and nothing else.
+// It is a hint. Only a key's row determines when it expires, so an entry that is out of date
+// costs a read of the row and nothing else.
 type expiryQueue struct {
 	soonest    expiryHeap // by time, the next first
 	maxEntries int

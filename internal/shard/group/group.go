@@ -29,9 +29,9 @@ type Group struct {
 	piggyback piggybackQueue
 
 	closed atomic.Bool
-	// retired tells that it is closed because nobody needs it any more.
+	// retired reports whether it was closed by Retire: it owns nothing.
 	retired atomic.Bool
-	// hasOrphans tells that deleted collections may have left elements behind.
+	// hasOrphans reports whether deleted collections may have left elements behind.
 	hasOrphans atomic.Bool
 	// housekeepingNeeded has an element when housekeeping should not wait for its turn.
 	housekeepingNeeded chan struct{}
@@ -87,7 +87,7 @@ func Open(log Log, state State, opts Options) (*Group, error) {
 	return g, nil
 }
 
-// newExecutor reads the ledger and reserves above what it says.
+// newExecutor reads the ledger and reserves above what it has.
 func (g *Group) newExecutor() (executor, error) {
 	reader := &executorReader{State: g.state, cached: g.cached}
 	g.reader = reader
@@ -131,14 +131,15 @@ func (g *Group) newExecutor() (executor, error) {
 // list is the same pointer.
 func (g *Group) OwnershipTable() *ownership.Table { return g.published.table.Load() }
 
-// executorReader tells a plain Set when it may overwrite without a look, and a hasty command when
+// executorReader reports to a plain Set when it may overwrite blindly, and to a NonBlocking command when
 // it would wait for a disk.
 type executorReader struct {
 	State
 	cached        CachedState // nil if the state is none
 	nonBlocking   bool        // the command at hand is
-	uncachedReads int         // what hasty commands of this run have read that was not in memory
-	// readOnly tells that the hasty command at hand changes nothing, and rows and bytes are what it has read.
+	uncachedReads int         // what NonBlocking commands of this run have read that was not in memory
+	// readOnly reports whether the NonBlocking command at hand changes nothing. rowsRead and
+	// bytesRead are what it has read.
 	readOnly            bool
 	rowsRead, bytesRead int
 	// mixed is false as long as no collection and no expiry was ever written.
@@ -218,7 +219,7 @@ func (r *executorReader) Scan(start, end []byte, reverse bool, visit func(key, v
 	return err
 }
 
-// isOverLimit reports whether the hasty command at hand has read all that it may.
+// isOverLimit reports whether the NonBlocking command at hand has read all that it may.
 func (r *executorReader) isOverLimit() bool {
 	return r.rowsRead >= maxNonBlockingRows || r.bytesRead >= maxNonBlockingBytes
 }
@@ -232,9 +233,9 @@ func (r *executorReader) CanSetBlindly([]byte) bool { return !r.mixed.Load() }
 // answer, what the command points to must not be changed afterwards: it may
 // still be executed.
 //
-// A command that meets a lock of a transaction, or a range that is being given
-// away, waits until that is over, and takes its turn again, unless the request says
-// NoWait. If the group owns the key no longer, the reply is ownership.ErrWrongGroup.
+// A command that meets a lock of a transaction, or a range that is being given away, waits until
+// that is over, and is queued again, unless the request has NoWait. If the group owns the key no
+// longer, the reply is ownership.ErrWrongGroup.
 func (g *Group) Execute(ctx context.Context, r Request) (command.Reply, error) {
 	switch {
 	case r.Piggyback:
@@ -327,15 +328,15 @@ func (g *Group) closeExecutor(x *executor) error {
 	return x.writeFinalLedger(g.mailboxError(actor.ErrStopped))
 }
 
-// writeFinalLedger writes the last ledger. Versions stay reserved: there are enough. Whoever comes
-// after it is refused, or the time would be reserved again.
+// writeFinalLedger writes the last ledger. Versions stay reserved: there are enough. Requests
+// after it are refused; otherwise time would be reserved again.
 func (x *executor) writeFinalLedger(refused error) error {
 	if x.fatalErr != nil {
 		return nil
 	}
 	next := x.ledger
 	next.seq++
-	next.clockCeiling = x.clock.pauseTime() // for good: nobody is told a later time
+	next.clockCeiling = x.clock.pauseTime() // for good: no caller gets a later time
 	err := x.writeLedger(next, true)
 	if x.fatalErr == nil {
 		x.fatalErr = refused
@@ -347,33 +348,34 @@ var (
 	// ErrClosed means that the group was closed: the command was not executed.
 	ErrClosed = errors.New("group: closed")
 	// ErrUnknown means that the command may or may not have taken effect:
-	// look at the data once the store is open again.
+	// read the data once the store is open again.
 	ErrUnknown = errors.New("group: outcome unknown")
 	// ErrFailed means that the group stopped after an error of its log: the
 	// command was not executed. Repair what the text names and open again.
 	ErrFailed = errors.New("group: failed")
-	// ErrRequestOld means that a request id is too old, or too far ahead of the
-	// clock, to tell whether it was executed: it was not executed now. Do not
-	// retry it under another id without a look at the data.
+	// ErrRequestOld means that a request id is too old, or too far ahead of the clock, to
+	// determine whether it was executed: it was not executed by this call. Read the data before
+	// retrying it under another id.
 	ErrRequestOld = errors.New("group: request id out of the remembered time")
 	// ErrOverloaded means that the queue is full and the group refuses rather
 	// than blocks: slow down.
 	ErrOverloaded = errors.New("group: overloaded")
-	// ErrWouldBlock means that a hasty request was not executed, because it would have waited for
-	// a disk: rehearse it, and try again with more time.
+	// ErrWouldBlock means that a NonBlocking request was not executed, because it would have
+	// waited for a disk: prefetch for it, and try again with more time.
 	ErrWouldBlock = errors.New("group: what it needs is not in memory")
-	// ErrReadTooLarge means that a hasty request was not executed, because it reads more than others should
-	// wait for: execute it by itself, past the queue if it only reads. It is an ErrWouldBlock too.
+	// ErrReadTooLarge means that a NonBlocking request was not executed, because it reads more
+	// than others should wait for: execute it by itself, past the queue if it only reads. It is
+	// an ErrWouldBlock too.
 	ErrReadTooLarge = fmt.Errorf("%w, or not little: it would hold up others", ErrWouldBlock)
-	// ErrOptions means that an option is out of its range: the text says which.
+	// ErrOptions means that an option is out of its range: the text has the name.
 	ErrOptions = errors.New("group: bad options")
 )
 
 // failedError marks what stopped the group.
 func failedError(cause error) error { return fmt.Errorf("%w: %w", ErrFailed, cause) }
 
-// AsReadError is what an error of Execute means if the command changes nothing that
-// anybody reads: a caller who has left before the answer is in no doubt.
+// AsReadError is what an error of Execute means if the command changes nothing that is ever
+// read: a caller that has left before the reply is in no doubt.
 func AsReadError(ctx context.Context, err error) error {
 	if left := ctx.Err(); left != nil && errors.Is(err, ErrUnknown) {
 		return left
@@ -381,8 +383,8 @@ func AsReadError(ctx context.Context, err error) error {
 	return err
 }
 
-// Retire closes a group that owns nothing and never will again. Whoever still has hold
-// of it is not told that it is closed, but to look elsewhere: ownership.ErrWrongGroup.
+// Retire closes a group that owns nothing and never will again. A caller that still has it does
+// not get the error that it is closed, but ownership.ErrWrongGroup: it looks elsewhere.
 func (g *Group) Retire(ctx context.Context) error {
 	g.retired.Store(true)
 	return g.Close(ctx)
@@ -411,7 +413,7 @@ type Metrics struct {
 	Expired    uint64 // keys that were deleted because their time was over
 }
 
-// Metrics returns the figures of now. It waits for nobody.
+// Metrics returns the current figures. It never blocks.
 func (g *Group) Metrics() Metrics {
 	s := g.actor.Stats()
 	return Metrics{

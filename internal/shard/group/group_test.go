@@ -268,7 +268,7 @@ func TestKeysThatCouldNotBeReapedAreReapedLater(t *testing.T) {
 	}
 }
 
-// Whoever has hold of a group that is no more is sent elsewhere, whatever it asks for.
+// A caller that still has a retired group is sent elsewhere, whatever it asks for.
 func TestARetiredGroupSendsEverybodyElsewhere(t *testing.T) {
 	d := newMemoryDisk(true)
 	other, g := openOwner(t, d, 1, servingRange("a", "m", 1)), openOwner(t, d, 2, servingRange("m", "", 1))

@@ -19,9 +19,9 @@ type guard struct {
 	locks        *txn.Locks
 	reservations *txn.ReservationQueue
 	txnSite      *txn.Site
-	// durableTable is the list without the changes of the batch.
+	// durableTable is the ownership table without the changes of the batch.
 	durableTable *ownership.Table
-	// releasedBefore is how many had left the queue of holds before the batch.
+	// releasedBefore is how many had left the reservation queue before the batch.
 	releasedBefore uint64
 	// reservationID is that of the call at hand, see [Request].
 	reservationID txn.ID
@@ -41,7 +41,7 @@ func openGuard(state State, id partition.GroupID, alone bool) (*guard, error) {
 	}
 	g.durableTable = g.ownerSite.Table
 	g.txnSite = txn.NewSite(id, g.locks, g.reservations, g.ownerSite.CheckWriteSpan)
-	// There are few locks, and may be many ranges: so look at all locks of the store.
+	// There are few locks, and may be many ranges: so read all locks of the store.
 	if err := g.locks.Load(state, partition.Whole, g.durableTable.CanRead); err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (g *guard) beginBatch() {
 	g.locks.BeginBatch()
 }
 
-// expireReservations ends the turns of transactions whose deadline has passed, and reports whether
-// there were any: their owners may have died.
+// expireReservations ends the reservations of transactions whose deadline has passed, and
+// reports whether there were any: their owners may have died.
 func (g *guard) expireReservations(nowMS int64) (some bool) {
 	before := g.reservations.ReleasedCount()
 	g.reservations.Expire(nowMS)
@@ -178,7 +178,7 @@ type ownershipCommand struct {
 	guard *guard
 }
 
-// Eval changes the list and cuts the locks.
+// Eval changes the ownership table and cuts the locks.
 func (c ownershipCommand) Eval(e *command.Env) command.Reply {
 	before := c.guard.ownerSite.Table
 	reply := c.Command.Eval(e)
@@ -206,9 +206,9 @@ func (g *guard) rollbackBatch() {
 // hasTableChanged reports whether the batch has changed what the group owns.
 func (g *guard) hasTableChanged() bool { return g.ownerSite.Table != g.durableTable }
 
-// syncLocks brings the locks in step with the list after the batch is durable: those
-// of ranges that came are in the table, and those of ranges that went are others'. It
-// looks at what has changed of the list only, and reports whether something came.
+// syncLocks makes the locks those of the table after the batch is durable: those of ranges that
+// came are in the table of intents, and those of ranges that went are others'. It reads what
+// has changed of the table only, and reports whether something came.
 func (g *guard) syncLocks(state State) (came bool, err error) {
 	list := g.ownerSite.Table
 	for r := range g.durableTable.ScanMissingFrom(list) {

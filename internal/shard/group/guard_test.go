@@ -309,7 +309,7 @@ func (p *ownershipGroup) changeRange(t *rapid.T) {
 	case kind == 2:
 		made[0].State = ownership.Frozen
 	case r.State != ownership.Serving:
-	case kind == 3: // all of it goes, and nothing is said of that
+	case kind == 3: // all of it goes, without a record
 		made = nil
 		defer p.changeOwnership(t, nil, []ownership.Range{{Span: r.Span, Version: p.version, State: ownership.Foreign}})
 	default:
@@ -361,7 +361,7 @@ func (p *ownershipGroup) resolveTxn(t *rapid.T) {
 	}
 }
 
-// What is locked is what the records of the ranges say, and readers see just that.
+// What is locked is what the records of the ranges have, and readers see just that.
 func TestLocksFollowTheRangesThatComeAndGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newMemoryDisk(true)
@@ -411,8 +411,8 @@ func formatLocks(l *txn.Locks) (found []string) {
 	return found
 }
 
-// All keys that expire are looked for when a range has come, which takes as long as
-// there are such. A split brings none.
+// All keys that expire are searched for when a range has come, which takes as long as there are
+// such. With a split, no range comes.
 func TestOnlyARangeThatComesMakesTheGroupLookForWhatExpires(t *testing.T) {
 	whole := servingRange("a", "", 1)
 	g := openOwner(t, newMemoryDisk(true), 1, whole)

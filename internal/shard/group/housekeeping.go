@@ -15,7 +15,7 @@ import (
 
 // housekeeping is where housekeeping goes on. One goroutine at a time tends.
 type housekeeping struct {
-	nextOrphanKey []byte // store key up to which notes of orphans were looked at
+	nextOrphanKey []byte // store key up to which notes of orphans were read
 	// sweptCounts is how many elements were swept at positions where that goes on.
 	sweptCounts map[string]int64
 	// What is looked through for rows that are over.
@@ -25,12 +25,12 @@ type housekeeping struct {
 // HousekeepingNeeded has an element when Housekeep should be called soon.
 func (g *Group) HousekeepingNeeded() <-chan struct{} { return g.housekeepingNeeded }
 
-// Housekeep does a round of housekeeping: it reserves time, ends the turns of transactions
-// that are overdue, deletes keys that have expired, removes what deleted collections
-// left behind, and forgets old requests and transactions. Whoever owns the group calls
-// it about every 100 milliseconds, from one goroutine; nothing depends on it but the
-// space that dead rows take, how long a dead transaction keeps its turn, and how long
-// an idle group's clock stands still. more tells that there is more to do at once.
+// Housekeep does a round of housekeeping: it reserves time, ends overdue reservations of
+// transactions, deletes expired keys, removes what deleted collections left behind, and forgets
+// old requests and transactions. The owner of the group calls it about every 100 milliseconds,
+// from one goroutine. Only this depends on it: the space that dead rows take, how long a dead
+// transaction keeps its reservation, and how long an idle group's clock stands still. more
+// reports whether there is more to do at once.
 func (g *Group) Housekeep(ctx context.Context) (more bool, err error) {
 	var due []partition.Position
 	var fill bool
@@ -83,7 +83,7 @@ func (x *executor) popDueKeys(now int64) (positions []partition.Position) {
 }
 
 // reapKeys deletes those of keys that have expired and were not written since. Those that cannot be read, or
-// are locked, keep no other from it, and are looked at again later.
+// are locked, keep no other from it, and are tried again later.
 func (g *Group) reapKeys(ctx context.Context, keys []partition.Position) (more bool, err error) {
 	var batch []*call
 	var unread, left []partition.Position
@@ -140,8 +140,8 @@ func (g *Group) requeueExpiries(ctx context.Context, unread, left []partition.Po
 	return err
 }
 
-// runNonBlockingCalls executes hasty calls. Those that are refused for a disk are rehearsed, and tried again together;
-// those that are refused then are executed each by itself.
+// runNonBlockingCalls executes NonBlocking calls. Those that are refused for a disk are
+// prefetched, and tried again together; those that are refused then are executed each by itself.
 func (g *Group) runNonBlockingCalls(ctx context.Context, batch []*call) error {
 	err := g.runCalls(ctx, batch)
 	for _, hasty := range []bool{true, false} {
@@ -175,13 +175,14 @@ func (g *Group) checkExpired(key partition.Position) (over bool, version uint64,
 	return err == nil && !row.IsAlive(g.clock.now()), row.Version, err
 }
 
-// isNotExecuted reports whether a hasty call was not executed for a disk, or for what others take.
+// isNotExecuted reports whether a NonBlocking call was not executed for a disk, or for what others take.
 func isNotExecuted(err error) bool {
 	return errors.Is(err, ErrWouldBlock) || errors.Is(err, ErrSkipped)
 }
 
-// runCalls executes housekeeping calls. Those that are hasty may be refused for a disk; of others, which may wait
-// for one, there should be one. After an error they are the group's still.
+// runCalls executes housekeeping calls. Those that are NonBlocking may be refused for a disk; of
+// others, which may wait for one, there should be one. After an error they are the group's
+// still.
 func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	for len(batch) > 0 {
 		n := min(len(batch), g.opts.Queue)
@@ -197,8 +198,8 @@ func (g *Group) runCalls(ctx context.Context, batch []*call) error {
 	return nil
 }
 
-// firstFailure is why one of some calls has failed. What is locked or on its way elsewhere is left to a later
-// round, or to another group.
+// firstFailure returns why one of some calls has failed. What is locked or being moved elsewhere
+// is left to a later round, or to another group.
 func firstFailure(batch []*call) error {
 	for _, c := range batch {
 		if err := c.reply.Err; err != nil && !isRetryable(err) && !errors.Is(err, ownership.ErrWrongGroup) && !isNotExecuted(err) {
@@ -208,7 +209,7 @@ func firstFailure(batch []*call) error {
 	return nil
 }
 
-// sweepOrphans removes elements of collections that are no more.
+// sweepOrphans removes elements of collections that no longer exist.
 func (g *Group) sweepOrphans(ctx context.Context) (more bool, err error) {
 	if !g.hasOrphans.Load() && g.housekeeping.nextOrphanKey == nil {
 		return false, nil
@@ -231,7 +232,7 @@ func (g *Group) sweepOrphans(ctx context.Context) (more bool, err error) {
 	}
 	for _, c := range batch {
 		if ctx.Err() == nil {
-			g.PrefetchCommand(c.Command) // nobody has looked at the elements of what was deleted
+			g.PrefetchCommand(c.Command) // the elements of what was deleted were not read yet
 		}
 	}
 	if err == nil {
@@ -277,7 +278,7 @@ func (g *Group) sweepInSteps(ctx context.Context, p partition.Position) (some bo
 	return some, nil
 }
 
-// countSwept counts what a sweep has removed. At the end of a long one it says where that was.
+// countSwept counts what a sweep has removed. At the end of a long one it logs where that was.
 func (g *Group) countSwept(p partition.Position, reply *command.Reply) {
 	n := g.housekeeping.sweptCounts[string(p)] + reply.Int
 	if reply.More {
@@ -382,9 +383,9 @@ type tableScan struct {
 	emptyScans  int    // how often there were none
 }
 
-// deleteObsolete removes a few rows that nobody asks for any more: records of requests that
-// are refused by now anyway, marks of transactions past their deadline, and
-// decisions that all have heard of.
+// deleteObsolete removes a few rows that are no longer needed: records of requests that are
+// refused by now anyway, marks of transactions past their deadline, and decisions that all
+// participants have received.
 func (g *Group) deleteObsolete(ctx context.Context) (more bool, err error) {
 	now, remember := g.clock.now(), g.opts.Remember.Milliseconds()
 	requests, err1 := g.deleteObsoleteIn(ctx, &g.housekeeping.requests, remember/10, effect.Dedup.Span, func(key, _ []byte) (bool, error) {
@@ -403,7 +404,7 @@ func (g *Group) deleteObsolete(ctx context.Context) (more bool, err error) {
 	return requests || marks || decisions, errors.Join(err1, err2, err3)
 }
 
-// deleteObsoleteIn looks at the next rows of a span of store keys and removes those that
+// deleteObsoleteIn reads the next rows of a span of store keys and removes those that
 // are over. When it has seen all, it waits before it begins again.
 func (g *Group) deleteObsoleteIn(
 	ctx context.Context, l *tableScan, everyMS int64,
@@ -461,5 +462,5 @@ func (c *deleteRows) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent implements [UrgentCommand]: it makes room.
+// IsUrgent implements [UrgentCommand]: it frees space.
 func (c *deleteRows) IsUrgent() bool { return true }

@@ -139,7 +139,8 @@ func TestAHashThatCannotBeReadKeepsNoOtherFromBeingSwept(t *testing.T) {
 	}
 }
 
-// What a transaction has locked is removed when it is not locked any more, and nobody hurries until then.
+// What a transaction has locked is removed when it is not locked any more, and housekeeping is
+// not in a hurry until then.
 func TestWhatIsLockedIsRemovedLater(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
@@ -357,8 +358,8 @@ func TestWhatIsNotLockedIsForgotten(t *testing.T) {
 	}
 }
 
-// Whoever asked for a turn may have died, or could not say that it was over: nobody
-// else may ask for one, so the group itself ends it.
+// A transaction that has a reservation may have died, or may have failed to release it: no other
+// may release it, so the group itself ends it.
 func TestAHoldPastItsDeadlineEndsByTending(t *testing.T) {
 	clock := &wallClock{}
 	clock.ms.Store(1000)

@@ -33,12 +33,11 @@ type SubRequest struct {
 // ErrNoSharedLog means that the groups do not share a log.
 var ErrNoSharedLog = errors.New("group: the groups have no log in common")
 
-// ExecuteJoint executes requests of several groups as one: all of them, at one moment,
-// or none. The groups share a log, and each has at most one request. If one fails,
-// its reply says why, and the others have changed nothing. At most one has an ID,
-// which stands for all: if it was executed before, nothing is executed, and the replies of
-// the others are empty. It waits as [Group.Execute] does, unless the request that is refused says
-// NoWait.
+// ExecuteJoint executes requests of several groups as one: all of them, at one moment, or none.
+// The groups share a log, and each has at most one request. If one fails, its reply has the
+// reason, and the others have changed nothing. At most one has an ID, which stands for all: if
+// it was executed before, nothing is executed, and the replies of the others are empty. It waits
+// as [Group.Execute] does, unless the request that is refused has NoWait.
 func ExecuteJoint(ctx context.Context, requests []SubRequest) ([]command.Reply, error) {
 	for _, r := range requests {
 		if r.Request.NoWait {
@@ -83,7 +82,7 @@ func executeJointOnce(ctx context.Context, requests []SubRequest) ([]command.Rep
 	return j.listReplies(), nil
 }
 
-// RunBetweenBatches calls f while no batch of any of the groups is on its way.
+// RunBetweenBatches calls f while no batch of any of the groups is under way.
 func RunBetweenBatches(ctx context.Context, groups []*Group, f func()) error {
 	if len(groups) == 0 { // of a store that has none left
 		f()
@@ -96,7 +95,7 @@ func RunBetweenBatches(ctx context.Context, groups []*Group, f func()) error {
 }
 
 // JointQueue lets the joint requests of groups that share a log share its writes too: those
-// that come while one is on its way go together into the next batch, whatever their
+// that come while one is under way go together into the next batch, whatever their
 // groups. Each of them is still done as a whole or not at all.
 type JointQueue struct {
 	actor *actor.Actor[struct{}, *jointCall, struct{}]
@@ -113,7 +112,7 @@ func NewJointQueue() *JointQueue {
 	return &JointQueue{a}
 }
 
-// jointCall is a joint request on its way. It belongs to the goroutine that has claimed it.
+// jointCall is a joint request in flight. It belongs to the goroutine that has claimed it.
 type jointCall struct {
 	// call stands for the request in a [batchRun].
 	call
@@ -188,7 +187,7 @@ func (j *jointCall) isUrgent() bool {
 func (q *JointQueue) doCall(ctx context.Context, j *jointCall) error {
 	_, err := q.actor.Call(ctx, j)
 	if errors.Is(err, actor.ErrAbandoned) && j.claimed.CompareAndSwap(false, true) {
-		return ctx.Err() // the handler does not look at it any more
+		return ctx.Err() // the handler does not use it any more
 	}
 	if err != nil {
 		return mailboxErrorOf(j.listGroups(), err)

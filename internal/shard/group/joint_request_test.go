@@ -64,7 +64,7 @@ func (j *jointCall) hasFailed() bool {
 	return slices.ContainsFunc(j.listReplies(), func(r command.Reply) bool { return r.Err != nil })
 }
 
-// checkValues tells what the groups have.
+// checkValues checks what the groups have.
 func (j *jointFixture) checkValues(want ...int64) {
 	j.Helper()
 	for i, n := range want {
@@ -221,7 +221,7 @@ func TestAJointRequestIsWholeThoughAGroupDiesAtAnothersAdmission(t *testing.T) {
 	}
 }
 
-// Whoever looks at a group while it retires never hears that it is closed.
+// A caller that reads a group while it retires never gets the error that it is closed.
 func TestWhoIsReadyWhileAGroupRetiresHearsNothingOfIt(t *testing.T) {
 	ctx := context.Background()
 	var closed atomic.Int64
@@ -252,7 +252,7 @@ func TestWhoIsReadyWhileAGroupRetiresHearsNothingOfIt(t *testing.T) {
 	}
 }
 
-// Requests that give room back are executed on a full disk, whoever else is refused with
+// Requests that free space are executed on a full disk, whatever other requests are refused with
 // them: writers of the group, or of several.
 func TestUrgentRequestsFindRoomOnAFullDisk(t *testing.T) {
 	d := newMemoryDisk(true)

@@ -22,7 +22,7 @@ type ledger struct {
 	versionCeiling uint64
 	// clockCeiling is at or above every time that was given out.
 	clockCeiling int64
-	// mixed tells that there may be rows that a plain Set must not overwrite
+	// mixed reports whether there may be rows that a plain Set must not overwrite
 	// blindly: collections and keys that expire.
 	mixed bool
 }
@@ -154,24 +154,24 @@ func (x *executor) writeLedger(next ledger, sync bool) error {
 	return nil
 }
 
-// clock is the one clock by which a group judges expiry, in Unix milliseconds. It follows the
-// machine's clock, and never goes back while the group is open.
+// clock is the one clock of a group for expiry, in Unix milliseconds. It follows the machine's
+// clock, and never goes back while the group is open.
 //
 // Over a restart a key that was seen expired is never seen alive again. Nothing expires above
 // the ceiling without a log write first: the clock stays at or below its limit, which is the
-// ceiling or the end of the free time, whichever is later. The ceiling was logged before it
-// is used. In free time no key of the group expires, so no reader can tell one moment of
-// it from another, and none of it has to be logged.
+// ceiling or the end of the free time, whichever is later. The ceiling was logged before it is
+// used. In free time no key of the group expires, so its moments look the same to every reader,
+// and none of it has to be logged.
 //
 // It stands still from the moment at which a batch reads it until the batch is
-// visible. Otherwise a reader could see a key expire that a batch on its way to
+// visible. Otherwise a reader could see a key expire that a batch in flight to
 // the disk has found alive and goes on with.
 type clock struct {
-	wall    func() int64 // what the machine says; may jump
+	wall    func() int64 // the machine's clock; may jump
 	word    atomic.Int64 // the highest time given out, times two, plus one while it is held
 	ceiling atomic.Int64 // logged
-	// freeTimeEnd is the end of free time. Invariant: a key of the group expires at or below the
-	// ceiling, or above free. It falls before a batch that breaks this becomes visible.
+	// freeEnd is the end of free time. Invariant: a key of the group expires at or below the
+	// ceiling, or above freeEnd. It falls before a batch that breaks this becomes visible.
 	freeEnd atomic.Int64
 }
 

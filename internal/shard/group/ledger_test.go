@@ -16,9 +16,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Whatever crashes, and however the machine's clock is set: a key's versions only grow, the clock
-// does not go back while the group is open, a key that was seen expired stays so, and no
-// time is told that the machine's clock was not near.
+// Whatever crashes, and however the machine's clock is set: a key's versions only grow, the
+// clock does not go back while the group is open, a key that was seen expired stays so, and no
+// time is given out that the machine's clock was not near.
 func TestVersionsAndTimeGoForwardOverCrashes(t *testing.T) {
 	crashes := 0
 	rapid.Check(t, func(t *rapid.T) {

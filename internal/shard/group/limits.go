@@ -53,8 +53,8 @@ const (
 	maxNonBlockingValueBytes = 256 << 10
 	// maxKeptValueBytes is how much memory for values a RowBuffer uses again.
 	maxKeptValueBytes = 64 << 10
-	// traceSlots is how many keys lockTraces tells from each other: many times those that are locked
-	// at once, in 16 KiB for each group.
+	// traceSlots is how many keys lockTraces distinguishes: many times those that are locked at
+	// once, in 16 KiB for each group.
 	traceSlots = 1024
 )
 
@@ -77,21 +77,21 @@ const (
 	housekeepLimit = 512
 	// maxSweptKeys is of how many keys elements are swept in a round.
 	maxSweptKeys = 16
-	// maxSweepStep is how many elements are looked at together if there may be a disk to wait for.
+	// maxSweepStep is how many elements are read together if there may be a disk to wait for.
 	maxSweepStep = 16
 	// minReportedSweep is how many elements that were swept at a key make Options.OnSwept be called:
 	// a scan would take some milliseconds to step over their deletions.
 	minReportedSweep = 1 << 14
-	// retryUnreadMS is after how many milliseconds a row is looked at again that could not be read.
+	// retryUnreadMS is after how many milliseconds a row is read again that could not be read.
 	// retryLockedMS is the same for one that was locked, or not tried, because those that could not
 	// be read took more than maxFailedReadTime in a round.
 	retryUnreadMS, retryLockedMS = 10_000, 1000
 	maxFailedReadTime            = 200 * time.Millisecond
-	// obsoleteScanMS is how many milliseconds pass between looks at what transactions have left:
-	// seldom against how long it is kept, for a look passes all that is too young, and the gaps of
+	// obsoleteScanMS is how many milliseconds pass between scans of what transactions have left:
+	// seldom against how long it is kept, for a scan passes all that is too young, and the gaps of
 	// what is deleted.
 	obsoleteScanMS = txn.DecisionKeepMS / 2
 	// maxIdleMS is up to how many milliseconds these looks move apart, twice as far each time that
-	// nothing is found: a look sorts what was written since the last one.
+	// nothing is found: a scan sorts what was written since the last one.
 	maxIdleMS = 60_000
 )

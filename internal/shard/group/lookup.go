@@ -11,11 +11,11 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// CachedState is a State that knows some rows without a look at the disk.
+// CachedState is a State that knows some rows without reading the disk.
 type CachedState interface {
 	// Lookup appends the value of a key to dst, if it is known.
 	Lookup(key, dst []byte) (value []byte, found, known bool)
-	// LookupView is Lookup, but a large value may be a view of memory that nobody changes.
+	// LookupView is Lookup, but a large value may be a view of memory that never changes.
 	LookupView(key, dst []byte) (value []byte, found, known bool)
 	// PrefetchIndex begins to fetch what is known of a key from memory, and PrefetchRow goes on with it.
 	PrefetchIndex(key []byte) (hint uint64)
@@ -24,16 +24,17 @@ type CachedState interface {
 	// know some.
 	LookupSize(key []byte) (size int, known bool)
 	Prefetch(keys ...[]byte)
-	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value
-	// is the visitor's until it returns. IsCurrent reports whether it is still the newest, or may say no.
+	// GetMany is Get for several keys, in any order, until the visitor wants no more. A value is
+	// the visitor's until it returns. IsCurrent reports whether it is still the newest, or may
+	// return false.
 	GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
 	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	IsCurrent(t rowcache.Ticket) bool
 	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then near is false.
 	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
-	// Sequence counts publications: it is odd while one is under way. Who finds the same even
-	// number before and after several Gets has read one moment.
+	// Sequence counts publications: it is odd while one is under way. A reader that finds the
+	// same even number before and after several Gets has read one moment.
 	Sequence() uint64
 }
 
@@ -46,7 +47,7 @@ func AppendRowKeyPrefix(dst []byte) []byte { return effect.Rows.AppendKey(dst, n
 // Position is where the row is.
 func (k RowKey) Position() partition.Position { return partition.Position(k[1:]) }
 
-// Lookup is a look at a row that is prepared: who looks at several rows prepares all of them
+// Lookup is a prepared read of a row: a caller that reads several rows prepares all of them
 // before the first, and waits for memory once.
 type Lookup struct {
 	group *Group
@@ -54,14 +55,14 @@ type Lookup struct {
 	hint  uint64
 }
 
-// canceledCtx is the context of those who do not wait.
+// canceledCtx is the context of callers that do not wait.
 var canceledCtx = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// NewLookup prepares a look at a row. The key belongs to the lookup until it is done.
+// NewLookup prepares a read of a row. The key belongs to the lookup until it is done.
 func (g *Group) NewLookup(key RowKey) Lookup {
 	if g.cached == nil {
 		return Lookup{group: g, key: key}
@@ -98,9 +99,9 @@ func (x *executor) prefetchRows(calls []*call) {
 	}
 }
 
-// Get is Read for those who must not wait: it returns the row of a key if that is known
-// in memory, and no lock or hand-over is in the way. Otherwise known is false: use Read.
-// The value that the row is a part of is appended to dst, and returned too.
+// Get is Read for callers that must not wait: it returns the row of a key if that is known in
+// memory, and no lock or handover is in the way. Otherwise known is false: use Read. The value
+// that the row is a part of is appended to dst, and returned too.
 func (l *Lookup) Get(dst []byte) (row command.Row, value []byte, found, known bool) {
 	g := l.group
 	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
@@ -113,7 +114,7 @@ func (l *Lookup) Get(dst []byte) (row command.Row, value []byte, found, known bo
 	}
 	row, value, found, known = g.lookupRow(l.key, dst)
 	if found && row.ExpiryMS != 0 {
-		// The clock comes before the row that it judges: see readRow.
+		// The clock is read before the row whose expiry it decides: see readRow.
 		now, latest := g.NowMS(), g.clock.latestMS()
 		judge := g.published.expiryCheckMS(p, now)
 		if row, value, found, known = g.lookupRow(l.key, value[:len(dst)]); found && !row.IsAlive(now) {
@@ -148,11 +149,11 @@ type RowBuffer struct {
 	Rows []ReadRow // in the order of the keys
 
 	readable      []bool  // nothing is in the way of a read
-	expiryCheckMS []int64 // when those that expire are judged
+	expiryCheckMS []int64 // when the expiry of those that expire is checked
 	values        []byte
 }
 
-// resetFor makes room for so many rows.
+// resetFor prepares the buffer for so many rows.
 func (r *RowBuffer) resetFor(n int) {
 	clear(r.Rows)
 	r.Rows = slices.Grow(r.Rows[:0], n)[:n]
@@ -177,7 +178,7 @@ type ReadRow struct {
 }
 
 // IsCurrent reports whether the row is now as it was read. If those of several are, asked one after
-// the other, none is older than the one before it. It may say no though it is so.
+// the other, none is older than the one before it. It may return false though it is so.
 func (r *ReadRow) IsCurrent() bool {
 	g := r.group
 	if r.Found && r.Row.ExpiryMS != 0 {
@@ -196,8 +197,8 @@ func (g *Group) ReadMany(ctx context.Context, r *RowBuffer, keys [][]byte) {
 	g.readMany(ctx, r, keys, false)
 }
 
-// ReadManyNonBlocking is ReadMany for one who must not wait for a disk: it does so once at most, and then
-// not again for a while. What comes behind that stays unknown.
+// ReadManyNonBlocking is ReadMany for a caller that must not wait for a disk: it does so once at
+// most, and then not again for a while. What comes behind that stays unknown.
 func (g *Group) ReadManyNonBlocking(ctx context.Context, r *RowBuffer, keys [][]byte) {
 	g.readMany(ctx, r, keys, true)
 }
@@ -212,7 +213,7 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 		get, most = g.cached.GetManyNonBlocking, maxNonBlockingValueBytes
 	}
 	list := g.published.table.Load()
-	// The clock comes before the rows that it judges: see readRow.
+	// The clock is read before the rows whose expiry it decides: see readRow.
 	nowMS, latestMS := g.NowMS(), g.clock.latestMS()
 	for i, k := range keys { // before the rows are read
 		p := RowKey(k).Position()
@@ -246,10 +247,10 @@ func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near 
 	}
 }
 
-// CanSetBlindly reports whether a plain Set is executed without a look at the row that it replaces.
+// CanSetBlindly reports whether a plain Set is executed without reading the row that it replaces.
 func (g *Group) CanSetBlindly() bool { return !g.reader.mixed.Load() }
 
-// isTableCurrent reports whether the list is the one that a reader has begun with: a range that
+// isTableCurrent reports whether the table is the one that a reader has begun with: a range that
 // was given away meanwhile may have been changed by its new owner.
 func (g *Group) isTableCurrent(list *ownership.Table) bool { return g.published.table.Load() == list }
 

@@ -30,7 +30,7 @@ func (k cachedDisk) Lookup(key, dst []byte) (value []byte, found, known bool) {
 
 func (k cachedDisk) LookupSize(key []byte) (int, bool) { return 0, !k.unknown[string(key)] }
 
-func (k cachedDisk) Sequence() uint64 { return 1 } // nobody counts
+func (k cachedDisk) Sequence() uint64 { return 1 } // no writer counts it
 
 func (k cachedDisk) Prefetch(keys ...[]byte) {
 	for _, key := range keys {
@@ -180,7 +180,7 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	expect("[1 - - ? ? ? 1]")
 	mustDo(t, g, &command.Set{Key: positionOf("passing"), Value: []byte("2"), Expiry: command.ExpireIn(100)})
 	wall.ms.Add(1 << 40)
-	expect("[1 ? - ? ? ? 1]") // a clock that stands still judges nothing
+	expect("[1 ? - ? ? ? 1]") // with a clock that stands still nothing expires
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func TestReadManyTellsWhatIsSimple(t *testing.T) {
 	}
 }
 
-// A transaction that has seen a key alive is decided later, as if that were at one time: for
-// nobody has the key expired before.
+// A transaction that has seen a key alive is decided later, as if both were at one time: no
+// reader sees the key expired before.
 func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
@@ -213,7 +213,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	}
 	calls := 0
 	later = func() {
-		if calls++; calls == 2 { // Peek has seen that nothing is locked
+		if calls++; calls == 2 { // the lookup has seen that nothing is locked
 			later = func() {}
 			prepare()
 		}
@@ -235,7 +235,7 @@ func TestWhatATransactionHasSeenAliveDoesNotExpireBefore(t *testing.T) {
 	}
 }
 
-// A row that was read long ago may have expired since, and nothing tells of that but the clock.
+// A row that was read long ago may have expired since, and only the clock shows that.
 func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	var wall wallClock
 	wall.ms.Store(1_000_000)
@@ -255,7 +255,8 @@ func TestARowThatHasExpiredIsNotStillThere(t *testing.T) {
 	}
 }
 
-// Large rows are not all read at once: who must not wait would be held up, and memory is short.
+// Large rows are not all read at once: a caller that must not wait would be held up, and memory
+// is short.
 func TestFewBytesAreReadTogether(t *testing.T) {
 	const n, size = 20, 100 << 10
 	_, g := openCached(t, Options{OwnsAll: true})

@@ -18,19 +18,19 @@ type Options struct {
 	// OwnsAll means that the group owns every position, and keeps no list of what
 	// it owns. Otherwise it owns what [ownership.ChangeOwnership] has given it.
 	OwnsAll bool
-	// ResolveLock is called with a lock that a command or a reader has met, and which
-	// is still there after a moment: it asks the decider, and resolves the
-	// transaction if it is decided. An error means that nobody can do so any more. Nil
-	// waits for others to do so.
+	// ResolveLock is called with a lock that a command or a reader has met, and that still
+	// exists after a moment: it asks the decider, and resolves the transaction if it is decided.
+	// An error means that the lock cannot be resolved any more. If nil, the group waits for
+	// others to resolve it.
 	ResolveLock func(ctx context.Context, l txn.Lock) error
-	// StoreErr returns why nothing changes in the group any more, as its store has failed;
-	// nil while it may. Nil asks nobody.
+	// StoreErr returns why nothing changes in the group any more, as its store has failed; nil
+	// while it may. If nil, the store is taken not to fail.
 	StoreErr func() error
-	// Reserve asks for the turn of a write that others have come before too often: it returns
-	// when what is claimed is held for it, see [txn.ReservationQueue], under an id, until it is
-	// released. Nil lets it try again and again.
+	// Reserve asks for a reservation for a write that others have come before too often: it
+	// returns when what is claimed is held for it, see [txn.ReservationQueue], under an id,
+	// until it is released. If nil, the write tries again and again.
 	Reserve func(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error)
-	// LookupOutcome asks the decider of a lock what became of its transaction. Nil says
+	// LookupOutcome asks the decider of a lock what became of its transaction. Nil means
 	// that it is undecided.
 	LookupOutcome func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
 	// OnSwept, if set, is called with the store keys of the elements of a key, when many that a
@@ -107,9 +107,9 @@ type Log interface {
 	// Sync returns when everything that was committed is on stable storage,
 	// whatever the durability class.
 	Sync() error
-	// ReadBarrier returns when a read of State that begins now sees all that
-	// was acknowledged before the call. Where nobody else can commit, that is
-	// at once.
+	// ReadBarrier returns when a read of State that begins after it sees all that was
+	// acknowledged before the call. If this process alone commits to the log, it returns at
+	// once.
 	ReadBarrier(ctx context.Context) error
 }
 

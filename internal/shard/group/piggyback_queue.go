@@ -9,17 +9,17 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// piggybackQueue are requests in no hurry. The next batch of the group executes them before all
-// others, so what they leave behind is in nobody's way: who comes to see it sees them
-// done.
+// piggybackQueue is a queue of requests that are in no hurry. The next batch of the group
+// executes them before all others, so what they leave behind is in no request's way: a request
+// that would see it sees them done.
 type piggybackQueue struct {
 	mu         sync.Mutex
 	calls      []*call
 	since      time.Time // when the first of calls came
-	timerArmed bool      // somebody looks after them when it is time
+	timerArmed bool      // a goroutine executes them when it is time
 }
 
-// add adds a call, and reports whether nobody will look after it.
+// add adds a call, and reports whether no goroutine has taken charge of the queue.
 func (l *piggybackQueue) add(c *call) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,8 +47,8 @@ func (l *piggybackQueue) hasCalls() bool {
 	return len(l.calls) > 0
 }
 
-// remainingWait tells how long those that wait have to; 0 if their time has come. If nobody
-// waits, nobody is there any more to look after the next.
+// remainingWait returns how long the waiting calls have left; 0 if their time has come. If none
+// waits, the goroutine in charge ends, and the next add needs another.
 func (l *piggybackQueue) remainingWait() (left time.Duration, some bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *piggybackQueue) remainingWait() (left time.Duration, some bool) {
 // executed, and the error is ErrUnknown.
 func (g *Group) executePiggybacked(ctx context.Context, r Request) (command.Reply, error) {
 	if g.published.hasWaiters.CompareAndSwap(true, false) {
-		return g.executeOnce(ctx, r) // if it was in vain, the waiter says so again
+		return g.executeOnce(ctx, r) // if it was in vain, the waiter asks again
 	}
 	c := &call{Request: r, done: make(chan error, 1)}
 	if g.piggyback.add(c) {
@@ -75,7 +75,7 @@ func (g *Group) executePiggybacked(ctx context.Context, r Request) (command.Repl
 	}
 }
 
-// runPiggybackTimer executes what nobody took along when its time has come.
+// runPiggybackTimer executes the calls that no batch took along when their time has come.
 func (g *Group) runPiggybackTimer() {
 	for {
 		left, some := g.piggyback.remainingWait()
@@ -97,11 +97,11 @@ func (g *Group) flushPiggyback() {
 	}
 }
 
-// notifyDone tells a caller who waits apart from the mailbox.
+// notifyDone notifies a caller that waits apart from the mailbox.
 func (c *call) notifyDone(err error) {
 	select {
 	case c.done <- err:
-	default: // it was told before
+	default: // it was notified before
 	}
 }
 

@@ -19,7 +19,8 @@ func openTimeless(t *testing.T, d *memoryDisk, id partition.GroupID, r ownership
 	return g
 }
 
-// whilePiggybacking calls f when a late request waits, which nobody else takes along for now.
+// whilePiggybacking calls f when a request waits in the queue, which no batch takes along for
+// now.
 func whilePiggybacking(t *testing.T, g *Group, c command.Command, f func()) error {
 	t.Helper()
 	arm := func(armed bool) {

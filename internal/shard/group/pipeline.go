@@ -14,11 +14,11 @@ import (
 // chain has to wait, has met a closed gate, or is of another group.
 var ErrSkipped = errors.New("group: behind a request that was not executed")
 
-// Pipeline is a list of requests that are executed in order, each by itself, with as few
-// writes of the log as it takes. Their groups share a log: what the requests of one write
-// becomes visible at one moment with what those of the others do, so whoever sees what a
-// request has written sees what those before it have. It keeps its memory: reset it and
-// use it again. It belongs to one goroutine at a time.
+// Pipeline is a list of requests that are executed in order, each by itself, with as few writes
+// of the log as possible. Their groups share a log: the effects of all requests of one log write
+// become visible at one moment, so a reader that sees what a request has written sees what those
+// before it have. It keeps its memory: reset it and use it again. It belongs to one goroutine at
+// a time.
 type Pipeline struct {
 	calls []*call
 	errs  []error

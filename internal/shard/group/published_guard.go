@@ -10,18 +10,19 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// publishedGuard is what readers past the queue see of the guard: the list and the locks
-// as of the last batch that is durable.
+// publishedGuard is what readers past the queue see of the guard: the ownership table and the
+// locks as of the last batch that is durable.
 //
-// It follows the publication of the batch's rows and precedes its answers. So a
-// reader may meet a lock whose transaction is already resolved, and then finds
-// the row as it left it; but no answer says that a key is changed, or is another
-// group's, while a reader still sees the key without the lock, or the range.
+// It follows the publication of the batch's rows and precedes its answers. So a reader may meet
+// a lock whose transaction is already resolved, and then finds the row as it left it; but no
+// answer reports that a key is changed, or is another group's, while a reader still sees the key
+// without the lock, or the range.
 type publishedGuard struct {
 	table atomic.Pointer[ownership.Table]
-	// tableChanges is not 0 while the groups of a batch show lists that belong together.
+	// tableChanges is not 0 while the groups of a batch publish ownership tables that belong
+	// together.
 	tableChanges atomic.Int64
-	// lockCount is how many locks there are. Mostly none, and nobody takes mu.
+	// lockCount is how many locks there are. Mostly none, and no reader takes mu.
 	lockCount atomic.Int64
 	// rangeLockCount is how many of them are of ranges.
 	rangeLockCount atomic.Int64
@@ -29,11 +30,11 @@ type publishedGuard struct {
 	lockChanges atomic.Uint64
 	mu          sync.RWMutex
 	locks       *txn.Locks
-	// changed is closed when a list or lock has changed, for those who wait.
+	// changed is closed when a table or lock has changed, for those that wait.
 	changed chan struct{}
-	// hasWaiters tells that somebody does, and has not been noticed.
+	// hasWaiters reports whether one has begun to wait, and was not noticed yet.
 	hasWaiters atomic.Bool
-	// traces tell where locks were.
+	// traces hold where locks were.
 	traces lockTraces
 }
 
@@ -50,18 +51,18 @@ func (v *publishedGuard) init(g *guard) {
 	v.rangeLockCount.Store(int64(v.locks.RangeCount()))
 }
 
-// publishGuard shows what g has now, and wakes those who wait for a change. The locks of g
+// publishGuard publishes what g has, and wakes those that wait for a change. The locks of g
 // still know what the batch has changed.
 func (v *publishedGuard) publishGuard(g *guard, locks bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if locks {
-		v.lockCount.Add(1) // who sees a range that has come asks for its locks, and waits until they are here
+		v.lockCount.Add(1) // a reader of a range that has come asks for its locks, and waits until they are here
 		if v.table.Load() != g.ownerSite.Table {
 			v.rangeLockCount.Add(1) // they may be of ranges
 		}
 	}
-	v.table.Store(g.ownerSite.Table) // who sees a lock gone with its range sees that this is
+	v.table.Store(g.ownerSite.Table) // a reader that sees a lock gone with its range sees this table
 	if locks {
 		v.locks.ApplyChanges(g.locks)
 		v.lockCount.Store(int64(v.locks.Len()))
@@ -71,7 +72,7 @@ func (v *publishedGuard) publishGuard(g *guard, locks bool) {
 	v.wakeWaitersLocked()
 }
 
-// wakeWaiters wakes those who wait for a change: the turn of one has come.
+// wakeWaiters wakes those that wait for a change: a reservation was granted.
 func (v *publishedGuard) wakeWaiters() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -117,18 +118,18 @@ func (v *publishedGuard) expiryCheckMS(p partition.Position, nowMS int64) int64 
 	return v.locks.ExpiryCheckMS(p, nowMS)
 }
 
-// LockStatus reports whether there are locks of transactions, for readers who then ask
-// their deciders, and counts the batches that have changed one. Who finds none and
-// the same count before and after a look at the state has seen it without any, but
-// for such as nobody was told of.
+// LockStatus reports whether transactions hold locks, for readers that then ask the deciders,
+// and returns the number of batches that have changed a lock. A reader that finds no lock, and
+// the same number before and after it reads the state, has read it without locks, except for
+// those that were not acknowledged to any caller.
 func (g *Group) LockStatus() (locked bool, changes uint64) {
 	changes = g.published.lockChanges.Load()
 	return g.published.lockCount.Load() > 0, changes
 }
 
-// IsChangingOwnership reports whether the group is changing its list together with others, and
-// perhaps not all of them have shown theirs. Who finds that it is not, and then the
-// lists that he has seen before, has seen lists that belong together.
+// IsChangingOwnership reports whether the group is changing its table together with others, and
+// perhaps not all of them have published theirs. A caller that gets false, and then the tables
+// that it has read before, has read tables that belong together.
 func (g *Group) IsChangingOwnership() bool { return g.published.tableChanges.Load() > 0 }
 
 // HasRangeLocks reports whether a range is locked.
@@ -160,9 +161,8 @@ func (g *Group) ListOverdueLocks() (locks []txn.Lock) {
 	return locks
 }
 
-// Changed returns a channel that is closed when a lock or a range changes after the
-// call, or a transaction that others wait behind has had its turn. What is late is so
-// no more.
+// Changed returns a channel that is closed when a lock or a range changes after the call, or a
+// reservation that others wait behind is released. Piggybacked requests are executed at once.
 func (g *Group) Changed() <-chan struct{} {
 	changed := g.published.changedChan()
 	if g.piggyback.hasCalls() {
@@ -171,12 +171,12 @@ func (g *Group) Changed() <-chan struct{} {
 	return changed
 }
 
-// HasWaiters reports whether somebody has begun to wait for a lock or a range to change,
-// since a late request was last hurried for that.
+// HasWaiters reports whether a caller has begun to wait for a lock or a range to change, since a
+// queued request was last hurried for that.
 func (g *Group) HasWaiters() bool { return g.published.hasWaiters.Load() }
 
-// lockTraces tells readers of a snapshot which keys were not locked in it, without a look
-// at its locks. Keys share slots, so it may name one that was not locked either.
+// lockTraces is for readers of a snapshot: it has which keys were not locked in it, without a
+// search of its locks. Keys share slots, so a key that was not locked may count as locked.
 //
 // A batch that changes locks has an epoch, one more than the last, which it takes
 // before it is committed. A reader takes the epoch of then before it takes the
@@ -208,7 +208,7 @@ func (t *lockTraces) beginBatch(changes []txn.LockChange) {
 	epoch := t.epoch.Add(1)
 	for _, c := range changes {
 		switch slot := t.slotOf(c.Lock.Start); {
-		case c.Lock.Range: // whoever meets one looks at all locks
+		case c.Lock.Range: // a reader that meets one searches all locks
 		case c.Added:
 			slot.locks.Add(1)
 		default:

@@ -12,8 +12,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A range comes to a group, with locks on keys and one on a range. Who sees that the group serves it sees
-// that a range is locked there: keys of that do not expire.
+// A range comes to a group, with locks on keys and one on a range. A reader that sees that the
+// group serves it sees that a range is locked there: keys of that do not expire.
 func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
 	none, err := ownership.NewTable()
 	if err != nil {
@@ -53,9 +53,9 @@ func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
 	}
 }
 
-// A reader meets a lock, and asks its decider. Meanwhile it is resolved, another transaction
-// reads the key, and its time is over. That one keeps it alive: nobody sees it gone before it
-// is decided.
+// A reader meets a lock, and asks its decider. Meanwhile the lock is resolved, another
+// transaction reads the key, and the key's time is over. That transaction keeps the key alive:
+// no reader sees it gone before the transaction is decided.
 func TestASlowReaderDoesNotSeeAKeyGoneThatALockKeeps(t *testing.T) {
 	wall := int64(1 << 40)
 	var meanwhile func()

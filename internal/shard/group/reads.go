@@ -43,8 +43,8 @@ func (g *Group) readRow(ctx context.Context, key partition.Position, dst []byte)
 	if err != nil || !ok || row.ExpiryMS == 0 {
 		return row, ok, err
 	}
-	// The clock comes before the row that it judges. The other way round a
-	// write that kept the key from expiring could fall in between.
+	// The clock is read before the row whose expiry it decides. The other way round a write that
+	// kept the key from expiring could fall in between.
 	if !row.IsAlive(g.clock.latestMS()) {
 		g.EnsureTime(ctx)
 	}
@@ -123,9 +123,9 @@ func (g *Group) loadRow(key partition.Position, dst []byte) (row command.Row, ok
 // keyBuffers holds memory for store keys, which a State does not keep.
 var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// EnsureTime reserves time if the group's clock stands still for want of it, as it does
-// when a key is about to expire, or may be: a caller that judges by it then does not
-// find alive what is dead. On a full disk it stands still all the same.
+// EnsureTime reserves time if the group's clock stands still for want of it, as it does when a
+// key is about to expire, or may be: a caller that checks expiry after it does not find alive
+// what is dead. On a full disk the clock stands still all the same.
 func (g *Group) EnsureTime(ctx context.Context) {
 	if !g.clock.isAtLimit() {
 		return
@@ -171,15 +171,15 @@ var readOnlyEvaluators = sync.Pool{New: func() any {
 // queue, against the newest committed state. It is linearizable for commands
 // that read a key's row and then at most one of its elements, such as HGet.
 //
-// A transaction may fall in between: an element that is not found may have been
-// replaced together with the row, and one that is found may have been written by
-// a transaction that has deleted the row as well, so that nobody ever had it. So
-// either nothing became visible meanwhile, or the row is the same before and
-// after; if not, it is looked at again, and then the command takes its turn.
+// A transaction may fall in between: an element that is not found may have been replaced
+// together with the row, and one that is found may have been written by a transaction that has
+// deleted the row as well, so that no state ever had both. So either nothing became visible
+// meanwhile, or the row is the same before and after; if not, it is read again, and then the
+// command is queued.
 //
-// A group that has anything locked for a transaction across groups, or has given a range
-// away meanwhile, is nothing for it: then the command takes its turn. That transaction may
-// have seen a key alive, which does not expire for others before it is decided.
+// If the group has locked anything for a transaction across groups, or has given a range away
+// meanwhile, the command is queued. That transaction may have seen a key alive, which does not
+// expire for others before it is decided.
 func (g *Group) EvalReadOnly(ctx context.Context, key partition.Position, c command.Command) (command.Reply, error) {
 	if err := g.ReadBarrier(ctx); err != nil {
 		return command.Reply{}, err
@@ -211,7 +211,7 @@ func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply co
 	for i := 0; i < maxReadOnlyTries && !ok; i++ {
 		before := g.stateSequence()
 		reply = p.eval(c, g.NowMS())
-		// Without a row no element was looked at.
+		// Without a row no element was read.
 		ok = reply.Version == 0 || before%2 == 0 && g.stateSequence() == before
 		if !ok {
 			row, _, _ := g.loadRow(key, nil) // if it cannot be read, it is not the same
@@ -224,7 +224,7 @@ func (g *Group) tryReadOnly(key partition.Position, c command.Command) (reply co
 	return reply, ok
 }
 
-// stateSequence is that of the state, see [CachedState], or odd if nobody counts.
+// stateSequence is that of the state, see [CachedState], or odd if the state has no count.
 func (g *Group) stateSequence() uint64 {
 	if g.cached == nil {
 		return 1
@@ -232,8 +232,8 @@ func (g *Group) stateSequence() uint64 {
 	return g.cached.Sequence()
 }
 
-// EvalReadOnlyAt is EvalReadOnly for any command that only reads, on a state of the past and
-// its time: see node.View.
+// EvalReadOnlyAt is EvalReadOnly for any command that only reads, on a state of the past and its
+// time: see node.Snapshot.
 func EvalReadOnlyAt(c command.Command, from command.Reader, nowMS int64) command.Reply {
 	p := readOnlyEvaluators.Get().(*readOnlyEvaluator)
 	p.reader.Reader = from
@@ -243,7 +243,7 @@ func EvalReadOnlyAt(c command.Command, from command.Reader, nowMS int64) command
 	return reply
 }
 
-// prefetchingReader is a Reader that brings what is asked for into memory.
+// prefetchingReader is a Reader that fetches what is asked for into memory.
 type prefetchingReader struct {
 	State
 	cached CachedState

@@ -36,7 +36,7 @@ type Request struct {
 	// ReservationID is the id by which that is held which it writes, if it had to ask for it: see
 	// [Options].
 	ReservationID txn.ID
-	// NonBlocking tells that it is not executed if that takes a disk, or if those before it in its
+	// NonBlocking means that it is not executed if that takes a disk, or if those before it in its
 	// batch have had large answers, or if it scans much: the errors are ErrWouldBlock, ErrSkipped and
 	// ErrReadTooLarge.
 	NonBlocking bool
@@ -48,20 +48,20 @@ type Request struct {
 	// before them in their batch. It includes NoWait. A group executes it by itself, not as a part of
 	// a pipeline or a joint request.
 	Piggyback bool
-	// ReadOnly tells that it changes nothing. If it is hasty it may not look up much either: others can
+	// ReadOnly means that it changes nothing. If it is NonBlocking it may not look up much either: others can
 	// execute it past the queue.
 	ReadOnly bool
 }
 
-// Gate is a condition outside of the state. Whoever closes it and then has a
-// request of his own answered knows that no request passes it any more, and that
-// the effects of those that did are visible.
+// Gate is a condition outside of the state. A caller that closes it and then gets a reply to a
+// request of its own knows that no request passes the gate any more, and that the effects of
+// those that did are visible.
 type Gate interface {
 	// CheckOpen returns why it is closed, or nil. Any goroutine may call it.
 	CheckOpen() error
 }
 
-// call is a request on its way through the mailbox. It belongs to the handler
+// call is a request in flight through the mailbox. It belongs to the handler
 // until it is answered, also if the caller has left meanwhile.
 type call struct {
 	Request
@@ -91,7 +91,7 @@ func (c *call) isUrgent() bool {
 
 var callPool = sync.Pool{New: func() any { return new(call) }}
 
-// returnToPool gives a call that nobody else holds back to the pool.
+// returnToPool gives a call that no other goroutine holds back to the pool.
 func (c *call) returnToPool() {
 	*c = call{}
 	callPool.Put(c)

@@ -16,7 +16,7 @@ import (
 )
 
 // isRetryable reports whether what refused a command goes away by itself: the caller of a
-// plain command never hears of transactions and moves.
+// plain command gets no error of transactions and moves.
 func isRetryable(err error) bool { return IsRetryable(err) }
 
 // IsRetryable reports whether what refused a request goes away by itself: try it again.
@@ -36,9 +36,9 @@ type waiter struct {
 	release       func()
 }
 
-// wait waits until what was met may be gone, or for the turn of the request. It is not
-// tried again if it has to come with a turn: what a transaction has read before it is its
-// turn is of no use any more.
+// wait waits until what was met may be gone, or for the reservation of the request. The request
+// is not tried again if it needs a reservation for a commit: what a transaction has read before
+// its reservation is of no use any more.
 func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool, err error) {
 	hold := p.Group.opts.Reserve
 	var held *txn.ReservedError
@@ -52,13 +52,13 @@ func (w *waiter) wait(ctx context.Context, p SubRequest, met error) (again bool,
 		}
 	}
 	if held == nil {
-		w.releaseReservation() // it cannot use it now, and whoever it waits for may wait for it
+		w.releaseReservation() // it cannot use it now, and the transaction that it waits for may wait for it
 	}
 	w.attempts++
 	return true, p.Group.waitForUnlock(ctx, met, w.attempts-1)
 }
 
-// shouldReserve notes that others came first, and reports whether it is time to ask for a turn.
+// shouldReserve notes that others came first, and reports whether it is time to ask for a reservation.
 func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
 	if w.blockedSince.IsZero() {
 		w.blockedSince = time.Now()
@@ -69,7 +69,7 @@ func (w *waiter) shouldReserve(c txn.ReservedSpan) bool {
 	return time.Since(w.blockedSince) >= reserveAfter
 }
 
-// releaseReservation gives up the turn.
+// releaseReservation gives up the reservation.
 func (w *waiter) releaseReservation() {
 	if w.release != nil {
 		w.release()
@@ -77,9 +77,9 @@ func (w *waiter) releaseReservation() {
 	w.reservationID, w.release = txn.ID{}, nil
 }
 
-// waitForUnlock waits until locks or ranges have changed, or for a moment. What was met may
-// be gone when it begins to wait; then it waits for nothing, but not for long. It stays
-// for good if the group's store has failed: nobody can write there that it is over.
+// waitForUnlock waits until locks or ranges have changed, or for a moment. The obstacle may be
+// gone when it begins to wait; then it waits in vain, but not for long. The obstacle stays for
+// good if the group's store has failed: its end cannot be written there.
 func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error {
 	changed := g.Changed()
 	if parked > 0 && g.opts.StoreErr != nil {
@@ -106,7 +106,7 @@ func (g *Group) waitForUnlock(ctx context.Context, met error, parked int) error 
 
 // writeThrottle is the ranges whose writers are held up.
 type writeThrottle struct {
-	mu    sync.Mutex // of those who change it
+	mu    sync.Mutex // held to change spans
 	spans atomic.Pointer[[]throttledSpan]
 }
 
@@ -115,10 +115,10 @@ type throttledSpan struct {
 	delay time.Duration
 }
 
-// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so long before it
-// takes his turn, until it is called again with another time, or with 0. It is for jobs: a
-// range that is written faster than it can be carried elsewhere would never get there.
-// Transactions of several stores are not held up: they take long enough.
+// ThrottleWrites lets each caller of Execute or ExecuteJoint that writes to a range wait for so
+// long before it is queued, until ThrottleWrites is called again with another time, or with 0.
+// It is for jobs: a range that is written faster than it can be copied would never arrive.
+// Transactions of several stores are not throttled: they take long enough.
 func (g *Group) ThrottleWrites(s partition.Span, wait time.Duration) {
 	g.throttle.mu.Lock()
 	defer g.throttle.mu.Unlock()

@@ -33,7 +33,7 @@ func (m Mode) String() string {
 	}
 }
 
-// ErrDefinition means that an index cannot be like that: the text says what to change.
+// ErrDefinition means that an index cannot be like that: the text has what to change.
 var ErrDefinition = errors.New("index: bad definition")
 
 // The limits of a definition.
@@ -44,7 +44,7 @@ const (
 	MaxStoredFields = 64
 )
 
-// Definition says what an index is about. It is kept in the catalog.
+// Definition describes an index. It is kept in the catalog.
 type Definition struct {
 	// Name is unique among the indexes of Keyspace.
 	Name     string `json:"name"`
@@ -61,7 +61,7 @@ type Definition struct {
 	// that name it is. Invariant: either it or Columns is set.
 	Function string `json:"function,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Ready tells that all rows have their entries.
+	// Ready reports whether all rows have their entries.
 	Ready bool `json:"ready,omitempty"`
 }
 

@@ -25,7 +25,7 @@ const (
 	MaxEntryBytes = 8 << 20
 )
 
-// ErrEntry means that a row cannot have its entries: the text says why.
+// ErrEntry means that a row cannot have its entries: the text has the reason.
 var ErrEntry = errors.New("index: bad entry")
 
 // Entry is an entry as it is stored.
@@ -98,7 +98,7 @@ func TuplePrefix(t key.Tuple) ([]byte, error) {
 // The first bytes of the keys in a keyspace of entries: the codes of package key.
 const (
 	metaStart    = 0x00 // nil: what is known about the index
-	recordsStart = 0x01 // bytes: which entries a row has, if nothing else tells
+	recordsStart = 0x01 // bytes: which entries a row has, if nothing else determines that
 	entriesStart = 0x05 // a tuple
 	entriesEnd   = entriesStart + 1
 )
@@ -142,7 +142,7 @@ type Change struct {
 }
 
 // Diff returns how to get from the entries of an old row to those of a new one, both
-// sorted by their keys. renew tells that the expiry is another: then all are put.
+// sorted by their keys. renew means that the expiry is another: then all are put.
 func Diff(old, now []Entry, renew bool) (c Change) {
 	for len(old) > 0 || len(now) > 0 {
 		order := 0

@@ -14,7 +14,7 @@ import (
 // Row is a row as an extractor sees it.
 type Row struct {
 	Key []byte
-	// IsHash tells that the row holds fields, and Value is what it holds if not.
+	// IsHash reports whether the row holds fields, and Value is what it holds if not.
 	IsHash bool
 	Value  []byte
 	// Fields are those that the extractor needs, by name.
@@ -37,7 +37,7 @@ func (r *Row) Field(name string) (value []byte, ok bool) {
 
 // Extractor makes the entries of rows. It may be used by any goroutine.
 type Extractor interface {
-	// NeededFields tells which fields of a hash it looks at, sorted; all of them if whole.
+	// NeededFields returns which fields of a hash it reads, sorted; all of them if whole.
 	NeededFields() (fields []string, whole bool)
 	// ExtractEntries returns the entries of a row by their keys, none if it has none. The
 	// error matches ErrEntry: then there is a mistake in the row.
@@ -255,7 +255,7 @@ func parseValue(t key.Type, b []byte) (any, error) {
 		return text, nil
 	}
 	if err != nil {
-		// Of what strconv says, the cause alone: values do not belong in logs.
+		// Of the error of strconv, the cause alone: values do not belong in logs.
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause
 		}

@@ -282,8 +282,8 @@ func FuzzRecordsAndDefinitionsAreReadOrRefused(f *testing.F) {
 	})
 }
 
-// A row whose key has nil where a column should be lacks that column: it has no entry, and
-// not one that nobody can take apart.
+// A row whose key has nil where a column should be lacks that column: it has no entry, instead
+// of one that no reader can parse.
 func TestARowWithNilInItsKeyHasNoEntry(t *testing.T) {
 	x, err := NewExtractor(&Definition{Name: "i", Keyspace: "k", Columns: "a"}, "a | id")
 	if err != nil {

@@ -36,9 +36,9 @@ func ConvertValues(x Extractor, values key.Tuple, upper bool) (key.Tuple, error)
 	return found, nil
 }
 
-// ParseValues returns values to look for that were written as text, as the fields of a hash are:
-// each is read as the type of its column. A time may be given as the number that an entry
-// shows it as too. Nobody knows the types of a function.
+// ParseValues returns values to look up that were written as text, as the fields of a hash are:
+// each is parsed as the type of its column. A time may also be given as the number that an entry
+// shows it as. The types of the results of a function are unknown.
 func ParseValues(x Extractor, words [][]byte) (key.Tuple, error) {
 	c, ok := x.(*columnExtractor)
 	if !ok {

@@ -9,9 +9,8 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A list is cut into chunks, so that a change copies one or two of them and the list
-// of chunks, and lists share the others. At 10,000 ranges that is some hundred pointers
-// of each kind.
+// A table is cut into chunks, so that a change copies one or two of them and the list of chunks,
+// and tables share the others. At 10,000 ranges that is some hundred pointers of each kind.
 const (
 	maxChunkRanges    = 128 // ranges in a chunk
 	minChunkRanges    = 32  // fewer are joined with the chunk beside them

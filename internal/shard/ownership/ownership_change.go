@@ -8,10 +8,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ChangeOwnership changes the list of a group: ranges that must be there give way to
-// others. If what is to become is there already, the reply is OK and nothing
-// changes: a step may be repeated. The reply to one that comes too late is
-// ErrStale.
+// ChangeOwnership changes the table of a group: ranges that must be there give way to others. If
+// what is to become is there already, the reply is OK and nothing changes: a step may be
+// repeated. The reply to one that comes too late is ErrStale.
 type ChangeOwnership struct {
 	Expect, Become []Range
 	// VersionFloor and ClockFloorMS are of a range that comes from another
@@ -19,33 +18,32 @@ type ChangeOwnership struct {
 	// from now on, so that neither goes back for any key.
 	VersionFloor uint64
 	ClockFloorMS int64
-	// Mixed tells that the range may have rows that a plain Set must not
+	// Mixed means that the range may have rows that a plain Set must not
 	// overwrite blindly.
 	Mixed bool
-	// JobFloor tells that all jobs with a lower number have ended, of those that change
-	// ranges: some of what they have left in the list is joined. 0 joins nothing.
+	// JobFloor means that all jobs with a lower number have ended, of those that change ranges:
+	// some of what they have left in the table is joined. 0 joins nothing.
 	JobFloor JobID
 
 	site *Site
 }
 
-// Site is the group that evaluates Reowns.
+// Site is the group that evaluates ChangeOwnership commands.
 type Site struct {
 	Group partition.GroupID
-	// Table is what the group has, the changes of the batch that is being
-	// evaluated included. Whoever evaluates takes them back if they do not
-	// become durable.
+	// Table is what the group has, the changes of the batch that is being evaluated included.
+	// The evaluating group takes them back if they do not become durable.
 	Table *Table
 }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (c *ChangeOwnership) Bind(s *Site) { c.site = s }
 
 // Floors returns what a group must see to before it evaluates the command, and what
 // comes with the range.
 func (c *ChangeOwnership) Floors() (clockMS int64, mixed bool) { return c.ClockFloorMS, c.Mixed }
 
-// Eval changes the list and its records.
+// Eval changes the table and its records.
 func (c *ChangeOwnership) Eval(e *command.Env) command.Reply {
 	next, done, err := c.site.Table.changeRanges(c.Expect, c.Become)
 	if err != nil {
@@ -63,7 +61,7 @@ func (c *ChangeOwnership) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// IsUrgent tells that it is a step of what frees or ends something: on a full disk no
+// IsUrgent reports that it is a step of what frees or ends something: on a full disk no
 // range stays frozen, or with two groups, for want of it.
 func (c *ChangeOwnership) IsUrgent() bool { return true }
 
@@ -118,7 +116,7 @@ func (s *Site) wrongGroupError() error {
 	return &WrongGroupError{Group: s.Group, Version: s.Table.Version()}
 }
 
-// AttemptDropped in the attempt of a Foreign range tells that nothing is left of its rows.
+// AttemptDropped in the attempt of a Foreign range means that nothing is left of its rows.
 const AttemptDropped = 1
 
 // Ranges that were given away stay, so that what comes late finds that it is late. As
@@ -134,9 +132,9 @@ const AttemptDropped = 1
 // commands matters; and for those of open jobs, and of jobs to come, which have higher
 // numbers, it stays yes.
 
-// isMergeable reports whether nobody asks any more for a range as it is but to know that it is
-// there: no rows are left, and its job, like all before floor, has ended. What no job
-// has made, no job has left rows in.
+// isMergeable reports whether a range is needed for nothing but to know that it exists: no rows
+// are left, and its job, like all before floor, has ended. A range that no job has made has no
+// rows of a job.
 func (r *Range) isMergeable(floor JobID) bool {
 	return r.State == Foreign && (r.Attempt == AttemptDropped || r.Job == 0) &&
 		r.Job < floor
@@ -165,8 +163,8 @@ func (c *chunk) planMerges(floor JobID) (expect, become []Range) {
 }
 
 // mergeForeign joins ranges of jobs before floor in two chunks: that of a range that has just
-// changed, and another one, which its job chooses. A command adds a few ranges to a list
-// at most, so to look at some hundred each time keeps up with them wherever they are.
+// changed, and another one, which its job chooses. A command adds a few ranges to a table at
+// most, so to check some hundred each time keeps up with them wherever they are.
 func (s *Site) mergeForeign(e *command.Env, floor JobID, changed []Range) {
 	for i := range 2 {
 		where, _ := s.Table.locateRange(changed[0].Span.Start)

@@ -31,7 +31,7 @@ func drawRanges(t *rapid.T, n int) (ranges sliceTable) {
 	return ranges
 }
 
-// Nobody who asks for something that matters gets another answer.
+// No request that matters gets another answer.
 func TestOnlyWhatEndedJobsHaveLeftIsJoined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := drawRanges(t, rapid.SampledFrom([]int{3, 12, 40}).Draw(t, "ranges"))

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// State says what a group does with a range.
+// State is what a group does with a range.
 type State uint8
 
 // The states. Their numbers are on disks: none is ever changed or used again.
@@ -45,7 +45,7 @@ func (s State) String() string {
 // JobID names a piece of work that changes owners, for ever. 0 is none.
 type JobID uint64
 
-// Range is a range in a group's list.
+// Range is a range in a group's table.
 type Range struct {
 	Span partition.Span
 	// Version is that of the map to which the range in this state belongs: that
@@ -110,7 +110,7 @@ func decodeRange(start partition.Position, b []byte) (Range, error) {
 	}, nil
 }
 
-// LoadTable reads the list of a group.
+// LoadTable reads the table of a group.
 func LoadTable(r command.Reader, group partition.GroupID) (*Table, error) {
 	from := recordKey(nil, group, nil)
 	to := recordKey(nil, group+1, nil)
@@ -134,23 +134,23 @@ func LoadTable(r command.Reader, group partition.GroupID) (*Table, error) {
 }
 
 var (
-	// ErrStale means that the list is not what a change expects: somebody else
-	// has changed it. Nothing was changed now: look again.
+	// ErrStale means that the table is not what a change expects: another command has changed
+	// it. This one changed nothing: read the table again.
 	ErrStale = errors.New("ownership: the group's list has changed")
 	// ErrWrongGroup means that the group does not serve a position, or not any
-	// more: look at a newer map and ask the group that does. See [WrongGroupError].
+	// more: get a newer map and ask the group that does. See [WrongGroupError].
 	ErrWrongGroup = errors.New("ownership: another group serves this position")
 	// ErrFrozen means that a range takes no writes for the moment, because it is
-	// about to be given away: wait, and look at the map again.
+	// about to be given away: wait, and get the map again.
 	ErrFrozen = errors.New("ownership: the range is being given away")
-	// ErrBadTable means that ranges are not a list.
+	// ErrBadTable means that ranges are not a table.
 	ErrBadTable = errors.New("ownership: bad list")
 	// ErrBadRecord means that stored bytes are not a range that this version can
 	// read: they are damaged, or a newer version wrote them.
 	ErrBadRecord = errors.New("ownership: bad record: it is damaged, or of another version")
 )
 
-// WrongGroupError says what the group knows. It matches [ErrWrongGroup].
+// WrongGroupError has what the group knows. It matches [ErrWrongGroup].
 type WrongGroupError struct {
 	Group partition.GroupID
 	// Version is that of the newest map that the group had a part in: one that is

@@ -15,7 +15,7 @@ type Table struct {
 	chunks []*chunk
 	// chunkStarts are the starts of the chunks.
 	chunkStarts startIndex
-	// readableChunks tells of each chunk whether all from its start up to the next one's, or
+	// readableChunks has for each chunk whether all from its start up to the next one's, or
 	// the end of the space, is readable: then a read need not look into it.
 	readableChunks []bool
 	// frozenCount is how many ranges are.
@@ -34,7 +34,7 @@ func NewTable(ranges ...Range) (*Table, error) {
 	return l.replaceRanges(rangeIndex{}, rangeIndex{}, ranges), nil
 }
 
-// sortAndCheck returns a copy of ranges in order, if they could be a list.
+// sortAndCheck returns a copy of ranges in order, if they could be a table.
 func sortAndCheck(ranges []Range) ([]Range, error) {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, compareStarts)
@@ -52,9 +52,8 @@ func sortAndCheck(ranges []Range) ([]Range, error) {
 
 func compareStarts(a, b Range) int { return bytes.Compare(a.Span.Start, b.Span.Start) }
 
-// Version is the highest that a range of the list has, or had in a list that this one
-// was made from: whoever was routed by a map that is at least as new was routed by
-// what the list says.
+// Version is the highest version that a range of the table has, or had in a table that this one
+// was made from: a request routed by a map at least as new was routed by what this table has.
 func (l *Table) Version() partition.Version { return l.version }
 
 // Len returns how many ranges there are, in any state.
@@ -170,15 +169,15 @@ func flattenChunks(chunks []*chunk) (ranges []*Range) {
 	return ranges
 }
 
-// hasRange reports whether a range is in the list.
+// hasRange reports whether a range is in the table.
 func (l *Table) hasRange(r *Range) bool {
 	found := l.findRange(r.Span.Start)
 	return found != nil && found.equal(r)
 }
 
-// changeRanges returns the list in which become has taken the place of expect. Done
-// tells that become is there already, as it is when a step is repeated. It copies
-// what lies between the first and the last of them.
+// changeRanges returns the table in which become has taken the place of expect. done reports
+// whether become is there already, as it is when a step is repeated. It copies what lies between
+// the first and the last of them.
 func (l *Table) changeRanges(expect, become []Range) (next *Table, done bool, err error) {
 	if l.hasAll(become) || len(expect)+len(become) == 0 {
 		return l, true, nil
@@ -235,8 +234,8 @@ func boundingSpan(expect, become []Range) (hull partition.Span) {
 	return hull
 }
 
-// replaceRanges returns the list in which ranges have taken the place of those from one
-// place up to another.
+// replaceRanges returns the table in which ranges have taken the place of those from one index
+// up to another.
 func (l *Table) replaceRanges(from, to rangeIndex, ranges []Range) *Table {
 	first, last := from.chunk, min(to.chunk+1, len(l.chunks)) // chunks that are made anew
 	var head, tail []*Range
@@ -277,8 +276,8 @@ func (l *Table) replaceRanges(from, to rangeIndex, ranges []Range) *Table {
 	return next
 }
 
-// markReadableChunks says which chunks are solid, like index. It matters to a chunk where the
-// next one starts.
+// markReadableChunks determines which chunks are readable, like indexChunks. It matters to a
+// chunk where the next one starts.
 func (l *Table) markReadableChunks(before *Table, first, last, n int) {
 	l.readableChunks = make([]bool, len(l.chunks))
 	for i, c := range l.chunks {
@@ -295,8 +294,8 @@ func (l *Table) markReadableChunks(before *Table, first, last, n int) {
 	}
 }
 
-// indexChunks makes the index of chunks, of which n have taken the place of those from
-// first to last of a list before.
+// indexChunks makes the index of chunks, of which n have taken the place of those from first to
+// last of a table before.
 func (l *Table) indexChunks(before *Table, first, last, n int) {
 	if len(l.chunks) == 0 {
 		return
@@ -317,7 +316,7 @@ func (l *Table) indexChunks(before *Table, first, last, n int) {
 	}
 }
 
-// hasAll reports whether all of become is in the list.
+// hasAll reports whether all of become is in the table.
 func (l *Table) hasAll(become []Range) bool {
 	for i := range become {
 		if !l.hasRange(&become[i]) {
@@ -327,7 +326,7 @@ func (l *Table) hasAll(become []Range) bool {
 	return len(become) > 0
 }
 
-// staleError says what is in the place of what was expected.
+// staleError names what is in the place of what was expected.
 func (l *Table) staleError(want *Range) error {
 	for r := range l.ScanOverlapping(want.Span) {
 		return fmt.Errorf("%w: %v, not %v", ErrStale, r, *want)

@@ -57,7 +57,7 @@ func (s memoryState) apply(t fataler, b *effect.Builder) {
 
 type fataler interface{ Fatal(...any) }
 
-// evalChange evaluates a Reown on a site whose records are in s.
+// evalChange evaluates a ChangeOwnership on a site whose records are in s.
 func evalChange(t fataler, s memoryState, site *Site, c *ChangeOwnership) error {
 	e := command.NewEnv(s)
 	c.Bind(site)
@@ -358,7 +358,7 @@ func TestAChangedListIsWhatASliceWouldBe(t *testing.T) {
 	})
 }
 
-// checkReads checks what a list says of reads against a look at all ranges.
+// checkReads checks what a table reports about reads against a look at all ranges.
 func checkReads(t *rapid.T, l *Table, want sliceTable) {
 	frozen := 0
 	var upto partition.Position // of the reads that want[i] is among

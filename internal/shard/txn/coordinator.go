@@ -19,27 +19,27 @@ type Plan struct {
 	Patient bool
 }
 
-// Coordinator leads a transaction to its end, or one that was led before from
-// its decision on. It is told what has happened and says what to send; it may
-// be told twice, late, or never. DESIGN.md has its states as a table.
+// Coordinator leads a transaction to its end, or one that was led before from its decision on.
+// It takes events and returns what to send; it may get an event twice, late, or never. DESIGN.md
+// has its states as a table.
 type Coordinator struct {
 	plan  Plan
 	state State
-	// unprepared tells of each part whether it has yet to say that it is prepared.
-	// Invariant: unprepared is how many of them are true.
+	// unprepared has for each part whether its Prepared is still to come.
+	// Invariant: unpreparedCount is how many of them are true.
 	unprepared      []bool
 	unpreparedCount int
-	// commitSent reports whether a Decide to commit was ever sent, and may be on its way or
-	// have succeeded. Invariant: if not, nobody but this Coordinator can make the
-	// transaction anything but aborted, and it needs no record to be so.
+	// commitSent reports whether a Decide to commit was ever sent, and may be in flight or have
+	// succeeded. Invariant: if not, only this Coordinator can make the transaction anything but
+	// aborted, and it needs no record to be aborted.
 	commitSent bool
-	outcome    Outcome // Invariant: final iff state >= Resolving, unless forgotten
+	outcome    Outcome // Invariant: it is final iff state >= Resolving, unless forgotten
 	err        error   // why it is aborted
 	// unresolved are the spans whose owners have not confirmed.
 	unresolved []partition.Span
 	// confirmed are those that have, for the decider.
 	confirmed []partition.Span
-	silent    bool // nobody waits for an answer
+	silent    bool // no caller waits for an answer
 }
 
 // State is how far a Coordinator has come.
@@ -82,7 +82,7 @@ func NewCoordinator(p Plan) (*Coordinator, []Effect) {
 	return c, c.sendPrepares()
 }
 
-// ResumeCoordinator carries out a decision that was found in its group's state.
+// ResumeCoordinator resolves the transaction of a decision that was found in its group's state.
 func ResumeCoordinator(d Decision, decider partition.GroupID) (*Coordinator, []Effect) {
 	c := &Coordinator{plan: Plan{ID: d.ID, DeadlineMS: d.DeadlineMS, CoordinatorGroup: decider}, commitSent: true, silent: true}
 	c.unresolved = d.Spans
@@ -154,7 +154,7 @@ func (c *Coordinator) stepDeciding(ev Event) []Effect {
 			if !ev.NoneInFlight {
 				return c.becomeLost()
 			}
-			c.err = ErrDeadline // nobody has committed it: there is nothing that was forgotten
+			c.err = ErrDeadline // it was not committed: no record was forgotten
 		}
 		return c.becomeUndoing(ev.NoneInFlight)
 	case Cancel:
@@ -194,8 +194,9 @@ func (c *Coordinator) stepResolving(ev Event) []Effect {
 	return nil
 }
 
-// shouldWaitFor reports whether what refused passes by itself: those who locked something before the
-// transaction held it wait for nobody. Whoever holds what it did not ask for may wait for it.
+// shouldWaitFor reports whether the reason for a refusal passes by itself. A transaction that
+// locked something before this one reserved it waits for no other. A transaction that holds what
+// this one did not reserve may wait for this one.
 func (c *Coordinator) shouldWaitFor(err error) bool {
 	return c.plan.Patient && errors.Is(err, ErrLocked)
 }
@@ -278,15 +279,15 @@ func (p *Plan) otherSpans() []partition.Span {
 	return spans
 }
 
-// Event is what a [Coordinator] is told.
+// Event is the input of a [Coordinator].
 type Event interface{ isEvent() }
 
 // The events.
 type (
 	// Prepared is the reply OK to a Prepare.
 	Prepared struct{ Participant int }
-	// Refused is an error as the reply to a Prepare. If nobody knows whether
-	// it was prepared, there is no event: a Timeout sends it again.
+	// Refused is an error as the reply to a Prepare. If it is unknown whether it was prepared,
+	// there is no event: a Timeout sends it again.
 	Refused struct {
 		Participant int
 		Err         error
@@ -296,8 +297,8 @@ type (
 	// DecideRefused is an error as the reply to a Decide.
 	DecideRefused struct {
 		Err error
-		// NoneInFlight says that each Decide to commit that was ever sent has been refused,
-		// so that none is on its way: the transaction cannot be committed any more.
+		// NoneInFlight means that each Decide to commit that was ever sent has been refused,
+		// so that none is in flight: the transaction cannot be committed any more.
 		NoneInFlight bool
 	}
 	// Resolved is the reply to a Resolve of a span, or of a piece of one.
@@ -309,7 +310,7 @@ type (
 		// NoneInFlight is as in DecideRefused.
 		NoneInFlight bool
 	}
-	// Timeout means that nothing has come for a while: what is on its way may
+	// Timeout means that nothing has come for a while: what is in flight may
 	// be lost.
 	Timeout struct{}
 )
@@ -340,8 +341,8 @@ type (
 	}
 	// SendCollect wants [Coordinator.MakeCollect] evaluated by the decider.
 	SendCollect struct{}
-	// Answer is for the caller: what became of the transaction, and why it is
-	// aborted, or Undecided with ErrForgotten: nobody knows.
+	// Answer is for the caller: what became of the transaction, and why it is aborted, or
+	// Undecided with ErrForgotten if that is unknown.
 	Answer struct {
 		Outcome Outcome
 		Err     error

@@ -9,13 +9,13 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// coordinatorPath is a coordinator with what was sent and heard on the way to its state.
+// coordinatorPath is a coordinator with the effects and events on the way to its state.
 type coordinatorPath struct {
 	c          *Coordinator
 	answers    int
 	commitSent bool // a Decide to commit was sent
 	prepared   map[int]bool
-	decided    Outcome // the first that was heard
+	decided    Outcome // the first that was reported
 	resolved   []partition.Span
 	path       []Event
 	outcome    Outcome
@@ -75,7 +75,7 @@ func TestACoordinatorKeepsItsRulesWhateverItIsTold(t *testing.T) {
 	}
 }
 
-// recordEvent notes what an event says, if the coordinator is in a state to hear it.
+// recordEvent records an event, if the coordinator is in a state to take it.
 func (k *coordinatorPath) recordEvent(ev Event) {
 	switch ev := ev.(type) {
 	case Prepared:
@@ -115,7 +115,7 @@ func (k *coordinatorPath) checkEffects(t *testing.T, effects []Effect) {
 			k.commitSent = k.commitSent || x.Commit
 			ok = !x.Commit || len(k.prepared) == 2 && k.c.State() == Deciding
 		case SendResolve:
-			// What was recorded, or an abort that nobody else can prevent.
+			// What was recorded, or an abort that no other coordinator can prevent.
 			ok = x.Commit == (k.decided == Committed) && (k.decided != Undecided || !k.commitSent)
 		case SendCollect:
 			left := k.c.plan.otherSpans()
@@ -156,7 +156,7 @@ func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 	}
 }
 
-// It holds what it has asked for: whoever holds the rest may wait for it.
+// It holds what it has asked for: the transaction that holds the rest may wait for it.
 func TestAPatientCoordinatorWaitsForNobodyWhoHolds(t *testing.T) {
 	c, _ := NewCoordinator(Plan{ID: ID{1}, CoordinatorGroup: 1, Participants: make([]Participant, 2), Patient: true})
 	if c.Step(Refused{1, ErrReserved}); c.State() != Resolving {
@@ -185,9 +185,9 @@ func TestAResumedCoordinatorAnswersNobody(t *testing.T) {
 	}
 }
 
-// A machine may sleep between the last Prepare and the first Decide. The decider has no
-// record then, and cannot say more; but who knows that it was never asked before knows
-// that nothing was committed.
+// A machine may sleep between the last Prepare and the first Decide. The decider has no record
+// then, and cannot report more; but a coordinator that knows that the decider was never asked
+// before knows that nothing was committed.
 func TestADeciderThatIsAskedForTheFirstTimeHasForgottenNothing(t *testing.T) {
 	for _, none := range []bool{true, false} {
 		c, _ := NewCoordinator(Plan{ID: ID{1}, CoordinatorGroup: 1, Participants: []Participant{{}, {Span: partition.Span{Start: positionOf("b"), End: positionOf("c")}}}})

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Decision is what became of a transaction, and who has yet to hear of it.
+// Decision is what became of a transaction, and the spans whose owners have yet to receive it.
 type Decision struct {
 	ID         ID
 	Outcome    Outcome
@@ -85,8 +85,8 @@ func LookupDecision(r command.Reader, group partition.GroupID, id ID) (Decision,
 	return d, err == nil, err
 }
 
-// ScanDecisions visits the decisions that a group keeps, in the order of their IDs,
-// until visit returns false: those with spans left have to be carried out.
+// ScanDecisions visits the decisions that a group keeps, in the order of their IDs, until visit
+// returns false: those with spans left have yet to be resolved.
 func ScanDecisions(r command.Reader, group partition.GroupID, visit func(Decision) bool) error {
 	from, to := DecisionSpan(group)
 	var bad error
@@ -135,14 +135,14 @@ func (c *Decide) Eval(e *command.Env) command.Reply {
 		return c.evalCommit(e)
 	}
 	if e.NowMS() > c.DeadlineMS {
-		// Nobody can commit it any more: no record says the same.
+		// It can no longer be committed: the absence of a record means the same.
 		return c.replyPastDeadline(e)
 	}
 	c.recordDecision(e, Aborted)
 	return outcomeReply(Aborted)
 }
 
-// IsUrgent tells that it ends what found room before, unless it is to commit.
+// IsUrgent reports that it ends what found space before, unless it is to commit.
 func (c *Decide) IsUrgent() bool { return !c.Commit }
 
 // replyPastDeadline is the answer about a transaction without a record past its deadline.
@@ -202,9 +202,8 @@ func (c *Decide) recordDecision(e *command.Env, o Outcome) {
 // record, the transaction is Aborted from its deadline on, as no decision to
 // commit is made after it, and Undecided before.
 //
-// An answer is about locks that are still there when it has come: once all are
-// resolved the decision is forgotten. So whoever hears Aborted looks at the lock
-// again, and if it is gone at the key.
+// A reply is about locks that still exist when it arrives: once all are resolved the decision is
+// forgotten. So a caller that receives Aborted reads the lock again, and if it is gone, the key.
 type Inquire struct {
 	siteBinding
 	ID               ID
@@ -229,15 +228,15 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 	return outcomeReply(Undecided)
 }
 
-// DecisionKeepMS is for how long after the deadline a decision is kept that all parts
-// have heard of, in milliseconds: its coordinator may not have. Ten seconds are
-// many times what a message takes, and such a record is some 30 bytes.
+// DecisionKeepMS is for how long after the deadline a decision is kept that all parts have
+// received, in milliseconds: its coordinator may not have. Ten seconds are many times what a
+// message takes, and such a record is some 30 bytes.
 const DecisionKeepMS = 10_000
 
-// Collect tells a decider which spans are resolved: their owners at that time
-// have confirmed it. When all are, the decision is forgotten, but not before
-// KeepMS after the deadline: until the deadline it keeps a late Decide away, and
-// then it answers one. The reply is how many spans are left.
+// Collect reports to a decider which spans are resolved: their owners at that time have confirmed it.
+// When all are, the decision is forgotten, but not before DecisionKeepMS after the deadline:
+// until the deadline it keeps a late Decide away, and then it answers one. The reply is how many
+// spans are left.
 type Collect struct {
 	siteBinding
 	ID               ID
@@ -270,11 +269,11 @@ func (c *Collect) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(len(d.Spans))}
 }
 
-// IsUrgent tells that it makes room.
+// IsUrgent reports that it frees space.
 func (c *Collect) IsUrgent() bool { return true }
 
-// IsObsolete reports whether nobody asks for the decision any more, or would be told the
-// same without it.
+// IsObsolete reports whether no group asks for the decision any more, or would get the same
+// reply without it.
 func (d *Decision) IsObsolete(nowMS int64) bool {
 	if d.Outcome == Aborted {
 		return nowMS > d.DeadlineMS
@@ -305,19 +304,19 @@ func subtractSpan(list []partition.Span, s partition.Span) []partition.Span {
 	return slices.Replace(list, first, end, left...)
 }
 
-// recentTxns has the transactions of which there may be a record, each until its deadline.
-// Most that are asked for are new: that is known here, and nobody has to look in the
-// store for what is not there.
+// recentTxns has the transactions of which there may be a record, each until its deadline. Most
+// transactions asked for are new: recentTxns knows that, and spares a search of the store for a
+// record that does not exist.
 //
-// Invariant: a transaction before its deadline that is not in it has no record. Whoever
-// writes one adds it, and whoever finds some loads them. It may have too many: a
-// batch that failed leaves what it has added.
+// Invariant: a transaction before its deadline that is not in it has no record. The code that
+// writes a record adds the transaction, and the code that finds records loads them. It may have
+// too many: a batch that failed leaves what it has added.
 type recentTxns struct {
 	deadlines  map[ID]int64
 	sweepAbove int // how many there may be before those past their deadlines are looked for
 }
 
-// minSweepAbove is below how many nobody looks for those that are over.
+// minSweepAbove is the size up to which expired transactions are not swept.
 const minSweepAbove = 1024
 
 func (r *recentTxns) add(id ID, deadlineMS, nowMS int64) {
@@ -336,7 +335,7 @@ func (r *recentTxns) add(id ID, deadlineMS, nowMS int64) {
 	r.sweepAbove = 2 * len(r.deadlines)
 }
 
-// hasNoRecord tells that there is no record of a transaction.
+// hasNoRecord reports whether there is surely no record of a transaction.
 func (r *recentTxns) hasNoRecord(id ID, deadlineMS, nowMS int64) bool {
 	if nowMS > deadlineMS {
 		return false // it may be no more in it

@@ -26,9 +26,9 @@ type Lock struct {
 	ParticipantStart partition.Position
 	// CoordinatorGroup is the group that has, or will have, the decision.
 	CoordinatorGroup partition.GroupID
-	// DeadlineMS is that of the transaction, and PrepareMS when it was locked,
-	// both in Unix milliseconds by clocks of groups. Keys under the lock do not
-	// expire: whether they are alive is judged at PrepareMS.
+	// DeadlineMS is that of the transaction, and PrepareMS when it was locked, both in Unix
+	// milliseconds by clocks of groups. Keys under the lock do not expire: their expiry is
+	// checked at PrepareMS.
 	DeadlineMS, PrepareMS int64
 
 	// txnIndex is its place among those of its transaction, for [Locks].
@@ -70,8 +70,8 @@ func lockKey(dst []byte, start partition.Position, isRange bool, id ID) []byte {
 // recordKey appends the store key of the lock.
 func (l *Lock) recordKey(dst []byte) []byte { return lockKey(dst, l.Start, l.Range, l.Txn) }
 
-// RecordPosition is where the record of the lock lies. Whoever owns that place has the lock: a shard may
-// begin between the start of a range and its record.
+// RecordPosition is the position of the lock's record. The group that owns this position has the
+// lock: a shard may begin between the start of a range and its record.
 func (l *Lock) RecordPosition() partition.Position { return l.recordKey(nil)[1:] }
 
 // isRecordIn reports whether the record of the lock lies in a span of the table.
@@ -80,7 +80,7 @@ func (l *Lock) isRecordIn(s partition.Span) bool { return s.Contains(l.RecordPos
 // lockFormat is the first byte of a record.
 const lockFormat = 1
 
-// The second byte of a record says what it locks, and how.
+// The second byte of a record is what it locks, and how.
 const (
 	kindReadKey   = 1
 	kindWriteKey  = 2
@@ -151,7 +151,7 @@ func decodeIntent(key, value []byte) (x Intent, err error) {
 	return x, r.checkEnd()
 }
 
-// decodeKey reads what the store key says.
+// decodeKey decodes the store key.
 func (x *Intent) decodeKey(key []byte) error {
 	n := len(key) - len(x.Txn)
 	if n < 1 || key[0] != byte(effect.Intents) {
@@ -171,7 +171,7 @@ func (x *Intent) decodeKey(key []byte) error {
 // keySuffix is what every position of a key ends with.
 var keySuffix = []byte{0x00, 0x01}
 
-// Mark says that a transaction is finished with what was locked at a position,
+// Mark is the record that a transaction is finished with what was locked at a position,
 // until no message of it can do harm any more.
 type Mark struct {
 	Outcome    Outcome

@@ -161,7 +161,7 @@ func mergeNodes(a, b *treeNode) *treeNode {
 }
 
 // removeNode removes a lock. Only branches that reach as far as they do because of it are
-// looked at again.
+// checked again.
 func removeNode(n *treeNode, lock *Lock) *treeNode {
 	if n == nil {
 		return nil

@@ -10,13 +10,12 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Locks are the locks of one group, in memory. They are what the records in the
-// table of intents say, no more and no less: the commands of this package change
-// both, and [Locks.Load] reads one from the other.
+// Locks are the locks of one group, in memory. They hold what the records in the table of
+// intents hold, no more and no less: the commands of this package change both, and [Locks.Load]
+// reads one from the other.
 //
-// They change when a command is evaluated, so that the next one of the batch
-// meets the new locks. Who evaluates takes back what does not become durable:
-// see [Locks.BeginBatch].
+// They change when a command is evaluated, so that the next one of the batch meets the new
+// locks. The evaluating group takes back what does not become durable: see [Locks.BeginBatch].
 type Locks struct {
 	tree       lockTree
 	txns       map[ID][]*Lock
@@ -28,7 +27,7 @@ type Locks struct {
 	markedTxns recentTxns
 }
 
-// LockChange is that of one lock, which was added or removed.
+// LockChange is the addition or removal of one lock.
 type LockChange struct {
 	Lock  *Lock
 	Added bool
@@ -43,9 +42,9 @@ func (l *Locks) Len() int { return l.lockCount }
 // RangeCount returns how many are of ranges.
 func (l *Locks) RangeCount() int { return l.rangeCount }
 
-// Load adds the locks of a span from their records, and notes who has left marks: when
-// a group opens, and when a range has come to it. If mine is not nil, those are left out
-// whose records it does not answer for.
+// Load adds the locks of a span from their records, and notes which transactions have left
+// marks: when a group opens, and when a range has come to it. If mine is not nil, locks are left
+// out whose records it does not answer for.
 func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Position) bool) error {
 	from, to := effect.Intents.SpanBetween(s.Start, s.End)
 	var bad error
@@ -72,7 +71,7 @@ func (l *Locks) Load(r command.Reader, s partition.Span, mine func(partition.Pos
 	return nil
 }
 
-// loadMarks notes who has left marks in a span. Those of others do no harm.
+// loadMarks notes which transactions have left marks in a span. Those of others do no harm.
 func (l *Locks) loadMarks(r command.Reader, s partition.Span) error {
 	from, to := effect.Marks.SpanBetween(s.Start, s.End)
 	var bad error
@@ -206,9 +205,9 @@ func (l *Locks) FindSpanConflict(id ID, start, end partition.Position) *Lock {
 	return l.tree.find(conflictQuery{exceptTxn: id, start: start, end: end})
 }
 
-// ExpiryCheckMS returns the time at which to judge whether a key has expired: nowMS,
-// or when the first lock on it was taken. Whoever locked it has seen it then,
-// and must not be contradicted before he is decided.
+// ExpiryCheckMS returns the time at which to check whether a key has expired: nowMS, or the time
+// of the first lock on it. The transaction that locked the key saw it at that time, and must not
+// be contradicted before it is decided.
 func (l *Locks) ExpiryCheckMS(p partition.Position, nowMS int64) int64 {
 	if lock := l.findOldest(p); lock != nil {
 		return min(nowMS, lock.PrepareMS)
@@ -240,7 +239,7 @@ func (l *Locks) listTxnIn(id ID, s partition.Span) (found []*Lock) {
 	return slices.DeleteFunc(l.ListIn(s), func(lock *Lock) bool { return lock.Txn != id })
 }
 
-// maxScannedLocks is how many locks of a transaction are looked at one by one, whatever
+// maxScannedLocks is how many locks of a transaction are checked one by one, whatever
 // others there are in a span.
 const maxScannedLocks = 32
 

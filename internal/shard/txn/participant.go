@@ -39,9 +39,9 @@ type Site struct {
 	decisionsLoaded bool
 }
 
-// NewSite returns the site of a group with its locks and holds. owns tells why the group must not change
-// anything in a span now, because it has no part of it, or another owner, or is
-// frozen; nil if it may.
+// NewSite returns the site of a group with its locks and reservations. owns returns why the
+// group must not change anything in a span, because it has no part of it, or another owner, or
+// is frozen; nil if it may.
 func NewSite(group partition.GroupID, locks *Locks, holds *ReservationQueue, owns func(partition.Span) error) *Site {
 	s := &Site{group: group, locks: locks, reservations: holds, checkOwned: owns}
 	s.trialEnv = command.NewEnv(&s.recorder)
@@ -58,7 +58,7 @@ type SiteCommand interface {
 // siteBinding is the part of a command that knows the site.
 type siteBinding struct{ site *Site }
 
-// Bind says where the command is evaluated.
+// Bind sets the site at which the command is evaluated.
 func (b *siteBinding) Bind(s *Site) { b.site = s }
 
 func failedReply(err error) command.Reply { return command.Reply{Kind: command.Failed, Err: err} }
@@ -74,10 +74,10 @@ func ParseOutcome(r command.Reply) Outcome {
 	return Outcome(r.Int)
 }
 
-// Prepare validates a part, locks what it reads and writes, and keeps what it
-// is going to do until it is resolved. The reply is OK, also if it was prepared
-// before. [ErrLocked] and [command.ErrConflict] are for a new attempt with a new
-// ID; so are ErrDeadline and ErrFinished, if anybody waits for the answer.
+// Prepare validates a part, locks what it reads and writes, and keeps what it is going to do
+// until it is resolved. The reply is OK, also if it was prepared before. [ErrLocked] and
+// [command.ErrConflict] are for a new attempt with a new ID; so are ErrDeadline and ErrFinished,
+// if a caller waits for the answer.
 type Prepare struct {
 	siteBinding
 	ID               ID
@@ -154,11 +154,10 @@ func (c *Prepare) checkMark(e *command.Env, at partition.Position) error {
 	return err
 }
 
-// Resolve ends a transaction in a span: what it was to do there is done, or
-// forgotten, and its locks are gone. The reply is how many. Once it is durable
-// nothing of the transaction is left in the span, or ever comes back to it, so
-// the reply confirms that to the decider. It may come before the Prepare, and
-// any number of times.
+// Resolve ends a transaction in a span: what it was to do there is applied, or forgotten, and
+// its locks are gone. The reply is how many. Once it is durable nothing of the transaction is
+// left in the span, or ever comes back to it, so the reply confirms that to the decider. It may
+// come before the Prepare, and any number of times.
 type Resolve struct {
 	siteBinding
 	ID ID
@@ -187,7 +186,7 @@ func (c *Resolve) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: n}
 }
 
-// IsUrgent tells that it ends what found room before.
+// IsUrgent reports that it ends what found space before.
 func (c *Resolve) IsUrgent() bool { return true }
 
 // endLock removes a lock, after doing what it was kept for.
@@ -214,11 +213,10 @@ func (c *Resolve) endLock(e *command.Env, lock *Lock) error {
 	return nil
 }
 
-// writeMark keeps a Prepare away that is still on its way. After the deadline the
-// clock does. There is one where each lock was, as the piece that is resolved
-// need not be the whole part; if there was none, the Prepare may not have come
-// yet, and finds one at the start of its span. If there is one already, it is the same:
-// so nobody looks.
+// writeMark keeps away a Prepare that is still in flight. After the deadline the clock does.
+// There is one mark where each lock was, as the span that is resolved need not be the whole
+// part. If there was no lock, the Prepare may not have arrived yet, and finds a mark at the
+// start of its span. A mark that exists already is the same, so there is no check for one.
 func (c *Resolve) writeMark(e *command.Env, at partition.Position) {
 	if e.NowMS() > c.DeadlineMS {
 		return
@@ -259,7 +257,7 @@ func CutRangeLocks(e *command.Env, l *Locks, at partition.Position) {
 	}
 }
 
-// redoEffects does what effects say.
+// redoEffects applies effects.
 func redoEffects(e *command.Env, effects []byte) error {
 	batch, err := effect.Parse(effects)
 	if err != nil {

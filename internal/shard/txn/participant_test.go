@@ -40,8 +40,7 @@ func newDecide(id byte, writes ...command.Command) *Decide {
 	return &Decide{ID: ID{id}, Commit: true, Participant: Participant{Writes: writes}, CoordinatorGroup: 1, DeadlineMS: 2000}
 }
 
-// formatLocks says what a group has locked: keys, with ! those for writing, and
-// ranges.
+// formatLocks lists what a group has locked: keys, with ! those for writing, and ranges.
 func formatLocks(p *peer) string {
 	var all []string
 	for _, lock := range p.locks.ListAll() {
@@ -394,8 +393,8 @@ func TestOnlyTheOwnerConfirms(t *testing.T) {
 	}
 }
 
-// The parts of a transaction are by shard: after a merge a group may have two,
-// and whoever resolves both with one command has finished both.
+// The parts of a transaction are by shard: after a merge a group may have two, and one command
+// that resolves both has finished both.
 func TestOneResolveFinishesAllPartsInItsSpan(t *testing.T) {
 	p := newLonePeer()
 	var parts []*Prepare

@@ -105,7 +105,7 @@ func (p *peer) hasConsistentLocks() bool {
 	})
 }
 
-// deleteMarks removes marks that serve nobody any more, among limit of them, as the
+// deleteMarks removes marks that serve no Prepare any more, among limit of them, as the
 // housekeeping of a group does. The reply is how many; if More, go on with after = Bytes.
 type deleteMarks struct {
 	siteBinding

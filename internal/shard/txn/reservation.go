@@ -8,10 +8,10 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Reserve asks the group for a place in the queue of [ReservationQueue]. The reply says whether
-// all claims are held by now (see [IsReserved]); if not, ask again in a while, with
-// the same ID. Nothing is stored: after a crash of the group it is as if nobody
-// had asked, and the transaction is one like any other.
+// Reserve asks the group for a place in its [ReservationQueue]. The reply reports whether all
+// claims are held by now (see [IsReserved]); if not, ask again in a while, with the same ID.
+// Nothing is stored: after a crash of the group the reservation is gone, and the transaction is
+// one like any other.
 //
 // A transaction asks its groups one after the other, in the order of their ids and
 // for all that it needs of a group at once, and goes on to the next when it has
@@ -48,9 +48,9 @@ func (c *Reserve) Eval(e *command.Env) command.Reply {
 // IsReserved reads the reply to a Hold.
 func IsReserved(r command.Reply) bool { return r.Err == nil && r.Int == 1 }
 
-// Release takes a transaction out of the queue, as well as all whose deadline has
-// passed: their owners may have died. Where nobody asks or leaves, whoever keeps house
-// for the group does that ([ReservationQueue.Expire]). The reply is how many are left.
+// Release takes a transaction out of the queue, and all whose deadline has passed: their owners
+// may have died. Without any Reserve or Release, the housekeeping of the group does that
+// ([ReservationQueue.Expire]). The reply is how many are left.
 type Release struct {
 	siteBinding
 	ID ID
@@ -63,14 +63,13 @@ func (c *Release) Eval(e *command.Env) command.Reply {
 	return command.Reply{Kind: command.Int, Int: int64(c.site.reservations.Len())}
 }
 
-// ReservationQueue is the queue of transactions and plain writes that were turned away too often,
-// in one group. Such a one asks its groups, in the order of their ids, to hold what it
-// needs (see [Reserve]), evaluates when it has it all, and then commits like any
-// other. First come, first served; so nobody starves, and as all ask in the same
-// order nobody waits in a circle.
+// ReservationQueue is the queue of transactions and plain writes that were turned away too
+// often, in one group. Each asks its groups, in the order of their ids, to hold what it needs
+// (see [Reserve]), evaluates when it has all of it, and then commits like any other. First come,
+// first served, so none starves; and as all ask in the same order, they never wait in a circle.
 //
-// Holds keep others from beginning. A nil *Holds has none. They are in memory only, and protect
-// nothing: what was read is validated all the same.
+// Reservations keep other transactions from beginning. A nil *ReservationQueue has none. They
+// are in memory only, and protect nothing: what was read is validated all the same.
 type ReservationQueue struct {
 	queue    []reservation // in the order in which they asked
 	released uint64        // how many have left it
@@ -88,15 +87,15 @@ type reservation struct {
 type ReservedSpan struct {
 	Span  partition.Span // of one key: KeySpan
 	Write bool
-	// Plain tells that a plain write needs it. It reads nothing before it has its turn, so two
-	// of them do not wait for each other: they would go on to queue, one write of the log for
-	// each, when the transactions that made them do so have long left.
+	// Plain means that a plain write needs it. It reads nothing before it has its reservation,
+	// so two of them do not wait for each other: they would go on to queue, one write of the log
+	// for each, when the transactions that made them do so have long left.
 	Plain bool
 }
 
-// Reserve queues a transaction and reports whether everything it claims is held for
-// it. If not, it is told of by a later Release or Expire. To ask again is to get
-// the same answer, and to stay until a later deadline: whoever asks has not died.
+// Reserve queues a transaction and reports whether everything it claims is held for it. If not,
+// a later Release or Expire returns it. To ask again is to get the same answer, and to stay
+// until a later deadline: the asking transaction has not died.
 func (h *ReservationQueue) Reserve(id ID, claims []ReservedSpan, deadlineMS int64) (granted bool) {
 	if i := h.indexOf(id); i >= 0 {
 		h.queue[i].deadlineMS = max(h.queue[i].deadlineMS, deadlineMS)
@@ -107,8 +106,7 @@ func (h *ReservationQueue) Reserve(id ID, claims []ReservedSpan, deadlineMS int6
 	return len(h.grantFrom(len(h.queue)-1)) > 0
 }
 
-// Release takes a transaction out of the queue and returns those whose turn has
-// come.
+// Release takes a transaction out of the queue and returns those that are granted by that.
 func (h *ReservationQueue) Release(id ID) []ID {
 	return h.removeMatching(func(x reservation) bool { return x.id == id })
 }
@@ -118,10 +116,10 @@ func (h *ReservationQueue) Expire(nowMS int64) []ID {
 	return h.removeMatching(func(x reservation) bool { return nowMS > x.deadlineMS })
 }
 
-// Check returns ErrHeld if somebody other than id comes first in a span. A write, Prepare
-// or Decide of one that has not asked gives way to all that have asked; one that has, to
-// those before it. A plain write has asked for what it claims only: others were given their
-// turns while it had its own.
+// Check returns ErrReserved if a transaction other than id comes first in a span. A write,
+// Prepare or Decide of a transaction that has not asked gives way to all that have asked; one
+// that has, to those before it. A plain write has asked for what it claims only: others were
+// given their turns while it had its own.
 func (h *ReservationQueue) Check(id ID, c ReservedSpan) error {
 	for i := range h.queue {
 		x := &h.queue[i]
@@ -143,8 +141,8 @@ func (h *ReservationQueue) Len() int {
 	return len(h.queue)
 }
 
-// ReleasedCount counts those that were released: who waits behind one looks again when there
-// are more.
+// ReleasedCount counts those that were released: a transaction behind one looks again when the
+// count has grown.
 func (h *ReservationQueue) ReleasedCount() uint64 { return h.released }
 
 func (h *ReservationQueue) removeMatching(who func(reservation) bool) (granted []ID) {
@@ -161,8 +159,8 @@ func (h *ReservationQueue) indexOf(id ID) int {
 	return slices.IndexFunc(h.queue, func(x reservation) bool { return x.id == id })
 }
 
-// grantFrom gives everybody from one on a turn who has no conflict with one before it, also one
-// that waits itself: a later one that passed by would do so for ever.
+// grantFrom grants its turn to each reservation from one on that has no conflict with one before
+// it, also if that one waits itself: a later one that overtook it would do so for ever.
 func (h *ReservationQueue) grantFrom(from int) (granted []ID) {
 	var firm []*reservation // of those before that are known: a plain one conflicts with no others
 	known := 0

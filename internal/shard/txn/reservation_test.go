@@ -98,7 +98,7 @@ func TestBadHoldsAreRefused(t *testing.T) {
 func TestHoldsAreGrantedInTheOrderOfAsking(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h ReservationQueue
-		var order []ID // who has asked and not left, first first
+		var order []ID // those that have asked and not left, first first
 		claims := map[ID][]ReservedSpan{}
 		granted := map[ID]bool{}
 		for i := range rapid.IntRange(1, 30).Draw(t, "steps") {

@@ -36,15 +36,15 @@ func KeySpan(p partition.Position) partition.Span {
 	return partition.Span{Start: p, End: end}
 }
 
-// ResolvedReader reads a state as if the intents that it was told to be committed were
-// done, without doing them.
+// ResolvedReader reads a state as if the intents of transactions that are known to be committed
+// were applied, without applying them.
 type ResolvedReader struct {
 	base         command.Reader
 	resolvedRows []effect.Op // sorted by key, each once
 }
 
 // NewResolvedReader returns a reader of base with the intents in a span done that
-// belong to transactions of which committed says so. Base must be a state of
+// belong to transactions of which committed reports so. Base must be a state of
 // after the decision was known: before it, other parts may not be prepared, and
 // half of the transaction would be seen.
 func NewResolvedReader(base command.Reader, s partition.Span, committed func(ID) bool) (*ResolvedReader, error) {
@@ -99,8 +99,8 @@ func (t *ResolvedReader) Scan(start, end []byte, reverse bool, visit func(key, v
 		order = -1
 	}
 	more := true
-	// emit visits the rows that come before key, all if it is nil, and tells
-	// whether there is another row for it.
+	// emit visits the rows that come before key, all if it is nil, and reports whether there is
+	// another row for it.
 	emit := func(key []byte) (replaced bool) {
 		for more && len(rows) > 0 {
 			c := -1

@@ -58,14 +58,14 @@ var (
 	// first: retry later.
 	ErrReserved = errors.New("txn: held for another transaction: retry later")
 	// ErrDeadline means that the time of the transaction is over: it is
-	// aborted, unless a decision says otherwise. Begin a new one.
+	// aborted, unless there is another decision. Begin a new one.
 	ErrDeadline = errors.New("txn: past the deadline: begin a new transaction")
 	// ErrFinished means that the transaction is over: this message came late.
 	ErrFinished = errors.New("txn: the transaction is over")
 	// ErrForgotten means that a decider was asked so late that it has no record
-	// of the transaction any more: look at the data.
+	// of the transaction any more: read the data.
 	ErrForgotten = errors.New("txn: too late to know whether it was committed: look at the data")
-	// ErrBadParticipant means that a part is not well formed: its text says why.
+	// ErrBadParticipant means that a part is not well formed: its text has the reason.
 	ErrBadParticipant = errors.New("txn: bad part")
 	// ErrNotCoordinator means that a group was asked for a decision that is another's
 	// to make or to keep: ask that one.
@@ -76,7 +76,7 @@ var (
 	ErrBadRecord = errors.New("txn: bad record: it is damaged, or of another version")
 )
 
-// LockedError says which lock was met. It matches [ErrLocked].
+// LockedError names the lock that was met. It matches [ErrLocked].
 type LockedError struct{ Lock Lock }
 
 // Error names the transaction and the place.
@@ -88,14 +88,14 @@ func (e *LockedError) Error() string {
 // Is matches ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// ReservedError tells what a plain write has met that others hold: that is what it may ask for
+// ReservedError has what a plain write has met that others hold: that is what it may ask for
 // itself. It matches [ErrReserved].
 type ReservedError struct{ Reserved ReservedSpan }
 
-// Error is that of ErrHeld.
+// Error returns the text of ErrReserved.
 func (e *ReservedError) Error() string { return ErrReserved.Error() }
 
-// Is matches ErrHeld.
+// Is matches ErrReserved.
 func (e *ReservedError) Is(target error) bool { return target == ErrReserved }
 
 func outsideError(p partition.Position, s partition.Span) error {

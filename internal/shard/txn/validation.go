@@ -10,9 +10,9 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// tryParticipant validates a part and evaluates its writes, without doing them, and takes
-// their versions. What it fails with is the lock that is in the way, if there is
-// one: until it is gone nobody knows what the rest means.
+// tryParticipant validates a part, evaluates its writes without applying them, and takes their
+// versions. If a lock is in the way, that lock is the error: until it is gone, what the rest
+// means is unknown.
 func (s *Site) tryParticipant(e *command.Env, id ID, p *Participant) (lockSet, error) {
 	s.recorder = recordingReader{env: e, locks: s.locks}
 	defer func() { s.recorder = recordingReader{} }()
@@ -75,8 +75,8 @@ func (s *Site) findConflict(id ID, t *lockSet) *Lock {
 	return nil
 }
 
-// checkReserved reports whether another transaction comes first. Locks come before that:
-// those who have them do not wait for anybody.
+// checkReserved reports whether another transaction comes first. Locks come before that: a
+// transaction that has locks does not wait for another.
 func (s *Site) checkReserved(id ID, t *lockSet) error {
 	if s.reservations.Len() == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (s *Site) checkReserved(id ID, t *lockSet) error {
 	return nil
 }
 
-// recordingReader is the state as a part sees it, with a note of all that it looks at. So
+// recordingReader is the state as a part sees it, with a note of all that it reads. So
 // what has to be locked is known, whatever the commands are: also of one that
 // writes nothing because of what it has read.
 type recordingReader struct {
@@ -154,17 +154,17 @@ type lockEntry struct {
 	effects effect.Builder
 }
 
-// rowAccess is a row that was looked at, or is to be changed.
+// rowAccess is a row that was read, or is to be changed.
 type rowAccess struct {
 	position partition.Position
 	// effectIndex is the number of the effect on it, -1 if there is none.
 	effectIndex int
 }
 
-// collectLocks finds the keys that rows belong to. The position of no key begins with
-// that of another, and whoever looks at an element looks at, or changes, its key
-// too: so in the order of positions each key comes before its elements, and what
-// begins with the last key belongs to it.
+// collectLocks finds the keys that rows belong to. The position of no key begins with that of
+// another, and a command that reads an element also reads, or changes, its key: so in the order
+// of positions each key comes before its elements, and what begins with the last key belongs to
+// it.
 func collectLocks(n *recordingReader, batch effect.Batch) (lockSet, error) {
 	places := make([]rowAccess, 0, len(n.keys)+batch.Len())
 	for _, p := range n.keys {
@@ -190,7 +190,7 @@ func collectLocks(n *recordingReader, batch effect.Batch) (lockSet, error) {
 			keys[x.effectIndex] = len(t.entries) - 1
 		}
 	}
-	// In the order in which they were made: so the feed tells them, and the fields of a hash
+	// In the order in which they were made: so the feed delivers them, and the fields of a hash
 	// that were written before it was deleted must not come after.
 	for i, op := range batch.All() {
 		appendOp(&t.entries[keys[i]].effects, op)
@@ -248,7 +248,7 @@ func (t *lockSet) checkInside(s partition.Span) error {
 		case lock.Range && len(s.End) > 0 && (len(lock.End) == 0 || bytes.Compare(lock.End, s.End) > 0):
 			return outsideError(lock.End, s)
 		case lock.Range && !lock.isRecordIn(s):
-			return outsideError(lock.RecordPosition(), s) // nobody would end it
+			return outsideError(lock.RecordPosition(), s) // no resolve would end it
 		}
 	}
 	return nil

@@ -70,8 +70,8 @@ func (w *world) readSpan(r command.Reader, s partition.Span, nowMS int64) map[st
 	return rows
 }
 
-// newResolvedReader returns what a group has in a span now, with the intents done that
-// their deciders say are committed.
+// newResolvedReader returns what a group has in a span, with the intents applied that their
+// deciders have committed.
 func (w *world) newResolvedReader(p *peer, s partition.Span) *ResolvedReader {
 	t, err := NewResolvedReader(p.store, s, func(id ID) bool {
 		locks := p.locks.ListTxn(id)

@@ -47,13 +47,13 @@ type world struct {
 	shards []shard
 	// net has what is on its way, each to be delivered never, once or often.
 	net []message
-	// late are duplicates that come when nobody thinks of them any more.
+	// late are duplicates that are delivered long after their transactions are over.
 	late []message
 	runs []*run
 	// model is what each key holds. No value is written twice.
 	model    map[string]string
 	outcomes map[ID]Outcome // of transactions whose decision was made
-	answers  map[ID]Outcome // what the callers were told
+	answers  map[ID]Outcome // what the callers got
 	serial   uint64
 	healing  bool
 	mood     mood
@@ -90,7 +90,7 @@ func newWorld(t *testing.T, seed uint64, counts *tally.Counts) *world {
 	return w
 }
 
-// assignOwners makes the groups' own lists say what the shards say.
+// assignOwners makes the groups' own tables match the shards.
 func (w *world) assignOwners() {
 	for _, p := range w.peers {
 		p.owned = nil
@@ -151,7 +151,7 @@ var moods = []mood{
 		begin: 6, deliver: 45, write: 14, read: 8, timeout: 6, crash: 1, tick: 2, move: 5, split: 8, merge: 6, housekeep: 1,
 		lose: 3, repeat: 5, delay: 12, late: 8, jump: 5, scan: 50,
 	},
-	{ // messages that come when nobody thinks of them any more
+	{ // messages that are delivered long after their transactions are over
 		begin: 6, deliver: 60, write: 5, read: 8, timeout: 10, crash: 1, tick: 5, restart: 1, move: 1, housekeep: 3,
 		lose: 3, repeat: 40, delay: 12, late: 20, jump: 10, scan: 5,
 	},
@@ -218,8 +218,8 @@ func (w *world) takeMessage(i int) message {
 	return m
 }
 
-// deliverMessage brings something to where it was going, unless it is lost. Commands
-// for one group may come together and make one batch.
+// deliverMessage delivers a message to its destination, unless it is lost. Commands for one
+// group may come together and make one batch.
 func (w *world) deliverMessage() {
 	if n := len(w.late); n > 0 && w.chance(w.mood.late) {
 		i := w.rng.IntN(n)
@@ -262,7 +262,7 @@ func (w *world) evalMessages(p *peer, batch []message) {
 	replies := p.evalBatch(refused, commands...)
 	if refused {
 		w.counts.Add("refused batches", 1)
-		return // nobody knows why there is no answer
+		return // the sender does not learn why there is no reply
 	}
 	for i, reply := range replies {
 		w.checkReply(commands[i], reply)
@@ -507,8 +507,8 @@ func (w *world) newID() (id ID) {
 	return id
 }
 
-// settleFaults lets everything come to rest: no more faults, time passes, and groups
-// tend what they have.
+// settleFaults lets everything come to rest: no more faults, time passes, and groups do their
+// housekeeping.
 func (w *world) settleFaults() {
 	w.healing = true
 	w.net = append(w.net, w.late...)
