@@ -62,9 +62,9 @@
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
 //     handed over: for some milliseconds, or some tens of them on a busy machine. A
 //     hand-over that takes longer than 30 ms, and at later tries up to 240, is given
-//     back and tried again. Who writes to it faster than it can be carried is held up
-//     before that, for at most 20 ms a write. Splits, merges, and moves within a store
-//     hold nobody up.
+//     back and tried again. A client that writes faster than the rows can be copied is
+//     delayed before that, by at most 20 ms a write. Splits, merges, and moves within a
+//     store delay no client.
 //   - A split, merge or move is done or taken back as a whole, whatever crashes. It can
 //     be cancelled until it is decided, which is just before the shard changes hands;
 //     after that it goes forward. A drain or regroup is made of moves: cancelled, it
@@ -85,6 +85,6 @@
 // keeps up to 1 GiB of log, and takes up to 128 MiB of memory to know what changes
 // meanwhile; one that needs more of both begins again, and is taken back after some
 // attempts. Jobs stand still during a [DB.Backup]. A group that
-// has decided transactions is removed only when nobody can ask for them any more,
+// has decided transactions is removed only when no store can ask for them any more,
 // some seconds later.
 package cleave

@@ -132,7 +132,7 @@ var (
 	// with the first group: choose another.
 	ErrCatalog = errors.New("cleave: the catalog stays where it is")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
-	// that nobody knows whether it was executed. It was not executed now.
+	// that it is unknown whether it was executed. It was not executed now.
 	ErrRequestOld = errors.New("cleave: the request id is out of the remembered time")
 	// ErrGone means that the feed does not go back that far: read the data, and
 	// follow the feed from where you read.

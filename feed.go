@@ -168,8 +168,8 @@ func isAtOrAfter(a, b string) bool {
 	return err1 == nil && err2 == nil && p >= q
 }
 
-// Before reports whether the change comes before a place in the same feed: whoever goes
-// on from there does not meet it. It is false if the place is of another feed.
+// Before reports whether the change comes before a place in the same feed: a reader that
+// goes on from there does not meet it. It is false if the place is of another feed.
 func (c *Change) Before(place Cursor) bool {
 	tag, there, _ := strings.Cut(string(place), "-")
 	myTag, mine, _ := strings.Cut(string(c.After), "-")

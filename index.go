@@ -19,7 +19,7 @@ import (
 type IndexMode uint8
 
 const (
-	// Transactional entries commit with their row, wherever they are: whoever reads
+	// Transactional entries commit with their row, wherever they are: a caller that reads
 	// both in one View or Update finds that they agree, always. Every write to the
 	// keyspace becomes a transaction, which is its price.
 	Transactional = IndexMode(index.Transactional)
@@ -241,8 +241,8 @@ func (db *DB) Indexes() (all []*Index) {
 	return all
 }
 
-// DropIndex removes an index. Nobody finds its entries when it returns; the room that
-// they took is given back in the background. Dropping a keyspace drops its indexes.
+// DropIndex removes an index. When it returns its entries are no longer found; their
+// room is reclaimed in the background. Dropping a keyspace drops its indexes.
 func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
 	return toPublicError(db.engine.DropIndex(ctx, keyspace, name))
 }
@@ -310,7 +310,7 @@ func (ix *Index) Status() (IndexStatus, error) {
 func (ix *Index) Wait(ctx context.Context) error { return toPublicError(ix.index.Wait(ctx)) }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
-// in the feed: that of [DB.StableHead] after a write, say. Whoever was told of a version of
+// in the feed: that of [DB.StableHead] after a write, say. A caller that knows a version of
 // a key waits for StableHead too, because that version is committed. A transactional index
 // is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.

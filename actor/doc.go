@@ -29,10 +29,10 @@
 // mode [Owner] a goroutine of the actor's own runs every message: a call waits
 // for the switch to it and back, and callers never run the handler.
 //
-// A [sync.Mutex] around the state is simpler and, where nobody waits, faster:
+// A [sync.Mutex] around the state is simpler and, without contention, faster:
 // BenchmarkCounter shows by how much. Prefer it unless messages gain from being
-// handled together, or senders need what a mutex has not: a bound on those who
-// wait, a context that ends the wait, messages nobody waits for, a panic that is
+// handled together, or senders need what a mutex does not offer: a bound on the number of
+// waiters, a context that ends the wait, messages without a reply, a panic that is
 // contained. For a map that many goroutines share see package shardmap.
 //
 // # Limits

@@ -189,7 +189,7 @@ func (f *Fleet[S, M, R]) PostBatch(ctx context.Context, shard func(m M) int, ms 
 }
 
 // fleetBatch is the working memory of one fleet batch: the messages side by side
-// by shard. It belongs to nobody else, so shards may work in it directly even
+// by shard. It has no other user, so shards may work in it directly even
 // if the caller can leave.
 type fleetBatch[S, M, R any] struct {
 	ms         []M

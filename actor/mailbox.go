@@ -30,10 +30,10 @@ type entry[M, R any] struct {
 type entryKind uint8
 
 const (
-	kindCall      entryKind = iota // one message, somebody waits for the reply
-	kindPost                       // one message, nobody waits
-	kindCallBatch                  // several messages, somebody waits
-	kindPostBatch                  // several messages, nobody waits
+	kindCall      entryKind = iota // one message, a caller waits for the reply
+	kindPost                       // one message, no caller waits
+	kindCallBatch                  // several messages, a caller waits
+	kindPostBatch                  // several messages, no caller waits
 	kindExclusive                  // no message: the sender wants to hold the actor
 )
 
@@ -43,7 +43,7 @@ const (
 //	queued | waiting | parked -> done  by the holder: the reply is there
 //	waiting | parked -> leader         by the holder: the actor is yours now
 //	leader -> done                     by the sender, as holder
-//	parked | leader -> abandoned       by the sender: nobody waits any more
+//	parked | leader -> abandoned       by the sender: it waits no more
 const (
 	stateQueued    uint32 = iota // sent, but its sender is busy elsewhere
 	stateWaiting                 // its sender is about to sleep
@@ -87,7 +87,7 @@ func (a *Actor[S, M, R]) getEntry(k entryKind) *entry[M, R] {
 	}
 	n.kind = k
 	if k == kindPost || k == kindPostBatch {
-		n.state.Store(stateAbandoned) // nobody will wait for it
+		n.state.Store(stateAbandoned) // no caller will wait for it
 		return n
 	}
 	if n.wake == nil {
@@ -119,8 +119,8 @@ func (a *Actor[S, M, R]) recycleEntry(n *entry[M, R]) {
 // messages alike. Both grow; the first is lowered again only for messages that
 // got a place and then did not come.
 //
-// Senders that find no room stand in a line and are given room in that order;
-// while there is a line nobody overtakes it.
+// Senders that find no room queue up and are given room in that order;
+// while there is a queue no sender overtakes it.
 type mailboxRoom struct {
 	capacity    int64
 	admitted    atomic.Int64 // messages that ever got a place and came, or still may
@@ -133,7 +133,7 @@ type mailboxRoom struct {
 
 	mu            sync.Mutex
 	waiters       []*roomWaiter
-	waitersClosed bool // closed: nobody may stand in line any more
+	waitersClosed bool // closed: no sender may queue up any more
 }
 
 // A place in the line for room.

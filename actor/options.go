@@ -10,8 +10,8 @@ import (
 type Mode uint8
 
 const (
-	// Combining lets callers run it: whoever finds the actor free runs its own
-	// message and those of all who wait. No goroutine, nothing to leak.
+	// Combining lets callers run it: a caller that finds the actor free runs its own
+	// message and all those that wait. No goroutine, nothing to leak.
 	Combining Mode = iota
 	// Owner gives the actor a goroutine that runs it and lives until Stop. For
 	// handlers that must not run on, or hold up, a caller's goroutine.
@@ -115,9 +115,9 @@ type Options struct {
 	SampleEvery int
 	// Now is the monotonic clock behind the latency figures. Default: time
 	// since the package was loaded. It is read while the actor is held, by
-	// whoever holds it, and also by senders: it must be safe for concurrent
+	// its holder, and also by senders: it must be safe for concurrent
 	// use, must not call the actor, and must neither panic nor end its
-	// goroutine, or the actor stays held and nobody is answered any more.
+	// goroutine, or the actor stays held and no message is answered any more.
 	Now func() time.Duration
 }
 

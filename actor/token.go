@@ -16,7 +16,7 @@ import (
 //	             ones and at the end to locked
 //	closed       stopped for good
 //
-// Whoever turns nil into something else holds the actor, or makes the owner
+// The goroutine that turns nil into something else holds the actor, or makes the owner
 // goroutine hold it. Holding passes from goroutine to goroutine: by the word,
 // by a node's state becoming leader, or through the owner's wake channel.
 
@@ -185,9 +185,9 @@ func (a *Actor[S, M, R]) offerTo(n *entry[M, R]) bool {
 }
 
 // step does the next thing there is to do with a held actor: it handles a
-// batch, or gives the actor to whoever is next and asked for it. self is the
+// batch, or gives the actor to the next goroutine that asked for it. self is the
 // entry of the holder, if it is still in the line. more reports that the holder
-// has to go on; else the actor is free, somebody else's, or what self asked for.
+// has to go on; else the actor is free, held by another, or what self asked for.
 //
 // As leader the holder was the first in line that waited, so every request for
 // the actor before self is abandoned: it keeps the actor until self is served.

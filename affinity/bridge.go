@@ -79,8 +79,8 @@ func (b *Bridge[From, To, K]) Cross(k Key[From, K]) (Key[To, K], error) {
 	return Key[To, K]{origin: k.origin, value: k.value}, nil
 }
 
-// Crossings returns every declared crossing with its count, also those that
-// nobody has used, ordered by From, To, Who and Reason.
+// Crossings returns every declared crossing with its count, unused ones
+// included, ordered by From, To, Who and Reason.
 func (s *Space[K]) Crossings() []Crossing {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,9 +8,9 @@
 //
 // # Promises
 //
-//   - Of one key there is one load at a time, however many ask for it. A caller
-//     whose context ends leaves by itself; the load goes on for the others. A loader
-//     that fails or panics is an error to all who wait, and to nobody else.
+//   - Of one key there is one load at a time, however many callers ask for it. A caller
+//     whose context ends leaves alone; the load goes on for the others. A loader
+//     that fails or panics is an error to the callers that wait for it, and to no other.
 //   - A [Cache.Get] that begins after [Cache.Invalidate] or [Cache.Flush] has returned
 //     does not return what was loaded before: a load that began earlier does not put its
 //     value in later.

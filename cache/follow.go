@@ -15,7 +15,7 @@ type feedState struct {
 	started       bool
 	err           error         // why it follows no more for now, or nil
 	invalidatedTo Place         // all up to here is invalidated
-	changed       chan struct{} // closed at the next change of the above; nil if nobody waits
+	changed       chan struct{} // closed at the next change of the above; nil without waiters
 	place         func() Place  // of the source, as covers
 	covers        func(at, place Place) bool
 }

@@ -25,8 +25,8 @@ type flightShard[K comparable, V any] struct {
 type flight[V any] struct {
 	ctx  context.Context // of who asked first: its values are the loader's
 	done chan struct{}   // closed when value and err are there
-	// load reports whether its value may be kept. If not it goes to those who wait for it,
-	// who came before, and to nobody else. Under the lane's lock.
+	// load reports whether its value may be kept. If not it goes only to the callers that
+	// wait for it, all of which came before. Under the lane's lock.
 	load      freshness.Load
 	startedAt time.Duration
 	// next is the load that begins when this one ends, for those who came after it had
@@ -113,7 +113,7 @@ func (c *Cache[K, V]) getOrCreateFlight(ctx context.Context, key K) (f *flight[V
 	return f, true, nil
 }
 
-// refreshInBackground loads a key again, if nobody does, and does not wait for it.
+// refreshInBackground loads a key again, unless a load is under way, and does not wait for it.
 func (c *Cache[K, V]) refreshInBackground(ctx context.Context, key K) {
 	l := c.flightShardOf(key)
 	l.mu.Lock()

@@ -30,7 +30,7 @@ func (c *Counters) addToAnyPart(ctx context.Context, s *counterState, delta int6
 	v := s.view.Load()
 	i := pickPart(len(v.partKeys))
 	// A part that was closed sends to the newest view, and a second one to part 0,
-	// which is always open: nobody runs after a counter that changes all the time.
+	// which is always open: no add runs after a counter that changes all the time.
 	for tries := 0; i > 0 && tries < 2; tries++ {
 		err := c.addToOpenPart(ctx, v.partKeys[i], delta, cleave.RequestID{})
 		if !errors.Is(err, cleave.ErrNotStored) {

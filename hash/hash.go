@@ -47,8 +47,8 @@ func (s Stable) Uint64() uint64 { return s.bits }
 func (s Stable) String() string { return hexDigits(s.bits) }
 
 // Restore turns a value that [Stable.Uint64] once returned back into a
-// Stable. It is the one door from a bare number into routing: whoever calls
-// it vouches that every process computes the same number for the same key.
+// Stable. It is the one door from a bare number into routing: the caller
+// vouches that every process computes the same number for the same key.
 func Restore(bits uint64) Stable { return Stable{bits} }
 
 // Local is a 64-bit hash value that is valid in this process only.

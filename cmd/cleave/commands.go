@@ -211,7 +211,7 @@ func (a actionCommand) toCobra(more func(*cobra.Command)) *cobra.Command {
 	}
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	if a.harmless {
-		_ = flags.MarkHidden("yes") // nobody is asked; a script may say it all the same
+		_ = flags.MarkHidden("yes") // there is no prompt; a script may pass it all the same
 	}
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan, and change nothing")
 	flags.BoolVar(&f.detach, "detach", false, "do not stay until the job is done")

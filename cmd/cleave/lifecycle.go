@@ -147,8 +147,8 @@ func (r *runningServer) reloadConfig() {
 	log.Info("reloaded", changed...)
 }
 
-// notifyServiceManager tells the service manager how the server stands, as sd_notify does: a datagram
-// to the socket that it names in the environment. Without one there is nobody to tell.
+// notifyServiceManager reports the state of the server to the service manager, as sd_notify does: a
+// datagram to the socket that the environment names. Without one it does nothing.
 func notifyServiceManager(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -185,5 +185,5 @@ func newTraceErrorLogger(log *slog.Logger, every time.Duration) func(error) {
 func closeTracer(t *tracing.Tracer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = t.Close(ctx) // nobody is there to be told
+	_ = t.Close(ctx) // an error has no reader at this point
 }

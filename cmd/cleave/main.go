@@ -144,7 +144,7 @@ func reportError(root, cmd *cobra.Command, err error) int {
 	if errors.As(err, &quiet) {
 		return quiet.code
 	}
-	if err == context.Canceled { // nobody has said what was under way
+	if err == context.Canceled { // no earlier error says what was under way
 		err = errInterrupted
 	}
 	// Errors of the packages begin with their names, too.

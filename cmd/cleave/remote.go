@@ -140,7 +140,7 @@ func (r *remote) withExitCode(err error) error {
 	return err
 }
 
-// newTerminal is whoever sits at the terminal of a command, if somebody does.
+// newTerminal is the terminal of a command, if it has one.
 func newTerminal(cmd *cobra.Command) *terminal.Terminal {
 	return terminal.New(cmd.InOrStdin(), cmd.ErrOrStderr())
 }

@@ -120,7 +120,7 @@ func (ix *Index) Status() (IndexStatus, error) {
 	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
 	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
 	if x.Extract == nil && status.Err == nil {
-		status.Err = undeclaredError(x) // though nobody is at work on one that is ready
+		status.Err = undeclaredError(x) // though no worker runs for one that is ready
 	}
 	if x.Mode == index.Asynchronous {
 		status.Behind, status.BehindBytes = ix.measureLag(&s)

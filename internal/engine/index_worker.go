@@ -39,7 +39,7 @@ func (ks *indexWorkers) stopAll() {
 	ks.wg.Wait()
 }
 
-// startOrWake begins to look after an index, or wakes whoever does because it has changed.
+// startOrWake starts the worker of an index, or wakes the running one because the index has changed.
 func (ks *indexWorkers) startOrWake(db *DB, x *node.IndexInfo) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -72,8 +72,8 @@ func (ks *indexWorkers) stopDropped() {
 	}
 }
 
-// find returns who looks after an index, nil if that is nobody yet: whoever makes an index
-// starts its keeper when others can see it already.
+// find returns the worker of an index, nil if there is none yet: the maker of an index
+// starts it when others can see the index already.
 func (ks *indexWorkers) find(ix *Index) *indexWorker {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()

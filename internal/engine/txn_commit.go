@@ -29,7 +29,7 @@ func (tx *Txn) commit() error {
 	if err := tx.checkUnique(); err != nil {
 		return err
 	}
-	if tx.err != nil { // it has looked at what could not be noted: nobody would tell if that changes
+	if tx.err != nil { // it has read what could not be noted: a change of that would go unnoticed
 		return tx.err
 	}
 	if err := tx.checkSize(); err != nil {

@@ -177,7 +177,7 @@ func (tx *Txn) fixExpiryClock(at keyRef, cmd command.Command) command.Command {
 		}
 		d.nowMS = nowMS
 		if tx.isKeptByLock(at.p, nowMS) {
-			tx.err = errRetry // it is there for whoever has read it, and not at the commit
+			tx.err = errRetry // the row exists for a transaction that has read it, but not at the commit
 			return cmd
 		}
 	}

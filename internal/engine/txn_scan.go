@@ -72,7 +72,7 @@ func (r *txnScan) run(yield func(ScanItem, error) bool) {
 		}
 		page, err := r.readPage(want)
 		if err != nil {
-			r.tx.err = err // nobody knows what it would have read
+			r.tx.err = err // what it would have read is unknown
 			yield(ScanItem{}, err)
 			return
 		}

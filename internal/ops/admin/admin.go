@@ -30,12 +30,12 @@ type Options struct {
 	Listener net.Listener
 	// TLS, if set, makes the listener speak HTTPS.
 	TLS *tls.Config
-	// Token lets in whoever has it, at least [api.MinToken] characters. Default what the
+	// Token is the password of an operator, at least [api.MinToken] characters. Default what the
 	// file http-token in Data has, which is made if there is none that is of use; without Data
 	// the token is put into a file of the user's, see [api.TokenPath], and removed by Close. If
-	// there is no place for that either, nobody has it, and nothing can be changed.
+	// there is no place for that either, there is no token, and nothing can be changed.
 	Token string
-	// ReadToken lets in whoever has it for what changes nothing, profiles excepted. It must be
+	// ReadToken is the password for what changes nothing, profiles excepted. It must be
 	// another one than Token. Default none.
 	ReadToken string
 	// Data is the directory of the store, "" if it is in memory.
@@ -47,7 +47,7 @@ type Options struct {
 	Hosts []string
 	// Pprof serves the profiles of the process, for those who have the token.
 	Pprof bool
-	// Tracer are told of requests and jobs. Nil for nobody.
+	// Tracer is notified of requests and jobs. May be nil.
 	Tracer *tracing.Tracer
 	// Version and Durability are told by the status.
 	Version    string
@@ -55,7 +55,7 @@ type Options struct {
 	// Config returns the configuration that the server was started with, and the latest that it
 	// has read. Default: one that says nothing.
 	Config func() (started, latest *config.Config)
-	// Log is told of what an operator should know. Default nobody.
+	// Log receives what an operator should know. Default none.
 	Log *slog.Logger
 	// Now is the clock of what is told. Default time.Now.
 	Now func() time.Time

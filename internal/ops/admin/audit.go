@@ -107,7 +107,7 @@ func (l *auditLog) beginEntry(e api.Audit) (done func(job *api.Job, err error), 
 		if err != nil {
 			e.Outcome, e.Detail = api.AuditFailed, toAPIError(err).Message
 		}
-		// Nobody can be told any more: the change is made. That it was begun is in the log.
+		// An error here cannot reach the client: the change is made. Its beginning is in the log.
 		_ = l.appendEntry(e)
 	}, nil
 }

@@ -202,7 +202,7 @@ func writeTokenCopy(path, token string) (left string) {
 const unusableSuffix = ".unusable"
 
 // loadOrMakeToken reads the token of the server, or makes one that only its user can read. A file that
-// has no token of use is kept under another name: whoever has put it there finds it. It reports
+// has no usable token is kept under another name, where its author finds it. It reports
 // whether the file has the token.
 func loadOrMakeToken(path string, log *slog.Logger) (token string, kept bool) {
 	token, err := readTokenFile(path)

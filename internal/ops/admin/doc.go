@@ -19,11 +19,11 @@
 //
 // # Choices
 //
-// Reads need no token if the listener is on loopback: whoever is on the machine may look.
+// Reads need no token if the listener is on loopback: every user of the machine may look.
 // Elsewhere everything does but /livez, /readyz and the first page. A second token is for
 // reading alone. Metrics are read anew for each request, from the typed figures that the store
 // has: client_golang checks and writes them, and keeps none. Health has connections of its own
-// (listener.go): who starts and stops servers must not take one with many visitors for a dead one.
+// (listener.go): a service manager must not take a server with many visitors for a dead one.
 //
 // # Limits
 //

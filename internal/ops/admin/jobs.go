@@ -154,7 +154,7 @@ func (a *Admin) planJobControl(ctx context.Context, q *query, summary string, f 
 			}
 			s, err := job.Status(ctx)
 			if err != nil {
-				return nil, nil // it was done, whoever cannot be told how it stands
+				return nil, nil // it was done, even if its state is unknown
 			}
 			one := toJob(s, a.o.Now())
 			return &one, nil
@@ -210,7 +210,7 @@ type serverJobs struct {
 type serverJob struct {
 	job    api.Job
 	cancel context.CancelFunc
-	// usedDirs are directories below that of backups which nobody else may change meanwhile.
+	// usedDirs are directories below that of backups which no other change may touch meanwhile.
 	usedDirs []string
 }
 

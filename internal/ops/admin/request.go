@@ -154,7 +154,7 @@ func byIndex[T any](i int, _ T) uint64 { return uint64(i) }
 func writeJSON(w http.ResponseWriter, status int, answer any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(true) // whoever shows it by mistake shows text
+	e.SetEscapeHTML(true) // shown as a page by mistake, it is text
 	if err := e.Encode(answer); err != nil {
 		status = http.StatusInternalServerError
 		b.Reset()

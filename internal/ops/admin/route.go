@@ -199,7 +199,7 @@ func (a *Admin) planOrApply(w http.ResponseWriter, r *http.Request, name string,
 }
 
 // applyChange makes a change that was planned, between two entries of the audit log. It goes on
-// when the client leaves: half a change helps nobody, and the log says how it ended.
+// when the client leaves: half a change is of no use, and the log says how it ended.
 func (a *Admin) applyChange(w http.ResponseWriter, r *http.Request, name string, c *plannedChange) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()

@@ -170,7 +170,7 @@ func (a *Admin) loadGroups(ctx context.Context) ([]api.Group, error) {
 }
 
 // shardCache keeps what shards hold for a moment: to find it out means to look into the tables
-// of every store, and whoever asks again and again shall not cost that.
+// of every store, and repeated requests must not cost that each time.
 type shardCache struct {
 	mu       sync.Mutex
 	loadedAt time.Time

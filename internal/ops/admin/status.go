@@ -126,7 +126,7 @@ func (a *Admin) listStores() []api.Store {
 
 const (
 	// minSkewRatio and minSkewBytes are from when on one shard has too much: less is moved within
-	// seconds, and is nobody's business yet.
+	// seconds, and needs no report.
 	minSkewRatio = 4
 	minSkewBytes = 256 << 20
 	// nearLimitShare is from when on clients, or writes, are about to be turned away.

@@ -10,8 +10,8 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
-// jobTracer looks for jobs that have ended, whoever began them, and tells the collector of
-// spans. It is there only if there is one.
+// jobTracer looks for jobs that have ended, whatever began them, and sends them to the collector
+// of spans. It exists only if there is a collector.
 type jobTracer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup

@@ -50,7 +50,7 @@ var defaultTransport = &http.Transport{
 	ResponseHeaderTimeout: 0, // the request's own bound holds
 }
 
-// CheckAddr reports whether the address is one. Nobody is asked.
+// CheckAddr reports whether the address is well formed. It sends no request.
 func (c *Client) CheckAddr() error {
 	_, err := c.baseURL()
 	return err

@@ -73,7 +73,7 @@ func (e *Error) Is(target error) bool {
 // What can go wrong between a client and a server, besides an [*Error], which is what the
 // server says.
 var (
-	// ErrUnreachable means that nobody answers at the address: start the server, or name
+	// ErrUnreachable means that there is no answer at the address: start the server, or name
 	// its address. Nothing was changed.
 	ErrUnreachable = errors.New("api: no server answers")
 	// ErrTimeout means that the answer did not come in time: what was asked for may be

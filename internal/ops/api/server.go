@@ -138,7 +138,7 @@ type Slow struct {
 	Name   string `json:"name,omitempty"`
 }
 
-// ObservedRequest is a request that did not go the short way, as whoever collects traces is told:
+// ObservedRequest is a request that left the fast path, in the form that trace collectors get:
 // it is no part of the answers.
 type ObservedRequest struct {
 	Slow

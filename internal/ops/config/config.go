@@ -224,9 +224,9 @@ func (c *Config) Diff(to *Config) (live map[string]string, restart []string) {
 // envPrefix is what the names of our variables begin with.
 const envPrefix = "CLEAVE_"
 
-// FindMisspelt returns the variables of an environment, as os.Environ has it, that nobody
-// reads and that are like one that is read. Others are those that are read besides
-// settings. A variable that is like none is somebody else's, and is let be.
+// FindMisspelt returns the variables of an environment, in the form of os.Environ, that are not
+// read but resemble one that is. Others are the variables read besides settings.
+// A variable that resembles none belongs to another program, and is ignored.
 func FindMisspelt(environ []string, others ...string) []Mistake {
 	var known []string // without what all begin with: it would make any two alike
 	for i := range settings {

@@ -47,7 +47,7 @@ type Options struct {
 	// Page is how many keys are asked for at a time. Default 512: their values fit into
 	// memory, and a page is a few milliseconds of the source.
 	Page int64
-	// Progress is told how far it is after each page. Default nobody.
+	// Progress is called after each page. Default none.
 	Progress func(Report)
 	// retryTimeout is how long a target is waited for that refuses what it will take later.
 	// Default [defaultTimeout]; tests have less.
@@ -121,7 +121,7 @@ func (r *Report) BytesPerSecond() float64 {
 	return float64(r.Bytes-r.resumedFrom.bytes) / max(r.Seconds, 1e-3)
 }
 
-// ETASeconds is how long the rest takes at the rate of this run, below 0 if nobody knows.
+// ETASeconds is how long the rest takes at the rate of this run, below 0 if unknown.
 func (r *Report) ETASeconds() float64 {
 	done := r.Keys - r.resumedFrom.keys
 	if done <= 0 || r.Total <= 0 {
@@ -234,9 +234,9 @@ func (r *importRun) copyAll(ctx context.Context) error {
 // ErrRestarted means that one of both was started anew meanwhile.
 var ErrRestarted = errors.New("it was started anew meanwhile: give the same command again, which begins anew")
 
-// checkNotRestarted refuses the end of a walk in which one of both was started anew: the source has
+// checkNotRestarted refuses the end of a walk in which either server restarted: the source has
 // given cursors of another walk then, and the target may have lost what it had taken. Clients
-// connect again by themselves, so nobody else notices.
+// reconnect by themselves, so nothing else notices.
 func (r *importRun) checkNotRestarted(ctx context.Context) error {
 	if fetchRunID(ctx, r.source) != r.state.Run {
 		return fmt.Errorf("source %s: %w", r.Source, ErrRestarted)

@@ -40,8 +40,8 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// Set parses a word. It is part of the flag interface, so whoever reports its
-// error names the flag and the word.
+// Set parses a word. It is part of the flag interface, so the caller adds the
+// name of the flag and the word to an error.
 func (f *Format) Set(word string) error {
 	for i, name := range formatNames {
 		if word == name {

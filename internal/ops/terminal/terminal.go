@@ -22,7 +22,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-// ErrNoTerminal means that there is nobody to ask: say yes beforehand.
+// ErrNoTerminal means that there is no terminal for a prompt: say yes beforehand.
 var ErrNoTerminal = errors.New("there is no terminal to ask at")
 
 // Terminal is where a person may be.
@@ -89,7 +89,7 @@ func (t *Terminal) Confirm(ctx context.Context, question string) (bool, error) {
 		return false, got.err
 	}
 	if got.err != nil {
-		fmt.Fprintln(t.out) // whoever leaves with an end of file is on the same line
+		fmt.Fprintln(t.out) // after an end of file the cursor is still on the prompt's line
 	}
 	said := strings.ToLower(strings.TrimSpace(got.line))
 	return said == "y" || said == "yes", nil

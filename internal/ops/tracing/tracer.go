@@ -35,7 +35,7 @@ type Options struct {
 	Endpoint string
 	// Version is that of the server.
 	Version string
-	// OnError is told that spans could not be sent. Default nobody.
+	// OnError is called when spans could not be sent. Default none.
 	OnError func(error)
 }
 
