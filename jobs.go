@@ -197,7 +197,7 @@ func (c Regroup) toRequest(*DB) (mover.Request, error) {
 }
 
 // Price is what a change is expected to cost, and to bring, if it began now and
-// nobody wrote meanwhile. It is no more exact than the sizes of shards, which are
+// no writes came meanwhile. It is no more exact than the sizes of shards, which are
 // estimates: see Shard.Rows. A Drain or Regroup looks at them again before each step, so
 // that it may take other steps than were planned. How long things take is what they took
 // before; of a store that has carried nothing yet, 100 MiB a second are assumed.

@@ -123,8 +123,8 @@ const (
 
 const (
 	// minMemorySegmentBytes and maxMemorySegmentBytes bound the segments of a log in memory. Small ones
-	// are merged into the tables more often; but zeros that wait for a log are memory that
-	// nobody uses.
+	// are merged into the tables more often; but zeros that wait for a log are unused
+	// memory.
 	minMemorySegmentBytes = 4 << 20
 	maxMemorySegmentBytes = 16 << 20
 	// memoryLayers is for tables in memory, where a scan does not wait for a disk: about a

@@ -110,9 +110,9 @@ type Location struct {
 	Slot int
 }
 
-// Locate returns where a key is, or would be if it were there. It asks nobody but the
-// map, and what it says is as old: a job may move the shard at any time. What keys that
-// are apart cost a transaction is said at [DB.Update].
+// Locate returns where a key is, or would be if it existed. It only reads the
+// map, and its answer is as old: a job may move the shard at any time. What distant keys
+// cost a transaction is described at [DB.Update].
 func (k *Keyspace) Locate(key []byte) Location {
 	m := k.db.node.Map()
 	s := m.Find(k.keyspace.AppendPosition(nil, key))

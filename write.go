@@ -45,7 +45,7 @@ func (k *Keyspace) Set(ctx context.Context, key, value []byte) error {
 		return err
 	}
 	c := setPool.Get().(*pooledSet)
-	defer setPool.Put(c) // nobody leaves early here: the command is done
+	defer setPool.Put(c) // this function always waits: the command is done by then
 	p, err := k.appendPosition(c.keyBuf[:0], key)
 	if err != nil {
 		return err

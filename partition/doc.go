@@ -23,7 +23,7 @@
 // simpler: many logical buckets over few shards, one of which moves at a time.
 //
 // The choice: an edit copies the map, so that lookups are a search in arrays
-// that nobody writes. At ten thousand shards a lookup takes tens of nanoseconds
+// that are never written to. At ten thousand shards a lookup takes tens of nanoseconds
 // and an edit a fraction of a millisecond.
 //
 // The limit: a map is a hint. It says who owned a place at its version; whether

@@ -265,7 +265,7 @@ func (d *draft) mergeShards(first, end int) error {
 		case left.Group != right.Group:
 			return fmt.Errorf("%w: %v is with %v, %v with %v: move one", ErrDifferent, left.Shard, left.Group, right.Shard, right.Group)
 		case left.pin != right.pin:
-			// Neither half may gain or lose a constraint that nobody asked for.
+			// Neither half may gain or lose a constraint without a request.
 			return fmt.Errorf("%w: %v is pinned to %q, %v to %q: pin them alike", ErrDifferent, left.Shard, d.pins[left.pin], right.Shard, d.pins[right.pin])
 		}
 	}
@@ -354,7 +354,7 @@ func (d *draft) pinShards(first, end int, to Constraint) error {
 	for _, g := range d.groups {
 		placeable = placeable || !g.Draining && to.Allows(g.Labels)
 	}
-	// What nobody meets is a slip of the pen. Lifting a pin is always right.
+	// A pin that no group can meet is a typing error. Lifting a pin is always right.
 	if !placeable && to != (Constraint{}) {
 		return fmt.Errorf("%w: no active group meets %q", ErrUnplaceable, to)
 	}

@@ -80,8 +80,8 @@ func (c *core) close() error {
 	return nil
 }
 
-// checkOpen tells that the caller has left, or that it was closed: then nothing is begun, so that
-// nobody has to ask what came of it.
+// checkOpen reports that the caller's context has ended, or that c was closed: then nothing is begun,
+// so that there is no outcome to ask about.
 func (c *core) checkOpen(ctx context.Context) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -114,8 +114,8 @@ func (c *core) reloadManifest(ctx context.Context) (*delivery.Manifest, error) {
 	return &m, err
 }
 
-// keepNewerManifest keeps a manifest that was read, unless a newer one is known: who was slow to read
-// it must not take back an epoch, whose ids nobody would ask for any more.
+// keepNewerManifest keeps a manifest that was read, unless a newer one is known: a slow reader
+// must not bring back an older open epoch, whose ids would not be asked for any more.
 func (c *core) keepNewerManifest(m *delivery.Manifest) {
 	for {
 		known := c.manifest.Load()
@@ -308,7 +308,7 @@ func (w *changeNotifier) start(c *core) {
 // canUnblock reports whether a change of a row, whose key goes on with rest behind the name, may
 // let a message be handed out: one that comes, one that is done and had a key that others
 // wait for, or was of an epoch before the open one, whose messages wait for all of these,
-// and one that is given back. Claims rouse nobody.
+// and one that is given back. Claims unblock none.
 func canUnblock(op cleave.ChangeOp, rest []byte, open uint64) bool {
 	const point = 1 // in front of the epoch
 	if len(rest) < point {

@@ -131,7 +131,7 @@ func parseTail(value []byte, err error) (delivery.Tail, error) {
 	return t, asDamaged(err)
 }
 
-// parseHead reads below which number a bucket has nothing: 0 if nobody has said.
+// parseHead returns the number below which a bucket is empty: 0 if there is no record of it.
 func parseHead(value []byte, err error) (uint64, error) {
 	switch {
 	case errors.Is(err, cleave.ErrNotFound):

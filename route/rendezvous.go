@@ -127,7 +127,7 @@ func (r *Rendezvous) Route(h hash.Stable) int {
 }
 
 // routeWeighted is Route for unequal weights. Mostly the node with the lowest floor
-// costs less than the second lowest floor, so nobody's logarithm is needed.
+// costs less than the second lowest floor, so no logarithm is needed.
 func (r *Rendezvous) routeWeighted(d draw) int {
 	at, second := lowestFloor(r.groups, r.handicap, d, len(r.ids))
 	id := int(r.ids[at])

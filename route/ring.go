@@ -251,7 +251,7 @@ func sortedPoints(nodes []Node, hs []hash.Stable, counts []int, total int) ([]po
 }
 
 // orderTies orders points that share a place by name, so that the winner is
-// the same whatever the order of the nodes and whoever else is there. It
+// the same whatever the order of the nodes and the other members. It
 // refuses nodes that win nowhere.
 func orderTies(points []point, nodes []Node) error {
 	var losers []int

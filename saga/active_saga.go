@@ -223,7 +223,7 @@ func (a *activeSaga) applyEvent(rec Record, e Event) (Record, error) {
 			a.runner.reportChange(next)
 			return next, nil
 		}
-		// Another one is there, or nobody knows whether it was written: look.
+		// A record exists already, or it is unknown whether ours was written: look.
 		if !errors.Is(err, ErrConflict) && a.runner.sleepContext(a.runner.ctx, journalRetry.WaitAfter(n, e.Random)) != nil {
 			return rec, errReleased
 		}

@@ -42,8 +42,8 @@ type Step[S any] struct {
 	// Do does it. What it changes in s is kept if it returns nil.
 	Do func(ctx context.Context, c Call, s *S) error
 	// Undo takes back what Do did. Without one the step is passed over on the way back:
-	// for steps that change nothing, and those that nothing can fail after. Nobody
-	// knows then whether a Do that failed takes effect later.
+	// for steps that change nothing, and those that nothing can fail after. It is
+	// unknown then whether a Do that failed takes effect later.
 	Undo func(ctx context.Context, c Call, s *S) error
 	// Retry is how it is tried again, in the place of all of the definition's Retry. The
 	// zero value is that one.
@@ -70,7 +70,7 @@ type Call struct {
 	Key string
 	// DoKey is the Key of the Do that an Undo takes back, or that of this Do.
 	DoKey string
-	// Doubt, in an Undo, means that nobody knows whether the Do took effect.
+	// Doubt, in an Undo, means that it is unknown whether the Do took effect.
 	Doubt bool
 	// Attempt is 1 for the first try, as far as the journal knows.
 	Attempt int
@@ -327,7 +327,7 @@ func (g *Sagas[S]) Wait(ctx context.Context, id string) (S, error) {
 	return g.toOutcome(g.runner.waitAtRest(ctx, id))
 }
 
-// Run is Start and Wait: whoever runs a saga of an id gets its outcome, the first time
+// Run is Start and Wait: every run of a saga of an id gets its outcome, the first time
 // and each time after, as long as it is kept.
 func (g *Sagas[S]) Run(ctx context.Context, id string, s S) (S, error) {
 	a, err := g.startSaga(ctx, id, s)

@@ -189,7 +189,7 @@ func (r *Runner) startSaga(ctx context.Context, k *untypedDefinition, id string,
 		}
 		r.reportChange(rec)
 	}
-	a, _ := r.launchSaga(rec) // whoever is closed by now leaves it to the one who resumes it: it has begun
+	a, _ := r.launchSaga(rec) // a runner that is closed by now leaves it to the one that resumes it: it has begun
 	return a, nil
 }
 

@@ -8,7 +8,7 @@
 //
 //   - Operations on one key are linearizable. Range, Len and Clear are weaker
 //     and say how.
-//   - Load takes no lock and waits for nobody, neither for writers nor for
+//   - Load takes no lock and never waits, neither for writers nor for
 //     growth. It tries again if a delete in the same bucket crossed it.
 //   - Writers lock one bucket, which holds a handful of entries, for a few
 //     stores. Writers elsewhere go on, unless their part of the map grows or

@@ -181,7 +181,7 @@ func isPointerFree(t reflect.Type) bool {
 	}
 }
 
-// seeds are the secrets of one map. Whoever does not know them cannot choose
+// seeds are the secrets of one map. Without them one cannot choose
 // keys that land in one bucket; two maps never agree on where a key lives.
 type seeds struct {
 	before, first, between, second uint64 // of hashWord

@@ -29,7 +29,7 @@
 // # What a salt costs
 //
 // A salt that is derived from columns which are given is known: such a read or write is
-// one, as without a salt. A salt that is picked is known to nobody: Append writes once,
+// one, as without a salt. A salt that is picked is not known to readers: Append writes once,
 // but Get and Delete ask for a key of each salt, and Put does so in a transaction.
 // Ordered reads that leave the salt open read each of the salts and merge.
 // So prefer salt(16, id), with a column that tells rows apart, to salt(16), and use

@@ -124,8 +124,8 @@ func (t *Table) boundKey(where key.Columns, open int, value any, upper bool) ([]
 	return ranges[0].Begin, nil
 }
 
-// withBoundName says which column a bound was taken for: whoever has left one out in Where meant
-// another.
+// withBoundName adds the name of the column that a bound was taken for: a caller that omits one in
+// Where means another.
 func (t *Table) withBoundName(name string, open int, value any, err error) error {
 	if value == nil || open == len(t.fields) {
 		return err

@@ -9,15 +9,15 @@
 //
 // # Promises
 //
-//   - What is committed after [Hub.Watch] has returned is told: each change with
+//   - What is committed after [Hub.Watch] has returned is reported: each change with
 //     Options.Every, otherwise at least the newest state of every key that has changed.
-//   - What is told of one key is told in the order in which it happened, wherever the
+//   - Events of one key arrive in the order in which they happened, wherever the
 //     key is moved meanwhile.
-//   - A watcher that takes its time holds up nobody: not the store, not the others.
+//   - A slow watcher holds up neither the store nor other watchers.
 //     What waits for it is bounded. Beyond that it is told to read again ([Lost]), or
 //     with Options.Every goes on from the log by itself.
-//   - Each event says from where to go on behind it: who was told of it, and comes back
-//     with that [cleave.Cursor], misses nothing. It may hear again what it has heard.
+//   - Each event has the place to go on from: a watcher that comes back
+//     with that [cleave.Cursor] misses nothing. It may receive again what it has received.
 //   - [Hub.Follow] tells what there is and then what changes, with no gap between. What
 //     it has told is, at any time, what the keys that it has told of were at one moment,
 //     or are on the way to.

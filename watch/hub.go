@@ -71,7 +71,7 @@ func (h *Hub) unregister(w *Watcher) {
 func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 	for {
 		err := h.readFeed(ctx, life, from)
-		if !errors.Is(err, cleave.ErrGone) || ctx.Err() != nil { // nobody watches, or another reads
+		if !errors.Is(err, cleave.ErrGone) || ctx.Err() != nil { // there are no watchers, or another goroutine reads
 			return
 		}
 		// The log was written faster than it was read, and is gone: all have lost

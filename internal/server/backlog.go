@@ -52,7 +52,7 @@ type task struct {
 // isStageable reports whether the worker stages it, unless it is a GET whose row is read.
 func (t *task) isStageable() bool { return t.run == nil && t.unit == nil && !t.exclusive }
 
-// isGet reports whether it is a GET, which is done by whoever reads its row.
+// isGet reports whether the task is a GET, which is executed by the reader of its row.
 func (t *task) isGet() bool { return t.request.Spec == getSpec && t.isStageable() }
 
 // isReadCurrent reports whether what was read for a GET is its answer, and its keyspace was not emptied.
@@ -304,7 +304,7 @@ func (c *client) finishBacklogRun(from int) {
 	}
 	if len(b.remaining()) == 0 {
 		if c.s.ctx.Err() == nil {
-			b.returnToPool() // else a group may still have a request that nobody waited for
+			b.returnToPool() // else a group may still have a request that was not waited for
 		}
 		c.backlog = nil
 	}

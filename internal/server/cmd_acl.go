@@ -82,9 +82,9 @@ func (s *Server) hasForbiddenSubscription(c *conn.Conn, u *acl.User) bool {
 	return false
 }
 
-// keepUser keeps a user as it is now, over a restart. Who calls it holds keeping, since before
-// it has changed the user: the last one to do that is the last one to keep it, and nobody
-// loads the user as it was meanwhile.
+// keepUser stores a user as it is now, for the next start. The caller has held keeping since before
+// it changed the user: the last change is the last one stored, and the user is not loaded
+// in an older state meanwhile.
 func (s *Server) keepUser(ctx context.Context, name string) error {
 	rules := ""
 	if u := s.users.Get(name); u != nil {

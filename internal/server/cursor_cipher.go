@@ -17,8 +17,8 @@ import (
 // value of the last row that was looked at, and the client may not be allowed to read that row.
 //
 // A cursor is encrypted and authenticated, and bound to what it was made for: command, keyspace, index and
-// direction. It is not bound to a user: it reveals nothing, and whoever goes on with it sees what it may read
-// itself. The key is kept beside the data, so a cursor outlives a restart; if the key is lost or damaged, another one takes its
+// direction. It is not bound to a user: it reveals nothing, and a user that goes on with it sees only what that user may
+// read. The key is kept beside the data, so a cursor outlives a restart; if the key is lost or damaged, another one takes its
 // place, and older cursors are refused.
 type cursorCipher struct{ aead cipher.AEAD }
 

@@ -102,8 +102,8 @@ type call struct {
 	inExec bool
 }
 
-// collectMailFirst has the messages that wait come before the answer: a client may take what
-// comes behind it for another answer. Nobody leaves more of those that it is about.
+// collectMailFirst puts pending messages before the reply: behind it, a client may take them for
+// another reply. Subscriptions that the command ends have ended, so no more of their messages come.
 func (t *call) collectMailFirst() {
 	if !t.inExec && !t.c.IsReplyDiscarded() { // else there is no place for them, or no answer
 		t.c.CollectMail()

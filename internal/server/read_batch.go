@@ -74,7 +74,7 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 		c.mergeRefused()
 		switch tasks := c.backlog.remaining(); {
 		case needsExclusive(tasks) || w.s.throttleTime(tasks) > 0:
-			// It may wait for a lock, which must hold up nobody else. And it leaves now: what it asks for next
+			// It may wait for a lock, which must delay no other request. And it leaves now: what it asks for next
 			// may depend on this.
 			c.SendOutput()
 			alone = append(alone, c)
@@ -260,8 +260,8 @@ var readBatchPool = sync.Pool{New: func() any { return new(readBatch) }}
 // again.
 const maxPooledKeyBytes, maxPooledGroups = 64 << 10, 8
 
-// maxBatchTasks is how many requests of a client are of one trip, and maxSlowBatchTasks if there is a disk to wait
-// for. For the others there is another one: nobody waits for all that others want, and those that
+// maxBatchTasks is the maximum of requests of a client in one batch, and maxSlowBatchTasks that with a disk to wait
+// for. The others go into another batch: no client waits for all that others want, and those that
 // have left want nothing more.
 const maxBatchTasks, maxSlowBatchTasks = 256, 32
 

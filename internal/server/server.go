@@ -38,17 +38,17 @@ type Options struct {
 	// Cluster makes the server report itself as a cluster of one node, so that cluster clients connect. Commands
 	// are the same with and without it.
 	Cluster bool
-	// Log is told of what an operator should know: clients that are refused or closed, wrong
-	// passwords, settings that clients change. Default: nobody is.
+	// Log receives what an operator should know: clients that are refused or closed, wrong
+	// passwords, settings that clients change. Default none.
 	Log *slog.Logger
-	// LogLevel is changed by CONFIG SET loglevel. Default one that nobody reads.
+	// LogLevel is changed by CONFIG SET loglevel. Default one without effect.
 	LogLevel *slog.LevelVar
 	// LogFile is where the log is, as CONFIG GET logfile tells it.
 	LogFile string
 	// Version is that of the program, for INFO.
 	Version string
-	// Observe is told of requests that did not go the short way, and must not block.
-	// Default nobody.
+	// Observe is called with requests that left the fast path, and must not block.
+	// Default none.
 	Observe func(api.ObservedRequest)
 	// Now is the clock of what clients are told about the server. Default time.Now.
 	Now func() time.Time

@@ -80,7 +80,7 @@ func (s *Server) recordLatency(event string, took time.Duration) (slow bool) {
 	return s.slowlog.IsSlow(took)
 }
 
-// reportRequest tells whoever wants to know about a request. It costs nothing if nobody does.
+// reportRequest reports a request to the observer. It costs nothing if there is none.
 func (s *Server) reportRequest(kind string, requests int, e func() stats.SlowlogEntry) {
 	if s.opts.Observe == nil {
 		return

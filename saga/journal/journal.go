@@ -156,7 +156,7 @@ func (j *Journal) saveRecord(tx *cleave.Txn, r saga.Record) error {
 	return j.putRecord(tx, r)
 }
 
-// checkRevision fails unless the record that is open has a revision: whoever was overtaken
+// checkRevision fails unless the record that is open has a revision: a runner that was overtaken
 // gets no further. What it reads is validated by the commit.
 func (j *Journal) checkRevision(tx *cleave.Txn, id string, revision uint64) error {
 	value, err := tx.Get(j.ks, openKey(id))

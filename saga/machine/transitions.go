@@ -152,7 +152,7 @@ func (r *Record) mustTurnRound(nowMS int64) bool {
 	return r.State == Running && (r.Cancel != "" || late)
 }
 
-// turnRound ends the way forward where nobody knows whether the step at hand was
+// turnRound ends the way forward where it is unknown whether the step at hand was
 // done. An atomic one was not: the record would say so.
 func (r *Record) turnRound(why string) {
 	if why == "" {
@@ -250,7 +250,7 @@ type Want struct {
 }
 
 // Wanted returns what is to be done about a saga that is in the journal as r. It
-// follows from r and the time alone, so whoever reads the journal can go on.
+// follows from r and the time alone, so every reader of the journal can go on.
 func Wanted(r Record, nowMS int64) Want {
 	switch {
 	case r.AtRest():

@@ -151,7 +151,7 @@ func (m Manifest) WithoutBucket(b Bucket) Manifest {
 }
 
 // WithoutClosedEpochs is the manifest without epochs that are empty and were closed before a
-// time: nobody asks any more what was put there.
+// time: the ids that were published in them are no longer asked for.
 func (m Manifest) WithoutClosedEpochs(beforeMS int64) Manifest {
 	m.Epochs = slices.DeleteFunc(slices.Clone(m.Epochs), func(e Epoch) bool {
 		return e.ClosedMS != 0 && e.ClosedMS < beforeMS && len(e.Left) == 0

@@ -142,7 +142,7 @@ func (t *Table) Authenticate(name string, password []byte) (*Account, error) {
 	t.mu.Lock()
 	a := t.users[name]
 	t.mu.Unlock()
-	u := newUser(name) // who is not there is asked too, so that nobody learns it from the time
+	u := newUser(name) // the password of an unknown user is checked too, so that the time does not reveal which users exist
 	if a != nil {
 		u = a.User()
 	}

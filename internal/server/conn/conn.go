@@ -146,13 +146,13 @@ func (c *Conn) WriteReply(spec *redis.Spec, write func(*redis.Writer)) {
 	c.transport.NotifyOutput()
 }
 
-// IsReplyDiscarded tells that nobody wants to hear the answer at hand.
+// IsReplyDiscarded reports whether the client wants no reply to the current command.
 func (c *Conn) IsReplyDiscarded() bool {
 	return c.RepliesOff && !c.ReplyIsPush || c.SkipReplies > 0
 }
 
-// FinishReply ends the answer that begins at a place: it is taken back if nobody wants to hear
-// it.
+// FinishReply ends the reply that begins at a place: it is removed if the client wants
+// none.
 func (c *Conn) FinishReply(spec *redis.Spec, start int) {
 	if len(c.Out.Bytes) > start && c.Out.Bytes[start] == '-' {
 		c.set.stats.RecordError(spec, c.Out.Bytes[start:])

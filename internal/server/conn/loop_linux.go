@@ -33,7 +33,7 @@ type loop struct {
 	nowMS  int64
 
 	// back are clients that are busy no more, mailed those with messages, and killed
-	// those to be closed. Whoever adds one while the loop sleeps wakes it.
+	// those to be closed. A goroutine that adds one while the loop sleeps wakes it.
 	mu                         sync.Mutex
 	resumed, withMail, toClose []*socket
 	asleep                     bool
@@ -87,7 +87,7 @@ func (s *Set) ServeLoops(l *net.TCPListener) error {
 	if lp.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return err
 	}
-	defer syscall.Close(lp.wakeFD) // nobody writes to it when the loop is awake
+	defer syscall.Close(lp.wakeFD) // no goroutine writes to it while the loop is awake
 	for _, fd := range []int{fd, lp.wakeFD} {
 		if err := lp.controlEpoll(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
 			return err

@@ -2,8 +2,8 @@ package conn
 
 import "sync"
 
-// mailbox is where other goroutines leave messages for a client, until whoever owns it
-// takes them.
+// mailbox is where other goroutines leave messages for a client, until the owner of the
+// connection takes them.
 type mailbox struct {
 	mu    sync.Mutex
 	bytes []byte

@@ -71,7 +71,7 @@ const subscriptionOverhead = 200
 // some milliseconds. What may take more is done by a goroutine, see IsPublishSlow.
 const maxInlineMatchSteps = 4 << 20
 
-// NewHub returns a hub that nobody listens to.
+// NewHub returns a hub without subscribers.
 func NewHub() *Hub {
 	h := &Hub{byClient: map[Subscriber]*subscriptions{}}
 	for i := range h.subscribers {
@@ -181,7 +181,7 @@ func (h *Hub) listPatterns() []string {
 		return *list
 	}
 	list := slices.Collect(maps.Keys(h.subscribers[ByPattern]))
-	h.patternCache.Store(&list) // nobody changes them: the lock is held
+	h.patternCache.Store(&list) // they do not change meanwhile: the lock is held
 	return list
 }
 

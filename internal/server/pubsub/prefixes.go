@@ -28,7 +28,7 @@ const (
 )
 
 // checkPrefixes refuses prefixes that are too many or too long, and those of which one begins with another:
-// whoever has both would be told twice. The error is that of Redis.
+// a client with both would be notified twice. The error is that of Redis.
 func checkPrefixes(list [][]byte) error {
 	if len(list) > maxPrefixes {
 		return redis.Error("ERR too many prefixes: at most " + strconv.Itoa(maxPrefixes) + " of a connection")

@@ -12,11 +12,11 @@ import (
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
 
-// Tracker tells clients that what they have read has changed, so that they can keep it.
+// Tracker notifies clients that what they have read has changed, so that they can cache it.
 //
-// It reads the feed, so it hears of every change, whoever makes it: a client, a program
-// that embeds the store, an expiry. That a keyspace is gone as a whole is not in the feed, and
-// all are told that everything has changed. A client is entered before it reads. So a change
+// It reads the feed, so it sees every change, whatever made it: a client, a program
+// that embeds the store, an expiry. The removal of a whole keyspace is not in the feed, and
+// all clients are notified that everything has changed. A client is entered before it reads. So a change
 // that its answer does not have is in the feed behind that, and the message about it is
 // sent behind the answer: see Subscriber. Until it is answered it stays entered whatever it is
 // told, since what it reads may be newer than the change that it was told of.
@@ -167,7 +167,7 @@ func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cur
 			k.invalidateChanged(change.Ops)
 		}
 		if ctx.Err() != nil || errors.Is(failed, cleave.ErrClosed) {
-			return // nobody tracks any more, or the store is closed
+			return // no client tracks any more, or the store is closed
 		}
 		if !errors.Is(failed, cleave.ErrGone) { // a log cannot be read now
 			pause = min(2*pause+10*time.Millisecond, time.Second)

@@ -276,7 +276,7 @@ func runMGet(u Unit, r *Request, w *Writer) {
 	w.Array(len(r.Args) - 1)
 	for _, key := range r.Args[1:] {
 		if w.HasOverflowed {
-			return // nobody hears it
+			return // the reply is too large and will not be sent
 		}
 		// A key of another type is taken for absent here, and nowhere else.
 		at := u.PositionOf(key)

@@ -25,8 +25,8 @@ const (
 	maxInlineBytes = 64 << 10
 )
 
-// ProtocolError is a request that is none: answer with it, and close the
-// connection, since nobody knows where the next one begins.
+// ProtocolError is a malformed request: answer with it, and close the
+// connection, since it is unknown where the next request begins.
 type ProtocolError struct {
 	Reason string
 	// TooLarge tells that it is a request, but larger than [Limits] allow. The reason names the limit.

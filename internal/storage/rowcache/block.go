@@ -298,7 +298,7 @@ func (s *slab) sizeBytes() int64 {
 	return s.totalBytes
 }
 
-// releaseBlock takes a block back that nobody looks at any more.
+// releaseBlock takes back a block that no reader looks at any more.
 func (s *slab) releaseBlock(b []byte) {
 	if s.pieceBytes == 0 {
 		return

@@ -13,7 +13,7 @@
 //   - A slow [Cache.Fill] cannot bring back an old value: it needs a [Ticket]
 //     taken before the state was read, and a publication in between voids it.
 //   - A row that is held stays, and what is published for its key takes its place. Held
-//     rows take at most half of Options.Bytes; a row that no longer fits is let go.
+//     rows take at most half of Options.Bytes; a row that no longer fits is released.
 //   - In a full table a row that was read is cached only if its key was asked for
 //     before, not long ago: reads that come once do not drive out what is hot.
 //   - Unpinned rows take at most Options.Bytes, index and headers included. What
@@ -198,7 +198,7 @@ func (t *Cache) Fill(tk Ticket, key, value []byte, present bool) bool {
 }
 
 // FillNeeded is Fill for a row that is needed next, by a command that is about to be
-// executed say: it is cached even if nobody has asked for it lately.
+// executed say: it is cached even if it was not asked for lately.
 func (t *Cache) FillNeeded(tk Ticket, key, value []byte, present bool) bool {
 	return t.fillRow(tk, key, value, present, fillNeeded)
 }
@@ -244,7 +244,7 @@ type Options struct {
 	// many that goroutines seldom meet, so few that each holds many rows.
 	// At most one for every 64 KiB.
 	Stripes int
-	// Seed of the hash. Default a random one, so that nobody can choose
+	// Seed of the hash. Default a random one, so that clients cannot choose
 	// keys that fall into one stripe.
 	Seed maphash.Seed
 	// ClassOf, if set, returns the class under which a key is counted; see

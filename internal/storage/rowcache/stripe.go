@@ -201,8 +201,8 @@ const (
 	fillPinned
 )
 
-// isFillable reports whether a ticket is good still: nothing has happened to the key, and nobody else has
-// filled it in. s.mu is held.
+// isFillable reports whether a ticket is still valid: nothing has happened to the key, and no other
+// caller has filled it in. s.mu is held.
 func (s *stripe) isFillable(tk Ticket, key []byte) bool {
 	if tk.sequence != s.sequence[laneOf(tk.hash)] {
 		return false

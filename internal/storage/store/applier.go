@@ -30,8 +30,8 @@ type applier struct {
 	// giveUpIfFull lets chunks go unapplied if the disk is full: the store is
 	// closing, and they are in the log.
 	giveUpIfFull atomic.Bool
-	// gaveUp means that a chunk was let go, or is about to be: nothing is applied any more, and
-	// whoever looks at the list and Pebble from now on misses rows.
+	// gaveUp means that a chunk was released without being applied, or is about to be: nothing is
+	// applied any more, and a reader of the list and Pebble misses rows from now on.
 	gaveUp  atomic.Bool
 	flushes atomic.Uint64
 	// waiters is how many wait for chunks to be applied.

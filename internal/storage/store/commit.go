@@ -56,7 +56,7 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 		s.health.fail(err)
 	}
 	if dead := s.health.err(); err == nil && dead != nil {
-		// It is in the log, but nobody will bring it into Pebble before the
+		// It is in the log, but will not get into Pebble before the
 		// next Open.
 		return 0, fmt.Errorf("%w: %w", ErrUnknown, dead)
 	}
@@ -85,7 +85,7 @@ func (s *Store) isDiskFull() bool {
 	case err == nil && u.AvailBytes < 2*uint64(s.opts.SegmentBytes):
 		return true
 	case (err != nil || noFiles) && time.Since(time.Unix(0, s.health.diskFullAt.Load())) < diskFullRetryPause:
-		return true // nobody knows: Pebble is asked again after a while
+		return true // unknown: Pebble is asked again after a while
 	}
 	s.health.recordSuccess()
 	return false
@@ -150,8 +150,8 @@ func (c *chunk) logBytes() int64 {
 // chunkList is the list of chunks that are not applied, oldest first, and the
 // place where commits become visible.
 //
-// Invariants: a committed operation is in a chunk of the list or in Pebble, at
-// times in both. Whoever copies the list first and asks Pebble second misses
+// times in both. A reader that copies the list first and asks Pebble second misses
+// nothing. The list holds one reference to the memory of each of its chunks.
 // nothing. The list holds one reference to the memory of each of its chunks.
 type chunkList struct {
 	table *rowcache.Cache

@@ -41,7 +41,7 @@ type directory struct {
 }
 
 // IsStore reports whether there is a store in a directory of the operating system. One that cannot
-// be looked at counts as one: whoever opens it is told why.
+// be looked at counts as one: opening it reports why.
 func IsStore(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, formatName))
 	return !errors.Is(err, fs.ErrNotExist)

@@ -17,8 +17,8 @@ import (
 
 // guardedFS is the file system that Pebble gets. It keeps six rules: nothing is
 // written after the store died, files are the owner's alone, a full disk is not
-// hammered, a manifest is durable by name before a marker names it, whoever
-// writes tables gives way to clients, and few wait for a table at once.
+// hammered, a manifest is durable by name before a marker names it, writers
+// of tables give way to clients, and few wait for a table at once.
 type guardedFS struct {
 	vfs.FS
 	health         *health
@@ -189,7 +189,7 @@ func (g *guardedFS) Lock(name string) (io.Closer, error) {
 
 // OpenDir opens a directory to be synced. Pebble panics if that fails; here the
 // store dies instead, and Pebble goes on with a disk that takes nothing more. A checkpoint
-// may be on another disk, which is no reason to die: whoever makes it asks takeCheckpointError.
+// may be on another disk, which is no reason to die: its maker calls takeCheckpointError.
 func (g *guardedFS) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {

@@ -60,7 +60,7 @@ type Options struct {
 	// together are one layer, and what the second overwrites is left out. With it a write took
 	// about a tenth less of the processors. Default: it does not wait.
 	Linger time.Duration
-	// Events hears of what an operator should know. Default nobody.
+	// Events receives what an operator should know. Default none.
 	Events Events
 	// AcceptLoss opens a store whose log is damaged with what is left of it. What is lost is
 	// reported.

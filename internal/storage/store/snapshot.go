@@ -186,7 +186,7 @@ func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key,
 				break
 			}
 		}
-		p.isExceeded(base) // whoever comes next is told, if not this one
+		p.isExceeded(base) // an excess is recorded for the next reader, if not for this one
 		if err = it.Err(); err != nil {
 			s.recordReadTime(time.Since(began))
 		}
@@ -225,11 +225,11 @@ func (s *Store) scanRange(brief bool, start, end []byte, reverse bool, visit fun
 	return visit(base, newIter(s, base, appendViews(viewRoom[:0], cuts), start, end, reverse))
 }
 
-// captureConsistent is that of the chunks, and refuses who came when some were let go that Pebble does
+// captureConsistent is that of the chunks, and fails if chunks were released by then that Pebble does
 // not have: the store has died, or is closed on a full disk.
 func (s *Store) captureConsistent(brief bool, look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
 	held, pos, err := s.chunks.captureConsistent(brief, look, undo)
-	if err != nil || !s.applier.gaveUp.Load() { // it is said before the first is let go
+	if err != nil || !s.applier.gaveUp.Load() { // gaveUp is set before the first chunk is released
 		return held, pos, err
 	}
 	undo()
@@ -248,7 +248,7 @@ func appendCuts(cuts []memruns.Cut, held []*chunk) []memruns.Cut {
 }
 
 // appendViews appends what the cuts have, sorted, newest chunk first. It may take a
-// while, and holds nobody up.
+// while, and blocks no other goroutine.
 func appendViews(views []memruns.View, cuts []memruns.Cut) []memruns.View {
 	for _, c := range slices.Backward(cuts) {
 		views = append(views, c.View())
@@ -347,7 +347,7 @@ func (u *chunkList) captureConsistent(brief bool, look func(held []*chunk), undo
 
 // Digest sums up the rows of a range. Two ranges with the same rows have the
 // same digest; two with the same digest have the same rows but for a chance of
-// about one in 2^128, if nobody chose the rows to that end.
+// about one in 2^128, if the rows were not chosen to that end.
 type Digest struct {
 	Rows  uint64
 	Bytes uint64 // of keys and values

@@ -139,10 +139,10 @@ func (l *Log) beginSegment(s *segment) error {
 
 // writeTask is a piece of work that happens in log order: the write of a frame, the end
 // of a chunk, or nothing, for a Sync that has to know that all before it is
-// written. Whoever made it waits until everything before it was written,
+// written. Its goroutine waits until everything before it was written,
 // does its own I/O, passes the turn on, and then, again in order, publishes. So
-// while one frame is published the next is being written, and nobody who finds the
-// log idle ever waits for another goroutine.
+// while one frame is published the next is being written, and a goroutine that finds the
+// log idle never waits for another one.
 type writeTask struct {
 	chunk      *Chunk
 	start      int // of the frame in the chunk
