@@ -136,7 +136,7 @@ func TestLogger_OfAStore_HearsOfRecoveryJobsBackupsAndIndexes(t *testing.T) {
 	}
 }
 
-// Whoever has read one write of a transaction reads all of them from then on,
+// A reader that has read one write of a transaction reads all of them from then on,
 // also with single reads that are no transaction themselves.
 func TestATransactionAppearsAtOnceToSingleReads(t *testing.T) {
 	db, err := cleave.OpenMemory(cleave.Options{})

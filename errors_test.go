@@ -46,7 +46,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	}
 }
 
-// Whoever reads what was refused learns what is wrong, once, and what to do.
+// The text of a refusal names what is wrong, once, and what to do.
 func TestARefusalSaysWhatToDo(t *testing.T) {
 	db := openWatched(t, 2, nil)
 	ks := rangeSpace(t, db, "r")
@@ -249,7 +249,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	checkRefused(t, "an old request", secondError(ks.AddOnce(ctx, old, []byte("n"), 1)), ErrRequestOld)
 }
 
-// Whoever keeps a transaction beyond its function is told so by every method.
+// A transaction that is kept beyond its function is refused by every method.
 func TestATransactionThatIsOverRefuses(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := db.Default()

@@ -170,8 +170,8 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	}
 }
 
-// A store that has no groups any more is at its end after a restart, where nobody commits:
-// who reads up to now comes there.
+// A store that has no groups left is at its end after a restart, where nothing is committed:
+// a read up to now ends there.
 func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
 	for _, d := range []wal.Durability{wal.Always, wal.Never} {
 		o := tinyOptions(d, nil, store.NewMemFS(), store.NewMemFS())

@@ -307,7 +307,7 @@ func (f brokenFS) Rename(from, to string) error {
 	return f.FS.Rename(from, to)
 }
 
-// Whoever waits for a store that has failed would wait for ever.
+// A reader that waits for a store that has failed would wait for ever.
 func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	var broken atomic.Bool
 	db := mustOpen(t, tinyOptions(wal.Always, nil, brokenFS{store.NewMemFS(), &broken}))

@@ -139,7 +139,7 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f.close(t, db)
 }
 
-// A store without room refuses: nobody hears that the outcome is unknown, whichever
+// A store without room refuses: no caller gets an unknown outcome, whichever
 // store decides, and nothing stays locked on the other.
 func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 	f := newFullDisk()

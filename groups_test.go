@@ -15,7 +15,7 @@ import (
 )
 
 // Money goes from account to account, across groups, while others look: by
-// transactions, by reads of several keys and by scans. Nobody sees it under way.
+// transactions, by reads of several keys and by scans. No reader sees a transfer under way.
 func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
 	for _, o := range []Options{{Groups: 8}, {Stores: 3, Groups: 8}, {Stores: 3, Groups: 8, Durability: Never}} {
 		t.Run(fmt.Sprintf("stores=%d,%v", max(o.Stores, 1), o.Durability), func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(7)=a`)
 			mustVerify(t, ix)
 			clock.advance(2 * time.Second)
-			expectFound(t, ix, IndexScanOptions{Fresh: true}, ``) // nobody has removed the row yet
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, ``) // the row is not removed yet
 			_, err = ks.HSet(ctx, []byte("d"), newFields("age", "4")...)
 			must(t, err)
 			mustClose(t, db)
@@ -169,7 +169,7 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 	ix := mustIndex(t, db, options)
 	expectFound(t, ix, IndexScanOptions{Fresh: true}, `("value", "1")=gone ("value", "2")=stays`)
 	mustClose(t, db)
-	db = mustOpen(t, o) // and nobody declares the function
+	db = mustOpen(t, o) // without declaring the function
 	defer func() { mustClose(t, db) }()
 	_, err := db.Default().Delete(ctx, []byte("gone"))
 	must(t, err)

@@ -154,7 +154,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		if err := db.Write(ctx, &b); !errors.Is(err, ErrUnique) {
 			t.Errorf("two of a batch: %v", err)
 		}
-		// Rows that were there before are named too, by whoever asks.
+		// Rows that were there before are named too, by every caller that asks.
 		must(t, db.Update(ctx, func(tx *Txn) error {
 			_, err := tx.HSet(ks, []byte("first"), newFields("tax", "1")...)
 			_, err2 := tx.HSet(ks, []byte("second"), newFields("tax", "1")...)
@@ -296,7 +296,7 @@ func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{}, `("y")=b ("z")=a`)
 }
 
-// A row that has expired leaves its entries for a while. Nobody sees them, and nobody is
+// A row that has expired leaves its entries for a while. No reader sees them, and no write is
 // refused because of them.
 func TestEntriesExpireWithTheirRows(t *testing.T) {
 	clock := newClock()
@@ -318,7 +318,7 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{}, `("x")=a`)
 	clock.advance(300 * time.Millisecond)
 	expectFound(t, ix, IndexScanOptions{}, ``)
-	_, err = ks.SetWith(ctx, []byte("a"), []byte("y"), SetOptions{TTL: time.Second}) // nobody knows what it was
+	_, err = ks.SetWith(ctx, []byte("a"), []byte("y"), SetOptions{TTL: time.Second}) // without knowing what it was
 	must(t, err)
 	expectFound(t, ix, IndexScanOptions{Limit: 1}, `("y")=a`)
 	must(t, ks.Set(ctx, []byte("b"), []byte("x"))) // which is free again

@@ -80,7 +80,7 @@ func (g *slowGate) CheckAddr() error {
 // A row that passed the gate before there was an index, and is on its way when it is
 // made, is not missed.
 func TestAnIndexMissesNoRowThatWasOnItsWay(t *testing.T) {
-	db := openSmall(t, 4) // entries and rows apart: who builds waits for nobody but on purpose
+	db := openSmall(t, 4) // entries and rows apart: a build waits for nothing but on purpose
 	ks, p := awayFromTheCatalog(t, db)
 	gate := &slowGate{node.UnindexedGate{Keyspace: ks.keyspace}, db, make(chan struct{})}
 	written := make(chan error)
@@ -331,7 +331,7 @@ func TestIndexesAreRightAfterCrashes(t *testing.T) {
 	}
 }
 
-// Whoever opens an index while another goroutine makes it may use it at once.
+// A caller that opens an index while another goroutine makes it may use it at once.
 func TestAnIndexThatSeveralOpenAtOnceMayBeUsedByAll(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "k")
@@ -433,7 +433,7 @@ func hostileEntries(r IndexRow) (all []IndexEntry, _ error) {
 	return []IndexEntry{{Entry: key.Tuple{text}}}, nil
 }
 
-// Whoever makes an index and does not wait for the end of that leaves one behind that is
+// A caller that makes an index and does not wait for the end of that leaves one behind that is
 // built all the same, and misses no row that was on its way.
 func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
 	db := openSmall(t, 4) // entries and rows apart

@@ -162,7 +162,7 @@ func TestWhatJobsCostSurvivesACrash(t *testing.T) {
 	}
 }
 
-// Why a job was taken back is said in the words of this package, whoever said it first.
+// The reason why a job was taken back is in the words of this package, whatever its origin.
 func TestAJobThatIsTakenBackSaysWhyInTheUsersWords(t *testing.T) {
 	var once sync.Once
 	var db *DB

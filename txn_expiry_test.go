@@ -170,7 +170,7 @@ func TestAKeyIsNotOverWithinTheTransactionThatDatedIt(t *testing.T) {
 	}
 }
 
-// A transaction is told whether a condition on an expiry holds, also if it would not by the
+// A transaction gets the result of a condition on an expiry, also if it would differ by the
 // clock of the commit.
 func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 	for _, flags := range []command.ExpireFlags{command.ExpireGT, command.ExpireLT} {

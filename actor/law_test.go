@@ -143,7 +143,7 @@ func TestAcceptedMessagesAreHandledOnceInTheSendersOrderAndRefusedOnesNever(t *t
 		if err := a.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Stopped and drained: nobody else touches the state any more.
+		// Stopped and drained: no goroutine touches the state any more.
 		state := actor.StateOf(a)
 		if state.disorder != "" {
 			t.Error(state.disorder)
@@ -241,7 +241,7 @@ func (s *sender) callBatch(ctx context.Context, size int) error {
 	return nil
 }
 
-// readState reads the state with nobody else at it.
+// readState reads the state while no other goroutine uses it.
 func (s *sender) readState(ctx context.Context) error {
 	var disorder string
 	err := s.a.Do(ctx, func(d *desk) {

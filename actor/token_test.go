@@ -36,7 +36,7 @@ func TestCallersOfABlockingHandlerShareItsBatches(t *testing.T) {
 		}
 		wg.Wait()
 		stopAndRead(t, a)
-		// Each round is at most two batches: whoever comes first, and the rest.
+		// Each round is at most two batches: the first caller, and the rest.
 		if st := a.Stats(); st.Handled != callers*rounds || st.Batches > 2*rounds+1 {
 			t.Errorf("%d messages in %d batches", st.Handled, st.Batches)
 		}

@@ -115,7 +115,7 @@ type modelRun struct {
 	random *rand.Rand
 	source *sourceModel
 	cache  *Cache[int, int]
-	maxAge time.Duration // how old a value may be that nobody was told of
+	maxAge time.Duration // the maximum age of a value that changed without a notification
 	gets   sync.WaitGroup
 }
 
@@ -178,7 +178,7 @@ func (x *modelRun) step() {
 		x.cache.Invalidate(key)
 		x.source.requireCurrent(key)
 	case n < 16:
-		x.source.writeKey(key) // and nobody is told
+		x.source.writeKey(key) // without a notification
 	case n < 17:
 		x.source.writeKey(key)
 		x.cache.Flush()

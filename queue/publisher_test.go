@@ -13,7 +13,7 @@ import (
 )
 
 // A producer may not know whether what it has published long ago was of use: what its id was
-// used for is known, or it is told that nobody knows.
+// used for is known, or it gets an error that this is unknown.
 func TestARetryIsKnownOrRefused(t *testing.T) {
 	clock := newClock()
 	db, ks := openMemory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
@@ -46,7 +46,7 @@ func TestARetryIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// An old id fails nobody who publishes to the same shard at the same time.
+// An old id fails no other caller that publishes to the same shard at the same time.
 func TestAnOldIDFailsNobodyElse(t *testing.T) {
 	clock := newClock()
 	db, ks := openMemory(t, cleave.Options{Now: clock.Now})
@@ -133,8 +133,8 @@ func requestIDAt(at time.Time) (id cleave.RequestID) {
 	return id
 }
 
-// Those who revive the same message at once revive it once, and are in nobody's way who
-// publishes to the same shard.
+// Callers that revive the same message at once revive it once, and do not disturb those that
+// publish to the same shard.
 func TestARevivalThatComesTooLateFailsNobodyElse(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{})
 	q := openQueue(t, db, ks, "q", Options{Shards: 1, MaxDeliveries: 1})

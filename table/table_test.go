@@ -474,7 +474,7 @@ func TestAPutThatIsNotStoredChangesNothing(t *testing.T) {
 		return sharedStore.Update(background, func(tx *cleave.Txn) error {
 			err := table.In(tx).PutWith(one, nil, o)
 			if errors.Is(err, cleave.ErrNotStored) {
-				return nil // whoever is content with what is there
+				return nil // for callers that are content with the existing row
 			}
 			return err
 		})

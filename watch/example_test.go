@@ -24,7 +24,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer w.Close()
-	for _, row := range [][2]string{{"price/apple", "3"}, {"stock/apple", "100"}, {"price/pear", "4"}} { // nobody watches stocks
+	for _, row := range [][2]string{{"price/apple", "3"}, {"stock/apple", "100"}, {"price/pear", "4"}} { // stocks are not watched
 		if err := ks.Set(ctx, []byte(row[0]), []byte(row[1])); err != nil {
 			log.Fatal(err)
 		}

@@ -248,7 +248,7 @@ func TestWhoFollowsBeginsAnewIfThePlaceIsGone(t *testing.T) {
 	}
 }
 
-// delayedFeed is a feed whose reader is held up until it is let go.
+// delayedFeed is a feed whose reader is held up until it is released.
 type delayedFeed struct {
 	feedSource
 	release chan struct{}
@@ -497,7 +497,7 @@ func TestAHubThatHasMissedSomethingSaysSoAndGoesOn(t *testing.T) {
 }
 
 // What is offered to others by a later reader would let those of before go on behind what
-// was written while nobody read.
+// was written while there was no reader.
 func TestWhoseReaderHasFailedIsOfferedNothingMore(t *testing.T) {
 	for name, o := range map[string]Options{"every": {Every: true}, "last": {}} {
 		t.Run(name, func(t *testing.T) {

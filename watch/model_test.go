@@ -158,7 +158,7 @@ func TestAWatcherEndsWithWhatTheStoreHas(t *testing.T) {
 
 // While several write, in several stores, and shards move, all who watch end with what
 // there is: fast and slow ones, those of every change, of some keys, and those who follow
-// or come back all the time. Nobody leaves a goroutine behind.
+// or come back all the time. No goroutine is left behind.
 func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	seed := testSeed(t)
 	ks, h := newKeyspaceAndHub(t, cleave.Range)

@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/cache/storecache"
 )
 
-// Prices live in a slow place. Whoever changes one also notes that in the store, and every
+// Prices live in a slow place. A writer that changes one also notes that in the store, and every
 // cache that follows the store's feed forgets the old one.
 func Example() {
 	ctx := context.Background()

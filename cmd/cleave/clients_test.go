@@ -88,7 +88,7 @@ func TestAServerInMemoryHasALimit(t *testing.T) {
 	}
 }
 
-// Users are there after a kill, and nobody is served without them.
+// Users survive a kill, and no client is served without them.
 func TestUsersOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	p := startServer(t, "--data", dir)

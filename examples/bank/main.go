@@ -9,8 +9,8 @@
 // before each kill, and compares.
 //
 // Look at [bank.transfer] for the transaction: the request's id is written by
-// the transaction that it names, which makes it safe to ask again when nobody
-// knows what happened. Look at [book.audit] for what must hold after every kill:
+// the transaction that it names, which makes it safe to ask again when the
+// outcome is unknown. Look at [book.audit] for what must hold after every kill:
 //
 //   - all accounts together have what they began with;
 //   - each account has what it began with plus what the log says: no transfer is

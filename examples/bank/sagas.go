@@ -84,7 +84,7 @@ func (s *sagas) transfer(ctx context.Context, o order, at func(step)) error {
 	return err
 }
 
-// at tells whoever watches a transfer how far it is.
+// at reports to the watcher of a transfer how far it is.
 func (s *sagas) at(t *Transfer, where step) {
 	if at, ok := s.watchers.Load(t.ID); ok {
 		at.(func(step))(where)

@@ -131,7 +131,7 @@ func (r *branch) work(ctx context.Context, lines *bufio.Scanner, seed uint64) er
 	go func() {
 		for lines.Scan() {
 		}
-		cancel(io.EOF) // whoever started the bank has gone, or wants it to end
+		cancel(io.EOF) // the parent process has gone, or wants it to end
 	}()
 	<-ctx.Done()
 	if r.stop != never {

@@ -65,7 +65,7 @@ func (l *line) hold(ctx context.Context, c cabin, customer, price string, keep t
 		if says != "" && says != held(customer) {
 			return fmt.Errorf("%w: %s is %s", errTaken, c, says)
 		}
-		// Both rows are gone when the time is over: nobody has to clean up.
+		// Both rows are gone when the time is over: no cleanup is needed.
 		ttl := cleave.SetOptions{TTL: keep}
 		if err := tx.SetWith(l.rows, k.cabin, []byte(held(customer)), ttl); err != nil {
 			return err

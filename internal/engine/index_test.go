@@ -111,7 +111,7 @@ func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
 	}
 }
 
-// Whoever looked after an index that was dropped is gone, and nothing is kept of it.
+// The worker of an index that was dropped ends, and nothing is kept of it.
 func TestNobodyLooksAfterADroppedIndex(t *testing.T) {
 	db, _ := mustOpen(t, memoryOptions())
 	defer db.Close()

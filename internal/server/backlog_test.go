@@ -598,8 +598,8 @@ func (h *blockingCommand) Eval(*command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// A request that is in the queue of a group when the server ends is executed as it was asked for, though
-// nobody waits for it.
+// A request that is in the queue of a group when the server ends is executed as it was sent, although
+// no client waits for it.
 func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 	const mine = "mineminemine"
 	for range 10 {

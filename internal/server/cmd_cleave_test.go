@@ -350,8 +350,8 @@ func dumpOf(parts ...string) string {
 	return string(binary.LittleEndian.AppendUint64(out, xxhash.Sum64(out)))
 }
 
-// A cursor tells nothing about the row that it is behind, which the user may not be allowed to read; it is good
-// for what it was made for alone, also after a restart, and whoever shows it.
+// A cursor reveals nothing about the row that it is behind, which the user may not be allowed to read; it is good
+// for what it was made for alone, also after a restart, and for any user that presents it.
 func TestCursor_OfARowThatMayNotBeRead_RevealsNothing(t *testing.T) {
 	dir := t.TempDir()
 	run := func(test func(l *testServer, c *testConn)) {

@@ -58,8 +58,8 @@ func TestNames_OfChannelsAndWatchedKeys_AreBoundedAndCounted(t *testing.T) {
 	})
 }
 
-// A PUBLISH that takes long to match holds up nobody: patterns are matched by a goroutine of its client,
-// and without the lock that those who subscribe need.
+// A PUBLISH that takes long to match delays no other client: patterns are matched by a goroutine of its client,
+// and without the lock that subscribing clients need.
 func TestPublish_AgainstPatternsThatTakeLong_HoldsUpNobody(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, _ func() string) {
 		listener, c, other := l.dial(), l.dial(), l.dial()

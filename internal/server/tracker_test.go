@@ -82,8 +82,8 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// Who is named by others hears of changes as long as it listens. Whoever does not, or listens to
-// something else, would take them for answers.
+// A client that others name as their target receives changes as long as it listens. A client that does not
+// listen, or listens to something else, would take them for answers.
 func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c, named, watch := l.dial(), l.dial(), l.dial()

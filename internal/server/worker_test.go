@@ -71,7 +71,7 @@ func TestPipelinesOnAKeyspaceWithAnIndexKeepTheirOrder(t *testing.T) {
 }
 
 // Reads behind one of a row that is not in memory are done together with it, but one after the
-// other for whoever looks on: none is older than the one before it.
+// other as seen from outside: none is older than the one before it.
 func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {

@@ -346,7 +346,7 @@ func TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone(t *testing.T) {
 // sagaValue is what the sagas of these tests carry: the steps that were done.
 type sagaValue struct{ Done []string }
 
-// world is where steps take effect and the journal is kept, whoever dies.
+// world is where steps take effect and the journal is kept, whichever process dies.
 type world interface {
 	sagaJournal() saga.Together
 	// newStep makes a step that counts itself. told is asked before the effect and may

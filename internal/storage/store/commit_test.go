@@ -21,7 +21,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
-// opTrap stops the first operation on the disk that it is set for, until it is let go.
+// opTrap stops the first operation on the disk that it is set for, until it is released.
 type opTrap struct {
 	match   func(errorfs.Op) bool
 	armed   atomic.Bool
@@ -349,7 +349,7 @@ func TestARowIsKeptInMemoryUntilPebbleHasIt(t *testing.T) {
 	key := []byte("key")
 	var shown []string
 	// As a chunk is about to be applied, the cache is flooded, and the row asked
-	// for. The applier calls this, so nobody else reads shown.
+	// for. The applier calls this, so no other goroutine reads shown.
 	s.hooks.beforeApply = func() {
 		for i := range 5000 {
 			other := fmt.Appendf(nil, "other%d", i)

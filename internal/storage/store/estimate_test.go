@@ -202,7 +202,7 @@ func TestTheMiddleHasHalfOfTheBytesBeforeIt(t *testing.T) {
 	}
 }
 
-// Where there is nothing between two keys but zeros, whoever asks must see that.
+// Where there is nothing between two keys but zeros, the estimate must reflect that.
 func TestAKeyBetweenTwoIsBetweenThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 254, 255}), 0, 15)

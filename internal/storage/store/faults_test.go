@@ -336,7 +336,7 @@ func TestABackupToAFullDiskFailsAlone(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Whoever must not be refused waits for files.
+// A caller that must not be refused waits for files.
 func TestABriefScanOutlivesWantOfFiles(t *testing.T) {
 	f := &faultInjector{match: func(op errorfs.Op) bool { return isTableOp(op) && op.Kind == errorfs.OpFileReadAt }, err: syscall.EMFILE}
 	fs := errorfs.Wrap(vfs.NewMem(), f)

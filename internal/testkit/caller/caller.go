@@ -6,8 +6,8 @@ package caller
 
 import "context"
 
-// WithCancelWhen returns a context that has ended when something is so. Nobody is told of it by
-// Done: who looks sees it.
+// WithCancelWhen returns a context that has ended when something is so. Its Done channel does not
+// report it: a call of Err does.
 func WithCancelWhen(ctx context.Context, so func() bool) context.Context {
 	return cancelWhenCtx{ctx, so}
 }

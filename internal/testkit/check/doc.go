@@ -24,7 +24,7 @@
 //
 // With real time (rt: returned before the other was invoked) as the fourth, a
 // cycle is a contradiction. What was appended and never read lies behind all that
-// was, in an order that nobody can tell.
+// was, in an unknown order.
 //
 // An operation whose outcome is unknown stays open: it may take effect at any
 // time after its invocation, or never. It counts as committed if and only if a

@@ -10,7 +10,7 @@ import (
 type Status uint8
 
 const (
-	// Unknown means that nobody was told: the call took effect at some time
+	// Unknown means that the call was never answered: it took effect at some time
 	// after its invocation, or will, or never does. A timeout is Unknown.
 	Unknown Status = iota
 	// OK means that the call was acknowledged.

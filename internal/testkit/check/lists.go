@@ -56,7 +56,7 @@ type listKey struct {
 	// not count (garbage, failed, a duplicate) is none.
 	elementAt []int32
 	// unseen are committed elements that no read shows: they lie behind all
-	// versions, in an order that nobody knows.
+	// versions, in an unknown order.
 	unseen []int32
 	// lastAppended is the element that was registered last.
 	lastAppended int32
@@ -332,7 +332,7 @@ func (l *listChecker) reportFork(r keyRead) {
 	}
 }
 
-// findLost gathers what nobody saw, and reports what somebody should have.
+// findLost gathers what no read saw, and reports what some read should have seen.
 func (l *listChecker) findLost() {
 	for n := range l.elements {
 		e := &l.elements[n]

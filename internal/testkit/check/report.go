@@ -16,8 +16,8 @@ var (
 	ErrHistory = errors.New("check: the history was recorded wrongly")
 )
 
-// maxKeptAnomalies is how many anomalies of a kind a report tells in full: more of the same
-// help nobody.
+// maxKeptAnomalies is how many anomalies of a kind a report describes in full: more of the same
+// are of no help.
 const maxKeptAnomalies = 10
 
 // Report is a verdict and what it rests on.
@@ -148,7 +148,7 @@ const (
 
 	// Duplicate: one read shows an element twice.
 	Duplicate Kind = "duplicate"
-	// Garbage: a read shows an element that nobody appended there.
+	// Garbage: a read shows an element that was never appended there.
 	Garbage Kind = "garbage"
 	// Lost: an acknowledged write is missing from what was read later.
 	Lost Kind = "lost"

@@ -77,7 +77,7 @@ func runChild(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&c.config); err != nil {
 		return fmt.Errorf("what to do: %w", err)
 	}
-	go func() { // whoever started it is gone
+	go func() { // the parent process is gone
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(1)
 	}()
@@ -339,7 +339,7 @@ func (s *eventWriter) writeEvent(e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.out.Write(append(line, '\n')); err != nil {
-		os.Exit(1) // nobody listens
+		os.Exit(1) // the reader is gone
 	}
 }
 

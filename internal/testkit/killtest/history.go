@@ -76,7 +76,7 @@ func (h *history) recordAnswer(client int, c clientCall) {
 	h.addCall(client, c, check.Call{Client: client, Invoke: o.begunAt, Return: h.lastTick, Status: c.Status})
 }
 
-// recordKill ends a life: nobody hears answers to what is open. It returns how many these
+// recordKill ends a life: what is open gets no answer. It returns how many requests these
 // are.
 func (h *history) recordKill() int {
 	n := len(h.openCalls)

@@ -194,7 +194,7 @@ func (r *killTest) runLife(c config, a killPoint) error {
 	return nil
 }
 
-// errChildDied means that a child ended that nobody has killed.
+// errChildDied means that a child ended without being killed.
 var errChildDied = errors.New("a child died by itself")
 
 // listener hears one child.

@@ -16,7 +16,7 @@ func parseElements(value string) (list []uint64) {
 	for _, f := range strings.Fields(value) {
 		n, err := strconv.ParseUint(f, 10, 64)
 		if err != nil {
-			n = 0 // which nobody has appended
+			n = 0 // which was never appended
 		}
 		list = append(list, n)
 	}

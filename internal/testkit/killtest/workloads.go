@@ -122,7 +122,7 @@ type lease struct {
 	Won         bool
 }
 
-// endsAt is when its holder must let go. Groups count whole milliseconds: a lease may end as
+// endsAt is when its holder must release it. Groups count whole milliseconds: a lease may end as
 // much earlier.
 func (l *lease) endsAt() time.Time { return l.Asked.Add(l.For - time.Millisecond) }
 
@@ -159,7 +159,7 @@ func (c *client) acquireLease() {
 	})
 }
 
-// waitLeasesEnded waits until nobody has a lease. One that lost its end on the way is never over:
+// waitLeasesEnded waits until no lease is held. One whose end was lost on the way is never over:
 // that is noticed as a child that is stuck.
 func (c *child) waitLeasesEnded() {
 	for _, key := range leaseKeys() {

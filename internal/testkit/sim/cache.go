@@ -18,7 +18,7 @@ type cacheModel struct {
 	epochs freshness.EpochClock
 	// cursor is the place up to which all was heard; nil while no feed is followed.
 	cursor feedCursor
-	// heardCommits are the last commits that it has heard of, by position. Nobody may be given
+	// heardCommits are the last commits that it was notified of, by position. No caller may get
 	// something older.
 	heardCommits map[string]uint64
 	values       map[string]cachedValue

@@ -53,7 +53,7 @@ type op struct {
 	attempt  int
 	backoffs int
 	timerID  int // names the last one
-	// onRetry, if set, begins anew what has failed. It is told whether that was by
+	// onRetry, if set, begins anew what has failed. Its argument reports whether that was by
 	// its own will: cancelled.
 	onRetry   func(cancelled bool)
 	cancelled bool
@@ -163,7 +163,7 @@ func (o *op) sendVisit(p partition.Position, safe bool, v visit, heard func(comm
 		}
 		reply, err := v(place)
 		if w.homeDisk(to).hasFailed {
-			return // nobody hears of it
+			return // the reply is lost
 		}
 		if err == nil {
 			err = reply.Err

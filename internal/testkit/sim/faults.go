@@ -117,8 +117,8 @@ func (w *world) crashDisk(d *disk) {
 	}
 }
 
-// crashFailedDisks takes stores down that a failed write has ended: whoever waits for an answer
-// waits in vain.
+// crashFailedDisks takes stores down that a failed write has ended: a client that waits for an
+// answer waits in vain.
 func (w *world) crashFailedDisks() {
 	for _, d := range w.disks {
 		if d.hasFailed {
@@ -142,8 +142,8 @@ func (w *world) reopenDisk(d *disk) {
 	}
 }
 
-// checkNewestVersion looks which map there is, after one was stored of which nobody heard,
-// or was not.
+// checkNewestVersion looks which map there is, after one was stored whose answer was lost,
+// or was not stored.
 func (w *world) checkNewestVersion() {
 	if !w.hasUnknownWrite {
 		return
@@ -202,13 +202,13 @@ func (w *world) scheduleBackground() {
 	}
 }
 
-// sweepKeys is how many keys that nobody asks for again are read in a row. Some sweeps fill a
+// sweepKeys is how many keys that are never asked for again are read in a row. Some sweeps fill a
 // cache.
 const sweepKeys = 60
 
-// schedulePins lets somebody pin and unpin the rows of clients in the stores, whether the keys
-// are theirs or not, and sweep over keys that are not there, so that rows are evicted,
-// and turned away. Nobody may notice. It draws by itself: the rest of the world is what it
+// schedulePins pins and unpins the rows of clients in the stores, whether the keys
+// are theirs or not, and sweeps over keys that do not exist, so that rows are evicted,
+// and turned away. No client may notice. It draws by itself: the rest of the world is what it
 // would be without.
 func (w *world) schedulePins() {
 	draw := rand.New(rand.NewPCG(w.cfg.Seed, 0x9145))

@@ -214,7 +214,7 @@ func newFeedReader(w *world) *feedReader {
 func (w *world) scheduleEveryWith(rng *rand.Rand, period int64, do func()) {
 	delay := rng.Int64N(period)
 	if w.isQuiescing {
-		delay *= 10 // nobody is in a hurry
+		delay *= 10 // there is no hurry
 	}
 	w.scheduleAfter(delay, func() {
 		do()

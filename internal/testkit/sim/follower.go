@@ -23,7 +23,7 @@ import (
 type hub struct {
 	w   *world
 	rng *rand.Rand
-	// cursor is behind all that followers were told of; nil while nobody reads.
+	// cursor is behind all that followers were sent; nil while there is no reader.
 	cursor    feedCursor
 	followers []*follower
 }
@@ -294,7 +294,7 @@ func (f *follower) readPage() {
 func pickWith[T any](rng *rand.Rand, list []T) T { return list[rng.IntN(len(list))] }
 
 // readCommittedRows returns the rows of a span as they are committed, unless some of it is served by
-// nobody at the moment.
+// no group at the moment.
 func (w *world) readCommittedRows(s partition.Span) (rows map[string][]byte, ok bool) {
 	rows = map[string][]byte{}
 	reached := s.Start

@@ -70,7 +70,7 @@ func (d *jobDriver) pollJobs() {
 		w.must(err, "the records of jobs")
 		for _, j := range jobs {
 			if j.Phase.IsFinal() {
-				if _, open := w.openJobs[j.ID]; open { // nobody heard of its end
+				if _, open := w.openJobs[j.ID]; open { // the report of its end was lost
 					w.trackJob(j)
 				}
 				delete(d.jobs, j.ID)
@@ -209,7 +209,7 @@ func (w *world) trackJob(j mover.Job) {
 // sendEvent sends an event back to the driver.
 func (d *jobDriver) sendEvent(j mover.Job, ev mover.Event) {
 	if f, ok := ev.(mover.Failed); ok && (isGroupNotOpen(f.Err) || errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrFailed)) {
-		return // nobody is there to say so
+		return // there is no process to report it
 	}
 	life := d.w.life
 	d.w.sendMessage(message{d.phaseName(&j), true}, func() {
@@ -278,7 +278,7 @@ func (d *jobDriver) evalCommands(j mover.Job, x mover.EvalCommands) {
 			}
 			from, err := protocol.HandoverSource(w.findHost, &j, w.findStoreNumber)
 			if err != nil {
-				return // nobody is there to say so
+				return // there is no process to report it
 			}
 			d.sendEvent(j, protocol.EvalHandover(ctx, w.findHost, again, from))
 		})

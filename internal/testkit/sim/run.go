@@ -17,7 +17,7 @@ type Fault uint
 const (
 	// Dropped messages never come.
 	Dropped Fault = 1 << iota
-	// Late ones come when nobody waits for them any more, behind later ones.
+	// Late ones come when no client waits for them any more, behind later ones.
 	Late
 	// Duplicated ones come twice.
 	Duplicated

@@ -40,8 +40,8 @@ func worldConfig(seed uint64) Config {
 	return c
 }
 
-// contendedConfig makes one in which transactions are in each other's way: undisturbed,
-// so that nobody may starve, or with messages that are lost and clocks past
+// contendedConfig makes one in which transactions contend: undisturbed,
+// so that none may starve, or with messages that are lost and clocks past
 // deadlines.
 func contendedConfig(seed uint64) Config {
 	c := Config{Seed: seed, Stores: 3, Groups: 1, Clients: 8, Ops: 50, Contended: true}

@@ -97,7 +97,7 @@ func (x *tx) readQueue(then func(delivery.Manifest)) {
 }
 
 // parseTail reads what readAll has read. One that is absent is closed, but in the first epoch,
-// whose buckets nobody has made.
+// whose buckets were never made.
 func (x *tx) parseTail(b delivery.Bucket) delivery.Tail {
 	value := x.values[tailKey(b)]
 	if len(value) == 0 {

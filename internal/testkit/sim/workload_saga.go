@@ -372,7 +372,7 @@ func decideRemoteCall(marks uint64, undo bool) (saga.Verdict, uint64) {
 	return v, marks
 }
 
-// checkSagas goes on with all sagas as the last runner of all, with nobody in its way, and
+// checkSagas goes on with all sagas as the last runner of all, without competition, and
 // checks that each ends completed or compensated, and has taken effect once.
 func (w *world) checkSagas(m *partition.Map, get func(string) []byte) {
 	do := func(k string, c command.Command) { w.mustDo(m.Owner(positionOf(k)).Group, c) }

@@ -134,7 +134,7 @@ func checkKey(r *check.Report, key string, calls []Call, on []int, steps int) {
 		c := calls[i]
 		history[n] = porcupine.Operation{Input: c, Call: c.Invoke, Return: c.Return}
 		if c.Status != check.OK {
-			// It may come last, when nobody looks, which is as good as never.
+			// It may come last, after all reads, which is as good as never.
 			history[n].Return = math.MaxInt64
 		}
 	}
