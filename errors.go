@@ -118,7 +118,7 @@ var (
 	// keyspace, or at its start.
 	ErrBoundary = errors.New("cleave: bad boundary")
 	// ErrNotNeighbours means that shards to merge do not touch in that order: see
-	// DB.Shards for who is next to whom.
+	// DB.Shards for the neighbours.
 	ErrNotNeighbours = errors.New("cleave: not neighbours")
 	// ErrDifferentGroups means that shards to merge are of different groups: move
 	// one of them.
@@ -295,7 +295,7 @@ func toPublicReason(why string) string {
 			return strings.TrimPrefix(e.Error(), "cleave: ")
 		}
 	}
-	// What has no public name says itself what it is. Who says it is no matter.
+	// An error without a public name describes itself. Its package is no matter.
 	if by, what, ok := strings.Cut(why, ": "); ok && !strings.Contains(by, " ") {
 		return what
 	}

@@ -24,8 +24,8 @@ const (
 	// keyspace becomes a transaction, which is its price.
 	Transactional = IndexMode(index.Transactional)
 	// Asynchronous entries follow their row by the feed, soon. Writes to the keyspace
-	// do not wait for them, but on a machine that is fully used they are slower: somebody
-	// writes the entries. See [Index.Status] for how late these are, and [Index.WaitFresh].
+	// do not wait for them, but on a machine that is fully used they are slower: the
+	// entries have to be written. See [Index.Status] for how late these are, and [Index.WaitFresh].
 	Asynchronous = IndexMode(index.Asynchronous)
 )
 
@@ -186,7 +186,7 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 		if errors.Is(err, node.ErrNoIndex) {
 			made, err := db.CreateIndex(ctx, o)
 			if errors.Is(err, ErrIndexExists) {
-				continue // somebody else was faster
+				continue // another caller was faster
 			}
 			return made, err
 		}

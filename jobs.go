@@ -304,7 +304,7 @@ type JobStatus struct {
 	// for each of them.
 	Kind  string
 	State JobState
-	// Phase is what it is at, for those who watch it. All end with "done" or "rolled
+	// Phase is what it is at, for its watchers. All end with "done" or "rolled
 	// back".
 	//
 	// Those that carry nothing, which are splits, merges, and moves within a store, go

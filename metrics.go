@@ -36,7 +36,7 @@ type TransactionMetrics struct {
 type StoreMetrics struct {
 	// The log.
 	LogBytes   uint64 // written
-	LogFrames  uint64 // commits, each shared by all who waited
+	LogFrames  uint64 // commits, each shared by all that waited
 	LogEntries uint64
 	LogSyncs   uint64
 

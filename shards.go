@@ -43,7 +43,7 @@ type Shard struct {
 	Rows, Bytes uint64
 }
 
-// String says what a shard has, and who has it.
+// String describes a shard: its rows and its owner.
 func (s Shard) String() string {
 	keys := "no keyspace"
 	switch {

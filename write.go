@@ -139,7 +139,7 @@ type AddOptions struct {
 	// IfPresent adds only if there is such a key; else the error is ErrNotStored.
 	IfPresent bool
 	// Request makes a retry harmless. That nothing was stored is remembered too: a
-	// retry hears the same, even if the key has come since.
+	// retry gets the same answer, even if the key has come since.
 	Request RequestID
 }
 

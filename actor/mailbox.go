@@ -8,7 +8,7 @@ import (
 )
 
 // A node is one entry of the mailbox: a call, a post, a batch of either, or a
-// request for the actor itself. Nodes are pooled; who returns one to the pool
+// request for the actor itself. Nodes are pooled; which side returns one to the pool
 // follows from its state (see recycle's callers): the sender that got its
 // reply, or the holder of the actor if no sender waits.
 type entry[M, R any] struct {
@@ -37,7 +37,7 @@ const (
 	kindExclusive                  // no message: the sender wants to hold the actor
 )
 
-// The states of a node that somebody waits for.
+// The states of a node that a sender waits for.
 //
 //	queued -> waiting -> parked        by the sender
 //	queued | waiting | parked -> done  by the holder: the reply is there
@@ -254,7 +254,7 @@ func (r *mailboxRoom) leaveWaiters(ctx context.Context, p *roomWaiter) error {
 	return ctx.Err()
 }
 
-// closeWaiters sends everybody in the line away with err, and all who would stand in
+// closeWaiters sends all senders in the queue away with err, and all that would join
 // it later. It only makes their refusal prompt: those it missed would get room
 // as the mailbox drains, and then be taken or find the actor closed.
 func (r *mailboxRoom) closeWaiters(err error) {

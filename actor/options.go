@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Mode says who runs the handler.
+// Mode selects the goroutine that runs the handler.
 type Mode uint8
 
 const (
@@ -76,7 +76,7 @@ func (p PanicPolicy) String() string {
 
 // Options configure an actor. The zero value works.
 type Options struct {
-	// Mode says who runs the handler. Default Combining.
+	// Mode selects the goroutine that runs the handler. Default Combining.
 	Mode Mode
 	// Capacity bounds the messages that wait in the mailbox; those being
 	// handled do not count. Default 1024: enough that bursts form large
@@ -96,15 +96,15 @@ type Options struct {
 	// Default 16: handing over costs a goroutine switch. Negative means none:
 	// right for handlers that block, on a disk for instance. Unused by Owner.
 	Turns int
-	// Gather makes a combining caller let others run first, once, so that those
-	// who were answered just before are in its batch with their next message. One
+	// Gather makes a combining caller let others run first, once, so that callers
+	// that were answered just before are in its batch with their next message. One
 	// that finds the actor free does so only if it has had company lately. Right
 	// for handlers whose batches cost the same whatever their size, such as one
 	// write to a disk. Unused by Owner.
 	Gather bool
 	// AfterPanic says whether a panic ends the actor. Default Poison.
 	AfterPanic PanicPolicy
-	// OnPanic, if set, hears of every panic, also those that hit only posted
+	// OnPanic, if set, is called with every panic, also those that hit only posted
 	// messages and so reach no caller. It runs while the actor is held: it
 	// must be quick and must not call the actor. It has a goroutine of its
 	// own, and a panic in it is dropped.

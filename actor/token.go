@@ -137,7 +137,7 @@ func (a *Actor[S, M, R]) tryFree() bool {
 }
 
 // endTurn ends a turn that handled the caller's own message: it frees the actor,
-// or works on for those who came meanwhile.
+// or continues with the messages that came meanwhile.
 func (a *Actor[S, M, R]) endTurn(ctx context.Context) {
 	if a.head == nil && a.tryFree() {
 		return
@@ -163,7 +163,7 @@ func (a *Actor[S, M, R]) releaseActor() {
 			return
 		}
 	}
-	// Only posts and abandoned calls are left: somebody has to run them.
+	// Only posts and abandoned calls are left: a goroutine has to run them.
 	go a.drainMailbox()
 }
 
@@ -349,7 +349,7 @@ func (a *Actor[S, M, R]) beginStop() {
 	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps saying so
 	a.mailboxRoom.closeWaiters(ErrStopped)
 	// A holder that freed the actor just now did not see stopping. An entry
-	// of our own makes sure that somebody looks again.
+	// of our own makes sure that there is another look.
 	n := a.getEntry(kindExclusive)
 	n.state.Store(stateAbandoned)
 	if mine, err := a.pushEntry(n); mine || err != nil {

@@ -18,8 +18,8 @@
 //     (package storecache), returns values that were current not longer ago than what it
 //     follows is behind, and than the TTL. If that breaks off, everything is forgotten, and
 //     until it goes on every Get loads. What the loader itself gives late is late here too.
-//   - [Cache.Wait] returns when the cache has heard of all that changed before a place in
-//     what it follows: who has written, and waits for the place behind that, reads it.
+//   - [Cache.Wait] returns when the cache has received all that changed before a place in
+//     what it follows: a writer that waits for the place behind its write reads it.
 //   - It holds at most so many entries or bytes as Options say, up to what is just being
 //     evicted.
 //
@@ -34,5 +34,5 @@
 // # Limits
 //
 // The cache is one process's and is gone with it. Two caches that follow one feed read it
-// twice. A value is shared by all who get it: do not change it.
+// twice. A value is shared by all callers that get it: do not change it.
 package cache

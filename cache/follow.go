@@ -20,7 +20,7 @@ type feedState struct {
 	covers        func(at, place Place) bool
 }
 
-// setProgress notes a change, and wakes those who wait for one.
+// setProgress notes a change, and wakes the goroutines that wait for one.
 func (f *feedState) setProgress(passed Place, ended error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,13 +119,13 @@ func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 			return err
 		}
 		c.Invalidate(change.Keys...)
-		// Only now: who waits for this place reads what is told before it.
+		// Only now: a caller that waits for this place sees every change before it.
 		c.feed.setProgress(change.After, nil)
 	}
 	return errors.New("cache: the feed has ended")
 }
 
-// interruptFeed forgets everything and keeps nothing: what is told meanwhile is not heard.
+// interruptFeed forgets everything and keeps nothing: changes meanwhile are missed.
 func (c *Cache[K, V]) interruptFeed(err error) {
 	c.epochs.Interrupt()
 	c.discardEntries()
@@ -143,7 +143,7 @@ func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
 	return at
 }
 
-// Wait returns when the cache has heard of all that has changed before a place in the
+// Wait returns when the cache has received all that has changed before a place in the
 // source that it follows: a Get after that returns nothing older. While the feed is interrupted nothing is kept, so that there
 // is nothing to wait for.
 func (c *Cache[K, V]) Wait(ctx context.Context, place Place) error {

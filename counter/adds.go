@@ -13,7 +13,7 @@ import (
 // Add adds delta to a counter, which it makes if there is none. After an error that
 // matches cleave.ErrUnknown it may have been added or not: use AddOnce if that matters.
 // It is refused with cleave.ErrOverflow only if the sum would not fit into 64 bits, and
-// with cleave.ErrNotInteger or cleave.ErrWrongType if somebody else wrote to its keys.
+// with cleave.ErrNotInteger or cleave.ErrWrongType if another program wrote to its keys.
 func (c *Counters) Add(ctx context.Context, name string, delta int64) error {
 	s, err := c.getState(ctx, name)
 	if err != nil {

@@ -76,7 +76,7 @@ type Reading struct {
 
 // cachedSum is the last sum of a counter that was read.
 type cachedSum struct {
-	readSlot chan struct{} // taken by the one who reads
+	readSlot chan struct{} // taken by the caller that reads
 	sum      int64
 	readAt   time.Time // before it was read; zero if it was not
 }
@@ -107,7 +107,7 @@ func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (
 	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.readAt)}, nil
 }
 
-// isFreshFor reports whether what is cached is young enough for one who asked then. What is
+// isFreshFor reports whether what is cached is young enough for a caller that asked then. What is
 // of the future is of a clock that went back, and of no known age.
 func (k *cachedSum) isFreshFor(asked, now time.Time, bound time.Duration) bool {
 	return !k.readAt.IsZero() && !k.readAt.After(now) && asked.Sub(k.readAt) <= max(bound, 0)

@@ -148,7 +148,7 @@ func (m *Merger[T]) replaceWinner(i int32) error {
 
 	tree, winner := m.tree, i
 	for n := (len(tree) + int(i)) / 2; n > 0; n /= 2 {
-		// Who wins is a coin toss that no branch predictor can learn, so the
+		// The winner is a coin toss that no branch predictor can learn, so the
 		// two are exchanged by arithmetic.
 		loser := tree[n]
 		swap := (loser ^ winner) & -m.beats(loser, winner)

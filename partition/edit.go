@@ -36,7 +36,7 @@ type Edit interface {
 // The ids of what is made follow from the map and the edits alone.
 //
 // Two maps with one version would be a disaster: Apply is only for the one place
-// that allocates versions. Everybody else gets maps from there.
+// that allocates versions. All others get maps from there.
 func (m *Map) Apply(edits ...Edit) (*Map, error) {
 	if len(edits) == 0 {
 		return nil, fmt.Errorf("%w: no edits", ErrNoChange)

@@ -186,8 +186,8 @@ func (c *core) isEmptyRange(tx *cleave.Txn, from, to []byte) (bool, error) {
 	return true, nil
 }
 
-// removeDrainedBucket takes a bucket that is closed out of the manifest, if it is empty: who has seen
-// that may have seen what a crash takes back, as in advance.
+// removeDrainedBucket takes a bucket that is closed out of the manifest, if it is empty: a reader of it
+// may have seen what a crash takes back, as in advance.
 func (c *core) removeDrainedBucket(ctx context.Context, p bucketKeys) (done bool, err error) {
 	err = c.editManifest(ctx, func(tx *cleave.Txn, m delivery.Manifest) error {
 		t, err := c.loadTail(tx, p)
@@ -255,7 +255,7 @@ func (c *core) waitForChange(ctx context.Context, seen <-chan struct{}, d time.D
 	return nil
 }
 
-// changeNotifier tells those who wait that a row of the queue has changed: by the feed, which one
+// changeNotifier notifies waiting consumers that a row of the queue has changed: by the feed, which one
 // goroutine reads for all of them.
 type changeNotifier struct {
 	mu      sync.Mutex
@@ -333,7 +333,7 @@ func canUnblock(op cleave.ChangeOp, rest []byte, open uint64) bool {
 	return false
 }
 
-// pollInterval is about Options.Poll, so that those who look by themselves do not do so at
+// pollInterval is about Options.Poll, so that consumers that poll do not do so at
 // the same moment.
 func (c *core) pollInterval() time.Duration {
 	return c.opts.Poll/2 + time.Duration(rand.Int64N(int64(c.opts.Poll)))

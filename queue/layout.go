@@ -104,8 +104,8 @@ func SplitKeys(name string, n int) [][]byte {
 	return keys
 }
 
-// This file reads rows. What is not as the package writes it was written by somebody
-// else: ErrDamaged.
+// This file reads rows. A row in any other form was not written by this
+// package: ErrDamaged.
 
 func asDamaged(err error) error {
 	if err == nil {

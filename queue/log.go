@@ -29,7 +29,7 @@ func OpenLog(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name strin
 	return &Log{c}, nil
 }
 
-// Close ends what the Log runs. Those who wait in Next get ErrClosed. A second call gets
+// Close ends what the Log runs. Callers that wait in Next get ErrClosed. A second call gets
 // ErrClosed too.
 func (l *Log) Close() error { return l.c.close() }
 

@@ -37,7 +37,7 @@ type subBatch struct {
 
 type publishResult struct{ err error }
 
-// cloneMessages lets the post share no memory with its caller, who may leave before its turn comes.
+// cloneMessages lets the post share no memory with its caller, which may leave before its turn comes.
 func (p *subBatch) cloneMessages() {
 	for i, m := range p.messages {
 		same := *m

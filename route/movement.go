@@ -27,7 +27,7 @@ type Movement struct {
 	Minimum float64
 	// Before and After tell how evenly the routers load their nodes.
 	Before, After Balance
-	// Flows tells who gives how much to whom, the most first.
+	// Flows lists how much each node gives to each other, the most first.
 	Flows []Flow
 }
 

@@ -19,8 +19,8 @@
 //   - Every saga ends completed, all its steps done, or compensated, those that were
 //     done undone in reverse order. One whose Undo keeps failing, or whose code is
 //     gone, is stuck: it stands still, says why, and goes on when asked to.
-//   - A step made by [Transactional] takes effect at most once, with no care by who
-//     wrote it: the journal says that it is done in the same transaction. Package
+//   - A step made by [Transactional] takes effect at most once, with no care by its
+//     author: the journal says that it is done in the same transaction. Package
 //     journal makes such steps on a store.
 //   - Any other step may be called again, after a failure or a crash, always with the
 //     same key ([Call.Key]). It takes effect at most once if the other side keeps
@@ -42,7 +42,7 @@
 // it stuck: keep it with Retired set until they have ended.
 //
 // What a saga does next is decided by package machine, which does nothing itself: it is for those
-// who write a runner of their own, or simulate one. This package has the runner.
+// authors of a runner of their own, or of a simulation. This package has the runner.
 //
 // # Limits
 //

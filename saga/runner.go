@@ -58,7 +58,7 @@ type Runner struct {
 	opts      Options
 	owner     string
 	callSlots chan struct{}
-	sweepSlot chan struct{} // has an element while somebody sweeps
+	sweepSlot chan struct{} // has an element while a sweep runs
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
@@ -241,7 +241,7 @@ func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 	r.wg.Go(func() {
 		defer close(a.done)
 		for a.lastRecord = a.run(rec); !r.releaseSaga(a); {
-			// Somebody has counted on this goroutine meanwhile.
+			// A caller has counted on this goroutine meanwhile.
 			var err error
 			if rec, err = a.loadRecord(a.lastRecord); err != nil {
 				continue
@@ -254,7 +254,7 @@ func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 	return a, nil
 }
 
-// releaseSaga ends the work on a saga, unless somebody has asked to look at it again.
+// releaseSaga ends the work on a saga, unless there is a request to look at it again.
 func (r *Runner) releaseSaga(a *activeSaga) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +276,7 @@ func (r *Runner) waitAtRest(ctx context.Context, id string) (Record, error) {
 		r.mu.Lock()
 		a := r.activeSagas[id]
 		r.mu.Unlock()
-		if a == nil { // it has ended, or somebody else has it
+		if a == nil { // it has ended, or another runner has it
 			rec, err := r.journal.Load(ctx, id)
 			if err != nil || rec.AtRest() {
 				return rec, err

@@ -27,7 +27,7 @@
 //
 // Hashes are seeded per map, so that keys which collide in one map do not in
 // another and cannot be chosen in advance. The hash is not a cryptographic
-// one: who can measure the time of very many operations may learn about it.
+// one: an attacker that can measure the time of very many operations may learn about it.
 //
 // Something else is the better choice when
 //

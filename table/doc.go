@@ -10,7 +10,7 @@
 //	salt(16, id) | ts:time, id      the same, and id tells which
 //	(device, day(ts)) | ts          a stretch for each device and day
 //
-// A [Table] writes the salt and the bucket, and hides them from who reads.
+// A [Table] writes the salt and the bucket, and hides them from readers.
 //
 // # Promises
 //

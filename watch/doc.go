@@ -1,4 +1,4 @@
-// Package watch answers one question: how does a program hear that something has
+// Package watch answers one question: how is a program notified that something has
 // changed, without asking again and again?
 //
 //	hub := watch.New(db)
@@ -26,7 +26,7 @@
 // # Choices
 //
 // A hub has one reader of the feed for all of its watchers, which runs while there are
-// any: one hub is enough for a DB. Finding who watches a key takes a look into a map and
+// any: one hub is enough for a DB. Finding the watchers of a key takes a look into a map and
 // one into a tree of ranges. [Poll] is for sources that have no feed.
 //
 // # Limits

@@ -24,10 +24,10 @@ const (
 	// Lost tells that more has changed than was kept for the watcher: anything that it
 	// watches may have. Read that again. What changes from now on is told.
 	Lost
-	// Reset is for those who follow: forget what you know, the rows that there are
+	// Reset is for followers: forget what you know, the rows that there are
 	// come next.
 	Reset
-	// Synced is for those who follow: the rows that there were have been told. What
+	// Synced is for followers: all existing rows have been sent. What
 	// comes now are changes.
 	Synced
 )
@@ -81,8 +81,8 @@ func (e *Event) sizeBytes() int { return len(e.Key) + len(e.Field) + len(e.Item.
 const eventOverhead = 200
 
 // eventQueue is what waits for a watcher, in the order in which it began to wait. With
-// coalescing there is one entry for each key, with its newest state: who comes late
-// hears once of it.
+// coalescing there is one entry for each key, with its newest state: a slow watcher
+// gets it once.
 type eventQueue struct {
 	every, keysOnly bool
 	maxLen          int

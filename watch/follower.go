@@ -14,7 +14,7 @@ import (
 // Reset, all rows, Synced, changes. A hash is told as Created, and then its fields.
 //
 // If the feed no longer reaches back to where it is, because it was too slow or was away
-// too long, it begins anew: a Reset, all rows, Synced. So who empties its copy at a Reset
+// too long, it begins anew: a Reset, all rows, Synced. So a consumer that empties its copy at a Reset
 // and applies all the rest has a copy that is right. With Options.From it begins with the
 // changes behind that place, unless it has to begin anew.
 //

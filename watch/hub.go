@@ -18,7 +18,7 @@ type feedSource interface {
 	Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error]
 }
 
-// Hub reads the feed of a store for all who watch it. Its methods may be called by any
+// Hub reads the feed of a store for all its watchers. Its methods may be called by any
 // goroutine. It needs no closing: it reads while there are watchers.
 type Hub struct {
 	db   *cleave.DB
@@ -30,8 +30,8 @@ type Hub struct {
 	lastNumber   uint64             // the number of the next watcher
 	cancelReader context.CancelFunc // ends the reader, nil if there is none
 	readerEpoch  uint64             // of the reader: one that was stopped may not have noticed
-	// deliveredTo is behind all that watchers were told of. It is set after they were, and who
-	// reads it looks at it first and at what he was told second.
+	// deliveredTo is behind all that watchers were sent. It is set after they were, and a
+	// reader of it looks at it first and at what it was sent second.
 	deliveredTo atomic.Pointer[cleave.Cursor]
 }
 
@@ -186,7 +186,7 @@ func toLookupResult(key []byte, item cleave.Item, err error) (cleave.Item, bool,
 	return item, err == nil, err
 }
 
-// watcherIndex finds who watches a key.
+// watcherIndex finds the watchers of a key.
 type watcherIndex map[string]*keyspaceIndex // by the name of the keyspace
 
 type keyspaceIndex struct {
@@ -236,7 +236,7 @@ func (x watcherIndex) remove(w *Watcher) {
 	}
 }
 
-// visitMatches calls f with all who watch the key of a change.
+// visitMatches calls f with all watchers of the key of a change.
 func (x watcherIndex) visitMatches(op *cleave.ChangeOp, f func(*Watcher)) {
 	s := x[op.Keyspace]
 	if s == nil {

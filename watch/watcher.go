@@ -60,7 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 // ErrClosed means that a watcher was closed.
 var ErrClosed = errors.New("watch: the watcher is closed")
 
-// Watcher hears of changes. It belongs to one goroutine at a time.
+// Watcher receives changes. It belongs to one goroutine at a time.
 type Watcher struct {
 	hub    *Hub
 	target Target

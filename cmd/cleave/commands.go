@@ -320,7 +320,7 @@ func checkJobDone(j *api.Job) error {
 // jobPollInterval is how often a job is looked at.
 const jobPollInterval = 200 * time.Millisecond
 
-// watchJob shows the progress of a job until it is over. Who interrupts it leaves it at work.
+// watchJob shows the progress of a job until it is over. An interrupt leaves the job running.
 func watchJob(ctx context.Context, c *api.Client, t *terminal.Terminal, j api.Job) (api.Job, error) {
 	line := t.NewProgress()
 	defer line.End(false)

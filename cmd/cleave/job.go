@@ -147,7 +147,7 @@ func newJobControlCommand(verb, short, path string, harmless bool) *cobra.Comman
 	return cmd
 }
 
-// withoutJob is an answer without its job: who pauses one does not wait for its end.
+// withoutJob is an answer without its job: a command that pauses one does not wait for its end.
 func withoutJob(a api.Action) api.Action {
 	a.Job = nil
 	return a

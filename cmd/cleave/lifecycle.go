@@ -34,7 +34,7 @@ func openLog(c *config.Config, errOut io.Writer) (*oplog.Log, *slog.LevelVar, er
 	return log, &level, nil
 }
 
-// logStart logs what a server is started with, as far as it matters to who reads the log.
+// logStart logs what a server is started with, as far as it matters to a reader of the log.
 func logStart(log *slog.Logger, c *config.Config, file string) {
 	args := []any{"version", moduleVersion(), "pid", os.Getpid(), "go", runtime.Version(), "processors", runtime.GOMAXPROCS(0)}
 	if file != "" {
@@ -76,7 +76,7 @@ type shutdownSignal struct{}
 // Signal makes it one.
 func (shutdownSignal) Signal() {}
 
-// String names it. Who has sent it is in the log before.
+// String names it. Its sender is in the log before.
 func (shutdownSignal) String() string { return "the command SHUTDOWN" }
 
 // formatSignal is the name that people know a signal by.

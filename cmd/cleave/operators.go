@@ -17,7 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server"
 )
 
-// operatorServer are those who connect by HTTP. It is nil if none may.
+// operatorServer serves operators, by HTTP. It is nil if none is configured.
 type operatorServer struct {
 	*admin.Admin
 	addr    net.Addr

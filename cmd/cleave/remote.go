@@ -89,7 +89,7 @@ func (r *remote) newClient() (*api.Client, error) {
 	return c, nil
 }
 
-// currentActor is what the audit log is told about who uses the command.
+// currentActor is the user of the command, for the audit log.
 func currentActor() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -200,7 +200,7 @@ func (l listeners) formatTryCommand() string {
 	return fmt.Sprintf("redis-cli -p %d", l.plain.Addr().(*net.TCPAddr).Port)
 }
 
-// serveAll serves all of them, and tells who ends.
+// serveAll serves all of them, and reports which one ends.
 func (l listeners) serveAll(s *server.Server, o *operatorServer, c *config.Config) <-chan error {
 	ended := make(chan error, 3)
 	if l.plain != nil {
@@ -216,7 +216,7 @@ func (l listeners) serveAll(s *server.Server, o *operatorServer, c *config.Confi
 }
 
 // findMisspeltVariables returns variables that were most likely meant to be settings. The server goes on:
-// somebody else may use them.
+// another program may use them.
 func findMisspeltVariables() []config.Mistake {
 	return config.FindMisspelt(os.Environ(), api.EnvToken, api.EnvReadToken, api.EnvAddr, api.EnvCACert)
 }

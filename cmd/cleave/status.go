@@ -89,7 +89,7 @@ const (
 	maxStatusEvents   = 3
 )
 
-// formatStatus is at most 25 lines: who is called at night reads the first ones.
+// formatStatus is at most 25 lines: an operator called at night reads the first ones.
 // On a screen of so many columns none is broken.
 func formatStatus(s api.Status, width int) string {
 	var b strings.Builder

@@ -226,8 +226,8 @@ func (ix *Index) Wait(ctx context.Context) error {
 	}
 }
 
-// waitError is the error of who has waited for too long for an index, with why it stands
-// still if it does.
+// waitError is the error of a caller that has waited for too long for an index, with the reason why
+// it stands still if it does.
 func waitError(ctx context.Context, why error) error {
 	if why != nil {
 		return &StalledError{Ended: ctx.Err(), Stalled: why}

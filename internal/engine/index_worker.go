@@ -60,7 +60,7 @@ func (ks *indexWorkers) startOrWake(db *DB, x *node.IndexInfo) {
 	})
 }
 
-// stopDropped ends those who look after an index that was dropped.
+// stopDropped ends the workers of indexes that were dropped.
 func (ks *indexWorkers) stopDropped() {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -154,7 +154,7 @@ const (
 )
 
 // run works until there is nothing more to do. An error is shown in the status, and
-// tried again: somebody may repair the row, or declare the function.
+// tried again: an operator may repair the row, or the program declare the function.
 func (k *indexWorker) run() {
 	for pause := minIndexPause; ; pause = min(2*pause, maxIndexPause) {
 		began := time.Now()

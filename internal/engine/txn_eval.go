@@ -172,7 +172,7 @@ func (tx *Txn) fixExpiryClock(at keyRef, cmd command.Command) command.Command {
 	d, dated := tx.expiryClocks[string(at.p)]
 	if !dated {
 		nowMS, err := tx.snapshot.ClockMS(at.p)
-		if err != nil { // the command hears it too
+		if err != nil { // the command gets the error too
 			return cmd
 		}
 		d.nowMS = nowMS
@@ -226,7 +226,7 @@ func (u usedKeyspaces) CheckAddr() error {
 		err := u[i].keyspace.CheckAddr()
 		switch {
 		case err != nil && u[i].keyspace.OwningIndex() != "":
-			return node.ErrIndexesChanged // who reads it again is told what is gone
+			return node.ErrIndexesChanged // a caller that reads it again is told what is gone
 		case err == nil && u[i].written:
 			err = u[i].keyspace.CheckWrite(u[i].indexes)
 		}

@@ -41,7 +41,7 @@ type task struct {
 	keyspace *node.Keyspace
 	unit     *unit
 	run      func(context.Context) // it must not point to anything of a round: see kept
-	user     *acl.User             // who was allowed to ask for it
+	user     *acl.User             // the user whose permissions allowed it
 	// refusals is how often a group has not executed it for what is not in memory.
 	refusals int8
 	// exclusive tells that it is executed by itself, and may wait for as long as it takes.
@@ -185,7 +185,7 @@ func (w *worker) enqueueTask(c *client, t task) {
 	if c.Staged > 0 {
 		w.executeStaged()
 	}
-	t.keyspace, t.user = c.keyspace, c.stagedUser // not the user of now: who was asked may have been another
+	t.keyspace, t.user = c.keyspace, c.stagedUser // the user whose permissions were checked, not the current one
 	b := w.openBacklog(c)
 	b.tasks, b.largeArgBytes = append(b.tasks, t), b.largeArgBytes+t.argBytes()
 	w.schedulePending()

@@ -97,8 +97,8 @@ func (s *Server) keepUser(ctx context.Context, name string) error {
 }
 
 // LoadUsers takes the users as they are kept in the store. Without it there is the default
-// one alone. It is for before Serve: a server that did not know who may do what would let
-// anybody do anything. A user whose rules it does not understand may do nothing. The
+// one alone. It is for before Serve: a server that did not know the permissions would let
+// every client do anything. A user whose rules it does not understand may do nothing. The
 // password of the settings holds whatever is kept, as it does after a restart.
 func (s *Server) LoadUsers(ctx context.Context) error {
 	s.usersMu.Lock()

@@ -39,7 +39,7 @@ func handleClientTracking(t *call) {
 	t.out.OK()
 }
 
-// parseTracking reads what a client wants to hear.
+// parseTracking reads which invalidations a client asks for.
 func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
 	t := &pubsub.Tracking{}
 	for i := 0; i < len(words); i++ {

@@ -35,7 +35,7 @@ func (t *task) buildCommand(p partition.Position) (command.Command, error) {
 	return t.request.Spec.Build(&redis.Builder{Request: &t.request, Key: p, Pool: new(redis.CommandPool)})
 }
 
-// runExclusive executes a request about one key by itself, and waits as long as it takes. Its group, and all who
+// runExclusive executes a request about one key by itself, and waits as long as it takes. Its group, and all clients that
 // wait for that, need not wait for the disk: one that only reads does so from a snapshot, and what another needs is
 // brought into memory first.
 func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {

@@ -61,9 +61,9 @@ func (w *worker) schedulePending() {
 	}
 }
 
-// splitPending tells who goes on with the clients that have something left to do: each a goroutine alone,
-// some goroutines for all of them, one beside the worker, or the worker, which are mine. Those that stay
-// are undone still.
+// splitPending decides where the clients with something left to do go on: each on a goroutine of its own,
+// some goroutines for all of them, one beside the worker, or the worker itself: w.inlineClients. Those that
+// stay with the worker remain in w.pending.
 func (w *worker) splitPending() (alone, away, lent []*client) {
 	w.inlineClients = w.inlineClients[:0]
 	room, lend, near := maxInlineRows, w.planHelperRows(), w.s.isStorageFast()
@@ -115,7 +115,7 @@ func (w *worker) planHelperRows() int {
 	return max(minHelperRows, (tasks-maxInlineRows)/2)
 }
 
-// isStorageFast reports whether there is no disk that has kept somebody waiting of late.
+// isStorageFast reports whether no disk was slow of late.
 func (s *Server) isStorageFast() bool {
 	return !slices.ContainsFunc(s.node.StoreHosts(), func(h *node.StoreHost) bool { return !h.Store.IsStorageFast() })
 }

@@ -74,7 +74,7 @@ type Server struct {
 	config       *settings.Table
 	scanCursors  scanCursors
 	users        *acl.Table
-	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
+	usersMu      sync.Mutex // held by a change of users until they are stored, and to load them
 	deniedLog    deniedLog
 	tracker      *pubsub.Tracker
 	notifier     *pubsub.Notifier
@@ -225,7 +225,7 @@ func (s *Server) requestLimits(c *client) *resp.Limits {
 	return &settings.RequestLimits
 }
 
-// What clients hear that are not served.
+// The errors of clients that are not served.
 const (
 	replyTooManyClients = "-ERR max number of clients reached\r\n"
 	replyProtectedMode  = "-DENIED Cleave is running in protected mode because protected mode is enabled and no password is set for the default user. " +

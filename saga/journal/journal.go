@@ -45,7 +45,7 @@ func Step[S any](name string, do, undo func(tx *cleave.Txn, s *S) error) saga.St
 }
 
 // Where things are. A saga that ends is moved from the open ones to the ended ones, so
-// who looks for work does not meet those, however many are kept. DESIGN.md of package
+// a search for work does not meet those, however many are kept. DESIGN.md of package
 // saga has the format.
 const (
 	openPrefix  = "o/"

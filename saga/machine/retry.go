@@ -18,7 +18,7 @@ type Retry struct {
 	// no limit.
 	UndoAttempts int
 	// First is the wait after the first failure. It doubles with each up to Max, and
-	// is cut at random by up to a half, so that those who failed together do not come
+	// is cut at random by up to a half, so that calls that failed together do not come
 	// back together. Defaults 100 ms and 10 s. At least 1 ms, at most a day.
 	First, Max time.Duration
 }

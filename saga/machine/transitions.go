@@ -26,7 +26,7 @@ const (
 	UndoFailed
 	// UndoRefused: the Undo has failed for good.
 	UndoRefused
-	// Cancelled: somebody wants it taken back. Why says why.
+	// Cancelled: it is to be taken back. Why has the reason.
 	Cancelled
 	// TurnedRound: it was cancelled, or its deadline has passed, and no Do is being
 	// carried out.
@@ -35,7 +35,7 @@ const (
 	Took
 	// Blocked: the program does not have what it needs. Why says what.
 	Blocked
-	// Pushed: somebody wants it tried again now.
+	// Pushed: it is to be tried again now.
 	Pushed
 )
 
@@ -317,8 +317,8 @@ const (
 // what it has noted of the two calls of that step. What it notes it must keep together
 // with the effect, and at least until the saga is removed from the journal.
 //
-// A Do can be called twice, by a runner that did not hear the answer. An Undo can be
-// called although its Do was never heard of, because the runner cannot know. And that Do
+// A Do can be called twice, by a runner that did not get the answer. An Undo can be
+// called although its Do never arrived, because the runner cannot know. And that Do
 // may still be on its way, and must not take effect when it comes.
 func Judge(undo, didDo, didUndo bool) Verdict {
 	switch {

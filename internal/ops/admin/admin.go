@@ -45,7 +45,7 @@ type Options struct {
 	// Hosts are names of the server that clients may use, besides those of loopback and
 	// the address of the listener.
 	Hosts []string
-	// Pprof serves the profiles of the process, for those who have the token.
+	// Pprof serves the profiles of the process, to clients with the token.
 	Pprof bool
 	// Tracer is notified of requests and jobs. May be nil.
 	Tracer *tracing.Tracer

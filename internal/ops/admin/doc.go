@@ -28,6 +28,6 @@
 // # Limits
 //
 // Sizes of shards are looked up at most once a second, and lists of some things are as
-// old. There is one token that changes something: who shares it cannot be told apart but by
+// old. There is one token that changes something: its holders cannot be told apart but by
 // what clients claim. Jobs of backups end with the server.
 package admin

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
-// healthRoutes are the paths that machines ask for. Who starts and stops servers has no token.
+// healthRoutes are the paths for machines. A service manager has no token.
 func (a *Admin) healthRoutes() []route {
 	return []route{
 		{
@@ -76,7 +76,7 @@ func (a *Admin) checkReadiness() []api.Check {
 	for i, s := range a.o.DB.Metrics().Stores {
 		c := api.Check{Name: fmt.Sprint("store-", i), OK: s.Failed == nil}
 		if !c.OK {
-			// Why it has failed may name files: that is for those who have the token.
+			// Why it has failed may name files: that is for clients with the token.
 			c.Detail = "the store has stopped: see " + api.PathStatus
 		}
 		all = append(all, c)

@@ -233,7 +233,7 @@ var operatorWords = strings.NewReplacer(
 	"use OpenIndex with it, or drop the index", "let a program that has it open the index, or drop the index",
 )
 
-// operatorMessage is an error in words for who operates the server.
+// operatorMessage is the text of an error for operators of the server.
 func operatorMessage(err error) string {
 	return operatorWords.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cleave: "), "partition: "))
 }

@@ -58,7 +58,7 @@ func (a *Admin) storageKind() string {
 	return "disk"
 }
 
-// countKeyspaces is how many keyspaces there are that somebody has made.
+// countKeyspaces is how many keyspaces were created.
 func (a *Admin) countKeyspaces() (n int) {
 	for _, k := range a.o.DB.Keyspaces() {
 		if !strings.HasPrefix(k.Name(), indexPrefix) {

@@ -21,8 +21,8 @@ type jobTracer struct {
 // many do not end between two looks.
 const jobTraceInterval = time.Second
 
-// startSpan begins the span of a request, if it is one of the API: those who ask for figures
-// and health do so all day.
+// startSpan begins the span of a request, if it is one of the API: requests for figures
+// and health come all day.
 func (a *Admin) startSpan(r *http.Request, pattern string) (*http.Request, func(status int)) {
 	if a.o.Tracer == nil || !strings.HasPrefix(pattern, api.PathPrefix) {
 		return r, func(int) {}

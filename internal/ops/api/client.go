@@ -26,7 +26,7 @@ type Client struct {
 	// Token is for whatever changes something, and for everything at a server that does
 	// not listen on loopback. See FindToken.
 	Token string
-	// Actor is what to tell the audit log about who uses the client.
+	// Actor is the user of the client, for the audit log.
 	Actor string
 	// Timeout bounds each request. Default 30 s, and the context counts too.
 	Timeout time.Duration
@@ -146,7 +146,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, query url
 	return resp, text, nil
 }
 
-// setHeaders says who asks.
+// setHeaders adds the headers that identify the client.
 func (c *Client) setHeaders(req *http.Request, body bool) {
 	if body {
 		req.Header.Set("Content-Type", "application/json")
@@ -345,7 +345,7 @@ func (c *Client) ExplainSlot(ctx context.Context, keyspace string, slot int) (e 
 	return e, c.Get(ctx, PathExplain, q, &e)
 }
 
-// ExplainShard says what a shard has and who has it.
+// ExplainShard returns what a shard has and where it is.
 func (c *Client) ExplainShard(ctx context.Context, shard uint64) (e Explanation, err error) {
 	return e, c.Get(ctx, PathExplain, url.Values{QueryShard: {formatID(shard)}}, &e)
 }

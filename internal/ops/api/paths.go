@@ -8,7 +8,7 @@ const DefaultAddr = "127.0.0.1:7380"
 // EnvAddr is the variable that names another.
 const EnvAddr = "CLEAVE_ADDR"
 
-// EnvCACert is the variable that names a file of certificates of those who may vouch for a server.
+// EnvCACert is the variable that names a file of certificates of the authorities that may vouch for a server.
 const EnvCACert = "CLEAVE_CACERT"
 
 // PathPrefix is where the API begins.
@@ -80,7 +80,7 @@ const (
 	QueryRestored = "restored"
 )
 
-// HeaderActor is what a client says about who uses it. It is written into the audit log as
+// HeaderActor is the user of a client, by its own account. It is written into the audit log as
 // a claim, beside what is known.
 const HeaderActor = "Cleave-Actor"
 

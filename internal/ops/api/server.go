@@ -159,7 +159,7 @@ type Setting struct {
 	// Live tells that it can be changed while the server runs. If it is not, a change needs a
 	// restart.
 	Live bool `json:"live"`
-	// Source is who has set it: default, file, env, flag, or runtime for a change since the
+	// Source is where it was set: default, file, env, flag, or runtime for a change since the
 	// start. From is where: a place in the file, the name of a variable or of a flag.
 	Source string `json:"source,omitempty"`
 	From   string `json:"from,omitempty"`
@@ -222,11 +222,11 @@ const (
 	AuditDone = "done"
 	// AuditFailed: it was refused or has failed; nothing was changed, or Detail says what.
 	AuditFailed = "failed"
-	// AuditDenied: who asked may not.
+	// AuditDenied: the client was not permitted.
 	AuditDenied = "denied"
 )
 
-// Audit is an entry of the audit log: who has changed what, and what came of it.
+// Audit is an entry of the audit log: a change, its author, and its outcome.
 type Audit struct {
 	// Seq grows from entry to entry.
 	Seq uint64 `json:"seq"`
@@ -234,7 +234,7 @@ type Audit struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
 	// Who is how the request was let in, From where it came from, and Claims what the
-	// client said about who uses it.
+	// client sent as the name of its user.
 	Who    string `json:"who"`
 	From   string `json:"from"`
 	Claims string `json:"claims,omitempty"`

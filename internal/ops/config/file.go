@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// sourcedValue is a value that somebody gave a setting, and where.
+// sourcedValue is the value given for a setting, and where.
 type sourcedValue struct {
 	text, location string
 	source         Source

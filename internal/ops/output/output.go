@@ -56,7 +56,7 @@ func (f *Format) Set(word string) error {
 func (f *Format) Type() string { return "table|json|jsonl" }
 
 // WriteRows writes rows to w in format f. Columns matter to the table alone, and so does the width of
-// the screen, 0 if w is none: who reads from a pipe gets all of it.
+// the screen, 0 if w is none: the reader of a pipe gets all of it.
 func WriteRows[T any](w io.Writer, f Format, width int, rows []T, columns []Column[T]) error {
 	switch f {
 	case Table:

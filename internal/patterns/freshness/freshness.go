@@ -18,7 +18,7 @@ import (
 type Epoch uint64
 
 // EpochClock say which one it is. The zero value is one in which values are kept. Flush may be
-// called by anybody at any time, the others by one at a time.
+// called by any goroutine at any time, the others by one at a time.
 type EpochClock struct{ current atomic.Uint64 }
 
 // Current is the present one.
@@ -48,6 +48,6 @@ type Load struct {
 // Invalidate notes that what is loaded has changed since the load began.
 func (l *Load) Invalidate() { l.stale = true }
 
-// IsFresh reports whether what the load brings is good for one who asks now, and, when it is
+// IsFresh reports whether what the load brings is good for a caller that asks now, and, when it is
 // there, whether it may be kept.
 func (l *Load) IsFresh(now Epoch) bool { return !l.stale && l.Epoch == now && now%2 == 0 }

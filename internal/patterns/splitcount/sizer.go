@@ -67,7 +67,7 @@ func (s *Sizer) Step(parts, most int, l Load) int {
 	switch {
 	case s.partsBefore != 0 && parts == 2*s.partsBefore:
 		return s.endTrial(parts, l)
-	case s.partsBefore != 0: // somebody else has changed it, or it could not be done
+	case s.partsBefore != 0: // it was changed by another process, or could not be done
 		s.partsBefore = 0
 	}
 	if s.shouldShrink(parts, l) {

@@ -34,7 +34,7 @@ type Conn struct {
 	// Busy tells that there is something left to do which is under way, and HandedOff that a goroutine has the
 	// connection for that. Until then more may be added.
 	Busy, HandedOff bool
-	// Disconnected tells anybody that the connection is closed: nothing is answered.
+	// Disconnected reports that the connection is closed: nothing is answered.
 	Disconnected atomic.Bool
 	// Stalled tells that requests wait in in because it does not read its answers.
 	Stalled bool
@@ -80,9 +80,9 @@ type Status struct {
 	Info
 	LastCommand   atomic.Pointer[redis.Spec]
 	LastRequestMS atomic.Int64
-	// Protocol is the version of the protocol, for those who send it messages.
+	// Protocol is the version of the protocol, for the senders of messages.
 	Protocol atomic.Uint32
-	// Authenticated tells that it has said who it is, or need not, and Subscribed that it has
+	// Authenticated reports that it has authenticated, or need not, and Subscribed that it has
 	// subscriptions.
 	Authenticated, Subscribed atomic.Bool
 	// PartialSinceMS, UnreadSinceMS and softLimitSinceMS are since when a request is not whole, no answer is

@@ -325,7 +325,7 @@ func (l *loop) acceptClients() {
 		}
 		// It would be slower without, and not wrong.
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // who is gone without a word is noticed
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // a peer that is gone without closing is noticed
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAliveSeconds)
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		to, _ := syscall.Getsockname(fd)
@@ -491,8 +491,8 @@ func (l *loop) flushClient(c *socket) {
 	c.Status.UnsentBytes.Store(int64(len(out)))
 	c.AccountMemory()
 	if c.Closing && len(out) == 0 && c.Lingering && !c.dropped {
-		// It hears that there is no more, and what it still sends is read and thrown away until it
-		// has heard it. The sweep ends one that goes on.
+		// It receives an end of file, and what it still sends is read and thrown away until it
+		// has seen that. The sweep ends one that goes on.
 		c.Lingering = false
 		if syscall.Shutdown(c.fd, syscall.SHUT_WR) == nil {
 			c.Status.PartialSinceMS.Store(l.nowMS)

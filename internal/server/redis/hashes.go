@@ -220,7 +220,7 @@ func chooseFields(items []command.Item, n int64) (chosen []command.Item, err err
 	return chosen, nil
 }
 
-// writeFields writes names, and values: as pairs to those who know RESP3.
+// writeFields writes names, and values: as pairs to clients of RESP3.
 func writeFields(w *Writer, items []command.Item, values bool) {
 	switch {
 	case values && w.Version == 3:

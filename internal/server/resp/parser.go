@@ -12,7 +12,7 @@ type Limits struct {
 	Args, Bulk int
 	// Total is how many bytes all arguments of a request may have together.
 	Total int
-	// Unauthenticated is set for a client that has not said who it is: the error says so.
+	// Unauthenticated is set for a client that has not authenticated: the error says so.
 	Unauthenticated bool
 }
 

@@ -124,7 +124,7 @@ func FormatYesNo(b bool) string {
 	return "no"
 }
 
-// RequestLimits are the limits of clients who may do something.
+// RequestLimits are the limits of clients with permissions.
 var RequestLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
 
 // MaxDeniedEntries is how many refusals are kept for ACL LOG.

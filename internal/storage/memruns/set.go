@@ -49,11 +49,11 @@ type Set struct {
 	blocks      atomic.Pointer[[]*opBlock]
 	revealedOps atomic.Uint32 // operations that readers may look at
 
-	// Of the one who appends.
+	// Of the appender.
 	stagedOps uint32
 	lastBlock *opBlock
 
-	mu     sync.Mutex // held by who sorts, never by who appends
+	mu     sync.Mutex // held to sort, never to append
 	sorted atomic.Pointer[sortedRuns]
 }
 
@@ -193,7 +193,7 @@ func (c Cut) View() View {
 	}
 	now := c.set.sortUpTo(c)
 	if now.opCount > c.opCount {
-		// Somebody sorted past this moment, and newer operations may have
+		// Another View sorted past this moment, and newer operations may have
 		// replaced ours in the runs: go on from what there was.
 		now = c.sorted.extendTo(c.log, c.opCount)
 	}

@@ -117,7 +117,7 @@ func (t *Cache) BeginBatch() { t.currentBatch.Add(1) }
 func (t *Cache) RevealBatch() { t.revealedBatch.Store(t.currentBatch.Load()) }
 
 // Get appends the value of key to dst if it is known. The result does not
-// alias the table. A reader that meets a batch waits until it is revealed: who
+// alias the table. A reader that meets a batch waits until it is revealed: a reader that
 // has seen one row of it must not see an older one of another.
 func (t *Cache) Get(key, dst []byte) ([]byte, State) {
 	s, h := t.findStripe(key)

@@ -250,7 +250,7 @@ func (s *stripe) admitRow(hash uint64, key []byte) bool {
 	return false
 }
 
-// lockAndAdmit is admit, for those who do not hold the lock. It drives nothing out for a ticket that is void.
+// lockAndAdmit is admit, for callers without the lock. It drives nothing out for a ticket that is void.
 func (s *stripe) lockAndAdmit(tk Ticket, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

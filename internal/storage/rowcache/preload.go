@@ -21,7 +21,7 @@ func (s *stripe) recordLoss(r row) {
 	}
 }
 
-// Preload is an attempt to make a table whole that was not from the beginning: who makes it
+// Preload is an attempt to make a table whole that was not from the beginning: its caller
 // reads everything behind the log once, as it was at some moment after Gather, and fills in
 // what the table does not know. It belongs to one goroutine.
 type Preload struct {

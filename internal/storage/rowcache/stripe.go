@@ -197,7 +197,7 @@ type fillPurpose uint8
 
 const (
 	fillIfAdmitted fillPurpose = iota // if it is admitted
-	fillNeeded                        // somebody needs it next
+	fillNeeded                        // it is needed next
 	fillPinned
 )
 

@@ -157,7 +157,7 @@ type chunkList struct {
 	table *rowcache.Cache
 
 	// publishMu is held while a frame becomes visible. sequence is odd during
-	// that time, for readers who would rather look twice than wait.
+	// that time, for readers that would rather look twice than wait.
 	publishMu    sync.Mutex
 	sequence     atomic.Uint64
 	published    atomic.Uint64    // position of the last entry that is visible
@@ -208,7 +208,7 @@ func (u *chunkList) isFull() bool {
 	return u.sealedCount.Load() >= u.maxSealed || u.sealedBytes.Load() > u.maxSealedBytes
 }
 
-// wakeWaiters makes those who wait ask again whether to stop.
+// wakeWaiters makes the waiting goroutines ask again whether to stop.
 func (u *chunkList) wakeWaiters() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -71,7 +71,7 @@ func (s *Store) DropRange(ctx context.Context, start, end []byte) error {
 	return s.health.err()
 }
 
-// hasTrackers reports whether somebody follows changes.
+// hasTrackers reports whether changes are tracked.
 func (s *Store) hasTrackers() bool {
 	s.chunks.publishMu.Lock()
 	defer s.chunks.publishMu.Unlock()

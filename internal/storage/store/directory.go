@@ -221,7 +221,7 @@ const formatTitle = "cleave store\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encodeFormat writes the FORMAT file: text, because the first who looks at it
+// encodeFormat writes the FORMAT file: text, because its first reader
 // may be a person with a broken disk.
 func encodeFormat(version int, id ID) []byte {
 	body := fmt.Sprintf("%sformat %d\nid %s\n", formatTitle, version, id)
@@ -253,8 +253,8 @@ func decodeFormat(p []byte) (version int, id ID, err error) {
 	return version, id, nil
 }
 
-// dirMode keeps the store from everybody but its owner. Go and Pebble create
-// files for everybody less the umask, and guard.go narrows those too.
+// dirMode makes the store accessible to its owner only. Go and Pebble create
+// files for all users less the umask, and guard.go narrows those too.
 const (
 	dirMode  = 0o700
 	fileMode = 0o600

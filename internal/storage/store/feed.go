@@ -32,7 +32,7 @@ func (s *Store) Feed(from wal.Position, visit func(FeedEntry) error) (wal.Positi
 }
 
 func (s *Store) readFeed(from wal.Position, visit func(FeedEntry) error) (wal.Position, error) {
-	// A row is visible a moment before the log counts it as committed. Who saw
+	// A row is visible a moment before the log counts it as committed. A reader that saw
 	// it must find it in the feed.
 	for at := s.Position(); s.log.Committed() < at; {
 		runtime.Gosched()
@@ -47,7 +47,7 @@ func (s *Store) readFeed(from wal.Position, visit func(FeedEntry) error) (wal.Po
 }
 
 // RetainLog keeps all of the log that is there now, and what comes, until the
-// returned function is called: for those who read the feed behind a copy, as a move
+// returned function is called: for readers of the feed behind a copy, as a move
 // does. The log grows meanwhile, so the caller must watch [Store.LogBytesAfter].
 func (s *Store) RetainLog() (release func()) { return sync.OnceFunc(s.applier.retainLog()) }
 
@@ -170,7 +170,7 @@ func (c *ChangeTracker) recordOps(ops []effect.Op, at wal.Position) {
 	}
 }
 
-// mergePending puts in order what was heard. c.mu is held.
+// mergePending puts in order what was recorded. c.mu is held.
 func (c *ChangeTracker) mergePending() {
 	c.pendingMu.Lock()
 	h := c.pending

@@ -25,7 +25,7 @@ type guardedFS struct {
 	data           string        // Pebble's directory
 	checkpointErrs sync.Map      // of checkpoints, elsewhere: why a directory could not be synced
 	isOS           bool          // the files are the operating system's
-	readSlots      chan struct{} // who reads a table, maxTableReads at most
+	readSlots      chan struct{} // held by reads of tables, maxTableReads at most
 	// space is that of the disk, and leave how much of it tables leave. Nil if nothing is left.
 	space   *diskSpace
 	minFree func(vfs.DiskWriteCategory) int64

@@ -89,7 +89,7 @@ func (l *Log) makeRoom(urgent bool, size int) error {
 
 // rotateChunk ends the chunk that has no room and puts a new one in its place. The
 // segment comes first: if there is none, others whose entries are smaller go on in
-// the old chunk, and who is refused again and again uses nothing up. l.mu is held,
+// the old chunk, and a caller that is refused again and again uses nothing up. l.mu is held,
 // and released while it waits.
 func (l *Log) rotateChunk(urgent bool, size int) error {
 	s, err := l.acquireSegment(urgent, size)
@@ -154,7 +154,7 @@ type writeTask struct {
 	entries    []Entry
 
 	startCh  chan struct{} // closed when it is this turn; nil if it was at once
-	doneCh   chan struct{} // closed when finished; made when somebody wants to wait
+	doneCh   chan struct{} // closed when finished; made when there is a waiter
 	finished bool
 	pos      Position
 	err      error
@@ -178,8 +178,8 @@ func (l *Log) runTask(t *writeTask) {
 		l.mu.Lock()
 	}
 	if l.openFrame == t && l.lastShared && l.o.Durability != Always {
-		// A write to the OS is so short that few would share the next one. Let those
-		// who can run now come in first.
+		// A write to the OS is so short that few would share the next one. Let the goroutines
+		// that can run now come in first.
 		l.mu.Unlock()
 		runtime.Gosched()
 		l.mu.Lock()
@@ -315,7 +315,7 @@ func (l *Log) startNextTask() {
 	l.taskQueue = l.taskQueue[1:]
 }
 
-// publishTask shows the outcome to the consumer and to those who wait.
+// publishTask shows the outcome to the consumer and to the waiters.
 func (l *Log) publishTask(t *writeTask) {
 	if t.err == nil && len(t.entries) > 0 {
 		for i := range t.entries {
@@ -377,7 +377,7 @@ func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.current == nil && l.failed == nil && l.written > l.durable {
-		l.stateCond.Wait() // for who is ending the chunk, with a sync
+		l.stateCond.Wait() // for the goroutine that is ending the chunk, with a sync
 	}
 	if l.failed != nil || l.written <= l.durable {
 		return l.failed
@@ -410,7 +410,7 @@ func (l *Log) setFence() {
 
 // syncFile makes a file durable of which everything up to a position was written. One
 // at a time does so: the system tells of lost pages only once, so of two that wait
-// for the same pages one would not hear of them. For the same reason nothing is
+// for the same pages one would miss the loss. For the same reason nothing is
 // synced after a failure.
 func (l *Log) syncFile(file File, upTo Position) error {
 	l.syncMu.Lock()

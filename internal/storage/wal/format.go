@@ -78,7 +78,7 @@ type frameInfo struct {
 }
 
 // salt begins the checksum of frames with the identity of the store. So frames of
-// another store do not count, nor do images of frames that a client, who does not
+// another store do not count, nor do images of frames that a client, which does not
 // know the identity, puts into a payload.
 type salt uint32
 

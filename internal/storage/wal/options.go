@@ -91,7 +91,7 @@ type Options struct {
 	Publish func(*Chunk, []Entry)
 	// Seal is called in log order after the last Publish of a chunk, when everything
 	// in it is durable: when the chunk is full, at Close, and for a replayed segment.
-	// The chunk's first reference passes to the callee, who must Release it; nil
+	// The chunk's first reference passes to the callee, which must Release it; nil
 	// releases at once. It must not call Append, Sync or Close.
 	Seal func(*Chunk)
 

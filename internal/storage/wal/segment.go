@@ -11,7 +11,7 @@ import (
 )
 
 // Chunk is the image of one segment in memory. Payloads that the log hands out are
-// views into it, valid as long as somebody holds a reference.
+// views into it, valid as long as a reference to it is held.
 type Chunk struct {
 	log  *Log
 	seg  *segment
