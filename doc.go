@@ -37,7 +37,7 @@
 // [DB.OpenIndex] finds rows by what they hold: by entries that commit with them, or that
 // follow them and say how late they are.
 //
-// [DB.Feed] tells what was changed, also to a reader that comes back later, and
+// [DB.Feed] yields what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //
 // Packages counter, queue, table, cache, saga and watch are remedies for what goes wrong
@@ -49,7 +49,7 @@
 // The keys of a keyspace are cut into shards, and each shard belongs to a group,
 // which executes its commands one after another and lives on one store. [DB.Shards]
 // and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain], [Undrain] or
-// [Regroup] changes that while clients go on: [DB.Plan] tells what it would cost,
+// [Regroup] changes that while clients go on: [DB.Plan] returns what it would cost,
 // [DB.Start] returns a [Job] that can be watched, paused, throttled and cancelled,
 // and that goes on after a restart or a crash.
 //

@@ -35,11 +35,11 @@ type ChangeOp struct {
 	// of a hash that is deleted or replaced by another type are gone with it; they
 	// may be named later as deleted, when the room that they take is given back.
 	Deleted bool
-	// Created tells that this is a hash that was made just now: it has no fields
+	// Created reports whether this is a hash that was made just now: it has no fields
 	// but those that are named after it. An older one that had expired may have
 	// had others, which are not named.
 	Created bool
-	// Large tells that the key holds a long string that was changed in place, by APPEND
+	// Large reports whether the key holds a long string that was changed in place, by APPEND
 	// or SETRANGE say: the feed does not have all of the value, and Item.Value is nil.
 	// Read the key.
 	Large bool
@@ -101,7 +101,7 @@ func toChangeOp(op engine.FeedOp) ChangeOp {
 }
 
 // insertOp adds an operation. A hash is written after the fields that it is made
-// with, but told before them.
+// with, but yielded before them.
 func (c *Change) insertOp(op ChangeOp) {
 	at := len(c.Ops)
 	for op.Created && at > 0 && c.Ops[at-1].Field != nil && c.Ops[at-1].Keyspace == op.Keyspace && bytes.Equal(c.Ops[at-1].Key, op.Key) {

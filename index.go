@@ -257,7 +257,7 @@ func (ix *Index) Keyspace() *Keyspace { return ix.rows }
 // index. It splits and moves like others, and takes no writes but those of the index.
 func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, keyspace: ix.index.Entries()} }
 
-// Options returns what the index was created with. A function is told by its name.
+// Options returns what the index was created with. A function is given by its name.
 func (ix *Index) Options() (IndexOptions, error) {
 	x, err := ix.index.Lookup()
 	if err != nil {
@@ -271,7 +271,7 @@ func (ix *Index) Options() (IndexOptions, error) {
 
 // IndexStatus is how an index is.
 type IndexStatus struct {
-	// Ready tells that all rows have their entries.
+	// Ready reports whether all rows have their entries.
 	Ready bool
 	// Built is how many rows were looked at since the store was opened, to build it.
 	Built uint64
@@ -293,7 +293,7 @@ type IndexStatus struct {
 	Rebuilt uint64
 }
 
-// Status tells how the index is.
+// Status returns the state of the index.
 func (ix *Index) Status() (IndexStatus, error) {
 	s, err := ix.index.Status()
 	if err != nil {

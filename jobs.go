@@ -21,7 +21,7 @@ type (
 )
 
 // MapChange is a change of which group has which keys: a [Split], a [Merge], a
-// [Move], a [Drain], an [Undrain] or a [Regroup]. [DB.Plan] tells what one would
+// [Move], a [Drain], an [Undrain] or a [Regroup]. [DB.Plan] returns what one would
 // cost, and [DB.Start] makes it.
 type MapChange interface {
 	toRequest(db *DB) (mover.Request, error)

@@ -78,9 +78,9 @@ type Options struct {
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
 	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
 	FeedBytes int64
-	// Logger is told of what an operator should know: stores that were opened and how much of
+	// Logger receives what an operator should know: stores that were opened and how much of
 	// their logs was read again, jobs, backups, builds of indexes, a slow or full disk, a store
-	// that has failed. Values are never told, and what comes often is counted. Default: silent,
+	// that has failed. Values are never logged, and what comes often is counted. Default: silent,
 	// but what Open repairs, or loses with AcceptDataLoss, goes to slog.Default().
 	Logger *slog.Logger
 	// AcceptDataLoss opens a store of which acknowledged writes are missing, where Open

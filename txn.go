@@ -39,7 +39,7 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 
 // Cursor returns the place in the feed behind the state that the transaction reads:
 // what it sees was committed before, and what comes there is not seen yet, but for
-// writes of transactions across stores that it sees already, which are told again.
+// writes of transactions across stores that it sees already, which come again.
 func (tx *Txn) Cursor() (Cursor, error) {
 	at, err := tx.engine().LogPositions()
 	if err != nil {

@@ -33,7 +33,7 @@ type Config[K comparable] struct {
 	// Route turns a hash into the index of a shard, for instance a
 	// route.Router's Route. Default: the hash modulo the number of shards.
 	Route func(hash.Stable) int
-	// Audit, if set, is told of every crossing before the crossed key can be
+	// Audit, if set, is called with every crossing before the crossed key can be
 	// used, on the caller's goroutine. It must be safe for concurrent use.
 	Audit func(Crossing, K)
 }

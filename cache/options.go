@@ -153,7 +153,7 @@ type PanicError struct {
 	Stack []byte // of the loader
 }
 
-// Error tells what the loader panicked with.
+// Error returns what the loader panicked with.
 func (e *PanicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, e.Value) }
 
 // Is matches ErrPanic.

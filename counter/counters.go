@@ -192,7 +192,7 @@ type Options struct {
 	// Now is the clock that the age of sums and the time of adds is measured by.
 	// Default time.Now.
 	Now func() time.Time
-	// Resized is told when a counter got another number of parts, or could not: err
+	// Resized is called when a counter got another number of parts, or could not: err
 	// says why. It must not call methods of the Counters.
 	Resized func(name string, from, to int, err error)
 }

@@ -83,7 +83,7 @@ type cachedSum struct {
 
 // Fast returns a sum that was exact at some moment after the call, or before it by no more
 // than bound, by the clock of Options.Now. It is kept in memory, and read again by one
-// caller for all who wait when it is too old.
+// caller for all that wait when it is too old.
 func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (Reading, error) {
 	s, err := c.getState(ctx, name)
 	if err != nil {

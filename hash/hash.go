@@ -6,7 +6,7 @@
 //     across processes, machines and versions, so it may be persisted and
 //     routed on. Package route accepts nothing else.
 //   - [Local]: computed with a seed that only this process knows. It resists
-//     an attacker who picks keys to collide, and it means nothing tomorrow.
+//     an attacker that picks keys to collide, and it means nothing tomorrow.
 //   - [Weak]: computed by a function kept only to be shown bad.
 //   - [Slot]: one of Redis Cluster's 16384 buckets. It is stable too, and too
 //     short to route on by itself.

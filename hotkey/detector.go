@@ -74,7 +74,7 @@ func (d *Detector) rollWindow(now time.Time) (ended bool, r Report) {
 	return true, r
 }
 
-// Report tells which keys are hot now.
+// Report returns which keys are hot now.
 func (d *Detector) Report() Report {
 	now := d.o.Now()
 	d.mu.Lock()

@@ -57,10 +57,10 @@ func (m *Map) Apply(edits ...Edit) (*Map, error) {
 // draft is a map in the making.
 type draft struct {
 	Map
-	// ownShards and ownGroups tell that the slices are not shared with the map
+	// ownShards and ownGroups report whether the slices are not shared with the map
 	// before.
 	ownShards, ownGroups bool
-	// tilingChanged tells that the tiling is a new one, without an index.
+	// tilingChanged reports whether the tiling is a new one, without an index.
 	tilingChanged bool
 }
 

@@ -44,7 +44,7 @@ var (
 	ErrLimit = errors.New("partition: map too large")
 )
 
-// StaleError tells which shard changed. It matches [ErrStale].
+// StaleError names the shard that changed. It matches [ErrStale].
 type StaleError struct {
 	Shard ShardID
 	// Have is when the shard last changed, Want what the edit expected.

@@ -21,7 +21,7 @@ type ConsumeOptions struct {
 	Backoff time.Duration
 	// MaxBackoff is the longest Backoff. Default a minute. At least Backoff.
 	MaxBackoff time.Duration
-	// OnError, if set, is told what a handler returned, and what went wrong about a message that
+	// OnError, if set, is called with what a handler returned, and with what went wrong about a message that
 	// was handled: it comes again then. With a nil Delivery it is the queue that could not be
 	// read, which is tried again. It may be called by several goroutines.
 	OnError func(d *Delivery, err error)

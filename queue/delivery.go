@@ -198,7 +198,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("%v: %d of the deliveries belong to others by now, or are done already", ErrLost, len(e.Lost))
 }
 
-// Is tells that it is an ErrLost.
+// Is reports whether target is ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Ack says that messages are done: they are never delivered again. Those whose lease was

@@ -183,7 +183,7 @@ func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
 }
 
 // costAt returns the cost of the node at a position or, where weights are
-// equal, something quicker to tell that has the same order.
+// equal, a value that is quicker to compute and has the same order.
 func (r *Rendezvous) costAt(at int, d draw) float64 {
 	score := r.groups[at/groupNodes].score(at%groupNodes, d)
 	if r.equalWeights {

@@ -4,7 +4,7 @@
 // and pure functions: equal nodes and equal hashes give equal answers in
 // every process, so the same router runs in a server and in its clients. A
 // change of topology makes a new router: With and Without of each type return
-// one, and [Compare] tells what that would move before it is done.
+// one, and [Compare] returns what that would move before it is done.
 //
 // Which one to use:
 //

@@ -63,7 +63,7 @@ type Step[S any] struct {
 type Call struct {
 	// Saga is the id, Definition its kind, Step the name of the step.
 	Saga, Definition, Step string
-	// Undo tells which of the two it is.
+	// Undo reports which of the two it is.
 	Undo bool
 	// Key is the same for each try of this call, after a crash too, and of no other:
 	// what the other side knows a repetition by.

@@ -68,7 +68,7 @@ func (e *EndError) Error() string {
 	return fmt.Sprintf("saga %s %q was taken back at step %q: %s", e.Definition, e.ID, e.Step, e.Cause)
 }
 
-// Is tells which of the two it is.
+// Is reports which of the two it is.
 func (e *EndError) Is(target error) bool {
 	return target == ErrStuck && e.Stuck != NotStuck || target == ErrCompensated && e.Stuck == NotStuck
 }

@@ -23,7 +23,7 @@ type Options struct {
 	Now func() time.Time
 	// Random is what jitter is taken from. Default that of math/rand/v2.
 	Random func() uint64
-	// OnChange, if set, is told of each change that this runner has written, one after
+	// OnChange, if set, is called with each change that this runner has written, one after
 	// the other for each saga: for logs, figures and alarms. It must be quick.
 	OnChange func(Info)
 }

@@ -380,7 +380,7 @@ type Stats struct {
 	Shards []ShardStats
 	// SlotsPerBucket is how many entries a bucket holds.
 	SlotsPerBucket int
-	// EntriesInBuckets tells that keys and values lie in the buckets
+	// EntriesInBuckets reports whether keys and values lie in the buckets
 	// themselves, in memory that the garbage collector does not scan; else
 	// each entry is an object of its own.
 	EntriesInBuckets bool

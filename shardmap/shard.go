@@ -118,7 +118,7 @@ func (t *table) len() int {
 	return int(max(n, 0))
 }
 
-// layoutKind tells how a map stores its entries. It is chosen once, by the
+// layoutKind is how a map stores its entries. It is chosen once, by the
 // types of key and value.
 type layoutKind uint8
 

@@ -45,7 +45,7 @@ type queryReader struct {
 	remaining int // rows until the limit
 }
 
-// oneStem returns the stem of all rows, if the bounds tell that there is one.
+// oneStem returns the stem of all rows, if the bounds leave only one.
 func (p *queryPlan) oneStem() (stem []byte, ok bool) {
 	if p.t.salt < 0 {
 		return nil, true

@@ -41,7 +41,7 @@ type Table struct {
 	fields []key.Field
 	// salt is the index of the salt among the fields, -1 if there is none.
 	salt int
-	// saltPicked tells that nothing but the Salter says which salt a row gets.
+	// saltPicked reports whether the Salter alone decides which salt a row gets.
 	saltPicked bool
 	// knownNames are the names that columns may be given by.
 	knownNames map[string]bool

@@ -14,12 +14,12 @@
 //   - Events of one key arrive in the order in which they happened, wherever the
 //     key is moved meanwhile.
 //   - A slow watcher holds up neither the store nor other watchers.
-//     What waits for it is bounded. Beyond that it is told to read again ([Lost]), or
+//     What waits for it is bounded. Beyond that it has to read again ([Lost]), or
 //     with Options.Every goes on from the log by itself.
 //   - Each event has the place to go on from: a watcher that comes back
 //     with that [cleave.Cursor] misses nothing. It may receive again what it has received.
-//   - [Hub.Follow] tells what there is and then what changes, with no gap between. What
-//     it has told is, at any time, what the keys that it has told of were at one moment,
+//   - [Hub.Follow] yields what there is and then what changes, with no gap between. What
+//     it has yielded is, at any time, what the keys it has yielded were at one moment,
 //     or are on the way to.
 //   - [Hub.Until] waits for a key to be as one wants it, and misses nothing in between.
 //
@@ -34,7 +34,7 @@
 // An event is about one key or field. Those of one transaction come one after the other,
 // and of its parts in different stores in any order: to see it whole read it in a View.
 //
-// A key that expires is told as deleted when the store deletes it, not when its time has
+// A key that expires is reported as deleted when the store deletes it, not when its time has
 // come. Housekeeping looks every 100 ms, and deletes all that is due; a transaction that
 // holds the key keeps it until it ends. Item.Expires says when it will be.
 //

@@ -151,7 +151,7 @@ func (h *Hub) Until(ctx context.Context, ks *cleave.Keyspace, key []byte, wanted
 		return item, false, err
 	}
 	defer w.Close()
-	// An event tells that there is something to look at. What it tells may be older than
+	// An event means that there is something to look at. Its content may be older than
 	// what was read before, so the key is read again.
 	for {
 		if item, found, err = lookupKey(ctx, ks, key); err != nil || wanted(item, found) {

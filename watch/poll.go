@@ -70,7 +70,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Poll looks at something again and again, for sources that cannot tell that they have
+// Poll looks at something again and again, for sources that cannot report that they have
 // changed, and yields what it finds whenever look says that it has changed, and every
 // error of look. After an error it goes on, with longer pauses, unless the loop ends. When
 // ctx ends it yields its error and ends.

@@ -174,7 +174,7 @@ type actionCommand struct {
 	args                      cobra.PositionalArgs
 	// harmless actions are not asked about: what they do can be undone with another.
 	harmless bool
-	// undoIsSuccess tells that its job is done when it is taken back.
+	// undoIsSuccess reports whether its job is done when it is taken back.
 	undoIsSuccess bool
 	// send asks the server to do it, or only for the plan.
 	send func(ctx context.Context, c *api.Client, args []string, dryRun bool) (api.Action, error)

@@ -39,8 +39,8 @@ func listenHTTP(c *config.Config) (net.Listener, error) {
 // operatorTokens are what operators are let in with.
 type operatorTokens struct{ full, read string }
 
-// readTokens reads the tokens that the server was given, before anything is served: one that is
-// no use is told at once.
+// readTokens reads the tokens that the server was given, before anything is served: an unusable
+// one is reported at once.
 func readTokens(c *config.Config) (operatorTokens, error) {
 	t := operatorTokens{os.Getenv(api.EnvToken), os.Getenv(api.EnvReadToken)}
 	for _, x := range []struct {

@@ -82,7 +82,7 @@ func (r *remote) newClient() (*api.Client, error) {
 		return c, nil
 	}
 	data := flagOrEnv(r.data, "CLEAVE_DATA", "")
-	if data == "" && api.IsLoopback(c.Addr) { // another machine is not told a token that was not meant for it
+	if data == "" && api.IsLoopback(c.Addr) { // another machine does not get a token that was not meant for it
 		data = "cleave-data"
 	}
 	c.Token, r.tokenErr = api.FindToken(c.Addr, data)

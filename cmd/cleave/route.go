@@ -214,7 +214,7 @@ func formatRouteReason(c route.Comparison) string {
 	return strings.TrimPrefix(first, "route: ")
 }
 
-// writeRouteNotes tells how to read the table and why some routers are not in it.
+// writeRouteNotes prints how to read the table and why some routers are not in it.
 func writeRouteNotes(w io.Writer, rows []routeRow, reasons []string) error {
 	var notes []string
 	for _, reason := range reasons {

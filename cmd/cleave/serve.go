@@ -151,8 +151,8 @@ func warnGroups(log *slog.Logger, c *config.Config, db *cleave.DB) {
 // listeners are where clients come in.
 type listeners struct{ plain, encrypted, http net.Listener }
 
-// openListeners opens them, before the store: a port that is taken is told at once, and a
-// certificate that is no use.
+// openListeners opens them, before the store: a port that is taken is reported at once, and so is
+// an unusable certificate.
 func openListeners(c *config.Config) (l listeners, err error) {
 	defer func() {
 		if err != nil {
@@ -309,7 +309,7 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	return err
 }
 
-// dataDir returns where the store is, as clients are told: empty in memory.
+// dataDir returns where the store is, as clients see it: empty in memory.
 func dataDir(c *config.Config) string {
 	if c.Text("storage") == "memory" {
 		return ""

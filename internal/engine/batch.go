@@ -85,7 +85,7 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
 	for _, space := range b.keyspaces {
 		if space.Indexes() != nil {
-			return node.ErrIndexesChanged // it would be told so in its turn
+			return node.ErrIndexesChanged // it would get this error in its turn
 		}
 	}
 	var numbers [][]int

@@ -111,7 +111,7 @@ type IndexStatus struct {
 	Rebuilt     uint64
 }
 
-// Status tells how the index is.
+// Status returns the state of the index.
 func (ix *Index) Status() (IndexStatus, error) {
 	x, err := ix.Lookup()
 	if err != nil {

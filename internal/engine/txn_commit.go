@@ -111,8 +111,8 @@ func (tx *Txn) isCrossStore() bool {
 		slices.ContainsFunc(tx.writes, func(w txnWrite) bool { return other(w.at.p) })
 }
 
-// classifyCommitError tells a conflict from an error. It is not a conflict of a conditional Set:
-// f was told of that when it called it.
+// classifyCommitError separates conflicts from errors. It is not a conflict of a conditional Set:
+// f got that result when it called it.
 func (tx *Txn) classifyCommitError(err error) error {
 	if errors.Is(err, command.ErrConflict) || isRetryable(err) {
 		return fmt.Errorf("%w: %w", errRetry, err)

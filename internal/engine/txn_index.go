@@ -25,7 +25,7 @@ type indexedRow struct {
 	// them so far, and expiryMS when they expire.
 	entries  [][]index.Entry
 	expiryMS int64
-	// changed tells that the row was written since.
+	// changed reports whether the row was written since.
 	changed bool
 }
 

@@ -44,7 +44,7 @@ type task struct {
 	user     *acl.User             // the user whose permissions allowed it
 	// refusals is how often a group has not executed it for what is not in memory.
 	refusals int8
-	// exclusive tells that it is executed by itself, and may wait for as long as it takes.
+	// exclusive reports whether it is executed by itself, and may wait for as long as it takes.
 	exclusive bool
 	readRow   *group.ReadRow // of a GET that is on a trip
 }

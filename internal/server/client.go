@@ -30,7 +30,7 @@ type client struct {
 	backlog *backlog
 	refused []task
 	waited  time.Duration
-	// subscribed tells that it has subscriptions.
+	// subscribed reports whether it has subscriptions.
 	subscribed bool
 	// watchedKeys are the keys of WATCH.
 	watchedKeys []watchedKey

@@ -98,7 +98,7 @@ type call struct {
 	c   *client
 	redis.Request
 	out *redis.Writer
-	// inExec tells that the answer is part of that of an EXEC.
+	// inExec reports whether the answer is part of that of an EXEC.
 	inExec bool
 }
 
@@ -113,7 +113,7 @@ func (t *call) collectMailFirst() {
 // handler answers a turn.
 type handler struct {
 	handle func(*call)
-	// isBlocking tells that it may take long. Then it is done on a goroutine, and the client
+	// isBlocking reports whether it may take long. Then it is done on a goroutine, and the client
 	// is busy.
 	isBlocking bool
 	// mayBlock tells the same of one request; nil for never.

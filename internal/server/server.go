@@ -32,7 +32,7 @@ type Options struct {
 	// Shutdown is called when a client asks for the end of the server, and must not block.
 	// Default: that is refused.
 	Shutdown func()
-	// Memory tells that the store is in memory, so that the setting maxmemory is about
+	// Memory reports whether the store is in memory, so that the setting maxmemory is about
 	// it.
 	Memory bool
 	// Cluster makes the server report itself as a cluster of one node, so that cluster clients connect. Commands
@@ -50,7 +50,7 @@ type Options struct {
 	// Observe is called with requests that left the fast path, and must not block.
 	// Default none.
 	Observe func(api.ObservedRequest)
-	// Now is the clock of what clients are told about the server. Default time.Now.
+	// Now is the clock of what clients see of the server. Default time.Now.
 	Now func() time.Time
 }
 
@@ -234,7 +234,7 @@ const (
 )
 
 // isTrusted reports whether an address may connect. Without a password only the machine itself
-// may, unless it was told otherwise: a server that listens to the world by mistake must
+// may, unless configured otherwise: a server that listens to the world by mistake must
 // not serve it.
 func (s *Server) isTrusted(from string) bool {
 	if s.config.Get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {

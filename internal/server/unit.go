@@ -31,7 +31,7 @@ type unit struct {
 	out redis.Writer
 	// replyEnds are where the answers end.
 	replyEnds []int
-	// watchedChanged tells that a key that was watched is another now.
+	// watchedChanged reports whether a key that was watched is another now.
 	watchedChanged bool
 	// freesSpace reports that what it wrote gives room back: see Urgent.
 	freesSpace bool

@@ -49,7 +49,7 @@ type Options struct {
 	Pprof bool
 	// Tracer is notified of requests and jobs. May be nil.
 	Tracer *tracing.Tracer
-	// Version and Durability are told by the status.
+	// Version and Durability are part of the status.
 	Version    string
 	Durability string
 	// Config returns the configuration that the server was started with, and the latest that it
@@ -57,7 +57,7 @@ type Options struct {
 	Config func() (started, latest *config.Config)
 	// Log receives what an operator should know. Default none.
 	Log *slog.Logger
-	// Now is the clock of what is told. Default time.Now.
+	// Now is the clock of all reported times. Default time.Now.
 	Now func() time.Time
 
 	// headerTimeout is how long a client may take for its header. Tests need not wait as
@@ -84,7 +84,7 @@ type Admin struct {
 	tokenCopyPath string
 	// jobTracer tells of jobs that end.
 	jobTracer jobTracer
-	// draining tells that the server is about to end.
+	// draining reports whether the server is about to end.
 	draining  atomic.Bool
 	closeOnce sync.Once
 }

@@ -23,7 +23,7 @@ import (
 
 // guard decides which requests are served.
 type guard struct {
-	// openReads tells that reads need no token: the listener is on loopback.
+	// openReads reports whether reads need no token: the listener is on loopback.
 	openReads bool
 	hosts     []string
 	// token and readTokenFile are digests. Without a token for reading nothing matches readTokenFile,

@@ -13,7 +13,7 @@
 //   - An action is planned before it is made. With ?dry_run=true the plan is the answer and
 //     nothing is changed.
 //   - A field or a parameter that is not known is refused: a misspelt dry_run must not act.
-//   - Values are never told, and keys only where they are asked for or bound a shard.
+//   - Values are never shown, and keys only where they are asked for or bound a shard.
 //   - Only requests that name the server as it is known are answered, so that a page which
 //     makes its own name mean this machine learns nothing.
 //
@@ -28,6 +28,6 @@
 // # Limits
 //
 // Sizes of shards are looked up at most once a second, and lists of some things are as
-// old. There is one token that changes something: its holders cannot be told apart but by
+// old. There is one token that changes something: its holders differ only in
 // what clients claim. Jobs of backups end with the server.
 package admin

@@ -15,7 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-// toJob is a job of the store as it is told.
+// toJob is a job of the store as clients see it.
 func toJob(s cleave.JobStatus, now time.Time) api.Job {
 	price := toPrice(s.Expected)
 	j := api.Job{

@@ -238,7 +238,7 @@ func operatorMessage(err error) string {
 	return operatorWords.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cleave: "), "partition: "))
 }
 
-// toAPIError is an error as clients are told.
+// toAPIError is an error as clients see it.
 func toAPIError(err error) *api.Error {
 	var known *api.Error
 	if errors.As(err, &known) {

@@ -97,7 +97,7 @@ type route struct {
 	statuses []int
 	// mediaType is the media type of an answer that is not JSON.
 	mediaType string
-	// public tells that it never needs a token.
+	// public reports whether it never needs a token.
 	public bool
 	handle func(w http.ResponseWriter, r *http.Request)
 }

@@ -197,7 +197,7 @@ func (a *Admin) cachedShards(ctx context.Context) ([]cleave.Shard, error) {
 	return shards, nil
 }
 
-// loadShards are shards as they are told, with the jobs that are at work on them.
+// loadShards are shards as clients see them, with the jobs that are at work on them.
 func (a *Admin) loadShards(ctx context.Context) ([]api.Shard, error) {
 	shards, err := a.cachedShards(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func (a *Admin) getStatus(ctx context.Context, _ *query) (api.Status, error) {
 }
 
 // hasFailedStore reports whether a store has stopped. Then shards and jobs may be unknown, and the rest is
-// told all the same: it says what is wrong.
+// reported all the same: it shows what is wrong.
 func (a *Admin) hasFailedStore() bool {
 	return slices.ContainsFunc(a.o.DB.Metrics().Stores, func(s cleave.StoreMetrics) bool { return s.Failed != nil })
 }

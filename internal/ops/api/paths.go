@@ -2,7 +2,7 @@ package api
 
 import "strconv"
 
-// DefaultAddr is where a server listens unless it is told otherwise.
+// DefaultAddr is where a server listens unless configured otherwise.
 const DefaultAddr = "127.0.0.1:7380"
 
 // EnvAddr is the variable that names another.

@@ -121,7 +121,7 @@ type Connection struct {
 	Subscriptions  int     `json:"subscriptions"`
 }
 
-// Slow is a request that took long. Its values are not told.
+// Slow is a request that took long. Its values are left out.
 type Slow struct {
 	ID      int64     `json:"id"`
 	Time    time.Time `json:"time"`
@@ -156,7 +156,7 @@ type Setting struct {
 	// Meaning says what it does, and Unit what the value counts.
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit,omitempty"`
-	// Live tells that it can be changed while the server runs. If it is not, a change needs a
+	// Live reports whether it can be changed while the server runs. If it is not, a change needs a
 	// restart.
 	Live bool `json:"live"`
 	// Source is where it was set: default, file, env, flag, or runtime for a change since the
@@ -187,9 +187,9 @@ type Backup struct {
 	Bytes  int64 `json:"bytes"`
 	Files  int   `json:"files"`
 	Stores int   `json:"stores"`
-	// Complete tells that it was written to its end, and has all its stores.
+	// Complete reports whether it was written to its end, and has all its stores.
 	Complete bool `json:"complete"`
-	// Restored tells that it was made from a backup, to be served.
+	// Restored reports whether it was made from a backup, to be served.
 	Restored bool `json:"restored,omitempty"`
 	// Job is at work on it.
 	Job string `json:"job,omitempty"`

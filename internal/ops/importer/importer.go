@@ -75,10 +75,10 @@ type Report struct {
 	// LeftOut are all keys of the source that were not copied, by reason: those of Skipped
 	// and of Failed.
 	LeftOut []LeftOut `json:"left_out"`
-	// Resumed tells that it went on where another had stopped.
+	// Resumed reports whether it went on where another had stopped.
 	Resumed bool `json:"resumed"`
 	DryRun  bool `json:"dry_run"`
-	// Complete tells that the walk came to its end.
+	// Complete reports whether the walk came to its end.
 	Complete bool    `json:"complete"`
 	Seconds  float64 `json:"seconds"`
 	// resumedFrom is what earlier runs did, for rates.
@@ -131,7 +131,7 @@ func (r *Report) ETASeconds() float64 {
 }
 
 const (
-	// maxListedFailures is how many failures are told one by one.
+	// maxListedFailures is how many failures are reported one by one.
 	maxListedFailures = 10
 	// maxNamedKeys is how many keys are named for each reason to leave one out.
 	maxNamedKeys = 10

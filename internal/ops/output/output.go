@@ -108,7 +108,7 @@ type Column[T any] struct {
 	// Bar, if set, draws a bar of this fraction of full width behind the
 	// text. Values outside [0, 1] are drawn as the nearest bound.
 	Bar func(T) float64
-	// CutPriority tells that cells may be cut where the screen is too narrow for the table: those of
+	// CutPriority allows cells to be cut where the screen is too narrow for the table: those of
 	// the columns with the highest first. Default 0, never: an id that was cut names nothing.
 	CutPriority int
 }

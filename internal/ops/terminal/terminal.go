@@ -29,7 +29,7 @@ var ErrNoTerminal = errors.New("there is no terminal to ask at")
 type Terminal struct {
 	in  *bufio.Reader
 	out io.Writer
-	// Interactive tells that both sides are a terminal, and Shown that the output is.
+	// Interactive reports whether both sides are a terminal, and OutputIsTerminal whether the output is.
 	Interactive, OutputIsTerminal bool
 }
 

@@ -76,7 +76,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 }
 
 // StartRequest begins the span of a request of an operator. route is the path of the table, and
-// the span is part of the trace that the request names. end is told the status.
+// span is part of the trace that the request names. end takes the status.
 func (t *Tracer) StartRequest(r *http.Request, route string) (_ *http.Request, end func(status int)) {
 	if t == nil {
 		return r, func(int) {}
@@ -93,7 +93,7 @@ func (t *Tracer) StartRequest(r *http.Request, route string) (_ *http.Request, e
 	}
 }
 
-// Observer is for serve.Options: what is told of requests of clients. It is nil if there
+// Observer is for serve.Options: it gets requests of clients. It is nil if there
 // is no Tracer.
 func (t *Tracer) Observer() func(api.ObservedRequest) {
 	if t == nil {

@@ -66,7 +66,7 @@ func (e *Epoch) bucketAt(point int) Bucket {
 
 // Manifest is what there is of a queue: its epochs, of which the last takes messages.
 type Manifest struct {
-	// Log tells that it is of a log, whose entries stay.
+	// Log reports whether it is of a log, whose entries stay.
 	Log bool `json:",omitempty"`
 	// Gone is how many entries a log has had in buckets that are drained: a reader that
 	// has read fewer of them has missed some.

@@ -27,7 +27,7 @@ type Buffer[P, V any] struct {
 // Entry is a key that has changed.
 type Entry[P, V any] struct {
 	Key []byte
-	// Before is the place before the first change that is told by it.
+	// Before is the place before the first change that it stands for.
 	Before P
 	Value  V
 }
@@ -116,9 +116,9 @@ type Cursor[P any] interface {
 // that has come to there: of two places each may have something before
 // it that the other has not. Then it knows all before a place.
 func PlanJoin[P Cursor[P]](at, there P) (known P, skip, own bool) {
-	// What it was told is not told again: it passes over what is before known.
+	// It receives nothing twice: it passes over what is before known.
 	skip = !there.Covers(at)
-	// What the other has told by then it reads by itself, from at up to there.
+	// What the other has received by then it reads by itself, from at up to there.
 	own = !at.Covers(there)
 	return at.Join(there), skip, own
 }

@@ -15,7 +15,7 @@ const DefaultUser = "default"
 
 var (
 	// ErrWrongPassword means that there is no such user, or the password is not right, or the
-	// user is off: which of them is not told.
+	// user is off: the error does not reveal which.
 	ErrWrongPassword = errors.New("acl: invalid username-password pair or user is disabled")
 	// ErrDefaultUser means that the default user cannot be removed.
 	ErrDefaultUser = errors.New("acl: the 'default' user cannot be removed")

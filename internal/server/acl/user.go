@@ -37,7 +37,7 @@ type User struct {
 	rules    []string
 	keys     []keyPattern
 	channels []string
-	// unlimited tells that nothing is refused.
+	// unlimited reports whether the user may do everything.
 	unlimited bool
 }
 
@@ -74,7 +74,7 @@ func (u *User) updateUnlimited() {
 	u.unlimited = !slices.Contains(u.commands, false) && slices.Contains(u.keys, keyPattern{"*", Read | Write}) && slices.Contains(u.channels, "*")
 }
 
-// IsUnlimited tells that nothing is refused.
+// IsUnlimited reports whether the user may do everything.
 func (u *User) IsUnlimited() bool { return u.unlimited }
 
 // CanRun reports whether the user may use a command.

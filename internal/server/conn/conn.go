@@ -31,23 +31,23 @@ type Conn struct {
 	// Staged is how many of its requests are staged.
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	Staged int
-	// Busy tells that there is something left to do which is under way, and HandedOff that a goroutine has the
+	// Busy reports whether something left to do is under way, and HandedOff whether a goroutine has the
 	// connection for that. Until then more may be added.
 	Busy, HandedOff bool
 	// Disconnected reports that the connection is closed: nothing is answered.
 	Disconnected atomic.Bool
-	// Stalled tells that requests wait in in because it does not read its answers.
+	// Stalled reports whether requests wait in in because it does not read its answers.
 	Stalled bool
 	// accountedBytes is how much of its buffers is counted: see AccountMemory.
 	accountedBytes int64
-	// Closing tells that it is closed once out is written.
+	// Closing reports whether it is closed once out is written.
 	Closing bool
-	// Lingering tells that it is not closed before it has sent all: it would not see the last answer.
+	// Lingering keeps it open until the client has sent all: otherwise that would not see the last answer.
 	Lingering bool
-	// RepliesOff tells that the client wants no answers, and SkipReplies for how many requests.
+	// RepliesOff reports whether the client wants no answers, and SkipReplies for how many requests.
 	RepliesOff  bool
 	SkipReplies int
-	// ReplyIsPush tells that the answer at hand is a message, which is sent all the same.
+	// ReplyIsPush reports whether the answer at hand is a message, which is sent all the same.
 	ReplyIsPush bool
 
 	Status  Status

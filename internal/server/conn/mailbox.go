@@ -7,7 +7,7 @@ import "sync"
 type mailbox struct {
 	mu    sync.Mutex
 	bytes []byte
-	// notified tells that the transport knows that there is something.
+	// notified reports whether the transport knows that there is something.
 	notified bool
 }
 

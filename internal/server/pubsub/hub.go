@@ -25,7 +25,7 @@ const (
 	ScopeCount
 )
 
-// words are what clients are told, by scope.
+// words are the replies to clients, by scope.
 var (
 	SubscribeKinds   = [ScopeCount]string{"subscribe", "psubscribe", "ssubscribe"}
 	UnsubscribeKinds = [ScopeCount]string{"unsubscribe", "punsubscribe", "sunsubscribe"}
@@ -96,7 +96,7 @@ func (h *Hub) countSubscriptionsLocked(c Subscriber) (n [ScopeCount]int) {
 	return n
 }
 
-// ReportedCount is the number that clients are told after a change: channels and patterns
+// ReportedCount is the number that clients get after a change: channels and patterns
 // together, those of slots apart.
 func ReportedCount(s Scope, n [ScopeCount]int) int64 {
 	if s == BySlot {

@@ -19,7 +19,7 @@ import (
 // all clients are notified that everything has changed. A client is entered before it reads. So a change
 // that its answer does not have is in the feed behind that, and the message about it is
 // sent behind the answer: see Subscriber. Until it is answered it stays entered whatever it is
-// told, since what it reads may be newer than the change that it was told of.
+// sent, since what it reads may be newer than the change in that message.
 type Tracker struct {
 	mu sync.Mutex
 	// clients are those with tracking on.
@@ -155,7 +155,7 @@ func (k *Tracker) evictKeys() {
 	}
 }
 
-// followFeed tells what has changed until ctx ends.
+// followFeed sends invalidations for what has changed until ctx ends.
 func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
 		var failed error
@@ -183,7 +183,7 @@ func (k *Tracker) followDrops(ctx context.Context, n *node.Node, drop <-chan str
 	for {
 		select {
 		case <-drop:
-			drop = n.NextDrop() // before all are told, so that nothing slips through
+			drop = n.NextDrop() // before all are notified, so that nothing slips through
 			k.InvalidateAll()
 		case <-ctx.Done():
 			return
@@ -191,7 +191,7 @@ func (k *Tracker) followDrops(ctx context.Context, n *node.Node, drop <-chan str
 	}
 }
 
-// invalidateChanged tells what has changed.
+// invalidateChanged sends invalidations for what has changed.
 func (k *Tracker) invalidateChanged(ops []cleave.ChangeOp) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +246,7 @@ func (k *Tracker) InvalidateAll() {
 const invalidationChannel = "__redis__:invalidate"
 
 // sendInvalidation notifies a client, or its redirect, that a key has changed; nil means all. A client that
-// could not tell that from an answer is not notified: one of RESP2 that does not listen.
+// would take that for an answer is not notified: one of RESP2 that does not listen.
 func (k *Tracker) sendInvalidation(c Subscriber, t *Tracking, key []byte) {
 	to := c
 	if t.Redirect != nil {

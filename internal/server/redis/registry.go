@@ -30,9 +30,9 @@ const (
 	NoMulti
 	AllowBusy
 	MovableKeys
-	// ServerCommand tells that the connection answers by itself.
+	// ServerCommand means that the connection answers by itself.
 	ServerCommand
-	// Heavy tells that it may compute for long, so that it must not be done where
+	// Heavy means that it may compute for long, so that it must not be done where
 	// others wait.
 	Heavy
 )
@@ -210,7 +210,7 @@ func register(specs ...*Spec) {
 // maxNameBytes is more than the length of any name.
 const maxNameBytes = 64
 
-// LookupRequest returns the command of a request, or the error that the client is told.
+// LookupRequest returns the command of a request, or the error for the client.
 func LookupRequest(args [][]byte) (*Spec, error) {
 	s := findTopLevel(args[0])
 	if s == nil {

@@ -82,7 +82,7 @@ var constantReasons = func() map[string]string {
 type Start struct {
 	Fsync, Dir, LogFile string
 	Clients             int
-	// Cluster makes the server report itself as a cluster, and Memory tells that the store is in memory.
+	// Cluster makes the server report itself as a cluster, and Memory is set if the store is in memory.
 	Cluster, Memory bool
 }
 

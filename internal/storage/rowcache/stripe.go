@@ -32,7 +32,7 @@ type stripeFields struct {
 	maxSharedRow int // extent of the largest row in an ordinary block
 	pinnedBytes  int // weight of rows that are held
 	rejected     rejectedKeys
-	// isComplete tells that every key that exists has a row, parted counts the rows that went
+	// isComplete reports whether every key that exists has a row, parted counts the rows that went
 	// though their keys exist.
 	isComplete bool
 	lostRows   uint64

@@ -157,8 +157,8 @@ func (s *Store) tryApply(cs []*chunk) bool {
 	}
 	if a.gaveUp.Load() {
 		// The rows stay in the log, and in the row table, as they are never
-		// said to be applied. Letting the memory go keeps commits from waiting
-		// for it for ever: they are told of the failure instead.
+		// reported as applied. Releasing the memory keeps commits from waiting
+		// for it for ever: they get the failure instead.
 		s.chunks.dropOldest(cs[0])
 		return true
 	}

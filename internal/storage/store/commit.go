@@ -134,7 +134,7 @@ type chunk struct {
 	// in order, so all but the newest one or few are.
 	sealed   bool
 	sealedAt time.Time // by the clock of the machine
-	// readers are the snapshots that look at it, and applied tells that it is off
+	// readers are the snapshots that look at it, and applied reports whether it is off
 	// the list: only they keep it in memory.
 	readers int
 	applied bool

@@ -230,7 +230,7 @@ func encodeFormat(version int, id ID) []byte {
 
 // decodeFormat reads what encodeFormat wrote. The version is judged before the
 // checksum: a newer version may protect the file in another way, and "newer"
-// is what the reader must be told.
+// is what the error must say.
 func decodeFormat(p []byte) (version int, id ID, err error) {
 	rest, ok := strings.CutPrefix(string(p), formatTitle)
 	if !ok {
@@ -284,7 +284,7 @@ func makeDir(fsys vfs.FS, path string) error {
 }
 
 // syncDir makes the names in a directory durable. It goes past a guard, which
-// would not tell of an error but end the store: what calls this can be told.
+// would not return an error but end the store: the caller of this gets the error.
 func syncDir(fsys vfs.FS, path string) error {
 	if g, ok := fsys.(*guardedFS); ok {
 		fsys = g.FS

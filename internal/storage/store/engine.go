@@ -47,7 +47,7 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 		// queued for the flush as it is. It is sorted already, so a full chunk
 		// costs no skiplist at all.
 		MemTableSize: uint64(o.SegmentBytes),
-		// The applier holds back by itself, where it can still be told to stop:
+		// The applier holds back by itself, where it can still be stopped:
 		// see applier.room. Inside Pebble it would wait for as long as the disk
 		// is full.
 		MemTableStopWritesThreshold: 1 << 20,

@@ -45,7 +45,7 @@ type Store struct {
 
 	applier applier
 
-	// expectAbsent tells that of the keys that were read together last more than an eighth did not
+	// expectAbsent reports whether of the keys that were read together last more than an eighth did not
 	// exist.
 	expectAbsent atomic.Bool
 	// openedAt is when the store was opened, and fastAfter how long after that reads of tables

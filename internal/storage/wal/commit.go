@@ -289,14 +289,14 @@ func (l *Log) recordTaskIO(t *writeTask, err error) {
 		l.unrecordedBytes = 0
 		select {
 		case l.manifestSoon <- struct{}{}:
-		default: // it was told already
+		default: // it is notified already
 		}
 	}
 	if l.o.Durability != Always && l.unsyncedBytes >= l.maxUnsyncedBytes() {
 		l.unsyncedBytes = 0
 		select {
 		case l.syncSoon <- struct{}{}:
-		default: // it was told already
+		default: // it is notified already
 		}
 	}
 	if t.kind == kindClose || t.kind != 0 && l.o.Durability == Always {
@@ -455,7 +455,7 @@ func (l *Log) syncInBackground() {
 		case <-l.syncSoon:
 		}
 		if l.Sync() != nil {
-			return // the failure is remembered, and told to the next caller
+			return // the failure is remembered, and returned to the next caller
 		}
 	}
 }

@@ -87,7 +87,7 @@ func saltOf(id [16]byte) salt { return salt(crc32.Checksum(id[:], castagnoli)) }
 func (s salt) checksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
 
 // magic begins the frames of a store. It is not the same in all, so that a client
-// cannot fill a value with what has to be told from frames by their checksums.
+// cannot fill a value with what resembles frames up to their checksums.
 func (s salt) magic() uint32 { return uint32(s) ^ frameMagic }
 
 func alignToBlock(n int) int { return (n + blockBytes - 1) &^ (blockBytes - 1) }

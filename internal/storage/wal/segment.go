@@ -176,7 +176,7 @@ func (l *Log) runPreparer() {
 	}
 }
 
-// waitForResources tells that the disk is full, or what else is lacking, and comes back after a
+// waitForResources reports that the disk is full, or what else is lacking, and comes back after a
 // while or when a segment was given back. l.mu is held.
 func (l *Log) waitForResources(lack error) {
 	l.diskFull, l.shortage = true, lack

@@ -133,7 +133,7 @@ type Count struct {
 	Call
 	// Delta is what the call adds.
 	Delta int64
-	// Told tells that an acknowledged call was told the counter, with its own
+	// Told reports whether an acknowledged call returned the counter, with its own
 	// Delta in it, and Value what it was told.
 	Told  bool
 	Value int64

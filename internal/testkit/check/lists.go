@@ -74,7 +74,7 @@ type element struct {
 	hasNext bool
 	// position is where it stands in key.versions, or none.
 	position int32
-	// forked tells that only a read off the order shows it: nothing is known.
+	// forked reports whether only a read off the order shows it: nothing is known.
 	forked bool
 }
 

@@ -19,7 +19,7 @@ type Scan struct {
 	// Start is the first key of the range, End the first behind it. An empty End
 	// is no end.
 	Start, End string
-	// Reverse tells that keys are listed from the last to the first.
+	// Reverse reports whether keys are listed from the last to the first.
 	Reverse bool
 	// Limit is the most keys that are listed, 0 for no limit.
 	Limit int

@@ -26,7 +26,7 @@ type config struct {
 	Seed           uint64
 	// Life is the number of the child: what it writes is not written by another.
 	Life int
-	// Last tells that it is not killed: it works for a while, comes to rest, closes.
+	// Last reports whether it is not killed: it works for a while, comes to rest, closes.
 	Last bool
 	// Patient makes the last one wait also for groups that are removed only when
 	// their decisions are old.
@@ -278,7 +278,7 @@ type event struct {
 type jobState struct {
 	ID          uint64
 	Kind, Phase string
-	// Between tells that it is a move from one store to another.
+	// Between reports whether it is a move from one store to another.
 	Between bool `json:",omitempty"`
 	// Ended and Undone tell how it ended, Why for what reason.
 	Ended, Undone bool   `json:",omitempty"`
@@ -297,7 +297,7 @@ type clientCall struct {
 	Change   *check.Change   `json:",omitempty"`
 	Scan     *check.Scan     `json:",omitempty"`
 	Lease    *lease          `json:",omitempty"`
-	// Look tells that it reads everything, and Rows what it read.
+	// Look reports whether it reads everything, and Rows what it read.
 	Look bool              `json:",omitempty"`
 	Rows map[string]string `json:",omitempty"`
 	// Request is the request id, if it has one: then it is the same call as any other

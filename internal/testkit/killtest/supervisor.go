@@ -36,7 +36,7 @@ type killTest struct {
 	exePath, dir string
 	rng          *rand.Rand
 	history      *history
-	// isCreated tells that the store was open once.
+	// isCreated reports whether the store was open once.
 	isCreated bool
 	// openJobs are those that were heard of and not of their end, endedJobs those with one.
 	openJobs  map[uint64]jobState

@@ -28,7 +28,7 @@ type knownJob struct {
 	// stored is the record in the catalog: job, or one from which that follows, see
 	// mover.Passing.
 	stored mover.Job
-	// isStoring tells that another record is on its way to the catalog. What happens
+	// isStoring reports whether another record is on its way to the catalog. What happens
 	// meanwhile is lost, and a Timeout makes up for it.
 	isStoring bool
 }

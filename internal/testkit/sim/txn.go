@@ -246,7 +246,7 @@ func (w *world) tryLimit() int {
 	return 10 * triesBeforeReserve
 }
 
-// isUndisturbed tells that nothing takes a hold away.
+// isUndisturbed reports whether nothing takes a hold away.
 func (w *world) isUndisturbed() bool { return w.cfg.Faults == 0 && !w.cfg.Jobs && !w.isQuiescing }
 
 // reserve asks the groups for all that is claimed, in the order of their ids, and goes
