@@ -85,6 +85,6 @@
 // keeps up to 1 GiB of log, and takes up to 128 MiB of memory to know what changes
 // meanwhile; one that needs more of both begins again, and is taken back after some
 // attempts. Jobs stand still during a [DB.Backup]. A group that
-// has decided transactions is removed only when no store can ask for them any more,
+// has decided transactions is removed only when no participant can ask for them any more,
 // some seconds later.
 package cleave

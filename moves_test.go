@@ -25,7 +25,7 @@ type traffic struct {
 	hash, ordered *Keyspace
 	stop          atomic.Bool
 	// simple leaves out transactions: a group that has decided some is removed only
-	// when no store can ask for them any more, which takes seconds.
+	// when no participant can ask for them any more, which takes seconds.
 	simple bool
 	wg     sync.WaitGroup
 	did    tally.Counts

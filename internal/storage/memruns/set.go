@@ -186,7 +186,7 @@ func (s *Set) loadSorted() *sortedRuns {
 	return noRuns
 }
 
-// View puts the cut's operations in order, unless that is done already.
+// View puts the cut's operations in order, as far as that is not done yet.
 func (c Cut) View() View {
 	if c.sorted.opCount == c.opCount {
 		return View{c.log, c.sorted}
