@@ -104,7 +104,7 @@ func backupOf(t *testing.T, _ *DB) error {
 }
 
 // Close comes in the middle of everything. What was acknowledged is there
-// afterwards, and everybody else hears ErrClosed.
+// afterwards, and every other call gets ErrClosed.
 func TestCloseUnderLoadLosesNothing(t *testing.T) {
 	var acknowledged, closed atomic.Int64
 	for round := range scaleRounds(4) {
@@ -485,7 +485,7 @@ func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
 	ks, part := db.Default(), db.node.GroupHosts()[0]
 	_, err := ks.HSet(ctx, []byte("h"), Field{[]byte("f"), []byte("v")})
 	must(t, err)
-	// Something else is locked, so those who read past the queue have to look twice.
+	// Another key is locked, so calls that read past the queue have to look twice.
 	p := ks.keyspace.AppendPosition(nil, []byte("other"))
 	reply, err := part.Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Prepare{
 		ID: txn.ID{1}, CoordinatorGroup: 1, DeadlineMS: part.Group.NowMS() + 60_000,

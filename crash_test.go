@@ -22,7 +22,7 @@ const (
 	crashClients = 4
 	crashKeys    = 5
 	// slack is how many operations more than asked for a life may have until
-	// somebody looks: the checker does not bear long histories.
+	// the next look: the checker does not bear long histories.
 	slack = 200
 )
 
@@ -264,7 +264,7 @@ type crashClient struct {
 	made  int64
 	// versions are those that it has read, for cas.
 	versions map[string]uint64
-	pending  []*clientRequest // no answer was heard to them
+	pending  []*clientRequest // requests without an answer
 	answered []*clientRequest // in this life of the store
 }
 

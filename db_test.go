@@ -81,7 +81,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// What happens to a store is told, and what is in it is not.
+// The events of a store are logged, and its contents are not.
 func TestLogger_OfAStore_HearsOfRecoveryJobsBackupsAndIndexes(t *testing.T) {
 	var out logged
 	dir := filepath.Join(t.TempDir(), "data")

@@ -14,7 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// An option that is wrong is told in parts, for who has another name for it, and as a whole.
+// A wrong option is reported in parts, for callers that have another name for it, and as a whole.
 func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, Options{Stores: 2, Groups: 4})

@@ -15,7 +15,7 @@ import (
 
 // What a View sees is what the feed tells up to its place, no more and no less, and
 // ends there, while others write and shards move. Transactions across stores
-// may be seen before they are told, so they are compared at the end alone.
+// may be seen before they are in the feed, so they are compared at the end alone.
 func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 	seed := seedOf(t)
 	db := openWatched(t, 3, nil)

@@ -92,8 +92,8 @@ func firstAndLastKey(db *DB, store int) [2][]byte {
 	return [2][]byte{keys[0], keys[99]}
 }
 
-// Who moves shards off a store without room makes some: the job begins, goes on and
-// ends, though its record is on that store too. Who drops a keyspace or an index does, too.
+// A move of shards off a store without room makes some: the job begins, goes on and
+// ends, though its record is on that store too. So does the drop of a keyspace or an index.
 func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
 	db := mustOpen(t, tinyOptions(wal.Never, nil, f, store.NewMemFS()))
@@ -268,7 +268,7 @@ func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 	f.on.Store(false)
 }
 
-// Who empties a keyspace makes room, though the catalog is on the full disk too.
+// Emptying a keyspace makes room, though the catalog is on the full disk too.
 func TestAKeyspaceIsEmptiedOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
 	db := mustOpen(t, tinyOptions(wal.Never, nil, f))

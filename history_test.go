@@ -21,7 +21,7 @@ type (
 	}
 	registerOutput struct {
 		value   int64
-		version uint64 // 0 for absent, or not told
+		version uint64 // 0 for absent, or unknown
 		ok      bool   // of cas and delete
 		// unknown means that a crash came before the answer: it happened, or it
 		// did not, and nothing else.

@@ -72,7 +72,7 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 }
 
 // A transaction across stores is acknowledged before what it has written is in the feed.
-// Who scans right after finds it, whatever else happens to the shards.
+// A scan right after finds it, whatever else happens to the shards.
 func TestAnIndexThatFollowsHasWhatATransactionAcrossStoresWrote(t *testing.T) {
 	seed := seedOf(t)
 	o := memoryOptions(3)
@@ -210,7 +210,7 @@ func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 		other, err := db.Keyspace("other")
 		must(t, err)
 		return func(r IndexRow) ([]IndexEntry, error) {
-			// As much for each row that is looked at: so it does not matter who is faster.
+			// As much for each row that is looked at: so it does not matter which is faster.
 			if n++; !built.Load() {
 				err := other.Set(ctx, []byte("key"), make([]byte, 8<<10))
 				if n%16 == 0 && err == nil {

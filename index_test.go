@@ -180,7 +180,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 			t.Errorf("Scan of one that cannot be built: %v", scanned)
 		}
 		must(t, db.DropIndex(ctx, "default", "tax"))
-		// Of many who want the same, one gets it.
+		// Of many that want the same, one gets it.
 		results := make(chan error, 8)
 		for i := range cap(results) {
 			go func() { results <- set(fmt.Sprint("racer", i), "prize") }()
@@ -368,7 +368,7 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 		if red, blue := count(tx, "red"), count(tx, "blue"); red != attempts || blue != 1 {
 			t.Errorf("attempt %d sees %d red and %d blue", attempts, red, blue)
 		}
-		if attempts == 1 { // somebody joins
+		if attempts == 1 { // another one joins
 			_, err := ks.HSet(ctx, []byte("c"), newFields("team", "red")...)
 			return err
 		}

@@ -211,7 +211,7 @@ func TestIndexesAreBuiltWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A writer who was about to write the entries of an index hears nothing of its end.
+// A writer that was about to write the entries of an index gets no error from its end.
 func TestAnIndexThatIsDroppedIsNoErrorToWhoWrites(t *testing.T) {
 	db := mustOpen(t, memoryOptions(1))
 	defer mustClose(t, db)
@@ -245,7 +245,7 @@ func mustVerify(t *testing.T, ix *Index) {
 	}
 }
 
-// moveShards moves and splits shards until it is told to stop.
+// moveShards moves and splits shards until stop is closed.
 func moveShards(t *testing.T, db *DB, rng *rand.Rand, stop <-chan struct{}, did *tally.Counts) {
 	for {
 		select {
@@ -459,7 +459,7 @@ func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
 }
 
 // awayFromTheCatalog makes a keyspace whose first key is not where keyspaces are made:
-// who makes one would wait for what is done there.
+// a call that makes one would wait for what is done there.
 func awayFromTheCatalog(t *testing.T, db *DB) (ks *Keyspace, p partition.Position) {
 	for i := 0; ks == nil || ks.findGroupHost(p).ID == 1; i++ {
 		ks = rangeSpace(t, db, fmt.Sprint("k", i))
@@ -519,7 +519,7 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 	}
 }
 
-// Who writes while a unique index is dropped does not hear of it.
+// A write while a unique index is dropped gets no error from that.
 func TestAWriteOutlivesItsUniqueIndex(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := db.Default()

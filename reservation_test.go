@@ -140,7 +140,7 @@ func tryAt(db *DB, key []byte, c command.Command) error {
 	return errors.Join(err, reply.Err)
 }
 
-// A transaction at its turn finds that it needs something else, too. Who has that waits for
+// A transaction at its turn finds that it needs another key, too. The owner of that waits for
 // the turn of the transaction.
 func TestNobodyAtItsTurnWaitsForOneWhoWaitsForIt(t *testing.T) {
 	db, keys := inTurns(t)
@@ -156,7 +156,7 @@ func TestNobodyAtItsTurnWaitsForOneWhoWaitsForIt(t *testing.T) {
 		updated <- db.Update(limited, func(tx *Txn) error {
 			_, _ = tx.Get(ks, high)
 			switch attempt++; {
-			case attempt <= attemptsBeforeReserve: // somebody is faster
+			case attempt <= attemptsBeforeReserve: // another one is faster
 				must(t, ks.Set(ctx, high, fmt.Append(nil, attempt)))
 			case attempt == attemptsBeforeReserve+1:
 				close(inTurn)

@@ -288,7 +288,7 @@ func TestALongTransactionHasItsTurn(t *testing.T) {
 }
 
 // A transaction that waits for a range when the store is closed has not happened, and
-// its caller is told so.
+// its caller gets that error.
 func TestATransactionThatCloseInterruptsIsNotAcknowledged(t *testing.T) {
 	frozen, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -398,8 +398,8 @@ func TestWhoWaitsForATurnIsToldOfClose(t *testing.T) {
 	checkRefused(t, "who waits for a turn", toPublicError(<-answer), ErrClosed)
 }
 
-// Who leaves a queue before anything was tried that changes data is told that, and not
-// that the outcome is unknown.
+// A caller that leaves a queue before anything was tried that changes data gets that error, and not
+// the one that the outcome is unknown.
 func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	db := openIdle(t)
 	ks := db.Default()
@@ -433,7 +433,7 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	}
 	waitQueued(db, len(calls))
 	cancel()
-	waitQueued(db, len(calls)+1) // who has asked for a turn takes that back
+	waitQueued(db, len(calls)+1) // a caller that has asked for a turn takes that back
 	release()
 	for what, answer := range answers {
 		if err := <-answer; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {

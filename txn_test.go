@@ -136,7 +136,7 @@ func TestNoWriteSkew(t *testing.T) {
 	}
 }
 
-// Everybody books if fewer than so many booked before. However the scan is
+// Each client books if fewer than so many booked before. However the scan is
 // limited: what it did not find counts.
 func TestNoPhantoms(t *testing.T) {
 	for name, o := range map[string]ScanOptions{

@@ -48,7 +48,7 @@ func newSeededRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// letter is a message that says who sent it and as which of its own.
+// letter is a message with its sender and its number among the sender's messages.
 type letter struct{ from, number int }
 
 // desk is a state without any protection: the race detector watches it.
@@ -357,7 +357,7 @@ func recordHistory(t *testing.T, r *rand.Rand, o actor.Options) []porcupine.Oper
 	return history
 }
 
-// ledger is an actor beside what it should be: a list of what it was told,
+// ledger is an actor beside what it should be: a list of what it received,
 // each answered with the number of entries before it. A negative message
 // panics after it was written down.
 type ledger struct {

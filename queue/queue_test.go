@@ -242,7 +242,7 @@ func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 	}
 }
 
-// A receiver that waits hears of a message, and of one that comes free, though it would
+// A receiver that waits is notified of a message, and of one that comes free, though it would
 // look by itself in an hour only.
 func TestReceiversDoNotPoll(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{Stores: 2})

@@ -602,7 +602,7 @@ func TestASweepCountsWhatItRemoved(t *testing.T) {
 		var l eventLog
 		r := newRunner(t, fullJournal{saga.NewMemoryJournal()}, saga.Options{Retention: time.Second})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}})
-		for i := range 20 { // more than the errors that are told
+		for i := range 20 { // more than the errors that are reported
 			_, err := g.Run(t.Context(), fmt.Sprint(i), stepLog{})
 			must(t, err)
 		}

@@ -57,7 +57,7 @@ func openTable(t fataler, db *cleave.DB, layout string, o Options) *Table {
 	return table
 }
 
-// chosenSalter is a Salter that says what it is told.
+// chosenSalter is a Salter with a preset result.
 type chosenSalter struct{ salts, nextSalt int }
 
 func (c *chosenSalter) Salts() int      { return c.salts }

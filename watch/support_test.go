@@ -103,11 +103,11 @@ func watchAll(t testing.TB, h *Hub, ks *cleave.Keyspace, o Options) *Watcher {
 
 func numberKey(i int) []byte { return fmt.Appendf(nil, "%04d", i) }
 
-// mirror is what somebody makes of events.
+// mirror is a copy made of events.
 type mirror struct {
 	texts  map[string]string
 	hashes map[string]map[string]string
-	// versions are the newest that were told, of keys.
+	// versions are the newest that were reported, of keys.
 	versions map[string]uint64
 }
 

@@ -48,7 +48,7 @@ func Example() {
 	}
 	fmt.Println("loads:", loads)
 
-	// A change: first the source, then the store, which tells everybody.
+	// A change: first the source, then the store, which notifies all caches.
 	slow["tea"] = 5
 	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
 		log.Fatal(err)

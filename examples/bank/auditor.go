@@ -71,7 +71,7 @@ func (a *auditor) life(ctx context.Context, at step) error {
 	return fmt.Errorf("%w: %v: %s", errAlive, err, strings.TrimSpace(complaint.String()))
 }
 
-// listener hears one bank.
+// listener reads the output of one bank.
 type listener struct {
 	a       *auditor
 	at      step

@@ -5,7 +5,7 @@
 // transfer is a transaction of several of them. The program runs itself as a
 // child, the bank, and kills it (kill -9) at each step of a transfer and at
 // random; the next child opens what the last one left and shows it. The parent,
-// the auditor, never opens the store: it knows what it was told through a pipe
+// the auditor, never opens the store: it knows what it read from a pipe
 // before each kill, and compares.
 //
 // Look at [bank.transfer] for the transaction: the request's id is written by

@@ -28,7 +28,7 @@ type sagas struct {
 	bank      *bank
 	runner    *saga.Runner
 	transfers *saga.Sagas[Transfer]
-	watchers  sync.Map // of orders by id: func(step), told how far a transfer is
+	watchers  sync.Map // of orders by id: func(step), called with how far a transfer is
 }
 
 // openSagas goes on with the transfers that the last bank left, and returns when they

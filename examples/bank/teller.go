@@ -27,7 +27,7 @@ const (
 	sayAt      = "at"      // id: is at the step where the bank is to be killed
 	sayDone    = "done"    // id
 	sayRefused = "refused" // id
-	// What it is told: sayAsked for each order that is to be executed again, then
+	// Its input: sayAsked for each order that is to be executed again, then
 	// hearWork, and the end of the input to close.
 	hearWork = "work"
 )
@@ -46,8 +46,8 @@ type branch struct {
 	nth      int  // from which order of the first teller on
 }
 
-// runBank is the child: it opens the bank, shows it, executes what it is told
-// to, and makes transfers until it is killed or its input ends.
+// runBank is the child: it opens the bank, shows it, executes the orders of its input,
+// and makes transfers until it is killed or its input ends.
 func runBank(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(bankCommand, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// errTaken means that somebody else has the cabin: offer another one.
+	// errTaken means that another customer has the cabin: offer another one.
 	errTaken = errors.New("booking: the cabin is taken")
 	// errNotHeld means that the customer's hold has ended, or never was: hold the
 	// cabin again.

@@ -42,7 +42,7 @@ func (o office) handle(r order) int {
 }
 
 // Post is a fleet of offices and the rule that says which one has whose box.
-// Grow must not run beside the other methods: who moves boxes while letters
+// Grow must not run beside the other methods: to move boxes while letters
 // arrive needs a protocol, and that is what the store is for.
 type Post struct {
 	fleet  *actor.Fleet[office, order, int]

@@ -429,7 +429,7 @@ func TestCursor_OfARowThatMayNotBeRead_RevealsNothing(t *testing.T) {
 	}
 }
 
-// Who must not read a row does not hear its key or its values because another one has the same entry.
+// A user that must not read a row does not see its key or its values because another one has the same entry.
 func TestUniqueError_NamesNoOtherRow(t *testing.T) {
 	l := startServer(t, shapes[1], Options{})
 	c := l.dial()

@@ -155,8 +155,8 @@ func (l *testServer) checkIndex(ours, theirs *testConn) {
 
 func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./internal/server") }
 
-// moveShardsAtRandom splits, merges and moves shards at random, some of them in any case, until it is
-// told to stop.
+// moveShardsAtRandom splits, merges and moves shards at random, some of them in any case, until
+// stop is set.
 func (l *testServer) moveShardsAtRandom(rng *rand.Rand, stop *atomic.Bool, counts *tally.Counts) {
 	groups := l.db.Groups()
 	for made := 0; made < 3 || !stop.Load(); time.Sleep(3 * time.Millisecond) {

@@ -24,7 +24,7 @@ import (
 // stallingDisk is a disk that answers no read of rows while it is stuck.
 type stallingDisk struct {
 	vfs.FS
-	mu    sync.RWMutex // held by who makes it stuck
+	mu    sync.RWMutex // held to make it stuck
 	reads atomic.Int64 // that were begun
 	now   atomic.Int64 // that are not answered
 	fails atomic.Bool

@@ -115,7 +115,7 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// Who wants answers again hears so, whatever it has said before.
+// A client that wants answers again gets one, whatever it has sent before.
 func TestCLIENTREPLYONIsAnswered(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		for _, before := range []string{"SKIP", "OFF", "OFF SKIP", "SKIP OFF"} {
@@ -238,7 +238,7 @@ func TestSCANGoesOnBehindARestart(t *testing.T) {
 	defer func() { second.s.Close(); <-done }()
 	c = second.dial()
 	c.runScript("SELECT sorted -> OK")
-	scan(c, "0", 50) // somebody else's
+	scan(c, "0", 50) // of another client
 	for i := range 100 {
 		if i >= 10 { // the others came before
 			want[fmt.Sprintf("k%02d", i)] = true

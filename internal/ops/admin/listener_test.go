@@ -44,7 +44,7 @@ func requestOnNewConn(t *testing.T, addr, path string) int {
 	return resp.StatusCode
 }
 
-// Whatever clients leave open, those who ask for the health of the server are answered.
+// Whatever clients leave open, requests for the health of the server are answered.
 func TestHealth_BesideManyConnections_Answers(t *testing.T) {
 	for name, text := range map[string]string{
 		"silent":         "",

@@ -111,7 +111,7 @@ func TestAnEstimateKnowsThatTablesAreCompressed(t *testing.T) {
 	}
 }
 
-// The log is there as long as somebody keeps it, however much comes.
+// The log is there as long as a reader keeps it, however much comes.
 func TestTheLogIsKeptForWhoeverAsks(t *testing.T) {
 	o := Options{Dir: "s", FS: NewMemFS(), Durability: wal.Never, SegmentBytes: 64 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, RetainBytes: -1, FlushBytes: 64 << 10}
 	s, err := Open(o)

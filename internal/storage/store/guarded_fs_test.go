@@ -103,7 +103,7 @@ func TestYieldingFile_Written_YieldsOften(t *testing.T) {
 	}
 }
 
-// So does who prepares them.
+// So does the preparation of batches.
 func TestNewEngineBatch_ManyOperations_YieldsOften(t *testing.T) {
 	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: new(health)})
 	if err != nil {

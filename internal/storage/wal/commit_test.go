@@ -305,7 +305,7 @@ func TestAFailedWriteEndsTheLog(t *testing.T) {
 }
 
 // waitForPreparer waits until the preparer has nothing to do, so that it does not meet a
-// fault that is meant for somebody else.
+// fault that is meant for another goroutine.
 func waitForPreparer(l *Log) {
 	for {
 		if m := l.Metrics(); m.Ready > l.o.Reserve && m.Spare == 0 {

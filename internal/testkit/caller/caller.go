@@ -28,7 +28,7 @@ func (c cancelWhenCtx) Err() error {
 // Done implements [context.Context].
 func (cancelWhenCtx) Done() <-chan struct{} { return make(chan struct{}) }
 
-// WithOnWait returns a context that calls begun whenever somebody begins to wait for its end,
+// WithOnWait returns a context that calls begun whenever a goroutine begins to wait for its end,
 // or for something else first.
 func WithOnWait(ctx context.Context, begun func()) context.Context { return onWaitCtx{ctx, begun} }
 

@@ -49,7 +49,7 @@ type listChecker struct {
 type listKey struct {
 	name string
 	// versions is the longest read, so the order in which elements came;
-	// reader is who saw it.
+	// reader is the transaction that saw it.
 	versions []uint64
 	reader   int32
 	// elementAt has the element at each place of versions. Invariant: one that does
@@ -60,7 +60,7 @@ type listKey struct {
 	unseen []int32
 	// lastAppended is the element that was registered last.
 	lastAppended int32
-	// lastReader is who read it last, by invocation.
+	// lastReader is the last reader, by invocation.
 	lastReader int32
 }
 

@@ -33,7 +33,7 @@ type Scan struct {
 // and concurrent ones may or may not. Each key is judged by itself; that a scan
 // shows one instant is for [Lists] to check.
 //
-// The call of anomaly i is scan i; changes are told in its text.
+// The call of anomaly i is scan i; changes are described in its text.
 func Scans(changes []Change, scans []Scan) *Report {
 	r := &Report{Calls: len(changes) + len(scans)}
 	byKey := map[string][]Change{}

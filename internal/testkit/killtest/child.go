@@ -18,7 +18,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/check/register"
 )
 
-// config is what a child is told.
+// config is the configuration of a child.
 type config struct {
 	Dir            string
 	Stores, Groups int
@@ -71,7 +71,7 @@ func (c *config) timeout() time.Duration {
 	return childTimeout
 }
 
-// runChild does what it is told on in until it is killed, or the end.
+// runChild executes the commands on in until it is killed, or the end.
 func runChild(in io.Reader, out io.Writer) error {
 	c := &child{eventWriter: &eventWriter{out: out}}
 	if err := json.NewDecoder(in).Decode(&c.config); err != nil {
@@ -286,7 +286,7 @@ type jobState struct {
 }
 
 // clientCall is one call of a client: one of these, with what was asked, and in an answer
-// what was told too. A transfer between accounts has none.
+// the result too. A transfer between accounts has none.
 type clientCall struct {
 	Status   check.Status
 	Register *register.Call  `json:",omitempty"`

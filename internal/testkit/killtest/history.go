@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/check/register"
 )
 
-// history is what all clients of all lives were told.
+// history is the results of all clients of all lives.
 type history struct {
 	lastTick int64
 	// openCalls are the calls of this life without an answer, by client, and begun when
@@ -164,7 +164,7 @@ func (h *history) listRequests() (pending, answered []request) {
 }
 
 // addSnapshot takes a view of all rows apart: it is a read of each kind. What is not there
-// counts too, if somebody has written it.
+// counts too, if a client has written it.
 func (h *history) addSnapshot(rows map[string]string, at check.Call) {
 	h.finalRows = rows
 	number := func(key string) uint64 {

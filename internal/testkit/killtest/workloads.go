@@ -111,13 +111,13 @@ func (c *client) fillHash(key string, n register.Value, apart bool) error {
 	})
 }
 
-// A lease is a key that expires: who sets it while it is absent has it until then,
+// A lease is a key that expires: the client that sets it while it is absent has it until then,
 // wherever its shard moves and however often the process is killed.
 type lease struct {
 	Key string
 	For time.Duration
-	// Asked and Told are when the call began and ended, by the machine's clock: who was
-	// told that the lease is his has it from then on, for as long as it was asked for.
+	// Asked and Told are when the call began and ended, by the machine's clock: a client whose
+	// call got the lease has it from then on, for as long as it was asked for.
 	Asked, Told time.Time
 	Won         bool
 }
@@ -183,7 +183,7 @@ func checkLeases(all []lease) (wrong []error) {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), a.Told.Compare(b.Told))
 	})
 	for i, l := range all {
-		// Another may have been given before it and be told later.
+		// Another may have been given before it and reported later.
 		for _, next := range all[i+1:] {
 			if next.Key != l.Key || !next.Told.Before(l.endsAt()) {
 				break

@@ -30,7 +30,7 @@ func firstBoundaries() []partition.Position {
 	return b
 }
 
-// client does one thing after the other, and notes what it hears.
+// client does one thing after the other, and notes its results.
 type client struct {
 	w       *world
 	id      int
@@ -177,7 +177,7 @@ func (o *op) sendVisit(p partition.Position, safe bool, v visit, heard func(comm
 	})
 }
 
-// handleReply goes on with an answer: it is heard, or the visit is sent again, or the op ends.
+// handleReply goes on with an answer: it is received, or the visit is sent again, or the op ends.
 func (o *op) handleReply(by partition.GroupID, safe bool, reply command.Reply, err error, again func(int64), heard func(command.Reply)) {
 	w := o.c.w
 	switch {
@@ -197,7 +197,7 @@ func (o *op) handleReply(by partition.GroupID, safe bool, reply command.Reply, e
 	case err != nil && reply.Err == nil:
 		w.failf("%v fails: %w", by, err)
 	default:
-		o.attempt++ // it may come twice, and is heard once
+		o.attempt++ // it may come twice, and counts once
 		heard(reply)
 	}
 }

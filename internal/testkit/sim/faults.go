@@ -15,10 +15,10 @@ import (
 
 func newRequest(c command.Command) group.Request { return group.Request{Command: c} }
 
-// rollbackPhases are phases that few come to unless somebody changes their mind.
+// rollbackPhases are phases that few come to unless a client cancels.
 var rollbackPhases = []string{"undoing", "thawing", "abandoning", "wiping", "dismissing", "stopping", "unmarking"}
 
-// cancelPerMille is how often somebody does, in a thousand.
+// cancelPerMille is how often one does, in a thousand.
 func (w *world) cancelPerMille() int {
 	for _, p := range rollbackPhases {
 		if strings.HasSuffix(w.cfg.Aim.Phase, p) {
@@ -37,7 +37,7 @@ func (w *world) aimedJobPhase() string {
 	return phase
 }
 
-// compositePerMille is how often somebody asks for such a job, in a thousand wishes.
+// compositePerMille is how often such a job is asked for, in a thousand wishes.
 func (w *world) compositePerMille() int {
 	if w.aimedJobPhase() != "" {
 		return 500
@@ -45,7 +45,7 @@ func (w *world) compositePerMille() int {
 	return 60
 }
 
-// onPhaseEntered is told of each phase that a transaction or a job comes to.
+// onPhaseEntered is called with each phase that a transaction or a job comes to.
 func (w *world) onPhaseEntered(phase string) {
 	if w.isQuiescing {
 		return
@@ -61,7 +61,7 @@ func (w *world) onPhaseEntered(phase string) {
 	}
 }
 
-// injectFault lets a fault happen to everybody now.
+// injectFault lets a fault happen to all now.
 func (w *world) injectFault(f Fault) {
 	if w.isQuiescing {
 		return
@@ -99,7 +99,7 @@ func (w *world) listOpenPhases() (phases []string) {
 	w.txnDrivers = kept
 	for _, j := range w.listOpenJobs() {
 		now := jobPhaseName(&j)
-		for _, d := range w.jobDrivers { // who goes by what is stored may be further
+		for _, d := range w.jobDrivers { // a driver that goes by what is stored may be further
 			if h := d.jobs[j.ID]; h != nil && h.stored.Rev == j.Rev && h.record.Rev > j.Rev {
 				now = d.phaseName(&h.record)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// jobDriver is somebody who drives jobs. It remembers records, and may be overtaken.
+// jobDriver drives jobs. It remembers records, and may be overtaken.
 type jobDriver struct {
 	w    *world
 	jobs map[ownership.JobID]*knownJob
@@ -167,7 +167,7 @@ func (d *jobDriver) setRecord(h *knownJob, next mover.Job, effects []mover.Effec
 	}
 }
 
-// reportedSwap is a Swap of which the world hears.
+// reportedSwap is a Swap that is reported to the world.
 type reportedSwap struct {
 	protocol.SwapJob
 	w *world
@@ -386,7 +386,7 @@ func (d *jobDriver) runDecision(j mover.Job, x mover.DecideJob) {
 	})
 }
 
-// checkMapVersion is told of each version of the map.
+// checkMapVersion is called with each version of the map.
 func (w *world) checkMapVersion(v partition.Version, by string) {
 	if v <= w.newestVersion {
 		w.failf("%s made version %d of the map after %d", by, v, w.newestVersion)

@@ -43,7 +43,7 @@ func (w *world) admitJob(l message, r mover.Request) {
 	})
 }
 
-// reportedAdmit is an Admit of which the world hears.
+// reportedAdmit is an Admit that is reported to the world.
 type reportedAdmit struct {
 	protocol.AdmitJob
 	w *world

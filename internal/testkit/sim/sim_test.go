@@ -309,7 +309,7 @@ func TestQueuesKeepWhatTheyPromiseWhateverHappens(t *testing.T) {
 }
 
 // What a transaction has scanned stays so until it has happened, also if a part of it moves
-// in between: who has come before it and seen nothing of it is seen by it.
+// in between: a visitor that came before it and saw nothing of it is seen by it.
 func TestTransactionsSeeWhoHasComeWhateverHappens(t *testing.T) {
 	runPattern(t, "rounds", "rounds", "visitors", "parts of several shards")
 }

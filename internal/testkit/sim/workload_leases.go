@@ -15,7 +15,7 @@ import (
 // machine's clock does. The holder of a lease writes its version to a fenced list in
 // another shard, in a transaction that has read the lease.
 
-// lease is one that was given: by a client that heard of it.
+// lease is one that was given: by a client that got the reply.
 type lease struct {
 	version          uint64
 	sinceMS, untilMS int64
@@ -24,7 +24,7 @@ type lease struct {
 // leaseHistory are what is known about one key.
 type leaseHistory struct {
 	given []lease
-	// latestMS is the latest time of the key's group that anybody has heard of.
+	// latestMS is the latest time of the key's group that was reported.
 	latestMS int64
 	// fenced are versions that were written to the list, or may have been.
 	fenced, maybeFenced map[uint64]int

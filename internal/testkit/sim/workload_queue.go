@@ -295,7 +295,7 @@ func (w *world) checkDelivery(d queueDelivery, invoke int64) {
 	w.addCount("messages delivered")
 }
 
-// ackMessage says that a message is done, or forgets it, as one who dies.
+// ackMessage acknowledges a message, or forgets it, as a client that dies.
 func (c *client) ackMessage() {
 	w := c.w
 	d := c.deliveries[0]

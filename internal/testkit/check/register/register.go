@@ -54,7 +54,7 @@ type Call struct {
 	Kind Kind
 	// Old and New are arguments of Set and Swap.
 	Old, New Value
-	// Got is what Get read, Done what Swap and Delete told. They count only if
+	// Got is what Get read, Done what Swap and Delete returned. They count only if
 	// the call is OK.
 	Got  Value
 	Done bool
