@@ -190,7 +190,7 @@ func (b *Batch) recordError(k *Keyspace, key []byte, err error) {
 	}
 }
 
-// batchWriteError says which write of a batch cannot be done.
+// batchWriteError names the write of a batch that cannot be done.
 func batchWriteError(index int, key string, err error) error {
 	return fmt.Errorf("write %d, %s: %w", index+1, key, toPublicError(err))
 }

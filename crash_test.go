@@ -117,7 +117,7 @@ func (w *crashWorld) options() node.Options {
 	return o
 }
 
-// nextKeepPercent says how much of what was not synced survives: each in turn.
+// nextKeepPercent returns how much of what was not synced survives: each in turn.
 func (w *crashWorld) nextKeepPercent() int {
 	percent := []int{0, 50, 100}[w.crashes%3]
 	w.crashes++

@@ -222,7 +222,7 @@ var publicErrors = []struct{ from, to error }{
 	{engine.ErrUndeclared, ErrUndeclared},
 }
 
-// errorAdvice says what to do about errors that cannot know it where they come from.
+// errorAdvice is what to do about errors that cannot know it where they come from.
 var errorAdvice = map[error]string{
 	ErrPinLimit:      "unpin some, or open the store with more CacheBytes",
 	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
@@ -326,7 +326,7 @@ func (e *publicError) Error() string {
 // Unwrap makes it match both.
 func (e *publicError) Unwrap() []error { return []error{e.public, e.cause} }
 
-// UniqueError says which row has the entry of a unique index that another one was to
+// UniqueError reports which row has the entry of a unique index that another one was to
 // get. It matches [ErrUnique].
 type UniqueError struct {
 	Keyspace, Index string

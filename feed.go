@@ -48,7 +48,7 @@ type ChangeOp struct {
 	Item Item
 }
 
-// FeedOptions say what of the feed is read. The zero value is all, from the beginning of
+// FeedOptions specify what of the feed is read. The zero value is all, from the beginning of
 // the store on, without an end.
 type FeedOptions struct {
 	// From is the place behind which reading begins. Default the beginning of the store.

@@ -327,7 +327,7 @@ type JobStatus struct {
 	// Shard goes From a group To another; both are the same unless it is a move.
 	Shard    ShardID
 	From, To GroupID
-	// Why says why it was taken back, or what it waits for, if that is known.
+	// Why is why it was taken back, or what it waits for, if that is known.
 	Why string
 	// Expected is what it was expected to cost when it began.
 	Expected Price

@@ -15,7 +15,7 @@ type Metrics struct {
 	Stores       []StoreMetrics
 }
 
-// TransactionMetrics say how far apart the keys are that are used together: what a
+// TransactionMetrics are about how far apart the keys are that are used together: what a
 // well chosen key keeps in one group costs least.
 type TransactionMetrics struct {
 	// OneGroup, Joint and TwoPhase count commits of Update, Write and Delete, those

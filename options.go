@@ -189,7 +189,7 @@ type OptionError struct {
 	Found string
 }
 
-// Error says what is wrong and what to use.
+// Error returns what is wrong and what to use.
 func (e *OptionError) Error() string {
 	if e.Found != "" {
 		return fmt.Sprintf("%v: %s: open it with %s %s", ErrOptions, e.Found, e.Option, e.Use)

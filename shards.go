@@ -19,7 +19,7 @@ type Shard struct {
 	// Changed is the version of the map in which the shard last got another span or
 	// group. What was learned of an older one may not hold any more.
 	Changed partition.Version
-	// Pin says which groups may have the shard. One that had it before the pin may be
+	// Pin specifies which groups may have the shard. One that had it before the pin may be
 	// another: see [partition.Map.Misplaced].
 	Pin partition.Constraint
 	// Store is the store that the group lives on.
@@ -62,7 +62,7 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%v of %v on store %d: %s", s.ID, s.Group, s.Store, keys)
 }
 
-// setBounds says which slots or keys of a keyspace the shard has.
+// setBounds sets which slots or keys of a keyspace the shard has.
 func (s *Shard) setBounds(k *partition.Keyspace) {
 	s.Keyspace = k.Name
 	whole := k.Span()

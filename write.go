@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// SetOptions say how a Set stores. The zero value stores always, for ever.
+// SetOptions specify how a Set stores. The zero value stores always, for ever.
 type SetOptions struct {
 	// TTL is how long the key lives, to the millisecond, rounded up. 0 means for ever.
 	TTL time.Duration
@@ -134,7 +134,7 @@ func (k *Keyspace) AddOnce(ctx context.Context, id RequestID, key []byte, delta 
 	return reply.Int, err
 }
 
-// AddOptions say how an AddWith adds. The zero value adds always.
+// AddOptions specify how an AddWith adds. The zero value adds always.
 type AddOptions struct {
 	// IfPresent adds only if there is such a key; else the error is ErrNotStored.
 	IfPresent bool

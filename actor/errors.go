@@ -92,7 +92,7 @@ func (e *PoisonedError) Error() string { return ErrPoisoned.Error() + ": " + tri
 // Is makes the error match [ErrPoisoned].
 func (e *PoisonedError) Is(target error) bool { return target == ErrPoisoned }
 
-// ShardError says which shard of a fleet, or which actor of a joint call, an
+// ShardError reports which shard of a fleet, or which actor of a joint call, an
 // error comes from.
 type ShardError struct {
 	Shard int

@@ -29,7 +29,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// FullPolicy says what happens to a sender that finds the mailbox full.
+// FullPolicy specifies what happens to a sender that finds the mailbox full.
 type FullPolicy uint8
 
 const (
@@ -51,7 +51,7 @@ func (p FullPolicy) String() string {
 	return fmt.Sprintf("FullPolicy(%d)", uint8(p))
 }
 
-// PanicPolicy says what becomes of an actor whose handler panicked.
+// PanicPolicy specifies what becomes of an actor whose handler panicked.
 type PanicPolicy uint8
 
 const (
@@ -84,7 +84,7 @@ type Options struct {
 	// millisecond by handlers of a few hundred nanoseconds a message. At
 	// least 1.
 	Capacity int
-	// Full says what happens to a sender when there is no room. Default Block.
+	// Full specifies what happens to a sender when there is no room. Default Block.
 	Full FullPolicy
 	// MaxBatch bounds the messages that the handler sees at once. Default 256:
 	// what is paid once per batch is then paid for little, and the first
@@ -102,14 +102,14 @@ type Options struct {
 	// for handlers whose batches cost the same whatever their size, such as one
 	// write to a disk. Unused by Owner.
 	Gather bool
-	// AfterPanic says whether a panic ends the actor. Default Poison.
+	// AfterPanic specifies whether a panic ends the actor. Default Poison.
 	AfterPanic PanicPolicy
 	// OnPanic, if set, is called with every panic, also those that hit only posted
 	// messages and so reach no caller. It runs while the actor is held: it
 	// must be quick and must not call the actor. It has a goroutine of its
 	// own, and a panic in it is dropped.
 	OnPanic func(*PanicError)
-	// SampleEvery says how many messages, and how many batches, go by for one
+	// SampleEvery specifies how many messages, and how many batches, go by for one
 	// whose time is measured. Default 64: reading a clock costs
 	// about as much as an uncontended call. 1 measures all, negative none.
 	SampleEvery int

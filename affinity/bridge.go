@@ -101,7 +101,7 @@ type Case[K comparable, A, R any] struct {
 	run   func(K, A) (R, error) // nil if On was given no function
 }
 
-// On says that f handles the keys that live on h's shard. A generic function
+// On makes f the handler of the keys that live on h's shard. A generic function
 // serves all shards: On(east, deposit[East]), On(west, deposit[West]).
 func On[S any, K comparable, A, R any](h Home[S, K], f func(Key[S, K], A) (R, error)) Case[K, A, R] {
 	c := Case[K, A, R]{shard: h.shard}

@@ -16,7 +16,7 @@ type Declaration struct {
 	index int
 }
 
-// Declare says that S is the tag of shard index. The index is written out
+// Declare makes S the tag of shard index. The index is written out
 // because it decides where keys live: the order of a list is too easily
 // changed. S must be a defined type of the caller's, such as
 // `type East struct{}`.
@@ -190,7 +190,7 @@ var ErrAbsent = errors.New("affinity: no such row")
 // another with [Shard.Do].
 var ErrDone = errors.New("affinity: transaction is over")
 
-// ElsewhereError tells where a key lives. It matches [ErrElsewhere].
+// ElsewhereError reports where a key lives. It matches [ErrElsewhere].
 type ElsewhereError struct {
 	Asked string // the tag of the shard that was asked
 	Owner string // the tag of the shard that has the key

@@ -19,7 +19,7 @@ type Cache[K comparable, V any] struct {
 	opts      Options[K, V]
 	createdAt time.Time
 	entries   *otter.Cache[K, *entry[V]]
-	// epochs say what may be kept: nothing while a feed that should be followed is not.
+	// epochs decide what may be kept: nothing while a feed that should be followed is not.
 	// Entries of older ones are there no more.
 	epochs freshness.EpochClock
 

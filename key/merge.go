@@ -343,7 +343,7 @@ type Place[T any] struct {
 	Source int
 }
 
-// Includes says how to open source i again: at the first item not before Item
+// Includes reports how to open source i again: at the first item not before Item
 // if true, at the first item after Item if false. Sources behind Source may
 // hold an equal item that was not returned yet.
 func (p Place[T]) Includes(i int) bool { return i > p.Source }

@@ -450,7 +450,7 @@ var (
 	ErrNotCanonical = errors.New("key: integer is not in its shortest form")
 )
 
-// DecodeError says where in the input, and why, decoding stopped.
+// DecodeError reports where in the input, and why, decoding stopped.
 type DecodeError struct {
 	// Offset is the index of the first byte that does not fit. If the input
 	// ends too early it is where the unfinished element starts, or the end

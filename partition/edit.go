@@ -308,7 +308,7 @@ func (e Assign) apply(d *draft) error {
 	return nil
 }
 
-// Pin says which groups may own a shard from now on; the zero constraint lifts
+// Pin specifies which groups may own a shard from now on; the zero constraint lifts
 // the pin. The owner stays even if it is none of them, until the shard is moved:
 // see [Map.Misplaced].
 type Pin struct {

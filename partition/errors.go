@@ -51,7 +51,7 @@ type StaleError struct {
 	Have, Want Version
 }
 
-// Error says what is and what was expected.
+// Error returns what is and what was expected.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("%v: %v changed at version %d, expected %d: look at it again", ErrStale, e.Shard, e.Have, e.Want)
 }

@@ -31,7 +31,7 @@ type Shard struct {
 	// Changed is the map in which the shard last got another span or owner.
 	// What was learned of an older one may not hold any more.
 	Changed Version
-	// Pin says which groups may own the shard. An owner from before the pin
+	// Pin specifies which groups may own the shard. An owner from before the pin
 	// may be another: see [Map.Misplaced].
 	Pin Constraint
 }

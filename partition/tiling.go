@@ -270,7 +270,7 @@ func (n *indexNode) addWord(w uint64, boundary int) {
 	}
 }
 
-// addChild says that the boundaries of the last word are the node below. From the
+// addChild records that the boundaries of the last word are the node below. From the
 // first such word on, where a word begins does not follow from its place.
 func (n *indexNode) addChild(below *indexNode) {
 	if n.firsts == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// ConsumeOptions say how messages are consumed. The zero value works.
+// ConsumeOptions specify how messages are consumed. The zero value works.
 type ConsumeOptions struct {
 	// Concurrency is how many messages are worked on at a time. Default 16. From 1 to 1000.
 	Concurrency int

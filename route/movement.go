@@ -20,7 +20,7 @@ type Movement struct {
 	StdErr float64
 	// Keys is the number of keys that were routed. 0 if Exact.
 	Keys int
-	// Exact says that the routers' intervals were compared, not a sample.
+	// Exact reports whether the routers' intervals were compared, not a sample.
 	Exact bool
 	// Minimum is the least fraction that any router must move to turn the
 	// shares of the old nodes into those of the new ones.
@@ -141,7 +141,7 @@ type Change struct {
 type Comparison struct {
 	Kind     Kind
 	Movement Movement
-	// Err says why the kind cannot have these nodes or make this change. The
+	// Err is why the kind cannot have these nodes or make this change. The
 	// movement is then zero.
 	Err error
 }

@@ -224,7 +224,7 @@ func (r *Rendezvous) appendByScan(dst []int, d draw, n int) []int {
 	return dst
 }
 
-// passOver says whether a node must wait: it is picked, or its zone is while
+// passOver reports whether a node must wait: it is picked, or its zone is while
 // others are not.
 func (r *Rendezvous) passOver(picked []int, node int) bool {
 	if len(picked) >= r.spread.zoneCount {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/saga/machine"
 )
 
-// Definition says what a kind of saga does. S is the value that each of them carries
+// Definition specifies what a kind of saga does. S is the value that each of them carries
 // from step to step.
 type Definition[S any] struct {
 	// Name names it in the journal, for ever.
@@ -364,7 +364,7 @@ func (g *Sagas[S]) toOutcome(r Record, err error) (s S, _ error) {
 	return s, errors.Join(toInfo(r).Err(), err)
 }
 
-// missingCode says what the program does not have of what a saga needs, and what to do; "" if
+// missingCode returns what the program does not have of what a saga needs, and what to do; "" if
 // it has all.
 func (k *untypedDefinition) missingCode(r *Record) string {
 	if k == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// Query says which rows to read. The zero value reads all, in order.
+// Query specifies which rows to read. The zero value reads all, in order.
 type Query struct {
 	// Where fixes columns: those that the layout begins with, salts aside, or the one
 	// that the salt is derived from. A bucket alone is fixed by a time in it, under

@@ -244,7 +244,7 @@ type pageReader struct {
 	done                bool
 }
 
-// setPageSize says how many stretches share the memory, and the limit.
+// setPageSize sets how many stretches share the memory, and the limit.
 func (f *pageReader) setPageSize(stretches int) {
 	f.pageRows, f.pageBytes = firstPageRows, readAheadBytes/stretches
 	if f.remaining > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// PollOptions say how often to look. The zero value looks about every ten seconds.
+// PollOptions specify how often to look. The zero value looks about every ten seconds.
 type PollOptions struct {
 	// Every is how often to look while nothing changes, on average. Default 10 s. At
 	// least 1 ms.

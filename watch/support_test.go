@@ -171,7 +171,7 @@ func (m *mirror) restrictTo(t *Target) *mirror {
 	return c
 }
 
-// diffFrom says how a mirror differs from another, or nothing.
+// diffFrom returns how a mirror differs from another, or nothing.
 func (m *mirror) diffFrom(other *mirror) (text string) {
 	all := m.clone()
 	maps.Copy(all.texts, other.texts)

@@ -280,7 +280,7 @@ func formatPlan(p *api.Plan, width int) string {
 	return b.String()
 }
 
-// formatAction says what came of an action.
+// formatAction returns what came of an action.
 func formatAction(a api.Action) string {
 	if a.Job == nil {
 		return output.Wrap(output.EscapeUnprintable(a.Plan.Summary)) + ": done\n"

@@ -203,7 +203,7 @@ var sagaColumns = []output.Column[api.Saga]{
 	{Head: "stuck", Cell: func(s api.Saga) string { return s.Stuck }, CutPriority: 4},
 }
 
-// formatSagaStep says which step is done or undone next.
+// formatSagaStep returns which step is done or undone next.
 func formatSagaStep(s api.Saga) string {
 	if s.At < 0 || s.At >= len(s.Steps) || s.Ended != nil {
 		return "-"

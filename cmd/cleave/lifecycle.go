@@ -175,7 +175,7 @@ func newTracer(ctx context.Context, c *config.Config, log *slog.Logger) (*tracin
 // away for days.
 const traceErrorInterval = time.Minute
 
-// newTraceErrorLogger says what is wrong, but not all the time.
+// newTraceErrorLogger returns a function that logs errors of the collector, but not all the time.
 func newTraceErrorLogger(log *slog.Logger, every time.Duration) func(error) {
 	limited := slog.New(oplog.NewLimiter(log.Handler(), 1, every))
 	return func(err error) { limited.Warn("spans are lost", "error", err) }

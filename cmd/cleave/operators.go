@@ -111,7 +111,7 @@ func (o *operatorServer) formatReady() string {
 	return ", operators at " + o.baseURL()
 }
 
-// drainAndClose says that the server is not ready any more, and closes what clients and then what
+// drainAndClose reports that the server is not ready any more, and closes what clients and then what
 // operators connect to. If it has served, it waits in between, until a second signal comes.
 func (o *operatorServer) drainAndClose(s *server.Server, c *config.Config, signals <-chan os.Signal, served bool) error {
 	if o == nil {

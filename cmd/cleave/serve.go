@@ -128,7 +128,7 @@ func quoteShell(path string) string {
 // optionFlags are the flags for options of package cleave whose values are the same.
 var optionFlags = map[string]string{"Stores": "--stores", "Groups": "--groups"}
 
-// withFlagErrors says what is wrong with an option in the words of its flag.
+// withFlagErrors describes a wrong option in the words of its flag.
 func withFlagErrors(db *cleave.DB, err error) (*cleave.DB, error) {
 	var wrong *cleave.OptionError
 	if !errors.As(err, &wrong) || optionFlags[wrong.Option] == "" {

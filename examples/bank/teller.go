@@ -144,7 +144,7 @@ func (r *branch) work(ctx context.Context, lines *bufio.Scanner, seed uint64) er
 	return nil
 }
 
-// execute says what it does, and does it. The order is the one to be killed if
+// execute reports what it does, and does it. The order is the one to be killed if
 // it may be and gets as far as that.
 func (r *branch) execute(ctx context.Context, o order, victim bool) error {
 	fmt.Fprintln(r.out, sayAsked, o.id, o.from, o.to, o.amount)

@@ -120,7 +120,7 @@ func (p *Post) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Count says how many letters a user has. It sees every letter that the same
+// Count returns how many letters a user has. It sees every letter that the same
 // caller dropped before.
 func (p *Post) Count(ctx context.Context, user string) (int, error) {
 	return p.fleet.Call(ctx, p.shardOf(user), order{Letter: Letter{To: user}})

@@ -57,7 +57,7 @@ func compare(ctx context.Context, out io.Writer, post *Post, letters []Letter) e
 	return nil
 }
 
-// gain says what batches did. A tenth more or less may be the machine's mood.
+// gain returns what batches did. A tenth more or less may be the machine's mood.
 func gain(single, batched time.Duration) string {
 	switch ratio := float64(single) / float64(max(batched, 1)); {
 	case ratio > 1.1:

@@ -65,7 +65,7 @@ func (b *Batch) Add(k *node.Keyspace, p partition.Position, c command.Command, b
 // FirstKey names the key of the first write.
 func (b *Batch) FirstKey() string { return b.keys[0].String() }
 
-// writeError says which write cannot be done.
+// writeError names the write that cannot be done.
 func (b *Batch) writeError(n int, err error) error {
 	return &BatchWriteError{Index: n, Key: b.keys[n].String(), Err: err}
 }

@@ -90,7 +90,7 @@ func (ix *Index) Lookup() (*node.IndexInfo, error) {
 	return x, err
 }
 
-// undeclaredError says that a function is missing.
+// undeclaredError is the error for a missing function.
 func undeclaredError(x *node.IndexInfo) error {
 	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
 		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)

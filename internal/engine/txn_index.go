@@ -225,7 +225,7 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 	return out, row.Version, nil
 }
 
-// indexRowError says which index refuses a row, and why.
+// indexRowError adds which index refuses a row, and why.
 func indexRowError(x *node.IndexInfo, at keyRef, err error) error {
 	return fmt.Errorf("%v in index %s: %w", at, x.Name, err)
 }

@@ -73,7 +73,7 @@ func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
 	return t, nil
 }
 
-// handleClientCaching says whether what the next request reads is tracked.
+// handleClientCaching sets whether what the next request reads is tracked.
 func handleClientCaching(t *call) {
 	c := t.c
 	yes, no := redis.IsKeyword(t.Args[2], "YES"), redis.IsKeyword(t.Args[2], "NO")

@@ -352,7 +352,7 @@ type world interface {
 	// newStep makes a step that counts itself. told is asked before the effect and may
 	// refuse it.
 	newStep(atomic bool, id, name string, told func(undo bool) error) saga.Step[sagaValue]
-	// countEffects says how often a step took effect, and was taken back.
+	// countEffects returns how often a step took effect, and was taken back.
 	countEffects(t *testing.T, id, name string) (did, undid int)
 }
 

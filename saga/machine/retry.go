@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Retry says how often, and after which time, a step is tried again.
+// Retry specifies how often, and after which time, a step is tried again.
 type Retry struct {
 	// Attempts is how often a Do is tried before the saga turns round. Default 10,
 	// which with the other defaults takes about half a minute. -1 is no limit: then

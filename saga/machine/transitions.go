@@ -313,7 +313,7 @@ const (
 	Refuse
 )
 
-// Judge says what the other side of a step that is not atomic does with a call, given
+// Judge returns what the other side of a step that is not atomic does with a call, given
 // what it has noted of the two calls of that step. What it notes it must keep together
 // with the effect, and at least until the saga is removed from the journal.
 //

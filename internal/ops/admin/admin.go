@@ -30,12 +30,12 @@ type Options struct {
 	Listener net.Listener
 	// TLS, if set, makes the listener speak HTTPS.
 	TLS *tls.Config
-	// Token is the password of an operator, at least [api.MinToken] characters. Default what the
+	// Token authorizes all requests, at least [api.MinToken] characters. Default what the
 	// file http-token in Data has, which is made if there is none that is of use; without Data
 	// the token is put into a file of the user's, see [api.TokenPath], and removed by Close. If
 	// there is no place for that either, there is no token, and nothing can be changed.
 	Token string
-	// ReadToken is the password for what changes nothing, profiles excepted. It must be
+	// ReadToken authorizes requests that change nothing, profiles excepted. It must be
 	// another one than Token. Default none.
 	ReadToken string
 	// Data is the directory of the store, "" if it is in memory.

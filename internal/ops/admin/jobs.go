@@ -35,7 +35,7 @@ func toJob(s cleave.JobStatus, now time.Time) api.Job {
 	return j
 }
 
-// estimateProgress says how far a job has come, and how long it will take at this rate.
+// estimateProgress sets how far a job has come, and how long it will take at this rate.
 func estimateProgress(j *api.Job, now time.Time) {
 	until := now
 	if j.Ended != nil {
@@ -293,7 +293,7 @@ func (ts *serverJobs) findJobUsing(dir string) string {
 	return ""
 }
 
-// finishJob says what came of a task.
+// finishJob records the outcome of a task.
 func finishJob(j *api.Job, result string, bytes int64, err error, now time.Time) {
 	j.Ended, j.Bytes = &now, uint64(max(0, bytes))
 	switch {

@@ -189,7 +189,7 @@ func notFoundError(message, hint string) *api.Error {
 	return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: message, Hint: hint}
 }
 
-// errorMappings says what the errors of package cleave are over HTTP.
+// errorMappings is what the errors of package cleave are over HTTP.
 var errorMappings = []struct {
 	err    error
 	status int

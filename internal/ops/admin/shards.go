@@ -109,7 +109,7 @@ func explainShardState(shards []api.Shard, i int) []string {
 // text once more would double the backslashes.
 func quoteKey(k api.Key) string { return `"` + k.String() + `"` }
 
-// describeShardKeys says which keys a shard has.
+// describeShardKeys returns which keys a shard has.
 func describeShardKeys(s api.Shard) string {
 	switch {
 	case s.FirstSlot != nil && *s.FirstSlot == *s.LastSlot:

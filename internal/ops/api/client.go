@@ -327,7 +327,7 @@ func (c *Client) Sagas(ctx context.Context, keyspace, state string) (sagas []Sag
 	return listPages[Saga](ctx, c, PathSagas, q)
 }
 
-// ExplainKey says where a key is and why. keyspace is "" for the default one.
+// ExplainKey returns where a key is and why. keyspace is "" for the default one.
 func (c *Client) ExplainKey(ctx context.Context, keyspace string, key Key) (e Explanation, err error) {
 	q := url.Values{QueryKey: {key.String()}}
 	if keyspace != "" {
@@ -336,7 +336,7 @@ func (c *Client) ExplainKey(ctx context.Context, keyspace string, key Key) (e Ex
 	return e, c.Get(ctx, PathExplain, q, &e)
 }
 
-// ExplainSlot says where a slot of a hash keyspace is.
+// ExplainSlot returns where a slot of a hash keyspace is.
 func (c *Client) ExplainSlot(ctx context.Context, keyspace string, slot int) (e Explanation, err error) {
 	q := url.Values{QuerySlot: {strconv.Itoa(slot)}}
 	if keyspace != "" {

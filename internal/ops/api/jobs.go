@@ -67,9 +67,9 @@ type Job struct {
 	Shard uint64 `json:"shard,omitempty"`
 	From  uint64 `json:"from,omitempty"`
 	To    uint64 `json:"to,omitempty"`
-	// Why says why it was taken back or has failed, or what it waits for.
+	// Why is why it was taken back or has failed, or what it waits for.
 	Why string `json:"why,omitempty"`
-	// Result says what came of it.
+	// Result is what came of it.
 	Result string `json:"result,omitempty"`
 	// Expected is what it was to cost when it began.
 	Expected *Price `json:"expected,omitempty"`

@@ -87,7 +87,7 @@ type Saga struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 }
 
-// Explanation says where a key, a slot or a shard is, and why.
+// Explanation is where a key, a slot or a shard is, and why.
 type Explanation struct {
 	Keyspace string `json:"keyspace"`
 	Kind     string `json:"kind"`
@@ -99,6 +99,6 @@ type Explanation struct {
 	Exists *bool `json:"exists,omitempty"`
 	// Shard is where it is, and its group and store.
 	Shard Shard `json:"shard"`
-	// Why says how one follows from the other, in sentences.
+	// Why is how one follows from the other, in sentences.
 	Why []string `json:"why"`
 }

@@ -95,7 +95,7 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// Next is where the next page begins, for ?after=; none at the end.
 	Next string `json:"next,omitempty"`
-	// Note says what there is to say about the whole list.
+	// Note is what there is to say about the whole list.
 	Note string `json:"note,omitempty"`
 }
 

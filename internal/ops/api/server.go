@@ -92,7 +92,7 @@ type Store struct {
 	ServiceP99Seconds   float64 `json:"service_p99_seconds"`
 	QueueWaitP99Seconds float64 `json:"queue_wait_p99_seconds"`
 	DiskFull            bool    `json:"disk_full"`
-	// Failed says why it has stopped.
+	// Failed is why it has stopped.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -153,7 +153,7 @@ type ObservedRequest struct {
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Meaning says what it does, and Unit what the value counts.
+	// Meaning is what it does, and Unit what the value counts.
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit,omitempty"`
 	// Live reports whether it can be changed while the server runs. If it is not, a change needs a
@@ -250,7 +250,7 @@ type Audit struct {
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Detail says what is wrong.
+	// Detail is what is wrong.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -56,7 +56,7 @@ func parseFile(name string, data []byte, wrong *Mistakes) map[string]sourcedValu
 	return values
 }
 
-// quoteHint says what is usually wrong with a value that is none: what is before it on its
+// quoteHint returns what is usually wrong with a value that is none: what is before it on its
 // line ends the name.
 func quoteHint(before []byte) string {
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
@@ -116,7 +116,7 @@ func parseValue(s *Setting, v *unstable.Node) (string, error) {
 	return s.Parse(text)
 }
 
-// valueError says what a setting wants in the words of the file.
+// valueError describes what a setting wants in the words of the file.
 func valueError(s *Setting, text string) error {
 	if _, err := s.Parse(text); err != nil {
 		return fmt.Errorf("%q: %w", redactValue(s, text), err)

@@ -48,7 +48,7 @@ type Setting struct {
 	Placeholder string
 	// Unit is what the value counts, empty if the help says it.
 	Unit string
-	// Help says what it means, in a line or two for a terminal.
+	// Help is what it means, in a line or two for a terminal.
 	Help string
 }
 

@@ -165,7 +165,7 @@ func (r *importRun) recordRefusal(i *item, err error) {
 	r.recordFailure(i.formatName(), err.Error())
 }
 
-// recordFailure says why a key was left out that is of a type that is served.
+// recordFailure records why a key was left out that is of a type that is served.
 func (r *importRun) recordFailure(name, why string) {
 	r.report.Failed++
 	if len(r.report.Failures) < maxListedFailures {

@@ -98,7 +98,7 @@ func WriteOne[T any](w io.Writer, f Format, thing T, show func(T) string) error 
 	return fmt.Errorf("write output: unknown format %d", f)
 }
 
-// Column says how one aspect of a row is shown in a table.
+// Column specifies how one aspect of a row is shown in a table.
 type Column[T any] struct {
 	Head string
 	// Cell returns the text of a row's cell.

@@ -27,7 +27,7 @@ const (
 	EnvTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// Options say where spans go.
+// Options specify where spans go.
 type Options struct {
 	// Endpoint is the URL of a collector, such as http://127.0.0.1:4318; spans go to
 	// /v1/traces below it. Default what the environment says; if that says nothing, there

@@ -79,7 +79,7 @@ func buildHIncrByFloat(b *Builder) (command.Command, error) {
 	return &command.HIncrByFloat{Key: b.Key, Field: b.Args[2], Delta: b.Args[3]}, nil
 }
 
-// toHashError says that it is a field that is no number.
+// toHashError is the error for a field that is no number.
 func toHashError(err error) error {
 	switch {
 	case errors.Is(err, command.ErrNotInteger):

@@ -37,7 +37,7 @@ const (
 	Heavy
 )
 
-// KeySpec says which arguments are keys: from First to Last, every Step-th. A negative
+// KeySpec specifies which arguments are keys: from First to Last, every Step-th. A negative
 // Last counts from the end. First is 0 if there are none.
 type KeySpec struct{ First, Last, Step int }
 

@@ -331,7 +331,7 @@ func buildDecrBy(b *Builder) (command.Command, error) {
 	return b.newAdd(-n), nil
 }
 
-// toFloatError says that a sum is no number.
+// toFloatError is the error for a sum that is no number.
 func toFloatError(err error) error {
 	if errors.Is(err, command.ErrOverflow) {
 		return errNaN

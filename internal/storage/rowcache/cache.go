@@ -166,7 +166,7 @@ func (t *Cache) Publish(gen uint64, key, value []byte, deleted bool) {
 	s.publishRow(h, gen, flags, key, value, lone)
 }
 
-// SetApplied says that everything published with a generation up to gen is in the
+// SetApplied records that everything published with a generation up to gen is in the
 // state behind the log, where the next read finds it: it may be forgotten now.
 // This is one store; the memory is reclaimed as rows come, or by [Cache.Trim].
 func (t *Cache) SetApplied(gen uint64) {

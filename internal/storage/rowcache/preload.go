@@ -1,6 +1,6 @@
 package rowcache
 
-// MarkComplete says that there is nothing behind the log that the table does not know. Call it
+// MarkComplete records that there is nothing behind the log that the table does not know. Call it
 // when there is nothing at all, before the first publication. Until rows have to go for
 // lack of room, a key without a row is known to be absent.
 func (t *Cache) MarkComplete() {
@@ -89,13 +89,13 @@ func (g *Preload) insertRow(s *stripe, tk Ticket, key, value []byte) PreloadResu
 	return Known
 }
 
-// MarkIncomplete says that a key was not filled in.
+// MarkIncomplete records that a key was not filled in.
 func (g *Preload) MarkIncomplete(key []byte) {
 	_, h := g.cache.findStripe(key)
 	g.incomplete[h>>g.cache.shift] = true
 }
 
-// End says that everything was read, and reports whether the table is whole. Stripes that
+// End records that everything was read, and reports whether the table is whole. Stripes that
 // have lost nothing since the beginning are.
 func (g *Preload) End() (whole bool) {
 	whole = true

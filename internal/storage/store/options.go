@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
-// Options say where a store is and how much it may take. Only Dir is needed.
+// Options specify where a store is and how much it may take. Only Dir is needed.
 type Options struct {
 	// Dir is the directory of the store. It is created if there is none; what
 	// is there must be a store or empty. It belongs to one open Store at a time.

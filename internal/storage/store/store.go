@@ -333,7 +333,7 @@ func (s *Store) openLog() error {
 	return nil
 }
 
-// reportLoss says what a damaged log has lost, as far as that is known.
+// reportLoss reports what a damaged log has lost, as far as that is known.
 func (s *Store) reportLoss(l wal.Loss) {
 	what := fmt.Sprintf("how much of what was committed behind position %s is lost is not known", l.From)
 	switch {

@@ -294,7 +294,7 @@ func (l *Log) renameSegment(from string, sequence uint32, bytes int) (*segment, 
 	return s, l.addToManifest(s)
 }
 
-// Recycle says that everything up to a position is durable elsewhere, and that Open
+// Recycle means that everything up to a position is durable elsewhere, and that Open
 // will be told so. Segments below it serve ReadFrom until Retain is used up, and
 // are then used again.
 func (l *Log) Recycle(upTo Position) {

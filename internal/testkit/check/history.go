@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Status tells how a call ended.
+// Status is how a call ended.
 type Status uint8
 
 const (

@@ -213,7 +213,7 @@ func sortKinds(counts map[Kind]int) []Kind {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b Kind) int { return cmp.Compare(kindRank(a), kindRank(b)) })
 }
 
-// Edge says why one transaction of a cycle must come before the next.
+// Edge is the reason why one transaction of a cycle must come before the next.
 type Edge struct {
 	// From and To are indices in the history.
 	From, To int

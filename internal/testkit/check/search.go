@@ -31,7 +31,7 @@ var cycleClasses = []cycleClass{
 	{G2RealTime, rw, anyEdge},
 }
 
-// classify tells what a cycle is by what it has.
+// classify returns what a cycle is by what it has.
 func (c cycle) classify() Kind {
 	var has edgeKinds
 	reads := 0

@@ -74,7 +74,7 @@ func (c *client) step() {
 	}
 }
 
-// runCall says what is asked, does it, and says what came of it.
+// runCall reports what is asked, does it, and reports what came of it.
 func (c *client) runCall(ask clientCall, f func(*clientCall) error) bool {
 	c.writeEvent(event{Say: eventCall, Client: c.id, Call: &ask})
 	err := f(&ask)

@@ -19,7 +19,7 @@ import (
 // childEnv is set in the environment of a child.
 const childEnv = "CLEAVE_ORDEAL_CHILD"
 
-// options say what a run is like.
+// options are the parameters of a run.
 type options struct {
 	Seed           uint64
 	Stores, Groups int

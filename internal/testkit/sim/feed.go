@@ -89,7 +89,7 @@ func (d *disk) findCommitAfter(at wal.Position) int {
 	return n
 }
 
-// findStoreNumber tells which store is which.
+// findStoreNumber returns the number of a store.
 func (w *world) findStoreNumber(s *store.Store) int {
 	return slices.IndexFunc(w.disks, func(d *disk) bool { return d.store == s })
 }

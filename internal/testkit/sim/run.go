@@ -110,7 +110,7 @@ type Result struct {
 	Events int
 	// MaxTries is the most that a transaction took.
 	MaxTries int
-	// Counts says what happened, and Cells which fault in which phase.
+	// Counts is what happened, and Cells which fault in which phase.
 	Counts map[string]int
 	Cells  map[Cell]int
 }

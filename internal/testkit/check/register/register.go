@@ -163,7 +163,7 @@ func newModel(steps *int) porcupine.Model {
 	}
 }
 
-// explainKey tells how far the calls can be ordered, and what comes next then.
+// explainKey returns how far the calls can be ordered, and what comes next then.
 func explainKey(key string, calls []Call, on []int, info porcupine.LinearizationInfo) string {
 	var longest []int
 	for _, partial := range info.PartialLinearizations()[0] {
