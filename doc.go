@@ -18,7 +18,7 @@
 //   - Each operation on a key is linearizable: it takes effect at one instant
 //     between call and return.
 //   - [DB.Update] runs its function as a strictly serializable transaction,
-//     again if others got in its way, and [DB.View] on one consistent state.
+//     again after a conflict, and [DB.View] on one consistent state.
 //   - A transaction, a [Batch], and a call that changes several keys or fields,
 //     takes effect as a whole or not at all.
 //   - A key's version only grows, also over deletes, restarts and crashes, until
@@ -34,15 +34,15 @@
 // the order of their bytes, for scans. Values are strings of bytes, decimal
 // counters, or hashes of fields.
 //
-// [DB.OpenIndex] finds rows by what they hold: by entries that commit with them, or that
-// follow them and say how late they are.
+// [DB.OpenIndex] finds rows by their contents: by entries that commit with them, or that
+// follow them and report how late they are.
 //
 // [DB.Feed] yields what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //
 // Packages counter, queue, table, cache, saga and watch are remedies for what goes wrong
-// with hot keys and many steps, made of these parts alone; docs/patterns says which
-// one is for what.
+// with hot keys and many steps, made of these parts alone; docs/patterns describes
+// which one is for what.
 //
 // # Shards, groups and jobs
 //

@@ -194,7 +194,7 @@ func isGuardFunc(name string) bool {
 }
 
 // isInsideHandler reports whether a handler, of some actor, is among the callers.
-// Which actor it is cannot be told, so Stop refuses them all.
+// Which actor it is cannot be determined, so Stop refuses them all.
 func isInsideHandler() bool {
 	for _, name := range callerNames() {
 		if isGuardFunc(name) {

@@ -64,7 +64,7 @@ func (s *Space[K]) getOrAddRecord(c Crossing) *crossingRecord {
 	return r
 }
 
-// Cross counts the crossing, tells the space's Audit, and returns k as a key
+// Cross counts the crossing, calls the space's Audit, and returns k as a key
 // that shard To takes. It refuses a zero key and one of another space, and
 // does not count it.
 func (b *Bridge[From, To, K]) Cross(k Key[From, K]) (Key[To, K], error) {

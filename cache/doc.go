@@ -15,21 +15,21 @@
 //     does not return what was loaded before: a load that began earlier does not put its
 //     value in later.
 //   - A cache that follows a [Source] of changes ([Cache.Follow]), such as the feed of a store
-//     (package storecache), returns values that were current not longer ago than what it
-//     follows is behind, and than the TTL. If that breaks off, everything is forgotten, and
-//     until it goes on every Get loads. What the loader itself gives late is late here too.
+//     (package storecache), returns values no staler than the source is behind, and no
+//     staler than the TTL. If the source breaks off, everything is forgotten, and until it
+//     goes on every Get loads. A stale answer of the loader itself is stale here too.
 //   - [Cache.Wait] returns when the cache has received all that changed before a place in
 //     what it follows: a writer that waits for the place behind its write reads it.
-//   - It holds at most so many entries or bytes as Options say, up to what is just being
+//   - It holds at most as many entries or bytes as Options allow, up to what is just being
 //     evicted.
 //
 // # Choices
 //
 // Values are kept by how often and how lately they were used, so that a sweep over many
-// keys does not drive out those that are asked for all the time. That something is not
-// there is remembered too, and so is, for a short and growing while, that it could not be
-// loaded. A value lives for a TTL that is cut at random, so that what was loaded together
-// is not loaded again together.
+// keys does not evict those that are asked for all the time. Absent keys are remembered
+// too, and so are, for a short and growing while, keys that could not be loaded. A value
+// lives for a TTL that is cut at random, so that values loaded together are not loaded
+// again together.
 //
 // # Limits
 //

@@ -48,7 +48,7 @@ type Change[K comparable] struct {
 	After Place
 }
 
-// Source tells a cache what has changed: see [Cache.Follow]. Package storecache has that of a
+// Source notifies a cache of what has changed: see [Cache.Follow]. Package storecache has that of a
 // store.
 type Source[K comparable] interface {
 	// Now returns the place behind all that has changed so far.
@@ -107,7 +107,7 @@ func (c *Cache[K, V]) Follow(from Source[K]) error {
 // minFeedRetryPause is how long it takes at first to follow a feed again that broke off.
 const minFeedRetryPause = 10 * time.Millisecond
 
-// readFeed invalidates what the feed tells of, until it breaks off.
+// readFeed invalidates the keys of the feed, until it breaks off.
 func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -134,7 +134,7 @@ func (c *Cache[K, V]) interruptFeed(err error) {
 
 // resumeFeed begins to keep what is loaded from now on, and returns the place from which the
 // feed is to be read. The place comes first: a load of the new epoch reads what was
-// there at that place, or something newer that the feed tells of.
+// there at that place, or something newer that the feed reports.
 func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
 	at := from.Now()
 	c.epochs.Resume()

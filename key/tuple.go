@@ -412,7 +412,7 @@ func appendText(dst []byte, v any, depth int) []byte {
 }
 
 // appendBytesText prints a byte string: bytes that are not printable ASCII are
-// escaped, and a b tells it from text.
+// escaped, and a b distinguishes it from text.
 func appendBytesText(dst, b []byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, `b"`...)

@@ -73,7 +73,7 @@ func (t *Table) candidateKeys(columns key.Columns) ([][]byte, error) {
 	return [][]byte{k}, err
 }
 
-// needsSaltPick reports whether nothing but the Salter tells the salt of a row.
+// needsSaltPick reports whether only the Salter determines the salt of a row.
 func (t *Table) needsSaltPick(columns key.Columns) bool {
 	if !t.saltPicked {
 		return false

@@ -21,7 +21,7 @@
 //   - [Hub.Follow] yields what there is and then what changes, with no gap between. What
 //     it has yielded is, at any time, what the keys it has yielded were at one moment,
 //     or are on the way to.
-//   - [Hub.Until] waits for a key to be as one wants it, and misses nothing in between.
+//   - [Hub.Until] waits for a key to meet a condition, and misses nothing in between.
 //
 // # Choices
 //
@@ -36,8 +36,8 @@
 //
 // A key that expires is reported as deleted when the store deletes it, not when its time has
 // come. Housekeeping looks every 100 ms, and deletes all that is due; a transaction that
-// holds the key keeps it until it ends. Item.Expires says when it will be.
+// holds the key keeps it until it ends. Item.Expires is the time.
 //
-// That a keyspace is dropped ends its watchers with [cleave.ErrNoKeyspace]. A Cursor does
-// not tell a keyspace from a later one of the same name: after a drop begin anew.
+// Dropping a keyspace ends its watchers with [cleave.ErrNoKeyspace]. A Cursor does
+// not distinguish a keyspace from a later one of the same name: after a drop begin anew.
 package watch

@@ -62,7 +62,7 @@ func (f *followLoop) yieldEvent(e Event) error {
 	return nil
 }
 
-// runFrom tells the rows, unless it can go on from a place, and then changes.
+// runFrom sends the rows, unless it can go on from a place, and then changes.
 func (f *followLoop) runFrom(at cleave.Cursor) (err error) {
 	if at == "" {
 		if at, err = f.sendRows(); err != nil {

@@ -225,7 +225,7 @@ type Target struct {
 	// Prefix is short for the keys that begin with it, and excludes Start and End.
 	Prefix []byte
 	// Start and End bound the keys, End not included; nil for no bound. They, and
-	// Prefix, go by the bytes of keys in a keyspace of kind Hash too; but to tell the
+	// Prefix, go by the bytes of keys in a keyspace of kind Hash too; but to send the
 	// rows of one, Follow has to read all of it.
 	Start, End []byte
 }

@@ -166,7 +166,7 @@ func notifyServiceManager(state string) error {
 	return nil
 }
 
-// newTracer makes what tells a collector of spans. It is nil if there is none.
+// newTracer returns the sender of spans to a collector. It is nil if there is none.
 func newTracer(ctx context.Context, c *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
 	return tracing.New(ctx, tracing.Options{Endpoint: c.Text("otlp-endpoint"), Version: moduleVersion(), OnError: newTraceErrorLogger(log, traceErrorInterval)})
 }

@@ -138,7 +138,7 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// reportError tells an error and returns the exit code.
+// reportError prints an error and returns the exit code.
 func reportError(root, cmd *cobra.Command, err error) int {
 	var quiet silentExit
 	if errors.As(err, &quiet) {

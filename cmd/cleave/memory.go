@@ -89,7 +89,7 @@ type memoryReclaimer struct {
 // the last collection, and all that was ever allocated.
 type heapUse struct{ mapped, live, allocated int64 }
 
-// hasExcess reports whether much of the heap is neither alive nor the garbage that is let be.
+// hasExcess reports whether much of the heap is neither alive nor the garbage that is tolerated.
 func (h heapUse) hasExcess() bool {
 	return h.mapped-h.live > minFreedBytes+h.live/100*int64(computeGarbagePercent(uint64(h.live)))
 }

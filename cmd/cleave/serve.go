@@ -339,8 +339,8 @@ func (r *runningServer) currentConfig() (started, latest *config.Config) {
 	return r.started, r.latest
 }
 
-// runUntilSignal tells the service manager how it stands, and waits for signals until one of them ends
-// the server.
+// runUntilSignal reports the state of the server to the service manager, and waits for signals until one
+// of them ends the server.
 func (r *runningServer) runUntilSignal(signals <-chan os.Signal, ended <-chan error) (shutdownLog, error) {
 	tell := func(state string) {
 		if err := notifyServiceManager(state); err != nil {

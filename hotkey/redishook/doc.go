@@ -5,7 +5,7 @@
 //	hook, err := redishook.New(detector, redishook.Options{})
 //	client.AddHook(hook)
 //
-// A [Hook] tells a [hotkey.Detector] of commands. Those that are not chosen cost one random
+// A [Hook] reports commands to a [hotkey.Detector]. Those that are not chosen cost one random
 // number.
 //
 // # What is attributed to which key

@@ -13,7 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/throttle"
 )
 
-// indexWorkers are the goroutines of a DB that look after indexes.
+// indexWorkers are the goroutines of a DB that maintain indexes.
 type indexWorkers struct {
 	mu        sync.Mutex
 	ctx       context.Context // ends when the DB is closed
@@ -22,7 +22,7 @@ type indexWorkers struct {
 	byEntries map[*node.Keyspace]*indexWorker // by the keyspace of the entries
 }
 
-// startAll begins to look after the indexes that there are.
+// startAll starts the workers of the existing indexes.
 func (ks *indexWorkers) startAll(db *DB) {
 	ks.ctx, ks.cancel = context.WithCancel(context.Background())
 	ks.byEntries = map[*node.Keyspace]*indexWorker{}

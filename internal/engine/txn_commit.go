@@ -49,8 +49,8 @@ func (tx *Txn) checkSize() error {
 	return cmp.Or(command.CheckTxn(len(tx.reads)+len(tx.rangeReads), bytes), tx.env.CheckTxn(tx.beforeWrites))
 }
 
-// applyExpiryClocks has keys that were given an expiry judged by the time by which f was told what
-// came of it, where it matters. By that of the commit the expiry may have come between one
+// applyExpiryClocks has keys that were given an expiry judged by the time of the results that f got,
+// where it matters. By that of the commit the expiry may have come between one
 // write and the next: they would find nothing, or make another row.
 func (tx *Txn) applyExpiryClocks() {
 	if len(tx.expiryClocks) == 0 {

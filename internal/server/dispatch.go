@@ -116,7 +116,7 @@ type handler struct {
 	// isBlocking reports whether it may take long. Then it is done on a goroutine, and the client
 	// is busy.
 	isBlocking bool
-	// mayBlock tells the same of one request; nil for never.
+	// mayBlock reports the same of one request; nil for never.
 	mayBlock func(*Server, *redis.Request) bool
 }
 

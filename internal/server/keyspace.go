@@ -193,7 +193,7 @@ func (s *Server) emptyKeyspace(ctx context.Context, k *node.Keyspace) error {
 		}
 		if k.Indexes() == nil {
 			err := s.node.EmptyKeyspace(ctx, k)
-			s.tracker.InvalidateAll() // the feed does not tell the keys of what is gone as a whole
+			s.tracker.InvalidateAll() // the feed does not have the keys of what is gone as a whole
 			return err
 		}
 		var names [][]byte

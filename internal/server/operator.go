@@ -85,7 +85,7 @@ func (s *Server) Memory() (used, limit int64) {
 	return s.measureMemory().inMemoryBytes(s.opts.Memory), limit
 }
 
-// Setting returns what CONFIG GET tells of one setting.
+// Setting returns one setting as CONFIG GET does.
 func (s *Server) Setting(name string) string { return s.config.Get(name) }
 
 // Configure changes settings as CONFIG SET does, all or none. Those that are as they were

@@ -30,7 +30,7 @@ const (
 	slowPoolReaders, slowPoolRows = 64, 16
 )
 
-// schedulePending looks after the clients that have something left to do. The worker reads rows for some,
+// schedulePending schedules the clients that have something left to do. The worker reads rows for some,
 // goroutines beside it for others if there are many, and those that are left come with
 // the next round. Whatever has to wait for a disk goes to goroutines at once.
 func (w *worker) schedulePending() {
@@ -56,7 +56,7 @@ func (w *worker) schedulePending() {
 	if len(w.inlineClients) > 0 {
 		far := w.s.readFast(w.inlineClients)
 		w.hasResumed = w.hasResumed || len(far) < len(w.inlineClients)
-		w.s.scheduleOnPool(slices.Clone(far)) // mine is used again
+		w.s.scheduleOnPool(slices.Clone(far)) // w.inlineClients is used again
 		clear(w.inlineClients)
 	}
 }

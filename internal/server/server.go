@@ -25,9 +25,9 @@ import (
 type Options struct {
 	// Clients is how many connections there may be at a time. Default 10,000.
 	Clients int
-	// Fsync is the durability as CONFIG GET appendfsync tells it.
+	// Fsync is the durability as CONFIG GET appendfsync returns it.
 	Fsync string
-	// Dir is the directory of the store, as CONFIG GET dir tells it; empty in memory.
+	// Dir is the directory of the store, as CONFIG GET dir returns it; empty in memory.
 	Dir string
 	// Shutdown is called when a client asks for the end of the server, and must not block.
 	// Default: that is refused.
@@ -43,7 +43,7 @@ type Options struct {
 	Log *slog.Logger
 	// LogLevel is changed by CONFIG SET loglevel. Default one without effect.
 	LogLevel *slog.LevelVar
-	// LogFile is where the log is, as CONFIG GET logfile tells it.
+	// LogFile is where the log is, as CONFIG GET logfile returns it.
 	LogFile string
 	// Version is that of the program, for INFO.
 	Version string

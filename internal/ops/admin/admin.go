@@ -82,7 +82,7 @@ type Admin struct {
 	startedAt    time.Time
 	// tokenCopyPath is a file to remove at the end.
 	tokenCopyPath string
-	// jobTracer tells of jobs that end.
+	// jobTracer reports jobs that end.
 	jobTracer jobTracer
 	// draining reports whether the server is about to end.
 	draining  atomic.Bool

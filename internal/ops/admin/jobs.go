@@ -251,7 +251,7 @@ func (ts *serverJobs) start(kind string, uses []string, f func(ctx context.Conte
 	return &job, nil
 }
 
-// logJobEnd tells the log what came of a task.
+// logJobEnd logs the outcome of a task.
 func (ts *serverJobs) logJobEnd(j api.Job, bytes int64, err error) {
 	log := ts.log.With("job", j.ID, "kind", j.Kind, "took", ts.now().Sub(j.Created))
 	switch {

@@ -124,7 +124,7 @@ func newReadRoute[T any](path, name, summary string, query []param, f func(ctx c
 	return rt
 }
 
-// newListRoute makes a route that tells a list in pages.
+// newListRoute makes a route that returns a list in pages.
 func newListRoute[T any](path, name, summary string, query []param, f func(ctx context.Context, q *query) (api.Page[T], error)) route {
 	return newReadRoute(path, name, summary, slices.Concat(query, pageParams), f)
 }
@@ -355,7 +355,7 @@ func (a *Admin) serveHealthOnly(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// replyDenied answers a request that may not do what it asks for, and tells the log.
+// replyDenied answers a request that may not do what it asks for, and logs it.
 func (a *Admin) replyDenied(w http.ResponseWriter, r *http.Request, action string, e *api.Error) {
 	a.eventLog.Warn("operator request denied", "reason", e.Message, "action", action, "addr", r.RemoteAddr)
 	writeError(w, e)

@@ -177,7 +177,7 @@ type Mistake struct {
 // String is the mistake as a line.
 func (m Mistake) String() string { return m.Location + ": " + m.Text }
 
-// Mistakes is an error that tells all of them.
+// Mistakes is an error that lists all of them.
 type Mistakes []Mistake
 
 // Error is one line for each.

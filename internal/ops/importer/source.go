@@ -425,7 +425,7 @@ func findOversizedField(fields []string) (over *sizeLimit, bytes int64) {
 	return nil, 0
 }
 
-// hyperLogLogType is a type that Redis keeps in strings: TYPE says string, and PFCOUNT tells it by its
+// hyperLogLogType is a type that Redis keeps in strings: TYPE returns string, and PFCOUNT knows it by its
 // first bytes. Cleave has none of the commands that give these bytes a meaning.
 const hyperLogLogType = "hyperloglog"
 

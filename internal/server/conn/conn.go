@@ -178,7 +178,7 @@ func (c *Conn) Protocol() resp.Version { return resp.Version(c.Status.Protocol.L
 // IsConnected implements pubsub.Subscriber.
 func (c *Conn) IsConnected() bool { return c.set.Get(c.ID) != nil }
 
-// NotifyOutput tells the transport that out has got something, or that the connection is closing. It is for the
+// NotifyOutput notifies the transport that out has got something, or that the connection is closing. It is for the
 // owner.
 func (c *Conn) NotifyOutput() { c.transport.NotifyOutput() }
 

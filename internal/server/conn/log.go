@@ -8,7 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/oplog"
 )
 
-// Log tells the log what an operator should know about clients. They can cause it as often as
+// Log logs what an operator should know about clients. They can cause it as often as
 // they like, so it is bounded by kind: logBurst lines in logWindow, and the rest is counted.
 type Log struct {
 	*slog.Logger

@@ -45,7 +45,7 @@ type socket struct {
 	*Conn
 	fd int
 	l  *loop
-	// interest is what epoll tells of it.
+	// interest is the set of events that epoll reports.
 	interest   uint32
 	isDirty    bool // in written
 	dropped    bool
@@ -120,7 +120,7 @@ func (l *loop) setInterest(c *socket, events uint32) {
 // interestIgnored is the interest in a client that is gone while it is busy.
 const interestIgnored = 1 << 31
 
-// ignoreEvents stops waiting for a client that is gone while it is busy: epoll would tell of that
+// ignoreEvents stops waiting for a client that is gone while it is busy: epoll would report that
 // again and again. When it is busy no more it is dropped: see watch.
 func (l *loop) ignoreEvents(c *socket) {
 	if c.interest != interestIgnored {
@@ -317,7 +317,7 @@ func (l *loop) acceptClients() {
 			continue
 		case syscall.EAGAIN:
 			return
-		default: // too many open files, say: epoll would tell of that one again and again
+		default: // too many open files, say: epoll would report that one again and again
 			l.set.logAcceptError(err)
 			l.setListenInterest(0)
 			l.acceptPausedAt = time.Now()

@@ -50,7 +50,7 @@ type Executor interface {
 	// Accept begins to serve a connection. If it must not be served it returns nil, and what to answer before it
 	// is closed.
 	Accept(t Transport, from, to string) (c *Conn, refused string)
-	// BeginRound tells the time for the requests that are taken from now on.
+	// BeginRound sets the time for the requests that are taken from now on.
 	BeginRound(nowMS int64)
 	// Commit executes what was taken, and answers it.
 	Commit()

@@ -187,8 +187,8 @@ func (u *chunkList) init(table *rowcache.Cache, o *Options) {
 	u.maxSealedBytes = max(o.SegmentBytes, min(u.maxSealed*o.SegmentBytes, o.CacheBytes/4))
 }
 
-// waitForApplier holds writers back while the applier is behind, but not beyond a change
-// for the worse that stop tells of. The chunks are counted here and not by the
+// waitForApplier holds writers back while the applier is behind, but not after stop
+// reports a change for the worse. The chunks are counted here and not by the
 // log, for which a chunk is in use as long as a snapshot looks at it: a snapshot
 // that is held long must not hold up commits.
 func (u *chunkList) waitForApplier(stop func() bool) {

@@ -175,7 +175,7 @@ type health struct {
 	diskFull   atomic.Bool // Pebble met a full disk and has not succeeded since
 	diskFullAt atomic.Int64
 	outOfFiles atomic.Bool // what it met was want of files that may be open
-	wake       func()      // tells the applier that something changed
+	wake       func()      // notifies the applier that something changed
 }
 
 // failedError is the reason why the store is dead. It matches [ErrFailed] and

@@ -258,7 +258,7 @@ func (s *Store) openEngine() (err error) {
 	return nil
 }
 
-// markCompleteIfEmpty tells the row table if Pebble is empty: then it knows all that the log will
+// markCompleteIfEmpty marks the row table as complete if Pebble is empty: then it knows all that the log will
 // ever bring, until it is full.
 func (s *Store) markCompleteIfEmpty() error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: appendEngineKey(nil, nil), KeyTypes: pebble.IterKeyTypePointsOnly})

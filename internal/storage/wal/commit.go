@@ -409,7 +409,7 @@ func (l *Log) setFence() {
 }
 
 // syncFile makes a file durable of which everything up to a position was written. One
-// at a time does so: the system tells of lost pages only once, so of two that wait
+// at a time does so: the system reports lost pages only once, so of two that wait
 // for the same pages one would miss the loss. For the same reason nothing is
 // synced after a failure.
 func (l *Log) syncFile(file File, upTo Position) error {

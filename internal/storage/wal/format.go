@@ -227,7 +227,7 @@ func parseHeader(b []byte, id [16]byte) (h header, ok bool, err error) {
 		return h, false, nil
 	}
 	// The version's place and the checksum's reach are fixed for ever, so that a
-	// program can tell a newer format from damage.
+	// program can distinguish a newer format from damage.
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
 		return h, false, fmt.Errorf("%w %d, this program knows %d", ErrVersion, v, formatVersion)
 	}
