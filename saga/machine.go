@@ -3,7 +3,7 @@ package saga
 import "github.com/cleavekv/cleave/saga/machine"
 
 // What a saga is and does next is decided by package machine, which does nothing itself. These
-// types for authors of journals and steps.
+// are its types for authors of journals and steps.
 type (
 	// Record is all that a journal has of a saga.
 	Record = machine.Record

@@ -76,7 +76,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 }
 
 // StartRequest begins the span of a request of an operator. route is the path of the table, and
-// span is part of the trace that the request names. end takes the status.
+// the span is part of the trace that the request names. end takes the status.
 func (t *Tracer) StartRequest(r *http.Request, route string) (_ *http.Request, end func(status int)) {
 	if t == nil {
 		return r, func(int) {}

@@ -26,7 +26,7 @@ func (s *stripe) recordLoss(r row) {
 // what the table does not know. It belongs to one goroutine.
 type Preload struct {
 	cache *Cache
-	// lostBefore is that of each stripe at the beginning, and missed has which have not got
+	// lostBefore is that of each stripe at the beginning, and missed marks those that have not got
 	// all of their rows.
 	lostBefore []uint64
 	incomplete []bool
