@@ -34,7 +34,7 @@ func newFullDisk() *fullDisk {
 	return f
 }
 
-// GetDiskUsage implements [vfs.FS]: a disk in memory would not tell, and count as full only for
+// GetDiskUsage implements [vfs.FS]: a disk in memory would not report it, and count as full only for
 // a moment. The log has room.
 func (f *fullDisk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	if f.on.Load() && f.PathBase(path) != "log" {

@@ -433,7 +433,7 @@ func (j *Job) Resume(ctx context.Context) error {
 	})
 }
 
-// Cancel takes the job back. It returns when that is certain; Wait tells when it is
+// Cancel takes the job back. It returns when that is certain; Wait returns when it is
 // done. Past its decision a job goes forward: the error is ErrTooLate. Moves that a
 // drain or regroup has done by then stay done.
 func (j *Job) Cancel(ctx context.Context) error {

@@ -34,7 +34,7 @@ func (k *Keyspace) Options() KeyspaceOptions {
 }
 
 // Dropped returns a channel that is closed when the keyspace is dropped: all its keys
-// are gone then, which the feed does not tell one by one.
+// are gone then, which the feed does not report one by one.
 func (k *Keyspace) Dropped() <-chan struct{} { return k.keyspace.Dropped() }
 
 // Item is a key with its value.

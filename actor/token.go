@@ -346,7 +346,7 @@ func (a *Actor[S, M, R]) beginStop() {
 	if a.stopping.Swap(true) {
 		return
 	}
-	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps saying so
+	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps its error
 	a.mailboxRoom.closeWaiters(ErrStopped)
 	// A holder that freed the actor just now did not see stopping. An entry
 	// of our own makes sure that there is another look.

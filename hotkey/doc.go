@@ -29,7 +29,7 @@
 //
 // # Limits
 //
-// It tells keys apart by how long callers waited. A key that is hot on a store that
+// It distinguishes keys by how long callers waited. A key that is hot on a store that
 // bears it well is not found, and one that is slow because its value is large is. With
 // fewer than three busy keys there is no median to compare with.
 package hotkey

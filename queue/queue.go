@@ -110,7 +110,7 @@ func (q *Queue) TryReceive(ctx context.Context, max int) ([]*Delivery, error) {
 	return got, err
 }
 
-// tryReceive claims messages of the first bucket that has some, and tells when the next one
+// tryReceive claims messages of the first bucket that has some, and returns when the next one
 // comes free if there is none.
 func (q *Queue) tryReceive(ctx context.Context, max int) (got []*Delivery, wakeMS int64, err error) {
 	if err := q.c.checkOpen(ctx); err != nil {

@@ -135,7 +135,7 @@ func gapCost(k, left int) int64 {
 	return (before*(before+1) + behind*(behind+1)) / 2
 }
 
-// keptShare tells, in the same unit, what the node at index i keeps when the gap
+// keptShare returns, in the same unit, what the node at index i keeps when the gap
 // is closed at index k. It is what moves in addition if another node takes
 // over i's interval instead.
 func keptShare(i, k, left int) int64 {

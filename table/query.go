@@ -187,7 +187,7 @@ func (t *Table) removeSalt(bound []byte) []byte {
 	return append(stem, rest[r.Offset():]...)
 }
 
-// addFilters adds what the bounds alone do not tell: columns that are fixed but stand
+// addFilters adds what the bounds alone do not cover: columns that are fixed but stand
 // behind an open one, and times that are not compared exactly.
 func (p *queryPlan) addFilters(q Query, open int) error {
 	t := p.t

@@ -7,7 +7,7 @@ import (
 	"github.com/cleavekv/cleave/internal/patterns/watchbuffer"
 )
 
-// Kind is what an event tells.
+// Kind is what an event reports.
 type Kind uint8
 
 // The kinds of events.

@@ -67,7 +67,7 @@ func (h *Hub) unregister(w *Watcher) {
 	}
 }
 
-// runReader tells watchers what the feed has, until ctx ends or there is no more.
+// runReader sends watchers what the feed has, until ctx ends or there is no more.
 func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 	for {
 		err := h.readFeed(ctx, life, from)

@@ -124,7 +124,7 @@ func (w *Watcher) joinHub(h *Hub) {
 	defer w.mu.Unlock()
 	w.queue.clear()
 	if w.resumeAt != "" {
-		w.cursor = w.resumeAt // it has received all before it, and events may not have said so
+		w.cursor = w.resumeAt // it has received all before it, and events may not have shown that
 	}
 	w.lost, w.resumeAt, w.skipTo = false, "", ""
 	if w.cursor == "" {

@@ -171,7 +171,7 @@ func newTracer(ctx context.Context, c *config.Config, log *slog.Logger) (*tracin
 	return tracing.New(ctx, tracing.Options{Endpoint: c.Text("otlp-endpoint"), Version: moduleVersion(), OnError: newTraceErrorLogger(log, traceErrorInterval)})
 }
 
-// traceErrorInterval is how often it is said that a collector cannot be reached: it may be
+// traceErrorInterval is how often it is logged that a collector cannot be reached: it may be
 // away for days.
 const traceErrorInterval = time.Minute
 

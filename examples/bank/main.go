@@ -25,7 +25,7 @@
 //	done once, or not at all        yes              yes
 //	killed before its commit        has not happened goes on when the bank is open again
 //	                                                 and ends done or given back
-//	who looks while money moves     sees it all in   may see money that has left one account
+//	a read while money moves        sees it all in   may see money that has left one account
 //	                                accounts         and not come to the other
 //	a step can be elsewhere         no               yes
 //	durable writes                  one commit       two: debit and credit

@@ -26,7 +26,7 @@ const (
 	// cursorKeyFile has the key, in the directory of the data, and cursorKeyBytes is how long it is.
 	cursorKeyFile  = "cursor-key"
 	cursorKeyBytes = 32
-	// cursorPadBytes is what the length of a place is rounded up to: how long a key is would tell something of it.
+	// cursorPadBytes is what the length of a place is rounded up to: the length of a key would reveal something of it.
 	cursorPadBytes = 64
 )
 

@@ -422,7 +422,7 @@ type twinClient struct {
 	queued       [][]string // in MULTI
 }
 
-// runPipeline sends a pipeline to both servers, and tells where the answers differ.
+// runPipeline sends a pipeline to both servers, and reports where the answers differ.
 func (w *twinClient) runPipeline() error {
 	requests := w.nextPipeline()
 	theirs, err := exchangePipeline(w.theirs, requests, 0, false)

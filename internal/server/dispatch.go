@@ -191,7 +191,7 @@ func (s *Server) trackReads(c *client, spec *redis.Spec, args [][]byte) {
 }
 
 // allowedWhileSubscribed are the commands that a client of RESP2 may use while it listens: it
-// could not tell other answers from messages.
+// could not distinguish other answers from messages.
 var allowedWhileSubscribed = map[string]bool{
 	"subscribe": true, "unsubscribe": true, "psubscribe": true, "punsubscribe": true, "ssubscribe": true, "sunsubscribe": true,
 	"ping": true, "quit": true, "reset": true,

@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-// multiQueue is what a client has said between MULTI and EXEC.
+// multiQueue is what a client has sent between MULTI and EXEC.
 type multiQueue struct {
 	requests []unitRequest
 	keyspace *node.Keyspace // that the next request is about

@@ -17,7 +17,7 @@ const (
 	// DoFailed: the Do has failed, and if the step is not atomic it may have taken
 	// effect nevertheless. Why, Retry and Random say what next.
 	DoFailed
-	// DoRefused: the Do has failed for good. That it has not taken effect is not said:
+	// DoRefused: the Do has failed for good. It may have taken effect all the same:
 	// an earlier try may have, or be on its way.
 	DoRefused
 	// Undid: the Undo has taken effect. Data is the value after it.
@@ -210,7 +210,7 @@ func (r *Record) applyUndoResult(e Event) {
 	}
 }
 
-// markCancelled marks a saga that is running: a Do that is being carried out may yet tell
+// markCancelled marks a saga that is running: a Do that is being carried out may yet report
 // what to undo. If it waits for code, it may not need that for the way back.
 func (r *Record) markCancelled(why string) {
 	if r.Cancel == "" {

@@ -91,7 +91,7 @@ func (a *Admin) checkReadiness() []api.Check {
 // healthPaths are served to connections that are let in for them alone.
 var healthPaths = []string{api.PathLive, api.PathReady}
 
-// registerProfiles adds the profiles of the process. They tell more than figures do, and cost
+// registerProfiles adds the profiles of the process. They reveal more than figures do, and cost
 // something: they need the token wherever the listener is.
 func (a *Admin) registerProfiles(mux *http.ServeMux) {
 	for path, h := range map[string]http.HandlerFunc{
@@ -108,7 +108,7 @@ func (a *Admin) registerProfiles(mux *http.ServeMux) {
 	}
 }
 
-// frontRoute is the first page: where to go from here. It tells nothing about the server, and needs
+// frontRoute is the first page: where to go from here. It reveals nothing about the server, and needs
 // no token.
 var frontRoute = route{method: http.MethodGet, path: "/", name: "front", public: true, handle: serveFront}
 

@@ -24,7 +24,7 @@ func (a *Admin) allRoutes() []route {
 
 var keyspaceParam = param{api.QueryKeyspace, "string", "only those of a keyspace"}
 
-// readRoutes are what tells something.
+// readRoutes are the routes for reads.
 func (a *Admin) readRoutes() []route {
 	return []route{
 		newReadRoute(api.PathStatus, "status", "How the server is: the verdict first.", nil, a.getStatus),
@@ -105,7 +105,7 @@ type route struct {
 // isAction reports whether it changes something.
 func (rt *route) isAction() bool { return rt.method != http.MethodGet }
 
-// newReadRoute makes a route that tells something.
+// newReadRoute makes a route for reads.
 func newReadRoute[T any](path, name, summary string, query []param, f func(ctx context.Context, q *query) (T, error)) route {
 	rt := route{method: http.MethodGet, path: path, name: name, summary: summary, query: query, response: reflect.TypeFor[T](), statuses: []int{http.StatusOK}}
 	rt.handle = func(w http.ResponseWriter, r *http.Request) {

@@ -181,7 +181,7 @@ func NewTrustingTransport(authorities *x509.CertPool) http.RoundTripper {
 	return t
 }
 
-// classifyError tells one way in which no answer comes from another.
+// classifyError distinguishes the ways in which no answer comes.
 func (c *Client) classifyError(ctx context.Context, base string, err error) error {
 	var op *net.OpError
 	var timeout net.Error

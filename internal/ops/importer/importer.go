@@ -288,7 +288,7 @@ func (r *importRun) newState(ctx context.Context) walkState {
 	return s
 }
 
-// fetchRunID returns the run_id of a server, "" if it does not tell.
+// fetchRunID returns the run_id of a server, "" if it reports none.
 func fetchRunID(ctx context.Context, c *redis.Client) string {
 	info, _ := c.Info(ctx, "server").Result()
 	for line := range strings.Lines(info) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ReasonKey is the attribute that tells kinds of events apart which have the same message.
+// ReasonKey is the attribute that distinguishes kinds of events which have the same message.
 const ReasonKey = "reason"
 
 // maxEventKinds bounds how many kinds of events are counted apart. Messages and reasons are constants, so

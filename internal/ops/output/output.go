@@ -119,7 +119,7 @@ const barCells = 10
 
 const columnGap = "  "
 
-// minCellWidth is how many columns a cell keeps that is cut: fewer tell nothing.
+// minCellWidth is how many columns a cell keeps that is cut: fewer are of no use.
 const minCellWidth = 8
 
 // RenderTable is the table that [WriteRows] writes, as a part of a larger text.

@@ -50,7 +50,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Width is how many columns a stream has: 0 if it is no terminal, or one that does not tell.
+// Width is how many columns a stream has: 0 if it is no terminal, or one that does not report it.
 func Width(stream any) int {
 	if !isTerminal(stream) {
 		return 0

@@ -32,7 +32,7 @@ type User struct {
 	IsOn, NoPass bool
 	// passwords are SHA-256, as hexadecimal text.
 	passwords map[string]bool
-	// commands tells, by Spec.Number, what it may use, and rules how that was said.
+	// commands has, by Spec.Number, what it may use, and rules how that was given.
 	commands []bool
 	rules    []string
 	keys     []keyPattern
@@ -119,7 +119,7 @@ func (u *User) verifyPassword(password []byte) bool {
 // PasswordHashes are the SHA-256 of the passwords, as hexadecimal text.
 func (u *User) PasswordHashes() []string { return slices.Sorted(maps.Keys(u.passwords)) }
 
-// Flags are what ACL GETUSER tells about the user as a whole.
+// Flags are what ACL GETUSER returns about the user as a whole.
 func (u *User) Flags() (flags []string) {
 	if u.IsOn {
 		flags = append(flags, "on")

@@ -98,14 +98,14 @@ type Info struct {
 	Keyspace, User                string
 }
 
-// UpdateInfo changes what is said about a client.
+// UpdateInfo changes the description of a client.
 func (s *Status) UpdateInfo(change func(*Info)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.Info)
 }
 
-// LoadInfo returns what is said about a client.
+// LoadInfo returns the description of a client.
 func (s *Status) LoadInfo() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,12 +67,12 @@ type Spec struct {
 
 	build      func(b *Builder) (command.Command, error)
 	writeReply func(w *Writer, r *Request, reply command.Reply)
-	// writeResult writes what a command has found if its reply does not tell.
+	// writeResult writes the result of a command if its reply does not have it.
 	writeResult func(w *Writer, r *Request, c command.Command)
 	// mapError gives an error other words than the usual ones.
 	mapError func(error) error
 	run      func(u Unit, r *Request, w *Writer)
-	// findKeys finds those that Keys does not tell.
+	// findKeys finds those that Keys does not specify.
 	findKeys func(args [][]byte) ([]int, error)
 }
 

@@ -189,7 +189,7 @@ func (t *Cache) NewTicket(key []byte) Ticket {
 	return s.newTicket(h, key)
 }
 
-// Fill caches what the state behind the log said about key after tk was taken,
+// Fill caches what the state behind the log had for key after tk was taken,
 // and reports whether it did. It does not if there may be something newer, if
 // the row is too large to cache, or if there is no room and the key was not asked
 // for lately; then it is as unknown as before.

@@ -6,7 +6,7 @@ import (
 
 // index finds a row's place by its key's hash: open addressing with linear
 // probing over words of 32 bits of hash above 32 bits of place. The hash in the
-// word tells strangers apart without touching their rows, and says where a word
+// word distinguishes keys without touching their rows, and says where a word
 // belongs, so that growing and removing touch no row either.
 // Invariant: between a word's home and the word there is no empty slot.
 type index struct {

@@ -56,7 +56,7 @@ const (
 	NoRoom
 )
 
-// Fill caches what the state behind the log said about a key that exists, after the ticket was
+// Fill caches what the state behind the log had for a key that exists, after the ticket was
 // taken, if there is room.
 func (g *Preload) Fill(tk Ticket, key, value []byte) PreloadResult {
 	if !tk.valid {

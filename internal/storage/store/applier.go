@@ -74,7 +74,7 @@ func (a *applier) setStart(pos wal.Position) {
 
 func (a *applier) appliedPosition() wal.Position { return wal.Position(a.applied.Load()) }
 
-// notifier tells one goroutine that something changed.
+// notifier notifies one goroutine that something changed.
 type notifier chan struct{}
 
 // notify never blocks: Pebble calls it with its locks held. Signals that were not

@@ -91,7 +91,7 @@ func (s *Store) isDiskFull() bool {
 	return false
 }
 
-// diskFullRetryPause is for how long a disk that does not tell its room counts as full after Pebble
+// diskFullRetryPause is for how long a disk that does not report its room counts as full after Pebble
 // has met that.
 const diskFullRetryPause = 100 * time.Millisecond
 

@@ -209,7 +209,7 @@ const (
 // does not know: open it with the version of Cleave that wrote it, or a newer one.
 var ErrFormat = errors.New("store: unknown format version")
 
-// ID tells one store from every other. It is in the FORMAT file and in every
+// ID distinguishes one store from every other. It is in the FORMAT file and in every
 // segment of the log, so that a segment that was copied in from elsewhere is
 // not replayed.
 type ID [16]byte

@@ -250,7 +250,7 @@ func (h *health) recordSuccess() {
 	h.wake()
 }
 
-// Pebble's logger. What it tells is in metrics and errors; values must not
+// Pebble's logger. What it reports is in metrics and errors; values must not
 // reach a log, and Pebble's lines may show keys.
 
 func (h *health) Infof(string, ...any)  {}

@@ -59,7 +59,7 @@ func (c Call) String() string {
 type Op struct {
 	// Key names the list.
 	Key string
-	// Read tells a read from an append.
+	// Read distinguishes a read from an append.
 	Read bool
 	// Element is what an append added.
 	Element uint64

@@ -70,7 +70,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%w\n%v", ErrAnomaly, r)
 }
 
-// String tells the counts, then each anomaly.
+// String prints the counts, then each anomaly.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d calls, %d judged, %d reads: ", r.Calls, r.Judged, r.Reads)

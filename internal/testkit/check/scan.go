@@ -103,7 +103,7 @@ func (s Scan) isBeyondLimit(k string, sorted []string) bool {
 	return s.Reverse && k < sorted[0] || !s.Reverse && k > sorted[len(sorted)-1]
 }
 
-// String tells the call, the range and the number of keys.
+// String prints the call, the range and the number of keys.
 func (s Scan) String() string {
 	return fmt.Sprintf("%v: scan [%q,%q) reverse %v limit %d lists %d keys", s.Call, s.Start, s.End, s.Reverse, s.Limit, len(s.Keys))
 }

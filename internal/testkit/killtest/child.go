@@ -105,7 +105,7 @@ func runChild(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// openStore opens the store, tells what it found, and fills it at the first time.
+// openStore opens the store, reports what it found, and fills it at the first time.
 func (c *child) openStore() error {
 	d, err := cleave.ParseDurability(c.Durability)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *child) resumeJob(s cleave.JobStatus) error {
 	return nil
 }
 
-// locateKey returns where a key is: its first letter tells the keyspace.
+// locateKey returns where a key is: its first letter selects the keyspace.
 func (c *child) locateKey(key string) (*cleave.Keyspace, []byte) {
 	if key[0] == 'h' {
 		return c.hash, []byte(key)
@@ -280,7 +280,7 @@ type jobState struct {
 	Kind, Phase string
 	// Between reports whether it is a move from one store to another.
 	Between bool `json:",omitempty"`
-	// Ended and Undone tell how it ended, Why for what reason.
+	// Ended and Undone report how it ended, Why for what reason.
 	Ended, Undone bool   `json:",omitempty"`
 	Why           string `json:",omitempty"`
 }

@@ -51,7 +51,7 @@ func contendedConfig(seed uint64) Config {
 	return c
 }
 
-// runWorld runs a world, and tells all that is needed to play it again.
+// runWorld runs a world, and prints all that is needed to play it again.
 func runWorld(t *testing.T, cfg Config, counts *tally.Counts) Result {
 	t.Helper()
 	r := Run(cfg)

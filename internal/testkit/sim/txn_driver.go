@@ -68,7 +68,7 @@ func (r *txnDriver) isDone() bool { return r.life != r.w.life || r.coordinator.S
 
 func (r *txnDriver) phaseName() string { return "txn " + r.coordinator.State().String() }
 
-// step tells the coordinator what has happened.
+// step gives the coordinator an event.
 func (r *txnDriver) step(ev txn.Event) {
 	if r.isDone() {
 		return
