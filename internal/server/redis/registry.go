@@ -72,7 +72,7 @@ type Spec struct {
 	// mapError gives an error other words than the usual ones.
 	mapError func(error) error
 	run      func(u Unit, r *Request, w *Writer)
-	// findKeys finds those that Keys does not specify.
+	// findKeys finds those that Keys does not tell.
 	findKeys func(args [][]byte) ([]int, error)
 }
 
