@@ -355,8 +355,8 @@ func TestABackupIsWholeWhileShardsMove(t *testing.T) {
 	}
 }
 
-// A backup that waits for a range on its way heeds its context, and is in nobody's way
-// when it has left.
+// A backup that waits for a range on its way heeds its context, and leaves nothing behind
+// that blocks another call.
 func TestABackupThatWaitsForAJobMayBeLeft(t *testing.T) {
 	frozen, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once

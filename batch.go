@@ -15,7 +15,7 @@ import (
 // Batch is a list of writes, of several keys and keyspaces, that [DB.Write]
 // executes in one step: in order, and all of them or none. The zero value is
 // empty. It reads nothing and so meets no conflicts; for writes that depend on
-// what was read, or to hear what Add makes, use [DB.Update].
+// what was read, or to get the result of Add, use [DB.Update].
 //
 // Its methods copy the bytes they are given. They do not return errors: the
 // first one is kept, see [Batch.Err], and Write returns it. A Batch belongs to
@@ -190,7 +190,7 @@ func (b *Batch) recordError(k *Keyspace, key []byte, err error) {
 	}
 }
 
-// batchWriteError says which write of a batch cannot be done.
+// batchWriteError names the write of a batch that cannot be done.
 func batchWriteError(index int, key string, err error) error {
 	return fmt.Errorf("write %d, %s: %w", index+1, key, toPublicError(err))
 }

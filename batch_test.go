@@ -130,7 +130,7 @@ func TestABatchOverSeveralStoresIsOne(t *testing.T) {
 	}
 }
 
-// Whoever sees one write of a batch sees all of it.
+// A reader that sees one write of a batch sees all of it.
 func TestABatchAppearsAtOnce(t *testing.T) {
 	db := openSmall(t, 1)
 	a, z := rangeSpace(t, db, "a"), rangeSpace(t, db, "z")
@@ -219,7 +219,7 @@ func waitQueued(db *DB, n int) {
 	}
 }
 
-// Whoever leaves before the answer may use the batch for something else at
+// A caller that leaves before the answer may use the batch for something else at
 // once: what was sent stays what it was.
 func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	db := openIdle(t)

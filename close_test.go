@@ -36,7 +36,7 @@ func waitGoroutines(t *testing.T, before int) {
 }
 
 func TestNothingIsLeftRunning(t *testing.T) {
-	// Whoever comes first starts what stays for the whole process.
+	// The first caller starts what stays for the whole process.
 	mustClose(t, mustOpen(t, memoryOptions(1)))
 	before := runtime.NumGoroutine()
 	dir := filepath.Join(t.TempDir(), "db")
@@ -104,7 +104,7 @@ func backupOf(t *testing.T, _ *DB) error {
 }
 
 // Close comes in the middle of everything. What was acknowledged is there
-// afterwards, and everybody else hears ErrClosed.
+// afterwards, and every other call gets ErrClosed.
 func TestCloseUnderLoadLosesNothing(t *testing.T) {
 	var acknowledged, closed atomic.Int64
 	for round := range scaleRounds(4) {
@@ -179,7 +179,7 @@ func (b blockingCommand) Eval(*command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// Whoever leaves while its command waits in the queue hears that the outcome is
+// A caller that leaves while its command waits in the queue learns that the outcome is
 // unknown, and its bytes are its own again at once.
 func TestWhoeverLeavesTheQueueGetsItsBytesBack(t *testing.T) {
 	db := openSmall(t, 1)
@@ -257,8 +257,8 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 	}
 }
 
-// Whoever recovers from a panic in a loop, or ends a goroutine in one, must be
-// able to go on: the store holds nothing for a loop that is no more.
+// A caller that recovers from a panic in a loop, or ends a goroutine in one, must be
+// able to go on: the store holds nothing for a loop that has ended.
 func TestALoopThatPanicsLeavesNothingBehind(t *testing.T) {
 	ctx := context.Background()
 	loops := map[string]func(db *DB, leave func()){
@@ -467,7 +467,7 @@ func TestABackupToAPlaceThatIsTakenIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Whoever does not wait until all writes know of an index has made it all the same.
+// A caller that does not wait until all writes know of an index has made it all the same.
 func TestWhoLeavesBeforeAllKnowOfAnIndexIsInDoubt(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := db.Default()
@@ -478,14 +478,14 @@ func TestWhoLeavesBeforeAllKnowOfAnIndexIsInDoubt(t *testing.T) {
 	}
 }
 
-// Whoever leaves while nothing but reading was done is in no doubt; and what was read with
-// is the caller's again, the race detector looks on.
+// A caller that leaves while nothing but reading was done is in no doubt; and what was read with
+// is the caller's again, as the race detector verifies.
 func TestWhoLeavesAReadIsInNoDoubt(t *testing.T) {
 	db := openSmall(t, 1)
 	ks, part := db.Default(), db.node.GroupHosts()[0]
 	_, err := ks.HSet(ctx, []byte("h"), Field{[]byte("f"), []byte("v")})
 	must(t, err)
-	// Something else is locked, so those who read past the queue have to look twice.
+	// Another key is locked, so calls that read past the queue have to look twice.
 	p := ks.keyspace.AppendPosition(nil, []byte("other"))
 	reply, err := part.Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Prepare{
 		ID: txn.ID{1}, CoordinatorGroup: 1, DeadlineMS: part.Group.NowMS() + 60_000,

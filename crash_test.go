@@ -22,7 +22,7 @@ const (
 	crashClients = 4
 	crashKeys    = 5
 	// slack is how many operations more than asked for a life may have until
-	// somebody looks: the checker does not bear long histories.
+	// the next look: the checker does not bear long histories.
 	slack = 200
 )
 
@@ -117,7 +117,7 @@ func (w *crashWorld) options() node.Options {
 	return o
 }
 
-// nextKeepPercent says how much of what was not synced survives: each in turn.
+// nextKeepPercent returns how much of what was not synced survives: each in turn.
 func (w *crashWorld) nextKeepPercent() int {
 	percent := []int{0, 50, 100}[w.crashes%3]
 	w.crashes++
@@ -264,7 +264,7 @@ type crashClient struct {
 	made  int64
 	// versions are those that it has read, for cas.
 	versions map[string]uint64
-	pending  []*clientRequest // no answer was heard to them
+	pending  []*clientRequest // requests without an answer
 	answered []*clientRequest // in this life of the store
 }
 
@@ -307,7 +307,7 @@ func (c *crashClient) drawKey() string { return fmt.Sprintf("register:%d", c.rng
 func (c *crashClient) runOperation(db *DB) error {
 	in := registerInput{op: []string{"get", "get", "set", "cas", "delete", "add"}[c.rng.IntN(6)], key: c.drawKey()}
 	c.made++
-	in.value = int64(c.id+1)*1_000_000 + c.made // nobody else writes it
+	in.value = int64(c.id+1)*1_000_000 + c.made // no other client writes it
 	if c.versions == nil {
 		c.versions = map[string]uint64{}
 	}
@@ -419,7 +419,7 @@ func (c *crashClient) addToPair(db *DB) error {
 
 // endLife looks at the requests of a life that ended between two ticks. Those that
 // were answered before it are operations of the history, and some are kept to
-// be repeated. Whoever heard no answer tries again. What was called after it
+// be repeated. A client without an answer tries again. What was called after it
 // never happened.
 func (c *crashClient) endLife(before, after int64) {
 	var known []*clientRequest

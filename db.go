@@ -113,7 +113,7 @@ func (db *DB) OpenKeyspace(ctx context.Context, o KeyspaceOptions) (*Keyspace, e
 		if errors.Is(err, ErrNoKeyspace) {
 			k, err = db.CreateKeyspace(ctx, o)
 			if errors.Is(err, ErrKeyspaceExists) {
-				continue // somebody else was faster
+				continue // another caller was faster
 			}
 		}
 		if err == nil && k.Options().withDefaults() != o.withDefaults() {

@@ -81,7 +81,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// What happens to a store is told, and what is in it is not.
+// The events of a store are logged, and its contents are not.
 func TestLogger_OfAStore_HearsOfRecoveryJobsBackupsAndIndexes(t *testing.T) {
 	var out logged
 	dir := filepath.Join(t.TempDir(), "data")
@@ -136,7 +136,7 @@ func TestLogger_OfAStore_HearsOfRecoveryJobsBackupsAndIndexes(t *testing.T) {
 	}
 }
 
-// Whoever has read one write of a transaction reads all of them from then on,
+// A reader that has read one write of a transaction reads all of them from then on,
 // also with single reads that are no transaction themselves.
 func TestATransactionAppearsAtOnceToSingleReads(t *testing.T) {
 	db, err := cleave.OpenMemory(cleave.Options{})

@@ -18,7 +18,7 @@
 //   - Each operation on a key is linearizable: it takes effect at one instant
 //     between call and return.
 //   - [DB.Update] runs its function as a strictly serializable transaction,
-//     again if others got in its way, and [DB.View] on one consistent state.
+//     again after a conflict, and [DB.View] on one consistent state.
 //   - A transaction, a [Batch], and a call that changes several keys or fields,
 //     takes effect as a whole or not at all.
 //   - A key's version only grows, also over deletes, restarts and crashes, until
@@ -34,22 +34,22 @@
 // the order of their bytes, for scans. Values are strings of bytes, decimal
 // counters, or hashes of fields.
 //
-// [DB.OpenIndex] finds rows by what they hold: by entries that commit with them, or that
-// follow them and say how late they are.
+// [DB.OpenIndex] finds rows by their contents: by entries that commit with them, or that
+// follow them and report how late they are.
 //
-// [DB.Feed] tells what was changed, also to a reader that comes back later, and
+// [DB.Feed] yields what was changed, also to a reader that comes back later, and
 // [DB.Backup] copies the store while it works. [OpenMemory] does without files.
 //
 // Packages counter, queue, table, cache, saga and watch are remedies for what goes wrong
-// with hot keys and many steps, made of these parts alone; docs/patterns says which
-// one is for what.
+// with hot keys and many steps, made of these parts alone; docs/patterns describes
+// which one is for what.
 //
 // # Shards, groups and jobs
 //
 // The keys of a keyspace are cut into shards, and each shard belongs to a group,
 // which executes its commands one after another and lives on one store. [DB.Shards]
 // and [DB.Groups] show them. A [Split], [Merge], [Move], [Drain], [Undrain] or
-// [Regroup] changes that while clients go on: [DB.Plan] tells what it would cost,
+// [Regroup] changes that while clients go on: [DB.Plan] returns what it would cost,
 // [DB.Start] returns a [Job] that can be watched, paused, throttled and cancelled,
 // and that goes on after a restart or a crash.
 //
@@ -62,9 +62,9 @@
 //   - Reads go on. Writes to a shard that goes to another store wait while it is
 //     handed over: for some milliseconds, or some tens of them on a busy machine. A
 //     hand-over that takes longer than 30 ms, and at later tries up to 240, is given
-//     back and tried again. Who writes to it faster than it can be carried is held up
-//     before that, for at most 20 ms a write. Splits, merges, and moves within a store
-//     hold nobody up.
+//     back and tried again. A client that writes faster than the rows can be copied is
+//     delayed before that, by at most 20 ms a write. Splits, merges, and moves within a
+//     store delay no client.
 //   - A split, merge or move is done or taken back as a whole, whatever crashes. It can
 //     be cancelled until it is decided, which is just before the shard changes hands;
 //     after that it goes forward. A drain or regroup is made of moves: cancelled, it
@@ -85,6 +85,6 @@
 // keeps up to 1 GiB of log, and takes up to 128 MiB of memory to know what changes
 // meanwhile; one that needs more of both begins again, and is taken back after some
 // attempts. Jobs stand still during a [DB.Backup]. A group that
-// has decided transactions is removed only when nobody can ask for them any more,
+// has decided transactions is removed only when no participant can ask for them any more,
 // some seconds later.
 package cleave

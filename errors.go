@@ -118,7 +118,7 @@ var (
 	// keyspace, or at its start.
 	ErrBoundary = errors.New("cleave: bad boundary")
 	// ErrNotNeighbours means that shards to merge do not touch in that order: see
-	// DB.Shards for who is next to whom.
+	// DB.Shards for the neighbours.
 	ErrNotNeighbours = errors.New("cleave: not neighbours")
 	// ErrDifferentGroups means that shards to merge are of different groups: move
 	// one of them.
@@ -132,7 +132,7 @@ var (
 	// with the first group: choose another.
 	ErrCatalog = errors.New("cleave: the catalog stays where it is")
 	// ErrRequestOld means that a RequestID is too old, or of the future, so
-	// that nobody knows whether it was executed. It was not executed now.
+	// that it is unknown whether it was executed. It was not executed now.
 	ErrRequestOld = errors.New("cleave: the request id is out of the remembered time")
 	// ErrGone means that the feed does not go back that far: read the data, and
 	// follow the feed from where you read.
@@ -222,7 +222,7 @@ var publicErrors = []struct{ from, to error }{
 	{engine.ErrUndeclared, ErrUndeclared},
 }
 
-// errorAdvice says what to do about errors that cannot know it where they come from.
+// errorAdvice is what to do about errors that cannot know it where they come from.
 var errorAdvice = map[error]string{
 	ErrPinLimit:      "unpin some, or open the store with more CacheBytes",
 	ErrNoKeyspace:    "create it, or see DB.Keyspaces",
@@ -295,7 +295,7 @@ func toPublicReason(why string) string {
 			return strings.TrimPrefix(e.Error(), "cleave: ")
 		}
 	}
-	// What has no public name says itself what it is. Who says it is no matter.
+	// An error without a public name describes itself. Its package is no matter.
 	if by, what, ok := strings.Cut(why, ": "); ok && !strings.Contains(by, " ") {
 		return what
 	}
@@ -326,7 +326,7 @@ func (e *publicError) Error() string {
 // Unwrap makes it match both.
 func (e *publicError) Unwrap() []error { return []error{e.public, e.cause} }
 
-// UniqueError says which row has the entry of a unique index that another one was to
+// UniqueError reports which row has the entry of a unique index that another one was to
 // get. It matches [ErrUnique].
 type UniqueError struct {
 	Keyspace, Index string

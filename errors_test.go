@@ -14,7 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// An option that is wrong is told in parts, for who has another name for it, and as a whole.
+// A wrong option is reported in parts, for callers that have another name for it, and as a whole.
 func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Open(dir, Options{Stores: 2, Groups: 4})
@@ -46,7 +46,7 @@ func TestAWrongOptionSaysWhichItIs(t *testing.T) {
 	}
 }
 
-// Whoever reads what was refused learns what is wrong, once, and what to do.
+// The text of a refusal names what is wrong, once, and what to do.
 func TestARefusalSaysWhatToDo(t *testing.T) {
 	db := openWatched(t, 2, nil)
 	ks := rangeSpace(t, db, "r")
@@ -249,7 +249,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	checkRefused(t, "an old request", secondError(ks.AddOnce(ctx, old, []byte("n"), 1)), ErrRequestOld)
 }
 
-// Whoever keeps a transaction beyond its function is told so by every method.
+// A transaction that is kept beyond its function is refused by every method.
 func TestATransactionThatIsOverRefuses(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := db.Default()

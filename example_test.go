@@ -185,7 +185,7 @@ func ExampleKeyspace_HScanPage() {
 	// pear 2
 }
 
-// The feed tells what changed, in the order of the commits.
+// The feed yields what changed, in the order of the commits.
 func ExampleDB_Feed() {
 	ctx, cancel := context.WithCancel(context.Background())
 	db, err := cleave.OpenMemory(cleave.Options{})

@@ -14,7 +14,7 @@ import (
 // Change is what one commit changed in one store: a command, a batch or a
 // transaction, or several that were committed together. All of it happened at once.
 // A transaction across stores is a change in each of them, and these do not name each
-// other: who needs it whole keeps what belongs together in one store, or writes an id
+// other: a reader that needs it whole keeps what belongs together in one store, or writes an id
 // of its own into the rows.
 type Change struct {
 	Ops []ChangeOp
@@ -35,11 +35,11 @@ type ChangeOp struct {
 	// of a hash that is deleted or replaced by another type are gone with it; they
 	// may be named later as deleted, when the room that they take is given back.
 	Deleted bool
-	// Created tells that this is a hash that was made just now: it has no fields
+	// Created reports whether this is a hash that was made just now: it has no fields
 	// but those that are named after it. An older one that had expired may have
 	// had others, which are not named.
 	Created bool
-	// Large tells that the key holds a long string that was changed in place, by APPEND
+	// Large reports whether the key holds a long string that was changed in place, by APPEND
 	// or SETRANGE say: the feed does not have all of the value, and Item.Value is nil.
 	// Read the key.
 	Large bool
@@ -48,7 +48,7 @@ type ChangeOp struct {
 	Item Item
 }
 
-// FeedOptions say what of the feed is read. The zero value is all, from the beginning of
+// FeedOptions specify what of the feed is read. The zero value is all, from the beginning of
 // the store on, without an end.
 type FeedOptions struct {
 	// From is the place behind which reading begins. Default the beginning of the store.
@@ -58,7 +58,7 @@ type FeedOptions struct {
 	Until Cursor
 	// Progress also reports how far the feed has come when nothing was changed, by a Change
 	// that has a place and no Ops. The store commits things of its own: without Progress
-	// a reader who waits until it has seen all up to a Cursor of Head may wait for ever.
+	// a reader that waits until it has seen all up to a Cursor of Head may wait for ever.
 	Progress bool
 }
 
@@ -69,7 +69,7 @@ type FeedOptions struct {
 // were dropped since are left out, and so are the entries of indexes: they follow from the
 // rows. If the place is no longer kept, the error is ErrGone: read the data, and follow the
 // feed from a Cursor that Head returned before you began, or from that of the [Txn] that has
-// read it. Each reader reads the log by itself: for many who wait for some keys, package
+// read it. Each reader reads the log by itself: for many that wait for some keys, package
 // watch has one for all.
 func (db *DB) Feed(ctx context.Context, o FeedOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
@@ -101,7 +101,7 @@ func toChangeOp(op engine.FeedOp) ChangeOp {
 }
 
 // insertOp adds an operation. A hash is written after the fields that it is made
-// with, but told before them.
+// with, but yielded before them.
 func (c *Change) insertOp(op ChangeOp) {
 	at := len(c.Ops)
 	for op.Created && at > 0 && c.Ops[at-1].Field != nil && c.Ops[at-1].Keyspace == op.Keyspace && bytes.Equal(c.Ops[at-1].Key, op.Key) {
@@ -136,7 +136,7 @@ func (c Cursor) Covers(other Cursor) bool {
 }
 
 // Join returns the place behind all that comes before this place or before the other one:
-// where somebody goes on who knows both. If they are of different feeds, or one of them is
+// where a reader of both goes on. If they are of different feeds, or one of them is
 // no place, it is this one.
 func (c Cursor) Join(other Cursor) Cursor {
 	if c.Covers(other) {
@@ -168,8 +168,8 @@ func isAtOrAfter(a, b string) bool {
 	return err1 == nil && err2 == nil && p >= q
 }
 
-// Before reports whether the change comes before a place in the same feed: whoever goes
-// on from there does not meet it. It is false if the place is of another feed.
+// Before reports whether the change comes before a place in the same feed: a reader that
+// goes on from there does not meet it. It is false if the place is of another feed.
 func (c *Change) Before(place Cursor) bool {
 	tag, there, _ := strings.Cut(string(place), "-")
 	myTag, mine, _ := strings.Cut(string(c.After), "-")
@@ -182,12 +182,12 @@ func (c *Change) Before(place Cursor) bool {
 }
 
 // Head returns the place in the feed behind all that is in it, to follow it from there on.
-// After Close that is the place from which to go on when the store is open again. Who
+// After Close that is the place from which to go on when the store is open again. A caller that
 // waits for its own writes uses [DB.StableHead].
 func (db *DB) Head() Cursor { return Cursor(db.engine.Head()) }
 
 // StableHead returns a place in the feed behind all that was acknowledged before the call:
-// who has come that far in the feed knows of it. What a transaction across stores has
+// a reader that has come that far in the feed has seen it. What a transaction across stores has
 // written reaches the feed a moment after it was acknowledged; StableHead waits for that.
 func (db *DB) StableHead(ctx context.Context) (Cursor, error) {
 	c, err := db.engine.StableHead(ctx)

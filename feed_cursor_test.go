@@ -13,9 +13,9 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
-// What a View sees is what the feed tells up to its place, no more and no less, and
+// What a View sees is what the feed yields up to its place, no more and no less, and
 // ends there, while others write and shards move. Transactions across stores
-// may be seen before they are told, so they are compared at the end alone.
+// may be seen before they are in the feed, so they are compared at the end alone.
 func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 	seed := seedOf(t)
 	db := openWatched(t, 3, nil)
@@ -170,8 +170,8 @@ func TestTheFeedEndsAtItsPlaceWithoutWaiting(t *testing.T) {
 	}
 }
 
-// A store that has no groups any more is at its end after a restart, where nobody commits:
-// who reads up to now comes there.
+// A store that has no groups left is at its end after a restart, where nothing is committed:
+// a read up to now ends there.
 func TestTheFeedOfAStoreWithoutGroupsEnds(t *testing.T) {
 	for _, d := range []wal.Durability{wal.Always, wal.Never} {
 		o := tinyOptions(d, nil, store.NewMemFS(), store.NewMemFS())
@@ -208,7 +208,7 @@ func TestProgressReachesEveryPlaceOfNow(t *testing.T) {
 	defer cancel()
 	from := db.Head()
 	for i := range 40 {
-		// Half of the commits are the store's own, which the feed does not tell of.
+		// Half of the commits are the store's own, which the feed does not yield.
 		if i%2 == 0 {
 			rangeSpace(t, db, fmt.Sprint("space", i))
 		} else {

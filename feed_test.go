@@ -248,7 +248,7 @@ func TestTheFeedSaysThatAPlaceIsGone(t *testing.T) {
 }
 
 // A reader that takes its time keeps neither the log nor Close waiting, and
-// hears that the store was closed.
+// gets the error that the store was closed.
 func TestAReaderOfTheFeedDoesNotHoldUpTheStore(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := db.Default()
@@ -307,7 +307,7 @@ func (f brokenFS) Rename(from, to string) error {
 	return f.FS.Rename(from, to)
 }
 
-// Whoever waits for a store that has failed would wait for ever.
+// A reader that waits for a store that has failed would wait for ever.
 func TestAReaderThatWaitsHearsThatTheStoreHasFailed(t *testing.T) {
 	var broken atomic.Bool
 	db := mustOpen(t, tinyOptions(wal.Always, nil, brokenFS{store.NewMemFS(), &broken}))
@@ -365,7 +365,7 @@ func TestTheFeedTellsAHashThatIsMadeAnew(t *testing.T) {
 	r.compareWithStore(t, db)
 }
 
-// A transaction across stores is told in the order in which it wrote, whichever store has
+// A transaction across stores is reported in the order in which it wrote, whichever store has
 // the hash: what it deleted is gone.
 func TestTheFeedTellsATransactionInItsOrder(t *testing.T) {
 	for n := range 2 {

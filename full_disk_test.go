@@ -34,7 +34,7 @@ func newFullDisk() *fullDisk {
 	return f
 }
 
-// GetDiskUsage implements [vfs.FS]: a disk in memory would not tell, and count as full only for
+// GetDiskUsage implements [vfs.FS]: a disk in memory would not report it, and count as full only for
 // a moment. The log has room.
 func (f *fullDisk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	if f.on.Load() && f.PathBase(path) != "log" {
@@ -92,8 +92,8 @@ func firstAndLastKey(db *DB, store int) [2][]byte {
 	return [2][]byte{keys[0], keys[99]}
 }
 
-// Who moves shards off a store without room makes some: the job begins, goes on and
-// ends, though its record is on that store too. Who drops a keyspace or an index does, too.
+// A move of shards off a store without room makes some: the job begins, goes on and
+// ends, though its record is on that store too. So does the drop of a keyspace or an index.
 func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
 	db := mustOpen(t, tinyOptions(wal.Never, nil, f, store.NewMemFS()))
@@ -139,7 +139,7 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	f.close(t, db)
 }
 
-// A store without room refuses: nobody hears that the outcome is unknown, whichever
+// A store without room refuses: no caller gets an unknown outcome, whichever
 // store decides, and nothing stays locked on the other.
 func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 	f := newFullDisk()
@@ -268,7 +268,7 @@ func TestAKeyspaceThatFindsNoRoomIsInNobodysWay(t *testing.T) {
 	f.on.Store(false)
 }
 
-// Who empties a keyspace makes room, though the catalog is on the full disk too.
+// Emptying a keyspace makes room, though the catalog is on the full disk too.
 func TestAKeyspaceIsEmptiedOnAFullDisk(t *testing.T) {
 	f := newFullDisk()
 	db := mustOpen(t, tinyOptions(wal.Never, nil, f))

@@ -15,7 +15,7 @@ import (
 )
 
 // Money goes from account to account, across groups, while others look: by
-// transactions, by reads of several keys and by scans. Nobody sees it under way.
+// transactions, by reads of several keys and by scans. No reader sees a transfer under way.
 func TestTransfersAcrossGroupsAreSeenWhole(t *testing.T) {
 	for _, o := range []Options{{Groups: 8}, {Stores: 3, Groups: 8}, {Stores: 3, Groups: 8, Durability: Never}} {
 		t.Run(fmt.Sprintf("stores=%d,%v", max(o.Stores, 1), o.Durability), func(t *testing.T) {
@@ -272,8 +272,8 @@ func TestNewGroupsGetAFairShareOfFewShards(t *testing.T) {
 	}
 }
 
-// A group that was drained can be used again, but not while it is drained: who changes
-// his mind cancels that.
+// A group that was drained can be used again, but not while it is drained: to return to use, cancel
+// the drain.
 func TestADrainedGroupCanBeUsedAgain(t *testing.T) {
 	var once sync.Once
 	var early error
@@ -305,7 +305,7 @@ func TestADrainedGroupCanBeUsedAgain(t *testing.T) {
 	}
 }
 
-// Who cancels a Regroup takes back what that has done, not what a Drain has done before.
+// Cancelling a Regroup takes back what that has done, not what a Drain has done before.
 func TestACancelledRegroupLeavesGroupsDrainedThatWereSo(t *testing.T) {
 	var once sync.Once
 	var cancelled error
@@ -353,7 +353,7 @@ func TestAKeyspaceIsMadeWhileGroupsAreAdded(t *testing.T) {
 	}
 }
 
-// Who waits for a job to make a keyspace does not wait for a store that is closed.
+// A call that waits for a job to make a keyspace does not wait for a store that is closed.
 func TestAKeyspaceThatWaitsForAJobIsRefusedAtClose(t *testing.T) {
 	held, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once

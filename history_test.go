@@ -21,7 +21,7 @@ type (
 	}
 	registerOutput struct {
 		value   int64
-		version uint64 // 0 for absent, or not told
+		version uint64 // 0 for absent, or unknown
 		ok      bool   // of cas and delete
 		// unknown means that a crash came before the answer: it happened, or it
 		// did not, and nothing else.
@@ -30,7 +30,7 @@ type (
 	register struct {
 		present bool
 		value   int64
-		version uint64 // 0 if nobody was told
+		version uint64 // 0 if there was no answer
 		floor   uint64 // every later version is above it
 	}
 )
@@ -89,7 +89,7 @@ func (r register) matchVersion(version uint64) (may, mayNot bool) {
 	return version > r.floor, true
 }
 
-// afterUnanswered is the register after an operation whose answer nobody heard.
+// afterUnanswered is the register after an operation without an answer.
 func (r register) afterUnanswered(in registerInput) []any {
 	next := register{present: true, value: in.value, floor: r.floor}
 	switch in.op {
@@ -162,8 +162,8 @@ func (h *history) addAnswered(client int, r *clientRequest) {
 }
 
 // endLife judges the operations of a life that ended between two ticks. What
-// returned before is known. What was called after never happened. Of the rest
-// nobody heard the answer.
+// returned before is known. What was called after never happened. The rest
+// got no answer.
 func (h *history) endLife(before, after int64) (unknown int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

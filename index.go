@@ -19,13 +19,13 @@ import (
 type IndexMode uint8
 
 const (
-	// Transactional entries commit with their row, wherever they are: whoever reads
+	// Transactional entries commit with their row, wherever they are: a caller that reads
 	// both in one View or Update finds that they agree, always. Every write to the
 	// keyspace becomes a transaction, which is its price.
 	Transactional = IndexMode(index.Transactional)
 	// Asynchronous entries follow their row by the feed, soon. Writes to the keyspace
-	// do not wait for them, but on a machine that is fully used they are slower: somebody
-	// writes the entries. See [Index.Status] for how late these are, and [Index.WaitFresh].
+	// do not wait for them, but on a machine that is fully used they are slower: the
+	// entries have to be written. See [Index.Status] for how late these are, and [Index.WaitFresh].
 	Asynchronous = IndexMode(index.Asynchronous)
 )
 
@@ -186,7 +186,7 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 		if errors.Is(err, node.ErrNoIndex) {
 			made, err := db.CreateIndex(ctx, o)
 			if errors.Is(err, ErrIndexExists) {
-				continue // somebody else was faster
+				continue // another caller was faster
 			}
 			return made, err
 		}
@@ -241,8 +241,8 @@ func (db *DB) Indexes() (all []*Index) {
 	return all
 }
 
-// DropIndex removes an index. Nobody finds its entries when it returns; the room that
-// they took is given back in the background. Dropping a keyspace drops its indexes.
+// DropIndex removes an index. When it returns its entries are no longer found; their
+// room is reclaimed in the background. Dropping a keyspace drops its indexes.
 func (db *DB) DropIndex(ctx context.Context, keyspace, name string) error {
 	return toPublicError(db.engine.DropIndex(ctx, keyspace, name))
 }
@@ -257,7 +257,7 @@ func (ix *Index) Keyspace() *Keyspace { return ix.rows }
 // index. It splits and moves like others, and takes no writes but those of the index.
 func (ix *Index) Entries() *Keyspace { return &Keyspace{db: ix.db, keyspace: ix.index.Entries()} }
 
-// Options returns what the index was created with. A function is told by its name.
+// Options returns what the index was created with. A function is given by its name.
 func (ix *Index) Options() (IndexOptions, error) {
 	x, err := ix.index.Lookup()
 	if err != nil {
@@ -271,7 +271,7 @@ func (ix *Index) Options() (IndexOptions, error) {
 
 // IndexStatus is how an index is.
 type IndexStatus struct {
-	// Ready tells that all rows have their entries.
+	// Ready reports whether all rows have their entries.
 	Ready bool
 	// Built is how many rows were looked at since the store was opened, to build it.
 	Built uint64
@@ -293,7 +293,7 @@ type IndexStatus struct {
 	Rebuilt uint64
 }
 
-// Status tells how the index is.
+// Status returns the state of the index.
 func (ix *Index) Status() (IndexStatus, error) {
 	s, err := ix.index.Status()
 	if err != nil {
@@ -310,7 +310,7 @@ func (ix *Index) Status() (IndexStatus, error) {
 func (ix *Index) Wait(ctx context.Context) error { return toPublicError(ix.index.Wait(ctx)) }
 
 // WaitFresh waits until an asynchronous index has all that was committed up to a place
-// in the feed: that of [DB.StableHead] after a write, say. Whoever was told of a version of
+// in the feed: that of [DB.StableHead] after a write, say. A caller that knows a version of
 // a key waits for StableHead too, because that version is committed. A transactional index
 // is always fresh. If ctx ends first, the error also says why the index stands still, if
 // it does.

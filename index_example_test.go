@@ -53,7 +53,7 @@ func ExampleDB_OpenIndex() {
 	// <nil> true
 }
 
-// A projection follows its rows: it makes any number of entries of each, and who reads
+// A projection follows its rows: it makes any number of entries of each, and a reader of
 // it may wait until it has caught up.
 func ExampleIndex_WaitFresh() {
 	ctx := context.Background()

@@ -60,7 +60,7 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 			expectFound(t, ix, IndexScanOptions{Fresh: true}, `(7)=a`)
 			mustVerify(t, ix)
 			clock.advance(2 * time.Second)
-			expectFound(t, ix, IndexScanOptions{Fresh: true}, ``) // nobody has removed the row yet
+			expectFound(t, ix, IndexScanOptions{Fresh: true}, ``) // the row is not removed yet
 			_, err = ks.HSet(ctx, []byte("d"), newFields("age", "4")...)
 			must(t, err)
 			mustClose(t, db)
@@ -72,7 +72,7 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 }
 
 // A transaction across stores is acknowledged before what it has written is in the feed.
-// Who scans right after finds it, whatever else happens to the shards.
+// A scan right after finds it, whatever else happens to the shards.
 func TestAnIndexThatFollowsHasWhatATransactionAcrossStoresWrote(t *testing.T) {
 	seed := seedOf(t)
 	o := memoryOptions(3)
@@ -169,7 +169,7 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 	ix := mustIndex(t, db, options)
 	expectFound(t, ix, IndexScanOptions{Fresh: true}, `("value", "1")=gone ("value", "2")=stays`)
 	mustClose(t, db)
-	db = mustOpen(t, o) // and nobody declares the function
+	db = mustOpen(t, o) // without declaring the function
 	defer func() { mustClose(t, db) }()
 	_, err := db.Default().Delete(ctx, []byte("gone"))
 	must(t, err)
@@ -210,7 +210,7 @@ func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 		other, err := db.Keyspace("other")
 		must(t, err)
 		return func(r IndexRow) ([]IndexEntry, error) {
-			// As much for each row that is looked at: so it does not matter who is faster.
+			// As much for each row that is looked at: so it does not matter which is faster.
 			if n++; !built.Load() {
 				err := other.Set(ctx, []byte("key"), make([]byte, 8<<10))
 				if n%16 == 0 && err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// IndexScanOptions say which entries a scan visits. The zero value visits all.
+// IndexScanOptions specify which entries a scan visits. The zero value visits all.
 //
 // The values of Prefix, From and To are of the types of the columns: a string for one
 // without a type, a [time.Time] for a time and for a bucket of one, a number for a salt.

@@ -154,7 +154,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		if err := db.Write(ctx, &b); !errors.Is(err, ErrUnique) {
 			t.Errorf("two of a batch: %v", err)
 		}
-		// Rows that were there before are named too, by whoever asks.
+		// Rows that were there before are named too, by every caller that asks.
 		must(t, db.Update(ctx, func(tx *Txn) error {
 			_, err := tx.HSet(ks, []byte("first"), newFields("tax", "1")...)
 			_, err2 := tx.HSet(ks, []byte("second"), newFields("tax", "1")...)
@@ -180,7 +180,7 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 			t.Errorf("Scan of one that cannot be built: %v", scanned)
 		}
 		must(t, db.DropIndex(ctx, "default", "tax"))
-		// Of many who want the same, one gets it.
+		// Of many that want the same, one gets it.
 		results := make(chan error, 8)
 		for i := range cap(results) {
 			go func() { results <- set(fmt.Sprint("racer", i), "prize") }()
@@ -296,7 +296,7 @@ func TestARowThatExpiresAtTheEndOfTimeIsIndexed(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{}, `("y")=b ("z")=a`)
 }
 
-// A row that has expired leaves its entries for a while. Nobody sees them, and nobody is
+// A row that has expired leaves its entries for a while. No reader sees them, and no write is
 // refused because of them.
 func TestEntriesExpireWithTheirRows(t *testing.T) {
 	clock := newClock()
@@ -318,7 +318,7 @@ func TestEntriesExpireWithTheirRows(t *testing.T) {
 	expectFound(t, ix, IndexScanOptions{}, `("x")=a`)
 	clock.advance(300 * time.Millisecond)
 	expectFound(t, ix, IndexScanOptions{}, ``)
-	_, err = ks.SetWith(ctx, []byte("a"), []byte("y"), SetOptions{TTL: time.Second}) // nobody knows what it was
+	_, err = ks.SetWith(ctx, []byte("a"), []byte("y"), SetOptions{TTL: time.Second}) // without knowing what it was
 	must(t, err)
 	expectFound(t, ix, IndexScanOptions{Limit: 1}, `("y")=a`)
 	must(t, ks.Set(ctx, []byte("b"), []byte("x"))) // which is free again
@@ -368,7 +368,7 @@ func TestATransactionReadsAnIndexWithItsOwnWrites(t *testing.T) {
 		if red, blue := count(tx, "red"), count(tx, "blue"); red != attempts || blue != 1 {
 			t.Errorf("attempt %d sees %d red and %d blue", attempts, red, blue)
 		}
-		if attempts == 1 { // somebody joins
+		if attempts == 1 { // another one joins
 			_, err := ks.HSet(ctx, []byte("c"), newFields("team", "red")...)
 			return err
 		}

@@ -19,7 +19,7 @@ type IndexReport struct {
 	Keys [][]byte
 }
 
-// Clean tells that the index is what its rows say, but for those that are Unsettled.
+// Clean reports whether the index is what its rows say, but for those that are Unsettled.
 func (r *IndexReport) Clean() bool { return r.Missing == 0 && r.Stray == 0 }
 
 // Verify makes the entries of all rows again and compares them with those that there

@@ -80,7 +80,7 @@ func (g *slowGate) CheckOpen() error {
 // A row that passed the gate before there was an index, and is on its way when it is
 // made, is not missed.
 func TestAnIndexMissesNoRowThatWasOnItsWay(t *testing.T) {
-	db := openSmall(t, 4) // entries and rows apart: who builds waits for nobody but on purpose
+	db := openSmall(t, 4) // entries and rows apart: a build waits for nothing but on purpose
 	ks, p := awayFromTheCatalog(t, db)
 	gate := &slowGate{node.UnindexedGate{Keyspace: ks.keyspace}, db, make(chan struct{})}
 	written := make(chan error)
@@ -211,7 +211,7 @@ func TestIndexesAreBuiltWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A writer who was about to write the entries of an index hears nothing of its end.
+// A writer that was about to write the entries of an index gets no error from its end.
 func TestAnIndexThatIsDroppedIsNoErrorToWhoWrites(t *testing.T) {
 	db := mustOpen(t, memoryOptions(1))
 	defer mustClose(t, db)
@@ -245,7 +245,7 @@ func mustVerify(t *testing.T, ix *Index) {
 	}
 }
 
-// moveShards moves and splits shards until it is told to stop.
+// moveShards moves and splits shards until stop is closed.
 func moveShards(t *testing.T, db *DB, rng *rand.Rand, stop <-chan struct{}, did *tally.Counts) {
 	for {
 		select {
@@ -331,7 +331,7 @@ func TestIndexesAreRightAfterCrashes(t *testing.T) {
 	}
 }
 
-// Whoever opens an index while another goroutine makes it may use it at once.
+// A caller that opens an index while another goroutine makes it may use it at once.
 func TestAnIndexThatSeveralOpenAtOnceMayBeUsedByAll(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := rangeSpace(t, db, "k")
@@ -433,7 +433,7 @@ func hostileEntries(r IndexRow) (all []IndexEntry, _ error) {
 	return []IndexEntry{{Entry: key.Tuple{text}}}, nil
 }
 
-// Whoever makes an index and does not wait for the end of that leaves one behind that is
+// A caller that makes an index and does not wait for the end of that leaves one behind that is
 // built all the same, and misses no row that was on its way.
 func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
 	db := openSmall(t, 4) // entries and rows apart
@@ -459,7 +459,7 @@ func TestAnIndexWhoseMakerHasLeftMissesNoRowThatWasOnItsWay(t *testing.T) {
 }
 
 // awayFromTheCatalog makes a keyspace whose first key is not where keyspaces are made:
-// who makes one would wait for what is done there.
+// a call that makes one would wait for what is done there.
 func awayFromTheCatalog(t *testing.T, db *DB) (ks *Keyspace, p partition.Position) {
 	for i := 0; ks == nil || ks.findGroupHost(p).ID == 1; i++ {
 		ks = rangeSpace(t, db, fmt.Sprint("k", i))
@@ -519,7 +519,7 @@ func TestAnIndexThatFollowsIsWellWhileClocksDiffer(t *testing.T) {
 	}
 }
 
-// Who writes while a unique index is dropped does not hear of it.
+// A write while a unique index is dropped gets no error from that.
 func TestAWriteOutlivesItsUniqueIndex(t *testing.T) {
 	db := openSmall(t, 2)
 	ks := db.Default()

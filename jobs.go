@@ -21,7 +21,7 @@ type (
 )
 
 // MapChange is a change of which group has which keys: a [Split], a [Merge], a
-// [Move], a [Drain], an [Undrain] or a [Regroup]. [DB.Plan] tells what one would
+// [Move], a [Drain], an [Undrain] or a [Regroup]. [DB.Plan] returns what one would
 // cost, and [DB.Start] makes it.
 type MapChange interface {
 	toRequest(db *DB) (mover.Request, error)
@@ -197,7 +197,7 @@ func (c Regroup) toRequest(*DB) (mover.Request, error) {
 }
 
 // Price is what a change is expected to cost, and to bring, if it began now and
-// nobody wrote meanwhile. It is no more exact than the sizes of shards, which are
+// no writes came meanwhile. It is no more exact than the sizes of shards, which are
 // estimates: see Shard.Rows. A Drain or Regroup looks at them again before each step, so
 // that it may take other steps than were planned. How long things take is what they took
 // before; of a store that has carried nothing yet, 100 MiB a second are assumed.
@@ -304,7 +304,7 @@ type JobStatus struct {
 	// for each of them.
 	Kind  string
 	State JobState
-	// Phase is what it is at, for those who watch it. All end with "done" or "rolled
+	// Phase is what it is at, for its watchers. All end with "done" or "rolled
 	// back".
 	//
 	// Those that carry nothing, which are splits, merges, and moves within a store, go
@@ -327,7 +327,7 @@ type JobStatus struct {
 	// Shard goes From a group To another; both are the same unless it is a move.
 	Shard    ShardID
 	From, To GroupID
-	// Why says why it was taken back, or what it waits for, if that is known.
+	// Why is why it was taken back, or what it waits for, if that is known.
 	Why string
 	// Expected is what it was expected to cost when it began.
 	Expected Price
@@ -433,7 +433,7 @@ func (j *Job) Resume(ctx context.Context) error {
 	})
 }
 
-// Cancel takes the job back. It returns when that is certain; Wait tells when it is
+// Cancel takes the job back. It returns when that is certain; Wait returns when it is
 // done. Past its decision a job goes forward: the error is ErrTooLate. Moves that a
 // drain or regroup has done by then stay done.
 func (j *Job) Cancel(ctx context.Context) error {

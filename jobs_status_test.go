@@ -77,7 +77,7 @@ func TestAPlanOfMoreGroupsCountsOnlyWhatChangesItsStore(t *testing.T) {
 	}
 }
 
-// Who asks why a job that is done by others has ended, or does not go on, is told.
+// The status of a job that is done by others has the reason why it has ended, or does not go on.
 func TestAJobThatIsDoneByOthersSaysWhy(t *testing.T) {
 	var once sync.Once
 	var db *DB
@@ -162,7 +162,7 @@ func TestWhatJobsCostSurvivesACrash(t *testing.T) {
 	}
 }
 
-// Why a job was taken back is said in the words of this package, whoever said it first.
+// The reason why a job was taken back is in the words of this package, whatever its origin.
 func TestAJobThatIsTakenBackSaysWhyInTheUsersWords(t *testing.T) {
 	var once sync.Once
 	var db *DB
@@ -202,7 +202,7 @@ func TestAJobThatIsTakenBackSaysWhyInTheUsersWords(t *testing.T) {
 	}
 }
 
-// Who holds a job learns how it ended, however many jobs have ended since.
+// The holder of a job learns how it ended, however many jobs have ended since.
 func TestAJobThatIsHeldIsNotForgotten(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "r")

@@ -319,7 +319,7 @@ func TestGroupsComeAndGo(t *testing.T) {
 	}
 }
 
-// The feed tells what clients did to keys, each once and in order, and nothing of
+// The feed yields what clients did to keys, each once and in order, and nothing of
 // what jobs did to rows.
 func TestTheFeedFollowsKeysFromStoreToStore(t *testing.T) {
 	db := openWatched(t, 3, nil)

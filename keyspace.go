@@ -34,7 +34,7 @@ func (k *Keyspace) Options() KeyspaceOptions {
 }
 
 // Dropped returns a channel that is closed when the keyspace is dropped: all its keys
-// are gone then, which the feed does not tell one by one.
+// are gone then, which the feed does not report one by one.
 func (k *Keyspace) Dropped() <-chan struct{} { return k.keyspace.Dropped() }
 
 // Item is a key with its value.
@@ -121,7 +121,7 @@ func (k *Keyspace) loadRow(ctx context.Context, key []byte) (row command.Row, ok
 	return row, ok, toPublicError(err)
 }
 
-// positionPool holds memory for positions that nobody keeps.
+// positionPool holds memory for positions that are not kept.
 var positionPool = sync.Pool{New: func() any { return new([]byte) }}
 
 func toExpiryTime(ms int64) time.Time {
@@ -203,7 +203,7 @@ func (k *Keyspace) pinPositions(ttl time.Duration, at []partition.Position) erro
 	return toPublicError(k.db.node.Pin(k.keyspace, ttl, at...))
 }
 
-// Unpin lets go of keys that are pinned, and leaves alone those that are not.
+// Unpin unpins keys that are pinned, and leaves alone those that are not.
 func (k *Keyspace) Unpin(ctx context.Context, keys ...[]byte) error {
 	at, err := k.toPositions(ctx, keys)
 	if err != nil {
@@ -213,7 +213,7 @@ func (k *Keyspace) Unpin(ctx context.Context, keys ...[]byte) error {
 	return nil
 }
 
-// UnpinFields lets go of the hash at key and of some of its fields.
+// UnpinFields unpins the hash at key and some of its fields.
 func (k *Keyspace) UnpinFields(ctx context.Context, key []byte, names ...[]byte) error {
 	at, err := k.toFieldPositions(ctx, key, names)
 	if err != nil {

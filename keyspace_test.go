@@ -294,8 +294,8 @@ func openHalfway(t *testing.T) (ks *Keyspace, goOn func()) {
 	return ks, goOn
 }
 
-// A keyspace is dropped while somebody waits for a shard of it, to read keys as of one moment. He
-// sees all of them or none, or hears that it is gone: its rows go piece by piece.
+// A keyspace is dropped while a reader waits for a shard of it, to read keys as of one moment. The reader
+// sees all of them or none, or gets the error that it is gone: its rows go piece by piece.
 func TestWhoReadsADroppedKeyspaceSeesNoHalfOfIt(t *testing.T) {
 	count := func(item Item, err error) int {
 		if err == nil && len(item.Key) == 1 {

@@ -496,8 +496,8 @@ func (l *law) compareIndex(t *rapid.T, name string) {
 	}
 }
 
-// saysAsRows tells why an index is not what a function makes of the rows of the same moment,
-// and how many entries it has.
+// saysAsRows compares an index with what a function makes of the rows of the same moment,
+// and returns how many entries the index has.
 func saysAsRows(db *DB, ix *Index, f func(IndexRow) ([]IndexEntry, error)) (n int, err error) {
 	err = db.View(ctx, func(tx *Txn) error {
 		want, err := recomputeEntries(tx, ix.Keyspace(), f)

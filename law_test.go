@@ -47,7 +47,7 @@ type law struct {
 	// dropped: the next of that name is another.
 	versions map[string]uint64
 	did      *tally.Counts
-	// indexed tells that all keyspaces have an index.
+	// indexed reports whether all keyspaces have an index.
 	indexed bool
 }
 

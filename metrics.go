@@ -15,7 +15,7 @@ type Metrics struct {
 	Stores       []StoreMetrics
 }
 
-// TransactionMetrics say how far apart the keys are that are used together: what a
+// TransactionMetrics are about how far apart the keys are that are used together: what a
 // well chosen key keeps in one group costs least.
 type TransactionMetrics struct {
 	// OneGroup, Joint and TwoPhase count commits of Update, Write and Delete, those
@@ -36,7 +36,7 @@ type TransactionMetrics struct {
 type StoreMetrics struct {
 	// The log.
 	LogBytes   uint64 // written
-	LogFrames  uint64 // commits, each shared by all who waited
+	LogFrames  uint64 // commits, each shared by all that waited
 	LogEntries uint64
 	LogSyncs   uint64
 

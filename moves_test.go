@@ -25,7 +25,7 @@ type traffic struct {
 	hash, ordered *Keyspace
 	stop          atomic.Bool
 	// simple leaves out transactions: a group that has decided some is removed only
-	// when nobody can ask for them any more, which takes seconds.
+	// when no participant can ask for them any more, which takes seconds.
 	simple bool
 	wg     sync.WaitGroup
 	did    tally.Counts
@@ -232,7 +232,7 @@ func drawChange(rng *rand.Rand, w *traffic) MapChange {
 }
 
 // Shards are split, merged and moved all the time while clients read, write, count,
-// scan and transfer. Nobody notices, and nothing is lost.
+// scan and transfer. No client notices, and nothing is lost.
 func TestNobodyNoticesThatShardsMove(t *testing.T) {
 	for _, stores := range []int{1, 2, 3} {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {

@@ -78,9 +78,9 @@ type Options struct {
 	// FeedBytes is how much of the log is kept for readers of the feed, of each
 	// store, beyond what recovery needs. Default 64 MiB; -1 keeps none.
 	FeedBytes int64
-	// Logger is told of what an operator should know: stores that were opened and how much of
+	// Logger receives what an operator should know: stores that were opened and how much of
 	// their logs was read again, jobs, backups, builds of indexes, a slow or full disk, a store
-	// that has failed. Values are never told, and what comes often is counted. Default: silent,
+	// that has failed. Values are never logged, and what comes often is counted. Default: silent,
 	// but what Open repairs, or loses with AcceptDataLoss, goes to slog.Default().
 	Logger *slog.Logger
 	// AcceptDataLoss opens a store of which acknowledged writes are missing, where Open
@@ -123,8 +123,8 @@ const (
 
 const (
 	// minMemorySegmentBytes and maxMemorySegmentBytes bound the segments of a log in memory. Small ones
-	// are merged into the tables more often; but zeros that wait for a log are memory that
-	// nobody uses.
+	// are merged into the tables more often; but zeros that wait for a log are unused
+	// memory.
 	minMemorySegmentBytes = 4 << 20
 	maxMemorySegmentBytes = 16 << 20
 	// memoryLayers is for tables in memory, where a scan does not wait for a disk: about a
@@ -189,7 +189,7 @@ type OptionError struct {
 	Found string
 }
 
-// Error says what is wrong and what to use.
+// Error returns what is wrong and what to use.
 func (e *OptionError) Error() string {
 	if e.Found != "" {
 		return fmt.Sprintf("%v: %s: open it with %s %s", ErrOptions, e.Found, e.Option, e.Use)

@@ -126,7 +126,7 @@ func TestPinsTakeHalfOfTheCacheAndNoMore(t *testing.T) {
 	}
 	must(t, ks.Unpin(ctx, numberKey(0), numberKey(1)))
 	must(t, ks.Pin(ctx, time.Hour, numberKey(99)))
-	// A value that becomes too large is let go.
+	// A value that becomes too large is released.
 	must(t, ks.Set(ctx, numberKey(99), make([]byte, 30_000)))
 	if m := ks.CacheMetrics(); m.Pinned != int64(n)-2 || m.Outgrown != 1 {
 		t.Errorf("%+v: want %d pins, and one outgrown", m, n-2)

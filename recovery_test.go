@@ -128,7 +128,7 @@ func (l *numberLog) check(keep int) {
 		}
 	}
 	if last < l.last {
-		// Who had followed the feed is ahead of the store, and is told so.
+		// A reader that had followed the feed is ahead of the store, and gets that error.
 		for _, err := range w.db.Feed(ctx, FeedOptions{From: l.cursor}) {
 			checkRefused(w.t, "feed from what was taken back", err, ErrGone)
 			break
@@ -277,7 +277,7 @@ func killedChild() {
 	}
 }
 
-// After a crash a key lives exactly as long as it was told to by the machine's clock: one that was
+// After a crash a key lives exactly as long as set, by the machine's clock: one that was
 // written before it does not vanish early, so that a lock has one holder, and one that is written
 // after it does not stay longer. All groups agree.
 func TestExpiry_OverCrash_FollowsTheMachinesClock(t *testing.T) {

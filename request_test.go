@@ -116,7 +116,7 @@ func TestARefusedAddIsRemembered(t *testing.T) {
 }
 
 // createSteppedIndex makes an index of the default keyspace whose function takes the next of the
-// steps whenever somebody evaluates a row, but not while a step does.
+// steps whenever a row is evaluated, but not while a step does.
 func createSteppedIndex(t *testing.T, db *DB) (steps *[]func()) {
 	steps = new([]func())
 	mustIndex(t, db, IndexOptions{Name: "steps", Function: "steps", Extract: func(IndexRow) ([]IndexEntry, error) {
@@ -162,8 +162,8 @@ func TestARetryMeanwhileGetsTheAnswerOfTheFirst(t *testing.T) {
 	}
 }
 
-// Without a record to be found nothing was stored; who has left cannot look for one, and
-// so is not told that.
+// Without a record to be found nothing was stored; a caller that has left cannot look for one, and
+// so does not get that error.
 func TestARetryThatCannotLookDoesNotSayThatNothingWasStored(t *testing.T) {
 	db := openSmall(t, 1)
 	ks, steps := db.Default(), createSteppedIndex(t, db)

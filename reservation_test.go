@@ -45,7 +45,7 @@ func claimsOf(db *DB, keys ...[]byte) (claims []txn.ReservedSpan) {
 // countReservations is how many have asked for a turn in the group of a key.
 func countReservations(t *testing.T, db *DB, key []byte) int64 {
 	t.Helper()
-	reply, err := partOf(db, key).Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Release{}}) // of nobody
+	reply, err := partOf(db, key).Group.Execute(ctx, group.Request{NoWait: true, Command: &txn.Release{}}) // of no transaction
 	must(t, err)
 	return reply.Int
 }
@@ -59,8 +59,8 @@ func setAll(ctx context.Context, db *DB, keys ...[]byte) error {
 	return db.Write(ctx, &b)
 }
 
-// There is always one more transaction that has asked for a turn. Whoever writes the same
-// has his own, after those who were there before him.
+// There is always one more transaction that has asked for a turn. A plain write of the same key
+// has its own turn, after those that were there before it.
 func TestAPlainWriteHasItsTurnAmongTransactions(t *testing.T) {
 	const most = 100 // transactions may come before it; without a turn, all do
 	for name, write := range map[string]func(*DB, [][]byte) error{
@@ -140,7 +140,7 @@ func tryAt(db *DB, key []byte, c command.Command) error {
 	return errors.Join(err, reply.Err)
 }
 
-// A transaction at its turn finds that it needs something else, too. Who has that waits for
+// A transaction at its turn finds that it needs another key, too. The owner of that waits for
 // the turn of the transaction.
 func TestNobodyAtItsTurnWaitsForOneWhoWaitsForIt(t *testing.T) {
 	db, keys := inTurns(t)
@@ -156,7 +156,7 @@ func TestNobodyAtItsTurnWaitsForOneWhoWaitsForIt(t *testing.T) {
 		updated <- db.Update(limited, func(tx *Txn) error {
 			_, _ = tx.Get(ks, high)
 			switch attempt++; {
-			case attempt <= attemptsBeforeReserve: // somebody is faster
+			case attempt <= attemptsBeforeReserve: // another one is faster
 				must(t, ks.Set(ctx, high, fmt.Append(nil, attempt)))
 			case attempt == attemptsBeforeReserve+1:
 				close(inTurn)

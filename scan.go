@@ -8,7 +8,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// ScanOptions say which keys a scan visits. The zero value visits all.
+// ScanOptions specify which keys a scan visits. The zero value visits all.
 type ScanOptions struct {
 	// Start and End bound the keys, End not included; nil for no bound. If Start
 	// comes behind End there are none between them, and that is no error. Prefix

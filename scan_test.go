@@ -70,7 +70,7 @@ func samePage(t *testing.T, what string, got []Item, want [][]byte) {
 	}
 }
 
-// Fields lie behind the key that is locked for them: whoever reads one in a view sees
+// Fields lie behind the key that is locked for them: a reader of one in a view sees
 // what was decided about the key.
 func TestAViewSeesFieldsOfDecidedTransactions(t *testing.T) {
 	db := openSmall(t, 3)
@@ -273,7 +273,7 @@ func TestAScanOfAHashKeyspaceBeginsWithItsFirstSlot(t *testing.T) {
 	}
 }
 
-// Too many scans are open, which is an error of whoever opens another one. A shard that
+// Too many scans are open, which is an error of the caller that opens another one. A shard that
 // changes hands meanwhile is served all the same.
 func TestAShardIsTakenOverBesideTooManyScans(t *testing.T) {
 	o := tinyOptions(wal.Never, nil, store.NewMemFS())

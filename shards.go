@@ -19,7 +19,7 @@ type Shard struct {
 	// Changed is the version of the map in which the shard last got another span or
 	// group. What was learned of an older one may not hold any more.
 	Changed partition.Version
-	// Pin says which groups may have the shard. One that had it before the pin may be
+	// Pin specifies which groups may have the shard. One that had it before the pin may be
 	// another: see [partition.Map.Misplaced].
 	Pin partition.Constraint
 	// Store is the store that the group lives on.
@@ -43,7 +43,7 @@ type Shard struct {
 	Rows, Bytes uint64
 }
 
-// String says what a shard has, and who has it.
+// String describes a shard: its rows and its owner.
 func (s Shard) String() string {
 	keys := "no keyspace"
 	switch {
@@ -62,7 +62,7 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%v of %v on store %d: %s", s.ID, s.Group, s.Store, keys)
 }
 
-// setBounds says which slots or keys of a keyspace the shard has.
+// setBounds sets which slots or keys of a keyspace the shard has.
 func (s *Shard) setBounds(k *partition.Keyspace) {
 	s.Keyspace = k.Name
 	whole := k.Span()
@@ -110,9 +110,9 @@ type Location struct {
 	Slot int
 }
 
-// Locate returns where a key is, or would be if it were there. It asks nobody but the
-// map, and what it says is as old: a job may move the shard at any time. What keys that
-// are apart cost a transaction is said at [DB.Update].
+// Locate returns where a key is, or would be if it existed. It only reads the
+// map, and its answer is as old: a job may move the shard at any time. What distant keys
+// cost a transaction is described at [DB.Update].
 func (k *Keyspace) Locate(key []byte) Location {
 	m := k.db.node.Map()
 	s := m.Find(k.keyspace.AppendPosition(nil, key))

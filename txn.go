@@ -25,7 +25,7 @@ func (tx *Txn) engine() *engine.Txn { return (*engine.Txn)(tx) }
 // Where the keys are does not matter: in one group the commit is one command, in
 // several groups of one store one batch of theirs, and otherwise it takes two phases,
 // see Options.Stores. A transaction that has failed three times waits for its turn,
-// and then nobody comes before it. Only time does: a key that it has read, or that is in a
+// and then no other comes before it. Only time does: a key that it has read, or that is in a
 // range that it has read, and that expires before the commit, has changed.
 func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
 	return toPublicError(db.engine.Update(ctx, func(tx *engine.Txn) error { return f((*Txn)(tx)) }))
@@ -39,7 +39,7 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 
 // Cursor returns the place in the feed behind the state that the transaction reads:
 // what it sees was committed before, and what comes there is not seen yet, but for
-// writes of transactions across stores that it sees already, which are told again.
+// writes of transactions across stores that it sees already, which come again.
 func (tx *Txn) Cursor() (Cursor, error) {
 	at, err := tx.engine().LogPositions()
 	if err != nil {

@@ -108,7 +108,7 @@ func waitUnlocked(t *testing.T, db *DB) {
 	}
 }
 
-// Whoever leaves a transaction hears what became of it, or that nobody knows; and it
+// A caller that leaves a transaction gets its outcome, or the error that it is unknown; and it
 // is one of the two.
 func TestATransactionThatItsCallerLeavesIsWholeOrNothing(t *testing.T) {
 	db := openSmall(t, 3)
@@ -151,7 +151,7 @@ func TestATransactionThatItsCallerLeavesIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// addOrphanLock locks a key for a transaction that nobody leads.
+// addOrphanLock locks a key for a transaction that has no coordinator.
 func addOrphanLock(t *testing.T, db *DB, key, decider []byte) {
 	t.Helper()
 	ks := db.Default()
@@ -187,7 +187,7 @@ func TestWhatADeadTransactionHasLockedIsFreeAgain(t *testing.T) {
 	clock.advance(6 * time.Second) // its deadline has passed
 	must(t, ks.Set(ctx, keys[0], []byte("before")))
 	waitUnlocked(t, db)
-	// After a restart it is free at once: whoever led it is gone.
+	// After a restart it is free at once: its coordinator is gone.
 	addOrphanLock(t, db, keys[0], keys[2])
 	mustClose(t, db)
 	db = mustOpen(t, o)
@@ -198,7 +198,7 @@ func TestWhatADeadTransactionHasLockedIsFreeAgain(t *testing.T) {
 	mustClose(t, db)
 }
 
-// A decision that was made is carried out by whoever opens the store next.
+// A decision that was made is carried out by the next Open of the store.
 func TestADecisionIsCarriedOutAfterARestart(t *testing.T) {
 	disk := newCrashDisk()
 	o := tinyOptions(wal.Always, nil, threeStores(disk)...)
@@ -234,7 +234,7 @@ func TestADecisionIsCarriedOutAfterARestart(t *testing.T) {
 	mustClose(t, db)
 }
 
-// Nobody is turned away for ever: after three conflicts a transaction is the next one.
+// No transaction is turned away for ever: after three conflicts it is the next one.
 func TestALongTransactionHasItsTurn(t *testing.T) {
 	for _, stores := range []int{1, 3} {
 		t.Run(fmt.Sprintf("stores=%d", stores), func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestALongTransactionHasItsTurn(t *testing.T) {
 }
 
 // A transaction that waits for a range when the store is closed has not happened, and
-// its caller is told so.
+// its caller gets that error.
 func TestATransactionThatCloseInterruptsIsNotAcknowledged(t *testing.T) {
 	frozen, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -398,8 +398,8 @@ func TestWhoWaitsForATurnIsToldOfClose(t *testing.T) {
 	checkRefused(t, "who waits for a turn", toPublicError(<-answer), ErrClosed)
 }
 
-// Who leaves a queue before anything was tried that changes data is told that, and not
-// that the outcome is unknown.
+// A caller that leaves a queue before anything was tried that changes data gets that error, and not
+// the one that the outcome is unknown.
 func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	db := openIdle(t)
 	ks := db.Default()
@@ -433,7 +433,7 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	}
 	waitQueued(db, len(calls))
 	cancel()
-	waitQueued(db, len(calls)+1) // who has asked for a turn takes that back
+	waitQueued(db, len(calls)+1) // a caller that has asked for a turn takes that back
 	release()
 	for what, answer := range answers {
 		if err := <-answer; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
@@ -445,7 +445,7 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 	}
 }
 
-// One of two stores has failed. What nobody can bring to its end before the next Open is
+// One of two stores has failed. What cannot be finished before the next Open is
 // left to that: it takes up nothing meanwhile.
 func TestTransactionsAtAFailedStoreLeaveNothingBehind(t *testing.T) {
 	var broken atomic.Bool

@@ -18,7 +18,7 @@ import (
 // The keys of these tests live for briefly, and their transactions take long.
 const briefly, long = 20 * time.Millisecond, 60 * time.Millisecond
 
-// What a transaction was told of a key that it gave an expiry is what comes of it, though the
+// The results of a transaction for a key that it gave an expiry are the outcome, though the
 // time is over at the commit.
 func TestATransactionIsToldWhatComesOfKeysThatExpire(t *testing.T) {
 	hash := []byte("h")
@@ -170,7 +170,7 @@ func TestAKeyIsNotOverWithinTheTransactionThatDatedIt(t *testing.T) {
 	}
 }
 
-// A transaction is told whether a condition on an expiry holds, also if it would not by the
+// A transaction gets the result of a condition on an expiry, also if it would differ by the
 // clock of the commit.
 func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 	for _, flags := range []command.ExpireFlags{command.ExpireGT, command.ExpireLT} {
@@ -187,7 +187,7 @@ func TestAConditionOnAnExpiryHoldsAsTold(t *testing.T) {
 		})
 		if err == nil {
 			err = db.engine.UpdateCommands(ctx, func(tx *engine.CommandTxn) {
-				// It is in between when the transaction is told, and not at the commit.
+				// It is in between for the transaction, and not at the commit.
 				in := was - tx.NowMS() - briefly.Milliseconds()
 				told = tx.Eval(k.keyspace, p, &command.Expire{Key: p, Expiry: command.ExpireIn(in), Flags: flags}, true).Int
 				time.Sleep(long)

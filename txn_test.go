@@ -27,7 +27,7 @@ func runParallel(n int, f func(i int, rng *rand.Rand)) {
 	wg.Wait()
 }
 
-// Money moves between accounts, some of which come and go. Whoever looks at all
+// Money moves between accounts, some of which come and go. A reader of all
 // of them at once sees the same sum.
 func TestTransfersKeepTheSum(t *testing.T) {
 	const accounts, each = 8, 100
@@ -136,7 +136,7 @@ func TestNoWriteSkew(t *testing.T) {
 	}
 }
 
-// Everybody books if fewer than so many booked before. However the scan is
+// Each client books if fewer than so many booked before. However the scan is
 // limited: what it did not find counts.
 func TestNoPhantoms(t *testing.T) {
 	for name, o := range map[string]ScanOptions{

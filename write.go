@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// SetOptions say how a Set stores. The zero value stores always, for ever.
+// SetOptions specify how a Set stores. The zero value stores always, for ever.
 type SetOptions struct {
 	// TTL is how long the key lives, to the millisecond, rounded up. 0 means for ever.
 	TTL time.Duration
@@ -45,7 +45,7 @@ func (k *Keyspace) Set(ctx context.Context, key, value []byte) error {
 		return err
 	}
 	c := setPool.Get().(*pooledSet)
-	defer setPool.Put(c) // nobody leaves early here: the command is done
+	defer setPool.Put(c) // this function always waits: the command is done by then
 	p, err := k.appendPosition(c.keyBuf[:0], key)
 	if err != nil {
 		return err
@@ -134,12 +134,12 @@ func (k *Keyspace) AddOnce(ctx context.Context, id RequestID, key []byte, delta 
 	return reply.Int, err
 }
 
-// AddOptions say how an AddWith adds. The zero value adds always.
+// AddOptions specify how an AddWith adds. The zero value adds always.
 type AddOptions struct {
 	// IfPresent adds only if there is such a key; else the error is ErrNotStored.
 	IfPresent bool
 	// Request makes a retry harmless. That nothing was stored is remembered too: a
-	// retry hears the same, even if the key has come since.
+	// retry gets the same answer, even if the key has come since.
 	Request RequestID
 }
 

@@ -129,7 +129,7 @@ func (a *Actor[S, M, R]) Call(ctx context.Context, m M) (R, error) {
 	return a.callQueued(ctx, m)
 }
 
-// Post sends m and does not wait for it to be handled; nobody sees the reply.
+// Post sends m and does not wait for it to be handled; the reply is discarded.
 // A nil error means that m was accepted. In mode [Combining] a Post that finds
 // the actor free handles m before it returns.
 func (a *Actor[S, M, R]) Post(ctx context.Context, m M) error {
@@ -145,7 +145,7 @@ func (a *Actor[S, M, R]) Post(ctx context.Context, m M) error {
 	return a.sendEntry(ctx, n)
 }
 
-// sendEntry enters n, which nobody will wait for.
+// sendEntry enters n without waiting for it.
 func (a *Actor[S, M, R]) sendEntry(ctx context.Context, n *entry[M, R]) error {
 	mine, err := a.admitEntry(ctx, n)
 	if mine {
@@ -227,7 +227,7 @@ func hasEnded(ctx context.Context) bool {
 }
 
 // Do waits for its turn and calls f on the caller's goroutine with the state,
-// which nobody else touches meanwhile: no batch is in flight. An error other
+// which no other goroutine touches meanwhile: no batch is in flight. An error other
 // than [*PanicError] means that f was not called. Do takes no room in the
 // mailbox.
 func (a *Actor[S, M, R]) Do(ctx context.Context, f func(state *S)) error {

@@ -187,7 +187,7 @@ func (a *Actor[S, M, R]) replyToSenders() {
 	a.answers = nil
 }
 
-// finishEntry tells the sender of n that the reply is there. From then on n is the
+// finishEntry notifies the sender of n that the reply is there. From then on n is the
 // sender's; without a sender it goes back to the pool.
 func (a *Actor[S, M, R]) finishEntry(n *entry[M, R]) {
 	wake := n.wake

@@ -226,7 +226,7 @@ func newActorMap(tb testing.TB, mode actor.Mode) store {
 	return actorMap{f}
 }
 
-// lockedMap is the sharded map everybody writes first.
+// lockedMap is the sharded map that every program writes first.
 type lockedMap [64]struct {
 	mu sync.RWMutex
 	m  map[uint64]uint64

@@ -1,4 +1,4 @@
-// Package actor answers one question: who may touch this shard's state now?
+// Package actor answers one question: which goroutine may touch this shard's state now?
 //
 // An [Actor] owns a state of type S. Messages of type M come in through a
 // bounded mailbox, a [Handler] turns them into replies of type R, and at any
@@ -25,14 +25,14 @@
 //
 // In mode [Combining], the default, an actor has no goroutine. A caller that
 // finds it free runs its own message on the spot, with two atomic writes and no
-// switch of goroutines, and then the messages of those who came meanwhile. In
+// switch of goroutines, and then the messages that came meanwhile. In
 // mode [Owner] a goroutine of the actor's own runs every message: a call waits
 // for the switch to it and back, and callers never run the handler.
 //
-// A [sync.Mutex] around the state is simpler and, where nobody waits, faster:
+// A [sync.Mutex] around the state is simpler and, without contention, faster:
 // BenchmarkCounter shows by how much. Prefer it unless messages gain from being
-// handled together, or senders need what a mutex has not: a bound on those who
-// wait, a context that ends the wait, messages nobody waits for, a panic that is
+// handled together, or senders need what a mutex does not offer: a bound on the number of
+// waiters, a context that ends the wait, messages without a reply, a panic that is
 // contained. For a map that many goroutines share see package shardmap.
 //
 // # Limits

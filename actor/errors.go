@@ -69,9 +69,9 @@ type PanicError struct {
 // Error names the panic; the stack is left to the reader of Stack.
 func (e *PanicError) Error() string { return "actor: handler panicked: " + trimPackageName(e.Value) }
 
-// Unwrap gives the value that was panicked with, if it was an error, but not if
-// it is one by which this package says what became of a message: a handler that
-// panics with what another actor told it says nothing about its own message.
+// Unwrap returns the value that was panicked with, if it was an error, but not if
+// it is one by which this package reports the outcome of a message: a handler that
+// panics with an error of another actor says nothing about its own message.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	for _, fate := range []error{ErrFull, ErrStopped, ErrPoisoned, ErrAbandoned} {
@@ -92,7 +92,7 @@ func (e *PoisonedError) Error() string { return ErrPoisoned.Error() + ": " + tri
 // Is makes the error match [ErrPoisoned].
 func (e *PoisonedError) Is(target error) bool { return target == ErrPoisoned }
 
-// ShardError says which shard of a fleet, or which actor of a joint call, an
+// ShardError reports which shard of a fleet, or which actor of a joint call, an
 // error comes from.
 type ShardError struct {
 	Shard int

@@ -50,7 +50,7 @@ func ExampleBatch() {
 			positions[i] = len(d.lines)
 			d.lines = append(d.lines, line)
 		}
-		d.syncs++ // nobody is answered before this
+		d.syncs++ // no caller is answered before this
 	})
 	ctx := context.Background()
 	a, err := actor.New(disk{}, log, actor.Options{Turns: -1})

@@ -93,7 +93,7 @@ func (f *Fleet[S, M, R]) Do(ctx context.Context, shard int, g func(state *S)) er
 // gives a [*ShardError] with its number, and g is not called. Concurrent DoAlls
 // do not wait for each other in a circle, whatever the order of their shards. A
 // panic of g counts as a panic in each. What handlers must not do meanwhile is
-// said at the function [DoAll].
+// described at the function [DoAll].
 func (f *Fleet[S, M, R]) DoAll(ctx context.Context, shards []int, g func(states []*S)) error {
 	actors := make([]*Actor[S, M, R], len(shards))
 	for i, shard := range shards {
@@ -189,7 +189,7 @@ func (f *Fleet[S, M, R]) PostBatch(ctx context.Context, shard func(m M) int, ms 
 }
 
 // fleetBatch is the working memory of one fleet batch: the messages side by side
-// by shard. It belongs to nobody else, so shards may work in it directly even
+// by shard. It has no other user, so shards may work in it directly even
 // if the caller can leave.
 type fleetBatch[S, M, R any] struct {
 	ms         []M

@@ -288,7 +288,7 @@ func TestJointWorkTakesAllOrNothing(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &shard) || shard.Shard != 1 {
 			t.Error(err)
 		}
-		for _, k := range []int{0, 2} { // let go again
+		for _, k := range []int{0, 2} { // released again
 			if _, err := f.Call(ctx, k, parcel{}); err != nil {
 				t.Error(err)
 			}

@@ -114,7 +114,7 @@ func (a *Actor[S, M, R]) recordPanic(p *PanicError, n int) (next int) {
 
 // finishGoexit settles everything when the handler ends its goroutine in the middle of
 // a batch of n messages: those not reached fail too, the others are answered,
-// and the actor is let go. It runs deferred, as the last thing here.
+// and the actor is released. It runs deferred, as the last step.
 func (a *Actor[S, M, R]) finishGoexit(p *PanicError, n int) {
 	lo := a.current
 	if a.each == nil {
@@ -124,7 +124,7 @@ func (a *Actor[S, M, R]) finishGoexit(p *PanicError, n int) {
 	a.recordFailure(failedRange{lo: lo, hi: n, panic: p})
 	a.replyToSenders()
 	if n := a.ownEntry; n != nil && n.state.Load() != stateDone {
-		n.copyMessages(n.ms) // nobody waits any more, and the slices may be the caller's
+		n.copyMessages(n.ms) // no caller waits any more, and the slices may be the caller's
 		n.state.Store(stateAbandoned)
 	}
 	a.ownEntry = nil
@@ -194,7 +194,7 @@ func isGuardFunc(name string) bool {
 }
 
 // isInsideHandler reports whether a handler, of some actor, is among the callers.
-// Which actor it is cannot be told, so Stop refuses them all.
+// Which actor it is cannot be determined, so Stop refuses them all.
 func isInsideHandler() bool {
 	for _, name := range callerNames() {
 		if isGuardFunc(name) {

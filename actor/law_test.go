@@ -48,7 +48,7 @@ func newSeededRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// letter is a message that says who sent it and as which of its own.
+// letter is a message with its sender and its number among the sender's messages.
 type letter struct{ from, number int }
 
 // desk is a state without any protection: the race detector watches it.
@@ -143,7 +143,7 @@ func TestAcceptedMessagesAreHandledOnceInTheSendersOrderAndRefusedOnesNever(t *t
 		if err := a.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// Stopped and drained: nobody else touches the state any more.
+		// Stopped and drained: no goroutine touches the state any more.
 		state := actor.StateOf(a)
 		if state.disorder != "" {
 			t.Error(state.disorder)
@@ -241,7 +241,7 @@ func (s *sender) callBatch(ctx context.Context, size int) error {
 	return nil
 }
 
-// readState reads the state with nobody else at it.
+// readState reads the state while no other goroutine uses it.
 func (s *sender) readState(ctx context.Context) error {
 	var disorder string
 	err := s.a.Do(ctx, func(d *desk) {
@@ -357,7 +357,7 @@ func recordHistory(t *testing.T, r *rand.Rand, o actor.Options) []porcupine.Oper
 	return history
 }
 
-// ledger is an actor beside what it should be: a list of what it was told,
+// ledger is an actor beside what it should be: a list of what it received,
 // each answered with the number of entries before it. A negative message
 // panics after it was written down.
 type ledger struct {

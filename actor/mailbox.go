@@ -8,7 +8,7 @@ import (
 )
 
 // A node is one entry of the mailbox: a call, a post, a batch of either, or a
-// request for the actor itself. Nodes are pooled; who returns one to the pool
+// request for the actor itself. Nodes are pooled; which side returns one to the pool
 // follows from its state (see recycle's callers): the sender that got its
 // reply, or the holder of the actor if no sender waits.
 type entry[M, R any] struct {
@@ -30,20 +30,20 @@ type entry[M, R any] struct {
 type entryKind uint8
 
 const (
-	kindCall      entryKind = iota // one message, somebody waits for the reply
-	kindPost                       // one message, nobody waits
-	kindCallBatch                  // several messages, somebody waits
-	kindPostBatch                  // several messages, nobody waits
+	kindCall      entryKind = iota // one message, a caller waits for the reply
+	kindPost                       // one message, no caller waits
+	kindCallBatch                  // several messages, a caller waits
+	kindPostBatch                  // several messages, no caller waits
 	kindExclusive                  // no message: the sender wants to hold the actor
 )
 
-// The states of a node that somebody waits for.
+// The states of a node that a sender waits for.
 //
 //	queued -> waiting -> parked        by the sender
 //	queued | waiting | parked -> done  by the holder: the reply is there
 //	waiting | parked -> leader         by the holder: the actor is yours now
 //	leader -> done                     by the sender, as holder
-//	parked | leader -> abandoned       by the sender: nobody waits any more
+//	parked | leader -> abandoned       by the sender: it waits no more
 const (
 	stateQueued    uint32 = iota // sent, but its sender is busy elsewhere
 	stateWaiting                 // its sender is about to sleep
@@ -87,7 +87,7 @@ func (a *Actor[S, M, R]) getEntry(k entryKind) *entry[M, R] {
 	}
 	n.kind = k
 	if k == kindPost || k == kindPostBatch {
-		n.state.Store(stateAbandoned) // nobody will wait for it
+		n.state.Store(stateAbandoned) // no caller will wait for it
 		return n
 	}
 	if n.wake == nil {
@@ -119,8 +119,8 @@ func (a *Actor[S, M, R]) recycleEntry(n *entry[M, R]) {
 // messages alike. Both grow; the first is lowered again only for messages that
 // got a place and then did not come.
 //
-// Senders that find no room stand in a line and are given room in that order;
-// while there is a line nobody overtakes it.
+// Senders that find no room queue up and are given room in that order;
+// while there is a queue no sender overtakes it.
 type mailboxRoom struct {
 	capacity    int64
 	admitted    atomic.Int64 // messages that ever got a place and came, or still may
@@ -133,7 +133,7 @@ type mailboxRoom struct {
 
 	mu            sync.Mutex
 	waiters       []*roomWaiter
-	waitersClosed bool // closed: nobody may stand in line any more
+	waitersClosed bool // closed: no sender may queue up any more
 }
 
 // A place in the line for room.
@@ -254,7 +254,7 @@ func (r *mailboxRoom) leaveWaiters(ctx context.Context, p *roomWaiter) error {
 	return ctx.Err()
 }
 
-// closeWaiters sends everybody in the line away with err, and all who would stand in
+// closeWaiters sends all senders in the queue away with err, and all that would join
 // it later. It only makes their refusal prompt: those it missed would get room
 // as the mailbox drains, and then be taken or find the actor closed.
 func (r *mailboxRoom) closeWaiters(err error) {

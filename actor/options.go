@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Mode says who runs the handler.
+// Mode selects the goroutine that runs the handler.
 type Mode uint8
 
 const (
-	// Combining lets callers run it: whoever finds the actor free runs its own
-	// message and those of all who wait. No goroutine, nothing to leak.
+	// Combining lets callers run it: a caller that finds the actor free runs its own
+	// message and all those that wait. No goroutine, nothing to leak.
 	Combining Mode = iota
 	// Owner gives the actor a goroutine that runs it and lives until Stop. For
 	// handlers that must not run on, or hold up, a caller's goroutine.
@@ -29,7 +29,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// FullPolicy says what happens to a sender that finds the mailbox full.
+// FullPolicy specifies what happens to a sender that finds the mailbox full.
 type FullPolicy uint8
 
 const (
@@ -51,7 +51,7 @@ func (p FullPolicy) String() string {
 	return fmt.Sprintf("FullPolicy(%d)", uint8(p))
 }
 
-// PanicPolicy says what becomes of an actor whose handler panicked.
+// PanicPolicy specifies what becomes of an actor whose handler panicked.
 type PanicPolicy uint8
 
 const (
@@ -76,7 +76,7 @@ func (p PanicPolicy) String() string {
 
 // Options configure an actor. The zero value works.
 type Options struct {
-	// Mode says who runs the handler. Default Combining.
+	// Mode selects the goroutine that runs the handler. Default Combining.
 	Mode Mode
 	// Capacity bounds the messages that wait in the mailbox; those being
 	// handled do not count. Default 1024: enough that bursts form large
@@ -84,7 +84,7 @@ type Options struct {
 	// millisecond by handlers of a few hundred nanoseconds a message. At
 	// least 1.
 	Capacity int
-	// Full says what happens to a sender when there is no room. Default Block.
+	// Full specifies what happens to a sender when there is no room. Default Block.
 	Full FullPolicy
 	// MaxBatch bounds the messages that the handler sees at once. Default 256:
 	// what is paid once per batch is then paid for little, and the first
@@ -96,28 +96,28 @@ type Options struct {
 	// Default 16: handing over costs a goroutine switch. Negative means none:
 	// right for handlers that block, on a disk for instance. Unused by Owner.
 	Turns int
-	// Gather makes a combining caller let others run first, once, so that those
-	// who were answered just before are in its batch with their next message. One
+	// Gather makes a combining caller let others run first, once, so that callers
+	// that were answered just before are in its batch with their next message. One
 	// that finds the actor free does so only if it has had company lately. Right
 	// for handlers whose batches cost the same whatever their size, such as one
 	// write to a disk. Unused by Owner.
 	Gather bool
-	// AfterPanic says whether a panic ends the actor. Default Poison.
+	// AfterPanic specifies whether a panic ends the actor. Default Poison.
 	AfterPanic PanicPolicy
-	// OnPanic, if set, hears of every panic, also those that hit only posted
+	// OnPanic, if set, is called with every panic, also those that hit only posted
 	// messages and so reach no caller. It runs while the actor is held: it
 	// must be quick and must not call the actor. It has a goroutine of its
 	// own, and a panic in it is dropped.
 	OnPanic func(*PanicError)
-	// SampleEvery says how many messages, and how many batches, go by for one
+	// SampleEvery specifies how many messages, and how many batches, go by for one
 	// whose time is measured. Default 64: reading a clock costs
 	// about as much as an uncontended call. 1 measures all, negative none.
 	SampleEvery int
 	// Now is the monotonic clock behind the latency figures. Default: time
 	// since the package was loaded. It is read while the actor is held, by
-	// whoever holds it, and also by senders: it must be safe for concurrent
+	// its holder, and also by senders: it must be safe for concurrent
 	// use, must not call the actor, and must neither panic nor end its
-	// goroutine, or the actor stays held and nobody is answered any more.
+	// goroutine, or the actor stays held and no message is answered any more.
 	Now func() time.Duration
 }
 

@@ -248,7 +248,7 @@ func exitInPanic() {
 	runtime.Goexit()
 }
 
-// mustAnswer checks that a is not held by somebody who is gone, and stops it.
+// mustAnswer checks that a is not held by a goroutine that is gone, and stops it.
 func mustAnswer(t *testing.T, a *worker) {
 	t.Helper()
 	synctest.Wait()
@@ -338,7 +338,7 @@ func TestACallerThatWasEndedHasItsSlicesBack(t *testing.T) {
 	})
 }
 
-// Who held the actor before, and was answered, has nothing to do with a caller
+// A caller that held the actor before, and was answered, has nothing to do with a caller
 // that is ended later.
 func TestACallerThatIsEndedTakesNobodyElseWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

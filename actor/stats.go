@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	Depth    int  // messages waiting in the mailbox
 	DepthMax int  // the most that ever waited
-	Busy     bool // somebody holds the actor
+	Busy     bool // the actor is held
 
 	Accepted  uint64 // messages taken, into the mailbox or straight to the handler
 	Refused   uint64 // messages turned away: full, stopped, poisoned, context ended
@@ -176,7 +176,7 @@ func (h *Histogram) Add(o Histogram) {
 	h.MaxNS = max(h.MaxNS, o.MaxNS)
 }
 
-// histogramRecorder is a histogram being filled by the holder and read by anybody.
+// histogramRecorder is a histogram being filled by the holder and read by any goroutine.
 type histogramRecorder struct {
 	counts [histogramBuckets]atomic.Uint64
 	sum    atomic.Uint64

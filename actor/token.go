@@ -16,7 +16,7 @@ import (
 //	             ones and at the end to locked
 //	closed       stopped for good
 //
-// Whoever turns nil into something else holds the actor, or makes the owner
+// The goroutine that turns nil into something else holds the actor, or makes the owner
 // goroutine hold it. Holding passes from goroutine to goroutine: by the word,
 // by a node's state becoming leader, or through the owner's wake channel.
 
@@ -137,7 +137,7 @@ func (a *Actor[S, M, R]) tryFree() bool {
 }
 
 // endTurn ends a turn that handled the caller's own message: it frees the actor,
-// or works on for those who came meanwhile.
+// or continues with the messages that came meanwhile.
 func (a *Actor[S, M, R]) endTurn(ctx context.Context) {
 	if a.head == nil && a.tryFree() {
 		return
@@ -163,7 +163,7 @@ func (a *Actor[S, M, R]) releaseActor() {
 			return
 		}
 	}
-	// Only posts and abandoned calls are left: somebody has to run them.
+	// Only posts and abandoned calls are left: a goroutine has to run them.
 	go a.drainMailbox()
 }
 
@@ -185,9 +185,9 @@ func (a *Actor[S, M, R]) offerTo(n *entry[M, R]) bool {
 }
 
 // step does the next thing there is to do with a held actor: it handles a
-// batch, or gives the actor to whoever is next and asked for it. self is the
+// batch, or gives the actor to the next goroutine that asked for it. self is the
 // entry of the holder, if it is still in the line. more reports that the holder
-// has to go on; else the actor is free, somebody else's, or what self asked for.
+// has to go on; else the actor is free, held by another, or what self asked for.
 //
 // As leader the holder was the first in line that waited, so every request for
 // the actor before self is abandoned: it keeps the actor until self is served.
@@ -346,10 +346,10 @@ func (a *Actor[S, M, R]) beginStop() {
 	if a.stopping.Swap(true) {
 		return
 	}
-	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps saying so
+	a.gate.CompareAndSwap(nil, &refusal{err: ErrStopped}) // a poisoned actor keeps its error
 	a.mailboxRoom.closeWaiters(ErrStopped)
 	// A holder that freed the actor just now did not see stopping. An entry
-	// of our own makes sure that somebody looks again.
+	// of our own makes sure that there is another look.
 	n := a.getEntry(kindExclusive)
 	n.state.Store(stateAbandoned)
 	if mine, err := a.pushEntry(n); mine || err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cleavekv/cleave/actor"
 )
 
-// A handler that takes a while, as a sync to disk does: those who come
+// A handler that takes a while, as a sync to disk does: messages that come
 // meanwhile are the next batch, so the number of batches does not depend on
 // the number of callers.
 func TestCallersOfABlockingHandlerShareItsBatches(t *testing.T) {
@@ -36,16 +36,16 @@ func TestCallersOfABlockingHandlerShareItsBatches(t *testing.T) {
 		}
 		wg.Wait()
 		stopAndRead(t, a)
-		// Each round is at most two batches: whoever comes first, and the rest.
+		// Each round is at most two batches: the first caller, and the rest.
 		if st := a.Stats(); st.Handled != callers*rounds || st.Batches > 2*rounds+1 {
 			t.Errorf("%d messages in %d batches", st.Handled, st.Batches)
 		}
 	})
 }
 
-// Those who were answered together come back together, although the first of them
+// Callers that were answered together come back together, although the first of them
 // finds the actor free before the others have run at all: here there is one
-// processor, and the handler does not let it go, as a system call does not at first.
+// processor, and the handler does not release it, as a system call does not at first.
 func TestCallersWhoHadCompanyWaitForIt(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	first := true
@@ -98,7 +98,7 @@ func TestACombiningCallerWorksForOthersOnlyForItsTurns(t *testing.T) {
 			if got, want := time.Since(start), time.Duration(1+max(turns, 0))*time.Millisecond; got != want {
 				t.Errorf("turns %d: the caller was held for %v, want %v", turns, got, want)
 			}
-			time.Sleep(time.Second) // somebody else does the rest
+			time.Sleep(time.Second) // another goroutine does the rest
 			stopAndRead(t, a)
 			if batches != 100 {
 				t.Errorf("turns %d: %d batches", turns, batches)
@@ -132,12 +132,12 @@ func TestACombiningCallerWhoseContextEndsWorksForNobodyElse(t *testing.T) {
 }
 
 // A caller that was made the holder, has its answer, works on for others and
-// meets somebody who asked for the actor: it gives it away and returns.
+// meets a caller that asked for the actor: it gives it away and returns.
 func TestACallerThatGivesTheActorAwayIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newWorker(t, actor.Options{Turns: 1, MaxBatch: 1})
 		release := occupyActor(t, a)
-		if err := a.Post(t.Context(), job{id: 1}); err != nil { // the turn of who is in now
+		if err := a.Post(t.Context(), job{id: 1}); err != nil { // the turn of the present holder
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup

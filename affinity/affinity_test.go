@@ -279,7 +279,7 @@ func TestEveryCrossingIsCountedAndAudited(t *testing.T) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			// Equal declarations are one crossing, whoever makes the bridge.
+			// Equal declarations are one crossing, whichever side makes the bridge.
 			bridge := must(affinity.NewBridge(w.east, w.west, "billing", "settle"))
 			for range each {
 				if guest, err := bridge.Cross(eve); err != nil || guest.Value() != "eve" || !guest.Crossed() {

@@ -64,7 +64,7 @@ func (s *Space[K]) getOrAddRecord(c Crossing) *crossingRecord {
 	return r
 }
 
-// Cross counts the crossing, tells the space's Audit, and returns k as a key
+// Cross counts the crossing, calls the space's Audit, and returns k as a key
 // that shard To takes. It refuses a zero key and one of another space, and
 // does not count it.
 func (b *Bridge[From, To, K]) Cross(k Key[From, K]) (Key[To, K], error) {
@@ -79,8 +79,8 @@ func (b *Bridge[From, To, K]) Cross(k Key[From, K]) (Key[To, K], error) {
 	return Key[To, K]{origin: k.origin, value: k.value}, nil
 }
 
-// Crossings returns every declared crossing with its count, also those that
-// nobody has used, ordered by From, To, Who and Reason.
+// Crossings returns every declared crossing with its count, unused ones
+// included, ordered by From, To, Who and Reason.
 func (s *Space[K]) Crossings() []Crossing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ type Case[K comparable, A, R any] struct {
 	run   func(K, A) (R, error) // nil if On was given no function
 }
 
-// On says that f handles the keys that live on h's shard. A generic function
+// On makes f the handler of the keys that live on h's shard. A generic function
 // serves all shards: On(east, deposit[East]), On(west, deposit[West]).
 func On[S any, K comparable, A, R any](h Home[S, K], f func(Key[S, K], A) (R, error)) Case[K, A, R] {
 	c := Case[K, A, R]{shard: h.shard}

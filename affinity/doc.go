@@ -16,7 +16,7 @@
 //
 // Keys that arrive at run time enter typed code through a [Switch], whose
 // construction fails if a shard has no case. To hand a key of one shard to
-// another there is one door, [Bridge.Cross]: it is declared with who and why,
+// another there is one door, [Bridge.Cross]: it is declared with its user and reason,
 // counted, and shown to an audit function.
 //
 // What the compiler promises: no conversion, literal or assignment turns a key

@@ -122,7 +122,7 @@ func ExampleSwitch() {
 	// affinity: bad switch: no case for affinity_test.West
 }
 
-// Locate tells where a key lives if it is not here.
+// Locate returns where a key lives if it is not here.
 func ExampleHome_Locate() {
 	space := must(affinity.NewSpace(affinity.Config[string]{
 		Shards: []affinity.Declaration{affinity.Declare[East](0), affinity.Declare[West](1)},

@@ -16,7 +16,7 @@ type Declaration struct {
 	index int
 }
 
-// Declare says that S is the tag of shard index. The index is written out
+// Declare makes S the tag of shard index. The index is written out
 // because it decides where keys live: the order of a list is too easily
 // changed. S must be a defined type of the caller's, such as
 // `type East struct{}`.
@@ -33,7 +33,7 @@ type Config[K comparable] struct {
 	// Route turns a hash into the index of a shard, for instance a
 	// route.Router's Route. Default: the hash modulo the number of shards.
 	Route func(hash.Stable) int
-	// Audit, if set, is told of every crossing before the crossed key can be
+	// Audit, if set, is called with every crossing before the crossed key can be
 	// used, on the caller's goroutine. It must be safe for concurrent use.
 	Audit func(Crossing, K)
 }
@@ -190,7 +190,7 @@ var ErrAbsent = errors.New("affinity: no such row")
 // another with [Shard.Do].
 var ErrDone = errors.New("affinity: transaction is over")
 
-// ElsewhereError tells where a key lives. It matches [ErrElsewhere].
+// ElsewhereError reports where a key lives. It matches [ErrElsewhere].
 type ElsewhereError struct {
 	Asked string // the tag of the shard that was asked
 	Owner string // the tag of the shard that has the key

@@ -19,7 +19,7 @@ type Cache[K comparable, V any] struct {
 	opts      Options[K, V]
 	createdAt time.Time
 	entries   *otter.Cache[K, *entry[V]]
-	// epochs say what may be kept: nothing while a feed that should be followed is not.
+	// epochs decide what may be kept: nothing while a feed that should be followed is not.
 	// Entries of older ones are there no more.
 	epochs freshness.EpochClock
 
@@ -34,7 +34,7 @@ type Cache[K comparable, V any] struct {
 	// ctx ends with Close, and done waits for what was begun by then.
 	ctx     context.Context
 	cancel  context.CancelFunc
-	closeMu sync.RWMutex // held by whoever adds to done, or ends ctx
+	closeMu sync.RWMutex // held to add to done, and to end ctx
 	wg      sync.WaitGroup
 }
 
@@ -68,7 +68,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	return c, nil
 }
 
-// Close ends the feed and all loads, and waits for them. Whoever waits for a load gets
+// Close ends the feed and all loads, and waits for them. A caller that waits for a load gets
 // ErrClosed, and so do later calls. Do not call it from a loader.
 func (c *Cache[K, V]) Close() error {
 	c.closeMu.Lock()
@@ -134,8 +134,8 @@ func (c *Cache[K, V]) lookupEntry(ctx context.Context, key K) *entry[V] {
 	return nil
 }
 
-// Invalidate forgets keys. It is for whoever changes what the loader reads: change it
-// first, then call this.
+// Invalidate forgets keys. Call it after a change to what the loader reads, never
+// before.
 func (c *Cache[K, V]) Invalidate(keys ...K) {
 	for _, key := range keys {
 		l := c.flightShardOf(key)

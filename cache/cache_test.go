@@ -326,7 +326,7 @@ func TestKeysThatNoMapCanHold(t *testing.T) {
 		}()
 		_, _ = c.GetMany(ctx, 2, []int{3})
 	}()
-	mustGet(t, c, 2, 1) // nobody waits for a load that was never begun
+	mustGet(t, c, 2, 1) // no caller waits for a load that never began
 }
 
 func TestAClosedCacheSaysSo(t *testing.T) {

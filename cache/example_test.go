@@ -8,7 +8,7 @@ import (
 	"github.com/cleavekv/cleave/cache"
 )
 
-// Who changes what the loader reads forgets it afterwards. A cache of several processes follows
+// A writer that changes what the loader reads invalidates it afterwards. A cache of several processes follows
 // a source of changes instead, such as the feed of a store: see package storecache.
 func ExampleCache_Invalidate() {
 	ctx := context.Background()

@@ -15,12 +15,12 @@ type feedState struct {
 	started       bool
 	err           error         // why it follows no more for now, or nil
 	invalidatedTo Place         // all up to here is invalidated
-	changed       chan struct{} // closed at the next change of the above; nil if nobody waits
+	changed       chan struct{} // closed at the next change of the above; nil without waiters
 	place         func() Place  // of the source, as covers
 	covers        func(at, place Place) bool
 }
 
-// setProgress notes a change, and wakes those who wait for one.
+// setProgress notes a change, and wakes the goroutines that wait for one.
 func (f *feedState) setProgress(passed Place, ended error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ type Change[K comparable] struct {
 	After Place
 }
 
-// Source tells a cache what has changed: see [Cache.Follow]. Package storecache has that of a
+// Source notifies a cache of what has changed: see [Cache.Follow]. Package storecache has that of a
 // store.
 type Source[K comparable] interface {
 	// Now returns the place behind all that has changed so far.
@@ -107,7 +107,7 @@ func (c *Cache[K, V]) Follow(from Source[K]) error {
 // minFeedRetryPause is how long it takes at first to follow a feed again that broke off.
 const minFeedRetryPause = 10 * time.Millisecond
 
-// readFeed invalidates what the feed tells of, until it breaks off.
+// readFeed invalidates the keys of the feed, until it breaks off.
 func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -119,13 +119,13 @@ func (c *Cache[K, V]) readFeed(from Source[K], at Place) (err error) {
 			return err
 		}
 		c.Invalidate(change.Keys...)
-		// Only now: who waits for this place reads what is told before it.
+		// Only now: a caller that waits for this place sees every change before it.
 		c.feed.setProgress(change.After, nil)
 	}
 	return errors.New("cache: the feed has ended")
 }
 
-// interruptFeed forgets everything and keeps nothing: what is told meanwhile is not heard.
+// interruptFeed forgets everything and keeps nothing: changes meanwhile are missed.
 func (c *Cache[K, V]) interruptFeed(err error) {
 	c.epochs.Interrupt()
 	c.discardEntries()
@@ -134,7 +134,7 @@ func (c *Cache[K, V]) interruptFeed(err error) {
 
 // resumeFeed begins to keep what is loaded from now on, and returns the place from which the
 // feed is to be read. The place comes first: a load of the new epoch reads what was
-// there at that place, or something newer that the feed tells of.
+// there at that place, or something newer that the feed reports.
 func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
 	at := from.Now()
 	c.epochs.Resume()
@@ -143,7 +143,7 @@ func (c *Cache[K, V]) resumeFeed(from Source[K]) Place {
 	return at
 }
 
-// Wait returns when the cache has heard of all that has changed before a place in the
+// Wait returns when the cache has received all that has changed before a place in the
 // source that it follows: a Get after that returns nothing older. While the feed is interrupted nothing is kept, so that there
 // is nothing to wait for.
 func (c *Cache[K, V]) Wait(ctx context.Context, place Place) error {

@@ -23,13 +23,13 @@ type flightShard[K comparable, V any] struct {
 
 // flight is one load.
 type flight[V any] struct {
-	ctx  context.Context // of who asked first: its values are the loader's
+	ctx  context.Context // of the first caller: its values are the loader's
 	done chan struct{}   // closed when value and err are there
-	// load reports whether its value may be kept. If not it goes to those who wait for it,
-	// who came before, and to nobody else. Under the lane's lock.
+	// load reports whether its value may be kept. If not it goes only to the callers that
+	// wait for it, all of which came before. Under the lane's lock.
 	load      freshness.Load
 	startedAt time.Duration
-	// next is the load that begins when this one ends, for those who came after it had
+	// next is the load that begins when this one ends, for callers that came after it had
 	// become stale. Under the lane's lock.
 	next *flight[V]
 
@@ -113,7 +113,7 @@ func (c *Cache[K, V]) getOrCreateFlight(ctx context.Context, key K) (f *flight[V
 	return f, true, nil
 }
 
-// refreshInBackground loads a key again, if nobody does, and does not wait for it.
+// refreshInBackground loads a key again, unless a load is under way, and does not wait for it.
 func (c *Cache[K, V]) refreshInBackground(ctx context.Context, key K) {
 	l := c.flightShardOf(key)
 	l.mu.Lock()
@@ -168,8 +168,8 @@ func (c *Cache[K, V]) callLoader(ctx context.Context, key K) (V, error) {
 	return value, err
 }
 
-// loadContext is what a loader is given: the values of who asked first, but no end of
-// theirs.
+// loadContext is the context of a loader: it has the values of the first caller's context, but does not
+// end with it.
 func (c *Cache[K, V]) loadContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if c.opts.LoadTimeout > 0 {
@@ -182,7 +182,7 @@ func (c *Cache[K, V]) loadContext(ctx context.Context) (context.Context, context
 }
 
 // finishLoad ends a load: it keeps what it has come to, if nothing happened to the key since
-// it began, gives it to those who wait, and begins the next.
+// it began, gives it to the waiting callers, and begins the next.
 func (c *Cache[K, V]) finishLoad(key K, f *flight[V], value V, err error) {
 	if err != nil && c.ctx.Err() != nil {
 		err = ErrClosed // which is why its context has ended
@@ -241,7 +241,7 @@ func (c *Cache[K, V]) GetMany(ctx context.Context, keys ...K) (map[K]V, error) {
 	var load []K
 	var errs []error
 	for _, key := range keys {
-		_ = flights[key] // one that cannot be hashed panics before anybody waits for the load of another
+		_ = flights[key] // one that cannot be hashed panics before a caller waits for the load of another
 	}
 	for _, key := range keys {
 		if _, ok := flights[key]; ok {

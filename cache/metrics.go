@@ -29,7 +29,7 @@ type Metrics struct {
 	// Entries are kept now, about. Bytes are what they take with MaxBytes, else 0.
 	Entries int
 	Bytes   int64
-	// Following tells that the cache follows a feed, and FeedErr why it does not, if it
+	// Following reports whether the cache follows a feed, and FeedErr why it does not, if it
 	// should; then every Get loads.
 	Following bool
 	FeedErr   error

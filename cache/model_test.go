@@ -42,12 +42,12 @@ func scaleRounds(n int) int {
 }
 
 // sourceModel is what the cache should look like from outside: the source, whose values are
-// numbers that grow, and what each caller may be told.
+// numbers that grow, and what each caller may get.
 type sourceModel struct {
 	mu           sync.Mutex
 	values       map[int]int // by key; odd ones are not there
 	writtenAt    map[int][]time.Time
-	minCommitted map[int]int // the newest that an invalidation has told of
+	minCommitted map[int]int // the newest of which there was an invalidation
 	activeLoads  map[int]int
 	faults       []error
 }
@@ -73,7 +73,7 @@ func (d *sourceModel) requireCurrent(keys ...int) {
 	}
 }
 
-// minVersion is the oldest value that a caller of now may get, who accepts what was current a
+// minVersion is the oldest value that a caller of now may get that accepts what was current a
 // while ago.
 func (d *sourceModel) minVersion(key int, ago time.Duration) int {
 	d.mu.Lock()
@@ -115,7 +115,7 @@ type modelRun struct {
 	random *rand.Rand
 	source *sourceModel
 	cache  *Cache[int, int]
-	maxAge time.Duration // how old a value may be that nobody was told of
+	maxAge time.Duration // the maximum age of a value that changed without a notification
 	gets   sync.WaitGroup
 }
 
@@ -178,7 +178,7 @@ func (x *modelRun) step() {
 		x.cache.Invalidate(key)
 		x.source.requireCurrent(key)
 	case n < 16:
-		x.source.writeKey(key) // and nobody is told
+		x.source.writeKey(key) // without a notification
 	case n < 17:
 		x.source.writeKey(key)
 		x.cache.Flush()

@@ -38,7 +38,7 @@ type Options[K comparable, V any] struct {
 	// were loaded together are not loaded again together. Default 0.1; -1 for none.
 	Jitter float64
 	// NotFoundTTL is how long it is remembered that there is no value. Default a tenth
-	// of TTL: who asks for what is not there often waits for it. -1 for not at all.
+	// of TTL: a caller that asks for an absent value often waits for it. -1 for not at all.
 	NotFoundTTL time.Duration
 	// StaleFor is for how long after its TTL a value is still returned while it is loaded
 	// again, and while that fails. What was invalidated is never returned. Default 0.
@@ -153,7 +153,7 @@ type PanicError struct {
 	Stack []byte // of the loader
 }
 
-// Error tells what the loader panicked with.
+// Error returns what the loader panicked with.
 func (e *PanicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, e.Value) }
 
 // Is matches ErrPanic.

@@ -13,7 +13,7 @@ import (
 // Add adds delta to a counter, which it makes if there is none. After an error that
 // matches cleave.ErrUnknown it may have been added or not: use AddOnce if that matters.
 // It is refused with cleave.ErrOverflow only if the sum would not fit into 64 bits, and
-// with cleave.ErrNotInteger or cleave.ErrWrongType if somebody else wrote to its keys.
+// with cleave.ErrNotInteger or cleave.ErrWrongType if another program wrote to its keys.
 func (c *Counters) Add(ctx context.Context, name string, delta int64) error {
 	s, err := c.getState(ctx, name)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Counters) addToAnyPart(ctx context.Context, s *counterState, delta int6
 	v := s.view.Load()
 	i := pickPart(len(v.partKeys))
 	// A part that was closed sends to the newest view, and a second one to part 0,
-	// which is always open: nobody runs after a counter that changes all the time.
+	// which is always open: no add runs after a counter that changes all the time.
 	for tries := 0; i > 0 && tries < 2; tries++ {
 		err := c.addToOpenPart(ctx, v.partKeys[i], delta, cleave.RequestID{})
 		if !errors.Is(err, cleave.ErrNotStored) {

@@ -37,7 +37,7 @@ type counterState struct {
 	adds, addTime atomic.Int64
 	recentlyUsed  atomic.Bool // since the last look
 	cached        cachedSum
-	// Of the one who looks: when nobody used it for a while it is forgotten.
+	// Of the goroutine that looks at the load: an unused counter is forgotten after a while.
 	sizer       splitcount.Sizer
 	idleWindows int
 }
@@ -138,7 +138,7 @@ func (c *Counters) runSizers(ctx context.Context) {
 	}
 }
 
-// maxIdleWindows is after how many windows a counter that nobody used is forgotten.
+// maxIdleWindows is the number of windows after which an unused counter is forgotten.
 const maxIdleWindows = 40
 
 // stepSizers decides about all counters that are in use.
@@ -192,7 +192,7 @@ type Options struct {
 	// Now is the clock that the age of sums and the time of adds is measured by.
 	// Default time.Now.
 	Now func() time.Time
-	// Resized is told when a counter got another number of parts, or could not: err
+	// Resized is called when a counter got another number of parts, or could not: err
 	// says why. It must not call methods of the Counters.
 	Resized func(name string, from, to int, err error)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/caller"
 )
 
-// As long as anybody adds, the sum lies between what was acknowledged when it was asked for
-// and what was begun when it was told, while the counter grows and shrinks and its shards move.
+// While there are adds, the sum lies between what was acknowledged when it was asked for
+// and what was begun when it was returned, while the counter grows and shrinks and its shards move.
 func TestSumsAreExactWhileCountersChange(t *testing.T) {
 	for i, o := range []cleave.Options{{Groups: 4}, {Stores: 2, Groups: 4}} {
 		for j, kind := range []string{"hash", "range"} {
@@ -278,7 +278,7 @@ func TestMisuseIsRefusedAndSaysWhatIsWrong(t *testing.T) {
 	wantError(t, "three parts", c.Resize(ctx, "n", 3), cleave.ErrOptions)
 	wantError(t, "a request of nothing", c.Write(ctx, "n", 1, func(b *cleave.Batch) { b.Request = db.NewRequestID() }), cleave.ErrOptions)
 
-	// Somebody else writes to the keys of counters.
+	// Another program writes to the keys of counters.
 	must(t, ks.Set(ctx, c.layout.partKey("text", 0), []byte("five")))
 	_, err = ks.HSet(ctx, c.layout.partKey("hash", 0), cleave.Field{Name: []byte("f"), Value: []byte("v")})
 	must(t, err)
@@ -328,7 +328,7 @@ func TestAWriteHappensWithItsAddOrNotAtAll(t *testing.T) {
 	wantSum(t, c, "once", 1)
 }
 
-// What a counter is given by the load alone: many who wait make it grow if that helps.
+// What a counter does by the load alone: many waiting adds make it grow if that helps.
 func TestACounterFollowsItsLoad(t *testing.T) {
 	db := openMemory(t, cleave.Options{Groups: 4})
 	var changes []string

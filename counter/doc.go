@@ -14,7 +14,7 @@
 //     the store's durability goes.
 //   - [Counters.Sum] is exact: the state of one moment between call and return, and
 //     [Counters.SumTx] is part of a serializable transaction.
-//   - [Counters.Fast] is a sum that was exact at most as long ago as the caller says.
+//   - [Counters.Fast] is a sum that was exact at most as long ago as the caller allows.
 //   - A retry of [Counters.AddOnce] with the same id does not add again, whatever
 //     happened to the counter meanwhile.
 //

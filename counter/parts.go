@@ -40,7 +40,7 @@ func (c *Counters) Resize(ctx context.Context, name string, parts int) error {
 	return nil
 }
 
-// openParts opens parts. It reads none of those that are open, so that it is in nobody's way.
+// openParts opens parts. It reads none of the open ones, so it conflicts with no adds.
 func (c *Counters) openParts(tx *cleave.Txn, name string, from, to int) error {
 	for i := from; i < to; i++ {
 		if err := tx.Set(c.keyspace, c.layout.partKey(name, i), []byte("0")); err != nil {

@@ -76,14 +76,14 @@ type Reading struct {
 
 // cachedSum is the last sum of a counter that was read.
 type cachedSum struct {
-	readSlot chan struct{} // taken by the one who reads
+	readSlot chan struct{} // taken by the caller that reads
 	sum      int64
 	readAt   time.Time // before it was read; zero if it was not
 }
 
 // Fast returns a sum that was exact at some moment after the call, or before it by no more
 // than bound, by the clock of Options.Now. It is kept in memory, and read again by one
-// caller for all who wait when it is too old.
+// caller for all that wait when it is too old.
 func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (Reading, error) {
 	s, err := c.getState(ctx, name)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (
 	return Reading{Sum: s.cached.sum, Age: c.opts.Now().Sub(s.cached.readAt)}, nil
 }
 
-// isFreshFor reports whether what is cached is young enough for one who asked then. What is
+// isFreshFor reports whether what is cached is young enough for a caller that asked then. What is
 // of the future is of a clock that went back, and of no known age.
 func (k *cachedSum) isFreshFor(asked, now time.Time, bound time.Duration) bool {
 	return !k.readAt.IsZero() && !k.readAt.After(now) && asked.Sub(k.readAt) <= max(bound, 0)

@@ -6,7 +6,7 @@
 //     across processes, machines and versions, so it may be persisted and
 //     routed on. Package route accepts nothing else.
 //   - [Local]: computed with a seed that only this process knows. It resists
-//     an attacker who picks keys to collide, and it means nothing tomorrow.
+//     an attacker that picks keys to collide, and it means nothing tomorrow.
 //   - [Weak]: computed by a function kept only to be shown bad.
 //   - [Slot]: one of Redis Cluster's 16384 buckets. It is stable too, and too
 //     short to route on by itself.
@@ -47,8 +47,8 @@ func (s Stable) Uint64() uint64 { return s.bits }
 func (s Stable) String() string { return hexDigits(s.bits) }
 
 // Restore turns a value that [Stable.Uint64] once returned back into a
-// Stable. It is the one door from a bare number into routing: whoever calls
-// it vouches that every process computes the same number for the same key.
+// Stable. It is the one door from a bare number into routing: the caller
+// vouches that every process computes the same number for the same key.
 func Restore(bits uint64) Stable { return Stable{bits} }
 
 // Local is a 64-bit hash value that is valid in this process only.

@@ -124,7 +124,7 @@ func TestDerivedValuesDoNotRepeat(t *testing.T) {
 }
 
 // The joint distribution of a hash and its derivation is uniform exactly if
-// each is uniform and neither tells anything about the other.
+// each is uniform and neither reveals anything about the other.
 func TestDerivedValuesAreIndependentOfTheFirst(t *testing.T) {
 	for name, sum := range map[string]func(b []byte) uint64{
 		"high bits of both":  func(b []byte) uint64 { s := XXH3(b); return s.bits>>59<<5 | s.Derive(1).bits>>59 },

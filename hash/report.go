@@ -138,7 +138,7 @@ var ErrOptions = errors.New("hash: bad report options")
 // says what is missing or out of range.
 var ErrFunction = errors.New("hash: bad function")
 
-// MeasureOptions says how a function is measured. The zero value works. More
+// MeasureOptions specifies how a function is measured. The zero value works. More
 // samples and keys show smaller faults, in proportion to their square root.
 type MeasureOptions struct {
 	// Samples is the number of random keys whose bits are flipped. Default

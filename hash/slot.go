@@ -45,7 +45,7 @@ func HashTagString(key string) string {
 	return unsafe.String(unsafe.SliceData(tag), len(tag))
 }
 
-// bytesOf views a string as bytes that nobody may write to.
+// bytesOf views a string as bytes, which must not be written to.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // crcTables[k][b] is the CRC of byte b followed by k zero bytes. CRC is

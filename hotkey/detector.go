@@ -31,8 +31,8 @@ func New(o Options) (*Detector, error) {
 	return &Detector{o: o, sampleBound: math.MaxUint64 / uint64(o.Sample), top: newTopKeys(o.Keys), windowEnd: o.Now().Add(o.Window)}, nil
 }
 
-// Sampled chooses calls by chance: whoever gets true measures the call and hands it to
-// Record, and others have nothing to do. It spares them two looks at the clock, which
+// Sampled chooses calls by chance: a caller that gets true measures the call and hands it to
+// Record, and others have nothing to do. It saves them two readings of the clock, which
 // cost more than all the rest.
 func (d *Detector) Sampled() bool {
 	if d.o.Random != nil {
@@ -74,7 +74,7 @@ func (d *Detector) rollWindow(now time.Time) (ended bool, r Report) {
 	return true, r
 }
 
-// Report tells which keys are hot now.
+// Report returns which keys are hot now.
 func (d *Detector) Report() Report {
 	now := d.o.Now()
 	d.mu.Lock()

@@ -2,7 +2,7 @@
 // the others?
 //
 // A shard's own figures do not show one hot key among thousands. The client sees it: calls
-// about that key take many times as long as those about the rest. A [Detector] is told of
+// about that key take many times as long as those about the rest. A [Detector] is given
 // calls, measures a few of them, and reports keys whose latency is many times the median
 // of all keys. It needs no store and wraps any client; package redishook has a hook for
 // go-redis.
@@ -13,8 +13,8 @@
 //   - Memory is bounded, whatever keys come: at most Options.Keys of them, with at most
 //     [MaxKeyBytes] bytes each.
 //   - A key that has more than 1/Keys of all samples is tracked, however many others there
-//     are. [Report.Bound] tells that number. What may have been missed of a key before it
-//     was tracked is told with it.
+//     are. [Report.Bound] is that number. What may have been missed of a key before it
+//     was tracked is reported with it.
 //   - Old samples count less: each window halves them.
 //
 // # Choices
@@ -29,7 +29,7 @@
 //
 // # Limits
 //
-// It tells keys apart by how long callers waited. A key that is hot on a store that
+// It distinguishes keys by how long callers waited. A key that is hot on a store that
 // bears it well is not found, and one that is slow because its value is large is. With
 // fewer than three busy keys there is no median to compare with.
 package hotkey

@@ -10,7 +10,7 @@ import (
 )
 
 // MaxKeyBytes is how long a key is kept. Of a longer one the beginning is kept, with a
-// hash of all of it, so that two of them are still told apart.
+// hash of all of it, so that two of them still differ.
 const MaxKeyBytes = 256
 
 var hashSeed = maphash.MakeSeed()

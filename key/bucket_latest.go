@@ -79,7 +79,7 @@ func (w Backward) validate() error {
 	return errors.Join(errs...)
 }
 
-// Stop says why [Latest] stopped.
+// Stop is why [Latest] stopped.
 type Stop uint8
 
 const (

@@ -30,7 +30,7 @@ type Load struct {
 	LookBack time.Duration
 }
 
-// Fit says how well the advised bucket suits the load.
+// Fit is how well the advised bucket suits the load.
 type Fit uint8
 
 const (

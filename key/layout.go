@@ -242,12 +242,12 @@ type Field struct {
 	Bucket Bucket
 	// Salts is not zero iff the field is a salt: how many there are.
 	Salts int
-	// Partition says that the field stands before the first bar.
+	// Partition means that the field stands before the first bar.
 	Partition bool
 
 	name   string // as Name returns it
 	column int    // index into Layout.columns, -1 if Column is empty
-	// implied says that the layout has a bucket of this column, so that its
+	// implied means that the layout has a bucket of this column, so that its
 	// type goes without saying.
 	implied bool
 }
@@ -290,13 +290,13 @@ var ErrLayout = errors.New("key: bad layout")
 // ParseLayout whose error was passed over.
 var errNilLayout = fmt.Errorf("%w: it is nil; get one from ParseLayout and look at its error", ErrLayout)
 
-// LayoutError says where a layout's text is wrong and what belongs there.
+// LayoutError reports where a layout's text is wrong and what belongs there.
 type LayoutError struct {
 	// Layout is the text as it was given.
 	Layout string
 	// Offset is the byte of Layout at which the trouble starts.
 	Offset int
-	// Problem says what is wrong or what was expected.
+	// Problem is what is wrong or what was expected.
 	Problem string
 }
 
@@ -317,7 +317,7 @@ var ErrColumn = errors.New("key: column does not fit the layout")
 // keyspace or layout. Every [*FitError] matches it.
 var ErrForeignKey = errors.New("key: not a key of this layout")
 
-// FitError says where a key stopped fitting a layout.
+// FitError reports where a key stopped fitting a layout.
 type FitError struct {
 	// Offset is the byte of the key at which the field starts that does not
 	// fit, or the exact byte if the key is not a tuple there.
@@ -325,7 +325,7 @@ type FitError struct {
 	// Field is the name of that field; empty if the key goes on after the
 	// last one.
 	Field string
-	// Cause says what is wrong. It is a [*DecodeError] if the key is not
+	// Cause is what is wrong. It is a [*DecodeError] if the key is not
 	// even a tuple.
 	Cause error
 }

@@ -141,7 +141,7 @@ func (f *Field) appendColumn(dst []byte, v any) ([]byte, error) {
 
 var errMissing = errors.New("missing")
 
-// misfitError says which column does not fit, and in which field.
+// misfitError names the column that does not fit, and its field.
 func (f *Field) misfitError(cause error) error {
 	if f.isColumn() {
 		return fmt.Errorf("%w: %s: %w", ErrColumn, f.Column, cause)

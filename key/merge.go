@@ -148,7 +148,7 @@ func (m *Merger[T]) replaceWinner(i int32) error {
 
 	tree, winner := m.tree, i
 	for n := (len(tree) + int(i)) / 2; n > 0; n /= 2 {
-		// Who wins is a coin toss that no branch predictor can learn, so the
+		// The winner is a coin toss that no branch predictor can learn, so the
 		// two are exchanged by arithmetic.
 		loser := tree[n]
 		swap := (loser ^ winner) & -m.beats(loser, winner)
@@ -343,7 +343,7 @@ type Place[T any] struct {
 	Source int
 }
 
-// Includes says how to open source i again: at the first item not before Item
+// Includes reports how to open source i again: at the first item not before Item
 // if true, at the first item after Item if false. Sources behind Source may
 // hold an equal item that was not returned yet.
 func (p Place[T]) Includes(i int) bool { return i > p.Source }

@@ -24,7 +24,7 @@ const MaxSalts = 1 << 16
 //
 // [RoundRobin] spreads most evenly and [RandomSalt] needs no shared state;
 // with either, a reader must ask every salt. [DerivedSalt] computes the salt
-// from a column, so a reader who knows the column asks one.
+// from a column, so a reader that knows the column asks one.
 type Salter interface {
 	// Salts returns how many salts there are.
 	Salts() int

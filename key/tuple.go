@@ -412,7 +412,7 @@ func appendText(dst []byte, v any, depth int) []byte {
 }
 
 // appendBytesText prints a byte string: bytes that are not printable ASCII are
-// escaped, and a b tells it from text.
+// escaped, and a b distinguishes it from text.
 func appendBytesText(dst, b []byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, `b"`...)
@@ -450,7 +450,7 @@ var (
 	ErrNotCanonical = errors.New("key: integer is not in its shortest form")
 )
 
-// DecodeError says where in the input, and why, decoding stopped.
+// DecodeError reports where in the input, and why, decoding stopped.
 type DecodeError struct {
 	// Offset is the index of the first byte that does not fit. If the input
 	// ends too early it is where the unfinished element starts, or the end

@@ -27,7 +27,7 @@ type Reader struct {
 func NewReader(b []byte) Reader { return Reader{b: b} }
 
 // Next steps to the next element. It returns false at the end of the tuple and
-// at the first byte that does not fit; Err tells the two apart.
+// at the first byte that does not fit; Err distinguishes the two.
 func (r *Reader) Next() bool {
 	if r.err != nil || r.off == len(r.b) {
 		r.current = Element{}

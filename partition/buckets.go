@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-// Buckets says which shard has each of many logical buckets, for programs that need no more
+// Buckets records which shard has each of many logical buckets, for programs that need no more
 // than that: no order of keys, no labels, one hash for a key. A key's bucket never changes, and a
 // bucket moves from shard to shard without a key being hashed again.
 //

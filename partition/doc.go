@@ -1,5 +1,5 @@
 // Package partition answers two questions: where in the one ordered space does
-// this key live, and who owns that place?
+// this key live, and which group owns that place?
 //
 // Every key of every keyspace has one [Position], and positions compare as
 // bytes. So a hash slot, a range of keys, a keyspace and a tenant are all the
@@ -23,10 +23,10 @@
 // simpler: many logical buckets over few shards, one of which moves at a time.
 //
 // The choice: an edit copies the map, so that lookups are a search in arrays
-// that nobody writes. At ten thousand shards a lookup takes tens of nanoseconds
+// that are never written to. At ten thousand shards a lookup takes tens of nanoseconds
 // and an edit a fraction of a millisecond.
 //
-// The limit: a map is a hint. It says who owned a place at its version; whether
+// The limit: a map is a hint. It shows the owner of a place at its version; whether
 // a group serves it now is decided by the group's own list. And only one place
 // may allocate versions: the package cannot see that two did.
 package partition

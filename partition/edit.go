@@ -36,7 +36,7 @@ type Edit interface {
 // The ids of what is made follow from the map and the edits alone.
 //
 // Two maps with one version would be a disaster: Apply is only for the one place
-// that allocates versions. Everybody else gets maps from there.
+// that allocates versions. All others get maps from there.
 func (m *Map) Apply(edits ...Edit) (*Map, error) {
 	if len(edits) == 0 {
 		return nil, fmt.Errorf("%w: no edits", ErrNoChange)
@@ -57,10 +57,10 @@ func (m *Map) Apply(edits ...Edit) (*Map, error) {
 // draft is a map in the making.
 type draft struct {
 	Map
-	// ownShards and ownGroups tell that the slices are not shared with the map
+	// ownShards and ownGroups report whether the slices are not shared with the map
 	// before.
 	ownShards, ownGroups bool
-	// tilingChanged tells that the tiling is a new one, without an index.
+	// tilingChanged reports whether the tiling is a new one, without an index.
 	tilingChanged bool
 }
 
@@ -265,7 +265,7 @@ func (d *draft) mergeShards(first, end int) error {
 		case left.Group != right.Group:
 			return fmt.Errorf("%w: %v is with %v, %v with %v: move one", ErrDifferent, left.Shard, left.Group, right.Shard, right.Group)
 		case left.pin != right.pin:
-			// Neither half may gain or lose a constraint that nobody asked for.
+			// Neither half may gain or lose a constraint without a request.
 			return fmt.Errorf("%w: %v is pinned to %q, %v to %q: pin them alike", ErrDifferent, left.Shard, d.pins[left.pin], right.Shard, d.pins[right.pin])
 		}
 	}
@@ -308,7 +308,7 @@ func (e Assign) apply(d *draft) error {
 	return nil
 }
 
-// Pin says which groups may own a shard from now on; the zero constraint lifts
+// Pin specifies which groups may own a shard from now on; the zero constraint lifts
 // the pin. The owner stays even if it is none of them, until the shard is moved:
 // see [Map.Misplaced].
 type Pin struct {
@@ -354,7 +354,7 @@ func (d *draft) pinShards(first, end int, to Constraint) error {
 	for _, g := range d.groups {
 		placeable = placeable || !g.Draining && to.Allows(g.Labels)
 	}
-	// What nobody meets is a slip of the pen. Lifting a pin is always right.
+	// A pin that no group can meet is a typing error. Lifting a pin is always right.
 	if !placeable && to != (Constraint{}) {
 		return fmt.Errorf("%w: no active group meets %q", ErrUnplaceable, to)
 	}

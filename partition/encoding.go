@@ -205,7 +205,7 @@ func (r *reader) readStart(t *tiling, before Position) Position {
 	return t.startOf(t.shardCount() - 1)
 }
 
-// checkInvariants tells what is wrong with a map that was not made here. Labels and pins
+// checkInvariants returns what is wrong with a map that was not made here. Labels and pins
 // are well formed: only parsing makes them.
 func (m *Map) checkInvariants() error {
 	if m.version == 0 || m.tiling.shardCount() != len(m.shards) {

@@ -44,14 +44,14 @@ var (
 	ErrLimit = errors.New("partition: map too large")
 )
 
-// StaleError tells which shard changed. It matches [ErrStale].
+// StaleError names the shard that changed. It matches [ErrStale].
 type StaleError struct {
 	Shard ShardID
 	// Have is when the shard last changed, Want what the edit expected.
 	Have, Want Version
 }
 
-// Error says what is and what was expected.
+// Error returns what is and what was expected.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("%v: %v changed at version %d, expected %d: look at it again", ErrStale, e.Shard, e.Have, e.Want)
 }

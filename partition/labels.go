@@ -9,7 +9,7 @@ import (
 // MaxLabelBytes bounds the text of labels and of constraints.
 const MaxLabelBytes = 1024
 
-// Labels say what a group is, such as "store=2,zone=eu". They are a value:
+// Labels is what a group is, such as "store=2,zone=eu". They are a value:
 // equal ones compare equal, and the zero value has none.
 type Labels struct{ text string } // sorted by key, each key once
 
@@ -40,7 +40,7 @@ func (l Labels) Value(key string) (string, bool) {
 	return "", false
 }
 
-// Constraint says which groups may own a shard by their labels, such as
+// Constraint specifies which groups may own a shard by their labels, such as
 // "zone=eu|us,disk!=slow": every term must hold, one value is enough. A group
 // without the key has no value of it. Like [Labels] it is a value; the zero
 // value allows every group.

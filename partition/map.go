@@ -31,7 +31,7 @@ type Shard struct {
 	// Changed is the map in which the shard last got another span or owner.
 	// What was learned of an older one may not hold any more.
 	Changed Version
-	// Pin says which groups may own the shard. An owner from before the pin
+	// Pin specifies which groups may own the shard. An owner from before the pin
 	// may be another: see [Map.Misplaced].
 	Pin Constraint
 }
@@ -44,7 +44,7 @@ type Group struct {
 	Draining bool
 }
 
-// Map says who owns each position, at one version. It never changes: an edit
+// Map records the owner of each position, at one version. It never changes: an edit
 // makes the next one, so a reader needs no lock and sees all of a change or
 // nothing of it.
 //
@@ -76,7 +76,7 @@ func (m *Map) Version() Version { return m.version }
 // Len returns how many shards there are.
 func (m *Map) Len() int { return len(m.shards) }
 
-// NextShard returns the id that the next shard will get, for those who write
+// NextShard returns the id that the next shard will get, for callers that write
 // down what a split will make before it is made.
 func (m *Map) NextShard() ShardID { return m.nextShard }
 
@@ -232,7 +232,7 @@ type Stretch struct {
 	Group GroupID
 }
 
-// stretches are a map without the borders inside of groups. Who only looks for a
+// stretches are a map without the borders inside of groups. A search for a
 // group finds it among them: mostly they are far fewer than shards, since what is cut
 // stays where it is until it moves, and so they stay in a core's own memory.
 type stretches struct {
@@ -277,7 +277,7 @@ func (m *Map) Stretches(span Span) iter.Seq[Stretch] {
 	}
 }
 
-// Published holds the newest map that a process has heard of. Reading it is one
+// Published holds the newest map that a process has received. Reading it is one
 // atomic load. The zero value has no map.
 type Published struct{ newest atomic.Pointer[Map] }
 

@@ -278,7 +278,7 @@ func (k *Keyspace) EvenSlots(n int) ([]Position, error) {
 	return at, nil
 }
 
-// checkBoundary tells why a shard may not start at p. Without a keyspace only
+// checkBoundary returns why a shard may not start at p. Without a keyspace only
 // the edge of one will do: what lies inside cannot be read without its kind.
 func checkBoundary(k *Keyspace, p Position) error {
 	if len(p) > MaxBoundaryBytes {

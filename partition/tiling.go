@@ -270,7 +270,7 @@ func (n *indexNode) addWord(w uint64, boundary int) {
 	}
 }
 
-// addChild says that the boundaries of the last word are the node below. From the
+// addChild records that the boundaries of the last word are the node below. From the
 // first such word on, where a word begins does not follow from its place.
 func (n *indexNode) addChild(below *indexNode) {
 	if n.firsts == nil {
@@ -319,10 +319,10 @@ type Owner struct {
 	Changed Version
 }
 
-// Owner returns who owns a position.
+// Owner returns the owner of a position.
 func (m *Map) Owner(p Position) Owner { return m.shards[m.tiling.find(p)].Owner }
 
-// SlotOwner returns who owns the first position of a slot of a hash keyspace,
+// SlotOwner returns the owner of the first position of a slot of a hash keyspace,
 // and whether that is the owner of the whole slot. If not, the slot is split
 // inside itself, and the position of the key decides: ask [Map.Owner].
 func (m *Map) SlotOwner(k KeyspaceID, slot uint16) (owner Owner, whole bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// ConsumeOptions say how messages are consumed. The zero value works.
+// ConsumeOptions specify how messages are consumed. The zero value works.
 type ConsumeOptions struct {
 	// Concurrency is how many messages are worked on at a time. Default 16. From 1 to 1000.
 	Concurrency int
@@ -21,7 +21,7 @@ type ConsumeOptions struct {
 	Backoff time.Duration
 	// MaxBackoff is the longest Backoff. Default a minute. At least Backoff.
 	MaxBackoff time.Duration
-	// OnError, if set, is told what a handler returned, and what went wrong about a message that
+	// OnError, if set, is called with what a handler returned, and with what went wrong about a message that
 	// was handled: it comes again then. With a nil Delivery it is the queue that could not be
 	// read, which is tried again. It may be called by several goroutines.
 	OnError func(d *Delivery, err error)

@@ -80,8 +80,8 @@ func (c *core) close() error {
 	return nil
 }
 
-// checkOpen tells that the caller has left, or that it was closed: then nothing is begun, so that
-// nobody has to ask what came of it.
+// checkOpen reports that the caller's context has ended, or that c was closed: then nothing is begun,
+// so that there is no outcome to ask about.
 func (c *core) checkOpen(ctx context.Context) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -114,8 +114,8 @@ func (c *core) reloadManifest(ctx context.Context) (*delivery.Manifest, error) {
 	return &m, err
 }
 
-// keepNewerManifest keeps a manifest that was read, unless a newer one is known: who was slow to read
-// it must not take back an epoch, whose ids nobody would ask for any more.
+// keepNewerManifest keeps a manifest that was read, unless a newer one is known: a slow reader
+// must not bring back an older open epoch, whose ids would not be asked for any more.
 func (c *core) keepNewerManifest(m *delivery.Manifest) {
 	for {
 		known := c.manifest.Load()
@@ -186,8 +186,8 @@ func (c *core) isEmptyRange(tx *cleave.Txn, from, to []byte) (bool, error) {
 	return true, nil
 }
 
-// removeDrainedBucket takes a bucket that is closed out of the manifest, if it is empty: who has seen
-// that may have seen what a crash takes back, as in advance.
+// removeDrainedBucket takes a bucket that is closed out of the manifest, if it is empty: a reader of it
+// may have seen what a crash takes back, as in advance.
 func (c *core) removeDrainedBucket(ctx context.Context, p bucketKeys) (done bool, err error) {
 	err = c.editManifest(ctx, func(tx *cleave.Txn, m delivery.Manifest) error {
 		t, err := c.loadTail(tx, p)
@@ -255,7 +255,7 @@ func (c *core) waitForChange(ctx context.Context, seen <-chan struct{}, d time.D
 	return nil
 }
 
-// changeNotifier tells those who wait that a row of the queue has changed: by the feed, which one
+// changeNotifier notifies waiting consumers that a row of the queue has changed: by the feed, which one
 // goroutine reads for all of them.
 type changeNotifier struct {
 	mu      sync.Mutex
@@ -308,7 +308,7 @@ func (w *changeNotifier) start(c *core) {
 // canUnblock reports whether a change of a row, whose key goes on with rest behind the name, may
 // let a message be handed out: one that comes, one that is done and had a key that others
 // wait for, or was of an epoch before the open one, whose messages wait for all of these,
-// and one that is given back. Claims rouse nobody.
+// and one that is given back. Claims unblock none.
 func canUnblock(op cleave.ChangeOp, rest []byte, open uint64) bool {
 	const point = 1 // in front of the epoch
 	if len(rest) < point {
@@ -333,7 +333,7 @@ func canUnblock(op cleave.ChangeOp, rest []byte, open uint64) bool {
 	return false
 }
 
-// pollInterval is about Options.Poll, so that those who look by themselves do not do so at
+// pollInterval is about Options.Poll, so that consumers that poll do not do so at
 // the same moment.
 func (c *core) pollInterval() time.Duration {
 	return c.opts.Poll/2 + time.Duration(rand.Int64N(int64(c.opts.Poll)))

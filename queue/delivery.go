@@ -193,15 +193,15 @@ func (q *Queue) deliverOrSetAside(tx *cleave.Txn, p bucketKeys, r delivery.Messa
 // LostError names the deliveries that were lost. It matches ErrLost.
 type LostError struct{ Lost []*Delivery }
 
-// Error says how many.
+// Error returns how many.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("%v: %d of the deliveries belong to others by now, or are done already", ErrLost, len(e.Lost))
 }
 
-// Is tells that it is an ErrLost.
+// Is reports whether target is ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Ack says that messages are done: they are never delivered again. Those whose lease was
+// Ack marks messages as done: they are never delivered again. Those whose lease was
 // lost to another are left to that one, and named by a LostError; the rest are done. After
 // a cleave.ErrUnknown some may be done: those are named as lost by an Ack of all of them.
 func (q *Queue) Ack(ctx context.Context, deliveries ...*Delivery) error {

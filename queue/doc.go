@@ -19,8 +19,8 @@
 //   - Messages with equal keys are delivered in the order of their publication: the next one
 //     only when the one before is acknowledged or dead. That holds while [Queue.Resize]
 //     changes the number of shards. Messages without a key come in no order.
-//   - A delivery is its receiver's for the time of a lease. One who lost it, because the lease
-//     ran out and another got the message, is told so: [ErrLost].
+//   - A delivery is its receiver's for the time of a lease. A receiver that lost it, because the lease
+//     ran out and another got the message, gets an error: [ErrLost].
 //   - A message that was delivered too often is set aside, and does not hold up others.
 //   - A retry of Publish with the same [Message.ID] puts nothing there twice. When the
 //     id is older than Options.Remember, the retry is refused: [cleave.ErrRequestOld].

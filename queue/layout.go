@@ -104,8 +104,8 @@ func SplitKeys(name string, n int) [][]byte {
 	return keys
 }
 
-// This file reads rows. What is not as the package writes it was written by somebody
-// else: ErrDamaged.
+// This file reads rows. A row in any other form was not written by this
+// package: ErrDamaged.
 
 func asDamaged(err error) error {
 	if err == nil {
@@ -131,7 +131,7 @@ func parseTail(value []byte, err error) (delivery.Tail, error) {
 	return t, asDamaged(err)
 }
 
-// parseHead reads below which number a bucket has nothing: 0 if nobody has said.
+// parseHead returns the number below which a bucket is empty: 0 if there is no record of it.
 func parseHead(value []byte, err error) (uint64, error) {
 	switch {
 	case errors.Is(err, cleave.ErrNotFound):

@@ -29,7 +29,7 @@ func OpenLog(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name strin
 	return &Log{c}, nil
 }
 
-// Close ends what the Log runs. Those who wait in Next get ErrClosed. A second call gets
+// Close ends what the Log runs. Callers that wait in Next get ErrClosed. A second call gets
 // ErrClosed too.
 func (l *Log) Close() error { return l.c.close() }
 
@@ -48,7 +48,7 @@ func (l *Log) Append(ctx context.Context, entries ...Message) error {
 // Resize gives the log another number of shards. Entries with equal keys keep their order.
 func (l *Log) Resize(ctx context.Context, shards int) error { return l.c.changeShards(ctx, shards) }
 
-// Retention says what of a log is kept. Zero is no bound.
+// Retention specifies what of a log is kept. Zero is no bound.
 type Retention struct {
 	// Age is how old an entry gets.
 	Age time.Duration

@@ -21,7 +21,7 @@ type model struct {
 
 type modelMessage struct {
 	key, body string
-	notBefore time.Time // nobody gets it before
+	notBefore time.Time // no consumer gets it before
 	attempts  int
 	delivery  *Delivery
 }

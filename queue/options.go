@@ -115,7 +115,7 @@ type Message struct {
 	// then placed by it. An id that is older than Options.Remember, or as much ahead of
 	// the clock of the store, is refused with cleave.ErrRequestOld.
 	ID cleave.RequestID
-	// Delay is how long nobody gets it. A log has none.
+	// Delay is the time until a message can be received. A log has none.
 	Delay time.Duration
 }
 

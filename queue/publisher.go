@@ -14,8 +14,8 @@ import (
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
 )
 
-// publishQueue is where the messages for a bucket wait for their commit: whoever finds nobody at
-// work takes all that wait, so that one row of numbers serves many at once.
+// publishQueue is where the messages for a bucket wait for their commit: a publisher that finds no
+// commit under way takes all that wait, so that one row of numbers serves many at once.
 type publishQueue struct {
 	mu         sync.Mutex
 	committing bool
@@ -37,7 +37,7 @@ type subBatch struct {
 
 type publishResult struct{ err error }
 
-// cloneMessages lets the post share no memory with its caller, who may leave before its turn comes.
+// cloneMessages lets the post share no memory with its caller, which may leave before its turn comes.
 func (p *subBatch) cloneMessages() {
 	for i, m := range p.messages {
 		same := *m
@@ -268,7 +268,7 @@ func (c *core) isDuplicate(tx *cleave.Txn, m *delivery.Manifest, p bucketKeys, x
 // taken from Remember before its time to Remember behind it. Its row is there for as long
 // again: a message that was judged may wait for its commit, and clocks of groups differ.
 
-// checkIDs refuses messages with ids of which nobody knows any more, or not yet, whether they
+// checkIDs refuses messages with ids of which it is unknown, by now or as yet, whether they
 // were published, and returns the time by which it did so. It comes before a message is put
 // together with those of others, which are not to fail with it.
 func (c *core) checkIDs(messages []*Message) (now time.Time, err error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A producer may not know whether what it has published long ago was of use: what its id was
-// used for is known, or it is told that nobody knows.
+// used for is known, or it gets an error that this is unknown.
 func TestARetryIsKnownOrRefused(t *testing.T) {
 	clock := newClock()
 	db, ks := openMemory(t, cleave.Options{Groups: 2, Stores: 2, Now: clock.Now})
@@ -46,7 +46,7 @@ func TestARetryIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// An old id fails nobody who publishes to the same shard at the same time.
+// An old id fails no other caller that publishes to the same shard at the same time.
 func TestAnOldIDFailsNobodyElse(t *testing.T) {
 	clock := newClock()
 	db, ks := openMemory(t, cleave.Options{Now: clock.Now})
@@ -100,7 +100,7 @@ func checkWaitingRetry(t *testing.T, ahead time.Duration, resized bool) {
 		b = q.c.manifest.Load().BucketFor(messagePoint(&m, 0))
 	}
 	clock.advance(ahead + q.c.opts.Remember)
-	busy := &publishQueue{committing: true} // somebody is at work
+	busy := &publishQueue{committing: true} // a commit is under way
 	q.c.mu.Lock()
 	q.c.publishQueues[b] = busy
 	q.c.mu.Unlock()
@@ -133,8 +133,8 @@ func requestIDAt(at time.Time) (id cleave.RequestID) {
 	return id
 }
 
-// Those who revive the same message at once revive it once, and are in nobody's way who
-// publishes to the same shard.
+// Callers that revive the same message at once revive it once, and do not disturb those that
+// publish to the same shard.
 func TestARevivalThatComesTooLateFailsNobodyElse(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{})
 	q := openQueue(t, db, ks, "q", Options{Shards: 1, MaxDeliveries: 1})
@@ -174,11 +174,11 @@ func TestARevivalThatComesTooLateFailsNobodyElse(t *testing.T) {
 	}
 }
 
-// A caller who has left may use its memory again: what is published yet is what it was.
+// A caller that has left may use its memory again: what is published yet is what it was.
 func TestWhatIsPublishedIsWhatWasHandedIn(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{})
 	q := openQueue(t, db, ks, "q", Options{Shards: 1})
-	busy := &publishQueue{committing: true} // somebody is at work
+	busy := &publishQueue{committing: true} // a commit is under way
 	q.c.publishQueues[delivery.Bucket{Epoch: 1, Of: 1}] = busy
 	leaving, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
@@ -255,7 +255,7 @@ func TestMessagesOfOneCallKeepTheirOrderThoughNotAllHaveIDs(t *testing.T) {
 	}
 }
 
-// A reader is told of all that was trimmed before it read it: also of shards that are gone
+// A reader gets the count of all that was trimmed before it read it: also of shards that are gone
 // with all they had, and of those that came and went while it was away.
 func TestAReaderIsToldOfEntriesThatWentWithTheirShard(t *testing.T) {
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ type Queue struct {
 
 // bucketHead is where a bucket is read from.
 type bucketHead struct {
-	// leaseMu is taken by the one who claims: two at once would only meet in conflicts.
+	// leaseMu is held by a claim: two at once would only meet in conflicts.
 	leaseMu sync.Mutex
 	// firstSeq is a number below which there is nothing, and kept the one that is stored.
 	firstSeq, savedSeq uint64
@@ -39,7 +39,7 @@ func Open(ctx context.Context, db *cleave.DB, ks *cleave.Keyspace, name string, 
 	return &Queue{c: c, heads: map[delivery.Bucket]*bucketHead{}}, nil
 }
 
-// Close ends what the Queue runs. Those who wait in Receive get ErrClosed. Messages that are
+// Close ends what the Queue runs. Callers that wait in Receive get ErrClosed. Messages that are
 // out come back when their leases end. A second call gets ErrClosed.
 func (q *Queue) Close() error { return q.c.close() }
 
@@ -110,7 +110,7 @@ func (q *Queue) TryReceive(ctx context.Context, max int) ([]*Delivery, error) {
 	return got, err
 }
 
-// tryReceive claims messages of the first bucket that has some, and tells when the next one
+// tryReceive claims messages of the first bucket that has some, and returns when the next one
 // comes free if there is none.
 func (q *Queue) tryReceive(ctx context.Context, max int) (got []*Delivery, wakeMS int64, err error) {
 	if err := q.c.checkOpen(ctx); err != nil {

@@ -168,7 +168,7 @@ func TestALeaseThatIsLostIsFenced(t *testing.T) {
 	if len(first) != 2 {
 		t.Fatalf("%q", deliveryBodies(first))
 	}
-	clock.advance(2 * time.Minute) // run out, but nobody else has them
+	clock.advance(2 * time.Minute) // run out, but no other consumer has them
 	must(t, q.Extend(ctx, time.Minute, first[0]))
 	second, err := q.TryReceive(ctx, 10)
 	must(t, err)
@@ -242,7 +242,7 @@ func TestWhatIsDeliveredTooOftenIsSetAside(t *testing.T) {
 	}
 }
 
-// A receiver that waits hears of a message, and of one that comes free, though it would
+// A receiver that waits is notified of a message, and of one that comes free, though it would
 // look by itself in an hour only.
 func TestReceiversDoNotPoll(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{Stores: 2})
@@ -463,8 +463,8 @@ func TestAResizeThatIsDoneIsNoError(t *testing.T) {
 	}
 }
 
-// Messages of several buckets are acknowledged one bucket after the other. Whoever leaves
-// in between is told that some may be done, so that what is lost then is no surprise.
+// Messages of several buckets are acknowledged one bucket after the other. A caller that leaves
+// in between gets an error that some may be done, so that what is lost then is no surprise.
 func TestWhoeverLeavesAnAckHalfWayIsInDoubt(t *testing.T) {
 	db, ks := openMemory(t, cleave.Options{})
 	q := openQueue(t, db, ks, "q", Options{Shards: 8})

@@ -175,7 +175,7 @@ func (r *Anchor) Route(h hash.Stable) int {
 	for b.left >= 0 {
 		at, _ = bits.Mul64(mixSalt(h.Uint64(), at), uint64(b.left))
 		// Drawn from the list as it was when b lost its node, at may have
-		// been somebody else's place by then: follow who took it.
+		// been another node's place by then: follow the node that took it.
 		to := r.buckets[at]
 		for to.left >= b.left {
 			at = uint64(to.next)

@@ -121,7 +121,7 @@ func TestAnchorKeepsToItsCapacity(t *testing.T) {
 
 // TestAnchorIsWhatThePaperSays checks lookups against AnchorHash without its
 // tables: it replays the history of the list of buckets with nodes for every
-// key, in time nobody would wait for.
+// key, too slowly for production.
 func TestAnchorIsWhatThePaperSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := must(NewAnchor(newNodes(rapid.IntRange(1, 12).Draw(t, "nodes")), AnchorOptions{Capacity: 12}))

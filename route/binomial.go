@@ -121,7 +121,7 @@ func lessBit(a, b uint64) uint64 {
 func selectBit(which, a, b uint64) uint64 { return b ^ (a^b)&-which }
 
 // redrawOwner finds the owner of a key whose first draw is past the last node.
-// Whoever draws a place of the smaller tree stops there and then: those are
+// A key that draws a place of the smaller tree stops there and then: those are
 // the draws that made every place of the last level as likely as the others.
 func (r *Binomial) redrawOwner(x uint64) int {
 	if r.n == 0 {

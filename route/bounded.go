@@ -22,7 +22,7 @@ import (
 // not equally loaded, [BoundedRing.RouteLoad] bounds the load that the caller
 // measures.
 //
-// Moves: more than a ring, since whoever joins or leaves changes everyone's
+// Moves: more than a ring, since a node that joins or leaves changes everyone's
 // bound. See Epsilon for how much. Any node can be removed. The order of the
 // nodes does not matter.
 //

@@ -14,12 +14,12 @@ type Kind struct {
 	Name string
 	// Summary says in one line how a key finds its node.
 	Summary string
-	// Removal says which nodes can leave.
+	// Removal specifies which nodes can leave.
 	Removal Removal
-	// Weighted says whether weights other than 1 are honoured. Other kinds
+	// Weighted reports whether weights other than 1 are honoured. Other kinds
 	// refuse them.
 	Weighted bool
-	// Minimal says that a node that joins moves keys to itself only, and one
+	// Minimal reports whether a node that joins moves keys to itself only, and one
 	// that leaves moves its own keys only.
 	Minimal bool
 	// New returns a router of this kind with its default options.
@@ -52,7 +52,7 @@ func (k Kind) unlistedError() error {
 	return fmt.Errorf("%w: %q is not from Kinds", ErrUnknownKind, k.Name)
 }
 
-// Removal says which nodes can leave a router.
+// Removal specifies which nodes can leave a router.
 type Removal uint8
 
 // What a router can lose.

@@ -16,7 +16,7 @@ var ErrExperiment = errors.New("route: bad experiment")
 // every node for every key.
 const maxExperimentNodes = 20_000
 
-// maxExperimentKeys is more than anybody can tell apart: the standard error is
+// maxExperimentKeys is beyond what the result can show: the standard error is
 // below 0.0001.
 const maxExperimentKeys = 1 << 26
 
@@ -132,7 +132,7 @@ func (e Experiment) selectedKinds() ([]Kind, error) {
 	return kinds, errors.Join(errs...)
 }
 
-// toChange returns who leaves and who joins.
+// toChange returns which nodes leave and which join.
 func (e Experiment) toChange(nodes []Node) Change {
 	first := (e.Nodes - e.Remove) / 2
 	if e.RemoveLast {

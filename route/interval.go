@@ -126,7 +126,7 @@ func closeGap(nodes []Node, at int) []Node {
 	return slices.Delete(nodes, at, at+1)
 }
 
-// gapCost tells what moves when the gap of a node is closed at index k and
+// gapCost returns what moves when the gap of a node is closed at index k and
 // left nodes remain, as a multiple of 1/(left*(left+1)) of all keys. The nodes
 // before the gap lose 1, 2, … k such parts to their neighbours, those
 // behind it 1, 2, … left-k, counted from the ends.
@@ -135,7 +135,7 @@ func gapCost(k, left int) int64 {
 	return (before*(before+1) + behind*(behind+1)) / 2
 }
 
-// keptShare tells, in the same unit, what the node at index i keeps when the gap
+// keptShare returns, in the same unit, what the node at index i keeps when the gap
 // is closed at index k. It is what moves in addition if another node takes
 // over i's interval instead.
 func keptShare(i, k, left int) int64 {

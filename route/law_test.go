@@ -270,7 +270,7 @@ func drawDepartures(t *rapid.T, k Kind, r Router) []string {
 func ownerName(r Router, h hash.Stable) string { return r.Nodes()[r.Route(h)].Name }
 
 // TestEditsMoveNoKeyInVain checks what Minimal promises over random histories:
-// arrivals take keys, departures give theirs away, and nobody else does either.
+// arrivals take keys, departures give theirs away, and no other node does either.
 func TestEditsMoveNoKeyInVain(t *testing.T) {
 	forKinds(t, func(t *testing.T, k Kind) {
 		if !k.Minimal {

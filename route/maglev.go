@@ -206,7 +206,7 @@ type tableFiller struct {
 	filledCount int
 }
 
-// fillInRounds gives everybody one turn a round: fillByDue for equal weights, faster.
+// fillInRounds gives every node one turn a round: fillByDue for equal weights, faster.
 func (t *tableFiller) fillInRounds(cs []chooser) {
 	for {
 		for i := range cs {

@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/hash"
 )
 
-// Movement tells what a change from one router to another moves. Fractions are
+// Movement is what a change from one router to another moves. Fractions are
 // of all keys.
 type Movement struct {
 	// Moved is the fraction of keys that change their owner.
@@ -20,14 +20,14 @@ type Movement struct {
 	StdErr float64
 	// Keys is the number of keys that were routed. 0 if Exact.
 	Keys int
-	// Exact says that the routers' intervals were compared, not a sample.
+	// Exact reports whether the routers' intervals were compared, not a sample.
 	Exact bool
 	// Minimum is the least fraction that any router must move to turn the
 	// shares of the old nodes into those of the new ones.
 	Minimum float64
-	// Before and After tell how evenly the routers load their nodes.
+	// Before and After are how evenly the routers load their nodes.
 	Before, After Balance
-	// Flows tells who gives how much to whom, the most first.
+	// Flows lists how much each node gives to each other, the most first.
 	Flows []Flow
 }
 
@@ -58,7 +58,7 @@ type Flow struct {
 	Fraction float64
 }
 
-// Balance tells how evenly nodes are loaded, in proportion to their weights.
+// Balance is how evenly nodes are loaded, in proportion to their weights.
 // Nodes whose share is less than one hash, 2^-64, are left out.
 type Balance struct {
 	// Imbalance is the load of the most loaded node over its share: 1 is even.
@@ -88,7 +88,7 @@ func Sample(n int) iter.Seq[hash.Stable] {
 }
 
 // Compare routes keys with both routers, which may be of different kinds, and
-// tells what differs. Nodes are the same if their names are. A nil router is an
+// returns what differs. Nodes are the same if their names are. A nil router is an
 // empty one.
 //
 // If keys is nil, it compares two routers that cut the space of hashes into
@@ -137,11 +137,11 @@ type Change struct {
 	Add []Node
 }
 
-// A Comparison tells what a change moves under one kind of router.
+// A Comparison is what a change moves under one kind of router.
 type Comparison struct {
 	Kind     Kind
 	Movement Movement
-	// Err says why the kind cannot have these nodes or make this change. The
+	// Err is why the kind cannot have these nodes or make this change. The
 	// movement is then zero.
 	Err error
 }

@@ -85,7 +85,7 @@ func (s *zoneSpread) appendRehashed(dst []int, h hash.Stable, n int, route func(
 		return dst
 	}
 	// Four probes a node leave out e^-4 of even nodes; the constant makes
-	// misses rare among few nodes, where somebody would ask for all of them.
+	// misses rare among few nodes, where a caller would ask for all of them.
 	probes := 4*s.nodeCount + 16
 	start := int(h.Derive(0).Uint64() % uint64(s.nodeCount))
 	return s.appendDistinct(dst, n, probes+s.nodeCount, func(i int) int {

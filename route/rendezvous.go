@@ -127,7 +127,7 @@ func (r *Rendezvous) Route(h hash.Stable) int {
 }
 
 // routeWeighted is Route for unequal weights. Mostly the node with the lowest floor
-// costs less than the second lowest floor, so nobody's logarithm is needed.
+// costs less than the second lowest floor, so no logarithm is needed.
 func (r *Rendezvous) routeWeighted(d draw) int {
 	at, second := lowestFloor(r.groups, r.handicap, d, len(r.ids))
 	id := int(r.ids[at])
@@ -183,7 +183,7 @@ func (r *Rendezvous) RouteN(dst []int, h hash.Stable, n int) []int {
 }
 
 // costAt returns the cost of the node at a position or, where weights are
-// equal, something quicker to tell that has the same order.
+// equal, a value that is quicker to compute and has the same order.
 func (r *Rendezvous) costAt(at int, d draw) float64 {
 	score := r.groups[at/groupNodes].score(at%groupNodes, d)
 	if r.equalWeights {
@@ -224,7 +224,7 @@ func (r *Rendezvous) appendByScan(dst []int, d draw, n int) []int {
 	return dst
 }
 
-// passOver says whether a node must wait: it is picked, or its zone is while
+// passOver reports whether a node must wait: it is picked, or its zone is while
 // others are not.
 func (r *Rendezvous) passOver(picked []int, node int) bool {
 	if len(picked) >= r.spread.zoneCount {

@@ -155,7 +155,7 @@ func (r *Ring) intervalAt(i int) (first uint64, owner int) {
 // the index of its node in the lower ones. One load answers both "is it past
 // the key?" and "whose is it?", and points sort as plain integers.
 //
-// 40 bits of place let a million points meet about half a time; who wins a
+// 40 bits of place let a million points meet about half a time; the winner of a
 // place is decided by name, so a meeting costs nothing but a few keys.
 type point uint64
 
@@ -251,7 +251,7 @@ func sortedPoints(nodes []Node, hs []hash.Stable, counts []int, total int) ([]po
 }
 
 // orderTies orders points that share a place by name, so that the winner is
-// the same whatever the order of the nodes and whoever else is there. It
+// the same whatever the order of the nodes and the other members. It
 // refuses nodes that win nowhere.
 func orderTies(points []point, nodes []Node) error {
 	var losers []int

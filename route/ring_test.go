@@ -207,7 +207,7 @@ func TestMoreWeightMovesKeysOnlyToThatNode(t *testing.T) {
 }
 
 // TestAWeightedNodeJoinsEvenOnes crosses from the path for equal weights to the
-// one for unequal weights: they must agree on everybody else.
+// one for unequal weights: they must agree on all other nodes.
 func TestAWeightedNodeJoinsEvenOnes(t *testing.T) {
 	for _, k := range hashedKinds[:3] {
 		for _, n := range []int{1, 8, 70, 300} {

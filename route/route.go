@@ -4,7 +4,7 @@
 // and pure functions: equal nodes and equal hashes give equal answers in
 // every process, so the same router runs in a server and in its clients. A
 // change of topology makes a new router: With and Without of each type return
-// one, and [Compare] tells what that would move before it is done.
+// one, and [Compare] returns what that would move before it is done.
 //
 // Which one to use:
 //
@@ -72,7 +72,7 @@ type Router interface {
 }
 
 // Owner returns the node that owns h, and false if the router is empty. It is
-// Route for those who want the node and not its index. A nil router is an empty
+// Route for callers that want the node and not its index. A nil router is an empty
 // one.
 func Owner(r Router, h hash.Stable) (Node, bool) {
 	if r == nil {
@@ -87,7 +87,7 @@ func Owner(r Router, h hash.Stable) (Node, bool) {
 
 // Owners returns min(n, len(r.Nodes())) distinct nodes for h in order of
 // preference, the owner first and then nodes in zones not used yet. It is
-// RouteN for those who want the nodes and not their indexes, and allocates
+// RouteN for callers that want the nodes and not their indexes, and allocates
 // where RouteN need not. A nil router is an empty one.
 func Owners(r Router, h hash.Stable, n int) []Node {
 	if r == nil {

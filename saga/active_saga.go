@@ -96,7 +96,7 @@ func (a *activeSaga) driveOnce(rec Record) (Record, error) {
 // maxWait bounds a wait, so that a clock that is set is noticed.
 const maxWait = time.Minute
 
-// waitUntilDue waits, and looks at the journal again if somebody says that it has changed.
+// waitUntilDue waits, and looks at the journal again on a notification that it has changed.
 func (a *activeSaga) waitUntilDue(rec Record, d time.Duration) (Record, error) {
 	timer := time.NewTimer(min(d, maxWait))
 	defer timer.Stop()
@@ -138,7 +138,7 @@ func (a *activeSaga) callStep(rec Record, undo bool) (Record, error) {
 	if err != nil {
 		e.Why = err.Error()
 	}
-	if errors.Is(err, ErrConflict) && s.planned.Atomic { // somebody else has written, so nothing happened
+	if errors.Is(err, ErrConflict) && s.planned.Atomic { // another runner has written, so nothing happened
 		return a.reloadOwned(rec)
 	}
 	return a.applyEvent(rec, e)
@@ -223,7 +223,7 @@ func (a *activeSaga) applyEvent(rec Record, e Event) (Record, error) {
 			a.runner.reportChange(next)
 			return next, nil
 		}
-		// Another one is there, or nobody knows whether it was written: look.
+		// A record exists already, or it is unknown whether ours was written: look.
 		if !errors.Is(err, ErrConflict) && a.runner.sleepContext(a.runner.ctx, journalRetry.WaitAfter(n, e.Random)) != nil {
 			return rec, errReleased
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/saga/machine"
 )
 
-// Definition says what a kind of saga does. S is the value that each of them carries
+// Definition specifies what a kind of saga does. S is the value that each of them carries
 // from step to step.
 type Definition[S any] struct {
 	// Name names it in the journal, for ever.
@@ -42,8 +42,8 @@ type Step[S any] struct {
 	// Do does it. What it changes in s is kept if it returns nil.
 	Do func(ctx context.Context, c Call, s *S) error
 	// Undo takes back what Do did. Without one the step is passed over on the way back:
-	// for steps that change nothing, and those that nothing can fail after. Nobody
-	// knows then whether a Do that failed takes effect later.
+	// for steps that change nothing, and those that nothing can fail after. It is
+	// unknown then whether a Do that failed takes effect later.
 	Undo func(ctx context.Context, c Call, s *S) error
 	// Retry is how it is tried again, in the place of all of the definition's Retry. The
 	// zero value is that one.
@@ -63,14 +63,14 @@ type Step[S any] struct {
 type Call struct {
 	// Saga is the id, Definition its kind, Step the name of the step.
 	Saga, Definition, Step string
-	// Undo tells which of the two it is.
+	// Undo reports which of the two it is.
 	Undo bool
 	// Key is the same for each try of this call, after a crash too, and of no other:
 	// what the other side knows a repetition by.
 	Key string
 	// DoKey is the Key of the Do that an Undo takes back, or that of this Do.
 	DoKey string
-	// Doubt, in an Undo, means that nobody knows whether the Do took effect.
+	// Doubt, in an Undo, means that it is unknown whether the Do took effect.
 	Doubt bool
 	// Attempt is 1 for the first try, as far as the journal knows.
 	Attempt int
@@ -327,7 +327,7 @@ func (g *Sagas[S]) Wait(ctx context.Context, id string) (S, error) {
 	return g.toOutcome(g.runner.waitAtRest(ctx, id))
 }
 
-// Run is Start and Wait: whoever runs a saga of an id gets its outcome, the first time
+// Run is Start and Wait: every run of a saga of an id gets its outcome, the first time
 // and each time after, as long as it is kept.
 func (g *Sagas[S]) Run(ctx context.Context, id string, s S) (S, error) {
 	a, err := g.startSaga(ctx, id, s)
@@ -364,7 +364,7 @@ func (g *Sagas[S]) toOutcome(r Record, err error) (s S, _ error) {
 	return s, errors.Join(toInfo(r).Err(), err)
 }
 
-// missingCode says what the program does not have of what a saga needs, and what to do; "" if
+// missingCode returns what the program does not have of what a saga needs, and what to do; "" if
 // it has all.
 func (k *untypedDefinition) missingCode(r *Record) string {
 	if k == nil {

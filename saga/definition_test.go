@@ -267,8 +267,8 @@ func TestSagasAreListedByStateAndDefinition(t *testing.T) {
 	})
 }
 
-// Whoever hears that a saga is stuck, and removes the cause at once, has it go on: also if
-// that is before the goroutine that told of it has ended.
+// A caller that is notified that a saga is stuck, and removes the cause at once, has it go on: also if
+// that is before the goroutine that reported it has ended.
 func TestARetryThatComesAsTheSagaGetsStuckIsNotLost(t *testing.T) {
 	for range 20 {
 		var repaired atomic.Bool

@@ -2,9 +2,9 @@
 // finished, or taken back, whatever crashes in between?
 //
 // A saga is a list of named steps. Each has a Do, and an Undo that takes it back.
-// A journal says how far it has come, and each entry is durable before what it
-// speaks of is begun: so a crash at any moment leaves a saga that [Runner.Resume]
-// goes on with.
+// A journal records how far it has come, and each entry is durable before the work
+// that it announces begins: so a crash at any moment leaves a saga that [Runner.Resume]
+// continues.
 //
 //	transfers, err := saga.Register(runner, saga.Definition[Transfer]{
 //		Name:  "transfer",
@@ -18,16 +18,16 @@
 //
 //   - Every saga ends completed, all its steps done, or compensated, those that were
 //     done undone in reverse order. One whose Undo keeps failing, or whose code is
-//     gone, is stuck: it stands still, says why, and goes on when asked to.
-//   - A step made by [Transactional] takes effect at most once, with no care by who
-//     wrote it: the journal says that it is done in the same transaction. Package
+//     gone, is stuck: it stands still, reports why, and goes on when asked to.
+//   - A step made by [Transactional] takes effect at most once, with no care by its
+//     author: the journal records it as done in the same transaction. Package
 //     journal makes such steps on a store.
 //   - Any other step may be called again, after a failure or a crash, always with the
 //     same key ([Call.Key]). It takes effect at most once if the other side keeps
 //     the rules of [Judge]: that is the part that only the other side can do.
 //   - An id names one saga. To start it again is to ask for its outcome.
-//   - Two runners on one journal cannot both come further with a saga: what the one
-//     writes makes the other stop.
+//   - Two runners on one journal cannot both advance a saga: a write of the one
+//     makes the other stop.
 //
 // # Choices
 //
@@ -41,8 +41,8 @@
 // added to the code later is for new sagas. One that is removed makes those that need
 // it stuck: keep it with Retired set until they have ended.
 //
-// What a saga does next is decided by package machine, which does nothing itself: it is for those
-// who write a runner of their own, or simulate one. This package has the runner.
+// Package machine decides what a saga does next, and does nothing itself: it is for authors of
+// a runner of their own, or of a simulation. This package has the runner.
 //
 // # Limits
 //

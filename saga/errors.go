@@ -48,7 +48,7 @@ var (
 	ErrFormat = machine.ErrFormat
 )
 
-// EndError says why a saga did not complete. It matches ErrCompensated or ErrStuck.
+// EndError reports why a saga did not complete. It matches ErrCompensated or ErrStuck.
 type EndError struct {
 	ID, Definition string
 	// Step is the step that failed, or at which it was; Cause what happened, or why it
@@ -57,7 +57,7 @@ type EndError struct {
 	Stuck       Stuck
 }
 
-// Error says why, and of one that is stuck what to do.
+// Error returns why, and of one that is stuck what to do.
 func (e *EndError) Error() string {
 	if e.Stuck == StuckUndo {
 		return fmt.Sprintf("saga %s %q is stuck (%v) at step %q: %s: remove the cause, and call Runner.Retry", e.Definition, e.ID, e.Stuck, e.Step, e.Cause)
@@ -68,7 +68,7 @@ func (e *EndError) Error() string {
 	return fmt.Sprintf("saga %s %q was taken back at step %q: %s", e.Definition, e.ID, e.Step, e.Cause)
 }
 
-// Is tells which of the two it is.
+// Is reports which of the two it is.
 func (e *EndError) Is(target error) bool {
 	return target == ErrStuck && e.Stuck != NotStuck || target == ErrCompensated && e.Stuck == NotStuck
 }

@@ -142,7 +142,7 @@ func (r *Runner) changeAndLaunch(ctx context.Context, id string, e func(Record) 
 	if err != nil || rec.Stuck != NotStuck || r.findDefinition(rec.Definition) == nil {
 		return err
 	}
-	if a, err := r.launchSaga(rec); err == nil { // else it is closed, and the one who resumes the saga finds what was asked for
+	if a, err := r.launchSaga(rec); err == nil { // else it is closed, and the runner that resumes the saga finds what was asked for
 		a.interruptDo()
 	}
 	return nil

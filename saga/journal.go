@@ -11,7 +11,7 @@ import (
 
 // Journal keeps the records of sagas. What a method has returned without an error is
 // durable. After another error than those that are named, a write may or may not have
-// happened: who made it loads the record and looks.
+// happened: the caller loads the record and looks.
 type Journal interface {
 	// Create stores the first record of a saga. ErrExists means that there is one of
 	// that id, under way or ended.

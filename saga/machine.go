@@ -3,7 +3,7 @@ package saga
 import "github.com/cleavekv/cleave/saga/machine"
 
 // What a saga is and does next is decided by package machine, which does nothing itself. These
-// are its types for those who write journals and steps.
+// are its types for authors of journals and steps.
 type (
 	// Record is all that a journal has of a saga.
 	Record = machine.Record
@@ -22,7 +22,7 @@ type (
 	Need = machine.Need
 	// Verdict is what the other side does with a call.
 	Verdict = machine.Verdict
-	// Retry says how often, and after which time, a step is tried again.
+	// Retry specifies how often, and after which time, a step is tried again.
 	Retry = machine.Retry
 )
 
@@ -93,6 +93,6 @@ func Wanted(r Record, nowMS int64) Want { return machine.Wanted(r, nowMS) }
 // Needs returns all that a saga may come to: see [machine.Needs].
 func Needs(r Record) []Need { return machine.Needs(r) }
 
-// Judge says what the other side of a step that is not atomic does with a call, given what it
+// Judge returns what the other side of a step that is not atomic does with a call, given what it
 // has noted of the two calls of that step: see [machine.Judge].
 func Judge(undo, didDo, didUndo bool) Verdict { return machine.Judge(undo, didDo, didUndo) }

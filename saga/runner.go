@@ -23,7 +23,7 @@ type Options struct {
 	Now func() time.Time
 	// Random is what jitter is taken from. Default that of math/rand/v2.
 	Random func() uint64
-	// OnChange, if set, is told of each change that this runner has written, one after
+	// OnChange, if set, is called with each change that this runner has written, one after
 	// the other for each saga: for logs, figures and alarms. It must be quick.
 	OnChange func(Info)
 }
@@ -58,7 +58,7 @@ type Runner struct {
 	opts      Options
 	owner     string
 	callSlots chan struct{}
-	sweepSlot chan struct{} // has an element while somebody sweeps
+	sweepSlot chan struct{} // has an element while a sweep runs
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	wg        sync.WaitGroup
@@ -189,7 +189,7 @@ func (r *Runner) startSaga(ctx context.Context, k *untypedDefinition, id string,
 		}
 		r.reportChange(rec)
 	}
-	a, _ := r.launchSaga(rec) // whoever is closed by now leaves it to the one who resumes it: it has begun
+	a, _ := r.launchSaga(rec) // a runner that is closed by now leaves it to the one that resumes it: it has begun
 	return a, nil
 }
 
@@ -241,7 +241,7 @@ func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 	r.wg.Go(func() {
 		defer close(a.done)
 		for a.lastRecord = a.run(rec); !r.releaseSaga(a); {
-			// Somebody has counted on this goroutine meanwhile.
+			// A caller has counted on this goroutine meanwhile.
 			var err error
 			if rec, err = a.loadRecord(a.lastRecord); err != nil {
 				continue
@@ -254,7 +254,7 @@ func (r *Runner) launchSaga(rec Record) (*activeSaga, error) {
 	return a, nil
 }
 
-// releaseSaga ends the work on a saga, unless somebody has asked to look at it again.
+// releaseSaga ends the work on a saga, unless there is a request to look at it again.
 func (r *Runner) releaseSaga(a *activeSaga) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +276,7 @@ func (r *Runner) waitAtRest(ctx context.Context, id string) (Record, error) {
 		r.mu.Lock()
 		a := r.activeSagas[id]
 		r.mu.Unlock()
-		if a == nil { // it has ended, or somebody else has it
+		if a == nil { // it has ended, or another runner has it
 			rec, err := r.journal.Load(ctx, id)
 			if err != nil || rec.AtRest() {
 				return rec, err

@@ -225,7 +225,7 @@ func TestADeadlineTurnsASagaRoundUnlessAllIsDone(t *testing.T) {
 		if got := l.takeText(); got != "+a +c" {
 			t.Error(got)
 		}
-		// Also while nobody works on it.
+		// Also while no runner works on it.
 		j := saga.NewMemoryJournal()
 		wait := withFailingDo(l.newStep("b"), func(context.Context, saga.Call) error { return errTransient })
 		d := saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a"), wait}, Deadline: time.Hour, Retry: saga.Retry{Attempts: -1}}
@@ -560,7 +560,7 @@ func (j *slowJournal) Save(ctx context.Context, r saga.Record) error {
 	return err
 }
 
-// ErrClosed tells that a saga has not begun, and was not cancelled: whoever hears it must
+// ErrClosed means that a saga has not begun, and was not cancelled: the caller that gets it must
 // not find that it was.
 func TestWhatIsInTheJournalIsNotRefusedByAClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -602,7 +602,7 @@ func TestASweepCountsWhatItRemoved(t *testing.T) {
 		var l eventLog
 		r := newRunner(t, fullJournal{saga.NewMemoryJournal()}, saga.Options{Retention: time.Second})
 		g := mustRegister(t, r, saga.Definition[stepLog]{Steps: []saga.Step[stepLog]{l.newStep("a")}})
-		for i := range 20 { // more than the errors that are told
+		for i := range 20 { // more than the errors that are reported
 			_, err := g.Run(t.Context(), fmt.Sprint(i), stepLog{})
 			must(t, err)
 		}
@@ -613,7 +613,7 @@ func TestASweepCountsWhatItRemoved(t *testing.T) {
 	})
 }
 
-// As long as a saga is in the journal nobody begins another of its id.
+// As long as a saga is in the journal no other of its id can begin.
 func TestASweepForgetsNothingOfALaterSaga(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -8,7 +8,7 @@
 //
 //   - Operations on one key are linearizable. Range, Len and Clear are weaker
 //     and say how.
-//   - Load takes no lock and waits for nobody, neither for writers nor for
+//   - Load takes no lock and never waits, neither for writers nor for
 //     growth. It tries again if a delete in the same bucket crossed it.
 //   - Writers lock one bucket, which holds a handful of entries, for a few
 //     stores. Writers elsewhere go on, unless their part of the map grows or
@@ -27,7 +27,7 @@
 //
 // Hashes are seeded per map, so that keys which collide in one map do not in
 // another and cannot be chosen in advance. The hash is not a cryptographic
-// one: who can measure the time of very many operations may learn about it.
+// one: an attacker that can measure the time of very many operations may learn about it.
 //
 // Something else is the better choice when
 //

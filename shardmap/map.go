@@ -240,7 +240,7 @@ const (
 // While update runs, writers of this key and of the few keys that share its
 // bucket wait, and so does growth of their shard; readers do not. update may
 // Load from the map. It must not write to the map, ask for its Stats, or wait
-// for one who does: that deadlocks when the two meet in a bucket or a shard. If
+// for a goroutine that does: that deadlocks when the two meet in a bucket or a shard. If
 // update panics, the map is left as it was and the panic goes on. An Op that is
 // none of the three panics likewise.
 func (m *Map[K, V]) Compute(key K, update func(old V, loaded bool) (V, Op)) (actual V, ok bool) {
@@ -380,7 +380,7 @@ type Stats struct {
 	Shards []ShardStats
 	// SlotsPerBucket is how many entries a bucket holds.
 	SlotsPerBucket int
-	// EntriesInBuckets tells that keys and values lie in the buckets
+	// EntriesInBuckets reports whether keys and values lie in the buckets
 	// themselves, in memory that the garbage collector does not scan; else
 	// each entry is an object of its own.
 	EntriesInBuckets bool

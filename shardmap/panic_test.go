@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mustPanic runs f and tells what it panicked with.
+// mustPanic runs f and returns what it panicked with.
 func mustPanic(t *testing.T, f func()) (reason any) {
 	t.Helper()
 	defer func() {

@@ -118,7 +118,7 @@ func (t *table) len() int {
 	return int(max(n, 0))
 }
 
-// layoutKind tells how a map stores its entries. It is chosen once, by the
+// layoutKind is how a map stores its entries. It is chosen once, by the
 // types of key and value.
 type layoutKind uint8
 
@@ -181,7 +181,7 @@ func isPointerFree(t reflect.Type) bool {
 	}
 }
 
-// seeds are the secrets of one map. Whoever does not know them cannot choose
+// seeds are the secrets of one map. Without them one cannot choose
 // keys that land in one bucket; two maps never agree on where a key lives.
 type seeds struct {
 	before, first, between, second uint64 // of hashWord

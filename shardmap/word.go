@@ -393,7 +393,7 @@ func (t *wordTable) copyChain(seg segment, i uint64, to []segment, bit uint) boo
 	}
 }
 
-// plainWordBucket is a wordBucket that nobody else sees yet.
+// plainWordBucket is a wordBucket that no other goroutine sees yet.
 type plainWordBucket struct {
 	header, link uint64
 	keys, values [wordSlots]uint64

@@ -7,10 +7,10 @@
 // of kind Range, in the notation of package key:
 //
 //	salt(16) | ts:time, id          16 places to write to, any of them for a row
-//	salt(16, id) | ts:time, id      the same, and id tells which
+//	salt(16, id) | ts:time, id      the same, and id selects which
 //	(device, day(ts)) | ts          a stretch for each device and day
 //
-// A [Table] writes the salt and the bucket, and hides them from who reads.
+// A [Table] writes the salt and the bucket, and hides them from readers.
 //
 // # Promises
 //
@@ -19,7 +19,7 @@
 //   - A call reads one state of the store: [Table.Scan] all of its rows, [Table.ScanPage]
 //     one page. In a transaction, [Table.In], it is the state of the transaction, and
 //     what was read is validated with the rest of it.
-//   - A page tells where the next begins; that place stays good whatever happens to rows
+//   - A page has the place where the next begins; that place stays good whatever happens to rows
 //     and shards.
 //   - Columns name one row. Put replaces it, wherever it is; only Append, which does not
 //     look, can make a second one, and only under a salt that is picked.
@@ -28,11 +28,11 @@
 //
 // # What a salt costs
 //
-// A salt that is derived from columns which are given is known: such a read or write is
-// one, as without a salt. A salt that is picked is known to nobody: Append writes once,
+// A salt that is derived from given columns is known: such a read or write is
+// one, as without a salt. A salt that is picked is unknown to readers: Append writes once,
 // but Get and Delete ask for a key of each salt, and Put does so in a transaction.
 // Ordered reads that leave the salt open read each of the salts and merge.
-// So prefer salt(16, id), with a column that tells rows apart, to salt(16), and use
+// So prefer salt(16, id), with a column that differs between rows, to salt(16), and use
 // [Table.Append] under the latter.
 //
 // # Choices

@@ -88,7 +88,7 @@ func timeBound(at time.Time) any {
 }
 
 // checkTimeOrder checks that the first open field is the time, or a bucket of it, and that rows
-// in reverse are then in its order. apart tells that fields which are fixed stand behind
+// in reverse are then in its order. apart reports whether fixed fields stand behind
 // the bucket: then each bucket is a read of its own.
 func (t *Table) checkTimeOrder(where key.Columns, open int) (apart bool, err error) {
 	if open == len(t.fields) || t.fields[open].Type != key.TypeTime {

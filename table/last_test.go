@@ -32,7 +32,7 @@ var entityLayouts = []string{
 	"(hour(ts), dev) | id:int",
 }
 
-// bucketFirst tells that each bucket is a read of its own.
+// bucketFirst reports whether each bucket is a read of its own.
 func bucketFirst(m *model) bool { return m.fields[0].Bucket != 0 }
 
 // lastRows is the answer to Last by a walk over all buckets.

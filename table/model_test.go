@@ -340,7 +340,7 @@ func drawWhere(t *rapid.T, m *model) key.Columns {
 	return where
 }
 
-// hasFixedBucket tells that a bucket of the column is fixed already: fixing the column as well
+// hasFixedBucket reports whether a bucket of the column is fixed already: fixing the column as well
 // would say it twice.
 func hasFixedBucket(m *model, where key.Columns, column string) bool {
 	for _, f := range m.fields {

@@ -42,8 +42,8 @@ func moveShards(ctx context.Context, t *testing.T, table *Table, seed uint64) (m
 	return moves
 }
 
-// Transactions write a pair of rows that lie under different salts, or delete one: who
-// reads in order sees pairs only, in order, wherever the shards are.
+// Transactions write a pair of rows that lie under different salts, or delete one: a reader
+// in order sees pairs only, in order, wherever the shards are.
 func TestOrderedReadsAreOfOneMomentWhileShardsMove(t *testing.T) {
 	for _, layout := range []string{"salt(4, n) | seq:int, n:int", "(part:int, salt(3)) | seq:int, n:int"} {
 		t.Run(layout, func(t *testing.T) {

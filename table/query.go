@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// Query says which rows to read. The zero value reads all, in order.
+// Query specifies which rows to read. The zero value reads all, in order.
 type Query struct {
 	// Where fixes columns: those that the layout begins with, salts aside, or the one
 	// that the salt is derived from. A bucket alone is fixed by a time in it, under
@@ -124,8 +124,8 @@ func (t *Table) boundKey(where key.Columns, open int, value any, upper bool) ([]
 	return ranges[0].Begin, nil
 }
 
-// withBoundName says which column a bound was taken for: whoever has left one out in Where meant
-// another.
+// withBoundName adds the name of the column that a bound was taken for: a caller that omits one in
+// Where means another.
 func (t *Table) withBoundName(name string, open int, value any, err error) error {
 	if value == nil || open == len(t.fields) {
 		return err
@@ -187,7 +187,7 @@ func (t *Table) removeSalt(bound []byte) []byte {
 	return append(stem, rest[r.Offset():]...)
 }
 
-// addFilters adds what the bounds alone do not tell: columns that are fixed but stand
+// addFilters adds what the bounds alone do not cover: columns that are fixed but stand
 // behind an open one, and times that are not compared exactly.
 func (p *queryPlan) addFilters(q Query, open int) error {
 	t := p.t

@@ -40,7 +40,7 @@ func (t *Table) decodeRow(item cleave.Item) (r Row, ok bool, err error) {
 	return r, true, nil
 }
 
-// handleForeignKey says what to do about a key that is not of the layout: nil is to pass over it.
+// handleForeignKey decides what to do about a key that is not of the layout: nil is to pass over it.
 func (t *Table) handleForeignKey(k []byte, cause error) error {
 	if t.skipForeign {
 		t.foreignCount.Add(1)
@@ -73,7 +73,7 @@ func (t *Table) candidateKeys(columns key.Columns) ([][]byte, error) {
 	return [][]byte{k}, err
 }
 
-// needsSaltPick reports whether nothing but the Salter tells the salt of a row.
+// needsSaltPick reports whether only the Salter determines the salt of a row.
 func (t *Table) needsSaltPick(columns key.Columns) bool {
 	if !t.saltPicked {
 		return false
@@ -106,7 +106,7 @@ func (t *Table) checkColumns(columns key.Columns) error {
 	return nil
 }
 
-// withTableName says which table and layout an error is about.
+// withTableName adds which table and layout an error is about.
 func (t *Table) withTableName(err error) error {
 	return fmt.Errorf("table %s, %v: %w", t.ks.Name(), t.layout, err)
 }

@@ -45,7 +45,7 @@ type queryReader struct {
 	remaining int // rows until the limit
 }
 
-// oneStem returns the stem of all rows, if the bounds tell that there is one.
+// oneStem returns the stem of all rows, if the bounds leave only one.
 func (p *queryPlan) oneStem() (stem []byte, ok bool) {
 	if p.t.salt < 0 {
 		return nil, true
@@ -244,7 +244,7 @@ type pageReader struct {
 	done                bool
 }
 
-// setPageSize says how many stretches share the memory, and the limit.
+// setPageSize sets how many stretches share the memory, and the limit.
 func (f *pageReader) setPageSize(stretches int) {
 	f.pageRows, f.pageBytes = firstPageRows, readAheadBytes/stretches
 	if f.remaining > 0 {

@@ -22,7 +22,7 @@ var ErrNoTable = errors.New("table: the keyspace is no table")
 // what to ask instead.
 var ErrQuery = errors.New("table: bad query")
 
-// Options say how a table is used. The zero value works.
+// Options specify how a table is used. The zero value works.
 type Options struct {
 	// Salter picks salts that the layout does not derive, such as salt(16). It must
 	// be safe for concurrent use. Default: at random.
@@ -41,7 +41,7 @@ type Table struct {
 	fields []key.Field
 	// salt is the index of the salt among the fields, -1 if there is none.
 	salt int
-	// saltPicked tells that nothing but the Salter says which salt a row gets.
+	// saltPicked reports whether the Salter alone decides which salt a row gets.
 	saltPicked bool
 	// knownNames are the names that columns may be given by.
 	knownNames map[string]bool
@@ -129,7 +129,7 @@ func (t *Table) Layout() *key.Layout { return t.layout }
 // each as often as it was met.
 func (t *Table) Foreign() uint64 { return t.foreignCount.Load() }
 
-// ForeignKeyError says which key of the keyspace is not of the layout. It matches
+// ForeignKeyError reports which key of the keyspace is not of the layout. It matches
 // key.ErrForeignKey.
 type ForeignKeyError struct {
 	Keyspace string

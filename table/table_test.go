@@ -57,7 +57,7 @@ func openTable(t fataler, db *cleave.DB, layout string, o Options) *Table {
 	return table
 }
 
-// chosenSalter is a Salter that says what it is told.
+// chosenSalter is a Salter with a preset result.
 type chosenSalter struct{ salts, nextSalt int }
 
 func (c *chosenSalter) Salts() int      { return c.salts }
@@ -474,7 +474,7 @@ func TestAPutThatIsNotStoredChangesNothing(t *testing.T) {
 		return sharedStore.Update(background, func(tx *cleave.Txn) error {
 			err := table.In(tx).PutWith(one, nil, o)
 			if errors.Is(err, cleave.ErrNotStored) {
-				return nil // whoever is content with what is there
+				return nil // for callers that are content with the existing row
 			}
 			return err
 		})

@@ -72,7 +72,7 @@ func (x Txn) PutWith(columns key.Columns, value []byte, o cleave.SetOptions) err
 	if len(rows) == 0 {
 		return x.AppendWith(columns, value, o)
 	}
-	// First what may be refused: whoever goes on after that has all rows as they were.
+	// First what may be refused: a caller that goes on after that has all rows as they were.
 	if err := x.tx.SetWith(x.t.ks, rows[0].Key, value, o); err != nil {
 		return err
 	}

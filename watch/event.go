@@ -7,27 +7,27 @@ import (
 	"github.com/cleavekv/cleave/internal/patterns/watchbuffer"
 )
 
-// Kind is what an event tells.
+// Kind is what an event reports.
 type Kind uint8
 
 // The kinds of events.
 const (
-	// Set tells that a key or a field was written: Item is what it is now. One of a
-	// hash itself, without a value, tells its version and expiry.
+	// Set means that a key or a field was written: Item is what it is now. One of a
+	// hash itself, without a value, has its version and expiry.
 	Set Kind = iota + 1
-	// Deleted tells that a key or a field is gone. The fields of a key are gone with
+	// Deleted means that a key or a field is gone. The fields of a key are gone with
 	// it; they may be named later, when the room that they take is given back.
 	Deleted
-	// Created tells that the key is a hash now, which has no fields but those that
-	// are told after it.
+	// Created means that the key is a hash now, which has no fields but those that
+	// come after it.
 	Created
-	// Lost tells that more has changed than was kept for the watcher: anything that it
-	// watches may have. Read that again. What changes from now on is told.
+	// Lost means that more has changed than was kept for the watcher: anything that it
+	// watches may have. Read that again. Later changes follow.
 	Lost
-	// Reset is for those who follow: forget what you know, the rows that there are
+	// Reset is for followers: forget what you know, the rows that there are
 	// come next.
 	Reset
-	// Synced is for those who follow: the rows that there were have been told. What
+	// Synced is for followers: all existing rows have been sent. What
 	// comes now are changes.
 	Synced
 )
@@ -51,11 +51,11 @@ type Event struct {
 	// Item is the value, version and expiry. A field has a value alone, and the Value
 	// of a hash itself is nil.
 	Item cleave.Item
-	// Large tells that the key holds a long string that was changed in place: the feed
+	// Large reports whether the key holds a long string that was changed in place: the feed
 	// does not have its Value. Read the key.
 	Large bool
-	// After is a place in the feed: all before it was told. Keep it with what you made
-	// of the event to go on from there with Options.From. While Follow tells rows it is
+	// After is a place in the feed: all before it was sent. Keep it with what you made
+	// of the event to go on from there with Options.From. While Follow sends rows it is
 	// empty: there is no place to go on from but the beginning.
 	After cleave.Cursor
 }
@@ -81,8 +81,8 @@ func (e *Event) sizeBytes() int { return len(e.Key) + len(e.Field) + len(e.Item.
 const eventOverhead = 200
 
 // eventQueue is what waits for a watcher, in the order in which it began to wait. With
-// coalescing there is one entry for each key, with its newest state: who comes late
-// hears once of it.
+// coalescing there is one entry for each key, with its newest state: a slow watcher
+// gets it once.
 type eventQueue struct {
 	every, keysOnly bool
 	maxLen          int
@@ -92,11 +92,11 @@ type eventQueue struct {
 	bytes  int
 }
 
-// keyEvents is what is told of a key that has changed.
+// keyEvents are the pending events of a key that has changed.
 type keyEvents struct {
 	// keyEvent is about the key itself; its Kind is 0 if it is about fields alone.
 	keyEvent Event
-	// fields are told after self. Invariant: no two of them have one name.
+	// fields come after self. Invariant: no two of them have one name.
 	fields []Event
 	byName map[string]int // where they are, once there are many
 	bytes  int
@@ -112,7 +112,7 @@ func (q *eventQueue) clear() {
 // push adds a change, and reports whether there was room.
 func (q *eventQueue) push(op *cleave.ChangeOp, before cleave.Cursor) (ok bool) {
 	if q.keysOnly && op.Field != nil {
-		return true // the key itself is told too, with its new version
+		return true // the key itself is reported too, with its new version
 	}
 	var waits *watchbuffer.Entry[cleave.Cursor, keyEvents]
 	if q.every {
@@ -134,7 +134,7 @@ func (q *eventQueue) hasRoom(key []byte) bool {
 	return q.bytes < q.maxBytes && (q.len() < q.maxLen || !q.every && q.buffer.Has(key))
 }
 
-// addEvent makes an entry tell what was told before and a later event. What becomes of a key
+// addEvent merges a later event into an entry. What becomes of a key
 // as a whole becomes of its fields too.
 func (e *keyEvents) addEvent(v Event) {
 	if v.Field != nil {

@@ -38,8 +38,8 @@ func drawChange(rt *rapid.T, n int, hash map[string]bool) (ops []cleave.ChangeOp
 	return ops
 }
 
-// Whoever was told of an event, and goes on from the place that it names, ends with what
-// there is. And what is told is told in order, the newest state of a key at the last.
+// A watcher that received an event, and goes on from the place that it names, ends with what
+// is there. And what is reported comes in order, the newest state of a key at the last.
 func TestWhatIsBehindThePlaceOfAnEventMakesUpForWhatWasNotTold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := eventQueue{every: rapid.Bool().Draw(rt, "every"), maxLen: 1 << 20, maxBytes: 1 << 30}

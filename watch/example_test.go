@@ -17,14 +17,14 @@ func Example() {
 	}
 	defer db.Close()
 	ks := db.Default()
-	hub := watch.New(db) // one for all who watch
+	hub := watch.New(db) // one for all watchers
 
 	w, err := hub.Watch(watch.Target{Keyspace: ks, Prefix: []byte("price/")}, watch.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer w.Close()
-	for _, row := range [][2]string{{"price/apple", "3"}, {"stock/apple", "100"}, {"price/pear", "4"}} { // nobody watches stocks
+	for _, row := range [][2]string{{"price/apple", "3"}, {"stock/apple", "100"}, {"price/pear", "4"}} { // stocks are not watched
 		if err := ks.Set(ctx, []byte(row[0]), []byte(row[1])); err != nil {
 			log.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func ExampleHub_Follow() {
 			delete(flags, string(e.Key))
 		case watch.Synced:
 			fmt.Println("what there is:", flags)
-			if err := ks.Set(ctx, []byte("flag/dark"), []byte("on")); err != nil { // by somebody else, as a rule
+			if err := ks.Set(ctx, []byte("flag/dark"), []byte("on")); err != nil { // by another program, as a rule
 				log.Fatal(err)
 			}
 			continue

@@ -10,15 +10,15 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// Follow tells what there is, and then what changes, with nothing missing in between: a
-// Reset, all rows, Synced, changes. A hash is told as Created, and then its fields.
+// Follow yields what there is, and then what changes, with nothing missing in between: a
+// Reset, all rows, Synced, changes. A hash comes as Created, and then its fields.
 //
 // If the feed no longer reaches back to where it is, because it was too slow or was away
-// too long, it begins anew: a Reset, all rows, Synced. So who empties its copy at a Reset
+// too long, it begins anew: a Reset, all rows, Synced. So a consumer that empties its copy at a Reset
 // and applies all the rest has a copy that is right. With Options.From it begins with the
 // changes behind that place, unless it has to begin anew.
 //
-// While rows are told the copy is what their keys are at one moment, a later one with
+// While rows are sent the copy is what their keys are at one moment, a later one with
 // each page of rows, and has no other keys. Nothing is held up or kept open while the
 // loop does its work. It ends with an error: that of ctx, or of the store.
 func (h *Hub) Follow(ctx context.Context, t Target, o Options) iter.Seq2[Event, error] {
@@ -62,7 +62,7 @@ func (f *followLoop) yieldEvent(e Event) error {
 	return nil
 }
 
-// runFrom tells the rows, unless it can go on from a place, and then changes.
+// runFrom sends the rows, unless it can go on from a place, and then changes.
 func (f *followLoop) runFrom(at cleave.Cursor) (err error) {
 	if at == "" {
 		if at, err = f.sendRows(); err != nil {
@@ -91,12 +91,12 @@ func (f *followLoop) runFrom(at cleave.Cursor) (err error) {
 // and their snapshot is soon given back.
 const maxPageRows = 256
 
-// sendRows tells all rows that there are, and returns the place behind them.
+// sendRows sends all rows that there are, and returns the place behind them.
 //
-// They are read in pages, each at one moment. Before a page is told, what has changed up
-// to its moment is told of the keys of all pages before it, and of no other. So the copy
+// They are read in pages, each at one moment. Before a page is sent, the changes up
+// to its moment are sent of the keys of all pages before it, and of no other. So the copy
 // is always what its keys were at the moment of the newest page, and no snapshot has to
-// be kept while rows are told.
+// be kept while rows are sent.
 func (f *followLoop) sendRows() (at cleave.Cursor, err error) {
 	if err := f.yieldEvent(Event{Kind: Reset}); err != nil {
 		return "", err
@@ -119,7 +119,7 @@ func (f *followLoop) sendRows() (at cleave.Cursor, err error) {
 	}
 }
 
-// catchUp tells what has changed between two places of keys that come before next.
+// catchUp sends what has changed between two places of keys that come before next.
 func (f *followLoop) catchUp(from, to cleave.Cursor, next []byte) error {
 	for c, err := range f.hub.feed.Feed(f.ctx, cleave.FeedOptions{From: from, Until: to}) {
 		if err != nil {
@@ -138,7 +138,7 @@ func (f *followLoop) catchUp(from, to cleave.Cursor, next []byte) error {
 	return nil
 }
 
-// scanOrderKey returns bytes that are in the order in which rows are told: that of scans, or
+// scanOrderKey returns bytes that are in the order in which rows are sent: that of scans, or
 // that of the keys that are watched one by one.
 func (f *followLoop) scanOrderKey(key []byte) []byte {
 	if f.target.Keys != nil {

@@ -18,7 +18,7 @@ type feedSource interface {
 	Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[cleave.Change, error]
 }
 
-// Hub reads the feed of a store for all who watch it. Its methods may be called by any
+// Hub reads the feed of a store for all its watchers. Its methods may be called by any
 // goroutine. It needs no closing: it reads while there are watchers.
 type Hub struct {
 	db   *cleave.DB
@@ -30,8 +30,8 @@ type Hub struct {
 	lastNumber   uint64             // the number of the next watcher
 	cancelReader context.CancelFunc // ends the reader, nil if there is none
 	readerEpoch  uint64             // of the reader: one that was stopped may not have noticed
-	// deliveredTo is behind all that watchers were told of. It is set after they were, and who
-	// reads it looks at it first and at what he was told second.
+	// deliveredTo is behind all that watchers were sent. It is set after they were, and a
+	// reader of it looks at it first and at what it was sent second.
 	deliveredTo atomic.Pointer[cleave.Cursor]
 }
 
@@ -67,11 +67,11 @@ func (h *Hub) unregister(w *Watcher) {
 	}
 }
 
-// runReader tells watchers what the feed has, until ctx ends or there is no more.
+// runReader sends watchers what the feed has, until ctx ends or there is no more.
 func (h *Hub) runReader(ctx context.Context, life uint64, from cleave.Cursor) {
 	for {
 		err := h.readFeed(ctx, life, from)
-		if !errors.Is(err, cleave.ErrGone) || ctx.Err() != nil { // nobody watches, or another reads
+		if !errors.Is(err, cleave.ErrGone) || ctx.Err() != nil { // there are no watchers, or another goroutine reads
 			return
 		}
 		// The log was written faster than it was read, and is gone: all have lost
@@ -151,7 +151,7 @@ func (h *Hub) Until(ctx context.Context, ks *cleave.Keyspace, key []byte, wanted
 		return item, false, err
 	}
 	defer w.Close()
-	// An event tells that there is something to look at. What it tells may be older than
+	// An event means that there is something to look at. Its content may be older than
 	// what was read before, so the key is read again.
 	for {
 		if item, found, err = lookupKey(ctx, ks, key); err != nil || wanted(item, found) {
@@ -186,7 +186,7 @@ func toLookupResult(key []byte, item cleave.Item, err error) (cleave.Item, bool,
 	return item, err == nil, err
 }
 
-// watcherIndex finds who watches a key.
+// watcherIndex finds the watchers of a key.
 type watcherIndex map[string]*keyspaceIndex // by the name of the keyspace
 
 type keyspaceIndex struct {
@@ -236,7 +236,7 @@ func (x watcherIndex) remove(w *Watcher) {
 	}
 }
 
-// visitMatches calls f with all who watch the key of a change.
+// visitMatches calls f with all watchers of the key of a change.
 func (x watcherIndex) visitMatches(op *cleave.ChangeOp, f func(*Watcher)) {
 	s := x[op.Keyspace]
 	if s == nil {

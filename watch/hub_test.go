@@ -227,8 +227,8 @@ func TestUntilMissesNothing(t *testing.T) {
 	checkRefused(t, "nothing happens", err, context.DeadlineExceeded)
 }
 
-// The place of another store, say of the one that this was restored from, is gone: who
-// watches hears it, who follows begins anew.
+// The place of another store, say of the one that this was restored from, is gone: a
+// watcher gets an error, a follower begins anew.
 func TestWhoFollowsBeginsAnewIfThePlaceIsGone(t *testing.T) {
 	ks, h := newKeyspaceAndHub(t, cleave.Hash)
 	must(t, ks.Set(ctx, []byte("a"), []byte("v")))
@@ -248,7 +248,7 @@ func TestWhoFollowsBeginsAnewIfThePlaceIsGone(t *testing.T) {
 	}
 }
 
-// delayedFeed is a feed whose reader is held up until it is let go.
+// delayedFeed is a feed whose reader is held up until it is released.
 type delayedFeed struct {
 	feedSource
 	release chan struct{}
@@ -267,7 +267,7 @@ func (l *delayedFeed) Feed(ctx context.Context, o cleave.FeedOptions) iter.Seq2[
 	}
 }
 
-// Who begins at a place that the hub has not come to yet is not told what was before.
+// A watcher that begins at a place that the hub has not come to yet does not get what was before.
 func TestAPlaceAheadOfTheHubIsNotToldAgain(t *testing.T) {
 	ks, h := newKeyspaceAndHub(t, cleave.Range)
 	feed := &delayedFeed{h.feed, make(chan struct{})}
@@ -284,8 +284,8 @@ func TestAPlaceAheadOfTheHubIsNotToldAgain(t *testing.T) {
 	}
 }
 
-// Who is told of a change before the hub says that it has come past it, and falls behind
-// then, goes on from the log with what it was not told yet.
+// A watcher that gets a change before the hub reports that it has come past it, and falls behind
+// then, goes on from the log with what it has not received yet.
 func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 	for _, o := range []Options{{Every: true, Buffer: 2}, {Buffer: 2, readsOverflow: true}} {
 		ks, h := newKeyspaceAndHub(t, cleave.Range)
@@ -332,7 +332,7 @@ func TestWhoFallsBehindIsToldNothingTwice(t *testing.T) {
 }
 
 // Of the place of a watcher and that of the hub each has a store in which it is ahead. What
-// the watcher has read by itself it is not told again, when the hub misses something then.
+// the watcher has read by itself it does not get again, when the hub misses something then.
 func TestWhoKnowsMoreThanTheHubAndLessIsToldNothingTwice(t *testing.T) {
 	for _, o := range []Options{{}, {Every: true}} {
 		checkKnowsMoreAndLess(t, o)
@@ -420,7 +420,7 @@ func TestRowsOfOnePageChangeWhileTheNextIsRead(t *testing.T) {
 				if e.Kind == Synced {
 					break
 				}
-				if rows%100 == 50 && rows < 2*maxPageRows-60 { // not while the last page is told
+				if rows%100 == 50 && rows < 2*maxPageRows-60 { // not while the last page is sent
 					key := numberKey((rows * 7) % keys)
 					must(t, ks.Set(ctx, key, fmt.Append(nil, rows)))
 					_, err := ks.Delete(ctx, numberKey((rows*11)%keys))
@@ -497,7 +497,7 @@ func TestAHubThatHasMissedSomethingSaysSoAndGoesOn(t *testing.T) {
 }
 
 // What is offered to others by a later reader would let those of before go on behind what
-// was written while nobody read.
+// was written while there was no reader.
 func TestWhoseReaderHasFailedIsOfferedNothingMore(t *testing.T) {
 	for name, o := range map[string]Options{"every": {Every: true}, "last": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -528,7 +528,7 @@ func TestWhoseReaderHasFailedIsOfferedNothingMore(t *testing.T) {
 	}
 }
 
-// overrunFeed is a store whose log is gone when somebody stops to read it.
+// overrunFeed is a store whose log is gone when its reader stops.
 type overrunFeed struct {
 	feedSource
 	reads atomic.Int64

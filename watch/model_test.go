@@ -24,7 +24,7 @@ type mirroredWatcher struct {
 	copy    *mirror
 }
 
-// drainUntil hears all up to a place.
+// drainUntil receives all up to a place.
 func drainUntil(t testing.TB, w *Watcher, end cleave.Cursor, hear func(Event)) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout()); !w.Cursor().Covers(end); {
@@ -156,9 +156,9 @@ func TestAWatcherEndsWithWhatTheStoreHas(t *testing.T) {
 	})
 }
 
-// While several write, in several stores, and shards move, all who watch end with what
-// there is: fast and slow ones, those of every change, of some keys, and those who follow
-// or come back all the time. Nobody leaves a goroutine behind.
+// While several goroutines write, in several stores, and shards move, all watchers end with what
+// there is: fast and slow ones, those of every change, of some keys, and those that follow
+// or come back all the time. No goroutine is left behind.
 func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 	seed := testSeed(t)
 	ks, h := newKeyspaceAndHub(t, cleave.Range)
@@ -239,7 +239,7 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 		r := mirrorReader{name: "who comes back", target: Target{Keyspace: ks}, mirror: newMirror()}
 		for at := cleave.Cursor(""); ; {
 			n := 0
-			r.versions = map[string]uint64{} // it may hear things again
+			r.versions = map[string]uint64{} // it may receive things again
 			for e, err := range h.Follow(c, r.target, Options{From: at}) {
 				if r.handleEvent(t, ks, e, err) {
 					return
@@ -267,16 +267,16 @@ func TestAllWhoWatchEndWithWhatThereIsWhileShardsMove(t *testing.T) {
 // endKey is the key that is written last.
 var endKey = []byte("9999")
 
-// mirrorReader makes a copy of what it hears.
+// mirrorReader makes a copy of what it receives.
 type mirrorReader struct {
 	name   string
 	target Target
 	*mirror
-	want *mirror // what there is, once it has heard of end
+	want *mirror // what there is, once it has received end
 }
 
 // handleEvent takes an event, and reports whether the reader may go: it has all that there is, or
-// has failed. Stores are told in any order, so end may come before what others have.
+// has failed. Stores report in any order, so end may come before what others have.
 func (r *mirrorReader) handleEvent(t *testing.T, ks *cleave.Keyspace, e Event, err error) (over bool) {
 	switch {
 	case err != nil && r.want != nil:

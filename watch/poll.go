@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// PollOptions say how often to look. The zero value looks about every ten seconds.
+// PollOptions specify how often to look. The zero value looks about every ten seconds.
 type PollOptions struct {
 	// Every is how often to look while nothing changes, on average. Default 10 s. At
 	// least 1 ms.
@@ -70,14 +70,14 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Poll looks at something again and again, for sources that cannot tell that they have
+// Poll looks at something again and again, for sources that cannot report that they have
 // changed, and yields what it finds whenever look says that it has changed, and every
 // error of look. After an error it goes on, with longer pauses, unless the loop ends. When
 // ctx ends it yields its error and ends.
 //
-// Many who poll one source, begun together or not, look at it evenly: each pause is at
+// Callers that poll one source, begun together or not, look at it evenly: each pause is at
 // random from half to one and a half times what it is on average, and so is the time
-// before the first look, down to nothing. Who needs a value at once looks before.
+// before the first look, down to nothing. A caller that needs a value at once looks before.
 func Poll[T any](ctx context.Context, o PollOptions, look func(context.Context) (value T, changed bool, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -116,8 +116,8 @@ type pollPacer struct {
 	errorPause time.Duration
 }
 
-// firstPause is how long one who has always polled, every now and then, would wait from a
-// moment that knows nothing of it: so those who begin together are spread evenly from
+// firstPause is how long a caller that has always polled, every now and then, would wait from a
+// moment that knows nothing of it: so callers that begin together are spread evenly from
 // the beginning on. A pause longer than t is as likely as 1 for t up to half a round, and
 // from there on falls to 0 at one and a half; the share of waits that are longer is the
 // area behind t.
@@ -131,7 +131,7 @@ func (p *pollPacer) firstPause() time.Duration {
 
 func (p *pollPacer) nextPause(changed bool, err error) time.Duration {
 	if err != nil {
-		// From one pause to three times the last: those who have failed together do not
+		// From one pause to three times the last: callers that have failed together do not
 		// come back together, and each waits longer and longer.
 		p.errorPause = min(p.randomBetween(p.opts.Every, 3*max(p.errorPause, p.opts.Every)), p.opts.Slow)
 		return p.errorPause

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave"
 )
 
-// Those who poll are spread evenly from the first round on, also if they begin together.
+// Pollers are spread evenly from the first round on, also if they begin together.
 func TestPollersAreSpreadEvenly(t *testing.T) {
 	const pollers, rounds, slices = 2000, 20, 20
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -103,11 +103,11 @@ func watchAll(t testing.TB, h *Hub, ks *cleave.Keyspace, o Options) *Watcher {
 
 func numberKey(i int) []byte { return fmt.Appendf(nil, "%04d", i) }
 
-// mirror is what somebody makes of events.
+// mirror is a copy made of events.
 type mirror struct {
 	texts  map[string]string
 	hashes map[string]map[string]string
-	// versions are the newest that were told, of keys.
+	// versions are the newest that were reported, of keys.
 	versions map[string]uint64
 }
 
@@ -171,7 +171,7 @@ func (m *mirror) restrictTo(t *Target) *mirror {
 	return c
 }
 
-// diffFrom says how a mirror differs from another, or nothing.
+// diffFrom returns how a mirror differs from another, or nothing.
 func (m *mirror) diffFrom(other *mirror) (text string) {
 	all := m.clone()
 	maps.Copy(all.texts, other.texts)

@@ -15,20 +15,20 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// Options say what a watcher is told. The zero value works.
+// Options select what a watcher receives. The zero value works.
 type Options struct {
 	// From is where to go on from: the After of an event. Empty means now. If the feed
 	// does not reach back that far, Next returns cleave.ErrGone: read the data, and watch
 	// from a place that is not behind it, that of the [cleave.Txn] that has read; or
 	// leave it to Follow.
 	From cleave.Cursor
-	// Every tells each change. Otherwise a key that has changed several times before
-	// the watcher came to it is told once, as it is then.
+	// Every delivers each change. Otherwise a key that has changed several times before
+	// the watcher came to it is delivered once, as it is then.
 	Every bool
-	// KeysOnly leaves out values, and fields: a hash that has changed is told as a key.
+	// KeysOnly leaves out values, and fields: a hash that has changed is reported as a key.
 	KeysOnly bool
 	// Buffer is how many keys, or changes with Every, wait for the watcher. Default 1024.
-	// At least 1. Beyond it the watcher is told that it has Lost some; with Every it
+	// At least 1. Beyond it the watcher gets Lost for some; with Every it
 	// reads them from the log by itself, as far as that reaches back.
 	Buffer int
 	// BufferBytes bounds the bytes of them, unless one alone is larger; with Every the last
@@ -60,7 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 // ErrClosed means that a watcher was closed.
 var ErrClosed = errors.New("watch: the watcher is closed")
 
-// Watcher hears of changes. It belongs to one goroutine at a time.
+// Watcher receives changes. It belongs to one goroutine at a time.
 type Watcher struct {
 	hub    *Hub
 	target Target
@@ -68,8 +68,8 @@ type Watcher struct {
 	number uint64
 	wakeup chan struct{} // has an element if there may be something new
 
-	taken     []Event       // taken and not yet told
-	cursor    cleave.Cursor // all before it was told
+	taken     []Event       // taken and not yet delivered
+	cursor    cleave.Cursor // all before it was delivered
 	logReader *logReader    // nil if there is nothing to read but what the hub offers
 	knownTo   cleave.Cursor // all before it is known when own is done
 	finalErr  error         // why there is no more
@@ -91,10 +91,10 @@ type Watcher struct {
 }
 
 // readsOverflow reports whether the watcher reads from the log what there was no room for, instead
-// of being told that it has Lost it.
+// of getting Lost for it.
 func (w *Watcher) readsOverflow() bool { return w.opts.Every || w.opts.readsOverflow }
 
-// Watch begins to watch: what is committed after it has returned is told. Close the
+// Watch begins to watch: what is committed after it has returned is delivered. Close the
 // watcher.
 func (h *Hub) Watch(t Target, o Options) (*Watcher, error) {
 	t, err1 := t.checkAndNormalize(h.db)
@@ -124,7 +124,7 @@ func (w *Watcher) joinHub(h *Hub) {
 	defer w.mu.Unlock()
 	w.queue.clear()
 	if w.resumeAt != "" {
-		w.cursor = w.resumeAt // it was told all before it, and events may not have said so
+		w.cursor = w.resumeAt // it has received all before it, and events may not have shown that
 	}
 	w.lost, w.resumeAt, w.skipTo = false, "", ""
 	if w.cursor == "" {
@@ -225,7 +225,7 @@ type Target struct {
 	// Prefix is short for the keys that begin with it, and excludes Start and End.
 	Prefix []byte
 	// Start and End bound the keys, End not included; nil for no bound. They, and
-	// Prefix, go by the bytes of keys in a keyspace of kind Hash too; but to tell the
+	// Prefix, go by the bytes of keys in a keyspace of kind Hash too; but to send the
 	// rows of one, Follow has to read all of it.
 	Start, End []byte
 }
@@ -402,7 +402,7 @@ func (w *Watcher) rejoinHub() {
 	w.joinHub(w.hub)
 }
 
-// Cursor returns a place in the feed: all before it was told. It goes on also while
+// Cursor returns a place in the feed: all before it was delivered. It goes on also while
 // nothing changes that is watched, as the place of the last event does not: keep it now
 // and then, so that the feed reaches back to it.
 func (w *Watcher) Cursor() cleave.Cursor {
@@ -458,7 +458,7 @@ func newLogReader(feed feedSource, t *Target, q eventQueue, from, to cleave.Curs
 }
 
 // readBatch reads until there is something in the queue, and as much as fits into it if it
-// may be told as one. If the queue is empty then, all was read. After an error of ctx it may
+// may be delivered as one. If the queue is empty then, all was read. After an error of ctx it may
 // be called again.
 func (r *logReader) readBatch(ctx context.Context, o *Options) error {
 	if r.queue.len() > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/cache/storecache"
 )
 
-// Prices live in a slow place. Whoever changes one also notes that in the store, and every
+// Prices live in a slow place. A writer that changes one also notes that in the store, and every
 // cache that follows the store's feed forgets the old one.
 func Example() {
 	ctx := context.Background()
@@ -48,7 +48,7 @@ func Example() {
 	}
 	fmt.Println("loads:", loads)
 
-	// A change: first the source, then the store, which tells everybody.
+	// A change: first the source, then the store, which notifies all caches.
 	slow["tea"] = 5
 	if err := changed.Set(ctx, []byte("tea"), []byte("1")); err != nil {
 		log.Fatal(err)

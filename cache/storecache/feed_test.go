@@ -140,7 +140,7 @@ func checkReadYourWrites(t *testing.T, breaks bool) {
 	if err := c.Follow(from); err != nil {
 		t.Fatal(err)
 	}
-	var last [writers][keys]atomic.Int64 // what the owner knows that everybody gets
+	var last [writers][keys]atomic.Int64 // the version that every cache must have
 	var writing, reading sync.WaitGroup
 	stop := make(chan struct{})
 	for w := range writers {

@@ -5,7 +5,7 @@
 //	defer prices.Close()
 //	price, err := prices.Get(ctx, "tea")
 //
-// It stands apart so that who uses package cache alone does not take the store along.
+// It stands apart so that a user of package cache alone does not import the store.
 //
 // # Limits
 //
@@ -66,7 +66,7 @@ func Keys(k *cleave.Keyspace) func(cleave.ChangeOp) []string {
 	}
 }
 
-// Wait returns when the cache has heard of all that was committed before a place in the feed of
+// Wait returns when the cache has received all that was committed before a place in the feed of
 // the store that it follows: a Get after that returns nothing older. After a write of one's own
 // the place is cleave.DB.StableHead.
 func Wait[K comparable, V any](ctx context.Context, c *cache.Cache[K, V], place cleave.Cursor) error {

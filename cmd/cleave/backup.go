@@ -274,7 +274,7 @@ func sumFileBytes(dir string) (all int64, err error) {
 }
 
 // copyTree copies files, and shows how far it is on the way to all bytes. It ends between two of
-// them if it is told to.
+// them if ctx ends.
 func copyTree(ctx context.Context, from, to string, all int64, t *terminal.Terminal) (done int64, err error) {
 	line := t.NewProgress()
 	defer line.End(false)

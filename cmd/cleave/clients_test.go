@@ -46,14 +46,14 @@ func TestTheCacheOfRueidisHearsOfWrites(t *testing.T) {
 		if v, hit := read(key); v != "old" || hit {
 			t.Fatalf("at first %s is %q, from the cache: %v", key, v, hit)
 		}
-		// The client may hear of that write after it has read it, and then reads once more.
+		// The client may be notified of that write after it has read it, and then reads once more.
 		eventually.Holds(t, key+" from the cache", func() bool { v, hit := read(key); return v == "old" && hit })
 	}
 	if err := other.Set(ctx, "a", "new", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Holds(t, "the new value of a", func() bool { v, _ := read("a"); return v == "new" })
-	// The client hears of writes in their order: now there is nothing more to hear about b.
+	// The client is notified of writes in their order: after this there is no more to come about b.
 	read("b")
 	if v, hit := read("b"); v != "old" || !hit {
 		t.Errorf("nobody has written b: it is %q, from the cache: %v", v, hit)
@@ -88,7 +88,7 @@ func TestAServerInMemoryHasALimit(t *testing.T) {
 	}
 }
 
-// Users are there after a kill, and nobody is served without them.
+// Users survive a kill, and no client is served without them.
 func TestUsersOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	p := startServer(t, "--data", dir)

@@ -174,7 +174,7 @@ type actionCommand struct {
 	args                      cobra.PositionalArgs
 	// harmless actions are not asked about: what they do can be undone with another.
 	harmless bool
-	// undoIsSuccess tells that its job is done when it is taken back.
+	// undoIsSuccess reports whether its job is done when it is taken back.
 	undoIsSuccess bool
 	// send asks the server to do it, or only for the plan.
 	send func(ctx context.Context, c *api.Client, args []string, dryRun bool) (api.Action, error)
@@ -211,7 +211,7 @@ func (a actionCommand) toCobra(more func(*cobra.Command)) *cobra.Command {
 	}
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	if a.harmless {
-		_ = flags.MarkHidden("yes") // nobody is asked; a script may say it all the same
+		_ = flags.MarkHidden("yes") // there is no prompt; a script may pass it all the same
 	}
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the plan, and change nothing")
 	flags.BoolVar(&f.detach, "detach", false, "do not stay until the job is done")
@@ -280,7 +280,7 @@ func formatPlan(p *api.Plan, width int) string {
 	return b.String()
 }
 
-// formatAction says what came of an action.
+// formatAction returns what came of an action.
 func formatAction(a api.Action) string {
 	if a.Job == nil {
 		return output.Wrap(output.EscapeUnprintable(a.Plan.Summary)) + ": done\n"
@@ -320,7 +320,7 @@ func checkJobDone(j *api.Job) error {
 // jobPollInterval is how often a job is looked at.
 const jobPollInterval = 200 * time.Millisecond
 
-// watchJob shows the progress of a job until it is over. Who interrupts it leaves it at work.
+// watchJob shows the progress of a job until it is over. An interrupt leaves the job running.
 func watchJob(ctx context.Context, c *api.Client, t *terminal.Terminal, j api.Job) (api.Job, error) {
 	line := t.NewProgress()
 	defer line.End(false)

@@ -74,8 +74,8 @@ func completeDirs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// completionTimeout is how long a shell waits for names from the server: whoever presses tab
-// would rather get none.
+// completionTimeout is how long a shell waits for names from the server: at the tab key
+// no names are better than a wait.
 const completionTimeout = time.Second
 
 // parseRemote reads the flags of a command that talks to a server back from it.

@@ -163,7 +163,7 @@ func (f *settingFlag) String() string {
 	return f.setting.Default
 }
 
-// Set takes what the setting takes. Whoever reports the error names the flag.
+// Set parses the text and keeps it as given. The caller adds the flag's name to an error.
 func (f *settingFlag) Set(text string) error {
 	parsed, err := f.setting.Parse(text)
 	if err == nil {

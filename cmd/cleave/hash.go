@@ -65,7 +65,7 @@ func addHashFlags(cmd *cobra.Command, opts *hash.MeasureOptions, format *output.
 	completeFlags(cmd, map[string]cobra.CompletionFunc{"output": completeOutput})
 }
 
-// toHashOptionError says what is wrong with the options as the command line has them:
+// toHashOptionError names what is wrong with the options as the command line has them:
 // "measure xxh3: hash: bad report options: Buckets is 1000, want ..." becomes
 // "--buckets 1000: want ...".
 func toHashOptionError(err error) error {

@@ -151,7 +151,7 @@ func formatImportProgress(r *importer.Report) (fraction float64, text string) {
 	return fraction, text
 }
 
-// toImportError says how to go on.
+// toImportError adds how to go on.
 func toImportError(ctx context.Context, err error, r *importer.Report, o *importer.Options) error {
 	then := ","
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {

@@ -303,7 +303,7 @@ func TestImportSaysWhatItWouldDoAndAsksBeforeItReplaces(t *testing.T) {
 	}
 }
 
-// What cannot be copied does not hold up what can, and is told by reason and name.
+// What cannot be copied does not hold up what can, and is reported by reason and name.
 func TestImport_KeysThatCannotBeCopied_AreNamedAndTheOthersGoOn(t *testing.T) {
 	from := startRedis(t)
 	source := newRedisClient(from)

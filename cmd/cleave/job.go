@@ -147,7 +147,7 @@ func newJobControlCommand(verb, short, path string, harmless bool) *cobra.Comman
 	return cmd
 }
 
-// withoutJob is an answer without its job: who pauses one does not wait for its end.
+// withoutJob is an answer without its job: a command that pauses one does not wait for its end.
 func withoutJob(a api.Action) api.Action {
 	a.Job = nil
 	return a
@@ -203,7 +203,7 @@ var sagaColumns = []output.Column[api.Saga]{
 	{Head: "stuck", Cell: func(s api.Saga) string { return s.Stuck }, CutPriority: 4},
 }
 
-// formatSagaStep says which step is done or undone next.
+// formatSagaStep returns which step is done or undone next.
 func formatSagaStep(s api.Saga) string {
 	if s.At < 0 || s.At >= len(s.Steps) || s.Ended != nil {
 		return "-"

@@ -134,7 +134,7 @@ var indexColumns = []output.Column[api.Index]{
 	{Head: "behind", Right: true, Cell: func(i api.Index) string { return output.Seconds(i.BehindSeconds) }},
 }
 
-// formatIndexState says whether an index can be read.
+// formatIndexState returns whether an index can be read.
 func formatIndexState(i api.Index) string {
 	switch {
 	case i.Error != "":

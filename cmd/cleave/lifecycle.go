@@ -34,7 +34,7 @@ func openLog(c *config.Config, errOut io.Writer) (*oplog.Log, *slog.LevelVar, er
 	return log, &level, nil
 }
 
-// logStart logs what a server is started with, as far as it matters to who reads the log.
+// logStart logs what a server is started with, as far as it matters to a reader of the log.
 func logStart(log *slog.Logger, c *config.Config, file string) {
 	args := []any{"version", moduleVersion(), "pid", os.Getpid(), "go", runtime.Version(), "processors", runtime.GOMAXPROCS(0)}
 	if file != "" {
@@ -76,7 +76,7 @@ type shutdownSignal struct{}
 // Signal makes it one.
 func (shutdownSignal) Signal() {}
 
-// String names it. Who has sent it is in the log before.
+// String names it. Its sender is in the log before.
 func (shutdownSignal) String() string { return "the command SHUTDOWN" }
 
 // formatSignal is the name that people know a signal by.
@@ -147,8 +147,8 @@ func (r *runningServer) reloadConfig() {
 	log.Info("reloaded", changed...)
 }
 
-// notifyServiceManager tells the service manager how the server stands, as sd_notify does: a datagram
-// to the socket that it names in the environment. Without one there is nobody to tell.
+// notifyServiceManager reports the state of the server to the service manager, as sd_notify does: a
+// datagram to the socket that the environment names. Without one it does nothing.
 func notifyServiceManager(state string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -166,16 +166,16 @@ func notifyServiceManager(state string) error {
 	return nil
 }
 
-// newTracer makes what tells a collector of spans. It is nil if there is none.
+// newTracer returns the sender of spans to a collector. It is nil if there is none.
 func newTracer(ctx context.Context, c *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
 	return tracing.New(ctx, tracing.Options{Endpoint: c.Text("otlp-endpoint"), Version: moduleVersion(), OnError: newTraceErrorLogger(log, traceErrorInterval)})
 }
 
-// traceErrorInterval is how often it is said that a collector cannot be reached: it may be
+// traceErrorInterval is how often it is logged that a collector cannot be reached: it may be
 // away for days.
 const traceErrorInterval = time.Minute
 
-// newTraceErrorLogger says what is wrong, but not all the time.
+// newTraceErrorLogger returns a function that logs errors of the collector, but not all the time.
 func newTraceErrorLogger(log *slog.Logger, every time.Duration) func(error) {
 	limited := slog.New(oplog.NewLimiter(log.Handler(), 1, every))
 	return func(err error) { limited.Warn("spans are lost", "error", err) }
@@ -185,5 +185,5 @@ func newTraceErrorLogger(log *slog.Logger, every time.Duration) func(error) {
 func closeTracer(t *tracing.Tracer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = t.Close(ctx) // nobody is there to be told
+	_ = t.Close(ctx) // an error has no reader at this point
 }

@@ -138,13 +138,13 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// reportError tells an error and returns the exit code.
+// reportError prints an error and returns the exit code.
 func reportError(root, cmd *cobra.Command, err error) int {
 	var quiet silentExit
 	if errors.As(err, &quiet) {
 		return quiet.code
 	}
-	if err == context.Canceled { // nobody has said what was under way
+	if err == context.Canceled { // no earlier error says what was under way
 		err = errInterrupted
 	}
 	// Errors of the packages begin with their names, too.

@@ -86,7 +86,7 @@ func groupSymbol(id uint64) rune {
 	return '*'
 }
 
-// renderStrip draws who has what of a keyspace, its shards in the order of their keys.
+// renderStrip draws which group has what of a keyspace, its shards in the order of their keys.
 func renderStrip(shards []api.Shard) string {
 	last := shards[len(shards)-1].LastSlot
 	var b strings.Builder

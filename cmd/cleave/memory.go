@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxCacheBytes is the memory for rows of a store on a machine that has enough of it: twice as much
-	// is for who asks for it. minCacheBytes is that on one that has little.
+	// needs a setting. minCacheBytes is that on one that has little.
 	maxCacheBytes = 512 << 20
 	minCacheBytes = 4 << 20
 	// cacheDivisor is the part of the memory that is for rows. Blocks of tables take half as much, and
@@ -68,10 +68,10 @@ const (
 	// minFreedBytes is how much less memory the stores must take for the heap to be given back, beside a
 	// quarter, and how much of the heap must be free or garbage beyond what tuneGarbageCollection allows.
 	minFreedBytes = 64 << 20
-	// freeInterval is how long it is left alone after that: it stops everybody for a moment.
+	// freeInterval is the pause after that: a release stops all goroutines for a moment.
 	freeInterval = 5 * time.Second
-	// quietBytes is how little a server allocates between two checks that has nothing to do: garbage is
-	// collected then, which the runtime does only for those who allocate.
+	// quietBytes is how little an idle server allocates between two checks: garbage is
+	// collected then, since the runtime does so only as memory is allocated.
 	quietBytes = 1 << 20
 )
 
@@ -89,7 +89,7 @@ type memoryReclaimer struct {
 // the last collection, and all that was ever allocated.
 type heapUse struct{ mapped, live, allocated int64 }
 
-// hasExcess reports whether much of the heap is neither alive nor the garbage that is let be.
+// hasExcess reports whether much of the heap is neither alive nor the garbage that is tolerated.
 func (h heapUse) hasExcess() bool {
 	return h.mapped-h.live > minFreedBytes+h.live/100*int64(computeGarbagePercent(uint64(h.live)))
 }
@@ -122,7 +122,7 @@ func sumStoredBytes(db *cleave.DB, inMemory bool) (n int64) {
 // tuneGarbageCollection lets the garbage be collected more often than a Go program does by itself,
 // until ctx ends. Most of the heap of a server is rows, segments of the log and blocks of
 // tables: large pieces without pointers that cost the collector nothing, so it need not wait
-// until there is as much garbage as that. Who sets GOGC decides for himself.
+// until there is as much garbage as that. A setting of GOGC takes precedence.
 // What rows and requests have left, after FLUSHALL say, is given back to the operating system.
 func tuneGarbageCollection(ctx context.Context, db *cleave.DB, inMemory bool) {
 	adapts := os.Getenv("GOGC") == ""
@@ -158,13 +158,13 @@ const (
 // as a share of them.
 func computeGarbagePercent(live uint64) int {
 	least := minGarbageBytes * 100 / max(live, 1<<20)
-	return int(max(minGarbagePercent, least/5*5)) // in steps, as each change stops everybody for a moment
+	return int(max(minGarbagePercent, least/5*5)) // in steps, as each change stops all goroutines for a moment
 }
 
 // addProcessor lets one goroutine more run at a time than there are processors. The loop
 // that serves clients keeps its own while it waits for them, and Go takes it away only after
-// a while: those who read rows that are not in memory would leave a processor idle until
-// then. Who sets GOMAXPROCS decides for himself.
+// a while: goroutines that read rows that are not in memory would leave a processor idle until
+// then. A setting of GOMAXPROCS takes precedence.
 func addProcessor() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)

@@ -17,7 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server"
 )
 
-// operatorServer are those who connect by HTTP. It is nil if none may.
+// operatorServer serves operators, by HTTP. It is nil if none is configured.
 type operatorServer struct {
 	*admin.Admin
 	addr    net.Addr
@@ -39,8 +39,8 @@ func listenHTTP(c *config.Config) (net.Listener, error) {
 // operatorTokens are what operators are let in with.
 type operatorTokens struct{ full, read string }
 
-// readTokens reads the tokens that the server was given, before anything is served: one that is
-// no use is told at once.
+// readTokens reads the tokens that the server was given, before anything is served: an unusable
+// one is reported at once.
 func readTokens(c *config.Config) (operatorTokens, error) {
 	t := operatorTokens{os.Getenv(api.EnvToken), os.Getenv(api.EnvReadToken)}
 	for _, x := range []struct {
@@ -111,7 +111,7 @@ func (o *operatorServer) formatReady() string {
 	return ", operators at " + o.baseURL()
 }
 
-// drainAndClose says that the server is not ready any more, and closes what clients and then what
+// drainAndClose reports that the server is not ready any more, and closes what clients and then what
 // operators connect to. If it has served, it waits in between, until a second signal comes.
 func (o *operatorServer) drainAndClose(s *server.Server, c *config.Config, signals <-chan os.Signal, served bool) error {
 	if o == nil {

@@ -104,7 +104,7 @@ func TestOperatorsOfTheServer(t *testing.T) {
 	}
 }
 
-// When it is told to end it says so first, and serves on until it was seen.
+// A server that has to end reports so first, and serves on until that was seen.
 func TestTheServerIsNotReadyBeforeItsSocketsClose(t *testing.T) {
 	p := startServer(t, "--storage", "memory", "--shutdown-delay", "600")
 	o := p.operatorClient(t, "")

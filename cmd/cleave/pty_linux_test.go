@@ -68,7 +68,7 @@ func (p testTerminal) run(t *testing.T, args ...string) (code int, seen string) 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer slave.Close() // kept open: a terminal without anybody at it forgets how it was set
+	defer slave.Close() // kept open: a terminal with no open file forgets how it was set
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()

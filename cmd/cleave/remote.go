@@ -82,14 +82,14 @@ func (r *remote) newClient() (*api.Client, error) {
 		return c, nil
 	}
 	data := flagOrEnv(r.data, "CLEAVE_DATA", "")
-	if data == "" && api.IsLoopback(c.Addr) { // another machine is not told a token that was not meant for it
+	if data == "" && api.IsLoopback(c.Addr) { // another machine does not get a token that was not meant for it
 		data = "cleave-data"
 	}
 	c.Token, r.tokenErr = api.FindToken(c.Addr, data)
 	return c, nil
 }
 
-// currentActor is what the audit log is told about who uses the command.
+// currentActor is the user of the command, for the audit log.
 func currentActor() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -140,7 +140,7 @@ func (r *remote) withExitCode(err error) error {
 	return err
 }
 
-// newTerminal is whoever sits at the terminal of a command, if somebody does.
+// newTerminal is the terminal of a command, if it has one.
 func newTerminal(cmd *cobra.Command) *terminal.Terminal {
 	return terminal.New(cmd.InOrStdin(), cmd.ErrOrStderr())
 }

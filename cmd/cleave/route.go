@@ -94,7 +94,7 @@ func checkRouteFlags(flags *pflag.FlagSet, e route.Experiment) error {
 	return nil
 }
 
-// toExperimentError says what is wrong with the experiment as the command line
+// toExperimentError names what is wrong with the experiment as the command line
 // has it: without the names of the package and of its errors.
 func toExperimentError(err error) error {
 	var errs []error
@@ -143,7 +143,7 @@ func writeRoutes(stdout, stderr io.Writer, format output.Format, e route.Experim
 	return writeRouteNotes(stdout, rows, reasons)
 }
 
-// formatRouteTitle says what is compared: "8 nodes, then 1 joins:".
+// formatRouteTitle returns what is compared: "8 nodes, then 1 joins:".
 func formatRouteTitle(e route.Experiment) string {
 	// More weights than these are no longer taken in, only counted.
 	const shown = 8
@@ -182,7 +182,7 @@ func formatPlural(n int, one, many string) string {
 	return strings.Replace(many, "%d", fmt.Sprint(n), 1)
 }
 
-// listRouteReasons says why routers cannot make the change, those that share a
+// listRouteReasons returns why routers cannot make the change, those that share a
 // reason on one line: "mask, jump: this router has no weights".
 func listRouteReasons(comparisons []route.Comparison) []string {
 	var reasons []string
@@ -214,7 +214,7 @@ func formatRouteReason(c route.Comparison) string {
 	return strings.TrimPrefix(first, "route: ")
 }
 
-// writeRouteNotes tells how to read the table and why some routers are not in it.
+// writeRouteNotes prints how to read the table and why some routers are not in it.
 func writeRouteNotes(w io.Writer, rows []routeRow, reasons []string) error {
 	var notes []string
 	for _, reason := range reasons {

@@ -128,7 +128,7 @@ func quoteShell(path string) string {
 // optionFlags are the flags for options of package cleave whose values are the same.
 var optionFlags = map[string]string{"Stores": "--stores", "Groups": "--groups"}
 
-// withFlagErrors says what is wrong with an option in the words of its flag.
+// withFlagErrors describes a wrong option in the words of its flag.
 func withFlagErrors(db *cleave.DB, err error) (*cleave.DB, error) {
 	var wrong *cleave.OptionError
 	if !errors.As(err, &wrong) || optionFlags[wrong.Option] == "" {
@@ -151,8 +151,8 @@ func warnGroups(log *slog.Logger, c *config.Config, db *cleave.DB) {
 // listeners are where clients come in.
 type listeners struct{ plain, encrypted, http net.Listener }
 
-// openListeners opens them, before the store: a port that is taken is told at once, and a
-// certificate that is no use.
+// openListeners opens them, before the store: a port that is taken is reported at once, and so is
+// an unusable certificate.
 func openListeners(c *config.Config) (l listeners, err error) {
 	defer func() {
 		if err != nil {
@@ -200,7 +200,7 @@ func (l listeners) formatTryCommand() string {
 	return fmt.Sprintf("redis-cli -p %d", l.plain.Addr().(*net.TCPAddr).Port)
 }
 
-// serveAll serves all of them, and tells who ends.
+// serveAll serves all of them, and reports which one ends.
 func (l listeners) serveAll(s *server.Server, o *operatorServer, c *config.Config) <-chan error {
 	ended := make(chan error, 3)
 	if l.plain != nil {
@@ -216,7 +216,7 @@ func (l listeners) serveAll(s *server.Server, o *operatorServer, c *config.Confi
 }
 
 // findMisspeltVariables returns variables that were most likely meant to be settings. The server goes on:
-// somebody else may use them.
+// another program may use them.
 func findMisspeltVariables() []config.Mistake {
 	return config.FindMisspelt(os.Environ(), api.EnvToken, api.EnvReadToken, api.EnvAddr, api.EnvCACert)
 }
@@ -309,7 +309,7 @@ func runServe(cmd *cobra.Command, from config.Sources, acceptLoss bool) (err err
 	return err
 }
 
-// dataDir returns where the store is, as clients are told: empty in memory.
+// dataDir returns where the store is, as clients see it: empty in memory.
 func dataDir(c *config.Config) string {
 	if c.Text("storage") == "memory" {
 		return ""
@@ -339,8 +339,8 @@ func (r *runningServer) currentConfig() (started, latest *config.Config) {
 	return r.started, r.latest
 }
 
-// runUntilSignal tells the service manager how it stands, and waits for signals until one of them ends
-// the server.
+// runUntilSignal reports the state of the server to the service manager, and waits for signals until one
+// of them ends the server.
 func (r *runningServer) runUntilSignal(signals <-chan os.Signal, ended <-chan error) (shutdownLog, error) {
 	tell := func(state string) {
 		if err := notifyServiceManager(state); err != nil {

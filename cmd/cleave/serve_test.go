@@ -378,7 +378,7 @@ func TestServe_BackupInPlace_IsRefusedWithTheCommandToType(t *testing.T) {
 	if logs, _ := filepath.Glob(filepath.Join(backup, "*", "log")); len(logs) > 0 {
 		t.Errorf("the backup has %q: it was opened", logs)
 	}
-	restored := filepath.Join(root, "the backup-restored") // whoever types it is there
+	restored := filepath.Join(root, "the backup-restored") // the directory that an operator types
 	if code, _, stderr := runCommand("restore", backup, "--data", restored); code != exitOK {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
@@ -446,7 +446,7 @@ func writeCertificate(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// freePort returns an address where nobody listens, and its port.
+// freePort returns an address with no listener, and its port.
 func freePort(t *testing.T) (addr, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -46,7 +46,7 @@ var shardColumns = []output.Column[api.Shard]{
 	{Head: "job", Cell: func(s api.Shard) string { return s.Job }},
 }
 
-// formatShardKeys says which keys a shard has.
+// formatShardKeys returns which keys a shard has.
 func formatShardKeys(s api.Shard) string {
 	if s.FirstSlot != nil && s.LastSlot != nil {
 		return fmt.Sprintf("slots %d–%d", *s.FirstSlot, *s.LastSlot)

@@ -89,7 +89,7 @@ const (
 	maxStatusEvents   = 3
 )
 
-// formatStatus is at most 25 lines: who is called at night reads the first ones.
+// formatStatus is at most 25 lines: an operator called at night reads the first ones.
 // On a screen of so many columns none is broken.
 func formatStatus(s api.Status, width int) string {
 	var b strings.Builder
@@ -141,7 +141,7 @@ func paintStatus(s api.Status, text string) string {
 	return "\x1b[" + colour + "m" + verdict + "\x1b[0m:" + rest
 }
 
-// writeStatusWork tells of jobs and events, each with the command that shows more.
+// writeStatusWork prints jobs and events, each with the command that shows more.
 func writeStatusWork(s *api.Status, line func(name, format string, args ...any)) {
 	if len(s.Jobs) == 0 {
 		line("jobs", "none under way")

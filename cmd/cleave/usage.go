@@ -75,7 +75,7 @@ func preferPrefixMatches(typed string, names []string) []string {
 	return names
 }
 
-// explainFlagError says what a flag wants, or which one may have been meant. The flags of pflag answer a bad number
+// explainFlagError adds what a flag wants, or which one may have been meant. The flags of pflag answer a bad number
 // with the words of strconv.
 func explainFlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError

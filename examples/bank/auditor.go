@@ -28,8 +28,8 @@ var errAlive = errors.New("the bank ended by itself")
 // patience bounds a life: a bank that hangs is an error too.
 const patience = 2 * time.Minute
 
-// life starts a bank, audits what it has, has it execute again what nobody
-// knows the outcome of, and kills it at a step.
+// life starts a bank, audits what it has, has it execute again what has an
+// unknown outcome, and kills it at a step.
 func (a *auditor) life(ctx context.Context, at step) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel() // ends a child that is left by an error
@@ -71,7 +71,7 @@ func (a *auditor) life(ctx context.Context, at step) error {
 	return fmt.Errorf("%w: %v: %s", errAlive, err, strings.TrimSpace(complaint.String()))
 }
 
-// listener hears one bank.
+// listener reads the output of one bank.
 type listener struct {
 	a       *auditor
 	at      step

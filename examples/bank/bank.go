@@ -19,7 +19,7 @@ func account(i int) string { return fmt.Sprintf("account-%02d", i) }
 
 // order is a request to move money.
 type order struct {
-	id       string // made by who asks, and the same when it is asked again
+	id       string // made by the caller, and the same when it is asked again
 	from, to string
 	amount   int64
 }
@@ -76,7 +76,7 @@ var errFunds = errors.New("not enough money")
 // transfer moves money and writes the order down, all of it or nothing. An order
 // that is written down was executed, and is not executed again.
 //
-// at is told how far it is: it may be told again, because Update tries again.
+// at is called with how far it is: maybe repeatedly, because Update tries again.
 func (b *bank) transfer(ctx context.Context, o order, at func(step)) error {
 	return b.db.Update(ctx, func(tx *cleave.Txn) error {
 		at(begun)

@@ -46,7 +46,7 @@ func TestAnOrderIsExecutedOnceHoweverOftenItIsAsked(t *testing.T) {
 	}
 }
 
-// Whoever looks while money moves sees a bank that could be closed that moment.
+// A read while money moves sees a bank that could be closed that moment.
 func TestMoneyIsNeitherMadeNorLost(t *testing.T) {
 	b := newBank(t)
 	var movers, auditors sync.WaitGroup

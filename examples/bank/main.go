@@ -5,12 +5,12 @@
 // transfer is a transaction of several of them. The program runs itself as a
 // child, the bank, and kills it (kill -9) at each step of a transfer and at
 // random; the next child opens what the last one left and shows it. The parent,
-// the auditor, never opens the store: it knows what it was told through a pipe
+// the auditor, never opens the store: it knows what it read from a pipe
 // before each kill, and compares.
 //
 // Look at [bank.transfer] for the transaction: the request's id is written by
-// the transaction that it names, which makes it safe to ask again when nobody
-// knows what happened. Look at [book.audit] for what must hold after every kill:
+// the transaction that it names, which makes it safe to ask again when the
+// outcome is unknown. Look at [book.audit] for what must hold after every kill:
 //
 //   - all accounts together have what they began with;
 //   - each account has what it began with plus what the log says: no transfer is
@@ -25,7 +25,7 @@
 //	done once, or not at all        yes              yes
 //	killed before its commit        has not happened goes on when the bank is open again
 //	                                                 and ends done or given back
-//	who looks while money moves     sees it all in   may see money that has left one account
+//	a read while money moves        sees it all in   may see money that has left one account
 //	                                accounts         and not come to the other
 //	a step can be elsewhere         no               yes
 //	durable writes                  one commit       two: debit and credit

@@ -28,7 +28,7 @@ type sagas struct {
 	bank      *bank
 	runner    *saga.Runner
 	transfers *saga.Sagas[Transfer]
-	watchers  sync.Map // of orders by id: func(step), told how far a transfer is
+	watchers  sync.Map // of orders by id: func(step), called with how far a transfer is
 }
 
 // openSagas goes on with the transfers that the last bank left, and returns when they
@@ -84,7 +84,7 @@ func (s *sagas) transfer(ctx context.Context, o order, at func(step)) error {
 	return err
 }
 
-// at tells whoever watches a transfer how far it is.
+// at reports to the watcher of a transfer how far it is.
 func (s *sagas) at(t *Transfer, where step) {
 	if at, ok := s.watchers.Load(t.ID); ok {
 		at.(func(step))(where)

@@ -55,7 +55,7 @@ func TestAnOrderThatIsASagaIsExecutedOnceOrGivenBack(t *testing.T) {
 	}
 }
 
-// Who looks while sagas are under way may miss what is between two accounts, but never
+// A read while sagas are under way may miss what is between two accounts, but never
 // finds more than there is; at rest all is there.
 func TestMoneyInSagasIsBetweenAccountsAtMost(t *testing.T) {
 	b, s := newSagas(t)

@@ -14,7 +14,7 @@ const (
 	returning              // the debit of a saga is about to be given back
 	committing             // the log and the commit are left, which go on while the kill is on its way
 	opening                // the store is being opened after a crash in a commit
-	committed              // but nobody was told
+	committed              // but without an answer
 	anywhere               // at no step in particular
 	steps                  // how many there are
 	never                  // not killed at all

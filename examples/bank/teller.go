@@ -27,7 +27,7 @@ const (
 	sayAt      = "at"      // id: is at the step where the bank is to be killed
 	sayDone    = "done"    // id
 	sayRefused = "refused" // id
-	// What it is told: sayAsked for each order that is to be executed again, then
+	// Its input: sayAsked for each order that is to be executed again, then
 	// hearWork, and the end of the input to close.
 	hearWork = "work"
 )
@@ -46,8 +46,8 @@ type branch struct {
 	nth      int  // from which order of the first teller on
 }
 
-// runBank is the child: it opens the bank, shows it, executes what it is told
-// to, and makes transfers until it is killed or its input ends.
+// runBank is the child: it opens the bank, shows it, executes the orders of its input,
+// and makes transfers until it is killed or its input ends.
 func runBank(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet(bankCommand, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it
@@ -131,7 +131,7 @@ func (r *branch) work(ctx context.Context, lines *bufio.Scanner, seed uint64) er
 	go func() {
 		for lines.Scan() {
 		}
-		cancel(io.EOF) // whoever started the bank has gone, or wants it to end
+		cancel(io.EOF) // the parent process has gone, or wants it to end
 	}()
 	<-ctx.Done()
 	if r.stop != never {
@@ -144,7 +144,7 @@ func (r *branch) work(ctx context.Context, lines *bufio.Scanner, seed uint64) er
 	return nil
 }
 
-// execute says what it does, and does it. The order is the one to be killed if
+// execute reports what it does, and does it. The order is the one to be killed if
 // it may be and gets as far as that.
 func (r *branch) execute(ctx context.Context, o order, victim bool) error {
 	fmt.Fprintln(r.out, sayAsked, o.id, o.from, o.to, o.amount)

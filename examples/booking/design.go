@@ -12,7 +12,7 @@ const layout = "home:string | row:string, sailing:string, cabin:string"
 
 // The rows about a cabin.
 const (
-	cabinRow    = "cabin"    // who has it; none if it is free
+	cabinRow    = "cabin"    // its customer; none if it is free
 	holdRow     = "hold"     // at what price it is held
 	contractRow = "contract" // at what price it was sold
 )

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// errTaken means that somebody else has the cabin: offer another one.
+	// errTaken means that another customer has the cabin: offer another one.
 	errTaken = errors.New("booking: the cabin is taken")
 	// errNotHeld means that the customer's hold has ended, or never was: hold the
 	// cabin again.
@@ -65,7 +65,7 @@ func (l *line) hold(ctx context.Context, c cabin, customer, price string, keep t
 		if says != "" && says != held(customer) {
 			return fmt.Errorf("%w: %s is %s", errTaken, c, says)
 		}
-		// Both rows are gone when the time is over: nobody has to clean up.
+		// Both rows are gone when the time is over: no cleanup is needed.
 		ttl := cleave.SetOptions{TTL: keep}
 		if err := tx.SetWith(l.rows, k.cabin, []byte(held(customer)), ttl); err != nil {
 			return err

@@ -2,7 +2,7 @@
 // cost?
 //
 // A cruise line sells cabins. A customer holds one for a while, and confirms or
-// releases it; of two who want the same cabin exactly one may get it. Each step
+// releases it; of two that want the same cabin exactly one may get it. Each step
 // reads and writes up to three rows: the cabin, the hold and the contract. The
 // program keeps them under three shard keys, all in one store directory, and
 // measures each in the same run:

@@ -52,7 +52,7 @@ func measure(ctx context.Context, db *cleave.DB, lines []*line, cabins []cabin) 
 	return costs, nil
 }
 
-// customerOf is who books a cabin. The name has nothing to do with the cabin's:
+// customerOf is the customer that books a cabin. The name has nothing to do with the cabin's:
 // slots are a checksum, and those of names that are alike differ in like ways.
 func customerOf(c cabin) string {
 	return fmt.Sprintf("customer %06d", hash.XXH3String(c.String()).Uint64()%1_000_000)

@@ -12,7 +12,7 @@ import (
 // cabins has this customer bought, and which sailings go there?
 //
 // The history is a projection of the cabins' rows. It follows them, so that selling
-// costs what it did; who has just bought waits for it. Sailings change rarely and are
+// costs what it did; a customer that has just bought waits for it. Sailings change rarely and are
 // searched by many, so their index commits with them, and a search never misses one.
 type search struct {
 	sailings *cleave.Keyspace

@@ -2,7 +2,7 @@
 // whose idle lists are actors, found by routing, with counters per shard.
 //
 // It starts a server on the loopback interface, lets many clients talk to it
-// through the pool, then lets the server hang up on everybody, and prints what
+// through the pool, then lets the server hang up on all of them, and prints what
 // each shard saw.
 //
 //	go run ./examples/connpool
@@ -115,7 +115,7 @@ func report(ctx context.Context, out io.Writer, pool *Pool) error {
 	return w.Flush()
 }
 
-// echoServer sends everybody back what they sent.
+// echoServer sends back to every client what it sent.
 type echoServer struct {
 	listener net.Listener
 	mu       sync.Mutex

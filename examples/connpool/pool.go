@@ -37,7 +37,7 @@ type Counters struct {
 	Dead  int // of those taken, the ones found closed by the other side
 }
 
-// shard is the state of one actor: no lock, because nobody else touches it.
+// shard is the state of one actor: it has no lock, because no other goroutine touches it.
 type shard struct {
 	idle  []*Conn // the last one is the warmest
 	limit int
@@ -237,8 +237,8 @@ func (p *Pool) empty(ctx context.Context) error {
 }
 
 // alive asks whether the other side is still there: nothing is due on an idle
-// connection, so a short read must time out. An end of file, or bytes that
-// nobody asked for, mean that it cannot be used.
+// connection, so a short read must time out. An end of file, or unexpected
+// bytes, mean that it cannot be used.
 func alive(c *Conn) bool {
 	var b [1]byte
 	if c.SetReadDeadline(time.Now().Add(time.Millisecond)) != nil {

@@ -1,6 +1,6 @@
-// Command likes counts likes of posts, one by each user, while everybody likes the same
-// post. Who likes and the count change together, so that the count is right however often
-// somebody presses the button, and whatever crashes.
+// Command likes counts likes of posts, one by each user, while all users like the same
+// post. The like and the count change together, so that the count is right however often
+// a user presses the button, and whatever crashes.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// likes knows who likes what, and how many.
+// likes has the likes of each user, and their number.
 type likes struct {
 	db     *cleave.DB
 	rows   *cleave.Keyspace // post/user

@@ -3,11 +3,11 @@
 //
 // It sends letters one by one and in batches, waited for and not, and says what
 // a batch saves; prints what every shard saw; then adds a shard and shows that
-// only the users who belong to it move.
+// only the users that belong to it move.
 //
 // In mode owner every letter that is waited for costs a switch of goroutines,
-// and a batch pays it once. In mode combining a postman who finds an office free
-// puts the letter into the box himself: there is little left for a batch to
+// and a batch pays it once. In mode combining a sender that finds an office free
+// puts the letter into the box itself: there is little left for a batch to
 // save, and sorting it by office costs something too.
 //
 //	go run ./examples/mailboxes

@@ -42,7 +42,7 @@ func (o office) handle(r order) int {
 }
 
 // Post is a fleet of offices and the rule that says which one has whose box.
-// Grow must not run beside the other methods: who moves boxes while letters
+// Grow must not run beside the other methods: to move boxes while letters
 // arrive needs a protocol, and that is what the store is for.
 type Post struct {
 	fleet  *actor.Fleet[office, order, int]
@@ -120,7 +120,7 @@ func (p *Post) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Count says how many letters a user has. It sees every letter that the same
+// Count returns how many letters a user has. It sees every letter that the same
 // caller dropped before.
 func (p *Post) Count(ctx context.Context, user string) (int, error) {
 	return p.fleet.Call(ctx, p.shardOf(user), order{Letter: Letter{To: user}})

@@ -25,8 +25,8 @@ type way struct {
 }
 
 // compare sends every letter in every way and prints what each costs. Only what
-// is waited for is compared with what is waited for: who does not wait leaves
-// the work to somebody else, and may be faster for that reason alone.
+// is waited for is compared with what is waited for: a sender that does not wait leaves
+// the work to another goroutine, and may be faster for that reason alone.
 func compare(ctx context.Context, out io.Writer, post *Post, letters []Letter) error {
 	ways := []way{
 		{"called one by one", 1, true}, {fmt.Sprintf("called in batches of %d", perBatch), perBatch, true},
@@ -57,7 +57,7 @@ func compare(ctx context.Context, out io.Writer, post *Post, letters []Letter) e
 	return nil
 }
 
-// gain says what batches did. A tenth more or less may be the machine's mood.
+// gain returns what batches did. A tenth more or less may be the machine's mood.
 func gain(single, batched time.Duration) string {
 	switch ratio := float64(single) / float64(max(batched, 1)); {
 	case ratio > 1.1:

@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer, db *cleave.DB) error {
 		return err
 	}
 	fmt.Fprintf(out, "another sends %d, of which %d for the second time\n", sent, again)
-	// Should the first come back, it is told that its mails are not its own any more.
+	// Should the first come back, it gets the error that its mails are not its own any more.
 	if err := q.Ack(ctx, lost...); !errors.Is(err, queue.ErrLost) {
 		return fmt.Errorf("the dead worker is not told: %v", err)
 	}

@@ -32,7 +32,7 @@ func transfer(addr string) error {
 		return err
 	}
 	// The keys are of different slots. It is one transaction all the same, which fails
-	// with redis.TxFailedErr if somebody else has changed alice meanwhile.
+	// with redis.TxFailedErr if another client has changed alice meanwhile.
 	err := c.Watch(ctx, func(tx *redis.Tx) error {
 		have, err := tx.Get(ctx, "alice").Int()
 		if err != nil || have < 30 {

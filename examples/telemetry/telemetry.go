@@ -19,7 +19,7 @@ type reading struct {
 	Celsius float64
 }
 
-// telemetry keeps readings twice, in one transaction: by device, for who looks at one,
+// telemetry keeps readings twice, in one transaction: by device, for reads of one,
 // and by time over all devices. Both would put all writers into one place if their keys
 // were as plain as the questions: the first has a stretch for each device and day, which
 // ends, and the second spreads each moment over four salts.

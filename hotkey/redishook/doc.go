@@ -5,7 +5,7 @@
 //	hook, err := redishook.New(detector, redishook.Options{})
 //	client.AddHook(hook)
 //
-// A [Hook] tells a [hotkey.Detector] of commands. Those that are not chosen cost one random
+// A [Hook] reports commands to a [hotkey.Detector]. Those that are not chosen cost one random
 // number.
 //
 // # What is attributed to which key
@@ -14,8 +14,8 @@
 // Commands without a key, and those that wait because they are asked to, such as BLPOP or
 // XREAD with BLOCK, do not count.
 //
-// The commands of a pipeline are answered together, so nobody can tell how long each of
-// them took. All of its keys are given the time of the whole: that is how long the caller
+// The commands of a pipeline are answered together, so the time of each of
+// them is unknown. All of its keys are given the time of the whole: that is how long the caller
 // waited for them, and it compares with single commands, since the way there and back is
 // most of both. A slow key makes its company look slow too; it stands out only where the
 // company changes. Long pipelines take long because of their length, so those with more

@@ -26,7 +26,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Hook tells a detector of the commands of a client. It is a redis.Hook, and may be added
+// Hook reports the commands of a client to a detector. It is a redis.Hook, and may be added
 // to any number of clients.
 type Hook struct {
 	d       *hotkey.Detector
@@ -36,7 +36,7 @@ type Hook struct {
 
 var _ redis.Hook = (*Hook)(nil)
 
-// New returns a hook that tells a detector.
+// New returns a hook that reports to a detector.
 func New(d *hotkey.Detector, o Options) (*Hook, error) {
 	if d == nil {
 		return nil, fmt.Errorf("%w: no detector: make one with hotkey.New", ErrOptions)

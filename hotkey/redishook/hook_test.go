@@ -50,7 +50,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// testClock is a clock that moves when it is told to.
+// testClock is a clock that moves only when set.
 type testClock struct{ at atomic.Int64 }
 
 func (c *testClock) readTime() time.Time { return time.Unix(0, c.at.Load()) }

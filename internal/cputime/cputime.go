@@ -1,2 +1,2 @@
-// Package cputime tells how much processor time the process has used.
+// Package cputime returns how much processor time the process has used.
 package cputime

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whoever works uses processor time.
+// A goroutine that works uses processor time.
 func TestWorkIsCounted(t *testing.T) {
 	user, system := Used()
 	begun := user + system

@@ -65,7 +65,7 @@ func (b *Batch) Add(k *node.Keyspace, p partition.Position, c command.Command, b
 // FirstKey names the key of the first write.
 func (b *Batch) FirstKey() string { return b.keys[0].String() }
 
-// writeError says which write cannot be done.
+// writeError names the write that cannot be done.
 func (b *Batch) writeError(n int, err error) error {
 	return &BatchWriteError{Index: n, Key: b.keys[n].String(), Err: err}
 }
@@ -85,7 +85,7 @@ func (db *DB) Write(ctx context.Context, b *Batch) error {
 func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
 	for _, space := range b.keyspaces {
 		if space.Indexes() != nil {
-			return node.ErrIndexesChanged // it would be told so in its turn
+			return node.ErrIndexesChanged // it would get this error in its turn
 		}
 	}
 	var numbers [][]int

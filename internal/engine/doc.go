@@ -12,7 +12,7 @@
 //   - [Index] is an index: transactions maintain it, and a worker of the DB builds it and keeps an
 //     asynchronous one up with its rows.
 //
-// What is promised to a program is said in package cleave; DESIGN.md has the life of a transaction and
+// The promises to a program are in package cleave; DESIGN.md has the life of a transaction and
 // the invariants. The engine owns no files and no groups: see package node.
 //
 // Errors are those of this package, or of the packages below. Package cleave gives them their public

@@ -43,7 +43,7 @@ func optionErrorf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
 }
 
-// UniqueError says which row has the entry of a unique index that another one was to get. It
+// UniqueError reports which row has the entry of a unique index that another one was to get. It
 // matches [ErrUnique].
 type UniqueError struct {
 	Keyspace, Index string
@@ -62,7 +62,7 @@ func (e *UniqueError) Error() string {
 // Is matches [ErrUnique].
 func (e *UniqueError) Is(target error) bool { return target == ErrUnique }
 
-// BuildingError says why an index cannot be read. It matches [ErrIndexBuilding].
+// BuildingError reports why an index cannot be read. It matches [ErrIndexBuilding].
 type BuildingError struct {
 	Keyspace, Index string
 	// Stalled is why it stands still, nil if it does not.
@@ -93,7 +93,7 @@ func (e *StalledError) Error() string { return fmt.Sprintf("%v: %v", e.Ended, e.
 // Unwrap returns both parts.
 func (e *StalledError) Unwrap() []error { return []error{e.Ended, e.Stalled} }
 
-// BatchWriteError says which write of a batch cannot be done.
+// BatchWriteError reports which write of a batch cannot be done.
 type BatchWriteError struct {
 	Index int    // of the write, from 0
 	Key   string // that it is about, see [FormatKey]

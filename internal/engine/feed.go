@@ -35,7 +35,7 @@ type FeedOp struct {
 // FeedReader reads the feed. A commit to a store becomes a C: Append adds each of its operations, and
 // Yield hands it over, and reports whether to go on.
 //
-// It reads ahead of its consumer, who may take its time: meanwhile the store is free to recycle its
+// It reads ahead of its consumer, which may be slow: meanwhile the store is free to recycle its
 // log, and to close.
 type FeedReader[C any] struct {
 	Append func(*C, FeedOp)
@@ -83,8 +83,8 @@ const (
 	readAheadBytes   = 1 << 20
 )
 
-// checkRetained returns store.ErrGone if a place is not kept by one of the stores. Who begins to read is
-// told so before it hears of what others have.
+// checkRetained returns store.ErrGone if a place is not kept by one of the stores. A new reader gets
+// this error before it gets changes of the other stores.
 func (db *DB) checkRetained(at []wal.Position) error {
 	for i, h := range db.node.StoreHosts() {
 		_, err := h.Store.Feed(at[i], func(store.FeedEntry) error { return errStop })

@@ -90,7 +90,7 @@ func (ix *Index) Lookup() (*node.IndexInfo, error) {
 	return x, err
 }
 
-// undeclaredError says that a function is missing.
+// undeclaredError is the error for a missing function.
 func undeclaredError(x *node.IndexInfo) error {
 	return fmt.Errorf("%w: index %q of keyspace %q needs function %q of version %q: use OpenIndex with it, or drop the index",
 		ErrUndeclared, x.Name, x.Keyspace, x.Function, x.Version)
@@ -111,7 +111,7 @@ type IndexStatus struct {
 	Rebuilt     uint64
 }
 
-// Status tells how the index is.
+// Status returns the state of the index.
 func (ix *Index) Status() (IndexStatus, error) {
 	x, err := ix.Lookup()
 	if err != nil {
@@ -120,7 +120,7 @@ func (ix *Index) Status() (IndexStatus, error) {
 	s, _ := ix.db.indexWorkers.find(ix).loadStatus()
 	status := IndexStatus{Ready: x.IsReady(), Built: s.builtRows, Err: s.err, Refused: s.refusedRows, Rebuilt: s.rebuilds}
 	if x.Extract == nil && status.Err == nil {
-		status.Err = undeclaredError(x) // though nobody is at work on one that is ready
+		status.Err = undeclaredError(x) // though no worker runs for one that is ready
 	}
 	if x.Mode == index.Asynchronous {
 		status.Behind, status.BehindBytes = ix.measureLag(&s)
@@ -226,8 +226,8 @@ func (ix *Index) Wait(ctx context.Context) error {
 	}
 }
 
-// waitError is the error of who has waited for too long for an index, with why it stands
-// still if it does.
+// waitError is the error of a caller that has waited for too long for an index, with the reason why
+// it stands still if it does.
 func waitError(ctx context.Context, why error) error {
 	if why != nil {
 		return &StalledError{Ended: ctx.Err(), Stalled: why}

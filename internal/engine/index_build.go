@@ -25,7 +25,7 @@ var buildProgressKey = index.MetaKey("progress")
 // meanwhile, so a row that was looked at stays right, and one that is written is right
 // whether it was looked at or not. It goes on where the last one ended.
 func (k *indexWorker) buildIndex(x *node.IndexInfo) error {
-	// Whoever made the index has waited for this too, unless their context had ended.
+	// The caller that made the index has waited for this too, unless its context had ended.
 	if err := k.ix.db.node.Barrier(k.ctx); err != nil {
 		return err
 	}

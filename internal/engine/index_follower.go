@@ -66,8 +66,8 @@ func (k *indexWorker) runFollower() error {
 		}
 	}
 	for {
-		// That of a store that was restored is gone: what has changed since the build
-		// began is not told any more, so the build is not worth going on with.
+		// That of a store that was restored is gone: changes since the build
+		// began are no longer in a feed, so the build is not worth going on with.
 		_, err := k.ix.db.parseCursor(f.state.Cursor)
 		if err == nil {
 			err = f.buildByPages()

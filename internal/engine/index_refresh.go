@@ -59,7 +59,7 @@ func (f *indexFollower) tryRefreshRows(keys [][]byte, last bool) error {
 		return err
 	}
 	if err := f.ctx.Err(); err != nil {
-		return err // whoever closes the store waits
+		return err // Close waits
 	}
 	if err := db.node.SyncStores(); err != nil {
 		return err

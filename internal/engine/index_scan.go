@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/key"
 )
 
-// IndexScan says which entries of an index a scan visits.
+// IndexScan specifies which entries of an index a scan visits.
 type IndexScan struct {
 	ScanOptions // of the keyspace of entries
 	// Rows reads the rows too, in the same moment.
@@ -80,7 +80,7 @@ func splitEntry(item ScanItem) (e IndexEntry, err error) {
 	return e, err
 }
 
-// AsDroppedError says that an index was dropped, where its keyspace is missing.
+// AsDroppedError is the error for an index that was dropped, where its keyspace is missing.
 func (ix *Index) AsDroppedError(err error) error {
 	if errors.Is(err, node.ErrNoKeyspace) {
 		if _, gone := ix.Lookup(); gone != nil {

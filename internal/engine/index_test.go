@@ -111,7 +111,7 @@ func TestAnIndexThatFollowsSkipsNothingOverARestart(t *testing.T) {
 	}
 }
 
-// Whoever looked after an index that was dropped is gone, and nothing is kept of it.
+// The worker of an index that was dropped ends, and nothing is kept of it.
 func TestNobodyLooksAfterADroppedIndex(t *testing.T) {
 	db, _ := mustOpen(t, memoryOptions())
 	defer db.Close()
@@ -132,7 +132,7 @@ func TestNobodyLooksAfterADroppedIndex(t *testing.T) {
 }
 
 // One row after the other has a name, and expires, as those of leases do: what they have left
-// is not read by all who come after them.
+// is not read by all that come after them.
 func TestANameThatManyRowsHadIsNoDearer(t *testing.T) {
 	var nowMS atomic.Int64
 	nowMS.Store(1 << 40)

@@ -24,7 +24,7 @@ type IndexReport struct {
 	Keys [][]byte
 }
 
-// Clean tells that the index is what its rows say, but for those that are Unsettled.
+// Clean reports whether the index is what its rows say, but for those that are Unsettled.
 func (r *IndexReport) Clean() bool { return r.Missing == 0 && r.Stray == 0 }
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/throttle"
 )
 
-// indexWorkers are the goroutines of a DB that look after indexes.
+// indexWorkers are the goroutines of a DB that maintain indexes.
 type indexWorkers struct {
 	mu        sync.Mutex
 	ctx       context.Context // ends when the DB is closed
@@ -22,7 +22,7 @@ type indexWorkers struct {
 	byEntries map[*node.Keyspace]*indexWorker // by the keyspace of the entries
 }
 
-// startAll begins to look after the indexes that there are.
+// startAll starts the workers of the existing indexes.
 func (ks *indexWorkers) startAll(db *DB) {
 	ks.ctx, ks.cancel = context.WithCancel(context.Background())
 	ks.byEntries = map[*node.Keyspace]*indexWorker{}
@@ -39,7 +39,7 @@ func (ks *indexWorkers) stopAll() {
 	ks.wg.Wait()
 }
 
-// startOrWake begins to look after an index, or wakes whoever does because it has changed.
+// startOrWake starts the worker of an index, or wakes the running one because the index has changed.
 func (ks *indexWorkers) startOrWake(db *DB, x *node.IndexInfo) {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -60,7 +60,7 @@ func (ks *indexWorkers) startOrWake(db *DB, x *node.IndexInfo) {
 	})
 }
 
-// stopDropped ends those who look after an index that was dropped.
+// stopDropped ends the workers of indexes that were dropped.
 func (ks *indexWorkers) stopDropped() {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -72,8 +72,8 @@ func (ks *indexWorkers) stopDropped() {
 	}
 }
 
-// find returns who looks after an index, nil if that is nobody yet: whoever makes an index
-// starts its keeper when others can see it already.
+// find returns the worker of an index, nil if there is none yet: the maker of an index
+// starts it when others can see the index already.
 func (ks *indexWorkers) find(ix *Index) *indexWorker {
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
@@ -154,7 +154,7 @@ const (
 )
 
 // run works until there is nothing more to do. An error is shown in the status, and
-// tried again: somebody may repair the row, or declare the function.
+// tried again: an operator may repair the row, or the program declare the function.
 func (k *indexWorker) run() {
 	for pause := minIndexPause; ; pause = min(2*pause, maxIndexPause) {
 		began := time.Now()

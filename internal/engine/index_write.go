@@ -64,7 +64,7 @@ func (db *DB) executeIndexed(ctx context.Context, k *node.Keyspace, p partition.
 	return heard.reply, nil
 }
 
-// replyRecorder is a command whose reply somebody wants to hear when it is committed.
+// replyRecorder is a command whose reply its caller wants when it is committed.
 type replyRecorder struct {
 	command command.Command
 	reply   command.Reply

@@ -24,7 +24,7 @@ type ScanItem struct {
 	Kind     command.Kind
 }
 
-// ScanOptions say which keys a scan visits.
+// ScanOptions specify which keys a scan visits.
 type ScanOptions struct {
 	// Span has the keys. It is within the keyspace: see [KeyspaceSpan].
 	Span partition.Span

@@ -29,7 +29,7 @@ func (tx *Txn) commit() error {
 	if err := tx.checkUnique(); err != nil {
 		return err
 	}
-	if tx.err != nil { // it has looked at what could not be noted: nobody would tell if that changes
+	if tx.err != nil { // it has read what could not be noted: a change of that would go unnoticed
 		return tx.err
 	}
 	if err := tx.checkSize(); err != nil {
@@ -49,8 +49,8 @@ func (tx *Txn) checkSize() error {
 	return cmp.Or(command.CheckTxn(len(tx.reads)+len(tx.rangeReads), bytes), tx.env.CheckTxn(tx.beforeWrites))
 }
 
-// applyExpiryClocks has keys that were given an expiry judged by the time by which f was told what
-// came of it, where it matters. By that of the commit the expiry may have come between one
+// applyExpiryClocks has keys that were given an expiry judged by the time of the results that f got,
+// where it matters. By that of the commit the expiry may have come between one
 // write and the next: they would find nothing, or make another row.
 func (tx *Txn) applyExpiryClocks() {
 	if len(tx.expiryClocks) == 0 {
@@ -111,8 +111,8 @@ func (tx *Txn) isCrossStore() bool {
 		slices.ContainsFunc(tx.writes, func(w txnWrite) bool { return other(w.at.p) })
 }
 
-// classifyCommitError tells a conflict from an error. It is not a conflict of a conditional Set:
-// f was told of that when it called it.
+// classifyCommitError separates conflicts from errors. It is not a conflict of a conditional Set:
+// f got that result when it called it.
 func (tx *Txn) classifyCommitError(err error) error {
 	if errors.Is(err, command.ErrConflict) || isRetryable(err) {
 		return fmt.Errorf("%w: %w", errRetry, err)

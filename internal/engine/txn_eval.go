@@ -155,7 +155,7 @@ func (tx *Txn) evalWrite(at keyRef, cmd command.Command, seen bool, as func(comm
 // expiryClock is how a key is judged that a transaction has given an expiry.
 type expiryClock struct {
 	nowMS int64
-	// atCommit tells that the commit must judge it like that too.
+	// atCommit reports whether the commit must judge it like that too.
 	atCommit bool
 }
 
@@ -172,12 +172,12 @@ func (tx *Txn) fixExpiryClock(at keyRef, cmd command.Command) command.Command {
 	d, dated := tx.expiryClocks[string(at.p)]
 	if !dated {
 		nowMS, err := tx.snapshot.ClockMS(at.p)
-		if err != nil { // the command hears it too
+		if err != nil { // the command gets the error too
 			return cmd
 		}
 		d.nowMS = nowMS
 		if tx.isKeptByLock(at.p, nowMS) {
-			tx.err = errRetry // it is there for whoever has read it, and not at the commit
+			tx.err = errRetry // the row exists for a transaction that has read it, but not at the commit
 			return cmd
 		}
 	}
@@ -212,7 +212,7 @@ type usedKeyspaces []usedKeyspace
 // usedKeyspace is a keyspace that was read or written.
 type usedKeyspace struct {
 	keyspace *node.Keyspace
-	// written tells that it was written, and with which indexes the transaction
+	// written reports whether it was written, and with which indexes the transaction
 	// maintains: those that there were at its first write.
 	written bool
 	indexes *node.IndexSet
@@ -226,7 +226,7 @@ func (u usedKeyspaces) CheckOpen() error {
 		err := u[i].keyspace.CheckOpen()
 		switch {
 		case err != nil && u[i].keyspace.OwningIndex() != "":
-			return node.ErrIndexesChanged // who reads it again is told what is gone
+			return node.ErrIndexesChanged // a caller that reads it again gets an error with what is gone
 		case err == nil && u[i].written:
 			err = u[i].keyspace.CheckWrite(u[i].indexes)
 		}

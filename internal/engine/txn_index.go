@@ -25,7 +25,7 @@ type indexedRow struct {
 	// them so far, and expiryMS when they expire.
 	entries  [][]index.Entry
 	expiryMS int64
-	// changed tells that the row was written since.
+	// changed reports whether the row was written since.
 	changed bool
 }
 
@@ -67,7 +67,7 @@ func (tx *Txn) trackIndexedRow(at keyRef) error {
 }
 
 // maintainIndexes writes what has changed in the entries of the rows that were written. It may
-// be called any number of times; the commit does, and whoever reads an index.
+// be called any number of times; the commit does, and so does a read of an index.
 func (tx *Txn) maintainIndexes() error {
 	for _, r := range tx.touchedRows {
 		if !r.changed {
@@ -81,7 +81,7 @@ func (tx *Txn) maintainIndexes() error {
 		if row != nil {
 			expiryMS = row.ExpiryMS
 		}
-		// All are made before the first is written: whoever repairs a row that one index
+		// All are made before the first is written: a caller that repairs a row that one index
 		// refuses finds the entries of the others as they were, with their expiry.
 		now := make([][]index.Entry, len(r.indexes.All))
 		for i, x := range r.indexes.All {
@@ -203,7 +203,7 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 	}
 	out := &index.Row{Key: key, IsHash: row.Kind == command.Hash, ExpiryMS: row.ExpiryMS}
 	if !out.IsHash {
-		out.Value, err = command.ReadStringValue(tx.env, at.p, &row) // of memory that is nobody else's
+		out.Value, err = command.ReadStringValue(tx.env, at.p, &row) // of memory that has no other user
 		return out, row.Version, err
 	}
 	var read command.Command = &command.HGetAll{Key: at.p}
@@ -225,16 +225,16 @@ func (tx *Txn) loadRow(at keyRef, key []byte, needs [][]byte, whole bool) (*inde
 	return out, row.Version, nil
 }
 
-// indexRowError says which index refuses a row, and why.
+// indexRowError adds which index refuses a row, and why.
 func indexRowError(x *node.IndexInfo, at keyRef, err error) error {
 	return fmt.Errorf("%v in index %s: %w", at, x.Name, err)
 }
 
 // isLiveEntry reports whether an entry is of the row that there is. One without expiry always
 // is. One with expiry outlives its row, see entryGraceMS; and when the row is written
-// anew after it had expired, nobody knows which entries it had, so they are still
-// there. But the expiry of the row that is there now is later than that of the one that
-// had expired: an entry counts if the row is there and expires when the entry says.
+// anew after it had expired, it is unknown which entries it had, so they still
+// exist. But the expiry of the current row is later than that of the one that
+// had expired: an entry counts if the row exists and expires when the entry says.
 func (tx *Txn) isLiveEntry(x *node.IndexInfo, rows *node.Keyspace, entry ScanItem, row []byte) (bool, error) {
 	if entry.ExpiryMS == 0 || x.Mode != index.Transactional {
 		return true, nil

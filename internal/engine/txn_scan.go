@@ -51,11 +51,11 @@ type txnScan struct {
 	k    *node.Keyspace
 	o    ScanOptions
 	span partition.Span
-	// stopped tells that the scan ended at the last key and not at the end of
+	// stopped reports whether the scan ended at the last key and not at the end of
 	// the span.
 	stopped bool
 	last    []byte
-	// hasMore tells that it was read up to the key ahead and not to the end.
+	// hasMore reports whether it was read up to the key ahead and not to the end.
 	hasMore      bool
 	readAheadKey []byte
 }
@@ -72,7 +72,7 @@ func (r *txnScan) run(yield func(ScanItem, error) bool) {
 		}
 		page, err := r.readPage(want)
 		if err != nil {
-			r.tx.err = err // nobody knows what it would have read
+			r.tx.err = err // what it would have read is unknown
 			yield(ScanItem{}, err)
 			return
 		}

@@ -165,8 +165,8 @@ func (r *txnReader) Scan(start, end []byte, reverse bool, visit func(key, value 
 }
 
 // crossStorePredictor reports whether the next transaction is likely to need several stores, by those
-// before it. It may be wrong: who takes the state of one store too many has done some
-// work in vain, and so has who looks again at all that he has read when he comes to the
+// before it. It may be wrong: a transaction that takes the state of one store too many has done some
+// work in vain, and so has one that reads everything again when it comes to the
 // second store.
 type crossStorePredictor struct{ score atomic.Int32 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How long who says a wrong password waits: twice as long each time, by address, since
+// How long a client waits after a wrong password: twice as long each time, by address, since
 // another connection is soon made. After a time without one it is forgotten.
 const (
 	minAuthDelay      = 10 * time.Millisecond

@@ -41,10 +41,10 @@ type task struct {
 	keyspace *node.Keyspace
 	unit     *unit
 	run      func(context.Context) // it must not point to anything of a round: see kept
-	user     *acl.User             // who was allowed to ask for it
+	user     *acl.User             // the user whose permissions allowed it
 	// refusals is how often a group has not executed it for what is not in memory.
 	refusals int8
-	// exclusive tells that it is executed by itself, and may wait for as long as it takes.
+	// exclusive reports whether it is executed by itself, and may wait for as long as it takes.
 	exclusive bool
 	readRow   *group.ReadRow // of a GET that is on a trip
 }
@@ -52,7 +52,7 @@ type task struct {
 // isStageable reports whether the worker stages it, unless it is a GET whose row is read.
 func (t *task) isStageable() bool { return t.run == nil && t.unit == nil && !t.exclusive }
 
-// isGet reports whether it is a GET, which is done by whoever reads its row.
+// isGet reports whether the task is a GET, which is executed by the reader of its row.
 func (t *task) isGet() bool { return t.request.Spec == getSpec && t.isStageable() }
 
 // isReadCurrent reports whether what was read for a GET is its answer, and its keyspace was not emptied.
@@ -185,7 +185,7 @@ func (w *worker) enqueueTask(c *client, t task) {
 	if c.Staged > 0 {
 		w.executeStaged()
 	}
-	t.keyspace, t.user = c.keyspace, c.stagedUser // not the user of now: who was asked may have been another
+	t.keyspace, t.user = c.keyspace, c.stagedUser // the user whose permissions were checked, not the current one
 	b := w.openBacklog(c)
 	b.tasks, b.largeArgBytes = append(b.tasks, t), b.largeArgBytes+t.argBytes()
 	w.schedulePending()
@@ -304,7 +304,7 @@ func (c *client) finishBacklogRun(from int) {
 	}
 	if len(b.remaining()) == 0 {
 		if c.s.ctx.Err() == nil {
-			b.returnToPool() // else a group may still have a request that nobody waited for
+			b.returnToPool() // else a group may still have a request that was not waited for
 		}
 		c.backlog = nil
 	}

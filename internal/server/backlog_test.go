@@ -417,7 +417,7 @@ func startLarge(t *testing.T, sh serverShape, size int, other string) *testServe
 	})
 }
 
-// becomeUser makes the client one of a new user, who may do everything.
+// becomeUser makes the client one of a new user with all permissions.
 func (h *manualClient) becomeUser(t *testing.T, l *testServer, name string) {
 	t.Helper()
 	l.dial().runScript("ACL SETUSER " + name + " on >p +@all ~* -> OK")
@@ -459,7 +459,7 @@ func TestWhatIsDoneLaterMustStillBeAllowed(t *testing.T) {
 	}
 }
 
-// What waits until answers are read is not done for a user who may not do it any more.
+// What waits until answers are read is not done for a user that may not do it any more.
 func TestWhatWasAllowedIsNotDoneWhenItIsNoLonger(t *testing.T) {
 	const n, size = 100, 200_000
 	for _, sh := range shapes {
@@ -486,7 +486,7 @@ func TestWhatWasAllowedIsNotDoneWhenItIsNoLonger(t *testing.T) {
 	}
 }
 
-// Who does not read hears behind each answer what has changed since.
+// A client that does not read gets behind each answer what has changed since.
 func TestAClientThatDoesNotReadHearsOfAllChanges(t *testing.T) {
 	const n, size = 100, 200_000
 	for _, sh := range shapes {
@@ -598,8 +598,8 @@ func (h *blockingCommand) Eval(*command.Env) command.Reply {
 	return command.Reply{Kind: command.OK}
 }
 
-// A request that is in the queue of a group when the server ends is executed as it was asked for, though
-// nobody waits for it.
+// A request that is in the queue of a group when the server ends is executed as it was sent, although
+// no client waits for it.
 func TestMemoryOfWhatIsUnderWayIsNotUsedAgain(t *testing.T) {
 	const mine = "mineminemine"
 	for range 10 {

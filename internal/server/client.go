@@ -18,19 +18,19 @@ type client struct {
 	s *Server
 	w *worker
 
-	// account is who it is: see Info.user.
+	// account is the user: see Info.user.
 	account  *acl.Account
 	keyspace *node.Keyspace
 	// stagedStore is where its staged requests are.
 	stagedStore *store.Store
-	// stagedUser is who may ask for what is staged.
+	// stagedUser is the user of what is staged.
 	stagedUser *acl.User
 	// backlog is what is left to do, nil for nothing, and refused what comes before it: requests that
 	// were staged and refused. Waited is how long what is staged of it has waited before.
 	backlog *backlog
 	refused []task
 	waited  time.Duration
-	// subscribed tells that it has subscriptions.
+	// subscribed reports whether it has subscriptions.
 	subscribed bool
 	// watchedKeys are the keys of WATCH.
 	watchedKeys []watchedKey
@@ -42,8 +42,8 @@ type client struct {
 	// queue is what MULTI has gathered, nil outside of it.
 	queue *multiQueue
 
-	// tracking is what it wants to hear of what it reads, nil for nothing, cachingGiven tells
-	// that CLIENT CACHING was said, and unansweredReads is what it has no answer to yet.
+	// tracking is how it tracks what it reads, nil for not at all, cachingGiven reports
+	// that CLIENT CACHING was sent, and unansweredReads is what it has no answer to yet.
 	tracking        *pubsub.Tracking
 	cachingGiven    bool
 	unansweredReads pubsub.UnansweredReads
@@ -92,14 +92,14 @@ func (c *client) RecordAnswered() {
 	c.s.tracker.RecordAnswered(&c.Conn, &c.unansweredReads)
 }
 
-// setDefaultAccount makes the connection one of the default user, who may have to say a password.
+// setDefaultAccount makes the connection one of the default user, which may need a password.
 func (c *client) setDefaultAccount() {
 	c.setAccount(c.s.users.DefaultAccount())
 	u := c.account.User()
 	c.Status.Authenticated.Store(u.NoPass && u.IsOn)
 }
 
-// needsAuth tells that a client has not said who it is, and has to.
+// needsAuth reports whether a client still has to authenticate.
 func (c *client) needsAuth() bool {
 	if c.Status.Authenticated.Load() {
 		return false

@@ -82,9 +82,9 @@ func (s *Server) hasForbiddenSubscription(c *conn.Conn, u *acl.User) bool {
 	return false
 }
 
-// keepUser keeps a user as it is now, over a restart. Who calls it holds keeping, since before
-// it has changed the user: the last one to do that is the last one to keep it, and nobody
-// loads the user as it was meanwhile.
+// keepUser stores a user as it is now, for the next start. The caller has held keeping since before
+// it changed the user: the last change is the last one stored, and the user is not loaded
+// in an older state meanwhile.
 func (s *Server) keepUser(ctx context.Context, name string) error {
 	rules := ""
 	if u := s.users.Get(name); u != nil {
@@ -97,8 +97,8 @@ func (s *Server) keepUser(ctx context.Context, name string) error {
 }
 
 // LoadUsers takes the users as they are kept in the store. Without it there is the default
-// one alone. It is for before Serve: a server that did not know who may do what would let
-// anybody do anything. A user whose rules it does not understand may do nothing. The
+// one alone. It is for before Serve: a server that did not know the permissions would let
+// every client do anything. A user whose rules it does not understand may do nothing. The
 // password of the settings holds whatever is kept, as it does after a restart.
 func (s *Server) LoadUsers(ctx context.Context) error {
 	s.usersMu.Lock()

@@ -55,7 +55,7 @@ func (f replyMap) writeReply(out *redis.Writer) {
 	}
 }
 
-// handleExplain tells where a key is and what it holds.
+// handleExplain replies with where a key is and what it holds.
 func handleExplain(t *call) {
 	name := t.Args[1]
 	if err := command.CheckKey(name); err != nil {

@@ -350,8 +350,8 @@ func dumpOf(parts ...string) string {
 	return string(binary.LittleEndian.AppendUint64(out, xxhash.Sum64(out)))
 }
 
-// A cursor tells nothing about the row that it is behind, which the user may not be allowed to read; it is good
-// for what it was made for alone, also after a restart, and whoever shows it.
+// A cursor reveals nothing about the row that it is behind, which the user may not be allowed to read; it is good
+// for what it was made for alone, also after a restart, and for any user that presents it.
 func TestCursor_OfARowThatMayNotBeRead_RevealsNothing(t *testing.T) {
 	dir := t.TempDir()
 	run := func(test func(l *testServer, c *testConn)) {
@@ -429,7 +429,7 @@ func TestCursor_OfARowThatMayNotBeRead_RevealsNothing(t *testing.T) {
 	}
 }
 
-// Who must not read a row does not hear its key or its values because another one has the same entry.
+// A user that must not read a row does not see its key or its values because another one has the same entry.
 func TestUniqueError_NamesNoOtherRow(t *testing.T) {
 	l := startServer(t, shapes[1], Options{})
 	c := l.dial()

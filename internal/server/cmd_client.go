@@ -201,7 +201,7 @@ func parseClientKillFilter(t *call, args [][]byte) (func(*conn.Conn) bool, error
 		return nil, redis.ErrSyntax
 	}
 	var all []func(*conn.Conn) bool
-	me := true // whether the one who asks is left alone
+	me := true // whether the calling client is left alone
 	for i := 0; i < len(args); i += 2 {
 		value := string(args[i+1])
 		switch name := args[i]; {

@@ -66,7 +66,7 @@ func handleConfigSet(t *call) {
 	t.out.OK()
 }
 
-// applySettings does what follows from settings that were changed. Who calls it holds keeping.
+// applySettings does what follows from settings that were changed. The caller holds keeping.
 func (s *Server) applySettings(args [][]byte) {
 	for i := 0; i < len(args); i += 2 {
 		if redis.IsKeyword(args[i], "REQUIREPASS") {

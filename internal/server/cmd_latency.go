@@ -70,7 +70,7 @@ func handleLatencyDoctor(t *call) {
 	t.out.Verbatim(b.String())
 }
 
-// handleLatencyHistogram tells how many calls of commands took up to so many microseconds, for powers
+// handleLatencyHistogram returns how many calls of commands took up to so many microseconds, for powers
 // of two: of all that were called, or of those that are named, with their subcommands.
 func handleLatencyHistogram(t *call) {
 	var specs []*redis.Spec

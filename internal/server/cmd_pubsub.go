@@ -28,7 +28,7 @@ func init() {
 // scopeLabels are what the names of a scope are called in errors.
 var scopeLabels = [pubsub.ScopeCount]string{"channel", "pattern", "channel"}
 
-// writeSubscription tells a client about a change of its subscriptions.
+// writeSubscription notifies a client of a change of its subscriptions.
 func writeSubscription(out *redis.Writer, word string, name []byte, n int64) {
 	out.Push(3)
 	out.Text(word)

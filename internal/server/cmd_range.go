@@ -12,7 +12,7 @@ import (
 func init() { registerBlockingHandlers(map[string]func(*call){"cleave.range": handleRange}) }
 
 const (
-	// defaultPageItems is how many a page has if nobody says, and maxPageBytes how much it
+	// defaultPageItems is how many a page has if the request has no limit, and maxPageBytes how much it
 	// may have before it ends.
 	defaultPageItems = 100
 	maxPageBytes     = 32 << 20

@@ -114,7 +114,7 @@ const moduleVersion = 10000
 // infoSection is a part of INFO.
 type infoSection struct {
 	name      string
-	isDefault bool // it is told without being asked for
+	isDefault bool // it is part of the default sections
 	write     func(*Server, *strings.Builder)
 }
 
@@ -277,7 +277,7 @@ func (s *Server) mode() string {
 // watches servers.
 const maxInfoCountedKeys = 100_000
 
-// infoKeyspace tells how many keys the default keyspace has, or about how many: see DBSIZE
+// infoKeyspace writes how many keys the default keyspace has, or about how many: see DBSIZE
 // for a number that is always right.
 func infoKeyspace(s *Server, b *strings.Builder) {
 	if n, err := s.estimateKeys(s.defaultKeyspace(), maxInfoCountedKeys); err == nil && n.keys > 0 {

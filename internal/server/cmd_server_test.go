@@ -62,7 +62,7 @@ func TestAServerSaysWhereItIsFound(t *testing.T) {
 	})
 }
 
-// INFO tells how many keys expire, when, and how many have.
+// INFO shows how many keys expire, when, and how many have.
 func TestINFOTellsWhatExpires(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c := l.dial()
@@ -86,7 +86,7 @@ func TestINFOTellsWhatExpires(t *testing.T) {
 	})
 }
 
-// INFO tells how much came and went, and how fast.
+// INFO shows how much came and went, and how fast.
 func TestINFOTellsOfTraffic(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c := l.dial()

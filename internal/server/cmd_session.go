@@ -112,7 +112,7 @@ func handleHello(t *call) {
 // redisVersion is the version of Redis whose commands are spoken here.
 const redisVersion = "7.2.0"
 
-// parseHello reads what HELLO is told: the version, a name for the connection, and a
+// parseHello reads the arguments of HELLO: the version, a name for the connection, and a
 // user with its password.
 func parseHello(args [][]byte, version resp.Version) (_ resp.Version, name []byte, who [][]byte, err error) {
 	if len(args) > 0 {

@@ -39,7 +39,7 @@ func handleClientTracking(t *call) {
 	t.out.OK()
 }
 
-// parseTracking reads what a client wants to hear.
+// parseTracking reads which invalidations a client asks for.
 func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
 	t := &pubsub.Tracking{}
 	for i := 0; i < len(words); i++ {
@@ -73,7 +73,7 @@ func (s *Server) parseTracking(words [][]byte) (*pubsub.Tracking, error) {
 	return t, nil
 }
 
-// handleClientCaching says whether what the next request reads is tracked.
+// handleClientCaching sets whether what the next request reads is tracked.
 func handleClientCaching(t *call) {
 	c := t.c
 	yes, no := redis.IsKeyword(t.Args[2], "YES"), redis.IsKeyword(t.Args[2], "NO")

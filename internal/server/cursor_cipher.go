@@ -17,8 +17,8 @@ import (
 // value of the last row that was looked at, and the client may not be allowed to read that row.
 //
 // A cursor is encrypted and authenticated, and bound to what it was made for: command, keyspace, index and
-// direction. It is not bound to a user: it reveals nothing, and whoever goes on with it sees what it may read
-// itself. The key is kept beside the data, so a cursor outlives a restart; if the key is lost or damaged, another one takes its
+// direction. It is not bound to a user: it reveals nothing, and a user that goes on with it sees only what that user may
+// read. The key is kept beside the data, so a cursor outlives a restart; if the key is lost or damaged, another one takes its
 // place, and older cursors are refused.
 type cursorCipher struct{ aead cipher.AEAD }
 
@@ -26,7 +26,7 @@ const (
 	// cursorKeyFile has the key, in the directory of the data, and cursorKeyBytes is how long it is.
 	cursorKeyFile  = "cursor-key"
 	cursorKeyBytes = 32
-	// cursorPadBytes is what the length of a place is rounded up to: how long a key is would tell something of it.
+	// cursorPadBytes is what the length of a place is rounded up to: the length of a key would reveal something of it.
 	cursorPadBytes = 64
 )
 

@@ -155,8 +155,8 @@ func (l *testServer) checkIndex(ours, theirs *testConn) {
 
 func seedOf(t *testing.T) uint64 { return tally.Seed(t, "./internal/server") }
 
-// moveShardsAtRandom splits, merges and moves shards at random, some of them in any case, until it is
-// told to stop.
+// moveShardsAtRandom splits, merges and moves shards at random, some of them in any case, until
+// stop is set.
 func (l *testServer) moveShardsAtRandom(rng *rand.Rand, stop *atomic.Bool, counts *tally.Counts) {
 	groups := l.db.Groups()
 	for made := 0; made < 3 || !stop.Load(); time.Sleep(3 * time.Millisecond) {
@@ -422,7 +422,7 @@ type twinClient struct {
 	queued       [][]string // in MULTI
 }
 
-// runPipeline sends a pipeline to both servers, and tells where the answers differ.
+// runPipeline sends a pipeline to both servers, and reports where the answers differ.
 func (w *twinClient) runPipeline() error {
 	requests := w.nextPipeline()
 	theirs, err := exchangePipeline(w.theirs, requests, 0, false)

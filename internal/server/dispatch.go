@@ -98,12 +98,12 @@ type call struct {
 	c   *client
 	redis.Request
 	out *redis.Writer
-	// inExec tells that the answer is part of that of an EXEC.
+	// inExec reports whether the answer is part of that of an EXEC.
 	inExec bool
 }
 
-// collectMailFirst has the messages that wait come before the answer: a client may take what
-// comes behind it for another answer. Nobody leaves more of those that it is about.
+// collectMailFirst puts pending messages before the reply: behind it, a client may take them for
+// another reply. Subscriptions that the command ends have ended, so no more of their messages come.
 func (t *call) collectMailFirst() {
 	if !t.inExec && !t.c.IsReplyDiscarded() { // else there is no place for them, or no answer
 		t.c.CollectMail()
@@ -113,10 +113,10 @@ func (t *call) collectMailFirst() {
 // handler answers a turn.
 type handler struct {
 	handle func(*call)
-	// isBlocking tells that it may take long. Then it is done on a goroutine, and the client
+	// isBlocking reports whether it may take long. Then it is done on a goroutine, and the client
 	// is busy.
 	isBlocking bool
-	// mayBlock tells the same of one request; nil for never.
+	// mayBlock reports the same of one request; nil for never.
 	mayBlock func(*Server, *redis.Request) bool
 }
 
@@ -191,7 +191,7 @@ func (s *Server) trackReads(c *client, spec *redis.Spec, args [][]byte) {
 }
 
 // allowedWhileSubscribed are the commands that a client of RESP2 may use while it listens: it
-// could not tell other answers from messages.
+// could not distinguish other answers from messages.
 var allowedWhileSubscribed = map[string]bool{
 	"subscribe": true, "unsubscribe": true, "psubscribe": true, "punsubscribe": true, "ssubscribe": true, "sunsubscribe": true,
 	"ping": true, "quit": true, "reset": true,

@@ -23,5 +23,5 @@
 //
 // Fields of a hash that are not in memory are read by the group of its key, which others
 // of that group wait for. What a client may send, have waiting and be remembered by is
-// bounded; who goes beyond it is refused or closed.
+// bounded; a client that goes beyond it is refused or closed.
 package server

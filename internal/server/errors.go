@@ -19,7 +19,7 @@ func redactRows(err error) error {
 	return err
 }
 
-// clientError is an error of package cleave as clients are told of it.
+// clientError is an error of package cleave as clients see it.
 func clientError(err error) error {
 	var known redis.Error
 	err = redactRows(err)

@@ -35,7 +35,7 @@ func (t *task) buildCommand(p partition.Position) (command.Command, error) {
 	return t.request.Spec.Build(&redis.Builder{Request: &t.request, Key: p, Pool: new(redis.CommandPool)})
 }
 
-// runExclusive executes a request about one key by itself, and waits as long as it takes. Its group, and all who
+// runExclusive executes a request about one key by itself, and waits as long as it takes. Its group, and all clients that
 // wait for that, need not wait for the disk: one that only reads does so from a snapshot, and what another needs is
 // brought into memory first.
 func (s *Server) runExclusive(ctx context.Context, c *client, t *task) {
@@ -193,7 +193,7 @@ func (s *Server) emptyKeyspace(ctx context.Context, k *node.Keyspace) error {
 		}
 		if k.Indexes() == nil {
 			err := s.node.EmptyKeyspace(ctx, k)
-			s.tracker.InvalidateAll() // the feed does not tell the keys of what is gone as a whole
+			s.tracker.InvalidateAll() // the feed does not have the keys of what is gone as a whole
 			return err
 		}
 		var names [][]byte

@@ -32,7 +32,7 @@ func TestEmptyRequestsAreSkipped(t *testing.T) {
 	})
 }
 
-// Many keys are removed by giving the keyspace another id. Who was at the old one goes on
+// Many keys are removed by giving the keyspace another id. A client that was at the old one goes on
 // at the new one, whatever it asks for first.
 func TestClientsFollowAKeyspaceThatIsEmptied(t *testing.T) {
 	l := startServer(t, shapes[1], Options{})

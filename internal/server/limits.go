@@ -29,13 +29,13 @@ func checkNames(what string, names ...[]byte) error {
 const (
 	// sweepInterval is how often connections are looked at.
 	sweepInterval = time.Second
-	// maxAuthTime is how long a client may take to say who it is.
+	// maxAuthTime is how long a client may take to authenticate.
 	maxAuthTime = 30 * time.Second
 )
 
 // sweepClients closes connections that take up room for nothing, until the server is closed:
-// those that say nothing for longer than the setting timeout, if that is not 0, those that
-// do not say who they are, and those that neither end a request nor read their answers.
+// those that send nothing for longer than the setting timeout, if that is not 0, those that
+// do not authenticate, and those that neither end a request nor read their answers.
 func (s *Server) sweepClients() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()

@@ -20,7 +20,7 @@ import (
 )
 
 // forLoopsAndStreams runs a test with loops and with a goroutine for each connection. What the
-// server logs is told by said.
+// server logs is returned by said.
 func forLoopsAndStreams(t *testing.T, o Options, test func(t *testing.T, l *testServer, said func() string)) {
 	for _, sh := range []serverShape{shapes[1], shapes[3]} {
 		t.Run(sh.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Who says that much will come gets no memory for it before it has come.
+// A client that announces that much gets no memory for it before it has come.
 func TestLengthBombsTakeNoMemory(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, _ func() string) {
 		before := heapBytes()
@@ -131,7 +131,7 @@ func TestHalfRequestsAreNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// Who asks for much and does not read it is asked nothing more, takes a bounded amount of
+// A client that asks for much and does not read it gets no more of its requests served, takes a bounded amount of
 // memory, and is closed in the end; others are served meanwhile.
 func TestASlowReaderTakesLittleAndIsClosed(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, said func() string) {
@@ -278,7 +278,7 @@ func TestWhatAClientIsRememberedByIsBounded(t *testing.T) {
 	c.runScript("SET k " + strings.Repeat("x", 200) + " -> -ERR too many commands in MULTI: use several transactions\nEXEC -> -EXECABORT*")
 }
 
-// Who guesses passwords waits longer and longer, also on another connection.
+// A client that guesses passwords waits longer and longer, also on another connection.
 func TestGuessersWait(t *testing.T) {
 	var g authThrottle
 	now := time.Unix(1000, 0)
@@ -361,7 +361,7 @@ func TestConnectionsThatComeAndGoLeaveNothing(t *testing.T) {
 	})
 }
 
-// Who resets the connection while it is busy is dropped when it is busy no more, whatever
+// A client that resets the connection while it is busy is dropped when it is busy no more, whatever
 // it has asked for else.
 func TestWhoIsGoneWhileBusyIsDropped(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, _ func() string) {
@@ -436,7 +436,7 @@ func TestWhatIsSentBehindQUITTakesNoAnswerAway(t *testing.T) {
 	}
 }
 
-// One who says nothing more may still read what was asked for before QUIT.
+// A client that has ended its side may still read what was asked for before QUIT.
 func TestWhoEndsBehindQUITReadsItsAnswers(t *testing.T) {
 	const n = 70 // they fit neither into the buffers of the system nor above what is unread
 	l := startServer(t, shapes[1], Options{})
@@ -457,8 +457,8 @@ func TestWhoEndsBehindQUITReadsItsAnswers(t *testing.T) {
 	c.expectReplies("OK")
 }
 
-// Who sends a request that is too large hears which limit it is above, though it has not read while it was
-// sending; the log and the figures tell of it.
+// A client that sends a request that is too large gets an error with the limit, though it has not read while it was
+// sending; the log and the figures record it.
 func TestRequest_AboveTheLimit_IsAnsweredLoggedAndCounted(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, said func() string) {
 		other := l.dial()

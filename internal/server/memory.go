@@ -15,7 +15,7 @@ import (
 // what it writes in between.
 type memory struct {
 	limitBytes, usedBytes atomic.Int64
-	// overLimit tells that what needs memory is refused, and tidying that room is looked for.
+	// overLimit reports whether what needs memory is refused, and reclaiming whether room is looked for.
 	overLimit, reclaiming atomic.Bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-// multiQueue is what a client has said between MULTI and EXEC.
+// multiQueue is what a client has sent between MULTI and EXEC.
 type multiQueue struct {
 	requests []unitRequest
 	keyspace *node.Keyspace // that the next request is about
@@ -81,7 +81,7 @@ func (w *worker) enqueueForExec(c *client, r redis.Request) {
 	w.replyInOrder(c, nil, func(out *redis.Writer) { out.Simple("QUEUED") })
 }
 
-// abort ends what MULTI has gathered because EXEC was refused, and returns what the client is told.
+// abort ends what MULTI has gathered because EXEC was refused, and returns the client's error.
 func (c *client) abort(because error) error {
 	c.queue = nil
 	c.clearWatched()

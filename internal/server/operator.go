@@ -85,12 +85,12 @@ func (s *Server) Memory() (used, limit int64) {
 	return s.measureMemory().inMemoryBytes(s.opts.Memory), limit
 }
 
-// Setting returns what CONFIG GET tells of one setting.
+// Setting returns one setting as CONFIG GET does.
 func (s *Server) Setting(name string) string { return s.config.Get(name) }
 
 // Configure changes settings as CONFIG SET does, all or none. Those that are as they were
-// stay: an empty password in a file does not take away one that was set by ACL SETUSER. One
-// that is given is not kept over a restart: whoever gives it gives it again.
+// stay: an empty password in a file does not remove one that was set by ACL SETUSER. One
+// that is given is not kept over a restart: the caller gives it again.
 func (s *Server) Configure(settings map[string]string) error {
 	s.usersMu.Lock()
 	defer s.usersMu.Unlock()

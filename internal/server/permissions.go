@@ -53,7 +53,7 @@ func checkACL(u *acl.User, spec *redis.Spec, args [][]byte) (reason, object stri
 	return "", ""
 }
 
-// writeOnlyCommands are the commands that write without telling anything about what was there: who
+// writeOnlyCommands are the commands that write without revealing what was there: a user that
 // may write a key and not read it may use them.
 var writeOnlyCommands = map[string]bool{"set": true, "setex": true, "psetex": true, "mset": true, "del": true, "unlink": true, "hset": true, "hmset": true, "expire": true}
 

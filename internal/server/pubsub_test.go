@@ -58,8 +58,8 @@ func TestNames_OfChannelsAndWatchedKeys_AreBoundedAndCounted(t *testing.T) {
 	})
 }
 
-// A PUBLISH that takes long to match holds up nobody: patterns are matched by a goroutine of its client,
-// and without the lock that those who subscribe need.
+// A PUBLISH that takes long to match delays no other client: patterns are matched by a goroutine of its client,
+// and without the lock that subscribing clients need.
 func TestPublish_AgainstPatternsThatTakeLong_HoldsUpNobody(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, _ func() string) {
 		listener, c, other := l.dial(), l.dial(), l.dial()
@@ -99,7 +99,7 @@ func TestTrackingPrefixes_ThatOverlapOrAreTooMany_AreRefused(t *testing.T) {
 	}
 }
 
-// Who listens to what its user may not any more is closed, as by Redis 7.0.15; others go on.
+// A client that listens to what its user may not any more is closed, as by Redis 7.0.15; others go on.
 func TestRevokedChannel_ClosesWhoListensToIt(t *testing.T) {
 	forLoopsAndStreams(t, Options{}, func(t *testing.T, l *testServer, _ func() string) {
 		admin := l.dial()
@@ -135,7 +135,7 @@ func TestRevokedChannel_ClosesWhoListensToIt(t *testing.T) {
 				calm.readReply() // whatever it is: it is not closed
 			}
 		}
-		// One who changes itself is answered first.
+		// A user that changes its own rules is answered first.
 		admin.runScript("ACL SETUSER u reset on >p ~* +@all &news -> OK")
 		self := l.dial()
 		self.runScript("AUTH u p -> OK\nHELLO 3 -> [server*\nSUBSCRIBE news -> [subscribe news (1)]\nACL SETUSER u resetchannels -> OK")

@@ -30,7 +30,7 @@ const (
 	slowPoolReaders, slowPoolRows = 64, 16
 )
 
-// schedulePending looks after the clients that have something left to do. The worker reads rows for some,
+// schedulePending schedules the clients that have something left to do. The worker reads rows for some,
 // goroutines beside it for others if there are many, and those that are left come with
 // the next round. Whatever has to wait for a disk goes to goroutines at once.
 func (w *worker) schedulePending() {
@@ -56,14 +56,14 @@ func (w *worker) schedulePending() {
 	if len(w.inlineClients) > 0 {
 		far := w.s.readFast(w.inlineClients)
 		w.hasResumed = w.hasResumed || len(far) < len(w.inlineClients)
-		w.s.scheduleOnPool(slices.Clone(far)) // mine is used again
+		w.s.scheduleOnPool(slices.Clone(far)) // w.inlineClients is used again
 		clear(w.inlineClients)
 	}
 }
 
-// splitPending tells who goes on with the clients that have something left to do: each a goroutine alone,
-// some goroutines for all of them, one beside the worker, or the worker, which are mine. Those that stay
-// are undone still.
+// splitPending decides where the clients with something left to do go on: each on a goroutine of its own,
+// some goroutines for all of them, one beside the worker, or the worker itself: w.inlineClients. Those that
+// stay with the worker remain in w.pending.
 func (w *worker) splitPending() (alone, away, lent []*client) {
 	w.inlineClients = w.inlineClients[:0]
 	room, lend, near := maxInlineRows, w.planHelperRows(), w.s.isStorageFast()
@@ -74,7 +74,7 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 		c.mergeRefused()
 		switch tasks := c.backlog.remaining(); {
 		case needsExclusive(tasks) || w.s.throttleTime(tasks) > 0:
-			// It may wait for a lock, which must hold up nobody else. And it leaves now: what it asks for next
+			// It may wait for a lock, which must delay no other request. And it leaves now: what it asks for next
 			// may depend on this.
 			c.SendOutput()
 			alone = append(alone, c)
@@ -115,7 +115,7 @@ func (w *worker) planHelperRows() int {
 	return max(minHelperRows, (tasks-maxInlineRows)/2)
 }
 
-// isStorageFast reports whether there is no disk that has kept somebody waiting of late.
+// isStorageFast reports whether no disk was slow of late.
 func (s *Server) isStorageFast() bool {
 	return !slices.ContainsFunc(s.node.StoreHosts(), func(h *node.StoreHost) bool { return !h.Store.IsStorageFast() })
 }
@@ -260,8 +260,8 @@ var readBatchPool = sync.Pool{New: func() any { return new(readBatch) }}
 // again.
 const maxPooledKeyBytes, maxPooledGroups = 64 << 10, 8
 
-// maxBatchTasks is how many requests of a client are of one trip, and maxSlowBatchTasks if there is a disk to wait
-// for. For the others there is another one: nobody waits for all that others want, and those that
+// maxBatchTasks is the maximum of requests of a client in one batch, and maxSlowBatchTasks that with a disk to wait
+// for. The others go into another batch: no client waits for all that others want, and those that
 // have left want nothing more.
 const maxBatchTasks, maxSlowBatchTasks = 256, 32
 

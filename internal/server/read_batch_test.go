@@ -24,7 +24,7 @@ import (
 // stallingDisk is a disk that answers no read of rows while it is stuck.
 type stallingDisk struct {
 	vfs.FS
-	mu    sync.RWMutex // held by who makes it stuck
+	mu    sync.RWMutex // held to make it stuck
 	reads atomic.Int64 // that were begun
 	now   atomic.Int64 // that are not answered
 	fails atomic.Bool
@@ -282,7 +282,7 @@ func TestLargeRowsAreReadAFewTimes(t *testing.T) {
 	}
 }
 
-// A server that ends reads no more for clients that nobody answers.
+// A server that ends reads no more for clients that get no answer.
 func TestAServerThatEndsReadsNoMore(t *testing.T) {
 	const clients, each = 8, 1000
 	l, disk := startStalling(t, clients*each, 128<<10)
@@ -351,7 +351,7 @@ func TestWhatMeetsALockMustStillBeAllowed(t *testing.T) {
 	}
 }
 
-// Who meets a lock holds up nobody else who waits for the disk.
+// A request that meets a lock delays no other request that waits for the disk.
 func TestALockHoldsUpNobodyElse(t *testing.T) {
 	const clients = 8
 	l := startCold(t, shapes[0], clients, "k")

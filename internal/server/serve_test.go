@@ -165,7 +165,7 @@ func TestMultiAndMGETAreOfOneMomentWhileShardsMove(t *testing.T) {
 }
 
 // Requests that one group executes as one meet keys that a transaction over several stores
-// is not done with, and ranges that go elsewhere: they wait, and no client hears of either.
+// is not done with, and ranges that go elsewhere: they wait, and no client notices.
 func TestAUnitOfOneGroupMeetsTransactionsAndMoves(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		var wg sync.WaitGroup
@@ -374,7 +374,7 @@ func TestSCANFindsEveryKey(t *testing.T) {
 	})
 }
 
-// A large keyspace is empty at one moment, and those who use it go on.
+// A large keyspace is empty at one moment, and its clients go on.
 func TestFLUSHALLEmptiesALargeKeyspaceUnderThoseWhoUseIt(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c, busy := l.dial(), l.dial()
@@ -479,7 +479,7 @@ func TestABrowserIsNotServed(t *testing.T) {
 	})
 }
 
-// Before a client has said who it is, it cannot make the server keep much.
+// Before a client has authenticated, it cannot make the server keep much.
 func TestStrangersMaySendLittle(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		l.dial().runScript("CONFIG SET requirepass boss -> OK")
@@ -501,7 +501,7 @@ func TestStrangersMaySendLittle(t *testing.T) {
 	})
 }
 
-// Who tracks hears of every change of what it has read, by whomever, once, and behind its
+// A tracking client gets every change of what it has read, whatever its origin, once, and behind its
 // answer.
 func TestWhoTracksHearsWhatHasChanged(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
@@ -515,8 +515,8 @@ func TestWhoTracksHearsWhatHasChanged(t *testing.T) {
 			GET a -> (nil)
 			MGET b c last{a} -> [(nil) (nil) (nil)]
 		`)
-		// What is in one slot is heard of in its order: then all changes of a are behind the client, which
-		// would hear of one once more that it reads meanwhile.
+		// Changes of one slot come in their order: then all changes of a are behind the client, which
+		// would get one of them once more that it reads meanwhile.
 		other.runScript("SET a 1 -> OK\nSET unread 1 -> OK\nSET c 1 -> OK\nSET a 2 -> OK\nSET last{a} 1 -> OK")
 		heard := map[string]bool{c.readReply(): true, c.readReply(): true, c.readReply(): true}
 		if !heard["[invalidate [a]]"] || !heard["[invalidate [c]]"] || !heard["[invalidate [last{a}]]"] {
@@ -554,7 +554,7 @@ func TestWhoTracksHearsWhatHasChanged(t *testing.T) {
 			t.Errorf("it heard %s", got)
 		}
 		// CACHING holds for all of a MULTI, and what that reads is tracked until it is
-		// answered: what was told before is not what it reads.
+		// answered: what was sent before is not what it reads.
 		c.runScript(`
 			CLIENT CACHING YES -> OK
 			MULTI -> OK
@@ -613,7 +613,7 @@ func TestCopiesOfThoseWhoTrackEndRight(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		// In each store its changes are told in order: when the last one is heard, all are.
+		// In each store its changes come in order: when the last one has come, all have.
 		for i := range keys {
 			for _, value := range []string{"x", "y"} {
 				writer.runScript(fmt.Sprintf("SET {k%d}end %s -> OK", i, value))

@@ -25,32 +25,32 @@ import (
 type Options struct {
 	// Clients is how many connections there may be at a time. Default 10,000.
 	Clients int
-	// Fsync is the durability as CONFIG GET appendfsync tells it.
+	// Fsync is the durability as CONFIG GET appendfsync returns it.
 	Fsync string
-	// Dir is the directory of the store, as CONFIG GET dir tells it; empty in memory.
+	// Dir is the directory of the store, as CONFIG GET dir returns it; empty in memory.
 	Dir string
 	// Shutdown is called when a client asks for the end of the server, and must not block.
 	// Default: that is refused.
 	Shutdown func()
-	// Memory tells that the store is in memory, so that the setting maxmemory is about
+	// Memory reports whether the store is in memory, so that the setting maxmemory is about
 	// it.
 	Memory bool
 	// Cluster makes the server report itself as a cluster of one node, so that cluster clients connect. Commands
 	// are the same with and without it.
 	Cluster bool
-	// Log is told of what an operator should know: clients that are refused or closed, wrong
-	// passwords, settings that clients change. Default: nobody is.
+	// Log receives what an operator should know: clients that are refused or closed, wrong
+	// passwords, settings that clients change. Default none.
 	Log *slog.Logger
-	// LogLevel is changed by CONFIG SET loglevel. Default one that nobody reads.
+	// LogLevel is changed by CONFIG SET loglevel. Default one without effect.
 	LogLevel *slog.LevelVar
-	// LogFile is where the log is, as CONFIG GET logfile tells it.
+	// LogFile is where the log is, as CONFIG GET logfile returns it.
 	LogFile string
 	// Version is that of the program, for INFO.
 	Version string
-	// Observe is told of requests that did not go the short way, and must not block.
-	// Default nobody.
+	// Observe is called with requests that left the fast path, and must not block.
+	// Default none.
 	Observe func(api.ObservedRequest)
-	// Now is the clock of what clients are told about the server. Default time.Now.
+	// Now is the clock of what clients see of the server. Default time.Now.
 	Now func() time.Time
 }
 
@@ -74,7 +74,7 @@ type Server struct {
 	config       *settings.Table
 	scanCursors  scanCursors
 	users        *acl.Table
-	usersMu      sync.Mutex // held by who changes users until they are kept, and by who loads them
+	usersMu      sync.Mutex // held by a change of users until they are stored, and to load them
 	deniedLog    deniedLog
 	tracker      *pubsub.Tracker
 	notifier     *pubsub.Notifier
@@ -225,7 +225,7 @@ func (s *Server) requestLimits(c *client) *resp.Limits {
 	return &settings.RequestLimits
 }
 
-// What clients hear that are not served.
+// The errors of clients that are not served.
 const (
 	replyTooManyClients = "-ERR max number of clients reached\r\n"
 	replyProtectedMode  = "-DENIED Cleave is running in protected mode because protected mode is enabled and no password is set for the default user. " +
@@ -234,7 +234,7 @@ const (
 )
 
 // isTrusted reports whether an address may connect. Without a password only the machine itself
-// may, unless it was told otherwise: a server that listens to the world by mistake must
+// may, unless configured otherwise: a server that listens to the world by mistake must
 // not serve it.
 func (s *Server) isTrusted(from string) bool {
 	if s.config.Get("protected-mode") != "yes" || !s.users.Get(acl.DefaultUser).NoPass {

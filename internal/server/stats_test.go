@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-// readCommandStats is what INFO commandstats tells of a command.
+// readCommandStats is what INFO commandstats returns about a command.
 func (c *testConn) readCommandStats(name string) (calls, rejected, failed int, micros float64) {
 	c.t.Helper()
 	line := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(name) + `:calls=(\d+),usec=(\d+),usec_per_call=([0-9.]+),rejected_calls=(\d+),failed_calls=(\d+)`).

@@ -37,7 +37,7 @@ func writeCertificate(t *testing.T, certFile, keyFile string, number int64) {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Files that are written in the same tick of a clock are told apart.
+		// Files that are written in the same tick of a clock get different times.
 		if err := os.Chtimes(file, time.Time{}, time.Unix(1_700_000_000+number, 0)); err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,7 @@ func (s *Server) recordLatency(event string, took time.Duration) (slow bool) {
 	return s.slowlog.IsSlow(took)
 }
 
-// reportRequest tells whoever wants to know about a request. It costs nothing if nobody does.
+// reportRequest reports a request to the observer. It costs nothing if there is none.
 func (s *Server) reportRequest(kind string, requests int, e func() stats.SlowlogEntry) {
 	if s.opts.Observe == nil {
 		return
@@ -89,7 +89,7 @@ func (s *Server) reportRequest(kind string, requests int, e func() stats.Slowlog
 	s.opts.Observe(api.ObservedRequest{Slow: entry.ToAPI(), Kind: kind, Requests: requests})
 }
 
-// runReported runs a transaction, and tells of it unless it is told of as one that took long.
+// runReported runs a transaction, and reports it unless it is reported already as one that took long.
 func (s *Server) runReported(u *unit, run func()) {
 	if s.opts.Observe == nil {
 		run()

@@ -15,7 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/smallstore"
 )
 
-// Who is not answered yet when a keyspace is emptied may read what is newer, and hears of
+// A client that is not answered yet when a keyspace is emptied may read what is newer, and gets
 // what comes after that.
 func TestWhoReadsWhileAKeyspaceIsEmptiedHearsOfLaterChanges(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
@@ -52,8 +52,8 @@ func TestNothingIsTrackedForAMultiThatHasFailed(t *testing.T) {
 	}
 }
 
-// A read that was not answered yet reads what has changed meanwhile, so who is told for it hears
-// of what comes after that, whatever the client asks for behind it.
+// A read that was not answered yet reads what has changed meanwhile, so the client notified for it gets
+// what comes after that, whatever the client asks for behind it.
 func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	l := startCold(t, shapes[0], 2, "k")
 	told, other := l.dial(), l.dial()
@@ -82,8 +82,8 @@ func TestReadsOfTheDiskAreTrackedUntilTheyAreAnswered(t *testing.T) {
 	}
 }
 
-// Who is named by others hears of changes as long as it listens. Whoever does not, or listens to
-// something else, would take them for answers.
+// A client that others name as their target receives changes as long as it listens. A client that does not
+// listen, or listens to something else, would take them for answers.
 func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		c, named, watch := l.dial(), l.dial(), l.dial()
@@ -94,7 +94,7 @@ func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 			t.Helper()
 			c.runScript("SET " + key + " 1 -> OK")
 			watch.readReply()
-			l.s.tracker.Len() // it waits until all are told
+			l.s.tracker.Len() // it waits until all are notified
 		}
 		told("x")
 		named.runScript("GET none -> (nil)\nSUBSCRIBE other -> [subscribe other (1)]")
@@ -110,11 +110,11 @@ func TestWhoIsNamedByOthersHearsOnlyWhatItListensTo(t *testing.T) {
 	})
 }
 
-// setShortDeadline is how long a client may take to hear of something.
+// setShortDeadline is how long a notification to the client may take.
 func (c *testConn) setShortDeadline() { _ = c.SetDeadline(time.Now().Add(eventually.Limit())) }
 
 // A keyspace is dropped, by an operator or the program that embeds the store, and made again. All
-// who track hear that everything has changed, however they do.
+// tracking clients are notified that everything has changed, however they track.
 func TestWhoTracksHearsThatAKeyspaceIsDropped(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		reader, listener, told, redirects := l.dial(), l.dial(), l.dial(), l.dial()
@@ -158,7 +158,7 @@ func (d *badLog) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// The log cannot be read for a moment, and the store goes on. Who tracks hears that everything has
+// The log cannot be read for a moment, and the store goes on. Tracking clients are notified that everything has
 // changed, and of each change after that.
 func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
 	disk := new(badLog)
@@ -182,7 +182,7 @@ func TestTrackingOutlivesALogThatCannotBeReadForAMoment(t *testing.T) {
 		t.Errorf("%s, want %s", got, all)
 	}
 	c.send("GET k")
-	for c.readReply() != "new" { // it may be told again before it is answered
+	for c.readReply() != "new" { // it may be notified again before it is answered
 	}
 	other.runScript("SET k newer -> OK")
 	for got := all; got == all; {

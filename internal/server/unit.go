@@ -31,7 +31,7 @@ type unit struct {
 	out redis.Writer
 	// replyEnds are where the answers end.
 	replyEnds []int
-	// watchedChanged tells that a key that was watched is another now.
+	// watchedChanged reports whether a key that was watched is another now.
 	watchedChanged bool
 	// freesSpace reports that what it wrote gives room back: see Urgent.
 	freesSpace bool
@@ -75,7 +75,7 @@ func (u *unit) run(s unitState) {
 	}
 	for i := range u.items {
 		it := &u.items[i]
-		// A client whose answers are too many hears none of them.
+		// A client whose answers are too many gets none of them.
 		if !it.isServerCommand() && !(u.out.HasOverflowed && it.Spec.Flags&redis.Write == 0) {
 			start := len(u.out.Bytes)
 			s.setSavepoint()
@@ -164,7 +164,7 @@ func (e *envState) rollbackToSavepoint() { e.RollbackTo(e.savepoint) }
 
 // Eval implements [command.Command]: the unit as one command of a group that has all of
 // its keys. What a request refuses is its answer: it leaves nothing, and the others are
-// executed all the same; what the group refuses the client does not hear of, and nothing is
+// executed all the same; what the group refuses is not reported to the client, and nothing is
 // executed.
 func (u *unit) Eval(e *command.Env) command.Reply {
 	s := &envState{Env: e, start: e.Savepoint()}

@@ -21,7 +21,7 @@ var getSpec, setSpec = redis.SpecByName("get"), redis.SpecByName("set")
 // for else comes after them.
 type windowEntry struct {
 	c         *client
-	user      *acl.User // who was asked
+	user      *acl.User // the user whose permissions were checked
 	groupHost *node.GroupHost
 	row       group.RowKey
 	prefetch  group.Lookup

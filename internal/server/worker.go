@@ -29,10 +29,10 @@ type worker struct {
 	stagedBytes int // of the values that what is staged may answer
 	// pending are clients that have something left to do, as long as they have not left.
 	pending []*client
-	// hasResumed tells that some of them were answered at once, and crowded that some
+	// hasResumed reports whether some of them were answered at once, and hasOverflow whether some
 	// have to come with the next round.
 	hasResumed, hasOverflow bool
-	// hasWaited tells that some have waited before they were staged.
+	// hasWaited reports whether some have waited before they were staged.
 	hasWaited bool
 	// inlineClients are those whose rows the worker reads, lending how many goroutines read for others
 	// beside it, and maxHelpers how many may do so.

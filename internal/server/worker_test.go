@@ -71,7 +71,7 @@ func TestPipelinesOnAKeyspaceWithAnIndexKeepTheirOrder(t *testing.T) {
 }
 
 // Reads behind one of a row that is not in memory are done together with it, but one after the
-// other for whoever looks on: none is older than the one before it.
+// other as seen from outside: none is older than the one before it.
 func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run(sh.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestColdReadsOfAPipelineKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// Who wants answers again hears so, whatever it has said before.
+// A client that wants answers again gets one, whatever it has sent before.
 func TestCLIENTREPLYONIsAnswered(t *testing.T) {
 	forEachShape(t, func(t *testing.T, l *testServer) {
 		for _, before := range []string{"SKIP", "OFF", "OFF SKIP", "SKIP OFF"} {
@@ -238,7 +238,7 @@ func TestSCANGoesOnBehindARestart(t *testing.T) {
 	defer func() { second.s.Close(); <-done }()
 	c = second.dial()
 	c.runScript("SELECT sorted -> OK")
-	scan(c, "0", 50) // somebody else's
+	scan(c, "0", 50) // of another client
 	for i := range 100 {
 		if i >= 10 { // the others came before
 			want[fmt.Sprintf("k%02d", i)] = true

@@ -2,7 +2,7 @@ package throttle
 
 import "time"
 
-// LongWait is a wait for a processor that a caller notices who waits for a disk otherwise.
+// LongWait is a wait for a processor that matters to a caller that otherwise waits for a disk.
 const LongWait = 100 * time.Microsecond
 
 const (

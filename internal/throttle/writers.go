@@ -38,7 +38,7 @@ type Lag struct {
 }
 
 // RecordCopied compares how many bytes of log are kept for a copy with how many may be: the copy is to be
-// over before there are more. The log is that of all who use the store, so no write is delayed for it.
+// over before there are more. The log is that of all users of the store, so no write is delayed for it.
 func (p *Pacer) RecordCopied(kept, most, nowMS int64) {
 	w := &p.writers
 	if _, _, ok := w.measureProgress(kept, nowMS); ok && kept > most/2 {

@@ -234,7 +234,7 @@ func (j *classifier) ranksAbove(a, b candidate) bool {
 	return age(a) < age(b)
 }
 
-// leadingBytesVary tells random UUIDs from counters dressed up as such.
+// leadingBytesVary distinguishes random UUIDs from counters dressed up as such.
 func leadingBytesVary(values []*sampleValue) bool {
 	seen := map[[4]byte]bool{}
 	for _, s := range values {

@@ -291,7 +291,7 @@ func lowerBound(m, n int) float64 {
 	return max(0, (mid-half)/(1+z*z/size))
 }
 
-// trend says how a list of distinct values follows its order of arrival.
+// trend is how a list of distinct values follows its order of arrival.
 type trend struct {
 	risingSteps, steps int     // neighbours that rise, of all
 	concordance        float64 // share of all pairs that rise

@@ -42,7 +42,7 @@ func KnownEpochs() []Epoch {
 	}
 }
 
-// Options say which times are plausible. The zero value works.
+// Options specify which times are plausible. The zero value works.
 type Options struct {
 	// Back is how old a record may be. Default 10 years. The shorter it is,
 	// the smaller the sample that suffices.
@@ -80,7 +80,7 @@ type Recognition struct {
 	// Evidence says in words what the verdict rests on, and what speaks
 	// against it.
 	Evidence []string
-	// Advice says what to do about it.
+	// Advice is what to do about it.
 	Advice string
 	// Alternatives are other kinds that the same values fit.
 	Alternatives []Kind
@@ -95,7 +95,7 @@ type Part struct {
 	Share float64
 }
 
-// Recognise says what kind of identifier a column holds, from a sample in
+// Recognise determines what kind of identifier a column holds, from a sample in
 // order of arrival. A pattern counts only if meaningless values would show it
 // less than once in a million samples; what does not reach that is called
 // random, opaque or unknown.

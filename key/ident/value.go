@@ -167,7 +167,7 @@ func parseTimeText(text string) (time.Time, shape, bool) {
 }
 
 // base32Values maps the characters of Crockford's base 32, in either case, to
-// their values; others map to 0xff. The look-alikes that his decoders also
+// their values; others map to 0xff. The look-alikes that Crockford's decoders also
 // accept (I, L, O) are not in ULIDs that a program wrote.
 var base32Values = func() (t [256]byte) {
 	for i := range t {

@@ -31,7 +31,7 @@ func upperBound(bin int) time.Duration {
 
 func (h *histogram) add(d time.Duration) { h.bins[binOf(d)].Add(1) }
 
-// counts is a histogram that nobody adds to.
+// counts is a histogram that does not change.
 type counts [binCount]uint64
 
 // addTo adds what has been counted to a sum.

@@ -346,13 +346,13 @@ func TestASagaOnAStoreThatCrashesAnywhereEndsWholeOrUndone(t *testing.T) {
 // sagaValue is what the sagas of these tests carry: the steps that were done.
 type sagaValue struct{ Done []string }
 
-// world is where steps take effect and the journal is kept, whoever dies.
+// world is where steps take effect and the journal is kept, whichever process dies.
 type world interface {
 	sagaJournal() saga.Together
 	// newStep makes a step that counts itself. told is asked before the effect and may
 	// refuse it.
 	newStep(atomic bool, id, name string, told func(undo bool) error) saga.Step[sagaValue]
-	// countEffects says how often a step took effect, and was taken back.
+	// countEffects returns how often a step took effect, and was taken back.
 	countEffects(t *testing.T, id, name string) (did, undid int)
 }
 

@@ -3,7 +3,7 @@
 //
 // In a keyspace of that store. Then a step and the record that says that it is done
 // are one transaction, wherever their keys are: a step made by [Step] takes effect at
-// most once, whatever crashes, and whoever else works on the same saga.
+// most once, whatever crashes, and whatever else works on the same saga.
 //
 //	j, err := journal.Open(ctx, db, journal.Options{})
 //	if err != nil { … }

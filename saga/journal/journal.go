@@ -45,7 +45,7 @@ func Step[S any](name string, do, undo func(tx *cleave.Txn, s *S) error) saga.St
 }
 
 // Where things are. A saga that ends is moved from the open ones to the ended ones, so
-// who looks for work does not meet those, however many are kept. DESIGN.md of package
+// a search for work does not meet those, however many are kept. DESIGN.md of package
 // saga has the format.
 const (
 	openPrefix  = "o/"
@@ -156,7 +156,7 @@ func (j *Journal) saveRecord(tx *cleave.Txn, r saga.Record) error {
 	return j.putRecord(tx, r)
 }
 
-// checkRevision fails unless the record that is open has a revision: whoever was overtaken
+// checkRevision fails unless the record that is open has a revision: a runner that was overtaken
 // gets no further. What it reads is validated by the commit.
 func (j *Journal) checkRevision(tx *cleave.Txn, id string, revision uint64) error {
 	value, err := tx.Get(j.ks, openKey(id))

@@ -63,7 +63,7 @@ func TestAJournalOnAStoreIsAJournal(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			rec.Revision -= uint64(r.IntN(8) / 7) // who is late
+			rec.Revision -= uint64(r.IntN(8) / 7) // a late writer
 			events := []saga.Event{{Kind: saga.Did}, {Kind: saga.DoFailed, Why: "x"}, {Kind: saga.DoRefused}, {Kind: saga.Undid}, {Kind: saga.Cancelled}}
 			e := events[r.IntN(len(events))]
 			e.Step, e.NowMS, e.Data = rec.At, now, []byte{byte(now)}

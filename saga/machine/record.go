@@ -86,8 +86,8 @@ func parseEnum[T ~uint8](words []string, what string, text []byte, to *T) error 
 // Planned is a step as it was when the saga began.
 type Planned struct {
 	Name string `json:"name"`
-	// Atomic steps take effect together with the record that says so. Of another one,
-	// nobody knows until its Do has answered.
+	// Atomic steps take effect together with the record that says so. Of another one
+	// this is unknown until its Do has returned.
 	Atomic bool `json:"atomic,omitempty"`
 	// Lasting steps have no Undo.
 	Lasting bool `json:"lasting,omitempty"`
@@ -103,7 +103,7 @@ type Record struct {
 	// none behind it was begun. Compensating: those behind it are not in effect.
 	// Completed: len(Steps). Compensated: -1.
 	At int `json:"at"`
-	// Doubt means that nobody knows whether the step to be undone was done.
+	// Doubt means that it is unknown whether the step to be undone was done.
 	Doubt bool `json:"doubt,omitempty"`
 	// Attempts is how often the step failed in a row, Failure its last error, and
 	// NotBeforeMS when to try again.

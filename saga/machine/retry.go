@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Retry says how often, and after which time, a step is tried again.
+// Retry specifies how often, and after which time, a step is tried again.
 type Retry struct {
 	// Attempts is how often a Do is tried before the saga turns round. Default 10,
 	// which with the other defaults takes about half a minute. -1 is no limit: then
@@ -18,7 +18,7 @@ type Retry struct {
 	// no limit.
 	UndoAttempts int
 	// First is the wait after the first failure. It doubles with each up to Max, and
-	// is cut at random by up to a half, so that those who failed together do not come
+	// is cut at random by up to a half, so that calls that failed together do not come
 	// back together. Defaults 100 ms and 10 s. At least 1 ms, at most a day.
 	First, Max time.Duration
 }

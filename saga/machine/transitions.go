@@ -17,7 +17,7 @@ const (
 	// DoFailed: the Do has failed, and if the step is not atomic it may have taken
 	// effect nevertheless. Why, Retry and Random say what next.
 	DoFailed
-	// DoRefused: the Do has failed for good. That it has not taken effect is not said:
+	// DoRefused: the Do has failed for good. It may have taken effect all the same:
 	// an earlier try may have, or be on its way.
 	DoRefused
 	// Undid: the Undo has taken effect. Data is the value after it.
@@ -26,7 +26,7 @@ const (
 	UndoFailed
 	// UndoRefused: the Undo has failed for good.
 	UndoRefused
-	// Cancelled: somebody wants it taken back. Why says why.
+	// Cancelled: it is to be taken back. Why has the reason.
 	Cancelled
 	// TurnedRound: it was cancelled, or its deadline has passed, and no Do is being
 	// carried out.
@@ -35,7 +35,7 @@ const (
 	Took
 	// Blocked: the program does not have what it needs. Why says what.
 	Blocked
-	// Pushed: somebody wants it tried again now.
+	// Pushed: it is to be tried again now.
 	Pushed
 )
 
@@ -152,7 +152,7 @@ func (r *Record) mustTurnRound(nowMS int64) bool {
 	return r.State == Running && (r.Cancel != "" || late)
 }
 
-// turnRound ends the way forward where nobody knows whether the step at hand was
+// turnRound ends the way forward where it is unknown whether the step at hand was
 // done. An atomic one was not: the record would say so.
 func (r *Record) turnRound(why string) {
 	if why == "" {
@@ -210,7 +210,7 @@ func (r *Record) applyUndoResult(e Event) {
 	}
 }
 
-// markCancelled marks a saga that is running: a Do that is being carried out may yet tell
+// markCancelled marks a saga that is running: a Do that is being carried out may yet report
 // what to undo. If it waits for code, it may not need that for the way back.
 func (r *Record) markCancelled(why string) {
 	if r.Cancel == "" {
@@ -250,7 +250,7 @@ type Want struct {
 }
 
 // Wanted returns what is to be done about a saga that is in the journal as r. It
-// follows from r and the time alone, so whoever reads the journal can go on.
+// follows from r and the time alone, so every reader of the journal can go on.
 func Wanted(r Record, nowMS int64) Want {
 	switch {
 	case r.AtRest():
@@ -313,12 +313,12 @@ const (
 	Refuse
 )
 
-// Judge says what the other side of a step that is not atomic does with a call, given
+// Judge returns what the other side of a step that is not atomic does with a call, given
 // what it has noted of the two calls of that step. What it notes it must keep together
 // with the effect, and at least until the saga is removed from the journal.
 //
-// A Do can be called twice, by a runner that did not hear the answer. An Undo can be
-// called although its Do was never heard of, because the runner cannot know. And that Do
+// A Do can be called twice, by a runner that did not get the answer. An Undo can be
+// called although its Do never arrived, because the runner cannot know. And that Do
 // may still be on its way, and must not take effect when it comes.
 func Judge(undo, didDo, didUndo bool) Verdict {
 	switch {

@@ -47,8 +47,8 @@ type stateExplorer struct {
 
 var modelRetry = Retry{Attempts: 2, UndoAttempts: 2, First: 1e6, Max: 1e6}
 
-// recordKey is what matters of a record: revisions grow for ever, and are the same to who
-// was not overtaken.
+// recordKey is what matters of a record: revisions grow for ever, and are the same to a runner
+// that was not overtaken.
 type recordKey struct {
 	state         State
 	at, attempts  int
@@ -269,7 +269,7 @@ func (u *stateExplorer) exploreAtomic(m model, step int, undo bool) {
 	u.exploreSave(m, Event{Kind: refused, Step: step, Why: "p"})
 }
 
-// exploreRemote is a call to another side: it arrives or not, and is heard of or not.
+// exploreRemote is a call to another side: it arrives or not, and its answer does or not.
 func (u *stateExplorer) exploreRemote(m model, step int, undo bool) {
 	failed, refused := DoFailed, DoRefused
 	if undo {
@@ -364,7 +364,7 @@ func (u *stateExplorer) checkEndings() {
 	}
 }
 
-// stepKinds are told apart. The first two have an Undo.
+// stepKinds are the kinds of steps. The first two have an Undo.
 var stepKinds = []Planned{{Atomic: true}, {}, {Atomic: true, Lasting: true}, {Lasting: true}}
 
 // listStepCombinations are all sagas of n steps of some kinds.

@@ -30,12 +30,12 @@ type Options struct {
 	Listener net.Listener
 	// TLS, if set, makes the listener speak HTTPS.
 	TLS *tls.Config
-	// Token lets in whoever has it, at least [api.MinToken] characters. Default what the
+	// Token authorizes all requests, at least [api.MinToken] characters. Default what the
 	// file http-token in Data has, which is made if there is none that is of use; without Data
 	// the token is put into a file of the user's, see [api.TokenPath], and removed by Close. If
-	// there is no place for that either, nobody has it, and nothing can be changed.
+	// there is no place for that either, there is no token, and nothing can be changed.
 	Token string
-	// ReadToken lets in whoever has it for what changes nothing, profiles excepted. It must be
+	// ReadToken authorizes requests that change nothing, profiles excepted. It must be
 	// another one than Token. Default none.
 	ReadToken string
 	// Data is the directory of the store, "" if it is in memory.
@@ -45,19 +45,19 @@ type Options struct {
 	// Hosts are names of the server that clients may use, besides those of loopback and
 	// the address of the listener.
 	Hosts []string
-	// Pprof serves the profiles of the process, for those who have the token.
+	// Pprof serves the profiles of the process, to clients with the token.
 	Pprof bool
-	// Tracer are told of requests and jobs. Nil for nobody.
+	// Tracer is notified of requests and jobs. May be nil.
 	Tracer *tracing.Tracer
-	// Version and Durability are told by the status.
+	// Version and Durability are part of the status.
 	Version    string
 	Durability string
 	// Config returns the configuration that the server was started with, and the latest that it
 	// has read. Default: one that says nothing.
 	Config func() (started, latest *config.Config)
-	// Log is told of what an operator should know. Default nobody.
+	// Log receives what an operator should know. Default none.
 	Log *slog.Logger
-	// Now is the clock of what is told. Default time.Now.
+	// Now is the clock of all reported times. Default time.Now.
 	Now func() time.Time
 
 	// headerTimeout is how long a client may take for its header. Tests need not wait as
@@ -82,9 +82,9 @@ type Admin struct {
 	startedAt    time.Time
 	// tokenCopyPath is a file to remove at the end.
 	tokenCopyPath string
-	// jobTracer tells of jobs that end.
+	// jobTracer reports jobs that end.
 	jobTracer jobTracer
-	// draining tells that the server is about to end.
+	// draining reports whether the server is about to end.
 	draining  atomic.Bool
 	closeOnce sync.Once
 }

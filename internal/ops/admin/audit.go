@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// maxAuditEntries is how many entries are in memory, for those who ask.
+	// maxAuditEntries is how many entries are in memory, for requests.
 	maxAuditEntries = 1000
-	// maxDeniedEntries is how many that were denied are. They are in memory alone: who may do
-	// nothing must not fill the disk.
+	// maxDeniedEntries is how many that were denied are. They are in memory alone: a client without
+	// permissions must not fill the disk.
 	maxDeniedEntries = 100
 )
 
-// auditLog is who has changed what. An entry is durable before the change begins, and
+// auditLog records the changes and their authors. An entry is durable before the change begins, and
 // there is another when it is done.
 type auditLog struct {
 	now   func() time.Time
@@ -61,7 +61,7 @@ func openAuditLog(data string, limit int64, now func() time.Time) (*auditLog, er
 	return l, nil
 }
 
-// newEntry is what is known about who asks.
+// newEntry is an entry with what is known about the client of a request.
 func (l *auditLog) newEntry(r *http.Request, name string) api.Audit {
 	claims := r.Header.Get(api.HeaderActor)
 	claims = strings.Map(func(c rune) rune {
@@ -107,12 +107,12 @@ func (l *auditLog) beginEntry(e api.Audit) (done func(job *api.Job, err error), 
 		if err != nil {
 			e.Outcome, e.Detail = api.AuditFailed, toAPIError(err).Message
 		}
-		// Nobody can be told any more: the change is made. That it was begun is in the log.
+		// An error here cannot reach the client: the change is made. Its beginning is in the log.
 		_ = l.appendEntry(e)
 	}, nil
 }
 
-// recordDenied notes that somebody may not.
+// recordDenied records a request that is not permitted.
 func (l *auditLog) recordDenied(r *http.Request, name string) {
 	e := l.newEntry(r, name)
 	e.Who, e.Outcome = "nobody", api.AuditDenied
@@ -186,7 +186,7 @@ const (
 	// entries with a few hundred bytes each, and an editor still opens it.
 	maxAuditFileBytes = 64 << 20
 	// maxOldAuditFiles is how many older ones are kept. They are evidence, so there are more than
-	// anybody fills in years, and they are bounded, so that a script that changes something
+	// an operator causes in years, and they are bounded, so that a script that changes something
 	// in a loop does not take the disk from the data: 576 MiB in all.
 	maxOldAuditFiles = 8
 	// auditTailBytes is how much of a file is read when it is opened.

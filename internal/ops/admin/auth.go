@@ -21,9 +21,9 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
-// guard decides who is served.
+// guard decides which requests are served.
 type guard struct {
-	// openReads tells that reads need no token: the listener is on loopback.
+	// openReads reports whether reads need no token: the listener is on loopback.
 	openReads bool
 	hosts     []string
 	// token and readTokenFile are digests. Without a token for reading nothing matches readTokenFile,
@@ -146,7 +146,7 @@ func (g *guard) checkOrigin(r *http.Request) *api.Error {
 	return nil
 }
 
-// unauthorizedError is the answer to who has no token.
+// unauthorizedError is the answer to a request without a token.
 func unauthorizedError(r *http.Request) *api.Error {
 	e := &api.Error{Status: http.StatusUnauthorized, Code: api.CodeUnauthorized, Message: "a token is needed"}
 	if r.Header.Get("Authorization") != "" {
@@ -179,7 +179,7 @@ func findOrMakeToken(o *Options) (token, left string, err error) {
 	return token, left, nil
 }
 
-// writeTokenCopy leaves a copy for clients of the same user, who then need to know no more than
+// writeTokenCopy leaves a copy for clients of the same user, which then need to know no more than
 // the address: that user can read the data too. It replaces one of a server that was
 // killed. If there is no place for it the directory of the data has to be named.
 func writeTokenCopy(path, token string) (left string) {
@@ -202,7 +202,7 @@ func writeTokenCopy(path, token string) (left string) {
 const unusableSuffix = ".unusable"
 
 // loadOrMakeToken reads the token of the server, or makes one that only its user can read. A file that
-// has no token of use is kept under another name: whoever has put it there finds it. It reports
+// has no usable token is kept under another name, where its author finds it. It reports
 // whether the file has the token.
 func loadOrMakeToken(path string, log *slog.Logger) (token string, kept bool) {
 	token, err := readTokenFile(path)

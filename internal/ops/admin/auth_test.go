@@ -96,8 +96,8 @@ func TestTheServerIsKnownByItsNames(t *testing.T) {
 	}
 }
 
-// Elsewhere than on loopback who only looks needs the token too, but for what those need
-// who start and stop servers.
+// Elsewhere than on loopback reads need the token too, except those for
+// service managers.
 func TestReadsNeedTheTokenUnlessTheListenerIsOnLoopback(t *testing.T) {
 	l := startSmallServer(t, func(o *Options) {
 		o.Listener.Close()

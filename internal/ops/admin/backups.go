@@ -295,7 +295,7 @@ func backupDirName(name string, restored bool) string {
 }
 
 // planDeleteBackup plans to remove a backup, whole or not. One that was cut short when the server ended
-// takes room on the disk, and nobody else removes it.
+// takes room on the disk, and nothing else removes it.
 func (a *Admin) planDeleteBackup(_ context.Context, q *query) (*plannedChange, error) {
 	name := q.getString(api.QueryName)
 	restored, err := q.getBool(api.QueryRestored)

@@ -13,21 +13,21 @@
 //   - An action is planned before it is made. With ?dry_run=true the plan is the answer and
 //     nothing is changed.
 //   - A field or a parameter that is not known is refused: a misspelt dry_run must not act.
-//   - Values are never told, and keys only where they are asked for or bound a shard.
+//   - Values are never shown, and keys only where they are asked for or bound a shard.
 //   - Only requests that name the server as it is known are answered, so that a page which
 //     makes its own name mean this machine learns nothing.
 //
 // # Choices
 //
-// Reads need no token if the listener is on loopback: whoever is on the machine may look.
+// Reads need no token if the listener is on loopback: every user of the machine may look.
 // Elsewhere everything does but /livez, /readyz and the first page. A second token is for
 // reading alone. Metrics are read anew for each request, from the typed figures that the store
 // has: client_golang checks and writes them, and keeps none. Health has connections of its own
-// (listener.go): who starts and stops servers must not take one with many visitors for a dead one.
+// (listener.go): a service manager must not take a server with many visitors for a dead one.
 //
 // # Limits
 //
 // Sizes of shards are looked up at most once a second, and lists of some things are as
-// old. There is one token that changes something: who shares it cannot be told apart but by
+// old. There is one token that changes something: its holders differ only in
 // what clients claim. Jobs of backups end with the server.
 package admin

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
-// healthRoutes are the paths that machines ask for. Who starts and stops servers has no token.
+// healthRoutes are the paths for machines. A service manager has no token.
 func (a *Admin) healthRoutes() []route {
 	return []route{
 		{
@@ -76,7 +76,7 @@ func (a *Admin) checkReadiness() []api.Check {
 	for i, s := range a.o.DB.Metrics().Stores {
 		c := api.Check{Name: fmt.Sprint("store-", i), OK: s.Failed == nil}
 		if !c.OK {
-			// Why it has failed may name files: that is for those who have the token.
+			// Why it has failed may name files: that is for clients with the token.
 			c.Detail = "the store has stopped: see " + api.PathStatus
 		}
 		all = append(all, c)
@@ -91,7 +91,7 @@ func (a *Admin) checkReadiness() []api.Check {
 // healthPaths are served to connections that are let in for them alone.
 var healthPaths = []string{api.PathLive, api.PathReady}
 
-// registerProfiles adds the profiles of the process. They tell more than figures do, and cost
+// registerProfiles adds the profiles of the process. They reveal more than figures do, and cost
 // something: they need the token wherever the listener is.
 func (a *Admin) registerProfiles(mux *http.ServeMux) {
 	for path, h := range map[string]http.HandlerFunc{
@@ -108,7 +108,7 @@ func (a *Admin) registerProfiles(mux *http.ServeMux) {
 	}
 }
 
-// frontRoute is the first page: where to go from here. It tells nothing about the server, and needs
+// frontRoute is the first page: where to go from here. It reveals nothing about the server, and needs
 // no token.
 var frontRoute = route{method: http.MethodGet, path: "/", name: "front", public: true, handle: serveFront}
 

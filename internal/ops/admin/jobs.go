@@ -15,7 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-// toJob is a job of the store as it is told.
+// toJob is a job of the store as clients see it.
 func toJob(s cleave.JobStatus, now time.Time) api.Job {
 	price := toPrice(s.Expected)
 	j := api.Job{
@@ -35,7 +35,7 @@ func toJob(s cleave.JobStatus, now time.Time) api.Job {
 	return j
 }
 
-// estimateProgress says how far a job has come, and how long it will take at this rate.
+// estimateProgress sets how far a job has come, and how long it will take at this rate.
 func estimateProgress(j *api.Job, now time.Time) {
 	until := now
 	if j.Ended != nil {
@@ -154,7 +154,7 @@ func (a *Admin) planJobControl(ctx context.Context, q *query, summary string, f 
 			}
 			s, err := job.Status(ctx)
 			if err != nil {
-				return nil, nil // it was done, whoever cannot be told how it stands
+				return nil, nil // it was done, even if its state is unknown
 			}
 			one := toJob(s, a.o.Now())
 			return &one, nil
@@ -210,7 +210,7 @@ type serverJobs struct {
 type serverJob struct {
 	job    api.Job
 	cancel context.CancelFunc
-	// usedDirs are directories below that of backups which nobody else may change meanwhile.
+	// usedDirs are directories below that of backups which no other change may touch meanwhile.
 	usedDirs []string
 }
 
@@ -251,7 +251,7 @@ func (ts *serverJobs) start(kind string, uses []string, f func(ctx context.Conte
 	return &job, nil
 }
 
-// logJobEnd tells the log what came of a task.
+// logJobEnd logs the outcome of a task.
 func (ts *serverJobs) logJobEnd(j api.Job, bytes int64, err error) {
 	log := ts.log.With("job", j.ID, "kind", j.Kind, "took", ts.now().Sub(j.Created))
 	switch {
@@ -293,7 +293,7 @@ func (ts *serverJobs) findJobUsing(dir string) string {
 	return ""
 }
 
-// finishJob says what came of a task.
+// finishJob records the outcome of a task.
 func finishJob(j *api.Job, result string, bytes int64, err error, now time.Time) {
 	j.Ended, j.Bytes = &now, uint64(max(0, bytes))
 	switch {

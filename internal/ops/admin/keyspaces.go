@@ -84,7 +84,7 @@ func (a *Admin) planCreateKeyspace(_ context.Context, _ *query, r api.CreateKeys
 	summary := fmt.Sprintf("make keyspace %s of kind %v", r.Name, o.Kind)
 	return &plannedChange{plan: api.Plan{Summary: summary}, apply: func(ctx context.Context) (*api.Job, error) {
 		_, err := a.o.DB.CreateKeyspace(ctx, o)
-		if errors.Is(err, cleave.ErrKeyspaceExists) { // somebody else was faster
+		if errors.Is(err, cleave.ErrKeyspaceExists) { // another request was faster
 			if k, err := a.o.DB.Keyspace(r.Name); err == nil {
 				return nil, keyspaceExistsError(k.Options(), o)
 			}
@@ -93,8 +93,8 @@ func (a *Admin) planCreateKeyspace(_ context.Context, _ *query, r api.CreateKeys
 	}}, nil
 }
 
-// keyspaceExistsError is the error for a keyspace that exists. One that is as it is asked for is no
-// failure to who asks twice; one that is not must not pass for it.
+// keyspaceExistsError is the error for a keyspace that exists. For one with the options asked for,
+// a second request is no failure; one with others must not pass for it.
 func keyspaceExistsError(have, want cleave.KeyspaceOptions) error {
 	has, wants := describeKeyspaceOptions(have), describeKeyspaceOptions(want)
 	if has == wants {

@@ -15,13 +15,13 @@ import (
 // limitListener bounds the connections of a listener so that none of them keeps the others out. When
 // there are too many, the one that has rested for longest makes room: a client that has sent
 // nothing, or half a header, or that keeps a connection for later. If all of them are being
-// served, a few more are let in, which are told about the health of the server and nothing else.
+// served, a few more are let in, which can ask for the health of the server and nothing else.
 type limitListener struct {
 	net.Listener
 	// maxConns is how many connections may ask for anything, and reserve how many more may ask for
 	// health.
 	maxConns, maxHealthConns int
-	// onClose is told why a connection was closed. It must not block.
+	// onClose is called with the reason when a connection was closed. It must not block.
 	onClose func(reason string, from net.Addr)
 
 	mu       sync.Mutex
@@ -109,7 +109,7 @@ func (c *limitListener) addConn(conn net.Conn, reserved bool) *limitedConn {
 	return m
 }
 
-// recordState is told by the HTTP server what a connection does. A request counts from when its header
+// recordState is called by the HTTP server when a connection changes its state. A request counts from when its header
 // is whole.
 func (c *limitListener) recordState(conn net.Conn, state http.ConnState) {
 	if m := unwrapConn(conn); m != nil {

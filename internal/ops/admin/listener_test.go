@@ -44,7 +44,7 @@ func requestOnNewConn(t *testing.T, addr, path string) int {
 	return resp.StatusCode
 }
 
-// Whatever clients leave open, those who ask for the health of the server are answered.
+// Whatever clients leave open, requests for the health of the server are answered.
 func TestHealth_BesideManyConnections_Answers(t *testing.T) {
 	for name, text := range map[string]string{
 		"silent":         "",
@@ -54,7 +54,7 @@ func TestHealth_BesideManyConnections_Answers(t *testing.T) {
 		"half a refusal": "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Nobody is closed for being slow: room is made for the newcomer, or kept for it.
+			// No connection is closed for being slow: room is made for the newcomer, or kept for it.
 			l := startSmallServer(t, func(o *Options) { o.headerTimeout = 10 * time.Minute })
 			dialMany(t, l.addr, maxConns+100, text)
 			for _, path := range []string{api.PathLive, api.PathReady, api.PathReady + "?verbose=true"} {

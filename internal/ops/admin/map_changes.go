@@ -26,7 +26,7 @@ func (a *Admin) planMapChange(ctx context.Context, c cleave.MapChange, summary s
 			}
 			s, err := job.Status(ctx)
 			if err != nil {
-				// It has begun, whoever cannot be told more.
+				// It has begun, even if its state is unknown.
 				s = cleave.JobStatus{ID: job.ID(), Created: a.o.Now(), Changed: a.o.Now()}
 			}
 			one := toJob(s, a.o.Now())

@@ -41,7 +41,7 @@ func TestTheDocumentIsThatOfTheRoutes(t *testing.T) {
 	}
 }
 
-// responseSchema says which schema an answer of a path has.
+// responseSchema returns which schema an answer of a path has.
 func responseSchema(paths map[string]any, path, method string, status int) (map[string]any, bool) {
 	op, ok := paths[path].(map[string]any)[strings.ToLower(method)].(map[string]any)
 	if !ok {

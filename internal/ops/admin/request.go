@@ -154,7 +154,7 @@ func byIndex[T any](i int, _ T) uint64 { return uint64(i) }
 func writeJSON(w http.ResponseWriter, status int, answer any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(true) // whoever shows it by mistake shows text
+	e.SetEscapeHTML(true) // shown as a page by mistake, it is text
 	if err := e.Encode(answer); err != nil {
 		status = http.StatusInternalServerError
 		b.Reset()
@@ -189,7 +189,7 @@ func notFoundError(message, hint string) *api.Error {
 	return &api.Error{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: message, Hint: hint}
 }
 
-// errorMappings says what the errors of package cleave are over HTTP.
+// errorMappings is what the errors of package cleave are over HTTP.
 var errorMappings = []struct {
 	err    error
 	status int
@@ -233,12 +233,12 @@ var operatorWords = strings.NewReplacer(
 	"use OpenIndex with it, or drop the index", "let a program that has it open the index, or drop the index",
 )
 
-// operatorMessage is an error in words for who operates the server.
+// operatorMessage is the text of an error for operators of the server.
 func operatorMessage(err error) string {
 	return operatorWords.Replace(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cleave: "), "partition: "))
 }
 
-// toAPIError is an error as clients are told.
+// toAPIError is an error as clients see it.
 func toAPIError(err error) *api.Error {
 	var known *api.Error
 	if errors.As(err, &known) {

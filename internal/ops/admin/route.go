@@ -24,7 +24,7 @@ func (a *Admin) allRoutes() []route {
 
 var keyspaceParam = param{api.QueryKeyspace, "string", "only those of a keyspace"}
 
-// readRoutes are what tells something.
+// readRoutes are the routes for reads.
 func (a *Admin) readRoutes() []route {
 	return []route{
 		newReadRoute(api.PathStatus, "status", "How the server is: the verdict first.", nil, a.getStatus),
@@ -97,7 +97,7 @@ type route struct {
 	statuses []int
 	// mediaType is the media type of an answer that is not JSON.
 	mediaType string
-	// public tells that it never needs a token.
+	// public reports whether it never needs a token.
 	public bool
 	handle func(w http.ResponseWriter, r *http.Request)
 }
@@ -105,7 +105,7 @@ type route struct {
 // isAction reports whether it changes something.
 func (rt *route) isAction() bool { return rt.method != http.MethodGet }
 
-// newReadRoute makes a route that tells something.
+// newReadRoute makes a route for reads.
 func newReadRoute[T any](path, name, summary string, query []param, f func(ctx context.Context, q *query) (T, error)) route {
 	rt := route{method: http.MethodGet, path: path, name: name, summary: summary, query: query, response: reflect.TypeFor[T](), statuses: []int{http.StatusOK}}
 	rt.handle = func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func newReadRoute[T any](path, name, summary string, query []param, f func(ctx c
 	return rt
 }
 
-// newListRoute makes a route that tells a list in pages.
+// newListRoute makes a route that returns a list in pages.
 func newListRoute[T any](path, name, summary string, query []param, f func(ctx context.Context, q *query) (api.Page[T], error)) route {
 	return newReadRoute(path, name, summary, slices.Concat(query, pageParams), f)
 }
@@ -199,7 +199,7 @@ func (a *Admin) planOrApply(w http.ResponseWriter, r *http.Request, name string,
 }
 
 // applyChange makes a change that was planned, between two entries of the audit log. It goes on
-// when the client leaves: half a change helps nobody, and the log says how it ended.
+// when the client leaves: half a change is of no use, and the log says how it ended.
 func (a *Admin) applyChange(w http.ResponseWriter, r *http.Request, name string, c *plannedChange) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 	defer cancel()
@@ -355,7 +355,7 @@ func (a *Admin) serveHealthOnly(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// replyDenied answers a request that may not do what it asks for, and tells the log.
+// replyDenied answers a request that may not do what it asks for, and logs it.
 func (a *Admin) replyDenied(w http.ResponseWriter, r *http.Request, action string, e *api.Error) {
 	a.eventLog.Warn("operator request denied", "reason", e.Message, "action", action, "addr", r.RemoteAddr)
 	writeError(w, e)

@@ -15,7 +15,7 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-// listSettings tells every setting of the table, whether or not it can change while the server runs.
+// listSettings returns every setting of the table, whether or not it can change while the server runs.
 func (a *Admin) listSettings(_ context.Context, q *query) (api.Page[api.Setting], error) {
 	started, latest := a.o.Config()
 	all := []api.Setting{}
@@ -25,7 +25,7 @@ func (a *Admin) listSettings(_ context.Context, q *query) (api.Page[api.Setting]
 	return cutPage(q, all, byIndex[api.Setting], false)
 }
 
-// toSetting tells a setting: a server was started with one configuration, and the latest is what it
+// toSetting describes a setting: a server was started with one configuration, and the latest is what it
 // would be started with as far as it knows.
 func (a *Admin) toSetting(s *config.Setting, started, latest *config.Config) api.Setting {
 	t := api.Setting{

@@ -109,7 +109,7 @@ func explainShardState(shards []api.Shard, i int) []string {
 // text once more would double the backslashes.
 func quoteKey(k api.Key) string { return `"` + k.String() + `"` }
 
-// describeShardKeys says which keys a shard has.
+// describeShardKeys returns which keys a shard has.
 func describeShardKeys(s api.Shard) string {
 	switch {
 	case s.FirstSlot != nil && *s.FirstSlot == *s.LastSlot:
@@ -170,7 +170,7 @@ func (a *Admin) loadGroups(ctx context.Context) ([]api.Group, error) {
 }
 
 // shardCache keeps what shards hold for a moment: to find it out means to look into the tables
-// of every store, and whoever asks again and again shall not cost that.
+// of every store, and repeated requests must not cost that each time.
 type shardCache struct {
 	mu       sync.Mutex
 	loadedAt time.Time
@@ -197,7 +197,7 @@ func (a *Admin) cachedShards(ctx context.Context) ([]cleave.Shard, error) {
 	return shards, nil
 }
 
-// loadShards are shards as they are told, with the jobs that are at work on them.
+// loadShards are shards as clients see them, with the jobs that are at work on them.
 func (a *Admin) loadShards(ctx context.Context) ([]api.Shard, error) {
 	shards, err := a.cachedShards(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func (a *Admin) getStatus(ctx context.Context, _ *query) (api.Status, error) {
 }
 
 // hasFailedStore reports whether a store has stopped. Then shards and jobs may be unknown, and the rest is
-// told all the same: it says what is wrong.
+// reported all the same: it shows what is wrong.
 func (a *Admin) hasFailedStore() bool {
 	return slices.ContainsFunc(a.o.DB.Metrics().Stores, func(s cleave.StoreMetrics) bool { return s.Failed != nil })
 }
@@ -58,7 +58,7 @@ func (a *Admin) storageKind() string {
 	return "disk"
 }
 
-// countKeyspaces is how many keyspaces there are that somebody has made.
+// countKeyspaces is how many keyspaces were created.
 func (a *Admin) countKeyspaces() (n int) {
 	for _, k := range a.o.DB.Keyspaces() {
 		if !strings.HasPrefix(k.Name(), indexPrefix) {
@@ -126,7 +126,7 @@ func (a *Admin) listStores() []api.Store {
 
 const (
 	// minSkewRatio and minSkewBytes are from when on one shard has too much: less is moved within
-	// seconds, and is nobody's business yet.
+	// seconds, and needs no report.
 	minSkewRatio = 4
 	minSkewBytes = 256 << 20
 	// nearLimitShare is from when on clients, or writes, are about to be turned away.

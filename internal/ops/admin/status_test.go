@@ -88,7 +88,7 @@ func (d *brokenDisk) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// When a store has stopped nobody knows what its shards hold. What is known is told.
+// When a store has stopped it is unknown what its shards hold. What is known is reported.
 func TestAStoreThatHasStoppedIsTold(t *testing.T) {
 	d := &brokenDisk{}
 	db, err := smallstore.Open("disk", cleave.Options{Stores: 2, Groups: 2, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20}, errorfs.Wrap(vfs.NewMem(), d))

@@ -10,8 +10,8 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/api"
 )
 
-// jobTracer looks for jobs that have ended, whoever began them, and tells the collector of
-// spans. It is there only if there is one.
+// jobTracer looks for jobs that have ended, whatever began them, and sends them to the collector
+// of spans. It exists only if there is a collector.
 type jobTracer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -21,8 +21,8 @@ type jobTracer struct {
 // many do not end between two looks.
 const jobTraceInterval = time.Second
 
-// startSpan begins the span of a request, if it is one of the API: those who ask for figures
-// and health do so all day.
+// startSpan begins the span of a request, if it is one of the API: requests for figures
+// and health come all day.
 func (a *Admin) startSpan(r *http.Request, pattern string) (*http.Request, func(status int)) {
 	if a.o.Tracer == nil || !strings.HasPrefix(pattern, api.PathPrefix) {
 		return r, func(int) {}

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/tracing/spantest"
 )
 
-// A server with a collector tells it of requests of operators, of jobs, and of requests of
+// A server with a collector sends it spans of requests of operators, of jobs, and of requests of
 // clients that are transactions or took long. Those that go the short way have no span.
 func TestTheCollectorHearsOfWhatTakesLong(t *testing.T) {
 	c := spantest.Start(t)

@@ -26,7 +26,7 @@ type Client struct {
 	// Token is for whatever changes something, and for everything at a server that does
 	// not listen on loopback. See FindToken.
 	Token string
-	// Actor is what to tell the audit log about who uses the client.
+	// Actor is the user of the client, for the audit log.
 	Actor string
 	// Timeout bounds each request. Default 30 s, and the context counts too.
 	Timeout time.Duration
@@ -50,7 +50,7 @@ var defaultTransport = &http.Transport{
 	ResponseHeaderTimeout: 0, // the request's own bound holds
 }
 
-// CheckAddr reports whether the address is one. Nobody is asked.
+// CheckAddr reports whether the address is well formed. It sends no request.
 func (c *Client) CheckAddr() error {
 	_, err := c.baseURL()
 	return err
@@ -146,7 +146,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, query url
 	return resp, text, nil
 }
 
-// setHeaders says who asks.
+// setHeaders adds the headers that identify the client.
 func (c *Client) setHeaders(req *http.Request, body bool) {
 	if body {
 		req.Header.Set("Content-Type", "application/json")
@@ -181,7 +181,7 @@ func NewTrustingTransport(authorities *x509.CertPool) http.RoundTripper {
 	return t
 }
 
-// classifyError tells one way in which no answer comes from another.
+// classifyError distinguishes the ways in which no answer comes.
 func (c *Client) classifyError(ctx context.Context, base string, err error) error {
 	var op *net.OpError
 	var timeout net.Error
@@ -327,7 +327,7 @@ func (c *Client) Sagas(ctx context.Context, keyspace, state string) (sagas []Sag
 	return listPages[Saga](ctx, c, PathSagas, q)
 }
 
-// ExplainKey says where a key is and why. keyspace is "" for the default one.
+// ExplainKey returns where a key is and why. keyspace is "" for the default one.
 func (c *Client) ExplainKey(ctx context.Context, keyspace string, key Key) (e Explanation, err error) {
 	q := url.Values{QueryKey: {key.String()}}
 	if keyspace != "" {
@@ -336,7 +336,7 @@ func (c *Client) ExplainKey(ctx context.Context, keyspace string, key Key) (e Ex
 	return e, c.Get(ctx, PathExplain, q, &e)
 }
 
-// ExplainSlot says where a slot of a hash keyspace is.
+// ExplainSlot returns where a slot of a hash keyspace is.
 func (c *Client) ExplainSlot(ctx context.Context, keyspace string, slot int) (e Explanation, err error) {
 	q := url.Values{QuerySlot: {strconv.Itoa(slot)}}
 	if keyspace != "" {
@@ -345,7 +345,7 @@ func (c *Client) ExplainSlot(ctx context.Context, keyspace string, slot int) (e 
 	return e, c.Get(ctx, PathExplain, q, &e)
 }
 
-// ExplainShard says what a shard has and who has it.
+// ExplainShard returns what a shard has and where it is.
 func (c *Client) ExplainShard(ctx context.Context, shard uint64) (e Explanation, err error) {
 	return e, c.Get(ctx, PathExplain, url.Values{QueryShard: {formatID(shard)}}, &e)
 }

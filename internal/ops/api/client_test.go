@@ -28,7 +28,7 @@ func TestTheClientTellsWhyThereIsNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // nobody listens there now
+	l.Close() // no listener is left at the address
 	if _, err := (&Client{Addr: l.Addr().String()}).Status(ctx); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("nobody listens: %v", err)
 	}

@@ -14,7 +14,7 @@
 //     see Key.
 //   - Durations are seconds, sizes are bytes, times are RFC 3339; the name says which.
 //   - A GET changes nothing. Whatever changes something is a POST to a noun and a verb, or the
-//     DELETE of what a query names, has a form that only tells what it would do
+//     DELETE of what a query names, has a form that only returns what it would do
 //     (?dry_run=true), and needs a token.
 //
 // The limit: a list comes in pages of at most MaxPage, each of its own moment. What changes

@@ -10,7 +10,7 @@ import (
 type Error struct {
 	// Code is one of the words below: what a program goes by.
 	Code string `json:"code"`
-	// Message says what is wrong, and Hint what to do, if that is not clear from it.
+	// Message is what is wrong, and Hint what to do, if that is not clear from it.
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	// Status is that of the answer.
@@ -55,7 +55,7 @@ const (
 	CodeInternal = "internal"
 )
 
-// Error says what is wrong and what to do.
+// Error returns what is wrong and what to do.
 func (e *Error) Error() string {
 	if e.Hint == "" {
 		return e.Message
@@ -73,7 +73,7 @@ func (e *Error) Is(target error) bool {
 // What can go wrong between a client and a server, besides an [*Error], which is what the
 // server says.
 var (
-	// ErrUnreachable means that nobody answers at the address: start the server, or name
+	// ErrUnreachable means that there is no answer at the address: start the server, or name
 	// its address. Nothing was changed.
 	ErrUnreachable = errors.New("api: no server answers")
 	// ErrTimeout means that the answer did not come in time: what was asked for may be

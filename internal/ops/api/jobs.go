@@ -28,13 +28,13 @@ type Plan struct {
 	Steps   []string `json:"steps"`
 	// Price is that of a change of the map; others have none.
 	Price *Price `json:"price,omitempty"`
-	// Irreversible tells that nothing takes it back.
+	// Irreversible reports whether it cannot be undone.
 	Irreversible bool `json:"irreversible,omitempty"`
 }
 
 // Action is the answer to whatever changes something.
 type Action struct {
-	// DryRun tells that nothing was done.
+	// DryRun is set if nothing was done.
 	DryRun bool `json:"dry_run"`
 	Plan   Plan `json:"plan"`
 	// Job is, or was a moment ago, at work on it, with status 202; none if it took no job,
@@ -67,9 +67,9 @@ type Job struct {
 	Shard uint64 `json:"shard,omitempty"`
 	From  uint64 `json:"from,omitempty"`
 	To    uint64 `json:"to,omitempty"`
-	// Why says why it was taken back or has failed, or what it waits for.
+	// Why is why it was taken back or has failed, or what it waits for.
 	Why string `json:"why,omitempty"`
-	// Result says what came of it.
+	// Result is what came of it.
 	Result string `json:"result,omitempty"`
 	// Expected is what it was to cost when it began.
 	Expected *Price `json:"expected,omitempty"`
@@ -94,7 +94,7 @@ type Job struct {
 	Ended              *time.Time `json:"ended,omitempty"`
 }
 
-// HasEnded tells that the job has ended, whatever came of it.
+// HasEnded reports whether the job has ended, whatever came of it.
 func (j *Job) HasEnded() bool {
 	return j.State == JobDone || j.State == JobUndone || j.State == JobFailed
 }

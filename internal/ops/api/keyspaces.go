@@ -9,7 +9,7 @@ type Keyspace struct {
 	Kind   string `json:"kind"`
 	Slots  int    `json:"slots,omitempty"`
 	Layout string `json:"layout,omitempty"`
-	// Default is the one that cannot be dropped; Index tells that it has the entries of
+	// Default is the one that cannot be dropped; Index is set if it has the entries of
 	// an index.
 	Default bool `json:"default,omitempty"`
 	Index   bool `json:"index,omitempty"`
@@ -48,7 +48,7 @@ type Index struct {
 	Stored   []string `json:"stored,omitempty"`
 	Function string   `json:"function,omitempty"`
 	Version  string   `json:"version,omitempty"`
-	// Ready tells that all rows have their entries, Built how many were looked at for that.
+	// Ready reports whether all rows have their entries, Built how many were looked at for that.
 	Ready bool   `json:"ready"`
 	Built uint64 `json:"built"`
 	// Error is why it stands still.
@@ -67,7 +67,7 @@ type DropIndex struct {
 	Name     string `json:"name"`
 }
 
-// Saga is work of several steps, as its journal has it. Its value is not told.
+// Saga is work of several steps, as its journal has it. Its value is left out.
 type Saga struct {
 	ID         string `json:"id"`
 	Definition string `json:"definition"`
@@ -87,7 +87,7 @@ type Saga struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 }
 
-// Explanation says where a key, a slot or a shard is, and why.
+// Explanation is where a key, a slot or a shard is, and why.
 type Explanation struct {
 	Keyspace string `json:"keyspace"`
 	Kind     string `json:"kind"`
@@ -99,6 +99,6 @@ type Explanation struct {
 	Exists *bool `json:"exists,omitempty"`
 	// Shard is where it is, and its group and store.
 	Shard Shard `json:"shard"`
-	// Why says how one follows from the other, in sentences.
+	// Why is how one follows from the other, in sentences.
 	Why []string `json:"why"`
 }

@@ -2,13 +2,13 @@ package api
 
 import "strconv"
 
-// DefaultAddr is where a server listens unless it is told otherwise.
+// DefaultAddr is where a server listens unless configured otherwise.
 const DefaultAddr = "127.0.0.1:7380"
 
 // EnvAddr is the variable that names another.
 const EnvAddr = "CLEAVE_ADDR"
 
-// EnvCACert is the variable that names a file of certificates of those who may vouch for a server.
+// EnvCACert is the variable that names a file of certificates of the authorities that may vouch for a server.
 const EnvCACert = "CLEAVE_CACERT"
 
 // PathPrefix is where the API begins.
@@ -80,7 +80,7 @@ const (
 	QueryRestored = "restored"
 )
 
-// HeaderActor is what a client says about who uses it. It is written into the audit log as
+// HeaderActor is the user of a client, by its own account. It is written into the audit log as
 // a claim, beside what is known.
 const HeaderActor = "Cleave-Actor"
 
@@ -95,7 +95,7 @@ type Page[T any] struct {
 	Items []T `json:"items"`
 	// Next is where the next page begins, for ?after=; none at the end.
 	Next string `json:"next,omitempty"`
-	// Note says what there is to say about the whole list.
+	// Note is what there is to say about the whole list.
 	Note string `json:"note,omitempty"`
 }
 

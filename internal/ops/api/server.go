@@ -92,7 +92,7 @@ type Store struct {
 	ServiceP99Seconds   float64 `json:"service_p99_seconds"`
 	QueueWaitP99Seconds float64 `json:"queue_wait_p99_seconds"`
 	DiskFull            bool    `json:"disk_full"`
-	// Failed says why it has stopped.
+	// Failed is why it has stopped.
 	Failed string `json:"failed,omitempty"`
 }
 
@@ -121,7 +121,7 @@ type Connection struct {
 	Subscriptions  int     `json:"subscriptions"`
 }
 
-// Slow is a request that took long. Its values are not told.
+// Slow is a request that took long. Its values are left out.
 type Slow struct {
 	ID      int64     `json:"id"`
 	Time    time.Time `json:"time"`
@@ -138,7 +138,7 @@ type Slow struct {
 	Name   string `json:"name,omitempty"`
 }
 
-// ObservedRequest is a request that did not go the short way, as whoever collects traces is told:
+// ObservedRequest is a request that left the fast path, in the form that trace collectors get:
 // it is no part of the answers.
 type ObservedRequest struct {
 	Slow
@@ -153,13 +153,13 @@ type ObservedRequest struct {
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Meaning says what it does, and Unit what the value counts.
+	// Meaning is what it does, and Unit what the value counts.
 	Meaning string `json:"meaning"`
 	Unit    string `json:"unit,omitempty"`
-	// Live tells that it can be changed while the server runs. If it is not, a change needs a
+	// Live reports whether it can be changed while the server runs. If it is not, a change needs a
 	// restart.
 	Live bool `json:"live"`
-	// Source is who has set it: default, file, env, flag, or runtime for a change since the
+	// Source is where it was set: default, file, env, flag, or runtime for a change since the
 	// start. From is where: a place in the file, the name of a variable or of a flag.
 	Source string `json:"source,omitempty"`
 	From   string `json:"from,omitempty"`
@@ -187,9 +187,9 @@ type Backup struct {
 	Bytes  int64 `json:"bytes"`
 	Files  int   `json:"files"`
 	Stores int   `json:"stores"`
-	// Complete tells that it was written to its end, and has all its stores.
+	// Complete reports whether it was written to its end, and has all its stores.
 	Complete bool `json:"complete"`
-	// Restored tells that it was made from a backup, to be served.
+	// Restored reports whether it was made from a backup, to be served.
 	Restored bool `json:"restored,omitempty"`
 	// Job is at work on it.
 	Job string `json:"job,omitempty"`
@@ -222,11 +222,11 @@ const (
 	AuditDone = "done"
 	// AuditFailed: it was refused or has failed; nothing was changed, or Detail says what.
 	AuditFailed = "failed"
-	// AuditDenied: who asked may not.
+	// AuditDenied: the client was not permitted.
 	AuditDenied = "denied"
 )
 
-// Audit is an entry of the audit log: who has changed what, and what came of it.
+// Audit is an entry of the audit log: a change, its author, and its outcome.
 type Audit struct {
 	// Seq grows from entry to entry.
 	Seq uint64 `json:"seq"`
@@ -234,7 +234,7 @@ type Audit struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
 	// Who is how the request was let in, From where it came from, and Claims what the
-	// client said about who uses it.
+	// client sent as the name of its user.
 	Who    string `json:"who"`
 	From   string `json:"from"`
 	Claims string `json:"claims,omitempty"`
@@ -250,7 +250,7 @@ type Audit struct {
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Detail says what is wrong.
+	// Detail is what is wrong.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -35,7 +35,7 @@ type Map struct {
 	Version uint64  `json:"version"`
 	Groups  []Group `json:"groups"`
 	Shards  []Shard `json:"shards"`
-	// Truncated tells that there are more shards than are shown: see the list of them.
+	// Truncated reports whether there are more shards than are shown: see the list of them.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type Group struct {
 	ID       uint64 `json:"id"`
 	Store    int    `json:"store"`
 	Draining bool   `json:"draining"`
-	// Catalog tells that it has the catalog: it cannot be drained.
+	// Catalog reports whether it has the catalog: it cannot be drained.
 	Catalog bool   `json:"catalog"`
 	Shards  int    `json:"shards"`
 	Rows    uint64 `json:"rows"`

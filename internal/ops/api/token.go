@@ -18,7 +18,7 @@ const (
 	// its token.
 	EnvReadToken = "CLEAVE_HTTP_READ_TOKEN"
 	// TokenFile is the name of the file in the directory of the data, in which a server
-	// that was given no token keeps one that it made. Who may read the data may use it.
+	// without a given token keeps one that it made. A user that may read the data may use it.
 	TokenFile = "http-token"
 )
 

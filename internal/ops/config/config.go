@@ -16,7 +16,7 @@ type Config struct {
 	respAddr string
 }
 
-// Source is who has said what a setting is. A later one counts more.
+// Source is the origin of the value of a setting. A later one takes precedence.
 type Source uint8
 
 // The sources of settings.
@@ -185,11 +185,11 @@ func (c *Config) Number(name string) int64 {
 	return n
 }
 
-// Location tells who said what a setting is: a place in the file, the name of a variable or
+// Location returns where a setting was given: a place in the file, the name of a variable or
 // of a flag, or "default".
 func (c *Config) Location(name string) string { return c.values[name].location }
 
-// Source returns who said what a setting is.
+// Source returns the origin of the value of a setting.
 func (c *Config) Source(name string) Source { return c.values[name].source }
 
 // ClientSettings returns the settings that clients know, by their names.
@@ -224,9 +224,9 @@ func (c *Config) Diff(to *Config) (live map[string]string, restart []string) {
 // envPrefix is what the names of our variables begin with.
 const envPrefix = "CLEAVE_"
 
-// FindMisspelt returns the variables of an environment, as os.Environ has it, that nobody
-// reads and that are like one that is read. Others are those that are read besides
-// settings. A variable that is like none is somebody else's, and is let be.
+// FindMisspelt returns the variables of an environment, in the form of os.Environ, that are not
+// read but resemble one that is. Others are the variables read besides settings.
+// A variable that resembles none belongs to another program, and is ignored.
 func FindMisspelt(environ []string, others ...string) []Mistake {
 	var known []string // without what all begin with: it would make any two alike
 	for i := range settings {

@@ -7,7 +7,7 @@
 //
 // A setting that Redis has is called as Redis calls it. A flag counts more than the
 // environment, and that more than the file. What is not understood is a [Mistake] with
-// its place, never a silent default, and all mistakes are told at once.
+// its place, never a silent default, and all mistakes are reported at once.
 //
 // The package reads and judges. It opens nothing but the file, and does not know what a
 // server does with a setting.

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// sourcedValue is a value that somebody gave a setting, and where.
+// sourcedValue is the value given for a setting, and where.
 type sourcedValue struct {
 	text, location string
 	source         Source
@@ -56,7 +56,7 @@ func parseFile(name string, data []byte, wrong *Mistakes) map[string]sourcedValu
 	return values
 }
 
-// quoteHint says what is usually wrong with a value that is none: what is before it on its
+// quoteHint returns what is usually wrong with a value that is none: what is before it on its
 // line ends the name.
 func quoteHint(before []byte) string {
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
@@ -116,7 +116,7 @@ func parseValue(s *Setting, v *unstable.Node) (string, error) {
 	return s.Parse(text)
 }
 
-// valueError says what a setting wants in the words of the file.
+// valueError describes what a setting wants in the words of the file.
 func valueError(s *Setting, text string) error {
 	if _, err := s.Parse(text); err != nil {
 		return fmt.Errorf("%q: %w", redactValue(s, text), err)
@@ -177,7 +177,7 @@ type Mistake struct {
 // String is the mistake as a line.
 func (m Mistake) String() string { return m.Location + ": " + m.Text }
 
-// Mistakes is an error that tells all of them.
+// Mistakes is an error that lists all of them.
 type Mistakes []Mistake
 
 // Error is one line for each.

@@ -30,7 +30,7 @@ type Setting struct {
 	// Name is that of the flag and of the key in the file.
 	Name string
 	Kind Kind
-	// Default is what holds if nobody says anything, in the form that Parse returns.
+	// Default is the value of a setting that is not given, in the form that Parse returns.
 	Default string
 	// EnumValues are those of kind Word.
 	EnumValues []string
@@ -48,7 +48,7 @@ type Setting struct {
 	Placeholder string
 	// Unit is what the value counts, empty if the help says it.
 	Unit string
-	// Help says what it means, in a line or two for a terminal.
+	// Help is what it means, in a line or two for a terminal.
 	Help string
 }
 
@@ -107,7 +107,7 @@ func (s *Setting) Parse(text string) (string, error) {
 	return text, nil
 }
 
-// checkAddress refuses what nobody can listen on.
+// checkAddress refuses an address that no server can listen on.
 func checkAddress(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -119,7 +119,7 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// checkURL refuses what nobody can be reached at.
+// checkURL refuses a URL that no client can reach.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

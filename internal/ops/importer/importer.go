@@ -47,7 +47,7 @@ type Options struct {
 	// Page is how many keys are asked for at a time. Default 512: their values fit into
 	// memory, and a page is a few milliseconds of the source.
 	Page int64
-	// Progress is told how far it is after each page. Default nobody.
+	// Progress is called after each page. Default none.
 	Progress func(Report)
 	// retryTimeout is how long a target is waited for that refuses what it will take later.
 	// Default [defaultTimeout]; tests have less.
@@ -75,10 +75,10 @@ type Report struct {
 	// LeftOut are all keys of the source that were not copied, by reason: those of Skipped
 	// and of Failed.
 	LeftOut []LeftOut `json:"left_out"`
-	// Resumed tells that it went on where another had stopped.
+	// Resumed reports whether it went on where another had stopped.
 	Resumed bool `json:"resumed"`
 	DryRun  bool `json:"dry_run"`
-	// Complete tells that the walk came to its end.
+	// Complete reports whether the walk came to its end.
 	Complete bool    `json:"complete"`
 	Seconds  float64 `json:"seconds"`
 	// resumedFrom is what earlier runs did, for rates.
@@ -121,7 +121,7 @@ func (r *Report) BytesPerSecond() float64 {
 	return float64(r.Bytes-r.resumedFrom.bytes) / max(r.Seconds, 1e-3)
 }
 
-// ETASeconds is how long the rest takes at the rate of this run, below 0 if nobody knows.
+// ETASeconds is how long the rest takes at the rate of this run, below 0 if unknown.
 func (r *Report) ETASeconds() float64 {
 	done := r.Keys - r.resumedFrom.keys
 	if done <= 0 || r.Total <= 0 {
@@ -131,7 +131,7 @@ func (r *Report) ETASeconds() float64 {
 }
 
 const (
-	// maxListedFailures is how many failures are told one by one.
+	// maxListedFailures is how many failures are reported one by one.
 	maxListedFailures = 10
 	// maxNamedKeys is how many keys are named for each reason to leave one out.
 	maxNamedKeys = 10
@@ -234,9 +234,9 @@ func (r *importRun) copyAll(ctx context.Context) error {
 // ErrRestarted means that one of both was started anew meanwhile.
 var ErrRestarted = errors.New("it was started anew meanwhile: give the same command again, which begins anew")
 
-// checkNotRestarted refuses the end of a walk in which one of both was started anew: the source has
+// checkNotRestarted refuses the end of a walk in which either server restarted: the source has
 // given cursors of another walk then, and the target may have lost what it had taken. Clients
-// connect again by themselves, so nobody else notices.
+// reconnect by themselves, so nothing else notices.
 func (r *importRun) checkNotRestarted(ctx context.Context) error {
 	if fetchRunID(ctx, r.source) != r.state.Run {
 		return fmt.Errorf("source %s: %w", r.Source, ErrRestarted)
@@ -288,7 +288,7 @@ func (r *importRun) newState(ctx context.Context) walkState {
 	return s
 }
 
-// fetchRunID returns the run_id of a server, "" if it does not tell.
+// fetchRunID returns the run_id of a server, "" if it reports none.
 func fetchRunID(ctx context.Context, c *redis.Client) string {
 	info, _ := c.Info(ctx, "server").Result()
 	for line := range strings.Lines(info) {

@@ -29,7 +29,7 @@ type item struct {
 	value string
 	// fields are names and values in turn; nil for a string.
 	fields []string
-	// isFirst tells that it is the first piece, which replaces what was there.
+	// isFirst reports whether it is the first piece, which replaces what was there.
 	isFirst bool
 	// drop removes the earlier pieces of a hash that turned out to be over a limit.
 	drop bool
@@ -60,10 +60,10 @@ func (i *item) sizeBytes() int64 {
 	return int64(n)
 }
 
-// formatName is the key as it is told.
+// formatName is the key as text for a report.
 func (i *item) formatName() string { return formatKey(i.key) }
 
-// formatKey is a key as people are told: escaped, and cut if it is long.
+// formatKey is a key as text for people: escaped, and cut if it is long.
 func formatKey(key string) string {
 	if len(key) > 60 {
 		return api.Key(key[:60]).String() + "…"
@@ -82,7 +82,7 @@ type chunk struct {
 	leftOut []leftOutKey
 	// strings and hashes are counts of a dry run, which reads no values.
 	strings, hashes int64
-	// endsPage tells that the page ends with it, and next where the next begins.
+	// endsPage reports whether the page ends with it, and next where the next begins.
 	endsPage   bool
 	nextCursor uint64
 }
@@ -383,7 +383,7 @@ func (p *chunk) appendItem(i item, send func() error) error {
 	return send()
 }
 
-// isKeyChanged tells that a key is not any more what it was, or is none.
+// isKeyChanged reports whether the error is that a key is no longer what it was, or is gone.
 func isKeyChanged(err error) bool {
 	return errors.Is(err, redis.Nil) || strings.HasPrefix(err.Error(), "WRONGTYPE")
 }
@@ -425,7 +425,7 @@ func findOversizedField(fields []string) (over *sizeLimit, bytes int64) {
 	return nil, 0
 }
 
-// hyperLogLogType is a type that Redis keeps in strings: TYPE says string, and PFCOUNT tells it by its
+// hyperLogLogType is a type that Redis keeps in strings: TYPE returns string, and PFCOUNT knows it by its
 // first bytes. Cleave has none of the commands that give these bytes a meaning.
 const hyperLogLogType = "hyperloglog"
 

@@ -165,7 +165,7 @@ func (r *importRun) recordRefusal(i *item, err error) {
 	r.recordFailure(i.formatName(), err.Error())
 }
 
-// recordFailure says why a key was left out that is of a type that is served.
+// recordFailure records why a key was left out that is of a type that is served.
 func (r *importRun) recordFailure(name, why string) {
 	r.report.Failed++
 	if len(r.report.Failures) < maxListedFailures {
@@ -210,13 +210,13 @@ var remedies = []remedy{
 	{contains: "", advice: "see what is wrong with it"},
 }
 
-// isReplyError tells that an error is what the server says, and not one of the connection.
+// isReplyError reports whether an error is a reply of the server, and not one of the connection.
 func isReplyError(err error) bool {
 	var said redis.Error
 	return errors.As(err, &said)
 }
 
-// isKeyError tells that a refusal is about one key, and that others may fare better.
+// isKeyError reports whether a refusal is about one key, and others may fare better.
 func isKeyError(err error) bool {
 	return slices.ContainsFunc(keyErrorPrefixes, func(said string) bool { return strings.HasPrefix(err.Error(), said) })
 }
@@ -242,7 +242,7 @@ func (r *refusalError) Error() string {
 // Unwrap returns the answer.
 func (r *refusalError) Unwrap() error { return r.err }
 
-// isTemporary tells that the target may take the same in a while.
+// isTemporary reports whether the target may take the same in a while.
 func isTemporary(err error) bool {
 	var r *refusalError
 	return errors.As(err, &r) && r.isTemporary

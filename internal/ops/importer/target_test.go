@@ -174,7 +174,7 @@ func (f *fakeRedis) deleteKey(key string) {
 	delete(f.expiring, key)
 }
 
-// setRefusal says what the next commands are refused with.
+// setRefusal sets what the next commands are refused with.
 func (f *fakeRedis) setRefusal(with func(words []string) string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

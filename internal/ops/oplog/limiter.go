@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ReasonKey is the attribute that tells kinds of events apart which have the same message.
+// ReasonKey is the attribute that distinguishes kinds of events which have the same message.
 const ReasonKey = "reason"
 
-// maxEventKinds bounds how many kinds of events are told apart. Messages and reasons are constants, so
+// maxEventKinds bounds how many kinds of events are counted apart. Messages and reasons are constants, so
 // there are few; a mistake there must not take up memory without end.
 const maxEventKinds = 1000
 

@@ -111,7 +111,7 @@ func (w *logFile) reopen() error {
 	return old.Close()
 }
 
-// LevelVerbose is for what is worth a line only to who looks for something: each connection, say.
+// LevelVerbose is for what is worth a line only during an investigation: each connection, say.
 const LevelVerbose = slog.LevelDebug + 2
 
 // levelNames are the levels of the setting loglevel of Redis, from the most talkative on.

@@ -40,8 +40,8 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// Set parses a word. It is part of the flag interface, so whoever reports its
-// error names the flag and the word.
+// Set parses a word. It is part of the flag interface, so the caller adds the
+// name of the flag and the word to an error.
 func (f *Format) Set(word string) error {
 	for i, name := range formatNames {
 		if word == name {
@@ -56,7 +56,7 @@ func (f *Format) Set(word string) error {
 func (f *Format) Type() string { return "table|json|jsonl" }
 
 // WriteRows writes rows to w in format f. Columns matter to the table alone, and so does the width of
-// the screen, 0 if w is none: who reads from a pipe gets all of it.
+// the screen, 0 if w is none: the reader of a pipe gets all of it.
 func WriteRows[T any](w io.Writer, f Format, width int, rows []T, columns []Column[T]) error {
 	switch f {
 	case Table:
@@ -98,7 +98,7 @@ func WriteOne[T any](w io.Writer, f Format, thing T, show func(T) string) error 
 	return fmt.Errorf("write output: unknown format %d", f)
 }
 
-// Column says how one aspect of a row is shown in a table.
+// Column specifies how one aspect of a row is shown in a table.
 type Column[T any] struct {
 	Head string
 	// Cell returns the text of a row's cell.
@@ -108,7 +108,7 @@ type Column[T any] struct {
 	// Bar, if set, draws a bar of this fraction of full width behind the
 	// text. Values outside [0, 1] are drawn as the nearest bound.
 	Bar func(T) float64
-	// CutPriority tells that cells may be cut where the screen is too narrow for the table: those of
+	// CutPriority allows cells to be cut where the screen is too narrow for the table: those of
 	// the columns with the highest first. Default 0, never: an id that was cut names nothing.
 	CutPriority int
 }
@@ -119,7 +119,7 @@ const barCells = 10
 
 const columnGap = "  "
 
-// minCellWidth is how many columns a cell keeps that is cut: fewer tell nothing.
+// minCellWidth is how many columns a cell keeps that is cut: fewer are of no use.
 const minCellWidth = 8
 
 // RenderTable is the table that [WriteRows] writes, as a part of a larger text.

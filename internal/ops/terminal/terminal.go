@@ -22,14 +22,14 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/output"
 )
 
-// ErrNoTerminal means that there is nobody to ask: say yes beforehand.
+// ErrNoTerminal means that there is no terminal for a prompt: say yes beforehand.
 var ErrNoTerminal = errors.New("there is no terminal to ask at")
 
 // Terminal is where a person may be.
 type Terminal struct {
 	in  *bufio.Reader
 	out io.Writer
-	// Interactive tells that both sides are a terminal, and Shown that the output is.
+	// Interactive reports whether both sides are a terminal, and OutputIsTerminal whether the output is.
 	Interactive, OutputIsTerminal bool
 }
 
@@ -50,7 +50,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Width is how many columns a stream has: 0 if it is no terminal, or one that does not tell.
+// Width is how many columns a stream has: 0 if it is no terminal, or one that does not report it.
 func Width(stream any) int {
 	if !isTerminal(stream) {
 		return 0
@@ -89,7 +89,7 @@ func (t *Terminal) Confirm(ctx context.Context, question string) (bool, error) {
 		return false, got.err
 	}
 	if got.err != nil {
-		fmt.Fprintln(t.out) // whoever leaves with an end of file is on the same line
+		fmt.Fprintln(t.out) // after an end of file the cursor is still on the prompt's line
 	}
 	said := strings.ToLower(strings.TrimSpace(got.line))
 	return said == "y" || said == "yes", nil

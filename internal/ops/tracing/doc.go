@@ -1,4 +1,4 @@
-// Package tracing answers one question: how does whoever collects traces hear of what took
+// Package tracing answers one question: how does a trace collector learn of what took
 // long in a server?
 //
 // A Tracer sends spans to an OpenTelemetry collector, by OTLP over HTTP: of requests of
@@ -6,8 +6,8 @@
 // transactions and what is in the slow log.
 //
 // Promises: a nil Tracer does nothing and costs nothing, so that a server without a
-// collector is as fast as if this package were not there. Nobody waits for a collector:
-// what it does not take in time is dropped. Neither keys nor values are told.
+// collector is as fast as if this package did not exist. No request waits for a collector:
+// what it does not take in time is dropped. Neither keys nor values are sent.
 //
 // The choice: requests that go the short way have no span. At a million of them a second
 // spans would be the work, and a figure says as much.

@@ -27,7 +27,7 @@ const (
 	EnvTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// Options say where spans go.
+// Options specify where spans go.
 type Options struct {
 	// Endpoint is the URL of a collector, such as http://127.0.0.1:4318; spans go to
 	// /v1/traces below it. Default what the environment says; if that says nothing, there
@@ -35,7 +35,7 @@ type Options struct {
 	Endpoint string
 	// Version is that of the server.
 	Version string
-	// OnError is told that spans could not be sent. Default nobody.
+	// OnError is called when spans could not be sent. Default none.
 	OnError func(error)
 }
 
@@ -76,7 +76,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 }
 
 // StartRequest begins the span of a request of an operator. route is the path of the table, and
-// the span is part of the trace that the request names. end is told the status.
+// the span is part of the trace that the request names. end takes the status.
 func (t *Tracer) StartRequest(r *http.Request, route string) (_ *http.Request, end func(status int)) {
 	if t == nil {
 		return r, func(int) {}
@@ -93,7 +93,7 @@ func (t *Tracer) StartRequest(r *http.Request, route string) (_ *http.Request, e
 	}
 }
 
-// Observer is for serve.Options: what is told of requests of clients. It is nil if there
+// Observer is for serve.Options: it gets requests of clients. It is nil if there
 // is no Tracer.
 func (t *Tracer) Observer() func(api.ObservedRequest) {
 	if t == nil {

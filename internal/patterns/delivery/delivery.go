@@ -66,7 +66,7 @@ func (e *Epoch) bucketAt(point int) Bucket {
 
 // Manifest is what there is of a queue: its epochs, of which the last takes messages.
 type Manifest struct {
-	// Log tells that it is of a log, whose entries stay.
+	// Log reports whether it is of a log, whose entries stay.
 	Log bool `json:",omitempty"`
 	// Gone is how many entries a log has had in buckets that are drained: a reader that
 	// has read fewer of them has missed some.
@@ -151,7 +151,7 @@ func (m Manifest) WithoutBucket(b Bucket) Manifest {
 }
 
 // WithoutClosedEpochs is the manifest without epochs that are empty and were closed before a
-// time: nobody asks any more what was put there.
+// time: the ids that were published in them are no longer asked for.
 func (m Manifest) WithoutClosedEpochs(beforeMS int64) Manifest {
 	m.Epochs = slices.DeleteFunc(slices.Clone(m.Epochs), func(e Epoch) bool {
 		return e.ClosedMS != 0 && e.ClosedMS < beforeMS && len(e.Left) == 0

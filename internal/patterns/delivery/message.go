@@ -21,12 +21,12 @@ type Tail struct {
 	Closed bool
 }
 
-// Lease is who has a message, and until when; or until when nobody gets it.
+// Lease is the holder of a message and the end of its lease; or the time until which no consumer gets it.
 type Lease struct {
 	// Deliveries is how often it was handed out.
 	Deliveries uint64
 	UntilMS    int64
-	// Token names the one who has it. 0 is nobody.
+	// Token names the holder. 0 means that there is none.
 	Token uint64
 }
 
@@ -162,8 +162,8 @@ func (l Lease) Deliver(nowMS, forMS int64, token, most uint64) (next Lease, dead
 	return Lease{Deliveries: l.Deliveries + 1, UntilMS: nowMS + forMS, Token: token}, false
 }
 
-// IsOwnedBy reports whether the one with a token still has the message. A lease that has run out
-// is still his, as long as nobody else was given it.
+// IsOwnedBy reports whether the holder of a token still has the message. A lease that has run out
+// still counts, as long as no other consumer was given the message.
 func (l Lease) IsOwnedBy(token uint64) bool {
 	return l.Token == token && token != 0
 }

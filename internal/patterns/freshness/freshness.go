@@ -6,7 +6,7 @@
 //
 // Choice: time is divided into epochs, and a load belongs to the one in which it began. An
 // invalidation marks the load of its key; a flush begins a new epoch, in which nothing of
-// older ones counts; and while nobody hears of changes there is an epoch in which nothing
+// older ones counts; and while no changes are received there is an epoch in which nothing
 // is kept. Package cache decides by it, and so does the simulator.
 package freshness
 
@@ -18,7 +18,7 @@ import (
 type Epoch uint64
 
 // EpochClock say which one it is. The zero value is one in which values are kept. Flush may be
-// called by anybody at any time, the others by one at a time.
+// called by any goroutine at any time, the others by one at a time.
 type EpochClock struct{ current atomic.Uint64 }
 
 // Current is the present one.
@@ -32,9 +32,9 @@ func (e *EpochClock) Interrupt() {
 	e.current.Add(1)
 }
 
-// Resume begins one in which values are kept. Whoever calls it has the place first from
-// which it will hear of changes: a load of the new epoch reads what was there at that
-// place, or something newer of which it hears.
+// Resume begins one in which values are kept. The caller first has the place from
+// which it will receive changes: a load of the new epoch reads what was there at that
+// place, or something newer of which it will be notified.
 func (e *EpochClock) Resume() {
 	e.current.Add(2 - e.current.Load()%2)
 }
@@ -48,6 +48,6 @@ type Load struct {
 // Invalidate notes that what is loaded has changed since the load began.
 func (l *Load) Invalidate() { l.stale = true }
 
-// IsFresh reports whether what the load brings is good for one who asks now, and, when it is
+// IsFresh reports whether what the load brings is good for a caller that asks now, and, when it is
 // there, whether it may be kept.
 func (l *Load) IsFresh(now Epoch) bool { return !l.stale && l.Epoch == now && now%2 == 0 }

@@ -35,7 +35,7 @@ const (
 // Sizer decides how many parts a counter has, window by window. It grows by trial: when
 // adds crowd, it tries twice the parts, and keeps them only if an add then takes less
 // time. So a counter is split where that helps, on the machine and with the load that
-// there are, and not otherwise. The zero value is a Sizer of a counter nobody has watched.
+// exists, and not otherwise. The zero value is a Sizer of a counter that was never watched.
 type Sizer struct {
 	// secondsBefore is how long an add took before the parts were doubled, and base how many
 	// there were; base is 0 if there is no trial.
@@ -67,7 +67,7 @@ func (s *Sizer) Step(parts, most int, l Load) int {
 	switch {
 	case s.partsBefore != 0 && parts == 2*s.partsBefore:
 		return s.endTrial(parts, l)
-	case s.partsBefore != 0: // somebody else has changed it, or it could not be done
+	case s.partsBefore != 0: // it was changed by another process, or could not be done
 		s.partsBefore = 0
 	}
 	if s.shouldShrink(parts, l) {

@@ -1,9 +1,9 @@
-// Package watchbuffer answers one question: what has somebody who hears of changes not been
-// told yet, and from where can it go on?
+// Package watchbuffer answers one question: which changes has a watcher not received
+// yet, and from where can it go on?
 //
-// Promise: there is one entry for each key, whose owner makes it the newest state. Who
-// goes on from the place that comes with an entry that was taken out misses nothing that
-// was not: it may hear again what it has heard.
+// Promise: there is one entry for each key, whose owner makes it the newest state. A watcher
+// that goes on from the place of an entry that was taken out misses nothing
+// that was not: it may receive again what it has received.
 //
 // Choice: an entry knows the place before the first change that it stands for, and keeps
 // its turn when there are more. Places are the caller's: cursors of package watch,
@@ -27,7 +27,7 @@ type Buffer[P, V any] struct {
 // Entry is a key that has changed.
 type Entry[P, V any] struct {
 	Key []byte
-	// Before is the place before the first change that is told by it.
+	// Before is the place before the first change that it stands for.
 	Before P
 	Value  V
 }
@@ -38,7 +38,7 @@ func (q *Buffer[P, V]) Len() int { return len(q.entries) - q.head }
 // Clear takes all out.
 func (q *Buffer[P, V]) Clear() { *q = Buffer[P, V]{} }
 
-// minIndexedEntries is from where on a map is worth its while: most who wait do so for one key.
+// minIndexedEntries is from where on a map is worth its while: most watchers wait for one key.
 const minIndexedEntries = 16
 
 // GetOrAdd returns the entry of a key, for a change behind a place. If none waits there is a new
@@ -76,7 +76,7 @@ func (q *Buffer[P, V]) find(key []byte) *Entry[P, V] {
 	return nil
 }
 
-// Append adds an entry by itself, for who is to be told of each change: then all are added
+// Append adds an entry by itself, for a watcher that gets each change: then all are added
 // so.
 func (q *Buffer[P, V]) Append(key []byte, before P) *Entry[P, V] {
 	if q.head > len(q.entries)/2 { // what was taken out is most of it
@@ -112,13 +112,13 @@ type Cursor[P any] interface {
 	Join(P) P
 }
 
-// PlanJoin tells what somebody has to do who was told all before at, and is told by another,
-// who has come to there, what is behind that: of two places each may have something before
+// PlanJoin returns what a watcher has to do that has received all before at, and goes on with a source
+// that has come to there: of two places each may have something before
 // it that the other has not. Then it knows all before a place.
 func PlanJoin[P Cursor[P]](at, there P) (known P, skip, own bool) {
-	// What it was told is not told again: it passes over what is before known.
+	// It receives nothing twice: it passes over what is before known.
 	skip = !there.Covers(at)
-	// What the other has told by then it reads by itself, from at up to there.
+	// What the other has received by then it reads by itself, from at up to there.
 	own = !at.Covers(there)
 	return at.Join(there), skip, own
 }

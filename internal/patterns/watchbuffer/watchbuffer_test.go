@@ -15,7 +15,7 @@ func (n testCursor) Covers(m testCursor) bool { return n >= m }
 // Join implements [Cursor].
 func (n testCursor) Join(m testCursor) testCursor { return max(n, m) }
 
-// Whoever stops anywhere, and goes on from the place that he has, hears the newest of
+// A watcher that stops anywhere, and goes on from its place, receives the newest of
 // every key.
 func TestWhatIsBehindThePlaceMakesUpForWhatWasNotTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

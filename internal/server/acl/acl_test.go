@@ -149,7 +149,7 @@ func TestReplaceIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// What a user is told to be, said again, makes the same user.
+// The rules of a user, applied again, make the same user.
 func TestALineOfListMakesTheSameUser(t *testing.T) {
 	for _, rules := range []string{"on nopass ~* &* +@all", "off >x ~a %R~b +@read -get &c", "+config|get", "on +@all -@dangerous +keys ~*"} {
 		line := newTestUser(t, rules).String()

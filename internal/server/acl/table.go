@@ -15,7 +15,7 @@ const DefaultUser = "default"
 
 var (
 	// ErrWrongPassword means that there is no such user, or the password is not right, or the
-	// user is off: which of them is not told.
+	// user is off: the error does not reveal which.
 	ErrWrongPassword = errors.New("acl: invalid username-password pair or user is disabled")
 	// ErrDefaultUser means that the default user cannot be removed.
 	ErrDefaultUser = errors.New("acl: the 'default' user cannot be removed")
@@ -142,7 +142,7 @@ func (t *Table) Authenticate(name string, password []byte) (*Account, error) {
 	t.mu.Lock()
 	a := t.users[name]
 	t.mu.Unlock()
-	u := newUser(name) // who is not there is asked too, so that nobody learns it from the time
+	u := newUser(name) // the password of an unknown user is checked too, so that the time does not reveal which users exist
 	if a != nil {
 		u = a.User()
 	}

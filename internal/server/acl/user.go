@@ -32,12 +32,12 @@ type User struct {
 	IsOn, NoPass bool
 	// passwords are SHA-256, as hexadecimal text.
 	passwords map[string]bool
-	// commands tells, by Spec.Number, what it may use, and rules how that was said.
+	// commands has, by Spec.Number, what it may use, and rules how that was given.
 	commands []bool
 	rules    []string
 	keys     []keyPattern
 	channels []string
-	// unlimited tells that nothing is refused.
+	// unlimited reports whether the user may do everything.
 	unlimited bool
 }
 
@@ -74,7 +74,7 @@ func (u *User) updateUnlimited() {
 	u.unlimited = !slices.Contains(u.commands, false) && slices.Contains(u.keys, keyPattern{"*", Read | Write}) && slices.Contains(u.channels, "*")
 }
 
-// IsUnlimited tells that nothing is refused.
+// IsUnlimited reports whether the user may do everything.
 func (u *User) IsUnlimited() bool { return u.unlimited }
 
 // CanRun reports whether the user may use a command.
@@ -119,7 +119,7 @@ func (u *User) verifyPassword(password []byte) bool {
 // PasswordHashes are the SHA-256 of the passwords, as hexadecimal text.
 func (u *User) PasswordHashes() []string { return slices.Sorted(maps.Keys(u.passwords)) }
 
-// Flags are what ACL GETUSER tells about the user as a whole.
+// Flags are what ACL GETUSER returns about the user as a whole.
 func (u *User) Flags() (flags []string) {
 	if u.IsOn {
 		flags = append(flags, "on")

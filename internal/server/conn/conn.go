@@ -31,23 +31,23 @@ type Conn struct {
 	// Staged is how many of its requests are staged.
 	// Invariant: while it is positive, nothing is written to out but by commit.
 	Staged int
-	// Busy tells that there is something left to do which is under way, and HandedOff that a goroutine has the
+	// Busy reports whether something left to do is under way, and HandedOff whether a goroutine has the
 	// connection for that. Until then more may be added.
 	Busy, HandedOff bool
-	// Disconnected tells anybody that the connection is closed: nothing is answered.
+	// Disconnected reports that the connection is closed: nothing is answered.
 	Disconnected atomic.Bool
-	// Stalled tells that requests wait in in because it does not read its answers.
+	// Stalled reports whether requests wait in in because it does not read its answers.
 	Stalled bool
 	// accountedBytes is how much of its buffers is counted: see AccountMemory.
 	accountedBytes int64
-	// Closing tells that it is closed once out is written.
+	// Closing reports whether it is closed once out is written.
 	Closing bool
-	// Lingering tells that it is not closed before it has sent all: it would not see the last answer.
+	// Lingering keeps it open until the client has sent all: otherwise that would not see the last answer.
 	Lingering bool
-	// RepliesOff tells that the client wants no answers, and SkipReplies for how many requests.
+	// RepliesOff reports whether the client wants no answers, and SkipReplies for how many requests.
 	RepliesOff  bool
 	SkipReplies int
-	// ReplyIsPush tells that the answer at hand is a message, which is sent all the same.
+	// ReplyIsPush reports whether the answer at hand is a message, which is sent all the same.
 	ReplyIsPush bool
 
 	Status  Status
@@ -80,9 +80,9 @@ type Status struct {
 	Info
 	LastCommand   atomic.Pointer[redis.Spec]
 	LastRequestMS atomic.Int64
-	// Protocol is the version of the protocol, for those who send it messages.
+	// Protocol is the version of the protocol, for the senders of messages.
 	Protocol atomic.Uint32
-	// Authenticated tells that it has said who it is, or need not, and Subscribed that it has
+	// Authenticated reports that it has authenticated, or need not, and Subscribed that it has
 	// subscriptions.
 	Authenticated, Subscribed atomic.Bool
 	// PartialSinceMS, UnreadSinceMS and softLimitSinceMS are since when a request is not whole, no answer is
@@ -98,14 +98,14 @@ type Info struct {
 	Keyspace, User                string
 }
 
-// UpdateInfo changes what is said about a client.
+// UpdateInfo changes the description of a client.
 func (s *Status) UpdateInfo(change func(*Info)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.Info)
 }
 
-// LoadInfo returns what is said about a client.
+// LoadInfo returns the description of a client.
 func (s *Status) LoadInfo() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,13 +146,13 @@ func (c *Conn) WriteReply(spec *redis.Spec, write func(*redis.Writer)) {
 	c.transport.NotifyOutput()
 }
 
-// IsReplyDiscarded tells that nobody wants to hear the answer at hand.
+// IsReplyDiscarded reports whether the client wants no reply to the current command.
 func (c *Conn) IsReplyDiscarded() bool {
 	return c.RepliesOff && !c.ReplyIsPush || c.SkipReplies > 0
 }
 
-// FinishReply ends the answer that begins at a place: it is taken back if nobody wants to hear
-// it.
+// FinishReply ends the reply that begins at a place: it is removed if the client wants
+// none.
 func (c *Conn) FinishReply(spec *redis.Spec, start int) {
 	if len(c.Out.Bytes) > start && c.Out.Bytes[start] == '-' {
 		c.set.stats.RecordError(spec, c.Out.Bytes[start:])
@@ -178,7 +178,7 @@ func (c *Conn) Protocol() resp.Version { return resp.Version(c.Status.Protocol.L
 // IsConnected implements pubsub.Subscriber.
 func (c *Conn) IsConnected() bool { return c.set.Get(c.ID) != nil }
 
-// NotifyOutput tells the transport that out has got something, or that the connection is closing. It is for the
+// NotifyOutput notifies the transport that out has got something, or that the connection is closing. It is for the
 // owner.
 func (c *Conn) NotifyOutput() { c.transport.NotifyOutput() }
 

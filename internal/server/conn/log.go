@@ -8,7 +8,7 @@ import (
 	"github.com/cleavekv/cleave/internal/ops/oplog"
 )
 
-// Log tells the log what an operator should know about clients. They can cause it as often as
+// Log logs what an operator should know about clients. They can cause it as often as
 // they like, so it is bounded by kind: logBurst lines in logWindow, and the rest is counted.
 type Log struct {
 	*slog.Logger
@@ -37,7 +37,7 @@ func (e *Log) LogClosed(c *Conn, reason string, more ...any) {
 	e.Warn("client closed", append([]any{"reason", reason, "id", c.ID, "addr", c.RemoteAddr, "user", c.Status.LoadInfo().User}, more...)...)
 }
 
-// LogConnection logs that a client is there, or has left, for who looks closely.
+// LogConnection logs that a client has connected or left, at the verbose level.
 func (e *Log) LogConnection(message string, c *Conn) {
 	if e.Enabled(context.Background(), oplog.LevelVerbose) { // most often it is not
 		e.unbounded.Log(context.Background(), oplog.LevelVerbose, message, "id", c.ID, "addr", c.RemoteAddr)

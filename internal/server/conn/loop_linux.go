@@ -33,7 +33,7 @@ type loop struct {
 	nowMS  int64
 
 	// back are clients that are busy no more, mailed those with messages, and killed
-	// those to be closed. Whoever adds one while the loop sleeps wakes it.
+	// those to be closed. A goroutine that adds one while the loop sleeps wakes it.
 	mu                         sync.Mutex
 	resumed, withMail, toClose []*socket
 	asleep                     bool
@@ -45,7 +45,7 @@ type socket struct {
 	*Conn
 	fd int
 	l  *loop
-	// interest is what epoll tells of it.
+	// interest is the set of events that epoll reports.
 	interest   uint32
 	isDirty    bool // in written
 	dropped    bool
@@ -87,7 +87,7 @@ func (s *Set) ServeLoops(l *net.TCPListener) error {
 	if lp.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return err
 	}
-	defer syscall.Close(lp.wakeFD) // nobody writes to it when the loop is awake
+	defer syscall.Close(lp.wakeFD) // no goroutine writes to it while the loop is awake
 	for _, fd := range []int{fd, lp.wakeFD} {
 		if err := lp.controlEpoll(syscall.EPOLL_CTL_ADD, fd, syscall.EPOLLIN); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (l *loop) setInterest(c *socket, events uint32) {
 // interestIgnored is the interest in a client that is gone while it is busy.
 const interestIgnored = 1 << 31
 
-// ignoreEvents stops waiting for a client that is gone while it is busy: epoll would tell of that
+// ignoreEvents stops waiting for a client that is gone while it is busy: epoll would report that
 // again and again. When it is busy no more it is dropped: see watch.
 func (l *loop) ignoreEvents(c *socket) {
 	if c.interest != interestIgnored {
@@ -317,7 +317,7 @@ func (l *loop) acceptClients() {
 			continue
 		case syscall.EAGAIN:
 			return
-		default: // too many open files, say: epoll would tell of that one again and again
+		default: // too many open files, say: epoll would report that one again and again
 			l.set.logAcceptError(err)
 			l.setListenInterest(0)
 			l.acceptPausedAt = time.Now()
@@ -325,7 +325,7 @@ func (l *loop) acceptClients() {
 		}
 		// It would be slower without, and not wrong.
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
-		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // who is gone without a word is noticed
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1) // a peer that is gone without closing is noticed
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, keepAliveSeconds)
 		c := &socket{fd: fd, l: l, interest: syscall.EPOLLIN}
 		to, _ := syscall.Getsockname(fd)
@@ -491,8 +491,8 @@ func (l *loop) flushClient(c *socket) {
 	c.Status.UnsentBytes.Store(int64(len(out)))
 	c.AccountMemory()
 	if c.Closing && len(out) == 0 && c.Lingering && !c.dropped {
-		// It hears that there is no more, and what it still sends is read and thrown away until it
-		// has heard it. The sweep ends one that goes on.
+		// It receives an end of file, and what it still sends is read and thrown away until it
+		// has seen that. The sweep ends one that goes on.
 		c.Lingering = false
 		if syscall.Shutdown(c.fd, syscall.SHUT_WR) == nil {
 			c.Status.PartialSinceMS.Store(l.nowMS)

@@ -2,12 +2,12 @@ package conn
 
 import "sync"
 
-// mailbox is where other goroutines leave messages for a client, until whoever owns it
-// takes them.
+// mailbox is where other goroutines leave messages for a client, until the owner of the
+// connection takes them.
 type mailbox struct {
 	mu    sync.Mutex
 	bytes []byte
-	// notified tells that the transport knows that there is something.
+	// notified reports whether the transport knows that there is something.
 	notified bool
 }
 

@@ -50,7 +50,7 @@ type Executor interface {
 	// Accept begins to serve a connection. If it must not be served it returns nil, and what to answer before it
 	// is closed.
 	Accept(t Transport, from, to string) (c *Conn, refused string)
-	// BeginRound tells the time for the requests that are taken from now on.
+	// BeginRound sets the time for the requests that are taken from now on.
 	BeginRound(nowMS int64)
 	// Commit executes what was taken, and answers it.
 	Commit()
@@ -111,7 +111,7 @@ func (r *Set) ForEach(f func(*Conn)) {
 	}
 }
 
-// exceedsOutputLimit reports whether so many bytes are too many to wait for one who listens.
+// exceedsOutputLimit reports whether so many bytes are too many to wait for a subscriber.
 func (r *Set) exceedsOutputLimit(n int64) bool {
 	hard, most := r.OutputLimits.Load().Pubsub.Hard, r.MaxBytes.Load()
 	return hard > 0 && n > hard || most > 0 && r.UsedBytes.Load() > most && n > most/int64(max(1, r.Len()))

@@ -54,7 +54,7 @@ func (s *Set) ServeStreams(l net.Listener) error {
 // accepted.
 const acceptPause = 500 * time.Millisecond
 
-// logAcceptError tells of a connection that could not be accepted.
+// logAcceptError logs a connection that could not be accepted.
 func (s *Set) logAcceptError(err error) {
 	s.Log.Warn("cannot accept a connection: it waits; lower maxclients, or allow more open files (ulimit -n)", "error", err)
 }

@@ -25,7 +25,7 @@ const (
 	ScopeCount
 )
 
-// words are what clients are told, by scope.
+// words are the replies to clients, by scope.
 var (
 	SubscribeKinds   = [ScopeCount]string{"subscribe", "psubscribe", "ssubscribe"}
 	UnsubscribeKinds = [ScopeCount]string{"unsubscribe", "punsubscribe", "sunsubscribe"}
@@ -43,7 +43,7 @@ type Subscriber interface {
 	Post(message func(dst []byte) []byte)
 }
 
-// Hub knows who listens to what. A message that is published reaches those who listened
+// Hub knows the subscribers of each name. A message that is published reaches the clients that listened
 // when it came, in the order of those that one client has published.
 type Hub struct {
 	mu sync.RWMutex
@@ -51,7 +51,7 @@ type Hub struct {
 	// turned round.
 	subscribers [ScopeCount]map[string]map[Subscriber]bool
 	byClient    map[Subscriber]*subscriptions
-	// patternCache are the patterns that somebody listens to, nil if they have changed since.
+	// patternCache are the patterns with subscribers, nil if they have changed since.
 	patternCache atomic.Pointer[[]string]
 	// patternBytes is how long all patterns are together.
 	patternBytes atomic.Int64
@@ -71,7 +71,7 @@ const subscriptionOverhead = 200
 // some milliseconds. What may take more is done by a goroutine, see IsPublishSlow.
 const maxInlineMatchSteps = 4 << 20
 
-// NewHub returns a hub that nobody listens to.
+// NewHub returns a hub without subscribers.
 func NewHub() *Hub {
 	h := &Hub{byClient: map[Subscriber]*subscriptions{}}
 	for i := range h.subscribers {
@@ -96,7 +96,7 @@ func (h *Hub) countSubscriptionsLocked(c Subscriber) (n [ScopeCount]int) {
 	return n
 }
 
-// ReportedCount is the number that clients are told after a change: channels and patterns
+// ReportedCount is the number that clients get after a change: channels and patterns
 // together, those of slots apart.
 func ReportedCount(s Scope, n [ScopeCount]int) int64 {
 	if s == BySlot {
@@ -173,7 +173,7 @@ func (h *Hub) SubscriptionBytes(c Subscriber) int {
 	return 0
 }
 
-// listPatterns are the patterns that somebody listens to.
+// listPatterns are the patterns with subscribers.
 func (h *Hub) listPatterns() []string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -181,7 +181,7 @@ func (h *Hub) listPatterns() []string {
 		return *list
 	}
 	list := slices.Collect(maps.Keys(h.subscribers[ByPattern]))
-	h.patternCache.Store(&list) // nobody changes them: the lock is held
+	h.patternCache.Store(&list) // they do not change meanwhile: the lock is held
 	return list
 }
 
@@ -214,7 +214,7 @@ func (h *Hub) UnsubscribeAll(c Subscriber) {
 }
 
 // Publish sends a message, and returns how many clients it was sent to. Patterns are matched without the
-// lock: those who join and leave need not wait for that.
+// lock: clients that join and leave need not wait for that.
 func (h *Hub) Publish(s Scope, channel string, message []byte) (n int64) {
 	if s == BySlot {
 		return h.pushToSubscribers(s, channel, "smessage", channel, message)
@@ -228,7 +228,7 @@ func (h *Hub) Publish(s Scope, channel string, message []byte) (n int64) {
 	return n
 }
 
-// pushToSubscribers sends a message to those who listen to a name.
+// pushToSubscribers sends a message to the subscribers of a name.
 func (h *Hub) pushToSubscribers(s Scope, listened, kind, name string, parts ...[]byte) (n int64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -267,7 +267,7 @@ func postPush(c Subscriber, kind, name string, parts ...[]byte) {
 	})
 }
 
-// MatchNames are the names that somebody listens to, and that fit a pattern.
+// MatchNames are the names with subscribers that match a pattern.
 func (h *Hub) MatchNames(s Scope, pattern []byte) (names []string) {
 	h.mu.RLock()
 	names = slices.Collect(maps.Keys(h.subscribers[s]))
@@ -279,7 +279,7 @@ func (h *Hub) MatchNames(s Scope, pattern []byte) (names []string) {
 	return names
 }
 
-// CountNames is how many channels somebody listens to.
+// CountNames is the number of channels with subscribers.
 func (h *Hub) CountNames(s Scope) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -293,7 +293,7 @@ func (h *Hub) CountSubscribers(s Scope, name string) int {
 	return len(h.subscribers[s][name])
 }
 
-// CountPatterns is how many patterns somebody listens to.
+// CountPatterns is the number of patterns with subscribers.
 func (h *Hub) CountPatterns() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

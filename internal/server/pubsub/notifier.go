@@ -101,9 +101,9 @@ var keyEvents = map[command.Event]struct {
 //
 // While a class is on, the groups record the event of each write in their logs, and the
 // notifier reads the feed of these. So an event is published once, after it was committed, in
-// the order of the commits to its key, whoever has made the change: a client, a program that
+// the order of the commits to its key, whatever made the change: a client, a program that
 // embeds the store, a transaction, an expiry. Misses change nothing, so they are in no log:
-// who answers a read publishes them.
+// the reader's connection publishes them.
 type Notifier struct {
 	mu      sync.Mutex
 	classes atomic.Uint32

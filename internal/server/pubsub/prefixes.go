@@ -9,7 +9,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
 
-// prefixTable find the clients that hear of a key by how it begins. What a key costs does not depend on how many
+// prefixTable finds the clients that are notified of a key by how it begins. What a key costs does not depend on how many
 // prefixes there are: it is looked for once for each length that a prefix has.
 type prefixTable struct {
 	clients map[string]map[Subscriber]bool
@@ -28,7 +28,7 @@ const (
 )
 
 // checkPrefixes refuses prefixes that are too many or too long, and those of which one begins with another:
-// whoever has both would be told twice. The error is that of Redis.
+// a client with both would be notified twice. The error is that of Redis.
 func checkPrefixes(list [][]byte) error {
 	if len(list) > maxPrefixes {
 		return redis.Error("ERR too many prefixes: at most " + strconv.Itoa(maxPrefixes) + " of a connection")
@@ -94,7 +94,7 @@ func (p *prefixTable) addLength(length, more int) {
 	}
 }
 
-// clientsFor are the clients that hear of a key, each once: their prefixes do not overlap.
+// clientsFor are the clients that are notified of a key, each once: their prefixes do not overlap.
 func (p *prefixTable) clientsFor(key []byte) iter.Seq[Subscriber] {
 	return func(yield func(Subscriber) bool) {
 		for _, n := range p.sortedLengths {

@@ -12,23 +12,23 @@ import (
 	"github.com/cleavekv/cleave/internal/server/resp"
 )
 
-// Tracker tells clients that what they have read has changed, so that they can keep it.
+// Tracker notifies clients that what they have read has changed, so that they can cache it.
 //
-// It reads the feed, so it hears of every change, whoever makes it: a client, a program
-// that embeds the store, an expiry. That a keyspace is gone as a whole is not in the feed, and
-// all are told that everything has changed. A client is entered before it reads. So a change
+// It reads the feed, so it sees every change, whatever made it: a client, a program
+// that embeds the store, an expiry. The removal of a whole keyspace is not in the feed, and
+// all clients are notified that everything has changed. A client is entered before it reads. So a change
 // that its answer does not have is in the feed behind that, and the message about it is
 // sent behind the answer: see Subscriber. Until it is answered it stays entered whatever it is
-// told, since what it reads may be newer than the change that it was told of.
+// sent, since what it reads may be newer than the change in that message.
 type Tracker struct {
 	mu sync.Mutex
-	// clients are those who track.
+	// clients are those with tracking on.
 	clients map[Subscriber]*Tracking
-	// keys are who has read a key, by the name of its keyspace and its own, and
+	// keys are the readers of a key, by the name of its keyspace and its own, and
 	// whether it has its answer.
 	keys    map[trackedKey]map[Subscriber]bool
 	maxKeys int
-	// prefixes are those who hear of keys whether they have read them or not.
+	// prefixes are the clients that are notified of keys whether they have read them or not.
 	prefixes prefixTable
 	// bytes is how long the keys are together.
 	bytes int
@@ -43,8 +43,8 @@ type trackedKey struct{ keyspace, key string }
 // UnansweredReads are the keys that a client has read and has no answers to. They belong to the client's owner.
 type UnansweredReads []trackedKey
 
-// MaxTrackedKeys is how many keys are known. If there are more, some are forgotten: who has
-// read them is told that they have changed.
+// MaxTrackedKeys is how many keys are known. If there are more, some are forgotten: their
+// readers are notified that they have changed.
 const MaxTrackedKeys = 1_000_000
 
 // maxTrackedBytes is how long they may be together.
@@ -53,7 +53,7 @@ const maxTrackedBytes = 256 << 20
 // NewTracker returns a tracker that reads the changes of a store while any client tracks.
 func NewTracker(h *Hub, source *ChangeSource) *Tracker { return &Tracker{hub: h, source: source} }
 
-// Start makes a client one who tracks. From now on it hears of what it reads.
+// Start turns tracking on for a client. From now on it is notified of changes to what it reads.
 func (k *Tracker) Start(c Subscriber, t *Tracking) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,7 +75,7 @@ func (k *Tracker) Start(c Subscriber, t *Tracking) {
 	}
 }
 
-// Stop makes a client one who does not. The keys that it has read are forgotten when they
+// Stop turns it off. The keys that the client has read are forgotten when they
 // change.
 func (k *Tracker) Stop(c Subscriber) {
 	k.mu.Lock()
@@ -84,7 +84,7 @@ func (k *Tracker) Stop(c Subscriber) {
 	delete(k.clients, c)
 	for _, t := range k.clients {
 		if t.Redirect == c {
-			t.Redirect = nil // who was to be told for others is gone
+			t.Redirect = nil // the client that was to be notified for others is gone
 		}
 	}
 	if len(k.clients) == 0 && k.stop != nil {
@@ -102,7 +102,7 @@ func (k *Tracker) Len() int {
 	return len(k.clients)
 }
 
-// RecordReads enters a client as one who reads keys.
+// RecordReads enters a client as a reader of keys.
 func (k *Tracker) RecordReads(c Subscriber, unanswered *UnansweredReads, space string, keys ...[]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -151,11 +151,11 @@ func (k *Tracker) evictKeys() {
 		if len(k.keys) < k.maxKeys && k.bytes < maxTrackedBytes {
 			return
 		}
-		k.invalidateReaders(at) // who is not answered yet stays: there are few of them
+		k.invalidateReaders(at) // a client without its answer stays: there are few of them
 	}
 }
 
-// followFeed tells what has changed until ctx ends.
+// followFeed sends invalidations for what has changed until ctx ends.
 func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cursor) {
 	for pause := time.Duration(0); ; {
 		var failed error
@@ -167,7 +167,7 @@ func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cur
 			k.invalidateChanged(change.Ops)
 		}
 		if ctx.Err() != nil || errors.Is(failed, cleave.ErrClosed) {
-			return // nobody tracks any more, or the store is closed
+			return // no client tracks any more, or the store is closed
 		}
 		if !errors.Is(failed, cleave.ErrGone) { // a log cannot be read now
 			pause = min(2*pause+10*time.Millisecond, time.Second)
@@ -178,12 +178,12 @@ func (k *Tracker) followFeed(ctx context.Context, db *cleave.DB, from cleave.Cur
 	}
 }
 
-// followDrops tells that keyspaces were dropped until ctx ends. Who empties one tells so himself.
+// followDrops notifies the clients of dropped keyspaces until ctx ends. A command that empties one does so itself.
 func (k *Tracker) followDrops(ctx context.Context, n *node.Node, drop <-chan struct{}) {
 	for {
 		select {
 		case <-drop:
-			drop = n.NextDrop() // before all are told, so that nothing slips through
+			drop = n.NextDrop() // before all are notified, so that nothing slips through
 			k.InvalidateAll()
 		case <-ctx.Done():
 			return
@@ -191,7 +191,7 @@ func (k *Tracker) followDrops(ctx context.Context, n *node.Node, drop <-chan str
 	}
 }
 
-// invalidateChanged tells what has changed.
+// invalidateChanged sends invalidations for what has changed.
 func (k *Tracker) invalidateChanged(ops []cleave.ChangeOp) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -207,7 +207,7 @@ func (k *Tracker) invalidateChanged(ops []cleave.ChangeOp) {
 	}
 }
 
-// invalidateReaders tells those who have read a key, once if they have their answers.
+// invalidateReaders notifies the readers of a key, once if they have their answers.
 func (k *Tracker) invalidateReaders(at trackedKey) {
 	readers := k.keys[at]
 	for c, answered := range readers {
@@ -225,7 +225,7 @@ func (k *Tracker) invalidateReaders(at trackedKey) {
 	}
 }
 
-// InvalidateAll tells all who track that everything has changed. Who is not answered yet stays:
+// InvalidateAll notifies all tracking clients that everything has changed. One without its answer stays:
 // what it reads may be newer.
 func (k *Tracker) InvalidateAll() {
 	k.mu.Lock()
@@ -245,8 +245,8 @@ func (k *Tracker) InvalidateAll() {
 // invalidationChannel is the channel that a client of RESP2 listens to if others have named it.
 const invalidationChannel = "__redis__:invalidate"
 
-// sendInvalidation tells a client, or who it has named, that a key has changed; nil means all. Who
-// could not tell that from an answer is not told: one of RESP2 that does not listen.
+// sendInvalidation notifies a client, or its redirect, that a key has changed; nil means all. A client that
+// would take that for an answer is not notified: one of RESP2 that does not listen.
 func (k *Tracker) sendInvalidation(c Subscriber, t *Tracking, key []byte) {
 	to := c
 	if t.Redirect != nil {

@@ -4,16 +4,16 @@ import (
 	"github.com/cleavekv/cleave/internal/server/redis"
 )
 
-// Tracking is what a client wants to hear.
+// Tracking is what a client wants to be notified of.
 type Tracking struct {
-	// prefixes are of the keys that it hears of whether it has read them or not, if
+	// prefixes are of the keys whose changes it gets whether it has read them or not, if
 	// broadcast is set.
 	Broadcast bool
 	Prefixes  [][]byte
 	// OptIn tracks what follows CLIENT CACHING YES alone, OptOut all but what follows
 	// CLIENT CACHING NO.
 	OptIn, OptOut bool
-	// Redirect is who is told, nil for the client itself.
+	// Redirect receives the messages, nil for the client itself.
 	Redirect Subscriber
 }
 
@@ -35,7 +35,7 @@ func (t *Tracking) Check(old *Tracking) error {
 	return checkPrefixes(t.Prefixes)
 }
 
-// broadcastPrefixes are the prefixes of keys that a client hears of whether it has read them or not.
+// broadcastPrefixes are the prefixes of keys whose changes a client gets whether it has read them or not.
 func (t *Tracking) broadcastPrefixes() [][]byte {
 	switch {
 	case !t.Broadcast:

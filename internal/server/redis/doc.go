@@ -2,7 +2,7 @@
 //
 // One registry describes every command: how many arguments it has, which of them are
 // keys, what it may do, how it is documented. COMMAND, the ACL, the routing and the
-// documentation are made from it. What a command means is said in package command; here
+// documentation are made from it. What a command means is described in package command; here
 // its arguments become those of one or more such commands, and their replies become
 // RESP. Nothing here does I/O or knows of connections.
 //

@@ -79,7 +79,7 @@ func buildHIncrByFloat(b *Builder) (command.Command, error) {
 	return &command.HIncrByFloat{Key: b.Key, Field: b.Args[2], Delta: b.Args[3]}, nil
 }
 
-// toHashError says that it is a field that is no number.
+// toHashError is the error for a field that is no number.
 func toHashError(err error) error {
 	switch {
 	case errors.Is(err, command.ErrNotInteger):
@@ -220,7 +220,7 @@ func chooseFields(items []command.Item, n int64) (chosen []command.Item, err err
 	return chosen, nil
 }
 
-// writeFields writes names, and values: as pairs to those who know RESP3.
+// writeFields writes names, and values: as pairs to clients of RESP3.
 func writeFields(w *Writer, items []command.Item, values bool) {
 	switch {
 	case values && w.Version == 3:

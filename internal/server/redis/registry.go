@@ -30,14 +30,14 @@ const (
 	NoMulti
 	AllowBusy
 	MovableKeys
-	// ServerCommand tells that the connection answers by itself.
+	// ServerCommand means that the connection answers by itself.
 	ServerCommand
-	// Heavy tells that it may compute for long, so that it must not be done where
+	// Heavy means that it may compute for long, so that it must not be done where
 	// others wait.
 	Heavy
 )
 
-// KeySpec says which arguments are keys: from First to Last, every Step-th. A negative
+// KeySpec specifies which arguments are keys: from First to Last, every Step-th. A negative
 // Last counts from the end. First is 0 if there are none.
 type KeySpec struct{ First, Last, Step int }
 
@@ -67,7 +67,7 @@ type Spec struct {
 
 	build      func(b *Builder) (command.Command, error)
 	writeReply func(w *Writer, r *Request, reply command.Reply)
-	// writeResult writes what a command has found if its reply does not tell.
+	// writeResult writes the result of a command if its reply does not have it.
 	writeResult func(w *Writer, r *Request, c command.Command)
 	// mapError gives an error other words than the usual ones.
 	mapError func(error) error
@@ -210,7 +210,7 @@ func register(specs ...*Spec) {
 // maxNameBytes is more than the length of any name.
 const maxNameBytes = 64
 
-// LookupRequest returns the command of a request, or the error that the client is told.
+// LookupRequest returns the command of a request, or the error for the client.
 func LookupRequest(args [][]byte) (*Spec, error) {
 	s := findTopLevel(args[0])
 	if s == nil {

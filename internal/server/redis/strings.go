@@ -276,7 +276,7 @@ func runMGet(u KeyspaceView, r *Request, w *Writer) {
 	w.Array(len(r.Args) - 1)
 	for _, key := range r.Args[1:] {
 		if w.HasOverflowed {
-			return // nobody hears it
+			return // the reply is too large and will not be sent
 		}
 		// A key of another type is taken for absent here, and nowhere else.
 		at := u.PositionOf(key)
@@ -331,7 +331,7 @@ func buildDecrBy(b *Builder) (command.Command, error) {
 	return b.newAdd(-n), nil
 }
 
-// toFloatError says that a sum is no number.
+// toFloatError is the error for a sum that is no number.
 func toFloatError(err error) error {
 	if errors.Is(err, command.ErrOverflow) {
 		return errNaN

@@ -161,7 +161,7 @@ func newExpireError(name string) error {
 	return Error("ERR invalid expire time in '" + name + "' command")
 }
 
-// FormatError is an error as a client is told of it. Those of this package are in Redis' words
+// FormatError is an error as a client sees it. Those of this package are in Redis' words
 // already; those of the store get them here, and no other place.
 func FormatError(err error) string {
 	var mine Error

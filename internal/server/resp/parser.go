@@ -12,7 +12,7 @@ type Limits struct {
 	Args, Bulk int
 	// Total is how many bytes all arguments of a request may have together.
 	Total int
-	// Unauthenticated is set for a client that has not said who it is: the error says so.
+	// Unauthenticated is set for a client that has not authenticated: the error says so.
 	Unauthenticated bool
 }
 
@@ -25,11 +25,11 @@ const (
 	maxInlineBytes = 64 << 10
 )
 
-// ProtocolError is a request that is none: answer with it, and close the
-// connection, since nobody knows where the next one begins.
+// ProtocolError is a malformed request: answer with it, and close the
+// connection, since it is unknown where the next request begins.
 type ProtocolError struct {
 	Reason string
-	// TooLarge tells that it is a request, but larger than [Limits] allow. The reason names the limit.
+	// TooLarge reports whether it is a request, but larger than [Limits] allow. The reason names the limit.
 	TooLarge bool
 }
 
@@ -267,7 +267,7 @@ func parseInt(b []byte) (n int64, ok bool) {
 
 // parseCommon reads a request as nearly all are: it is there as a whole, with few arguments
 // that are not long, and nothing is wrong with it. It returns how many bytes it has, or 0
-// for any other, which takes the way for all of them: that finds the same, and tells what
+// for any other, which takes the way for all of them: that finds the same, and reports what
 // is wrong.
 func (p *Parser) parseCommon(buf []byte, l Limits) (n int) {
 	count, at := parseShortNumber(buf, 1)

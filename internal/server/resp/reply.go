@@ -94,7 +94,7 @@ func (v Version) AppendSet(dst []byte, n int) []byte {
 	return AppendArray(dst, n)
 }
 
-// AppendPush begins a message that nobody has asked for: n elements follow.
+// AppendPush begins a message that answers no request: n elements follow.
 func (v Version) AppendPush(dst []byte, n int) []byte {
 	if v == RESP3 {
 		return appendHead(dst, '>', int64(n))

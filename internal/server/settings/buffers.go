@@ -18,7 +18,7 @@ type BufferLimit struct {
 	SoftTime   time.Duration
 }
 
-// defaultBufferLimits is the setting at first. Redis has no limit for normal clients: who asks
+// defaultBufferLimits is the setting at first. Redis has no limit for normal clients: one that asks
 // for more than fits into memory, and does not read it, would end the server.
 const defaultBufferLimits = "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
 

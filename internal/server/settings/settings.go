@@ -82,7 +82,7 @@ var constantReasons = func() map[string]string {
 type Start struct {
 	Fsync, Dir, LogFile string
 	Clients             int
-	// Cluster makes the server report itself as a cluster, and Memory tells that the store is in memory.
+	// Cluster makes the server report itself as a cluster, and Memory is set if the store is in memory.
 	Cluster, Memory bool
 }
 
@@ -124,7 +124,7 @@ func FormatYesNo(b bool) string {
 	return "no"
 }
 
-// RequestLimits are the limits of clients who may do something.
+// RequestLimits are the limits of clients with permissions.
 var RequestLimits = resp.Limits{Args: 1 << 20, Bulk: command.MaxValueBytes, Total: 2 * command.MaxTxnBytes}
 
 // MaxDeniedEntries is how many refusals are kept for ACL LOG.

@@ -35,7 +35,7 @@ type SlowlogEntry struct {
 	Took       time.Duration
 	Args       []string
 	From, Name string
-	// What operators are told, who do not see values.
+	// What operators get, without the values.
 	command  string
 	keys     []api.Key
 	argCount int

@@ -55,7 +55,7 @@ func BenchmarkDrain(b *testing.B) {
 		b.Run("keys="+key+"/impl=runs", func(b *testing.B) {
 			s := newFilledSet(ops)
 			for b.Loop() {
-				s.sorted.Store(nil) // as if nobody had asked before
+				s.sorted.Store(nil) // as if never asked before
 				Drain(nil, s)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/chunkOps, "ns/row")

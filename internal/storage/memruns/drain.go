@@ -62,7 +62,7 @@ func Drain(between func(), sets ...*Set) DrainedOps {
 
 // popNewest takes the newest operation of the first key off heads, and returns those that are left.
 func popNewest(heads []drainHead) (*packedOp, []drainHead) {
-	least, same := 0, uint64(1) // and who has the same key
+	least, same := 0, uint64(1) // and which others have the same key
 	for i := 1; i < len(heads); i++ {
 		switch order := heads[i].compare(&heads[least]); {
 		case order < 0:

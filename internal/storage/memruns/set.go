@@ -2,12 +2,12 @@
 // the order of their keys?
 //
 // A [Set] takes the operations of one chunk of the log as they are committed.
-// Nobody pays for order until somebody asks: a [View] sorts what came since the
+// Order costs nothing until it is asked for: a [View] sorts what came since the
 // last one, and joins sorted runs so that only few are left.
 //
 // # Promises
 //
-//   - [Set.Append] waits for nobody and never sorts. All operations of one call
+//   - [Set.Append] never waits and never sorts. All operations of one call
 //     become visible at once.
 //   - A View never changes. It shows every operation appended before it was
 //     asked for, of each key the newest only.
@@ -49,11 +49,11 @@ type Set struct {
 	blocks      atomic.Pointer[[]*opBlock]
 	revealedOps atomic.Uint32 // operations that readers may look at
 
-	// Of the one who appends.
+	// Of the appender.
 	stagedOps uint32
 	lastBlock *opBlock
 
-	mu     sync.Mutex // held by who sorts, never by who appends
+	mu     sync.Mutex // held to sort, never to append
 	sorted atomic.Pointer[sortedRuns]
 }
 
@@ -82,7 +82,7 @@ func (o *packedOp) valueBytes() []byte { return unsafe.Slice(o.value, o.valueLen
 func (o *packedOp) isDeleted() bool    { return o.keyLen&deletedBit != 0 }
 func (o *packedOp) toOp() Op           { return Op{o.keyBytes(), o.valueBytes(), o.isDeleted()} }
 
-// Stage adds an operation that nobody sees before [Set.Reveal].
+// Stage adds an operation that is invisible before [Set.Reveal].
 func (s *Set) Stage(key, value []byte, deleted bool) {
 	at := s.stagedOps % blockOps
 	if at == 0 {
@@ -163,7 +163,7 @@ type View struct {
 	*sortedRuns
 }
 
-// Cut returns this moment. It waits for nobody.
+// Cut returns this moment. It never waits.
 func (s *Set) Cut() Cut {
 	// In this order: what is sorted may lag behind what is visible, but is
 	// never ahead of it, and the blocks hold at least what is visible.
@@ -186,14 +186,14 @@ func (s *Set) loadSorted() *sortedRuns {
 	return noRuns
 }
 
-// View puts the cut's operations in order, as far as nobody has done so.
+// View puts the cut's operations in order, as far as that is not done yet.
 func (c Cut) View() View {
 	if c.sorted.opCount == c.opCount {
 		return View{c.log, c.sorted}
 	}
 	now := c.set.sortUpTo(c)
 	if now.opCount > c.opCount {
-		// Somebody sorted past this moment, and newer operations may have
+		// Another View sorted past this moment, and newer operations may have
 		// replaced ours in the runs: go on from what there was.
 		now = c.sorted.extendTo(c.log, c.opCount)
 	}

@@ -154,7 +154,7 @@ func TestViewsShowTheNewestOfEachKeyInOrder(t *testing.T) {
 }
 
 // A cut's View is asked for after later operations were appended, and maybe
-// sorted by somebody else.
+// sorted by another View.
 func TestCutsShowTheirMomentHoweverLateTheyAreViewed(t *testing.T) {
 	type kept struct {
 		cut  Cut
@@ -296,7 +296,7 @@ func checkView(s *Set, done *atomic.Uint64, late bool) error {
 	floor := done.Load()
 	cut := s.Cut()
 	if late {
-		s.View() // somebody else sorts past the cut
+		s.View() // another View sorts past the cut
 	}
 	v := cut.View()
 	latest := uint64(0)

@@ -209,7 +209,7 @@ func (b *blockList) markDead(place uint32, extent int) {
 }
 
 // slab gives out the ordinary blocks of all stripes, cut from large pieces of memory. The
-// system can back those with large pages, and who looks at one row of a million waits less
+// system can back those with large pages, and a reader of one row of a million waits less
 // often for the tables that say where a page is.
 //
 // A block that is given back is given out again. The memory of a table that has shrunk, after
@@ -298,7 +298,7 @@ func (s *slab) sizeBytes() int64 {
 	return s.totalBytes
 }
 
-// releaseBlock takes a block back that nobody looks at any more.
+// releaseBlock takes back a block that no reader looks at any more.
 func (s *slab) releaseBlock(b []byte) {
 	if s.pieceBytes == 0 {
 		return

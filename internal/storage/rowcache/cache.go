@@ -13,7 +13,7 @@
 //   - A slow [Cache.Fill] cannot bring back an old value: it needs a [Ticket]
 //     taken before the state was read, and a publication in between voids it.
 //   - A row that is held stays, and what is published for its key takes its place. Held
-//     rows take at most half of Options.Bytes; a row that no longer fits is let go.
+//     rows take at most half of Options.Bytes; a row that no longer fits is released.
 //   - In a full table a row that was read is cached only if its key was asked for
 //     before, not long ago: reads that come once do not drive out what is hot.
 //   - Unpinned rows take at most Options.Bytes, index and headers included. What
@@ -117,7 +117,7 @@ func (t *Cache) BeginBatch() { t.currentBatch.Add(1) }
 func (t *Cache) RevealBatch() { t.revealedBatch.Store(t.currentBatch.Load()) }
 
 // Get appends the value of key to dst if it is known. The result does not
-// alias the table. A reader that meets a batch waits until it is revealed: who
+// alias the table. A reader that meets a batch waits until it is revealed: a reader that
 // has seen one row of it must not see an older one of another.
 func (t *Cache) Get(key, dst []byte) ([]byte, State) {
 	s, h := t.findStripe(key)
@@ -166,7 +166,7 @@ func (t *Cache) Publish(gen uint64, key, value []byte, deleted bool) {
 	s.publishRow(h, gen, flags, key, value, lone)
 }
 
-// SetApplied says that everything published with a generation up to gen is in the
+// SetApplied records that everything published with a generation up to gen is in the
 // state behind the log, where the next read finds it: it may be forgotten now.
 // This is one store; the memory is reclaimed as rows come, or by [Cache.Trim].
 func (t *Cache) SetApplied(gen uint64) {
@@ -189,7 +189,7 @@ func (t *Cache) NewTicket(key []byte) Ticket {
 	return s.newTicket(h, key)
 }
 
-// Fill caches what the state behind the log said about key after tk was taken,
+// Fill caches what the state behind the log had for key after tk was taken,
 // and reports whether it did. It does not if there may be something newer, if
 // the row is too large to cache, or if there is no room and the key was not asked
 // for lately; then it is as unknown as before.
@@ -198,7 +198,7 @@ func (t *Cache) Fill(tk Ticket, key, value []byte, present bool) bool {
 }
 
 // FillNeeded is Fill for a row that is needed next, by a command that is about to be
-// executed say: it is cached even if nobody has asked for it lately.
+// executed say: it is cached even if it was not asked for lately.
 func (t *Cache) FillNeeded(tk Ticket, key, value []byte, present bool) bool {
 	return t.fillRow(tk, key, value, present, fillNeeded)
 }
@@ -244,7 +244,7 @@ type Options struct {
 	// many that goroutines seldom meet, so few that each holds many rows.
 	// At most one for every 64 KiB.
 	Stripes int
-	// Seed of the hash. Default a random one, so that nobody can choose
+	// Seed of the hash. Default a random one, so that clients cannot choose
 	// keys that fall into one stripe.
 	Seed maphash.Seed
 	// ClassOf, if set, returns the class under which a key is counted; see

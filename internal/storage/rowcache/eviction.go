@@ -190,8 +190,8 @@ func (t *Cache) Trim() {
 
 func (s *stripe) trimStripe() {
 	s.mu.Lock()
-	// Twice around, as the first round may only spare what was used. The lock
-	// is given to whoever waits after each few blocks.
+	// Twice around, as the first round may only spare what was used. After each few
+	// blocks the lock is released to those that wait for it.
 	for left := 2 * len(s.blocks.entries); left > 0 && !s.reclaimBlocks(maxReclaimedBlocks); left -= maxReclaimedBlocks {
 		s.mu.Unlock()
 		s.mu.Lock()
@@ -250,7 +250,7 @@ func (s *stripe) admitRow(hash uint64, key []byte) bool {
 	return false
 }
 
-// lockAndAdmit is admit, for those who do not hold the lock. It drives nothing out for a ticket that is void.
+// lockAndAdmit is admit, for callers without the lock. It drives nothing out for a ticket that is void.
 func (s *stripe) lockAndAdmit(tk Ticket, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

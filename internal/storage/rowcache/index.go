@@ -6,7 +6,7 @@ import (
 
 // index finds a row's place by its key's hash: open addressing with linear
 // probing over words of 32 bits of hash above 32 bits of place. The hash in the
-// word tells strangers apart without touching their rows, and says where a word
+// word distinguishes keys without touching their rows, and says where a word
 // belongs, so that growing and removing touch no row either.
 // Invariant: between a word's home and the word there is no empty slot.
 type index struct {
@@ -108,9 +108,9 @@ const MaxPrefetchKeys = prefetchGroup
 // Hint is what is known of a key's place in the table.
 type Hint uint64
 
-// PrefetchIndex begins to fetch what says where the row of key lies, and waits for nothing. Who
-// looks at one row after the other waits for memory each time; who seeks some of them,
-// nears them, and looks then, waits once. It tells nothing and changes nothing.
+// PrefetchIndex begins to fetch the index entries of key, and never waits. A reader that
+// looks at one row after the other waits for memory each time; a reader that prefetches the index of several,
+// then their rows, and then reads them, waits once. It returns no row and changes nothing.
 func (t *Cache) PrefetchIndex(key []byte) Hint {
 	s, h := t.findStripe(key)
 	s.mu.Lock()

@@ -75,7 +75,7 @@ func (s *stripe) addPinned(key []byte, extent int) error {
 	return nil
 }
 
-// noRoomError says why a row cannot be held.
+// noRoomError returns why a row cannot be held.
 func (s *stripe) noRoomError(extent int) error {
 	if extent > s.shareBytes/4 {
 		return fmt.Errorf("%w: it takes %d bytes, and none may take more than %d", ErrNoRoom, extent, s.shareBytes/4)

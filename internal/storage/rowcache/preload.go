@@ -1,6 +1,6 @@
 package rowcache
 
-// MarkComplete says that there is nothing behind the log that the table does not know. Call it
+// MarkComplete records that there is nothing behind the log that the table does not know. Call it
 // when there is nothing at all, before the first publication. Until rows have to go for
 // lack of room, a key without a row is known to be absent.
 func (t *Cache) MarkComplete() {
@@ -21,12 +21,12 @@ func (s *stripe) recordLoss(r row) {
 	}
 }
 
-// Preload is an attempt to make a table whole that was not from the beginning: who makes it
+// Preload is an attempt to make a table whole that was not from the beginning: its caller
 // reads everything behind the log once, as it was at some moment after Gather, and fills in
 // what the table does not know. It belongs to one goroutine.
 type Preload struct {
 	cache *Cache
-	// lostBefore is that of each stripe at the beginning, and missed tells which have not got
+	// lostBefore is that of each stripe at the beginning, and missed marks those that have not got
 	// all of their rows.
 	lostBefore []uint64
 	incomplete []bool
@@ -56,7 +56,7 @@ const (
 	NoRoom
 )
 
-// Fill caches what the state behind the log said about a key that exists, after the ticket was
+// Fill caches what the state behind the log had for a key that exists, after the ticket was
 // taken, if there is room.
 func (g *Preload) Fill(tk Ticket, key, value []byte) PreloadResult {
 	if !tk.valid {
@@ -89,13 +89,13 @@ func (g *Preload) insertRow(s *stripe, tk Ticket, key, value []byte) PreloadResu
 	return Known
 }
 
-// MarkIncomplete says that a key was not filled in.
+// MarkIncomplete records that a key was not filled in.
 func (g *Preload) MarkIncomplete(key []byte) {
 	_, h := g.cache.findStripe(key)
 	g.incomplete[h>>g.cache.shift] = true
 }
 
-// End says that everything was read, and reports whether the table is whole. Stripes that
+// End records that everything was read, and reports whether the table is whole. Stripes that
 // have lost nothing since the beginning are.
 func (g *Preload) End() (whole bool) {
 	whole = true

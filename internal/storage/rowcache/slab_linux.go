@@ -16,7 +16,7 @@ func releasePages(b []byte) bool {
 }
 
 // adviseLargePages asks for large pages for memory that was not touched yet, where the system has
-// some for those who ask.
+// some on request.
 func adviseLargePages(b []byte) {
 	const page, adviseLarge = 2 << 20, 14
 	start := int(-uintptr(unsafe.Pointer(&b[0])) % page)

@@ -32,7 +32,7 @@ type stripeFields struct {
 	maxSharedRow int // extent of the largest row in an ordinary block
 	pinnedBytes  int // weight of rows that are held
 	rejected     rejectedKeys
-	// isComplete tells that every key that exists has a row, parted counts the rows that went
+	// isComplete reports whether every key that exists has a row, parted counts the rows that went
 	// though their keys exist.
 	isComplete bool
 	lostRows   uint64
@@ -197,12 +197,12 @@ type fillPurpose uint8
 
 const (
 	fillIfAdmitted fillPurpose = iota // if it is admitted
-	fillNeeded                        // somebody needs it next
+	fillNeeded                        // it is needed next
 	fillPinned
 )
 
-// isFillable reports whether a ticket is good still: nothing has happened to the key, and nobody else has
-// filled it in. s.mu is held.
+// isFillable reports whether a ticket is still valid: nothing has happened to the key, and no other
+// caller has filled it in. s.mu is held.
 func (s *stripe) isFillable(tk Ticket, key []byte) bool {
 	if tk.sequence != s.sequence[laneOf(tk.hash)] {
 		return false

@@ -30,8 +30,8 @@ type applier struct {
 	// giveUpIfFull lets chunks go unapplied if the disk is full: the store is
 	// closing, and they are in the log.
 	giveUpIfFull atomic.Bool
-	// gaveUp means that a chunk was let go, or is about to be: nothing is applied any more, and
-	// whoever looks at the list and Pebble from now on misses rows.
+	// gaveUp means that a chunk was released without being applied, or is about to be: nothing is
+	// applied any more, and a reader of the list and Pebble misses rows from now on.
 	gaveUp  atomic.Bool
 	flushes atomic.Uint64
 	// waiters is how many wait for chunks to be applied.
@@ -74,7 +74,7 @@ func (a *applier) setStart(pos wal.Position) {
 
 func (a *applier) appliedPosition() wal.Position { return wal.Position(a.applied.Load()) }
 
-// notifier tells one goroutine that something changed.
+// notifier notifies one goroutine that something changed.
 type notifier chan struct{}
 
 // notify never blocks: Pebble calls it with its locks held. Signals that were not
@@ -157,8 +157,8 @@ func (s *Store) tryApply(cs []*chunk) bool {
 	}
 	if a.gaveUp.Load() {
 		// The rows stay in the log, and in the row table, as they are never
-		// said to be applied. Letting the memory go keeps commits from waiting
-		// for it for ever: they are told of the failure instead.
+		// reported as applied. Releasing the memory keeps commits from waiting
+		// for it for ever: they get the failure instead.
 		s.chunks.dropOldest(cs[0])
 		return true
 	}

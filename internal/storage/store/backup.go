@@ -158,7 +158,7 @@ func (s *Store) applyLogTo(ctx context.Context, data string, until wal.Position)
 // errReachedEnd ends a feed.
 var errReachedEnd = errors.New("store: far enough")
 
-// copier applies the feed to a Pebble that nobody else uses.
+// copier applies the feed to a Pebble that has no other user.
 type copier struct {
 	ctx        context.Context
 	db         *pebble.DB

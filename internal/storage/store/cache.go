@@ -77,7 +77,7 @@ const (
 )
 
 // preloadRows brings all rows into memory, if they fit, while others use the store. Then memory also
-// knows which keys are absent. What it cannot read it leaves to those who ask for it.
+// knows which keys are absent. What it cannot read it leaves to later readers.
 func (s *Store) preloadRows() {
 	if s.beginCall() != nil {
 		return

@@ -56,7 +56,7 @@ func (s *Store) Commit(urgent bool, es ...wal.Entry) (wal.Position, error) {
 		s.health.fail(err)
 	}
 	if dead := s.health.err(); err == nil && dead != nil {
-		// It is in the log, but nobody will bring it into Pebble before the
+		// It is in the log, but will not get into Pebble before the
 		// next Open.
 		return 0, fmt.Errorf("%w: %w", ErrUnknown, dead)
 	}
@@ -85,13 +85,13 @@ func (s *Store) isDiskFull() bool {
 	case err == nil && u.AvailBytes < 2*uint64(s.opts.SegmentBytes):
 		return true
 	case (err != nil || noFiles) && time.Since(time.Unix(0, s.health.diskFullAt.Load())) < diskFullRetryPause:
-		return true // nobody knows: Pebble is asked again after a while
+		return true // unknown: Pebble is asked again after a while
 	}
 	s.health.recordSuccess()
 	return false
 }
 
-// diskFullRetryPause is for how long a disk that does not tell its room counts as full after Pebble
+// diskFullRetryPause is for how long a disk that does not report its room counts as full after Pebble
 // has met that.
 const diskFullRetryPause = 100 * time.Millisecond
 
@@ -134,7 +134,7 @@ type chunk struct {
 	// in order, so all but the newest one or few are.
 	sealed   bool
 	sealedAt time.Time // by the clock of the machine
-	// readers are the snapshots that look at it, and applied tells that it is off
+	// readers are the snapshots that look at it, and applied reports whether it is off
 	// the list: only they keep it in memory.
 	readers int
 	applied bool
@@ -150,14 +150,14 @@ func (c *chunk) logBytes() int64 {
 // chunkList is the list of chunks that are not applied, oldest first, and the
 // place where commits become visible.
 //
-// Invariants: a committed operation is in a chunk of the list or in Pebble, at
-// times in both. Whoever copies the list first and asks Pebble second misses
+// times in both. A reader that copies the list first and asks Pebble second misses
+// nothing. The list holds one reference to the memory of each of its chunks.
 // nothing. The list holds one reference to the memory of each of its chunks.
 type chunkList struct {
 	table *rowcache.Cache
 
 	// publishMu is held while a frame becomes visible. sequence is odd during
-	// that time, for readers who would rather look twice than wait.
+	// that time, for readers that would rather look twice than wait.
 	publishMu    sync.Mutex
 	sequence     atomic.Uint64
 	published    atomic.Uint64    // position of the last entry that is visible
@@ -187,8 +187,8 @@ func (u *chunkList) init(table *rowcache.Cache, o *Options) {
 	u.maxSealedBytes = max(o.SegmentBytes, min(u.maxSealed*o.SegmentBytes, o.CacheBytes/4))
 }
 
-// waitForApplier holds writers back while the applier is behind, but not beyond a change
-// for the worse that stop tells of. The chunks are counted here and not by the
+// waitForApplier holds writers back while the applier is behind, but not after stop
+// reports a change for the worse. The chunks are counted here and not by the
 // log, for which a chunk is in use as long as a snapshot looks at it: a snapshot
 // that is held long must not hold up commits.
 func (u *chunkList) waitForApplier(stop func() bool) {
@@ -208,7 +208,7 @@ func (u *chunkList) isFull() bool {
 	return u.sealedCount.Load() >= u.maxSealed || u.sealedBytes.Load() > u.maxSealedBytes
 }
 
-// wakeWaiters makes those who wait ask again whether to stop.
+// wakeWaiters makes the waiting goroutines ask again whether to stop.
 func (u *chunkList) wakeWaiters() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
-// opTrap stops the first operation on the disk that it is set for, until it is let go.
+// opTrap stops the first operation on the disk that it is set for, until it is released.
 type opTrap struct {
 	match   func(errorfs.Op) bool
 	armed   atomic.Bool
@@ -146,7 +146,7 @@ func TestTheLogIsKeptUntilPebbleHasItForSure(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	p := newOpTrap(func(op errorfs.Op) bool { return isTableOp(op) && op.Kind == errorfs.OpCreate })
 	o := tinyOptions(errorfs.Wrap(disk, p))
-	o.FlushBytes = 1 << 30 // few rows, overwritten: Pebble flushes only when told to
+	o.FlushBytes = 1 << 30 // few rows, overwritten: Pebble flushes only on request
 	s := mustOpen(t, o)
 	m := model{}
 	overwrite := func() {
@@ -297,7 +297,7 @@ func TestASnapshotLooksAgainIfSomethingBecameVisibleMeanwhile(t *testing.T) {
 		t.Errorf("%d looks, %d undone, at %v, want 3 and 2 at %v", looks, undone, pos, s.Position())
 	}
 	s.chunks.releaseChunks(held)
-	// Who is always too late stops the publisher for the moment.
+	// A reader that is always too late stops the publisher for the moment.
 	looks = 0
 	held, pos, _ = s.chunks.captureConsistent(false, func([]*chunk) {
 		if looks++; looks <= maxOptimisticTries {
@@ -349,7 +349,7 @@ func TestARowIsKeptInMemoryUntilPebbleHasIt(t *testing.T) {
 	key := []byte("key")
 	var shown []string
 	// As a chunk is about to be applied, the cache is flooded, and the row asked
-	// for. The applier calls this, so nobody else reads shown.
+	// for. The applier calls this, so no other goroutine reads shown.
 	s.hooks.beforeApply = func() {
 		for i := range 5000 {
 			other := fmt.Appendf(nil, "other%d", i)

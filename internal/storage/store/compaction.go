@@ -42,11 +42,11 @@ func (s *Store) CompactRange(ctx context.Context, start, end []byte) error {
 
 // DropRange removes rows with start <= key < end without logging a delete for each: tables that have
 // no others are removed whole, which takes no room, and memory of rows is given back. It is for
-// rows that nobody can reach any more, and a first step only: what was written a moment ago may be
+// rows that are out of reach for every caller, and a first step only: what was written a moment ago may be
 // left, so delete what a scan still finds. When it returns, a crash brings back nothing of what the
 // scan does not find. Snapshots that are open keep what they see.
 //
-// Whoever follows changes of rows would not hear of them: while somebody does, it removes nothing.
+// A reader of the feed would miss these removals: while there is one, DropRange removes nothing.
 func (s *Store) DropRange(ctx context.Context, start, end []byte) error {
 	if err := s.beginCall(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *Store) DropRange(ctx context.Context, start, end []byte) error {
 	return s.health.err()
 }
 
-// hasTrackers reports whether somebody follows changes.
+// hasTrackers reports whether changes are tracked.
 func (s *Store) hasTrackers() bool {
 	s.chunks.publishMu.Lock()
 	defer s.chunks.publishMu.Unlock()

@@ -309,7 +309,7 @@ func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 			continue // the segment was closed, and nothing opened since
 		}
 		if i%2 == 1 && strings.Contains(text, "is lost is not known") {
-			continue // the tables know of a segment that the manifest had not heard of: it can give no bound
+			continue // the tables know of a segment that the manifest does not have: it can give no bound
 		}
 		last := d.positions[len(d.positions)-1]
 		from, lost := wal.Position(0), int64(0) // of what was lost, in the last segment
@@ -506,8 +506,8 @@ func checkDamaged(t *testing.T, disk *vfs.MemFS, allowed ...model) (err error, r
 	return err, false
 }
 
-// A table that is cut off is refused by Open, and as damage: the one who sees it
-// must learn to restore a backup.
+// A table that is cut off is refused by Open, and as damage: the error
+// must say to restore a backup.
 func TestAFileThatIsMissingOrCutOffIsReportedAsDamage(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := mustOpen(t, tinyOptions(disk))

@@ -41,7 +41,7 @@ type directory struct {
 }
 
 // IsStore reports whether there is a store in a directory of the operating system. One that cannot
-// be looked at counts as one: whoever opens it is told why.
+// be looked at counts as one: opening it reports why.
 func IsStore(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, formatName))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -209,7 +209,7 @@ const (
 // does not know: open it with the version of Cleave that wrote it, or a newer one.
 var ErrFormat = errors.New("store: unknown format version")
 
-// ID tells one store from every other. It is in the FORMAT file and in every
+// ID distinguishes one store from every other. It is in the FORMAT file and in every
 // segment of the log, so that a segment that was copied in from elsewhere is
 // not replayed.
 type ID [16]byte
@@ -221,7 +221,7 @@ const formatTitle = "cleave store\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encodeFormat writes the FORMAT file: text, because the first who looks at it
+// encodeFormat writes the FORMAT file: text, because its first reader
 // may be a person with a broken disk.
 func encodeFormat(version int, id ID) []byte {
 	body := fmt.Sprintf("%sformat %d\nid %s\n", formatTitle, version, id)
@@ -230,7 +230,7 @@ func encodeFormat(version int, id ID) []byte {
 
 // decodeFormat reads what encodeFormat wrote. The version is judged before the
 // checksum: a newer version may protect the file in another way, and "newer"
-// is what the reader must be told.
+// is what the error must say.
 func decodeFormat(p []byte) (version int, id ID, err error) {
 	rest, ok := strings.CutPrefix(string(p), formatTitle)
 	if !ok {
@@ -253,8 +253,8 @@ func decodeFormat(p []byte) (version int, id ID, err error) {
 	return version, id, nil
 }
 
-// dirMode keeps the store from everybody but its owner. Go and Pebble create
-// files for everybody less the umask, and guard.go narrows those too.
+// dirMode makes the store accessible to its owner only. Go and Pebble create
+// files for all users less the umask, and guard.go narrows those too.
 const (
 	dirMode  = 0o700
 	fileMode = 0o600
@@ -284,7 +284,7 @@ func makeDir(fsys vfs.FS, path string) error {
 }
 
 // syncDir makes the names in a directory durable. It goes past a guard, which
-// would not tell of an error but end the store: what calls this can be told.
+// would not return an error but end the store: the caller of this gets the error.
 func syncDir(fsys vfs.FS, path string) error {
 	if g, ok := fsys.(*guardedFS); ok {
 		fsys = g.FS

@@ -47,7 +47,7 @@ func engineOptions(o *Options, fsys vfs.FS, h *health, flushed func()) *pebble.O
 		// queued for the flush as it is. It is sorted already, so a full chunk
 		// costs no skiplist at all.
 		MemTableSize: uint64(o.SegmentBytes),
-		// The applier holds back by itself, where it can still be told to stop:
+		// The applier holds back by itself, where it can still be stopped:
 		// see applier.room. Inside Pebble it would wait for as long as the disk
 		// is full.
 		MemTableStopWritesThreshold: 1 << 20,
@@ -175,7 +175,7 @@ type health struct {
 	diskFull   atomic.Bool // Pebble met a full disk and has not succeeded since
 	diskFullAt atomic.Int64
 	outOfFiles atomic.Bool // what it met was want of files that may be open
-	wake       func()      // tells the applier that something changed
+	wake       func()      // notifies the applier that something changed
 }
 
 // failedError is the reason why the store is dead. It matches [ErrFailed] and
@@ -250,7 +250,7 @@ func (h *health) recordSuccess() {
 	h.wake()
 }
 
-// Pebble's logger. What it tells is in metrics and errors; values must not
+// Pebble's logger. What it reports is in metrics and errors; values must not
 // reach a log, and Pebble's lines may show keys.
 
 func (h *health) Infof(string, ...any)  {}

@@ -55,7 +55,7 @@ var (
 	ErrPayload = errors.New("store: payload is not an effect batch")
 )
 
-// CorruptError says which file of the store is damaged. It matches [ErrCorrupt].
+// CorruptError reports which file of the store is damaged. It matches [ErrCorrupt].
 type CorruptError struct {
 	File string
 	Err  error // what was wrong, with the offset where it is known
@@ -76,7 +76,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // [ErrDataLoss], and [ErrCorrupt].
 type LossError struct{ Err error }
 
-// Error says what is damaged and what can be done.
+// Error returns what is damaged and what can be done.
 func (e *LossError) Error() string {
 	return fmt.Sprintf("%v: restore a backup, or accept the loss of what the log does not have", e.Err)
 }

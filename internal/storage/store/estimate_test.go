@@ -111,7 +111,7 @@ func TestAnEstimateKnowsThatTablesAreCompressed(t *testing.T) {
 	}
 }
 
-// The log is there as long as somebody keeps it, however much comes.
+// The log is there as long as a reader keeps it, however much comes.
 func TestTheLogIsKeptForWhoeverAsks(t *testing.T) {
 	o := Options{Dir: "s", FS: NewMemFS(), Durability: wal.Never, SegmentBytes: 64 << 10, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, RetainBytes: -1, FlushBytes: 64 << 10}
 	s, err := Open(o)
@@ -202,7 +202,7 @@ func TestTheMiddleHasHalfOfTheBytesBeforeIt(t *testing.T) {
 	}
 }
 
-// Where there is nothing between two keys but zeros, whoever asks must see that.
+// Where there is nothing between two keys but zeros, the estimate must reflect that.
 func TestAKeyBetweenTwoIsBetweenThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 254, 255}), 0, 15)

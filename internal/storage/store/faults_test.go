@@ -87,7 +87,7 @@ func TestAfterAFailedWriteTheStoreIsDeadAndNothingAcknowledgedIsLost(t *testing.
 			for _, d := range []vfs.FS{crashed, disk} {
 				s := mustOpen(t, tinyOptions(d))
 				if unsure := m.compareRows(s, nil, nil, false); unsure != nil {
-					// The last commit may be there: its caller was told so.
+					// The last commit may be there: its caller got that error.
 					with := model{}
 					for k, v := range m {
 						with[k] = v
@@ -143,7 +143,7 @@ func TestWhatIsReadWhileTheStoreDiesIsNotDurable(t *testing.T) {
 			if err = errors.Join(err, s.db.Flush()); err != nil {
 				t.Error(err)
 			}
-			s.health.fail(errDisk) // as the guard does, of which Pebble does not hear
+			s.health.fail(errDisk) // as the guard does, unnoticed by Pebble
 		})
 	}
 	var err error
@@ -336,7 +336,7 @@ func TestABackupToAFullDiskFailsAlone(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Whoever must not be refused waits for files.
+// A caller that must not be refused waits for files.
 func TestABriefScanOutlivesWantOfFiles(t *testing.T) {
 	f := &faultInjector{match: func(op errorfs.Op) bool { return isTableOp(op) && op.Kind == errorfs.OpFileReadAt }, err: syscall.EMFILE}
 	fs := errorfs.Wrap(vfs.NewMem(), f)

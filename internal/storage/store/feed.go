@@ -32,7 +32,7 @@ func (s *Store) Feed(from wal.Position, visit func(FeedEntry) error) (wal.Positi
 }
 
 func (s *Store) readFeed(from wal.Position, visit func(FeedEntry) error) (wal.Position, error) {
-	// A row is visible a moment before the log counts it as committed. Who saw
+	// A row is visible a moment before the log counts it as committed. A reader that saw
 	// it must find it in the feed.
 	for at := s.Position(); s.log.Committed() < at; {
 		runtime.Gosched()
@@ -47,8 +47,8 @@ func (s *Store) readFeed(from wal.Position, visit func(FeedEntry) error) (wal.Po
 }
 
 // RetainLog keeps all of the log that is there now, and what comes, until the
-// returned function is called: for those who read the feed behind a copy, as a move
-// does. The log grows meanwhile, so whoever keeps it looks at [Store.LogBytesAfter].
+// returned function is called: for readers of the feed behind a copy, as a move
+// does. The log grows meanwhile, so the caller must watch [Store.LogBytesAfter].
 func (s *Store) RetainLog() (release func()) { return sync.OnceFunc(s.applier.retainLog()) }
 
 // LogBytesAfter returns about how many bytes of log there are behind a position.
@@ -59,11 +59,11 @@ func (s *Store) LogBytesAfter(pos wal.Position) int64 {
 }
 
 // ChangeTracker remembers which of some rows have changed, and where in the log each did last, so
-// that whoever copies them need not read all that became of them meanwhile. It is a memory
+// that a copier need not read all that became of them meanwhile. It is a memory
 // and no record: it ends with the store, and where it has forgotten something [Store.Feed]
-// tells.
+// reports so.
 //
-// Commits only say what they change. Whoever asks puts that in order: it would cost each
+// Commits only record what they change. The reader puts that in order: it would cost each
 // commit more than to make its rows visible.
 type ChangeTracker struct {
 	chunks     *chunkList
@@ -170,7 +170,7 @@ func (c *ChangeTracker) recordOps(ops []effect.Op, at wal.Position) {
 	}
 }
 
-// mergePending puts in order what was heard. c.mu is held.
+// mergePending puts in order what was recorded. c.mu is held.
 func (c *ChangeTracker) mergePending() {
 	c.pendingMu.Lock()
 	h := c.pending

@@ -199,7 +199,7 @@ func TestTooManyChangesAreNotRemembered(t *testing.T) {
 	}
 }
 
-// Nobody has to ask for it: what commits have said takes little memory.
+// No caller has to ask for it: what commits have recorded takes little memory.
 func TestWhatWasHeardIsPutInOrderNowAndThen(t *testing.T) {
 	s := mustOpen(t, tinyOptions(vfs.NewMem()))
 	defer mustClose(t, s)
@@ -222,7 +222,7 @@ func TestWhatWasHeardIsPutInOrderNowAndThen(t *testing.T) {
 // maxChangeKey is the length of keys that are long.
 const maxChangeKey = 8 << 10
 
-// Whoever has seen a place of the log finds all that has changed up to it, and sees the rows as
+// A reader that has seen a place of the log finds all that has changed up to it, and sees the rows as
 // they have been since.
 func TestNoChangeIsMissedByWhoSawItsPlace(t *testing.T) {
 	s := mustOpen(t, tinyOptions(vfs.NewMem()))

@@ -17,15 +17,15 @@ import (
 
 // guardedFS is the file system that Pebble gets. It keeps six rules: nothing is
 // written after the store died, files are the owner's alone, a full disk is not
-// hammered, a manifest is durable by name before a marker names it, whoever
-// writes tables gives way to clients, and few wait for a table at once.
+// hammered, a manifest is durable by name before a marker names it, writers
+// of tables give way to clients, and few wait for a table at once.
 type guardedFS struct {
 	vfs.FS
 	health         *health
 	data           string        // Pebble's directory
 	checkpointErrs sync.Map      // of checkpoints, elsewhere: why a directory could not be synced
 	isOS           bool          // the files are the operating system's
-	readSlots      chan struct{} // who reads a table, maxTableReads at most
+	readSlots      chan struct{} // held by reads of tables, maxTableReads at most
 	// space is that of the disk, and leave how much of it tables leave. Nil if nothing is left.
 	space   *diskSpace
 	minFree func(vfs.DiskWriteCategory) int64
@@ -189,7 +189,7 @@ func (g *guardedFS) Lock(name string) (io.Closer, error) {
 
 // OpenDir opens a directory to be synced. Pebble panics if that fails; here the
 // store dies instead, and Pebble goes on with a disk that takes nothing more. A checkpoint
-// may be on another disk, which is no reason to die: whoever makes it asks takeCheckpointError.
+// may be on another disk, which is no reason to die: its maker calls takeCheckpointError.
 func (g *guardedFS) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {

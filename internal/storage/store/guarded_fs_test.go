@@ -75,8 +75,8 @@ func countYields(f func()) (turns int64) {
 	return turns
 }
 
-// maxYields is company, tried some times: on a machine that is busy with something else nobody gets many
-// turns.
+// maxYields is company, tried some times: on a machine that is busy with something else no goroutine gets
+// many turns.
 func maxYields(f func()) (turns int64) {
 	for try := 0; try < 10 && turns < 16; try++ {
 		turns = max(turns, countYields(f))
@@ -103,7 +103,7 @@ func TestYieldingFile_Written_YieldsOften(t *testing.T) {
 	}
 }
 
-// So does who prepares them.
+// So does the preparation of batches.
 func TestNewEngineBatch_ManyOperations_YieldsOften(t *testing.T) {
 	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: new(health)})
 	if err != nil {

@@ -201,7 +201,7 @@ func (it *Iter) Err() error {
 func (it *Iter) Close() error { return readError(it.base.Close()) }
 
 // visitAndClose calls visit with every row, and closes the iterator, also if visit
-// panics: whoever recovers goes on with a store that can be closed.
+// panics: a caller that recovers goes on with a store that can be closed.
 func (it *Iter) visitAndClose(visit func(key, value []byte) bool) (err error) {
 	defer func() {
 		if closing := it.Close(); err == nil {

@@ -38,7 +38,7 @@ func lockFile(name string) (io.Closer, error) {
 		}
 		return nil, err
 	}
-	// Who holds it is only there to be read in the refusal above.
+	// The name of the holder only serves the refusal above.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt(fmt.Appendf(nil, "process %d\n%s\n", os.Getpid(), processMark), 0)
 	}

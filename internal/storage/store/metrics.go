@@ -83,7 +83,7 @@ func (u *chunkList) measureBacklog() (chunks int, bytes, payload int64) {
 	return len(u.list), bytes, payload
 }
 
-// Events hears of what an operator should know about a store. Its methods are called by the
+// Events receives what an operator should know about a store. Its methods are called by the
 // goroutine that meets the event: they must neither block nor call the store.
 type Events interface {
 	// Recovered is called once, when Open has read the log.

@@ -175,7 +175,7 @@ func testWrites(rng *rand.Rand, keys int) []rowWrite {
 	return ws
 }
 
-// testCounts tells how much a test really did.
+// testCounts counts what a test really did.
 type testCounts struct {
 	mu sync.Mutex
 	n  map[string]int

@@ -11,7 +11,7 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/wal"
 )
 
-// Options say where a store is and how much it may take. Only Dir is needed.
+// Options specify where a store is and how much it may take. Only Dir is needed.
 type Options struct {
 	// Dir is the directory of the store. It is created if there is none; what
 	// is there must be a store or empty. It belongs to one open Store at a time.
@@ -60,7 +60,7 @@ type Options struct {
 	// together are one layer, and what the second overwrites is left out. With it a write took
 	// about a tenth less of the processors. Default: it does not wait.
 	Linger time.Duration
-	// Events hears of what an operator should know. Default nobody.
+	// Events receives what an operator should know. Default none.
 	Events Events
 	// AcceptLoss opens a store whose log is damaged with what is left of it. What is lost is
 	// reported.

@@ -29,8 +29,8 @@ func (s *Store) Get(key, dst []byte) (value []byte, ok bool, err error) {
 	return s.getApplied(key, dst)
 }
 
-// Lookup is Get for those who must not wait for the disk: known is false if memory does
-// not tell.
+// Lookup is Get for callers that must not wait for the disk: known is false if the answer is
+// not in memory.
 func (s *Store) Lookup(key, dst []byte) (value []byte, found, known bool) {
 	if s.health.err() != nil || s.closing.Load() {
 		return dst, false, false
@@ -48,8 +48,8 @@ func (s *Store) LookupView(key, dst []byte) (value []byte, found, known bool) {
 	return value, state == rowcache.Present, state != rowcache.Unknown
 }
 
-// PrefetchIndex begins to fetch what memory has of a key, and Near goes on with it, for those who
-// are about to look at several: see [rowcache.Cache.PrefetchIndex].
+// PrefetchIndex begins to fetch what memory has of a key, and Near goes on with it, for callers
+// that are about to look at several: see [rowcache.Cache.PrefetchIndex].
 func (s *Store) PrefetchIndex(key []byte) uint64 { return uint64(s.table.PrefetchIndex(key)) }
 
 // PrefetchRow goes on with what Seek has begun.
@@ -100,7 +100,7 @@ func appendEngineKey(dst, key []byte) []byte {
 	return append(append(dst, rowPrefix), key...)
 }
 
-// Sequence counts publications: it is odd while a commit becomes visible. Who finds
+// Sequence counts publications: it is odd while a commit becomes visible. A reader that finds
 // the same even number before and after several Gets has read one moment.
 func (s *Store) Sequence() uint64 { return s.chunks.sequence.Load() }
 
@@ -108,7 +108,7 @@ func (s *Store) Sequence() uint64 { return s.chunks.sequence.Load() }
 const maxSingleGets = 4
 
 // Prefetch brings what Pebble knows of some keys into memory, as far as there is room, so that
-// who looks at them next need not wait for the disk. Many keys cost much less than as many
+// a reader of them need not wait for the disk. Many keys cost much less than as many
 // Gets: they are read in order, and if many are absent, the filters of the lowest level, which
 // Get does not use, tell most of those. Keys that cannot be read stay unknown.
 func (s *Store) Prefetch(keys ...[]byte) {
@@ -131,13 +131,13 @@ func (s *Store) Prefetch(keys ...[]byte) {
 
 // GetMany is Get for several keys, which costs much less than as many Gets if they are not
 // in memory. It visits them in any order, each with its number, until the visitor wants no
-// more; a value is his until he returns. They are not of one moment, but its ticket tells
+// more; a value is valid until the visitor returns. They are not of one moment, but the ticket of a row shows
 // whether it is still the newest: see [Store.IsCurrent]. After an error some were not visited.
 func (s *Store) GetMany(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
 	return s.visitMany(keys, false, visit)
 }
 
-// GetManyNonBlocking is GetMany for one who must not wait for a disk. It ends, with or without an error,
+// GetManyNonBlocking is GetMany for a caller that must not wait for a disk. It ends, with or without an error,
 // before it has visited all when that takes more than a moment. If it was a disk that took
 // it, it visits nothing for a while.
 func (s *Store) GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error {
@@ -151,8 +151,8 @@ const (
 	// fastReadBudget is how long those of all rows may take.
 	fastReadBudget = 4 * fastReadTime
 	// slowPauseFactor is for how many times as long as it was waited for a disk nothing is near
-	// after that: who must not wait for one does so for about a hundredth of the time. To
-	// wait for a block that somebody else is reading does not count.
+	// after that: a caller that must not wait for one does so for about a hundredth of the time. A wait
+	// for a block that another caller is reading does not count.
 	slowPauseFactor = 100
 	// maxSlowPause bounds that: a disk may have been stuck once.
 	maxSlowPause = 10 * time.Second
@@ -307,7 +307,7 @@ func (s *Store) readSorted(cold []uncachedKey, near bool, visit func(c *uncached
 	return nil
 }
 
-// readBudget is that of one who must not wait for a disk.
+// readBudget is that of a caller that must not wait for a disk.
 type readBudget struct {
 	s        *Store
 	readTime time.Duration

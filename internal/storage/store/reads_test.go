@@ -271,7 +271,7 @@ func TestAScanOfFewLargeRowsFindsOutThatADiskIsSlow(t *testing.T) {
 	}
 }
 
-// flakyTables is a disk that takes as long as it is told to read tables, and may fail then.
+// flakyTables is a disk whose reads of tables take as long as set, and may fail then.
 // It does so for want of files, of which no store dies: Pebble may read as well just then.
 type flakyTables struct {
 	pause atomic.Int64
@@ -333,7 +333,7 @@ func TestADiskThatIsSlowToFailIsSlow(t *testing.T) {
 	mustClose(t, s)
 }
 
-// One who has waited a little does not end the pause that another's long wait has begun.
+// A reader that has waited a little does not end the pause that another's long wait has begun.
 func TestAShortWaitEndsNoLongPause(t *testing.T) {
 	s, d, keys := openFlakyStore(t)
 	visiting, goOn, done := make(chan bool), make(chan bool), make(chan error)
@@ -374,7 +374,7 @@ func (d *stuckTables) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// Each who waits for a disk takes a thread, of which there are not as many as clients.
+// Each reader that waits for a disk takes a thread, of which there are not as many as clients.
 func TestFewWaitForADisk(t *testing.T) {
 	disk := &stuckTables{free: make(chan struct{})}
 	close(disk.free)
@@ -389,7 +389,7 @@ func TestFewWaitForADisk(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, o)
 	defer mustClose(t, s)
-	if err := s.Scan(nil, nil, false, func(_, _ []byte) bool { return true }); err != nil { // who comes first would open the tables for all
+	if err := s.Scan(nil, nil, false, func(_, _ []byte) bool { return true }); err != nil { // the first reader would open the tables for all
 		t.Fatal(err)
 	}
 	disk.free = make(chan struct{})

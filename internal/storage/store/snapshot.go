@@ -151,9 +151,9 @@ func (s *Store) Scan(start, end []byte, reverse bool, visit func(key, value []by
 	return s.scanRange(false, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.visitAndClose(visit) })
 }
 
-// ScanBriefly is Scan of a few rows by somebody who must not be refused because others keep too
-// many snapshots open: it holds what it needs for a moment. Nor is he because files are lacking,
-// which passes: what he has visited by then he visits again.
+// ScanBriefly is Scan of a few rows for a caller that must not be refused because others keep too
+// many snapshots open: it holds what it needs for a moment. Nor is it refused because files are lacking,
+// which passes: the rows visited by then are visited again.
 func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, value []byte) bool) error {
 	for {
 		err := s.scanRange(true, start, end, reverse, func(_ *pebble.Iterator, it *Iter) error { return it.visitAndClose(visit) })
@@ -164,7 +164,7 @@ func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, val
 	}
 }
 
-// ScanNonBlocking is Scan for one who must not wait for a disk. It ends before it has visited all, or
+// ScanNonBlocking is Scan for a caller that must not wait for a disk. It ends before it has visited all, or
 // any, if that takes one: then near is false. See [Store.GetManyNonBlocking].
 func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error) {
 	if near = s.IsStorageFast(); !near {
@@ -186,7 +186,7 @@ func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key,
 				break
 			}
 		}
-		p.isExceeded(base) // whoever comes next is told, if not this one
+		p.isExceeded(base) // an excess is recorded for the next reader, if not for this one
 		if err = it.Err(); err != nil {
 			s.recordReadTime(time.Since(began))
 		}
@@ -225,11 +225,11 @@ func (s *Store) scanRange(brief bool, start, end []byte, reverse bool, visit fun
 	return visit(base, newIter(s, base, appendViews(viewRoom[:0], cuts), start, end, reverse))
 }
 
-// captureConsistent is that of the chunks, and refuses who came when some were let go that Pebble does
+// captureConsistent is that of the chunks, and fails if chunks were released by then that Pebble does
 // not have: the store has died, or is closed on a full disk.
 func (s *Store) captureConsistent(brief bool, look func(held []*chunk), undo func()) ([]*chunk, wal.Position, error) {
 	held, pos, err := s.chunks.captureConsistent(brief, look, undo)
-	if err != nil || !s.applier.gaveUp.Load() { // it is said before the first is let go
+	if err != nil || !s.applier.gaveUp.Load() { // gaveUp is set before the first chunk is released
 		return held, pos, err
 	}
 	undo()
@@ -248,7 +248,7 @@ func appendCuts(cuts []memruns.Cut, held []*chunk) []memruns.Cut {
 }
 
 // appendViews appends what the cuts have, sorted, newest chunk first. It may take a
-// while, and holds nobody up.
+// while, and blocks no other goroutine.
 func appendViews(views []memruns.View, cuts []memruns.Cut) []memruns.View {
 	for _, c := range slices.Backward(cuts) {
 		views = append(views, c.View())
@@ -271,8 +271,8 @@ func iterBounds(start, end []byte) *pebble.IterOptions {
 
 // maxSnapshotChunks is how many chunks snapshots may keep in memory besides those that are
 // not applied. Beyond that there are no new ones: the memory is finite, and it is
-// better to refuse who would take more of it than to let writers wait for those
-// who have it.
+// better to refuse a snapshot that would take more of it than to let writers wait for the
+// open ones.
 //
 // The log has maxSnapshotChunks chunks and two lists full of them: the last snapshot that
 // was let in may add all chunks of the list to those that are kept, and then the
@@ -280,7 +280,7 @@ func iterBounds(start, end []byte) *pebble.IterOptions {
 // made at once, counts against the first.
 const maxSnapshotChunks = 64
 
-// retainChunks copies the list and takes a reference to the memory of each chunk. Who is brief is
+// retainChunks copies the list and takes a reference to the memory of each chunk. A brief caller is
 // never refused.
 func (u *chunkList) retainChunks(brief bool) ([]*chunk, error) {
 	u.mu.Lock()
@@ -347,7 +347,7 @@ func (u *chunkList) captureConsistent(brief bool, look func(held []*chunk), undo
 
 // Digest sums up the rows of a range. Two ranges with the same rows have the
 // same digest; two with the same digest have the same rows but for a chance of
-// about one in 2^128, if nobody chose the rows to that end.
+// about one in 2^128, if the rows were not chosen to that end.
 type Digest struct {
 	Rows  uint64
 	Bytes uint64 // of keys and values

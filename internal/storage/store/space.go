@@ -28,14 +28,14 @@ const (
 	freeBytesTTL = 10 * time.Millisecond
 )
 
-// FullError says how much room a commit needs on the disk, and how much there is. It matches
+// FullError reports how much room a commit needs on the disk, and how much there is. It matches
 // [ErrDiskFull].
 type FullError struct {
 	Dir        string
 	Need, Free int64
 }
 
-// Error says what to do.
+// Error returns what to do.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("the disk is full: a write needs %d bytes free on the disk of %s, with what is kept for deletes, and %d are: delete keys, which works, or free space there",
 		e.Need, e.Dir, e.Free)

@@ -45,7 +45,7 @@ type Store struct {
 
 	applier applier
 
-	// expectAbsent tells that of the keys that were read together last more than an eighth did not
+	// expectAbsent reports whether of the keys that were read together last more than an eighth did not
 	// exist.
 	expectAbsent atomic.Bool
 	// openedAt is when the store was opened, and fastAfter how long after that reads of tables
@@ -258,7 +258,7 @@ func (s *Store) openEngine() (err error) {
 	return nil
 }
 
-// markCompleteIfEmpty tells the row table if Pebble is empty: then it knows all that the log will
+// markCompleteIfEmpty marks the row table as complete if Pebble is empty: then it knows all that the log will
 // ever bring, until it is full.
 func (s *Store) markCompleteIfEmpty() error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: appendEngineKey(nil, nil), KeyTypes: pebble.IterKeyTypePointsOnly})
@@ -333,7 +333,7 @@ func (s *Store) openLog() error {
 	return nil
 }
 
-// reportLoss says what a damaged log has lost, as far as that is known.
+// reportLoss reports what a damaged log has lost, as far as that is known.
 func (s *Store) reportLoss(l wal.Loss) {
 	what := fmt.Sprintf("how much of what was committed behind position %s is lost is not known", l.From)
 	switch {

@@ -89,7 +89,7 @@ func (l *Log) makeRoom(urgent bool, size int) error {
 
 // rotateChunk ends the chunk that has no room and puts a new one in its place. The
 // segment comes first: if there is none, others whose entries are smaller go on in
-// the old chunk, and who is refused again and again uses nothing up. l.mu is held,
+// the old chunk, and a caller that is refused again and again uses nothing up. l.mu is held,
 // and released while it waits.
 func (l *Log) rotateChunk(urgent bool, size int) error {
 	s, err := l.acquireSegment(urgent, size)
@@ -139,10 +139,10 @@ func (l *Log) beginSegment(s *segment) error {
 
 // writeTask is a piece of work that happens in log order: the write of a frame, the end
 // of a chunk, or nothing, for a Sync that has to know that all before it is
-// written. Whoever made it waits until everything before it was written,
+// written. Its goroutine waits until everything before it was written,
 // does its own I/O, passes the turn on, and then, again in order, publishes. So
-// while one frame is published the next is being written, and nobody who finds the
-// log idle ever waits for another goroutine.
+// while one frame is published the next is being written, and a goroutine that finds the
+// log idle never waits for another one.
 type writeTask struct {
 	chunk      *Chunk
 	start      int // of the frame in the chunk
@@ -154,7 +154,7 @@ type writeTask struct {
 	entries    []Entry
 
 	startCh  chan struct{} // closed when it is this turn; nil if it was at once
-	doneCh   chan struct{} // closed when finished; made when somebody wants to wait
+	doneCh   chan struct{} // closed when finished; made when there is a waiter
 	finished bool
 	pos      Position
 	err      error
@@ -178,8 +178,8 @@ func (l *Log) runTask(t *writeTask) {
 		l.mu.Lock()
 	}
 	if l.openFrame == t && l.lastShared && l.o.Durability != Always {
-		// A write to the OS is so short that few would share the next one. Let those
-		// who can run now come in first.
+		// A write to the OS is so short that few would share the next one. Let the goroutines
+		// that can run now come in first.
 		l.mu.Unlock()
 		runtime.Gosched()
 		l.mu.Lock()
@@ -289,14 +289,14 @@ func (l *Log) recordTaskIO(t *writeTask, err error) {
 		l.unrecordedBytes = 0
 		select {
 		case l.manifestSoon <- struct{}{}:
-		default: // it was told already
+		default: // it is notified already
 		}
 	}
 	if l.o.Durability != Always && l.unsyncedBytes >= l.maxUnsyncedBytes() {
 		l.unsyncedBytes = 0
 		select {
 		case l.syncSoon <- struct{}{}:
-		default: // it was told already
+		default: // it is notified already
 		}
 	}
 	if t.kind == kindClose || t.kind != 0 && l.o.Durability == Always {
@@ -315,7 +315,7 @@ func (l *Log) startNextTask() {
 	l.taskQueue = l.taskQueue[1:]
 }
 
-// publishTask shows the outcome to the consumer and to those who wait.
+// publishTask shows the outcome to the consumer and to the waiters.
 func (l *Log) publishTask(t *writeTask) {
 	if t.err == nil && len(t.entries) > 0 {
 		for i := range t.entries {
@@ -377,7 +377,7 @@ func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.current == nil && l.failed == nil && l.written > l.durable {
-		l.stateCond.Wait() // for who is ending the chunk, with a sync
+		l.stateCond.Wait() // for the goroutine that is ending the chunk, with a sync
 	}
 	if l.failed != nil || l.written <= l.durable {
 		return l.failed
@@ -409,8 +409,8 @@ func (l *Log) setFence() {
 }
 
 // syncFile makes a file durable of which everything up to a position was written. One
-// at a time does so: the system tells of lost pages only once, so of two that wait
-// for the same pages one would not hear of them. For the same reason nothing is
+// at a time does so: the system reports lost pages only once, so of two that wait
+// for the same pages one would miss the loss. For the same reason nothing is
 // synced after a failure.
 func (l *Log) syncFile(file File, upTo Position) error {
 	l.syncMu.Lock()
@@ -455,7 +455,7 @@ func (l *Log) syncInBackground() {
 		case <-l.syncSoon:
 		}
 		if l.Sync() != nil {
-			return // the failure is remembered, and told to the next caller
+			return // the failure is remembered, and returned to the next caller
 		}
 	}
 }

@@ -305,7 +305,7 @@ func TestAFailedWriteEndsTheLog(t *testing.T) {
 }
 
 // waitForPreparer waits until the preparer has nothing to do, so that it does not meet a
-// fault that is meant for somebody else.
+// fault that is meant for another goroutine.
 func waitForPreparer(l *Log) {
 	for {
 		if m := l.Metrics(); m.Ready > l.o.Reserve && m.Spare == 0 {
@@ -443,8 +443,8 @@ func TestEverybodyWhoWaitsLearnsOfAFailure(t *testing.T) {
 	wg.Wait()
 }
 
-// forgetfulDisk is a disk that has lost pages. As systems do, it says so once per file,
-// to whoever comes back first; the first to come waits for another.
+// forgetfulDisk is a disk that has lost pages. As systems do, it reports that once per file,
+// to the first caller that comes back; the first to come waits for another.
 type forgetfulDisk struct {
 	*crashDisk
 	armed, reported atomic.Bool
@@ -469,7 +469,7 @@ func (f forgetfulFile) Sync() error {
 	if f.of.calls.Add(1) == 1 {
 		select {
 		case <-f.of.second:
-		case <-time.After(100 * time.Millisecond): // nobody comes
+		case <-time.After(100 * time.Millisecond): // no caller comes
 		}
 	} else {
 		defer close(f.of.second)

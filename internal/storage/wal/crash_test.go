@@ -140,7 +140,7 @@ type crashHarness struct {
 	crashes  int
 }
 
-// appendOutcome says what is known of an Append that was not acknowledged.
+// appendOutcome is what is known of an Append that was not acknowledged.
 type appendOutcome int
 
 const (
@@ -368,7 +368,7 @@ func (w *crashHarness) appendOne(rng *rand.Rand) error {
 	return err
 }
 
-// raiseMustSurvive says that everything up to pos was promised. w.mu is held.
+// raiseMustSurvive records that everything up to pos was promised. w.mu is held.
 func (w *crashHarness) raiseMustSurvive(pos Position) {
 	n := len(w.history)
 	for n > w.mustSurvive && w.history[n-1].pos > pos {

@@ -40,7 +40,7 @@ var (
 	ErrNoEntries = errors.New("wal: no entries")
 )
 
-// CorruptError says where the log is damaged and how that is known.
+// CorruptError reports where the log is damaged and how that is known.
 type CorruptError struct {
 	Segment string   // file name
 	At      Position // where the first unreadable byte should be

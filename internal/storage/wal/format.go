@@ -78,7 +78,7 @@ type frameInfo struct {
 }
 
 // salt begins the checksum of frames with the identity of the store. So frames of
-// another store do not count, nor do images of frames that a client, who does not
+// another store do not count, nor do images of frames that a client, which does not
 // know the identity, puts into a payload.
 type salt uint32
 
@@ -87,7 +87,7 @@ func saltOf(id [16]byte) salt { return salt(crc32.Checksum(id[:], castagnoli)) }
 func (s salt) checksum(b []byte) uint32 { return crc32.Update(uint32(s), castagnoli, b) }
 
 // magic begins the frames of a store. It is not the same in all, so that a client
-// cannot fill a value with what has to be told from frames by their checksums.
+// cannot fill a value with what resembles frames up to their checksums.
 func (s salt) magic() uint32 { return uint32(s) ^ frameMagic }
 
 func alignToBlock(n int) int { return (n + blockBytes - 1) &^ (blockBytes - 1) }
@@ -227,7 +227,7 @@ func parseHeader(b []byte, id [16]byte) (h header, ok bool, err error) {
 		return h, false, nil
 	}
 	// The version's place and the checksum's reach are fixed for ever, so that a
-	// program can tell a newer format from damage.
+	// program can distinguish a newer format from damage.
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
 		return h, false, fmt.Errorf("%w %d, this program knows %d", ErrVersion, v, formatVersion)
 	}

@@ -71,7 +71,7 @@ func (d directory) List() ([]string, error) {
 	return names, err
 }
 
-// plainFile is a file as every platform has it. Segments hold everybody's data, so
+// plainFile is a file as every platform has it. Segments hold the data of all users, so
 // only the owner may read them.
 type plainFile struct{ *os.File }
 

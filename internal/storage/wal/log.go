@@ -18,16 +18,16 @@ type Log struct {
 
 	// Staging. open is the frame that takes entries; it takes no more, and is nil,
 	// once its leader has its turn, or a fence or the chunk's end is behind it.
-	// Invariant: a frame is staged => busy, so somebody will write it.
+	// Invariant: a frame is staged => busy, so it will be written.
 	current         *Chunk // nil between segments
 	currentReserved bool   // cur was taken from the reserve: for urgent entries only
 	nextOffset      int    // offset in cur where the next frame begins
 	tail            Position
 	openFrame       *writeTask
 	lastShared      bool // the last frame was shared: others are about to append
-	rotating        bool // somebody is exchanging cur
+	rotating        bool // a goroutine is exchanging cur
 
-	// Turns. busy: somebody has the turn. queue: those who wait for it, in log order.
+	// Turns. busy: a goroutine has the turn. queue: those that wait for it, in log order.
 	taskRunning bool
 	taskQueue   []*writeTask
 	lastTask    *writeTask // the newest that got its turn
@@ -55,7 +55,7 @@ type Log struct {
 	chunksInUse int // in use
 	chunkPool   [][]byte
 	entriesBuf  []Entry // a slice of entries for reuse
-	// scratch is for who has the turn: a packed frame is written from there.
+	// scratch is for the holder of the turn: a packed frame is written from there.
 	scratch []byte
 
 	closeOnce sync.Once // of Close
@@ -65,9 +65,9 @@ type Log struct {
 	syncSoon  chan struct{} // much is unsynced
 	// manifestSoon has something in it when much is durable that the manifest does not say.
 	manifestSoon chan struct{}
-	// syncMu is held by who syncs a segment, and taken before mu.
+	// syncMu is held to sync a segment, and taken before mu.
 	syncMu sync.Mutex
-	// manifestMu is held by who writes the manifest, and taken before mu. It guards slot.
+	// manifestMu is held to write the manifest, and taken before mu. It guards slot.
 	manifestMu      sync.Mutex
 	manifestSlot    []byte
 	manifestFile    File
@@ -89,7 +89,7 @@ type segment struct {
 	sealed   bool     // nothing is written to it any more
 	begun    bool     // Open found a header of its own in it
 	misnamed bool     // Open found that it cannot be the segment of its name
-	readers  int      // who must not lose the file: not recycled while above zero
+	readers  int      // readers that must not lose the file: not recycled while above zero
 }
 
 // isEmpty reports whether no frame was written to it.

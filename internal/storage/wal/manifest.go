@@ -359,7 +359,7 @@ func (l *Log) writeManifestInBackground() {
 		if l.isManifestStale() {
 			begin := time.Now()
 			if l.writeManifest() != nil {
-				return // the failure is remembered, and told to the next caller
+				return // the failure is remembered, and returned to the next caller
 			}
 			pause = min(max(manifestTimeShare*time.Since(begin), minManifestPause), maxManifestPause)
 		}

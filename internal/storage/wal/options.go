@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Durability says what an acknowledgement means.
+// Durability specifies what an acknowledgement means.
 type Durability int
 
 const (
@@ -68,7 +68,7 @@ type Options struct {
 	// MinFree is how many bytes of the disk the log leaves to others: with less than
 	// that the disk counts as full. Default 0.
 	MinFree int64
-	// Restored says that the directory may be empty although from is not zero, as in
+	// Restored means that the directory may be empty although from is not zero, as in
 	// a restored backup that has no log yet. The log then begins behind from.
 	// Otherwise that is a gap.
 	Restored bool
@@ -76,7 +76,7 @@ type Options struct {
 	// ManifestFS is the directory of the manifest. Default FS; a directory of its own
 	// keeps it from what happens to the segments.
 	ManifestFS FS
-	// ManifestRequired says that the directory had a manifest: then it is damage if there
+	// ManifestRequired means that the directory had a manifest: then it is damage if there
 	// is none. Otherwise a directory without one is of a program that kept none.
 	ManifestRequired bool
 	// AcceptLoss, if set, lets Open open a damaged log with what is left of it, and is
@@ -91,7 +91,7 @@ type Options struct {
 	Publish func(*Chunk, []Entry)
 	// Seal is called in log order after the last Publish of a chunk, when everything
 	// in it is durable: when the chunk is full, at Close, and for a replayed segment.
-	// The chunk's first reference passes to the callee, who must Release it; nil
+	// The chunk's first reference passes to the callee, which must Release it; nil
 	// releases at once. It must not call Append, Sync or Close.
 	Seal func(*Chunk)
 

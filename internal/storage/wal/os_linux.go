@@ -39,7 +39,7 @@ func (f *osFile) WriteDurable(p []byte, off int64) error {
 		if !errors.Is(err, unix.EINVAL) {
 			return err
 		}
-		// EINVAL says that the file system wants another alignment or no direct
+		// EINVAL means that the file system wants another alignment or no direct
 		// I/O at all. It refused before writing, so nothing is retried here.
 		f.refused.Store(true)
 	}

@@ -60,7 +60,7 @@ func (l *Log) ReadFrom(pos Position, visit func(Entry) error) (Position, error) 
 }
 
 // isFrameEnd reports whether a frame of a segment, or the log before it, ends at a
-// position. It reads all that is before it, for whoever has a position that nothing
+// position. It reads all that is before it, for callers with a position that nothing
 // follows.
 func (l *Log) isFrameEnd(s pinnedSegment, pos Position) bool {
 	if pos == s.prev || pos.sequence() != s.sequence {

@@ -240,8 +240,8 @@ func (l *Log) isDamageAccepted(sequence uint32) bool {
 	})
 }
 
-// moveLostSegments gives the segments behind an end, and files that cannot be segments, another
-// name, for whoever wants to look at them.
+// moveLostSegments renames the segments behind an end, and files that cannot be segments,
+// and so keeps them for inspection.
 func (l *Log) moveLostSegments(end Position) error {
 	var kept []*segment
 	for _, s := range l.spare {

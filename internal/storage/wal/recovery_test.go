@@ -55,7 +55,7 @@ func TestDamageToDurableFramesIsReported(t *testing.T) {
 		for _, clean := range []bool{true, false} {
 			_, places := writeTestLog(t, clean, class)
 			if !clean {
-				places = places[:len(places)-1] // the last frame cannot be told from a torn one
+				places = places[:len(places)-1] // the last frame looks like a torn one
 			}
 			for _, p := range places {
 				at := p.start + rng.IntN(p.end-p.start)

@@ -68,7 +68,7 @@ func (s *frameScanner) parseFrameAt(offset int) (f frameInfo, b []byte, reason s
 	return f, b[:f.bytes], ""
 }
 
-// checkFrame tells bytes of an earlier use of the file, which are whole frames too,
+// checkFrame distinguishes bytes of an earlier use of the file, which are whole frames too,
 // from those of this one.
 func (s *frameScanner) checkFrame(f frameInfo) (reason string) {
 	switch {

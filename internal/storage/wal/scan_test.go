@@ -101,7 +101,7 @@ func checkMutant(seed uint64, how byte, at, length uint16) error {
 	return im.checkScan(got, err, from, to, old)
 }
 
-// checkScan says what a scan must find if the bytes in [from, to) may differ.
+// checkScan checks what a scan found if the bytes in [from, to) may differ.
 func (im segmentImage) checkScan(got []int, err error, from, to int, old segmentImage) error {
 	intact := 0 // frames before the damage
 	for intact < len(im.ends) && im.ends[intact] <= from {

@@ -11,7 +11,7 @@ import (
 )
 
 // Chunk is the image of one segment in memory. Payloads that the log hands out are
-// views into it, valid as long as somebody holds a reference.
+// views into it, valid as long as a reference to it is held.
 type Chunk struct {
 	log  *Log
 	seg  *segment
@@ -176,7 +176,7 @@ func (l *Log) runPreparer() {
 	}
 }
 
-// waitForResources tells that the disk is full, or what else is lacking, and comes back after a
+// waitForResources reports that the disk is full, or what else is lacking, and comes back after a
 // while or when a segment was given back. l.mu is held.
 func (l *Log) waitForResources(lack error) {
 	l.diskFull, l.shortage = true, lack
@@ -294,8 +294,8 @@ func (l *Log) renameSegment(from string, sequence uint32, bytes int) (*segment, 
 	return s, l.addToManifest(s)
 }
 
-// Recycle says that everything up to a position is durable elsewhere, and that Open
-// will be told so. Segments below it serve ReadFrom until Retain is used up, and
+// Recycle declares that everything up to a position is durable elsewhere, and that the next Open
+// gets that position. Segments below it serve ReadFrom until Retain is used up, and
 // are then used again.
 func (l *Log) Recycle(upTo Position) {
 	l.mu.Lock()
@@ -306,7 +306,7 @@ func (l *Log) Recycle(upTo Position) {
 
 // isRecyclable reports whether nothing in the segment is needed by a replay. The last
 // segment that is known to be durable stays even if all of it was applied: without
-// it an Open could not tell a log that was applied from one that was lost. l.mu is
+// it an Open could not distinguish a log that was applied from one that was lost. l.mu is
 // held.
 func (l *Log) isRecyclable(s *segment) bool {
 	if !s.sealed || l.durable.sequence() <= s.sequence {

@@ -200,7 +200,7 @@ func TestAFullDiskRefusesBeforeStagingAndKeepsAReserve(t *testing.T) {
 	if !errors.Is(err, ErrDiskFull) {
 		t.Fatalf("after the reserve: %v", err)
 	}
-	// What was applied makes room, without anybody asking the disk for more.
+	// What was applied makes room, without any request to the disk for more.
 	l.Recycle(l.Committed())
 	eventually.Holds(t, "the reserve is back and one more", func() bool { return ordinary() == nil })
 	// So does space that others give back.
@@ -328,7 +328,7 @@ func TestWantOfFilesPasses(t *testing.T) {
 				for i := 0; err == nil && i < 300; i++ {
 					err = add()
 				}
-				// Who recycles need not create anything.
+				// A log that recycles need not create anything.
 				if !errors.Is(err, ErrNoFiles) && (err != nil || op != "create" || !recycles) {
 					t.Fatalf("%s: %v, want ErrNoFiles", what, err)
 				}

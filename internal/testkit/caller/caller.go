@@ -6,8 +6,8 @@ package caller
 
 import "context"
 
-// WithCancelWhen returns a context that has ended when something is so. Nobody is told of it by
-// Done: who looks sees it.
+// WithCancelWhen returns a context that has ended when something is so. Its Done channel does not
+// report it: a call of Err does.
 func WithCancelWhen(ctx context.Context, so func() bool) context.Context {
 	return cancelWhenCtx{ctx, so}
 }
@@ -28,7 +28,7 @@ func (c cancelWhenCtx) Err() error {
 // Done implements [context.Context].
 func (cancelWhenCtx) Done() <-chan struct{} { return make(chan struct{}) }
 
-// WithOnWait returns a context that calls begun whenever somebody begins to wait for its end,
+// WithOnWait returns a context that calls begun whenever a goroutine begins to wait for its end,
 // or for something else first.
 func WithOnWait(ctx context.Context, begun func()) context.Context { return onWaitCtx{ctx, begun} }
 

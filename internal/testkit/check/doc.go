@@ -2,7 +2,7 @@
 // operations one that a strictly serializable store can give?
 //
 // A test lets clients loose on a store, notes of every call when it was invoked,
-// when it returned and what it told, and hands the notes over. The checkers are
+// when it returned and its result, and hands the notes over. The checkers are
 // pure: the same history gets the same report, word for word.
 //
 //   - [Lists] judges transactions that read lists and append to them. It is
@@ -14,8 +14,8 @@
 //   - Package register, below this one, judges registers with compare-and-swap
 //     key by key.
 //
-// Lists are chosen because they show their past: one read of [1 2 3] tells who
-// wrote before whom. The longest read of each key gives the order of its
+// Lists are chosen because they show their past: one read of [1 2 3] has the order of the
+// three writes. The longest read of each key gives the order of its
 // versions, and from that follow three kinds of edges between transactions:
 //
 //	ww  appended the next element behind it
@@ -24,7 +24,7 @@
 //
 // With real time (rt: returned before the other was invoked) as the fourth, a
 // cycle is a contradiction. What was appended and never read lies behind all that
-// was, in an order that nobody can tell.
+// was, in an unknown order.
 //
 // An operation whose outcome is unknown stays open: it may take effect at any
 // time after its invocation, or never. It counts as committed if and only if a

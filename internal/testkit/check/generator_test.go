@@ -52,7 +52,7 @@ type runningTxn struct {
 	index    int // its place in the history
 	next     int // step
 	snapshot map[string][]uint64
-	isOrphan bool // nobody waits for it
+	isOrphan bool // no client waits for it
 }
 
 // run returns a history.
@@ -89,7 +89,7 @@ func (g *generator) run() []Txn {
 		executed := r.next == len(txn.Ops)
 		switch roll := g.rng.IntN(100); {
 		case roll < g.Faulty:
-			// Nobody hears of it any more; of its reads those are known that were
+			// The outcome gets lost; of its reads those are known that were
 			// answered.
 			r.isOrphan = true
 			if !executed {

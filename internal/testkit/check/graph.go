@@ -31,8 +31,8 @@ type arc struct {
 // graph has a node for each transaction (committed or not), then one for each
 // key, and one for each barrier of real time.
 //
-// A key's node stands between those that read or wrote the last version that
-// anybody saw and those that appended what nobody saw: as many arcs as there are
+// A key's node stands between those that read or wrote the last version that was
+// read and those that appended what was never read: as many arcs as there are
 // transactions, not pairs of them.
 type graph struct {
 	txnCount     int   // number of transactions

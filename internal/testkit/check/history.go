@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Status tells how a call ended.
+// Status is how a call ended.
 type Status uint8
 
 const (
-	// Unknown means that nobody was told: the call took effect at some time
+	// Unknown means that the call was never answered: it took effect at some time
 	// after its invocation, or will, or never does. A timeout is Unknown.
 	Unknown Status = iota
 	// OK means that the call was acknowledged.
@@ -59,7 +59,7 @@ func (c Call) String() string {
 type Op struct {
 	// Key names the list.
 	Key string
-	// Read tells a read from an append.
+	// Read distinguishes a read from an append.
 	Read bool
 	// Element is what an append added.
 	Element uint64

@@ -56,8 +56,8 @@ type Claim struct {
 	Call
 	Cabin    string
 	Customer uint64
-	// Won tells what an acknowledged call was told: the cabin is theirs, or
-	// somebody else's.
+	// Won is the result of an acknowledged call: the cabin is theirs, or
+	// another client's.
 	Won bool
 }
 
@@ -70,7 +70,7 @@ type Booked struct {
 	Owners map[string]uint64
 }
 
-// Bookings reports whether every cabin has at most one acknowledged winner, who
+// Bookings reports whether every cabin has at most one acknowledged winner, which
 // owns it in the end, and whether acknowledged <= counter <= acknowledged + unknown.
 // Bookings are never given back in this workload.
 func Bookings(claims []Claim, end Booked) *Report {
@@ -106,7 +106,7 @@ func Bookings(claims []Claim, end Booked) *Report {
 	return r
 }
 
-// checkOwners compares who owns the cabins with who was told so.
+// checkOwners compares the owners of the cabins with the acknowledged winners.
 func checkOwners(r *Report, claims []Claim, owners map[string]uint64, winner map[string]int, maybe map[string][]uint64) {
 	for _, cabin := range slices.Sorted(maps.Keys(winner)) {
 		w := winner[cabin]
@@ -133,15 +133,15 @@ type Count struct {
 	Call
 	// Delta is what the call adds.
 	Delta int64
-	// Told tells that an acknowledged call was told the counter, with its own
-	// Delta in it, and Value what it was told.
+	// Told reports whether an acknowledged call returned the counter, with its own
+	// Delta in it, and Value is that result.
 	Told  bool
 	Value int64
 }
 
-// Counter reports whether every value that was told lies between what must have
+// Counter reports whether every value that was returned lies between what must have
 // been added by then and what may have been. If nothing is ever taken away,
-// values also never fall in real time, and no two additions are told the same
+// values also never fall in real time, and no two additions return the same
 // one. That is less than linearizability, and takes a sort.
 func Counter(calls []Count) *Report {
 	r := &Report{Calls: len(calls)}

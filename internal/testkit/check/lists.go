@@ -49,18 +49,18 @@ type listChecker struct {
 type listKey struct {
 	name string
 	// versions is the longest read, so the order in which elements came;
-	// reader is who saw it.
+	// reader is the transaction that saw it.
 	versions []uint64
 	reader   int32
 	// elementAt has the element at each place of versions. Invariant: one that does
 	// not count (garbage, failed, a duplicate) is none.
 	elementAt []int32
 	// unseen are committed elements that no read shows: they lie behind all
-	// versions, in an order that nobody knows.
+	// versions, in an unknown order.
 	unseen []int32
 	// lastAppended is the element that was registered last.
 	lastAppended int32
-	// lastReader is who read it last, by invocation.
+	// lastReader is the last reader, by invocation.
 	lastReader int32
 }
 
@@ -74,7 +74,7 @@ type element struct {
 	hasNext bool
 	// position is where it stands in key.versions, or none.
 	position int32
-	// forked tells that only a read off the order shows it: nothing is known.
+	// forked reports whether only a read off the order shows it: nothing is known.
 	forked bool
 }
 
@@ -332,7 +332,7 @@ func (l *listChecker) reportFork(r keyRead) {
 	}
 }
 
-// findLost gathers what nobody saw, and reports what somebody should have.
+// findLost gathers what no read saw, and reports what some read should have seen.
 func (l *listChecker) findLost() {
 	for n := range l.elements {
 		e := &l.elements[n]

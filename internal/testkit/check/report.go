@@ -16,8 +16,8 @@ var (
 	ErrHistory = errors.New("check: the history was recorded wrongly")
 )
 
-// maxKeptAnomalies is how many anomalies of a kind a report tells in full: more of the same
-// help nobody.
+// maxKeptAnomalies is how many anomalies of a kind a report describes in full: more of the same
+// are of no help.
 const maxKeptAnomalies = 10
 
 // Report is a verdict and what it rests on.
@@ -70,7 +70,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%w\n%v", ErrAnomaly, r)
 }
 
-// String tells the counts, then each anomaly.
+// String prints the counts, then each anomaly.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d calls, %d judged, %d reads: ", r.Calls, r.Judged, r.Reads)
@@ -148,7 +148,7 @@ const (
 
 	// Duplicate: one read shows an element twice.
 	Duplicate Kind = "duplicate"
-	// Garbage: a read shows an element that nobody appended there.
+	// Garbage: a read shows an element that was never appended there.
 	Garbage Kind = "garbage"
 	// Lost: an acknowledged write is missing from what was read later.
 	Lost Kind = "lost"
@@ -213,7 +213,7 @@ func sortKinds(counts map[Kind]int) []Kind {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b Kind) int { return cmp.Compare(kindRank(a), kindRank(b)) })
 }
 
-// Edge says why one transaction of a cycle must come before the next.
+// Edge is the reason why one transaction of a cycle must come before the next.
 type Edge struct {
 	// From and To are indices in the history.
 	From, To int

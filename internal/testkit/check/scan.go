@@ -19,7 +19,7 @@ type Scan struct {
 	// Start is the first key of the range, End the first behind it. An empty End
 	// is no end.
 	Start, End string
-	// Reverse tells that keys are listed from the last to the first.
+	// Reverse reports whether keys are listed from the last to the first.
 	Reverse bool
 	// Limit is the most keys that are listed, 0 for no limit.
 	Limit int
@@ -33,7 +33,7 @@ type Scan struct {
 // and concurrent ones may or may not. Each key is judged by itself; that a scan
 // shows one instant is for [Lists] to check.
 //
-// The call of anomaly i is scan i; changes are told in its text.
+// The call of anomaly i is scan i; changes are described in its text.
 func Scans(changes []Change, scans []Scan) *Report {
 	r := &Report{Calls: len(changes) + len(scans)}
 	byKey := map[string][]Change{}
@@ -103,7 +103,7 @@ func (s Scan) isBeyondLimit(k string, sorted []string) bool {
 	return s.Reverse && k < sorted[0] || !s.Reverse && k > sorted[len(sorted)-1]
 }
 
-// String tells the call, the range and the number of keys.
+// String prints the call, the range and the number of keys.
 func (s Scan) String() string {
 	return fmt.Sprintf("%v: scan [%q,%q) reverse %v limit %d lists %d keys", s.Call, s.Start, s.End, s.Reverse, s.Limit, len(s.Keys))
 }

@@ -31,7 +31,7 @@ var cycleClasses = []cycleClass{
 	{G2RealTime, rw, anyEdge},
 }
 
-// classify tells what a cycle is by what it has.
+// classify returns what a cycle is by what it has.
 func (c cycle) classify() Kind {
 	var has edgeKinds
 	reads := 0
@@ -71,7 +71,7 @@ func (c cycle) shapeName(l *listChecker) string {
 	}
 	oneKey := func() bool { return l.elements[c[0].element].key == l.elements[c[1].element].key }
 	switch {
-	case is(ww, rw) && oneKey(), is(rw, rw) && oneKey(): // in the latter, nobody knows whose update
+	case is(ww, rw) && oneKey(), is(rw, rw) && oneKey(): // in the latter, it is unknown whose update
 		return "lost update"
 	case is(wr, rw):
 		return "fractured read"
@@ -305,7 +305,7 @@ func (s *search) followArcs(at, goal int32, kinds edgeKinds, on bool) bool {
 			}
 			continue
 		}
-		if on { // beyond a key's node nobody need look twice
+		if on { // beyond a key's node a second look is not needed
 			if s.visitedBy[a.to] == s.pathNumber {
 				continue
 			}

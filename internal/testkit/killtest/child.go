@@ -18,7 +18,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/check/register"
 )
 
-// config is what a child is told.
+// config is the configuration of a child.
 type config struct {
 	Dir            string
 	Stores, Groups int
@@ -26,7 +26,7 @@ type config struct {
 	Seed           uint64
 	// Life is the number of the child: what it writes is not written by another.
 	Life int
-	// Last tells that it is not killed: it works for a while, comes to rest, closes.
+	// Last reports whether it is not killed: it works for a while, comes to rest, closes.
 	Last bool
 	// Patient makes the last one wait also for groups that are removed only when
 	// their decisions are old.
@@ -71,13 +71,13 @@ func (c *config) timeout() time.Duration {
 	return childTimeout
 }
 
-// runChild does what it is told on in until it is killed, or the end.
+// runChild executes the commands on in until it is killed, or the end.
 func runChild(in io.Reader, out io.Writer) error {
 	c := &child{eventWriter: &eventWriter{out: out}}
 	if err := json.NewDecoder(in).Decode(&c.config); err != nil {
 		return fmt.Errorf("what to do: %w", err)
 	}
-	go func() { // whoever started it is gone
+	go func() { // the parent process is gone
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(1)
 	}()
@@ -105,7 +105,7 @@ func runChild(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// openStore opens the store, tells what it found, and fills it at the first time.
+// openStore opens the store, reports what it found, and fills it at the first time.
 func (c *child) openStore() error {
 	d, err := cleave.ParseDurability(c.Durability)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *child) resumeJob(s cleave.JobStatus) error {
 	return nil
 }
 
-// locateKey returns where a key is: its first letter tells the keyspace.
+// locateKey returns where a key is: its first letter selects the keyspace.
 func (c *child) locateKey(key string) (*cleave.Keyspace, []byte) {
 	if key[0] == 'h' {
 		return c.hash, []byte(key)
@@ -278,15 +278,15 @@ type event struct {
 type jobState struct {
 	ID          uint64
 	Kind, Phase string
-	// Between tells that it is a move from one store to another.
+	// Between reports whether it is a move from one store to another.
 	Between bool `json:",omitempty"`
-	// Ended and Undone tell how it ended, Why for what reason.
+	// Ended and Undone report how it ended, Why for what reason.
 	Ended, Undone bool   `json:",omitempty"`
 	Why           string `json:",omitempty"`
 }
 
 // clientCall is one call of a client: one of these, with what was asked, and in an answer
-// what was told too. A transfer between accounts has none.
+// the result too. A transfer between accounts has none.
 type clientCall struct {
 	Status   check.Status
 	Register *register.Call  `json:",omitempty"`
@@ -297,7 +297,7 @@ type clientCall struct {
 	Change   *check.Change   `json:",omitempty"`
 	Scan     *check.Scan     `json:",omitempty"`
 	Lease    *lease          `json:",omitempty"`
-	// Look tells that it reads everything, and Rows what it read.
+	// Look reports whether it reads everything, and Rows what it read.
 	Look bool              `json:",omitempty"`
 	Rows map[string]string `json:",omitempty"`
 	// Request is the request id, if it has one: then it is the same call as any other
@@ -339,7 +339,7 @@ func (s *eventWriter) writeEvent(e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.out.Write(append(line, '\n')); err != nil {
-		os.Exit(1) // nobody listens
+		os.Exit(1) // the reader is gone
 	}
 }
 

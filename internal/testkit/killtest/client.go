@@ -74,7 +74,7 @@ func (c *client) step() {
 	}
 }
 
-// runCall says what is asked, does it, and says what came of it.
+// runCall reports what is asked, does it, and reports what came of it.
 func (c *client) runCall(ask clientCall, f func(*clientCall) error) bool {
 	c.writeEvent(event{Say: eventCall, Client: c.id, Call: &ask})
 	err := f(&ask)
@@ -92,7 +92,7 @@ func (c *client) runCall(ask clientCall, f func(*clientCall) error) bool {
 	return err == nil
 }
 
-// nextNumber returns one that nobody else uses in any life.
+// nextNumber returns one that is unique across all lives.
 func (c *child) nextNumber() uint64 { return uint64(c.Life+1)<<32 | c.serial.Add(1) }
 
 // keyGeneration names the keys of now: some live through a kill or two, and none is
@@ -221,7 +221,7 @@ func (c *client) addOnce(r request) {
 	}
 }
 
-// retryPending asks one of the requests that nobody has heard an answer to, if there is
+// retryPending repeats one of the requests that have had no answer, if there is
 // one.
 func (c *client) retryPending() bool {
 	c.mu.Lock()

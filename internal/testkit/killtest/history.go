@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/check/register"
 )
 
-// history is what all clients of all lives were told.
+// history is the results of all clients of all lives.
 type history struct {
 	lastTick int64
 	// openCalls are the calls of this life without an answer, by client, and begun when
@@ -76,7 +76,7 @@ func (h *history) recordAnswer(client int, c clientCall) {
 	h.addCall(client, c, check.Call{Client: client, Invoke: o.begunAt, Return: h.lastTick, Status: c.Status})
 }
 
-// recordKill ends a life: nobody hears answers to what is open. It returns how many these
+// recordKill ends a life: what is open gets no answer. It returns how many requests these
 // are.
 func (h *history) recordKill() int {
 	n := len(h.openCalls)
@@ -164,7 +164,7 @@ func (h *history) listRequests() (pending, answered []request) {
 }
 
 // addSnapshot takes a view of all rows apart: it is a read of each kind. What is not there
-// counts too, if somebody has written it.
+// counts too, if a client has written it.
 func (h *history) addSnapshot(rows map[string]string, at check.Call) {
 	h.finalRows = rows
 	number := func(key string) uint64 {

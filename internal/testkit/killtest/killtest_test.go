@@ -33,8 +33,8 @@ func buildChild(t *testing.T) string {
 	return self
 }
 
-// Whatever is killed when, and however shards move: what clients were told is what
-// one store could have told them, and what is on disk is that and nothing else.
+// Whatever is killed when, and however shards move: the results of clients are what
+// one store could have returned, and what is on disk is that and nothing else.
 func TestPromisesAreKeptOverKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some seconds")

@@ -178,7 +178,7 @@ func (r *reshaper) controlJob(job *cleave.Job) {
 	}
 }
 
-// watchJob tells of each phase of a job that it sees, and of its end.
+// watchJob reports each phase of a job that it sees, and its end.
 func (c *child) watchJob(j *cleave.Job) {
 	last := ""
 	for {

@@ -19,14 +19,14 @@ import (
 // childEnv is set in the environment of a child.
 const childEnv = "CLEAVE_ORDEAL_CHILD"
 
-// options say what a run is like.
+// options are the parameters of a run.
 type options struct {
 	Seed           uint64
 	Stores, Groups int
 	Durability     string
 	// Lives is how many children are killed.
 	Lives int
-	// Patient and Contended are told to each.
+	// Patient and Contended are passed to each.
 	Patient, Contended bool
 }
 
@@ -36,9 +36,9 @@ type killTest struct {
 	exePath, dir string
 	rng          *rand.Rand
 	history      *history
-	// isCreated tells that the store was open once.
+	// isCreated reports whether the store was open once.
 	isCreated bool
-	// openJobs are those that were heard of and not of their end, endedJobs those with one.
+	// openJobs are those whose end was not reported yet, endedJobs those with one.
 	openJobs  map[uint64]jobState
 	endedJobs map[uint64]bool
 	totals    map[string]int
@@ -194,10 +194,10 @@ func (r *killTest) runLife(c config, a killPoint) error {
 	return nil
 }
 
-// errChildDied means that a child ended that nobody has killed.
+// errChildDied means that a child ended without being killed.
 var errChildDied = errors.New("a child died by itself")
 
-// listener hears one child.
+// listener reads the output of one child.
 type listener struct {
 	*killTest
 	target killPoint
@@ -328,7 +328,7 @@ func (l *listener) recordJobEnd(j jobState) {
 }
 
 // compareFoundJobs compares the jobs that a child finds with those that were under way: each
-// that was heard of is durable.
+// that was reported is durable.
 func (l *listener) compareFoundJobs(jobs []jobState) {
 	here := map[uint64]jobState{}
 	for _, j := range jobs {

@@ -16,7 +16,7 @@ func parseElements(value string) (list []uint64) {
 	for _, f := range strings.Fields(value) {
 		n, err := strconv.ParseUint(f, 10, 64)
 		if err != nil {
-			n = 0 // which nobody has appended
+			n = 0 // which was never appended
 		}
 		list = append(list, n)
 	}
@@ -53,8 +53,8 @@ func (c *client) runListOp() {
 }
 
 // runContendedOp does something with the same two lists as others, which are often on two
-// stores: it reads both and appends to one, appends to one, or reads both. Who reads
-// one and writes the other is overtaken by the others unless he locks what he reads.
+// stores: it reads both and appends to one, appends to one, or reads both. A client that reads
+// one and writes the other is overtaken by the others unless it locks what it reads.
 func (c *client) runContendedOp() {
 	keys := c.nextListKeys()
 	keys = []string{keys[0], keys[len(keys)-1]}

@@ -111,18 +111,18 @@ func (c *client) fillHash(key string, n register.Value, apart bool) error {
 	})
 }
 
-// A lease is a key that expires: who sets it while it is absent has it until then,
+// A lease is a key that expires: the client that sets it while it is absent has it until then,
 // wherever its shard moves and however often the process is killed.
 type lease struct {
 	Key string
 	For time.Duration
-	// Asked and Told are when the call began and ended, by the machine's clock: who was
-	// told that the lease is his has it from then on, for as long as it was asked for.
+	// Asked and Told are when the call began and ended, by the machine's clock: a client whose
+	// call got the lease has it from then on, for as long as it was asked for.
 	Asked, Told time.Time
 	Won         bool
 }
 
-// endsAt is when its holder must let go. Groups count whole milliseconds: a lease may end as
+// endsAt is when its holder must release it. Groups count whole milliseconds: a lease may end as
 // much earlier.
 func (l *lease) endsAt() time.Time { return l.Asked.Add(l.For - time.Millisecond) }
 
@@ -159,7 +159,7 @@ func (c *client) acquireLease() {
 	})
 }
 
-// waitLeasesEnded waits until nobody has a lease. One that lost its end on the way is never over:
+// waitLeasesEnded waits until no lease is held. One whose end was lost on the way is never over:
 // that is noticed as a child that is stuck.
 func (c *child) waitLeasesEnded() {
 	for _, key := range leaseKeys() {
@@ -183,7 +183,7 @@ func checkLeases(all []lease) (wrong []error) {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), a.Told.Compare(b.Told))
 	})
 	for i, l := range all {
-		// Another may have been given before it and be told later.
+		// Another may have been given before it and reported later.
 		for _, next := range all[i+1:] {
 			if next.Key != l.Key || !next.Told.Before(l.endsAt()) {
 				break

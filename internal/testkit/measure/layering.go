@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// layering says how many calls between the files of a package go against the best order of the
+// layering is how many calls between the files of a package go against the best order of the
 // files that was found. In a package that reads top to bottom, files call only files below them.
 //
 // Calls are found by names. A call f() goes to the function f of the package, unless the file or a

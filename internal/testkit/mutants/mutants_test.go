@@ -54,8 +54,8 @@ var (
 // moduleRoot is where the module is.
 var moduleRoot = filepath.Join("..", "..", "..")
 
-// mutants are all rules of the tree that can be broken on purpose, and who
-// stands guard. The histories see from the outside what the small tests see
+// mutants are all rules of the tree that can be broken on purpose, and the tests
+// that guard them. The histories see from the outside what the small tests see
 // from within.
 var mutants = map[string][]guard{
 	"wal-torn-frame-accepted":  {guardLog},

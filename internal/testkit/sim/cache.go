@@ -7,7 +7,7 @@ import (
 )
 
 // A cache of registers, loaded by reads and invalidated by the feed, as package cache has
-// them: whether a load is good for one who asks, and may be kept, is decided by package
+// them: whether a load is good for a given caller, and may be kept, is decided by package
 // fresh. One load at a time for each key, what waits for it, and that a key is invalidated
 // before its place counts as passed follows cache/flight.go and cache/follow.go, whose
 // loads are goroutines and whose values are in a library.
@@ -16,9 +16,9 @@ type cacheModel struct {
 	w      *world
 	rng    *rand.Rand
 	epochs freshness.EpochClock
-	// cursor is the place up to which all was heard; nil while no feed is followed.
+	// cursor is the place up to which all was received; nil while no feed is followed.
 	cursor feedCursor
-	// heardCommits are the last commits that it has heard of, by position. Nobody may be given
+	// heardCommits are the last commits that it was notified of, by position. No caller may get
 	// something older.
 	heardCommits map[string]uint64
 	values       map[string]cachedValue
@@ -31,10 +31,10 @@ type cachedValue struct {
 	serial uint64
 }
 
-// cachedLoad is a load under way, with those who wait for it.
+// cachedLoad is a load under way, with its waiters.
 type cachedLoad struct {
 	freshness.Load
-	waiters []uint64 // what had been heard when each of them came
+	waiters []uint64 // what had been received when each of them came
 	next    *cachedLoad
 }
 
@@ -75,7 +75,7 @@ func (c *cacheModel) runCache() {
 	}
 }
 
-// resumeFeed follows the feed from now on. Who waits for a place before it waits no more.
+// resumeFeed follows the feed from now on. A waiter for a place before it waits no more.
 func (c *cacheModel) resumeFeed() {
 	here, ok := c.w.endCursor()
 	if !ok {
@@ -88,7 +88,7 @@ func (c *cacheModel) resumeFeed() {
 	}
 }
 
-// readChanges hears of changes.
+// readChanges receives changes.
 func (c *cacheModel) readChanges(from, limit int) {
 	t := feedTail{w: c.w, cursor: c.cursor}
 	t.readStore(from, limit, func(x *observedCommit) bool {
@@ -105,7 +105,7 @@ func (c *cacheModel) readChanges(from, limit int) {
 	})
 }
 
-// checkValue checks that somebody who came when so much had been heard is given nothing older.
+// checkValue checks that a caller that came when so much had been received gets nothing older.
 func (c *cacheModel) checkValue(k string, serial, heard uint64, what string) {
 	if serial < heard {
 		c.w.failf("a cache gives %q as of commit %d, %s, and had heard of %d", k, serial, what, heard)

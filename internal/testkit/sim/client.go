@@ -30,7 +30,7 @@ func firstBoundaries() []partition.Position {
 	return b
 }
 
-// client does one thing after the other, and notes what it hears.
+// client does one thing after the other, and notes its results.
 type client struct {
 	w       *world
 	id      int
@@ -53,7 +53,7 @@ type op struct {
 	attempt  int
 	backoffs int
 	timerID  int // names the last one
-	// onRetry, if set, begins anew what has failed. It is told whether that was by
+	// onRetry, if set, begins anew what has failed. Its argument reports whether that was by
 	// its own will: cancelled.
 	onRetry   func(cancelled bool)
 	cancelled bool
@@ -163,7 +163,7 @@ func (o *op) sendVisit(p partition.Position, safe bool, v visit, heard func(comm
 		}
 		reply, err := v(place)
 		if w.homeDisk(to).hasFailed {
-			return // nobody hears of it
+			return // the reply is lost
 		}
 		if err == nil {
 			err = reply.Err
@@ -177,7 +177,7 @@ func (o *op) sendVisit(p partition.Position, safe bool, v visit, heard func(comm
 	})
 }
 
-// handleReply goes on with an answer: it is heard, or the visit is sent again, or the op ends.
+// handleReply goes on with an answer: it is received, or the visit is sent again, or the op ends.
 func (o *op) handleReply(by partition.GroupID, safe bool, reply command.Reply, err error, again func(int64), heard func(command.Reply)) {
 	w := o.c.w
 	switch {
@@ -197,7 +197,7 @@ func (o *op) handleReply(by partition.GroupID, safe bool, reply command.Reply, e
 	case err != nil && reply.Err == nil:
 		w.failf("%v fails: %w", by, err)
 	default:
-		o.attempt++ // it may come twice, and is heard once
+		o.attempt++ // it may come twice, and counts once
 		heard(reply)
 	}
 }

@@ -58,7 +58,7 @@ func (d *disk) openGroup(id partition.GroupID) bool {
 	}
 	d.w.must(err, "open a group")
 	d.hosts[id] = protocol.GroupHost{Group: g, Store: d.store}
-	delete(d.w.clocksMS, id) // what it has told of the time holds, see leases.go; what nobody was told may not
+	delete(d.w.clocksMS, id) // what it has reported of the time holds, see leases.go; what it has not reported may not
 	return true
 }
 
@@ -200,7 +200,7 @@ func (w *world) findDisk(p protocol.GroupHost) *disk {
 // isDiskFull reports whether an error says that a disk is full: nothing has happened.
 func isDiskFull(err error) bool { return errors.Is(err, store.ErrDiskFull) }
 
-// isReplyLost reports whether an error is one of which nobody hears, because the store has
+// isReplyLost reports whether the reply with an error gets lost, because the store has
 // died of it. Then nothing may have been acknowledged.
 func (w *world) isReplyLost(d *disk, err error) bool {
 	if d.hasFailed && err == nil {

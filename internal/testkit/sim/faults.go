@@ -15,10 +15,10 @@ import (
 
 func newRequest(c command.Command) group.Request { return group.Request{Command: c} }
 
-// rollbackPhases are phases that few come to unless somebody changes their mind.
+// rollbackPhases are phases that few come to unless a client cancels.
 var rollbackPhases = []string{"undoing", "thawing", "abandoning", "wiping", "dismissing", "stopping", "unmarking"}
 
-// cancelPerMille is how often somebody does, in a thousand.
+// cancelPerMille is how often one does, in a thousand.
 func (w *world) cancelPerMille() int {
 	for _, p := range rollbackPhases {
 		if strings.HasSuffix(w.cfg.Aim.Phase, p) {
@@ -37,7 +37,7 @@ func (w *world) aimedJobPhase() string {
 	return phase
 }
 
-// compositePerMille is how often somebody asks for such a job, in a thousand wishes.
+// compositePerMille is how often such a job is asked for, in a thousand wishes.
 func (w *world) compositePerMille() int {
 	if w.aimedJobPhase() != "" {
 		return 500
@@ -45,7 +45,7 @@ func (w *world) compositePerMille() int {
 	return 60
 }
 
-// onPhaseEntered is told of each phase that a transaction or a job comes to.
+// onPhaseEntered is called with each phase that a transaction or a job comes to.
 func (w *world) onPhaseEntered(phase string) {
 	if w.isQuiescing {
 		return
@@ -61,7 +61,7 @@ func (w *world) onPhaseEntered(phase string) {
 	}
 }
 
-// injectFault lets a fault happen to everybody now.
+// injectFault lets a fault happen to all now.
 func (w *world) injectFault(f Fault) {
 	if w.isQuiescing {
 		return
@@ -99,7 +99,7 @@ func (w *world) listOpenPhases() (phases []string) {
 	w.txnDrivers = kept
 	for _, j := range w.listOpenJobs() {
 		now := jobPhaseName(&j)
-		for _, d := range w.jobDrivers { // who goes by what is stored may be further
+		for _, d := range w.jobDrivers { // a driver that goes by what is stored may be further
 			if h := d.jobs[j.ID]; h != nil && h.stored.Rev == j.Rev && h.record.Rev > j.Rev {
 				now = d.phaseName(&h.record)
 			}
@@ -117,8 +117,8 @@ func (w *world) crashDisk(d *disk) {
 	}
 }
 
-// crashFailedDisks takes stores down that a failed write has ended: whoever waits for an answer
-// waits in vain.
+// crashFailedDisks takes stores down that a failed write has ended: a client that waits for an
+// answer waits in vain.
 func (w *world) crashFailedDisks() {
 	for _, d := range w.disks {
 		if d.hasFailed {
@@ -142,8 +142,8 @@ func (w *world) reopenDisk(d *disk) {
 	}
 }
 
-// checkNewestVersion looks which map there is, after one was stored of which nobody heard,
-// or was not.
+// checkNewestVersion looks which map there is, after one was stored whose answer was lost,
+// or was not stored.
 func (w *world) checkNewestVersion() {
 	if !w.hasUnknownWrite {
 		return
@@ -202,13 +202,13 @@ func (w *world) scheduleBackground() {
 	}
 }
 
-// sweepKeys is how many keys that nobody asks for again are read in a row. Some sweeps fill a
+// sweepKeys is how many keys that are never asked for again are read in a row. Some sweeps fill a
 // cache.
 const sweepKeys = 60
 
-// schedulePins lets somebody pin and unpin the rows of clients in the stores, whether the keys
-// are theirs or not, and sweep over keys that are not there, so that rows are evicted,
-// and turned away. Nobody may notice. It draws by itself: the rest of the world is what it
+// schedulePins pins and unpins the rows of clients in the stores, whether the keys
+// are theirs or not, and sweeps over keys that do not exist, so that rows are evicted,
+// and turned away. No client may notice. It draws by itself: the rest of the world is what it
 // would be without.
 func (w *world) schedulePins() {
 	draw := rand.New(rand.NewPCG(w.cfg.Seed, 0x9145))

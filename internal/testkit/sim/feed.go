@@ -16,7 +16,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// Somebody reads the feed, by package feed as package cleave does. What it is told is
+// The feed has a reader, which uses package feed as package cleave does. What it gets is
 // held against what the world has seen commits do: all of it, whole, once, and what was
 // done to one key in its order. Others make something of it: see hub and cached.
 
@@ -89,7 +89,7 @@ func (d *disk) findCommitAfter(at wal.Position) int {
 	return n
 }
 
-// findStoreNumber tells which store is which.
+// findStoreNumber returns the number of a store.
 func (w *world) findStoreNumber(s *store.Store) int {
 	return slices.IndexFunc(w.disks, func(d *disk) bool { return d.store == s })
 }
@@ -134,7 +134,7 @@ type feedTail struct {
 }
 
 // readStore reads commits of a store, and reports whether there were any. It goes on behind
-// what was heard until somebody wants no more for now.
+// what was received until hear wants no more for now.
 func (t *feedTail) readStore(from, limit int, hear func(*observedCommit) bool) bool {
 	d := t.w.disks[from]
 	if d.store == nil || d.hasFailed {
@@ -214,7 +214,7 @@ func newFeedReader(w *world) *feedReader {
 func (w *world) scheduleEveryWith(rng *rand.Rand, period int64, do func()) {
 	delay := rng.Int64N(period)
 	if w.isQuiescing {
-		delay *= 10 // nobody is in a hurry
+		delay *= 10 // there is no hurry
 	}
 	w.scheduleAfter(delay, func() {
 		do()
@@ -248,7 +248,7 @@ func (r *feedReader) readSome() {
 	}
 }
 
-// checkCommit checks that what is done to a key is told in its order.
+// checkCommit checks that what is done to a key comes in its order.
 func (r *feedReader) checkCommit(c *observedCommit) {
 	for _, row := range c.rows {
 		if last := r.state.lastCommits[row.key]; last >= c.serial {
@@ -261,7 +261,7 @@ func (r *feedReader) checkCommit(c *observedCommit) {
 	r.w.addCount("commits told by the feed")
 }
 
-// checkComplete checks that all was told, when there is no more to come.
+// checkComplete checks that all has come, when there is no more to come.
 func (r *feedReader) checkComplete() {
 	t := feedTail{w: r.w, cursor: r.state.cursor}
 	t.readToEnd(func(c *observedCommit) bool {

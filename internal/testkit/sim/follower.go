@@ -23,7 +23,7 @@ import (
 type hub struct {
 	w   *world
 	rng *rand.Rand
-	// cursor is behind all that followers were told of; nil while nobody reads.
+	// cursor is behind all that followers were sent; nil while there is no reader.
 	cursor    feedCursor
 	followers []*follower
 }
@@ -40,7 +40,7 @@ type follower struct {
 	// catchUp reads up to where the hub takes over, into waits; nil if it has.
 	catchUp        *feedTail
 	catchUpPending watchbuffer.Buffer[feedCursor, *observedRow]
-	// lastCommits are commits that keys were told as of since it has read rows.
+	// lastCommits are commits that keys were reported as of since it has read rows.
 	lastCommits map[string]uint64
 }
 
@@ -116,7 +116,7 @@ func (h *hub) readStore(from, limit int) bool {
 				f.enqueueChange(from, c.endPosition, &observedRow{c.rows[i], c.serial}, h.cursor)
 			}
 		}
-		h.cursor = slices.Clone(t.cursor) // when all were told
+		h.cursor = slices.Clone(t.cursor) // when all were notified
 		return true
 	})
 	h.cursor = t.cursor
@@ -193,7 +193,7 @@ func (f *follower) offeredCursor() feedCursor {
 // joinHub lets it go on from its cursor.
 func (f *follower) joinHub() {
 	if f.joinedAt != nil {
-		f.lastCommits = nil // it may hear again what it has heard
+		f.lastCommits = nil // it may receive again what it has received
 	}
 	f.pending.Clear()
 	f.hasOverflowed, f.knownUntil, f.catchUp = false, nil, nil
@@ -294,7 +294,7 @@ func (f *follower) readPage() {
 func pickWith[T any](rng *rand.Rand, list []T) T { return list[rng.IntN(len(list))] }
 
 // readCommittedRows returns the rows of a span as they are committed, unless some of it is served by
-// nobody at the moment.
+// no group at the moment.
 func (w *world) readCommittedRows(s partition.Span) (rows map[string][]byte, ok bool) {
 	rows = map[string][]byte{}
 	reached := s.Start

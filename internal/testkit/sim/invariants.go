@@ -264,7 +264,7 @@ func (l finalReader) readField(k string) []byte {
 	return l.evalCommand(k, &command.HGet{Key: positionOf(k), Field: hashFields[0]}).Bytes
 }
 
-// newCall is one by nobody, after all others.
+// newCall is a call without a client, after all others.
 func (l finalReader) newCall() check.Call {
 	return check.Call{Client: -1, Invoke: l.w.nextTick(), Return: l.w.nextTick(), Status: check.OK}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// jobDriver is somebody who drives jobs. It remembers records, and may be overtaken.
+// jobDriver drives jobs. It remembers records, and may be overtaken.
 type jobDriver struct {
 	w    *world
 	jobs map[ownership.JobID]*knownJob
@@ -28,7 +28,7 @@ type knownJob struct {
 	// stored is the record in the catalog: job, or one from which that follows, see
 	// mover.Passing.
 	stored mover.Job
-	// isStoring tells that another record is on its way to the catalog. What happens
+	// isStoring reports whether another record is on its way to the catalog. What happens
 	// meanwhile is lost, and a Timeout makes up for it.
 	isStoring bool
 }
@@ -70,7 +70,7 @@ func (d *jobDriver) pollJobs() {
 		w.must(err, "the records of jobs")
 		for _, j := range jobs {
 			if j.Phase.IsFinal() {
-				if _, open := w.openJobs[j.ID]; open { // nobody heard of its end
+				if _, open := w.openJobs[j.ID]; open { // the report of its end was lost
 					w.trackJob(j)
 				}
 				delete(d.jobs, j.ID)
@@ -167,7 +167,7 @@ func (d *jobDriver) setRecord(h *knownJob, next mover.Job, effects []mover.Effec
 	}
 }
 
-// reportedSwap is a Swap of which the world hears.
+// reportedSwap is a Swap that is reported to the world.
 type reportedSwap struct {
 	protocol.SwapJob
 	w *world
@@ -209,7 +209,7 @@ func (w *world) trackJob(j mover.Job) {
 // sendEvent sends an event back to the driver.
 func (d *jobDriver) sendEvent(j mover.Job, ev mover.Event) {
 	if f, ok := ev.(mover.Failed); ok && (isGroupNotOpen(f.Err) || errors.Is(f.Err, group.ErrUnknown) || errors.Is(f.Err, group.ErrFailed)) {
-		return // nobody is there to say so
+		return // there is no process to report it
 	}
 	life := d.w.life
 	d.w.sendMessage(message{d.phaseName(&j), true}, func() {
@@ -278,7 +278,7 @@ func (d *jobDriver) evalCommands(j mover.Job, x mover.EvalCommands) {
 			}
 			from, err := protocol.HandoverSource(w.findHost, &j, w.findStoreNumber)
 			if err != nil {
-				return // nobody is there to say so
+				return // there is no process to report it
 			}
 			d.sendEvent(j, protocol.EvalHandover(ctx, w.findHost, again, from))
 		})
@@ -386,7 +386,7 @@ func (d *jobDriver) runDecision(j mover.Job, x mover.DecideJob) {
 	})
 }
 
-// checkMapVersion is told of each version of the map.
+// checkMapVersion is called with each version of the map.
 func (w *world) checkMapVersion(v partition.Version, by string) {
 	if v <= w.newestVersion {
 		w.failf("%s made version %d of the map after %d", by, v, w.newestVersion)

@@ -43,7 +43,7 @@ func (w *world) admitJob(l message, r mover.Request) {
 	})
 }
 
-// reportedAdmit is an Admit of which the world hears.
+// reportedAdmit is an Admit that is reported to the world.
 type reportedAdmit struct {
 	protocol.AdmitJob
 	w *world
@@ -165,7 +165,7 @@ func (d *jobDriver) openGroups(j mover.Job, x mover.OpenGroups) {
 	for _, id := range x.Groups {
 		at := w.homeDisk(id)
 		if at.store == nil {
-			return // nobody is there to answer
+			return // there is no process to answer
 		}
 		if _, open := at.hosts[id]; open || w.removed[id] {
 			continue
@@ -266,7 +266,7 @@ func (w *world) closeGroup(id partition.GroupID) {
 	delete(w.tables, id)
 }
 
-// checkRemovable checks that nobody needs a group any more.
+// checkRemovable checks that a group is not needed any more.
 func (w *world) checkRemovable(id partition.GroupID) {
 	p, err := w.findHost(id)
 	if err != nil {

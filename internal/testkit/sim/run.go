@@ -17,7 +17,7 @@ type Fault uint
 const (
 	// Dropped messages never come.
 	Dropped Fault = 1 << iota
-	// Late ones come when nobody waits for them any more, behind later ones.
+	// Late ones come when no client waits for them any more, behind later ones.
 	Late
 	// Duplicated ones come twice.
 	Duplicated
@@ -110,7 +110,7 @@ type Result struct {
 	Events int
 	// MaxTries is the most that a transaction took.
 	MaxTries int
-	// Counts says what happened, and Cells which fault in which phase.
+	// Counts is what happened, and Cells which fault in which phase.
 	Counts map[string]int
 	Cells  map[Cell]int
 }

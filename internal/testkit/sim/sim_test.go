@@ -40,8 +40,8 @@ func worldConfig(seed uint64) Config {
 	return c
 }
 
-// contendedConfig makes one in which transactions are in each other's way: undisturbed,
-// so that nobody may starve, or with messages that are lost and clocks past
+// contendedConfig makes one in which transactions contend: undisturbed,
+// so that none may starve, or with messages that are lost and clocks past
 // deadlines.
 func contendedConfig(seed uint64) Config {
 	c := Config{Seed: seed, Stores: 3, Groups: 1, Clients: 8, Ops: 50, Contended: true}
@@ -51,7 +51,7 @@ func contendedConfig(seed uint64) Config {
 	return c
 }
 
-// runWorld runs a world, and tells all that is needed to play it again.
+// runWorld runs a world, and prints all that is needed to play it again.
 func runWorld(t *testing.T, cfg Config, counts *tally.Counts) Result {
 	t.Helper()
 	r := Run(cfg)
@@ -309,7 +309,7 @@ func TestQueuesKeepWhatTheyPromiseWhateverHappens(t *testing.T) {
 }
 
 // What a transaction has scanned stays so until it has happened, also if a part of it moves
-// in between: who has come before it and seen nothing of it is seen by it.
+// in between: a visitor that came before it and saw nothing of it is seen by it.
 func TestTransactionsSeeWhoHasComeWhateverHappens(t *testing.T) {
 	runPattern(t, "rounds", "rounds", "visitors", "parts of several shards")
 }

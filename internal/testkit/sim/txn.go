@@ -41,7 +41,7 @@ type txnScript func(x *tx) (body func(), end func(check.Call))
 // triesBeforeReserve is how often a transaction fails before it locks first.
 const triesBeforeReserve = 3
 
-// runTxn attempts a transaction until it is committed, or nobody knows. What it
+// runTxn attempts a transaction until it is committed, or its outcome is unknown. What it
 // may touch is known before.
 func (c *client) runTxn(claims []txn.ReservedSpan, tries int, d txnScript) {
 	w := c.w
@@ -93,8 +93,8 @@ func (x *tx) readKeys(keys []string, then func()) {
 	k := keys[0]
 	visit := makeReadVisit(k)
 	if isHashAccount(k) || x.id != (txn.ID{}) {
-		// In its turn, behind those who have locked it before: then nobody
-		// changes it any more.
+		// In its turn, behind those that have locked it before: then it does not
+		// change any more.
 		visit = x.o.c.w.makeAccountVisit(k)
 	}
 	x.o.sendVisit(positionOf(k), true, visit, func(r command.Reply) {
@@ -246,7 +246,7 @@ func (w *world) tryLimit() int {
 	return 10 * triesBeforeReserve
 }
 
-// isUndisturbed tells that nothing takes a hold away.
+// isUndisturbed reports whether nothing takes a hold away.
 func (w *world) isUndisturbed() bool { return w.cfg.Faults == 0 && !w.cfg.Jobs && !w.isQuiescing }
 
 // reserve asks the groups for all that is claimed, in the order of their ids, and goes

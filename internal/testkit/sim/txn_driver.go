@@ -14,7 +14,7 @@ import (
 type txnDriver struct {
 	w           *world
 	coordinator *txn.Coordinator
-	x           *tx // nil if nobody waits
+	x           *tx // nil if no client waits
 	life        int
 	age         int
 }
@@ -68,7 +68,7 @@ func (r *txnDriver) isDone() bool { return r.life != r.w.life || r.coordinator.S
 
 func (r *txnDriver) phaseName() string { return "txn " + r.coordinator.State().String() }
 
-// step tells the coordinator what has happened.
+// step gives the coordinator an event.
 func (r *txnDriver) step(ev txn.Event) {
 	if r.isDone() {
 		return
@@ -165,7 +165,7 @@ func (w *world) housekeep(id partition.GroupID) {
 		w.resolveIfDecided(l)
 	}
 	w.must(txn.ScanDecisions(p.Store, id, func(d txn.Decision) bool {
-		// Whoever made it a moment ago is still at it.
+		// The maker of a recent one is still at it.
 		if len(d.Spans) > 0 && w.seenDecisions[d.ID] {
 			w.resumeDecision(d, id)
 		}

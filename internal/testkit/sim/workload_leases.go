@@ -10,12 +10,12 @@ import (
 	"github.com/cleavekv/cleave/partition"
 )
 
-// A lease is a key that expires: whoever sets it while it is absent has it until
+// A lease is a key that expires: the client that sets it while it is absent has it until
 // then, by the clock of the group that owns it, wherever it moves and whatever the
-// machine's clock does. Who has a lease writes its version to a fenced list in
+// machine's clock does. The holder of a lease writes its version to a fenced list in
 // another shard, in a transaction that has read the lease.
 
-// lease is one that was given: by a client that heard of it.
+// lease is one that was given: by a client that got the reply.
 type lease struct {
 	version          uint64
 	sinceMS, untilMS int64
@@ -24,7 +24,7 @@ type lease struct {
 // leaseHistory are what is known about one key.
 type leaseHistory struct {
 	given []lease
-	// latestMS is the latest time of the key's group that anybody has heard of.
+	// latestMS is the latest time of the key's group that was reported.
 	latestMS int64
 	// fenced are versions that were written to the list, or may have been.
 	fenced, maybeFenced map[uint64]int
@@ -158,7 +158,7 @@ func (w *world) runAfterThinkTime(do func()) {
 	do()
 }
 
-// checkLeases checks that behind each fence nobody wrote after a later lease was
+// checkLeases checks that there is no write behind a fence after a later lease was
 // used, and that what was acknowledged is there.
 func (w *world) checkLeases(get func(string) []byte) {
 	for _, letter := range letters {

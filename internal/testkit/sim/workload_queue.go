@@ -97,7 +97,7 @@ func (x *tx) readQueue(then func(delivery.Manifest)) {
 }
 
 // parseTail reads what readAll has read. One that is absent is closed, but in the first epoch,
-// whose buckets nobody has made.
+// whose buckets were never made.
 func (x *tx) parseTail(b delivery.Bucket) delivery.Tail {
 	value := x.values[tailKey(b)]
 	if len(value) == 0 {
@@ -295,7 +295,7 @@ func (w *world) checkDelivery(d queueDelivery, invoke int64) {
 	w.addCount("messages delivered")
 }
 
-// ackMessage says that a message is done, or forgets it, as one who dies.
+// ackMessage acknowledges a message, or forgets it, as a client that dies.
 func (c *client) ackMessage() {
 	w := c.w
 	d := c.deliveries[0]

@@ -60,9 +60,9 @@ func (c *client) compareRoster(letter string) {
 	})
 }
 
-// A watchman makes rounds: a transaction that scans who is there, across the boundary of
+// A watchman makes rounds: a transaction that scans which visitors are there, across the boundary of
 // two letters, and appends that to a log in another shard. Visitors come, each by a plain
-// write, and never leave. Who has come, and sees then how long the log is, must be in all
+// write, and never leave. A visitor that has come, and sees then how long the log is, must be in all
 // that is appended later: nothing but the lock of a round on what it has scanned keeps a
 // visitor from coming between its prepare and its decision, and from seeing the old log.
 
@@ -116,7 +116,7 @@ func (c *client) addVisitor(i int) {
 	})
 }
 
-// recordRound notes who is there.
+// recordRound notes which visitors are there.
 func (c *client) recordRound() {
 	w := c.w
 	span := visitorSpan()
@@ -149,7 +149,7 @@ func encodeRound(there []string) (set uint64) {
 	return set
 }
 
-// checkRounds checks at rest that all rounds saw those who were there.
+// checkRounds checks at rest that all rounds saw the visitors that were there.
 func (w *world) checkRounds(get func(string) []byte) {
 	log := decodeElements(get(roundLogKey))
 	for n, set := range log {

@@ -12,7 +12,7 @@ import (
 	"github.com/cleavekv/cleave/internal/testkit/check/register"
 )
 
-// history is what all clients have heard.
+// history is the results of all clients.
 type history struct {
 	registers []register.Call
 	txns      []check.Txn
@@ -22,7 +22,7 @@ type history struct {
 	changes   []check.Change
 	scans     []check.Scan
 	leases    map[string]*leaseHistory
-	// visitorRounds is how many rounds a visitor saw when he had come.
+	// visitorRounds is how many rounds a visitor saw on arrival.
 	visitorRounds map[int]int
 	sagas         []*sagaRun
 	queue         queueHistory

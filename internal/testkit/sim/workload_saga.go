@@ -10,7 +10,7 @@ import (
 	"github.com/cleavekv/cleave/saga"
 )
 
-// Sagas are driven by clients, who decide by saga.Next, Wanted and Judge as a runner
+// Sagas are driven by clients, which decide by saga.Next, Wanted and Judge as a runner
 // does and keep the record as saga/journal does: in a key, with the effect of an atomic
 // step in one transaction. They die between any two of their steps; another one takes
 // over, also from one that only stands still. An effect is an element of a list in the
@@ -24,7 +24,7 @@ type sagaRun struct {
 	// refusedStep is the step whose Do is refused whenever it is asked for, or -1.
 	refusedStep int
 	timeoutMS   int64 // ms after its start, or 0
-	cancelled   bool  // somebody was told that it is taken back
+	cancelled   bool  // a client got the reply that it is taken back
 }
 
 func (s *sagaRun) recordKey() string { return fmt.Sprintf("%s/saga%d", s.stepLetters[0], s.number) }
@@ -93,7 +93,7 @@ func (c *client) beginSaga() {
 	c.runTxn(spansToReserve(true, k), 0, func(x *tx) (func(), func(check.Call)) {
 		return func() {
 				x.readKeys([]string{k}, func() {
-					if len(x.values[k]) > 0 { // an attempt that failed as far as anybody knew
+					if len(x.values[k]) > 0 { // an attempt that failed as far as any client knew
 						x.o.finish(check.OK)
 						return
 					}
@@ -372,7 +372,7 @@ func decideRemoteCall(marks uint64, undo bool) (saga.Verdict, uint64) {
 	return v, marks
 }
 
-// checkSagas goes on with all sagas as the last runner of all, with nobody in its way, and
+// checkSagas goes on with all sagas as the last runner of all, without competition, and
 // checks that each ends completed or compensated, and has taken effect once.
 func (w *world) checkSagas(m *partition.Map, get func(string) []byte) {
 	do := func(k string, c command.Command) { w.mustDo(m.Owner(positionOf(k)).Group, c) }

@@ -62,7 +62,7 @@ type world struct {
 	tables map[partition.GroupID]*ownership.Table
 	// clocksMS are what they have said since they were opened.
 	clocksMS map[partition.GroupID]int64
-	// hasUnknownWrite tells that something was stored of which nobody heard.
+	// hasUnknownWrite reports whether something was stored whose answer was lost.
 	hasUnknownWrite bool
 	// life is one more after each crash of the process.
 	life       int
@@ -138,7 +138,7 @@ func (w *world) scheduleAfter(delay int64, do func()) {
 func (w *world) scheduleEvery(period int64, do func()) {
 	delay := period/2 + w.rng.Int64N(period)
 	if w.isQuiescing {
-		delay *= 3 // nobody is in a hurry
+		delay *= 3 // there is no hurry
 	}
 	w.scheduleAfter(delay, func() {
 		do()
@@ -178,7 +178,7 @@ func (w *world) drawChance(perMille int) bool { return w.rng.IntN(1000) < perMil
 
 func pickOne[T any](w *world, list []T) T { return list[w.rng.IntN(len(list))] }
 
-// newID makes an id of the present time that nobody else has.
+// newID makes a unique id of the present time.
 func (w *world) newID() (id [16]byte) {
 	w.serial++
 	binary.BigEndian.PutUint64(id[:], uint64(w.wallMS())<<16)

@@ -100,7 +100,7 @@ func Size(full, short int) int {
 	return full
 }
 
-// SeedVariable is the environment variable with the seed of a random test, for who runs it
+// SeedVariable is the environment variable with the seed of a random test, to run it
 // again.
 const SeedVariable = "CLEAVE_SEED"
 

@@ -54,7 +54,7 @@ type Call struct {
 	Kind Kind
 	// Old and New are arguments of Set and Swap.
 	Old, New Value
-	// Got is what Get read, Done what Swap and Delete told. They count only if
+	// Got is what Get read, Done what Swap and Delete returned. They count only if
 	// the call is OK.
 	Got  Value
 	Done bool
@@ -134,7 +134,7 @@ func checkKey(r *check.Report, key string, calls []Call, on []int, steps int) {
 		c := calls[i]
 		history[n] = porcupine.Operation{Input: c, Call: c.Invoke, Return: c.Return}
 		if c.Status != check.OK {
-			// It may come last, when nobody looks, which is as good as never.
+			// It may come last, after all reads, which is as good as never.
 			history[n].Return = math.MaxInt64
 		}
 	}
@@ -163,7 +163,7 @@ func newModel(steps *int) porcupine.Model {
 	}
 }
 
-// explainKey tells how far the calls can be ordered, and what comes next then.
+// explainKey returns how far the calls can be ordered, and what comes next then.
 func explainKey(key string, calls []Call, on []int, info porcupine.LinearizationInfo) string {
 	var longest []int
 	for _, partial := range info.PartialLinearizations()[0] {

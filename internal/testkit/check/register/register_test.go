@@ -95,7 +95,7 @@ func TestASearchThatIsTooLongIsUndecided(t *testing.T) {
 }
 
 // TestRightRegistersPassAndAChangedAnswerIsFound runs calls at one instant each
-// within their intervals, then changes one answer to what nobody wrote.
+// within their intervals, then changes one answer to a value that was never written.
 func TestRightRegistersPassAndAChangedAnswerIsFound(t *testing.T) {
 	var counts tally.Counts
 	first, n := rand.Uint64(), uint64(200)
