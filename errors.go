@@ -272,6 +272,8 @@ func toEngineError(err error) error {
 	var building *engine.BuildingError
 	var stalled *engine.StalledError
 	switch {
+	case errors.As(err, &stalled): // first: it wraps one of the others
+		return fmt.Errorf("%w: %w", stalled.Ended, toPublicError(stalled.Stalled))
 	case errors.As(err, &unique):
 		return (*UniqueError)(unique)
 	case errors.As(err, &building):
@@ -280,8 +282,6 @@ func toEngineError(err error) error {
 			text = fmt.Errorf("%w, but it stands still: %v", text, toPublicError(building.Stalled))
 		}
 		return text
-	case errors.As(err, &stalled):
-		return fmt.Errorf("%w: %w", stalled.Ended, toPublicError(stalled.Stalled))
 	}
 	return nil
 }

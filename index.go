@@ -202,8 +202,8 @@ func (db *DB) OpenIndex(ctx context.Context, o IndexOptions) (*Index, error) {
 			}
 		}
 		ix, err := db.engine.Index(d.Keyspace, d.Name)
-		if errors.Is(err, node.ErrNoIndex) {
-			continue // dropped meanwhile: look again
+		if errors.Is(err, node.ErrNoIndex) || err == nil && ix.Entries() != x.Entries {
+			continue // dropped meanwhile, maybe made anew: look again
 		}
 		if err != nil {
 			return nil, toPublicError(err)

@@ -179,6 +179,9 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		if !errors.Is(scanned, ErrIndexBuilding) {
 			t.Errorf("Scan of one that cannot be built: %v", scanned)
 		}
+		if !errors.Is(waited, context.DeadlineExceeded) || !errors.Is(waited, ErrUnique) {
+			t.Errorf("Wait for one that cannot be built is neither of its time nor of its reason: %v", waited)
+		}
 		must(t, db.DropIndex(ctx, "default", "tax"))
 		// Of many that want the same, one gets it.
 		results := make(chan error, 8)

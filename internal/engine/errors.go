@@ -23,8 +23,6 @@ var (
 	ErrReadOnly = errors.New("engine: a View cannot write")
 	// ErrTxnOver means that a transaction was used after its function had returned.
 	ErrTxnOver = errors.New("engine: the transaction is over")
-	// ErrStoreReplaced means that a place in the feed is of another store than this one.
-	ErrStoreReplaced = errors.New("engine: the feed is of another store")
 	// ErrIndexBuilding means that an index does not have the entries of all rows yet.
 	ErrIndexBuilding = errors.New("engine: the index is being built")
 	// ErrUndeclared means that the function of an index was not declared.

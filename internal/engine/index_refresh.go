@@ -79,11 +79,10 @@ func (f *indexFollower) tryRefreshRows(keys [][]byte, last bool) error {
 			return f.ix.AsDroppedError(err)
 		}
 	}
-	if b.Len() == 0 {
-		return f.ctx.Err()
-	}
-	if err := db.Write(f.ctx, &b); err != nil {
-		return f.ix.AsDroppedError(err)
+	if b.Len() > 0 {
+		if err := db.Write(f.ctx, &b); err != nil {
+			return f.ix.AsDroppedError(err)
+		}
 	}
 	if refused > 0 {
 		f.updateStatus(func(s *indexWorkerStatus) { s.refusedRows += uint64(refused) })

@@ -52,7 +52,7 @@ func (k *Keyspace) Dropped() <-chan struct{} { return k.droppedCh }
 
 // CheckOpen implements [group.Gate]: it returns ErrNoKeyspace once the keyspace was
 // dropped. Every request that reads the keyspace, and validates that later, must have
-// it as its gate. See [Keyspace.Writes] for those that write.
+// it as its gate. See [Keyspace.CheckWrite] for those that write.
 func (k *Keyspace) CheckOpen() error {
 	if k.isDropped.Load() {
 		return fmt.Errorf("%w: %q was dropped", ErrNoKeyspace, k.Name)
