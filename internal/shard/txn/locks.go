@@ -252,7 +252,7 @@ func (l *Locks) ListAll() []*Lock {
 }
 
 // ListOverdue returns a lock of each transaction whose deadline has passed: ask its
-// decider. They are in the order of the IDs.
+// coordinator group. They are in the order of the IDs.
 func (l *Locks) ListOverdue(nowMS int64) []*Lock {
 	var due []*Lock
 	for _, mine := range l.txns {
