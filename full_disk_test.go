@@ -165,7 +165,7 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 		if !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrUnknown) {
 			t.Errorf("the transaction: %v", err)
 		}
-		// Its locks would stay for five seconds if the decider had to write that it is aborted.
+		// Its locks would stay for five seconds if the coordinator group had to write that it is aborted.
 		limited, cancel = context.WithTimeout(ctx, 2*time.Second)
 		if err := ks.Set(limited, room, []byte("5")); err != nil {
 			t.Errorf("the store that has room: %v", err)

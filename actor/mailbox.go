@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A node is one entry of the mailbox: a call, a post, a batch of either, or a
-// request for the actor itself. Nodes are pooled; which side returns one to the pool
-// follows from its state (see recycle's callers): the sender that got its
+// An entry is one place of the mailbox: a call, a post, a batch of either, or a
+// request for the actor itself. Entries are pooled; which side returns one to the pool
+// follows from its state (see the callers of recycleEntry): the sender that got its
 // reply, or the holder of the actor if no sender waits.
 type entry[M, R any] struct {
 	next       *entry[M, R] // towards older entries while pushed, newer once taken
@@ -20,7 +20,7 @@ type entry[M, R any] struct {
 
 	message M // the message and reply of a single entry
 	reply   R
-	ms      []M // those of a batch: the node's own buffers, or the caller's
+	ms      []M // those of a batch: the entry's own buffers, or the caller's
 	rs      []R // slices if the caller cannot leave early
 	bufM    []M
 	bufR    []R
@@ -37,7 +37,7 @@ const (
 	kindExclusive                  // no message: the sender wants to hold the actor
 )
 
-// The states of a node that a sender waits for.
+// The states of an entry that a sender waits for.
 //
 //	queued -> waiting -> parked        by the sender
 //	queued | waiting | parked -> done  by the holder: the reply is there
@@ -49,7 +49,7 @@ const (
 	stateWaiting                 // its sender is about to sleep
 	stateParked                  // its sender sleeps on wake
 	stateLeader                  // its sender holds the actor
-	stateDone                    // answered; the node belongs to its sender
+	stateDone                    // answered; the entry belongs to its sender
 	stateAbandoned               // its sender has left
 )
 
@@ -75,11 +75,11 @@ func (n *entry[M, R]) copyMessages(ms []M) {
 	n.ms, n.rs = n.bufM, n.bufR
 }
 
-// maxPooledMessages is the most messages for which a pooled node keeps its buffers;
+// maxPooledMessages is the most messages for which a pooled entry keeps its buffers;
 // one rare huge batch must not stay in memory for ever.
 const maxPooledMessages = 1024
 
-// getEntry takes a node from the pool.
+// getEntry takes an entry from the pool.
 func (a *Actor[S, M, R]) getEntry(k entryKind) *entry[M, R] {
 	n, _ := a.pool.Get().(*entry[M, R])
 	if n == nil {

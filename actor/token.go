@@ -12,13 +12,13 @@ import (
 //
 //	nil          free
 //	locked       held, mailbox empty
-//	a node       held, mailbox not empty: the newest entry, linked to older
+//	an entry     held, mailbox not empty: the newest entry, linked to older
 //	             ones and at the end to locked
 //	closed       stopped for good
 //
 // The goroutine that turns nil into something else holds the actor, or makes the owner
 // goroutine hold it. Holding passes from goroutine to goroutine: by the word,
-// by a node's state becoming leader, or through the owner's wake channel.
+// by an entry's state becoming leader, or through the owner's wake channel.
 
 // admitEntry gives n a place in the mailbox, waiting for room if need be. If the
 // actor turned out to be free and the sender may run it, the sender holds it

@@ -115,7 +115,7 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 	}
 	plan.CoordinatorGroup = n.published.Load().Owner(t.Participants[0].Span.Start).Group
 	n.Counters.Open.Add(1)
-	l := &txnDriver{node: n, gate: t.Gate, decider: plan.CoordinatorGroup, hasReservation: plan.Patient}
+	l := &txnDriver{node: n, gate: t.Gate, coordinatorGroup: plan.CoordinatorGroup, hasReservation: plan.Patient}
 	var effects []txn.Effect
 	l.coordinator, effects = txn.NewCoordinator(plan)
 	answer, rest := l.run(ctx, effects, true)
@@ -142,11 +142,11 @@ func (n *Node) Commit(ctx context.Context, t Transaction) error {
 
 // txnDriver leads a transaction to its end.
 type txnDriver struct {
-	node           *Node
-	coordinator    *txn.Coordinator
-	gate           group.Gate
-	decider        partition.GroupID
-	hasReservation bool
+	node             *Node
+	coordinator      *txn.Coordinator
+	gate             group.Gate
+	coordinatorGroup partition.GroupID
+	hasReservation   bool
 	// lastErr is why a group could not be asked, the last time.
 	lastErr error
 	// allFailed reports whether all groups that could not be asked, the last time, have failed for
@@ -163,7 +163,7 @@ type txnDriver struct {
 // run does what the coordinator wants until it has an answer, if a caller waits for one, and
 // returns the answer with what is left to do. Otherwise it runs to the end, or that of the node,
 // or of all groups that are left: then the next Open goes on. If a caller waits and there is no
-// answer, the outcome is unknown: ctx has ended too late to take it back, or the decider has
+// answer, the outcome is unknown: ctx has ended too late to take it back, or the coordinator group has
 // failed.
 func (l *txnDriver) run(ctx context.Context, effects []txn.Effect, waited bool) (*txn.Answer, []txn.Effect) {
 	for wait := 0; l.coordinator.State() != txn.Done || len(effects) > 0; {
@@ -205,7 +205,7 @@ func isAnswer(e txn.Effect) bool {
 }
 
 // shouldStop reports whether there is no point in going on: if a caller waits, also if the
-// decider has failed to answer, as resolving the transaction may take long.
+// coordinator group has failed to answer, as resolving the transaction may take long.
 func (l *txnDriver) shouldStop(ctx context.Context, waited bool) bool {
 	failed := l.lastErr != nil && !errors.Is(l.lastErr, group.ErrOverloaded)
 	return ctx.Err() != nil || l.node.ctx.Err() != nil || waited && failed && l.coordinator.State() > txn.Preparing
@@ -294,9 +294,9 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 	if _, ok := calls[0].effect.(txn.SendResolve); !ok || l.decisionSynced || l.coordinator.Outcome() != txn.Committed {
 		return nil
 	}
-	decider := l.node.lookupGroup(l.decider)
-	if decider == nil {
-		return fmt.Errorf("%w: %v", protocol.ErrGroupNotOpen, l.decider)
+	coordinatorGroup := l.node.lookupGroup(l.coordinatorGroup)
+	if coordinatorGroup == nil {
+		return fmt.Errorf("%w: %v", protocol.ErrGroupNotOpen, l.coordinatorGroup)
 	}
 	sync := l.node.syncStoreLater
 	for _, c := range calls {
@@ -304,7 +304,7 @@ func (l *txnDriver) syncDecision(calls []effectCall) error {
 			sync = l.node.syncStore // a caller waits for the locks to go
 		}
 	}
-	if err := sync(decider); err != nil {
+	if err := sync(coordinatorGroup); err != nil {
 		return err
 	}
 	l.decisionSynced = true
@@ -367,7 +367,7 @@ func (p *GroupHost) tryRequest(ctx context.Context, r group.Request) (command.Re
 	return reply, err
 }
 
-// sendDecide asks the decider. What it decides is synced before it is acted upon.
+// sendDecide asks the coordinator group. What it decides is synced before it is acted upon.
 func (l *txnDriver) sendDecide(ctx context.Context, p *GroupHost, r group.Request, c effectCall, e txn.SendDecide) (txn.Event, error) {
 	reply, err := p.tryRequest(ctx, r)
 	if e.Commit && err != nil {

@@ -186,14 +186,14 @@ func (d *jobDriver) copyRows(ctx context.Context, x mover.Effect, from, to parti
 	ctx, end := d.withThawDeadline(ctx)
 	defer end()
 	begun := time.Now()
-	load, err := d.copier.ReadChunk(d.node.findHost, x)
+	chunk, err := d.copier.ReadChunk(d.node.findHost, x)
 	if err == nil {
 		err = d.syncGroup(from)
 	}
 	if err != nil {
 		return mover.Failed{Round: round, Err: err}
 	}
-	ev := d.syncGroups(ctx, round, load.Apply(ctx, d.node.findHost), to)
+	ev := d.syncGroups(ctx, round, chunk.Apply(ctx, d.node.findHost), to)
 	took := time.Since(begun)
 	switch e := ev.(type) {
 	case mover.Copied:

@@ -171,7 +171,7 @@ func TestAFullQueueTakesNoJobBack(t *testing.T) {
 	}
 }
 
-// A decider that was removed before it was ever asked has not committed anything: a coordinator
+// A coordinator group that was removed before it was ever asked has not committed anything: a coordinator
 // that asks it is sent elsewhere. One that may have been asked may have committed, and forgotten
 // it.
 func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
@@ -185,7 +185,7 @@ func TestWhoeverAsksARemovedDeciderFirstIsSentElsewhere(t *testing.T) {
 	}
 	for _, unsure := range []bool{false, true} {
 		plan := txn.Plan{ID: n.newTxnID(), DeadlineMS: n.deadlineMS(), CoordinatorGroup: 3, Participants: []txn.Participant{{Span: k.Span()}}}
-		l := &txnDriver{node: n, decider: plan.CoordinatorGroup, maybeCommitted: unsure}
+		l := &txnDriver{node: n, coordinatorGroup: plan.CoordinatorGroup, maybeCommitted: unsure}
 		var effects []txn.Effect
 		l.coordinator, effects = txn.NewCoordinator(plan)
 		a, _ := l.run(ctx, effects, true)

@@ -121,7 +121,7 @@ func (t *reservation) reserveGroup(ctx context.Context, p *GroupHost) error {
 
 // waitForLocks waits for transactions that had locked something before it was held: they would
 // change what is read now. They do not end once the node is closed, or their store has failed,
-// or, past their deadline, that of their decider. Otherwise they end by their deadline: for
+// or, past their deadline, that of their coordinator group. Otherwise they end by their deadline: for
 // longer the reservation keeps no place.
 func (t *reservation) waitForLocks(ctx context.Context, p *GroupHost) error {
 	claims := t.claims[p.ID]
@@ -137,8 +137,8 @@ func (t *reservation) waitForLocks(ctx context.Context, p *GroupHost) error {
 		if err := t.node.CheckOpen(); err != nil {
 			return err
 		}
-		decider, over := t.node.lookupGroup(locks[met].CoordinatorGroup), t.node.NowMS() > locks[met].DeadlineMS
-		if p.hasFailed() || over && decider != nil && decider.hasFailed() {
+		coordinatorGroup, over := t.node.lookupGroup(locks[met].CoordinatorGroup), t.node.NowMS() > locks[met].DeadlineMS
+		if p.hasFailed() || over && coordinatorGroup != nil && coordinatorGroup.hasFailed() {
 			return store.ErrFailed
 		}
 		if err := waitContext(ctx, changed, retryDelay<<min(wait, 6)); err != nil {

@@ -112,7 +112,7 @@ func TestATurnIsOverThoughTheQueueIsFullForAMoment(t *testing.T) {
 	}
 }
 
-// A transaction has locked a key, and cannot be resolved while the store of its decider has
+// A transaction has locked a key, and cannot be resolved while the store of its coordinator group has
 // failed. A reservation that would wait for that blocks no other: others need other keys.
 func TestATurnBesideAFailedStoreIsInNobodysWay(t *testing.T) {
 	n := openFailing(t)

@@ -28,7 +28,7 @@ func (n *Node) runBackground(f func()) {
 // resolveIfDecided ends the transaction of a lock that is in the way, if it is decided. The
 // error is nil, or store.ErrFailed: then the lock stays.
 func (n *Node) resolveIfDecided(ctx context.Context, l txn.Lock) error {
-	// Until its deadline a coordinator may lead it, which is refused by the decider, and aborts
+	// Until its deadline a coordinator may lead it, which is refused by the coordinator group, and aborts
 	// it.
 	if err := n.resolveLock(ctx, l, protocol.NewOutcomeQuery(l)); isPermanentFailure(err) && n.NowMS() > l.DeadlineMS {
 		return fmt.Errorf("%w: %v", store.ErrFailed, err) // a waiter for the lock is in no doubt
@@ -41,7 +41,7 @@ func (n *Node) resolveAbandoned(ctx context.Context, l txn.Lock) error {
 	return n.resolveLock(ctx, l, &txn.Decide{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS})
 }
 
-// resolveLock asks the decider of a lock, and applies the outcome where the lock is.
+// resolveLock asks the coordinator group of a lock, and applies the outcome where the lock is.
 func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Command) error {
 	o, err := n.fetchOutcome(ctx, l.CoordinatorGroup, question)
 	if err != nil || o == txn.Undecided {
@@ -56,11 +56,11 @@ func (n *Node) resolveLock(ctx context.Context, l txn.Lock, question command.Com
 	return errors.Join(err, reply.Err)
 }
 
-// fetchOutcome asks a decider. Its answer would survive a crash.
-func (n *Node) fetchOutcome(ctx context.Context, decider partition.GroupID, question command.Command) (txn.Outcome, error) {
-	p := n.lookupGroup(decider)
+// fetchOutcome asks a coordinator group. Its answer would survive a crash.
+func (n *Node) fetchOutcome(ctx context.Context, coordinatorGroup partition.GroupID, question command.Command) (txn.Outcome, error) {
+	p := n.lookupGroup(coordinatorGroup)
 	if p == nil {
-		if protocol.IsGroupRemoved(n.published.Load(), decider) {
+		if protocol.IsGroupRemoved(n.published.Load(), coordinatorGroup) {
 			return txn.Aborted, nil
 		}
 		return txn.Undecided, protocol.ErrGroupNotOpen
@@ -123,7 +123,7 @@ func (n *Node) recoverTransactions(ctx context.Context) error {
 		}
 		for _, d := range found {
 			n.Counters.Open.Add(1)
-			l := &txnDriver{node: n, decider: p.ID}
+			l := &txnDriver{node: n, coordinatorGroup: p.ID}
 			var effects []txn.Effect
 			l.coordinator, effects = txn.ResumeCoordinator(d, p.ID)
 			l.finishLater(effects)

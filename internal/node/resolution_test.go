@@ -93,7 +93,7 @@ func openFailing(t *testing.T) *failingNode {
 	return n
 }
 
-// decideAndFail commits a transaction that writes a key of each store, and whose decider's store
+// decideAndFail commits a transaction that writes a key of each store, and whose coordinator group's store
 // fails then. It returns the keys when no coordinator leads it any more.
 func (n *failingNode) decideAndFail(t *testing.T) (keys []partition.Position) {
 	t.Helper()
@@ -111,7 +111,7 @@ func (n *failingNode) decideAndFail(t *testing.T) (keys []partition.Position) {
 	return keys
 }
 
-// A transaction is decided, and the store of its decider fails before that is durable. The
+// A transaction is decided, and the store of its coordinator group fails before that is durable. The
 // decision has no effect, since the next Open may not find it, and no coordinator goes on
 // trying.
 func TestADecisionThatCannotBeMadeDurableIsLeftToTheNextOpen(t *testing.T) {
@@ -186,12 +186,12 @@ func TestWhoWaitsForALockInAFailedStoreIsTold(t *testing.T) {
 		failureWaiter{"who clears a keyspace", func(ctx context.Context) error { return n.waitForUnlockedSpan(ctx, partition.Whole) }})
 }
 
-// A transaction has locked a key, and the store of its decider fails: the outcome is unknown.
+// A transaction has locked a key, and the store of its coordinator group fails: the outcome is unknown.
 func TestWhoWaitsForALockWhoseDeciderHasFailedIsTold(t *testing.T) {
 	n := openFailing(t)
 	defer n.Close(ctx)
 	key := n.decideAndFail(t)[1]
-	// Up to its deadline a coordinator may lead it, which is refused by the decider and aborts
+	// Up to its deadline a coordinator may lead it, which is refused by the coordinator group and aborts
 	// it.
 	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()

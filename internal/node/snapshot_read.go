@@ -194,7 +194,7 @@ func (v *Snapshot) LatestMS() (latest int64) {
 // outcomeResolver is what a view needs to determine which transactions that have locked something
 // were committed at its moment.
 type outcomeResolver struct {
-	// snapshots are all stores at the moment: any group may be the decider, also one that
+	// snapshots are all stores at the moment: any group may be the coordinator group, also one that
 	// was removed since.
 	snapshots []*store.Snapshot
 	outcomes  map[txn.ID]txn.Outcome
@@ -356,7 +356,7 @@ func (n *Node) wholeKey(p partition.Position) (partition.Position, bool) {
 func liveReader(p *GroupHost) command.Reader { return p.Store }
 
 // readOutcome returns what became of the transaction of a lock, as far as the state of its
-// decider has that.
+// coordinator group has that.
 func (n *Node) readOutcome(l txn.Lock, at func(*GroupHost) command.Reader) (txn.Outcome, error) {
 	p := n.lookupGroup(l.CoordinatorGroup)
 	if p == nil {

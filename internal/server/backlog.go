@@ -95,7 +95,7 @@ var backlogPool = sync.Pool{New: func() any { return new(backlog) }}
 // their arguments.
 const maxPooledTasks, maxPooledTaskBytes = 128, 16 << 10
 
-// MemoryBytes is about how much memory it takes.
+// memoryBytes is about how much memory it takes.
 func (b *backlog) memoryBytes() int {
 	return cap(b.tasks)*int(unsafe.Sizeof(task{})) + cap(b.args)*int(unsafe.Sizeof(b.argBytes)) + cap(b.argBytes) + b.largeArgBytes
 }
@@ -279,7 +279,7 @@ func (c *client) checkStillAllowed(t *task, u *acl.User) error {
 }
 
 // setStagedUser notes that a user may ask for what is staged next. If there is more that is staged, it was asked for
-// by that user or one before: see postpone.
+// by that user or one before: see requeueRefused.
 func (c *client) setStagedUser(u *acl.User) {
 	if c.Staged == 0 {
 		c.stagedUser = u

@@ -49,7 +49,7 @@ func (w *worker) commit() {
 }
 
 // executeStaged executes what is staged. Clients whose requests have to wait are busy then, and
-// leave with release.
+// go on with schedulePending.
 func (w *worker) executeStaged() {
 	w.flushWindow()
 	w.flushReadTimes()

@@ -49,16 +49,16 @@ type client struct {
 	unansweredReads pubsub.UnansweredReads
 }
 
-// TakeRequests implements session.
+// TakeRequests implements [conn.Session].
 func (c *client) TakeRequests(data []byte) (rest []byte) { return c.w.takeRequests(c, data) }
 
-// HasBacklog implements session.
+// HasBacklog implements [conn.Session].
 func (c *client) HasBacklog() bool { return c.hasBacklog() }
 
-// Close implements session.
+// Close implements [conn.Session].
 func (c *client) Close() { c.s.removeClient(c) }
 
-// MemoryBytes implements session: it is what is left to do, and what the client is remembered by.
+// MemoryBytes implements [conn.Session]: it is what is left to do, and what the client is remembered by.
 func (c *client) MemoryBytes() int {
 	n := c.nameBytes + c.watchedBytes + c.prefixBytes
 	if c.backlog != nil {
@@ -83,7 +83,7 @@ func (c *client) setKeyspace(k *node.Keyspace) {
 	c.Status.UpdateInfo(func(a *conn.Info) { a.Keyspace = k.Name })
 }
 
-// RecordAnswered implements session: the client has the answers to all that it has read, unless some are left
+// RecordAnswered implements [conn.Session]: the client has the answers to all that it has read, unless some are left
 // to do.
 func (c *client) RecordAnswered() {
 	if len(c.unansweredReads) == 0 || c.Staged > 0 || c.Busy || c.hasBacklog() || c.queue != nil {

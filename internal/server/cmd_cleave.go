@@ -29,7 +29,7 @@ type replyMapEntry struct {
 
 func (f *replyMap) add(name string, value any) { *f = append(*f, replyMapEntry{name, value}) }
 
-// WriteReply writes the map. Nil bytes are null.
+// writeReply writes the map. Nil bytes are null.
 func (f replyMap) writeReply(out *redis.Writer) {
 	out.Map(len(f))
 	for _, p := range f {

@@ -110,7 +110,7 @@ func (t *call) collectMailFirst() {
 	}
 }
 
-// handler answers a turn.
+// handler answers a call.
 type handler struct {
 	handle func(*call)
 	// isBlocking reports whether it may take long. Then it is done on a goroutine, and the client

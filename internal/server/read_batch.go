@@ -38,25 +38,25 @@ func (w *worker) schedulePending() {
 	if len(w.pending) == 0 {
 		return
 	}
-	alone, away, lent := w.splitPending()
-	for _, c := range alone {
+	exclusive, pooled, helped := w.splitPending()
+	for _, c := range exclusive {
 		w.s.running.Go(func() {
 			sleepContext(w.s.ctx, w.s.throttleTime(c.backlog.remaining()))
 			w.s.runBacklogs(w.s.ctx, []*client{c})
 		})
 	}
-	w.s.scheduleOnPool(away)
-	if len(lent) > 0 {
+	w.s.scheduleOnPool(pooled)
+	if len(helped) > 0 {
 		w.helpers.Add(1)
 		w.s.running.Go(func() {
 			defer w.helpers.Add(-1)
-			w.s.readAsHelper(lent)
+			w.s.readAsHelper(helped)
 		})
 	}
 	if len(w.inlineClients) > 0 {
-		far := w.s.readFast(w.inlineClients)
-		w.hasResumed = w.hasResumed || len(far) < len(w.inlineClients)
-		w.s.scheduleOnPool(slices.Clone(far)) // w.inlineClients is used again
+		slow := w.s.readFast(w.inlineClients)
+		w.hasResumed = w.hasResumed || len(slow) < len(w.inlineClients)
+		w.s.scheduleOnPool(slices.Clone(slow)) // w.inlineClients is used again
 		clear(w.inlineClients)
 	}
 }
@@ -64,9 +64,9 @@ func (w *worker) schedulePending() {
 // splitPending decides where the clients with something left to do go on: each on a goroutine of its own,
 // some goroutines for all of them, one beside the worker, or the worker itself: w.inlineClients. Those that
 // stay with the worker remain in w.pending.
-func (w *worker) splitPending() (alone, away, lent []*client) {
+func (w *worker) splitPending() (exclusive, pooled, helped []*client) {
 	w.inlineClients = w.inlineClients[:0]
-	room, lend, near := maxInlineRows, w.planHelperRows(), w.s.isStorageFast()
+	inlineRoom, helperRoom, fast := maxInlineRows, w.planHelperRows(), w.s.isStorageFast()
 	w.pending = slices.DeleteFunc(w.pending, func(c *client) bool {
 		if c.Staged > 0 {
 			return false // what it has staged comes first
@@ -77,14 +77,14 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 			// It may wait for a lock, which must delay no other request. And it leaves now: what it asks for next
 			// may depend on this.
 			c.SendOutput()
-			alone = append(alone, c)
-		case !near || !c.canReadInline():
+			exclusive = append(exclusive, c)
+		case !fast || !c.canReadInline():
 			c.SendOutput()
-			away = append(away, c)
-		case room > 0:
-			w.inlineClients, room = append(w.inlineClients, c), room-len(tasks)
-		case lend > 0:
-			lent, lend = append(lent, c), lend-len(tasks)
+			pooled = append(pooled, c)
+		case inlineRoom > 0:
+			w.inlineClients, inlineRoom = append(w.inlineClients, c), inlineRoom-len(tasks)
+		case helperRoom > 0:
+			helped, helperRoom = append(helped, c), helperRoom-len(tasks)
 		default:
 			w.hasOverflow = true
 			return false
@@ -94,7 +94,7 @@ func (w *worker) splitPending() (alone, away, lent []*client) {
 		c.HandedOff = true
 		return true
 	})
-	return alone, away, lent
+	return exclusive, pooled, helped
 }
 
 // canReadInline reports whether it may be that what a client has left to do is done without a disk.
@@ -126,12 +126,12 @@ func (s *Server) readAsHelper(clients []*client) {
 	for len(clients) > 0 {
 		share := splitClients(clients, fastPoolRows)[0]
 		clients = clients[len(share):]
-		switch far := s.readFast(share); {
+		switch slow := s.readFast(share); {
 		case !s.isStorageFast():
-			s.scheduleOnPool(slices.Concat(far, clients))
+			s.scheduleOnPool(slices.Concat(slow, clients))
 			return
-		case len(far) > 0:
-			s.runBacklogs(s.ctx, far)
+		case len(slow) > 0:
+			s.runBacklogs(s.ctx, slow)
 		}
 	}
 }
@@ -153,9 +153,9 @@ func (s *Server) scheduleOnPool(clients []*client) {
 	}
 }
 
-// readFast answers those of the clients whose rows are near, and returns the others, at the front of
+// readFast answers those of the clients whose rows are in memory or on fast storage, and returns the others, at the front of
 // the list.
-func (s *Server) readFast(clients []*client) (far []*client) {
+func (s *Server) readFast(clients []*client) (slow []*client) {
 	t := s.planReadBatch(clients)
 	defer t.returnToPool()
 	t.fetchRows(s.ctx, (*group.Group).ReadManyNonBlocking)

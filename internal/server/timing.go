@@ -67,7 +67,7 @@ func (c *client) recordSlow(r *redis.Request, took time.Duration, in *node.Keysp
 	c.s.slowlog.Record(e, r.Args)
 }
 
-// NewSlowlogEntry is what there is to report about a request of the client without its values.
+// newSlowlogEntry is what there is to report about a request of the client without its values.
 func (c *client) newSlowlogEntry(args [][]byte, took time.Duration, at stats.Location) stats.SlowlogEntry {
 	return stats.NewSlowlogEntry(args, c.s.opts.Now(), took, c.RemoteAddr, c.Status.LoadInfo().Name, at)
 }

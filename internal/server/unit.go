@@ -33,7 +33,7 @@ type unit struct {
 	replyEnds []int
 	// watchedChanged reports whether a key that was watched is another now.
 	watchedChanged bool
-	// freesSpace reports that what it wrote gives room back: see Urgent.
+	// freesSpace reports that what it wrote gives room back: see IsUrgent.
 	freesSpace bool
 	// misses are the keys that it did not find, if they are to be published.
 	misses []missedKey
@@ -51,7 +51,7 @@ func (i *unitRequest) isServerCommand() bool { return i.Spec.Flags&redis.ServerC
 type unitState interface {
 	eval(k *node.Keyspace, p partition.Position, c command.Command, writes bool) command.Reply
 	nowMS() int64
-	// setSavepoint begins a request, and rewind takes back what it has written.
+	// setSavepoint begins a request, and rollbackToSavepoint takes back what it has written.
 	setSavepoint()
 	rollbackToSavepoint()
 	// checkSize refuses a unit that has written more than a transaction may.
@@ -222,7 +222,7 @@ func (u *unit) commandSpec() *redis.Spec {
 	return u.items[0].Spec
 }
 
-// RecordTime notes that the unit took so long, of which so much is its own.
+// recordTime notes that the unit took so long, of which so much is its own.
 func (u *unit) recordTime(s *stats.ServerCounters, took, own time.Duration) {
 	s.RecordTime(u.commandSpec(), 1, took, own)
 	if !u.multi {

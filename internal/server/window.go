@@ -134,12 +134,12 @@ func (w *worker) isBlindWrite(r *redis.Request, part *node.GroupHost) bool {
 }
 
 // lookupAndReply answers a read if the row is known in memory. If not, it is left to do, and so are
-// those behind this one: see release.
+// those behind this one: see enqueueRequest.
 func (w *worker) lookupAndReply(l *windowEntry) (answered bool) {
 	c := l.c
 	var row command.Row
 	found, known := false, false
-	// A keyspace that was emptied is another: see read. That is asked right before the look, since rows
+	// A keyspace that was emptied is another: see runTask. That is asked right before the look, since rows
 	// of it that are seen gone come before all that is looked at behind them.
 	if !c.Busy && c.keyspace.CheckOpen() == nil {
 		row, w.rowBuf, found, known = l.prefetch.Get(w.rowBuf[:0])

@@ -34,8 +34,8 @@ type worker struct {
 	hasResumed, hasOverflow bool
 	// hasWaited reports whether some have waited before they were staged.
 	hasWaited bool
-	// inlineClients are those whose rows the worker reads, lending how many goroutines read for others
-	// beside it, and maxHelpers how many may do so.
+	// inlineClients are those whose rows the worker reads itself, helpers is how many goroutines read
+	// for others beside it, and maxHelpers how many may do so.
 	inlineClients []*client
 	helpers       atomic.Int32
 	maxHelpers    int32
@@ -80,7 +80,7 @@ func newWorker(s *Server, room int) *worker {
 	}
 }
 
-// Accept implements executor.
+// Accept implements [conn.Executor].
 func (w *worker) Accept(t conn.Transport, from, to string) (*conn.Conn, string) {
 	c, refused := w.s.newClient(t, from, to)
 	if c == nil {
@@ -90,16 +90,16 @@ func (w *worker) Accept(t conn.Transport, from, to string) (*conn.Conn, string) 
 	return &c.Conn, ""
 }
 
-// BeginRound implements executor.
+// BeginRound implements [conn.Executor].
 func (w *worker) BeginRound(nowMS int64) { w.nowMS = nowMS }
 
-// Commit implements executor.
+// Commit implements [conn.Executor].
 func (w *worker) Commit() { w.commit() }
 
-// HasOverflow implements executor.
+// HasOverflow implements [conn.Executor].
 func (w *worker) HasOverflow() bool { return w.hasOverflow }
 
-// TakeResumed implements executor.
+// TakeResumed implements [conn.Executor].
 func (w *worker) TakeResumed() bool {
 	resumed := w.hasResumed
 	w.hasResumed = false
@@ -194,7 +194,7 @@ func (w *worker) replyInOrder(c *client, spec *redis.Spec, write func(*redis.Wri
 }
 
 // ensureExecuted executes what a client has staged, and reports whether that is done. If not, the
-// client is busy, and what it asks for next comes later: see slow.
+// client is busy, and what it asks for next goes to its backlog.
 func (w *worker) ensureExecuted(c *client) bool {
 	w.flushWindow()
 	w.flushReadTimes()

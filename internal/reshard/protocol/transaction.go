@@ -105,7 +105,7 @@ func resolveCall(c *txn.Coordinator, e txn.SendResolve, p GroupSpan) Call {
 // not used again, so any map that shows so is new enough.
 //
 // A group is removed when it keeps no decision. A decision to commit is kept until no lock of
-// its transaction is left. So a lock whose decider was removed is one of a transaction that was
+// its transaction is left. So a lock whose coordinator group was removed is one of a transaction that was
 // not committed, and that no coordinator can commit: it is aborted.
 func IsGroupRemoved(m *partition.Map, g partition.GroupID) bool {
 	if g == 0 || g >= m.NextGroup() {
@@ -115,7 +115,7 @@ func IsGroupRemoved(m *partition.Map, g partition.GroupID) bool {
 	return !ok
 }
 
-// NewOutcomeQuery makes the command that asks the decider of a lock.
+// NewOutcomeQuery makes the command that asks the coordinator group of a lock.
 func NewOutcomeQuery(l txn.Lock) *txn.Inquire {
 	return &txn.Inquire{ID: l.Txn, CoordinatorGroup: l.CoordinatorGroup, DeadlineMS: l.DeadlineMS}
 }
@@ -128,7 +128,7 @@ func NewResolve(l txn.Lock, o txn.Outcome, m *partition.Map) (partition.GroupID,
 }
 
 // OverdueLocks returns the locks of a span whose deadline has passed by a group's clock: their
-// coordinator has given up, and the group that owns them asks the decider.
+// coordinator has given up, and the group that owns them asks the coordinator group.
 func OverdueLocks(r command.Reader, s partition.Span, nowMS int64) (due []txn.Lock, err error) {
 	err = ScanLocks(r, s, func(l txn.Lock) bool {
 		if nowMS > l.DeadlineMS {

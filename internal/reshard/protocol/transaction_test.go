@@ -153,7 +153,7 @@ func TestALockThatNobodyLooksAfterIsSettled(t *testing.T) {
 	}
 	ask := func() txn.Outcome { return txn.ParseOutcome(w.mustDo(2, NewOutcomeQuery(locks[0]))) }
 	if o := ask(); o != txn.Undecided {
-		t.Errorf("before the deadline of its clock the decider says %v", o)
+		t.Errorf("before the deadline of its clock the coordinator group says %v", o)
 	}
 	w.nowMS = 3000
 	if _, err := w.hosts[2].Group.Housekeep(background); err != nil {

@@ -121,11 +121,11 @@ func (l *loop) setInterest(c *socket, events uint32) {
 const interestIgnored = 1 << 31
 
 // ignoreEvents stops waiting for a client that is gone while it is busy: epoll would report that
-// again and again. When it is busy no more it is dropped: see watch.
+// again and again. When it is busy no more it is dropped: see resumeClients.
 func (l *loop) ignoreEvents(c *socket) {
 	if c.interest != interestIgnored {
 		c.interest = interestIgnored
-		_ = l.controlEpoll(syscall.EPOLL_CTL_DEL, c.fd, 0) // it is among those of ep: see accept
+		_ = l.controlEpoll(syscall.EPOLL_CTL_DEL, c.fd, 0) // it is among those of ep: see acceptClients
 	}
 }
 
@@ -275,20 +275,20 @@ func (l *loop) wakeWith(f func()) {
 	}
 }
 
-// SendOutput implements transport.
+// SendOutput implements [Transport].
 func (c *socket) SendOutput() {
 	if len(c.Out.Bytes) > 0 {
 		c.l.flushClient(c)
 	}
 }
 
-// Resume implements transport.
+// Resume implements [Transport].
 func (c *socket) Resume() { c.l.wakeWith(func() { c.l.resumed = append(c.l.resumed, c) }) }
 
-// NotifyMail implements transport.
+// NotifyMail implements [Transport].
 func (c *socket) NotifyMail() { c.l.wakeWith(func() { c.l.withMail = append(c.l.withMail, c) }) }
 
-// CloseConn implements transport.
+// Close implements [Transport].
 func (c *socket) Close() { c.l.wakeWith(func() { c.l.toClose = append(c.l.toClose, c) }) }
 
 // closeAll closes all connections.
@@ -456,7 +456,7 @@ func (l *loop) updateInterest(c *socket) {
 	l.setInterest(c, events)
 }
 
-// NotifyOutput implements transport.
+// NotifyOutput implements [Transport].
 func (c *socket) NotifyOutput() {
 	if !c.Busy && !c.isDirty { // else it is called by another, and resumeClients comes later
 		c.isDirty = true

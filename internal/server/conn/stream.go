@@ -137,16 +137,16 @@ func (t *stream) flushReplies() bool {
 	return err == nil
 }
 
-// NotifyOutput implements transport.
+// NotifyOutput implements [Transport].
 func (t *stream) NotifyOutput() {}
 
-// SendOutput implements transport. Here it would wait for the client.
+// SendOutput implements [Transport]. Here it would wait for the client.
 func (t *stream) SendOutput() {}
 
-// Resume implements transport.
+// Resume implements [Transport].
 func (t *stream) Resume() { t.resumed <- struct{}{} }
 
-// NotifyMail implements transport.
+// NotifyMail implements [Transport].
 func (t *stream) NotifyMail() {
 	t.c.set.running.Go(func() {
 		t.execMu.Lock()
@@ -158,5 +158,5 @@ func (t *stream) NotifyMail() {
 	})
 }
 
-// CloseConn implements transport.
+// Close implements [Transport].
 func (t *stream) Close() { _ = t.conn.Close() }

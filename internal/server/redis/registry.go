@@ -419,15 +419,23 @@ var docGroups = []struct{ name, title string }{
 	{ModuleName, "Cleave's own"},
 }
 
-// FormatTable is all commands as Markdown, for the documentation.
+// FormatTable is all commands as Markdown, for the documentation. What several commands have in
+// common is said at the first one.
 func FormatTable() string {
 	var b strings.Builder
+	first := map[string]string{} // by the difference, the command that has it first
 	for _, g := range docGroups {
 		fmt.Fprintf(&b, "### %s\n\n| command | what it does | not as in Redis |\n|---|---|---|\n", g.title)
 		for _, s := range allSpecs {
 			if s.Doc.Group == g.name && len(s.Subcommands) == 0 {
 				name := strings.ToUpper(strings.ReplaceAll(s.Name, "|", " "))
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, s.Doc.Summary, s.Doc.Difference)
+				difference := s.Doc.Difference
+				if same, ok := first[difference]; ok && difference != "" {
+					difference = fmt.Sprintf("As for `%s`.", same)
+				} else {
+					first[difference] = name
+				}
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, s.Doc.Summary, difference)
 			}
 		}
 		b.WriteString("\n")

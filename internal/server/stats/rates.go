@@ -31,7 +31,7 @@ func (r *trafficRates) reset(t trafficSample) {
 	r.previous, r.last = trafficSample{}, t
 }
 
-// PerSecond is how many requests, and bytes that came and went, there were in a second.
+// perSecond is how many requests, and bytes that came and went, there were in a second.
 func (r *trafficRates) perSecond() (requests, in, out float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

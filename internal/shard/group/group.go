@@ -201,7 +201,7 @@ func (r *executorReader) Scan(start, end []byte, reverse bool, visit func(key, v
 		return ErrWouldBlock
 	}
 	before, long := r.rowsRead, false
-	near, err := r.cached.ScanNonBlocking(start, end, reverse, func(key, value []byte) bool {
+	fast, err := r.cached.ScanNonBlocking(start, end, reverse, func(key, value []byte) bool {
 		if long = r.isOverLimit(); long {
 			return false
 		}
@@ -213,7 +213,7 @@ func (r *executorReader) Scan(start, end []byte, reverse bool, visit func(key, v
 	case err != nil:
 	case long:
 		err = ErrReadTooLarge
-	case !near:
+	case !fast:
 		err = ErrWouldBlock
 	}
 	return err

@@ -144,21 +144,21 @@ func (g *Group) requeueExpiries(ctx context.Context, unread, left []partition.Po
 // prefetched, and tried again together; those that are refused then are executed each by itself.
 func (g *Group) runNonBlockingCalls(ctx context.Context, batch []*call) error {
 	err := g.runCalls(ctx, batch)
-	for _, hasty := range []bool{true, false} {
+	for _, nonBlocking := range []bool{true, false} {
 		var again []*call
 		for i, c := range batch {
 			if err != nil || ctx.Err() != nil || !isNotExecuted(c.reply.Err) {
 				continue
 			}
 			batch[i] = &call{Request: c.Request}
-			batch[i].NonBlocking = hasty
+			batch[i].NonBlocking = nonBlocking
 			again = append(again, batch[i])
 			g.PrefetchCommand(c.Command)
-			if !hasty {
+			if !nonBlocking {
 				err = g.runCalls(ctx, batch[i:i+1])
 			}
 		}
-		if hasty && err == nil {
+		if nonBlocking && err == nil {
 			err = g.runCalls(ctx, again)
 		}
 	}
@@ -303,8 +303,8 @@ func (g *Group) trimSwept() {
 	}
 }
 
-func newSweepCall(p partition.Position, limit int, hasty bool) *call {
-	return &call{Request: Request{Command: &command.Sweep{Key: p, Limit: limit}, Key: p, NonBlocking: hasty}}
+func newSweepCall(p partition.Position, limit int, nonBlocking bool) *call {
+	return &call{Request: Request{Command: &command.Sweep{Key: p, Limit: limit}, Key: p, NonBlocking: nonBlocking}}
 }
 
 // isServing reports whether the group owns a position.

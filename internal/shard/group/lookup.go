@@ -31,8 +31,8 @@ type CachedState interface {
 	// GetManyNonBlocking is GetMany, but ends when it has waited for a disk.
 	GetManyNonBlocking(keys [][]byte, visit func(i int, value []byte, ok bool, t rowcache.Ticket) (more bool)) error
 	IsCurrent(t rowcache.Ticket) bool
-	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then near is false.
-	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error)
+	// ScanNonBlocking is Scan, but ends when it has waited for a disk: then fast is false.
+	ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (fast bool, err error)
 	// Sequence counts publications: it is odd while one is under way. A reader that finds the
 	// same even number before and after several Gets has read one moment.
 	Sequence() uint64
@@ -203,13 +203,13 @@ func (g *Group) ReadManyNonBlocking(ctx context.Context, r *RowBuffer, keys [][]
 	g.readMany(ctx, r, keys, true)
 }
 
-func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, near bool) {
+func (g *Group) readMany(ctx context.Context, r *RowBuffer, keys [][]byte, nonBlocking bool) {
 	r.resetFor(len(keys))
 	if g.cached == nil || g.closed.Load() || g.log.ReadBarrier(canceledCtx) != nil {
 		return
 	}
 	get, most := g.cached.GetMany, maxValueBytes
-	if near {
+	if nonBlocking {
 		get, most = g.cached.GetManyNonBlocking, maxNonBlockingValueBytes
 	}
 	list := g.published.table.Load()

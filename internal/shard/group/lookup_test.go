@@ -62,7 +62,7 @@ func (k cachedDisk) LookupView(key, dst []byte) ([]byte, bool, bool) { return k.
 
 func (k cachedDisk) IsCurrent(rowcache.Ticket) bool { return true }
 
-func (k cachedDisk) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error) {
+func (k cachedDisk) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (fast bool, err error) {
 	if *k.slow {
 		return false, nil
 	}

@@ -19,7 +19,7 @@ type Options struct {
 	// it owns. Otherwise it owns what [ownership.ChangeOwnership] has given it.
 	OwnsAll bool
 	// ResolveLock is called with a lock that a command or a reader has met, and that still
-	// exists after a moment: it asks the decider, and resolves the transaction if it is decided.
+	// exists after a moment: it asks the coordinator group, and resolves the transaction if it is decided.
 	// An error means that the lock cannot be resolved any more. If nil, the group waits for
 	// others to resolve it.
 	ResolveLock func(ctx context.Context, l txn.Lock) error
@@ -30,7 +30,7 @@ type Options struct {
 	// returns when what is claimed is held for it, see [txn.ReservationQueue], under an id,
 	// until it is released. If nil, the write tries again and again.
 	Reserve func(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error)
-	// LookupOutcome asks the decider of a lock what became of its transaction. Nil means
+	// LookupOutcome asks the coordinator group of a lock what became of its transaction. Nil means
 	// that it is undecided.
 	LookupOutcome func(ctx context.Context, l txn.Lock) (txn.Outcome, error)
 	// OnSwept, if set, is called with the store keys of the elements of a key, when many that a

@@ -53,7 +53,7 @@ func TestWhoSeesARangeThatHasComeSeesThatRangesAreLocked(t *testing.T) {
 	}
 }
 
-// A reader meets a lock, and asks its decider. Meanwhile the lock is resolved, another
+// A reader meets a lock, and asks its coordinator group. Meanwhile the lock is resolved, another
 // transaction reads the key, and the key's time is over. That transaction keeps the key alive:
 // no reader sees it gone before the transaction is decided.
 func TestASlowReaderDoesNotSeeAKeyGoneThatALockKeeps(t *testing.T) {

@@ -77,7 +77,7 @@ func (g *Group) readRowInTurn(ctx context.Context, key partition.Position, dst [
 
 // readLockedRow returns the row of a key that a transaction is about to write. If it is
 // decided, the row is as it leaves it, even if that is not done yet; if not, it is
-// as it was, for it was undecided when the decider was asked.
+// as it was, for it was undecided when the coordinator group was asked.
 func (g *Group) readLockedRow(ctx context.Context, lock *txn.Lock, key partition.Position, dst []byte) (row command.Row, ok bool, err error) {
 	outcome := txn.Undecided
 	if g.opts.LookupOutcome != nil {

@@ -10,7 +10,7 @@ import (
 type Plan struct {
 	ID         ID
 	DeadlineMS int64
-	// Participants are in the order of their spans. The first is the decider's.
+	// Participants are in the order of their spans. The first is the coordinator group's.
 	Participants []Participant
 	// CoordinatorGroup is the group that owns the first part.
 	CoordinatorGroup partition.GroupID
@@ -37,7 +37,7 @@ type Coordinator struct {
 	err        error   // why it is aborted
 	// unresolved are the spans whose owners have not confirmed.
 	unresolved []partition.Span
-	// confirmed are those that have, for the decider.
+	// confirmed are those that have, for the coordinator group.
 	confirmed []partition.Span
 	silent    bool // no caller waits for an answer
 }
@@ -50,13 +50,13 @@ type State uint8
 const (
 	// Preparing waits until all parts but the first are prepared.
 	Preparing State = iota
-	// Deciding waits for the decider, which was asked to commit.
+	// Deciding waits for the coordinator group, which was asked to commit.
 	Deciding
-	// Undoing waits for the decider, which was asked to abort.
+	// Undoing waits for the coordinator group, which was asked to abort.
 	Undoing
 	// Resolving knows the outcome and waits until all have it.
 	Resolving
-	// Collecting waits until the decider knows that all have it.
+	// Collecting waits until the coordinator group knows that all have it.
 	Collecting
 	// Done waits for nothing.
 	Done
@@ -83,8 +83,8 @@ func NewCoordinator(p Plan) (*Coordinator, []Effect) {
 }
 
 // ResumeCoordinator resolves the transaction of a decision that was found in its group's state.
-func ResumeCoordinator(d Decision, decider partition.GroupID) (*Coordinator, []Effect) {
-	c := &Coordinator{plan: Plan{ID: d.ID, DeadlineMS: d.DeadlineMS, CoordinatorGroup: decider}, commitSent: true, silent: true}
+func ResumeCoordinator(d Decision, coordinatorGroup partition.GroupID) (*Coordinator, []Effect) {
+	c := &Coordinator{plan: Plan{ID: d.ID, DeadlineMS: d.DeadlineMS, CoordinatorGroup: coordinatorGroup}, commitSent: true, silent: true}
 	c.unresolved = d.Spans
 	return c, c.becomeResolving(d.Outcome)
 }
@@ -331,7 +331,7 @@ type Effect interface{ isEffect() }
 type (
 	// SendPrepare wants [Coordinator.MakePrepare] evaluated by the owner of the part.
 	SendPrepare struct{ Participant int }
-	// SendDecide wants [Coordinator.MakeDecide] evaluated by the decider.
+	// SendDecide wants [Coordinator.MakeDecide] evaluated by the coordinator group.
 	SendDecide struct{ Commit bool }
 	// SendResolve wants [Coordinator.MakeResolve] evaluated by the owners of the
 	// span, each for as much of it as it owns.
@@ -339,7 +339,7 @@ type (
 		Span   partition.Span
 		Commit bool
 	}
-	// SendCollect wants [Coordinator.MakeCollect] evaluated by the decider.
+	// SendCollect wants [Coordinator.MakeCollect] evaluated by the coordinator group.
 	SendCollect struct{}
 	// Answer is for the caller: what became of the transaction, and why it is aborted, or
 	// Undecided with ErrForgotten if that is unknown.

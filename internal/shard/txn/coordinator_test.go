@@ -152,7 +152,7 @@ func TestAPatientCoordinatorWaitsForLocks(t *testing.T) {
 	c.Step(Prepared{1})
 	c.Step(DecideRefused{Err: &LockedError{}})
 	if c.State() != Deciding {
-		t.Errorf("a lock at the decider makes it %v", c.State())
+		t.Errorf("a lock at the coordinator group makes it %v", c.State())
 	}
 }
 
@@ -185,8 +185,8 @@ func TestAResumedCoordinatorAnswersNobody(t *testing.T) {
 	}
 }
 
-// A machine may sleep between the last Prepare and the first Decide. The decider has no record
-// then, and cannot report more; but a coordinator that knows that the decider was never asked
+// A machine may sleep between the last Prepare and the first Decide. The coordinator group has no record
+// then, and cannot report more; but a coordinator that knows that the coordinator group was never asked
 // before knows that nothing was committed.
 func TestADeciderThatIsAskedForTheFirstTimeHasForgottenNothing(t *testing.T) {
 	for _, none := range []bool{true, false} {

@@ -233,7 +233,7 @@ func (c *Inquire) Eval(e *command.Env) command.Reply {
 // message takes, and such a record is some 30 bytes.
 const DecisionKeepMS = 10_000
 
-// Collect reports to a decider which spans are resolved: their owners at that time have confirmed it.
+// Collect reports to a coordinator group which spans are resolved: their owners at that time have confirmed it.
 // When all are, the decision is forgotten, but not before DecisionKeepMS after the deadline:
 // until the deadline it keeps a late Decide away, and then it answers one. The reply is how many
 // spans are left.

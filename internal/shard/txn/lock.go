@@ -142,7 +142,7 @@ func decodeIntent(key, value []byte) (x Intent, err error) {
 	case r.err == nil && kind != x.kindByte():
 		r.setError("its kind is not that of its key")
 	case r.err == nil && x.DeadlineMS < 0 || x.PrepareMS < 0 || x.CoordinatorGroup == 0:
-		r.setError("it has no decider or a bad time")
+		r.setError("it has no coordinator group or a bad time")
 	}
 	if r.err == nil && x.Write {
 		x.Effects, r.err = effect.Parse(r.rest)

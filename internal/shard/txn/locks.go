@@ -98,7 +98,7 @@ func (l *Locks) loadMarks(r command.Reader, s partition.Span) error {
 // ListIn returns the locks whose records lie in a span, in the order of their starts.
 // They are not to be changed.
 func (l *Locks) ListIn(s partition.Span) (found []*Lock) {
-	// A record may lie some zeros behind the start of its lock, see pad.
+	// A record may lie some zeros behind the start of its lock: see RecordPosition.
 	start := bytes.TrimRight(s.Start, "\x00")
 	l.tree.visitSpan(start, s.End, func(lock *Lock) {
 		if lock.isRecordIn(s) {
@@ -252,7 +252,7 @@ func (l *Locks) ListAll() []*Lock {
 }
 
 // ListOverdue returns a lock of each transaction whose deadline has passed: ask its
-// decider. They are in the order of the IDs.
+// coordinator group. They are in the order of the IDs.
 func (l *Locks) ListOverdue(nowMS int64) []*Lock {
 	var due []*Lock
 	for _, mine := range l.txns {

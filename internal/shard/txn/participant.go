@@ -123,7 +123,7 @@ func (c *Prepare) Eval(e *command.Env) command.Reply {
 // checkAdmission reports whether the part is prepared already, or why it must not be.
 func (c *Prepare) checkAdmission(e *command.Env) (done bool, err error) {
 	if c.ID == (ID{}) || c.CoordinatorGroup == 0 || c.DeadlineMS < 0 || c.Participant.Span.Empty() {
-		return false, fmt.Errorf("%w: it needs an ID, a decider, a deadline and a span", ErrBadParticipant)
+		return false, fmt.Errorf("%w: it needs an ID, a coordinator group, a deadline and a span", ErrBadParticipant)
 	}
 	if err := c.site.checkOwned(c.Participant.Span); err != nil {
 		return false, err
@@ -156,7 +156,7 @@ func (c *Prepare) checkMark(e *command.Env, at partition.Position) error {
 
 // Resolve ends a transaction in a span: what it was to do there is applied, or forgotten, and
 // its locks are gone. The reply is how many. Once it is durable nothing of the transaction is
-// left in the span, or ever comes back to it, so the reply confirms that to the decider. It may
+// left in the span, or ever comes back to it, so the reply confirms that to the coordinator group. It may
 // come before the Prepare, and any number of times.
 type Resolve struct {
 	siteBinding

@@ -120,11 +120,11 @@ func TestAPartThatIsNotWellFormedIsRefused(t *testing.T) {
 		change func(*Prepare)
 		want   error
 	}{
-		"nothing":     {func(c *Prepare) { c.Participant.Writes = nil }, ErrBadParticipant},
-		"no id":       {func(c *Prepare) { c.ID = ID{} }, ErrBadParticipant},
-		"no decider":  {func(c *Prepare) { c.CoordinatorGroup = 0 }, ErrBadParticipant},
-		"empty span":  {func(c *Prepare) { c.Participant.Span = partition.Span{Start: positionOf("b"), End: positionOf("a")} }, ErrBadParticipant},
-		"key outside": {func(c *Prepare) { c.Participant.Span.Start = positionOf("b") }, ErrBadParticipant},
+		"nothing":              {func(c *Prepare) { c.Participant.Writes = nil }, ErrBadParticipant},
+		"no id":                {func(c *Prepare) { c.ID = ID{} }, ErrBadParticipant},
+		"no coordinator group": {func(c *Prepare) { c.CoordinatorGroup = 0 }, ErrBadParticipant},
+		"empty span":           {func(c *Prepare) { c.Participant.Span = partition.Span{Start: positionOf("b"), End: positionOf("a")} }, ErrBadParticipant},
+		"key outside":          {func(c *Prepare) { c.Participant.Span.Start = positionOf("b") }, ErrBadParticipant},
 		"range outside": {func(c *Prepare) {
 			c.Participant.Span.End = positionOf("b")
 			c.Participant.Ranges = []command.RangeRead{{Start: positionOf("a")}}

@@ -51,7 +51,7 @@ func (o Outcome) isFinal() bool { return o == Committed || o == Aborted }
 
 var (
 	// ErrLocked means that another transaction has locked what a command would
-	// read or write: wait until it is resolved, or ask its decider. See
+	// read or write: wait until it is resolved, or ask its coordinator group. See
 	// [LockedError] for which.
 	ErrLocked = errors.New("txn: locked by another transaction: retry later")
 	// ErrReserved means that a transaction that was turned away too often comes
@@ -62,7 +62,7 @@ var (
 	ErrDeadline = errors.New("txn: past the deadline: begin a new transaction")
 	// ErrFinished means that the transaction is over: this message came late.
 	ErrFinished = errors.New("txn: the transaction is over")
-	// ErrForgotten means that a decider was asked so late that it has no record
+	// ErrForgotten means that a coordinator group was asked so late that it has no record
 	// of the transaction any more: read the data.
 	ErrForgotten = errors.New("txn: too late to know whether it was committed: look at the data")
 	// ErrBadParticipant means that a part is not well formed: its text has the reason.

@@ -212,7 +212,7 @@ func (s *Set) sortUpTo(c Cut) *sortedRuns {
 	return now
 }
 
-// sortUpTo sorts the operations that are missing up to count. As in a binary
+// extendTo sorts the operations that are missing up to count. As in a binary
 // counter, runs are joined with the one before unless that is twice as long as
 // they: so there are O(log n) runs, and a run grows by half when it is joined.
 func (s *sortedRuns) extendTo(log opLog, count uint32) *sortedRuns {

@@ -165,9 +165,9 @@ func (s *Store) ScanBriefly(start, end []byte, reverse bool, visit func(key, val
 }
 
 // ScanNonBlocking is Scan for a caller that must not wait for a disk. It ends before it has visited all, or
-// any, if that takes one: then near is false. See [Store.GetManyNonBlocking].
-func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (near bool, err error) {
-	if near = s.IsStorageFast(); !near {
+// any, if that takes one: then fast is false. See [Store.GetManyNonBlocking].
+func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key, value []byte) bool) (fast bool, err error) {
+	if fast = s.IsStorageFast(); !fast {
 		return false, nil
 	}
 	err = s.scanRange(false, start, end, reverse, func(base *pebble.Iterator, it *Iter) (err error) {
@@ -177,12 +177,12 @@ func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key,
 			}
 		}()
 		p, n, bytes, began := readBudget{s: s}, 0, 0, time.Now()
-		for near && it.Next() {
+		for fast && it.Next() {
 			bytes += len(it.key) + len(it.value)
 			if n++; n%budgetCheckRows == 1 || bytes > budgetCheckBytes {
-				near, bytes = !p.isExceeded(base), 0
+				fast, bytes = !p.isExceeded(base), 0
 			}
-			if near && !visit(it.key, it.value) {
+			if fast && !visit(it.key, it.value) {
 				break
 			}
 		}
@@ -192,7 +192,7 @@ func (s *Store) ScanNonBlocking(start, end []byte, reverse bool, visit func(key,
 		}
 		return err
 	})
-	return near, err
+	return fast, err
 }
 
 // scanRange calls visit with an iterator that it closes.

@@ -49,7 +49,7 @@ type Store struct {
 	// exist.
 	expectAbsent atomic.Bool
 	// openedAt is when the store was opened, and fastAfter how long after that reads of tables
-	// are thought to be near again: see GetNear.
+	// are taken for fast again: see IsStorageFast.
 	openedAt  time.Time
 	fastAfter atomic.Int64
 	// replayedBytes is how much of the log Open has read again. It does not change later.

@@ -43,7 +43,7 @@ type Log struct {
 	begunSequence uint32     // sequence of the last that was taken to be begun, or zero
 	maxSequence   uint32     // highest sequence ever given to a file
 	diskFull      bool       // the disk had no room for another segment
-	shortage      error      // why it is full: see LackOf
+	shortage      error      // why it is full: see ShortageOf
 
 	// What the manifest says. recorded is the newest that is durable; named are the
 	// segments that the next one names. See manifest.go.

@@ -70,7 +70,7 @@ func (w *world) homeDisk(id partition.GroupID) *disk {
 	return w.disks[int(id)%w.cfg.Stores]
 }
 
-// fetchOutcome asks the decider of a lock, as a reader does that meets one.
+// fetchOutcome asks the coordinator group of a lock, as a reader does that meets one.
 func (w *world) fetchOutcome(ctx context.Context, l txn.Lock) (txn.Outcome, error) {
 	if protocol.IsGroupRemoved(w.router, l.CoordinatorGroup) {
 		return txn.Aborted, nil
@@ -83,7 +83,7 @@ func (w *world) fetchOutcome(ctx context.Context, l txn.Lock) (txn.Outcome, erro
 	if err == nil {
 		err = reply.Err
 	}
-	w.addCount("readers that asked a decider")
+	w.addCount("readers that asked a coordinator group")
 	return txn.ParseOutcome(reply), err
 }
 

@@ -23,10 +23,10 @@ type txnDriver struct {
 const txnTimeoutMS = 1500
 
 // startCommit begins to commit a transaction in two phases.
-func (w *world) startCommit(x *tx, parts []txn.Participant, decider partition.GroupID) {
+func (w *world) startCommit(x *tx, parts []txn.Participant, coordinatorGroup partition.GroupID) {
 	w.sendMessage(message{"beginning", false}, func() {
 		r := &txnDriver{w: w, x: x, life: w.life}
-		plan := txn.Plan{ID: w.newID(), DeadlineMS: w.txnDeadlineMS(), Participants: parts, CoordinatorGroup: decider}
+		plan := txn.Plan{ID: w.newID(), DeadlineMS: w.txnDeadlineMS(), Participants: parts, CoordinatorGroup: coordinatorGroup}
 		if x.id != (txn.ID{}) {
 			plan.ID, plan.Patient = x.id, true
 		}
@@ -35,10 +35,10 @@ func (w *world) startCommit(x *tx, parts []txn.Participant, decider partition.Gr
 }
 
 // resumeDecision carries out a decision that was found.
-func (w *world) resumeDecision(d txn.Decision, decider partition.GroupID) {
+func (w *world) resumeDecision(d txn.Decision, coordinatorGroup partition.GroupID) {
 	w.addCount("decisions resumed")
 	r := &txnDriver{w: w, life: w.life}
-	r.startDriver(txn.ResumeCoordinator(d, decider))
+	r.startDriver(txn.ResumeCoordinator(d, coordinatorGroup))
 }
 
 func (r *txnDriver) startDriver(c *txn.Coordinator, effects []txn.Effect) {

@@ -183,7 +183,7 @@ var saltedLayout = func() *keys.Layout {
 	return l
 }()
 
-// saltedRowKey puts a key of the layout where its salt is.
+// saltedKey puts a key of the layout where its salt is.
 func saltedKey(salt int, k []byte) string { return letters[salt] + "/salted" + string(k) }
 
 // saltedRowKey is the key of a row.
