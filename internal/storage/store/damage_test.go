@@ -25,12 +25,21 @@ type damagedStore struct {
 	disk            *vfs.MemFS
 	commits         [][]rowWrite
 	positions       []wal.Position // of each commit
-	manifestCommits int            // how many commits the manifest knows of, at least
+	recordedCommits int            // how many commits are noted outside of the segments, at least
 }
 
-// makeDamagedStore fills a store over some segments, and stops it uncleanly. If it is settled
-// the manifest knows of all that was acknowledged.
-func makeDamagedStore(t *testing.T, rng *rand.Rand, settled bool) *damagedStore {
+// uncleanStop is how a store ends that is not closed.
+type uncleanStop int
+
+const (
+	powerFailure        uncleanStop = iota // what was not synced is gone
+	settledPowerFailure                    // the same, when the manifest knows of all that was acknowledged
+	processKill                            // what the operating system was given is there
+	uncleanStops
+)
+
+// makeDamagedStore fills a store over some segments, and stops it uncleanly.
+func makeDamagedStore(t *testing.T, rng *rand.Rand, stop uncleanStop) *damagedStore {
 	d := &damagedStore{disk: vfs.NewCrashableMem()}
 	s := mustOpen(t, tinyOptions(d.disk))
 	for i := range 2 + rng.IntN(120) {
@@ -48,15 +57,20 @@ func makeDamagedStore(t *testing.T, rng *rand.Rand, settled bool) *damagedStore 
 			s = mustOpen(t, tinyOptions(d.disk))
 		}
 	}
-	if settled {
+	if stop == settledPowerFailure {
 		eventually.Holds(t, "the manifest is fresh", func() bool { m := s.Metrics().Log; return m.Recorded == m.Durable })
 	}
 	recorded := s.Metrics().Log.Recorded
-	crashed := d.disk.CrashClone(vfs.CrashCloneCfg{})
+	survives := vfs.CrashCloneCfg{}
+	if stop == processKill {
+		survives = vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng}
+		recorded = d.positions[len(d.positions)-1]
+	}
+	crashed := d.disk.CrashClone(survives)
 	mustClose(t, s)
 	d.disk = crashed
-	for d.manifestCommits < len(d.positions) && d.positions[d.manifestCommits] <= recorded {
-		d.manifestCommits++
+	for d.recordedCommits < len(d.positions) && d.positions[d.recordedCommits] <= recorded {
+		d.recordedCommits++
 	}
 	return d
 }
@@ -119,7 +133,7 @@ var damages = []struct {
 func usedBytes(p []byte) int { return max(1, len(bytes.TrimRight(p, "\x00"))) }
 
 // damageFile damages one file: that of the log that has the last commit, or another, or
-// the manifest.
+// what is noted beside it.
 func damageFile(t *testing.T, disk *vfs.MemFS, last wal.Position, rng *rand.Rand) (what string, always bool) {
 	dir := testDir + "/" + logDir
 	names := listFiles(t, disk, logDir, func(n string) bool { return strings.HasSuffix(n, ".wal") })
@@ -127,6 +141,9 @@ func damageFile(t *testing.T, disk *vfs.MemFS, last wal.Position, rng *rand.Rand
 	switch rng.IntN(10) {
 	case 0:
 		dir, name = testDir, wal.ManifestName
+		if p, _ := readFile(disk, testDir+"/"+wal.ProgressName); len(p) > 0 && rng.IntN(3) == 0 {
+			name = wal.ProgressName
+		}
 	case 1, 2, 3, 4, 5:
 		name = last.String()[:8] + ".wal"
 	}
@@ -151,11 +168,11 @@ func damageFile(t *testing.T, disk *vfs.MemFS, last wal.Position, rng *rand.Rand
 	return fmt.Sprintf("%s %s", d.name, name), d.always
 }
 
-// After an unclean stop a file of the log, or its manifest, is damaged from outside.
-// Nothing acknowledged is missing without a word: Open refuses, or all of it is there.
-// What was acknowledged since the manifest was written may be taken for an interrupted
-// write if its bytes were overwritten, and only then. With AcceptLoss the store opens
-// with the commits before the damage, and from then on without it.
+// After an unclean stop a file of the log, or of what is noted beside it, is damaged from
+// outside. Nothing acknowledged is missing without a word: Open refuses, or all of it is
+// there. What was acknowledged between the last write of the manifest and a power failure may
+// be taken for an interrupted write if its bytes were overwritten, and only then. With
+// AcceptLoss the store opens with the commits before the damage, and from then on without it.
 func TestLog_RandomDamage_IsRefusedOrHarmless(t *testing.T) {
 	n := 160 / slowdown
 	if os.Getenv("CLEAVE_SOAK") != "" {
@@ -166,7 +183,7 @@ func TestLog_RandomDamage_IsRefusedOrHarmless(t *testing.T) {
 	var d *damagedStore
 	for i := range n {
 		if i%8 == 0 {
-			d = makeDamagedStore(t, rng, i%16 == 0)
+			d = makeDamagedStore(t, rng, uncleanStop(i/8%int(uncleanStops)))
 			if commits, err := d.countSurvivors(d.disk.CrashClone(vfs.CrashCloneCfg{}), false); err != nil || commits != len(d.commits) {
 				t.Fatalf("without damage: %d of %d commits, %v", commits, len(d.commits), err)
 			}
@@ -178,10 +195,10 @@ func TestLog_RandomDamage_IsRefusedOrHarmless(t *testing.T) {
 		switch {
 		case err == nil && commits == len(d.commits):
 			did.add(kind+": harmless", 1)
-		case err == nil && !always && commits >= d.manifestCommits:
+		case err == nil && !always && commits >= d.recordedCommits:
 			did.add(kind+": taken for an interrupted write", 1)
 		case err == nil:
-			t.Errorf("%s: %d of %d acknowledged commits are there, the manifest knows of %d, and Open is content", what, commits, len(d.commits), d.manifestCommits)
+			t.Errorf("%s: %d of %d acknowledged commits are there, %d are noted, and Open is content", what, commits, len(d.commits), d.recordedCommits)
 		case !errors.Is(err, ErrCorrupt) && !errors.Is(err, wal.ErrForeign) && !errors.Is(err, wal.ErrVersion):
 			t.Errorf("%s: %v", what, err)
 		case errors.Is(err, ErrDataLoss):
@@ -230,7 +247,7 @@ func TestLogManifest_Missing_IsNoticedWhereThereWasOne(t *testing.T) {
 
 // What is lost is said, and no position comes into use a second time.
 func TestAcceptLoss_SaysWhatIsLost(t *testing.T) {
-	d := makeDamagedStore(t, newRNG(t, 1), true)
+	d := makeDamagedStore(t, newRNG(t, 1), settledPowerFailure)
 	names := listFiles(t, d.disk, logDir, func(n string) bool { return strings.HasSuffix(n, ".wal") })
 	last := d.positions[len(d.positions)-1]
 	i := slices.Index(names, last.String()[:8]+".wal")
@@ -297,7 +314,7 @@ func (d *damagedStore) changeSegment(t *testing.T, change func([]byte) []byte) *
 func TestAcceptLoss_ShortSegment_IsNeverReportedAsNoLoss(t *testing.T) {
 	rng := newRNG(t, rand.Uint64()>>16)
 	for i := range tally.Size(40, 10) {
-		d := makeDamagedStore(t, rng, i%2 == 0)
+		d := makeDamagedStore(t, rng, []uncleanStop{settledPowerFailure, powerFailure}[i%2])
 		disk := d.changeSegment(t, func(p []byte) []byte {
 			if i%5 == 0 {
 				return nil

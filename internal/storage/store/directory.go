@@ -132,7 +132,7 @@ func (d *directory) readOrCreate() error {
 	if slices.Contains(names, unfinishedName) {
 		// Creation did not come to its end, so no Open ever returned and
 		// nothing was ever committed here: begin again.
-		for _, name := range []string{logDir, wal.ManifestName, dataDir, formatDraftName} {
+		for _, name := range []string{logDir, wal.ManifestName, wal.ProgressName, dataDir, formatDraftName} {
 			if err := d.fs.RemoveAll(d.join(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

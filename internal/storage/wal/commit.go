@@ -228,7 +228,11 @@ func (l *Log) syncAndWrite(t *writeTask, info frameInfo) error {
 	}
 	image, from := l.buildImage(t, info)
 	if t.kind == kindClose || l.o.Durability == Always {
-		return file.WriteDurable(image, int64(from))
+		err := file.WriteDurable(image, int64(from))
+		if err == nil {
+			l.writeProgress(t.pos)
+		}
+		return err
 	}
 	_, err := file.WriteAt(image, int64(from))
 	return err

@@ -73,6 +73,9 @@ type Log struct {
 	manifestFile    File
 	manifestDamaged bool // there is a file, and it cannot be read
 
+	progressFile File // nil if it cannot be opened
+	progress     [progressBytes]byte
+
 	acceptedDamages []error // that were accepted; see Options.AcceptLoss
 	background      sync.WaitGroup
 	counters        Metrics
@@ -221,8 +224,10 @@ func (l *Log) closeFiles() {
 			_ = s.close()
 		}
 	}
-	if l.manifestFile != nil {
-		_ = l.manifestFile.Close()
+	for _, f := range []File{l.manifestFile, l.progressFile} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 }
 

@@ -69,6 +69,7 @@ func (l *Log) recoverManifest() (found bool, err error) {
 			l.manifestFile = nil
 		}
 	}
+	l.recorded.durable = max(l.recorded.durable, l.openProgress())
 	// Sequences of segments that are gone do not come into use a second time.
 	l.maxSequence = l.recorded.durable.sequence()
 	for _, n := range l.recorded.segments {
