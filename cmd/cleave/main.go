@@ -2,7 +2,7 @@
 // command, each command a file.
 //
 // It exits with 0 when it did what it was asked, 1 when that failed and 2 when
-// it was asked wrongly; exit.go has the others.
+// it was asked wrongly; the exit constants below are all of them.
 package main
 
 import (

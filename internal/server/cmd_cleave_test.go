@@ -40,7 +40,8 @@ func TestRangesComeInOrderPageByPage(t *testing.T) {
 			CLEAVE.RANGE - + LIMIT 0 -> -ERR LIMIT is not a number from 1 on
 			CLEAVE.RANGE - + CURSOR x -> -ERR invalid cursor*
 			CLEAVE.RANGE - + SIDEWAYS -> -ERR syntax error
-			CLEAVE.RANGE [a + PREFIX c -> -ERR *
+			CLEAVE.RANGE [a + PREFIX c -> -ERR PREFIX goes with the bounds - and + alone
+			CLEAVE.RANGE - (d PREFIX c -> -ERR PREFIX goes with the bounds - and + alone
 			CLEAVE.RANGE - -> -ERR wrong number of arguments for 'cleave.range' command
 			ACL SETUSER reader on nopass ~c* +@all -> OK
 			AUTH reader x -> OK

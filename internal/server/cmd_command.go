@@ -34,7 +34,7 @@ func writeCommands(out *redis.Writer, specs []*redis.Spec) {
 	out.Array(len(specs))
 	for _, s := range specs {
 		if s == nil {
-			out.NullArray()
+			out.Null()
 		} else {
 			writeCommand(out, s)
 		}

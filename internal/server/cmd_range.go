@@ -131,6 +131,9 @@ func parseRange(words [][]byte) (o rangeOptions, err error) {
 			return o, redis.ErrSyntax
 		}
 	}
+	if o.Prefix != nil && (o.Start != nil || o.End != nil) {
+		return o, redis.Error("ERR PREFIX goes with the bounds - and + alone")
+	}
 	return o, nil
 }
 

@@ -354,12 +354,30 @@ func TestOddRequests_ThatOnceDiffered_AreAnsweredAsByRedis(t *testing.T) {
 	}
 }
 
+// RESP2 has two forms of null, and Redis writes that of a text for an unknown command.
+func TestCommandInfo_OfAnUnknownName_IsTheNullOfRedis(t *testing.T) {
+	redis, ours := dialRedis(t)(), startServer(t, shapes[1], Options{}).dial()
+	var answers [2]string
+	for i, c := range []*testConn{redis, ours} {
+		c.sendWords("COMMAND", "INFO", "nosuch")
+		a, err := readRawReply(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers[i] = a.String()
+	}
+	if answers[1] != answers[0] {
+		t.Errorf("%q, and that of Redis is %q", answers[1], answers[0])
+	}
+}
+
 // oddScripts are requests whose answers are compared, each with a name in front.
 var oddScripts = [][]string{
 	{"cursors", "SCAN -1", "SCAN +0", "SCAN 18446744073709551615", "SCAN 18446744073709551616", "SCAN -18446744073709551616", "SCAN x", "SCAN 1x", "SCAN 0 COUNT 0", "SCAN 0 COUNT +5",
 		"HSET h f 1", "HSCAN h -1", "HSCAN h 99999999999999999999", "HSCAN h 0 COUNT 0", "HSCAN missing 0 COUNT 0", "HSCAN missing 0 foo", "HSCAN missing x", "SET a 1", "HSCAN a 0 foo", "HSCAN h 0 TYPE string"},
 	{"subcommands", "PUBSUB CHANNELS a b", "PUBSUB SHARDCHANNELS a b", "PUBSUB NUMSUB a a", "SLOWLOG GET 1 2", "SLOWLOG GET -2", "SLOWLOG GET 01", "ACL CAT read write", "ACL CAT nosuch", "ACL GENPASS 1 2", "ACL GENPASS x", "ACL GENPASS 0",
 		"ACL LOG 1 2", "ACL LOG -1", "ACL LOG x", "BGSAVE foo", "BGSAVE SCHEDULE foo"},
+	{"names of users", "ACL SETUSER a\x00b"},
 	{"keys of commands", "COMMAND GETKEYS", "COMMAND GETKEYS GET", "COMMAND GETKEYS GET a b", "COMMAND GETKEYS GET a", "COMMAND GETKEYS PING x", "COMMAND GETKEYS RANDOMKEY x", "COMMAND GETKEYS nosuch x", "COMMAND GETKEYS MSET a 1 b 2"},
 	{"arity in MULTI", "MULTI", "SET a 1", "GET", "EXEC", "GET a", "MULTI", "SET a 1", "EXEC x", "EXEC", "EXEC x", "WATCH a", "MULTI", "nosuch", "SET a 1", "EXEC", "GET a", "MULTI", "HSET h f", "EXEC", "MULTI", "CLIENT KILL", "EXEC", "MULTI", "MULTI x", "EXEC"},
 	{"expiry", "GETEX missing EX x", "GETEX missing EX 0", "SET a 1", "GETEX a EX x", "GETEX a EX 0", "GETEX a PX 9223372036854775807", "GETEX a PERSIST PERSIST", "GETEX a EX 5000 EX 6000", "GETEX a EX 5 PERSIST", "HSET h f 1", "GETEX h EX x", "GETEX h foo"},

@@ -58,7 +58,7 @@ protected-mode = "perhaps"
 resp-addr = "here"
 `, map[string]string{"CLEAVE_GROUPS": "many"}, nil)
 	want := `c.toml:1:1: unknown setting "maxclient": did you mean "maxclients"?
-c.toml:3:1: timeout: "soon": want a whole number from 0 to 2147483648
+c.toml:3:1: timeout: "soon": want a whole number from 0 to 2147483647
 c.toml:4:3: tls-port: "99999": want a whole number from 0 to 65535
 c.toml:5:1: storage: "tape": want disk or memory
 c.toml:6:1: timeout is set twice: it stands at c.toml:3:1 too

@@ -197,7 +197,7 @@ var settings = []Setting{
 	{Name: "maxclients", Kind: Number, Min: 1, Max: 1_000_000, Default: "10000", Help: "how many connections of clients there may be"},
 	{Name: "cluster-enabled", Kind: YesNo, Default: "no",
 		Help: "report a cluster of one node, for clients of Redis Cluster\nthat refuse a server which is none: yes or no"},
-	{Name: "timeout", Kind: Number, Max: 1 << 31, Default: "0", Redis: true, Live: true, Placeholder: "seconds", Unit: "seconds",
+	{Name: "timeout", Kind: Number, Max: 1<<31 - 1, Default: "0", Redis: true, Live: true, Placeholder: "seconds", Unit: "seconds",
 		Help: "seconds after which an idle connection is ended;\n0 for never"},
 	{Name: "maxmemory", Kind: Bytes, Default: "0", Redis: true, Live: true, Placeholder: "bytes", Unit: "bytes",
 		Help: "with storage memory: bytes beyond which writes are\nrefused, such as 2gb; 0 for no limit"},

@@ -45,8 +45,11 @@ func NewTable() *Table {
 
 // Set makes or changes a user by rules, all or none.
 func (t *Table) Set(name string, rules ...string) error {
-	if name == "" || strings.ContainsAny(name, " \x00\r\n\t") {
-		return fmt.Errorf("acl: user name %q: use one without spaces and zeros", name)
+	if name == "" {
+		return errors.New("acl: the user name is empty")
+	}
+	if strings.ContainsAny(name, " \x00\r\n\t") {
+		return errors.New("acl: Usernames can't contain spaces or null characters")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
