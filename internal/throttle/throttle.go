@@ -60,7 +60,7 @@ type Reading struct {
 }
 
 // Pacer decides how long a job sleeps between two moments of work, and for how long each write of its range
-// is delayed (writers.go).
+// is delayed ([Pacer.WriteDelay]).
 //
 // A goroutine that works all the time is given ten milliseconds at a time, and one that comes back from the
 // disk meanwhile waits for that long: with few processors, that is what clients notice of a job. So it works
