@@ -108,7 +108,7 @@ func (b *Batch) writeUnindexed(ctx context.Context, db *DB) error {
 
 // writeTwoPhase executes the batch in two phases.
 func (b *Batch) writeTwoPhase(ctx context.Context, db *DB) error {
-	_, err := db.retryUntilCommitted(ctx, b.spansToReserve, func(_ int, hold txn.ID) error { return b.tryTwoPhase(ctx, db, hold) })
+	_, err := db.retryUntilCommitted(ctx, b.spansToReserve, func(_ int, reservation txn.ID) error { return b.tryTwoPhase(ctx, db, reservation) })
 	if errors.Is(err, errRetry) {
 		return ctx.Err()
 	}
@@ -116,9 +116,9 @@ func (b *Batch) writeTwoPhase(ctx context.Context, db *DB) error {
 }
 
 // tryTwoPhase tries once.
-func (b *Batch) tryTwoPhase(ctx context.Context, db *DB, hold txn.ID) error {
+func (b *Batch) tryTwoPhase(ctx context.Context, db *DB, reservation txn.ID) error {
 	db.node.Counters.TwoPhase.Add(1)
-	err := db.node.Commit(ctx, node.Transaction{Participants: b.splitByParticipant(db), Gate: b.keyspaces, Reservation: hold})
+	err := db.node.Commit(ctx, node.Transaction{Participants: b.splitByParticipant(db), Gate: b.keyspaces, Reservation: reservation})
 	at := (*command.WriteError)(nil)
 	switch {
 	case errors.Is(err, group.ErrDuplicateRequest):
@@ -139,11 +139,11 @@ func (b *Batch) tryTwoPhase(ctx context.Context, db *DB, hold txn.ID) error {
 
 // spansToReserve are what the batch writes.
 func (b *Batch) spansToReserve() []txn.ReservedSpan {
-	claims := make([]txn.ReservedSpan, len(b.keys))
+	spans := make([]txn.ReservedSpan, len(b.keys))
 	for i, at := range b.keys {
-		claims[i] = txn.ReservedSpan{Span: txn.KeySpan(at.p), Write: true}
+		spans[i] = txn.ReservedSpan{Span: txn.KeySpan(at.p), Write: true}
 	}
-	return claims
+	return spans
 }
 
 // dedupRequest is what the record of the batch is kept by.
@@ -273,9 +273,9 @@ type subBatch struct {
 
 // executeJoint executes pieces of one store as one, whatever their number. cut is called
 // for each attempt: which groups have the keys may have changed. The reply that
-// failed is handed to judge with its piece; without one, all of them succeeded. If
+// failed is handed to classify with its piece; without one, all of them succeeded. If
 // they are on several stores the error is errCrossStore.
-func (db *DB) executeJoint(ctx context.Context, cut func() []subBatch, judge func(i int, err error) error) ([]command.Reply, error) {
+func (db *DB) executeJoint(ctx context.Context, cut func() []subBatch, classify func(i int, err error) error) ([]command.Reply, error) {
 	for attempt := 0; ; attempt++ {
 		version := db.node.Map().Version()
 		pieces := cut()
@@ -288,7 +288,7 @@ func (db *DB) executeJoint(ctx context.Context, cut func() []subBatch, judge fun
 			if err == nil && replies[i].Err != nil {
 				err = replies[i].Err
 				if !errors.Is(err, ownership.ErrWrongGroup) {
-					return replies, judge(i, err)
+					return replies, classify(i, err)
 				}
 			}
 		}

@@ -308,8 +308,8 @@ func (w *itemScanner) yieldItem(item ScanItem) bool {
 	return !w.done
 }
 
-// rowSource hands the rows of a span as of one moment to w.visit. It says how to judge
-// them before it hands over the first. If it returns ownership.ErrWrongGroup it has handed
+// rowSource hands the rows of a span as of one moment to w.visit. It sets the clock of
+// their keys before it hands over the first. If it returns ownership.ErrWrongGroup it has handed
 // over nothing.
 type rowSource func(w *itemScanner, s partition.Span) error
 
@@ -375,11 +375,11 @@ func (w *itemScanner) tryScanWithoutSnapshot(h *node.StoreHost, s partition.Span
 }
 
 // scanSnapshot visits the rows of a span in a view, as a reader of it shows them.
-func (w *itemScanner) scanSnapshot(v *node.Snapshot, from command.Reader, judge node.KeyClock, s partition.Span) error {
+func (w *itemScanner) scanSnapshot(v *node.Snapshot, from command.Reader, clock node.KeyClock, s partition.Span) error {
 	if err := v.CheckServed(s); err != nil {
 		return err
 	}
-	w.keyClock = judge
+	w.keyClock = clock
 	return w.visitRows(from, s)
 }
 

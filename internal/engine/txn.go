@@ -76,9 +76,9 @@ func (db *DB) runUpdate(ctx context.Context, f func(tx *Txn) error) (attempts in
 	if err := db.node.CheckOpen(); err != nil { // whether f touches anything or not
 		return 0, err
 	}
-	var claims []txn.ReservedSpan // of the last attempt
-	return db.retryUntilCommitted(ctx, func() []txn.ReservedSpan { return claims }, func(attempt int, hold txn.ID) (err error) {
-		claims, err = db.tryUpdate(ctx, f, attempt > 0, hold)
+	var spans []txn.ReservedSpan // of the last attempt
+	return db.retryUntilCommitted(ctx, func() []txn.ReservedSpan { return spans }, func(attempt int, reservation txn.ID) (err error) {
+		spans, err = db.tryUpdate(ctx, f, attempt > 0, reservation)
 		return err
 	})
 }
@@ -95,8 +95,8 @@ func (db *DB) View(ctx context.Context, f func(tx *Txn) error) error {
 }
 
 // tryUpdate runs f once, and returns what it has touched if it must be tried again.
-func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, again bool, hold txn.ID) ([]txn.ReservedSpan, error) {
-	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: hold}
+func (db *DB) tryUpdate(ctx context.Context, f func(tx *Txn) error, again bool, reservation txn.ID) ([]txn.ReservedSpan, error) {
+	tx := &Txn{ctx: ctx, db: db, allStores: again || db.crossStore.isLikely(db.node), reads: map[string]uint64{}, reservation: reservation}
 	defer tx.close()
 	err := f(tx)
 	switch {
@@ -125,12 +125,12 @@ const attemptsBeforeReserve = 3
 // retryUntilCommitted tries to commit until that is no conflict, or ctx ends: then the error
 // is errRetry. After attemptsBeforeReserve it waits for its turn, and then tries under the id
 // that it is held by.
-func (db *DB) retryUntilCommitted(ctx context.Context, claims func() []txn.ReservedSpan, try func(attempt int, hold txn.ID) error) (attempts int, err error) {
+func (db *DB) retryUntilCommitted(ctx context.Context, spans func() []txn.ReservedSpan, try func(attempt int, reservation txn.ID) error) (attempts int, err error) {
 	for attempt := 0; ; attempt++ {
 		attempts++
 		var touched []txn.ReservedSpan
 		if attempt >= attemptsBeforeReserve {
-			touched = claims()
+			touched = spans()
 		}
 		if len(touched) == 0 {
 			err = try(attempt, txn.ID{})
@@ -150,10 +150,10 @@ func (db *DB) retryUntilCommitted(ctx context.Context, claims func() []txn.Reser
 	}
 }
 
-// withReservation calls f when it is the turn of a transaction that claims something, with the
+// withReservation calls f when it is the turn of a transaction that reserves something, with the
 // id that it is to be committed under.
-func (db *DB) withReservation(ctx context.Context, claims []txn.ReservedSpan, f func(txn.ID) error) error {
-	id, release, err := db.node.Reserve(ctx, claims)
+func (db *DB) withReservation(ctx context.Context, spans []txn.ReservedSpan, f func(txn.ID) error) error {
+	id, release, err := db.node.Reserve(ctx, spans)
 	if isRetryable(err) {
 		return fmt.Errorf("%w: %w", errRetry, err)
 	}
