@@ -191,7 +191,7 @@ func (a *Admin) checkDrainingGroups(s *api.Status, find func(severity, fix, form
 	for _, g := range a.o.DB.Groups() {
 		busy := slices.ContainsFunc(s.Jobs, func(j api.Job) bool { return j.Kind == "drain" || j.Kind == "regroup" })
 		if g.Draining && g.Shards > 0 && !busy {
-			find(api.Degraded, fmt.Sprint("cleave group drain ", uint64(g.ID)), "group %d takes no more shards and has %d, and nobody moves them", uint64(g.ID), g.Shards)
+			find(api.Degraded, fmt.Sprint("cleave group drain ", uint64(g.ID)), "group %d takes no more shards and has %d, which no job moves", uint64(g.ID), g.Shards)
 		}
 	}
 }

@@ -259,7 +259,7 @@ func FindMisspelt(environ []string, others ...string) []Mistake {
 			continue
 		}
 		if near := Nearest(name, known); near != "" {
-			found = append(found, Mistake{full, "nobody reads this variable: did you mean " + envPrefix + near + "?"})
+			found = append(found, Mistake{full, "the server does not read this variable: did you mean " + envPrefix + near + "?"})
 		}
 	}
 	return found
