@@ -401,11 +401,7 @@ func awaitWitnesses(t *testing.T, db *DB) {
 		}
 		return true
 	}
-	for end := time.Now().Add(30 * time.Second); !fresh(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the stores never noted how far the others are")
-		}
-	}
+	waitUntil(t, "the stores have noted how far the others are", fresh)
 }
 
 // One store of several is put back to an older copy: after a clean end, and after one

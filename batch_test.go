@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/shard/command"
 )
@@ -213,10 +212,9 @@ func openIdle(t testing.TB) *DB {
 }
 
 // waitQueued returns when so many commands wait in the first store.
-func waitQueued(db *DB, n int) {
-	for db.Metrics().Stores[0].QueueDepth < n {
-		time.Sleep(time.Millisecond)
-	}
+func waitQueued(t testing.TB, db *DB, n int) {
+	t.Helper()
+	waitUntil(t, "commands wait", func() bool { return db.Metrics().Stores[0].QueueDepth >= n })
 }
 
 // A caller that leaves before the answer may use the batch for something else at
@@ -238,7 +236,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	c, cancel := context.WithCancel(ctx)
 	fill("left")
 	go func() {
-		waitQueued(db, 1)
+		waitQueued(t, db, 1)
 		cancel()
 	}()
 	checkRefused(t, "Write", db.Write(c, &b), ErrUnknown)
@@ -246,7 +244,7 @@ func TestABatchThatWasLeftMayBeReused(t *testing.T) {
 	fill("next")
 	next := make(chan error, 1)
 	go func() { next <- db.Write(ctx, &b) }()
-	waitQueued(db, 2)
+	waitQueued(t, db, 2)
 	release()
 	must(t, <-next)
 	n := map[string]int{}

@@ -22,16 +22,15 @@ import (
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
 	"github.com/cleavekv/cleave/internal/testkit/caller"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // waitGoroutines waits until no more goroutines run than before.
 func waitGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for deadline := time.Now().Add(hangTimeout()); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
+	if !eventually.Within(hangTimeout(), func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 
@@ -202,9 +201,7 @@ func TestWhoeverLeavesTheQueueGetsItsBytesBack(t *testing.T) {
 	for _, call := range calls {
 		go func() { errs <- call(ended) }()
 	}
-	for db.Metrics().Stores[0].QueueDepth < len(calls) {
-		time.Sleep(time.Millisecond)
-	}
+	waitQueued(t, db, len(calls))
 	cancel()
 	for range calls {
 		err := <-errs
@@ -246,9 +243,7 @@ func TestAFullQueueRefusesIfAskedTo(t *testing.T) {
 	release := blockGroup(t, db.node.StoreHosts()[0].GroupHosts()[0])
 	first := make(chan error, 1)
 	go func() { first <- db.Default().Set(ctx, []byte("a"), nil) }()
-	for db.Metrics().Stores[0].QueueDepth == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitQueued(t, db, 1)
 	checkRefused(t, "the one too many", db.Default().Set(ctx, []byte("b"), nil), ErrOverloaded, "QueueLimit")
 	release()
 	must(t, <-first)
@@ -402,11 +397,7 @@ func TestADropUnderLoadLeavesNoRows(t *testing.T) {
 				}
 			}
 		})
-		for deadline := time.Now().Add(hangTimeout()); rowsOf(t, ks) > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("round %d: %d rows are never removed", round, rowsOf(t, ks))
-			}
-		}
+		waitUntil(t, fmt.Sprintf("round %d: no row is left", round), func() bool { return rowsOf(t, ks) == 0 })
 	}
 }
 

@@ -105,11 +105,7 @@ func TestTheFeedUpToAViewMakesWhatTheViewSees(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	for deadline := time.Now().Add(hangTimeout()); !compare(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("transactions across stores are never told")
-		}
-	}
+	waitUntil(t, "the feed has the transactions across stores", compare)
 }
 
 func TestAChangeIsBeforeAPlaceOfItsStore(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -119,23 +118,19 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 	}
 	must(t, ks.Set(limited, key, []byte("1")))
 	for _, span := range []partition.Span{db.Map().Find(ks.keyspace.AppendPosition(nil, key)).Span, gone.keyspace.Span()} {
-		for left := 1; left > 0; time.Sleep(time.Millisecond) {
-			left = 0
+		waitUntil(t, fmt.Sprintf("no row is left in %v", span), func() bool {
+			left := 0
 			from, to := effect.Rows.SpanBetween(span.Start, span.End)
 			must(t, full.Store.Scan(from, to, false, func(_, _ []byte) bool { left++; return true }))
-			if limited.Err() != nil {
-				t.Fatalf("%d rows are left in %v", left, span)
-			}
-		}
+			return left == 0
+		})
 	}
 	last := firstAndLastKey(db, 0)[1]
 	if err := ks.Set(ctx, last, nil); !errors.Is(err, ErrDiskFull) {
 		t.Errorf("the disk was not full any more: %v", err)
 	}
 	f.on.Store(false)
-	for errors.Is(ks.Set(ctx, last, nil), ErrDiskFull) {
-		time.Sleep(time.Millisecond)
-	}
+	waitUntil(t, "the store has room again", func() bool { return !errors.Is(ks.Set(ctx, last, nil), ErrDiskFull) })
 	f.close(t, db)
 }
 
@@ -143,7 +138,7 @@ func TestAJobFreesRoomOnAFullDisk(t *testing.T) {
 // store decides, and nothing stays locked on the other.
 func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 	f := newFullDisk()
-	db := mustOpen(t, tinyOptions(wal.Never, nil, f, store.NewMemFS()))
+	db := mustOpen(t, tinyOptions(wal.Never, newClock(), f, store.NewMemFS()))
 	ks := db.Default()
 	full, room := firstAndLastKey(db, 0), firstAndLastKey(db, 1)
 	for i := range 2 {
@@ -165,17 +160,15 @@ func TestATransactionOnAFullDiskIsRefusedAndLocksNothing(t *testing.T) {
 		if !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrUnknown) {
 			t.Errorf("the transaction: %v", err)
 		}
-		// Its locks would stay for five seconds if the coordinator group had to write that it is aborted.
-		limited, cancel = context.WithTimeout(ctx, 2*time.Second)
+		// The clock stands still: its locks would stay if the coordinator group had to write that it is aborted.
+		limited, cancel = context.WithTimeout(ctx, hangTimeout())
 		if err := ks.Set(limited, room, []byte("5")); err != nil {
 			t.Errorf("the store that has room: %v", err)
 		}
 		cancel()
 	}
 	f.on.Store(false)
-	for errors.Is(ks.Set(ctx, full[0], []byte("1")), ErrDiskFull) {
-		time.Sleep(time.Millisecond)
-	}
+	waitUntil(t, "the store has room again", func() bool { return !errors.Is(ks.Set(ctx, full[0], []byte("1")), ErrDiskFull) })
 	must(t, db.Update(ctx, func(tx *Txn) error {
 		if _, err := tx.Add(ks, room[1], 1); err != nil {
 			return err

@@ -425,11 +425,7 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for deadline := time.Now().Add(hangTimeout()); rowsOf(t, ks) > 0; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d rows are never removed", rowsOf(t, ks))
-			}
-		}
+		waitUntil(t, "no row is left", func() bool { return rowsOf(t, ks) == 0 })
 		mustClose(t, db)
 	}
 }
@@ -439,13 +435,12 @@ func TestSplitsMayFollowOneAnother(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "r")
 	for i := 1; i <= 80; i++ {
-		for {
+		waitUntil(t, "the split is started", func() bool {
 			_, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
-			if err == nil {
-				break
+			if err != nil {
+				checkRefused(t, "a split", err, ErrBusy)
 			}
-			checkRefused(t, "a split", err, ErrBusy)
-			time.Sleep(100 * time.Microsecond)
-		}
+			return err == nil
+		})
 	}
 }

@@ -45,11 +45,12 @@ func TestAnIndexThatFollowsIsFreshWhenItSaysSo(t *testing.T) {
 			if must(t, err); len(page.Items) != 1 || string(page.Items[0].Fields[0].Value) != "eve" || string(page.Items[0].Row.Field("age")) != "7" {
 				t.Errorf("found %+v", page.Items)
 			}
-			status, err := ix.Status()
-			for must(t, err); status.BehindBytes != 0; must(t, err) { // what it writes itself
-				time.Sleep(time.Millisecond)
+			var status IndexStatus
+			waitUntil(t, "it has read what it writes itself", func() bool {
 				status, err = ix.Status()
-			}
+				must(t, err)
+				return status.BehindBytes == 0
+			})
 			if !status.Ready || status.Err != nil || status.Refused == 0 || status.Behind != 0 || status.BehindBytes != 0 {
 				t.Errorf("%+v", status)
 			}
@@ -236,11 +237,12 @@ func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 		options.Keyspace, options.Extract = db.Default(), writer()
 		ix, err := db.OpenIndex(ctx, options)
 		must(t, err)
-		status, err := ix.Status()
-		for must(t, err); !until(status) && status.Rebuilt == 0; must(t, err) {
-			time.Sleep(time.Millisecond)
+		var status IndexStatus
+		waitUntil(t, "the index gets so far", func() bool {
 			status, err = ix.Status()
-		}
+			must(t, err)
+			return until(status) || status.Rebuilt > 0
+		})
 		// The second looks at half of the rows, and at the records of all.
 		if status.Rebuilt > 0 || life > 0 && status.Built > rows/2+rows {
 			t.Fatalf("in life %d it begins anew: %+v", life, status)

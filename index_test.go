@@ -162,11 +162,11 @@ func TestAUniqueIndexRefusesASecondRow(t *testing.T) {
 		}))
 		twice, err := db.OpenIndex(ctx, IndexOptions{Name: "tax", Keyspace: ks, Columns: "tax", Unique: true})
 		must(t, err)
-		for stands := false; !stands; time.Sleep(time.Millisecond) {
+		waitUntil(t, "its worker stops", func() bool {
 			status, err := twice.Status()
 			must(t, err)
-			stands = status.Err != nil
-		}
+			return status.Err != nil
+		})
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		waited := twice.Wait(short)
 		cancel()

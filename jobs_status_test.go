@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
@@ -208,10 +207,12 @@ func TestAJobThatIsHeldIsNotForgotten(t *testing.T) {
 	ks := rangeSpace(t, db, "r")
 	var jobs []*Job
 	for i := 1; i <= 130; i++ {
-		job, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
-		for ; errors.Is(err, ErrBusy); job, err = db.Start(ctx, SplitAtKeys(ks, numberKey(i))) {
-			time.Sleep(100 * time.Microsecond)
-		}
+		var job *Job
+		var err error
+		waitUntil(t, "the split is started", func() bool {
+			job, err = db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
+			return !errors.Is(err, ErrBusy)
+		})
 		must(t, err)
 		jobs = append(jobs, job)
 	}

@@ -379,11 +379,11 @@ func readDropped(t *testing.T, read func(ctx context.Context, ks *Keyspace) (see
 	<-begun
 	must(t, ks.db.DropKeyspace(ctx, "s"))
 	first := ks.keyspace.AppendPosition(nil, []byte("a"))
-	for there := true; there; time.Sleep(time.Millisecond) {
-		var failed error
-		_, there, failed = ks.findGroupHost(first).Group.Read(ctx, first, nil)
-		must(t, failed)
-	}
+	waitUntil(t, "its rows are removed", func() bool {
+		_, there, err := ks.findGroupHost(first).Group.Read(ctx, first, nil)
+		must(t, err)
+		return !there
+	})
 	must(t, ks.db.Default().Set(ctx, []byte("later"), []byte("v")))
 	goOn()
 	<-done
@@ -411,11 +411,7 @@ func TestHash_DeletedLargeOne_LeavesNoDeletionsBehind(t *testing.T) {
 	must(t, err)
 	_, err = ks.HSet(ctx, key, Field{Name: numberKey(10_000), Value: []byte("new")})
 	must(t, err)
-	for deadline := time.Now().Add(time.Minute); store.Metrics().Flushes == before.Flushes; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the store has not compacted")
-		}
-	}
+	waitUntil(t, "the store compacts", func() bool { return store.Metrics().Flushes > before.Flushes })
 	if n, err := ks.HLen(ctx, key); n != 1 || err != nil {
 		t.Errorf("the hash has %d fields, %v", n, err)
 	}

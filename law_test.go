@@ -17,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -112,9 +113,7 @@ func (l *law) drawKeyspace(t *rapid.T) *Keyspace {
 // advanceClock turns the clock. A command of each group makes it reserve the time. What
 // transactions have locked does not expire, so they come to their end before.
 func (l *law) advanceClock(t *rapid.T) {
-	for l.db.node.Counters.Open.Load() > 0 {
-		time.Sleep(100 * time.Microsecond)
-	}
+	eventually.Holds(t, "no transaction is open", func() bool { return l.db.node.Counters.Open.Load() == 0 })
 	l.clock.advance(time.Duration(rapid.IntRange(1, 20).Draw(t, "ms")) * time.Millisecond)
 	for _, p := range l.db.node.GroupHosts() {
 		ks := l.db.Default()

@@ -36,7 +36,7 @@ func TestMetricsTellOfTheQueue(t *testing.T) {
 	for i := range cap(done) {
 		go func() { done <- db.Default().Set(ctx, numberKey(i), nil) }()
 	}
-	waitQueued(db, cap(done))
+	waitQueued(t, db, cap(done))
 	if got := db.Metrics().Stores[0].QueueDepth; got != cap(done) {
 		t.Errorf("%d wait, want %d", got, cap(done))
 	}

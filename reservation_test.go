@@ -17,7 +17,7 @@ import (
 // inTurns is a store of four groups, and keys of each, in the order of groups.
 func inTurns(t *testing.T) (db *DB, keys [][]byte) {
 	o := memoryOptions(1)
-	o.Groups = 4
+	o.Groups, o.Wall = 4, newClock().ms.Load
 	db = mustOpen(t, o)
 	t.Cleanup(func() { must(t, db.Close()) })
 	of := map[*node.GroupHost][]byte{}
@@ -119,7 +119,7 @@ func TestATurnThatIsOfNoUseIsGivenUp(t *testing.T) {
 	must(t, tryAt(db, keys[1], &txn.Prepare{ID: txn.ID{9}, CoordinatorGroup: partOf(db, keys[0]).ID, DeadlineMS: db.node.NowMS() + 60_000,
 		Participant: txn.Participant{Span: locked, Writes: []command.Command{&command.Set{Key: locked.Start}}}}))
 	release()
-	limited, stop := context.WithTimeout(ctx, 2*time.Second) // a place is kept for 5
+	limited, stop := context.WithTimeout(ctx, hangTimeout()) // the clock stands still, so a place is kept
 	defer stop()
 	for range 3 {
 		_, release, err := db.node.Reserve(limited, claimsOf(db, keys[0]))
@@ -149,7 +149,7 @@ func TestNobodyAtItsTurnWaitsForOneWhoWaitsForIt(t *testing.T) {
 	must(t, err)
 	inTurn, goOn := make(chan struct{}), make(chan struct{})
 	updated, written := make(chan error, 1), make(chan error, 1)
-	limited, stop := context.WithTimeout(ctx, 2*time.Second) // a place is kept for 5
+	limited, stop := context.WithTimeout(ctx, hangTimeout()) // the clock stands still, so a place is kept
 	defer stop()
 	go func() {
 		attempt := 0

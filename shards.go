@@ -36,7 +36,7 @@ type Shard struct {
 	// zero byte behind it.
 	StartKey, EndKey []byte
 	// Rows and Bytes are about what it has, and takes along when it is moved. They are
-	// estimates: what was overwritten or deleted counts until the store has tidied up,
+	// estimates: what was overwritten or deleted counts until the store has compacted,
 	// so that they are too high for a while. While a store has failed, or cannot be read,
 	// they are what was found when its shards were last asked for, by DB.Shards or a job;
 	// 0 if that was not since Open.

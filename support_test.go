@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -23,23 +24,10 @@ import (
 var ctx = context.Background()
 
 // scaleRounds multiplies what random tests do.
-func scaleRounds(n int) int {
-	if os.Getenv("CLEAVE_SOAK") != "" {
-		return 15 * n
-	}
-	if testing.Short() {
-		return max(n/4, 1)
-	}
-	return n
-}
+func scaleRounds(n int) int { return tally.Rounds(n, 15) }
 
 // hangTimeout is how long something may take that hangs if it is wrong.
-func hangTimeout() time.Duration {
-	if os.Getenv("CLEAVE_PLANT") != "" {
-		return 3 * time.Second // the bug is there: say so
-	}
-	return time.Minute
-}
+func hangTimeout() time.Duration { return eventually.Limit() }
 
 func seedOf(t *testing.T) uint64 { return tally.Seed(t, ".") }
 

@@ -93,19 +93,13 @@ func checkSameNumber(t *testing.T, db *DB, keys [][]byte) {
 // waitUnlocked waits until transactions have come to their end, which they do.
 func waitUnlocked(t *testing.T, db *DB) {
 	t.Helper()
-	for wait := 0; ; wait++ {
+	waitUntil(t, "no lock is left", func() bool {
 		locks := 0
 		for _, p := range db.node.GroupHosts() {
 			locks += len(p.Group.ListLocks())
 		}
-		if locks == 0 && db.Metrics().Transactions.Open == 0 {
-			return
-		}
-		if wait == 5000 {
-			t.Fatalf("%d locks are left", locks)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return locks == 0 && db.Metrics().Transactions.Open == 0
+	})
 }
 
 // A caller that leaves a transaction gets its outcome, or the error that it is unknown; and it
@@ -306,9 +300,7 @@ func TestATransactionThatCloseInterruptsIsNotAcknowledged(t *testing.T) {
 	go func() {
 		answer <- db.Update(ctx, func(tx *Txn) error { return errors.Join(tx.Set(ks, lo, nil), tx.Set(ks, hi, nil)) })
 	}()
-	for db.Metrics().Transactions.Open == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitUntil(t, "the transaction commits", func() bool { return db.Metrics().Transactions.Open > 0 })
 	closed := make(chan error, 1)
 	go func() { closed <- db.Close() }()
 	err := <-answer
@@ -431,9 +423,9 @@ func TestWhoLeavesBeforeAnythingWasTriedIsInNoDoubt(t *testing.T) {
 		answers[what] = answer
 		go func() { answer <- call(leaving) }()
 	}
-	waitQueued(db, len(calls))
+	waitQueued(t, db, len(calls))
 	cancel()
-	waitQueued(db, len(calls)+1) // a caller that has asked for a turn takes that back
+	waitQueued(t, db, len(calls)+1) // a caller that has asked for a turn takes that back
 	release()
 	for what, answer := range answers {
 		if err := <-answer; !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
@@ -464,11 +456,7 @@ func TestTransactionsAtAFailedStoreLeaveNothingBehind(t *testing.T) {
 		b.Set(ks, hi, nil)
 		checkRefused(t, "a batch", db.Write(ctx, &b), ErrFailed)
 	}
-	for began := time.Now(); db.Metrics().Transactions.Open > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > hangTimeout() {
-			t.Fatalf("%d transactions go on", db.Metrics().Transactions.Open)
-		}
-	}
+	waitUntil(t, "no transaction goes on", func() bool { return db.Metrics().Transactions.Open == 0 })
 }
 
 // BenchmarkCommit is a transaction of two keys, by how far they are apart, until

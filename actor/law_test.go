@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,35 +15,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cleavekv/cleave/actor"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
-// scaleRounds is how much more the random tests do under CLEAVE_SOAK.
-func scaleRounds(n int) int {
-	if os.Getenv("CLEAVE_SOAK") != "" {
-		return n * 50
-	}
-	if testing.Short() {
-		return n / 4
-	}
-	return n
-}
+// scaleRounds multiplies what random tests do.
+func scaleRounds(n int) int { return tally.Rounds(n, 50) }
 
-// newSeededRand returns a source whose seed is printed if the test fails. Set
-// CLEAVE_SEED to run with a given one.
+// newSeededRand returns a source whose seed is printed if the test fails.
 func newSeededRand(t *testing.T) *rand.Rand {
-	seed := rand.Uint64()
-	if s := os.Getenv("CLEAVE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with CLEAVE_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(tally.Seed(t, "./actor"), 0))
 }
 
 // letter is a message with its sender and its number among the sender's messages.

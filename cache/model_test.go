@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,22 +15,7 @@ import (
 )
 
 // testSeed returns the seed of a random test, and says how to play it again.
-func testSeed(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if text := os.Getenv("CLEAVE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: CLEAVE_SEED=%d go test -run '^%s$' ./cache", seed, t.Name())
-		}
-	})
-	return seed
-}
+func testSeed(t *testing.T) uint64 { return tally.Seed(t, "./cache") }
 
 // scaleRounds returns how often to repeat something.
 func scaleRounds(n int) int {

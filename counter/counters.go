@@ -1,3 +1,37 @@
+// Package counter answers one question: how do many writers add to one number
+// without all of them waiting at one key?
+//
+//	likes, err := counter.Open(db, db.Default(), counter.Options{})
+//	if err != nil { … }
+//	defer likes.Close()
+//	err = likes.Add(ctx, "post/17", 1)
+//	sum, err := likes.Sum(ctx, "post/17")
+//
+// # Promises
+//
+//   - An add that was acknowledged is in every sum that is asked for after it, once,
+//     also while the counter grows, shrinks or is moved, and after a crash as far as
+//     the store's durability goes.
+//   - [Counters.Sum] is exact: the state of one moment between call and return, and
+//     [Counters.SumTx] is part of a serializable transaction.
+//   - [Counters.Fast] is a sum that was exact at most as long ago as the caller allows.
+//   - A retry of [Counters.AddOnce] with the same id does not add again, whatever
+//     happened to the counter meanwhile.
+//
+// # Choices
+//
+// A counter begins as one row, and costs what a plain counter costs. While adds crowd,
+// it is given twice the parts, in other shards, and an add goes to any of them. They are
+// kept only if adds then take less time, and folded again when the crowd has gone: see
+// [Options]. In a keyspace of kind Hash parts are spread evenly over the slots. In one of
+// kind Range a byte stands in front of the key, and [Counters.Spread] gives each group a piece.
+//
+// # Limits
+//
+// An add returns no value: one that must know the sum is for a plain counter,
+// [cleave.Keyspace.Add]. A sum reads all parts. On one store with few cores a plain counter
+// may be as fast, because its adds share a batch: docs/patterns/counters.md has figures.
+// The keyspace may hold other things too, but the keys of counters are the package's own.
 package counter
 
 import (
@@ -10,6 +44,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/splitcount"
+	"github.com/cleavekv/cleave/internal/patterns/spread"
 )
 
 // Counters are the split counters of a keyspace. Its methods may be called by any
@@ -224,4 +259,34 @@ func (o Options) withDefaults() (Options, error) {
 	refuse(o.Window < time.Millisecond, "Window is %v: use at least 1ms", o.Window)
 	refuse(o.Watched < 1, "Watched is %d: use at least 1", o.Watched)
 	return o, errors.Join(errs...)
+}
+
+// Spread cuts a keyspace of kind Range into as many pieces as there are groups, and gives each
+// group one, as far as they are not there already: then the first two parts of a counter are in
+// different groups, of different stores if there are several, and the first four in four. Such
+// a keyspace begins in one shard of one group, where parts bring nothing. One of kind Hash is
+// spread from the start, and left as it is.
+//
+// It moves whatever is in the keyspace: do it before there is much. It waits for the jobs that
+// it starts: if it is left early or fails, they go on, and calling it again does the rest.
+// Groups that are drained get none.
+func (c *Counters) Spread(ctx context.Context) error {
+	if c.keyspace.Options().Kind == cleave.Hash {
+		return nil
+	}
+	// Store by store, because the first two parts of a counter lie half of the keyspace apart.
+	groups, err := spread.GroupsByStore(c.db)
+	if err != nil {
+		return fmt.Errorf("spread counters of %s: %w", c.keyspace.Name(), err)
+	}
+	groups = groups[:min(len(groups), MaxParts)]
+	cuts := SplitKeys(len(groups))
+	places := []spread.Place{{Group: groups[0].ID}}
+	for i, cut := range cuts {
+		places = append(places, spread.Place{Key: cut, Group: groups[i+1].ID})
+	}
+	if err := spread.Apply(ctx, c.db, c.keyspace, cuts, places); err != nil {
+		return fmt.Errorf("spread counters of %s: %w", c.keyspace.Name(), err)
+	}
+	return nil
 }

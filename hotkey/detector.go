@@ -1,14 +1,123 @@
+// Package hotkey answers one question: which keys does a client wait for longer than for
+// the others?
+//
+// A shard's own figures do not show one hot key among thousands. The client sees it: calls
+// about that key take many times as long as those about the rest. A [Detector] is given
+// calls, measures a few of them, and reports keys whose latency is many times the median
+// of all keys. It needs no store and wraps any client; package redishook has a hook for
+// go-redis.
+//
+// # Promises
+//
+//   - A call that is not measured costs some nanoseconds, and no memory.
+//   - Memory is bounded, whatever keys come: at most Options.Keys of them, with at most
+//     [MaxKeyBytes] bytes each.
+//   - A key that has more than 1/Keys of all samples is tracked, however many others there
+//     are. [Report.Bound] is that number. What may have been missed of a key before it
+//     was tracked is reported with it.
+//   - Old samples count less: each window halves them.
+//
+// # Choices
+//
+// By default one call of 1000 is measured, and a key counts as hot if it has 20 samples,
+// at least 3 keys have as many, and its mean latency is more than 10 times the median of
+// theirs. All of these are [Options].
+//
+// Keys are chosen by the Space-Saving algorithm: a key that comes when the table is full
+// takes the place of the one with the fewest samples, and inherits its count as its error.
+// Latencies are never inherited.
+//
+// # Limits
+//
+// It distinguishes keys by how long callers waited. A key that is hot on a store that
+// bears it well is not found, and one that is slow because its value is large is. With
+// fewer than three busy keys there is no median to compare with.
 package hotkey
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 )
+
+// ErrOptions means that an option is out of its range: the text says which and what to
+// use.
+var ErrOptions = errors.New("hotkey: bad options")
+
+// Options configure a [Detector]. The zero value works.
+type Options struct {
+	// Sample is of how many calls one is measured. Default 1000; 1 is all of them. At
+	// most 1<<30.
+	Sample int
+	// MinSamples is how many samples a key needs to be judged. Default 20: fewer are
+	// moved by one slow call.
+	MinSamples int
+	// MinKeys is how many keys must have as many. Default 3: of two, either could be the
+	// slow one.
+	MinKeys int
+	// Ratio is above how many times the median a key is hot. Default 10. At least 1.
+	Ratio float64
+	// Keys is how many keys are tracked. Default 1024, which takes about half a MiB with
+	// keys of usual length. At least 2, at most 1<<20.
+	Keys int
+	// Window is after how long samples count half. Default a minute.
+	Window time.Duration
+	// OnWindow, if set, is called with what was found when a window has ended, by the
+	// goroutine that records the first sample after it. It may use the detector.
+	OnWindow func(Report)
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	// Random returns uniform numbers that choose what is measured; it must be safe for
+	// concurrent use. Default that of math/rand/v2.
+	Random func() uint64
+}
+
+const maxSample, maxKeys = 1 << 30, 1 << 20
+
+// withDefaults spells the defaults out.
+func (o Options) withDefaults() Options {
+	setDefault(&o.Sample, 1000)
+	setDefault(&o.MinSamples, 20)
+	setDefault(&o.MinKeys, 3)
+	setDefault(&o.Ratio, 10)
+	setDefault(&o.Keys, 1024)
+	setDefault(&o.Window, time.Minute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// checkRanges reports every option that is out of its range.
+func (o Options) checkRanges() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
+		}
+	}
+	bad(o.Sample < 1 || o.Sample > maxSample, "Sample is %d: use 1 to %d", o.Sample, maxSample)
+	bad(o.MinSamples < 1, "MinSamples is %d: use at least 1", o.MinSamples)
+	bad(o.MinKeys < 1, "MinKeys is %d: use at least 1", o.MinKeys)
+	bad(!(o.Ratio >= 1), "Ratio is %v: use at least 1", o.Ratio)
+	bad(o.Keys < 2 || o.Keys > maxKeys, "Keys is %d: use 2 to %d", o.Keys, maxKeys)
+	bad(o.MinKeys > o.Keys, "MinKeys is %d, more than the %d Keys that are tracked: no key would ever be hot", o.MinKeys, o.Keys)
+	bad(o.Window <= 0, "Window is %v: use a positive time", o.Window)
+	return errors.Join(errs...)
+}
 
 // Detector finds keys that are slower than others. Its methods may be called by any
 // goroutine.

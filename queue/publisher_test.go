@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/delivery"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // A producer may not know whether what it has published long ago was of use: what its id was
@@ -106,11 +107,11 @@ func checkWaitingRetry(t *testing.T, ahead time.Duration, resized bool) {
 	q.c.mu.Unlock()
 	done := make(chan error)
 	go func() { done <- q.Publish(ctx, m) }()
-	for waits := false; !waits; time.Sleep(time.Millisecond) {
+	eventually.Holds(t, "the publication waits", func() bool {
 		busy.mu.Lock()
-		waits = len(busy.pending) > 0
-		busy.mu.Unlock()
-	}
+		defer busy.mu.Unlock()
+		return len(busy.pending) > 0
+	})
 	clock.advance(q.c.opts.Remember - time.Minute)
 	if got, err = q.TryReceive(ctx, 1); err != nil || len(got) > 0 { // what is empty is drained
 		t.Fatal(len(got), err)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/saga"
 )
 
@@ -300,7 +301,7 @@ func TestARetryThatComesAsTheSagaGetsStuckIsNotLost(t *testing.T) {
 		must(t, err)
 		must(t, sagas.Start(context.Background(), "1", stepLog{}))
 		must(t, <-retried)
-		limited, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		limited, cancel := context.WithTimeout(context.Background(), eventually.Limit())
 		defer cancel()
 		for {
 			_, err := sagas.Wait(limited, "1")
@@ -331,12 +332,9 @@ func TestACodecThatPanicsMakesTheSagaStuck(t *testing.T) {
 	})
 	must(t, err)
 	must(t, sagas.Start(context.Background(), "1", undecodable{}))
-	for {
+	eventually.Holds(t, "the saga is stuck", func() bool {
 		i, err := r.Inspect(context.Background(), "1")
 		must(t, err)
-		if i.Stuck == saga.StuckCode {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return i.Stuck == saga.StuckCode
+	})
 }

@@ -157,7 +157,7 @@ func checkLinearizable[K, V comparable](t *testing.T, key func(int) K, value fun
 		d := typed[K, V]{m, key, value, number}
 		history := recordHistory(d, seed+uint64(round))
 		// A check that does not end proves nothing, so it is no pass.
-		if verdict := porcupine.CheckOperationsTimeout(registerModel, history, 20*time.Second); verdict != porcupine.Ok {
+		if verdict := porcupine.CheckOperationsTimeout(registerModel, history, time.Minute); verdict != porcupine.Ok {
 			t.Fatalf("seed %d: linearizability is %v: %v", seed+uint64(round), verdict, history)
 		}
 	}

@@ -365,7 +365,7 @@ type ShardStats struct {
 	Buckets         int // that the hash addresses; OverflowBuckets come on top
 	OverflowBuckets int // in use
 	Bytes           int // of buckets, spare ones included; not of entries outside them
-	Growths         int // segments that were enlarged, split or tidied up
+	Growths         int // segments that were enlarged, split or compacted
 	Shrinks         int // segments that were halved or merged
 	LargestMove     int // most entries copied by one growth or shrink
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -22,20 +21,10 @@ import (
 var ctx = context.Background()
 
 // scaleRounds multiplies what random tests do.
-func scaleRounds(n int) int {
-	if os.Getenv("CLEAVE_SOAK") != "" {
-		return 15 * n
-	}
-	if testing.Short() {
-		return max(n/4, 1)
-	}
-	return n
-}
+func scaleRounds(n int) int { return tally.Rounds(n, 15) }
 
 // hangTimeout is how long something may take that hangs if it is wrong.
-func hangTimeout() time.Duration {
-	return eventually.Limit()
-}
+func hangTimeout() time.Duration { return eventually.Limit() }
 
 // hangContext returns a context that ends when something hangs.
 func hangContext(t testing.TB) context.Context {
@@ -221,15 +210,13 @@ func readAll(t testing.TB, ks *cleave.Keyspace) (*mirror, cleave.Cursor) {
 func checkGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(hangTimeout()); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				stacks := make([]byte, 1<<16)
-				stacks = stacks[:runtime.Stack(stacks, true)]
-				if bytes.Contains(stacks, []byte("cleave/watch")) {
-					t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks)
-				}
-				return
-			}
+		if eventually.Within(hangTimeout(), func() bool { return runtime.NumGoroutine() <= before }) {
+			return
+		}
+		stacks := make([]byte, 1<<16)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if bytes.Contains(stacks, []byte("cleave/watch")) {
+			t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/cache"
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 func openMemory(t testing.TB, o cleave.Options) *cleave.DB {
@@ -56,22 +57,7 @@ func mustGet[K, V comparable](t testing.TB, c *cache.Cache[K, V], key K, want V)
 }
 
 // testSeed returns the seed of a random test, and says how to play it again.
-func testSeed(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if text := os.Getenv("CLEAVE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: CLEAVE_SEED=%d go test -run '^%s$' ./cache/storecache", seed, t.Name())
-		}
-	})
-	return seed
-}
+func testSeed(t *testing.T) uint64 { return tally.Seed(t, "./cache/storecache") }
 
 // scaleRounds returns how often to repeat something.
 func scaleRounds(n int) int {

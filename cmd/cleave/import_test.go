@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cleavekv/cleave/internal/ops/importer"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 )
 
 // startRedis starts a Redis and returns its address.
@@ -43,14 +44,23 @@ func startRedis(t *testing.T) string {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		ended := make(chan struct{}) // at once if the port is taken
+		go func() { _ = cmd.Wait(); close(ended) }()
+		t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 		c := newRedisClient(addr)
 		defer c.Close()
-		for range 1000 {
-			if c.Ping(ctx).Err() == nil {
-				return addr
+		listens := false
+		eventually.Holds(t, "redis-server listens or has ended", func() bool {
+			listens = c.Ping(ctx).Err() == nil
+			select {
+			case <-ended:
+				return true
+			default:
+				return listens
 			}
-			time.Sleep(10 * time.Millisecond)
+		})
+		if listens {
+			return addr
 		}
 	}
 	t.Fatal("redis-server does not listen")

@@ -49,7 +49,7 @@ func logStart(log *slog.Logger, c *config.Config, file string) {
 	}
 	log.Info("starting", args...)
 	if c.Source("requirepass") == config.FromFlag && c.Text("requirepass") != "" {
-		log.Warn("requirepass is a flag: whoever may list processes sees it; use the file or CLEAVE_REQUIREPASS")
+		log.Warn("requirepass is a flag, which lists of processes show: use the file or CLEAVE_REQUIREPASS")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +28,9 @@ type testTerminal struct {
 	// asked is what answer is typed at, once.
 	asked, answer string
 }
+
+// outputEnd is written to a terminal when the command has ended.
+const outputEnd = "\x00"
 
 func (p testTerminal) run(t *testing.T, args ...string) (code int, seen string) {
 	t.Helper()
@@ -72,7 +74,7 @@ func (p testTerminal) run(t *testing.T, args ...string) (code int, seen string) 
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
-		_ = master.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // what it has written is there
+		_, _ = io.WriteString(slave, outputEnd) // behind all that it has written
 		close(ended)
 	}()
 	var out strings.Builder
@@ -83,7 +85,7 @@ func (p testTerminal) run(t *testing.T, args ...string) (code int, seen string) 
 		if !before && strings.Contains(out.String(), p.asked) {
 			_, _ = io.WriteString(master, p.answer)
 		}
-		if err != nil { // it has ended
+		if err != nil || strings.HasSuffix(out.String(), outputEnd) {
 			break
 		}
 	}
@@ -91,7 +93,7 @@ func (p testTerminal) run(t *testing.T, args ...string) (code int, seen string) 
 	if after, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS); err != nil || *after != *before {
 		t.Errorf("the terminal is left in another state: %+v, was %+v, %v", after, before, err)
 	}
-	return cmd.ProcessState.ExitCode(), out.String()
+	return cmd.ProcessState.ExitCode(), strings.TrimSuffix(out.String(), outputEnd)
 }
 
 func TestAPersonIsAskedAndOnlyYesChangesSomething(t *testing.T) {

@@ -123,7 +123,7 @@ func (r *remote) withExitCode(err error) error {
 	case errors.Is(err, api.ErrUnreachable):
 		return exitError{exitUnreachable, fmt.Errorf("%w (name another with --addr or CLEAVE_ADDR)", err)}
 	case errors.Is(err, api.ErrUntrusted):
-		return fmt.Errorf("%w (name the certificate of the server, or of who has signed it, with --cacert or %s)", err, api.EnvCACert)
+		return fmt.Errorf("%w (name the certificate of the server or of its issuer with --cacert or %s)", err, api.EnvCACert)
 	case errors.Is(err, api.ErrForeign), errors.Is(err, api.ErrBroken) && errors.Is(err, io.EOF):
 		return fmt.Errorf("%w (--addr and CLEAVE_ADDR want the address for operators, which is not that of Redis clients: by default %s)", err, api.DefaultAddr)
 	case errors.Is(err, api.ErrTimeout), errors.Is(err, &api.Error{Code: api.CodeTimeout}), errors.Is(err, context.DeadlineExceeded):

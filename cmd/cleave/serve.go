@@ -342,13 +342,13 @@ func (r *runningServer) currentConfig() (started, latest *config.Config) {
 // runUntilSignal reports the state of the server to the service manager, and waits for signals until one
 // of them ends the server.
 func (r *runningServer) runUntilSignal(signals <-chan os.Signal, ended <-chan error) (shutdownLog, error) {
-	tell := func(state string) {
+	notify := func(state string) {
 		if err := notifyServiceManager(state); err != nil {
 			r.log.Warn("the service manager cannot be told", "error", err)
 		}
 	}
-	tell("READY=1")
-	defer tell("STOPPING=1")
+	notify("READY=1")
+	defer notify("STOPPING=1")
 	for {
 		select {
 		case err := <-ended:

@@ -306,7 +306,7 @@ func TestServeWarnsOfAVariableThatIsMisspelt(t *testing.T) {
 	}
 	_, _, stderr := runCommand("serve", "--tls-port", "6380") // which ends at once: there is no certificate
 	warnings, _, _ := strings.Cut(stderr, "cleave: --tls-port")
-	if want := "cleave: CLEAVE_DAAT: nobody reads this variable: did you mean CLEAVE_DATA?\n"; warnings != want {
+	if want := "cleave: CLEAVE_DAAT: the server does not read this variable: did you mean CLEAVE_DATA?\n"; warnings != want {
 		t.Errorf("it says %q, want %q", warnings, want)
 	}
 }

@@ -1,3 +1,22 @@
+// Package engine is the runtime of a store: it executes commands on keys wherever they are.
+//
+// It speaks in commands, positions and [node.Keyspace], and knows nothing of the public types. Package
+// cleave is the typed API over it, and the server executes Redis commands on it.
+//
+//   - [DB.Execute] and [DB.Read] execute one command, on the group that has the key.
+//   - [DB.Update] and [DB.View] run a function in a transaction: [Txn]. [DB.UpdateCommands] and
+//     [DB.ViewCommands] do so for a caller that speaks commands alone: [CommandTxn].
+//   - [DB.Write] executes a [Batch], which reads nothing.
+//   - [DB.Scan] and [DB.ScanKeys] visit the keys of a span, as of one moment.
+//   - [FeedReader] and [DB.FollowEvents] follow what is committed.
+//   - [Index] is an index: transactions maintain it, and a worker of the DB builds it and keeps an
+//     asynchronous one up with its rows.
+//
+// The promises to a program are in package cleave; DESIGN.md has the life of a transaction and
+// the invariants. The engine owns no files and no groups: see package node.
+//
+// Errors are those of this package, or of the packages below. Package cleave gives them their public
+// names.
 package engine
 
 import (
@@ -8,6 +27,7 @@ import (
 
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/shard/command"
+	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/partition"
 )
@@ -97,4 +117,32 @@ func CheckWritable(k *node.Keyspace) error {
 		return optionErrorf("keyspace %s has the entries of %s: write the rows, and they follow", k.Name, of)
 	}
 	return nil
+}
+
+// Execute executes a command that writes on the group of its first key. An id that is not zero makes
+// a retry harmless.
+func (db *DB) Execute(ctx context.Context, k *node.Keyspace, p partition.Position, id group.RequestID, c command.Command) (command.Reply, error) {
+	if err := CheckWritable(k); err != nil {
+		return command.Reply{}, err
+	}
+	if k.Indexes() != nil {
+		return db.executeIndexed(ctx, k, p, id, c)
+	}
+	r := group.Request{Command: c, Key: p, ID: id, Gate: node.UnindexedGate{Keyspace: k}}
+	reply, err := db.node.GroupHostAt(p).Group.Execute(ctx, r)
+	if err == nil {
+		err = reply.Err
+	}
+	if errors.Is(err, ownership.ErrWrongGroup) {
+		err = db.routeToGroup(ctx, p, func(part *node.GroupHost) (err error) {
+			if reply, err = part.Group.Execute(ctx, r); err == nil {
+				err = reply.Err
+			}
+			return err
+		})
+	}
+	if errors.Is(err, node.ErrIndexesChanged) { // it has got one meanwhile
+		return db.executeIndexed(ctx, k, p, id, c)
+	}
+	return reply, withKeyName(keyRef{k, p}, err)
 }

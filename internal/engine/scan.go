@@ -308,8 +308,8 @@ func (w *itemScanner) yieldItem(item ScanItem) bool {
 	return !w.done
 }
 
-// rowSource hands the rows of a span as of one moment to w.visit. It says how to judge
-// them before it hands over the first. If it returns ownership.ErrWrongGroup it has handed
+// rowSource hands the rows of a span as of one moment to w.visit. It sets the clock of
+// their keys before it hands over the first. If it returns ownership.ErrWrongGroup it has handed
 // over nothing.
 type rowSource func(w *itemScanner, s partition.Span) error
 
@@ -375,15 +375,47 @@ func (w *itemScanner) tryScanWithoutSnapshot(h *node.StoreHost, s partition.Span
 }
 
 // scanSnapshot visits the rows of a span in a view, as a reader of it shows them.
-func (w *itemScanner) scanSnapshot(v *node.Snapshot, from command.Reader, judge node.KeyClock, s partition.Span) error {
+func (w *itemScanner) scanSnapshot(v *node.Snapshot, from command.Reader, clock node.KeyClock, s partition.Span) error {
 	if err := v.CheckServed(s); err != nil {
 		return err
 	}
-	w.keyClock = judge
+	w.keyClock = clock
 	return w.visitRows(from, s)
 }
 
 // visitRows visits the rows of a span.
 func (w *itemScanner) visitRows(from command.Reader, s partition.Span) error {
 	return from.Scan(effect.Rows.AppendKey(nil, s.Start), effect.Rows.AppendKey(nil, s.End), w.o.Reverse, w.visitRow)
+}
+
+// arena makes copies of short pieces in common blocks: a scan would otherwise
+// allocate twice for each row. What one copy keeps in memory is bounded by the
+// size of a block.
+type arena struct {
+	free       []byte // of the newest block
+	blockBytes int    // its size
+}
+
+const (
+	maxArenaBlockBytes = 4 << 10 // the largest block
+	// maxArenaCopyBytes is the longest piece that goes into a block: at most that much
+	// of it is lost. It is also the size of the first block, as a scan may be of
+	// a few rows.
+	maxArenaCopyBytes = 1 << 10
+)
+
+// clone returns a copy of b that can be appended to without harm to others. It
+// is never nil.
+func (a *arena) clone(b []byte) []byte {
+	if len(b) > maxArenaCopyBytes {
+		return append([]byte(nil), b...)
+	}
+	if len(b) > len(a.free) || a.free == nil {
+		a.blockBytes = min(max(2*a.blockBytes, maxArenaCopyBytes), maxArenaBlockBytes)
+		a.free = make([]byte, a.blockBytes)
+	}
+	n := copy(a.free, b)
+	c := a.free[:n:n]
+	a.free = a.free[n:]
+	return c
 }

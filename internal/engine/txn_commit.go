@@ -175,15 +175,15 @@ func (tx *Txn) splitByParticipant() ([]txn.Participant, error) {
 }
 
 // spansToReserve are what the transaction has touched.
-func (tx *Txn) spansToReserve() (claims []txn.ReservedSpan) {
+func (tx *Txn) spansToReserve() (spans []txn.ReservedSpan) {
 	for key := range tx.reads {
-		claims = append(claims, txn.ReservedSpan{Span: txn.KeySpan(partition.Position(key))})
+		spans = append(spans, txn.ReservedSpan{Span: txn.KeySpan(partition.Position(key))})
 	}
 	for _, r := range tx.rangeReads {
-		claims = append(claims, txn.ReservedSpan{Span: partition.Span{Start: r.Start, End: r.End}})
+		spans = append(spans, txn.ReservedSpan{Span: partition.Span{Start: r.Start, End: r.End}})
 	}
 	for _, w := range tx.writes {
-		claims = append(claims, txn.ReservedSpan{Span: txn.KeySpan(w.at.p), Write: true})
+		spans = append(spans, txn.ReservedSpan{Span: txn.KeySpan(w.at.p), Write: true})
 	}
-	return claims
+	return spans
 }

@@ -271,7 +271,7 @@ func (h *StoreHost) failureCause() error {
 }
 
 // compactionQueue is the spans of a store that scans should not step over any longer. One at a time is
-// tidied, in the background.
+// compacted, in the background.
 type compactionQueue struct {
 	mu      sync.Mutex
 	spans   [][2][]byte
@@ -297,7 +297,7 @@ func (n *Node) enqueueCompaction(h *StoreHost, start, end []byte) {
 	}
 }
 
-// runCompactions tidies the spans of a store until there are none.
+// runCompactions compacts the spans of a store until there are none.
 func (n *Node) runCompactions(h *StoreHost) {
 	t := &h.compactions
 	for {

@@ -243,7 +243,7 @@ func (n *Node) admitJob(ctx context.Context, r mover.Request, price mover.Price)
 	}
 	n.mapMu.Lock()
 	defer n.mapMu.Unlock()
-	m, err := n.loadSettledMap(ctx)
+	m, err := n.loadStableMap(ctx)
 	if err != nil {
 		return nil, err
 	}

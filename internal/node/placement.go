@@ -57,7 +57,7 @@ func (n *Node) retryWhileBusy(ctx context.Context, try func() error) error {
 func (n *Node) placeKeyspace(ctx context.Context, k *partition.Keyspace, gone []partition.Span, frees bool, use command.Command, made ...command.Command) error {
 	n.mapMu.Lock()
 	defer n.mapMu.Unlock()
-	old, err := n.loadSettledMap(ctx)
+	old, err := n.loadStableMap(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (n *Node) finishPendingPlacing(ctx context.Context) error {
 	return n.resumePlacing(ctx)
 }
 
-// loadSettledMap returns the newest map, when no placing is pending. mapMu is held.
-func (n *Node) loadSettledMap(ctx context.Context) (*partition.Map, error) {
+// loadStableMap returns the newest map, when no placing is pending. mapMu is held.
+func (n *Node) loadStableMap(ctx context.Context) (*partition.Map, error) {
 	if err := n.finishPendingPlacing(ctx); err != nil {
 		return nil, err
 	}

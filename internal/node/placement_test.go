@@ -14,6 +14,7 @@ import (
 	"github.com/cleavekv/cleave/internal/shard/group"
 	"github.com/cleavekv/cleave/internal/shard/ownership"
 	"github.com/cleavekv/cleave/internal/storage/store"
+	"github.com/cleavekv/cleave/internal/testkit/eventually"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -192,10 +193,11 @@ func TestOldJobsAreForgotten(t *testing.T) {
 		mustRunJob(t, n, mover.Request{Kind: mover.Split, Shard: left.ID, In: &k.Keyspace, At: []partition.Position{at}})
 		mustRunJob(t, n, mover.Request{Kind: mover.Merge, Shard: left.ID, Right: n.Map().Find(at).ID})
 	}
-	jobs, err := n.Jobs(ctx)
-	for ; err == nil && len(jobs) > maxEndedJobs; jobs, err = n.Jobs(ctx) {
-		time.Sleep(time.Millisecond) // a job is over a moment before another is forgotten
-	}
+	var jobs []mover.Job
+	eventually.Holds(t, "old jobs are forgotten", func() bool { // a job is over a moment before another is forgotten
+		jobs, err = n.Jobs(ctx)
+		return err != nil || len(jobs) <= maxEndedJobs
+	})
 	if err != nil || len(jobs) < maxEndedJobs-1 || jobs[len(jobs)-1].ID != maxEndedJobs+10 {
 		t.Errorf("%d jobs are remembered, %v", len(jobs), err)
 	}

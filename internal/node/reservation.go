@@ -21,16 +21,16 @@ import (
 // A reservation is a courtesy that keeps transactions that were turned away too often from
 // starving. It ends with the deadline of the transaction, which is put off while it waits, and
 // nothing depends on it but which transaction comes first.
-func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.ID, release func(), err error) {
+func (n *Node) Reserve(ctx context.Context, spans []txn.ReservedSpan) (id txn.ID, release func(), err error) {
 	m := n.published.Load()
 	byGroup := map[partition.GroupID][]txn.ReservedSpan{}
-	for _, c := range claims {
+	for _, c := range spans {
 		for _, p := range protocol.SplitByGroup(m, c.Span) {
 			c.Span = p.Span
 			byGroup[p.Group] = append(byGroup[p.Group], c)
 		}
 	}
-	t := &reservation{node: n, id: n.newTxnID(), claims: byGroup, renewedMS: n.WallMS()}
+	t := &reservation{node: n, id: n.newTxnID(), spans: byGroup, renewedMS: n.WallMS()}
 	// In one order for all, so that they never wait in a circle.
 	for _, g := range slices.Sorted(maps.Keys(byGroup)) {
 		p := n.lookupGroup(g)
@@ -69,7 +69,7 @@ func (n *Node) Reserve(ctx context.Context, claims []txn.ReservedSpan) (id txn.I
 type reservation struct {
 	node      *Node
 	id        txn.ID
-	claims    map[partition.GroupID][]txn.ReservedSpan
+	spans     map[partition.GroupID][]txn.ReservedSpan
 	groups    []*GroupHost // so far
 	renewedMS int64        // when all of them were asked last, or later
 }
@@ -80,7 +80,7 @@ const renewIntervalMS = txnTimeoutMS / 10
 
 // tryReserve asks a group for its place, or again, which keeps it.
 func (t *reservation) tryReserve(ctx context.Context, p *GroupHost) (held bool, err error) {
-	reply, err := p.tryRequest(ctx, group.Request{Command: &txn.Reserve{ID: t.id, Spans: t.claims[p.ID], DeadlineMS: t.node.deadlineMS()}})
+	reply, err := p.tryRequest(ctx, group.Request{Command: &txn.Reserve{ID: t.id, Spans: t.spans[p.ID], DeadlineMS: t.node.deadlineMS()}})
 	if err != nil {
 		return false, group.AsReadError(ctx, err)
 	}
@@ -124,12 +124,12 @@ func (t *reservation) reserveGroup(ctx context.Context, p *GroupHost) error {
 // or, past their deadline, that of their coordinator group. Otherwise they end by their deadline: for
 // longer the reservation keeps no place.
 func (t *reservation) waitForLocks(ctx context.Context, p *GroupHost) error {
-	claims := t.claims[p.ID]
+	spans := t.spans[p.ID]
 	for wait := 0; ; wait++ {
 		changed := p.Group.Changed()
 		locks := p.Group.ListLocks()
 		met := slices.IndexFunc(locks, func(l txn.Lock) bool {
-			return slices.ContainsFunc(claims, func(c txn.ReservedSpan) bool { return (c.Write || l.Write) && c.Span.Overlaps(l.Span()) })
+			return slices.ContainsFunc(spans, func(c txn.ReservedSpan) bool { return (c.Write || l.Write) && c.Span.Overlaps(l.Span()) })
 		})
 		if met < 0 {
 			return nil

@@ -1,7 +1,25 @@
+// Package meter counts what a router sends to each node, and how that went: requests, errors and
+// latencies, node by node.
+//
+//	m, err := meter.Wrap(ring) // any route.Router
+//	if err != nil { … }
+//	err = m.Do(hash.XXH3String(key), func(node route.Node) error { return call(ctx, node, key) })
+//	…
+//	r := m.Report()
+//
+// It is for what an aggregate hides. If one of a hundred nodes is a hundred times slower than
+// the others, p50 and p95 of all requests are as ever; [Report.Slowest] has the node. If one gets
+// three times its share, the sum of requests says nothing; [Report.Skew] does.
+//
+// A lookup through a [Router] costs some nanoseconds more than a bare one: it counts in memory
+// that belongs to the processor at hand. `go test -bench . ./route/meter` has the price. A
+// report adds up what has been counted since Wrap and stops no counting meanwhile, so it is of
+// about one moment. After a change of topology wrap the new router.
 package meter
 
 import (
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -121,3 +139,141 @@ func (m *Router) Do(h hash.Stable, call func(route.Node) error) error {
 
 // errPanic is recorded of a call that did not return.
 var errPanic = fmt.Errorf("meter: the call panicked")
+
+// histogram counts latencies in bins whose width is an eighth of a power of two, so that a
+// quantile is at most an eighth too high. Latencies from 2^40 ns, 18 minutes, on share one.
+type histogram struct{ bins [binCount]atomic.Uint64 }
+
+const (
+	binBits    = 3 // bins for each power of two: 1<<binBits
+	maxLatency = 1<<40 - 1
+	binCount   = (40-binBits)<<binBits + 1<<binBits
+)
+
+// binOf returns the bin of a latency. A negative one, of a clock that was set back, counts as 0.
+func binOf(d time.Duration) int {
+	n := uint64(min(max(d, 0), maxLatency))
+	shift := max(bits.Len64(n)-1-binBits, 0)
+	return shift<<binBits + int(n>>shift)
+}
+
+// upperBound returns the longest latency of a bin.
+func upperBound(bin int) time.Duration {
+	shift := max(bin>>binBits-1, 0)
+	return time.Duration((bin-shift<<binBits+1)<<shift - 1)
+}
+
+func (h *histogram) add(d time.Duration) { h.bins[binOf(d)].Add(1) }
+
+// counts is a histogram that does not change.
+type counts [binCount]uint64
+
+// addTo adds what has been counted to a sum.
+func (h *histogram) addTo(sum *counts) {
+	for i := range h.bins {
+		sum[i] += h.bins[i].Load()
+	}
+}
+
+func (c *counts) total() (n uint64) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
+// quantile returns what a share of all latencies are not above, 0 if there are none.
+func (c *counts) quantile(share float64) time.Duration {
+	total := c.total()
+	rank := max(uint64(share*float64(total)+0.999999), 1) // the smallest that reaches the share
+	seen := uint64(0)
+	for bin, n := range c {
+		if seen += n; n > 0 && seen >= min(rank, total) {
+			return upperBound(bin)
+		}
+	}
+	return 0
+}
+
+// Latency is what latencies were. A quantile is at most an eighth too high.
+type Latency struct {
+	// Calls is how many were observed.
+	Calls         uint64
+	P50, P95, P99 time.Duration
+}
+
+// NodeReport is what a node got, and what it made of it.
+type NodeReport struct {
+	Node route.Node
+	// Requests is how often a lookup named the node, Errors how many calls of it failed.
+	Requests, Errors uint64
+	Latency          Latency
+	// Load is the node's requests by its weight, in parts of the mean of all: 1 is its share.
+	Load float64
+}
+
+// Report is what has been counted since Wrap.
+type Report struct {
+	// Nodes are in the order of the router's.
+	Nodes            []NodeReport
+	Requests, Errors uint64
+	// Latency is that of all calls together, which hides a node that gets few of them.
+	Latency Latency
+	// Skew is the Load of the node with the most, which is Busiest: max by mean. 0 without
+	// requests.
+	Skew    float64
+	Busiest int
+	// Slowest is the node with the highest p99; None, as Busiest, if there is none.
+	Slowest int
+}
+
+// Report adds up what has been counted.
+func (m *Router) Report() Report {
+	nodes := m.bare.Nodes()
+	r := Report{Nodes: make([]NodeReport, len(nodes)), Busiest: route.None, Slowest: route.None}
+	var all counts
+	weights := 0.0
+	for i, node := range nodes {
+		n := &r.Nodes[i]
+		n.Node = node
+		for s := range m.stripes {
+			n.Requests += m.stripes[s].requests[i].Load()
+		}
+		n.Errors = m.outcomes[i].errors.Load()
+		var own counts
+		m.outcomes[i].latencies.addTo(&own)
+		n.Latency = own.latency()
+		for bin, k := range own {
+			all[bin] += k
+		}
+		r.Requests += n.Requests
+		r.Errors += n.Errors
+		weights += weightOf(node)
+	}
+	r.Latency = all.latency()
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		if r.Requests > 0 {
+			n.Load = float64(n.Requests) / float64(r.Requests) * weights / weightOf(n.Node)
+		}
+		if n.Load > r.Skew {
+			r.Skew, r.Busiest = n.Load, i
+		}
+		if n.Latency.Calls > 0 && (r.Slowest == route.None || n.Latency.P99 > r.Nodes[r.Slowest].Latency.P99) {
+			r.Slowest = i
+		}
+	}
+	return r
+}
+
+func (c *counts) latency() Latency {
+	return Latency{Calls: c.total(), P50: c.quantile(0.5), P95: c.quantile(0.95), P99: c.quantile(0.99)}
+}
+
+// weightOf returns the share of a node, whose zero is 1.
+func weightOf(n route.Node) float64 {
+	if n.Weight == 0 {
+		return 1
+	}
+	return n.Weight
+}

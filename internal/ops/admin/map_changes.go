@@ -155,7 +155,7 @@ func (a *Admin) planPresplit(ctx context.Context, _ *query, r api.Presplit) (*pl
 	case (r.Into > 0) == (len(r.Keys) > 0) || r.Into < 0:
 		return nil, invalidError("a pre-split needs one of into and keys", "give exactly one")
 	case r.Into > 0 && !hash:
-		return nil, invalidError("keyspace "+k.Name()+" is of kind range: nobody knows which keys it will have", "give the keys to cut it at")
+		return nil, invalidError("keyspace "+k.Name()+" is of kind range: its keys are not known", "give the keys to cut it at")
 	case r.Into == 1:
 		return nil, invalidError("into is 1", "give at least 2")
 	case len(r.Keys) > 0 && hash:

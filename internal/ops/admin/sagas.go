@@ -39,7 +39,7 @@ func (a *Admin) listSagas(ctx context.Context, q *query) (p api.Page[api.Saga], 
 	// To open a journal would make it.
 	k, err := a.o.DB.Keyspace(name)
 	if err != nil {
-		p.Note = "there is no keyspace " + name + ", so nobody keeps a journal of sagas there"
+		p.Note = "there is no keyspace " + name + ", so there is no journal of sagas"
 		return p, nil
 	}
 	if k.Options().Kind != cleave.Range {

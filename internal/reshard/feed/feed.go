@@ -134,13 +134,13 @@ func ReadBatch[T any](r *Reader, from int, log Log, check func() error, add func
 	return batch, err
 }
 
-// Deliver calls tell with the commits of a store, one after the other, until tell returns false:
+// Deliver calls visit with the commits of a store, one after the other, until visit returns false:
 // then Deliver returns false. During a call the reader is behind that commit, and before the
 // next.
-func Deliver[T any](r *Reader, from int, batch []Commit[T], tell func(*T) bool) bool {
+func Deliver[T any](r *Reader, from int, batch []Commit[T], visit func(*T) bool) bool {
 	for i := range batch {
 		r.Positions[from] = batch[i].End
-		if !tell(&batch[i].Change) {
+		if !visit(&batch[i].Change) {
 			return false
 		}
 	}

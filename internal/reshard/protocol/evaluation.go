@@ -85,7 +85,7 @@ func prepareCommand(ctx context.Context, p GroupHost, c mover.SiteCommand, floor
 	case *mover.Clear:
 		return &annotatedCommand{c, feed.CopiedSpanKey(c.Span)}, c.Find(p.Store)
 	case *mover.ChangeDestination:
-		return &checkedSettle{ChangeDestination: c, source: from}, raiseClock(ctx, p.Group, max(floorMS, c.ClockFloorMS))
+		return &checkedOwnershipChange{ChangeDestination: c, source: from}, raiseClock(ctx, p.Group, max(floorMS, c.ClockFloorMS))
 	}
 	return c, nil
 }
@@ -121,15 +121,15 @@ func raiseClock(ctx context.Context, g *group.Group, floorMS int64) error {
 	return err
 }
 
-// checkedSettle is a ChangeDestination that is refused while the clock is behind its floor, and
+// checkedOwnershipChange is a ChangeDestination that is refused while the clock is behind its floor, and
 // that notes where the range comes from.
-type checkedSettle struct {
+type checkedOwnershipChange struct {
 	*mover.ChangeDestination
 	source *feed.Handover
 }
 
 // Eval checks the clock.
-func (c *checkedSettle) Eval(e *command.Env) command.Reply {
+func (c *checkedOwnershipChange) Eval(e *command.Env) command.Reply {
 	if c.source != nil {
 		e.Delete(c.source.Key())
 	}

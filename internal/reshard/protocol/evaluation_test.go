@@ -125,7 +125,7 @@ func TestAClockIsRaisedOnlyIfItIsBehind(t *testing.T) {
 	if err := raiseClock(background, g, 77_777); err != nil || g.NowMS() != 77_777 {
 		t.Errorf("the clock is raised to %d, %v", g.NowMS(), err)
 	}
-	c := &checkedSettle{ChangeDestination: &mover.ChangeDestination{ClockFloorMS: 10}}
+	c := &checkedOwnershipChange{ChangeDestination: &mover.ChangeDestination{ClockFloorMS: 10}}
 	e := command.NewEnv(w.stores[1])
 	e.Begin(effect.Header{ClockMS: 9}, 1)
 	if r := e.Do(c); !errors.Is(r.Err, errClockBehind) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Reserve asks the group for a place in its [ReservationQueue]. The reply reports whether all
-// claims are held by now (see [IsReserved]); if not, ask again in a while, with the same ID.
+// spans are held by now (see [IsReserved]); if not, ask again in a while, with the same ID.
 // Nothing is stored: after a crash of the group the reservation is gone, and the transaction is
 // one like any other.
 //
@@ -27,7 +27,7 @@ type Reserve struct {
 // Eval asks.
 func (c *Reserve) Eval(e *command.Env) command.Reply {
 	if c.ID == (ID{}) || len(c.Spans) == 0 {
-		return failedReply(fmt.Errorf("%w: a hold needs an ID and claims", ErrBadParticipant))
+		return failedReply(fmt.Errorf("%w: a reservation needs an ID and spans", ErrBadParticipant))
 	}
 	for _, x := range c.Spans {
 		if err := c.site.checkOwned(x.Span); err != nil {
@@ -80,7 +80,7 @@ type reservation struct {
 	spans      []ReservedSpan
 	deadlineMS int64
 	granted    bool
-	plainOnly  bool // all claims are
+	plainOnly  bool // all spans are
 }
 
 // ReservedSpan is a key or a range that a transaction needs, or a plain write.
@@ -93,16 +93,16 @@ type ReservedSpan struct {
 	Plain bool
 }
 
-// Reserve queues a transaction and reports whether everything it claims is held for it. If not,
+// Reserve queues a transaction and reports whether everything it asks for is reserved for it. If not,
 // a later Release or Expire returns it. To ask again is to get the same answer, and to stay
 // until a later deadline: the asking transaction has not died.
-func (h *ReservationQueue) Reserve(id ID, claims []ReservedSpan, deadlineMS int64) (granted bool) {
+func (h *ReservationQueue) Reserve(id ID, spans []ReservedSpan, deadlineMS int64) (granted bool) {
 	if i := h.indexOf(id); i >= 0 {
 		h.queue[i].deadlineMS = max(h.queue[i].deadlineMS, deadlineMS)
 		return h.queue[i].granted
 	}
-	plain := !slices.ContainsFunc(claims, func(c ReservedSpan) bool { return !c.Plain })
-	h.queue = append(h.queue, reservation{id: id, spans: claims, deadlineMS: deadlineMS, plainOnly: plain})
+	plain := !slices.ContainsFunc(spans, func(c ReservedSpan) bool { return !c.Plain })
+	h.queue = append(h.queue, reservation{id: id, spans: spans, deadlineMS: deadlineMS, plainOnly: plain})
 	return len(h.grantFrom(len(h.queue)-1)) > 0
 }
 
@@ -118,7 +118,7 @@ func (h *ReservationQueue) Expire(nowMS int64) []ID {
 
 // Check returns ErrReserved if a transaction other than id comes first in a span. A write,
 // Prepare or Decide of a transaction that has not asked gives way to all that have asked; one
-// that has, to those before it. A plain write has asked for what it claims only: others were
+// that has, to those before it. A plain write has asked for its own spans only: others were
 // given their turns while it had its own.
 func (h *ReservationQueue) Check(id ID, c ReservedSpan) error {
 	for i := range h.queue {
@@ -145,9 +145,9 @@ func (h *ReservationQueue) Len() int {
 // count has grown.
 func (h *ReservationQueue) ReleasedCount() uint64 { return h.released }
 
-func (h *ReservationQueue) removeMatching(who func(reservation) bool) (granted []ID) {
+func (h *ReservationQueue) removeMatching(matches func(reservation) bool) (granted []ID) {
 	before := len(h.queue)
-	h.queue = slices.DeleteFunc(h.queue, who)
+	h.queue = slices.DeleteFunc(h.queue, matches)
 	if before == len(h.queue) {
 		return nil
 	}

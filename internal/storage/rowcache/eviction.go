@@ -71,20 +71,20 @@ func (s *stripe) reclaimBlocks(effort int) bool {
 }
 
 // shouldKeep reports whether a row must or should outlive its block.
-func (s *stripe) shouldKeep(r row, polite bool) bool {
+func (s *stripe) shouldKeep(r row, keepUsed bool) bool {
 	if r.generation() > s.unapplied.appliedGen {
 		return true
 	}
 	if r.hasFlag(flagPinned) {
 		return true
 	}
-	return polite && r.hasFlag(flagUsed)
+	return keepUsed && r.hasFlag(flagUsed)
 }
 
 // emptyBlock forgets the rows of a block or moves them to the head. If most of it
 // would move, the block is left where it is and becomes the newest instead:
 // copying it would cost much and gain little.
-func (s *stripe) emptyBlock(n uint32, polite bool) {
+func (s *stripe) emptyBlock(n uint32, keepUsed bool) {
 	b := &s.blocks.entries[n]
 	kept := 0
 	var out evictionBatch
@@ -93,7 +93,7 @@ func (s *stripe) emptyBlock(n uint32, polite bool) {
 		extent := r.sizeBytes()
 		switch {
 		case r.hasFlag(flagDead):
-		case s.shouldKeep(r, polite):
+		case s.shouldKeep(r, keepUsed):
 			kept += extent
 		default:
 			out.add(s, s.blocks.placeOf(n, at), r)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,20 +53,13 @@ func TestAStoreThatCouldOpenNoMoreFilesGoesOnWhenItCan(t *testing.T) {
 	if !errors.Is(err, ErrNoFiles) || !errors.Is(err, ErrDiskFull) || errors.Is(err, ErrFailed) {
 		t.Fatalf("without files: %v, want ErrNoFiles alone", err)
 	}
-	for patience := time.Now().Add(eventually.Limit()); ; time.Sleep(time.Millisecond) {
-		if err = step(0); err == nil {
-			break
-		}
-		if !errors.Is(err, ErrDiskFull) || time.Now().After(patience) {
-			t.Fatalf("with files again: %v", err)
-		}
-	}
 	for i := range 300 {
-		for err = step(i); errors.Is(err, ErrDiskFull); err = step(i) {
-			time.Sleep(time.Millisecond) // one error of Pebble may come late
-		}
+		eventually.Holds(t, "the store can open files again", func() bool { // one error of Pebble may come late
+			err = step(i)
+			return !errors.Is(err, ErrDiskFull)
+		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("with files again: %v", err)
 		}
 	}
 	if err := m.compareRows(s, nil, nil, false); err != nil {

@@ -141,14 +141,13 @@ func commitUntilFull(t *testing.T, s *Store, value []byte) (rows int, refused er
 // waitForRoom waits until an ordinary commit is accepted.
 func waitForRoom(t *testing.T, s *Store, value []byte) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		err := commitWrites(s, rowWrite{[]byte("again"), value})
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ErrDiskFull) || time.Since(began) > eventually.Limit() {
-			t.Fatal(err)
-		}
+	var err error
+	eventually.Holds(t, "a commit is accepted", func() bool {
+		err = commitWrites(s, rowWrite{[]byte("again"), value})
+		return !errors.Is(err, ErrDiskFull)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -274,7 +274,7 @@ func TestAFailedWriteEndsTheLog(t *testing.T) {
 		o.Durability = class
 		l := r.openLog(t, o, 0)
 		good := mustAppend(t, l, "good")
-		waitForPreparer(l)
+		waitForPreparer(t, l)
 		d.configure(func(d *crashDisk) { d.failing[op] = true })
 		_, err := l.Append(false, Entry{Payload: []byte("bad")})
 		if !errors.Is(err, ErrFailed) || !errors.Is(err, ErrUnknown) || !errors.Is(err, errInjected) {
@@ -306,13 +306,12 @@ func TestAFailedWriteEndsTheLog(t *testing.T) {
 
 // waitForPreparer waits until the preparer has nothing to do, so that it does not meet a
 // fault that is meant for another goroutine.
-func waitForPreparer(l *Log) {
-	for {
-		if m := l.Metrics(); m.Ready > l.o.Reserve && m.Spare == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+func waitForPreparer(t *testing.T, l *Log) {
+	t.Helper()
+	eventually.Holds(t, "the preparer has nothing to do", func() bool {
+		m := l.Metrics()
+		return m.Ready > l.o.Reserve && m.Spare == 0
+	})
 }
 
 func TestAFailedSyncIsNeverTriedAgain(t *testing.T) {
@@ -323,7 +322,7 @@ func TestAFailedSyncIsNeverTriedAgain(t *testing.T) {
 	o.Durability, o.Tick = EverySec, tick
 	l := r.openLog(t, o, 0)
 	mustAppend(t, l, "one")
-	waitForPreparer(l)
+	waitForPreparer(t, l)
 	tick <- time.Time{}
 	tick <- time.Time{} // the first is done when the second is taken
 	if m := l.Metrics(); m.Durable != m.Committed {
@@ -367,7 +366,7 @@ func TestWhatAFailedSyncLeftIsNotBuiltUpon(t *testing.T) {
 			}
 		}
 		mustAppend(t, l, "lost")
-		waitForPreparer(l)
+		waitForPreparer(t, l)
 		d.configure(func(d *crashDisk) { d.failing["sync"] = true })
 		if err := l.Sync(); !errors.Is(err, ErrFailed) {
 			t.Fatal(name, err)
@@ -416,7 +415,7 @@ func TestEverybodyWhoWaitsLearnsOfAFailure(t *testing.T) {
 	r.keep = true
 	l := r.openLog(t, o, 0)
 	mustAppend(t, l, "x")
-	waitForPreparer(l)
+	waitForPreparer(t, l)
 	d.configure(func(d *crashDisk) { d.fuse = 8 })
 	var wg sync.WaitGroup
 	for range 8 {
@@ -488,7 +487,7 @@ func TestAFailedSyncIsNotHiddenByAnother(t *testing.T) {
 		o.Durability = Never
 		l := r.openLog(t, o, 0)
 		mustAppend(t, l, "x")
-		waitForPreparer(l)
+		waitForPreparer(t, l)
 		d.armed.Store(true)
 		first := make(chan error)
 		go func() { first <- l.Sync() }()

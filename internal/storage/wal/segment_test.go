@@ -243,7 +243,7 @@ func TestARefusedEntryUsesNothingUp(t *testing.T) {
 		var r recorder
 		l := r.openLog(t, r.newOptions(d), 0)
 		mustAppend(t, l, "first")
-		waitForPreparer(l)
+		waitForPreparer(t, l)
 		d.configure(func(d *crashDisk) { d.capacity -= d.freeBytes() })
 		for l.Metrics().Ready > l.o.Reserve { // the last that normal entries may use
 			mustAppend(t, l, strings.Repeat("x", 3*blockBytes))

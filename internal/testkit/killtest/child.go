@@ -60,8 +60,8 @@ var ctx = context.Background()
 // childTimeout is how long a child may take, and patientTimeout one that waits for groups to
 // be removed, before it counts as stuck.
 const (
-	childTimeout   = 20 * time.Second
-	patientTimeout = 60 * time.Second
+	childTimeout   = time.Minute
+	patientTimeout = 2 * time.Minute
 )
 
 func (c *config) timeout() time.Duration {
@@ -241,7 +241,7 @@ func (c *child) waitSettled() error {
 			}
 			return nil
 		}
-		if spent := time.Since(begun); left > 0 && spent > 10*time.Second || spent > c.timeout()*3/4 {
+		if spent := time.Since(begun); left > 0 && spent > 30*time.Second || spent > c.timeout()*3/4 {
 			c.reportTrouble("after %v there are %d transactions and these jobs: %+v", spent, left, open)
 			return nil
 		}

@@ -122,7 +122,7 @@ var purePackages = []string{
 // decides.
 var impurePackages = []string{"route/meter"}
 
-// lookupImpure names what a pure package may not use. A nil list forbids the whole
+// impureNames are what a pure package may not use. A nil list forbids the whole
 // package with all below it that is not listed itself; otherwise only the
 // names in the list, so an empty one allows the package.
 var impureNames = map[string][]string{
@@ -173,7 +173,6 @@ var dependencyHomes = []struct {
 	{"go.opentelemetry.io", []string{"internal/ops/tracing"}, "who embeds the store does not take a tracer along"},
 	{"github.com/prometheus", []string{"internal/ops/admin"}, "who embeds the store chooses what it reports its figures with"},
 	{"golang.org/x/term", []string{"internal/ops/terminal"}, "one package knows whether there is a person to ask"},
-	{"go.etcd.io/raft", []string{"internal/replica"}, "replication stays behind the group's commit interface"},
 }
 
 // mutantSwitch is the package that copies of the code ask for their mutants. The code itself has none.

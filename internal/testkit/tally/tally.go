@@ -100,6 +100,18 @@ func Size(full, short int) int {
 	return full
 }
 
+// Rounds returns how many rounds a random test plays: n, soak times as many in a soak, and a quarter in the
+// short form of the tests, but at least one.
+func Rounds(n, soak int) int {
+	if os.Getenv("CLEAVE_SOAK") != "" {
+		return soak * n
+	}
+	if testing.Short() {
+		return max(n/4, 1)
+	}
+	return n
+}
+
 // SeedVariable is the environment variable with the seed of a random test, to run it
 // again.
 const SeedVariable = "CLEAVE_SEED"

@@ -1,3 +1,29 @@
+// Package effect encodes what a batch changed.
+//
+// A group evaluates commands once and keeps only what came out of it: a list of rows put and
+// deleted. [Builder] writes such a list, [Parse] reads it. The bytes go into the log, to
+// replicas and into the feed, and mean the same in every process and version: Parse accepts
+// exactly what a Builder can write.
+//
+// A batch is, with integers little-endian:
+//
+//	0    1  format, 1
+//	1    8  Header.Seq
+//	9    8  Header.ClockMS
+//	17   4  number of operations
+//	21      operations, in order: of two on one key the later wins
+//
+// and an operation is
+//
+//	uvarint  length of the key << 1 | 1 if it deletes
+//	         key
+//	uvarint  length of the value   (only if it puts)
+//	         value
+//
+// Lengths are written in as few bytes as they need and nothing follows the last
+// operation, so equal batches are equal bytes.
+//
+// The limit: there is no checksum here. The log guards what it stores.
 package effect
 
 import (
@@ -7,6 +33,57 @@ import (
 	"iter"
 	"math/bits"
 )
+
+// Table is the first byte of a store key: what the rest, a position, is about.
+// All tables are ordered by position, so that a split, a merge or a move takes
+// the rows of each along.
+type Table byte
+
+// The tables. Their numbers are on disks: none is ever changed or used again.
+const (
+	// Rows holds keys and the elements of collections.
+	Rows Table = 1
+	// Intents holds what undecided transactions have locked.
+	Intents Table = 2
+	// Dedup holds requests that were answered, with their replies.
+	Dedup Table = 3
+	// Marks holds decisions and ends of transactions.
+	Marks Table = 4
+	// Capture holds changes that a move has yet to carry over.
+	Capture Table = 5
+	// Expiry holds, for each key that expires, when.
+	Expiry Table = 6
+	// State holds what a group remembers about itself.
+	State Table = 7
+	// Orphans holds, for each key whose former elements may still be in Rows,
+	// how far they are removed.
+	Orphans Table = 8
+	// Events holds nothing: what commands did to keys, as keyspace notifications name it,
+	// is in the log alone, for readers of the feed. The value is a command.Event.
+	Events Table = 9
+)
+
+// ByPosition are the tables whose rows belong to the owner of their position, and
+// go where it goes.
+var ByPosition = [...]Table{Rows, Intents, Dedup, Marks, Expiry, Orphans}
+
+// AppendKey appends the store key of position in the table to dst.
+func (t Table) AppendKey(dst, position []byte) []byte {
+	return append(append(dst, byte(t)), position...)
+}
+
+// Span returns the store keys of the table: from the first, up to the second.
+func (t Table) Span() (from, to []byte) { return t.SpanBetween(nil, nil) }
+
+// SpanBetween returns the store keys of the table that are about start <= position < end.
+// An empty end is that of the table.
+func (t Table) SpanBetween(start, end []byte) (from, to []byte) {
+	from = t.AppendKey(nil, start)
+	if len(end) == 0 {
+		return from, []byte{byte(t) + 1}
+	}
+	return from, t.AppendKey(nil, end)
+}
 
 // formatVersion is the first byte of a batch.
 const formatVersion = 1
