@@ -190,7 +190,8 @@ func (s *Store) maybeReclaimGarbage(now time.Time) {
 	defer s.endCall()
 	tables, garbage := s.measureGarbage()
 	switch {
-	case s.checkFreeBytes(0) != nil: // a full disk has reclaimInBackground
+	case s.checkFreeBytes(0) != nil:
+		s.reclaimInBackground() // whatever the estimate is: there may be no room to flush the deletes for it
 	case s.hasMuchGarbage(tables, garbage) && r.compact.isDue(now):
 		if !r.running.CompareAndSwap(false, true) {
 			return

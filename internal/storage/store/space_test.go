@@ -201,6 +201,30 @@ func TestStore_FullDisk_OpensAndIsEmptiedAgain(t *testing.T) {
 	mustClose(t, s)
 }
 
+// Deletes on a full disk give room back though nothing else is written.
+func TestStore_FullDisk_DeletesAloneGiveRoomBack(t *testing.T) {
+	const total = 32 << 20
+	disk := newSmallDisk(total)
+	s := mustOpen(t, Options{Dir: "s", FS: disk, Durability: wal.Never, CacheBytes: 1 << 20, BlockCacheBytes: 1 << 20})
+	rows, _ := commitUntilFull(t, s, randomBytes(5000))
+	eventually.Holds(t, "the search for room that the refusals began has ended", func() bool { return !s.reclaimer.running.Load() })
+	u, _ := disk.GetDiskUsage("")
+	ballast := int64(u.AvailBytes / 2) // of another program: the disk stays full while rows are deleted
+	if err := disk.growFile("ballast", ballast); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if _, err := s.Commit(true, newEntry(encodeWrites(rowWrite{key: fmt.Appendf(nil, "k%06d", i)}))); err != nil {
+			t.Fatalf("delete %d of %d: %v", i, rows, err)
+		}
+	}
+	eventually.Holds(t, "half of the disk is free", func() bool {
+		u, _ := disk.GetDiskUsage("")
+		return int64(u.UsedBytes)-ballast < total/2
+	})
+	mustClose(t, s)
+}
+
 // The reserve is released for deletes: ordinary commits do not use it up before it is made again.
 func TestStore_FullDisk_ReleasedReserveIsNotForWrites(t *testing.T) {
 	const total = 32 << 20
