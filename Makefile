@@ -25,6 +25,8 @@ BYTES := ^TestStore_(ReclaimsTablesByItselfAfterDeletes|FullDisk_OpensAndIsEmpti
 
 # Tests do without cmd/cleave/default.pgo: to compile everything once more takes minutes.
 vet staticcheck rules cross short long mutants plant extract soak fuzz: export GOFLAGS += -pgo=off
+# Compression in Go, which a release has. That in C takes a minute to compile; `make check` tests it.
+vet rules short mutants: export GOFLAGS += -tags=pebblegozstd
 # The linker takes half the time without what only debuggers read, and vet has been run.
 TEST := go test -vet=off -ldflags=-w -timeout 40m
 
@@ -66,9 +68,9 @@ cross: ## build for the other platforms
 
 short: ## all tests in their short form, with the race detector where goroutines meet
 	@mkdir -p .bin && rm -f $(TALLY)
-	CLEAVE_TALLY=$(TALLY) $(TEST) -short -race -skip '$(BYTES)' $(RACE)
+	CLEAVE_TALLY=$(TALLY) $(TEST) -p 3 -short -race -skip '$(BYTES)' $(RACE)
 	CLEAVE_TALLY=$(TALLY) $(TEST) -short -run '$(BYTES)' ./internal/storage/store
-	CLEAVE_TALLY=$(TALLY) $(TEST) -short $$(go list ./... | grep -vxF "$$(go list $(RACE))")
+	CLEAVE_TALLY=$(TALLY) $(TEST) -p 3 -short $$(go list ./... | grep -vxF "$$(go list $(RACE))")
 	@scripts/tally $(TALLY)
 
 long: ## all tests in full with the race detector, the fallback without assembly, and the benchmarks' tests
