@@ -2,7 +2,6 @@ package counter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -111,51 +110,4 @@ func (c *Counters) Fast(ctx context.Context, name string, bound time.Duration) (
 // of the future is of a clock that went back, and of no known age.
 func (k *cachedSum) isFreshFor(asked, now time.Time, bound time.Duration) bool {
 	return !k.readAt.IsZero() && !k.readAt.After(now) && asked.Sub(k.readAt) <= max(bound, 0)
-}
-
-// readPartCount reads how many parts a counter has.
-func (c *Counters) readPartCount(tx *cleave.Txn, name string) (parts int, err error) {
-	if err := checkName(name); err != nil {
-		return 0, err
-	}
-	value, err := tx.Get(c.keyspace, c.layout.manifestKey(name))
-	if err != nil && !errors.Is(err, cleave.ErrNotFound) {
-		return 0, err
-	}
-	return c.parsePartCount(name, value)
-}
-
-func (c *Counters) parsePartCount(name string, value []byte) (int, error) {
-	parts, err := splitcount.ParseManifest(value)
-	if err != nil {
-		return 0, fmt.Errorf("%w: key %q is that of the manifest of counter %.40q, and holds %.40q", cleave.ErrWrongType, c.layout.manifestKey(name), name, value)
-	}
-	return parts, nil
-}
-
-// readParts reads all parts of a counter.
-func (c *Counters) readParts(tx *cleave.Txn, name string) (keys [][]byte, parts []int64, err error) {
-	n, err := c.readPartCount(tx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	keys = c.layout.partKeys(name, n)
-	values, err := c.readPartValues(tx, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	parts = make([]int64, n)
-	for i, v := range values {
-		if v == nil {
-			continue
-		}
-		if parts[i], err = strconv.ParseInt(string(v), 10, 64); err != nil {
-			return nil, nil, fmt.Errorf("%w: key %q is part %d of counter %.40q, and holds %.40q", cleave.ErrNotInteger, keys[i], i, name, v)
-		}
-	}
-	return keys, parts, nil
-}
-
-func (c *Counters) readPartValues(tx *cleave.Txn, keys [][]byte) ([][]byte, error) {
-	return tx.GetMany(c.keyspace, keys...)
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 )
@@ -205,14 +204,3 @@ func fitColumns[T any](screen int, widths []int, columns []Column[T]) (bars bool
 
 // eighthBlocks are the left blocks of U+2580, from none to seven eighths.
 var eighthBlocks = [...]string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
-
-// drawBar draws a fraction of a bar that is at most cells wide. Anything above
-// nothing shows at least its thinnest line, so that small is not taken for none.
-func drawBar(fraction float64, cells int) string {
-	if math.IsNaN(fraction) || fraction <= 0 || cells <= 0 {
-		return ""
-	}
-	steps := int(math.Round(min(fraction, 1) * float64(cells) * 8))
-	steps = max(steps, 1)
-	return strings.Repeat("█", steps/8) + eighthBlocks[steps%8]
-}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"container/heap"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -244,4 +246,59 @@ func (s *sampleHeap) Pop() any {
 	x := (*s)[last]
 	*s = (*s)[:last]
 	return x
+}
+
+// addFromLog adds what the log has about the span of an ingest behind its place, up to
+// another or until that is about limit bytes. More reports whether it goes on.
+func (l *Chunk) addFromLog(from *store.Store, c mover.Ingest, until uint64, limit int) (more bool, err error) {
+	into, picked := new(effect.Builder), 0
+	c.UpTo = c.After // the end of the last frame: frames are taken whole
+	pos, err := from.Feed(wal.Position(c.After), func(e store.FeedEntry) error {
+		p := uint64(e.Pos)
+		if p > until {
+			return errStopFeed
+		}
+		if p != c.UpTo && picked > 0 && into.Size() > l.ingestBytes {
+			if err := l.addIngest(c, into); err != nil {
+				return err
+			}
+			if more = l.sizeBytes > uint64(limit); more {
+				return errStopFeed
+			}
+			c.After, into, picked = c.UpTo, new(effect.Builder), 0
+		}
+		c.UpTo = p
+		picked += mover.AppendSpanOps(e.Batch, c.Span, into)
+		l.copier.maybeYield()
+		return nil
+	})
+	switch {
+	case errors.Is(err, errStopFeed):
+		err = nil
+	case errors.Is(err, store.ErrGone):
+		err = fmt.Errorf("%w: %w", mover.ErrGone, err)
+	}
+	if err != nil || more {
+		return more, err
+	}
+	if c.UpTo = uint64(pos); until != noEndPosition {
+		c.UpTo = until // there is nothing in between
+	}
+	if c.After < c.UpTo {
+		err = l.addIngest(c, into)
+	}
+	return false, err
+}
+
+// addIngest adds an ingest with what was read for it.
+func (l *Chunk) addIngest(c mover.Ingest, b *effect.Builder) (err error) {
+	if c.Rows, err = effect.Parse(b.Bytes()); err != nil {
+		return err
+	}
+	l.ingests = append(l.ingests, c)
+	if n := c.Rows.Len(); n > 0 {
+		l.rows += uint64(n)
+		l.sizeBytes += uint64(b.Size())
+	}
+	return nil
 }
