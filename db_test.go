@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cleavekv/cleave"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 func TestOpenKeyspaceMakesItOnceAndRefusesOtherOptions(t *testing.T) {
@@ -181,7 +182,7 @@ func TestATransactionAppearsAtOnceToSingleReads(t *testing.T) {
 			}
 		})
 	}
-	for n := 2; n < 500 && !t.Failed(); n++ {
+	for n := 2; n < tally.Size(500, 120) && !t.Failed(); n++ {
 		if err := write(n); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/reshard/mover"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // Money goes from account to account, across groups, while others look: by
@@ -434,7 +435,7 @@ func TestADroppedKeyspaceIsClearedWhereItWasMovedTo(t *testing.T) {
 func TestSplitsMayFollowOneAnother(t *testing.T) {
 	db := openSmall(t, 1)
 	ks := rangeSpace(t, db, "r")
-	for i := 1; i <= 80; i++ {
+	for i := 1; i <= tally.Size(80, 40); i++ {
 		waitUntil(t, "the split is started", func() bool {
 			_, err := db.Start(ctx, SplitAtKeys(ks, numberKey(i)))
 			if err != nil {

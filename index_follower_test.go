@@ -194,7 +194,8 @@ func TestAnIndexThatTheFeedHasLeftBehindIsBuiltAnew(t *testing.T) {
 // a restart, and has what became of the rows meanwhile.
 func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 	o := memoryOptions(1)
-	o.Store.RetainBytes = 1 << 20
+	written := tally.Size(8<<10, 2<<10) // for each row
+	o.Store.RetainBytes = int64(128 * written)
 	db := mustOpen(t, o)
 	defer func() { mustClose(t, db) }()
 	rangeSpace(t, db, "other")
@@ -213,7 +214,7 @@ func TestAnIndexIsBuiltOnceHoweverMuchIsWritten(t *testing.T) {
 		return func(r IndexRow) ([]IndexEntry, error) {
 			// As much for each row that is looked at: so it does not matter which is faster.
 			if n++; !built.Load() {
-				err := other.Set(ctx, []byte("key"), make([]byte, 8<<10))
+				err := other.Set(ctx, []byte("key"), make([]byte, written))
 				if n%16 == 0 && err == nil {
 					if _, err = ks.Delete(ctx, numberKey(3*n%rows)); err == nil {
 						err = ks.Set(ctx, numberKey(7*n%rows), []byte("new"))

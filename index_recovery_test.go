@@ -148,7 +148,7 @@ func killIndexes(t *testing.T, dir string, rng *rand.Rand, mails map[string]bool
 	out, err := child.StdoutPipe()
 	must(t, err)
 	must(t, child.Start())
-	last := 1 + rng.IntN(60)
+	last := 1 + rng.IntN(tally.Size(60, 20))
 	for lines, n := bufio.NewScanner(out), 1; lines.Scan(); n++ {
 		if n == last {
 			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)

@@ -162,13 +162,14 @@ func TestIndexesAreBuiltWhileOthersWrite(t *testing.T) {
 			ks, err := db.CreateKeyspace(ctx, KeyspaceOptions{Name: "k", Slots: 64})
 			must(t, err)
 			var did tally.Counts
-			first := randomWriter{db, ks, rand.New(rand.NewPCG(seed, 99)), 150}
-			for range 200 {
+			rows := tally.Size(150, 60)
+			first := randomWriter{db, ks, rand.New(rand.NewPCG(seed, 99)), rows}
+			for range rows + 50 {
 				must(t, first.writeRandom())
 			}
 			stop, all := make(chan struct{}), sync.WaitGroup{}
 			for i := range 2 {
-				s := randomWriter{db, ks, rand.New(rand.NewPCG(seed, uint64(i))), 150}
+				s := randomWriter{db, ks, rand.New(rand.NewPCG(seed, uint64(i))), rows}
 				all.Go(func() {
 					for !t.Failed() {
 						select {
@@ -180,6 +181,9 @@ func TestIndexesAreBuiltWhileOthersWrite(t *testing.T) {
 							t.Error(err)
 						}
 						did.Add("writes", 1)
+						if testing.Short() {
+							time.Sleep(200 * time.Microsecond) // whoever reads meanwhile begins again less often
+						}
 					}
 				})
 			}

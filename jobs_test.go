@@ -13,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/node"
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // shardAt returns the shard of a key.
@@ -180,7 +181,8 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 		}
 	})
 	ks := rangeSpace(t, db, "r")
-	for i := range 200 {
+	keys := tally.Size(200, 50)
+	for i := range keys {
 		must(t, ks.Set(ctx, numberKey(i), []byte("v")))
 	}
 	phases := []mover.Phase{
@@ -206,7 +208,7 @@ func TestAJobIsCancelledAtEachPhase(t *testing.T) {
 		case decided && (!errors.Is(answer, ErrTooLate) || err != nil || now != to):
 			t.Errorf("%v: %v, then %v (%v), and the shard is with %v, not %v", p, answer, s.State, err, now, to)
 		}
-		for i := range 200 {
+		for i := range keys {
 			if v, err := ks.Get(ctx, numberKey(i)); err != nil || string(v) != "v" {
 				t.Fatalf("%v: key %d: %q, %v", p, i, v, err)
 			}
@@ -405,7 +407,7 @@ func crashInPhases(t *testing.T, rng *rand.Rand, how string, phases []mover.Phas
 	}
 	db := mustOpen(t, o)
 	ks := rangeSpace(t, db, "r")
-	for i := range movedKeys {
+	for i := range movedKeys() {
 		must(t, ks.Set(ctx, numberKey(i), []byte("v")))
 	}
 	for _, h := range db.node.StoreHosts() {
@@ -437,7 +439,7 @@ func crashInPhases(t *testing.T, rng *rand.Rand, how string, phases []mover.Phas
 }
 
 // movedKeys is how many keys there are in the shard that is moved.
-const movedKeys = 40
+func movedKeys() int { return tally.Size(40, 10) }
 
 // goOnAfterACrash opens what a crash has left, and waits for the job.
 func goOnAfterACrash(t *testing.T, when string, o node.Options, id JobID, to GroupID) {
@@ -457,7 +459,7 @@ func goOnAfterACrash(t *testing.T, when string, o node.Options, id JobID, to Gro
 	if s, err := job.Wait(within); err != nil || to != 0 && groupAt(ks, "0") != to {
 		t.Fatalf("%s: %+v, %v", when, s, err)
 	}
-	for i := range movedKeys {
+	for i := range movedKeys() {
 		if v, err := ks.Get(ctx, numberKey(i)); err != nil || string(v) != "v" {
 			t.Fatalf("%s: key %d: %q, %v", when, i, v, err)
 		}

@@ -61,12 +61,13 @@ func (w *traffic) start(seed uint64) {
 	if !w.simple {
 		clients = append(clients, w.transferAmount)
 	}
+	pause := time.Duration(tally.Size(50, 1000)) * time.Microsecond
 	for c, f := range clients {
 		rng := rand.New(rand.NewPCG(seed, uint64(c)))
 		w.wg.Go(func() {
 			for !w.stop.Load() && !w.t.Failed() {
 				f(rng, c)
-				time.Sleep(50 * time.Microsecond) // others want to work too
+				time.Sleep(pause) // others want to work too
 			}
 		})
 	}

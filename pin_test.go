@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cleavekv/cleave/internal/testkit/eventually"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // waitUntil waits for something that happens soon.
@@ -28,7 +29,7 @@ func floodCache(t testing.TB, ks *Keyspace) {
 		must(t, ks.Set(ctx, numberKey(i), value))
 	}
 	for range 3 {
-		for i := range 1500 {
+		for i := range tally.Size(1500, 500) {
 			_, err := ks.Get(ctx, numberKey(i))
 			must(t, err)
 		}

@@ -28,7 +28,7 @@ func TestACrashTakesBackTheNewestCommitsOnly(t *testing.T) {
 			for range scaleRounds(1) {
 				w := newWorld(t, d, rng, &did)
 				l := &numberLog{world: w}
-				for range 4 {
+				for range tally.Size(4, 3) { // a crash of each kind
 					l.runLife(20 + rng.IntN(80))
 				}
 				mustClose(t, w.db)
@@ -291,7 +291,8 @@ func TestExpiry_OverCrash_FollowsTheMachinesClock(t *testing.T) {
 }
 
 func testExpiryOverCrash(t *testing.T, stores, groups int, d wal.Durability) {
-	const ttl, keys = 3500 * time.Millisecond, 64
+	const ttl = 3500 * time.Millisecond
+	keys := tally.Size(64, 32)
 	clock, disk := newClock(), newCrashDisk()
 	open := func() *DB {
 		o := tinyOptions(d, clock, slices.Repeat([]store.FS{disk.FS()}, stores)...)
@@ -329,7 +330,7 @@ func testExpiryOverCrash(t *testing.T, stores, groups int, d wal.Durability) {
 		clock.advance(100 * time.Millisecond)
 		db = open()
 	}
-	for round := range 3 {
+	for round := range tally.Size(3, 1) {
 		write(2 * round)
 		clock.advance(time.Second)
 		alive(2*round, true)

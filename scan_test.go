@@ -13,6 +13,7 @@ import (
 	"github.com/cleavekv/cleave/internal/reshard/mover"
 	"github.com/cleavekv/cleave/internal/storage/store"
 	"github.com/cleavekv/cleave/internal/storage/wal"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 	"github.com/cleavekv/cleave/partition"
 )
 
@@ -146,16 +147,17 @@ func TestAScanOfManyShardsIsOneRead(t *testing.T) {
 // So it is if others were in its way so often that it waits for its turn, and then
 // commits in two phases: in one group, and in several.
 func TestAScanOfManyShardsInItsTurnIsAReadForEachOwner(t *testing.T) {
+	shards := tally.Size(10_000, 2_000)
 	for _, apart := range []bool{false, true} {
 		db := openSmall(t, 2)
 		ks := rangeSpace(t, db, "r")
 		var at [][]byte
-		for i := range 10_000 {
+		for i := range shards {
 			at = append(at, numberKey(i))
 		}
 		mustDo(t, db, SplitAtKeys(ks, at...))
 		if apart {
-			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(5000))), To: groupOnOtherStore(ks, string(numberKey(0)))})
+			mustDo(t, db, Move{Shard: shardAt(ks, string(numberKey(shards/2))), To: groupOnOtherStore(ks, string(numberKey(0)))})
 		}
 		attempts, seen := 0, 0
 		must(t, db.Update(ctx, func(tx *Txn) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/cleavekv/cleave"
 	"github.com/cleavekv/cleave/internal/patterns/splitcount"
 	"github.com/cleavekv/cleave/internal/testkit/caller"
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // While there are adds, the sum lies between what was acknowledged when it was asked for
@@ -40,7 +41,7 @@ func TestSumsAreExactWhileCountersChange(t *testing.T) {
 }
 
 // addsPerWriter is how many each writer makes.
-const addsPerWriter = 150
+func addsPerWriter() int { return tally.Size(150, 60) }
 
 func checkExactSums(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	c := newCounters(t, ks, db, unwatchedOptions)
@@ -48,8 +49,8 @@ func checkExactSums(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	var writers, others sync.WaitGroup
 	for w := range 4 {
 		writers.Go(func() {
-			for i := range addsPerWriter {
-				for i == addsPerWriter/2 && ended.Load() == 0 {
+			for i := range addsPerWriter() {
+				for i == addsPerWriter()/2 && ended.Load() == 0 {
 					runtime.Gosched() // so that some sums come between adds
 				}
 				begun.Add(1)
@@ -98,7 +99,7 @@ func checkExactSums(t *testing.T, db *cleave.DB, ks *cleave.Keyspace) {
 	writers.Wait()
 	close(over)
 	others.Wait()
-	wantSum(t, c, "n", 4*addsPerWriter)
+	wantSum(t, c, "n", int64(4*addsPerWriter()))
 }
 
 // addTwice adds once, though it asks twice.
