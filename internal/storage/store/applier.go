@@ -36,6 +36,11 @@ type applier struct {
 	flushes atomic.Uint64
 	// waiters is how many wait for chunks to be applied.
 	waiters atomic.Int64
+	// lacksRoom reports that chunks wait for room on the disk, which may take the compactions of
+	// those who wait for the chunks.
+	lacksRoom atomic.Bool
+	// level0Bytes is how large level 0 of the tables was at the last look.
+	level0Bytes atomic.Int64
 
 	applied, durable  atomic.Uint64
 	unflushedBytes    atomic.Int64 // bytes of log between durable and applied
@@ -167,8 +172,10 @@ func (s *Store) tryApply(cs []*chunk) bool {
 		time.AfterFunc(diskFullRetryPause, a.wake.notify)
 	}
 	if full || !s.canApply() {
+		a.lacksRoom.Store(s.health.diskFull.Load())
 		return false
 	}
+	a.lacksRoom.Store(false)
 	if err := s.applyChunks(cs); err != nil {
 		s.health.fail(err)
 		return true
@@ -179,7 +186,9 @@ func (s *Store) tryApply(cs []*chunk) bool {
 // canApply reports whether Pebble keeps up with its flushes and compactions.
 func (s *Store) canApply() bool {
 	a := &s.applier
-	ok := a.unflushedBytes.Load() < 2*s.opts.FlushBytes && s.db.Metrics().Levels[0].Sublevels < maxL0Sublevels
+	level0 := s.db.Metrics().Levels[0]
+	a.level0Bytes.Store(level0.TablesSize)
+	ok := a.unflushedBytes.Load() < 2*s.opts.FlushBytes && level0.Sublevels < maxL0Sublevels
 	switch now := time.Now(); {
 	case !ok && a.stalledAt.IsZero():
 		a.stalledAt = now

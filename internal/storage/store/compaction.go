@@ -78,8 +78,8 @@ func (s *Store) hasTrackers() bool {
 	return len(s.chunks.trackers) > 0
 }
 
-// applyAll waits until what was committed before is in Pebble, or as much of it as is in sealed
-// chunks if the disk has no room for another segment.
+// applyAll waits until what was committed before is in Pebble, or as much of it as the disk has room
+// for: without room for another segment that is what is in sealed chunks.
 func (s *Store) applyAll(ctx context.Context) error {
 	until := s.Position()
 	s.applier.waiters.Add(1)
@@ -89,9 +89,10 @@ func (s *Store) applyAll(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	s.applier.lacksRoom.Store(false) // it looks again
 	s.applier.wake.notify()
 	for s.applier.appliedPosition() < until {
-		if err := s.health.err(); err != nil {
+		if err := s.health.err(); err != nil || s.applier.lacksRoom.Load() {
 			return err
 		}
 		select {
@@ -324,6 +325,10 @@ func (s *Store) compactDeleted(ctx context.Context) error {
 	}
 	if err := s.flushApplied(ctx); err != nil {
 		return err
+	}
+	if s.health.diskFull.Load() {
+		// Pebble prefers compactions of its own, and tries one that has no room again and again.
+		s.releaseReserve()
 	}
 	for range maxReclaimPasses {
 		free, _ := s.space.freeBytes()

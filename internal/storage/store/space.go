@@ -14,8 +14,9 @@ import (
 )
 
 // Room on the disk is shared out so that a full one can be emptied again: commits leave what it takes
-// to flush all that is in the log, and a reserve; compactions leave what it takes to flush; and flushes
-// leave what it takes to write the manifest, whose failure ends the store.
+// to flush all that is in the log, to merge level 0 of the tables, and a reserve; compactions leave
+// what it takes to flush; and flushes leave what it takes to write the manifest, whose failure ends the
+// store. Level 0 comes first: as long as Pebble finds no room to merge that, it compacts nothing else.
 const (
 	// reserveSegments is the room, in segments, that ordinary commits leave: for the log, tables and
 	// compactions of what deletes.
@@ -78,7 +79,7 @@ func (s *Store) unflushedBytes() int64 {
 
 // reservedBytes is the room of the disk that ordinary commits leave.
 func (s *Store) reservedBytes() int64 {
-	return s.unflushedBytes() + max(reserveSegments*s.opts.SegmentBytes, minReserveBytes)
+	return s.unflushedBytes() + s.applier.level0Bytes.Load() + max(reserveSegments*s.opts.SegmentBytes, minReserveBytes)
 }
 
 // checkFreeBytes refuses an ordinary commit of so many bytes if the disk has no room for it and for what

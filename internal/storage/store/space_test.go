@@ -194,9 +194,9 @@ func TestStore_FullDisk_OpensAndIsEmptiedAgain(t *testing.T) {
 	if err := s.DropRange(context.Background(), []byte("k"), []byte("l")); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Holds(t, "two thirds of the disk are free", func() bool {
+	eventually.Holds(t, "three fifths of the disk are free", func() bool {
 		u, _ := disk.GetDiskUsage("")
-		return u.UsedBytes < total/3
+		return u.UsedBytes < total*2/5 // log, reserve, and a garbage too small to be compacted
 	})
 	mustClose(t, s)
 }

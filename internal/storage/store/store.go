@@ -150,6 +150,9 @@ func (s *Store) Close() error {
 		err = s.flushOnClose()
 	}
 	closing := s.db.Close()
+	if lack := wal.ShortageOf(closing); lack != nil {
+		closing = fmt.Errorf("close: the next Open may have to replay: %w: %w", lack, closing)
+	}
 	if s.health.err() != nil {
 		closing = nil // Pebble could not write either: err says why
 	}
