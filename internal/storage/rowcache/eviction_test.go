@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cleavekv/cleave/internal/testkit/tally"
 )
 
 // zipfDist draws numbers of which the i-th has a weight of 1/(i+1)^s.
@@ -80,11 +82,12 @@ func hitRate(seed uint64, s float64, sweep int) (rate, best float64) {
 
 func TestReadsThatComeOnceDoNotDriveOutHotRows(t *testing.T) {
 	seed := rand.Uint64()
-	for _, c := range []struct {
+	cases := []struct {
 		s     float64
 		sweep int
 		least float64 // of the best
-	}{{0.8, 0, 0.85}, {0.8, 3, 0.85}, {0.8, 2, 0.8}, {0.99, 0, 0.93}, {0.99, 3, 0.9}, {0.99, 2, 0.85}} {
+	}{{0.8, 3, 0.85}, {0.99, 0, 0.93}, {0.99, 2, 0.85}, {0.8, 0, 0.85}, {0.8, 2, 0.8}, {0.99, 3, 0.9}}
+	for _, c := range cases[:tally.Size(len(cases), 3)] {
 		rate, best := hitRate(seed, c.s, c.sweep)
 		t.Logf("skew %.2f, one in %d comes once: %.1f %% of the others are hits, %.1f at best", c.s, c.sweep, 100*rate, 100*best)
 		if rate < c.least*best {
